@@ -1,0 +1,62 @@
+package engine
+
+// Join says whether an event of one kind may be joined to an earlier event of
+// the same pid.
+type Join uint8
+
+const (
+	JoinNever    Join = iota
+	JoinOnce          // unless one of its kind has joined already
+	JoinAlways        // any number
+	JoinForkExec      // once, and not after an id change: an EXEC is always seen with its final ids
+)
+
+// Matrix is the rule of aggregation: Matrix[head][next] says whether an event
+// of kind next joins one that began with kind head.
+type Matrix [NumKinds][NumKinds]Join
+
+// DefaultMatrix joins the whole life of a short process into one event. Two
+// EXECs never join, and an EXEC does not join after an ID_CHANGE.
+func DefaultMatrix() *Matrix {
+	m := MinimalMatrix()
+	m[KindFork][KindExec] = JoinForkExec
+	m[KindFork][KindIDChange] = JoinAlways
+	for _, head := range []Kind{KindFork, KindExec, KindComm} {
+		m[head][KindExit] = JoinOnce
+	}
+	for _, head := range []Kind{KindFork, KindExec} {
+		m[head][KindCoreDump] = JoinOnce
+	}
+	return m
+}
+
+// MinimalMatrix joins only repetitions of the same change and the comm that a
+// new process or image gives itself; [Options.MinAgg] selects it.
+func MinimalMatrix() *Matrix {
+	m := new(Matrix)
+	m[KindFork][KindComm] = JoinAlways
+	m[KindExec][KindComm] = JoinAlways
+	m[KindComm][KindComm] = JoinAlways
+	m[KindIDChange][KindIDChange] = JoinAlways
+	return m
+}
+
+// joins reports whether next may join an event that began with head and has
+// absorbed the kinds in joined.
+func (m *Matrix) joins(head, next *RawEvent, joined Events) bool {
+	if head.Thread || next.Thread {
+		return false
+	}
+	if head.Task.Known.Has(FieldStart) && next.Task.Known.Has(FieldStart) && !head.Task.sameStart(&next.Task) {
+		return false // the pid was used again
+	}
+	switch m[head.Kind][next.Kind] {
+	case JoinOnce:
+		return joined&next.Kind.Events() == 0
+	case JoinAlways:
+		return true
+	case JoinForkExec:
+		return joined&(next.Kind.Events()|EventIDChange) == 0
+	}
+	return false
+}

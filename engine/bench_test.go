@@ -1,0 +1,82 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// life is fork, exec and exit of one process, with all the strings that the
+// eBPF source reports.
+func life() []enginetest.Raw {
+	strings := engine.FieldComm.Set() | engine.FieldFilename.Set() | engine.FieldCmdline.Set() |
+		engine.FieldCwd.Set() | engine.FieldCgroup.Set()
+	l := []enginetest.Raw{
+		{Kind: fork, Creator: 1, Comm: []byte("sh"), Cwd: []byte("/root"), Cgroup: []byte("/")},
+		{Kind: exec, Comm: []byte("true"), Filename: []byte("/usr/bin/true"),
+			Cmdline: []byte("true\x00this\x00is\x00nop!\x00"), Cwd: []byte("/root"), Cgroup: []byte("/system.slice/cron.service")},
+		{Kind: exit, Comm: []byte("true")},
+	}
+	for i := range l {
+		l[i].Task.Known = engine.AllFields &^ (strings | engine.FieldExit.Set())
+		l[i].Task.StartUnit = 1
+	}
+	l[2].Task.Known = l[2].Task.Known.With(engine.FieldExit)
+	return l
+}
+
+// steady keeps 10,000 raw events buffered: the clock stands still, so that only
+// a full buffer delivers, and one step makes one life and delivers one.
+func steady(tb testing.TB, matrix *engine.Matrix) (r *rig, step func()) {
+	r = newRig(tb, engine.Options{Matrix: matrix, CacheGraceTime: time.Millisecond})
+	pid := uint32(1)
+	events := life()
+	step = func() {
+		pid = pid%30000 + 2
+		r.clock.Advance(time.Microsecond)
+		for i := range events {
+			events[i].PID, events[i].Time, events[i].Task.Start = pid, r.clock.Now()+uint64(i), r.clock.Now()
+		}
+		r.src.Push(events...)
+		for {
+			if _, err := r.Get(); err != nil {
+				return
+			}
+		}
+	}
+	for range 40000 {
+		step()
+	}
+	if n := r.Buffered(); n < 9900 {
+		tb.Fatalf("%d events are buffered", n)
+	}
+	return r, step
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	for name, matrix := range map[string]*engine.Matrix{"joined": nil, "apart": new(engine.Matrix)} {
+		_, step := steady(t, matrix)
+		if n := testing.AllocsPerRun(20000, step); n != 0 {
+			t.Errorf("%s: %v allocations for three raw events", name, n)
+		}
+	}
+}
+
+// BenchmarkEngine reports the cost per raw event, of which an iteration has
+// three, with the fake source's own part in it.
+func BenchmarkEngine(b *testing.B) {
+	for name, matrix := range map[string]*engine.Matrix{"joined": nil, "apart": new(engine.Matrix)} {
+		b.Run(name, func(b *testing.B) {
+			r, step := steady(b, matrix)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				step()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(3*b.N), "ns/raw")
+			b.ReportMetric(float64(r.Buffered()), "buffered")
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// Dump writes the event as text in the shape of quark's manual: a line
+// "->PID (EVENTS)", then a line "  TAG<TAB>key=value ..." for each group of
+// attributes. An unknown value is "?", a value that was cut ends in "...".
+// Bytes that do not print are escaped as in Go strings.
+func (e *Event) Dump(w io.Writer) error {
+	_, err := w.Write(e.AppendDump(nil))
+	return err
+}
+
+// AppendDump appends what Dump writes to b.
+func (e *Event) AppendDump(b []byte) []byte {
+	pid := uint32(0)
+	if e.Process != nil {
+		pid = e.Process.PID
+	}
+	b = fmt.Appendf(b, "->%d", pid)
+	if e.Events != 0 {
+		b = fmt.Appendf(b, " (%s)", e.Events)
+	}
+	b = append(b, '\n')
+	if e.Thread {
+		b = fmt.Appendf(b, "  THRD\ttid=%d\n", e.TID)
+	}
+	if e.Events&EventIDChange != 0 {
+		b = fmt.Appendf(b, "  IDCH\tid_change=%s\n", e.IDChange)
+	}
+	if e.Events&EventPtrace != 0 {
+		b = fmt.Appendf(b, "  PTRA\ttracer_pid=%d\n", e.Tracer.PID)
+	}
+	if e.Process != nil {
+		b = e.Process.AppendDump(b)
+	}
+	return b
+}
+
+// AppendDump appends the lines of the process alone.
+func (p *Process) AppendDump(b []byte) []byte {
+	d := dumper{b: b, p: p}
+	d.line("COMM").text("comm", FieldComm, p.Comm)
+	d.line("CMDL").args()
+	d.line("PROC").num("ppid", FieldPPID, p.PPID)
+	d.line("PROC").num("uid", FieldUIDs, p.Cred.UID).num("gid", FieldGIDs, p.Cred.GID).
+		num("suid", FieldSUID, p.Cred.SUID).num("sgid", FieldSGID, p.Cred.SGID).
+		num("euid", FieldUIDs, p.Cred.EUID).num("egid", FieldGIDs, p.Cred.EGID).
+		num("pgid", FieldPGID, p.PGID).num("sid", FieldSID, p.SID)
+	d.line("PROC").hex("cap_inheritable", p.Caps.Inheritable).hex("cap_permitted", p.Caps.Permitted).
+		hex("cap_effective", p.Caps.Effective)
+	d.line("PROC").hex("cap_bset", p.Caps.Bounding).hex("cap_ambient", p.Caps.Ambient)
+	d.line("PROC").big("start_boottime", FieldStart, p.Start).num("tty_major", FieldTTY, p.TTY.Major).
+		num("tty_minor", FieldTTY, p.TTY.Minor)
+	d.line("PROC").num("uts_inonum", FieldUTSNS, p.NS.UTS).num("ipc_inonum", FieldIPCNS, p.NS.IPC)
+	d.line("PROC").num("mnt_inonum", FieldMntNS, p.NS.Mnt).num("net_inonum", FieldNetNS, p.NS.Net)
+	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
+	d.line("EXE").text("exe", FieldFilename, p.Filename)
+	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
+	if p.Exited {
+		d.line("EXIT").exit()
+	}
+	return append(d.b, '\n')
+}
+
+// dumper appends key=value pairs, "?" for what the process does not know.
+type dumper struct {
+	b   []byte
+	p   *Process
+	sep byte // before the next pair: a tab after a tag, else a blank
+}
+
+func (d *dumper) line(tag string) *dumper {
+	if n := len(d.b); n > 0 && d.b[n-1] != '\n' {
+		d.b = append(d.b, '\n')
+	}
+	d.b = append(append(d.b, "  "...), tag...)
+	d.sep = '\t'
+	return d
+}
+
+// key starts a pair and reports whether its value is known.
+func (d *dumper) key(name string, f Field) bool {
+	d.b = append(append(append(d.b, d.sep), name...), '=')
+	d.sep = ' '
+	if !d.p.Known.Has(f) {
+		d.b = append(d.b, '?')
+		return false
+	}
+	return true
+}
+
+func (d *dumper) big(name string, f Field, v uint64) *dumper {
+	if d.key(name, f) {
+		d.b = strconv.AppendUint(d.b, v, 10)
+	}
+	return d
+}
+
+func (d *dumper) num(name string, f Field, v uint32) *dumper { return d.big(name, f, uint64(v)) }
+
+func (d *dumper) hex(name string, v uint64) *dumper {
+	if d.key(name, FieldCaps) {
+		d.b = strconv.AppendUint(append(d.b, "0x"...), v, 16)
+	}
+	return d
+}
+
+func (d *dumper) text(name string, f Field, v string) *dumper {
+	if d.key(name, f) {
+		d.b = appendEscaped(d.b, v)
+		d.cut(f)
+	}
+	return d
+}
+
+func (d *dumper) cut(f Field) {
+	if d.p.Truncated.Has(f) {
+		d.b = append(d.b, "..."...)
+	}
+}
+
+func (d *dumper) args() {
+	if !d.key("cmdline", FieldCmdline) {
+		return
+	}
+	d.b = append(d.b, '[')
+	sep := " "
+	for arg := range d.p.Args() {
+		d.b = appendEscaped(append(d.b, sep...), string(arg))
+		sep = ", "
+	}
+	d.cut(FieldCmdline)
+	d.b = append(d.b, " ]"...)
+}
+
+func (d *dumper) exit() {
+	x := &d.p.Task.Exit
+	d.big("exit_code", FieldExit, uint64(x.Code())).big("exit_signal", FieldExit, uint64(x.Signal())).
+		big("exit_time", FieldExit, x.Time)
+	if d.p.Known.Has(FieldExit) && x.CoreDumped() {
+		d.b = append(d.b, " core_dumped=1"...)
+	}
+}
+
+// appendEscaped quotes as Go does, without the quotation marks.
+func appendEscaped(b []byte, s string) []byte {
+	n := len(b)
+	b = strconv.AppendQuote(b, s)
+	return append(b[:n], b[n+1:len(b)-1]...)
+}

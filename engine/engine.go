@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+var (
+	// ErrNothing says that no event is old enough yet: wait, then call Get again.
+	ErrNothing = errors.New("no event yet")
+	// ErrFiltered says that an event was dropped, by Options.Filter or because
+	// it changed nothing (ids set to what they were): call Get again.
+	ErrFiltered = errors.New("event filtered")
+)
+
+// Engine orders, joins and enriches the events of one source. It is not safe
+// for concurrent use.
+type Engine struct {
+	opts   Options
+	clock  Clock
+	source Source
+	buffer *Buffer
+	table  table
+	event  Event
+
+	hold      uint64 // ns
+	pollEvery uint64 // ns between two calls of Populate while events are ripe
+	populated uint64 // when Populate was last called
+	delivered uint64 // time of the youngest event handed out
+	draining  bool
+
+	aggregations    uint64
+	nonAggregations uint64
+	late            uint64
+}
+
+// New returns an engine that reads from source. The caller closes the source.
+func New(source Source, clock Clock, opts Options) (*Engine, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{opts: opts, clock: clock, source: source, buffer: NewBuffer(opts.MaxLength)}
+	e.hold = uint64(opts.HoldTime)
+	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
+	e.table.init(uint64(opts.CacheGraceTime))
+	return e, nil
+}
+
+// Learn takes a process into the table that /proc shows. It is meant for the
+// time between opening the source and the first Get, so that a process born
+// meanwhile is seen twice rather than not at all. r.Time is when /proc was read.
+func (e *Engine) Learn(r *RawEvent) { e.table.learn(r, e.clock.BootOffset) }
+
+// Get returns the next event, or ErrNothing, ErrFiltered or an error of the
+// source, after which the engine is of no more use. It never waits.
+//
+// What the previous call returned is not valid any more.
+func (e *Engine) Get() (*Event, error) {
+	now := e.clock.Now()
+	// Before anything is looked up, so that nothing handed out below can be
+	// collected in the same call.
+	e.table.collect(now)
+	if !e.draining && (now-e.populated >= e.pollEvery || !e.ripe(now)) {
+		e.populated = now
+		if err := e.source.Populate(e.buffer); err != nil {
+			return nil, fmt.Errorf("read from %s: %w", e.source.Name(), err)
+		}
+	}
+	if !e.ripe(now) {
+		return nil, ErrNothing
+	}
+	return e.deliver(now)
+}
+
+// Drain fetches what the source has queued and ends the holding: Get from then
+// on returns what is buffered without delay, then ErrNothing for good. It is
+// for an orderly end.
+func (e *Engine) Drain() error {
+	if e.draining {
+		return nil
+	}
+	e.draining = true
+	if err := e.source.Populate(e.buffer); err != nil {
+		return fmt.Errorf("read from %s: %w", e.source.Name(), err)
+	}
+	return nil
+}
+
+// ripe reports whether the oldest event is old enough.
+func (e *Engine) ripe(now uint64) bool {
+	at, ok := e.ripeAt()
+	return ok && now >= at
+}
+
+// ripeAt is when the oldest event will be old enough if none comes meanwhile.
+func (e *Engine) ripeAt() (at uint64, ok bool) {
+	head := e.buffer.oldest()
+	if head == nil {
+		return 0, false
+	}
+	if e.draining {
+		return 0, true
+	}
+	return head.Time + targetAge(e.hold, e.opts.MaxLength, e.buffer.Len()), true
+}
+
+// Wait is how long Get will return ErrNothing if nothing comes from the source;
+// ok is false if that is forever.
+func (e *Engine) Wait() (d time.Duration, ok bool) {
+	at, ok := e.ripeAt()
+	if now := e.clock.Now(); ok && at > now {
+		return time.Duration(at - now), true
+	}
+	return 0, ok
+}
+
+// Buffered is the number of raw events that wait in the engine.
+func (e *Engine) Buffered() int { return e.buffer.Len() }
+
+// HoldTime is the option of that name, its default filled in.
+func (e *Engine) HoldTime() time.Duration { return e.opts.HoldTime }
+
+// Clock is the clock that the engine was made with.
+func (e *Engine) Clock() *Clock { return &e.clock }
+
+// deliver makes an event of the oldest raw event and those that join it.
+func (e *Engine) deliver(now uint64) (*Event, error) {
+	head := e.buffer.oldest()
+	next := head.next
+	e.buffer.remove(head)
+	if head.Time < e.delivered {
+		e.late++
+	}
+	e.delivered = max(e.delivered, head.Time)
+
+	ev := &e.event
+	*ev = Event{Time: head.Time, Wall: e.clock.At(head.Time), TID: head.TID, Thread: head.Thread}
+	e.take(head, now)
+	joined := head.Kind.Events()
+	absorbed := false
+	for next != nil && e.opts.Matrix.joins(head, next, joined) {
+		r := next
+		next = r.next
+		e.buffer.remove(r)
+		e.take(r, now)
+		joined |= r.Kind.Events()
+		absorbed = true
+		e.buffer.Release(r)
+	}
+	e.buffer.Release(head)
+	if absorbed {
+		e.aggregations++
+	} else {
+		e.nonAggregations++
+	}
+	if ev.Events == 0 {
+		return nil, ErrFiltered
+	}
+	if e.opts.Filter != nil && !e.opts.Filter(ev) {
+		return nil, ErrFiltered
+	}
+	return ev, nil
+}
+
+// take applies one raw event and adds what it says to the event.
+func (e *Engine) take(r *RawEvent, now uint64) {
+	kinds := r.Kind.Events()
+	if r.Kind == KindIDChange {
+		// Some sources see that ids were set and not whether that changed them.
+		if r.IDChange &^= e.table.unchanged(r); r.IDChange == 0 {
+			kinds = 0
+		}
+	}
+	ev := &e.event
+	ev.Process = e.table.apply(r, e.clock.BootOffset, now)
+	ev.Events |= kinds
+	ev.IDChange |= r.IDChange
+	if r.Kind == KindPtrace {
+		ev.Tracer = r.Tracer
+	}
+}
+
+// Lookup returns the youngest process that has or had the pid, nil if none is
+// known. It stays findable for the grace time after its end. The result is
+// valid until the next call of Get.
+func (e *Engine) Lookup(pid uint32) *Process { return e.table.lookup(pid) }
+
+// LookupIdentity returns the process of that identity, also when its pid has
+// been used again; nil if it is not known.
+func (e *Engine) LookupIdentity(id Identity) *Process { return e.table.lookupIdentity(id) }
+
+// Processes yields the process table in order of pid, and of birth where a pid
+// was used again. Get must not be called meanwhile.
+func (e *Engine) Processes() iter.Seq[*Process] { return e.table.all() }

@@ -1,0 +1,520 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+const ms = uint64(time.Millisecond)
+
+// rig is an engine on a fake source and a fake clock.
+type rig struct {
+	*engine.Engine
+	src   *enginetest.Source
+	clock *enginetest.Clock
+}
+
+func newRig(t testing.TB, opts engine.Options) *rig {
+	t.Helper()
+	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
+	var err error
+	if r.Engine, err = engine.New(r.src, r.clock.Engine(), opts); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// drain lets everything ripen and returns a line an event.
+func (r *rig) drain(t testing.TB) (lines []string) {
+	t.Helper()
+	r.clock.Advance(2 * time.Second)
+	for {
+		ev, err := r.Get()
+		switch {
+		case errors.Is(err, engine.ErrNothing):
+			return lines
+		case errors.Is(err, engine.ErrFiltered):
+			lines = append(lines, "filtered")
+		case err != nil:
+			t.Fatal(err)
+		default:
+			lines = append(lines, fmt.Sprintf("%d %s", ev.Process.PID, ev.Events))
+		}
+	}
+}
+
+func raw(kind engine.Kind, pid uint32, at uint64) enginetest.Raw {
+	return enginetest.Raw{Kind: kind, PID: pid, Time: uint64(time.Second) + at}
+}
+
+func started(r enginetest.Raw, start uint64) enginetest.Raw {
+	r.Task.Known = r.Task.Known.With(engine.FieldStart)
+	r.Task.Start, r.Task.StartUnit = start, 1
+	return r
+}
+
+func exited(r enginetest.Raw, status int32) enginetest.Raw {
+	r.Task.Known = r.Task.Known.With(engine.FieldExit)
+	r.Task.Exit = engine.Exit{WaitStatus: status, Time: r.Time}
+	return r
+}
+
+const (
+	fork = engine.KindFork
+	exec = engine.KindExec
+	exit = engine.KindExit
+	comm = engine.KindComm
+	ids  = engine.KindIDChange
+	core = engine.KindCoreDump
+)
+
+func TestAggregation(t *testing.T) {
+	tests := []struct {
+		name  string
+		opts  engine.Options
+		kinds []engine.Kind
+		want  []string
+	}{
+		{"whole life", engine.Options{}, []engine.Kind{fork, exec, exit}, []string{"1 FORK+EXEC+EXIT"}},
+		{"core dump", engine.Options{}, []engine.Kind{fork, exec, core, exit}, []string{"1 FORK+EXEC+EXIT+CORE_DUMP"}},
+		{"two execs", engine.Options{}, []engine.Kind{fork, exec, exec, exit}, []string{"1 FORK+EXEC", "1 EXEC+EXIT"}},
+		{"exec after id change", engine.Options{}, []engine.Kind{fork, ids, exec, exit},
+			[]string{"1 FORK+ID_CHANGE", "1 EXEC+EXIT"}},
+		{"id change after exec", engine.Options{}, []engine.Kind{fork, exec, ids, exit},
+			[]string{"1 FORK+EXEC+EXIT+ID_CHANGE"}},
+		{"id change stands alone", engine.Options{}, []engine.Kind{ids, ids, exit}, []string{"1 ID_CHANGE", "1 EXIT"}},
+		{"comms", engine.Options{}, []engine.Kind{comm, comm, exit}, []string{"1 EXIT+SETPROCTITLE"}},
+		{"comm before exec", engine.Options{}, []engine.Kind{fork, comm, exec}, []string{"1 FORK+EXEC+SETPROCTITLE"}},
+		{"minimal", engine.Options{MinAgg: true}, []engine.Kind{fork, exec, exit}, []string{"1 FORK", "1 EXEC", "1 EXIT"}},
+		{"minimal joins comm", engine.Options{MinAgg: true}, []engine.Kind{fork, comm, exec, comm, exit},
+			[]string{"1 FORK+SETPROCTITLE", "1 EXEC+SETPROCTITLE", "1 EXIT"}},
+		{"none at all", engine.Options{Matrix: new(engine.Matrix)}, []engine.Kind{comm, comm},
+			[]string{"1 SETPROCTITLE", "1 SETPROCTITLE"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, tt.opts)
+			for i, k := range tt.kinds {
+				// Another pid's events lie in between and do not matter.
+				ev := raw(k, 1, uint64(i))
+				if k == ids {
+					ev.IDChange = engine.ChangedUID
+				}
+				r.src.Push(ev)
+			}
+			if diff := cmp.Diff(tt.want, r.drain(t)); diff != "" {
+				t.Error(diff)
+			}
+			st, err := r.Stats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := uint64(len(tt.kinds)); st.Insertions != n || st.Removals != n ||
+				st.Aggregations+st.NonAggregations != uint64(len(tt.want)) {
+				t.Errorf("stats %+v", st)
+			}
+		})
+	}
+}
+
+func TestThreadEventsStandAlone(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	thread := raw(fork, 1, 1)
+	thread.Thread, thread.TID = true, 7
+	gone := raw(exit, 1, 2)
+	gone.Thread, gone.TID = true, 7
+	r.src.Push(raw(fork, 1, 0), thread, gone, exited(raw(exit, 1, 3), 0))
+	if diff := cmp.Diff([]string{"1 FORK", "1 FORK", "1 EXIT", "1 EXIT"}, r.drain(t)); diff != "" {
+		t.Error(diff)
+	}
+	if p := r.Lookup(1); p == nil || !p.Exited {
+		t.Error("the process has not ended")
+	}
+}
+
+func TestHoldTime(t *testing.T) {
+	r := newRig(t, engine.Options{HoldTime: 100 * time.Millisecond})
+	r.src.Push(raw(fork, 1, 0))
+	r.clock.Advance(99 * time.Millisecond)
+	if _, err := r.Get(); !errors.Is(err, engine.ErrNothing) {
+		t.Fatalf("after 99 ms: %v", err)
+	}
+	if d, ok := r.Wait(); !ok || d != time.Millisecond {
+		t.Errorf("Wait is %v, %v", d, ok)
+	}
+	r.clock.Advance(time.Millisecond)
+	if _, err := r.Get(); err != nil {
+		t.Fatalf("after 100 ms: %v", err)
+	}
+	if _, ok := r.Wait(); ok {
+		t.Error("an empty engine waits for a time")
+	}
+}
+
+// Events of many processes and CPUs come in disorder within the hold time and
+// leave in order, each raw event once.
+func TestOrderAndConservation(t *testing.T) {
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		// A minute of grace keeps the count of processes simple.
+		r := newRig(t, engine.Options{MaxLength: 200, Matrix: new(engine.Matrix), CacheGraceTime: time.Minute})
+		var times, want []uint64
+		push := func(n int) {
+			for range n {
+				at := r.clock.Now() - rnd.Uint64N(50*ms)
+				want = append(want, at)
+				r.src.Push(enginetest.Raw{Kind: comm, PID: uint32(rnd.IntN(20)), Time: at})
+			}
+		}
+		for range 200 {
+			push(rnd.IntN(8))
+			r.clock.Advance(20 * time.Millisecond)
+			for {
+				ev, err := r.Get()
+				if err != nil {
+					break
+				}
+				times = append(times, ev.Time)
+			}
+			st, _ := r.Stats()
+			if got := uint64(len(times)+st.Buffered+r.src.Queued()) + st.Lost(); got != st.Source.Produced {
+				t.Fatalf("seed %d: produced %d, accounted for %d", seed, st.Source.Produced, got)
+			}
+		}
+		r.clock.Advance(2 * time.Second)
+		for {
+			ev, err := r.Get()
+			if err != nil {
+				break
+			}
+			times = append(times, ev.Time)
+		}
+		slices.Sort(want)
+		if !slices.Equal(times, want) {
+			t.Fatalf("seed %d: %d of %d events, sorted %v", seed, len(times), len(want), slices.IsSorted(times))
+		}
+		if st, _ := r.Stats(); st.Late != 0 {
+			t.Fatalf("seed %d: %d late", seed, st.Late)
+		}
+	}
+}
+
+func TestLateIsCounted(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.src.Push(raw(fork, 1, 10))
+	r.drain(t)
+	r.src.Push(raw(fork, 2, 5))
+	r.drain(t)
+	if st, _ := r.Stats(); st.Late != 1 {
+		t.Errorf("late is %d", st.Late)
+	}
+}
+
+func TestGraceTime(t *testing.T) {
+	r := newRig(t, engine.Options{CacheGraceTime: 4 * time.Second})
+	r.src.Push(raw(fork, 1, 0), exited(raw(exit, 1, 1), 3<<8))
+	r.drain(t)
+	r.clock.Advance(3999 * time.Millisecond)
+	r.Get()
+	if p := r.Lookup(1); p == nil || !p.Exited || p.Task.Exit.Code() != 3 {
+		t.Fatalf("inside the grace time: %+v", p)
+	}
+	r.clock.Advance(time.Millisecond)
+	r.Get()
+	if p := r.Lookup(1); p != nil {
+		t.Fatalf("after the grace time: %+v", p)
+	}
+	if st, _ := r.Stats(); st.GarbageCollections != 1 || st.Processes != 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+func TestPidReuse(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.src.Push(
+		started(raw(fork, 1, 0), 100), exited(started(raw(exit, 1, 10), 100), 1<<8),
+		started(raw(fork, 1, 20), 200),
+	)
+	if diff := cmp.Diff([]string{"1 FORK+EXIT", "1 FORK"}, r.drain(t)); diff != "" {
+		t.Error(diff)
+	}
+	old, young := r.LookupIdentity(engine.Identity{PID: 1, Start: 100}), r.LookupIdentity(engine.Identity{PID: 1, Start: 200})
+	if old == nil || young == nil || old == young || !old.Exited || young.Exited || r.Lookup(1) != young {
+		t.Fatalf("old %+v young %+v", old, young)
+	}
+	var order []uint64
+	for p := range r.Processes() {
+		order = append(order, p.Start)
+	}
+	if !slices.Equal(order, []uint64{100, 200}) {
+		t.Errorf("order %v", order)
+	}
+	r.clock.Advance(5 * time.Second)
+	r.Get()
+	if r.LookupIdentity(engine.Identity{PID: 1, Start: 100}) != nil || r.Lookup(1) == nil {
+		t.Error("the grace time of the old process ended the wrong one")
+	}
+}
+
+// Without start times, as the proc connector has it for short lives, order decides.
+func TestPidReuseWithoutStart(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.src.Push(raw(fork, 1, 0), exited(raw(exit, 1, 10), 1<<8), raw(fork, 1, 20), exited(raw(exit, 1, 30), 2<<8))
+	r.drain(t)
+	var codes []int
+	for p := range r.Processes() {
+		codes = append(codes, p.Task.Exit.Code())
+	}
+	if !slices.Equal(codes, []int{1, 2}) {
+		t.Errorf("exit codes %v", codes)
+	}
+}
+
+// A lost EXIT does not keep a process in the table once its pid is used again.
+func TestLostExitEndsAtReuse(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.src.Push(started(raw(fork, 1, 0), 100), started(raw(fork, 1, 20), 200))
+	r.drain(t)
+	old := r.LookupIdentity(engine.Identity{PID: 1, Start: 100})
+	if old == nil || !old.Exited || old.Known.Has(engine.FieldExit) {
+		t.Fatalf("%+v", old)
+	}
+}
+
+func learn(r *rig, pid uint32, at, start, unit uint64, filename string) {
+	var ev engine.RawEvent
+	d := raw(fork, pid, at)
+	d.Task.Known = engine.FieldStart.Set()
+	d.Task.Start, d.Task.StartUnit = start, unit
+	d.Filename = []byte(filename)
+	d.Fill(&ev)
+	r.Learn(&ev)
+}
+
+func count(r *rig) (n int) {
+	for range r.Processes() {
+		n++
+	}
+	return n
+}
+
+// A process born while /proc was read is seen twice and is one.
+func TestSnapshotMeetsFork(t *testing.T) {
+	for _, unit := range []uint64{1, engine.ProcStartUnit} {
+		r := newRig(t, engine.Options{})
+		start := uint64(time.Second) + 12*ms
+		learn(r, 1, 50*ms, start/unit*unit, unit, "/bin/new")
+		r.src.Push(started(raw(fork, 1, 12*ms), start))
+		if diff := cmp.Diff([]string{"1 FORK"}, r.drain(t)); diff != "" {
+			t.Error(diff)
+		}
+		p := r.Lookup(1)
+		if count(r) != 1 || p.Start != start/unit*unit {
+			t.Errorf("unit %d: %d processes, start %d: a start time once known stays", unit, count(r), p.Start)
+		}
+		if p.Known.Has(engine.FieldFilename) {
+			t.Error("the image read later is not that of the fork")
+		}
+	}
+	// Without start times.
+	r := newRig(t, engine.Options{})
+	learn(r, 1, 50*ms, uint64(time.Second)+10*ms, engine.ProcStartUnit, "/bin/new")
+	r.src.Push(raw(fork, 1, 12*ms))
+	if r.drain(t); count(r) != 1 {
+		t.Errorf("%d processes", count(r))
+	}
+	// A fork after the snapshot is another process.
+	r = newRig(t, engine.Options{})
+	learn(r, 1, 5*ms, uint64(time.Second), engine.ProcStartUnit, "/bin/old")
+	r.src.Push(raw(fork, 1, 12*ms))
+	if r.drain(t); count(r) != 2 {
+		t.Errorf("%d processes", count(r))
+	}
+}
+
+// The event of a process that ended before the snapshot saw its successor
+// goes to the older process.
+func TestSnapshotOfReusedPid(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	sec := uint64(time.Second)
+	learn(r, 1, 90*ms, sec+80*ms, 1, "/bin/new")
+	r.src.Push(started(raw(fork, 1, 10*ms), sec+10*ms), exited(started(raw(exit, 1, 20*ms), sec+10*ms), 0))
+	r.drain(t)
+	if p := r.Lookup(1); p.Exited || p.Start != sec+80*ms || count(r) != 2 {
+		t.Errorf("%d processes, youngest %+v", count(r), p)
+	}
+}
+
+func TestInheritance(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	parent := raw(fork, 1, 0)
+	image := raw(exec, 1, 10)
+	image.Filename, image.Cmdline = []byte("/bin/sh"), []byte("sh\x00-c\x00")
+	child := raw(fork, 2, 20)
+	child.Creator = 1
+	second := raw(exec, 1, 30)
+	second.Filename = []byte("/bin/second")
+	orphan := raw(fork, 3, 40)
+	r.src.Push(parent, image, child, second, orphan)
+	r.drain(t)
+	p := r.Lookup(2)
+	if !p.Known.Has(engine.FieldFilename) || p.Filename != "/bin/sh" || string(p.Cmdline) != "sh\x00-c\x00" {
+		t.Errorf("child has %q %q", p.Filename, p.Cmdline)
+	}
+	if r.Lookup(3).Known.Has(engine.FieldFilename) {
+		t.Error("a child of an unknown creator inherits")
+	}
+	if p := r.Lookup(1); p.Filename != "/bin/second" || p.Known.Has(engine.FieldCmdline) {
+		t.Errorf("an exec that does not say its cmdline leaves %q", p.Cmdline)
+	}
+}
+
+// The parent's FORK and EXEC are delivered as one, before the child that it
+// forked between the two: that child has the image from before the exec.
+func TestInheritanceFromBeforeTheExec(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	shell := raw(exec, 9, 0)
+	shell.Filename = []byte("/bin/sh")
+	sub := raw(fork, 1, 10)
+	sub.Creator = 9
+	child := raw(fork, 2, 20)
+	child.Creator = 1
+	image := raw(exec, 1, 30)
+	image.Filename = []byte("/bin/foo")
+	r.src.Push(shell, sub, child, image)
+	if diff := cmp.Diff([]string{"9 EXEC", "1 FORK+EXEC", "2 FORK"}, r.drain(t)); diff != "" {
+		t.Error(diff)
+	}
+	if a, b := r.Lookup(1).Filename, r.Lookup(2).Filename; a != "/bin/foo" || b != "/bin/sh" {
+		t.Errorf("parent %q child %q", a, b)
+	}
+}
+
+func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	first := raw(fork, 1, 0)
+	first.Task.Known = engine.AllFields &^ (engine.FieldComm.Set() | engine.FieldFilename.Set() | engine.FieldCmdline.Set() |
+		engine.FieldCwd.Set() | engine.FieldCgroup.Set() | engine.FieldExit.Set())
+	first.Comm = []byte("a")
+	r.src.Push(first)
+	r.drain(t)
+	setuid := raw(ids, 1, 10)
+	setuid.IDChange = engine.ChangedUID
+	setuid.Task.Known = engine.FieldUIDs.Set()
+	setuid.Task.Cred.UID = 5
+	r.src.Push(setuid)
+	r.drain(t)
+	p := r.Lookup(1)
+	if p.Known.Has(engine.FieldSUID) || p.Known.Has(engine.FieldCaps) || !p.Known.Has(engine.FieldUIDs) || p.Cred.UID != 5 {
+		t.Errorf("known after setuid: %v", p.Known)
+	}
+	if !p.Known.Has(engine.FieldSGID) || !p.Known.Has(engine.FieldComm) {
+		t.Errorf("forgot too much: %v", p.Known)
+	}
+	r.src.Push(raw(exec, 1, 20))
+	r.drain(t)
+	if p = r.Lookup(1); p.Known.Has(engine.FieldComm) {
+		t.Error("comm is known after an exec that did not say it")
+	}
+}
+
+func TestIDChangeWithoutChange(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	first := raw(fork, 1, 0)
+	first.Task.Known = engine.FieldsIDs
+	same := raw(ids, 1, 10)
+	same.IDChange, same.Task.Known = engine.ChangedUID, engine.FieldsIDs
+	r.src.Push(first)
+	r.drain(t)
+	r.src.Push(same)
+	if diff := cmp.Diff([]string{"filtered"}, r.drain(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	r := newRig(t, engine.Options{Filter: func(ev *engine.Event) bool { return ev.Process.PID != 1 }})
+	r.src.Push(raw(fork, 1, 0), raw(fork, 2, 1))
+	if diff := cmp.Diff([]string{"filtered", "2 FORK"}, r.drain(t)); diff != "" {
+		t.Error(diff)
+	}
+	if r.Lookup(1) == nil {
+		t.Error("a filtered event left no process")
+	}
+}
+
+func TestSourceError(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.src.Close()
+	if _, err := r.Get(); err == nil || !strings.Contains(err.Error(), "read from enginetest") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	for want, opts := range map[string]engine.Options{
+		"MaxLength":      {MaxLength: -1},
+		"HoldTime":       {HoldTime: 9 * time.Millisecond},
+		"CacheGraceTime": {CacheGraceTime: -1},
+		"Matrix":         {MinAgg: true, Matrix: new(engine.Matrix)},
+	} {
+		_, err := engine.New(new(enginetest.Source), enginetest.NewClock().Engine(), opts)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+}
+
+func TestCloneOutlivesGet(t *testing.T) {
+	r := newRig(t, engine.Options{CacheGraceTime: time.Nanosecond})
+	ev := raw(exec, 1, 0)
+	ev.Cmdline = []byte("first\x00")
+	r.src.Push(ev, exited(raw(exit, 1, 1), 0))
+	r.clock.Advance(2 * time.Second)
+	got, err := r.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := got.Clone()
+	r.clock.Advance(time.Second)
+	ev.PID, ev.Cmdline = 2, []byte("other\x00")
+	r.src.Push(ev)
+	r.drain(t)
+	if string(kept.Process.Cmdline) != "first\x00" || kept.Process.PID != 1 {
+		t.Errorf("clone changed to %d %q", kept.Process.PID, kept.Process.Cmdline)
+	}
+}
+
+func TestTraceReplays(t *testing.T) {
+	var b strings.Builder
+	ev := raw(exec, 1, 0)
+	ev.Filename = []byte("/bin/\xff")
+	if err := enginetest.Record(&b, raw(fork, 1, 0), ev); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, engine.Options{})
+	if err := r.src.Replay(strings.NewReader(b.String())); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1 FORK+EXEC"}, r.drain(t)); diff != "" {
+		t.Error(diff)
+	}
+	if p := r.Lookup(1); p.Filename != "/bin/\xff" {
+		t.Errorf("filename %q", p.Filename)
+	}
+	for _, bad := range []string{"{", `{"Kind":99}`} {
+		if err := r.src.Replay(strings.NewReader(bad)); err == nil {
+			t.Errorf("%s was replayed", bad)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package enginetest
+
+import (
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Clock is a clock that stands still until Advance. It begins at one second.
+type Clock struct{ now uint64 }
+
+// NewClock returns a clock that shows one second of CLOCK_MONOTONIC.
+func NewClock() *Clock { return &Clock{now: uint64(time.Second)} }
+
+// Now returns CLOCK_MONOTONIC nanoseconds.
+func (c *Clock) Now() uint64 { return c.now }
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) { c.now += uint64(d) }
+
+// Engine returns the clock as engine.New wants it. Wall time zero is the epoch
+// and the machine has never been suspended.
+func (c *Clock) Engine() engine.Clock {
+	return engine.Clock{Now: c.Now, Wall: time.Unix(0, 0)}
+}

@@ -1,0 +1,142 @@
+package enginetest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Raw describes one raw event. Comm, Filename, Cmdline, Cwd and Cgroup are
+// unknown when nil; the members of Task are known as Task.Known says.
+type Raw struct {
+	Kind     engine.Kind
+	Thread   bool            `json:",omitempty"`
+	PID      uint32          //
+	TID      uint32          `json:",omitempty"` // 0 means PID
+	CPU      uint32          `json:",omitempty"`
+	Seq      uint64          `json:",omitempty"`
+	Time     uint64          // CLOCK_MONOTONIC nanoseconds
+	Creator  uint32          `json:",omitempty"`
+	IDChange engine.IDChange `json:",omitempty"`
+	Task     engine.Task
+	Comm     []byte `json:",omitempty"`
+	Filename []byte `json:",omitempty"`
+	Cmdline  []byte `json:",omitempty"`
+	Cwd      []byte `json:",omitempty"`
+	Cgroup   []byte `json:",omitempty"`
+}
+
+// Fill writes the description into r, which the engine has made empty.
+func (d *Raw) Fill(r *engine.RawEvent) {
+	r.Kind, r.Thread, r.PID, r.TID = d.Kind, d.Thread, d.PID, d.TID
+	if r.TID == 0 {
+		r.TID = d.PID
+	}
+	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
+	set(r, engine.FieldComm, d.Comm)
+	set(r, engine.FieldFilename, d.Filename)
+	set(r, engine.FieldCmdline, d.Cmdline)
+	set(r, engine.FieldCwd, d.Cwd)
+	set(r, engine.FieldCgroup, d.Cgroup)
+}
+
+func set(r *engine.RawEvent, f engine.Field, b []byte) {
+	if b != nil {
+		r.Set(f, b)
+	}
+}
+
+// Source is an engine.Source without a kernel. Push queues events for the next
+// Populate; Lose counts losses.
+type Source struct {
+	queue  []Raw
+	head   int
+	stats  engine.SourceStats
+	table  engine.CapabilityTable
+	closed bool
+}
+
+// Push queues events.
+func (s *Source) Push(events ...Raw) {
+	if s.head == len(s.queue) {
+		s.queue, s.head = s.queue[:0], 0
+	}
+	s.queue = append(s.queue, events...)
+	s.stats.Produced += uint64(len(events))
+}
+
+// Lose counts n events as produced and lost.
+func (s *Source) Lose(cause engine.Loss, n uint64) {
+	s.stats.Produced += n
+	s.stats.Lost[cause] += n
+}
+
+// Replay pushes the events of a trace as Record writes them.
+func (s *Source) Replay(trace io.Reader) error {
+	lines := bufio.NewScanner(trace)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		var raw Raw
+		if err := json.Unmarshal(lines.Bytes(), &raw); err != nil {
+			return fmt.Errorf("read line %d of trace: %w", n, err)
+		}
+		if int(raw.Kind) >= engine.NumKinds {
+			return fmt.Errorf("read line %d of trace: unknown kind %d", n, raw.Kind)
+		}
+		s.Push(raw)
+	}
+	return lines.Err()
+}
+
+// Record writes events as a trace: one JSON object a line.
+func Record(w io.Writer, events ...Raw) error {
+	enc := json.NewEncoder(w)
+	for i := range events {
+		if err := enc.Encode(&events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Name implements engine.Source.
+func (s *Source) Name() string { return "enginetest" }
+
+// Capabilities implements engine.Source.
+func (s *Source) Capabilities() *engine.CapabilityTable { return &s.table }
+
+// Populate implements engine.Source.
+func (s *Source) Populate(b *engine.Buffer) error {
+	if s.closed {
+		return os.ErrClosed
+	}
+	for s.head < len(s.queue) && b.Room() > 0 {
+		r := b.Reserve()
+		s.queue[s.head].Fill(r)
+		b.Insert(r)
+		s.head++
+	}
+	return nil
+}
+
+// Queued is the number of pushed events that Populate has not fetched yet.
+func (s *Source) Queued() int { return len(s.queue) - s.head }
+
+// FD implements engine.Source: there is none.
+func (s *Source) FD() int { return -1 }
+
+// Arm implements engine.Source.
+func (s *Source) Arm() bool { return s.Queued() == 0 }
+
+// Stats implements engine.Source.
+func (s *Source) Stats() (engine.SourceStats, error) { return s.stats, nil }
+
+// Close implements engine.Source.
+func (s *Source) Close() error {
+	s.closed = true
+	return nil
+}

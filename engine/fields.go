@@ -1,0 +1,75 @@
+package engine
+
+import "strings"
+
+// Field names a group of process attributes that is known or unknown as a
+// whole. Zero and empty are values: only the flag says that a field is unknown.
+type Field uint8
+
+const (
+	FieldStart    Field = iota // start time
+	FieldPPID                  // parent's pid
+	FieldPGID                  // process group
+	FieldSID                   // session
+	FieldUIDs                  // real and effective user id
+	FieldSUID                  // saved user id
+	FieldGIDs                  // real and effective group id
+	FieldSGID                  // saved group id
+	FieldCaps                  // the five capability sets
+	FieldTTY                   // controlling terminal; 0:0 is "none"
+	FieldUTSNS                 // namespace inode numbers
+	FieldIPCNS                 //
+	FieldMntNS                 //
+	FieldNetNS                 //
+	FieldComm                  // comm of the thread group's leader
+	FieldFilename              // absolute path of the executable
+	FieldCmdline               // argv, NUL-separated
+	FieldCwd                   // working directory
+	FieldCgroup                // cgroup path
+	FieldExit                  // wait status and time of the end
+	NumFields     = iota
+)
+
+var fieldNames = [NumFields]string{
+	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
+	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
+}
+
+func (f Field) String() string {
+	if int(f) < NumFields {
+		return fieldNames[f]
+	}
+	return "unknown_field"
+}
+
+// Set returns the set that has f alone.
+func (f Field) Set() Fields { return 1 << f }
+
+// Fields is a set of fields.
+type Fields uint32
+
+// AllFields has every field.
+const AllFields Fields = 1<<NumFields - 1
+
+// Sets that sources report together.
+const (
+	FieldsIDs = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID)
+	FieldsNS  = Fields(1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS)
+)
+
+// Has reports whether f is in s.
+func (s Fields) Has(f Field) bool { return s&(1<<f) != 0 }
+
+// With returns s with f added.
+func (s Fields) With(f Field) Fields { return s | 1<<f }
+
+// String joins the names with ",".
+func (s Fields) String() string {
+	var names []string
+	for f := range Field(NumFields) {
+		if s.Has(f) {
+			names = append(names, f.String())
+		}
+	}
+	return strings.Join(names, ",")
+}

@@ -1,0 +1,113 @@
+package engine_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+var wall = engine.Clock{Wall: time.Unix(1000, 0)}
+
+func full() *engine.Process {
+	p := &engine.Process{PID: 7, Comm: "true", Filename: "/bin/true", Cwd: "/", Cgroup: "/a", Cmdline: []byte("true\x00a b\x00"), Exited: true}
+	p.Known = engine.AllFields
+	p.Start, p.StartUnit, p.PPID = 5e9, 1, 1
+	p.Caps.Effective = 1<<41 - 1
+	p.Task.Exit = engine.Exit{WaitStatus: 0x8b, Time: 6e9}
+	return p
+}
+
+func TestJSON(t *testing.T) {
+	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Time: 5e9, Wall: wall.At(5e9), Process: full()}
+	got := string(ev.AppendJSON(nil, &wall, "ebpf"))
+	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"backend":"ebpf","events":["FORK","EXIT"],` +
+		`"process":{"pid":7,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
+		`"comm":"true","filename":"/bin/true","cmdline":["true","a b"],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
+		`"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
+		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0},"tty":{"major":0,"minor":0},"cgroup":"/a",` +
+		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000}}}`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestJSONOmitsWhatIsUnknown(t *testing.T) {
+	p := full()
+	p.Known = 0
+	if got := string(p.AppendJSON(nil, &wall)); got != `{"pid":7,"exit":{}}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// FuzzJSON checks that any bytes give valid JSON from which they come back.
+func FuzzJSON(f *testing.F) {
+	f.Add("plain", "a\x00b\x00")
+	f.Add("\xff\xfe", "\x00\x00\xc3\x28\x00")
+	f.Add("\"\\\n\t\x01\x7f\u2028é", "\x80")
+	f.Fuzz(func(t *testing.T, name, cmdline string) {
+		p := full()
+		p.Filename, p.Cmdline = name, []byte(cmdline)
+		var got struct {
+			Filename    string   `json:"filename"`
+			FilenameB64 *string  `json:"filename_b64"`
+			Cmdline     []string `json:"cmdline"`
+			CmdlineB64  []string `json:"cmdline_b64"`
+		}
+		if err := json.Unmarshal(p.AppendJSON(nil, &wall), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.FilenameB64 != nil {
+			raw, err := base64.StdEncoding.DecodeString(*got.FilenameB64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Filename = string(raw)
+		}
+		if got.Filename != name {
+			t.Errorf("filename %q came back as %q", name, got.Filename)
+		}
+		args := got.Cmdline
+		for i, a := range got.CmdlineB64 {
+			raw, err := base64.StdEncoding.DecodeString(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args[i] = string(raw)
+		}
+		back := strings.Join(args, "\x00")
+		if strings.TrimSuffix(cmdline, "\x00") != back && cmdline != back {
+			t.Errorf("cmdline %q came back as %q", cmdline, back)
+		}
+	})
+}
+
+func TestDump(t *testing.T) {
+	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Process: full()}
+	ev.Process.Known &^= engine.FieldCwd.Set()
+	ev.Process.Truncated = engine.FieldCmdline.Set()
+	want := `->7 (FORK+EXIT)
+  COMM	comm=true
+  CMDL	cmdline=[ true, a b... ]
+  PROC	ppid=1
+  PROC	uid=0 gid=0 suid=0 sgid=0 euid=0 egid=0 pgid=0 sid=0
+  PROC	cap_inheritable=0x0 cap_permitted=0x0 cap_effective=0x1ffffffffff
+  PROC	cap_bset=0x0 cap_ambient=0x0
+  PROC	start_boottime=5000000000 tty_major=0 tty_minor=0
+  PROC	uts_inonum=0 ipc_inonum=0
+  PROC	mnt_inonum=0 net_inonum=0
+  CWD	cwd=?
+  EXE	exe=/bin/true
+  CGRP	cgroup=/a
+  EXIT	exit_code=0 exit_signal=11 exit_time=6000000000 core_dumped=1
+`
+	if got := string(ev.AppendDump(nil)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := string((&engine.Event{}).AppendDump(nil)); got != "->0\n" {
+		t.Errorf("empty event: %q", got)
+	}
+}

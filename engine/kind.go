@@ -1,0 +1,86 @@
+package engine
+
+import "strings"
+
+// Kind says what a raw event reports.
+type Kind uint8
+
+const (
+	KindFork     Kind = iota // a process (or, with Thread set, a thread) was created
+	KindExec                 // a process replaced its image
+	KindExit                 // a thread group ended (or, with Thread set, one thread)
+	KindIDChange             // user, group or session ids changed
+	KindComm                 // comm was set by other means than exec
+	KindPtrace               // a tracer attached or detached
+	KindCoreDump             // a process is dumping core
+	NumKinds     = iota
+)
+
+func (k Kind) String() string {
+	if int(k) < NumKinds {
+		return k.Events().String()
+	}
+	return "UNKNOWN"
+}
+
+// Events returns the one-element event mask of k.
+func (k Kind) Events() Events { return kindEvents[k] }
+
+var kindEvents = [NumKinds]Events{
+	KindFork: EventFork, KindExec: EventExec, KindExit: EventExit, KindIDChange: EventIDChange,
+	KindComm: EventSetProcTitle, KindPtrace: EventPtrace, KindCoreDump: EventCoreDump,
+}
+
+// Events is the set of things that one delivered event reports. The values of
+// the bits are those of quark's manual; those quark has no name for follow.
+type Events uint32
+
+const (
+	EventFork         Events = 1 << 0
+	EventExec         Events = 1 << 1
+	EventExit         Events = 1 << 2
+	EventIDChange     Events = 1 << 3
+	EventSetProcTitle Events = 1 << 4
+	EventPtrace       Events = 1 << 10
+	EventCoreDump     Events = 1 << 15
+)
+
+var eventNames = []struct {
+	bit  Events
+	name string
+}{
+	{EventFork, "FORK"}, {EventExec, "EXEC"}, {EventExit, "EXIT"}, {EventIDChange, "ID_CHANGE"},
+	{EventSetProcTitle, "SETPROCTITLE"}, {EventPtrace, "PTRACE"}, {EventCoreDump, "CORE_DUMP"},
+}
+
+// Names appends the names of the set's members to dst, lowest bit first.
+func (e Events) Names(dst []string) []string {
+	for _, n := range eventNames {
+		if e&n.bit != 0 {
+			dst = append(dst, n.name)
+		}
+	}
+	return dst
+}
+
+// String joins the names with "+", lowest bit first; the empty set is "".
+func (e Events) String() string { return strings.Join(e.Names(nil), "+") }
+
+// IDChange is the set of ids that an ID_CHANGE event reports as changed.
+type IDChange uint8
+
+const (
+	ChangedSID IDChange = 1 << 0 // setsid
+	ChangedUID IDChange = 1 << 1 // setuid, setreuid, setresuid
+	ChangedGID IDChange = 1 << 2 // setgid, setregid, setresgid
+)
+
+func (c IDChange) String() string {
+	var names []string
+	for i, n := range []string{"SETSID", "SETUID", "SETGID"} {
+		if c&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, "+")
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options say how an engine behaves. The zero value is right for most: each
+// member's zero is its default.
+type Options struct {
+	// MaxLength is how many raw events are buffered at most, 10000 by default.
+	// A full buffer leaves events in the kernel, where they may be lost: raise
+	// it for bursts, lower it where memory matters more.
+	MaxLength int
+
+	// HoldTime is how long an event is held so that events of other CPUs can be
+	// put in order and those of the same process joined: 1 s by default, at
+	// least 10 ms. Do not lower it when whole lives of processes should be one
+	// event.
+	HoldTime time.Duration
+
+	// CacheGraceTime is how long a process stays in the table after its end:
+	// 4 s by default.
+	CacheGraceTime time.Duration
+
+	// MinAgg joins only what hardly anyone wants apart; see [MinimalMatrix].
+	MinAgg bool
+
+	// Matrix replaces the rule of aggregation; nil is [DefaultMatrix], or
+	// [MinimalMatrix] with MinAgg.
+	Matrix *Matrix
+
+	// Filter, if not nil, decides whether an event is delivered. It is asked
+	// after the process table has been brought up to date; Get then returns
+	// ErrFiltered in place of the event.
+	Filter func(*Event) bool
+}
+
+// Defaults and limits of Options.
+const (
+	DefaultMaxLength      = 10000
+	MaxMaxLength          = 1 << 24
+	DefaultHoldTime       = time.Second
+	MinHoldTime           = 10 * time.Millisecond
+	MaxHoldTime           = time.Hour
+	DefaultCacheGraceTime = 4 * time.Second
+	MaxCacheGraceTime     = 24 * time.Hour
+)
+
+// withDefaults returns o with the zero members filled in, or an error that
+// names the option and its range.
+func (o Options) withDefaults() (Options, error) {
+	if o.MaxLength == 0 {
+		o.MaxLength = DefaultMaxLength
+	}
+	if o.HoldTime == 0 {
+		o.HoldTime = DefaultHoldTime
+	}
+	if o.CacheGraceTime == 0 {
+		o.CacheGraceTime = DefaultCacheGraceTime
+	}
+	switch {
+	case o.MaxLength < 1 || o.MaxLength > MaxMaxLength:
+		return o, fmt.Errorf("option MaxLength is %d: it must be from 1 to %d events", o.MaxLength, MaxMaxLength)
+	case o.HoldTime < MinHoldTime || o.HoldTime > MaxHoldTime:
+		return o, fmt.Errorf("option HoldTime is %v: it must be from %v to %v", o.HoldTime, MinHoldTime, MaxHoldTime)
+	case o.CacheGraceTime < 0 || o.CacheGraceTime > MaxCacheGraceTime:
+		return o, fmt.Errorf("option CacheGraceTime is %v: it must be from 0 to %v", o.CacheGraceTime, MaxCacheGraceTime)
+	case o.MinAgg && o.Matrix != nil:
+		return o, fmt.Errorf("options MinAgg and Matrix exclude each other: name one")
+	}
+	if o.Matrix == nil {
+		o.Matrix = DefaultMatrix()
+		if o.MinAgg {
+			o.Matrix = MinimalMatrix()
+		}
+	}
+	return o, nil
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"bytes"
+	"iter"
+	"time"
+)
+
+// Identity names a process for good: a pid is used again, a pid and a start
+// time together are not. A start time from /proc is rounded down to
+// [ProcStartUnit]; lookups allow for that.
+type Identity struct {
+	PID   uint32
+	Start uint64 // CLOCK_BOOTTIME nanoseconds
+}
+
+// Process is what is known of a process as of the last event about it. Known
+// says which members hold a value.
+//
+// A *Process that the engine hands out is valid until the next call of Get;
+// [Process.Clone] keeps one. The strings may be kept, Cmdline may not.
+type Process struct {
+	PID uint32
+	Task
+
+	Comm     string // up to 15 bytes
+	Filename string // absolute path of the executable, or "memfd:NAME"
+	Cwd      string
+	Cgroup   string
+	Cmdline  []byte // each argument followed by a NUL, as the process was started with it
+
+	// Exited is set once the end of the process was reported, also where its
+	// status is unknown. The process stays findable for the grace time.
+	Exited bool
+
+	// born orders the processes of one pid: the monotonic time of the fork, or
+	// the best lower bound known.
+	born uint64
+	// sighted is when /proc showed the process, 0 if an event made it known.
+	sighted uint64
+	forked  bool // its FORK has been applied
+
+	// image says since when Filename and Cmdline are those of the process;
+	// before is the image it had until then. A child forked before an exec that
+	// was delivered ahead of the fork inherits that one.
+	imageSince uint64
+	before     image
+
+	older  *Process // previous process of the same pid
+	exitAt uint64   // when the end was applied, for the grace time
+	nextGC *Process // next in order of exitAt; free list
+}
+
+// image is what an exec replaces.
+type image struct {
+	known     Fields
+	truncated Fields
+	since     uint64
+	until     uint64
+	filename  string
+	cmdline   []byte
+}
+
+const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline)
+
+// Identity returns the process's identity; ok is false while its start time is
+// unknown.
+func (p *Process) Identity() (id Identity, ok bool) {
+	return Identity{p.PID, p.Start}, p.Known.Has(FieldStart)
+}
+
+// Args yields the arguments, without their NULs. The slices are parts of Cmdline.
+func (p *Process) Args() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for rest := p.Cmdline; len(rest) > 0; {
+			arg, after, found := bytes.Cut(rest, []byte{0})
+			if !yield(arg) || !found {
+				return
+			}
+			rest = after
+		}
+	}
+}
+
+// Clone returns a copy that stays as it is.
+func (p *Process) Clone() *Process {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	c.Cmdline = bytes.Clone(p.Cmdline)
+	c.before, c.older, c.nextGC = image{}, nil, nil
+	return &c
+}
+
+// Event is one delivered event: what happened, and the process it happened to
+// as it is known after it. An Event and what it points to are valid until the
+// next call of Get; [Event.Clone] keeps one.
+type Event struct {
+	Events   Events   // what happened
+	IDChange IDChange // which ids, if ID_CHANGE is among them
+
+	Time uint64    // CLOCK_MONOTONIC nanoseconds of the first raw event
+	Wall time.Time // the same as wall time, as the clock stood when the engine was opened
+
+	// Thread is set for an event of one thread, with Options.Threads; TID is
+	// the thread. Else TID is the thread that the first raw event came from.
+	Thread bool
+	TID    uint32
+
+	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach
+
+	Process *Process
+}
+
+// Clone returns a copy that stays as it is.
+func (e *Event) Clone() *Event {
+	c := *e
+	c.Process = e.Process.Clone()
+	return &c
+}

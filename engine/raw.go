@@ -1,0 +1,112 @@
+package engine
+
+// RawEvent is one thing that a source saw. A source takes one from
+// [Buffer.Reserve], fills it and gives it back with [Buffer.Insert] or
+// [Buffer.Release]; its storage is used again, so that a warm source allocates
+// nothing per event.
+type RawEvent struct {
+	Kind Kind
+
+	// Thread is set when the event concerns one thread and not its thread
+	// group: creation or end of a thread that is not the whole process, a new
+	// comm or new ids of a thread that is not the leader.
+	Thread bool
+
+	PID  uint32 // what user space calls the pid: the kernel's tgid
+	TID  uint32 // the thread: the kernel's pid
+	CPU  uint32
+	Seq  uint64 // per-CPU sequence number, 0 where the source has none
+	Time uint64 // CLOCK_MONOTONIC nanoseconds
+
+	// Creator is, for a fork, the process whose image the child shares. It is
+	// not always the parent (CLONE_PARENT). 0 is unknown: then nothing is
+	// inherited, rather than the wrong thing.
+	Creator uint32
+
+	// Tracer is who traces the process, for KindPtrace; 0:0 means detached.
+	Tracer struct{ PID, TID uint32 }
+
+	IDChange IDChange // for KindIDChange
+
+	// Task is the state that the source saw with the event.
+	Task Task
+
+	vars [numVars]span
+	data []byte
+
+	serial  uint64    // order of arrival, breaks ties of Time
+	earlier *RawEvent // neighbours in the order of the buffer
+	later   *RawEvent
+	queue   *pidQueue
+	next    *RawEvent // neighbours among the events of the pid; free list
+	prev    *RawEvent
+}
+
+// The fields of variable length, as indexes of RawEvent.vars.
+const (
+	varComm = iota
+	varFilename
+	varCmdline
+	varCwd
+	varCgroup
+	numVars
+)
+
+type span struct{ off, len uint32 }
+
+// maxKeptData bounds the storage that an event keeps for its next use; typical
+// events need a few hundred bytes, the longest 36 KiB.
+const maxKeptData = 2048
+
+func varOf(f Field) int {
+	switch f {
+	case FieldComm:
+		return varComm
+	case FieldFilename:
+		return varFilename
+	case FieldCmdline:
+		return varCmdline
+	case FieldCwd:
+		return varCwd
+	case FieldCgroup:
+		return varCgroup
+	}
+	panic("engine: " + f.String() + " has no bytes")
+}
+
+// Reset makes r an empty event that keeps its storage.
+func (r *RawEvent) Reset() {
+	data := r.data[:0]
+	if cap(data) > maxKeptData {
+		data = nil
+	}
+	*r = RawEvent{data: data}
+}
+
+// Grow makes n bytes of storage for field f (FieldComm, FieldFilename,
+// FieldCmdline, FieldCwd or FieldCgroup), marks f as known and returns the
+// bytes for the caller to fill. The slice is valid until the next call of Grow
+// or Set.
+func (r *RawEvent) Grow(f Field, n int) []byte {
+	off := len(r.data)
+	if off+n <= cap(r.data) {
+		r.data = r.data[:off+n]
+	} else {
+		r.data = append(r.data, make([]byte, n)...)
+	}
+	r.vars[varOf(f)] = span{uint32(off), uint32(n)}
+	r.Task.Known |= f.Set()
+	return r.data[off : off+n : off+n]
+}
+
+// Set copies b into field f and marks f as known.
+func (r *RawEvent) Set(f Field, b []byte) { copy(r.Grow(f, len(b)), b) }
+
+// Bytes returns the value of field f, which is nil when f is unknown.
+func (r *RawEvent) Bytes(f Field) []byte {
+	s := r.vars[varOf(f)]
+	if !r.Task.Known.Has(f) {
+		return nil
+	}
+	return r.data[s.off : s.off+s.len : s.off+s.len]
+}

@@ -1,0 +1,94 @@
+package engine
+
+// Source is a kernel interface that reports what processes do. All methods are
+// called by one goroutine at a time.
+type Source interface {
+	// Name is the short name: "ebpf", "kprobe", "cnproc".
+	Name() string
+
+	// Capabilities says what this source, on this kernel, reports and how.
+	Capabilities() *CapabilityTable
+
+	// Populate moves what the kernel has queued into b until nothing is left
+	// or b has no room. It never blocks. An error ends the source; loss is no
+	// error and is counted in Stats.
+	Populate(b *Buffer) error
+
+	// FD is a descriptor that polls readable when Populate has something to
+	// do, provided that Arm was called after the last Populate. -1: none.
+	FD() int
+
+	// Arm asks that FD becomes readable with the next event. It returns false
+	// when something is queued already: then call Populate instead of waiting.
+	Arm() bool
+
+	// Stats returns what the source counted since it was opened.
+	Stats() (SourceStats, error)
+
+	// Close detaches from the kernel and leaves nothing behind in it.
+	Close() error
+}
+
+// SourceStats are a source's counters. Produced = handed to the engine + still
+// queued in the kernel + the sum of Lost.
+type SourceStats struct {
+	Produced uint64 // events that the kernel reported or tried to report
+	Lost     [NumLosses]uint64
+	// Bound is set while Lost is only a lower bound: the source knows of a
+	// loss whose size it will learn with later events.
+	Bound bool
+}
+
+// LostTotal is the sum over all causes.
+func (s *SourceStats) LostTotal() (n uint64) {
+	for _, l := range s.Lost {
+		n += l
+	}
+	return n
+}
+
+// Loss is a cause for which an event was lost.
+type Loss uint8
+
+const (
+	LossRingFull   Loss = iota // no room in the ring between kernel and user space
+	LossSocketFull             // no room in the socket's receive buffer
+	LossScratch                // the kernel side had no memory to build the record in
+	LossDecode                 // the record made no sense
+	NumLosses      = iota
+)
+
+var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "decode"}
+
+func (l Loss) String() string { return lossNames[l] }
+
+// Origin says how a source obtains something.
+type Origin uint8
+
+const (
+	OriginNone    Origin = iota // it does not
+	OriginKernel                // the kernel reports it with the event
+	OriginProc                  // read from /proc right after the event
+	OriginDerived               // computed from other events
+)
+
+func (o Origin) String() string {
+	return [...]string{"none", "kernel", "proc", "derived"}[o]
+}
+
+// Capability is one row of a capability table.
+type Capability struct {
+	Origin Origin
+	// Via names the hook or file; where Origin is OriginNone it is the reason.
+	Via string
+	// At is, for a field, the set of events that bring it.
+	At Events
+}
+
+// CapabilityTable says what a source reports on the running kernel.
+type CapabilityTable struct {
+	Kinds  [NumKinds]Capability
+	Fields [NumFields]Capability
+	// Notes are facts that belong to no row, such as why a faster way is not used.
+	Notes []string
+}

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
+// table is the process table. For each pid it has a chain of processes, the
+// youngest first: the live one, and those of the same pid whose grace time
+// still runs.
+type table struct {
+	byPID map[uint32]*Process
+	count int
+	grace uint64 // ns
+	names interner
+
+	// Exited processes in the order of their end. The grace time is the same
+	// for all, so only the head has to be looked at.
+	gcFirst, gcLast *Process
+	collected       uint64
+
+	free *Process
+}
+
+func (t *table) init(grace uint64) {
+	t.byPID = make(map[uint32]*Process)
+	t.grace = grace
+}
+
+// lookup returns the youngest process of a pid.
+func (t *table) lookup(pid uint32) *Process { return t.byPID[pid] }
+
+func (t *table) lookupIdentity(id Identity) *Process {
+	want := Task{Start: id.Start, StartUnit: 1}
+	for p := t.byPID[id.PID]; p != nil; p = p.older {
+		if p.Known.Has(FieldStart) && p.sameStart(&want) {
+			return p
+		}
+	}
+	return nil
+}
+
+// all yields every process in order of pid, the older before the younger.
+func (t *table) all() iter.Seq[*Process] {
+	return func(yield func(*Process) bool) {
+		var chain []*Process
+		for _, pid := range slices.Sorted(maps.Keys(t.byPID)) {
+			chain = chain[:0]
+			for p := t.byPID[pid]; p != nil; p = p.older {
+				chain = append(chain, p)
+			}
+			for _, p := range slices.Backward(chain) {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// at returns the process that had the pid at a time, as far as is known.
+func (t *table) at(pid uint32, time uint64) *Process {
+	for p := t.byPID[pid]; p != nil; p = p.older {
+		if p.born <= time {
+			return p
+		}
+	}
+	return nil
+}
+
+// add makes a process and puts it into the chain of its pid, which is ordered by birth.
+func (t *table) add(pid uint32, born uint64) *Process {
+	p := t.free
+	if p != nil {
+		t.free = p.nextGC
+		*p = Process{Cmdline: p.Cmdline[:0], before: image{cmdline: p.before.cmdline[:0]}}
+	} else {
+		p = new(Process)
+	}
+	p.PID, p.born = pid, born
+	t.link(p)
+	return p
+}
+
+// link puts p into the chain of its pid.
+func (t *table) link(p *Process) {
+	t.count++
+	head := t.byPID[p.PID]
+	if head == nil || head.born <= p.born {
+		p.older = head
+		t.byPID[p.PID] = p
+		return
+	}
+	for head.older != nil && head.older.born > p.born {
+		head = head.older
+	}
+	p.older = head.older
+	head.older = p
+}
+
+// rebirth moves p to where its true time of birth belongs.
+func (t *table) rebirth(p *Process, born uint64) {
+	if p.born != born {
+		t.unlink(p)
+		p.born = born
+		t.link(p)
+	}
+}
+
+// markExited starts the grace time of p.
+func (t *table) markExited(p *Process, now uint64) {
+	if p.Exited {
+		return
+	}
+	p.Exited = true
+	p.exitAt = now
+	if t.gcLast == nil {
+		t.gcFirst = p
+	} else {
+		t.gcLast.nextGC = p
+	}
+	t.gcLast = p
+}
+
+// collect forgets the processes whose grace time is over.
+func (t *table) collect(now uint64) {
+	for p := t.gcFirst; p != nil && now-p.exitAt >= t.grace && now >= p.exitAt; p = t.gcFirst {
+		t.gcFirst = p.nextGC
+		if t.gcFirst == nil {
+			t.gcLast = nil
+		}
+		t.unlink(p)
+		t.collected++
+		if cap(p.Cmdline) > maxKeptData {
+			p.Cmdline = nil
+		}
+		if cap(p.before.cmdline) > maxKeptData {
+			p.before.cmdline = nil
+		}
+		p.nextGC = t.free
+		t.free = p
+	}
+}
+
+func (t *table) unlink(p *Process) {
+	t.count--
+	head := t.byPID[p.PID]
+	if head != p {
+		for head.older != p {
+			head = head.older
+		}
+		head.older = p.older
+	} else if p.older != nil {
+		t.byPID[p.PID] = p.older
+	} else {
+		delete(t.byPID, p.PID)
+	}
+}

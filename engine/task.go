@@ -1,0 +1,67 @@
+package engine
+
+// Task is the fixed-size part of what is known of a process. Sources fill it
+// in a [RawEvent], the process table keeps it in a [Process]. A member may be
+// read only if its field is in Known.
+type Task struct {
+	Known     Fields // the fields that hold a value
+	Truncated Fields // known fields whose value was cut
+
+	// Start is when the process started, in nanoseconds of CLOCK_BOOTTIME as
+	// the kernel's start_boottime has it, rounded down to a multiple of
+	// StartUnit. StartUnit is 1 where the kernel said it and [ProcStartUnit]
+	// where it comes from /proc.
+	Start     uint64
+	StartUnit uint64
+
+	PPID, PGID, SID uint32 // in the initial pid namespace
+	Cred            Credentials
+	Caps            Capabilities
+	TTY             TTY
+	NS              Namespaces
+	Exit            Exit
+}
+
+// ProcStartUnit is the precision in nanoseconds of a start time from
+// /proc/PID/stat: one tick of USER_HZ, which is 100 on amd64 and arm64.
+const ProcStartUnit = 10_000_000
+
+// Credentials are user and group ids in the initial user namespace.
+type Credentials struct {
+	UID, EUID, SUID uint32
+	GID, EGID, SGID uint32
+}
+
+// Capabilities are the five capability sets of capabilities(7) as bit masks.
+type Capabilities struct {
+	Inheritable, Permitted, Effective, Bounding, Ambient uint64
+}
+
+// TTY is the device number of the controlling terminal, 0:0 for none.
+type TTY struct{ Major, Minor uint32 }
+
+// Namespaces are the inode numbers of namespaces as /proc/PID/ns shows them.
+type Namespaces struct{ UTS, IPC, Mnt, Net uint32 }
+
+// Exit is how and when a thread group ended.
+type Exit struct {
+	WaitStatus int32  // as wait(2) returns it
+	Time       uint64 // CLOCK_MONOTONIC nanoseconds
+}
+
+// Code is the exit code as quark's manual defines it: bits 8 to 15 of the
+// wait status. It is 0 for a process that a signal ended: see Signal.
+func (e Exit) Code() int { return int(e.WaitStatus>>8) & 0xff }
+
+// Signal is the number of the signal that ended the process, 0 if none did.
+func (e Exit) Signal() int { return int(e.WaitStatus) & 0x7f }
+
+// CoreDumped reports whether the kernel wrote a core dump.
+func (e Exit) CoreDumped() bool { return e.WaitStatus&0x80 != 0 }
+
+// sameStart reports whether two known start times, each rounded down to its
+// own unit, can be of the same process.
+func (t *Task) sameStart(o *Task) bool {
+	unit := max(t.StartUnit, o.StartUnit, 1)
+	return t.Start/unit == o.Start/unit
+}
