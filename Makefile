@@ -1,0 +1,103 @@
+# quark's artefacts and test runs. Plain Go work stays plain: go build ./..., go test ./...
+#
+# make V=1 shows the commands. GOARCH=arm64 builds for arm64.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+GO     ?= go
+# Not overridden by the environment's: a GOARCH on the command line is the guest's, not that of the tools run here.
+HOSTGO  = GOOS= GOARCH= $(GO)
+GOARCH ?= $(shell $(GO) env GOARCH)
+OUT    := build/$(GOARCH)
+RUN    := build/test
+
+# What the archive holds depends on the binaries only, so they must not depend on the path or the commit.
+export CGO_ENABLED := 0
+GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
+
+COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
+GUEST    := $(filter quark-mon quark-test,$(COMMANDS))
+
+KERNEL ?= 6.1-cloud
+
+ifeq ($(V),1)
+Q :=
+else
+Q := @
+endif
+
+.PHONY: all build test test-host test-kernel generate deps deps-generate clean help FORCE
+all: build
+
+help:
+	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
+	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in a guest'
+	@echo 'make test-kernel    quark-test in a guest with the newest Debian 6.1 kernel (KERNEL=NAME for another)'
+	@echo 'make initramfs.gz   the image that guests run'
+	@echo 'make generate       the committed generated files (see make deps-generate)'
+	@echo 'make deps           the Debian packages that the tests need'
+	@echo 'make clean          remove what make made; the cache of kernels stays'
+	@echo 'make ... V=1        show the commands'
+
+build:
+	$(Q)mkdir -p $(OUT)
+	$(Q)for c in $(COMMANDS); do $(GOBUILD) -o $(OUT)/$$c ./cmd/$$c || exit; done
+	$(Q)$(GOBUILD) -o $(OUT)/init ./initramfs/init
+
+# The Go tool knows what is up to date; the file is left alone when nothing has changed in it.
+initramfs.gz: build FORCE
+	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init $(addprefix $(OUT)/,$(GUEST))
+	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+FORCE:
+
+# -count=1: the tests look at this kernel and at krun.sh, which Go's test cache does not know of.
+test: deps build initramfs.gz
+	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
+	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/testsum
+	$(Q)$(RUN)/testsum run $(RUN) vet $(GO) vet ./...
+	$(Q)$(RUN)/testsum run -gotest $(RUN) go-test $(GO) test -count=1 -json ./...
+	$(Q)if [ "$$(id -u)" = 0 ]; then \
+		$(RUN)/testsum run -records $(RUN) host $(OUT)/quark-test -j $(RUN)/host.jsonl; \
+	else \
+		echo '== host: not root, so quark-test does not run on this host'; \
+	fi
+	$(Q)$(RUN)/testsum run -records $(RUN) guest $(MAKE) --no-print-directory guest
+	@$(RUN)/testsum report $(RUN)
+
+# The guest alone, with a closing line of its own.
+test-kernel: initramfs.gz
+	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
+	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/testsum
+	$(Q)$(RUN)/testsum run -records $(RUN) guest $(MAKE) --no-print-directory guest
+	@$(RUN)/testsum report $(RUN)
+
+# The guest as test and test-kernel run it; initramfs.gz is there.
+.PHONY: guest
+guest:
+	$(Q)$(HOSTGO) run ./kernel_images $(KERNEL)-$(GOARCH)
+	$(Q)KRUN_RESULTS=$(RUN)/guest.jsonl ./krun.sh initramfs.gz kernel_images/$(GOARCH)/$(KERNEL) \
+		quark-test -j /run/quark-results
+
+generate:
+	$(Q)$(HOSTGO) generate ./...
+
+# Each dependency as PACKAGE:FILE, where FILE shows that it is there.
+DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64
+DEPS_arm64 := qemu-system-arm:/usr/bin/qemu-system-aarch64
+DEPS := $(DEPS_$(GOARCH)) \
+	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
+	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
+	forkstat:/usr/sbin/forkstat|/usr/bin/forkstat \
+	xz-utils:/usr/bin/xz zstd:/usr/bin/zstd
+DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
+
+deps:
+	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
+
+deps-generate:
+	@./.ci/deps $(foreach d,$(DEPS_GENERATE),'$(d)')
+
+clean:
+	$(Q)rm -rf build initramfs.gz initramfs.gz.new kernel_images/amd64 kernel_images/arm64

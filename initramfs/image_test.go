@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/u-root/u-root/pkg/cpio"
+)
+
+// fakeELF writes a minimal ELF file for machine, with a PT_INTERP program header when interp is set.
+func fakeELF(t *testing.T, path string, machine elf.Machine, interp bool) string {
+	t.Helper()
+	h := elf.Header64{
+		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1,
+		Ehsize: 64, Phentsize: 56, Shentsize: 64,
+	}
+	copy(h.Ident[:], elf.ELFMAG)
+	h.Ident[elf.EI_CLASS] = byte(elf.ELFCLASS64)
+	h.Ident[elf.EI_DATA] = byte(elf.ELFDATA2LSB)
+	h.Ident[elf.EI_VERSION] = 1
+	var buf bytes.Buffer
+	if interp {
+		h.Phoff, h.Phnum = 64, 1
+	}
+	binary.Write(&buf, binary.LittleEndian, h)
+	if interp {
+		binary.Write(&buf, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_INTERP)})
+	}
+	buf.WriteString(filepath.Base(path))
+	if err := os.WriteFile(path, buf.Bytes(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func unpack(t *testing.T, gz []byte) []cpio.Record {
+	t.Helper()
+	zr, err := gzip.NewReader(bytes.NewReader(gz))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !zr.ModTime.IsZero() || zr.Name != "" {
+		t.Errorf("gzip header carries time %v, name %q", zr.ModTime, zr.Name)
+	}
+	raw, err := io.ReadAll(zr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := cpio.ReadAllRecords(cpio.EOFReader{RecordReader: cpio.Newc.Reader(bytes.NewReader(raw))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+func content(t *testing.T, r cpio.Record) string {
+	t.Helper()
+	b, err := io.ReadAll(io.NewSectionReader(r, 0, int64(r.FileSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestImage(t *testing.T) {
+	dir := t.TempDir()
+	img := Image{
+		Arch: "amd64",
+		Init: fakeELF(t, filepath.Join(dir, "some-init"), elf.EM_X86_64, false),
+		Binaries: []string{
+			fakeELF(t, filepath.Join(dir, "quark-test"), elf.EM_X86_64, false),
+			fakeELF(t, filepath.Join(dir, "quark-mon"), elf.EM_X86_64, false),
+		},
+	}
+	var first bytes.Buffer
+	if err := img.Write(&first); err != nil {
+		t.Fatal(err)
+	}
+
+	records := unpack(t, first.Bytes())
+	byName := make(map[string]cpio.Record)
+	var names []string
+	for _, r := range records {
+		if parent := filepath.Dir(r.Name); parent != "." {
+			if _, ok := byName[parent]; !ok {
+				t.Errorf("%s comes before its directory", r.Name)
+			}
+		}
+		byName[r.Name] = r
+		names = append(names, r.Name)
+		if r.MTime != 0 || r.UID != 0 || r.GID != 0 {
+			t.Errorf("%s: mtime %d, uid %d, gid %d, all want 0", r.Name, r.MTime, r.UID, r.GID)
+		}
+	}
+	want := []string{
+		"bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "var", "var/empty",
+		"dev/console", "dev/null", "etc/passwd", "etc/group", "init", "bin/quark-mon", "bin/quark-test", "etc/os-release",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	for name, mode := range map[string]uint64{
+		"init": cpio.S_IFREG | 0o755, "bin/quark-mon": cpio.S_IFREG | 0o755, "tmp": cpio.S_IFDIR | 0o1777,
+		"dev/console": cpio.S_IFCHR | 0o600, "etc/passwd": cpio.S_IFREG | 0o644,
+	} {
+		if got := byName[name].Mode; got != mode {
+			t.Errorf("mode of %s = %#o, want %#o", name, got, mode)
+		}
+	}
+	if c := byName["dev/console"]; c.Rmajor != 5 || c.Rminor != 1 {
+		t.Errorf("dev/console is %d:%d, want 5:1", c.Rmajor, c.Rminor)
+	}
+	if got := content(t, byName["init"]); !strings.HasSuffix(got, "some-init") {
+		t.Errorf("init has wrong content %q", got)
+	}
+
+	t.Run("reproducible", func(t *testing.T) {
+		img.Binaries = []string{img.Binaries[1], img.Binaries[0]} // order must not matter
+		for _, path := range append(img.Binaries, img.Init) {
+			if err := os.Chmod(path, 0o700); err != nil { // nor the mode and time of the files
+				t.Fatal(err)
+			}
+		}
+		var second bytes.Buffer
+		if err := img.Write(&second); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first.Bytes(), second.Bytes()) {
+			t.Error("a second build gives other bytes")
+		}
+	})
+
+	t.Run("digest follows content", func(t *testing.T) {
+		if err := os.WriteFile(img.Binaries[0], append([]byte(content(t, byName["bin/quark-mon"])), 'x'), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var third bytes.Buffer
+		if err := img.Write(&third); err != nil {
+			t.Fatal(err)
+		}
+		recs := unpack(t, third.Bytes())
+		if content(t, recs[len(recs)-1]) == content(t, byName["etc/os-release"]) {
+			t.Error("another binary, the same IMAGE_VERSION")
+		}
+	})
+}
+
+func TestImageRefuses(t *testing.T) {
+	dir := t.TempDir()
+	init := fakeELF(t, filepath.Join(dir, "init"), elf.EM_X86_64, false)
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		img  Image
+		want string
+	}{
+		{"architecture", Image{Arch: "vax", Init: init}, `unknown architecture "vax"`},
+		{"no such file", Image{Arch: "amd64", Init: filepath.Join(dir, "none")}, "make build"},
+		{"script", Image{Arch: "amd64", Init: init, Binaries: []string{script}}, "no ELF binary"},
+		{"other machine", Image{Arch: "arm64", Init: init}, "EM_X86_64"},
+		{"dynamic", Image{Arch: "amd64", Init: init, Binaries: []string{fakeELF(t, filepath.Join(dir, "dyn"), elf.EM_X86_64, true)}}, "CGO_ENABLED=0"},
+		{"twice", Image{Arch: "amd64", Init: init, Binaries: []string{init, fakeELF(t, filepath.Join(dir, "other", "init"), elf.EM_X86_64, false)}}, "under the same name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.img.Write(io.Discard)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRunLeavesNothingOnError(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "image.gz")
+	if err := run([]string{"-o", out, "-init", filepath.Join(dir, "none"), "x"}, io.Discard); err == nil {
+		t.Fatal("no error without an init")
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const commandPath = "/bin"
+
+// environment of the command.
+func environment(opts options) []string {
+	env := []string{
+		"PATH=" + commandPath,
+		"HOME=/",
+		"TERM=dumb",
+		"TMPDIR=/tmp",
+		"QUARK_INITRAMFS=1",
+		"QUARK_RESULTS=/dev/" + opts.results,
+	}
+	return append(env, opts.env...)
+}
+
+// runCommand runs the command in a session of its own until it has ended, and reaps everything that is orphaned meanwhile,
+// as pid 1 has to.
+func runCommand(opts options) end {
+	if len(opts.command) == 0 || opts.command[0] == "" {
+		return end{Status: statusInit, Error: "no command on the kernel command line: it comes after --"}
+	}
+	path := opts.command[0]
+	if !strings.Contains(path, "/") {
+		path = commandPath + "/" + path
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return end{Status: statusInit, Error: err.Error()}
+	}
+	defer null.Close()
+
+	start := time.Now()
+	// Not os/exec: its Wait and the wait for orphans below would take each other's children.
+	pid, err := syscall.ForkExec(path, opts.command, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   environment(opts),
+		Files: []uintptr{null.Fd(), 1, 2},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return notStarted(path, err)
+	}
+	status, err := reapUntil(pid, wait)
+	if err != nil {
+		return end{Status: statusInit, Error: fmt.Sprintf("wait for %s: %v", path, err)}
+	}
+	e := ended(status)
+	e.DurationMS = time.Since(start).Milliseconds()
+	return e
+}
+
+// notStarted gives the end record of a command that could not be executed, with a shell's two numbers for it.
+func notStarted(path string, err error) end {
+	status := 126
+	if errors.Is(err, os.ErrNotExist) {
+		status = 127
+	}
+	return end{Status: status, Error: fmt.Sprintf("run %s: %v", path, err)}
+}
+
+// ended gives the end record for a wait status.
+func ended(status unix.WaitStatus) end {
+	if status.Signaled() {
+		return end{
+			Status:     128 + int(status.Signal()),
+			Signal:     int(status.Signal()),
+			CoreDumped: status.CoreDump(),
+		}
+	}
+	return end{Status: status.ExitStatus()}
+}
+
+func wait() (int, unix.WaitStatus, error) {
+	var status unix.WaitStatus
+	pid, err := unix.Wait4(-1, &status, 0, nil)
+	return pid, status, err
+}
+
+// reapUntil reaps children until pid is among them and returns its wait status.
+func reapUntil(pid int, wait func() (int, unix.WaitStatus, error)) (unix.WaitStatus, error) {
+	for {
+		switch got, status, err := wait(); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case got == pid:
+			return status, nil
+		}
+	}
+}

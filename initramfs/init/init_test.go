@@ -1,0 +1,188 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMountTable(t *testing.T) {
+	made := []string{"/"}
+	for _, m := range mounts {
+		if !path.IsAbs(m.target) || m.target != path.Clean(m.target) {
+			t.Errorf("%s is no clean absolute path", m.target)
+		}
+		if slices.Contains(made, m.target) {
+			t.Errorf("%s is mounted twice", m.target)
+		}
+		for _, earlier := range made {
+			if strings.HasPrefix(earlier, m.target+"/") {
+				t.Errorf("%s would hide %s, mounted before it", m.target, earlier)
+			}
+		}
+		made = append(made, m.target)
+	}
+}
+
+func TestMountAll(t *testing.T) {
+	table := []mount{
+		{target: "/a", fstype: "a"},
+		{target: "/b", fstype: "b", required: true},
+		{target: "/c", fstype: "c", required: true},
+		{target: "/d", fstype: "d"},
+	}
+	for _, tt := range []struct {
+		name    string
+		fails   string
+		missing []string
+		err     string
+	}{
+		{"all there", "", nil, ""},
+		{"optional missing", "ad", []string{"mount a on /a: no such device", "mount d on /d: no such device"}, ""},
+		{"required missing", "bc", []string{"mount b on /b: no such device", "mount c on /c: no such device"}, "mount b on /b: no such device"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tried := 0
+			missing, err := mountAll(table, func(m mount) error {
+				tried++
+				if strings.Contains(tt.fails, m.fstype) {
+					return unix.ENODEV
+				}
+				return nil
+			})
+			if tried != len(table) {
+				t.Errorf("%d mounts tried, want all %d", tried, len(table))
+			}
+			if !slices.Equal(missing, tt.missing) {
+				t.Errorf("missing %q, want %q", missing, tt.missing)
+			}
+			if (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+// TestRecords pins the lines: krun.sh reads type and status by their place.
+func TestRecords(t *testing.T) {
+	for _, tt := range []struct {
+		record any
+		want   string
+	}{
+		{end{Type: "end", Status: 3, DurationMS: 5}, `{"type":"end","status":3,"duration_ms":5}`},
+		{end{Type: "end", Status: 139, Signal: 11, CoreDumped: true}, `{"type":"end","status":139,"signal":11,"core_dumped":true,"duration_ms":0}`},
+		{end{Type: "end", Status: 125, Error: "mount \"x\"\nfailed"}, `{"type":"end","status":125,"duration_ms":0,"error":"mount \"x\"\nfailed"}`},
+		{hello{Type: "hello", Kernel: "6.1.0", Arch: "amd64", CPUs: 2, Features: map[string]bool{"btf": true, "bpf": false}},
+			`{"type":"hello","kernel":"6.1.0","version":"","arch":"amd64","cpus":2,"memory_kb":0,"features":{"bpf":false,"btf":true}}`},
+	} {
+		if got := string(encode(tt.record)); got != tt.want+"\n" {
+			t.Errorf("got  %swant %s", got, tt.want)
+		}
+	}
+}
+
+func TestEnded(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status unix.WaitStatus
+		want   end
+	}{
+		{"exit 0", 0, end{}},
+		{"exit 3", 3 << 8, end{Status: 3}},
+		{"killed", 9, end{Status: 137, Signal: 9}},
+		{"core dumped", 11 | 0x80, end{Status: 139, Signal: 11, CoreDumped: true}},
+	} {
+		if got := ended(tt.status); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestNotStarted(t *testing.T) {
+	if got := notStarted("/bin/x", fs.ErrNotExist).Status; got != 127 {
+		t.Errorf("status of a missing command is %d, want 127", got)
+	}
+	if got := notStarted("/bin/x", unix.ENOEXEC).Status; got != 126 {
+		t.Errorf("status of a command that cannot run is %d, want 126", got)
+	}
+}
+
+func TestReapUntil(t *testing.T) {
+	type reaped struct {
+		pid    int
+		status unix.WaitStatus
+		err    error
+	}
+	queue := []reaped{{7, 0, nil}, {0, 0, unix.EINTR}, {8, 1 << 8, nil}, {42, 3 << 8, nil}, {9, 0, nil}}
+	next := func() (int, unix.WaitStatus, error) {
+		r := queue[0]
+		queue = queue[1:]
+		return r.pid, r.status, r.err
+	}
+	status, err := reapUntil(42, next)
+	if err != nil || status.ExitStatus() != 3 {
+		t.Errorf("status %d, error %v; want 3 and none", status.ExitStatus(), err)
+	}
+	if len(queue) != 1 {
+		t.Errorf("%d children left unreaped, want the one after", len(queue))
+	}
+
+	_, err = reapUntil(42, func() (int, unix.WaitStatus, error) { return 0, 0, unix.ECHILD })
+	if !errors.Is(err, unix.ECHILD) {
+		t.Errorf("error %v, want ECHILD", err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	env := environment(options{results: "ttyS0", env: []string{"RING=1"}})
+	for _, want := range []string{"PATH=/bin", "HOME=/", "QUARK_INITRAMFS=1", "QUARK_RESULTS=/dev/ttyS0", "RING=1"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%q lacks %s", env, want)
+		}
+	}
+}
+
+func TestNoCommand(t *testing.T) {
+	if e := runCommand(options{}); e.Status != statusInit || e.Error == "" {
+		t.Errorf("%+v: want status %d and a reason", e, statusInit)
+	}
+}
+
+func TestImageVersion(t *testing.T) {
+	if got := imageVersion("NAME=quark\nIMAGE_VERSION=abc\n"); got != "abc" {
+		t.Errorf("got %q", got)
+	}
+	if got := imageVersion("NAME=quark\n"); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestPortOnFile: what is no tty takes records as well.
+func TestPortOnFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results")
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPort(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(encode(end{Type: "end"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := drain(p.f); err != nil {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(name); !strings.HasSuffix(string(b), "\n") {
+		t.Errorf("wrote %q", b)
+	}
+}

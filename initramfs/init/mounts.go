@@ -1,0 +1,73 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount is a row of the mount table. Whether a required one is there decides if the command can run at all; an optional
+// one costs what needs it, and the tests say so themselves.
+type mount struct {
+	target   string
+	fstype   string
+	flags    uintptr
+	data     string
+	required bool
+}
+
+// mounts in the order in which they are made: a target's parent file system first.
+//
+// /tmp lets set-id programs run on purpose: tests put their own there.
+var mounts = []mount{
+	{"/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", true},
+	{"/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", true},
+	{"/dev", "devtmpfs", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=0755", true},
+	{"/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "gid=5,mode=0620,ptmxmode=0666", false},
+	{"/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777", false},
+	{"/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755", false},
+	{"/tmp", "tmpfs", unix.MS_NODEV, "mode=1777", true},
+	{"/sys/kernel/tracing", "tracefs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false},
+	{"/sys/fs/bpf", "bpf", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0700", false},
+	{"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false},
+}
+
+// mountAll makes the mounts. It goes on after a failure, so that as much as can be told is told; missing has what failed,
+// err is set when a required one did.
+func mountAll(table []mount, do func(mount) error) (missing []string, err error) {
+	for _, m := range table {
+		e := do(m)
+		if e == nil {
+			continue
+		}
+		e = fmt.Errorf("mount %s on %s: %w", m.fstype, m.target, e)
+		missing = append(missing, e.Error())
+		if m.required && err == nil {
+			err = e
+		}
+	}
+	return missing, err
+}
+
+func (m mount) do() error {
+	// In sysfs no directory can be made: a missing one there means that the kernel has no such file system.
+	if err := os.Mkdir(m.target, 0o755); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return unix.Mount(m.fstype, m.target, m.fstype, m.flags, m.data)
+}
+
+// hideBTF covers the kernel's BTF. A kernel that has none needs no hiding.
+func hideBTF() error {
+	const dir = "/sys/kernel/btf"
+	if _, err := os.Stat(dir); os.IsNotExist(err) {
+		return nil
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_RDONLY, "mode=0755"); err != nil {
+		return fmt.Errorf("hide %s: %w", dir, err)
+	}
+	return nil
+}

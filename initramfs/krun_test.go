@@ -1,0 +1,132 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// krun runs krun.sh with further environment and returns its exit status and all of its output.
+func krun(t *testing.T, env []string, args ...string) (status int, output string) {
+	t.Helper()
+	cmd := exec.Command("../krun.sh", args...)
+	cmd.Env = append(append(os.Environ(), "TMPDIR="+t.TempDir(), "KRUN_RESULTS=", "KRUN_APPEND=", "KRUN_TIMEOUT=120"), env...)
+	out, err := cmd.CombinedOutput()
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		t.Skipf("run krun.sh: %v", err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+func TestKrunRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	image := file("initramfs.gz", []byte("x"))
+	bzImage := make([]byte, 1024)
+	copy(bzImage[0x202:], "HdrS")
+	x86 := file("bzImage", bzImage)
+	text := file("text", []byte("not a kernel"))
+
+	for _, tt := range []struct {
+		name   string
+		env    []string
+		args   []string
+		status int
+		want   string
+	}{
+		{"nothing", nil, nil, 2, "are wanted"},
+		{"unknown option", nil, []string{"-x"}, 2, "unknown option -x"},
+		{"no command", nil, []string{image, x86}, 2, "COMMAND"},
+		{"no initramfs", nil, []string{dir + "/none", x86, "true"}, 126, "make initramfs.gz"},
+		{"no kernel", nil, []string{image, dir + "/none", "true"}, 126, "kernel_images"},
+		{"a directory", nil, []string{image, dir, "true"}, 126, "cannot read"},
+		{"no kernel image", nil, []string{image, text, "true"}, 126, "is no kernel image"},
+		{"empty", nil, []string{image, file("empty", nil), "true"}, 126, "is no kernel image"},
+		{"damaged gzip", nil, []string{image, file("gz", []byte("\x1f\x8bxx")), "true"}, 126, "cannot unpack"},
+		{"damaged zboot", nil, []string{image, file("zboot", []byte("MZ\x00\x00zimg\x40\x00\x00\x00\x10\x00\x00\x00")), "true"}, 126, "cannot unpack EFI zboot"},
+		{"other ELF", nil, []string{image, file("elf", []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00")), "true"}, 126, "qemu cannot boot"},
+		{"timeout", []string{"KRUN_TIMEOUT=soon"}, []string{image, x86, "true"}, 2, "positive number"},
+		{"results", []string{"KRUN_RESULTS=" + dir + "/none/x"}, []string{image, x86, "true"}, 126, "cannot write KRUN_RESULTS"},
+		{"words too long", []string{"KRUN_ACCEL=tcg"}, []string{image, x86, strings.Repeat("x", 2100)}, 2, "2047 fit"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status, out := krun(t, tt.env, tt.args...)
+			if status == 126 && tt.status != 126 && strings.Contains(out, "install the package") {
+				t.Skip("no qemu")
+			}
+			if status != tt.status || !strings.Contains(out, tt.want) {
+				t.Errorf("status %d, want %d and %q; output:\n%s", status, tt.status, tt.want, out)
+			}
+		})
+	}
+}
+
+// TestKrunGuest boots guests that end in every way. It needs qemu and a fetched kernel.
+func TestKrunGuest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("boots guests")
+	}
+	kernel := filepath.Join("..", "kernel_images", runtime.GOARCH, "6.1-cloud")
+	if _, err := os.Stat(kernel); err != nil {
+		t.Skip("no kernel: go run ./kernel_images fetches it")
+	}
+	qemu := map[string]string{"amd64": "qemu-system-x86_64", "arm64": "qemu-system-aarch64"}[runtime.GOARCH]
+	if _, err := exec.LookPath(qemu); err != nil {
+		t.Skipf("no %s", qemu)
+	}
+	dir := t.TempDir()
+	for name, pkg := range map[string]string{"init": "./init", "guest": "./testdata/guest"} {
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", pkg, err, out)
+		}
+	}
+	image := filepath.Join(dir, "initramfs.gz")
+	img := Image{Arch: runtime.GOARCH, Init: filepath.Join(dir, "init"), Binaries: []string{filepath.Join(dir, "guest")}}
+	if err := writeFile(image, img.Write); err != nil {
+		t.Fatal(err)
+	}
+
+	results := filepath.Join(dir, "results")
+	for _, tt := range []struct {
+		name    string
+		env     []string
+		args    []string
+		status  int
+		output  string // must be in krun.sh's output
+		results string // must be in the records
+	}{
+		{"exit status", nil, []string{"exit", "3"}, 3, "", `{"type":"end","status":3,`},
+		{"signal", nil, []string{"kill", "9"}, 137, "", `"status":137,"signal":9`},
+		{"arguments", nil, []string{"args", "a b", "", `q"`, "%20", "ü", "--"}, 0, `["a b" "" "q\"" "%20" "ü" "--"]`, `{"type":"hello","kernel":"6.1.`},
+		{"hidden BTF", []string{"KRUN_APPEND=quark.hide_btf=1"}, []string{"exit", "0"}, 0, "", `"btf":false`},
+		{"unknown knob", []string{"KRUN_APPEND=quark.hide_bft=1"}, []string{"exit", "0"}, 125, "quark.hide_bft: unknown", `"error":`},
+		{"panic", nil, []string{"panic"}, 125, "Kernel panic - not syncing: sysrq triggered crash", `{"type":"hello"`},
+		{"power off", nil, []string{"poweroff"}, 125, "without an end record", `{"type":"hello"`},
+		{"signals to init", nil, []string{"killinit"}, 0, "", `{"type":"end","status":0,`},
+		{"hang", []string{"KRUN_TIMEOUT=10"}, []string{"hang"}, 124, "within 10 s", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := append(tt.env, "KRUN_RESULTS="+results)
+			status, out := krun(t, env, append([]string{image, kernel, "guest"}, tt.args...)...)
+			if status != tt.status || !strings.Contains(out, tt.output) {
+				t.Errorf("status %d, want %d and %q; output:\n%s", status, tt.status, tt.output, out)
+			}
+			records, err := os.ReadFile(results)
+			if err != nil || !strings.Contains(string(records), tt.results) {
+				t.Errorf("records %q, error %v; want %q", records, err, tt.results)
+			}
+		})
+	}
+}

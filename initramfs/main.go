@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+func main() {
+	switch err := run(os.Args[1:], os.Stderr); {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "initramfs:", err)
+		os.Exit(1)
+	}
+}
+
+// errUsage marks a wrong command line; what is wrong with it was printed already.
+var errUsage = errors.New("usage")
+
+func run(args []string, stderr io.Writer) error {
+	fs := flag.NewFlagSet("initramfs", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	out := fs.String("o", "initramfs.gz", "`file` to write")
+	arch := fs.String("arch", runtime.GOARCH, "architecture of the guest, amd64 or arm64")
+	initPath := fs.String("init", "", "pid 1's `binary` (default build/ARCH/init)")
+	fs.Usage = func() {
+		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] BINARY...")
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return errUsage
+	}
+	if fs.NArg() == 0 {
+		fs.Usage()
+		return errUsage
+	}
+	if *initPath == "" {
+		*initPath = filepath.Join("build", *arch, "init")
+	}
+
+	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args()}
+	return writeFile(*out, img.Write)
+}
+
+// writeFile calls write with a temporary file beside path and renames it, so that path is whole or untouched, whatever
+// happens meanwhile.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := write(f); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

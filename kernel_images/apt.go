@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// apt runs the machine's apt on a private state in a temporary directory.
+type apt struct {
+	dir    string
+	config string // APT_CONFIG file
+	arches []string
+}
+
+// checkTools tells whether this is a machine with apt.
+func checkTools() error {
+	for _, tool := range []string{"apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s not found: kernel images come from Debian packages; on another system give krun.sh a kernel image of your own", tool)
+		}
+	}
+	return nil
+}
+
+// newApt makes the private state. The caller removes dir.
+func newApt(ctx context.Context, dir string, arches []string) (*apt, error) {
+	a := &apt{dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches}
+	for _, d := range []string{"lists/partial", "cache/archives/partial", "download"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return nil, fmt.Errorf("make apt's private state: %w", err)
+		}
+	}
+	if err := a.admitSandbox(); err != nil {
+		return nil, fmt.Errorf("make apt's private state: %w", err)
+	}
+	system, err := run(ctx, "", nil, "apt-config", "dump")
+	if err != nil {
+		return nil, fmt.Errorf("read apt's configuration: %w", err)
+	}
+	if err := os.WriteFile(a.config, []byte(aptConfig(string(system), dir, arches)), 0o644); err != nil {
+		return nil, fmt.Errorf("make apt's private state: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "status"), nil, 0o644); err != nil {
+		return nil, fmt.Errorf("make apt's private state: %w", err)
+	}
+	return a, nil
+}
+
+// admitSandbox lets the user that apt's downloads run as when apt is started by root get at the private state. Without it
+// apt warns and downloads as root.
+func (a *apt) admitSandbox() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("_apt")
+	if err != nil {
+		return nil // apt does without, too
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(a.dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chown(filepath.Join(a.dir, "download"), uid, -1)
+}
+
+// aptConfig returns the configuration for the private state: of the system's, as apt-config dump prints it, only how to
+// fetch (proxies, certificates, credentials), for the rest may hold hooks that act on the system. It ends with what must
+// hold whatever the system says: no package that a signature does not cover.
+func aptConfig(system, dir string, arches []string) string {
+	var b strings.Builder
+	for _, line := range strings.Split(system, "\n") {
+		if strings.HasPrefix(line, "Acquire::") && !strings.HasPrefix(line, "Acquire::IndexTargets") &&
+			!strings.HasPrefix(line, "Acquire::Languages") {
+			b.WriteString(line + "\n")
+		}
+	}
+	fmt.Fprintf(&b, "APT::Architecture %q;\n", arches[0])
+	for _, arch := range arches {
+		fmt.Fprintf(&b, "APT::Architectures:: %q;\n", arch)
+	}
+	for _, kv := range [][2]string{
+		{"Dir::State", dir},
+		{"Dir::State::lists", filepath.Join(dir, "lists")},
+		{"Dir::State::status", filepath.Join(dir, "status")},
+		{"Dir::Cache", filepath.Join(dir, "cache")},
+		{"Dir::Log", dir},
+		{"Dir::Etc::sourcelist", filepath.Join(dir, "sources.list")},
+		{"Dir::Etc::sourceparts", "/dev/null"},
+		{"Dir::Etc::main", "/dev/null"},
+		{"Dir::Etc::parts", "/dev/null"},
+		{"Dir::Etc::preferences", "/dev/null"},
+		{"Dir::Etc::preferencesparts", "/dev/null"},
+		{"Acquire::Languages", "none"},
+		{"Acquire::Retries", "2"},
+		{"Acquire::http::Timeout", "20"},
+		{"Acquire::https::Timeout", "20"},
+		{"Acquire::AllowInsecureRepositories", "false"},
+		{"Acquire::AllowWeakRepositories", "false"},
+		{"Acquire::AllowDowngradeToInsecureRepositories", "false"},
+		{"APT::Get::AllowUnauthenticated", "false"},
+		// A list that cannot be fetched is an error, not a reason to take what is there.
+		{"APT::Update::Error-Mode", "any"},
+	} {
+		fmt.Fprintf(&b, "%s %q;\n", kv[0], kv[1])
+	}
+	return b.String()
+}
+
+// systemArchives asks the system's apt where it gets Debian from.
+func systemArchives(ctx context.Context) (archives, error) {
+	out, err := run(ctx, "", nil, "apt-get", "indextargets", "--format", targetsFormat)
+	if err != nil {
+		return archives{}, fmt.Errorf("read apt's sources: %w", err)
+	}
+	a := parseTargets(string(out))
+	if a.main.uri == "" && a.security.uri == "" {
+		return a, errors.New("apt's sources name no Debian archive: kernel images come from Debian packages")
+	}
+	return a, nil
+}
+
+// packages fetches the lists of suites and returns the kernel packages in them.
+func (a *apt) packages(ctx context.Context, sourcesList string) ([]Package, error) {
+	if err := os.WriteFile(filepath.Join(a.dir, "sources.list"), []byte(sourcesList), 0o644); err != nil {
+		return nil, fmt.Errorf("write apt's private sources: %w", err)
+	}
+	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
+		return nil, fmt.Errorf("update package lists: %w", err)
+	}
+	names, err := a.run(ctx, "apt-cache", "-q", "pkgnames", "linux-")
+	if err != nil {
+		return nil, fmt.Errorf("list packages: %w", err)
+	}
+	args := []string{"-q", "show"}
+	for _, name := range strings.Fields(string(names)) {
+		if m := kernelPackage.FindStringSubmatch(name); m != nil {
+			args = append(args, name+":"+m[4])
+		}
+	}
+	if len(args) == 2 {
+		return nil, nil
+	}
+	// apt-cache complains of names that have no version in these suites; those that have are printed all the same.
+	stanzas, err := a.run(ctx, "apt-cache", args...)
+	if err != nil && len(stanzas) == 0 {
+		return nil, fmt.Errorf("show packages: %w", err)
+	}
+	return parsePackages(bytes.NewReader(stanzas))
+}
+
+// download fetches packages, all in one call, which is far quicker than one each. It returns the files of those that it
+// got; err tells why there are fewer.
+func (a *apt) download(ctx context.Context, packages []Package) (files map[Package]string, err error) {
+	args := []string{"-q", "download"}
+	for _, p := range packages {
+		args = append(args, fmt.Sprintf("%s:%s=%s", p.Name, p.Arch, p.Version))
+	}
+	dir := filepath.Join(a.dir, "download")
+	_, err = run(ctx, dir, a.env(), "apt-get", args...)
+	if err != nil {
+		err = fmt.Errorf("download packages: %w", err)
+	}
+	files = make(map[Package]string)
+	for _, p := range packages {
+		path := filepath.Join(dir, fmt.Sprintf("%s_%s_%s.deb", p.Name, strings.ReplaceAll(p.Version, ":", "%3a"), p.Arch))
+		if _, e := os.Stat(path); e == nil {
+			files[p] = path
+		}
+	}
+	if err == nil && len(files) < len(packages) {
+		err = errors.New("download packages: apt-get left no file for some of them")
+	}
+	return files, err
+}
+
+func (a *apt) env() []string { return []string{"APT_CONFIG=" + a.config} }
+
+func (a *apt) run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return run(ctx, "", a.env(), name, args...)
+}
+
+// run runs a program and returns its standard output; its error carries the program's own words.
+func run(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return stdout.Bytes(), fmt.Errorf("%s: %s", name, complaint(stderr.String(), err))
+	}
+	return stdout.Bytes(), nil
+}
+
+// complaint picks the first error line of apt's standard error, or whatever there is.
+func complaint(stderr string, err error) string {
+	var first string
+	for _, line := range strings.Split(stderr, "\n") {
+		if e, ok := strings.CutPrefix(line, "E: "); ok {
+			return e
+		}
+		if first == "" {
+			first = strings.TrimSpace(line)
+		}
+	}
+	if first != "" {
+		return first
+	}
+	return err.Error()
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Entry records what a row was last resolved to. It has what a lock file needs.
+type Entry struct {
+	Name      string `json:"name"` // of the row
+	Package   string `json:"package"`
+	Version   string `json:"version"`
+	Release   string `json:"release"`    // uname -r
+	Image     string `json:"image"`      // file name in the cache's images
+	SHA256    string `json:"sha256"`     // of the image
+	DebSHA256 string `json:"deb_sha256"` // of the package
+}
+
+func (e Entry) String() string { return e.Package + " " + e.Version }
+
+// cache of kernel images:
+//
+//	rows/NAME.json                 the Entry of a row
+//	images/RELEASE_VERSION         an image
+//	images/RELEASE_VERSION.sha256  its checksum, as sha256sum -c takes it
+//
+// Files are written under a temporary name and renamed, so that each is whole. An image outlives its package in the
+// archive, and rows may share one.
+type cache struct{ dir string }
+
+const tempPrefix = ".tmp-"
+
+// cacheDir returns the directory of the cache: under $XDG_CACHE_HOME, the home directory's .cache, or, for a user without
+// a home, fallback.
+func cacheDir(fallback string) string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		u, err := user.Current()
+		if err != nil || u.HomeDir == "" || u.HomeDir == "/nonexistent" {
+			return fallback
+		}
+		base = filepath.Join(u.HomeDir, ".cache")
+	}
+	return filepath.Join(base, "quark", "kernels")
+}
+
+func openCache(dir string) (*cache, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the cache: %w", err)
+	}
+	c := &cache{dir}
+	for _, d := range []string{"rows", "images"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return nil, fmt.Errorf("make the cache: %w (XDG_CACHE_HOME names another place)", err)
+		}
+	}
+	c.sweep(time.Now().Add(-time.Hour))
+	return c, nil
+}
+
+// sweep removes temporary files last written before t: those of fetchers that were killed.
+func (c *cache) sweep(t time.Time) {
+	stale, _ := filepath.Glob(filepath.Join(c.dir, "*", tempPrefix+"*"))
+	for _, path := range stale {
+		if st, err := os.Stat(path); err == nil && st.ModTime().Before(t) {
+			os.Remove(path)
+		}
+	}
+}
+
+func (c *cache) imagePath(e Entry) string { return filepath.Join(c.dir, "images", e.Image) }
+func (c *cache) rowPath(name string) string {
+	return filepath.Join(c.dir, "rows", name+".json")
+}
+
+// errDamaged says that a cached image is not what was put there.
+var errDamaged = errors.New("cached image is damaged: its sha256 differs")
+
+// load returns a row's entry, its image verified. os.ErrNotExist: nothing is cached.
+func (c *cache) load(name string) (Entry, error) {
+	var e Entry
+	b, err := os.ReadFile(c.rowPath(name))
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(b, &e); err != nil {
+		return e, fmt.Errorf("parse %s: %w", c.rowPath(name), err)
+	}
+	if e.Image == "" || e.Image != filepath.Base(e.Image) || e.Name != name {
+		return e, fmt.Errorf("parse %s: it is no entry of %s", c.rowPath(name), name)
+	}
+	return e, c.verify(e)
+}
+
+func (c *cache) verify(e Entry) error {
+	f, err := os.Open(c.imagePath(e))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return fmt.Errorf("read the cached image: %w", err)
+	}
+	if hex.EncodeToString(h.Sum(nil)) != e.SHA256 {
+		return errDamaged
+	}
+	return nil
+}
+
+// store keeps the image that write writes, and the row's entry with the image's name and checksum filled in.
+func (c *cache) store(e Entry, write func(io.Writer) error) (Entry, error) {
+	e.Image = e.Release + "_" + strings.ReplaceAll(e.Version, ":", "%3a")
+	h := sha256.New()
+	err := c.replace(c.imagePath(e), func(w io.Writer) error { return write(io.MultiWriter(w, h)) })
+	if err != nil {
+		return e, err
+	}
+	e.SHA256 = hex.EncodeToString(h.Sum(nil))
+	err = c.replace(c.imagePath(e)+".sha256", func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s  %s\n", e.SHA256, e.Image)
+		return err
+	})
+	if err != nil {
+		return e, err
+	}
+	return e, c.replace(c.rowPath(e.Name), func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "\t")
+		return enc.Encode(e)
+	})
+}
+
+// replace writes a file of the cache. On an error the old one stays and nothing else is left.
+func (c *cache) replace(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
+	if err != nil {
+		return fmt.Errorf("write to the cache: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("write to the cache in %s: %w", c.dir, err)
+			if errors.Is(err, syscall.ENOSPC) {
+				err = fmt.Errorf("%w: make room there or name another place with XDG_CACHE_HOME", err)
+			}
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil { // a full disk may show only now
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// link makes path a symbolic link to an entry's image.
+func (c *cache) link(e Entry, path string) error {
+	target := c.imagePath(e)
+	if old, err := os.Readlink(path); err == nil && old == target {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("link the image: %w", err)
+	}
+	temp := fmt.Sprintf("%s%s%d", path, tempPrefix, os.Getpid())
+	if err := os.Symlink(target, temp); err != nil {
+		return fmt.Errorf("link the image: %w", err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		os.Remove(temp)
+		return fmt.Errorf("link the image: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"strings"
+	"time"
+)
+
+// errNoImage says that a package holds no kernel image.
+var errNoImage = errors.New("no kernel image in it")
+
+// isImage tells whether a package's file is the kernel image: boot/vmlinuz-RELEASE, or from 7.2 on
+// usr/lib/modules/RELEASE/vmlinuz, vmlinuz.unsigned in an unsigned package.
+func isImage(name string) bool {
+	name = strings.TrimPrefix(path.Clean("/"+name), "/")
+	if ok, _ := path.Match("boot/vmlinuz-*", name); ok {
+		return true
+	}
+	if ok, _ := path.Match("usr/lib/modules/*/vmlinuz", name); ok {
+		return true
+	}
+	ok, _ := path.Match("usr/lib/modules/*/vmlinuz.unsigned", name)
+	return ok
+}
+
+// extractImage writes the kernel image in the .deb to w.
+func extractImage(ctx context.Context, deb string, w io.Writer) error {
+	// dpkg-deb knows every compression that a package may have.
+	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
+	// Its own children hold standard error open; a stuck one must not hold us.
+	cmd.WaitDelay = 5 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("unpack %s: %w", path.Base(deb), err)
+	}
+	found, err := copyImage(stdout, w)
+	if found || err != nil {
+		// The rest of the package is of no interest, and dpkg-deb's complaint of the closed pipe is none. The pipe is
+		// closed first: the decompressor is a process of its own and only ends when it cannot write.
+		stdout.Close()
+		cmd.Wait()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", path.Base(deb), err)
+		}
+		return nil
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("unpack %s: dpkg-deb: %s", path.Base(deb), complaint(stderr.String(), err))
+	}
+	return fmt.Errorf("unpack %s: %w", path.Base(deb), errNoImage)
+}
+
+// copyImage copies the image in a tar archive to w. found is false when the archive ends without one, also when it ends too
+// early: whoever wrote the archive knows why.
+func copyImage(r io.Reader, w io.Writer) (found bool, err error) {
+	tr := tar.NewReader(r)
+	for {
+		h, err := tr.Next()
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if h.Typeflag != tar.TypeReg || !isImage(h.Name) {
+			continue
+		}
+		if _, err := io.Copy(w, tr); err != nil {
+			return false, err
+		}
+		return true, nil
+	}
+}

@@ -1,0 +1,423 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCatalogue(t *testing.T) {
+	rows, err := parseCatalogue(catalogueJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := make(map[string]bool)
+	for _, r := range rows {
+		if links[r.link()] {
+			t.Errorf("two rows have the link %s", r.link())
+		}
+		links[r.link()] = true
+	}
+	for _, want := range []string{"amd64/5.10-cloud", "amd64/6.1-cloud", "amd64/6.12-cloud", "amd64/newest-cloud", "arm64/6.1-cloud", "arm64/6.12-cloud"} {
+		if !links[want] {
+			t.Errorf("no row with the link %s", want)
+		}
+	}
+	for _, bad := range []string{"{", `[{"name":"x"}]`} {
+		if _, err := parseCatalogue([]byte(bad)); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}
+
+func TestSelectRows(t *testing.T) {
+	rows := []Row{{Name: "5.10-cloud-amd64"}, {Name: "6.1-cloud-amd64", Default: true}, {Name: "6.1-cloud-arm64"}}
+	for _, tt := range []struct {
+		patterns []string
+		want     []string
+		err      string
+	}{
+		{nil, []string{"6.1-cloud-amd64"}, ""},
+		{[]string{"*-amd64"}, []string{"5.10-cloud-amd64", "6.1-cloud-amd64"}, ""},
+		{[]string{"6.1-cloud-arm64", "5*"}, []string{"5.10-cloud-amd64", "6.1-cloud-arm64"}, ""},
+		{[]string{"6.2*"}, nil, `no kernel "6.2*"`},
+		{[]string{"["}, nil, "syntax error"},
+	} {
+		got, err := selectRows(rows, tt.patterns)
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%q: error %v, want one with %q", tt.patterns, err, tt.err)
+			}
+			continue
+		}
+		var names []string
+		for _, r := range got {
+			names = append(names, r.Name)
+		}
+		if err != nil || !slices.Equal(names, tt.want) {
+			t.Errorf("%q: %q, error %v; want %q", tt.patterns, names, err, tt.want)
+		}
+	}
+}
+
+func TestParseTargets(t *testing.T) {
+	for _, tt := range []struct {
+		name, output string
+		want         archives
+	}{
+		{"main and security", `Packages|http://mirror.test/debian/|bookworm|Debian|$(SIGNED_BY)
+Translations|http://mirror.test/debian/|bookworm|Debian|$(SIGNED_BY)
+Packages|http://mirror.test/debian/|bookworm-updates|Debian|$(SIGNED_BY)
+Packages|http://sec.test/debian-security/|bookworm-security|Debian|/keys/sec.gpg
+`, archives{source{"http://mirror.test/debian/", ""}, source{"http://sec.test/debian-security/", "/keys/sec.gpg"}}},
+		{"others are passed over", `Packages|http://node.test/|nodistro|Node|/keys/node.gpg
+Packages|http://other.test/|bookworm|Other|
+Packages|http://mirror.test/debian/|trixie|Debian|/keys/debian.gpg
+`, archives{main: source{"http://mirror.test/debian/", "/keys/debian.gpg"}}},
+		{"lists never fetched", `Packages|http://mirror.test/debian/|trixie|$(ORIGIN)|$(SIGNED_BY)
+Packages|http://mirror.test/debian/|trixie-security||
+Packages|http://other.test/|nodistro||
+`, archives{source{"http://mirror.test/debian/", ""}, source{"http://mirror.test/debian/", ""}}},
+		{"nothing", "", archives{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, parseTargets(tt.output), cmp.AllowUnexported(archives{}, source{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSourcesList(t *testing.T) {
+	a := archives{main: source{"http://mirror.test/debian/", "/keys/debian.gpg"}}
+	list, covered := a.sourcesList([]string{"bookworm-security", "bookworm"}, []string{"amd64", "arm64"})
+	want := "deb [arch=amd64,arm64 target=Packages signed-by=/keys/debian.gpg] http://mirror.test/debian/ bookworm main\n"
+	if list != want || !slices.Equal(covered, []string{"bookworm"}) {
+		t.Errorf("list %q, covered %q", list, covered)
+	}
+}
+
+func TestAptConfig(t *testing.T) {
+	got := aptConfig(`APT::Update::Post-Invoke:: "rm -f /var/cache/apt/archives/*.deb";
+Acquire::http::Proxy "http://proxy.test:3128";
+Acquire::AllowInsecureRepositories "true";
+Dir::State "var/lib/apt";
+`, "/private", []string{"amd64", "arm64"})
+	for _, want := range []string{`Acquire::http::Proxy "http://proxy.test:3128";`, `Dir::State "/private";`, `APT::Architectures:: "arm64";`} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("no line %s", want)
+		}
+	}
+	if strings.Contains(got, "Post-Invoke") || strings.Contains(got, "var/lib/apt") {
+		t.Errorf("the system's hooks or directories are in it:\n%s", got)
+	}
+	// The last one counts.
+	if strings.LastIndex(got, `AllowInsecureRepositories "false"`) < strings.LastIndex(got, `AllowInsecureRepositories "true"`) {
+		t.Error("unsigned repositories would be allowed")
+	}
+}
+
+func TestCandidates(t *testing.T) {
+	if _, err := exec.LookPath("dpkg"); err != nil {
+		t.Skip("no dpkg to order versions by")
+	}
+	var b strings.Builder
+	for _, p := range []struct {
+		name, version, arch string
+		size                int
+	}{
+		{"linux-image-6.1.0-9-cloud-amd64", "6.1.90-1", "amd64", 27e6},
+		{"linux-image-6.1.0-56-cloud-amd64", "6.1.192-2", "amd64", 27e6},
+		{"linux-image-6.1.0-56-cloud-amd64-dbg", "6.1.192-2", "amd64", 27e6},
+		{"linux-image-6.1.0-56-amd64", "6.1.192-2", "amd64", 70e6},
+		{"linux-image-6.1.0-56-cloud-arm64", "6.1.192-2", "arm64", 21e6},
+		{"linux-image-6.1-cloud-amd64", "6.1.192-2", "amd64", 27e6},
+		{"linux-image-6.12.100+deb12-cloud-amd64", "6.12.100-1~deb12u1", "amd64", 27e6},
+		{"linux-image-6.12.100+deb13-cloud-amd64", "6.12.100-1", "amd64", 27e6},
+		{"linux-image-7.2.6+deb13-cloud-amd64", "7.2.6-1~bpo13+1", "amd64", 2000},
+		{"linux-binary-unsigned-7.2.6+deb13-cloud-amd64", "7.2.6-1~bpo13+1", "amd64", 14e6},
+		{"linux-binary-7.2.6+deb13-cloud-amd64", "7.2.6-1~bpo13+1", "amd64", 14e6},
+		{"linux-binary-7.2.6+deb13-rt-amd64", "7.2.6-1~bpo13+1", "amd64", 14e6},
+	} {
+		fmt.Fprintf(&b, "Package: %s\nVersion: %s\nArchitecture: %s\nDescription: x\n Version: not this\nSize: %d\nSHA256: ab\n\n", p.name, p.version, p.arch, p.size)
+	}
+	packages, err := parsePackages(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		row  Row
+		want []string
+	}{
+		{Row{Series: "6.1", Flavour: "cloud", Arch: "amd64"}, []string{"linux-image-6.1.0-56-cloud-amd64", "linux-image-6.1.0-9-cloud-amd64"}},
+		{Row{Series: "6.1", Flavour: "generic", Arch: "amd64"}, []string{"linux-image-6.1.0-56-amd64"}},
+		{Row{Series: "6.1", Flavour: "cloud", Arch: "arm64"}, []string{"linux-image-6.1.0-56-cloud-arm64"}},
+		{Row{Series: "6.12", Flavour: "cloud", Arch: "amd64"}, []string{"linux-image-6.12.100+deb13-cloud-amd64", "linux-image-6.12.100+deb12-cloud-amd64"}},
+		{Row{Series: "7.2", Flavour: "cloud", Arch: "amd64"}, []string{"linux-binary-7.2.6+deb13-cloud-amd64", "linux-binary-unsigned-7.2.6+deb13-cloud-amd64"}},
+		{Row{Series: "newest", Flavour: "rt", Arch: "amd64"}, []string{"linux-binary-7.2.6+deb13-rt-amd64"}},
+		{Row{Series: "5.10", Flavour: "cloud", Arch: "amd64"}, nil},
+	} {
+		got, err := tt.row.candidates(packages, olderVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range got {
+			names = append(names, p.Name)
+		}
+		if !slices.Equal(names, tt.want) {
+			t.Errorf("%s-%s-%s: %q, want %q", tt.row.Series, tt.row.Flavour, tt.row.Arch, names, tt.want)
+		}
+	}
+	if got := (Package{Name: "linux-binary-unsigned-7.3.4+deb13-cloud-amd64"}).release(); got != "7.3.4+deb13-cloud-amd64" {
+		t.Errorf("release %q", got)
+	}
+	if _, err := parsePackages(strings.NewReader("Package: x\nSize: many\n")); err == nil {
+		t.Error("a size that is no number is no error")
+	}
+}
+
+func FuzzParsePackages(f *testing.F) {
+	f.Add([]byte("Package: linux-image-6.1.0-56-cloud-amd64\nVersion: 6.1\nSize: 5\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		packages, err := parsePackages(bytes.NewReader(data))
+		for _, p := range packages {
+			if err == nil && (p.Name == "" || p.Version == "") {
+				t.Errorf("a package without name or version: %+v", p)
+			}
+		}
+	})
+}
+
+// buildDeb makes a .deb with the given files.
+func buildDeb(t *testing.T, files map[string]string) string {
+	t.Helper()
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("no dpkg-deb to build a package with")
+	}
+	root := t.TempDir()
+	files["DEBIAN/control"] = "Package: x\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n"
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deb := filepath.Join(t.TempDir(), "x.deb")
+	if out, err := exec.Command("dpkg-deb", "--root-owner-group", "-b", root, deb).CombinedOutput(); err != nil {
+		t.Fatalf("dpkg-deb: %v\n%s", err, out)
+	}
+	return deb
+}
+
+func TestExtractImage(t *testing.T) {
+	big := strings.Repeat("module", 1<<20) // more than a pipe holds: dpkg-deb must not be left writing
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"boot", map[string]string{"boot/vmlinuz-6.1.0": "image", "boot/config-6.1.0": "config", "lib/modules/big": big}, "image"},
+		{"modules", map[string]string{"usr/lib/modules/7.2/vmlinuz": "image", "usr/lib/modules/7.2/config": "config"}, "image"},
+		{"unsigned", map[string]string{"usr/lib/modules/7.3/vmlinuz.unsigned": "image"}, "image"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got bytes.Buffer
+			if err := extractImage(context.Background(), buildDeb(t, tt.files), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != tt.want {
+				t.Errorf("got %q", got.String())
+			}
+		})
+	}
+
+	t.Run("no image", func(t *testing.T) {
+		err := extractImage(context.Background(), buildDeb(t, map[string]string{"usr/share/doc/x": "x"}), io.Discard)
+		if !errors.Is(err, errNoImage) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("truncated", func(t *testing.T) {
+		deb := buildDeb(t, map[string]string{"boot/vmlinuz-1": big})
+		if err := os.Truncate(deb, 900); err != nil {
+			t.Fatal(err)
+		}
+		if err := extractImage(context.Background(), deb, io.Discard); err == nil {
+			t.Error("no error")
+		}
+	})
+	t.Run("full disk", func(t *testing.T) {
+		err := extractImage(context.Background(), buildDeb(t, map[string]string{"boot/vmlinuz-1": big}), fullDisk{})
+		if !errors.Is(err, errFull) {
+			t.Errorf("error %v, want that of the disk", err)
+		}
+	})
+}
+
+var errFull = errors.New("no space left on device")
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+func TestCopyImageIgnoresLinks(t *testing.T) {
+	var b bytes.Buffer
+	tw := tar.NewWriter(&b)
+	if err := tw.WriteHeader(&tar.Header{Name: "./boot/vmlinuz-1", Typeflag: tar.TypeSymlink, Linkname: "/etc/shadow"}); err != nil {
+		t.Fatal(err)
+	}
+	tw.Close()
+	if found, err := copyImage(&b, io.Discard); found || err != nil {
+		t.Errorf("found %v, error %v", found, err)
+	}
+}
+
+func content(s string) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
+}
+
+func TestCache(t *testing.T) {
+	dir := t.TempDir()
+	c, err := openCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := "6.1-cloud-amd64"
+	if _, err := c.load(row); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("empty cache: error %v, want ErrNotExist", err)
+	}
+
+	stored, err := c.store(Entry{Name: row, Package: "p", Version: "1:6.1.1-1", Release: "6.1.0-1"}, content("image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.load(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(stored, got); diff != "" {
+		t.Errorf("(-stored +loaded):\n%s", diff)
+	}
+	sum, err := os.ReadFile(c.imagePath(got) + ".sha256")
+	if err != nil || string(sum) != got.SHA256+"  "+got.Image+"\n" {
+		t.Errorf("checksum file %q, error %v", sum, err)
+	}
+
+	link := filepath.Join(t.TempDir(), "amd64", "6.1-cloud")
+	for range 2 { // the second time it is there
+		if err := c.link(got, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(link); err != nil || string(b) != "image" {
+		t.Errorf("through the link: %q, error %v", b, err)
+	}
+
+	t.Run("a failed write keeps the old one and leaves nothing", func(t *testing.T) {
+		before := tree(t, dir)
+		_, err := c.store(Entry{Name: row, Release: "6.1.0-1", Version: "1:6.1.1-1"}, func(w io.Writer) error {
+			io.WriteString(w, "half")
+			return errFull
+		})
+		if !errors.Is(err, errFull) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("error %v, want the disk's, with the directory", err)
+		}
+		if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+			t.Errorf("(-before +after):\n%s", diff)
+		}
+		if _, err := c.load(row); err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("damage is seen", func(t *testing.T) {
+		if err := os.WriteFile(c.imagePath(got), []byte("imagE"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.load(row); !errors.Is(err, errDamaged) {
+			t.Errorf("error %v, want errDamaged", err)
+		}
+		if err := os.Remove(c.imagePath(got)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.load(row); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("error %v, want ErrNotExist", err)
+		}
+		for _, bad := range []string{"{", `{"name":"6.1-cloud-amd64","image":"../../etc/passwd"}`} {
+			if err := os.WriteFile(c.rowPath(row), []byte(bad), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.load(row); err == nil {
+				t.Errorf("entry %s: no error", bad)
+			}
+		}
+	})
+
+	t.Run("sweep", func(t *testing.T) {
+		temp := filepath.Join(dir, "images", tempPrefix+"1")
+		if err := os.WriteFile(temp, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.sweep(time.Now().Add(-time.Hour))
+		if _, err := os.Stat(temp); err != nil {
+			t.Error("a fetcher at work lost its file")
+		}
+		c.sweep(time.Now().Add(time.Hour))
+		if _, err := os.Stat(temp); !os.IsNotExist(err) {
+			t.Error("a stale file is still there")
+		}
+	})
+}
+
+func tree(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestCacheDir(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", "/c")
+	if got := cacheDir("f"); got != "/c/quark/kernels" {
+		t.Errorf("got %s", got)
+	}
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", "")
+	if got := cacheDir("f"); got == "" {
+		t.Error("no directory for a user without HOME")
+	}
+}
+
+func TestComplaint(t *testing.T) {
+	err := errors.New("exit status 100")
+	for _, tt := range []struct{ stderr, want string }{
+		{"W: slow\nE: Unable to fetch\nE: more\n", "Unable to fetch"},
+		{"dpkg-deb: bad\n", "dpkg-deb: bad"},
+		{"", "exit status 100"},
+	} {
+		if got := complaint(tt.stderr, err); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.stderr, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command is the command; it returns the exit status.
+func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("kernel_images", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	dir := fs.String("d", "kernel_images", "`directory` to put the links in")
+	list := fs.Bool("l", false, "list the catalogue")
+	update := fs.Bool("u", false, "look for newer packages than the cached ones")
+	fs.Usage = func() {
+		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)")
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	fail := func(status int, err error) int {
+		fmt.Fprintln(stderr, "kernel_images:", err)
+		return status
+	}
+
+	rows, err := parseCatalogue(catalogueJSON)
+	if err != nil {
+		return fail(1, err)
+	}
+	if *list {
+		for _, r := range rows {
+			fmt.Fprintf(stdout, "%-22s %-7s %-8s %-6s %s\n", r.Name, r.Series, r.Flavour, r.Arch, strings.Join(r.Suites, " "))
+		}
+		return 0
+	}
+	if rows, err = selectRows(rows, fs.Args()); err != nil {
+		return fail(2, err)
+	}
+	if st, err := os.Stat(*dir); err != nil || !st.IsDir() {
+		return fail(1, fmt.Errorf("no directory %s: run this from the root of the repository, or name one with -d", *dir))
+	}
+	c, err := openCache(cacheDir(filepath.Join(*dir, "cache")))
+	if err != nil {
+		return fail(1, err)
+	}
+	f := &fetcher{cache: c, say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
+	if err := f.provide(ctx, rows, *dir, *update, stdout); err != nil {
+		return fail(1, err)
+	}
+	return 0
+}
+
+// provide gets an image for each row, from the cache or the network, and links it below dir. It goes on after a row that
+// cannot be had, and returns the first such row's error.
+func (f *fetcher) provide(ctx context.Context, rows []Row, dir string, update bool, stdout io.Writer) error {
+	cached := make(map[string]Entry)
+	var wanted []Row
+	for _, r := range rows {
+		e, err := f.cache.load(r.Name)
+		if err == nil {
+			cached[r.Name] = e
+		} else if !errors.Is(err, os.ErrNotExist) {
+			f.say("%s: %v; fetching it again", r.Name, err)
+		}
+		if err != nil || update {
+			wanted = append(wanted, r)
+		}
+	}
+	var fetched map[string]result
+	if len(wanted) > 0 {
+		fetched = f.fetch(ctx, wanted, cached)
+	}
+
+	var first error
+	for _, r := range rows {
+		e, ok := cached[r.Name]
+		how := "cached %s, sha256 ok"
+		if res, asked := fetched[r.Name]; asked {
+			switch {
+			case res.err == nil && res.current:
+				how += ", the newest"
+			case res.err == nil:
+				e, ok, how = res.entry, true, "fetched %s"
+			case ok:
+				how += "; not refreshed: " + strings.ReplaceAll(res.err.Error(), "%", "%%")
+			default:
+				res.err = fmt.Errorf("%w; no good image of it is cached", res.err)
+				if first == nil {
+					first = fmt.Errorf("%s: %w", r.Name, res.err)
+				} else {
+					f.say("kernel_images: %s: %v", r.Name, res.err)
+				}
+				continue
+			}
+		}
+		if err := f.cache.link(e, filepath.Join(dir, r.link())); err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "%s: "+how+"\n", r.Name, e)
+	}
+	return first
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Package is what apt knows of a binary package.
+type Package struct {
+	Name    string
+	Version string
+	Arch    string
+	Size    int64
+	SHA256  string
+}
+
+// kernelPackage matches a package that may hold an image: linux-image-* and, from 6.19 on, linux-binary-*, where the
+// newest come unsigned first. Groups: whether unsigned, the series, the flavour's suffix, the architecture.
+var kernelPackage = regexp.MustCompile(`^linux-(?:image|binary(-unsigned)?)-(\d+\.\d+)\.\d[^-]*(?:-\d[^-]*)?(?:-([a-z]+))?-([a-z0-9]+)$`)
+
+// smallestImage is the size below which a package holds no image: from 6.19 on linux-image-* is an empty one of 2 kB.
+const smallestImage = 1 << 20
+
+// matches tells whether p may have the row's image.
+func (r Row) matches(p Package) bool {
+	m := kernelPackage.FindStringSubmatch(p.Name)
+	if m == nil || p.Size < smallestImage {
+		return false
+	}
+	flavour := m[3]
+	if flavour == "" {
+		flavour = "generic"
+	}
+	return (r.Series == newest || r.Series == m[2]) && r.Flavour == flavour && r.Arch == m[4] && r.Arch == p.Arch
+}
+
+// release returns the kernel's release, uname -r, from a package's name.
+func (p Package) release() string {
+	for _, prefix := range []string{"linux-image-", "linux-binary-unsigned-", "linux-binary-"} {
+		if release, ok := strings.CutPrefix(p.Name, prefix); ok {
+			return release
+		}
+	}
+	return p.Name
+}
+
+func (p Package) signed() bool { return !strings.HasPrefix(p.Name, "linux-binary-unsigned-") }
+
+// candidates returns the packages that match the row, newest first and the signed one first of equals. less orders
+// versions.
+func (r Row) candidates(packages []Package, less func(a, b string) (bool, error)) ([]Package, error) {
+	var found []Package
+	for _, p := range packages {
+		if r.matches(p) {
+			found = append(found, p)
+		}
+	}
+	var failure error
+	sort.SliceStable(found, func(i, j int) bool {
+		a, b := found[i], found[j]
+		if a.Version == b.Version {
+			return a.signed() && !b.signed()
+		}
+		older, err := less(b.Version, a.Version)
+		if err != nil {
+			failure = err
+		}
+		return older
+	})
+	return found, failure
+}
+
+// olderVersion tells whether Debian version a is older than b, by dpkg's order.
+func olderVersion(a, b string) (bool, error) {
+	err := exec.Command("dpkg", "--compare-versions", a, "lt", b).Run()
+	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() == 1 {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("compare versions %s and %s: %w", a, b, err)
+	}
+	return true, nil
+}
+
+// parsePackages reads stanzas as apt-cache show prints them. Fields that are not needed and continuation lines are passed
+// over; a stanza without name or version is dropped.
+func parsePackages(r io.Reader) ([]Package, error) {
+	var packages []Package
+	var p Package
+	flush := func() {
+		if p.Name != "" && p.Version != "" {
+			packages = append(packages, p)
+		}
+		p = Package{}
+	}
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20) // Depends of some packages is long
+	for sc.Scan() {
+		line := sc.Text()
+		if line == "" {
+			flush()
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || line[0] == ' ' || line[0] == '\t' {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		switch name {
+		case "Package":
+			p.Name = value
+		case "Version":
+			p.Version = value
+		case "Architecture":
+			p.Arch = value
+		case "SHA256":
+			p.SHA256 = value
+		case "Size":
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("parse the size of %s: %w", p.Name, err)
+			}
+			p.Size = n
+		}
+	}
+	flush()
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("read package list: %w", err)
+	}
+	return packages, nil
+}

@@ -1,0 +1,279 @@
+#!/bin/bash
+#
+# krun.sh - boot a kernel image with an initramfs under qemu and run one command in it.
+#
+# This is the only place that knows qemu. See usage() below for how it is called.
+# What it says of a run comes from the guest's end record on the second serial
+# port and from nothing else: qemu exits with 0 after a kernel panic too.
+
+set -u
+export LC_ALL=C
+
+usage() {
+	cat <<'END'
+usage: ./krun.sh INITRAMFS KERNEL COMMAND [ARGUMENT...]
+
+Boots KERNEL (an x86 bzImage or vmlinux, an arm64 Image, also compressed) with
+INITRAMFS (made by `make initramfs.gz`) and runs COMMAND in it, looked up in
+/bin. The console goes to standard output.
+
+environment:
+  KRUN_SMP      virtual CPUs (2)
+  KRUN_MEM      memory in MiB (512)
+  KRUN_TIMEOUT  seconds until the guest is killed (300)
+  KRUN_RESULTS  file for the guest's records, one JSON object a line (none)
+  KRUN_APPEND   further words for the kernel command line, before the command
+  KRUN_ACCEL    kvm or tcg: skip the search for what works
+  KRUN_VERBOSE  when set and not 0: all kernel messages on the console
+
+exit status: the command's (128 + N when signal N killed it), 124 when the
+deadline passed, 125 when the guest did not report, 126 when it could not be
+started, 2 for wrong usage.
+END
+}
+
+say() { printf 'krun.sh: %s\n' "$*" >&2; }
+bad_usage() { say "$*"; say "try ./krun.sh -h"; exit 2; }
+cannot() { say "$*"; exit 126; }
+
+# bytes FILE OFFSET COUNT prints bytes as lower-case hex without spaces, fewer
+# when the file is shorter.
+bytes() { od -An -v -tx1 -j "$2" -N "$3" -- "$1" 2>/dev/null | tr -d ' \n'; }
+
+# le32 FILE OFFSET prints a little-endian 32-bit number.
+le32() {
+	local b
+	b=$(bytes "$1" "$2" 4)
+	[[ ${#b} -eq 8 ]] && echo $((16#${b:6:2}${b:4:2}${b:2:2}${b:0:2}))
+}
+
+# decompress KIND <IN >OUT
+decompress() {
+	case $1 in
+	gzip) gzip -dc ;;
+	zstd*) command -v zstd >/dev/null || cannot "$kernel is compressed with zstd: install zstd"; zstd -qdc ;;
+	xz*) command -v xz >/dev/null || cannot "$kernel is compressed with xz: install xz-utils"; xz -dc ;;
+	*) return 1 ;;
+	esac
+}
+
+# detect_kernel sets arch to that of $kernel by its header. What qemu does not
+# take as it is gets unpacked, and kernel is then the unpacked one's name.
+detect_kernel() {
+	[[ -e $kernel ]] || cannot "no kernel image $kernel: 'go run ./kernel_images' fetches some"
+	[[ -f $kernel && -r $kernel ]] || cannot "cannot read kernel image $kernel"
+
+	if [[ $(bytes "$kernel" 0 2) == 1f8b ]]; then
+		gzip -dc <"$kernel" >"$tmp/kernel" 2>/dev/null || cannot "cannot unpack kernel image $kernel: gzip data is damaged or the disk is full"
+		kernel=$tmp/kernel
+	elif [[ $(bytes "$kernel" 0 2)$(bytes "$kernel" 4 4) == 4d5a7a696d67 ]]; then
+		# EFI zboot: "MZ", "zimg", then offset and size of the payload and, at
+		# 24, how it is compressed (include/linux/pe.h, zboot-header.S).
+		local offset size kind
+		offset=$(le32 "$kernel" 8) size=$(le32 "$kernel" 12)
+		kind=$(tail -c +25 -- "$kernel" | head -c 8 | tr -cd 'a-z0-9')
+		tail -c "+$((offset + 1))" -- "$kernel" | head -c "$size" | decompress "$kind" >"$tmp/kernel" ||
+			cannot "cannot unpack EFI zboot image $kernel: its $kind data is damaged, unknown, or the disk is full"
+		kernel=$tmp/kernel
+	fi
+
+	if [[ $(bytes "$kernel" 514 4) == 48647253 ]]; then # HdrS
+		arch=x86_64
+	elif [[ $(bytes "$kernel" 56 4) == 41524d64 ]]; then # ARM\x64
+		arch=aarch64
+	elif [[ $(bytes "$kernel" 0 4)$(bytes "$kernel" 18 2) == 7f454c463e00 ]]; then
+		arch=x86_64 # vmlinux: qemu enters it by its PVH note
+	elif [[ $(bytes "$kernel" 0 4) == 7f454c46 ]]; then
+		cannot "$kernel is an ELF file that qemu cannot boot: x86-64 vmlinux, bzImage or arm64 Image is wanted"
+	else
+		cannot "$kernel is no kernel image: x86 bzImage or vmlinux, or arm64 Image is wanted"
+	fi
+}
+
+# kvm_works tells whether KVM runs code on this machine. /dev/kvm may be there
+# and be of no use, so a machine whose whole firmware is "out 0x10 to the exit
+# port" has to say so by its exit status, which is 2 * 0x10 + 1.
+kvm_works() {
+	[[ -r /dev/kvm && -w /dev/kvm ]] || return 1
+	if [[ $arch == aarch64 ]]; then
+		[[ $(uname -m) == aarch64 ]] # no such port there
+		return
+	fi
+	[[ $(uname -m) == x86_64 ]] && grep -qwE 'vmx|svm' /proc/cpuinfo || return 1
+	{
+		head -c 65520 /dev/zero            # the CPU starts 16 bytes before the end
+		printf '\xb0\x10\xe6\xf4\xf4'      # mov al, 0x10; out 0xf4, al; hlt
+		head -c 11 /dev/zero
+	} >"$tmp/probe"
+	timeout -k 1 5 "$qemu" -accel kvm -nodefaults -display none -bios "$tmp/probe" \
+		-device isa-debug-exit,iobase=0xf4,iosize=4 </dev/null >/dev/null 2>&1
+	[[ $? -eq 33 ]]
+}
+
+# encode_words WORD... prints the words as the kernel command line carries them
+# and init decodes them: any byte that means something there as %XX. The kernel
+# takes at most 32 words for pid 1 and loses empty ones, so words after the 20th
+# and empty ones hang on the one before with %00 between.
+encode_words() {
+	local word c code i n=0 line='' enc
+	for word in "$@"; do
+		enc=''
+		if [[ $word == *[!a-zA-Z0-9_.,:=/@+^~-]* ]]; then
+			for ((i = 0; i < ${#word}; i++)); do
+				c=${word:i:1}
+				# LC_ALL=C: a character is a byte, which printf may take as signed.
+				if [[ $c != [a-zA-Z0-9_.,:=/@+^~-] ]]; then
+					printf -v code %d "'$c"
+					printf -v c '%%%02X' $((code & 255))
+				fi
+				enc+=$c
+			done
+		else
+			enc=$word
+		fi
+		if ((n == 0)); then
+			line=$enc
+		elif [[ -z $enc ]] || ((n >= 20)); then
+			line+=%00$enc
+		else
+			line+=" $enc"
+		fi
+		n=$((n + 1))
+	done
+	printf '%s\n' "$line"
+}
+
+positive() { # NAME VALUE
+	[[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || bad_usage "$1 is '$2': a positive number is wanted"
+}
+
+cleanup() {
+	[[ -n ${qemu_pid-} ]] && kill -TERM "$qemu_pid" 2>/dev/null && wait "$qemu_pid"
+	[[ -n ${console_pid-} ]] && wait "$console_pid"
+	[[ -n ${tmp-} ]] && rm -rf -- "$tmp"
+}
+
+on_signal() { # NAME STATUS
+	say "stopped by SIG$1"
+	exit "$2" # cleanup runs
+}
+
+case ${1-} in
+-h | --help) usage; exit 0 ;;
+-*) bad_usage "unknown option $1" ;;
+esac
+[[ $# -ge 3 ]] || bad_usage "INITRAMFS, KERNEL and COMMAND are wanted"
+initramfs=$1 kernel=$2
+shift 2
+[[ -n $1 ]] || bad_usage "the command is empty"
+
+smp=${KRUN_SMP:-2} mem=${KRUN_MEM:-512} deadline=${KRUN_TIMEOUT:-300}
+positive KRUN_SMP "$smp"
+positive KRUN_MEM "$mem"
+positive KRUN_TIMEOUT "$deadline"
+
+[[ -e $initramfs ]] || cannot "no initramfs $initramfs: 'make initramfs.gz' builds it"
+[[ -f $initramfs && -r $initramfs && -s $initramfs ]] || cannot "cannot read initramfs $initramfs"
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/krun.XXXXXX") || cannot "cannot make a temporary directory in ${TMPDIR:-/tmp}"
+trap cleanup EXIT
+trap 'on_signal INT 130' INT
+trap 'on_signal TERM 143' TERM
+trap 'on_signal HUP 129' HUP
+
+detect_kernel
+qemu=qemu-system-$arch
+if ! command -v "$qemu" >/dev/null; then
+	case $arch in
+	x86_64) cannot "$qemu not found: install the package qemu-system-x86" ;;
+	*) cannot "$qemu not found: install the package qemu-system-arm" ;;
+	esac
+fi
+
+results=${KRUN_RESULTS:-$tmp/results}
+{ : >"$results"; } 2>/dev/null || cannot "cannot write KRUN_RESULTS file $results"
+
+accel=${KRUN_ACCEL-}
+case $accel in
+'') if kvm_works; then accel=kvm; else accel=tcg; fi ;;
+kvm | tcg) ;;
+*) bad_usage "KRUN_ACCEL is '$accel': kvm or tcg is wanted" ;;
+esac
+
+machine=()
+case $arch in
+x86_64)
+	console=ttyS0 port=ttyS1
+	machine+=(-machine pc -serial stdio -serial "file:$results")
+	;;
+aarch64)
+	# The board has one UART for the guest. A second, on PCI, needs nothing that
+	# stock kernels have as a module only, and is the first of its kind.
+	console=ttyAMA0 port=ttyS0
+	machine+=(-machine virt -serial stdio
+		-chardev "file,id=results,path=${results//,/,,}" -device pci-serial,chardev=results)
+	;;
+esac
+case $accel-$arch in
+kvm-*) machine+=(-accel kvm -cpu max) ;;
+tcg-aarch64) machine+=(-accel tcg,thread=multi -cpu max,pauth-impdef=on) ;;
+tcg-*) machine+=(-accel tcg,thread=multi) ;;
+esac
+
+append="console=$console panic=-1 quark.results=$port"
+[[ ${KRUN_VERBOSE:-0} == 0 ]] && append+=" quiet"
+if [[ " ${KRUN_APPEND-} " == *' -- '* || ${KRUN_APPEND-} == *$'\n'* ]]; then
+	bad_usage "KRUN_APPEND holds -- or a newline: the command's words come as operands"
+fi
+append+="${KRUN_APPEND:+ $KRUN_APPEND} -- $(encode_words "$@")"
+# COMMAND_LINE_SIZE is 2048 on both architectures, a NUL included; the kernel
+# would cut the rest off in silence.
+((${#append} < 2048)) || bad_usage "the kernel command line would be ${#append} bytes, 2047 fit: pass fewer or shorter arguments"
+
+# The console goes through a pipe that drops carriage returns and keeps a copy
+# to look for a panic in.
+mkfifo "$tmp/console" || cannot "cannot make a pipe in $tmp"
+sed -u 's/\r//g' <"$tmp/console" | tee "$tmp/console.log" &
+console_pid=$!
+
+# timeout(1) passes a TERM on to qemu. Without a deadline of its own, -k kills a
+# qemu that does not heed it.
+timeout -k 5 "$deadline" "$qemu" "${machine[@]}" -smp "$smp" -m "$mem" \
+	-nodefaults -display none -vga none -nic none -no-reboot \
+	-kernel "$kernel" -initrd "$initramfs" -append "$append" \
+	</dev/null >"$tmp/console" 2>"$tmp/stderr" &
+qemu_pid=$!
+wait "$qemu_pid"
+qemu_status=$?
+qemu_pid=
+wait "$console_pid"
+console_pid=
+
+# last_record TYPE prints the last whole record of a type, if there is one.
+last_record() { grep -a "^{\"type\":\"$1\".*}\$" -- "$results" | tail -n 1; }
+
+record=$(last_record end)
+if [[ $record =~ ^\{\"type\":\"end\",\"status\":([0-9]{1,3})[,}] ]]; then
+	status=${BASH_REMATCH[1]}
+	if [[ $record =~ \"error\":\"(([^\"\\]|\\.)*)\" ]]; then
+		say "the guest reports: ${BASH_REMATCH[1]}"
+	fi
+	exit "$status"
+fi
+
+panic=$(grep -a -o -m 1 'Kernel panic - not syncing.*' "$tmp/console.log")
+case $qemu_status in
+124 | 137)
+	say "deadline: the guest did not end within $deadline s (KRUN_TIMEOUT)${panic:+; $panic}"
+	exit 124
+	;;
+esac
+if [[ -n $panic ]]; then
+	say "the guest did not report: $panic"
+elif [[ -z $(last_record hello) ]]; then
+	say "the guest did not report: no hello, so it did not boot (KRUN_VERBOSE=1 shows the kernel's messages)"
+else
+	say "the guest did not report: it ended after its hello without an end record"
+fi
+[[ -s $tmp/stderr ]] && cat -- "$tmp/stderr" >&2 # what qemu itself has to say
+exit 125
