@@ -14,13 +14,17 @@ type Source interface {
 	// error and is counted in Stats.
 	Populate(b *Buffer) error
 
-	// FD is a descriptor that polls readable when Populate has something to
-	// do, provided that Arm was called after the last Populate. -1: none.
+	// FD is a descriptor that polls readable when Populate should be called,
+	// provided that Arm was called after the last Populate. -1: none.
 	FD() int
 
-	// Arm asks that FD becomes readable with the next event. It returns false
-	// when something is queued already: then call Populate instead of waiting.
-	Arm() bool
+	// Arm prepares the wait for FD that follows. Idle says that the engine holds
+	// nothing: FD then becomes readable with the next event. Otherwise events
+	// may be left in the kernel for some milliseconds, and FD stays silent
+	// unless the source has reason to hurry: a ring that fills up, or something
+	// to be read that goes away. It returns false when something is queued
+	// already and FD would not say so: then call Populate instead of waiting.
+	Arm(idle bool) bool
 
 	// Stats returns what the source counted since it was opened.
 	Stats() (SourceStats, error)

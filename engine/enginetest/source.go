@@ -130,7 +130,7 @@ func (s *Source) Queued() int { return len(s.queue) - s.head }
 func (s *Source) FD() int { return -1 }
 
 // Arm implements engine.Source.
-func (s *Source) Arm() bool { return s.Queued() == 0 }
+func (s *Source) Arm(bool) bool { return s.Queued() == 0 }
 
 // Stats implements engine.Source.
 func (s *Source) Stats() (engine.SourceStats, error) { return s.stats, nil }

@@ -1,0 +1,124 @@
+package cnproc
+
+import (
+	"fmt"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/procfs"
+)
+
+// Capabilities says what this source reports on the running kernel.
+func (s *Source) Capabilities() *engine.CapabilityTable { return &s.caps }
+
+var kindRows = [engine.NumKinds]struct {
+	what What
+	via  string
+}{
+	engine.KindFork:     {Fork, "PROC_EVENT_FORK"},
+	engine.KindExec:     {Exec, "PROC_EVENT_EXEC"},
+	engine.KindExit:     {Exit | NonzeroExit, "PROC_EVENT_EXIT of each thread, folded to the thread group"},
+	engine.KindIDChange: {UID | GID | SID, "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID"},
+	engine.KindComm:     {Comm, "PROC_EVENT_COMM"},
+	engine.KindPtrace:   {Ptrace, "PROC_EVENT_PTRACE"},
+	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP"},
+}
+
+// procFiles are the files a field is read from.
+var procFiles = [engine.NumFields]string{
+	engine.FieldStart:    "stat",
+	engine.FieldPPID:     "stat; at fork, exit and core dump the kernel's message",
+	engine.FieldPGID:     "stat; after setsid the kernel's message",
+	engine.FieldSID:      "stat; after setsid the kernel's message",
+	engine.FieldUIDs:     "status; after a change the kernel's message",
+	engine.FieldSUID:     "status",
+	engine.FieldGIDs:     "status; after a change the kernel's message",
+	engine.FieldSGID:     "status",
+	engine.FieldCaps:     "status",
+	engine.FieldTTY:      "stat",
+	engine.FieldUTSNS:    "ns/uts",
+	engine.FieldIPCNS:    "ns/ipc",
+	engine.FieldMntNS:    "ns/mnt",
+	engine.FieldNetNS:    "ns/net",
+	engine.FieldComm:     "stat; after a change the kernel's message",
+	engine.FieldFilename: "exe",
+	engine.FieldCmdline:  "cmdline",
+	engine.FieldCwd:      "cwd",
+	engine.FieldCgroup:   "cgroup",
+}
+
+// kernelFields are the fields that messages bring without /proc.
+var kernelFields = [engine.NumFields]engine.Events{
+	engine.FieldPPID: engine.EventFork | engine.EventExit | engine.EventCoreDump,
+	engine.FieldPGID: engine.EventIDChange,
+	engine.FieldSID:  engine.EventIDChange,
+	engine.FieldUIDs: engine.EventIDChange,
+	engine.FieldGIDs: engine.EventIDChange,
+	engine.FieldComm: engine.EventSetProcTitle,
+	engine.FieldExit: engine.EventExit,
+}
+
+func (s *Source) capabilities() (t engine.CapabilityTable) {
+	var reported engine.Events
+	for k, row := range kindRows {
+		if !s.opts.wants(row.what) {
+			t.Kinds[k] = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Filter"}
+			continue
+		}
+		at := engine.Kind(k).Events()
+		reported |= at
+		t.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: row.via, At: at}
+	}
+	for f := range engine.Field(engine.NumFields) {
+		row := &t.Fields[f]
+		row.At = kernelFields[f] & reported
+		switch {
+		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):
+			row.At |= (engine.EventFork | engine.EventExec) & reported
+			row.Origin = engine.OriginProc
+			row.Via = "/proc/PID/" + procFiles[f] + "; as of right after the event, if it lives so long"
+		case row.At != 0:
+			row.Origin, row.Via = engine.OriginKernel, "proc_event"
+		default:
+			row.Via = "the kernel's message has no such field, and /proc is not read"
+		}
+	}
+	t.Fields[engine.FieldExit].Via = "exit_code of the thread group's last exit; " +
+		"unknown where its threads ended with statuses that leave it open"
+	if s.proc == nil {
+		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
+	}
+	if want := s.opts.kernelFilter(); want != allKinds {
+		if s.filtered {
+			t.Notes = append(t.Notes, fmt.Sprintf("the kernel delivers only the kinds 0x%x", uint32(want)))
+		} else {
+			t.Notes = append(t.Notes, "the kernel has no event filter (Linux 6.6): kinds are left out in user space")
+		}
+	}
+	if !s.groups.last6 {
+		t.Notes = append(t.Notes, "before Linux 6.0 the exit status of a process whose leader ended first is not always known")
+	}
+	if !s.dropsKnown {
+		t.Notes = append(t.Notes, "the socket does not count what it drops (Linux 4.12): a loss is known in full only after a later event of each CPU")
+	}
+	return t
+}
+
+// Stats returns the counters. The loss is known twice: the socket counts what it
+// drops at once, and the kernel's numbering shows what is missing, with later
+// messages, and also what the kernel had no memory to send.
+func (s *Source) Stats() (engine.SourceStats, error) {
+	var st engine.SourceStats
+	if !s.filtered {
+		st.Lost[engine.LossSocketFull] = s.seq.gaps
+	}
+	if s.dropsKnown && s.fd >= 0 {
+		if n, ok := drops(s.fd); ok {
+			s.dropped = uint64(n - s.dropsBase)
+		}
+	}
+	st.Lost[engine.LossSocketFull] = max(st.Lost[engine.LossSocketFull], s.dropped)
+	st.Lost[engine.LossDecode] = s.decode
+	st.Bound = s.overrunOpen && !s.dropsKnown
+	st.Produced = s.handed + st.LostTotal()
+	return st, nil
+}

@@ -1,0 +1,401 @@
+package cnproc
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// onEveryCPU forks, and sees end, one process on each CPU, and calls f after each.
+func onEveryCPU(t *testing.T, f func()) {
+	t.Helper()
+	lockThread()
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SchedSetaffinity(0, &all)
+	for cpu := range 1024 {
+		if !all.IsSet(cpu) {
+			continue
+		}
+		one.Zero()
+		one.Set(cpu)
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Fatal(err)
+		}
+		if err := exec.Command("true").Run(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond) // the last exit is sent after wait(2) returns
+		f()
+	}
+}
+
+func storm(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		if err := exec.Command("true").Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+}
+
+// TestLossIsExact stops reading, overruns a tiny buffer, and compares what the
+// source says it got and lost with what another one with room for all has got.
+func TestLossIsExact(t *testing.T) {
+	for _, socketCounts := range []bool{true, false} {
+		// With Threads every message is an event, or two.
+		big := kernel(t, Options{Enrich: EnrichNone, Threads: true})
+		tiny := kernel(t, Options{Enrich: EnrichNone, ReceiveBuffer: 16 << 10})
+		if !socketCounts {
+			tiny.dropsKnown = false
+		}
+		sinkBig, sinkTiny := &sink{room: 1 << 20}, &sink{room: 1 << 20}
+		populate := func() {
+			t.Helper()
+			for _, p := range []struct {
+				s    *Source
+				sink *sink
+			}{{tiny, sinkTiny}, {big, sinkBig}} {
+				if err := p.s.populate(p.sink); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		onEveryCPU(t, populate) // so that the first number of each CPU is known
+		if st, _ := tiny.Stats(); st.LostTotal() != 0 {
+			t.Skipf("the buffer is too small for %d processors", len(tiny.seq.cpus))
+		}
+
+		for round := range 3 {
+			storm(t, 200)
+			if socketCounts {
+				if st, _ := tiny.Stats(); st.LostTotal() == 0 || st.Bound {
+					t.Errorf("round %d, before reading: %+v", round, st)
+				}
+			}
+			populate()
+			if st, _ := tiny.Stats(); !socketCounts && !st.Bound {
+				t.Errorf("round %d: the loss is taken for known: %+v", round, st)
+			}
+			// Others on this machine can overrun it again meanwhile.
+			for before := uint64(0); before != tiny.overruns; {
+				before = tiny.overruns
+				onEveryCPU(t, populate)
+			}
+			st, err := tiny.Stats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.Bound || tiny.overruns == 0 {
+				t.Errorf("round %d: %+v after %d overruns", round, st, tiny.overruns)
+			}
+			stBig, _ := big.Stats()
+			if stBig.LostTotal() != 0 {
+				t.Fatalf("the big buffer lost %d", stBig.LostTotal())
+			}
+			// What big has seen of the numbers from the first to the last that
+			// tiny has seen. Answers to other listeners, which come and go on a
+			// busy machine, have numbers too.
+			lost := st.Lost[engine.LossSocketFull]
+			if tiny.seq.gaps != lost {
+				t.Errorf("round %d: %d lost, %d numbers are missing", round, lost, tiny.seq.gaps)
+			}
+			got, want := tiny.received+lost, between(tiny, sinkBig)
+			if got+tiny.acks < want || got+tiny.acks > want+big.acks {
+				t.Errorf("round %d: %d received and %d lost, there were %d and %d answers", round, tiny.received, lost, want, big.acks)
+			}
+		}
+		if st, _ := tiny.Stats(); st.Produced != uint64(len(sinkTiny.events))+st.LostTotal() {
+			t.Errorf("produced %d, delivered %d, lost %d", st.Produced, len(sinkTiny.events), st.LostTotal())
+		}
+	}
+}
+
+// between counts the messages from the first to the last of each CPU that o
+// has seen; o was opened later.
+func between(o *Source, got *sink) (n uint64) {
+	type number struct {
+		cpu uint32
+		seq uint64
+	}
+	seen := map[number]bool{}
+	for _, ev := range got.events {
+		if seen[number{ev.CPU, ev.Seq}] {
+			continue // the exit of a last thread is that of its group as well
+		}
+		seen[number{ev.CPU, ev.Seq}] = true
+		c := o.seq.cpus[ev.CPU]
+		if seq := uint32(ev.Seq); int32(seq-c.first) >= 0 && int32(seq-uint32(c.next)) < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestOverrunIsSurvived overruns the buffer while processes with threads begin
+// and end, and wants events and no stale threads afterwards.
+func TestOverrunIsSurvived(t *testing.T) {
+	s := kernel(t, Options{ReceiveBuffer: 8 << 10})
+	to := &sink{room: 1 << 20}
+	for range 3 {
+		for range 5 {
+			if err := child("threads").Run(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.populate(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st, _ := s.Stats(); st.LostTotal() == 0 {
+		t.Errorf("nothing was lost: %+v", st)
+	}
+	time.Sleep(2 * rescanInterval)
+	for try := 0; ; try++ { // others on this machine can overrun it again
+		cmd := exec.Command("true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		if err := s.populate(to); err != nil {
+			t.Fatal(err)
+		}
+		if len(to.of(cmd.Process.Pid, engine.KindExit)) > 0 {
+			wantStatus(t, to, cmd)
+			break
+		}
+		if try == 50 {
+			t.Fatal("no more events")
+		}
+	}
+	s.learnThreads()
+	s.populate(to)
+	s.settleThreads()
+	for pid := range s.groups.byPID {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+			t.Errorf("process %d is kept, but gone", pid)
+		}
+	}
+}
+
+// TestSpoofIsIgnored sends what the kernel could send from another socket.
+func TestSpoofIsIgnored(t *testing.T) {
+	s := kernel(t, Options{Enrich: EnrichNone})
+	port, err := unix.Getsockname(s.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	const pid = 4_000_000 // above pid_max of most, and nobody's
+	fake := record(Exec, 0, 1, now(), pid, pid)
+	if err := unix.Sendto(fd, fake, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port.(*unix.SockaddrNetlink).Pid}); err != nil {
+		t.Skip(err)
+	}
+	to := &sink{room: 1 << 20}
+	watch(t, s, to, func() bool { return s.foreign > 0 })
+	if n := len(to.of(pid, engine.KindExec)); n != 0 {
+		t.Errorf("%d false events", n)
+	}
+	if st, _ := s.Stats(); st.LostTotal() != 0 || s.foreign != 1 {
+		t.Errorf("%+v, %d messages of strangers", st, s.foreign)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		filter What
+		script string
+		want   engine.Events
+	}{
+		{"exec", Exec, "exit 3", engine.EventExec},
+		{"exec and exit", Exec | Exit, "exit 0", engine.EventExec | engine.EventExit},
+		{"failing exits, one fails", NonzeroExit, "exit 3", engine.EventExit},
+		{"failing exits, none fails", NonzeroExit, "exit 0", 0},
+		{"forks", Fork, "exit 0", engine.EventFork},
+	} {
+		for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
+			t.Run(c.name, func(t *testing.T) {
+				s := kernel(t, Options{Filter: c.filter, Enrich: enrich})
+				to := &sink{room: 1 << 20}
+				cmd := exec.Command("sh", "-c", c.script)
+				if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Millisecond)
+				if err := s.populate(to); err != nil {
+					t.Fatal(err)
+				}
+				var got engine.Events
+				for _, ev := range to.events {
+					if int(ev.PID) == cmd.Process.Pid {
+						got |= ev.Kind.Events()
+					}
+				}
+				if got != c.want {
+					t.Errorf("got %v, want %v", got, c.want)
+				}
+				if st, _ := s.Stats(); st.LostTotal() != 0 {
+					t.Errorf("what the filter drops is taken for lost: %+v", st)
+				}
+				if s.filtered && c.filter == Exec && enrich == EnrichNone && s.received > uint64(len(to.events)) {
+					t.Errorf("%d messages for %d events: the kernel did not filter", s.received, len(to.events))
+				}
+			})
+		}
+	}
+}
+
+// TestFullBuffer leaves in the socket what the engine has no room for.
+func TestFullBuffer(t *testing.T) {
+	for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
+		s := kernel(t, Options{Enrich: enrich})
+		to := &sink{room: 7}
+		storm(t, 100)
+		pids := map[uint32]int{}
+		for rounds := 0; ; rounds++ {
+			if err := s.populate(to); err != nil {
+				t.Fatal(err)
+			}
+			if len(to.events) > to.room {
+				t.Fatalf("%d events for %d places", len(to.events), to.room)
+			}
+			if len(to.events) == 0 && rounds > 3 {
+				break
+			}
+			for _, ev := range to.events {
+				if ev.Kind == engine.KindExit {
+					pids[ev.PID]++
+				}
+			}
+			to.events = to.events[:0]
+		}
+		if st, _ := s.Stats(); len(pids) < 100 || st.LostTotal() != 0 {
+			t.Errorf("%d exits of 100, %+v", len(pids), st)
+		}
+	}
+}
+
+func openFDs(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(fds)
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	kernel(t, Options{}).Close() // whatever the runtime opens once
+	before := openFDs(t)
+	for range 10 {
+		s := kernel(t, Options{})
+		storm(t, 1)
+		s.populate(&sink{room: 100})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != os.ErrClosed {
+			t.Errorf("second Close: %v", err)
+		}
+		if err := s.populate(&sink{room: 100}); err != os.ErrClosed {
+			t.Errorf("Populate after Close: %v", err)
+		}
+	}
+	if after := openFDs(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, o := range map[string]Options{
+		"negative buffer": {ReceiveBuffer: -1},
+		"absurd buffer":   {ReceiveBuffer: 1<<30 + 1},
+		"unknown kind":    {Filter: 0x400},
+		"unknown enrich":  {Enrich: 7},
+	} {
+		if s, err := Open(o); err == nil {
+			s.Close()
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestPopulateAllocatesNothing counts while processes come and go.
+func TestPopulateAllocatesNothing(t *testing.T) {
+	for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
+		s := kernel(t, Options{Enrich: enrich})
+		pool := &recycler{}
+		storm(t, 300)
+		s.populate(pool)
+		storm(t, 200)
+		pool.n = 0
+		allocs := testing.AllocsPerRun(1, func() { s.populate(pool) })
+		if pool.n < 600 && allocs > 0 || allocs > 2 {
+			t.Errorf("enrich %d: %v allocations for %d events", enrich, allocs, pool.n)
+		}
+	}
+}
+
+// recycler uses the events it gets again.
+type recycler struct {
+	free []*engine.RawEvent
+	n    int
+}
+
+func (r *recycler) Len() int  { return 0 }
+func (r *recycler) Room() int { return 1 << 20 }
+func (r *recycler) Reserve() *engine.RawEvent {
+	if n := len(r.free); n > 0 {
+		ev := r.free[n-1]
+		r.free = r.free[:n-1]
+		return ev
+	}
+	return new(engine.RawEvent)
+}
+func (r *recycler) Insert(ev *engine.RawEvent) {
+	r.n++
+	ev.Reset()
+	r.free = append(r.free, ev)
+}
+
+// TestDropPrivileges reads events and what /proc lets anyone read after chroot
+// and setuid.
+func TestDropPrivileges(t *testing.T) {
+	kernel(t, Options{}).Close()
+	cmd := child("drop-privileges")
+	cmd.Dir = t.TempDir()
+	out, _ := cmd.StdoutPipe()
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "ready" {
+		t.Fatalf("%q", lines.Text())
+	}
+	target := exec.Command("sh", "-c", "read x", "some", "words")
+	in, _ := target.StdinPipe()
+	if err := target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); target.Wait() }()
+	if want := fmt.Sprintf("%d start=true cmdline=true filename=false", target.Process.Pid); !lines.Scan() || lines.Text() != want {
+		t.Errorf("got %q, want %q", lines.Text(), want)
+	}
+}

@@ -1,0 +1,82 @@
+package cnproc
+
+import "fmt"
+
+// Enrich says what is read from /proc.
+type Enrich uint8
+
+const (
+	// EnrichFull reads everything /proc has of a process after its fork and
+	// after each exec.
+	EnrichFull Enrich = iota
+	// EnrichNone reads nothing with events: they carry what the kernel sends.
+	// It is for counting. Which threads there are is still looked up in /proc
+	// when the source is opened and after a loss, because exits are of threads.
+	EnrichNone
+)
+
+// Options of a source. The zero value is right for most.
+type Options struct {
+	// ReceiveBuffer is the size of the socket's receive buffer in bytes as the
+	// kernel accounts it, several hundred for each message. 0 means 16 MiB,
+	// some ten thousand messages. Up to 1 GiB. Without CAP_NET_ADMIN the
+	// kernel caps it at /proc/sys/net/core/rmem_max. Do not set it, except to
+	// provoke loss.
+	ReceiveBuffer int
+
+	// Threads delivers the fork and exit of each thread as well, marked Thread.
+	Threads bool
+
+	// Filter is the set of kinds that are delivered, 0 for all. Linux 6.6 and
+	// later drop the others before they reach the socket, as far as this source
+	// does not need them itself: forks, execs and exits of threads decide when
+	// a process ended, and with EnrichFull later changes decide whether what
+	// was read still belongs to an event. So a narrow filter is cheap with
+	// EnrichNone and without exits.
+	// NonzeroExit without Exit delivers the exits whose status is not known to be 0.
+	Filter What
+
+	// Enrich says what is read from /proc: everything by default.
+	Enrich Enrich
+}
+
+const (
+	defaultReceiveBuffer = 16 << 20
+	maxReceiveBuffer     = 1 << 30
+)
+
+func (o *Options) setDefaults() error {
+	if o.ReceiveBuffer < 0 || o.ReceiveBuffer > maxReceiveBuffer {
+		return fmt.Errorf("check option ReceiveBuffer: %d is not within 1 to %d bytes (0 means %d)",
+			o.ReceiveBuffer, maxReceiveBuffer, defaultReceiveBuffer)
+	}
+	if o.ReceiveBuffer == 0 {
+		o.ReceiveBuffer = defaultReceiveBuffer
+	}
+	if unknown := o.Filter &^ (allKinds | NonzeroExit); unknown != 0 {
+		return fmt.Errorf("check option Filter: 0x%x is no kind of event", uint32(unknown))
+	}
+	if o.Filter == 0 {
+		o.Filter = allKinds
+	}
+	if o.Enrich > EnrichNone {
+		return fmt.Errorf("check option Enrich: %d is neither EnrichFull (0) nor EnrichNone (1)", o.Enrich)
+	}
+	return nil
+}
+
+// kernelFilter is the set of kinds that the source needs to see.
+func (o *Options) kernelFilter() What {
+	need := o.Filter &^ NonzeroExit
+	if o.Filter&(Exit|NonzeroExit) != 0 {
+		// A process has ended when its last thread has; exec leaves one thread.
+		need |= Fork | Exec | Exit
+	}
+	if o.Enrich == EnrichFull && need&(Fork|Exec) != 0 {
+		need |= Fork | Exec | UID | GID | SID | Comm
+	}
+	return need
+}
+
+// wants is the check in user space, which holds with any kernel.
+func (o *Options) wants(w What) bool { return o.Filter&w != 0 }

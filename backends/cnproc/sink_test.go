@@ -1,0 +1,42 @@
+package cnproc
+
+import "github.com/quark-linux/quark/engine"
+
+// sink is a buffer that keeps what it gets in the order of arrival.
+type sink struct {
+	events []*engine.RawEvent
+	room   int
+}
+
+func (s *sink) Len() int                   { return 0 }
+func (s *sink) Room() int                  { return s.room - len(s.events) }
+func (s *sink) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
+func (s *sink) Insert(ev *engine.RawEvent) { s.events = append(s.events, ev) }
+
+// of returns the events of process pid and of the given kind.
+func (s *sink) of(pid int, kind engine.Kind) (evs []*engine.RawEvent) {
+	for _, ev := range s.events {
+		if int(ev.PID) == pid && ev.Kind == kind {
+			evs = append(evs, ev)
+		}
+	}
+	return evs
+}
+
+// offline is a source without a kernel.
+func offline(o Options) *Source {
+	if err := o.setDefaults(); err != nil {
+		panic(err)
+	}
+	s := &Source{opts: o, fd: -1, batch: newBatch(), groups: newGroups(true)}
+	s.enrich = enricher{byPID: map[uint32]int32{}, clock: newClock()}
+	return s
+}
+
+// feed hands a source messages as if the kernel had sent them.
+func feed(s *Source, to *sink, records ...[]byte) {
+	for _, r := range records {
+		s.take(r, true, to)
+	}
+	s.enrich.flush(to)
+}

@@ -1,0 +1,186 @@
+package cnproc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// dial opens a socket of the connector's group and returns a descriptor of it
+// that the Go runtime does not know, so that no message wakes the runtime's
+// poller. The membership belongs to the socket, which the descriptor shares.
+func dial(o *Options) (fd int, err error) {
+	conn, err := netlink.Dial(unix.NETLINK_CONNECTOR, &netlink.Config{Groups: cnIdxProc, MessageBufferSize: 4096})
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return -1, fmt.Errorf("join the proc connector's group, which wants CAP_NET_ADMIN before Linux 6.6: %w", err)
+	case errors.Is(err, unix.EPROTONOSUPPORT):
+		return -1, fmt.Errorf("open a connector socket: this kernel has no CONFIG_CONNECTOR: %w", err)
+	case err != nil:
+		return -1, fmt.Errorf("open a connector socket: %w", err)
+	}
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, fmt.Errorf("reach the connector socket's descriptor: %w", err)
+	}
+	var inner error
+	if err := raw.Control(func(s uintptr) {
+		fd, inner = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 3)
+	}); err != nil {
+		return -1, fmt.Errorf("reach the connector socket's descriptor: %w", err)
+	}
+	if inner != nil {
+		return -1, fmt.Errorf("duplicate the connector socket's descriptor: %w", inner)
+	}
+	if err := setReceiveBuffer(fd, o.ReceiveBuffer); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func setReceiveBuffer(fd, size int) error {
+	// The kernel doubles the number, for its own overhead.
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size/2) == nil {
+		return nil
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, size/2); err != nil {
+		return fmt.Errorf("set the receive buffer to %d bytes: %w", size, err)
+	}
+	return nil
+}
+
+// send sends one request to the connector, which the kernel carries out before
+// the call returns.
+func send(fd int, payload []byte) error {
+	m := netlink.Message{
+		Header: netlink.Header{Length: uint32(sizeNlmsghdr + len(payload)), Type: netlink.Done},
+		Data:   payload,
+	}
+	b, err := m.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	for {
+		err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// ackWait is how long the kernel may take to acknowledge. It does so within the
+// request; the time is for what else is in the queue.
+const ackWait = 2 * time.Second
+
+var errNoAck = errors.New("no acknowledgement")
+
+// await waits for the acknowledgement of the request with the given token. What
+// comes before it is dropped: it happened before the source was open. What comes
+// after it in the same batch stays there.
+func await(fd int, b *batch, token uint32, wait time.Duration) error {
+	deadline := time.Now().Add(wait)
+	pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		for errno := b.receive(fd); errno != 0; errno = b.receive(fd) {
+			switch errno {
+			case unix.ENOBUFS, unix.EINTR:
+				continue
+			case unix.EAGAIN:
+			default:
+				return fmt.Errorf("receive: %w", errno)
+			}
+			left := time.Until(deadline)
+			if left <= 0 {
+				return errNoAck
+			}
+			if _, err := unix.Poll(pfd, int(left/time.Millisecond)+1); err != nil && !errors.Is(err, unix.EINTR) {
+				return fmt.Errorf("wait: %w", err)
+			}
+		}
+		var m message
+		for b.next < b.n {
+			data, genuine := b.message(b.next)
+			b.next++
+			if !genuine || m.decode(data) != nil || m.what != whatAck || m.ackAck != token+1 {
+				continue
+			}
+			if m.ackErr != 0 {
+				return unix.Errno(m.ackErr)
+			}
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errNoAck
+		}
+	}
+}
+
+// listen subscribes and reports whether the kernel filters.
+func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
+	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
+	if err := send(fd, appendRequest(nil, token, opListen, false, 0)); err != nil {
+		return false, fmt.Errorf("ask the proc connector for events: %w", err)
+	}
+	switch err := await(fd, b, token, ackWait); {
+	case errors.Is(err, errNoAck):
+		return false, fmt.Errorf("wait for the proc connector to answer: %w: %w", err, silence())
+	case errors.Is(err, unix.EPERM):
+		return false, fmt.Errorf("ask the proc connector for events, which wants CAP_NET_ADMIN in the initial user namespace: %w", err)
+	case err != nil:
+		return false, fmt.Errorf("ask the proc connector for events: %w", err)
+	}
+	want := o.kernelFilter()
+	if want == allKinds {
+		return false, nil
+	}
+	// A filter for everything is acknowledged where filters are known, and
+	// ignored before Linux 6.6. A narrower one hides its own acknowledgement.
+	token++
+	if err := send(fd, appendRequest(nil, token, opListen, true, 0)); err != nil {
+		return false, nil
+	}
+	if err := await(fd, b, token, filterWait); err != nil {
+		return false, nil
+	}
+	if err := send(fd, appendRequest(nil, token+1, opListen, true, want)); err != nil {
+		return false, fmt.Errorf("set the proc connector's filter: %w", err)
+	}
+	return true, nil
+}
+
+const filterWait = 50 * time.Millisecond
+
+// Inode numbers of the initial namespaces, from the kernel's
+// include/linux/proc_ns.h.
+const (
+	initUserNS = "user:[4026531837]"
+	initPIDNS  = "pid:[4026531836]"
+)
+
+// silence gives the likely reason why the connector does not answer.
+func silence() error {
+	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDNS {
+		return errors.New("it serves the initial pid namespace only, run quark there (on the host, or in a container with --pid=host)")
+	}
+	if ns, err := os.Readlink("/proc/self/ns/user"); err == nil && ns != initUserNS {
+		return errors.New("it serves the initial user namespace only, run quark outside of user namespaces")
+	}
+	return errors.New("this kernel has no CONFIG_PROC_EVENTS")
+}
+
+// drops returns how many messages the kernel dropped at the socket. Linux 4.12
+// and later tell.
+func drops(fd int) (uint32, bool) {
+	// struct sock_meminfo as an array; SK_MEMINFO_DROPS is its index 8.
+	var info [9]uint32
+	if err := getsockopt(fd, unix.SOL_SOCKET, unix.SO_MEMINFO, &info); err != nil {
+		return 0, false
+	}
+	return info[8], true
+}

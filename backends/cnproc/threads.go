@@ -1,0 +1,139 @@
+package cnproc
+
+// groups knows which thread groups have more threads than their leader, so
+// that of the kernel's exit messages, one a thread, the last can be told. A group
+// that it does not know has one thread; so a process that never makes threads
+// costs nothing here.
+//
+// Threads are kept as a set and not as a count, because they are learnt from two
+// sides, messages and /proc, in any order. This is sound: the number of a thread
+// that is not the leader leaves /proc before its exit message is sent, so
+// whatever /proc shows has its message still to come.
+type groups struct {
+	threads map[uint32]uint32 // living threads that are no leaders -> group
+	byPID   map[uint32]group
+	last6   bool // the status is that of the last thread: see verdict
+}
+
+// group is a thread group that has, or had, threads besides its leader.
+type group struct {
+	live       uint32 // threads besides the leader
+	leaderDone bool
+	gap        bool // the exit of its leader was not seen: the codes are incomplete
+	stale      bool // not found in /proc after a loss: goes when the queue is empty
+	doubt      bool // its end is to be confirmed by /proc
+	codes      codes
+}
+
+func newGroups(last6 bool) groups {
+	return groups{threads: map[uint32]uint32{}, byPID: map[uint32]group{}, last6: last6}
+}
+
+// add notes a living thread.
+func (g *groups) add(pid, tid uint32) {
+	if tid == pid {
+		return
+	}
+	if old, ok := g.threads[tid]; ok {
+		if old == pid {
+			return
+		}
+		g.remove(old, tid) // its exit was lost, and the number is used again
+	}
+	g.threads[tid] = pid
+	e := g.byPID[pid]
+	e.live++
+	g.byPID[pid] = e
+}
+
+func (g *groups) remove(pid, tid uint32) {
+	delete(g.threads, tid)
+	if e, ok := g.byPID[pid]; ok && e.live > 0 {
+		e.live--
+		g.byPID[pid] = e
+	}
+}
+
+// forget drops what is known of a group.
+func (g *groups) forget(pid uint32) {
+	e, ok := g.byPID[pid]
+	if !ok {
+		return
+	}
+	if e.live > 0 {
+		g.dropThreads(pid)
+	}
+	delete(g.byPID, pid)
+}
+
+// dropThreads is slow, for what is rare.
+func (g *groups) dropThreads(pid uint32) {
+	for tid, of := range g.threads {
+		if of == pid {
+			delete(g.threads, tid)
+		}
+	}
+}
+
+// exec notes that a group has one thread now. When a thread other than the
+// leader executes, it takes the leader's number; the exit message of the former
+// leader, and those of the others, come before the exec almost always, but each is
+// sent by its dying thread in its own time. From Linux 5.8 on the former leader may
+// give either number for itself.
+func (g *groups) exec(pid uint32) {
+	e, ok := g.byPID[pid]
+	if !ok {
+		return
+	}
+	pending := e.live > 0 && !e.leaderDone
+	g.forget(pid)
+	if pending {
+		g.byPID[pid] = group{doubt: true}
+	}
+}
+
+// end is what an exit message means for its group.
+type end struct {
+	group  bool  // the group has ended with it
+	status int32 // of the group
+	known  bool  // status is certain
+	ask    bool  // /proc has to confirm it; the group is kept
+}
+
+// exit notes the exit of a thread.
+func (g *groups) exit(m *message) end {
+	e, ok := g.byPID[m.pid]
+	if !ok {
+		// One thread only; or a straggler of a group that is gone.
+		return end{group: m.tid == m.pid, status: int32(m.status), known: true}
+	}
+	if m.tid == m.pid {
+		e.leaderDone = true
+		e.codes.leader = int32(m.status)
+	} else {
+		if g.threads[m.tid] != m.pid {
+			return end{}
+		}
+		delete(g.threads, m.tid)
+		e.live--
+	}
+	e.codes.add(m)
+	if e.live == 0 && e.leaderDone {
+		status, known := e.codes.verdict(g.last6)
+		if e.gap && e.codes.signal == 0 {
+			known = false
+		}
+		if e.doubt {
+			g.byPID[m.pid] = e
+		} else {
+			delete(g.byPID, m.pid)
+		}
+		return end{group: true, status: status, known: known, ask: e.doubt}
+	}
+	if e.live == 0 && e.codes.plain() && !e.doubt {
+		delete(g.byPID, m.pid) // as if there had never been a thread
+	} else {
+		g.byPID[m.pid] = e
+	}
+	return end{}
+}

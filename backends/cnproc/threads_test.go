@@ -1,0 +1,146 @@
+package cnproc
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+const ms = 1_000_000
+
+// A script of messages of process 10: "+11" thread 11 starts, "-11=7" it exits
+// with that wait status, "x" the process executes, "!" time passes.
+func script(steps ...string) (records [][]byte) {
+	now, seq := uint64(ms), uint32(0)
+	for _, step := range steps {
+		var tid, status uint32
+		seq++
+		now += 1000
+		switch {
+		case step == "!":
+			now += 100 * ms
+			seq--
+		case step == "x":
+			records = append(records, record(Exec, 0, seq, now, 10, 10))
+		case step[0] == '+':
+			fmt.Sscanf(step, "+%d", &tid)
+			records = append(records, record(Fork, 0, seq, now, 10, 10, tid, 10))
+		default:
+			fmt.Sscanf(step, "-%d=%d", &tid, &status)
+			records = append(records, record(Exit, 0, seq, now, tid, 10, status, 17, 2, 1))
+		}
+	}
+	return records
+}
+
+func TestGroupExit(t *testing.T) {
+	const unknown = -1
+	for _, c := range []struct {
+		name  string
+		steps []string
+		last6 int // status of the exit from Linux 6.0 on
+		old   int
+	}{
+		{"one thread", []string{"-10=256"}, 256, 256},
+		{"exit_group with threads", []string{"+11", "+12", "-12=768", "-10=768", "-11=768"}, 768, 768},
+		{"thread ended before", []string{"+11", "-11=0", "-10=256"}, 256, 256},
+		{"leader first, same", []string{"+11", "-10=0", "-11=0"}, 0, 0},
+		{"leader first, thread sets status", []string{"+11", "-10=0", "!", "-11=1792"}, 1792, unknown},
+		{"leader first with a status, later another", []string{"+11", "-10=768", "!", "-11=1792"}, 1792, unknown},
+		{"leader with a status, another at the same time", []string{"+11", "-10=768", "-11=1792"}, unknown, unknown},
+		{"straggler after exit_group", []string{"+11", "-10=768", "-11=0"}, unknown, unknown},
+		{"signal wins", []string{"+11", "-11=0", "+12", "-12=139", "-10=139"}, 139, 139},
+		{"signal and straggler", []string{"+11", "-10=9", "-11=0"}, 9, 9},
+		{"worker ended, others with the group's", []string{"+11", "+12", "-11=0", "-12=256", "-10=256"}, 256, 256},
+		{"fork not seen", []string{"-11=0", "-10=0"}, 0, 0},
+	} {
+		for _, last6 := range []bool{true, false} {
+			s := offline(Options{Enrich: EnrichNone})
+			s.groups.last6 = last6
+			var got sink
+			got.room = 100
+			records := script(c.steps...)
+			feed(s, &got, records[:len(records)-1]...)
+			if n := len(got.of(10, engine.KindExit)); n != 0 {
+				t.Errorf("%s: %d exits before the last thread's", c.name, n)
+			}
+			feed(s, &got, records[len(records)-1])
+			exits := got.of(10, engine.KindExit)
+			if len(exits) != 1 {
+				t.Errorf("%s: %d exits", c.name, len(exits))
+				continue
+			}
+			want := c.last6
+			if !last6 {
+				want = c.old
+			}
+			task := exits[0].Task
+			if task.Known.Has(engine.FieldExit) != (want != unknown) || want != unknown && int(task.Exit.WaitStatus) != want {
+				t.Errorf("%s (6.0: %v): known %v, status %d, want %d", c.name, last6, task.Known, task.Exit.WaitStatus, want)
+			}
+			if task.PPID != 1 || exits[0].Thread {
+				t.Errorf("%s: ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)
+			}
+			if len(s.groups.byPID)+len(s.groups.threads) != 0 {
+				t.Errorf("%s: left behind: %+v", c.name, s.groups)
+			}
+		}
+	}
+}
+
+func TestExecEndsThreads(t *testing.T) {
+	for _, steps := range [][]string{
+		{"+11", "-10=9", "x", "-10=512"},                   // thread 11 executes
+		{"+11", "-11=9", "x", "-10=512"},                   // it does, and the leader has its number already
+		{"+11", "+12", "-12=9", "-10=9", "x", "-10=512"},   // another thread had to end
+		{"+11", "+12", "-11=9", "-12=9", "x", "-10=512"},   // the leader executes
+		{"+11", "-10=9", "x", "+13", "-13=512", "-10=512"}, // the new image makes a thread
+	} {
+		s := offline(Options{Enrich: EnrichNone})
+		got := sink{room: 100}
+		feed(s, &got, script(steps...)...)
+		exits := got.of(10, engine.KindExit)
+		if len(exits) != 1 || exits[0].Task.Exit.WaitStatus != 512 {
+			t.Errorf("%v: %d exits", steps, len(exits))
+		}
+		if len(s.groups.byPID)+len(s.groups.threads) != 0 {
+			t.Errorf("%v: left behind: %+v", steps, s.groups)
+		}
+	}
+}
+
+func TestThreadEvents(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone, Threads: true})
+	got := sink{room: 100}
+	feed(s, &got, script("+11", "-10=0", "-11=0")...)
+	var text string
+	for _, ev := range got.events {
+		text += fmt.Sprintf("%v %d thread=%v\n", ev.Kind, ev.TID, ev.Thread)
+	}
+	const want = "FORK 11 thread=true\nEXIT 10 thread=true\nEXIT 11 thread=true\nEXIT 11 thread=false\n"
+	if text != want {
+		t.Errorf("got\n%swant\n%s", text, want)
+	}
+}
+
+// A group whose last exit was lost must not stay for ever, nor threads whose
+// number a new process has.
+func TestGroupsDoNotLeak(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	got := sink{room: 1 << 20}
+	feed(s, &got, script("+11", "+12", "-11=0")...)
+	feed(s, &got, record(Fork, 0, 10, 1, 1, 1, 10, 10))
+	if len(s.groups.byPID)+len(s.groups.threads) != 0 {
+		t.Errorf("after a fork of the same number: %+v", s.groups)
+	}
+	feed(s, &got, record(Fork, 0, 11, 1, 10, 10, 11, 10), record(Fork, 0, 12, 1, 20, 20, 11, 20))
+	if s.groups.threads[11] != 20 || s.groups.byPID[10].live != 0 {
+		t.Errorf("after a thread of the same number: %+v", s.groups)
+	}
+	s.learnThreads() // without /proc nothing is there
+	s.settleThreads()
+	if len(s.groups.byPID)+len(s.groups.threads) != 0 {
+		t.Errorf("after a look: %+v", s.groups)
+	}
+}

@@ -1,0 +1,220 @@
+package ebpf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tracefs"
+	"golang.org/x/sys/unix"
+)
+
+// required are the programs without which there is no source.
+var required = []struct {
+	kind                engine.Kind
+	tracepoint, program string
+}{
+	{engine.KindFork, "sched_process_fork", programsProgQuarkFork},
+	{engine.KindExec, "sched_process_exec", programsProgQuarkExec},
+	{engine.KindExit, "sched_process_exit", programsProgQuarkExit},
+}
+
+func (s *Source) openRename(l *loader) {
+	const tracepoint = "task_rename"
+	err := seesExec(l)
+	if err == nil {
+		var programs map[string]*ebpf.Program
+		if programs, err = s.load(l, programsProgQuarkRename); err == nil {
+			err = s.attachRaw(tracepoint, programs[programsProgQuarkRename])
+		}
+	}
+	if err != nil {
+		s.capabilities.Kinds[engine.KindComm] = without(err)
+		return
+	}
+	s.capabilities.Kinds[engine.KindComm] = kernelVia("raw_tp/" + tracepoint)
+}
+
+// seesExec says why the programs can't tell what exec changes from what a
+// process changes itself. They look at the owner of a mutex.
+func seesExec(l *loader) error {
+	if missing := missingMember(l.types, "mutex.owner|rt_mutex_base.owner|rt_mutex.owner"); missing != "" {
+		return errors.New("no way to leave out what exec changes: the kernel has no " + missing)
+	}
+	return nil
+}
+
+// openIDChange attaches to where ids change. A kprobe costs only those who
+// change them; tracing a syscall's exit makes every syscall of every process
+// take the slow way out, so it comes second.
+func (s *Source) openIDChange(l *loader) {
+	kind := &s.capabilities.Kinds[engine.KindIDChange]
+	var vias []string
+	var missing []error
+
+	idsErr := seesExec(l)
+	if idsErr == nil {
+		idsErr = s.probeFunction(l, programsProgQuarkCommitCreds, "commit_creds", link.Kprobe)
+	}
+	if idsErr == nil {
+		vias = append(vias, "kprobe/commit_creds")
+	}
+	sidErr := s.probeFunction(l, programsProgQuarkKsysSetsid, "ksys_setsid", link.Kretprobe)
+	if sidErr == nil {
+		vias = append(vias, "kretprobe/ksys_setsid")
+	}
+	var traced []tracedSyscall
+	if idsErr != nil {
+		traced = append(traced, idSyscalls...)
+	}
+	if sidErr != nil {
+		traced = append(traced, sidSyscall)
+	}
+	if len(traced) > 0 {
+		via, err := s.traceSyscalls(l, traced)
+		if via != "" {
+			vias = append(vias, via)
+			s.capabilities.Notes = append(s.capabilities.Notes,
+				fmt.Sprintf("ID_CHANGE comes from the exits of syscalls, which slows all syscalls down a little, as there are no kprobes: %v",
+					errors.Join(idsErr, sidErr)))
+		}
+		if err != nil {
+			missing = append(missing, err)
+		}
+	}
+	switch {
+	case len(vias) == 0:
+		*kind = without(errors.Join(append([]error{idsErr}, missing...)...))
+	default:
+		*kind = kernelVia(strings.Join(vias, ", "))
+		for _, err := range missing {
+			s.capabilities.Notes = append(s.capabilities.Notes, "ID_CHANGE is incomplete: "+oneLine(err))
+		}
+	}
+}
+
+// kprobeType exists where the kernel has kprobes as perf events, which end with
+// their descriptor. Those of tracefs would outlive a killed process.
+const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
+
+func (s *Source) probeFunction(l *loader, program, function string,
+	attach func(string, *ebpf.Program, *link.KprobeOptions) (link.Link, error)) error {
+	if _, err := os.Stat(kprobeType); err != nil {
+		return errors.New("the kernel has no kprobes (CONFIG_KPROBE_EVENTS)")
+	}
+	programs, err := s.load(l, program)
+	if err != nil {
+		return err
+	}
+	lnk, err := attach(function, programs[program], nil)
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", function, err)
+	}
+	s.links = append(s.links, lnk)
+	return nil
+}
+
+// tracedSyscall is a syscall at whose exit a program runs.
+type tracedSyscall struct{ name, program string }
+
+var (
+	idSyscalls = []tracedSyscall{
+		{"setuid", programsProgQuarkExitSetuid}, {"setreuid", programsProgQuarkExitSetuid}, {"setresuid", programsProgQuarkExitSetuid},
+		{"setgid", programsProgQuarkExitSetgid}, {"setregid", programsProgQuarkExitSetgid}, {"setresgid", programsProgQuarkExitSetgid},
+	}
+	sidSyscall = tracedSyscall{"setsid", programsProgQuarkExitSetsid}
+)
+
+// traceSyscalls attaches to the exits of syscalls. It returns the capability
+// table's name of what it attached to, and why not to all.
+func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, err error) {
+	fs, err := tracefs.Open()
+	if err != nil {
+		return "", err
+	}
+	defer fs.Close()
+
+	var names []string
+	loaded := map[string]*ebpf.Program{}
+	for _, c := range calls {
+		e := s.traceSyscall(l, fs, loaded, c)
+		if e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		names = append(names, c.name)
+	}
+	return syscallsVia(names), err
+}
+
+func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf.Program, c tracedSyscall) error {
+	name := "sys_exit_" + c.name
+	event, err := fs.Event("syscalls", name)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("no tracepoint %s: needs CONFIG_FTRACE_SYSCALLS", name)
+	}
+	if err != nil {
+		return err
+	}
+	ret, ok := event.Field("ret")
+	if !ok || ret.Size != 8 {
+		return fmt.Errorf("tracepoint %s has no 8-byte field ret", name)
+	}
+	p := loaded[c.program]
+	if p == nil {
+		// The same in all of them: it depends on what the kernel puts first
+		// into every record, of which distributions have more than others.
+		if err := l.set(programsVarSyscallRetOffset, uint32(ret.Offset)); err != nil {
+			return err
+		}
+		programs, err := s.load(l, c.program)
+		if err != nil {
+			return err
+		}
+		p = programs[c.program]
+		loaded[c.program] = p
+	}
+	if err := s.events.attach(event.ID, p); err != nil {
+		return fmt.Errorf("attach to tracepoint %s: %w", name, err)
+	}
+	return nil
+}
+
+// perfEvents are the descriptors of tracepoints with a program; closing one
+// detaches it.
+type perfEvents []int
+
+func (p *perfEvents) attach(tracepoint uint64, prog *ebpf.Program) error {
+	attr := unix.PerfEventAttr{
+		Type:   unix.PERF_TYPE_TRACEPOINT,
+		Config: tracepoint,
+		Size:   unix.PERF_ATTR_SIZE_VER1,
+		Sample: 1,
+	}
+	// The program runs on every CPU, whichever the event is opened for.
+	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("perf_event_open: %w", err)
+	}
+	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, prog.FD()); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("set program: %w", err)
+	}
+	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+		unix.Close(fd)
+		return fmt.Errorf("enable: %w", err)
+	}
+	*p = append(*p, fd)
+	return nil
+}
+
+func (p perfEvents) close() (err error) {
+	for _, fd := range p {
+		err = errors.Join(err, unix.Close(fd))
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package ebpf
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/quark-linux/quark/engine"
+)
+
+func kernelVia(via string) engine.Capability {
+	return engine.Capability{Origin: engine.OriginKernel, Via: via}
+}
+
+func without(err error) engine.Capability {
+	return engine.Capability{Origin: engine.OriginNone, Via: oneLine(err)}
+}
+
+// oneLine fits an error, which may be several joined, into a table.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
+}
+
+// syscallsVia names the tracepoints of the exits of syscalls.
+func syscallsVia(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "tracepoint/syscalls/sys_exit_{" + strings.Join(names, ",") + "}"
+}
+
+// describeFields fills the fields' part of the capability table: what the
+// programs read, less what the kernel's types lack.
+func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
+	var at engine.Events // the kinds that were attached
+	for k, c := range s.capabilities.Kinds {
+		if c.Origin == engine.OriginNone {
+			if c.Via == "" {
+				s.capabilities.Kinds[k].Via = "no program reports it"
+			}
+			continue
+		}
+		at |= engine.Kind(k).Events()
+	}
+	for _, f := range fieldSources {
+		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at}
+		if missing := missingMember(types, f.needs); missing != "" {
+			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
+		}
+		s.capabilities.Fields[f.field] = c
+	}
+	if cgroup == programsCgroupSourceCGROUP_NONE {
+		s.capabilities.Fields[engine.FieldCgroup] = engine.Capability{
+			Origin: engine.OriginNone, Via: "no cgroup2 and no pids hierarchy in /proc/self/cgroup",
+		}
+	}
+}
+
+const (
+	atBirth  = engine.EventFork | engine.EventExec
+	atExec   = engine.EventExec
+	atAll    = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle
+	atExit   = engine.EventExit
+	anyOther = "|" // between members of which one is enough
+)
+
+// fieldSources say for each field where it is read and which members of the
+// kernel's types that needs, beyond those which every kernel since 5.8 has.
+var fieldSources = []struct {
+	field engine.Field
+	via   string
+	at    engine.Events
+	needs string
+}{
+	{engine.FieldStart, "task.group_leader.start_boottime", atAll, "task_struct.start_boottime|task_struct.real_start_time"},
+	{engine.FieldPPID, "task.group_leader.real_parent.tgid", atAll, ""},
+	{engine.FieldPGID, "task.signal.pids[PGID]", atAll, "signal_struct.pids"},
+	{engine.FieldSID, "task.signal.pids[SID]", atAll, "signal_struct.pids"},
+	{engine.FieldUIDs, "task.real_cred", atAll, ""},
+	{engine.FieldSUID, "task.real_cred", atAll, ""},
+	{engine.FieldGIDs, "task.real_cred", atAll, ""},
+	{engine.FieldSGID, "task.real_cred", atAll, ""},
+	{engine.FieldCaps, "task.real_cred", atAll, ""},
+	{engine.FieldTTY, "task.signal.tty", atAll, "signal_struct.tty"},
+	{engine.FieldUTSNS, "task.nsproxy.uts_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.uts_ns"},
+	{engine.FieldIPCNS, "task.nsproxy.ipc_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.ipc_ns"},
+	{engine.FieldMntNS, "task.nsproxy.mnt_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.mnt_ns"},
+	{engine.FieldNetNS, "task.nsproxy.net_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.net_ns"},
+	{engine.FieldComm, "task.comm", atAll, ""},
+	{engine.FieldFilename, "task.mm.exe_file.f_path", atExec, "mm_struct.exe_file"},
+	{engine.FieldCmdline, "task.mm.arg_start", atExec, ""},
+	{engine.FieldCwd, "task.fs.pwd", atBirth, ""},
+	{engine.FieldCgroup, "task.cgroups", atBirth, "kernfs_node.parent|kernfs_node.__parent"},
+	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
+}
+
+// missingMember returns the member of needs that types lack, "" if none.
+// needs is TYPE.MEMBER, or several of which one is enough.
+func missingMember(types *btf.Spec, needs string) string {
+	if needs == "" {
+		return ""
+	}
+	for one := range strings.SplitSeq(needs, anyOther) {
+		name, member, _ := strings.Cut(one, ".")
+		var st *btf.Struct
+		if types.TypeByName(name, &st) == nil && hasMember(st.Members, member, 0) {
+			return ""
+		}
+	}
+	return strings.ReplaceAll(needs, anyOther, " and no ")
+}
+
+// maxNesting is deeper than any anonymous struct in the kernel's types.
+const maxNesting = 8
+
+func hasMember(members []btf.Member, name string, depth int) bool {
+	return depth < maxNesting && slices.ContainsFunc(members, func(m btf.Member) bool {
+		if m.Name != "" {
+			return m.Name == name
+		}
+		switch t := btf.UnderlyingType(m.Type).(type) {
+		case *btf.Struct:
+			return hasMember(t.Members, name, depth+1)
+		case *btf.Union:
+			return hasMember(t.Members, name, depth+1)
+		}
+		return false
+	})
+}
+
+// cgroupSource says which hierarchy cgroup paths are of: the one that the
+// engine takes from /proc too, so that both agree.
+func cgroupSource() programsCgroupSource {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return programsCgroupSourceCGROUP_NONE
+	}
+	return cgroupSourceOf(string(b))
+}
+
+func cgroupSourceOf(cgroups string) programsCgroupSource {
+	found := programsCgroupSourceCGROUP_NONE
+	for line := range strings.Lines(cgroups) {
+		id, rest, _ := strings.Cut(line, ":")
+		controllers, _, _ := strings.Cut(rest, ":")
+		if id == "0" && controllers == "" {
+			return programsCgroupSourceCGROUP_V2
+		}
+		if slices.Contains(strings.Split(controllers, ","), "pids") {
+			found = programsCgroupSourceCGROUP_PIDS
+		}
+	}
+	return found
+}

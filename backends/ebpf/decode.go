@@ -1,0 +1,216 @@
+package ebpf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+const (
+	eventSize = int(unsafe.Sizeof(programsEvent{}))
+	textsSize = int(unsafe.Offsetof(programsTextEvent{}.Data)) // of a record with texts, without them
+)
+
+// kinds are the engine's names of the programs' kinds of event.
+var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
+	programsEventKindEVENT_FORK:      engine.KindFork,
+	programsEventKindEVENT_EXEC:      engine.KindExec,
+	programsEventKindEVENT_EXIT:      engine.KindExit,
+	programsEventKindEVENT_ID_CHANGE: engine.KindIDChange,
+	programsEventKindEVENT_COMM:      engine.KindComm,
+}
+
+// knownFields are the engine's fields for each bit of event.known.
+var knownFields = []struct {
+	bit    programsEventKnown
+	fields engine.Fields
+}{
+	{programsEventKnownKNOWN_START, engine.FieldStart.Set()},
+	{programsEventKnownKNOWN_PPID, engine.FieldPPID.Set()},
+	{programsEventKnownKNOWN_PGID, engine.FieldPGID.Set()},
+	{programsEventKnownKNOWN_SID, engine.FieldSID.Set()},
+	{programsEventKnownKNOWN_IDS, engine.FieldsIDs},
+	{programsEventKnownKNOWN_CAPS, engine.FieldCaps.Set()},
+	{programsEventKnownKNOWN_TTY, engine.FieldTTY.Set()},
+	{programsEventKnownKNOWN_UTS, engine.FieldUTSNS.Set()},
+	{programsEventKnownKNOWN_IPC, engine.FieldIPCNS.Set()},
+	{programsEventKnownKNOWN_MNT, engine.FieldMntNS.Set()},
+	{programsEventKnownKNOWN_NET, engine.FieldNetNS.Set()},
+}
+
+// allKnown has all bits of knownFields, and allFields what they say.
+const (
+	allKnown  = programsEventKnownKNOWN_COMM - 1
+	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
+		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit)
+)
+
+var (
+	errShort = errors.New("record shorter than its fixed part")
+	errKind  = errors.New("record of an unknown kind")
+	errSize  = errors.New("lengths in the record do not add up")
+	errPath  = errors.New("path in the record is not terminated")
+	errForm  = errors.New("text in the record has an unknown form")
+)
+
+// decode fills ev, which is empty, from a record.
+func decode(ev *engine.RawEvent, record []byte) error {
+	if len(record) < eventSize {
+		return errShort
+	}
+	var e programsEvent
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e)), eventSize), record)
+	if e.Kind >= programsEventKindEVENT_KINDS {
+		return errKind
+	}
+	ev.Kind = kinds[e.Kind]
+	ev.Thread = e.Thread != 0
+	ev.PID, ev.TID, ev.CPU, ev.Time = e.Tgid, e.Tid, e.Cpu, e.Time
+	ev.Creator = e.Creator
+	if e.Ids&programsEventIdsIDS_SID != 0 {
+		ev.IDChange |= engine.ChangedSID
+	}
+	if e.Ids&programsEventIdsIDS_UID != 0 {
+		ev.IDChange |= engine.ChangedUID
+	}
+	if e.Ids&programsEventIdsIDS_GID != 0 {
+		ev.IDChange |= engine.ChangedGID
+	}
+	decodeTask(&ev.Task, &e)
+	if e.Known&programsEventKnownKNOWN_WAIT != 0 {
+		ev.Task.Known |= engine.FieldExit.Set()
+		ev.Task.Exit = engine.Exit{WaitStatus: e.WaitStatus, Time: e.Time}
+	}
+	if e.Known&programsEventKnownKNOWN_COMM != 0 {
+		comm := unsafe.Slice((*byte)(unsafe.Pointer(&e.Comm)), len(e.Comm))
+		if end := bytes.IndexByte(comm, 0); end >= 0 {
+			comm = comm[:end]
+		}
+		ev.Set(engine.FieldComm, comm)
+	}
+	if len(record) == eventSize {
+		return nil
+	}
+	return decodeTexts(ev, record)
+}
+
+func decodeTask(t *engine.Task, e *programsEvent) {
+	if e.Known&allKnown == allKnown {
+		t.Known |= allFields
+	} else {
+		for _, k := range knownFields {
+			if e.Known&k.bit != 0 {
+				t.Known |= k.fields
+			}
+		}
+	}
+	t.Start, t.StartUnit = e.Start, 1
+	t.PPID, t.PGID, t.SID = e.Ppid, e.Pgid, e.Sid
+	t.Cred = engine.Credentials{UID: e.Uid, EUID: e.Euid, SUID: e.Suid, GID: e.Gid, EGID: e.Egid, SGID: e.Sgid}
+	t.Caps = engine.Capabilities{
+		Inheritable: e.Caps[0], Permitted: e.Caps[1], Effective: e.Caps[2], Bounding: e.Caps[3], Ambient: e.Caps[4],
+	}
+	t.TTY = engine.TTY{Major: e.TtyMajor, Minor: e.TtyMinor}
+	t.NS = engine.Namespaces{UTS: e.Uts, IPC: e.Ipc, Mnt: e.Mnt, Net: e.Net}
+}
+
+// text is the Go type of the programs' struct text.
+type text struct {
+	length uint32
+	form   programsTextForm
+}
+
+// textFields is the order in which texts follow each other.
+var textFields = [...]engine.Field{engine.FieldCmdline, engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup}
+
+// There are as many headers as fields: else this index is out of range.
+var _ = [1]struct{}{}[textsSize-eventSize-len(textFields)*int(unsafe.Sizeof(text{}))]
+
+func decodeTexts(ev *engine.RawEvent, record []byte) error {
+	if len(record) < textsSize {
+		return errSize
+	}
+	var headers [len(textFields)]text
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&headers)), textsSize-eventSize), record[eventSize:])
+	rest := record[textsSize:]
+	for i, h := range headers {
+		if uint64(h.length) > uint64(len(rest)) {
+			return errSize
+		}
+		if err := decodeText(ev, textFields[i], h.form, rest[:h.length]); err != nil {
+			return fmt.Errorf("%s: %w", textFields[i], err)
+		}
+		rest = rest[h.length:]
+	}
+	if len(rest) != 0 {
+		return errSize
+	}
+	return nil
+}
+
+func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []byte) error {
+	cut := false
+	switch form {
+	case programsTextFormTEXT_UNKNOWN:
+		return nil
+	case programsTextFormTEXT_BYTES_CUT:
+		cut = true
+		fallthrough
+	case programsTextFormTEXT_BYTES:
+		if n := len(b); f != engine.FieldCmdline && n > 0 && b[n-1] == 0 {
+			b = b[:n-1] // a name; arguments keep their terminators
+		}
+		ev.Set(f, b)
+	case programsTextFormTEXT_PATH_CUT:
+		if len(b) == 0 {
+			return nil // nothing could be read of it
+		}
+		cut = true
+		fallthrough
+	case programsTextFormTEXT_PATH:
+		if len(b) > 0 && b[len(b)-1] != 0 {
+			return errPath
+		}
+		joinPath(ev.Grow(f, pathLen(b, cut)), b)
+	default:
+		return errForm
+	}
+	if cut {
+		ev.Task.Truncated |= f.Set()
+	}
+	return nil
+}
+
+// pathLen is the length of the path whose components are in b. A path that was
+// cut has no leading slash, as its front is what is missing.
+func pathLen(b []byte, cut bool) int {
+	switch {
+	case cut:
+		return len(b) - 1
+	case len(b) == 0:
+		return 1 // the root
+	}
+	return len(b)
+}
+
+// joinPath writes to dst, of pathLen bytes, the components in b, of which each
+// is terminated by NUL and the last of the path comes first.
+func joinPath(dst, b []byte) {
+	if len(b) == 0 {
+		dst[0] = '/'
+		return
+	}
+	at := len(dst)
+	for len(b) > 0 {
+		n := bytes.IndexByte(b, 0)
+		at -= copy(dst[at-n:at], b[:n])
+		if at > 0 {
+			at--
+			dst[at] = '/'
+		}
+		b = b[n+1:]
+	}
+}

@@ -1,0 +1,300 @@
+package ebpf
+
+import (
+	"encoding/binary"
+	"os"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// record makes the bytes of a record; texts are in textFields' order.
+func record(e programsEvent, texts ...text) []byte {
+	b := append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&e)), eventSize)...)
+	for _, t := range texts {
+		b = binary.LittleEndian.AppendUint32(b, t.length)
+		b = binary.LittleEndian.AppendUint32(b, uint32(t.form))
+	}
+	return b
+}
+
+// exampleExec is an exec with all four texts.
+func exampleExec() []byte {
+	e := programsEvent{
+		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: 1<<13 - 1, Cpu: 3, Tgid: 10, Tid: 10,
+		Ppid: 9, Pgid: 8, Sid: 7, Uid: 1, Gid: 2, Suid: 3, Sgid: 4, Euid: 5, Egid: 6,
+		Caps: [5]uint64{1, 2, 3, 4, 5}, TtyMajor: 136, TtyMinor: 1, Uts: 21, Ipc: 22, Mnt: 23, Net: 24,
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e.Comm)), 16), "true")
+	b := record(e, text{7, programsTextFormTEXT_BYTES}, text{9, programsTextFormTEXT_PATH},
+		text{0, programsTextFormTEXT_PATH}, text{6, programsTextFormTEXT_PATH_CUT})
+	return append(b, "true\x00a\x00true\x00bin\x00abc\x00d\x00"...)
+}
+
+func TestDecode(t *testing.T) {
+	var ev engine.RawEvent
+	if err := decode(&ev, exampleExec()); err != nil {
+		t.Fatal(err)
+	}
+	if ev.Kind != engine.KindExec || ev.PID != 10 || ev.TID != 10 || ev.CPU != 3 || ev.Time != 5 || ev.Thread {
+		t.Errorf("%+v", ev)
+	}
+	if ev.Task.Known != engine.AllFields || ev.Task.Truncated != engine.FieldCgroup.Set() {
+		t.Errorf("known %v, truncated %v", ev.Task.Known, ev.Task.Truncated)
+	}
+	if want := (engine.Credentials{UID: 1, GID: 2, SUID: 3, SGID: 4, EUID: 5, EGID: 6}); ev.Task.Cred != want {
+		t.Errorf("ids %v", ev.Task.Cred)
+	}
+	if want := (engine.Capabilities{Inheritable: 1, Permitted: 2, Effective: 3, Bounding: 4, Ambient: 5}); ev.Task.Caps != want {
+		t.Errorf("caps %v", ev.Task.Caps)
+	}
+	for f, want := range map[engine.Field]string{
+		engine.FieldComm: "true", engine.FieldCmdline: "true\x00a\x00", engine.FieldFilename: "/bin/true",
+		engine.FieldCwd: "/", engine.FieldCgroup: "d/abc",
+	} {
+		if got := string(ev.Bytes(f)); got != want {
+			t.Errorf("%v is %q, not %q", f, got, want)
+		}
+	}
+}
+
+// TestKnownFields holds the short way of decodeTask equal to the long one.
+func TestKnownFields(t *testing.T) {
+	var bits programsEventKnown
+	var fields engine.Fields
+	for _, k := range knownFields {
+		if bits&k.bit != 0 || fields&k.fields != 0 {
+			t.Errorf("%v twice", k)
+		}
+		bits |= k.bit
+		fields |= k.fields
+	}
+	if bits != allKnown || fields != allFields {
+		t.Errorf("bits %#x, not %#x; fields %v, not %v", bits, allKnown, fields, allFields)
+	}
+}
+
+func TestDecodeText(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		form programsTextForm
+		in   string
+		want string // "?" means unknown
+		cut  bool
+		err  error
+	}{
+		{"unknown", programsTextFormTEXT_UNKNOWN, "", "?", false, nil},
+		{"root", programsTextFormTEXT_PATH, "", "/", false, nil},
+		{"one", programsTextFormTEXT_PATH, "a\x00", "/a", false, nil},
+		{"three", programsTextFormTEXT_PATH, "ccc\x00bb\x00a\x00", "/a/bb/ccc", false, nil},
+		{"empty name", programsTextFormTEXT_PATH, "\x00a\x00", "/a/", false, nil},
+		{"cut", programsTextFormTEXT_PATH_CUT, "ccc\x00bb\x00", "bb/ccc", true, nil},
+		{"cut at once", programsTextFormTEXT_PATH_CUT, "", "?", false, nil},
+		{"cut before an empty name", programsTextFormTEXT_PATH_CUT, "\x00", "", true, nil},
+		{"file without a directory", programsTextFormTEXT_BYTES, "memfd:x\x00", "memfd:x", false, nil},
+		{"not terminated", programsTextFormTEXT_PATH, "abc", "", false, errPath},
+		{"form", 99, "abc", "", false, errForm},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var ev engine.RawEvent
+			err := decodeText(&ev, engine.FieldFilename, tc.form, []byte(tc.in))
+			if err != tc.err {
+				t.Fatalf("error %v, not %v", err, tc.err)
+			}
+			got := string(ev.Bytes(engine.FieldFilename))
+			if !ev.Task.Known.Has(engine.FieldFilename) {
+				got = "?"
+			}
+			if err == nil && (got != tc.want || ev.Task.Truncated.Has(engine.FieldFilename) != tc.cut) {
+				t.Errorf("%q (cut %v), not %q (%v)", got, ev.Task.Truncated.Has(engine.FieldFilename), tc.want, tc.cut)
+			}
+		})
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	whole := exampleExec()
+	for n := range whole {
+		if n == eventSize {
+			continue // a record without texts
+		}
+		var ev engine.RawEvent
+		if err := decode(&ev, whole[:n]); err == nil {
+			t.Errorf("the first %d bytes of %d were taken for a record", n, len(whole))
+		}
+	}
+	var ev engine.RawEvent
+	if err := decode(&ev, append(whole, 0)); err == nil {
+		t.Error("a byte too many was not seen")
+	}
+	if err := decode(&ev, record(programsEvent{Kind: programsEventKindEVENT_KINDS})); err == nil {
+		t.Error("an unknown kind was not seen")
+	}
+}
+
+// slowJoin is joinPath as one would say it.
+func slowJoin(b []byte, cut bool) string {
+	if len(b) == 0 {
+		return "/"
+	}
+	names := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	var path string
+	for i := len(names) - 1; i >= 0; i-- {
+		path += "/" + names[i]
+	}
+	if cut {
+		path = path[1:]
+	}
+	return path
+}
+
+func FuzzJoinPath(f *testing.F) {
+	f.Add([]byte("a\x00b\x00"), false)
+	f.Add([]byte(""), false)
+	f.Add([]byte("\x00\x00"), true)
+	f.Fuzz(func(t *testing.T, b []byte, cut bool) {
+		if len(b) > 0 {
+			b = append(b[:len(b):len(b)], 0)
+		} else if cut {
+			return
+		}
+		dst := make([]byte, pathLen(b, cut))
+		joinPath(dst, b)
+		if want := slowJoin(b, cut); string(dst) != want {
+			t.Errorf("%q (cut %v): %q, not %q", b, cut, dst, want)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(exampleExec())
+	f.Add(exampleExec()[:eventSize])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var ev engine.RawEvent
+		if err := decode(&ev, b); err != nil {
+			return
+		}
+		for _, field := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {
+			if len(ev.Bytes(field)) > len(b) {
+				t.Errorf("%v is longer than the record", field)
+			}
+		}
+		if ev.Task.Truncated&^ev.Task.Known != 0 {
+			t.Errorf("truncated but unknown: %v", ev.Task.Truncated&^ev.Task.Known)
+		}
+	})
+}
+
+func TestDecodeAllocatesNothing(t *testing.T) {
+	var ev engine.RawEvent
+	b := exampleExec()
+	if n := testing.AllocsPerRun(1000, func() {
+		ev.Reset()
+		if decode(&ev, b) != nil {
+			t.Fatal("not decoded")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a record", n)
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	var ev engine.RawEvent
+	rec := exampleExec()
+	b.ReportAllocs()
+	for b.Loop() {
+		ev.Reset()
+		decode(&ev, rec)
+	}
+}
+
+// TestRing walks records over the end of the ring at every offset, with
+// discarded and busy ones between them.
+func TestRing(t *testing.T) {
+	page := os.Getpagesize()
+	const size = 4096
+	consumer, rest := make([]byte, page), make([]byte, page+2*size)
+	r := newRing(consumer, rest, page, size)
+	put := func(header uint32, b string) {
+		at := *r.producer & r.mask
+		all := append(binary.LittleEndian.AppendUint32(nil, header|uint32(len(b))), 0, 0, 0, 0)
+		all = append(all, b...)
+		for i, c := range all { // the kernel's double mapping
+			o := (at + uint64(i)) % size
+			r.data[o], r.data[o+size] = c, c
+		}
+		*r.producer += uint64(len(all)+7) &^ 7
+	}
+	for i := range 3000 {
+		want := strings.Repeat(string(rune('a'+i%26)), i%50)
+		put(recordDiscard, "not this one")
+		put(0, want)
+		if got := r.next(); string(got) != want {
+			t.Fatalf("record %d is %q, not %q", i, got, want)
+		}
+		busyAt := *r.producer & r.mask
+		put(recordBusy, "later")
+		if got := r.next(); got != nil || !r.pending() {
+			t.Fatalf("took %q before it was complete", got)
+		}
+		binary.LittleEndian.PutUint32(r.data[busyAt:], 5)
+		if got := r.next(); string(got) != "later" {
+			t.Fatalf("record is %q", got)
+		}
+		if r.next() != nil || r.pending() {
+			t.Fatal("more than there is")
+		}
+		r.release()
+	}
+	for _, length := range []uint32{100, size, 1<<30 - 1} { // more than what was produced
+		binary.LittleEndian.PutUint32(r.data[r.at&r.mask:], length)
+		*r.producer = r.at + 16
+		if got := r.next(); got != nil {
+			t.Errorf("took %d bytes", len(got))
+		}
+	}
+	*r.producer = r.at + 1<<40
+	if r.next() != nil {
+		t.Error("went beyond the ring")
+	}
+}
+
+func TestRingSize(t *testing.T) {
+	for _, tc := range []struct {
+		size, cpus int
+		want       uint32
+	}{
+		{0, 1, 4 << 20}, {0, 8, 4 << 20}, {0, 9, 8 << 20}, {0, 64, 32 << 20}, {0, 1000, 64 << 20},
+		{1, 1, uint32(os.Getpagesize())}, {1<<20 + 1, 1, 2 << 20},
+	} {
+		got, err := (&Options{RingSize: tc.size}).ringSize(tc.cpus)
+		if err != nil || got != tc.want {
+			t.Errorf("%d on %d CPUs: %d, %v, not %d", tc.size, tc.cpus, got, err, tc.want)
+		}
+	}
+	for _, size := range []int{-1, largestRing + 1} {
+		if _, err := (&Options{RingSize: size}).ringSize(1); err == nil {
+			t.Errorf("%d was taken", size)
+		}
+	}
+}
+
+func TestCgroupSource(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want programsCgroupSource
+	}{
+		{"0::/init.scope\n", programsCgroupSourceCGROUP_V2},
+		{"9:name=systemd:/\n8:pids:/a\n0::/\n", programsCgroupSourceCGROUP_V2},
+		{"9:name=systemd:/\n8:cpu,pids:/a\n", programsCgroupSourceCGROUP_PIDS},
+		{"9:name=pids:/\n", programsCgroupSourceCGROUP_NONE},
+		{"", programsCgroupSourceCGROUP_NONE},
+	} {
+		if got := cgroupSourceOf(tc.in); got != tc.want {
+			t.Errorf("%q: %v, not %v", tc.in, got, tc.want)
+		}
+	}
+}

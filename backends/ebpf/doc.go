@@ -1,0 +1,13 @@
+// Package ebpf is the source of process events that runs programs in the
+// kernel: CO-RE programs on the scheduler's raw tracepoints, which write one
+// record per event into one ring that all CPUs share.
+//
+// Nothing here needs the kernel's own BTF: types given from outside do, see
+// [Options]. What a kernel lacks costs the field or the kind of event that
+// needed it, which [Source.Capabilities] then shows with the reason; only the
+// ring and the tracepoints of fork, exec and exit are required.
+package ebpf
+
+// The objects are committed, so that building needs neither clang nor libbpf's
+// headers.
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target amd64,arm64 -no-global-types -type event -type text_event -type tallies -type tally -type event_kind -type event_known -type event_ids -type text_form -type cgroup_source programs programs/quark.bpf.c -- -O2 -Wall -Werror

@@ -1,0 +1,139 @@
+package ebpf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// loader loads programs one group at a time, so that those which this kernel
+// refuses or does not need cost nothing. All share one set of maps.
+type loader struct {
+	spec  *ebpf.CollectionSpec
+	types *btf.Spec
+	maps  map[string]*ebpf.Map
+}
+
+// newLoader sets what is fixed before anything is loaded.
+func newLoader(o *Options, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
+	size, err := o.ringSize(cpus)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := loadPrograms()
+	if err != nil {
+		return nil, err
+	}
+	spec.Maps[programsMapRing].MaxEntries = size
+	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus)
+	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
+	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
+	threads := uint8(0)
+	if o.Threads {
+		threads = 1
+	}
+	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}}
+	return l, errors.Join(
+		l.set(programsVarWantThreads, threads),
+		l.set(programsVarCgroupFrom, uint32(cgroup)),
+		l.set(programsVarWakeLevel, uint64(size/4)),
+	)
+}
+
+// set gives a constant its value for the programs that are loaded from now on.
+func (l *loader) set(variable string, value any) error {
+	v := l.spec.Variables[variable]
+	if v == nil {
+		return fmt.Errorf("the programs have no variable %s", variable)
+	}
+	return v.Set(value)
+}
+
+// load loads the named programs, and with the first group the maps.
+func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
+	spec := l.spec.Copy()
+	for name := range spec.Programs {
+		if !slices.Contains(names, name) {
+			delete(spec.Programs, name)
+		}
+	}
+	opts := ebpf.CollectionOptions{
+		Programs:        ebpf.ProgramOptions{KernelTypes: l.types},
+		MapReplacements: l.maps,
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, opts)
+	if errors.Is(err, unix.EPERM) && raiseMemlock() {
+		c, err = ebpf.NewCollectionWithOptions(spec, opts)
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer c.Close()
+	if len(l.maps) == 0 {
+		for name, m := range c.Maps {
+			if !m.IsPinned() && name != constants {
+				l.maps[name] = m
+				delete(c.Maps, name)
+			}
+		}
+	}
+	programs := c.Programs
+	c.Programs = nil
+	return programs, nil
+}
+
+// constants is the map of those: each group of programs has one of its own.
+const constants = ".rodata"
+
+// close closes the maps, which the programs keep alive in the kernel.
+func (l *loader) close() {
+	for _, m := range l.maps {
+		m.Close()
+	}
+}
+
+// raiseMemlock lifts the limit on locked memory, against which kernels before
+// 5.11 count maps. It says whether that is worth another try.
+func raiseMemlock() bool {
+	var old unix.Rlimit
+	unlimited := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	return unix.Prlimit(0, unix.RLIMIT_MEMLOCK, nil, &old) == nil && old.Cur != unix.RLIM_INFINITY &&
+		unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unlimited, nil) == nil
+}
+
+// explain says what a person can do about an error of bpf(2).
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM) && unix.Geteuid() != 0:
+		return fmt.Errorf("load programs: needs CAP_BPF and CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN): run as root: %w", err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", err)
+	case errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", err)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("load programs: the kernel lacks a part of eBPF (the ring needs Linux 5.8): %w", err)
+	}
+	return fmt.Errorf("load programs: %w", err)
+}
+
+const kernelBTF = "/sys/kernel/btf/vmlinux"
+
+// kernelTypes returns the types that CO-RE goes by.
+func kernelTypes(o *Options) (*btf.Spec, error) {
+	if o.KernelTypes != nil {
+		return o.KernelTypes, nil
+	}
+	types, err := btf.LoadKernelSpec()
+	if err == nil {
+		return types, nil
+	}
+	if _, e := os.Stat(kernelBTF); errors.Is(e, os.ErrNotExist) {
+		return nil, fmt.Errorf("kernel has no BTF (%s): needs CONFIG_DEBUG_INFO_BTF, or name a BTF file: %w", kernelBTF, err)
+	}
+	return nil, fmt.Errorf("read the kernel's BTF: %w", err)
+}

@@ -1,0 +1,96 @@
+package ebpf
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// Open loads the programs into the kernel and attaches them. It needs CAP_BPF
+// and CAP_PERFMON, and CAP_SYS_ADMIN for a part of ID_CHANGE on kernels without
+// kprobes; what it could not attach is told by [Source.Capabilities].
+func Open(o Options) (*Source, error) {
+	types, err := kernelTypes(&o)
+	if err != nil {
+		return nil, err
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	cgroup := cgroupSource()
+	l, err := newLoader(&o, types, cpus, cgroup)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{maps: l.maps}
+	if err := s.open(l, cpus); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.describeFields(types, cgroup)
+	return s, nil
+}
+
+func (s *Source) open(l *loader, cpus int) error {
+	programs, err := s.load(l, programsProgQuarkFork, programsProgQuarkExec, programsProgQuarkExit)
+	if err != nil {
+		return err
+	}
+	if err := s.share(l, cpus); err != nil {
+		return err
+	}
+	for _, r := range required {
+		if err := s.attachRaw(r.tracepoint, programs[r.program]); err != nil {
+			return err
+		}
+		s.capabilities.Kinds[r.kind] = kernelVia("raw_tp/" + r.tracepoint)
+	}
+	s.openRename(l)
+	s.openIDChange(l)
+	return nil
+}
+
+// load loads programs and keeps them.
+func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, error) {
+	programs, err := l.load(names...)
+	for _, p := range programs {
+		s.programs = append(s.programs, p)
+	}
+	return programs, err
+}
+
+// share maps what is shared with the programs and fills the pool of slots.
+func (s *Source) share(l *loader, cpus int) (err error) {
+	if s.ring, err = mapRing(s.maps[programsMapRing].FD(), s.maps[programsMapRing].MaxEntries()); err != nil {
+		return err
+	}
+	armed, nudged := l.spec.Variables[programsVarArmed], l.spec.Variables[programsVarNudged]
+	variables := s.maps[armed.SectionName]
+	if variables == nil {
+		return fmt.Errorf("the programs have no section %s", armed.SectionName)
+	}
+	if s.control, err = mapControl(variables.FD(), armed.Offset, nudged.Offset); err != nil {
+		return err
+	}
+	if s.counters, err = mapCounters(s.maps[programsMapCounters].FD(), cpus); err != nil {
+		return err
+	}
+	free := s.maps[programsMapFreeSlots]
+	for i := range free.MaxEntries() {
+		if err := free.Update(nil, i, ebpf.UpdateAny); err != nil {
+			return fmt.Errorf("fill pool of slots: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Source) attachRaw(tracepoint string, p *ebpf.Program) error {
+	lnk, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: p})
+	if err != nil {
+		return fmt.Errorf("attach to raw tracepoint %s: %w", tracepoint, err)
+	}
+	s.links = append(s.links, lnk)
+	return nil
+}

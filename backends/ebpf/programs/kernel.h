@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The kernel's types as far as the programs read them. Only names and nesting
+ * count: CO-RE puts in the offsets of the running kernel at load time. A name
+ * with three underscores is a flavour, that is another kernel's shape of the
+ * type in front of the underscores.
+ */
+#ifndef QUARK_KERNEL_H
+#define QUARK_KERNEL_H
+
+typedef signed char __s8;
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+/* From the kernel's user interface, linux/bpf.h. */
+enum {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_STACK = 23,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+enum { BPF_F_MMAPABLE = 1 << 10 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+enum { BPF_RB_AVAIL_DATA = 0 };
+
+struct bpf_raw_tracepoint_args {
+	__u64 args[0];
+};
+
+/* What a kprobe program gets: the registers, which are ABI for it. */
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#define FIRST_ARGUMENT(ctx) ((ctx)->di)
+#define RETURN_VALUE(ctx) ((ctx)->ax)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	__u64 regs[31], sp, pc, pstate;
+};
+#define FIRST_ARGUMENT(ctx) ((ctx)->regs[0])
+#define RETURN_VALUE(ctx) ((ctx)->regs[0])
+#else
+#error "no register names for this architecture"
+#endif
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct { int counter; } atomic_t;
+typedef struct { long counter; } atomic_long_t;
+typedef struct { __u32 val; } kuid_t;
+typedef struct { __u32 val; } kgid_t;
+
+/* {u32 cap[2]} before 6.3, {u64 val} since: the same 8 bytes on little endian. */
+typedef struct { __u64 val; } kernel_cap_t;
+
+struct cred {
+	kuid_t uid;
+	kgid_t gid;
+	kuid_t suid;
+	kgid_t sgid;
+	kuid_t euid;
+	kgid_t egid;
+	kernel_cap_t cap_inheritable, cap_permitted, cap_effective, cap_bset, cap_ambient;
+};
+
+struct ns_common { unsigned int inum; };
+struct uts_namespace { struct ns_common ns; };
+struct ipc_namespace { struct ns_common ns; };
+struct mnt_namespace { struct ns_common ns; };
+struct net { struct ns_common ns; };
+struct nsproxy {
+	struct uts_namespace *uts_ns;
+	struct ipc_namespace *ipc_ns;
+	struct mnt_namespace *mnt_ns;
+	struct net *net_ns;
+};
+
+struct upid { int nr; };
+struct pid { struct upid numbers[1]; };
+enum pid_type { PIDTYPE_PGID = 2, PIDTYPE_SID = 3, PIDTYPE_MAX = 4 };
+
+struct tty_driver { int major, minor_start; };
+struct tty_struct {
+	struct tty_driver *driver;
+	int index;
+};
+
+/* A mutex knows its owner; PREEMPT_RT's is an rt_mutex under another name. */
+struct task_struct;
+struct mutex { atomic_long_t owner; };
+struct rt_mutex_base { struct task_struct *owner; };
+struct mutex___rt { struct rt_mutex_base rtmutex; };
+struct rt_mutex { struct task_struct *owner; };
+struct mutex___rt510 { struct rt_mutex lock; }; /* the 5.10 real-time patches */
+
+struct signal_struct {
+	atomic_t live;
+	int nr_threads;
+	int group_exit_code;
+	unsigned int flags;
+	struct pid *pids[PIDTYPE_MAX];
+	struct tty_struct *tty;
+	struct mutex cred_guard_mutex;
+};
+
+struct qstr { const unsigned char *name; };
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+struct vfsmount { struct dentry *mnt_root; };
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+struct fs_struct { struct path root, pwd; };
+struct file { struct path f_path; };
+struct mm_struct {
+	unsigned long arg_start, arg_end;
+	struct file *exe_file;
+};
+
+struct kernfs_node {
+	struct kernfs_node *parent;
+	const char *name;
+};
+struct kernfs_node___6_15 { struct kernfs_node *__parent; };
+struct cgroup { struct kernfs_node *kn; };
+struct cgroup_subsys_state { struct cgroup *cgroup; };
+enum cgroup_subsys_id { pids_cgrp_id = 11 };
+struct css_set {
+	struct cgroup_subsys_state *subsys[12];
+	struct cgroup *dfl_cgrp;
+};
+
+struct task_struct {
+	int pid, tgid;
+	int exit_state, exit_code;
+	struct task_struct *real_parent, *group_leader;
+	__u64 start_boottime;
+	const struct cred *real_cred;
+	char comm[16];
+	struct mm_struct *mm;
+	struct fs_struct *fs;
+	struct nsproxy *nsproxy;
+	struct signal_struct *signal;
+	struct css_set *cgroups;
+};
+/* start_boottime's name before 5.5; some distributions kept it. */
+struct task_struct___real { __u64 real_start_time; };
+
+#pragma clang attribute pop
+#endif

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The programs: one for each hook. Only raw tracepoints are needed; the others
+ * are for changes of ids, of which the kernel has no tracepoint.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "record.h"
+#include "ring.h"
+#include "state.h"
+#include "text.h"
+
+char license_text[] SEC("license") = "Dual BSD/GPL";
+
+/* Report threads too, not only their groups. */
+const volatile __u8 want_threads = 0;
+/* Offset of the return value in the context of a syscall's exit tracepoint. */
+const volatile __u32 syscall_ret_offset = 16;
+
+#define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
+
+static __always_inline struct task_struct *current_task(void)
+{
+	return (struct task_struct *)bpf_get_current_task();
+}
+
+static __always_inline __u32 tgid_of(struct task_struct *task)
+{
+	__u32 tgid = 0;
+
+	bpf_core_read(&tgid, sizeof(tgid), &task->tgid);
+	return tgid;
+}
+
+static __always_inline __u32 tid_of(struct task_struct *task)
+{
+	__u32 tid = 0;
+
+	bpf_core_read(&tid, sizeof(tid), &task->pid);
+	return tid;
+}
+
+SEC("raw_tp/sched_process_fork")
+int quark_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *parent = ARGUMENT(ctx, 0), *child = ARGUMENT(ctx, 1);
+	struct slot *s;
+	__u32 index;
+
+	if (tid_of(child) != tgid_of(child)) {
+		struct event *e;
+
+		if (!want_threads)
+			return 0;
+		e = reserve_event(EVENT_FORK);
+		if (!e)
+			return 0;
+		fill_event(e, EVENT_FORK, child, 0);
+		e->thread = 1;
+		e->creator = tgid_of(parent);
+		submit_event(e);
+		return 0;
+	}
+	s = take_slot(EVENT_FORK, &index);
+	if (!s)
+		return 0;
+	fill_event(&s->record.event, EVENT_FORK, child, 0);
+	s->record.event.creator = tgid_of(parent);
+	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
+	append_paths(s, index, child, 0);
+	send_slot(s, EVENT_FORK);
+	put_slot(index);
+	return 0;
+}
+
+/*
+ * The end of a thread group. Its leader's status may be its status, and which
+ * of its threads is the last is seen by more than one when they end together.
+ * So a group of several threads is reported once its leader has come by here,
+ * by the first thread that sees that none is alive; both facts are kept here.
+ */
+struct group {
+	__u64 start;
+	__u32 tgid;
+	__u32 fact;
+};
+enum group_fact { LEADER_CAME, REPORTED };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct group);
+	__type(value, __u8);
+} groups SEC(".maps");
+
+#define EEXIST 17
+#define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, since before 5.8 */
+
+SEC("raw_tp/sched_process_exec")
+int quark_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = ARGUMENT(ctx, 0);
+	__u32 old_tid = ctx->args[1], index;
+	struct mm_struct *mm = 0;
+	struct file *exe = 0;
+	struct slot *s;
+	int form = TEXT_UNKNOWN;
+
+	s = take_slot(EVENT_EXEC, &index);
+	if (!s)
+		return 0;
+	fill_event(&s->record.event, EVENT_EXEC, task, 0);
+	if (old_tid != s->record.event.tid) {
+		/* Another thread became the leader: the one that went was not
+		 * the one whose coming by the group's end waits for. */
+		struct group g = { s->record.event.start, s->record.event.tgid, LEADER_CAME };
+
+		bpf_map_delete_elem(&groups, &g);
+	}
+	bpf_core_read(&mm, sizeof(mm), &task->mm);
+	if (mm) {
+		unsigned long start = 0, end = 0;
+
+		bpf_core_read(&exe, sizeof(exe), &mm->exe_file);
+		if (!bpf_core_read(&start, sizeof(start), &mm->arg_start) &&
+		    !bpf_core_read(&end, sizeof(end), &mm->arg_end))
+			form = copy_argv(index, start, end);
+	}
+	end_text(s, &s->record.argv, form, 0);
+	append_paths(s, index, task, exe);
+	send_slot(s, EVENT_EXEC);
+	put_slot(index);
+	return 0;
+}
+
+/* Whether this thread has to report the end of its group. */
+static __always_inline int ends_group(struct task_struct *task, struct task_struct *leader,
+				      struct signal_struct *signal)
+{
+	struct group g = {};
+	int live = 0, threads = 0, leader_state = 0;
+	__u8 yes = 1;
+
+	/* signal->nr_threads counts a thread until it is reaped. While there
+	 * is only the leader, no other can have reported before it. */
+	bpf_core_read(&threads, sizeof(threads), &signal->nr_threads);
+	if (task == leader && threads == 1)
+		return 1;
+
+	g.start = start_time(leader);
+	g.tgid = tgid_of(leader);
+	g.fact = LEADER_CAME;
+	if (task == leader) /* before looking at live: who sees 0 later must find it */
+		bpf_map_update_elem(&groups, &g, &yes, BPF_ANY);
+	/* Counted down before the tracepoint on all kernels, 5.10 to 7.x. */
+	bpf_core_read(&live, sizeof(live), &signal->live.counter);
+	if (live != 0)
+		return 0;
+	if (task != leader && !bpf_map_lookup_elem(&groups, &g)) {
+		/* Not come by, unless that was before we looked. */
+		bpf_core_read(&leader_state, sizeof(leader_state), &leader->exit_state);
+		if (!leader_state)
+			return 0;
+	}
+	g.fact = REPORTED;
+	/* An int: before 6.4 the call goes to a kernel function that returns
+	 * one, and the upper half of the register is anything. */
+	return (int)bpf_map_update_elem(&groups, &g, &yes, BPF_NOEXIST) != -EEXIST;
+}
+
+SEC("raw_tp/sched_process_exit")
+int quark_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = ARGUMENT(ctx, 0), *leader = 0;
+	struct signal_struct *signal = 0;
+	int group, status = 0, err;
+	unsigned int flags = 0;
+	struct event *e;
+
+	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
+	bpf_core_read(&signal, sizeof(signal), &task->signal);
+	if (!leader || !signal)
+		return 0;
+	group = ends_group(task, leader, signal);
+	if (!group && !want_threads)
+		return 0;
+	e = reserve_event(EVENT_EXIT);
+	if (!e)
+		return 0;
+	fill_event(e, EVENT_EXIT, group ? leader : task, 0);
+	if (group) {
+		/* As wait_task_zombie() has it. */
+		err = bpf_core_read(&flags, sizeof(flags), &signal->flags);
+		if (flags & SIGNAL_GROUP_EXIT)
+			err |= bpf_core_read(&status, sizeof(status), &signal->group_exit_code);
+		else
+			err |= bpf_core_read(&status, sizeof(status), &leader->exit_code);
+	} else {
+		e->thread = 1;
+		err = bpf_core_read(&status, sizeof(status), &task->exit_code);
+	}
+	e->wait_status = status;
+	if (!err)
+		e->known |= KNOWN_WAIT;
+	submit_event(e);
+	return 0;
+}
+
+/*
+ * Whether the current task is in execve, which sets comm and credentials too:
+ * it owns the mutex that lets only one thread of a group do so. The low bits
+ * of an owner are flags.
+ */
+static __always_inline int in_exec(struct task_struct *task)
+{
+	struct signal_struct *signal = 0;
+	__u64 owner = 0;
+	void *mutex;
+
+	bpf_core_read(&signal, sizeof(signal), &task->signal);
+	mutex = (void *)signal + OFFSET(struct signal_struct, cred_guard_mutex);
+	if (bpf_core_field_exists(struct mutex, owner))
+		bpf_core_read(&owner, sizeof(owner), &((struct mutex *)mutex)->owner.counter);
+	else if (bpf_core_field_exists(struct mutex___rt, rtmutex))
+		bpf_core_read(&owner, sizeof(owner), &((struct mutex___rt *)mutex)->rtmutex.owner);
+	else if (bpf_core_field_exists(struct mutex___rt510, lock))
+		bpf_core_read(&owner, sizeof(owner), &((struct mutex___rt510 *)mutex)->lock.owner);
+	return (owner & ~7ULL) == (__u64)task;
+}
+
+SEC("raw_tp/task_rename")
+int quark_rename(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = ARGUMENT(ctx, 0), *current = current_task();
+	int thread = tid_of(task) != tgid_of(task);
+	struct event *e;
+
+	if (thread && !want_threads)
+		return 0;
+	if (task == current && in_exec(current))
+		return 0; /* EXEC reports it */
+	e = reserve_event(EVENT_COMM);
+	if (!e)
+		return 0;
+	fill_event(e, EVENT_COMM, task, 0);
+	e->thread = thread;
+	/* The task still has the old one. */
+	e->known &= ~KNOWN_COMM;
+	__builtin_memset(e->comm, 0, sizeof(e->comm));
+	if (bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), ARGUMENT(ctx, 1)) > 0)
+		e->known |= KNOWN_COMM;
+	submit_event(e);
+	return 0;
+}
+
+/* Report that ids of the current task changed; cred is NULL for its own. */
+static __always_inline int report_ids(struct task_struct *task, const struct cred *cred, __u32 ids)
+{
+	int thread = tid_of(task) != tgid_of(task);
+	struct event *e;
+
+	if (thread && !want_threads && !(ids & IDS_SID)) /* a session is the group's */
+		return 0;
+	e = reserve_event(EVENT_ID_CHANGE);
+	if (!e)
+		return 0;
+	fill_event(e, EVENT_ID_CHANGE, task, cred);
+	e->thread = thread && !(ids & IDS_SID);
+	e->ids = ids;
+	submit_event(e);
+	return 0;
+}
+
+struct id_set {
+	__u32 uid, gid, suid, sgid, euid, egid;
+};
+
+static __always_inline void read_ids(struct id_set *s, const struct cred *cred)
+{
+	bpf_core_read(&s->uid, 4, &cred->uid.val);
+	bpf_core_read(&s->gid, 4, &cred->gid.val);
+	bpf_core_read(&s->suid, 4, &cred->suid.val);
+	bpf_core_read(&s->sgid, 4, &cred->sgid.val);
+	bpf_core_read(&s->euid, 4, &cred->euid.val);
+	bpf_core_read(&s->egid, 4, &cred->egid.val);
+}
+
+SEC("kprobe/commit_creds")
+int quark_commit_creds(struct pt_regs *ctx)
+{
+	const struct cred *new = (void *)FIRST_ARGUMENT(ctx), *old = 0;
+	struct task_struct *task = current_task();
+	struct id_set a = {}, b = {};
+	__u32 ids = 0;
+
+	bpf_core_read(&old, sizeof(old), &task->real_cred);
+	read_ids(&a, old);
+	read_ids(&b, new);
+	if (a.uid != b.uid || a.euid != b.euid || a.suid != b.suid)
+		ids |= IDS_UID;
+	if (a.gid != b.gid || a.egid != b.egid || a.sgid != b.sgid)
+		ids |= IDS_GID;
+	if (!ids || in_exec(task))
+		return 0;
+	return report_ids(task, new, ids);
+}
+
+SEC("kretprobe/ksys_setsid")
+int quark_ksys_setsid(struct pt_regs *ctx)
+{
+	if ((int)RETURN_VALUE(ctx) <= 0)
+		return 0;
+	return report_ids(current_task(), 0, IDS_SID);
+}
+
+/* The exits of the syscalls, for kernels without kprobes. */
+static __always_inline long syscall_result(void *ctx)
+{
+	long ret = -1;
+
+	bpf_probe_read_kernel(&ret, sizeof(ret), ctx + syscall_ret_offset);
+	return ret;
+}
+
+SEC("tracepoint/syscalls/sys_exit_setsid")
+int quark_exit_setsid(void *ctx)
+{
+	if (syscall_result(ctx) <= 0)
+		return 0;
+	return report_ids(current_task(), 0, IDS_SID);
+}
+
+SEC("tracepoint/syscalls/sys_exit_setuid")
+int quark_exit_setuid(void *ctx)
+{
+	if (syscall_result(ctx) != 0)
+		return 0;
+	return report_ids(current_task(), 0, IDS_UID);
+}
+
+SEC("tracepoint/syscalls/sys_exit_setgid")
+int quark_exit_setgid(void *ctx)
+{
+	if (syscall_result(ctx) != 0)
+		return 0;
+	return report_ids(current_task(), 0, IDS_GID);
+}
+

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The way out: the ring, its counters, its wake-ups, and the slots in which
+ * records of variable length are built.
+ */
+#ifndef QUARK_RING_H
+#define QUARK_RING_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* set at load */
+} ring SEC(".maps");
+
+/*
+ * By CPU, but not a per-CPU array: user space reads this through shared memory,
+ * as before 6.0 bpf(2) is closed to who has dropped its privileges.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* possible CPUs, set at load */
+	__type(key, __u32);
+	__type(value, struct tallies);
+} counters SEC(".maps");
+
+/*
+ * Slots are a pool and not per-CPU memory: raw tracepoints are preemptible on
+ * PREEMPT_RT and from 7.0 on, and another task's event would be built in the
+ * same place. free_slots holds the indexes of those nobody uses.
+ */
+struct slot {
+	__u32 used; /* bytes of record.data */
+	__u32 pad;
+	struct text_event record;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u32);
+	__type(value, struct slot);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, 1); /* as many as slots */
+	__uint(value_size, sizeof(__u32));
+} free_slots SEC(".maps");
+
+/* Written by user space through shared memory. */
+volatile __u32 armed;	/* the reader wants to be woken by the next record */
+volatile __u32 nudged;	/* it was woken because the ring fills up */
+const volatile __u64 wake_level = 1024; /* bytes queued that wake an unarmed reader */
+
+/* Atomic, as the owner of the CPU can be preempted in between. */
+#define COUNT(of, member)                                                 \
+	({                                                                \
+		__u32 cpu = bpf_get_smp_processor_id();                   \
+		struct tallies *t = bpf_map_lookup_elem(&counters, &cpu); \
+		if (t)                                                    \
+			__sync_fetch_and_add(&t->kind[of].member, 1);     \
+	})
+
+static __always_inline __u64 wakeup(void)
+{
+	if (armed) {
+		armed = 0;
+		return BPF_RB_FORCE_WAKEUP;
+	}
+	if (!nudged && bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > wake_level) {
+		nudged = 1;
+		return BPF_RB_FORCE_WAKEUP;
+	}
+	return BPF_RB_NO_WAKEUP;
+}
+
+/* Reserve a record without texts. It must be given to submit_event. */
+static __always_inline struct event *reserve_event(enum event_kind kind)
+{
+	struct event *e = bpf_ringbuf_reserve(&ring, sizeof(struct event), 0);
+
+	COUNT(kind, produced);
+	if (!e)
+		COUNT(kind, ring_full);
+	return e;
+}
+
+static __always_inline void submit_event(struct event *e)
+{
+	bpf_ringbuf_submit(e, wakeup());
+}
+
+/* Take a slot. Each path from here must end in put_slot. */
+static __always_inline struct slot *take_slot(enum event_kind kind, __u32 *index)
+{
+	struct slot *s;
+
+	COUNT(kind, produced);
+	if (bpf_map_pop_elem(&free_slots, index)) {
+		COUNT(kind, no_slot);
+		return 0;
+	}
+	s = bpf_map_lookup_elem(&slots, index);
+	if (s)
+		s->used = 0;
+	return s;
+}
+
+static __always_inline void put_slot(__u32 index)
+{
+	bpf_map_push_elem(&free_slots, &index, BPF_ANY);
+}
+
+static __always_inline void send_slot(struct slot *s, enum event_kind kind)
+{
+	__u64 flags = wakeup(), len = s->used;
+
+	if (len > DATA_MASK + 1)
+		len = DATA_MASK + 1;
+	if (bpf_ringbuf_output(&ring, &s->record, __builtin_offsetof(struct text_event, data) + len, flags)) {
+		COUNT(kind, ring_full);
+		if (flags == BPF_RB_FORCE_WAKEUP)
+			armed = 1;
+		return;
+	}
+	/*
+	 * The reader may have armed itself and found the ring empty after
+	 * wakeup() looked and before the record was there. Records of
+	 * reserve_event are there before wakeup() looks.
+	 */
+	if (flags != BPF_RB_FORCE_WAKEUP && armed) {
+		void *nothing = bpf_ringbuf_reserve(&ring, 8, 0);
+
+		if (nothing) {
+			armed = 0;
+			bpf_ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
+		}
+	}
+}
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The texts in a record: paths and arguments.
+ *
+ * A path is written from the leaf to the root, each component with its NUL,
+ * behind one cursor; user space turns it round. The walks are global functions
+ * that take numbers only, so that the verifier looks at each once and knows
+ * nothing of its callers (5.10 takes no pointers there). The cursor is kept in
+ * the slot's memory and not in a register for the same reason: what the
+ * verifier reloads has the same bounds in each round, so that rounds are
+ * pruned.
+ */
+#ifndef QUARK_TEXT_H
+#define QUARK_TEXT_H
+
+/* 100 components and their mounts need fewer; the longest loop there is. */
+#define PATH_STEPS 160
+#define CGROUP_STEPS 64
+
+/* Append a name. 0 if it was, or the form of a path that ends here. */
+static __always_inline int append_name(struct slot *s, __u32 begin, const void *name)
+{
+	__u64 used = s->used;
+	long n;
+
+	if (used + NAME_MAX > begin + PATH_MAX)
+		return TEXT_PATH_CUT;
+	n = bpf_probe_read_kernel_str(&s->record.data[used & DATA_MASK], NAME_MAX, name);
+	if (n <= 0)
+		return TEXT_PATH_CUT;
+	s->used = used + n;
+	return 0;
+}
+
+/*
+ * Append the path of a dentry on a mount, up to the root given or to the top
+ * of all mounts. Returns an enum text_form.
+ */
+__attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct dentry *dentry = (void *)at, *mnt_root = 0;
+	struct vfsmount *mnt = (void *)on;
+	__u32 begin;
+
+	if (!s || bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
+		return TEXT_UNKNOWN;
+	begin = s->used;
+	for (int i = 0; i < PATH_STEPS; i++) {
+		struct dentry *parent = 0;
+		const void *name = 0;
+		int form;
+
+		if ((__u64)dentry == root && (__u64)mnt == root_on)
+			return TEXT_PATH;
+		if (dentry == mnt_root) {
+			struct mount *m = (void *)mnt - OFFSET(struct mount, mnt), *up = 0;
+
+			if (bpf_core_read(&up, sizeof(up), &m->mnt_parent))
+				return TEXT_PATH_CUT;
+			if (up == m) /* the process is outside of its root, or its mount is detached */
+				return TEXT_PATH;
+			bpf_core_read(&dentry, sizeof(dentry), &m->mnt_mountpoint);
+			mnt = (void *)up + OFFSET(struct mount, mnt);
+			if (bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
+				return TEXT_PATH_CUT;
+			continue;
+		}
+		if (bpf_core_read(&parent, sizeof(parent), &dentry->d_parent) ||
+		    bpf_core_read(&name, sizeof(name), &dentry->d_name.name))
+			return TEXT_PATH_CUT;
+		form = append_name(s, begin, name);
+		if (form)
+			return form;
+		if (dentry == parent) {
+			/* The first one: a file without a directory, such as a
+			 * memfd. Else the way to the mount's root was cut off. */
+			if (i == 0)
+				return TEXT_BYTES;
+			return TEXT_PATH_CUT;
+		}
+		dentry = parent;
+	}
+	return TEXT_PATH_CUT;
+}
+
+/* Append the path of a cgroup in its hierarchy. Returns an enum text_form. */
+__attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct kernfs_node *kn = (void *)node;
+	__u32 begin;
+
+	if (!s)
+		return TEXT_UNKNOWN;
+	begin = s->used;
+	for (int i = 0; i < CGROUP_STEPS; i++) {
+		struct kernfs_node *parent = 0;
+		const void *name = 0;
+		int form, err;
+
+		if (bpf_core_field_exists(kn->parent))
+			err = bpf_core_read(&parent, sizeof(parent), &kn->parent);
+		else
+			err = bpf_core_read(&parent, sizeof(parent), &((struct kernfs_node___6_15 *)kn)->__parent);
+		if (err)
+			return TEXT_PATH_CUT;
+		if (!parent)
+			return TEXT_PATH;
+		if (bpf_core_read(&name, sizeof(name), &kn->name))
+			return TEXT_PATH_CUT;
+		form = append_name(s, begin, name);
+		if (form)
+			return form;
+		kn = parent;
+	}
+	return TEXT_PATH_CUT;
+}
+
+/*
+ * Copy the arguments of the current process to the start of the slot's data.
+ * Returns an enum text_form.
+ */
+__attribute__((noinline)) int copy_argv(__u32 index, __u64 start, __u64 end)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	__u64 len = end - start;
+	int form = TEXT_BYTES;
+
+	if (!s || !start || end < start)
+		return TEXT_UNKNOWN;
+	if (len > ARGV_MAX) {
+		len = ARGV_MAX;
+		form = TEXT_BYTES_CUT;
+	}
+	if (!bpf_probe_read_user(s->record.data, len, (void *)start)) {
+		s->used = len;
+		return form;
+	}
+	/* A page is not there: the ones in front of it still are an answer. */
+	for (__u64 at = 0; at < ARGV_MAX; at += 1024) {
+		if (at + 1024 > len || bpf_probe_read_user(&s->record.data[at], 1024, (void *)start + at))
+			break;
+		s->used = at + 1024;
+	}
+	return s->used ? TEXT_BYTES_CUT : TEXT_UNKNOWN;
+}
+
+enum cgroup_source { CGROUP_NONE, CGROUP_V2, CGROUP_PIDS };
+const volatile enum cgroup_source cgroup_from = CGROUP_NONE;
+
+static __always_inline struct kernfs_node *cgroup_node(struct task_struct *task)
+{
+	struct kernfs_node *kn = 0;
+	struct cgroup *cgroup = 0;
+	struct css_set *set = 0;
+
+	bpf_core_read(&set, sizeof(set), &task->cgroups);
+	if (!set)
+		return 0;
+	if (cgroup_from == CGROUP_V2 && bpf_core_field_exists(set->dfl_cgrp)) {
+		bpf_core_read(&cgroup, sizeof(cgroup), &set->dfl_cgrp);
+	} else if (cgroup_from == CGROUP_PIDS && bpf_core_enum_value_exists(enum cgroup_subsys_id, pids_cgrp_id)) {
+		struct cgroup_subsys_state *css = 0;
+
+		bpf_probe_read_kernel(&css, sizeof(css),
+				      (void *)set + OFFSET(struct css_set, subsys) +
+				      bpf_core_enum_value(enum cgroup_subsys_id, pids_cgrp_id) * sizeof(void *));
+		if (css)
+			bpf_core_read(&cgroup, sizeof(cgroup), &css->cgroup);
+	}
+	if (cgroup)
+		bpf_core_read(&kn, sizeof(kn), &cgroup->kn);
+	return kn;
+}
+
+static __always_inline void end_text(struct slot *s, struct text *text, int form, __u32 begin)
+{
+	if (form == TEXT_UNKNOWN)
+		s->used = begin;
+	text->form = form;
+	text->len = s->used - begin;
+}
+
+/* Append working directory and cgroup, and for an exec the executable. */
+static __always_inline void append_paths(struct slot *s, __u32 index, struct task_struct *task, struct file *exe)
+{
+	struct path root = {}, at = {};
+	struct kernfs_node *kn;
+	struct fs_struct *fs = 0;
+	__u32 begin;
+	int form;
+
+	bpf_core_read(&fs, sizeof(fs), &task->fs);
+	if (fs) {
+		bpf_core_read(&root.mnt, sizeof(root.mnt), &fs->root.mnt);
+		bpf_core_read(&root.dentry, sizeof(root.dentry), &fs->root.dentry);
+	}
+
+	form = TEXT_UNKNOWN;
+	begin = s->used;
+	if (exe && fs) {
+		bpf_core_read(&at.mnt, sizeof(at.mnt), &exe->f_path.mnt);
+		bpf_core_read(&at.dentry, sizeof(at.dentry), &exe->f_path.dentry);
+		if (at.mnt && at.dentry)
+			form = walk_path(index, (__u64)at.dentry, (__u64)at.mnt, (__u64)root.dentry, (__u64)root.mnt);
+	}
+	end_text(s, &s->record.filename, form, begin);
+
+	form = TEXT_UNKNOWN;
+	begin = s->used;
+	if (fs) {
+		at.mnt = 0;
+		at.dentry = 0;
+		bpf_core_read(&at.mnt, sizeof(at.mnt), &fs->pwd.mnt);
+		bpf_core_read(&at.dentry, sizeof(at.dentry), &fs->pwd.dentry);
+		if (at.mnt && at.dentry)
+			form = walk_path(index, (__u64)at.dentry, (__u64)at.mnt, (__u64)root.dentry, (__u64)root.mnt);
+	}
+	end_text(s, &s->record.cwd, form, begin);
+
+	form = TEXT_UNKNOWN;
+	begin = s->used;
+	kn = cgroup_node(task);
+	if (kn)
+		form = walk_cgroup(index, (__u64)kn);
+	end_text(s, &s->record.cgroup, form, begin);
+}
+
+#endif

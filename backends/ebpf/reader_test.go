@@ -1,0 +1,222 @@
+package ebpf
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/quark-linux/quark/engine"
+	"golang.org/x/sys/unix"
+)
+
+// TestLoss fills a ring of one page and expects every event to be accounted for.
+func TestLoss(t *testing.T) {
+	s := open(t, Options{RingSize: 1})
+	stats := func() engine.SourceStats {
+		st, err := s.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	for range 30 {
+		if err := child("exit").Run(); err == nil {
+			t.Fatal("exit 7 became 0")
+		}
+	}
+	if stats().Lost[engine.LossRingFull] == 0 {
+		t.Error("nothing was lost")
+	}
+	var received uint64
+	eventually(t, "produced = received + lost", func() bool {
+		before := stats()
+		received += uint64(len(drain(t, s)))
+		after := stats() // other processes live on
+		return before == after && after.Produced == received+after.LostTotal()
+	})
+	eventually(t, "events after the loss", func() bool {
+		c := child("exit")
+		_, evs := run(t, s, c)
+		return len(of(evs, c.Process.Pid, engine.KindExit)) == 1
+	})
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 100 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("never: %s", what)
+}
+
+// TestArm expects the descriptor to wake a reader, and not to when not asked.
+func TestArm(t *testing.T) {
+	s := open(t, Options{})
+	for range 20 {
+		for !s.Arm(true) {
+			drain(t, s)
+		}
+		done := make(chan error, 1)
+		go func() {
+			for {
+				n, err := poll(s.FD(), 2*time.Second)
+				if err == unix.EINTR {
+					continue
+				}
+				if n == 0 {
+					err = errors.New("nobody woke the reader")
+				}
+				done <- err
+				return
+			}
+		}()
+		time.Sleep(time.Millisecond)
+		c := child("exit")
+		c.Run()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFillingRingWakes expects a reader that did not arm itself to sleep until
+// a quarter of the ring is full.
+func TestFillingRingWakes(t *testing.T) {
+	s := open(t, Options{RingSize: 64 << 10})
+	drain(t, s)
+	woken := make(chan int, 1)
+	go func() {
+		n, err := 0, error(unix.EINTR)
+		for err == unix.EINTR {
+			n, err = poll(s.FD(), 10*time.Second)
+		}
+		woken <- n
+	}()
+	time.Sleep(100 * time.Millisecond) // for it to sleep
+	child("exit").Run()
+	select {
+	case <-woken:
+		t.Fatal("one event woke the reader")
+	case <-time.After(100 * time.Millisecond):
+	}
+	for range 60 {
+		child("exit").Run()
+	}
+	if n := <-woken; n != 1 {
+		t.Error("the reader slept on")
+	}
+}
+
+func poll(fd int, d time.Duration) (int, error) {
+	return unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(d.Milliseconds()))
+}
+
+// TestPrivilegesDropped reads as nobody in another root, and kills the reader:
+// its programs end with it.
+func TestPrivilegesDropped(t *testing.T) {
+	open(t, Options{}).Close()
+	c := child("dropped")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatal("the child ended")
+	}
+	ids := strings.Fields(lines.Text())
+	child("exit").Run()
+	fmt.Fprintln(in)
+	if !lines.Scan() {
+		t.Fatal("the child ended")
+	}
+	var seen, produced int
+	if n, err := fmt.Sscan(lines.Text(), &seen, &produced); n != 2 || seen < 3 || produced < seen {
+		t.Errorf("%q: %v", lines.Text(), err)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	for _, id := range ids {
+		n, _ := strconv.Atoi(id)
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			p, err := ebpf.NewProgramFromID(ebpf.ProgramID(n))
+			if errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			if err == nil {
+				p.Close()
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("program %d outlived its owner: %v", n, err)
+				break
+			}
+		}
+	}
+	if len(ids) < 4 {
+		t.Errorf("%d programs", len(ids))
+	}
+}
+
+func TestNothingLeft(t *testing.T) {
+	open(t, Options{}).Close() // what is opened once for all
+	before := descriptors(t)
+	for range 3 {
+		s := open(t, Options{})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Populate(engine.NewBuffer(1)); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("Populate after Close: %v", err)
+		}
+		if _, err := s.Stats(); !errors.Is(err, os.ErrClosed) || s.FD() != -1 || s.Arm(true) {
+			t.Errorf("Stats after Close: %v", err)
+		}
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors, not %d", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(d)
+}
+
+// TestPopulate takes events through a buffer and counts the allocations.
+func TestPopulate(t *testing.T) {
+	s := open(t, Options{})
+	b := engine.NewBuffer(1)
+	for range 3 {
+		child("exit").Run()
+	}
+	if err := s.Populate(b); err != nil || b.Len() != 1 {
+		t.Errorf("%d events in a buffer for 1: %v", b.Len(), err)
+	}
+	big := engine.NewBuffer(1000)
+	if err := s.Populate(big); err != nil || big.Len() < 8 {
+		t.Errorf("%d events: %v", big.Len(), err)
+	}
+}

@@ -1,0 +1,122 @@
+package ebpf
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/quark-linux/quark/engine"
+)
+
+// Source delivers what the programs in the kernel report. It implements
+// [engine.Source]. After Open it uses only its descriptors and shared memory,
+// so that privileges may be dropped and the root changed.
+type Source struct {
+	capabilities engine.CapabilityTable
+
+	maps     map[string]*ebpf.Map
+	programs []*ebpf.Program
+	links    []link.Link
+	events   perfEvents
+
+	ring     *ring
+	control  *control
+	counters *counters
+	decode   uint64 // records that made no sense
+}
+
+// Name returns "ebpf".
+func (s *Source) Name() string { return "ebpf" }
+
+// Capabilities says which events and fields the attached programs bring.
+func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
+
+// FD is the ring's descriptor. It polls readable while anything is queued, and
+// becomes so by itself when the ring is filled to a quarter, armed or not.
+func (s *Source) FD() int {
+	if s.ring == nil {
+		return -1
+	}
+	return s.maps[programsMapRing].FD()
+}
+
+// Populate moves queued events into b. After Close it returns [os.ErrClosed].
+func (s *Source) Populate(b *engine.Buffer) error {
+	if s.ring == nil {
+		return os.ErrClosed
+	}
+	atomic.StoreUint32(s.control.nudged, 0)
+	for b.Room() > 0 {
+		record := s.ring.next()
+		if record == nil {
+			break
+		}
+		ev := b.Reserve()
+		if err := decode(ev, record); err != nil {
+			b.Release(ev)
+			s.decode++
+			continue
+		}
+		b.Insert(ev)
+	}
+	s.ring.release()
+	return nil
+}
+
+// Arm asks for a wake-up with the next event if the reader is idle. Else only a
+// ring that fills up wakes it.
+func (s *Source) Arm(idle bool) bool {
+	if s.ring == nil {
+		return false
+	}
+	if !idle {
+		return true
+	}
+	atomic.StoreUint32(s.control.armed, 1)
+	if s.ring.pending() {
+		atomic.StoreUint32(s.control.armed, 0)
+		return false
+	}
+	return true
+}
+
+// Stats sums the counters of all CPUs.
+func (s *Source) Stats() (engine.SourceStats, error) {
+	if s.ring == nil {
+		return engine.SourceStats{}, os.ErrClosed
+	}
+	st := s.counters.sum()
+	st.Lost[engine.LossDecode] = s.decode
+	return st, nil
+}
+
+// Close detaches the programs and frees the ring; what is queued in it is gone.
+func (s *Source) Close() error {
+	if s.maps == nil {
+		return os.ErrClosed
+	}
+	var errs []error
+	for _, l := range s.links {
+		errs = append(errs, l.Close())
+	}
+	errs = append(errs, s.events.close())
+	for _, p := range s.programs {
+		errs = append(errs, p.Close())
+	}
+	if s.ring != nil {
+		s.ring.unmap()
+	}
+	if s.control != nil {
+		s.control.unmap()
+	}
+	if s.counters != nil {
+		s.counters.unmap()
+	}
+	for _, m := range s.maps {
+		errs = append(errs, m.Close())
+	}
+	*s = Source{capabilities: s.capabilities}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// benchProcesses is the load of one run: this many processes fork, exec and exit.
+const benchProcesses = 20000
+
+// BenchmarkMonitor compares the CPU time of quark-mon with that of forkstat,
+// each alone under the same load, one after the other. It needs root, forkstat
+// and about ten seconds a monitor:
+//
+//	go test -run - -bench Monitor -benchtime 1x ./cmd/quark-mon
+func BenchmarkMonitor(b *testing.B) {
+	if os.Getuid() != 0 {
+		b.Skip("needs root")
+	}
+	forkstat, err := exec.LookPath("forkstat")
+	if err != nil {
+		b.Skip("needs forkstat: apt-get install forkstat")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	base := measure(b, exec.Command(forkstat))
+	b.Logf("forkstat: %v", base.cpu)
+	for _, args := range []string{"-b -M -j", "-c -M -j", "-c -M -p -j"} {
+		b.Run("quark-mon "+strings.TrimSuffix(args, " -j"), func(b *testing.B) {
+			for range b.N {
+				cmd := exec.Command(self, strings.Fields(args)...)
+				cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+				r := measure(b, cmd)
+				b.ReportMetric(r.cpu.Seconds()/base.cpu.Seconds(), "x-forkstat-cpu")
+				b.ReportMetric(float64(r.cpu.Microseconds())/benchProcesses, "us-cpu/process")
+				b.ReportMetric(float64(r.rss)/1024, "MiB-peak-rss")
+				b.ReportMetric(float64(r.lost), "lost")
+				b.ReportMetric(float64(r.raw)/benchProcesses, "raw/process")
+				b.ReportMetric(r.load.Seconds()/base.load.Seconds(), "x-forkstat-load-time")
+			}
+		})
+	}
+}
+
+type measured struct {
+	cpu       time.Duration
+	load      time.Duration
+	rss       int64 // KiB
+	lost, raw uint64
+}
+
+// measure runs the load under a monitor and returns what the monitor used.
+func measure(b *testing.B, cmd *exec.Cmd) (r measured) {
+	b.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	// The monitor is ready when it has printed something: quark-mon its first
+	// statistics, forkstat a process.
+	lines := bufio.NewReaderSize(out, 1<<20)
+	first := make(chan error, 1)
+	last := make(chan []byte, 1)
+	go func() {
+		_, err := lines.ReadBytes('\n')
+		first <- err
+		var tail []byte
+		for {
+			line, err := lines.ReadSlice('\n')
+			if len(line) > 0 {
+				tail = append(tail[:0], line...)
+			}
+			if err != nil && err != bufio.ErrBufferFull {
+				last <- tail
+				io.Copy(io.Discard, out)
+				return
+			}
+		}
+	}()
+	for ready := false; !ready; {
+		select {
+		case err := <-first:
+			if err != nil {
+				b.Fatalf("%v ended before it was ready: %v", cmd.Args, err)
+			}
+			ready = true
+		case <-time.After(50 * time.Millisecond):
+			exec.Command("true").Run()
+		}
+	}
+	start := time.Now()
+	load(b, benchProcesses)
+	r.load = time.Since(start)
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		b.Fatal(err)
+	}
+	tail := <-last
+	cmd.Wait()
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.rss = usage.Maxrss
+	if bytes.HasPrefix(tail, []byte("{")) {
+		var s statsRecord
+		if err := json.Unmarshal(tail, &s); err != nil {
+			b.Fatal(err)
+		}
+		r.lost, r.raw = s.Lost, s.Insertions
+	}
+	return r
+}
+
+func load(b *testing.B, n int) {
+	attr := &os.ProcAttr{}
+	for range n {
+		p, err := os.StartProcess("/bin/true", []string{"true"}, attr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

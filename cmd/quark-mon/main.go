@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+)
+
+func main() {
+	// Before any other goroutine: a write to a closed standard output is then an
+	// error like any other, and the kernel is left clean.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out, errw io.Writer) error {
+	o, err := parse(args, errw)
+	switch {
+	case err != nil:
+		return err
+	case o.help:
+		return nil
+	case o.version:
+		fmt.Fprintf(out, "quark-mon %s\n", version())
+		return nil
+	}
+	q, err := quark.Open(o.queue)
+	if err != nil {
+		return err
+	}
+	m := &monitor{options: o, q: q, out: bufio.NewWriterSize(out, 64<<10)}
+	if o.drop {
+		if err := dropPrivileges(); err != nil {
+			return errors.Join(err, q.Close())
+		}
+	}
+	// What opening needed, above all the kernel's types, is not needed again.
+	debug.FreeOSMemory()
+	m.announce(errw)
+	err = m.watch(ctx)
+	if err == nil {
+		err = m.finish(errw)
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // whoever read our output has had enough
+	}
+	return errors.Join(err, q.Close())
+}
+
+// version is that of the module, or "(devel)".
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// monitor prints what a queue delivers.
+type monitor struct {
+	*options
+	q    *quark.Queue
+	out  *bufio.Writer
+	line []byte
+	tick time.Time // when -M prints next
+	rows int
+}
+
+// announce says on standard error which backend runs, and why no better one does.
+func (m *monitor) announce(errw io.Writer) {
+	var why []string
+	for _, a := range m.q.Attempts() {
+		why = append(why, a.String())
+	}
+	fmt.Fprintf(errw, "quark-mon: backend %s", m.q.Backend())
+	if len(why) > 0 {
+		fmt.Fprintf(errw, " (not %s)", strings.Join(why, "; not "))
+	}
+	fmt.Fprintln(errw)
+	if m.verbose > 0 {
+		m.describe(errw)
+	}
+}
+
+// describe prints the capability table.
+func (m *monitor) describe(w io.Writer) {
+	table := m.q.Capabilities()
+	for k := range engine.Kind(engine.NumKinds) {
+		fmt.Fprintf(w, "quark-mon: event %-14s %-8s %s\n", k, table.Kinds[k].Origin, table.Kinds[k].Via)
+	}
+	for f := range engine.Field(engine.NumFields) {
+		c := table.Fields[f]
+		fmt.Fprintf(w, "quark-mon: field %-14s %-8s %s (%s)\n", f, c.Origin, c.Via, c.At)
+	}
+	for _, n := range table.Notes {
+		fmt.Fprintf(w, "quark-mon: %s\n", n)
+	}
+}
+
+// watch prints until ctx ends or an error occurs.
+func (m *monitor) watch(ctx context.Context) error {
+	defer context.AfterFunc(ctx, m.q.Wake)()
+	m.tick = time.Now().Add(time.Second)
+	if err := m.snapshot(); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := m.step(); err != nil {
+			return err
+		}
+		if err := m.rest(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step prints what is ready.
+func (m *monitor) step() error {
+	for {
+		ev, err := m.q.Get()
+		switch {
+		case err == nil:
+			if err := m.print(ev); err != nil {
+				return err
+			}
+		case errors.Is(err, quark.ErrNothing):
+			return nil
+		case !errors.Is(err, quark.ErrFiltered):
+			return err
+		}
+	}
+}
+
+// rest flushes and waits for more, or for the next line of statistics.
+func (m *monitor) rest() error {
+	timeout := time.Duration(-1)
+	if m.count {
+		if timeout = time.Until(m.tick); timeout <= 0 {
+			m.tick = m.tick.Add(time.Second)
+			if err := m.printStats(); err != nil {
+				return err
+			}
+			timeout = max(0, time.Until(m.tick))
+		}
+	}
+	if err := m.out.Flush(); err != nil {
+		return err
+	}
+	return m.q.Block(timeout)
+}
+
+// snapshot prints the processes that exist as events of which nothing happened.
+func (m *monitor) snapshot() error {
+	if m.noSnapshot || m.count {
+		return nil
+	}
+	now := m.q.Clock().Now()
+	ev := quark.Event{Time: now, Wall: m.q.Clock().At(now)}
+	for p := range m.q.Processes() {
+		ev.Process, ev.TID = p, p.PID
+		if m.queue.Filter != nil && !m.queue.Filter(&ev) {
+			continue
+		}
+		if err := m.print(&ev); err != nil {
+			return err
+		}
+	}
+	return m.out.Flush()
+}
+
+func (m *monitor) print(ev *quark.Event) error {
+	if m.count {
+		return nil
+	}
+	if m.json {
+		m.line = append(ev.AppendJSON(m.line[:0], m.q.Clock(), m.q.Backend()), '\n')
+	} else {
+		m.line = ev.AppendDump(m.line[:0])
+	}
+	_, err := m.out.Write(m.line)
+	return err
+}
+
+// finish prints what is still held, then the statistics.
+func (m *monitor) finish(errw io.Writer) error {
+	if err := m.q.Drain(); err != nil {
+		return err
+	}
+	if err := m.step(); err != nil {
+		return err
+	}
+	if m.count && m.json {
+		if err := m.printStats(); err != nil {
+			return err
+		}
+	}
+	if err := m.out.Flush(); err != nil {
+		return err
+	}
+	s, err := m.q.Stats()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s))
+	return nil
+}

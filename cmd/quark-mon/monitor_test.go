@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+)
+
+// deadline is for what normally takes a fraction of a second.
+const deadline = 30 * time.Second
+
+// running is a quark-mon that has said which backend it uses.
+type running struct {
+	*exec.Cmd
+	out    *bufio.Reader
+	pipe   io.Closer
+	errs   *bufio.Reader
+	banner string
+}
+
+// start runs quark-mon with the options until it is ready.
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	r := &running{Cmd: exec.Command("/proc/self/exe", args...)}
+	r.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+	out, err := r.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := r.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	guard := time.AfterFunc(deadline, func() { r.Process.Kill() })
+	t.Cleanup(func() {
+		guard.Stop()
+		r.Process.Kill()
+		r.Wait()
+	})
+	r.out, r.pipe, r.errs = bufio.NewReader(out), out, bufio.NewReader(errs)
+	if r.banner, err = r.errs.ReadString('\n'); err != nil {
+		t.Fatalf("no first line on stderr within %v", deadline)
+	}
+	if strings.Contains(r.banner, "no backend can be used") {
+		t.Skip(r.banner)
+	}
+	return r
+}
+
+type record struct {
+	Backend string
+	Events  []string
+	Process struct {
+		PID      int
+		Comm     *string
+		Filename *string
+		Cmdline  []string
+		Exit     *struct {
+			Code       *int
+			WaitStatus *int `json:"wait_status"`
+		}
+	}
+}
+
+// exitOf reads JSON lines until the end of process pid.
+func (r *running) exitOf(t *testing.T, pid int) record {
+	t.Helper()
+	for {
+		line, err := r.out.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("no exit of pid %d within %v: %v", pid, deadline, err)
+		}
+		var rec record
+		if err := json.Unmarshal(line, &rec); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if rec.Process.PID == pid && rec.Process.Exit != nil {
+			return rec
+		}
+	}
+}
+
+// interrupt ends quark-mon and returns what it printed on standard error.
+func (r *running) interrupt(t *testing.T) string {
+	t.Helper()
+	if err := r.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, r.out)
+	rest, _ := io.ReadAll(r.errs)
+	if err := r.Wait(); err != nil {
+		t.Fatalf("after SIGINT: %v\n%s", err, rest)
+	}
+	return string(rest)
+}
+
+func sh(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+func TestJSONEvents(t *testing.T) {
+	for flag, name := range map[string]string{"-b": "ebpf", "-c": "cnproc"} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, flag, "-j", "-s", "--hold-time", "50ms")
+			if want := "quark-mon: backend " + name + "\n"; r.banner != want {
+				t.Errorf("first line is %q, want %q", r.banner, want)
+			}
+			cmd := sh(t, "exit 3")
+			rec := r.exitOf(t, cmd.Process.Pid)
+			if rec.Backend != name || rec.Process.Exit.Code == nil || *rec.Process.Exit.Code != 3 ||
+				*rec.Process.Exit.WaitStatus != 3<<8 {
+				t.Errorf("got %+v", rec)
+			}
+			if errs := r.interrupt(t); !regexp.MustCompile(`(?m)^ +insertions .*\n( +\d+){8}$`).MatchString(errs) {
+				t.Errorf("statistics are %q", errs)
+			}
+		})
+	}
+}
+
+// The hold does not delay the end: what was seen is printed at once.
+func TestInterruptDrains(t *testing.T) {
+	r := start(t, "-b", "-j", "-s", "--hold-time", "1h")
+	cmd := sh(t, "exit 4")
+	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.exitOf(t, cmd.Process.Pid)
+}
+
+func TestText(t *testing.T) {
+	r := start(t, "-b", "--hold-time", "50ms")
+	sh(t, "exit 5")
+	for {
+		line, err := r.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("no exit code 5 within %v", deadline)
+		}
+		if strings.Contains(line, "exit_code=5") {
+			break
+		}
+	}
+	r.interrupt(t)
+}
+
+func TestDropPrivileges(t *testing.T) {
+	before, _ := os.ReadDir(os.TempDir())
+	for _, flag := range []string{"-b", "-c"} {
+		r := start(t, flag, "-D", "-j", "-s", "--hold-time", "50ms")
+		status, err := os.ReadFile("/proc/" + strconv.Itoa(r.Process.Pid) + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(status, []byte("Uid:\t65534\t65534\t65534\t65534")) {
+			t.Errorf("not nobody:\n%s", status)
+		}
+		cmd := sh(t, "exit 6")
+		r.exitOf(t, cmd.Process.Pid)
+		r.interrupt(t)
+	}
+	if after, _ := os.ReadDir(os.TempDir()); len(after) > len(before) {
+		t.Errorf("%d entries in the temporary directory before, %d after", len(before), len(after))
+	}
+}
+
+func TestCountJSON(t *testing.T) {
+	r := start(t, "-c", "-M", "-j")
+	sh(t, "exit 0")
+	var s statsRecord
+	for s.Insertions == 0 {
+		line, err := r.out.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("no statistics with insertions within %v", deadline)
+		}
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Backend != "cnproc" || s.Lost != 0 {
+		t.Errorf("got %+v", s)
+	}
+	r.interrupt(t)
+}
+
+func TestPPIDFilter(t *testing.T) {
+	r := start(t, "-b", "-j", "-P", strconv.Itoa(os.Getpid()), "--hold-time", "50ms")
+	cmd := sh(t, "sh -c 'exit 7'; exit 8")
+	for {
+		line, err := r.out.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rec struct{ Process struct{ PID, PPID int } }
+		if err := json.Unmarshal(line, &rec); err != nil {
+			t.Fatal(err)
+		}
+		if rec.Process.PPID != os.Getpid() {
+			t.Fatalf("a stranger: %s", line)
+		}
+		if rec.Process.PID == cmd.Process.Pid {
+			break
+		}
+	}
+	r.interrupt(t)
+}
+
+// Whoever reads the output may leave: no message, no failure.
+func TestClosedOutput(t *testing.T) {
+	r := start(t, "-b", "-j", "-s", "--hold-time", "10ms")
+	r.pipe.Close()
+	done := make(chan error, 1)
+	go func() {
+		io.Copy(io.Discard, r.errs)
+		done <- r.Wait()
+	}()
+	for end := time.After(deadline); ; sh(t, "true") {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			return
+		case <-end:
+			t.Fatalf("still runs %v after its output was closed", deadline)
+		default:
+		}
+	}
+}
+
+// kill -9 leaves no program in the kernel.
+func TestKillLeavesNothing(t *testing.T) {
+	r := start(t, "-b", "-j", "-s")
+	programs := programsOf(t, r.Process.Pid)
+	if len(programs) == 0 {
+		t.Fatal("it holds no program while it runs")
+	}
+	r.Process.Kill()
+	r.Wait()
+	end := time.Now().Add(deadline)
+	for _, id := range programs {
+		for {
+			p, err := ebpf.NewProgramFromID(id)
+			if errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Close()
+			if time.Now().After(end) {
+				t.Fatalf("program %d is still there %v after kill -9", id, deadline)
+			}
+		}
+	}
+}
+
+// programsOf returns the eBPF programs that a process holds descriptors of.
+func programsOf(t *testing.T, pid int) (ids []ebpf.ProgramID) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, _ := os.ReadFile(f) // some are gone again
+		if m := regexp.MustCompile(`(?m)^prog_id:\s*(\d+)$`).FindSubmatch(info); m != nil {
+			id, err := strconv.ParseUint(string(m[1]), 10, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, ebpf.ProgramID(id))
+		}
+	}
+	return ids
+}
+
+// Without privileges a backend says what it needs. (The proc connector needs
+// none since Linux 6.12.)
+func TestUnprivileged(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to become another user")
+	}
+	exe, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = d[:strings.LastIndexByte(d, '/')] {
+		os.Chmod(d, 0o755)
+	}
+	path := dir + "/quark-mon"
+	if err := os.WriteFile(path, exe, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "-b")
+	defer time.AfterFunc(deadline, func() { cmd.Process.Kill() }).Stop()
+	cmd.Env = []string{"QUARK_MON_RUN=1"}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || bytes.Count(out, []byte("\n")) != 1 ||
+		!bytes.HasPrefix(out, []byte("quark-mon: open quark: no backend can be used: ebpf: ")) ||
+		!bytes.Contains(out, []byte("CAP_")) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/cnproc"
+)
+
+// options are the command line.
+type options struct {
+	ebpf, kprobe, cnproc bool
+	drop                 bool
+	json                 bool
+	count                bool
+	enrich               bool
+	noSnapshot           bool
+	ppid                 int64
+	verbose              int
+	version, help        bool
+	queue                quark.Options
+}
+
+func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
+	f := pflag.NewFlagSet("quark-mon", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.SetOutput(errw)
+	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
+	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
+	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
+	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
+	f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
+	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
+	f.IntVarP(&o.queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
+	f.DurationVar(&o.queue.HoldTime, "hold-time", 0, "hold events this long to order and join them (default 1s)")
+	f.BoolVarP(&o.count, "count", "M", false, "print no events but statistics once a second")
+	f.BoolVarP(&o.enrich, "proc", "p", false, "with -M and the proc connector: read /proc for each event as without -M")
+	f.Int64VarP(&o.ppid, "ppid", "P", -1, "show only events of the children of this process")
+	f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
+	f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
+	f.CountVarP(&o.verbose, "verbose", "v", "say more, such as what the backend can report; may be repeated")
+	f.BoolVarP(&o.version, "version", "V", false, "print the version")
+	f.BoolVarP(&o.help, "help", "h", false, "print this help")
+	f.Usage = func() {}
+	return f
+}
+
+const usage = `usage: quark-mon [-bcDgjkMpstvVh] [-l N] [-P PPID] [--hold-time D]
+
+Prints what processes do until it is interrupted, then its statistics to
+standard error. Without -b, -k or -c the best backend that works is taken.
+
+`
+
+// parse returns the options of a command line, with the queue's filled in.
+func parse(args []string, errw io.Writer) (*options, error) {
+	o := new(options)
+	f := newFlags(o, errw)
+	if err := f.Parse(args); err != nil {
+		return nil, fmt.Errorf("%w (see quark-mon -h)", err)
+	}
+	if o.help {
+		fmt.Fprintf(errw, "%s%s", usage, f.FlagUsages())
+		return o, nil
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected operand %q (see quark-mon -h)", f.Arg(0))
+	}
+	if f.Changed("max-length") && o.queue.MaxLength < 1 {
+		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
+	}
+	if f.Changed("ppid") && (o.ppid < 0 || o.ppid > 1<<32-1) {
+		return nil, fmt.Errorf("-P %d: not a pid", o.ppid)
+	}
+	for set, chosen := range map[backends.Set]bool{backends.EBPF: o.ebpf, backends.KProbe: o.kprobe, backends.CNProc: o.cnproc} {
+		if chosen {
+			o.queue.Backends |= set
+		}
+	}
+	if o.ppid >= 0 {
+		o.queue.Filter = o.wanted
+	}
+	if o.count && !o.enrich {
+		// Nobody sees what /proc says.
+		o.queue.CNProc.Enrich = cnproc.EnrichNone
+	}
+	return o, nil
+}
+
+func (o *options) wanted(ev *quark.Event) bool {
+	p := ev.Process
+	return p != nil && int64(p.PPID) == o.ppid
+}

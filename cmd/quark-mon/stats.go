@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+const statsHeader = "  insertions    removals        aggs    non-aggs        lost     gc-cols    buffered   processes\n"
+
+func statsRow(s *engine.Stats) string {
+	return fmt.Sprintf("%12d%12d%12d%12d%12d%12d%12d%12d\n", s.Insertions, s.Removals, s.Aggregations, s.NonAggregations,
+		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
+}
+
+// lossLine names the causes of what was lost; it is empty if nothing was.
+func lossLine(s *engine.Stats) string {
+	var causes []string
+	for l := range engine.Loss(engine.NumLosses) {
+		if n := s.Source.Lost[l]; n > 0 {
+			causes = append(causes, fmt.Sprintf("%s %d", l, n))
+		}
+	}
+	if s.Source.Bound {
+		causes = append(causes, "and more whose number is not known yet")
+	}
+	if len(causes) == 0 {
+		return ""
+	}
+	return "lost: " + strings.Join(causes, ", ") + "\n"
+}
+
+// printStats prints one line of -M, with the heading now and then.
+func (m *monitor) printStats() error {
+	s, err := m.q.Stats()
+	if err != nil {
+		return err
+	}
+	if m.json {
+		line, err := json.Marshal(newStatsRecord(&s))
+		if err != nil {
+			return err
+		}
+		_, err = m.out.Write(append(line, '\n'))
+		return err
+	}
+	if m.rows%20 == 0 {
+		m.out.WriteString(statsHeader)
+	}
+	m.rows++
+	_, err = m.out.WriteString(statsRow(&s))
+	return err
+}
+
+// statsRecord is a line of -M -j.
+type statsRecord struct {
+	Time               time.Time         `json:"time"`
+	Backend            string            `json:"backend"`
+	Insertions         uint64            `json:"insertions"`
+	Removals           uint64            `json:"removals"`
+	Aggregations       uint64            `json:"aggregations"`
+	NonAggregations    uint64            `json:"non_aggregations"`
+	GarbageCollections uint64            `json:"garbage_collections"`
+	Late               uint64            `json:"late"`
+	Buffered           int               `json:"buffered"`
+	Processes          int               `json:"processes"`
+	Produced           uint64            `json:"produced"`
+	Lost               uint64            `json:"lost"`
+	LostBy             map[string]uint64 `json:"lost_by"`
+	LostIsLowerBound   bool              `json:"lost_is_lower_bound"`
+}
+
+func newStatsRecord(s *engine.Stats) *statsRecord {
+	r := &statsRecord{
+		Time: time.Now().UTC(), Backend: s.Backend, Insertions: s.Insertions, Removals: s.Removals,
+		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
+		Late: s.Late, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
+		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound,
+	}
+	for l := range engine.Loss(engine.NumLosses) {
+		r.LostBy[l.String()] = s.Source.Lost[l]
+	}
+	return r
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/testrun"
+)
+
+const usage = `usage: quark-test [-1bcklthvV] [-x TEST] [-j FILE] [TEST...]
+
+Runs the tests named, or all, on the backends chosen, or eBPF and the proc
+connector. Names may be patterns as in t_exit*. The exit status is the number of
+tests that failed, at most 100; 101 is wrong usage.
+
+`
+
+func main() {
+	// Children are tied to the life of the thread that starts them.
+	runtime.LockOSThread()
+	scenario()
+	suite := &testrun.Suite{
+		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Unfit: unfit,
+		Backends: []testrun.Backend{
+			{Name: "ebpf", Letter: "b", Default: true},
+			{Name: "kprobe", Letter: "k"},
+			{Name: "cnproc", Letter: "c", Default: true},
+		},
+	}
+	suite.Child()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	status := suite.Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// version is that of the module, or "(devel)".
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// initialPIDNamespace is the inode number of the initial pid namespace, a
+// constant of the kernel (PROC_PID_INIT_INO).
+const initialPIDNamespace = "pid:[4026531836]"
+
+// unfit says why no test can be run by this user here, if so.
+func unfit() string {
+	if os.Geteuid() != 0 {
+		return "needs root"
+	}
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	switch {
+	case err != nil:
+		return "needs /proc: " + err.Error()
+	case ns != initialPIDNamespace:
+		return "needs the initial pid namespace: the kernel's pids mean nothing in this one"
+	}
+	var s unix.Statfs_t
+	if unix.Statfs("/proc", &s) != nil || s.Type != unix.PROC_SUPER_MAGIC {
+		return "needs /proc: it is not mounted"
+	}
+	return ""
+}

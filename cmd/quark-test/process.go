@@ -1,0 +1,182 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	bare "github.com/quark-linux/quark/internal/barefork"
+)
+
+// barefork is how a process is started; the zero value is a plain fork.
+type barefork = bare.Options
+
+func script() *bare.Script { return new(bare.Script) }
+
+// proc is a process that a test has started.
+type proc struct {
+	*bare.Process
+	first        int    // events delivered before this one are not of it
+	before, born uint64 // CLOCK_MONOTONIC: it was forked between them
+	status       unix.WaitStatus
+	reaped       bool
+}
+
+// owns reports whether an event is about p, and not about one that had the same
+// pid before.
+func (p *proc) owns(ev *quark.Event) bool {
+	return ev.Process != nil && int(ev.Process.PID) == p.PID && ev.Time >= p.before
+}
+
+// spawn starts a process. It is ended with the test.
+func (t *test) spawn(s *bare.Script, opts barefork) *proc {
+	p, err := t.trySpawn(s, opts)
+	if err != nil {
+		t.Fatalf("start a process: %v", err)
+	}
+	return p
+}
+
+func (t *test) trySpawn(s *bare.Script, opts barefork) (*proc, error) {
+	p := &proc{first: len(t.events), before: now()}
+	var err error
+	if p.Process, err = bare.Start(s, opts); err != nil {
+		return nil, err
+	}
+	p.born = now()
+	t.Cleanup(func() {
+		if !p.reaped {
+			unix.Kill(p.PID, unix.SIGKILL)
+			unix.Wait4(p.PID, &p.status, 0, nil)
+		}
+		p.Free()
+	})
+	return p, nil
+}
+
+// reap waits for the end of p, taking events meanwhile, and returns its wait
+// status as an event has it.
+func (t *test) reap(p *proc) int32 {
+	t.await(fmt.Sprintf("the end of process %d", p.PID), func() bool {
+		pid, err := unix.Wait4(p.PID, &p.status, unix.WNOHANG, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatalf("wait for process %d: %v", p.PID, err)
+		}
+		return pid == p.PID
+	})
+	p.reaped = true
+	if err := p.Check(); err != nil {
+		t.Fatalf("scenario: %v", err)
+	}
+	return int32(p.status)
+}
+
+// reapBlind waits without taking events.
+func (t *test) reapBlind(p *proc) {
+	t.Waiting(fmt.Sprintf("the end of process %d", p.PID))
+	for {
+		_, err := unix.Wait4(p.PID, &p.status, 0, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			t.Fatalf("wait for process %d: %v", p.PID, err)
+		}
+	}
+	p.reaped = true
+	if err := p.Check(); err != nil {
+		t.Fatalf("scenario: %v", err)
+	}
+}
+
+// gate is a pipe at which one side waits for the other.
+type gate struct {
+	r, w int
+	t    *test
+	name string
+}
+
+func (t *test) gate(name string) *gate {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatalf("make a pipe: %v", err)
+	}
+	t.Cleanup(func() {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+	})
+	return &gate{fds[0], fds[1], t, name}
+}
+
+// open lets one through.
+func (g *gate) open() {
+	if _, err := unix.Write(g.w, []byte{1}); err != nil {
+		g.t.Fatalf("open gate %s: %v", g.name, err)
+	}
+}
+
+// pass waits, taking events, until another process opens the gate.
+func (g *gate) pass() {
+	g.t.await(g.name, func() bool {
+		fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			g.t.Fatalf("poll a pipe: %v", err)
+		}
+		if n != 1 {
+			return false
+		}
+		_, err = unix.Read(g.r, make([]byte, 1))
+		return err == nil
+	})
+}
+
+// program is a process that executes this program and stands still there.
+type program struct {
+	*proc
+	end   *gate
+	truth *truth
+}
+
+// start starts a process that runs the calls of s, then executes path with the
+// arguments, and waits until it stands still; it will end with the code. What
+// /proc shows of it then is the truth, and the backend has had the chance to read
+// that too.
+func (t *test) start(s *bare.Script, path string, argv []string, code int) *program {
+	return t.execute(s, path, argv, code, func(s *bare.Script) *bare.Script { return s })
+}
+
+// execute is start, with the calls that execute given to place, which returns
+// the script of the process.
+func (t *test) execute(s *bare.Script, path string, argv []string, code int, place func(*bare.Script) *bare.Script) *program {
+	end, ready := t.gate("the scenario to be told to end"), t.gate("the executed program to run")
+	s.Call("dup3", unix.SYS_DUP3, end.r, goFD, 0).Call("dup3", unix.SYS_DUP3, ready.w, readyFD, 0)
+	s.Exec(path, argv, environ("wait", code))
+	p := &program{proc: t.spawn(place(s), barefork{}), end: end}
+	t.awaitRunning(p.proc, ready)
+	p.truth = t.truth(p.PID)
+	t.pump()
+	return p
+}
+
+// awaitRunning is ready.pass that sees when the process ends instead.
+func (t *test) awaitRunning(p *proc, ready *gate) {
+	t.await(fmt.Sprintf("the program that process %d executes", p.PID), func() bool {
+		fds := []unix.PollFd{{Fd: int32(ready.r), Events: unix.POLLIN}}
+		if n, _ := unix.Poll(fds, 0); n == 1 {
+			return true
+		}
+		if err := p.Check(); err != nil {
+			t.Fatalf("scenario: %v", err)
+		}
+		return false
+	})
+}
+
+// finish lets the program end.
+func (p *program) finish(t *test) {
+	p.end.open()
+	t.reap(p.proc)
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+)
+
+const nobody = 65534
+
+// dropPrivileges gives everything up after opening: the test runs in a process
+// of its own.
+func dropPrivileges(t *test) {
+	q := t.open(quark.Options{})
+	self, err := unix.Open(t.self(), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer unix.Close(self)
+	root := t.TempDir()
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"chroot", func() error { return unix.Chroot(root) }},
+		{"chdir", func() error { return unix.Chdir("/") }},
+		{"setgroups", func() error { return syscall.Setgroups(nil) }},
+		{"setresgid", func() error { return syscall.Setresgid(nobody, nobody, nobody) }},
+		{"setresuid", func() error { return syscall.Setresuid(nobody, nobody, nobody) }},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+	}
+	if _, err := os.Stat("/proc/self"); err == nil {
+		t.Fatalf("the scenario did not do its work: /proc is still there")
+	}
+
+	var all []*proc
+	for i := range 10 {
+		p := t.spawn(script().Call("setpgid", unix.SYS_SETPGID, 0, 0).Exit(i), barefork{})
+		t.reap(p)
+		all = append(all, p)
+	}
+	p := t.stopped(noCore(script()))
+	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.reap(p)
+	for _, exit := range t.wantLives(0, append(all, p)...) {
+		t.checkDropped(exit)
+	}
+
+	// An exec of something that is outside of the root.
+	end, ready := t.gate("the end"), t.gate("the executed program to run")
+	s := script().Call("dup3", unix.SYS_DUP3, end.r, goFD, 0).Call("dup3", unix.SYS_DUP3, ready.w, readyFD, 0)
+	p = t.spawn(s.ExecFD(self, []string{"dropped", "argument"}, environ("wait", 9)), barefork{})
+	t.awaitRunning(p, ready)
+	exec := t.awaitEvent(p, "EXEC", has(engine.EventExec))
+	t.checkDropped(exec)
+	if q := exec.Process; q.Known.Has(engine.FieldCmdline) && string(q.Cmdline) != "dropped\x00argument\x00" {
+		t.Errorf("cmdline is %q", q.Cmdline)
+	}
+	if q := exec.Process; q.Known.Has(engine.FieldCwd) && q.Cwd != "/" {
+		t.Errorf("cwd is %q, want that in the process's root: /", q.Cwd)
+	}
+	end.open()
+	t.reap(p)
+	t.wantLife(p, 1)
+	if s, err := q.Stats(); err != nil || s.Lost() != 0 {
+		t.Errorf("statistics: %d lost, %v", s.Lost(), err)
+	}
+	if strings.Contains(exec.Process.Filename, "\x00") {
+		t.Errorf("filename is %q", exec.Process.Filename)
+	}
+}
+
+// checkDropped checks what can be known without /proc: fields that the kernel
+// does not give with the event have to be unknown or right.
+func (t *test) checkDropped(ev *quark.Event) {
+	q := ev.Process
+	for f, want := range map[engine.Field]string{
+		engine.FieldPPID: itoa(unix.Getpid()),
+		engine.FieldUIDs: "65534 65534", engine.FieldSUID: "65534",
+		engine.FieldGIDs: "65534 65534", engine.FieldSGID: "65534",
+	} {
+		c := t.q.Capabilities().Fields[f]
+		need := c.Origin == engine.OriginKernel && c.At&ev.Events != 0
+		if q.Known.Has(f) || need {
+			t.checkField(ev.Events.String()+" of a dropped process", q, f, want, need)
+		}
+	}
+	if q.Known.Has(engine.FieldCaps) && q.Caps.Effective != 0 {
+		t.Errorf("effective capabilities are %#x", q.Caps.Effective)
+	}
+}

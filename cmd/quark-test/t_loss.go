@@ -1,0 +1,147 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/engine"
+	bare "github.com/quark-linux/quark/internal/barefork"
+)
+
+// loss lets a reader stand still, with hardly any room for events in the kernel,
+// and adds up.
+func loss(t *test) {
+	var cause engine.Loss
+	opts := quark.Options{MinAgg: true} // so that each event is of one raw event
+	switch t.Backend {
+	case "ebpf":
+		opts.EBPF, cause = ebpf.Options{RingSize: 1}, engine.LossRingFull
+	case "cnproc":
+		opts.CNProc, cause = cnproc.Options{ReceiveBuffer: 1}, engine.LossSocketFull
+	default:
+		t.Fatalf("this test does not know how to provoke a loss of %s", t.Backend)
+	}
+	q := t.open(opts)
+	cpus := onlineCPUs(t)
+	forksBefore := forks(t)
+
+	// Nothing is read from here ...
+	var all []*proc
+	for i := range 200 {
+		s := script()
+		pin(s, cpus[i%len(cpus)])
+		p := t.spawn(s.Exit(0), barefork{})
+		t.reapBlind(p)
+		all = append(all, p)
+	}
+	// ... to here.
+	t.settleAfterLoss(cpus)
+	others := forks(t) - forksBefore - uint64(len(all))
+
+	s, err := q.Stats()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	produced := uint64(2 * len(all)) // FORK and EXIT
+	var delivered uint64
+	for _, p := range all {
+		delivered += uint64(t.count(p, engine.EventFork) + t.count(p, engine.EventExit))
+	}
+	t.Logf("%d produced, %d delivered, %d lost %v; %d other forks; %d insertions in all", produced, delivered, s.Lost(), s.Source.Lost, others, s.Insertions)
+	missing := produced - delivered
+	if missing == 0 {
+		t.Fatalf("nothing was lost: the buffer was too large or the workload too small")
+	}
+	if s.Lost() < missing {
+		t.Errorf("%d events are missing, %d are counted as lost", missing, s.Lost())
+	}
+	// What others do is lost as well; with a fork come a few more events.
+	if most := missing + 10*others + 10; s.Lost() > most {
+		t.Errorf("%d events are missing and there were %d other forks, but %d are counted as lost", missing, others, s.Lost())
+	}
+	for l := range engine.Loss(engine.NumLosses) {
+		if n := s.Source.Lost[l]; l != cause && n != 0 {
+			t.Errorf("%d events lost by %s, expected was %s", n, l, cause)
+		}
+	}
+	if s.Source.Bound {
+		t.Errorf("the loss is said to be a lower bound, after an event of each CPU")
+	}
+	t.await("produced = inserted + lost", func() bool {
+		s, err := q.Stats()
+		return err == nil && s.Source.Produced == s.Insertions+s.Lost()
+	})
+	// And it goes on.
+	if s, err = q.Stats(); err != nil || s.Insertions+s.Lost() < produced {
+		t.Errorf("%d insertions and %d lost of at least %d, %v", s.Insertions, s.Lost(), produced, err)
+	}
+}
+
+// settleAfterLoss reads until the queue delivers all that happens again, and
+// every CPU has shown how much it has lost.
+func (t *test) settleAfterLoss(cpus []int) {
+	for _, cpu := range cpus {
+		// The room is so small that even now something may be lost.
+		t.await("an EXIT on CPU "+itoa(cpu), func() bool {
+			t.pump()
+			s := script()
+			pin(s, cpu)
+			p := t.spawn(s.Exit(0), barefork{})
+			t.reap(p)
+			for deadline := now() + uint64(3*shortHold); now() < deadline; {
+				t.pump()
+				if t.count(p, engine.EventExit) > 0 {
+					return true
+				}
+				t.q.Block(shortHold / 10)
+			}
+			return false
+		})
+	}
+}
+
+// pin appends the binding of the process to one CPU.
+func pin(s *bare.Script, cpu int) {
+	mask := make([]byte, 1024)
+	mask[cpu/8] = 1 << (cpu % 8) // little endian, as amd64 and arm64 are
+	s.Call("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, 0, len(mask), mask)
+}
+
+// onlineCPUs are those that this process may use.
+func onlineCPUs(t *test) (list []int) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		t.Fatalf("%v", err)
+	}
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
+			list = append(list, cpu)
+		}
+	}
+	return list
+}
+
+// forks is how many processes and threads the kernel has made since it was booted.
+func forks(t *test) uint64 {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for line := range strings.Lines(string(stat)) {
+		if v, ok := strings.CutPrefix(line, "processes "); ok {
+			n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 64)
+			if err != nil {
+				t.Fatalf("/proc/stat: %v", err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("/proc/stat has no line of processes")
+	return 0
+}

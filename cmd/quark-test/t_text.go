@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+)
+
+// longArgs executes with many arguments.
+func longArgs(t *test) {
+	t.open(quark.Options{})
+	for _, size := range []int{16 << 10, 100 << 10} {
+		argv := []string{"long"}
+		for n := len("long") + 1; n < size; n += 100 {
+			argv = append(argv, fmt.Sprintf("%099d", n))
+		}
+		p := t.start(script(), t.self(), argv, 0)
+		want := strings.Join(argv, "\x00") + "\x00"
+		if p.truth.cmdline != want {
+			t.Fatalf("the scenario did not do its work: /proc has %d of %d bytes", len(p.truth.cmdline), len(want))
+		}
+		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
+		p.finish(t)
+		t.wantLife(p.proc, 1)
+		got := string(exec.Cmdline)
+		cut := exec.Truncated.Has(engine.FieldCmdline)
+		t.Logf("%d bytes: %d reported, cut %v", len(want), len(got), cut)
+		switch {
+		case !exec.Known.Has(engine.FieldCmdline):
+			t.Errorf("%d bytes of arguments: unknown", len(want))
+		case size <= 16<<10 && (cut || got != want):
+			t.Errorf("%d bytes of arguments: %d reported, cut %v, equal %v", len(want), len(got), cut, got == want)
+		case cut && (!strings.HasPrefix(want, got) || len(got) == len(want) || len(got) < 4096):
+			t.Errorf("%d bytes of arguments: %d reported and marked as cut, a beginning of them %v", len(want), len(got), strings.HasPrefix(want, got))
+		case !cut && got != want:
+			t.Errorf("%d bytes of arguments: %d reported and not marked as cut, a beginning of them %v", len(want), len(got), strings.HasPrefix(want, got))
+		}
+	}
+}
+
+// deepCwd executes deep down in the file system.
+func deepCwd(t *test) {
+	t.open(quark.Options{})
+	for _, depth := range []int{90, 120} {
+		dir := t.TempDir()
+		for n := strings.Count(dir, "/"); n < depth; n++ {
+			dir += fmt.Sprintf("/d%03d", n)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatalf("%v", err)
+		}
+		p := t.start(script().Call("chdir", unix.SYS_CHDIR, dir), t.self(), []string{"deep"}, 0)
+		if p.truth.cwd != dir {
+			t.Fatalf("the scenario did not do its work: cwd is %q", p.truth.cwd)
+		}
+		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
+		p.finish(t)
+		cut := exec.Truncated.Has(engine.FieldCwd)
+		t.Logf("%d components: cut %v", depth, cut)
+		switch {
+		case !exec.Known.Has(engine.FieldCwd):
+			t.Errorf("%d components: unknown", depth)
+		case depth <= 90 && (cut || exec.Cwd != dir), !cut && exec.Cwd != dir:
+			t.Errorf("%d components: cut %v, cwd is %q", depth, cut, exec.Cwd)
+		case cut && (!strings.HasSuffix(dir, exec.Cwd) || len(exec.Cwd) == len(dir) || len(exec.Cwd) < 64):
+			t.Errorf("%d components: marked as cut, but %q is not its end", depth, exec.Cwd)
+		}
+	}
+}
+
+// notUTF8 executes a program whose name, place and arguments are no text.
+func notUTF8(t *test) {
+	t.open(quark.Options{})
+	const odd = "\xff\xfe\n\x01\"\\ (x) "
+	dir := filepath.Join(t.TempDir(), "d"+odd)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatalf("%v", err)
+	}
+	path := filepath.Join(dir, odd+"f")
+	copyProgram(t, path)
+	argv := []string{odd, "", "a" + odd, "\x80", ""}
+	p := t.start(script().Call("chdir", unix.SYS_CHDIR, dir), path, argv, 0)
+	if p.truth.exe != path || p.truth.cwd != dir || p.truth.comm != odd+"f" {
+		t.Fatalf("the scenario did not do its work: exe %q, cwd %q, comm %q", p.truth.exe, p.truth.cwd, p.truth.comm)
+	}
+	exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
+	t.check("EXEC", exec.Process, p.truth, t.fields(engine.EventExec))
+	var got []string
+	for a := range exec.Process.Args() {
+		got = append(got, string(a))
+	}
+	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", argv) {
+		t.Errorf("arguments are %q, want %q", got, argv)
+	}
+	p.finish(t)
+	t.wantLife(p.proc, 1)
+}
+
+// copyProgram makes another file of this program: a link where possible.
+func copyProgram(t *test, to string) {
+	from := t.self()
+	if os.Link(from, to) == nil {
+		return
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	_, err = io.Copy(out, in)
+	if err2 := out.Close(); err == nil {
+		err = err2
+	}
+	if err != nil {
+		t.Fatalf("copy %s to %q: %v", from, to, err)
+	}
+}

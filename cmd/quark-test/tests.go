@@ -1,0 +1,35 @@
+package main
+
+import "github.com/quark-linux/quark/internal/testrun"
+
+// tests are all tests, in the order in which they run: the simple ones first.
+var tests = []testrun.Test{
+	{Name: "t_probe", Doc: "the backend opens and closes, and leaves nothing", Run: with(probe)},
+	{Name: "t_stats", Doc: "counters start at zero and count right", Run: with(stats)},
+	{Name: "t_fork_exec_exit", Doc: "a short life is one event with every attribute right", Run: with(forkExecExit)},
+	{Name: "t_fork_exec_exit_rel", Doc: "the executable of a relative path or a link is absolute", Run: with(forkExecExitRel)},
+	{Name: "t_min_agg", Doc: "FORK, EXEC and EXIT come one by one", Run: with(minAgg)},
+	{Name: "t_exit_tgid", Doc: "a thread ends its group: one EXIT with the group's status", Run: with(exitTGID)},
+	{Name: "t_exit_signal", Doc: "the signal that ended a process", Run: with(exitSignal)},
+	{Name: "t_exit_core", Doc: "the core bit is set when a core was written", Run: with(exitCore)},
+	{Name: "t_leader_exits_first", Doc: "EXIT comes with the last thread, not with the leader", Run: with(leaderExitsFirst)},
+	{Name: "t_exec_nonleader", Doc: "another thread than the leader executes", Run: with(execNonleader)},
+	{Name: "t_threads", Doc: "threads are reported on demand only", Run: with(threads)},
+	{Name: "t_comm", Doc: "a process renames itself", Run: with(comm)},
+	{Name: "t_id_change", Doc: "user, group and session ids change", Run: with(idChange)},
+	{Name: "t_namespace", Doc: "namespaces are those of the process", Run: with(namespace)},
+	{Name: "t_cgroup", Doc: "the cgroup is that of the process", Run: with(cgroup)},
+	{Name: "t_live_after_exec", Doc: "a process that lives on after exec has its new state", Run: with(liveAfterExec)},
+	{Name: "t_long_args", Doc: "16 KB of arguments are whole, 100 KB marked as cut", Run: with(longArgs)},
+	{Name: "t_deep_cwd", Doc: "deep working directories are right or marked as cut", Run: with(deepCwd)},
+	{Name: "t_not_utf8", Doc: "names keep every byte", Run: with(notUTF8)},
+	{Name: "t_cache_grace", Doc: "processes are known at once, and for the grace time after their end", Run: with(cacheGrace)},
+	{Name: "t_pid_reuse", Doc: "a pid that is used again is another process", Run: with(pidReuse)},
+	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss)},
+	{Name: "t_drop_privileges", Doc: "events keep coming without privileges", Run: with(dropPrivileges)},
+}
+
+// with gives a test its context.
+func with(f func(*test)) func(*testrun.T) {
+	return func(t *testrun.T) { f(&test{T: t}) }
+}

@@ -1,0 +1,13 @@
+// Package quark reports what processes do on a Linux system: forks, execs,
+// exits, changes of ids and names, in order, joined where they belong together,
+// with everything known about the process.
+//
+// The events come from one of several kernel interfaces: eBPF programs on raw
+// tracepoints, kprobes, or the proc connector. [Open] takes the best that the
+// kernel and the caller's privileges admit, and says why it took no better. What
+// an interface cannot know is flagged as unknown, and what it lost is counted.
+//
+// A [Queue] has no goroutine of its own: all work is done in [Queue.Get], by
+// the caller. It is meant for one goroutine; only [Queue.Wake] may be called
+// from others.
+package quark

@@ -1,0 +1,136 @@
+package barefork
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func run(t *testing.T, s *Script) (*Process, unix.WaitStatus) {
+	t.Helper()
+	p, err := Start(s, Options{})
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		t.Skipf("this system does not let clone3 through: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Free)
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	return p, status
+}
+
+func pipe(t *testing.T) (r, w int) {
+	t.Helper()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fds[0]); unix.Close(fds[1]) })
+	return fds[0], fds[1]
+}
+
+func TestScriptRunsItsCalls(t *testing.T) {
+	s := new(Script).Call("getppid", unix.SYS_GETPPID).Call("getpid", unix.SYS_GETPID).Exit(7)
+	p, status := run(t, s)
+	if status.ExitStatus() != 7 {
+		t.Fatalf("wait status %#x", status)
+	}
+	if ppid, _ := p.Result(0, 0); ppid != os.Getpid() {
+		t.Errorf("getppid returned %d", ppid)
+	}
+	if pid, _ := p.Result(0, 1); pid != p.PID {
+		t.Errorf("getpid returned %d, want %d", pid, p.PID)
+	}
+	if _, ok := p.Result(0, 2); ok {
+		t.Error("exit_group returned")
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEndOfScript(t *testing.T) {
+	_, status := run(t, new(Script))
+	if status.ExitStatus() != EndStatus {
+		t.Fatalf("wait status %#x", status)
+	}
+}
+
+func TestFailingCallIsNamed(t *testing.T) {
+	p, _ := run(t, new(Script).Call("getpid", unix.SYS_GETPID).Call("chdir", unix.SYS_CHDIR, "/nonexistent/dir"))
+	err := p.Check()
+	if !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), "call 1: chdir") {
+		t.Fatalf("error is %v", err)
+	}
+}
+
+// The thread ends the group while the leader waits without end.
+func TestThreadEndsGroup(t *testing.T) {
+	for range 50 {
+		_, status := run(t, new(Script).Thread(new(Script).Exit(11)).Stop())
+		if status.ExitStatus() != 11 {
+			t.Fatalf("wait status %#x", status)
+		}
+	}
+}
+
+func TestLeaderEndsFirst(t *testing.T) {
+	r, w := pipe(t)
+	p, err := Start(new(Script).Thread(new(Script).WaitFor(r).Exit(12)).ExitThread(3), Options{})
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		t.Skipf("this system does not let clone3 through: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Free()
+	var status unix.WaitStatus
+	if pid, err := unix.Wait4(p.PID, &status, unix.WNOHANG, nil); pid != 0 || err != nil {
+		t.Fatalf("wait4 of a group with a living thread: %d, %v", pid, err)
+	}
+	if _, err := unix.Write(w, []byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil || status.ExitStatus() != 12 {
+		t.Fatalf("wait status %#x, %v", status, err)
+	}
+	if tid := p.Thread(1); tid <= p.PID-100000 || tid == p.PID || tid == 0 {
+		t.Errorf("thread id %d of process %d", tid, p.PID)
+	}
+}
+
+func TestExec(t *testing.T) {
+	if os.Getenv("BAREFORK_TEST") == "exec" {
+		os.Exit(13)
+	}
+	s := new(Script).Exec("/proc/self/exe", []string{"x", "-test.run=^TestExec$"}, []string{"BAREFORK_TEST=exec"})
+	if p, status := run(t, s); status.ExitStatus() != 13 {
+		t.Fatalf("wait status %#x, %v", status, p.Check())
+	}
+}
+
+func TestBadScripts(t *testing.T) {
+	long := new(Script)
+	for range maxCalls {
+		long.Call("getpid", unix.SYS_GETPID)
+	}
+	for name, s := range map[string]*Script{
+		"too long":           long,
+		"NUL in a string":    new(Script).Call("chdir", unix.SYS_CHDIR, "a\x00b"),
+		"unknown type":       new(Script).Call("chdir", unix.SYS_CHDIR, 1.5),
+		"thread of thread":   new(Script).Thread(new(Script).Thread(new(Script).Exit(0)).Exit(0)),
+		"NUL in an argument": new(Script).Exec("/x", []string{"\x00"}, nil),
+	} {
+		if p, err := Start(s, Options{}); err == nil {
+			t.Errorf("%s: started", name)
+			unix.Kill(p.PID, unix.SIGKILL)
+		}
+	}
+}

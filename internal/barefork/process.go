@@ -1,0 +1,174 @@
+package barefork
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say how a process is started. The zero value is a plain fork.
+type Options struct {
+	// PID is the pid to take, 0 for any. It needs CAP_SYS_ADMIN; EEXIST is
+	// returned while another process has it.
+	PID int
+	// Cgroup is a descriptor of the cgroup v2 directory to be born in, 0 for
+	// the caller's.
+	Cgroup int
+}
+
+// Process is a running script.
+type Process struct {
+	PID    int
+	pages  []byte // shared with the child: its calls and their results
+	script *Script
+}
+
+// cloneArgs is struct clone_args of linux/sched.h as of Linux 5.7.
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
+	setTID, setTIDSize, cgroup                                           uint64
+}
+
+const (
+	cloneClearSighand = 1 << 32
+	cloneIntoCgroup   = 1 << 33
+	page              = 4096
+	cloneThread       = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
+)
+
+// Start starts a process that runs s. The caller has to wait for it, and then
+// to call Free.
+func Start(s *Script, opts Options) (*Process, error) {
+	scripts := append([]*Script{s}, s.threads()...)
+	// One page for each script's calls; threads have no use for a stack, as
+	// they take no signal, but clone(2) wants to be given one: the page's end.
+	pages, err := unix.Mmap(-1, 0, page*len(scripts), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("map memory for scripts: %w", err)
+	}
+	p := &Process{pages: pages, script: s}
+	nextThread := 1
+	for i, t := range scripts {
+		if t.err == nil && i > 0 && len(t.threads()) > 0 {
+			t.err = errors.New("threads of threads are not supported")
+		}
+		if t.err != nil {
+			p.Free()
+			return nil, t.err
+		}
+		calls := p.calls(i)
+		copy(calls, t.calls)
+		end := len(t.calls)
+		calls[end] = call{number: unix.SYS_EXIT_GROUP, args: [6]uintptr{EndStatus}, result: notRun}
+		for c := range calls[:end] {
+			if calls[c].number == startThread {
+				at := uintptr(unsafe.Pointer(&pages[page*nextThread]))
+				calls[c].args = [6]uintptr{cloneThread, at + page, at}
+				nextThread++
+			}
+		}
+	}
+
+	pid := [1]uint32{uint32(opts.PID)}
+	args := &cloneArgs{flags: cloneClearSighand, exitSignal: uint64(unix.SIGCHLD)}
+	if opts.PID != 0 {
+		args.setTID, args.setTIDSize = uint64(uintptr(unsafe.Pointer(&pid[0]))), 1
+	}
+	if opts.Cgroup != 0 {
+		args.flags |= cloneIntoCgroup
+		args.cgroup = uint64(opts.Cgroup)
+	}
+	child, errno := forkAndRun(args, unsafe.Sizeof(*args), &p.calls(0)[0])
+	for _, t := range scripts {
+		t.alive()
+	}
+	if errno != 0 {
+		p.Free()
+		return nil, fmt.Errorf("clone3: %w", errno)
+	}
+	p.PID = int(child)
+	return p, nil
+}
+
+func (p *Process) calls(script int) []call {
+	return unsafe.Slice((*call)(unsafe.Pointer(&p.pages[page*script])), maxCalls)
+}
+
+// forkAndRun forks; the child never returns. In it only this thread exists and
+// the Go runtime is dead, so nothing may be called that could grow the stack,
+// allocate or be preempted.
+//
+//go:nosplit
+//go:norace
+//go:noinline
+func forkAndRun(args *cloneArgs, size uintptr, first *call) (pid uintptr, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), size, 0)
+	if errno != 0 || pid != 0 {
+		return pid, errno
+	}
+	for c := first; ; c = (*call)(unsafe.Add(unsafe.Pointer(c), unsafe.Sizeof(call{}))) {
+		if c.number == startThread {
+			c.result = threadStart(c.args[0], c.args[1], c.args[2])
+			continue
+		}
+		r, _, e := syscall.RawSyscall6(c.number, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
+		if e != 0 {
+			r = -uintptr(e)
+		}
+		c.result = r
+	}
+}
+
+// threadStart starts a thread that runs the calls at script, by clone(2). It
+// returns the thread's id or a negative errno.
+//
+//go:noescape
+func threadStart(flags, stack, script uintptr) uintptr
+
+// Result returns what call number i of thread t's script returned, the process
+// itself being thread 0; ok is false if it has not returned.
+func (p *Process) Result(t, i int) (r int, ok bool) {
+	r = int(p.calls(t)[i].result)
+	return r, p.calls(t)[i].result != notRun
+}
+
+// Thread returns the id of the i-th thread that the script started, from 1, 0
+// if it was not started yet.
+func (p *Process) Thread(i int) int {
+	for c, number := range p.script.calls {
+		if number.number != startThread {
+			continue
+		}
+		if i--; i == 0 {
+			if r, ok := p.Result(0, c); ok && r > 0 {
+				return r
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// Check returns an error that names the first call that failed. Calls that have
+// not returned, as those that end a thread, are not errors.
+func (p *Process) Check() error {
+	for t, s := range append([]*Script{p.script}, p.script.threads()...) {
+		for i := range s.calls {
+			if r, ok := p.Result(t, i); ok && r < 0 && r > -4096 {
+				return fmt.Errorf("process %d, thread %d, call %d: %s: %w", p.PID, t, i, s.names[i], syscall.Errno(-r))
+			}
+		}
+	}
+	return nil
+}
+
+// Free gives the memory of the script back. Results are gone then.
+func (p *Process) Free() {
+	if p.pages != nil {
+		unix.Munmap(p.pages)
+		p.pages = nil
+	}
+}

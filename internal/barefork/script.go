@@ -1,0 +1,147 @@
+package barefork
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// call is one system call of a script. The layout is known to thread_*.s.
+type call struct {
+	number uintptr
+	args   [6]uintptr
+	result uintptr // notRun until it has returned
+}
+
+// notRun is a result that no system call has.
+const notRun = ^uintptr(0) - 1<<32
+
+// maxCalls is the number of calls in one script, its end included: one page.
+const maxCalls = 4096 / int(unsafe.Sizeof(call{}))
+
+// Script is what a process, or a thread of it, does from its birth on. A call
+// that fails does not end it: see [Process.Check]. The end of the list is
+// exit_group(EndStatus).
+type Script struct {
+	names []string
+	calls []call
+	keep  []any // what the arguments point to
+	err   error
+}
+
+// EndStatus is the exit status of a process whose script came to its end.
+const EndStatus = 99
+
+// startThread stands for a system call: it starts a thread, whose script's
+// address is the first argument.
+const startThread = ^uintptr(0)
+
+// Call appends a system call. Arguments are integers, strings (passed with a NUL),
+// []byte and pointers made by [Strings]; nil is 0.
+func (s *Script) Call(name string, number uintptr, args ...any) *Script {
+	c := call{number: number, result: notRun}
+	for i, a := range args {
+		c.args[i] = s.word(a)
+	}
+	s.names = append(s.names, name)
+	s.calls = append(s.calls, c)
+	if len(s.calls) >= maxCalls {
+		s.err = fmt.Errorf("script of %d calls: at most %d fit", len(s.calls), maxCalls-1)
+	}
+	return s
+}
+
+func (s *Script) word(a any) uintptr {
+	switch a := a.(type) {
+	case nil:
+		return 0
+	case int:
+		return uintptr(a)
+	case uint64:
+		return uintptr(a)
+	case uintptr:
+		return a
+	case string:
+		b, err := unix.BytePtrFromString(a)
+		if err != nil {
+			s.err = fmt.Errorf("argument %q: %w", a, err)
+		}
+		s.keep = append(s.keep, b)
+		return uintptr(unsafe.Pointer(b))
+	case []byte:
+		s.keep = append(s.keep, a)
+		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
+	case []*byte:
+		s.keep = append(s.keep, a)
+		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
+	case []unix.Rlimit:
+		s.keep = append(s.keep, a)
+		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
+	}
+	s.err = fmt.Errorf("argument of type %T", a)
+	return 0
+}
+
+// Strings makes the array of strings that execve(2) wants.
+func (s *Script) Strings(list []string) []*byte {
+	out := make([]*byte, 0, len(list)+1)
+	for _, v := range list {
+		p, err := unix.BytePtrFromString(v)
+		if err != nil {
+			s.err = fmt.Errorf("argument %q: %w", v, err)
+		}
+		out = append(out, p)
+	}
+	return append(out, nil)
+}
+
+// Exec appends execve(2).
+func (s *Script) Exec(path string, argv, env []string) *Script {
+	return s.Call("execve", unix.SYS_EXECVE, path, s.Strings(argv), s.Strings(env))
+}
+
+// ExecFD appends execveat(2) of an open file.
+func (s *Script) ExecFD(fd int, argv, env []string) *Script {
+	return s.Call("execveat", unix.SYS_EXECVEAT, fd, "", s.Strings(argv), s.Strings(env), unix.AT_EMPTY_PATH)
+}
+
+// Exit appends exit_group(2), the end of the process.
+func (s *Script) Exit(code int) *Script { return s.Call("exit_group", unix.SYS_EXIT_GROUP, code) }
+
+// ExitThread appends exit(2), the end of the thread.
+func (s *Script) ExitThread(code int) *Script { return s.Call("exit", unix.SYS_EXIT, code) }
+
+// WaitFor appends a read(2) of one byte: the thread stops there until someone
+// has written it.
+func (s *Script) WaitFor(fd int) *Script {
+	return s.Call("read", unix.SYS_READ, fd, make([]byte, 8), 1)
+}
+
+// Tell appends a write(2) of one byte.
+func (s *Script) Tell(fd int) *Script {
+	return s.Call("write", unix.SYS_WRITE, fd, make([]byte, 8), 1)
+}
+
+// Stop appends a wait without end.
+func (s *Script) Stop() *Script { return s.Call("ppoll", unix.SYS_PPOLL, nil, 0, nil, nil, 0) }
+
+// Thread appends the start of a thread that runs another script.
+func (s *Script) Thread(other *Script) *Script {
+	s.Call("clone", startThread)
+	s.keep = append(s.keep, other)
+	return s
+}
+
+// threads returns the scripts of the threads, in the order of Thread.
+func (s *Script) threads() (list []*Script) {
+	for _, k := range s.keep {
+		if t, ok := k.(*Script); ok {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func (s *Script) alive() { runtime.KeepAlive(s.keep) }

@@ -1,0 +1,304 @@
+package procfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// MaxCmdline is the number of bytes of a command line that are read; what is
+// longer is cut and marked as truncated. The eBPF backend cuts at the same place.
+const MaxCmdline = 20480
+
+// ErrVanished is returned for a process that is not there any more.
+var ErrVanished = errors.New("read /proc: the process is gone")
+
+var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
+
+// Readable are the fields that a Reader can fill in. How a process ended is not
+// among them.
+const Readable = engine.AllFields &^ (1 << engine.FieldExit)
+
+// Image are the fields that belong to the image of a process: they change all
+// together when it executes another one.
+const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline)
+
+const (
+	fieldsStat = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID |
+		1<<engine.FieldTTY | 1<<engine.FieldComm)
+	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps
+)
+
+// gone are the fields that a process has no more when it has ended.
+const gone = engine.FieldsNS | engine.Fields(1<<engine.FieldFilename|1<<engine.FieldCmdline|1<<engine.FieldCwd)
+
+// Status is what a read tells besides the fields of an event.
+type Status struct {
+	State      byte   // of the leader, as in /proc/PID/stat: 'R', 'S', 'Z' ...
+	Threads    uint32 // in the thread group, a leader that has ended included
+	ForkNoExec bool   // it still runs the image it was forked with
+	Kthread    bool   // a kernel thread
+}
+
+// Zombie reports whether the leader has ended.
+func (s Status) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
+
+// Reader reads processes from /proc. It is not safe for concurrent use.
+type Reader struct {
+	proc int // descriptor of /proc
+	path [32]byte
+	buf  []byte
+	dirs []byte   // directory entries
+	pids []uint32 // of the directory being scanned
+}
+
+// Open returns a Reader of the /proc of the caller's mount namespace, which
+// must be of the initial pid namespace.
+func Open() (*Reader, error) {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /proc, which must be mounted: %w", err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.PROC_SUPER_MAGIC {
+		unix.Close(fd)
+		return nil, errors.New("open /proc: it is no proc file system, mount one there")
+	}
+	return &Reader{proc: fd, buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10)}, nil
+}
+
+// Close closes the descriptor of /proc.
+func (r *Reader) Close() error {
+	if r.proc < 0 {
+		return os.ErrClosed
+	}
+	fd := r.proc
+	r.proc = -1
+	return unix.Close(fd)
+}
+
+// name returns prefix, n in decimal and suffix, with a final NUL.
+func (r *Reader) name(prefix string, n uint32, suffix string) []byte {
+	b := append(r.path[:0], prefix...)
+	b = strconv.AppendUint(b, uint64(n), 10)
+	b = append(b, suffix...)
+	return append(b, 0)
+}
+
+// Read fills in those of the fields want of process pid that it can have and
+// returns what else it saw. Fields that ev knows already and that are not in
+// want stay as they are. The error is ErrVanished when nothing can be said.
+//
+// The order tells which image the fields of [Image] are of. An exec first hands
+// over the memory, and with it the link to the executable, then sets comm, and then
+// the arguments; until then the command line is empty. So comm is read first and
+// the command line last: when there is one, no exec was half way at that moment,
+// and all three are of one image unless an exec was completed between the reads,
+// or is just about to be reported. For a process that still runs the image it was
+// forked with a flag shows that afterwards, and Status.ForkNoExec is of then.
+func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+	dir, errno := openat(r.proc, r.name("", pid, ""), unix.O_PATH|unix.O_DIRECTORY)
+	if errno != 0 {
+		return Status{}, ErrVanished
+	}
+	st, err := r.readAll(dir, want, ev)
+	closeFD(dir)
+	return st, err
+}
+
+var (
+	pathStat    = []byte("stat\x00")
+	pathStatus  = []byte("status\x00")
+	pathCmdline = []byte("cmdline\x00")
+	pathCgroup  = []byte("cgroup\x00")
+	pathExe     = []byte("exe\x00")
+	pathCwd     = []byte("cwd\x00")
+	pathSelf    = []byte(".\x00")
+)
+
+var namespaces = [...]struct {
+	field engine.Field
+	path  []byte
+}{
+	{engine.FieldUTSNS, []byte("ns/uts\x00")},
+	{engine.FieldIPCNS, []byte("ns/ipc\x00")},
+	{engine.FieldMntNS, []byte("ns/mnt\x00")},
+	{engine.FieldNetNS, []byte("ns/net\x00")},
+}
+
+func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+	st, err := r.readStat(dir, want, ev)
+	if err != nil {
+		return Status{}, err
+	}
+	t := &ev.Task
+	switch {
+	case st.Kthread:
+		// It runs no image: its link and its command line read as nothing.
+		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline
+	case st.Zombie():
+		want &^= gone // comm outlives the image
+	}
+	if want.Has(engine.FieldFilename) {
+		r.readPath(dir, pathExe, engine.FieldFilename, ev)
+	}
+	if want.Has(engine.FieldCmdline) {
+		if !r.readCmdline(dir, ev) {
+			t.Known &^= want & Image
+		} else if st.ForkNoExec {
+			again, err := r.readStat(dir, 0, ev)
+			st.ForkNoExec = err == nil && again.ForkNoExec
+		}
+	}
+	if want.Has(engine.FieldCwd) {
+		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
+	}
+	if want&engine.FieldsNS != 0 {
+		r.readNamespaces(dir, want, t)
+	}
+	if want.Has(engine.FieldCgroup) {
+		if b, ok := r.readFile(dir, pathCgroup); ok {
+			// The kernel marks the path of a removed cgroup, which a process
+			// that has ended can still be in, with words that could be a name.
+			if p, ok := parseCgroup(b); ok && !deleted(p) {
+				ev.Set(engine.FieldCgroup, p)
+			}
+		}
+	}
+	if want&fieldsStatus != 0 {
+		if b, ok := r.readFile(dir, pathStatus); ok {
+			// Not wanted is not known, whatever stands there.
+			task := *t
+			found := parseStatus(b, &task) & want
+			task.Known = t.Known | found
+			*t = task
+		}
+	}
+	return st, nil
+}
+
+// readStat reads stat and puts the fields of want that it has into ev.
+func (r *Reader) readStat(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+	b, ok := r.readFile(dir, pathStat)
+	if !ok {
+		return Status{}, ErrVanished
+	}
+	s, ok := parseStat(b)
+	if !ok {
+		return Status{}, errMalformed
+	}
+	r.setStat(&s, want, ev)
+	return s.status(), nil
+}
+
+func (s *stat) status() Status {
+	return Status{State: s.state, Threads: s.threads, ForkNoExec: s.flags&flagForkNoExec != 0, Kthread: s.flags&flagKthread != 0}
+}
+
+// setStat puts the fields of want that stat has into ev.
+func (r *Reader) setStat(s *stat, want engine.Fields, ev *engine.RawEvent) {
+	t := &ev.Task
+	if want.Has(engine.FieldStart) {
+		t.Start, t.StartUnit = s.start, engine.ProcStartUnit
+	}
+	if want.Has(engine.FieldPPID) {
+		t.PPID = s.ppid
+	}
+	if want.Has(engine.FieldPGID) {
+		t.PGID = s.pgid
+	}
+	if want.Has(engine.FieldSID) {
+		t.SID = s.sid
+	}
+	if want.Has(engine.FieldTTY) {
+		t.TTY = s.tty
+	}
+	t.Known |= want & (fieldsStat &^ (1 << engine.FieldComm))
+	if want.Has(engine.FieldComm) {
+		ev.Set(engine.FieldComm, s.comm)
+	}
+}
+
+// readFile reads a whole file of dir. The bytes are valid until the next read.
+func (r *Reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
+	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
+	if errno != 0 {
+		return nil, false
+	}
+	defer closeFD(fd)
+	n := 0
+	for {
+		got, errno := read(fd, r.buf[n:])
+		if errno != 0 {
+			return nil, false
+		}
+		n += got
+		// The kernel makes the text of these files as a whole and gives as much
+		// of it as fits.
+		if n < len(r.buf) {
+			return r.buf[:n], n > 0
+		}
+		// status has a line with all supplementary groups, up to 65536.
+		if n >= maxFile {
+			return nil, false
+		}
+		r.buf = append(r.buf, make([]byte, len(r.buf))...)
+	}
+}
+
+// maxFile is more than any text that we read can have.
+const maxFile = 4 << 20
+
+// readCmdline reports whether there was a command line. Without one the image is
+// being replaced (execve hands over the memory before it fills in the arguments)
+// or its arguments were hidden on purpose; neither can be told from the other.
+func (r *Reader) readCmdline(dir int, ev *engine.RawEvent) bool {
+	fd, errno := openat(dir, pathCmdline, unix.O_RDONLY)
+	if errno != 0 {
+		return false
+	}
+	n, errno := read(fd, r.buf[:MaxCmdline+1])
+	closeFD(fd)
+	if errno != 0 || n == 0 {
+		return false
+	}
+	if n > MaxCmdline {
+		n = MaxCmdline
+		ev.Task.Truncated |= engine.FieldCmdline.Set()
+	}
+	ev.Set(engine.FieldCmdline, r.buf[:n])
+	return true
+}
+
+func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
+	for i := range namespaces {
+		ns := &namespaces[i]
+		if !want.Has(ns.field) {
+			continue
+		}
+		n, errno := readlinkat(dir, ns.path, r.buf)
+		if errno != 0 {
+			continue
+		}
+		inode, ok := parseNS(r.buf[:n])
+		if !ok {
+			continue
+		}
+		switch ns.field {
+		case engine.FieldUTSNS:
+			t.NS.UTS = inode
+		case engine.FieldIPCNS:
+			t.NS.IPC = inode
+		case engine.FieldMntNS:
+			t.NS.Mnt = inode
+		case engine.FieldNetNS:
+			t.NS.Net = inode
+		}
+		t.Known |= ns.field.Set()
+	}
+}

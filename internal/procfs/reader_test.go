@@ -1,0 +1,377 @@
+package procfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+func open(t testing.TB) *Reader {
+	t.Helper()
+	r, err := Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// start runs a program that waits for its input to end.
+func start(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	// Start returns in the middle of the exec, while the image is not known.
+	r := open(t)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		var ev engine.RawEvent
+		if _, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev); err != nil {
+			t.Fatal(err)
+		}
+		if ev.Task.Known.Has(engine.FieldCmdline) {
+			return cmd
+		}
+	}
+	t.Fatal("its image is still unknown")
+	return nil
+}
+
+func TestScanOfOwnProcess(t *testing.T) {
+	r := open(t)
+	var found int
+	err := r.Scan(func(ev *engine.RawEvent) error {
+		if ev.PID != uint32(os.Getpid()) {
+			return nil
+		}
+		found++
+		checkSelf(t, ev)
+		return nil
+	})
+	if err != nil || found != 1 {
+		t.Fatalf("found itself %d times, error %v", found, err)
+	}
+	stop := errors.New("stop")
+	if err := r.Scan(func(*engine.RawEvent) error { return stop }); err != stop {
+		t.Errorf("the callback's error became %v", err)
+	}
+}
+
+func checkSelf(t *testing.T, ev *engine.RawEvent) {
+	t.Helper()
+	task := &ev.Task
+	if task.Known != Readable {
+		t.Errorf("unknown: %v", Readable&^task.Known)
+	}
+	ru, re, rs := unix.Getresuid()
+	gr, ge, gs := unix.Getresgid()
+	if got, want := task.Cred, (engine.Credentials{UID: uint32(ru), EUID: uint32(re), SUID: uint32(rs), GID: uint32(gr), EGID: uint32(ge), SGID: uint32(gs)}); got != want {
+		t.Errorf("ids %+v, want %+v", got, want)
+	}
+	sid, _ := unix.Getsid(0)
+	if task.PPID != uint32(os.Getppid()) || task.PGID != uint32(unix.Getpgrp()) || task.SID != uint32(sid) {
+		t.Errorf("ppid %d, pgid %d, sid %d", task.PPID, task.PGID, task.SID)
+	}
+	exe, _ := os.Readlink("/proc/self/exe")
+	cwd, _ := os.Getwd()
+	comm, _ := os.ReadFile("/proc/self/comm")
+	cmdline, _ := os.ReadFile("/proc/self/cmdline")
+	for f, want := range map[engine.Field]string{
+		engine.FieldFilename: exe, engine.FieldCwd: cwd,
+		engine.FieldComm: strings.TrimSuffix(string(comm), "\n"), engine.FieldCmdline: string(cmdline),
+	} {
+		if got := string(ev.Bytes(f)); got != want {
+			t.Errorf("%v is %q, want %q", f, got, want)
+		}
+	}
+	for name, got := range map[string]uint32{"uts": task.NS.UTS, "ipc": task.NS.IPC, "mnt": task.NS.Mnt, "net": task.NS.Net} {
+		if link, _ := os.Readlink("/proc/self/ns/" + name); link != fmt.Sprintf("%s:[%d]", name, got) {
+			t.Errorf("namespace %s is %d, want %s", name, got, link)
+		}
+	}
+	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	unix.Capget(&hdr, &data[0])
+	for _, c := range []struct {
+		name string
+		got  uint64
+		want [2]uint32
+	}{
+		{"effective", task.Caps.Effective, [2]uint32{data[0].Effective, data[1].Effective}},
+		{"permitted", task.Caps.Permitted, [2]uint32{data[0].Permitted, data[1].Permitted}},
+		{"inheritable", task.Caps.Inheritable, [2]uint32{data[0].Inheritable, data[1].Inheritable}},
+	} {
+		if c.got != uint64(c.want[1])<<32|uint64(c.want[0]) {
+			t.Errorf("%s capabilities %x, want %x", c.name, c.got, c.want)
+		}
+	}
+	if task.StartUnit != engine.ProcStartUnit || task.Start%engine.ProcStartUnit != 0 {
+		t.Errorf("start %d, unit %d", task.Start, task.StartUnit)
+	}
+}
+
+func TestReadOnlyWhatIsWanted(t *testing.T) {
+	r := open(t)
+	for f := range engine.Field(engine.NumFields) {
+		var ev engine.RawEvent
+		if _, err := r.Read(uint32(os.Getpid()), f.Set(), &ev); err != nil {
+			t.Fatal(err)
+		}
+		if want := f.Set() & Readable; ev.Task.Known != want {
+			t.Errorf("asked for %v, got %v", f, ev.Task.Known)
+		}
+	}
+}
+
+func TestStartTimeIsOfBoot(t *testing.T) {
+	r := open(t)
+	var before, after unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &before)
+	cmd := start(t, "cat")
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &after)
+	var ev engine.RawEvent
+	if _, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev); err != nil {
+		t.Fatal(err)
+	}
+	if got := ev.Task.Start; got/engine.ProcStartUnit < uint64(before.Nano())/engine.ProcStartUnit || got > uint64(after.Nano()) {
+		t.Errorf("start %d is not within %d and %d", got, before.Nano(), after.Nano())
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func filename(t *testing.T, r *Reader, pid int) string {
+	t.Helper()
+	var ev engine.RawEvent
+	if _, err := r.Read(uint32(pid), Readable, &ev); err != nil {
+		t.Fatal(err)
+	}
+	if !ev.Task.Known.Has(engine.FieldFilename) {
+		t.Fatal("the executable is unknown")
+	}
+	return string(ev.Bytes(engine.FieldFilename))
+}
+
+func TestDeletedExecutable(t *testing.T) {
+	r := open(t)
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"prog", "prog (deleted)"} {
+		for _, linked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s linked=%v", name, linked), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), name)
+				copyFile(t, cat, path)
+				cmd := start(t, path)
+				if got := filename(t, r, cmd.Process.Pid); got != path {
+					t.Errorf("before: %q", got)
+				}
+				if linked {
+					// Another name keeps the file, so that its link count is not 0.
+					if err := os.Link(path, path+".other"); err != nil {
+						t.Skip(err)
+					}
+				}
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+				if got := filename(t, r, cmd.Process.Pid); got != path {
+					t.Errorf("after: %q", got)
+				}
+			})
+		}
+	}
+}
+
+func TestMemfd(t *testing.T) {
+	r := open(t)
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Skip(err)
+	}
+	fd, err := unix.MemfdCreate("some name", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Skip(err)
+	}
+	f := os.NewFile(uintptr(fd), "memfd")
+	defer f.Close()
+	src, err := os.Open(cat)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer src.Close()
+	if _, err := io.Copy(f, src); err != nil {
+		t.Fatal(err)
+	}
+	cmd := start(t, fmt.Sprintf("/proc/self/fd/%d", fd))
+	if got := filename(t, r, cmd.Process.Pid); got != "memfd:some name" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestZombieAndVanished(t *testing.T) {
+	r := open(t)
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	pid := uint32(cmd.Process.Pid)
+	var ev engine.RawEvent
+	for {
+		st, _, err := r.Status(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Zombie() {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	st, err := r.Read(pid, Readable, &ev)
+	if err != nil || !st.Zombie() {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	if ev.Task.Known&gone != 0 || !ev.Task.Known.Has(engine.FieldPPID) || string(ev.Bytes(engine.FieldComm)) != "true" {
+		t.Errorf("known of a zombie: %v, comm %q", ev.Task.Known, ev.Bytes(engine.FieldComm))
+	}
+	cmd.Wait()
+	ev.Reset()
+	if _, err := r.Read(pid, Readable, &ev); err != ErrVanished || ev.Task.Known != 0 {
+		t.Errorf("after wait: %v, known %v", err, ev.Task.Known)
+	}
+}
+
+func TestKernelThread(t *testing.T) {
+	r := open(t)
+	var ev engine.RawEvent
+	st, err := r.Read(2, Readable, &ev)
+	if err != nil || !st.Kthread {
+		t.Skip("process 2 is no kernel thread here")
+	}
+	if ev.Task.Known.Has(engine.FieldFilename) || ev.Task.Known.Has(engine.FieldCmdline) {
+		t.Errorf("a kernel thread has %v", ev.Task.Known)
+	}
+	if string(ev.Bytes(engine.FieldComm)) != "kthreadd" {
+		t.Errorf("comm %q", ev.Bytes(engine.FieldComm))
+	}
+}
+
+func TestForkNoExec(t *testing.T) {
+	r := open(t)
+	// The subshell runs the image of the shell that forked it.
+	cmd := exec.Command("sh", "-c", "exec 3<&0; (read x <&3; :) & echo $!; wait")
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer func() { in.Close(); io.Copy(io.Discard, out); cmd.Wait() }()
+	var pid uint32
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[uint32]bool{pid: true, uint32(cmd.Process.Pid): false} {
+		if st, _, err := r.Status(p); err != nil || st.ForkNoExec != want {
+			t.Errorf("process %d: %+v, %v; want ForkNoExec %v", p, st, err, want)
+		}
+	}
+}
+
+func TestLongCmdline(t *testing.T) {
+	r := open(t)
+	long := strings.Repeat("x", 3*MaxCmdline)
+	cmd := start(t, "sh", "-c", "read x", "sh", long)
+	var ev engine.RawEvent
+	if _, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev); err != nil {
+		t.Fatal(err)
+	}
+	want := []byte("sh\x00-c\x00read x\x00sh\x00" + long)[:MaxCmdline]
+	if !bytes.Equal(ev.Bytes(engine.FieldCmdline), want) || ev.Task.Truncated != engine.FieldCmdline.Set() {
+		t.Errorf("%d bytes, truncated %v", len(ev.Bytes(engine.FieldCmdline)), ev.Task.Truncated)
+	}
+}
+
+// TestDirectoryIsOfTheProcess shows what makes one descriptor of /proc/PID
+// enough: it does not follow the number to another process.
+func TestDirectoryIsOfTheProcess(t *testing.T) {
+	r := open(t)
+	for try := 0; try < 20; try++ {
+		cmd := start(t, "cat")
+		pid := cmd.Process.Pid
+		dir, errno := openat(r.proc, r.name("", uint32(pid), ""), unix.O_PATH|unix.O_DIRECTORY)
+		if errno != 0 {
+			t.Fatal(errno)
+		}
+		defer closeFD(dir)
+		cmd.Process.Kill()
+		cmd.Wait()
+		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0); err != nil {
+			t.Skip(err)
+		}
+		next := start(t, "cat")
+		if next.Process.Pid != pid {
+			continue // someone else was quicker
+		}
+		var ev engine.RawEvent
+		if _, err := r.Read(uint32(pid), Readable, &ev); err != nil {
+			t.Errorf("the new process: %v", err)
+		}
+		ev.Reset()
+		if _, err := r.readAll(dir, Readable, &ev); err != ErrVanished || ev.Task.Known != 0 {
+			t.Errorf("the old directory: %v, known %v", err, ev.Task.Known)
+		}
+		return
+	}
+	t.Skip("the pid was never used again")
+}
+
+func TestReadAllocatesNothing(t *testing.T) {
+	r := open(t)
+	pid := uint32(os.Getpid())
+	var ev engine.RawEvent
+	if n := testing.AllocsPerRun(100, func() {
+		ev.Reset()
+		if _, err := r.Read(pid, Readable, &ev); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	r := open(t)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+}

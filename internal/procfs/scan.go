@@ -1,0 +1,99 @@
+package procfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Scan calls f for every process with all that can be read of it, in the order
+// of /proc, which is that of the pids. ev is valid during the call. A process that
+// vanishes is left out. An error of f ends the scan and is returned.
+func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
+	pids, err := r.PIDs()
+	if err != nil {
+		return err
+	}
+	var ev engine.RawEvent
+	for _, pid := range pids {
+		ev.Reset()
+		ev.PID, ev.TID = pid, pid
+		if _, err := r.Read(pid, Readable, &ev); err != nil {
+			continue
+		}
+		if err := f(&ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PIDs returns the processes there are. The slice is valid until the next call
+// of PIDs, Scan or Tasks.
+func (r *Reader) PIDs() ([]uint32, error) { return r.numbers(r.proc, pathSelf) }
+
+// Tasks returns the threads of process pid, the leader included, even when it
+// has ended. It is empty when the process is gone. The slice is valid until the
+// next call of PIDs, Scan or Tasks.
+func (r *Reader) Tasks(pid uint32) []uint32 {
+	tasks, _ := r.numbers(r.proc, r.name("", pid, "/task"))
+	return tasks
+}
+
+// Status returns what Read would, but reads stat alone, and the start time.
+func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
+	b, ok := r.readFile(r.proc, r.name("", pid, "/stat"))
+	if !ok {
+		return Status{}, 0, ErrVanished
+	}
+	s, ok := parseStat(b)
+	if !ok {
+		return Status{}, 0, errMalformed
+	}
+	return s.status(), s.start, nil
+}
+
+// numbers returns the entries of a directory whose names are numbers.
+func (r *Reader) numbers(dir int, pathNUL []byte) ([]uint32, error) {
+	fd, errno := openat(dir, pathNUL, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errno != 0 {
+		return nil, fmt.Errorf("open directory of /proc: %w", errno)
+	}
+	defer closeFD(fd)
+	r.pids = r.pids[:0]
+	for {
+		n, err := unix.Getdents(fd, r.dirs)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read directory of /proc: %w", err)
+		}
+		if n <= 0 {
+			return r.pids, nil
+		}
+		r.pids = appendNumbers(r.pids, r.dirs[:n])
+	}
+}
+
+// appendNumbers appends the names that are numbers from a buffer of struct
+// linux_dirent64: ino u64, off i64, reclen u16, type u8, name.
+func appendNumbers(pids []uint32, b []byte) []uint32 {
+	const nameOff = 19
+	for len(b) > nameOff {
+		reclen := int(binary.NativeEndian.Uint16(b[16:]))
+		if reclen <= nameOff || reclen > len(b) {
+			break
+		}
+		name, _, _ := cut(b[nameOff:reclen], 0)
+		if pid, ok := parseU32(name); ok && pid != 0 {
+			pids = append(pids, pid)
+		}
+		b = b[reclen:]
+	}
+	return pids
+}

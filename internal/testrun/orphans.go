@@ -1,0 +1,85 @@
+package testrun
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes this process the parent of all descendants that lose
+// theirs, so that what a test leaves running is found here.
+func adoptOrphans() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the reaper of orphans: %w", err)
+	}
+	return nil
+}
+
+// reapOrphans kills and reaps the processes that the child of that pid left and
+// returns their descriptions. It has to be called while no child is wanted.
+func reapOrphans(group int) (left []string) {
+	seen := make(map[int]bool)
+	note := func(pid int, what string) {
+		if !seen[pid] {
+			seen[pid] = true
+			left = append(left, fmt.Sprintf("process %d %s", pid, what))
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; {
+		var status unix.WaitStatus
+		switch pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil); {
+		case err == unix.EINTR:
+			continue
+		case err != nil: // ECHILD: nobody is left
+			return left
+		case pid > 0:
+			note(pid, "that nobody waited for")
+			continue
+		}
+		for _, c := range children(os.Getpid()) {
+			note(c.pid, "("+c.comm+") still running")
+			unix.Kill(c.pid, unix.SIGKILL)
+		}
+		unix.Kill(-group, unix.SIGKILL)
+		if time.Now().After(end) {
+			return append(left, "processes that SIGKILL does not end")
+		}
+		time.Sleep(time.Millisecond) // for the killed ones to end; there is no event to wait for
+	}
+}
+
+type child struct {
+	pid  int
+	comm string
+}
+
+// children returns the children of a process as /proc shows them.
+func children(parent int) (list []child) {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + d.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+		if open < 0 || end < open {
+			continue
+		}
+		fields := bytes.Fields(stat[end+1:])
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+			list = append(list, child{pid, string(stat[open+1 : end])})
+		}
+	}
+	return list
+}

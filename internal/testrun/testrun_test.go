@@ -1,0 +1,266 @@
+package testrun
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fake is a suite of tests that go wrong in every way.
+var fake = &Suite{
+	Program: "fake", Usage: "usage: fake\n", Version: "v1",
+	Backends: []Backend{{"ebpf", "b", true}, {"kprobe", "k", false}, {"cnproc", "c", true}},
+	Tests: []Test{
+		{"t_pass", "passes", func(t *T) { t.Logf("log of a good test") }},
+		{"t_fail", "fails twice", func(t *T) { t.Errorf("first %s", t.Backend); t.Errorf("second") }},
+		{"t_fatal", "ends early", func(t *T) { t.Fatalf("fatal"); panic("not reached") }},
+		{"t_skip", "does not apply", func(t *T) { t.Skipf("no %s here", "moon") }},
+		{"t_fail_skip", "a skip does not hide a failure", func(t *T) { t.Errorf("bad"); t.Skipf("never mind") }},
+		{"t_panic", "panics", func(t *T) { var m map[string]int; m["a"] = 1 }},
+		{"t_clean_panic", "panics in a cleanup", func(t *T) { t.Cleanup(func() { panic("unclean") }) }},
+		{"t_exit", "leaves without a verdict", func(t *T) { fmt.Println("bye"); os.Exit(3) }},
+		{"t_killed", "is killed", func(t *T) { unix.Kill(os.Getpid(), unix.SIGKILL); select {} }},
+		{"t_hang", "hangs", func(t *T) { t.Waiting("EXIT of pid 5"); time.Sleep(time.Hour) }},
+		{"t_fd", "leaves a descriptor", func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
+		{"t_fd_closed", "leaves none", func(t *T) {
+			f, _ := os.Open("/dev/null")
+			t.Cleanup(func() { f.Close() })
+		}},
+		{"t_orphan", "leaves a process", func(t *T) {
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = []string{"TESTRUN_SLEEP=1"}
+			cmd.Start()
+			cmd.Process.Release()
+		}},
+		{"t_daemon", "leaves a process of another session", func(t *T) {
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = []string{"TESTRUN_SLEEP=1"}
+			cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+			cmd.Start()
+			cmd.Process.Release()
+		}},
+		{"t_dir", "gets a directory", func(t *T) {
+			if err := os.WriteFile(filepath.Join(t.TempDir(), "x"), nil, 0o600); err != nil {
+				t.Fatalf("%v", err)
+			}
+			fmt.Println(t.TempDir())
+		}},
+	},
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv("TESTRUN_SLEEP") != "" {
+		time.Sleep(time.Hour)
+	}
+	fake.Child()
+	if path := os.Getenv("TESTRUN_MAIN"); path != "" {
+		ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt)
+		os.Exit(fake.Main(ctx, strings.Fields(path), os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// fakeMain runs the suite in a process of its own, as it reaps all children.
+func fakeMain(t *testing.T, args string) (out string, status int) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "TESTRUN_MAIN="+args, "QUARK_RESULTS=", "TMPDIR="+t.TempDir())
+	var b bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &b, &b
+	cmd.Run()
+	left, _ := os.ReadDir(cmd.Env[len(cmd.Env)-1][len("TMPDIR="):])
+	if len(left) > 0 {
+		t.Errorf("%s left %v", args, left)
+	}
+	return b.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		status int
+		want   []string // parts of the output, in order
+		not    string
+	}{
+		{"-b t_pass", 0, []string{"t_pass @ ebpf: ok\n1 passed, 0 failed, 0 skipped\n"}, "log of"},
+		{"-bv t_pass", 0, []string{"t_pass @ ebpf: ok ", " ms\n  log of a good test\n"}, ""},
+		{"t_pass t_skip", 0, []string{"t_pass @ ebpf: ok\nt_skip @ ebpf: skip (no moon here)\nt_pass @ cnproc: ok\n", "2 passed, 0 failed, 2 skipped"}, ""},
+		{"-kc t_pass", 0, []string{"t_pass @ kprobe: ok\nt_pass @ cnproc: ok\n"}, "ebpf"},
+		{"t_fail", 2, []string{"t_fail @ ebpf: FAIL (first ebpf)\n  first ebpf\n  second\n", "FAIL (first cnproc)"}, ""},
+		{"-b t_fatal", 1, []string{"FAIL (fatal)\n"}, "not reached"},
+		{"-b t_fail_skip", 1, []string{"FAIL (bad)\n"}, ""},
+		{"-b t_panic", 1, []string{"FAIL (panic: assignment to entry in nil map)", "testrun_test.go"}, ""},
+		{"-b t_clean_panic", 1, []string{"FAIL (panic: unclean)"}, ""},
+		{"-b t_exit", 1, []string{"FAIL (died: exit status 3)\nbye\n"}, ""},
+		{"-b t_killed", 1, []string{"FAIL (died: signal: killed)"}, ""},
+		{"-b --deadline 50ms t_hang t_dir", 1, []string{"t_hang @ ebpf: FAIL (hang: deadline of 50ms passed while waiting for EXIT of pid 5)", "t_dir @ ebpf: ok"}, ""},
+		{"-b t_fd", 1, []string{"FAIL (left open: descriptor ", "(/dev/null))"}, ""},
+		{"-b t_fd_closed", 0, []string{"ok"}, ""},
+		{"-b t_orphan t_dir", 1, []string{"FAIL (left behind: process ", "still running)", "t_dir @ ebpf: ok"}, ""},
+		{"-b t_daemon", 1, []string{"FAIL (left behind: process ", "still running)"}, ""},
+		{"-b t_dir", 0, []string{"ok"}, ""},
+		{"-b1 t_pass t_fd", 1, []string{"log of a good test\nt_pass @ ebpf: ok", "FAIL (left open"}, ""},
+		{"-bx t_* ", 0, []string{"0 passed, 0 failed, 0 skipped"}, ""},
+		{"-b t_f* -x t_fatal -x t_fail*", 1, []string{"t_fd @ ebpf: FAIL", "t_fd_closed @ ebpf: ok", "1 passed, 1 failed"}, "t_fatal"},
+		{"t_nothing", Unusable, []string{`fake: no test is called "t_nothing" (-l lists them)`}, ""},
+		{"-x t_nothing", Unusable, []string{`no test is called "t_nothing"`}, ""},
+		{"[", Unusable, []string{"fake: pattern"}, ""},
+		{"-z", Unusable, []string{"fake: unknown shorthand flag: 'z' in -z (see fake -h)"}, ""},
+		{"-1t", Unusable, []string{"exclude each other"}, ""},
+		{"--deadline 0s", Unusable, []string{"must be more than 0"}, ""},
+		{"-j /nonexistent/x", Unusable, []string{"open /nonexistent/x for records: no such file"}, ""},
+		{"-V", 0, []string{"fake v1\n"}, ""},
+		{"-h", 0, []string{"usage: fake\n", "-1, --one-process"}, ""},
+		{"-l t_s*", 0, []string{"t_skip                 does not apply\n"}, "t_pass"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			out, status := fakeMain(t, c.args)
+			if status != c.status {
+				t.Errorf("exit status %d, want %d", status, c.status)
+			}
+			rest := out
+			for _, w := range c.want {
+				_, after, ok := strings.Cut(rest, w)
+				if !ok {
+					t.Fatalf("%q is not in the output, or not in its place:\n%s", w, out)
+				}
+				rest = after
+			}
+			if c.not != "" && strings.Contains(out, c.not) {
+				t.Errorf("%q is in the output:\n%s", c.not, out)
+			}
+		})
+	}
+}
+
+func TestExitStatusDoesNotWrap(t *testing.T) {
+	s := Suite{Program: "many", Backends: fake.Backends}
+	for i := range 128 {
+		s.Tests = append(s.Tests, Test{fmt.Sprint("t_", i), "", func(t *T) { t.Fatalf("bad") }})
+	}
+	var out bytes.Buffer
+	if status := s.Main(context.Background(), []string{"-1", "-j", ""}, &out, &out); status != MaxFailed {
+		t.Errorf("exit status %d of 256 failures", status)
+	}
+}
+
+func TestUnfitSkipsAll(t *testing.T) {
+	s := *fake
+	s.Unfit = func() string { return "needs root" }
+	var out bytes.Buffer
+	if status := s.Main(context.Background(), []string{"-1", "-j", "", "t_fail", "t_pass"}, &out, &out); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if want := "t_fail @ cnproc: skip (needs root)"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in:\n%s", want, &out)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "records")
+	if err := os.WriteFile(name, []byte("{\"type\":\"hello\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := fakeMain(t, "-b -j "+name+" t_fail t_skip t_pass"); status != 1 {
+		t.Fatalf("exit status %d\n%s", status, out)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(data)) {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if _, ok := r["duration_ms"].(float64); ok != (r["type"] == "result") {
+			t.Errorf("duration_ms of %q", line)
+		}
+		got = append(got, fmt.Sprint(r["type"], " ", r["test"], " ", r["backend"], " ", r["state"], " ", r["reason"], " ", r["log"]))
+	}
+	want := []string{
+		"hello <nil> <nil> <nil> <nil> <nil>",
+		"start t_pass ebpf <nil> <nil> <nil>",
+		"result t_pass ebpf pass <nil>   log of a good test\n",
+		"start t_fail ebpf <nil> <nil> <nil>",
+		"result t_fail ebpf fail first ebpf   first ebpf\n  second\n",
+		"start t_skip ebpf <nil> <nil> <nil>",
+		"result t_skip ebpf skip no moon here <nil>",
+	}
+	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+		t.Errorf("records are\n%q\nwant\n%q", got, want)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "TESTRUN_MAIN=-b t_hang t_dir", "QUARK_RESULTS=")
+	var errors bytes.Buffer
+	cmd.Stderr = &errors
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, len("t_hang @ ebpf: "))
+	if _, err := io.ReadFull(out, line); err != nil || string(line) != "t_hang @ ebpf: " {
+		t.Fatalf("%q, %v", line, err)
+	}
+	cmd.Process.Signal(os.Interrupt)
+	rest, _ := io.ReadAll(out)
+	cmd.Wait()
+	if want := "FAIL (interrupted)\n0 passed, 1 failed, 0 skipped\n"; string(rest) != want {
+		t.Errorf("output goes on with %q, want %q", rest, want)
+	}
+	if want := "fake: interrupted: 1 of 2 tests have run\n"; errors.String() != want {
+		t.Errorf("standard error is %q, want %q", &errors, want)
+	}
+	if status := cmd.ProcessState.ExitCode(); status != Unusable {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+func TestCut(t *testing.T) {
+	if got := cut("abc\n", 4); got != "abc\n" {
+		t.Errorf("%q", got)
+	}
+	if got, want := cut("line 1\nline 2\nline 3\n", 10), "[14 bytes left out]\nline 3\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A mount that comes and goes is not the test's; one that stays is.
+func TestResidue(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "events")
+	old := residueFiles
+	defer func() { residueFiles = old }()
+	residueFiles = residueFiles[:1:1]
+	residueFiles[0].kind, residueFiles[0].paths = "probe", []string{filepath.Join(dir, "none"), name}
+	defer func() { residueFiles[0].kind, residueFiles[0].paths = "mount", []string{"/proc/self/mountinfo"} }()
+	os.WriteFile(name, []byte("p:a\n"), 0o600)
+	before := readResidue()
+	os.WriteFile(name, []byte("p:a\np:b\n"), 0o600)
+	if left := before.left(0); len(left) != 1 || left[0] != "probe p:b" {
+		t.Errorf("left %q", left)
+	}
+	time.AfterFunc(30*time.Millisecond, func() { os.WriteFile(name, []byte("p:a\n"), 0o600) })
+	if left := before.left(10 * time.Second); len(left) != 0 {
+		t.Errorf("left %q", left)
+	}
+}

@@ -1,0 +1,273 @@
+package quark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/procfs"
+)
+
+// The words of the engine, so that most users need import only this package.
+type (
+	Event    = engine.Event
+	Process  = engine.Process
+	Identity = engine.Identity
+	Stats    = engine.Stats
+)
+
+var (
+	// ErrNothing: no event is old enough yet. Call Block, or wait for FD to
+	// become readable, then Get.
+	ErrNothing = engine.ErrNothing
+	// ErrFiltered: an event was dropped by Options.Filter or because it changed
+	// nothing. Call Get again.
+	ErrFiltered = engine.ErrFiltered
+)
+
+// Options say what a queue is to be. The zero value is right for most: each
+// member's zero is its default. Wrong values make Open fail with an error that
+// names the option and its range.
+type Options struct {
+	// MaxLength is how many raw events are buffered at most: 10000 by default.
+	// Events beyond that wait in the kernel, which may have to drop them.
+	MaxLength int
+
+	// HoldTime is how long an event is held to be put in order and joined with
+	// those that follow: 1 s by default, at least 10 ms. A shorter time gives
+	// quicker and more, smaller events.
+	HoldTime time.Duration
+
+	// CacheGraceTime is how long a process can be looked up after its end: 4 s
+	// by default.
+	CacheGraceTime time.Duration
+
+	// MinAgg joins only repeated changes of comm and ids, so that FORK, EXEC
+	// and EXIT are delivered one by one.
+	MinAgg bool
+
+	// Filter, if not nil, decides whether an event is delivered; Get returns
+	// ErrFiltered for the others. The process table follows all events.
+	Filter func(*Event) bool
+
+	// Backends are those that may be tried, in their fixed order; 0 means all.
+	Backends backends.Set
+
+	// Strict fails when the first allowed backend can't be opened. Set it where
+	// a silent change of backend would be worse than none.
+	Strict bool
+
+	// Threads also delivers what concerns single threads.
+	Threads bool
+
+	// EBPF and CNProc are for what one backend alone has, such as the sizes of
+	// its buffers. Threads in them is overruled by the option above.
+	EBPF   ebpf.Options
+	CNProc cnproc.Options
+}
+
+// Queue delivers the events of one backend.
+type Queue struct {
+	engine   *engine.Engine
+	source   engine.Source
+	attempts []backends.Attempt
+	poller   poller
+	closed   bool
+}
+
+// Open chooses a backend, attaches to the kernel and reads the processes that
+// exist from /proc. It needs CAP_BPF and CAP_PERFMON, or CAP_NET_ADMIN for the
+// proc connector; root has them all. After Open they may be dropped.
+//
+// If no backend can be used the error is a *backends.Error with all reasons.
+func Open(opts Options) (*Queue, error) {
+	opts.EBPF.Threads, opts.CNProc.Threads = opts.Threads, opts.Threads
+	// The source comes first: a process born while /proc is read is then seen
+	// twice, which the table reconciles, and not missed.
+	source, attempts, err := backends.Open(backends.Options{
+		Allowed: opts.Backends, Strict: opts.Strict, EBPF: opts.EBPF, CNProc: opts.CNProc,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open quark: %w", err)
+	}
+	q := &Queue{source: source, attempts: attempts}
+	if err := q.start(opts); err != nil {
+		return nil, fmt.Errorf("open quark: %w", errors.Join(err, q.Close()))
+	}
+	return q, nil
+}
+
+func (q *Queue) start(opts Options) error {
+	clock, err := systemClock()
+	if err != nil {
+		return err
+	}
+	q.engine, err = engine.New(q.source, clock, engine.Options{
+		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
+		MinAgg: opts.MinAgg, Filter: opts.Filter,
+	})
+	if err != nil {
+		return err
+	}
+	if err := q.poller.open(q.source.FD()); err != nil {
+		return err
+	}
+	return q.scan(clock.Now)
+}
+
+// scan reads the processes that exist from /proc into the table.
+func (q *Queue) scan(now func() uint64) error {
+	proc, err := procfs.Open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(proc.Scan(func(r *engine.RawEvent) error {
+		r.Time = now()
+		q.engine.Learn(r)
+		return nil
+	}), proc.Close())
+}
+
+// Drain ends the holding of events: Get then returns those seen so far without
+// delay, and after them ErrNothing for good. Call it before an orderly Close.
+func (q *Queue) Drain() error {
+	if q.closed {
+		return os.ErrClosed
+	}
+	return q.engine.Drain()
+}
+
+// Close detaches from the kernel and leaves nothing behind in it. Get returns
+// os.ErrClosed from then on.
+func (q *Queue) Close() error {
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	return errors.Join(q.source.Close(), q.poller.close())
+}
+
+// Backend is the name of the active backend: "ebpf", "kprobe" or "cnproc".
+func (q *Queue) Backend() string { return q.source.Name() }
+
+// Attempts are the backends that were tried before the active one, and why
+// they could not be used.
+func (q *Queue) Attempts() []backends.Attempt { return q.attempts }
+
+// Capabilities says what the active backend reports on this kernel, and how.
+func (q *Queue) Capabilities() *engine.CapabilityTable { return q.source.Capabilities() }
+
+// Get returns the next event; ErrNothing when none is old enough, ErrFiltered
+// when one was dropped, os.ErrClosed after Close; any other error is the
+// backend's and final. It never waits. The event, and every *Process that the
+// queue has handed out, are valid until the next call; their Clone methods
+// keep them.
+func (q *Queue) Get() (*Event, error) {
+	if q.closed {
+		return nil, os.ErrClosed
+	}
+	ev, err := q.engine.Get()
+	if err == ErrNothing && q.poller.watched {
+		if err := q.poller.arm(q.next()); err != nil {
+			return nil, err
+		}
+	}
+	return ev, err
+}
+
+// next is how long nothing has to be done, unless the source's descriptor says
+// so; ok is false if that is forever.
+func (q *Queue) next() (wait time.Duration, ok bool) {
+	wait, held := q.engine.Wait()
+	if !q.source.Arm(!held) {
+		return 0, true // something came meanwhile: Get has to fetch it first
+	}
+	if !held {
+		return 0, false
+	}
+	// While events are held more can be left in the kernel for a while, and
+	// fetched together: they would only be held too. Nor is each delivered at
+	// its very moment: waking up for every one would cost more than all else.
+	hold := q.engine.HoldTime()
+	return min(max(wait, hold/50), hold/10, 50*time.Millisecond), true
+}
+
+// Block waits until Get may have something to return, or Wake was called, but
+// not longer than timeout; a negative timeout waits without end.
+func (q *Queue) Block(timeout time.Duration) error {
+	if q.closed {
+		return os.ErrClosed
+	}
+	if wait, ok := q.next(); ok && (timeout < 0 || wait < timeout) {
+		timeout = wait
+	}
+	return q.poller.wait(timeout)
+}
+
+// Wake ends a Block that waits or the next one to come. It may be called from
+// any goroutine.
+func (q *Queue) Wake() { q.poller.wake() }
+
+// FD returns a descriptor that polls readable when Get should be called; the
+// first call is before the first Get. It takes part in poll, select and epoll,
+// and needs no timeout. It is the queue's: do not read from or close it.
+func (q *Queue) FD() int {
+	q.poller.watched = true
+	return q.poller.epoll
+}
+
+// Events yields events until ctx ends or an error occurs, which is yielded
+// last; the end of ctx is no error. Each event is valid until the next.
+func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		defer context.AfterFunc(ctx, q.Wake)()
+		for ctx.Err() == nil {
+			ev, err := q.Get()
+			switch {
+			case err == nil:
+				if !yield(ev, nil) {
+					return
+				}
+			case errors.Is(err, ErrFiltered):
+			case errors.Is(err, ErrNothing):
+				err = q.Block(-1)
+				if err == nil {
+					break
+				}
+				fallthrough
+			default:
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// Lookup returns the process that has the pid or had it last, nil if none is
+// known. A process stays known for CacheGraceTime after its end.
+func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
+
+// LookupIdentity returns the process of that pid and start time, even if the
+// pid has been used again.
+func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
+
+// Processes yields all known processes in order of pid.
+func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
+
+// Stats returns the counters; it may cost a system call.
+func (q *Queue) Stats() (Stats, error) {
+	if q.closed {
+		return Stats{}, os.ErrClosed
+	}
+	return q.engine.Stats()
+}
+
+// Clock converts the stamps of events and processes to wall time.
+func (q *Queue) Clock() *engine.Clock { return q.engine.Clock() }

@@ -1,0 +1,238 @@
+package quark_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/engine"
+)
+
+// deadline is for what normally takes milliseconds.
+const deadline = 30 * time.Second
+
+// onEach runs a test on every backend that this host admits; the others are
+// skipped with the reason.
+func onEach(t *testing.T, test func(t *testing.T, opts quark.Options)) {
+	for _, name := range backends.All.Names() {
+		t.Run(name, func(t *testing.T) {
+			set, err := backends.Parse(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := quark.Options{Backends: set, Strict: true, HoldTime: 50 * time.Millisecond}
+			q, err := quark.Open(opts)
+			if err != nil {
+				if os.Getuid() == 0 && set == backends.EBPF && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, os.ErrPermission) {
+					t.Fatal(err)
+				}
+				t.Skip(err)
+			}
+			if err := q.Close(); err != nil {
+				t.Fatal(err)
+			}
+			test(t, opts)
+		})
+	}
+}
+
+func open(t *testing.T, opts quark.Options) *quark.Queue {
+	t.Helper()
+	q, err := quark.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return q
+}
+
+// spawn runs "true" to its end and returns its pid.
+func spawn(t *testing.T) uint32 {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return uint32(cmd.Process.Pid)
+}
+
+func TestEvents(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		q := open(t, opts)
+		if p := q.Lookup(uint32(os.Getpid())); p == nil || p.PPID != uint32(os.Getppid()) {
+			t.Errorf("own process in the table: %+v", p)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		pid := spawn(t)
+		for ev, err := range q.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Process.PID == pid && ev.Events&engine.EventExit != 0 {
+				if age := time.Since(ev.Wall); age < 0 || age > deadline {
+					t.Errorf("the event is %v old", age)
+				}
+				return
+			}
+		}
+		t.Fatalf("no exit of pid %d within %v", pid, deadline)
+	})
+}
+
+// A caller with a poll loop of his own needs no timeout.
+func TestDescriptor(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		q := open(t, opts)
+		fds := []unix.PollFd{{Fd: int32(q.FD()), Events: unix.POLLIN}}
+		end := time.Now().Add(deadline)
+		var pid uint32
+		for time.Now().Before(end) {
+			ev, err := q.Get()
+			switch {
+			case err == nil && ev.Process.PID == pid && ev.Events&engine.EventExit != 0:
+				return
+			case errors.Is(err, quark.ErrNothing):
+				if pid == 0 {
+					pid = spawn(t) // after Get has armed the descriptor
+				}
+				if n, err := unix.Poll(fds, int(deadline.Milliseconds())); err != nil && err != unix.EINTR {
+					t.Fatal(err)
+				} else if n == 0 {
+					t.Fatalf("the descriptor stayed silent for %v", deadline)
+				}
+			case err != nil && !errors.Is(err, quark.ErrFiltered):
+				t.Fatal(err)
+			}
+		}
+		t.Fatalf("no exit of pid %d within %v", pid, deadline)
+	})
+}
+
+func TestWakeEndsBlock(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		q := open(t, opts)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range q.Events(ctx) {
+			}
+		}()
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(deadline):
+			t.Fatalf("Events did not end within %v of its context", deadline)
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		opts.HoldTime = time.Hour
+		q := open(t, opts)
+		pid := spawn(t)
+		if err := q.Drain(); err != nil {
+			t.Fatal(err)
+		}
+		seen := false
+		for {
+			ev, err := q.Get()
+			if errors.Is(err, quark.ErrNothing) {
+				break
+			}
+			seen = seen || err == nil && ev.Process.PID == pid && ev.Events&engine.EventExit != 0
+		}
+		if !seen {
+			t.Error("what was held is lost")
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		before := openFDs(t)
+		q := open(t, opts)
+		for range 2 {
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := q.Get(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("Get: %v", err)
+		}
+		if err := q.Block(-1); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("Block: %v", err)
+		}
+		q.Wake()
+		if after := openFDs(t); after != before {
+			t.Errorf("%d descriptors before, %d after", before, after)
+		}
+	})
+}
+
+func openFDs(t *testing.T) int {
+	t.Helper()
+	dir, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(dir)
+}
+
+// Wrong options leave nothing open behind them.
+func TestWrongOptions(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		before := openFDs(t)
+		for want, change := range map[string]func(*quark.Options){
+			"HoldTime":       func(o *quark.Options) { o.HoldTime = time.Millisecond },
+			"MaxLength":      func(o *quark.Options) { o.MaxLength = -1 },
+			"CacheGraceTime": func(o *quark.Options) { o.CacheGraceTime = -1 },
+			"Backends":       func(o *quark.Options) { o.Backends = 0x80 },
+		} {
+			bad := opts
+			change(&bad)
+			if _, err := quark.Open(bad); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+		if after := openFDs(t); after != before {
+			t.Errorf("%d descriptors before, %d after", before, after)
+		}
+	})
+}
+
+func TestChoice(t *testing.T) {
+	bad := ebpf.Options{RingSize: -1}
+	_, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, EBPF: bad})
+	var failed *backends.Error
+	if !errors.As(err, &failed) || len(failed.Attempts) != 2 {
+		t.Fatalf("not strict: %v", err)
+	}
+	_, err = quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, EBPF: bad, Strict: true})
+	if !errors.As(err, &failed) || len(failed.Attempts) != 1 || failed.Attempts[0].Backend != "ebpf" {
+		t.Fatalf("strict: %v", err)
+	}
+	q, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.CNProc, EBPF: bad})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer q.Close()
+	if q.Backend() != "cnproc" || len(q.Attempts()) != 1 {
+		t.Errorf("backend %s after %v", q.Backend(), q.Attempts())
+	}
+}
