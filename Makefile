@@ -27,11 +27,12 @@ else
 Q := @
 endif
 
-.PHONY: all build test test-host test-kernel generate deps deps-generate clean help FORCE
+.PHONY: all build compare test test-host test-kernel generate deps deps-generate clean help FORCE
 all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
+	@echo 'make compare        what each backend of this host sees of the same commands, side by side (as root)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in a guest'
 	@echo 'make test-kernel    quark-test in a guest with the newest Debian 6.1 kernel (KERNEL=NAME for another)'
 	@echo 'make initramfs.gz   the image that guests run'
@@ -44,6 +45,9 @@ build:
 	$(Q)mkdir -p $(OUT)
 	$(Q)for c in $(COMMANDS); do $(GOBUILD) -o $(OUT)/$$c ./cmd/$$c || exit; done
 	$(Q)$(GOBUILD) -o $(OUT)/init ./initramfs/init
+
+compare: build
+	$(Q)$(OUT)/quark-compare
 
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it.
 initramfs.gz: build FORCE

@@ -28,7 +28,8 @@ type RawEvent struct {
 
 	IDChange IDChange // for KindIDChange
 
-	// Task is the state that the source saw with the event.
+	// Task is the state that the source saw with the event. In a Thread event
+	// FieldExit is the thread's own code.
 	Task Task
 
 	vars [numVars]span

@@ -26,7 +26,7 @@ type pacer struct {
 // messages a second or less every one wakes.
 const (
 	intervalCount = 10_000_000
-	intervalRead  = 700_000
+	intervalRead  = 1_000_000
 	burstRead     = 100
 	refillRead    = 5_000_000
 )
