@@ -58,11 +58,12 @@ const (
 	LossRingFull   Loss = iota // no room in the ring between kernel and user space
 	LossSocketFull             // no room in the socket's receive buffer
 	LossScratch                // the kernel side had no memory to build the record in
+	LossSkipped                // the kernel did not run the program, as it was running on that CPU already
 	LossDecode                 // the record made no sense
 	NumLosses      = iota
 )
 
-var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "decode"}
+var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode"}
 
 func (l Loss) String() string { return lossNames[l] }
 

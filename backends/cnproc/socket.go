@@ -37,7 +37,9 @@ func dial(o *Options) (fd int, err error) {
 	if inner != nil {
 		return -1, fmt.Errorf("duplicate the connector socket's descriptor: %w", inner)
 	}
-	if err := setReceiveBuffer(fd, o.ReceiveBuffer); err != nil {
+	// Never smaller than the default here: on a busy system the answer to the
+	// request would find no room. Open sets what was asked for afterwards.
+	if err := setReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer)); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

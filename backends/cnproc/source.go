@@ -63,6 +63,12 @@ func Open(o Options) (*Source, error) {
 		s.Close()
 		return nil, err
 	}
+	if o.ReceiveBuffer < defaultReceiveBuffer {
+		if err := setReceiveBuffer(fd, o.ReceiveBuffer); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
 	s.dropsBase, s.dropsKnown = drops(fd)
 	s.enrich = enricher{byPID: map[uint32]int32{}, clock: newClock()}
 	if s.proc, err = procfs.Open(); err != nil {

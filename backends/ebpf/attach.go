@@ -13,30 +13,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// required are the programs without which there is no source.
-var required = []struct {
-	kind                engine.Kind
-	tracepoint, program string
-}{
-	{engine.KindFork, "sched_process_fork", programsProgQuarkFork},
-	{engine.KindExec, "sched_process_exec", programsProgQuarkExec},
-	{engine.KindExit, "sched_process_exit", programsProgQuarkExit},
+// hook is a raw tracepoint with its program and that one's twin.
+type hook struct {
+	kind                      engine.Kind
+	tracepoint, program, twin string
+}
+
+// required are the hooks without which there is no source.
+var required = []hook{
+	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin},
+	{engine.KindExec, "sched_process_exec", programsProgQuarkExec, programsProgQuarkExecTwin},
+	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin},
+}
+
+var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin}
+
+// attachTwins attaches a program and its twin. They run in this order: the
+// kernel appends to a tracepoint's programs.
+func (s *Source) attachTwins(h hook, programs map[string]*ebpf.Program) error {
+	for _, name := range []string{h.program, h.twin} {
+		lnk, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: h.tracepoint, Program: programs[name]})
+		if err != nil {
+			return fmt.Errorf("attach to raw tracepoint %s: %w", h.tracepoint, err)
+		}
+		s.links = append(s.links, lnk)
+	}
+	s.first = append(s.first, programs[h.program])
+	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
+	return nil
 }
 
 func (s *Source) openRename(l *loader) {
-	const tracepoint = "task_rename"
 	err := seesExec(l)
 	if err == nil {
 		var programs map[string]*ebpf.Program
-		if programs, err = s.load(l, programsProgQuarkRename); err == nil {
-			err = s.attachRaw(tracepoint, programs[programsProgQuarkRename])
+		if programs, err = s.load(l, renameHook.program, renameHook.twin); err == nil {
+			err = s.attachTwins(renameHook, programs)
 		}
 	}
 	if err != nil {
-		s.capabilities.Kinds[engine.KindComm] = without(err)
-		return
+		s.capabilities.Kinds[renameHook.kind] = without(err)
 	}
-	s.capabilities.Kinds[engine.KindComm] = kernelVia("raw_tp/" + tracepoint)
 }
 
 // seesExec says why the programs can't tell what exec changes from what a

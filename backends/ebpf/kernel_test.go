@@ -267,13 +267,16 @@ func TestThreads(t *testing.T) {
 			groups++
 		}
 	}
-	// One thread's end is that of the group.
-	if born < 5 || ended != born || groups != 1 {
-		for _, p := range s.programs {
-			st, err := p.Stats()
-			t.Logf("%v misses %d %v", p, st.RecursionMisses, err)
-		}
-		t.Errorf("%d threads born, %d ended, %d groups ended", born, ended, groups)
+	st, err := s.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, passed, rescued := s.counters.sum()
+	t.Logf("passed to a twin %d, rescued by one %d", passed, rescued)
+	// One thread's end is that of the group. On a preemptible kernel under
+	// load some may be lost, but not unnoticed.
+	if lost := int(st.LostTotal()); born < 5 || ended+groups+lost != born+1 || groups != 1 && lost == 0 {
+		t.Errorf("%d threads born, %d ended, %d groups ended, %d lost", born, ended, groups, lost)
 	}
 }
 

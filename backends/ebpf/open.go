@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF
@@ -34,7 +33,11 @@ func Open(o Options) (*Source, error) {
 }
 
 func (s *Source) open(l *loader, cpus int) error {
-	programs, err := s.load(l, programsProgQuarkFork, programsProgQuarkExec, programsProgQuarkExit)
+	var names []string
+	for _, r := range required {
+		names = append(names, r.program, r.twin)
+	}
+	programs, err := s.load(l, names...)
 	if err != nil {
 		return err
 	}
@@ -42,10 +45,9 @@ func (s *Source) open(l *loader, cpus int) error {
 		return err
 	}
 	for _, r := range required {
-		if err := s.attachRaw(r.tracepoint, programs[r.program]); err != nil {
+		if err := s.attachTwins(r, programs); err != nil {
 			return err
 		}
-		s.capabilities.Kinds[r.kind] = kernelVia("raw_tp/" + r.tracepoint)
 	}
 	s.openRename(l)
 	s.openIDChange(l)
@@ -83,14 +85,5 @@ func (s *Source) share(l *loader, cpus int) (err error) {
 			return fmt.Errorf("fill pool of slots: %w", err)
 		}
 	}
-	return nil
-}
-
-func (s *Source) attachRaw(tracepoint string, p *ebpf.Program) error {
-	lnk, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: p})
-	if err != nil {
-		return fmt.Errorf("attach to raw tracepoint %s: %w", tracepoint, err)
-	}
-	s.links = append(s.links, lnk)
 	return nil
 }

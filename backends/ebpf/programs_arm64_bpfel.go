@@ -93,7 +93,7 @@ const (
 type programsTallies struct {
 	_    structs.HostLayout
 	Kind [5]programsTally
-	Pad  uint64
+	Pad  [7]uint64
 }
 
 type programsTally struct {
@@ -101,6 +101,8 @@ type programsTally struct {
 	Produced uint64
 	RingFull uint64
 	NoSlot   uint64
+	Passed   uint64
+	Rescued  uint64
 }
 
 type programsTextEvent struct {
@@ -148,15 +150,20 @@ const (
 	programsMapGroups            = "groups"
 	programsMapRing              = "ring"
 	programsMapSlots             = "slots"
+	programsMapTaken             = "taken"
 	programsProgQuarkCommitCreds = "quark_commit_creds"
 	programsProgQuarkExec        = "quark_exec"
+	programsProgQuarkExecTwin    = "quark_exec_twin"
 	programsProgQuarkExit        = "quark_exit"
 	programsProgQuarkExitSetgid  = "quark_exit_setgid"
 	programsProgQuarkExitSetsid  = "quark_exit_setsid"
 	programsProgQuarkExitSetuid  = "quark_exit_setuid"
+	programsProgQuarkExitTwin    = "quark_exit_twin"
 	programsProgQuarkFork        = "quark_fork"
+	programsProgQuarkForkTwin    = "quark_fork_twin"
 	programsProgQuarkKsysSetsid  = "quark_ksys_setsid"
 	programsProgQuarkRename      = "quark_rename"
+	programsProgQuarkRenameTwin  = "quark_rename_twin"
 	programsVarArmed             = "armed"
 	programsVarCgroupFrom        = "cgroup_from"
 	programsVarNudged            = "nudged"
@@ -209,13 +216,17 @@ type programsSpecs struct {
 type programsProgramSpecs struct {
 	QuarkCommitCreds *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
 	QuarkExec        *ebpf.ProgramSpec `ebpf:"quark_exec"`
+	QuarkExecTwin    *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
 	QuarkExit        *ebpf.ProgramSpec `ebpf:"quark_exit"`
 	QuarkExitSetgid  *ebpf.ProgramSpec `ebpf:"quark_exit_setgid"`
 	QuarkExitSetsid  *ebpf.ProgramSpec `ebpf:"quark_exit_setsid"`
 	QuarkExitSetuid  *ebpf.ProgramSpec `ebpf:"quark_exit_setuid"`
+	QuarkExitTwin    *ebpf.ProgramSpec `ebpf:"quark_exit_twin"`
 	QuarkFork        *ebpf.ProgramSpec `ebpf:"quark_fork"`
+	QuarkForkTwin    *ebpf.ProgramSpec `ebpf:"quark_fork_twin"`
 	QuarkKsysSetsid  *ebpf.ProgramSpec `ebpf:"quark_ksys_setsid"`
 	QuarkRename      *ebpf.ProgramSpec `ebpf:"quark_rename"`
+	QuarkRenameTwin  *ebpf.ProgramSpec `ebpf:"quark_rename_twin"`
 }
 
 // programsMapSpecs contains maps before they are loaded into the kernel.
@@ -227,6 +238,7 @@ type programsMapSpecs struct {
 	Groups    *ebpf.MapSpec `ebpf:"groups"`
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
+	Taken     *ebpf.MapSpec `ebpf:"taken"`
 }
 
 // programsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -266,6 +278,7 @@ type programsMaps struct {
 	Groups    *ebpf.Map `ebpf:"groups"`
 	Ring      *ebpf.Map `ebpf:"ring"`
 	Slots     *ebpf.Map `ebpf:"slots"`
+	Taken     *ebpf.Map `ebpf:"taken"`
 }
 
 func (m *programsMaps) Close() error {
@@ -275,6 +288,7 @@ func (m *programsMaps) Close() error {
 		m.Groups,
 		m.Ring,
 		m.Slots,
+		m.Taken,
 	)
 }
 
@@ -296,26 +310,34 @@ type programsVariables struct {
 type programsPrograms struct {
 	QuarkCommitCreds *ebpf.Program `ebpf:"quark_commit_creds"`
 	QuarkExec        *ebpf.Program `ebpf:"quark_exec"`
+	QuarkExecTwin    *ebpf.Program `ebpf:"quark_exec_twin"`
 	QuarkExit        *ebpf.Program `ebpf:"quark_exit"`
 	QuarkExitSetgid  *ebpf.Program `ebpf:"quark_exit_setgid"`
 	QuarkExitSetsid  *ebpf.Program `ebpf:"quark_exit_setsid"`
 	QuarkExitSetuid  *ebpf.Program `ebpf:"quark_exit_setuid"`
+	QuarkExitTwin    *ebpf.Program `ebpf:"quark_exit_twin"`
 	QuarkFork        *ebpf.Program `ebpf:"quark_fork"`
+	QuarkForkTwin    *ebpf.Program `ebpf:"quark_fork_twin"`
 	QuarkKsysSetsid  *ebpf.Program `ebpf:"quark_ksys_setsid"`
 	QuarkRename      *ebpf.Program `ebpf:"quark_rename"`
+	QuarkRenameTwin  *ebpf.Program `ebpf:"quark_rename_twin"`
 }
 
 func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.QuarkCommitCreds,
 		p.QuarkExec,
+		p.QuarkExecTwin,
 		p.QuarkExit,
 		p.QuarkExitSetgid,
 		p.QuarkExitSetsid,
 		p.QuarkExitSetuid,
+		p.QuarkExitTwin,
 		p.QuarkFork,
+		p.QuarkForkTwin,
 		p.QuarkKsysSetsid,
 		p.QuarkRename,
+		p.QuarkRenameTwin,
 	)
 }
 

@@ -172,7 +172,7 @@ func TestPrivilegesDropped(t *testing.T) {
 			}
 		}
 	}
-	if len(ids) < 4 {
+	if len(ids) < 8 {
 		t.Errorf("%d programs", len(ids))
 	}
 }

@@ -48,7 +48,7 @@ func mapCounters(fd, cpus int) (*counters, error) {
 
 func (c *counters) unmap() { unix.Munmap(c.memory) }
 
-func (c *counters) sum() (st engine.SourceStats) {
+func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
 	for i := range c.byCPU {
 		for k := range c.byCPU[i].Kind {
 			t := &c.byCPU[i].Kind[k]
@@ -56,7 +56,9 @@ func (c *counters) sum() (st engine.SourceStats) {
 			st.Lost[engine.LossRingFull] += atomic.LoadUint64(&t.RingFull)
 			st.Lost[engine.LossScratch] += atomic.LoadUint64(&t.NoSlot)
 			st.Produced += atomic.LoadUint64(&t.Produced)
+			passed += atomic.LoadUint64(&t.Passed)
+			rescued += atomic.LoadUint64(&t.Rescued)
 		}
 	}
-	return st
+	return st, passed, rescued
 }

@@ -18,6 +18,7 @@ type Source struct {
 
 	maps     map[string]*ebpf.Map
 	programs []*ebpf.Program
+	first    []*ebpf.Program // those with a twin
 	links    []link.Link
 	events   perfEvents
 
@@ -82,12 +83,26 @@ func (s *Source) Arm(idle bool) bool {
 	return true
 }
 
-// Stats sums the counters of all CPUs.
+// Stats sums the counters of all CPUs. Events that the kernel skipped because
+// both programs for them were preempted count as lost by LossSkipped;
+// whether they were of a thread that nobody asked for can't be told.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.ring == nil {
 		return engine.SourceStats{}, os.ErrClosed
 	}
-	st := s.counters.sum()
+	var missed uint64
+	for _, p := range s.first {
+		// Before 5.12 the kernel does not tell, before 6.0 it does not tell
+		// who has no privileges, and before 6.1 it misses none.
+		if st, err := p.Stats(); err == nil {
+			missed += st.RecursionMisses
+		}
+	}
+	st, passed, rescued := s.counters.sum()
+	if missed += passed; missed > rescued {
+		st.Produced += missed - rescued
+		st.Lost[engine.LossSkipped] += missed - rescued
+	}
 	st.Lost[engine.LossDecode] = s.decode
 	return st, nil
 }

@@ -10,6 +10,7 @@
 #include "ring.h"
 #include "state.h"
 #include "text.h"
+#include "twin.h"
 
 char license_text[] SEC("license") = "Dual BSD/GPL";
 
@@ -41,8 +42,7 @@ static __always_inline __u32 tid_of(struct task_struct *task)
 	return tid;
 }
 
-SEC("raw_tp/sched_process_fork")
-int quark_fork(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline void on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *parent = ARGUMENT(ctx, 0), *child = ARGUMENT(ctx, 1);
 	struct slot *s;
@@ -52,27 +52,28 @@ int quark_fork(struct bpf_raw_tracepoint_args *ctx)
 		struct event *e;
 
 		if (!want_threads)
-			return 0;
+			return;
 		e = reserve_event(EVENT_FORK);
 		if (!e)
-			return 0;
+			return;
 		fill_event(e, EVENT_FORK, child, 0);
 		e->thread = 1;
 		e->creator = tgid_of(parent);
 		submit_event(e);
-		return 0;
+		return;
 	}
 	s = take_slot(EVENT_FORK, &index);
 	if (!s)
-		return 0;
+		return;
 	fill_event(&s->record.event, EVENT_FORK, child, 0);
 	s->record.event.creator = tgid_of(parent);
 	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
 	append_paths(s, index, child, 0);
 	send_slot(s, EVENT_FORK);
 	put_slot(index);
-	return 0;
 }
+
+TWINS(quark_fork, "sched_process_fork", EVENT_FORK, 1, on_fork)
 
 /*
  * The end of a thread group. Its leader's status may be its status, and which
@@ -97,8 +98,7 @@ struct {
 #define EEXIST 17
 #define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, since before 5.8 */
 
-SEC("raw_tp/sched_process_exec")
-int quark_exec(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = ARGUMENT(ctx, 0);
 	__u32 old_tid = ctx->args[1], index;
@@ -109,7 +109,7 @@ int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 
 	s = take_slot(EVENT_EXEC, &index);
 	if (!s)
-		return 0;
+		return;
 	fill_event(&s->record.event, EVENT_EXEC, task, 0);
 	if (old_tid != s->record.event.tid) {
 		/* Another thread became the leader: the one that went was not
@@ -131,8 +131,9 @@ int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 	append_paths(s, index, task, exe);
 	send_slot(s, EVENT_EXEC);
 	put_slot(index);
-	return 0;
 }
+
+TWINS(quark_exec, "sched_process_exec", EVENT_EXEC, 0, on_exec)
 
 /* Whether this thread has to report the end of its group. */
 static __always_inline int ends_group(struct task_struct *task, struct task_struct *leader,
@@ -169,8 +170,7 @@ static __always_inline int ends_group(struct task_struct *task, struct task_stru
 	return (int)bpf_map_update_elem(&groups, &g, &yes, BPF_NOEXIST) != -EEXIST;
 }
 
-SEC("raw_tp/sched_process_exit")
-int quark_exit(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline void on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = ARGUMENT(ctx, 0), *leader = 0;
 	struct signal_struct *signal = 0;
@@ -181,13 +181,13 @@ int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
 	bpf_core_read(&signal, sizeof(signal), &task->signal);
 	if (!leader || !signal)
-		return 0;
+		return;
 	group = ends_group(task, leader, signal);
 	if (!group && !want_threads)
-		return 0;
+		return;
 	e = reserve_event(EVENT_EXIT);
 	if (!e)
-		return 0;
+		return;
 	fill_event(e, EVENT_EXIT, group ? leader : task, 0);
 	if (group) {
 		/* As wait_task_zombie() has it. */
@@ -204,8 +204,9 @@ int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (!err)
 		e->known |= KNOWN_WAIT;
 	submit_event(e);
-	return 0;
 }
+
+TWINS(quark_exit, "sched_process_exit", EVENT_EXIT, 0, on_exit)
 
 /*
  * Whether the current task is in execve, which sets comm and credentials too:
@@ -229,20 +230,19 @@ static __always_inline int in_exec(struct task_struct *task)
 	return (owner & ~7ULL) == (__u64)task;
 }
 
-SEC("raw_tp/task_rename")
-int quark_rename(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline void on_rename(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = ARGUMENT(ctx, 0), *current = current_task();
 	int thread = tid_of(task) != tgid_of(task);
 	struct event *e;
 
 	if (thread && !want_threads)
-		return 0;
+		return;
 	if (task == current && in_exec(current))
-		return 0; /* EXEC reports it */
+		return; /* EXEC reports it */
 	e = reserve_event(EVENT_COMM);
 	if (!e)
-		return 0;
+		return;
 	fill_event(e, EVENT_COMM, task, 0);
 	e->thread = thread;
 	/* The task still has the old one. */
@@ -251,8 +251,9 @@ int quark_rename(struct bpf_raw_tracepoint_args *ctx)
 	if (bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), ARGUMENT(ctx, 1)) > 0)
 		e->known |= KNOWN_COMM;
 	submit_event(e);
-	return 0;
 }
+
+TWINS(quark_rename, "task_rename", EVENT_COMM, 0, on_rename)
 
 /* Report that ids of the current task changed; cred is NULL for its own. */
 static __always_inline int report_ids(struct task_struct *task, const struct cred *cred, __u32 ids)

@@ -74,13 +74,17 @@ struct text_event {
 	char data[DATA_MASK + 1 + NAME_MAX];
 };
 
-/* One CPU's counters; produced has the lost ones in it. */
+/* One CPU's counters. */
 struct tally {
-	__u64 produced, ring_full, no_slot;
+	__u64 produced;		/* events that were to be sent, the lost ones too */
+	__u64 ring_full;	/* of these: no room in the ring */
+	__u64 no_slot;		/* of these: no scratch slot */
+	__u64 passed;		/* times that a first program left one to its twin */
+	__u64 rescued;		/* times that a twin had to take one */
 };
 struct tallies {
 	struct tally kind[EVENT_KINDS];
-	__u64 pad; /* to two cache lines */
+	__u64 pad[7]; /* to four cache lines */
 };
 
 #endif

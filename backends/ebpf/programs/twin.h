@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Each raw tracepoint has its program attached twice, and one of the two
+ * handles an event. For since 6.1 the kernel skips a program while the same one
+ * runs on the same CPU, and from 7.0 on raw tracepoints are preemptible: a
+ * program that is preempted half way makes the next task on that CPU lose its
+ * event (recursion_misses in bpf_prog_info). The twin, which runs right after,
+ * takes what the first had to leave. User space attaches the first one first.
+ * What both had to leave is lost: the first one's misses and passed, less rescued.
+ */
+#ifndef QUARK_TWIN_H
+#define QUARK_TWIN_H
+
+/* Events that a first program has taken and its twin has not passed yet. The
+ * key is a task's address with the kind in the bits that alignment leaves. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, __u8);
+} taken SEC(".maps");
+
+/* First program: take the event; where that fails the twin will. */
+static __always_inline int take_first(void *task, enum event_kind kind)
+{
+	__u64 key = (__u64)task | kind;
+	__u8 yes = 1;
+
+	if ((int)bpf_map_update_elem(&taken, &key, &yes, BPF_ANY) == 0)
+		return 1;
+	COUNT(kind, passed);
+	return 0;
+}
+
+/* Twin: take the event if the first program did not. */
+static __always_inline int take_second(void *task, enum event_kind kind)
+{
+	__u64 key = (__u64)task | kind;
+
+	if ((int)bpf_map_delete_elem(&taken, &key) == 0)
+		return 0;
+	COUNT(kind, rescued);
+	return 1;
+}
+
+/*
+ * Define both programs NAME and NAME_twin on a tracepoint: handle(ctx) runs in
+ * the one that takes the event of the task that is argument n.
+ */
+#define TWINS(name, tracepoint, kind, n, handle)                          \
+	SEC("raw_tp/" tracepoint)                                         \
+	int name(struct bpf_raw_tracepoint_args *ctx)                     \
+	{                                                                 \
+		if (take_first((void *)ctx->args[n], kind))               \
+			handle(ctx);                                      \
+		return 0;                                                 \
+	}                                                                 \
+	SEC("raw_tp/" tracepoint)                                         \
+	int name##_twin(struct bpf_raw_tracepoint_args *ctx)              \
+	{                                                                 \
+		if (take_second((void *)ctx->args[n], kind))              \
+			handle(ctx);                                      \
+		return 0;                                                 \
+	}
+
+#endif
