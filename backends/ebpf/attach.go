@@ -13,24 +13,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hook is a raw tracepoint with its program and that one's twin.
+// hook is a raw tracepoint with its program, that one's twin, and the handler
+// that both call, by its place.
 type hook struct {
-	kind                      engine.Kind
-	tracepoint, program, twin string
+	kind                               engine.Kind
+	tracepoint, program, twin, handler string
+	place                              programsEventKind
 }
+
+// names are those of the hook's programs.
+func (h *hook) names() []string { return []string{h.handler, h.program, h.twin} }
 
 // required are the hooks without which there is no source.
 var required = []hook{
-	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin},
-	{engine.KindExec, "sched_process_exec", programsProgQuarkExec, programsProgQuarkExecTwin},
-	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin},
+	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
+		programsProgQuarkForkHandler, programsEventKindEVENT_FORK},
+	{engine.KindExec, "sched_process_exec", programsProgQuarkExec, programsProgQuarkExecTwin,
+		programsProgQuarkExecHandler, programsEventKindEVENT_EXEC},
+	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
+		programsProgQuarkExitHandler, programsEventKindEVENT_EXIT},
 }
 
-var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin}
+var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
+	programsProgQuarkRenameHandler, programsEventKindEVENT_COMM}
 
 // attachTwins attaches a program and its twin. They run in this order: the
 // kernel appends to a tracepoint's programs.
 func (s *Source) attachTwins(h hook, programs map[string]*ebpf.Program) error {
+	if err := s.maps[programsMapHandlers].Update(uint32(h.place), programs[h.handler], ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("place handler of %s: %w", h.tracepoint, err)
+	}
 	for _, name := range []string{h.program, h.twin} {
 		lnk, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: h.tracepoint, Program: programs[name]})
 		if err != nil {
@@ -47,7 +59,7 @@ func (s *Source) openRename(l *loader) {
 	err := seesExec(l)
 	if err == nil {
 		var programs map[string]*ebpf.Program
-		if programs, err = s.load(l, renameHook.program, renameHook.twin); err == nil {
+		if programs, err = s.load(l, renameHook.names()...); err == nil {
 			err = s.attachTwins(renameHook, programs)
 		}
 	}

@@ -35,7 +35,7 @@ func Open(o Options) (*Source, error) {
 func (s *Source) open(l *loader, cpus int) error {
 	var names []string
 	for _, r := range required {
-		names = append(names, r.program, r.twin)
+		names = append(names, r.names()...)
 	}
 	programs, err := s.load(l, names...)
 	if err != nil {

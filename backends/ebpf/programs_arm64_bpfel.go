@@ -145,31 +145,36 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programsMapCounters          = "counters"
-	programsMapFreeSlots         = "free_slots"
-	programsMapGroups            = "groups"
-	programsMapRing              = "ring"
-	programsMapSlots             = "slots"
-	programsMapTaken             = "taken"
-	programsProgQuarkCommitCreds = "quark_commit_creds"
-	programsProgQuarkExec        = "quark_exec"
-	programsProgQuarkExecTwin    = "quark_exec_twin"
-	programsProgQuarkExit        = "quark_exit"
-	programsProgQuarkExitSetgid  = "quark_exit_setgid"
-	programsProgQuarkExitSetsid  = "quark_exit_setsid"
-	programsProgQuarkExitSetuid  = "quark_exit_setuid"
-	programsProgQuarkExitTwin    = "quark_exit_twin"
-	programsProgQuarkFork        = "quark_fork"
-	programsProgQuarkForkTwin    = "quark_fork_twin"
-	programsProgQuarkKsysSetsid  = "quark_ksys_setsid"
-	programsProgQuarkRename      = "quark_rename"
-	programsProgQuarkRenameTwin  = "quark_rename_twin"
-	programsVarArmed             = "armed"
-	programsVarCgroupFrom        = "cgroup_from"
-	programsVarNudged            = "nudged"
-	programsVarSyscallRetOffset  = "syscall_ret_offset"
-	programsVarWakeLevel         = "wake_level"
-	programsVarWantThreads       = "want_threads"
+	programsMapCounters            = "counters"
+	programsMapFreeSlots           = "free_slots"
+	programsMapGroups              = "groups"
+	programsMapHandlers            = "handlers"
+	programsMapRing                = "ring"
+	programsMapSlots               = "slots"
+	programsMapTaken               = "taken"
+	programsProgQuarkCommitCreds   = "quark_commit_creds"
+	programsProgQuarkExec          = "quark_exec"
+	programsProgQuarkExecHandler   = "quark_exec_handler"
+	programsProgQuarkExecTwin      = "quark_exec_twin"
+	programsProgQuarkExit          = "quark_exit"
+	programsProgQuarkExitHandler   = "quark_exit_handler"
+	programsProgQuarkExitSetgid    = "quark_exit_setgid"
+	programsProgQuarkExitSetsid    = "quark_exit_setsid"
+	programsProgQuarkExitSetuid    = "quark_exit_setuid"
+	programsProgQuarkExitTwin      = "quark_exit_twin"
+	programsProgQuarkFork          = "quark_fork"
+	programsProgQuarkForkHandler   = "quark_fork_handler"
+	programsProgQuarkForkTwin      = "quark_fork_twin"
+	programsProgQuarkKsysSetsid    = "quark_ksys_setsid"
+	programsProgQuarkRename        = "quark_rename"
+	programsProgQuarkRenameHandler = "quark_rename_handler"
+	programsProgQuarkRenameTwin    = "quark_rename_twin"
+	programsVarArmed               = "armed"
+	programsVarCgroupFrom          = "cgroup_from"
+	programsVarNudged              = "nudged"
+	programsVarSyscallRetOffset    = "syscall_ret_offset"
+	programsVarWakeLevel           = "wake_level"
+	programsVarWantThreads         = "want_threads"
 )
 
 // loadPrograms returns the embedded CollectionSpec for programs.
@@ -214,19 +219,23 @@ type programsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsProgramSpecs struct {
-	QuarkCommitCreds *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
-	QuarkExec        *ebpf.ProgramSpec `ebpf:"quark_exec"`
-	QuarkExecTwin    *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
-	QuarkExit        *ebpf.ProgramSpec `ebpf:"quark_exit"`
-	QuarkExitSetgid  *ebpf.ProgramSpec `ebpf:"quark_exit_setgid"`
-	QuarkExitSetsid  *ebpf.ProgramSpec `ebpf:"quark_exit_setsid"`
-	QuarkExitSetuid  *ebpf.ProgramSpec `ebpf:"quark_exit_setuid"`
-	QuarkExitTwin    *ebpf.ProgramSpec `ebpf:"quark_exit_twin"`
-	QuarkFork        *ebpf.ProgramSpec `ebpf:"quark_fork"`
-	QuarkForkTwin    *ebpf.ProgramSpec `ebpf:"quark_fork_twin"`
-	QuarkKsysSetsid  *ebpf.ProgramSpec `ebpf:"quark_ksys_setsid"`
-	QuarkRename      *ebpf.ProgramSpec `ebpf:"quark_rename"`
-	QuarkRenameTwin  *ebpf.ProgramSpec `ebpf:"quark_rename_twin"`
+	QuarkCommitCreds   *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
+	QuarkExec          *ebpf.ProgramSpec `ebpf:"quark_exec"`
+	QuarkExecHandler   *ebpf.ProgramSpec `ebpf:"quark_exec_handler"`
+	QuarkExecTwin      *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
+	QuarkExit          *ebpf.ProgramSpec `ebpf:"quark_exit"`
+	QuarkExitHandler   *ebpf.ProgramSpec `ebpf:"quark_exit_handler"`
+	QuarkExitSetgid    *ebpf.ProgramSpec `ebpf:"quark_exit_setgid"`
+	QuarkExitSetsid    *ebpf.ProgramSpec `ebpf:"quark_exit_setsid"`
+	QuarkExitSetuid    *ebpf.ProgramSpec `ebpf:"quark_exit_setuid"`
+	QuarkExitTwin      *ebpf.ProgramSpec `ebpf:"quark_exit_twin"`
+	QuarkFork          *ebpf.ProgramSpec `ebpf:"quark_fork"`
+	QuarkForkHandler   *ebpf.ProgramSpec `ebpf:"quark_fork_handler"`
+	QuarkForkTwin      *ebpf.ProgramSpec `ebpf:"quark_fork_twin"`
+	QuarkKsysSetsid    *ebpf.ProgramSpec `ebpf:"quark_ksys_setsid"`
+	QuarkRename        *ebpf.ProgramSpec `ebpf:"quark_rename"`
+	QuarkRenameHandler *ebpf.ProgramSpec `ebpf:"quark_rename_handler"`
+	QuarkRenameTwin    *ebpf.ProgramSpec `ebpf:"quark_rename_twin"`
 }
 
 // programsMapSpecs contains maps before they are loaded into the kernel.
@@ -236,6 +245,7 @@ type programsMapSpecs struct {
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
 	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
 	Groups    *ebpf.MapSpec `ebpf:"groups"`
+	Handlers  *ebpf.MapSpec `ebpf:"handlers"`
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	Taken     *ebpf.MapSpec `ebpf:"taken"`
@@ -276,6 +286,7 @@ type programsMaps struct {
 	Counters  *ebpf.Map `ebpf:"counters"`
 	FreeSlots *ebpf.Map `ebpf:"free_slots"`
 	Groups    *ebpf.Map `ebpf:"groups"`
+	Handlers  *ebpf.Map `ebpf:"handlers"`
 	Ring      *ebpf.Map `ebpf:"ring"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	Taken     *ebpf.Map `ebpf:"taken"`
@@ -286,6 +297,7 @@ func (m *programsMaps) Close() error {
 		m.Counters,
 		m.FreeSlots,
 		m.Groups,
+		m.Handlers,
 		m.Ring,
 		m.Slots,
 		m.Taken,
@@ -308,35 +320,43 @@ type programsVariables struct {
 //
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsPrograms struct {
-	QuarkCommitCreds *ebpf.Program `ebpf:"quark_commit_creds"`
-	QuarkExec        *ebpf.Program `ebpf:"quark_exec"`
-	QuarkExecTwin    *ebpf.Program `ebpf:"quark_exec_twin"`
-	QuarkExit        *ebpf.Program `ebpf:"quark_exit"`
-	QuarkExitSetgid  *ebpf.Program `ebpf:"quark_exit_setgid"`
-	QuarkExitSetsid  *ebpf.Program `ebpf:"quark_exit_setsid"`
-	QuarkExitSetuid  *ebpf.Program `ebpf:"quark_exit_setuid"`
-	QuarkExitTwin    *ebpf.Program `ebpf:"quark_exit_twin"`
-	QuarkFork        *ebpf.Program `ebpf:"quark_fork"`
-	QuarkForkTwin    *ebpf.Program `ebpf:"quark_fork_twin"`
-	QuarkKsysSetsid  *ebpf.Program `ebpf:"quark_ksys_setsid"`
-	QuarkRename      *ebpf.Program `ebpf:"quark_rename"`
-	QuarkRenameTwin  *ebpf.Program `ebpf:"quark_rename_twin"`
+	QuarkCommitCreds   *ebpf.Program `ebpf:"quark_commit_creds"`
+	QuarkExec          *ebpf.Program `ebpf:"quark_exec"`
+	QuarkExecHandler   *ebpf.Program `ebpf:"quark_exec_handler"`
+	QuarkExecTwin      *ebpf.Program `ebpf:"quark_exec_twin"`
+	QuarkExit          *ebpf.Program `ebpf:"quark_exit"`
+	QuarkExitHandler   *ebpf.Program `ebpf:"quark_exit_handler"`
+	QuarkExitSetgid    *ebpf.Program `ebpf:"quark_exit_setgid"`
+	QuarkExitSetsid    *ebpf.Program `ebpf:"quark_exit_setsid"`
+	QuarkExitSetuid    *ebpf.Program `ebpf:"quark_exit_setuid"`
+	QuarkExitTwin      *ebpf.Program `ebpf:"quark_exit_twin"`
+	QuarkFork          *ebpf.Program `ebpf:"quark_fork"`
+	QuarkForkHandler   *ebpf.Program `ebpf:"quark_fork_handler"`
+	QuarkForkTwin      *ebpf.Program `ebpf:"quark_fork_twin"`
+	QuarkKsysSetsid    *ebpf.Program `ebpf:"quark_ksys_setsid"`
+	QuarkRename        *ebpf.Program `ebpf:"quark_rename"`
+	QuarkRenameHandler *ebpf.Program `ebpf:"quark_rename_handler"`
+	QuarkRenameTwin    *ebpf.Program `ebpf:"quark_rename_twin"`
 }
 
 func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.QuarkCommitCreds,
 		p.QuarkExec,
+		p.QuarkExecHandler,
 		p.QuarkExecTwin,
 		p.QuarkExit,
+		p.QuarkExitHandler,
 		p.QuarkExitSetgid,
 		p.QuarkExitSetsid,
 		p.QuarkExitSetuid,
 		p.QuarkExitTwin,
 		p.QuarkFork,
+		p.QuarkForkHandler,
 		p.QuarkForkTwin,
 		p.QuarkKsysSetsid,
 		p.QuarkRename,
+		p.QuarkRenameHandler,
 		p.QuarkRenameTwin,
 	)
 }
