@@ -29,7 +29,7 @@ func loss(t *test) {
 	}
 	q := t.open(opts)
 	cpus := onlineCPUs(t)
-	forksBefore := forks(t)
+	forksBefore, tasksBefore := forks(t), tasks(t)
 
 	// Nothing is read from here ...
 	var all []*proc
@@ -42,7 +42,12 @@ func loss(t *test) {
 	}
 	// ... to here.
 	t.settleAfterLoss(cpus)
-	others := forks(t) - forksBefore - uint64(len(all))
+	forked := forks(t) - forksBefore
+	others := forked - uint64(len(all))
+	// Those that end without having been forked meanwhile count as well.
+	if ended := int64(forked) + tasksBefore - tasks(t); ended > int64(forked) {
+		others += uint64(ended) - forked
+	}
 
 	s, err := q.Stats()
 	if err != nil {
@@ -53,7 +58,7 @@ func loss(t *test) {
 	for _, p := range all {
 		delivered += uint64(t.count(p, engine.EventFork) + t.count(p, engine.EventExit))
 	}
-	t.Logf("%d produced, %d delivered, %d lost %v; %d other forks; %d insertions in all", produced, delivered, s.Lost(), s.Source.Lost, others, s.Insertions)
+	t.Logf("%d produced, %d delivered, %d lost %v; %d other forks or ends; %d insertions in all", produced, delivered, s.Lost(), s.Source.Lost, others, s.Insertions)
 	missing := produced - delivered
 	if missing == 0 {
 		t.Fatalf("nothing was lost: the buffer was too large or the workload too small")
@@ -61,9 +66,9 @@ func loss(t *test) {
 	if s.Lost() < missing {
 		t.Errorf("%d events are missing, %d are counted as lost", missing, s.Lost())
 	}
-	// What others do is lost as well; with a fork come a few more events.
+	// What others do is lost as well; with a fork or an end come a few more events.
 	if most := missing + 10*others + 10; s.Lost() > most {
-		t.Errorf("%d events are missing and there were %d other forks, but %d are counted as lost", missing, others, s.Lost())
+		t.Errorf("%d events are missing and there were %d other forks or ends, but %d are counted as lost", missing, others, s.Lost())
 	}
 	for l := range engine.Loss(engine.NumLosses) {
 		if n := s.Source.Lost[l]; l != cause && n != 0 {
@@ -143,5 +148,22 @@ func forks(t *test) uint64 {
 		}
 	}
 	t.Fatalf("/proc/stat has no line of processes")
+	return 0
+}
+
+// tasks is how many processes and threads there are: the second number of the
+// fourth word of /proc/loadavg.
+func tasks(t *test) int64 {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if words := strings.Fields(string(b)); len(words) > 3 {
+		_, total, _ := strings.Cut(words[3], "/")
+		if n, err := strconv.ParseInt(total, 10, 64); err == nil {
+			return n
+		}
+	}
+	t.Fatalf("/proc/loadavg makes no sense: %q", b)
 	return 0
 }
