@@ -17,7 +17,7 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-GUEST    := $(filter quark-mon quark-test,$(COMMANDS))
+GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
 
 KERNEL ?= 6.1-cloud
 
@@ -36,6 +36,7 @@ help:
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in a guest'
 	@echo 'make test-kernel    quark-test in a guest with the newest Debian 6.1 kernel (KERNEL=NAME for another)'
 	@echo 'make initramfs.gz   the image that guests run'
+	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
 	@echo 'make deps           the Debian packages that the tests need'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
@@ -96,6 +97,15 @@ DEPS := $(DEPS_$(GOARCH)) \
 	forkstat:/usr/sbin/forkstat|/usr/bin/forkstat \
 	xz-utils:/usr/bin/xz zstd:/usr/bin/zstd
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
+
+# The types of kernels are kept in the user's cache, so only the first time takes long. BTFHUB_FETCH= fetches nothing.
+BTFHUB_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/btf
+BTFHUB_FETCH ?= 2
+.PHONY: btfhub
+btfhub:
+	$(Q)mkdir -p $(BTFHUB_CACHE)
+	$(Q)if [ -n "$(BTFHUB_FETCH)" ]; then $(HOSTGO) run ./kernel_images -t $(BTFHUB_CACHE) -n $(BTFHUB_FETCH); fi
+	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub $(BTFHUB_CACHE) $(BTFHUB_ARCHIVE_PATH)
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')

@@ -11,6 +11,7 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/procfs"
 )
@@ -67,9 +68,10 @@ type Options struct {
 	// Threads also delivers what concerns single threads.
 	Threads bool
 
-	// EBPF and CNProc are for what one backend alone has, such as the sizes of
-	// its buffers. Threads in them is overruled by the option above.
+	// EBPF, KProbe and CNProc are for what one backend alone has, such as the
+	// sizes of its buffers. Threads in them is overruled by the option above.
 	EBPF   ebpf.Options
+	KProbe kprobe.Options
 	CNProc cnproc.Options
 }
 
@@ -88,11 +90,11 @@ type Queue struct {
 //
 // If no backend can be used the error is a *backends.Error with all reasons.
 func Open(opts Options) (*Queue, error) {
-	opts.EBPF.Threads, opts.CNProc.Threads = opts.Threads, opts.Threads
+	opts.EBPF.Threads, opts.KProbe.Threads, opts.CNProc.Threads = opts.Threads, opts.Threads, opts.Threads
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
 	source, attempts, err := backends.Open(backends.Options{
-		Allowed: opts.Backends, Strict: opts.Strict, EBPF: opts.EBPF, CNProc: opts.CNProc,
+		Allowed: opts.Backends, Strict: opts.Strict, EBPF: opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)

@@ -1,12 +1,12 @@
 package backends
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -32,6 +32,7 @@ type Options struct {
 	Strict bool
 
 	EBPF   ebpf.Options
+	KProbe kprobe.Options
 	CNProc cnproc.Options
 }
 
@@ -52,9 +53,7 @@ type entry struct {
 
 var order = []entry{
 	{EBPF, "ebpf", func(o *Options) (engine.Source, error) { return source(ebpf.Open(o.EBPF)) }},
-	{KProbe, "kprobe", func(*Options) (engine.Source, error) {
-		return nil, fmt.Errorf("this version of quark has no kprobe backend: use eBPF or the proc connector (%w)", errors.ErrUnsupported)
-	}},
+	{KProbe, "kprobe", func(o *Options) (engine.Source, error) { return source(kprobe.Open(o.KProbe)) }},
 	{CNProc, "cnproc", func(o *Options) (engine.Source, error) { return source(cnproc.Open(o.CNProc)) }},
 }
 

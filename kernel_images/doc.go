@@ -9,4 +9,9 @@
 //	go run ./kernel_images                     # the default row
 //	go run ./kernel_images '5.10-*' newest-cloud-amd64
 //	go run ./kernel_images -u                  # look for newer packages
+//
+// With -t it gets no images but the types (BTF) of kernels of all of Debian's suites, for the archive of package btfhub; see
+// 'make btfhub'.
+//
+//	go run ./kernel_images -t DIR -n 3 '*-cloud-*'
 package main

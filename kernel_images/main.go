@@ -26,8 +26,10 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	dir := fs.String("d", "kernel_images", "`directory` to put the links in")
 	list := fs.Bool("l", false, "list the catalogue")
 	update := fs.Bool("u", false, "look for newer packages than the cached ones")
+	types := fs.String("t", "", "get no images but the types (BTF) of many kernels into a `directory`; a NAME is a pattern of releases")
+	each := fs.Int("n", 1, "with -t: `releases` of each suite, series, flavour and architecture")
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)")
+		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -t DIR [-n N] [NAME]")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -40,6 +42,16 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return status
 	}
 
+	say := func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
+	if *types != "" {
+		if fs.NArg() > 1 || *each < 1 {
+			return fail(2, errors.New("with -t at most one pattern and a positive number are wanted"))
+		}
+		if err := surveyInto(ctx, *types, *each, fs.Arg(0), say); err != nil {
+			return fail(1, err)
+		}
+		return 0
+	}
 	rows, err := parseCatalogue(catalogueJSON)
 	if err != nil {
 		return fail(1, err)
@@ -60,11 +72,22 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(1, err)
 	}
-	f := &fetcher{cache: c, say: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }}
+	f := &fetcher{cache: c, say: say}
 	if err := f.provide(ctx, rows, *dir, *update, stdout); err != nil {
 		return fail(1, err)
 	}
 	return 0
+}
+
+// surveyInto gets the types of kernels into dir; a temporary directory holds the packages meanwhile.
+func surveyInto(ctx context.Context, dir string, each int, pattern string, say func(string, ...any)) error {
+	temp, err := os.MkdirTemp("", "quark-types-")
+	if err != nil {
+		return fmt.Errorf("make a temporary directory: %w", err)
+	}
+	defer os.RemoveAll(temp)
+	s := &survey{types: &typesDir{dir}, each: each, pattern: pattern, say: say}
+	return s.run(ctx, temp)
 }
 
 // provide gets an image for each row, from the cache or the network, and links it below dir. It goes on after a row that

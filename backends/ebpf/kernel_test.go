@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"golang.org/x/sys/unix"
 )
@@ -404,7 +405,7 @@ func TestArguments(t *testing.T) {
 
 // TestKernelTypes opens with types from outside.
 func TestKernelTypes(t *testing.T) {
-	types, err := btf.LoadSpec(kernelBTF)
+	types, err := btf.LoadSpec(btfhub.KernelBTF)
 	if err != nil {
 		t.Skip(err)
 	}

@@ -3,11 +3,11 @@ package ebpf
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/quark-linux/quark/btfhub"
 	"golang.org/x/sys/unix"
 )
 
@@ -121,19 +121,10 @@ func explain(err error) error {
 	return fmt.Errorf("load programs: %w", err)
 }
 
-const kernelBTF = "/sys/kernel/btf/vmlinux"
-
 // kernelTypes returns the types that CO-RE goes by.
-func kernelTypes(o *Options) (*btf.Spec, error) {
+func kernelTypes(o *Options) (*btfhub.Kernel, error) {
 	if o.KernelTypes != nil {
-		return o.KernelTypes, nil
+		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
 	}
-	types, err := btf.LoadKernelSpec()
-	if err == nil {
-		return types, nil
-	}
-	if _, e := os.Stat(kernelBTF); errors.Is(e, os.ErrNotExist) {
-		return nil, fmt.Errorf("kernel has no BTF (%s): needs CONFIG_DEBUG_INFO_BTF, or name a BTF file: %w", kernelBTF, err)
-	}
-	return nil, fmt.Errorf("read the kernel's BTF: %w", err)
+	return btfhub.Open(btfhub.Options{})
 }

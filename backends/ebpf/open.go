@@ -4,16 +4,18 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF
 // and CAP_PERFMON, and CAP_SYS_ADMIN for a part of ID_CHANGE on kernels without
 // kprobes; what it could not attach is told by [Source.Capabilities].
 func Open(o Options) (*Source, error) {
-	types, err := kernelTypes(&o)
+	kernel, err := kernelTypes(&o)
 	if err != nil {
 		return nil, err
 	}
+	types := kernel.Spec
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err
@@ -24,11 +26,20 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{maps: l.maps}
-	if err := s.open(l, cpus); err != nil {
+	err = s.open(l, cpus)
+	if err == nil && !kernel.Exact {
+		if err = s.selfTest(); err != nil {
+			err = fmt.Errorf("self-test of types from %s: %w", kernel.Origin, err)
+		}
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	s.describeFields(types, cgroup)
+	if kernel.Origin != btfhub.KernelBTF {
+		s.capabilities.Notes = append(s.capabilities.Notes, "the kernel's types come from "+kernel.Origin)
+	}
 	return s, nil
 }
 

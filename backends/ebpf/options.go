@@ -20,9 +20,10 @@ type Options struct {
 	// for each thread.
 	Threads bool
 
-	// KernelTypes is the BTF of the running kernel, for kernels that have
-	// none. Leave it nil where /sys/kernel/btf/vmlinux exists: that is right
-	// for certain.
+	// KernelTypes is the BTF of the running kernel. nil means what
+	// btfhub.Open finds: the kernel's own, or that of the same release in the
+	// embedded archive. Types that are not the running kernel's make wrong
+	// events.
 	KernelTypes *btf.Spec
 }
 

@@ -25,6 +25,7 @@ func main() {
 	// Children are tied to the life of the thread that starts them.
 	runtime.LockOSThread()
 	scenario()
+	exitsnoopChild()
 	suite := &testrun.Suite{
 		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Unfit: unfit,
 		Backends: []testrun.Backend{

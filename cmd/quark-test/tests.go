@@ -27,6 +27,16 @@ var tests = []testrun.Test{
 	{Name: "t_pid_reuse", Doc: "a pid that is used again is another process", Run: with(pidReuse)},
 	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss)},
 	{Name: "t_drop_privileges", Doc: "events keep coming without privileges", Run: with(dropPrivileges)},
+	{Name: "t_exitsnoop_basic", Doc: "the exit of a traced process is recorded and kept", Run: with(exitsnoopBasic), NoBackend: true},
+	{Name: "t_exitsnoop_restart", Doc: "an exit between the death of a tracer and the next is there", Run: with(exitsnoopRestart), NoBackend: true},
+	{Name: "t_exitsnoop_signal", Doc: "the signal that ended a process", Run: with(exitsnoopSignal), NoBackend: true},
+	{Name: "t_exitsnoop_core", Doc: "the core bit is set when a core was written", Run: with(exitsnoopCore), NoBackend: true},
+	{Name: "t_exitsnoop_leader_first", Doc: "the status is the group's, recorded with the last thread", Run: with(exitsnoopLeaderFirst), NoBackend: true},
+	{Name: "t_exitsnoop_pidns", Doc: "other pid namespaces work, wrong ones are refused and never recorded", Run: with(exitsnoopPidns), NoBackend: true},
+	{Name: "t_exitsnoop_full_map", Doc: "a full map is an error of Trace and loses nothing", Run: with(exitsnoopFullMap), NoBackend: true},
+	{Name: "t_exitsnoop_race", Doc: "1000 processes traced as they die have a status or an error", Run: with(exitsnoopRace), NoBackend: true},
+	{Name: "t_exitsnoop_concurrent", Doc: "8 processes start it at once", Run: with(exitsnoopConcurrent), NoBackend: true},
+	{Name: "t_exitsnoop_upgrade", Doc: "what an older version knows is taken over", Run: with(exitsnoopUpgrade), NoBackend: true},
 }
 
 // with gives a test its context.

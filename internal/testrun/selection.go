@@ -56,11 +56,19 @@ func choose(tests []Test, only, except []string) ([]*Test, error) {
 	return list, nil
 }
 
-// jobs returns every test on every backend, backend by backend.
+// jobs returns every test on every backend, backend by backend, and at the end
+// those that need none.
 func jobs(tests []*Test, backends []string) (list []Job) {
 	for _, b := range backends {
 		for _, t := range tests {
-			list = append(list, Job{t, b})
+			if !t.NoBackend {
+				list = append(list, Job{t, b})
+			}
+		}
+	}
+	for _, t := range tests {
+		if t.NoBackend {
+			list = append(list, Job{t, noBackend})
 		}
 	}
 	return list

@@ -13,7 +13,14 @@ type Test struct {
 	Name string
 	Doc  string // one line that says what must hold
 	Run  func(*T)
+
+	// NoBackend is for a test that has nothing to do with backends: it is run
+	// once, as on the backend "none".
+	NoBackend bool
 }
+
+// noBackend stands for one where there is none.
+const noBackend = "none"
 
 // State is how a test ended.
 type State string

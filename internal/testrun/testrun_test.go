@@ -22,35 +22,35 @@ var fake = &Suite{
 	Program: "fake", Usage: "usage: fake\n", Version: "v1",
 	Backends: []Backend{{"ebpf", "b", true}, {"kprobe", "k", false}, {"cnproc", "c", true}},
 	Tests: []Test{
-		{"t_pass", "passes", func(t *T) { t.Logf("log of a good test") }},
-		{"t_fail", "fails twice", func(t *T) { t.Errorf("first %s", t.Backend); t.Errorf("second") }},
-		{"t_fatal", "ends early", func(t *T) { t.Fatalf("fatal"); panic("not reached") }},
-		{"t_skip", "does not apply", func(t *T) { t.Skipf("no %s here", "moon") }},
-		{"t_fail_skip", "a skip does not hide a failure", func(t *T) { t.Errorf("bad"); t.Skipf("never mind") }},
-		{"t_panic", "panics", func(t *T) { var m map[string]int; m["a"] = 1 }},
-		{"t_clean_panic", "panics in a cleanup", func(t *T) { t.Cleanup(func() { panic("unclean") }) }},
-		{"t_exit", "leaves without a verdict", func(t *T) { fmt.Println("bye"); os.Exit(3) }},
-		{"t_killed", "is killed", func(t *T) { unix.Kill(os.Getpid(), unix.SIGKILL); select {} }},
-		{"t_hang", "hangs", func(t *T) { t.Waiting("EXIT of pid 5"); time.Sleep(time.Hour) }},
-		{"t_fd", "leaves a descriptor", func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
-		{"t_fd_closed", "leaves none", func(t *T) {
+		{Name: "t_pass", Doc: "passes", Run: func(t *T) { t.Logf("log of a good test") }},
+		{Name: "t_fail", Doc: "fails twice", Run: func(t *T) { t.Errorf("first %s", t.Backend); t.Errorf("second") }},
+		{Name: "t_fatal", Doc: "ends early", Run: func(t *T) { t.Fatalf("fatal"); panic("not reached") }},
+		{Name: "t_skip", Doc: "does not apply", Run: func(t *T) { t.Skipf("no %s here", "moon") }},
+		{Name: "t_fail_skip", Doc: "a skip does not hide a failure", Run: func(t *T) { t.Errorf("bad"); t.Skipf("never mind") }},
+		{Name: "t_panic", Doc: "panics", Run: func(t *T) { var m map[string]int; m["a"] = 1 }},
+		{Name: "t_clean_panic", Doc: "panics in a cleanup", Run: func(t *T) { t.Cleanup(func() { panic("unclean") }) }},
+		{Name: "t_exit", Doc: "leaves without a verdict", Run: func(t *T) { fmt.Println("bye"); os.Exit(3) }},
+		{Name: "t_killed", Doc: "is killed", Run: func(t *T) { unix.Kill(os.Getpid(), unix.SIGKILL); select {} }},
+		{Name: "t_hang", Doc: "hangs", Run: func(t *T) { t.Waiting("EXIT of pid 5"); time.Sleep(time.Hour) }},
+		{Name: "t_fd", Doc: "leaves a descriptor", Run: func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
+		{Name: "t_fd_closed", Doc: "leaves none", Run: func(t *T) {
 			f, _ := os.Open("/dev/null")
 			t.Cleanup(func() { f.Close() })
 		}},
-		{"t_orphan", "leaves a process", func(t *T) {
+		{Name: "t_orphan", Doc: "leaves a process", Run: func(t *T) {
 			cmd := exec.Command("/proc/self/exe")
 			cmd.Env = []string{"TESTRUN_SLEEP=1"}
 			cmd.Start()
 			cmd.Process.Release()
 		}},
-		{"t_daemon", "leaves a process of another session", func(t *T) {
+		{Name: "t_daemon", Doc: "leaves a process of another session", Run: func(t *T) {
 			cmd := exec.Command("/proc/self/exe")
 			cmd.Env = []string{"TESTRUN_SLEEP=1"}
 			cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 			cmd.Start()
 			cmd.Process.Release()
 		}},
-		{"t_dir", "gets a directory", func(t *T) {
+		{Name: "t_dir", Doc: "gets a directory", Run: func(t *T) {
 			if err := os.WriteFile(filepath.Join(t.TempDir(), "x"), nil, 0o600); err != nil {
 				t.Fatalf("%v", err)
 			}
@@ -148,7 +148,7 @@ func TestOutcomes(t *testing.T) {
 func TestExitStatusDoesNotWrap(t *testing.T) {
 	s := Suite{Program: "many", Backends: fake.Backends}
 	for i := range 128 {
-		s.Tests = append(s.Tests, Test{fmt.Sprint("t_", i), "", func(t *T) { t.Fatalf("bad") }})
+		s.Tests = append(s.Tests, Test{Name: fmt.Sprint("t_", i), Run: func(t *T) { t.Fatalf("bad") }})
 	}
 	var out bytes.Buffer
 	if status := s.Main(context.Background(), []string{"-1", "-j", ""}, &out, &out); status != MaxFailed {

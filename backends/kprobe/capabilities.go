@@ -1,0 +1,134 @@
+package kprobe
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// oneLine fits an error, which may be several joined, into a table.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// fieldSources say for each field which slots it takes, and where they come
+// from.
+var fieldSources = []struct {
+	field engine.Field
+	via   string
+	from  slot // to the next
+	to    slot
+}{
+	{engine.FieldStart, "task.group_leader.start_boottime", slotStart, slotStart},
+	{engine.FieldPPID, "task.group_leader.real_parent.tgid", slotPPID, slotPPID},
+	{engine.FieldPGID, "task.signal.pids[PGID]", slotPGID, slotPGID},
+	{engine.FieldSID, "task.signal.pids[SID]", slotSID, slotSID},
+	{engine.FieldUIDs, "task.real_cred", slotUID, slotEGID},
+	{engine.FieldSUID, "task.real_cred", slotUID, slotEGID},
+	{engine.FieldGIDs, "task.real_cred", slotUID, slotEGID},
+	{engine.FieldSGID, "task.real_cred", slotUID, slotEGID},
+	{engine.FieldCaps, "task.real_cred", slotCapInheritable, slotCapAmbient},
+	{engine.FieldTTY, "task.signal.tty", slotTTY, slotTTYIndex},
+	{engine.FieldUTSNS, "task.nsproxy.uts_ns (at EXIT only if the leader ended last)", slotUTSNS, slotUTSNS},
+	{engine.FieldIPCNS, "task.nsproxy.ipc_ns (at EXIT only if the leader ended last)", slotIPCNS, slotIPCNS},
+	{engine.FieldMntNS, "task.nsproxy.mnt_ns (at EXIT only if the leader ended last)", slotMntNS, slotMntNS},
+	{engine.FieldNetNS, "task.nsproxy.net_ns (at EXIT only if the leader ended last)", slotNetNS, slotNetNS},
+	{engine.FieldComm, "task.comm", slotComm, slotComm2},
+	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode},
+}
+
+// textSources say the same of the fields that probes of their own bring.
+var textSources = []struct {
+	field     engine.Field
+	via, rest string
+	names     slot // the first of the names; 0 for arguments
+}{
+	{engine.FieldFilename, "task.mm.exe_file.f_path", "the front of more from /proc/PID/exe", pathNameSlot(slotExe, 0, 0)},
+	{engine.FieldCwd, "task.fs.pwd", "the front of more from /proc/PID/cwd", pathNameSlot(slotCwd, 0, 0)},
+	{engine.FieldCgroup, "task.cgroups.dfl_cgrp", "the front of more from /proc/PID/cgroup", slotGroupName},
+	{engine.FieldCmdline, "task.mm.arg_start", "the end of more from /proc/PID/cmdline", 0},
+}
+
+// room says how much of a text the probes of a set fetch.
+func (s *set) room(names slot) string {
+	if names == 0 {
+		n := 0
+		for _, part := range s.chunkParts {
+			if part != 0 {
+				n += chunkSize
+			}
+		}
+		return fmt.Sprintf("%d bytes", n)
+	}
+	n := 0
+	for n < pathLevels && s.has.has(names+slot(n)) {
+		n++
+	}
+	if names == slotGroupName {
+		return fmt.Sprintf("%d components", n)
+	}
+	return fmt.Sprintf("%d components of a mount", n)
+}
+
+// describe fills the capability table with what was installed.
+func (s *Source) describe(notes []string, failed []error) {
+	c := &s.capabilities
+	c.Notes = append(c.Notes, notes...)
+	for k := range c.Kinds {
+		c.Kinds[k].Via = "no probe reports it"
+	}
+	for n, f := range families {
+		k := &c.Kinds[f.kind]
+		set := s.setOf(n)
+		switch {
+		case set == nil && k.Origin == engine.OriginNone:
+			k.Via = oneLine(failed[n])
+		case set == nil:
+			c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+oneLine(failed[n]))
+		case k.Origin == engine.OriginNone:
+			if failed := k.Via; f.kind == engine.KindIDChange && n != familyIDs {
+				c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+failed)
+			}
+			*k = engine.Capability{Origin: engine.OriginKernel, Via: "kprobe/" + set.symbol}
+		default:
+			k.Via += ", kprobe/" + set.symbol
+		}
+	}
+	for _, f := range fieldSources {
+		var at engine.Events
+		for _, set := range s.sets {
+			if has := set.has.has(f.from) && set.has.has(f.to); has {
+				at |= set.kind.Events()
+			}
+		}
+		c.Fields[f.field] = capability(f.via, at)
+	}
+	for _, f := range textSources {
+		var at engine.Events
+		room := ""
+		for _, set := range s.sets {
+			if set.partsOf(f.field) != 0 {
+				at |= set.kind.Events()
+				room = set.room(f.names)
+			}
+		}
+		c.Fields[f.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", f.via, room, f.rest), at)
+	}
+}
+
+func capability(via string, at engine.Events) engine.Capability {
+	if at == 0 {
+		return engine.Capability{Origin: engine.OriginNone, Via: "the kernel's types lack what leads to it"}
+	}
+	return engine.Capability{Origin: engine.OriginKernel, Via: via, At: at}
+}
+
+func (s *Source) setOf(family int) *set {
+	for _, set := range s.sets {
+		if set.family == family {
+			return set
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package kprobe
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// completer takes from /proc what a probe had no room for. The kernel's part
+// must be the end of what /proc has, or its start for arguments, and the process
+// the same: else the field stays cut.
+type completer struct {
+	reader *procfs.Reader
+	proc   int // descriptor of /proc
+	root   unix.Stat_t
+	aside  engine.RawEvent
+}
+
+// completable are the fields that may be longer than the probes' room.
+const completable = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
+
+// newCompleter returns nil where /proc does not show the processes of the
+// kernel's pids.
+func newCompleter(inInitialNS bool) *completer {
+	if !inInitialNS {
+		return nil
+	}
+	r, err := procfs.Open()
+	if err != nil {
+		return nil
+	}
+	c := &completer{reader: r, proc: -1}
+	if c.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil || unix.Stat("/", &c.root) != nil {
+		c.close()
+		return nil
+	}
+	return c
+}
+
+func (c *completer) close() error {
+	if c == nil {
+		return nil
+	}
+	if c.proc >= 0 {
+		unix.Close(c.proc)
+	}
+	return c.reader.Close()
+}
+
+// complete replaces what was cut in ev. size is the length of the arguments.
+func (c *completer) complete(ev *engine.RawEvent, size uint64) {
+	want := ev.Task.Truncated & completable
+	if c == nil || want == 0 || !ev.Task.Known.Has(engine.FieldStart) {
+		return
+	}
+	// Paths are relative to the reader's root.
+	if want&^engine.FieldCmdline.Set() != 0 && !c.sameRoot(ev.PID) {
+		if want &= engine.FieldCmdline.Set(); want == 0 {
+			return
+		}
+	}
+	o := &c.aside
+	o.Reset()
+	if _, err := c.reader.Read(ev.PID, want|engine.FieldStart.Set(), o); err != nil {
+		return
+	}
+	unit := max(o.Task.StartUnit, 1)
+	if !o.Task.Known.Has(engine.FieldStart) || o.Task.Start/unit != ev.Task.Start/unit {
+		return
+	}
+	for _, f := range []engine.Field{engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup} {
+		if want.Has(f) && longerPath(o.Bytes(f), ev.Bytes(f)) {
+			ev.Set(f, o.Bytes(f))
+			ev.Task.Truncated &^= f.Set()
+		}
+	}
+	if f := engine.FieldCmdline; want.Has(f) {
+		whole, start := o.Bytes(f), ev.Bytes(f)
+		if bytes.HasPrefix(whole, start) && uint64(len(whole)) <= size {
+			ev.Set(f, whole)
+			if uint64(len(whole)) == size {
+				ev.Task.Truncated &^= f.Set()
+			}
+		}
+	}
+}
+
+// longerPath tells whether whole is a path that ends with the components in end.
+func longerPath(whole, end []byte) bool {
+	n := len(whole) - len(end)
+	return n > 0 && len(end) > 0 && whole[0] == '/' && whole[n-1] == '/' && bytes.Equal(whole[n:], end)
+}
+
+// sameRoot tells whether a process has the root directory that the source was
+// opened in.
+func (c *completer) sameRoot(pid uint32) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(c.proc, fmt.Sprintf("%d/root", pid), &st, 0)
+	return err == nil && st.Dev == c.root.Dev && st.Ino == c.root.Ino
+}

@@ -1,0 +1,364 @@
+package kprobe
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/perf"
+	"github.com/quark-linux/quark/internal/tracefs"
+)
+
+// parseDefinition makes fetches of a definition as the kernel was told it, as
+// far as a layout needs them.
+func parseDefinition(t testing.TB, def string) (args []fetch) {
+	t.Helper()
+	types := map[string]fetchType{}
+	for _, typ := range []fetchType{typeU8, typeU32, typeS32, typeX64, typeString, typeExiting} {
+		types[typ.name] = typ
+	}
+	for _, word := range strings.Fields(def)[2:] {
+		name, body, _ := strings.Cut(word, "=")
+		_, typ, _ := strings.Cut(body, ":")
+		if typ == "" {
+			typ = "x64"
+		}
+		typ, count, _ := strings.Cut(typ, "[")
+		f := fetch{typ: types[typ]}
+		f.slot = slot(decimal(t, name[1:]))
+		if count != "" {
+			f.count = decimal(t, strings.TrimSuffix(count, "]"))
+		}
+		args = append(args, f)
+	}
+	return args
+}
+
+func decimal(t testing.TB, s string) (n int) {
+	t.Helper()
+	if s == "" {
+		t.Fatal("no number")
+	}
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			t.Fatalf("%q is no number", s)
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// recorded are the probes of one kernel, as TestFormats prints them.
+func recorded(t testing.TB, file string) map[string]*probe {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]*probe{}
+	for _, one := range strings.Split(string(b), "@@\n@@") {
+		name, rest, _ := strings.Cut(strings.TrimPrefix(one, "@@"), "\n")
+		format, def, ok := strings.Cut(rest, "@@\n")
+		if !ok {
+			t.Fatalf("%s: %s has no definition", file, name)
+		}
+		event, err := tracefs.ParseFormat([]byte(format))
+		if err != nil {
+			t.Fatalf("%s: %s: %v", file, name, err)
+		}
+		def, _, _ = strings.Cut(def, "\n")
+		args := parseDefinition(t, def)
+		l, err := newLayout(args, event)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", file, name, err)
+		}
+		m[name] = &probe{layout: l, def: definition{name: name, args: args}}
+	}
+	return m
+}
+
+// TestLayout takes the formats of real kernels.
+func TestLayout(t *testing.T) {
+	files, _ := filepath.Glob("testdata/format/*")
+	if len(files) != 4 {
+		t.Fatalf("formats of %d kernels", len(files))
+	}
+	for _, file := range files {
+		probes := recorded(t, file)
+		for _, name := range []string{"fork", "fork_cwd0", "exec", "exec_argv0", "exec_exe0", "exit", "comm", "ids", "sid"} {
+			p := probes[name]
+			if p == nil {
+				t.Errorf("%s: no %s", file, name)
+				continue
+			}
+			for i, pl := range p.layout.places {
+				// Behind the common fields and the probed address.
+				if pl.off < 16 || int(pl.off)+int(pl.size)*int(pl.count) > p.layout.size {
+					t.Errorf("%s: %s: value %d lies at %d", file, name, i, pl.off)
+				}
+			}
+			if p.layout.size > maxRecord {
+				t.Errorf("%s: %s: records of %d bytes", file, name, p.layout.size)
+			}
+		}
+	}
+}
+
+// record makes a raw record of a probe: numbers and texts by slot.
+func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
+	raw := make([]byte, p.layout.size)
+	binary.NativeEndian.PutUint16(raw, p.layout.id)
+	for _, pl := range p.layout.places {
+		switch pl.kind {
+		case placeString:
+			text := texts[pl.slot] + "\x00"
+			binary.NativeEndian.PutUint32(raw[pl.off:], uint32(len(raw)|len(text)<<16))
+			raw = append(raw, text...)
+		case placeNumber:
+			for n := range slot(pl.count) {
+				b := raw[int(pl.off)+int(n)*int(pl.size):]
+				switch v := numbers[pl.slot+n]; pl.size {
+				case 1:
+					b[0] = byte(v)
+				case 4:
+					binary.NativeEndian.PutUint32(b, uint32(v))
+				default:
+					binary.NativeEndian.PutUint64(b, v)
+				}
+			}
+		}
+	}
+	return raw
+}
+
+// offline is a source of recorded probes without a kernel.
+func offline(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
+	probes := recorded(t, file)
+	s := &Source{endings: endings{byPID: map[uint32]ending{}}, fsIDs: fsIDs{}}
+	for n := range families {
+		f := &families[n]
+		set := &set{family: n, kind: f.kind}
+		for _, name := range append([]string{f.name}, partNames(f)...) {
+			p := probes[name]
+			if p == nil {
+				continue
+			}
+			p.set, p.part = set, 1<<len(set.probes)
+			set.probes = append(set.probes, p)
+			set.all |= p.part
+			for _, a := range p.def.args {
+				for i := range slot(max(a.count, 1)) {
+					if a.slot >= slotArgv {
+						set.chunkParts[a.slot-slotArgv] = p.part
+						break
+					}
+					set.has.add(a.slot + i)
+				}
+			}
+			for _, x := range f.texts {
+				if strings.HasPrefix(name, f.name+"_"+x.name) {
+					set.texts = append(set.texts, setText{x.field, p.part})
+				}
+			}
+			for int(p.layout.id) >= len(s.byID) {
+				s.byID = append(s.byID, nil)
+			}
+			s.byID[p.layout.id] = p
+		}
+		s.sets = append(s.sets, set)
+	}
+	return s, &cpu{}, probes
+}
+
+func partNames(f *family) (names []string) {
+	for _, x := range f.texts {
+		for i := range 9 {
+			names = append(names, f.name+"_"+x.name+string(rune('0'+i)))
+		}
+	}
+	return names
+}
+
+const testFormats = "testdata/format/6.1"
+
+func TestJoin(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	send := func(to sink, name string, count uint64, numbers map[slot]uint64) {
+		s.sample(c, to, &perf.Sample{PID: 5, TID: 5, Time: 1000 + count, Count: count, Raw: record(probes[name], numbers, nil)})
+	}
+	id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 600}
+	all := s.sets[familyExec].probes
+
+	t.Run("any order", func(t *testing.T) {
+		var l list
+		for i := range all {
+			send(&l, all[len(all)-1-i].def.name, 1, id)
+		}
+		if len(l) != 1 || l[0].PID != 7 || len(l[0].Bytes(engine.FieldCmdline)) != 600 || l[0].Task.Truncated != 0 {
+			t.Fatalf("%d events", len(l))
+		}
+	})
+	t.Run("a part is missing", func(t *testing.T) {
+		var l list
+		for _, p := range all {
+			if p.def.name != "exec_argv0" {
+				send(&l, p.def.name, 2, id)
+			}
+		}
+		if len(l) != 0 {
+			t.Fatal("too early")
+		}
+		send(&l, "exit", 1, map[slot]uint64{slotTGID: 9, slotTID: 9, slotGroupDead: 1})
+		if len(l) != 2 || l[0].Bytes(engine.FieldCmdline) != nil || l[1].Kind != engine.KindExit {
+			t.Fatalf("%d events", len(l))
+		}
+	})
+	t.Run("the first is missing", func(t *testing.T) {
+		var l list
+		send(&l, "exec_argv0", 3, id)
+		for _, p := range all {
+			send(&l, p.def.name, 4, id)
+		}
+		if len(l) != 1 || s.lost != 1 {
+			t.Fatalf("%d events, %d lost", len(l), s.lost)
+		}
+	})
+	if s.decode != 0 || s.handed != 4 {
+		t.Errorf("%d handed, %d not understood", s.handed, s.decode)
+	}
+}
+
+// TestEndings has the last thread's record overtake that of its leader.
+func TestEndings(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	var l list
+	n := uint64(0)
+	end := func(tid uint64, dead, code uint64) {
+		n++
+		s.sample(c, &l, &perf.Sample{Time: n, Count: n, Raw: record(probes["exit"], map[slot]uint64{
+			slotTGID: 7, slotTID: tid, slotStart: 77, slotGroupDead: dead, slotOwnCode: code,
+		}, nil)})
+	}
+	end(8, 1, 1<<8) // the last thread; the leader has not come by
+	if len(l) != 0 {
+		t.Fatal("reported without a status")
+	}
+	end(7, 0, 5<<8)
+	if len(l) != 1 || l[0].Task.Exit.Code() != 5 || l[0].TID != 7 || l[0].Thread {
+		t.Fatalf("%d events: %+v", len(l), l)
+	}
+	end(7, 0, 6<<8) // the other way round
+	end(8, 1, 1<<8)
+	if len(l) != 2 || l[1].Task.Exit.Code() != 6 {
+		t.Fatalf("%d events", len(l))
+	}
+	end(8, 1, 1<<8) // the leader's record never comes
+	s.endings.parked[0].ev.Time = 1
+	if ev := s.endings.overdue(maxParked + 1); ev == nil || ev.Task.Known.Has(engine.FieldExit) {
+		t.Error("not given up, or with a status")
+	}
+}
+
+// TestSetFSUID must not be reported, as none of quark's ids changes.
+func TestSetFSUID(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	n := uint64(0)
+	change := func(uid, euid, fsuid uint64) int {
+		n++
+		var l list
+		s.sample(c, &l, &perf.Sample{Time: n, Count: n, Raw: record(probes["ids"], map[slot]uint64{
+			slotTGID: 7, slotTID: 7, slotTask: 64, slotWhichID: whichUID, slotUID: uid, slotEUID: euid, slotFSUID: fsuid,
+		}, nil)})
+		return len(l)
+	}
+	for i, step := range []struct{ uid, euid, fsuid, want uint64 }{
+		{1, 1, 1, 1}, {1, 1, 2, 0}, {1, 1, 3, 0}, {1, 1, 1, 0}, {1, 2, 2, 1}, {1, 2, 5, 0}, {1, 4, 4, 1},
+	} {
+		if got := change(step.uid, step.euid, step.fsuid); got != int(step.want) {
+			t.Errorf("step %d: %d events", i, got)
+		}
+	}
+}
+
+func TestWarmSourceDoesNotAllocate(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 200, slotGroupDead: 1}
+	var records [][]byte
+	for _, f := range []int{familyFork, familyExec, familyExit} {
+		for _, p := range s.sets[f].probes {
+			records = append(records, record(probes[p.def.name], id, nil))
+		}
+	}
+	ev := new(engine.RawEvent)
+	one := &reuse{ev}
+	var n uint64
+	if a := testing.AllocsPerRun(100, func() {
+		n++
+		for _, r := range records {
+			s.sample(c, one, &perf.Sample{Time: n, Count: n, Raw: r})
+		}
+	}); a != 0 {
+		t.Errorf("%v allocations for three events", a)
+	}
+	if s.handed != 3*n {
+		t.Errorf("%d events of %d", s.handed, 3*n)
+	}
+}
+
+// reuse is a sink of one event.
+type reuse struct{ ev *engine.RawEvent }
+
+func (r *reuse) Room() int                 { return 1 }
+func (r *reuse) Reserve() *engine.RawEvent { r.ev.Reset(); return r.ev }
+func (r *reuse) Insert(*engine.RawEvent)   {}
+
+func FuzzRecord(f *testing.F) {
+	s, c, probes := offline(f, testFormats)
+	for name, p := range probes {
+		f.Add(record(p, map[slot]uint64{slotTGID: 7, slotTID: 7}, map[slot]string{pathNameSlot(slotCwd, 0, 0): name}), uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, count uint64) {
+		if len(raw) < 2 {
+			return
+		}
+		var l list
+		s.sample(c, &l, &perf.Sample{Time: 1, Count: count, Raw: raw})
+		s.finishAll(c, &l)
+		for _, ev := range l {
+			for _, field := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {
+				if b := ev.Bytes(field); len(b) > chunks*chunkSize+len(raw) {
+					t.Errorf("%v of %d bytes from %d", field, len(b), len(raw))
+				}
+			}
+			if bytes.IndexByte(ev.Bytes(engine.FieldComm), 0) >= 0 {
+				t.Error("comm with NUL")
+			}
+		}
+	})
+}
+
+func (s *Source) finishAll(c *cpu, b sink) {
+	if c.now.set != nil {
+		s.finish(c, b)
+	}
+}
+
+func BenchmarkExec(b *testing.B) {
+	s, c, probes := offline(b, testFormats)
+	id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 200}
+	var records [][]byte
+	for _, p := range s.sets[familyExec].probes {
+		records = append(records, record(probes[p.def.name], id, nil))
+	}
+	one := &reuse{new(engine.RawEvent)}
+	b.ReportAllocs()
+	for i := range b.N {
+		for _, r := range records {
+			s.sample(c, one, &perf.Sample{Time: 1, Count: uint64(i + 1), Raw: r})
+		}
+	}
+}

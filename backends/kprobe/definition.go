@@ -1,0 +1,128 @@
+package kprobe
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// fetchType is how a value is read and stored.
+type fetchType struct {
+	name string
+	size int // bytes in the record; of a string those that say where it is
+}
+
+var (
+	typeU8     = fetchType{"u8", 1}
+	typeU32    = fetchType{"u32", 4}
+	typeS32    = fetchType{"s32", 4}
+	typeX64    = fetchType{"x64", 8}
+	typeString = fetchType{"string", 4}
+	// typeExiting is the flag PF_EXITING of task_struct.flags (linux/sched.h).
+	typeExiting = fetchType{"b1@2/32", 4}
+)
+
+// fetch is one argument of a probe: a value, or count values in a row, which
+// are stored in slots one after the other.
+type fetch struct {
+	slot  slot
+	value expr
+	typ   fetchType
+	count int // 0 for a value that is no array
+}
+
+func (f fetch) name() string { return "f" + strconv.Itoa(int(f.slot)) }
+
+func (f fetch) String() string { return f.name() + "=" + f.body() }
+
+// body is what follows the name. A word is what the kernel fetches by default.
+func (f fetch) body() string {
+	s := f.value.String()
+	if f.typ != typeX64 || f.count > 0 {
+		s += ":" + f.typ.name
+	}
+	if f.count > 0 {
+		s += "[" + strconv.Itoa(f.count) + "]"
+	}
+	return s
+}
+
+// fits tells whether the kernel takes the argument if it takes so many reads.
+func (f fetch) fits(reads int) bool { return f.value.steps() <= reads && len(f.body()) <= maxBody }
+
+// size is the room in the record, at most.
+func (f fetch) size() int {
+	if f.typ == typeString {
+		return f.typ.size + maxName
+	}
+	return f.typ.size * max(f.count, 1)
+}
+
+// The kernel's limits, found by trial on 5.10 to 7.3.
+const (
+	maxArguments  = 128  // MAX_TRACE_ARGS
+	maxDefinition = 4094 // WRITE_BUFSIZE less newline and NUL
+	maxArray      = 64   // MAX_ARRAY_LEN
+	maxBody       = 63   // MAX_ARGSTR_LEN
+	// maxReads is what FETCH_INSN_MAX of 16 leaves for reads. 7.3 takes
+	// minReads, so the limit is found by trial.
+	maxReads = 13
+	minReads = 8
+	// maxRecord is PERF_MAX_TRACE_SIZE before 5.16. The kernel drops what is
+	// larger, with a warning that stops a machine set to panic on warnings, so
+	// no record may ever be.
+	maxRecord = 2048
+	// maxName is NAME_MAX and a NUL: what a string may take.
+	maxName = 256
+	// recordHeader is what precedes the arguments: common fields, the probed
+	// address, and some room for common fields of patched kernels.
+	recordHeader = 8 + 8 + 32
+)
+
+// definition is a probe as the kernel is told of it.
+type definition struct {
+	group, name string
+	symbol      string
+	args        []fetch
+}
+
+func (d *definition) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "p:%s/%s %s", d.group, d.name, d.symbol)
+	for _, a := range d.args {
+		b.WriteByte(' ')
+		b.WriteString(a.String())
+	}
+	return b.String()
+}
+
+// removal is the line that removes the probe.
+func (d *definition) removal() string { return "-:" + d.group + "/" + d.name }
+
+// check tells whether the kernel can take the definition.
+func (d *definition) check(reads int) error {
+	if len(d.args) > maxArguments {
+		return fmt.Errorf("%d arguments, %d are possible", len(d.args), maxArguments)
+	}
+	size := recordHeader
+	for _, a := range d.args {
+		size += a.size()
+		if !a.fits(reads) {
+			return fmt.Errorf("%s: %d reads in %d bytes, %d in %d are possible", a, a.value.steps(), len(a.body()), reads, maxBody)
+		}
+		if a.count > maxArray {
+			return fmt.Errorf("%s: %d values, %d are possible", a, a.count, maxArray)
+		}
+		if a.value.register == "" {
+			return errors.New("no register for arguments is known on this architecture")
+		}
+	}
+	if size > maxRecord {
+		return fmt.Errorf("a record takes up to %d bytes, %d are possible", size, maxRecord)
+	}
+	if n := len(d.String()); n > maxDefinition {
+		return fmt.Errorf("the definition takes %d bytes, %d are possible", n, maxDefinition)
+	}
+	return nil
+}

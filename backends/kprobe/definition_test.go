@@ -1,0 +1,180 @@
+package kprobe
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// onAMD64 skips what is written with the registers of one architecture.
+func onAMD64(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the texts are those of amd64")
+	}
+}
+
+func TestExpr(t *testing.T) {
+	onAMD64(t)
+	task := argument(0)
+	for _, tc := range []struct {
+		e    expr
+		want string
+	}{
+		{task, "%di"},
+		{argument(1), "%si"},
+		{argument(2), "%dx"},
+		{task.at(0), "+0(%di)"},
+		{task.at(16).at(8), "+8(+16(%di))"},
+		{task.at(16).at(-24).at(0), "+0(-24(+16(%di)))"},
+	} {
+		if got := tc.e.String(); got != tc.want {
+			t.Errorf("%q, not %q", got, tc.want)
+		}
+	}
+	// Values: what is built on one does not change another.
+	a := task.at(1)
+	b, c := a.at(2), a.at(3)
+	if b.String() != "+2(+1(%di))" || c.String() != "+3(+1(%di))" || a.steps() != 1 {
+		t.Error(a, b, c)
+	}
+}
+
+func TestFetch(t *testing.T) {
+	onAMD64(t)
+	e := argument(0).at(8)
+	for _, tc := range []struct {
+		f    fetch
+		want string
+		size int
+	}{
+		{fetch{3, e, typeX64, 0}, "f3=+8(%di)", 8},
+		{fetch{3, e, typeX64, 5}, "f3=+8(%di):x64[5]", 40},
+		{fetch{4, e, typeU32, 0}, "f4=+8(%di):u32", 4},
+		{fetch{4, e, typeU32, 6}, "f4=+8(%di):u32[6]", 24},
+		{fetch{5, e.at(0), typeString, 0}, "f5=+0(+8(%di)):string", 260},
+		{fetch{6, e, typeExiting, 0}, "f6=+8(%di):b1@2/32", 4},
+	} {
+		if got := tc.f.String(); got != tc.want || tc.f.size() != tc.size {
+			t.Errorf("%q of %d bytes, not %q of %d", got, tc.f.size(), tc.want, tc.size)
+		}
+	}
+}
+
+func TestDefinition(t *testing.T) {
+	onAMD64(t)
+	d := definition{"g", "n", "f", []fetch{{1, argument(0).at(4), typeS32, 0}, {2, argument(1), typeX64, 0}}}
+	if got, want := d.String(), "p:g/n f f1=+4(%di):s32 f2=%si"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+	if got := d.removal(); got != "-:g/n" {
+		t.Errorf("%q", got)
+	}
+	if err := d.check(maxReads); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	many := func(n int, f fetch) (args []fetch) {
+		for range n {
+			args = append(args, f)
+		}
+		return args
+	}
+	word := fetch{value: argument(0), typ: typeX64}
+	nested := func(n int) expr {
+		e := argument(0)
+		for range n {
+			e = e.at(0)
+		}
+		return e
+	}
+	for name, tc := range map[string]struct {
+		args []fetch
+		ok   bool
+	}{
+		"most arguments":     {many(128, word), true},
+		"too many arguments": {many(129, word), false},
+		"most reads":         {many(1, fetch{value: nested(8), typ: typeX64}), true},
+		"too many reads":     {many(1, fetch{value: nested(9), typ: typeX64}), false},
+		"long argument":      {many(1, fetch{value: argument(0).at(1e9).at(1e9).at(1e9).at(1e9).at(1e9).at(1e9), typ: typeX64}), false},
+		"large array":        {many(1, fetch{value: argument(0), typ: typeX64, count: 65}), false},
+		"large record":       {many(4, fetch{value: argument(0), typ: typeX64, count: 64}), false},
+		"many names":         {many(8, fetch{value: argument(0), typ: typeString}), false},
+		"long definition":    {many(100, fetch{slot: 1000, value: nested(8), typ: typeU32}), false},
+	} {
+		d := definition{"g", "n", "f", tc.args}
+		if err := d.check(8); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	if got := filterText(filterEnds); strings.ContainsAny(got, "{}") || !strings.Contains(got, "!=0||f") {
+		t.Errorf("%q", got)
+	}
+	if got := filterText(""); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func FuzzParseGroup(f *testing.F) {
+	f.Add("quark_1_2_3_4")
+	f.Add("quark_0_2_3_4")
+	f.Fuzz(func(t *testing.T, s string) {
+		if o, ok := parseGroup(s); ok && o.pid <= 0 {
+			t.Errorf("%q is of pid %d", s, o.pid)
+		}
+	})
+}
+
+func TestGroup(t *testing.T) {
+	me, err := self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := me.group(7)
+	if len(name) > 63 { // MAX_EVENT_NAME_LEN is 64
+		t.Errorf("%q is too long", name)
+	}
+	if o, ok := parseGroup(name); !ok || o != me || me.gone() {
+		t.Errorf("%v became %v, gone %v", me, o, me.gone())
+	}
+	other := me
+	other.start++
+	if !other.gone() {
+		t.Error("another process of the same pid is taken for the owner")
+	}
+	for _, bad := range []string{"", "quark", "quark_1_2_3", "quark_1_2_3_4_5", "quark_x_2_3_4", "kprobes", "quark_-1_2_3_4"} {
+		if _, ok := parseGroup(bad); ok {
+			t.Errorf("%q is a group", bad)
+		}
+	}
+}
+
+func TestParseCPUEvent(t *testing.T) {
+	for _, tc := range []struct {
+		s        string
+		cpu      int
+		gone, ok bool
+	}{
+		{"online@/devices/system/cpu/cpu1\x00ACTION=online\x00", 1, false, true},
+		{"offline@/devices/system/cpu/cpu12\x00", 12, true, true},
+		{"change@/devices/system/cpu/cpu12\x00", 0, false, false},
+		{"online@/devices/system/cpu/cpuidle\x00", 0, false, false},
+		{"online@/devices/system/memory/memory1\x00", 0, false, false},
+		{"online@/devices/system/cpu/cpu", 0, false, false},
+		{"", 0, false, false},
+	} {
+		cpu, gone, ok := parseCPUEvent([]byte(tc.s))
+		if ok != tc.ok || ok && (cpu != tc.cpu || gone != tc.gone) {
+			t.Errorf("%q: %d, %v, %v", tc.s, cpu, gone, ok)
+		}
+	}
+}
+
+func FuzzParseCPUEvent(f *testing.F) {
+	f.Add([]byte("online@/devices/system/cpu/cpu1\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) { parseCPUEvent(b) })
+}

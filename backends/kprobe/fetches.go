@@ -1,0 +1,152 @@
+package kprobe
+
+// offsets are where members lie in the kernel's types, see btfhub.Offsets.
+type offsets interface {
+	Bytes(name string) (off uint32, ok bool)
+	Value(name string) (value int64, ok bool)
+}
+
+// builder collects the fetch arguments of one probe. A member that the kernel
+// does not have leaves out what needs it.
+type builder struct {
+	offsets offsets
+	reads   int // what a fetch argument has room for
+	args    []fetch
+	lacks   string // the last member that was not found
+}
+
+// off returns the sum of the offsets of members.
+func (b *builder) off(members ...string) (sum int, ok bool) {
+	for _, m := range members {
+		off, ok := b.offsets.Bytes(m)
+		if !ok {
+			b.lacks = m
+			return 0, false
+		}
+		sum += int(off)
+	}
+	return sum, true
+}
+
+// follow reads member after member, each a pointer but the last.
+func (b *builder) follow(e expr, members ...string) (expr, bool) {
+	for _, m := range members {
+		off, ok := b.off(m)
+		if !ok {
+			return expr{}, false
+		}
+		e = e.at(off)
+	}
+	return e, true
+}
+
+// add fetches a value if there is one.
+func (b *builder) add(s slot, t fetchType, e expr, ok bool) bool {
+	if ok {
+		b.args = append(b.args, fetch{slot: s, value: e, typ: t})
+	}
+	return ok
+}
+
+// addMember fetches what lies at the end of a chain of members.
+func (b *builder) addMember(s slot, t fetchType, e expr, members ...string) bool {
+	e, ok := b.follow(e, members...)
+	return b.add(s, t, e, ok)
+}
+
+// addRow fetches members of one struct into slots that follow each other. One
+// array is enough where they lie in a row, which costs the kernel less.
+func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
+	first, inRow := b.off(members[0])
+	for i, m := range members {
+		off, ok := b.off(m)
+		inRow = inRow && ok && off == first+i*t.size
+	}
+	if inRow {
+		b.args = append(b.args, fetch{slot: s, value: e.at(first), typ: t, count: len(members)})
+		return
+	}
+	for i, m := range members {
+		off, ok := b.off(m)
+		b.add(s+slot(i), t, e.at(off), ok)
+	}
+}
+
+// addTask fetches what a record says of a task: ids, start and parent of the
+// group as they are the process's identity, everything else of state, which is
+// the task or its group's leader.
+func (b *builder) addTask(task, state expr) {
+	b.addMember(slotTID, typeU32, task, "task_struct.pid")
+	b.addMember(slotTGID, typeU32, task, "task_struct.tgid")
+	if leader, ok := b.follow(task, "task_struct.group_leader"); ok {
+		b.addMember(slotStart, typeX64, leader, "task_struct.start_boottime")
+		b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
+	}
+	b.addCredentials(state)
+	b.addNamespaces(state)
+	if signal, ok := b.follow(task, "task_struct.signal"); ok {
+		b.addSignal(task, signal)
+	}
+}
+
+func (b *builder) addComm(task expr) {
+	if off, ok := b.off("task_struct.comm"); ok {
+		b.args = append(b.args, fetch{slot: slotComm, value: task.at(off), typ: typeX64, count: 2})
+	}
+}
+
+func (b *builder) addCredentials(task expr) {
+	cred, ok := b.follow(task, "task_struct.real_cred")
+	if !ok {
+		return
+	}
+	b.addRow(slotUID, typeU32, cred, "cred.uid", "cred.gid", "cred.suid", "cred.sgid", "cred.euid", "cred.egid")
+	b.addRow(slotCapInheritable, typeX64, cred,
+		"cred.cap_inheritable", "cred.cap_permitted", "cred.cap_effective", "cred.cap_bset", "cred.cap_ambient")
+}
+
+func (b *builder) addNamespaces(task expr) {
+	nsproxy, ok := b.follow(task, "task_struct.nsproxy")
+	if !b.add(slotNSProxy, typeX64, nsproxy, ok) {
+		return
+	}
+	b.addMember(slotUTSNS, typeU32, nsproxy, "nsproxy.uts_ns", "uts_namespace.ns.inum")
+	b.addMember(slotIPCNS, typeU32, nsproxy, "nsproxy.ipc_ns", "ipc_namespace.ns.inum")
+	b.addMember(slotMntNS, typeU32, nsproxy, "nsproxy.mnt_ns", "mnt_namespace.ns.inum")
+	b.addMember(slotNetNS, typeU32, nsproxy, "nsproxy.net_ns", "net.ns.inum")
+}
+
+func (b *builder) addSignal(task, signal expr) {
+	for _, p := range []struct {
+		slot slot
+		typ  string
+	}{{slotPGID, "pid_type.PIDTYPE_PGID"}, {slotSID, "pid_type.PIDTYPE_SID"}} {
+		pid, ok := b.groupPID(task, signal, p.typ)
+		nr, ok2 := b.off("pid.numbers", "upid.nr")
+		b.add(p.slot, typeU32, pid.at(nr), ok && ok2)
+	}
+	tty, ok := b.follow(signal, "signal_struct.tty")
+	if !b.add(slotTTY, typeX64, tty, ok) {
+		return
+	}
+	b.addMember(slotTTYIndex, typeS32, tty, "tty_struct.index")
+	b.addMember(slotTTYMajor, typeS32, tty, "tty_struct.driver", "tty_driver.major")
+	b.addMember(slotTTYMinorStart, typeS32, tty, "tty_struct.driver", "tty_driver.minor_start")
+}
+
+// groupPID is the struct pid of the process group or of the session. Since 4.19
+// signal_struct holds pointers to them, before it each task held pid_links.
+func (b *builder) groupPID(task, signal expr, typ string) (expr, bool) {
+	n, ok := b.offsets.Value(typ)
+	if !ok || n < 0 || n > 8 {
+		b.lacks = typ
+		return expr{}, false
+	}
+	if off, ok := b.off("signal_struct.pids"); ok {
+		return signal.at(off + int(n)*8), true
+	}
+	const linkSize = 24 // a list node of two pointers, and the pointer
+	leader, ok := b.follow(task, "task_struct.group_leader")
+	off, ok2 := b.off("task_struct.pids", "pid_link.pid")
+	return leader.at(off + int(n)*linkSize), ok && ok2
+}

@@ -1,0 +1,189 @@
+package kprobe
+
+import "github.com/quark-linux/quark/engine"
+
+// hook is a function that can be probed for a kind of event.
+type hook struct {
+	symbol string
+	// args fetches what this function alone offers, and what filters look at.
+	args func(b *builder)
+	// filter is an expression over the slots that args fetch; what it refuses
+	// is not recorded. "" takes all.
+	filter string
+	// threads is the filter of a source that leaves out threads.
+	threads string
+}
+
+// family is how events of one kind are got: the hooks in the order of
+// preference, of which the first that the kernel takes is used, and what the
+// records hold.
+type family struct {
+	kind  engine.Kind
+	name  string // of the probes
+	hooks []hook
+	// state fetches the fixed part, texts what is fetched by further probes.
+	state func(b *builder, h *hook)
+	texts []text
+}
+
+// text is a field that takes probes of its own.
+type text struct {
+	field  engine.Field
+	name   string
+	probes func(b *builder) [][]fetch
+}
+
+var (
+	firstArgument  = argument(0)
+	secondArgument = argument(1)
+	thirdArgument  = argument(2)
+)
+
+// taskProbed is the state of the task that is the function's first argument.
+func taskProbed(b *builder, _ *hook) {
+	b.addTask(firstArgument, firstArgument)
+	b.addComm(firstArgument)
+}
+
+func cwdOfProbed(b *builder) [][]fetch  { return b.cwdProbes(firstArgument) }
+func exeOfProbed(b *builder) [][]fetch  { return b.exeProbes(firstArgument) }
+func argvOfProbed(b *builder) [][]fetch { return b.argvProbes(firstArgument) }
+
+// families are all, the required ones first.
+var families = []family{
+	{
+		kind: engine.KindFork, name: "fork",
+		hooks: []hook{
+			{symbol: "wake_up_new_task", args: exitSignal, threads: filterLeader},
+			{symbol: "proc_fork_connector", args: exitSignal, threads: filterLeader}, // CONFIG_PROC_EVENTS
+			{symbol: "cgroup_post_fork", args: exitSignal, threads: filterLeader},    // CONFIG_CGROUPS
+		},
+		state: taskProbed,
+		texts: []text{
+			{engine.FieldCwd, "cwd", cwdOfProbed},
+			{engine.FieldCgroup, "cgroup", cgroupOfProbed},
+		},
+	},
+	{
+		kind: engine.KindExec, name: "exec",
+		hooks: []hook{
+			{symbol: "proc_exec_connector", args: nothing}, // CONFIG_PROC_EVENTS
+			// CONFIG_TASK_XACCT. Called right after the former, and at the end
+			// of each task.
+			{symbol: "acct_update_integrals", args: exiting, filter: filterRunning},
+		},
+		state: func(b *builder, h *hook) {
+			taskProbed(b, h)
+			b.addMember(slotArgStart, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_start")
+			b.addMember(slotArgEnd, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_end")
+		},
+		texts: []text{
+			{engine.FieldCmdline, "argv", argvOfProbed},
+			{engine.FieldFilename, "exe", exeOfProbed},
+			{engine.FieldCwd, "cwd", cwdOfProbed},
+			{engine.FieldCgroup, "cgroup", cgroupOfProbed},
+		},
+	},
+	{
+		kind: engine.KindExit, name: "exit",
+		hooks: []hook{
+			// CONFIG_TASKSTATS. Its second argument tells which thread was the
+			// last, one in each group.
+			{symbol: "taskstats_exit", args: groupDead, threads: filterEnds},
+			// On every kernel. A thread that is late sees that none lives, too.
+			{symbol: "exit_files", args: live, threads: filterMayEnd},
+			{symbol: "sched_autogroup_exit_task", args: live, threads: filterMayEnd}, // CONFIG_SCHED_AUTOGROUP
+		},
+		state: exitState,
+	},
+	{
+		kind: engine.KindComm, name: "comm",
+		hooks: []hook{
+			{symbol: "__set_task_comm", args: newComm, filter: filterNotExec},
+			{symbol: "proc_comm_connector", args: func(b *builder) { b.addComm(firstArgument) }}, // CONFIG_PROC_EVENTS
+		},
+		state: func(b *builder, _ *hook) { b.addTask(firstArgument, firstArgument) },
+	},
+	{
+		kind: engine.KindIDChange, name: "ids",
+		hooks: []hook{
+			{symbol: "proc_id_connector", args: whichID}, // CONFIG_PROC_EVENTS
+		},
+		state: taskProbed,
+	},
+	{
+		kind: engine.KindIDChange, name: "sid",
+		hooks: []hook{
+			{symbol: "proc_sid_connector", args: nothing},            // CONFIG_PROC_EVENTS
+			{symbol: "sched_autogroup_create_attach", args: nothing}, // CONFIG_SCHED_AUTOGROUP
+		},
+		state: taskProbed,
+	},
+}
+
+const (
+	familyFork = iota
+	familyExec
+	familyExit
+	familyComm
+	familyIDs
+	familySID
+	numFamilies = iota
+)
+
+func nothing(*builder) {}
+
+func exitSignal(b *builder) {
+	b.addMember(slotExitSignal, typeS32, firstArgument, "task_struct.exit_signal")
+}
+
+func exiting(b *builder) {
+	b.addMember(slotExiting, typeExiting, firstArgument, "task_struct.flags")
+}
+
+func groupDead(b *builder) {
+	exitSignal(b)
+	b.add(slotGroupDead, typeS32, secondArgument, true)
+}
+
+func live(b *builder) {
+	exitSignal(b)
+	b.addMember(slotLive, typeS32, firstArgument, "task_struct.signal", "signal_struct.live.counter")
+	b.addMember(slotThreads, typeS32, firstArgument, "task_struct.signal", "signal_struct.nr_threads")
+}
+
+// exitState takes the state from the leader, as it is the process's.
+func exitState(b *builder, _ *hook) {
+	leader, ok := b.follow(firstArgument, "task_struct.group_leader")
+	if !ok {
+		return
+	}
+	b.addTask(firstArgument, leader)
+	b.addComm(leader)
+	b.addMember(slotSignalFlags, typeU32, firstArgument, "task_struct.signal", "signal_struct.flags")
+	b.addMember(slotGroupCode, typeS32, firstArgument, "task_struct.signal", "signal_struct.group_exit_code")
+	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
+	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
+	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
+}
+
+// newComm is that of __set_task_comm(task, buffer, exec): the task still has
+// the old one.
+func newComm(b *builder) {
+	b.add(slotByExec, typeU8, thirdArgument, true)
+	b.args = append(b.args, fetch{slot: slotComm, value: secondArgument.at(0), typ: typeX64, count: 2})
+}
+
+// whichID is that of proc_id_connector(task, which): an enum of
+// linux/cn_proc.h. It is called for the ids of file system access too, which
+// are no ids of quark's, and by execve, which holds a mutex then.
+func whichID(b *builder) {
+	b.add(slotWhichID, typeU32, secondArgument, true)
+	b.add(slotTask, typeX64, firstArgument, true)
+	if signal, ok := b.follow(firstArgument, "task_struct.signal"); ok {
+		off, ok := b.off("signal_struct.cred_guard_mutex", "mutex.owner")
+		b.add(slotMutexOwner, typeX64, signal.at(off), ok)
+	}
+	b.addMember(slotFSUID, typeU32, firstArgument, "task_struct.real_cred", "cred.fsuid")
+	b.addMember(slotFSGID, typeU32, firstArgument, "task_struct.real_cred", "cred.fsgid")
+}

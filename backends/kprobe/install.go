@@ -1,0 +1,156 @@
+package kprobe
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quark-linux/quark/internal/tracefs"
+	"golang.org/x/sys/unix"
+)
+
+// installer puts probes into the kernel.
+type installer struct {
+	fs      *tracefs.FS
+	probes  *tracefs.Probes
+	group   string
+	offsets offsets
+	threads bool
+	reads   int // how many one inside of another the kernel takes
+
+	installed []string // removals of what is in the kernel
+	notes     []string
+}
+
+// findReads finds by trial how many reads a fetch argument may have.
+func (in *installer) findReads() int {
+	for n := maxReads; n > minReads; n-- {
+		value := firstArgument
+		for range n {
+			value = value.at(0)
+		}
+		d := definition{in.group, "reads", families[familyFork].hooks[0].symbol, []fetch{{value: value, typ: typeX64}}}
+		if in.probes.Write(d.String()) == nil {
+			if in.probes.Write(d.removal()) != nil {
+				in.installed = append(in.installed, d.removal())
+			}
+			return n
+		}
+	}
+	return minReads
+}
+
+// family installs the first hook of a family that the kernel takes.
+func (in *installer) family(n int) (*set, error) {
+	f := &families[n]
+	var errs []error
+	for i := range f.hooks {
+		s, err := in.hook(n, f, &f.hooks[i])
+		if err == nil {
+			return s, nil
+		}
+		errs = append(errs, fmt.Errorf("probe %s: %w", f.hooks[i].symbol, err))
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
+	s := &set{family: n, kind: f.kind, symbol: h.symbol}
+	filter := h.filter
+	if filter == "" && !in.threads {
+		filter = h.threads
+	}
+	s.filter = filterText(filter)
+
+	b := builder{offsets: in.offsets, reads: in.reads}
+	h.args(&b)
+	own := len(b.args)
+	f.state(&b, h)
+	if !fetches(b.args, slotTID) || !fetches(b.args, slotTGID) {
+		return nil, errors.New("the kernel's types have no " + b.lacks)
+	}
+	if err := in.add(s, f.name, b.args); err != nil {
+		return nil, err
+	}
+	// Filters must refuse all records of an event or none.
+	var common []fetch
+	if s.filter != "" {
+		common = b.args[:own:own]
+	}
+	for _, t := range f.texts {
+		in.text(s, f, &t, common)
+	}
+	return s, nil
+}
+
+// text adds the probes of a field; without them the event has no such field.
+func (in *installer) text(s *set, f *family, t *text, common []fetch) {
+	b := builder{offsets: in.offsets, reads: in.reads}
+	parts := t.probes(&b)
+	if len(parts) == 0 {
+		in.notes = append(in.notes, fmt.Sprintf("%s has no %s: the kernel's types have no %s", f.kind, t.field, b.lacks))
+		return
+	}
+	st := setText{field: t.field}
+	for i, args := range parts {
+		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(common, args...))
+		if err != nil {
+			in.notes = append(in.notes, fmt.Sprintf("%s has not all of %s: probe %s: %v", f.kind, t.field, s.symbol, err))
+			break
+		}
+		st.parts |= s.probes[len(s.probes)-1].part
+	}
+	if st.parts != 0 {
+		s.texts = append(s.texts, st)
+	}
+}
+
+// add installs one probe of a set.
+func (in *installer) add(s *set, name string, args []fetch) error {
+	p := &probe{set: s, part: 1 << len(s.probes), def: definition{in.group, name, s.symbol, args}}
+	if err := p.def.check(in.reads); err != nil {
+		return err
+	}
+	if err := in.probes.Write(p.def.String()); err != nil {
+		return in.explain(err)
+	}
+	in.installed = append(in.installed, p.def.removal())
+	event, err := in.fs.Event(in.group, name)
+	if err == nil {
+		p.layout, err = newLayout(args, event)
+	}
+	if err != nil {
+		return err
+	}
+	s.probes = append(s.probes, p)
+	s.all |= p.part
+	for _, a := range args {
+		for n := range slot(max(a.count, 1)) {
+			if a.slot >= slotArgv {
+				s.chunkParts[a.slot-slotArgv] = p.part
+				break
+			}
+			s.has.add(a.slot + n)
+		}
+	}
+	return nil
+}
+
+// explain says what the kernel did not like.
+func (in *installer) explain(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return errors.New("the kernel has no such function")
+	}
+	if why := in.probes.Why(); why != "" {
+		return fmt.Errorf("%w (%s)", err, why)
+	}
+	return err
+}
+
+func fetches(args []fetch, s slot) bool {
+	for _, a := range args {
+		if a.slot == s {
+			return true
+		}
+	}
+	return false
+}

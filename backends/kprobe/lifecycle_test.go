@@ -1,0 +1,395 @@
+package kprobe
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tracefs"
+	"golang.org/x/sys/unix"
+)
+
+var printFormats = flag.Bool("formats", false, "print the formats of the probes' records, for testdata")
+
+// probeNames are all probes of quark in the kernel.
+func probeNames(t *testing.T) (names []string) {
+	t.Helper()
+	fs, err := tracefs.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	p, err := fs.Probes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	all, err := p.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all {
+		if _, ok := parseGroup(strings.SplitN(n, "/", 2)[0]); ok {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func TestClose(t *testing.T) {
+	fds := func() int { d, _ := os.ReadDir("/proc/self/fd"); return len(d) }
+	open(t, Options{}).Close() // whatever the first opens for good
+	before := fds()
+	begin := time.Now()
+	s := open(t, Options{})
+	opened := time.Since(begin)
+	if n := len(probeNames(t)); n < numFamilies {
+		t.Errorf("%d probes", n)
+	}
+	begin = time.Now()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("opened in %v, closed in %v", opened, time.Since(begin))
+	if n := probeNames(t); len(n) != 0 {
+		t.Errorf("left: %v", n)
+	}
+	if after := fds(); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	if s.Close() == nil || s.Populate(engine.NewBuffer(1)) == nil || s.FD() != -1 || s.Arm(true) {
+		t.Error("a closed source works")
+	}
+}
+
+// TestFailedOpen lets it fail half way, for want of descriptors: nothing is left.
+func TestFailedOpen(t *testing.T) {
+	open(t, Options{}).Close()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{12, 25, 40} {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(Options{})
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+		if err == nil {
+			t.Errorf("opened with %d descriptors", n)
+		} else {
+			t.Log(err)
+		}
+		if n := probeNames(t); len(n) != 0 {
+			t.Errorf("left: %v", n)
+		}
+	}
+}
+
+func TestSweep(t *testing.T) {
+	open(t, Options{}).Close()
+	c := child("hold")
+	out, _ := c.StdoutPipe()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	bufio.NewReader(out).ReadString('\n')
+	left := len(probeNames(t))
+	if left == 0 {
+		t.Error("the child has no probes")
+	}
+	s := open(t, Options{}) // must leave those of the living alone
+	s.Close()
+	if n := len(probeNames(t)); n != left {
+		t.Errorf("%d probes of the living, %d after another was opened", left, n)
+	}
+	c.Process.Kill()
+	c.Wait()
+	if n := len(probeNames(t)); n != left {
+		t.Errorf("%d probes left by the killed, not %d", n, left)
+	}
+	s = open(t, Options{})
+	s.Close()
+	if n := probeNames(t); len(n) != 0 {
+		t.Errorf("not swept: %v", n)
+	}
+}
+
+func TestTwoQueues(t *testing.T) {
+	a, b := open(t, Options{}), open(t, Options{RingSize: 1 << 20})
+	drain(t, b)
+	c := child("exit")
+	_, seen := run(t, a, c)
+	for _, evs := range [][]*engine.RawEvent{seen, drain(t, b)} {
+		one(t, evs, c.Process.Pid, engine.KindFork)
+		one(t, evs, c.Process.Pid, engine.KindExec)
+		wantStatus(t, one(t, evs, c.Process.Pid, engine.KindExit), c)
+	}
+	a.Close()
+	c = child("exit")
+	_, seen = run(t, b, c)
+	one(t, seen, c.Process.Pid, engine.KindExit)
+}
+
+func TestDropPrivileges(t *testing.T) {
+	open(t, Options{}).Close()
+	c := child("dropped")
+	in, _ := c.StdinPipe()
+	out, _ := c.StdoutPipe()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	r.ReadString('\n')
+	time.Sleep(10 * time.Millisecond)
+	if err := exec.Command("/proc/self/exe", "-test.run=^$").Run(); err != nil {
+		t.Log(err)
+	}
+	time.Sleep(10 * time.Millisecond)
+	fmt.Fprintln(in)
+	line, _ := r.ReadString('\n')
+	var n, produced int
+	fmt.Sscan(line, &n, &produced)
+	if n < 3 || produced < n {
+		t.Errorf("saw %d of %d events", n, produced)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	if n := probeNames(t); len(n) != 0 {
+		t.Errorf("left: %v", n)
+	}
+}
+
+// TestArm wants FD to wake an idle reader with the next event and a busy one
+// only when a ring fills up.
+func TestArm(t *testing.T) {
+	s := open(t, Options{})
+	wait := func(ms int) int {
+		fds := []unix.PollFd{{Fd: int32(s.FD()), Events: unix.POLLIN}}
+		for {
+			n, err := unix.Poll(fds, ms)
+			if err != unix.EINTR {
+				return n
+			}
+		}
+	}
+	for range 3 {
+		for !s.Arm(true) {
+			drain(t, s)
+		}
+		if n := wait(0); n != 0 {
+			wait(20) // a bell that rang before
+			continue
+		}
+		c := child("exit")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if n := wait(2000); n != 1 {
+			t.Errorf("an event woke %d", n)
+		}
+		c.Wait()
+	}
+	drain(t, s)
+	s.Arm(false) // disarms the CPUs whose bells rang
+	for range 5 {
+		drain(t, s)
+		s.Arm(false)
+		child("exit").Run()
+	}
+	drain(t, s)
+	s.Arm(false)
+	wait(0)
+	child("exit").Run()
+	if n := wait(20); n != 0 {
+		t.Log("a busy reader was woken by an event: a CPU whose bell had not rung")
+	}
+	for range 400 {
+		child("exit").Run()
+		if wait(0) == 1 {
+			return
+		}
+	}
+	t.Error("a ring that fills up does not wake a busy reader")
+}
+
+// TestLoss stops the reader and wants every event counted.
+func TestLoss(t *testing.T) {
+	s := open(t, Options{RingSize: 1})
+	drain(t, s)
+	var handed uint64
+	count := func() {
+		evs := drain(t, s)
+		handed += uint64(len(evs))
+	}
+	before, err := s.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 3 {
+		for range 20 {
+			child("exit").Run()
+		}
+		count()
+		st, err := s.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("round %d: produced %d, lost %v, delivered %d, bound %v", round, st.Produced-before.Produced, st.Lost, handed, st.Bound)
+	}
+	time.Sleep(20 * time.Millisecond)
+	count()
+	st, _ := s.Stats()
+	produced := st.Produced - before.Produced
+	if lost := st.LostTotal(); lost == 0 || produced != handed+lost || st.Bound {
+		t.Errorf("produced %d, delivered %d, lost %v, bound %v", produced, handed, st.Lost, st.Bound)
+	}
+	// FORK, EXEC and EXIT of each child, and nothing else on an idle machine.
+	if produced < 3*60 {
+		t.Errorf("produced %d of 60 processes", produced)
+	}
+	if st.Lost[engine.LossDecode] != 0 {
+		t.Errorf("lost %v", st.Lost)
+	}
+}
+
+func TestHotplug(t *testing.T) {
+	const control = "/sys/devices/system/cpu/cpu1/online"
+	set := func(v string) error { return os.WriteFile(control, []byte(v), 0) }
+	if _, err := os.Stat(control); err != nil {
+		t.Skip("no second CPU that can be taken offline")
+	}
+	s := open(t, Options{})
+	if err := set("0"); err != nil {
+		t.Skip(err)
+	}
+	defer set("1")
+	drain(t, s)
+	if n := len(s.cpus); n != 1 {
+		t.Errorf("%d rings with one CPU", n)
+	}
+	// One that is opened now finds a CPU offline.
+	other := open(t, Options{})
+	if err := set("1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Source{s, other} {
+		drain(t, s)
+		if n := len(s.cpus); n != 2 {
+			t.Errorf("%d rings with two CPUs: %v", n, s.Capabilities().Notes)
+		}
+		runtime.LockOSThread()
+		var one unix.CPUSet
+		one.Set(1)
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Fatal(err)
+		}
+		c := child("exit")
+		_, evs := run(t, s, c)
+		var all unix.CPUSet
+		all.Set(0)
+		all.Set(1)
+		unix.SchedSetaffinity(0, &all)
+		runtime.UnlockOSThread()
+		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
+			if evs := of(evs, c.Process.Pid, k); len(evs) != 1 || evs[0].CPU != 1 {
+				t.Errorf("%d %v", len(evs), k)
+			}
+		}
+	}
+	// Off and on again between two looks.
+	set("0")
+	set("1")
+	drain(t, s)
+	c := child("exit")
+	_, evs := run(t, s, c)
+	wantStatus(t, one(t, evs, c.Process.Pid, engine.KindExit), c)
+	st, err := s.Stats()
+	if err != nil || st.LostTotal() != 0 || st.Bound {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// TestFormats prints what testdata/format is made of.
+func TestFormats(t *testing.T) {
+	if !*printFormats {
+		t.Skip("only with -formats")
+	}
+	s := open(t, Options{})
+	fs, err := tracefs.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	for _, set := range s.sets {
+		for _, p := range set.probes {
+			b, err := fs.ReadFile(filepath.Join("events", p.def.group, p.def.name, "format"))
+			if err != nil {
+				t.Error(err)
+			}
+			fmt.Printf("@@%s\n%s@@\n%s\n@@\n", p.def.name, b, p.def.String())
+		}
+	}
+}
+
+// TestFallbacks uses each hook that is not the first choice.
+func TestFallbacks(t *testing.T) {
+	open(t, Options{}).Close()
+	for n := range families {
+		all := families[n].hooks
+		for i := range all {
+			if i == 0 {
+				continue
+			}
+			t.Run(all[i].symbol, func(t *testing.T) {
+				families[n].hooks = all[i : i+1]
+				defer func() { families[n].hooks = all }()
+				s, err := Open(Options{})
+				if err != nil {
+					t.Skip(err)
+				}
+				defer s.Close()
+				if set := s.setOf(n); set == nil {
+					t.Skip(s.Capabilities().Kinds[families[n].kind].Via, s.Capabilities().Notes)
+				}
+				mode := map[int]string{familyComm: "rename", familyIDs: "set-ids", familySID: "set-ids"}[n]
+				if mode == "" {
+					mode = "truth"
+				}
+				c := child(mode, "x")
+				out, evs := run(t, s, c)
+				pid := c.Process.Pid
+				if mode == "truth" {
+					truth := parseTruth(t, out)
+					one(t, evs, pid, engine.KindFork)
+					wantTruth(t, one(t, evs, pid, engine.KindExec), truth)
+					wantTruth(t, one(t, evs, pid, engine.KindExit), truth)
+				}
+				wantStatus(t, one(t, evs, pid, engine.KindExit), c)
+				switch n {
+				case familyComm:
+					wantText(t, one(t, evs, pid, engine.KindComm), engine.FieldComm, "new name")
+				case familySID:
+					if ids := of(evs, pid, engine.KindIDChange); len(ids) != 3 || ids[2].Task.SID != uint32(pid) {
+						t.Errorf("%d changes", len(ids))
+					}
+				case familyExit:
+					for range 10 {
+						c := child("end-together")
+						_, evs := run(t, s, c)
+						wantStatus(t, one(t, evs, c.Process.Pid, engine.KindExit), c)
+					}
+				}
+			})
+		}
+	}
+}

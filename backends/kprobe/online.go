@@ -1,0 +1,139 @@
+package kprobe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/quark-linux/quark/internal/perf"
+	"golang.org/x/sys/unix"
+)
+
+// online follows which CPUs are online. The kernel announces changes on a
+// netlink socket; the list is read again then.
+type online struct {
+	list   *os.File // in sysfs, held open: the root may change
+	socket int      // -1 if there is none
+	cpus   []int
+	buf    [4096]byte
+}
+
+const onlineCPUs = "/sys/devices/system/cpu/online"
+
+func openOnline() (*online, error) {
+	f, err := os.Open(onlineCPUs)
+	if err != nil {
+		return nil, fmt.Errorf("find the online CPUs: %w: mount sysfs on /sys", err)
+	}
+	o := &online{list: f, socket: -1}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
+	if err == nil {
+		// Group 1 is what the kernel itself sends.
+		if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err == nil {
+			o.socket = fd
+		} else {
+			unix.Close(fd)
+		}
+	}
+	if err := o.read(); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *online) read() error {
+	n, err := o.list.ReadAt(o.buf[:], 0)
+	if n == 0 && err != nil {
+		return fmt.Errorf("find the online CPUs: %w", err)
+	}
+	cpus, err := perf.ParseCPUs(o.cpus[:0], string(o.buf[:n]))
+	o.cpus = cpus
+	return err
+}
+
+// changes takes what the kernel announced: whether CPUs came or went, and calls
+// gone for each that went. A negative number stands for any.
+func (o *online) changes(gone func(cpu int)) (changed bool) {
+	if o.socket < 0 {
+		return false
+	}
+	for {
+		n, _, err := unix.Recvfrom(o.socket, o.buf[:], 0)
+		if errors.Is(err, unix.ENOBUFS) { // announcements were lost
+			changed = true
+			gone(-1)
+			continue
+		}
+		if err != nil || n == 0 {
+			return changed
+		}
+		cpu, went, ok := parseCPUEvent(o.buf[:n])
+		if !ok {
+			continue
+		}
+		changed = true
+		if went {
+			gone(cpu)
+		}
+	}
+}
+
+// parseCPUEvent takes apart the announcement of a CPU that came or went, which
+// is "online@/devices/system/cpu/cpu1", NUL, and more.
+func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
+	if end := bytes.IndexByte(b, 0); end >= 0 {
+		b = b[:end]
+	}
+	action, number, ok := bytes.Cut(b, []byte("@/devices/system/cpu/cpu"))
+	if !ok || len(number) == 0 || len(number) > 6 {
+		return 0, false, false
+	}
+	for _, c := range number {
+		if c < '0' || c > '9' {
+			return 0, false, false
+		}
+		cpu = cpu*10 + int(c-'0')
+	}
+	switch string(action) {
+	case "offline", "remove":
+		return cpu, true, true
+	case "online", "add":
+		return cpu, false, true
+	}
+	return 0, false, false
+}
+
+// follow opens rings for CPUs that came, and marks those of CPUs that went. Perf
+// events end with their CPU and do not come back with it.
+func (o *online) follow(s *Source) {
+	changed := o.changes(func(cpu int) {
+		for _, c := range s.cpus {
+			c.gone = c.gone || cpu < 0 || c.number == cpu
+		}
+	})
+	if !changed || o.read() != nil {
+		return
+	}
+	for _, c := range s.cpus {
+		c.gone = c.gone || !slices.Contains(o.cpus, c.number)
+	}
+	for _, n := range o.cpus {
+		if slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.number == n && !c.gone }) {
+			continue
+		}
+		if err := s.addCPU(n); err != nil && !errors.Is(err, perf.ErrNoCPU) {
+			s.blind = true
+			s.capabilities.Notes = append(s.capabilities.Notes, fmt.Sprintf("CPU %d came online and is not seen: %v", n, err))
+		}
+	}
+}
+
+func (o *online) close() error {
+	if o.socket >= 0 {
+		unix.Close(o.socket)
+	}
+	return o.list.Close()
+}

@@ -1,0 +1,165 @@
+package kprobe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/perf"
+	"github.com/quark-linux/quark/internal/tracefs"
+	"golang.org/x/sys/unix"
+)
+
+// queues numbers the sources of this process.
+var queues atomic.Uint32
+
+// Open installs the probes. It needs root: tracefs wants it, or CAP_SYS_ADMIN
+// where it is not mounted, and perf events want CAP_PERFMON.
+func Open(o Options) (*Source, error) {
+	if registers[runtime.GOARCH] == nil {
+		return nil, fmt.Errorf("no kprobes on %s: the registers of arguments are not known (%w)", runtime.GOARCH, errors.ErrUnsupported)
+	}
+	ringSize, err := o.ringSize()
+	if err != nil {
+		return nil, err
+	}
+	types, err := kernelTypes(&o)
+	if err != nil {
+		return nil, err
+	}
+	fs, err := tracefs.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer fs.Close()
+	probes, err := fs.Probes()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{
+		probes: probes, poll: -1, threads: o.Threads, ringSize: ringSize,
+		endings: endings{byPID: make(map[uint32]ending)}, fsIDs: fsIDs{},
+		inInitialNS: inInitialPIDNamespace(),
+	}
+	s.completer = newCompleter(s.inInitialNS)
+	err = s.open(fs, btfhub.Resolve(types.Spec))
+	if err == nil && !types.Exact {
+		if err = s.selfTest(); err != nil {
+			err = fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
+		}
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	if types.Origin != btfhub.KernelBTF {
+		s.capabilities.Notes = append(s.capabilities.Notes, "the kernel's types come from "+types.Origin)
+	}
+	return s, nil
+}
+
+func kernelTypes(o *Options) (*btfhub.Kernel, error) {
+	if o.KernelTypes != nil {
+		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
+	}
+	return btfhub.Open(btfhub.Options{})
+}
+
+func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
+	owner, err := self()
+	if err != nil {
+		return err
+	}
+	if err := sweep(s.probes, owner); err != nil {
+		s.capabilities.Notes = append(s.capabilities.Notes, "probes that others left were not all removed: "+oneLine(err))
+	}
+	toMount, _ := offsets.Bytes("mount.mnt")
+	s.walker.toMount = uint64(toMount)
+
+	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads}
+	in.reads = in.findReads()
+	failed := make([]error, numFamilies)
+	for n := range families {
+		set, err := in.family(n)
+		s.installed = in.installed
+		if err != nil {
+			failed[n] = err
+			if n == familyFork || n == familyExec || n == familyExit {
+				return fmt.Errorf("%s: %w", families[n].kind, err)
+			}
+			continue
+		}
+		s.sets = append(s.sets, set)
+		for _, p := range set.probes {
+			if id := int(p.layout.id); id >= len(s.byID) {
+				s.byID = append(s.byID, make([]*probe, id+1-len(s.byID))...)
+			}
+			s.byID[p.layout.id] = p
+		}
+	}
+	if err := s.openCPUs(); err != nil {
+		return err
+	}
+	s.describe(in.notes, failed)
+	return nil
+}
+
+func (s *Source) openCPUs() (err error) {
+	if s.online, err = openOnline(); err != nil {
+		return err
+	}
+	if s.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("create epoll: %w", err)
+	}
+	if fd := s.online.socket; fd >= 0 {
+		if err := s.watch(fd); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.online.cpus {
+		if err := s.addCPU(n); err != nil && !errors.Is(err, perf.ErrNoCPU) {
+			return err
+		}
+	}
+	if len(s.cpus) == 0 {
+		return errors.New("no CPU could be opened")
+	}
+	return nil
+}
+
+// addCPU starts to take the events of a CPU.
+func (s *Source) addCPU(n int) error {
+	c, err := openCPU(n, s.sets, s.ringSize)
+	if err != nil {
+		return err
+	}
+	if err = s.watch(c.ring.FD()); err == nil {
+		err = c.enable()
+	}
+	if err != nil {
+		c.close()
+		return err
+	}
+	s.cpus = append(s.cpus, c)
+	return nil
+}
+
+func (s *Source) watch(fd int) error {
+	if err := unix.EpollCtl(s.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+		return fmt.Errorf("add to epoll: %w", err)
+	}
+	return nil
+}
+
+// inInitialPIDNamespace tells whether pids as this process sees them are those
+// that the kernel's records have.
+func inInitialPIDNamespace() bool {
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	return err == nil && ns == "pid:[4026531836]" // PROC_PID_INIT_INO
+}
+
+var _ engine.Source = (*Source)(nil)

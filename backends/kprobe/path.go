@@ -1,0 +1,107 @@
+package kprobe
+
+// pathResult is what came of a path.
+type pathResult uint8
+
+const (
+	pathUnknown pathResult = iota
+	pathWhole
+	pathCut  // the front is missing
+	pathName // a file without a directory, such as a memfd
+)
+
+// walker puts paths together.
+type walker struct {
+	toMount uint64 // where the vfsmount lies in struct mount
+	parts   [pathMounts * pathLevels][]byte
+	n       int
+	len     int
+}
+
+func (w *walker) push(name []byte) {
+	w.parts[w.n] = name
+	w.n++
+	w.len += 1 + len(name)
+}
+
+// walk goes up a path as the kernel's prepend_path does: to the root of the
+// process, or to the top of all mounts. have tells which slots were fetched.
+func (w *walker) walk(v *values, has *slotSet, base slot) pathResult {
+	w.n, w.len = 0, 0
+	rootDentry, rootMnt := v.number[slotRootDentry], v.number[slotRootMnt]
+	first := pathDentrySlot(base, 0, 0)
+	if !has.has(slotRootMnt) || !has.has(first) || v.number[first] == 0 || rootDentry == 0 {
+		return pathUnknown
+	}
+	mount := v.number[pathMntSlot(base, 0)] - w.toMount // struct mount
+	for m := range pathMounts {
+		if m > 0 {
+			above := v.number[pathMntSlot(base, m)]
+			if above == mount { // outside of the root, or on a detached mount
+				return pathWhole
+			}
+			mount = above
+		}
+		if !has.has(pathMntRootSlot(base, m)) {
+			return pathCut
+		}
+		mntRoot := v.number[pathMntRootSlot(base, m)]
+		for level := 0; ; level++ {
+			if level > pathLevels || !has.has(pathDentrySlot(base, m, level)) {
+				return pathCut
+			}
+			dentry := v.number[pathDentrySlot(base, m, level)]
+			if dentry == rootDentry && mount+w.toMount == rootMnt {
+				return pathWhole
+			}
+			if dentry == mntRoot {
+				break
+			}
+			if level == pathLevels || !has.has(pathDentrySlot(base, m, level+1)) || !has.has(pathNameSlot(base, m, level)) {
+				return pathCut
+			}
+			name := v.name(pathNameSlot(base, m, level))
+			if len(name) == 0 {
+				return pathCut
+			}
+			w.push(name)
+			if v.number[pathDentrySlot(base, m, level+1)] == dentry {
+				if m == 0 && level == 0 {
+					return pathName
+				}
+				w.n--
+				w.len -= 1 + len(name)
+				return pathCut // the way to the mount's root was cut off
+			}
+		}
+	}
+	return pathCut
+}
+
+// length is that of the path as write writes it.
+func (w *walker) length(r pathResult) int {
+	switch {
+	case r == pathWhole && w.n == 0:
+		return 1 // the root
+	case r == pathWhole:
+		return w.len
+	}
+	return max(w.len-1, 0) // without a leading slash
+}
+
+// write puts the path into dst, of that length.
+func (w *walker) write(dst []byte) {
+	if w.n == 0 && len(dst) == 1 {
+		dst[0] = '/'
+		return
+	}
+	at := len(dst)
+	for _, name := range w.parts[:w.n] {
+		at -= len(name)
+		copy(dst[at:], name)
+		if at > 0 {
+			at--
+			dst[at] = '/'
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package kprobe
+
+// slot names a value in the records of one event.
+type slot uint16
+
+const (
+	slotTID slot = iota
+	slotTGID
+	slotExitSignal // -1 in all threads but the group's leader
+	slotStart
+	slotPPID
+	slotPGID
+	slotSID
+
+	slotUID // in the order of struct cred
+	slotGID
+	slotSUID
+	slotSGID
+	slotEUID
+	slotEGID
+	slotFSUID
+	slotFSGID
+
+	slotCapInheritable // in the order of struct cred
+	slotCapPermitted
+	slotCapEffective
+	slotCapBounding
+	slotCapAmbient
+
+	slotTTY // a pointer; the rest means nothing if it is NULL
+	slotTTYMajor
+	slotTTYMinorStart
+	slotTTYIndex
+
+	slotNSProxy // a pointer; the rest means nothing if it is NULL
+	slotUTSNS
+	slotIPCNS
+	slotMntNS
+	slotNetNS
+
+	slotComm // 16 bytes
+	slotComm2
+
+	slotGroupDead // not 0: no thread of the group lives
+	slotLive      // threads that live
+	slotThreads   // threads that were not reaped
+	slotSignalFlags
+	slotGroupCode
+	slotLeaderCode
+	slotLeaderState
+	slotOwnCode
+
+	slotArgStart
+	slotArgEnd
+	slotExiting
+
+	slotTask
+	slotMutexOwner
+	slotWhichID
+	slotByExec
+
+	slotRootDentry
+	slotRootMnt
+	slotCwd                             // a path
+	slotExe       = slotCwd + pathSlots // a path
+	slotCgroup    = slotExe + pathSlots // pointers, and a last one
+	slotGroupName = slotCgroup + cgroupLevels + 1
+	numNumbers    = slotGroupName + cgroupLevels
+
+	// slotArgv and those behind it are chunks of the arguments, not numbers.
+	slotArgv = numNumbers
+)
+
+// The parts of a path. Its slots are, for each mount on the way up: the mount
+// (vfsmount of the first, struct mount of the others), its root, the mount
+// above; then the dentries from the bottom up, and as many names. Of the
+// dentries there is one more than of the names.
+const (
+	pathMounts = 4
+	pathLevels = 7 // of each; what a fetch argument has room for bounds them, too
+
+	pathMnt      = 0
+	pathMntRoot  = pathMnt + pathMounts
+	pathDentries = pathMntRoot + pathMounts
+	pathNames    = pathDentries + pathMounts*(pathLevels+1)
+	pathSlots    = pathNames + pathMounts*(pathLevels+1)
+)
+
+func pathMntSlot(base slot, mount int) slot     { return base + pathMnt + slot(mount) }
+func pathMntRootSlot(base slot, mount int) slot { return base + pathMntRoot + slot(mount) }
+func pathDentrySlot(base slot, mount, level int) slot {
+	return base + pathDentries + slot(mount*(pathLevels+1)+level)
+}
+func pathNameSlot(base slot, mount, level int) slot {
+	return base + pathNames + slot(mount*(pathLevels+1)+level)
+}
+
+// cgroupLevels is how many components of a cgroup's path are fetched.
+const cgroupLevels = 7

@@ -1,0 +1,389 @@
+package kprobe
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/perf"
+	"github.com/quark-linux/quark/internal/tracefs"
+	"golang.org/x/sys/unix"
+)
+
+// Source delivers what the probes in the kernel report. It implements
+// [engine.Source]. After Open it uses only its descriptors and shared memory,
+// so that privileges may be dropped and the root changed; then only a CPU that
+// comes online cannot be added any more.
+type Source struct {
+	capabilities engine.CapabilityTable
+	threads      bool
+	ringSize     int
+
+	probes    *tracefs.Probes
+	installed []string // lines that remove the probes
+	sets      []*set
+	byID      []*probe // by the first two bytes of a record
+
+	poll   int // epoll
+	cpus   []*cpu
+	online *online
+
+	walker    walker
+	completer *completer // nil: nothing is
+	endings   endings
+	fsIDs     fsIDs
+	// inInitialNS tells that the pids in the records are those of the initial
+	// pid namespace.
+	inInitialNS bool
+
+	handed uint64
+	lost   uint64 // records of first probes that are missing between others
+	decode uint64 // events that made no sense
+	blind  bool   // a CPU could not be added
+}
+
+// Name returns "kprobe".
+func (s *Source) Name() string { return "kprobe" }
+
+// Capabilities says which events and fields the installed probes bring.
+func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
+
+// FD is a descriptor over the rings of all CPUs.
+func (s *Source) FD() int {
+	if s.probes == nil {
+		return -1
+	}
+	return s.poll
+}
+
+// Populate moves queued events into b. After Close it returns [os.ErrClosed].
+func (s *Source) Populate(b *engine.Buffer) error { return s.populate(b) }
+
+// sink is what events are put into: an [engine.Buffer].
+type sink interface {
+	Room() int
+	Reserve() *engine.RawEvent
+	Insert(*engine.RawEvent)
+}
+
+func (s *Source) populate(b sink) error {
+	if s.probes == nil {
+		return os.ErrClosed
+	}
+	s.online.follow(s)
+	// One record of each ring in turn, so that events come nearly in order.
+	for more := true; more && b.Room() > 0; {
+		more = false
+		for _, c := range s.cpus {
+			if b.Room() > 0 && s.step(c, b) {
+				more = true
+			}
+		}
+	}
+	s.late(b)
+	gone := false
+	for _, c := range s.cpus {
+		c.ring.Release()
+		gone = gone || c.gone
+	}
+	if gone {
+		s.bury(b)
+	}
+	return nil
+}
+
+// bury closes the rings of CPUs that went offline and were read to the end.
+func (s *Source) bury(b sink) {
+	s.cpus = slices.DeleteFunc(s.cpus, func(c *cpu) bool {
+		if !c.gone || c.ring.Pending() > 0 {
+			return false
+		}
+		if c.now.set != nil {
+			s.finish(c, b)
+		}
+		s.lost += c.outstanding()
+		c.close()
+		return true
+	})
+}
+
+// late gives up waiting for records that should have come long ago.
+func (s *Source) late(b sink) {
+	waiting := len(s.endings.parked) > 0
+	for _, c := range s.cpus {
+		waiting = waiting || c.now.set != nil
+	}
+	if !waiting {
+		return
+	}
+	now := monotonic()
+	for _, c := range s.cpus {
+		if c.now.set != nil && c.ring.Pending() == 0 && now > c.now.time+maxJoin {
+			s.finish(c, b)
+		}
+	}
+	for b.Room() > 0 {
+		ev := s.endings.overdue(now)
+		if ev == nil {
+			return
+		}
+		s.hand(b, ev) // without a status
+	}
+}
+
+// maxJoin is how long the other records of an event are waited for, in
+// nanoseconds. The kernel writes them one after the other, but the CPU may be a
+// virtual one that does not run for a while.
+const maxJoin = 100e6
+
+func monotonic() uint64 {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return uint64(ts.Nano())
+}
+
+// step takes one record of a ring. It returns false when there is none.
+func (s *Source) step(c *cpu, b sink) bool {
+	rec, ok, bad := c.ring.Next()
+	if bad {
+		s.decode++
+		return false
+	}
+	if !ok {
+		return false
+	}
+	switch {
+	case perf.IsBell(rec):
+		c.rang = true
+	case rec.Type == perf.RecordSample:
+		var sample perf.Sample
+		if err := sample.ParseSample(rec.Body); err != nil || len(sample.Raw) < 2 {
+			s.decode++
+			break
+		}
+		s.sample(c, b, &sample)
+	}
+	// Of the lost records only the counts say which they were.
+	return true
+}
+
+// sample joins a record to those of the same event.
+func (s *Source) sample(c *cpu, b sink, sample *perf.Sample) {
+	id := int(binary.NativeEndian.Uint16(sample.Raw))
+	if id >= len(s.byID) || s.byID[id] == nil {
+		s.decode++
+		return
+	}
+	p, a := s.byID[id], &c.now
+	if a.set != nil && (a.set != p.set || a.count != sample.Count || a.have&p.part != 0) {
+		s.finish(c, b)
+	}
+	if a.set == nil {
+		a.begin(p.set, sample.Count)
+	}
+	if p.part == 1 {
+		last := &c.last[p.set.family]
+		if sample.Count > *last {
+			s.lost += sample.Count - *last - 1
+			*last = sample.Count
+		}
+		a.time, a.cpu, a.pid = sample.Time, sample.CPU, sample.PID
+	} else if a.have == 0 {
+		a.time = sample.Time
+	}
+	if err := p.layout.read(&a.values, sample.Raw); err != nil {
+		if p.part == 1 {
+			s.decode++
+			a.set = nil
+		}
+		return // an event without this part
+	}
+	a.have |= p.part
+	if a.have == p.set.all {
+		s.finish(c, b)
+	}
+}
+
+// finish makes an event of what was joined.
+func (s *Source) finish(c *cpu, b sink) {
+	a := &c.now
+	if a.have&1 != 0 {
+		s.deliver(a, b)
+	} // else its fixed part was lost, which the counts tell
+	a.set = nil
+}
+
+func (s *Source) deliver(a *assembly, b sink) {
+	v := &a.values
+	thread := v.u32(slotTID) != v.u32(slotTGID)
+	switch a.set.family {
+	case familyExit:
+		s.exit(a, b)
+		return
+	case familyFork:
+		if thread && !s.threads {
+			return
+		}
+	case familyExec:
+		s.endings.executed(v.u32(slotTGID))
+	case familyComm:
+		if thread && !s.threads || a.known(slotByExec) && v.u32(slotByExec) != 0 {
+			return
+		}
+	}
+	var change engine.IDChange
+	switch a.set.family {
+	case familyIDs:
+		change = s.fsIDs.changed(a)
+		if change == 0 || thread && !s.threads {
+			return
+		}
+	case familySID:
+		change = engine.ChangedSID // of the group, whichever thread did it
+	}
+	ev := b.Reserve()
+	a.fill(ev)
+	ev.IDChange = change
+	if a.set.family == familyFork && s.inInitialNS {
+		ev.Creator = a.pid
+	}
+	a.fillTexts(ev, &s.walker)
+	s.completer.complete(ev, v.number[slotArgEnd]-v.number[slotArgStart])
+	s.hand(b, ev)
+}
+
+func (s *Source) exit(a *assembly, b sink) {
+	v := &a.values
+	what, status := s.endings.judge(a)
+	if what == notTheGroup {
+		if v.u32(slotTGID) == v.u32(slotTID) {
+			if ev := s.endings.take(v.u32(slotTGID), v.number[slotStart]); ev != nil {
+				setExit(ev, status)
+				s.hand(b, ev)
+			}
+		}
+		if !s.threads {
+			return
+		}
+	}
+	ev := b.Reserve()
+	a.fill(ev)
+	switch what {
+	case notTheGroup:
+		ev.Thread = true
+		ev.Task.Known &= ofGroup // the rest is the leader's
+		setExit(ev, status)
+	case groupEnded:
+		ev.Thread, ev.TID = false, ev.PID
+		setExit(ev, status)
+	case groupParked:
+		ev.Thread, ev.TID = false, ev.PID
+		s.endings.parked = append(s.endings.parked, parkedExit{ev})
+		return
+	}
+	s.hand(b, ev)
+}
+
+// ofGroup are the fields that all threads of a group share.
+const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY)
+
+func setExit(ev *engine.RawEvent, status int32) {
+	ev.Task.Known |= engine.FieldExit.Set()
+	ev.Task.Exit = engine.Exit{WaitStatus: status, Time: ev.Time}
+}
+
+func (s *Source) hand(b sink, ev *engine.RawEvent) {
+	s.handed++
+	b.Insert(ev)
+}
+
+// Arm lets the next event wake the reader if it is idle; else only a ring that
+// fills up does.
+func (s *Source) Arm(idle bool) bool {
+	if s.probes == nil {
+		return false
+	}
+	for _, c := range s.cpus {
+		switch {
+		case idle:
+			c.arm()
+		case c.rang:
+			c.disarm() // a busy CPU: its events need not wake anybody
+		}
+		c.rang = false
+	}
+	for _, c := range s.cpus {
+		pending := c.ring.Pending()
+		if idle && pending > 0 || pending >= c.ring.Size()/4 || c.now.set != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Stats compares how often each probe was hit with the records that came. What
+// is queued or lost counts as produced, though it may be what is not reported,
+// such as the new comm of a thread.
+func (s *Source) Stats() (engine.SourceStats, error) {
+	if s.probes == nil {
+		return engine.SourceStats{}, os.ErrClosed
+	}
+	st := engine.SourceStats{Bound: s.blind}
+	st.Lost[engine.LossRingFull] = s.lost
+	st.Lost[engine.LossDecode] = s.decode
+	st.Produced = s.handed + s.lost + s.decode + uint64(len(s.endings.parked))
+	for _, c := range s.cpus {
+		if c.now.set != nil && c.now.have&1 != 0 {
+			st.Produced++
+		}
+		outstanding := c.outstanding()
+		st.Produced += outstanding
+		switch {
+		case c.ring.Pending() == 0:
+			st.Lost[engine.LossRingFull] += outstanding
+		case c.ring.Size()-c.ring.Pending() < maxRecord:
+			st.Bound = true
+		}
+	}
+	return st, nil
+}
+
+// outstanding is how many events happened since those that were read.
+func (c *cpu) outstanding() (n uint64) {
+	for f, e := range c.first {
+		if e == nil {
+			continue
+		}
+		if count, err := e.Count(); err == nil && count > c.last[f] {
+			n += count - c.last[f]
+		}
+	}
+	return n
+}
+
+// Close removes the probes; what is queued is gone.
+func (s *Source) Close() error {
+	if s.probes == nil {
+		return os.ErrClosed
+	}
+	var errs []error
+	for _, c := range s.cpus {
+		errs = append(errs, c.close())
+	}
+	for _, line := range s.installed {
+		if err := s.probes.Write(line); err != nil && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, s.probes.Close(), s.completer.close())
+	if s.online != nil {
+		errs = append(errs, s.online.close())
+	}
+	if s.poll >= 0 {
+		errs = append(errs, unix.Close(s.poll))
+	}
+	*s = Source{capabilities: s.capabilities, poll: -1}
+	return errors.Join(errs...)
+}

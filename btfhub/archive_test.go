@@ -1,0 +1,292 @@
+package btfhub
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// TestEmbedded holds the archive to what the package promises of it.
+func TestEmbedded(t *testing.T) {
+	if len(archive) > 512<<10 {
+		t.Errorf("the archive has %d bytes, 512 KiB are allowed", len(archive))
+	}
+	a, err := Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(a.Kernels()); n < 60 {
+		t.Errorf("%d kernels, at least 60 are promised", n)
+	}
+	have := make(map[string]int)
+	for _, e := range a.Kernels() {
+		k, err := a.Open(e.Release, e.Arch)
+		if err != nil {
+			t.Fatalf("%s: %v", e.Release, err)
+		}
+		if !k.Exact {
+			t.Errorf("%s is found as a guess", e.Release)
+		}
+		for o := range Resolve(k.Spec).All() {
+			if m := o.Target.Instead; !o.Found() && m == "" && !o.Target.Optional {
+				t.Errorf("%s on %s lacks %s: %v: run 'make btfhub'", e.Release, e.Arch, o.Target.Name, o.Err)
+			}
+		}
+		r := ParseRelease(e.Release)
+		have[r.String()+" "+e.Arch]++
+	}
+	for _, series := range []string{"5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"} {
+		for _, flavour := range []string{"cloud", "generic", "rt"} {
+			for _, arch := range []string{"amd64", "arm64"} {
+				if k := fmt.Sprintf("debian %s %s %s", flavour, series, arch); have[k] == 0 {
+					t.Errorf("no kernel of %s", k)
+				}
+			}
+		}
+	}
+}
+
+// TestArchiveIsDeterministic builds the embedded archive again, in another
+// order.
+func TestArchiveIsDeterministic(t *testing.T) {
+	a, err := Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Builder
+	for i := range a.Kernels() {
+		e := a.Kernels()[len(a.Kernels())-1-i]
+		raw, err := a.BTF(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Add(e, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := b.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, archive) {
+		t.Errorf("built again it has %d bytes and not the same %d", len(data), len(archive))
+	}
+}
+
+func testArchive(t testing.TB, releases ...string) *Archive {
+	t.Helper()
+	var b Builder
+	for i, r := range releases {
+		raw := testBTF(t, fmt.Sprintf("t%d", i))
+		if err := b.Add(Entry{Release: r, Arch: "amd64", Distro: "test"}, raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := b.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := ReadArchive(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func testBTF(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := btf.NewBuilder([]btf.Type{&btf.Struct{Name: name, Size: 4, Members: []btf.Member{{
+		Name: "a", Type: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed},
+	}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestLookup(t *testing.T) {
+	a := testArchive(t,
+		"5.10.0-30-cloud-amd64", "5.10.0-46-cloud-amd64", "5.10.0-46-amd64", "5.10.0-46-rt-amd64",
+		"6.1.0-0.deb11.52-cloud-amd64", "6.1.0-40-cloud-amd64",
+		"6.12.100+deb12-amd64", "6.12.90+deb13-amd64",
+		"4.18.0-80.el8.x86_64", "4.18.0-372.9.1.el8.x86_64", "3.10.0-1062.4.3.el7.x86_64",
+		"5.4.0-42-generic", "5.4.0-1019-aws",
+	)
+	for _, tt := range []struct{ release, want string }{
+		{"5.10.0-46-cloud-amd64", "5.10.0-46-cloud-amd64 exact"},
+		{"5.10.0-45-cloud-amd64", "5.10.0-46-cloud-amd64 guess"},
+		{"5.10.0-29-cloud-amd64", "5.10.0-30-cloud-amd64 guess"},
+		{"5.10.0-29-amd64", "5.10.0-46-amd64 guess"},
+		{"6.1.0-51-cloud-amd64", "6.1.0-40-cloud-amd64 guess"}, // numbered alike
+		{"6.1.0-0.deb11.1-cloud-amd64", "6.1.0-0.deb11.52-cloud-amd64 guess"},
+		{"6.12.101+deb13-amd64", "6.12.100+deb12-amd64 guess"},
+		{"6.12.100+deb13-rt-amd64", ""}, // no such flavour
+		{"6.11.2-amd64", ""},            // no such series
+		{"4.18.0-100.el8.x86_64", "4.18.0-80.el8.x86_64 guess"},
+		{"4.18.0-305.el8_4.x86_64", "4.18.0-372.9.1.el8.x86_64 guess"},
+		{"3.10.0-123.el7.x86_64", "3.10.0-1062.4.3.el7.x86_64 guess"},
+		{"5.4.0-77-generic", "5.4.0-42-generic guess"},
+		{"5.4.0-1020-aws", "5.4.0-1019-aws guess"},
+		{"5.4.0-1020-gcp", ""},
+		{"5.4.0-mine", ""},
+		{"5.10.0-custom", ""},
+		{"", ""},
+		{"garbage", ""},
+		{"99999999999999999999999.1.1-1-amd64", ""},
+	} {
+		e, exact, err := a.Lookup(tt.release, "amd64")
+		got := ""
+		if err == nil {
+			got = e.Release + map[bool]string{true: " exact", false: " guess"}[exact]
+		} else if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "near are ") {
+			t.Errorf("%q: error %v", tt.release, err)
+		}
+		if got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.release, got, tt.want)
+		}
+		if _, _, err := a.Lookup(tt.release, "arm64"); err == nil {
+			t.Errorf("%q: found for another architecture", tt.release)
+		}
+	}
+}
+
+func TestParseRelease(t *testing.T) {
+	for _, tt := range []struct{ release, want string }{
+		{"6.1.0-56-cloud-amd64", "debian cloud 6.1"},
+		{"6.1.0-56-amd64", "debian generic 6.1"},
+		{"6.12.117+deb13-rt-arm64", "debian rt 6.12"},
+		{"6.12.90+deb12.1-cloud-arm64", "debian cloud 6.12"},
+		{"6.1.0-0.deb11.50-amd64", "debian generic 6.1"},
+		{"6.9.7-amd64", "debian generic 6.9"},
+		{"5.15.0-1019-aws", "ubuntu aws 5.15"},
+		{"5.4.0-42-generic", "ubuntu generic 5.4"},
+		{"4.18.0-80.el8.x86_64", "el8 generic 4.18"},
+		{"5.14.0-503.11.1.el9_5.aarch64+64k", "el9 64k 5.14"},
+		{"5.4.17-2136.305.5.4.el8uek.x86_64", "el8 uek 5.4"},
+		{"5.6.6-200.fc31.aarch64", "fc31 generic 5.6"},
+		{"4.14.35-1.amzn2.x86_64", "amzn2 generic 4.14"},
+		{"5.3.18-150300.59.43-default", "suse default 5.3"},
+		{"4.12.14-122.91-default", "suse default 4.12"},
+		{"6.18.44-fc-v595", "unknown kernel"},
+		{"", "unknown kernel"},
+	} {
+		if got := ParseRelease(tt.release).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.release, got, tt.want)
+		}
+	}
+}
+
+func TestBuilderRefuses(t *testing.T) {
+	var b Builder
+	e := Entry{Release: "1.2.3-amd64", Arch: "amd64", Distro: "debian"}
+	if err := b.Add(e, []byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add(e, []byte{1}); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	for name, add := range map[string]func() error{
+		"other types": func() error { return b.Add(e, []byte{2}) },
+		"no types":    func() error { return b.Add(Entry{"x", "y", "z", 0}, nil) },
+		"large types": func() error { return b.Add(Entry{"x", "y", "z", 0}, make([]byte, maxBlob+1)) },
+		"two words":   func() error { return b.Add(Entry{"x\nkernel", "y", "z", 0}, []byte{1}) },
+		"no word":     func() error { return b.Add(Entry{"x", "", "z", 0}, []byte{1}) },
+		"blank":       func() error { return b.Add(Entry{"x ", "y", "z", 0}, []byte{1}) },
+	} {
+		if add() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestDamagedArchive cuts and changes an archive at every byte.
+func TestDamagedArchive(t *testing.T) {
+	data := archive[:len(archive):len(archive)]
+	read := func(data []byte) error {
+		a, err := ReadArchive(data)
+		if err != nil {
+			return err
+		}
+		_, err = a.BTF(a.Kernels()[0])
+		return err
+	}
+	if err := read(data); err != nil {
+		t.Fatal(err)
+	}
+	step := len(data)/500 + 1
+	for n := 0; n < len(data); n += step {
+		if read(data[:n]) == nil {
+			t.Fatalf("cut to %d bytes: no error", n)
+		}
+		damaged := bytes.Clone(data)
+		damaged[n] ^= 0x10
+		if a, err := ReadArchive(damaged); err == nil {
+			for i := range min(len(a.Kernels()), 4) {
+				a.BTF(a.Kernels()[i*len(a.Kernels())/4]) // must not crash
+			}
+		}
+	}
+	if read(append(bytes.Clone(data), 0)) == nil {
+		t.Error("a byte too many: no error")
+	}
+}
+
+func BenchmarkOpenEmbedded(b *testing.B) {
+	a, err := Embedded()
+	if err != nil {
+		b.Fatal(err)
+	}
+	last := a.Kernels()[len(a.Kernels())/2]
+	for b.Loop() {
+		if _, err := Open(Options{EmbeddedOnly: true, Release: last.Release, Arch: last.Arch}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGuessEmbedded(b *testing.B) {
+	for b.Loop() {
+		if _, err := Open(Options{EmbeddedOnly: true, Release: "6.1.0-999-rt-" + runtime.GOARCH}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzReadArchive(f *testing.F) {
+	f.Add(archive)
+	var b Builder
+	b.Add(Entry{Release: "1.2.3-amd64", Arch: "amd64", Distro: "debian"}, testBTF(f, "a"))
+	small, err := b.Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(small)
+	index := "chunk 0 0\nkernel a b c 0\n"
+	packed, _ := pack([]byte(index))
+	f.Add(append(append([]byte(magic), byte(len(packed)), byte(len(index))), packed...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := ReadArchive(data)
+		if err != nil {
+			return
+		}
+		for i, e := range a.Kernels() {
+			raw, err := a.BTF(e)
+			if err == nil && (len(raw) == 0 || len(raw) > maxBlob) {
+				t.Errorf("%d bytes of BTF", len(raw))
+			}
+			if i == 8 {
+				break
+			}
+		}
+		a.Lookup("6.1.0-56-cloud-amd64", "amd64")
+	})
+}

@@ -1,0 +1,145 @@
+package btfhub
+
+import (
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+)
+
+// Builder makes an archive. The zero value is empty and ready. What it makes
+// does not depend on the order in which kernels were added.
+type Builder struct {
+	kernels []built
+}
+
+type built struct {
+	Entry
+	raw []byte
+}
+
+// Add adds a kernel. It is an error if there is one of that release and
+// architecture with other types; what was added first stays.
+func (b *Builder) Add(e Entry, raw []byte) error {
+	for _, word := range []string{e.Release, e.Arch, e.Distro} {
+		if len(strings.Fields(word)) != 1 || strings.Fields(word)[0] != word {
+			return fmt.Errorf("add kernel: release %q, architecture %q and distribution %q must be one word each", e.Release, e.Arch, e.Distro)
+		}
+	}
+	if len(raw) == 0 || len(raw) > maxBlob {
+		return fmt.Errorf("add kernel %s: %d bytes of BTF, 1 to %d are wanted: reduce them first", e.Release, len(raw), maxBlob)
+	}
+	for _, k := range b.kernels {
+		if k.Release == e.Release && k.Arch == e.Arch {
+			if bytes.Equal(k.raw, raw) {
+				return nil
+			}
+			return fmt.Errorf("add kernel %s (%s): it is there already, from %s, with other types", e.Release, e.Arch, k.Distro)
+		}
+	}
+	if len(b.kernels) == maxKernels {
+		return errors.New("add kernel: too many")
+	}
+	b.kernels = append(b.kernels, built{e, raw})
+	return nil
+}
+
+// AddArchive adds all kernels of an archive.
+func (b *Builder) AddArchive(a *Archive) error {
+	for _, e := range a.kernels {
+		raw, err := a.BTF(e)
+		if err != nil {
+			return err
+		}
+		if err := b.Add(e, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blobsPerChunk weighs size against the time of a look-up: blobs are some 3 kB,
+// and DEFLATE looks back 32 kB.
+const blobsPerChunk = 24
+
+// Marshal returns the archive.
+func (b *Builder) Marshal() ([]byte, error) {
+	kernels := slices.Clone(b.kernels)
+	slices.SortFunc(kernels, compareBuilt)
+	blobs, numbers := distinct(kernels)
+
+	var index strings.Builder
+	var chunks []byte
+	for group := range slices.Chunk(blobs, blobsPerChunk) {
+		all := slices.Concat(group...)
+		packed, err := pack(all)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&index, "chunk %d %d\n", len(packed), len(all))
+		for _, raw := range group {
+			fmt.Fprintf(&index, "blob %d %08x\n", len(raw), crc32.ChecksumIEEE(raw))
+		}
+		chunks = append(chunks, packed...)
+	}
+	for i, k := range kernels {
+		fmt.Fprintf(&index, "kernel %s %s %s %d\n", k.Arch, k.Release, k.Distro, numbers[i])
+	}
+	packed, err := pack([]byte(index.String()))
+	if err != nil {
+		return nil, err
+	}
+	out := []byte(magic)
+	out = binary.AppendUvarint(out, uint64(len(packed)))
+	out = binary.AppendUvarint(out, uint64(index.Len()))
+	return slices.Concat(out, packed, chunks), nil
+}
+
+// compareBuilt brings kernels together that are alike.
+func compareBuilt(x, y built) int {
+	a, b := ParseRelease(x.Release), ParseRelease(y.Release)
+	return cmp.Or(
+		cmp.Compare(x.Arch, y.Arch),
+		cmp.Compare(a.Distro, b.Distro),
+		slices.Compare(a.series(), b.series()),
+		cmp.Compare(a.Flavour, b.Flavour),
+		slices.Compare(a.Numbers, b.Numbers),
+		cmp.Compare(x.Release, y.Release),
+	)
+}
+
+// distinct returns the different types, in the order of the kernels that have
+// them first, and for each kernel the number of its own.
+func distinct(kernels []built) (blobs [][]byte, numbers []int) {
+	seen := make(map[string]int)
+	for _, k := range kernels {
+		n, ok := seen[string(k.raw)]
+		if !ok {
+			n = len(blobs)
+			seen[string(k.raw)] = n
+			blobs = append(blobs, k.raw)
+		}
+		numbers = append(numbers, n)
+	}
+	return blobs, numbers
+}
+
+func pack(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := flate.NewWriter(&out, flate.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(b); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,10 @@
+// Package btfhub finds the types of the running kernel, also where the kernel
+// does not offer them.
+//
+// [Open] takes the BTF file that it is told of, else the kernel's own, else one
+// from an archive in the binary that has, for each known kernel release, the
+// few types that quark reads. [Resolve] looks up in a BTF where the members
+// stand that kprobe definitions read. A release that the archive does not have
+// gets its nearest relative's types, which are a guess: use them only after
+// [Self.Check] has agreed with what was read through them.
+package btfhub

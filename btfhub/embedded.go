@@ -1,0 +1,49 @@
+package btfhub
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// archive is written by 'make btfhub'.
+//
+//go:embed archive.bin
+var archive []byte
+
+// Embedded returns the archive in the binary.
+func Embedded() (*Archive, error) { return ReadArchive(archive) }
+
+// Open returns the types that [Archive.Lookup] finds. Their origin is
+// "RELEASE (exact)" or "RELEASE (guess for RELEASE)".
+func (a *Archive) Open(release, arch string) (*Kernel, error) {
+	e, exact, err := a.Lookup(release, arch)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := a.BTF(e)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("read types of %s in the archive: %w", e.Release, err)
+	}
+	origin := fmt.Sprintf("%s (exact)", e.Release)
+	if !exact {
+		origin = fmt.Sprintf("%s (guess for %s)", e.Release, release)
+	}
+	return &Kernel{spec, origin, exact}, nil
+}
+
+func runningRelease() (string, error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", fmt.Errorf("ask for the kernel's release: %w", err)
+	}
+	return strings.TrimRight(string(u.Release[:]), "\x00"), nil
+}

@@ -1,0 +1,181 @@
+package ingest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+
+	"github.com/quark-linux/quark/btfhub"
+)
+
+// embeddedBTF returns the types of a kernel of the embedded archive.
+func embeddedBTF(t testing.TB) (btfhub.Entry, []byte) {
+	t.Helper()
+	a, err := btfhub.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := a.Kernels()[0]
+	raw, err := a.BTF(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, raw
+}
+
+func packXZ(t testing.TB, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := xz.NewWriter(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write(b)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func packTar(t testing.TB, name string, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range []*tar.Header{
+		{Name: "other", Size: 0},
+		{Name: name, Size: int64(len(b)), Mode: 0o644},
+	} {
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			w.Write(b)
+		}
+	}
+	w.Close()
+	return out.Bytes()
+}
+
+// TestDirectory ingests a directory as btfhub-archive has it.
+func TestDirectory(t *testing.T) {
+	_, raw := embeddedBTF(t)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	w.Write(raw)
+	w.Close()
+	enc, _ := zstd.NewWriter(nil)
+	few, err := btf.NewBuilder([]btf.Type{&btf.Struct{Name: "task_struct", Size: 4, Members: []btf.Member{
+		{Name: "pid", Type: &btf.Int{Name: "int", Size: 4}},
+	}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking, err := few.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dir := t.TempDir()
+	for path, data := range map[string][]byte{
+		"centos/8/x86_64/4.18.0-80.el8.x86_64.btf.tar.xz": packXZ(t, packTar(t, "./4.18.0-80.el8.x86_64.btf", raw)),
+		"ubuntu/20.04/arm64/5.4.0-42-generic.btf.xz":      packXZ(t, raw),
+		"debian/12/amd64/6.1.0-1-amd64.btf.gz":            z.Bytes(),
+		"debian/12/amd64/6.1.0-2-amd64.btf.zst":           enc.EncodeAll(raw, nil),
+		"debian/12/amd64/6.1.0-3-amd64.btf":               raw,
+		"debian/12/amd64/6.1.0-4-amd64.btf":               lacking,
+		"debian/12/amd64/6.1.0-5-amd64.btf":               raw[:len(raw)-1],
+		"debian/12/amd64/6.1.0-6-amd64.btf.tar.xz":        packXZ(t, packTar(t, "nothing", raw)),
+		"debian/12/amd64/README":                          []byte("no kernel"),
+		"debian/12/mips/6.1.0-1-mips.btf":                 raw,
+		"debian/12/6.1.0-9-amd64.btf":                     raw,
+	} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kernels, err := Kernels(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const good, lacks, bad = "good", "lacks", "bad"
+	got := make(map[string]string)
+	for _, k := range kernels {
+		types, err := k.Types(Members())
+		var missing *MissingError
+		switch key := k.Distro + " " + k.Arch + " " + k.Release; {
+		case err == nil:
+			got[key] = good
+			if !bytes.Equal(types, raw) {
+				t.Errorf("%s: reduced again it has %d bytes, not the same %d", key, len(types), len(raw))
+			}
+		case errors.As(err, &missing):
+			got[key] = lacks
+		default:
+			got[key] = bad
+		}
+	}
+	want := map[string]string{
+		"centos amd64 4.18.0-80.el8.x86_64": good,
+		"ubuntu arm64 5.4.0-42-generic":     good,
+		"debian amd64 6.1.0-1-amd64":        good,
+		"debian amd64 6.1.0-2-amd64":        good,
+		"debian amd64 6.1.0-3-amd64":        good,
+		"debian amd64 6.1.0-4-amd64":        lacks,
+		"debian amd64 6.1.0-5-amd64":        bad,
+		"debian amd64 6.1.0-6-amd64":        bad,
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %v", got)
+	}
+	for k, v := range want {
+		if got[k] != v {
+			t.Errorf("%s: %s, want %s", k, got[k], v)
+		}
+	}
+	if _, err := Kernels(t.TempDir()); err == nil {
+		t.Error("an empty directory: no error")
+	}
+}
+
+func FuzzReduce(f *testing.F) {
+	_, raw := embeddedBTF(f)
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		spec, err := btf.LoadSpecFromReader(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		reduced, err := Reduce(spec, Members())
+		if err != nil {
+			return
+		}
+		if _, err := btf.LoadSpecFromReader(bytes.NewReader(reduced)); err != nil {
+			t.Errorf("reduced types cannot be read: %v", err)
+		}
+	})
+}
+
+func FuzzProgramMembers(f *testing.F) {
+	f.Add([]byte("\x7fELF"))
+	names := objectNames()
+	for _, name := range names {
+		if data, err := os.ReadFile(name); err == nil {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ProgramMembers(bytes.NewReader(data))
+	})
+}

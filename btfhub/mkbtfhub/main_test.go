@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/quark-linux/quark/btfhub"
+)
+
+const programs = "../../*/programs_*_bpfel.o ../../backends/*/programs_*_bpfel.o"
+
+// TestRun makes an archive of two directories, twice.
+func TestRun(t *testing.T) {
+	a, err := btfhub.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := a.Kernels()[0]
+	raw, err := a.BTF(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var dirs []string
+	for path, data := range map[string][]byte{
+		"one/debian/6.1/amd64/6.1.0-1-amd64.btf":        raw,
+		"one/debian/6.1/amd64/6.1.0-2-amd64.btf":        raw[:100], // left out
+		"two/centos/8/x86_64/4.18.0-80.el8.x86_64.btf":  raw,
+		"two/debian/12/amd64/6.1.0-1-amd64.btf":         raw, // as in the first
+		"two/ubuntu/20.04/arm64/5.4.0-42-generic.btf":   raw,
+		"two/ubuntu/20.04/mips/5.4.0-42-generic.btf":    raw, // no such architecture
+		"two/ubuntu/20.04/arm64/5.4.0-42-generic.btf.x": raw, // no such packing
+	} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dirs = append(dirs, filepath.Join(dir, "one"), filepath.Join(dir, "two"))
+	out, list := filepath.Join(dir, "archive"), filepath.Join(dir, "members")
+	var first []byte
+	for range 2 {
+		if err := run(out, list, programs, dirs); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first != nil && !bytes.Equal(data, first) {
+			t.Error("the same input gave other bytes")
+		}
+		first = data
+		dirs[0], dirs[1] = dirs[1], dirs[0]
+	}
+	made, err := btfhub.ReadArchive(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, b := len(made.Kernels()), made.Blobs(); n != 3 || b != 1 {
+		t.Errorf("%d kernels with %d different types, want 3 and 1", n, b)
+	}
+	for _, bad := range []error{
+		run(out, list, filepath.Join(dir, "none"), dirs),
+		run(out, list, programs, []string{t.TempDir()}),
+		run(out, list, programs, []string{filepath.Join(dir, "missing")}),
+	} {
+		if bad == nil {
+			t.Error("no error")
+		}
+	}
+}

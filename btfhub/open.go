@@ -1,0 +1,136 @@
+package btfhub
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// KernelBTF is where the kernel offers its types.
+const KernelBTF = "/sys/kernel/btf/vmlinux"
+
+// PathVariable is the environment variable that names a BTF file.
+const PathVariable = "QUARK_BTF_PATH"
+
+// Options say where to look. The zero value is right for most.
+type Options struct {
+	// Path is a file with the running kernel's BTF: raw, an ELF file with a
+	// .BTF section, or an archive with this kernel in it. "" means what
+	// QUARK_BTF_PATH names, else the kernel's own, else the embedded archive.
+	// A file that is named and cannot be used is an error, not a reason to look
+	// elsewhere.
+	Path string
+
+	// Release and Arch are the kernel looked up in an archive, as uname -r
+	// says it and as Go names architectures. "" means the running one.
+	Release, Arch string
+
+	// EmbeddedOnly looks nowhere but in the embedded archive. Set it only to
+	// test that.
+	EmbeddedOnly bool
+}
+
+// Kernel is the types of the running kernel.
+type Kernel struct {
+	Spec *btf.Spec
+
+	// Origin says where they come from, for people.
+	Origin string
+
+	// Exact is false for those of another release. Such types must not be used
+	// before a self-test has passed, see [Self.Check].
+	Exact bool
+}
+
+// Open finds the types of the running kernel. The archive is not touched where
+// the kernel offers its own.
+func Open(o Options) (*Kernel, error) {
+	if o.EmbeddedOnly {
+		return o.embedded()
+	}
+	path := o.Path
+	if path == "" {
+		path = os.Getenv(PathVariable)
+	}
+	if path != "" {
+		k, err := o.file(path)
+		if err != nil {
+			return nil, fmt.Errorf("read BTF file: %w", err)
+		}
+		return k, nil
+	}
+	// Not btf.LoadKernelSpec: it also takes debug information that lies about,
+	// which need not be the running kernel's.
+	k, err := o.file(KernelBTF)
+	if err == nil {
+		k.Origin = KernelBTF
+		return k, nil
+	}
+	k, hubErr := o.embedded()
+	if hubErr == nil {
+		return k, nil
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("kernel has no BTF (%s, CONFIG_DEBUG_INFO_BTF) and %w: name a BTF file with %s", KernelBTF, hubErr, PathVariable)
+	}
+	return nil, fmt.Errorf("read the kernel's BTF: %w; and %w: name a BTF file with %s", err, hubErr, PathVariable)
+}
+
+// file takes the types in a file.
+func (o Options) file(path string) (*Kernel, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	start := make([]byte, len(magic))
+	if n, _ := f.ReadAt(start, 0); n == len(magic) && string(start) == magic {
+		return o.archiveFile(path)
+	}
+	spec, err := btf.LoadSpecFromReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &Kernel{spec, "file " + path, true}, nil
+}
+
+func (o Options) archiveFile(path string) (*Kernel, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	k, err := o.open(data, "file "+path+" ")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return k, nil
+}
+
+func (o Options) embedded() (*Kernel, error) { return o.open(archive, "embedded ") }
+
+// open takes the types out of an archive.
+func (o Options) open(data []byte, where string) (*Kernel, error) {
+	release, arch := o.Release, o.Arch
+	if release == "" {
+		var err error
+		if release, err = runningRelease(); err != nil {
+			return nil, err
+		}
+	}
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	a, err := ReadArchive(data)
+	if err != nil {
+		return nil, err
+	}
+	k, err := a.Open(release, arch)
+	if err != nil {
+		return nil, err
+	}
+	k.Origin = where + k.Origin
+	return k, nil
+}

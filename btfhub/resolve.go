@@ -1,0 +1,215 @@
+package btfhub
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// Offset is where a target was found, or why it was not.
+type Offset struct {
+	Target Target
+
+	// Path is the alternative that was found, "" if none was.
+	Path string
+
+	// Enum tells that Value is the result, and not Bits.
+	Enum  bool
+	Value int64
+
+	// Bits is the member's offset in bits, a multiple of 8.
+	Bits uint64
+
+	// Size is the member's size in bytes.
+	Size uint32
+
+	// Err says why no alternative was found.
+	Err error
+}
+
+// Found tells whether an alternative was found.
+func (o *Offset) Found() bool { return o.Path != "" }
+
+// Offsets are the targets as found in one kernel's types.
+type Offsets struct {
+	list   []Offset
+	byName map[string]int
+}
+
+// Resolve looks up all [Targets] in a kernel's types. Those that are not found
+// are told by [Offsets.Missing].
+func Resolve(spec *btf.Spec) *Offsets { return ResolveTargets(spec, targets) }
+
+// ResolveTargets looks up targets in a kernel's types.
+func ResolveTargets(spec *btf.Spec, targets []Target) *Offsets {
+	o := &Offsets{byName: make(map[string]int, len(targets))}
+	for _, t := range targets {
+		o.byName[t.Name] = len(o.list)
+		o.list = append(o.list, resolve(spec, t))
+	}
+	return o
+}
+
+// All yields the targets in their order, found or not.
+func (o *Offsets) All() iter.Seq[*Offset] {
+	return func(yield func(*Offset) bool) {
+		for i := range o.list {
+			if !yield(&o.list[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Get returns the target with a name, nil if there is no such target.
+func (o *Offsets) Get(name string) *Offset {
+	if i, ok := o.byName[name]; ok {
+		return &o.list[i]
+	}
+	return nil
+}
+
+// Bytes returns a member's offset in bytes from the start of the type that its
+// name begins with. ok is false if this kernel does not have it.
+func (o *Offsets) Bytes(name string) (off uint32, ok bool) {
+	t := o.Get(name)
+	if t == nil || !t.Found() || t.Enum {
+		return 0, false
+	}
+	return uint32(t.Bits / 8), true
+}
+
+// Value returns the value of an enumerator. ok is false if this kernel does not
+// have it.
+func (o *Offsets) Value(name string) (value int64, ok bool) {
+	t := o.Get(name)
+	if t == nil || !t.Found() || !t.Enum {
+		return 0, false
+	}
+	return t.Value, true
+}
+
+// Missing returns the names of those targets that quark cannot do without and
+// that were not found, nor what takes their place.
+func (o *Offsets) Missing() []string {
+	var names []string
+	for i := range o.list {
+		if o.missing(&o.list[i]) {
+			names = append(names, o.list[i].Target.Name)
+		}
+	}
+	return names
+}
+
+func (o *Offsets) missing(t *Offset) bool {
+	if t.Found() || t.Target.Optional {
+		return false
+	}
+	instead := o.Get(t.Target.Instead)
+	return instead == nil || !instead.Found()
+}
+
+// maxOffset is larger than any type of the kernel, and small enough for an
+// offset in bytes to be a fetch argument's.
+const maxOffset = 1 << 30
+
+func resolve(spec *btf.Spec, t Target) Offset {
+	o := Offset{Target: t}
+	var why []string
+	for _, path := range t.Alternatives {
+		err := o.lookUp(spec, path)
+		if err == nil {
+			o.Path = path
+			return o
+		}
+		why = append(why, err.Error())
+	}
+	o.Err = errors.New(strings.Join(why, "; "))
+	return o
+}
+
+// lookUp finds one alternative. Of several types of one name all that have the
+// member must agree, else it is unknown which is meant.
+func (o *Offset) lookUp(spec *btf.Spec, path string) error {
+	name, rest, _ := strings.Cut(path, ".")
+	if name == "" || rest == "" {
+		return fmt.Errorf("%q is no TYPE.MEMBER", path)
+	}
+	types, err := spec.AnyTypesByName(name)
+	if errors.Is(err, btf.ErrNotFound) {
+		return fmt.Errorf("no type %s", name)
+	}
+	if err != nil {
+		return fmt.Errorf("look up type %s: %w", name, err)
+	}
+	found := false
+	err = fmt.Errorf("%s has no %s", name, rest)
+	for _, t := range types {
+		if t.TypeName() != name {
+			continue // a flavour: NAME___SUFFIX
+		}
+		var one Offset
+		e := one.lookUpIn(t, rest)
+		if errors.Is(e, errNoMember) {
+			continue
+		}
+		if e != nil {
+			err = fmt.Errorf("%s.%s %w", name, rest, e)
+			continue
+		}
+		if found && (o.Bits != one.Bits || o.Value != one.Value || o.Enum != one.Enum) {
+			return fmt.Errorf("several types %s differ in %s", name, rest)
+		}
+		found = true
+		o.Bits, o.Size, o.Enum, o.Value = one.Bits, one.Size, one.Enum, one.Value
+	}
+	if found {
+		return nil
+	}
+	return err
+}
+
+func (o *Offset) lookUpIn(t btf.Type, rest string) error {
+	if enum, ok := btf.UnderlyingType(t).(*btf.Enum); ok {
+		if enum.Size == 0 || enum.Size > 8 {
+			return errors.New("has no size")
+		}
+		for _, v := range enum.Values {
+			if v.Name == rest {
+				o.Enum, o.Value = true, int64(v.Value)
+				if enum.Signed && enum.Size == 4 {
+					o.Value = int64(int32(v.Value))
+				}
+				o.Size = enum.Size
+				return nil
+			}
+		}
+		return errNoMember
+	}
+	steps, err := Walk(t, strings.Split(rest, "."))
+	if err != nil {
+		return err
+	}
+	var bits uint64
+	for _, s := range steps {
+		bits += uint64(s.Member().Offset)
+	}
+	last := steps[len(steps)-1].Member()
+	switch {
+	case last.BitfieldSize != 0:
+		return errors.New("is a bit field")
+	case bits%8 != 0:
+		return errors.New("does not start at a byte")
+	case bits/8 >= maxOffset:
+		return errors.New("has an absurd offset")
+	}
+	size, err := btf.Sizeof(last.Type)
+	if err != nil || size < 0 || size >= maxOffset {
+		return errors.New("has no size")
+	}
+	o.Bits, o.Size = bits, uint32(size)
+	return nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/btfhub/ingest"
+)
+
+// addKernel adds a kernel's types to an archive file, which is made if it is not
+// there.
+func (o *options) addKernel(w io.Writer) error {
+	path, distro, release := o.operands[0], o.operands[1], o.operands[2]
+	var b btfhub.Builder
+	old, err := readArchive(path)
+	switch {
+	case err == nil:
+		err = b.AddArchive(old)
+	case errors.Is(err, os.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	k, err := o.kernel()
+	if err != nil {
+		return err
+	}
+	if !k.Exact {
+		return fmt.Errorf("the types are those of %s: name a file with the true ones with -f", k.Origin)
+	}
+	raw, err := ingest.Types(k.Spec, ingest.Members())
+	if err != nil {
+		return err
+	}
+	if err := b.Add(btfhub.Entry{Release: release, Arch: o.arch, Distro: distro}, raw); err != nil {
+		return err
+	}
+	data, err := b.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := replace(path, data); err != nil {
+		return err
+	}
+	a, err := btfhub.ReadArchive(data)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s: %d kernels with %d different types in %d bytes\n", path, len(a.Kernels()), a.Blobs(), len(data))
+	return nil
+}
+
+// replace writes a file whole or not at all.
+func replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".quark-btf-*")
+	if err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	defer os.Remove(f.Name()) // gone already if all went well
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/quark-linux/quark/btfhub"
+)
+
+// target is a target in JSON. What is not known is absent.
+type target struct {
+	Name   string  `json:"name"`
+	Found  bool    `json:"found"`
+	Path   string  `json:"path,omitempty"`   // the alternative that was found
+	Offset *uint64 `json:"offset,omitempty"` // bytes
+	Bits   *uint64 `json:"bits,omitempty"`   // with -b
+	Size   *uint32 `json:"size,omitempty"`   // bytes
+	Value  *int64  `json:"value,omitempty"`  // of an enumerator
+	Reason string  `json:"reason,omitempty"` // why it was not found
+}
+
+func (o *options) target(t *btfhub.Offset) target {
+	j := target{Name: t.Target.Name, Found: t.Found(), Path: t.Path}
+	switch {
+	case !t.Found():
+		j.Reason = t.Err.Error()
+	case t.Enum:
+		j.Value = &t.Value
+	default:
+		bytes := t.Bits / 8
+		j.Offset, j.Size = &bytes, &t.Size
+		if o.bits {
+			j.Bits = &t.Bits
+		}
+	}
+	return j
+}
+
+func (o *options) targets(offsets *btfhub.Offsets) []target {
+	all := []target{}
+	for t := range offsets.All() {
+		all = append(all, o.target(t))
+	}
+	return all
+}
+
+// printKernel prints the offsets in the kernel's types.
+func (o *options) printKernel(w, errw io.Writer) error {
+	k, err := o.kernel()
+	if err != nil {
+		return err
+	}
+	offsets, err := resolve(k.Spec, o.operands)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		err = printJSON(w, struct {
+			Origin  string   `json:"origin"`
+			Exact   bool     `json:"exact"`
+			Targets []target `json:"targets"`
+		}{k.Origin, k.Exact, o.targets(offsets)})
+	} else {
+		if o.verbose || !k.Exact { // a guess is never kept quiet about
+			fmt.Fprintf(errw, "quark-btf: types from %s\n", k.Origin)
+		}
+		o.printOffsets(w, offsets)
+	}
+	if err == nil && offsets.Missing() != nil {
+		err = errUnresolved
+	}
+	return err
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+func (o *options) printOffsets(w io.Writer, offsets *btfhub.Offsets) {
+	for t := range offsets.All() {
+		fmt.Fprintf(w, "%s %s", t.Target.Name, o.number(t))
+		if o.verbose {
+			if t.Found() {
+				fmt.Fprintf(w, " %s %d", t.Path, t.Size)
+			} else {
+				fmt.Fprintf(w, " (%v)", t.Err)
+			}
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// number is a target's offset, with -b in bits too, or an enumerator's value.
+func (o *options) number(t *btfhub.Offset) string {
+	switch {
+	case !t.Found():
+		return "U"
+	case t.Enum:
+		return fmt.Sprint(t.Value)
+	case o.bits:
+		return fmt.Sprintf("%d %d", t.Bits/8, t.Bits)
+	}
+	return fmt.Sprint(t.Bits / 8)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/btfhub/ingest"
+)
+
+// kernel returns the types that -f names, or what quark would use.
+func (o *options) kernel() (*btfhub.Kernel, error) {
+	if o.file == "" {
+		return btfhub.Open(btfhub.Options{})
+	}
+	spec, err := ingest.Load(o.file)
+	if err != nil {
+		return nil, err
+	}
+	return &btfhub.Kernel{Spec: spec, Origin: "file " + o.file, Exact: true}, nil
+}
+
+// archive returns the archive that -f names, or the embedded one.
+func (o *options) archive() (*btfhub.Archive, error) {
+	if o.file == "" {
+		return btfhub.Embedded()
+	}
+	return readArchive(o.file)
+}
+
+func readArchive(path string) (*btfhub.Archive, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := btfhub.ReadArchive(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+// named returns the types of an operand of -d: a file if there is one of that
+// name, else a release in the archive.
+func (o *options) named(name string) (*btf.Spec, error) {
+	_, err := os.Stat(name)
+	if err == nil || strings.Contains(name, "/") {
+		return ingest.Load(name)
+	}
+	a, err := btfhub.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	e, exact, err := a.Lookup(name, o.arch)
+	if err != nil {
+		return nil, fmt.Errorf("no file %s, and %w", name, err)
+	}
+	if !exact {
+		return nil, fmt.Errorf("no file %s, and the archive does not have that release but %s", name, e.Release)
+	}
+	raw, err := a.BTF(e)
+	if err != nil {
+		return nil, err
+	}
+	return btf.LoadSpecFromReader(bytes.NewReader(raw))
+}
+
+// resolve looks up the operands, or all targets if there are none. An operand
+// that is no target's name is taken as one, without alternatives.
+func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
+	all := btfhub.Targets()
+	if len(operands) == 0 {
+		return btfhub.ResolveTargets(spec, all), nil
+	}
+	var wanted []btfhub.Target
+	for _, name := range operands {
+		typ, member, _ := strings.Cut(name, ".")
+		if typ == "" || member == "" {
+			return nil, fmt.Errorf("target %q: TYPE.MEMBER or ENUM.VALUE is wanted", name)
+		}
+		t := btfhub.Target{Name: name, Alternatives: []string{name}}
+		for _, known := range all {
+			if known.Name == name {
+				t = btfhub.Target{Name: name, Alternatives: known.Alternatives} // asked for, so no longer optional
+			}
+		}
+		wanted = append(wanted, t)
+	}
+	return btfhub.ResolveTargets(spec, wanted), nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/exitsnoop"
+)
+
+// printer writes lines of text or of JSON.
+type printer struct {
+	w    io.Writer
+	json bool
+}
+
+func (p *printer) print(text string, record any) error {
+	if p.json {
+		return json.NewEncoder(p.w).Encode(record)
+	}
+	_, err := fmt.Fprintln(p.w, text)
+	return err
+}
+
+// line is a process in -j: what is unknown is absent. Ids are strings, as they
+// are larger than the numbers of many readers of JSON.
+type line struct {
+	Event      string `json:"event"` // tracing, exited, lost
+	TraceID    uint64 `json:"trace_id,string,omitempty"`
+	Pid        uint32 `json:"pid,omitempty"`
+	Code       *int   `json:"code,omitempty"`
+	Signal     *int   `json:"signal,omitempty"`
+	CoreDumped bool   `json:"core_dumped,omitempty"`
+	WaitStatus *int32 `json:"wait_status,omitempty"`
+	Start      uint64 `json:"start_boottime_ns,omitempty"`
+	Ended      uint64 `json:"monotonic_ns,omitempty"`
+	Pidns      uint64 `json:"pidns,omitempty"`
+}
+
+func (p *printer) exit(id uint64, st *exitsnoop.ExitStatus) error {
+	l := line{Event: "exited", TraceID: id, Pid: st.Pid, WaitStatus: &st.ExitCode, Start: st.StartBoottime, Ended: st.ExittedTime}
+	w := st.WaitStatus()
+	if w.Signaled() {
+		n := int(w.Signal())
+		l.Signal, l.CoreDumped = &n, w.CoreDump()
+	} else {
+		n := w.ExitStatus()
+		l.Code = &n
+	}
+	return p.print(fmt.Sprintf("%d %s%s", st.Pid, describe(w), ago(st.ExittedTime)), l)
+}
+
+func (p *printer) lost(id uint64, pid uint32) error {
+	text := fmt.Sprintf("trace %d ended, how is not known", id)
+	if pid != 0 {
+		text = fmt.Sprintf("%d ended, how is not known", pid)
+	}
+	return p.print(text, line{Event: "lost", TraceID: id, Pid: pid})
+}
+
+// describe says in words how a process ended.
+func describe(w unix.WaitStatus) string {
+	if !w.Signaled() {
+		return fmt.Sprintf("exited with %d", w.ExitStatus())
+	}
+	name := unix.SignalName(w.Signal())
+	if name == "" {
+		name = fmt.Sprintf("signal %d", w.Signal())
+	}
+	if w.CoreDump() {
+		name += " (core dumped)"
+	}
+	return "killed by " + name
+}
+
+// ago says how long ago a time of CLOCK_MONOTONIC was, if that is of interest.
+func ago(at uint64) string {
+	var ts unix.Timespec
+	if at == 0 || unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return ""
+	}
+	d := time.Duration(uint64(ts.Nano()) - at)
+	if d < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(" %v ago", d.Round(time.Second))
+}
+
+// shellStatus is what a shell has for it.
+func shellStatus(w unix.WaitStatus) int {
+	if w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return w.ExitStatus()
+}

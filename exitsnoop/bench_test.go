@@ -1,0 +1,172 @@
+package exitsnoop
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/quark-linux/quark/internal/barefork"
+	"golang.org/x/sys/unix"
+)
+
+// BenchmarkUntraced measures what the program adds to the exit of a process that is
+// not traced, by the kernel's own clock (bpf stats), in ns; also while thousands of others
+// are traced, and of a program that does nothing, which is what the clock itself costs.
+func BenchmarkUntraced(b *testing.B) {
+	for _, crowd := range []uint32{0, 10000} {
+		b.Run(fmt.Sprintf("of %d", crowd), func(b *testing.B) {
+			s := private(b, Options{})
+			for i := range crowd {
+				ok(b, s.tasks.Put(1<<24+i, &programsTask{TraceId: uint64(i)}))
+			}
+			benchmarkExits(b, program(b, s))
+		})
+	}
+	b.Run("empty program", func(b *testing.B) {
+		needKernel(b)
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+		ok(b, err)
+		defer p.Close()
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: p})
+		ok(b, err)
+		defer l.Close()
+		benchmarkExits(b, p)
+	})
+}
+
+func benchmarkExits(b *testing.B, p *ebpf.Program) {
+	stats, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME
+	ok(b, err)
+	defer stats.Close()
+	before, err := p.Stats()
+	ok(b, err)
+	for b.Loop() {
+		c, err := barefork.Start(script().Exit(0), barefork.Options{})
+		ok(b, err)
+		unix.Wait4(c.PID, nil, 0, nil)
+		c.Free()
+	}
+	after, err := p.Stats()
+	ok(b, err)
+	b.ReportMetric(float64(after.Runtime-before.Runtime)/float64(after.RunCount-before.RunCount), "ns/exit")
+}
+
+func program(b *testing.B, s *Store) *ebpf.Program {
+	info, err := s.link.Info()
+	ok(b, err)
+	p, err := ebpf.NewProgramFromID(info.Program)
+	ok(b, err)
+	b.Cleanup(func() { p.Close() })
+	return p
+}
+
+// BenchmarkTrace measures Trace.
+func BenchmarkTrace(b *testing.B) {
+	s := private(b, Options{})
+	pid := sleeper(b)
+	for b.Loop() {
+		ok(b, s.Trace(pid, &TaskInfo{TraceID: 1}))
+		ok(b, s.DeleteTracingTask(pid))
+	}
+}
+
+// BenchmarkWait measures the time from the exit, by the program's clock, to the
+// return of Wait, and as a measure for that of wait4(2) in a thread of its own. Both wait
+// for the kernel to take the process apart, so the process is a small one.
+func BenchmarkWait(b *testing.B) {
+	b.Run("Wait", func(b *testing.B) {
+		benchmarkWait(b, func(s *Store, id uint64, _ int) { s.Wait(context.Background(), id) })
+	})
+	b.Run("wait4", func(b *testing.B) {
+		benchmarkWait(b, func(_ *Store, _ uint64, pid int) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			var info unix.Siginfo
+			unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
+		})
+	})
+}
+
+func benchmarkWait(b *testing.B, wait func(*Store, uint64, int)) {
+	s := private(b, Options{})
+	var took []time.Duration
+	for i := uint64(1); b.Loop(); i++ {
+		cmd := exec.Command("sleep", "60")
+		ok(b, cmd.Start())
+		ok(b, s.Trace(uint32(cmd.Process.Pid), &TaskInfo{TraceID: i}))
+		done := make(chan uint64)
+		go func() {
+			wait(s, i, cmd.Process.Pid)
+			done <- monotonic()
+		}()
+		time.Sleep(5 * time.Millisecond) // it waits
+		unix.Kill(cmd.Process.Pid, unix.SIGKILL)
+		at := <-done
+		e, err := s.GetExitedEvent(i)
+		ok(b, err)
+		took = append(took, time.Duration(at-e.ExittedTime))
+		ok(b, s.DeleteExitedEvent(i))
+		cmd.Wait()
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "ns-median")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "ns-p99")
+}
+
+// 10,000 traced processes that end at once are all recorded.
+func TestManyAtOnce(t *testing.T) {
+	n := 10000
+	if testing.Short() {
+		n = 1000
+	}
+	s := private(t, Options{})
+	var gate [2]int
+	ok(t, unix.Pipe2(gate[:], unix.O_CLOEXEC))
+	defer unix.Close(gate[0])
+	var all []int
+	var once sync.Once
+	open := func() { once.Do(func() { unix.Close(gate[1]) }) }
+	defer func() {
+		open()
+		for _, pid := range all {
+			unix.Wait4(pid, nil, 0, nil)
+		}
+	}()
+	for i := range n {
+		// Each closes its copy of the writing end; when ours is closed all read the end.
+		p, err := barefork.Start(script().Call("close", unix.SYS_CLOSE, gate[1]).WaitFor(gate[0]).Exit(i%200), barefork.Options{})
+		if err != nil {
+			t.Skipf("only %d processes could be started: %v", i, err)
+		}
+		all = append(all, p.PID)
+		p.Free() // it has its own view; a fork with thousands of mappings is slow
+		ok(t, s.Trace(uint32(p.PID), &TaskInfo{TraceID: uint64(i)}))
+	}
+	begin := time.Now()
+	open()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for i := range n {
+		st, err := s.Wait(ctx, uint64(i))
+		ok(t, err)
+		if st.WaitStatus().ExitStatus() != i%200 || int(st.Pid) != all[i] {
+			t.Fatalf("process %d: %+v", i, st)
+		}
+	}
+	took := time.Since(begin)
+	st, err := s.Stats()
+	ok(t, err)
+	if st.Recorded != uint64(n) || st.Lost != 0 {
+		t.Errorf("%+v", st)
+	}
+	t.Logf("%d ended and waited for in %v", n, took)
+}

@@ -1,0 +1,81 @@
+package exitsnoop
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+)
+
+// Task is a traced process.
+type Task struct {
+	Pid uint32
+	TaskInfo
+}
+
+// Tasks returns the traced processes by pid.
+func (s *Store) Tasks() (list []Task, err error) {
+	all, err := s.allTasks()
+	for pid, t := range all {
+		list = append(list, Task{pid, *t.info()})
+	}
+	slices.SortFunc(list, func(a, b Task) int { return cmp.Compare(a.Pid, b.Pid) })
+	return list, err
+}
+
+// ExitedEvents returns the exits that were not deleted yet, by the time of their
+// end. Lost ones are not among them, see [Store.LostTraces].
+func (s *Store) ExitedEvents() (list []Exit, err error) {
+	all, err := s.allEvents()
+	for id, e := range all {
+		if st, err := e.status(); err == nil {
+			list = append(list, Exit{id, *st})
+		}
+	}
+	slices.SortFunc(list, func(a, b Exit) int {
+		return cmp.Or(cmp.Compare(a.ExittedTime, b.ExittedTime), cmp.Compare(a.TraceID, b.TraceID))
+	})
+	return list, err
+}
+
+// LostTraces returns the trace ids of processes that have ended nobody knows
+// how, and were not deleted yet.
+func (s *Store) LostTraces() (list []uint64, err error) {
+	all, err := s.allEvents()
+	for id, e := range all {
+		if e.State == programsEventStateSTATE_LOST {
+			list = append(list, id)
+		}
+	}
+	slices.Sort(list)
+	return list, err
+}
+
+func (s *Store) allTasks() (map[uint32]programsTask, error) {
+	return collect[uint32, programsTask](s.tasks, "traced processes")
+}
+
+func (s *Store) allEvents() (map[uint64]programsExitEvent, error) {
+	return collect[uint64, programsExitEvent](s.events, "exits")
+}
+
+// collect reads a whole map, bucket by bucket, so that entries that come and go
+// meanwhile do no harm.
+func collect[K comparable, V any](m *ebpf.Map, what string) (map[K]V, error) {
+	keys, values := make([]K, m.MaxEntries()), make([]V, m.MaxEntries())
+	all := map[K]V{}
+	for cursor := new(ebpf.MapBatchCursor); ; {
+		n, err := m.BatchLookup(cursor, keys, values, nil)
+		for i := range n {
+			all[keys[i]] = values[i]
+		}
+		switch {
+		case errors.Is(err, ebpf.ErrKeyNotExist): // the end
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("read the %s: %w", what, known(err, err))
+		}
+	}
+}

@@ -1,0 +1,383 @@
+package exitsnoop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// bpfRoot is a root on a BPF file system.
+func bpfRoot(t *testing.T, flags uintptr) string {
+	dir := root(t)
+	if err := unix.Mount("bpf", dir, "bpf", flags, ""); err != nil {
+		t.Skipf("mount bpffs: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// tree lists what is below a directory, and what is mounted there.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	filepath.Walk(dir, func(path string, st os.FileInfo, err error) error {
+		fmt.Fprintln(&b, path, err)
+		return nil
+	})
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for l := range strings.Lines(string(mounts)) {
+		if strings.Contains(l, dir) {
+			b.WriteString(l)
+		}
+	}
+	return b.String()
+}
+
+// works checks that exits are recorded.
+func works(t *testing.T, dir string) {
+	t.Helper()
+	s := pinnedStore(t, dir)
+	pid := sleeper(t)
+	id, err := s.TraceProcess(pid)
+	ok(t, err)
+	truth := end(t, pid)
+	st, err := s.GetExitedEvent(id)
+	ok(t, err)
+	if st.WaitStatus() != truth {
+		t.Errorf("status %#x, wait4 says %#x", st.ExitCode, truth)
+	}
+	ok(t, s.DeleteExitedEvent(id))
+}
+
+func TestEnsureRunning(t *testing.T) {
+	for _, on := range []string{"other", "bpffs"} {
+		t.Run(on, func(t *testing.T) {
+			dir := root(t)
+			if on == "bpffs" {
+				dir = bpfRoot(t, 0)
+			}
+			before := tree(t, dir)
+			_, err := NewStore(dir)
+			want(t, err, ErrNotRunning)
+			want(t, Clean(dir), ErrNotRunning)
+			done, err := EnsureRunningWith(dir, Options{MaxEvents: 100})
+			ok(t, err)
+			if *done != (Setup{Started: true}) {
+				t.Errorf("first time %+v", done)
+			}
+			works(t, dir)
+			done, err = EnsureRunningWith(dir, Options{})
+			ok(t, err)
+			if *done != (Setup{}) {
+				t.Errorf("second time %+v", done)
+			}
+			works(t, dir)
+			ok(t, Clean(dir))
+			if after := tree(t, dir); after != before {
+				t.Errorf("left behind:\n%s", after)
+			}
+		})
+	}
+}
+
+func TestFaults(t *testing.T) {
+	needKernel(t)
+	injected := errors.New("injected")
+	var steps []string
+	dir := root(t)
+	_, err := EnsureRunningWith(dir, Options{fail: func(step string) error {
+		steps = append(steps, step)
+		return nil
+	}})
+	ok(t, err)
+	ok(t, Clean(dir))
+	if len(steps) < 10 {
+		t.Fatalf("steps %q", steps)
+	}
+	for _, step := range steps {
+		t.Run(strings.ReplaceAll(step, "/", "_"), func(t *testing.T) {
+			dir := root(t)
+			before, programs := tree(t, dir), countPrograms(t)
+			_, err := EnsureRunningWith(dir, Options{fail: func(s string) error {
+				if s == step {
+					return injected
+				}
+				return nil
+			}})
+			want(t, err, injected)
+			if after := tree(t, dir); after != before {
+				t.Errorf("left behind:\n%s", after)
+			}
+			// The kernel frees programs a moment later.
+			for end := time.Now().Add(2 * time.Second); countPrograms(t) > programs; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the program still runs")
+				}
+			}
+			ok(t, EnsureRunning(dir))
+			works(t, dir)
+		})
+	}
+}
+
+// countPrograms counts programs of ours in the kernel.
+func countPrograms(t *testing.T) (n int) {
+	var id ebpf.ProgramID
+	for {
+		next, err := ebpf.ProgramGetNextID(id)
+		if err != nil {
+			return n
+		}
+		id = next
+		p, err := ebpf.NewProgramFromID(id)
+		if err != nil {
+			continue
+		}
+		if info, err := p.Info(); err == nil && info.Name == "handle_sched_pr" {
+			n++
+		}
+		p.Close()
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	dir := root(t)
+	var all []*exec.Cmd
+	for range 8 {
+		c := ensureChild(dir)
+		c.Stderr = os.Stderr
+		ok(t, c.Start())
+		all = append(all, c)
+	}
+	for _, c := range all {
+		ok(t, c.Wait())
+	}
+	works(t, dir)
+	done, err := EnsureRunningWith(dir, Options{})
+	ok(t, err)
+	if *done != (Setup{}) {
+		t.Errorf("after all: %+v", done)
+	}
+}
+
+func TestRepair(t *testing.T) {
+	for _, missing := range append([]string{linkName}, mapNames...) {
+		t.Run(missing, func(t *testing.T) {
+			dir := root(t)
+			p := newPlace(dir)
+			ok(t, EnsureRunning(dir))
+			s := pinnedStore(t, dir)
+			before, during, after := sleeper(t), sleeper(t), sleeper(t)
+			for i, pid := range []uint32{before, during, after} {
+				ok(t, s.Trace(pid, &TaskInfo{TraceID: uint64(i + 1)}))
+			}
+			end(t, before)
+			s.Close()
+			ok(t, os.Remove(p.pin(missing)))
+			if missing == linkName {
+				time.Sleep(100 * time.Millisecond) // the kernel detaches it a moment later
+			}
+			end(t, during)
+			done, err := EnsureRunningWith(dir, Options{})
+			ok(t, err)
+			wantDone := Setup{Repaired: true}
+			if missing == linkName {
+				wantDone = Setup{Repaired: true, Started: true, Lost: 1}
+			}
+			if *done != wantDone {
+				t.Errorf("done %+v, want %+v", *done, wantDone)
+			}
+			end(t, after)
+			s = pinnedStore(t, dir)
+			for id, what := range map[uint64]error{1: nil, 2: map[bool]error{true: ErrLost}[missing == linkName], 3: nil} {
+				_, err := s.GetExitedEvent(id)
+				if !errors.Is(err, what) {
+					t.Errorf("trace %d: %v, want %v", id, err, what)
+				}
+			}
+			works(t, dir)
+		})
+	}
+}
+
+func TestForeign(t *testing.T) {
+	newMap := func(spec *ebpf.MapSpec, path string) {
+		m, err := ebpf.NewMap(spec)
+		ok(t, err)
+		defer m.Close()
+		ok(t, m.Pin(path))
+	}
+	array := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}
+	for _, tt := range []struct {
+		name string
+		make func(t *testing.T, p *place)
+		err  error
+	}{
+		{"file for directory", func(t *testing.T, p *place) { ok(t, os.WriteFile(p.dir, nil, 0o600)) }, ErrNotDirectory},
+		{"files in directory", func(t *testing.T, p *place) {
+			ok(t, os.Mkdir(p.dir, 0o700))
+			ok(t, os.WriteFile(p.dir+"/x", nil, 0o600))
+		}, ErrForeign},
+		{"foreign pin beside", func(t *testing.T, p *place) { ok(t, EnsureRunning(p.root)); newMap(array, p.dir+"/x") }, ErrForeign},
+		{"foreign pin within", func(t *testing.T, p *place) { ok(t, EnsureRunning(p.root)); newMap(array, p.pin("x")) }, ErrForeign},
+		{"wrong shape", func(t *testing.T, p *place) {
+			ok(t, EnsureRunning(p.root))
+			ok(t, os.Remove(p.pin(linkName)))
+			ok(t, os.Remove(p.pin(mapNames[1])))
+			newMap(array, p.pin(mapNames[1]))
+		}, ErrShape},
+		{"another map of the right shape", func(t *testing.T, p *place) {
+			ok(t, EnsureRunning(p.root))
+			ok(t, os.Remove(p.pin(mapNames[1])))
+			spec, err := mapSpecs(new(Options))
+			ok(t, err)
+			newMap(spec.Maps[mapNames[1]], p.pin(mapNames[1]))
+		}, ErrForeign},
+		{"map for link", func(t *testing.T, p *place) {
+			ok(t, EnsureRunning(p.root))
+			ok(t, os.Remove(p.pin(linkName)))
+			newMap(array, p.pin(linkName))
+		}, ErrForeign},
+		{"newer version", func(t *testing.T, p *place) {
+			ok(t, EnsureRunning(p.root))
+			ok(t, os.Rename(p.pins, p.dir+"/v2"))
+		}, ErrNewerVersion},
+		{"locked", func(t *testing.T, p *place) {
+			unlock, err := p.lock(0)
+			ok(t, err)
+			t.Cleanup(unlock)
+		}, ErrLocked},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := root(t)
+			tt.make(t, newPlace(dir))
+			before := tree(t, dir)
+			_, err := EnsureRunningWith(dir, Options{LockWait: 10 * time.Millisecond})
+			want(t, err, tt.err)
+			if after := tree(t, dir); after != before {
+				t.Errorf("changed from\n%s\nto\n%s", before, after)
+			}
+			if tt.err == ErrShape {
+				_, err := NewStore(dir)
+				want(t, err, tt.err)
+			}
+		})
+	}
+	t.Run("file for root", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		ok(t, os.WriteFile(file, nil, 0o600))
+		want(t, EnsureRunning(file), ErrNotDirectory)
+		want(t, EnsureRunning(file+"2"), os.ErrNotExist)
+	})
+	t.Run("read-only bpffs", func(t *testing.T) {
+		dir := bpfRoot(t, 0)
+		ok(t, os.Mkdir(filepath.Join(dir, dirNameBPFFS), 0o700))
+		ok(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		want(t, EnsureRunning(dir), ErrReadOnly)
+		want(t, EnsureRunning(dir), unix.EROFS)
+	})
+	t.Run("read-only bpffs, empty", func(t *testing.T) {
+		dir := bpfRoot(t, unix.MS_RDONLY)
+		want(t, EnsureRunning(dir), ErrReadOnly)
+	})
+}
+
+// makeOld makes the state of version 0: its maps, and a link that stands for its program.
+func makeOld(t *testing.T, p *place) (tasks, events *ebpf.Map) {
+	t.Helper()
+	ok(t, os.Mkdir(p.dir, 0o700))
+	ok(t, unix.Mount("bpf", p.dir, "bpf", 0, ""))
+	for _, m := range []struct {
+		to   **ebpf.Map
+		name string
+		key  uint32
+	}{{&tasks, oldTasks, 4}, {&events, oldEvents, 8}} {
+		var err error
+		*m.to, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: m.key, ValueSize: 24, MaxEntries: 2048})
+		ok(t, err)
+		ok(t, (*m.to).Pin(p.pathOf(m.name)))
+		t.Cleanup(func() { (*m.to).Close() })
+	}
+	have := maps{}
+	l, err := attach(new(Options), have)
+	ok(t, err)
+	have.close()
+	ok(t, l.Pin(p.pathOf(oldLink)))
+	l.Close()
+	return tasks, events
+}
+
+func TestTakeOver(t *testing.T) {
+	for _, fault := range []string{"", "pin " + linkName, "remove version 0"} {
+		t.Run("fault "+fault, func(t *testing.T) {
+			dir := root(t)
+			p := newPlace(dir)
+			tasks, events := makeOld(t, p)
+			ns, err := namespaceOf("/proc/self/ns/pid")
+			ok(t, err)
+			alive, gone := sleeper(t), sleeper(t)
+			end(t, gone)
+			ok(t, tasks.Put(alive, oldTask{1, ns.Dev, ns.Ino}))
+			ok(t, tasks.Put(gone, oldTask{2, ns.Dev, ns.Ino}))
+			ok(t, events.Put(uint64(3), oldEvent{Pid: 7, ExitCode: 9, Start: 10, ExittedAt: 11}))
+			if fault != "" {
+				before := tree(t, dir)
+				_, err := EnsureRunningWith(dir, Options{fail: func(s string) error {
+					if s == fault {
+						return unix.EIO
+					}
+					return nil
+				}})
+				want(t, err, unix.EIO)
+				if after := tree(t, dir); after != before {
+					t.Errorf("changed from\n%s\nto\n%s", before, after)
+				}
+			}
+			done, err := EnsureRunningWith(dir, Options{})
+			ok(t, err)
+			if *done != (Setup{Started: true, Tasks: 1, Events: 1, Lost: 1}) {
+				t.Errorf("done %+v", *done)
+			}
+			s := pinnedStore(t, dir)
+			end(t, alive)
+			_, err = s.Wait(context.Background(), 1)
+			ok(t, err)
+			_, err = s.GetExitedEvent(2)
+			want(t, err, ErrLost)
+			st, err := s.GetExitedEvent(3)
+			ok(t, err)
+			if *st != (ExitStatus{7, 9, 10, 11}) {
+				t.Errorf("taken over: %+v", *st)
+			}
+			if _, err := link.LoadPinnedLink(p.pathOf(oldLink), nil); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("version 0's link: %v", err)
+			}
+			ok(t, Clean(dir))
+		})
+	}
+	t.Run("does not fit", func(t *testing.T) {
+		dir := root(t)
+		p := newPlace(dir)
+		_, events := makeOld(t, p)
+		for i := range 5 {
+			ok(t, events.Put(uint64(i), oldEvent{Pid: 7}))
+		}
+		before := tree(t, dir)
+		_, err := EnsureRunningWith(dir, Options{MaxEvents: 4})
+		want(t, err, ErrFull)
+		if after := tree(t, dir); after != before {
+			t.Errorf("changed from\n%s\nto\n%s", before, after)
+		}
+		ok(t, EnsureRunning(dir))
+	})
+}

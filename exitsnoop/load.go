@@ -1,0 +1,136 @@
+package exitsnoop
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/btfhub"
+)
+
+// tracepoint is where the program runs, and the name of its pin.
+const (
+	tracepoint = "sched_process_exit"
+	linkName   = programsProgHandleSchedProcessExit
+)
+
+// mapNames are the maps, in the order in which they are pinned.
+var mapNames = []string{programsMapTracingTasks, programsMapExitedEvents, programsMapCounters}
+
+// maps are open maps by name.
+type maps map[string]*ebpf.Map
+
+func (m maps) close() {
+	for _, v := range m {
+		v.Close()
+	}
+}
+
+// mapSpecs returns what the maps have to look like.
+func mapSpecs(o *Options) (*ebpf.CollectionSpec, error) {
+	spec, err := loadPrograms()
+	if err != nil {
+		return nil, fmt.Errorf("read the program: %w", err)
+	}
+	spec.Maps[programsMapTracingTasks].MaxEntries = o.maxTracing()
+	spec.Maps[programsMapExitedEvents].MaxEntries = o.maxEvents()
+	return spec, nil
+}
+
+// layout is what the maps have to look like; nothing of it may be changed. It is
+// looked at often, under the lock.
+var layout = sync.OnceValues(loadPrograms)
+
+// shaped says whether a map has the layout of its name.
+func shaped(name string, m *ebpf.Map) error {
+	spec, err := layout()
+	if err != nil {
+		return err
+	}
+	want := spec.Maps[name].Copy()
+	if name != programsMapCounters {
+		want.MaxEntries = m.MaxEntries() // the size is free
+	}
+	if err := want.Compatible(m); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrShape, name, err)
+	}
+	return nil
+}
+
+// attach loads the program with the maps given, or with new ones where there are none,
+// and attaches it. The maps are added to have, and stay the caller's on error.
+func attach(o *Options, have maps) (link.Link, error) {
+	spec, err := mapSpecs(o)
+	if err != nil {
+		return nil, err
+	}
+	for name, m := range have {
+		spec.Maps[name].MaxEntries = m.MaxEntries()
+	}
+	opts := ebpf.CollectionOptions{MapReplacements: have}
+	if opts.Programs.KernelTypes, err = kernelTypes(o); err != nil {
+		return nil, err
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, opts)
+	if errors.Is(err, unix.EPERM) && raiseMemlock() {
+		c, err = ebpf.NewCollectionWithOptions(spec, opts)
+	}
+	if err != nil {
+		return nil, explain("load the program", err)
+	}
+	defer c.Close() // what is not taken out of it
+	if err := o.step("attach"); err != nil {
+		return nil, err
+	}
+	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: c.Programs[linkName]})
+	if err != nil {
+		return nil, explain("attach to raw tracepoint "+tracepoint, err)
+	}
+	for name, m := range c.Maps {
+		if have[name] == nil {
+			have[name] = m
+			delete(c.Maps, name)
+		}
+	}
+	return l, nil
+}
+
+func explain(what string, err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: %w: %w", what, ErrPermission, err)
+	case errors.Is(err, unix.ENOSYS) || errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("%s: %w: %w", what, ErrUnsupported, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// raiseMemlock lifts the limit on locked memory, against which kernels before
+// 5.11 count maps. It says whether that is worth another try.
+func raiseMemlock() bool {
+	var old unix.Rlimit
+	unlimited := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	return unix.Prlimit(0, unix.RLIMIT_MEMLOCK, nil, &old) == nil && old.Cur != unix.RLIM_INFINITY &&
+		unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unlimited, nil) == nil
+}
+
+// kernelTypes returns the types that CO-RE goes by.
+func kernelTypes(o *Options) (*btf.Spec, error) {
+	if o.KernelTypes != nil {
+		return o.KernelTypes, nil
+	}
+	k, err := btfhub.Open(btfhub.Options{})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	case !k.Exact:
+		return nil, fmt.Errorf("%w: there are only another kernel's types (%s): name a BTF file with %s", ErrUnsupported, k.Origin, btfhub.PathVariable)
+	}
+	return k.Spec, nil
+}

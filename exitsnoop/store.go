@@ -1,0 +1,304 @@
+package exitsnoop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Store is the traced processes and their exits. Its methods may be called at
+// the same time, by several processes too if it is a pinned one.
+type Store struct {
+	tasks, events, counters *ebpf.Map
+
+	link  link.Link // of a private store: it lives as long as this
+	lock  func(func()) error
+	clock clock
+
+	life context.Context // until Close
+	end  context.CancelFunc
+
+	mu       sync.Mutex
+	watchers map[*watcher]bool // running Events
+	closed   bool
+}
+
+// NewStore opens the state pinned below a root, where [EnsureRunning] has put it.
+func NewStore(bpffsRoot string) (*Store, error) {
+	d := newPlace(bpffsRoot)
+	m, err := d.openMaps()
+	if err != nil {
+		m.close()
+		return nil, fmt.Errorf("open the store below %s: %w", bpffsRoot, err)
+	}
+	for _, name := range mapNames {
+		if m[name] == nil {
+			m.close()
+			return nil, fmt.Errorf("open the store below %s: %w: no %s", bpffsRoot, ErrNotRunning, name)
+		}
+	}
+	s := newStore(m, nil)
+	s.lock = func(f func()) error {
+		unlock, err := d.lock(defaultLockWait)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		f()
+		return nil
+	}
+	return s, nil
+}
+
+// NewStoreFromAttach makes a private store with a program of its own. Nothing is
+// pinned: all ends with Close or with the process.
+func NewStoreFromAttach() (*Store, error) { return NewStoreFromAttachWith(Options{}) }
+
+// NewStoreFromAttachWith is NewStoreFromAttach with options.
+func NewStoreFromAttachWith(o Options) (*Store, error) {
+	m := maps{}
+	l, err := attach(&o, m)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(m, l), nil
+}
+
+func newStore(m maps, l link.Link) *Store {
+	s := &Store{
+		tasks: m[programsMapTracingTasks], events: m[programsMapExitedEvents], counters: m[programsMapCounters],
+		link: l, clock: ownClock(), watchers: map[*watcher]bool{},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.lock = func(f func()) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f()
+		return nil
+	}
+	return s
+}
+
+// Close gives the store's descriptors back, ends [Store.Wait], with os.ErrClosed, and
+// [Store.Events], and ends the tracing of a private store. It returns os.ErrClosed the
+// second time.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return os.ErrClosed
+	}
+	s.closed = true
+	for w := range s.watchers {
+		w.stop()
+	}
+	s.mu.Unlock()
+	s.end()
+	var err error
+	if s.link != nil {
+		err = s.link.Close()
+	}
+	return errors.Join(err, s.tasks.Close(), s.events.Close(), s.counters.Close())
+}
+
+// GetTracingTask returns how a process is traced, or ErrNotTraced.
+func (s *Store) GetTracingTask(pid uint32) (*TaskInfo, error) {
+	t, err := s.task(pid)
+	if err != nil {
+		return nil, fmt.Errorf("pid %d: %w", pid, err)
+	}
+	return t.info(), nil
+}
+
+func (t *programsTask) info() *TaskInfo {
+	return &TaskInfo{TraceID: t.TraceId, PidnsInfo: PidnsInfo{Dev: userDev(t.PidnsDev), Ino: t.PidnsIno}}
+}
+
+// DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If
+// its end was not recorded the trace id is free then.
+func (s *Store) DeleteTracingTask(pid uint32) error {
+	t, err := s.task(pid)
+	if err == nil {
+		err = s.drop(pid, t.TraceId)
+	}
+	if err != nil {
+		return fmt.Errorf("pid %d: %w", pid, err)
+	}
+	return nil
+}
+
+// drop deletes a tracing entry and the room made for its event.
+func (s *Store) drop(pid uint32, id uint64) error {
+	if err := known(s.tasks.Delete(pid), ErrNotTraced); err != nil {
+		return err
+	}
+	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_RESERVED {
+		if err := s.events.Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// GetExitedEvent returns how the process of a trace ended. It does not wait,
+// and the event stays. The error is ErrNotEnded, ErrNotTraced or ErrLost.
+func (s *Store) GetExitedEvent(traceEventID uint64) (*ExitStatus, error) {
+	e, err := s.event(traceEventID)
+	if err == nil {
+		var st *ExitStatus
+		if st, err = e.status(); err == nil {
+			return st, nil
+		}
+	}
+	return nil, of(traceEventID, err)
+}
+
+func (e *programsExitEvent) status() (*ExitStatus, error) {
+	switch e.State {
+	case programsEventStateSTATE_ENDED:
+		return &ExitStatus{Pid: e.Pid, ExitCode: e.ExitCode, StartBoottime: e.StartBoottime, ExittedTime: e.ExitedTime}, nil
+	case programsEventStateSTATE_LOST:
+		if e.ExitCode < 0 { // what the program was told when it stored the exit
+			return nil, fmt.Errorf("%w: %w", ErrLost, unix.Errno(-e.ExitCode))
+		}
+		return nil, ErrLost
+	}
+	return nil, ErrNotEnded
+}
+
+// DeleteExitedEvent deletes the event of a trace, ended or lost. The error is
+// ErrNotEnded or ErrNotTraced.
+func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
+	e, err := s.event(traceEventID)
+	switch {
+	case err != nil:
+		return of(traceEventID, err)
+	case e.State == programsEventStateSTATE_RESERVED:
+		return of(traceEventID, ErrNotEnded)
+	}
+	if err := known(s.events.Delete(traceEventID), ErrNotTraced); err != nil {
+		return of(traceEventID, err)
+	}
+	// What is left of an end that the program could not record.
+	if t, err := s.task(e.Pid); err == nil && t.TraceId == traceEventID {
+		s.tasks.Delete(e.Pid)
+	}
+	return nil
+}
+
+// ExitedEventFromWaitStatus puts in the status of a process that the caller has
+// waited for, traced under this id or not at all. The error is ErrDuplicateID if there is a
+// status already.
+func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
+	e := programsExitEvent{Pid: pid, ExitCode: int32(status), StoredTime: monotonic(), State: programsEventStateSTATE_ENDED}
+	old, err := s.event(traceEventID)
+	switch {
+	case err == nil && old.State == programsEventStateSTATE_ENDED:
+		return of(traceEventID, ErrDuplicateID)
+	case err == nil && old.Pid != pid:
+		return of(traceEventID, fmt.Errorf("%w, for pid %d", ErrDuplicateID, old.Pid))
+	case err == nil:
+		err = s.events.Update(traceEventID, &e, ebpf.UpdateExist)
+		if t, terr := s.task(pid); err == nil && terr == nil && t.TraceId == traceEventID {
+			s.tasks.Delete(pid)
+		}
+	case errors.Is(err, ErrNotTraced):
+		err = s.reserve(traceEventID, &e)
+	}
+	if err != nil {
+		return of(traceEventID, err)
+	}
+	return nil
+}
+
+// reserve puts an event in that was not there.
+func (s *Store) reserve(id uint64, e *programsExitEvent) error {
+	err := s.events.Update(id, e, ebpf.UpdateNoExist)
+	switch {
+	case errors.Is(err, ebpf.ErrKeyExist):
+		return ErrDuplicateID
+	case errors.Is(err, unix.E2BIG):
+		return s.refuse("exits", s.events)
+	}
+	return known(err, ErrNotTraced)
+}
+
+// refuse counts that a map is full.
+func (s *Store) refuse(of string, m *ebpf.Map) error {
+	err := fmt.Errorf("%w (the map of %s has %d entries)", ErrFull, of, m.MaxEntries())
+	const index = programsCounterCOUNT_REFUSED
+	return errors.Join(err, s.lock(func() {
+		// The program never writes this one; the first CPU's stands for all.
+		var n []uint64
+		if s.counters.Lookup(index, &n) == nil && len(n) > 0 {
+			n[0]++
+			s.counters.Update(index, n, ebpf.UpdateAny)
+		}
+	}))
+}
+
+func (s *Store) task(pid uint32) (*programsTask, error) {
+	t := new(programsTask)
+	return t, known(s.tasks.Lookup(pid, t), ErrNotTraced)
+}
+
+func (s *Store) event(id uint64) (*programsExitEvent, error) {
+	e := new(programsExitEvent)
+	return e, known(s.events.Lookup(id, e), ErrNotTraced)
+}
+
+// known gives the error of a missing entry its name.
+func known(err, missing error) error {
+	switch {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return missing
+	case errors.Is(err, unix.EBADF):
+		return os.ErrClosed
+	}
+	return err
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() (st Stats, err error) {
+	for i, to := range map[programsCounter]*uint64{
+		programsCounterCOUNT_RECORDED:        &st.Recorded,
+		programsCounterCOUNT_LOST:            &st.Lost,
+		programsCounterCOUNT_WRONG_NAMESPACE: &st.WrongNamespace,
+		programsCounterCOUNT_WRONG_START:     &st.WrongStart,
+		programsCounterCOUNT_REFUSED:         &st.Refused,
+	} {
+		var n []uint64
+		if err := s.counters.Lookup(i, &n); err != nil {
+			return st, fmt.Errorf("read the counters: %w", known(err, err))
+		}
+		for _, v := range n {
+			*to += v
+		}
+	}
+	st.MaxTracing, st.MaxEvents = int(s.tasks.MaxEntries()), int(s.events.MaxEntries())
+	tasks, err := s.allTasks()
+	if err != nil {
+		return st, err
+	}
+	events, err := s.allEvents()
+	st.Tracing = len(tasks)
+	for _, e := range events {
+		if e.State != programsEventStateSTATE_RESERVED {
+			st.Uncollected++
+		}
+	}
+	return st, err
+}
+
+// monotonic is CLOCK_MONOTONIC, the clock of the events.
+func monotonic() uint64 {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail
+	return uint64(ts.Nano())
+}

@@ -1,0 +1,351 @@
+package exitsnoop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/quark-linux/quark/btfhub/ingest"
+	"github.com/quark-linux/quark/internal/barefork"
+	"golang.org/x/sys/unix"
+)
+
+func script() *barefork.Script { return new(barefork.Script) }
+
+func TestExit(t *testing.T) {
+	s := private(t, Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	for _, tt := range []struct {
+		name   string
+		script func(*barefork.Script, int) *barefork.Script
+		signal unix.Signal
+	}{
+		{"code", func(s *barefork.Script, gate int) *barefork.Script { return s.WaitFor(gate).Exit(7) }, 0},
+		{"signal", func(s *barefork.Script, gate int) *barefork.Script { return s.Stop() }, unix.SIGTERM},
+		{"thread ends the group", func(s *barefork.Script, gate int) *barefork.Script {
+			return s.Thread(script().WaitFor(gate).Exit(9)).Stop()
+		}, 0},
+		{"leader first", func(s *barefork.Script, gate int) *barefork.Script {
+			return s.Thread(script().WaitFor(gate).ExitThread(5)).ExitThread(3)
+		}, 0},
+		{"leader first, group status", func(s *barefork.Script, gate int) *barefork.Script {
+			return s.Thread(script().WaitFor(gate).Exit(5)).ExitThread(3)
+		}, 0},
+		{"other thread first", func(s *barefork.Script, gate int) *barefork.Script {
+			return s.Thread(script().ExitThread(5)).WaitFor(gate).ExitThread(3)
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var gate [2]int
+			ok(t, unix.Pipe2(gate[:], unix.O_CLOEXEC))
+			defer unix.Close(gate[0])
+			defer unix.Close(gate[1])
+			p := start(t, tt.script(script(), gate[0]))
+			time.Sleep(5 * time.Millisecond) // let it come to its gate
+			pid := uint32(p.PID)
+			id, err := s.TraceProcess(pid)
+			ok(t, err)
+			want(t, s.Trace(pid, &TaskInfo{TraceID: 1}), ErrAlreadyTraced)
+			if _, err := s.GetExitedEvent(id); !errors.Is(err, ErrNotEnded) || !errors.Is(err, ebpf.ErrKeyNotExist) {
+				t.Errorf("before the end: %v", err)
+			}
+			info, err := s.GetTracingTask(pid)
+			ok(t, err)
+			if ns, _ := namespaceOf("/proc/self/ns/pid"); info.PidnsInfo != ns || info.TraceID != id {
+				t.Errorf("traced as %+v", info)
+			}
+			if tt.signal != 0 {
+				unix.Kill(p.PID, tt.signal)
+			} else {
+				unix.Write(gate[1], []byte{1})
+			}
+			st, err := s.Wait(ctx, id)
+			ok(t, err)
+			truth := reap(t, pid)
+			if st.WaitStatus() != truth || st.Pid != pid || st.StartBoottime == 0 || st.ExittedTime == 0 {
+				t.Errorf("got %+v, wait4 says %#x", st, truth)
+			}
+			_, err = s.GetTracingTask(pid)
+			want(t, err, ErrNotTraced)
+			want(t, s.DeleteTracingTask(pid), ErrNotTraced)
+			ok(t, s.DeleteExitedEvent(id))
+			want(t, s.DeleteExitedEvent(id), ErrNotTraced)
+			_, err = s.Wait(ctx, id)
+			want(t, err, ErrNotTraced)
+		})
+	}
+	st, err := s.Stats()
+	ok(t, err)
+	if st.Recorded != 6 || st.Lost != 0 || st.Tracing != 0 || st.Uncollected != 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+// A thread that is not the leader executes: the leader that came by first is
+// not the one whose status counts.
+func TestExecNonleader(t *testing.T) {
+	s := private(t, Options{})
+	p := start(t, script().Thread(script().Call("nanosleep", unix.SYS_NANOSLEEP, []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0x2d, 0x31, 1, 0, 0, 0, 0}, nil).
+		Exec("/bin/sh", []string{"sh", "-c", "exit 5"}, nil)).Stop())
+	id, err := s.TraceProcess(uint32(p.PID))
+	ok(t, err)
+	st, err := s.Wait(context.Background(), id)
+	ok(t, err)
+	if truth := reap(t, uint32(p.PID)); st.WaitStatus() != truth || truth.ExitStatus() != 5 {
+		t.Errorf("got %#x, wait4 says %#x", st.ExitCode, truth)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	s := private(t, Options{})
+	pid := sleeper(t)
+	gone := uint32(start(t, script().Exit(0)).PID)
+	time.Sleep(5 * time.Millisecond)
+	zombie := gone
+	want(t, s.Trace(0, &TaskInfo{TraceID: 1}), ErrBadPid)
+	want(t, s.Trace(1<<31, &TaskInfo{TraceID: 1}), ErrBadPid)
+	want(t, s.Trace(zombie, &TaskInfo{TraceID: 1}), ErrNoProcess)
+	reap(t, gone)
+	want(t, s.Trace(gone, &TaskInfo{TraceID: 1}), ErrNoProcess)
+	want(t, s.Trace(gone, &TaskInfo{TraceID: 1}), unix.ESRCH)
+	want(t, s.Trace(pid, &TaskInfo{TraceID: 1, PidnsInfo: PidnsInfo{4, 12345}}), ErrNamespace)
+	if s.Trace(pid, nil) == nil {
+		t.Error("no TaskInfo: no error")
+	}
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
+	other := sleeper(t)
+	want(t, s.Trace(other, &TaskInfo{TraceID: 1}), ErrDuplicateID)
+	want(t, s.Trace(other, &TaskInfo{TraceID: 1}), ebpf.ErrKeyExist)
+	want(t, s.Trace(pid, &TaskInfo{TraceID: 2}), ErrAlreadyTraced)
+	_, err := s.GetExitedEvent(2)
+	want(t, err, ErrNotTraced) // nothing left behind
+	want(t, s.DeleteExitedEvent(1), ErrNotEnded)
+	ok(t, s.DeleteTracingTask(pid))
+	st, err := s.Stats()
+	ok(t, err)
+	if events, _ := s.allEvents(); st.Tracing != 0 || len(events) != 0 {
+		t.Errorf("left behind: %+v, %v", st, events)
+	}
+	ok(t, s.Close())
+	want(t, s.Close(), os.ErrClosed)
+	want(t, s.Trace(pid, &TaskInfo{TraceID: 1}), os.ErrClosed)
+}
+
+func TestFull(t *testing.T) {
+	s := private(t, Options{MaxTracing: 2, MaxEvents: 3})
+	a, b, c := sleeper(t), sleeper(t), sleeper(t)
+	ok(t, s.Trace(a, &TaskInfo{TraceID: 1}))
+	ok(t, s.Trace(b, &TaskInfo{TraceID: 2}))
+	want(t, s.Trace(c, &TaskInfo{TraceID: 3}), ErrFull)
+	end(t, a)
+	ok(t, s.Trace(c, &TaskInfo{TraceID: 3}))
+	end(t, b)
+	want(t, s.Trace(sleeper(t), &TaskInfo{TraceID: 4}), ErrFull)
+	want(t, s.ExitedEventFromWaitStatus(4, 1, 0), ErrFull)
+	end(t, c)
+	list, err := s.ExitedEvents()
+	ok(t, err)
+	st, err := s.Stats()
+	ok(t, err)
+	if len(list) != 3 || st.Recorded != 3 || st.Refused != 3 || st.Lost != 0 {
+		t.Errorf("%d exits, %+v", len(list), st)
+	}
+}
+
+// An exit that cannot be stored, here because the room made for it was taken
+// away, is told.
+func TestLost(t *testing.T) {
+	s := private(t, Options{})
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
+	ok(t, s.events.Delete(uint64(1)))
+	end(t, pid)
+	st, err := s.Stats()
+	ok(t, err)
+	if st.Lost != 1 || st.Recorded != 0 {
+		t.Errorf("stats %+v", st)
+	}
+	task, err := s.task(pid)
+	ok(t, err)
+	ok(t, s.markLost(pid, task))
+	_, err = s.GetExitedEvent(1)
+	want(t, err, ErrLost)
+	want(t, err, unix.ENOENT)
+
+	// One that the program has not seen as of the traced process.
+	pid = sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
+	task, err = s.task(pid)
+	ok(t, err)
+	task.StartMin, task.StartEnd = 1, 2
+	ok(t, s.tasks.Update(pid, task, ebpf.UpdateExist))
+	end(t, pid)
+	_, err = s.Wait(context.Background(), 2)
+	want(t, err, ErrLost)
+	_, err = s.GetExitedEvent(2)
+	want(t, err, ErrLost)
+	ok(t, s.DeleteExitedEvent(2))
+
+	// One of another namespace.
+	pid = sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 3}))
+	task, err = s.task(pid)
+	ok(t, err)
+	task.PidnsIno++
+	ok(t, s.tasks.Update(pid, task, ebpf.UpdateExist))
+	end(t, pid)
+	got, err := s.Collect(Collection{})
+	ok(t, err)
+	_, err = s.GetExitedEvent(3)
+	want(t, err, ErrLost)
+	if st, _ := s.Stats(); got.Lost != 1 || st.WrongNamespace != 1 || st.WrongStart != 1 {
+		t.Errorf("collected %+v, stats %+v", got, st)
+	}
+}
+
+// A pid that is used again is free to be traced; the old trace is lost, not mixed up.
+func TestReuse(t *testing.T) {
+	s := private(t, Options{})
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
+	task, err := s.task(pid)
+	ok(t, err)
+	task.StartMin, task.StartEnd = 1, 2 // as if it were of an earlier one
+	ok(t, s.tasks.Update(pid, task, ebpf.UpdateExist))
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
+	_, err = s.GetExitedEvent(1)
+	want(t, err, ErrLost)
+	end(t, pid)
+	_, err = s.GetExitedEvent(2)
+	ok(t, err)
+}
+
+func TestFromWaitStatus(t *testing.T) {
+	s := private(t, Options{})
+	ok(t, s.ExitedEventFromWaitStatus(1, 77, 0x0700))
+	st, err := s.Wait(context.Background(), 1)
+	ok(t, err)
+	if st.Pid != 77 || st.WaitStatus().ExitStatus() != 7 || st.StartBoottime != 0 || st.ExittedTime != 0 {
+		t.Errorf("%+v", st)
+	}
+	want(t, s.ExitedEventFromWaitStatus(1, 77, 0), ErrDuplicateID)
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 2}))
+	want(t, s.ExitedEventFromWaitStatus(2, pid+1, 9), ErrDuplicateID)
+	ok(t, s.ExitedEventFromWaitStatus(2, pid, 9))
+	_, err = s.GetTracingTask(pid)
+	want(t, err, ErrNotTraced)
+}
+
+func TestWaitEnds(t *testing.T) {
+	s := private(t, Options{})
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := s.Wait(ctx, 1)
+	want(t, err, context.DeadlineExceeded)
+	for range s.Events(ctx) {
+		t.Error("an event")
+	}
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		s.Close()
+	}()
+	waited := make(chan error)
+	go func() {
+		_, err := s.Wait(context.Background(), 1)
+		waited <- err
+	}()
+	for _, err := range s.Events(context.Background()) {
+		t.Error(err)
+	}
+	want(t, <-waited, os.ErrClosed)
+}
+
+func TestEvents(t *testing.T) {
+	s := private(t, Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	const n = 30
+	var pids []uint32
+	for i := range n {
+		pids = append(pids, sleeper(t))
+		if i < 20 {
+			ok(t, s.Trace(pids[i], &TaskInfo{TraceID: uint64(i)}))
+		}
+	}
+	for _, pid := range pids[:10] { // before
+		end(t, pid)
+	}
+	ok(t, s.events.Delete(uint64(5)))
+	lost := programsExitEvent{State: programsEventStateSTATE_LOST}
+	ok(t, s.events.Update(uint64(5), &lost, 0))
+	seen := map[uint64]bool{}
+	for ev, err := range s.Events(ctx) {
+		if len(seen) == 0 {
+			for _, pid := range pids[10:20] {
+				end(t, pid)
+			}
+			for i, pid := range pids[20:] { // traced while it runs
+				ok(t, s.Trace(pid, &TaskInfo{TraceID: uint64(20 + i)}))
+				end(t, pid)
+			}
+		}
+		if seen[ev.TraceID] {
+			t.Errorf("%d came twice", ev.TraceID)
+		}
+		seen[ev.TraceID] = true
+		if ev.TraceID == 5 {
+			want(t, err, ErrLost)
+		} else if err != nil || ev.Pid != pids[ev.TraceID] || ev.WaitStatus().Signal() != unix.SIGKILL {
+			t.Errorf("%+v %v", ev, err)
+		}
+		if len(seen) == n {
+			break
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d events", len(seen), n)
+	}
+	done, err := s.Collect(Collection{MaxCount: 10})
+	ok(t, err)
+	if done.Deleted != n-10 {
+		t.Errorf("collected %+v", done)
+	}
+	time.Sleep(time.Millisecond)
+	done, err = s.Collect(Collection{MaxAge: time.Nanosecond})
+	ok(t, err)
+	if done.Deleted != 10 {
+		t.Errorf("collected %+v", done)
+	}
+}
+
+// The types that package btfhub embeds are those of few members.
+func TestReducedTypes(t *testing.T) {
+	needKernel(t)
+	whole, err := btf.LoadKernelSpec()
+	if err != nil {
+		t.Skip(err)
+	}
+	raw, err := ingest.Reduce(whole, ingest.Members())
+	ok(t, err)
+	types, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	ok(t, err)
+	s := private(t, Options{KernelTypes: types})
+	p := start(t, script().Thread(script().Stop()).Stop())
+	id, err := s.TraceProcess(uint32(p.PID))
+	ok(t, err)
+	truth := end(t, uint32(p.PID))
+	st, err := s.GetExitedEvent(id)
+	ok(t, err)
+	if st.WaitStatus() != truth || st.StartBoottime == 0 {
+		t.Errorf("got %+v, wait4 says %#x", st, truth)
+	}
+}

@@ -1,0 +1,151 @@
+package exitsnoop
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+)
+
+// Version 0 is that of embedshim's pkg/exitsnoop.
+const (
+	oldTasks  = "tracing_tasks"
+	oldEvents = "exited_events"
+	oldLink   = "handle_sched_process_exit"
+)
+
+var oldNames = []string{oldTasks, oldEvents, oldLink}
+
+// oldTask and oldEvent are the values of its maps, keyed by pid and trace id.
+type oldTask struct {
+	TraceID, Dev, Ino uint64
+}
+
+type oldEvent struct {
+	Pid       uint32
+	ExitCode  int32
+	Start     uint64
+	ExittedAt uint64
+}
+
+// takeOver brings in what version 0 knows and ends it. Its program goes on until
+// all is in, so no exit falls between the two.
+func (e *ensurer) takeOver() error {
+	tasks, err := openOld[oldTask](e.pathOf(oldTasks), 4)
+	if err != nil {
+		return err
+	}
+	events, err := openOld[oldEvent](e.pathOf(oldEvents), 8)
+	if err != nil {
+		return err
+	}
+	s := newStore(e.maps, nil)
+	if tasks != nil {
+		defer tasks.Close()
+		if err := e.takeTasks(s, tasks, events); err != nil {
+			return err
+		}
+	}
+	if events != nil {
+		defer events.Close()
+		if err := e.takeEvents(s, events); err != nil {
+			return err
+		}
+	}
+	if err := e.o.step("remove version 0"); err != nil {
+		return err
+	}
+	e.undo = nil // all is in: from here on there is only forward
+	// The link last: while it is there, there is something to take over.
+	for _, name := range []string{oldTasks, oldEvents, oldLink} {
+		if err := os.Remove(e.pathOf(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("all was taken over, but it cannot be ended: %w", err)
+		}
+	}
+	return nil
+}
+
+// openOld opens a map of version 0; nil if there is none.
+func openOld[V any](path string, keySize uint32) (*ebpf.Map, error) {
+	m, err := openMap(path)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	if m.Type() != ebpf.Hash || m.KeySize() != keySize || m.ValueSize() != 24 {
+		err := fmt.Errorf("%s: %w: it is a %s", path, ErrShape, m)
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// takeTasks traces what version 0 does. What has ended by then is in its
+// events; if it is not there, nobody knows how it ended.
+func (e *ensurer) takeTasks(s *Store, tasks, events *ebpf.Map) error {
+	old, err := collect[uint32, oldTask](tasks, "traced processes")
+	if err != nil {
+		return err
+	}
+	for pid, t := range old {
+		info := TaskInfo{t.TraceID, PidnsInfo{t.Dev, t.Ino}}
+		err := s.Trace(pid, &info)
+		switch {
+		case err == nil:
+			e.done.Tasks++
+			e.onError(func() error { return ignoreMissing(s.drop(pid, t.TraceID)) })
+			continue
+		case errors.Is(err, ErrDuplicateID), errors.Is(err, ErrAlreadyTraced):
+			continue // an earlier attempt has it
+		case !errors.Is(err, ErrNoProcess) && !errors.Is(err, ErrNamespace):
+			return err
+		}
+		if events != nil && events.Lookup(t.TraceID, new(oldEvent)) == nil {
+			continue
+		}
+		lost := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_LOST}
+		if err := e.take(s, t.TraceID, &lost); err != nil {
+			return err
+		}
+		e.done.Lost++
+	}
+	return nil
+}
+
+func (e *ensurer) takeEvents(s *Store, events *ebpf.Map) error {
+	old, err := collect[uint64, oldEvent](events, "exits")
+	if err != nil {
+		return err
+	}
+	for id, v := range old {
+		ev := programsExitEvent{
+			Pid: v.Pid, ExitCode: v.ExitCode, StartBoottime: v.Start, ExitedTime: v.ExittedAt,
+			StoredTime: monotonic(), State: programsEventStateSTATE_ENDED,
+		}
+		if err := e.take(s, id, &ev); err != nil {
+			return err
+		}
+		e.done.Events++
+	}
+	return nil
+}
+
+// take puts an event in, if there is none of its id.
+func (e *ensurer) take(s *Store, id uint64, ev *programsExitEvent) error {
+	err := s.reserve(id, ev)
+	switch {
+	case errors.Is(err, ErrDuplicateID):
+		return nil
+	case err != nil:
+		return of(id, err)
+	}
+	e.onError(func() error { return ignoreMissing(known(s.events.Delete(id), ErrNotTraced)) })
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, ErrNotTraced) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,34 @@
+package perf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxCPU is above any number of a CPU (CONFIG_NR_CPUS is at most 8192).
+const maxCPU = 1 << 16
+
+// ParseCPUs appends to dst the numbers in a list of CPUs as sysfs has it, such
+// as "0-3,8", ending in a newline or not.
+func ParseCPUs(dst []int, list string) ([]int, error) {
+	list = strings.TrimSpace(list)
+	if list == "" {
+		return dst, nil
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		a, errA := strconv.ParseUint(from, 10, 32)
+		b, errB := strconv.ParseUint(to, 10, 32)
+		if errA != nil || errB != nil || a > b || b >= maxCPU {
+			return dst, fmt.Errorf("parse list of CPUs: %q", part)
+		}
+		for n := a; n <= b; n++ {
+			dst = append(dst, int(n))
+		}
+	}
+	return dst, nil
+}

@@ -1,0 +1,142 @@
+package perf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoCPU is the error of [Open] for a CPU that is offline.
+var ErrNoCPU = errors.New("the CPU is offline")
+
+// Options say how an event is opened.
+type Options struct {
+	// CPU is the one whose events are seen.
+	CPU int
+
+	// Group is the event whose enabling and disabling this one follows; nil
+	// makes the event a leader, which is opened disabled.
+	Group *Event
+
+	// Watermark is how many bytes in the ring wake a reader. 0 makes a bell: an
+	// event without content which wakes the reader each time.
+	Watermark int
+
+	// Filter is an expression over the fields of the tracepoint. What it
+	// refuses is neither recorded nor counted. "" takes all.
+	Filter string
+}
+
+// Event is a tracepoint on one CPU.
+type Event struct{ fd int }
+
+// sampleType is what [Sample] takes apart.
+const sampleType = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU |
+	unix.PERF_SAMPLE_READ | unix.PERF_SAMPLE_RAW
+
+// Open opens a tracepoint by the ID in its format file. It needs CAP_PERFMON or
+// CAP_SYS_ADMIN, or a low kernel.perf_event_paranoid.
+func Open(tracepoint uint64, o Options) (*Event, error) {
+	attr := unix.PerfEventAttr{
+		Type:    unix.PERF_TYPE_TRACEPOINT,
+		Size:    unix.PERF_ATTR_SIZE_VER5,
+		Config:  tracepoint,
+		Sample:  1, // every one
+		Bits:    unix.PerfBitUseClockID,
+		Clockid: unix.CLOCK_MONOTONIC, // Linux 4.1
+	}
+	if o.Watermark > 0 {
+		attr.Sample_type = sampleType
+		attr.Bits |= unix.PerfBitWatermark
+		attr.Wakeup = uint32(o.Watermark)
+	} else {
+		attr.Wakeup = 1
+	}
+	group := -1
+	if o.Group != nil {
+		group = o.Group.fd
+	} else {
+		attr.Bits |= unix.PerfBitDisabled
+	}
+	fd, err := unix.PerfEventOpen(&attr, -1, o.CPU, group, unix.PERF_FLAG_FD_CLOEXEC)
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return nil, ErrNoCPU
+	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("perf_event_open: %w: needs CAP_PERFMON or CAP_SYS_ADMIN%s", err, paranoid())
+	case errors.Is(err, unix.ENOSYS):
+		return nil, fmt.Errorf("perf_event_open: %w: needs CONFIG_PERF_EVENTS", err)
+	case err != nil:
+		return nil, fmt.Errorf("perf_event_open: %w", err)
+	}
+	e := &Event{fd}
+	if o.Filter != "" {
+		if err := e.filter(o.Filter); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// paranoid tells the setting that may be in the way.
+func paranoid() string {
+	b, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
+	if err != nil {
+		return ""
+	}
+	return ", or kernel.perf_event_paranoid of -1 (it is " + strings.TrimSpace(string(b)) + ")"
+}
+
+func (e *Event) filter(expr string) error {
+	b, err := unix.BytePtrFromString(expr)
+	if err != nil {
+		return err
+	}
+	if err := ioctlPointer(e.fd, unix.PERF_EVENT_IOC_SET_FILTER, b); err != nil {
+		return fmt.Errorf("set filter %q: %w", expr, err)
+	}
+	return nil
+}
+
+// SetOutput makes the event write to a ring of the same CPU.
+func (e *Event) SetOutput(r *Ring) error {
+	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
+		return fmt.Errorf("redirect perf event: %w", err)
+	}
+	return nil
+}
+
+// Enable starts a leader and the events that follow it.
+func (e *Event) Enable() error {
+	return unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_ENABLE, 0)
+}
+
+// Disable stops a leader and the events that follow it.
+func (e *Event) Disable() error {
+	return unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0)
+}
+
+// Count is how often the event happened while it was enabled, recorded or not.
+func (e *Event) Count() (uint64, error) {
+	var b [8]byte
+	n, err := unix.Read(e.fd, b[:])
+	if err != nil || n != len(b) {
+		return 0, fmt.Errorf("read count of perf event: %d bytes, %w", n, err)
+	}
+	return binary.NativeEndian.Uint64(b[:]), nil
+}
+
+// Close ends the event.
+func (e *Event) Close() error {
+	if e.fd < 0 {
+		return os.ErrClosed
+	}
+	err := unix.Close(e.fd)
+	e.fd = -1
+	return err
+}

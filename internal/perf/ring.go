@@ -1,0 +1,117 @@
+package perf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// headerSize is that of struct perf_event_header: type, misc, size.
+const headerSize = 8
+
+// maxRecord is what the 16-bit size of a record allows for.
+const maxRecord = 1 << 16
+
+// Ring is the reader's end of a perf ring.
+type Ring struct {
+	fd     int
+	memory []byte // the control page and the data
+
+	head *uint64 // where the kernel writes next, bytes since the start
+	tail *uint64 // what was read
+	data []byte
+	at   uint64 // what was taken by Next, published by Release
+
+	// scratch holds a record that goes over the end of the data. It grows to
+	// the largest such record.
+	scratch []byte
+}
+
+// Map makes the ring of an event, of size bytes: a power of two and at least a
+// page. The event stays the caller's and is to be closed after the ring.
+func Map(e *Event, size int) (*Ring, error) {
+	page := os.Getpagesize()
+	if size < page || size&(size-1) != 0 {
+		return nil, fmt.Errorf("map perf ring of %d bytes: it must be a power of two and at least %d", size, page)
+	}
+	m, err := unix.Mmap(e.fd, 0, page+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map perf ring of %d bytes: %w", size, err)
+	}
+	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(&m[0]))
+	return newRing(e.fd, m, &control.Data_head, &control.Data_tail, m[page:]), nil
+}
+
+func newRing(fd int, memory []byte, head, tail *uint64, data []byte) *Ring {
+	return &Ring{fd: fd, memory: memory, head: head, tail: tail, data: data, at: atomic.LoadUint64(tail)}
+}
+
+// FD polls readable after the ring's watermark was reached or a bell rang.
+func (r *Ring) FD() int { return r.fd }
+
+// Record is a record of a ring. Its body is valid until Release.
+type Record struct {
+	Type uint32 // PERF_RECORD_*
+	Body []byte // what follows the header
+}
+
+// Next returns the next record; ok is false if there is none. Positions and
+// lengths are the kernel's; with what does not fit the rest of the ring is
+// given up, and bad says so.
+func (r *Ring) Next() (rec Record, ok, bad bool) {
+	head := atomic.LoadUint64(r.head)
+	queued := head - r.at
+	if queued == 0 {
+		return rec, false, false
+	}
+	mask := uint64(len(r.data) - 1)
+	if queued < headerSize || queued > uint64(len(r.data)) || r.at&7 != 0 {
+		r.at = head
+		return rec, false, true
+	}
+	// Records are multiples of eight, so a header is in one piece.
+	start := r.at & mask
+	header := r.data[start:][:headerSize]
+	size := uint64(binary.NativeEndian.Uint16(header[6:]))
+	if size < headerSize || size > queued || size&7 != 0 {
+		r.at = head
+		return rec, false, true
+	}
+	rec.Type = binary.NativeEndian.Uint32(header)
+	r.at += size
+	if end := start + size; end <= uint64(len(r.data)) {
+		rec.Body = r.data[start+headerSize : end : end]
+		return rec, true, false
+	}
+	if uint64(cap(r.scratch)) < size {
+		r.scratch = make([]byte, size, min(2*size, maxRecord))
+	}
+	b := r.scratch[:size]
+	n := copy(b, r.data[start:])
+	copy(b[n:], r.data)
+	rec.Body = b[headerSize:]
+	return rec, true, false
+}
+
+// Release gives the room of the records taken so far back to the kernel.
+func (r *Ring) Release() { atomic.StoreUint64(r.tail, r.at) }
+
+// Pending is how many bytes are queued.
+func (r *Ring) Pending() int { return int(atomic.LoadUint64(r.head) - r.at) }
+
+// Size is the number of bytes that the ring holds.
+func (r *Ring) Size() int { return len(r.data) }
+
+// Close unmaps the ring.
+func (r *Ring) Close() error {
+	if r.memory == nil {
+		return os.ErrClosed
+	}
+	err := unix.Munmap(r.memory)
+	r.memory = nil
+	return err
+}

@@ -1,0 +1,141 @@
+package perf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+)
+
+// fake is a ring without a kernel.
+func fake(size int) *Ring {
+	var head, tail uint64
+	return newRing(-1, nil, &head, &tail, make([]byte, size))
+}
+
+// put writes a record as the kernel does.
+func (r *Ring) put(kind uint32, body []byte) bool {
+	size := headerSize + (len(body)+7)&^7
+	if uint64(size) > uint64(len(r.data))-(*r.head-*r.tail) {
+		return false
+	}
+	rec := make([]byte, size)
+	binary.NativeEndian.PutUint32(rec, kind)
+	binary.NativeEndian.PutUint16(rec[6:], uint16(size))
+	copy(rec[headerSize:], body)
+	for i, b := range rec {
+		r.data[(*r.head+uint64(i))%uint64(len(r.data))] = b
+	}
+	*r.head += uint64(size)
+	return true
+}
+
+// TestWrap reads a record across the end of the ring at every offset.
+func TestWrap(t *testing.T) {
+	for _, length := range []int{8, 16, 40, 200, 248} {
+		for start := 0; start < 256; start += 8 {
+			r := fake(256)
+			*r.head, *r.tail, r.at = uint64(start), uint64(start), uint64(start)
+			body := make([]byte, length)
+			for i := range body {
+				body[i] = byte(i + start)
+			}
+			if !r.put(RecordSample, body) {
+				t.Fatalf("no room for %d", length)
+			}
+			rec, ok, bad := r.Next()
+			if !ok || bad || rec.Type != RecordSample || !bytes.Equal(rec.Body, body) {
+				t.Fatalf("%d bytes at %d: %v %v %v", length, start, rec, ok, bad)
+			}
+			if _, ok, bad := r.Next(); ok || bad {
+				t.Fatal("another record")
+			}
+			if r.Pending() != 0 || *r.tail != uint64(start) {
+				t.Fatal("released too early")
+			}
+			if r.Release(); *r.tail != *r.head {
+				t.Fatal("not released")
+			}
+		}
+	}
+}
+
+// TestStream keeps the ring about full.
+func TestStream(t *testing.T) {
+	r := fake(1024)
+	var sent, got byte
+	for round := range 5000 {
+		for r.put(RecordSample, bytes.Repeat([]byte{sent}, 8*(1+round%20))) {
+			sent++
+		}
+		for range 1 + round%5 {
+			rec, ok, bad := r.Next()
+			if bad {
+				t.Fatal("bad")
+			}
+			if !ok {
+				break
+			}
+			if rec.Body[0] != got {
+				t.Fatalf("record %d instead of %d", rec.Body[0], got)
+			}
+			got++
+		}
+		r.Release()
+	}
+}
+
+func TestBadRecords(t *testing.T) {
+	for _, size := range []uint16{0, 4, 7, 12, 1000} {
+		r := fake(256)
+		r.put(RecordSample, make([]byte, 64))
+		binary.NativeEndian.PutUint16(r.data[6:], size)
+		if _, ok, bad := r.Next(); ok || !bad {
+			t.Errorf("size %d was taken", size)
+		}
+		if _, ok, bad := r.Next(); ok || bad {
+			t.Errorf("size %d: the rest was not given up", size)
+		}
+	}
+	r := fake(256)
+	*r.head = 1 << 40
+	if _, ok, bad := r.Next(); ok || !bad {
+		t.Error("a position out of reach was taken")
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	r := fake(1024)
+	body := make([]byte, 136)
+	if n := testing.AllocsPerRun(1000, func() {
+		r.put(RecordSample, body)
+		r.Next()
+		r.Release()
+	}); n > 0.1 {
+		// Those of put are one for each record; Next has none once warm.
+		if n > 1.1 {
+			t.Errorf("%v allocations", n)
+		}
+	}
+}
+
+func FuzzRing(f *testing.F) {
+	f.Add(make([]byte, 64), uint64(0), uint64(64))
+	f.Add([]byte("\x09\x00\x00\x00\x00\x00\x28\x00"), uint64(248), uint64(288))
+	f.Fuzz(func(t *testing.T, data []byte, tail, head uint64) {
+		r := fake(256)
+		copy(r.data, data)
+		*r.head, *r.tail, r.at = head, tail, tail
+		for range 64 {
+			rec, ok, bad := r.Next()
+			if ok == bad && ok {
+				t.Fatal("both")
+			}
+			if !ok {
+				break
+			}
+			var s Sample
+			s.ParseSample(rec.Body)
+			ParseLost(rec.Body)
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package perf
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+)
+
+func sample(raw string) []byte {
+	e := binary.NativeEndian
+	var b []byte
+	b = e.AppendUint32(b, 11)
+	b = e.AppendUint32(b, 12)
+	b = e.AppendUint64(b, 13)
+	b = e.AppendUint32(b, 14)
+	b = e.AppendUint32(b, 0)
+	b = e.AppendUint64(b, 15)
+	b = e.AppendUint32(b, uint32(len(raw)))
+	return append(b, raw...)
+}
+
+func TestParseSample(t *testing.T) {
+	whole := sample("four")
+	var s Sample
+	if err := s.ParseSample(whole); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID != 11 || s.TID != 12 || s.Time != 13 || s.CPU != 14 || s.Count != 15 || string(s.Raw) != "four" {
+		t.Errorf("%+v", s)
+	}
+	for n := range whole {
+		if s.ParseSample(whole[:n:n]) == nil {
+			t.Errorf("%d of %d bytes are enough", n, len(whole))
+		}
+	}
+}
+
+func TestParseLost(t *testing.T) {
+	b := binary.NativeEndian.AppendUint64(make([]byte, 8), 77)
+	if n, err := ParseLost(b); n != 77 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := ParseLost(b[:15]); err == nil {
+		t.Error("a short record was taken")
+	}
+}
+
+func TestParseCPUs(t *testing.T) {
+	for _, tc := range []struct {
+		list string
+		want []int
+		ok   bool
+	}{
+		{"0\n", []int{0}, true},
+		{"0-3,8\n", []int{0, 1, 2, 3, 8}, true},
+		{"", nil, true},
+		{"1-0", nil, false},
+		{"0,", nil, false},
+		{"a", nil, false},
+		{"0-999999999", nil, false},
+	} {
+		got, err := ParseCPUs(nil, tc.list)
+		if (err == nil) != tc.ok || tc.ok && !slices.Equal(got, tc.want) {
+			t.Errorf("%q: %v, %v", tc.list, got, err)
+		}
+	}
+}
+
+func FuzzParseSample(f *testing.F) {
+	f.Add(sample(""))
+	f.Add(sample("some bytes"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s Sample
+		if s.ParseSample(b) == nil && len(s.Raw) > len(b) {
+			t.Error("more than there is")
+		}
+	})
+}
+
+func FuzzParseCPUs(f *testing.F) {
+	f.Add("0-3,8\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) < 40 {
+			ParseCPUs(nil, s)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package tracefs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kprobeEvents is the file that lists, takes and removes probes of the kernel's
+// functions.
+const kprobeEvents = "kprobe_events"
+
+// Probes is the file of kernel probes, held open so that probes can be removed
+// by who has no privileges any more.
+type Probes struct {
+	fs  *FS
+	fd  int
+	log int // where the kernel says what it does not like, -1 if it does not
+}
+
+// Probes opens the file of kernel probes for writing.
+func (f *FS) Probes() (*Probes, error) {
+	// Without O_APPEND the kernel would remove all probes of everybody.
+	fd, err := unix.Openat(f.dir, kprobeEvents, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil, errors.New("no " + kprobeEvents + " in tracefs: the kernel needs CONFIG_KPROBE_EVENTS")
+	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("open %s: %w: needs root, and a kernel that is not locked down", kprobeEvents, err)
+	case err != nil:
+		return nil, fmt.Errorf("open %s: %w", kprobeEvents, err)
+	}
+	log, err := unix.Openat(f.dir, "error_log", unix.O_RDONLY|unix.O_CLOEXEC, 0) // Linux 5.2
+	if err != nil {
+		log = -1
+	}
+	return &Probes{f, fd, log}, nil
+}
+
+// Write gives one definition or removal to the kernel.
+func (p *Probes) Write(line string) error {
+	if p.fd < 0 {
+		return os.ErrClosed
+	}
+	n, err := unix.Write(p.fd, []byte(line+"\n"))
+	if err == nil && n != len(line)+1 {
+		err = fmt.Errorf("%d of %d bytes taken", n, len(line)+1)
+	}
+	return err
+}
+
+// Why returns what the kernel logged of the last line that it refused, "" if
+// nothing.
+func (p *Probes) Why() string {
+	if p.log < 0 {
+		return ""
+	}
+	// Eight entries of at most a definition each, of which a read returns some.
+	b := make([]byte, 1<<16)
+	n := 0
+	for n < len(b) {
+		m, err := unix.Pread(p.log, b[n:], int64(n))
+		if err != nil || m <= 0 {
+			break
+		}
+		n += m
+	}
+	return lastError(string(b[:n]))
+}
+
+// lastError returns the message of the last entry of error_log, which is
+//
+//	[  123.456789] trace_kprobe: error: Failed to register probe event
+//	  Command: p:g/n symbol
+//	           ^
+func lastError(log string) string {
+	_, last, ok := cutLast(log, ": error: ")
+	if !ok {
+		return ""
+	}
+	message, _, _ := strings.Cut(last, "\n")
+	return strings.TrimSpace(message)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// List returns the GROUP/NAME of all probes.
+func (p *Probes) List() ([]string, error) {
+	b, err := p.fs.ReadFile(kprobeEvents)
+	if err != nil {
+		return nil, err
+	}
+	return parseProbes(string(b)), nil
+}
+
+// parseProbes returns the names in the text of kprobe_events, whose lines are
+//
+//	p:GROUP/NAME SYMBOL ARGUMENT...
+func parseProbes(text string) (names []string) {
+	for line := range strings.Lines(text) {
+		head, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		_, name, ok := strings.Cut(head, ":")
+		if ok && fs.ValidPath(name) && strings.Count(name, "/") == 1 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Close closes the file. The probes stay.
+func (p *Probes) Close() error {
+	if p.fd < 0 {
+		return os.ErrClosed
+	}
+	err := unix.Close(p.fd)
+	if p.log >= 0 {
+		unix.Close(p.log)
+	}
+	p.fd = -1
+	return err
+}

@@ -1,0 +1,116 @@
+package vmlinuz
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// compression of a payload. The kernel's build appends the unpacked size in 4
+// bytes to all but gzip's, so what follows the stream is of no interest.
+type compression struct {
+	name   string
+	magic  string
+	unpack func(b []byte, limit int) ([]byte, error)
+}
+
+var compressions = []compression{
+	{"gzip", "\x1f\x8b", gunzip},
+	{"xz", "\xfd7zXZ\x00", unxz},
+	{"zstd", "\x28\xb5\x2f\xfd", unzstd},
+	{"lz4", "\x02\x21\x4c\x18", unlz4},
+}
+
+func compressionOf(b []byte) *compression {
+	for i := range compressions {
+		if bytes.HasPrefix(b, []byte(compressions[i].magic)) {
+			return &compressions[i]
+		}
+	}
+	return nil
+}
+
+func decompress(b []byte, limit int) ([]byte, error) {
+	c := compressionOf(b)
+	if c == nil {
+		return nil, fmt.Errorf("unpack kernel image: payload starts with % x: gzip, xz, zstd or lz4 is wanted", b[:min(len(b), 6)])
+	}
+	out, err := c.unpack(b, limit)
+	if err != nil {
+		return nil, fmt.Errorf("unpack kernel image: %s: %w", c.name, err)
+	}
+	return out, nil
+}
+
+var errTooLarge = errors.New("unpacks to more than a kernel has")
+
+// read reads all that r has, up to a limit.
+func read(r io.Reader, limit int) ([]byte, error) {
+	var out bytes.Buffer
+	n, err := out.ReadFrom(io.LimitReader(r, int64(limit)+1))
+	if n > int64(limit) {
+		return nil, errTooLarge
+	}
+	return out.Bytes(), err
+}
+
+func gunzip(b []byte, limit int) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	r.Multistream(false)
+	return read(r, limit)
+}
+
+// maxWindow is the largest dictionary that the kernel's build asks for.
+const maxWindow = 128 << 20
+
+func unzstd(b []byte, limit int) ([]byte, error) {
+	r, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	out, err := read(r, limit)
+	if len(out) > 0 && errors.Is(err, zstd.ErrMagicMismatch) && isImage(out) {
+		err = nil // the appended size is no further frame
+	}
+	return out, err
+}
+
+// isImage tells what a payload unpacks to.
+func isImage(b []byte) bool { return isELF(b) || isArm64(b) }
+
+// legacyBlock is what a block of lz4's legacy format unpacks to at most.
+const legacyBlock = 8 << 20
+
+// unlz4 unpacks the legacy format, which the kernel's build uses: the magic,
+// then blocks, each behind its length.
+func unlz4(b []byte, limit int) ([]byte, error) {
+	var out []byte
+	block := make([]byte, legacyBlock)
+	for b = b[4:]; len(b) > 4; {
+		n := uint64(binary.LittleEndian.Uint32(b))
+		if n > uint64(len(b)-4) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		m, err := lz4.UncompressBlock(b[4:4+n], block)
+		if err != nil {
+			return nil, err
+		}
+		if m > limit-len(out) {
+			return nil, errTooLarge
+		}
+		out = append(out, block[:m]...)
+		b = b[4+n:]
+	}
+	return out, nil
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/quark-linux/quark/internal/vmlinuz"
+)
+
+// typesDir keeps kernels' types: DIR/debian/SERIES/ARCH/RELEASE.btf.zst, which is the layout of btfhub-archive but for the
+// compression.
+type typesDir struct{ dir string }
+
+func (d *typesDir) path(p Package) string {
+	series := kernelPackage.FindStringSubmatch(p.Name)[2]
+	return filepath.Join(d.dir, "debian", series, p.Arch, p.release()+".btf.zst")
+}
+
+func (d *typesDir) has(p Package) bool {
+	_, err := os.Stat(d.path(p))
+	return err == nil
+}
+
+// keep takes the types of the kernel in a package.
+func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
+	var image bytes.Buffer
+	if err := extractImage(ctx, deb, &image); err != nil {
+		return err
+	}
+	raw, err := vmlinuz.BTF(image.Bytes())
+	if err != nil {
+		return err
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	path := d.path(p)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("keep types: %w", err)
+	}
+	temp := path + tempPrefix
+	if err := os.WriteFile(temp, enc.EncodeAll(raw, nil), 0o644); err != nil {
+		os.Remove(temp)
+		return fmt.Errorf("keep types: %w", err)
+	}
+	return os.Rename(temp, path)
+}
+
+func removeAll(files map[Package]string) {
+	for _, path := range files {
+		os.Remove(path)
+	}
+}
