@@ -10,6 +10,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
@@ -24,6 +25,8 @@ func loss(t *test) {
 		opts.EBPF, cause = ebpf.Options{RingSize: 1}, engine.LossRingFull
 	case "cnproc":
 		opts.CNProc, cause = cnproc.Options{ReceiveBuffer: 1}, engine.LossSocketFull
+	case "kprobe":
+		opts.KProbe, cause = kprobe.Options{RingSize: 1}, engine.LossRingFull
 	default:
 		t.Fatalf("this test does not know how to provoke a loss of %s", t.Backend)
 	}
