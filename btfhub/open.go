@@ -62,12 +62,9 @@ func Open(o Options) (*Kernel, error) {
 		}
 		return k, nil
 	}
-	// Not btf.LoadKernelSpec: it also takes debug information that lies about,
-	// which need not be the running kernel's.
-	k, err := o.file(KernelBTF)
+	spec, err := kernelSpec()
 	if err == nil {
-		k.Origin = KernelBTF
-		return k, nil
+		return &Kernel{spec, KernelBTF, true}, nil
 	}
 	k, hubErr := o.embedded()
 	if hubErr == nil {
@@ -77,6 +74,18 @@ func Open(o Options) (*Kernel, error) {
 		return nil, fmt.Errorf("kernel has no BTF (%s, CONFIG_DEBUG_INFO_BTF) and %w: name a BTF file with %s", KernelBTF, hubErr, PathVariable)
 	}
 	return nil, fmt.Errorf("read the kernel's BTF: %w; and %w: name a BTF file with %s", err, hubErr, PathVariable)
+}
+
+// kernelSpec takes the types that the kernel offers, without a copy of them
+// where it can. Only where it does offer them: btf.LoadKernelSpec would else take
+// debug information that lies about, which need not be the running kernel's.
+func kernelSpec() (*btf.Spec, error) {
+	f, err := os.Open(KernelBTF)
+	if err != nil {
+		return nil, err
+	}
+	f.Close()
+	return btf.LoadKernelSpec()
 }
 
 // file takes the types in a file.
