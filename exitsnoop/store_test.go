@@ -106,8 +106,8 @@ func TestBadInput(t *testing.T) {
 	s := private(t, Options{})
 	pid := sleeper(t)
 	gone := uint32(start(t, script().Exit(0)).PID)
-	time.Sleep(5 * time.Millisecond)
 	zombie := gone
+	ok(t, unix.Waitid(unix.P_PID, int(zombie), nil, unix.WEXITED|unix.WNOWAIT, nil)) // it has ended and is still there
 	want(t, s.Trace(0, &TaskInfo{TraceID: 1}), ErrBadPid)
 	want(t, s.Trace(1<<31, &TaskInfo{TraceID: 1}), ErrBadPid)
 	want(t, s.Trace(zombie, &TaskInfo{TraceID: 1}), ErrNoProcess)
