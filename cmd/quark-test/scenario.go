@@ -11,7 +11,7 @@ import (
 
 // scenarioEnv makes this program, when it is executed by a test, do no more
 // than its value says: "exit:CODE" ends at once, "wait:CODE" says that it runs and
-// ends when it is told to. It is in the environment because the arguments belong
+// ends when it is told to, "queue:BACKEND" has a queue open until it is killed. It is in the environment because the arguments belong
 // to the tests.
 const scenarioEnv = "QUARK_TEST_SCENARIO"
 
@@ -28,6 +28,9 @@ func scenario() {
 		return
 	}
 	what, arg, _ := strings.Cut(v, ":")
+	if what == "queue" {
+		holdQueue(arg)
+	}
 	code, err := strconv.Atoi(arg)
 	if err != nil || what != "exit" && what != "wait" {
 		fmt.Fprintf(os.Stderr, "quark-test: %s=%s: not a scenario\n", scenarioEnv, v)

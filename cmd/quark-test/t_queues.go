@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tracefs"
+)
+
+// twoQueues has two queues in one process, and then closes the older and the
+// younger one.
+func twoQueues(t *test) {
+	t.open(quark.Options{})
+	other := &test{T: t.T}
+	other.open(quark.Options{})
+
+	p := t.start(script(), t.self(), []string{"two", "queues"}, 3)
+	twin := other.twin(p.proc)
+	need := t.fields(engine.EventExec)
+	// Before it ends: a backend may have to look at it.
+	mine, others := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)), other.awaitEvent(twin, "EXEC", has(engine.EventExec))
+	t.check("EXEC in the first queue", mine.Process, p.truth, need)
+	other.check("EXEC in the second queue", others.Process, p.truth, need)
+	p.finish(t)
+	*twin = *other.twin(p.proc) // with its status
+	t.wantLife(p.proc, 1)
+	other.wantLife(twin, 1)
+
+	t.close()
+	other.wantWorking("after the first queue was closed")
+	t.open(quark.Options{})
+	t.wantWorking("after it was opened again")
+	other.wantWorking("after another queue was opened")
+	other.close()
+	t.wantWorking("after the second queue was closed")
+}
+
+// twin is p as another queue's test has it.
+func (t *test) twin(p *proc) *proc {
+	twin := *p
+	twin.first = 0 // what it is not is told by the time
+	return &twin
+}
+
+// wantWorking checks a whole life and that nothing was lost.
+func (t *test) wantWorking(when string) {
+	p := t.start(script(), t.self(), []string{"working", when}, 4)
+	exec := t.awaitEvent(p.proc, "EXEC "+when, has(engine.EventExec))
+	t.check("EXEC "+when, exec.Process, p.truth, t.fields(engine.EventExec))
+	p.finish(t)
+	t.wantLife(p.proc, 1)
+	if s, err := t.q.Stats(); err != nil || s.Lost() != 0 {
+		t.Errorf("%s: %d lost, %v", when, s.Lost(), err)
+	}
+}
+
+// probeLeftovers kills processes that have a queue open. What they leave has to
+// be gone with the next queue, and what the living have has to stay.
+func probeLeftovers(t *test) {
+	fs, err := tracefs.Open()
+	if err != nil {
+		t.Skipf("no tracefs, so that no probe can be left: %v", err)
+	}
+	defer fs.Close()
+	// Groups of probes bear the pid of their owner.
+	probesOf := func(pid int) (list []string) {
+		b, err := fs.ReadFile("kprobe_events")
+		if err != nil {
+			t.Skipf("no probes can be made here, so that none is left: %v", err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, fmt.Sprintf(":quark_%d_", pid)) {
+				list = append(list, strings.TrimSpace(line))
+			}
+		}
+		return list
+	}
+	probesOf(0)
+	dead, living := t.holder(), t.holder()
+	before := len(probesOf(living.pid))
+	if t.Backend == "kprobe" && before == 0 {
+		t.Fatalf("the scenario did not do its work: process %d has no probes", living.pid)
+	}
+	dead.kill()
+	left := len(probesOf(dead.pid))
+	t.Logf("%d probes of the living, %d of the dead", before, left)
+	if t.Backend != "kprobe" && left+before > 0 {
+		t.Errorf("%s makes probes by name: %d of the living, %d of the dead", t.Backend, before, left)
+	}
+
+	t.open(quark.Options{})
+	for _, line := range probesOf(dead.pid) {
+		t.Errorf("of the dead process %d is left: %s", dead.pid, line)
+	}
+	if n := len(probesOf(living.pid)); n != before {
+		t.Errorf("%d of %d probes of the living process %d are left", n, before, living.pid)
+	}
+	t.wantWorking("after leftovers were removed")
+	t.close()
+	if own := probesOf(os.Getpid()); len(own) > 0 {
+		t.Errorf("own probes are left: %s", own)
+	}
+
+	living.kill()
+	t.open(quark.Options{})
+	for _, line := range probesOf(living.pid) {
+		t.Errorf("of the dead process %d is left: %s", living.pid, line)
+	}
+	t.close()
+}
+
+// holder is a process that has a queue open.
+type holder struct {
+	pid  int
+	kill func()
+}
+
+func (t *test) holder() *holder {
+	c := exec.Command(t.self())
+	c.Env = []string{scenarioEnv + "=queue:" + t.Backend}
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatalf("start a process with a queue: %v", err)
+	}
+	h := &holder{pid: c.Process.Pid}
+	h.kill = func() {
+		if c.ProcessState == nil {
+			c.Process.Kill()
+			c.Wait()
+		}
+	}
+	t.Cleanup(h.kill)
+	t.Waiting("another process to open a queue")
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ok\n" {
+		t.Fatalf("a process with a queue says %q, %v", line, err)
+	}
+	return h
+}
+
+// holdQueue is what a holder does: it does not return.
+func holdQueue(backend string) {
+	set, err := backends.Parse(backend)
+	if err == nil {
+		_, err = quark.Open(quark.Options{Backends: set, Strict: true})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("ok")
+	for {
+		unix.Pause()
+	}
+}
