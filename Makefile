@@ -22,7 +22,8 @@ GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
 # The rows of the catalogue that make test and make test-kernel boot, without the architecture, and how many at a time:
 # a guest has two processors, which software emulation runs on one.
 KERNELS ?= $(if $(filter arm64,$(GOARCH)),6.1-cloud 6.12-cloud,5.10-cloud 6.1-cloud 6.12-cloud newest-cloud)
-GUESTS := $(foreach k,$(KERNELS),guest-$(k) guest-$(k)-hidden)
+# nobtf has nothing to hide.
+GUESTS := $(filter-out guest-nobtf-hidden,$(foreach k,$(KERNELS),guest-$(k) guest-$(k)-hidden))
 GUEST_JOBS ?= $(shell nproc)
 
 ifeq ($(V),1)
@@ -41,6 +42,7 @@ help:
 	@echo 'make test-kernel    quark-test in guests with Debian kernels, all backends, BTF present and hidden (KERNELS="NAME...")'
 	@echo 'make initramfs.gz   the image that guests run'
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
+	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
 	@echo 'make deps           the Debian packages that the tests need'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
@@ -56,13 +58,14 @@ compare: build
 
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it.
 initramfs.gz: build FORCE
-	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init $(addprefix $(OUT)/,$(GUEST))
+	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \
+		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix $(OUT)/,$(GUEST))
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 FORCE:
 
 # -count=1: the tests look at this kernel and at krun.sh, which Go's test cache does not know of.
-test: deps build initramfs.gz images
+test: deps build images initramfs.gz
 	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
 	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/testsum
 	$(Q)$(RUN)/testsum run $(RUN) vet $(GO) vet ./...
@@ -76,7 +79,7 @@ test: deps build initramfs.gz images
 	@$(RUN)/testsum report $(RUN)
 
 # The guests alone, with a closing line of their own.
-test-kernel: initramfs.gz images
+test-kernel: images initramfs.gz
 	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
 	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/testsum
 	$(Q)$(MAKE) --no-print-directory -j$(GUEST_JOBS) --output-sync=target $(GUESTS)
@@ -84,7 +87,10 @@ test-kernel: initramfs.gz images
 
 # A kernel from elsewhere, such as nobtf, is there already.
 images:
-	$(Q)$(HOSTGO) run ./kernel_images $(addsuffix -$(GOARCH),$(filter-out nobtf,$(KERNELS)))
+	$(Q)if [ -n '$(filter-out nobtf,$(KERNELS))' ]; then \
+		$(HOSTGO) run ./kernel_images $(addsuffix -$(GOARCH),$(filter-out nobtf,$(KERNELS))); fi
+	$(Q)if [ -n '$(filter nobtf,$(KERNELS))' ] && [ ! -e kernel_images/$(GOARCH)/nobtf.btf ]; then \
+		echo 'no kernel nobtf: make kernel-nobtf builds it' >&2; exit 1; fi
 
 # Each kernel runs as it is with all backends, and with its BTF hidden with those that need types. Emulation on two loaded
 # cores may be ten times slower than on an idle machine: the deadlines are for that.
@@ -118,11 +124,24 @@ btfhub:
 	$(Q)if [ -n "$(BTFHUB_FETCH)" ]; then $(HOSTGO) run ./kernel_images -t $(BTFHUB_CACHE) -n $(BTFHUB_FETCH); fi
 	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub $(BTFHUB_CACHE) $(BTFHUB_ARCHIVE_PATH)
 
+# A kernel that has no types at all, built from Debian's source; they come in a file, from the same build. It is kept in the
+# user's cache. make test-kernel KERNELS=nobtf runs it.
+DEPS_KERNEL := gcc:/usr/bin/gcc make:/usr/bin/make libc6-dev:/usr/include/stdio.h flex:/usr/bin/flex bison:/usr/bin/bison \
+	bc:/usr/bin/bc libelf-dev:/usr/include/libelf.h libssl-dev:/usr/include/openssl/ssl.h xz-utils:/usr/bin/xz \
+	dwarves:/usr/bin/pahole debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg
+.PHONY: kernel-nobtf deps-kernel
+kernel-nobtf: deps-kernel
+	$(Q)$(HOSTGO) run ./kernel_images -b
+guest-nobtf: export KRUN_APPEND = quark.env.QUARK_BTF_PATH=/nobtf.btf
+
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
 
 deps-generate:
 	@./.ci/deps $(foreach d,$(DEPS_GENERATE),'$(d)')
+
+deps-kernel:
+	@./.ci/deps $(foreach d,$(DEPS_KERNEL),'$(d)')
 
 clean:
 	$(Q)rm -rf build initramfs.gz initramfs.gz.new kernel_images/amd64 kernel_images/arm64

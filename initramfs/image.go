@@ -20,6 +20,7 @@ type Image struct {
 	Arch     string   // GOARCH of the guest
 	Init     string   // path of pid 1's binary
 	Binaries []string // paths of the binaries for /bin, each under its base name
+	Files    []string // paths of other files for /, each under its base name
 }
 
 // machines maps a GOARCH to the ELF machine that its binaries must have. A binary for another machine would only show as
@@ -104,7 +105,7 @@ func (img Image) records() ([]cpio.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	bins := make([]cpio.Record, 0, len(img.Binaries))
+	rest := make([]cpio.Record, 0, len(img.Binaries)+len(img.Files))
 	seen := make(map[string]string)
 	for _, path := range img.Binaries {
 		name := filepath.Base(path)
@@ -116,12 +117,28 @@ func (img Image) records() ([]cpio.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		bins = append(bins, rec)
+		rest = append(rest, rec)
+	}
+	names := map[string]bool{"init": true}
+	for _, d := range directories {
+		names[d.name] = true
+	}
+	for _, path := range img.Files {
+		name := filepath.Base(path)
+		if names[name] {
+			return nil, fmt.Errorf("add %s: the image has another %s", path, name)
+		}
+		names[name] = true
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("add %s: %w", name, err)
+		}
+		rest = append(rest, cpio.StaticFile(name, string(content), 0o644))
 	}
 	// The order of the operands is no property of the image.
-	sort.Slice(bins, func(i, j int) bool { return bins[i].Name < bins[j].Name })
+	sort.Slice(rest, func(i, j int) bool { return rest[i].Name < rest[j].Name })
 	records = append(records, init)
-	records = append(records, bins...)
+	records = append(records, rest...)
 
 	digest, err := digest(records)
 	if err != nil {

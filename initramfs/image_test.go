@@ -79,6 +79,10 @@ func TestImage(t *testing.T) {
 			fakeELF(t, filepath.Join(dir, "quark-test"), elf.EM_X86_64, false),
 			fakeELF(t, filepath.Join(dir, "quark-mon"), elf.EM_X86_64, false),
 		},
+		Files: []string{filepath.Join(dir, "types.btf")},
+	}
+	if err := os.WriteFile(img.Files[0], []byte("types"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	var first bytes.Buffer
 	if err := img.Write(&first); err != nil {
@@ -102,14 +106,14 @@ func TestImage(t *testing.T) {
 	}
 	want := []string{
 		"bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "var", "var/empty",
-		"dev/console", "dev/null", "etc/passwd", "etc/group", "init", "bin/quark-mon", "bin/quark-test", "etc/os-release",
+		"dev/console", "dev/null", "etc/passwd", "etc/group", "init", "bin/quark-mon", "bin/quark-test", "types.btf", "etc/os-release",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for name, mode := range map[string]uint64{
 		"init": cpio.S_IFREG | 0o755, "bin/quark-mon": cpio.S_IFREG | 0o755, "tmp": cpio.S_IFDIR | 0o1777,
-		"dev/console": cpio.S_IFCHR | 0o600, "etc/passwd": cpio.S_IFREG | 0o644,
+		"dev/console": cpio.S_IFCHR | 0o600, "etc/passwd": cpio.S_IFREG | 0o644, "types.btf": cpio.S_IFREG | 0o644,
 	} {
 		if got := byName[name].Mode; got != mode {
 			t.Errorf("mode of %s = %#o, want %#o", name, got, mode)
@@ -117,6 +121,9 @@ func TestImage(t *testing.T) {
 	}
 	if c := byName["dev/console"]; c.Rmajor != 5 || c.Rminor != 1 {
 		t.Errorf("dev/console is %d:%d, want 5:1", c.Rmajor, c.Rminor)
+	}
+	if got := content(t, byName["types.btf"]); got != "types" {
+		t.Errorf("types.btf has wrong content %q", got)
 	}
 	if got := content(t, byName["init"]); !strings.HasSuffix(got, "some-init") {
 		t.Errorf("init has wrong content %q", got)
@@ -174,6 +181,8 @@ func TestImageRefuses(t *testing.T) {
 		{"other machine", Image{Arch: "arm64", Init: init}, "EM_X86_64"},
 		{"dynamic", Image{Arch: "amd64", Init: init, Binaries: []string{fakeELF(t, filepath.Join(dir, "dyn"), elf.EM_X86_64, true)}}, "CGO_ENABLED=0"},
 		{"twice", Image{Arch: "amd64", Init: init, Binaries: []string{init, fakeELF(t, filepath.Join(dir, "other", "init"), elf.EM_X86_64, false)}}, "under the same name"},
+		{"file of the image's", Image{Arch: "amd64", Init: init, Files: []string{init}}, "has another init"},
+		{"no such plain file", Image{Arch: "amd64", Init: init, Files: []string{filepath.Join(dir, "none")}}, "add none"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.img.Write(io.Discard)

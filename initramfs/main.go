@@ -31,8 +31,13 @@ func run(args []string, stderr io.Writer) error {
 	out := fs.String("o", "initramfs.gz", "`file` to write")
 	arch := fs.String("arch", runtime.GOARCH, "architecture of the guest, amd64 or arm64")
 	initPath := fs.String("init", "", "pid 1's `binary` (default build/ARCH/init)")
+	var files []string
+	fs.Func("file", "another `file`, for the root directory; may be given more than once", func(path string) error {
+		files = append(files, path)
+		return nil
+	})
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] BINARY...")
+		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] [-file FILE] BINARY...")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -49,7 +54,7 @@ func run(args []string, stderr io.Writer) error {
 		*initPath = filepath.Join("build", *arch, "init")
 	}
 
-	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args()}
+	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args(), Files: files}
 	return writeFile(*out, img.Write)
 }
 

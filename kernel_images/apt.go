@@ -132,27 +132,46 @@ func systemArchives(ctx context.Context) (archives, error) {
 
 // packages fetches the lists of suites and returns the kernel packages in them.
 func (a *apt) packages(ctx context.Context, sourcesList string) ([]Package, error) {
-	if err := os.WriteFile(filepath.Join(a.dir, "sources.list"), []byte(sourcesList), 0o644); err != nil {
-		return nil, fmt.Errorf("write apt's private sources: %w", err)
-	}
-	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
-		return nil, fmt.Errorf("update package lists: %w", err)
+	if err := a.update(ctx, sourcesList); err != nil {
+		return nil, err
 	}
 	names, err := a.run(ctx, "apt-cache", "-q", "pkgnames", "linux-")
 	if err != nil {
 		return nil, fmt.Errorf("list packages: %w", err)
 	}
-	args := []string{"-q", "show"}
+	var kernels []string
 	for _, name := range strings.Fields(string(names)) {
 		if m := kernelPackage.FindStringSubmatch(name); m != nil {
-			args = append(args, name+":"+m[4])
+			kernels = append(kernels, name+":"+m[4])
 		}
 	}
-	if len(args) == 2 {
+	if len(kernels) == 0 {
 		return nil, nil
 	}
+	return a.show(ctx, kernels...)
+}
+
+// named fetches the lists of suites and returns all versions of a package in them.
+func (a *apt) named(ctx context.Context, sourcesList, name string) ([]Package, error) {
+	if err := a.update(ctx, sourcesList); err != nil {
+		return nil, err
+	}
+	return a.show(ctx, name)
+}
+
+func (a *apt) update(ctx context.Context, sourcesList string) error {
+	if err := os.WriteFile(filepath.Join(a.dir, "sources.list"), []byte(sourcesList), 0o644); err != nil {
+		return fmt.Errorf("write apt's private sources: %w", err)
+	}
+	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
+		return fmt.Errorf("update package lists: %w", err)
+	}
+	return nil
+}
+
+func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
 	// apt-cache complains of names that have no version in these suites; those that have are printed all the same.
-	stanzas, err := a.run(ctx, "apt-cache", args...)
+	stanzas, err := a.run(ctx, "apt-cache", append([]string{"-q", "show"}, names...)...)
 	if err != nil && len(stanzas) == 0 {
 		return nil, fmt.Errorf("show packages: %w", err)
 	}

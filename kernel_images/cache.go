@@ -24,6 +24,9 @@ type Entry struct {
 	Image     string `json:"image"`      // file name in the cache's images
 	SHA256    string `json:"sha256"`     // of the image
 	DebSHA256 string `json:"deb_sha256"` // of the package
+
+	// Variant is how the image was built, when it was not in the package.
+	Variant string `json:"variant,omitempty"`
 }
 
 func (e Entry) String() string { return e.Package + " " + e.Version }
@@ -31,7 +34,7 @@ func (e Entry) String() string { return e.Package + " " + e.Version }
 // cache of kernel images:
 //
 //	rows/NAME.json                 the Entry of a row
-//	images/RELEASE_VERSION         an image
+//	images/RELEASE_VERSION         an image; RELEASE_VERSION_VARIANT one built here, or its types
 //	images/RELEASE_VERSION.sha256  its checksum, as sha256sum -c takes it
 //
 // Files are written under a temporary name and renamed, so that each is whole. An image outlives its package in the
@@ -122,6 +125,9 @@ func (c *cache) verify(e Entry) error {
 // store keeps the image that write writes, and the row's entry with the image's name and checksum filled in.
 func (c *cache) store(e Entry, write func(io.Writer) error) (Entry, error) {
 	e.Image = e.Release + "_" + strings.ReplaceAll(e.Version, ":", "%3a")
+	if e.Variant != "" {
+		e.Image += "_" + e.Variant
+	}
 	h := sha256.New()
 	err := c.replace(c.imagePath(e), func(w io.Writer) error { return write(io.MultiWriter(w, h)) })
 	if err != nil {

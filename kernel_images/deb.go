@@ -30,8 +30,19 @@ func isImage(name string) bool {
 	return ok
 }
 
+// isSource tells whether a package's file is the archive of a kernel's source.
+func isSource(name string) bool {
+	ok, _ := path.Match("/usr/src/linux-source-*.tar.xz", path.Clean("/"+name))
+	return ok
+}
+
 // extractImage writes the kernel image in the .deb to w.
 func extractImage(ctx context.Context, deb string, w io.Writer) error {
+	return extractFile(ctx, deb, isImage, w)
+}
+
+// extractFile writes the first file in the .deb whose name is wanted to w.
+func extractFile(ctx context.Context, deb string, wanted func(name string) bool, w io.Writer) error {
 	// dpkg-deb knows every compression that a package may have.
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
 	// Its own children hold standard error open; a stuck one must not hold us.
@@ -45,7 +56,7 @@ func extractImage(ctx context.Context, deb string, w io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("unpack %s: %w", path.Base(deb), err)
 	}
-	found, err := copyImage(stdout, w)
+	found, err := copyFirst(stdout, wanted, w)
 	if found || err != nil {
 		// The rest of the package is of no interest, and dpkg-deb's complaint of the closed pipe is none. The pipe is
 		// closed first: the decompressor is a process of its own and only ends when it cannot write.
@@ -65,9 +76,9 @@ func extractImage(ctx context.Context, deb string, w io.Writer) error {
 	return fmt.Errorf("unpack %s: %w", path.Base(deb), errNoImage)
 }
 
-// copyImage copies the image in a tar archive to w. found is false when the archive ends without one, also when it ends too
-// early: whoever wrote the archive knows why.
-func copyImage(r io.Reader, w io.Writer) (found bool, err error) {
+// copyFirst copies the first wanted file of a tar archive to w. found is false when the archive ends without one, also when
+// it ends too early: whoever wrote the archive knows why.
+func copyFirst(r io.Reader, wanted func(name string) bool, w io.Writer) (found bool, err error) {
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
@@ -77,7 +88,7 @@ func copyImage(r io.Reader, w io.Writer) (found bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if h.Typeflag != tar.TypeReg || !isImage(h.Name) {
+		if h.Typeflag != tar.TypeReg || !wanted(h.Name) {
 			continue
 		}
 		if _, err := io.Copy(w, tr); err != nil {

@@ -14,4 +14,7 @@
 // 'make btfhub'.
 //
 //	go run ./kernel_images -t DIR -n 3 '*-cloud-*'
+//
+// With -b it builds a kernel that no package has, 5.10 without types (nobtf.config), from Debian's source package, and
+// beside the image a file with the types, from the debug information of the same build; see 'make kernel-nobtf'.
 package main

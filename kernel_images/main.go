@@ -28,8 +28,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	update := fs.Bool("u", false, "look for newer packages than the cached ones")
 	types := fs.String("t", "", "get no images but the types (BTF) of many kernels into a `directory`; a NAME is a pattern of releases")
 	each := fs.Int("n", 1, "with -t: `releases` of each suite, series, flavour and architecture")
+	build := fs.Bool("b", false, "build the kernel without types from source, and its types in a file beside it")
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -t DIR [-n N] [NAME]")
+		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR]\n       kernel_images -t DIR [-n N] [NAME]")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -62,6 +63,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
+	if *build && fs.NArg() > 0 {
+		return fail(2, errors.New("with -b no name is wanted"))
+	}
 	if rows, err = selectRows(rows, fs.Args()); err != nil {
 		return fail(2, err)
 	}
@@ -73,6 +77,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(1, err)
 	}
 	f := &fetcher{cache: c, say: say}
+	if *build {
+		if err := f.provideBuilt(ctx, nobtf, *dir, *update, stdout); err != nil {
+			return fail(1, err)
+		}
+		return 0
+	}
 	if err := f.provide(ctx, rows, *dir, *update, stdout); err != nil {
 		return fail(1, err)
 	}

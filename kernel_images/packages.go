@@ -61,9 +61,14 @@ func (r Row) candidates(packages []Package, less func(a, b string) (bool, error)
 			found = append(found, p)
 		}
 	}
+	return found, newestFirst(found, less)
+}
+
+// newestFirst sorts packages, the signed one first of equals. less orders versions.
+func newestFirst(packages []Package, less func(a, b string) (bool, error)) error {
 	var failure error
-	sort.SliceStable(found, func(i, j int) bool {
-		a, b := found[i], found[j]
+	sort.SliceStable(packages, func(i, j int) bool {
+		a, b := packages[i], packages[j]
 		if a.Version == b.Version {
 			return a.signed() && !b.signed()
 		}
@@ -73,7 +78,7 @@ func (r Row) candidates(packages []Package, less func(a, b string) (bool, error)
 		}
 		return older
 	})
-	return found, failure
+	return failure
 }
 
 // olderVersion tells whether Debian version a is older than b, by dpkg's order.
