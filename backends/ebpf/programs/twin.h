@@ -37,7 +37,9 @@ static __always_inline int take_second(void *task, enum event_kind kind)
 {
 	__u64 key = (__u64)task | kind;
 
-	if ((int)bpf_map_delete_elem(&taken, &key) == 0)
+	/* Any other error than that it is not there, such as a lock that is
+	 * held, says nothing: then the first one has most likely taken it. */
+	if ((int)bpf_map_delete_elem(&taken, &key) != -2 /* ENOENT */)
 		return 0;
 	COUNT(kind, rescued);
 	return 1;
