@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/btfhub"
@@ -73,14 +74,13 @@ func attach(o *Options, have maps) (link.Link, error) {
 	for name, m := range have {
 		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
+	// Before 5.11 maps count against the limit on locked memory. Where it cannot be lifted, loading may still do.
+	_ = rlimit.RemoveMemlock()
 	opts := ebpf.CollectionOptions{MapReplacements: have}
 	if opts.Programs.KernelTypes, err = kernelTypes(o); err != nil {
 		return nil, err
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
-	if errors.Is(err, unix.EPERM) && raiseMemlock() {
-		c, err = ebpf.NewCollectionWithOptions(spec, opts)
-	}
 	if err != nil {
 		return nil, explain("load the program", err)
 	}
@@ -109,15 +109,6 @@ func explain(what string, err error) error {
 		return fmt.Errorf("%s: %w: %w", what, ErrUnsupported, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// raiseMemlock lifts the limit on locked memory, against which kernels before
-// 5.11 count maps. It says whether that is worth another try.
-func raiseMemlock() bool {
-	var old unix.Rlimit
-	unlimited := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
-	return unix.Prlimit(0, unix.RLIMIT_MEMLOCK, nil, &old) == nil && old.Cur != unix.RLIM_INFINITY &&
-		unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unlimited, nil) == nil
 }
 
 // kernelTypes returns the types that CO-RE goes by.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/rlimit"
 	"github.com/quark-linux/quark/btfhub"
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +38,9 @@ func newLoader(o *Options, types *btf.Spec, cpus int, cgroup programsCgroupSourc
 	if o.Threads {
 		threads = 1
 	}
+	// Before 5.11 maps count against the limit on locked memory, and for a while after they are gone. Under a limit the
+	// library would take that for missing features. Where it cannot be lifted, loading may still do: it says why not.
+	_ = rlimit.RemoveMemlock()
 	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}}
 	return l, errors.Join(
 		l.set(programsVarWantThreads, threads),
@@ -67,9 +71,6 @@ func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 		MapReplacements: l.maps,
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
-	if errors.Is(err, unix.EPERM) && raiseMemlock() {
-		c, err = ebpf.NewCollectionWithOptions(spec, opts)
-	}
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -95,15 +96,6 @@ func (l *loader) close() {
 	for _, m := range l.maps {
 		m.Close()
 	}
-}
-
-// raiseMemlock lifts the limit on locked memory, against which kernels before
-// 5.11 count maps. It says whether that is worth another try.
-func raiseMemlock() bool {
-	var old unix.Rlimit
-	unlimited := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
-	return unix.Prlimit(0, unix.RLIMIT_MEMLOCK, nil, &old) == nil && old.Cur != unix.RLIM_INFINITY &&
-		unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unlimited, nil) == nil
 }
 
 // explain says what a person can do about an error of bpf(2).
