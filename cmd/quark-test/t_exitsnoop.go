@@ -81,7 +81,7 @@ func exitsnoopAct(words []string) (code int, err error) {
 // snoopChild makes a command of this program for exitsnoopAct.
 func (t *test) snoopChild(words ...string) *exec.Cmd {
 	c := exec.Command(t.self())
-	c.Env = []string{exitsnoopEnv + "=" + strings.Join(words, ":")}
+	c.Env = append(os.Environ(), exitsnoopEnv+"="+strings.Join(words, ":"))
 	c.Stderr = os.Stderr
 	return c
 }

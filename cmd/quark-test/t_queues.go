@@ -125,7 +125,7 @@ type holder struct {
 
 func (t *test) holder() *holder {
 	c := exec.Command(t.self())
-	c.Env = []string{scenarioEnv + "=queue:" + t.Backend}
+	c.Env = append(os.Environ(), scenarioEnv+"=queue:"+t.Backend)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err == nil {
