@@ -53,12 +53,27 @@ func (t *test) open(opts quark.Options) *quark.Queue {
 	return q
 }
 
+// shared is the queue of the tests that need no other and run in one process.
+var shared *quark.Queue
+
+// share opens it.
+func share(t *testrun.T) { shared = (&test{T: t}).open(quark.Options{}) }
+
+// listen is for tests that need a queue as anyone would open it.
+func (t *test) listen() *quark.Queue {
+	if shared == nil {
+		return t.open(quark.Options{})
+	}
+	t.q, t.hold = shared, shortHold
+	return shared
+}
+
 // close closes the queue.
 func (t *test) close() {
-	if t.q != nil {
+	if t.q != nil && t.q != shared {
 		t.closeQueue(t.q)
-		t.q = nil
 	}
+	t.q = nil
 }
 
 func (t *test) closeQueue(q *quark.Queue) {
@@ -75,14 +90,14 @@ func (t *test) closeQueue(q *quark.Queue) {
 // tooSlow is for tests of what is joined to one event because it happens within
 // HoldTime: it reports whether the time since p was forked is too near to that. How
 // quick a machine is differs a lot, so the time is found by trying: there is a new
-// queue with twice the time then.
+// queue with more time then.
 func (t *test) tooSlow(p *proc) bool {
 	took := time.Duration(now() - p.before)
 	if took <= t.hold/2 {
 		return false
 	}
 	t.Logf("%v is too long for a hold time of %v", took, t.hold)
-	t.open(quark.Options{HoldTime: 2 * t.hold})
+	t.open(quark.Options{HoldTime: max(2*t.hold, 4*took)})
 	return true
 }
 

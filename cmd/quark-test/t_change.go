@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -16,7 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // comm renames a process, which then executes.
 func comm(t *test) {
-	q := t.open(quark.Options{})
+	q := t.listen()
 	t.needKind(engine.KindComm)
 	first, second := t.gate("the process to be told to rename itself"), t.gate("the process to be told to execute")
 	ready := t.gate("the process to have renamed itself")
@@ -57,7 +56,7 @@ func comm(t *test) {
 
 // idChange changes all ids before exec, and in a process that does not execute.
 func idChange(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	t.needKind(engine.KindIDChange)
 	const all = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
 
@@ -184,7 +183,7 @@ func (t *test) changedFields(c engine.IDChange) (s engine.Fields) {
 
 // namespace executes in namespaces of its own.
 func namespace(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	var have uintptr
 	for name, flag := range map[string]uintptr{"uts": unix.CLONE_NEWUTS, "ipc": unix.CLONE_NEWIPC, "mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET} {
 		if _, err := os.Lstat("/proc/self/ns/" + name); errors.Is(err, os.ErrNotExist) {
@@ -208,7 +207,7 @@ func namespace(t *test) {
 
 // cgroup puts a process into a cgroup of its own.
 func cgroup(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	if c := t.q.Capabilities().Fields[engine.FieldCgroup]; c.Origin == engine.OriginNone {
 		t.Skipf("%s does not report cgroups here: %s", t.Backend, c.Via)
 	}

@@ -130,7 +130,7 @@ func minAgg(t *test) {
 
 // execNonleader lets another thread than the leader execute.
 func execNonleader(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	var all []*program
 	for range 5 {
 		all = append(all, t.execute(script(), t.self(), []string{"nonleader", "x"}, 4, func(s *bare.Script) *bare.Script {
@@ -159,7 +159,7 @@ func execNonleader(t *test) {
 // liveAfterExec checks the state of a process that goes on living after exec,
 // with much changed before it.
 func liveAfterExec(t *test) {
-	q := t.open(quark.Options{})
+	q := t.listen()
 	dir := t.TempDir()
 	s := script().
 		Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "before").

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
 	bare "github.com/quark-linux/quark/internal/barefork"
 
 	"github.com/quark-linux/quark/engine"
@@ -15,7 +14,7 @@ import (
 
 // exitTGID: a thread that is not the leader ends the group.
 func exitTGID(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	var all []*proc
 	for i := range 20 {
 		p := t.spawn(script().Thread(script().Exit(20+i)).Stop(), barefork{})
@@ -53,7 +52,7 @@ func noCore(s *bare.Script) *bare.Script {
 
 // exitSignal ends processes with signals, without core files.
 func exitSignal(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	var all []*proc
 	signals := []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGSEGV, unix.SIGHUP, unix.Signal(40)}
 	for _, sig := range signals {
@@ -70,7 +69,7 @@ func exitSignal(t *test) {
 
 // exitCore ends a process with a signal that dumps core.
 func exitCore(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	limit := []unix.Rlimit{{Cur: 64 << 20, Max: 64 << 20}}
 	s := script().Call("chdir", unix.SYS_CHDIR, t.TempDir()).
 		Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, limit, nil)
@@ -91,7 +90,7 @@ func exitCore(t *test) {
 
 // leaderExitsFirst ends leaders while other threads live on.
 func leaderExitsFirst(t *test) {
-	q := t.open(quark.Options{})
+	q := t.listen()
 	cases := []struct {
 		name string
 		last func(*bare.Script) *bare.Script

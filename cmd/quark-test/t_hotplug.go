@@ -45,7 +45,7 @@ func cpuHotplug(t *test) {
 	}
 
 	t.open(quark.Options{})
-	for range 3 {
+	for range 2 {
 		// Born there, ended elsewhere.
 		end := t.gate("the end")
 		s := script()

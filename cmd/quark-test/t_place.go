@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
@@ -13,7 +12,7 @@ import (
 // mountCwd executes in directories of mounts below others. The mounts are made
 // in a namespace of the process, with which they go.
 func mountCwd(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	top := t.TempDir()
 	outer := filepath.Join(top, "outer")
 	inner := filepath.Join(outer, "one", "inner")
@@ -74,7 +73,7 @@ func mkdir(s *bare.Script, dirs ...string) {
 // chroot executes in another root. The kernel's paths are those that the process
 // has, those of /proc are the reader's.
 func chroot(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	for _, cwd := range []string{"/", "/sub", "/sub/of sub"} {
 		root := t.TempDir()
 		copyProgram(t, filepath.Join(root, "self"))

@@ -92,8 +92,11 @@ func probeLeftovers(t *test) {
 	dead.kill()
 	left := len(probesOf(dead.pid))
 	t.Logf("%d probes of the living, %d of the dead", before, left)
-	if t.Backend != "kprobe" && left+before > 0 {
-		t.Errorf("%s makes probes by name: %d of the living, %d of the dead", t.Backend, before, left)
+	if t.Backend != "kprobe" {
+		if left+before > 0 {
+			t.Errorf("%s makes probes by name: %d of the living, %d of the dead", t.Backend, before, left)
+		}
+		return // as there is nothing to remove
 	}
 
 	t.open(quark.Options{})

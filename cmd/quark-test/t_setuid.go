@@ -8,13 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 )
 
 // setuidExec executes programs that take the ids of their file.
 func setuidExec(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	dir := t.TempDir()
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

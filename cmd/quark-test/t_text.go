@@ -9,13 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 )
 
 // longArgs executes with many arguments.
 func longArgs(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	for _, size := range []int{16 << 10, 100 << 10} {
 		argv := []string{"long"}
 		for n := len("long") + 1; n < size; n += 100 {
@@ -47,7 +46,7 @@ func longArgs(t *test) {
 
 // deepCwd executes deep down in the file system.
 func deepCwd(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	for _, depth := range []int{90, 120} {
 		dir := t.TempDir()
 		for n := strings.Count(dir, "/"); n < depth; n++ {
@@ -77,7 +76,7 @@ func deepCwd(t *test) {
 
 // notUTF8 executes a program whose name, place and arguments are no text.
 func notUTF8(t *test) {
-	t.open(quark.Options{})
+	t.listen()
 	const odd = "\xff\xfe\n\x01\"\\ (x) "
 	dir := filepath.Join(t.TempDir(), "d"+odd)
 	if err := os.Mkdir(dir, 0o755); err != nil {

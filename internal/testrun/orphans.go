@@ -52,6 +52,20 @@ func reapOrphans(group int) (left []string) {
 	}
 }
 
+// orphansExcept kills and reaps the children of this process but for one, which
+// is at rest, and returns their descriptions.
+func orphansExcept(one int) (left []string) {
+	for _, c := range children(os.Getpid()) {
+		if c.pid == one {
+			continue
+		}
+		left = append(left, fmt.Sprintf("process %d (%s) still running", c.pid, c.comm))
+		unix.Kill(c.pid, unix.SIGKILL)
+		unix.Wait4(c.pid, nil, unix.WALL, nil)
+	}
+	return left
+}
+
 type child struct {
 	pid  int
 	comm string

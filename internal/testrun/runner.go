@@ -1,6 +1,7 @@
 package testrun
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -17,6 +18,10 @@ type Suite struct {
 
 	// Backends are the letters of the options that choose a backend.
 	Backends []Backend
+
+	// Share opens what the tests marked Shared have in common, once for each
+	// process that runs such tests, and leaves the closing to a Cleanup.
+	Share func(*T)
 
 	// Unfit returns a reason to skip all tests, or "".
 	Unfit func() string
@@ -46,6 +51,7 @@ type runner struct {
 	out     io.Writer
 	records *records
 	trace   *tracePipe
+	worker  *worker // at rest, when the next test can be run by the same one
 	count   map[State]int
 }
 
@@ -64,7 +70,7 @@ func (r *runner) run(list []Job) error {
 			return err
 		}
 	}
-	for _, j := range list {
+	for i, j := range list {
 		if err := r.ctx.Err(); err != nil {
 			break
 		}
@@ -73,12 +79,12 @@ func (r *runner) run(list []Job) error {
 		}
 		fmt.Fprintf(r.out, "%s: ", j)
 		begin := time.Now()
-		log := new(output)
+		log := new(bytes.Buffer)
 		var v verdict
 		if unfit != "" {
 			v = verdict{Skip, unfit}
 		} else {
-			v = r.one(j, log)
+			v = r.one(j, i+1 < len(list) && j.sharesWith(list[i+1]), log)
 		}
 		took := time.Since(begin)
 		r.count[v.State]++
@@ -87,6 +93,9 @@ func (r *runner) run(list []Job) error {
 			return err
 		}
 	}
+	if r.worker != nil { // interrupted
+		r.worker.dismiss()
+	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.count[Pass], r.count[Fail], r.count[Skip])
 	if r.ctx.Err() != nil {
 		return fmt.Errorf("interrupted: %d of %d tests have run", r.count[Pass]+r.count[Fail]+r.count[Skip], len(list))
@@ -94,8 +103,8 @@ func (r *runner) run(list []Job) error {
 	return nil
 }
 
-// one runs a job and looks for what it left.
-func (r *runner) one(j Job, log *output) (v verdict) {
+// one runs a job and looks for what it left. The worker may stay for the next.
+func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (v verdict) {
 	tmp, err := os.MkdirTemp("", "quark-test-")
 	if err != nil {
 		return verdict{Fail, fmt.Sprintf("make a directory: %v", err)}
@@ -104,15 +113,15 @@ func (r *runner) one(j Job, log *output) (v verdict) {
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return verdict{Fail, err.Error()}
 	}
-	before := readResidue()
 	r.trace.discard()
+	before := readResidue()
 	if r.inProcess {
 		t := &T{Name: j.Test.Name, Backend: j.Backend, Verbose: r.verbose, Limit: r.deadline, out: r.out, tmp: tmp}
 		fmt.Fprintln(r.out)
 		v = t.run(j.Test)
 		fmt.Fprintf(r.out, "%s: ", j)
 	} else {
-		v = r.supervise(j, tmp, log)
+		v, before = r.delegate(j, keep, tmp, log)
 	}
 	for _, l := range before.left(patience) {
 		fmt.Fprintf(log, "  left behind: %s\n", l)
@@ -124,6 +133,41 @@ func (r *runner) one(j Job, log *output) (v verdict) {
 		r.trace.copyTo(log)
 	}
 	return v
+}
+
+// delegate lets a worker run the job. It also returns what was there before.
+func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (v verdict, before residue) {
+	v = verdict{State: Pass}
+	w := r.worker
+	r.worker = nil
+	if w == nil {
+		if w, v = r.hire(j.Backend, j.Test.Shared && r.suite.Share != nil); w == nil {
+			return v, readResidue()
+		}
+	}
+	alive := v.State == Pass
+	if alive {
+		v, alive = w.run(j, tmp)
+	}
+	log.Write(w.log.next())
+	switch {
+	case alive && keep && v.State != Fail:
+		r.worker, before = w, w.ready
+	case alive:
+		end := w.dismiss()
+		log.Write(w.log.next())
+		if v.State != Fail && end.State != Pass {
+			v = end
+		}
+		fallthrough
+	default:
+		before = w.bare
+	}
+	for _, l := range w.left {
+		fmt.Fprintf(log, "  left behind: %s\n", l)
+	}
+	w.left = nil
+	return v, before
 }
 
 // print ends the line of a job and shows its log if that is wanted.

@@ -13,6 +13,11 @@ type Job struct {
 
 func (j Job) String() string { return j.Test.Name + " @ " + j.Backend }
 
+// sharesWith is whether one process can run both.
+func (j Job) sharesWith(next Job) bool {
+	return j.Test.Shared && next.Test.Shared && j.Backend == next.Backend
+}
+
 // choose returns the tests whose names match one of the patterns in only, all
 // if there are none, without those that match one in except. Every pattern has to
 // match a test.

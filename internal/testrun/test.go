@@ -14,6 +14,10 @@ type Test struct {
 	Doc  string // one line that says what must hold
 	Run  func(*T)
 
+	// Shared is for a test that can do with what [Suite.Share] opened: it is run
+	// in one process with those like it next to it, until one of them fails.
+	Shared bool
+
 	// NoBackend is for a test that has nothing to do with backends: it is run
 	// once, as on the backend "none".
 	NoBackend bool
@@ -120,7 +124,10 @@ func (t *T) TempDir() string {
 }
 
 // run runs one test in this process.
-func (t *T) run(test *Test) verdict {
+func (t *T) run(test *Test) verdict { return t.judge(func() { test.Run(t) }) }
+
+// judge calls f and the cleanups, and looks for descriptors that are left open.
+func (t *T) judge(f func()) verdict {
 	t.verdict = verdict{State: Pass}
 	t.Deadline = time.Now().Add(t.Limit)
 	before, err := openDescriptors()
@@ -128,7 +135,7 @@ func (t *T) run(test *Test) verdict {
 		return verdict{Fail, err.Error()}
 	}
 	defer before.close()
-	t.guard(func() { test.Run(t) })
+	t.guard(f)
 	for len(t.cleanups) > 0 {
 		last := t.cleanups[len(t.cleanups)-1]
 		t.cleanups = t.cleanups[:len(t.cleanups)-1]

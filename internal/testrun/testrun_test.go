@@ -56,12 +56,91 @@ var fake = &Suite{
 			}
 			fmt.Println(t.TempDir())
 		}},
+		{Name: "s_1", Doc: "shares", Shared: true, Run: shares},
+		{Name: "s_2", Doc: "shares", Shared: true, Run: shares},
+		{Name: "s_fail", Doc: "shares and fails", Shared: true, Run: func(t *T) { shares(t); t.Errorf("bad") }},
+		{Name: "s_exit", Doc: "shares and dies", Shared: true, Run: func(t *T) { shares(t); os.Exit(3) }},
+		{Name: "s_hang", Doc: "shares and hangs", Shared: true, Run: func(t *T) { shares(t); time.Sleep(time.Hour) }},
+		{Name: "s_fd", Doc: "shares and leaves a descriptor", Shared: true, Run: func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
+		{Name: "s_child", Doc: "shares and leaves a child", Shared: true, Run: func(t *T) {
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = []string{"TESTRUN_SLEEP=1"}
+			cmd.Start()
+		}},
+		{Name: "s_daemon", Doc: "shares and leaves an orphan", Shared: true, Run: func(t *T) {
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = []string{"TESTRUN_SLEEP=2"}
+			cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+			cmd.Run()
+		}},
+		{Name: "s_3", Doc: "shares", Shared: true, Run: shares},
+		{Name: "s_4", Doc: "shares", Shared: true, Run: shares},
+	},
+	Share: func(t *T) {
+		common = []string{t.Backend}
+		switch os.Getenv("TESTRUN_SHARE") {
+		case "fatal":
+			t.Fatalf("nothing to share")
+		case "leak":
+			unix.Open("/dev/null", unix.O_RDONLY, 0)
+		}
+		f, _ := os.Open("/dev/zero")
+		t.Cleanup(func() { f.Close() })
 	},
 }
 
+// common is what the tests of a process share: its backend and who was there.
+var common []string
+
+func shares(t *T) {
+	if common = append(common, t.Name); common[0] != t.Backend {
+		t.Errorf("shared by %v", common)
+	}
+	fmt.Println(common[1:], len(t.TempDir()) > 0)
+}
+
+// Tests that share run in one process until one fails, and what goes wrong is
+// told of the right one.
+func TestShared(t *testing.T) {
+	for _, c := range []struct {
+		args, share string
+		want        []string
+	}{
+		{"-bv s_1 s_2 s_3", "", []string{"[s_1] true", "[s_1 s_2] true", "[s_1 s_2 s_3] true", "3 passed, 0 failed"}},
+		{"-bcv s_1 s_2", "", []string{"[s_1] true", "[s_1 s_2] true", "[s_1] true", "[s_1 s_2] true", "4 passed, 0 failed"}},
+		{"-bv s_1 s_fail s_3 s_4", "", []string{"s_1 @ ebpf: ok", "FAIL (bad)", "[s_1 s_fail]", "[s_3]", "[s_3 s_4]", "3 passed, 1 failed"}},
+		{"-bv s_1 s_exit s_3", "", []string{"s_exit @ ebpf: FAIL (died: exit status 3)", "[s_1 s_exit]", "[s_3]", "2 passed, 1 failed"}},
+		{"-bv --deadline 100ms s_1 s_hang s_3", "", []string{"s_hang @ ebpf: FAIL (hang: deadline", "[s_3]", "2 passed, 1 failed"}},
+		{"-bv s_1 s_fd s_3", "", []string{"s_fd @ ebpf: FAIL (left open: descriptor ", "[s_3]", "2 passed, 1 failed"}},
+		{"-bv s_1 s_child s_3", "", []string{"s_child @ ebpf: FAIL (left ", "[s_3]", "2 passed, 1 failed"}},
+		{"-bv s_1 s_daemon s_3", "", []string{"s_daemon @ ebpf: FAIL (left behind: process ", "[s_3]", "2 passed, 1 failed"}},
+		{"-b s_1 s_2", "fatal", []string{"s_1 @ ebpf: FAIL (nothing to share)", "s_2 @ ebpf: FAIL (nothing to share)", "0 passed, 2 failed"}},
+		{"-b s_1 s_2", "leak", []string{"s_1 @ ebpf: ok", "s_2 @ ebpf: FAIL (left open: descriptor ", "1 passed, 1 failed"}},
+	} {
+		t.Run(c.args+c.share, func(t *testing.T) {
+			t.Setenv("TESTRUN_SHARE", c.share)
+			out, _ := fakeMain(t, c.args)
+			rest := out
+			for _, w := range c.want {
+				_, after, ok := strings.Cut(rest, w)
+				if !ok {
+					t.Fatalf("%q is not in the output, or not in its place:\n%s", w, out)
+				}
+				rest = after
+			}
+		})
+	}
+}
+
 func TestMain(m *testing.M) {
-	if os.Getenv("TESTRUN_SLEEP") != "" {
+	switch os.Getenv("TESTRUN_SLEEP") {
+	case "1":
 		time.Sleep(time.Hour)
+	case "2": // in the background
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = []string{"TESTRUN_SLEEP=1"}
+		cmd.Start()
+		return
 	}
 	fake.Child()
 	if path := os.Getenv("TESTRUN_MAIN"); path != "" {
@@ -111,7 +190,7 @@ func TestOutcomes(t *testing.T) {
 		{"-b t_daemon", 1, []string{"FAIL (left behind: process ", "still running)"}, ""},
 		{"-b t_dir", 0, []string{"ok"}, ""},
 		{"-b1 t_pass t_fd", 1, []string{"log of a good test\nt_pass @ ebpf: ok", "FAIL (left open"}, ""},
-		{"-bx t_* ", 0, []string{"0 passed, 0 failed, 0 skipped"}, ""},
+		{"-bx t_* -x s_*", 0, []string{"0 passed, 0 failed, 0 skipped"}, ""},
 		{"-b t_f* -x t_fatal -x t_fail*", 1, []string{"t_fd @ ebpf: FAIL", "t_fd_closed @ ebpf: ok", "1 passed, 1 failed"}, "t_fatal"},
 		{"t_nothing", Unusable, []string{`fake: no test is called "t_nothing" (-l lists them)`}, ""},
 		{"-x t_nothing", Unusable, []string{`no test is called "t_nothing"`}, ""},

@@ -1,0 +1,212 @@
+package testrun
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// worker is a child process that runs tests, one after the other.
+type worker struct {
+	r       *runner
+	backend string
+	child   *os.Process
+	orders  *os.File
+	reports chan report // closed when all who could report are gone
+	log     *output
+	pipes   []*os.File
+	ended   chan struct{} // closed when the child has ended, as state tells then
+	state   *os.ProcessState
+	waiting string // for what, as last reported
+	left    []string
+
+	// What was there before the child was started, and with it before its first test.
+	bare, ready residue
+}
+
+// killAfter is how long a child has beyond its deadline to say itself what it
+// was waiting for.
+const killAfter = 2 * time.Second
+
+// hire starts a worker for tests on a backend, with what the suite's tests share
+// if they do. The verdict is Pass, or why the worker is gone again.
+func (r *runner) hire(backend string, share bool) (*worker, verdict) {
+	w := &worker{r: r, backend: backend, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
+	if err := w.start(share); err != nil {
+		return nil, verdict{Fail, fmt.Sprintf("start a child process: %v", err)}
+	}
+	w.waiting = "the child to be ready"
+	v, alive := w.await()
+	if alive && v.State != Pass {
+		v = w.end(v)
+	}
+	w.ready = readResidue()
+	return w, v
+}
+
+func (w *worker) start(share bool) (err error) {
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			f.Close()
+		}
+		if err != nil {
+			w.close()
+		}
+	}()
+	pipe := func() (r, wr *os.File) {
+		if err == nil {
+			if r, wr, err = os.Pipe(); err == nil {
+				w.pipes = append(w.pipes, r, wr)
+			}
+		}
+		return r, wr
+	}
+	outR, outW := pipe()
+	repR, repW := pipe()
+	ordR, ordW := pipe()
+	if err != nil {
+		return err
+	}
+	w.pipes, theirs = []*os.File{outR, repR, ordW}, []*os.File{outW, repW, ordR}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	theirs = append(theirs, null)
+	argv := []string{w.r.suite.Program, childMark, w.backend,
+		strconv.FormatInt(int64(w.r.deadline), 10), strconv.Itoa(w.r.verbose), strconv.FormatBool(share)}
+	w.child, err = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
+		Files: []*os.File{null, outW, outW, reportFD: repW, orderFD: ordR},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return err
+	}
+	w.orders, w.log = ordW, collect(outR)
+	go func() {
+		defer close(w.reports)
+		for dec := json.NewDecoder(repR); ; {
+			var rep report
+			if dec.Decode(&rep) != nil {
+				return
+			}
+			w.reports <- rep
+		}
+	}()
+	go func() {
+		w.state, _ = w.child.Wait() // only fails for a process that is not our child
+		close(w.ended)
+	}()
+	return nil
+}
+
+func (w *worker) close() {
+	for _, f := range w.pipes {
+		f.Close()
+	}
+}
+
+// run lets the worker run a test and says whether it can run another.
+func (w *worker) run(j Job, dir string) (v verdict, more bool) {
+	w.waiting = ""
+	line, _ := json.Marshal(order{j.Test.Name, dir}) // strings are no error
+	w.orders.Write(append(line, '\n'))               // a dead child is found next
+	if v, more = w.await(); more {
+		v = w.blame(v, orphansExcept(w.child.Pid))
+	}
+	return v, more
+}
+
+// dismiss ends the worker and returns how that went.
+func (w *worker) dismiss() verdict {
+	w.orders.Close()
+	w.waiting = "the child to end"
+	v, alive := w.await()
+	if alive {
+		v = w.end(v)
+	}
+	return v
+}
+
+// end waits for the end of a child that has sent its last report.
+func (w *worker) end(v verdict) verdict {
+	select {
+	case <-w.ended:
+	case <-time.After(killAfter):
+		w.child.Kill()
+		<-w.ended
+	}
+	return w.bury(v)
+}
+
+// await waits until the child is ready or has a verdict. When it ends without
+// one it is buried, and alive is false.
+func (w *worker) await() (v verdict, alive bool) {
+	timer := time.NewTimer(w.r.deadline + killAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case rep, open := <-w.reports:
+			switch {
+			case !open: // the child has ended, or closed its descriptors
+				w.child.Kill()
+				<-w.ended
+				return w.bury(verdict{Fail, fmt.Sprintf("died: %v", w.state)}), false
+			case rep.Ready:
+				return verdict{State: Pass}, true
+			case rep.Verdict != nil:
+				return *rep.Verdict, true
+			default:
+				w.waiting = rep.Waiting
+			}
+		case <-w.ended:
+			return w.bury(verdict{Fail, fmt.Sprintf("died: %v", w.state)}), false
+		case <-timer.C:
+			return w.kill(fmt.Sprintf("hang: deadline of %v passed while waiting for %s", w.r.deadline, orNothing(w.waiting))), false
+		case <-w.r.ctx.Done():
+			return w.kill("interrupted"), false
+		}
+	}
+}
+
+func orNothing(what string) string {
+	if what == "" {
+		return "nothing that it has named"
+	}
+	return what
+}
+
+func (w *worker) kill(why string) verdict {
+	unix.Kill(-w.child.Pid, unix.SIGKILL)
+	w.child.Kill()
+	<-w.ended
+	return w.bury(verdict{Fail, why})
+}
+
+// bury removes the processes that a child, which has ended, left, and takes the
+// last report that it sent.
+func (w *worker) bury(v verdict) verdict {
+	left := reapOrphans(w.child.Pid)
+	for rep := range w.reports {
+		if rep.Verdict != nil {
+			v = *rep.Verdict
+		}
+	}
+	w.close()
+	return w.blame(v, left)
+}
+
+// blame notes what a test left behind, which makes it fail.
+func (w *worker) blame(v verdict, left []string) verdict {
+	w.left = append(w.left, left...)
+	if len(left) > 0 && v.State != Fail {
+		return verdict{Fail, "left behind: " + left[0]}
+	}
+	return v
+}
