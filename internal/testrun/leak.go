@@ -97,6 +97,18 @@ var residueFiles = []struct {
 	{"user probe", []string{"/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"}},
 }
 
+// ownMounts gives this process, which has to be its main thread, a mount namespace
+// in which no one else mounts: what changes there is of its tests.
+func ownMounts() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts from other namespaces: %w", err)
+	}
+	return nil
+}
+
 func readResidue() residue {
 	r := make(residue)
 	for _, f := range residueFiles {

@@ -69,6 +69,11 @@ func (r *runner) run(list []Job) error {
 		if err := adoptOrphans(); err != nil {
 			return err
 		}
+		if unfit == "" && os.Geteuid() == 0 {
+			if err := ownMounts(); err != nil {
+				return err
+			}
+		}
 	}
 	for i, j := range list {
 		if err := r.ctx.Err(); err != nil {
