@@ -1,12 +1,12 @@
 // Command kernel_images fetches stock distribution kernels to boot with krun.sh.
 //
-// catalogue.json names kernels by series, flavour, architecture and suite. For each wanted row the newest package is found
+// The catalogue (package catalogue) names kernels by series, flavour, architecture and suite. For each wanted row the newest package is found
 // and downloaded by the machine's own apt, with the mirror of its own configuration and signatures checked, but in a
 // private state: nothing of the system's apt changes and no privilege is needed. The image is taken out of the package
 // and kept in the user's cache with its checksum; the package is not kept. A cached image is used without asking the
 // network, and links under kernel_images/ARCH/ point to it.
 //
-//	go run ./kernel_images                     # the default row
+//	go run ./kernel_images                     # the default rows
 //	go run ./kernel_images '5.10-*' newest-cloud-amd64
 //	go run ./kernel_images -u                  # look for newer packages
 //

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
 // tries is how many packages of a row are tried, newest first: an archive may list what it no longer has.
@@ -27,7 +29,7 @@ type result struct {
 
 // fetch finds the newest package of each row and caches its image. known has the rows whose image is cached and good; such
 // a one is not fetched again. A temporary directory holds all else and is removed.
-func (f *fetcher) fetch(ctx context.Context, rows []Row, known map[string]Entry) map[string]result {
+func (f *fetcher) fetch(ctx context.Context, rows []catalogue.Row, known map[string]Entry) map[string]result {
 	results := make(map[string]result)
 	err := f.fetchInto(ctx, results, rows, known)
 	for _, r := range rows {
@@ -42,7 +44,7 @@ func (f *fetcher) fetch(ctx context.Context, rows []Row, known map[string]Entry)
 	return results
 }
 
-func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows []Row, known map[string]Entry) error {
+func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows []catalogue.Row, known map[string]Entry) error {
 	if err := checkTools(); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 		return err
 	}
 
-	candidates, err := f.resolve(ctx, a, from, rows)
+	found, err := f.resolve(ctx, a, from, rows)
 	if err != nil {
 		return err
 	}
@@ -69,10 +71,10 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 		want := make(map[string]Package)
 		var packages []Package
 		for _, r := range rows {
-			if _, done := results[r.Name]; done || try >= len(candidates[r.Name]) {
+			if _, done := results[r.Name]; done || try >= len(found[r.Name]) {
 				continue
 			}
-			p := candidates[r.Name][try]
+			p := found[r.Name][try]
 			if e, ok := known[r.Name]; ok && e.Package == p.Name && e.Version == p.Version {
 				results[r.Name] = result{entry: e, current: true}
 				continue
@@ -113,7 +115,7 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 }
 
 // resolve finds the packages of each row, going on to a row's next suite while none had any.
-func (f *fetcher) resolve(ctx context.Context, a *apt, from archives, rows []Row) (map[string][]Package, error) {
+func (f *fetcher) resolve(ctx context.Context, a *apt, from archives, rows []catalogue.Row) (map[string][]Package, error) {
 	found := make(map[string][]Package)
 	uncovered := true
 	for round := 0; ; round++ {
@@ -145,7 +147,7 @@ func (f *fetcher) resolve(ctx context.Context, a *apt, from archives, rows []Row
 			if len(found[r.Name]) > 0 || round >= len(r.Suites) {
 				continue
 			}
-			c, err := r.candidates(packages, olderVersion)
+			c, err := candidates(r, packages, olderVersion)
 			if err != nil {
 				return nil, err
 			}
@@ -164,7 +166,7 @@ func (f *fetcher) keep(ctx context.Context, row string, p Package, deb string) (
 	return f.cache.store(e, func(w io.Writer) error { return extractImage(ctx, deb, w) })
 }
 
-func archesOf(rows []Row) []string {
+func archesOf(rows []catalogue.Row) []string {
 	var arches []string
 	for _, r := range rows {
 		if !slices.Contains(arches, r.Arch) {

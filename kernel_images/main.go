@@ -9,8 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
 func main() {
@@ -23,6 +27,11 @@ func main() {
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("kernel_images", flag.ContinueOnError)
 	fs.SetOutput(stderr)
+	var arches []string
+	fs.Func("arch", "`architecture` of the kernels; may be repeated (all, but the default rows of this machine's only)", func(arch string) error {
+		arches = append(arches, arch)
+		return nil
+	})
 	dir := fs.String("d", "kernel_images", "`directory` to put the links in")
 	list := fs.Bool("l", false, "list the catalogue")
 	update := fs.Bool("u", false, "look for newer packages than the cached ones")
@@ -30,7 +39,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	each := fs.Int("n", 1, "with -t: `releases` of each suite, series, flavour and architecture")
 	build := fs.Bool("b", false, "build the kernel without types from source, and its types in a file beside it")
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR]\n       kernel_images -t DIR [-n N] [NAME]")
+		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-arch ARCH] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR]\n       kernel_images -t DIR [-n N] [NAME]")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -53,7 +62,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
-	rows, err := parseCatalogue(catalogueJSON)
+	rows, err := catalogue.Rows()
 	if err != nil {
 		return fail(1, err)
 	}
@@ -66,7 +75,10 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if *build && fs.NArg() > 0 {
 		return fail(2, errors.New("with -b no name is wanted"))
 	}
-	if rows, err = selectRows(rows, fs.Args()); err != nil {
+	if len(arches) == 0 && fs.NArg() == 0 {
+		arches = []string{runtime.GOARCH}
+	}
+	if rows, err = catalogue.Select(rows, arches, fs.Args()); err != nil {
 		return fail(2, err)
 	}
 	if st, err := os.Stat(*dir); err != nil || !st.IsDir() {
@@ -77,12 +89,16 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(1, err)
 	}
 	f := &fetcher{cache: c, say: say}
-	if *build {
+	byApt := slices.DeleteFunc(slices.Clone(rows), func(r catalogue.Row) bool { return r.Built })
+	if *build || len(byApt) < len(rows) {
 		if err := f.provideBuilt(ctx, nobtf, *dir, *update, stdout); err != nil {
 			return fail(1, err)
 		}
+	}
+	if *build || len(byApt) == 0 {
 		return 0
 	}
+	rows = byApt
 	if err := f.provide(ctx, rows, *dir, *update, stdout); err != nil {
 		return fail(1, err)
 	}
@@ -102,9 +118,9 @@ func surveyInto(ctx context.Context, dir string, each int, pattern string, say f
 
 // provide gets an image for each row, from the cache or the network, and links it below dir. It goes on after a row that
 // cannot be had, and returns the first such row's error.
-func (f *fetcher) provide(ctx context.Context, rows []Row, dir string, update bool, stdout io.Writer) error {
+func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string, update bool, stdout io.Writer) error {
 	cached := make(map[string]Entry)
-	var wanted []Row
+	var wanted []catalogue.Row
 	for _, r := range rows {
 		e, err := f.cache.load(r.Name)
 		if err == nil {
@@ -143,7 +159,7 @@ func (f *fetcher) provide(ctx context.Context, rows []Row, dir string, update bo
 				continue
 			}
 		}
-		if err := f.cache.link(e, filepath.Join(dir, r.link())); err != nil {
+		if err := f.cache.link(e, filepath.Join(dir, r.Link())); err != nil {
 			return err
 		}
 		fmt.Fprintf(stdout, "%s: "+how+"\n", r.Name, e)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/quark-linux/quark/internal/record"
 )
 
 // Suite is a program's tests.
@@ -46,7 +48,7 @@ type runner struct {
 	out     io.Writer
 	records *records
 	trace   *tracePipe
-	count   map[State]int
+	count   map[record.State]int
 }
 
 // patience is how long something in the kernel may need to be gone.
@@ -54,7 +56,7 @@ const patience = 2 * time.Second
 
 // run runs the jobs one after the other. The error is of the harness.
 func (r *runner) run(list []Job) error {
-	r.count = make(map[State]int)
+	r.count = make(map[record.State]int)
 	unfit := ""
 	if r.suite.Unfit != nil {
 		unfit = r.suite.Unfit()
@@ -63,6 +65,9 @@ func (r *runner) run(list []Job) error {
 		if err := adoptOrphans(); err != nil {
 			return err
 		}
+	}
+	if err := r.records.plan(list); err != nil {
+		return err
 	}
 	for _, j := range list {
 		if err := r.ctx.Err(); err != nil {
