@@ -37,7 +37,7 @@ else
 Q := @
 endif
 
-.PHONY: all build compare kernel-images kernel-images-all test test-all test-kernel test-kernel-all matrix-report generate deps deps-generate clean help FORCE
+.PHONY: all build compare kernel-images kernel-images-update test test-all test-kernel test-kernel-all matrix-report generate deps deps-generate clean help FORCE
 all: build
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64'
 	@echo 'make test-all       make test with every kernel'
 	@echo 'make matrix-report  puts the table of the last run into the README'
+	@echo 'make kernel-images-update   takes the newest of each row of the catalogue and locks it (kernel_images/lock.json)'
 	@echo 'make kernel-images  the images of KERNELS, from the cache or from Debian'
 	@echo 'make initramfs.gz   the image that guests run (initramfs-arm64.gz for arm64)'
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
@@ -128,6 +129,9 @@ EVERY = ARCHES='amd64 arm64' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf
 
 matrix-report: $(HOSTBIN)/quark-matrix
 	$(Q)$(HOSTBIN)/quark-matrix report -o $(MATRIX) --readme README.md
+
+kernel-images-update:
+	$(Q)$(HOSTGO) run ./kernel_images -u '*'
 
 # What was put into kernel_images/local/ by hand is there already.
 FETCHED = $(filter-out local/%,$(KERNELS))

@@ -88,6 +88,7 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	if err := os.WriteFile(b.records, nil, 0o644); err != nil {
 		return o, fmt.Errorf("keep the records of %s: %w", g.Name(), err)
 	}
+	b.claims = g.claims()
 	if err := b.run(ctx, console); err != nil {
 		return o, fmt.Errorf("boot %s: %w", g.Name(), err)
 	}

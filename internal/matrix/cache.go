@@ -52,7 +52,8 @@ func (c *Cache) Key(m Machine, g Guest, image string) string {
 		Harness, Kernel, Image string
 		SMP, Mem               int
 		Arguments, Command     []string
-	}{c.Harness, g.Kernel.SHA256, image, m.SMP, m.Mem, g.arguments(), g.command()})
+		Claims                 []string
+	}{c.Harness, g.Kernel.SHA256, image, m.SMP, m.Mem, g.arguments(), g.command(), g.claims()})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}

@@ -31,6 +31,7 @@ func TestKey(t *testing.T) {
 		"BTF":      key("h", "i", Machine{}, func(g *Guest) { g.BTF = BTFHidden }),
 		"backends": key("h", "i", Machine{}, func(g *Guest) { g.Backends = Backends[:1] }),
 		"tests":    key("h", "i", Machine{}, func(g *Guest) { g.Tests = []string{"t"} }),
+		"claims":   key("h", "i", Machine{}, func(g *Guest) { g.Kernel.Features = []string{"bpf"} }),
 		"env":      key("h", "i", Machine{}, func(g *Guest) { g.Env = []string{"A=1"} }),
 	}
 	seen := make(map[string]string)

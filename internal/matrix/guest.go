@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,9 @@ type Kernel struct {
 	Arch   string `json:"arch"` // GOARCH
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
+
+	// Features are what the kernel must offer, by the names in the hello record.
+	Features []string `json:"features,omitempty"`
 
 	// BTFFile is the base name of the file with its types, for a kernel that has none itself.
 	BTFFile string `json:"btf_file,omitempty"`
@@ -67,6 +71,11 @@ func (g Guest) command() []string {
 	}
 	words = append(words, "-j", "/run/quark-results")
 	return append(words, g.Tests...)
+}
+
+// claims are the features that the guest must have.
+func (g Guest) claims() []string {
+	return slices.DeleteFunc(slices.Clone(g.Kernel.Features), func(f string) bool { return f == "btf" && g.BTF == BTFHidden })
 }
 
 // arguments are the words for the guest's kernel command line.

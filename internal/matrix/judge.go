@@ -20,6 +20,7 @@ type evidence struct {
 	late     string   // which deadline passed, "" for none
 	waiting  string   // what the guest was at when it passed
 	refused  string   // why krun.sh did not boot it
+	claims   []string // features that the kernel must have
 }
 
 // take keeps what a line of the result port says.
@@ -77,6 +78,8 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 	case state != record.Pass:
 	case missing > 0:
 		state, reason = record.Lost, fmt.Sprintf("%d of %d tests have no result", missing, len(cells))
+	case len(e.lacking()) > 0:
+		state, reason = record.Fail, "the kernel lacks what the catalogue claims: "+strings.Join(e.lacking(), ", ")
 	case failed > 0:
 		state, reason = record.Fail, fmt.Sprintf("%d of %d tests, the first: %s", failed, len(cells), first)
 	case e.end.Status != 0:
@@ -135,6 +138,16 @@ func (e *evidence) guest() (record.State, string) {
 		return record.Fail, e.end.Error
 	}
 	return record.Pass, ""
+}
+
+// lacking returns the features that were claimed and are not there.
+func (e *evidence) lacking() (names []string) {
+	for _, c := range e.claims {
+		if !e.hello.Features[c] {
+			names = append(names, c)
+		}
+	}
+	return names
 }
 
 func ending(end *record.End) string {

@@ -56,6 +56,8 @@ func TestJudge(t *testing.T) {
 		{"a result is missing", evidence{hello: hello, plan: plan, started: plan, end: end,
 			results: []record.Result{result("b", record.Pass)}}, record.Lost, "1 of 2 tests have no result", "lost pass"},
 		{"init could not", evidence{hello: hello, end: &record.End{Status: 125, Error: "unknown knob"}}, record.Fail, "unknown knob", ""},
+		{"a false claim", evidence{hello: &record.Hello{Features: map[string]bool{"btf": true, "bpf": false}}, plan: plan[:1], started: plan[:1], end: end,
+			claims: []string{"btf", "bpf", "ringbuf"}, results: []record.Result{result("a", record.Pass)}}, record.Fail, "claims: bpf, ringbuf", "pass"},
 		{"no test", evidence{hello: hello, end: end}, record.Fail, "no test ran", ""},
 		{"a state that no test has", evidence{hello: hello, plan: plan[:1], started: plan[:1], end: end,
 			results: []record.Result{result("a", "great")}}, record.Fail, "1 of 1", "lost"},

@@ -20,7 +20,7 @@ import (
 const localPrefix = "local/"
 
 // FindKernels returns the kernels of the architectures given that match any of the patterns, in the catalogue's order, then
-// the local ones in that of their names. A pattern is of a whole name (6.1-cloud-amd64) or of one without its architecture
+// the local ones in that of their names, each image once. A pattern is of a whole name (6.1-cloud-amd64) or of one without its architecture
 // (6.1-cloud); without a pattern the catalogue's default rows are taken, and all local kernels. dir is that of the images.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
 	wanted := catalogue.NewPatterns(patterns)
@@ -38,7 +38,7 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 		} else if !ok {
 			continue
 		}
-		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile}
+		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features}
 		if strings.HasPrefix(r.Name, localPrefix) {
 			k.Path = filepath.Join(dir, r.Name)
 		}
@@ -48,7 +48,10 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 		} else if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
 		}
-		kernels = append(kernels, k)
+		// What two rows have is run under the name of the first.
+		if !slices.ContainsFunc(kernels, func(other Kernel) bool { return other.SHA256 == k.SHA256 && other.BTFFile == k.BTFFile }) {
+			kernels = append(kernels, k)
+		}
 	}
 	if bad := wanted.Unused(); bad != "" {
 		return nil, fmt.Errorf("no kernel %q of %s in the catalogue (go run ./kernel_images -l lists it) or in %s",

@@ -16,11 +16,12 @@ func images(t *testing.T) string {
 	dir := t.TempDir()
 	bzImage := make([]byte, 1024)
 	copy(bzImage[0x202:], "HdrS")
+	image := func(n byte) []byte { return append(slices.Clone(bzImage), n) }
 	arm := make([]byte, 1024)
 	copy(arm[56:], "ARM\x64")
 	for name, content := range map[string][]byte{
-		"amd64/5.10-cloud": bzImage, "amd64/6.1-cloud": bzImage, "amd64/nobtf": bzImage, "arm64/6.1-cloud": arm,
-		"local/mine": bzImage, "local/.hidden": nil,
+		"amd64/5.10-cloud": image(1), "amd64/6.1-cloud": image(2), "amd64/nobtf": image(3), "amd64/newest-cloud": image(2), "arm64/6.1-cloud": arm,
+		"local/mine": image(4), "local/.hidden": nil,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -37,7 +38,8 @@ var rows = []catalogue.Row{
 	{Name: "5.10-cloud-amd64", Arch: "amd64"},
 	{Name: "6.1-cloud-amd64", Arch: "amd64", Default: true},
 	{Name: "6.1-cloud-arm64", Arch: "arm64"},
-	{Name: "nobtf-amd64", Arch: "amd64", BTFFile: "nobtf.btf"},
+	{Name: "newest-cloud-amd64", Arch: "amd64"}, // the same image
+	{Name: "nobtf-amd64", Arch: "amd64", BTFFile: "nobtf.btf", Built: true},
 	{Name: "6.12-cloud-amd64", Arch: "amd64"}, // not fetched
 }
 
@@ -52,6 +54,9 @@ func TestFindKernels(t *testing.T) {
 		{[]string{"amd64"}, nil, "6.1-cloud-amd64 local/mine", ""},
 		{both, []string{"6.1-*"}, "6.1-cloud-amd64 6.1-cloud-arm64", ""},
 		{[]string{"arm64"}, []string{"6.1-cloud"}, "6.1-cloud-arm64", ""},
+		{[]string{"amd64"}, []string{"newest-cloud", "6.1-cloud"}, "6.1-cloud-amd64", ""},
+		{[]string{"amd64"}, []string{"n*"}, "newest-cloud-amd64", ""},
+		{[]string{"amd64"}, []string{"nobtf"}, "nobtf-amd64", ""},
 		{both, []string{"local/*", "5.10-cloud-amd64"}, "5.10-cloud-amd64 local/mine", ""},
 		{both, []string{"6.12-cloud"}, "", "make kernel-images"},
 		{both, []string{"7*"}, "", `no kernel "7*"`},

@@ -18,6 +18,9 @@ type Row struct {
 	Suites  []string `json:"suites"`  // asked one after the other until one has the series
 	Default bool     `json:"default,omitempty"`
 
+	// Features are what a guest must offer, by the names in its hello record. It is held against what it does offer.
+	Features []string `json:"features,omitempty"`
+
 	// Built says that no package has the image: it is built from Debian's source.
 	Built bool `json:"built,omitempty"`
 
