@@ -52,10 +52,11 @@ help:
 	@echo 'make kernel-images-update   takes the newest of each row of the catalogue and locks it (kernel_images/lock.json)'
 	@echo 'make kernel-images  the images of KERNELS, from the cache or from Debian'
 	@echo 'make initramfs.gz   the image that guests run (initramfs-arm64.gz for arm64)'
+	@echo 'make initramfs-debug.gz   the same with a shell: ./krun.sh initramfs-debug.gz KERNEL sh'
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
-	@echo 'make deps           the Debian packages that the tests need'
+	@echo 'make deps           the Debian packages that the tests need (DEPS_ALL=1: for both architectures)'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
 	@echo 'make ... V=1        show the commands'
 
@@ -85,6 +86,13 @@ initramfs-$(OTHER).gz: FORCE
 	$(make_initramfs)
 initramfs-$(OTHER).gz: private GOARCH = $(OTHER)
 initramfs-$(OTHER).gz: private KERNELS =
+
+# The same with a shell and a few commands, for ./krun.sh initramfs-debug.gz KERNEL sh.
+initramfs-debug.gz: build FORCE
+	$(Q)rm -rf $(OUT)/debug && mkdir -p $(OUT)/debug
+	$(Q)cd initramfs/debug && GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $(abspath $(OUT))/debug/ tool
+	$(Q)mv $(OUT)/debug/gosh $(OUT)/debug/sh
+	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(addprefix $(OUT)/,$(GUEST)) $(OUT)/debug/*
 
 FORCE:
 
@@ -145,7 +153,7 @@ generate:
 # Each dependency as PACKAGE:FILE, where FILE shows that it is there.
 DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64
 DEPS_arm64 := qemu-system-arm:/usr/bin/qemu-system-aarch64
-DEPS := $(DEPS_$(GOARCH)) \
+DEPS := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
 	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
 	forkstat:/usr/sbin/forkstat|/usr/bin/forkstat \

@@ -26,6 +26,11 @@ environment:
   KRUN_RESULTS  file for the guest's records, one JSON object a line (none)
   KRUN_APPEND   further words for the kernel command line, before the command
   KRUN_ACCEL    kvm or tcg: skip the search for what works
+  KRUN_STDIN    when 1: the command reads standard input, through the console; so
+                does the command sh when standard input is a terminal. Control A
+                is qemu's escape: x after it ends the guest, A sends one
+  KRUN_GDB      when 1: the guest waits for gdb on TCP port 1234 of this machine
+                ('target remote :1234'); another number is another port
   KRUN_VERBOSE  when set and not 0: all kernel messages on the console
 
 SIGUSR1 does at once what the deadline does.
@@ -188,6 +193,8 @@ stop_qemu() {
 }
 
 cleanup() {
+	[[ -n ${terminal-} ]] && stty "$terminal"
+	[[ -n ${feeder_pid-} ]] && kill "$feeder_pid" 2>/dev/null
 	[[ -n ${timer_pid-} ]] && kill "$timer_pid" 2>/dev/null
 	[[ -n ${qemu_pid-} ]] && stop_qemu 2>/dev/null
 	[[ -n ${console_pid-} ]] && wait "$console_pid"
@@ -217,6 +224,13 @@ smp=${KRUN_SMP:-2} mem=${KRUN_MEM:-512} deadline=${KRUN_TIMEOUT:-300}
 positive KRUN_SMP "$smp"
 positive KRUN_MEM "$mem"
 positive KRUN_TIMEOUT "$deadline"
+gdb=${KRUN_GDB:-0} stdin=${KRUN_STDIN:-}
+[[ $gdb =~ ^[0-9]{1,5}$ ]] || bad_usage "KRUN_GDB is '$gdb': 1 or the number of a port is wanted"
+case $stdin in
+'') if [[ $1 == sh && -t 0 ]]; then stdin=1; else stdin=0; fi ;;
+0 | 1) ;;
+*) bad_usage "KRUN_STDIN is '$stdin': 0 or 1 is wanted" ;;
+esac
 
 [[ -n ${describe-} || -e $initramfs ]] || cannot "no initramfs $initramfs: 'make initramfs.gz' builds it"
 [[ -n ${describe-} || -f $initramfs && -r $initramfs && -s $initramfs ]] || cannot "cannot read initramfs $initramfs"
@@ -282,6 +296,13 @@ append="console=$console panic=-1 sysrq_always_enabled quark.results=$port"
 if [[ " ${KRUN_APPEND-} " == *' -- '* || ${KRUN_APPEND-} == *$'\n'* ]]; then
 	bad_usage "KRUN_APPEND holds -- or a newline: the command's words come as operands"
 fi
+[[ $stdin == 1 ]] && append+=" quark.stdin=$console"
+if [[ $gdb != 0 ]]; then
+	[[ $gdb == 1 ]] && gdb=1234
+	machine+=(-gdb "tcp:127.0.0.1:$gdb" -S)
+	append+=" nokaslr" # or the addresses of the symbols are wrong
+	say "the guest waits for gdb: target remote :$gdb"
+fi
 append+="${KRUN_APPEND:+ $KRUN_APPEND} -- $(encode_words "$@")"
 # COMMAND_LINE_SIZE is 2048 on both architectures, a NUL included; the kernel
 # would cut the rest off in silence.
@@ -296,6 +317,15 @@ console_pid=$!
 # The console's input: what is written there reaches the guest, and never ends.
 mkfifo "$tmp/input" || cannot "cannot make a pipe in $tmp"
 exec {input}<>"$tmp/input"
+if [[ $stdin == 1 ]]; then
+	# What comes from standard input goes the same way. A terminal must not echo,
+	# buffer or make signals of keys: that is for the one in the guest.
+	if [[ -t 0 ]]; then
+		terminal=$(stty -g) && stty raw -echo opost
+	fi
+	cat <&0 >&"$input" &
+	feeder_pid=$!
+fi
 : >"$tmp/console.log"
 
 "$qemu" "${machine[@]}" -smp "$smp" -m "$mem" \

@@ -40,19 +40,23 @@ func runCommand(opts options) record.End {
 	if !strings.Contains(path, "/") {
 		path = commandPath + "/" + path
 	}
-	null, err := os.Open(os.DevNull)
+	stdin, attr := os.DevNull, &syscall.SysProcAttr{Setsid: true}
+	if opts.stdin != "" {
+		stdin, attr.Setctty = "/dev/"+opts.stdin, true // Ctty 0: standard input
+	}
+	in, err := os.OpenFile(stdin, os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return record.End{Status: statusInit, Error: err.Error()}
 	}
-	defer null.Close()
+	defer in.Close()
 
 	start := time.Now()
 	// Not os/exec: its Wait and the wait for orphans below would take each other's children.
 	pid, err := syscall.ForkExec(path, opts.command, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   environment(opts),
-		Files: []uintptr{null.Fd(), 1, 2},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Files: []uintptr{in.Fd(), 1, 2},
+		Sys:   attr,
 	})
 	if err != nil {
 		return notStarted(path, err)
