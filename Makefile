@@ -11,6 +11,7 @@ HOSTGO  = GOOS= GOARCH= $(GO)
 GOARCH ?= $(shell $(GO) env GOARCH)
 OUT    := build/$(GOARCH)
 RUN    := build/test
+HOSTBIN := build/$(shell $(GO) env GOHOSTARCH)
 
 # What the archive holds depends on the binaries only, so they must not depend on the path or the commit.
 export CGO_ENABLED := 0
@@ -19,12 +20,16 @@ GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldf
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
 GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
 
-# The rows of the catalogue that make test and make test-kernel boot, without the architecture, and how many at a time:
-# a guest has two processors, which software emulation runs on one.
-KERNELS ?= $(if $(filter arm64,$(GOARCH)),6.1-cloud 6.12-cloud,5.10-cloud 6.1-cloud 6.12-cloud newest-cloud)
-# nobtf has nothing to hide.
-GUESTS := $(filter-out guest-nobtf-hidden,$(foreach k,$(KERNELS),guest-$(k) guest-$(k)-hidden))
-GUEST_JOBS ?= $(shell nproc)
+# KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture, patterns too; by default
+# those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, ENV="NAME=VALUE..." sets knobs,
+# FRESH=1 runs what is known from before.
+KERNELS ?=
+BACKENDS ?=
+TESTS ?=
+ENV ?=
+FRESH ?=
+SHARD ?=
+MATRIX := build/matrix
 
 ifeq ($(V),1)
 Q :=
@@ -32,19 +37,26 @@ else
 Q := @
 endif
 
-.PHONY: all build compare images test test-kernel generate deps deps-generate clean help FORCE
+.PHONY: all build compare kernel-images kernel-images-update test test-all test-kernel test-kernel-all matrix-report generate deps deps-generate clean help FORCE
 all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make compare        what each backend of this host sees of the same commands, side by side (as root)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
-	@echo 'make test-kernel    quark-test in guests with Debian kernels, all backends, BTF present and hidden (KERNELS="NAME...")'
-	@echo 'make initramfs.gz   the image that guests run'
+	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, BTF present and hidden'
+	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
+	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64'
+	@echo 'make test-all       make test with every kernel'
+	@echo 'make matrix-report  puts the table of the last run into the README'
+	@echo 'make kernel-images-update   takes the newest of each row of the catalogue and locks it (kernel_images/lock.json)'
+	@echo 'make kernel-images  the images of KERNELS, from the cache or from Debian'
+	@echo 'make initramfs.gz   the image that guests run (initramfs-arm64.gz for arm64)'
+	@echo 'make initramfs-debug.gz   the same with a shell: ./krun.sh initramfs-debug.gz KERNEL sh'
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
-	@echo 'make deps           the Debian packages that the tests need'
+	@echo 'make deps           the Debian packages that the tests need (DEPS_ALL=1: for both architectures)'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
 	@echo 'make ... V=1        show the commands'
 
@@ -56,16 +68,36 @@ build:
 compare: build
 	$(Q)$(OUT)/quark-compare
 
-# The Go tool knows what is up to date; the file is left alone when nothing has changed in it.
-initramfs.gz: build FORCE
+# The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A kernel without types has
+# them in a file of the image.
+define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \
 		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix $(OUT)/,$(GUEST))
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+endef
+
+initramfs.gz: build $(if $(filter nobtf,$(KERNELS)),kernel-images) FORCE
+	$(make_initramfs)
+
+# That of the other architecture.
+OTHER := $(if $(filter arm64,$(GOARCH)),amd64,arm64)
+initramfs-$(OTHER).gz: FORCE
+	$(Q)$(MAKE) --no-print-directory build GOARCH=$(OTHER)
+	$(make_initramfs)
+initramfs-$(OTHER).gz: private GOARCH = $(OTHER)
+initramfs-$(OTHER).gz: private KERNELS =
+
+# The same with a shell and a few commands, for ./krun.sh initramfs-debug.gz KERNEL sh.
+initramfs-debug.gz: build FORCE
+	$(Q)rm -rf $(OUT)/debug && mkdir -p $(OUT)/debug
+	$(Q)cd initramfs/debug && GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $(abspath $(OUT))/debug/ tool
+	$(Q)mv $(OUT)/debug/gosh $(OUT)/debug/sh
+	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(addprefix $(OUT)/,$(GUEST)) $(OUT)/debug/*
 
 FORCE:
 
 # -count=1: the tests look at this kernel and at krun.sh, which Go's test cache does not know of.
-test: deps build images initramfs.gz
+test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
 	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/testsum
 	$(Q)$(RUN)/testsum run $(RUN) vet $(GO) vet ./...
@@ -75,32 +107,45 @@ test: deps build images initramfs.gz
 	else \
 		echo '== host: not root, so quark-test does not run on this host'; \
 	fi
-	$(Q)$(MAKE) --no-print-directory -j$(GUEST_JOBS) --output-sync=target $(GUESTS)
+	$(Q)ln -sf $(abspath $(MATRIX))/cells.jsonl $(RUN)/kernels.jsonl
+	$(Q)$(RUN)/testsum run -records $(RUN) kernels $(run_matrix)
 	@$(RUN)/testsum report $(RUN)
 
-# The guests alone, with a closing line of their own.
-test-kernel: images initramfs.gz
-	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
-	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/testsum
-	$(Q)$(MAKE) --no-print-directory -j$(GUEST_JOBS) --output-sync=target $(GUESTS)
-	@$(RUN)/testsum report $(RUN)
+test-all: initramfs-$(OTHER).gz
+	$(Q)$(MAKE) --no-print-directory test $(EVERY)
 
-# A kernel from elsewhere, such as nobtf, is there already.
-images:
-	$(Q)if [ -n '$(filter-out nobtf,$(KERNELS))' ]; then \
-		$(HOSTGO) run ./kernel_images $(addsuffix -$(GOARCH),$(filter-out nobtf,$(KERNELS))); fi
-	$(Q)if [ -n '$(filter nobtf,$(KERNELS))' ] && [ ! -e kernel_images/$(GOARCH)/nobtf.btf ]; then \
-		echo 'no kernel nobtf: make kernel-nobtf builds it' >&2; exit 1; fi
+# The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden with those that need types.
+ARCHES ?= $(GOARCH)
+COMMA := ,
+SPACE := $() $()
+run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
+	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(if $(filter $(a),$(GOARCH)),initramfs.gz,initramfs-$(a).gz)))) \
+	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \
+	$(foreach e,$(ENV),-e '$(e)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
 
-# Each kernel runs as it is with all backends, and with its BTF hidden with those that need types. Emulation on two loaded
-# cores may be ten times slower than on an idle machine: the deadlines are for that.
-GUESTRUN = $(RUN)/testsum run -records $(RUN) $@ env KRUN_RESULTS=$(RUN)/$@.jsonl KRUN_TIMEOUT=900
-.PHONY: $(GUESTS)
-$(filter %-hidden,$(GUESTS)): guest-%-hidden:
-	$(Q)$(GUESTRUN) KRUN_APPEND=quark.hide_btf=1 ./krun.sh initramfs.gz kernel_images/$(GOARCH)/$* \
-		quark-test -b -k -j /run/quark-results
-$(filter-out %-hidden,$(GUESTS)): guest-%:
-	$(Q)$(GUESTRUN) ./krun.sh initramfs.gz kernel_images/$(GOARCH)/$* quark-test -b -k -c -j /run/quark-results
+$(HOSTBIN)/quark-matrix: FORCE
+	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
+
+test-kernel: kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+	$(Q)$(run_matrix)
+
+test-kernel-all: initramfs-$(OTHER).gz
+	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
+
+# What takes minutes to build is there or is left out.
+EVERY = ARCHES='amd64 arm64' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*)'
+
+matrix-report: $(HOSTBIN)/quark-matrix
+	$(Q)$(HOSTBIN)/quark-matrix report -o $(MATRIX) --readme README.md
+
+kernel-images-update:
+	$(Q)$(HOSTGO) run ./kernel_images -u '*'
+
+# What was put into kernel_images/local/ by hand is there already.
+FETCHED = $(filter-out local/%,$(KERNELS))
+kernel-images:
+	$(Q)if [ -z '$(KERNELS)' ] || [ -n '$(FETCHED)' ]; then \
+		$(HOSTGO) run ./kernel_images $(foreach a,$(ARCHES),-arch $(a)) $(foreach k,$(FETCHED),'$(k)'); fi
 
 generate:
 	$(Q)$(HOSTGO) generate ./...
@@ -108,7 +153,7 @@ generate:
 # Each dependency as PACKAGE:FILE, where FILE shows that it is there.
 DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64
 DEPS_arm64 := qemu-system-arm:/usr/bin/qemu-system-aarch64
-DEPS := $(DEPS_$(GOARCH)) \
+DEPS := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
 	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
 	forkstat:/usr/sbin/forkstat|/usr/bin/forkstat \
@@ -132,7 +177,6 @@ DEPS_KERNEL := gcc:/usr/bin/gcc make:/usr/bin/make libc6-dev:/usr/include/stdio.
 .PHONY: kernel-nobtf deps-kernel
 kernel-nobtf: deps-kernel
 	$(Q)$(HOSTGO) run ./kernel_images -b
-guest-nobtf: export KRUN_APPEND = quark.env.QUARK_BTF_PATH=/nobtf.btf
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
@@ -144,4 +188,4 @@ deps-kernel:
 	@./.ci/deps $(foreach d,$(DEPS_KERNEL),'$(d)')
 
 clean:
-	$(Q)rm -rf build initramfs.gz initramfs.gz.new kernel_images/amd64 kernel_images/arm64
+	$(Q)rm -rf build initramfs*.gz initramfs*.gz.new kernel_images/amd64 kernel_images/arm64

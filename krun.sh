@@ -12,19 +12,28 @@ export LC_ALL=C
 usage() {
 	cat <<'END'
 usage: ./krun.sh INITRAMFS KERNEL COMMAND [ARGUMENT...]
+       ./krun.sh --machine KERNEL
 
 Boots KERNEL (an x86 bzImage or vmlinux, an arm64 Image, also compressed) with
 INITRAMFS (made by `make initramfs.gz`) and runs COMMAND in it, looked up in
-/bin. The console goes to standard output.
+/bin. The console goes to standard output. With --machine it prints what KERNEL
+would be booted by, qemu's version and the acceleration, on one line.
 
 environment:
   KRUN_SMP      virtual CPUs (2)
   KRUN_MEM      memory in MiB (512)
-  KRUN_TIMEOUT  seconds until the guest is killed (300)
+  KRUN_TIMEOUT  seconds until the guest's stacks are printed and it is killed (300)
   KRUN_RESULTS  file for the guest's records, one JSON object a line (none)
   KRUN_APPEND   further words for the kernel command line, before the command
   KRUN_ACCEL    kvm or tcg: skip the search for what works
+  KRUN_STDIN    when 1: the command reads standard input, through the console; so
+                does the command sh when standard input is a terminal. Control A
+                is qemu's escape: x after it ends the guest, A sends one
+  KRUN_GDB      when 1: the guest waits for gdb on TCP port 1234 of this machine
+                ('target remote :1234'); another number is another port
   KRUN_VERBOSE  when set and not 0: all kernel messages on the console
+
+SIGUSR1 does at once what the deadline does.
 
 exit status: the command's (128 + N when signal N killed it), 124 when the
 deadline passed, 125 when the guest did not report, 126 when it could not be
@@ -147,8 +156,47 @@ positive() { # NAME VALUE
 	[[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || bad_usage "$1 is '$2': a positive number is wanted"
 }
 
+# running PID tells whether a child has not ended yet.
+running() { [[ -e /proc/$1/stat ]] && [[ $(<"/proc/$1/stat") != *') Z '* ]]; } 2>/dev/null
+
+# dump_stacks has the kernel print where everything is: a break on the serial
+# console (in qemu's mux: control A, b) and the key of the request. 9 shows all
+# messages, l and w are the CPUs that run and the tasks that are blocked, t is all
+# tasks. A guest that says nothing for a second has said everything, or is dead.
+dump_stacks() {
+	local key size last=-1 quiet=0 i
+	say "the guest's stacks:"
+	for key in 9 l w t; do
+		printf '\001b%s' "$key" >&"$input"
+		sleep 0.1
+	done
+	for ((i = 0; i < 100 && quiet < 10; i++)); do
+		sleep 0.1
+		size=$(stat -c %s -- "$tmp/console.log")
+		if [[ $size == "$last" ]]; then quiet=$((quiet + 1)); else quiet=0; fi
+		last=$size
+		running "$qemu_pid" || return
+	done
+}
+
+# stop_qemu ends qemu, by force when it does not heed a TERM within 5 seconds.
+stop_qemu() {
+	local i
+	kill -TERM "$qemu_pid" 2>/dev/null
+	for ((i = 0; i < 50; i++)); do
+		running "$qemu_pid" || break
+		sleep 0.1
+	done
+	kill -KILL "$qemu_pid" 2>/dev/null
+	wait "$qemu_pid"
+	qemu_pid=
+}
+
 cleanup() {
-	[[ -n ${qemu_pid-} ]] && kill -TERM "$qemu_pid" 2>/dev/null && wait "$qemu_pid"
+	[[ -n ${terminal-} ]] && stty "$terminal"
+	[[ -n ${feeder_pid-} ]] && kill "$feeder_pid" 2>/dev/null
+	[[ -n ${timer_pid-} ]] && kill "$timer_pid" 2>/dev/null
+	[[ -n ${qemu_pid-} ]] && stop_qemu 2>/dev/null
 	[[ -n ${console_pid-} ]] && wait "$console_pid"
 	[[ -n ${tmp-} ]] && rm -rf -- "$tmp"
 }
@@ -160,6 +208,11 @@ on_signal() { # NAME STATUS
 
 case ${1-} in
 -h | --help) usage; exit 0 ;;
+--machine)
+	[[ $# -eq 2 ]] || bad_usage "--machine and KERNEL are wanted"
+	set -- - "$2" -
+	describe=1
+	;;
 -*) bad_usage "unknown option $1" ;;
 esac
 [[ $# -ge 3 ]] || bad_usage "INITRAMFS, KERNEL and COMMAND are wanted"
@@ -171,15 +224,24 @@ smp=${KRUN_SMP:-2} mem=${KRUN_MEM:-512} deadline=${KRUN_TIMEOUT:-300}
 positive KRUN_SMP "$smp"
 positive KRUN_MEM "$mem"
 positive KRUN_TIMEOUT "$deadline"
+gdb=${KRUN_GDB:-0} stdin=${KRUN_STDIN:-}
+[[ $gdb =~ ^[0-9]{1,5}$ ]] || bad_usage "KRUN_GDB is '$gdb': 1 or the number of a port is wanted"
+case $stdin in
+'') if [[ $1 == sh && -t 0 ]]; then stdin=1; else stdin=0; fi ;;
+0 | 1) ;;
+*) bad_usage "KRUN_STDIN is '$stdin': 0 or 1 is wanted" ;;
+esac
 
-[[ -e $initramfs ]] || cannot "no initramfs $initramfs: 'make initramfs.gz' builds it"
-[[ -f $initramfs && -r $initramfs && -s $initramfs ]] || cannot "cannot read initramfs $initramfs"
+[[ -n ${describe-} || -e $initramfs ]] || cannot "no initramfs $initramfs: 'make initramfs.gz' builds it"
+[[ -n ${describe-} || -f $initramfs && -r $initramfs && -s $initramfs ]] || cannot "cannot read initramfs $initramfs"
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/krun.XXXXXX") || cannot "cannot make a temporary directory in ${TMPDIR:-/tmp}"
 trap cleanup EXIT
 trap 'on_signal INT 130' INT
 trap 'on_signal TERM 143' TERM
 trap 'on_signal HUP 129' HUP
+hung=
+trap 'hung="the guest was given up (SIGUSR1)"' USR1
 
 detect_kernel
 qemu=qemu-system-$arch
@@ -190,27 +252,31 @@ if ! command -v "$qemu" >/dev/null; then
 	esac
 fi
 
-results=${KRUN_RESULTS:-$tmp/results}
-{ : >"$results"; } 2>/dev/null || cannot "cannot write KRUN_RESULTS file $results"
-
 accel=${KRUN_ACCEL-}
 case $accel in
 '') if kvm_works; then accel=kvm; else accel=tcg; fi ;;
 kvm | tcg) ;;
 *) bad_usage "KRUN_ACCEL is '$accel': kvm or tcg is wanted" ;;
 esac
+if [[ -n ${describe-} ]]; then
+	echo "$arch $accel $("$qemu" --version | head -n 1)"
+	exit 0
+fi
+
+results=${KRUN_RESULTS:-$tmp/results}
+{ : >"$results"; } 2>/dev/null || cannot "cannot write KRUN_RESULTS file $results"
 
 machine=()
 case $arch in
 x86_64)
 	console=ttyS0 port=ttyS1
-	machine+=(-machine pc -serial stdio -serial "file:$results")
+	machine+=(-machine pc -serial mon:stdio -serial "file:$results")
 	;;
 aarch64)
 	# The board has one UART for the guest. A second, on PCI, needs nothing that
 	# stock kernels have as a module only, and is the first of its kind.
 	console=ttyAMA0 port=ttyS0
-	machine+=(-machine virt -serial stdio
+	machine+=(-machine virt -serial mon:stdio
 		-chardev "file,id=results,path=${results//,/,,}" -device pci-serial,chardev=results)
 	;;
 esac
@@ -223,10 +289,19 @@ tcg-aarch64) machine+=(-accel tcg,thread=single -cpu max,pauth-impdef=on) ;;
 tcg-*) machine+=(-accel tcg,thread=single) ;;
 esac
 
-append="console=$console panic=-1 quark.results=$port"
-[[ ${KRUN_VERBOSE:-0} == 0 ]] && append+=" quiet"
+# Warnings are what a test guest is booted for: level 5 shows them. The kernels of
+# Debian let nobody ask for stacks over the console unless told so.
+append="console=$console panic=-1 sysrq_always_enabled quark.results=$port"
+[[ ${KRUN_VERBOSE:-0} == 0 ]] && append+=" loglevel=5"
 if [[ " ${KRUN_APPEND-} " == *' -- '* || ${KRUN_APPEND-} == *$'\n'* ]]; then
 	bad_usage "KRUN_APPEND holds -- or a newline: the command's words come as operands"
+fi
+[[ $stdin == 1 ]] && append+=" quark.stdin=$console"
+if [[ $gdb != 0 ]]; then
+	[[ $gdb == 1 ]] && gdb=1234
+	machine+=(-gdb "tcp:127.0.0.1:$gdb" -S)
+	append+=" nokaslr" # or the addresses of the symbols are wrong
+	say "the guest waits for gdb: target remote :$gdb"
 fi
 append+="${KRUN_APPEND:+ $KRUN_APPEND} -- $(encode_words "$@")"
 # COMMAND_LINE_SIZE is 2048 on both architectures, a NUL included; the kernel
@@ -239,16 +314,39 @@ mkfifo "$tmp/console" || cannot "cannot make a pipe in $tmp"
 sed -u 's/\r//g' <"$tmp/console" | tee "$tmp/console.log" &
 console_pid=$!
 
-# timeout(1) passes a TERM on to qemu. Without a deadline of its own, -k kills a
-# qemu that does not heed it.
-timeout -k 5 "$deadline" "$qemu" "${machine[@]}" -smp "$smp" -m "$mem" \
+# The console's input: what is written there reaches the guest, and never ends.
+mkfifo "$tmp/input" || cannot "cannot make a pipe in $tmp"
+exec {input}<>"$tmp/input"
+if [[ $stdin == 1 ]]; then
+	# What comes from standard input goes the same way. A terminal must not echo,
+	# buffer or make signals of keys: that is for the one in the guest.
+	if [[ -t 0 ]]; then
+		terminal=$(stty -g) && stty raw -echo opost
+	fi
+	cat <&0 >&"$input" &
+	feeder_pid=$!
+fi
+: >"$tmp/console.log"
+
+"$qemu" "${machine[@]}" -smp "$smp" -m "$mem" \
 	-nodefaults -display none -vga none -nic none -no-reboot \
 	-kernel "$kernel" -initrd "$initramfs" -append "$append" \
-	</dev/null >"$tmp/console" 2>"$tmp/stderr" &
+	<&"$input" >"$tmp/console" 2>"$tmp/stderr" &
 qemu_pid=$!
-wait "$qemu_pid"
-qemu_status=$?
-qemu_pid=
+sleep "$deadline" &
+timer_pid=$!
+while :; do
+	wait -n "$qemu_pid" "$timer_pid" # a signal ends it, too
+	running "$qemu_pid" || break
+	running "$timer_pid" || hung="deadline: the guest did not end within $deadline s (KRUN_TIMEOUT)"
+	if [[ -n $hung ]]; then
+		dump_stacks
+		stop_qemu 2>/dev/null
+		break
+	fi
+done
+{ kill "$timer_pid"; wait "$timer_pid" "$qemu_pid"; } 2>/dev/null
+qemu_pid= timer_pid=
 wait "$console_pid"
 console_pid=
 
@@ -265,12 +363,10 @@ if [[ $record =~ ^\{\"type\":\"end\",\"status\":([0-9]{1,3})[,}] ]]; then
 fi
 
 panic=$(grep -a -o -m 1 'Kernel panic - not syncing.*' "$tmp/console.log")
-case $qemu_status in
-124 | 137)
-	say "deadline: the guest did not end within $deadline s (KRUN_TIMEOUT)${panic:+; $panic}"
+if [[ -n $hung ]]; then
+	say "$hung${panic:+; $panic}"
 	exit 124
-	;;
-esac
+fi
 if [[ -n $panic ]]; then
 	say "the guest did not report: $panic"
 elif [[ -z $(last_record hello) ]]; then

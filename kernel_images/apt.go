@@ -38,7 +38,7 @@ func newApt(ctx context.Context, dir string, arches []string) (*apt, error) {
 			return nil, fmt.Errorf("make apt's private state: %w", err)
 		}
 	}
-	if err := a.admitSandbox(); err != nil {
+	if err := a.admitSandbox(filepath.Join(dir, "download")); err != nil {
 		return nil, fmt.Errorf("make apt's private state: %w", err)
 	}
 	system, err := run(ctx, "", nil, "apt-config", "dump")
@@ -54,9 +54,9 @@ func newApt(ctx context.Context, dir string, arches []string) (*apt, error) {
 	return a, nil
 }
 
-// admitSandbox lets the user that apt's downloads run as when apt is started by root get at the private state. Without it
+// admitSandbox gives a directory to the user that apt's downloads run as when apt is started by root and lets it get at the private state. Without it
 // apt warns and downloads as root.
-func (a *apt) admitSandbox() error {
+func (a *apt) admitSandbox(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (a *apt) admitSandbox() error {
 	if err := os.Chmod(a.dir, 0o755); err != nil {
 		return err
 	}
-	return os.Chown(filepath.Join(a.dir, "download"), uid, -1)
+	return os.Chown(dir, uid, -1)
 }
 
 // aptConfig returns the configuration for the private state: of the system's, as apt-config dump prints it, only how to
@@ -185,7 +185,14 @@ func (a *apt) download(ctx context.Context, packages []Package) (files map[Packa
 	for _, p := range packages {
 		args = append(args, fmt.Sprintf("%s:%s=%s", p.Name, p.Arch, p.Version))
 	}
-	dir := filepath.Join(a.dir, "download")
+	// A directory of its own: several downloads go on at a time.
+	dir, err := os.MkdirTemp(filepath.Join(a.dir, "download"), "")
+	if err == nil {
+		err = a.admitSandbox(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("download packages: %w", err)
+	}
 	_, err = run(ctx, dir, a.env(), "apt-get", args...)
 	if err != nil {
 		err = fmt.Errorf("download packages: %w", err)

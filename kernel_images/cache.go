@@ -25,6 +25,9 @@ type Entry struct {
 	SHA256    string `json:"sha256"`     // of the image
 	DebSHA256 string `json:"deb_sha256"` // of the package
 
+	// InsteadOf is the locked version that was gone when this one was taken.
+	InsteadOf string `json:"instead_of,omitempty"`
+
 	// Variant is how the image was built, when it was not in the package.
 	Variant string `json:"variant,omitempty"`
 }
@@ -122,19 +125,43 @@ func (c *cache) verify(e Entry) error {
 	return nil
 }
 
-// store keeps the image that write writes, and the row's entry with the image's name and checksum filled in.
-func (c *cache) store(e Entry, write func(io.Writer) error) (Entry, error) {
-	e.Image = e.Release + "_" + strings.ReplaceAll(e.Version, ":", "%3a")
+func (e Entry) imageName() string {
+	name := e.Release + "_" + strings.ReplaceAll(e.Version, ":", "%3a")
 	if e.Variant != "" {
-		e.Image += "_" + e.Variant
+		name += "_" + e.Variant
 	}
-	h := sha256.New()
-	err := c.replace(c.imagePath(e), func(w io.Writer) error { return write(io.MultiWriter(w, h)) })
+	return name
+}
+
+// adopt keeps a row's entry whose image is there already, of another row or of an earlier version, verified by the checksum
+// beside it.
+func (c *cache) adopt(e Entry) (Entry, error) {
+	e.Image = e.imageName()
+	b, err := os.ReadFile(c.imagePath(e) + ".sha256")
 	if err != nil {
 		return e, err
 	}
+	e.SHA256, _, _ = strings.Cut(string(b), " ")
+	if err := c.verify(e); err != nil {
+		return e, err
+	}
+	return c.enter(e)
+}
+
+// store keeps the image that write writes, and the row's entry with the image's name and checksum filled in.
+func (c *cache) store(e Entry, write func(io.Writer) error) (Entry, error) {
+	e.Image = e.imageName()
+	h := sha256.New()
+	if err := c.replace(c.imagePath(e), func(w io.Writer) error { return write(io.MultiWriter(w, h)) }); err != nil {
+		return e, err
+	}
 	e.SHA256 = hex.EncodeToString(h.Sum(nil))
-	err = c.replace(c.imagePath(e)+".sha256", func(w io.Writer) error {
+	return c.enter(e)
+}
+
+// enter keeps an entry and its image's checksum.
+func (c *cache) enter(e Entry) (Entry, error) {
+	err := c.replace(c.imagePath(e)+".sha256", func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s  %s\n", e.SHA256, e.Image)
 		return err
 	})

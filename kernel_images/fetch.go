@@ -7,15 +7,26 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
+	"time"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
-// tries is how many packages of a row are tried, newest first: an archive may list what it no longer has.
+// tries is how many packages of a row are tried in each of its suites: an archive may list what it no longer has.
 const tries = 3
+
+// downloads is how many packages are downloaded at a time.
+const downloads = 3
 
 // fetcher gets images into the cache.
 type fetcher struct {
 	cache *cache
+	lock  lock
 	say   func(format string, args ...any)
+
+	mu   sync.Mutex // of what the downloads share
+	gone map[Package]bool
 }
 
 // result of a row: its entry, or why there is none.
@@ -25,24 +36,26 @@ type result struct {
 	err     error
 }
 
-// fetch finds the newest package of each row and caches its image. known has the rows whose image is cached and good; such
-// a one is not fetched again. A temporary directory holds all else and is removed.
-func (f *fetcher) fetch(ctx context.Context, rows []Row, known map[string]Entry) map[string]result {
+// fetch finds the package of each row, the locked one or else the newest, and caches its image. known has the rows whose
+// image is cached and good; such a one is not fetched again. A temporary directory holds all else and is removed.
+func (f *fetcher) fetch(ctx context.Context, rows []catalogue.Row, known map[string]Entry) map[string]result {
 	results := make(map[string]result)
 	err := f.fetchInto(ctx, results, rows, known)
 	for _, r := range rows {
-		if _, ok := results[r.Name]; ok {
+		if res, ok := results[r.Name]; ok && (res.err == nil || err == nil) {
 			continue
 		}
-		if err == nil {
-			err = errors.New("none of its suites has a package of it")
+		why := err
+		if why == nil {
+			why = errors.New("none of its suites has a package of it")
 		}
-		results[r.Name] = result{err: err}
+		results[r.Name] = result{err: why}
 	}
 	return results
 }
 
-func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows []Row, known map[string]Entry) error {
+// fetchInto goes through the rows' suites: in each round those rows that have no image yet ask their next one.
+func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows []catalogue.Row, known map[string]Entry) error {
 	if err := checkTools(); err != nil {
 		return err
 	}
@@ -59,76 +72,20 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 	if err != nil {
 		return err
 	}
-
-	candidates, err := f.resolve(ctx, a, from, rows)
-	if err != nil {
-		return err
-	}
-	var lastErr error
-	for try := range tries {
-		want := make(map[string]Package)
-		var packages []Package
-		for _, r := range rows {
-			if _, done := results[r.Name]; done || try >= len(candidates[r.Name]) {
-				continue
-			}
-			p := candidates[r.Name][try]
-			if e, ok := known[r.Name]; ok && e.Package == p.Name && e.Version == p.Version {
-				results[r.Name] = result{entry: e, current: true}
-				continue
-			}
-			if try > 0 {
-				f.say("%s: trying the next-newest, %s %s", r.Name, p.Name, p.Version)
-			}
-			want[r.Name] = p
-			if !slices.Contains(packages, p) {
-				packages = append(packages, p)
-			}
-		}
-		if len(packages) == 0 {
-			continue
-		}
-		files, err := a.download(ctx, packages)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			lastErr = err
-		}
-		for name, p := range want {
-			if deb, ok := files[p]; ok {
-				e, err := f.keep(ctx, name, p, deb)
-				if errors.Is(err, errNoImage) {
-					lastErr = err // the next-newest may have one
-					continue
-				}
-				results[name] = result{entry: e, err: err}
-			}
-		}
-		for _, deb := range files {
-			os.Remove(deb)
-		}
-	}
-	return lastErr
-}
-
-// resolve finds the packages of each row, going on to a row's next suite while none had any.
-func (f *fetcher) resolve(ctx context.Context, a *apt, from archives, rows []Row) (map[string][]Package, error) {
-	found := make(map[string][]Package)
+	var suites []string // of this round and those before, or apt would forget the packages of those
 	uncovered := true
 	for round := 0; ; round++ {
-		var suites []string
-		more := false
+		var pending []catalogue.Row
 		for _, r := range rows {
-			if len(found[r.Name]) > 0 || round >= len(r.Suites) {
+			if res, ok := results[r.Name]; ok && res.err == nil || round >= len(r.Suites) {
 				continue
 			}
-			more = true
+			pending = append(pending, r)
 			if s := r.Suites[round]; !slices.Contains(suites, s) {
 				suites = append(suites, s)
 			}
 		}
-		if !more {
+		if len(pending) == 0 {
 			break
 		}
 		list, covered := from.sourcesList(suites, a.arches)
@@ -139,32 +96,116 @@ func (f *fetcher) resolve(ctx context.Context, a *apt, from archives, rows []Row
 		f.say("asking apt for the kernels of %v", covered)
 		packages, err := a.packages(ctx, list)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, r := range rows {
-			if len(found[r.Name]) > 0 || round >= len(r.Suites) {
-				continue
-			}
-			c, err := r.candidates(packages, olderVersion)
-			if err != nil {
-				return nil, err
-			}
-			found[r.Name] = c
+		if err := f.round(ctx, a, results, pending, packages, known); err != nil {
+			return err
 		}
 	}
 	if uncovered {
-		return nil, errors.New("apt's sources name no archive that has the rows' suites")
+		return errors.New("apt's sources name no archive that has the rows' suites")
 	}
-	return found, nil
+	return nil
 }
 
-// keep takes the image out of a package into the cache.
-func (f *fetcher) keep(ctx context.Context, row string, p Package, deb string) (Entry, error) {
-	e := Entry{Name: row, Package: p.Name, Version: p.Version, Release: p.release(), DebSHA256: p.SHA256}
-	return f.cache.store(e, func(w io.Writer) error { return extractImage(ctx, deb, w) })
+// round gets the images of rows from the packages that there are, a few at a time. A row without a package has no result.
+func (f *fetcher) round(ctx context.Context, a *apt, results map[string]result, rows []catalogue.Row, packages []Package, known map[string]Entry) error {
+	// Rows that mean the same package are one after the other in one job: the second finds the image there.
+	jobs := make(map[Package][]catalogue.Row)
+	choice := make(map[string][]Package)
+	for _, r := range rows {
+		found, err := candidates(r, packages, olderVersion)
+		if err != nil {
+			return err
+		}
+		// What an earlier suite listed and did not have is not there now.
+		found = slices.DeleteFunc(found, func(p Package) bool { return f.gone[p] })
+		if len(found) == 0 {
+			continue
+		}
+		found, gone := f.lock.prefer(r.Name, found)
+		if gone != "" {
+			f.say("%s: the locked %s is gone from the archive: taking the newest of its series, %s %s", r.Name, gone, found[0].Name, found[0].Version)
+		}
+		choice[r.Name] = found[:min(tries, len(found))]
+		jobs[found[0]] = append(jobs[found[0]], r)
+	}
+	queue := make(chan []catalogue.Row)
+	var workers sync.WaitGroup
+	done, total := 0, len(choice)
+	for range downloads {
+		workers.Go(func() {
+			for job := range queue {
+				for _, r := range job {
+					begin := time.Now()
+					res := f.one(ctx, a, r, choice[r.Name], known)
+					f.mu.Lock()
+					results[r.Name] = res
+					done++
+					if res.err == nil && !res.current {
+						f.say("[%d/%d] %s: %s in %.1f s", done, total, r.Name, res.entry, time.Since(begin).Seconds())
+					}
+					f.mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, r := range rows { // in the catalogue's order
+		if c := choice[r.Name]; len(c) > 0 && jobs[c[0]] != nil {
+			job := jobs[c[0]]
+			delete(jobs, c[0])
+			queue <- job
+		}
+	}
+	close(queue)
+	workers.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
-func archesOf(rows []Row) []string {
+// one gets the image of a row from the first of its packages that can be had.
+func (f *fetcher) one(ctx context.Context, a *apt, r catalogue.Row, packages []Package, known map[string]Entry) result {
+	var last error
+	for i, p := range packages {
+		if e, ok := known[r.Name]; ok && e.Package == p.Name && e.Version == p.Version {
+			return result{entry: e, current: true}
+		}
+		e := Entry{Name: r.Name, Package: p.Name, Version: p.Version, Release: p.release(), DebSHA256: p.SHA256, InsteadOf: f.lock.insteadOf(r.Name, p)}
+		if cached, err := f.cache.adopt(e); err == nil {
+			return result{entry: cached, err: f.lock.check(cached)}
+		}
+		if i > 0 {
+			f.say("%s: trying the next-newest, %s %s", r.Name, p.Name, p.Version)
+		}
+		files, err := a.download(ctx, []Package{p})
+		if ctx.Err() != nil {
+			return result{err: context.Cause(ctx)}
+		}
+		deb, ok := files[p]
+		if !ok {
+			last = err
+			f.mu.Lock()
+			f.gone[p] = true
+			f.mu.Unlock()
+			continue
+		}
+		kept, err := f.cache.store(e, func(w io.Writer) error { return extractImage(ctx, deb, w) })
+		os.Remove(deb)
+		if errors.Is(err, errNoImage) {
+			last = err // the next-newest may have one
+			continue
+		}
+		if err == nil {
+			err = f.lock.check(kept)
+		}
+		return result{entry: kept, err: err}
+	}
+	return result{err: last}
+}
+
+func archesOf(rows []catalogue.Row) []string {
 	var arches []string
 	for _, r := range rows {
 		if !slices.Contains(arches, r.Arch) {

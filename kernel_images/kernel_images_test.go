@@ -16,61 +16,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
-
-func TestCatalogue(t *testing.T) {
-	rows, err := parseCatalogue(catalogueJSON)
-	if err != nil {
-		t.Fatal(err)
-	}
-	links := make(map[string]bool)
-	for _, r := range rows {
-		if links[r.link()] {
-			t.Errorf("two rows have the link %s", r.link())
-		}
-		links[r.link()] = true
-	}
-	for _, want := range []string{"amd64/5.10-cloud", "amd64/6.1-cloud", "amd64/6.12-cloud", "amd64/newest-cloud", "arm64/6.1-cloud", "arm64/6.12-cloud"} {
-		if !links[want] {
-			t.Errorf("no row with the link %s", want)
-		}
-	}
-	for _, bad := range []string{"{", `[{"name":"x"}]`} {
-		if _, err := parseCatalogue([]byte(bad)); err == nil {
-			t.Errorf("%s: no error", bad)
-		}
-	}
-}
-
-func TestSelectRows(t *testing.T) {
-	rows := []Row{{Name: "5.10-cloud-amd64"}, {Name: "6.1-cloud-amd64", Default: true}, {Name: "6.1-cloud-arm64"}}
-	for _, tt := range []struct {
-		patterns []string
-		want     []string
-		err      string
-	}{
-		{nil, []string{"6.1-cloud-amd64"}, ""},
-		{[]string{"*-amd64"}, []string{"5.10-cloud-amd64", "6.1-cloud-amd64"}, ""},
-		{[]string{"6.1-cloud-arm64", "5*"}, []string{"5.10-cloud-amd64", "6.1-cloud-arm64"}, ""},
-		{[]string{"6.2*"}, nil, `no kernel "6.2*"`},
-		{[]string{"["}, nil, "syntax error"},
-	} {
-		got, err := selectRows(rows, tt.patterns)
-		if tt.err != "" {
-			if err == nil || !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("%q: error %v, want one with %q", tt.patterns, err, tt.err)
-			}
-			continue
-		}
-		var names []string
-		for _, r := range got {
-			names = append(names, r.Name)
-		}
-		if err != nil || !slices.Equal(names, tt.want) {
-			t.Errorf("%q: %q, error %v; want %q", tt.patterns, names, err, tt.want)
-		}
-	}
-}
 
 func TestParseTargets(t *testing.T) {
 	for _, tt := range []struct {
@@ -158,18 +106,18 @@ func TestCandidates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		row  Row
+		row  catalogue.Row
 		want []string
 	}{
-		{Row{Series: "6.1", Flavour: "cloud", Arch: "amd64"}, []string{"linux-image-6.1.0-56-cloud-amd64", "linux-image-6.1.0-9-cloud-amd64"}},
-		{Row{Series: "6.1", Flavour: "generic", Arch: "amd64"}, []string{"linux-image-6.1.0-56-amd64"}},
-		{Row{Series: "6.1", Flavour: "cloud", Arch: "arm64"}, []string{"linux-image-6.1.0-56-cloud-arm64"}},
-		{Row{Series: "6.12", Flavour: "cloud", Arch: "amd64"}, []string{"linux-image-6.12.100+deb13-cloud-amd64", "linux-image-6.12.100+deb12-cloud-amd64"}},
-		{Row{Series: "7.2", Flavour: "cloud", Arch: "amd64"}, []string{"linux-binary-7.2.6+deb13-cloud-amd64", "linux-binary-unsigned-7.2.6+deb13-cloud-amd64"}},
-		{Row{Series: "newest", Flavour: "rt", Arch: "amd64"}, []string{"linux-binary-7.2.6+deb13-rt-amd64"}},
-		{Row{Series: "5.10", Flavour: "cloud", Arch: "amd64"}, nil},
+		{catalogue.Row{Series: "6.1", Flavour: "cloud", Arch: "amd64"}, []string{"linux-image-6.1.0-56-cloud-amd64", "linux-image-6.1.0-9-cloud-amd64"}},
+		{catalogue.Row{Series: "6.1", Flavour: "generic", Arch: "amd64"}, []string{"linux-image-6.1.0-56-amd64"}},
+		{catalogue.Row{Series: "6.1", Flavour: "cloud", Arch: "arm64"}, []string{"linux-image-6.1.0-56-cloud-arm64"}},
+		{catalogue.Row{Series: "6.12", Flavour: "cloud", Arch: "amd64"}, []string{"linux-image-6.12.100+deb13-cloud-amd64", "linux-image-6.12.100+deb12-cloud-amd64"}},
+		{catalogue.Row{Series: "7.2", Flavour: "cloud", Arch: "amd64"}, []string{"linux-binary-7.2.6+deb13-cloud-amd64", "linux-binary-unsigned-7.2.6+deb13-cloud-amd64"}},
+		{catalogue.Row{Series: "newest", Flavour: "rt", Arch: "amd64"}, []string{"linux-binary-7.2.6+deb13-rt-amd64"}},
+		{catalogue.Row{Series: "5.10", Flavour: "cloud", Arch: "amd64"}, nil},
 	} {
-		got, err := tt.row.candidates(packages, olderVersion)
+		got, err := candidates(tt.row, packages, olderVersion)
 		if err != nil {
 			t.Fatal(err)
 		}

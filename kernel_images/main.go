@@ -9,8 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
 func main() {
@@ -23,14 +27,19 @@ func main() {
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("kernel_images", flag.ContinueOnError)
 	fs.SetOutput(stderr)
+	var arches []string
+	fs.Func("arch", "`architecture` of the kernels; may be repeated (all, but the default rows of this machine's only)", func(arch string) error {
+		arches = append(arches, arch)
+		return nil
+	})
 	dir := fs.String("d", "kernel_images", "`directory` to put the links in")
 	list := fs.Bool("l", false, "list the catalogue")
-	update := fs.Bool("u", false, "look for newer packages than the cached ones")
+	update := fs.Bool("u", false, "look for newer packages than the locked ones, and lock those")
 	types := fs.String("t", "", "get no images but the types (BTF) of many kernels into a `directory`; a NAME is a pattern of releases")
 	each := fs.Int("n", 1, "with -t: `releases` of each suite, series, flavour and architecture")
 	build := fs.Bool("b", false, "build the kernel without types from source, and its types in a file beside it")
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR]\n       kernel_images -t DIR [-n N] [NAME]")
+		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-arch ARCH] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR]\n       kernel_images -t DIR [-n N] [NAME]")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -53,7 +62,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
-	rows, err := parseCatalogue(catalogueJSON)
+	rows, err := catalogue.Rows()
 	if err != nil {
 		return fail(1, err)
 	}
@@ -66,7 +75,10 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if *build && fs.NArg() > 0 {
 		return fail(2, errors.New("with -b no name is wanted"))
 	}
-	if rows, err = selectRows(rows, fs.Args()); err != nil {
+	if len(arches) == 0 && fs.NArg() == 0 {
+		arches = []string{runtime.GOARCH}
+	}
+	if rows, err = catalogue.Select(rows, arches, fs.Args()); err != nil {
 		return fail(2, err)
 	}
 	if st, err := os.Stat(*dir); err != nil || !st.IsDir() {
@@ -76,13 +88,17 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(1, err)
 	}
-	f := &fetcher{cache: c, say: say}
-	if *build {
+	f := &fetcher{cache: c, say: say, gone: make(map[Package]bool)}
+	byApt := slices.DeleteFunc(slices.Clone(rows), func(r catalogue.Row) bool { return r.Built })
+	if *build || len(byApt) < len(rows) {
 		if err := f.provideBuilt(ctx, nobtf, *dir, *update, stdout); err != nil {
 			return fail(1, err)
 		}
+	}
+	if *build || len(byApt) == 0 {
 		return 0
 	}
+	rows = byApt
 	if err := f.provide(ctx, rows, *dir, *update, stdout); err != nil {
 		return fail(1, err)
 	}
@@ -100,19 +116,40 @@ func surveyInto(ctx context.Context, dir string, each int, pattern string, say f
 	return s.run(ctx, temp)
 }
 
-// provide gets an image for each row, from the cache or the network, and links it below dir. It goes on after a row that
-// cannot be had, and returns the first such row's error.
-func (f *fetcher) provide(ctx context.Context, rows []Row, dir string, update bool, stdout io.Writer) error {
+// provide gets an image for each row, the locked one, from the cache or the network, and links it below dir. With update the
+// newest package of each row is taken and locked. It goes on after a row that cannot be had, and returns the first such
+// row's error.
+func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string, update bool, stdout io.Writer) error {
+	lockPath := filepath.Join(dir, "lock.json")
+	var err error
+	if f.lock, err = readLock(lockPath); err != nil {
+		return err
+	}
+	locked := f.lock
+	if update {
+		f.lock = lock{}
+	}
 	cached := make(map[string]Entry)
-	var wanted []Row
+	var wanted []catalogue.Row
 	for _, r := range rows {
 		e, err := f.cache.load(r.Name)
 		if err == nil {
+			err = f.lock.check(e)
+		}
+		switch {
+		case err == nil:
 			cached[r.Name] = e
-		} else if !errors.Is(err, os.ErrNotExist) {
+		case !errors.Is(err, os.ErrNotExist):
 			f.say("%s: %v; fetching it again", r.Name, err)
 		}
-		if err != nil || update {
+		if err != nil || update || !f.lock.admits(e) {
+			// The locked image may be there though the row has another.
+			if l, ok := f.lock[r.Name]; ok {
+				if e, err := f.cache.adopt(l); err == nil && e.SHA256 == l.SHA256 {
+					cached[r.Name] = e
+					continue
+				}
+			}
 			wanted = append(wanted, r)
 		}
 	}
@@ -143,10 +180,18 @@ func (f *fetcher) provide(ctx context.Context, rows []Row, dir string, update bo
 				continue
 			}
 		}
-		if err := f.cache.link(e, filepath.Join(dir, r.link())); err != nil {
+		if e.InsteadOf != "" {
+			how += ", for the locked " + e.InsteadOf + " is gone"
+		}
+		if err := f.cache.link(e, filepath.Join(dir, r.Link())); err != nil {
 			return err
 		}
+		e.InsteadOf = ""
+		locked[r.Name] = e
 		fmt.Fprintf(stdout, "%s: "+how+"\n", r.Name, e)
+	}
+	if update {
+		return errors.Join(first, locked.write(lockPath))
 	}
 	return first
 }

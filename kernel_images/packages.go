@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
 // Package is what apt knows of a binary package.
@@ -28,7 +30,7 @@ var kernelPackage = regexp.MustCompile(`^linux-(?:image|binary(-unsigned)?)-(\d+
 const smallestImage = 1 << 20
 
 // matches tells whether p may have the row's image.
-func (r Row) matches(p Package) bool {
+func matches(r catalogue.Row, p Package) bool {
 	m := kernelPackage.FindStringSubmatch(p.Name)
 	if m == nil || p.Size < smallestImage {
 		return false
@@ -37,7 +39,7 @@ func (r Row) matches(p Package) bool {
 	if flavour == "" {
 		flavour = "generic"
 	}
-	return (r.Series == newest || r.Series == m[2]) && r.Flavour == flavour && r.Arch == m[4] && r.Arch == p.Arch
+	return (r.Series == catalogue.Newest || r.Series == m[2]) && r.Flavour == flavour && r.Arch == m[4] && r.Arch == p.Arch
 }
 
 // release returns the kernel's release, uname -r, from a package's name.
@@ -54,10 +56,10 @@ func (p Package) signed() bool { return !strings.HasPrefix(p.Name, "linux-binary
 
 // candidates returns the packages that match the row, newest first and the signed one first of equals. less orders
 // versions.
-func (r Row) candidates(packages []Package, less func(a, b string) (bool, error)) ([]Package, error) {
+func candidates(r catalogue.Row, packages []Package, less func(a, b string) (bool, error)) ([]Package, error) {
 	var found []Package
 	for _, p := range packages {
-		if r.matches(p) {
+		if matches(r, p) {
 			found = append(found, p)
 		}
 	}

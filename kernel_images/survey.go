@@ -6,6 +6,8 @@ import (
 	"maps"
 	"path"
 	"slices"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
 // surveySuites are those that have kernels with types, beyond the catalogue's.
@@ -79,7 +81,7 @@ func (s *survey) suite(ctx context.Context, a *apt, from archives, suite string)
 
 // groups returns for each kernel wanted the packages that would do, best first.
 func (s *survey) groups(packages []Package) ([][]Package, error) {
-	rows := make(map[string]Row)
+	rows := make(map[string]catalogue.Row)
 	byRow := make(map[string][]Package)
 	for _, p := range packages {
 		m := kernelPackage.FindStringSubmatch(p.Name)
@@ -97,7 +99,7 @@ func (s *survey) groups(packages []Package) ([][]Package, error) {
 	}
 	var groups [][]Package
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		found, err := rows[name].candidates(byRow[name], olderVersion)
+		found, err := candidates(rows[name], byRow[name], olderVersion)
 		if err != nil {
 			return nil, err
 		}
@@ -107,12 +109,12 @@ func (s *survey) groups(packages []Package) ([][]Package, error) {
 }
 
 // surveyRow is the row that a package with these parts of its name belongs to.
-func surveyRow(m []string) Row {
+func surveyRow(m []string) catalogue.Row {
 	flavour := m[3]
 	if flavour == "" {
 		flavour = "generic"
 	}
-	return Row{Name: m[2] + "-" + flavour + "-" + m[4], Series: m[2], Flavour: flavour, Arch: m[4]}
+	return catalogue.Row{Name: m[2] + "-" + flavour + "-" + m[4], Series: m[2], Flavour: flavour, Arch: m[4]}
 }
 
 // spread divides candidates, newest first, into up to n groups of neighbours, one to be taken from each: the newest, the

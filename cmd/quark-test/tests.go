@@ -33,6 +33,7 @@ var tests = []testrun.Test{
 	{Name: "t_probe_leftovers", Doc: "the next queue removes the probes of a killed process, and only those", Run: with(probeLeftovers)},
 	{Name: "t_cpu_hotplug", Doc: "a CPU goes and comes back, and its events with it", Run: with(cpuHotplug)},
 	{Name: "t_drop_privileges", Doc: "events keep coming without privileges", Run: with(dropPrivileges)},
+	{Name: "t_features", Doc: "the kernel has what the table of features claims, and not before", Run: with(kernelFeatures), NoBackend: true},
 	{Name: "t_exitsnoop_basic", Doc: "the exit of a traced process is recorded and kept", Run: with(exitsnoopBasic), NoBackend: true},
 	{Name: "t_exitsnoop_restart", Doc: "an exit between the death of a tracer and the next is there", Run: with(exitsnoopRestart), NoBackend: true},
 	{Name: "t_exitsnoop_signal", Doc: "the signal that ended a process", Run: with(exitsnoopSignal), NoBackend: true},

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/record"
 )
 
 const commandPath = "/bin"
@@ -30,34 +32,38 @@ func environment(opts options) []string {
 
 // runCommand runs the command in a session of its own until it has ended, and reaps everything that is orphaned meanwhile,
 // as pid 1 has to.
-func runCommand(opts options) end {
+func runCommand(opts options) record.End {
 	if len(opts.command) == 0 || opts.command[0] == "" {
-		return end{Status: statusInit, Error: "no command on the kernel command line: it comes after --"}
+		return record.End{Status: statusInit, Error: "no command on the kernel command line: it comes after --"}
 	}
 	path := opts.command[0]
 	if !strings.Contains(path, "/") {
 		path = commandPath + "/" + path
 	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return end{Status: statusInit, Error: err.Error()}
+	stdin, attr := os.DevNull, &syscall.SysProcAttr{Setsid: true}
+	if opts.stdin != "" {
+		stdin, attr.Setctty = "/dev/"+opts.stdin, true // Ctty 0: standard input
 	}
-	defer null.Close()
+	in, err := os.OpenFile(stdin, os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return record.End{Status: statusInit, Error: err.Error()}
+	}
+	defer in.Close()
 
 	start := time.Now()
 	// Not os/exec: its Wait and the wait for orphans below would take each other's children.
 	pid, err := syscall.ForkExec(path, opts.command, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   environment(opts),
-		Files: []uintptr{null.Fd(), 1, 2},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Files: []uintptr{in.Fd(), 1, 2},
+		Sys:   attr,
 	})
 	if err != nil {
 		return notStarted(path, err)
 	}
 	status, err := reapUntil(pid, wait)
 	if err != nil {
-		return end{Status: statusInit, Error: fmt.Sprintf("wait for %s: %v", path, err)}
+		return record.End{Status: statusInit, Error: fmt.Sprintf("wait for %s: %v", path, err)}
 	}
 	e := ended(status)
 	e.DurationMS = time.Since(start).Milliseconds()
@@ -65,24 +71,24 @@ func runCommand(opts options) end {
 }
 
 // notStarted gives the end record of a command that could not be executed, with a shell's two numbers for it.
-func notStarted(path string, err error) end {
+func notStarted(path string, err error) record.End {
 	status := 126
 	if errors.Is(err, os.ErrNotExist) {
 		status = 127
 	}
-	return end{Status: status, Error: fmt.Sprintf("run %s: %v", path, err)}
+	return record.End{Status: status, Error: fmt.Sprintf("run %s: %v", path, err)}
 }
 
 // ended gives the end record for a wait status.
-func ended(status unix.WaitStatus) end {
+func ended(status unix.WaitStatus) record.End {
 	if status.Signaled() {
-		return end{
+		return record.End{
 			Status:     128 + int(status.Signal()),
 			Signal:     int(status.Signal()),
 			CoreDumped: status.CoreDump(),
 		}
 	}
-	return end{Status: status.ExitStatus()}
+	return record.End{Status: status.ExitStatus()}
 }
 
 func wait() (int, unix.WaitStatus, error) {

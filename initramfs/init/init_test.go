@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/record"
 )
 
 func TestMountTable(t *testing.T) {
@@ -72,34 +74,16 @@ func TestMountAll(t *testing.T) {
 	}
 }
 
-// TestRecords pins the lines: krun.sh reads type and status by their place.
-func TestRecords(t *testing.T) {
-	for _, tt := range []struct {
-		record any
-		want   string
-	}{
-		{end{Type: "end", Status: 3, DurationMS: 5}, `{"type":"end","status":3,"duration_ms":5}`},
-		{end{Type: "end", Status: 139, Signal: 11, CoreDumped: true}, `{"type":"end","status":139,"signal":11,"core_dumped":true,"duration_ms":0}`},
-		{end{Type: "end", Status: 125, Error: "mount \"x\"\nfailed"}, `{"type":"end","status":125,"duration_ms":0,"error":"mount \"x\"\nfailed"}`},
-		{hello{Type: "hello", Kernel: "6.1.0", Arch: "amd64", CPUs: 2, Features: map[string]bool{"btf": true, "bpf": false}},
-			`{"type":"hello","kernel":"6.1.0","version":"","arch":"amd64","cpus":2,"memory_kb":0,"features":{"bpf":false,"btf":true}}`},
-	} {
-		if got := string(encode(tt.record)); got != tt.want+"\n" {
-			t.Errorf("got  %swant %s", got, tt.want)
-		}
-	}
-}
-
 func TestEnded(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		status unix.WaitStatus
-		want   end
+		want   record.End
 	}{
-		{"exit 0", 0, end{}},
-		{"exit 3", 3 << 8, end{Status: 3}},
-		{"killed", 9, end{Status: 137, Signal: 9}},
-		{"core dumped", 11 | 0x80, end{Status: 139, Signal: 11, CoreDumped: true}},
+		{"exit 0", 0, record.End{}},
+		{"exit 3", 3 << 8, record.End{Status: 3}},
+		{"killed", 9, record.End{Status: 137, Signal: 9}},
+		{"core dumped", 11 | 0x80, record.End{Status: 139, Signal: 11, CoreDumped: true}},
 	} {
 		if got := ended(tt.status); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
@@ -176,7 +160,11 @@ func TestPortOnFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.write(encode(end{Type: "end"})); err != nil {
+	line, err := record.Encode(record.End{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(line); err != nil {
 		t.Fatal(err)
 	}
 	if err := drain(p.f); err != nil {

@@ -12,7 +12,13 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/record"
 )
+
+// statusInit is the status in an end record when init itself could not do its work. krun.sh uses the same number for a
+// guest that does not report.
+const statusInit = 125
 
 func main() {
 	if os.Getpid() != 1 {
@@ -36,11 +42,11 @@ type guest struct {
 }
 
 // run sets the guest up and runs its command. It never panics: what does go wrong is in the record that it returns.
-func (g *guest) run() (e end) {
+func (g *guest) run() (e record.End) {
 	defer func() {
 		if r := recover(); r != nil {
 			say("panic: %v\n%s", r, debug.Stack())
-			e = end{Status: statusInit, Error: fmt.Sprintf("init panicked: %v", r)}
+			e = record.End{Status: statusInit, Error: fmt.Sprintf("init panicked: %v", r)}
 		}
 	}()
 
@@ -64,13 +70,13 @@ func (g *guest) run() (e end) {
 	}
 	switch {
 	case mountErr != nil:
-		return end{Status: statusInit, Error: mountErr.Error()}
+		return record.End{Status: statusInit, Error: mountErr.Error()}
 	case err != nil:
-		return end{Status: statusInit, Error: err.Error()}
+		return record.End{Status: statusInit, Error: err.Error()}
 	}
 	if opts.hideBTF {
 		if err := hideBTF(); err != nil {
-			return end{Status: statusInit, Error: err.Error()}
+			return record.End{Status: statusInit, Error: err.Error()}
 		}
 	}
 	// A name for the port that is the same on every machine, for who cannot read the environment.
@@ -84,7 +90,7 @@ func (g *guest) run() (e end) {
 	return runCommand(opts)
 }
 
-func (g *guest) hello() hello {
+func (g *guest) hello() record.Hello {
 	release, version, err := uname()
 	if err != nil {
 		g.miss(err.Error())
@@ -94,8 +100,7 @@ func (g *guest) hello() hello {
 		g.miss(fmt.Sprintf("sysinfo: %v", err))
 	}
 	osRelease, _ := os.ReadFile("/etc/os-release") // no image name is no harm
-	return hello{
-		Type:     "hello",
+	return record.Hello{
 		Kernel:   release,
 		Version:  version,
 		Arch:     runtime.GOARCH,
@@ -108,8 +113,7 @@ func (g *guest) hello() hello {
 }
 
 // end reports and powers off. It does not return.
-func (g *guest) end(e end) {
-	e.Type = "end"
+func (g *guest) end(e record.End) {
 	if e.Error != "" {
 		say("%s", e.Error)
 	}
@@ -135,11 +139,15 @@ func powerOff() {
 	}
 }
 
-func (g *guest) send(record any) {
+func (g *guest) send(rec any) {
 	if g.results == nil {
 		return
 	}
-	if err := g.results.write(encode(record)); err != nil {
+	line, err := record.Encode(rec)
+	if err == nil {
+		err = g.results.write(line)
+	}
+	if err != nil {
 		say("write to the results port: %v", err)
 	}
 }

@@ -14,6 +14,9 @@ type options struct {
 	// results (quark.results=NAME) is the port that the records go to, a name in /dev; ttyS1 by default. The machine's
 	// maker knows where it put the second port, init does not guess.
 	results string
+	// stdin (quark.stdin=NAME) is the terminal that the command reads and that it has for its controlling one, a name in
+	// /dev; without it there is nothing to read.
+	stdin string
 	// env (quark.env.NAME=VALUE) is put into the command's environment.
 	env []string
 	// command and its arguments: the words after "--".
@@ -60,10 +63,15 @@ func (o *options) set(knob string) error {
 			return fmt.Errorf("kernel argument quark.results=%s: the name of a device in /dev is wanted", value)
 		}
 		o.results = value
+	case name == "stdin":
+		if value == "" || strings.Contains(value, "/") {
+			return fmt.Errorf("kernel argument quark.stdin=%s: the name of a device in /dev is wanted", value)
+		}
+		o.stdin = value
 	case strings.HasPrefix(name, "env.") && len(name) > len("env."):
 		o.env = append(o.env, name[len("env."):]+"="+value)
 	default:
-		return fmt.Errorf("kernel argument quark.%s: unknown; hide_btf, results and env.NAME are known", name)
+		return fmt.Errorf("kernel argument quark.%s: unknown; hide_btf, results, stdin and env.NAME are known", name)
 	}
 	return nil
 }

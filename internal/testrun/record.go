@@ -1,31 +1,15 @@
 package testrun
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/record"
 )
-
-// startRecord and resultRecord are the lines of -j.
-type startRecord struct {
-	Type    string `json:"type"` // "start"
-	Test    string `json:"test"`
-	Backend string `json:"backend"`
-}
-
-type resultRecord struct {
-	Type       string `json:"type"` // "result"
-	Test       string `json:"test"`
-	Backend    string `json:"backend"`
-	State      State  `json:"state"`
-	Reason     string `json:"reason,omitempty"`
-	DurationMS int64  `json:"duration_ms"`
-	Log        string `json:"log,omitempty"`
-}
 
 // records writes records to a file or a serial line; a nil one writes none.
 type records struct{ f *os.File }
@@ -47,25 +31,34 @@ func (r *records) close() error {
 	return r.f.Close()
 }
 
+func (r *records) plan(list []Job) error {
+	jobs := make([]record.Job, len(list))
+	for i, j := range list {
+		jobs[i] = record.Job{Test: j.Test.Name, Backend: j.Backend}
+	}
+	return r.write(record.Plan{Jobs: jobs})
+}
+
 func (r *records) start(j Job) error {
-	return r.write(startRecord{"start", j.Test.Name, j.Backend})
+	return r.write(record.Start{Test: j.Test.Name, Backend: j.Backend})
 }
 
 func (r *records) result(j Job, v verdict, took time.Duration, log string) error {
-	return r.write(resultRecord{"result", j.Test.Name, j.Backend, v.State, v.Reason, took.Milliseconds(), log})
+	return r.write(record.Result{Test: j.Test.Name, Backend: j.Backend, State: v.State, Reason: v.Reason,
+		DurationMS: took.Milliseconds(), Log: log})
 }
 
 // write writes a record as one line, whole and at once: others write to the same
 // serial line.
-func (r *records) write(record any) error {
+func (r *records) write(rec any) error {
 	if r == nil {
 		return nil
 	}
-	line, err := json.Marshal(record)
+	line, err := record.Encode(rec)
 	if err != nil {
-		return fmt.Errorf("encode record: %w", err)
+		return err
 	}
-	if _, err := r.f.Write(append(line, '\n')); err != nil {
+	if _, err := r.f.Write(line); err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}
 	return nil

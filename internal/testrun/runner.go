@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/quark-linux/quark/internal/record"
 )
 
 // Suite is a program's tests.
@@ -52,7 +54,7 @@ type runner struct {
 	records *records
 	trace   *tracePipe
 	worker  *worker // at rest, when the next test can be run by the same one
-	count   map[State]int
+	count   map[record.State]int
 }
 
 // patience is how long something in the kernel may need to be gone.
@@ -60,7 +62,7 @@ const patience = 2 * time.Second
 
 // run runs the jobs one after the other. The error is of the harness.
 func (r *runner) run(list []Job) error {
-	r.count = make(map[State]int)
+	r.count = make(map[record.State]int)
 	unfit := ""
 	if r.suite.Unfit != nil {
 		unfit = r.suite.Unfit()
@@ -74,6 +76,9 @@ func (r *runner) run(list []Job) error {
 				return err
 			}
 		}
+	}
+	if err := r.records.plan(list); err != nil {
+		return err
 	}
 	for i, j := range list {
 		if err := r.ctx.Err(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
+
+	"github.com/quark-linux/quark/internal/record"
 )
 
 // Test is one test, which is run once for each backend.
@@ -26,19 +28,17 @@ type Test struct {
 // noBackend stands for one where there is none.
 const noBackend = "none"
 
-// State is how a test ended.
-type State string
-
+// How a test ends.
 const (
-	Pass State = "pass"
-	Fail State = "fail"
-	Skip State = "skip"
+	Pass = record.Pass
+	Fail = record.Fail
+	Skip = record.Skip
 )
 
 // verdict is the outcome of a test and, where it is not pass, the reason.
 type verdict struct {
-	State  State  `json:"state"`
-	Reason string `json:"reason,omitempty"`
+	State  record.State `json:"state"`
+	Reason string       `json:"reason,omitempty"`
 }
 
 // T is what a running test has. It is for one goroutine.

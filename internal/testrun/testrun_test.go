@@ -272,6 +272,7 @@ func TestRecords(t *testing.T) {
 	}
 	want := []string{
 		"hello <nil> <nil> <nil> <nil> <nil>",
+		"plan <nil> <nil> <nil> <nil> <nil>",
 		"start t_pass ebpf <nil> <nil> <nil>",
 		"result t_pass ebpf pass <nil>   log of a good test\n",
 		"start t_fail ebpf <nil> <nil> <nil>",

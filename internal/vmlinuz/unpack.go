@@ -94,3 +94,17 @@ func slice(b []byte, offset, length uint64, what string) ([]byte, error) {
 	}
 	return b[offset : offset+length], nil
 }
+
+// Arch returns the GOARCH of a kernel image by its first bytes, 1 KiB or more of them, or "" for what is none: an x86
+// bzImage or vmlinux, an arm64 Image or EFI zboot image. A gzip file is taken for the arm64 Image that it usually is.
+func Arch(head []byte) string {
+	switch {
+	case isBzImage(head):
+		return "amd64"
+	case isArm64(head), isZboot(head), bytes.HasPrefix(head, []byte("\x1f\x8b")):
+		return "arm64"
+	case isELF(head) && len(head) > 20 && head[18] == 62 && head[19] == 0:
+		return "amd64"
+	}
+	return ""
+}

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command guest ends in the ways that the tests of krun.sh ask for.
+// Command guest goes wrong in the ways that the tests of krun.sh and of quark-matrix ask for.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/quark-linux/quark/internal/record"
 )
 
 func main() {
@@ -27,6 +29,37 @@ func main() {
 		hang()
 	case "poweroff":
 		check(syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF))
+	case "garbage":
+		// What a stray write and a lost byte do to the result port.
+		port, err := os.OpenFile(os.Getenv("QUARK_RESULTS"), os.O_WRONLY|syscall.O_NOCTTY, 0)
+		check(err)
+		_, err = port.WriteString("\x00\xff stray {\n{\"type\":\"result\",\"test\":\"t_x\",\"backend\":\"ebpf\",\"state\":\"pass\"}\n")
+		check(err)
+	case "oom":
+		for held := [][]byte{}; ; {
+			b := make([]byte, 16<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			held = append(held, b)
+		}
+	case "test":
+		// A test program that starts a test and goes wrong in it as the rest of the words say.
+		port, err := os.OpenFile(os.Getenv("QUARK_RESULTS"), os.O_WRONLY|syscall.O_NOCTTY, 0)
+		check(err)
+		for _, rec := range []any{
+			record.Plan{Jobs: []record.Job{{Test: "t_first", Backend: "ebpf"}, {Test: "t_bad", Backend: "ebpf"}, {Test: "t_never", Backend: "ebpf"}}},
+			record.Start{Test: "t_first", Backend: "ebpf"},
+			record.Result{Test: "t_first", Backend: "ebpf", State: record.Pass, DurationMS: 1},
+			record.Start{Test: "t_bad", Backend: "ebpf"},
+		} {
+			line, err := record.Encode(rec)
+			check(err)
+			_, err = port.Write(line)
+			check(err)
+		}
+		os.Args = os.Args[1:]
+		main()
 	case "killinit":
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGSEGV, syscall.SIGKILL} {
 			check(syscall.Kill(1, sig))

@@ -1,0 +1,99 @@
+//go:build linux
+
+package features
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/internal/tracefs"
+)
+
+// noKprobes says that the kernel has no kprobes, if so.
+func noKprobes() string {
+	fs, err := tracefs.Open()
+	if err != nil {
+		return "tracefs: " + err.Error()
+	}
+	defer fs.Close()
+	p, err := fs.Probes()
+	if err != nil {
+		return "built without CONFIG_KPROBE_EVENTS: " + err.Error()
+	}
+	p.Close()
+	return ""
+}
+
+// noSyscallEvents says that the kernel has no tracepoints of system calls, if so.
+func noSyscallEvents() string {
+	fs, err := tracefs.Open()
+	if err != nil {
+		return "tracefs: " + err.Error()
+	}
+	defer fs.Close()
+	if _, err := fs.ReadFile("events/syscalls/sys_exit_setsid/id"); err != nil {
+		return "built without CONFIG_FTRACE_SYSCALLS"
+	}
+	return ""
+}
+
+// argument is the register of a function's first argument, in a probe's words.
+var argument = map[string]string{"amd64": "%di", "arm64": "%x0"}
+
+// probe defines a probe that fetches something, and removes it.
+func probe(fetch string) func() error {
+	return func() (err error) {
+		register, ok := argument[runtime.GOARCH]
+		if !ok {
+			return fmt.Errorf("no register is known for %s", runtime.GOARCH)
+		}
+		fs, err := tracefs.Open()
+		if err != nil {
+			return err
+		}
+		defer fs.Close()
+		probes, err := fs.Probes()
+		if err != nil {
+			return err
+		}
+		defer probes.Close()
+		name := fmt.Sprintf("features_%d/probe", os.Getpid())
+		switch err := probes.Write("p:" + name + " wake_up_new_task " + strings.ReplaceAll(fetch, "%ARG", register)); {
+		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG):
+			return fmt.Errorf("%w: %w: %s", errors.ErrUnsupported, err, probes.Why())
+		case err != nil:
+			return err
+		}
+		return probes.Write("-:" + name)
+	}
+}
+
+// connector listens to the proc connector.
+func connector() error {
+	s, err := cnproc.Open(cnproc.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// connectorFilter listens to exits only, and looks at who filters.
+func connectorFilter() error {
+	s, err := cnproc.Open(cnproc.Options{Filter: cnproc.Exit})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, note := range s.Capabilities().Notes {
+		if strings.Contains(note, "no event filter") {
+			return fmt.Errorf("%w: %s", errors.ErrUnsupported, note)
+		}
+	}
+	return nil
+}

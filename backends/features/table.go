@@ -1,0 +1,69 @@
+//go:build linux
+
+package features
+
+import (
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+)
+
+// Feature is something that a backend asks of a kernel.
+type Feature struct {
+	Backend string
+	Name    string
+
+	// Since is the first Linux that has it, as a version x.y.
+	Since string
+
+	// Without says what is lost without it; "" means the backend.
+	Without string
+
+	// Probe looks for it in the running kernel, as root. nil: it is there; an error that wraps errors.ErrUnsupported: it is
+	// not; another error: that is not known.
+	Probe func() error
+
+	// Built says why a kernel of any version may be without it, by how it was built, or "". It may be nil.
+	Built func() string
+}
+
+// Table is what the backends ask for.
+var Table = []Feature{
+	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
+	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Probe: mapType(ebpf.RingBuf)},
+	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: mapType(ebpf.Stack)},
+	{Backend: "ebpf", Name: "map: program array", Since: "4.2", Probe: mapType(ebpf.ProgramArray)},
+	{Backend: "ebpf", Name: "map: LRU hash", Since: "4.10", Probe: mapType(ebpf.LRUHash)},
+	{Backend: "ebpf", Name: "helper: probe_read_kernel", Since: "5.5", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadKernel)},
+	{Backend: "ebpf", Name: "helper: probe_read_kernel_str", Since: "5.5", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadKernelStr)},
+	{Backend: "ebpf", Name: "helper: probe_read_user", Since: "5.5", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadUser)},
+	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
+	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
+	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
+	{Backend: "ebpf", Name: "programs on tracepoints", Since: "4.7", Without: "changes of ids", Probe: program(ebpf.TracePoint),
+		Built: noSyscallEvents},
+	{Backend: "ebpf", Name: "programs on kprobes", Since: "4.1", Without: "changes of ids where there are no tracepoints of system calls",
+		Probe: program(ebpf.Kprobe), Built: noKprobes},
+
+	{Backend: "kprobe", Name: "probe of a function", Since: "4.1", Probe: probe(""), Built: noKprobes},
+	{Backend: "kprobe", Name: "fetch: a chain of dereferences", Since: "4.1", Probe: probe("a=+0(+8(+8(%ARG))):u32"), Built: noKprobes},
+	{Backend: "kprobe", Name: "fetch: bits of a word", Since: "4.1", Probe: probe("a=+8(%ARG):b1@2/32"), Built: noKprobes},
+	{Backend: "kprobe", Name: "fetch: string", Since: "4.1", Probe: probe("a=+0(+8(%ARG)):string"), Built: noKprobes},
+	{Backend: "kprobe", Name: "fetch: array", Since: "4.20", Without: "long paths and arguments", Probe: probe("a=+0(%ARG):x64[8]"), Built: noKprobes},
+
+	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: connector},
+	{Backend: "cnproc", Name: "filter of events in the kernel", Since: "6.6", Without: "time: what is not wanted is left out in user space",
+		Probe: connectorFilter},
+}
+
+func program(t ebpf.ProgramType) func() error {
+	return func() error { return features.HaveProgramType(t) }
+}
+
+func mapType(t ebpf.MapType) func() error {
+	return func() error { return features.HaveMapType(t) }
+}
+
+func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
+	return func() error { return features.HaveProgramHelper(t, f) }
+}

@@ -1,0 +1,102 @@
+// Command quark-matrix boots stock kernels, runs quark's tests in them and reports kernel by kernel and backend by backend.
+// See docs/quark-matrix.8.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark/internal/matrix"
+)
+
+const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]
+       quark-matrix list [OPTION...] [KERNEL...]
+       quark-matrix report [-o DIR] [--readme FILE] [--times]
+       quark-matrix merge -o DIR DIR...
+
+run boots kernels under qemu and runs quark-test in them on every backend, with
+the kernels' types present and hidden, and writes its reports to DIR. KERNEL is
+a name or a pattern such as '6.*-cloud'; without one the default rows of the
+catalogue run. list says what run would boot. report shows the last run again.
+merge puts the results of several runs together. It runs in quark's repository,
+as make test-kernel does.
+
+`
+
+// Exit statuses.
+const (
+	allGood    = 0
+	someFailed = 1
+	unusable   = 2 // wrong usage, or this machine cannot
+)
+
+func main() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-signals
+		cancel(matrix.ErrInterrupted)
+		signal.Stop(signals) // a second one ends it at once
+	}()
+	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command runs the command and returns its exit status.
+func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	verbs := map[string]func(context.Context, []string, io.Writer) (int, error){
+		"run": runMatrix, "list": list, "report": report, "merge": merge,
+	}
+	verb := verbs["run"]
+	if len(args) > 0 && verbs[args[0]] != nil {
+		verb, args = verbs[args[0]], args[1:]
+	}
+	status, err := verb(ctx, args, stdout)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return allGood
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "quark-matrix: %v (see quark-matrix -h)\n", err)
+		return unusable
+	case err != nil:
+		fmt.Fprintf(stderr, "quark-matrix: %v\n", err)
+		return unusable
+	}
+	return status
+}
+
+// errUsage marks a wrong command line.
+var errUsage = errors.New("wrong usage")
+
+// parse parses a verb's options, and prints help and version.
+func parse(f *pflag.FlagSet, args []string, stdout io.Writer) error {
+	f.SortFlags = false
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	help := f.BoolP("help", "h", false, "print this help")
+	version := f.BoolP("version", "V", false, "print the version")
+	if err := f.Parse(args); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if *help {
+		fmt.Fprintf(stdout, "%sOptions of %s:\n%s", usage, f.Name(), f.FlagUsages())
+		return pflag.ErrHelp
+	}
+	if *version {
+		v := "(devel)"
+		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+			v = info.Main.Version
+		}
+		fmt.Fprintln(stdout, "quark-matrix", v)
+		return pflag.ErrHelp
+	}
+	return nil
+}

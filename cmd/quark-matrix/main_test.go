@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string // on standard output or error
+	}{
+		{[]string{"-h"}, 0, "usage: quark-matrix [run]"},
+		{[]string{"merge", "-h"}, 0, "Options of merge"},
+		{[]string{"-V"}, 0, "quark-matrix "},
+		{[]string{"--nonsense"}, 2, "unknown flag: --nonsense (see quark-matrix -h)"},
+		{[]string{"-j", "0"}, 2, "1 or more is wanted"},
+		{[]string{"--deadline-test", "0s"}, 2, "more than 0"},
+		{[]string{"-e", "A"}, 2, "NAME=VALUE"},
+		{[]string{"list", "--images", "/nonexistent", "no-such"}, 2, `no kernel "no-such"`},
+		{[]string{"list", "--images", "/nonexistent", "--arch", "amd64", "6.1-cloud"}, 2, "make kernel-images"},
+		{[]string{"report", "-o", "/nonexistent"}, 2, "make test-kernel"},
+		{[]string{"report", "x"}, 2, "no operand"},
+		{[]string{"merge", "x"}, 2, "merge wants -o"},
+	} {
+		var out, errs bytes.Buffer
+		status := command(context.Background(), tt.args, &out, &errs)
+		if status != tt.status || !strings.Contains(out.String()+errs.String(), tt.want) {
+			t.Errorf("%q: status %d, want %d and %q; output:\n%s%s", tt.args, status, tt.status, tt.want, &out, &errs)
+		}
+	}
+}
+
+// TestRunAndMerge runs shards with a script that stands for krun.sh, and merges them.
+func TestRunAndMerge(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	local := filepath.Join(dir, "images", "local")
+	if err := os.MkdirAll(local, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bzImage := make([]byte, 1024)
+	copy(bzImage[0x202:], "HdrS")
+	for name, content := range map[string]string{
+		filepath.Join(local, "one"):     string(bzImage),
+		filepath.Join(dir, "initramfs"): "x",
+		filepath.Join(dir, "krun"):      "#!/bin/sh\n[ $1 = --machine ] && echo a machine || echo '[    1.000000] Kernel panic - not syncing: no way'\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(want int, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if status := command(context.Background(), args, &out, &out); status != want {
+			t.Fatalf("%q: status %d, want %d:\n%s", args, status, want, &out)
+		}
+		return out.String()
+	}
+	common := []string{"--images", filepath.Join(dir, "images"), "--krun", filepath.Join(dir, "krun"), "--arch", "amd64",
+		"--initramfs", "amd64=" + filepath.Join(dir, "initramfs"), "local/*"}
+	one, two, all := filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "all")
+	run(2, append([]string{"--shard", "3/2", "-o", one}, common...)...)
+	run(1, append([]string{"--shard", "1/2", "-o", one}, common...)...)
+	run(1, append([]string{"--shard", "2/2", "-o", two}, common...)...)
+	out := run(1, "merge", "-o", all, one, two)
+	for _, want := range []string{"local/one  present  crash", "local/one  hidden   crash", "Kernel panic - not syncing: no way", "0 passed, 2 failed, 0 skipped\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	for _, file := range []string{"index.html", "junit.xml", "results.json", "cells.jsonl", "guests/local-one/console.log", "guests/local-one-hidden/console.log"} {
+		if st, err := os.Stat(filepath.Join(all, file)); err != nil || st.Size() == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if again := run(0, "report", "-o", all); !strings.HasSuffix(again, "0 passed, 2 failed, 0 skipped\n") {
+		t.Errorf("report:\n%s", again)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark/internal/matrix"
+)
+
+// report shows the last run again, and puts its table into a README.
+func report(_ context.Context, args []string, stdout io.Writer) (int, error) {
+	f := pflag.NewFlagSet("report", pflag.ContinueOnError)
+	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
+	readme := f.String("readme", "", "put the table into this Markdown file, between its marks")
+	times := f.Bool("times", false, "print how long each test took")
+	if err := parse(f, args, stdout); err != nil {
+		return unusable, err
+	}
+	if f.NArg() > 0 {
+		return unusable, fmt.Errorf("%w: report takes no operand", errUsage)
+	}
+	r, err := load(*dir)
+	if err != nil {
+		return unusable, err
+	}
+	if *readme != "" {
+		return allGood, matrix.UpdateMarkdown(*readme, r.Markdown())
+	}
+	return allGood, show(stdout, r, *dir, *times)
+}
+
+// merge puts the results of several runs together, with the guests' files.
+func merge(_ context.Context, args []string, stdout io.Writer) (int, error) {
+	f := pflag.NewFlagSet("merge", pflag.ContinueOnError)
+	out := f.StringP("output", "o", "", "directory for the results")
+	if err := parse(f, args, stdout); err != nil {
+		return unusable, err
+	}
+	if *out == "" || f.NArg() == 0 {
+		return unusable, fmt.Errorf("%w: merge wants -o DIR and the directories of the runs", errUsage)
+	}
+	var runs []matrix.Results
+	for _, dir := range f.Args() {
+		r, err := load(dir)
+		if err != nil {
+			return unusable, err
+		}
+		for _, g := range r.Guests {
+			sub := filepath.Dir(filepath.FromSlash(g.Log))
+			if !filepath.IsLocal(sub) {
+				return unusable, fmt.Errorf("%s: the log %q of %s is outside of it", dir, g.Log, g.Guest)
+			}
+			to := filepath.Join(*out, sub)
+			if err := os.RemoveAll(to); err != nil {
+				return unusable, err
+			}
+			if err := os.CopyFS(to, os.DirFS(filepath.Join(dir, sub))); err != nil {
+				return unusable, fmt.Errorf("copy the files of %s: %w", g.Guest, err)
+			}
+		}
+		runs = append(runs, r)
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return unusable, err
+	}
+	if err := matrix.Keep(*out); err != nil {
+		return unusable, err
+	}
+	all := matrix.Merge(runs)
+	if err := all.Write(*out); err != nil {
+		return unusable, err
+	}
+	if err := show(stdout, all, *out, false); err != nil {
+		return unusable, err
+	}
+	if !all.Good() {
+		return someFailed, nil
+	}
+	return allGood, nil
+}
+
+func load(dir string) (matrix.Results, error) {
+	r, err := matrix.LoadResults(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, fmt.Errorf("no results in %s: 'make test-kernel' makes some", dir)
+	}
+	return r, err
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/matrix"
+	"github.com/quark-linux/quark/kernel_images/catalogue"
+)
+
+// options of run and list.
+type options struct {
+	out, images, krun    string
+	arches               []string
+	initramfs            map[string]string
+	backends, tests, btf []string
+	env                  []string
+	jobs                 int
+	fresh, times         bool
+	shard                string
+	boot, test, all      time.Duration
+	kernels              []string
+}
+
+func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
+	o := new(options)
+	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	f.StringVarP(&o.out, "output", "o", "build/matrix", "directory for the results")
+	f.StringSliceVar(&o.arches, "arch", []string{runtime.GOARCH}, "architectures of the kernels")
+	f.StringToStringVar(&o.initramfs, "initramfs", map[string]string{runtime.GOARCH: "initramfs.gz"}, "initramfs of each architecture")
+	f.StringSliceVarP(&o.backends, "backends", "b", nil, "run on these backends only: ebpf (b), kprobe (k), cnproc (c)")
+	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run these tests of quark-test only, names or patterns")
+	f.StringSliceVar(&o.btf, "btf", nil, "boot with the kernel's types present, hidden or in a file only")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
+	f.IntVarP(&o.jobs, "jobs", "j", runtime.NumCPU(), "guests at a time")
+	f.BoolVar(&o.fresh, "fresh", false, "run also what is known from before, with nothing changed since")
+	f.StringVar(&o.shard, "shard", "", "I/N: run the Ith of N parts of the guests")
+	f.BoolVar(&o.times, "times", false, "print how long each test took")
+	f.DurationVar(&o.boot, "deadline-boot", 2*time.Minute, "how long a guest may take to boot")
+	f.DurationVar(&o.test, "deadline-test", 3*time.Minute, "how long a test may take")
+	f.DurationVar(&o.all, "deadline-all", 15*time.Minute, "how long a guest may take for all")
+	f.StringVar(&o.images, "images", "kernel_images", "directory of the kernels' images")
+	f.StringVar(&o.krun, "krun", "./krun.sh", "the script that boots a guest")
+	if err := parse(f, args, stdout); err != nil {
+		return nil, err
+	}
+	o.kernels = f.Args()
+	for _, e := range o.env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsAny(e, " \t\n\"") {
+			return nil, fmt.Errorf("%w: --env %q: NAME=VALUE without spaces and quotes is wanted", errUsage, e)
+		}
+	}
+	if o.jobs < 1 {
+		return nil, fmt.Errorf("%w: --jobs %d: 1 or more is wanted", errUsage, o.jobs)
+	}
+	for _, d := range []time.Duration{o.boot, o.test, o.all} {
+		if d <= 0 {
+			return nil, fmt.Errorf("%w: a deadline of %v: more than 0 is wanted", errUsage, d)
+		}
+	}
+	return o, nil
+}
+
+// guests are those that the options select.
+func (o *options) guests() ([]matrix.Guest, error) {
+	rows, err := catalogue.Rows()
+	if err != nil {
+		return nil, err
+	}
+	kernels, err := matrix.FindKernels(o.images, rows, o.arches, o.kernels)
+	if err != nil {
+		return nil, err
+	}
+	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Env: o.env}
+	for _, w := range o.btf {
+		switch way := matrix.BTF(w); way {
+		case matrix.BTFPresent, matrix.BTFHidden, matrix.BTFFile:
+			s.BTF = append(s.BTF, way)
+		default:
+			return nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)
+		}
+	}
+	guests, err := matrix.Plan(kernels, s, o.initramfs)
+	if err != nil || o.shard == "" {
+		return guests, err
+	}
+	i, n, ok := strings.Cut(o.shard, "/")
+	part, err1 := strconv.Atoi(i)
+	parts, err2 := strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil || part < 1 || part > parts {
+		return nil, fmt.Errorf("%w: --shard %q: I/N with 1 <= I <= N is wanted", errUsage, o.shard)
+	}
+	return matrix.Shard(guests, part, parts), nil
+}
+
+func list(_ context.Context, args []string, stdout io.Writer) (int, error) {
+	o, err := parseRun("list", args, stdout)
+	if err != nil {
+		return unusable, err
+	}
+	guests, err := o.guests()
+	if err != nil {
+		return unusable, err
+	}
+	for _, g := range guests {
+		var names []string
+		for _, b := range g.Backends {
+			names = append(names, b.Name)
+		}
+		fmt.Fprintf(stdout, "%-28s %-8s %-20s %s\n", g.Name(), g.BTF, strings.Join(names, ","), g.Repro(o.krun, "", ""))
+	}
+	return allGood, nil
+}
+
+func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error) {
+	o, err := parseRun("run", args, stdout)
+	if err != nil {
+		return unusable, err
+	}
+	guests, err := o.guests()
+	if err != nil {
+		return unusable, err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return unusable, err
+	}
+	unlock, err := lock(o.out)
+	if err != nil {
+		return unusable, err
+	}
+	defer unlock()
+	if err := matrix.Keep(o.out); err != nil {
+		return unusable, fmt.Errorf("keep the results before: %w", err)
+	}
+	harness, machine, err := describe(o.krun, guests)
+	if err != nil {
+		return unusable, err
+	}
+	cache, err := matrix.OpenCache(filepath.Join(cacheDir(o.out), "results"), harness)
+	if err != nil {
+		return unusable, err
+	}
+
+	begin := time.Now()
+	display := matrix.NewDisplay(stdout, terminalWidth(stdout), len(guests))
+	runner := matrix.Runner{
+		Machine: matrix.Machine{Krun: o.krun, Boot: o.boot, Test: o.test, All: o.all},
+		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Tell: display.Tell, Done: display.Done,
+	}
+	outcomes, runErr := runner.Run(ctx, guests)
+	display.Close()
+	results := matrix.Results{Time: begin.Round(time.Second), TookMS: time.Since(begin).Milliseconds(), Machine: machine, Guests: outcomes}
+	if err := results.Write(o.out); err != nil {
+		return unusable, err
+	}
+	if err := show(stdout, results, o.out, o.times); err != nil {
+		return unusable, err
+	}
+	if runErr != nil {
+		return unusable, fmt.Errorf("%w: %d of %d guests have run", runErr, len(outcomes), len(guests))
+	}
+	if !results.Good() {
+		return someFailed, nil
+	}
+	return allGood, nil
+}
+
+// show prints the table and the sum; the sum is the last line.
+func show(w io.Writer, r matrix.Results, dir string, times bool) error {
+	fmt.Fprintln(w)
+	if err := r.Table(w); err != nil {
+		return err
+	}
+	if times {
+		fmt.Fprintln(w, "\nseconds of each test, median over the guests (most):")
+		if err := r.TestTimes(w); err != nil {
+			return err
+		}
+	}
+	passed, failed, skipped := r.Count()
+	fmt.Fprintf(w, "\n%d guests in %.1f s; %s\n", len(r.Guests), float64(r.TookMS)/1000, filepath.Join(dir, matrix.HTMLFile))
+	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	return nil
+}
+
+// describe returns a digest of what runs the guests, and words for it.
+func describe(krun string, guests []matrix.Guest) (digest, machine string, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", "", err
+	}
+	var parts, words []string
+	for _, path := range []string{self, krun} {
+		d, err := matrix.FileDigest(path)
+		if err != nil {
+			return "", "", fmt.Errorf("%w (quark-matrix runs at the root of quark's repository)", err)
+		}
+		parts = append(parts, d)
+	}
+	seen := make(map[string]bool)
+	for _, g := range guests {
+		if seen[g.Kernel.Arch] {
+			continue
+		}
+		seen[g.Kernel.Arch] = true
+		// What it cannot say, it says again when it is to boot the guest.
+		out, _ := exec.Command(krun, "--machine", g.Kernel.Path).Output()
+		line := strings.TrimSpace(string(out))
+		parts = append(parts, line)
+		if line != "" {
+			words = append(words, line)
+		}
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		words = append(words, fmt.Sprintf("on Linux %s, %d CPUs", unix.ByteSliceToString(u.Release[:]), runtime.NumCPU()))
+	}
+	return matrix.Digest(parts...), strings.Join(words, ", "), nil
+}
+
+// cacheDir is quark's in the user's cache, or fallback for a user without a home.
+func cacheDir(fallback string) string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		u, err := user.Current()
+		if err != nil || u.HomeDir == "" || u.HomeDir == "/nonexistent" {
+			return filepath.Join(fallback, "cache")
+		}
+		base = filepath.Join(u.HomeDir, ".cache")
+	}
+	return filepath.Join(base, "quark")
+}
+
+// terminalWidth is 0 for what is no terminal.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || ws.Col == 0 {
+		return 0
+	}
+	return int(ws.Col)
+}
+
+// lock keeps a second run out of a directory.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another quark-matrix writes to %s: wait for it, or name another directory with -o", dir)
+	}
+	return func() { f.Close() }, nil
+}

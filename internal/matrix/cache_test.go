@@ -1,0 +1,122 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/internal/record"
+)
+
+// TestKey: whatever a guest's outcome depends on changes its key.
+func TestKey(t *testing.T) {
+	base := Guest{Kernel: Kernel{Name: "k", SHA256: "s"}, BTF: BTFPresent, Backends: Backends}
+	key := func(harness, image string, m Machine, change func(*Guest)) string {
+		g := base
+		if change != nil {
+			change(&g)
+		}
+		return (&Cache{Harness: harness}).Key(m, g, image)
+	}
+	keys := map[string]string{
+		"base":     key("h", "i", Machine{}, nil),
+		"harness":  key("H", "i", Machine{}, nil),
+		"image":    key("h", "I", Machine{}, nil),
+		"machine":  key("h", "i", Machine{Mem: 1024}, nil),
+		"kernel":   key("h", "i", Machine{}, func(g *Guest) { g.Kernel.SHA256 = "S" }),
+		"BTF":      key("h", "i", Machine{}, func(g *Guest) { g.BTF = BTFHidden }),
+		"backends": key("h", "i", Machine{}, func(g *Guest) { g.Backends = Backends[:1] }),
+		"tests":    key("h", "i", Machine{}, func(g *Guest) { g.Tests = []string{"t"} }),
+		"claims":   key("h", "i", Machine{}, func(g *Guest) { g.Kernel.Features = []string{"bpf"} }),
+		"env":      key("h", "i", Machine{}, func(g *Guest) { g.Env = []string{"A=1"} }),
+	}
+	seen := make(map[string]string)
+	for what, k := range keys {
+		if other, ok := seen[k]; ok {
+			t.Errorf("%s and %s have the same key", what, other)
+		}
+		seen[k] = what
+	}
+	if key("h", "i", Machine{}, func(g *Guest) { g.Kernel.Path = "elsewhere" }) != keys["base"] {
+		t.Error("the place of the kernel changes the key")
+	}
+}
+
+// TestRunner runs guests of a script that stands for krun.sh: what was good is not run again, unless it is asked for.
+func TestRunner(t *testing.T) {
+	dir := t.TempDir()
+	line := func(rec any) string {
+		b, err := record.Encode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(b))
+	}
+	script := "#!/bin/sh\necho run >>" + dir + "/runs\necho \"[    1.000000] hello of $2\"\n" +
+		"cat >$KRUN_RESULTS <<'END'\n" + line(record.Hello{Kernel: "6.1"}) + "\n" + line(record.Plan{Jobs: []record.Job{job("t_a")}}) + "\n" +
+		line(record.Start{Test: "t_a", Backend: "ebpf"}) + "\n" + line(result("t_a", record.Pass)) + "\nEND\n" +
+		"case $2 in *bad) exit 125;; esac\n" + "echo '" + line(record.End{}) + "' >>$KRUN_RESULTS\n"
+	krun := filepath.Join(dir, "krun")
+	if err := os.WriteFile(krun, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	image := filepath.Join(dir, "image")
+	if err := os.WriteFile(image, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := OpenCache(filepath.Join(dir, "cache"), "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var guests []Guest
+	for _, name := range []string{"a", "b", "bad"} {
+		guests = append(guests, Guest{Kernel: Kernel{Name: name, Path: "k/" + name, SHA256: name}, BTF: BTFPresent, Backends: Backends[:1], Image: image})
+	}
+	runs := 0
+	for i, tt := range []struct {
+		fresh bool
+		runs  int
+	}{{false, 3}, {false, 1}, {true, 3}} {
+		out := filepath.Join(dir, fmt.Sprint("out", i))
+		r := Runner{Machine: Machine{Krun: krun}, Jobs: 2, Dir: out, Cache: cache, Fresh: tt.fresh}
+		outcomes, err := r.Run(context.Background(), guests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []record.State{record.Pass, record.Pass, record.Lost} {
+			if o := outcomes[i]; o.State != want || o.Guest != guests[i].Name() {
+				t.Errorf("%s: %s (%s), want %s", o.Guest, o.State, o.Reason, want)
+			}
+			if b, err := os.ReadFile(filepath.Join(out, outcomes[i].Log)); err != nil || !strings.Contains(string(b), "hello of k/"+guests[i].Name()) {
+				t.Errorf("console %q, %v", b, err)
+			}
+		}
+		b, err := os.ReadFile(dir + "/runs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(b), "run") - runs; n != tt.runs {
+			t.Errorf("round %d ran %d guests, want %d", i, n, tt.runs)
+		}
+		runs = strings.Count(string(b), "run")
+	}
+	if d := cache.Durations(); len(d) != 2 {
+		t.Errorf("durations %v", d)
+	}
+	// What is old goes; what was used lately stays.
+	old := time.Now().Add(-2 * maxAge)
+	entries, _ := os.ReadDir(cache.dir)
+	for _, e := range entries[:1] {
+		os.Chtimes(filepath.Join(cache.dir, e.Name()), old, old)
+	}
+	if _, err := OpenCache(cache.dir, "h"); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := os.ReadDir(cache.dir); len(after) != len(entries)-1 {
+		t.Errorf("%d entries after %d", len(after), len(entries))
+	}
+}

@@ -1,0 +1,148 @@
+package matrix
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/internal/record"
+)
+
+// TestFaults boots guests that go wrong in every way, and a kernel that does not boot: each is caught, and called by its name.
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("boots guests")
+	}
+	kernel := filepath.Join("..", "..", "kernel_images", runtime.GOARCH, "6.1-cloud")
+	if _, err := os.Stat(kernel); err != nil {
+		t.Skip("no kernel: make kernel-images fetches it")
+	}
+	if out, err := exec.Command("../../krun.sh", "--machine", kernel).CombinedOutput(); err != nil {
+		t.Skipf("no qemu: %s", out)
+	}
+	dir := t.TempDir()
+	image := filepath.Join(dir, "initramfs.gz")
+	for _, args := range [][]string{
+		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "init"), "../../initramfs/init"},
+		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "guest"), "../../initramfs/testdata/guest"},
+		{"run", "../../initramfs", "-o", image, "-init", filepath.Join(dir, "init"), filepath.Join(dir, "guest")},
+	} {
+		cmd := exec.Command("go", args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %q: %v\n%s", args, err, out)
+		}
+	}
+	// The damage is in the compressed kernel, which then does not unpack.
+	whole, err := os.ReadFile(kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4096 {
+		whole[len(whole)/2+i] ^= 0x55
+	}
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	// Boot and test deadlines that a guest on a loaded machine keeps, and that a guest that hangs makes a test wait for.
+	patient := Machine{Krun: "../../krun.sh", Mem: 256}
+	hasty := patient
+	hasty.Test = 8 * time.Second
+	early := patient
+	early.Boot = 12 * time.Second
+
+	slots := make(chan bool, runtime.NumCPU())
+	for _, tt := range []struct {
+		name    string
+		machine Machine
+		kernel  string
+		command []string
+		state   record.State
+		reason  string // in the guest's reason
+		bad     string // in the reason of t_bad, for commands with a test
+		console string // in the console's log
+	}{
+		{"good", patient, kernel, []string{"guest", "exit", "0"}, record.Fail, "no test ran", "", ""},
+		{"panic", patient, kernel, []string{"guest", "test", "panic"}, record.Crash,
+			"Kernel panic - not syncing: sysrq triggered crash in t_bad @ ebpf", "Kernel panic", "Call Trace"},
+		{"hang", hasty, kernel, []string{"guest", "test", "hang"}, record.Hang,
+			"deadline of 8s for a test passed in t_bad @ ebpf", "deadline of 8s", "task:guest"},
+		{"exits early", patient, kernel, []string{"guest", "test", "exit", "0"}, record.Lost, "2 of 3 tests have no result", "no result", ""},
+		{"powers off", patient, kernel, []string{"guest", "test", "poweroff"}, record.Lost,
+			"the guest ended in t_bad @ ebpf without an end record", "without an end", ""},
+		{"is killed", patient, kernel, []string{"guest", "kill", "9"}, record.Fail, "killed by signal 9", "", ""},
+		{"no such command", patient, kernel, []string{"nothing"}, record.Fail, "no such file", "", ""},
+		{"garbage on the port", patient, kernel, []string{"guest", "garbage"}, record.Lost, "garbage on the result port: 2 lines", "", ""},
+		{"out of memory", patient, kernel, []string{"guest", "test", "oom"}, record.Crash, "ut of memory: Killed process", "Killed process", ""},
+		{"does not boot", early, broken, []string{"guest", "exit", "0"}, record.BootFail, "no hello: deadline of 12s to boot passed", "", ""},
+		{"no kernel", patient, filepath.Join(dir, "init.go"), []string{"guest"}, record.BootFail, "no kernel image", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			slots <- true
+			defer func() { <-slots }()
+			out := t.TempDir()
+			g := Guest{Kernel: Kernel{Name: "k", Arch: runtime.GOARCH, Path: tt.kernel}, BTF: BTFPresent, Command: tt.command, Image: image}
+			o, err := tt.machine.Run(context.Background(), g, out, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, err := os.ReadFile(filepath.Join(out, consoleFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.State != tt.state || !strings.Contains(o.Reason, tt.reason) || !strings.Contains(string(log), tt.console) {
+				t.Errorf("%s: %s, want %s: %q, and %q on the console:\n%s", o.State, o.Reason, tt.state, tt.reason, tt.console, log)
+			}
+			if tt.bad == "" {
+				return
+			}
+			want := []Cell{
+				{Test: "t_first", Backend: "ebpf", State: record.Pass, DurationMS: 1},
+				{Test: "t_bad", Backend: "ebpf", State: tt.state},
+				{Test: "t_never", Backend: "ebpf", State: record.Lost},
+			}
+			if len(o.Cells) != len(want) {
+				t.Fatalf("cells %+v", o.Cells)
+			}
+			for i, c := range o.Cells {
+				if c.Test != want[i].Test || c.State != want[i].State {
+					t.Errorf("cell %+v, want %+v", c, want[i])
+				}
+			}
+			if !strings.Contains(o.Cells[1].Reason, tt.bad) || !strings.HasPrefix(o.Cells[2].Reason, "not run: ") {
+				t.Errorf("reasons %q and %q", o.Cells[1].Reason, o.Cells[2].Reason)
+			}
+		})
+	}
+}
+
+// TestInterrupt: the end of the context ends the guest at once, and nothing of it is left.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "krun")
+	if err := os.WriteFile(script, []byte("#!/bin/bash\ntrap 'exit 143' TERM\necho $$ >"+dir+"/pid\nsleep 1000 & wait\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		for {
+			if _, err := os.Stat(filepath.Join(dir, "pid")); err == nil {
+				cancel(ErrInterrupted)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	_, err := Machine{Krun: script}.Run(ctx, Guest{Kernel: Kernel{Name: "k"}}, dir, nil)
+	if err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("error %v", err)
+	}
+}

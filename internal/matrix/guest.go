@@ -1,0 +1,130 @@
+package matrix
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// BTF is how a guest has its kernel's types.
+type BTF string
+
+const (
+	BTFPresent BTF = "present" // from the kernel, as it is
+	BTFHidden  BTF = "hidden"  // covered, so that quark takes those embedded in it
+	BTFFile    BTF = "file"    // from a file in the initramfs: the kernel has none
+)
+
+// Kernel is an image to boot.
+type Kernel struct {
+	Name   string `json:"name"` // as 6.1-cloud-amd64, or local/NAME
+	Arch   string `json:"arch"` // GOARCH
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+
+	// Features are what the kernel must offer, by the names in the hello record.
+	Features []string `json:"features,omitempty"`
+
+	// BTFFile is the base name of the file with its types, for a kernel that has none itself.
+	BTFFile string `json:"btf_file,omitempty"`
+}
+
+// Guest is one boot of a kernel, with one command.
+type Guest struct {
+	Kernel   Kernel
+	BTF      BTF
+	Backends []Backend
+	Tests    []string // patterns of quark-test; none: all
+	Env      []string // NAME=VALUE, for the command
+	Command  []string // instead of quark-test with Backends and Tests
+	Image    string   // path of the initramfs
+}
+
+// Backend is a backend's name and quark-test's option for it.
+type Backend struct{ Name, Option string }
+
+// Backends are all, in the order of the tables.
+var Backends = []Backend{{"ebpf", "-b"}, {"kprobe", "-k"}, {"cnproc", "-c"}}
+
+// NoBackend is the backend of tests that need none.
+const NoBackend = "none"
+
+// Name tells guests apart; it is a file name but for the slash of a local kernel's.
+func (g Guest) Name() string {
+	if g.BTF == BTFHidden {
+		return g.Kernel.Name + "-hidden"
+	}
+	return g.Kernel.Name
+}
+
+// Dir is the name as one element of a path.
+func (g Guest) Dir() string { return strings.ReplaceAll(g.Name(), "/", "-") }
+
+// command is what krun.sh is to run.
+func (g Guest) command() []string {
+	if len(g.Command) > 0 {
+		return g.Command
+	}
+	words := []string{"quark-test"}
+	for _, b := range g.Backends {
+		words = append(words, b.Option)
+	}
+	words = append(words, "-j", "/run/quark-results")
+	return append(words, g.Tests...)
+}
+
+// claims are the features that the guest must have.
+func (g Guest) claims() []string {
+	return slices.DeleteFunc(slices.Clone(g.Kernel.Features), func(f string) bool { return f == "btf" && g.BTF == BTFHidden })
+}
+
+// arguments are the words for the guest's kernel command line.
+func (g Guest) arguments() []string {
+	var words []string
+	if g.BTF == BTFHidden {
+		words = append(words, "quark.hide_btf=1")
+	}
+	if g.BTF == BTFFile {
+		words = append(words, "quark.env.QUARK_BTF_PATH=/"+g.Kernel.BTFFile)
+	}
+	for _, e := range g.Env {
+		words = append(words, "quark.env."+e)
+	}
+	return words
+}
+
+// Repro is the shell command that does again what the guest did, or one test of it on one backend.
+func (g Guest) Repro(krun, test, backend string) string {
+	one := g
+	if test != "" && len(g.Command) == 0 {
+		one.Tests = []string{test}
+		one.Backends = nil
+		for _, b := range Backends {
+			if b.Name == backend {
+				one.Backends = []Backend{b}
+			}
+		}
+	}
+	var b strings.Builder
+	if words := one.arguments(); len(words) > 0 {
+		fmt.Fprintf(&b, "KRUN_APPEND=%s ", quote(strings.Join(words, " ")))
+	}
+	fmt.Fprintf(&b, "%s %s %s", quote(krun), quote(g.Image), quote(g.Kernel.Path))
+	for _, w := range one.command() {
+		if w == "-j" || w == "/run/quark-results" {
+			continue
+		}
+		b.WriteString(" " + quote(w))
+	}
+	return b.String()
+}
+
+// quote makes a word that a shell leaves as it is.
+func quote(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:=/@+^-", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

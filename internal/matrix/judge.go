@@ -1,0 +1,208 @@
+package matrix
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quark-linux/quark/internal/record"
+)
+
+// evidence is all that is known of a guest that has ended.
+type evidence struct {
+	hello    *record.Hello
+	plan     []record.Job
+	started  []record.Job
+	results  []record.Result
+	end      *record.End
+	damaged  []string
+	nDamaged int
+	console  []string // complaints
+	late     string   // which deadline passed, "" for none
+	waiting  string   // what the guest was at when it passed
+	refused  string   // why krun.sh did not boot it
+	claims   []string // features that the kernel must have
+}
+
+// take keeps what a line of the result port says.
+func (e *evidence) take(rec any, err error) {
+	switch r := rec.(type) {
+	case record.Hello:
+		e.hello = &r
+	case record.Plan:
+		e.plan = append(e.plan, r.Jobs...)
+	case record.Start:
+		e.started = append(e.started, record.Job{Test: r.Test, Backend: r.Backend})
+	case record.Result:
+		e.results = append(e.results, r)
+	case record.End:
+		e.end = &r
+	}
+	if err != nil {
+		e.nDamaged++
+		if len(e.damaged) < maxDamaged {
+			e.damaged = append(e.damaged, err.Error())
+		}
+	}
+}
+
+const maxDamaged = 5
+
+// running returns the job that was started last and has no result.
+func (e *evidence) running() (record.Job, bool) {
+	done := make(map[record.Job]int)
+	for _, r := range e.results {
+		done[record.Job{Test: r.Test, Backend: r.Backend}]++
+	}
+	for i := len(e.started) - 1; i >= 0; i-- {
+		if j := e.started[i]; done[j] == 0 {
+			return j, true
+		}
+	}
+	return record.Job{}, false
+}
+
+// judge decides what became of a guest and each of its cells.
+func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
+	state, reason = e.guest()
+	cells, missing := e.cells(state, reason)
+	failed := 0
+	var first string
+	for _, c := range cells {
+		if !c.State.Good() {
+			if failed++; first == "" {
+				first = c.Test + " @ " + c.Backend
+			}
+		}
+	}
+	switch {
+	case state != record.Pass:
+	case missing > 0:
+		state, reason = record.Lost, fmt.Sprintf("%d of %d tests have no result", missing, len(cells))
+	case len(e.lacking()) > 0:
+		state, reason = record.Fail, "the kernel lacks what the catalogue claims: "+strings.Join(e.lacking(), ", ")
+	case failed > 0:
+		state, reason = record.Fail, fmt.Sprintf("%d of %d tests, the first: %s", failed, len(cells), first)
+	case e.end.Status != 0:
+		state, reason = record.Fail, ending(e.end)
+	case len(cells) == 0:
+		state, reason = record.Fail, "no test ran"
+	default:
+		skipped := 0
+		for _, c := range cells {
+			if c.State == record.Skip {
+				skipped++
+			}
+		}
+		if skipped == len(cells) {
+			state, reason = record.Skip, cells[0].Reason
+		}
+	}
+	return state, reason, cells
+}
+
+// guest decides by what is to be known without a look at the tests. What the kernel says comes first: a guest that hangs or
+// is lost after an oops did so because of it.
+func (e *evidence) guest() (record.State, string) {
+	at := ""
+	if j, ok := e.running(); ok {
+		at = " in " + j.String()
+	}
+	switch {
+	case e.refused != "":
+		return record.BootFail, e.refused
+	case len(e.console) > 0:
+		text := e.console[0]
+		for _, c := range e.console {
+			if strings.HasPrefix(c, "Kernel panic") {
+				text = c
+			}
+		}
+		return record.Crash, text + at
+	case e.hello == nil && e.late != "":
+		return record.BootFail, "no hello: " + e.late
+	case e.hello == nil && e.nDamaged == 0:
+		return record.BootFail, "the guest ended without a hello"
+	case e.late != "":
+		if at == "" {
+			at = " " + e.waiting
+		}
+		return record.Hang, e.late + at
+	case e.nDamaged > 0:
+		return record.Lost, fmt.Sprintf("garbage on the result port: %d lines, the first: %s", e.nDamaged, e.damaged[0])
+	case e.end == nil:
+		if at == "" {
+			at = " after its hello"
+		}
+		return record.Lost, "the guest ended" + at + " without an end record"
+	case e.end.Error != "":
+		return record.Fail, e.end.Error
+	}
+	return record.Pass, ""
+}
+
+// lacking returns the features that were claimed and are not there.
+func (e *evidence) lacking() (names []string) {
+	for _, c := range e.claims {
+		if !e.hello.Features[c] {
+			names = append(names, c)
+		}
+	}
+	return names
+}
+
+func ending(end *record.End) string {
+	if end.Signal != 0 {
+		return fmt.Sprintf("the command was killed by signal %d", end.Signal)
+	}
+	return fmt.Sprintf("the command's exit status is %d", end.Status)
+}
+
+// cells returns a cell for each job that was planned or has a result, and how many have none. A job without a result shares
+// the fate of its guest if it was running; if it had not begun it is lost.
+func (e *evidence) cells(state record.State, reason string) (cells []Cell, missing int) {
+	results := make(map[record.Job][]record.Result)
+	for _, r := range e.results {
+		j := record.Job{Test: r.Test, Backend: r.Backend}
+		results[j] = append(results[j], r)
+	}
+	running, isRunning := e.running()
+	if state == record.Pass {
+		state, reason = record.Lost, "the test was started and has no result"
+	}
+	add := func(j record.Job) {
+		c := Cell{Test: j.Test, Backend: j.Backend}
+		if rs := results[j]; len(rs) > 0 {
+			r := rs[0]
+			results[j] = rs[1:]
+			c.State, c.Reason, c.DurationMS, c.Log = r.State, r.Reason, r.DurationMS, r.Log
+			if !c.State.Good() && c.State != record.Fail {
+				c.State, c.Reason = record.Lost, fmt.Sprintf("the result's state is %q", r.State)
+			}
+		} else if missing++; isRunning && j == running {
+			c.State, c.Reason = state, reason
+		} else {
+			c.State, c.Reason = record.Lost, "not run: "+orWord(reason, string(state))
+		}
+		cells = append(cells, c)
+	}
+	jobs := e.plan
+	if len(jobs) == 0 {
+		jobs = e.started
+	}
+	for _, j := range jobs {
+		add(j)
+	}
+	for _, r := range e.results { // of jobs that no plan names
+		if j := (record.Job{Test: r.Test, Backend: r.Backend}); len(results[j]) > 0 {
+			add(j)
+		}
+	}
+	return cells, missing
+}
+
+func orWord(s, word string) string {
+	if s == "" {
+		return word
+	}
+	return s
+}

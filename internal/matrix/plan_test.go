@@ -1,0 +1,166 @@
+package matrix
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/kernel_images/catalogue"
+)
+
+// images makes a directory of images as kernel_images does, with a local kernel.
+func images(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	bzImage := make([]byte, 1024)
+	copy(bzImage[0x202:], "HdrS")
+	image := func(n byte) []byte { return append(slices.Clone(bzImage), n) }
+	arm := make([]byte, 1024)
+	copy(arm[56:], "ARM\x64")
+	for name, content := range map[string][]byte{
+		"amd64/5.10-cloud": image(1), "amd64/6.1-cloud": image(2), "amd64/nobtf": image(3), "amd64/newest-cloud": image(2), "arm64/6.1-cloud": arm,
+		"local/mine": image(4), "local/.hidden": nil,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+var rows = []catalogue.Row{
+	{Name: "5.10-cloud-amd64", Arch: "amd64"},
+	{Name: "6.1-cloud-amd64", Arch: "amd64", Default: true},
+	{Name: "6.1-cloud-arm64", Arch: "arm64"},
+	{Name: "newest-cloud-amd64", Arch: "amd64"}, // the same image
+	{Name: "nobtf-amd64", Arch: "amd64", BTFFile: "nobtf.btf", Built: true},
+	{Name: "6.12-cloud-amd64", Arch: "amd64"}, // not fetched
+}
+
+func TestFindKernels(t *testing.T) {
+	dir := images(t)
+	both := []string{"amd64", "arm64"}
+	for _, tt := range []struct {
+		arches, patterns []string
+		want             string
+		err              string
+	}{
+		{[]string{"amd64"}, nil, "6.1-cloud-amd64 local/mine", ""},
+		{both, []string{"6.1-*"}, "6.1-cloud-amd64 6.1-cloud-arm64", ""},
+		{[]string{"arm64"}, []string{"6.1-cloud"}, "6.1-cloud-arm64", ""},
+		{[]string{"amd64"}, []string{"newest-cloud", "6.1-cloud"}, "6.1-cloud-amd64", ""},
+		{[]string{"amd64"}, []string{"n*"}, "newest-cloud-amd64", ""},
+		{[]string{"amd64"}, []string{"nobtf"}, "nobtf-amd64", ""},
+		{both, []string{"local/*", "5.10-cloud-amd64"}, "5.10-cloud-amd64 local/mine", ""},
+		{both, []string{"6.12-cloud"}, "", "make kernel-images"},
+		{both, []string{"7*"}, "", `no kernel "7*"`},
+		{both, []string{"["}, "", "syntax error"},
+	} {
+		kernels, err := FindKernels(dir, rows, tt.arches, tt.patterns)
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%q: error %v, want one with %q", tt.patterns, err, tt.err)
+			}
+			continue
+		}
+		var names []string
+		for _, k := range kernels {
+			names = append(names, k.Name)
+		}
+		if err != nil || strings.Join(names, " ") != tt.want {
+			t.Errorf("%q: %q, %v; want %s", tt.patterns, names, err, tt.want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "local", "notes"), []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FindKernels(dir, rows, both, nil); err == nil || !strings.Contains(err.Error(), "no kernel image") {
+		t.Errorf("a local file that is no kernel: error %v", err)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a"}, {Name: "nobtf", Arch: "amd64", Path: "k/n", BTFFile: "nobtf.btf"}}
+	image := map[string]string{"amd64": "i.gz"}
+	for _, tt := range []struct {
+		name string
+		s    Selection
+		want []string // the repro lines
+		err  string
+	}{
+		{"all", Selection{}, []string{
+			"./krun.sh i.gz k/a quark-test -b -k -c",
+			"KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -b -k -c",
+		}, ""},
+		{"one backend that needs no types", Selection{Backends: []string{"c"}, Tests: []string{"t_exit*"}}, []string{
+			"./krun.sh i.gz k/a quark-test -c 't_exit*'",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -c 't_exit*'",
+		}, ""},
+		{"hidden", Selection{Backends: []string{"kprobe"}, BTF: []BTF{BTFHidden}, Env: []string{"A=1", "B=2"}}, []string{
+			"KRUN_APPEND='quark.hide_btf=1 quark.env.A=1 quark.env.B=2' ./krun.sh i.gz k/a quark-test -k",
+		}, ""},
+		{"none", Selection{Backends: []string{"c"}, BTF: []BTF{BTFHidden}}, nil, "nothing to run"},
+		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x"`},
+	} {
+		guests, err := Plan(kernels, tt.s, image)
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: error %v, want one with %q", tt.name, err, tt.err)
+			}
+			continue
+		}
+		var got []string
+		for _, g := range guests {
+			got = append(got, g.Repro("./krun.sh", "", ""))
+		}
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
+		}
+	}
+	guests, err := Plan(kernels, Selection{}, image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := guests[1].Repro("./krun.sh", "t_x", "kprobe"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -k t_x"; got != want {
+		t.Errorf("repro of a cell %q, want %q", got, want)
+	}
+	if _, err := Plan(kernels, Selection{}, nil); err == nil {
+		t.Error("no initramfs is no error")
+	}
+}
+
+// TestShard: every guest is in one shard, whatever their number.
+func TestShard(t *testing.T) {
+	var guests []Guest
+	for i := range 7 {
+		guests = append(guests, Guest{Kernel: Kernel{Name: string(rune('a' + i))}, Backends: Backends[:1+i%2]})
+	}
+	for n := 1; n <= 9; n++ {
+		count := make(map[string]int)
+		for part := 1; part <= n; part++ {
+			for _, g := range Shard(guests, part, n) {
+				count[g.Name()]++
+			}
+		}
+		for _, g := range guests {
+			if count[g.Name()] != 1 {
+				t.Errorf("of %d parts %d have guest %s", n, count[g.Name()], g.Name())
+			}
+		}
+	}
+}
+
+func TestLongestFirst(t *testing.T) {
+	guests := []Guest{{Kernel: Kernel{Name: "a"}}, {Kernel: Kernel{Name: "b"}}, {Kernel: Kernel{Name: "c"}}, {Kernel: Kernel{Name: "d"}}}
+	got := longestFirst(guests, map[string]int64{"a": 5, "b": 9})
+	if want := []int{2, 3, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

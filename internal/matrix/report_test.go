@@ -1,0 +1,218 @@
+package matrix
+
+import (
+	"bytes"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark/internal/record"
+)
+
+// sample is a run with one guest of each kind.
+func sample() Results {
+	return Results{
+		Time: time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC), TookMS: 61000, Machine: "a machine",
+		Guests: []Outcome{
+			{Guest: "5.10-cloud-amd64", Kernel: Kernel{Name: "5.10-cloud-amd64"}, BTF: BTFPresent, State: record.Pass,
+				Hello: &record.Hello{Kernel: "5.10.0-46", Features: map[string]bool{"btf": true, "bpf": false}},
+				Cells: []Cell{
+					{Test: "t_a", Backend: "ebpf", State: record.Pass, DurationMS: 1500, Log: "fine <b>"},
+					{Test: "t_a", Backend: "cnproc", State: record.Skip, Reason: "no uid"},
+				},
+				TotalMS: 5000, FirstMS: 2000, LastMS: 4000, Log: "guests/a/console.log", Repro: "krun a"},
+			{Guest: "6.1-cloud-amd64", Kernel: Kernel{Name: "6.1-cloud-amd64"}, BTF: BTFHidden, State: record.Hang, Reason: "too late in t_b @ ebpf",
+				Cells: []Cell{
+					{Test: "t_a", Backend: "ebpf", State: record.Fail, Reason: "bad \x01", Repro: "krun t_a"},
+					{Test: "t_b", Backend: "ebpf", State: record.Hang, Reason: "too late", Repro: "krun t_b"},
+					{Test: "t_c", Backend: "ebpf", State: record.Lost, Reason: "not run: too late", Repro: "krun t_c"},
+				},
+				TotalMS: 60000, Log: "guests/b/console.log", Repro: "krun b"},
+			{Guest: "7.3-cloud-amd64", Kernel: Kernel{Name: "7.3-cloud-amd64"}, BTF: BTFPresent, State: record.Crash, Reason: "WARNING: x",
+				Cells: []Cell{{Test: "t_a", Backend: "none", State: record.Pass}}, Console: []string{"WARNING: x", "BUG: y"}, Log: "guests/c/console.log"},
+		},
+	}
+}
+
+func TestCount(t *testing.T) {
+	passed, failed, skipped := sample().Count()
+	if passed != 2 || failed != 4 || skipped != 1 || sample().Good() {
+		t.Errorf("%d passed, %d failed, %d skipped", passed, failed, skipped)
+	}
+	lines, err := sample().records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := make(map[record.State]int)
+	var s record.Splitter
+	s.Feed(lines, func(rec any, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		states[rec.(record.Result).State]++
+	})
+	want := map[record.State]int{record.Pass: 2, record.Skip: 1, record.Fail: 1, record.Hang: 1, record.Lost: 1, record.Crash: 1}
+	if diff := cmp.Diff(want, states); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().Table(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"5.10-cloud-amd64  present  pass   1     -       0+1s    -     5.0      3.0       5.10.0-46\n",
+		"6.1-cloud-amd64   hidden   hang   0/3   ",
+		"6.1-cloud-amd64: hang: too late in t_b @ ebpf\n  fail: t_a @ ebpf: bad \x01\n    repro: krun t_a\n  hang: t_b @ ebpf: too late\n    repro: krun t_b\n  lost: 1 tests did not run\n  repro: krun b\n",
+		"7.3-cloud-amd64: crash: WARNING: x\n  console: BUG: y\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, &b)
+		}
+	}
+	b.Reset()
+	if err := sample().TestTimes(&b); err != nil || !strings.Contains(b.String(), "t_a   0.0 (1.5)") && !strings.Contains(b.String(), "t_a   1.5 (1.5)") {
+		t.Errorf("%v:\n%s", err, &b)
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	b, err := sample().JUnit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc junitSuites
+	if err := xml.Unmarshal(b, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for _, s := range doc.Suites {
+		got = append(got, s.Tests, s.Failures, s.Errors, s.Skipped)
+	}
+	if diff := cmp.Diff([]int{3, 0, 0, 1, 4, 1, 3, 0, 2, 0, 1, 0}, got); diff != "" {
+		t.Errorf("tests, failures, errors, skipped of each suite (-want +got):\n%s", diff)
+	}
+}
+
+// TestHTML: the page names every cell and escapes what guests say.
+func TestHTML(t *testing.T) {
+	before := sample()
+	before.Guests[1].Cells[0].State = record.Pass
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "guests/a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "guests/a/console.log"), bytes.Repeat([]byte("<script>\n"), 20000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, err := sample().HTML(dir, Diff(before, sample()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	for _, want := range []string{"fine &lt;b&gt;", `href="#c0-0"`, `id="c0-0"`, "bytes left out", "repro: <code>krun t_b</code>", "too late in t_b",
+		`<td>ebpf<td class="pass">pass<td class="fail">fail`, "<th scope=row>bpf<td>no<td><td>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "<script") || strings.Contains(page, "http") {
+		t.Error("the page runs or loads something")
+	}
+}
+
+func TestDiff(t *testing.T) {
+	if changes := Diff(Results{}, sample()); changes != nil {
+		t.Errorf("there was no run before: %v", changes)
+	}
+	if changes := Diff(sample(), sample()); len(changes) != 0 {
+		t.Errorf("nothing changed: %v", changes)
+	}
+	before, now := sample(), sample()
+	now.Guests = now.Guests[:2]
+	now.Guests[0].Cells = append(now.Guests[0].Cells[:1:1], Cell{Test: "t_new", Backend: "ebpf", State: record.Pass})
+	want := []Change{
+		{"5.10-cloud-amd64", "t_a", "cnproc", record.Skip, ""},
+		{"5.10-cloud-amd64", "t_new", "ebpf", "", record.Pass},
+		{"7.3-cloud-amd64", "", "", record.Crash, ""},
+	}
+	if diff := cmp.Diff(want, Diff(before, now)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestMergeOfShards(t *testing.T) {
+	a, b := sample(), sample()
+	a.Guests, b.Guests = a.Guests[:2], b.Guests[1:]
+	b.Machine = "another"
+	b.Guests[0].State = record.Pass
+	m := Merge([]Results{a, b})
+	if len(m.Guests) != 3 || m.Guests[1].State != record.Pass || m.Machine != "a machine; another" {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "README.md")
+	text := "before\n" + markBegin + "\nold\n" + markEnd + "\nafter\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := UpdateMarkdown(path, sample().Markdown()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(b)
+	for _, want := range []string{"before\n" + markBegin + "\n| kernel |", markEnd + "\nafter\n", "| 6.1-cloud-amd64 | ? | hidden | 0/3 **hang** |",
+		"| 7.3-cloud-amd64 | ? | present | - | - | - | 1 | **crash**\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "old") || strings.Count(got, markBegin) != 1 {
+		t.Error(got)
+	}
+	if err := os.WriteFile(path, []byte("no marks"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := UpdateMarkdown(path, "x"); err == nil {
+		t.Error("no marks is no error")
+	}
+}
+
+func TestWriteAndLoad(t *testing.T) {
+	dir := t.TempDir()
+	first, second := sample(), sample()
+	second.Guests[0].State = record.Fail
+	for _, r := range []Results{first, second} {
+		if err := Keep(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := LoadResults(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(second, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, HTMLFile))
+	if err != nil || !strings.Contains(string(page), "Changes since") {
+		t.Errorf("no diff in the page: %v", err)
+	}
+}

@@ -1,0 +1,149 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// MaxLine bounds a record's line, its newline included. A longer one is damaged.
+const MaxLine = 1 << 20
+
+// A line ends with its checksum, the last member of the object: the CRC-32 (IEEE) of all bytes before the comma, as eight
+// hex digits.
+const (
+	sumMember = `,"crc":"`
+	sumTail   = len(sumMember) + 8 + len(`"}`)
+)
+
+// Encode returns the line of a record, which is one of the types of this package with its Type filled in here.
+func Encode(rec any) ([]byte, error) {
+	switch r := rec.(type) {
+	case Hello:
+		r.Type = "hello"
+		return encode(r)
+	case Plan:
+		r.Type = "plan"
+		return encode(r)
+	case Start:
+		r.Type = "start"
+		return encode(r)
+	case Result:
+		r.Type = "result"
+		return encode(r)
+	case Blob:
+		r.Type = "blob"
+		return encode(r)
+	case End:
+		r.Type = "end"
+		return encode(r)
+	}
+	return nil, fmt.Errorf("encode record: %T is none", rec)
+}
+
+func encode(rec any) ([]byte, error) {
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return nil, fmt.Errorf("encode record: %w", err)
+	}
+	b = b[:len(b)-1] // the closing brace
+	b = fmt.Appendf(b, "%s%08x\"}\n", sumMember, crc32.ChecksumIEEE(b))
+	if len(b) > MaxLine {
+		return nil, fmt.Errorf("encode record: the line would be %d bytes, %d are the most", len(b), MaxLine)
+	}
+	return b, nil
+}
+
+// ErrDamaged says that a line is not a record as it was written.
+var ErrDamaged = errors.New("no record, or a damaged one")
+
+// Decode returns the record of a line, with or without its newline, as a value of one of the types of this package. The
+// error wraps ErrDamaged.
+func Decode(line []byte) (any, error) {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	n := len(line) - sumTail
+	if n < 1 || line[0] != '{' || !bytes.HasPrefix(line[n:], []byte(sumMember)) || !bytes.HasSuffix(line, []byte(`"}`)) {
+		return nil, fmt.Errorf("%w: %s", ErrDamaged, excerpt(line))
+	}
+	if sum := fmt.Sprintf("%08x", crc32.ChecksumIEEE(line[:n])); sum != string(line[n+len(sumMember):len(line)-2]) {
+		return nil, fmt.Errorf("%w: the checksum differs: %s", ErrDamaged, excerpt(line))
+	}
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrDamaged, err)
+	}
+	switch head.Type {
+	case "hello":
+		return as[Hello](line)
+	case "plan":
+		return as[Plan](line)
+	case "start":
+		return as[Start](line)
+	case "result":
+		return as[Result](line)
+	case "blob":
+		return as[Blob](line)
+	case "end":
+		return as[End](line)
+	}
+	return nil, fmt.Errorf("%w: unknown type %q", ErrDamaged, head.Type)
+}
+
+func as[T any](line []byte) (any, error) {
+	var rec T
+	if err := json.Unmarshal(line, &rec); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrDamaged, err)
+	}
+	return rec, nil
+}
+
+// excerpt shows the beginning of a line, whatever bytes it has.
+func excerpt(line []byte) string {
+	if len(line) > 60 {
+		return fmt.Sprintf("%q... (%d bytes)", line[:60], len(line))
+	}
+	return fmt.Sprintf("%q", line)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// Splitter cuts what comes from a port into records. The zero value is ready.
+type Splitter struct{ rest []byte }
+
+// Feed takes bytes as they come and calls f for each whole line, with its record or an error that wraps ErrDamaged.
+func (s *Splitter) Feed(b []byte, f func(rec any, err error)) {
+	for len(b) > 0 {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			s.rest = append(s.rest, b...)
+			if len(s.rest) > MaxLine {
+				s.Flush(f)
+			}
+			return
+		}
+		s.rest = append(s.rest, b[:i]...)
+		b = b[i+1:]
+		if len(s.rest) > 0 {
+			f(Decode(s.rest))
+		}
+		s.rest = s.rest[:0]
+	}
+}
+
+// Flush ends the input: what is left without a newline is damaged.
+func (s *Splitter) Flush(f func(rec any, err error)) {
+	if len(s.rest) > 0 {
+		f(nil, fmt.Errorf("%w: the line has no end: %s", ErrDamaged, excerpt(s.rest)))
+		s.rest = s.rest[:0]
+	}
+}

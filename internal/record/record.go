@@ -1,0 +1,93 @@
+package record
+
+import "fmt"
+
+// Hello is the first record of a guest: what was booted.
+type Hello struct {
+	Type     string          `json:"type"`
+	Kernel   string          `json:"kernel"` // release, as uname -r
+	Version  string          `json:"version"`
+	Arch     string          `json:"arch"` // GOARCH
+	CPUs     int             `json:"cpus"`
+	MemoryKB uint64          `json:"memory_kb"`
+	Image    string          `json:"image,omitempty"` // IMAGE_VERSION of the initramfs
+	Features map[string]bool `json:"features"`
+	Missing  []string        `json:"missing,omitempty"` // optional parts of the guest that could not be set up
+}
+
+// Plan says which jobs a test program is going to run, in their order.
+type Plan struct {
+	Type string `json:"type"`
+	Jobs []Job  `json:"jobs"`
+}
+
+// Job is a test on a backend. In JSON it is the string "TEST @ BACKEND".
+type Job struct{ Test, Backend string }
+
+func (j Job) String() string { return j.Test + " @ " + j.Backend }
+
+// Start says that a job begins.
+type Start struct {
+	Type    string `json:"type"`
+	Test    string `json:"test"`
+	Backend string `json:"backend"`
+}
+
+// Result says how a job ended.
+type Result struct {
+	Type       string `json:"type"`
+	Test       string `json:"test"`
+	Backend    string `json:"backend"`
+	State      State  `json:"state"`
+	Reason     string `json:"reason,omitempty"` // of every state but Pass
+	DurationMS int64  `json:"duration_ms"`
+	Log        string `json:"log,omitempty"`
+}
+
+// Blob is a part of a file that a guest hands out, as one line holds at most MaxLine bytes.
+type Blob struct {
+	Type  string `json:"type"`
+	Name  string `json:"name"` // of the file, a relative path with slashes
+	Part  int    `json:"part"` // from 0
+	Parts int    `json:"parts"`
+	Data  []byte `json:"data"` // base64 in JSON
+}
+
+// End is the last record of a guest. Status comes right after the type: krun.sh reads it without a JSON parser.
+type End struct {
+	Type       string `json:"type"`
+	Status     int    `json:"status"`           // as a shell gives it: 128 plus the signal, 126 and 127 for a command that does not start
+	Signal     int    `json:"signal,omitempty"` // what killed the command
+	CoreDumped bool   `json:"core_dumped,omitempty"`
+	DurationMS int64  `json:"duration_ms"`     // the command's
+	Error      string `json:"error,omitempty"` // why init could not run the command
+}
+
+// State of a job or a guest. A test program knows the first three only.
+type State string
+
+const (
+	Pass     State = "pass"
+	Fail     State = "fail"
+	Skip     State = "skip"      // with a reason
+	Crash    State = "crash"     // the kernel complained: an oops, a panic, a warning
+	Hang     State = "hang"      // a deadline passed
+	BootFail State = "boot-fail" // no Hello came
+	Lost     State = "lost"      // no End came, or records are missing or damaged
+)
+
+// Good tells whether the state is none to worry about.
+func (s State) Good() bool { return s == Pass || s == Skip }
+
+// MarshalText and UnmarshalText are the JSON form of a job.
+func (j Job) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (j *Job) UnmarshalText(b []byte) error {
+	test, backend, ok := cutLast(string(b), " @ ")
+	if !ok || test == "" || backend == "" {
+		return fmt.Errorf("job %q: TEST @ BACKEND is wanted", b)
+	}
+	*j = Job{test, backend}
+	return nil
+}

@@ -1,0 +1,61 @@
+package catalogue
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCatalogue(t *testing.T) {
+	rows, err := Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := make(map[string]bool)
+	for _, r := range rows {
+		if links[r.Link()] {
+			t.Errorf("two rows have the link %s", r.Link())
+		}
+		links[r.Link()] = true
+	}
+	for _, want := range []string{"amd64/5.10-cloud", "amd64/6.1-cloud", "amd64/6.12-cloud", "amd64/newest-cloud", "arm64/6.1-cloud", "arm64/6.12-cloud"} {
+		if !links[want] {
+			t.Errorf("no row with the link %s", want)
+		}
+	}
+	for _, bad := range []string{"{", `[{"name":"x"}]`} {
+		if _, err := Parse([]byte(bad)); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	rows := []Row{{Name: "5.10-cloud-amd64"}, {Name: "6.1-cloud-amd64", Default: true}, {Name: "6.1-cloud-arm64"}}
+	for _, tt := range []struct {
+		patterns []string
+		want     []string
+		err      string
+	}{
+		{nil, []string{"6.1-cloud-amd64"}, ""},
+		{[]string{"*-amd64"}, []string{"5.10-cloud-amd64", "6.1-cloud-amd64"}, ""},
+		{[]string{"6.1-cloud-arm64", "5*"}, []string{"5.10-cloud-amd64", "6.1-cloud-arm64"}, ""},
+		{[]string{"6.2*"}, nil, `no kernel "6.2*"`},
+		{[]string{"["}, nil, "syntax error"},
+	} {
+		got, err := Select(rows, nil, tt.patterns)
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%q: error %v, want one with %q", tt.patterns, err, tt.err)
+			}
+			continue
+		}
+		var names []string
+		for _, r := range got {
+			names = append(names, r.Name)
+		}
+		if err != nil || !slices.Equal(names, tt.want) {
+			t.Errorf("%q: %q, error %v; want %q", tt.patterns, names, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+)
+
+// lock is the file that says which package each row was last resolved to, so that everybody tests the same kernels: a row's
+// entry by its name. A row that it does not have is the newest package's.
+type lock map[string]Entry
+
+// readLock reads the file, which need not be there.
+func readLock(path string) (lock, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return lock{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the lock file: %w", err)
+	}
+	var entries []Entry
+	if err := json.Unmarshal(b, &entries); err != nil {
+		return nil, fmt.Errorf("parse the lock file %s: %w", path, err)
+	}
+	l := make(lock)
+	for _, e := range entries {
+		if e.Name == "" || e.Package == "" || e.Version == "" || len(e.SHA256) != 64 {
+			return nil, fmt.Errorf("parse the lock file %s: entry %q wants name, package, version and sha256", path, e.Name)
+		}
+		l[e.Name] = e
+	}
+	return l, nil
+}
+
+// write writes the file, ordered by name.
+func (l lock) write(path string) error {
+	var entries []Entry
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		entries = append(entries, l[name])
+	}
+	b, err := json.MarshalIndent(entries, "", "\t")
+	if err != nil {
+		return err
+	}
+	temp := path + tempPrefix
+	if err := os.WriteFile(temp, append(b, '\n'), 0o644); err != nil {
+		os.Remove(temp)
+		return fmt.Errorf("write the lock file: %w", err)
+	}
+	return os.Rename(temp, path)
+}
+
+// prefer puts the package that a row is locked to first. gone names it if it is not among those that there are.
+func (l lock) prefer(row string, packages []Package) (ordered []Package, gone string) {
+	e, ok := l[row]
+	if !ok {
+		return packages, ""
+	}
+	i := slices.IndexFunc(packages, func(p Package) bool { return p.Name == e.Package && p.Version == e.Version })
+	if i < 0 {
+		return packages, e.String()
+	}
+	ordered = append([]Package{packages[i]}, packages[:i]...)
+	return append(ordered, packages[i+1:]...), ""
+}
+
+// insteadOf returns the locked version in whose place a package is taken, or "".
+func (l lock) insteadOf(row string, p Package) string {
+	if e, ok := l[row]; ok && (e.Package != p.Name || e.Version != p.Version) {
+		return e.Version
+	}
+	return ""
+}
+
+// admits tells whether a cached entry is what the row is locked to, or was taken in its place when that was gone.
+func (l lock) admits(cached Entry) bool {
+	e, ok := l[cached.Name]
+	return !ok || e.Version == cached.Version && e.Package == cached.Package || cached.InsteadOf == e.Version
+}
+
+// check holds an image against the checksum that is locked for its package.
+func (l lock) check(got Entry) error {
+	e, ok := l[got.Name]
+	if !ok || e.Version != got.Version || e.Package != got.Package || e.SHA256 == got.SHA256 {
+		return nil
+	}
+	return fmt.Errorf("the image of %s is not the locked one: its sha256 is %s, locked is %s", got, got.SHA256, e.SHA256)
+}
