@@ -97,8 +97,9 @@ func (r *runner) supervise(j Job, tmp string, log io.Writer) (v verdict) {
 		return verdict{Fail, err.Error()}
 	}
 	defer null.Close()
+	limit := j.Test.limit(r.deadline)
 	argv := []string{r.suite.Program, childMark, j.Test.Name, j.Backend,
-		strconv.FormatInt(int64(r.deadline), 10), strconv.Itoa(r.verbose), tmp}
+		strconv.FormatInt(int64(limit), 10), strconv.Itoa(r.verbose), tmp}
 	child, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
 		Env:   append(os.Environ(), "TMPDIR="+tmp),
 		Files: []*os.File{null, outW, outW, repW},
@@ -116,7 +117,7 @@ func (r *runner) supervise(j Job, tmp string, log io.Writer) (v verdict) {
 	var said report
 	group.Go(func() { io.Copy(log, outR) })
 	group.Go(func() { said = readReports(repR) })
-	status, late := r.wait(child)
+	status, late := r.wait(child, limit)
 	left := reapOrphans(child.Pid)
 	group.Wait() // all who held the other ends of the pipes are gone
 	outR.Close()
@@ -126,7 +127,7 @@ func (r *runner) supervise(j Job, tmp string, log io.Writer) (v verdict) {
 	case late && r.ctx.Err() != nil:
 		v = verdict{Fail, "interrupted"}
 	case late:
-		v = verdict{Fail, fmt.Sprintf("hang: deadline of %v passed while waiting for %s", r.deadline, orNothing(said.Waiting))}
+		v = verdict{Fail, fmt.Sprintf("hang: deadline of %v passed while waiting for %s", limit, orNothing(said.Waiting))}
 	case said.Verdict == nil:
 		v = verdict{Fail, fmt.Sprintf("died: %v", status)}
 	default:
@@ -150,11 +151,11 @@ func orNothing(what string) string {
 
 // wait waits for the child and kills its group when the deadline passes or the
 // run is interrupted, which is late.
-func (r *runner) wait(child *os.Process) (status *os.ProcessState, late bool) {
+func (r *runner) wait(child *os.Process, limit time.Duration) (status *os.ProcessState, late bool) {
 	done := make(chan struct{})
 	killed := make(chan bool)
 	go func() {
-		timer := time.NewTimer(r.deadline + killAfter)
+		timer := time.NewTimer(limit + killAfter)
 		defer timer.Stop()
 		select {
 		case <-done:

@@ -107,7 +107,7 @@ func (r *runner) one(j Job, log *output) (v verdict) {
 	before := readResidue()
 	r.trace.discard()
 	if r.inProcess {
-		t := &T{Name: j.Test.Name, Backend: j.Backend, Verbose: r.verbose, Limit: r.deadline, out: r.out, tmp: tmp}
+		t := &T{Name: j.Test.Name, Backend: j.Backend, Verbose: r.verbose, Limit: j.Test.limit(r.deadline), out: r.out, tmp: tmp}
 		fmt.Fprintln(r.out)
 		v = t.run(j.Test)
 		fmt.Fprintf(r.out, "%s: ", j)
