@@ -43,13 +43,13 @@ func (p *place) clean() error {
 	if err != nil {
 		return err
 	}
-	// The link last, so that an end half way is one that can be repaired.
+	// The links last, so that an end half way is one that can be repaired.
 	var paths []string
 	if newest > 0 {
 		if err := p.onlyOurs(); err != nil {
 			return err
 		}
-		for _, name := range append(slices.Clone(mapNames), linkName) {
+		for _, name := range slices.Concat(mapNames, linkNames) {
 			paths = append(paths, p.pin(name))
 		}
 		paths = append(paths, p.pins)

@@ -73,7 +73,7 @@ func (s *Store) sweep() (lost int, err error) {
 	for id, e := range events {
 		if e.State != programsEventStateSTATE_RESERVED {
 			if t, err := s.task(e.Pid); err == nil && t.TraceId == id {
-				s.tasks.Delete(e.Pid)
+				s.deleteTask(e.Pid)
 			}
 			continue
 		}

@@ -43,7 +43,7 @@ func EnsureRunning(bpffsRoot string) error {
 // EnsureRunningWith is EnsureRunning with options, and says what it did.
 func EnsureRunningWith(bpffsRoot string, o Options) (*Setup, error) {
 	p := newPlace(bpffsRoot)
-	e := &ensurer{place: p, o: &o, maps: maps{}}
+	e := &ensurer{place: p, o: &o}
 	if err := e.run(); err != nil {
 		return nil, fmt.Errorf("run exitsnoop below %s: %w", bpffsRoot, err)
 	}
@@ -53,11 +53,11 @@ func EnsureRunningWith(bpffsRoot string, o Options) (*Setup, error) {
 // ensurer is a call of EnsureRunning.
 type ensurer struct {
 	*place
-	o    *Options
-	maps maps // opened or made
-	link link.Link
-	done Setup
-	undo []func() error // newest last
+	o     *Options
+	maps  maps // opened or made, as the links are
+	links links
+	done  Setup
+	undo  []func() error // newest last
 }
 
 func (e *ensurer) run() (err error) {
@@ -74,9 +74,7 @@ func (e *ensurer) run() (err error) {
 		if err != nil {
 			err = errors.Join(err, e.rollBack())
 		}
-		if e.link != nil {
-			e.link.Close() // a pinned one goes on
-		}
+		e.links.close() // pinned ones go on
 		e.maps.close()
 	}()
 	if err := e.makeDirectories(); err != nil {
@@ -171,63 +169,74 @@ func (e *ensurer) start() (err error) {
 	if e.maps, err = e.openMaps(); err != nil {
 		return err
 	}
-	if e.link, err = openLink(e.pin(linkName)); err != nil {
+	if e.links, err = e.openLinks(); err != nil {
 		return err
 	}
-	pinned := len(e.maps)
-	if e.link != nil {
-		if err := e.recover(); err != nil {
+	running, missing := len(e.links) > 0, e.links.missing()
+	found := running || len(e.maps) > 0
+	e.done.Started = !running
+	e.done.Repaired = found && (len(missing) > 0 || len(e.maps) < len(mapNames))
+	if err := e.recover(); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		if err := e.o.step("load"); err != nil {
 			return err
 		}
-		if pinned == len(mapNames) {
-			return nil
+		if err := attach(e.o, e.maps, e.links); err != nil {
+			return err
 		}
-		// The program runs; some of its maps are not pinned.
-		e.done.Repaired = true
-		return e.pinMissing(nil)
 	}
-	e.done.Started, e.done.Repaired = true, pinned > 0
-	if err := e.o.step("load"); err != nil {
+	if err := e.pinMissing(missing); err != nil || running || !found {
 		return err
-	}
-	if e.link, err = attach(e.o, e.maps); err != nil {
-		return err
-	}
-	if pinned == 0 {
-		return e.pinMissing(e.link)
 	}
 	// What was traced may have ended meanwhile.
-	return errors.Join(e.pinMissing(e.link), e.find())
+	return e.find()
 }
 
 // find puts the traces whose process has ended unrecorded on record.
 func (e *ensurer) find() (err error) {
-	e.done.Lost, err = newStore(e.maps, nil).sweep()
+	s, err := newStore(e.maps, nil)
+	if err != nil {
+		return err
+	}
+	defer s.filter.close()
+	e.done.Lost, err = s.sweep()
 	if errors.Is(err, ErrNamespace) {
 		return nil // this caller cannot know; another will find them
 	}
 	return err
 }
 
-// recover checks that the pinned link is ours, alive and of the pinned maps, and
-// opens those of its maps that are not pinned.
+// recover checks that the pinned links are ours, alive and of the pinned maps, and
+// opens those of their maps that are not pinned.
 func (e *ensurer) recover() error {
-	where := e.pin(linkName)
-	info, err := e.link.Info()
+	for _, name := range linkNames {
+		if l := e.links[name]; l != nil {
+			if err := e.recoverLink(name, l); err != nil {
+				return fmt.Errorf("%s: %w", e.pin(name), err)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *ensurer) recoverLink(name string, l link.Link) error {
+	info, err := l.Info()
 	if err != nil {
-		return fmt.Errorf("examine %s: %w", where, err)
+		return fmt.Errorf("examine the link: %w", err)
 	}
 	if raw := info.RawTracepoint(); raw == nil || raw.Name != tracepoint {
-		return fmt.Errorf("%s: %w: it is not attached to raw tracepoint %s", where, ErrForeign, tracepoint)
+		return fmt.Errorf("%w: it is not attached to raw tracepoint %s", ErrForeign, tracepoint)
 	}
 	program, err := ebpf.NewProgramFromID(info.Program)
 	if err != nil {
-		return fmt.Errorf("%s: open its program: %w", where, err)
+		return fmt.Errorf("open its program: %w", err)
 	}
 	defer program.Close()
 	of, err := program.Info()
 	if err != nil {
-		return fmt.Errorf("%s: examine its program: %w", where, err)
+		return fmt.Errorf("examine its program: %w", err)
 	}
 	ids, _ := of.MapIDs()
 	for _, name := range mapNames {
@@ -242,10 +251,10 @@ func (e *ensurer) recoverMap(name string, ids []ebpf.MapID) error {
 	if m := e.maps[name]; m != nil {
 		info, err := m.Info()
 		if err != nil {
-			return fmt.Errorf("examine %s: %w", e.pin(name), err)
+			return fmt.Errorf("examine map %s: %w", name, err)
 		}
 		if id, ok := info.ID(); !ok || !slices.Contains(ids, id) {
-			return fmt.Errorf("%s: %w: the running program uses another map", e.pin(name), ErrForeign)
+			return fmt.Errorf("%w: the running program does not use the pinned map %s", ErrForeign, name)
 		}
 		return nil
 	}
@@ -261,12 +270,12 @@ func (e *ensurer) recoverMap(name string, ids []ebpf.MapID) error {
 		}
 		m.Close()
 	}
-	return fmt.Errorf("%s: %w: its program has no map %s", e.pin(linkName), ErrForeign, name)
+	return fmt.Errorf("%w: its program has no map %s", ErrForeign, name)
 }
 
-// pinMissing pins the maps that are not, and the link, if given, as the last:
-// who finds it finds all.
-func (e *ensurer) pinMissing(l link.Link) error {
+// pinMissing pins the maps that are not, and the links given, as the last: who
+// finds them finds all.
+func (e *ensurer) pinMissing(missing []string) error {
 	for _, name := range mapNames {
 		if e.maps[name].IsPinned() {
 			continue
@@ -275,10 +284,12 @@ func (e *ensurer) pinMissing(l link.Link) error {
 			return err
 		}
 	}
-	if l == nil {
-		return nil
+	for _, name := range missing {
+		if err := e.pinOne(name, e.links[name].Pin); err != nil {
+			return err
+		}
 	}
-	return e.pinOne(linkName, l.Pin)
+	return nil
 }
 
 func (e *ensurer) pinOne(name string, pin func(string) error) error {
@@ -297,7 +308,7 @@ func (e *ensurer) pinOne(name string, pin func(string) error) error {
 // there and alive. The error may be ErrNotRunning, also where a part is missing, and most of those of
 // EnsureRunning.
 func Verify(bpffsRoot string) error {
-	e := &ensurer{place: newPlace(bpffsRoot), o: new(Options), maps: maps{}}
+	e := &ensurer{place: newPlace(bpffsRoot), o: new(Options)}
 	if err := e.verify(); err != nil {
 		return fmt.Errorf("verify exitsnoop below %s: %w", bpffsRoot, err)
 	}
@@ -318,12 +329,12 @@ func (e *ensurer) verify() error {
 		return err
 	}
 	pinned := len(e.maps)
-	if e.link, err = openLink(e.pin(linkName)); err != nil {
+	defer func() { e.links.close() }()
+	if e.links, err = e.openLinks(); err != nil {
 		return err
 	}
-	if e.link == nil || pinned < len(mapNames) {
+	if len(e.links) < len(linkNames) || pinned < len(mapNames) {
 		return fmt.Errorf("%w: a part is missing", ErrNotRunning)
 	}
-	defer e.link.Close()
 	return e.recover()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,7 @@ func TestEnsureRunning(t *testing.T) {
 			if after := tree(t, dir); after != before {
 				t.Errorf("left behind:\n%s", after)
 			}
+			want(t, Clean(dir), ErrNotRunning)
 		})
 	}
 }
@@ -107,7 +109,7 @@ func TestFaults(t *testing.T) {
 	for _, step := range steps {
 		t.Run(strings.ReplaceAll(step, "/", "_"), func(t *testing.T) {
 			dir := root(t)
-			before, programs := tree(t, dir), countPrograms(t)
+			before, descriptors := tree(t, dir), held(t)
 			_, err := EnsureRunningWith(dir, Options{fail: func(s string) error {
 				if s == step {
 					return injected
@@ -118,42 +120,65 @@ func TestFaults(t *testing.T) {
 			if after := tree(t, dir); after != before {
 				t.Errorf("left behind:\n%s", after)
 			}
-			// The kernel frees programs a moment later.
-			fewerPrograms(t, programs+1)
+			// A program lives by pins and descriptors.
+			if n := held(t); n > descriptors {
+				t.Errorf("%d descriptors and mappings are left open", n-descriptors)
+			}
 			ok(t, EnsureRunning(dir))
+			s, err := NewStore(dir)
+			ok(t, err)
+			ok(t, s.Close())
+			if n := held(t); n > descriptors {
+				t.Errorf("%d descriptors and mappings are left open by what worked", n-descriptors)
+			}
 			works(t, dir)
 		})
 	}
 }
 
-// fewerPrograms waits until the kernel holds fewer than n programs of ours.
-func fewerPrograms(t *testing.T, n int) {
+// held counts what this process holds of eBPF: descriptors, and maps in its memory.
+func held(t *testing.T) (n int) {
 	t.Helper()
-	const deadline = 30 * time.Second
-	for end := time.Now().Add(deadline); countPrograms(t) >= n; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("a program still runs after %v", deadline)
-		}
-	}
-}
-
-// countPrograms counts programs of ours in the kernel.
-func countPrograms(t *testing.T) (n int) {
-	var id ebpf.ProgramID
-	for {
-		next, err := ebpf.ProgramGetNextID(id)
-		if err != nil {
-			return n
-		}
-		id = next
-		p, err := ebpf.NewProgramFromID(id)
-		if err != nil {
-			continue
-		}
-		if info, err := p.Info(); err == nil && info.Name == "handle_sched_pr" {
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	ok(t, err)
+	for _, fd := range fds {
+		if to, _ := os.Readlink(fd); strings.HasPrefix(to, "anon_inode:bpf") {
 			n++
 		}
-		p.Close()
+	}
+	mapped, err := os.ReadFile("/proc/self/maps")
+	ok(t, err)
+	return n + strings.Count(string(mapped), "anon_inode:bpf")
+}
+
+// unpin removes pins, and waits until the kernel has detached and freed the
+// programs of those that are of links, which it does a moment later.
+func unpin(t *testing.T, p *place, names ...string) {
+	t.Helper()
+	var programs []ebpf.ProgramID
+	for _, name := range names {
+		if slices.Contains(linkNames, name) {
+			l, err := link.LoadPinnedLink(p.pin(name), nil)
+			ok(t, err)
+			info, err := l.Info()
+			ok(t, err)
+			ok(t, l.Close())
+			programs = append(programs, info.Program)
+		}
+		ok(t, os.Remove(p.pin(name)))
+	}
+	const deadline = 30 * time.Second
+	for end := time.Now().Add(deadline); len(programs) > 0; time.Sleep(time.Millisecond) {
+		program, err := ebpf.NewProgramFromID(programs[0])
+		if errors.Is(err, os.ErrNotExist) {
+			programs = programs[1:]
+			continue
+		}
+		ok(t, err)
+		program.Close()
+		if time.Now().After(end) {
+			t.Fatalf("program %d still runs after %v", programs[0], deadline)
+		}
 	}
 }
 
@@ -178,8 +203,12 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestRepair(t *testing.T) {
-	for _, missing := range append([]string{linkName}, mapNames...) {
-		t.Run(missing, func(t *testing.T) {
+	sets := [][]string{linkNames}
+	for _, name := range slices.Concat(linkNames, mapNames) {
+		sets = append(sets, []string{name})
+	}
+	for _, missing := range sets {
+		t.Run(strings.Join(missing, ","), func(t *testing.T) {
 			dir := root(t)
 			p := newPlace(dir)
 			ok(t, EnsureRunning(dir))
@@ -190,23 +219,21 @@ func TestRepair(t *testing.T) {
 			}
 			end(t, before)
 			s.Close()
-			ok(t, os.Remove(p.pin(missing)))
-			if missing == linkName {
-				time.Sleep(100 * time.Millisecond) // the kernel detaches it a moment later
-			}
+			unpin(t, p, missing...)
 			end(t, during)
 			done, err := EnsureRunningWith(dir, Options{})
 			ok(t, err)
 			wantDone := Setup{Repaired: true}
-			if missing == linkName {
-				wantDone = Setup{Repaired: true, Started: true, Lost: 1}
+			var wantDuring error
+			if len(missing) > 1 {
+				wantDone, wantDuring = Setup{Repaired: true, Started: true, Lost: 1}, ErrLost
 			}
 			if *done != wantDone {
 				t.Errorf("done %+v, want %+v", *done, wantDone)
 			}
 			end(t, after)
 			s = pinnedStore(t, dir)
-			for id, what := range map[uint64]error{1: nil, 2: map[bool]error{true: ErrLost}[missing == linkName], 3: nil} {
+			for id, what := range map[uint64]error{1: nil, 2: wantDuring, 3: nil} {
 				_, err := s.GetExitedEvent(id)
 				if !errors.Is(err, what) {
 					t.Errorf("trace %d: %v, want %v", id, err, what)
@@ -239,8 +266,7 @@ func TestForeign(t *testing.T) {
 		{"foreign pin within", func(t *testing.T, p *place) { ok(t, EnsureRunning(p.root)); newMap(array, p.pin("x")) }, ErrForeign},
 		{"wrong shape", func(t *testing.T, p *place) {
 			ok(t, EnsureRunning(p.root))
-			ok(t, os.Remove(p.pin(linkName)))
-			ok(t, os.Remove(p.pin(mapNames[1])))
+			unpin(t, p, append(linkNames, mapNames[1])...)
 			newMap(array, p.pin(mapNames[1]))
 		}, ErrShape},
 		{"another map of the right shape", func(t *testing.T, p *place) {
@@ -252,8 +278,8 @@ func TestForeign(t *testing.T) {
 		}, ErrForeign},
 		{"map for link", func(t *testing.T, p *place) {
 			ok(t, EnsureRunning(p.root))
-			ok(t, os.Remove(p.pin(linkName)))
-			newMap(array, p.pin(linkName))
+			unpin(t, p, linkNames[0])
+			newMap(array, p.pin(linkNames[0]))
 		}, ErrForeign},
 		{"newer version", func(t *testing.T, p *place) {
 			ok(t, EnsureRunning(p.root))
@@ -315,17 +341,16 @@ func makeOld(t *testing.T, p *place) (tasks, events *ebpf.Map) {
 		ok(t, (*m.to).Pin(p.pathOf(m.name)))
 		t.Cleanup(func() { (*m.to).Close() })
 	}
-	have := maps{}
-	l, err := attach(new(Options), have)
-	ok(t, err)
+	have, l := maps{}, links{}
+	ok(t, attach(new(Options), have, l))
 	have.close()
-	ok(t, l.Pin(p.pathOf(oldLink)))
-	l.Close()
+	ok(t, l[linkNames[0]].Pin(p.pathOf(oldLink)))
+	ok(t, l.close())
 	return tasks, events
 }
 
 func TestTakeOver(t *testing.T) {
-	for _, fault := range []string{"", "pin " + linkName, "remove version 0"} {
+	for _, fault := range []string{"", "pin " + linkNames[0], "remove version 0"} {
 		t.Run("fault "+fault, func(t *testing.T) {
 			dir := root(t)
 			p := newPlace(dir)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -15,14 +16,15 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// tracepoint is where the program runs, and the name of its pin.
-const (
-	tracepoint = "sched_process_exit"
-	linkName   = programsProgHandleSchedProcessExit
-)
+// tracepoint is where the program and its twin run.
+const tracepoint = "sched_process_exit"
+
+// linkNames are the programs, and the pins of their links, in the order in which
+// they are attached and pinned.
+var linkNames = []string{programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin}
 
 // mapNames are the maps, in the order in which they are pinned.
-var mapNames = []string{programsMapTracingTasks, programsMapExitedEvents, programsMapCounters}
+var mapNames = []string{programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter}
 
 // maps are open maps by name.
 type maps map[string]*ebpf.Map
@@ -31,6 +33,21 @@ func (m maps) close() {
 	for _, v := range m {
 		v.Close()
 	}
+}
+
+// links are attached programs by name.
+type links map[string]link.Link
+
+// missing are the names of those that are not there.
+func (l links) missing() []string {
+	return slices.DeleteFunc(slices.Clone(linkNames), func(name string) bool { return l[name] != nil })
+}
+
+func (l links) close() (err error) {
+	for _, v := range l {
+		err = errors.Join(err, v.Close())
+	}
+	return err
 }
 
 // mapSpecs returns what the maps have to look like.
@@ -55,7 +72,7 @@ func shaped(name string, m *ebpf.Map) error {
 		return err
 	}
 	want := spec.Maps[name].Copy()
-	if name != programsMapCounters {
+	if name == programsMapTracingTasks || name == programsMapExitedEvents {
 		want.MaxEntries = m.MaxEntries() // the size is free
 	}
 	if err := want.Compatible(m); err != nil {
@@ -64,12 +81,16 @@ func shaped(name string, m *ebpf.Map) error {
 	return nil
 }
 
-// attach loads the program with the maps given, or with new ones where there are none,
-// and attaches it. The maps are added to have, and stay the caller's on error.
-func attach(o *Options, have maps) (link.Link, error) {
+// attach loads the programs that are not attached yet with the maps given, or with
+// new ones where there are none, and attaches them. Maps and links are added to those
+// given, which stay the caller's, on error too.
+func attach(o *Options, have maps, attached links) error {
 	spec, err := mapSpecs(o)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	for name := range attached {
+		delete(spec.Programs, name)
 	}
 	for name, m := range have {
 		spec.Maps[name].MaxEntries = m.MaxEntries()
@@ -78,19 +99,25 @@ func attach(o *Options, have maps) (link.Link, error) {
 	_ = rlimit.RemoveMemlock()
 	opts := ebpf.CollectionOptions{MapReplacements: have}
 	if opts.Programs.KernelTypes, err = kernelTypes(o); err != nil {
-		return nil, err
+		return err
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
-		return nil, explain("load the program", err)
+		return explain("load the program", err)
 	}
 	defer c.Close() // what is not taken out of it
-	if err := o.step("attach"); err != nil {
-		return nil, err
+	if err := refill(c.Maps, have); err != nil {
+		return err
 	}
-	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: c.Programs[linkName]})
-	if err != nil {
-		return nil, explain("attach to raw tracepoint "+tracepoint, err)
+	for _, name := range attached.missing() {
+		if err := o.step("attach " + name); err != nil {
+			return err
+		}
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: c.Programs[name]})
+		if err != nil {
+			return explain("attach to raw tracepoint "+tracepoint, err)
+		}
+		attached[name] = l
 	}
 	for name, m := range c.Maps {
 		if have[name] == nil {
@@ -98,7 +125,7 @@ func attach(o *Options, have maps) (link.Link, error) {
 			delete(c.Maps, name)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 func explain(what string, err error) error {

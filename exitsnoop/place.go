@@ -136,6 +136,22 @@ func openMap(path string) (*ebpf.Map, error) {
 	return m, nil
 }
 
+// openLinks opens the pinned links that there are, and returns them with an
+// error too.
+func (p *place) openLinks() (links, error) {
+	all := links{}
+	for _, name := range linkNames {
+		l, err := openLink(p.pin(name))
+		if err != nil {
+			return all, err
+		}
+		if l != nil {
+			all[name] = l
+		}
+	}
+	return all, nil
+}
+
 // openLink returns nil where nothing is pinned.
 func openLink(path string) (link.Link, error) {
 	l, err := link.LoadPinnedLink(path, nil)
@@ -195,7 +211,7 @@ func (p *place) onlyOurs() error {
 		return err
 	}
 	for _, e := range list {
-		if e.Name() != linkName && !slices.Contains(mapNames, e.Name()) {
+		if !slices.Contains(linkNames, e.Name()) && !slices.Contains(mapNames, e.Name()) {
 			return fmt.Errorf("%s: %w", p.pin(e.Name()), ErrForeign)
 		}
 	}

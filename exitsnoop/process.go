@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,12 @@ func (p *process) close() { unix.Close(p.pidfd) }
 
 // ended reports whether the last thread has ended.
 func (p *process) ended() bool { return readable(p.pidfd) }
+
+// endsWithin waits for the last thread to end, not longer than a time of whole ms,
+// and sometimes less.
+func (p *process) endsWithin(d time.Duration) {
+	unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}, int(d.Milliseconds()))
+}
 
 // readable polls a descriptor without waiting. A pidfd is readable when all
 // threads have ended, since Linux 5.3.

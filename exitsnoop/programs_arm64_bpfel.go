@@ -43,6 +43,11 @@ type programsExitEvent struct {
 	Unused        uint32
 }
 
+type programsFilter struct {
+	_      structs.HostLayout
+	Traced [32768]uint32
+}
+
 type programsTask struct {
 	_        structs.HostLayout
 	TraceId  uint64
@@ -60,10 +65,12 @@ type programsTask struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programsMapCounters                = "counters"
-	programsMapExitedEvents            = "exited_events"
-	programsMapTracingTasks            = "tracing_tasks"
-	programsProgHandleSchedProcessExit = "handle_sched_process_exit"
+	programsMapCounters                    = "counters"
+	programsMapExitedEvents                = "exited_events"
+	programsMapPidFilter                   = "pid_filter"
+	programsMapTracingTasks                = "tracing_tasks"
+	programsProgHandleSchedProcessExit     = "handle_sched_process_exit"
+	programsProgHandleSchedProcessExitTwin = "handle_sched_process_exit_twin"
 )
 
 // loadPrograms returns the embedded CollectionSpec for programs.
@@ -108,7 +115,8 @@ type programsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsProgramSpecs struct {
-	HandleSchedProcessExit *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit"`
+	HandleSchedProcessExit     *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit"`
+	HandleSchedProcessExitTwin *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit_twin"`
 }
 
 // programsMapSpecs contains maps before they are loaded into the kernel.
@@ -117,6 +125,7 @@ type programsProgramSpecs struct {
 type programsMapSpecs struct {
 	Counters     *ebpf.MapSpec `ebpf:"counters"`
 	ExitedEvents *ebpf.MapSpec `ebpf:"exited_events"`
+	PidFilter    *ebpf.MapSpec `ebpf:"pid_filter"`
 	TracingTasks *ebpf.MapSpec `ebpf:"tracing_tasks"`
 }
 
@@ -148,6 +157,7 @@ func (o *programsObjects) Close() error {
 type programsMaps struct {
 	Counters     *ebpf.Map `ebpf:"counters"`
 	ExitedEvents *ebpf.Map `ebpf:"exited_events"`
+	PidFilter    *ebpf.Map `ebpf:"pid_filter"`
 	TracingTasks *ebpf.Map `ebpf:"tracing_tasks"`
 }
 
@@ -155,6 +165,7 @@ func (m *programsMaps) Close() error {
 	return _ProgramsClose(
 		m.Counters,
 		m.ExitedEvents,
+		m.PidFilter,
 		m.TracingTasks,
 	)
 }
@@ -169,12 +180,14 @@ type programsVariables struct {
 //
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsPrograms struct {
-	HandleSchedProcessExit *ebpf.Program `ebpf:"handle_sched_process_exit"`
+	HandleSchedProcessExit     *ebpf.Program `ebpf:"handle_sched_process_exit"`
+	HandleSchedProcessExitTwin *ebpf.Program `ebpf:"handle_sched_process_exit_twin"`
 }
 
 func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.HandleSchedProcessExit,
+		p.HandleSchedProcessExitTwin,
 	)
 }
 

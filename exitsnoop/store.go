@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,8 +15,9 @@ import (
 // the same time, by several processes too if it is a pinned one.
 type Store struct {
 	tasks, events, counters *ebpf.Map
+	filter                  *filter
 
-	link  link.Link // of a private store: it lives as long as this
+	links links // of a private store: they live as long as this
 	lock  func(func()) error
 	clock clock
 
@@ -43,7 +43,12 @@ func NewStore(bpffsRoot string) (*Store, error) {
 			return nil, fmt.Errorf("open the store below %s: %w: no %s", bpffsRoot, ErrNotRunning, name)
 		}
 	}
-	s := newStore(m, nil)
+	s, err := newStore(m, nil)
+	if err != nil {
+		m.close()
+		return nil, fmt.Errorf("open the store below %s: %w", bpffsRoot, err)
+	}
+	m[programsMapPidFilter].Close()
 	s.lock = func(f func()) error {
 		unlock, err := d.lock(defaultLockWait)
 		if err != nil {
@@ -63,17 +68,31 @@ func NewStoreFromAttach() (*Store, error) { return NewStoreFromAttachWith(Option
 // NewStoreFromAttachWith is NewStoreFromAttach with options.
 func NewStoreFromAttachWith(o Options) (*Store, error) {
 	m := maps{}
-	l, err := attach(&o, m)
+	l := links{}
+	err := attach(&o, m, l)
+	var s *Store
+	if err == nil {
+		s, err = newStore(m, l)
+	}
+	if err != nil {
+		l.close()
+		m.close()
+		return nil, err
+	}
+	m[programsMapPidFilter].Close()
+	return s, nil
+}
+
+// newStore leaves the maps and the links the caller's on error. The map of the
+// filter stays the caller's in any case.
+func newStore(m maps, l links) (*Store, error) {
+	f, err := mapFilter(m[programsMapPidFilter])
 	if err != nil {
 		return nil, err
 	}
-	return newStore(m, l), nil
-}
-
-func newStore(m maps, l link.Link) *Store {
 	s := &Store{
 		tasks: m[programsMapTracingTasks], events: m[programsMapExitedEvents], counters: m[programsMapCounters],
-		link: l, clock: ownClock(), watchers: map[*watcher]bool{},
+		filter: f, links: l, clock: ownClock(), watchers: map[*watcher]bool{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lock = func(f func()) error {
@@ -82,7 +101,7 @@ func newStore(m maps, l link.Link) *Store {
 		f()
 		return nil
 	}
-	return s
+	return s, nil
 }
 
 // Close gives the store's descriptors back, ends [Store.Wait], with os.ErrClosed, and
@@ -100,10 +119,8 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	s.end()
-	var err error
-	if s.link != nil {
-		err = s.link.Close()
-	}
+	err := s.links.close()
+	s.filter.close()
 	return errors.Join(err, s.tasks.Close(), s.events.Close(), s.counters.Close())
 }
 
@@ -135,7 +152,7 @@ func (s *Store) DeleteTracingTask(pid uint32) error {
 
 // drop deletes a tracing entry and the room made for its event.
 func (s *Store) drop(pid uint32, id uint64) error {
-	if err := known(s.tasks.Delete(pid), ErrNotTraced); err != nil {
+	if err := known(s.deleteTask(pid), ErrNotTraced); err != nil {
 		return err
 	}
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_RESERVED {
@@ -187,7 +204,7 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	}
 	// What is left of an end that the program could not record.
 	if t, err := s.task(e.Pid); err == nil && t.TraceId == traceEventID {
-		s.tasks.Delete(e.Pid)
+		s.deleteTask(e.Pid)
 	}
 	return nil
 }
@@ -206,7 +223,7 @@ func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint3
 	case err == nil:
 		err = s.events.Update(traceEventID, &e, ebpf.UpdateExist)
 		if t, terr := s.task(pid); err == nil && terr == nil && t.TraceId == traceEventID {
-			s.tasks.Delete(pid)
+			s.deleteTask(pid)
 		}
 	case errors.Is(err, ErrNotTraced):
 		err = s.reserve(traceEventID, &e)

@@ -102,6 +102,34 @@ func TestExecNonleader(t *testing.T) {
 	}
 }
 
+// The twin alone records all, as it has to where the first program is skipped,
+// and so does the first; where both run an exit is counted once.
+func TestTwin(t *testing.T) {
+	for _, without := range append([]string{""}, linkNames...) {
+		t.Run("without "+without, func(t *testing.T) {
+			s := private(t, Options{})
+			if without != "" {
+				ok(t, s.links[without].Close())
+				delete(s.links, without)
+			}
+			for i, script := range []*barefork.Script{script().Stop(), script().Thread(script().Stop()).Stop()} {
+				pid := uint32(start(t, script).PID)
+				ok(t, s.Trace(pid, &TaskInfo{TraceID: uint64(i)}))
+				truth := end(t, pid)
+				st, err := s.GetExitedEvent(uint64(i))
+				ok(t, err)
+				if st.WaitStatus() != truth {
+					t.Errorf("got %#x, wait4 says %#x", st.ExitCode, truth)
+				}
+			}
+			if st, err := s.Stats(); err != nil || st.Recorded != 2 || st.Lost != 0 || st.WrongStart != 0 {
+				t.Errorf("%+v, %v", st, err)
+			}
+			sameFilter(t, s)
+		})
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	s := private(t, Options{})
 	pid := sleeper(t)

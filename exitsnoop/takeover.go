@@ -40,7 +40,11 @@ func (e *ensurer) takeOver() error {
 	if err != nil {
 		return err
 	}
-	s := newStore(e.maps, nil)
+	s, err := newStore(e.maps, nil)
+	if err != nil {
+		return err
+	}
+	defer s.filter.close()
 	if tasks != nil {
 		defer tasks.Close()
 		if err := e.takeTasks(s, tasks, events); err != nil {

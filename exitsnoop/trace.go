@@ -94,9 +94,9 @@ func (s *Store) insert(pid uint32, t *programsTask) error {
 	if err := s.reserve(t.TraceId, &e); err != nil {
 		return err
 	}
-	err := s.tasks.Update(pid, t, ebpf.UpdateNoExist)
+	err := s.putTask(pid, t)
 	if errors.Is(err, ebpf.ErrKeyExist) && s.bury(pid, t) {
-		err = s.tasks.Update(pid, t, ebpf.UpdateNoExist)
+		err = s.putTask(pid, t)
 	}
 	if err == nil {
 		return nil
@@ -130,7 +130,7 @@ func (s *Store) markLost(pid uint32, t *programsTask) error {
 			return err
 		}
 	}
-	if err := s.tasks.Delete(pid); !errors.Is(err, ebpf.ErrKeyNotExist) {
+	if err := s.deleteTask(pid); !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return err
 	}
 	return nil
@@ -147,7 +147,7 @@ const (
 // put in is, or will be, recorded. Otherwise it takes the entries out.
 func (s *Store) settle(p *process, id uint64) error {
 	var gone error
-	for end := time.Now().Add(settleFor); ; time.Sleep(settleStep) {
+	for end := time.Now().Add(settleFor); ; p.endsWithin(settleStep) {
 		sure, failed := p.passes()
 		if sure && !p.ended() {
 			return nil
@@ -165,7 +165,7 @@ func (s *Store) settle(p *process, id uint64) error {
 		}
 	}
 	// In this order: what is recorded until the entry is gone counts.
-	s.tasks.Delete(p.pid)
+	s.deleteTask(p.pid)
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_ENDED {
 		return nil
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
-
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -27,7 +29,7 @@ func TestScripts(t *testing.T) {
 			e.Defer(func() { exitsnoop.Clean(e.WorkDir) })
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"sleeper": sleeper},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"sleeper": sleeper, "traced": traced, "recorded": recorded},
 	})
 }
 
@@ -41,10 +43,44 @@ func usable() bool {
 	return os.Getuid() == 0
 }
 
+// traced waits until a process is traced, recorded until its end is.
+func traced(ts *testscript.TestScript, _ bool, args []string) {
+	await(ts, args[0]+" to be traced", func(s *exitsnoop.Store, pid uint32) bool {
+		_, err := s.GetTracingTask(pid)
+		return err == nil
+	})
+}
+
+func recorded(ts *testscript.TestScript, _ bool, args []string) {
+	await(ts, args[0]+" to be recorded", func(s *exitsnoop.Store, pid uint32) bool {
+		list, err := s.ExitedEvents()
+		return err == nil && slices.ContainsFunc(list, func(e exitsnoop.Exit) bool { return e.Pid == pid })
+	})
+}
+
+// await waits for what is done with the process whose pid what begins with.
+func await(ts *testscript.TestScript, what string, done func(*exitsnoop.Store, uint32) bool) {
+	var pid uint32
+	_, err := fmt.Sscan(what, &pid)
+	ts.Check(err)
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		s, err := exitsnoop.NewStore(ts.Getenv("WORK"))
+		if err == nil {
+			yes := done(s, pid)
+			s.Close()
+			if yes {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("waited in vain for %s: %v", what, err)
+		}
+	}
+}
+
 // sleeper starts a process, and sets a variable to its pid.
 func sleeper(ts *testscript.TestScript, _ bool, args []string) {
 	c := exec.Command("sleep", "600")
-
 	ts.Check(c.Start())
 	ts.Setenv(args[0], strconv.Itoa(c.Process.Pid))
 	done := make(chan struct{})

@@ -41,8 +41,9 @@ var tests = []testrun.Test{
 	{Name: "t_exitsnoop_leader_first", Doc: "the status is the group's, recorded with the last thread", Run: with(exitsnoopLeaderFirst), NoBackend: true},
 	{Name: "t_exitsnoop_pidns", Doc: "other pid namespaces work, wrong ones are refused and never recorded", Run: with(exitsnoopPidns), NoBackend: true},
 	{Name: "t_exitsnoop_full_map", Doc: "a full map is an error of Trace and loses nothing", Run: with(exitsnoopFullMap), NoBackend: true},
-	{Name: "t_exitsnoop_race", Doc: "1000 processes traced as they die have a status or an error", Run: with(exitsnoopRace), NoBackend: true},
+	{Name: "t_exitsnoop_race", Doc: "1000 processes traced as they die have a status or an error", Run: with(exitsnoopRace), NoBackend: true, Times: 4},
 	{Name: "t_exitsnoop_concurrent", Doc: "8 processes start it at once", Run: with(exitsnoopConcurrent), NoBackend: true},
+	{Name: "t_exitsnoop_command", Doc: "quark-exitsnoop runs, traces, lists, waits and cleans", Run: with(exitsnoopCommand), NoBackend: true},
 	{Name: "t_exitsnoop_upgrade", Doc: "what an older version knows is taken over", Run: with(exitsnoopUpgrade), NoBackend: true},
 }
 

@@ -37,6 +37,19 @@ struct exit_event {
 	__u32 unused;
 };
 
+/*
+ * How many processes may be traced whose pid has this remainder: as many as there
+ * are, or more. Most exits are of processes that nobody traces, and this is one
+ * look at memory that is likely to be in the cache, where tracing_tasks is several
+ * that are not. So it is counted up before an entry is made, and down after it
+ * was deleted, by who did delete it. Too high a count costs time and does no harm.
+ */
+#define FILTER_SLOTS 32768 /* the pids there are unless kernel.pid_max is raised */
+
+struct filter {
+	__u32 traced[FILTER_SLOTS];
+};
+
 /* Indices of the counters. */
 enum counter {
 	COUNT_RECORDED,

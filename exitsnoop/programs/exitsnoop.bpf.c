@@ -30,6 +30,14 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* user space counts in it too, atomically */
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct filter);
+} pid_filter SEC(".maps");
+
 #define ENOENT 2
 #define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, since before 5.8 */
 
@@ -95,13 +103,15 @@ static __always_inline int group_status(struct task_struct *leader, struct signa
 	return err;
 }
 
+/* More than one may find it lost: the twin, and threads that end together. */
 static __always_inline void lose(struct task *t, int err)
 {
+	if (!t->lost)
+		count(COUNT_LOST);
 	t->lost = err;
-	count(COUNT_LOST);
 }
 
-static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid)
+static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid, __u32 *traced, int twin)
 {
 	/* The entry may become another one's as soon as it is deleted. */
 	__u64 id = t->trace_id, start_min = t->start_min, start_end = t->start_end;
@@ -118,11 +128,13 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 	}
 	ended.start_boottime = start_time(leader);
 	if (ended.start_boottime < start_min || ended.start_boottime >= start_end) {
-		count(COUNT_WRONG_START);
+		if (!twin)
+			count(COUNT_WRONG_START);
 		return;
 	}
 	if (bpf_get_ns_current_pid_tgid(t->pidns_dev, t->pidns_ino, &info, sizeof(info))) {
-		count(COUNT_WRONG_NAMESPACE);
+		if (!twin)
+			count(COUNT_WRONG_NAMESPACE);
 		return;
 	}
 	if (!ends_group(t, task, leader, signal))
@@ -147,17 +159,44 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 		lose(t, err);
 		return;
 	}
-	if ((int)bpf_map_delete_elem(&tracing_tasks, &tgid) == 0)
+	if ((int)bpf_map_delete_elem(&tracing_tasks, &tgid) == 0) {
+		__sync_fetch_and_add(traced, -1);
 		count(COUNT_RECORDED);
+	}
+}
+
+static __always_inline int handle(struct bpf_raw_tracepoint_args *ctx, int twin)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
+	struct filter *filter = bpf_map_lookup_elem(&pid_filter, &zero);
+	struct task *t;
+	__u32 *traced;
+
+	if (!filter)
+		return 0;
+	traced = &filter->traced[tgid % FILTER_SLOTS];
+	if (!*traced)
+		return 0;
+	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
+	if (t)
+		on_exit(t, (struct task_struct *)ctx->args[0], tgid, traced, twin);
+	return 0;
 }
 
 SEC("raw_tp/sched_process_exit")
 int handle_sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct task *t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
+	return handle(ctx, 0);
+}
 
-	if (t)
-		on_exit(t, (struct task_struct *)ctx->args[0], tgid);
-	return 0;
+/*
+ * The same again. The kernel skips a program that is in flight on the CPU, and from
+ * Linux 7.0 on raw tracepoints are preemptible: while one task is preempted within
+ * the first program, others that end on that CPU come by here only. Where both
+ * run, this one finds the exit recorded.
+ */
+SEC("raw_tp/sched_process_exit")
+int handle_sched_process_exit_twin(struct bpf_raw_tracepoint_args *ctx)
+{
+	return handle(ctx, 1);
 }

@@ -19,7 +19,8 @@ typedef __u32 __be32;
 typedef __u32 __wsum;
 
 /* From the kernel's user interface, linux/bpf.h. */
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
+enum { BPF_F_MMAPABLE = 1 << 10 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 
 struct bpf_raw_tracepoint_args {

@@ -38,6 +38,35 @@ func pipe(t *testing.T) (r, w int) {
 	return fds[0], fds[1]
 }
 
+func TestShare(t *testing.T) {
+	r, w := pipe(t)
+	p, err := Start(new(Script).Call("getpid", unix.SYS_GETPID).WaitFor(r).Exit(7), Options{Share: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Free()
+	if p.PID == os.Getpid() {
+		t.Error("it is no process of its own")
+	}
+	unix.Write(w, []byte{1})
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil || status.ExitStatus() != 7 {
+		t.Errorf("wait status %#x, %v", status, err)
+	}
+	if pid, _ := p.Result(0, 0); pid != p.PID || p.Check() != nil {
+		t.Errorf("getpid returned %d, want %d; %v", pid, p.PID, p.Check())
+	}
+	for _, opts := range []Options{{Share: true, PID: 1}, {Share: true, Cgroup: 1}} {
+		if p, err := Start(new(Script).Exit(0), opts); err == nil {
+			p.Free()
+			t.Errorf("%+v: no error", opts)
+		}
+	}
+	if _, err := Start(new(Script).Thread(new(Script).Exit(0)).Exit(0), Options{Share: true}); err == nil {
+		t.Error("a thread: no error")
+	}
+}
+
 func TestScriptRunsItsCalls(t *testing.T) {
 	s := new(Script).Call("getppid", unix.SYS_GETPPID).Call("getpid", unix.SYS_GETPID).Exit(7)
 	p, status := run(t, s)

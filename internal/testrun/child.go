@@ -42,7 +42,7 @@ func (s *Suite) Child() {
 	if len(os.Args) != 6 || os.Args[1] != childMark {
 		return
 	}
-	limit, err1 := strconv.ParseInt(os.Args[3], 10, 64)
+	deadline, err1 := strconv.ParseInt(os.Args[3], 10, 64)
 	verbose, err2 := strconv.Atoi(os.Args[4])
 	share, err3 := strconv.ParseBool(os.Args[5])
 	if err1 != nil || err2 != nil || err3 != nil {
@@ -55,7 +55,7 @@ func (s *Suite) Child() {
 	unix.CloseOnExec(orderFD)
 	newT := func() *T {
 		return &T{
-			Backend: os.Args[2], Verbose: verbose, Limit: time.Duration(limit), out: os.Stdout,
+			Backend: os.Args[2], Verbose: verbose, Limit: time.Duration(deadline), out: os.Stdout,
 			progress: func(what string) { reports.Encode(report{Waiting: what}) },
 		}
 	}
@@ -68,10 +68,10 @@ func (s *Suite) Child() {
 		}
 		reports.Encode(report{Ready: true})
 		for o := (order{}); orders.Decode(&o) == nil; {
-			t := newT()
-			t.Name, t.tmp = o.Test, o.Dir
+			t, test := newT(), s.find(o.Test)
+			t.Name, t.tmp, t.Limit = o.Test, o.Dir, test.limit(t.Limit)
 			os.Setenv("TMPDIR", o.Dir)
-			v := t.run(s.find(o.Test))
+			v := t.run(test)
 			for _, l := range ownChildren() {
 				t.Errorf("left behind: %s", l)
 				v = t.verdict

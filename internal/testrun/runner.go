@@ -126,7 +126,7 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (v verdict) {
 	r.trace.discard()
 	before := readResidue()
 	if r.inProcess {
-		t := &T{Name: j.Test.Name, Backend: j.Backend, Verbose: r.verbose, Limit: r.deadline, out: r.out, tmp: tmp}
+		t := &T{Name: j.Test.Name, Backend: j.Backend, Verbose: r.verbose, Limit: j.Test.limit(r.deadline), out: r.out, tmp: tmp}
 		fmt.Fprintln(r.out)
 		v = t.run(j.Test)
 		fmt.Fprintf(r.out, "%s: ", j)

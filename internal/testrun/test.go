@@ -23,6 +23,14 @@ type Test struct {
 	// NoBackend is for a test that has nothing to do with backends: it is run
 	// once, as on the backend "none".
 	NoBackend bool
+
+	// Times is how often the deadline of a test this one may take; 0 means once.
+	Times int
+}
+
+// limit is how long the test may take.
+func (t *Test) limit(deadline time.Duration) time.Duration {
+	return deadline * time.Duration(max(t.Times, 1))
 }
 
 // noBackend stands for one where there is none.

@@ -23,6 +23,7 @@ type worker struct {
 	ended   chan struct{} // closed when the child has ended, as state tells then
 	state   *os.ProcessState
 	waiting string // for what, as last reported
+	limit   time.Duration
 	left    []string
 
 	// What was there before the child was started, and with it before its first test.
@@ -36,7 +37,7 @@ const killAfter = 2 * time.Second
 // hire starts a worker for tests on a backend, with what the suite's tests share
 // if they do. The verdict is Pass, or why the worker is gone again.
 func (r *runner) hire(backend string, share bool) (*worker, verdict) {
-	w := &worker{r: r, backend: backend, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
+	w := &worker{r: r, backend: backend, limit: r.deadline, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
 	if err := w.start(share); err != nil {
 		return nil, verdict{Fail, fmt.Sprintf("start a child process: %v", err)}
 	}
@@ -114,7 +115,7 @@ func (w *worker) close() {
 
 // run lets the worker run a test and says whether it can run another.
 func (w *worker) run(j Job, dir string) (v verdict, more bool) {
-	w.waiting = ""
+	w.waiting, w.limit = "", j.Test.limit(w.r.deadline)
 	line, _ := json.Marshal(order{j.Test.Name, dir}) // strings are no error
 	w.orders.Write(append(line, '\n'))               // a dead child is found next
 	if v, more = w.await(); more {
@@ -148,7 +149,7 @@ func (w *worker) end(v verdict) verdict {
 // await waits until the child is ready or has a verdict. When it ends without
 // one it is buried, and alive is false.
 func (w *worker) await() (v verdict, alive bool) {
-	timer := time.NewTimer(w.r.deadline + killAfter)
+	timer := time.NewTimer(w.limit + killAfter)
 	defer timer.Stop()
 	for {
 		select {
@@ -168,7 +169,7 @@ func (w *worker) await() (v verdict, alive bool) {
 		case <-w.ended:
 			return w.bury(verdict{Fail, fmt.Sprintf("died: %v", w.state)}), false
 		case <-timer.C:
-			return w.kill(fmt.Sprintf("hang: deadline of %v passed while waiting for %s", w.r.deadline, orNothing(w.waiting))), false
+			return w.kill(fmt.Sprintf("hang: deadline of %v passed while waiting for %s", w.limit, orNothing(w.waiting))), false
 		case <-w.r.ctx.Done():
 			return w.kill("interrupted"), false
 		}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/exitsnoop"
+	bare "github.com/quark-linux/quark/internal/barefork"
+)
+
+// snoopLine is what quark-exitsnoop -j prints, as far as is looked at here.
+type snoopLine struct {
+	Event      string  `json:"event"`
+	TraceID    string  `json:"trace_id"`
+	Pid        int     `json:"pid"`
+	Code       *int    `json:"code"`
+	Signal     *int    `json:"signal"`
+	WaitStatus *uint32 `json:"wait_status"`
+	Running    bool    `json:"running"`
+	Tracing    int     `json:"tracing"`
+	Recorded   int     `json:"recorded"`
+	Deleted    int     `json:"deleted"`
+}
+
+// exitsnoopCommand does all that quark-exitsnoop can.
+func exitsnoopCommand(t *test) {
+	c := &snoopCommand{t, filepath.Join(filepath.Dir(t.self()), "quark-exitsnoop"), t.snoopRoot()}
+	if _, err := os.Stat(c.path); err != nil {
+		t.Skipf("%v: make build puts it beside this program", err)
+	}
+	if s, err := exitsnoop.NewStoreFromAttach(); err != nil {
+		t.must(err)
+	} else {
+		s.Close()
+	}
+	if l := c.one(1, "status"); l.Running {
+		t.Errorf("it runs before it was started: %+v", l)
+	}
+
+	// One that ends while nobody looks.
+	p, g := t.standing(func(s *bare.Script) *bare.Script { return s.Exit(7) })
+	pid := strconv.Itoa(p.PID)
+	traced := c.one(0, "trace", "-n", pid)
+	c.wantLine("trace -n", traced, snoopLine{Event: "tracing", Pid: p.PID})
+	c.wantLine("list", c.one(0, "list"), snoopLine{Event: "tracing", Pid: p.PID, TraceID: traced.TraceID})
+	if l := c.one(0, "status"); !l.Running || l.Tracing != 1 {
+		t.Errorf("status says %+v", l)
+	}
+	g.open()
+	t.reapBlind(p)
+	code, raw := 7, uint32(p.status)
+	c.wantLine("list", c.one(0, "list"), snoopLine{Event: "exited", Pid: p.PID, TraceID: traced.TraceID, Code: &code, WaitStatus: &raw})
+	if text, _ := c.run(0, "", "list"); !strings.HasPrefix(text, pid+" exited with 7") {
+		t.Errorf("list prints %q", text)
+	}
+	c.run(1, "no such process", "trace", pid)
+	if l := c.one(0, "clean", "--older", "1ns"); l.Deleted != 1 {
+		t.Errorf("clean --older says %+v", l)
+	}
+
+	// One whose end it waits for.
+	q, _ := t.standing(func(s *bare.Script) *bare.Script { return s })
+	c.waitFor(q)
+	if l := c.one(0, "status"); l.Recorded != 2 || l.Tracing != 0 {
+		t.Errorf("status says %+v", l)
+	}
+	c.run(0, "", "clean")
+	if l := c.one(1, "status"); l.Running {
+		t.Errorf("it runs after clean: %+v", l)
+	}
+	c.run(1, "exitsnoop does not run here", "list")
+
+	// A command of its own; its standard input is at its end.
+	t.must(os.Setenv(exitsnoopEnv, "stand:5"))
+	defer os.Unsetenv(exitsnoopEnv)
+	code, raw = 5, 5<<8
+	l := c.one(5, "run", "--", t.self())
+	c.wantLine("run", l, snoopLine{Event: "exited", Pid: l.Pid, TraceID: l.TraceID, Code: &code, WaitStatus: &raw})
+}
+
+// snoopCommand is the program, and where its state is.
+type snoopCommand struct {
+	t          *test
+	path, root string
+}
+
+// run runs it and checks its exit status, and that its complaints hold a text.
+func (c *snoopCommand) run(status int, complaint string, args ...string) (out, errs string) {
+	what := strings.Join(args, " ")
+	c.t.Waiting("quark-exitsnoop " + what)
+	var o, e strings.Builder
+	cmd := exec.Command(c.path, append([]string{"-r", c.root}, args...)...)
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatalf("%v", err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != status || !strings.Contains(e.String(), complaint) || complaint == "" && e.Len() > 0 {
+		c.t.Errorf("%s: exit status %d, want %d; it says %q, want %q", what, got, status, e.String(), complaint)
+	}
+	return o.String(), e.String()
+}
+
+// one is run with -j, which has to print one line.
+func (c *snoopCommand) one(status int, args ...string) (l snoopLine) {
+	out, _ := c.run(status, "", append([]string{"-j"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &l); err != nil {
+		c.t.Fatalf("%s prints %q, not one JSON object: %v", args[0], out, err)
+	}
+	return l
+}
+
+// waitFor has it wait for a process, which is killed once it is traced.
+func (c *snoopCommand) waitFor(p *proc) {
+	t := c.t
+	t.Waiting("quark-exitsnoop trace")
+	cmd := exec.Command(c.path, "-r", c.root, "-j", "trace", strconv.Itoa(p.PID))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	t.must(err)
+	t.must(cmd.Start())
+	lines := bufio.NewScanner(out)
+	next := func() (l snoopLine) {
+		if !lines.Scan() {
+			cmd.Process.Kill()
+			t.Fatalf("trace ends early: %v, %v", lines.Err(), cmd.Wait())
+		}
+		t.must(json.Unmarshal(lines.Bytes(), &l))
+		return l
+	}
+	begun := next()
+	c.wantLine("trace", begun, snoopLine{Event: "tracing", Pid: p.PID, TraceID: begun.TraceID})
+	t.must(unix.Kill(p.PID, unix.SIGTERM))
+	t.reapBlind(p)
+	signal, raw := int(unix.SIGTERM), uint32(p.status)
+	c.wantLine("trace", next(), snoopLine{Event: "exited", Pid: p.PID, TraceID: begun.TraceID, Signal: &signal, WaitStatus: &raw})
+	t.must(cmd.Wait())
+}
+
+// wantLine compares lines; an empty trace id in want stands for any.
+func (c *snoopCommand) wantLine(what string, got, want snoopLine) {
+	if want.TraceID == "" {
+		want.TraceID = got.TraceID
+	}
+	text := func(l snoopLine) string {
+		b, err := json.Marshal(l)
+		c.t.must(err)
+		return string(b)
+	}
+	if g, w := text(got), text(want); g != w || got.TraceID == "" {
+		c.t.Errorf("%s prints %s, want %s", what, g, w)
+	}
+}
