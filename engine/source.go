@@ -94,6 +94,9 @@ type Capability struct {
 type CapabilityTable struct {
 	Kinds  [NumKinds]Capability
 	Fields [NumFields]Capability
+	// Types is where the offsets in the kernel's types come from: a file, an
+	// archive's kernel; "" if the source needs none.
+	Types string
 	// Notes are facts that belong to no row, such as why a faster way is not used.
 	Notes []string
 }

@@ -47,8 +47,11 @@ func Open(o Options) (*Source, error) {
 	}
 	s.completer = newCompleter(s.inInitialNS)
 	err = s.open(fs, btfhub.Resolve(types.Spec))
-	if err == nil && !types.Exact {
-		if err = s.selfTest(); err != nil {
+	if !types.Exact {
+		if err == nil {
+			err = s.selfTest()
+		}
+		if err != nil {
 			err = fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
 		}
 	}
@@ -56,9 +59,7 @@ func Open(o Options) (*Source, error) {
 		s.Close()
 		return nil, err
 	}
-	if types.Origin != btfhub.KernelBTF {
-		s.capabilities.Notes = append(s.capabilities.Notes, "the kernel's types come from "+types.Origin)
-	}
+	s.capabilities.Types = types.Origin
 	return s, nil
 }
 
@@ -66,7 +67,7 @@ func kernelTypes(o *Options) (*btfhub.Kernel, error) {
 	if o.KernelTypes != nil {
 		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
 	}
-	return btfhub.Open(btfhub.Options{})
+	return btfhub.Open(o.BTF)
 }
 
 func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {

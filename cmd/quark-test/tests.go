@@ -29,6 +29,8 @@ var tests = []testrun.Test{
 	{Name: "t_cache_grace", Doc: "processes are known at once, and for the grace time after their end", Run: with(cacheGrace)},
 	{Name: "t_pid_reuse", Doc: "a pid that is used again is another process", Run: with(pidReuse)},
 	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss)},
+	{Name: "t_types_guess", Doc: "types of other kernels are refused, or right", Run: with(guessedTypes)},
+	{Name: "t_types_file", Doc: "a file of types named by hand is used, and said", Run: with(typesFile)},
 	{Name: "t_two_queues", Doc: "two queues at once work, and one after the other is closed", Run: with(twoQueues)},
 	{Name: "t_probe_leftovers", Doc: "the next queue removes the probes of a killed process, and only those", Run: with(probeLeftovers)},
 	{Name: "t_cpu_hotplug", Doc: "a CPU goes and comes back, and its events with it", Run: with(cpuHotplug)},
