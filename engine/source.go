@@ -39,7 +39,8 @@ type SourceStats struct {
 	Produced uint64 // events that the kernel reported or tried to report
 	Lost     [NumLosses]uint64
 	// Bound is set while Lost is only a lower bound: the source knows of a
-	// loss whose size it will learn with later events.
+	// loss whose size it will learn with later events, or never, as that of
+	// what a CPU did before it was seen to have come online.
 	Bound bool
 }
 

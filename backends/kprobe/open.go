@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/quark-linux/quark/btfhub"
@@ -42,7 +43,7 @@ func Open(o Options) (*Source, error) {
 	}
 	s := &Source{
 		probes: probes, poll: -1, threads: o.Threads, ringSize: ringSize,
-		endings: endings{byPID: make(map[uint32]ending)}, fsIDs: fsIDs{},
+		endings: endings{byPID: make(map[uint32]ending)}, ids: idChanges{asked: make(map[uint64]asked)},
 		inInitialNS: inInitialPIDNamespace(),
 	}
 	s.completer = newCompleter(s.inInitialNS)
@@ -81,7 +82,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	toMount, _ := offsets.Bytes("mount.mnt")
 	s.walker.toMount = uint64(toMount)
 
-	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads}
+	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads, inInitialNS: s.inInitialNS}
 	in.reads = in.findReads()
 	failed := make([]error, numFamilies)
 	for n := range families {
@@ -102,11 +103,25 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 			s.byID[p.layout.id] = p
 		}
 	}
+	s.dropIncomplete(failed)
 	if err := s.openCPUs(); err != nil {
 		return err
 	}
 	s.describe(in.notes, failed)
 	return nil
+}
+
+// dropIncomplete gives up sets that are of no use without others.
+func (s *Source) dropIncomplete(failed []error) {
+	ids := s.setOf(familyIDs)
+	before := s.setOf(familyUID) != nil || s.setOf(familyGID) != nil
+	s.sets = slices.DeleteFunc(s.sets, func(set *set) bool {
+		if set == ids && ids.ofCurrent && !before {
+			failed[familyIDs] = fmt.Errorf("probe %s alone does not tell a change: %w", ids.symbol, errors.Join(failed[familyUID], failed[familyGID]))
+			return true
+		}
+		return families[set.family].before && ids == nil
+	})
 }
 
 func (s *Source) openCPUs() (err error) {
