@@ -25,7 +25,7 @@ func lossLine(s *engine.Stats) string {
 		}
 	}
 	if s.Source.Bound {
-		causes = append(causes, "and more whose number is not known yet")
+		causes = append(causes, "and more whose number is not known")
 	}
 	if len(causes) == 0 {
 		return ""
