@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/procfs"
 )
@@ -65,6 +66,11 @@ type Options struct {
 	// a silent change of backend would be worse than none.
 	Strict bool
 
+	// BTF says where the running kernel's types are looked for, which eBPF and
+	// kprobe need: by default what the kernel offers, else what quark carries.
+	// BTF.Path names a file. It overrules the same options below unless zero.
+	BTF btfhub.Options
+
 	// Threads also delivers what concerns single threads.
 	Threads bool
 
@@ -91,6 +97,9 @@ type Queue struct {
 // If no backend can be used the error is a *backends.Error with all reasons.
 func Open(opts Options) (*Queue, error) {
 	opts.EBPF.Threads, opts.KProbe.Threads, opts.CNProc.Threads = opts.Threads, opts.Threads, opts.Threads
+	if opts.BTF != (btfhub.Options{}) {
+		opts.EBPF.BTF, opts.KProbe.BTF = opts.BTF, opts.BTF
+	}
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
 	source, attempts, err := backends.Open(backends.Options{

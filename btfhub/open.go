@@ -25,7 +25,8 @@ type Options struct {
 	Path string
 
 	// Release and Arch are the kernel looked up in an archive, as uname -r
-	// says it and as Go names architectures. "" means the running one.
+	// says it and as Go names architectures. "" means the running one. The
+	// types of another release are a guess.
 	Release, Arch string
 
 	// EmbeddedOnly looks nowhere but in the embedded archive. Set it only to
@@ -122,12 +123,13 @@ func (o Options) embedded() (*Kernel, error) { return o.open(archive, "embedded 
 
 // open takes the types out of an archive.
 func (o Options) open(data []byte, where string) (*Kernel, error) {
+	running, err := runningRelease()
+	if err != nil {
+		return nil, err
+	}
 	release, arch := o.Release, o.Arch
 	if release == "" {
-		var err error
-		if release, err = runningRelease(); err != nil {
-			return nil, err
-		}
+		release = running
 	}
 	if arch == "" {
 		arch = runtime.GOARCH
@@ -139,6 +141,10 @@ func (o Options) open(data []byte, where string) (*Kernel, error) {
 	k, err := a.Open(release, arch)
 	if err != nil {
 		return nil, err
+	}
+	if release != running && k.Exact {
+		k.Exact = false
+		k.Origin = fmt.Sprintf("%s (named for %s)", release, running)
 	}
 	k.Origin = where + k.Origin
 	return k, nil

@@ -70,8 +70,6 @@ var targets = list(
 	need("cred.sgid"),
 	need("cred.euid"),
 	need("cred.egid"),
-	need("cred.fsuid"), // kprobe: proc_id_connector tells of their changes too
-	need("cred.fsgid"),
 	need("cred.cap_inheritable"),
 	need("cred.cap_permitted"),
 	need("cred.cap_effective"),

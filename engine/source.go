@@ -39,7 +39,8 @@ type SourceStats struct {
 	Produced uint64 // events that the kernel reported or tried to report
 	Lost     [NumLosses]uint64
 	// Bound is set while Lost is only a lower bound: the source knows of a
-	// loss whose size it will learn with later events.
+	// loss whose size it will learn with later events, or never, as that of
+	// what a CPU did before it was seen to have come online.
 	Bound bool
 }
 
@@ -94,6 +95,9 @@ type Capability struct {
 type CapabilityTable struct {
 	Kinds  [NumKinds]Capability
 	Fields [NumFields]Capability
+	// Types is where the offsets in the kernel's types come from: a file, an
+	// archive's kernel; "" if the source needs none.
+	Types string
 	// Notes are facts that belong to no row, such as why a faster way is not used.
 	Notes []string
 }

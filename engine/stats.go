@@ -14,6 +14,7 @@ type Stats struct {
 	Processes          int    // processes in the table
 
 	Backend string // the active source
+	Types   string // where it has the kernel's types from, see CapabilityTable
 	Source  SourceStats
 }
 
@@ -33,6 +34,7 @@ func (e *Engine) Stats() (Stats, error) {
 		Buffered:           e.buffer.Len(),
 		Processes:          e.table.count,
 		Backend:            e.source.Name(),
+		Types:              e.source.Capabilities().Types,
 	}
 	var err error
 	if s.Source, err = e.source.Stats(); err != nil {

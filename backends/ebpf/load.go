@@ -118,5 +118,5 @@ func kernelTypes(o *Options) (*btfhub.Kernel, error) {
 	if o.KernelTypes != nil {
 		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
 	}
-	return btfhub.Open(btfhub.Options{})
+	return btfhub.Open(o.BTF)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
-	"github.com/quark-linux/quark/btfhub"
+	"github.com/cilium/ebpf/btf"
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF
@@ -16,30 +16,40 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	types := kernel.Spec
+	s, err := openWith(&o, types)
+	if !kernel.Exact {
+		if err == nil {
+			if err = s.selfTest(); err != nil {
+				s.Close()
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("self-test of types from %s: %w", kernel.Origin, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.capabilities.Types = kernel.Origin
+	return s, nil
+}
+
+func openWith(o *Options, types *btf.Spec) (*Source, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err
 	}
 	cgroup := cgroupSource()
-	l, err := newLoader(&o, types, cpus, cgroup)
+	l, err := newLoader(o, types, cpus, cgroup)
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{maps: l.maps}
-	err = s.open(l, cpus)
-	if err == nil && !kernel.Exact {
-		if err = s.selfTest(); err != nil {
-			err = fmt.Errorf("self-test of types from %s: %w", kernel.Origin, err)
-		}
-	}
-	if err != nil {
+	if err := s.open(l, cpus); err != nil {
 		s.Close()
 		return nil, err
 	}
 	s.describeFields(types, cgroup)
-	if kernel.Origin != btfhub.KernelBTF {
-		s.capabilities.Notes = append(s.capabilities.Notes, "the kernel's types come from "+kernel.Origin)
-	}
 	return s, nil
 }
 

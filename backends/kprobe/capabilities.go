@@ -2,6 +2,7 @@ package kprobe
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
@@ -44,10 +45,10 @@ var textSources = []struct {
 	via, rest string
 	names     slot // the first of the names; 0 for arguments
 }{
-	{engine.FieldFilename, "task.mm.exe_file.f_path", "the front of more from /proc/PID/exe", pathNameSlot(slotExe, 0, 0)},
-	{engine.FieldCwd, "task.fs.pwd", "the front of more from /proc/PID/cwd", pathNameSlot(slotCwd, 0, 0)},
-	{engine.FieldCgroup, "task.cgroups.dfl_cgrp", "the front of more from /proc/PID/cgroup", slotGroupName},
-	{engine.FieldCmdline, "task.mm.arg_start", "the end of more from /proc/PID/cmdline", 0},
+	{engine.FieldFilename, "task.mm.exe_file.f_path", "the front of more from /proc/PID/exe if it still lives", pathNameSlot(slotExe, 0, 0)},
+	{engine.FieldCwd, "task.fs.pwd", "the front of more from /proc/PID/cwd if the process still lives", pathNameSlot(slotCwd, 0, 0)},
+	{engine.FieldCgroup, "task.cgroups.dfl_cgrp", "the front of more from /proc/PID/cgroup if it still lives", slotGroupName},
+	{engine.FieldCmdline, "task.mm.arg_start", "the end of more from /proc/PID/cmdline if it still lives", 0},
 }
 
 // room says how much of a text the probes of a set fetch.
@@ -61,14 +62,21 @@ func (s *set) room(names slot) string {
 		}
 		return fmt.Sprintf("%d bytes", n)
 	}
-	n := 0
-	for n < pathLevels && s.has.has(names+slot(n)) {
-		n++
+	row := func(first slot, most int) string {
+		n := 0
+		for n < most && s.has.has(first+slot(n)) {
+			n++
+		}
+		return strconv.Itoa(n)
 	}
 	if names == slotGroupName {
-		return fmt.Sprintf("%d components", n)
+		return row(names, cgroupLevels) + " components"
 	}
-	return fmt.Sprintf("%d components of a mount", n)
+	var rooms []string
+	for m := range slot(pathMounts) {
+		rooms = append(rooms, row(names+m*(pathLevels+1), pathLevels))
+	}
+	return strings.Join(rooms, "+") + " components in a mount and those it lies on"
 }
 
 // describe fills the capability table with what was installed.
@@ -82,6 +90,7 @@ func (s *Source) describe(notes []string, failed []error) {
 		k := &c.Kinds[f.kind]
 		set := s.setOf(n)
 		switch {
+		case f.before:
 		case set == nil && k.Origin == engine.OriginNone:
 			k.Via = oneLine(failed[n])
 		case set == nil:
@@ -95,10 +104,11 @@ func (s *Source) describe(notes []string, failed []error) {
 			k.Via += ", kprobe/" + set.symbol
 		}
 	}
+	s.describeIDs(failed)
 	for _, f := range fieldSources {
 		var at engine.Events
 		for _, set := range s.sets {
-			if has := set.has.has(f.from) && set.has.has(f.to); has {
+			if !families[set.family].before && set.has.has(f.from) && set.has.has(f.to) {
 				at |= set.kind.Events()
 			}
 		}
@@ -114,6 +124,29 @@ func (s *Source) describe(notes []string, failed []error) {
 			}
 		}
 		c.Fields[f.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", f.via, room, f.rest), at)
+	}
+}
+
+// describeIDs says how changes of ids are told from calls that change none.
+func (s *Source) describeIDs(failed []error) {
+	ids := s.setOf(familyIDs)
+	if ids == nil {
+		return
+	}
+	c := &s.capabilities
+	for _, n := range []int{familyUID, familyGID} {
+		set := s.setOf(n)
+		switch {
+		case set != nil:
+			c.Kinds[engine.KindIDChange].Via += " after " + set.symbol
+		case ids.ofCurrent:
+			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE lacks the %ss: %s", families[n].name, oneLine(failed[n])))
+		default:
+			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE may come from setfs%s(2) or execve(2): %s", families[n].name, oneLine(failed[n])))
+		}
+	}
+	if ids.ofCurrent {
+		c.Notes = append(c.Notes, "ID_CHANGE of uids and gids brings ids and capabilities only: "+ids.symbol+" is not told the task")
 	}
 }
 

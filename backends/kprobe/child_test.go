@@ -33,6 +33,7 @@ var children = map[string]func(){
 	"exec-thread":  execThread,
 	"end-together": endTogether,
 	"set-ids":      setIDs,
+	"set-fs-ids":   setFSIDs,
 	"rename":       rename,
 	"deep":         deep,
 	"mounted":      mounted,
@@ -197,6 +198,28 @@ func setIDs() {
 	try("setresuid", syscall.Setresuid(21, 22, 23))
 	_, err := syscall.Setsid()
 	try("setsid", err)
+}
+
+// setFSIDs changes ids of file system access, which are no ids of quark's, sets
+// ids to what they are, and then changes its saved id.
+func setFSIDs() {
+	set := func(number uintptr, args ...uintptr) {
+		_, _, errno := unix.RawSyscall(number, args[0], args[len(args)/2], args[len(args)-1])
+		if errno != 0 {
+			try("set ids", errno)
+		}
+	}
+	const same = ^uintptr(0)
+	for range 2 {
+		set(unix.SYS_SETFSUID, 5)
+		set(unix.SYS_SETFSUID, 0)
+		set(unix.SYS_SETFSGID, 5)
+		set(unix.SYS_SETFSGID, 6)
+		set(unix.SYS_SETRESUID, same, same, same)
+		set(unix.SYS_SETRESGID, same, same, same) // with fsgid
+		set(unix.SYS_SETRESUID, 0, 0, 0)
+	}
+	set(unix.SYS_SETRESUID, 0, 0, 7)
 }
 
 func rename() {

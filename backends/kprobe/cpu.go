@@ -11,14 +11,15 @@ import (
 type cpu struct {
 	number int
 	ring   *perf.Ring
-	events []*perf.Event // the first leads, and owns the ring
+	leader *perf.Event
+	events []*perf.Event // that follow it; the first owns the ring
 	bells  []*perf.Event // the first leads
 	gone   bool          // the CPU went offline; what it left is to be read
 	armed  bool          // the bells are
 	rang   bool          // a bell did, since Arm
 
-	first [numFamilies]*perf.Event // of each set, the one whose count counts
-	last  [numFamilies]uint64      // its count with the last record
+	first [numFamilies]int    // of each set, the number of the event whose count counts, from 1
+	last  [numFamilies]uint64 // its count with the last record
 	now   assembly
 }
 
@@ -33,12 +34,18 @@ func openCPU(number int, sets []*set, ringSize int) (*cpu, error) {
 }
 
 func (c *cpu) open(sets []*set, ringSize int) error {
+	leader, err := perf.OpenLeader(c.number)
+	if err != nil {
+		return fmt.Errorf("open the leader of probes on CPU %d: %w", c.number, err)
+	}
+	c.leader = leader
 	for _, s := range sets {
 		for _, p := range s.probes {
-			e, err := c.openEvent(p, &c.events, ringSize/4)
+			e, err := c.openEvent(p, leader, ringSize/4, s.filter)
 			if err != nil {
 				return err
 			}
+			c.events = append(c.events, e)
 			if c.ring == nil {
 				if c.ring, err = perf.Map(e, ringSize); err != nil {
 					return err
@@ -47,15 +54,26 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 				return err
 			}
 			if p.part == 1 {
-				c.first[s.family] = e
+				c.first[s.family] = len(c.events)
 			}
+		}
+		for _, p := range s.guards { // without a ring, as nothing is recorded
+			e, err := c.openEvent(p, leader, ringSize/4, guardFilter)
+			if err != nil {
+				return err
+			}
+			c.events = append(c.events, e)
 		}
 	}
 	for _, s := range sets {
-		e, err := c.openEvent(s.probes[0], &c.bells, 0)
+		if families[s.family].before {
+			continue
+		}
+		e, err := c.openEvent(s.probes[0], c.bell(), 0, s.filter)
 		if err != nil {
 			return err
 		}
+		c.bells = append(c.bells, e)
 		if err := e.SetOutput(c.ring); err != nil {
 			return err
 		}
@@ -63,21 +81,25 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 	return nil
 }
 
-func (c *cpu) openEvent(p *probe, group *[]*perf.Event, watermark int) (*perf.Event, error) {
-	o := perf.Options{CPU: c.number, Watermark: watermark, Filter: p.set.filter}
-	if len(*group) > 0 {
-		o.Group = (*group)[0]
-	}
+func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter string) (*perf.Event, error) {
+	o := perf.Options{CPU: c.number, Group: leader, Watermark: watermark, Filter: filter}
 	e, err := perf.Open(uint64(p.layout.id), o)
 	if err != nil {
 		return nil, fmt.Errorf("open probe %s of %s on CPU %d: %w", p.def.name, p.def.symbol, c.number, err)
 	}
-	*group = append(*group, e)
 	return e, nil
 }
 
+// bell is the leader of the bells; nil before there is one.
+func (c *cpu) bell() *perf.Event {
+	if len(c.bells) == 0 {
+		return nil
+	}
+	return c.bells[0]
+}
+
 func (c *cpu) enable() error {
-	if err := c.events[0].Enable(); err != nil {
+	if err := c.leader.Enable(); err != nil {
 		return fmt.Errorf("enable probes on CPU %d: %w", c.number, err)
 	}
 	return nil
@@ -103,6 +125,9 @@ func (c *cpu) close() error {
 	}
 	for _, e := range append(c.bells, c.events...) {
 		errs = append(errs, e.Close())
+	}
+	if c.leader != nil {
+		errs = append(errs, c.leader.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -15,12 +15,14 @@ type assembly struct {
 	time   uint64
 	cpu    uint32
 	pid    uint32 // of the process in whose course the probe was hit
+	tid    uint32 // and of the thread
 	values values
 }
 
 func (a *assembly) begin(s *set, count uint64) {
 	a.set, a.count, a.have = s, count, 0
 	a.values.bytes = a.values.bytes[:0]
+	a.values.sound = len(a.values.argv)
 	if s.texts != nil {
 		a.values.text = [numNumbers]span{}
 	}
@@ -42,7 +44,9 @@ func (a *assembly) knownAll(from, to slot) bool {
 func (a *assembly) fill(ev *engine.RawEvent) {
 	v := &a.values
 	ev.Kind = a.set.kind
-	ev.PID, ev.TID = v.u32(slotTGID), v.u32(slotTID)
+	if ev.PID, ev.TID = v.u32(slotTGID), v.u32(slotTID); a.set.ofCurrent {
+		ev.PID, ev.TID = a.pid, a.tid
+	}
 	ev.Thread = ev.PID != ev.TID
 	ev.CPU, ev.Time = a.cpu, a.time
 	a.fillTask(&ev.Task)
@@ -85,10 +89,7 @@ func (a *assembly) fillTask(t *engine.Task) {
 	}
 	if a.knownAll(slotUID, slotEGID) {
 		t.Known |= engine.FieldsIDs
-		t.Cred = engine.Credentials{
-			UID: v.u32(slotUID), EUID: v.u32(slotEUID), SUID: v.u32(slotSUID),
-			GID: v.u32(slotGID), EGID: v.u32(slotEGID), SGID: v.u32(slotSGID),
-		}
+		t.Cred = v.credentials()
 	}
 	if a.knownAll(slotCapInheritable, slotCapAmbient) {
 		t.Known |= engine.FieldCaps.Set()
@@ -197,6 +198,7 @@ func (a *assembly) fillArguments(ev *engine.RawEvent) {
 		}
 		have += chunkSize
 	}
+	have = min(have, uint64(v.sound))
 	size := end - start
 	if have == 0 && size > 0 {
 		return

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,7 +119,7 @@ func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
 			text := texts[pl.slot] + "\x00"
 			binary.NativeEndian.PutUint32(raw[pl.off:], uint32(len(raw)|len(text)<<16))
 			raw = append(raw, text...)
-		case placeNumber:
+		case placeByte, placeHalf, placeWord:
 			for n := range slot(pl.count) {
 				b := raw[int(pl.off)+int(n)*int(pl.size):]
 				switch v := numbers[pl.slot+n]; pl.size {
@@ -138,7 +139,7 @@ func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
 // offline is a source of recorded probes without a kernel.
 func offline(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
 	probes := recorded(t, file)
-	s := &Source{endings: endings{byPID: map[uint32]ending{}}, fsIDs: fsIDs{}}
+	s := &Source{endings: endings{byPID: map[uint32]ending{}}, ids: idChanges{asked: map[uint64]asked{}}}
 	for n := range families {
 		f := &families[n]
 		set := &set{family: n, kind: f.kind}
@@ -263,23 +264,86 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestSetFSUID must not be reported, as none of quark's ids changes.
-func TestSetFSUID(t *testing.T) {
-	s, c, probes := offline(t, testFormats)
-	n := uint64(0)
-	change := func(uid, euid, fsuid uint64) int {
-		n++
-		var l list
-		s.sample(c, &l, &perf.Sample{Time: n, Count: n, Raw: record(probes["ids"], map[slot]uint64{
-			slotTGID: 7, slotTID: 7, slotTask: 64, slotWhichID: whichUID, slotUID: uid, slotEUID: euid, slotFSUID: fsuid,
-		}, nil)})
-		return len(l)
-	}
-	for i, step := range []struct{ uid, euid, fsuid, want uint64 }{
-		{1, 1, 1, 1}, {1, 1, 2, 0}, {1, 1, 3, 0}, {1, 1, 1, 0}, {1, 2, 2, 1}, {1, 2, 5, 0}, {1, 4, 4, 1},
+// TestIDs has the two records of each change in both orders, as they come when
+// the task changes its CPU in between.
+func TestIDs(t *testing.T) {
+	type ids = map[slot]uint64
+	root, user := ids{}, ids{slotUID: 5, slotEUID: 5, slotSUID: 5}
+	for _, tc := range []struct {
+		name            string
+		old, new        ids
+		asked, toldTime uint64
+		cred            uint64
+		want            engine.IDChange
+	}{
+		{"setuid", root, user, 1, 2, 64, engine.ChangedUID},
+		{"setgid", root, ids{slotEGID: 5}, 1, 2, 64, engine.ChangedGID},
+		{"setfsuid, or to what they were", user, user, 1, 2, 64, 0},
+		{"execve", root, user, 1, 2, 128, 0},
+		{"another that had the address before", root, user, 1, 2 + maxAsking, 64, 0},
+		{"another that has the address later", root, user, 2, 1, 64, 0},
 	} {
-		if got := change(step.uid, step.euid, step.fsuid); got != int(step.want) {
-			t.Errorf("step %d: %d events", i, got)
+		for _, reversed := range []bool{false, true} {
+			s, c, probes := offline(t, testFormats)
+			var l list
+			put := func(to map[slot]uint64, more ids) map[slot]uint64 {
+				for k, v := range more {
+					to[k] = v
+				}
+				return to
+			}
+			send := []func(){
+				func() {
+					s.sample(c, &l, &perf.Sample{Time: tc.asked, Count: 1, Raw: record(probes["uid"], put(ids{slotCred: 64}, tc.old), nil)})
+				},
+				func() {
+					s.sample(c, &l, &perf.Sample{Time: tc.toldTime, Count: 1, Raw: record(probes["ids"], put(ids{
+						slotTGID: 7, slotTID: 7, slotCred: tc.cred}, tc.new), nil)})
+				},
+			}
+			if reversed {
+				slices.Reverse(send)
+			}
+			send[0]()
+			send[1]()
+			s.settleIDs(&l)
+			if tc.want == 0 && len(l) != 0 || tc.want != 0 && (len(l) != 1 || l[0].IDChange != tc.want) {
+				t.Errorf("%s, reversed %v: %d events: %v", tc.name, reversed, len(l), l)
+			}
+			if len(s.ids.told) != 0 || len(s.ids.asked) > 1 {
+				t.Errorf("%s: left %v, %v", tc.name, s.ids.told, s.ids.asked)
+			}
+		}
+	}
+}
+
+// TestGuard has arguments of which the kernel could read the first page only,
+// and finds no bytes of the record before.
+func TestGuard(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	for _, readable := range []int{4096, 1000, 513, 512, 8, 0} {
+		c.now.set = nil
+		var l list
+		for _, p := range s.sets[familyExec].probes {
+			raw := record(probes[p.def.name], map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 2000}, nil)
+			for _, pl := range p.layout.places {
+				for at := 0; pl.kind == placeChunk && at < chunkSize; at += 8 {
+					word := binary.NativeEndian.Uint64([]byte("argument"))
+					if int(pl.slot-slotArgv)*chunkSize+at+8 > readable {
+						word = guardWord
+					}
+					binary.NativeEndian.PutUint64(raw[int(pl.off)+at:], word)
+				}
+			}
+			s.sample(c, &l, &perf.Sample{Time: 1, Count: uint64(readable + 1), Raw: raw})
+		}
+		if len(l) != 1 {
+			t.Fatalf("%d events", len(l))
+		}
+		got, cut := string(l[0].Bytes(engine.FieldCmdline)), l[0].Task.Truncated.Has(engine.FieldCmdline)
+		want := strings.Repeat("argument", 250)[:min(readable&^7, 2000)]
+		if got != want || cut != (readable < 2000 && readable >= 8) || l[0].Task.Known.Has(engine.FieldCmdline) != (readable >= 8) {
+			t.Errorf("%d bytes can be read: %d came, cut %v", readable, len(got), cut)
 		}
 	}
 }
@@ -314,6 +378,7 @@ type reuse struct{ ev *engine.RawEvent }
 
 func (r *reuse) Room() int                 { return 1 }
 func (r *reuse) Reserve() *engine.RawEvent { r.ev.Reset(); return r.ev }
+func (r *reuse) Release(*engine.RawEvent)  {}
 func (r *reuse) Insert(*engine.RawEvent)   {}
 
 func FuzzRecord(f *testing.F) {

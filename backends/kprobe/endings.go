@@ -16,6 +16,7 @@ type endings struct {
 
 type ending struct {
 	start    uint64
+	time     uint64 // of the last record
 	code     int32
 	leader   bool // the leader has ended, with code
 	reported bool // the group's end was
@@ -59,14 +60,14 @@ func (e *endings) judge(a *assembly) (verdict, int32) {
 	}
 	dead, oneOnly := v.u32(slotGroupDead) != 0, true
 	if !a.known(slotGroupDead) {
-		// More than one thread can see that none lives, unless there is one only.
-		dead = v.u32(slotLive) == 0
-		oneOnly = leader && v.u32(slotThreads) == 1
+		// More than one thread can see that none lives, and the records of those
+		// that are gone by now may come later, from another CPU.
+		dead, oneOnly = v.u32(slotLive) == 0, false
 	}
 	own := int32(v.u32(slotOwnCode))
 	if !dead || known.reported {
 		if leader {
-			known.start, known.code, known.leader = start, own, true
+			known.start, known.time, known.code, known.leader = start, a.time, own, true
 			e.remember(pid, known)
 		}
 		return notTheGroup, own
@@ -83,7 +84,7 @@ func (e *endings) judge(a *assembly) (verdict, int32) {
 		status = known.code
 	default:
 		if !oneOnly {
-			e.remember(pid, ending{start: start, reported: true})
+			e.remember(pid, ending{start: start, time: a.time, reported: true})
 		}
 		return groupParked, 0
 	}
@@ -92,7 +93,7 @@ func (e *endings) judge(a *assembly) (verdict, int32) {
 			delete(e.byPID, pid)
 		}
 	} else {
-		e.remember(pid, ending{start: start, reported: true})
+		e.remember(pid, ending{start: start, time: a.time, reported: true})
 	}
 	return groupEnded, status
 }
@@ -108,7 +109,12 @@ func (e *endings) remember(pid uint32, what ending) {
 }
 
 // executed forgets a leader that ended because another thread took its place.
-func (e *endings) executed(pid uint32) { delete(e.byPID, pid) }
+// The record of an execve may come after that of the end that followed it.
+func (e *endings) executed(pid uint32, time uint64) {
+	if known, ok := e.byPID[pid]; ok && known.time < time {
+		delete(e.byPID, pid)
+	}
+}
 
 // take returns the parked end of the group with this leader, nil if there is
 // none.

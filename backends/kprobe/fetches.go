@@ -82,7 +82,9 @@ func (b *builder) addTask(task, state expr) {
 		b.addMember(slotStart, typeX64, leader, "task_struct.start_boottime")
 		b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
 	}
-	b.addCredentials(state)
+	if cred, ok := b.follow(state, "task_struct.real_cred"); ok {
+		b.addCredentials(cred)
+	}
 	b.addNamespaces(state)
 	if signal, ok := b.follow(task, "task_struct.signal"); ok {
 		b.addSignal(task, signal)
@@ -95,12 +97,12 @@ func (b *builder) addComm(task expr) {
 	}
 }
 
-func (b *builder) addCredentials(task expr) {
-	cred, ok := b.follow(task, "task_struct.real_cred")
-	if !ok {
-		return
-	}
+func (b *builder) addIDs(cred expr) {
 	b.addRow(slotUID, typeU32, cred, "cred.uid", "cred.gid", "cred.suid", "cred.sgid", "cred.euid", "cred.egid")
+}
+
+func (b *builder) addCredentials(cred expr) {
+	b.addIDs(cred)
 	b.addRow(slotCapInheritable, typeX64, cred,
 		"cred.cap_inheritable", "cred.cap_permitted", "cred.cap_effective", "cred.cap_bset", "cred.cap_ambient")
 }

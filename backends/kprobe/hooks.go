@@ -12,6 +12,9 @@ type hook struct {
 	filter string
 	// threads is the filter of a source that leaves out threads.
 	threads string
+	// ofCurrent says that no argument leads to the task: it is the current one,
+	// whose ids the record has as the pid namespace of the opener knows them.
+	ofCurrent bool
 }
 
 // family is how events of one kind are got: the hooks in the order of
@@ -24,6 +27,9 @@ type family struct {
 	// state fetches the fixed part, texts what is fetched by further probes.
 	state func(b *builder, h *hook)
 	texts []text
+	// before says that the records are no events but what comes before one, see
+	// idChanges.
+	before bool
 }
 
 // text is a field that takes probes of its own.
@@ -44,6 +50,9 @@ func taskProbed(b *builder, _ *hook) {
 	b.addTask(firstArgument, firstArgument)
 	b.addComm(firstArgument)
 }
+
+// oldCred is that of security_task_fix_setuid(new, old, flags).
+func oldCred(b *builder, _ *hook) { b.addIDs(secondArgument) }
 
 func cwdOfProbed(b *builder) [][]fetch  { return b.cwdProbes(firstArgument) }
 func exeOfProbed(b *builder) [][]fetch  { return b.exeProbes(firstArgument) }
@@ -74,8 +83,7 @@ var families = []family{
 		},
 		state: func(b *builder, h *hook) {
 			taskProbed(b, h)
-			b.addMember(slotArgStart, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_start")
-			b.addMember(slotArgEnd, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_end")
+			b.addArguments(firstArgument)
 		},
 		texts: []text{
 			{engine.FieldCmdline, "argv", argvOfProbed},
@@ -107,9 +115,30 @@ var families = []family{
 	{
 		kind: engine.KindIDChange, name: "ids",
 		hooks: []hook{
-			{symbol: "proc_id_connector", args: whichID}, // CONFIG_PROC_EVENTS
+			{symbol: "proc_id_connector", args: idsOfTask}, // CONFIG_PROC_EVENTS
+			// On every kernel. Also called by execve.
+			{symbol: "commit_creds", args: newCred, ofCurrent: true},
 		},
-		state: taskProbed,
+		state: func(b *builder, h *hook) {
+			if h.ofCurrent {
+				b.addCredentials(firstArgument)
+			} else {
+				taskProbed(b, h)
+			}
+		},
+	},
+	{
+		kind: engine.KindIDChange, name: "uid", before: true,
+		hooks: []hook{
+			{symbol: "security_task_fix_setuid", args: newCred, ofCurrent: true}, // CONFIG_SECURITY
+			{symbol: "cap_task_fix_setuid", args: newCred, ofCurrent: true},      // called by the former, or in its place
+		},
+		state: oldCred,
+	},
+	{
+		kind: engine.KindIDChange, name: "gid", before: true,
+		hooks: []hook{{symbol: "security_task_fix_setgid", args: newCred, ofCurrent: true}}, // CONFIG_SECURITY, Linux 5.9
+		state: oldCred,
 	},
 	{
 		kind: engine.KindIDChange, name: "sid",
@@ -127,6 +156,8 @@ const (
 	familyExit
 	familyComm
 	familyIDs
+	familyUID
+	familyGID
 	familySID
 	numFamilies = iota
 )
@@ -149,7 +180,6 @@ func groupDead(b *builder) {
 func live(b *builder) {
 	exitSignal(b)
 	b.addMember(slotLive, typeS32, firstArgument, "task_struct.signal", "signal_struct.live.counter")
-	b.addMember(slotThreads, typeS32, firstArgument, "task_struct.signal", "signal_struct.nr_threads")
 }
 
 // exitState takes the state from the leader, as it is the process's.
@@ -174,16 +204,11 @@ func newComm(b *builder) {
 	b.args = append(b.args, fetch{slot: slotComm, value: secondArgument.at(0), typ: typeX64, count: 2})
 }
 
-// whichID is that of proc_id_connector(task, which): an enum of
-// linux/cn_proc.h. It is called for the ids of file system access too, which
-// are no ids of quark's, and by execve, which holds a mutex then.
-func whichID(b *builder) {
+// newCred is that of commit_creds(new) and security_task_fix_setuid(new, ...).
+func newCred(b *builder) { b.add(slotCred, typeX64, firstArgument, true) }
+
+// idsOfTask is that of proc_id_connector(task, which): an enum of linux/cn_proc.h.
+func idsOfTask(b *builder) {
 	b.add(slotWhichID, typeU32, secondArgument, true)
-	b.add(slotTask, typeX64, firstArgument, true)
-	if signal, ok := b.follow(firstArgument, "task_struct.signal"); ok {
-		off, ok := b.off("signal_struct.cred_guard_mutex", "mutex.owner")
-		b.add(slotMutexOwner, typeX64, signal.at(off), ok)
-	}
-	b.addMember(slotFSUID, typeU32, firstArgument, "task_struct.real_cred", "cred.fsuid")
-	b.addMember(slotFSGID, typeU32, firstArgument, "task_struct.real_cred", "cred.fsgid")
+	b.addMember(slotCred, typeX64, firstArgument, "task_struct.real_cred")
 }

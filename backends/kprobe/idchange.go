@@ -8,57 +8,95 @@ const (
 	whichGID = 0x40
 )
 
-// fsIDs remembers the tasks whose ids of file system access differ from their
-// effective ones. The kernel reports a change of those as one of the others,
-// and setfsuid(2) back to the effective id looks like setuid(2).
-type fsIDs map[uint32]fsID
-
-type fsID struct {
-	start uint64
-	ids   [6]uint32
+// whichIDs are those that the second call says were changed; 0 if it does not.
+func (a *assembly) whichIDs() engine.IDChange {
+	if a.known(slotWhichID) {
+		switch a.values.u32(slotWhichID) {
+		case whichUID:
+			return engine.ChangedUID
+		case whichGID:
+			return engine.ChangedGID
+		}
+	}
+	return 0
 }
 
-const maxFSIDs = 1024
+// A change of ids is two calls of the kernel: one that asks whether new
+// credentials may replace the old ones (security_task_fix_setuid or _setgid),
+// which has both, and one that is told when they have done so. Setting ids to
+// what they were, and those of file system access, which are no ids of quark's,
+// differ in nothing from another change until both are compared. An execve goes
+// another way, and its EXEC has the new ids.
+type idChanges struct {
+	asked map[uint64]asked // by the address of the new credentials
+	told  []told
+}
 
-// changed returns what changed, 0 for nothing that is reported.
-func (f fsIDs) changed(a *assembly) engine.IDChange {
-	v := &a.values
-	if a.known(slotMutexOwner) && v.number[slotMutexOwner]&^7 == v.number[slotTask] {
-		return 0 // execve, whose EXEC has the new ids. The low bits are flags
-	}
-	var change engine.IDChange
-	var differs bool
-	switch v.u32(slotWhichID) {
-	case whichUID:
-		change = engine.ChangedUID
-		differs = a.known(slotFSUID) && v.u32(slotFSUID) != v.u32(slotEUID)
-	case whichGID:
-		change = engine.ChangedGID
-		differs = a.known(slotFSGID) && v.u32(slotFSGID) != v.u32(slotEGID)
-	default:
-		return 0
-	}
-	tid := v.u32(slotTID)
-	now := fsID{start: v.number[slotStart]}
-	for i := range now.ids {
-		now.ids[i] = v.u32(slotUID + slot(i))
-	}
-	before, ok := f[tid]
-	if differs { // the other calls set it to the effective one
-		if len(f) >= maxFSIDs && !ok {
-			for old := range f { // any
-				delete(f, old)
-				break
+// asked is the first call.
+type asked struct {
+	time uint64
+	old  engine.Credentials
+}
+
+// told is the second call. The task may have changed its CPU meanwhile, so that
+// the records come in another order.
+type told struct {
+	ev    *engine.RawEvent
+	cred  uint64
+	which engine.IDChange
+}
+
+const (
+	// maxAsked bounds what is remembered: calls that were refused or changed
+	// nothing are not followed by the second one.
+	maxAsked = 1024
+	// maxAsking is how long it takes from one call to the other, in nanoseconds;
+	// an address may be used again later.
+	maxAsking = 1e9
+)
+
+func (c *idChanges) ask(a *assembly) {
+	if len(c.asked) >= maxAsked {
+		for cred, other := range c.asked {
+			if other.time+maxAsking < a.time || len(c.asked) >= maxAsked {
+				delete(c.asked, cred)
 			}
 		}
-		f[tid] = now
+	}
+	c.asked[a.values.number[slotCred]] = asked{a.time, a.values.credentials()}
+}
+
+// settle says what changed with the records of told; 0 for nothing.
+func (c *idChanges) settle(t told) (change engine.IDChange) {
+	a, ok := c.asked[t.cred]
+	if !ok || a.time > t.ev.Time || t.ev.Time > a.time+maxAsking {
 		return 0
 	}
-	if ok {
-		delete(f, tid)
-		if before == now {
-			return 0
-		}
+	delete(c.asked, t.cred)
+	o, n := &a.old, &t.ev.Task.Cred
+	if o.UID != n.UID || o.EUID != n.EUID || o.SUID != n.SUID {
+		change |= engine.ChangedUID
+	}
+	if o.GID != n.GID || o.EGID != n.EGID || o.SGID != n.SGID {
+		change |= engine.ChangedGID
 	}
 	return change
+}
+
+// settleIDs hands over the changes of ids of which both records were read.
+func (s *Source) settleIDs(b sink) {
+	for i, t := range s.ids.told {
+		change := s.ids.settle(t)
+		if t.which == engine.ChangedUID && s.setOf(familyUID) == nil || t.which == engine.ChangedGID && s.setOf(familyGID) == nil {
+			change |= t.which // as nobody asks before
+		}
+		if change != 0 {
+			t.ev.IDChange = change
+			s.hand(b, t.ev)
+		} else {
+			b.Release(t.ev)
+		}
+		s.ids.told[i] = told{}
+	}
+	s.ids.told = s.ids.told[:0]
 }

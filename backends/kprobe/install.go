@@ -4,18 +4,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 
 // installer puts probes into the kernel.
 type installer struct {
-	fs      *tracefs.FS
-	probes  *tracefs.Probes
-	group   string
-	offsets offsets
-	threads bool
-	reads   int // how many one inside of another the kernel takes
+	fs          *tracefs.FS
+	probes      *tracefs.Probes
+	group       string
+	offsets     offsets
+	threads     bool
+	inInitialNS bool
+	reads       int // how many one inside of another the kernel takes
 
 	installed []string // removals of what is in the kernel
 	notes     []string
@@ -54,7 +56,10 @@ func (in *installer) family(n int) (*set, error) {
 }
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
-	s := &set{family: n, kind: f.kind, symbol: h.symbol}
+	if h.ofCurrent && !f.before && !in.inInitialNS {
+		return nil, errors.New("the pids of its records are not those of the kernel in this pid namespace")
+	}
+	s := &set{family: n, kind: f.kind, symbol: h.symbol, ofCurrent: h.ofCurrent}
 	filter := h.filter
 	if filter == "" && !in.threads {
 		filter = h.threads
@@ -65,7 +70,11 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	h.args(&b)
 	own := len(b.args)
 	f.state(&b, h)
-	if !fetches(b.args, slotTID) || !fetches(b.args, slotTGID) {
+	needs := []slot{slotTID, slotTGID}
+	if h.ofCurrent {
+		needs = []slot{slotCred, slotUID, slotEGID}
+	}
+	if !fetches(b.args, needs...) {
 		return nil, errors.New("the kernel's types have no " + b.lacks)
 	}
 	if err := in.add(s, f.name, b.args); err != nil {
@@ -92,7 +101,11 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	}
 	st := setText{field: t.field}
 	for i, args := range parts {
-		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(common, args...))
+		// The chunks come first, where their guard has its words.
+		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
+		if err == nil && t.field == engine.FieldCmdline {
+			err = in.guard(s)
+		}
 		if err != nil {
 			in.notes = append(in.notes, fmt.Sprintf("%s has not all of %s: probe %s: %v", f.kind, t.field, s.symbol, err))
 			break
@@ -107,6 +120,23 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 // add installs one probe of a set.
 func (in *installer) add(s *set, name string, args []fetch) error {
 	p := &probe{set: s, part: 1 << len(s.probes), def: definition{in.group, name, s.symbol, args}}
+	if err := in.define(p); err != nil {
+		return err
+	}
+	s.probes = append(s.probes, p)
+	s.all |= p.part
+	for _, a := range args {
+		if a.slot >= slotArgv {
+			s.chunkParts[a.slot-slotArgv] = p.part
+		} else {
+			s.has.addRow(a)
+		}
+	}
+	return nil
+}
+
+// define tells the kernel of a probe.
+func (in *installer) define(p *probe) error {
 	if err := p.def.check(in.reads); err != nil {
 		return err
 	}
@@ -114,25 +144,11 @@ func (in *installer) add(s *set, name string, args []fetch) error {
 		return in.explain(err)
 	}
 	in.installed = append(in.installed, p.def.removal())
-	event, err := in.fs.Event(in.group, name)
+	event, err := in.fs.Event(in.group, p.def.name)
 	if err == nil {
-		p.layout, err = newLayout(args, event)
+		p.layout, err = newLayout(p.def.args, event)
 	}
-	if err != nil {
-		return err
-	}
-	s.probes = append(s.probes, p)
-	s.all |= p.part
-	for _, a := range args {
-		for n := range slot(max(a.count, 1)) {
-			if a.slot >= slotArgv {
-				s.chunkParts[a.slot-slotArgv] = p.part
-				break
-			}
-			s.has.add(a.slot + n)
-		}
-	}
-	return nil
+	return err
 }
 
 // explain says what the kernel did not like.
@@ -146,11 +162,18 @@ func (in *installer) explain(err error) error {
 	return err
 }
 
-func fetches(args []fetch, s slot) bool {
+// fetches tells whether all slots are fetched.
+func fetches(args []fetch, slots ...slot) bool {
+	var has slotSet
 	for _, a := range args {
-		if a.slot == s {
-			return true
+		if a.slot < numNumbers {
+			has.addRow(a)
 		}
 	}
-	return false
+	for _, s := range slots {
+		if !has.has(s) {
+			return false
+		}
+	}
+	return true
 }

@@ -64,6 +64,7 @@ type list []*engine.RawEvent
 
 func (l *list) Room() int                  { return 1000 }
 func (l *list) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
+func (l *list) Release(*engine.RawEvent)   {}
 func (l *list) Insert(ev *engine.RawEvent) { *l = append(*l, ev) }
 
 // of returns the events of one process and kind.
@@ -306,6 +307,26 @@ func TestIDChange(t *testing.T) {
 	}
 }
 
+// TestSetFSUID must not be reported, as none of quark's ids changes.
+func TestSetFSUID(t *testing.T) {
+	s := open(t, Options{})
+	if c := s.Capabilities().Kinds[engine.KindIDChange]; c.Origin == engine.OriginNone {
+		t.Skip("no ID_CHANGE: " + c.Via)
+	}
+	wantOnlySaved(t, s)
+}
+
+// wantOnlySaved wants the one true change of set-fs-ids.
+func wantOnlySaved(t *testing.T, s *Source) {
+	t.Helper()
+	c := child("set-fs-ids")
+	_, evs := run(t, s, c)
+	got := of(evs, c.Process.Pid, engine.KindIDChange)
+	if len(got) != 1 || got[0].IDChange != engine.ChangedUID || got[0].Task.Cred.SUID != 7 || got[0].Task.Cred.UID != 0 {
+		t.Errorf("%d changes, not 1: %s", len(got), kindsOf(evs, c.Process.Pid))
+	}
+}
+
 func TestRename(t *testing.T) {
 	s := open(t, Options{})
 	c := child("rename")
@@ -436,6 +457,25 @@ func TestArguments(t *testing.T) {
 	wantText(t, one(t, evs, c.Process.Pid, engine.KindExec), engine.FieldCmdline, strings.Join(c.Args, "\x00")+"\x00")
 }
 
+// TestNotResident reads arguments where there is no memory, after others were
+// read: nothing of those may be reported.
+func TestNotResident(t *testing.T) {
+	argvShift = -1 << 30 // between the stack and all else
+	defer func() { argvShift = 0 }()
+	s := open(t, Options{})
+	for range 5 {
+		argvShift = 0
+		before := open(t, Options{}) // fills the kernel's buffers
+		run(t, before, child("exit", strings.Repeat("other", 1000)))
+		before.Close()
+		c := child("exit", "own")
+		_, evs := run(t, s, c)
+		if ev := one(t, evs, c.Process.Pid, engine.KindExec); ev.Bytes(engine.FieldCmdline) != nil {
+			t.Errorf("arguments of a page that is not there: %q", ev.Bytes(engine.FieldCmdline))
+		}
+	}
+}
+
 // TestKernelTypes opens with types from outside.
 func TestKernelTypes(t *testing.T) {
 	types, err := btf.LoadSpec(btfhub.KernelBTF)
@@ -481,5 +521,26 @@ func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		s := open(b, Options{})
 		s.Close()
+	}
+}
+
+// BenchmarkStats is what a monitor does each second.
+func BenchmarkStats(b *testing.B) {
+	s := open(b, Options{})
+	for b.Loop() {
+		if _, err := s.Stats(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPopulate looks for events where there are none.
+func BenchmarkPopulate(b *testing.B) {
+	s := open(b, Options{})
+	var l list
+	for b.Loop() {
+		if err := s.populate(&l); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

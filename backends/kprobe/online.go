@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"unsafe"
 
 	"github.com/quark-linux/quark/internal/perf"
 	"golang.org/x/sys/unix"
@@ -61,13 +62,15 @@ func (o *online) changes(gone func(cpu int)) (changed bool) {
 		return false
 	}
 	for {
-		n, _, err := unix.Recvfrom(o.socket, o.buf[:], 0)
-		if errors.Is(err, unix.ENOBUFS) { // announcements were lost
+		// The socket does not block, so that the scheduler need not know.
+		size, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(o.socket), uintptr(unsafe.Pointer(&o.buf)), uintptr(len(o.buf)), 0, 0, 0)
+		if errno == unix.ENOBUFS { // announcements were lost
 			changed = true
 			gone(-1)
 			continue
 		}
-		if err != nil || n == 0 {
+		n := int(size)
+		if errno != 0 || n == 0 {
 			return changed
 		}
 		cpu, went, ok := parseCPUEvent(o.buf[:n])
@@ -124,10 +127,15 @@ func (o *online) follow(s *Source) {
 		if slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.number == n && !c.gone }) {
 			continue
 		}
-		if err := s.addCPU(n); err != nil && !errors.Is(err, perf.ErrNoCPU) {
-			s.blind = true
+		err := s.addCPU(n)
+		if errors.Is(err, perf.ErrNoCPU) { // gone again, as the next announcement says
+			continue
+		}
+		if err != nil {
 			s.capabilities.Notes = append(s.capabilities.Notes, fmt.Sprintf("CPU %d came online and is not seen: %v", n, err))
 		}
+		// What happened there before this is lost, and nobody knows how much.
+		s.blind = true
 	}
 }
 

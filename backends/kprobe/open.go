@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/quark-linux/quark/btfhub"
@@ -42,13 +43,16 @@ func Open(o Options) (*Source, error) {
 	}
 	s := &Source{
 		probes: probes, poll: -1, threads: o.Threads, ringSize: ringSize,
-		endings: endings{byPID: make(map[uint32]ending)}, fsIDs: fsIDs{},
+		endings: endings{byPID: make(map[uint32]ending)}, ids: idChanges{asked: make(map[uint64]asked)},
 		inInitialNS: inInitialPIDNamespace(),
 	}
 	s.completer = newCompleter(s.inInitialNS)
 	err = s.open(fs, btfhub.Resolve(types.Spec))
-	if err == nil && !types.Exact {
-		if err = s.selfTest(); err != nil {
+	if !types.Exact {
+		if err == nil {
+			err = s.selfTest()
+		}
+		if err != nil {
 			err = fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
 		}
 	}
@@ -56,9 +60,7 @@ func Open(o Options) (*Source, error) {
 		s.Close()
 		return nil, err
 	}
-	if types.Origin != btfhub.KernelBTF {
-		s.capabilities.Notes = append(s.capabilities.Notes, "the kernel's types come from "+types.Origin)
-	}
+	s.capabilities.Types = types.Origin
 	return s, nil
 }
 
@@ -66,7 +68,7 @@ func kernelTypes(o *Options) (*btfhub.Kernel, error) {
 	if o.KernelTypes != nil {
 		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
 	}
-	return btfhub.Open(btfhub.Options{})
+	return btfhub.Open(o.BTF)
 }
 
 func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
@@ -80,7 +82,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	toMount, _ := offsets.Bytes("mount.mnt")
 	s.walker.toMount = uint64(toMount)
 
-	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads}
+	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads, inInitialNS: s.inInitialNS}
 	in.reads = in.findReads()
 	failed := make([]error, numFamilies)
 	for n := range families {
@@ -101,11 +103,25 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 			s.byID[p.layout.id] = p
 		}
 	}
+	s.dropIncomplete(failed)
 	if err := s.openCPUs(); err != nil {
 		return err
 	}
 	s.describe(in.notes, failed)
 	return nil
+}
+
+// dropIncomplete gives up sets that are of no use without others.
+func (s *Source) dropIncomplete(failed []error) {
+	ids := s.setOf(familyIDs)
+	before := s.setOf(familyUID) != nil || s.setOf(familyGID) != nil
+	s.sets = slices.DeleteFunc(s.sets, func(set *set) bool {
+		if set == ids && ids.ofCurrent && !before {
+			failed[familyIDs] = fmt.Errorf("probe %s alone does not tell a change: %w", ids.symbol, errors.Join(failed[familyUID], failed[familyGID]))
+			return true
+		}
+		return families[set.family].before && ids == nil
+	})
 }
 
 func (s *Source) openCPUs() (err error) {

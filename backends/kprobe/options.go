@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // Options say how the source is opened. The zero value is right for most.
@@ -20,8 +21,11 @@ type Options struct {
 	// for each thread.
 	Threads bool
 
+	// BTF says where the running kernel's BTF is looked for, such as a file.
+	BTF btfhub.Options
+
 	// KernelTypes is the BTF of the running kernel. nil means what btfhub.Open
-	// finds. Types that are not the running kernel's make wrong events.
+	// finds by the option above. Types that are not the running kernel's make wrong events.
 	KernelTypes *btf.Spec
 }
 

@@ -85,28 +85,3 @@ func (b *builder) exeProbes(task expr) [][]fetch {
 	}
 	return b.pathProbes(slotExe, task, dentry, mnt)
 }
-
-// Arguments are fetched as arrays of words, in chunks.
-const (
-	chunkSize      = maxArray * 8 // bytes
-	chunks         = 8            // 4 KiB in all
-	chunksPerProbe = 3            // what maxRecord has room for
-)
-
-// argvProbes fetches the start of the arguments. The memory is that of user
-// space: what the kernel reads for an array is kernel memory, except that on
-// amd64 and arm64 it tells the two apart by the address (since 5.7).
-func (b *builder) argvProbes(task expr) (probes [][]fetch) {
-	start, ok := b.follow(task, "task_struct.mm", "mm_struct.arg_start")
-	if !ok {
-		return nil
-	}
-	for c := range chunks {
-		if c%chunksPerProbe == 0 {
-			probes = append(probes, nil)
-		}
-		last := &probes[len(probes)-1]
-		*last = append(*last, fetch{slot: slotArgv + slot(c), value: start.at(c * chunkSize), typ: typeX64, count: maxArray})
-	}
-	return probes
-}

@@ -69,6 +69,7 @@ type witness struct {
 
 func (w *witness) Room() int                 { return 1 }
 func (w *witness) Reserve() *engine.RawEvent { return new(engine.RawEvent) }
+func (w *witness) Release(*engine.RawEvent)  {}
 func (w *witness) Insert(ev *engine.RawEvent) {
 	if ev.Kind == engine.KindComm && ev.TID == w.tid {
 		w.found = ev

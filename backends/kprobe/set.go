@@ -7,14 +7,16 @@ import (
 // set is the probes on one function whose records together are one event. The
 // first of them has the fixed part: without it there is no event.
 type set struct {
-	family int
-	kind   engine.Kind
-	symbol string
-	filter string // as the kernel is told it
-	probes []*probe
-	all    uint32    // a bit for each probe
-	has    slotSet   // what the records hold
-	texts  []setText // the fields that further probes bring
+	family    int
+	kind      engine.Kind
+	symbol    string
+	ofCurrent bool   // as in hook
+	filter    string // as the kernel is told it
+	probes    []*probe
+	guards    []*probe  // of those that read arguments
+	all       uint32    // a bit for each probe
+	has       slotSet   // what the records hold
+	texts     []setText // the fields that further probes bring
 
 	// chunkParts are the probes that bring each chunk of the arguments, 0 for
 	// none.
@@ -38,7 +40,13 @@ type probe struct {
 // slotSet is a set of slots.
 type slotSet [numNumbers/64 + 1]uint64
 
-func (s *slotSet) add(n slot)      { s[n/64] |= 1 << (n % 64) }
+func (s *slotSet) add(n slot) { s[n/64] |= 1 << (n % 64) }
+func (s *slotSet) addRow(f fetch) {
+	for n := range slot(max(f.count, 1)) {
+		s.add(f.slot + n)
+	}
+}
+
 func (s *slotSet) has(n slot) bool { return s[n/64]&(1<<(n%64)) != 0 }
 
 // partsOf are the bits of the probes that bring a field.
@@ -49,4 +57,15 @@ func (s *set) partsOf(f engine.Field) uint32 {
 		}
 	}
 	return 0
+}
+
+// drop gives up the probe that was added last.
+func (s *set) drop(p *probe) {
+	s.probes = s.probes[:len(s.probes)-1]
+	s.all &^= p.part
+	for i, part := range s.chunkParts {
+		if part == p.part {
+			s.chunkParts[i] = 0
+		}
+	}
 }

@@ -18,8 +18,6 @@ const (
 	slotSGID
 	slotEUID
 	slotEGID
-	slotFSUID
-	slotFSGID
 
 	slotCapInheritable // in the order of struct cred
 	slotCapPermitted
@@ -43,7 +41,6 @@ const (
 
 	slotGroupDead // not 0: no thread of the group lives
 	slotLive      // threads that live
-	slotThreads   // threads that were not reaped
 	slotSignalFlags
 	slotGroupCode
 	slotLeaderCode
@@ -54,8 +51,7 @@ const (
 	slotArgEnd
 	slotExiting
 
-	slotTask
-	slotMutexOwner
+	slotCred // a pointer
 	slotWhichID
 	slotByExec
 

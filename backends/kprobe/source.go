@@ -33,7 +33,7 @@ type Source struct {
 	walker    walker
 	completer *completer // nil: nothing is
 	endings   endings
-	fsIDs     fsIDs
+	ids       idChanges
 	// inInitialNS tells that the pids in the records are those of the initial
 	// pid namespace.
 	inInitialNS bool
@@ -41,7 +41,8 @@ type Source struct {
 	handed uint64
 	lost   uint64 // records of first probes that are missing between others
 	decode uint64 // events that made no sense
-	blind  bool   // a CPU could not be added
+	blind  bool   // a CPU could not be added, or was not seen at first
+	busy   uint   // Populate was called so often
 }
 
 // Name returns "kprobe".
@@ -66,21 +67,26 @@ type sink interface {
 	Room() int
 	Reserve() *engine.RawEvent
 	Insert(*engine.RawEvent)
+	Release(*engine.RawEvent)
 }
 
 func (s *Source) populate(b sink) error {
 	if s.probes == nil {
 		return os.ErrClosed
 	}
-	s.online.follow(s)
+	s.followCPUs()
 	// One record of each ring in turn, so that events come nearly in order.
-	for more := true; more && b.Room() > 0; {
+	more := true
+	for more && b.Room() > 0 {
 		more = false
 		for _, c := range s.cpus {
 			if b.Room() > 0 && s.step(c, b) {
 				more = true
 			}
 		}
+	}
+	if !more { // else there may be records to come that belong to these
+		s.settleIDs(b)
 	}
 	s.late(b)
 	gone := false
@@ -93,6 +99,17 @@ func (s *Source) populate(b sink) error {
 	}
 	return nil
 }
+
+// followCPUs looks which CPUs came or went, but not each time while there is
+// much to do: it is a system call.
+func (s *Source) followCPUs() {
+	if s.busy++; s.busy%followEvery != 0 && slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.ring.Pending() > 0 }) {
+		return
+	}
+	s.online.follow(s)
+}
+
+const followEvery = 4
 
 // bury closes the rings of CPUs that went offline and were read to the end.
 func (s *Source) bury(b sink) {
@@ -189,7 +206,7 @@ func (s *Source) sample(c *cpu, b sink, sample *perf.Sample) {
 			s.lost += sample.Count - *last - 1
 			*last = sample.Count
 		}
-		a.time, a.cpu, a.pid = sample.Time, sample.CPU, sample.PID
+		a.time, a.cpu, a.pid, a.tid = sample.Time, sample.CPU, sample.PID, sample.TID
 	} else if a.have == 0 {
 		a.time = sample.Time
 	}
@@ -218,6 +235,9 @@ func (s *Source) finish(c *cpu, b sink) {
 func (s *Source) deliver(a *assembly, b sink) {
 	v := &a.values
 	thread := v.u32(slotTID) != v.u32(slotTGID)
+	if a.set.ofCurrent {
+		thread = a.tid != a.pid
+	}
 	switch a.set.family {
 	case familyExit:
 		s.exit(a, b)
@@ -227,7 +247,7 @@ func (s *Source) deliver(a *assembly, b sink) {
 			return
 		}
 	case familyExec:
-		s.endings.executed(v.u32(slotTGID))
+		s.endings.executed(v.u32(slotTGID), a.time)
 	case familyComm:
 		if thread && !s.threads || a.known(slotByExec) && v.u32(slotByExec) != 0 {
 			return
@@ -235,9 +255,11 @@ func (s *Source) deliver(a *assembly, b sink) {
 	}
 	var change engine.IDChange
 	switch a.set.family {
+	case familyUID, familyGID:
+		s.ids.ask(a)
+		return
 	case familyIDs:
-		change = s.fsIDs.changed(a)
-		if change == 0 || thread && !s.threads {
+		if thread && !s.threads {
 			return
 		}
 	case familySID:
@@ -246,6 +268,10 @@ func (s *Source) deliver(a *assembly, b sink) {
 	ev := b.Reserve()
 	a.fill(ev)
 	ev.IDChange = change
+	if a.set.family == familyIDs {
+		s.ids.told = append(s.ids.told, told{ev, v.number[slotCred], a.whichIDs()})
+		return
+	}
 	if a.set.family == familyFork && s.inInitialNS {
 		ev.Creator = a.pid
 	}
@@ -321,46 +347,6 @@ func (s *Source) Arm(idle bool) bool {
 		}
 	}
 	return true
-}
-
-// Stats compares how often each probe was hit with the records that came. What
-// is queued or lost counts as produced, though it may be what is not reported,
-// such as the new comm of a thread.
-func (s *Source) Stats() (engine.SourceStats, error) {
-	if s.probes == nil {
-		return engine.SourceStats{}, os.ErrClosed
-	}
-	st := engine.SourceStats{Bound: s.blind}
-	st.Lost[engine.LossRingFull] = s.lost
-	st.Lost[engine.LossDecode] = s.decode
-	st.Produced = s.handed + s.lost + s.decode + uint64(len(s.endings.parked))
-	for _, c := range s.cpus {
-		if c.now.set != nil && c.now.have&1 != 0 {
-			st.Produced++
-		}
-		outstanding := c.outstanding()
-		st.Produced += outstanding
-		switch {
-		case c.ring.Pending() == 0:
-			st.Lost[engine.LossRingFull] += outstanding
-		case c.ring.Size()-c.ring.Pending() < maxRecord:
-			st.Bound = true
-		}
-	}
-	return st, nil
-}
-
-// outstanding is how many events happened since those that were read.
-func (c *cpu) outstanding() (n uint64) {
-	for f, e := range c.first {
-		if e == nil {
-			continue
-		}
-		if count, err := e.Count(); err == nil && count > c.last[f] {
-			n += count - c.last[f]
-		}
-	}
-	return n
 }
 
 // Close removes the probes; what is queued is gone.

@@ -88,6 +88,9 @@ func (m *monitor) announce(errw io.Writer) {
 		why = append(why, a.String())
 	}
 	fmt.Fprintf(errw, "quark-mon: backend %s", m.q.Backend())
+	if types := m.q.Capabilities().Types; types != "" {
+		fmt.Fprintf(errw, ", types from %s", types)
+	}
 	if len(why) > 0 {
 		fmt.Fprintf(errw, " (not %s)", strings.Join(why, "; not "))
 	}

@@ -32,6 +32,7 @@ func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
 	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
 	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
 	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
+	f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
 	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
 	f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
 	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
@@ -49,7 +50,7 @@ func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
 	return f
 }
 
-const usage = `usage: quark-mon [-bcDgjkMpstvVh] [-l N] [-P PPID] [--hold-time D]
+const usage = `usage: quark-mon [-bcDgjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
 
 Prints what processes do until it is interrupted, then its statistics to
 standard error. Without -b, -k or -c the best backend that works is taken.

@@ -25,7 +25,7 @@ func lossLine(s *engine.Stats) string {
 		}
 	}
 	if s.Source.Bound {
-		causes = append(causes, "and more whose number is not known yet")
+		causes = append(causes, "and more whose number is not known")
 	}
 	if len(causes) == 0 {
 		return ""
@@ -59,6 +59,7 @@ func (m *monitor) printStats() error {
 type statsRecord struct {
 	Time               time.Time         `json:"time"`
 	Backend            string            `json:"backend"`
+	Types              string            `json:"types,omitempty"`
 	Insertions         uint64            `json:"insertions"`
 	Removals           uint64            `json:"removals"`
 	Aggregations       uint64            `json:"aggregations"`
@@ -75,7 +76,7 @@ type statsRecord struct {
 
 func newStatsRecord(s *engine.Stats) *statsRecord {
 	r := &statsRecord{
-		Time: time.Now().UTC(), Backend: s.Backend, Insertions: s.Insertions, Removals: s.Removals,
+		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
 		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
 		Late: s.Late, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
 		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound,

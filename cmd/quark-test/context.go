@@ -47,6 +47,9 @@ func (t *test) open(opts quark.Options) *quark.Queue {
 	if t.Verbose >= 2 {
 		t.Logf("opened in %v", time.Since(begin))
 	}
+	if types := q.Capabilities().Types; types != "" {
+		t.Logf("%s has the kernel's types from %s", t.Backend, types)
+	}
 	t.close()
 	t.q, t.hold, t.events, t.gets = q, opts.HoldTime, nil, 0
 	t.Cleanup(func() { t.closeQueue(q) })

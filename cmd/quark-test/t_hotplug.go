@@ -45,6 +45,9 @@ func cpuHotplug(t *test) {
 	}
 
 	t.open(quark.Options{})
+	if s, err := t.q.Stats(); err != nil || s.Source.Bound {
+		t.Errorf("the loss is a lower bound before a CPU came: %v", err)
+	}
 	for range 2 {
 		// Born there, ended elsewhere.
 		end := t.gate("the end")
@@ -79,7 +82,13 @@ func cpuHotplug(t *test) {
 		}
 		t.wantLives(0, on(cpu, 20)...)
 	}
-	if s, err := t.q.Stats(); err != nil || s.Lost() != 0 {
+	s, err := t.q.Stats()
+	if err != nil || s.Lost() != 0 {
 		t.Errorf("%d lost %v, %v", s.Lost(), s.Source.Lost, err)
+	}
+	// What happened on a CPU before its probes worked is not counted, which has
+	// to be said.
+	if want := t.Backend == "kprobe"; s.Source.Bound != want {
+		t.Errorf("the loss is a lower bound: %v, want %v", s.Source.Bound, want)
 	}
 }

@@ -62,7 +62,18 @@ func Open(tracepoint uint64, o Options) (*Event, error) {
 	} else {
 		attr.Bits |= unix.PerfBitDisabled
 	}
-	fd, err := unix.PerfEventOpen(&attr, -1, o.CPU, group, unix.PERF_FLAG_FD_CLOEXEC)
+	e, err := open(&attr, o.CPU, group)
+	if err == nil && o.Filter != "" {
+		if err = e.filter(o.Filter); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
+	return e, err
+}
+
+func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
+	fd, err := unix.PerfEventOpen(attr, -1, cpu, group, unix.PERF_FLAG_FD_CLOEXEC)
 	switch {
 	case errors.Is(err, unix.ENODEV):
 		return nil, ErrNoCPU
@@ -73,14 +84,20 @@ func Open(tracepoint uint64, o Options) (*Event, error) {
 	case err != nil:
 		return nil, fmt.Errorf("perf_event_open: %w", err)
 	}
-	e := &Event{fd}
-	if o.Filter != "" {
-		if err := e.filter(o.Filter); err != nil {
-			e.Close()
-			return nil, err
-		}
-	}
-	return e, nil
+	return &Event{fd}, nil
+}
+
+// OpenLeader opens an event that never happens, to lead others on a CPU: what
+// follows it is enabled, disabled and counted as one.
+func OpenLeader(cpu int) (*Event, error) {
+	return open(&unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Size:        unix.PERF_ATTR_SIZE_VER5,
+		Config:      unix.PERF_COUNT_SW_DUMMY,
+		Read_format: unix.PERF_FORMAT_GROUP,
+		Bits:        unix.PerfBitDisabled | unix.PerfBitUseClockID,
+		Clockid:     unix.CLOCK_MONOTONIC, // one for the group
+	}, cpu, -1)
 }
 
 // paranoid tells the setting that may be in the way.
@@ -129,6 +146,20 @@ func (e *Event) Count() (uint64, error) {
 		return 0, fmt.Errorf("read count of perf event: %d bytes, %w", n, err)
 	}
 	return binary.NativeEndian.Uint64(b[:]), nil
+}
+
+// Counts appends to dst the counts of the n events that follow a leader, in the
+// order in which they were opened. ok is false if there are not so many: when a
+// CPU goes offline its groups fall apart.
+func (e *Event) Counts(dst []uint64, n int) (counts []uint64, ok bool) {
+	b := make([]byte, 8*(2+n)) // their number with the leader, then the leader's
+	if m, err := unix.Read(e.fd, b); err != nil || m != len(b) || binary.NativeEndian.Uint64(b) != uint64(1+n) {
+		return dst, false
+	}
+	for b = b[16:]; len(b) > 0; b = b[8:] {
+		dst = append(dst, binary.NativeEndian.Uint64(b))
+	}
+	return dst, true
 }
 
 // Close ends the event.

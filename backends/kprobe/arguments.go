@@ -1,0 +1,87 @@
+package kprobe
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Arguments are fetched as arrays of words, in chunks.
+const (
+	chunkSize      = maxArray * 8 // bytes
+	chunks         = 8            // 4 KiB in all
+	chunksPerProbe = 2            // what a guard has room for
+)
+
+// argvProbes fetches the start of the arguments. The memory is that of user
+// space: what the kernel reads for an array is kernel memory, except that on
+// amd64 and arm64 it tells the two apart by the address (since 5.7).
+func (b *builder) argvProbes(task expr) (probes [][]fetch) {
+	start, ok := b.follow(task, "task_struct.mm", "mm_struct.arg_start")
+	if !ok {
+		return nil
+	}
+	for c := 0; c < chunks; c += chunksPerProbe {
+		part := builder{offsets: b.offsets, reads: b.reads}
+		for n := c; n < c+chunksPerProbe; n++ {
+			value := start.at(n*chunkSize + argvShift)
+			part.args = append(part.args, fetch{slot: slotArgv + slot(n), value: value, typ: typeX64, count: maxArray})
+		}
+		part.addArguments(task)
+		probes = append(probes, part.args)
+	}
+	return probes
+}
+
+// argvShift is 0. A test lets arguments be read where there is no memory.
+var argvShift int
+
+// addArguments fetches where the arguments lie.
+func (b *builder) addArguments(task expr) {
+	b.addMember(slotArgStart, typeX64, task, "task_struct.mm", "mm_struct.arg_start")
+	b.addMember(slotArgEnd, typeX64, task, "task_struct.mm", "mm_struct.arg_end")
+}
+
+// A read that fails leaves in the record what its memory held, and that is a
+// record before it: words of other arguments, perhaps of another process. Of a
+// page that is not in memory a read fails. So each probe that reads arguments
+// has a guard, a probe on the same function that runs right before it and
+// fills the same memory with guardWord, in a record that its filter then
+// refuses. The kernel runs the probes of a function one after the other without
+// being interrupted by another task, the last one defined first.
+
+// guardWord stands for what could not be read. It is no text in UTF-8; should it
+// be in arguments all the same then they are cut there.
+const guardWord = 0xfffefdfcfbfafff8
+
+// guardFilter refuses all records of a guard.
+const guardFilter = "f0==0"
+
+// guard is the definition of the guard of a probe that begins with words words.
+func guard(group, name, symbol string, words int) definition {
+	d := definition{group: group, name: name, symbol: symbol}
+	for n := range words {
+		value := expr{register: `\0x` + strconv.FormatUint(guardWord, 16)} // since Linux 5.5
+		d.args = append(d.args, fetch{slot: slot(n), value: value, typ: typeX64})
+	}
+	return d
+}
+
+// guard installs the guard of the probe that was installed last. Without one
+// that is not used.
+func (in *installer) guard(s *set) error {
+	of := s.probes[len(s.probes)-1]
+	words := 0
+	for _, a := range of.def.args {
+		if a.slot < slotArgv {
+			break
+		}
+		words += a.count
+	}
+	p := &probe{set: s, def: guard(in.group, of.def.name+"_guard", s.symbol, words)}
+	if err := in.define(p); err != nil {
+		s.drop(of)
+		return fmt.Errorf("guard of %s: %w", of.def.name, err)
+	}
+	s.guards = append(s.guards, p)
+	return nil
+}

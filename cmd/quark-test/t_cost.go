@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// costProcesses is how many processes the monitors see, unless costEnv says
+// otherwise: software emulation on a busy machine needs some 20 ms for each.
+const costProcesses = 200
+
+// costEnv overrides costProcesses. 2000 are enough to compare CPU times, which
+// is done only then: a few seconds tell little on a busy machine.
+const costEnv = "QUARK_TEST_PROCESSES"
+
+// costLimit is how much more CPU time than eBPF a backend's monitor may take.
+var costLimit = map[string]float64{"kprobe": 1.5}
+
+// monitorCost has quark-mon -M count processes that fork, exec and exit: none
+// may be lost. A backend that has a limit runs beside eBPF, so that both see the
+// same load at the same time and a busy machine slows both; what their probes
+// cost is the load's CPU time and not theirs. To measure, in a guest:
+//
+//	QUARK_TEST_PROCESSES=5000 quark-test -v --deadline 10m -k t_cost
+func monitorCost(t *test) {
+	program := filepath.Join(filepath.Dir(t.self()), "quark-mon")
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("%v: quark-mon has to lie beside quark-test", err)
+	}
+	n := costProcesses
+	asked := os.Getenv(costEnv)
+	if asked != "" {
+		var err error
+		if n, err = strconv.Atoi(asked); err != nil || n < 1 {
+			t.Fatalf("%s is %q: a number of processes is wanted", costEnv, asked)
+		}
+	}
+	all := []*monitor{t.monitor(program, t.Backend)}
+	limit := costLimit[t.Backend]
+	if limit > 0 {
+		all = append(all, t.monitor(program, "ebpf"))
+	}
+	tiny := filepath.Join(t.TempDir(), "tiny")
+	if err := os.WriteFile(tiny, tinyProgram(), 0o755); err != nil {
+		t.Fatalf("%v", err)
+	}
+	begin := time.Now()
+	for range n {
+		p := t.spawn(script().Exec(tiny, []string{"tiny", "of few", "arguments"}, []string{"PATH=/bin"}), barefork{})
+		t.reapBlind(p)
+		if p.status != 0 {
+			t.Fatalf("the scenario did not do its work: status %#x", p.status)
+		}
+	}
+	took := time.Since(begin)
+	for _, m := range all {
+		m.settle(t, uint64(3*n))
+		t.Logf("%s: %d processes in %v, %.1f us of CPU time each, %d records, %d lost",
+			m.backend, n, took.Round(time.Millisecond), m.used.Seconds()*1e6/float64(n), m.last.Insertions, m.last.Lost)
+		if m.last.Lost != 0 {
+			t.Errorf("%s lost %d events: %v", m.backend, m.last.Lost, m.last.LostBy)
+		}
+		m.end(t)
+	}
+	if limit > 0 {
+		ratio := all[0].used.Seconds() / all[1].used.Seconds()
+		t.Logf("%.2f of the CPU time of ebpf", ratio)
+		if asked != "" && ratio > limit {
+			t.Errorf("%s takes %.2f of the CPU time of ebpf, which may be %.1f", t.Backend, ratio, limit)
+		}
+	}
+}
+
+// monitor is a quark-mon that counts.
+type monitor struct {
+	backend string
+	cmd     *exec.Cmd
+	lines   *bufio.Reader
+	last    monitorStats
+	before  time.Duration // CPU time when it had started
+	used    time.Duration // since then
+}
+
+// monitorStats is what of a line of quark-mon -M -j is looked at.
+type monitorStats struct {
+	Insertions uint64            `json:"insertions"`
+	Removals   uint64            `json:"removals"`
+	Lost       uint64            `json:"lost"`
+	LostBy     map[string]uint64 `json:"lost_by"`
+}
+
+// monitor starts a quark-mon and waits until it counts.
+func (t *test) monitor(program, backend string) *monitor {
+	option := map[string]string{"ebpf": "-b", "kprobe": "-k", "cnproc": "-c"}[backend]
+	m := &monitor{backend: backend, cmd: exec.Command(program, option, "-M", "-j")}
+	var complaint strings.Builder
+	m.cmd.Stderr = &complaint
+	out, err := m.cmd.StdoutPipe()
+	if err == nil {
+		err = m.cmd.Start()
+	}
+	if err != nil {
+		t.Fatalf("start quark-mon %s: %v", option, err)
+	}
+	t.Cleanup(func() {
+		if m.cmd.ProcessState == nil {
+			m.cmd.Process.Kill()
+			m.cmd.Wait()
+		}
+	})
+	m.lines = bufio.NewReader(out)
+	t.Waiting("quark-mon " + option + " to count")
+	if err := m.read(); err != nil {
+		m.cmd.Wait()
+		t.Fatalf("quark-mon %s: %v: %s", option, err, strings.TrimSpace(complaint.String()))
+	}
+	m.before = m.cpuTime(t)
+	return m
+}
+
+// read waits for the statistics of the next second.
+func (m *monitor) read() error {
+	line, err := m.lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, &m.last)
+}
+
+// settle waits until the monitor has read and delivered what happened before.
+// On a machine where others are busy it always holds something.
+func (m *monitor) settle(t *test, insertions uint64) {
+	t.Waiting(fmt.Sprintf("%d records in quark-mon with %s", insertions, m.backend))
+	for line := 0; line < 2 || m.last.Insertions+m.last.Lost < insertions; line++ {
+		m.next(t) // the first line may be older than what happened
+	}
+	for target := m.last.Insertions; m.last.Removals < target; {
+		m.next(t)
+	}
+	m.used = m.cpuTime(t) - m.before
+}
+
+func (m *monitor) next(t *test) {
+	if err := m.read(); err != nil {
+		t.Fatalf("quark-mon with %s: %v", m.backend, err)
+	}
+	if time.Now().After(t.Deadline) {
+		t.Hang(t.Limit, fmt.Sprintf("quark-mon with %s, which has %d records", m.backend, m.last.Insertions))
+	}
+}
+
+// cpuTime is the user and system time of all threads so far.
+func (m *monitor) cpuTime(t *test) time.Duration {
+	const scheduler = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^m.cmd.Process.Pid<<3|scheduler), &ts); err != nil {
+		t.Fatalf("read the CPU time of quark-mon: %v", err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// end ends the monitor as a person would.
+func (m *monitor) end(t *test) {
+	t.Waiting("quark-mon with " + m.backend + " to end")
+	if err := m.cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatalf("%v", err)
+	}
+	io.Copy(io.Discard, m.lines)
+	if err := m.cmd.Wait(); err != nil {
+		t.Errorf("quark-mon with %s: %v", m.backend, err)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"github.com/quark-linux/quark"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	bare "github.com/quark-linux/quark/internal/barefork"
+)
+
+// deepMountCwd executes in directories 16 and more components deep, in one mount
+// and in mounts below mounts. While the process lives what the kernel's event has
+// no room for can be had from /proc; of one that has ended it has to be marked as
+// cut. Neither may be wrong.
+func deepMountCwd(t *test) {
+	t.listen()
+	top := t.TempDir()
+	tiny := filepath.Join(t.TempDir(), "tiny")
+	if err := os.WriteFile(tiny, tinyProgram(), 0o755); err != nil {
+		t.Fatalf("%v", err)
+	}
+	// How many directories are in each mount, from the outermost inwards.
+	for _, shape := range [][]int{{16}, {8, 8}, {5, 6, 6}, {4, 4, 4, 4}, {3, 3, 3, 3, 3, 3}, {20, 20}} {
+		name := fmt.Sprint(shape)
+		build := func() (*bare.Script, string) {
+			s := script().Call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS).
+				Call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
+			s.Call("mount tmpfs", unix.SYS_MOUNT, "top", top, "tmpfs", 0, nil)
+			dir := top
+			for m, n := range shape {
+				for i := range n {
+					dir += fmt.Sprintf("/m%dd%02d", m, i)
+					mkdir(s, dir)
+					if m > 0 && i == 0 { // the mount lies on the first directory
+						s.Call("mount tmpfs", unix.SYS_MOUNT, "deep", dir, "tmpfs", 0, nil)
+					}
+				}
+			}
+			return s.Call("chdir", unix.SYS_CHDIR, dir), dir
+		}
+
+		s, dir := build()
+		p := t.start(s, t.self(), []string{"deep"}, 0)
+		if p.truth.cwd != dir {
+			t.Fatalf("the scenario did not do its work: cwd is %q, not %q", p.truth.cwd, dir)
+		}
+		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
+		t.checkDeep(name+", alive", exec, dir, true)
+		p.finish(t)
+		t.wantLife(p.proc, 1)
+
+		s, dir = build()
+		short := t.spawn(s.Exec(tiny, []string{"tiny"}, nil), barefork{})
+		t.reapBlind(short)
+		exec = t.awaitEvent(short, "EXEC", has(engine.EventExec)).Process
+		t.checkDeep(name+", ended", exec, dir, false)
+		t.wantLife(short, 1)
+	}
+}
+
+// checkDeep checks that a working directory is dir, or said to be its end.
+func (t *test) checkDeep(what string, p *quark.Process, dir string, alive bool) {
+	known, cut := p.Known.Has(engine.FieldCwd), p.Truncated.Has(engine.FieldCwd)
+	t.Logf("%s: %d of %d components, known %v, cut %v", what, strings.Count("/"+strings.TrimPrefix(p.Cwd, "/"), "/"), strings.Count(dir, "/"), known, cut)
+	switch {
+	case !known:
+		if alive {
+			t.Errorf("%s: cwd is unknown", what)
+		}
+	case cut && (!strings.HasSuffix(dir, "/"+p.Cwd) || p.Cwd == ""):
+		t.Errorf("%s: cwd is marked as cut, but %q is not the end of %q", what, p.Cwd, dir)
+	case cut && alive:
+		t.Errorf("%s: cwd is cut: %q", what, p.Cwd)
+	case !cut && p.Cwd != dir:
+		t.Errorf("%s: cwd is %q, want %q", what, p.Cwd, dir)
+	}
+}
