@@ -17,7 +17,7 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
+GUEST    := $(filter quark-exitsnoop quark-fidelity quark-mon quark-test,$(COMMANDS))
 
 # The rows of the catalogue that make test and make test-kernel boot, without the architecture, and how many at a time:
 # a guest has two processors, which software emulation runs on one.
@@ -32,12 +32,13 @@ else
 Q := @
 endif
 
-.PHONY: all build compare images test test-kernel generate deps deps-generate clean help FORCE
+.PHONY: all build fidelity fidelity-matrix images test test-kernel generate deps deps-generate clean help FORCE
 all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
-	@echo 'make compare        what each backend of this host sees of the same commands, side by side (as root)'
+	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
+	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with Debian kernels, all backends, BTF present and hidden (KERNELS="NAME...")'
 	@echo 'make initramfs.gz   the image that guests run'
@@ -53,8 +54,9 @@ build:
 	$(Q)for c in $(COMMANDS); do $(GOBUILD) -o $(OUT)/$$c ./cmd/$$c || exit; done
 	$(Q)$(GOBUILD) -o $(OUT)/init ./initramfs/init
 
-compare: build
-	$(Q)$(OUT)/quark-compare
+fidelity: build
+	$(Q)rm -f build/fidelity.jsonl
+	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
 
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it.
 initramfs.gz: build FORCE

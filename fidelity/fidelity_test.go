@@ -3,12 +3,13 @@ package fidelity
 import (
 	"os"
 	"testing"
+	"time"
 
-	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/backends"
 )
 
 func TestMain(m *testing.M) {
-	scenario.Main()
+	Main()
 	os.Exit(m.Run())
 }
 
@@ -41,5 +42,24 @@ func TestDifferential(t *testing.T) {
 				t.Log(f)
 			}
 		}
+	}
+}
+
+// What a backend loses for want of room is what it says that it has lost.
+func TestHonesty(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, name := range backends.All.Names() {
+		t.Run(name, func(t *testing.T) {
+			h, err := Honest(name, time.Minute)
+			if err != nil {
+				t.Skip(err)
+			}
+			t.Logf("%+v", *h)
+			if !h.Exact() {
+				t.Errorf("not exact: %+v", *h)
+			}
+		})
 	}
 }

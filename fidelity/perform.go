@@ -1,19 +1,14 @@
 package fidelity
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
-	"github.com/quark-linux/quark/fidelity/truth"
-	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
 // Options of a run. The zero value runs every scenario once with every backend.
@@ -97,10 +92,8 @@ func Perform(o Options) (*Report, error) {
 	}
 	var open []*witness
 	defer func() {
-		for _, w := range open {
-			for _, l := range w.listeners() {
-				l.stop()
-			}
+		for _, l := range listeners(open) {
+			l.stop()
 		}
 	}()
 	for _, name := range o.Backends.Names() {
@@ -133,7 +126,7 @@ func Perform(o Options) (*Report, error) {
 		}
 	}
 	o.Progress("the last events")
-	if err := settle(open, o.Patience); err != nil {
+	if _, err := settle(listeners(open), o.Patience); err != nil {
 		return nil, err
 	}
 	for len(open) > 0 {
@@ -161,47 +154,6 @@ func startEarly(list []scenario.Scenario) (map[string]*scenario.Running, error) 
 		early[s.Name] = run
 	}
 	return early, nil
-}
-
-// settle waits until every queue has delivered the end of a process that is the
-// last of the run. As queues deliver in order, everything before has come then.
-func settle(open []*witness, patience time.Duration) error {
-	for end := time.Now().Add(patience); ; {
-		before := truth.Clock()
-		p, err := bare.Start(new(bare.Script).Exit(0), bare.Options{})
-		if err != nil {
-			return fmt.Errorf("start a process: %w", err)
-		}
-		_, err = unix.Wait4(p.PID, nil, 0, nil)
-		p.Free()
-		if err != nil {
-			return fmt.Errorf("wait for a process: %w", err)
-		}
-		// It may have been lost, then there has to be another.
-		for again := time.Now().Add(3 * time.Second); time.Now().Before(again); {
-			missing := ""
-			for _, w := range open {
-				for _, l := range w.listeners() {
-					select {
-					case err := <-l.done:
-						l.done <- err
-						return errors.Join(fmt.Errorf("%s ended early", w.backend), err)
-					default:
-					}
-					if !l.sawEnd(p.PID, before) {
-						missing = w.backend
-					}
-				}
-			}
-			if missing == "" {
-				return nil
-			}
-			if time.Now().After(end) {
-				return fmt.Errorf("%s has not delivered the last event for %v", missing, patience)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
 }
 
 // Score is what a backend saw of a scenario.

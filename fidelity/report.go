@@ -14,6 +14,7 @@ import (
 
 // Report is the outcome of a run; as JSON it is what quark-fidelity writes.
 type Report struct {
+	Type     string     `json:"type"` // "fidelity"
 	Kernel   string     `json:"kernel"`
 	Arch     string     `json:"arch"`
 	CPUs     int        `json:"cpus"`
@@ -21,9 +22,12 @@ type Report struct {
 	Time     time.Time  `json:"time"`
 	Backends []*Backend `json:"backends"`
 	Absent   []Absence  `json:"absent,omitempty"`
+	Honesty  []*Honesty `json:"honesty,omitempty"`
 	Storms   []Storm    `json:"storms,omitempty"`
 	Costs    []Cost     `json:"costs,omitempty"`
 }
+
+const recordType = "fidelity"
 
 // Absence is a backend that could not be opened.
 type Absence struct {
@@ -61,7 +65,7 @@ type Spread struct {
 }
 
 func newReport() *Report {
-	r := &Report{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Time: time.Now().UTC().Round(time.Second)}
+	r := &Report{Type: recordType, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Time: time.Now().UTC().Round(time.Second)}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		r.Kernel = unix.ByteSliceToString(u.Release[:])
@@ -105,18 +109,4 @@ func spread(values []uint64) (s Spread) {
 		s.Buckets[bits]++
 	}
 	return s
-}
-
-// Storm is one point of the curve of seen against offered.
-type Storm struct {
-	Backend string  `json:"backend"`
-	Offered float64 `json:"offered"` // processes a second
-	Truth   int     `json:"truth"`   // events
-	Seen    int     `json:"seen"`
-	Lost    uint64  `json:"lost"` // reported as lost
-}
-
-// Cost is what a backend costs.
-type Cost struct {
-	Backend string `json:"backend"`
 }

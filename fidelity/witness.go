@@ -41,11 +41,11 @@ func (l *listener) pump(ctx context.Context) error {
 		}
 		s := score.Seen{
 			Events: ev.Events, ID: ev.IDChange, Time: ev.Time, At: truth.Clock(), Tracer: ev.Tracer.PID,
-			Process: ev.Process.Clone(),
+			Thread: ev.Thread, Process: ev.Process.Clone(),
 		}
 		l.mu.Lock()
 		l.seen = append(l.seen, s)
-		if ev.Events&engine.EventExit != 0 {
+		if ev.Events&engine.EventExit != 0 && !ev.Thread {
 			l.ended[s.Process.PID] = max(s.Time, l.ended[s.Process.PID])
 		}
 		l.mu.Unlock()
@@ -53,12 +53,11 @@ func (l *listener) pump(ctx context.Context) error {
 	return nil
 }
 
-// sawEnd reports whether the end of a process, forked not before a time, was
-// delivered.
-func (l *listener) sawEnd(pid int, after uint64) bool {
+// end is the stamp of the last EXIT of a pid, 0 if there was none.
+func (l *listener) end(pid int) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ended[uint32(pid)] >= after
+	return l.ended[uint32(pid)]
 }
 
 // stop closes the queue and returns its last counters.
@@ -104,7 +103,13 @@ func reason(err error) error {
 	return err
 }
 
-func (w *witness) listeners() []*listener { return []*listener{w.single, w.joined} }
+// listeners are those of all witnesses.
+func listeners(open []*witness) (list []*listener) {
+	for _, w := range open {
+		list = append(list, w.single, w.joined)
+	}
+	return list
+}
 
 // close ends the listening and returns what was noted.
 func (w *witness) close(hold time.Duration) (*score.Witness, quark.Stats, error) {

@@ -46,6 +46,11 @@ func Main() {
 	if role == "run" {
 		direct(arg)
 	}
+	if role == "worker" {
+		err := worker(strings.Split(arg, ":"))
+		fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Env, v, err)
+		os.Exit(2)
+	}
 	if err := image(role, strings.Split(arg, ":")); err != nil {
 		fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Env, v, err)
 		write(truth.Record{Op: truth.Fail, Reason: fmt.Sprintf("%s: %v", v, err)})

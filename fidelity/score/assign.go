@@ -31,6 +31,9 @@ func assign(events []Seen, lives []*truth.Life) assigned {
 	foreign := make(map[uint32]bool) // pids that others have taken since
 	for i := range events {
 		s := &events[i]
+		if s.Thread {
+			continue
+		}
 		own := byPID[s.Process.PID]
 		if at := alive(own, s.Time); at != nil {
 			a.of[at] = append(a.of[at], s)

@@ -14,6 +14,7 @@ type Seen struct {
 	Time    uint64 // its stamp
 	At      uint64 // when it was delivered
 	Tracer  uint32
+	Thread  bool            // of one thread; not scored
 	Process *engine.Process // a clone
 }
 
@@ -30,7 +31,7 @@ type Witness struct {
 
 // Verdicts counts what was said of a field.
 type Verdicts struct {
-	Right       int `json:"right"`
+	Right       int `json:"right,omitempty"`
 	Stale       int `json:"stale,omitempty"`
 	Truncated   int `json:"truncated,omitempty"`
 	Unknown     int `json:"unknown,omitempty"`
