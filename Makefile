@@ -18,7 +18,7 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
+GUEST    := $(filter quark-exitsnoop quark-fidelity quark-mon quark-test,$(COMMANDS))
 
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture, patterns too; by default
 # those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, ENV="NAME=VALUE..." sets knobs,
@@ -37,12 +37,13 @@ else
 Q := @
 endif
 
-.PHONY: all build compare kernel-images kernel-images-update test test-all test-kernel test-kernel-all matrix-report generate deps deps-generate clean help FORCE
+.PHONY: all build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all matrix-report generate deps deps-generate clean help FORCE
 all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
-	@echo 'make compare        what each backend of this host sees of the same commands, side by side (as root)'
+	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
+	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, BTF present and hidden'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
@@ -65,8 +66,9 @@ build:
 	$(Q)for c in $(COMMANDS); do $(GOBUILD) -o $(OUT)/$$c ./cmd/$$c || exit; done
 	$(Q)$(GOBUILD) -o $(OUT)/init ./initramfs/init
 
-compare: build
-	$(Q)$(OUT)/quark-compare
+fidelity: build
+	$(Q)rm -f build/fidelity.jsonl
+	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
 
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A kernel without types has
 # them in a file of the image.

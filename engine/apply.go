@@ -93,6 +93,8 @@ func (r *RawEvent) changed() (s Fields) {
 		s = s.With(FieldComm)
 	case KindExec: // saved ids become the effective ones
 		s = s.With(FieldComm).With(FieldCaps).With(FieldSUID).With(FieldSGID)
+		// What a process changes on its way to exec, and no event tells.
+		s |= FieldsNS | Fields(1<<FieldPGID|1<<FieldTTY|1<<FieldCwd|1<<FieldCgroup)
 	case KindComm:
 		s = s.With(FieldComm)
 	case KindIDChange:

@@ -426,6 +426,15 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 	if p = r.Lookup(1); p.Known.Has(engine.FieldComm) {
 		t.Error("comm is known after an exec that did not say it")
 	}
+	// A process can change these on its way to exec, without an event.
+	for _, f := range []engine.Field{engine.FieldPGID, engine.FieldTTY, engine.FieldMntNS, engine.FieldNetNS, engine.FieldUTSNS, engine.FieldIPCNS} {
+		if p.Known.Has(f) {
+			t.Errorf("%s is known after an exec that did not say it", f)
+		}
+	}
+	if !p.Known.Has(engine.FieldUIDs) || !p.Known.Has(engine.FieldSID) || !p.Known.Has(engine.FieldPPID) {
+		t.Errorf("forgot too much at exec: %v", p.Known)
+	}
 }
 
 func TestIDChangeWithoutChange(t *testing.T) {

@@ -89,6 +89,8 @@ type Capability struct {
 	Via string
 	// At is, for a field, the set of events that bring it.
 	At Events
+	// Partial is set where such an event can leave the field unknown: Via says when.
+	Partial bool
 }
 
 // CapabilityTable says what a source reports on the running kernel.

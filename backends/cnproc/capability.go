@@ -84,6 +84,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	}
 	t.Fields[engine.FieldExit].Via = "exit_code of the thread group's last exit; " +
 		"unknown where its threads ended with statuses that leave it open"
+	t.Fields[engine.FieldExit].Partial = true
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
 	}

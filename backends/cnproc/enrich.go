@@ -143,6 +143,10 @@ func (e *enricher) read(h *held) {
 		t.Known, t.Truncated = own, t.Truncated&own
 		return
 	}
+	if st.Zombie() {
+		// Its parent may have ended since, and its children are another's then.
+		t.Known &^= want & engine.FieldPPID.Set()
+	}
 	switch {
 	case h.ev.Kind == engine.KindFork && !st.ForkNoExec && !st.Kthread:
 		// It is executing, or has executed; the event of that follows. It may

@@ -286,15 +286,20 @@ func TestIDChange(t *testing.T) {
 }
 
 func TestComm(t *testing.T) {
-	cmd := child("comm")
-	to, _ := run(t, Options{}, cmd)
-	var got []string
-	for _, ev := range to.of(cmd.Process.Pid, engine.KindComm) {
-		got = append(got, fmt.Sprintf("%q thread=%v %v", ev.Bytes(engine.FieldComm), ev.Thread, ev.TID != ev.PID))
-	}
-	want := []string{`"brand new (name" thread=false false`, `"a thread" thread=true true`}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+	for _, threads := range []bool{true, false} {
+		cmd := child("comm")
+		to, _ := run(t, Options{Threads: threads}, cmd)
+		var got []string
+		for _, ev := range to.of(cmd.Process.Pid, engine.KindComm) {
+			got = append(got, fmt.Sprintf("%q thread=%v %v", ev.Bytes(engine.FieldComm), ev.Thread, ev.TID != ev.PID))
+		}
+		want := []string{`"brand new (name" thread=false false`}
+		if threads {
+			want = append(want, `"a thread" thread=true true`)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("Threads %v: %s", threads, d)
+		}
 	}
 }
 

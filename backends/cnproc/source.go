@@ -301,6 +301,9 @@ func (s *Source) take(data []byte, genuine bool, b buffer) {
 	case Exit:
 		s.exit(&m, seq, b)
 	default:
+		if m.tid != m.pid && !s.opts.Threads && m.what != CoreDump {
+			return // what one thread did to itself; a core is of the whole process
+		}
 		if s.opts.wants(m.what) {
 			s.emit(s.other(&m, seq, b), 0)
 		}

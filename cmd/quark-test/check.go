@@ -8,7 +8,7 @@ import (
 // check compares what is known of a process with the truth, except for its
 // exit. Fields in need have to be known. Whatever the backend has no way to know
 // has to be unknown.
-func (t *test) check(what string, p *engine.Process, want *truth, need engine.Fields) {
+func (t *test) check(what string, p *engine.Process, want *facts, need engine.Fields) {
 	if int(p.PID) != want.pid {
 		t.Errorf("%s: pid is %d, want %d", what, p.PID, want.pid)
 	}

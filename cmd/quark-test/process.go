@@ -137,7 +137,7 @@ func (g *gate) pass() {
 type program struct {
 	*proc
 	end   *gate
-	truth *truth
+	truth *facts
 }
 
 // start starts a process that runs the calls of s, then executes path with the

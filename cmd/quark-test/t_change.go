@@ -120,7 +120,7 @@ func idChange(t *test) {
 		args             []any
 		want             engine.IDChange
 		p                *proc
-		truth            *truth
+		truth            *facts
 		start, done, end *gate
 	}{
 		{name: "setuid", number: unix.SYS_SETUID, args: []any{3001}, want: engine.ChangedUID},

@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"github.com/quark-linux/quark"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
 )

@@ -142,6 +142,41 @@ func TestLeaderEndsFirst(t *testing.T) {
 	}
 }
 
+// The clock's readings are in order, and the vforked child ends before its parent goes on.
+func TestChild(t *testing.T) {
+	for name, flags := range map[string]uintptr{"fork": 0, "vfork": unix.CLONE_VM | unix.CLONE_VFORK} {
+		var before unix.Timespec
+		unix.ClockGettime(unix.CLOCK_MONOTONIC, &before)
+		child := new(Script).Stamp().Call("getppid", unix.SYS_GETPPID).Exit(5)
+		s := new(Script).Stamp().Child(flags, child).Stamp().
+			Call("wait4", unix.SYS_WAIT4, -1, nil, 0, nil).Stamp().Exit(6)
+		p, status := run(t, s)
+		if err := p.Check(); err != nil || status.ExitStatus() != 6 {
+			t.Fatalf("%s: wait status %#x, %v", name, status, err)
+		}
+		if pid, _ := p.Result(0, 3); pid != p.Thread(1) || pid <= 0 {
+			t.Errorf("%s: wait4 returned %d, the child is %d", name, pid, p.Thread(1))
+		}
+		if ppid, _ := p.Result(1, 1); ppid != p.PID {
+			t.Errorf("%s: the child's parent is %d, want %d", name, ppid, p.PID)
+		}
+		last := uint64(before.Nano())
+		stamp := func(thread, i int) {
+			if ns, ok := p.Stamp(thread, i); !ok || ns < last {
+				t.Errorf("%s: stamp %d of %d is %d, %v, after %d", name, i, thread, ns, ok, last)
+			} else {
+				last = ns
+			}
+		}
+		stamp(0, 0)
+		if flags != 0 {
+			stamp(1, 0)
+			stamp(0, 2)
+		}
+		stamp(0, 4)
+	}
+}
+
 func TestExec(t *testing.T) {
 	if os.Getenv("BAREFORK_TEST") == "exec" {
 		os.Exit(13)

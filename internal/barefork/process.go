@@ -20,6 +20,10 @@ type Options struct {
 	// Share has the process use the caller's memory, as vfork(2) does, instead of a
 	// copy: it starts and ends much quicker. It cannot start threads.
 	Share bool
+
+	// Flags are further flags of clone(2), such as CLONE_NEWNS. Those that share
+	// memory with the caller are not for a Go program.
+	Flags uint64
 }
 
 // Process is a running script.
@@ -53,7 +57,7 @@ func Start(s *Script, opts Options) (*Process, error) {
 		return nil, fmt.Errorf("map memory for scripts: %w", err)
 	}
 	p := &Process{pages: pages, script: s}
-	if opts.Share && (opts.PID != 0 || opts.Cgroup != 0 || len(scripts) > 1) {
+	if opts.Share && (opts.PID != 0 || opts.Cgroup != 0 || opts.Flags != 0 || len(scripts) > 1) {
 		p.Free()
 		return nil, errors.New("a process that shares memory takes no other options and no threads")
 	}
@@ -71,16 +75,20 @@ func Start(s *Script, opts Options) (*Process, error) {
 		end := len(t.calls)
 		calls[end] = call{number: unix.SYS_EXIT_GROUP, args: [6]uintptr{EndStatus}, result: notRun}
 		for c := range calls[:end] {
-			if calls[c].number == startThread {
+			switch {
+			case calls[c].number == startThread:
 				at := uintptr(unsafe.Pointer(&pages[page*nextThread]))
-				calls[c].args = [6]uintptr{cloneThread, at + page, at}
+				calls[c].args = [6]uintptr{calls[c].args[0], at + page, at}
 				nextThread++
+			case t.stamp[c]:
+				// The call has two arguments, and the time takes the place of two others.
+				calls[c].args[1] = uintptr(unsafe.Pointer(&calls[c].args[4]))
 			}
 		}
 	}
 
 	pid := [1]uint32{uint32(opts.PID)}
-	args := &cloneArgs{flags: cloneClearSighand, exitSignal: uint64(unix.SIGCHLD)}
+	args := &cloneArgs{flags: cloneClearSighand | opts.Flags, exitSignal: uint64(unix.SIGCHLD)}
 	if opts.PID != 0 {
 		args.setTID, args.setTIDSize = uint64(uintptr(unsafe.Pointer(&pid[0]))), 1
 	}
@@ -158,8 +166,17 @@ func (p *Process) Result(t, i int) (r int, ok bool) {
 	return r, p.calls(t)[i].result != notRun
 }
 
-// Thread returns the id of the i-th thread that the script started, from 1, 0
-// if it was not started yet.
+// Stamp returns the time that call number i of thread t's script has read.
+func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
+	c := &p.calls(t)[i]
+	if c.result != 0 {
+		return 0, false
+	}
+	return uint64(c.args[4])*1e9 + uint64(c.args[5]), true
+}
+
+// Thread returns the id of the i-th thread or child that the script started, from
+// 1, 0 if it was not started yet.
 func (p *Process) Thread(i int) int {
 	for c, number := range p.script.calls {
 		if number.number != startThread {

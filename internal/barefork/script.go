@@ -29,13 +29,14 @@ type Script struct {
 	calls []call
 	keep  []any // what the arguments point to
 	err   error
+	stamp map[int]bool // the calls that read the clock
 }
 
 // EndStatus is the exit status of a process whose script came to its end.
 const EndStatus = 99
 
-// startThread stands for a system call: it starts a thread, whose script's
-// address is the first argument.
+// startThread stands for a system call: it starts a thread or a process, with the
+// flags of clone(2) as the first argument.
 const startThread = ^uintptr(0)
 
 // Call appends a system call. Arguments are integers, strings (passed with a NUL),
@@ -59,6 +60,8 @@ func (s *Script) word(a any) uintptr {
 		return 0
 	case int:
 		return uintptr(a)
+	case uint32:
+		return uintptr(a)
 	case uint64:
 		return uintptr(a)
 	case uintptr:
@@ -74,6 +77,9 @@ func (s *Script) word(a any) uintptr {
 		s.keep = append(s.keep, a)
 		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
 	case []*byte:
+		s.keep = append(s.keep, a)
+		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
+	case []uint32:
 		s.keep = append(s.keep, a)
 		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
 	case []unix.Rlimit:
@@ -128,13 +134,34 @@ func (s *Script) Tell(fd int) *Script {
 func (s *Script) Stop() *Script { return s.Call("ppoll", unix.SYS_PPOLL, nil, 0, nil, nil, 0) }
 
 // Thread appends the start of a thread that runs another script.
-func (s *Script) Thread(other *Script) *Script {
-	s.Call("clone", startThread)
+func (s *Script) Thread(other *Script) *Script { return s.clone(cloneThread, other) }
+
+// Child appends the start of a process that runs another script, by clone(2) with
+// the flags and with SIGCHLD for its end: 0 is fork(2), CLONE_VM and CLONE_VFORK are
+// vfork(2). [Process.Thread] has its pid.
+func (s *Script) Child(flags uintptr, other *Script) *Script {
+	return s.clone(flags|uintptr(unix.SIGCHLD), other)
+}
+
+func (s *Script) clone(flags uintptr, other *Script) *Script {
+	s.Call("clone", startThread, flags)
 	s.keep = append(s.keep, other)
 	return s
 }
 
-// threads returns the scripts of the threads, in the order of Thread.
+// Stamp appends a reading of CLOCK_MONOTONIC: see [Process.Stamp].
+func (s *Script) Stamp() *Script {
+	if s.stamp == nil {
+		s.stamp = make(map[int]bool)
+	}
+	s.stamp[len(s.calls)] = true
+	return s.Call("clock_gettime", unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC)
+}
+
+// Len is the number of calls so far: the index of the next.
+func (s *Script) Len() int { return len(s.calls) }
+
+// threads returns the scripts of the threads and children, in the order of their start.
 func (s *Script) threads() (list []*Script) {
 	for _, k := range s.keep {
 		if t, ok := k.(*Script); ok {

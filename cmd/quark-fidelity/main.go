@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"text/tabwriter"
+
+	"github.com/quark-linux/quark/fidelity"
+	"github.com/quark-linux/quark/fidelity/scenario"
+)
+
+func main() {
+	fidelity.Main()
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "quark-fidelity: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// errDefects is after a report that names them.
+var errDefects = errors.New("a backend is not what its capability table says: see DEFECT above")
+
+func run(args []string, out, errw io.Writer) error {
+	o, err := parse(args, errw)
+	switch {
+	case err != nil || o.help:
+		return err
+	case o.version:
+		fmt.Fprintf(out, "quark-fidelity %s\n", version())
+		return nil
+	}
+	switch o.command {
+	case "list":
+		return list(out)
+	case "report":
+		return report(o, out)
+	case "compare":
+		return compare(o, out)
+	}
+	return perform(o, out, errw)
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+func list(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, s := range scenario.All() {
+		fmt.Fprintf(w, "%s\t%s\n", s.Name, s.Doc)
+	}
+	return w.Flush()
+}
+
+// perform runs the suite and prints its table.
+func perform(o *options, out, errw io.Writer) error {
+	o.run.Progress = func(what string) {
+		if o.verbose {
+			fmt.Fprintln(errw, what)
+		}
+	}
+	r, err := fidelity.Perform(o.run)
+	if err != nil {
+		return err
+	}
+	if o.load {
+		if err := r.Load(o.run); err != nil {
+			return err
+		}
+	}
+	r.Print(out)
+	if o.output != "" {
+		err = r.Append(o.output)
+	}
+	if o.page != "" {
+		err = errors.Join(err, writePage(o.page, r))
+	}
+	if err == nil && len(r.Defects()) > 0 {
+		return errDefects
+	}
+	return err
+}
+
+// readAll returns the reports of files.
+func readAll(paths []string) (list []*fidelity.Report, err error) {
+	for _, p := range paths {
+		some, err := fidelity.Read(p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	return list, nil
+}
+
+func report(o *options, out io.Writer) error {
+	list, err := readAll(o.operands)
+	if err != nil {
+		return err
+	}
+	defects := false
+	for _, r := range list {
+		r.Print(out)
+		fmt.Fprintln(out)
+		defects = defects || len(r.Defects()) > 0
+	}
+	if o.page != "" {
+		if err := writePage(o.page, list...); err != nil {
+			return err
+		}
+	}
+	if defects {
+		return errDefects
+	}
+	return nil
+}
+
+func compare(o *options, out io.Writer) error {
+	var two []*fidelity.Report
+	for _, p := range o.operands {
+		list, err := fidelity.Read(p)
+		if err != nil {
+			return err
+		}
+		// The last run of a file that runs were appended to.
+		two = append(two, list[len(list)-1])
+	}
+	fidelity.Compare(out, two[0], two[1])
+	return nil
+}
+
+func writePage(path string, list ...*fidelity.Report) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return errors.Join(fidelity.Page(f, list), f.Close())
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/fidelity"
+)
+
+type options struct {
+	command              string
+	operands             []string
+	ebpf, kprobe, cnproc bool
+	load                 bool
+	output, page         string
+	verbose              bool
+	version, help        bool
+	run                  fidelity.Options
+}
+
+const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [-o FILE] [-p PAGE]
+       quark-fidelity report [-p PAGE] FILE...
+       quark-fidelity compare FILE FILE
+       quark-fidelity list
+
+run performs scenarios that record their own truth while all backends listen, and
+says what each backend saw of it. It needs root, and its exit status is 1 if a
+backend is not what its capability table says. report shows runs again, compare
+what differs between two, list the scenarios.
+
+`
+
+func newFlags(o *options) *pflag.FlagSet {
+	f := pflag.NewFlagSet("quark-fidelity", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "listen with the eBPF backend")
+	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "listen with the kprobe backend")
+	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k and -c: with all that work")
+	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
+	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "perform each scenario so often")
+	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
+	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON")
+	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "say which scenario runs")
+	f.BoolVarP(&o.version, "version", "V", false, "print the version")
+	f.BoolVarP(&o.help, "help", "h", false, "print this help")
+	return f
+}
+
+// operandsOf says how many operands the commands take; -1 is any number but 0.
+var operandsOf = map[string]int{"run": 0, "report": -1, "compare": 2, "list": 0}
+
+func parse(args []string, errw io.Writer) (*options, error) {
+	o := new(options)
+	f := newFlags(o)
+	if err := f.Parse(args); err != nil {
+		return nil, fmt.Errorf("%w (see quark-fidelity -h)", err)
+	}
+	switch {
+	case o.help:
+		fmt.Fprintf(errw, "%s%s", usage, f.FlagUsages())
+		return o, nil
+	case o.version:
+		return o, nil
+	case f.NArg() == 0:
+		return nil, fmt.Errorf("no command: run, report, compare or list (see quark-fidelity -h)")
+	}
+	o.command, o.operands = f.Arg(0), f.Args()[1:]
+	want, ok := operandsOf[o.command]
+	switch n := len(o.operands); {
+	case !ok:
+		return nil, fmt.Errorf("unknown command %q (see quark-fidelity -h)", o.command)
+	case want < 0 && n == 0:
+		return nil, fmt.Errorf("%s: which file? (see quark-fidelity -h)", o.command)
+	case want >= 0 && n != want:
+		return nil, fmt.Errorf("%s: %d operands, not %d (see quark-fidelity -h)", o.command, n, want)
+	case o.run.Repeats < 1:
+		return nil, fmt.Errorf("-n %d: must be at least 1", o.run.Repeats)
+	}
+	for set, chosen := range map[backends.Set]bool{backends.EBPF: o.ebpf, backends.KProbe: o.kprobe, backends.CNProc: o.cnproc} {
+		if chosen {
+			o.run.Backends |= set
+		}
+	}
+	return o, nil
+}

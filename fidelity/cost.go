@@ -1,0 +1,81 @@
+package fidelity
+
+import (
+	"errors"
+	"time"
+
+	"github.com/quark-linux/quark/fidelity/scenario"
+)
+
+// Cost is what a monitor costs that only counts, while processes fork, exec and
+// exit one after the other.
+type Cost struct {
+	Backend   string `json:"backend"`
+	Processes int    `json:"processes"`
+	// CPU is the monitor's CPU time for 1,000 processes.
+	CPU time.Duration `json:"cpu_ns_per_1000"`
+	// Slowdown is the time that the processes take, by what they take unobserved.
+	Slowdown float64 `json:"slowdown"`
+	// Programs is the time in eBPF programs for each process, 0 if there are none.
+	Programs time.Duration `json:"programs_ns"`
+	RSS      int64         `json:"peak_rss_kib"`
+	Lost     uint64        `json:"lost"`
+}
+
+// Costs measures each backend alone, with n processes. On a busy machine the
+// slowdown says little.
+func Costs(o Options, names []string, n int) (list []Cost, err error) {
+	o.setDefaults()
+	load := scenario.Storm{Processes: n, Workers: 1, Exec: true, Bare: true}
+	base, err := time1(load, o.Patience)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		o.Progress("cost of " + name)
+		c := Cost{Backend: name, Processes: n}
+		took, u, err := observed(load, name, o.Patience)
+		if err != nil {
+			return nil, err
+		}
+		c.CPU = u.CPU * 1000 / time.Duration(n)
+		c.RSS, c.Lost = u.RSS, u.Lost
+		// What else the machine does comes and goes: before and after.
+		again, err := time1(load, o.Patience)
+		if err != nil {
+			return nil, err
+		}
+		c.Slowdown = took.Seconds() / ((base.Seconds() + again.Seconds()) / 2)
+		base = again
+		if name == "ebpf" {
+			// The measuring itself costs time, so it has a run of its own.
+			if _, u, err = observed(load, name+"+stats", o.Patience); err != nil {
+				return nil, err
+			}
+			c.Programs = u.Programs / time.Duration(n)
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// time1 is how long a storm takes.
+func time1(s scenario.Storm, patience time.Duration) (time.Duration, error) {
+	run, err := scenario.Start(s.Scenario())
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	_, err = run.Wait(patience)
+	return time.Since(begin), err
+}
+
+func observed(s scenario.Storm, what string, patience time.Duration) (time.Duration, usage, error) {
+	m, err := startMonitor(what)
+	if err != nil {
+		return 0, usage{}, err
+	}
+	took, err := time1(s, patience)
+	u, err2 := m.stop()
+	return took, u, errors.Join(err, err2)
+}

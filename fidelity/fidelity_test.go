@@ -1,0 +1,65 @@
+package fidelity
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/backends"
+)
+
+func TestMain(m *testing.M) {
+	Main()
+	os.Exit(m.Run())
+}
+
+// All backends that this host can run listen to the same run. Each difference from
+// the truth is explained by the backend's capability table, or this fails.
+func TestDifferential(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	r, err := Perform(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range r.Absent {
+		t.Logf("not tested: %s: %s", a.Backend, a.Reason)
+	}
+	for _, b := range r.Backends {
+		all := b.Total.All()
+		t.Logf("%s: %d of %d events, fields %+v, joined %d, slow %d, delay %d %d %d", b.Name, b.Total.Seen, b.Total.Truth, all, b.Total.Joined, b.Total.Slow, b.Delay.P50, b.Delay.P99, b.Delay.Max)
+		for _, s := range b.Scenarios {
+			if s.Skip != "" {
+				t.Logf("%s: skipped: %s", s.Scenario, s.Skip)
+			}
+			if s.Perfect() {
+				continue
+			}
+			t.Errorf("%s, %s: %d of %d events seen, %d phantoms, %d duplicates, %d inversions, %d unjoined, fields %+v",
+				b.Name, s.Scenario, s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined, s.All())
+			for _, f := range s.Findings {
+				t.Log(f)
+			}
+		}
+	}
+}
+
+// What a backend loses for want of room is what it says that it has lost.
+func TestHonesty(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, name := range backends.All.Names() {
+		t.Run(name, func(t *testing.T) {
+			h, err := Honest(name, time.Minute)
+			if err != nil {
+				t.Skip(err)
+			}
+			t.Logf("%+v", *h)
+			if !h.Exact() {
+				t.Errorf("not exact: %+v", *h)
+			}
+		})
+	}
+}

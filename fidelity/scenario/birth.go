@@ -1,0 +1,154 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+func forkExit(d *director) {
+	for _, code := range []int{0, 1, 77, 128, 255} {
+		status := d.do(d.script().end(code))
+		d.want(status.ExitStatus() == code, "wait status %#x", status)
+	}
+}
+
+func forkExecExit(d *director) {
+	for code := range 3 {
+		d.do(d.script().image(d.self, []string{"fork-exec-exit", "a b", ""}, role("report", code, 0)))
+	}
+	d.hold(d.script(), d.self, []string{"held"}, "wait", 9, bare.Options{}, true).release()
+}
+
+// tiny makes a program that ends at once, and says what a process is that has
+// executed it by its absolute path.
+func (d *director) tiny(name string, code int, argv ...string) (path string, s truth.State) {
+	path = filepath.Join(d.dir, name)
+	d.must(tinyelf.Write(path, uint8(code)))
+	s.Set(engine.FieldComm, commOf(name))
+	s.Set(engine.FieldFilename, path)
+	s.Set(engine.FieldCmdline, cmdline(argv))
+	return path, s
+}
+
+func commOf(name string) string { return name[:min(len(name), 15)] }
+
+func cmdline(argv []string) string { return strings.Join(argv, "\x00") + "\x00" }
+
+func shortLives(d *director) {
+	argv := []string{"short-life", "x"}
+	path, s := d.tiny("short-life", 5, argv...)
+	for range 50 {
+		status := d.do(d.script().program(path, argv, s))
+		d.want(status.ExitStatus() == 5, "wait status %#x", status)
+	}
+}
+
+func vfork(d *director) {
+	child := d.script().image(d.self, []string{"vforked"}, role("report", 4, 0))
+	d.do(d.script().child(unix.CLONE_VM|unix.CLONE_VFORK, child).awaitChild().end(0))
+	path, s := d.tiny("vforked", 6, "vforked")
+	for range 5 {
+		child := d.script().program(path, []string{"vforked"}, s)
+		d.do(d.script().child(unix.CLONE_VM|unix.CLONE_VFORK, child).awaitChild().end(0))
+	}
+}
+
+func posixSpawn(d *director) {
+	before := truth.Clock()
+	pid, err := syscall.ForkExec(d.self, []string{"spawned"}, &syscall.ProcAttr{
+		Env: role("report", 3, 0), Files: []uintptr{0, 1, 2},
+	})
+	d.must(err)
+	d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
+	status := d.reap(pid)
+	d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: truth.Clock(), Status: int32(status)})
+}
+
+func cloneParent(d *director) {
+	child := d.script().image(d.self, []string{"sibling"}, role("report", 2, 0))
+	d.do(d.script().child(unix.CLONE_PARENT, child).end(1))
+}
+
+// cgroup2 makes a cgroup, and returns its directory and its path as processes
+// have it.
+func (d *director) cgroup2() (dir, path string) {
+	_, s, err := d.proc.Read("self")
+	d.must(err)
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		var fs unix.Statfs_t
+		if unix.Statfs(mount, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+			continue
+		}
+		name := fmt.Sprintf("quark-fidelity-%d", d.pid)
+		dir = filepath.Join(mount, s.Value[engine.FieldCgroup], name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			d.skip("make a cgroup: %v", err)
+		}
+		return dir, filepath.Join(s.Value[engine.FieldCgroup], name)
+	}
+	d.skip("no cgroup2 is mounted")
+	return
+}
+
+func cloneCgroup(d *director) {
+	dir, path := d.cgroup2()
+	defer os.Remove(dir)
+	f, err := os.Open(dir)
+	d.must(err)
+	defer f.Close()
+	var in truth.State
+	in.Set(engine.FieldCgroup, path)
+	p := d.script()
+	p.fresh, p.mayFail = engine.FieldCgroup.Set(), true
+	p.look(in)
+	d.hold(p, d.self, []string{"in a cgroup"}, "wait", 0, bare.Options{Cgroup: int(f.Fd())}, true).release()
+}
+
+func cloneNamespaces(d *director) {
+	p := d.script()
+	p.fresh, p.mayFail = engine.FieldsNS, true
+	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET)
+	h := d.prepare(p)
+	second := d.gate()
+	p.Tell(second.w).WaitFor(h.goOn.r)
+	p.image(d.self, []string{"in namespaces"}, role("wait", 0, 0))
+	d.start(p, bare.Options{Flags: flags})
+	second.pass(p)
+	d.observe(p.pid)
+	h.goOn.open()
+	h.ready.pass(p)
+	h.release()
+}
+
+// chain returns a scenario of a process that executes n times.
+func chain(n int) func(*director) {
+	return func(d *director) {
+		for range 3 {
+			d.do(d.script().image(d.self, []string{"chain", strconv.Itoa(n)}, role("chain", n, n-1)))
+		}
+	}
+}
+
+func execFromThread(d *director) {
+	for range 3 {
+		p := d.script()
+		p.stamp()
+		p.Thread(new(bare.Script).Exec(d.self, []string{"from a thread"}, role("report", 8, 0))).Stop()
+		d.do(p)
+	}
+}
+
+func threads200(d *director) {
+	d.do(d.script().image(d.self, []string{"threads"}, role("threads", 3, 200)))
+}

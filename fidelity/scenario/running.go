@@ -1,0 +1,173 @@
+package scenario
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// Running is a scenario in its course.
+type Running struct {
+	Scenario
+	cmd     *exec.Cmd
+	socket  *os.File
+	ready   *os.File
+	goOn    *os.File
+	records []truth.Record
+	done    chan error // once all who could write have ended
+}
+
+// Start starts a scenario. An early one is ready when this returns.
+func Start(s Scenario) (*Running, error) {
+	r := &Running{Scenario: s, done: make(chan error, 1)}
+	if err := r.start(); err != nil {
+		r.close()
+		return nil, fmt.Errorf("start scenario %s: %w", s.Name, err)
+	}
+	return r, nil
+}
+
+// recordBuffer is for the largest record, which has a command line of 100 KB.
+const recordBuffer = 1 << 20
+
+func (r *Running) start() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	// Without privileges the kernel gives less, which is enough for most.
+	if unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, recordBuffer) != nil {
+		unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, recordBuffer)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "truth")
+	defer theirs.Close()
+	r.socket = os.NewFile(uintptr(fds[0]), "truth")
+	theirGo, goOn, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer theirGo.Close()
+	r.goOn = goOn
+	ready, theirReady, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer theirReady.Close()
+	r.ready = ready
+
+	r.cmd = exec.Command(self)
+	r.cmd.Args = []string{"quark-fidelity", r.Name}
+	r.cmd.Env = append(os.Environ(), Env+"=run:"+r.Name)
+	r.cmd.Stderr = os.Stderr
+	r.cmd.ExtraFiles = []*os.File{theirs, theirGo, theirReady}
+	before := truth.Clock()
+	if err := r.cmd.Start(); err != nil {
+		return err
+	}
+	r.records = append(r.records, truth.Record{
+		Op: truth.Fork, PID: r.cmd.Process.Pid, Parent: os.Getpid(), Earliest: before, Latest: truth.Clock(),
+	})
+	theirReady.Close()
+	theirs.Close()
+	go func() { r.done <- r.read(int(r.socket.Fd())) }()
+	if r.Early {
+		if _, err := r.ready.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+// read takes records until nobody is left to write one.
+func (r *Running) read(fd int) error {
+	for buf := make([]byte, recordBuffer); ; {
+		n, err := unix.Read(fd, buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return fmt.Errorf("read records: %w", err)
+		case n == 0:
+			return nil
+		}
+		var rec truth.Record
+		if err := json.Unmarshal(buf[:n], &rec); err != nil {
+			return fmt.Errorf("a record makes no sense: %w", err)
+		}
+		r.records = append(r.records, rec)
+	}
+}
+
+// Outcome is what a scenario did.
+type Outcome struct {
+	Name  string
+	Skip  string // why it can't run here
+	Lives []*truth.Life
+}
+
+// Wait lets an early scenario go on, and waits for the end of all processes. The
+// error says why the scenario did not do its work.
+func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
+	defer r.close()
+	if r.Early {
+		r.goOn.Write([]byte{1})
+	}
+	r.goOn.Close()
+	select {
+	case err := <-r.done:
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
+		}
+	case <-time.After(patience):
+		return nil, fmt.Errorf("scenario %s: not over after %v", r.Name, patience)
+	}
+	err := r.cmd.Wait()
+	o := &Outcome{Name: r.Name}
+	for _, rec := range r.records {
+		switch rec.Op {
+		case truth.Skip:
+			o.Skip = rec.Reason
+		case truth.Fail:
+			return nil, fmt.Errorf("scenario %s: %s", r.Name, rec.Reason)
+		}
+	}
+	if o.Skip != "" {
+		return o, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
+	}
+	state := r.cmd.ProcessState.Sys().(interface{ ExitStatus() int }).ExitStatus()
+	r.records = append(r.records, truth.Record{
+		Op: truth.Exit, PID: r.cmd.Process.Pid, Latest: truth.Clock(), Status: int32(state) << 8,
+	})
+	if o.Lives, err = truth.Assemble(r.records); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
+	}
+	return o, nil
+}
+
+// close ends what is left of the scenario.
+func (r *Running) close() {
+	if r.cmd != nil && r.cmd.Process != nil && r.cmd.ProcessState == nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+	}
+	for _, f := range []*os.File{r.socket, r.ready, r.goOn} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// Storm is many short lives.
+type Storm struct {
+	Processes int // in all
+	Workers   int // processes that start them, each one after the other
+	Rate      int // processes a second, over all workers; 0 is as fast as they can
+	Exec      bool
+	// Bare storms write nothing down but that they are over: for measuring cost.
+	Bare bool
+}
+
+const stormPrefix = "storm,"
+
+// Scenario makes a storm one.
+func (s Storm) Scenario() Scenario {
+	return Scenario{
+		Name: fmt.Sprintf("%s%d,%d,%d,%v,%v", stormPrefix, s.Processes, s.Workers, s.Rate, s.Exec, s.Bare),
+		Doc:  fmt.Sprintf("%d processes by %d workers, %d a second", s.Processes, s.Workers, s.Rate),
+		run:  s.run,
+		// Starting the workers is no part of the storm.
+		Early: true,
+	}
+}
+
+// parseStorm reads the name of a storm.
+func parseStorm(name string) (s Storm, ok bool) {
+	arg, ok := strings.CutPrefix(name, stormPrefix)
+	if !ok {
+		return s, false
+	}
+	n, err := fmt.Sscanf(arg, "%d,%d,%d,%t,%t", &s.Processes, &s.Workers, &s.Rate, &s.Exec, &s.Bare)
+	return s, err == nil && n == 5 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0
+}
+
+// defaultStorm is that of the list.
+var defaultStorm = Storm{Processes: 1000, Workers: 4, Exec: true}
+
+// run starts the workers, which wait, and lets them loose.
+func (s Storm) run(d *director) {
+	d.must(tinyelf.Write(filepath.Join(d.dir, "storm"), 0))
+	gate := d.gate()
+	ready := d.gate()
+	var workers []*exec.Cmd
+	for i := range s.Workers {
+		share := s.Processes / s.Workers
+		if i < s.Processes%s.Workers {
+			share++
+		}
+		pause := 0
+		if s.Rate > 0 {
+			pause = int(time.Second) * s.Workers / s.Rate
+		}
+		cmd := exec.Command(d.self)
+		cmd.Dir = d.dir
+		cmd.Stderr = os.Stderr
+		cmd.Env = []string{fmt.Sprintf("%s=worker:%d:%d:%v:%v", Env, share, pause, s.Exec, s.Bare)}
+		for _, fd := range []int{truthFD, gate.r, ready.w, procFD} {
+			copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 300)
+			d.must(err)
+			f := os.NewFile(uintptr(copied), "inherited")
+			defer f.Close()
+			cmd.ExtraFiles = append(cmd.ExtraFiles, f)
+		}
+		before := truth.Clock()
+		d.must(cmd.Start())
+		d.record(truth.Record{Op: truth.Fork, PID: cmd.Process.Pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
+		workers = append(workers, cmd)
+	}
+	for range workers {
+		_, err := unix.Read(ready.r, make([]byte, 1))
+		d.must(err)
+	}
+	d.must(pause())
+	for range workers {
+		gate.open()
+	}
+	for _, cmd := range workers {
+		err := cmd.Wait()
+		d.record(truth.Record{Op: truth.Exit, PID: cmd.Process.Pid, Latest: truth.Clock()})
+		if err != nil {
+			d.fail(fmt.Errorf("a worker: %w", err))
+		}
+	}
+	gate.close()
+	ready.close()
+}
+
+// worker is the role of a process that starts its share of a storm.
+func worker(args []string) error {
+	if len(args) != 4 {
+		return fmt.Errorf("not a role")
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	every, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	// They came as os/exec passes them.
+	for i, fd := range []int{truthFD, goFD, readyFD, procFD} {
+		if err := unix.Dup3(3+i, fd, unix.O_CLOEXEC); err != nil {
+			return err
+		}
+		unix.Close(3 + i)
+	}
+	if err := report(truth.Exec, false); err != nil {
+		return err
+	}
+	w := &stormer{pid: os.Getpid(), exec: args[2] == "true"}
+	if w.path, err = filepath.Abs("storm"); err != nil {
+		return err
+	}
+	w.become.Set(engine.FieldComm, "storm")
+	w.become.Set(engine.FieldFilename, w.path)
+	w.become.Set(engine.FieldCmdline, "storm\x00x\x00")
+	if err := pause(); err != nil {
+		return err
+	}
+	next := time.Now()
+	for range n {
+		if every > 0 {
+			time.Sleep(time.Until(next))
+			next = next.Add(time.Duration(every))
+		}
+		if err := w.one(); err != nil {
+			return err
+		}
+	}
+	if args[3] != "true" {
+		for _, r := range w.records {
+			if err := write(r); err != nil {
+				return err
+			}
+		}
+	}
+	os.Exit(0)
+	return nil
+}
+
+type stormer struct {
+	pid     int
+	exec    bool
+	path    string
+	become  truth.State
+	records []truth.Record
+}
+
+// one starts a process and waits for its end.
+func (w *stormer) one() (err error) {
+	var pid int
+	before := truth.Clock()
+	if w.exec {
+		pid, err = syscall.ForkExec(w.path, []string{"storm", "x"}, &syscall.ProcAttr{})
+	} else {
+		var p *bare.Process
+		if p, err = bare.Start(new(bare.Script).Exit(0), bare.Options{}); err == nil {
+			pid = p.PID
+			defer p.Free()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("start a process: %w", err)
+	}
+	born := truth.Clock()
+	var status unix.WaitStatus
+	for {
+		if _, err = unix.Wait4(pid, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("wait for a process: %w", err)
+	}
+	end := truth.Clock()
+	w.records = append(w.records, truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: born, Parent: w.pid, Creator: w.pid})
+	if w.exec {
+		// The parent goes on somewhat before the exec is complete.
+		w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: end, State: w.become})
+	}
+	w.records = append(w.records, truth.Record{Op: truth.Exit, PID: pid, Earliest: before, Latest: end, Status: int32(status)})
+	return nil
+}

@@ -1,0 +1,85 @@
+package score
+
+import (
+	"slices"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// assigned says which delivered events are of which life.
+type assigned struct {
+	of    map[*truth.Life][]*Seen
+	stray []stray
+}
+
+// stray is an event that should not be: of a process of the scenario after its end,
+// or of a child that it did not have.
+type stray struct {
+	seen *Seen
+	near *truth.Life
+}
+
+// assign finds the life of each event by pid and time. Events of other processes,
+// of which there are always some, are left out.
+func assign(events []Seen, lives []*truth.Life) assigned {
+	a := assigned{of: make(map[*truth.Life][]*Seen)}
+	byPID := make(map[uint32][]*truth.Life)
+	for _, l := range lives {
+		byPID[uint32(l.PID)] = append(byPID[uint32(l.PID)], l)
+	}
+	foreign := make(map[uint32]bool) // pids that others have taken since
+	for i := range events {
+		s := &events[i]
+		if s.Thread {
+			continue
+		}
+		own := byPID[s.Process.PID]
+		if at := alive(own, s.Time); at != nil {
+			a.of[at] = append(a.of[at], s)
+			continue
+		}
+		if i := slices.IndexFunc(own, func(l *truth.Life) bool {
+			return s.Events == engine.EventExit && l.Ended() < s.Time && s.Time <= l.Ended()+notified
+		}); i >= 0 {
+			a.of[own[i]] = append(a.of[own[i]], s)
+			continue
+		}
+		fork := s.Events&engine.EventFork != 0
+		if fork {
+			foreign[s.Process.PID] = true
+			if parent := alive(byPID[s.Process.PPID], s.Time); parent != nil && s.Process.Known.Has(engine.FieldPPID) {
+				a.stray = append(a.stray, stray{s, parent})
+			}
+			continue
+		}
+		i := slices.IndexFunc(own, func(l *truth.Life) bool { return l.Ended() < s.Time })
+		if i >= 0 && !foreign[s.Process.PID] {
+			a.stray = append(a.stray, stray{s, own[i]})
+		}
+	}
+	return a
+}
+
+// notified is how long after the parent has been told of it the kernel may stamp
+// the end of a process of several threads: each thread's message is sent by itself
+// after it has said that it is gone.
+const notified = 100_000_000
+
+// latest is the youngest stamp that an event may have.
+func latest(e *truth.Event) uint64 {
+	if e.Kind == engine.KindExit {
+		return e.Latest + notified
+	}
+	return e.Latest
+}
+
+// alive returns the life that a time falls into.
+func alive(lives []*truth.Life, t uint64) *truth.Life {
+	for _, l := range lives {
+		if l.Born() <= t && t <= l.Ended() {
+			return l
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package score
+
+import (
+	"fmt"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// Seen is one event as it was delivered.
+type Seen struct {
+	Events  engine.Events
+	ID      engine.IDChange
+	Time    uint64 // its stamp
+	At      uint64 // when it was delivered
+	Tracer  uint32
+	Thread  bool            // of one thread; not scored
+	Process *engine.Process // a clone
+}
+
+// Witness is what one backend delivered during a run, in the order of delivery.
+type Witness struct {
+	Backend    string
+	Table      *engine.CapabilityTable
+	Hold       uint64 // ns
+	Opened     uint64 // from then on everything had to be seen
+	BootOffset uint64
+	Single     []Seen // with engine.Options.MinAgg
+	Joined     []Seen // without; empty if there was no such queue
+}
+
+// Verdicts counts what was said of a field.
+type Verdicts struct {
+	Right       int `json:"right,omitempty"`
+	Stale       int `json:"stale,omitempty"`
+	Truncated   int `json:"truncated,omitempty"`
+	Unknown     int `json:"unknown,omitempty"`
+	Unexplained int `json:"unexplained,omitempty"`
+	Wrong       int `json:"wrong,omitempty"`
+}
+
+// Add adds up.
+func (v *Verdicts) Add(o Verdicts) {
+	v.Right += o.Right
+	v.Stale += o.Stale
+	v.Truncated += o.Truncated
+	v.Unknown += o.Unknown
+	v.Unexplained += o.Unexplained
+	v.Wrong += o.Wrong
+}
+
+// Total is the number of verdicts.
+func (v Verdicts) Total() int {
+	return v.Right + v.Stale + v.Truncated + v.Unknown + v.Unexplained + v.Wrong
+}
+
+// Score is the outcome of a scenario for a backend. See the package's
+// documentation for what the figures mean.
+type Score struct {
+	Truth      int                        `json:"truth"`
+	Seen       int                        `json:"seen"`
+	Phantoms   int                        `json:"phantoms"`
+	Duplicates int                        `json:"duplicates"`
+	Inversions int                        `json:"inversions"`
+	Fields     [engine.NumFields]Verdicts `json:"fields"`
+	Stamp      Verdicts                   `json:"stamp"`
+	Joined     int                        `json:"joined"`
+	Unjoined   int                        `json:"unjoined"`
+	Slow       int                        `json:"slow"`
+	Delays     []uint64                   `json:"-"`
+	Findings   []string                   `json:"findings,omitempty"`
+}
+
+// Add adds up.
+func (s *Score) Add(o *Score) {
+	s.Truth += o.Truth
+	s.Seen += o.Seen
+	s.Phantoms += o.Phantoms
+	s.Duplicates += o.Duplicates
+	s.Inversions += o.Inversions
+	for f := range s.Fields {
+		s.Fields[f].Add(o.Fields[f])
+	}
+	s.Stamp.Add(o.Stamp)
+	s.Joined += o.Joined
+	s.Unjoined += o.Unjoined
+	s.Slow += o.Slow
+	s.Delays = append(s.Delays, o.Delays...)
+	s.Findings = append(s.Findings, o.Findings...)
+}
+
+// All is the sum over the fields.
+func (s *Score) All() (v Verdicts) {
+	for f := range s.Fields {
+		v.Add(s.Fields[f])
+	}
+	return v
+}
+
+// Perfect reports whether nothing is to be mended: unknown, truncated and stale
+// fields are as the capability table says.
+func (s *Score) Perfect() bool {
+	all := s.All()
+	all.Add(s.Stamp)
+	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined == 0 && all.Wrong+all.Unexplained == 0
+}
+
+// judge is a scoring in its course.
+type judge struct {
+	*Score
+	w       *Witness
+	matched map[*Seen][]*truth.Event // what each delivered event reports, in order
+}
+
+// maxFindings bounds the texts; the counts go on.
+const maxFindings = 40
+
+func (j *judge) find(l *truth.Life, format string, args ...any) {
+	if len(j.Findings) < maxFindings {
+		j.Findings = append(j.Findings, fmt.Sprintf("%d: ", l.PID)+fmt.Sprintf(format, args...))
+	}
+}
+
+// Lives scores what w delivered of the lives of a scenario.
+func Lives(w *Witness, lives []*truth.Life) *Score {
+	j := &judge{Score: new(Score), w: w, matched: make(map[*Seen][]*truth.Event)}
+	single := assign(w.Single, lives)
+	for _, l := range lives {
+		j.life(l, single.of[l])
+	}
+	for _, s := range single.stray {
+		j.Phantoms++
+		j.find(s.near, "%s at %d: no such process, or not at that time", s.seen.Events, s.seen.Time)
+	}
+	if len(w.Joined) > 0 {
+		joined := assign(w.Joined, lives)
+		for _, l := range lives {
+			j.aggregation(l, joined.of[l])
+		}
+	}
+	var order []*truth.Event
+	for i := range w.Single {
+		if events := j.matched[&w.Single[i]]; len(events) > 0 {
+			order = append(order, events[0])
+		}
+	}
+	j.Inversions = Inversions(order)
+	if j.Inversions > 0 {
+		j.find(order[0].Life, "%d events came after others that they happened before", j.Inversions)
+	}
+	return j.Score
+}

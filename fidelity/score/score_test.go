@@ -1,0 +1,341 @@
+package score
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// A life as a scenario records it: a fork, two changes, an exec and an end.
+func records() []truth.Record {
+	tell := func(pairs ...any) (s truth.State) {
+		for i := 0; i < len(pairs); i += 2 {
+			s.Set(pairs[i].(engine.Field), pairs[i+1].(string))
+		}
+		return s
+	}
+	return []truth.Record{
+		{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110, Parent: 3, State: tell(engine.FieldUIDs, "0 0", engine.FieldComm, "old", engine.FieldCwd, "/a/b")},
+		{Op: truth.IDs, PID: 9, Earliest: 120, Latest: 130, Own: true, ID: engine.ChangedUID, State: tell(engine.FieldUIDs, "5 6")},
+		{Op: truth.Comm, PID: 9, Earliest: 140, Latest: 150, Own: true, State: tell(engine.FieldComm, "mid")},
+		{Op: truth.Now, PID: 9, Latest: 155, Own: true, State: tell(engine.FieldCwd, "/c/d")},
+		{Op: truth.Exec, PID: 9, Earliest: 160, Latest: 170, Own: true, State: tell(engine.FieldComm, "new", engine.FieldCmdline, "new\x00arg\x00")},
+		{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, Status: 0x300},
+	}
+}
+
+func lives(t *testing.T, records ...truth.Record) []*truth.Life {
+	t.Helper()
+	l, err := truth.Assemble(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var all = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle
+
+// perfect is what a backend delivers that misses nothing.
+func perfect() *Witness {
+	w := &Witness{Backend: "x", Table: new(engine.CapabilityTable), Hold: 1000, Opened: 1}
+	for k := range w.Table.Kinds {
+		w.Table.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, At: engine.Kind(k).Events()}
+	}
+	for f := range w.Table.Fields {
+		w.Table.Fields[f] = engine.Capability{Origin: engine.OriginKernel, At: all}
+	}
+	w.Table.Fields[engine.FieldCwd].At = engine.EventFork | engine.EventExec
+	w.Table.Fields[engine.FieldCmdline].At = engine.EventExec
+	w.Table.Fields[engine.FieldExit].At = engine.EventExit
+	known := engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldComm | 1<<engine.FieldPPID | 1<<engine.FieldStart | 1<<engine.FieldCwd)
+	p := engine.Process{PID: 9, Comm: "old", Cwd: "/a/b"}
+	p.Known, p.PPID, p.Start, p.StartUnit = known, 3, 105, 1
+	add := func(time uint64, e engine.Events, change func(*engine.Process, *Seen)) {
+		s := Seen{Events: e, Time: time, At: time + w.Hold + 7}
+		change(&p, &s)
+		s.Process = p.Clone()
+		w.Single = append(w.Single, s)
+	}
+	add(105, engine.EventFork, func(*engine.Process, *Seen) {})
+	add(125, engine.EventIDChange, func(p *engine.Process, s *Seen) { p.Cred.UID, p.Cred.EUID, s.ID = 5, 6, engine.ChangedUID })
+	add(145, engine.EventSetProcTitle, func(p *engine.Process, _ *Seen) { p.Comm = "mid" })
+	add(165, engine.EventExec, func(p *engine.Process, _ *Seen) {
+		p.Comm, p.Cwd, p.Cmdline = "new", "/c/d", []byte("new\x00arg\x00")
+		p.Cred.SUID = 6
+		p.Known = p.Known.With(engine.FieldCmdline).With(engine.FieldSUID)
+	})
+	add(185, engine.EventExit, func(p *engine.Process, _ *Seen) {
+		p.Exited, p.Task.Exit = true, engine.Exit{WaitStatus: 0x300, Time: 185}
+		p.Known = p.Known.With(engine.FieldExit)
+	})
+	// FORK takes the changes in, and no exec after a change of ids.
+	w.Joined = []Seen{w.Single[0], w.Single[3]}
+	w.Joined[0].Events = engine.EventFork | engine.EventIDChange | engine.EventSetProcTitle
+	w.Joined[1].Events = engine.EventExec | engine.EventExit
+	return w
+}
+
+func TestPerfect(t *testing.T) {
+	s := Lives(perfect(), lives(t, records()...))
+	if !s.Perfect() {
+		t.Errorf("not perfect: %+v", s)
+	}
+	if s.Truth != 5 || s.Seen != 5 || s.Joined != 1 || s.Stamp.Right != 5 {
+		t.Errorf("score is %+v", s)
+	}
+	// start, ppid, uids, comm and cwd each time; cmdline and suid twice; exit once.
+	want := Verdicts{Right: 30}
+	if got := s.All(); got != want {
+		t.Errorf("fields %+v, want %+v; %v", got, want, s.Findings)
+	}
+	if len(s.Delays) != 5 || s.Delays[0] != 7 {
+		t.Errorf("delays %v", s.Delays)
+	}
+}
+
+// Each kind of defect costs what the package says, and nothing else.
+func TestDefects(t *testing.T) {
+	with := func(change func(*Score)) *Score {
+		s := Lives(perfect(), lives(t, records()...))
+		change(s)
+		return s
+	}
+	field := func(f engine.Field, v Verdicts) func(*Score) {
+		return func(s *Score) {
+			s.Fields[f].Right -= v.Total()
+			s.Fields[f].Add(v)
+		}
+	}
+	seen := func(w *Witness, i int) *engine.Process { return w.Single[i].Process }
+	for _, c := range []struct {
+		name    string
+		damage  func(*Witness)
+		records func([]truth.Record) []truth.Record
+		want    func(*Score)
+		fine    bool // explained by the table
+	}{
+		{name: "an exit is missing", damage: func(w *Witness) { w.Single = w.Single[:4] }, want: func(s *Score) {
+			s.Seen--
+			s.Stamp.Right--
+			for f, right := range map[engine.Field]int{engine.FieldStart: 1, engine.FieldPPID: 1, engine.FieldUIDs: 1, engine.FieldComm: 1,
+				engine.FieldCwd: 1, engine.FieldCmdline: 1, engine.FieldSUID: 1, engine.FieldExit: 1} {
+				s.Fields[f].Right -= right
+			}
+		}},
+		{name: "an exec twice", damage: func(w *Witness) { w.Single = slices.Insert(w.Single, 4, w.Single[3]) },
+			want: func(s *Score) { s.Duplicates++ }},
+		{name: "a core that was not dumped", damage: func(w *Witness) {
+			extra := w.Single[4]
+			extra.Events = engine.EventCoreDump
+			w.Single = slices.Insert(w.Single, 4, extra)
+		}, want: func(s *Score) { s.Phantoms++ }},
+		{name: "a process that was not forked", damage: func(w *Witness) {
+			extra := w.Single[0]
+			extra.Process = &engine.Process{PID: 77}
+			extra.Process.Known, extra.Process.PPID = engine.FieldPPID.Set(), 9
+			extra.Time = 150
+			w.Single = slices.Insert(w.Single, 3, extra)
+		}, want: func(s *Score) { s.Phantoms++ }},
+		{name: "a change after the end", damage: func(w *Witness) {
+			extra := w.Single[2]
+			extra.Time = 195
+			w.Single = append(w.Single, extra)
+		}, want: func(s *Score) { s.Phantoms++ }},
+		{name: "a process of somebody else", damage: func(w *Witness) {
+			w.Single = append(w.Single, Seen{Events: engine.EventFork, Time: 150, Process: &engine.Process{PID: 78}})
+		}, want: func(*Score) {}, fine: true},
+		{name: "more ids than changed", damage: func(w *Witness) { w.Single[1].ID |= engine.ChangedGID },
+			want: func(s *Score) { s.Phantoms++ }},
+		{name: "in the wrong order", damage: func(w *Witness) { w.Single[2], w.Single[3] = w.Single[3], w.Single[2] },
+			want: func(s *Score) { s.Inversions++ }},
+		{name: "a wrong stamp", damage: func(w *Witness) { w.Single[3].Time = 175 }, want: func(s *Score) {
+			s.Stamp.Right--
+			s.Stamp.Wrong++
+		}},
+		{name: "a wrong parent", damage: func(w *Witness) { seen(w, 0).PPID = 4 }, want: field(engine.FieldPPID, Verdicts{Wrong: 1})},
+		{name: "ids of before", damage: func(w *Witness) { seen(w, 1).Cred = engine.Credentials{} }, want: field(engine.FieldUIDs, Verdicts{Wrong: 1})},
+		{name: "the comm of later", damage: func(w *Witness) { seen(w, 0).Comm = "mid" }, want: field(engine.FieldComm, Verdicts{Wrong: 1})},
+		{name: "unknown without a reason", damage: func(w *Witness) { seen(w, 3).Known &^= engine.FieldComm.Set() },
+			want: field(engine.FieldComm, Verdicts{Unexplained: 1})},
+		{name: "unknown as the event does not bring it", damage: func(w *Witness) { seen(w, 4).Known &^= engine.FieldCmdline.Set() },
+			want: field(engine.FieldCmdline, Verdicts{Unknown: 1}), fine: true},
+		{name: "unknown as it comes from /proc", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldComm].Origin = engine.OriginProc
+			seen(w, 3).Known &^= engine.FieldComm.Set()
+		}, want: field(engine.FieldComm, Verdicts{Unknown: 1}), fine: true},
+		{name: "unknown as the table says it can be", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldExit].Partial = true
+			seen(w, 4).Known &^= engine.FieldExit.Set()
+		}, want: field(engine.FieldExit, Verdicts{Unknown: 1}), fine: true},
+		{name: "stale where nothing brings it", damage: func(w *Witness) { seen(w, 4).Cwd = "/a/b" },
+			want: field(engine.FieldCwd, Verdicts{Stale: 1}), fine: true},
+		{name: "stale where the event brings it", damage: func(w *Witness) { seen(w, 3).Cwd = "/a/b" },
+			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
+		{name: "of later, from the kernel", damage: func(w *Witness) { seen(w, 0).Cwd = "/c/d" },
+			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
+		{name: "of later, from /proc", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
+			seen(w, 0).Cwd = "/c/d"
+		}, want: func(*Score) {}, fine: true},
+		{name: "cut and flagged", damage: func(w *Witness) {
+			seen(w, 3).Cmdline = []byte("new\x00a")
+			seen(w, 3).Truncated = engine.FieldCmdline.Set()
+		}, want: field(engine.FieldCmdline, Verdicts{Truncated: 1}), fine: true},
+		{name: "cut and not flagged", damage: func(w *Witness) { seen(w, 3).Cmdline = []byte("new\x00a") },
+			want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
+		{name: "flagged and not a part", damage: func(w *Witness) {
+			seen(w, 3).Cmdline = []byte("nex")
+			seen(w, 3).Truncated = engine.FieldCmdline.Set()
+		}, want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
+		{name: "a wrong start", damage: func(w *Witness) { seen(w, 2).Start = 111 }, want: field(engine.FieldStart, Verdicts{Wrong: 1})},
+		{name: "a wrong status", damage: func(w *Witness) { seen(w, 4).Task.Exit.WaitStatus = 0 }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},
+		{name: "a wrong time of the end", damage: func(w *Witness) { seen(w, 4).Task.Exit.Time = 179 }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},
+		{name: "not marked as ended", damage: func(w *Witness) { seen(w, 4).Exited = false }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},
+		{name: "not joined", damage: func(w *Witness) { w.Joined = perfect().Single }, want: func(s *Score) {
+			s.Joined--
+			s.Unjoined++
+		}},
+		{name: "joined too much", damage: func(w *Witness) {
+			w.Joined = w.Joined[:1]
+			w.Joined[0].Events = all
+		}, want: func(s *Score) {
+			s.Joined--
+			s.Unjoined++
+		}},
+		{name: "too slow to be joined", damage: func(w *Witness) { w.Hold = 100 }, want: func(s *Score) {
+			s.Joined--
+			s.Slow++
+		}, fine: true},
+		{name: "not reported by the table", damage: func(w *Witness) {
+			w.Table.Kinds[engine.KindComm].Origin = engine.OriginNone
+			w.Single = slices.Delete(w.Single, 2, 3)
+			w.Joined[0].Events &^= engine.EventSetProcTitle
+		}, want: func(s *Score) {
+			s.Truth, s.Seen = s.Truth-1, s.Seen-1
+			s.Stamp.Right--
+			for _, f := range []engine.Field{engine.FieldStart, engine.FieldPPID, engine.FieldUIDs, engine.FieldComm, engine.FieldCwd} {
+				s.Fields[f].Right--
+			}
+		}, fine: true},
+		{name: "optional and not seen", damage: func(*Witness) {}, records: func(r []truth.Record) []truth.Record {
+			return append(r, truth.Record{Op: truth.Core, PID: 9, Earliest: 172, Latest: 175, Optional: true})
+		}, want: func(*Score) {}, fine: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, r := perfect(), records()
+			c.damage(w)
+			if c.records != nil {
+				r = c.records(r)
+			}
+			got, want := Lives(w, lives(t, r...)), with(c.want)
+			got.Delays, want.Delays = nil, nil
+			findings := got.Findings
+			got.Findings = nil
+			if !equal(got, want) {
+				t.Errorf("score\n%+v, want\n%+v\n%s", got, want, strings.Join(findings, "\n"))
+			}
+			if got.Perfect() != c.fine {
+				t.Errorf("perfect is %v", got.Perfect())
+			}
+			if !c.fine && len(findings) == 0 {
+				t.Error("a defect without a finding")
+			}
+		})
+	}
+}
+
+func equal(a, b *Score) bool {
+	x, y := *a, *b
+	x.Findings, y.Findings = nil, nil
+	return x.Fields == y.Fields && x.Stamp == y.Stamp && x.Truth == y.Truth && x.Seen == y.Seen && x.Phantoms == y.Phantoms &&
+		x.Duplicates == y.Duplicates && x.Inversions == y.Inversions && x.Joined == y.Joined && x.Unjoined == y.Unjoined && x.Slow == y.Slow
+}
+
+// slowInversions counts by the definition.
+func slowInversions(order []*truth.Event) (n int) {
+	for i, e := range order {
+		if slices.ContainsFunc(order[:i], func(o *truth.Event) bool {
+			if e.Life == o.Life {
+				return e.Before(o)
+			}
+			return latest(e) < o.Earliest
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestInversionsAsDefined(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	some := 0
+	for range 2000 {
+		var order []*truth.Event
+		for range 1 + rng.IntN(4) {
+			l := new(truth.Life)
+			at := rng.Uint64N(50)
+			for i := range 1 + rng.IntN(5) {
+				kind := engine.KindComm
+				if i > 0 && rng.IntN(5) == 0 {
+					kind = engine.KindExit
+				}
+				from := at + rng.Uint64N(20)
+				to := from + rng.Uint64N(20)
+				if rng.IntN(3) == 0 {
+					from, to = from+2*notified, to+2*notified
+				}
+				l.Events = append(l.Events, &truth.Event{Life: l, Kind: kind, Earliest: from, Latest: to})
+				at = to
+			}
+			order = append(order, l.Events...)
+		}
+		for range rng.IntN(4) {
+			i, k := rng.IntN(len(order)), rng.IntN(len(order))
+			order[i], order[k] = order[k], order[i]
+		}
+		got, want := Inversions(order), slowInversions(order)
+		if got != want {
+			t.Fatalf("%d inversions, want %d", got, want)
+		}
+		some += want
+	}
+	if some == 0 {
+		t.Fatal("no case had an inversion")
+	}
+}
+
+// Whatever is left out of a perfect delivery, and whatever is doubled, is counted.
+func TestDroppedAndDoubled(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		w := perfect()
+		var list []Seen
+		dropped, doubled := 0, 0
+		for _, s := range w.Single {
+			switch rng.IntN(4) {
+			case 0:
+				dropped++
+			case 1:
+				if s.Events&(engine.EventIDChange|engine.EventSetProcTitle) == 0 {
+					doubled++
+					list = append(list, s)
+				}
+				list = append(list, s)
+			default:
+				list = append(list, s)
+			}
+		}
+		w.Single = list
+		s := Lives(w, lives(t, records()...))
+		if s.Truth != 5 || s.Seen != 5-dropped || s.Duplicates != doubled || s.Phantoms != 0 {
+			t.Fatalf("%d dropped, %d doubled: %+v", dropped, doubled, s)
+		}
+		if s.Perfect() != (dropped+doubled == 0) {
+			t.Fatalf("%d dropped, %d doubled: perfect is %v", dropped, doubled, s.Perfect())
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package truth
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Life is one process from its fork to its end.
+type Life struct {
+	PID    int
+	Events []*Event // in order: a fork first, the exit last
+}
+
+// Event is one thing that happened in a life.
+type Event struct {
+	Life             *Life `json:"-"`
+	Kind             engine.Kind
+	ID               engine.IDChange
+	Tracer           int
+	Status           int32
+	Optional         bool
+	Earliest, Latest uint64
+
+	// State is what the process was right after it. Inside is what it saw itself,
+	// where that differs. Drift are looks at it before its next event.
+	State, Inside State
+	Drift         []Look
+}
+
+// Look is what a process was at a time.
+type Look struct {
+	At    uint64
+	State State
+}
+
+// Before reports whether e is known to have happened before o: by the clock, or
+// because one process did first the one and then the other.
+func (e *Event) Before(o *Event) bool {
+	if e.Life == o.Life {
+		return slices.Index(e.Life.Events, e) < slices.Index(o.Life.Events, o)
+	}
+	return e.Latest < o.Earliest
+}
+
+// Born is when the process was forked at the earliest, Ended when it had ended at
+// the latest.
+func (l *Life) Born() uint64  { return l.Events[0].Earliest }
+func (l *Life) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
+
+var kinds = map[Op]engine.Kind{
+	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, IDs: engine.KindIDChange,
+	Comm: engine.KindComm, Ptrace: engine.KindPtrace, Core: engine.KindCoreDump,
+}
+
+// rank puts a fork first and an exit last.
+func (r *Record) rank() int {
+	switch r.Op {
+	case Fork:
+		return -1
+	case Exit:
+		return 1
+	}
+	return 0
+}
+
+// Assemble makes lives of records in any order. Creators come before what they
+// have created, so that all of a scenario is given at once. The error names a
+// record that fits nowhere.
+func Assemble(records []Record) ([]*Life, error) {
+	byPID := make(map[int][]*Record)
+	var forks []*Record
+	for i := range records {
+		r := &records[i]
+		if _, ok := kinds[r.Op]; !ok && r.Op != Now {
+			continue
+		}
+		byPID[r.PID] = append(byPID[r.PID], r)
+		if r.Op == Fork {
+			forks = append(forks, r)
+		}
+	}
+	// A pid can be of several lives, one after the other.
+	members := make(map[*Record][]*Record)
+	for pid, list := range byPID {
+		var own []*Record
+		for _, r := range list {
+			if r.Op == Fork {
+				own = append(own, r)
+			}
+		}
+		slices.SortFunc(own, func(a, b *Record) int { return cmp.Compare(a.Earliest, b.Earliest) })
+		for _, r := range list {
+			i, _ := slices.BinarySearchFunc(own, r.Latest, func(f *Record, t uint64) int {
+				if f.Earliest <= t {
+					return -1
+				}
+				return 1
+			})
+			if i == 0 {
+				return nil, fmt.Errorf("%s of process %d, of which no fork is recorded", r.Op, pid)
+			}
+			members[own[i-1]] = append(members[own[i-1]], r)
+		}
+	}
+	slices.SortFunc(forks, func(a, b *Record) int { return cmp.Compare(a.Earliest, b.Earliest) })
+	a := assembler{lives: make(map[int][]*Life)}
+	for _, f := range forks {
+		if err := a.add(members[f]); err != nil {
+			return nil, err
+		}
+	}
+	return a.all, nil
+}
+
+type assembler struct {
+	lives map[int][]*Life
+	all   []*Life
+}
+
+// add makes a life of the records of one process.
+func (a *assembler) add(list []*Record) error {
+	slices.SortStableFunc(list, func(x, y *Record) int {
+		return cmp.Or(cmp.Compare(x.rank(), y.rank()), cmp.Compare(x.Latest, y.Latest))
+	})
+	l := &Life{PID: list[0].PID}
+	var now, inside State
+	last := list[0].Earliest
+	for i, r := range list {
+		if r.Op == Fork && i > 0 || r.Op == Exit && i < len(list)-1 {
+			return fmt.Errorf("process %d: two records of a %s", l.PID, r.Op)
+		}
+		change(&now, r)
+		if r.Op == Fork {
+			a.inherit(&now, &inside, r)
+		}
+		if r.Op == Exec {
+			inside = State{}
+		}
+		now.Overlay(&r.State)
+		inside.Overlay(&r.Inside)
+		if r.Op == Now {
+			if n := len(l.Events); n > 0 {
+				// What a look from outside adds to the event before is of it, too.
+				e := l.Events[n-1]
+				e.complete(&r.State, &r.Inside)
+				e.Drift = append(e.Drift, Look{r.Latest, now})
+			}
+			last = max(last, r.bound())
+			continue
+		}
+		e := &Event{
+			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional,
+			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside,
+		}
+		last = max(last, r.bound())
+		l.Events = append(l.Events, e)
+	}
+	a.lives[l.PID] = append(a.lives[l.PID], l)
+	a.all = append(a.all, l)
+	return nil
+}
+
+// bound is a time that everything the process does later is later than.
+func (r *Record) bound() uint64 {
+	if r.Own {
+		return r.Latest
+	}
+	return r.Earliest
+}
+
+// complete takes over what is told in s and was not in the event.
+func (e *Event) complete(s, inside *State) {
+	missing := *s
+	missing.Untell(e.State.Told)
+	e.State.Overlay(&missing)
+	e.Inside.Overlay(inside)
+}
+
+// change takes away what an event leaves open unless its record tells.
+func change(now *State, r *Record) {
+	switch r.Op {
+	case Exec:
+		_, euid, uids := cut(now.Value[engine.FieldUIDs])
+		_, egid, gids := cut(now.Value[engine.FieldGIDs])
+		now.Untell(engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
+			1<<engine.FieldSUID | 1<<engine.FieldSGID | 1<<engine.FieldCaps))
+		// An exec saves the effective ids.
+		if uids {
+			now.Set(engine.FieldSUID, euid)
+		}
+		if gids {
+			now.Set(engine.FieldSGID, egid)
+		}
+	case IDs:
+		now.Untell(engine.FieldCaps.Set())
+	}
+	now.Untell(r.Open)
+}
+
+func cut(pair string) (real, effective string, ok bool) {
+	n, err := fmt.Sscan(pair, &real, &effective)
+	return real, effective, err == nil && n == 2
+}
+
+// inherit gives a new process what its creator was.
+func (a *assembler) inherit(now, inside *State, r *Record) {
+	for _, c := range slices.Backward(a.lives[r.Creator]) {
+		if c.Born() > r.Earliest {
+			continue
+		}
+		if was := c.at(r.Latest); was != nil {
+			*now = was.State
+			*inside = was.Inside
+			for _, d := range was.Drift {
+				if d.At <= r.Earliest {
+					*now = d.State
+				}
+			}
+		}
+		break
+	}
+	now.Untell(r.Fresh | engine.FieldStart.Set() | engine.FieldPPID.Set())
+	if r.Parent != 0 {
+		now.Set(engine.FieldPPID, strconv.Itoa(r.Parent))
+	}
+}
+
+// at is the last event of l that had begun at a time.
+func (l *Life) at(t uint64) (last *Event) {
+	for _, e := range l.Events {
+		if e.Earliest <= t {
+			last = e
+		}
+	}
+	return last
+}
+
+// Forever is a Latest without bound.
+const Forever = uint64(math.MaxUint64)

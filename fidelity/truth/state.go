@@ -1,0 +1,282 @@
+package truth
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// State is what is told of a process at a moment, as text of each field: see
+// [ValueOf]. A field that is not in Told has no text.
+type State struct {
+	Told  engine.Fields
+	Value [engine.NumFields]string
+}
+
+// Set tells a field.
+func (s *State) Set(f engine.Field, v string) {
+	s.Told = s.Told.With(f)
+	s.Value[f] = v
+}
+
+// Overlay takes over what o tells.
+func (s *State) Overlay(o *State) {
+	for f := range engine.Field(engine.NumFields) {
+		if o.Told.Has(f) {
+			s.Set(f, o.Value[f])
+		}
+	}
+}
+
+// Untell forgets fields.
+func (s *State) Untell(fields engine.Fields) {
+	for f := range engine.Field(engine.NumFields) {
+		if fields.Has(f) {
+			s.Value[f] = ""
+		}
+	}
+	s.Told &^= fields
+}
+
+// MarshalJSON writes the fields by name, in base64 as they need not be UTF-8.
+func (s State) MarshalJSON() ([]byte, error) {
+	m := make(map[string][]byte)
+	for f := range engine.Field(engine.NumFields) {
+		if s.Told.Has(f) {
+			m[f.String()] = []byte(s.Value[f])
+		}
+	}
+	return json.Marshal(m)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. Unknown fields are errors.
+func (s *State) UnmarshalJSON(b []byte) error {
+	var m map[string][]byte
+	if err := json.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	*s = State{}
+	for f := range engine.Field(engine.NumFields) {
+		if v, ok := m[f.String()]; ok {
+			s.Set(f, string(v))
+			delete(m, f.String())
+		}
+	}
+	for name := range m {
+		return fmt.Errorf("no field %q", name)
+	}
+	return nil
+}
+
+// Proc is a directory of /proc that stays the same whatever root and namespaces
+// its user goes to.
+type Proc struct{ FD int }
+
+// OpenProc opens /proc. The descriptor is inherited by programs that are executed.
+func OpenProc() (Proc, error) {
+	fd, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return Proc{-1}, fmt.Errorf("open /proc: %w", err)
+	}
+	return Proc{fd}, nil
+}
+
+// Close closes the descriptor.
+func (p Proc) Close() error { return unix.Close(p.FD) }
+
+func (p Proc) file(name string) (string, error) {
+	fd, err := unix.Openat(p.FD, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var out []byte
+	for buf := make([]byte, 64<<10); ; {
+		n, err := unix.Read(fd, buf)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return "", err
+		case n == 0:
+			return string(out), nil
+		default:
+			out = append(out, buf[:n]...)
+		}
+	}
+}
+
+// path reads a link to a file. The kernel marks the path of one that has been
+// removed with words that are no part of it.
+func (p Proc) path(name string) (string, error) {
+	v, err := p.link(name)
+	v, removed := strings.CutSuffix(v, " (deleted)")
+	if memory, ok := strings.CutPrefix(v, "/memfd:"); ok && removed {
+		v = "memfd:" + memory
+	}
+	return v, err
+}
+
+func (p Proc) link(name string) (string, error) {
+	for buf := make([]byte, 4096); ; buf = make([]byte, 2*len(buf)) {
+		n, err := unix.Readlinkat(p.FD, name, buf)
+		if err != nil {
+			return "", err
+		}
+		if n < len(buf) {
+			return string(buf[:n]), nil
+		}
+	}
+}
+
+// Read returns the pid of a process that stands still, in the pid namespace of p,
+// and what /proc shows of it. The name is a pid or "self".
+func (p Proc) Read(name string) (pid int, s State, err error) {
+	var first error
+	get := func(read func(string) (string, error), what string) string {
+		v, err := read(name + "/" + what)
+		if err != nil && first == nil {
+			first = fmt.Errorf("read /proc/%s/%s: %w", name, what, err)
+		}
+		return v
+	}
+	ns := func(what string) string {
+		return strings.Trim(strings.TrimPrefix(get(p.link, "ns/"+what), what+":"), "[]")
+	}
+	s.Set(engine.FieldComm, strings.TrimSuffix(get(p.file, "comm"), "\n"))
+	s.Set(engine.FieldFilename, get(p.path, "exe"))
+	s.Set(engine.FieldCwd, get(p.path, "cwd"))
+	s.Set(engine.FieldCmdline, get(p.file, "cmdline"))
+	s.Set(engine.FieldUTSNS, ns("uts"))
+	s.Set(engine.FieldIPCNS, ns("ipc"))
+	s.Set(engine.FieldMntNS, ns("mnt"))
+	s.Set(engine.FieldNetNS, ns("net"))
+	if path, ok := CgroupOf(get(p.file, "cgroup")); ok {
+		s.Set(engine.FieldCgroup, path)
+	}
+	stat, status := get(p.file, "stat"), get(p.file, "status")
+	if first != nil {
+		return 0, State{}, first
+	}
+	if pid, err = parseStat(stat, &s); err == nil {
+		err = parseStatus(status, &s)
+	}
+	if err != nil {
+		return 0, State{}, fmt.Errorf("read /proc/%s: %w", name, err)
+	}
+	return pid, s, nil
+}
+
+// parseStat takes the fields after the last parenthesis: state, ppid, pgrp, session,
+// tty_nr, ...; the start time is the 22nd field of the line.
+func parseStat(stat string, s *State) (pid int, err error) {
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(f) < 20 {
+		return 0, fmt.Errorf("stat has %d fields", len(f))
+	}
+	number, _, _ := strings.Cut(stat, " ")
+	if pid, err = strconv.Atoi(number); err != nil {
+		return 0, fmt.Errorf("stat: %w", err)
+	}
+	s.Set(engine.FieldPPID, f[1])
+	s.Set(engine.FieldPGID, f[2])
+	s.Set(engine.FieldSID, f[3])
+	tty, err := strconv.ParseInt(f[4], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("stat: %w", err)
+	}
+	// The kernel's new_encode_dev.
+	s.Set(engine.FieldTTY, fmt.Sprintf("%d:%d", tty>>8&0xfff, tty>>12&0xfff00|tty&0xff))
+	s.Set(engine.FieldStart, f[19]) // 1/100 s of CLOCK_BOOTTIME
+	return pid, nil
+}
+
+func parseStatus(status string, s *State) error {
+	lines := make(map[string][]string)
+	for line := range strings.Lines(status) {
+		if key, value, ok := strings.Cut(line, ":"); ok {
+			lines[key] = strings.Fields(value)
+		}
+	}
+	uid, gid := lines["Uid"], lines["Gid"] // real, effective, saved, of the file system
+	if len(uid) != 4 || len(gid) != 4 {
+		return fmt.Errorf("status has no ids")
+	}
+	s.Set(engine.FieldUIDs, uid[0]+" "+uid[1])
+	s.Set(engine.FieldSUID, uid[2])
+	s.Set(engine.FieldGIDs, gid[0]+" "+gid[1])
+	s.Set(engine.FieldSGID, gid[2])
+	var caps []string
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		caps = append(caps, strings.Join(lines[set], ""))
+	}
+	s.Set(engine.FieldCaps, strings.Join(caps, " "))
+	return nil
+}
+
+// CgroupOf picks the path that quark reports from /proc/PID/cgroup: of cgroup v2
+// where it is mounted, else of the pids controller.
+func CgroupOf(cgroups string) (path string, ok bool) {
+	for line := range strings.Lines(cgroups) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		switch {
+		case len(f) != 3:
+		case f[0] == "0" && f[1] == "":
+			return f[2], true
+		case f[1] == "pids":
+			path, ok = f[2], true
+		}
+	}
+	return path, ok
+}
+
+// ValueOf is what quark says of a field, as text that is equal to that of a State
+// if it is right.
+func ValueOf(p *engine.Process, f engine.Field) string {
+	switch f {
+	case engine.FieldStart:
+		return strconv.FormatUint(p.Start/engine.ProcStartUnit, 10)
+	case engine.FieldPPID:
+		return fmt.Sprint(p.PPID)
+	case engine.FieldPGID:
+		return fmt.Sprint(p.PGID)
+	case engine.FieldSID:
+		return fmt.Sprint(p.SID)
+	case engine.FieldUIDs:
+		return fmt.Sprint(p.Cred.UID, " ", p.Cred.EUID)
+	case engine.FieldSUID:
+		return fmt.Sprint(p.Cred.SUID)
+	case engine.FieldGIDs:
+		return fmt.Sprint(p.Cred.GID, " ", p.Cred.EGID)
+	case engine.FieldSGID:
+		return fmt.Sprint(p.Cred.SGID)
+	case engine.FieldCaps:
+		c := &p.Caps
+		return fmt.Sprintf("%016x %016x %016x %016x %016x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient)
+	case engine.FieldTTY:
+		return fmt.Sprintf("%d:%d", p.TTY.Major, p.TTY.Minor)
+	case engine.FieldUTSNS:
+		return fmt.Sprint(p.NS.UTS)
+	case engine.FieldIPCNS:
+		return fmt.Sprint(p.NS.IPC)
+	case engine.FieldMntNS:
+		return fmt.Sprint(p.NS.Mnt)
+	case engine.FieldNetNS:
+		return fmt.Sprint(p.NS.Net)
+	case engine.FieldComm:
+		return p.Comm
+	case engine.FieldFilename:
+		return p.Filename
+	case engine.FieldCmdline:
+		return string(p.Cmdline)
+	case engine.FieldCwd:
+		return p.Cwd
+	case engine.FieldCgroup:
+		return p.Cgroup
+	}
+	return fmt.Sprintf("%#x", p.Task.Exit.WaitStatus)
+}

@@ -1,0 +1,163 @@
+package truth
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+func tell(pairs ...string) (s State) {
+	for i := 0; i < len(pairs); i += 2 {
+		for f := range engine.Field(engine.NumFields) {
+			if f.String() == pairs[i] {
+				s.Set(f, pairs[i+1])
+			}
+		}
+	}
+	return s
+}
+
+func TestStateThroughJSON(t *testing.T) {
+	want := tell("comm", "\xff\xfe", "cmdline", "a\x00\x00", "cwd", "")
+	b, err := json.Marshal(Record{Op: Exec, State: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Record
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got.State); d != "" {
+		t.Error(d)
+	}
+	if err := new(State).UnmarshalJSON([]byte(`{"colour":"AA=="}`)); err == nil {
+		t.Error("a field that does not exist was taken")
+	}
+}
+
+// What is taken for the truth is itself compared with system calls.
+func TestReadIsWhatSystemCallsSay(t *testing.T) {
+	p, err := OpenProc()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer p.Close()
+	pid, s, err := p.Read("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sid, _ := unix.Getsid(0)
+	pgid, _ := unix.Getpgid(0)
+	cwd, _ := os.Getwd()
+	exe, _ := os.Executable()
+	for f, want := range map[engine.Field]string{
+		engine.FieldPPID: strconv.Itoa(os.Getppid()), engine.FieldSID: strconv.Itoa(sid), engine.FieldPGID: strconv.Itoa(pgid),
+		engine.FieldUIDs:    strconv.Itoa(os.Getuid()) + " " + strconv.Itoa(os.Geteuid()),
+		engine.FieldGIDs:    strconv.Itoa(os.Getgid()) + " " + strconv.Itoa(os.Getegid()),
+		engine.FieldCmdline: strings.Join(os.Args, "\x00") + "\x00", engine.FieldCwd: cwd, engine.FieldFilename: exe,
+	} {
+		if got := s.Value[f]; got != want {
+			t.Errorf("%s is %q, want %q", f, got, want)
+		}
+	}
+	for f := range engine.Field(engine.NumFields) {
+		if s.Value[f] == "" && f != engine.FieldExit {
+			t.Errorf("%s is empty", f)
+		}
+	}
+	if pid != os.Getpid() {
+		t.Errorf("pid is %d, want %d", pid, os.Getpid())
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Skip(err)
+	}
+	if _, s, err := p.Read(strconv.Itoa(cmd.Process.Pid)); err == nil {
+		t.Errorf("a process that has ended has the state %v", s)
+	}
+}
+
+func TestCgroupOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"0::/a/b\n": "/a/b", "4:pids:/p\n3:cpu,cpuacct:/c\n": "/p", "4:pids:/p\n0::/two\n": "/two", "3:cpu:/c\n": "", "0::/a:b\n": "/a:b",
+	} {
+		if got, ok := CgroupOf(in); got != want || ok != (want != "") {
+			t.Errorf("%q: %q %v, want %q", in, got, ok, want)
+		}
+	}
+}
+
+func TestAssemble(t *testing.T) {
+	// In no order; the pid is of two processes, one after the other.
+	records := []Record{
+		{Op: Exit, PID: 5, Latest: 90, Status: 256},
+		{Op: Exec, PID: 5, Latest: 40, Own: true, State: tell("comm", "two", "cwd", "/b")},
+		{Op: Fork, PID: 5, Earliest: 10, Latest: 45, Creator: 4, Parent: 4},
+		{Op: IDs, PID: 5, Earliest: 20, Latest: 22, Own: true, State: tell("uid+euid", "7 8")},
+		{Op: Now, PID: 5, Latest: 60, State: tell("cgroup", "/late", "ppid", "1")},
+		{Op: Fork, PID: 4, Earliest: 1, Latest: 2, Parent: 3},
+		{Op: Exec, PID: 4, Latest: 5, Own: true, State: tell("uid+euid", "0 0", "caps", "all", "comm", "one", "cwd", "/a", "tty", "1:2")},
+		{Op: Exit, PID: 4, Latest: 200},
+		{Op: Fork, PID: 5, Earliest: 91, Latest: 95, Creator: 4, Parent: 4, Fresh: engine.FieldTTY.Set()},
+		{Op: Exit, PID: 5, Latest: 99, Status: 9},
+	}
+	lives, err := Assemble(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range lives {
+		for _, e := range l.Events {
+			line := []string{strconv.Itoa(l.PID), e.Kind.String(), strconv.FormatUint(e.Earliest, 10), strconv.FormatUint(e.Latest, 10)}
+			for _, f := range []engine.Field{engine.FieldPPID, engine.FieldUIDs, engine.FieldSUID, engine.FieldCaps, engine.FieldComm,
+				engine.FieldCwd, engine.FieldTTY, engine.FieldCgroup} {
+				if e.State.Told.Has(f) {
+					line = append(line, f.String()+"="+e.State.Value[f])
+				}
+			}
+			got = append(got, strings.Join(line, " "))
+		}
+	}
+	want := []string{
+		"4 FORK 1 2 ppid=3",
+		"4 EXEC 1 5 ppid=3 uid+euid=0 0 caps=all comm=one cwd=/a tty=1:2",
+		"4 EXIT 5 200 ppid=3 uid+euid=0 0 caps=all comm=one cwd=/a tty=1:2",
+		"5 FORK 10 45 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a tty=1:2",
+		"5 ID_CHANGE 20 22 ppid=4 uid+euid=7 8 comm=one cwd=/a tty=1:2",
+		"5 EXEC 22 40 ppid=4 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late",
+		"5 EXIT 40 90 ppid=1 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late",
+		"5 FORK 91 95 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a",
+		"5 EXIT 91 99 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	first, second := lives[1], lives[2]
+	if !first.Events[0].Before(first.Events[1]) || first.Events[1].Before(first.Events[0]) {
+		t.Error("what a process did first is not before what it did next")
+	}
+	if !first.Events[3].Before(second.Events[0]) || lives[0].Events[2].Before(second.Events[0]) {
+		t.Error("the clock does not decide between processes")
+	}
+}
+
+func TestAssembleRefuses(t *testing.T) {
+	fork := Record{Op: Fork, PID: 5, Earliest: 10, Latest: 11}
+	for name, list := range map[string][]Record{
+		"an orphan":       {{Op: Exec, PID: 5, Latest: 3}},
+		"before its fork": {fork, {Op: Exec, PID: 5, Latest: 3}},
+		"two ends":        {fork, {Op: Exit, PID: 5, Latest: 20}, {Op: Exit, PID: 5, Latest: 21}},
+	} {
+		if _, err := Assemble(list); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
