@@ -232,7 +232,7 @@ func TestLost(t *testing.T) {
 	ok(t, err)
 	_, err = s.GetExitedEvent(3)
 	want(t, err, ErrLost)
-	if st, _ := s.Stats(); got.Lost != 1 || st.WrongNamespace != 1 || st.WrongStart != 1 {
+	if st, _ := s.Stats(); got.Lost != 1 || st.WrongNamespace != 1 || st.WrongStart != 1 || st.Unseen != 2 {
 		t.Errorf("collected %+v, stats %+v", got, st)
 	}
 }
