@@ -47,7 +47,6 @@ func TestExit(t *testing.T) {
 			defer unix.Close(gate[0])
 			defer unix.Close(gate[1])
 			p := start(t, tt.script(script(), gate[0]))
-			time.Sleep(5 * time.Millisecond) // let it come to its gate
 			pid := uint32(p.PID)
 			id, err := s.TraceProcess(pid)
 			ok(t, err)
