@@ -119,9 +119,9 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	s.end()
-	err := s.links.close()
-	s.filter.close()
-	return errors.Join(err, s.tasks.Close(), s.events.Close(), s.counters.Close())
+	err := errors.Join(s.links.close(), s.tasks.Close(), s.events.Close(), s.counters.Close())
+	s.filter.close() // after the tasks: none may be put in that it does not count
+	return err
 }
 
 // GetTracingTask returns how a process is traced, or ErrNotTraced.
