@@ -24,9 +24,9 @@
 //	the status                  that of wait(2): the group's, raw, recorded once its last thread ends
 //	pid reuse                   start time and pid namespace must be those seen by Trace
 //	restart of the caller       nothing is lost while the link is pinned
-//	the program was removed     EnsureRunning, Collect and Wait find what has ended meanwhile: ErrLost
+//	the program was removed     EnsureRunning, Collect and Wait find what has ended meanwhile: ErrLost, Stats.Unseen
 //	the record cannot be stored ErrLost for that trace id, and Stats.Lost counts it
-//	the program was skipped     its twin records the exit; if that was skipped too: ErrLost
+//	the program was skipped     its twin records the exit; if that was skipped too: ErrLost, and Stats.Unseen
 //	order                       the record is there before a pidfd, or wait(2), tells of the end
 //	reboot                      all is gone; start times tell old pids from new ones
 //

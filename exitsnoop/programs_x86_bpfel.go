@@ -21,7 +21,8 @@ const (
 	programsCounterCOUNT_WRONG_NAMESPACE programsCounter = 2
 	programsCounterCOUNT_WRONG_START     programsCounter = 3
 	programsCounterCOUNT_REFUSED         programsCounter = 4
-	programsCounterCOUNTERS              programsCounter = 5
+	programsCounterCOUNT_UNSEEN          programsCounter = 5
+	programsCounterCOUNTERS              programsCounter = 6
 )
 
 type programsEventState uint32

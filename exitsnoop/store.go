@@ -119,9 +119,9 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	s.end()
-	err := s.links.close()
-	s.filter.close()
-	return errors.Join(err, s.tasks.Close(), s.events.Close(), s.counters.Close())
+	err := errors.Join(s.links.close(), s.tasks.Close(), s.events.Close(), s.counters.Close())
+	s.filter.close() // after the tasks: none may be put in that it does not count
+	return err
 }
 
 // GetTracingTask returns how a process is traced, or ErrNotTraced.
@@ -249,15 +249,18 @@ func (s *Store) reserve(id uint64, e *programsExitEvent) error {
 // refuse counts that a map is full.
 func (s *Store) refuse(of string, m *ebpf.Map) error {
 	err := fmt.Errorf("%w (the map of %s has %d entries)", ErrFull, of, m.MaxEntries())
-	const index = programsCounterCOUNT_REFUSED
-	return errors.Join(err, s.lock(func() {
-		// The program never writes this one; the first CPU's stands for all.
+	return errors.Join(err, s.count(programsCounterCOUNT_REFUSED))
+}
+
+// count counts one that the program never does; the first CPU's stands for all.
+func (s *Store) count(index programsCounter) error {
+	return s.lock(func() {
 		var n []uint64
 		if s.counters.Lookup(index, &n) == nil && len(n) > 0 {
 			n[0]++
 			s.counters.Update(index, n, ebpf.UpdateAny)
 		}
-	}))
+	})
 }
 
 func (s *Store) task(pid uint32) (*programsTask, error) {
@@ -289,6 +292,7 @@ func (s *Store) Stats() (st Stats, err error) {
 		programsCounterCOUNT_WRONG_NAMESPACE: &st.WrongNamespace,
 		programsCounterCOUNT_WRONG_START:     &st.WrongStart,
 		programsCounterCOUNT_REFUSED:         &st.Refused,
+		programsCounterCOUNT_UNSEEN:          &st.Unseen,
 	} {
 		var n []uint64
 		if err := s.counters.Lookup(i, &n); err != nil {

@@ -47,7 +47,6 @@ func TestExit(t *testing.T) {
 			defer unix.Close(gate[0])
 			defer unix.Close(gate[1])
 			p := start(t, tt.script(script(), gate[0]))
-			time.Sleep(5 * time.Millisecond) // let it come to its gate
 			pid := uint32(p.PID)
 			id, err := s.TraceProcess(pid)
 			ok(t, err)
@@ -232,7 +231,7 @@ func TestLost(t *testing.T) {
 	ok(t, err)
 	_, err = s.GetExitedEvent(3)
 	want(t, err, ErrLost)
-	if st, _ := s.Stats(); got.Lost != 1 || st.WrongNamespace != 1 || st.WrongStart != 1 {
+	if st, _ := s.Stats(); got.Lost != 1 || st.WrongNamespace != 1 || st.WrongStart != 1 || st.Unseen != 2 {
 		t.Errorf("collected %+v, stats %+v", got, st)
 	}
 }

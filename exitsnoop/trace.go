@@ -129,6 +129,11 @@ func (s *Store) markLost(pid uint32, t *programsTask) error {
 		if err := s.events.Update(t.TraceId, &lost, ebpf.UpdateAny); err != nil {
 			return err
 		}
+		if t.Lost == 0 {
+			if err := s.count(programsCounterCOUNT_UNSEEN); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.deleteTask(pid); !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return err

@@ -61,9 +61,10 @@ type Stats struct {
 
 	// Recorded exits.
 	Recorded uint64
-	// Lost are exits of traced processes that could not be recorded. Each is
-	// reported as [ErrLost] for its trace id.
-	Lost uint64
+	// Lost are exits of traced processes that could not be recorded, and Unseen
+	// those found to have ended that the program did not see: it did not run, it was skipped,
+	// or the process was not as Trace had seen it. Each is reported as [ErrLost] for its trace id.
+	Lost, Unseen uint64
 	// WrongNamespace and WrongStart are exits, of threads, with the pid of a traced process
 	// that live in another pid namespace or started at another time.
 	WrongNamespace, WrongStart uint64

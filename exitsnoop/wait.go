@@ -104,7 +104,7 @@ func (s *Store) settled(id uint64, pid uint32) error {
 			return nil
 		}
 		lost := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_LOST}
-		return s.events.Update(id, &lost, 0)
+		return errors.Join(s.events.Update(id, &lost, 0), s.count(programsCounterCOUNT_UNSEEN))
 	case err != nil:
 		return err
 	}

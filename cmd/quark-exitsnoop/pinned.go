@@ -119,6 +119,7 @@ type state struct {
 	MaxEvents      int    `json:"max_events"`
 	Recorded       uint64 `json:"recorded"`
 	Lost           uint64 `json:"lost"`
+	Unseen         uint64 `json:"unseen"`
 	Refused        uint64 `json:"refused"`
 	WrongNamespace uint64 `json:"wrong_namespace"`
 	WrongStart     uint64 `json:"wrong_start"`
@@ -144,11 +145,11 @@ func status(_ context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	st = state{true, exitsnoop.Version, n.Tracing, n.MaxTracing, n.Uncollected, n.MaxEvents,
-		n.Recorded, n.Lost, n.Refused, n.WrongNamespace, n.WrongStart}
+		n.Recorded, n.Lost, n.Unseen, n.Refused, n.WrongNamespace, n.WrongStart}
 	text := fmt.Sprintf("running, version %d\ntracing %d of at most %d\nuncollected %d; at most %d traces exist at once\n"+
-		"recorded %d, lost %d, refused %d, wrong namespace %d, wrong start %d",
+		"recorded %d, lost %d, unseen %d, refused %d, wrong namespace %d, wrong start %d",
 		st.Version, st.Tracing, st.MaxTracing, st.Uncollected, st.MaxEvents,
-		st.Recorded, st.Lost, st.Refused, st.WrongNamespace, st.WrongStart)
+		st.Recorded, st.Lost, st.Unseen, st.Refused, st.WrongNamespace, st.WrongStart)
 	return 0, o.out.print(text, st)
 }
 

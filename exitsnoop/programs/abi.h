@@ -57,6 +57,7 @@ enum counter {
 	COUNT_WRONG_NAMESPACE,
 	COUNT_WRONG_START,
 	COUNT_REFUSED, /* by Trace, as a map was full */
+	COUNT_UNSEEN, /* found by user space: ended, and the program did not see it */
 	COUNTERS,
 };
 
