@@ -264,6 +264,35 @@ func TestEndings(t *testing.T) {
 	}
 }
 
+// TestEndingsByNumber has hooks that see only how many threads live, so that more
+// than one takes itself for the last, and an execve whose record comes late.
+func TestEndingsByNumber(t *testing.T) {
+	e := endings{byPID: map[uint32]ending{}}
+	has := &set{}
+	for _, s := range []slot{slotTGID, slotTID, slotStart, slotLive, slotSignalFlags, slotGroupCode} {
+		has.has.add(s)
+	}
+	end := func(tid, time uint64) verdict {
+		a := assembly{set: has, time: time}
+		v := &a.values
+		v.number[slotTGID], v.number[slotTID], v.number[slotStart] = 7, tid, 1
+		v.number[slotSignalFlags], v.number[slotGroupCode] = signalGroupExit, 5<<8
+		what, _ := e.judge(&a)
+		return what
+	}
+	if end(8, 200) != groupEnded {
+		t.Error("the end is not reported")
+	}
+	e.executed(7, 100) // happened before
+	if end(7, 201) != notTheGroup || end(9, 202) != notTheGroup {
+		t.Error("the end is reported twice")
+	}
+	e.executed(7, 300) // cannot be: but then it lives
+	if end(7, 400) != groupEnded {
+		t.Error("the end of the new image is not reported")
+	}
+}
+
 // TestIDs has the two records of each change in both orders, as they come when
 // the task changes its CPU in between.
 func TestIDs(t *testing.T) {
