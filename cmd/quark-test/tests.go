@@ -29,6 +29,7 @@ var tests = []testrun.Test{
 	{Name: "t_cache_grace", Doc: "processes are known at once, and for the grace time after their end", Run: with(cacheGrace)},
 	{Name: "t_pid_reuse", Doc: "a pid that is used again is another process", Run: with(pidReuse)},
 	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss)},
+	{Name: "t_storm", Doc: "under many events: produced = delivered + lost", Run: with(storm)},
 	{Name: "t_two_queues", Doc: "two queues at once work, and one after the other is closed", Run: with(twoQueues)},
 	{Name: "t_probe_leftovers", Doc: "the next queue removes the probes of a killed process, and only those", Run: with(probeLeftovers)},
 	{Name: "t_cpu_hotplug", Doc: "a CPU goes and comes back, and its events with it", Run: with(cpuHotplug)},
