@@ -37,7 +37,7 @@ else
 Q := @
 endif
 
-.PHONY: all build compare kernel-images kernel-images-update test test-all test-kernel test-kernel-all matrix-report generate deps deps-generate clean help FORCE
+.PHONY: all build compare kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-generate clean help FORCE
 all: build
 
 help:
@@ -48,6 +48,7 @@ help:
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
 	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64'
 	@echo 'make test-all       make test with every kernel'
+	@echo 'make coverage       what the tests cover, on this host and in guests (KERNELS, BACKENDS, TESTS as above)'
 	@echo 'make matrix-report  puts the table of the last run into the README'
 	@echo 'make kernel-images-update   takes the newest of each row of the catalogue and locks it (kernel_images/lock.json)'
 	@echo 'make kernel-images  the images of KERNELS, from the cache or from Debian'
@@ -134,6 +135,23 @@ test-kernel-all: initramfs-$(OTHER).gz
 
 # What takes minutes to build is there or is left out.
 EVERY = ARCHES='amd64 arm64' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*)'
+
+# What the tests cover, on this host and in the guests, which run instrumented binaries and hand out what they covered.
+COVER := build/coverage
+GOCOVER = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
+coverage: kernel-images $(HOSTBIN)/quark-matrix
+	$(Q)rm -rf $(COVER) && mkdir -p $(COVER)/bin $(COVER)/host
+	$(Q)for c in $(GUEST); do $(GOCOVER) -cover -coverpkg=./... -o $(COVER)/bin/$$c ./cmd/$$c || exit; done
+	$(Q)$(GOCOVER) -o $(COVER)/bin/cover ./initramfs/cover
+	$(Q)$(GOCOVER) -o $(COVER)/bin/covdata cmd/covdata
+	$(Q)$(GOCOVER) -o $(COVER)/init ./initramfs/init
+	$(Q)$(HOSTGO) run ./initramfs -o $(COVER)/initramfs.gz -arch $(GOARCH) -init $(COVER)/init $(COVER)/bin/*
+	$(Q)$(GO) test -short -cover -coverpkg=./... ./... -args -test.gocoverdir=$(abspath $(COVER))/host >$(COVER)/go-test.log || \
+		{ cat $(COVER)/go-test.log; exit 1; }
+	$(Q)if [ "$$(id -u)" = 0 ]; then chmod 1777 $(COVER)/host; GOCOVERDIR=$(COVER)/host $(COVER)/bin/quark-test -j ''; fi
+	$(Q)$(HOSTBIN)/quark-matrix -o $(COVER)/matrix --arch $(GOARCH) --initramfs $(GOARCH)=$(COVER)/initramfs.gz --wrap cover --mem 1024 \
+		$(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') $(foreach k,$(KERNELS),'$(k)')
+	$(Q)$(HOSTBIN)/quark-matrix coverage -o $(COVER)/matrix --host $(COVER)/host --profile $(COVER)/profile.txt
 
 matrix-report: $(HOSTBIN)/quark-matrix
 	$(Q)$(HOSTBIN)/quark-matrix report -o $(MATRIX) --readme README.md
