@@ -21,12 +21,12 @@ COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
 GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
 
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture, patterns too; by default
-# those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, ENV="NAME=VALUE..." sets knobs,
-# FRESH=1 runs what is known from before.
+# those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, KNOBS="NAME=VALUE..." sets knobs,
+# FRESH=1 runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of one for each CPU.
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=
-ENV ?=
+KNOBS ?=
 FRESH ?=
 SHARD ?=
 MATRIX := build/matrix
@@ -108,7 +108,7 @@ test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	else \
 		echo '== host: not root, so quark-test does not run on this host'; \
 	fi
-	$(Q)ln -sf $(abspath $(MATRIX))/cells.jsonl $(RUN)/kernels.jsonl
+	$(Q)rm -f $(MATRIX)/cells.jsonl && ln -s $(abspath $(MATRIX))/cells.jsonl $(RUN)/kernels.jsonl
 	$(Q)$(RUN)/testsum run -records $(RUN) kernels $(run_matrix)
 	@$(RUN)/testsum report $(RUN)
 
@@ -122,7 +122,7 @@ SPACE := $() $()
 run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
 	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(if $(filter $(a),$(GOARCH)),initramfs.gz,initramfs-$(a).gz)))) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \
-	$(foreach e,$(ENV),-e '$(e)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
+	$(foreach e,$(KNOBS),-e '$(e)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
 
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
@@ -134,7 +134,7 @@ test-kernel-all: initramfs-$(OTHER).gz
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
 
 # What takes minutes to build is there or is left out.
-EVERY = ARCHES='amd64 arm64' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*)'
+EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*)'
 
 # What the tests cover, on this host and in the guests, which run instrumented binaries and hand out what they covered.
 COVER := build/coverage
