@@ -86,12 +86,13 @@ initramfs-$(OTHER).gz: FORCE
 	$(Q)$(MAKE) --no-print-directory build GOARCH=$(OTHER)
 	$(make_initramfs)
 initramfs-$(OTHER).gz: private GOARCH = $(OTHER)
+initramfs-$(OTHER).gz: private OUT = build/$(OTHER)
 initramfs-$(OTHER).gz: private KERNELS =
 
 # The same with a shell and a few commands, for ./krun.sh initramfs-debug.gz KERNEL sh.
 initramfs-debug.gz: build FORCE
 	$(Q)rm -rf $(OUT)/debug && mkdir -p $(OUT)/debug
-	$(Q)cd initramfs/debug && GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $(abspath $(OUT))/debug/ tool
+	$(Q)cd initramfs/debug && GOOS=linux GOARCH=$(GOARCH) $(GO) build -tags goshsmall -buildvcs=false -trimpath -ldflags '-s -w' -o $(abspath $(OUT))/debug/ tool
 	$(Q)mv $(OUT)/debug/gosh $(OUT)/debug/sh
 	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(addprefix $(OUT)/,$(GUEST)) $(OUT)/debug/*
 
