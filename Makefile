@@ -21,12 +21,12 @@ COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
 GUEST    := $(filter quark-exitsnoop quark-fidelity quark-mon quark-test,$(COMMANDS))
 
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture, patterns too; by default
-# those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, ENV="NAME=VALUE..." sets knobs,
-# FRESH=1 runs what is known from before.
+# those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, KNOBS="NAME=VALUE..." sets knobs,
+# FRESH=1 runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of one for each CPU.
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=
-ENV ?=
+KNOBS ?=
 FRESH ?=
 SHARD ?=
 MATRIX := build/matrix
@@ -37,7 +37,7 @@ else
 Q := @
 endif
 
-.PHONY: all build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all matrix-report generate deps deps-generate clean help FORCE
+.PHONY: all build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-generate clean help FORCE
 all: build
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
 	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64'
 	@echo 'make test-all       make test with every kernel'
+	@echo 'make coverage       what the tests cover, on this host and in guests (KERNELS, BACKENDS, TESTS as above)'
 	@echo 'make matrix-report  puts the table of the last run into the README'
 	@echo 'make kernel-images-update   takes the newest of each row of the catalogue and locks it (kernel_images/lock.json)'
 	@echo 'make kernel-images  the images of KERNELS, from the cache or from Debian'
@@ -87,12 +88,13 @@ initramfs-$(OTHER).gz: FORCE
 	$(Q)$(MAKE) --no-print-directory build GOARCH=$(OTHER)
 	$(make_initramfs)
 initramfs-$(OTHER).gz: private GOARCH = $(OTHER)
+initramfs-$(OTHER).gz: private OUT = build/$(OTHER)
 initramfs-$(OTHER).gz: private KERNELS =
 
 # The same with a shell and a few commands, for ./krun.sh initramfs-debug.gz KERNEL sh.
 initramfs-debug.gz: build FORCE
 	$(Q)rm -rf $(OUT)/debug && mkdir -p $(OUT)/debug
-	$(Q)cd initramfs/debug && GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $(abspath $(OUT))/debug/ tool
+	$(Q)cd initramfs/debug && GOOS=linux GOARCH=$(GOARCH) $(GO) build -tags goshsmall -buildvcs=false -trimpath -ldflags '-s -w' -o $(abspath $(OUT))/debug/ tool
 	$(Q)mv $(OUT)/debug/gosh $(OUT)/debug/sh
 	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(addprefix $(OUT)/,$(GUEST)) $(OUT)/debug/*
 
@@ -109,7 +111,7 @@ test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	else \
 		echo '== host: not root, so quark-test does not run on this host'; \
 	fi
-	$(Q)ln -sf $(abspath $(MATRIX))/cells.jsonl $(RUN)/kernels.jsonl
+	$(Q)rm -f $(MATRIX)/cells.jsonl && ln -s $(abspath $(MATRIX))/cells.jsonl $(RUN)/kernels.jsonl
 	$(Q)$(RUN)/testsum run -records $(RUN) kernels $(run_matrix)
 	@$(RUN)/testsum report $(RUN)
 
@@ -123,7 +125,7 @@ SPACE := $() $()
 run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
 	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(if $(filter $(a),$(GOARCH)),initramfs.gz,initramfs-$(a).gz)))) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \
-	$(foreach e,$(ENV),-e '$(e)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
+	$(foreach e,$(KNOBS),-e '$(e)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
 
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
@@ -135,7 +137,24 @@ test-kernel-all: initramfs-$(OTHER).gz
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
 
 # What takes minutes to build is there or is left out.
-EVERY = ARCHES='amd64 arm64' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*)'
+EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*)'
+
+# What the tests cover, on this host and in the guests, which run instrumented binaries and hand out what they covered.
+COVER := build/coverage
+GOCOVER = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
+coverage: kernel-images $(HOSTBIN)/quark-matrix
+	$(Q)rm -rf $(COVER) && mkdir -p $(COVER)/bin $(COVER)/host
+	$(Q)for c in $(GUEST); do $(GOCOVER) -cover -coverpkg=./... -o $(COVER)/bin/$$c ./cmd/$$c || exit; done
+	$(Q)$(GOCOVER) -o $(COVER)/bin/cover ./initramfs/cover
+	$(Q)$(GOCOVER) -o $(COVER)/bin/covdata cmd/covdata
+	$(Q)$(GOCOVER) -o $(COVER)/init ./initramfs/init
+	$(Q)$(HOSTGO) run ./initramfs -o $(COVER)/initramfs.gz -arch $(GOARCH) -init $(COVER)/init $(COVER)/bin/*
+	$(Q)$(GO) test -short -cover -coverpkg=./... ./... -args -test.gocoverdir=$(abspath $(COVER))/host >$(COVER)/go-test.log || \
+		{ cat $(COVER)/go-test.log; exit 1; }
+	$(Q)if [ "$$(id -u)" = 0 ]; then chmod 1777 $(COVER)/host; GOCOVERDIR=$(COVER)/host $(COVER)/bin/quark-test -j ''; fi
+	$(Q)$(HOSTBIN)/quark-matrix -o $(COVER)/matrix --arch $(GOARCH) --initramfs $(GOARCH)=$(COVER)/initramfs.gz --wrap cover --mem 1024 \
+		$(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') $(foreach k,$(KERNELS),'$(k)')
+	$(Q)$(HOSTBIN)/quark-matrix coverage -o $(COVER)/matrix --host $(COVER)/host --profile $(COVER)/profile.txt
 
 matrix-report: $(HOSTBIN)/quark-matrix
 	$(Q)$(HOSTBIN)/quark-matrix report -o $(MATRIX) --readme README.md

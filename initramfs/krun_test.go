@@ -1,12 +1,14 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // krun runs krun.sh with further environment and returns its exit status and all of its output.
@@ -55,6 +57,9 @@ func TestKrunRefuses(t *testing.T) {
 		{"damaged gzip", nil, []string{image, file("gz", []byte("\x1f\x8bxx")), "true"}, 126, "cannot unpack"},
 		{"damaged zboot", nil, []string{image, file("zboot", []byte("MZ\x00\x00zimg\x40\x00\x00\x00\x10\x00\x00\x00")), "true"}, 126, "cannot unpack EFI zboot"},
 		{"other ELF", nil, []string{image, file("elf", []byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00")), "true"}, 126, "qemu cannot boot"},
+		{"gdb", []string{"KRUN_GDB=yes"}, []string{image, x86, "true"}, 2, "number of a port"},
+		{"stdin", []string{"KRUN_STDIN=yes"}, []string{image, x86, "true"}, 2, "0 or 1 is wanted"},
+		{"machine", nil, []string{"--machine"}, 2, "KERNEL are wanted"},
 		{"timeout", []string{"KRUN_TIMEOUT=soon"}, []string{image, x86, "true"}, 2, "positive number"},
 		{"results", []string{"KRUN_RESULTS=" + dir + "/none/x"}, []string{image, x86, "true"}, 126, "cannot write KRUN_RESULTS"},
 		{"words too long", []string{"KRUN_ACCEL=tcg"}, []string{image, x86, strings.Repeat("x", 2100)}, 2, "2047 fit"},
@@ -68,6 +73,18 @@ func TestKrunRefuses(t *testing.T) {
 				t.Errorf("status %d, want %d and %q; output:\n%s", status, tt.status, tt.want, out)
 			}
 		})
+	}
+}
+
+// words is an input that says the same again and again: what comes before the guest listens is lost.
+type words struct{ stop chan struct{} }
+
+func (w words) Read(b []byte) (int, error) {
+	select {
+	case <-w.stop:
+		return 0, io.EOF
+	case <-time.After(300 * time.Millisecond):
+		return copy(b, "word\n"), nil
 	}
 }
 
@@ -97,6 +114,24 @@ func TestKrunGuest(t *testing.T) {
 	if err := writeFile(image, img.Write); err != nil {
 		t.Fatal(err)
 	}
+
+	t.Run("standard input", func(t *testing.T) {
+		cmd := exec.Command("../krun.sh", image, kernel, "guest", "read")
+		cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "KRUN_STDIN=1", "KRUN_TIMEOUT=120")
+		input := words{make(chan struct{})}
+		cmd.Stdin = input
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		state, err := cmd.Process.Wait()
+		close(input.stop)
+		cmd.Wait() // for the output
+		if err != nil || state.ExitCode() != 0 || !strings.Contains(out.String(), `read "word\n"`) {
+			t.Errorf("%v, %v; output:\n%s", state, err, out.String())
+		}
+	})
 
 	results := filepath.Join(dir, "results")
 	for _, tt := range []struct {

@@ -21,12 +21,14 @@ const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]
        quark-matrix list [OPTION...] [KERNEL...]
        quark-matrix report [-o DIR] [--readme FILE] [--times]
        quark-matrix merge -o DIR DIR...
+       quark-matrix coverage [-o DIR] [--host DIR] [--profile FILE]
 
 run boots kernels under qemu and runs quark-test in them on every backend, with
 the kernels' types present and hidden, and writes its reports to DIR. KERNEL is
 a name or a pattern such as '6.*-cloud'; without one the default rows of the
 catalogue run. list says what run would boot. report shows the last run again.
-merge puts the results of several runs together. It runs in quark's repository,
+merge puts the results of several runs together. coverage sums up what the tests
+covered, on the host and in guests that ran with --wrap cover. It runs in quark's repository,
 as make test-kernel does.
 
 `
@@ -53,7 +55,7 @@ func main() {
 // command runs the command and returns its exit status.
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	verbs := map[string]func(context.Context, []string, io.Writer) (int, error){
-		"run": runMatrix, "list": list, "report": report, "merge": merge,
+		"run": runMatrix, "list": list, "report": report, "merge": merge, "coverage": coverage,
 	}
 	verb := verbs["run"]
 	if len(args) > 0 && verbs[args[0]] != nil {

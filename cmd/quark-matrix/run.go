@@ -26,7 +26,8 @@ type options struct {
 	arches               []string
 	initramfs            map[string]string
 	backends, tests, btf []string
-	env                  []string
+	env, wrap            []string
+	mem                  int
 	jobs                 int
 	fresh, times         bool
 	shard                string
@@ -44,6 +45,8 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run these tests of quark-test only, names or patterns")
 	f.StringSliceVar(&o.btf, "btf", nil, "boot with the kernel's types present, hidden or in a file only")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
+	f.StringSliceVar(&o.wrap, "wrap", nil, "a command of the initramfs that runs the tests, and its words; its results are not cached")
+	f.IntVar(&o.mem, "mem", 512, "MiB of memory of a guest")
 	f.IntVarP(&o.jobs, "jobs", "j", runtime.NumCPU(), "guests at a time")
 	f.BoolVar(&o.fresh, "fresh", false, "run also what is known from before, with nothing changed since")
 	f.StringVar(&o.shard, "shard", "", "I/N: run the Ith of N parts of the guests")
@@ -83,7 +86,7 @@ func (o *options) guests() ([]matrix.Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Env: o.env}
+	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Env: o.env, Wrap: o.wrap}
 	for _, w := range o.btf {
 		switch way := matrix.BTF(w); way {
 		case matrix.BTFPresent, matrix.BTFHidden, matrix.BTFFile:
@@ -153,10 +156,13 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 		return unusable, err
 	}
 
+	if len(o.wrap) > 0 {
+		cache = nil // what it hands out is not kept there
+	}
 	begin := time.Now()
 	display := matrix.NewDisplay(stdout, terminalWidth(stdout), len(guests))
 	runner := matrix.Runner{
-		Machine: matrix.Machine{Krun: o.krun, Boot: o.boot, Test: o.test, All: o.all},
+		Machine: matrix.Machine{Krun: o.krun, Mem: o.mem, Boot: o.boot, Test: o.test, All: o.all},
 		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Tell: display.Tell, Done: display.Done,
 	}
 	outcomes, runErr := runner.Run(ctx, guests)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,32 +19,93 @@ import (
 // loss lets a reader stand still, with hardly any room for events in the kernel,
 // and adds up.
 func loss(t *test) {
-	var cause engine.Loss
-	opts := quark.Options{MinAgg: true} // so that each event is of one raw event
-	switch t.Backend {
-	case "ebpf":
-		opts.EBPF, cause = ebpf.Options{RingSize: 1}, engine.LossRingFull
-	case "cnproc":
-		opts.CNProc, cause = cnproc.Options{ReceiveBuffer: 1}, engine.LossSocketFull
-	case "kprobe":
-		opts.KProbe, cause = kprobe.Options{RingSize: 1}, engine.LossRingFull
-	default:
-		t.Fatalf("this test does not know how to provoke a loss of %s", t.Backend)
+	k := knobs(t, faults{ring: 1, socket: 1, processes: 200, stop: time.Hour, cpu: -1})
+	q := k.open(t)
+	missing, s := k.conserve(t, q)
+	if missing == 0 {
+		t.Fatalf("nothing was lost: the buffer was too large or the workload too small")
 	}
-	q := t.open(opts)
+	cause := engine.LossRingFull
+	if t.Backend == "cnproc" {
+		cause = engine.LossSocketFull
+	}
+	for l := range engine.Loss(engine.NumLosses) {
+		if n := s.Source.Lost[l]; l != cause && n != 0 {
+			t.Errorf("%d events lost by %s, expected was %s", n, l, cause)
+		}
+	}
+	if s.Source.Bound {
+		t.Errorf("the loss is said to be a lower bound, after an event of each CPU")
+	}
+}
+
+// storm makes events as fast as it can, with the reader at work and the room that
+// the backend takes by default, and adds up: whatever is lost is counted.
+func storm(t *test) {
+	k := knobs(t, faults{processes: 300, cpu: -1})
+	k.conserve(t, k.open(t))
+}
+
+// faults are what makes a backend lose events. The environment sets them, in a
+// guest by quark.env.NAME=VALUE on the kernel's command line.
+type faults struct {
+	ring      int           // QUARK_FAULT_RING: bytes of the rings; 0: the default
+	socket    int           // QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: the default
+	processes int           // QUARK_FAULT_PROCESSES: that are forked and end
+	stop      time.Duration // QUARK_FAULT_STOP: milliseconds for which nothing is read, at most until all have ended
+	cpu       int           // QUARK_FAULT_CPU: on which all run; -1: on all in turn
+}
+
+// knobs returns the faults that the environment asks for, or the test's own.
+func knobs(t *test, k faults) faults {
+	ms := int(k.stop / time.Millisecond)
+	for name, value := range map[string]*int{
+		"RING": &k.ring, "SOCKET": &k.socket, "PROCESSES": &k.processes, "STOP": &ms, "CPU": &k.cpu,
+	} {
+		if s := os.Getenv("QUARK_FAULT_" + name); s != "" {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < -1 {
+				t.Fatalf("QUARK_FAULT_%s=%s: a number is wanted", name, s)
+			}
+			*value = n
+		}
+	}
+	k.stop = time.Duration(ms) * time.Millisecond
+	return k
+}
+
+// open opens a queue with the room that the faults leave.
+func (k faults) open(t *test) *quark.Queue {
+	return t.open(quark.Options{
+		MinAgg: true, // so that each event is of one raw event
+		EBPF:   ebpf.Options{RingSize: k.ring},
+		KProbe: kprobe.Options{RingSize: k.ring},
+		CNProc: cnproc.Options{ReceiveBuffer: k.socket},
+	})
+}
+
+// conserve makes processes and holds what is counted against the truth: each event
+// of theirs is delivered or lost, and each lost one is counted.
+func (k faults) conserve(t *test, q *quark.Queue) (missing uint64, s quark.Stats) {
 	cpus := onlineCPUs(t)
 	forksBefore, tasksBefore := forks(t), tasks(t)
 
-	// Nothing is read from here ...
+	begin := time.Now()
 	var all []*proc
-	for i := range 200 {
+	for i := range k.processes {
 		s := script()
-		pin(s, cpus[i%len(cpus)])
+		if k.cpu >= 0 {
+			pin(s, k.cpu)
+		} else {
+			pin(s, cpus[i%len(cpus)])
+		}
 		p := t.spawn(s.Exit(0), barefork{})
 		t.reapBlind(p)
 		all = append(all, p)
+		if time.Since(begin) > k.stop {
+			t.pump()
+		}
 	}
-	// ... to here.
 	t.settleAfterLoss(cpus)
 	forked := forks(t) - forksBefore
 	others := forked - uint64(len(all))
@@ -62,10 +124,7 @@ func loss(t *test) {
 		delivered += uint64(t.count(p, engine.EventFork) + t.count(p, engine.EventExit))
 	}
 	t.Logf("%d produced, %d delivered, %d lost %v; %d other forks or ends; %d insertions in all", produced, delivered, s.Lost(), s.Source.Lost, others, s.Insertions)
-	missing := produced - delivered
-	if missing == 0 {
-		t.Fatalf("nothing was lost: the buffer was too large or the workload too small")
-	}
+	missing = produced - delivered
 	if s.Lost() < missing {
 		t.Errorf("%d events are missing, %d are counted as lost", missing, s.Lost())
 	}
@@ -73,14 +132,7 @@ func loss(t *test) {
 	if most := missing + 10*others + 10; s.Lost() > most {
 		t.Errorf("%d events are missing and there were %d other forks or ends, but %d are counted as lost", missing, others, s.Lost())
 	}
-	for l := range engine.Loss(engine.NumLosses) {
-		if n := s.Source.Lost[l]; l != cause && n != 0 {
-			t.Errorf("%d events lost by %s, expected was %s", n, l, cause)
-		}
-	}
-	if s.Source.Bound {
-		t.Errorf("the loss is said to be a lower bound, after an event of each CPU")
-	}
+	counted := s
 	t.await("produced = inserted + lost", func() bool {
 		s, err := q.Stats()
 		return err == nil && s.Source.Produced == s.Insertions+s.Lost()
@@ -89,6 +141,7 @@ func loss(t *test) {
 	if s, err = q.Stats(); err != nil || s.Insertions+s.Lost() < produced {
 		t.Errorf("%d insertions and %d lost of at least %d, %v", s.Insertions, s.Lost(), produced, err)
 	}
+	return missing, counted
 }
 
 // settleAfterLoss reads until the queue delivers all that happens again, and

@@ -34,6 +34,7 @@ var tests = []testrun.Test{
 	{Name: "t_record_wrap", Doc: "records that go over the end of a ring are right", Run: with(recordWrap)},
 	{Name: "t_types_guess", Doc: "types of other kernels are refused, or right", Run: with(guessedTypes)},
 	{Name: "t_types_file", Doc: "a file of types named by hand is used, and said", Run: with(typesFile)},
+	{Name: "t_storm", Doc: "under many events: produced = delivered + lost", Run: with(storm)},
 	{Name: "t_two_queues", Doc: "two queues at once work, and one after the other is closed", Run: with(twoQueues)},
 	{Name: "t_probe_leftovers", Doc: "the next queue removes the probes of a killed process, and only those", Run: with(probeLeftovers)},
 	{Name: "t_cpu_hotplug", Doc: "a CPU goes and comes back, and its events with it", Run: with(cpuHotplug)},

@@ -66,6 +66,8 @@ type Progress struct {
 const (
 	consoleFile = "console.log"
 	recordsFile = "records.jsonl"
+
+	FilesDir = "files" // what it handed out
 )
 
 // poll is how often a guest's records are looked at.
@@ -78,6 +80,9 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Repro: g.Repro(m.Krun, "", "")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return o, fmt.Errorf("make a directory for %s: %w", g.Name(), err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, FilesDir)); err != nil {
+		return o, fmt.Errorf("remove the files of %s from before: %w", g.Name(), err)
 	}
 	console, err := os.Create(filepath.Join(dir, consoleFile))
 	if err != nil {
@@ -286,6 +291,18 @@ func (b *boot) finish(console *os.File) error {
 		return err
 	}
 	b.splitter.Flush(b.note)
+	if name := b.files.Missing(); name != "" {
+		b.take(nil, fmt.Errorf("%w: file %s is not whole", record.ErrDamaged, name))
+	}
+	for name, content := range b.files.Whole {
+		path := filepath.Join(filepath.Dir(b.records), FilesDir, filepath.FromSlash(name)) // which is a local one
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
 	if _, err := console.Seek(0, io.SeekStart); err != nil {
 		return err
 	}

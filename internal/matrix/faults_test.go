@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 	// Boot and test deadlines that a guest on a loaded machine keeps, and that a guest that hangs makes a test wait for.
 	patient := Machine{Krun: "../../krun.sh", Mem: 256}
 	hasty := patient
-	hasty.Test = 8 * time.Second
+	hasty.Test = 15 * time.Second
 	early := patient
 	early.Boot = 12 * time.Second
 
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 		{"panic", patient, kernel, []string{"guest", "test", "panic"}, record.Crash,
 			"Kernel panic - not syncing: sysrq triggered crash in t_bad @ ebpf", "Kernel panic", "Call Trace"},
 		{"hang", hasty, kernel, []string{"guest", "test", "hang"}, record.Hang,
-			"deadline of 8s for a test passed in t_bad @ ebpf", "deadline of 8s", "task:guest"},
+			"deadline of 15s for a test passed in t_bad @ ebpf", "deadline of 15s", "task:guest"},
 		{"exits early", patient, kernel, []string{"guest", "test", "exit", "0"}, record.Lost, "2 of 3 tests have no result", "no result", ""},
 		{"powers off", patient, kernel, []string{"guest", "test", "poweroff"}, record.Lost,
 			"the guest ended in t_bad @ ebpf without an end record", "without an end", ""},

@@ -37,6 +37,7 @@ type Guest struct {
 	Tests    []string // patterns of quark-test; none: all
 	Env      []string // NAME=VALUE, for the command
 	Command  []string // instead of quark-test with Backends and Tests
+	Wrap     []string // a command that runs that one
 	Image    string   // path of the initramfs
 }
 
@@ -62,10 +63,11 @@ func (g Guest) Dir() string { return strings.ReplaceAll(g.Name(), "/", "-") }
 
 // command is what krun.sh is to run.
 func (g Guest) command() []string {
+	words := slices.Clone(g.Wrap)
 	if len(g.Command) > 0 {
-		return g.Command
+		return append(words, g.Command...)
 	}
-	words := []string{"quark-test"}
+	words = append(words, "quark-test")
 	for _, b := range g.Backends {
 		words = append(words, b.Option)
 	}
@@ -96,6 +98,7 @@ func (g Guest) arguments() []string {
 // Repro is the shell command that does again what the guest did, or one test of it on one backend.
 func (g Guest) Repro(krun, test, backend string) string {
 	one := g
+	one.Wrap = nil
 	if test != "" && len(g.Command) == 0 {
 		one.Tests = []string{test}
 		one.Backends = nil

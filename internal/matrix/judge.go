@@ -20,6 +20,7 @@ type evidence struct {
 	late     string   // which deadline passed, "" for none
 	waiting  string   // what the guest was at when it passed
 	refused  string   // why krun.sh did not boot it
+	files    record.Files
 	claims   []string // features that the kernel must have
 }
 
@@ -34,6 +35,8 @@ func (e *evidence) take(rec any, err error) {
 		e.started = append(e.started, record.Job{Test: r.Test, Backend: r.Backend})
 	case record.Result:
 		e.results = append(e.results, r)
+	case record.Blob:
+		err = e.files.Add(r)
 	case record.End:
 		e.end = &r
 	}

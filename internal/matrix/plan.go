@@ -109,6 +109,7 @@ type Selection struct {
 	Tests    []string // patterns of quark-test
 	BTF      []BTF    // ways of having types; none: all
 	Env      []string // NAME=VALUE, for the tests
+	Wrap     []string // a command that runs the tests
 }
 
 // Plan returns the guests for kernels: each as it is with all backends, and with its types hidden with those backends that
@@ -132,7 +133,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 			if !s.wants(way) {
 				continue
 			}
-			g := Guest{Kernel: k, BTF: way, Tests: s.Tests, Env: s.Env, Image: image}
+			g := Guest{Kernel: k, BTF: way, Tests: s.Tests, Env: s.Env, Wrap: s.Wrap, Image: image}
 			for _, b := range chosen {
 				if way != BTFHidden || b.needsTypes() {
 					g.Backends = append(g.Backends, b)

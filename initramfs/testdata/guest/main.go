@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"strconv"
@@ -27,6 +28,12 @@ func main() {
 	case "panic":
 		check(os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0))
 		hang()
+	case "read":
+		tty, err := os.Open("/dev/tty") // that standard input is the controlling terminal
+		check(err)
+		line, err := bufio.NewReader(tty).ReadString('\n')
+		check(err)
+		fmt.Printf("read %q\n", line)
 	case "poweroff":
 		check(syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF))
 	case "garbage":
