@@ -96,7 +96,11 @@ func (r *Report) printLoad(out io.Writer) {
 		fmt.Fprintln(w, "\nforced loss\tmissing\treported\tcause")
 	}
 	for _, h := range r.Honesty {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", h.Backend, h.Absent, h.Reported, h.Cause)
+		missing := fmt.Sprint(h.Absent)
+		if h.AtMost > h.Absent {
+			missing += fmt.Sprintf(" to %d", h.AtMost)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", h.Backend, missing, h.Reported, h.Cause)
 	}
 	if len(r.Storms) > 0 {
 		fmt.Fprintln(w, "\nstorm\tprocesses/s\tevents seen\tlost\tfields known")
@@ -139,8 +143,8 @@ func (r *Report) Defects() (list []string) {
 	}
 	for _, h := range r.Honesty {
 		if !h.Exact() {
-			list = append(list, fmt.Sprintf("%s under forced loss: %d events missing (%d of %d of ours), %d reported: %s",
-				h.Backend, h.Absent, h.Missing, h.Truth, h.Reported, h.Cause))
+			list = append(list, fmt.Sprintf("%s under forced loss: %d to %d events missing (%d of %d of ours), %d reported: %s",
+				h.Backend, h.Absent, h.AtMost, h.Missing, h.Truth, h.Reported, h.Cause))
 		}
 	}
 	return list
