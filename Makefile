@@ -58,6 +58,23 @@ fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
 	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
 
+# The table in README.md.
+.PHONY: fidelity-readme
+fidelity-readme: fidelity
+	$(Q)$(OUT)/quark-fidelity report build/fidelity.jsonl | cat -s >build/fidelity.txt
+	$(Q)awk '/^<!-- end -->/ {print "```"; while ((getline line < "build/fidelity.txt") > 0) print line; print "```"; skip = 0} \
+		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
+	$(Q)mv build/README.md README.md
+
+# A guest in which a backend fails says so in its report, which is the last command's to judge.
+fidelity-matrix: images initramfs.gz
+	$(Q)rm -rf build/fidelity-matrix && mkdir -p build/fidelity-matrix
+	$(Q)for k in $(KERNELS); do echo "== $$k"; \
+		KRUN_RESULTS=build/fidelity-matrix/$$k.jsonl KRUN_TIMEOUT=900 ./krun.sh initramfs.gz kernel_images/$(GOARCH)/$$k \
+			quark-fidelity run -x -o /run/quark-results >build/fidelity-matrix/$$k.log 2>&1 || echo "$$k: see build/fidelity-matrix/$$k.log"; done
+	$(Q)cat build/fidelity-matrix/*.jsonl >build/fidelity-matrix.jsonl
+	$(Q)$(HOSTGO) run ./cmd/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix/*.jsonl
+
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it.
 initramfs.gz: build FORCE
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \

@@ -66,7 +66,7 @@ func (p *plot) percentAxis() {
 
 type point struct{ x, y float64 }
 
-func (p *plot) curve(points []point, colour, more string) {
+func (p *plot) curve(points []point, colour string, width float64, more string) {
 	slices.SortFunc(points, func(a, b point) int {
 		if a.x < b.x {
 			return -1
@@ -77,9 +77,9 @@ func (p *plot) curve(points []point, colour, more string) {
 	for i, pt := range points {
 		fmt.Fprintf(&path, "%c%.1f %.1f", "LM"[boolIndex(i == 0)], p.x(pt.x), p.y(pt.y))
 	}
-	fmt.Fprintf(p, `<path d="%s" fill="none" stroke="%s" stroke-width="2" %s/>`, path.String(), colour, more)
+	fmt.Fprintf(p, `<path d="%s" fill="none" stroke="%s" stroke-width="%.0f" %s/>`, path.String(), colour, width, more)
 	for _, pt := range points {
-		fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`, p.x(pt.x), p.y(pt.y), colour)
+		fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="%.0f" fill="%s"/>`, p.x(pt.x), p.y(pt.y), width/2+1, colour)
 	}
 }
 
@@ -133,7 +133,7 @@ func stormChart(list []*Report) (out template.HTML) {
 			p.text(p.x(v), p.y(0)+16, "middle", fmt.Sprintf("%.0f", v))
 		}
 		p.text(chartWidth-right, chartHeight-4, "end", "processes a second")
-		for _, n := range names {
+		for i, n := range names {
 			var seen, known []point
 			for _, s := range r.Storms {
 				if s.Backend == n {
@@ -141,8 +141,10 @@ func stormChart(list []*Report) (out template.HTML) {
 					known = append(known, point{s.Offered, 100 * s.Known})
 				}
 			}
-			p.curve(known, colours[n], `stroke-dasharray="4 4" opacity="0.75"`)
-			p.curve(seen, colours[n], "")
+			// What lies upon another is thinner, so that both are seen.
+			width := float64(2 * (len(names) - i))
+			p.curve(known, colours[n], width, `stroke-dasharray="8 5"`)
+			p.curve(seen, colours[n], width, "")
 		}
 		p.legend(names)
 		out += p.end()

@@ -16,7 +16,7 @@ func (r *Report) Print(out io.Writer) {
 	fmt.Fprintf(out, "Linux %s, %s, %d CPUs\n\n", r.Kernel, r.Arch, r.CPUs)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	r.row(w, "", func(b *Backend) string { return b.Name })
-	r.row(w, "events seen", func(b *Backend) string { return fmt.Sprintf("%d of %d", b.Total.Seen, b.Total.Truth) })
+	r.row(w, "events seen, outside storms", func(b *Backend) string { return fmt.Sprintf("%d of %d", b.Total.Seen, b.Total.Truth) })
 	r.row(w, "phantoms, duplicates", func(b *Backend) string { return fmt.Sprintf("%d, %d", b.Total.Phantoms, b.Total.Duplicates) })
 	r.row(w, "out of order", func(b *Backend) string { return fmt.Sprint(b.Total.Inversions) })
 	r.row(w, "lives joined as the rules say", func(b *Backend) string {

@@ -28,7 +28,10 @@ type Storm struct {
 	Bare bool
 }
 
-const stormPrefix = "storm,"
+// StormName is the storm in the list of scenarios.
+const StormName = "storm"
+
+const stormPrefix = StormName + ","
 
 // Scenario makes a storm one.
 func (s Storm) Scenario() Scenario {
