@@ -32,13 +32,14 @@ else
 Q := @
 endif
 
-.PHONY: all build fidelity fidelity-matrix images test test-kernel generate deps deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix images test test-kernel generate deps deps-generate clean help FORCE
 all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
+	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with Debian kernels, all backends, BTF present and hidden (KERNELS="NAME...")'
 	@echo 'make initramfs.gz   the image that guests run'
@@ -57,6 +58,9 @@ build:
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
 	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
+
+bench: build
+	$(Q)$(OUT)/quark-fidelity bench
 
 # The table in README.md.
 .PHONY: fidelity-readme

@@ -7,9 +7,17 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 )
+
+// Main does not return if this process was started as a part of the suite. A program
+// that uses this package calls it first.
+func Main() {
+	scenario.Main()
+	meter.Main()
+}
 
 // Options of a run. The zero value runs every scenario once with every backend.
 type Options struct {

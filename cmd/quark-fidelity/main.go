@@ -39,6 +39,8 @@ func run(args []string, out, errw io.Writer) error {
 		return report(o, out)
 	case "compare":
 		return compare(o, out)
+	case "bench":
+		return benchmark(o, out, errw)
 	}
 	return perform(o, out, errw)
 }
