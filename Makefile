@@ -65,7 +65,7 @@ bench: build
 # The table in README.md.
 .PHONY: fidelity-readme
 fidelity-readme: fidelity
-	$(Q)$(OUT)/quark-fidelity report build/fidelity.jsonl | cat -s >build/fidelity.txt
+	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >build/fidelity.txt
 	$(Q)awk '/^<!-- end -->/ {print "```"; while ((getline line < "build/fidelity.txt") > 0) print line; print "```"; skip = 0} \
 		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
 	$(Q)mv build/README.md README.md

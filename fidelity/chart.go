@@ -1,8 +1,10 @@
 package fidelity
 
 import (
+	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -29,7 +31,8 @@ type plot struct {
 
 func newPlot(title string) *plot {
 	p := new(plot)
-	fmt.Fprintf(p, `<svg viewBox="0 0 %d %d" width="%d" role="img"><title>%s</title><text x="%d" y="14" font-weight="600">%s</text>`,
+	// The ground is its own: it may stand on a dark page.
+	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" font-family="sans-serif" font-size="12" role="img"><title>%s</title><rect width="100%%" height="100%%" fill="#fff"/><text x="%d" y="14" font-weight="600">%s</text>`,
 		chartWidth, chartHeight, chartWidth, template.HTMLEscapeString(title), left, template.HTMLEscapeString(title))
 	return p
 }
@@ -195,4 +198,13 @@ func duration(bits int) string {
 		return fmt.Sprintf("%.0f ms", ns/1e6)
 	}
 	return fmt.Sprintf("%.0f us", ns/1e3)
+}
+
+// Drawing writes the storms of a report as one drawing.
+func Drawing(out io.Writer, r *Report) error {
+	if len(r.Storms) == 0 {
+		return errors.New("the report has no storms to be drawn: quark-fidelity run -x measures them")
+	}
+	_, err := io.WriteString(out, string(stormChart([]*Report{r}))+"\n")
+	return err
 }

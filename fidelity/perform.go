@@ -30,7 +30,7 @@ type Options struct {
 	// Hold is the hold time of the queues, 250 ms if 0.
 	Hold time.Duration
 	// Patience is how long a scenario, and the delivery of the last events, may
-	// take: 30 s if 0.
+	// take: 3 min if 0, which is for emulated machines.
 	Patience time.Duration
 	// Progress is called with a line of text as the run goes on, if not nil.
 	Progress func(string)
@@ -47,7 +47,7 @@ func (o *Options) setDefaults() {
 		o.Hold = 250 * time.Millisecond
 	}
 	if o.Patience == 0 {
-		o.Patience = 30 * time.Second
+		o.Patience = 3 * time.Minute
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}

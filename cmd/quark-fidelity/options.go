@@ -11,18 +11,18 @@ import (
 )
 
 type options struct {
-	command              string
-	operands             []string
-	ebpf, kprobe, cnproc bool
-	load                 bool
-	output, page         string
-	verbose              bool
-	version, help        bool
-	run                  fidelity.Options
+	command               string
+	operands              []string
+	ebpf, kprobe, cnproc  bool
+	load                  bool
+	output, page, drawing string
+	verbose               bool
+	version, help         bool
+	run                   fidelity.Options
 }
 
 const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [-o FILE] [-p PAGE]
-       quark-fidelity report [-p PAGE] FILE...
+       quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
        quark-fidelity bench [-v]
@@ -48,6 +48,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
 	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
+	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say which scenario runs")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVarP(&o.help, "help", "h", false, "print this help")
