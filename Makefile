@@ -18,7 +18,7 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-GUEST    := $(filter quark-exitsnoop quark-fidelity quark-mon quark-test,$(COMMANDS))
+GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
 
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture, patterns too; by default
 # those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, KNOBS="NAME=VALUE..." sets knobs,
@@ -37,13 +37,14 @@ else
 Q := @
 endif
 
-.PHONY: all build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-generate clean help FORCE
 all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
+	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, BTF present and hidden'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
@@ -70,6 +71,31 @@ build:
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
 	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
+
+bench: build
+	$(Q)$(OUT)/quark-fidelity bench
+
+# The table in README.md.
+.PHONY: fidelity-readme
+fidelity-readme: fidelity
+	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >build/fidelity.txt
+	$(Q)awk '/^<!-- end -->/ {print "```"; while ((getline line < "build/fidelity.txt") > 0) print line; print "```"; skip = 0} \
+		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
+	$(Q)mv build/README.md README.md
+
+# A guest in which a backend fails says so in its report, which is the last command's to judge.
+FIDELITY_KERNELS = $(or $(KERNELS),5.10-cloud 6.1-cloud 6.12-cloud newest-cloud)
+fidelity-matrix: initramfs-fidelity.gz
+	$(Q)$(HOSTGO) run ./kernel_images $(foreach k,$(FIDELITY_KERNELS),'$(k)')
+	$(Q)rm -rf build/fidelity-matrix && mkdir -p build/fidelity-matrix
+	$(Q)for k in $(FIDELITY_KERNELS); do echo "== $$k"; \
+		KRUN_RESULTS=build/fidelity-matrix/$$k.jsonl KRUN_TIMEOUT=900 ./krun.sh initramfs-fidelity.gz kernel_images/$(GOARCH)/$$k \
+			quark-fidelity run -x -o /run/quark-results >build/fidelity-matrix/$$k.log 2>&1 || echo "$$k: see build/fidelity-matrix/$$k.log"; done
+	$(Q)cat build/fidelity-matrix/*.jsonl >build/fidelity-matrix.jsonl
+	$(Q)$(HOSTGO) run ./cmd/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix/*.jsonl
+
+initramfs-fidelity.gz: build FORCE
+	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(OUT)/quark-fidelity
 
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A kernel without types has
 # them in a file of the image.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
@@ -26,8 +27,8 @@ type Cost struct {
 // slowdown says little.
 func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	o.setDefaults()
-	load := scenario.Storm{Processes: n, Workers: 1, Exec: true, Bare: true}
-	base, err := time1(load, o.Patience)
+	load := scenario.Storm{Processes: n, Workers: 1, Mode: scenario.ForkExecExit, Bare: true}
+	base, err := timed(load, o.Patience)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 		c.CPU = u.CPU * 1000 / time.Duration(n)
 		c.RSS, c.Lost = u.RSS, u.Lost
 		// What else the machine does comes and goes: before and after.
-		again, err := time1(load, o.Patience)
+		again, err := timed(load, o.Patience)
 		if err != nil {
 			return nil, err
 		}
@@ -59,8 +60,8 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	return list, nil
 }
 
-// time1 is how long a storm takes.
-func time1(s scenario.Storm, patience time.Duration) (time.Duration, error) {
+// timed is how long a storm takes.
+func timed(s scenario.Storm, patience time.Duration) (time.Duration, error) {
 	run, err := scenario.Start(s.Scenario())
 	if err != nil {
 		return 0, err
@@ -70,12 +71,12 @@ func time1(s scenario.Storm, patience time.Duration) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-func observed(s scenario.Storm, what string, patience time.Duration) (time.Duration, usage, error) {
-	m, err := startMonitor(what)
+func observed(s scenario.Storm, what string, patience time.Duration) (time.Duration, meter.Usage, error) {
+	m, err := meter.Start(what)
 	if err != nil {
-		return 0, usage{}, err
+		return 0, meter.Usage{}, err
 	}
-	took, err := time1(s, patience)
-	u, err2 := m.stop()
+	took, err := timed(s, patience)
+	u, err2 := m.Stop()
 	return took, u, errors.Join(err, err2)
 }

@@ -1,9 +1,165 @@
 package fidelity
 
 import (
-	"errors"
+	_ "embed"
+	"fmt"
+	"html/template"
 	"io"
+	"strings"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// Page writes reports as one self-contained HTML page.
-func Page(out io.Writer, list []*Report) error { return errors.ErrUnsupported }
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// Page writes reports as one self-contained page of HTML: a heat map of kernels,
+// backends and fields, one of scenarios, and what storms and delays look like.
+func Page(out io.Writer, list []*Report) error {
+	p := page{Reports: list}
+	for _, r := range list {
+		for _, b := range r.Backends {
+			p.Columns = append(p.Columns, column{r, b})
+		}
+	}
+	p.fields()
+	p.scenarios()
+	p.Storms = stormChart(list)
+	p.Delays = delayChart(p.Columns)
+	return pageTemplate.Execute(out, p)
+}
+
+type page struct {
+	Reports   []*Report
+	Columns   []column
+	Fields    []row
+	Scenarios []row
+	Storms    template.HTML
+	Delays    template.HTML
+}
+
+// column is one backend on one kernel.
+type column struct {
+	Report  *Report
+	Backend *Backend
+}
+
+// Short is a kernel's release without what its distributor adds.
+func (c column) Short() string {
+	short, _, _ := strings.Cut(c.Report.Kernel, "-")
+	short, _, _ = strings.Cut(short, "+")
+	return short
+}
+
+type row struct {
+	Name  string
+	Cells []cell
+}
+
+type cell struct {
+	Text, Title string
+	Class       string // bad, odd or none
+	Shade       int    // percent of what is right
+}
+
+func (c cell) Style() template.CSS {
+	if c.Class != "" {
+		return ""
+	}
+	// From the page's white to a green that black text is still read on.
+	return template.CSS(fmt.Sprintf("background:hsl(150 45%% %d%%)", 97-c.Shade*35/100))
+}
+
+func verdictCell(v score.Verdicts) cell {
+	n := v.Total()
+	if n == 0 {
+		return cell{Text: "-", Title: "no verdict"}
+	}
+	good := v.Right + v.Stale + v.Truncated
+	c := cell{Shade: 100 * good / n, Text: share(good, n), Title: percent(v)}
+	switch {
+	case v.Wrong > 0:
+		c.Class, c.Text = "bad", share(v.Wrong, n)+" wrong"
+	case v.Unexplained > 0:
+		c.Class, c.Text = "odd", share(v.Unexplained, n)+" unexplained"
+	}
+	return c
+}
+
+func (p *page) fields() {
+	add := func(name string, of func(*Backend) cell) {
+		r := row{Name: name}
+		for _, c := range p.Columns {
+			r.Cells = append(r.Cells, of(c.Backend))
+		}
+		p.Fields = append(p.Fields, r)
+	}
+	add("events seen", func(b *Backend) cell { return seenCell(&b.Total) })
+	add("stamp", func(b *Backend) cell { return verdictCell(b.Total.Stamp) })
+	for f := range engine.Field(engine.NumFields) {
+		add(f.String(), func(b *Backend) cell { return verdictCell(b.Total.Fields[f]) })
+	}
+}
+
+func seenCell(s *score.Score) cell {
+	if s.Truth == 0 {
+		return cell{Text: "-", Title: "no events"}
+	}
+	c := cell{Text: share(s.Seen, s.Truth), Shade: 100 * s.Seen / s.Truth}
+	c.Title = fmt.Sprintf("%d of %d events, %d phantoms, %d duplicates, %d out of order, %d not joined",
+		s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined)
+	if s.Seen < s.Truth || s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined > 0 {
+		c.Class = "bad"
+	}
+	return c
+}
+
+// scenarios has a row for each that some report has.
+func (p *page) scenarios() {
+	at := make(map[string]int)
+	for _, c := range p.Columns {
+		for _, s := range c.Backend.Scenarios {
+			if _, ok := at[s.Scenario]; !ok {
+				at[s.Scenario] = len(p.Scenarios)
+				p.Scenarios = append(p.Scenarios, row{Name: s.Scenario})
+			}
+		}
+	}
+	for name, i := range at {
+		for _, c := range p.Columns {
+			p.Scenarios[i].Cells = append(p.Scenarios[i].Cells, scenarioCell(c.Backend.scenario(name)))
+		}
+	}
+}
+
+func scenarioCell(s *Score) cell {
+	switch {
+	case s == nil:
+		return cell{Text: "-", Title: "not run"}
+	case s.Skip != "":
+		return cell{Text: "skipped", Title: s.Skip}
+	}
+	all := s.All()
+	all.Add(s.Stamp)
+	c := verdictCell(all)
+	if events := seenCell(&s.Score); events.Class != "" {
+		c.Class, c.Text = "bad", events.Text+" seen"
+		if s.Seen >= s.Truth {
+			c.Text = "see list"
+		}
+		c.Title = events.Title + "; " + c.Title
+	}
+	return c
+}
+
+// Tables are the capability tables, for who wants to know why.
+func (c column) Rows() (rows []string) {
+	for f := range engine.Field(engine.NumFields) {
+		k := c.Backend.Fields[f.String()]
+		rows = append(rows, fmt.Sprintf("%s: %s, %s (%s)", f, k.Origin, k.Via, k.At))
+	}
+	return rows
+}

@@ -16,7 +16,7 @@ func (r *Report) Print(out io.Writer) {
 	fmt.Fprintf(out, "Linux %s, %s, %d CPUs\n\n", r.Kernel, r.Arch, r.CPUs)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	r.row(w, "", func(b *Backend) string { return b.Name })
-	r.row(w, "events seen", func(b *Backend) string { return fmt.Sprintf("%d of %d", b.Total.Seen, b.Total.Truth) })
+	r.row(w, "events seen, outside storms", func(b *Backend) string { return fmt.Sprintf("%d of %d", b.Total.Seen, b.Total.Truth) })
 	r.row(w, "phantoms, duplicates", func(b *Backend) string { return fmt.Sprintf("%d, %d", b.Total.Phantoms, b.Total.Duplicates) })
 	r.row(w, "out of order", func(b *Backend) string { return fmt.Sprint(b.Total.Inversions) })
 	r.row(w, "lives joined as the rules say", func(b *Backend) string {
@@ -96,7 +96,11 @@ func (r *Report) printLoad(out io.Writer) {
 		fmt.Fprintln(w, "\nforced loss\tmissing\treported\tcause")
 	}
 	for _, h := range r.Honesty {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", h.Backend, h.Absent, h.Reported, h.Cause)
+		missing := fmt.Sprint(h.Absent)
+		if h.AtMost > h.Absent {
+			missing += fmt.Sprintf(" to %d", h.AtMost)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", h.Backend, missing, h.Reported, h.Cause)
 	}
 	if len(r.Storms) > 0 {
 		fmt.Fprintln(w, "\nstorm\tprocesses/s\tevents seen\tlost\tfields known")
@@ -139,8 +143,8 @@ func (r *Report) Defects() (list []string) {
 	}
 	for _, h := range r.Honesty {
 		if !h.Exact() {
-			list = append(list, fmt.Sprintf("%s under forced loss: %d events missing (%d of %d of ours), %d reported: %s",
-				h.Backend, h.Absent, h.Missing, h.Truth, h.Reported, h.Cause))
+			list = append(list, fmt.Sprintf("%s under forced loss: %d to %d events missing (%d of %d of ours), %d reported: %s",
+				h.Backend, h.Absent, h.AtMost, h.Missing, h.Truth, h.Reported, h.Cause))
 		}
 	}
 	return list

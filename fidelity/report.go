@@ -41,10 +41,11 @@ type Backend struct {
 	Kinds     map[string]Capability `json:"kinds"`
 	Fields    map[string]Capability `json:"fields"`
 	Scenarios []*Score              `json:"scenarios"`
-	Total     score.Score           `json:"total"`
-	Delay     Spread                `json:"delay_ns"`
-	Lost      uint64                `json:"lost"`
-	Late      uint64                `json:"late"`
+	// Total and Delay are of all scenarios but the storm.
+	Total score.Score `json:"total"`
+	Delay Spread      `json:"delay_ns"`
+	Lost  uint64      `json:"lost"`
+	Late  uint64      `json:"late"`
 }
 
 // Capability is a row of the capability table.

@@ -30,7 +30,7 @@ func Storms(o Options, rates []int, length time.Duration) (list []Storm, err err
 		if rate == 0 {
 			n = int(5000 * length.Seconds())
 		}
-		points, err := storm(&o, scenario.Storm{Processes: max(n, 50), Workers: 4, Rate: rate, Exec: true})
+		points, err := storm(&o, scenario.Storm{Processes: max(n, 50), Workers: 4, Rate: rate, Mode: scenario.ForkExecExit})
 		if err != nil {
 			return nil, err
 		}

@@ -117,6 +117,10 @@ func (w *witness) close(hold time.Duration) (*score.Witness, quark.Stats, error)
 		Backend: w.backend, Table: w.single.q.Capabilities(), Hold: uint64(hold), Opened: w.opened,
 		BootOffset: w.single.q.Clock().BootOffset,
 	}
+	if w.backend == backends.CNProc.String() {
+		// The message follows when the thread runs again.
+		out.AfterEnd = uint64(2 * time.Second)
+	}
 	stats, err := w.single.stop()
 	_, err2 := w.joined.stop()
 	if err = errors.Join(err, err2); err != nil {

@@ -39,6 +39,8 @@ func run(args []string, out, errw io.Writer) error {
 		return report(o, out)
 	case "compare":
 		return compare(o, out)
+	case "bench":
+		return benchmark(o, out, errw)
 	}
 	return perform(o, out, errw)
 }
@@ -115,6 +117,12 @@ func report(o *options, out io.Writer) error {
 			return err
 		}
 	}
+	if o.drawing != "" {
+		last := list[len(list)-1]
+		if err := writeTo(o.drawing, func(w io.Writer) error { return fidelity.Drawing(w, last) }); err != nil {
+			return err
+		}
+	}
 	if defects {
 		return errDefects
 	}
@@ -136,9 +144,13 @@ func compare(o *options, out io.Writer) error {
 }
 
 func writePage(path string, list ...*fidelity.Report) error {
+	return writeTo(path, func(w io.Writer) error { return fidelity.Page(w, list) })
+}
+
+func writeTo(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("write the page: %w", err)
+		return err
 	}
-	return errors.Join(fidelity.Page(f, list), f.Close())
+	return errors.Join(write(f), f.Close())
 }

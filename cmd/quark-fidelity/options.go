@@ -11,25 +11,27 @@ import (
 )
 
 type options struct {
-	command              string
-	operands             []string
-	ebpf, kprobe, cnproc bool
-	load                 bool
-	output, page         string
-	verbose              bool
-	version, help        bool
-	run                  fidelity.Options
+	command               string
+	operands              []string
+	ebpf, kprobe, cnproc  bool
+	load                  bool
+	output, page, drawing string
+	verbose               bool
+	version, help         bool
+	run                   fidelity.Options
 }
 
 const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [-o FILE] [-p PAGE]
-       quark-fidelity report [-p PAGE] FILE...
+       quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
+       quark-fidelity bench [-v]
 
 run performs scenarios that record their own truth while all backends listen, and
 says what each backend saw of it. It needs root, and its exit status is 1 if a
 backend is not what its capability table says. report shows runs again, compare
-what differs between two, list the scenarios.
+what differs between two, list the scenarios. bench measures throughput and cost of
+the backends next to other programs that are installed; it takes about a minute.
 
 `
 
@@ -46,6 +48,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
 	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
+	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say which scenario runs")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVarP(&o.help, "help", "h", false, "print this help")
@@ -53,7 +56,7 @@ func newFlags(o *options) *pflag.FlagSet {
 }
 
 // operandsOf says how many operands the commands take; -1 is any number but 0.
-var operandsOf = map[string]int{"run": 0, "report": -1, "compare": 2, "list": 0}
+var operandsOf = map[string]int{"run": 0, "report": -1, "compare": 2, "list": 0, "bench": 0}
 
 func parse(args []string, errw io.Writer) (*options, error) {
 	o := new(options)
@@ -68,7 +71,7 @@ func parse(args []string, errw io.Writer) (*options, error) {
 	case o.version:
 		return o, nil
 	case f.NArg() == 0:
-		return nil, fmt.Errorf("no command: run, report, compare or list (see quark-fidelity -h)")
+		return nil, fmt.Errorf("no command: run, report, compare, list or bench (see quark-fidelity -h)")
 	}
 	o.command, o.operands = f.Arg(0), f.Args()[1:]
 	want, ok := operandsOf[o.command]

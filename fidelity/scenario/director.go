@@ -242,12 +242,7 @@ func (d *director) reapOnly(p *process) ended { return ended{d.reap(p.pid), trut
 
 // finishReaped is finish of a process that has been waited for.
 func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
-	if err := p.run.Check(); err != nil {
-		if p.mayFail {
-			d.skip("%v", err)
-		}
-		d.fail(err)
-	}
+	d.check(p)
 	d.tell(p, e.at)
 	d.record(p.exit(e.status, e.at))
 	for i, c := range p.children {
@@ -272,6 +267,18 @@ func (d *director) reap(pid int) (status unix.WaitStatus) {
 		if !errors.Is(err, unix.EINTR) {
 			d.fail(fmt.Errorf("wait for process %d: %w", pid, err))
 		}
+	}
+}
+
+// check ends the scenario if a call of p has failed.
+func (d *director) check(p *process) {
+	err := p.run.Check()
+	switch {
+	case err == nil:
+	case p.mayFail:
+		d.skip("%v", err)
+	default:
+		d.fail(err)
 	}
 }
 

@@ -68,7 +68,7 @@ func init() {
 		{Name: "pty", Doc: "a session on a pseudo terminal", run: pty},
 		{Name: "pid-reuse", Doc: "a pid is used again within a millisecond", run: pidReuse},
 		{Name: "older", Doc: "a process older than the monitor executes, changes and ends", Early: true, run: older},
-		{Name: "storm", Doc: "1,000 short lives by 4 workers, as fast as they can", Early: true, run: defaultStorm.run},
+		{Name: StormName, Doc: "1,000 short lives by 4 workers, as fast as they can", Early: true, run: defaultStorm.run},
 		{Name: "ptrace", Doc: "attach and detach of a tracer", run: ptrace},
 	}
 }

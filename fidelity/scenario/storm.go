@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,17 +24,29 @@ type Storm struct {
 	Processes int // in all
 	Workers   int // processes that start them, each one after the other
 	Rate      int // processes a second, over all workers; 0 is as fast as they can
-	Exec      bool
+	Mode      Mode
 	// Bare storms write nothing down but that they are over: for measuring cost.
 	Bare bool
 }
 
-const stormPrefix = "storm,"
+// StormName is the storm in the list of scenarios.
+const StormName = "storm"
+
+// Mode says what the lives of a storm are.
+type Mode string
+
+const (
+	ForkExit     Mode = "fork+exit"
+	ForkExecExit Mode = "fork+exec+exit"
+	Threads      Mode = "threads" // of one process: created and ended
+)
+
+const stormPrefix = StormName + ","
 
 // Scenario makes a storm one.
 func (s Storm) Scenario() Scenario {
 	return Scenario{
-		Name: fmt.Sprintf("%s%d,%d,%d,%v,%v", stormPrefix, s.Processes, s.Workers, s.Rate, s.Exec, s.Bare),
+		Name: fmt.Sprintf("%s%d,%d,%d,%t,%s", stormPrefix, s.Processes, s.Workers, s.Rate, s.Bare, s.Mode),
 		Doc:  fmt.Sprintf("%d processes by %d workers, %d a second", s.Processes, s.Workers, s.Rate),
 		run:  s.run,
 		// Starting the workers is no part of the storm.
@@ -47,12 +60,12 @@ func parseStorm(name string) (s Storm, ok bool) {
 	if !ok {
 		return s, false
 	}
-	n, err := fmt.Sscanf(arg, "%d,%d,%d,%t,%t", &s.Processes, &s.Workers, &s.Rate, &s.Exec, &s.Bare)
+	n, err := fmt.Sscanf(arg, "%d,%d,%d,%t,%s", &s.Processes, &s.Workers, &s.Rate, &s.Bare, &s.Mode)
 	return s, err == nil && n == 5 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0
 }
 
 // defaultStorm is that of the list.
-var defaultStorm = Storm{Processes: 1000, Workers: 4, Exec: true}
+var defaultStorm = Storm{Processes: 1000, Workers: 4, Mode: ForkExecExit}
 
 // run starts the workers, which wait, and lets them loose.
 func (s Storm) run(d *director) {
@@ -72,7 +85,7 @@ func (s Storm) run(d *director) {
 		cmd := exec.Command(d.self)
 		cmd.Dir = d.dir
 		cmd.Stderr = os.Stderr
-		cmd.Env = []string{fmt.Sprintf("%s=worker:%d:%d:%v:%v", Env, share, pause, s.Exec, s.Bare)}
+		cmd.Env = []string{fmt.Sprintf("%s=worker:%d:%d:%s:%t", Env, share, pause, s.Mode, s.Bare)}
 		for _, fd := range []int{truthFD, gate.r, ready.w, procFD} {
 			copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 300)
 			d.must(err)
@@ -127,7 +140,7 @@ func worker(args []string) error {
 	if err := report(truth.Exec, false); err != nil {
 		return err
 	}
-	w := &stormer{pid: os.Getpid(), exec: args[2] == "true"}
+	w := &stormer{pid: os.Getpid(), mode: Mode(args[2])}
 	if w.path, err = filepath.Abs("storm"); err != nil {
 		return err
 	}
@@ -160,7 +173,7 @@ func worker(args []string) error {
 
 type stormer struct {
 	pid     int
-	exec    bool
+	mode    Mode
 	path    string
 	become  truth.State
 	records []truth.Record
@@ -168,9 +181,12 @@ type stormer struct {
 
 // one starts a process and waits for its end.
 func (w *stormer) one() (err error) {
+	if w.mode == Threads {
+		return oneThread()
+	}
 	var pid int
 	before := truth.Clock()
-	if w.exec {
+	if w.mode == ForkExecExit {
 		pid, err = syscall.ForkExec(w.path, []string{"storm", "x"}, &syscall.ProcAttr{})
 	} else {
 		var p *bare.Process
@@ -194,10 +210,22 @@ func (w *stormer) one() (err error) {
 	}
 	end := truth.Clock()
 	w.records = append(w.records, truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: born, Parent: w.pid, Creator: w.pid})
-	if w.exec {
+	if w.mode == ForkExecExit {
 		// The parent goes on somewhat before the exec is complete.
 		w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: end, State: w.become})
 	}
 	w.records = append(w.records, truth.Record{Op: truth.Exit, PID: pid, Earliest: before, Latest: end, Status: int32(status)})
+	return nil
+}
+
+// oneThread starts a thread and waits until it is about to end: a goroutine that
+// keeps its thread takes it along.
+func oneThread() error {
+	done := make(chan bool)
+	go func() {
+		runtime.LockOSThread()
+		close(done)
+	}()
+	<-done
 	return nil
 }

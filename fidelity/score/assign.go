@@ -22,7 +22,7 @@ type stray struct {
 
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
-func assign(events []Seen, lives []*truth.Life) assigned {
+func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 	a := assigned{of: make(map[*truth.Life][]*Seen)}
 	byPID := make(map[uint32][]*truth.Life)
 	for _, l := range lives {
@@ -40,7 +40,7 @@ func assign(events []Seen, lives []*truth.Life) assigned {
 			continue
 		}
 		if i := slices.IndexFunc(own, func(l *truth.Life) bool {
-			return s.Events == engine.EventExit && l.Ended() < s.Time && s.Time <= l.Ended()+notified
+			return s.Events == engine.EventExit && l.Ended() < s.Time && s.Time <= l.Ended()+afterEnd
 		}); i >= 0 {
 			a.of[own[i]] = append(a.of[own[i]], s)
 			continue
@@ -61,15 +61,10 @@ func assign(events []Seen, lives []*truth.Life) assigned {
 	return a
 }
 
-// notified is how long after the parent has been told of it the kernel may stamp
-// the end of a process of several threads: each thread's message is sent by itself
-// after it has said that it is gone.
-const notified = 100_000_000
-
 // latest is the youngest stamp that an event may have.
-func latest(e *truth.Event) uint64 {
+func latest(e *truth.Event, afterEnd uint64) uint64 {
 	if e.Kind == engine.KindExit {
-		return e.Latest + notified
+		return e.Latest + afterEnd
 	}
 	return e.Latest
 }

@@ -15,7 +15,7 @@ const drifting = engine.FieldsNS | engine.Fields(1<<engine.FieldPPID|1<<engine.F
 
 // stamp judges the time of a delivered event by that of the first it reports.
 func (j *judge) stamp(s *Seen, e *truth.Event) {
-	if e.Earliest <= s.Time && s.Time <= latest(e) {
+	if e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) {
 		j.Stamp.Right++
 		return
 	}
@@ -170,7 +170,7 @@ func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
 	case !p.Exited || x.WaitStatus != e.Status:
 		v.Wrong++
 		j.find(e.Life, "%s: wait status %#x, not %#x", s.Events, x.WaitStatus, e.Status)
-	case x.Time < e.Earliest || x.Time > latest(e):
+	case x.Time < e.Earliest || x.Time > latest(e, j.w.AfterEnd):
 		v.Wrong++
 		j.find(e.Life, "%s: ended at %d, it was between %d and %d", s.Events, x.Time, e.Earliest, e.Latest)
 	default:

@@ -65,7 +65,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 			continue
 		}
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e) && j.sameTracer(s, e)
+			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
@@ -131,14 +131,14 @@ func (j *judge) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found 
 }
 
 // Inversions counts the events in a sequence that one before them in the sequence
-// happened after.
-func Inversions(order []*truth.Event) (n int) {
+// happened after. An end counts as having happened up to afterEnd later.
+func Inversions(order []*truth.Event, afterEnd uint64) (n int) {
 	var youngest uint64                   // the greatest lower bound of what came
 	furthest := make(map[*truth.Life]int) // the last event of each life that came
 	for _, e := range order {
 		i := slices.Index(e.Life.Events, e)
 		last, some := furthest[e.Life]
-		if latest(e) < youngest || some && i < last {
+		if latest(e, afterEnd) < youngest || some && i < last {
 			n++
 		}
 		if !some || i > last {

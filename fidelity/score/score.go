@@ -25,8 +25,11 @@ type Witness struct {
 	Hold       uint64 // ns
 	Opened     uint64 // from then on everything had to be seen
 	BootOffset uint64
-	Single     []Seen // with engine.Options.MinAgg
-	Joined     []Seen // without; empty if there was no such queue
+	// AfterEnd is how much later than its parent was told the end of a process may be
+	// stamped, in ns. The proc connector's message is sent after that.
+	AfterEnd uint64
+	Single   []Seen // with engine.Options.MinAgg
+	Joined   []Seen // without; empty if there was no such queue
 }
 
 // Verdicts counts what was said of a field.
@@ -124,7 +127,7 @@ func (j *judge) find(l *truth.Life, format string, args ...any) {
 // Lives scores what w delivered of the lives of a scenario.
 func Lives(w *Witness, lives []*truth.Life) *Score {
 	j := &judge{Score: new(Score), w: w, matched: make(map[*Seen][]*truth.Event)}
-	single := assign(w.Single, lives)
+	single := assign(w.Single, lives, w.AfterEnd)
 	for _, l := range lives {
 		j.life(l, single.of[l])
 	}
@@ -133,7 +136,7 @@ func Lives(w *Witness, lives []*truth.Life) *Score {
 		j.find(s.near, "%s at %d: no such process, or not at that time", s.seen.Events, s.seen.Time)
 	}
 	if len(w.Joined) > 0 {
-		joined := assign(w.Joined, lives)
+		joined := assign(w.Joined, lives, w.AfterEnd)
 		for _, l := range lives {
 			j.aggregation(l, joined.of[l])
 		}
@@ -144,7 +147,7 @@ func Lives(w *Witness, lives []*truth.Life) *Score {
 			order = append(order, events[0])
 		}
 	}
-	j.Inversions = Inversions(order)
+	j.Inversions = Inversions(order, w.AfterEnd)
 	if j.Inversions > 0 {
 		j.find(order[0].Life, "%d events came after others that they happened before", j.Inversions)
 	}

@@ -1,4 +1,6 @@
-package fidelity
+// Package meter runs a monitor, which only counts events, as a process of its own, and
+// says what it cost.
+package meter
 
 import (
 	"bufio"
@@ -18,40 +20,45 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/backends/cnproc"
 )
 
-// monitorEnv makes a program that calls Main a monitor, which only counts:
-// "ebpf", or "ebpf+stats" to have the kernel measure the time in its programs.
+// monitorEnv makes a program that calls Main a monitor: the name of a backend, or
+// that and "+" and what is special, see [Start].
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
 
-// Main does not return if this process was started as a part of the suite. A
-// program that uses this package calls it first.
+// Main does not return if this process was started as a monitor. A program that uses
+// this package calls it first.
 func Main() {
-	scenario.Main()
 	v := os.Getenv(monitorEnv)
 	if v == "" {
 		return
 	}
 	name, flags, _ := strings.Cut(v, "+")
-	if err := monitor(name, flags == "stats"); err != nil {
-		fmt.Fprintf(os.Stderr, "monitor %s: %v\n", v, err)
+	if err := monitor(name, flags); err != nil {
+		json.NewEncoder(os.Stdout).Encode(Usage{Error: err.Error()})
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// usage is what a monitor says when it begins and when it ends.
-type usage struct {
+// Usage is what a monitor used since it was ready; RSS is its peak.
+type Usage struct {
 	CPU      time.Duration `json:"cpu"`
-	RSS      int64         `json:"rss_kib"` // the peak
+	RSS      int64         `json:"rss_kib"`
 	Raw      uint64        `json:"raw"`
 	Lost     uint64        `json:"lost"`
 	Programs time.Duration `json:"programs"` // time in its eBPF programs
+	Error    string        `json:"error,omitempty"`
 }
 
 // monitor counts until its standard input ends.
-func monitor(name string, stats bool) error {
+func monitor(name, flags string) error {
+	stats := flags == "stats"
+	opts := quark.Options{Strict: true}
+	if flags == "count" {
+		opts.CNProc.Enrich = cnproc.EnrichNone
+	}
 	set, err := backends.Parse(name)
 	if err != nil {
 		return err
@@ -67,7 +74,8 @@ func monitor(name string, stats bool) error {
 	if err != nil && stats {
 		return err
 	}
-	q, err := quark.Open(quark.Options{Backends: set, Strict: true})
+	opts.Backends = set
+	q, err := quark.Open(opts)
 	if err != nil {
 		return err
 	}
@@ -125,7 +133,7 @@ func (m *meter) say() error {
 	if err != nil {
 		return err
 	}
-	u := usage{CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), RSS: peak(), Raw: s.Insertions, Lost: s.Lost()}
+	u := Usage{CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), RSS: peak(), Raw: s.Insertions, Lost: s.Lost()}
 	if m.stats {
 		u.Programs = runTime(m.own)
 	}
@@ -144,7 +152,12 @@ func peak() int64 {
 	if err != nil {
 		return 0
 	}
-	var kib int64
+	return Peak(b)
+}
+
+// Peak takes the most memory that a process has had, in KiB, from its
+// /proc/PID/status.
+func Peak(b []byte) (kib int64) {
 	_, after, _ := strings.Cut(string(b), "VmHWM:")
 	fmt.Sscan(after, &kib)
 	return kib
@@ -180,20 +193,23 @@ func runTime(ids []cebpf.ProgramID) (sum time.Duration) {
 	return sum
 }
 
-// metered is a monitor in its course.
-type metered struct {
+// Metered is a monitor in its course.
+type Metered struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Reader
-	first usage
+	first Usage
 }
 
-func startMonitor(what string) (*metered, error) {
+// Start starts a monitor and waits until it is ready. It is named as a backend, with
+// "+stats" to let the kernel measure the time in its eBPF programs, or "+count" for a
+// proc connector that does not read /proc.
+func Start(what string) (*Metered, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	m := &metered{cmd: exec.Command(self)}
+	m := &Metered{cmd: exec.Command(self)}
 	m.cmd.Env = append(os.Environ(), monitorEnv+"="+what)
 	m.cmd.Stderr = os.Stderr
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
@@ -209,21 +225,25 @@ func startMonitor(what string) (*metered, error) {
 	}
 	if m.first, err = m.read(); err != nil {
 		m.in.Close()
-		return nil, errors.Join(err, m.cmd.Wait())
+		m.cmd.Wait() // it has said why
+		return nil, err
 	}
 	return m, nil
 }
 
-func (m *metered) read() (u usage, err error) {
+func (m *Metered) read() (u Usage, err error) {
 	line, err := m.out.ReadBytes('\n')
 	if err != nil {
 		return u, fmt.Errorf("the monitor says nothing: %w", err)
 	}
-	return u, json.Unmarshal(line, &u)
+	if err = json.Unmarshal(line, &u); err == nil && u.Error != "" {
+		err = errors.New(u.Error)
+	}
+	return u, err
 }
 
-// stop ends the monitor and returns what it used since it was ready.
-func (m *metered) stop() (u usage, err error) {
+// Stop ends the monitor and returns what it used.
+func (m *Metered) Stop() (u Usage, err error) {
 	m.in.Close()
 	u, err = m.read()
 	u.CPU -= m.first.CPU

@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+func TestMain(m *testing.M) {
+	scenario.Main()
+	meter.Main()
+	os.Exit(m.Run())
+}
+
+// Every monitor that can run here is measured under every kind of load.
+func TestRun(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	monitors, absent := Monitors()
+	if len(monitors) == 0 {
+		t.Skipf("no monitor runs here: %v", absent)
+	}
+	modes := []scenario.Mode{scenario.ForkExit, scenario.ForkExecExit, scenario.Threads}
+	list, err := Run(Options{
+		Monitors: monitors, Modes: modes, Rates: []int{2000}, Length: 100 * time.Millisecond, Patience: time.Minute,
+		Progress: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(monitors)*len(modes) {
+		t.Errorf("%d results of %d monitors", len(list), len(monitors))
+	}
+	for _, r := range list {
+		if r.Offered <= 0 || r.Slow <= 0 || r.RSS <= 0 || r.Mode != scenario.Threads && r.CPU <= 0 {
+			t.Errorf("not measured: %+v", r)
+		}
+		if !r.Silent && r.Lost != 0 {
+			t.Errorf("lost: %+v", r)
+		}
+	}
+}
+
+func TestMonitorsSayWhyNot(t *testing.T) {
+	_, err := meter.Start("nosuch")
+	if err == nil || !strings.Contains(err.Error(), `unknown backend "nosuch"`) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestExperiment(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	path := filepath.Join(t.TempDir(), "crowd")
+	if err := tinyelf.Write(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	const n = 450
+	list, err := Experiment(path, n)
+	if err != nil {
+		t.Skip(err) // before Linux 6.6 there is no filter
+	}
+	if len(list) != 4 || list[0].Messages < n || list[3].Messages != n {
+		t.Errorf("results %+v", list)
+	}
+	for _, f := range list {
+		if f.CPU <= 0 {
+			t.Errorf("not measured: %+v", f)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package fidelity
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
+)
+
+// example is a report with something of everything.
+func example(kernel string) *Report {
+	r := newReport()
+	r.Kernel = kernel
+	b := &Backend{Name: "ebpf", Fields: map[string]Capability{"comm": {Origin: "kernel", Via: "<task>"}}}
+	perfect := &Score{Scenario: "fine"}
+	perfect.Truth, perfect.Seen = 10, 10
+	perfect.Fields[engine.FieldComm] = score.Verdicts{Right: 9, Unknown: 1}
+	perfect.Delays = []uint64{0, 100, 1 << 21}
+	bad := &Score{Scenario: "broken"}
+	bad.Truth, bad.Seen = 10, 8
+	bad.Fields[engine.FieldCwd] = score.Verdicts{Right: 9, Wrong: 1}
+	bad.Findings = []string{`7: cwd is "<b>"`}
+	skipped := &Score{Scenario: "impossible", Skip: "no such thing"}
+	b.Scenarios = []*Score{perfect, bad, skipped}
+	for _, s := range b.Scenarios {
+		b.Total.Add(&s.Score)
+	}
+	b.Delay = spread(b.Total.Delays)
+	r.Backends = []*Backend{b}
+	r.Absent = []Absence{{"kprobe", "no probes"}}
+	r.Honesty = []*Honesty{{Backend: "ebpf", Truth: 600, Missing: 500, Absent: 510, AtMost: 510, Reported: 510}}
+	r.Storms = []Storm{{Backend: "ebpf", Offered: 500, Truth: 10, Seen: 10, Known: 1}, {Backend: "ebpf", Offered: 1000, Truth: 10, Seen: 9, Known: 1}}
+	r.Costs = []Cost{{Backend: "ebpf", Processes: 100, Slowdown: 1.2}}
+	return r
+}
+
+func TestReportThroughFile(t *testing.T) {
+	b, err := json.Marshal(example("6.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := decode(strings.NewReader("{\"type\":\"hello\"}\nnoise\n" + string(b) + "\n"))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d reports, %v", len(list), err)
+	}
+	again, err := json.Marshal(list[0])
+	if err != nil || !bytes.Equal(b, again) {
+		t.Errorf("%s\nbecame\n%s (%v)", b, again, err)
+	}
+}
+
+func TestPageHoldsEverything(t *testing.T) {
+	var out bytes.Buffer
+	if err := Page(&out, []*Report{example("6.1.5-x"), example("6.12.3-x")}); err != nil {
+		t.Fatal(err)
+	}
+	page := out.String()
+	for _, want := range []string{
+		"6.1.5<br>ebpf", "6.12.3<br>ebpf", `class="bad"`, "80.0 % seen", "10.0 % wrong", "skipped", "no such thing",
+		"not run: kprobe: no probes", "&lt;task&gt;", "&lt;b&gt;", "<svg", "processes a second",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, never := range []string{"<b>", "src=\"", "href=\"", "NaN", "ZgotmplZ"} {
+		if strings.Contains(page, never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+	// Each drawing is well-formed.
+	for n, rest := 0, page; ; n++ {
+		_, after, ok := strings.Cut(rest, "<svg")
+		if !ok {
+			if n != 4 {
+				t.Errorf("%d drawings, want a storm and a delay for each kernel", n)
+			}
+			break
+		}
+		svg, after, _ := strings.Cut(after, "</svg>")
+		d := xml.NewDecoder(strings.NewReader("<svg" + svg + "</svg>"))
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("drawing %d: %v", n, err)
+			}
+		}
+		rest = after
+	}
+}
+
+func TestDefectsAreNamed(t *testing.T) {
+	r := example("6.1")
+	if d := strings.Join(r.Defects(), "\n"); !strings.Contains(d, "ebpf, broken: 8 of 10 events seen") || strings.Contains(d, "fine") {
+		t.Errorf("defects: %s", d)
+	}
+	for _, h := range []Honesty{
+		{Missing: 500, Absent: 510, AtMost: 510, Reported: 509},
+		{Missing: 500, Absent: 510, AtMost: 512, Reported: 513},
+		{Missing: 520, Absent: 510, AtMost: 530, Reported: 515},
+		{Missing: 0, Absent: 0, AtMost: 0, Reported: 0},
+	} {
+		if h.Exact() {
+			t.Errorf("%+v is exact", h)
+		}
+	}
+	if h := (Honesty{Missing: 500, Absent: 510, AtMost: 512, Reported: 511}); !h.Exact() {
+		t.Errorf("%+v is not exact", h)
+	}
+}
+
+func TestCompareShowsWhatDiffers(t *testing.T) {
+	a, b := example("6.1"), example("6.12")
+	var same bytes.Buffer
+	Compare(&same, a, example("6.1"))
+	if strings.Contains(same.String(), "broken") {
+		t.Errorf("equal runs differ:\n%s", &same)
+	}
+	b.Backends[0].Scenarios[0].Fields[engine.FieldComm] = score.Verdicts{Right: 10}
+	b.Backends[0].Scenarios[1].Seen = 10
+	b.Backends[0].Scenarios[2].Skip = ""
+	var out bytes.Buffer
+	Compare(&out, a, b)
+	for _, want := range []string{"fine: comm ", "broken: events seen ", "8 of 10", "impossible ", "skipped: no such thing"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the comparison lacks %q:\n%s", want, &out)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	s := spread([]uint64{0, 1, 2, 3, 1000})
+	if s.N != 5 || s.P50 != 2 || s.Max != 1000 || s.Buckets[0] != 1 || s.Buckets[1] != 1 || s.Buckets[2] != 2 || s.Buckets[10] != 1 {
+		t.Errorf("spread is %+v", s)
+	}
+	if s := spread(nil); s.N != 0 {
+		t.Errorf("spread of nothing is %+v", s)
+	}
+}
