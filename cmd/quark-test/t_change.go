@@ -56,7 +56,7 @@ func comm(t *test) {
 
 // idChange changes all ids before exec, and in a process that does not execute.
 func idChange(t *test) {
-	t.listen()
+	t.openToJoin()
 	t.needKind(engine.KindIDChange)
 	const all = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
 

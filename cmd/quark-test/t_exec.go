@@ -75,7 +75,7 @@ func forkExecExitRel(t *test) {
 // everything is right, and then what more checks.
 func (t *test) shortLife(start func() *program, more func(*program, *quark.Event)) {
 	if t.q == nil {
-		t.open(quark.Options{HoldTime: 150 * time.Millisecond})
+		t.openToJoin()
 	}
 	for {
 		wallBefore := time.Now()
