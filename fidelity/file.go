@@ -31,7 +31,8 @@ func (r *Report) Append(path string) error {
 const maxLine = 64 << 20
 
 // Read returns the reports in a file of records, one a line. Records of other types
-// are left out; a file without a report is an error.
+// are left out, and a report of which a later one has more; a file without a report is
+// an error.
 func Read(path string) (list []*Report, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -62,7 +63,15 @@ func decode(in io.Reader) (list []*Report, err error) {
 		if err := json.Unmarshal(line, r); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
+		if n := len(list); n > 0 && list[n-1].sameRun(r) {
+			list[n-1] = r
+			continue
+		}
 		list = append(list, r)
 	}
 	return list, lines.Err()
+}
+
+func (r *Report) sameRun(o *Report) bool {
+	return r.Kernel == o.Kernel && r.Arch == o.Arch && r.Time.Equal(o.Time)
 }

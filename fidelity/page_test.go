@@ -41,11 +41,16 @@ func example(kernel string) *Report {
 }
 
 func TestReportThroughFile(t *testing.T) {
-	b, err := json.Marshal(example("6.1"))
+	whole := example("6.1")
+	b, err := json.Marshal(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := decode(strings.NewReader("{\"type\":\"hello\"}\nnoise\n" + string(b) + "\n"))
+	// The first of the two is of the same run, when it knew less.
+	less := *whole
+	less.Costs = nil
+	first, _ := json.Marshal(less)
+	list, err := decode(strings.NewReader("{\"type\":\"hello\"}\nnoise\n" + string(first) + "\n" + string(b) + "\n"))
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%d reports, %v", len(list), err)
 	}

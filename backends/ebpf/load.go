@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/quark-linux/quark/btfhub"
@@ -60,10 +62,23 @@ func (l *loader) set(variable string, value any) error {
 
 // load loads the named programs, and with the first group the maps.
 func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
+	programs, err := l.tryLoad(true, names)
+	if err != nil {
+		// Kernels that refuse tail calls here have no private stacks.
+		programs, err = l.tryLoad(false, names)
+	}
+	return programs, err
+}
+
+// tryLoad loads handlers with or without what keeps them on the task's stack.
+func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Program, error) {
 	spec := l.spec.Copy()
-	for name := range spec.Programs {
-		if !slices.Contains(names, name) {
+	for name, p := range spec.Programs {
+		switch {
+		case !slices.Contains(names, name):
 			delete(spec.Programs, name)
+		case onTaskStack && strings.HasSuffix(name, handlerSuffix):
+			keepOnTaskStack(p)
 		}
 	}
 	opts := ebpf.CollectionOptions{
@@ -86,6 +101,31 @@ func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 	programs := c.Programs
 	c.Programs = nil
 	return programs, nil
+}
+
+// handlerSuffix is that of the programs which two others call, see twin.h.
+const handlerSuffix = "_handler"
+
+// keepOnTaskStack makes a program begin with a tail call to a place that does not
+// exist, which does nothing. From Linux 6.13 on a program of a raw tracepoint has a
+// stack for each CPU instead of the task's, and only the program that is attached is
+// kept from running twice on a CPU. From 7.0 on it can be preempted: then its twin can
+// enter the same handler on the same CPU, and both would write to one stack, which
+// crashes the kernel. Programs with tail calls stay on the task's stack.
+func keepOnTaskStack(p *ebpf.ProgramSpec) {
+	old := p.Instructions
+	head := asm.Instructions{
+		asm.Mov.Reg(asm.R9, asm.R1), // the context; a call leaves R9 alone
+		asm.LoadMapPtr(asm.R2, 0).WithReference(programsMapHandlers),
+		asm.Mov.Imm(asm.R3, int32(programsEventKindEVENT_KINDS)),
+		asm.FnTailCall.Call(),
+		asm.Mov.Reg(asm.R1, asm.R9),
+	}
+	// The name and the type of the function are the first instruction's.
+	head[0].Metadata = old[0].Metadata
+	rest := slices.Clone(old)
+	rest[0].Metadata = asm.Metadata{}
+	p.Instructions = append(head, rest...)
 }
 
 // constants is the map of those: each group of programs has one of its own.

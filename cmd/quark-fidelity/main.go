@@ -72,6 +72,12 @@ func perform(o *options, out, errw io.Writer) error {
 		return err
 	}
 	if o.load {
+		// A guest that is killed meanwhile leaves what is known so far.
+		if o.output != "" {
+			if err := r.Append(o.output); err != nil {
+				return err
+			}
+		}
 		if err := r.Load(o.run); err != nil {
 			return err
 		}

@@ -1,0 +1,49 @@
+package ebpf
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+)
+
+// A handler that had a stack for each CPU would share it with its twin's run.
+func TestHandlersAreOnTheTaskStack(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("knows the machine code of amd64 only")
+	}
+	open(t, Options{}) // or skip
+	l, err := newLoader(&Options{}, nil, 1, programsCgroupSourceCGROUP_V2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	for _, kept := range []bool{true, false} {
+		for _, h := range required {
+			programs, err := l.tryLoad(kept, h.names())
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := programs[h.handler].Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, ok := info.JitedInsns()
+			for _, p := range programs {
+				p.Close()
+			}
+			if !ok || len(code) == 0 {
+				t.Skip("the kernel does not show machine code")
+			}
+			// add r9, gs:[this_cpu_off]
+			private := bytes.Contains(code, []byte{0x65, 0x4c, 0x03, 0x0c, 0x25})
+			switch {
+			case kept && private:
+				t.Errorf("%s has a private stack", h.handler)
+			case !kept && !private:
+				t.Logf("%s would have no private stack on this kernel either", h.handler)
+			case !kept:
+				t.Logf("%s would have a private stack", h.handler)
+			}
+		}
+	}
+}
