@@ -116,7 +116,7 @@ func TestKrunGuest(t *testing.T) {
 	}
 
 	t.Run("standard input", func(t *testing.T) {
-		cmd := exec.Command("../krun.sh", image, kernel, "guest", "read")
+		cmd := exec.Command("../krun.sh", image, kernel, "guest", "read", "word")
 		cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "KRUN_STDIN=1", "KRUN_TIMEOUT=120")
 		input := words{make(chan struct{})}
 		cmd.Stdin = input
@@ -128,7 +128,7 @@ func TestKrunGuest(t *testing.T) {
 		state, err := cmd.Process.Wait()
 		close(input.stop)
 		cmd.Wait() // for the output
-		if err != nil || state.ExitCode() != 0 || !strings.Contains(out.String(), `read "word\n"`) {
+		if err != nil || state.ExitCode() != 0 || !strings.Contains(out.String(), `read "word"`) {
 			t.Errorf("%v, %v; output:\n%s", state, err, out.String())
 		}
 	})

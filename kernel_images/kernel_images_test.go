@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quark-linux/quark/kernel_images/catalogue"
+	"github.com/quark-linux/quark/internal/catalogue"
 )
 
 func TestParseTargets(t *testing.T) {

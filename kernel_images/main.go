@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/quark-linux/quark/kernel_images/catalogue"
+	"github.com/quark-linux/quark/internal/catalogue"
 )
 
 func main() {

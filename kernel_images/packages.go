@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quark-linux/quark/kernel_images/catalogue"
+	"github.com/quark-linux/quark/internal/catalogue"
 )
 
 // Package is what apt knows of a binary package.

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/internal/catalogue"
 	"github.com/quark-linux/quark/internal/matrix"
-	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
 // options of run and list.

@@ -12,8 +12,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/quark-linux/quark/internal/catalogue"
 	"github.com/quark-linux/quark/internal/vmlinuz"
-	"github.com/quark-linux/quark/kernel_images/catalogue"
 )
 
 // localPrefix begins the names of kernels that are in no catalogue but in the images' local directory.

@@ -31,9 +31,12 @@ func main() {
 	case "read":
 		tty, err := os.Open("/dev/tty") // that standard input is the controlling terminal
 		check(err)
-		line, err := bufio.NewReader(tty).ReadString('\n')
-		check(err)
-		fmt.Printf("read %q\n", line)
+		// What came before the terminal was opened may be lost, or lost in part.
+		for r, line := bufio.NewReader(tty), ""; line != os.Args[2]+"\n"; {
+			line, err = r.ReadString('\n')
+			check(err)
+		}
+		fmt.Printf("read %q\n", os.Args[2])
 	case "poweroff":
 		check(syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF))
 	case "garbage":
