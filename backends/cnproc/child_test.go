@@ -3,39 +3,19 @@ package cnproc
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/sourcetest"
 )
 
-// The test binary is also the program that the tests watch: with this variable
-// set it plays one part.
-const partVariable = "CNPROC_PART"
-
-func TestMain(m *testing.M) {
-	part := os.Getenv(partVariable)
-	if part == "" {
-		os.Exit(m.Run())
-	}
-	// The first goroutine runs on the leader of the thread group.
-	runtime.LockOSThread()
-	parts[part]()
-	os.Exit(0)
-}
-
-func child(part string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), partVariable+"="+part)
-	return cmd
-}
+func TestMain(m *testing.M) { sourcetest.Main(m, parts) }
 
 func endThread(code uintptr) { unix.Syscall(unix.SYS_EXIT, code, 0, 0) }
 func endGroup(code uintptr)  { unix.Syscall(unix.SYS_EXIT_GROUP, code, 0, 0) }
@@ -51,23 +31,7 @@ func onThread(f func()) int {
 	return <-tid
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-}
-
-func setName(name string) {
-	b := append([]byte(name), 0)
-	unix.Syscall(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&b[0])), 0)
-}
-
 var parts = map[string]func(){
-	"leader-first": func() {
-		onThread(func() { time.Sleep(60 * time.Millisecond); endGroup(7) })
-		endThread(3)
-	},
 	"leader-last": func() {
 		onThread(func() { endThread(0) })
 		time.Sleep(30 * time.Millisecond)
@@ -92,22 +56,22 @@ var parts = map[string]func(){
 		unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 	},
 	"comm": func() {
-		setName("brand new (name)")
-		tid := onThread(func() { setName("a thread"); time.Sleep(20 * time.Millisecond); endThread(0) })
+		sourcetest.SetName("brand new (name)")
+		tid := onThread(func() { sourcetest.SetName("a thread"); time.Sleep(20 * time.Millisecond); endThread(0) })
 		fmt.Println(tid)
 		time.Sleep(40 * time.Millisecond)
 	},
 	"drop-privileges": func() {
 		parent := uint32(os.Getppid())
 		s, err := Open(Options{})
-		check(err)
-		check(unix.Chroot("."))
-		check(syscall.Setgroups(nil))
-		check(syscall.Setgid(65534))
-		check(syscall.Setuid(65534))
+		sourcetest.Try("open", err)
+		sourcetest.Try("chroot", unix.Chroot("."))
+		sourcetest.Try("setgroups", syscall.Setgroups(nil))
+		sourcetest.Try("setgid", syscall.Setgid(65534))
+		sourcetest.Try("setuid", syscall.Setuid(65534))
 		fmt.Println("ready")
 		for to := (&sink{room: 1 << 20}); ; time.Sleep(time.Millisecond) {
-			check(s.populate(to))
+			sourcetest.Try("populate", s.populate(to))
 			for _, ev := range to.events {
 				if k := ev.Task.Known; ev.Kind == engine.KindExec && ev.Task.PPID == parent && int(ev.PID) != os.Getpid() {
 					fmt.Printf("%d start=%v cmdline=%v filename=%v\n", ev.PID, k.Has(engine.FieldStart),
@@ -116,10 +80,6 @@ var parts = map[string]func(){
 				}
 			}
 		}
-	},
-	"wait": func() {
-		fmt.Println("ready")
-		os.Stdin.Read(make([]byte, 1))
 	},
 	"threads": func() {
 		for range 20 {

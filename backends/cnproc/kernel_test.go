@@ -15,6 +15,7 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/procfs"
+	"github.com/quark-linux/quark/internal/sourcetest"
 )
 
 // run starts cmd and watches until the kernel reports its end.
@@ -26,7 +27,7 @@ func run(t *testing.T, o Options, cmd *exec.Cmd) (*sink, *Source) {
 		t.Fatal(err)
 	}
 	pid := cmd.Process.Pid
-	watch(t, s, to, func() bool { return len(to.of(pid, engine.KindExit)) > 0 })
+	watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExit)) > 0 })
 	cmd.Wait()
 	// Nothing more may come of it.
 	time.Sleep(5 * time.Millisecond)
@@ -39,24 +40,10 @@ func run(t *testing.T, o Options, cmd *exec.Cmd) (*sink, *Source) {
 	return to, s
 }
 
-func one(t *testing.T, to *sink, pid int, kind engine.Kind) *engine.RawEvent {
-	t.Helper()
-	evs := to.of(pid, kind)
-	if len(evs) != 1 {
-		t.Fatalf("%d events %v of process %d, want 1", len(evs), kind, pid)
-	}
-	return evs[0]
-}
-
 func wantStatus(t *testing.T, to *sink, cmd *exec.Cmd) {
 	t.Helper()
-	ev := one(t, to, cmd.Process.Pid, engine.KindExit)
-	want := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ev.Task.Known.Has(engine.FieldExit) {
-		t.Errorf("the status is unknown, wait(2) says 0x%x", uint32(want))
-	} else if ev.Task.Exit.WaitStatus != int32(want) {
-		t.Errorf("status 0x%x, wait(2) says 0x%x", ev.Task.Exit.WaitStatus, uint32(want))
-	}
+	ev := to.events.One(t, cmd.Process.Pid, engine.KindExit)
+	sourcetest.WantStatus(t, ev, cmd)
 	if ev.Thread || ev.Task.Exit.Time != 0 && ev.Task.Exit.Time != ev.Time {
 		t.Errorf("%+v", ev)
 	}
@@ -75,9 +62,9 @@ func TestForkExecExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := cmd.Process.Pid
-	watch(t, s, to, func() bool { return len(to.of(pid, engine.KindExec)) > 0 })
+	watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExec)) > 0 })
 
-	fork, ex := one(t, to, pid, engine.KindFork), one(t, to, pid, engine.KindExec)
+	fork, ex := to.events.One(t, pid, engine.KindFork), to.events.One(t, pid, engine.KindExec)
 	if fork.Time < before || ex.Time < fork.Time || ex.Time > now() {
 		t.Errorf("stamps %d, %d are not after %d", fork.Time, ex.Time, before)
 	}
@@ -109,10 +96,10 @@ func TestForkExecExit(t *testing.T) {
 		t.Errorf("cmdline %q", got)
 	}
 	in.Close()
-	watch(t, s, to, func() bool { return len(to.of(pid, engine.KindExit)) > 0 })
+	watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExit)) > 0 })
 	cmd.Wait()
 	wantStatus(t, to, cmd)
-	if ev := one(t, to, pid, engine.KindExit); ev.Task.PPID != uint32(os.Getpid()) && ev.Task.Known.Has(engine.FieldPPID) {
+	if ev := to.events.One(t, pid, engine.KindExit); ev.Task.PPID != uint32(os.Getpid()) && ev.Task.Known.Has(engine.FieldPPID) {
 		t.Errorf("exit: ppid %d", ev.Task.PPID)
 	}
 }
@@ -138,7 +125,7 @@ func TestForkImage(t *testing.T) {
 	}
 	watch(t, s, to, func() bool { return len(sub()) > 0 })
 	in.Close()
-	watch(t, s, to, func() bool { return len(to.of(pid, engine.KindExit)) > 0 })
+	watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExit)) > 0 })
 	cmd.Wait()
 	for _, ev := range to.events {
 		if ev.Task.Known.Has(engine.FieldFilename) && strings.HasSuffix(string(ev.Bytes(engine.FieldFilename)), "/true") &&
@@ -147,7 +134,7 @@ func TestForkImage(t *testing.T) {
 		}
 	}
 	self, _ := os.Readlink("/proc/self/exe")
-	if f := one(t, to, pid, engine.KindFork); f.Task.Known.Has(engine.FieldFilename) && string(f.Bytes(engine.FieldFilename)) != self {
+	if f := to.events.One(t, pid, engine.KindFork); f.Task.Known.Has(engine.FieldFilename) && string(f.Bytes(engine.FieldFilename)) != self {
 		t.Errorf("the fork of the shell runs %q", f.Bytes(engine.FieldFilename))
 	}
 }
@@ -160,7 +147,7 @@ func TestExecChain(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", script, script, "0")
 	to, _ := run(t, Options{}, cmd)
 	known, names := 0, 0
-	for _, ev := range to.of(cmd.Process.Pid, engine.KindExec) {
+	for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindExec) {
 		names++
 		k := ev.Task.Known
 		if !k.Has(engine.FieldCmdline) || !k.Has(engine.FieldFilename) || !k.Has(engine.FieldComm) {
@@ -187,12 +174,12 @@ func TestExitStatus(t *testing.T) {
 		{"code", exec.Command("sh", "-c", "exit 200")},
 		{"signal", exec.Command("sh", "-c", "kill -TERM $$")},
 		{"core", exec.Command("sh", "-c", "ulimit -c unlimited; kill -SEGV $$")},
-		{"leader first", child("leader-first")},
-		{"leader last", child("leader-last")},
-		{"thread ends the group", child("thread-ends-group")},
-		{"thread kills the group", child("thread-crashes")},
-		{"exec from a thread", child("exec-from-thread")},
-		{"threads", child("threads")},
+		{"leader first", sourcetest.Child("leader-first")},
+		{"leader last", sourcetest.Child("leader-last")},
+		{"thread ends the group", sourcetest.Child("thread-ends-group")},
+		{"thread kills the group", sourcetest.Child("thread-crashes")},
+		{"exec from a thread", sourcetest.Child("exec-from-thread")},
+		{"threads", sourcetest.Child("threads")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "core" {
@@ -206,14 +193,14 @@ func TestExitStatus(t *testing.T) {
 				}
 			}
 			if c.name == "leader first" {
-				if ev := one(t, to, c.cmd.Process.Pid, engine.KindExit); ev.TID == ev.PID {
+				if ev := to.events.One(t, c.cmd.Process.Pid, engine.KindExit); ev.TID == ev.PID {
 					t.Errorf("the exit is the leader's")
 				}
 			}
 			if s.groups.byPID[uint32(c.cmd.Process.Pid)] != (group{}) {
 				t.Errorf("left behind: %+v", s.groups.byPID[uint32(c.cmd.Process.Pid)])
 			}
-			if c.name == "core" && len(to.of(c.cmd.Process.Pid, engine.KindCoreDump)) > 1 {
+			if c.name == "core" && len(to.events.Of(c.cmd.Process.Pid, engine.KindCoreDump)) > 1 {
 				t.Error("more than one core dump")
 			}
 		})
@@ -221,7 +208,7 @@ func TestExitStatus(t *testing.T) {
 }
 
 func TestThreadsOption(t *testing.T) {
-	cmd := child("threads")
+	cmd := sourcetest.Child("threads")
 	to, _ := run(t, Options{Threads: true, Enrich: EnrichNone}, cmd)
 	forks, exits, groups := map[uint32]bool{}, map[uint32]bool{}, 0
 	for _, ev := range to.events {
@@ -245,7 +232,7 @@ func TestThreadsOption(t *testing.T) {
 
 // Threads that began before the source was opened are found in /proc.
 func TestThreadsOfBefore(t *testing.T) {
-	cmd := child("wait")
+	cmd := sourcetest.Child("wait")
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	if err := cmd.Start(); err != nil {
@@ -261,17 +248,17 @@ func TestThreadsOfBefore(t *testing.T) {
 	}
 	in.Close()
 	to := &sink{room: 1 << 20}
-	watch(t, s, to, func() bool { return len(to.of(cmd.Process.Pid, engine.KindExit)) > 0 })
+	watch(t, s, to, func() bool { return len(to.events.Of(cmd.Process.Pid, engine.KindExit)) > 0 })
 	cmd.Wait()
 	wantStatus(t, to, cmd)
 }
 
 func TestIDChange(t *testing.T) {
-	cmd := child("ids")
+	cmd := sourcetest.Child("ids")
 	cmd.Stdin = nil
 	to, _ := run(t, Options{Enrich: EnrichNone}, cmd)
 	var got []string
-	for _, ev := range to.of(cmd.Process.Pid, engine.KindIDChange) {
+	for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindIDChange) {
 		task := ev.Task
 		got = append(got, fmt.Sprintf("%v %v %v %v %v %v", ev.IDChange, ev.Thread, task.Known, task.Cred, task.SID == ev.PID, task.PGID == ev.PID))
 	}
@@ -287,10 +274,10 @@ func TestIDChange(t *testing.T) {
 
 func TestComm(t *testing.T) {
 	for _, threads := range []bool{true, false} {
-		cmd := child("comm")
+		cmd := sourcetest.Child("comm")
 		to, _ := run(t, Options{Threads: threads}, cmd)
 		var got []string
-		for _, ev := range to.of(cmd.Process.Pid, engine.KindComm) {
+		for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindComm) {
 			got = append(got, fmt.Sprintf("%q thread=%v %v", ev.Bytes(engine.FieldComm), ev.Thread, ev.TID != ev.PID))
 		}
 		want := []string{`"brand new (name" thread=false false`}
@@ -329,8 +316,8 @@ func TestPtrace(t *testing.T) {
 		t.Skip("this machine allows no ptrace")
 	}
 	to := &sink{room: 1 << 20}
-	watch(t, s, to, func() bool { return len(to.of(target.Process.Pid, engine.KindPtrace)) >= 2 })
-	evs := to.of(target.Process.Pid, engine.KindPtrace)
+	watch(t, s, to, func() bool { return len(to.events.Of(target.Process.Pid, engine.KindPtrace)) >= 2 })
+	evs := to.events.Of(target.Process.Pid, engine.KindPtrace)
 	if int(evs[0].Tracer.PID) != os.Getpid() || int(evs[0].Tracer.TID) != tid {
 		t.Errorf("attached by %+v, want %d of %d", evs[0].Tracer, tid, os.Getpid())
 	}
@@ -343,10 +330,10 @@ func TestEnrichNone(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "exit 3")
 	to, s := run(t, Options{Enrich: EnrichNone}, cmd)
 	pid := cmd.Process.Pid
-	if k := one(t, to, pid, engine.KindFork).Task.Known; k != engine.FieldPPID.Set() {
+	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.FieldPPID.Set() {
 		t.Errorf("fork: known %v", k)
 	}
-	if k := one(t, to, pid, engine.KindExec).Task.Known; k != 0 {
+	if k := to.events.One(t, pid, engine.KindExec).Task.Known; k != 0 {
 		t.Errorf("exec: known %v", k)
 	}
 	wantStatus(t, to, cmd)

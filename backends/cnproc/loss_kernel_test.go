@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/sourcetest"
 )
 
 // onEveryCPU forks, and sees end, one process on each CPU, and calls f after each.
@@ -149,7 +150,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 	to := &sink{room: 1 << 20}
 	for range 3 {
 		for range 5 {
-			if err := child("threads").Run(); err != nil {
+			if err := sourcetest.Child("threads").Run(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -170,7 +171,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 		if err := s.populate(to); err != nil {
 			t.Fatal(err)
 		}
-		if len(to.of(cmd.Process.Pid, engine.KindExit)) > 0 {
+		if len(to.events.Of(cmd.Process.Pid, engine.KindExit)) > 0 {
 			wantStatus(t, to, cmd)
 			break
 		}
@@ -207,7 +208,7 @@ func TestSpoofIsIgnored(t *testing.T) {
 	}
 	to := &sink{room: 1 << 20}
 	watch(t, s, to, func() bool { return s.foreign > 0 })
-	if n := len(to.of(pid, engine.KindExec)); n != 0 {
+	if n := len(to.events.Of(pid, engine.KindExec)); n != 0 {
 		t.Errorf("%d false events", n)
 	}
 	if st, _ := s.Stats(); st.LostTotal() != 0 || s.foreign != 1 {
@@ -377,7 +378,7 @@ func (r *recycler) Insert(ev *engine.RawEvent) {
 // and setuid.
 func TestDropPrivileges(t *testing.T) {
 	kernel(t, Options{}).Close()
-	cmd := child("drop-privileges")
+	cmd := sourcetest.Child("drop-privileges")
 	cmd.Dir = t.TempDir()
 	out, _ := cmd.StdoutPipe()
 	cmd.Stderr = os.Stderr

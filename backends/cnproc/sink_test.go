@@ -1,10 +1,13 @@
 package cnproc
 
-import "github.com/quark-linux/quark/engine"
+import (
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/sourcetest"
+)
 
 // sink is a buffer that keeps what it gets in the order of arrival.
 type sink struct {
-	events []*engine.RawEvent
+	events sourcetest.Events
 	room   int
 }
 
@@ -12,16 +15,6 @@ func (s *sink) Len() int                   { return 0 }
 func (s *sink) Room() int                  { return s.room - len(s.events) }
 func (s *sink) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
 func (s *sink) Insert(ev *engine.RawEvent) { s.events = append(s.events, ev) }
-
-// of returns the events of process pid and of the given kind.
-func (s *sink) of(pid int, kind engine.Kind) (evs []*engine.RawEvent) {
-	for _, ev := range s.events {
-		if int(ev.PID) == pid && ev.Kind == kind {
-			evs = append(evs, ev)
-		}
-	}
-	return evs
-}
 
 // offline is a source without a kernel.
 func offline(o Options) *Source {

@@ -62,11 +62,11 @@ func TestGroupExit(t *testing.T) {
 			got.room = 100
 			records := script(c.steps...)
 			feed(s, &got, records[:len(records)-1]...)
-			if n := len(got.of(10, engine.KindExit)); n != 0 {
+			if n := len(got.events.Of(10, engine.KindExit)); n != 0 {
 				t.Errorf("%s: %d exits before the last thread's", c.name, n)
 			}
 			feed(s, &got, records[len(records)-1])
-			exits := got.of(10, engine.KindExit)
+			exits := got.events.Of(10, engine.KindExit)
 			if len(exits) != 1 {
 				t.Errorf("%s: %d exits", c.name, len(exits))
 				continue
@@ -100,7 +100,7 @@ func TestExecEndsThreads(t *testing.T) {
 		s := offline(Options{Enrich: EnrichNone})
 		got := sink{room: 100}
 		feed(s, &got, script(steps...)...)
-		exits := got.of(10, engine.KindExit)
+		exits := got.events.Of(10, engine.KindExit)
 		if len(exits) != 1 || exits[0].Task.Exit.WaitStatus != 512 {
 			t.Errorf("%v: %d exits", steps, len(exits))
 		}

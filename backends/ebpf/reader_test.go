@@ -1,9 +1,7 @@
 package ebpf
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/sourcetest"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,7 +25,7 @@ func TestLoss(t *testing.T) {
 		return st
 	}
 	for range 30 {
-		if err := child("exit").Run(); err == nil {
+		if err := sourcetest.Child("exit").Run(); err == nil {
 			t.Fatal("exit 7 became 0")
 		}
 	}
@@ -36,14 +35,14 @@ func TestLoss(t *testing.T) {
 	var received uint64
 	eventually(t, "produced = received + lost", func() bool {
 		before := stats()
-		received += uint64(len(drain(t, s)))
+		received += uint64(len(s.Drain(t)))
 		after := stats() // other processes live on
 		return before == after && after.Produced == received+after.LostTotal()
 	})
 	eventually(t, "events after the loss", func() bool {
-		c := child("exit")
-		_, evs := run(t, s, c)
-		return len(of(evs, c.Process.Pid, engine.KindExit)) == 1
+		c := sourcetest.Child("exit")
+		_, evs := sourcetest.Run(t, s, c)
+		return len(evs.Of(c.Process.Pid, engine.KindExit)) == 1
 	})
 }
 
@@ -63,7 +62,7 @@ func TestArm(t *testing.T) {
 	s := open(t, Options{})
 	for range 20 {
 		for !s.Arm(true) {
-			drain(t, s)
+			s.Drain(t)
 		}
 		done := make(chan error, 1)
 		go func() {
@@ -80,7 +79,7 @@ func TestArm(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Millisecond)
-		c := child("exit")
+		c := sourcetest.Child("exit")
 		c.Run()
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -92,7 +91,7 @@ func TestArm(t *testing.T) {
 // a quarter of the ring is full.
 func TestFillingRingWakes(t *testing.T) {
 	s := open(t, Options{RingSize: 64 << 10})
-	drain(t, s)
+	s.Drain(t)
 	woken := make(chan int, 1)
 	go func() {
 		n, err := 0, error(unix.EINTR)
@@ -102,14 +101,14 @@ func TestFillingRingWakes(t *testing.T) {
 		woken <- n
 	}()
 	time.Sleep(100 * time.Millisecond) // for it to sleep
-	child("exit").Run()
+	sourcetest.Child("exit").Run()
 	select {
 	case <-woken:
 		t.Fatal("one event woke the reader")
 	case <-time.After(100 * time.Millisecond):
 	}
 	for range 60 {
-		child("exit").Run()
+		sourcetest.Child("exit").Run()
 	}
 	if n := <-woken; n != 1 {
 		t.Error("the reader slept on")
@@ -124,34 +123,8 @@ func poll(fd int, d time.Duration) (int, error) {
 // its programs end with it.
 func TestPrivilegesDropped(t *testing.T) {
 	open(t, Options{}).Close()
-	c := child("dropped")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer c.Wait()
-	defer c.Process.Kill()
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatal("the child ended")
-	}
-	ids := strings.Fields(lines.Text())
-	child("exit").Run()
-	fmt.Fprintln(in)
-	if !lines.Scan() {
-		t.Fatal("the child ended")
-	}
-	var seen, produced int
-	if n, err := fmt.Sscan(lines.Text(), &seen, &produced); n != 2 || seen < 3 || produced < seen {
-		t.Errorf("%q: %v", lines.Text(), err)
-	}
+	c, programs := sourcetest.WantDropped(t, "dropped")
+	ids := strings.Fields(programs)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +183,7 @@ func TestPopulate(t *testing.T) {
 	s := open(t, Options{})
 	b := engine.NewBuffer(1)
 	for range 3 {
-		child("exit").Run()
+		sourcetest.Child("exit").Run()
 	}
 	if err := s.Populate(b); err != nil || b.Len() != 1 {
 		t.Errorf("%d events in a buffer for 1: %v", b.Len(), err)

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/sourcetest"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
@@ -96,7 +96,7 @@ func TestFailedOpen(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	open(t, Options{}).Close()
-	c := child("hold")
+	c := sourcetest.Child("hold")
 	out, _ := c.StdoutPipe()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -125,42 +125,23 @@ func TestSweep(t *testing.T) {
 
 func TestTwoQueues(t *testing.T) {
 	a, b := open(t, Options{}), open(t, Options{RingSize: 1 << 20})
-	drain(t, b)
-	c := child("exit")
-	_, seen := run(t, a, c)
-	for _, evs := range [][]*engine.RawEvent{seen, drain(t, b)} {
-		one(t, evs, c.Process.Pid, engine.KindFork)
-		one(t, evs, c.Process.Pid, engine.KindExec)
-		wantStatus(t, one(t, evs, c.Process.Pid, engine.KindExit), c)
+	b.Drain(t)
+	c := sourcetest.Child("exit")
+	_, seen := sourcetest.Run(t, a, c)
+	for _, evs := range []sourcetest.Events{seen, b.Drain(t)} {
+		evs.One(t, c.Process.Pid, engine.KindFork)
+		evs.One(t, c.Process.Pid, engine.KindExec)
+		sourcetest.WantStatus(t, evs.One(t, c.Process.Pid, engine.KindExit), c)
 	}
 	a.Close()
-	c = child("exit")
-	_, seen = run(t, b, c)
-	one(t, seen, c.Process.Pid, engine.KindExit)
+	c = sourcetest.Child("exit")
+	_, seen = sourcetest.Run(t, b, c)
+	seen.One(t, c.Process.Pid, engine.KindExit)
 }
 
 func TestDropPrivileges(t *testing.T) {
 	open(t, Options{}).Close()
-	c := child("dropped")
-	in, _ := c.StdinPipe()
-	out, _ := c.StdoutPipe()
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(out)
-	r.ReadString('\n')
-	time.Sleep(10 * time.Millisecond)
-	if err := exec.Command("/proc/self/exe", "-test.run=^$").Run(); err != nil {
-		t.Log(err)
-	}
-	time.Sleep(10 * time.Millisecond)
-	fmt.Fprintln(in)
-	line, _ := r.ReadString('\n')
-	var n, produced int
-	fmt.Sscan(line, &n, &produced)
-	if n < 3 || produced < n {
-		t.Errorf("saw %d of %d events", n, produced)
-	}
+	c, _ := sourcetest.WantDropped(t, "dropped")
 	if err := c.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -184,13 +165,13 @@ func TestArm(t *testing.T) {
 	}
 	for range 3 {
 		for !s.Arm(true) {
-			drain(t, s)
+			s.Drain(t)
 		}
 		if n := wait(0); n != 0 {
 			wait(20) // a bell that rang before
 			continue
 		}
-		c := child("exit")
+		c := sourcetest.Child("exit")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -199,22 +180,22 @@ func TestArm(t *testing.T) {
 		}
 		c.Wait()
 	}
-	drain(t, s)
+	s.Drain(t)
 	s.Arm(false) // disarms the CPUs whose bells rang
 	for range 5 {
-		drain(t, s)
+		s.Drain(t)
 		s.Arm(false)
-		child("exit").Run()
+		sourcetest.Child("exit").Run()
 	}
-	drain(t, s)
+	s.Drain(t)
 	s.Arm(false)
 	wait(0)
-	child("exit").Run()
+	sourcetest.Child("exit").Run()
 	if n := wait(20); n != 0 {
 		t.Log("a busy reader was woken by an event: a CPU whose bell had not rung")
 	}
 	for range 400 {
-		child("exit").Run()
+		sourcetest.Child("exit").Run()
 		if wait(0) == 1 {
 			return
 		}
@@ -225,10 +206,10 @@ func TestArm(t *testing.T) {
 // TestLoss stops the reader and wants every event counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
-	drain(t, s)
+	s.Drain(t)
 	var handed uint64
 	count := func() {
-		evs := drain(t, s)
+		evs := s.Drain(t)
 		handed += uint64(len(evs))
 	}
 	before, err := s.Stats()
@@ -237,7 +218,7 @@ func TestLoss(t *testing.T) {
 	}
 	for round := range 3 {
 		for range 20 {
-			child("exit").Run()
+			sourcetest.Child("exit").Run()
 		}
 		count()
 		st, err := s.Stats()
@@ -273,7 +254,7 @@ func TestHotplug(t *testing.T) {
 		t.Skip(err)
 	}
 	defer set("1")
-	drain(t, s)
+	s.Drain(t)
 	if n := len(s.cpus); n != 1 {
 		t.Errorf("%d rings with one CPU", n)
 	}
@@ -283,7 +264,7 @@ func TestHotplug(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []*Source{s, other} {
-		drain(t, s)
+		s.Drain(t)
 		if n := len(s.cpus); n != 2 {
 			t.Errorf("%d rings with two CPUs: %v", n, s.Capabilities().Notes)
 		}
@@ -293,15 +274,15 @@ func TestHotplug(t *testing.T) {
 		if err := unix.SchedSetaffinity(0, &one); err != nil {
 			t.Fatal(err)
 		}
-		c := child("exit")
-		_, evs := run(t, s, c)
+		c := sourcetest.Child("exit")
+		_, evs := sourcetest.Run(t, s, c)
 		var all unix.CPUSet
 		all.Set(0)
 		all.Set(1)
 		unix.SchedSetaffinity(0, &all)
 		runtime.UnlockOSThread()
 		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
-			if evs := of(evs, c.Process.Pid, k); len(evs) != 1 || evs[0].CPU != 1 {
+			if evs := evs.Of(c.Process.Pid, k); len(evs) != 1 || evs[0].CPU != 1 {
 				t.Errorf("%d %v", len(evs), k)
 			}
 		}
@@ -309,10 +290,10 @@ func TestHotplug(t *testing.T) {
 	// Off and on again between two looks.
 	set("0")
 	set("1")
-	drain(t, s)
-	c := child("exit")
-	_, evs := run(t, s, c)
-	wantStatus(t, one(t, evs, c.Process.Pid, engine.KindExit), c)
+	s.Drain(t)
+	c := sourcetest.Child("exit")
+	_, evs := sourcetest.Run(t, s, c)
+	sourcetest.WantStatus(t, evs.One(t, c.Process.Pid, engine.KindExit), c)
 	st, err := s.Stats()
 	// What the CPU did before it was seen may be lost.
 	if err != nil || st.LostTotal() != 0 || !st.Bound {
@@ -366,39 +347,39 @@ func TestFallbacks(t *testing.T) {
 				if mode == "" {
 					mode = "truth"
 				}
-				c := child(mode, "x")
-				out, evs := run(t, s, c)
+				c := sourcetest.Child(mode, "x")
+				out, evs := sourcetest.Run(t, s, c)
 				pid := c.Process.Pid
 				if mode == "truth" {
-					truth := parseTruth(t, out)
-					one(t, evs, pid, engine.KindFork)
-					wantTruth(t, one(t, evs, pid, engine.KindExec), truth)
-					wantTruth(t, one(t, evs, pid, engine.KindExit), truth)
+					truth := sourcetest.ParseTruth(t, out)
+					evs.One(t, pid, engine.KindFork)
+					sourcetest.WantTruth(t, evs.One(t, pid, engine.KindExec), truth)
+					sourcetest.WantTruth(t, evs.One(t, pid, engine.KindExit), truth)
 				}
-				wantStatus(t, one(t, evs, pid, engine.KindExit), c)
+				sourcetest.WantStatus(t, evs.One(t, pid, engine.KindExit), c)
 				switch n {
 				case familyComm:
-					wantText(t, one(t, evs, pid, engine.KindComm), engine.FieldComm, "new name")
+					sourcetest.WantText(t, evs.One(t, pid, engine.KindComm), engine.FieldComm, "new name")
 				case familyIDs:
-					ids := of(evs, pid, engine.KindIDChange)
+					ids := evs.Of(pid, engine.KindIDChange)
 					if len(ids) != 3 || ids[0].IDChange != engine.ChangedGID || ids[1].IDChange != engine.ChangedUID {
 						t.Fatalf("%d changes", len(ids))
 					}
-					if got, want := ids[1].Task.Cred, (engine.Credentials{UID: 21, EUID: 22, SUID: 23, GID: 11, EGID: 12, SGID: 13}); got != want {
+					if got, want := ids[1].Task.Cred, sourcetest.ChangedCredentials; got != want {
 						t.Errorf("ids are %v, not %v", got, want)
 					}
-					wantOnlySaved(t, s)
+					sourcetest.WantOnlySaved(t, s)
 				case familyUID:
-					wantOnlySaved(t, s)
+					sourcetest.WantOnlySaved(t, s)
 				case familySID:
-					if ids := of(evs, pid, engine.KindIDChange); len(ids) != 3 || ids[2].Task.SID != uint32(pid) {
+					if ids := evs.Of(pid, engine.KindIDChange); len(ids) != 3 || ids[2].Task.SID != uint32(pid) {
 						t.Errorf("%d changes", len(ids))
 					}
 				case familyExit:
 					for range 10 {
-						c := child("end-together")
-						_, evs := run(t, s, c)
-						wantStatus(t, one(t, evs, c.Process.Pid, engine.KindExit), c)
+						c := sourcetest.Child("end-together")
+						_, evs := sourcetest.Run(t, s, c)
+						sourcetest.WantStatus(t, evs.One(t, c.Process.Pid, engine.KindExit), c)
 					}
 				}
 			})
