@@ -142,7 +142,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestRunTellsOfTheSource(t *testing.T) {
-	if _, err := comparable(); err != nil {
+	if _, err := comparableFields(); err != nil {
 		t.Skip(err)
 	}
 	err := Run(all(), func(func(*engine.RawEvent)) error { return os.ErrClosed })

@@ -32,7 +32,7 @@ func Run(table *engine.CapabilityTable, drain Drain) error {
 func run(table *engine.CapabilityTable, drain Drain) error {
 	runtime.LockOSThread() // it is the creator
 	defer runtime.UnlockOSThread()
-	fields, err := comparable()
+	fields, err := comparableFields()
 	if err != nil {
 		return err
 	}

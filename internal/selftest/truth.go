@@ -25,9 +25,9 @@ func initial(kind string) bool {
 	return err != nil || link == fmt.Sprintf("%s:[%d]", kind, initialNamespaces[kind])
 }
 
-// comparable are the fields that /proc tells as the kernel has them: the paths
+// comparableFields are the fields that /proc tells as the kernel has them: the paths
 // of cgroups and the times in it are those of the reader's namespaces.
-func comparable() (engine.Fields, error) {
+func comparableFields() (engine.Fields, error) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		return 0, fmt.Errorf("the truth is not known: %w", err)
 	}

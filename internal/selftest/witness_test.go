@@ -92,7 +92,7 @@ func TestWitnessCannotBegin(t *testing.T) {
 }
 
 func TestTruths(t *testing.T) {
-	fields, err := comparable()
+	fields, err := comparableFields()
 	if err != nil {
 		t.Skip(err)
 	}
