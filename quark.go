@@ -69,6 +69,8 @@ type Options struct {
 	// BTF says where the running kernel's types are looked for, which eBPF and
 	// kprobe need: by default what the kernel offers, else what quark carries.
 	// BTF.Path names a file. It overrules the same options below unless zero.
+	// Types of another release are tested first: Open then starts a tiny child
+	// process from memory and waits for its end.
 	BTF btfhub.Options
 
 	// Threads also delivers what concerns single threads.

@@ -5,6 +5,6 @@
 // from an archive in the binary that has, for each known kernel release, the
 // few types that quark reads. [Resolve] looks up in a BTF where the members
 // stand that kprobe definitions read. A release that the archive does not have
-// gets its nearest relative's types, which are a guess: use them only after
-// [Self.Check] has agreed with what was read through them.
+// gets its nearest relative's types, which are a guess: the backends use them only
+// after a self-test, in which all that is read of a process through them was true.
 package btfhub

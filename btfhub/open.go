@@ -42,7 +42,7 @@ type Kernel struct {
 	Origin string
 
 	// Exact is false for those of another release. Such types must not be used
-	// before a self-test has passed, see [Self.Check].
+	// before a self-test has passed, as that of package internal/selftest.
 	Exact bool
 }
 

@@ -1,43 +1,54 @@
 package ebpf
 
 import (
-	"fmt"
-	"time"
+	"sync/atomic"
 
-	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/selftest"
 )
 
-// selfTestTime is how long the record of what a test did is waited for.
-const selfTestTime = time.Second
-
 // selfTest tells whether programs built with types that may not be the running
-// kernel's read the right things: the process is made to leave a record, which
-// is compared with what it knows of itself.
+// kernel's read the right things. Counting starts after it.
 func (s *Source) selfTest() error {
-	if s.capabilities.Kinds[engine.KindComm].Origin == engine.OriginNone {
-		return fmt.Errorf("no program to test the kernel's types with: name a BTF file with %s", btfhub.PathVariable)
-	}
-	truth, err := btfhub.ReadLeader()
+	err := selftest.Run(&s.capabilities, func(take func(*engine.RawEvent)) error {
+		atomic.StoreUint32(s.control.nudged, 0)
+		for range maxTaken {
+			record := s.ring.next()
+			if record == nil {
+				break
+			}
+			s.before.taken++
+			if ev := new(engine.RawEvent); decode(ev, record) == nil {
+				take(ev)
+			}
+		}
+		s.ring.release()
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	if err := truth.Provoke(); err != nil {
-		return err
+	s.before.lost = s.count().Lost
+	return nil
+}
+
+// maxTaken is how many records the self-test takes before it looks at the time.
+const maxTaken = 4096
+
+// earlier is what was counted before the source was open, and is not told.
+type earlier struct {
+	taken uint64 // records that were read
+	lost  [engine.NumLosses]uint64
+}
+
+// deduct returns the counters without what was before. What was produced stays
+// what is read or queued and what is lost, though a loss may shrink: a skipped
+// event counts until the program that makes up for it has run.
+func (e *earlier) deduct(st engine.SourceStats) engine.SourceStats {
+	kept := st.Produced - st.LostTotal() - e.taken
+	for l, before := range e.lost {
+		st.Lost[l] -= min(st.Lost[l], before)
 	}
-	for end := time.Now().Add(selfTestTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for record := s.ring.next(); record != nil; record = s.ring.next() {
-			var ev engine.RawEvent
-			if decode(&ev, record) != nil || ev.Kind != engine.KindComm || ev.TID != truth.TID {
-				continue
-			}
-			s.ring.release()
-			return truth.Check(btfhub.Self{
-				TID: ev.TID, PID: ev.PID, PPID: ev.Task.PPID, UID: ev.Task.Cred.UID,
-				Comm: string(ev.Bytes(engine.FieldComm)), StartBoottime: ev.Task.Start,
-			})
-		}
-		s.ring.release()
-	}
-	return fmt.Errorf("the kernel's types do not fit: no record of process %d: name a BTF file with %s", truth.TID, btfhub.PathVariable)
+	st.Produced = kept + st.LostTotal()
+	return st
 }

@@ -26,6 +26,7 @@ type Source struct {
 	control  *control
 	counters *counters
 	decode   uint64 // records that made no sense
+	before   earlier
 }
 
 // Name returns "ebpf".
@@ -90,6 +91,13 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.ring == nil {
 		return engine.SourceStats{}, os.ErrClosed
 	}
+	st := s.before.deduct(s.count())
+	st.Lost[engine.LossDecode] = s.decode
+	return st, nil
+}
+
+// count is what the programs counted.
+func (s *Source) count() engine.SourceStats {
 	var missed uint64
 	for _, p := range s.first {
 		// Before 5.12 the kernel does not tell, before 6.0 it does not tell
@@ -103,8 +111,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		st.Produced += missed - rescued
 		st.Lost[engine.LossSkipped] += missed - rescued
 	}
-	st.Lost[engine.LossDecode] = s.decode
-	return st, nil
+	return st
 }
 
 // Close detaches the programs and frees the ring; what is queued in it is gone.

@@ -1,77 +1,32 @@
 package kprobe
 
 import (
-	"errors"
-	"fmt"
-	"runtime"
-	"time"
-
-	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/selftest"
 )
 
-// selfTestTime is how long the record of what a test did is waited for.
-const selfTestTime = time.Second
-
 // selfTest tells whether what is fetched through types that may not be the
-// running kernel's is right: this thread is made to leave a record, which is
-// compared with what it knows of itself.
+// running kernel's is right. Counting starts after it.
 func (s *Source) selfTest() error {
-	if s.setOf(familyComm) == nil {
-		return errors.New("no probe to test the kernel's types with: name a BTF file with " + btfhub.PathVariable)
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	truth, err := btfhub.ReadSelf()
-	if err != nil {
-		return err
-	}
-	process, err := self()
-	if err != nil {
-		return err
-	}
-	threads := s.threads
-	s.threads = true // whichever thread this is
-	defer func() {
-		// Counting starts after the test.
-		s.threads, s.handed, s.lost, s.decode = threads, 0, 0, 0
-	}()
-	if err := truth.Provoke(); err != nil {
-		return err
-	}
-	for end := time.Now().Add(selfTestTime); ; time.Sleep(time.Millisecond) {
-		record := &witness{tid: truth.TID}
-		if err := s.populate(record); err != nil {
-			return err
-		}
-		if ev := record.found; ev != nil {
-			// The record has the start of the process, not that of this thread.
-			start := ev.Task.Start
-			if start/engine.ProcStartUnit == process.start {
-				start = truth.StartBoottime
-			}
-			return truth.Check(btfhub.Self{
-				TID: ev.TID, PID: ev.PID, PPID: ev.Task.PPID, UID: ev.Task.Cred.UID,
-				Comm: string(ev.Bytes(engine.FieldComm)), StartBoottime: start,
-			})
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("the kernel's types do not fit: no record of thread %d: name a BTF file with %s", truth.TID, btfhub.PathVariable)
-		}
-	}
+	defer func() { s.handed, s.lost, s.decode = 0, 0, 0 }()
+	return selftest.Run(&s.capabilities, func(take func(*engine.RawEvent)) error {
+		return s.populate(&taker{take, maxTaken})
+	})
 }
 
-// witness is a sink that keeps the last rename of one thread.
-type witness struct {
-	tid   uint32
-	found *engine.RawEvent
+// maxTaken is how many events the self-test takes before it looks at the time.
+const maxTaken = 4096
+
+// taker is a sink that hands its events on.
+type taker struct {
+	take func(*engine.RawEvent)
+	room int
 }
 
-func (w *witness) Room() int                 { return 1 }
-func (w *witness) Reserve() *engine.RawEvent { return new(engine.RawEvent) }
-func (w *witness) Release(*engine.RawEvent)  {}
-func (w *witness) Insert(ev *engine.RawEvent) {
-	if ev.Kind == engine.KindComm && ev.TID == w.tid {
-		w.found = ev
-	}
+func (t *taker) Room() int                 { return t.room }
+func (t *taker) Reserve() *engine.RawEvent { return new(engine.RawEvent) }
+func (t *taker) Release(*engine.RawEvent)  {}
+func (t *taker) Insert(ev *engine.RawEvent) {
+	t.room--
+	t.take(ev)
 }

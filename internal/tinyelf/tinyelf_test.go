@@ -2,8 +2,11 @@ package tinyelf
 
 import (
 	"debug/elf"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -23,12 +26,55 @@ func TestProgramEndsWithItsCode(t *testing.T) {
 
 func TestEachMachine(t *testing.T) {
 	for arch, want := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
-		machine, text, err := exitCode(arch, 7)
-		if err != nil || elf.Machine(machine) != want || len(text) == 0 {
-			t.Errorf("%s: machine %d, %d bytes, %v", arch, machine, len(text), err)
+		for _, program := range []func(string, uint8) (uint16, []byte, error){exitCode, waiter} {
+			machine, text, err := program(arch, 7)
+			if err != nil || elf.Machine(machine) != want || len(text) == 0 {
+				t.Errorf("%s: machine %d, %d bytes, %v", arch, machine, len(text), err)
+			}
 		}
 	}
 	if _, _, err := exitCode("vax", 0); err == nil {
 		t.Error("programs for a vax")
+	}
+	if _, _, err := waiter("vax", 0); err == nil {
+		t.Error("programs for a vax")
+	}
+}
+
+func TestWaiterWaits(t *testing.T) {
+	program, err := Waiter(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "waiter")
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := out.Read(make([]byte, 2)); n != 1 || err != nil {
+		t.Errorf("%d bytes, %v before it waits", n, err)
+	}
+	if _, err := in.Write([]byte("to be read")); err != nil {
+		t.Error(err)
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+	if err != nil || strings.Contains(string(stat), ") Z ") {
+		t.Errorf("it does not wait: %s, %v", stat, err)
+	}
+	in.Close()
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 7 {
+		t.Errorf("exit code %d, want 7 (%v)", got, cmd.ProcessState)
 	}
 }

@@ -1,0 +1,165 @@
+package ebpf
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/engine"
+)
+
+func TestSelfTestPasses(t *testing.T) {
+	s := open(t, Options{})
+	for range 3 {
+		if err := s.selfTest(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What it took is not counted, what comes later is.
+	before, err := s.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := uint64(len(drain(t, s)))
+	if before.LostTotal() != 0 || before.Produced > queued {
+		t.Errorf("%+v after the test, %d were queued", before, queued)
+	}
+	exec.Command("true").Run()
+	queued += uint64(len(drain(t, s)))
+	for end := time.Now().Add(5 * time.Second); ; {
+		st, err := s.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		queued += uint64(len(drain(t, s)))
+		if again, _ := s.Stats(); again != st { // others are busy
+			if time.Now().Before(end) {
+				continue
+			}
+			t.Skip("events never stop coming")
+		}
+		if st.Produced-st.LostTotal() != queued {
+			t.Errorf("%+v, but %d were queued", st, queued)
+		}
+		break
+	}
+}
+
+func TestDeduct(t *testing.T) {
+	before := earlier{taken: 10}
+	before.lost[engine.LossSkipped] = 2
+	before.lost[engine.LossRingFull] = 3
+	st := engine.SourceStats{Produced: 10 + 2 + 3}
+	st.Lost = before.lost
+	if got := before.deduct(st); got != (engine.SourceStats{}) {
+		t.Errorf("%+v at the start", got)
+	}
+	// One of the skipped was made up for, one is lost, four are queued.
+	st.Lost[engine.LossSkipped]--
+	st.Lost[engine.LossRingFull]++
+	st.Produced += 5
+	got := before.deduct(st)
+	want := engine.SourceStats{Produced: 6} // that which was made up for, too
+	want.Lost[engine.LossRingFull] = 1
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestSelfTestRefuses moves one member after the other to where it is not, which
+// must not be where there is the same value: next to task_struct.mm is active_mm,
+// next to mm_struct.arg_end is env_start, and all ids of root are 0.
+func TestSelfTestRefuses(t *testing.T) {
+	if unix.Geteuid() != 0 {
+		t.Skip("needs root to load eBPF programs")
+	}
+	for _, c := range []struct {
+		bytes   int
+		members string // of TYPE: MEMBER ...
+	}{
+		{8, "task_struct: pid tgid comm group_leader start_boottime signal fs nsproxy cgroups"},
+		{16, "task_struct: real_parent real_cred mm"},
+		{8, "mm_struct: arg_start exe_file"},
+		{16, "mm_struct: arg_end"},
+		{8, "file: f_path"},
+		{8, "signal_struct: pids tty"},
+		{8, "tty_struct: index driver"},
+		{8, "tty_driver: major"},
+		{8, "cred: cap_inheritable cap_bset"},
+		{-8, "cred: cap_permitted cap_ambient"},
+		{8, "nsproxy: uts_ns ipc_ns mnt_ns net_ns"},
+		{8, "ns_common: inum"},
+		{8, "fs_struct: pwd"},
+		{8, "path: dentry"},
+		{8, "dentry: d_parent d_name"},
+		{8, "qstr: name"},
+		{8, "mount: mnt_parent mnt_mountpoint"},
+		{8, "vfsmount: mnt_root"},
+		{8, "css_set: dfl_cgrp"},
+		{8, "cgroup: kn"},
+	} {
+		st, members, _ := strings.Cut(c.members, ": ")
+		for member := range strings.FieldsSeq(members) {
+			t.Run(st+"."+member, func(t *testing.T) { refuses(t, st, member, c.bytes) })
+		}
+	}
+}
+
+func refuses(t *testing.T, st, member string, bytes int) {
+	types, err := btf.LoadSpec(btfhub.KernelBTF)
+	if err != nil {
+		t.Skip(err)
+	}
+	if !move(types, st, member, bytes) {
+		t.Skip("this kernel has no such member")
+	}
+	s, err := Open(Options{KernelTypes: types})
+	if err != nil {
+		t.Log(err) // refused before it came to that
+		return
+	}
+	defer s.Close()
+	if err = s.selfTest(); err == nil {
+		t.Fatal("wrong types passed")
+	}
+	if !strings.Contains(err.Error(), btfhub.PathVariable) {
+		t.Errorf("it is not said what to do: %v", err)
+	}
+}
+
+// move changes the offset of a member of a struct and of the unnamed ones in it.
+func move(types *btf.Spec, name, member string, bytes int) (moved bool) {
+	all, err := types.AnyTypesByName(name)
+	if err != nil {
+		return false
+	}
+	var in func(members []btf.Member)
+	in = func(members []btf.Member) {
+		for i := range members {
+			if members[i].Name == member {
+				members[i].Offset += btf.Bits(8 * bytes)
+				moved = true
+			}
+			if members[i].Name != "" {
+				continue
+			}
+			switch st := btf.UnderlyingType(members[i].Type).(type) {
+			case *btf.Struct:
+				in(st.Members)
+			case *btf.Union:
+				in(st.Members)
+			}
+		}
+	}
+	for _, one := range all {
+		if st, ok := one.(*btf.Struct); ok {
+			in(st.Members)
+		}
+	}
+	return moved
+}

@@ -1,0 +1,87 @@
+package selftest
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// compare returns what is wrong with an event of which the truth is known. What
+// the table promises for this kind of event has to be there, and whole.
+func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong []string) {
+	differ := func(what, read, right string) {
+		wrong = append(wrong, fmt.Sprintf("at %v %s is %s and reads as %s", truth.Kind, what, right, read))
+	}
+	number := func(what string, read, right uint32) {
+		if read != right {
+			differ(what, strconv.FormatUint(uint64(read), 10), strconv.FormatUint(uint64(right), 10))
+		}
+	}
+	number("pid", read.PID, truth.PID)
+	number("tid", read.TID, truth.TID)
+	if read.Creator != 0 {
+		number("creator", read.Creator, truth.Creator)
+	}
+	for f := range engine.Field(engine.NumFields) {
+		if !truth.Task.Known.Has(f) {
+			continue
+		}
+		right := text(truth, f)
+		switch {
+		case !read.Task.Known.Has(f):
+			if promised(&table.Fields[f], truth.Kind) {
+				differ(f.String(), "unknown", right)
+			}
+		case read.Task.Truncated.Has(f):
+			differ(f.String(), text(read, f)+", cut", right)
+		case text(read, f) != right:
+			differ(f.String(), text(read, f), right)
+		}
+	}
+	return wrong
+}
+
+// promised tells whether every event of a kind brings a field.
+func promised(c *engine.Capability, k engine.Kind) bool {
+	return c.Origin == engine.OriginKernel && !c.Partial && c.At&k.Events() != 0
+}
+
+// text is the value of a field, equal for equal ones.
+func text(ev *engine.RawEvent, f engine.Field) string {
+	t := &ev.Task
+	switch f {
+	case engine.FieldStart: // as exact as /proc is
+		return fmt.Sprint(t.Start/engine.ProcStartUnit, " ticks")
+	case engine.FieldPPID:
+		return fmt.Sprint(t.PPID)
+	case engine.FieldPGID:
+		return fmt.Sprint(t.PGID)
+	case engine.FieldSID:
+		return fmt.Sprint(t.SID)
+	case engine.FieldUIDs:
+		return fmt.Sprintf("%d+%d", t.Cred.UID, t.Cred.EUID)
+	case engine.FieldSUID:
+		return fmt.Sprint(t.Cred.SUID)
+	case engine.FieldGIDs:
+		return fmt.Sprintf("%d+%d", t.Cred.GID, t.Cred.EGID)
+	case engine.FieldSGID:
+		return fmt.Sprint(t.Cred.SGID)
+	case engine.FieldCaps:
+		c := &t.Caps
+		return fmt.Sprintf("%x,%x,%x,%x,%x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient)
+	case engine.FieldTTY:
+		return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor)
+	case engine.FieldUTSNS:
+		return fmt.Sprint(t.NS.UTS)
+	case engine.FieldIPCNS:
+		return fmt.Sprint(t.NS.IPC)
+	case engine.FieldMntNS:
+		return fmt.Sprint(t.NS.Mnt)
+	case engine.FieldNetNS:
+		return fmt.Sprint(t.NS.Net)
+	case engine.FieldExit:
+		return fmt.Sprintf("status %#x", t.Exit.WaitStatus)
+	}
+	return strconv.Quote(string(ev.Bytes(f)))
+}

@@ -1,0 +1,152 @@
+package selftest
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/engine"
+)
+
+// sample is an event in which each field has a value of its own.
+func sample(k engine.Kind) *engine.RawEvent {
+	ev := &engine.RawEvent{Kind: k, PID: 100, TID: 100, Creator: 99}
+	for _, f := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {
+		ev.Set(f, []byte("/"+f.String()))
+	}
+	t := &ev.Task
+	t.Known = engine.AllFields
+	t.Start, t.StartUnit = 5*engine.ProcStartUnit, engine.ProcStartUnit
+	t.PPID, t.PGID, t.SID = 1, 2, 3
+	t.Cred = engine.Credentials{UID: 4, EUID: 5, SUID: 6, GID: 7, EGID: 8, SGID: 9}
+	t.Caps = engine.Capabilities{Inheritable: 10, Permitted: 11, Effective: 12, Bounding: 13, Ambient: 14}
+	t.TTY = engine.TTY{Major: 15, Minor: 16}
+	t.NS = engine.Namespaces{UTS: 17, IPC: 18, Mnt: 19, Net: 20}
+	t.Exit = engine.Exit{WaitStatus: 21}
+	return ev
+}
+
+// all promises every field with every event.
+func all() *engine.CapabilityTable {
+	table := new(engine.CapabilityTable)
+	for f := range table.Fields {
+		table.Fields[f] = engine.Capability{Origin: engine.OriginKernel, At: ^engine.Events(0)}
+	}
+	return table
+}
+
+func TestCompare(t *testing.T) {
+	truth, table := sample(engine.KindExec), all()
+	right := sample(engine.KindExec)
+	right.Task.Start, right.Task.StartUnit = right.Task.Start+engine.ProcStartUnit-1, 1 // the kernel knows more than /proc
+	right.Task.Exit.Time = 1
+	if wrong := compare(right, truth, table); wrong != nil {
+		t.Fatal(wrong)
+	}
+	for name, change := range map[string]func(*engine.RawEvent){
+		"pid":            func(ev *engine.RawEvent) { ev.PID++ },
+		"tid":            func(ev *engine.RawEvent) { ev.TID++ },
+		"creator":        func(ev *engine.RawEvent) { ev.Creator++ },
+		"start_boottime": func(ev *engine.RawEvent) { ev.Task.Start += engine.ProcStartUnit },
+		"ppid":           func(ev *engine.RawEvent) { ev.Task.PPID = 0 },
+		"pgid":           func(ev *engine.RawEvent) { ev.Task.PGID = 0 },
+		"sid":            func(ev *engine.RawEvent) { ev.Task.SID = 0 },
+		"uid+euid":       func(ev *engine.RawEvent) { ev.Task.Cred.EUID = 0 },
+		"suid":           func(ev *engine.RawEvent) { ev.Task.Cred.SUID = 0 },
+		"gid+egid":       func(ev *engine.RawEvent) { ev.Task.Cred.GID = 0 },
+		"sgid":           func(ev *engine.RawEvent) { ev.Task.Cred.SGID = 0 },
+		"caps":           func(ev *engine.RawEvent) { ev.Task.Caps.Ambient = 0 },
+		"tty":            func(ev *engine.RawEvent) { ev.Task.TTY.Minor = 0 },
+		"uts_ns":         func(ev *engine.RawEvent) { ev.Task.NS.UTS = 0 },
+		"ipc_ns":         func(ev *engine.RawEvent) { ev.Task.NS.IPC = 0 },
+		"mnt_ns":         func(ev *engine.RawEvent) { ev.Task.NS.Mnt = 0 },
+		"net_ns":         func(ev *engine.RawEvent) { ev.Task.NS.Net = 0 },
+		"comm":           func(ev *engine.RawEvent) { ev.Set(engine.FieldComm, nil) },
+		"filename":       func(ev *engine.RawEvent) { ev.Set(engine.FieldFilename, []byte("/else")) },
+		"cmdline":        func(ev *engine.RawEvent) { ev.Set(engine.FieldCmdline, []byte("/cmdline\x00")) },
+		"cwd":            func(ev *engine.RawEvent) { ev.Set(engine.FieldCwd, []byte("/")) },
+		"cgroup":         func(ev *engine.RawEvent) { ev.Set(engine.FieldCgroup, []byte("/cgroup/below")) },
+		"exit":           func(ev *engine.RawEvent) { ev.Task.Exit.WaitStatus = 0 },
+	} {
+		read := sample(engine.KindExec)
+		change(read)
+		wrong := compare(read, truth, table)
+		if len(wrong) != 1 || !strings.HasPrefix(wrong[0], "at EXEC "+name+" is ") || !strings.Contains(wrong[0], " and reads as ") {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
+}
+
+func TestCompareUnknown(t *testing.T) {
+	for f := range engine.Field(engine.NumFields) {
+		truth, table := sample(engine.KindExec), all()
+		read := sample(engine.KindExec)
+		read.Task.Known &^= f.Set()
+		if wrong := compare(read, truth, table); len(wrong) != 1 || !strings.Contains(wrong[0], f.String()) {
+			t.Errorf("%v is unknown: %q", f, wrong)
+		}
+		for name, c := range map[string]engine.Capability{
+			"not from the kernel": {Origin: engine.OriginProc, At: engine.EventExec},
+			"with another event":  {Origin: engine.OriginKernel, At: engine.EventFork},
+			"not always":          {Origin: engine.OriginKernel, At: engine.EventExec, Partial: true},
+		} {
+			table.Fields[f] = c
+			if wrong := compare(read, truth, table); wrong != nil {
+				t.Errorf("%v, %s: %q", f, name, wrong)
+			}
+		}
+		read = sample(engine.KindExec)
+		read.Task.Truncated = f.Set()
+		if wrong := compare(read, truth, table); len(wrong) != 1 || !strings.Contains(wrong[0], "cut") {
+			t.Errorf("%v is cut: %q", f, wrong)
+		}
+		truth.Task.Known &^= f.Set()
+		if wrong := compare(read, truth, table); wrong != nil {
+			t.Errorf("%v, of which the truth is not known: %q", f, wrong)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	truth := sample(engine.KindExit)
+	bad := sample(engine.KindExit)
+	bad.Task.PPID = 77
+	other := sample(engine.KindExit)
+	other.PID = 5
+	thread := sample(engine.KindExit)
+	thread.Thread = true
+	calls := 0
+	run := func(evs ...*engine.RawEvent) error {
+		x := &test{pid: truth.PID, table: all(), limit: 20 * time.Millisecond, drain: func(take func(*engine.RawEvent)) error {
+			if calls++; calls%3 == 0 { // not at once
+				for _, ev := range evs {
+					take(ev)
+				}
+			}
+			return nil
+		}}
+		return x.check(truth)
+	}
+	if err := run(other, thread, truth, bad); err != nil {
+		t.Error(err)
+	}
+	if err := run(bad); err == nil || !strings.Contains(err.Error(), "ppid is 1 and reads as 77") {
+		t.Errorf("error %v", err)
+	}
+	if err := run(other, thread); err == nil || !strings.Contains(err.Error(), "no EXIT of process 100") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRunTellsOfTheSource(t *testing.T) {
+	if _, err := comparableFields(); err != nil {
+		t.Skip(err)
+	}
+	err := Run(all(), func(func(*engine.RawEvent)) error { return os.ErrClosed })
+	if !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), btfhub.PathVariable) {
+		t.Errorf("error %v", err)
+	}
+}
