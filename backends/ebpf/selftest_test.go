@@ -25,18 +25,18 @@ func TestSelfTestPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queued := uint64(len(drain(t, s)))
+	queued := uint64(len(s.Drain(t)))
 	if before.LostTotal() != 0 || before.Produced > queued {
 		t.Errorf("%+v after the test, %d were queued", before, queued)
 	}
 	exec.Command("true").Run()
-	queued += uint64(len(drain(t, s)))
+	queued += uint64(len(s.Drain(t)))
 	for end := time.Now().Add(5 * time.Second); ; {
 		st, err := s.Stats()
 		if err != nil {
 			t.Fatal(err)
 		}
-		queued += uint64(len(drain(t, s)))
+		queued += uint64(len(s.Drain(t)))
 		if again, _ := s.Stats(); again != st { // others are busy
 			if time.Now().Before(end) {
 				continue
