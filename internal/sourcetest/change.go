@@ -54,7 +54,8 @@ func (c Conformance) setFSUID(t *testing.T) { WantOnlySaved(t, c.openIDs(t)) }
 func WantOnlySaved(t testing.TB, s Source) {
 	t.Helper()
 	want := 1
-	if via := s.Capabilities().Kinds[engine.KindIDChange].Via; strings.Contains(via, "sys_exit_") && strings.Contains(via, "setresuid") {
+	via := s.Capabilities().Kinds[engine.KindIDChange].Via
+	if strings.Contains(via, "sys_exit_") && strings.Contains(via, "setresuid") {
 		want += 6
 	}
 	cmd := Child("set-fs-ids")

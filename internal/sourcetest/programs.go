@@ -48,7 +48,8 @@ func end() {
 	Try("core", unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}))
 	var byDefault [64]byte // a zeroed struct kernel_sigaction; Go's runtime has its own otherwise
 	if n != int(unix.SIGKILL) {
-		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION,
+			uintptr(n), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
 		if errno != 0 {
 			Try("sigaction", errno)
 		}

@@ -25,7 +25,7 @@ func truth() {
 	}
 	for l := range strings.Lines(string(file("status"))) {
 		k, v, _ := strings.Cut(strings.TrimSpace(l), ":")
-		if slices.Contains([]string{"Name", "PPid", "Uid", "Gid", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}, k) {
+		if slices.Contains(statusLines, k) {
 			line(k, strings.Join(strings.Fields(v), " "))
 		}
 	}
@@ -37,6 +37,8 @@ func truth() {
 	line("start", f[19])
 	line("cgroup", cgroupTruth(string(file("cgroup"))))
 }
+
+var statusLines = []string{"Name", "PPid", "Uid", "Gid", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}
 
 func cgroupTruth(s string) (path string) {
 	for l := range strings.Lines(s) {
@@ -72,7 +74,8 @@ func ParseTruth(t testing.TB, out []byte) Truth {
 // WantTruth compares an event with what the process saw of itself.
 func WantTruth(t testing.TB, ev *engine.RawEvent, truth Truth) {
 	t.Helper()
-	if missing := (engine.AllFields &^ engine.FieldExit.Set()) &^ ev.Task.Known; missing != 0 && ev.Kind == engine.KindExec {
+	missing := engine.AllFields &^ engine.FieldExit.Set() &^ ev.Task.Known
+	if missing != 0 && ev.Kind == engine.KindExec {
 		t.Errorf("unknown: %v", missing)
 	}
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
