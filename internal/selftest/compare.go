@@ -11,7 +11,7 @@ import (
 // the table promises for this kind of event has to be there, and whole.
 func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong []string) {
 	differ := func(what, read, right string) {
-		wrong = append(wrong, fmt.Sprintf("at %v %s is %s and reads as %s", truth.Kind, what, right, read))
+		wrong = append(wrong, fmt.Sprintf("at %v %s is %s and reads as %s", truth.Kind, what, clip(right), clip(read)))
 	}
 	number := func(what string, read, right uint32) {
 		if read != right {
@@ -83,5 +83,14 @@ func text(ev *engine.RawEvent, f engine.Field) string {
 	case engine.FieldExit:
 		return fmt.Sprintf("status %#x", t.Exit.WaitStatus)
 	}
-	return strconv.Quote(string(ev.Bytes(f)))
+	return strconv.QuoteToASCII(string(ev.Bytes(f)))
+}
+
+// clip shortens what a wrong place in memory may have made very long.
+func clip(text string) string {
+	const most = 80
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
 }
