@@ -291,7 +291,8 @@ esac
 
 # Warnings are what a test guest is booted for: level 5 shows them. The kernels of
 # Debian let nobody ask for stacks over the console unless told so.
-append="console=$console panic=-1 sysrq_always_enabled quark.results=$port"
+# Expedited RCU: to close a source is to wait for a grace period many times.
+append="console=$console panic=-1 sysrq_always_enabled rcupdate.rcu_expedited=1 quark.results=$port"
 [[ ${KRUN_VERBOSE:-0} == 0 ]] && append+=" loglevel=5"
 if [[ " ${KRUN_APPEND-} " == *' -- '* || ${KRUN_APPEND-} == *$'\n'* ]]; then
 	bad_usage "KRUN_APPEND holds -- or a newline: the command's words come as operands"
