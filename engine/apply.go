@@ -78,11 +78,21 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		p.saveImage(r.Time)
 	}
 	p.Known &^= r.changed() &^ r.Task.Known
+	if r.Kind == KindExit && p.Known.Has(FieldPPID) && t.orphaned(p, r.Time) {
+		p.Known &^= FieldPPID.Set() // unless r tells the new parent
+	}
 	t.update(p, r)
 	if r.Kind == KindExit {
 		t.markExited(p, now)
 	}
 	return p
+}
+
+// orphaned is whether p may have another parent than its first at that time: that
+// one has ended, or is not in the table.
+func (t *table) orphaned(p *Process, time uint64) bool {
+	parent := t.at(p.PPID, time)
+	return parent == nil || parent.Exited
 }
 
 // changed is the set of fields that the kernel may have changed with the event:

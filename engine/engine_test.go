@@ -437,6 +437,40 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 	}
 }
 
+// Whose parent has ended has another one, which is unknown unless the end tells it.
+func TestParentAtTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		parentEnds bool
+		told, want uint32 // 0: unknown
+	}{
+		{"parent lives", false, 0, 1},
+		{"parent ended", true, 0, 0},
+		{"parent ended, the new one is told", true, 9, 9},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, engine.Options{})
+			child := raw(fork, 2, 10)
+			child.Task.PPID, child.Task.Known = 1, engine.FieldPPID.Set()
+			r.src.Push(raw(fork, 1, 0), child)
+			if c.parentEnds {
+				r.src.Push(exited(raw(exit, 1, 20), 0))
+			}
+			end := exited(raw(exit, 2, 30), 0)
+			if c.told != 0 {
+				end.Task.PPID = c.told
+				end.Task.Known |= engine.FieldPPID.Set()
+			}
+			r.src.Push(end)
+			r.drain(t)
+			p := r.Lookup(2)
+			if got := p.Known.Has(engine.FieldPPID); got != (c.want != 0) || got && p.PPID != c.want {
+				t.Errorf("ppid is %d, known %v", p.PPID, got)
+			}
+		})
+	}
+}
+
 func TestIDChangeWithoutChange(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	first := raw(fork, 1, 0)

@@ -26,7 +26,7 @@ var kindRows = [engine.NumKinds]struct {
 // procFiles are the files a field is read from.
 var procFiles = [engine.NumFields]string{
 	engine.FieldStart:    "stat",
-	engine.FieldPPID:     "stat; at fork, exit and core dump the kernel's message",
+	engine.FieldPPID:     "stat; at fork, exit and core dump the kernel's message (at exit unless another thread than the leader ends last)",
 	engine.FieldPGID:     "stat; after setsid the kernel's message",
 	engine.FieldSID:      "stat; after setsid the kernel's message",
 	engine.FieldUIDs:     "status; after a change the kernel's message",
@@ -85,6 +85,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	t.Fields[engine.FieldExit].Via = "exit_code of the thread group's last exit; " +
 		"unknown where its threads ended with statuses that leave it open"
 	t.Fields[engine.FieldExit].Partial = true
+	t.Fields[engine.FieldPPID].Partial = true
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
 	}
