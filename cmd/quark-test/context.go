@@ -270,6 +270,11 @@ func (t *test) fields(kinds engine.Events) (s engine.Fields) {
 	return s
 }
 
+// lost is what was lost of events that the test's own processes could have made:
+// without those that the kernel skipped because programs were preempted, which may
+// be anyone's, of threads that nobody asked for too. One of its own would be missed.
+func lost(s quark.Stats) uint64 { return s.Lost() - s.Source.Lost[engine.LossSkipped] }
+
 // now is CLOCK_MONOTONIC, the clock of the events.
 func now() uint64 {
 	var ts unix.Timespec

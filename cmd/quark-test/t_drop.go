@@ -72,7 +72,7 @@ func dropPrivileges(t *test) {
 	end.open()
 	t.reap(p)
 	t.wantLife(p, 1)
-	if s, err := q.Stats(); err != nil || s.Lost() != 0 {
+	if s, err := q.Stats(); err != nil || lost(s) != 0 {
 		t.Errorf("statistics: %d lost, %v", s.Lost(), err)
 	}
 	if strings.Contains(exec.Process.Filename, "\x00") {

@@ -110,7 +110,7 @@ func stats(t *test) {
 	if s.Aggregations < short {
 		t.Errorf("%d aggregations, %d lives were short", s.Aggregations, short)
 	}
-	if s.Lost() != 0 {
+	if lost(s) != 0 {
 		t.Errorf("%d events lost: %v", s.Lost(), s.Source.Lost)
 	}
 	// Other processes go on meanwhile, so both sides meet only now and then.

@@ -57,7 +57,7 @@ func (t *test) wantWorking(when string) {
 	t.check("EXEC "+when, exec.Process, p.truth, t.fields(engine.EventExec))
 	p.finish(t)
 	t.wantLife(p.proc, 1)
-	if s, err := t.q.Stats(); err != nil || s.Lost() != 0 {
+	if s, err := t.q.Stats(); err != nil || lost(s) != 0 {
 		t.Errorf("%s: %d lost, %v", when, s.Lost(), err)
 	}
 }
