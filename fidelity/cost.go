@@ -38,7 +38,7 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 		// runs, with and without a monitor in turn, is what there is to compare.
 		alone, watched := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 		for range costRuns {
-			took, err := timed(load, o.Patience)
+			took, err := load.Time(o.Patience)
 			if err != nil {
 				return nil, err
 			}
@@ -67,23 +67,12 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	return list, nil
 }
 
-// timed is how long a storm takes.
-func timed(s scenario.Storm, patience time.Duration) (time.Duration, error) {
-	run, err := scenario.Start(s.Scenario())
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	_, err = run.Wait(patience)
-	return time.Since(begin), err
-}
-
 func observed(s scenario.Storm, what string, patience time.Duration) (time.Duration, meter.Usage, error) {
 	m, err := meter.Start(what)
 	if err != nil {
 		return 0, meter.Usage{}, err
 	}
-	took, err := timed(s, patience)
+	took, err := s.Time(patience)
 	u, err2 := m.Stop()
 	return took, u, errors.Join(err, err2)
 }

@@ -63,7 +63,7 @@ func (l *loader) set(variable string, value any) error {
 // load loads the named programs, and with the first group the maps.
 func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 	programs, err := l.tryLoad(true, names)
-	if err != nil {
+	if err != nil && slices.ContainsFunc(names, isHandler) {
 		// Kernels that refuse tail calls here have no private stacks.
 		programs, err = l.tryLoad(false, names)
 	}
@@ -77,7 +77,7 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 		switch {
 		case !slices.Contains(names, name):
 			delete(spec.Programs, name)
-		case onTaskStack && strings.HasSuffix(name, handlerSuffix):
+		case onTaskStack && isHandler(name):
 			keepOnTaskStack(p)
 		}
 	}
@@ -103,8 +103,8 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 	return programs, nil
 }
 
-// handlerSuffix is that of the programs which two others call, see twin.h.
-const handlerSuffix = "_handler"
+// isHandler tells the programs which two others call, see twin.h.
+func isHandler(name string) bool { return strings.HasSuffix(name, "_handler") }
 
 // keepOnTaskStack makes a program begin with a tail call to a place that does not
 // exist, which does nothing. From Linux 6.13 on a program of a raw tracepoint has a

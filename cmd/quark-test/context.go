@@ -101,9 +101,8 @@ func (t *test) openToJoin() {
 }
 
 // tooSlow reports whether the time since p was forked is too near to HoldTime for
-// what happened to be joined to one event. How
-// quick a machine is differs a lot, so the time is found by trying: there is a new
-// queue with more time then.
+// what happened to be joined to one event. How quick a machine is differs a lot, so
+// the time is found by trying: there is a new queue with more time then.
 func (t *test) tooSlow(p *proc) bool {
 	took := time.Duration(now() - p.before)
 	if took <= t.hold/2 {

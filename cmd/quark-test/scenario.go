@@ -11,8 +11,8 @@ import (
 
 // scenarioEnv makes this program, when it is executed by a test, do no more
 // than its value says: "exit:CODE" ends at once, "wait:CODE" says that it runs and
-// ends when it is told to, "queue:BACKEND" has a queue open until it is killed. It is in the environment because the arguments belong
-// to the tests.
+// ends when it is told to, "queue:BACKEND" has a queue open until it is killed. It
+// is in the environment because the arguments belong to the tests.
 const scenarioEnv = "QUARK_TEST_SCENARIO"
 
 // The descriptors of "wait": high enough that no other is in the way.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // costEnv says how many processes the monitors see. 2000 are enough to compare CPU
@@ -47,7 +49,7 @@ func monitorCost(t *test) {
 		all = append(all, t.monitor(program, "ebpf"))
 	}
 	tiny := filepath.Join(t.TempDir(), "tiny")
-	if err := os.WriteFile(tiny, tinyProgram(), 0o755); err != nil {
+	if err := tinyelf.Write(tiny, 0); err != nil {
 		t.Fatalf("%v", err)
 	}
 	begin := time.Now()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // deepMountCwd executes in directories 16 and more components deep, in one mount
@@ -21,7 +21,7 @@ func deepMountCwd(t *test) {
 	t.listen()
 	top := t.TempDir()
 	tiny := filepath.Join(t.TempDir(), "tiny")
-	if err := os.WriteFile(tiny, tinyProgram(), 0o755); err != nil {
+	if err := tinyelf.Write(tiny, 0); err != nil {
 		t.Fatalf("%v", err)
 	}
 	// How many directories are in each mount, from the outermost inwards.

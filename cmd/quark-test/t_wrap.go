@@ -11,6 +11,7 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // wrapRounds is how many processes recordWrap has: each takes a quarter of the
@@ -33,7 +34,7 @@ func recordWrap(t *test) {
 	q := t.open(opts)
 	dir := t.TempDir()
 	tiny := filepath.Join(dir, "tiny")
-	if err := os.WriteFile(tiny, tinyProgram(), 0o755); err != nil {
+	if err := tinyelf.Write(tiny, 0); err != nil {
 		t.Fatalf("%v", err)
 	}
 	type round struct {

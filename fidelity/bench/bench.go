@@ -77,7 +77,7 @@ func Run(o Options) (list []Result, err error) {
 				n = int(4000 * o.Length.Seconds())
 			}
 			load := scenario.Storm{Processes: n, Workers: 2, Rate: rate, Mode: mode, Bare: true}
-			alone, err := timed(load, o.Patience)
+			alone, err := load.Time(o.Patience)
 			if err != nil {
 				return list, err
 			}
@@ -95,17 +95,6 @@ func Run(o Options) (list []Result, err error) {
 	return list, nil
 }
 
-// timed is how long a load takes.
-func timed(s scenario.Storm, patience time.Duration) (time.Duration, error) {
-	run, err := scenario.Start(s.Scenario())
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	_, err = run.Wait(patience)
-	return time.Since(begin), err
-}
-
 func measure(name string, s scenario.Storm, patience time.Duration) (*Result, time.Duration, error) {
 	r := &Result{Monitor: name, Mode: s.Mode, Rate: s.Rate}
 	var took time.Duration
@@ -115,7 +104,7 @@ func measure(name string, s scenario.Storm, patience time.Duration) (*Result, ti
 		if err != nil {
 			return nil, 0, err
 		}
-		took, err = timed(s, patience)
+		took, err = s.Time(patience)
 		used, rss, err2 := m.stop()
 		if err = errors.Join(err, err2); err != nil {
 			return nil, 0, err
@@ -126,7 +115,7 @@ func measure(name string, s scenario.Storm, patience time.Duration) (*Result, ti
 		if err != nil {
 			return nil, 0, err
 		}
-		took, err = timed(s, patience)
+		took, err = s.Time(patience)
 		u, err2 := m.Stop()
 		if err = errors.Join(err, err2); err != nil {
 			return nil, 0, err

@@ -229,3 +229,14 @@ func oneThread() error {
 	<-done
 	return nil
 }
+
+// Time runs the storm and is how long that takes.
+func (s Storm) Time(patience time.Duration) (time.Duration, error) {
+	run, err := Start(s.Scenario())
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	_, err = run.Wait(patience)
+	return time.Since(begin), err
+}

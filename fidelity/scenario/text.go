@@ -74,8 +74,14 @@ func memfd(d *director) {
 	d.must(err)
 	p := d.script()
 	h := d.prepare(p)
+	d.heldFD(h, p, fd, "in memory")
+}
+
+// heldFD ends p, which h was prepared for, with the execution of an open file, and
+// lets it go when it has been observed.
+func (d *director) heldFD(h *held, p *process, fd int, name string) {
 	p.stamp()
-	p.ExecFD(fd, []string{"in memory"}, role("wait", 0, 0))
+	p.ExecFD(fd, []string{name}, role("wait", 0, 0))
 	d.start(p, bare.Options{})
 	h.ready.pass(p)
 	d.observe(p.pid)
@@ -90,12 +96,7 @@ func deletedProgram(d *director) {
 	p := d.script()
 	h := d.prepare(p)
 	p.call("unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, path, 0)
-	p.stamp()
-	p.ExecFD(fd, []string{"deleted"}, role("wait", 0, 0))
-	d.start(p, bare.Options{})
-	h.ready.pass(p)
-	d.observe(p.pid)
-	h.release()
+	d.heldFD(h, p, fd, "deleted")
 	unix.Close(fd)
 }
 

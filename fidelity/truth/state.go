@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/fieldtext"
 )
 
 // State is what is told of a process at a moment, as text of each field: see
@@ -238,35 +239,6 @@ func CgroupOf(cgroups string) (path string, ok bool) {
 // if it is right.
 func ValueOf(p *engine.Process, f engine.Field) string {
 	switch f {
-	case engine.FieldStart:
-		return strconv.FormatUint(p.Start/engine.ProcStartUnit, 10)
-	case engine.FieldPPID:
-		return fmt.Sprint(p.PPID)
-	case engine.FieldPGID:
-		return fmt.Sprint(p.PGID)
-	case engine.FieldSID:
-		return fmt.Sprint(p.SID)
-	case engine.FieldUIDs:
-		return fmt.Sprint(p.Cred.UID, " ", p.Cred.EUID)
-	case engine.FieldSUID:
-		return fmt.Sprint(p.Cred.SUID)
-	case engine.FieldGIDs:
-		return fmt.Sprint(p.Cred.GID, " ", p.Cred.EGID)
-	case engine.FieldSGID:
-		return fmt.Sprint(p.Cred.SGID)
-	case engine.FieldCaps:
-		c := &p.Caps
-		return fmt.Sprintf("%016x %016x %016x %016x %016x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient)
-	case engine.FieldTTY:
-		return fmt.Sprintf("%d:%d", p.TTY.Major, p.TTY.Minor)
-	case engine.FieldUTSNS:
-		return fmt.Sprint(p.NS.UTS)
-	case engine.FieldIPCNS:
-		return fmt.Sprint(p.NS.IPC)
-	case engine.FieldMntNS:
-		return fmt.Sprint(p.NS.Mnt)
-	case engine.FieldNetNS:
-		return fmt.Sprint(p.NS.Net)
 	case engine.FieldComm:
 		return p.Comm
 	case engine.FieldFilename:
@@ -278,5 +250,6 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 	case engine.FieldCgroup:
 		return p.Cgroup
 	}
-	return fmt.Sprintf("%#x", p.Task.Exit.WaitStatus)
+	text, _ := fieldtext.Number(&p.Task, f)
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/fieldtext"
 )
 
 // compare returns what is wrong with an event of which the truth is known. What
@@ -49,46 +50,15 @@ func promised(c *engine.Capability, k engine.Kind) bool {
 
 // text is the value of a field, equal for equal ones.
 func text(ev *engine.RawEvent, f engine.Field) string {
-	t := &ev.Task
-	switch f {
-	case engine.FieldStart: // as exact as /proc is
-		return fmt.Sprint(t.Start/engine.ProcStartUnit, " ticks")
-	case engine.FieldPPID:
-		return fmt.Sprint(t.PPID)
-	case engine.FieldPGID:
-		return fmt.Sprint(t.PGID)
-	case engine.FieldSID:
-		return fmt.Sprint(t.SID)
-	case engine.FieldUIDs:
-		return fmt.Sprintf("%d+%d", t.Cred.UID, t.Cred.EUID)
-	case engine.FieldSUID:
-		return fmt.Sprint(t.Cred.SUID)
-	case engine.FieldGIDs:
-		return fmt.Sprintf("%d+%d", t.Cred.GID, t.Cred.EGID)
-	case engine.FieldSGID:
-		return fmt.Sprint(t.Cred.SGID)
-	case engine.FieldCaps:
-		c := &t.Caps
-		return fmt.Sprintf("%x,%x,%x,%x,%x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient)
-	case engine.FieldTTY:
-		return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor)
-	case engine.FieldUTSNS:
-		return fmt.Sprint(t.NS.UTS)
-	case engine.FieldIPCNS:
-		return fmt.Sprint(t.NS.IPC)
-	case engine.FieldMntNS:
-		return fmt.Sprint(t.NS.Mnt)
-	case engine.FieldNetNS:
-		return fmt.Sprint(t.NS.Net)
-	case engine.FieldExit:
-		return fmt.Sprintf("status %#x", t.Exit.WaitStatus)
+	if number, ok := fieldtext.Number(&ev.Task, f); ok {
+		return number
 	}
 	return strconv.QuoteToASCII(string(ev.Bytes(f)))
 }
 
 // clip shortens what a wrong place in memory may have made very long.
 func clip(text string) string {
-	const most = 80
+	const most = 120
 	if len(text) > most {
 		return text[:most] + "..."
 	}

@@ -124,8 +124,9 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (v verdict) {
 		return verdict{Fail, err.Error()}
 	}
 	r.trace.discard()
-	before := readResidue()
+	var before residue
 	if r.inProcess {
+		before = readResidue()
 		t := &T{Name: j.Test.Name, Backend: j.Backend, Verbose: r.verbose, Limit: j.Test.limit(r.deadline), out: r.out, tmp: tmp}
 		fmt.Fprintln(r.out)
 		v = t.run(j.Test)
@@ -160,18 +161,17 @@ func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (v ve
 		v, alive = w.run(j, tmp)
 	}
 	log.Write(w.log.next())
-	switch {
-	case alive && keep && v.State != Fail:
-		r.worker, before = w, w.ready
-	case alive:
+	stays := alive && keep && v.State != Fail
+	if alive && !stays {
 		end := w.dismiss()
 		log.Write(w.log.next())
 		if v.State != Fail && end.State != Pass {
 			v = end
 		}
-		fallthrough
-	default:
-		before = w.bare
+	}
+	before = w.bare
+	if stays {
+		r.worker, before = w, w.ready
 	}
 	for _, l := range w.left {
 		fmt.Fprintf(log, "  left behind: %s\n", l)

@@ -43,10 +43,12 @@ func (r *runner) hire(backend string, share bool) (*worker, verdict) {
 	}
 	w.waiting = "the child to be ready"
 	v, alive := w.await()
-	if alive && v.State != Pass {
+	switch {
+	case alive && v.State == Pass:
+		w.ready = readResidue()
+	case alive:
 		v = w.end(v)
 	}
-	w.ready = readResidue()
 	return w, v
 }
 
