@@ -57,8 +57,8 @@ const guardWord = 0xfffefdfcfbfafff8
 const guardFilter = "f0==0"
 
 // guard is the definition of the guard of a probe that begins with words words.
-func guard(group, name, symbol string, words int) definition {
-	d := definition{group: group, name: name, symbol: symbol}
+func guard(of *definition, words int) definition {
+	d := definition{group: of.group, name: of.name + "_guard", symbol: of.symbol, place: of.place}
 	for n := range words {
 		value := expr{register: `\0x` + strconv.FormatUint(guardWord, 16)} // since Linux 5.5
 		d.args = append(d.args, fetch{slot: slot(n), value: value, typ: typeX64})
@@ -77,7 +77,7 @@ func (in *installer) guard(s *set) error {
 		}
 		words += a.count
 	}
-	p := &probe{set: s, def: guard(in.group, of.def.name+"_guard", s.symbol, words)}
+	p := &probe{set: s, def: guard(&of.def, words)}
 	if err := in.define(p); err != nil {
 		s.drop(of)
 		return fmt.Errorf("guard of %s: %w", of.def.name, err)

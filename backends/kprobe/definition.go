@@ -85,11 +85,17 @@ type definition struct {
 	group, name string
 	symbol      string
 	args        []fetch
+	place       uint64 // of the symbol, 0 to leave the search to the kernel
 }
 
 func (d *definition) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "p:%s/%s %s", d.group, d.name, d.symbol)
+	fmt.Fprintf(&b, "p:%s/%s ", d.group, d.name)
+	if d.place != 0 {
+		fmt.Fprintf(&b, "%#x", d.place)
+	} else {
+		b.WriteString(d.symbol)
+	}
 	for _, a := range d.args {
 		b.WriteByte(' ')
 		b.WriteString(a.String())

@@ -62,8 +62,12 @@ func TestFetch(t *testing.T) {
 
 func TestDefinition(t *testing.T) {
 	onAMD64(t)
-	d := definition{"g", "n", "f", []fetch{{1, argument(0).at(4), typeS32, 0}, {2, argument(1), typeX64, 0}}}
+	d := definition{"g", "n", "f", []fetch{{1, argument(0).at(4), typeS32, 0}, {2, argument(1), typeX64, 0}}, 0}
 	if got, want := d.String(), "p:g/n f f1=+4(%di):s32 f2=%si"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+	d.place = 0xffffffff81000040
+	if got, want := d.String(), "p:g/n 0xffffffff81000040 f1=+4(%di):s32 f2=%si"; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 	if got := d.removal(); got != "-:g/n" {
@@ -103,7 +107,7 @@ func TestLimits(t *testing.T) {
 		"many names":         {many(8, fetch{value: argument(0), typ: typeString}), false},
 		"long definition":    {many(100, fetch{slot: 1000, value: nested(8), typ: typeU32}), false},
 	} {
-		d := definition{"g", "n", "f", tc.args}
+		d := definition{"g", "n", "f", tc.args, 0}
 		if err := d.check(8); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -17,6 +17,7 @@ type installer struct {
 	offsets     offsets
 	threads     bool
 	inInitialNS bool
+	places      places
 	reads       int // how many one inside of another the kernel takes
 
 	installed []string // removals of what is in the kernel
@@ -30,7 +31,8 @@ func (in *installer) findReads() int {
 		for range n {
 			value = value.at(0)
 		}
-		d := definition{in.group, "reads", families[familyFork].hooks[0].symbol, []fetch{{value: value, typ: typeX64}}}
+		symbol := families[familyFork].hooks[0].symbol
+		d := definition{in.group, "reads", symbol, []fetch{{value: value, typ: typeX64}}, in.places[symbol]}
 		if in.probes.Write(d.String()) == nil {
 			if in.probes.Write(d.removal()) != nil {
 				in.installed = append(in.installed, d.removal())
@@ -119,7 +121,7 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 
 // add installs one probe of a set.
 func (in *installer) add(s *set, name string, args []fetch) error {
-	p := &probe{set: s, part: 1 << len(s.probes), def: definition{in.group, name, s.symbol, args}}
+	p := &probe{set: s, part: 1 << len(s.probes), def: definition{in.group, name, s.symbol, args, in.places[s.symbol]}}
 	if err := in.define(p); err != nil {
 		return err
 	}

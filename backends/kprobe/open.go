@@ -82,7 +82,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	toMount, _ := offsets.Bytes("mount.mnt")
 	s.walker.toMount = uint64(toMount)
 
-	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads, inInitialNS: s.inInitialNS}
+	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads, inInitialNS: s.inInitialNS, places: findPlaces()}
 	in.reads = in.findReads()
 	failed := make([]error, numFamilies)
 	for n := range families {
