@@ -30,6 +30,15 @@ const shortHold = 50 * time.Millisecond
 // open opens a queue of the test's backend, which is closed with the test. A
 // HoldTime of 0 is shortHold here.
 func (t *test) open(opts quark.Options) *quark.Queue {
+	q, err := t.tryOpen(opts)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return q
+}
+
+// tryOpen is open where that may fail.
+func (t *test) tryOpen(opts quark.Options) (*quark.Queue, error) {
 	set, err := backends.Parse(t.Backend)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -42,7 +51,7 @@ func (t *test) open(opts quark.Options) *quark.Queue {
 	begin := time.Now()
 	q, err := quark.Open(opts)
 	if err != nil {
-		t.Fatalf("%v", err)
+		return nil, err
 	}
 	if t.Verbose >= 2 {
 		t.Logf("opened in %v", time.Since(begin))
@@ -53,7 +62,7 @@ func (t *test) open(opts quark.Options) *quark.Queue {
 	t.close()
 	t.q, t.hold, t.events, t.gets = q, opts.HoldTime, nil, 0
 	t.Cleanup(func() { t.closeQueue(q) })
-	return q
+	return q, nil
 }
 
 // shared is the queue of the tests that need no other and run in one process.
@@ -94,11 +103,14 @@ func (t *test) closeQueue(q *quark.Queue) {
 // happens within HoldTime.
 func (t *test) openToJoin() {
 	hold := 150 * time.Millisecond
-	if os.Getenv("QUARK_INITRAMFS") == "1" {
-		hold *= 4 // a guest may be emulated, and another queue takes longer to open
+	if inGuest() {
+		hold *= 4 // it may be emulated, and another queue takes longer to open
 	}
 	t.open(quark.Options{HoldTime: hold})
 }
+
+// inGuest tells whether this runs in a guest that is there for the tests.
+func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
 // tooSlow reports whether the time since p was forked is too near to HoldTime for
 // what happened to be joined to one event. How quick a machine is differs a lot, so
@@ -181,7 +193,7 @@ func has(kinds engine.Events) func(*quark.Event) bool {
 
 // settle takes events until all that happened before have been delivered.
 func (t *test) settle() {
-	p := t.spawn(script().Exit(0), barefork{})
+	p := t.spawn(script().Exit(0), barefork{Share: true})
 	t.reap(p)
 	t.awaitEvent(p, "EXIT", has(engine.EventExit))
 }

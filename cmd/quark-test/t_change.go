@@ -60,18 +60,35 @@ func idChange(t *test) {
 	t.needKind(engine.KindIDChange)
 	const all = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
 
-	// The effective ids stay, as the new program must be executable.
+	// One that executes: the effective ids stay, as the new program must be executable.
+	// And one that changes all its ids and lives on.
+	end, ready := t.gate("the end"), t.gate("the ids to be changed")
 	var p *program
+	var r *proc
 	for {
-		s := script().
+		p = t.start(script().
 			Call("setresgid", unix.SYS_SETRESGID, 1002, 0, 1003).
 			Call("setresuid", unix.SYS_SETRESUID, 1001, 0, 1004).
-			Call("setsid", unix.SYS_SETSID)
-		if p = t.start(s, t.self(), []string{"ids"}, 0); !t.tooSlow(p.proc) {
+			Call("setsid", unix.SYS_SETSID), t.self(), []string{"ids"}, 0)
+		if t.tooSlow(p.proc) {
+			p.finish(t)
+			continue
+		}
+		r = t.spawn(script().
+			Call("setresgid", unix.SYS_SETRESGID, 2001, 2002, 2003).
+			Call("setresuid", unix.SYS_SETRESUID, 2004, 2005, 2006).
+			Call("setsid", unix.SYS_SETSID).
+			Tell(ready.w).WaitFor(end.r).Exit(0), barefork{})
+		ready.pass()
+		if !t.tooSlow(r) {
 			break
 		}
 		p.finish(t)
+		end.open()
+		t.reap(r)
 	}
+	cases := t.singleChanges()
+
 	change := t.awaitEvent(p.proc, "ID_CHANGE", has(engine.EventIDChange))
 	t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
 	p.finish(t)
@@ -87,22 +104,6 @@ func idChange(t *test) {
 		t.Errorf("uid and euid are %s after the change", got)
 	}
 
-	// All ids, and the process lives on.
-	end, ready := t.gate("the end"), t.gate("the ids to be changed")
-	var r *proc
-	for {
-		r = t.spawn(script().
-			Call("setresgid", unix.SYS_SETRESGID, 2001, 2002, 2003).
-			Call("setresuid", unix.SYS_SETRESUID, 2004, 2005, 2006).
-			Call("setsid", unix.SYS_SETSID).
-			Tell(ready.w).WaitFor(end.r).Exit(0), barefork{})
-		ready.pass()
-		if !t.tooSlow(r) {
-			break
-		}
-		end.open()
-		t.reap(r)
-	}
 	want := t.truth(r.PID)
 	change = t.awaitEvent(r, "ID_CHANGE", has(engine.EventIDChange))
 	if change.IDChange != all {
@@ -113,16 +114,23 @@ func idChange(t *test) {
 	t.reap(r)
 	t.wantLife(r, 0)
 
-	// One at a time, after FORK has been delivered.
-	cases := []struct {
-		name             string
-		number           uintptr
-		args             []any
-		want             engine.IDChange
-		p                *proc
-		truth            *facts
-		start, done, end *gate
-	}{
+	t.checkSingleChanges(cases)
+}
+
+// singleChange is a process that changes one id, once its FORK has been delivered.
+type singleChange struct {
+	name             string
+	number           uintptr
+	args             []any
+	want             engine.IDChange
+	p                *proc
+	truth            *facts
+	start, done, end *gate
+}
+
+// singleChanges starts such processes.
+func (t *test) singleChanges() []singleChange {
+	cases := []singleChange{
 		{name: "setuid", number: unix.SYS_SETUID, args: []any{3001}, want: engine.ChangedUID},
 		{name: "setgid", number: unix.SYS_SETGID, args: []any{3002}, want: engine.ChangedGID},
 		{name: "setreuid", number: unix.SYS_SETREUID, args: []any{3003, 3004}, want: engine.ChangedUID},
@@ -138,6 +146,10 @@ func idChange(t *test) {
 		c.start, c.done, c.end = t.gate("the ids to be changed"), t.gate(c.name), t.gate("the end")
 		c.p = t.spawn(script().WaitFor(c.start.r).Call(c.name, c.number, c.args...).Tell(c.done.w).WaitFor(c.end.r).Exit(0), barefork{})
 	}
+	return cases
+}
+
+func (t *test) checkSingleChanges(cases []singleChange) {
 	for i := range cases {
 		c := &cases[i]
 		t.awaitEvent(c.p, "FORK", has(engine.EventFork))

@@ -10,7 +10,7 @@ import (
 
 // cpuHotplug takes a CPU away and gives it back.
 func cpuHotplug(t *test) {
-	if os.Getenv("QUARK_INITRAMFS") != "1" {
+	if !inGuest() {
 		t.Skipf("it takes a CPU away, which is for guests only (QUARK_INITRAMFS=1)")
 	}
 	cpus := onlineCPUs(t)
@@ -37,7 +37,7 @@ func cpuHotplug(t *test) {
 		for i := range n {
 			s := script()
 			pin(s, cpu)
-			p := t.spawn(s.Exit(i), barefork{})
+			p := t.spawn(s.Exit(i), barefork{Share: true})
 			t.reapBlind(p)
 			all = append(all, p)
 		}

@@ -99,7 +99,7 @@ func (k faults) conserve(t *test, q *quark.Queue) (missing uint64, s quark.Stats
 		} else {
 			pin(s, cpus[i%len(cpus)])
 		}
-		p := t.spawn(s.Exit(0), barefork{})
+		p := t.spawn(s.Exit(0), barefork{Share: true})
 		t.reapBlind(p)
 		all = append(all, p)
 		if time.Since(begin) > k.stop {
@@ -153,7 +153,7 @@ func (t *test) settleAfterLoss(cpus []int) {
 			t.pump()
 			s := script()
 			pin(s, cpu)
-			p := t.spawn(s.Exit(0), barefork{})
+			p := t.spawn(s.Exit(0), barefork{Share: true})
 			t.reap(p)
 			for deadline := now() + uint64(3*shortHold); now() < deadline; {
 				t.pump()

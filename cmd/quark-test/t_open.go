@@ -91,7 +91,7 @@ func stats(t *test) {
 	var short uint64 // lives that must have been joined to one event
 	var last *proc
 	for range n {
-		last = t.spawn(script().Exit(0), barefork{})
+		last = t.spawn(script().Exit(0), barefork{Share: true})
 		t.reap(last)
 		if time.Duration(now()-last.before) < t.hold/2 {
 			short++

@@ -23,6 +23,9 @@ func guessedTypes(t *test) {
 	if t.Backend == "cnproc" {
 		t.Skipf("it needs no types")
 	}
+	if hiddenTypes() {
+		t.Skipf("the archive's types are as right or wrong where the kernel shows its own, and are tested there")
+	}
 	own := t.typesOf(btfhub.Options{})
 	running := unameRelease(t)
 	var accepted, refused int
@@ -36,8 +39,7 @@ func guessedTypes(t *test) {
 			}
 		}
 		t.Waiting("the queue to open with types of " + release)
-		set, _ := backends.Parse(t.Backend)
-		q, err := quark.Open(quark.Options{Backends: set, Strict: true, HoldTime: shortHold, BTF: o})
+		q, err := t.tryOpen(quark.Options{BTF: o})
 		if err != nil {
 			refused++
 			t.Logf("types of %s, in which %q differs: %v", release, differs, err)
@@ -51,7 +53,6 @@ func guessedTypes(t *test) {
 		}
 		accepted++
 		from := q.Capabilities().Types
-		t.closeQueue(q)
 		if differs != "" {
 			t.Errorf("types of %s are accepted, but %s differs", release, differs)
 			continue
@@ -59,7 +60,6 @@ func guessedTypes(t *test) {
 		if !strings.Contains(from, release) || !strings.Contains(from, running) {
 			t.Errorf("types are said to come from %q: it has to name %s and %s", from, release, running)
 		}
-		t.open(quark.Options{BTF: o})
 		t.wantWorking("with types of " + release)
 		t.close()
 	}
@@ -77,6 +77,12 @@ func guessedTypes(t *test) {
 	} else if !strings.Contains(err.Error(), o.Release) {
 		t.Errorf("a release that is not there: %v", err)
 	}
+}
+
+// hiddenTypes tells whether the kernel's own types lie under an empty file system.
+func hiddenTypes() bool {
+	var s unix.Statfs_t
+	return unix.Statfs(filepath.Dir(btfhub.KernelBTF), &s) == nil && s.Type == unix.TMPFS_MAGIC
 }
 
 // selfTested are members that the self-test goes through and whose neighbours
@@ -106,7 +112,7 @@ func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 }
 
 // otherReleases are the nearest kernel of the archive that is not the running
-// one, one in which nothing is elsewhere, and those farthest from it.
+// one, one in which nothing is elsewhere, and one far from it.
 func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string) {
 	a, err := btfhub.Embedded()
 	if err != nil {
@@ -144,8 +150,13 @@ func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string
 	} else {
 		t.Logf("the archive has no other kernel in which all is where it is in %s", running)
 	}
-	if len(far) > 0 {
-		list = append(list, far[0], far[len(far)-1])
+	// The newest, or the oldest where the running one is newer still.
+	switch {
+	case len(far) == 0:
+	case slices.Compare(btfhub.ParseRelease(far[len(far)-1]).Numbers, me.Numbers) > 0:
+		list = append(list, far[len(far)-1])
+	default:
+		list = append(list, far[0])
 	}
 	return list
 }

@@ -15,7 +15,7 @@ func (j Job) String() string { return j.Test.Name + " @ " + j.Backend }
 
 // sharesWith is whether one process can run both.
 func (j Job) sharesWith(next Job) bool {
-	return j.Test.Shared && next.Test.Shared && j.Backend == next.Backend
+	return j.Backend == next.Backend && j.Test.Shared == next.Test.Shared && !j.Test.Alone && !next.Test.Alone
 }
 
 // choose returns the tests whose names match one of the patterns in only, all

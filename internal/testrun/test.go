@@ -16,9 +16,15 @@ type Test struct {
 	Doc  string // one line that says what must hold
 	Run  func(*T)
 
-	// Shared is for a test that can do with what [Suite.Share] opened: it is run
-	// in one process with those like it next to it, until one of them fails.
+	// Shared is for a test that can do with what [Suite.Share] opened, which those
+	// next to it use as well.
 	Shared bool
+
+	// Alone is for a test that needs a process of its own, as it cannot undo what
+	// it does to that or wants it small. Others are run in one with those next to
+	// them, until one of them fails: to start a process and warm it up takes longer
+	// than most tests.
+	Alone bool
 
 	// NoBackend is for a test that has nothing to do with backends: it is run
 	// once, as on the backend "none".
