@@ -92,8 +92,6 @@ func idChange(t *test) {
 	change := t.awaitEvent(p.proc, "ID_CHANGE", has(engine.EventIDChange))
 	t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
 	p.finish(t)
-	exit := t.wantLife(p.proc, 1)
-	t.check("EXEC or EXIT", exit.Process, p.truth, t.fields(engine.EventExec))
 	if change.Events != engine.EventFork|engine.EventIDChange {
 		t.Errorf("events are %s, want FORK+ID_CHANGE: %s", change.Events, t.history(p.proc))
 	}
@@ -112,9 +110,11 @@ func idChange(t *test) {
 	t.check("ID_CHANGE", change.Process, want, t.fields(engine.EventIDChange))
 	end.open()
 	t.reap(r)
-	t.wantLife(r, 0)
 
 	t.checkSingleChanges(cases)
+	t.wantLife(r, 0)
+	exit := t.wantLife(p.proc, 1)
+	t.check("EXEC or EXIT", exit.Process, p.truth, t.fields(engine.EventExec))
 }
 
 // singleChange is a process that changes one id, once its FORK has been delivered.
