@@ -3,22 +3,41 @@ package quark
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
 	"sync"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// poller waits for the source, for Wake and, where the user polls the
-// descriptor himself, for a timer.
+// poller waits for the source, for Wake and for a timer.
+//
+// Waiting is left to Go's network poller, and what it takes does not block and
+// is hidden from Go's scheduler. Its monitor thread otherwise wakes up whenever
+// a thread enters a system call or a timer of Go's is due, and then every 20
+// microseconds for as long as there is work: more than the work itself costs.
 type poller struct {
 	mu                  sync.Mutex // guards event against Wake during close
 	epoll, event, timer int
 	opened              bool
 	watched             bool // the user polls the descriptor: timers have to be set
+	set                 bool // the timer is
+
+	// next is called before each wait: how long it may be, if ok.
+	next func() (wait time.Duration, ok bool)
+
+	file  *os.File // a duplicate of epoll that Go polls, from the first wait on
+	conn  syscall.RawConn
+	ready func(epoll uintptr) bool
+	limit time.Duration // of this wait, or negative
+	slept bool          // in this wait
+	err   error         // of ready
 }
 
-func (p *poller) open(source int) (err error) {
+func (p *poller) open(source int, next func() (time.Duration, bool)) (err error) {
+	p.next = next
 	p.epoll, p.event, p.timer = -1, -1, -1
 	p.opened = true
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
@@ -45,6 +64,7 @@ func (p *poller) close() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unregister()
 	for _, fd := range []int{p.timer, p.event, p.epoll} {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -56,14 +76,18 @@ func (p *poller) close() error {
 
 // arm sets the timer to go off after wait, or turns it off.
 func (p *poller) arm(wait time.Duration, ok bool) error {
+	if !ok && !p.set {
+		return nil
+	}
 	var spec unix.ItimerSpec
 	if ok {
 		spec.Value = unix.NsecToTimespec(int64(max(wait, 1)))
 	}
-	if err := unix.TimerfdSettime(p.timer, 0, &spec, nil); err != nil {
-		return fmt.Errorf("set timer: %w", err)
+	_, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(p.timer), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("set timer: %w", errno)
 	}
-	p.clear()
+	p.set = ok
 	return nil
 }
 
@@ -73,24 +97,103 @@ func (p *poller) clear() {
 	unix.Read(p.event, b[:])
 }
 
-// wait sleeps until something happens or the time is over.
+// watch is called when the user polls the descriptor. A wake-up of a perf ring
+// is seen by whoever asks first, which must not be Go then.
+func (p *poller) watch() int {
+	p.watched = true
+	p.unregister()
+	return p.epoll
+}
+
+// wait sleeps until something happens or the time is over; a negative time has
+// no end.
 func (p *poller) wait(timeout time.Duration) error {
-	msec := -1
-	if timeout >= 0 {
-		// Rounded up: waking too early would only mean to wait again.
-		msec = int(min((timeout+time.Millisecond-1)/time.Millisecond, 1<<30))
+	p.limit, p.slept, p.err = timeout, false, nil
+	if p.watched {
+		if !p.prepare(uintptr(p.epoll)) {
+			p.look(uintptr(p.epoll), true)
+		}
+		return p.err
 	}
-	var events [4]unix.EpollEvent
-	n, err := unix.EpollWait(p.epoll, events[:], msec)
-	if err != nil && err != unix.EINTR {
+	if p.file == nil {
+		if err := p.register(); err != nil {
+			return fmt.Errorf("wait for events: %w", err)
+		}
+	}
+	if err := p.conn.Read(p.ready); err != nil {
 		return fmt.Errorf("wait for events: %w", err)
 	}
-	for i := range max(n, 0) {
+	return p.err
+}
+
+// register makes the descriptor known to Go's network poller.
+func (p *poller) register() error {
+	fd, err := unix.FcntlInt(uintptr(p.epoll), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // what NewFile goes by
+		unix.Close(fd)
+		return err
+	}
+	p.file = os.NewFile(uintptr(fd), "epoll")
+	if p.conn, err = p.file.SyscallConn(); err != nil {
+		p.unregister()
+		return err
+	}
+	p.ready = func(epoll uintptr) bool {
+		if p.slept { // what woke Go need not show a second time
+			p.look(epoll, false)
+			return true
+		}
+		p.slept = true
+		return p.prepare(epoll)
+	}
+	return nil
+}
+
+func (p *poller) unregister() {
+	if p.file != nil {
+		p.file.Close()
+		p.file = nil
+	}
+}
+
+// prepare sets the timer, and tells whether there is no reason to sleep. Go
+// keeps what happens from here on in mind, so next has to be asked in it.
+func (p *poller) prepare(epoll uintptr) bool {
+	timeout := p.limit
+	if wait, ok := p.next(); ok && (timeout < 0 || wait < timeout) {
+		timeout = wait
+	}
+	if timeout != 0 {
+		if p.err = p.arm(timeout, timeout > 0); p.err != nil {
+			return true
+		}
+	}
+	return p.look(epoll, false) || timeout == 0
+}
+
+// look tells whether something has happened; it may wait for that.
+func (p *poller) look(epoll uintptr, block bool) bool {
+	call, msec := unix.RawSyscall6, 0
+	if block {
+		call, msec = unix.Syscall6, -1
+	}
+	var events [4]unix.EpollEvent
+	n, _, errno := call(unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&events)), uintptr(len(events)), uintptr(msec), 0, 0)
+	if errno != 0 {
+		if errno != unix.EINTR {
+			p.err = fmt.Errorf("wait for events: %w", errno)
+		}
+		return true
+	}
+	for i := range n {
 		if events[i].Fd == int32(p.event) {
 			p.clear()
 		}
 	}
-	return nil
+	return n > 0
 }
 
 func (p *poller) wake() {

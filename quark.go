@@ -44,7 +44,9 @@ type Options struct {
 
 	// HoldTime is how long an event is held to be put in order and joined with
 	// those that follow: 1 s by default, at least 10 ms. A shorter time gives
-	// quicker and more, smaller events.
+	// quicker and more, smaller events. While events are held the reader wakes
+	// at intervals of a twentieth to a tenth of it, but of at most 50 ms, which
+	// an event may come later.
 	HoldTime time.Duration
 
 	// CacheGraceTime is how long a process can be looked up after its end: 4 s
@@ -129,7 +131,7 @@ func (q *Queue) start(opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := q.poller.open(q.source.FD()); err != nil {
+	if err := q.poller.open(q.source.FD(), q.next); err != nil {
 		return err
 	}
 	return q.scan(clock.Now)
@@ -191,6 +193,7 @@ func (q *Queue) Get() (*Event, error) {
 		if err := q.poller.arm(q.next()); err != nil {
 			return nil, err
 		}
+		q.poller.clear()
 	}
 	return ev, err
 }
@@ -209,7 +212,7 @@ func (q *Queue) next() (wait time.Duration, ok bool) {
 	// fetched together: they would only be held too. Nor is each delivered at
 	// its very moment: waking up for every one would cost more than all else.
 	hold := q.engine.HoldTime()
-	return min(max(wait, hold/50), hold/10, 50*time.Millisecond), true
+	return min(max(wait, hold/20), hold/10, 50*time.Millisecond), true
 }
 
 // Block waits until Get may have something to return, or Wake was called, but
@@ -217,9 +220,6 @@ func (q *Queue) next() (wait time.Duration, ok bool) {
 func (q *Queue) Block(timeout time.Duration) error {
 	if q.closed {
 		return os.ErrClosed
-	}
-	if wait, ok := q.next(); ok && (timeout < 0 || wait < timeout) {
-		timeout = wait
 	}
 	return q.poller.wait(timeout)
 }
@@ -232,8 +232,7 @@ func (q *Queue) Wake() { q.poller.wake() }
 // first call is before the first Get. It takes part in poll, select and epoll,
 // and needs no timeout. It is the queue's: do not read from or close it.
 func (q *Queue) FD() int {
-	q.poller.watched = true
-	return q.poller.epoll
+	return q.poller.watch()
 }
 
 // Events yields events until ctx ends or an error occurs, which is yielded

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"unsafe"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/perf"
@@ -157,7 +158,8 @@ const maxJoin = 100e6
 
 func monotonic() uint64 {
 	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	// It does not block, so that the scheduler need not know.
+	unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0)
 	return uint64(ts.Nano())
 }
 
@@ -342,7 +344,7 @@ func (s *Source) Arm(idle bool) bool {
 	}
 	for _, c := range s.cpus {
 		pending := c.ring.Pending()
-		if idle && pending > 0 || pending >= c.ring.Size()/4 || c.now.set != nil {
+		if idle && (pending > 0 || c.now.set != nil) || pending >= c.ring.Size()/4 {
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -59,6 +58,7 @@ func monitorCost(t *test) {
 		if p.status != 0 {
 			t.Fatalf("the scenario did not do its work: status %#x", p.status)
 		}
+		p.Free() // else each fork would have to copy the mappings of all before
 	}
 	took := time.Since(begin)
 	for _, m := range all {
@@ -83,7 +83,8 @@ func monitorCost(t *test) {
 type monitor struct {
 	backend string
 	cmd     *exec.Cmd
-	lines   *bufio.Reader
+	lines   chan monitorStats // the newest, closed at the end
+	broken  error             // why lines was closed
 	last    monitorStats
 	before  time.Duration // CPU time when it had started
 	used    time.Duration // since then
@@ -91,6 +92,7 @@ type monitor struct {
 
 // monitorStats is what of a line of quark-mon -M -j is looked at.
 type monitorStats struct {
+	Time       time.Time         `json:"time"`
 	Insertions uint64            `json:"insertions"`
 	Removals   uint64            `json:"removals"`
 	Lost       uint64            `json:"lost"`
@@ -100,7 +102,7 @@ type monitorStats struct {
 // monitor starts a quark-mon and waits until it counts.
 func (t *test) monitor(program, backend string) *monitor {
 	option := map[string]string{"ebpf": "-b", "kprobe": "-k", "cnproc": "-c"}[backend]
-	m := &monitor{backend: backend, cmd: exec.Command(program, option, "-M", "-j")}
+	m := &monitor{backend: backend, cmd: exec.Command(program, option, "-M", "-j"), lines: make(chan monitorStats, 1)}
 	var complaint strings.Builder
 	m.cmd.Stderr = &complaint
 	out, err := m.cmd.StdoutPipe()
@@ -116,31 +118,42 @@ func (t *test) monitor(program, backend string) *monitor {
 			m.cmd.Wait()
 		}
 	})
-	m.lines = bufio.NewReader(out)
+	go m.follow(out)
 	t.Waiting("quark-mon " + option + " to count")
-	if err := m.read(); err != nil {
+	var ok bool
+	if m.last, ok = <-m.lines; !ok {
 		m.cmd.Wait()
-		t.Fatalf("quark-mon %s: %v: %s", option, err, strings.TrimSpace(complaint.String()))
+		t.Fatalf("quark-mon %s: %v: %s", option, m.broken, strings.TrimSpace(complaint.String()))
 	}
 	m.before = m.cpuTime(t)
 	return m
 }
 
-// read waits for the statistics of the next second.
-func (m *monitor) read() error {
-	line, err := m.lines.ReadBytes('\n')
-	if err != nil {
-		return err
+// follow reads the statistics of each second and keeps the newest. A monitor
+// whose output nobody reads stops when the pipe is full, after some three
+// minutes, and loses events.
+func (m *monitor) follow(out io.Reader) {
+	for d := json.NewDecoder(out); ; {
+		var s monitorStats
+		if m.broken = d.Decode(&s); m.broken != nil {
+			close(m.lines)
+			io.Copy(io.Discard, out)
+			return
+		}
+		select {
+		case <-m.lines:
+		default:
+		}
+		m.lines <- s
 	}
-	return json.Unmarshal(line, &m.last)
 }
 
 // settle waits until the monitor has read and delivered what happened before.
 // On a machine where others are busy it always holds something.
 func (m *monitor) settle(t *test, insertions uint64) {
 	t.Waiting(fmt.Sprintf("%d records in quark-mon with %s", insertions, m.backend))
-	for line := 0; line < 2 || m.last.Insertions+m.last.Lost < insertions; line++ {
-		m.next(t) // the first line may be older than what happened
+	for begin := time.Now(); m.last.Time.Before(begin) || m.last.Insertions+m.last.Lost < insertions; {
+		m.next(t)
 	}
 	for target := m.last.Insertions; m.last.Removals < target; {
 		m.next(t)
@@ -149,10 +162,13 @@ func (m *monitor) settle(t *test, insertions uint64) {
 }
 
 func (m *monitor) next(t *test) {
-	if err := m.read(); err != nil {
-		t.Fatalf("quark-mon with %s: %v", m.backend, err)
-	}
-	if time.Now().After(t.Deadline) {
+	var ok bool
+	select {
+	case m.last, ok = <-m.lines:
+		if !ok {
+			t.Fatalf("quark-mon with %s: %v", m.backend, m.broken)
+		}
+	case <-time.After(time.Until(t.Deadline)):
 		t.Hang(t.Limit, fmt.Sprintf("quark-mon with %s, which has %d records", m.backend, m.last.Insertions))
 	}
 }
@@ -173,7 +189,8 @@ func (m *monitor) end(t *test) {
 	if err := m.cmd.Process.Signal(unix.SIGINT); err != nil {
 		t.Fatalf("%v", err)
 	}
-	io.Copy(io.Discard, m.lines)
+	for range m.lines {
+	}
 	if err := m.cmd.Wait(); err != nil {
 		t.Errorf("quark-mon with %s: %v", m.backend, err)
 	}

@@ -6,6 +6,7 @@ import "github.com/quark-linux/quark/internal/testrun"
 var tests = []testrun.Test{
 	{Name: "t_probe", Doc: "the backend opens and closes, and leaves nothing", Run: with(probe)},
 	{Name: "t_stats", Doc: "counters start at zero and count right", Run: with(stats)},
+	{Name: "t_wake", Doc: "the first event after quiet wakes a reader that sleeps", Run: with(wakeUp)},
 	{Name: "t_fork_exec_exit", Doc: "a short life is one event with every attribute right", Run: with(forkExecExit)},
 	{Name: "t_fork_exec_exit_rel", Doc: "the executable of a relative path or a link is absolute", Run: with(forkExecExitRel)},
 	{Name: "t_min_agg", Doc: "FORK, EXEC and EXIT come one by one", Run: with(minAgg)},
