@@ -38,7 +38,7 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 		// runs, with and without a monitor in turn, is what there is to compare.
 		alone, watched := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 		for range costRuns {
-			took, err := load.Time(o.Patience)
+			took, err := load.Time(o.Patience, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -67,12 +67,16 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	return list, nil
 }
 
-func observed(s scenario.Storm, what string, patience time.Duration) (time.Duration, meter.Usage, error) {
-	m, err := meter.Start(what)
-	if err != nil {
-		return 0, meter.Usage{}, err
+func observed(s scenario.Storm, what string, patience time.Duration) (took time.Duration, u meter.Usage, err error) {
+	var m *meter.Metered
+	took, err = s.Time(patience, func() (err error) {
+		m, err = meter.Start(what)
+		return err
+	})
+	if m != nil {
+		var stopErr error
+		u, stopErr = m.Stop()
+		err = errors.Join(err, stopErr)
 	}
-	took, err := s.Time(patience)
-	u, err2 := m.Stop()
-	return took, u, errors.Join(err, err2)
+	return took, u, err
 }

@@ -27,9 +27,9 @@ func (h *hook) names() []string { return []string{h.handler, h.program, h.twin} 
 // required are the hooks without which there is no source.
 var required = []hook{
 	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
-		programsProgQuarkForkHandler, programsEventKindEVENT_FORK},
+		programsProgQuarkTextHandler, programsEventKindEVENT_FORK},
 	{engine.KindExec, "sched_process_exec", programsProgQuarkExec, programsProgQuarkExecTwin,
-		programsProgQuarkExecHandler, programsEventKindEVENT_EXEC},
+		programsProgQuarkTextHandler, programsEventKindEVENT_EXEC},
 	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
 		programsProgQuarkExitHandler, programsEventKindEVENT_EXIT},
 }

@@ -154,7 +154,6 @@ const (
 	programsMapTaken               = "taken"
 	programsProgQuarkCommitCreds   = "quark_commit_creds"
 	programsProgQuarkExec          = "quark_exec"
-	programsProgQuarkExecHandler   = "quark_exec_handler"
 	programsProgQuarkExecTwin      = "quark_exec_twin"
 	programsProgQuarkExit          = "quark_exit"
 	programsProgQuarkExitHandler   = "quark_exit_handler"
@@ -163,12 +162,12 @@ const (
 	programsProgQuarkExitSetuid    = "quark_exit_setuid"
 	programsProgQuarkExitTwin      = "quark_exit_twin"
 	programsProgQuarkFork          = "quark_fork"
-	programsProgQuarkForkHandler   = "quark_fork_handler"
 	programsProgQuarkForkTwin      = "quark_fork_twin"
 	programsProgQuarkKsysSetsid    = "quark_ksys_setsid"
 	programsProgQuarkRename        = "quark_rename"
 	programsProgQuarkRenameHandler = "quark_rename_handler"
 	programsProgQuarkRenameTwin    = "quark_rename_twin"
+	programsProgQuarkTextHandler   = "quark_text_handler"
 	programsVarArmed               = "armed"
 	programsVarCgroupFrom          = "cgroup_from"
 	programsVarNudged              = "nudged"
@@ -221,7 +220,6 @@ type programsSpecs struct {
 type programsProgramSpecs struct {
 	QuarkCommitCreds   *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
 	QuarkExec          *ebpf.ProgramSpec `ebpf:"quark_exec"`
-	QuarkExecHandler   *ebpf.ProgramSpec `ebpf:"quark_exec_handler"`
 	QuarkExecTwin      *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.ProgramSpec `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.ProgramSpec `ebpf:"quark_exit_handler"`
@@ -230,12 +228,12 @@ type programsProgramSpecs struct {
 	QuarkExitSetuid    *ebpf.ProgramSpec `ebpf:"quark_exit_setuid"`
 	QuarkExitTwin      *ebpf.ProgramSpec `ebpf:"quark_exit_twin"`
 	QuarkFork          *ebpf.ProgramSpec `ebpf:"quark_fork"`
-	QuarkForkHandler   *ebpf.ProgramSpec `ebpf:"quark_fork_handler"`
 	QuarkForkTwin      *ebpf.ProgramSpec `ebpf:"quark_fork_twin"`
 	QuarkKsysSetsid    *ebpf.ProgramSpec `ebpf:"quark_ksys_setsid"`
 	QuarkRename        *ebpf.ProgramSpec `ebpf:"quark_rename"`
 	QuarkRenameHandler *ebpf.ProgramSpec `ebpf:"quark_rename_handler"`
 	QuarkRenameTwin    *ebpf.ProgramSpec `ebpf:"quark_rename_twin"`
+	QuarkTextHandler   *ebpf.ProgramSpec `ebpf:"quark_text_handler"`
 }
 
 // programsMapSpecs contains maps before they are loaded into the kernel.
@@ -322,7 +320,6 @@ type programsVariables struct {
 type programsPrograms struct {
 	QuarkCommitCreds   *ebpf.Program `ebpf:"quark_commit_creds"`
 	QuarkExec          *ebpf.Program `ebpf:"quark_exec"`
-	QuarkExecHandler   *ebpf.Program `ebpf:"quark_exec_handler"`
 	QuarkExecTwin      *ebpf.Program `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.Program `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.Program `ebpf:"quark_exit_handler"`
@@ -331,19 +328,18 @@ type programsPrograms struct {
 	QuarkExitSetuid    *ebpf.Program `ebpf:"quark_exit_setuid"`
 	QuarkExitTwin      *ebpf.Program `ebpf:"quark_exit_twin"`
 	QuarkFork          *ebpf.Program `ebpf:"quark_fork"`
-	QuarkForkHandler   *ebpf.Program `ebpf:"quark_fork_handler"`
 	QuarkForkTwin      *ebpf.Program `ebpf:"quark_fork_twin"`
 	QuarkKsysSetsid    *ebpf.Program `ebpf:"quark_ksys_setsid"`
 	QuarkRename        *ebpf.Program `ebpf:"quark_rename"`
 	QuarkRenameHandler *ebpf.Program `ebpf:"quark_rename_handler"`
 	QuarkRenameTwin    *ebpf.Program `ebpf:"quark_rename_twin"`
+	QuarkTextHandler   *ebpf.Program `ebpf:"quark_text_handler"`
 }
 
 func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.QuarkCommitCreds,
 		p.QuarkExec,
-		p.QuarkExecHandler,
 		p.QuarkExecTwin,
 		p.QuarkExit,
 		p.QuarkExitHandler,
@@ -352,12 +348,12 @@ func (p *programsPrograms) Close() error {
 		p.QuarkExitSetuid,
 		p.QuarkExitTwin,
 		p.QuarkFork,
-		p.QuarkForkHandler,
 		p.QuarkForkTwin,
 		p.QuarkKsysSetsid,
 		p.QuarkRename,
 		p.QuarkRenameHandler,
 		p.QuarkRenameTwin,
+		p.QuarkTextHandler,
 	)
 }
 

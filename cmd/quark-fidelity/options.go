@@ -31,7 +31,7 @@ run performs scenarios that record their own truth while all backends listen, an
 says what each backend saw of it. It needs root, and its exit status is 1 if a
 backend is not what its capability table says. report shows runs again, compare
 what differs between two, list the scenarios. bench measures throughput and cost of
-the backends next to other programs that are installed; it takes about a minute.
+the backends next to other programs that are installed; it takes some minutes.
 
 `
 

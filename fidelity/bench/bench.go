@@ -2,11 +2,14 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,7 +34,7 @@ type Result struct {
 type Options struct {
 	Monitors []string // see Monitors
 	Modes    []scenario.Mode
-	Rates    []int         // lives a second
+	Rates    []int         // lives a second; those that the machine does not give are left out
 	Length   time.Duration // of each load, about
 	Patience time.Duration
 	Progress func(string)
@@ -47,10 +50,10 @@ var foreign = map[string][]string{
 
 // Monitors are those that can be measured here, with the reason for each that can't.
 func Monitors() (list []string, absent []error) {
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "cnproc+count"} {
-		m, err := meter.Start(name)
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "cnproc+count", "forkstat", "execsnoop", "bpftrace"} {
+		w, err := start(name)
 		if err == nil {
-			_, err = m.Stop()
+			_, _, err = w.usage()
 		}
 		if err != nil {
 			absent = append(absent, fmt.Errorf("%s: %w", name, err))
@@ -58,73 +61,117 @@ func Monitors() (list []string, absent []error) {
 		}
 		list = append(list, name)
 	}
-	for _, name := range []string{"forkstat", "execsnoop", "bpftrace"} {
-		if _, err := exec.LookPath(name); err != nil {
-			absent = append(absent, fmt.Errorf("%s: not installed", name))
-			continue
-		}
-		list = append(list, name)
-	}
 	return list, absent
 }
 
-// Run measures every monitor under every load, and each load alone before and after.
+// Run measures every monitor under every load: at the rates, and at what the machine
+// gives.
 func Run(o Options) (list []Result, err error) {
 	for _, mode := range o.Modes {
-		for _, rate := range o.Rates {
-			n := int(float64(rate) * o.Length.Seconds())
-			if rate == 0 {
-				n = int(4000 * o.Length.Seconds())
+		top, err := Top(mode, o.Patience)
+		if err != nil {
+			return list, err
+		}
+		for _, rate := range append(slices.Clone(o.Rates), 0) {
+			if float64(rate) > 0.9*top {
+				continue
 			}
-			load := scenario.Storm{Processes: n, Workers: 2, Rate: rate, Mode: mode, Bare: true}
-			alone, err := load.Time(o.Patience)
+			n := int(o.Length.Seconds() * cmp.Or(float64(rate), top))
+			if mode == scenario.Exits {
+				n = min(n, mostGathered)
+			}
+			row, err := o.row(scenario.Storm{Processes: max(n, 50), Workers: workers, Rate: rate, Mode: mode, Bare: true})
+			list = append(list, row...)
 			if err != nil {
 				return list, err
-			}
-			for _, name := range o.Monitors {
-				o.Progress(fmt.Sprintf("%s, %s at %d/s", name, mode, rate))
-				r, took, err := measure(name, load, o.Patience)
-				if err != nil {
-					return list, fmt.Errorf("%s: %w", name, err)
-				}
-				r.Slow = took.Seconds() / alone.Seconds()
-				list = append(list, *r)
 			}
 		}
 	}
 	return list, nil
 }
 
-func measure(name string, s scenario.Storm, patience time.Duration) (*Result, time.Duration, error) {
-	r := &Result{Monitor: name, Mode: s.Mode, Rate: s.Rate}
-	var took time.Duration
-	var cpu time.Duration
-	if command, ok := foreign[name]; ok {
-		m, err := startForeign(command)
-		if err != nil {
-			return nil, 0, err
+const (
+	workers = 2
+	// mostGathered is how many processes a load of exits has at once.
+	mostGathered = 4000
+	// trial is how many lives tell what the machine gives.
+	trial = 300
+)
+
+// Top is about how many lives a second the machine gives when nobody watches.
+func Top(mode scenario.Mode, patience time.Duration) (float64, error) {
+	took, err := scenario.Storm{Processes: trial, Workers: workers, Mode: mode, Bare: true}.Time(patience, nil)
+	return trial / took.Seconds(), err
+}
+
+// row measures every monitor under one load, which also runs alone before each and
+// after the last: the machine may have other work, which makes things slower only.
+func (o *Options) row(load scenario.Storm) (list []Result, err error) {
+	alone := make([]time.Duration, len(o.Monitors)+1)
+	took := make([]time.Duration, len(o.Monitors))
+	for i, name := range o.Monitors {
+		o.Progress(fmt.Sprintf("%s, %s at %d/s", name, load.Mode, load.Rate))
+		if alone[i], err = load.Time(o.Patience, nil); err != nil {
+			return list, err
 		}
-		took, err = s.Time(patience)
-		used, rss, err2 := m.stop()
-		if err = errors.Join(err, err2); err != nil {
-			return nil, 0, err
+		var r *Result
+		if r, took[i], err = measure(name, load, o.Patience); err != nil {
+			return list, fmt.Errorf("%s: %w", name, err)
 		}
-		cpu, r.RSS, r.Silent = used, rss, true
-	} else {
-		m, err := meter.Start(name)
-		if err != nil {
-			return nil, 0, err
-		}
-		took, err = s.Time(patience)
-		u, err2 := m.Stop()
-		if err = errors.Join(err, err2); err != nil {
-			return nil, 0, err
-		}
-		cpu, r.RSS, r.Lost = u.CPU, u.RSS, u.Lost
+		list = append(list, *r)
 	}
-	r.Offered = float64(s.Processes) / took.Seconds()
-	r.CPU = cpu / time.Duration(s.Processes)
-	return r, took, nil
+	if alone[len(o.Monitors)], err = load.Time(o.Patience, nil); err != nil {
+		return list, err
+	}
+	for i := range list {
+		list[i].Slow = took[i].Seconds() / min(alone[i], alone[i+1]).Seconds()
+	}
+	return list, nil
+}
+
+// watcher is a monitor in its course, ours or somebody else's.
+type watcher interface {
+	// usage ends it and returns what it used; counts is false if it does not tell
+	// what it lost.
+	usage() (u meter.Usage, counts bool, err error)
+}
+
+func start(name string) (watcher, error) {
+	if command, ok := foreign[name]; ok {
+		return startForeign(command)
+	}
+	m, err := meter.Start(name)
+	if err != nil {
+		return nil, err
+	}
+	return own{m}, nil
+}
+
+// own is one of quark's backends.
+type own struct{ *meter.Metered }
+
+func (m own) usage() (meter.Usage, bool, error) {
+	u, err := m.Stop()
+	return u, true, err
+}
+
+func measure(name string, s scenario.Storm, patience time.Duration) (*Result, time.Duration, error) {
+	var w watcher
+	took, err := s.Time(patience, func() (err error) {
+		w, err = start(name)
+		return err
+	})
+	if w == nil {
+		return nil, 0, err
+	}
+	u, counts, stopErr := w.usage()
+	if err = errors.Join(err, stopErr); err != nil {
+		return nil, 0, err
+	}
+	return &Result{
+		Monitor: name, Mode: s.Mode, Rate: s.Rate, Offered: float64(s.Processes) / took.Seconds(),
+		CPU: u.CPU / time.Duration(s.Processes), Lost: u.Lost, Silent: !counts, RSS: u.RSS,
+	}, took, nil
 }
 
 // program is a monitor of somebody else.
@@ -134,12 +181,17 @@ type program struct {
 	base time.Duration // CPU time when it was ready
 }
 
-func startForeign(command []string) (*program, error) {
+func startForeign(command []string) (watcher, error) {
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return nil, errors.New("not installed")
+	}
 	p := &program{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
+	var complaint strings.Builder
+	p.cmd.Stderr = &complaint
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -156,8 +208,8 @@ func startForeign(command []string) (*program, error) {
 		select {
 		case err := <-first:
 			if err != nil {
-				p.stop()
-				return nil, fmt.Errorf("it ended before it was ready: %w", err)
+				p.cmd.Wait() // it says why
+				return nil, fmt.Errorf("it ended before it was ready: %s", strings.ReplaceAll(strings.TrimSpace(complaint.String()), "\n", "; "))
 			}
 			p.base = cpuOf(p.cmd.Process.Pid)
 			return p, nil
@@ -165,20 +217,21 @@ func startForeign(command []string) (*program, error) {
 			exec.Command("true").Run()
 		}
 		if time.Now().After(end) {
-			p.stop()
+			p.usage()
 			return nil, errors.New("it was not ready after 20 s")
 		}
 	}
 }
 
-func (p *program) stop() (cpu time.Duration, rss int64, err error) {
-	rss = peakOf(p.cmd.Process.Pid)
+func (p *program) usage() (u meter.Usage, counts bool, err error) {
+	u.RSS = peakOf(p.cmd.Process.Pid)
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		return 0, 0, err
+		return u, false, err
 	}
 	<-p.done
 	p.cmd.Wait() // killed by a signal, or not: it is over
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime() - p.base, rss, nil
+	u.CPU = p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime() - p.base
+	return u, false, nil
 }
 
 // cpuOf is the CPU time that a process has used; that of its first thread, which is

@@ -27,15 +27,16 @@ func TestRun(t *testing.T) {
 	if len(monitors) == 0 {
 		t.Skipf("no monitor runs here: %v", absent)
 	}
-	modes := []scenario.Mode{scenario.ForkExit, scenario.ForkExecExit, scenario.Threads}
+	modes := []scenario.Mode{scenario.ForkExit, scenario.ForkExecExit, scenario.Threads, scenario.Exits}
 	list, err := Run(Options{
-		Monitors: monitors, Modes: modes, Rates: []int{2000}, Length: 100 * time.Millisecond, Patience: time.Minute,
+		Monitors: monitors, Modes: modes, Rates: []int{200, 1e9}, Length: 100 * time.Millisecond, Patience: time.Minute,
 		Progress: func(string) {},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != len(monitors)*len(modes) {
+	// At the rate that the machine gives, and as fast as it can.
+	if len(list) != 2*len(monitors)*len(modes) {
 		t.Errorf("%d results of %d monitors", len(list), len(monitors))
 	}
 	for _, r := range list {

@@ -39,6 +39,7 @@ const (
 	ForkExit     Mode = "fork+exit"
 	ForkExecExit Mode = "fork+exec+exit"
 	Threads      Mode = "threads" // of one process: created and ended
+	Exits        Mode = "exit"    // of processes that are there before the storm begins
 )
 
 const stormPrefix = StormName + ","
@@ -147,6 +148,11 @@ func worker(args []string) error {
 	w.become.Set(engine.FieldComm, "storm")
 	w.become.Set(engine.FieldFilename, w.path)
 	w.become.Set(engine.FieldCmdline, "storm\x00x\x00")
+	if w.mode == Exits {
+		if err := w.gather(n); err != nil {
+			return err
+		}
+	}
 	if err := pause(); err != nil {
 		return err
 	}
@@ -177,20 +183,48 @@ type stormer struct {
 	path    string
 	become  truth.State
 	records []truth.Record
+	waiting []*bare.Process // of a storm of exits
 }
 
-// one starts a process and waits for its end.
-func (w *stormer) one() (err error) {
-	if w.mode == Threads {
-		return oneThread()
+// gather starts the processes of a storm of exits, which wait to be killed.
+func (w *stormer) gather(n int) error {
+	for range n {
+		// They end too if this process does.
+		s := new(bare.Script).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL)).Stop()
+		before := truth.Clock()
+		p, err := bare.Start(s, bare.Options{Share: true})
+		if err != nil {
+			return fmt.Errorf("start a process: %w", err)
+		}
+		w.born(p.PID, before, truth.Clock())
+		w.waiting = append(w.waiting, p)
 	}
+	return nil
+}
+
+// born records the fork of a process.
+func (w *stormer) born(pid int, earliest, latest uint64) {
+	w.records = append(w.records, truth.Record{Op: truth.Fork, PID: pid, Earliest: earliest, Latest: latest, Parent: w.pid, Creator: w.pid})
+}
+
+// one starts a process, or lets a gathered one go, and waits for its end.
+func (w *stormer) one() (err error) {
 	var pid int
 	before := truth.Clock()
-	if w.mode == ForkExecExit {
+	switch w.mode {
+	case Threads:
+		return oneThread()
+	case ForkExecExit:
 		pid, err = syscall.ForkExec(w.path, []string{"storm", "x"}, &syscall.ProcAttr{})
-	} else {
+	default:
 		var p *bare.Process
-		if p, err = bare.Start(new(bare.Script).Exit(0), bare.Options{}); err == nil {
+		if w.mode == Exits {
+			p, w.waiting = w.waiting[0], w.waiting[1:]
+			err = unix.Kill(p.PID, unix.SIGKILL)
+		} else {
+			p, err = bare.Start(new(bare.Script).Exit(0), bare.Options{Share: true})
+		}
+		if err == nil {
 			pid = p.PID
 			defer p.Free()
 		}
@@ -209,7 +243,9 @@ func (w *stormer) one() (err error) {
 		return fmt.Errorf("wait for a process: %w", err)
 	}
 	end := truth.Clock()
-	w.records = append(w.records, truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: born, Parent: w.pid, Creator: w.pid})
+	if w.mode != Exits {
+		w.born(pid, before, born)
+	}
 	if w.mode == ForkExecExit {
 		// The parent goes on somewhat before the exec is complete.
 		w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: end, State: w.become})
@@ -230,11 +266,18 @@ func oneThread() error {
 	return nil
 }
 
-// Time runs the storm and is how long that takes.
-func (s Storm) Time(patience time.Duration) (time.Duration, error) {
+// Time runs the storm and is how long that takes. watch, if not nil, is called when all
+// is ready for it.
+func (s Storm) Time(patience time.Duration, watch func() error) (time.Duration, error) {
 	run, err := Start(s.Scenario())
 	if err != nil {
 		return 0, err
+	}
+	if watch != nil {
+		if err := watch(); err != nil {
+			run.close()
+			return 0, err
+		}
 	}
 	begin := time.Now()
 	_, err = run.Wait(patience)

@@ -73,7 +73,7 @@ static __always_inline void on_fork(struct bpf_raw_tracepoint_args *ctx)
 	put_slot(index);
 }
 
-TWINS(quark_fork, "sched_process_fork", EVENT_FORK, 1, on_fork)
+TWINS(quark_fork, "sched_process_fork", EVENT_FORK, 1)
 
 /*
  * The end of a thread group. Its leader's status may be its status, and which
@@ -133,7 +133,24 @@ static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 	put_slot(index);
 }
 
-TWINS(quark_exec, "sched_process_exec", EVENT_EXEC, 0, on_exec)
+TWINS(quark_exec, "sched_process_exec", EVENT_EXEC, 0)
+
+/*
+ * Forks and execs have one handler: nearly all of what the verifier does is to
+ * follow the paths, and it does so for each program. Their second arguments tell
+ * them apart: that of an exec is a pid, that of a fork the child's address.
+ */
+#define PID_MAX_LIMIT (1 << 22) /* linux/threads.h */
+
+static __always_inline void on_fork_or_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (ctx->args[1] > PID_MAX_LIMIT)
+		on_fork(ctx);
+	else
+		on_exec(ctx);
+}
+
+HANDLER(quark_text, "sched_process_fork", on_fork_or_exec)
 
 /* Whether this thread has to report the end of its group. */
 static __always_inline int ends_group(struct task_struct *task, struct task_struct *leader,
@@ -206,7 +223,8 @@ static __always_inline void on_exit(struct bpf_raw_tracepoint_args *ctx)
 	submit_event(e);
 }
 
-TWINS(quark_exit, "sched_process_exit", EVENT_EXIT, 0, on_exit)
+HANDLER(quark_exit, "sched_process_exit", on_exit)
+TWINS(quark_exit, "sched_process_exit", EVENT_EXIT, 0)
 
 /*
  * Whether the current task is in execve, which sets comm and credentials too:
@@ -253,7 +271,8 @@ static __always_inline void on_rename(struct bpf_raw_tracepoint_args *ctx)
 	submit_event(e);
 }
 
-TWINS(quark_rename, "task_rename", EVENT_COMM, 0, on_rename)
+HANDLER(quark_rename, "task_rename", on_rename)
+TWINS(quark_rename, "task_rename", EVENT_COMM, 0)
 
 /* Report that ids of the current task changed; cred is NULL for its own. */
 static __always_inline int report_ids(struct task_struct *task, const struct cred *cred, __u32 ids)

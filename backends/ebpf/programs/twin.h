@@ -54,18 +54,23 @@ struct {
 } handlers SEC(".maps");
 
 /*
- * Define the programs NAME, NAME_twin and NAME_handler on a tracepoint:
- * handle(ctx) runs for the event of the task that is argument n. The two call
- * the handler by its place in the map, so that the verifier, which takes most
- * of the time that opening takes, looks at it once.
+ * Define the program NAME_handler: handle(ctx) runs for the events of a kind, or of
+ * two. Programs call it by its place in the map, so that the verifier, which takes
+ * most of the time that opening takes, looks at it once.
  */
-#define TWINS(name, tracepoint, kind, n, handle)                          \
+#define HANDLER(name, tracepoint, handle)                                 \
 	SEC("raw_tp/" tracepoint)                                         \
 	int name##_handler(struct bpf_raw_tracepoint_args *ctx)           \
 	{                                                                 \
 		handle(ctx);                                              \
 		return 0;                                                 \
-	}                                                                 \
+	}
+
+/*
+ * Define the programs NAME and NAME_twin on a tracepoint: one of the two calls the
+ * handler for the event of the task that is argument n.
+ */
+#define TWINS(name, tracepoint, kind, n)                                  \
 	SEC("raw_tp/" tracepoint)                                         \
 	int name(struct bpf_raw_tracepoint_args *ctx)                     \
 	{                                                                 \
