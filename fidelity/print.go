@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
@@ -113,12 +112,8 @@ func (r *Report) printLoad(out io.Writer) {
 		fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tpeak memory\tlost")
 	}
 	for _, c := range r.Costs {
-		programs := "-"
-		if c.Programs > 0 {
-			programs = fmt.Sprintf("%.1f us", float64(c.Programs)/1e3)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%d\n", c.Backend, c.CPU.Round(100*time.Microsecond), c.Slowdown,
-			programs, float64(c.RSS)/1024, c.Lost)
+		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
+			c.ProgramsText(), float64(c.RSS)/1024, c.Lost)
 	}
 	fmt.Fprintln(w)
 	w.Flush()
