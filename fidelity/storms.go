@@ -60,7 +60,7 @@ func capacity(o Options) (int, error) {
 // halving leaves of it where the machine gives much less.
 func rates(most int) []int {
 	top := topRate
-	for 10*most < 7*top && top > 8 {
+	for 10*most < 7*top && top >= 16 {
 		top /= 2
 	}
 	return []int{top / 8, top / 4, top / 2, top}
