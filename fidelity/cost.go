@@ -2,6 +2,7 @@ package fidelity
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -22,6 +23,17 @@ type Cost struct {
 	Programs time.Duration `json:"programs_ns"`
 	RSS      int64         `json:"peak_rss_kib"`
 	Lost     uint64        `json:"lost"`
+}
+
+// CPUText is CPU without the digits that say nothing.
+func (c *Cost) CPUText() string { return c.CPU.Round(100 * time.Microsecond).String() }
+
+// ProgramsText is Programs in microseconds.
+func (c *Cost) ProgramsText() string {
+	if c.Programs == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f us", float64(c.Programs)/1e3)
 }
 
 const costRuns = 3

@@ -3,6 +3,7 @@ package fidelity
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/quark-linux/quark"
@@ -92,14 +93,21 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	}
 	h := &Honesty{Backend: name, Reported: stats.Lost(), Absent: countRaw(all.seen, from, to) - countRaw(some.seen, from, to)}
 	h.AtMost = int(whole.Insertions) - int(stats.Insertions)
-	for l, n := range stats.Source.Lost {
-		if n > 0 {
-			h.Cause += fmt.Sprintf("%s=%d ", engine.Loss(l), n)
-		}
-	}
+	h.Cause = causes(&stats)
 	s := score.Lives(&score.Witness{Table: tiny.Capabilities(), Opened: from, Single: some.seen}, lives)
 	h.Truth, h.Missing = s.Truth, s.Truth-s.Seen
 	return h, nil
+}
+
+// causes names why the source lost events.
+func causes(s *quark.Stats) string {
+	var list []string
+	for l, n := range s.Source.Lost {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%s=%d", engine.Loss(l), n))
+		}
+	}
+	return strings.Join(list, " ")
 }
 
 // countRaw counts what the source made of the events stamped after from and up to

@@ -2,15 +2,11 @@ package fidelity
 
 import (
 	"fmt"
-	"time"
 )
 
-// rates are offered to all backends at once; 0 is as many as the machine gives.
-var rates = []int{500, 1000, 2000, 4000, 0}
-
 const (
-	stormLength   = 500 * time.Millisecond
 	costProcesses = 2000
+	leastCost     = 150
 )
 
 // Load adds to a report what loss, storms and cost are of its backends.
@@ -28,11 +24,16 @@ func (r *Report) Load(o Options) error {
 		}
 		r.Honesty = append(r.Honesty, h)
 	}
-	var err error
-	if r.Storms, err = Storms(o, rates, stormLength); err != nil {
+	o.Progress("how many processes a second this machine gives")
+	most, err := capacity(o)
+	if err != nil {
+		return fmt.Errorf("processes that nobody watches: %w", err)
+	}
+	if r.Storms, err = Storms(o, most); err != nil {
 		return fmt.Errorf("storms: %w", err)
 	}
-	if r.Costs, err = Costs(o, names, costProcesses); err != nil {
+	// An emulated machine would take minutes for what takes others half a second.
+	if r.Costs, err = Costs(o, names, min(costProcesses, max(leastCost, most/2))); err != nil {
 		return fmt.Errorf("cost: %w", err)
 	}
 	return nil

@@ -47,9 +47,11 @@ type column struct {
 	Backend *Backend
 }
 
-// Short is a kernel's release without what its distributor adds.
-func (c column) Short() string {
-	short, _, _ := strings.Cut(c.Report.Kernel, "-")
+// Short is the kernel's release without what its distributor adds.
+func (c column) Short() string { return shortRelease(c.Report.Kernel) }
+
+func shortRelease(kernel string) string {
+	short, _, _ := strings.Cut(kernel, "-")
 	short, _, _ = strings.Cut(short, "+")
 	return short
 }

@@ -173,7 +173,7 @@ type Score struct {
 
 // add scores the outcomes for a backend.
 func (r *Report) add(w *score.Witness, stats *quark.Stats, outcomes []*scenario.Outcome) {
-	b := &Backend{Name: w.Backend, Lost: stats.Lost(), Late: stats.Late}
+	b := &Backend{Name: w.Backend, Lost: stats.Lost(), Cause: causes(stats), Late: stats.Late}
 	b.describe(w.Table)
 	at := make(map[string]*Score)
 	for _, o := range outcomes {

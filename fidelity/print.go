@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
@@ -25,7 +24,7 @@ func (r *Report) Print(out io.Writer) {
 	r.row(w, "delay beyond the hold time, p50/p99/max", func(b *Backend) string {
 		return fmt.Sprintf("%s / %s / %s", ms(b.Delay.P50), ms(b.Delay.P99), ms(b.Delay.Max))
 	})
-	r.row(w, "lost", func(b *Backend) string { return fmt.Sprint(b.Lost) })
+	r.row(w, "lost", func(b *Backend) string { return strings.TrimSpace(fmt.Sprint(b.Lost, " ", b.Cause)) })
 	r.row(w, "stamps right", func(b *Backend) string { return percent(b.Total.Stamp) })
 	for f := range engine.Field(engine.NumFields) {
 		r.row(w, f.String(), func(b *Backend) string { return percent(b.Total.Fields[f]) })
@@ -106,46 +105,16 @@ func (r *Report) printLoad(out io.Writer) {
 		fmt.Fprintln(w, "\nstorm\tprocesses/s\tevents seen\tlost\tfields known")
 	}
 	for _, s := range r.Storms {
-		fmt.Fprintf(w, "%s\t%.0f\t%d of %d\t%d\t%.0f %%\n", s.Backend, s.Offered, s.Seen, s.Truth, s.Lost, 100*s.Known)
+		fmt.Fprintf(w, "%s\t%.0f\t%d of %d\t%s\t%.0f %%\n", s.Backend, s.Offered, s.Seen, s.Truth,
+			strings.TrimSpace(fmt.Sprint(s.Lost, " ", s.Cause)), 100*s.Known)
 	}
 	if len(r.Costs) > 0 {
 		fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tpeak memory\tlost")
 	}
 	for _, c := range r.Costs {
-		programs := "-"
-		if c.Programs > 0 {
-			programs = fmt.Sprintf("%.1f us", float64(c.Programs)/1e3)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%d\n", c.Backend, c.CPU.Round(100*time.Microsecond), c.Slowdown,
-			programs, float64(c.RSS)/1024, c.Lost)
+		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
+			c.ProgramsText(), float64(c.RSS)/1024, c.Lost)
 	}
 	fmt.Fprintln(w)
 	w.Flush()
-}
-
-// Defects names everything that has to be mended: what the capability tables do not
-// explain.
-func (r *Report) Defects() (list []string) {
-	for _, b := range r.Backends {
-		for _, s := range b.Scenarios {
-			if s.Perfect() {
-				continue
-			}
-			all := s.All()
-			all.Add(s.Stamp)
-			list = append(list, fmt.Sprintf("%s, %s: %d of %d events seen, %d phantoms, %d duplicates, %d out of order, %d not joined, "+
-				"%d wrong, %d unknown without a reason", b.Name, s.Scenario, s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
-				all.Wrong, all.Unexplained))
-			for _, f := range s.Findings {
-				list = append(list, "  "+f)
-			}
-		}
-	}
-	for _, h := range r.Honesty {
-		if !h.Exact() {
-			list = append(list, fmt.Sprintf("%s under forced loss: %d to %d events missing (%d of %d of ours), %d reported: %s",
-				h.Backend, h.Absent, h.AtMost, h.Missing, h.Truth, h.Reported, h.Cause))
-		}
-	}
-	return list
 }

@@ -45,6 +45,7 @@ type Backend struct {
 	Total score.Score `json:"total"`
 	Delay Spread      `json:"delay_ns"`
 	Lost  uint64      `json:"lost"`
+	Cause string      `json:"cause,omitempty"`
 	Late  uint64      `json:"late"`
 }
 

@@ -1,6 +1,7 @@
 package fidelity
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quark-linux/quark/engine"
@@ -16,21 +17,67 @@ type Storm struct {
 	Truth   int     `json:"truth"`   // events of them
 	Seen    int     `json:"seen"`
 	Lost    uint64  `json:"lost"` // reported as lost
+	Cause   string  `json:"cause,omitempty"`
 	// Known is the share of fields that were known, 0 to 1.
 	Known float64 `json:"known"`
+	// Extra events did not happen, or not as often; Inverted ones came out of order.
+	Extra    int `json:"extra,omitempty"`
+	Inverted int `json:"inverted,omitempty"`
+	// Wrong are fields and stamps.
+	Wrong    int      `json:"wrong,omitempty"`
+	Findings []string `json:"findings,omitempty"`
 }
 
-// Storms offers each rate, in processes a second, for about the time given, to all
-// backends at once.
-func Storms(o Options, rates []int, length time.Duration) (list []Storm, err error) {
+// Honest reports whether all that is missing was reported as lost, and nothing is
+// there that should not be.
+func (s *Storm) Honest() bool {
+	return uint64(s.Truth-s.Seen) <= s.Lost && s.Extra+s.Inverted+s.Wrong == 0
+}
+
+const (
+	// topRate is offered where the machine gives it, in processes a second.
+	topRate      = 4000
+	stormLength  = 500 * time.Millisecond
+	leastStorm   = 100 // processes
+	stormWorkers = 4
+)
+
+// capacity is how many processes a second the machine gives that nobody watches.
+func capacity(o Options) (int, error) {
+	run, err := scenario.Start(scenario.Storm{Processes: 2 * leastStorm, Workers: stormWorkers, Mode: scenario.ForkExecExit}.Scenario())
+	if err != nil {
+		return 0, err
+	}
+	outcome, err := run.Wait(o.Patience)
+	if err != nil {
+		return 0, err
+	}
+	_, rate := stormLives(outcome.Lives)
+	return int(rate), nil
+}
+
+// rates are what is offered, each twice the one before, up to the top rate or what
+// halving leaves of it where the machine gives much less.
+func rates(most int) []int {
+	top := topRate
+	for 10*most < 7*top && top >= 16 {
+		top /= 2
+	}
+	return []int{top / 8, top / 4, top / 2, top}
+}
+
+// Storms offers rising rates to all backends at once, and at last as many processes
+// as the machine gives, of which there are about most a second.
+func Storms(o Options, most int) (list []Storm, err error) {
 	o.setDefaults()
-	for _, rate := range rates {
-		o.Progress("a storm")
-		n := int(float64(rate) * length.Seconds())
+	for _, rate := range append(rates(most), 0) {
+		offered := rate
 		if rate == 0 {
-			n = int(5000 * length.Seconds())
+			offered = most
 		}
-		points, err := storm(&o, scenario.Storm{Processes: max(n, 50), Workers: 4, Rate: rate, Mode: scenario.ForkExecExit})
+		n := max(leastStorm, int(float64(offered)*stormLength.Seconds()))
+		o.Progress(fmt.Sprintf("a storm of %d processes", n))
+		points, err := storm(&o, scenario.Storm{Processes: n, Workers: stormWorkers, Rate: rate, Mode: scenario.ForkExecExit})
 		if err != nil {
 			return nil, err
 		}
@@ -73,8 +120,9 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 		sc := score.Lives(out, lives)
 		all := sc.All()
 		list = append(list, Storm{
-			Backend: w.backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(),
+			Backend: w.backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(&stats),
 			Known: float64(all.Right+all.Stale+all.Truncated) / float64(max(1, all.Total())),
+			Extra: sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong, Findings: sc.Findings,
 		})
 	}
 	return list, nil

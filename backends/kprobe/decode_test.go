@@ -139,7 +139,7 @@ func record(p *probe, numbers map[slot]uint64, texts map[slot]string) []byte {
 // offline is a source of recorded probes without a kernel.
 func offline(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
 	probes := recorded(t, file)
-	s := &Source{endings: endings{byPID: map[uint32]ending{}}, ids: idChanges{asked: map[uint64]asked{}}}
+	s := &Source{endings: endings{byPID: map[uint32]ending{}}}
 	for n := range families {
 		f := &families[n]
 		set := &set{family: n, kind: f.kind}
@@ -343,6 +343,29 @@ func TestIDs(t *testing.T) {
 				t.Errorf("%s: left %v, %v", tc.name, s.ids.told, s.ids.asked)
 			}
 		}
+	}
+}
+
+// TestIDsAddressReused has two changes by one address that are read at once: the
+// first credentials were replaced and freed in between.
+func TestIDsAddressReused(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	var l list
+	ask := func(tid uint32, time, uid uint64) {
+		s.sample(c, &l, &perf.Sample{TID: tid, Time: time, Count: time, Raw: record(probes["uid"], map[slot]uint64{slotCred: 64, slotUID: uid}, nil)})
+	}
+	tell := func(tid uint32, time, uid uint64) {
+		s.sample(c, &l, &perf.Sample{TID: tid, Time: time, Count: time, Raw: record(probes["ids"], map[slot]uint64{
+			slotTGID: uint64(tid), slotTID: uint64(tid), slotCred: 64, slotUID: uid}, nil)})
+	}
+	ask(7, 1, 0)
+	tell(7, 2, 5)
+	ask(8, 3, 5) // does not change anything
+	ask(9, 4, 0)
+	tell(9, 5, 6)
+	s.settleIDs(&l)
+	if len(l) != 2 || l[0].PID != 7 || l[1].PID != 9 || l[0].IDChange != engine.ChangedUID || l[1].IDChange != engine.ChangedUID {
+		t.Errorf("%d events: %v", len(l), l)
 	}
 }
 

@@ -43,7 +43,7 @@ func Open(o Options) (*Source, error) {
 	}
 	s := &Source{
 		probes: probes, poll: -1, threads: o.Threads, ringSize: ringSize,
-		endings: endings{byPID: make(map[uint32]ending)}, ids: idChanges{asked: make(map[uint64]asked)},
+		endings:     endings{byPID: make(map[uint32]ending)},
 		inInitialNS: inInitialPIDNamespace(),
 	}
 	s.completer = newCompleter(s.inInitialNS)

@@ -271,7 +271,7 @@ func (s *Source) deliver(a *assembly, b sink) {
 	a.fill(ev)
 	ev.IDChange = change
 	if a.set.family == familyIDs {
-		s.ids.told = append(s.ids.told, told{ev, v.number[slotCred], a.whichIDs()})
+		s.ids.told = append(s.ids.told, told{ev, v.number[slotCred], a.tid, a.whichIDs()})
 		return
 	}
 	if a.set.family == familyFork && s.inInitialNS {

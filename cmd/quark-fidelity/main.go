@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"text/tabwriter"
+	"time"
 
 	"github.com/quark-linux/quark/fidelity"
 	"github.com/quark-linux/quark/fidelity/scenario"
@@ -62,9 +63,10 @@ func list(out io.Writer) error {
 
 // perform runs the suite and prints its table.
 func perform(o *options, out, errw io.Writer) error {
+	began := time.Now()
 	o.run.Progress = func(what string) {
 		if o.verbose {
-			fmt.Fprintln(errw, what)
+			fmt.Fprintf(errw, "%6.1f s  %s\n", time.Since(began).Seconds(), what)
 		}
 	}
 	r, err := fidelity.Perform(o.run)

@@ -21,7 +21,7 @@ type options struct {
 	run                   fidelity.Options
 }
 
-const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [-o FILE] [-p PAGE]
+const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [--hold-time D] [-o FILE] [-p PAGE]
        quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
@@ -45,11 +45,12 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k and -c: with all that work")
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
 	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "perform each scenario so often")
+	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
 	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
 	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "say which scenario runs")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVarP(&o.help, "help", "h", false, "print this help")
 	return f

@@ -118,6 +118,13 @@ func pivotRoot(d *director) {
 	root := filepath.Join(d.dir, "new")
 	d.must(os.Mkdir(root, 0o755))
 	p := d.script().private().unsettled(engine.FieldCwd.Set())
+	if d.rootIsFirst() {
+		// It can't be exchanged, but another root on top of it can.
+		other := filepath.Join(d.dir, "other")
+		d.must(os.Mkdir(other, 0o755))
+		p.call("bind", unix.SYS_MOUNT, "/", other, nil, unix.MS_BIND|unix.MS_REC, nil)
+		p.call("chroot", unix.SYS_CHROOT, other)
+	}
 	p.call("mount tmpfs", unix.SYS_MOUNT, "new", root, "tmpfs", 0, nil)
 	p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, root+"/old", 0o755)
 	p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, root+"/bin", 0o755)
@@ -126,6 +133,19 @@ func pivotRoot(d *director) {
 	p.call("chdir", unix.SYS_CHDIR, "/").call("umount2", unix.SYS_UMOUNT2, "/old", unix.MNT_DETACH)
 	p.call("chdir", unix.SYS_CHDIR, "/bin")
 	d.hold(p, "/bin/"+filepath.Base(d.self), []string{"pivoted"}, "inside", 0, bare.Options{}, true).release()
+}
+
+// rootIsFirst reports whether the root is what the kernel unpacked an initramfs to,
+// with no mount below it.
+func (d *director) rootIsFirst() bool {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	d.must(err)
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 4 && f[4] == "/" && f[0] == f[1] { // a mount that is its own parent
+			return true
+		}
+	}
+	return false
 }
 
 func nsPID(d *director) {

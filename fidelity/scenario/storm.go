@@ -3,7 +3,6 @@ package scenario
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -73,7 +72,7 @@ func (s Storm) run(d *director) {
 	d.must(tinyelf.Write(filepath.Join(d.dir, "storm"), 0))
 	gate := d.gate()
 	ready := d.gate()
-	var workers []*exec.Cmd
+	var workers []int
 	for i := range s.Workers {
 		share := s.Processes / s.Workers
 		if i < s.Processes%s.Workers {
@@ -83,21 +82,17 @@ func (s Storm) run(d *director) {
 		if s.Rate > 0 {
 			pause = int(time.Second) * s.Workers / s.Rate
 		}
-		cmd := exec.Command(d.self)
-		cmd.Dir = d.dir
-		cmd.Stderr = os.Stderr
-		cmd.Env = []string{fmt.Sprintf("%s=worker:%d:%d:%s:%t", Env, share, pause, s.Mode, s.Bare)}
-		for _, fd := range []int{truthFD, gate.r, ready.w, procFD} {
-			copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 300)
-			d.must(err)
-			f := os.NewFile(uintptr(copied), "inherited")
-			defer f.Close()
-			cmd.ExtraFiles = append(cmd.ExtraFiles, f)
-		}
 		before := truth.Clock()
-		d.must(cmd.Start())
-		d.record(truth.Record{Op: truth.Fork, PID: cmd.Process.Pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
-		workers = append(workers, cmd)
+		// Not by os/exec, which starts a process of its own first, to see whether the
+		// kernel has pidfds: nobody would write that one down.
+		pid, err := syscall.ForkExec(d.self, []string{d.self}, &syscall.ProcAttr{
+			Dir:   d.dir,
+			Env:   []string{fmt.Sprintf("%s=worker:%d:%d:%s:%t", Env, share, pause, s.Mode, s.Bare)},
+			Files: []uintptr{0, 1, 2, truthFD, uintptr(gate.r), uintptr(ready.w), procFD},
+		})
+		d.must(err)
+		d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
+		workers = append(workers, pid)
 	}
 	for range workers {
 		_, err := unix.Read(ready.r, make([]byte, 1))
@@ -107,11 +102,11 @@ func (s Storm) run(d *director) {
 	for range workers {
 		gate.open()
 	}
-	for _, cmd := range workers {
-		err := cmd.Wait()
-		d.record(truth.Record{Op: truth.Exit, PID: cmd.Process.Pid, Latest: truth.Clock()})
-		if err != nil {
-			d.fail(fmt.Errorf("a worker: %w", err))
+	for _, pid := range workers {
+		status := d.reap(pid)
+		d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: truth.Clock(), Status: int32(status)})
+		if status != 0 {
+			d.fail(fmt.Errorf("a worker ended with %#x", status))
 		}
 	}
 	gate.close()
@@ -131,7 +126,6 @@ func worker(args []string) error {
 	if err != nil {
 		return err
 	}
-	// They came as os/exec passes them.
 	for i, fd := range []int{truthFD, goFD, readyFD, procFD} {
 		if err := unix.Dup3(3+i, fd, unix.O_CLOEXEC); err != nil {
 			return err

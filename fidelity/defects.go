@@ -1,0 +1,52 @@
+package fidelity
+
+import (
+	"fmt"
+
+	"github.com/quark-linux/quark/fidelity/scenario"
+)
+
+// Defects names everything that has to be mended: what the capability tables do not
+// explain.
+func (r *Report) Defects() (list []string) {
+	add := func(findings []string, format string, args ...any) {
+		list = append(list, fmt.Sprintf(format, args...))
+		for _, f := range findings {
+			list = append(list, "  "+f)
+		}
+	}
+	for _, b := range r.Backends {
+		for _, s := range b.Scenarios {
+			if s.Perfect() || b.lostIn(s) {
+				continue
+			}
+			all := s.All()
+			all.Add(s.Stamp)
+			add(s.Findings, "%s, %s: %d of %d events seen, %d phantoms, %d duplicates, %d out of order, %d not joined, "+
+				"%d wrong, %d unknown without a reason", b.Name, s.Scenario, s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
+				all.Wrong, all.Unexplained)
+		}
+	}
+	for _, s := range r.Storms {
+		if !s.Honest() {
+			add(s.Findings, "%s, a storm of %.0f a second: %d of %d events seen, %d reported as lost, %d that did not happen, %d out of order, %d wrong",
+				s.Backend, s.Offered, s.Seen, s.Truth, s.Lost, s.Extra, s.Inverted, s.Wrong)
+		}
+	}
+	for _, h := range r.Honesty {
+		if !h.Exact() {
+			add(nil, "%s under forced loss: %d to %d events missing (%d of %d of ours), %d reported: %s",
+				h.Backend, h.Absent, h.AtMost, h.Missing, h.Truth, h.Reported, h.Cause)
+		}
+	}
+	return list
+}
+
+// lostIn reports whether s is a storm of which events are missing, all of them
+// reported as lost, and is perfect otherwise.
+func (b *Backend) lostIn(s *Score) bool {
+	rest := s.Score
+	rest.Truth = rest.Seen
+	rest.Unjoined = 0 // where one is missing
+	return s.Scenario == scenario.StormName && uint64(s.Truth-s.Seen) <= b.Lost && rest.Perfect()
+}
