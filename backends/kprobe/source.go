@@ -101,13 +101,12 @@ func (s *Source) populate(b sink) error {
 	return nil
 }
 
-// followCPUs looks which CPUs came or went, but not each time while there is
-// much to do: it is a system call.
+// followCPUs looks which CPUs came or went, but not each time, as it is a system
+// call: the announcement keeps FD readable until it was taken.
 func (s *Source) followCPUs() {
-	if s.busy++; s.busy%followEvery != 0 && slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.ring.Pending() > 0 }) {
-		return
+	if s.busy++; s.busy%followEvery == 0 {
+		s.online.follow(s)
 	}
-	s.online.follow(s)
 }
 
 const followEvery = 4

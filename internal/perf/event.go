@@ -141,7 +141,7 @@ func (e *Event) Disable() error {
 // Count is how often the event happened while it was enabled, recorded or not.
 func (e *Event) Count() (uint64, error) {
 	var b [8]byte
-	n, err := unix.Read(e.fd, b[:])
+	n, err := e.read(b[:])
 	if err != nil || n != len(b) {
 		return 0, fmt.Errorf("read count of perf event: %d bytes, %w", n, err)
 	}
@@ -153,7 +153,7 @@ func (e *Event) Count() (uint64, error) {
 // CPU goes offline its groups fall apart.
 func (e *Event) Counts(dst []uint64, n int) (counts []uint64, ok bool) {
 	b := make([]byte, 8*(2+n)) // their number with the leader, then the leader's
-	if m, err := unix.Read(e.fd, b); err != nil || m != len(b) || binary.NativeEndian.Uint64(b) != uint64(1+n) {
+	if m, err := e.read(b); err != nil || m != len(b) || binary.NativeEndian.Uint64(b) != uint64(1+n) {
 		return dst, false
 	}
 	for b = b[16:]; len(b) > 0; b = b[8:] {
