@@ -40,7 +40,11 @@ func run(ctx context.Context, args []string, out, errw io.Writer) error {
 		fmt.Fprintf(out, "quark-mon %s\n", version())
 		return nil
 	}
+	// What opening needs, above all the kernel's types, is not needed again: it is
+	// collected once, below, and not while it grows.
+	percent := debug.SetGCPercent(-1)
 	q, err := quark.Open(o.queue)
+	debug.SetGCPercent(percent)
 	if err != nil {
 		return err
 	}
@@ -50,7 +54,6 @@ func run(ctx context.Context, args []string, out, errw io.Writer) error {
 			return errors.Join(err, q.Close())
 		}
 	}
-	// What opening needed, above all the kernel's types, is not needed again.
 	debug.FreeOSMemory()
 	m.announce(errw)
 	err = m.watch(ctx)
