@@ -6,7 +6,7 @@ import (
 
 const (
 	costProcesses = 2000
-	leastCost     = 150
+	leastCost     = 100
 )
 
 // Load adds to a report what loss, storms and cost are of its backends.

@@ -111,6 +111,9 @@ func Perform(o Options) (*Report, error) {
 			continue
 		}
 		open = append(open, w)
+		if err := w.join(o.Hold); err != nil {
+			return nil, fmt.Errorf("open %s again: %w", name, err)
+		}
 	}
 	if len(open) == 0 {
 		return nil, fmt.Errorf("no backend can be opened: %v", r.Absent)

@@ -68,30 +68,42 @@ func (l *listener) stop() (quark.Stats, error) {
 	return s, errors.Join(err, err2, l.q.Close())
 }
 
-// witness is one backend, listened to twice: event by event, and joined.
+// witness is one backend, listened to twice: event by event, and joined. The second
+// is left out where only loads are measured.
 type witness struct {
 	backend        string
 	single, joined *listener
 	opened         uint64
 }
 
-// openWitness opens a backend. Single events are held for a short time only.
+// openWitness opens a backend for the events one by one.
 func openWitness(name string, hold time.Duration) (*witness, error) {
-	set, err := backends.Parse(name)
+	w := &witness{backend: name}
+	var err error
+	if w.single, err = w.open(hold, true); err != nil {
+		return nil, err
+	}
+	w.opened = truth.Clock()
+	return w, nil
+}
+
+// join opens it for joined events, too.
+func (w *witness) join(hold time.Duration) (err error) {
+	w.joined, err = w.open(hold, false)
+	w.opened = truth.Clock()
+	return err
+}
+
+func (w *witness) open(hold time.Duration, minAgg bool) (*listener, error) {
+	set, err := backends.Parse(w.backend)
 	if err != nil {
 		return nil, err
 	}
-	opts := quark.Options{Backends: set, Strict: true, HoldTime: hold}
-	joined, err := quark.Open(opts)
+	q, err := quark.Open(quark.Options{Backends: set, Strict: true, HoldTime: hold, MinAgg: minAgg})
 	if err != nil {
 		return nil, reason(err)
 	}
-	opts.MinAgg = true
-	single, err := quark.Open(opts)
-	if err != nil {
-		return nil, errors.Join(reason(err), joined.Close())
-	}
-	return &witness{backend: name, single: listen(single), joined: listen(joined), opened: truth.Clock()}, nil
+	return listen(q), nil
 }
 
 // reason takes the one attempt's error out of that of quark.Open.
@@ -106,7 +118,10 @@ func reason(err error) error {
 // listeners are those of all witnesses.
 func listeners(open []*witness) (list []*listener) {
 	for _, w := range open {
-		list = append(list, w.single, w.joined)
+		list = append(list, w.single)
+		if w.joined != nil {
+			list = append(list, w.joined)
+		}
 	}
 	return list
 }
@@ -122,10 +137,14 @@ func (w *witness) close(hold time.Duration) (*score.Witness, quark.Stats, error)
 		out.AfterEnd = uint64(2 * time.Second)
 	}
 	stats, err := w.single.stop()
-	_, err2 := w.joined.stop()
-	if err = errors.Join(err, err2); err != nil {
+	out.Single = w.single.seen
+	if w.joined != nil {
+		_, err2 := w.joined.stop()
+		err = errors.Join(err, err2)
+		out.Joined = w.joined.seen
+	}
+	if err != nil {
 		return nil, stats, fmt.Errorf("%s: %w", w.backend, err)
 	}
-	out.Single, out.Joined = w.single.seen, w.joined.seen
 	return out, stats, nil
 }
