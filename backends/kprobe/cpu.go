@@ -17,6 +17,10 @@ type cpu struct {
 	gone   bool          // the CPU went offline; what it left is to be read
 	armed  bool          // the bells are
 	rang   bool          // a bell did, since Arm
+	// owes is not 0 while the last record read was a bell's: the kernel writes it
+	// before the records of its event, and those wake nobody. It is until when they
+	// are waited for.
+	owes uint64
 
 	first [numFamilies]int    // of each set, the number of the event whose count counts, from 1
 	last  [numFamilies]uint64 // its count with the last record

@@ -172,9 +172,10 @@ func (s *Source) step(c *cpu, b sink) bool {
 	if !ok {
 		return false
 	}
+	c.owes = 0
 	switch {
 	case perf.IsBell(rec):
-		c.rang = true
+		c.rang, c.owes = true, monotonic()+maxJoin
 	case rec.Type == perf.RecordSample:
 		var sample perf.Sample
 		if err := sample.ParseSample(rec.Body); err != nil || len(sample.Raw) < 2 {
@@ -343,7 +344,8 @@ func (s *Source) Arm(idle bool) bool {
 	}
 	for _, c := range s.cpus {
 		pending := c.ring.Pending()
-		if idle && (pending > 0 || c.now.set != nil) || pending >= c.ring.Size()/4 {
+		comes := pending > 0 || c.now.set != nil || c.owes != 0 && monotonic() < c.owes
+		if idle && comes || pending >= c.ring.Size()/4 {
 			return false
 		}
 	}
