@@ -152,6 +152,7 @@ const (
 	programsMapRing                = "ring"
 	programsMapSlots               = "slots"
 	programsMapTaken               = "taken"
+	programsMapTerminals           = "terminals"
 	programsProgQuarkCommitCreds   = "quark_commit_creds"
 	programsProgQuarkExec          = "quark_exec"
 	programsProgQuarkExecHandler   = "quark_exec_handler"
@@ -249,6 +250,7 @@ type programsMapSpecs struct {
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	Taken     *ebpf.MapSpec `ebpf:"taken"`
+	Terminals *ebpf.MapSpec `ebpf:"terminals"`
 }
 
 // programsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -290,6 +292,7 @@ type programsMaps struct {
 	Ring      *ebpf.Map `ebpf:"ring"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	Taken     *ebpf.Map `ebpf:"taken"`
+	Terminals *ebpf.Map `ebpf:"terminals"`
 }
 
 func (m *programsMaps) Close() error {
@@ -301,6 +304,7 @@ func (m *programsMaps) Close() error {
 		m.Ring,
 		m.Slots,
 		m.Taken,
+		m.Terminals,
 	)
 }
 
