@@ -152,6 +152,7 @@ const (
 	programsMapRing                = "ring"
 	programsMapSlots               = "slots"
 	programsMapTaken               = "taken"
+	programsMapTerminals           = "terminals"
 	programsProgQuarkCommitCreds   = "quark_commit_creds"
 	programsProgQuarkExec          = "quark_exec"
 	programsProgQuarkExecTwin      = "quark_exec_twin"
@@ -247,6 +248,7 @@ type programsMapSpecs struct {
 	Ring      *ebpf.MapSpec `ebpf:"ring"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	Taken     *ebpf.MapSpec `ebpf:"taken"`
+	Terminals *ebpf.MapSpec `ebpf:"terminals"`
 }
 
 // programsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -288,6 +290,7 @@ type programsMaps struct {
 	Ring      *ebpf.Map `ebpf:"ring"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	Taken     *ebpf.Map `ebpf:"taken"`
+	Terminals *ebpf.Map `ebpf:"terminals"`
 }
 
 func (m *programsMaps) Close() error {
@@ -299,6 +302,7 @@ func (m *programsMaps) Close() error {
 		m.Ring,
 		m.Slots,
 		m.Taken,
+		m.Terminals,
 	)
 }
 

@@ -36,6 +36,9 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 		}
 		own := byPID[s.Process.PID]
 		if at := alive(own, s.Time); at != nil {
+			if late := a.before(at, own, s, afterEnd); late != nil {
+				at = late
+			}
 			a.of[at] = append(a.of[at], s)
 			continue
 		}
@@ -59,6 +62,22 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 		}
 	}
 	return a
+}
+
+// before returns the life whose late end s is, though its stamp falls into the next one
+// of the pid, of which nothing was delivered yet. It is nil if s is of that life.
+func (a *assigned) before(next *truth.Life, own []*truth.Life, s *Seen, afterEnd uint64) *truth.Life {
+	if s.Events != engine.EventExit || len(a.of[next]) > 0 {
+		return nil
+	}
+	for _, l := range own {
+		if l.Ended() <= next.Born() && s.Time <= l.Ended()+afterEnd && !slices.ContainsFunc(a.of[l], func(o *Seen) bool {
+			return o.Events&engine.EventExit != 0
+		}) {
+			return l
+		}
+	}
+	return nil
 }
 
 // latest is the youngest stamp that an event may have.

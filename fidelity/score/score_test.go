@@ -261,6 +261,37 @@ func TestDefects(t *testing.T) {
 	}
 }
 
+// The end of a process is stamped when its pid is about to be used again.
+func TestLateEndBeforeNextLife(t *testing.T) {
+	two := lives(t,
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, Status: 0x300},
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 240, Latest: 250, Status: 0x400})
+	event := func(time uint64, e engine.Events, status int32) Seen {
+		p := &engine.Process{PID: 9, Exited: e == engine.EventExit}
+		if p.Exited {
+			p.Known = engine.FieldExit.Set()
+			p.Task.Exit = engine.Exit{WaitStatus: status, Time: time}
+		}
+		return Seen{Events: e, Time: time, At: time, Process: p}
+	}
+	w := perfect()
+	w.Table.Fields[engine.FieldStart].Partial, w.Joined, w.AfterEnd = true, nil, 50
+	w.Single = []Seen{
+		event(105, engine.EventFork, 0), event(200, engine.EventExit, 0x300),
+		event(210, engine.EventFork, 0), event(245, engine.EventExit, 0x400),
+	}
+	if s := Lives(w, two); !s.Perfect() || s.Seen != 4 {
+		t.Errorf("not perfect: %+v", s)
+	}
+	// After the next process has come it is the end of that one.
+	w.Single[1].Time, w.Single[1], w.Single[2] = 215, w.Single[2], w.Single[1]
+	if s := Lives(w, two); s.Perfect() {
+		t.Errorf("perfect: %+v", s)
+	}
+}
+
 func equal(a, b *Score) bool {
 	x, y := *a, *b
 	x.Findings, y.Findings = nil, nil

@@ -86,7 +86,7 @@ struct group {
 	__u32 tgid;
 	__u32 fact;
 };
-enum group_fact { LEADER_CAME, REPORTED };
+enum group_fact { LEADER_CAME, REPORTED, HAD_TERMINAL };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -94,6 +94,18 @@ struct {
 	__type(key, struct group);
 	__type(value, __u8);
 } groups SEC(".maps");
+
+/*
+ * The terminal of such a group, when its leader had not come by yet. The thread
+ * that was the last to live takes the terminal away from a session leader, right
+ * after it has come by.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct group);
+	__type(value, struct terminal);
+} terminals SEC(".maps");
 
 #define EEXIST 17
 #define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, since before 5.8 */
@@ -178,8 +190,14 @@ static __always_inline int ends_group(struct task_struct *task, struct task_stru
 	if (task != leader && !bpf_map_lookup_elem(&groups, &g)) {
 		/* Not come by, unless that was before we looked. */
 		bpf_core_read(&leader_state, sizeof(leader_state), &leader->exit_state);
-		if (!leader_state)
+		if (!leader_state) {
+			struct terminal t = {};
+
+			g.fact = HAD_TERMINAL;
+			if (read_tty(&t, signal))
+				bpf_map_update_elem(&terminals, &g, &t, BPF_NOEXIST);
 			return 0;
+		}
 	}
 	g.fact = REPORTED;
 	/* An int: before 6.4 the call goes to a kernel function that returns
@@ -207,6 +225,12 @@ static __always_inline void on_exit(struct bpf_raw_tracepoint_args *ctx)
 		return;
 	fill_event(e, EVENT_EXIT, group ? leader : task, 0);
 	if (group) {
+		struct group g = { e->start, e->tgid, HAD_TERMINAL };
+		/* Looked up after fill_event: it was there before the terminal went. */
+		struct terminal *t = bpf_map_lookup_elem(&terminals, &g);
+
+		if (t)
+			set_tty(e, t);
 		/* As wait_task_zombie() has it. */
 		err = bpf_core_read(&flags, sizeof(flags), &signal->flags);
 		if (flags & SIGNAL_GROUP_EXIT)

@@ -90,9 +90,40 @@ static __always_inline void fill_namespaces(struct event *e, struct task_struct 
 	FILL_NAMESPACE(e, nsproxy, net_ns, net, KNOWN_NET);
 }
 
-static __always_inline void fill_signal(struct event *e, struct signal_struct *signal)
+struct terminal {
+	__u32 major, minor;
+};
+
+/* Read the controlling terminal; 0:0 is none. Returns whether it is known. */
+static __always_inline int read_tty(struct terminal *t, struct signal_struct *signal)
 {
 	struct tty_struct *tty = 0;
+	struct tty_driver *driver = 0;
+	__s32 index = 0, minor_start = 0;
+
+	if (!bpf_core_field_exists(signal->tty) || bpf_core_read(&tty, sizeof(tty), &signal->tty))
+		return 0;
+	if (!tty)
+		return 1;
+	bpf_core_read(&driver, sizeof(driver), &tty->driver);
+	if (!driver || bpf_core_read(&index, 4, &tty->index) ||
+	    bpf_core_read(&minor_start, 4, &driver->minor_start) ||
+	    bpf_core_read(&t->major, 4, &driver->major))
+		return 0;
+	t->minor = minor_start + index;
+	return 1;
+}
+
+static __always_inline void set_tty(struct event *e, const struct terminal *t)
+{
+	e->tty_major = t->major;
+	e->tty_minor = t->minor;
+	e->known |= KNOWN_TTY;
+}
+
+static __always_inline void fill_signal(struct event *e, struct signal_struct *signal)
+{
+	struct terminal t = {};
 
 	if (bpf_core_field_exists(signal->pids)) {
 		struct pid *pid;
@@ -104,22 +135,8 @@ static __always_inline void fill_signal(struct event *e, struct signal_struct *s
 		if (pid && !bpf_core_read(&e->sid, 4, &pid->numbers[0].nr))
 			e->known |= KNOWN_SID;
 	}
-	if (!bpf_core_field_exists(signal->tty) || bpf_core_read(&tty, sizeof(tty), &signal->tty))
-		return;
-	if (!tty) {
-		e->known |= KNOWN_TTY; /* none is an answer */
-	} else {
-		struct tty_driver *driver = 0;
-		__s32 index = 0, minor_start = 0;
-
-		bpf_core_read(&driver, sizeof(driver), &tty->driver);
-		if (driver && !bpf_core_read(&index, 4, &tty->index) &&
-		    !bpf_core_read(&minor_start, 4, &driver->minor_start) &&
-		    !bpf_core_read(&e->tty_major, 4, &driver->major)) {
-			e->tty_minor = minor_start + index;
-			e->known |= KNOWN_TTY;
-		}
-	}
+	if (read_tty(&t, signal))
+		set_tty(e, &t);
 }
 
 /*
