@@ -163,7 +163,7 @@ func delayChart(columns []column) (out template.HTML) {
 		if d.N == 0 {
 			continue
 		}
-		p := newPlot(fmt.Sprintf("%s, Linux %s: median %s, 99 %% within %s", c.Backend.Name, c.Short(), ms(d.P50), ms(d.P99)))
+		p := newPlot(fmt.Sprintf("%s, %s: median %s, 99 %% within %s", c.Backend.Name, c.Short(), ms(d.P50), ms(d.P99)))
 		p.percentAxis()
 		// From none and less than 64 us up to 8 s.
 		const low, high = 16, 34

@@ -35,17 +35,15 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 			continue
 		}
 		own := byPID[s.Process.PID]
-		if at := alive(own, s.Time); at != nil {
-			if late := a.before(at, own, s, afterEnd); late != nil {
-				at = late
+		at := alive(own, s.Time)
+		// Of the next process nothing was delivered: then it is the late end of the one before.
+		if s.Events == engine.EventExit && (at == nil || len(a.of[at]) == 0) {
+			if l := ended(own, s.Time); l != nil && s.Time <= l.Ended()+afterEnd {
+				at = l
 			}
-			a.of[at] = append(a.of[at], s)
-			continue
 		}
-		if i := slices.IndexFunc(own, func(l *truth.Life) bool {
-			return s.Events == engine.EventExit && l.Ended() < s.Time && s.Time <= l.Ended()+afterEnd
-		}); i >= 0 {
-			a.of[own[i]] = append(a.of[own[i]], s)
+		if at != nil {
+			a.of[at] = append(a.of[at], s)
 			continue
 		}
 		fork := s.Events&engine.EventFork != 0
@@ -64,20 +62,14 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 	return a
 }
 
-// before returns the life whose late end s is, though its stamp falls into the next one
-// of the pid, of which nothing was delivered yet. It is nil if s is of that life.
-func (a *assigned) before(next *truth.Life, own []*truth.Life, s *Seen, afterEnd uint64) *truth.Life {
-	if s.Events != engine.EventExit || len(a.of[next]) > 0 {
-		return nil
-	}
-	for _, l := range own {
-		if l.Ended() <= next.Born() && s.Time <= l.Ended()+afterEnd && !slices.ContainsFunc(a.of[l], func(o *Seen) bool {
-			return o.Events&engine.EventExit != 0
-		}) {
-			return l
+// ended returns the life that ended last before a time.
+func ended(lives []*truth.Life, t uint64) (last *truth.Life) {
+	for _, l := range lives {
+		if l.Ended() < t && (last == nil || l.Ended() > last.Ended()) {
+			last = l
 		}
 	}
-	return nil
+	return last
 }
 
 // latest is the youngest stamp that an event may have.

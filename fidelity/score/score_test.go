@@ -285,6 +285,11 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 	if s := Lives(w, two); !s.Perfect() || s.Seen != 4 {
 		t.Errorf("not perfect: %+v", s)
 	}
+	// The end of the second one is as late, and not the first one's.
+	w.Single[3].Time, w.Single[3].Process.Task.Exit.Time, w.AfterEnd = 255, 255, 100
+	if s := Lives(w, two); !s.Perfect() || s.Seen != 4 {
+		t.Errorf("not perfect: %+v", s)
+	}
 	// After the next process has come it is the end of that one.
 	w.Single[1].Time, w.Single[1], w.Single[2] = 215, w.Single[2], w.Single[1]
 	if s := Lives(w, two); s.Perfect() {
