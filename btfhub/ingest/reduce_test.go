@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/internal/vmlinuz"
+	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 
 // objectNames returns the compiled programs of this repository.
@@ -127,19 +127,10 @@ func wholeKernels(t *testing.T) map[string]*btf.Spec {
 			t.Fatal(err)
 		}
 	}
-	images, _ := filepath.Glob("../../kernel_images/*/*")
-	for _, path := range images {
-		image, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		raw, err := vmlinuz.BTF(image)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		name := strings.TrimPrefix(path, "../../kernel_images/")
+	for name, raw := range vmlinuztest.Types(t, "../../kernel_images") {
+		var err error
 		if specs[name], err = btf.LoadSpecFromReader(bytes.NewReader(raw)); err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 	}
 	if len(specs) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/internal/vmlinuz"
+	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 
 // TestPahole compares every target with what pahole (package dwarves) says, on
@@ -62,21 +62,9 @@ func TestPahole(t *testing.T) {
 }
 
 func rawKernels(t *testing.T) map[string][]byte {
-	kernels := make(map[string][]byte)
+	kernels := vmlinuztest.Types(t, "../../kernel_images")
 	if raw, err := os.ReadFile(btfhub.KernelBTF); err == nil {
 		kernels["host"] = raw
-	}
-	images, _ := filepath.Glob("../../kernel_images/*/*")
-	for _, path := range images {
-		image, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		raw, err := vmlinuz.BTF(image)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		kernels[strings.TrimPrefix(path, "../../kernel_images/")] = raw
 	}
 	return kernels
 }
