@@ -68,8 +68,14 @@ func (t *test) tryOpen(opts quark.Options) (*quark.Queue, error) {
 // shared is the queue of the tests that need no other and run in one process.
 var shared *quark.Queue
 
-// share opens it.
-func share(t *testrun.T) { shared = (&test{T: t}).open(quark.Options{}) }
+// share opens it. The first wait makes a descriptor more, which is not to be taken
+// for one that a test has left.
+func share(t *testrun.T) {
+	shared = (&test{T: t}).open(quark.Options{})
+	if err := shared.Block(0); err != nil {
+		t.Fatalf("block: %v", err)
+	}
+}
 
 // listen is for tests that need a queue as anyone would open it.
 func (t *test) listen() *quark.Queue {

@@ -31,6 +31,7 @@ struct {
 struct slot {
 	__u32 used; /* bytes of record.data */
 	__u32 pad;
+	__u64 dentry, mnt, mnt_root, node; /* where a walk goes on, see text.h */
 	struct text_event record;
 };
 

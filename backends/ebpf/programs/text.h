@@ -8,7 +8,9 @@
  * nothing of its callers (5.10 takes no pointers there). The cursor is kept in
  * the slot's memory and not in a register for the same reason: what the
  * verifier reloads has the same bounds in each round, so that rounds are
- * pruned.
+ * pruned. Walks go on in functions of STEPS_AT_ONCE, with what they have come to
+ * in the slot: the verifier goes through all rounds of a loop, which would be
+ * most of what it does.
  */
 #ifndef QUARK_TEXT_H
 #define QUARK_TEXT_H
@@ -16,6 +18,9 @@
 /* 100 components and their mounts need fewer; the longest loop there is. */
 #define PATH_STEPS 160
 #define CGROUP_STEPS 64
+#define STEPS_AT_ONCE 8
+
+#define GO_ON (-1) /* instead of an enum text_form */
 
 /* Append a name. 0 if it was, or the form of a path that ends here. */
 static __always_inline int append_name(struct slot *s, __u32 begin, const void *name)
@@ -33,20 +38,22 @@ static __always_inline int append_name(struct slot *s, __u32 begin, const void *
 }
 
 /*
- * Append the path of a dentry on a mount, up to the root given or to the top
- * of all mounts. Returns an enum text_form.
+ * Go on with the path of a dentry on a mount, up to the root given or to the top
+ * of all mounts; first says that it begins here. Returns an enum text_form, or
+ * GO_ON.
  */
-__attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
+__attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on, __u32 begin, __u32 first)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	struct dentry *dentry = (void *)at, *mnt_root = 0;
-	struct vfsmount *mnt = (void *)on;
-	__u32 begin;
+	struct dentry *dentry, *mnt_root;
+	struct vfsmount *mnt;
 
-	if (!s || bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
+	if (!s)
 		return TEXT_UNKNOWN;
-	begin = s->used;
-	for (int i = 0; i < PATH_STEPS; i++) {
+	dentry = (void *)s->dentry;
+	mnt = (void *)s->mnt;
+	mnt_root = (void *)s->mnt_root;
+	for (int i = 0; i < STEPS_AT_ONCE; i++) {
 		struct dentry *parent = 0;
 		const void *name = 0;
 		int form;
@@ -75,26 +82,51 @@ __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 r
 		if (dentry == parent) {
 			/* The first one: a file without a directory, such as a
 			 * memfd. Else the way to the mount's root was cut off. */
-			if (i == 0)
+			if (first && i == 0)
 				return TEXT_BYTES;
 			return TEXT_PATH_CUT;
 		}
 		dentry = parent;
 	}
+	s->dentry = (__u64)dentry;
+	s->mnt = (__u64)mnt;
+	s->mnt_root = (__u64)mnt_root;
+	return GO_ON;
+}
+
+/* Append a path. Returns an enum text_form. */
+__attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct vfsmount *mnt = (void *)on;
+	struct dentry *mnt_root = 0;
+	__u32 begin;
+
+	if (!s || bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
+		return TEXT_UNKNOWN;
+	begin = s->used;
+	s->dentry = at;
+	s->mnt = on;
+	s->mnt_root = (__u64)mnt_root;
+	for (int i = 0; i < PATH_STEPS / STEPS_AT_ONCE; i++) {
+		int form = walk_steps(index, root, root_on, begin, i == 0);
+
+		if (form != GO_ON)
+			return form;
+	}
 	return TEXT_PATH_CUT;
 }
 
-/* Append the path of a cgroup in its hierarchy. Returns an enum text_form. */
-__attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
+/* Go on with the path of a cgroup. Returns an enum text_form, or GO_ON. */
+__attribute__((noinline)) int walk_cgroup_steps(__u32 index, __u32 begin)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	struct kernfs_node *kn = (void *)node;
-	__u32 begin;
+	struct kernfs_node *kn;
 
 	if (!s)
 		return TEXT_UNKNOWN;
-	begin = s->used;
-	for (int i = 0; i < CGROUP_STEPS; i++) {
+	kn = (void *)s->node;
+	for (int i = 0; i < STEPS_AT_ONCE; i++) {
 		struct kernfs_node *parent = 0;
 		const void *name = 0;
 		int form, err;
@@ -113,6 +145,26 @@ __attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
 		if (form)
 			return form;
 		kn = parent;
+	}
+	s->node = (__u64)kn;
+	return GO_ON;
+}
+
+/* Append the path of a cgroup in its hierarchy. Returns an enum text_form. */
+__attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	__u32 begin;
+
+	if (!s)
+		return TEXT_UNKNOWN;
+	begin = s->used;
+	s->node = node;
+	for (int i = 0; i < CGROUP_STEPS / STEPS_AT_ONCE; i++) {
+		int form = walk_cgroup_steps(index, begin);
+
+		if (form != GO_ON)
+			return form;
 	}
 	return TEXT_PATH_CUT;
 }
