@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/procfs"
 )
 
@@ -93,18 +94,12 @@ func Open(o Options) (*Source, error) {
 // distributor and an older number is taken for one without, which costs
 // knowledge and not truth.
 func statusOfLast() bool {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
+	release, err := kernelversion.Running()
+	if err != nil {
 		return false
 	}
-	var major int
-	for _, c := range u.Release {
-		if c < '0' || c > '9' {
-			break
-		}
-		major = major*10 + int(c-'0')
-	}
-	return major >= 6
+	old, err := kernelversion.Older(release, "6.0")
+	return err == nil && !old
 }
 
 // Name is "cnproc".

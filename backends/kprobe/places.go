@@ -3,12 +3,12 @@ package kprobe
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 
-	"golang.org/x/sys/unix"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // places are the addresses of functions, for kernels that go through all their
@@ -39,39 +39,30 @@ func findPlaces() places {
 // slowWithNames reports whether this kernel is older than 6.1, which has an index
 // of names in Debian's build (others since 6.2): elsewhere a name is as good.
 func slowWithNames() bool {
-	var u unix.Utsname
-	var major, minor int
-	if unix.Uname(&u) != nil {
+	release, err := kernelversion.Running()
+	if err != nil {
 		return false
 	}
-	if n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); n != 2 {
-		return false
-	}
-	return major < 6 || major == 6 && minor < 1
+	old, err := kernelversion.Older(release, "6.1")
+	return err == nil && old
 }
 
 // readPlaces reads lines "ADDRESS TYPE NAME" as /proc/kallsyms has them, for those
 // names that are a function's and there once. Who may not see addresses sees 0.
 func readPlaces(r io.Reader, wanted map[string]bool) places {
-	found := make(places)
-	twice := make(map[string]bool)
+	found := make(places) // 0 is as good as none
 	for s := bufio.NewScanner(r); s.Scan(); {
 		address, rest, _ := bytes.Cut(s.Bytes(), []byte(" "))
 		kind, name, ok := bytes.Cut(rest, []byte(" "))
-		if !ok || !wanted[string(name)] {
+		if !ok || !wanted[string(name)] || string(kind) != "T" && string(kind) != "t" {
 			continue
 		}
 		n, err := strconv.ParseUint(string(address), 16, 64)
-		_, again := found[string(name)]
-		twice[string(name)] = twice[string(name)] || again
-		if err == nil && n != 0 && (string(kind) == "T" || string(kind) == "t") {
-			found[string(name)] = n
+		if _, again := found[string(name)]; err != nil || again {
+			n = 0
 		}
+		found[string(name)] = n
 	}
-	for name := range twice {
-		if twice[name] {
-			delete(found, name)
-		}
-	}
+	maps.DeleteFunc(found, func(_ string, at uint64) bool { return at == 0 })
 	return found
 }

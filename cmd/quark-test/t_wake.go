@@ -13,7 +13,7 @@ import (
 // wakeUp has a reader sleep until something happens, which must end its sleep:
 // in Block, and with the descriptor after that.
 func wakeUp(t *test) {
-	q := t.open(quark.Options{HoldTime: 50 * time.Millisecond})
+	q := t.open(quark.Options{})
 	fd := -1
 	sleep := func(longest time.Duration) error {
 		if fd < 0 {

@@ -1,0 +1,46 @@
+// Package kernelversion compares versions of Linux by their first two numbers.
+package kernelversion
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Running is the release of the running kernel, as uname -r prints it.
+func Running() (string, error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", err
+	}
+	return unix.ByteSliceToString(u.Release[:]), nil
+}
+
+// Older tells whether a release, as uname -r, is older than version x.y.
+func Older(release, version string) (bool, error) {
+	r, err := majorMinor(release)
+	if err != nil {
+		return false, err
+	}
+	v, err := majorMinor(version)
+	if err != nil {
+		return false, err
+	}
+	return r < v, nil
+}
+
+// majorMinor returns 1000 x + y of x.y and whatever follows.
+func majorMinor(version string) (int, error) {
+	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	if len(parts) < 2 || version == "" || version[0] < '0' || version[0] > '9' {
+		return 0, fmt.Errorf("version %q: x.y is wanted", version)
+	}
+	x, err1 := strconv.Atoi(parts[0])
+	y, err2 := strconv.Atoi(parts[1])
+	if err1 != nil || err2 != nil || y > 999 {
+		return 0, fmt.Errorf("version %q: x.y is wanted", version)
+	}
+	return 1000*x + y, nil
+}
