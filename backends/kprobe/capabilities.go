@@ -55,8 +55,8 @@ var textSources = []struct {
 func (s *set) room(names slot) string {
 	if names == 0 {
 		n := 0
-		for _, part := range s.chunkParts {
-			if part != 0 {
+		for _, c := range s.argv {
+			if c.part >= 0 {
 				n += chunkSize
 			}
 		}
@@ -64,7 +64,7 @@ func (s *set) room(names slot) string {
 	}
 	row := func(first slot, most int) string {
 		n := 0
-		for n < most && s.has.has(first+slot(n)) {
+		for n < most && s.slots.has(first+slot(n)) {
 			n++
 		}
 		return strconv.Itoa(n)
@@ -108,7 +108,7 @@ func (s *Source) describe(notes []string, failed []error) {
 	for _, f := range fieldSources {
 		var at engine.Events
 		for _, set := range s.sets {
-			if !families[set.family].before && set.has.has(f.from) && set.has.has(f.to) {
+			if !families[set.family].before && set.slots.has(f.from) && set.slots.has(f.to) {
 				at |= set.kind.Events()
 			}
 		}

@@ -22,6 +22,8 @@ type cpu struct {
 	// are waited for.
 	owes uint64
 
+	lacks bool // records may be missing, see mayLack
+
 	first [numFamilies]int    // of each set, the number of the event whose count counts, from 1
 	last  [numFamilies]uint64 // its count with the last record
 	now   assembly

@@ -21,15 +21,11 @@ type assembly struct {
 
 func (a *assembly) begin(s *set, count uint64) {
 	a.set, a.count, a.have = s, count, 0
-	a.values.bytes = a.values.bytes[:0]
-	a.values.sound = len(a.values.argv)
-	if s.texts != nil {
-		a.values.text = [numNumbers]span{}
-	}
+	a.values.begin(s)
 }
 
 // known tells whether a slot of the fixed part was fetched.
-func (a *assembly) known(s slot) bool { return a.set.has.has(s) }
+func (a *assembly) known(s slot) bool { return a.set.slots.has(s) }
 
 func (a *assembly) knownAll(from, to slot) bool {
 	for s := from; s <= to; s++ {
@@ -52,8 +48,8 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	a.fillTask(&ev.Task)
 	if a.known(slotComm) {
 		var comm [16]byte
-		binary.NativeEndian.PutUint64(comm[:], v.number[slotComm])
-		binary.NativeEndian.PutUint64(comm[8:], v.number[slotComm2])
+		binary.NativeEndian.PutUint64(comm[:], v.number(slotComm))
+		binary.NativeEndian.PutUint64(comm[8:], v.number(slotComm2))
 		name := comm[:]
 		if end := bytes.IndexByte(name, 0); end >= 0 {
 			name = name[:end]
@@ -76,7 +72,7 @@ func (a *assembly) fillTask(t *engine.Task) {
 		return true
 	}
 	if know(engine.FieldStart, slotStart) {
-		t.Start, t.StartUnit = v.number[slotStart], 1
+		t.Start, t.StartUnit = v.number(slotStart), 1
 	}
 	if know(engine.FieldPPID, slotPPID) {
 		t.PPID = v.u32(slotPPID)
@@ -94,16 +90,16 @@ func (a *assembly) fillTask(t *engine.Task) {
 	if a.knownAll(slotCapInheritable, slotCapAmbient) {
 		t.Known |= engine.FieldCaps.Set()
 		t.Caps = engine.Capabilities{
-			Inheritable: v.number[slotCapInheritable], Permitted: v.number[slotCapPermitted],
-			Effective: v.number[slotCapEffective], Bounding: v.number[slotCapBounding], Ambient: v.number[slotCapAmbient],
+			Inheritable: v.number(slotCapInheritable), Permitted: v.number(slotCapPermitted),
+			Effective: v.number(slotCapEffective), Bounding: v.number(slotCapBounding), Ambient: v.number(slotCapAmbient),
 		}
 	}
-	if a.known(slotTTY) && v.number[slotTTY] == 0 {
+	if a.known(slotTTY) && v.number(slotTTY) == 0 {
 		t.Known |= engine.FieldTTY.Set() // none is an answer
 	} else if know(engine.FieldTTY, slotTTY, slotTTYMajor, slotTTYMinorStart, slotTTYIndex) {
 		t.TTY = engine.TTY{Major: v.u32(slotTTYMajor), Minor: v.u32(slotTTYMinorStart) + v.u32(slotTTYIndex)}
 	}
-	if a.known(slotNSProxy) && v.number[slotNSProxy] != 0 { // a thread that has ended has none
+	if a.known(slotNSProxy) && v.number(slotNSProxy) != 0 { // a thread that has ended has none
 		if know(engine.FieldUTSNS, slotUTSNS) {
 			t.NS.UTS = v.u32(slotUTSNS)
 		}
@@ -143,7 +139,7 @@ func (a *assembly) fillTexts(ev *engine.RawEvent, w *walker) {
 }
 
 func (a *assembly) fillPath(ev *engine.RawEvent, w *walker, f engine.Field, base slot) {
-	r := w.walk(&a.values, &a.set.has, base)
+	r := w.walk(&a.values, base)
 	setPath(ev, w, f, r)
 }
 
@@ -160,7 +156,7 @@ func setPath(ev *engine.RawEvent, w *walker, f engine.Field, r pathResult) {
 func (a *assembly) fillCgroup(ev *engine.RawEvent, w *walker) {
 	v := &a.values
 	w.n, w.len = 0, 0
-	if v.number[slotCgroup] == 0 {
+	if v.number(slotCgroup) == 0 {
 		return
 	}
 	r := pathCut
@@ -168,7 +164,7 @@ func (a *assembly) fillCgroup(ev *engine.RawEvent, w *walker) {
 		if !a.known(slotCgroup + level + 1) {
 			break
 		}
-		if v.number[slotCgroup+level+1] == 0 {
+		if v.number(slotCgroup+level+1) == 0 {
 			r = pathWhole // the topmost, whose name is no component
 			break
 		}
@@ -187,25 +183,16 @@ func (a *assembly) fillArguments(ev *engine.RawEvent) {
 	if !a.known(slotArgStart) || !a.known(slotArgEnd) {
 		return
 	}
-	start, end := v.number[slotArgStart], v.number[slotArgEnd]
+	start, end := v.number(slotArgStart), v.number(slotArgEnd)
 	if start == 0 || end < start {
 		return
 	}
-	var have uint64
-	for _, part := range a.set.chunkParts {
-		if a.have&part == 0 {
-			break
-		}
-		have += chunkSize
-	}
-	have = min(have, uint64(v.sound))
-	size := end - start
-	if have == 0 && size > 0 {
+	have := v.readable(&a.set.argv, int(min(end-start, chunks*chunkSize)))
+	if have == 0 && end > start {
 		return
 	}
-	if size > have {
-		size = have
+	if uint64(have) < end-start {
 		ev.Task.Truncated |= engine.FieldCmdline.Set()
 	}
-	ev.Set(engine.FieldCmdline, v.argv[:size])
+	v.arguments(&a.set.argv, ev.Grow(engine.FieldCmdline, have))
 }

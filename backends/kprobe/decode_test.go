@@ -142,24 +142,13 @@ func offline(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
 	s := &Source{endings: endings{byPID: map[uint32]ending{}}}
 	for n := range families {
 		f := &families[n]
-		set := &set{family: n, kind: f.kind}
+		set := newSet(n, f)
 		for _, name := range append([]string{f.name}, partNames(f)...) {
 			p := probes[name]
 			if p == nil {
 				continue
 			}
-			p.set, p.part = set, 1<<len(set.probes)
-			set.probes = append(set.probes, p)
-			set.all |= p.part
-			for _, a := range p.def.args {
-				for i := range slot(max(a.count, 1)) {
-					if a.slot >= slotArgv {
-						set.chunkParts[a.slot-slotArgv] = p.part
-						break
-					}
-					set.has.add(a.slot + i)
-				}
-			}
+			set.add(p)
 			for _, x := range f.texts {
 				if strings.HasPrefix(name, f.name+"_"+x.name) {
 					set.texts = append(set.texts, setText{x.field, p.part})
@@ -268,15 +257,15 @@ func TestEndings(t *testing.T) {
 // than one takes itself for the last, and an execve whose record comes late.
 func TestEndingsByNumber(t *testing.T) {
 	e := endings{byPID: map[uint32]ending{}}
-	has := &set{}
-	for _, s := range []slot{slotTGID, slotTID, slotStart, slotLive, slotSignalFlags, slotGroupCode} {
-		has.has.add(s)
-	}
 	end := func(tid, time uint64) verdict {
-		a := assembly{set: has, time: time}
-		v := &a.values
-		v.number[slotTGID], v.number[slotTID], v.number[slotStart] = 7, tid, 1
-		v.number[slotSignalFlags], v.number[slotGroupCode] = signalGroupExit, 5<<8
+		r := newTestRecord()
+		r.set(slotTGID, 7)
+		r.set(slotTID, tid)
+		r.set(slotStart, 1)
+		r.set(slotLive, 0)
+		r.set(slotSignalFlags, signalGroupExit)
+		r.set(slotGroupCode, 5<<8)
+		a := assembly{set: &set{slots: *r.slots}, time: time, values: r.values()}
 		what, _ := e.judge(&a)
 		return what
 	}

@@ -51,7 +51,7 @@ const (
 // judge tells what the end of a thread means and, for groupEnded, the status.
 func (e *endings) judge(a *assembly) (verdict, int32) {
 	v := &a.values
-	pid, start := v.u32(slotTGID), v.number[slotStart]
+	pid, start := v.u32(slotTGID), v.number(slotStart)
 	leader := pid == v.u32(slotTID)
 	known, ok := e.byPID[pid]
 	if ok && known.start != start {

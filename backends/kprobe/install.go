@@ -3,6 +3,7 @@ package kprobe
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/tracefs"
@@ -61,7 +62,8 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	if h.ofCurrent && !f.before && !in.inInitialNS {
 		return nil, errors.New("the pids of its records are not those of the kernel in this pid namespace")
 	}
-	s := &set{family: n, kind: f.kind, symbol: h.symbol, ofCurrent: h.ofCurrent}
+	s := newSet(n, f)
+	s.symbol, s.ofCurrent = h.symbol, h.ofCurrent
 	filter := h.filter
 	if filter == "" && !in.threads {
 		filter = h.threads
@@ -121,19 +123,14 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 
 // add installs one probe of a set.
 func (in *installer) add(s *set, name string, args []fetch) error {
-	p := &probe{set: s, part: 1 << len(s.probes), def: definition{in.group, name, s.symbol, args, in.places[s.symbol]}}
+	if len(s.probes) == maxParts {
+		return fmt.Errorf("more than %d probes", maxParts)
+	}
+	p := &probe{def: definition{in.group, name, s.symbol, args, in.places[s.symbol]}}
 	if err := in.define(p); err != nil {
 		return err
 	}
-	s.probes = append(s.probes, p)
-	s.all |= p.part
-	for _, a := range args {
-		if a.slot >= slotArgv {
-			s.chunkParts[a.slot-slotArgv] = p.part
-		} else {
-			s.has.addRow(a)
-		}
-	}
+	s.add(p)
 	return nil
 }
 
@@ -166,14 +163,8 @@ func (in *installer) explain(err error) error {
 
 // fetches tells whether all slots are fetched.
 func fetches(args []fetch, slots ...slot) bool {
-	var has slotSet
-	for _, a := range args {
-		if a.slot < numNumbers {
-			has.addRow(a)
-		}
-	}
 	for _, s := range slots {
-		if !has.has(s) {
+		if !slices.ContainsFunc(args, func(a fetch) bool { return a.slot <= s && s < a.slot+slot(max(a.count, 1)) }) {
 			return false
 		}
 	}

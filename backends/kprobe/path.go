@@ -25,39 +25,39 @@ func (w *walker) push(name []byte) {
 }
 
 // walk goes up a path as the kernel's prepend_path does: to the root of the
-// process, or to the top of all mounts. have tells which slots were fetched.
-func (w *walker) walk(v *values, has *slotSet, base slot) pathResult {
+// process, or to the top of all mounts.
+func (w *walker) walk(v *values, base slot) pathResult {
 	w.n, w.len = 0, 0
-	rootDentry, rootMnt := v.number[slotRootDentry], v.number[slotRootMnt]
+	rootDentry, rootMnt := v.number(slotRootDentry), v.number(slotRootMnt)
 	first := pathDentrySlot(base, 0, 0)
-	if !has.has(slotRootMnt) || !has.has(first) || v.number[first] == 0 || rootDentry == 0 {
+	if !v.slots.has(slotRootMnt) || !v.slots.has(first) || v.number(first) == 0 || rootDentry == 0 {
 		return pathUnknown
 	}
-	mount := v.number[pathMntSlot(base, 0)] - w.toMount // struct mount
+	mount := v.number(pathMntSlot(base, 0)) - w.toMount // struct mount
 	for m := range pathMounts {
 		if m > 0 {
-			above := v.number[pathMntSlot(base, m)]
+			above := v.number(pathMntSlot(base, m))
 			if above == mount { // outside of the root, or on a detached mount
 				return pathWhole
 			}
 			mount = above
 		}
-		if !has.has(pathMntRootSlot(base, m)) {
+		if !v.slots.has(pathMntRootSlot(base, m)) {
 			return pathCut
 		}
-		mntRoot := v.number[pathMntRootSlot(base, m)]
+		mntRoot := v.number(pathMntRootSlot(base, m))
 		for level := 0; ; level++ {
-			if level > pathLevels || !has.has(pathDentrySlot(base, m, level)) {
+			if level > pathLevels || !v.slots.has(pathDentrySlot(base, m, level)) {
 				return pathCut
 			}
-			dentry := v.number[pathDentrySlot(base, m, level)]
+			dentry := v.number(pathDentrySlot(base, m, level))
 			if dentry == rootDentry && mount+w.toMount == rootMnt {
 				return pathWhole
 			}
 			if dentry == mntRoot {
 				break
 			}
-			if level == pathLevels || !has.has(pathDentrySlot(base, m, level+1)) || !has.has(pathNameSlot(base, m, level)) {
+			if level == pathLevels || !v.slots.has(pathDentrySlot(base, m, level+1)) || !v.slots.has(pathNameSlot(base, m, level)) {
 				return pathCut
 			}
 			name := v.name(pathNameSlot(base, m, level))
@@ -65,7 +65,7 @@ func (w *walker) walk(v *values, has *slotSet, base slot) pathResult {
 				return pathCut
 			}
 			w.push(name)
-			if v.number[pathDentrySlot(base, m, level+1)] == dentry {
+			if v.number(pathDentrySlot(base, m, level+1)) == dentry {
 				if m == 0 && level == 0 {
 					return pathName
 				}

@@ -13,14 +13,19 @@ type set struct {
 	ofCurrent bool   // as in hook
 	filter    string // as the kernel is told it
 	probes    []*probe
-	guards    []*probe  // of those that read arguments
-	all       uint32    // a bit for each probe
-	has       slotSet   // what the records hold
-	texts     []setText // the fields that further probes bring
+	guards    []*probe      // of those that read arguments
+	all       uint32        // a bit for each probe
+	slots     slotPlaces    // what the records hold
+	argv      [chunks]chunk // and of the arguments
+	texts     []setText     // the fields that further probes bring
+}
 
-	// chunkParts are the probes that bring each chunk of the arguments, 0 for
-	// none.
-	chunkParts [chunks]uint32
+func newSet(number int, f *family) *set {
+	s := &set{family: number, kind: f.kind}
+	for i := range s.argv {
+		s.argv[i].part = -1
+	}
+	return s
 }
 
 // setText is a field of a set: the probes that bring it.
@@ -32,22 +37,11 @@ type setText struct {
 // probe is one probe of a set.
 type probe struct {
 	set    *set
+	number int    // in the set
 	part   uint32 // its bit
 	def    definition
 	layout *layout
 }
-
-// slotSet is a set of slots.
-type slotSet [numNumbers/64 + 1]uint64
-
-func (s *slotSet) add(n slot) { s[n/64] |= 1 << (n % 64) }
-func (s *slotSet) addRow(f fetch) {
-	for n := range slot(max(f.count, 1)) {
-		s.add(f.slot + n)
-	}
-}
-
-func (s *slotSet) has(n slot) bool { return s[n/64]&(1<<(n%64)) != 0 }
 
 // partsOf are the bits of the probes that bring a field.
 func (s *set) partsOf(f engine.Field) uint32 {
@@ -59,13 +53,26 @@ func (s *set) partsOf(f engine.Field) uint32 {
 	return 0
 }
 
-// drop gives up the probe that was added last.
+// add takes a probe that was installed.
+func (s *set) add(p *probe) {
+	p.set, p.number, p.part = s, len(s.probes), 1<<len(s.probes)
+	s.probes = append(s.probes, p)
+	s.all |= p.part
+	s.slots.add(p.layout, p.number)
+	for _, at := range p.layout.places {
+		if at.kind == placeChunk {
+			s.argv[at.slot-slotArgv] = chunk{p.number, int(at.off)}
+		}
+	}
+}
+
+// drop gives up the probe that was added last, which brought arguments.
 func (s *set) drop(p *probe) {
-	s.probes = s.probes[:len(s.probes)-1]
+	s.probes = s.probes[:p.number]
 	s.all &^= p.part
-	for i, part := range s.chunkParts {
-		if part == p.part {
-			s.chunkParts[i] = 0
+	for i, c := range s.argv {
+		if c.part == p.number {
+			s.argv[i].part = -1
 		}
 	}
 }

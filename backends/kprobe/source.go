@@ -76,6 +76,9 @@ func (s *Source) populate(b sink) error {
 		return os.ErrClosed
 	}
 	s.followCPUs()
+	for _, c := range s.cpus {
+		c.mayLack()
+	}
 	// One record of each ring in turn, so that events come nearly in order.
 	more := true
 	for more && b.Room() > 0 {
@@ -92,6 +95,9 @@ func (s *Source) populate(b sink) error {
 	s.late(b)
 	gone := false
 	for _, c := range s.cpus {
+		if c.now.set != nil {
+			c.now.values.keepAll()
+		}
 		c.ring.Release()
 		gone = gone || c.gone
 	}
@@ -178,24 +184,37 @@ func (s *Source) step(c *cpu, b sink) bool {
 		c.rang, c.owes = true, monotonic()+maxJoin
 	case rec.Type == perf.RecordSample:
 		var sample perf.Sample
-		if err := sample.ParseSample(rec.Body); err != nil || len(sample.Raw) < 2 {
+		if err := sample.ParseSample(rec.Body); err != nil {
 			s.decode++
 			break
 		}
 		s.sample(c, b, &sample)
+		if rec.Aside && c.now.set != nil {
+			c.now.values.keepAll()
+		}
 	}
 	// Of the lost records only the counts say which they were.
 	return true
 }
 
+// probe returns the one whose raw record this is, nil if there is none.
+func (s *Source) probe(raw []byte) *probe {
+	if len(raw) < 2 {
+		return nil
+	}
+	if id := int(binary.NativeEndian.Uint16(raw)); id < len(s.byID) {
+		return s.byID[id]
+	}
+	return nil
+}
+
 // sample joins a record to those of the same event.
 func (s *Source) sample(c *cpu, b sink, sample *perf.Sample) {
-	id := int(binary.NativeEndian.Uint16(sample.Raw))
-	if id >= len(s.byID) || s.byID[id] == nil {
+	p, a := s.probe(sample.Raw), &c.now
+	if p == nil {
 		s.decode++
 		return
 	}
-	p, a := s.byID[id], &c.now
 	if a.set != nil && (a.set != p.set || a.count != sample.Count || a.have&p.part != 0) {
 		s.finish(c, b)
 	}
@@ -212,13 +231,14 @@ func (s *Source) sample(c *cpu, b sink, sample *perf.Sample) {
 	} else if a.have == 0 {
 		a.time = sample.Time
 	}
-	if err := p.layout.read(&a.values, sample.Raw); err != nil {
+	if len(sample.Raw) < p.layout.size {
 		if p.part == 1 {
 			s.decode++
 			a.set = nil
 		}
 		return // an event without this part
 	}
+	a.values.add(p.number, sample.Raw)
 	a.have |= p.part
 	if a.have == p.set.all {
 		s.finish(c, b)
@@ -271,14 +291,14 @@ func (s *Source) deliver(a *assembly, b sink) {
 	a.fill(ev)
 	ev.IDChange = change
 	if a.set.family == familyIDs {
-		s.ids.told = append(s.ids.told, told{ev, v.number[slotCred], a.tid, a.whichIDs()})
+		s.ids.told = append(s.ids.told, told{ev, v.number(slotCred), a.tid, a.whichIDs()})
 		return
 	}
 	if a.set.family == familyFork && s.inInitialNS {
 		ev.Creator = a.pid
 	}
 	a.fillTexts(ev, &s.walker)
-	s.completer.complete(ev, v.number[slotArgEnd]-v.number[slotArgStart])
+	s.completer.complete(ev, v.number(slotArgEnd)-v.number(slotArgStart))
 	s.hand(b, ev)
 }
 
@@ -287,7 +307,7 @@ func (s *Source) exit(a *assembly, b sink) {
 	what, status := s.endings.judge(a)
 	if what == notTheGroup {
 		if v.u32(slotTGID) == v.u32(slotTID) {
-			if ev := s.endings.take(v.u32(slotTGID), v.number[slotStart]); ev != nil {
+			if ev := s.endings.take(v.u32(slotTGID), v.number(slotStart)); ev != nil {
 				setExit(ev, status)
 				s.hand(b, ev)
 			}

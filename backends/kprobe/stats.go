@@ -4,11 +4,12 @@ import (
 	"os"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/perf"
 )
 
-// Stats compares how often each probe was hit with the records that came. What
-// is queued or lost counts as produced, though it may be what is not reported,
-// such as the new comm of a thread.
+// Stats says how many events there were and how many are lost. What is queued
+// or lost counts as produced, though it may be what is not reported, such as the
+// new comm of a thread.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.probes == nil {
 		return engine.SourceStats{}, os.ErrClosed
@@ -21,16 +22,57 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++
 		}
+		if !c.mayLack() {
+			st.Produced += s.queued(c)
+			continue
+		}
 		outstanding := c.outstanding()
 		st.Produced += outstanding
 		switch {
 		case c.ring.Pending() == 0:
 			st.Lost[engine.LossRingFull] += outstanding
-		case c.ring.Size()-c.ring.Pending() < maxRecord:
+			c.lacks = outstanding > 0
+		case c.nearlyFull():
 			st.Bound = true
 		}
 	}
 	return st, nil
+}
+
+// nearlyFull tells that the longest record, with what perf adds to it, may have
+// found no room.
+func (c *cpu) nearlyFull() bool { return c.ring.Size()-c.ring.Pending() <= 2*maxRecord }
+
+// mayLack tells whether records may be missing that none of those queued or read
+// tell of. Between two readings the ring only fills: while it never was nearly
+// full all is there. Else the counts tell, for which the kernel has to interrupt
+// the CPU.
+func (c *cpu) mayLack() bool {
+	c.lacks = c.lacks || c.nearlyFull()
+	return c.lacks
+}
+
+// queued is how many events wait in a ring.
+func (s *Source) queued(c *cpu) (n uint64) {
+	for ahead := c.ring.Ahead(); ; {
+		rec, ok, _ := ahead.Next()
+		if !ok {
+			return n
+		}
+		if p := s.probeOf(rec); p != nil && p.part == 1 {
+			n++
+		}
+	}
+}
+
+// probeOf returns the probe that made a record, nil for a bell and for what makes
+// no sense.
+func (s *Source) probeOf(rec perf.Record) *probe {
+	var sample perf.Sample
+	if rec.Type != perf.RecordSample || sample.ParseSample(rec.Body) != nil {
+		return nil
+	}
+	return s.probe(sample.Raw)
 }
 
 // outstanding is how many events happened since those that were read.

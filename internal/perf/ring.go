@@ -55,8 +55,9 @@ func (r *Ring) FD() int { return r.fd }
 
 // Record is a record of a ring. Its body is valid until Release.
 type Record struct {
-	Type uint32 // PERF_RECORD_*
-	Body []byte // what follows the header
+	Type  uint32 // PERF_RECORD_*
+	Body  []byte // what follows the header
+	Aside bool   // the body lies where the next such record will: it goes over the end of the ring
 }
 
 // Next returns the next record; ok is false if there is none. Positions and
@@ -93,8 +94,16 @@ func (r *Ring) Next() (rec Record, ok, bad bool) {
 	b := r.scratch[:size]
 	n := copy(b, r.data[start:])
 	copy(b[n:], r.data)
-	rec.Body = b[headerSize:]
+	rec.Body, rec.Aside = b[headerSize:], true
 	return rec, true, false
+}
+
+// Ahead returns a reader of what is queued that takes nothing. It must not
+// release.
+func (r *Ring) Ahead() Ring {
+	ahead := *r
+	ahead.scratch = nil
+	return ahead
 }
 
 // Release gives the room of the records taken so far back to the kernel.

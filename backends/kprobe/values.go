@@ -1,0 +1,152 @@
+package kprobe
+
+import (
+	"encoding/binary"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// values are the records of one event. They are not taken apart: most of what
+// the probes of a path fetch lies above its root, and nobody looks at it.
+type values struct {
+	slots   *slotPlaces
+	records [maxParts][]byte // by the number of the probe; nil: did not come
+	own     [maxParts]bool   // the record lies in memory
+	memory  []byte
+}
+
+// maxParts is how many probes a set has at most.
+const maxParts = 32
+
+// slotPlaces says where the values of a set's records lie.
+type slotPlaces [numNumbers]slotPlace
+
+type slotPlace struct {
+	fetched bool
+	kind    placeKind
+	part    uint8 // number of the probe
+	off     uint16
+}
+
+// add takes over where the values of a probe lie. What several probes fetch is
+// read from the first.
+func (p *slotPlaces) add(l *layout, part int) {
+	for _, at := range l.places {
+		for n := range slot(at.count) {
+			if s := at.slot + n; s < numNumbers && !p[s].fetched {
+				p[s] = slotPlace{true, at.kind, uint8(part), at.off + uint16(n)*uint16(at.size)}
+			}
+		}
+	}
+}
+
+// has tells whether a slot is fetched.
+func (p *slotPlaces) has(s slot) bool { return p[s].fetched }
+
+// begin forgets all records.
+func (v *values) begin(s *set) {
+	v.slots = &s.slots
+	clear(v.records[:len(s.probes)])
+	clear(v.own[:len(s.probes)])
+	v.memory = v.memory[:0]
+}
+
+// add takes a record, which is at least as long as its layout says. It must stay
+// valid until the event is finished, or keep be called.
+func (v *values) add(part int, raw []byte) { v.records[part] = raw }
+
+// keep copies a record.
+func (v *values) keep(part int) {
+	if raw := v.records[part]; raw != nil && !v.own[part] {
+		at := len(v.memory)
+		v.memory = append(v.memory, raw...) // earlier records keep the memory that they lie in
+		v.records[part], v.own[part] = v.memory[at:], true
+	}
+}
+
+// keepAll copies all records.
+func (v *values) keepAll() {
+	for part := range v.records {
+		v.keep(part)
+	}
+}
+
+// number returns the value of a slot, 0 if its record did not come.
+func (v *values) number(s slot) uint64 {
+	at := &v.slots[s]
+	raw := v.records[at.part]
+	if raw == nil || !at.fetched {
+		return 0
+	}
+	raw = raw[at.off:]
+	switch at.kind {
+	case placeWord:
+		return binary.NativeEndian.Uint64(raw)
+	case placeHalf:
+		return uint64(binary.NativeEndian.Uint32(raw))
+	}
+	return uint64(raw[0])
+}
+
+func (v *values) u32(s slot) uint32 { return uint32(v.number(s)) }
+
+// name returns the text of a slot, which is empty if it could not be read or
+// would lie outside of its record.
+func (v *values) name(s slot) []byte {
+	at := &v.slots[s]
+	raw := v.records[at.part]
+	if raw == nil || at.kind != placeString {
+		return nil
+	}
+	where := binary.NativeEndian.Uint32(raw[at.off:])
+	off, n := int(where&0xffff), int(where>>16)
+	if n == 0 || off+n > len(raw) {
+		return nil
+	}
+	text := raw[off:][:n]
+	if text[n-1] == 0 {
+		text = text[:n-1]
+	}
+	return text
+}
+
+func (v *values) credentials() engine.Credentials {
+	return engine.Credentials{
+		UID: v.u32(slotUID), EUID: v.u32(slotEUID), SUID: v.u32(slotSUID),
+		GID: v.u32(slotGID), EGID: v.u32(slotEGID), SGID: v.u32(slotSGID),
+	}
+}
+
+// chunk is where a piece of the arguments lies.
+type chunk struct {
+	part int // number of the probe, -1: not fetched
+	off  int
+}
+
+// readable returns how many of the first size bytes of the arguments came and
+// could be read by the kernel.
+func (v *values) readable(from *[chunks]chunk, size int) (n int) {
+	for _, c := range from {
+		if n >= size || c.part < 0 || v.records[c.part] == nil {
+			break
+		}
+		b := v.records[c.part][c.off:][:chunkSize]
+		for at := 0; at < len(b) && n+at < size; at += 8 {
+			if binary.NativeEndian.Uint64(b[at:]) == guardWord {
+				return n + at
+			}
+		}
+		n += len(b)
+	}
+	return min(n, size)
+}
+
+// arguments fills dst with the start of the arguments, which is readable.
+func (v *values) arguments(from *[chunks]chunk, dst []byte) {
+	for _, c := range from {
+		if len(dst) == 0 {
+			return
+		}
+		dst = dst[copy(dst, v.records[c.part][c.off:][:chunkSize]):]
+	}
+}
