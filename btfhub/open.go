@@ -29,6 +29,11 @@ type Options struct {
 	// types of another release are a guess.
 	Release, Arch string
 
+	// Whole takes all types that the kernel offers and not just what of them is
+	// [Needed], which is made ten times as fast. Set it to look for other types.
+	// The embedded archive has no others.
+	Whole bool
+
 	// EmbeddedOnly looks nowhere but in the embedded archive. Set it only to
 	// test that.
 	EmbeddedOnly bool
@@ -36,6 +41,8 @@ type Options struct {
 
 // Kernel is the types of the running kernel.
 type Kernel struct {
+	// Spec has what is [Needed]. Without [Options.Whole] do not count on more, nor
+	// on types having the numbers that the kernel gave them.
 	Spec *btf.Spec
 
 	// Origin says where they come from, for people.
@@ -63,7 +70,7 @@ func Open(o Options) (*Kernel, error) {
 		}
 		return k, nil
 	}
-	spec, err := kernelSpec()
+	spec, err := kernelSpec(o.Whole)
 	if err == nil {
 		return &Kernel{spec, KernelBTF, true}, nil
 	}
@@ -80,12 +87,17 @@ func Open(o Options) (*Kernel, error) {
 // kernelSpec takes the types that the kernel offers, without a copy of them
 // where it can. Only where it does offer them: btf.LoadKernelSpec would else take
 // debug information that lies about, which need not be the running kernel's.
-func kernelSpec() (*btf.Spec, error) {
+func kernelSpec(whole bool) (*btf.Spec, error) {
 	f, err := os.Open(KernelBTF)
 	if err != nil {
 		return nil, err
 	}
-	f.Close()
+	defer f.Close()
+	if !whole {
+		if spec, err := excerptOf(f); err == nil {
+			return spec, nil
+		}
+	}
 	return btf.LoadKernelSpec()
 }
 

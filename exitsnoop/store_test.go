@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/btfhub/ingest"
 	"github.com/quark-linux/quark/internal/barefork"
 	"golang.org/x/sys/unix"
@@ -361,7 +362,7 @@ func TestReducedTypes(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	raw, err := ingest.Reduce(whole, ingest.Members())
+	raw, err := ingest.Reduce(whole, btfhub.Needed())
 	ok(t, err)
 	types, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
 	ok(t, err)

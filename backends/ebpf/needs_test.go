@@ -1,12 +1,14 @@
 package ebpf
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/quark-linux/quark/backends/features"
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // ancient are helpers older than any kernel with raw tracepoints, or as old as a helper or map that the table has.
@@ -56,5 +58,17 @@ func TestNeedsAreInTheTable(t *testing.T) {
 	}
 	if !listed["map:ringbuffer"] {
 		t.Error("the ring buffer is not in the table")
+	}
+}
+
+// TestFieldsNeedWhatIsTaken: what decides whether a field can be read is in the part of the kernel's types that is taken.
+func TestFieldsNeedWhatIsTaken(t *testing.T) {
+	taken := btfhub.Needed()
+	for _, f := range fieldSources {
+		for one := range strings.SplitSeq(f.needs, anyOther) {
+			if f.needs != "" && !slices.Contains(taken, one) {
+				t.Errorf("%v: %s is not in btfhub.Needed", f.field, one)
+			}
+		}
 	}
 }

@@ -112,7 +112,7 @@ func TestDirectory(t *testing.T) {
 	const good, lacks, bad = "good", "lacks", "bad"
 	got := make(map[string]string)
 	for _, k := range kernels {
-		types, err := k.Types(Members())
+		types, err := k.Types(btfhub.Needed())
 		var missing *MissingError
 		switch key := k.Distro + " " + k.Arch + " " + k.Release; {
 		case err == nil:
@@ -157,7 +157,7 @@ func FuzzReduce(f *testing.F) {
 		if err != nil {
 			return
 		}
-		reduced, err := Reduce(spec, Members())
+		reduced, err := Reduce(spec, btfhub.Needed())
 		if err != nil {
 			return
 		}

@@ -6,13 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 
@@ -36,10 +36,10 @@ func TestMembersAreThoseOfThePrograms(t *testing.T) {
 	}
 	slices.Sort(all)
 	want := slices.Compact(all)
-	have := strings.Fields(programMembers)
+	have := btfhub.Needed()
 	for _, m := range want {
 		if !slices.Contains(have, m) {
-			t.Errorf("members.txt lacks %s: run 'make btfhub'", m)
+			t.Errorf("btfhub/members.txt lacks %s: run 'make btfhub'", m)
 		}
 	}
 }
@@ -62,9 +62,8 @@ func readObjects(t *testing.T) map[string][]byte {
 }
 
 // TestReducedIsAsGood compares what the programs and the targets get from
-// reduced types with what they get from the whole.
+// reduced types, and from an excerpt, with what they get from the whole.
 func TestReducedIsAsGood(t *testing.T) {
-	specs := wholeKernels(t)
 	var relos []*btf.CORERelocation
 	for name, data := range readObjects(t) {
 		c, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(data))
@@ -80,22 +79,19 @@ func TestReducedIsAsGood(t *testing.T) {
 		}
 	}
 	t.Logf("%d relocations", len(relos))
-	for name, whole := range specs {
-		t.Run(name, func(t *testing.T) {
-			raw, err := Reduce(whole, Members())
-			if err != nil {
-				t.Fatal(err)
-			}
-			reduced, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	for name, raw := range wholeKernels(t) {
+		whole := specOf(t, raw)
+		want, err := btf.CORERelocate(relos, []*btf.Spec{whole}, binary.LittleEndian, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare := func(t *testing.T, raw []byte, err error) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("%d bytes", len(raw))
+			reduced := specOf(t, raw)
 			compareOffsets(t, btfhub.Resolve(whole), btfhub.Resolve(reduced))
-			want, err := btf.CORERelocate(relos, []*btf.Spec{whole}, binary.LittleEndian, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
 			got, err := btf.CORERelocate(relos, []*btf.Spec{reduced}, binary.LittleEndian, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -105,8 +101,40 @@ func TestReducedIsAsGood(t *testing.T) {
 					t.Errorf("%v: %v, want %v", relos[i], got[i], want[i])
 				}
 			}
+		}
+		t.Run(name+"/Reduce", func(t *testing.T) {
+			reduced, err := Reduce(whole, btfhub.Needed())
+			compare(t, reduced, err)
+		})
+		t.Run(name+"/excerpt", func(t *testing.T) {
+			made, err := excerpt.Make(raw, btfhub.Needed())
+			compare(t, made, err)
+		})
+		// As a part of the archive an excerpt is as good as the whole too.
+		t.Run(name+"/Reduce of excerpt", func(t *testing.T) {
+			made, err := excerpt.Make(raw, btfhub.Needed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := Reduce(whole, btfhub.Needed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Reduce(specOf(t, made), btfhub.Needed())
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes, want the same %d, error %v", len(got), len(want), err)
+			}
 		})
 	}
+}
+
+func specOf(t *testing.T, raw []byte) *btf.Spec {
+	t.Helper()
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
 }
 
 func compareOffsets(t *testing.T, want, got *btfhub.Offsets) {
@@ -119,22 +147,14 @@ func compareOffsets(t *testing.T, want, got *btfhub.Offsets) {
 	}
 }
 
-// wholeKernels returns the types of this host's kernel and of those fetched.
-func wholeKernels(t *testing.T) map[string]*btf.Spec {
-	specs := make(map[string]*btf.Spec)
-	if data, err := os.ReadFile(btfhub.KernelBTF); err == nil {
-		if specs["host"], err = btf.LoadSpecFromReader(bytes.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
+// wholeKernels returns the raw types of this host's kernel and of those fetched.
+func wholeKernels(t *testing.T) map[string][]byte {
+	kernels := vmlinuztest.Types(t, "../../kernel_images")
+	if raw, err := os.ReadFile(btfhub.KernelBTF); err == nil {
+		kernels["host"] = raw
 	}
-	for name, raw := range vmlinuztest.Types(t, "../../kernel_images") {
-		var err error
-		if specs[name], err = btf.LoadSpecFromReader(bytes.NewReader(raw)); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-	}
-	if len(specs) == 0 {
+	if len(kernels) == 0 {
 		t.Skip("no kernel's types: neither this host's nor kernel images")
 	}
-	return specs
+	return kernels
 }

@@ -14,7 +14,7 @@ import (
 
 func main() {
 	out := flag.String("o", "btfhub/archive.bin", "archive to `write`")
-	list := flag.String("m", "btfhub/ingest/members.txt", "list of the programs' members to write")
+	list := flag.String("m", "btfhub/members.txt", "list of the programs' members to write")
 	programs := flag.String("p", "*/programs_*_bpfel.o backends/*/programs_*_bpfel.o", "`patterns` of the compiled eBPF programs")
 	flag.Parse()
 	if err := run(*out, *list, *programs, flag.Args()); err != nil {
@@ -39,7 +39,7 @@ func run(out, list, programs string, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	members = ingest.MembersFor(members)
+	members = btfhub.NeededFor(members)
 	var b btfhub.Builder
 	var left int
 	for _, dir := range dirs {

@@ -33,7 +33,7 @@ func (o *options) addKernel(w io.Writer) error {
 	if !k.Exact {
 		return fmt.Errorf("the types are those of %s: name a file with the true ones with -f", k.Origin)
 	}
-	raw, err := ingest.Types(k.Spec, ingest.Members())
+	raw, err := ingest.Types(k.Spec, btfhub.Needed())
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // kernel returns the types that -f names, or what quark would use.
 func (o *options) kernel() (*btfhub.Kernel, error) {
 	if o.file == "" {
-		return btfhub.Open(btfhub.Options{})
+		return btfhub.Open(btfhub.Options{Whole: true})
 	}
 	spec, err := ingest.Load(o.file)
 	if err != nil {

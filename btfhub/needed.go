@@ -1,11 +1,9 @@
-package ingest
+package btfhub
 
 import (
 	_ "embed"
 	"slices"
 	"strings"
-
-	"github.com/quark-linux/quark/btfhub"
 )
 
 // programMembers are the members that the eBPF programs relocate against, one
@@ -15,14 +13,14 @@ import (
 //go:embed members.txt
 var programMembers string
 
-// Members returns all that a reduced kernel keeps: what the eBPF programs of
-// this version read, and what package btfhub has targets for.
-func Members() []string { return MembersFor(strings.Fields(programMembers)) }
+// Needed returns the members that quark reads of a kernel's types: what the eBPF
+// programs of this version relocate against, and what the [Targets] are found by.
+func Needed() []string { return NeededFor(strings.Fields(programMembers)) }
 
-// MembersFor is as [Members] for programs that read other members.
-func MembersFor(programs []string) []string {
+// NeededFor is as [Needed] for programs that read other members.
+func NeededFor(programs []string) []string {
 	members := slices.Clone(programs)
-	for _, t := range btfhub.Targets() {
+	for _, t := range targets {
 		members = append(members, t.Alternatives...)
 	}
 	slices.Sort(members)
