@@ -72,12 +72,16 @@ func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 
 // tryLoad loads handlers with or without what keeps them on the task's stack.
 func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Program, error) {
-	spec := l.spec.Copy()
+	group := *l.spec
+	group.Programs = make(map[string]*ebpf.ProgramSpec, len(names))
+	for name, p := range l.spec.Programs {
+		if slices.Contains(names, name) {
+			group.Programs[name] = p
+		}
+	}
+	spec := group.Copy() // with the instructions of this group only
 	for name, p := range spec.Programs {
-		switch {
-		case !slices.Contains(names, name):
-			delete(spec.Programs, name)
-		case onTaskStack && isHandler(name):
+		if onTaskStack && isHandler(name) {
 			keepOnTaskStack(p)
 		}
 	}
