@@ -17,6 +17,7 @@ import (
 //   - a fork's executable, command line and comm are taken only while the process
 //     has not executed another image, which the kernel shows as a flag, and nobody's
 //     while an exec is half way, see [procfs.Reader.Read];
+//   - a fork's session is not the one that the process leads itself;
 //   - messages that wait in the socket after the reads, and those that came before
 //     them in the same batch, take away what they say has changed since.
 //
@@ -146,6 +147,11 @@ func (e *enricher) read(h *held) {
 	if st.Zombie() {
 		// Its parent may have ended since, and its children are another's then.
 		t.Known &^= want & engine.FieldPPID.Set()
+	}
+	if h.ev.Kind == engine.KindFork && t.SID == h.ev.PID {
+		// No child is born as the leader of a session: it is about to send the
+		// message of its setsid(2), or has.
+		t.Known &^= want & changedBy(&message{what: SID})
 	}
 	switch {
 	case h.ev.Kind == engine.KindFork && !st.ForkNoExec && !st.Kthread:
