@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,30 +89,48 @@ func TestArm(t *testing.T) {
 }
 
 // TestFillingRingWakes expects a reader that did not arm itself to sleep until
-// a quarter of the ring is full.
+// a quarter of the ring is full. Events of other programs count too; and on a busy
+// machine a wake-up for what was drained may come late, but not each time.
 func TestFillingRingWakes(t *testing.T) {
-	s := open(t, Options{RingSize: 64 << 10})
-	s.Drain(t)
-	woken := make(chan int, 1)
-	go func() {
-		n, err := 0, error(unix.EINTR)
-		for err == unix.EINTR {
-			n, err = poll(s.FD(), 10*time.Second)
-		}
-		woken <- n
-	}()
-	time.Sleep(100 * time.Millisecond) // for it to sleep
-	sourcetest.Child("exit").Run()
-	select {
-	case <-woken:
-		t.Fatal("one event woke the reader")
-	case <-time.After(100 * time.Millisecond):
-	}
-	for range 60 {
+	const size = 64 << 10
+	s := open(t, Options{RingSize: size})
+	for attempt := 1; ; attempt++ {
+		s.Drain(t)
+		woken := make(chan error, 1)
+		go func() {
+			n, err := 0, error(unix.EINTR)
+			for err == unix.EINTR {
+				n, err = poll(s.FD(), 10*time.Second)
+			}
+			if n == 0 && err == nil {
+				err = errors.New("the reader slept on")
+			}
+			woken <- err
+		}()
+		time.Sleep(100 * time.Millisecond) // for it to sleep
 		sourcetest.Child("exit").Run()
-	}
-	if n := <-woken; n != 1 {
-		t.Error("the reader slept on")
+		select {
+		case err := <-woken:
+			if err != nil {
+				t.Fatal(err)
+			}
+			queued := atomic.LoadUint64(s.ring.producer) - s.ring.at
+			if queued > size/4 {
+				t.Skipf("other programs filled a quarter of the ring: %d bytes", queued)
+			}
+			if attempt == 3 {
+				t.Fatalf("%d bytes woke the reader", queued)
+			}
+			continue
+		case <-time.After(100 * time.Millisecond):
+		}
+		for range 60 {
+			sourcetest.Child("exit").Run()
+		}
+		if err := <-woken; err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
 }
 
