@@ -4,10 +4,8 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"strings"
 
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
 )
 
 // archive is written by 'make btfhub'.
@@ -38,12 +36,4 @@ func (a *Archive) Open(release, arch string) (*Kernel, error) {
 		origin = fmt.Sprintf("%s (guess for %s)", e.Release, release)
 	}
 	return &Kernel{spec, origin, exact}, nil
-}
-
-func runningRelease() (string, error) {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", fmt.Errorf("ask for the kernel's release: %w", err)
-	}
-	return strings.TrimRight(string(u.Release[:]), "\x00"), nil
 }

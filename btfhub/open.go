@@ -7,6 +7,8 @@ import (
 	"runtime"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // KernelBTF is where the kernel offers its types.
@@ -135,9 +137,9 @@ func (o Options) embedded() (*Kernel, error) { return o.open(archive, "embedded 
 
 // open takes the types out of an archive.
 func (o Options) open(data []byte, where string) (*Kernel, error) {
-	running, err := runningRelease()
+	running, err := kernelversion.Running()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ask for the kernel's release: %w", err)
 	}
 	release, arch := o.Release, o.Arch
 	if release == "" {

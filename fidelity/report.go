@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Report is the outcome of a run; as JSON it is what quark-fidelity writes.
@@ -68,10 +67,7 @@ type Spread struct {
 
 func newReport() *Report {
 	r := &Report{Type: recordType, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Time: time.Now().UTC().Round(time.Second)}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		r.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
+	r.Kernel, _ = kernelversion.Running()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.Version = info.Main.Version
 		for _, s := range info.Settings {

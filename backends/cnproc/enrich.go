@@ -35,7 +35,7 @@ func changedBy(m *message) engine.Fields {
 			return engine.FieldsIDs | engine.FieldCaps.Set()
 		}
 	case SID:
-		return engine.FieldSID.Set() | engine.FieldPGID.Set() | engine.FieldTTY.Set()
+		return ofSession
 	case Comm:
 		if m.tid == m.pid {
 			return engine.FieldComm.Set()
@@ -47,6 +47,9 @@ func changedBy(m *message) engine.Fields {
 	}
 	return 0
 }
+
+// ofSession are the fields that setsid(2) changes.
+const ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
 
 // held is an event that waits for what the socket says after it was read.
 type held struct {
@@ -151,7 +154,7 @@ func (e *enricher) read(h *held) {
 	if h.ev.Kind == engine.KindFork && t.SID == h.ev.PID {
 		// No child is born as the leader of a session: it is about to send the
 		// message of its setsid(2), or has.
-		t.Known &^= want & changedBy(&message{what: SID})
+		t.Known &^= want & ofSession
 	}
 	switch {
 	case h.ev.Kind == engine.KindFork && !st.ForkNoExec && !st.Kthread:

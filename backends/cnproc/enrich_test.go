@@ -27,11 +27,10 @@ func TestForkOfSessionLeader(t *testing.T) {
 	}
 	defer proc.Close()
 	e := enricher{proc: proc, clock: newClock()}
-	session := engine.FieldSID.Set() | engine.FieldPGID.Set() | engine.FieldTTY.Set()
-	for kind, want := range map[engine.Kind]engine.Fields{engine.KindFork: 0, engine.KindExec: session} {
+	for kind, want := range map[engine.Kind]engine.Fields{engine.KindFork: 0, engine.KindExec: ofSession} {
 		ev := &engine.RawEvent{Kind: kind, PID: uint32(c.Process.Pid), Time: e.clock.now()}
-		e.read(&held{ev: ev, want: session | engine.FieldPPID.Set()})
-		if known := ev.Task.Known; known&session != want || !known.Has(engine.FieldPPID) {
+		e.read(&held{ev: ev, want: ofSession | engine.FieldPPID.Set()})
+		if known := ev.Task.Known; known&ofSession != want || !known.Has(engine.FieldPPID) {
 			t.Errorf("%v: %v is known", kind, known)
 		}
 	}

@@ -96,7 +96,7 @@ func (s *Source) populate(b sink) error {
 	gone := false
 	for _, c := range s.cpus {
 		if c.now.set != nil {
-			c.now.values.keepAll()
+			c.now.values.keep()
 		}
 		c.ring.Release()
 		gone = gone || c.gone
@@ -190,7 +190,7 @@ func (s *Source) step(c *cpu, b sink) bool {
 		}
 		s.sample(c, b, &sample)
 		if rec.Aside && c.now.set != nil {
-			c.now.values.keepAll()
+			c.now.values.keep()
 		}
 	}
 	// Of the lost records only the counts say which they were.

@@ -46,8 +46,8 @@ func (p *slotPlaces) has(s slot) bool { return p[s].fetched }
 // begin forgets all records.
 func (v *values) begin(s *set) {
 	v.slots = &s.slots
-	clear(v.records[:len(s.probes)])
-	clear(v.own[:len(s.probes)])
+	clear(v.records[:])
+	clear(v.own[:])
 	v.memory = v.memory[:0]
 }
 
@@ -55,19 +55,14 @@ func (v *values) begin(s *set) {
 // valid until the event is finished, or keep be called.
 func (v *values) add(part int, raw []byte) { v.records[part] = raw }
 
-// keep copies a record.
-func (v *values) keep(part int) {
-	if raw := v.records[part]; raw != nil && !v.own[part] {
-		at := len(v.memory)
-		v.memory = append(v.memory, raw...) // earlier records keep the memory that they lie in
-		v.records[part], v.own[part] = v.memory[at:], true
-	}
-}
-
-// keepAll copies all records.
-func (v *values) keepAll() {
-	for part := range v.records {
-		v.keep(part)
+// keep copies the records that came so far.
+func (v *values) keep() {
+	for part, raw := range v.records {
+		if raw != nil && !v.own[part] {
+			at := len(v.memory)
+			v.memory = append(v.memory, raw...) // earlier records keep the memory that they lie in
+			v.records[part], v.own[part] = v.memory[at:], true
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func TestKeep(t *testing.T) {
 				break
 			}
 			if keep {
-				c.now.values.keepAll()
+				c.now.values.keep()
 			}
 			copy(raw, bytes.Repeat([]byte{0xff}, len(raw)))
 		}

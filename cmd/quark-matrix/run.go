@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/matrix"
 )
 
@@ -229,9 +230,8 @@ func describe(krun string, guests []matrix.Guest) (digest, machine string, err e
 			words = append(words, line)
 		}
 	}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		words = append(words, fmt.Sprintf("on Linux %s, %d CPUs", unix.ByteSliceToString(u.Release[:]), runtime.NumCPU()))
+	if release, err := kernelversion.Running(); err == nil {
+		words = append(words, fmt.Sprintf("on Linux %s, %d CPUs", release, runtime.NumCPU()))
 	}
 	return matrix.Digest(parts...), strings.Join(words, ", "), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // guessedTypes opens with types of other kernels than the running one, as on a
@@ -162,11 +163,11 @@ func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string
 }
 
 func unameRelease(t *test) string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
+	release, err := kernelversion.Running()
+	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return unix.ByteSliceToString(u.Release[:])
+	return release
 }
 
 // typesFile names the file of the running kernel's types by hand.
