@@ -73,7 +73,8 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 	for _, c := range cells {
 		if !c.State.Good() {
 			if failed++; first == "" {
-				first = c.Test + " @ " + c.Backend
+				why, _, _ := strings.Cut(c.Reason, "\n")
+				first = fmt.Sprintf("%s @ %s: %s", c.Test, c.Backend, why)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 		{"all skipped", evidence{hello: hello, plan: plan, started: plan, end: end,
 			results: []record.Result{result("a", record.Skip), result("b", record.Skip)}}, record.Skip, "because", "skip skip"},
 		{"one fails", evidence{hello: hello, plan: plan, started: plan, end: &record.End{Status: 1},
-			results: []record.Result{result("a", record.Pass), result("b", record.Fail)}}, record.Fail, "1 of 2 tests, the first: b @ ebpf", "pass fail"},
+			results: []record.Result{result("a", record.Pass), result("b", record.Fail)}}, record.Fail, "1 of 2 tests, the first: b @ ebpf: because", "pass fail"},
 		{"a status that no test explains", evidence{hello: hello, plan: plan, started: plan, end: &record.End{Status: 3},
 			results: []record.Result{result("a", record.Pass), result("b", record.Pass)}}, record.Fail, "exit status is 3", "pass pass"},
 		{"warning though all pass", evidence{hello: hello, plan: plan, started: plan, end: end, console: []string{"WARNING: x"},
