@@ -50,6 +50,23 @@ func (b *Buffer) Insert(r *RawEvent) {
 	b.byPID.add(r)
 }
 
+// Last returns the youngest event of pid and kind that is held, nil when there is
+// none. The source may take back what it said in it.
+func (b *Buffer) Last(pid uint32, kind Kind) *RawEvent {
+	q := *b.byPID.bucket(pid)
+	for q != nil && q.pid != pid {
+		q = q.next
+	}
+	if q == nil {
+		return nil
+	}
+	r := q.last
+	for r != nil && r.Kind != kind {
+		r = r.prev
+	}
+	return r
+}
+
 // Release gives back an event that is not in the buffer.
 func (b *Buffer) Release(r *RawEvent) {
 	r.Reset()

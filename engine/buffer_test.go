@@ -34,7 +34,7 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 		for step := range 2000 {
 			if b.Room() > 0 && rnd.IntN(2) == 0 {
 				r := b.Reserve()
-				r.PID, r.Time = uint32(rnd.IntN(6)), uint64(rnd.IntN(20))
+				r.PID, r.Kind, r.Time = uint32(rnd.IntN(6)), Kind(rnd.IntN(3)), uint64(rnd.IntN(20))
 				b.Insert(r)
 				oracle = append(oracle, r)
 			} else if len(oracle) > 0 {
@@ -68,6 +68,16 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 				if r.next != next {
 					t.Fatalf("seed %d step %d: wrong successor", seed, step)
 				}
+			}
+			pid, kind := uint32(rnd.IntN(7)), Kind(rnd.IntN(3))
+			var last *RawEvent
+			for _, r := range s {
+				if r.PID == pid && r.Kind == kind {
+					last = r
+				}
+			}
+			if b.Last(pid, kind) != last {
+				t.Fatalf("seed %d step %d: wrong last event", seed, step)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 //   - a fork's executable, command line and comm are taken only while the process
 //     has not executed another image, which the kernel shows as a flag, and nobody's
 //     while an exec is half way, see [procfs.Reader.Read];
+//   - an exec's are not those of the next, see doubt;
 //   - a fork's session is not the one that the process leads itself;
 //   - messages that wait in the socket after the reads, and those that came before
 //     them in the same batch, take away what they say has changed since.
@@ -160,12 +161,33 @@ func (e *enricher) read(h *held) {
 	case h.ev.Kind == engine.KindFork && !st.ForkNoExec && !st.Kthread:
 		// It is executing, or has executed; the event of that follows. It may
 		// have got other ids and capabilities with the image.
-		t.Known &^= want & (procfs.Image | engine.FieldsIDs | engine.FieldCaps.Set())
+		t.Known &^= want & procfs.Replaced
 	case h.ev.Kind == engine.KindExec && st.State == 't':
 		// A tracer can hold it between the next image and its message.
 		t.Known &^= want & procfs.Image
 	}
 	h.read = t.Known &^ own
+	h.ev.Seen.Time, h.ev.Seen.Memory = e.clock.now(), st.Memory
+}
+
+// unsure is for how many ns after a reading an exec that is reported may have been
+// complete during it: it is, some instructions before its message is made, but it
+// can be preempted there.
+const unsure = 10_000_000
+
+// doubt takes the image away from an exec, which is still in the buffer, when it
+// may be that of next, the exec after it: when both were read in the same memory,
+// and, if next could not be read, when it came soon after the reading.
+func doubt(ev, next *engine.RawEvent) {
+	seen := next.Task.Known & procfs.Image & ev.Task.Known
+	switch {
+	case ev.Seen.Memory == next.Seen.Memory && ev.Seen.Memory != 0:
+	case ev.Seen.Memory != 0 && next.Seen.Memory != 0 && seen != 0:
+		return
+	case next.Time > ev.Seen.Time+unsure:
+		return
+	}
+	ev.Task.Known &^= changedBy(&message{what: Exec})
 }
 
 // flush gives the held events to b but for those that wait.
@@ -180,6 +202,11 @@ func (e *enricher) flush(b buffer) (n uint64) {
 			e.byPID[h.ev.PID] = int32(len(kept))
 			kept = append(kept, h)
 			continue
+		}
+		if h.ev.Kind == engine.KindExec {
+			if before := b.Last(h.ev.PID, engine.KindExec); before != nil {
+				doubt(before, h.ev)
+			}
 		}
 		b.Insert(h.ev)
 		n++

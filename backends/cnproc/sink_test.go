@@ -16,6 +16,15 @@ func (s *sink) Room() int                  { return s.room - len(s.events) }
 func (s *sink) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
 func (s *sink) Insert(ev *engine.RawEvent) { s.events = append(s.events, ev) }
 
+func (s *sink) Last(pid uint32, kind engine.Kind) *engine.RawEvent {
+	for i := len(s.events) - 1; i >= 0; i-- {
+		if ev := s.events[i]; ev.PID == pid && ev.Kind == kind {
+			return ev
+		}
+	}
+	return nil
+}
+
 // offline is a source without a kernel.
 func offline(o Options) *Source {
 	if err := o.setDefaults(); err != nil {

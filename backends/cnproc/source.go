@@ -152,6 +152,7 @@ type buffer interface {
 	Room() int
 	Reserve() *engine.RawEvent
 	Insert(*engine.RawEvent)
+	Last(pid uint32, kind engine.Kind) *engine.RawEvent
 }
 
 func (s *Source) populate(b buffer) error {

@@ -10,12 +10,12 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-const statTail = " 1 2 3 34817 4 1077936192 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0"
+const statTail = " 1 2 3 34817 4 1077936192 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 1 0 0"
 
 func TestParseStat(t *testing.T) {
 	want := stat{
 		state: 'S', ppid: 1, pgid: 2, sid: 3, tty: engine.TTY{Major: 136, Minor: 1},
-		flags: 1077936192, threads: 7, start: 12345 * engine.ProcStartUnit,
+		flags: 1077936192, threads: 7, start: 12345 * engine.ProcStartUnit, memory: 4096 ^ 1<<32,
 	}
 	for _, c := range []struct{ name, text, comm string }{
 		{"plain", "10 (sh) S" + statTail, "sh"},
@@ -39,10 +39,11 @@ func TestParseStat(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "10", "10 (", "10 (sh)", "10 (sh) ", "10 (sh) S", "10 (sh) S 1 2 3", ") 10 (sh",
-		"10 (sh) S -1 2 3 34817 4 0 0 0 0 0 0 0 0 0 20 0 7 0 12345 0",
-		"10 (sh) S 1 2 3 34817 4 99999999999 0 0 0 0 0 0 0 0 20 0 7 0 12345 0",
-		"10 (sh) S 1 2 3 34817 4 0 0 0 0 0 0 0 0 0 20 0 7 0 18446744073709551615 0",
-		"10 (sh) S 1 2 3 34817 4 0 0 0 0 0 0 0 0 0 20 0 7 0 x 0",
+		"10 (sh) S -1 2 3 34817 4 0 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 1",
+		"10 (sh) S 1 2 3 34817 4 99999999999 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 1",
+		"10 (sh) S 1 2 3 34817 4 0 0 0 0 0 0 0 0 0 20 0 7 0 18446744073709551615 0 0 0 4096 0 1",
+		"10 (sh) S 1 2 3 34817 4 0 0 0 0 0 0 0 0 0 20 0 7 0 x 0 0 0 4096 0 1",
+		"10 (sh) S 1 2 3 34817 4 0 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 -1",
 	} {
 		if _, ok := parseStat([]byte(bad)); ok {
 			t.Errorf("accepted %q", bad)

@@ -28,6 +28,9 @@ const Readable = engine.AllFields &^ (1 << engine.FieldExit)
 // together when it executes another one.
 const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline)
 
+// Replaced are the fields that an exec can change.
+const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
+
 const (
 	fieldsStat = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID |
 		1<<engine.FieldTTY | 1<<engine.FieldComm)
@@ -43,6 +46,10 @@ type Status struct {
 	Threads    uint32 // in the thread group, a leader that has ended included
 	ForkNoExec bool   // it still runs the image it was forked with
 	Kthread    bool   // a kernel thread
+	// Memory tells an address space from the next by the places of code and stack,
+	// which the kernel chooses at random. It is 0 when there is none, when it is not
+	// complete yet, and when the caller may not see it.
+	Memory uint64
 }
 
 // Zombie reports whether the leader has ended.
@@ -94,13 +101,14 @@ func (r *Reader) name(prefix string, n uint32, suffix string) []byte {
 // returns what else it saw. Fields that ev knows already and that are not in
 // want stay as they are. The error is ErrVanished when nothing can be said.
 //
-// The order tells which image the fields of [Image] are of. An exec first hands
-// over the memory, and with it the link to the executable, then sets comm, and then
-// the arguments; until then the command line is empty. So comm is read first and
-// the command line last: when there is one, no exec was half way at that moment,
-// and all three are of one image unless an exec was completed between the reads,
-// or is just about to be reported. For a process that still runs the image it was
-// forked with a flag shows that afterwards, and Status.ForkNoExec is of then.
+// The order tells which image the fields of [Replaced] are of. An exec first hands
+// over the memory, and with it the link to the executable, then sets comm and the
+// credentials, and then the arguments; until then the command line is empty and
+// Status.Memory 0. So stat, with comm, is read first and once more last: when the
+// memory is the same, no exec was half way and none was completed in between, else
+// the fields are unknown. Where memory is not shown the command line alone tells.
+// The image may still be one whose exec is just about to be reported. ForkNoExec and
+// Memory are of the end of the reading.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	dir, errno := openat(r.proc, r.name("", pid, ""), unix.O_PATH|unix.O_DIRECTORY)
 	if errno != 0 {
@@ -150,9 +158,6 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	if want.Has(engine.FieldCmdline) {
 		if !r.readCmdline(dir, ev) {
 			t.Known &^= want & Image
-		} else if st.ForkNoExec {
-			again, err := r.readStat(dir, 0, ev)
-			st.ForkNoExec = err == nil && again.ForkNoExec
 		}
 	}
 	if want.Has(engine.FieldCwd) {
@@ -179,6 +184,13 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 			*t = task
 		}
 	}
+	if want&Replaced != 0 && !st.Kthread {
+		again, err := r.readStat(dir, 0, ev)
+		if err == nil && !again.Zombie() && again.Memory != st.Memory {
+			t.Known &^= want & Replaced
+		}
+		st.ForkNoExec, st.Memory = err == nil && again.ForkNoExec, again.Memory
+	}
 	return st, nil
 }
 
@@ -197,7 +209,10 @@ func (r *Reader) readStat(dir int, want engine.Fields, ev *engine.RawEvent) (Sta
 }
 
 func (s *stat) status() Status {
-	return Status{State: s.state, Threads: s.threads, ForkNoExec: s.flags&flagForkNoExec != 0, Kthread: s.flags&flagKthread != 0}
+	return Status{
+		State: s.state, Threads: s.threads, Memory: s.memory,
+		ForkNoExec: s.flags&flagForkNoExec != 0, Kthread: s.flags&flagKthread != 0,
+	}
 }
 
 // setStat puts the fields of want that stat has into ev.

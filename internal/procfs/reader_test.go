@@ -375,3 +375,36 @@ func TestCloseTwice(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestMemory expects an image to have one number and the next another.
+func TestMemory(t *testing.T) {
+	r := open(t)
+	cmd := exec.Command("/bin/sh", "-c", "read x; exec cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	memory := func(comm string) uint64 {
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			var ev engine.RawEvent
+			st, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(ev.Bytes(engine.FieldComm)) == comm {
+				return st.Memory
+			}
+		}
+		t.Fatalf("it never became %s", comm)
+		return 0
+	}
+	sh, again := memory("sh"), memory("sh")
+	fmt.Fprintln(in)
+	if cat := memory("cat"); sh == 0 || sh != again || cat == 0 || cat == sh {
+		t.Errorf("memory of sh is %#x and %#x, of cat %#x", sh, again, cat)
+	}
+}

@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"math/bits"
 
 	"github.com/quark-linux/quark/engine"
 )
@@ -26,6 +27,7 @@ type stat struct {
 	flags      uint32
 	threads    uint32
 	start      uint64 // ns since boot, a multiple of a tick
+	memory     uint64 // see Status
 }
 
 // parseStat parses the line of proc(5). comm may hold anything, parentheses,
@@ -43,7 +45,8 @@ func parseStat(b []byte) (st stat, ok bool) {
 	}
 	st.state = rest[1]
 	rest = rest[3:]
-	for field := 4; field <= 22; field++ {
+	var code, stack uint64
+	for field := 4; field <= 28; field++ {
 		var word []byte
 		word, rest, _ = cut(rest, ' ')
 		switch field {
@@ -67,12 +70,19 @@ func parseStat(b []byte) (st stat, ok bool) {
 			ticks, ok = parseU64(word)
 			ok = ok && ticks <= ^uint64(0)/engine.ProcStartUnit
 			st.start = ticks * engine.ProcStartUnit
+		case 26:
+			code, ok = parseU64(word)
+		case 28:
+			stack, ok = parseU64(word)
 		default:
 			ok = true // of no interest, some are negative
 		}
 		if !ok {
 			return stat{}, false
 		}
+	}
+	if stack != 0 {
+		st.memory = code ^ bits.RotateLeft64(stack, 32)
 	}
 	return st, true
 }
