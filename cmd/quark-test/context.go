@@ -112,7 +112,13 @@ func (t *test) openToJoin() {
 	if inGuest() {
 		hold *= 4 // it may be emulated, and another queue takes longer to open
 	}
-	t.open(quark.Options{HoldTime: hold})
+	t.open(toJoin(hold))
+}
+
+// toJoin are the options of that. Processes that have ended are known for as long
+// as a slow machine may take to get to asking.
+func toJoin(hold time.Duration) quark.Options {
+	return quark.Options{HoldTime: hold, CacheGraceTime: time.Hour}
 }
 
 // inGuest tells whether this runs in a guest that is there for the tests.
@@ -127,7 +133,7 @@ func (t *test) tooSlow(p *proc) bool {
 		return false
 	}
 	t.Logf("%v is too long for a hold time of %v", took, t.hold)
-	t.open(quark.Options{HoldTime: max(2*t.hold, 4*took)})
+	t.open(toJoin(max(2*t.hold, 4*took)))
 	return true
 }
 
