@@ -34,7 +34,7 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 		for step := range 2000 {
 			if b.Room() > 0 && rnd.IntN(2) == 0 {
 				r := b.Reserve()
-				r.PID, r.Kind, r.Time = uint32(rnd.IntN(6)), Kind(rnd.IntN(3)), uint64(rnd.IntN(20))
+				r.PID, r.Kind, r.Thread, r.Time = uint32(rnd.IntN(6)), Kind(rnd.IntN(3)), rnd.IntN(4) == 0, uint64(rnd.IntN(20))
 				b.Insert(r)
 				oracle = append(oracle, r)
 			} else if len(oracle) > 0 {
@@ -69,14 +69,16 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 					t.Fatalf("seed %d step %d: wrong successor", seed, step)
 				}
 			}
-			pid, kind := uint32(rnd.IntN(7)), Kind(rnd.IntN(3))
+			pid, kinds, depth := uint32(rnd.IntN(7)), Events(rnd.IntN(8)), rnd.IntN(4)
 			var last *RawEvent
-			for _, r := range s {
-				if r.PID == pid && r.Kind == kind {
-					last = r
+			for i, seen := len(s)-1, 0; i >= 0 && seen < depth && last == nil; i-- {
+				if s[i].PID == pid {
+					if seen++; s[i].Kind.Events()&kinds != 0 && !s[i].Thread {
+						last = s[i]
+					}
 				}
 			}
-			if b.Last(pid, kind) != last {
+			if b.Last(pid, kinds, depth) != last {
 				t.Fatalf("seed %d step %d: wrong last event", seed, step)
 			}
 		}

@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,10 +18,10 @@ import (
 //   - a fork's executable, command line and comm are taken only while the process
 //     has not executed another image, which the kernel shows as a flag, and nobody's
 //     while an exec is half way, see [procfs.Reader.Read];
-//   - an exec's are not those of the next, see doubt;
 //   - a fork's session is not the one that the process leads itself;
 //   - messages that wait in the socket after the reads, and those that came before
-//     them in the same batch, take away what they say has changed since.
+//     them in the same batch, take away what they say has changed since; those that
+//     come soon after take away what may have been read too early, see revise.
 //
 // What changes without a message (capabilities, namespaces, process group, terminal,
 // working directory, cgroup) is as of right after the event.
@@ -170,26 +171,6 @@ func (e *enricher) read(h *held) {
 	h.ev.Seen.Time, h.ev.Seen.Memory = e.clock.now(), st.Memory
 }
 
-// unsure is for how many ns after a reading an exec that is reported may have been
-// complete during it: it is, some instructions before its message is made, but it
-// can be preempted there.
-const unsure = 10_000_000
-
-// doubt takes the image away from an exec, which is still in the buffer, when it
-// may be that of next, the exec after it: when both were read in the same memory,
-// and, if next could not be read, when it came soon after the reading.
-func doubt(ev, next *engine.RawEvent) {
-	seen := next.Task.Known & procfs.Image & ev.Task.Known
-	switch {
-	case ev.Seen.Memory == next.Seen.Memory && ev.Seen.Memory != 0:
-	case ev.Seen.Memory != 0 && next.Seen.Memory != 0 && seen != 0:
-		return
-	case next.Time > ev.Seen.Time+unsure:
-		return
-	}
-	ev.Task.Known &^= changedBy(&message{what: Exec})
-}
-
 // flush gives the held events to b but for those that wait.
 func (e *enricher) flush(b buffer) (n uint64) {
 	if len(e.byPID) > 0 {
@@ -204,7 +185,8 @@ func (e *enricher) flush(b buffer) (n uint64) {
 			continue
 		}
 		if h.ev.Kind == engine.KindExec {
-			if before := b.Last(h.ev.PID, engine.KindExec); before != nil {
+			// Each exec is the end of the next one's search.
+			if before := b.Last(h.ev.PID, engine.EventExec, math.MaxInt); before != nil {
 				doubt(before, h.ev)
 			}
 		}

@@ -373,7 +373,7 @@ func (r *recycler) Insert(ev *engine.RawEvent) {
 	ev.Reset()
 	r.free = append(r.free, ev)
 }
-func (r *recycler) Last(uint32, engine.Kind) *engine.RawEvent { return nil }
+func (r *recycler) Last(uint32, engine.Events, int) *engine.RawEvent { return nil }
 
 // TestDropPrivileges reads events and what /proc lets anyone read after chroot
 // and setuid.

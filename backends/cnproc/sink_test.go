@@ -16,11 +16,16 @@ func (s *sink) Room() int                  { return s.room - len(s.events) }
 func (s *sink) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
 func (s *sink) Insert(ev *engine.RawEvent) { s.events = append(s.events, ev) }
 
-func (s *sink) Last(pid uint32, kind engine.Kind) *engine.RawEvent {
-	for i := len(s.events) - 1; i >= 0; i-- {
-		if ev := s.events[i]; ev.PID == pid && ev.Kind == kind {
+func (s *sink) Last(pid uint32, kinds engine.Events, depth int) *engine.RawEvent {
+	for i := len(s.events) - 1; i >= 0 && depth > 0; i-- {
+		ev := s.events[i]
+		if ev.PID != pid {
+			continue
+		}
+		if ev.Kind.Events()&kinds != 0 && !ev.Thread {
 			return ev
 		}
+		depth--
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package cnproc
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 
@@ -152,7 +151,7 @@ type buffer interface {
 	Room() int
 	Reserve() *engine.RawEvent
 	Insert(*engine.RawEvent)
-	Last(pid uint32, kind engine.Kind) *engine.RawEvent
+	Last(pid uint32, kinds engine.Events, depth int) *engine.RawEvent
 }
 
 func (s *Source) populate(b buffer) error {
@@ -286,6 +285,7 @@ func (s *Source) take(data []byte, genuine bool, b buffer) {
 		s.learnThreads()
 	}
 	s.enrich.note(&m)
+	revise(b, &m)
 	switch m.what {
 	case Fork:
 		s.fork(&m, seq, b)
@@ -407,8 +407,7 @@ func (s *Source) other(m *message, seq uint64, b buffer) *engine.RawEvent {
 		t.SID, t.PGID = m.pid, m.pid
 		t.Known |= engine.FieldSID.Set() | engine.FieldPGID.Set()
 	case Comm:
-		comm, _, _ := bytes.Cut(m.comm[:], nul)
-		ev.Set(engine.FieldComm, comm)
+		ev.Set(engine.FieldComm, m.newComm())
 	case Ptrace:
 		ev.Tracer.PID, ev.Tracer.TID = m.tpid, m.ttid
 	case CoreDump:
@@ -418,5 +417,3 @@ func (s *Source) other(m *message, seq uint64, b buffer) *engine.RawEvent {
 	}
 	return ev
 }
-
-var nul = []byte{0}

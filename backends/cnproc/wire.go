@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 )
@@ -60,6 +61,14 @@ type message struct {
 	ackErr     uint32 // whatAck
 	ackAck     uint32 // whatAck: ack number of the request and one
 }
+
+// newComm is the comm of a Comm message.
+func (m *message) newComm() []byte {
+	comm, _, _ := bytes.Cut(m.comm[:], nul)
+	return comm
+}
+
+var nul = []byte{0}
 
 var (
 	errNotOurs = errors.New("decode message: not of the proc connector")
