@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
@@ -24,14 +25,18 @@ type hook struct {
 // names are those of the hook's programs.
 func (h *hook) names() []string { return []string{h.handler, h.program, h.twin} }
 
+// exitHook is the hook of exits. Its second program is one of a perf event where
+// that is better, see twin.h.
+var exitHook = hook{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
+	programsProgQuarkExitHandler, programsEventKindEVENT_EXIT}
+
 // required are the hooks without which there is no source.
 var required = []hook{
 	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
 		programsProgQuarkTextHandler, programsEventKindEVENT_FORK},
 	{engine.KindExec, "sched_process_exec", programsProgQuarkExec, programsProgQuarkExecTwin,
 		programsProgQuarkTextHandler, programsEventKindEVENT_EXEC},
-	{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
-		programsProgQuarkExitHandler, programsEventKindEVENT_EXIT},
+	exitHook,
 }
 
 var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
@@ -44,14 +49,64 @@ func (s *Source) attachTwins(h hook, programs map[string]*ebpf.Program) error {
 		return fmt.Errorf("place handler of %s: %w", h.tracepoint, err)
 	}
 	for _, name := range []string{h.program, h.twin} {
-		lnk, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: h.tracepoint, Program: programs[name]})
-		if err != nil {
-			return fmt.Errorf("attach to raw tracepoint %s: %w", h.tracepoint, err)
+		if programs[name] == nil {
+			continue // see attachToEvent
 		}
-		s.links = append(s.links, lnk)
+		if err := s.attachRaw(h.tracepoint, programs[name]); err != nil {
+			return err
+		}
 	}
 	s.first = append(s.first, programs[h.program])
 	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
+	return nil
+}
+
+// preemptibleSince is the first Linux with preemptible raw tracepoints.
+var preemptibleSince = "7.0"
+
+// eventOfExits returns the ID of the perf event for the second program of exits, 0
+// where a raw tracepoint does or is all there is.
+func eventOfExits() uint64 {
+	release, err := kernelversion.Running()
+	if err != nil {
+		return 0
+	}
+	if old, err := kernelversion.Older(release, preemptibleSince); err != nil || old {
+		return 0
+	}
+	fs, err := tracefs.Open()
+	if err != nil {
+		return 0
+	}
+	defer fs.Close()
+	event, err := fs.Event("sched", exitHook.tracepoint)
+	if err != nil {
+		return 0
+	}
+	return event.ID
+}
+
+// attachToEvent attaches the second program of exits to the perf event, or, where the
+// system does not let that through, its twin.
+func (s *Source) attachToEvent(l *loader, event uint64, program *ebpf.Program) error {
+	if s.events.attach(event, program) == nil {
+		s.capabilities.Kinds[exitHook.kind].Via += ", tracepoint/sched/" + exitHook.tracepoint
+		return nil
+	}
+	programs, err := s.load(l, exitHook.twin)
+	if err != nil {
+		return err
+	}
+	return s.attachRaw(exitHook.tracepoint, programs[exitHook.twin])
+}
+
+// attachRaw attaches a program to a raw tracepoint.
+func (s *Source) attachRaw(tracepoint string, program *ebpf.Program) error {
+	lnk, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: program})
+	if err != nil {
+		return fmt.Errorf("attach to raw tracepoint %s: %w", tracepoint, err)
+	}
+	s.links = append(s.links, lnk)
 	return nil
 }
 

@@ -75,6 +75,45 @@ func TestConformance(t *testing.T) {
 	}.Test(t)
 }
 
+// TestExitsByPerfEvent has the second program of exits on a perf event. In the second
+// source it comes first, as the tracepoint has that of the other source already.
+func TestExitsByPerfEvent(t *testing.T) {
+	defer func(old string) { preemptibleSince = old }(preemptibleSince)
+	preemptibleSince = "0.0"
+	if eventOfExits() == 0 {
+		t.Skip("no tracefs, or no perf event of exits")
+	}
+	sources := []*Source{open(t, Options{}), open(t, Options{})}
+	for i, s := range sources {
+		if via := s.Capabilities().Kinds[engine.KindExit].Via; !strings.Contains(via, "tracepoint/sched/") {
+			t.Fatalf("source %d has its exits from %s", i, via)
+		}
+		s.Drain(t)
+	}
+	const n = 30
+	var pids []int
+	for range n {
+		c := sourcetest.Child("exit")
+		c.Run()
+		pids = append(pids, c.Process.Pid)
+	}
+	for i, s := range sources {
+		evs := s.Drain(t)
+		for _, pid := range pids {
+			if ends := evs.Of(pid, engine.KindExit); len(ends) != 1 {
+				t.Errorf("source %d: pid %d has %d EXITs", i, pid, len(ends))
+			}
+		}
+		_, passed, rescued := s.counters.sum()
+		if i == 1 && (passed < n || rescued < n) {
+			t.Errorf("source 1: the second program took %d ends of %d processes, the first left it %d", rescued, n, passed)
+		}
+		if st, err := s.Stats(); err != nil || st.LostTotal() != 0 {
+			t.Errorf("source %d: lost %v, %v", i, st.Lost, err)
+		}
+	}
+}
+
 // What closing takes is mostly waiting, so it is told apart.
 func BenchmarkOpen(b *testing.B) {
 	var closing time.Duration

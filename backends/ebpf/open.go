@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -58,6 +59,10 @@ func (s *Source) open(l *loader, cpus int) error {
 	for _, r := range required {
 		names = append(names, r.names()...)
 	}
+	event := eventOfExits()
+	if event != 0 {
+		names[slices.Index(names, exitHook.twin)] = programsProgQuarkExitPerf
+	}
 	programs, err := s.load(l, names...)
 	if err != nil {
 		return err
@@ -67,6 +72,11 @@ func (s *Source) open(l *loader, cpus int) error {
 	}
 	for _, r := range required {
 		if err := s.attachTwins(r, programs); err != nil {
+			return err
+		}
+	}
+	if event != 0 {
+		if err := s.attachToEvent(l, event, programs[programsProgQuarkExitPerf]); err != nil {
 			return err
 		}
 	}

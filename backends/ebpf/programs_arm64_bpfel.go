@@ -146,6 +146,7 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	programsMapCounters            = "counters"
+	programsMapEndings             = "endings"
 	programsMapFreeSlots           = "free_slots"
 	programsMapGroups              = "groups"
 	programsMapHandlers            = "handlers"
@@ -158,6 +159,7 @@ const (
 	programsProgQuarkExecTwin      = "quark_exec_twin"
 	programsProgQuarkExit          = "quark_exit"
 	programsProgQuarkExitHandler   = "quark_exit_handler"
+	programsProgQuarkExitPerf      = "quark_exit_perf"
 	programsProgQuarkExitSetgid    = "quark_exit_setgid"
 	programsProgQuarkExitSetsid    = "quark_exit_setsid"
 	programsProgQuarkExitSetuid    = "quark_exit_setuid"
@@ -224,6 +226,7 @@ type programsProgramSpecs struct {
 	QuarkExecTwin      *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.ProgramSpec `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.ProgramSpec `ebpf:"quark_exit_handler"`
+	QuarkExitPerf      *ebpf.ProgramSpec `ebpf:"quark_exit_perf"`
 	QuarkExitSetgid    *ebpf.ProgramSpec `ebpf:"quark_exit_setgid"`
 	QuarkExitSetsid    *ebpf.ProgramSpec `ebpf:"quark_exit_setsid"`
 	QuarkExitSetuid    *ebpf.ProgramSpec `ebpf:"quark_exit_setuid"`
@@ -242,6 +245,7 @@ type programsProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsMapSpecs struct {
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
+	Endings   *ebpf.MapSpec `ebpf:"endings"`
 	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
 	Groups    *ebpf.MapSpec `ebpf:"groups"`
 	Handlers  *ebpf.MapSpec `ebpf:"handlers"`
@@ -284,6 +288,7 @@ func (o *programsObjects) Close() error {
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsMaps struct {
 	Counters  *ebpf.Map `ebpf:"counters"`
+	Endings   *ebpf.Map `ebpf:"endings"`
 	FreeSlots *ebpf.Map `ebpf:"free_slots"`
 	Groups    *ebpf.Map `ebpf:"groups"`
 	Handlers  *ebpf.Map `ebpf:"handlers"`
@@ -296,6 +301,7 @@ type programsMaps struct {
 func (m *programsMaps) Close() error {
 	return _ProgramsClose(
 		m.Counters,
+		m.Endings,
 		m.FreeSlots,
 		m.Groups,
 		m.Handlers,
@@ -327,6 +333,7 @@ type programsPrograms struct {
 	QuarkExecTwin      *ebpf.Program `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.Program `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.Program `ebpf:"quark_exit_handler"`
+	QuarkExitPerf      *ebpf.Program `ebpf:"quark_exit_perf"`
 	QuarkExitSetgid    *ebpf.Program `ebpf:"quark_exit_setgid"`
 	QuarkExitSetsid    *ebpf.Program `ebpf:"quark_exit_setsid"`
 	QuarkExitSetuid    *ebpf.Program `ebpf:"quark_exit_setuid"`
@@ -347,6 +354,7 @@ func (p *programsPrograms) Close() error {
 		p.QuarkExecTwin,
 		p.QuarkExit,
 		p.QuarkExitHandler,
+		p.QuarkExitPerf,
 		p.QuarkExitSetgid,
 		p.QuarkExitSetsid,
 		p.QuarkExitSetuid,

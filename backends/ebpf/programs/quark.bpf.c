@@ -107,7 +107,6 @@ struct {
 	__type(value, struct terminal);
 } terminals SEC(".maps");
 
-#define EEXIST 17
 #define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, since before 5.8 */
 
 static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
@@ -205,9 +204,9 @@ static __always_inline int ends_group(struct task_struct *task, struct task_stru
 	return (int)bpf_map_update_elem(&groups, &g, &yes, BPF_NOEXIST) != -EEXIST;
 }
 
-static __always_inline void on_exit(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline void end_thread(struct task_struct *task)
 {
-	struct task_struct *task = ARGUMENT(ctx, 0), *leader = 0;
+	struct task_struct *leader = 0;
 	struct signal_struct *signal = 0;
 	int group, status = 0, err;
 	unsigned int flags = 0;
@@ -247,8 +246,39 @@ static __always_inline void on_exit(struct bpf_raw_tracepoint_args *ctx)
 	submit_event(e);
 }
 
+static __always_inline void on_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	end_thread(ARGUMENT(ctx, 0));
+}
+
 HANDLER(quark_exit, "sched_process_exit", on_exit)
-TWINS(quark_exit, "sched_process_exit", EVENT_EXIT, 0)
+
+SEC("raw_tp/sched_process_exit")
+int quark_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (claim_first(ARGUMENT(ctx, 0)))
+		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
+	return 0;
+}
+
+/* One of the two is the second program. */
+SEC("raw_tp/sched_process_exit")
+int quark_exit_twin(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (claim_second(ARGUMENT(ctx, 0)))
+		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
+	return 0;
+}
+
+SEC("tracepoint/sched/sched_process_exit")
+int quark_exit_perf(void *ctx)
+{
+	struct task_struct *task = current_task();
+
+	if (claim_second(task))
+		end_thread(task);
+	return 0;
+}
 
 /*
  * Whether the current task is in execve, which sets comm and credentials too:

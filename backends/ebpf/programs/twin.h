@@ -6,10 +6,13 @@
  * program that is preempted half way makes the next task on that CPU lose its
  * event (recursion_misses in bpf_prog_info). The twin, which runs right after,
  * takes what the first had to leave. User space attaches the first one first.
+ * Exits differ, see below.
  * What both had to leave is lost: the first one's misses and passed, less rescued.
  */
 #ifndef QUARK_TWIN_H
 #define QUARK_TWIN_H
+
+#define EEXIST 17
 
 /* Events that a first program has taken and its twin has not passed yet. The
  * key is a task's address with the kind in the bits that alignment leaves. */
@@ -85,5 +88,54 @@ struct {
 			bpf_tail_call(ctx, &handlers, kind);              \
 		return 0;                                                 \
 	}
+
+/*
+ * The threads of a process that ends are woken together, and preempt each other in
+ * both programs more often than others do. So from 7.0 on the second program for
+ * exits is one of a perf event on the same tracepoint, which runs with preemption
+ * disabled: the kernel skips it only while other such programs run on the CPU. Which
+ * of the two comes first depends on who else uses the tracepoint. So either can claim
+ * an end, of which a thread has one.
+ */
+struct ending {
+	__u64 task;
+	__u64 start;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct ending);
+	__type(value, __u8);
+} endings SEC(".maps");
+
+/* Returns 0 for who claims the end, and an error for who finds it claimed. */
+static __always_inline int claim(struct task_struct *task)
+{
+	struct ending key = { (__u64)task, start_time(task) };
+	__u8 yes = 1;
+	int err = bpf_map_update_elem(&endings, &key, &yes, BPF_NOEXIST);
+
+	if (err == -EEXIST)
+		bpf_map_delete_elem(&endings, &key); /* both came by */
+	return err;
+}
+
+static __always_inline int claim_first(struct task_struct *task)
+{
+	if (!claim(task))
+		return 1;
+	COUNT(EVENT_EXIT, passed);
+	return 0;
+}
+
+static __always_inline int claim_second(struct task_struct *task)
+{
+	/* For any other error than that it is claimed see take_second. */
+	if (claim(task))
+		return 0;
+	COUNT(EVENT_EXIT, rescued);
+	return 1;
+}
 
 #endif
