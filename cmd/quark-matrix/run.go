@@ -202,30 +202,29 @@ func show(w io.Writer, r matrix.Results, dir string, times bool) error {
 	return nil
 }
 
-// describe returns a digest of what runs the guests, and words for it.
-func describe(krun string, guests []matrix.Guest) (digest, machine string, err error) {
+// describe returns a digest of what runs the guests of each architecture, and words for it.
+func describe(krun string, guests []matrix.Guest) (harness map[string]string, machine string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
 	var parts, words []string
 	for _, path := range []string{self, krun} {
 		d, err := matrix.FileDigest(path)
 		if err != nil {
-			return "", "", fmt.Errorf("%w (quark-matrix runs at the root of quark's repository)", err)
+			return nil, "", fmt.Errorf("%w (quark-matrix runs at the root of quark's repository)", err)
 		}
 		parts = append(parts, d)
 	}
-	seen := make(map[string]bool)
+	harness = make(map[string]string)
 	for _, g := range guests {
-		if seen[g.Kernel.Arch] {
+		if harness[g.Kernel.Arch] != "" {
 			continue
 		}
-		seen[g.Kernel.Arch] = true
 		// What it cannot say, it says again when it is to boot the guest.
 		out, _ := exec.Command(krun, "--machine", g.Kernel.Path).Output()
 		line := strings.TrimSpace(string(out))
-		parts = append(parts, line)
+		harness[g.Kernel.Arch] = matrix.Digest(append(parts, line)...)
 		if line != "" {
 			words = append(words, line)
 		}
@@ -233,7 +232,7 @@ func describe(krun string, guests []matrix.Guest) (digest, machine string, err e
 	if release, err := kernelversion.Running(); err == nil {
 		words = append(words, fmt.Sprintf("on Linux %s, %d CPUs", release, runtime.NumCPU()))
 	}
-	return matrix.Digest(parts...), strings.Join(words, ", "), nil
+	return harness, strings.Join(words, ", "), nil
 }
 
 // cacheDir is quark's in the user's cache, or fallback for a user without a home.

@@ -21,15 +21,16 @@ import (
 type Cache struct {
 	dir string
 
-	// Harness is a digest of what runs the guests: this program, krun.sh, qemu.
-	Harness string
+	// Harness has, for each architecture, a digest of what runs its guests: this
+	// program, krun.sh, qemu.
+	Harness map[string]string
 }
 
 // maxAge is how long an outcome that nobody asks for is kept.
 const maxAge = 30 * 24 * time.Hour
 
 // OpenCache opens the cache in dir and removes from it what is old.
-func OpenCache(dir, harness string) (*Cache, error) {
+func OpenCache(dir string, harness map[string]string) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the cache of results: %w (XDG_CACHE_HOME names another place)", err)
 	}
@@ -53,7 +54,7 @@ func (c *Cache) Key(m Machine, g Guest, image string) string {
 		SMP, Mem               int
 		Arguments, Command     []string
 		Claims                 []string
-	}{c.Harness, g.Kernel.SHA256, image, m.SMP, m.Mem, g.arguments(), g.command(), g.claims()})
+	}{c.Harness[g.Kernel.Arch], g.Kernel.SHA256, image, m.SMP, m.Mem, g.arguments(), g.command(), g.claims()})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}

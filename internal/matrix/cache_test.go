@@ -14,13 +14,14 @@ import (
 
 // TestKey: whatever a guest's outcome depends on changes its key.
 func TestKey(t *testing.T) {
-	base := Guest{Kernel: Kernel{Name: "k", SHA256: "s"}, BTF: BTFPresent, Backends: Backends}
+	base := Guest{Kernel: Kernel{Name: "k", Arch: "amd64", SHA256: "s"}, BTF: BTFPresent, Backends: Backends}
 	key := func(harness, image string, m Machine, change func(*Guest)) string {
 		g := base
 		if change != nil {
 			change(&g)
 		}
-		return (&Cache{Harness: harness}).Key(m, g, image)
+		own, others, _ := strings.Cut(harness, " ")
+		return (&Cache{Harness: map[string]string{"amd64": own, "arm64": others}}).Key(m, g, image)
 	}
 	keys := map[string]string{
 		"base":     key("h", "i", Machine{}, nil),
@@ -43,6 +44,9 @@ func TestKey(t *testing.T) {
 	}
 	if key("h", "i", Machine{}, func(g *Guest) { g.Kernel.Path = "elsewhere" }) != keys["base"] {
 		t.Error("the place of the kernel changes the key")
+	}
+	if key("h x", "i", Machine{}, nil) != keys["base"] {
+		t.Error("what runs other architectures changes the key")
 	}
 }
 
@@ -68,7 +72,7 @@ func TestRunner(t *testing.T) {
 	if err := os.WriteFile(image, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := OpenCache(filepath.Join(dir, "cache"), "h")
+	cache, err := OpenCache(filepath.Join(dir, "cache"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,7 @@ func TestRunner(t *testing.T) {
 	for _, e := range entries[:1] {
 		os.Chtimes(filepath.Join(cache.dir, e.Name()), old, old)
 	}
-	if _, err := OpenCache(cache.dir, "h"); err != nil {
+	if _, err := OpenCache(cache.dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ := os.ReadDir(cache.dir); len(after) != len(entries)-1 {
