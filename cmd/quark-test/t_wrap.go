@@ -59,6 +59,7 @@ func recordWrap(t *test) {
 			switch n := t.count(r.proc, kind); {
 			case n == 0:
 				missing++
+				t.Logf("pid %d has no %s: %s", r.PID, kind, t.history(r.proc))
 			case n > 1:
 				t.Errorf("pid %d: %d events with %s: %s", r.PID, n, kind, t.history(r.proc))
 			}
