@@ -30,8 +30,7 @@ import (
 func changedBy(m *message) engine.Fields {
 	switch m.what {
 	case Exec:
-		// An exec computes new capabilities; new ids come as UID and GID.
-		return procfs.Image | engine.FieldCaps.Set()
+		return ofExec
 	case UID, GID:
 		if m.tid == m.pid {
 			return engine.FieldsIDs | engine.FieldCaps.Set()
@@ -50,8 +49,14 @@ func changedBy(m *message) engine.Fields {
 	return 0
 }
 
-// ofSession are the fields that setsid(2) changes.
-const ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
+const (
+	// ofExec are the fields that an exec changes: it computes new capabilities, too.
+	// New ids come as UID and GID.
+	ofExec = procfs.Image | 1<<engine.FieldCaps
+
+	// ofSession are the fields that setsid(2) changes.
+	ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
+)
 
 // held is an event that waits for what the socket says after it was read.
 type held struct {

@@ -23,12 +23,10 @@ const lookBack = 64
 // revise takes from the last fork or exec of m's process what was read so short
 // before m that it may show what m reports, and does.
 func revise(b buffer, m *message) {
-	lost := changedBy(m)
-	switch m.what {
-	case UID, GID, SID, Comm:
-	default:
+	if m.what&(UID|GID|SID|Comm) == 0 {
 		return // for an exec see doubt
 	}
+	lost := changedBy(m)
 	if lost == 0 {
 		return
 	}
@@ -67,5 +65,5 @@ func doubt(ev, next *engine.RawEvent) {
 	case next.Time > ev.Seen.Time+unsure:
 		return
 	}
-	ev.Task.Known &^= changedBy(&message{what: Exec})
+	ev.Task.Known &^= ofExec
 }
