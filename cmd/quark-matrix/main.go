@@ -23,8 +23,9 @@ const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]
        quark-matrix merge -o DIR DIR...
        quark-matrix coverage [-o DIR] [--host DIR] [--profile FILE]
 
-run boots kernels under qemu and runs quark-test in them on every backend, with
-the kernels' types present and hidden, and writes its reports to DIR. KERNEL is
+run boots kernels under qemu and runs quark-test in them on every backend, and
+once more, with the kernels' types hidden, the tests of what is read by them
+(-t '*': all), and writes its reports to DIR. KERNEL is
 a name or a pattern such as '6.*-cloud'; without one the default rows of the
 catalogue run. list says what run would boot. report shows the last run again.
 merge puts the results of several runs together. coverage sums up what the tests

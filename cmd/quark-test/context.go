@@ -65,30 +65,76 @@ func (t *test) tryOpen(opts quark.Options) (*quark.Queue, error) {
 	return q, nil
 }
 
+// The queues that tests have in common, by what they ask for in tests.go.
+const (
+	listening = "listening" // for tests that need a queue as anyone would open it
+	joining   = "joining"   // for those of what is joined to one event
+)
+
 // shared is the queue of the tests that need no other and run in one process.
-var shared *quark.Queue
+var shared struct {
+	*quark.Queue
+	options quark.Options
+	atOpen  quark.Stats
+}
 
 // share opens it. The first wait makes a descriptor more, which is not to be taken
 // for one that a test has left.
-func share(t *testrun.T) {
-	shared = (&test{T: t}).open(quark.Options{})
+func share(t *testrun.T, name string) {
+	shared.options = listenOptions()
+	if name == joining {
+		shared.options = joinOptions(firstHold())
+	}
+	shared.Queue = (&test{T: t}).open(shared.options)
+	var err error
+	if shared.atOpen, err = shared.Stats(); err != nil {
+		t.Fatalf("statistics: %v", err)
+	}
 	if err := shared.Block(0); err != nil {
 		t.Fatalf("block: %v", err)
 	}
 }
 
-// listen is for tests that need a queue as anyone would open it.
-func (t *test) listen() *quark.Queue {
-	if shared == nil {
-		return t.open(quark.Options{})
+// useShared is to use the shared queue, or one with the same options where there is
+// none because the test runs by itself.
+func (t *test) useShared(opts quark.Options) *quark.Queue {
+	if shared.Queue == nil {
+		return t.open(opts)
 	}
-	t.q, t.hold = shared, shortHold
-	return shared
+	t.q, t.hold = shared.Queue, shared.options.HoldTime
+	return t.q
+}
+
+// listen is for tests that need a queue as anyone would open it.
+func (t *test) listen() *quark.Queue { return t.useShared(listenOptions()) }
+
+// openToJoin is for tests of what is joined to one event because it happens within
+// HoldTime.
+func (t *test) openToJoin() { t.useShared(joinOptions(firstHold())) }
+
+// Processes that have ended are known for as long as a slow machine may take to get
+// to asking.
+const longGrace = time.Hour
+
+func listenOptions() quark.Options {
+	return quark.Options{HoldTime: shortHold, CacheGraceTime: longGrace}
+}
+
+func joinOptions(hold time.Duration) quark.Options {
+	return quark.Options{HoldTime: hold, CacheGraceTime: longGrace}
+}
+
+// firstHold is the HoldTime to begin with: see tooSlow.
+func firstHold() time.Duration {
+	if inGuest() {
+		return 250 * time.Millisecond // it may be emulated
+	}
+	return 150 * time.Millisecond
 }
 
 // close closes the queue.
 func (t *test) close() {
-	if t.q != nil && t.q != shared {
+	if t.q != nil && t.q != shared.Queue {
 		t.closeQueue(t.q)
 	}
 	t.q = nil
@@ -105,22 +151,6 @@ func (t *test) closeQueue(q *quark.Queue) {
 	}
 }
 
-// openToJoin opens a queue for tests of what is joined to one event because it
-// happens within HoldTime.
-func (t *test) openToJoin() {
-	hold := 150 * time.Millisecond
-	if inGuest() {
-		hold *= 4 // it may be emulated, and another queue takes longer to open
-	}
-	t.open(toJoin(hold))
-}
-
-// toJoin are the options of that. Processes that have ended are known for as long
-// as a slow machine may take to get to asking.
-func toJoin(hold time.Duration) quark.Options {
-	return quark.Options{HoldTime: hold, CacheGraceTime: time.Hour}
-}
-
 // inGuest tells whether this runs in a guest that is there for the tests.
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
@@ -129,11 +159,14 @@ func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 // the time is found by trying: there is a new queue with more time then.
 func (t *test) tooSlow(p *proc) bool {
 	took := time.Duration(now() - p.before)
+	if t.Verbose >= 2 {
+		t.Logf("took %v of a hold time of %v", took, t.hold)
+	}
 	if took <= t.hold/2 {
 		return false
 	}
 	t.Logf("%v is too long for a hold time of %v", took, t.hold)
-	t.open(toJoin(max(2*t.hold, 4*took)))
+	t.open(joinOptions(max(2*t.hold, 4*took)))
 	return true
 }
 
@@ -166,6 +199,7 @@ func (t *test) await(what string, cond func() bool) {
 	}
 	// Less than the whole test may take: something is wrong long before.
 	patience := t.Limit / 3
+	nap := 2 * time.Millisecond
 	for end := time.Now().Add(patience); ; {
 		t.pump()
 		if cond() {
@@ -175,10 +209,12 @@ func (t *test) await(what string, cond func() bool) {
 		if now.After(end) || now.After(t.Deadline) {
 			t.Hang(patience, what)
 		}
-		// Short, as cond may be about other things than events.
-		if err := t.q.Block(2 * time.Millisecond); err != nil {
+		// Short, as cond may be about other things than events; but a guest needs
+		// half a millisecond for each look.
+		if err := t.q.Block(nap); err != nil {
 			t.Fatalf("block: %v", err)
 		}
+		nap = min(nap+nap/4, 30*time.Millisecond)
 	}
 }
 

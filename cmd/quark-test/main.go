@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/internal/testrun"
 )
 
-const usage = `usage: quark-test [-1bcklthvV] [-x TEST] [-j FILE] [TEST...]
+const usage = `usage: quark-test [-1bcklthvV] [-x TEST] [-j FILE] [--types] [TEST...]
 
 Runs the tests named, or all, on the backends chosen, or eBPF and the proc
 connector. Names may be patterns as in t_exit*. The exit status is the number of
@@ -27,7 +27,7 @@ func main() {
 	scenario()
 	exitsnoopChild()
 	suite := &testrun.Suite{
-		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Share: share, Unfit: unfit,
+		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit,
 		Backends: []testrun.Backend{
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},
@@ -39,6 +39,15 @@ func main() {
 	status := suite.Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
+}
+
+// guestEnv spares an emulated processor what costs it most: signals, and the
+// collection of garbage in processes that live for some seconds.
+func guestEnv() []string {
+	if !inGuest() {
+		return nil
+	}
+	return []string{"GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB"}
 }
 
 // version is that of the module, or "(devel)".

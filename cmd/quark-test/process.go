@@ -140,26 +140,39 @@ type program struct {
 	truth *facts
 }
 
-// start starts a process that runs the calls of s, then executes path with the
-// arguments, and waits until it stands still; it will end with the code. What
+// start starts a process that runs the calls of s, then executes a program with
+// the arguments, and waits until it stands still; it will end with the code. What
 // /proc shows of it then is the truth, and the backend has had the chance to read
 // that too.
-func (t *test) start(s *bare.Script, path string, argv []string, code int) *program {
-	return t.execute(s, path, argv, code, func(s *bare.Script) *bare.Script { return s })
+func (t *test) start(s *bare.Script, argv []string, code int) *program {
+	return t.startFile(s, t.program(code), argv)
 }
 
-// execute is start, with the calls that execute given to place, which returns
-// the script of the process.
-func (t *test) execute(s *bare.Script, path string, argv []string, code int, place func(*bare.Script) *bare.Script) *program {
+// startFile is start of a file that writeProgram made.
+func (t *test) startFile(s *bare.Script, path string, argv []string) *program {
+	return t.execute(s, path, argv, nil)
+}
+
+// execute is startFile, with the calls that execute given to place, if any, which
+// returns the script of the process. Without it the process shares memory until it
+// executes, as with vfork(2): a copy takes longer than all the rest.
+func (t *test) execute(s *bare.Script, path string, argv []string, place func(*bare.Script) *bare.Script) *program {
 	end, ready := t.gate("the scenario to be told to end"), t.gate("the executed program to run")
-	s.Call("dup3", unix.SYS_DUP3, end.r, goFD, 0).Call("dup3", unix.SYS_DUP3, ready.w, readyFD, 0)
-	s.Exec(path, argv, environ("wait", code))
-	p := &program{proc: t.spawn(place(s), barefork{}), end: end}
+	attach(s, end, ready).Exec(path, argv, nil)
+	opts := barefork{Share: place == nil}
+	if place != nil {
+		s = place(s)
+	}
+	p := &program{proc: t.spawn(s, opts), end: end}
 	t.awaitRunning(p.proc, ready)
 	p.truth = t.truth(p.PID)
 	t.pump()
 	return p
 }
+
+// inCopy has a process execute in a copy of the memory: one that changes its ids
+// loses the right to dump core, which goes with the memory.
+func inCopy(s *bare.Script) *bare.Script { return s }
 
 // awaitRunning is ready.pass that sees when the process ends instead.
 func (t *test) awaitRunning(p *proc, ready *gate) {

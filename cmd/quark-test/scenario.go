@@ -3,23 +3,18 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // scenarioEnv makes this program, when it is executed by a test, do no more
-// than its value says: "exit:CODE" ends at once, "wait:CODE" says that it runs and
-// ends when it is told to, "queue:BACKEND" has a queue open until it is killed. It
-// is in the environment because the arguments belong to the tests.
+// than its value says: "queue:BACKEND" has a queue open until it is killed.
 const scenarioEnv = "QUARK_TEST_SCENARIO"
-
-// The descriptors of "wait": high enough that no other is in the way.
-const (
-	goFD    = 203 // a byte can be read here when it is to end
-	readyFD = 204 // a byte is written here when it runs
-)
 
 // scenario does not return if this process was started for one.
 func scenario() {
@@ -27,27 +22,34 @@ func scenario() {
 	if v == "" {
 		return
 	}
-	what, arg, _ := strings.Cut(v, ":")
-	if what == "queue" {
-		holdQueue(arg)
-	}
-	code, err := strconv.Atoi(arg)
-	if err != nil || what != "exit" && what != "wait" {
+	what, backend, _ := strings.Cut(v, ":")
+	if what != "queue" {
 		fmt.Fprintf(os.Stderr, "quark-test: %s=%s: not a scenario\n", scenarioEnv, v)
 		os.Exit(2)
 	}
-	if what == "wait" {
-		unix.Write(readyFD, []byte{1})
-		for b := make([]byte, 1); ; {
-			if _, err := unix.Read(goFD, b); err != unix.EINTR {
-				break // told to end, or nobody is left to tell it
-			}
-		}
-	}
-	os.Exit(code)
+	holdQueue(backend)
 }
 
-// environ is the environment of a scenario.
-func environ(what string, code int) []string {
-	return []string{fmt.Sprintf("%s=%s:%d", scenarioEnv, what, code)}
+// program returns the path of a program that says that it runs and stands still
+// until it is told to end, with the code: one so small that its execution takes a
+// guest a few milliseconds.
+func (t *test) program(code int) string {
+	path := filepath.Join(t.TempDir(), "program")
+	t.writeProgram(path, code)
+	return path
+}
+
+func (t *test) writeProgram(path string, code int) {
+	b, err := tinyelf.Waiter(uint8(code))
+	if err == nil {
+		err = os.WriteFile(path, b, 0o755)
+	}
+	if err != nil {
+		t.Fatalf("write a program: %v", err)
+	}
+}
+
+// attach appends the calls that make the gates those of such a program.
+func attach(s *bare.Script, end, running *gate) *bare.Script {
+	return s.Call("dup3", unix.SYS_DUP3, end.r, 0, 0).Call("dup3", unix.SYS_DUP3, running.w, 1, 0)
 }

@@ -20,10 +20,8 @@ func comm(t *test) {
 	first, second := t.gate("the process to be told to rename itself"), t.gate("the process to be told to execute")
 	ready := t.gate("the process to have renamed itself")
 	end, running := t.gate("the end"), t.gate("the executed program to run")
-	s := script().WaitFor(first.r).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "quark-comm-of-twenty").Tell(ready.w).WaitFor(second.r).
-		Call("dup3", unix.SYS_DUP3, end.r, goFD, 0).Call("dup3", unix.SYS_DUP3, running.w, readyFD, 0).
-		Exec(t.self(), []string{"comm"}, environ("wait", 0))
-	p := t.spawn(s, barefork{})
+	s := script().WaitFor(first.r).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "quark-comm-of-twenty").Tell(ready.w).WaitFor(second.r)
+	p := t.spawn(attach(s, end, running).Exec(t.program(0), []string{"comm"}, nil), barefork{Share: true})
 	// FORK would take the new comm in.
 	t.awaitEvent(p, "FORK", has(engine.EventFork))
 	first.open()
@@ -66,10 +64,10 @@ func idChange(t *test) {
 	var p *program
 	var r *proc
 	for {
-		p = t.start(script().
+		p = t.execute(script().
 			Call("setresgid", unix.SYS_SETRESGID, 1002, 0, 1003).
 			Call("setresuid", unix.SYS_SETRESUID, 1001, 0, 1004).
-			Call("setsid", unix.SYS_SETSID), t.self(), []string{"ids"}, 0)
+			Call("setsid", unix.SYS_SETSID), t.program(0), []string{"ids"}, inCopy)
 		if t.tooSlow(p.proc) {
 			p.finish(t)
 			continue
@@ -205,7 +203,7 @@ func namespace(t *test) {
 		have |= flag
 	}
 	own := t.truth(os.Getpid())
-	p := t.start(script().Call("unshare", unix.SYS_UNSHARE, have), t.self(), []string{"namespaces"}, 0)
+	p := t.start(script().Call("unshare", unix.SYS_UNSHARE, have), []string{"namespaces"}, 0)
 	for f := engine.FieldUTSNS; f <= engine.FieldNetNS; f++ {
 		if p.truth.value[f] == own.value[f] && p.truth.value[f] != "" {
 			t.Errorf("%s: the scenario did not do its work", f)

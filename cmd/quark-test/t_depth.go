@@ -45,7 +45,7 @@ func deepMountCwd(t *test) {
 		}
 
 		s, dir := build()
-		p := t.start(s, t.self(), []string{"deep"}, 0)
+		p := t.start(s, []string{"deep"}, 0)
 		if p.truth.cwd != dir {
 			t.Fatalf("the scenario did not do its work: cwd is %q, not %q", p.truth.cwd, dir)
 		}
@@ -55,7 +55,7 @@ func deepMountCwd(t *test) {
 		t.wantLife(p.proc, 1)
 
 		s, dir = build()
-		short := t.spawn(s.Exec(tiny, []string{"tiny"}, nil), barefork{})
+		short := t.spawn(s.Exec(tiny, []string{"tiny"}, nil), barefork{Share: true})
 		t.reapBlind(short)
 		exec = t.awaitEvent(short, "EXEC", has(engine.EventExec)).Process
 		t.checkDeep(name+", ended", exec, dir, false)

@@ -17,11 +17,11 @@ const nobody = 65534
 // of its own.
 func dropPrivileges(t *test) {
 	q := t.open(quark.Options{})
-	self, err := unix.Open(t.self(), unix.O_PATH|unix.O_CLOEXEC, 0)
+	program, err := unix.Open(t.program(9), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	defer unix.Close(self)
+	defer unix.Close(program)
 	root := t.TempDir()
 	for _, step := range []struct {
 		name string
@@ -43,7 +43,7 @@ func dropPrivileges(t *test) {
 
 	var all []*proc
 	for i := range 10 {
-		p := t.spawn(script().Call("setpgid", unix.SYS_SETPGID, 0, 0).Exit(i), barefork{})
+		p := t.spawn(script().Call("setpgid", unix.SYS_SETPGID, 0, 0).Exit(i), barefork{Share: true})
 		t.reap(p)
 		all = append(all, p)
 	}
@@ -58,8 +58,7 @@ func dropPrivileges(t *test) {
 
 	// An exec of something that is outside of the root.
 	end, ready := t.gate("the end"), t.gate("the executed program to run")
-	s := script().Call("dup3", unix.SYS_DUP3, end.r, goFD, 0).Call("dup3", unix.SYS_DUP3, ready.w, readyFD, 0)
-	p = t.spawn(s.ExecFD(self, []string{"dropped", "argument"}, environ("wait", 9)), barefork{})
+	p = t.spawn(attach(script(), end, ready).ExecFD(program, []string{"dropped", "argument"}, nil), barefork{})
 	t.awaitRunning(p, ready)
 	exec := t.awaitEvent(p, "EXEC", has(engine.EventExec))
 	t.checkDropped(exec)

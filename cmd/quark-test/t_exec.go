@@ -22,7 +22,7 @@ func forkExecExit(t *test) {
 	t.shortLife(func() *program {
 		// A group of its own: else its parent would be the group's leader too.
 		s := script().Call("chdir", unix.SYS_CHDIR, dir).Call("setpgid", unix.SYS_SETPGID, 0, 0)
-		return t.start(s, t.self(), []string{"true", "this", "is", "nop!"}, 7)
+		return t.start(s, []string{"true", "this", "is", "nop!"}, 7)
 	}, func(p *program, ev *quark.Event) {
 		q := ev.Process
 		if got, want := string(q.Cmdline), "true\x00this\x00is\x00nop!\x00"; got != want {
@@ -49,20 +49,20 @@ func forkExecExit(t *test) {
 
 // forkExecExitRel executes by relative paths, one of them a link.
 func forkExecExitRel(t *test) {
-	self := t.self()
+	file := t.program(0)
 	links := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(links, "alink")); err != nil {
+	if err := os.Symlink(file, filepath.Join(links, "alink")); err != nil {
 		t.Fatalf("%v", err)
 	}
 	for _, c := range []struct{ dir, path string }{
-		{filepath.Dir(self), "./" + filepath.Base(self)},
+		{filepath.Dir(file), "./" + filepath.Base(file)},
 		{links, "alink"},
 	} {
 		t.shortLife(func() *program {
-			return t.start(script().Call("chdir", unix.SYS_CHDIR, c.dir), c.path, []string{c.path}, 0)
+			return t.startFile(script().Call("chdir", unix.SYS_CHDIR, c.dir), c.path, []string{c.path})
 		}, func(p *program, ev *quark.Event) {
-			if ev.Process.Filename != self {
-				t.Errorf("filename is %q, want %q", ev.Process.Filename, self)
+			if ev.Process.Filename != file {
+				t.Errorf("filename is %q, want %q", ev.Process.Filename, file)
 			}
 			if ev.Process.Cwd != c.dir {
 				t.Errorf("cwd is %q, want %q", ev.Process.Cwd, c.dir)
@@ -115,7 +115,7 @@ func (t *test) shortLife(start func() *program, more func(*program, *quark.Event
 // minAgg wants the three events of a short life one by one.
 func minAgg(t *test) {
 	t.open(quark.Options{MinAgg: true})
-	p := t.start(script(), t.self(), []string{"min-agg"}, 3)
+	p := t.start(script(), []string{"min-agg"}, 3)
 	p.finish(t)
 	exit := t.wantLife(p.proc, 1)
 	var kinds []engine.Events
@@ -133,7 +133,7 @@ func execNonleader(t *test) {
 	t.listen()
 	var all []*program
 	for range 5 {
-		all = append(all, t.execute(script(), t.self(), []string{"nonleader", "x"}, 4, func(s *bare.Script) *bare.Script {
+		all = append(all, t.execute(script(), t.program(4), []string{"nonleader", "x"}, func(s *bare.Script) *bare.Script {
 			return script().Thread(s).Stop()
 		}))
 	}
@@ -168,7 +168,7 @@ func liveAfterExec(t *test) {
 		Call("setresgid", unix.SYS_SETRESGID, 1002, 0, 1003).
 		Call("setresuid", unix.SYS_SETRESUID, 1001, 0, 1001).
 		Call("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_TIME)
-	p := t.start(s, t.self(), []string{"live", "after", "exec"}, 0)
+	p := t.execute(s, t.program(0), []string{"live", "after", "exec"}, inCopy)
 	exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
 	need := t.fields(engine.EventExec)
 	t.check("EXEC", exec.Process, p.truth, need)

@@ -50,7 +50,7 @@ func mountCwd(t *test) {
 		if c.more != nil {
 			c.more(s)
 		}
-		p := t.start(s.Call("chdir", unix.SYS_CHDIR, c.cwd), t.self(), []string{c.name}, 0)
+		p := t.start(s.Call("chdir", unix.SYS_CHDIR, c.cwd), []string{c.name}, 0)
 		if p.truth.cwd != c.cwd {
 			t.Fatalf("the scenario did not do its work: cwd is %q, not %q", p.truth.cwd, c.cwd)
 		}
@@ -76,11 +76,11 @@ func chroot(t *test) {
 	t.listen()
 	for _, cwd := range []string{"/", "/sub", "/sub/of sub"} {
 		root := t.TempDir()
-		copyProgram(t, filepath.Join(root, "self"))
+		t.writeProgram(filepath.Join(root, "self"), 0)
 		s := script().Call("chdir", unix.SYS_CHDIR, root)
 		mkdir(s, "sub", "sub/of sub")
 		s.Call("chroot", unix.SYS_CHROOT, ".").Call("chdir", unix.SYS_CHDIR, cwd)
-		p := t.start(s, "/self", []string{"chroot"}, 0)
+		p := t.startFile(s, "/self", []string{"chroot"})
 		if want := filepath.Join(root, cwd); p.truth.cwd != want || p.truth.exe != filepath.Join(root, "self") {
 			t.Fatalf("the scenario did not do its work: cwd %q, exe %q", p.truth.cwd, p.truth.exe)
 		}

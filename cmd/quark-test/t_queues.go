@@ -22,7 +22,7 @@ func twoQueues(t *test) {
 	other := &test{T: t.T}
 	other.open(quark.Options{})
 
-	p := t.start(script(), t.self(), []string{"two", "queues"}, 3)
+	p := t.start(script(), []string{"two", "queues"}, 3)
 	twin := other.twin(p.proc)
 	need := t.fields(engine.EventExec)
 	// Before it ends: a backend may have to look at it.
@@ -52,7 +52,7 @@ func (t *test) twin(p *proc) *proc {
 
 // wantWorking checks a whole life and that nothing was lost.
 func (t *test) wantWorking(when string) {
-	p := t.start(script(), t.self(), []string{"working", when}, 4)
+	p := t.start(script(), []string{"working", when}, 4)
 	exec := t.awaitEvent(p.proc, "EXEC "+when, has(engine.EventExec))
 	t.check("EXEC "+when, exec.Process, p.truth, t.fields(engine.EventExec))
 	p.finish(t)

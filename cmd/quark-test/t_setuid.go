@@ -39,7 +39,7 @@ func setuidExec(t *test) {
 		{"both", 1234, 1235, 0o6755, "2002 1234", "2001 1235"},
 	} {
 		path := filepath.Join(dir, fmt.Sprintf("%o-%d", c.mode, c.uid))
-		copyFile(t, t.self(), path)
+		t.writeProgram(path, 0)
 		// A change of the owner takes the bits away.
 		if err := os.Chown(path, c.uid, c.gid); err != nil {
 			t.Fatalf("%v", err)
@@ -51,7 +51,7 @@ func setuidExec(t *test) {
 			Call("setgroups", unix.SYS_SETGROUPS, 0, nil).
 			Call("setresgid", unix.SYS_SETRESGID, group, group, group).
 			Call("setresuid", unix.SYS_SETRESUID, user, user, user)
-		p := t.start(s, path, []string{c.name}, 0)
+		p := t.execute(s, path, []string{c.name}, inCopy)
 		if u, g := p.truth.value[engine.FieldUIDs], p.truth.value[engine.FieldGIDs]; u != c.uids || g != c.gids {
 			t.Fatalf("%s: the scenario did not do its work: uids %s, gids %s", c.name, u, g)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,7 @@ func longArgs(t *test) {
 		for n := len("long") + 1; n < size; n += 100 {
 			argv = append(argv, fmt.Sprintf("%099d", n))
 		}
-		p := t.start(script(), t.self(), argv, 0)
+		p := t.start(script(), argv, 0)
 		want := strings.Join(argv, "\x00") + "\x00"
 		if p.truth.cmdline != want {
 			t.Fatalf("the scenario did not do its work: /proc has %d of %d bytes", len(p.truth.cmdline), len(want))
@@ -55,7 +54,7 @@ func deepCwd(t *test) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatalf("%v", err)
 		}
-		p := t.start(script().Call("chdir", unix.SYS_CHDIR, dir), t.self(), []string{"deep"}, 0)
+		p := t.start(script().Call("chdir", unix.SYS_CHDIR, dir), []string{"deep"}, 0)
 		if p.truth.cwd != dir {
 			t.Fatalf("the scenario did not do its work: cwd is %q", p.truth.cwd)
 		}
@@ -83,9 +82,9 @@ func notUTF8(t *test) {
 		t.Fatalf("%v", err)
 	}
 	path := filepath.Join(dir, odd+"f")
-	copyProgram(t, path)
+	t.writeProgram(path, 0)
 	argv := []string{odd, "", "a" + odd, "\x80", ""}
-	p := t.start(script().Call("chdir", unix.SYS_CHDIR, dir), path, argv, 0)
+	p := t.startFile(script().Call("chdir", unix.SYS_CHDIR, dir), path, argv)
 	if p.truth.exe != path || p.truth.cwd != dir || p.truth.comm != odd+"f" {
 		t.Fatalf("the scenario did not do its work: exe %q, cwd %q, comm %q", p.truth.exe, p.truth.cwd, p.truth.comm)
 	}
@@ -100,32 +99,4 @@ func notUTF8(t *test) {
 	}
 	p.finish(t)
 	t.wantLife(p.proc, 1)
-}
-
-// copyProgram makes another file of this program: a link where possible.
-func copyProgram(t *test, to string) {
-	from := t.self()
-	if os.Link(from, to) != nil {
-		copyFile(t, from, to)
-	}
-}
-
-// copyFile makes another file that can be executed.
-func copyFile(t *test, from, to string) {
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	_, err = io.Copy(out, in)
-	if err2 := out.Close(); err == nil {
-		err = err2
-	}
-	if err != nil {
-		t.Fatalf("copy %s to %q: %v", from, to, err)
-	}
 }

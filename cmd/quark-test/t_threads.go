@@ -8,7 +8,11 @@ import (
 // threads starts threads with and without the option to see them.
 func threads(t *test) {
 	for _, want := range []bool{false, true} {
-		t.open(quark.Options{Threads: want})
+		if want {
+			t.open(quark.Options{Threads: true})
+		} else {
+			t.listen()
+		}
 		first, end := t.gate("the thread to end"), t.gate("the end")
 		p := t.spawn(script().Thread(script().WaitFor(first.r).ExitThread(0)).WaitFor(end.r).Exit(6), barefork{})
 		t.await("the thread to start", func() bool { return p.Thread(1) != 0 })

@@ -13,7 +13,7 @@ import (
 // wakeUp has a reader sleep until something happens, which must end its sleep:
 // in Block, and with the descriptor after that.
 func wakeUp(t *test) {
-	q := t.open(quark.Options{})
+	q := t.listen()
 	fd := -1
 	sleep := func(longest time.Duration) error {
 		if fd < 0 {
@@ -25,18 +25,18 @@ func wakeUp(t *test) {
 		}
 		return err
 	}
-	for range 5 {
+	for range 3 {
 		t.sleepUntilExit(q, "Block", sleep)
 	}
 	fd = q.FD()
-	for range 5 {
+	for range 3 {
 		t.sleepUntilExit(q, "the descriptor", sleep)
 	}
 }
 
 func (t *test) sleepUntilExit(q *quark.Queue, what string, sleep func(time.Duration) error) {
 	end := t.gate("the end")
-	p := t.spawn(script().WaitFor(end.r).Exit(0), barefork{})
+	p := t.spawn(script().WaitFor(end.r).Exit(0), barefork{Share: true})
 	t.awaitEvent(p, "FORK", has(engine.EventFork))
 	t.await("quiet", func() bool {
 		s, err := q.Stats()

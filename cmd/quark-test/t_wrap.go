@@ -46,7 +46,7 @@ func recordWrap(t *test) {
 	for i := range wrapRounds {
 		// Records of all lengths, so that the end of the ring is at every place in them.
 		argv := []string{"tiny", itoa(i), strings.Repeat(string(rune('a'+i%26)), 1500+i*37%500)}
-		p := t.spawn(script().Call("chdir", unix.SYS_CHDIR, dir).Exec(tiny, argv, nil), barefork{})
+		p := t.spawn(script().Call("chdir", unix.SYS_CHDIR, dir).Exec(tiny, argv, nil), barefork{Share: true})
 		t.reap(p)
 		t.pump()
 		all = append(all, round{p, strings.Join(argv, "\x00") + "\x00"})

@@ -71,6 +71,9 @@ func (g Guest) command() []string {
 	for _, b := range g.Backends {
 		words = append(words, b.Option)
 	}
+	if g.BTF == BTFHidden && len(g.Tests) == 0 {
+		words = append(words, "--types") // all others have seen nothing of where types come from
+	}
 	words = append(words, "-j", "/run/quark-results")
 	return append(words, g.Tests...)
 }

@@ -113,7 +113,7 @@ type Selection struct {
 }
 
 // Plan returns the guests for kernels: each as it is with all backends, and with its types hidden with those backends that
-// need types. images has the initramfs of each architecture.
+// need types, and of the tests those of what is read by them unless some are named. images has the initramfs of each architecture.
 func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
 	chosen, err := s.backends()
 	if err != nil {

@@ -96,7 +96,7 @@ func TestPlan(t *testing.T) {
 	}{
 		{"all", Selection{}, []string{
 			"./krun.sh i.gz k/a quark-test -b -k -c",
-			"KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k",
+			"KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k --types",
 			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -b -k -c",
 		}, ""},
 		{"one backend that needs no types", Selection{Backends: []string{"c"}, Tests: []string{"t_exit*"}}, []string{
@@ -104,7 +104,7 @@ func TestPlan(t *testing.T) {
 			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -c 't_exit*'",
 		}, ""},
 		{"hidden", Selection{Backends: []string{"kprobe"}, BTF: []BTF{BTFHidden}, Env: []string{"A=1", "B=2"}}, []string{
-			"KRUN_APPEND='quark.hide_btf=1 quark.env.A=1 quark.env.B=2' ./krun.sh i.gz k/a quark-test -k",
+			"KRUN_APPEND='quark.hide_btf=1 quark.env.A=1 quark.env.B=2' ./krun.sh i.gz k/a quark-test -k --types",
 		}, ""},
 		{"none", Selection{Backends: []string{"c"}, BTF: []BTF{BTFHidden}}, nil, "nothing to run"},
 		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x"`},

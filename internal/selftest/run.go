@@ -16,7 +16,7 @@ import (
 type Drain func(take func(*engine.RawEvent)) error
 
 // limit is how long each thing that should happen at once is waited for.
-const limit = 3 * time.Second
+const limit = time.Second
 
 // Run tests the types of a source, which has the capabilities in table and
 // reports thread groups at least. It takes the events of all processes away that

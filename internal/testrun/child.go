@@ -44,8 +44,7 @@ func (s *Suite) Child() {
 	}
 	deadline, err1 := strconv.ParseInt(os.Args[3], 10, 64)
 	verbose, err2 := strconv.Atoi(os.Args[4])
-	share, err3 := strconv.ParseBool(os.Args[5])
-	if err1 != nil || err2 != nil || err3 != nil {
+	if err1 != nil || err2 != nil {
 		fmt.Fprintf(os.Stderr, "%s: bad arguments of a child: %q\n", s.Program, os.Args)
 		os.Exit(2)
 	}
@@ -63,8 +62,8 @@ func (s *Suite) Child() {
 	// What the tests share is opened and closed like a test that the others run within.
 	frame := newT()
 	v := frame.judge(func() {
-		if share {
-			s.Share(frame)
+		if share := os.Args[5]; share != "" {
+			s.Share(frame, share)
 		}
 		reports.Encode(report{Ready: true})
 		for o := (order{}); orders.Decode(&o) == nil; {

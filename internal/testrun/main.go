@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Exit statuses of Main: the number of failed tests up to MaxFailed, and
@@ -35,6 +36,9 @@ func (s *Suite) Main(ctx context.Context, args []string, out, errw io.Writer) in
 	tests, err := choose(s.Tests, o.names, o.exclude)
 	if err != nil {
 		return unusable(err)
+	}
+	if o.types {
+		tests = slices.DeleteFunc(tests, func(t *Test) bool { return !t.Types })
 	}
 	if o.list {
 		for _, t := range tests {

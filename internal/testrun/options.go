@@ -19,6 +19,7 @@ type options struct {
 	version   bool
 	help      bool
 	exclude   []string
+	types     bool
 	records   string
 	deadline  time.Duration
 	names     []string
@@ -40,6 +41,7 @@ func (s *Suite) flags(o *options) *pflag.FlagSet {
 	f.CountVarP(&o.verbose, "verbose", "v", "show the logs of all tests; -vv: what they wait for, -vvv: every event")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
+	f.BoolVar(&o.types, "types", false, "only the tests of what is read by the kernel's types")
 	f.BoolVarP(&o.help, "help", "h", false, "print this help")
 	f.Lookup("json").DefValue = "" // as it is not a constant
 	f.Usage = func() {}

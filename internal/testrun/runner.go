@@ -21,9 +21,12 @@ type Suite struct {
 	// Backends are the letters of the options that choose a backend.
 	Backends []Backend
 
-	// Share opens what the tests marked Shared have in common, once for each
-	// process that runs such tests, and leaves the closing to a Cleanup.
-	Share func(*T)
+	// Share opens what the tests that are Shared under a name have in common, once
+	// for each process that runs such tests, and leaves the closing to a Cleanup.
+	Share func(t *T, name string)
+
+	// Env are variables, as NAME=VALUE, for the processes that run the tests.
+	Env []string
 
 	// Unfit returns a reason to skip all tests, or "".
 	Unfit func() string
@@ -152,7 +155,7 @@ func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (v ve
 	w := r.worker
 	r.worker = nil
 	if w == nil {
-		if w, v = r.hire(j.Backend, j.Test.Shared && r.suite.Share != nil); w == nil {
+		if w, v = r.hire(j.Backend, j.Test.Shared); w == nil {
 			return v, readResidue()
 		}
 	}

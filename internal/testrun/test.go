@@ -16,9 +16,13 @@ type Test struct {
 	Doc  string // one line that says what must hold
 	Run  func(*T)
 
-	// Shared is for a test that can do with what [Suite.Share] opened, which those
-	// next to it use as well.
-	Shared bool
+	// Shared is for a test that can do with what [Suite.Share] opens under this
+	// name, which those next to it use as well.
+	Shared string
+
+	// Types is for a test of what is read by the kernel's types: the one to run
+	// again where they come from elsewhere.
+	Types bool
 
 	// Alone is for a test that needs a process of its own, as it cannot undo what
 	// it does to that or wants it small. Others are run in one with those next to

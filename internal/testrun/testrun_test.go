@@ -56,28 +56,31 @@ var fake = &Suite{
 			}
 			fmt.Println(t.TempDir())
 		}},
-		{Name: "s_1", Doc: "shares", Shared: true, Run: shares},
-		{Name: "s_2", Doc: "shares", Shared: true, Run: shares},
-		{Name: "s_fail", Doc: "shares and fails", Shared: true, Run: func(t *T) { shares(t); t.Errorf("bad") }},
-		{Name: "s_exit", Doc: "shares and dies", Shared: true, Run: func(t *T) { shares(t); os.Exit(3) }},
-		{Name: "s_hang", Doc: "shares and hangs", Shared: true, Run: func(t *T) { shares(t); time.Sleep(time.Hour) }},
-		{Name: "s_fd", Doc: "shares and leaves a descriptor", Shared: true, Run: func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
-		{Name: "s_child", Doc: "shares and leaves a child", Shared: true, Run: func(t *T) {
+		{Name: "s_1", Doc: "shares", Shared: "it", Run: shares},
+		{Name: "s_2", Doc: "shares", Shared: "it", Run: shares},
+		{Name: "s_fail", Doc: "shares and fails", Shared: "it", Run: func(t *T) { shares(t); t.Errorf("bad") }},
+		{Name: "s_exit", Doc: "shares and dies", Shared: "it", Run: func(t *T) { shares(t); os.Exit(3) }},
+		{Name: "s_hang", Doc: "shares and hangs", Shared: "it", Run: func(t *T) { shares(t); time.Sleep(time.Hour) }},
+		{Name: "s_fd", Doc: "shares and leaves a descriptor", Shared: "it", Run: func(t *T) { unix.Open("/dev/null", unix.O_RDONLY, 0) }},
+		{Name: "s_child", Doc: "shares and leaves a child", Shared: "it", Run: func(t *T) {
 			cmd := exec.Command("/proc/self/exe")
 			cmd.Env = []string{"TESTRUN_SLEEP=1"}
 			cmd.Start()
 		}},
-		{Name: "s_daemon", Doc: "shares and leaves an orphan", Shared: true, Run: func(t *T) {
+		{Name: "s_daemon", Doc: "shares and leaves an orphan", Shared: "it", Run: func(t *T) {
 			cmd := exec.Command("/proc/self/exe")
 			cmd.Env = []string{"TESTRUN_SLEEP=2"}
 			cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 			cmd.Run()
 		}},
-		{Name: "s_3", Doc: "shares", Shared: true, Run: shares},
-		{Name: "s_4", Doc: "shares", Shared: true, Run: shares},
+		{Name: "s_3", Doc: "shares", Shared: "it", Run: shares},
+		{Name: "s_4", Doc: "shares", Shared: "it", Run: shares},
 	},
-	Share: func(t *T) {
+	Share: func(t *T, name string) {
 		common = []string{t.Backend}
+		if name != "it" {
+			t.Errorf("shared is %q", name)
+		}
 		switch os.Getenv("TESTRUN_SHARE") {
 		case "fatal":
 			t.Fatalf("nothing to share")

@@ -34,9 +34,9 @@ type worker struct {
 // was waiting for.
 const killAfter = 2 * time.Second
 
-// hire starts a worker for tests on a backend, with what the suite's tests share
-// if they do. The verdict is Pass, or why the worker is gone again.
-func (r *runner) hire(backend string, share bool) (*worker, verdict) {
+// hire starts a worker for tests on a backend, with what they share under that
+// name, if any. The verdict is Pass, or why the worker is gone again.
+func (r *runner) hire(backend string, share string) (*worker, verdict) {
 	w := &worker{r: r, backend: backend, limit: r.deadline, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
 	if err := w.start(share); err != nil {
 		return nil, verdict{Fail, fmt.Sprintf("start a child process: %v", err)}
@@ -52,7 +52,7 @@ func (r *runner) hire(backend string, share bool) (*worker, verdict) {
 	return w, v
 }
 
-func (w *worker) start(share bool) (err error) {
+func (w *worker) start(share string) (err error) {
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -83,8 +83,9 @@ func (w *worker) start(share bool) (err error) {
 	}
 	theirs = append(theirs, null)
 	argv := []string{w.r.suite.Program, childMark, w.backend,
-		strconv.FormatInt(int64(w.r.deadline), 10), strconv.Itoa(w.r.verbose), strconv.FormatBool(share)}
+		strconv.FormatInt(int64(w.r.deadline), 10), strconv.Itoa(w.r.verbose), share}
 	w.child, err = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
+		Env:   append(os.Environ(), w.r.suite.Env...),
 		Files: []*os.File{null, outW, outW, reportFD: repW, orderFD: ordR},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})

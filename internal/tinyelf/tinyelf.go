@@ -29,8 +29,9 @@ func Write(path string, code uint8) error {
 }
 
 // Waiter returns the bytes of a program that writes one byte to descriptor 1,
-// reads descriptor 0 to its end and then ends with the code, 0 to 255. That byte
-// says that the execve(2) is over: nothing of the process changes any more.
+// waits until descriptor 0 has a byte or is at its end, and then ends with the
+// code, 0 to 255. The byte that it writes says that the execve(2) is over: nothing
+// of the process changes any more.
 func Waiter(code uint8) ([]byte, error) {
 	machine, text, err := waiter(runtime.GOARCH, code)
 	if err != nil {
@@ -50,11 +51,9 @@ func waiter(arch string, code uint8) (machine uint16, text []byte, err error) {
 			0xb8, 1, 0, 0, 0, // mov eax, SYS_write
 			0x0f, 0x05, // syscall
 			0x48, 0x8d, 0x74, 0x24, 0xf8, // lea rsi, [rsp-8]
-			0x31, 0xff, // next: xor edi, edi
+			0x31, 0xff, // xor edi, edi
 			0x31, 0xc0, // xor eax, eax: SYS_read
 			0x0f, 0x05, // syscall
-			0x85, 0xc0, // test eax, eax
-			0x7f, 0xf6, // jg next
 		}
 	case "arm64":
 		for _, op := range []uint32{
@@ -63,13 +62,11 @@ func waiter(arch string, code uint8) (machine uint16, text []byte, err error) {
 			0xd2800022, // mov x2, 1
 			0xd2800808, // mov x8, SYS_write
 			0xd4000001, // svc 0
-			0xd2800000, // next: mov x0, 0
+			0xd2800000, // mov x0, 0
 			0xd10043e1, // sub x1, sp, 16
 			0xd2800022, // mov x2, 1
 			0xd28007e8, // mov x8, SYS_read
 			0xd4000001, // svc 0
-			0xf100001f, // cmp x0, 0
-			0x54ffff4c, // b.gt next
 		} {
 			text = binary.LittleEndian.AppendUint32(text, op)
 		}

@@ -3,6 +3,7 @@ package tinyelf
 import (
 	"debug/elf"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,31 +51,35 @@ func TestWaiterWaits(t *testing.T) {
 	if err := os.WriteFile(path, program, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := out.Read(make([]byte, 2)); n != 1 || err != nil {
-		t.Errorf("%d bytes, %v before it waits", n, err)
-	}
-	if _, err := in.Write([]byte("to be read")); err != nil {
-		t.Error(err)
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
-	if err != nil || strings.Contains(string(stat), ") Z ") {
-		t.Errorf("it does not wait: %s, %v", stat, err)
-	}
-	in.Close()
-	cmd.Wait()
-	if got := cmd.ProcessState.ExitCode(); got != 7 {
-		t.Errorf("exit code %d, want 7 (%v)", got, cmd.ProcessState)
+	for what, tell := range map[string]func(io.WriteCloser) error{
+		"a byte":  func(in io.WriteCloser) error { _, err := in.Write([]byte{1}); return err },
+		"the end": func(in io.WriteCloser) error { return in.Close() },
+	} {
+		cmd := exec.Command(path)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := out.Read(make([]byte, 2)); n != 1 || err != nil {
+			t.Errorf("%d bytes, %v before it waits", n, err)
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			t.Errorf("it does not wait: %s, %v", stat, err)
+		}
+		if err := tell(in); err != nil {
+			t.Error(err)
+		}
+		cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != 7 {
+			t.Errorf("exit code %d after %s, want 7 (%v)", got, what, cmd.ProcessState)
+		}
 	}
 }
