@@ -44,7 +44,7 @@ func (p *place) clean() error {
 		return err
 	}
 	// The links last, so that an end half way is one that can be repaired.
-	var paths []string
+	var paths, links []string
 	if newest > 0 {
 		if err := p.onlyOurs(); err != nil {
 			return err
@@ -52,15 +52,24 @@ func (p *place) clean() error {
 		for _, name := range slices.Concat(mapNames, linkNames) {
 			paths = append(paths, p.pin(name))
 		}
+		for _, name := range linkNames {
+			links = append(links, p.pin(name))
+		}
 		paths = append(paths, p.pins)
 	}
 	for _, name := range oldNames {
 		paths = append(paths, p.pathOf(name))
 	}
-	for _, path := range paths {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+	err = unpin(p.dir, append(links, p.pathOf(oldLink)), func() error {
+		for _, path := range paths {
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := unmountOwn(p.root, p.dir); err != nil {
 		return err

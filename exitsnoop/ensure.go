@@ -280,19 +280,22 @@ func (e *ensurer) pinMissing(missing []string) error {
 		if e.maps[name].IsPinned() {
 			continue
 		}
-		if err := e.pinOne(name, e.maps[name].Pin); err != nil {
+		path := e.pin(name)
+		if err := e.pinOne(name, e.maps[name].Pin, func() error { return os.Remove(path) }); err != nil {
 			return err
 		}
 	}
 	for _, name := range missing {
-		if err := e.pinOne(name, e.links[name].Pin); err != nil {
+		path := e.pin(name)
+		remove := func() error { return os.Remove(path) }
+		if err := e.pinOne(name, e.links[name].Pin, func() error { return unpin(e.dir, []string{path}, remove) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *ensurer) pinOne(name string, pin func(string) error) error {
+func (e *ensurer) pinOne(name string, pin func(string) error, undo func() error) error {
 	if err := e.o.step("pin " + name); err != nil {
 		return err
 	}
@@ -300,7 +303,7 @@ func (e *ensurer) pinOne(name string, pin func(string) error) error {
 	if err := pin(path); err != nil {
 		return explain("pin "+path, err)
 	}
-	e.onError(func() error { return os.Remove(path) })
+	e.onError(undo)
 	return e.o.step("pinned " + name)
 }
 

@@ -151,9 +151,9 @@ func held(t *testing.T) (n int) {
 	return n + strings.Count(string(mapped), "anon_inode:bpf")
 }
 
-// unpin removes pins, and waits until the kernel has detached and freed the
+// unpinAll removes pins, and waits until the kernel has detached and freed the
 // programs of those that are of links, which it does a moment later.
-func unpin(t *testing.T, p *place, names ...string) {
+func unpinAll(t *testing.T, p *place, names ...string) {
 	t.Helper()
 	var programs []ebpf.ProgramID
 	for _, name := range names {
@@ -219,7 +219,7 @@ func TestRepair(t *testing.T) {
 			}
 			end(t, before)
 			s.Close()
-			unpin(t, p, missing...)
+			unpinAll(t, p, missing...)
 			end(t, during)
 			done, err := EnsureRunningWith(dir, Options{})
 			ok(t, err)
@@ -266,7 +266,7 @@ func TestForeign(t *testing.T) {
 		{"foreign pin within", func(t *testing.T, p *place) { ok(t, EnsureRunning(p.root)); newMap(array, p.pin("x")) }, ErrForeign},
 		{"wrong shape", func(t *testing.T, p *place) {
 			ok(t, EnsureRunning(p.root))
-			unpin(t, p, append(linkNames, mapNames[1])...)
+			unpinAll(t, p, append(linkNames, mapNames[1])...)
 			newMap(array, p.pin(mapNames[1]))
 		}, ErrShape},
 		{"another map of the right shape", func(t *testing.T, p *place) {
@@ -278,7 +278,7 @@ func TestForeign(t *testing.T) {
 		}, ErrForeign},
 		{"map for link", func(t *testing.T, p *place) {
 			ok(t, EnsureRunning(p.root))
-			unpin(t, p, linkNames[0])
+			unpinAll(t, p, linkNames[0])
 			newMap(array, p.pin(linkNames[0]))
 		}, ErrForeign},
 		{"newer version", func(t *testing.T, p *place) {
@@ -412,4 +412,56 @@ func TestTakeOver(t *testing.T) {
 		}
 		ok(t, EnsureRunning(dir))
 	})
+}
+
+// What is held while pins go has to be let go of, and nothing left but that.
+func TestUnpinHolding(t *testing.T) {
+	dir := root(t)
+	p := newPlace(dir)
+	ok(t, EnsureRunning(dir))
+	var paths []string
+	var ids []link.ID
+	for _, name := range linkNames {
+		paths = append(paths, p.pin(name))
+		l, err := link.LoadPinnedLink(p.pin(name), nil)
+		ok(t, err)
+		info, err := l.Info()
+		ok(t, err)
+		ids = append(ids, info.ID)
+		ok(t, l.Close())
+	}
+	removed := 0
+	ok(t, unpinHolding(p.dir, append(paths, p.pin("none")), func() error {
+		for _, path := range paths {
+			ok(t, os.Remove(path))
+			removed++
+		}
+		return nil
+	}))
+	if removed != len(paths) {
+		t.Errorf("%d of %d pins removed", removed, len(paths))
+	}
+	for _, id := range ids {
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // the kernel frees it later
+			l, err := link.NewFromID(id)
+			if errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			ok(t, err)
+			ok(t, l.Close())
+			if time.Now().After(end) {
+				t.Fatalf("link %d is still there", id)
+			}
+		}
+	}
+	left, err := os.ReadDir(p.dir)
+	ok(t, err)
+	left = slices.DeleteFunc(left, func(e os.DirEntry) bool { return slices.Contains(iterators, e.Name()) })
+	if len(left) != 1 || left[0].Name() != filepath.Base(p.pins) {
+		t.Errorf("left are %v", left)
+	}
+	failed := errors.New("no")
+	if err := unpinHolding(p.dir, nil, func() error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("error %v, want %v", err, failed)
+	}
 }

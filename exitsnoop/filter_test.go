@@ -93,7 +93,7 @@ func TestFilterRefilled(t *testing.T) {
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
 	ok(t, s.Close())
 	ok(t, os.Remove(p.pin(programsMapPidFilter)))
-	unpin(t, p, linkNames...)
+	unpinAll(t, p, linkNames...)
 	ok(t, EnsureRunning(dir))
 	s = pinnedStore(t, dir)
 	sameFilter(t, s)

@@ -62,10 +62,16 @@ func (e *ensurer) takeOver() error {
 	}
 	e.undo = nil // all is in: from here on there is only forward
 	// The link last: while it is there, there is something to take over.
-	for _, name := range []string{oldTasks, oldEvents, oldLink} {
-		if err := os.Remove(e.pathOf(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("all was taken over, but it cannot be ended: %w", err)
+	err = unpin(e.dir, []string{e.pathOf(oldLink)}, func() error {
+		for _, name := range []string{oldTasks, oldEvents, oldLink} {
+			if err := os.Remove(e.pathOf(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("all was taken over, but it cannot be ended: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,137 @@
+package exitsnoop
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// unpin calls remove, which removes pins of links at these paths, on a BPF file
+// system that has the directory dir.
+//
+// A pin's reference goes in a callback of RCU. Where that was the last one, a
+// kernel with PREEMPT_RT before Linux 6.5 frees the link right there, which waits
+// for RCU, and so for the callback itself: the machine hangs. There, another
+// reference is held until the pin's is gone.
+func unpin(dir string, paths []string, remove func() error) error {
+	if !realtime() {
+		return remove()
+	}
+	return unpinHolding(dir, paths, remove)
+}
+
+func realtime() bool {
+	b, err := os.ReadFile("/sys/kernel/realtime")
+	return err == nil && bytes.HasPrefix(b, []byte("1"))
+}
+
+func unpinHolding(dir string, paths []string, remove func() error) (err error) {
+	var held []link.Link
+	defer func() {
+		for _, l := range held {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	for _, path := range paths {
+		l, err := link.LoadPinnedLink(path, nil)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case err != nil:
+			return fmt.Errorf("open %s: %w", path, err)
+		default:
+			held = append(held, l)
+		}
+	}
+	last, err := pinLast(dir)
+	if err != nil {
+		return err
+	}
+	return onOneCPU(func() error { return errors.Join(remove(), last.remove()) })
+}
+
+// lastPin is the pin of a map that is removed after others: the callbacks of a CPU
+// are called in their order, so the map is gone once they are, which can be seen.
+type lastPin struct {
+	path string
+	id   ebpf.MapID
+}
+
+func pinLast(dir string) (*lastPin, error) {
+	// Before 5.11 maps count against it.
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, explain("lift the limit on locked memory", err)
+	}
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		return nil, explain("make a map", err)
+	}
+	defer m.Close()
+	info, err := m.Info()
+	if err != nil {
+		return nil, fmt.Errorf("examine a map: %w", err)
+	}
+	last := &lastPin{path: filepath.Join(dir, "last")}
+	last.id, _ = info.ID()
+	if err := m.Pin(last.path); err != nil {
+		return nil, explain("pin "+last.path, err)
+	}
+	return last, nil
+}
+
+// pinsGoneWithin is how long RCU may take to call back.
+const pinsGoneWithin = 10 * time.Second
+
+// remove removes the pin and waits until it is gone, and with it those that were
+// removed before it on this CPU.
+func (l *lastPin) remove() error {
+	if err := os.Remove(l.path); err != nil {
+		return err
+	}
+	for end := time.Now().Add(pinsGoneWithin); ; time.Sleep(2 * time.Millisecond) {
+		m, err := ebpf.NewMapFromID(l.id)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil
+		case err == nil:
+			m.Close()
+		default:
+			return explain("look for a map", err)
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("the pins of links were removed, but are not gone after %v", pinsGoneWithin)
+		}
+	}
+}
+
+// onOneCPU calls f on a thread that stays on one CPU.
+func onOneCPU(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return fmt.Errorf("ask for the CPUs of this thread: %w", err)
+	}
+	for cpu := range len(all) * 64 {
+		if all.IsSet(cpu) {
+			one.Set(cpu)
+			break
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return fmt.Errorf("bind this thread to a CPU: %w", err)
+	}
+	err := f()
+	if back := unix.SchedSetaffinity(0, &all); back != nil {
+		err = errors.Join(err, fmt.Errorf("free this thread from its CPU: %w", back))
+	}
+	return err
+}
