@@ -83,7 +83,8 @@ func (d *descriptors) left() (left []string, err error) {
 	return left, err
 }
 
-// residue is what a test could leave in the kernel, by kind: lines of files.
+// residue is what a test could leave in the kernel, by kind: lines of files, or
+// what they begin with.
 type residue map[string][]string
 
 // residueFiles are the files whose lines must be the same after a test; of each
@@ -91,10 +92,13 @@ type residue map[string][]string
 var residueFiles = []struct {
 	kind  string
 	paths []string
+	// named is for lines that begin with a name, as the rest may change: the address
+	// of a probe is shown as another one once the kernel has random numbers.
+	named bool
 }{
-	{"mount", []string{"/proc/self/mountinfo"}},
-	{"kernel probe", []string{"/sys/kernel/tracing/kprobe_events", "/sys/kernel/debug/tracing/kprobe_events"}},
-	{"user probe", []string{"/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"}},
+	{"mount", []string{"/proc/self/mountinfo"}, false},
+	{"kernel probe", []string{"/sys/kernel/tracing/kprobe_events", "/sys/kernel/debug/tracing/kprobe_events"}, true},
+	{"user probe", []string{"/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"}, true},
 }
 
 // ownMounts gives this process, which has to be its main thread, a mount namespace
@@ -115,6 +119,11 @@ func readResidue() residue {
 		for _, path := range f.paths {
 			lines, err := readLines(path)
 			if err == nil {
+				for i, l := range lines {
+					if name, _, ok := strings.Cut(l, " "); ok && f.named {
+						lines[i] = name
+					}
+				}
 				r[f.kind] = lines
 			}
 			if !errors.Is(err, fs.ErrNotExist) {

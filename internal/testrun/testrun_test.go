@@ -334,11 +334,13 @@ func TestResidue(t *testing.T) {
 	old := residueFiles
 	defer func() { residueFiles = old }()
 	residueFiles = residueFiles[:1:1]
-	residueFiles[0].kind, residueFiles[0].paths = "probe", []string{filepath.Join(dir, "none"), name}
-	defer func() { residueFiles[0].kind, residueFiles[0].paths = "mount", []string{"/proc/self/mountinfo"} }()
-	os.WriteFile(name, []byte("p:a\n"), 0o600)
+	mounts := residueFiles[0]
+	residueFiles[0].kind, residueFiles[0].paths, residueFiles[0].named = "probe", []string{filepath.Join(dir, "none"), name}, true
+	defer func() { residueFiles[0] = mounts }()
+	os.WriteFile(name, []byte("p:a (____ptrval____) x=%di\n"), 0o600)
 	before := readResidue()
-	os.WriteFile(name, []byte("p:a\np:b\n"), 0o600)
+	// The kernel has got random numbers meanwhile.
+	os.WriteFile(name, []byte("p:a 0x0000000018571ef9 x=%di\np:b 0x000000005cff1013\n"), 0o600)
 	if left := before.left(0); len(left) != 1 || left[0] != "probe p:b" {
 		t.Errorf("left %q", left)
 	}
