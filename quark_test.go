@@ -143,9 +143,22 @@ func TestWakeEndsBlock(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
+		// The proc connector tells of an exit a moment after wait4(2) has: this one
+		// holds it for a while when all have got it.
+		witness := open(t, opts)
 		opts.HoldTime = time.Hour
 		q := open(t, opts)
 		pid := spawn(t)
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		for ev, err := range witness.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Process.PID == pid && ev.Events&engine.EventExit != 0 {
+				break
+			}
+		}
 		if err := q.Drain(); err != nil {
 			t.Fatal(err)
 		}
