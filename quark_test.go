@@ -75,22 +75,28 @@ func TestEvents(t *testing.T) {
 		if p := q.Lookup(uint32(os.Getpid())); p == nil || p.PPID != uint32(os.Getppid()) {
 			t.Errorf("own process in the table: %+v", p)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), deadline)
-		defer cancel()
-		pid := spawn(t)
-		for ev, err := range q.Events(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ev.Process.PID == pid && ev.Events&engine.EventExit != 0 {
-				if age := time.Since(ev.Wall); age < 0 || age > deadline {
-					t.Errorf("the event is %v old", age)
-				}
-				return
-			}
+		ev := exitOf(t, q, spawn(t))
+		if age := time.Since(ev.Wall); age < 0 || age > deadline {
+			t.Errorf("the event is %v old", age)
 		}
-		t.Fatalf("no exit of pid %d within %v", pid, deadline)
 	})
+}
+
+// exitOf takes events until the end of a process, which it returns.
+func exitOf(t *testing.T, q *quark.Queue, pid uint32) *quark.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	for ev, err := range q.Events(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Process.PID == pid && ev.Events&engine.EventExit != 0 {
+			return ev
+		}
+	}
+	t.Fatalf("no exit of pid %d within %v", pid, deadline)
+	return nil
 }
 
 // A caller with a poll loop of his own needs no timeout.
@@ -149,16 +155,7 @@ func TestDrain(t *testing.T) {
 		opts.HoldTime = time.Hour
 		q := open(t, opts)
 		pid := spawn(t)
-		ctx, cancel := context.WithTimeout(t.Context(), deadline)
-		defer cancel()
-		for ev, err := range witness.Events(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ev.Process.PID == pid && ev.Events&engine.EventExit != 0 {
-				break
-			}
-		}
+		exitOf(t, witness, pid)
 		if err := q.Drain(); err != nil {
 			t.Fatal(err)
 		}

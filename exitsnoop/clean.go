@@ -60,14 +60,7 @@ func (p *place) clean() error {
 	for _, name := range oldNames {
 		paths = append(paths, p.pathOf(name))
 	}
-	err = unpin(p.dir, append(links, p.pathOf(oldLink)), func() error {
-		for _, path := range paths {
-			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
-	})
+	err = unpin(p.dir, append(links, p.pathOf(oldLink)), func() error { return removeAll(paths) })
 	if err != nil {
 		return err
 	}
@@ -75,6 +68,16 @@ func (p *place) clean() error {
 		return err
 	}
 	return os.Remove(p.dir)
+}
+
+// removeAll removes those of the paths that are there, in their order.
+func removeAll(paths []string) error {
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // unmountOwn unmounts dir if it is a mount point.

@@ -280,22 +280,20 @@ func (e *ensurer) pinMissing(missing []string) error {
 		if e.maps[name].IsPinned() {
 			continue
 		}
-		path := e.pin(name)
-		if err := e.pinOne(name, e.maps[name].Pin, func() error { return os.Remove(path) }); err != nil {
+		if err := e.pinOne(name, e.maps[name].Pin, os.Remove); err != nil {
 			return err
 		}
 	}
 	for _, name := range missing {
-		path := e.pin(name)
-		remove := func() error { return os.Remove(path) }
-		if err := e.pinOne(name, e.links[name].Pin, func() error { return unpin(e.dir, []string{path}, remove) }); err != nil {
+		if err := e.pinOne(name, e.links[name].Pin, e.unpinLink); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *ensurer) pinOne(name string, pin func(string) error, undo func() error) error {
+// pinOne pins at the path of name what remove, given that path, removes if all fails.
+func (e *ensurer) pinOne(name string, pin, remove func(path string) error) error {
 	if err := e.o.step("pin " + name); err != nil {
 		return err
 	}
@@ -303,7 +301,7 @@ func (e *ensurer) pinOne(name string, pin func(string) error, undo func() error)
 	if err := pin(path); err != nil {
 		return explain("pin "+path, err)
 	}
-	e.onError(undo)
+	e.onError(func() error { return remove(path) })
 	return e.o.step("pinned " + name)
 }
 

@@ -3,7 +3,6 @@ package exitsnoop
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/cilium/ebpf"
 )
@@ -62,15 +61,9 @@ func (e *ensurer) takeOver() error {
 	}
 	e.undo = nil // all is in: from here on there is only forward
 	// The link last: while it is there, there is something to take over.
-	err = unpin(e.dir, []string{e.pathOf(oldLink)}, func() error {
-		for _, name := range []string{oldTasks, oldEvents, oldLink} {
-			if err := os.Remove(e.pathOf(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	l := e.pathOf(oldLink)
+	old := []string{e.pathOf(oldTasks), e.pathOf(oldEvents), l}
+	if err := unpin(e.dir, []string{l}, func() error { return removeAll(old) }); err != nil {
 		return fmt.Errorf("all was taken over, but it cannot be ended: %w", err)
 	}
 	return nil

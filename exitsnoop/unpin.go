@@ -29,6 +29,11 @@ func unpin(dir string, paths []string, remove func() error) error {
 	return unpinHolding(dir, paths, remove)
 }
 
+// unpinLink removes the pin of one link.
+func (p *place) unpinLink(path string) error {
+	return unpin(p.dir, []string{path}, func() error { return os.Remove(path) })
+}
+
 func realtime() bool {
 	b, err := os.ReadFile("/sys/kernel/realtime")
 	return err == nil && bytes.HasPrefix(b, []byte("1"))

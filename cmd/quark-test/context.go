@@ -74,18 +74,18 @@ const (
 // shared is the queue of the tests that need no other and run in one process.
 var shared struct {
 	*quark.Queue
-	options quark.Options
-	atOpen  quark.Stats
+	hold   time.Duration // its HoldTime
+	atOpen quark.Stats
 }
 
 // share opens it. The first wait makes a descriptor more, which is not to be taken
 // for one that a test has left.
 func share(t *testrun.T, name string) {
-	shared.options = listenOptions()
+	shared.hold = shortHold
 	if name == joining {
-		shared.options = joinOptions(firstHold())
+		shared.hold = firstHold()
 	}
-	shared.Queue = (&test{T: t}).open(shared.options)
+	shared.Queue = (&test{T: t}).open(patient(shared.hold))
 	var err error
 	if shared.atOpen, err = shared.Stats(); err != nil {
 		t.Fatalf("statistics: %v", err)
@@ -95,33 +95,27 @@ func share(t *testrun.T, name string) {
 	}
 }
 
-// useShared is to use the shared queue, or one with the same options where there is
-// none because the test runs by itself.
-func (t *test) useShared(opts quark.Options) *quark.Queue {
+// useShared is to use the shared queue, or one with this HoldTime where there is none
+// because the test runs by itself.
+func (t *test) useShared(hold time.Duration) *quark.Queue {
 	if shared.Queue == nil {
-		return t.open(opts)
+		return t.open(patient(hold))
 	}
-	t.q, t.hold = shared.Queue, shared.options.HoldTime
+	t.q, t.hold = shared.Queue, shared.hold
 	return t.q
 }
 
 // listen is for tests that need a queue as anyone would open it.
-func (t *test) listen() *quark.Queue { return t.useShared(listenOptions()) }
+func (t *test) listen() *quark.Queue { return t.useShared(shortHold) }
 
 // openToJoin is for tests of what is joined to one event because it happens within
 // HoldTime.
-func (t *test) openToJoin() { t.useShared(joinOptions(firstHold())) }
+func (t *test) openToJoin() { t.useShared(firstHold()) }
 
-// Processes that have ended are known for as long as a slow machine may take to get
-// to asking.
-const longGrace = time.Hour
-
-func listenOptions() quark.Options {
-	return quark.Options{HoldTime: shortHold, CacheGraceTime: longGrace}
-}
-
-func joinOptions(hold time.Duration) quark.Options {
-	return quark.Options{HoldTime: hold, CacheGraceTime: longGrace}
+// patient are options with which processes that have ended are known for as long as
+// a slow machine may take to get to asking.
+func patient(hold time.Duration) quark.Options {
+	return quark.Options{HoldTime: hold, CacheGraceTime: time.Hour}
 }
 
 // firstHold is the HoldTime to begin with: see tooSlow.
@@ -166,7 +160,7 @@ func (t *test) tooSlow(p *proc) bool {
 		return false
 	}
 	t.Logf("%v is too long for a hold time of %v", took, t.hold)
-	t.open(joinOptions(max(2*t.hold, 4*took)))
+	t.open(patient(max(2*t.hold, 4*took)))
 	return true
 }
 
