@@ -150,6 +150,8 @@ func TestKrunGuest(t *testing.T) {
 		{"panic", nil, []string{"panic"}, 125, "Kernel panic - not syncing: sysrq triggered crash", `{"type":"hello"`},
 		{"power off", nil, []string{"poweroff"}, 125, "without an end record", `{"type":"hello"`},
 		{"signals to init", nil, []string{"killinit"}, 0, "", `{"type":"end","status":0,`},
+		// See krun.sh for what qemu makes of it.
+		{"no CMPXCHG16B", []string{"KRUN_ACCEL=tcg"}, []string{"lacks", "cx16"}, 0, "", `{"type":"end","status":0,`},
 		{"hang", []string{"KRUN_TIMEOUT=10"}, []string{"hang"}, 124, "within 10 s", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -70,6 +72,13 @@ func main() {
 		}
 		os.Args = os.Args[1:]
 		main()
+	case "lacks":
+		b, err := os.ReadFile("/proc/cpuinfo")
+		check(err)
+		if slices.Contains(strings.Fields(string(b)), os.Args[2]) {
+			fmt.Printf("the processor has %s\n", os.Args[2])
+			os.Exit(1)
+		}
 	case "killinit":
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGSEGV, syscall.SIGKILL} {
 			check(syscall.Kill(1, sig))
