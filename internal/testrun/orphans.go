@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -72,17 +73,20 @@ type child struct {
 }
 
 // children returns the children of a process as /proc shows them.
-func children(parent int) (list []child) {
-	dirs, err := os.ReadDir("/proc")
+func children(parent int) []child {
+	pids, err := listedChildren(parent)
+	if err != nil { // the kernel has no such list: CONFIG_PROC_CHILDREN
+		pids, err = listDir("/proc")
+	}
 	if err != nil {
 		return nil
 	}
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + d.Name() + "/stat")
+	return childrenAmong(pids, parent)
+}
+
+func childrenAmong(pids []string, parent int) (list []child) {
+	for _, pid := range pids {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil {
 			continue
 		}
@@ -91,9 +95,39 @@ func children(parent int) (list []child) {
 			continue
 		}
 		fields := bytes.Fields(stat[end+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
-			list = append(list, child{pid, string(stat[open+1 : end])})
+		n, err := strconv.Atoi(pid)
+		if err == nil && len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+			list = append(list, child{n, string(stat[open+1 : end])})
 		}
 	}
 	return list
+}
+
+// listedChildren returns the pids that the kernel lists for each thread of a process,
+// which spares looking at all processes.
+func listedChildren(parent int) (pids []string, err error) {
+	tasks := fmt.Sprintf("/proc/%d/task/", parent)
+	tids, err := listDir(tasks)
+	if err != nil {
+		return nil, err
+	}
+	for _, tid := range tids {
+		b, err := os.ReadFile(tasks + tid + "/children")
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, strings.Fields(string(b))...)
+	}
+	return pids, nil
+}
+
+// listDir returns the names in a directory that are numbers.
+func listDir(dir string) (numbers []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil {
+			numbers = append(numbers, e.Name())
+		}
+	}
+	return numbers, err
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -347,5 +348,38 @@ func TestResidue(t *testing.T) {
 	time.AfterFunc(30*time.Millisecond, func() { os.WriteFile(name, []byte("p:a\n"), 0o600) })
 	if left := before.left(10 * time.Second); len(left) != 0 {
 		t.Errorf("left %q", left)
+	}
+}
+
+func TestChildren(t *testing.T) {
+	var want []int
+	for range 3 {
+		c := exec.Command("sleep", "60")
+		if err := c.Start(); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+		want = append(want, c.Process.Pid)
+	}
+	all, err := listDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, list := range map[string][]child{"listed": children(os.Getpid()), "of all": childrenAmong(all, os.Getpid())} {
+		var got []int
+		for _, c := range list {
+			got = append(got, c.pid)
+			if c.comm != "sleep" && slices.Contains(want, c.pid) {
+				t.Errorf("%s: %d is called %s", name, c.pid, c.comm)
+			}
+		}
+		for _, pid := range want {
+			if !slices.Contains(got, pid) {
+				t.Errorf("%s: %v lacks %d", name, got, pid)
+			}
+		}
+	}
+	if list := children(1 << 22); list != nil {
+		t.Errorf("children of nobody: %v", list)
 	}
 }
