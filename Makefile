@@ -47,7 +47,7 @@ help:
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
-	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and with BTF hidden what reads by it'
+	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and some of it with BTF hidden'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
 	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64'
 	@echo 'make test-all       make test with every kernel'
@@ -154,7 +154,7 @@ test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 test-all: initramfs-$(OTHER).gz
 	$(Q)$(MAKE) --no-print-directory test $(EVERY)
 
-# The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden what reads by it.
+# The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden to show that quark's own types do.
 ARCHES ?= $(GOARCH)
 COMMA := ,
 SPACE := $() $()

@@ -159,6 +159,9 @@ func number(s string, most int) (int, error) {
 // change them.
 func (a *Archive) Kernels() []Entry { return a.kernels }
 
+// Same tells whether two of the archive's kernels have the same types.
+func (a *Archive) Same(x, y Entry) bool { return x.blob == y.blob }
+
 // Blobs returns how many different types the kernels have.
 func (a *Archive) Blobs() int { return len(a.blobs) }
 

@@ -290,3 +290,42 @@ func FuzzReadArchive(f *testing.F) {
 		a.Lookup("6.1.0-56-cloud-amd64", "amd64")
 	})
 }
+
+// Kernels that share their types have everything at the same place, and some of those
+// that do not have not.
+func TestMoved(t *testing.T) {
+	a, err := Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := func(e Entry) *btf.Spec {
+		k, err := a.Open(e.Release, e.Arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.Spec
+	}
+	first := a.Kernels()[0]
+	var same, other, moved int
+	for _, k := range a.Kernels() {
+		if k.Arch != first.Arch {
+			continue
+		}
+		n := len(Moved(spec(first), spec(k)))
+		switch {
+		case !a.Same(first, k):
+			other++
+			if n > 0 {
+				moved++
+			}
+		case n > 0:
+			t.Errorf("%s has the types of %s, but %d members are elsewhere", k.Release, first.Release, n)
+		default:
+			same++
+		}
+	}
+	t.Logf("%d have the types of %s, %d others, in %d of which something is elsewhere", same, first.Release, other, moved)
+	if same == 0 || moved == 0 {
+		t.Errorf("%d are the same, %d moved", same, moved)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+
+	"github.com/cilium/ebpf/btf"
 )
 
 // programMembers are the members that the eBPF programs relocate against, one
@@ -16,6 +18,25 @@ var programMembers string
 // Needed returns the members that quark reads of a kernel's types: what the eBPF
 // programs of this version relocate against, and what the [Targets] are found by.
 func Needed() []string { return NeededFor(strings.Fields(programMembers)) }
+
+// Moved returns those of the [Needed] members that are not at the same place in two
+// kernels' types, or only in one of them.
+func Moved(x, y *btf.Spec) (members []string) {
+	var wanted []Target
+	for _, m := range Needed() {
+		if strings.Contains(m, ".") {
+			wanted = append(wanted, Target{Name: m, Alternatives: []string{m}})
+		}
+	}
+	other := ResolveTargets(y, wanted)
+	for a := range ResolveTargets(x, wanted).All() {
+		b := other.Get(a.Target.Name)
+		if a.Found() != b.Found() || a.Enum != b.Enum || a.Bits != b.Bits || a.Size != b.Size || a.Value != b.Value {
+			members = append(members, a.Target.Name)
+		}
+	}
+	return members
+}
 
 // NeededFor is as [Needed] for programs that read other members.
 func NeededFor(programs []string) []string {

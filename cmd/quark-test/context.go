@@ -69,7 +69,23 @@ func (t *test) tryOpen(opts quark.Options) (*quark.Queue, error) {
 const (
 	listening = "listening" // for tests that need a queue as anyone would open it
 	joining   = "joining"   // for those of what is joined to one event
+	singly    = "singly"    // for those that want events one by one, or forgotten soon
 )
+
+// shortGrace is how long the queue shared by the name singly knows who has ended.
+const shortGrace = 300 * time.Millisecond
+
+// optionsOf are those of the queue shared by a name. Except for singly, processes that
+// have ended are known for as long as a slow machine may take to get to asking.
+func optionsOf(name string) quark.Options {
+	switch name {
+	case singly:
+		return quark.Options{HoldTime: shortHold, MinAgg: true, CacheGraceTime: shortGrace}
+	case joining:
+		return patient(firstHold())
+	}
+	return patient(shortHold)
+}
 
 // shared is the queue of the tests that need no other and run in one process.
 var shared struct {
@@ -81,11 +97,9 @@ var shared struct {
 // share opens it. The first wait makes a descriptor more, which is not to be taken
 // for one that a test has left.
 func share(t *testrun.T, name string) {
-	shared.hold = shortHold
-	if name == joining {
-		shared.hold = firstHold()
-	}
-	shared.Queue = (&test{T: t}).open(patient(shared.hold))
+	opts := optionsOf(name)
+	shared.hold = opts.HoldTime
+	shared.Queue = (&test{T: t}).open(opts)
 	var err error
 	if shared.atOpen, err = shared.Stats(); err != nil {
 		t.Fatalf("statistics: %v", err)
@@ -95,25 +109,23 @@ func share(t *testrun.T, name string) {
 	}
 }
 
-// useShared is to use the shared queue, or one with this HoldTime where there is none
-// because the test runs by itself.
-func (t *test) useShared(hold time.Duration) *quark.Queue {
+// useShared is to use the queue that is shared by this name, or one like it where
+// there is none because the test runs by itself.
+func (t *test) useShared(name string) *quark.Queue {
 	if shared.Queue == nil {
-		return t.open(patient(hold))
+		return t.open(optionsOf(name))
 	}
 	t.q, t.hold = shared.Queue, shared.hold
 	return t.q
 }
 
 // listen is for tests that need a queue as anyone would open it.
-func (t *test) listen() *quark.Queue { return t.useShared(shortHold) }
+func (t *test) listen() *quark.Queue { return t.useShared(listening) }
 
 // openToJoin is for tests of what is joined to one event because it happens within
 // HoldTime.
-func (t *test) openToJoin() { t.useShared(firstHold()) }
+func (t *test) openToJoin() { t.useShared(joining) }
 
-// patient are options with which processes that have ended are known for as long as
-// a slow machine may take to get to asking.
 func patient(hold time.Duration) quark.Options {
 	return quark.Options{HoldTime: hold, CacheGraceTime: time.Hour}
 }

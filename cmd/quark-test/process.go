@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
@@ -138,6 +139,7 @@ type program struct {
 	*proc
 	end   *gate
 	truth *facts
+	name  string // of the case, for tests of several
 }
 
 // start starts a process that runs the calls of s, then executes a program with
@@ -192,4 +194,24 @@ func (t *test) awaitRunning(p *proc, ready *gate) {
 func (p *program) finish(t *test) {
 	p.end.open()
 	t.reap(p.proc)
+}
+
+// finishAll lets programs end and checks their lives.
+func (t *test) finishAll(all ...*program) {
+	var procs []*proc
+	for _, p := range all {
+		p.finish(t)
+		procs = append(procs, p.proc)
+	}
+	t.wantLives(1, procs...)
+}
+
+// wantExecs compares the EXEC of each program with the truth, and then has them end.
+// Programs that run side by side are held by the queue side by side.
+func (t *test) wantExecs(all ...*program) {
+	for _, p := range all {
+		exec := t.awaitEvent(p.proc, "EXEC of "+p.name, has(engine.EventExec))
+		t.check(p.name, exec.Process, p.truth, t.fields(engine.EventExec))
+	}
+	t.finishAll(all...)
 }

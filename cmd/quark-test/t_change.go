@@ -109,8 +109,7 @@ func idChange(t *test) {
 	end.open()
 	t.reap(r)
 
-	t.checkSingleChanges(cases)
-	t.wantLife(r, 0)
+	t.checkSingleChanges(cases, r)
 	exit := t.wantLife(p.proc, 1)
 	t.check("EXEC or EXIT", exit.Process, p.truth, t.fields(engine.EventExec))
 }
@@ -147,7 +146,8 @@ func (t *test) singleChanges() []singleChange {
 	return cases
 }
 
-func (t *test) checkSingleChanges(cases []singleChange) {
+// checkSingleChanges also checks the lives of others that did not execute.
+func (t *test) checkSingleChanges(cases []singleChange, others ...*proc) {
 	for i := range cases {
 		c := &cases[i]
 		t.awaitEvent(c.p, "FORK", has(engine.EventFork))
@@ -155,7 +155,7 @@ func (t *test) checkSingleChanges(cases []singleChange) {
 		c.done.pass()
 		c.truth = t.truth(c.p.PID)
 	}
-	var procs []*proc
+	procs := others
 	for _, c := range cases {
 		if c.want != 0 {
 			ev := t.awaitEvent(c.p, "ID_CHANGE of "+c.name, has(engine.EventIDChange))

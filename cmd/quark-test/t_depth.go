@@ -19,14 +19,19 @@ import (
 // cut. Neither may be wrong.
 func deepMountCwd(t *test) {
 	t.listen()
-	top := t.TempDir()
 	tiny := filepath.Join(t.TempDir(), "tiny")
 	if err := tinyelf.Write(tiny, 0); err != nil {
 		t.Fatalf("%v", err)
 	}
+	type deep struct {
+		*program        // that lives on
+		short    *proc  // one that ends at once
+		dir      string // of both, each in a namespace of its own
+	}
+	var all []deep
 	// How many directories are in each mount, from the outermost inwards.
 	for _, shape := range [][]int{{16}, {8, 8}, {5, 6, 6}, {4, 4, 4, 4}, {3, 3, 3, 3, 3, 3}, {20, 20}} {
-		name := fmt.Sprint(shape)
+		top := t.TempDir()
 		build := func() (*bare.Script, string) {
 			s := script().Call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS).
 				Call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
@@ -43,24 +48,28 @@ func deepMountCwd(t *test) {
 			}
 			return s.Call("chdir", unix.SYS_CHDIR, dir), dir
 		}
-
 		s, dir := build()
-		p := t.start(s, []string{"deep"}, 0)
-		if p.truth.cwd != dir {
-			t.Fatalf("the scenario did not do its work: cwd is %q, not %q", p.truth.cwd, dir)
+		d := deep{program: t.start(s, []string{"deep"}, 0), dir: dir}
+		if d.truth.cwd != dir {
+			t.Fatalf("the scenario did not do its work: cwd is %q, not %q", d.truth.cwd, dir)
 		}
-		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
-		t.checkDeep(name+", alive", exec, dir, true)
-		p.finish(t)
-		t.wantLife(p.proc, 1)
-
-		s, dir = build()
-		short := t.spawn(s.Exec(tiny, []string{"tiny"}, nil), barefork{Share: true})
-		t.reapBlind(short)
-		exec = t.awaitEvent(short, "EXEC", has(engine.EventExec)).Process
-		t.checkDeep(name+", ended", exec, dir, false)
-		t.wantLife(short, 1)
+		d.name = fmt.Sprint(shape)
+		s, _ = build()
+		d.short = t.spawn(s.Exec(tiny, []string{"tiny"}, nil), barefork{Share: true})
+		t.reapBlind(d.short)
+		all = append(all, d)
 	}
+	var alive []*program
+	var ended []*proc
+	for _, d := range all {
+		exec := t.awaitEvent(d.proc, "EXEC", has(engine.EventExec)).Process
+		t.checkDeep(d.name+", alive", exec, d.dir, true)
+		exec = t.awaitEvent(d.short, "EXEC", has(engine.EventExec)).Process
+		t.checkDeep(d.name+", ended", exec, d.dir, false)
+		alive, ended = append(alive, d.program), append(ended, d.short)
+	}
+	t.finishAll(alive...)
+	t.wantLives(1, ended...)
 }
 
 // checkDeep checks that a working directory is dir, or said to be its end.

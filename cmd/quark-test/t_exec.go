@@ -114,7 +114,7 @@ func (t *test) shortLife(start func() *program, more func(*program, *quark.Event
 
 // minAgg wants the three events of a short life one by one.
 func minAgg(t *test) {
-	t.open(quark.Options{MinAgg: true})
+	t.useShared(singly)
 	p := t.start(script(), []string{"min-agg"}, 3)
 	p.finish(t)
 	exit := t.wantLife(p.proc, 1)
@@ -142,7 +142,6 @@ func execNonleader(t *test) {
 		t.check("EXEC", exec.Process, p.truth, t.fields(engine.EventExec))
 	}
 	t.settle()
-	var procs []*proc
 	for _, p := range all {
 		if n := t.count(p.proc, engine.EventExit); n != 0 {
 			t.Errorf("pid %d lives and has EXIT: %s", p.PID, t.history(p.proc))
@@ -150,10 +149,8 @@ func execNonleader(t *test) {
 		if known := t.q.Lookup(uint32(p.PID)); known == nil || known.Exited {
 			t.Errorf("pid %d lives and is not known, or marked as ended", p.PID)
 		}
-		p.finish(t)
-		procs = append(procs, p.proc)
 	}
-	t.wantLives(1, procs...)
+	t.finishAll(all...)
 }
 
 // liveAfterExec checks the state of a process that goes on living after exec,

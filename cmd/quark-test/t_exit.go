@@ -16,7 +16,7 @@ import (
 func exitTGID(t *test) {
 	t.listen()
 	var all []*proc
-	for i := range 20 {
+	for i := range 8 {
 		p := t.spawn(script().Thread(script().Exit(20+i)).Stop(), barefork{})
 		t.reap(p)
 		all = append(all, p)

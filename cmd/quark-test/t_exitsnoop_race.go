@@ -26,7 +26,7 @@ func exitsnoopRace(t *test) {
 	defer cancel()
 	n := 1000
 	if inGuest() {
-		n = 150 // each takes long where the processor is emulated, and there are many guests
+		n = 80 // each takes long where the processor is emulated, and there are many guests
 	}
 	var traced, gone int
 	for i := range n {

@@ -57,9 +57,9 @@ func cpuHotplug(t *test) {
 		t.awaitEvent(moved, "FORK", has(engine.EventFork))
 		t.asleep(moved)
 		// What happened there before is read after it went.
-		all := on(cpu, 20)
+		all := on(cpu, 10)
 		set("0")
-		all = append(all, on(cpus[0], 20)...)
+		all = append(all, on(cpus[0], 10)...)
 		end.open()
 		t.reap(moved)
 		t.wantLives(0, append(all, moved)...)
@@ -80,7 +80,7 @@ func cpuHotplug(t *test) {
 				return false
 			})
 		}
-		t.wantLives(0, on(cpu, 20)...)
+		t.wantLives(0, on(cpu, 10)...)
 	}
 	s, err := t.q.Stats()
 	if err != nil || lost(s) != lost(before) {

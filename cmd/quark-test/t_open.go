@@ -12,45 +12,43 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// probe opens and closes, and does so again.
+// probe opens and closes.
 func probe(t *test) {
-	for range 2 {
-		before := descriptors(t)
-		q := t.open(quark.Options{})
-		if q.Backend() != t.Backend {
-			t.Errorf("backend is %q", q.Backend())
+	before := descriptors(t)
+	q := t.open(quark.Options{})
+	if q.Backend() != t.Backend {
+		t.Errorf("backend is %q", q.Backend())
+	}
+	if a := q.Attempts(); len(a) > 0 {
+		t.Errorf("tried %v first", a)
+	}
+	for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
+		if ok, why := t.reported(k); !ok {
+			t.Errorf("%s is not reported: %s", k, why)
 		}
-		if a := q.Attempts(); len(a) > 0 {
-			t.Errorf("tried %v first", a)
+	}
+	for fd := range descriptors(t) {
+		if before[fd] {
+			continue
 		}
-		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
-			if ok, why := t.reported(k); !ok {
-				t.Errorf("%s is not reported: %s", k, why)
-			}
+		// What is executed later must not get them.
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			link, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+			t.Errorf("descriptor %d (%s) is not closed on exec", fd, link)
 		}
-		for fd := range descriptors(t) {
-			if before[fd] {
-				continue
-			}
-			// What is executed later must not get them.
-			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-				link, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-				t.Errorf("descriptor %d (%s) is not closed on exec", fd, link)
-			}
-		}
-		t.pump()
-		t.close()
-		if _, err := q.Get(); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("get after close: %v", err)
-		}
-		if err := q.Block(0); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("block after close: %v", err)
-		}
-		after := descriptors(t)
-		for fd := range after {
-			if !before[fd] {
-				t.Errorf("descriptor %d is open after close", fd)
-			}
+	}
+	t.pump()
+	t.close()
+	if _, err := q.Get(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("get after close: %v", err)
+	}
+	if err := q.Block(0); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("block after close: %v", err)
+	}
+	after := descriptors(t)
+	for fd := range after {
+		if !before[fd] {
+			t.Errorf("descriptor %d is open after close", fd)
 		}
 	}
 }
@@ -127,8 +125,8 @@ func stats(t *test) {
 
 // cacheGrace looks processes up before, during and after the grace time.
 func cacheGrace(t *test) {
-	const grace = 300 * time.Millisecond
-	q := t.open(quark.Options{CacheGraceTime: grace})
+	const grace = shortGrace
+	q := t.useShared(singly)
 	me := q.Lookup(uint32(os.Getpid()))
 	if me == nil {
 		t.Fatalf("this process is not known after opening")

@@ -13,54 +13,48 @@ import (
 // in a namespace of the process, with which they go.
 func mountCwd(t *test) {
 	t.listen()
-	top := t.TempDir()
-	outer := filepath.Join(top, "outer")
-	inner := filepath.Join(outer, "one", "inner")
-	bound := filepath.Join(outer, "two", "bound")
-	deep := filepath.Join(inner, "three", "four")
-	steps := func() *bare.Script {
-		s := script().Call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS).
-			Call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
-		mkdir(s, outer)
-		s.Call("mount tmpfs", unix.SYS_MOUNT, "outer", outer, "tmpfs", 0, nil)
-		mkdir(s, filepath.Dir(inner), inner)
-		s.Call("mount tmpfs", unix.SYS_MOUNT, "inner", inner, "tmpfs", 0, nil)
-		mkdir(s, filepath.Dir(deep), deep, filepath.Dir(bound), bound)
-		return s
+	type places struct{ outer, inner, bound, deep string }
+	bind := func(s *bare.Script, d places) {
+		s.Call("bind", unix.SYS_MOUNT, filepath.Dir(d.deep), d.bound, nil, unix.MS_BIND, nil)
 	}
+	var all []*program
 	for _, c := range []struct {
-		name, cwd string
-		more      func(*bare.Script)
+		name string
+		cwd  func(places) string
+		more func(*bare.Script, places)
 	}{
-		{"the root of a mount", outer, nil},
-		{"below the root of a mount", filepath.Dir(inner), nil},
-		{"the root of a mount on a mount", inner, nil},
-		{"below the root of a mount on a mount", deep, nil},
-		{"a bound directory", bound, func(s *bare.Script) {
-			s.Call("bind", unix.SYS_MOUNT, filepath.Dir(deep), bound, nil, unix.MS_BIND, nil)
-		}},
-		{"below a bound directory", filepath.Join(bound, "four"), func(s *bare.Script) {
-			s.Call("bind", unix.SYS_MOUNT, filepath.Dir(deep), bound, nil, unix.MS_BIND, nil)
-		}},
-		{"one mount upon another", inner, func(s *bare.Script) {
-			s.Call("mount over", unix.SYS_MOUNT, "over", inner, "tmpfs", 0, nil)
+		{"the root of a mount", func(d places) string { return d.outer }, nil},
+		{"below the root of a mount", func(d places) string { return filepath.Dir(d.inner) }, nil},
+		{"the root of a mount on a mount", func(d places) string { return d.inner }, nil},
+		{"below the root of a mount on a mount", func(d places) string { return d.deep }, nil},
+		{"a bound directory", func(d places) string { return d.bound }, bind},
+		{"below a bound directory", func(d places) string { return filepath.Join(d.bound, "four") }, bind},
+		{"one mount upon another", func(d places) string { return d.inner }, func(s *bare.Script, d places) {
+			s.Call("mount over", unix.SYS_MOUNT, "over", d.inner, "tmpfs", 0, nil)
 		}},
 	} {
-		s := steps()
+		d := places{outer: t.TempDir()}
+		d.inner = filepath.Join(d.outer, "one", "inner")
+		d.bound = filepath.Join(d.outer, "two", "bound")
+		d.deep = filepath.Join(d.inner, "three", "four")
+		s := script().Call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS).
+			Call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil).
+			Call("mount tmpfs", unix.SYS_MOUNT, "outer", d.outer, "tmpfs", 0, nil)
+		mkdir(s, filepath.Dir(d.inner), d.inner)
+		s.Call("mount tmpfs", unix.SYS_MOUNT, "inner", d.inner, "tmpfs", 0, nil)
+		mkdir(s, filepath.Dir(d.deep), d.deep, filepath.Dir(d.bound), d.bound)
 		if c.more != nil {
-			c.more(s)
+			c.more(s, d)
 		}
-		p := t.start(s.Call("chdir", unix.SYS_CHDIR, c.cwd), []string{c.name}, 0)
-		if p.truth.cwd != c.cwd {
-			t.Fatalf("the scenario did not do its work: cwd is %q, not %q", p.truth.cwd, c.cwd)
+		cwd := c.cwd(d)
+		p := t.start(s.Call("chdir", unix.SYS_CHDIR, cwd), []string{c.name}, 0)
+		if p.truth.cwd != cwd {
+			t.Fatalf("the scenario did not do its work: cwd is %q, not %q", p.truth.cwd, cwd)
 		}
-		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
-		t.check(c.name, exec.Process, p.truth, t.fields(engine.EventExec))
-		p.finish(t)
-		t.wantLife(p.proc, 1)
-		// It may have been made before: in the namespace it was on a mount.
-		unix.Rmdir(outer)
+		p.name = c.name
+		all = append(all, p)
 	}
+	t.wantExecs(all...)
 }
 
 // mkdir appends the making of directories.
@@ -74,6 +68,7 @@ func mkdir(s *bare.Script, dirs ...string) {
 // has, those of /proc are the reader's.
 func chroot(t *test) {
 	t.listen()
+	var all []*program
 	for _, cwd := range []string{"/", "/sub", "/sub/of sub"} {
 		root := t.TempDir()
 		t.writeProgram(filepath.Join(root, "self"), 0)
@@ -89,9 +84,8 @@ func chroot(t *test) {
 				p.truth.value[f] = inside
 			}
 		}
-		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
-		t.check("EXEC in "+cwd, exec.Process, p.truth, t.fields(engine.EventExec))
-		p.finish(t)
-		t.wantLife(p.proc, 1)
+		p.name = cwd
+		all = append(all, p)
 	}
+	t.wantExecs(all...)
 }

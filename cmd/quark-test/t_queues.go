@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
@@ -112,17 +110,16 @@ func probeLeftovers(t *test) {
 		t.Errorf("own probes are left: %s", own)
 	}
 
-	living.kill()
-	t.open(quark.Options{})
+	living.end()
 	for _, line := range probesOf(living.pid) {
-		t.Errorf("of the dead process %d is left: %s", living.pid, line)
+		t.Errorf("of process %d, which closed its queue, is left: %s", living.pid, line)
 	}
-	t.close()
 }
 
 // holder is a process that has a queue open.
 type holder struct {
 	pid  int
+	end  func() // has it close its queue and end
 	kill func()
 }
 
@@ -130,6 +127,10 @@ func (t *test) holder() *holder {
 	c := exec.Command(t.self())
 	c.Env = append(os.Environ(), scenarioEnv+"=queue:"+t.Backend)
 	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()
@@ -144,6 +145,13 @@ func (t *test) holder() *holder {
 			c.Wait()
 		}
 	}
+	h.end = func() {
+		in.Close()
+		t.Waiting("another process to close its queue")
+		if err := c.Wait(); err != nil {
+			t.Errorf("a process with a queue: %v", err)
+		}
+	}
 	t.Cleanup(h.kill)
 	t.Waiting("another process to open a queue")
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ok\n" {
@@ -152,18 +160,21 @@ func (t *test) holder() *holder {
 	return h
 }
 
-// holdQueue is what a holder does: it does not return.
+// holdQueue is what a holder does until its standard input ends: it does not return.
 func holdQueue(backend string) {
 	set, err := backends.Parse(backend)
+	var q *quark.Queue
 	if err == nil {
-		_, err = quark.Open(quark.Options{Backends: set, Strict: true})
+		q, err = quark.Open(quark.Options{Backends: set, Strict: true})
+	}
+	if err == nil {
+		fmt.Println("ok")
+		os.Stdin.Read(make([]byte, 1))
+		err = q.Close()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println("ok")
-	for {
-		unix.Pause()
-	}
+	os.Exit(0)
 }

@@ -26,6 +26,7 @@ func setuidExec(t *test) {
 		t.Skipf("set-id programs have no effect here: no_new_privs is set (%v)", err)
 	}
 	const user, group = 2002, 2001
+	var all []*program
 	for _, c := range []struct {
 		name     string
 		uid, gid int
@@ -55,15 +56,16 @@ func setuidExec(t *test) {
 		if u, g := p.truth.value[engine.FieldUIDs], p.truth.value[engine.FieldGIDs]; u != c.uids || g != c.gids {
 			t.Fatalf("%s: the scenario did not do its work: uids %s, gids %s", c.name, u, g)
 		}
-		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
-		need := t.fields(engine.EventExec)
-		t.check(c.name, exec.Process, p.truth, need)
-		if known := t.q.Lookup(uint32(p.PID)); known == nil {
-			t.Errorf("%s: process %d is not known", c.name, p.PID)
-		} else {
-			t.check(c.name+", the table", known, p.truth, need)
-		}
-		p.finish(t)
-		t.wantLife(p.proc, 1)
+		p.name = c.name
+		all = append(all, p)
 	}
+	for _, p := range all {
+		t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
+		if known := t.q.Lookup(uint32(p.PID)); known == nil {
+			t.Errorf("%s: process %d is not known", p.name, p.PID)
+		} else {
+			t.check(p.name+", the table", known, p.truth, t.fields(engine.EventExec))
+		}
+	}
+	t.wantExecs(all...)
 }

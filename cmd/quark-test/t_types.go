@@ -80,6 +80,68 @@ func guessedTypes(t *test) {
 	}
 }
 
+// archivedTypes compares the types that the archive has of the running kernel with
+// those that the kernel shows. Where each member that is read is at the same place,
+// programs and probes are the same, whichever they are made by: what the other tests
+// show by the kernel's types holds for the archive's.
+func archivedTypes(t *test) {
+	running := unameRelease(t)
+	archived, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true})
+	if err != nil {
+		t.Skipf("%v", err)
+	}
+	if !archived.Exact {
+		t.Skipf("the archive has no kernel %s: its types would be %s, which t_types_guess is about", running, archived.Origin)
+	}
+	own, err := btfhub.Open(btfhub.Options{Whole: true})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if own.Origin != btfhub.KernelBTF {
+		t.Skipf("the kernel shows no types: they are from %s", own.Origin)
+	}
+	for _, member := range btfhub.Moved(own.Spec, archived.Spec) {
+		t.Errorf("%s is not where the kernel says in the archive's types of %s", member, running)
+	}
+	// And it does see what moves.
+	if far, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true, Release: t.otherSeries(running)}); err != nil {
+		t.Errorf("%v", err)
+	} else if len(btfhub.Moved(own.Spec, far.Spec)) == 0 {
+		t.Errorf("nothing is elsewhere in the types of %s: the comparison shows nothing", far.Origin)
+	}
+}
+
+// otherSeries is a kernel of the archive far from the running one: the newest, or the
+// oldest where the running one is newer still.
+func (t *test) otherSeries(running string) string {
+	me := btfhub.ParseRelease(running)
+	var far []string
+	for _, k := range t.archive().Kernels() {
+		r := btfhub.ParseRelease(k.Release)
+		if k.Arch == runtime.GOARCH && r.Series != me.Series && (r.Flavour == "cloud" || r.Flavour == "generic") {
+			far = append(far, k.Release)
+		}
+	}
+	if len(far) == 0 {
+		t.Fatalf("the archive has no kernel but those of the series of %s", running)
+	}
+	slices.SortFunc(far, func(x, y string) int {
+		return slices.Compare(btfhub.ParseRelease(x).Numbers, btfhub.ParseRelease(y).Numbers)
+	})
+	if newest := far[len(far)-1]; slices.Compare(btfhub.ParseRelease(newest).Numbers, me.Numbers) > 0 {
+		return newest
+	}
+	return far[0]
+}
+
+func (t *test) archive() *btfhub.Archive {
+	a, err := btfhub.Embedded()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return a
+}
+
 // hiddenTypes tells whether the kernel's own types lie under an empty file system.
 func hiddenTypes() bool {
 	var s unix.Statfs_t
@@ -113,53 +175,43 @@ func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 }
 
 // otherReleases are the nearest kernel of the archive that is not the running
-// one, one in which nothing is elsewhere, and one far from it.
+// one, one in which nothing is elsewhere where that is another, and one far from it.
 func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string) {
-	a, err := btfhub.Embedded()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	a := t.archive()
 	me := btfhub.ParseRelease(running)
-	var near, far, series []string
+	mine, exact, err := a.Lookup(running, runtime.GOARCH)
+	known := err == nil && exact
+	// To unpack and read the types of a whole series takes an emulated machine a second.
+	asIn := func(k btfhub.Entry) bool {
+		if known {
+			return a.Same(k, mine)
+		}
+		return len(movedMembers(own, t.typesOf(btfhub.Options{EmbeddedOnly: true, Release: k.Release}))) == 0
+	}
+	var near, series []btfhub.Entry
 	for _, k := range a.Kernels() {
 		r := btfhub.ParseRelease(k.Release)
-		if k.Arch == runtime.GOARCH && k.Release != running && r.Distro == me.Distro && r.Series == me.Series {
-			series = append(series, k.Release)
+		if k.Arch != runtime.GOARCH || k.Release == running || r.Distro != me.Distro || r.Series != me.Series {
+			continue
 		}
-		switch {
-		case k.Arch != runtime.GOARCH || k.Release == running || r.Flavour != "cloud" && r.Flavour != "generic":
-		case r.Distro == me.Distro && r.Series == me.Series && r.Flavour == me.Flavour:
-			near = append(near, k.Release)
-		case r.Series != me.Series:
-			far = append(far, k.Release)
+		series = append(series, k)
+		if r.Flavour == me.Flavour {
+			near = append(near, k)
 		}
 	}
-	slices.SortFunc(far, func(x, y string) int {
-		return slices.Compare(btfhub.ParseRelease(x).Numbers, btfhub.ParseRelease(y).Numbers)
-	})
 	if len(near) > 0 {
-		list = append(list, near[len(near)-1])
+		list = append(list, near[len(near)-1].Release)
 	} else {
 		t.Logf("the archive has no other kernel of the series of %s", running)
 	}
-	same := slices.IndexFunc(series, func(release string) bool {
-		return !slices.Contains(list, release) &&
-			len(movedMembers(own, t.typesOf(btfhub.Options{EmbeddedOnly: true, Release: release}))) == 0
-	})
-	if same >= 0 {
-		list = append(list, series[same])
-	} else {
-		t.Logf("the archive has no other kernel in which all is where it is in %s", running)
+	if len(near) == 0 || !asIn(near[len(near)-1]) {
+		if same := slices.IndexFunc(series, asIn); same >= 0 {
+			list = append(list, series[same].Release)
+		} else {
+			t.Logf("the archive has no other kernel in which all is where it is in %s", running)
+		}
 	}
-	// The newest, or the oldest where the running one is newer still.
-	switch {
-	case len(far) == 0:
-	case slices.Compare(btfhub.ParseRelease(far[len(far)-1]).Numbers, me.Numbers) > 0:
-		list = append(list, far[len(far)-1])
-	default:
-		list = append(list, far[0])
-	}
-	return list
+	return append(list, t.otherSeries(running))
 }
 
 func unameRelease(t *test) string {

@@ -25,11 +25,11 @@ func wakeUp(t *test) {
 		}
 		return err
 	}
-	for range 3 {
+	for range 2 {
 		t.sleepUntilExit(q, "Block", sleep)
 	}
 	fd = q.FD()
-	for range 3 {
+	for range 2 {
 		t.sleepUntilExit(q, "the descriptor", sleep)
 	}
 }
@@ -42,7 +42,7 @@ func (t *test) sleepUntilExit(q *quark.Queue, what string, sleep func(time.Durat
 		s, err := q.Stats()
 		return err == nil && s.Buffered == 0 && s.Source.Produced == s.Insertions+s.Lost()
 	})
-	opener := time.AfterFunc(100*time.Millisecond, end.open)
+	opener := time.AfterFunc(shortHold, end.open)
 	defer opener.Stop()
 	t.Waiting("the end of a process with " + what)
 	for longest := t.Limit / 4; ; {

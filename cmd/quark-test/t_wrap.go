@@ -16,7 +16,7 @@ import (
 
 // wrapRounds is how many processes recordWrap has: each takes a quarter of the
 // ring at least, so that it comes round more than ten times.
-const wrapRounds = 60
+const wrapRounds = 40
 
 // recordWrap has rings so small that many records go over their end. What is
 // delivered has to be right, and what is not has to be counted: on a machine

@@ -72,7 +72,7 @@ func (g Guest) command() []string {
 		words = append(words, b.Option)
 	}
 	if g.BTF == BTFHidden && len(g.Tests) == 0 {
-		words = append(words, "--types") // all others have seen nothing of where types come from
+		words = append(words, "--types") // t_types_archive shows that all else is the same
 	}
 	words = append(words, "-j", "/run/quark-results")
 	return append(words, g.Tests...)

@@ -41,7 +41,7 @@ func (s *Suite) flags(o *options) *pflag.FlagSet {
 	f.CountVarP(&o.verbose, "verbose", "v", "show the logs of all tests; -vv: what they wait for, -vvv: every event")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
-	f.BoolVar(&o.types, "types", false, "only the tests of what is read by the kernel's types")
+	f.BoolVar(&o.types, "types", false, "only the tests to run again where the kernel's types come from elsewhere")
 	f.BoolVarP(&o.help, "help", "h", false, "print this help")
 	f.Lookup("json").DefValue = "" // as it is not a constant
 	f.Usage = func() {}

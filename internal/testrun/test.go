@@ -20,8 +20,8 @@ type Test struct {
 	// name, which those next to it use as well.
 	Shared string
 
-	// Types is for a test of what is read by the kernel's types: the one to run
-	// again where they come from elsewhere.
+	// Types is for the tests to run again where the kernel's types come from
+	// elsewhere, which show that it works there at all.
 	Types bool
 
 	// Alone is for a test that needs a process of its own, as it cannot undo what
