@@ -214,7 +214,7 @@ func (e *enricher) release() {
 type clock struct {
 	base   time.Time
 	mono   uint64 // CLOCK_MONOTONIC at base
-	offset uint64 // BOOTTIME - MONOTONIC now: the time spent in suspend
+	offset uint64 // BOOTTIME - MONOTONIC now, or less: the time spent in suspend
 	before uint64 // the same at the update before
 }
 
@@ -238,10 +238,18 @@ func newClock() clock {
 func (c *clock) now() uint64 { return c.mono + uint64(time.Since(c.base)) }
 
 func (c *clock) update() {
+	boot := readClock(unix.CLOCK_BOOTTIME)
+	c.note(boot, readClock(unix.CLOCK_MONOTONIC))
+}
+
+// note takes stamps of both clocks, CLOCK_BOOTTIME's first: however long it takes to
+// come to the other, the difference is no more than what was spent in suspend, which
+// never gets less. More of it would let the next process of a pid be taken for the
+// first.
+func (c *clock) note(boot, mono uint64) {
 	c.before = c.offset
-	mono := readClock(unix.CLOCK_MONOTONIC)
-	if boot := readClock(unix.CLOCK_BOOTTIME); boot > mono {
-		c.offset = boot - mono
+	if boot > mono {
+		c.offset = max(c.offset, boot-mono)
 	}
 }
 

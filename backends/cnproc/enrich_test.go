@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"math/rand/v2"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -32,6 +33,32 @@ func TestForkOfSessionLeader(t *testing.T) {
 		e.read(&held{ev: ev, want: ofSession | engine.FieldPPID.Set()})
 		if known := ev.Task.Known; known&ofSession != want || !known.Has(engine.FieldPPID) {
 			t.Errorf("%v: %v is known", kind, known)
+		}
+	}
+}
+
+// The offset between the clocks is never too large, however late the second of them
+// is read, and not too small for longer than it takes to read them quickly once.
+func TestClockNote(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var c clock
+		var mono, suspended, slack uint64
+		slack = 1 << 62
+		for range 100 {
+			mono += rnd.Uint64N(1e9)
+			if rnd.IntN(20) == 0 {
+				suspended += 1e9 + rnd.Uint64N(1e9)
+				slack = 1 << 62
+			}
+			boot, delay := mono+suspended, rnd.Uint64N(1e7)
+			mono += delay
+			slack = min(slack, delay)
+			before := c.offset
+			c.note(boot, mono)
+			if c.offset > suspended || c.offset < before || c.before != before || suspended > 0 && c.offset+slack < suspended {
+				t.Fatalf("offset %d after %d, %d ns were spent in suspend, the quickest reading took %d", c.offset, before, suspended, slack)
+			}
 		}
 	}
 }
