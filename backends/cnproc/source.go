@@ -26,6 +26,7 @@ type Source struct {
 
 	seq    sequence
 	groups groups
+	living living
 	enrich enricher
 
 	handed   uint64
@@ -231,6 +232,7 @@ func (s *Source) fetch() error {
 			s.overruns++
 			s.overrunOpen, s.overrunTime = true, s.enrich.clock.now()
 			s.rescan = true
+			s.living.forget()
 		default:
 			return fmt.Errorf("receive from the proc connector: %w", errno)
 		}
@@ -268,7 +270,11 @@ func (s *Source) take(data []byte, genuine bool, b buffer) {
 	}
 	var seq uint64
 	if m.cpu != cpuOfAck {
+		gaps := s.seq.gaps
 		seq = s.seq.saw(m.cpu, m.seq, m.time)
+		if s.seq.gaps > gaps && !s.filtered {
+			s.living.forget()
+		}
 	}
 	if m.what == whatAck {
 		s.acks++
@@ -328,6 +334,9 @@ func (s *Source) fork(m *message, seq uint64, b buffer) {
 		s.groups.add(m.pid, m.tid)
 	} else {
 		s.groups.forget(m.pid)
+		if s.opts.wants(Fork) && s.opts.wants(Exit) {
+			s.living.born(m.pid, m.time)
+		}
 	}
 	if !s.opts.wants(Fork) || thread && !s.opts.Threads {
 		return
@@ -351,6 +360,9 @@ func setParent(ev *engine.RawEvent, m *message) {
 }
 
 func (s *Source) exit(m *message, seq uint64, b buffer) {
+	if m.tid == m.pid {
+		m.time = s.living.ended(m.pid, m.time)
+	}
 	e := s.groups.exit(m)
 	if e.ask || e.group && s.rescan {
 		e = s.askExit(m, e)

@@ -1,0 +1,95 @@
+package cnproc
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// A number is another process's before the exit message of the first has come.
+func TestExitAfterTheNextFork(t *testing.T) {
+	fork := func(seq uint32, time uint64) []byte { return record(Fork, 0, seq, time, 1, 1, 10, 10) }
+	exit := func(seq uint32, time uint64, status uint32) []byte {
+		return record(Exit, 0, seq, time, 10, 10, status, 17, 1, 1)
+	}
+	type want struct {
+		kind   engine.Kind
+		time   uint64
+		status int32
+	}
+	for _, c := range []struct {
+		name     string
+		messages [][]byte
+		want     []want
+	}{
+		{"in order", [][]byte{fork(1, 100), exit(2, 150, 11), fork(3, 200), exit(4, 250, 12)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 150, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
+		{"the first's exit after the second's birth", [][]byte{fork(1, 100), fork(2, 200), exit(3, 210, 11), exit(4, 250, 12)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 199, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
+		{"two at once", [][]byte{fork(1, 100), fork(2, 200), fork(3, 300), exit(4, 310, 11), exit(5, 320, 12), exit(6, 350, 13)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 199, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 299, 12},
+				{engine.KindFork, 300, 0}, {engine.KindExit, 350, 13}}},
+		{"the first's exit is lost", [][]byte{fork(1, 100), fork(3, 200), exit(4, 250, 12)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
+		{"the first's birth was not seen", [][]byte{fork(1, 200), exit(2, 250, 12)},
+			[]want{{engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
+	} {
+		s := offline(Options{Enrich: EnrichNone})
+		to := &sink{room: 100}
+		feed(s, to, c.messages...)
+		slices.SortStableFunc(to.events, func(x, y *engine.RawEvent) int { return int(x.Time) - int(y.Time) })
+		var got []want
+		for _, ev := range to.events {
+			got = append(got, want{ev.Kind, ev.Time, ev.Task.Exit.WaitStatus})
+			if ev.Kind == engine.KindExit && ev.Task.Exit.Time != ev.Time {
+				t.Errorf("%s: exit at %d in an event at %d", c.name, ev.Task.Exit.Time, ev.Time)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+		if len(s.living.overtaken) > 0 {
+			t.Errorf("%s: waits for %v", c.name, s.living.overtaken)
+		}
+	}
+}
+
+// Whoever lives is the difference of births and ends, whatever their order; a set of
+// numbers is the oracle.
+func TestLiving(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var l living
+	lives := map[uint32]int{} // births less ends
+	pids := []uint32{0, 1, 63, 64, 4095, 4096, 1<<22 - 1}
+	for time := uint64(1); time < 20000; time++ {
+		pid := pids[rnd.IntN(len(pids))]
+		switch n := rnd.IntN(1000); {
+		case n == 0:
+			l.forget()
+			clear(lives)
+		case n < 500:
+			l.born(pid, time)
+			lives[pid]++
+		default:
+			late := lives[pid] > 1
+			if got := l.ended(pid, time); late != (got < time) {
+				t.Fatalf("%d, of which %d live, ended at %d of %d", pid, lives[pid], got, time)
+			}
+			lives[pid] = max(0, lives[pid]-1)
+		}
+		for _, pid := range pids {
+			word, mask := l.bit(pid)
+			if n := lives[pid]; (n > 0) != (*word&mask != 0) || len(l.overtaken[pid]) != max(0, n-1) {
+				t.Fatalf("%d: %d live, marked %v, overtaken %v", pid, n, *word&mask != 0, l.overtaken[pid])
+			}
+		}
+	}
+	l.born(1<<22, 1) // there is none
+	l.ended(1<<32-1, 1)
+	l.forget()
+	if len(l.overtaken) != 0 {
+		t.Errorf("waits for %v", l.overtaken)
+	}
+}
