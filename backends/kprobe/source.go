@@ -158,8 +158,9 @@ func (s *Source) late(b sink) {
 
 // maxJoin is how long the other records of an event are waited for, in
 // nanoseconds. The kernel writes them one after the other, but the CPU may be a
-// virtual one that does not run for a while.
-const maxJoin = 100e6
+// virtual one that does not run for a while. Whatever follows on that CPU ends the
+// waiting, so it is long only where a record was lost and nothing follows.
+const maxJoin = 1e9
 
 func monotonic() uint64 {
 	var ts unix.Timespec
