@@ -24,7 +24,7 @@ const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]
        quark-matrix coverage [-o DIR] [--host DIR] [--profile FILE]
 
 run boots kernels under qemu and runs quark-test in them on every backend, and
-once more, with the kernels' types hidden, the tests of what is read by them
+once more, with the kernels' types hidden, those that show that it works then
 (-t '*': all), and writes its reports to DIR. KERNEL is
 a name or a pattern such as '6.*-cloud'; without one the default rows of the
 catalogue run. list says what run would boot. report shows the last run again.
