@@ -66,8 +66,9 @@ decompress() {
 	esac
 }
 
-# detect_kernel sets arch to that of $kernel by its header. What qemu does not
-# take as it is gets unpacked, and kernel is then the unpacked one's name.
+# detect_kernel sets arch to that of $kernel by its header, and bzimage if it is
+# one. What qemu does not take as it is gets unpacked, and kernel is then the
+# unpacked one's name.
 detect_kernel() {
 	[[ -e $kernel ]] || cannot "no kernel image $kernel: 'go run ./kernel_images' fetches some"
 	[[ -f $kernel && -r $kernel ]] || cannot "cannot read kernel image $kernel"
@@ -87,7 +88,7 @@ detect_kernel() {
 	fi
 
 	if [[ $(bytes "$kernel" 514 4) == 48647253 ]]; then # HdrS
-		arch=x86_64
+		arch=x86_64 bzimage=1
 	elif [[ $(bytes "$kernel" 56 4) == 41524d64 ]]; then # ARM\x64
 		arch=aarch64
 	elif [[ $(bytes "$kernel" 0 4)$(bytes "$kernel" 18 2) == 7f454c463e00 ]]; then
@@ -106,8 +107,8 @@ detect_kernel() {
 # same kernel, but not at a random address, which is the unpacker's work.
 unpack_bzimage() {
 	local sectors offset size
-	sectors=$((16#$(bytes "$kernel" 497 1)))
-	offset=$(((${sectors/#0/4} + 1) * 512 + $(le32 "$kernel" 584))) size=$(le32 "$kernel" 588)
+	sectors=$((16#$(bytes "$kernel" 497 1))) # 0 stands for 4
+	offset=$((((sectors ? sectors : 4) + 1) * 512 + $(le32 "$kernel" 584))) size=$(le32 "$kernel" 588)
 	[[ $(bytes "$kernel" "$offset" 4) == 28b52ffd ]] && command -v zstd >/dev/null || return
 	tail -c "+$((offset + 1))" -- "$kernel" | head -c "$((size - 4))" | zstd -qdc >"$tmp/vmlinux" 2>/dev/null &&
 		grep -aqP '\x04\0\0\0.\0\0\0\x12\0\0\0Xen\0' "$tmp/vmlinux" && kernel=$tmp/vmlinux
@@ -254,7 +255,7 @@ trap cleanup EXIT
 trap 'on_signal INT 130' INT
 trap 'on_signal TERM 143' TERM
 trap 'on_signal HUP 129' HUP
-hung=
+hung= bzimage=
 trap 'hung="the guest was given up (SIGUSR1)"' USR1
 
 detect_kernel
@@ -277,7 +278,7 @@ if [[ -n ${describe-} ]]; then
 	exit 0
 fi
 
-[[ $accel-$arch == tcg-x86_64 && $(bytes "$kernel" 514 4) == 48647253 ]] && unpack_bzimage
+[[ $accel == tcg && -n $bzimage ]] && unpack_bzimage
 
 results=${KRUN_RESULTS:-$tmp/results}
 { : >"$results"; } 2>/dev/null || cannot "cannot write KRUN_RESULTS file $results"
@@ -303,8 +304,8 @@ kvm-*) machine+=(-accel kvm -cpu max) ;;
 # an int3 of its own (one boot in five of 7.3). It takes less CPU time, too.
 tcg-aarch64) machine+=(-accel tcg,thread=single -cpu max,pauth-impdef=on) ;;
 # qemu 7.2 leaves rubbish in the flags after CMPXCHG16B, which the kernel's allocator
-# uses without a lock; an interrupt then brings it into EFLAGS (DF, NT): kernels die
-# of it once in a few hundred runs. Without the feature they do without.
+# uses without a lock; an interrupt then brings it into EFLAGS (DF, NT), of which a 6.12
+# died. Without the feature kernels do without.
 tcg-*) machine+=(-accel tcg,thread=single -cpu qemu64,-cx16) ;;
 esac
 

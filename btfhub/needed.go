@@ -30,8 +30,7 @@ func Moved(x, y *btf.Spec) (members []string) {
 	}
 	other := ResolveTargets(y, wanted)
 	for a := range ResolveTargets(x, wanted).All() {
-		b := other.Get(a.Target.Name)
-		if a.Found() != b.Found() || a.Enum != b.Enum || a.Bits != b.Bits || a.Size != b.Size || a.Value != b.Value {
+		if !a.Same(other.Get(a.Target.Name)) {
 			members = append(members, a.Target.Name)
 		}
 	}

@@ -33,6 +33,12 @@ type Offset struct {
 // Found tells whether an alternative was found.
 func (o *Offset) Found() bool { return o.Path != "" }
 
+// Same tells whether a target is at the same place and as large in two kernels, or in
+// neither.
+func (o *Offset) Same(p *Offset) bool {
+	return o.Found() == p.Found() && o.Enum == p.Enum && o.Bits == p.Bits && o.Value == p.Value && o.Size == p.Size
+}
+
 // Offsets are the targets as found in one kernel's types.
 type Offsets struct {
 	list   []Offset

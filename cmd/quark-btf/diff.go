@@ -24,7 +24,7 @@ func (o *options) printDiff(w io.Writer) error {
 	moved := []pair{}
 	for a := range both[0].All() {
 		b := both[1].Get(a.Target.Name)
-		if a.Found() == b.Found() && a.Enum == b.Enum && a.Bits == b.Bits && a.Value == b.Value && a.Size == b.Size {
+		if a.Same(b) {
 			continue
 		}
 		if o.json {

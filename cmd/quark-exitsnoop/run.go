@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/exitsnoop"
+	"github.com/quark-linux/quark/internal/children"
 )
 
 // commandEnv is set in a process that is to become the command of run as soon as
@@ -132,7 +131,8 @@ func (f *family) watch(ctx context.Context) (int, error) {
 
 // adopt traces the children that came since.
 func (f *family) adopt() error {
-	for _, pid := range children() {
+	pids, _ := children.Of(os.Getpid())
+	for _, pid := range pids {
 		if f.traced[pid] != 0 {
 			continue
 		}
@@ -177,21 +177,8 @@ func (f *family) reap() error {
 
 // interrupt passes the end of the context on.
 func (f *family) interrupt() {
-	for _, pid := range children() {
+	pids, _ := children.Of(os.Getpid())
+	for _, pid := range pids {
 		unix.Kill(pid, unix.SIGTERM)
 	}
-}
-
-// children are those of all threads of this process.
-func children() (list []int) {
-	tasks, _ := os.ReadDir("/proc/self/task")
-	for _, t := range tasks {
-		b, _ := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
-		for _, word := range strings.Fields(string(b)) {
-			if pid, err := strconv.Atoi(word); err == nil {
-				list = append(list, pid)
-			}
-		}
-	}
-	return list
 }

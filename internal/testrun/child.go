@@ -96,7 +96,7 @@ func ownChildren() (left []string) {
 		case pid > 0:
 			left = append(left, fmt.Sprintf("process %d that nobody waited for", pid))
 		default:
-			for _, c := range children(os.Getpid()) {
+			for _, c := range childrenOf(os.Getpid()) {
 				left = append(left, fmt.Sprintf("process %d (%s) still running", c.pid, c.comm))
 				unix.Kill(c.pid, unix.SIGKILL)
 				unix.Wait4(c.pid, &status, unix.WALL, nil)

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/children"
 )
 
 // adoptOrphans makes this process the parent of all descendants that lose
@@ -41,7 +42,7 @@ func reapOrphans(group int) (left []string) {
 			note(pid, "that nobody waited for")
 			continue
 		}
-		for _, c := range children(os.Getpid()) {
+		for _, c := range childrenOf(os.Getpid()) {
 			note(c.pid, "("+c.comm+") still running")
 			unix.Kill(c.pid, unix.SIGKILL)
 		}
@@ -56,7 +57,7 @@ func reapOrphans(group int) (left []string) {
 // orphansExcept kills and reaps the children of this process but for one, which
 // is at rest, and returns their descriptions.
 func orphansExcept(one int) (left []string) {
-	for _, c := range children(os.Getpid()) {
+	for _, c := range childrenOf(os.Getpid()) {
 		if c.pid == one {
 			continue
 		}
@@ -72,11 +73,11 @@ type child struct {
 	comm string
 }
 
-// children returns the children of a process as /proc shows them.
-func children(parent int) []child {
-	pids, err := listedChildren(parent)
-	if err != nil { // the kernel has no such list: CONFIG_PROC_CHILDREN
-		pids, err = listDir("/proc")
+// childrenOf returns the children of a process as /proc shows them.
+func childrenOf(parent int) []child {
+	pids, err := children.Of(parent)
+	if err != nil {
+		pids, err = allProcesses()
 	}
 	if err != nil {
 		return nil
@@ -84,9 +85,9 @@ func children(parent int) []child {
 	return childrenAmong(pids, parent)
 }
 
-func childrenAmong(pids []string, parent int) (list []child) {
+func childrenAmong(pids []int, parent int) (list []child) {
 	for _, pid := range pids {
-		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			continue
 		}
@@ -95,39 +96,19 @@ func childrenAmong(pids []string, parent int) (list []child) {
 			continue
 		}
 		fields := bytes.Fields(stat[end+1:])
-		n, err := strconv.Atoi(pid)
-		if err == nil && len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
-			list = append(list, child{n, string(stat[open+1 : end])})
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+			list = append(list, child{pid, string(stat[open+1 : end])})
 		}
 	}
 	return list
 }
 
-// listedChildren returns the pids that the kernel lists for each thread of a process,
-// which spares looking at all processes.
-func listedChildren(parent int) (pids []string, err error) {
-	tasks := fmt.Sprintf("/proc/%d/task/", parent)
-	tids, err := listDir(tasks)
-	if err != nil {
-		return nil, err
-	}
-	for _, tid := range tids {
-		b, err := os.ReadFile(tasks + tid + "/children")
-		if err != nil {
-			return nil, err
-		}
-		pids = append(pids, strings.Fields(string(b))...)
-	}
-	return pids, nil
-}
-
-// listDir returns the names in a directory that are numbers.
-func listDir(dir string) (numbers []string, err error) {
-	entries, err := os.ReadDir(dir)
+func allProcesses() (pids []int, err error) {
+	entries, err := os.ReadDir("/proc")
 	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err == nil {
-			numbers = append(numbers, e.Name())
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
 		}
 	}
-	return numbers, err
+	return pids, err
 }

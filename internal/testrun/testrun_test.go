@@ -361,11 +361,11 @@ func TestChildren(t *testing.T) {
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 		want = append(want, c.Process.Pid)
 	}
-	all, err := listDir("/proc")
+	all, err := allProcesses()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, list := range map[string][]child{"listed": children(os.Getpid()), "of all": childrenAmong(all, os.Getpid())} {
+	for name, list := range map[string][]child{"listed": childrenOf(os.Getpid()), "of all": childrenAmong(all, os.Getpid())} {
 		var got []int
 		for _, c := range list {
 			got = append(got, c.pid)
@@ -379,7 +379,7 @@ func TestChildren(t *testing.T) {
 			}
 		}
 	}
-	if list := children(1 << 22); list != nil {
+	if list := childrenOf(1 << 22); list != nil {
 		t.Errorf("children of nobody: %v", list)
 	}
 }

@@ -1,0 +1,30 @@
+// Package children asks the kernel for the children of a process, which spares
+// looking at all processes.
+package children
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Of returns the children of a process, those of all its threads. The error is of
+// the last thread whose children are not known: it has ended meanwhile, or the
+// kernel has no such list (CONFIG_PROC_CHILDREN).
+func Of(pid int) (pids []int, err error) {
+	tasks := fmt.Sprintf("/proc/%d/task/", pid)
+	threads, err := os.ReadDir(tasks)
+	for _, t := range threads {
+		b, e := os.ReadFile(tasks + t.Name() + "/children")
+		if e != nil {
+			err = e
+		}
+		for _, word := range strings.Fields(string(b)) {
+			if child, e := strconv.Atoi(word); e == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids, err
+}
