@@ -174,17 +174,32 @@ positive() { # NAME VALUE
 # running PID tells whether a child has not ended yet.
 running() { [[ -e /proc/$1/stat ]] && [[ $(<"/proc/$1/stat") != *') Z '* ]]; } 2>/dev/null
 
-# dump_stacks has the kernel print where everything is: a break on the serial
-# console (in qemu's mux: control A, b) and the key of the request. 9 shows all
-# messages, l and w are the CPUs that run and the tasks that are blocked, t is all
-# tasks. A guest that says nothing for a second has said everything, or is dead.
-dump_stacks() {
-	local key size last=-1 quiet=0 i
-	say "the guest's stacks:"
-	for key in 9 l w t; do
-		printf '\001b%s' "$key" >&"$input"
-		sleep 0.1
+# request KEY ANSWER sends a system request over the serial console (in qemu's mux:
+# control A, b is a break, and the key follows) until the kernel has said that it
+# got it. A busy guest may not: to qemu's UART a break is one of all that wait in
+# its buffer, and the key that comes with it is then but a character.
+request() {
+	local try i
+	for ((try = 0; try < 4; try++)); do
+		printf '\001b%s' "$1" >&"$input"
+		for ((i = 0; i < 15; i++)); do
+			sleep 0.1
+			grep -aqF "sysrq: $2" -- "$tmp/console.log" && return
+			running "$qemu_pid" || return
+		done
 	done
+	return 1
+}
+
+# dump_stacks has the kernel print where everything is: 9 shows all messages, l and
+# w are the CPUs that run and the tasks that are blocked, t is all tasks. A guest
+# that says nothing for a second has said everything.
+dump_stacks() {
+	local size last=-1 quiet=0 i
+	say "the guest's stacks:"
+	request 9 'Changing Loglevel' && request l 'Show backtrace' &&
+		request w 'Show Blocked State' && request t 'Show State' ||
+		say "the guest does not answer a request for its stacks"
 	for ((i = 0; i < 100 && quiet < 10; i++)); do
 		sleep 0.1
 		size=$(stat -c %s -- "$tmp/console.log")
