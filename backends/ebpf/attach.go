@@ -295,10 +295,3 @@ func (p *perfEvents) attach(tracepoint uint64, prog *ebpf.Program) error {
 	*p = append(*p, fd)
 	return nil
 }
-
-func (p perfEvents) close() (err error) {
-	for _, fd := range p {
-		err = errors.Join(err, unix.Close(fd))
-	}
-	return err
-}

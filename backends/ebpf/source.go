@@ -3,10 +3,13 @@ package ebpf
 import (
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -114,16 +117,27 @@ func (s *Source) count() engine.SourceStats {
 	return st
 }
 
+// detach detaches all programs at once: for each the kernel waits until no CPU may
+// run it any more, mostly not while it holds a lock.
+func (s *Source) detach() error {
+	errs := make([]error, len(s.links)+len(s.events))
+	var all sync.WaitGroup
+	for i, l := range s.links {
+		all.Go(func() { errs[i] = l.Close() })
+	}
+	for i, fd := range s.events {
+		all.Go(func() { errs[len(s.links)+i] = unix.Close(fd) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
 // Close detaches the programs and frees the ring; what is queued in it is gone.
 func (s *Source) Close() error {
 	if s.maps == nil {
 		return os.ErrClosed
 	}
-	var errs []error
-	for _, l := range s.links {
-		errs = append(errs, l.Close())
-	}
-	errs = append(errs, s.events.close())
+	errs := []error{s.detach()}
 	for _, p := range s.programs {
 		errs = append(errs, p.Close())
 	}
