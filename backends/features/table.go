@@ -6,6 +6,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/rlimit"
 )
 
 // Feature is something that a backend asks of a kernel.
@@ -57,13 +58,22 @@ var Table = []Feature{
 }
 
 func program(t ebpf.ProgramType) func() error {
-	return func() error { return features.HaveProgramType(t) }
+	return unlimited(func() error { return features.HaveProgramType(t) })
 }
 
 func mapType(t ebpf.MapType) func() error {
-	return func() error { return features.HaveMapType(t) }
+	return unlimited(func() error { return features.HaveMapType(t) })
 }
 
 func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
-	return func() error { return features.HaveProgramHelper(t, f) }
+	return unlimited(func() error { return features.HaveProgramHelper(t, f) })
+}
+
+// unlimited lifts the limit on locked memory first, if it can: before 5.11 programs and maps count against it, those of
+// others that are gone for a while too, and the error would be taken for a missing feature.
+func unlimited(probe func() error) func() error {
+	return func() error {
+		_ = rlimit.RemoveMemlock()
+		return probe()
+	}
 }
