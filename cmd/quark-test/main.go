@@ -27,7 +27,7 @@ func main() {
 	scenario()
 	exitsnoopChild()
 	suite := &testrun.Suite{
-		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit,
+		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
 		Backends: []testrun.Backend{
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},

@@ -3,11 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
@@ -19,15 +18,17 @@ func script() *bare.Script { return new(bare.Script) }
 // proc is a process that a test has started.
 type proc struct {
 	*bare.Process
-	first        int    // events delivered before this one are not of it
 	before, born uint64 // CLOCK_MONOTONIC: it was forked between them
 	status       unix.WaitStatus
 	reaped       bool
 }
 
+// age is the time since p was forked.
+func (p *proc) age() time.Duration { return time.Duration(now() - p.before) }
+
 // owns reports whether an event is about p, and not about one that had the same
 // pid before.
-func (p *proc) owns(ev *quark.Event) bool {
+func (p *proc) owns(ev *event) bool {
 	return ev.Process != nil && int(ev.Process.PID) == p.PID && ev.Time >= p.before
 }
 
@@ -41,7 +42,7 @@ func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 }
 
 func (t *test) trySpawn(s *bare.Script, opts barefork) (*proc, error) {
-	p := &proc{first: len(t.events), before: now()}
+	p := &proc{before: now()}
 	var err error
 	if p.Process, err = bare.Start(s, opts); err != nil {
 		return nil, err
@@ -194,24 +195,4 @@ func (t *test) awaitRunning(p *proc, ready *gate) {
 func (p *program) finish(t *test) {
 	p.end.open()
 	t.reap(p.proc)
-}
-
-// finishAll lets programs end and checks their lives.
-func (t *test) finishAll(all ...*program) {
-	var procs []*proc
-	for _, p := range all {
-		p.finish(t)
-		procs = append(procs, p.proc)
-	}
-	t.wantLives(1, procs...)
-}
-
-// wantExecs compares the EXEC of each program with the truth, and then has them end.
-// Programs that run side by side are held by the queue side by side.
-func (t *test) wantExecs(all ...*program) {
-	for _, p := range all {
-		exec := t.awaitEvent(p.proc, "EXEC of "+p.name, has(engine.EventExec))
-		t.check(p.name, exec.Process, p.truth, t.fields(engine.EventExec))
-	}
-	t.finishAll(all...)
 }

@@ -15,7 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // comm renames a process, which then executes.
 func comm(t *test) {
-	q := t.listen()
+	t.listen()
 	t.needKind(engine.KindComm)
 	first, second := t.gate("the process to be told to rename itself"), t.gate("the process to be told to execute")
 	ready := t.gate("the process to have renamed itself")
@@ -27,29 +27,35 @@ func comm(t *test) {
 	first.open()
 	ready.pass()
 	want := t.truth(p.PID)
-	ev := t.awaitEvent(p, "SETPROCTITLE", has(engine.EventSetProcTitle))
-	if ev.Events != engine.EventSetProcTitle {
-		t.Errorf("events are %s", ev.Events)
-	}
 	if want.comm != "quark-comm-of-t" {
 		t.Fatalf("the scenario did not do its work: comm is %q", want.comm)
 	}
-	t.check("SETPROCTITLE", ev.Process, want, t.fields(engine.EventSetProcTitle))
-	if known := q.Lookup(uint32(p.PID)); known == nil || known.Comm != want.comm {
-		t.Errorf("the table has another comm")
-	}
+	t.each(func(v *view) {
+		ev := v.awaitEvent(p, "SETPROCTITLE", has(engine.EventSetProcTitle))
+		if ev.Events != engine.EventSetProcTitle {
+			v.Errorf("events are %s", ev.Events)
+		}
+		v.check("SETPROCTITLE", ev.Process, want, v.fields(engine.EventSetProcTitle))
+		if known := v.q.Lookup(uint32(p.PID)); known == nil || known.Comm != want.comm {
+			v.Errorf("the table has another comm")
+		}
+	})
 
 	second.open()
 	t.awaitRunning(p, running)
 	want = t.truth(p.PID)
-	exec := t.awaitEvent(p, "EXEC", has(engine.EventExec))
-	t.check("EXEC", exec.Process, want, t.fields(engine.EventExec))
+	t.each(func(v *view) {
+		exec := v.awaitEvent(p, "EXEC", has(engine.EventExec))
+		v.check("EXEC", exec.Process, want, v.fields(engine.EventExec))
+	})
 	end.open()
 	t.reap(p)
-	t.wantLife(p, 1)
-	if n := t.count(p, engine.EventSetProcTitle); n != 1 {
-		t.Errorf("%d SETPROCTITLEs, exec must not make one: %s", n, t.history(p))
-	}
+	t.wantLives(1, p)
+	t.each(func(v *view) {
+		if n := v.count(p, engine.EventSetProcTitle); n != 1 {
+			v.Errorf("%d SETPROCTITLEs, exec must not make one: %s", n, v.history(p))
+		}
+	})
 }
 
 // idChange changes all ids before exec, and in a process that does not execute.
@@ -68,7 +74,7 @@ func idChange(t *test) {
 			Call("setresgid", unix.SYS_SETRESGID, 1002, 0, 1003).
 			Call("setresuid", unix.SYS_SETRESUID, 1001, 0, 1004).
 			Call("setsid", unix.SYS_SETSID), t.program(0), []string{"ids"}, inCopy)
-		if t.tooSlow(p.proc) {
+		if t.tooSlow(p.age()) {
 			p.finish(t)
 			continue
 		}
@@ -78,7 +84,7 @@ func idChange(t *test) {
 			Call("setsid", unix.SYS_SETSID).
 			Tell(ready.w).WaitFor(end.r).Exit(0), barefork{})
 		ready.pass()
-		if !t.tooSlow(r) {
+		if !t.tooSlow(r.age()) {
 			break
 		}
 		p.finish(t)
@@ -87,31 +93,35 @@ func idChange(t *test) {
 	}
 	cases := t.singleChanges()
 
-	change := t.awaitEvent(p.proc, "ID_CHANGE", has(engine.EventIDChange))
 	t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
 	p.finish(t)
-	if change.Events != engine.EventFork|engine.EventIDChange {
-		t.Errorf("events are %s, want FORK+ID_CHANGE: %s", change.Events, t.history(p.proc))
-	}
-	if change.IDChange != all {
-		t.Errorf("changed are %s, want %s", change.IDChange, all)
-	}
-	if got := valueOf(change.Process, engine.FieldUIDs); change.Process.Known.Has(engine.FieldUIDs) && got != "1001 0" {
-		t.Errorf("uid and euid are %s after the change", got)
-	}
-
 	want := t.truth(r.PID)
-	change = t.awaitEvent(r, "ID_CHANGE", has(engine.EventIDChange))
-	if change.IDChange != all {
-		t.Errorf("changed are %s, want %s", change.IDChange, all)
-	}
-	t.check("ID_CHANGE", change.Process, want, t.fields(engine.EventIDChange))
+	t.each(func(v *view) {
+		change := v.awaitEvent(p.proc, "ID_CHANGE", has(engine.EventIDChange))
+		if change.Events != engine.EventFork|engine.EventIDChange {
+			v.Errorf("events are %s, want FORK+ID_CHANGE: %s", change.Events, v.history(p.proc))
+		}
+		if change.IDChange != all {
+			v.Errorf("changed are %s, want %s", change.IDChange, all)
+		}
+		if got := valueOf(change.Process, engine.FieldUIDs); change.Process.Known.Has(engine.FieldUIDs) && got != "1001 0" {
+			v.Errorf("uid and euid are %s after the change", got)
+		}
+
+		change = v.awaitEvent(r, "ID_CHANGE", has(engine.EventIDChange))
+		if change.IDChange != all {
+			v.Errorf("changed are %s, want %s", change.IDChange, all)
+		}
+		v.check("ID_CHANGE", change.Process, want, v.fields(engine.EventIDChange))
+	})
 	end.open()
 	t.reap(r)
 
 	t.checkSingleChanges(cases, r)
-	exit := t.wantLife(p.proc, 1)
-	t.check("EXEC or EXIT", exit.Process, p.truth, t.fields(engine.EventExec))
+	t.each(func(v *view) {
+		v.checkLife(p.proc, 1) // which ended before the others
+		v.check("EXEC or EXIT", v.exit(p.proc).Process, p.truth, v.fields(engine.EventExec))
+	})
 }
 
 // singleChange is a process that changes one id, once its FORK has been delivered.
@@ -158,27 +168,31 @@ func (t *test) checkSingleChanges(cases []singleChange, others ...*proc) {
 	procs := others
 	for _, c := range cases {
 		if c.want != 0 {
-			ev := t.awaitEvent(c.p, "ID_CHANGE of "+c.name, has(engine.EventIDChange))
-			if ev.Events != engine.EventIDChange || ev.IDChange != c.want {
-				t.Errorf("%s: %s, changed are %s, want %s", c.name, ev.Events, ev.IDChange, c.want)
-			}
-			t.check(c.name, ev.Process, c.truth, t.changedFields(c.want))
+			t.each(func(v *view) {
+				ev := v.awaitEvent(c.p, "ID_CHANGE of "+c.name, has(engine.EventIDChange))
+				if ev.Events != engine.EventIDChange || ev.IDChange != c.want {
+					v.Errorf("%s: %s, changed are %s, want %s", c.name, ev.Events, ev.IDChange, c.want)
+				}
+				v.check(c.name, ev.Process, c.truth, v.changedFields(c.want))
+			})
 		}
 		c.end.open()
 		t.reap(c.p)
 		procs = append(procs, c.p)
 	}
 	t.wantLives(0, procs...)
-	for _, c := range cases {
-		if n := t.count(c.p, engine.EventIDChange); c.want == 0 && n != 0 {
-			t.Errorf("%s: reported as a change: %s", c.name, t.history(c.p))
+	t.each(func(v *view) {
+		for _, c := range cases {
+			if n := v.count(c.p, engine.EventIDChange); c.want == 0 && n != 0 {
+				v.Errorf("%s: reported as a change: %s", c.name, v.history(c.p))
+			}
 		}
-	}
+	})
 }
 
 // changedFields are those that a change of ids brings by the capability table,
 // as far as it is about them.
-func (t *test) changedFields(c engine.IDChange) (s engine.Fields) {
+func (v *view) changedFields(c engine.IDChange) (s engine.Fields) {
 	if c&engine.ChangedUID != 0 {
 		s |= engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldSUID | 1<<engine.FieldCaps)
 	}
@@ -188,7 +202,7 @@ func (t *test) changedFields(c engine.IDChange) (s engine.Fields) {
 	if c&engine.ChangedSID != 0 {
 		s |= engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID)
 	}
-	return s & t.fields(engine.EventIDChange)
+	return s & v.fields(engine.EventIDChange)
 }
 
 // namespace executes in namespaces of its own.
@@ -209,18 +223,20 @@ func namespace(t *test) {
 			t.Errorf("%s: the scenario did not do its work", f)
 		}
 	}
-	exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
-	t.check("EXEC", exec.Process, p.truth, t.fields(engine.EventExec))
-	p.finish(t)
-	t.check("EXIT", t.wantLife(p.proc, 1).Process, p.truth, t.fields(engine.EventExec))
+	t.wantExecs(p)
+	t.each(func(v *view) {
+		v.check("EXIT", v.exit(p.proc).Process, p.truth, v.fields(engine.EventExec))
+	})
 }
 
 // cgroup puts a process into a cgroup of its own.
 func cgroup(t *test) {
 	t.listen()
-	if c := t.q.Capabilities().Fields[engine.FieldCgroup]; c.Origin == engine.OriginNone {
-		t.Skipf("%s does not report cgroups here: %s", t.Backend, c.Via)
-	}
+	t.each(func(v *view) {
+		if c := v.q.Capabilities().Fields[engine.FieldCgroup]; c.Origin == engine.OriginNone {
+			v.Skipf("%s does not report cgroups here: %s", v.Backend, c.Via)
+		}
+	})
 	var dir string
 	var fd int
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
@@ -254,9 +270,11 @@ func cgroup(t *test) {
 	if filepath.Base(want.cgroup) != "a b" {
 		t.Fatalf("the scenario did not do its work: cgroup is %q", want.cgroup)
 	}
-	fork := t.awaitEvent(p, "FORK", has(engine.EventFork))
-	t.check("FORK", fork.Process, want, engine.FieldCgroup.Set())
+	t.each(func(v *view) {
+		fork := v.awaitEvent(p, "FORK", has(engine.EventFork))
+		v.check("FORK", fork.Process, want, engine.FieldCgroup.Set())
+	})
 	end.open()
 	t.reap(p)
-	t.wantLife(p, 0)
+	t.wantLives(0, p)
 }

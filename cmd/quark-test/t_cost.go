@@ -42,8 +42,8 @@ func monitorCost(t *test) {
 	if _, err := os.Stat(program); err != nil {
 		t.Skipf("%v: quark-mon has to lie beside quark-test", err)
 	}
-	all := []*monitor{t.monitor(program, t.Backend)}
-	limit := costLimit[t.Backend]
+	all := []*monitor{t.monitor(program, t.backend())}
+	limit := costLimit[t.backend()]
 	if limit > 0 {
 		all = append(all, t.monitor(program, "ebpf"))
 	}
@@ -74,7 +74,7 @@ func monitorCost(t *test) {
 		ratio := all[0].used.Seconds() / all[1].used.Seconds()
 		t.Logf("%.2f of the CPU time of ebpf", ratio)
 		if ratio > limit {
-			t.Errorf("%s takes %.2f of the CPU time of ebpf, which may be %.1f", t.Backend, ratio, limit)
+			t.Errorf("%s takes %.2f of the CPU time of ebpf, which may be %.1f", t.backend(), ratio, limit)
 		}
 	}
 }

@@ -61,11 +61,15 @@ func deepMountCwd(t *test) {
 	}
 	var alive []*program
 	var ended []*proc
+	t.each(func(v *view) {
+		for _, d := range all {
+			exec := v.awaitEvent(d.proc, "EXEC", has(engine.EventExec)).Process
+			v.checkDeep(d.name+", alive", exec, d.dir, true)
+			exec = v.awaitEvent(d.short, "EXEC", has(engine.EventExec)).Process
+			v.checkDeep(d.name+", ended", exec, d.dir, false)
+		}
+	})
 	for _, d := range all {
-		exec := t.awaitEvent(d.proc, "EXEC", has(engine.EventExec)).Process
-		t.checkDeep(d.name+", alive", exec, d.dir, true)
-		exec = t.awaitEvent(d.short, "EXEC", has(engine.EventExec)).Process
-		t.checkDeep(d.name+", ended", exec, d.dir, false)
 		alive, ended = append(alive, d.program), append(ended, d.short)
 	}
 	t.finishAll(alive...)
@@ -73,19 +77,19 @@ func deepMountCwd(t *test) {
 }
 
 // checkDeep checks that a working directory is dir, or said to be its end.
-func (t *test) checkDeep(what string, p *quark.Process, dir string, alive bool) {
+func (v *view) checkDeep(what string, p *quark.Process, dir string, alive bool) {
 	known, cut := p.Known.Has(engine.FieldCwd), p.Truncated.Has(engine.FieldCwd)
-	t.Logf("%s: %d of %d components, known %v, cut %v", what, strings.Count("/"+strings.TrimPrefix(p.Cwd, "/"), "/"), strings.Count(dir, "/"), known, cut)
+	v.Logf("%s: %d of %d components, known %v, cut %v", what, strings.Count("/"+strings.TrimPrefix(p.Cwd, "/"), "/"), strings.Count(dir, "/"), known, cut)
 	switch {
 	case !known:
 		if alive {
-			t.Errorf("%s: cwd is unknown", what)
+			v.Errorf("%s: cwd is unknown", what)
 		}
 	case cut && (!strings.HasSuffix(dir, "/"+p.Cwd) || p.Cwd == ""):
-		t.Errorf("%s: cwd is marked as cut, but %q is not the end of %q", what, p.Cwd, dir)
+		v.Errorf("%s: cwd is marked as cut, but %q is not the end of %q", what, p.Cwd, dir)
 	case cut && alive:
-		t.Errorf("%s: cwd is cut: %q", what, p.Cwd)
+		v.Errorf("%s: cwd is cut: %q", what, p.Cwd)
 	case !cut && p.Cwd != dir:
-		t.Errorf("%s: cwd is %q, want %q", what, p.Cwd, dir)
+		v.Errorf("%s: cwd is %q, want %q", what, p.Cwd, dir)
 	}
 }

@@ -16,7 +16,7 @@ const nobody = 65534
 // dropPrivileges gives everything up after opening: the test runs in a process
 // of its own.
 func dropPrivileges(t *test) {
-	q := t.open(quark.Options{})
+	t.openEach(quark.Options{})
 	program, err := unix.Open(t.program(9), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -52,49 +52,58 @@ func dropPrivileges(t *test) {
 		t.Fatalf("%v", err)
 	}
 	t.reap(p)
-	for _, exit := range t.wantLives(0, append(all, p)...) {
-		t.checkDropped(exit)
-	}
+	all = append(all, p)
+	t.wantLives(0, all...)
+	t.each(func(v *view) {
+		for _, p := range all {
+			v.checkDropped(v.exit(p))
+		}
+	})
 
 	// An exec of something that is outside of the root.
 	end, ready := t.gate("the end"), t.gate("the executed program to run")
 	p = t.spawn(attach(script(), end, ready).ExecFD(program, []string{"dropped", "argument"}, nil), barefork{})
 	t.awaitRunning(p, ready)
-	exec := t.awaitEvent(p, "EXEC", has(engine.EventExec))
-	t.checkDropped(exec)
-	if q := exec.Process; q.Known.Has(engine.FieldCmdline) && string(q.Cmdline) != "dropped\x00argument\x00" {
-		t.Errorf("cmdline is %q", q.Cmdline)
-	}
-	if q := exec.Process; q.Known.Has(engine.FieldCwd) && q.Cwd != "/" {
-		t.Errorf("cwd is %q, want that in the process's root: /", q.Cwd)
-	}
+	t.each(func(v *view) {
+		exec := v.awaitEvent(p, "EXEC", has(engine.EventExec))
+		v.checkDropped(exec)
+		q := exec.Process
+		if q.Known.Has(engine.FieldCmdline) && string(q.Cmdline) != "dropped\x00argument\x00" {
+			v.Errorf("cmdline is %q", q.Cmdline)
+		}
+		if q.Known.Has(engine.FieldCwd) && q.Cwd != "/" {
+			v.Errorf("cwd is %q, want that in the process's root: /", q.Cwd)
+		}
+		if strings.Contains(q.Filename, "\x00") {
+			v.Errorf("filename is %q", q.Filename)
+		}
+	})
 	end.open()
 	t.reap(p)
-	t.wantLife(p, 1)
-	if s, err := q.Stats(); err != nil || lost(s) != 0 {
-		t.Errorf("statistics: %d lost, %v", s.Lost(), err)
-	}
-	if strings.Contains(exec.Process.Filename, "\x00") {
-		t.Errorf("filename is %q", exec.Process.Filename)
-	}
+	t.wantLives(1, p)
+	t.each(func(v *view) {
+		if s := v.stats(); lost(s) != 0 {
+			v.Errorf("%d lost", s.Lost())
+		}
+	})
 }
 
 // checkDropped checks what can be known without /proc: fields that the kernel
 // does not give with the event have to be unknown or right.
-func (t *test) checkDropped(ev *quark.Event) {
+func (v *view) checkDropped(ev *event) {
 	q := ev.Process
 	for f, want := range map[engine.Field]string{
 		engine.FieldPPID: itoa(unix.Getpid()),
 		engine.FieldUIDs: "65534 65534", engine.FieldSUID: "65534",
 		engine.FieldGIDs: "65534 65534", engine.FieldSGID: "65534",
 	} {
-		c := t.q.Capabilities().Fields[f]
+		c := v.q.Capabilities().Fields[f]
 		need := c.Origin == engine.OriginKernel && c.At&ev.Events != 0
 		if q.Known.Has(f) || need {
-			t.checkField(ev.Events.String()+" of a dropped process", q, f, want, need)
+			v.checkField(ev.Events.String()+" of a dropped process", q, f, want, need)
 		}
 	}
 	if q.Known.Has(engine.FieldCaps) && q.Caps.Effective != 0 {
-		t.Errorf("effective capabilities are %#x", q.Caps.Effective)
+		v.Errorf("effective capabilities are %#x", q.Caps.Effective)
 	}
 }

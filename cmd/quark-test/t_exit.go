@@ -7,9 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	bare "github.com/quark-linux/quark/internal/barefork"
-
 	"github.com/quark-linux/quark/engine"
+	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
 // exitTGID: a thread that is not the leader ends the group.
@@ -19,22 +18,12 @@ func exitTGID(t *test) {
 	for i := range 8 {
 		p := t.spawn(script().Thread(script().Exit(20+i)).Stop(), barefork{})
 		t.reap(p)
-		all = append(all, p)
-	}
-	for _, p := range all {
-		t.awaitEvent(p, "EXIT", has(engine.EventExit))
-	}
-	t.settle()
-	for i, p := range all {
-		if f, x := t.count(p, engine.EventFork), t.count(p, engine.EventExit); f != 1 || x != 1 {
-			t.Errorf("pid %d: %d FORK and %d EXIT: %s", p.PID, f, x, t.history(p))
-			continue
-		}
 		if p.status.ExitStatus() != 20+i {
 			t.Fatalf("the scenario did not do its work: wait status %#x", p.status)
 		}
-		t.checkExit(t.awaitEvent(p, "EXIT", has(engine.EventExit)), p, true)
+		all = append(all, p)
 	}
+	t.wantLives(0, all...)
 }
 
 // stopped starts a process that does the calls and then waits for a signal.
@@ -80,17 +69,19 @@ func exitCore(t *test) {
 		pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
 		t.Skipf("the kernel wrote no core: kernel.core_pattern is %q", strings.TrimSpace(string(pattern)))
 	}
-	t.wantLife(p, 0)
-	if ok, _ := t.reported(engine.KindCoreDump); ok {
-		if n := t.count(p, engine.EventCoreDump); n != 1 {
-			t.Errorf("%d events with CORE_DUMP: %s", n, t.history(p))
+	t.wantLives(0, p)
+	t.each(func(v *view) {
+		if ok, _ := v.reported(engine.KindCoreDump); ok {
+			if n := v.count(p, engine.EventCoreDump); n != 1 {
+				v.Errorf("%d events with CORE_DUMP: %s", n, v.history(p))
+			}
 		}
-	}
+	})
 }
 
 // leaderExitsFirst ends leaders while other threads live on.
 func leaderExitsFirst(t *test) {
-	q := t.listen()
+	t.listen()
 	cases := []struct {
 		name string
 		last func(*bare.Script) *bare.Script
@@ -120,13 +111,17 @@ func leaderExitsFirst(t *test) {
 		t.awaitEvent(c.p, "FORK", has(engine.EventFork))
 	}
 	t.settle()
+	t.each(func(v *view) {
+		for _, c := range cases {
+			if n := v.count(c.p, engine.EventExit); n != 0 {
+				v.Errorf("%s: EXIT while a thread lives: %s", c.name, v.history(c.p))
+			}
+			if known := v.q.Lookup(uint32(c.p.PID)); known == nil || known.Exited {
+				v.Errorf("%s: not known, or marked as ended, while a thread lives", c.name)
+			}
+		}
+	})
 	for _, c := range cases {
-		if n := t.count(c.p, engine.EventExit); n != 0 {
-			t.Errorf("%s: EXIT while a thread lives: %s", c.name, t.history(c.p))
-		}
-		if known := q.Lookup(uint32(c.p.PID)); known == nil || known.Exited {
-			t.Errorf("%s: not known, or marked as ended, while a thread lives", c.name)
-		}
 		c.g.open()
 		if strings.HasPrefix(c.name, "signal") {
 			unix.Kill(c.p.PID, unix.SIGTERM)
@@ -134,16 +129,19 @@ func leaderExitsFirst(t *test) {
 		t.reap(c.p)
 		t.Logf("%s: wait status %#x", c.name, c.p.status)
 	}
-	for _, c := range cases {
-		exit := t.awaitEvent(c.p, "EXIT", has(engine.EventExit))
-		t.checkExit(exit, c.p, t.Backend != "cnproc" || !c.zero && !(c.differ && kernelMajor(t) < 6))
-	}
-	t.settle()
-	for _, c := range cases {
-		if n := t.count(c.p, engine.EventExit); n != 1 {
-			t.Errorf("%s: %d EXITs: %s", c.name, n, t.history(c.p))
+	t.each(func(v *view) {
+		for _, c := range cases {
+			v.checkExit(v.exit(c.p), c.p, v.Backend != "cnproc" || !c.zero && !(c.differ && kernelMajor(t) < 6))
 		}
-	}
+	})
+	t.settle()
+	t.each(func(v *view) {
+		for _, c := range cases {
+			if n := v.count(c.p, engine.EventExit); n != 1 {
+				v.Errorf("%s: %d EXITs: %s", c.name, n, v.history(c.p))
+			}
+		}
+	})
 }
 
 // kernelMajor is the first number of the kernel's release.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -44,10 +45,12 @@ func cpuHotplug(t *test) {
 	}
 
 	t.listen()
-	before, err := t.q.Stats()
-	if err != nil || before.Source.Bound {
-		t.Errorf("the loss is a lower bound before a CPU came: %v", err)
-	}
+	before := make(map[*view]quark.Stats)
+	t.each(func(v *view) {
+		if before[v] = v.stats(); before[v].Source.Bound {
+			v.Errorf("the loss is a lower bound before a CPU came")
+		}
+	})
 	for range 2 {
 		// Born there, ended elsewhere.
 		end := t.gate("the end")
@@ -65,30 +68,27 @@ func cpuHotplug(t *test) {
 		t.wantLives(0, append(all, moved)...)
 
 		set("1")
-		if t.Backend == "kprobe" {
+		t.each(func(v *view) {
+			if v.Backend != "kprobe" {
+				return
+			}
 			// Its probes work on the CPU once the reader has heard of it.
-			t.await("an EXIT on the CPU that came back", func() bool {
-				t.pump()
+			v.await("an EXIT on the CPU that came back", func() bool {
 				p := on(cpu, 1)[0]
-				for deadline := now() + uint64(3*shortHold); now() < deadline; {
-					t.pump()
-					if t.count(p, engine.EventFork) > 0 && t.count(p, engine.EventExit) > 0 {
-						return true
-					}
-					t.q.Block(shortHold / 10)
-				}
-				return false
+				return v.sees(p, engine.EventFork, engine.EventExit)
 			})
-		}
+		})
 		t.wantLives(0, on(cpu, 10)...)
 	}
-	s, err := t.q.Stats()
-	if err != nil || lost(s) != lost(before) {
-		t.Errorf("%d lost %v, before it were %d %v, %v", s.Lost(), s.Source.Lost, before.Lost(), before.Source.Lost, err)
-	}
-	// What happened on a CPU before its probes worked is not counted, which has
-	// to be said.
-	if want := t.Backend == "kprobe"; s.Source.Bound != want {
-		t.Errorf("the loss is a lower bound: %v, want %v", s.Source.Bound, want)
-	}
+	t.each(func(v *view) {
+		before, s := before[v], v.stats()
+		if lost(s) != lost(before) {
+			v.Errorf("%d lost %v, before it were %d %v", s.Lost(), s.Source.Lost, before.Lost(), before.Source.Lost)
+		}
+		// What happened on a CPU before its probes worked is not counted, which has
+		// to be said.
+		if want := v.Backend == "kprobe"; s.Source.Bound != want {
+			v.Errorf("the loss is a lower bound: %v, want %v", s.Source.Bound, want)
+		}
+	})
 }

@@ -12,7 +12,7 @@ import (
 
 // pidReuse has one pid twice within the grace time.
 func pidReuse(t *test) {
-	q := t.listen()
+	t.listen()
 	for _, c := range []struct {
 		gap  time.Duration // from the birth of the first to that of the second
 		seen bool          // the first lives until its FORK has been delivered
@@ -41,42 +41,48 @@ func pidReuse(t *test) {
 			t.Fatalf("the scenario did not do its work: pids %d and %d", first.PID, second.PID)
 		}
 
-		old := t.awaitEvent(first, "EXIT", has(engine.EventExit))
-		young := t.awaitEvent(second, "EXIT", has(engine.EventExit))
+		t.awaitEvent(second, "EXIT", has(engine.EventExit))
 		t.settle()
-		t.checkStart(old, first)
-		t.checkStart(young, second)
-		t.checkExit(old, first, true)
-		t.checkExit(young, second, true)
-		if n := t.count(first, engine.EventFork); n != 2 {
-			t.Errorf("%d FORKs of two processes: %s", n, t.history(first))
-		}
-		if n := t.count(first, engine.EventExit); n != 2 {
-			t.Errorf("%d EXITs of two processes: %s", n, t.history(first))
-		}
-		if known := q.Lookup(uint32(first.PID)); known == nil || known.Task.Exit.Code() != 12 {
-			t.Errorf("the table's process of pid %d is not the second", first.PID)
-		}
-		of := func(name string, ev *quark.Event, code int) (id quark.Identity) {
-			id, ok := ev.Process.Identity()
-			if !ok {
-				if c.seen || name == "second" || t.q.Capabilities().Fields[engine.FieldStart].Origin == engine.OriginKernel {
-					t.Errorf("the %s process has no start time", name)
-				}
-				return id
-			}
-			if gap == 0 && ev.Process.StartUnit > 1 {
-				return id // too coarse to tell them apart
-			}
-			if p := q.LookupIdentity(id); p == nil || p.Task.Exit.Code() != code || !p.Exited {
-				t.Errorf("the %s process is not found by its identity %v", name, id)
+		t.each(func(v *view) { v.checkReuse(first, second, gap, c.seen) })
+	}
+}
+
+// checkReuse checks the lives of two processes with the same pid, of which the second
+// was born so long after the first; known is whether the first was looked at in time.
+func (v *view) checkReuse(first, second *proc, gap time.Duration, known bool) {
+	old, young := v.exit(first), v.exit(second)
+	v.checkStart(old, first)
+	v.checkStart(young, second)
+	v.checkExit(old, first, true)
+	v.checkExit(young, second, true)
+	if n := v.count(first, engine.EventFork); n != 2 {
+		v.Errorf("%d FORKs of two processes: %s", n, v.history(first))
+	}
+	if n := v.count(first, engine.EventExit); n != 2 {
+		v.Errorf("%d EXITs of two processes: %s", n, v.history(first))
+	}
+	if p := v.q.Lookup(uint32(first.PID)); p == nil || p.Task.Exit.Code() != 12 {
+		v.Errorf("the table's process of pid %d is not the second", first.PID)
+	}
+	of := func(name string, ev *event, code int) (id quark.Identity) {
+		id, ok := ev.Process.Identity()
+		if !ok {
+			if known || name == "second" || v.q.Capabilities().Fields[engine.FieldStart].Origin == engine.OriginKernel {
+				v.Errorf("the %s process has no start time", name)
 			}
 			return id
 		}
-		a, b := of("first", old, 11), of("second", young, 12)
-		if a == b && a != (quark.Identity{}) && (gap > 0 || old.Process.StartUnit == 1) {
-			t.Errorf("both processes have the identity %v", a)
+		if gap == 0 && ev.Process.StartUnit > 1 {
+			return id // too coarse to tell them apart
 		}
+		if p := v.q.LookupIdentity(id); p == nil || p.Task.Exit.Code() != code || !p.Exited {
+			v.Errorf("the %s process is not found by its identity %v", name, id)
+		}
+		return id
+	}
+	a, b := of("first", old, 11), of("second", young, 12)
+	if a == b && a != (quark.Identity{}) && (gap > 0 || old.Process.StartUnit == 1) {
+		v.Errorf("both processes have the identity %v", a)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,9 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
@@ -19,38 +17,40 @@ import (
 // loss lets a reader stand still, with hardly any room for events in the kernel,
 // and adds up.
 func loss(t *test) {
-	k := knobs(t, faults{ring: 1, socket: 1, processes: 120, stop: time.Hour, cpu: -1})
-	q := k.open(t)
-	missing, s := k.conserve(t, q)
-	if missing == 0 {
-		t.Fatalf("nothing was lost: the buffer was too large or the workload too small")
-	}
-	cause := engine.LossRingFull
-	if t.Backend == "cnproc" {
-		cause = engine.LossSocketFull
-	}
-	for l := range engine.Loss(engine.NumLosses) {
-		if n := s.Source.Lost[l]; l != cause && n != 0 {
-			t.Errorf("%d events lost by %s, expected was %s", n, l, cause)
+	k := knobs(t, faults{processes: 150, stop: time.Hour, cpu: -1})
+	k.open(t, cramped)
+	k.conserve(t, func(v *view, missing uint64, s quark.Stats) {
+		if missing == 0 {
+			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
 		}
-	}
-	if s.Source.Bound {
-		t.Errorf("the loss is said to be a lower bound, after an event of each CPU")
-	}
+		cause := engine.LossRingFull
+		if v.Backend == "cnproc" {
+			cause = engine.LossSocketFull
+		}
+		for l := range engine.Loss(engine.NumLosses) {
+			if n := s.Source.Lost[l]; l != cause && n != 0 {
+				v.Errorf("%d events lost by %s, expected was %s", n, l, cause)
+			}
+		}
+		if s.Source.Bound {
+			v.Errorf("the loss is said to be a lower bound, after an event of each CPU")
+		}
+	})
 }
 
 // storm makes events as fast as it can, with the reader at work and the room that
 // the backend takes by default, and adds up: whatever is lost is counted.
 func storm(t *test) {
 	k := knobs(t, faults{processes: 150, cpu: -1})
-	k.conserve(t, k.open(t))
+	k.open(t, singly)
+	k.conserve(t, func(*view, uint64, quark.Stats) {})
 }
 
 // faults are what makes a backend lose events. The environment sets them, in a
 // guest by quark.env.NAME=VALUE on the kernel's command line.
 type faults struct {
-	ring      int           // QUARK_FAULT_RING: bytes of the rings; 0: the default
-	socket    int           // QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: the default
+	ring      int           // QUARK_FAULT_RING: bytes of the rings; 0: those of the shared queue
+	socket    int           // QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: those of the shared queue
 	processes int           // QUARK_FAULT_PROCESSES: that are forked and end
 	stop      time.Duration // QUARK_FAULT_STOP: milliseconds for which nothing is read, at most until all have ended
 	cpu       int           // QUARK_FAULT_CPU: on which all run; -1: on all in turn
@@ -74,27 +74,30 @@ func knobs(t *test, k faults) faults {
 	return k
 }
 
-// open opens a queue with the room that the faults leave.
-func (k faults) open(t *test) *quark.Queue {
+// open has the queues watch that are shared by a name, or ones like them with the room
+// that the faults leave.
+func (k faults) open(t *test, name string) {
 	if k.ring == 0 && k.socket == 0 {
-		return t.useShared(singly)
+		t.useShared(name)
+		return
 	}
-	return t.open(quark.Options{
-		MinAgg: true, // so that each event is of one raw event
-		EBPF:   ebpf.Options{RingSize: k.ring},
-		KProbe: kprobe.Options{RingSize: k.ring},
-		CNProc: cnproc.Options{ReceiveBuffer: k.socket},
-	})
+	opts := optionsOf(name)
+	if k.ring > 0 {
+		opts.EBPF.RingSize, opts.KProbe.RingSize = k.ring, k.ring
+	}
+	if k.socket > 0 {
+		opts.CNProc.ReceiveBuffer = k.socket
+	}
+	t.openEach(opts)
 }
 
 // conserve makes processes and holds what is counted against the truth: each event
-// of theirs is delivered or lost, and each lost one is counted.
-func (k faults) conserve(t *test, q *quark.Queue) (missing uint64, s quark.Stats) {
+// of theirs is delivered or lost, and each lost one is counted. Then more checks how
+// many are missing, and the statistics.
+func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Stats)) {
 	cpus := onlineCPUs(t)
-	before, err := q.Stats()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
+	before := make(map[*view]*quark.Stats)
+	t.each(func(v *view) { s := v.stats(); before[v] = &s })
 	forksBefore, tasksBefore := forks(t), tasks(t)
 
 	begin := time.Now()
@@ -113,7 +116,7 @@ func (k faults) conserve(t *test, q *quark.Queue) (missing uint64, s quark.Stats
 			t.pump()
 		}
 	}
-	t.settleAfterLoss(cpus)
+	t.each(func(v *view) { t.settleAfterLoss(v, cpus) })
 	forked := forks(t) - forksBefore
 	others := forked - uint64(len(all))
 	// Those that end without having been forked meanwhile count as well.
@@ -121,39 +124,33 @@ func (k faults) conserve(t *test, q *quark.Queue) (missing uint64, s quark.Stats
 		others += uint64(ended) - forked
 	}
 
-	if s, err = q.Stats(); err != nil {
-		t.Fatalf("%v", err)
-	}
-	told := s.Lost() - before.Lost()
-	produced, delivered := uint64(2*len(all)), t.ends(all) // FORK and EXIT
-	t.Logf("%d produced, %d delivered, %d lost %v; %d other forks or ends; %d insertions in all", produced, delivered, told, s.Source.Lost, others, s.Insertions)
-	missing = produced - delivered
-	if told < missing {
-		t.Errorf("%d events are missing, %d are counted as lost", missing, told)
-	}
-	// What others do is lost as well; with a fork or an end come a few more events.
-	if most := missing + 10*others + 10; told > most {
-		t.Errorf("%d events are missing and there were %d other forks or ends, but %d are counted as lost", missing, others, told)
-	}
-	counted := s
-	t.await("produced = inserted + lost", func() bool {
-		s, err := q.Stats()
-		return err == nil && s.Source.Produced == s.Insertions+s.Lost()
+	t.each(func(v *view) {
+		s := v.counted()
+		told := s.Lost() - before[v].Lost()
+		produced, delivered := uint64(2*len(all)), v.ends(all) // FORK and EXIT
+		v.Logf("%d produced, %d delivered, %d lost %v; %d other forks or ends; %d insertions in all", produced, delivered, told, s.Source.Lost, others, s.Insertions)
+		missing := produced - delivered
+		if told < missing {
+			v.Errorf("%d events are missing, %d are counted as lost", missing, told)
+		}
+		// What others do is lost as well; with a fork or an end come a few more events.
+		if most := missing + 10*others + 10; told > most {
+			v.Errorf("%d events are missing and there were %d other forks or ends, but %d are counted as lost", missing, others, told)
+		}
+		if s.Insertions+s.Lost() < produced {
+			v.Errorf("%d insertions and %d lost of at least %d", s.Insertions, s.Lost(), produced)
+		}
+		more(v, missing, s)
 	})
-	// And it goes on.
-	if s, err = q.Stats(); err != nil || s.Insertions+s.Lost() < produced {
-		t.Errorf("%d insertions and %d lost of at least %d, %v", s.Insertions, s.Lost(), produced, err)
-	}
-	return missing, counted
 }
 
 // ends counts the FORKs and EXITs of many processes that were delivered.
-func (t *test) ends(all []*proc) (n uint64) {
+func (v *view) ends(all []*proc) (n uint64) {
 	byPID := make(map[uint32]*proc, len(all))
 	for _, p := range all {
 		byPID[uint32(p.PID)] = p
 	}
-	for _, ev := range t.events {
+	for _, ev := range v.events {
 		if ev.Process == nil || ev.Thread {
 			continue
 		}
@@ -172,25 +169,29 @@ func (t *test) ends(all []*proc) (n uint64) {
 
 // settleAfterLoss reads until the queue delivers all that happens again, and
 // every CPU has shown how much it has lost.
-func (t *test) settleAfterLoss(cpus []int) {
+func (t *test) settleAfterLoss(v *view, cpus []int) {
 	for _, cpu := range cpus {
 		// The room is so small that even now something may be lost.
-		t.await("an EXIT on CPU "+itoa(cpu), func() bool {
-			t.pump()
+		v.await("an EXIT on CPU "+itoa(cpu), func() bool {
 			s := script()
 			pin(s, cpu)
 			p := t.spawn(s.Exit(0), barefork{Share: true})
 			t.reap(p)
-			for deadline := now() + uint64(3*shortHold); now() < deadline; {
-				t.pump()
-				if t.count(p, engine.EventExit) > 0 {
-					return true
-				}
-				t.q.Block(shortHold / 10)
-			}
-			return false
+			return v.sees(p, engine.EventExit)
 		})
 	}
+}
+
+// sees is whether the queue soon delivers p's events of each of the kinds.
+func (v *view) sees(p *proc, kinds ...engine.Events) bool {
+	for deadline := now() + uint64(3*shortHold); now() < deadline; {
+		v.pump()
+		if !slices.ContainsFunc(kinds, func(k engine.Events) bool { return v.count(p, k) == 0 }) {
+			return true
+		}
+		v.q.Block(shortHold / 10)
+	}
+	return false
 }
 
 // pin appends the binding of the process to one CPU.

@@ -79,13 +79,20 @@ func chroot(t *test) {
 		if want := filepath.Join(root, cwd); p.truth.cwd != want || p.truth.exe != filepath.Join(root, "self") {
 			t.Fatalf("the scenario did not do its work: cwd %q, exe %q", p.truth.cwd, p.truth.exe)
 		}
-		for f, inside := range map[engine.Field]string{engine.FieldCwd: cwd, engine.FieldFilename: "/self"} {
-			if t.q.Capabilities().Fields[f].Origin == engine.OriginKernel {
-				p.truth.value[f] = inside
-			}
-		}
 		p.name = cwd
 		all = append(all, p)
 	}
-	t.wantExecs(all...)
+	t.each(func(v *view) {
+		for _, p := range all {
+			want := *p.truth
+			for f, inside := range map[engine.Field]string{engine.FieldCwd: p.name, engine.FieldFilename: "/self"} {
+				if v.q.Capabilities().Fields[f].Origin == engine.OriginKernel {
+					want.value[f] = inside
+				}
+			}
+			exec := v.awaitEvent(p.proc, "EXEC in "+p.name, has(engine.EventExec))
+			v.check(p.name, exec.Process, &want, v.fields(engine.EventExec))
+		}
+	})
+	t.finishAll(all...)
 }

@@ -9,55 +9,33 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// twoQueues has two queues in one process, and then closes the older and the
-// younger one.
+// twoQueues has two more queues of a backend in one process, and closes first one that
+// is older than another, and then one that is younger.
 func twoQueues(t *test) {
-	t.open(quark.Options{})
-	other := &test{T: t.T}
-	other.open(quark.Options{})
-
-	p := t.start(script(), []string{"two", "queues"}, 3)
-	twin := other.twin(p.proc)
-	need := t.fields(engine.EventExec)
-	// Before it ends: a backend may have to look at it.
-	mine, others := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)), other.awaitEvent(twin, "EXEC", has(engine.EventExec))
-	t.check("EXEC in the first queue", mine.Process, p.truth, need)
-	other.check("EXEC in the second queue", others.Process, p.truth, need)
-	p.finish(t)
-	*twin = *other.twin(p.proc) // with its status
-	t.wantLife(p.proc, 1)
-	other.wantLife(twin, 1)
-
-	t.close()
-	other.wantWorking("after the first queue was closed")
-	t.open(quark.Options{})
-	t.wantWorking("after it was opened again")
-	other.wantWorking("after another queue was opened")
-	other.close()
-	t.wantWorking("after the second queue was closed")
+	t.listen()
+	second, third := t.openEach(quark.Options{}), t.openEach(quark.Options{})
+	t.wantWorking("all open")
+	t.close(second...)
+	t.wantWorking("the second closed")
+	t.close(third...)
+	t.wantWorking("the third closed")
 }
 
-// twin is p as another queue's test has it.
-func (t *test) twin(p *proc) *proc {
-	twin := *p
-	twin.first = 0 // what it is not is told by the time
-	return &twin
-}
-
-// wantWorking checks a whole life and that nothing was lost.
+// wantWorking checks a whole life in all queues that are open, and that nothing is lost.
 func (t *test) wantWorking(when string) {
+	before := make(map[*view]uint64)
+	t.each(func(v *view) { before[v] = lost(v.stats()) })
 	p := t.start(script(), []string{"working", when}, 4)
-	exec := t.awaitEvent(p.proc, "EXEC "+when, has(engine.EventExec))
-	t.check("EXEC "+when, exec.Process, p.truth, t.fields(engine.EventExec))
-	p.finish(t)
-	t.wantLife(p.proc, 1)
-	if s, err := t.q.Stats(); err != nil || lost(s) != 0 {
-		t.Errorf("%s: %d lost, %v", when, s.Lost(), err)
-	}
+	p.name = when
+	t.wantExecs(p)
+	t.each(func(v *view) {
+		if n := lost(v.stats()) - before[v]; n != 0 {
+			v.Errorf("%s: %d lost", when, n)
+		}
+	})
 }
 
 // probeLeftovers kills processes that have a queue open. What they leave has to
@@ -82,10 +60,10 @@ func probeLeftovers(t *test) {
 		return list
 	}
 	probesOf(0)
-	if t.Backend != "kprobe" {
+	if t.backend() != "kprobe" {
 		t.open(quark.Options{})
 		for _, line := range probesOf(os.Getpid()) {
-			t.Errorf("%s makes probes by name, which could be left: %s", t.Backend, line)
+			t.Errorf("%s makes probes by name, which could be left: %s", t.backend(), line)
 		}
 		return // as there is nothing to remove
 	}
@@ -97,7 +75,7 @@ func probeLeftovers(t *test) {
 	dead.kill()
 	t.Logf("%d probes of the living, %d of the dead", before, len(probesOf(dead.pid)))
 
-	t.open(quark.Options{})
+	v := t.open(quark.Options{})
 	for _, line := range probesOf(dead.pid) {
 		t.Errorf("of the dead process %d is left: %s", dead.pid, line)
 	}
@@ -105,7 +83,7 @@ func probeLeftovers(t *test) {
 		t.Errorf("%d of %d probes of the living process %d are left", n, before, living.pid)
 	}
 	t.wantWorking("after leftovers were removed")
-	t.close()
+	t.close(v)
 	if own := probesOf(os.Getpid()); len(own) > 0 {
 		t.Errorf("own probes are left: %s", own)
 	}
@@ -125,7 +103,7 @@ type holder struct {
 
 func (t *test) holder() *holder {
 	c := exec.Command(t.self())
-	c.Env = append(os.Environ(), scenarioEnv+"=queue:"+t.Backend)
+	c.Env = append(os.Environ(), scenarioEnv+"=queue:"+t.backend())
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {

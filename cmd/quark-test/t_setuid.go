@@ -59,13 +59,15 @@ func setuidExec(t *test) {
 		p.name = c.name
 		all = append(all, p)
 	}
-	for _, p := range all {
-		t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
-		if known := t.q.Lookup(uint32(p.PID)); known == nil {
-			t.Errorf("%s: process %d is not known", p.name, p.PID)
-		} else {
-			t.check(p.name+", the table", known, p.truth, t.fields(engine.EventExec))
+	t.each(func(v *view) {
+		for _, p := range all {
+			v.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
+			if known := v.q.Lookup(uint32(p.PID)); known == nil {
+				v.Errorf("%s: process %d is not known", p.name, p.PID)
+			} else {
+				v.check(p.name+", the table", known, p.truth, v.fields(engine.EventExec))
+			}
 		}
-	}
+	})
 	t.wantExecs(all...)
 }

@@ -27,30 +27,34 @@ func longArgs(t *test) {
 		}
 		all = append(all, p)
 	}
-	for i, p := range all {
-		whole, want := i == 0, p.truth.cmdline
-		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
-		got := string(exec.Cmdline)
-		cut := exec.Truncated.Has(engine.FieldCmdline)
-		t.Logf("%d bytes: %d reported, cut %v", len(want), len(got), cut)
-		switch {
-		case !exec.Known.Has(engine.FieldCmdline):
-			t.Errorf("%d bytes of arguments: unknown", len(want))
-		case whole && (cut || got != want):
-			t.Errorf("%d bytes of arguments: %d reported, cut %v, equal %v", len(want), len(got), cut, got == want)
-		case cut && (!strings.HasPrefix(want, got) || len(got) == len(want) || len(got) < 4096):
-			t.Errorf("%d bytes of arguments: %d reported and marked as cut, a beginning of them %v", len(want), len(got), strings.HasPrefix(want, got))
-		case !cut && got != want:
-			t.Errorf("%d bytes of arguments: %d reported and not marked as cut, a beginning of them %v", len(want), len(got), strings.HasPrefix(want, got))
+	t.each(func(v *view) {
+		for i, p := range all {
+			whole, want := i == 0, p.truth.cmdline
+			exec := v.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
+			got := string(exec.Cmdline)
+			cut := exec.Truncated.Has(engine.FieldCmdline)
+			v.Logf("%d bytes: %d reported, cut %v", len(want), len(got), cut)
+			switch {
+			case !exec.Known.Has(engine.FieldCmdline):
+				v.Errorf("%d bytes of arguments: unknown", len(want))
+			case whole && (cut || got != want):
+				v.Errorf("%d bytes of arguments: %d reported, cut %v, equal %v", len(want), len(got), cut, got == want)
+			case cut && (!strings.HasPrefix(want, got) || len(got) == len(want) || len(got) < 4096):
+				v.Errorf("%d bytes of arguments: %d reported and marked as cut, a beginning of them %v", len(want), len(got), strings.HasPrefix(want, got))
+			case !cut && got != want:
+				v.Errorf("%d bytes of arguments: %d reported and not marked as cut, a beginning of them %v", len(want), len(got), strings.HasPrefix(want, got))
+			}
 		}
-	}
+	})
 	t.finishAll(all...)
 }
 
 // deepCwd executes deep down in the file system.
 func deepCwd(t *test) {
 	t.listen()
-	for _, depth := range []int{90, 120} {
+	depths := []int{90, 120}
+	var all []*program
+	for _, depth := range depths {
 		dir := t.TempDir()
 		for n := strings.Count(dir, "/"); n < depth; n++ {
 			dir += fmt.Sprintf("/d%03d", n)
@@ -62,19 +66,25 @@ func deepCwd(t *test) {
 		if p.truth.cwd != dir {
 			t.Fatalf("the scenario did not do its work: cwd is %q", p.truth.cwd)
 		}
-		exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
-		p.finish(t)
-		cut := exec.Truncated.Has(engine.FieldCwd)
-		t.Logf("%d components: cut %v", depth, cut)
-		switch {
-		case !exec.Known.Has(engine.FieldCwd):
-			t.Errorf("%d components: unknown", depth)
-		case depth <= 90 && (cut || exec.Cwd != dir), !cut && exec.Cwd != dir:
-			t.Errorf("%d components: cut %v, cwd is %q", depth, cut, exec.Cwd)
-		case cut && (!strings.HasSuffix(dir, exec.Cwd) || len(exec.Cwd) == len(dir) || len(exec.Cwd) < 64):
-			t.Errorf("%d components: marked as cut, but %q is not its end", depth, exec.Cwd)
-		}
+		all = append(all, p)
 	}
+	t.each(func(v *view) {
+		for i, p := range all {
+			depth, dir := depths[i], p.truth.cwd
+			exec := v.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process
+			cut := exec.Truncated.Has(engine.FieldCwd)
+			v.Logf("%d components: cut %v", depth, cut)
+			switch {
+			case !exec.Known.Has(engine.FieldCwd):
+				v.Errorf("%d components: unknown", depth)
+			case depth <= 90 && (cut || exec.Cwd != dir), !cut && exec.Cwd != dir:
+				v.Errorf("%d components: cut %v, cwd is %q", depth, cut, exec.Cwd)
+			case cut && (!strings.HasSuffix(dir, exec.Cwd) || len(exec.Cwd) == len(dir) || len(exec.Cwd) < 64):
+				v.Errorf("%d components: marked as cut, but %q is not its end", depth, exec.Cwd)
+			}
+		}
+	})
+	t.finishAll(all...)
 }
 
 // notUTF8 executes a program whose name, place and arguments are no text.
@@ -92,15 +102,14 @@ func notUTF8(t *test) {
 	if p.truth.exe != path || p.truth.cwd != dir || p.truth.comm != odd+"f" {
 		t.Fatalf("the scenario did not do its work: exe %q, cwd %q, comm %q", p.truth.exe, p.truth.cwd, p.truth.comm)
 	}
-	exec := t.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
-	t.check("EXEC", exec.Process, p.truth, t.fields(engine.EventExec))
-	var got []string
-	for a := range exec.Process.Args() {
-		got = append(got, string(a))
-	}
-	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", argv) {
-		t.Errorf("arguments are %q, want %q", got, argv)
-	}
-	p.finish(t)
-	t.wantLife(p.proc, 1)
+	t.wantExecs(p)
+	t.each(func(v *view) {
+		var got []string
+		for a := range v.awaitEvent(p.proc, "EXEC", has(engine.EventExec)).Process.Args() {
+			got = append(got, string(a))
+		}
+		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", argv) {
+			v.Errorf("arguments are %q, want %q", got, argv)
+		}
+	})
 }

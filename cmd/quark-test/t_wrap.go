@@ -8,8 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
@@ -22,65 +20,71 @@ const wrapRounds = 40
 // delivered has to be right, and what is not has to be counted: on a machine
 // where others are busy too something may be lost.
 func recordWrap(t *test) {
-	opts := quark.Options{MinAgg: true} // so that each event is of one raw event
-	switch t.Backend {
-	case "ebpf":
-		opts.EBPF = ebpf.Options{RingSize: 8 << 10}
-	case "kprobe":
-		opts.KProbe = kprobe.Options{RingSize: 32 << 10}
-	default:
-		t.Skipf("%s has no ring", t.Backend)
-	}
-	q := t.open(opts)
+	t.useShared(cramped)
+	before := make(map[*view]quark.Stats)
+	t.each(func(v *view) {
+		if v.Backend == "cnproc" {
+			v.Skipf("%s has no ring", v.Backend)
+		}
+		before[v] = v.stats()
+	})
 	dir := t.TempDir()
 	tiny := filepath.Join(dir, "tiny")
 	if err := tinyelf.Write(tiny, 0); err != nil {
 		t.Fatalf("%v", err)
 	}
-	type round struct {
-		*proc
-		cmdline string
-	}
-	var all []round
-	var missing uint64
+	var all []wrapRound
 	for i := range wrapRounds {
 		// Records of all lengths, so that the end of the ring is at every place in them.
 		argv := []string{"tiny", itoa(i), strings.Repeat(string(rune('a'+i%26)), 1500+i*37%500)}
 		p := t.spawn(script().Call("chdir", unix.SYS_CHDIR, dir).Exec(tiny, argv, nil), barefork{Share: true})
 		t.reap(p)
 		t.pump()
-		all = append(all, round{p, strings.Join(argv, "\x00") + "\x00"})
+		all = append(all, wrapRound{p, tiny, dir, strings.Join(argv, "\x00") + "\x00"})
 	}
-	t.settleAfterLoss(onlineCPUs(t))
+	t.each(func(v *view) {
+		t.settleAfterLoss(v, onlineCPUs(t))
+		v.checkWrap(all, before[v])
+	})
+}
 
+// wrapRound is a process, and what its EXEC has to say.
+type wrapRound struct {
+	*proc
+	exe, cwd, cmdline string
+}
+
+// checkWrap checks the events of all, where before was lost already what it says.
+func (v *view) checkWrap(all []wrapRound, before quark.Stats) {
+	var missing uint64
 	var whole int
 	for _, r := range all {
 		for _, kind := range []engine.Events{engine.EventFork, engine.EventExec, engine.EventExit} {
-			switch n := t.count(r.proc, kind); {
+			switch n := v.count(r.proc, kind); {
 			case n == 0:
 				missing++
-				t.Logf("pid %d has no %s: %s", r.PID, kind, t.history(r.proc))
+				v.Logf("pid %d has no %s: %s", r.PID, kind, v.history(r.proc))
 			case n > 1:
-				t.Errorf("pid %d: %d events with %s: %s", r.PID, n, kind, t.history(r.proc))
+				v.Errorf("pid %d: %d events with %s: %s", r.PID, n, kind, v.history(r.proc))
 			}
 		}
-		for _, ev := range t.of(r.proc) {
+		for _, ev := range v.of(r.proc) {
 			if ev.Events&engine.EventExit != 0 {
-				t.checkExit(ev, r.proc, true)
+				v.checkExit(ev, r.proc, true)
 			}
 			if ev.Events&engine.EventExec == 0 {
 				continue
 			}
 			p := ev.Process
 			known := 0
-			for f, v := range map[engine.Field][2]string{
-				engine.FieldCmdline: {string(p.Cmdline), r.cmdline}, engine.FieldFilename: {p.Filename, tiny},
-				engine.FieldCwd: {p.Cwd, dir}, engine.FieldComm: {p.Comm, "tiny"}, engine.FieldPPID: {itoa(int(p.PPID)), itoa(os.Getpid())},
+			for f, both := range map[engine.Field][2]string{
+				engine.FieldCmdline: {string(p.Cmdline), r.cmdline}, engine.FieldFilename: {p.Filename, r.exe},
+				engine.FieldCwd: {p.Cwd, r.cwd}, engine.FieldComm: {p.Comm, "tiny"}, engine.FieldPPID: {itoa(int(p.PPID)), itoa(os.Getpid())},
 			} {
 				switch {
 				case !p.Known.Has(f) || p.Truncated.Has(f):
-				case v[0] != v[1]:
-					t.Errorf("pid %d: %s is %q, want %q", r.PID, f, v[0], v[1])
+				case both[0] != both[1]:
+					v.Errorf("pid %d: %s is %q, want %q", r.PID, f, both[0], both[1])
 				default:
 					known++
 				}
@@ -90,21 +94,19 @@ func recordWrap(t *test) {
 			}
 		}
 	}
-	s, err := q.Stats()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Logf("%d of %d EXEC are whole, %d events are missing, %d lost %v", whole, len(all), missing, s.Lost(), s.Source.Lost)
-	if s.Lost() < missing {
-		t.Errorf("%d events are missing, %d are counted as lost", missing, s.Lost())
+	s := v.counted()
+	lost := s.Lost() - before.Lost()
+	v.Logf("%d of %d EXEC are whole, %d events are missing, %d lost %v", whole, len(all), missing, lost, s.Source.Lost)
+	if lost < missing {
+		v.Errorf("%d events are missing, %d are counted as lost", missing, lost)
 	}
 	if n := s.Source.Lost[engine.LossDecode]; n > 0 {
-		t.Errorf("%d records made no sense", n)
+		v.Errorf("%d records made no sense", n)
 	}
-	if uint64(whole)+s.Lost() < uint64(len(all)) {
-		t.Errorf("%d of %d EXEC are whole, and only %d events were lost", whole, len(all), s.Lost())
+	if uint64(whole)+lost < uint64(len(all)) {
+		v.Errorf("%d of %d EXEC are whole, and only %d events were lost", whole, len(all), lost)
 	}
 	if whole < len(all)/4 {
-		t.Errorf("%d of %d EXEC are whole: too few to show that records go over the end of the ring", whole, len(all))
+		v.Errorf("%d of %d EXEC are whole: too few to show that records go over the end of the ring", whole, len(all))
 	}
 }

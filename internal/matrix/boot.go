@@ -77,7 +77,7 @@ const poll = 100 * time.Millisecond
 // wrong in the guest is in the outcome.
 func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progress)) (Outcome, error) {
 	m = m.withDefaults()
-	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Repro: g.Repro(m.Krun, "", "")}
+	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Repro: g.Repro(m.Krun, "")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return o, fmt.Errorf("make a directory for %s: %w", g.Name(), err)
 	}
@@ -103,7 +103,7 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	o.State, o.Reason, o.Cells = b.judge()
 	for i, c := range o.Cells {
 		if !c.State.Good() {
-			o.Cells[i].Repro = g.Repro(m.Krun, c.Test, c.Backend)
+			o.Cells[i].Repro = g.Repro(m.Krun, c.Test, ranWith(o.Cells, i)...)
 		}
 	}
 	o.Hello, o.End, o.Console, o.Damaged = b.hello, b.end, b.console, b.damaged
@@ -199,7 +199,6 @@ func (b *boot) run(ctx context.Context, console *os.File) error {
 // deadline says which deadline has passed, if any.
 func (b *boot) deadline(now time.Time) string {
 	m := b.machine
-	_, running := b.running()
 	switch {
 	case b.end != nil && now.Sub(b.heard) > m.Boot:
 		b.waiting = "after its end record"
@@ -209,7 +208,7 @@ func (b *boot) deadline(now time.Time) string {
 		return fmt.Sprintf("deadline of %v to boot passed", m.Boot)
 	case b.hello != nil && now.Sub(b.heard) > m.Test:
 		b.waiting = "between tests"
-		if !running && len(b.started) == 0 {
+		if len(b.started) == 0 {
 			b.waiting = "before the first test"
 		}
 		return fmt.Sprintf("deadline of %v for a test passed", m.Test)

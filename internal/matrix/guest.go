@@ -98,16 +98,16 @@ func (g Guest) arguments() []string {
 	return words
 }
 
-// Repro is the shell command that does again what the guest did, or one test of it on one backend.
-func (g Guest) Repro(krun, test, backend string) string {
+// Repro is the shell command that does again what the guest did, or one test of it on the backends that it ran on at once.
+func (g Guest) Repro(krun, test string, backends ...string) string {
 	one := g
 	one.Wrap = nil
 	if test != "" && len(g.Command) == 0 {
 		one.Tests = []string{test}
 		one.Backends = nil
 		for _, b := range Backends {
-			if b.Name == backend {
-				one.Backends = []Backend{b}
+			if slices.Contains(backends, b.Name) {
+				one.Backends = append(one.Backends, b)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/internal/record"
@@ -50,18 +51,33 @@ func (e *evidence) take(rec any, err error) {
 
 const maxDamaged = 5
 
-// running returns the job that was started last and has no result.
-func (e *evidence) running() (record.Job, bool) {
+// running returns the jobs that were started last and have no result: those of one test, on all backends that it is run on
+// at once.
+func (e *evidence) running() (jobs []record.Job) {
 	done := make(map[record.Job]int)
 	for _, r := range e.results {
 		done[record.Job{Test: r.Test, Backend: r.Backend}]++
 	}
-	for i := len(e.started) - 1; i >= 0; i-- {
-		if j := e.started[i]; done[j] == 0 {
-			return j, true
+	for _, j := range slices.Backward(e.started) {
+		if done[j] > 0 {
+			continue
 		}
+		if len(jobs) > 0 && j.Test != jobs[0].Test {
+			break
+		}
+		jobs = append(jobs, j)
 	}
-	return record.Job{}, false
+	slices.Reverse(jobs)
+	return jobs
+}
+
+// names is the jobs of one test as text.
+func names(jobs []record.Job) string {
+	text := jobs[0].String()
+	for _, j := range jobs[1:] {
+		text += ", " + j.Backend
+	}
+	return text
 }
 
 // judge decides what became of a guest and each of its cells.
@@ -108,8 +124,8 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 // is lost after an oops did so because of it.
 func (e *evidence) guest() (record.State, string) {
 	at := ""
-	if j, ok := e.running(); ok {
-		at = " in " + j.String()
+	if jobs := e.running(); len(jobs) > 0 {
+		at = " in " + names(jobs)
 	}
 	switch {
 	case e.refused != "":
@@ -169,7 +185,7 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 		j := record.Job{Test: r.Test, Backend: r.Backend}
 		results[j] = append(results[j], r)
 	}
-	running, isRunning := e.running()
+	running := e.running()
 	if state == record.Pass {
 		state, reason = record.Lost, "the test was started and has no result"
 	}
@@ -178,11 +194,11 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 		if rs := results[j]; len(rs) > 0 {
 			r := rs[0]
 			results[j] = rs[1:]
-			c.State, c.Reason, c.DurationMS, c.Log = r.State, r.Reason, r.DurationMS, r.Log
+			c.State, c.Reason, c.DurationMS, c.Joint, c.Log = r.State, r.Reason, r.DurationMS, r.Joint, r.Log
 			if !c.State.Good() && c.State != record.Fail {
 				c.State, c.Reason = record.Lost, fmt.Sprintf("the result's state is %q", r.State)
 			}
-		} else if missing++; isRunning && j == running {
+		} else if missing++; slices.Contains(running, j) {
 			c.State, c.Reason = state, reason
 		} else {
 			c.State, c.Reason = record.Lost, "not run: "+orWord(reason, string(state))

@@ -23,6 +23,7 @@ func result(test string, s record.State) record.Result {
 func TestJudge(t *testing.T) {
 	hello, end := &record.Hello{}, &record.End{}
 	plan := []record.Job{job("a"), job("b")}
+	joint := []record.Job{job("a"), job("b"), {Test: "b", Backend: "kprobe"}, job("c")}
 	for _, tt := range []struct {
 		name   string
 		e      evidence
@@ -44,6 +45,8 @@ func TestJudge(t *testing.T) {
 			results: []record.Result{result("a", record.Pass), result("b", record.Pass)}}, record.Crash, "WARNING: x", "pass pass"},
 		{"a panic before an oops", evidence{hello: hello, plan: plan, started: plan[:1], console: []string{"BUG: x", "Kernel panic - y"}},
 			record.Crash, "Kernel panic - y in a @ ebpf", "crash lost"},
+		{"a panic in a test on two backends at once", evidence{hello: hello, plan: joint, started: joint[:3], console: []string{"Kernel panic - y"},
+			results: []record.Result{result("a", record.Pass)}}, record.Crash, "Kernel panic - y in b @ ebpf, kprobe", "pass crash crash lost"},
 		{"a panic before the hello", evidence{console: []string{"Kernel panic - z"}}, record.Crash, "Kernel panic - z", ""},
 		{"hang in a test", evidence{hello: hello, plan: plan, started: plan, late: "too late",
 			results: []record.Result{result("a", record.Pass)}}, record.Hang, "too late in b @ ebpf", "pass hang"},
@@ -79,6 +82,15 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%s with the reason %q", state, reason)
 			}
 		})
+	}
+}
+
+func TestRanWith(t *testing.T) {
+	cells := []Cell{{Backend: "a"}, {Backend: "b"}, {Backend: "c", Joint: true}, {Backend: "d", Joint: true}, {Backend: "e"}}
+	for i, want := range []string{"[a]", "[b c d]", "[b c d]", "[b c d]", "[e]"} {
+		if got := fmt.Sprint(ranWith(cells, i)); got != want {
+			t.Errorf("cell %d ran with %s, want %s", i, got, want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ type Cell struct {
 	State      record.State `json:"state"`
 	Reason     string       `json:"reason,omitempty"`
 	DurationMS int64        `json:"duration_ms"`
+	Joint      bool         `json:"joint,omitempty"` // it ran at once with the cell before, in the same time
 	Log        string       `json:"log,omitempty"`
 	Repro      string       `json:"repro,omitempty"` // of a cell that is not good
 }
@@ -51,4 +52,20 @@ func (o Outcome) Count(backend string) map[record.State]int {
 		}
 	}
 	return n
+}
+
+// ranWith returns the backends of the cells that ran at once with number i, its own included.
+func ranWith(cells []Cell, i int) (backends []string) {
+	first := i
+	for cells[first].Joint && first > 0 {
+		first--
+	}
+	backends = []string{cells[first].Backend}
+	for _, c := range cells[first+1:] {
+		if !c.Joint {
+			break
+		}
+		backends = append(backends, c.Backend)
+	}
+	return backends
 }

@@ -118,7 +118,7 @@ func TestPlan(t *testing.T) {
 		}
 		var got []string
 		for _, g := range guests {
-			got = append(got, g.Repro("./krun.sh", "", ""))
+			got = append(got, g.Repro("./krun.sh", ""))
 		}
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
@@ -128,7 +128,7 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := guests[1].Repro("./krun.sh", "t_x", "kprobe"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -k t_x"; got != want {
+	if got, want := guests[1].Repro("./krun.sh", "t_x", "kprobe", "ebpf"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k t_x"; got != want {
 		t.Errorf("repro of a cell %q, want %q", got, want)
 	}
 	if _, err := Plan(kernels, Selection{}, nil); err == nil {

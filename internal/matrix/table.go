@@ -114,7 +114,9 @@ func (r Results) TestTimes(w io.Writer) error {
 				times[c.Test] = make(map[string][]int64)
 			}
 			times[c.Test][c.Backend] = append(times[c.Test][c.Backend], c.DurationMS)
-			sums[c.Test] += c.DurationMS
+			if !c.Joint {
+				sums[c.Test] += c.DurationMS
+			}
 		}
 	}
 	var tests []string

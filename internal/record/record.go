@@ -41,6 +41,7 @@ type Result struct {
 	State      State  `json:"state"`
 	Reason     string `json:"reason,omitempty"` // of every state but Pass
 	DurationMS int64  `json:"duration_ms"`
+	Joint      bool   `json:"joint,omitempty"` // it ran at once with the one before, in the same time
 	Log        string `json:"log,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,9 +29,9 @@ type order struct {
 // report is a line that the child sends: that it is ready for orders, what it
 // waits for, or how a test or, at last, its own end went.
 type report struct {
-	Ready   bool     `json:"ready,omitempty"`
-	Waiting string   `json:"waiting,omitempty"`
-	Verdict *verdict `json:"verdict,omitempty"`
+	Ready    bool     `json:"ready,omitempty"`
+	Waiting  string   `json:"waiting,omitempty"`
+	Verdicts verdicts `json:"verdicts,omitempty"` // one for each backend
 }
 
 // endOfLog is what the child writes to its output after each test.
@@ -52,35 +53,40 @@ func (s *Suite) Child() {
 	orders := json.NewDecoder(os.NewFile(orderFD, "orders"))
 	unix.CloseOnExec(reportFD)
 	unix.CloseOnExec(orderFD)
-	newT := func() *T {
-		return &T{
-			Backend: os.Args[2], Verbose: verbose, Limit: time.Duration(deadline), out: os.Stdout,
-			progress: func(what string) { reports.Encode(report{Waiting: what}) },
-		}
+	backends := strings.Split(os.Args[2], ",")
+	reporting := func(limit time.Duration) *T {
+		t := newT(backends, os.Stdout, verbose, limit)
+		t.progress = func(what string) { reports.Encode(report{Waiting: what}) }
+		return t
 	}
 
-	// What the tests share is opened and closed like a test that the others run within.
-	frame := newT()
-	v := frame.judge(func() {
+	// What the tests share is opened and closed like a test that the others run
+	// within. On a backend for which that fails they fail, too.
+	frame := reporting(time.Duration(deadline))
+	list := frame.judge(func() {
 		if share := os.Args[5]; share != "" {
 			s.Share(frame, share)
 		}
 		reports.Encode(report{Ready: true})
 		for o := (order{}); orders.Decode(&o) == nil; {
-			t, test := newT(), s.find(o.Test)
-			t.Name, t.tmp, t.Limit = o.Test, o.Dir, test.limit(t.Limit)
+			test := s.find(o.Test)
+			t := reporting(test.limit(frame.Limit))
+			t.Name, t.tmp = o.Test, o.Dir
+			for i, c := range frame.Cells {
+				t.Cells[i].verdict, t.Cells[i].over = c.verdict, c.over
+			}
 			os.Setenv("TMPDIR", o.Dir)
-			v := t.run(test)
+			list := t.run(test)
 			for _, l := range ownChildren() {
-				t.Errorf("left behind: %s", l)
-				v = t.verdict
+				t.Logf("left behind: %s", l)
+				list.blame("left behind: " + l)
 			}
 			os.Stdout.WriteString(endOfLog)
-			reports.Encode(report{Verdict: &v})
+			reports.Encode(report{Verdicts: list})
 		}
 	})
 	os.Stdout.WriteString(endOfLog)
-	reports.Encode(report{Verdict: &v})
+	reports.Encode(report{Verdicts: list})
 	os.Exit(0)
 }
 

@@ -32,20 +32,28 @@ func (r *records) close() error {
 }
 
 func (r *records) plan(list []Job) error {
-	jobs := make([]record.Job, len(list))
-	for i, j := range list {
-		jobs[i] = record.Job{Test: j.Test.Name, Backend: j.Backend}
+	var plan record.Plan
+	for _, j := range list {
+		for _, b := range j.Backends {
+			plan.Jobs = append(plan.Jobs, record.Job{Test: j.Test.Name, Backend: b})
+		}
 	}
-	return r.write(record.Plan{Jobs: jobs})
+	return r.write(plan)
 }
 
 func (r *records) start(j Job) error {
-	return r.write(record.Start{Test: j.Test.Name, Backend: j.Backend})
+	for _, b := range j.Backends {
+		if err := r.write(record.Start{Test: j.Test.Name, Backend: b}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (r *records) result(j Job, v verdict, took time.Duration, log string) error {
-	return r.write(record.Result{Test: j.Test.Name, Backend: j.Backend, State: v.State, Reason: v.Reason,
-		DurationMS: took.Milliseconds(), Log: log})
+// result is that of the job on its backend number i.
+func (r *records) result(j Job, i int, v verdict, took time.Duration, log string) error {
+	return r.write(record.Result{Test: j.Test.Name, Backend: j.Backends[i], State: v.State, Reason: v.Reason,
+		DurationMS: took.Milliseconds(), Joint: i > 0, Log: log})
 }
 
 // write writes a record as one line, whole and at once: others write to the same

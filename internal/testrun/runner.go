@@ -30,6 +30,9 @@ type Suite struct {
 
 	// Unfit returns a reason to skip all tests, or "".
 	Unfit func() string
+
+	// Keep takes what is to be there while tests run, and returns what gives it back.
+	Keep func() (release func())
 }
 
 // Backend is something that each test is run on.
@@ -64,11 +67,14 @@ type runner struct {
 const patience = 2 * time.Second
 
 // run runs the jobs one after the other. The error is of the harness.
-func (r *runner) run(list []Job) error {
+func (r *runner) run(all []Job) error {
 	r.count = make(map[record.State]int)
 	unfit := ""
 	if r.suite.Unfit != nil {
 		unfit = r.suite.Unfit()
+	}
+	if unfit == "" && r.suite.Keep != nil {
+		defer r.suite.Keep()()
 	}
 	if !r.inProcess {
 		if err := adoptOrphans(); err != nil {
@@ -80,30 +86,33 @@ func (r *runner) run(list []Job) error {
 			}
 		}
 	}
-	if err := r.records.plan(list); err != nil {
+	if err := r.records.plan(all); err != nil {
 		return err
 	}
-	for i, j := range list {
+	for i, j := range all {
 		if err := r.ctx.Err(); err != nil {
 			break
 		}
 		if err := r.records.start(j); err != nil {
 			return err
 		}
-		fmt.Fprintf(r.out, "%s: ", j)
+		fmt.Fprintf(r.out, "%s: ", j.cell(0))
 		begin := time.Now()
 		log := new(bytes.Buffer)
-		var v verdict
-		if unfit != "" {
-			v = verdict{Skip, unfit}
-		} else {
-			v = r.one(j, i+1 < len(list) && j.sharesWith(list[i+1]), log)
+		list := each(len(j.Backends), verdict{Skip, unfit})
+		if unfit == "" {
+			list = r.one(j, i+1 < len(all) && j.sharesWith(all[i+1]), log)
 		}
 		took := time.Since(begin)
-		r.count[v.State]++
-		r.print(v, took, log.String())
-		if err := r.records.result(j, v, took, cut(log.String(), maxLog)); err != nil {
-			return err
+		for i, v := range list {
+			r.count[v.State]++
+			if i > 0 {
+				fmt.Fprintf(r.out, "%s: ", j.cell(i))
+			}
+			r.print(v, took, log.String())
+			if err := r.records.result(j, i, v, took, cut(log.String(), maxLog)); err != nil {
+				return err
+			}
 		}
 	}
 	if r.worker != nil { // interrupted
@@ -111,66 +120,66 @@ func (r *runner) run(list []Job) error {
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.count[Pass], r.count[Fail], r.count[Skip])
 	if r.ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %d of %d tests have run", r.count[Pass]+r.count[Fail]+r.count[Skip], len(list))
+		planned := 0
+		for _, j := range all {
+			planned += len(j.Backends)
+		}
+		return fmt.Errorf("interrupted: %d of %d tests have run", r.count[Pass]+r.count[Fail]+r.count[Skip], planned)
 	}
 	return nil
 }
 
 // one runs a job and looks for what it left. The worker may stay for the next.
-func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (v verdict) {
+func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
+	n := len(j.Backends)
 	tmp, err := os.MkdirTemp("", "quark-test-")
 	if err != nil {
-		return verdict{Fail, fmt.Sprintf("make a directory: %v", err)}
+		return each(n, verdict{Fail, fmt.Sprintf("make a directory: %v", err)})
 	}
 	defer os.RemoveAll(tmp)
 	if err := os.Chmod(tmp, 0o755); err != nil {
-		return verdict{Fail, err.Error()}
+		return each(n, verdict{Fail, err.Error()})
 	}
 	r.trace.discard()
 	var before residue
 	if r.inProcess {
 		before = readResidue()
-		t := &T{Name: j.Test.Name, Backend: j.Backend, Verbose: r.verbose, Limit: j.Test.limit(r.deadline), out: r.out, tmp: tmp}
+		t := newT(j.Backends, r.out, r.verbose, j.Test.limit(r.deadline))
+		t.Name, t.tmp = j.Test.Name, tmp
 		fmt.Fprintln(r.out)
-		v = t.run(j.Test)
-		fmt.Fprintf(r.out, "%s: ", j)
+		list = t.run(j.Test)
+		fmt.Fprintf(r.out, "%s: ", j.cell(0))
 	} else {
-		v, before = r.delegate(j, keep, tmp, log)
+		list, before = r.delegate(j, keep, tmp, log)
 	}
 	for _, l := range before.left(patience) {
 		fmt.Fprintf(log, "  left behind: %s\n", l)
-		if v.State != Fail {
-			v = verdict{Fail, "left behind: " + l}
-		}
+		list.blame("left behind: " + l)
 	}
-	if v.State == Fail {
+	if list.failed() {
 		r.trace.copyTo(log)
 	}
-	return v
+	return list
 }
 
 // delegate lets a worker run the job. It also returns what was there before.
-func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (v verdict, before residue) {
-	v = verdict{State: Pass}
+func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (list verdicts, before residue) {
 	w := r.worker
 	r.worker = nil
+	alive := true
 	if w == nil {
-		if w, v = r.hire(j.Backend, j.Test.Shared); w == nil {
-			return v, readResidue()
+		if w, list, alive = r.hire(j.Backends, j.Test.Shared); w == nil {
+			return list, readResidue()
 		}
 	}
-	alive := v.State == Pass
 	if alive {
-		v, alive = w.run(j, tmp)
+		list, alive = w.run(j, tmp)
 	}
 	log.Write(w.log.next())
-	stays := alive && keep && v.State != Fail
+	stays := alive && keep && !list.failed()
 	if alive && !stays {
-		end := w.dismiss()
+		list.add(w.dismiss())
 		log.Write(w.log.next())
-		if v.State != Fail && end.State != Pass {
-			v = end
-		}
 	}
 	before = w.bare
 	if stays {
@@ -180,7 +189,7 @@ func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (v ve
 		fmt.Fprintf(log, "  left behind: %s\n", l)
 	}
 	w.left = nil
-	return v, before
+	return list, before
 }
 
 // print ends the line of a job and shows its log if that is wanted.

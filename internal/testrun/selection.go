@@ -3,19 +3,21 @@ package testrun
 import (
 	"fmt"
 	"path"
+	"slices"
 )
 
-// Job is a test on a backend.
+// Job is one run of a test: on one backend, or on several that watch the same.
 type Job struct {
-	Test    *Test
-	Backend string
+	Test     *Test
+	Backends []string
 }
 
-func (j Job) String() string { return j.Test.Name + " @ " + j.Backend }
+// cell names the test on its backend number i.
+func (j Job) cell(i int) string { return j.Test.Name + " @ " + j.Backends[i] }
 
 // sharesWith is whether one process can run both.
 func (j Job) sharesWith(next Job) bool {
-	return j.Backend == next.Backend && j.Test.Shared == next.Test.Shared && !j.Test.Alone && !next.Test.Alone
+	return slices.Equal(j.Backends, next.Backends) && j.Test.Shared == next.Test.Shared && !j.Test.Alone && !next.Test.Alone
 }
 
 // choose returns the tests whose names match one of the patterns in only, all
@@ -61,20 +63,38 @@ func choose(tests []Test, only, except []string) ([]*Test, error) {
 	return list, nil
 }
 
-// jobs returns every test on every backend, backend by backend, and at the end
-// those that need none.
+// jobs returns every test on every backend: joint ones on all at once, those between
+// them backend by backend, and at the end those that need none.
 func jobs(tests []*Test, backends []string) (list []Job) {
-	for _, b := range backends {
-		for _, t := range tests {
-			if !t.NoBackend {
-				list = append(list, Job{t, b})
-			}
-		}
-	}
+	var some, none []*Test
 	for _, t := range tests {
 		if t.NoBackend {
-			list = append(list, Job{t, noBackend})
+			none = append(none, t)
+		} else {
+			some = append(some, t)
 		}
+	}
+	for len(some) > 0 {
+		joint, n := some[0].joint(), 1
+		for n < len(some) && some[n].joint() == joint {
+			n++
+		}
+		sets := [][]string{backends}
+		if !joint {
+			sets = nil
+			for i := range backends {
+				sets = append(sets, backends[i:i+1])
+			}
+		}
+		for _, set := range sets {
+			for _, t := range some[:n] {
+				list = append(list, Job{t, set})
+			}
+		}
+		some = some[n:]
+	}
+	for _, t := range none {
+		list = append(list, Job{t, []string{noBackend}})
 	}
 	return list
 }

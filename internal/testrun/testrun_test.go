@@ -24,7 +24,7 @@ var fake = &Suite{
 	Backends: []Backend{{"ebpf", "b", true}, {"kprobe", "k", false}, {"cnproc", "c", true}},
 	Tests: []Test{
 		{Name: "t_pass", Doc: "passes", Run: func(t *T) { t.Logf("log of a good test") }},
-		{Name: "t_fail", Doc: "fails twice", Run: func(t *T) { t.Errorf("first %s", t.Backend); t.Errorf("second") }},
+		{Name: "t_fail", Doc: "fails twice", Run: func(t *T) { t.Errorf("first %s", t.Cells[0].Backend); t.Errorf("second") }},
 		{Name: "t_fatal", Doc: "ends early", Run: func(t *T) { t.Fatalf("fatal"); panic("not reached") }},
 		{Name: "t_skip", Doc: "does not apply", Run: func(t *T) { t.Skipf("no %s here", "moon") }},
 		{Name: "t_fail_skip", Doc: "a skip does not hide a failure", Run: func(t *T) { t.Errorf("bad"); t.Skipf("never mind") }},
@@ -74,17 +74,44 @@ var fake = &Suite{
 			cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 			cmd.Run()
 		}},
+		{Name: "s_cell", Doc: "shares, fails on one backend and is over on it", Shared: "it", Run: func(t *T) {
+			on := []int{}
+			for range 2 {
+				for i, c := range t.Cells {
+					c.Try(func() {
+						on = append(on, i)
+						if i == 0 {
+							c.Fatalf("bad of %s", c.Backend)
+						}
+					})
+				}
+			}
+			t.Logf("on %v", on)
+		}},
+		{Name: "s_skip", Doc: "shares, skips on one backend and panics on another", Shared: "it", Run: func(t *T) {
+			t.Cells[0].Try(func() { t.Cells[0].Skipf("not here") })
+			t.Cells[1].Try(func() { panic("oh") })
+		}},
+		{Name: "s_early", Doc: "shares and is ended by one backend alone", Shared: "it", Run: func(t *T) {
+			t.Cells[0].Fatalf("bad of %s", t.Cells[0].Backend)
+		}},
+		{Name: "s_skip_fd", Doc: "shares, skips and leaves a descriptor", Shared: "it", Run: func(t *T) {
+			unix.Open("/dev/null", unix.O_RDONLY, 0)
+			t.Cells[0].Try(func() { t.Cells[0].Skipf("not here") })
+		}},
 		{Name: "s_3", Doc: "shares", Shared: "it", Run: shares},
 		{Name: "s_4", Doc: "shares", Shared: "it", Run: shares},
 	},
 	Share: func(t *T, name string) {
-		common = []string{t.Backend}
+		common = nil
 		if name != "it" {
 			t.Errorf("shared is %q", name)
 		}
 		switch os.Getenv("TESTRUN_SHARE") {
 		case "fatal":
 			t.Fatalf("nothing to share")
+		case "fatal in one":
+			t.Cells[0].Try(func() { t.Cells[0].Fatalf("nothing to share") })
 		case "leak":
 			unix.Open("/dev/null", unix.O_RDONLY, 0)
 		}
@@ -93,14 +120,15 @@ var fake = &Suite{
 	},
 }
 
-// common is what the tests of a process share: its backend and who was there.
+// common is what the tests of a process share: who was there.
 var common []string
 
 func shares(t *T) {
-	if common = append(common, t.Name); common[0] != t.Backend {
-		t.Errorf("shared by %v", common)
+	common = append(common, t.Name)
+	for _, c := range t.Cells {
+		c.Try(func() { c.Logf("seen") })
 	}
-	fmt.Println(common[1:], len(t.TempDir()) > 0)
+	fmt.Println(common, len(t.TempDir()) > 0)
 }
 
 // Tests that share run in one process until one fails, and what goes wrong is
@@ -111,7 +139,16 @@ func TestShared(t *testing.T) {
 		want        []string
 	}{
 		{"-bv s_1 s_2 s_3", "", []string{"[s_1] true", "[s_1 s_2] true", "[s_1 s_2 s_3] true", "3 passed, 0 failed"}},
-		{"-bcv s_1 s_2", "", []string{"[s_1] true", "[s_1 s_2] true", "[s_1] true", "[s_1 s_2] true", "4 passed, 0 failed"}},
+		{"-bv s_1", "", []string{"s_1 @ ebpf: ok", "\n  seen\n[s_1] true\n1 passed, 0 failed"}},
+		// On several backends each runs once, for all of them.
+		{"-bcv s_1 s_2", "", []string{"s_1 @ ebpf: ok", "  ebpf: seen\n  cnproc: seen\n[s_1] true", "s_1 @ cnproc: ok", "[s_1] true", "s_2 @ ebpf: ok", "[s_1 s_2] true", "4 passed, 0 failed"}},
+		{"-bc t_pass s_1 t_dir", "", []string{"t_pass @ ebpf", "t_dir @ ebpf", "t_pass @ cnproc", "t_dir @ cnproc", "s_1 @ ebpf", "s_1 @ cnproc", "6 passed"}},
+		{"-bc s_cell s_3", "", []string{"s_cell @ ebpf: FAIL (bad of ebpf)\n  ebpf: bad of ebpf\n  on [0 1 1]\ns_cell @ cnproc: ok\n", "3 passed, 1 failed"}},
+		{"-bc s_skip", "", []string{"s_skip @ ebpf: skip (not here)\ns_skip @ cnproc: FAIL (panic: oh)\n  cnproc: panic: oh\n", "0 passed, 1 failed, 1 skipped"}},
+		{"-bc s_early", "", []string{"s_early @ ebpf: FAIL (bad of ebpf)", "s_early @ cnproc: FAIL (the test ended early", "0 passed, 2 failed"}},
+		{"-b s_skip_fd", "", []string{"FAIL (left open: descriptor "}},
+		{"-bc s_exit", "", []string{"s_exit @ ebpf: FAIL (died: exit status 3)", "s_exit @ cnproc: FAIL (died: exit status 3)", "0 passed, 2 failed"}},
+		{"-bc s_1 s_2", "fatal in one", []string{"s_1 @ ebpf: FAIL (nothing to share)", "s_1 @ cnproc: ok", "s_2 @ ebpf: FAIL (nothing to share)", "s_2 @ cnproc: ok", "2 passed, 2 failed"}},
 		{"-bv s_1 s_fail s_3 s_4", "", []string{"s_1 @ ebpf: ok", "FAIL (bad)", "[s_1 s_fail]", "[s_3]", "[s_3 s_4]", "3 passed, 1 failed"}},
 		{"-bv s_1 s_exit s_3", "", []string{"s_exit @ ebpf: FAIL (died: exit status 3)", "[s_1 s_exit]", "[s_3]", "2 passed, 1 failed"}},
 		{"-bv --deadline 100ms s_1 s_hang s_3", "", []string{"s_hang @ ebpf: FAIL (hang: deadline", "[s_3]", "2 passed, 1 failed"}},

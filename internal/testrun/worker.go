@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -13,18 +14,18 @@ import (
 
 // worker is a child process that runs tests, one after the other.
 type worker struct {
-	r       *runner
-	backend string
-	child   *os.Process
-	orders  *os.File
-	reports chan report // closed when all who could report are gone
-	log     *output
-	pipes   []*os.File
-	ended   chan struct{} // closed when the child has ended, as state tells then
-	state   *os.ProcessState
-	waiting string // for what, as last reported
-	limit   time.Duration
-	left    []string
+	r        *runner
+	backends []string
+	child    *os.Process
+	orders   *os.File
+	reports  chan report // closed when all who could report are gone
+	log      *output
+	pipes    []*os.File
+	ended    chan struct{} // closed when the child has ended, as state tells then
+	state    *os.ProcessState
+	waiting  string // for what, as last reported
+	limit    time.Duration
+	left     []string
 
 	// What was there before the child was started, and with it before its first test.
 	bare, ready residue
@@ -34,23 +35,28 @@ type worker struct {
 // was waiting for.
 const killAfter = 2 * time.Second
 
-// hire starts a worker for tests on a backend, with what they share under that
-// name, if any. The verdict is Pass, or why the worker is gone again.
-func (r *runner) hire(backend string, share string) (*worker, verdict) {
-	w := &worker{r: r, backend: backend, limit: r.deadline, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
+// hire starts a worker for tests on backends, with what they share under that
+// name, if any. If it is not ready for orders, or is not there at all, the verdicts
+// say why.
+func (r *runner) hire(backends []string, share string) (w *worker, list verdicts, ready bool) {
+	w = &worker{r: r, backends: backends, limit: r.deadline, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
 	if err := w.start(share); err != nil {
-		return nil, verdict{Fail, fmt.Sprintf("start a child process: %v", err)}
+		return nil, w.all(fmt.Sprintf("start a child process: %v", err)), false
 	}
 	w.waiting = "the child to be ready"
-	v, alive := w.await()
+	list, alive := w.await()
 	switch {
-	case alive && v.State == Pass:
+	case alive && list == nil:
 		w.ready = readResidue()
+		return w, nil, true
 	case alive:
-		v = w.end(v)
+		list = w.end(list)
 	}
-	return w, v
+	return w, list, false
 }
+
+// all are the verdicts when all failed for the same reason.
+func (w *worker) all(reason string) verdicts { return each(len(w.backends), verdict{Fail, reason}) }
 
 func (w *worker) start(share string) (err error) {
 	var theirs []*os.File
@@ -82,7 +88,7 @@ func (w *worker) start(share string) (err error) {
 		return err
 	}
 	theirs = append(theirs, null)
-	argv := []string{w.r.suite.Program, childMark, w.backend,
+	argv := []string{w.r.suite.Program, childMark, strings.Join(w.backends, ","),
 		strconv.FormatInt(int64(w.r.deadline), 10), strconv.Itoa(w.r.verbose), share}
 	w.child, err = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
 		Env:   append(os.Environ(), w.r.suite.Env...),
@@ -117,43 +123,44 @@ func (w *worker) close() {
 }
 
 // run lets the worker run a test and says whether it can run another.
-func (w *worker) run(j Job, dir string) (v verdict, more bool) {
+func (w *worker) run(j Job, dir string) (list verdicts, more bool) {
 	w.waiting, w.limit = "", j.Test.limit(w.r.deadline)
 	line, _ := json.Marshal(order{j.Test.Name, dir}) // strings are no error
 	w.orders.Write(append(line, '\n'))               // a dead child is found next
-	if v, more = w.await(); more {
-		v = w.blame(v, orphansExcept(w.child.Pid))
+	if list, more = w.await(); more {
+		w.blame(list, orphansExcept(w.child.Pid))
 	}
-	return v, more
+	return list, more
 }
 
 // dismiss ends the worker and returns how that went.
-func (w *worker) dismiss() verdict {
+func (w *worker) dismiss() verdicts {
 	w.orders.Close()
 	w.waiting = "the child to end"
-	v, alive := w.await()
+	list, alive := w.await()
 	if alive {
-		v = w.end(v)
+		list = w.end(list)
 	}
-	return v
+	return list
 }
 
 // end waits for the end of a child that has sent its last report.
-func (w *worker) end(v verdict) verdict {
+func (w *worker) end(list verdicts) verdicts {
 	select {
 	case <-w.ended:
 	case <-time.After(killAfter):
 		w.child.Kill()
 		<-w.ended
 	}
-	return w.bury(v)
+	return w.bury(list)
 }
 
-// await waits until the child is ready or has a verdict. When it ends without
-// one it is buried, and alive is false.
-func (w *worker) await() (v verdict, alive bool) {
+// await waits until the child is ready, for which there are no verdicts, or has
+// some. When it ends without it is buried, and alive is false.
+func (w *worker) await() (list verdicts, alive bool) {
 	timer := time.NewTimer(w.limit + killAfter)
 	defer timer.Stop()
+	died := func() verdicts { return w.bury(w.all(fmt.Sprintf("died: %v", w.state))) }
 	for {
 		select {
 		case rep, open := <-w.reports:
@@ -161,16 +168,16 @@ func (w *worker) await() (v verdict, alive bool) {
 			case !open: // the child has ended, or closed its descriptors
 				w.child.Kill()
 				<-w.ended
-				return w.bury(verdict{Fail, fmt.Sprintf("died: %v", w.state)}), false
+				return died(), false
 			case rep.Ready:
-				return verdict{State: Pass}, true
-			case rep.Verdict != nil:
-				return *rep.Verdict, true
+				return nil, true
+			case rep.Verdicts != nil:
+				return rep.Verdicts, true
 			default:
 				w.waiting = rep.Waiting
 			}
 		case <-w.ended:
-			return w.bury(verdict{Fail, fmt.Sprintf("died: %v", w.state)}), false
+			return died(), false
 		case <-timer.C:
 			return w.kill(fmt.Sprintf("hang: deadline of %v passed while waiting for %s", w.limit, orNothing(w.waiting))), false
 		case <-w.r.ctx.Done():
@@ -186,31 +193,31 @@ func orNothing(what string) string {
 	return what
 }
 
-func (w *worker) kill(why string) verdict {
+func (w *worker) kill(why string) verdicts {
 	unix.Kill(-w.child.Pid, unix.SIGKILL)
 	w.child.Kill()
 	<-w.ended
-	return w.bury(verdict{Fail, why})
+	return w.bury(w.all(why))
 }
 
 // bury removes the processes that a child, which has ended, left, and takes the
 // last report that it sent.
-func (w *worker) bury(v verdict) verdict {
+func (w *worker) bury(list verdicts) verdicts {
 	left := reapOrphans(w.child.Pid)
 	for rep := range w.reports {
-		if rep.Verdict != nil {
-			v = *rep.Verdict
+		if rep.Verdicts != nil {
+			list = rep.Verdicts
 		}
 	}
 	w.close()
-	return w.blame(v, left)
+	w.blame(list, left)
+	return list
 }
 
 // blame notes what a test left behind, which makes it fail.
-func (w *worker) blame(v verdict, left []string) verdict {
+func (w *worker) blame(list verdicts, left []string) {
 	w.left = append(w.left, left...)
-	if len(left) > 0 && v.State != Fail {
-		return verdict{Fail, "left behind: " + left[0]}
+	if len(left) > 0 {
+		list.blame("left behind: " + left[0])
 	}
-	return v
 }

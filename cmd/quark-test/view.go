@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/testrun"
+)
+
+type event = quark.Event
+
+// view is what one queue shows of a test.
+type view struct {
+	*testrun.Cell
+	q      *quark.Queue
+	hold   time.Duration  // its HoldTime
+	shared *sharedQueue   // where it is one that outlives the test
+	events []*quark.Event // clones of all that were delivered in the test, in order
+	gets   uint64         // events delivered or filtered
+}
+
+// pump takes what the queue has now.
+func (v *view) pump() {
+	for {
+		ev, err := v.q.Get()
+		switch {
+		case err == nil:
+			v.gets++
+			v.events = append(v.events, ev.Clone())
+			if v.Verbose >= 3 {
+				v.Logf("%s", ev.AppendDump(nil))
+			}
+		case errors.Is(err, quark.ErrNothing):
+			return
+		case errors.Is(err, quark.ErrFiltered):
+			v.gets++
+		default:
+			v.Fatalf("get: %v", err)
+		}
+	}
+}
+
+// await takes events of this queue until cond holds.
+func (v *view) await(what string, cond func() bool) {
+	v.Waiting(v.Backend + ": " + what)
+	wait(v.T, v, what, func() bool {
+		v.pump()
+		return cond()
+	}, func() *view { return v })
+}
+
+// nap sleeps until the queue has something, but no longer than that, as what is waited
+// for may be something else than events; a guest needs half a millisecond for each look.
+func (v *view) nap(longest time.Duration) {
+	if err := v.q.Block(longest); err != nil {
+		v.Fatalf("block: %v", err)
+	}
+}
+
+// awaitEvent takes events until one of p's satisfies want, also among those
+// that have come already.
+func (v *view) awaitEvent(p *proc, what string, want func(*event) bool) (found *event) {
+	next := 0
+	v.await(fmt.Sprintf("%s of pid %d", what, p.PID), func() bool {
+		for ; next < len(v.events); next++ {
+			if ev := v.events[next]; p.owns(ev) && want(ev) {
+				found = ev
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// has makes a condition for awaitEvent: all of kinds are in the event.
+func has(kinds engine.Events) func(*event) bool {
+	return func(ev *event) bool { return ev.Events&kinds == kinds && !ev.Thread }
+}
+
+// exit is p's EXIT.
+func (v *view) exit(p *proc) *event { return v.awaitEvent(p, "EXIT", has(engine.EventExit)) }
+
+// of returns what was delivered about p, its threads included.
+func (v *view) of(p *proc) (list []*event) {
+	for _, ev := range v.events {
+		if p.owns(ev) {
+			list = append(list, ev)
+		}
+	}
+	return list
+}
+
+// count counts p's events that have one of the kinds.
+func (v *view) count(p *proc, kinds engine.Events) (n int) {
+	for _, ev := range v.of(p) {
+		if ev.Events&kinds != 0 && !ev.Thread {
+			n++
+		}
+	}
+	return n
+}
+
+// history shows p's events.
+func (v *view) history(p *proc) (s string) {
+	for _, ev := range v.of(p) {
+		s += fmt.Sprintf("[%s tid %d at %d]", ev.Events, ev.TID, ev.Time)
+	}
+	if s == "" {
+		return "no events"
+	}
+	return s
+}
+
+// reported is whether the backend reports events of a kind, and why not.
+func (v *view) reported(k engine.Kind) (ok bool, why string) {
+	c := v.q.Capabilities().Kinds[k]
+	return c.Origin != engine.OriginNone, c.Via
+}
+
+// needKind skips the test on those backends that do not report events of the kind.
+func (t *test) needKind(k engine.Kind) {
+	t.each(func(v *view) {
+		if ok, why := v.reported(k); !ok {
+			v.Skipf("%s does not report %s here: %s", v.Backend, k, why)
+		}
+	})
+}
+
+// fields are those that, by the capability table, come with events of the kinds.
+func (v *view) fields(kinds engine.Events) (s engine.Fields) {
+	for f, c := range v.q.Capabilities().Fields {
+		if c.Origin != engine.OriginNone && c.At&kinds != 0 {
+			s = s.With(engine.Field(f))
+		}
+	}
+	return s
+}
+
+// stats are the queue's.
+func (v *view) stats() quark.Stats {
+	s, err := v.q.Stats()
+	if err != nil {
+		v.Fatalf("statistics: %v", err)
+	}
+	return s
+}
+
+// counted waits until all that was produced is counted, as inserted or as lost. Others
+// go on meanwhile, so both sides meet only now and then.
+func (v *view) counted() (s quark.Stats) {
+	v.await("produced = inserted + lost", func() bool {
+		s = v.stats()
+		return s.Source.Produced == s.Insertions+s.Lost()
+	})
+	return s
+}
+
+// lost is what was lost of events that the test's own processes could have made:
+// without those that the kernel skipped because programs were preempted, which may
+// be anyone's, of threads that nobody asked for too. One of its own would be missed.
+func lost(s quark.Stats) uint64 { return s.Lost() - s.Source.Lost[engine.LossSkipped] }

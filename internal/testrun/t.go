@@ -1,0 +1,213 @@
+package testrun
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// T is what a running test has: what it does itself, which all its backends see.
+// It is for one goroutine.
+type T struct {
+	Name string
+
+	// Cells are the backends that it is run on.
+	Cells []*Cell
+
+	// Verbose is the number of -v options.
+	Verbose int
+
+	// Limit is how long the test may take, and Deadline when that is over. A
+	// test that waits has to give up then; it is killed a little later.
+	Limit    time.Duration
+	Deadline time.Time
+
+	out      io.Writer
+	progress func(string)
+	cleanups []func()
+	dirs     int
+	tmp      string
+}
+
+// newT returns the T of a test on backends.
+func newT(backends []string, out io.Writer, verbose int, limit time.Duration) *T {
+	t := &T{out: out, Verbose: verbose, Limit: limit}
+	for _, b := range backends {
+		t.Cells = append(t.Cells, &Cell{T: t, Backend: b, verdict: verdict{State: Pass}})
+	}
+	return t
+}
+
+// stop is what a test panics with to end early.
+type stop struct{}
+
+// Logf writes a line to the test's log, which is shown if it fails or with -v.
+func (t *T) Logf(format string, args ...any) {
+	fmt.Fprintf(t.out, "  "+format+"\n", args...)
+}
+
+// Errorf logs a line and makes the test fail, on all its backends.
+func (t *T) Errorf(format string, args ...any) {
+	t.Logf(format, args...)
+	t.worsen(verdict{Fail, fmt.Sprintf(format, args...)})
+}
+
+func (t *T) worsen(v verdict) {
+	for _, c := range t.Cells {
+		if !c.over {
+			c.verdict.worsen(v)
+		}
+	}
+}
+
+// Fatalf is Errorf and ends the test.
+func (t *T) Fatalf(format string, args ...any) {
+	t.Errorf(format, args...)
+	t.Stop()
+}
+
+// Skipf ends the test, which does not apply for that reason.
+func (t *T) Skipf(format string, args ...any) {
+	t.worsen(verdict{Skip, fmt.Sprintf(format, args...)})
+	t.Stop()
+}
+
+// Stop ends the test as it is.
+func (t *T) Stop() { panic(stop{}) }
+
+// Waiting says what the test waits for from now on: should it hang, the report
+// names it.
+func (t *T) Waiting(what string) {
+	if t.progress != nil {
+		t.progress(what)
+	}
+}
+
+// Hang ends the test because what it waits for does not come.
+func (t *T) Hang(after time.Duration, what string) {
+	t.Fatalf(hangs, after, what)
+}
+
+const hangs = "hang: deadline of %v passed while waiting for %s"
+
+// Cleanup registers a function to be called when the test has ended, the last
+// one first.
+func (t *T) Cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
+
+// TempDir makes an empty directory that anyone may enter. It is removed after
+// the test.
+func (t *T) TempDir() string {
+	t.dirs++
+	dir := fmt.Sprintf("%s/%d", t.tmp, t.dirs)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatalf("make a directory: %v", err)
+	}
+	return dir
+}
+
+// run runs one test in this process.
+func (t *T) run(test *Test) verdicts { return t.judge(func() { test.Run(t) }) }
+
+// judge calls f and the cleanups, and looks for descriptors that are left open.
+func (t *T) judge(f func()) verdicts {
+	t.Deadline = time.Now().Add(t.Limit)
+	before, err := openDescriptors()
+	if err != nil {
+		return each(len(t.Cells), verdict{Fail, err.Error()})
+	}
+	defer before.close()
+	whole := guard(t.Errorf, t.Logf, f)
+	for _, c := range t.Cells {
+		if !whole && c.verdict.State == Pass {
+			c.Errorf("the test ended early, because of another backend")
+		}
+		c.over = false // what is found from here on is about all
+	}
+	for len(t.cleanups) > 0 {
+		last := t.cleanups[len(t.cleanups)-1]
+		t.cleanups = t.cleanups[:len(t.cleanups)-1]
+		guard(t.Errorf, t.Logf, last)
+	}
+	if left, err := before.left(); err != nil {
+		t.Errorf("look for descriptors left open: %v", err)
+	} else {
+		for _, l := range left {
+			t.Errorf("left open: descriptor %s", l)
+		}
+	}
+	return t.verdicts()
+}
+
+func (t *T) verdicts() (list verdicts) {
+	for _, c := range t.Cells {
+		list = append(list, c.verdict)
+	}
+	return list
+}
+
+// guard calls f, takes a panic for a failure and tells whether f came to its end.
+func guard(errorf, logf func(string, ...any), f func()) (whole bool) {
+	defer func() {
+		switch r := recover(); r.(type) {
+		case nil, stop:
+		default:
+			errorf("panic: %v", r)
+			logf("%s", debug.Stack())
+		}
+	}()
+	f()
+	return true
+}
+
+// Cell is a test on one of its backends. What it does not do otherwise is done by
+// its T.
+type Cell struct {
+	*T
+	Backend string
+	verdict verdict
+	over    bool // it takes part no longer
+}
+
+// Try calls f unless the test is over on this backend already. If f ends the test on
+// this backend the others go on. It tells whether this one does.
+func (c *Cell) Try(f func()) (goesOn bool) {
+	if !c.over && !guard(c.Errorf, c.Logf, f) {
+		c.over = true
+	}
+	return !c.over
+}
+
+// Over is whether the test is over on this backend.
+func (c *Cell) Over() bool { return c.over }
+
+// Logf is that of T, with the backend's name if there is more than one.
+func (c *Cell) Logf(format string, args ...any) {
+	if len(c.Cells) > 1 {
+		format = strings.ReplaceAll(c.Backend, "%", "%%") + ": " + format
+	}
+	c.T.Logf(format, args...)
+}
+
+// Errorf logs a line and makes the test fail on this backend.
+func (c *Cell) Errorf(format string, args ...any) {
+	c.Logf(format, args...)
+	c.verdict.worsen(verdict{Fail, fmt.Sprintf(format, args...)})
+}
+
+// Fatalf is Errorf and ends the test on this backend.
+func (c *Cell) Fatalf(format string, args ...any) {
+	c.Errorf(format, args...)
+	c.Stop()
+}
+
+// Skipf ends the test on this backend, to which it does not apply for that reason.
+func (c *Cell) Skipf(format string, args ...any) {
+	c.verdict.worsen(verdict{Skip, fmt.Sprintf(format, args...)})
+	c.Stop()
+}
+
+// Hang ends the test on this backend because what it waits for does not come.
+func (c *Cell) Hang(after time.Duration, what string) { c.Fatalf(hangs, after, what) }
