@@ -103,6 +103,11 @@ func TestPlan(t *testing.T) {
 			"./krun.sh i.gz k/a quark-test -c 't_exit*'",
 			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -c 't_exit*'",
 		}, ""},
+		{"all with types hidden, too", Selection{Tests: []string{"*"}}, []string{
+			"./krun.sh i.gz k/a quark-test -b -k -c",
+			"KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k '*'",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -b -k -c",
+		}, ""},
 		{"hidden", Selection{Backends: []string{"kprobe"}, BTF: []BTF{BTFHidden}, Env: []string{"A=1", "B=2"}}, []string{
 			"KRUN_APPEND='quark.hide_btf=1 quark.env.A=1 quark.env.B=2' ./krun.sh i.gz k/a quark-test -k --types",
 		}, ""},
