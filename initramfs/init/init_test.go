@@ -167,7 +167,7 @@ func TestPortOnFile(t *testing.T) {
 	if err := p.write(line); err != nil {
 		t.Fatal(err)
 	}
-	if err := drain(p.f); err != nil {
+	if err := record.Drain(p.f); err != nil {
 		t.Error(err)
 	}
 	if b, _ := os.ReadFile(name); !strings.HasSuffix(string(b), "\n") {

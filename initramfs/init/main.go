@@ -119,11 +119,11 @@ func (g *guest) end(e record.End) {
 	}
 	g.send(e)
 	if g.results != nil {
-		if err := drain(g.results.f); err != nil {
+		if err := record.Drain(g.results.f); err != nil {
 			say("drain the results port: %v", err)
 		}
 	}
-	drain(os.Stdout) // the console has no other place to complain to
+	record.Drain(os.Stdout) // the console has no other place to complain to
 	powerOff()
 }
 

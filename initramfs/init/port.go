@@ -60,13 +60,3 @@ func (p *port) write(line []byte) error {
 	_, err := p.f.Write(line)
 	return err
 }
-
-// drain waits until all bytes have left f's tty; powering off does not wait for them.
-func drain(f *os.File) error {
-	// TCSBRK with an argument other than 0 is tcdrain(3).
-	err := unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1)
-	if errors.Is(err, unix.ENOTTY) {
-		return nil
-	}
-	return err
-}

@@ -70,6 +70,7 @@ func main() {
 			_, err = port.Write(line)
 			check(err)
 		}
+		check(record.Drain(port))
 		os.Args = os.Args[1:]
 		main()
 	case "lacks":
