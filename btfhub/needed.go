@@ -21,20 +21,14 @@ func Needed() []string { return NeededFor(strings.Fields(programMembers)) }
 
 // Moved returns those of the [Needed] members that are not at the same place in two
 // kernels' types, or only in one of them.
-func Moved(x, y *btf.Spec) (members []string) {
+func Moved(x, y *btf.Spec) []string {
 	var wanted []Target
 	for _, m := range Needed() {
 		if strings.Contains(m, ".") {
 			wanted = append(wanted, Target{Name: m, Alternatives: []string{m}})
 		}
 	}
-	other := ResolveTargets(y, wanted)
-	for a := range ResolveTargets(x, wanted).All() {
-		if !a.Same(other.Get(a.Target.Name)) {
-			members = append(members, a.Target.Name)
-		}
-	}
-	return members
+	return ResolveTargets(x, wanted).Moved(ResolveTargets(y, wanted))
 }
 
 // NeededFor is as [Needed] for programs that read other members.

@@ -78,6 +78,17 @@ func (o *Offsets) Get(name string) *Offset {
 	return nil
 }
 
+// Moved returns the names of those targets that are elsewhere in another kernel, which
+// was asked for the same ones, or only in one of both.
+func (o *Offsets) Moved(other *Offsets) (names []string) {
+	for t := range o.All() {
+		if !t.Same(other.Get(t.Target.Name)) {
+			names = append(names, t.Target.Name)
+		}
+	}
+	return names
+}
+
 // Bytes returns a member's offset in bytes from the start of the type that its
 // name begins with. ok is false if this kernel does not have it.
 func (o *Offsets) Bytes(name string) (off uint32, ok bool) {

@@ -106,7 +106,7 @@ func (v *view) closeQueue() {
 // The queues that tests have in common, by what they ask for in tests.go.
 const (
 	listening = "listening" // for tests that need a queue as anyone would open it
-	joining   = "joining"   // for those of what is joined to one event
+	joining   = "joining"   // for those of what is joined to one event because it happens within HoldTime
 	singly    = "singly"    // for those that want events one by one, of threads too, or forgotten soon
 	cramped   = "cramped"   // for those of what there is hardly any room for in the kernel
 )
@@ -169,11 +169,11 @@ func share(frame *testrun.T, name string) {
 	})
 }
 
-// useShared is to have the queues watch that are shared by this name, or ones like
-// them where there are none because the test runs by itself.
-func (t *test) useShared(name string) {
+// watch has the queues watch that are shared by the name that tests.go has for the test,
+// or ones like them where there are none because the test runs by itself.
+func (t *test) watch() {
 	if shared == nil {
-		t.openEach(optionsOf(name))
+		t.openEach(optionsOf(t.Test.Shared))
 		return
 	}
 	for _, s := range shared {
@@ -184,13 +184,6 @@ func (t *test) useShared(name string) {
 		}
 	}
 }
-
-// listen is for tests that need a queue as anyone would open it.
-func (t *test) listen() { t.useShared(listening) }
-
-// openToJoin is for tests of what is joined to one event because it happens within
-// HoldTime.
-func (t *test) openToJoin() { t.useShared(joining) }
 
 // tooSlow reports whether what took so long since its process was forked took too much
 // of HoldTime to be joined to one event for sure. How quick a machine is differs a lot, so

@@ -15,7 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // comm renames a process, which then executes.
 func comm(t *test) {
-	t.listen()
+	t.watch()
 	t.needKind(engine.KindComm)
 	first, second := t.gate("the process to be told to rename itself"), t.gate("the process to be told to execute")
 	ready := t.gate("the process to have renamed itself")
@@ -60,7 +60,7 @@ func comm(t *test) {
 
 // idChange changes all ids before exec, and in a process that does not execute.
 func idChange(t *test) {
-	t.openToJoin()
+	t.watch()
 	t.needKind(engine.KindIDChange)
 	const all = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
 
@@ -207,7 +207,7 @@ func (v *view) changedFields(c engine.IDChange) (s engine.Fields) {
 
 // namespace executes in namespaces of its own.
 func namespace(t *test) {
-	t.listen()
+	t.watch()
 	var have uintptr
 	for name, flag := range map[string]uintptr{"uts": unix.CLONE_NEWUTS, "ipc": unix.CLONE_NEWIPC, "mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET} {
 		if _, err := os.Lstat("/proc/self/ns/" + name); errors.Is(err, os.ErrNotExist) {
@@ -231,7 +231,7 @@ func namespace(t *test) {
 
 // cgroup puts a process into a cgroup of its own.
 func cgroup(t *test) {
-	t.listen()
+	t.watch()
 	t.each(func(v *view) {
 		if c := v.q.Capabilities().Fields[engine.FieldCgroup]; c.Origin == engine.OriginNone {
 			v.Skipf("%s does not report cgroups here: %s", v.Backend, c.Via)

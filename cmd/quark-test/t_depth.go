@@ -18,7 +18,7 @@ import (
 // no room for can be had from /proc; of one that has ended it has to be marked as
 // cut. Neither may be wrong.
 func deepMountCwd(t *test) {
-	t.listen()
+	t.watch()
 	tiny := filepath.Join(t.TempDir(), "tiny")
 	if err := tinyelf.Write(tiny, 0); err != nil {
 		t.Fatalf("%v", err)

@@ -91,7 +91,7 @@ func (t *test) shortLife(s *bare.Script, path string, argv ...string) *shortLife
 // shortLives runs programs and checks that the life of each is one event in which
 // everything is right, and then what more checks.
 func (t *test) shortLives(run func() []*shortLife, more func(*view, *shortLife, *event)) {
-	t.openToJoin()
+	t.watch()
 	all := run()
 	for slices.ContainsFunc(all, func(life *shortLife) bool { return t.tooSlow(life.took) }) {
 		all = run()
@@ -127,7 +127,7 @@ func (t *test) shortLives(run func() []*shortLife, more func(*view, *shortLife, 
 
 // minAgg wants the three events of a short life one by one.
 func minAgg(t *test) {
-	t.useShared(singly)
+	t.watch()
 	p := t.start(script(), []string{"min-agg"}, 3)
 	t.finishAll(p)
 	t.each(func(v *view) {
@@ -144,7 +144,7 @@ func minAgg(t *test) {
 
 // execNonleader lets another thread than the leader execute.
 func execNonleader(t *test) {
-	t.listen()
+	t.watch()
 	var all []*program
 	for range 5 {
 		all = append(all, t.execute(script(), t.program(4), []string{"nonleader", "x"}, func(s *bare.Script) *bare.Script {
@@ -174,7 +174,7 @@ func execNonleader(t *test) {
 // liveAfterExec checks the state of a process that goes on living after exec,
 // with much changed before it.
 func liveAfterExec(t *test) {
-	t.listen()
+	t.watch()
 	dir := t.TempDir()
 	s := script().
 		Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "before").

@@ -13,7 +13,7 @@ import (
 
 // exitTGID: a thread that is not the leader ends the group.
 func exitTGID(t *test) {
-	t.listen()
+	t.watch()
 	var all []*proc
 	for i := range 8 {
 		p := t.spawn(script().Thread(script().Exit(20+i)).Stop(), barefork{})
@@ -41,7 +41,7 @@ func noCore(s *bare.Script) *bare.Script {
 
 // exitSignal ends processes with signals, without core files.
 func exitSignal(t *test) {
-	t.listen()
+	t.watch()
 	var all []*proc
 	signals := []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGSEGV, unix.SIGHUP, unix.Signal(40)}
 	for _, sig := range signals {
@@ -58,7 +58,7 @@ func exitSignal(t *test) {
 
 // exitCore ends a process with a signal that dumps core.
 func exitCore(t *test) {
-	t.listen()
+	t.watch()
 	limit := []unix.Rlimit{{Cur: 64 << 20, Max: 64 << 20}}
 	s := script().Call("chdir", unix.SYS_CHDIR, t.TempDir()).
 		Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, limit, nil)
@@ -81,7 +81,7 @@ func exitCore(t *test) {
 
 // leaderExitsFirst ends leaders while other threads live on.
 func leaderExitsFirst(t *test) {
-	t.listen()
+	t.watch()
 	cases := []struct {
 		name string
 		last func(*bare.Script) *bare.Script

@@ -12,7 +12,7 @@ import (
 
 // pidReuse has one pid twice within the grace time.
 func pidReuse(t *test) {
-	t.listen()
+	t.watch()
 	for _, c := range []struct {
 		gap  time.Duration // from the birth of the first to that of the second
 		seen bool          // the first lives until its FORK has been delivered

@@ -72,7 +72,7 @@ func descriptors(t *test) map[int]bool {
 
 // stats counts what it makes and compares.
 func stats(t *test) {
-	t.listen()
+	t.watch()
 	before := make(map[*view]quark.Stats)
 	t.each(func(v *view) {
 		s := v.stats()
@@ -122,7 +122,7 @@ func stats(t *test) {
 
 // cacheGrace looks processes up before, during and after the grace time.
 func cacheGrace(t *test) {
-	t.useShared(singly)
+	t.watch()
 	me := t.truth(os.Getpid())
 	t.each(func(v *view) {
 		known := v.q.Lookup(uint32(os.Getpid()))

@@ -12,7 +12,7 @@ import (
 // mountCwd executes in directories of mounts below others. The mounts are made
 // in a namespace of the process, with which they go.
 func mountCwd(t *test) {
-	t.listen()
+	t.watch()
 	type places struct{ outer, inner, bound, deep string }
 	bind := func(s *bare.Script, d places) {
 		s.Call("bind", unix.SYS_MOUNT, filepath.Dir(d.deep), d.bound, nil, unix.MS_BIND, nil)
@@ -67,7 +67,7 @@ func mkdir(s *bare.Script, dirs ...string) {
 // chroot executes in another root. The kernel's paths are those that the process
 // has, those of /proc are the reader's.
 func chroot(t *test) {
-	t.listen()
+	t.watch()
 	var all []*program
 	for _, cwd := range []string{"/", "/sub", "/sub/of sub"} {
 		root := t.TempDir()

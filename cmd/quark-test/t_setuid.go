@@ -13,7 +13,7 @@ import (
 
 // setuidExec executes programs that take the ids of their file.
 func setuidExec(t *test) {
-	t.listen()
+	t.watch()
 	dir := t.TempDir()
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

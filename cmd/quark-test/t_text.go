@@ -13,7 +13,7 @@ import (
 
 // longArgs executes with many arguments.
 func longArgs(t *test) {
-	t.listen()
+	t.watch()
 	var all []*program
 	for _, size := range []int{16 << 10, 100 << 10} {
 		argv := []string{"long"}
@@ -51,7 +51,7 @@ func longArgs(t *test) {
 
 // deepCwd executes deep down in the file system.
 func deepCwd(t *test) {
-	t.listen()
+	t.watch()
 	depths := []int{90, 120}
 	var all []*program
 	for _, depth := range depths {
@@ -89,7 +89,7 @@ func deepCwd(t *test) {
 
 // notUTF8 executes a program whose name, place and arguments are no text.
 func notUTF8(t *test) {
-	t.listen()
+	t.watch()
 	const odd = "\xff\xfe\n\x01\"\\ (x) "
 	dir := filepath.Join(t.TempDir(), "d"+odd)
 	if err := os.Mkdir(dir, 0o755); err != nil {

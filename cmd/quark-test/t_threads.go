@@ -4,13 +4,13 @@ import "github.com/quark-linux/quark/engine"
 
 // withoutThreads starts a thread for queues that are not to report any.
 func withoutThreads(t *test) {
-	t.listen()
+	t.watch()
 	t.threadLives(0)
 }
 
 // threads starts a thread for queues that are to report them.
 func threads(t *test) {
-	t.useShared(singly)
+	t.watch()
 	t.threadLives(2)
 }
 

@@ -32,7 +32,7 @@ func guessedTypes(t *test) {
 	var accepted, refused int
 	for _, release := range t.otherReleases(running, own) {
 		o := btfhub.Options{EmbeddedOnly: true, Release: release}
-		moved := movedMembers(own, t.typesOf(o))
+		moved := own.Moved(t.typesOf(o))
 		same, differs := len(moved) == 0, ""
 		for _, name := range moved {
 			if slices.Contains(selfTested, name) {
@@ -156,16 +156,6 @@ var selfTested = []string{
 	"mm_struct.exe_file", "mm_struct.arg_start", "fs_struct.pwd", "dentry.d_parent",
 }
 
-// movedMembers are the targets that are not the same in two kernels' types.
-func movedMembers(x, y *btfhub.Offsets) (names []string) {
-	for a := range x.All() {
-		if b := y.Get(a.Target.Name); a.Found() != b.Found() || a.Bits != b.Bits || a.Value != b.Value {
-			names = append(names, a.Target.Name)
-		}
-	}
-	return names
-}
-
 func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 	k, err := btfhub.Open(o)
 	if err != nil {
@@ -186,7 +176,7 @@ func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string
 		if known {
 			return a.Same(k, mine)
 		}
-		return len(movedMembers(own, t.typesOf(btfhub.Options{EmbeddedOnly: true, Release: k.Release}))) == 0
+		return len(own.Moved(t.typesOf(btfhub.Options{EmbeddedOnly: true, Release: k.Release}))) == 0
 	}
 	var near, series []btfhub.Entry
 	for _, k := range a.Kernels() {

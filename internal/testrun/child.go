@@ -71,7 +71,7 @@ func (s *Suite) Child() {
 		for o := (order{}); orders.Decode(&o) == nil; {
 			test := s.find(o.Test)
 			t := reporting(test.limit(frame.Limit))
-			t.Name, t.tmp = o.Test, o.Dir
+			t.tmp = o.Dir
 			for i, c := range frame.Cells {
 				t.Cells[i].verdict, t.Cells[i].over = c.verdict, c.over
 			}

@@ -145,7 +145,7 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 	if r.inProcess {
 		before = readResidue()
 		t := newT(j.Backends, r.out, r.verbose, j.Test.limit(r.deadline))
-		t.Name, t.tmp = j.Test.Name, tmp
+		t.tmp = tmp
 		fmt.Fprintln(r.out)
 		list = t.run(j.Test)
 		fmt.Fprintf(r.out, "%s: ", j.cell(0))

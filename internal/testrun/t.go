@@ -12,7 +12,8 @@ import (
 // T is what a running test has: what it does itself, which all its backends see.
 // It is for one goroutine.
 type T struct {
-	Name string
+	// Test is the one that runs; nil while [Suite.Share] does.
+	Test *Test
 
 	// Cells are the backends that it is run on.
 	Cells []*Cell
@@ -109,7 +110,10 @@ func (t *T) TempDir() string {
 }
 
 // run runs one test in this process.
-func (t *T) run(test *Test) verdicts { return t.judge(func() { test.Run(t) }) }
+func (t *T) run(test *Test) verdicts {
+	t.Test = test
+	return t.judge(func() { test.Run(t) })
+}
 
 // judge calls f and the cleanups, and looks for descriptors that are left open.
 func (t *T) judge(f func()) verdicts {

@@ -124,7 +124,7 @@ var fake = &Suite{
 var common []string
 
 func shares(t *T) {
-	common = append(common, t.Name)
+	common = append(common, t.Test.Name)
 	for _, c := range t.Cells {
 		c.Try(func() { c.Logf("seen") })
 	}
