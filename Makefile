@@ -41,7 +41,7 @@ else
 Q := @
 endif
 
-.PHONY: all bench build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
 all: build
 
 help:
@@ -53,7 +53,7 @@ help:
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and some of it with BTF hidden'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
-	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64'
+	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64, and all of it with BTF hidden'
 	@echo 'make test-all       make test with every kernel'
 	@echo 'make coverage       what the tests cover, on this host and in guests (KERNELS, BACKENDS, TESTS as above)'
 	@echo 'make matrix-report  puts the table of the last run into the README'
@@ -83,7 +83,7 @@ ifeq ($(KERNELS),)
 bench: build
 	$(Q)$(OUT)/quark-fidelity bench
 else
-bench: kernel-images initramfs-fidelity.gz
+bench: deps-guest kernel-images initramfs-fidelity.gz
 	$(Q)for k in $(KERNELS); do echo "== $$k"; \
 		KRUN_TIMEOUT=1800 ./krun.sh initramfs-fidelity.gz kernel_images/$(GOARCH)/$$k quark-fidelity bench || exit; done
 endif
@@ -99,7 +99,7 @@ fidelity-readme: fidelity
 # A guest in which a backend fails says so in its report, which is the last command's to judge. What other kernels gave
 # before stays on the page: KERNELS= runs it in pieces. An emulated machine is slow: the hold time is longer.
 FIDELITY_KERNELS = $(or $(KERNELS),5.10-cloud 6.1-cloud 6.12-cloud newest-cloud)
-fidelity-matrix: initramfs-fidelity.gz
+fidelity-matrix: deps-guest initramfs-fidelity.gz
 	$(Q)$(HOSTGO) run ./kernel_images $(foreach k,$(FIDELITY_KERNELS),'$(k)')
 	$(Q)mkdir -p build/fidelity-matrix
 	$(Q)for k in $(FIDELITY_KERNELS); do echo "== $$k"; \
@@ -172,7 +172,7 @@ run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
 
-test-kernel: kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+test-kernel: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix)
 
 test-kernel-all: initramfs-$(OTHER).gz
@@ -185,7 +185,7 @@ EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='*$(if 
 # they pass is for make test to say: a few that look at a program's words or files fail when it is instrumented.
 COVER := build/coverage
 GOCOVER = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
-coverage: kernel-images $(HOSTBIN)/quark-matrix
+coverage: deps-guest kernel-images $(HOSTBIN)/quark-matrix
 	$(Q)rm -rf $(COVER) && mkdir -p $(COVER)/bin $(COVER)/host
 	$(Q)for c in $(GUEST); do $(GOCOVER) -cover -coverpkg=./... -o $(COVER)/bin/$$c ./cmd/$$c || exit; done
 	$(Q)$(GOCOVER) -o $(COVER)/bin/cover ./initramfs/cover
@@ -215,14 +215,14 @@ kernel-images:
 generate:
 	$(Q)$(HOSTGO) generate ./...
 
-# Each dependency as PACKAGE:FILE, where FILE shows that it is there.
+# Each dependency as PACKAGE:FILE, where FILE shows that it is there. Guests need all but forkstat.
 DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64
 DEPS_arm64 := qemu-system-arm:/usr/bin/qemu-system-aarch64
-DEPS := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
+DEPS_GUEST := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
 	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
-	forkstat:/usr/sbin/forkstat|/usr/bin/forkstat \
 	xz-utils:/usr/bin/xz zstd:/usr/bin/zstd
+DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
 # The types of kernels are kept in the user's cache, so only the first time takes long. BTFHUB_FETCH= fetches nothing.
@@ -245,6 +245,9 @@ kernel-nobtf: deps-kernel
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
+
+deps-guest:
+	@./.ci/deps $(foreach d,$(DEPS_GUEST),'$(d)')
 
 deps-generate:
 	@./.ci/deps $(foreach d,$(DEPS_GENERATE),'$(d)')
