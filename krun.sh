@@ -334,6 +334,9 @@ append+=" initcall_blacklist=load_system_certificate_list,jent_mod_init,crypto_k
 # An emulated processor speculates nothing, and has no use for defences against that.
 # With AppArmor and audit, which nothing in a guest uses, all takes a tenth longer.
 [[ $accel == tcg ]] && append+=" mitigations=off apparmor=0 audit=0"
+# On a busy host an emulated processor may not get round to its first ticks in the time
+# that the kernel gives them, and it would panic of a timer that does not work.
+[[ $accel-$arch == tcg-x86_64 ]] && append+=" no_timer_check"
 [[ ${KRUN_VERBOSE:-0} == 0 ]] && append+=" loglevel=5"
 if [[ " ${KRUN_APPEND-} " == *' -- '* || ${KRUN_APPEND-} == *$'\n'* ]]; then
 	bad_usage "KRUN_APPEND holds -- or a newline: the command's words come as operands"
