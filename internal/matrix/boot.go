@@ -107,6 +107,9 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 		}
 	}
 	o.Hello, o.End, o.Console, o.Damaged = b.hello, b.end, b.console, b.damaged
+	if o.State != record.Pass && o.State != record.Fail {
+		o.Tail = b.tail
+	}
 	o.BootMS, o.FirstMS, o.LastMS = b.helloAt.Milliseconds(), b.firstAt.Milliseconds(), b.lastAt.Milliseconds()
 	o.TotalMS = b.total.Milliseconds()
 	return o, nil
@@ -125,6 +128,7 @@ type boot struct {
 	heard                           time.Time // of the last record
 	helloAt, firstAt, lastAt, total time.Duration
 	status                          int
+	tail                            []string
 }
 
 // run starts krun.sh and waits for it, asking for stacks when a deadline passes.
@@ -305,10 +309,11 @@ func (b *boot) finish(console *os.File) error {
 	if _, err := console.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	var err error
-	if b.console, err = readComplaints(console); err != nil {
+	text, err := readConsole(console)
+	if err != nil {
 		return err
 	}
+	b.console, b.tail = text.complaints, append(text.tail, text.stacks...)
 	if b.hello == nil && (b.status == krunUsage || b.status == krunNotBooted) {
 		b.refused = lastLine(console)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -35,25 +36,50 @@ var complaints = []*regexp.Regexp{
 // maxComplaints bounds how many are kept of a guest: an oops has many children.
 const maxComplaints = 20
 
-// readComplaints returns what the kernel complained of on a console, each complaint once.
-func readComplaints(r io.Reader) ([]string, error) {
-	var found []string
+// maxTail bounds how many of a console's last lines are kept, and maxStacks how many of its stacks.
+const maxTail, maxStacks = 5, 60
+
+// gist is what is shown of a console at once; all of it is in its file.
+type gist struct {
+	complaints []string // of the kernel, each once
+	tail       []string // the last lines that the guest wrote by itself
+	stacks     []string // of init's threads, from a guest that was asked for stacks
+}
+
+// readConsole reads a console to its end.
+func readConsole(r io.Reader) (c gist, err error) {
 	seen := make(map[string]bool)
+	asked, ofInit := false, false
 	br := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := br.ReadString('\n')
-		if strings.HasPrefix(line, stacksMark) {
-			return found, nil // what comes now was asked for
-		}
-		if text := complaint(strings.TrimRight(line, "\r\n")); text != "" && !seen[text] && len(found) < maxComplaints {
-			seen[text] = true
-			found = append(found, text)
+		line = strings.TrimRight(line, "\r\n")
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, stacksMark):
+			asked = true // what comes now is no complaint
+		case asked:
+			if strings.Contains(line, "] task:") || strings.HasPrefix(line, "krun.sh: ") {
+				ofInit = strings.Contains(line, "] task:init ")
+			}
+			if ofInit && len(c.stacks) < maxStacks {
+				c.stacks = append(c.stacks, line)
+			}
+		default:
+			if len(c.tail) == maxTail {
+				c.tail = slices.Delete(c.tail, 0, 1)
+			}
+			c.tail = append(c.tail, line)
+			if text := complaint(line); text != "" && !seen[text] && len(c.complaints) < maxComplaints {
+				seen[text] = true
+				c.complaints = append(c.complaints, text)
+			}
 		}
 		if err == io.EOF {
-			return found, nil
+			return c, nil
 		}
 		if err != nil {
-			return found, err
+			return c, err
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestRanWith(t *testing.T) {
 	}
 }
 
-func TestComplaints(t *testing.T) {
+func TestConsole(t *testing.T) {
 	console := `[    0.048000] tsc: Unable to calibrate against PIT
 [    1.2] WARNING: no time stamp of the kernel's
 WARNING: of a program
@@ -107,8 +107,13 @@ t_x @ ebpf: [    2.000001] BUG: kernel NULL pointer dereference, address: 0
 [    2.500000] Kernel panic - not syncing: Attempted to kill init!
 krun.sh: the guest's stacks:
 [    9.000000] BUG: asked for
+[    9.100000] task:init            state:S stack:    0 pid:    1 ppid:     0
+[    9.100000]  tty_wait_until_sent+0x1/0x2
+[    9.200000] task:kthreadd        state:S stack:    0 pid:    2 ppid:     0
+[    9.200000]  kthreadd+0x1/0x2
 `
-	got, err := readComplaints(strings.NewReader(console))
+	text, err := readConsole(strings.NewReader(console))
+	got := text.complaints
 	want := []string{
 		"BUG: kernel NULL pointer dereference, address: 0", "WARNING: CPU: 0 PID: 1 at kernel/x.c:1 f+0x1/0x2",
 		"rcu: INFO: rcu_preempt self-detected stall on CPU", "Out of memory: Killed process 12 (guest) total-vm:1",
@@ -117,11 +122,17 @@ krun.sh: the guest's stacks:
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
+	if len(text.tail) != maxTail || !strings.HasSuffix(text.tail[maxTail-1], "Attempted to kill init!") {
+		t.Errorf("the last lines are %q", text.tail)
+	}
+	if len(text.stacks) != 2 || !strings.HasSuffix(text.stacks[1], "tty_wait_until_sent+0x1/0x2") {
+		t.Errorf("the stacks of init are %q", text.stacks)
+	}
 	var many strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&many, "[    1.000000] BUG: %d\n", i)
 	}
-	if got, _ := readComplaints(strings.NewReader(many.String())); len(got) != maxComplaints {
-		t.Errorf("%d complaints kept", len(got))
+	if text, _ := readConsole(strings.NewReader(many.String())); len(text.complaints) != maxComplaints {
+		t.Errorf("%d complaints kept", len(text.complaints))
 	}
 }

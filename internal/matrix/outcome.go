@@ -25,6 +25,7 @@ type Outcome struct {
 	End     *record.End   `json:"end,omitempty"`
 	Cells   []Cell        `json:"cells"`
 	Console []string      `json:"console_faults,omitempty"` // what the kernel complained of
+	Tail    []string      `json:"console_tail,omitempty"`   // its last lines, if the machine went wrong, and the stacks of init that it was asked for
 	Damaged []string      `json:"damaged,omitempty"`        // lines of the result port that are no records, the first of them
 	Cached  bool          `json:"cached,omitempty"`         // of an earlier run, with nothing changed since
 	BootMS  int64         `json:"boot_ms"`                  // until the hello

@@ -32,7 +32,7 @@ func sample() Results {
 					{Test: "t_b", Backend: "ebpf", State: record.Hang, Reason: "too late", Repro: "krun t_b"},
 					{Test: "t_c", Backend: "ebpf", State: record.Lost, Reason: "not run: too late", Repro: "krun t_c"},
 				},
-				TotalMS: 60000, Log: "guests/b/console.log", Repro: "krun b"},
+				TotalMS: 60000, Log: "guests/b/console.log", Repro: "krun b", Tail: []string{"t_b @ ebpf: "}},
 			{Guest: "7.3-cloud-amd64", Kernel: Kernel{Name: "7.3-cloud-amd64"}, BTF: BTFPresent, State: record.Crash, Reason: "WARNING: x",
 				Cells: []Cell{{Test: "t_a", Backend: "none", State: record.Pass}}, Console: []string{"WARNING: x", "BUG: y"}, Log: "guests/c/console.log"},
 		},
@@ -71,6 +71,7 @@ func TestTable(t *testing.T) {
 		"5.10-cloud-amd64  present  pass   1     -       0+1s    -     5.0      3.0       5.10.0-46\n",
 		"6.1-cloud-amd64   hidden   hang   0/3   ",
 		"6.1-cloud-amd64: hang: too late in t_b @ ebpf\n  fail: t_a @ ebpf: bad \x01\n    repro: krun t_a\n  hang: t_b @ ebpf: too late\n    repro: krun t_b\n  lost: 1 tests did not run\n  repro: krun b\n",
+		"\n  | t_b @ ebpf: \n",
 		"7.3-cloud-amd64: crash: WARNING: x\n  console: BUG: y\n",
 	} {
 		if !strings.Contains(b.String(), want) {

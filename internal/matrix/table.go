@@ -81,6 +81,9 @@ func (o Outcome) complaints(w io.Writer) error {
 		fmt.Fprintf(&b, "  lost: %d tests did not run\n", lost)
 	}
 	fmt.Fprintf(&b, "  repro: %s\n  console: %s\n", o.Repro, o.Log)
+	for _, line := range o.Tail {
+		fmt.Fprintf(&b, "  | %s\n", line)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -5,22 +5,26 @@ package record
 import (
 	"errors"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Drain waits until all that was written to f has left its serial line: a machine that dies or powers off takes along what
-// has not. For what is no terminal there is nothing to wait for.
+// longestDrain is far more than a serial line takes for any record.
+const longestDrain = 10 * time.Second
+
+// Drain waits until all that was written to f has left for its serial line: a machine that dies or powers off takes along
+// what has not. For what is no terminal there is nothing to wait for. A line that is stuck is not waited for without end, as
+// tcdrain(3) would: who listens at its other end finds that out.
 func Drain(f *os.File) error {
-	for {
-		// TCSBRK with an argument other than 0 is tcdrain(3).
-		err := unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if errors.Is(err, unix.ENOTTY) {
+	for end := time.Now().Add(longestDrain); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		left, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCOUTQ)
+		if errors.Is(err, unix.ENOTTY) || err == nil && left == 0 {
 			return nil
 		}
-		return err
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
