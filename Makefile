@@ -184,13 +184,12 @@ EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='*$(if 
 # What the tests cover, on this host and in the guests, which run instrumented binaries and hand out what they covered. Whether
 # they pass is for make test to say: a few that look at a program's words or files fail when it is instrumented.
 COVER := build/coverage
-GOCOVER = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 coverage: deps-guest kernel-images $(HOSTBIN)/quark-matrix
 	$(Q)rm -rf $(COVER) && mkdir -p $(COVER)/bin $(COVER)/host
-	$(Q)for c in $(GUEST); do $(GOCOVER) -cover -coverpkg=./... -o $(COVER)/bin/$$c ./cmd/$$c || exit; done
-	$(Q)$(GOCOVER) -o $(COVER)/bin/cover ./initramfs/cover
-	$(Q)$(GOCOVER) -o $(COVER)/bin/covdata cmd/covdata
-	$(Q)$(GOCOVER) -o $(COVER)/init ./initramfs/init
+	$(Q)for c in $(GUEST); do $(GOBUILD) -cover -coverpkg=./... -o $(COVER)/bin/$$c ./cmd/$$c || exit; done
+	$(Q)$(GOBUILD) -o $(COVER)/bin/cover ./initramfs/cover
+	$(Q)$(GOBUILD) -o $(COVER)/bin/covdata cmd/covdata
+	$(Q)$(GOBUILD) -o $(COVER)/init ./initramfs/init
 	$(Q)$(HOSTGO) run ./initramfs -o $(COVER)/initramfs.gz -arch $(GOARCH) -init $(COVER)/init $(COVER)/bin/*
 	$(Q)chmod 1777 $(COVER)/host
 	$(Q)GOCOVERDIR=$(abspath $(COVER))/host $(GO) test -short -cover -coverpkg=./... ./... -args \

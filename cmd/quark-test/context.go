@@ -40,11 +40,14 @@ func (t *test) pump() { t.each((*view).pump) }
 // await takes events until cond holds.
 func (t *test) await(what string, cond func() bool) {
 	t.Waiting(what)
-	wait(t.T, t.T, what, func() bool {
+	wait(t.T, t, what, func() bool {
 		t.pump()
 		return cond()
-	}, t.awake)
+	})
 }
+
+// nap is that of a queue that still takes part.
+func (t *test) nap(longest time.Duration) { t.awake().nap(longest) }
 
 // awake is a queue that still takes part.
 func (t *test) awake() *view {
@@ -60,11 +63,12 @@ func (t *test) awake() *view {
 type waiter interface {
 	Logf(format string, args ...any)
 	Hang(after time.Duration, what string)
+	nap(longest time.Duration)
 }
 
 // wait looks until what is waited for is there, and naps in between. It gives up before
 // the whole test has to: something is wrong long before.
-func wait(t *testrun.T, w waiter, what string, look func() bool, awake func() *view) {
+func wait(t *testrun.T, w waiter, what string, look func() bool) {
 	if t.Verbose >= 2 {
 		w.Logf("waiting for %s", what)
 	}
@@ -74,7 +78,7 @@ func wait(t *testrun.T, w waiter, what string, look func() bool, awake func() *v
 		if now := time.Now(); now.After(end) || now.After(t.Deadline) {
 			w.Hang(patience, what)
 		}
-		awake().nap(nap)
+		w.nap(nap)
 		nap = min(nap+nap/4, 30*time.Millisecond)
 	}
 }
@@ -105,15 +109,20 @@ func (t *test) wantLives(execs int, all ...*proc) {
 	})
 }
 
-// wantExecs compares the EXEC of each program with the truth, and then has them end.
-// Programs that run side by side are held by the queues side by side.
-func (t *test) wantExecs(all ...*program) {
+// checkExecs compares the EXEC of each program with the truth. Programs that run side by
+// side are held by the queues side by side.
+func (t *test) checkExecs(all ...*program) {
 	t.each(func(v *view) {
 		for _, p := range all {
 			exec := v.awaitEvent(p.proc, "EXEC of "+p.name, has(engine.EventExec))
 			v.check(p.name, exec.Process, p.truth, v.fields(engine.EventExec))
 		}
 	})
+}
+
+// wantExecs is checkExecs, and then has the programs end.
+func (t *test) wantExecs(all ...*program) {
+	t.checkExecs(all...)
 	t.finishAll(all...)
 }
 

@@ -147,16 +147,13 @@ func execNonleader(t *test) {
 	t.watch()
 	var all []*program
 	for range 5 {
-		all = append(all, t.execute(script(), t.program(4), []string{"nonleader", "x"}, func(s *bare.Script) *bare.Script {
+		p := t.execute(script(), t.program(4), []string{"nonleader", "x"}, func(s *bare.Script) *bare.Script {
 			return script().Thread(s).Stop()
-		}))
+		})
+		p.name = "another thread"
+		all = append(all, p)
 	}
-	t.each(func(v *view) {
-		for _, p := range all {
-			exec := v.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
-			v.check("EXEC", exec.Process, p.truth, v.fields(engine.EventExec))
-		}
-	})
+	t.checkExecs(all...)
 	t.settle()
 	t.each(func(v *view) {
 		for _, p := range all {

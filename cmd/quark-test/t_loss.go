@@ -96,8 +96,8 @@ func (k faults) watch(t *test) {
 // many are missing, and the statistics.
 func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Stats)) {
 	cpus := onlineCPUs(t)
-	before := make(map[*view]*quark.Stats)
-	t.each(func(v *view) { s := v.stats(); before[v] = &s })
+	before := make(map[*view]quark.Stats)
+	t.each(func(v *view) { before[v] = v.stats() })
 	forksBefore, tasksBefore := forks(t), tasks(t)
 
 	begin := time.Now()
@@ -125,8 +125,8 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 	}
 
 	t.each(func(v *view) {
-		s := v.counted()
-		told := s.Lost() - before[v].Lost()
+		before, s := before[v], v.counted()
+		told := s.Lost() - before.Lost()
 		produced, delivered := uint64(2*len(all)), v.ends(all) // FORK and EXIT
 		v.Logf("%d produced, %d delivered, %d lost %v; %d other forks or ends; %d insertions in all", produced, delivered, told, s.Source.Lost, others, s.Insertions)
 		missing := produced - delivered

@@ -96,7 +96,7 @@ func stats(t *test) {
 	for range n {
 		last = t.spawn(script().Exit(0), barefork{Share: true})
 		t.reap(last)
-		if time.Duration(now()-last.before) < shortHold/2 {
+		if last.age() < shortHold/2 {
 			short++
 		}
 	}
@@ -163,7 +163,7 @@ func (v *view) checkGrace(p *proc) {
 		v.Fatalf("process %d is not known right after its EXIT", p.PID)
 	}
 	v.await("the grace time of the process to end", gone)
-	if took := time.Duration(now() - p.before); took < grace {
+	if took := p.age(); took < grace {
 		v.Errorf("process %d was forgotten %v after it was born, the grace time is %v", p.PID, took, grace)
 	}
 	if took := time.Duration(now() - found); took > grace+v.Limit/10 {

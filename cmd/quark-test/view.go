@@ -49,7 +49,7 @@ func (v *view) await(what string, cond func() bool) {
 	wait(v.T, v, what, func() bool {
 		v.pump()
 		return cond()
-	}, func() *view { return v })
+	})
 }
 
 // nap sleeps until the queue has something, but no longer than that, as what is waited

@@ -314,20 +314,8 @@ func (b *boot) finish(console *os.File) error {
 		return err
 	}
 	b.console, b.tail = text.complaints, append(text.tail, text.stacks...)
-	if b.hello == nil && (b.status == krunUsage || b.status == krunNotBooted) {
-		b.refused = lastLine(console)
+	if b.hello == nil && (b.status == krunUsage || b.status == krunNotBooted) && len(text.tail) > 0 {
+		b.refused = text.tail[len(text.tail)-1]
 	}
 	return nil
-}
-
-// lastLine returns a short file's last line.
-func lastLine(f *os.File) string {
-	st, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	buf := make([]byte, min(st.Size(), 4096))
-	n, _ := f.ReadAt(buf, st.Size()-int64(len(buf)))
-	lines := strings.Split(strings.TrimSpace(string(buf[:n])), "\n")
-	return lines[len(lines)-1]
 }

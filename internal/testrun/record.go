@@ -44,13 +44,13 @@ func (r *records) plan(list []Job) error {
 // start writes that a job begins. When it returns that is known outside of a machine
 // that the job brings down.
 func (r *records) start(j Job) error {
+	if r == nil {
+		return nil
+	}
 	for _, b := range j.Backends {
 		if err := r.write(record.Start{Test: j.Test.Name, Backend: b}); err != nil {
 			return err
 		}
-	}
-	if r == nil {
-		return nil
 	}
 	if err := record.Drain(r.f); err != nil {
 		return fmt.Errorf("drain records: %w", err)

@@ -81,10 +81,7 @@ func jobs(tests []*Test, backends []string) (list []Job) {
 		}
 		sets := [][]string{backends}
 		if !joint {
-			sets = nil
-			for i := range backends {
-				sets = append(sets, backends[i:i+1])
-			}
+			sets = slices.Collect(slices.Chunk(backends, 1))
 		}
 		for _, set := range sets {
 			for _, t := range some[:n] {
