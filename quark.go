@@ -14,7 +14,6 @@ import (
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/procfs"
 )
 
 // The words of the engine, so that most users need import only this package.
@@ -139,15 +138,11 @@ func (q *Queue) start(opts Options) error {
 
 // scan reads the processes that exist from /proc into the table.
 func (q *Queue) scan(now func() uint64) error {
-	proc, err := procfs.Open()
-	if err != nil {
-		return err
-	}
-	return errors.Join(proc.Scan(func(r *engine.RawEvent) error {
+	return backends.Scan(func(r *engine.RawEvent) error {
 		r.Time = now()
 		q.engine.Learn(r)
 		return nil
-	}), proc.Close())
+	})
 }
 
 // Drain ends the holding of events: Get then returns those seen so far without

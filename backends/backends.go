@@ -1,11 +1,13 @@
 package backends
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
 )
@@ -130,4 +132,14 @@ func (e *Error) Unwrap() (errs []error) {
 		errs = append(errs, a.Err)
 	}
 	return errs
+}
+
+// Scan reads the processes that exist from /proc and calls f with each, parents not
+// necessarily before their children. The event is f's until it returns.
+func Scan(f func(*engine.RawEvent) error) error {
+	proc, err := procfs.Open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(proc.Scan(f), proc.Close())
 }

@@ -51,7 +51,7 @@ type Kernel struct {
 	Origin string
 
 	// Exact is false for those of another release. Such types must not be used
-	// before a self-test has passed, as that of package internal/selftest.
+	// before a self-test has passed, as that of package backends/internal/selftest.
 	Exact bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 // tries is how many packages of a row are tried in each of its suites: an archive may list what it no longer has.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 func TestParseTargets(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 var sum = strings.Repeat("0", 64)

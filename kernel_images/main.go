@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 func main() {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 // Package is what apt knows of a binary package.

@@ -7,7 +7,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 // surveySuites are those that have kernels with types, beyond the catalogue's.

@@ -3,8 +3,8 @@ package cnproc
 import (
 	"fmt"
 
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/procfs"
 )
 
 // Capabilities says what this source reports on the running kernel.

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/procfs"
 	"github.com/quark-linux/quark/internal/sourcetest"
 )
 

@@ -3,8 +3,8 @@ package cnproc
 import (
 	"bytes"
 
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/procfs"
 )
 
 // A change is in /proc some instructions before its message is made, and a busy

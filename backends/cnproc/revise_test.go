@@ -3,8 +3,8 @@ package cnproc
 import (
 	"testing"
 
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/procfs"
 )
 
 // TestDoubt lets an exec follow another that was read.

@@ -3,8 +3,8 @@ package ebpf
 import (
 	"sync/atomic"
 
+	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/selftest"
 )
 
 // selfTest tells whether programs built with types that may not be the running

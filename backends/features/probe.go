@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/internal/tracefs"
+	"github.com/quark-linux/quark/backends/internal/tracefs"
 )
 
 // noKprobes says that the kernel has no kprobes, if so.

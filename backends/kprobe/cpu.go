@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/quark-linux/quark/internal/perf"
+	"github.com/quark-linux/quark/backends/internal/perf"
 )
 
 // cpu is what is read from one CPU: the ring, and the events that write to it.

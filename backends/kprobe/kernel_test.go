@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/sourcetest"
-	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 

@@ -3,7 +3,7 @@ package kprobe
 import (
 	"fmt"
 
-	"github.com/quark-linux/quark/internal/tracefs"
+	"github.com/quark-linux/quark/backends/internal/tracefs"
 )
 
 // place is where a value lies in the records of one probe.

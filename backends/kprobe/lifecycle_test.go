@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/sourcetest"
-	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 

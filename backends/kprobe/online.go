@@ -8,7 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/quark-linux/quark/internal/perf"
+	"github.com/quark-linux/quark/backends/internal/perf"
 	"golang.org/x/sys/unix"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/tracefs"
+	"github.com/quark-linux/quark/backends/internal/tracefs"
 )
 
 // owner is the process that installs probes. The start time tells it from

@@ -1,8 +1,8 @@
 package kprobe
 
 import (
+	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/selftest"
 )
 
 // selfTest tells whether what is fetched through types that may not be the

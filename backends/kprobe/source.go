@@ -7,9 +7,9 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/perf"
-	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 

@@ -3,8 +3,8 @@ package kprobe
 import (
 	"os"
 
+	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/perf"
 )
 
 // Stats says how many events there were and how many are lost. What is queued

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/perf"
+	"github.com/quark-linux/quark/backends/internal/perf"
 )
 
 // testRecord is the one record of a set, made up slot by slot.

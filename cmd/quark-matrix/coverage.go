@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/quark-linux/quark/internal/matrix"
+	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
 // hostRun is the name of the host among the runs.

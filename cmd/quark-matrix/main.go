@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/quark-linux/quark/internal/matrix"
+	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
 const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]

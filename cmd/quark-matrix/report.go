@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/quark-linux/quark/internal/matrix"
+	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
 // report shows the last run again, and puts its table into a README.

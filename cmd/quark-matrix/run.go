@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/matrix"
 	"github.com/quark-linux/quark/internal/kernelversion"
-	"github.com/quark-linux/quark/internal/matrix"
 )
 
 // options of run and list.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/testrun"
+	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
 // test is a running test: what it does, and the queues that watch.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/testrun"
+	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
 const usage = `usage: quark-test [-1bcklthvV] [-x TEST] [-j FILE] [--types] [TEST...]

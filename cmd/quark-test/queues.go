@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
-	"github.com/quark-linux/quark/internal/testrun"
+	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
 // shortHold is a HoldTime that keeps tests short and is still long enough for events

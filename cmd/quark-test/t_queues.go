@@ -9,7 +9,6 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // twoQueues has two more queues of a backend in one process, and closes first one that
@@ -41,14 +40,9 @@ func (t *test) wantWorking(when string) {
 // probeLeftovers kills processes that have a queue open. What they leave has to
 // be gone with the next queue, and what the living have has to stay.
 func probeLeftovers(t *test) {
-	fs, err := tracefs.Open()
-	if err != nil {
-		t.Skipf("no tracefs, so that no probe can be left: %v", err)
-	}
-	defer fs.Close()
 	// Groups of probes bear the pid of their owner.
 	probesOf := func(pid int) (list []string) {
-		b, err := fs.ReadFile("kprobe_events")
+		b, err := tracingFile("kprobe_events")
 		if err != nil {
 			t.Skipf("no probes can be made here, so that none is left: %v", err)
 		}

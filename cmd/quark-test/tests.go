@@ -1,6 +1,6 @@
 package main
 
-import "github.com/quark-linux/quark/internal/testrun"
+import "github.com/quark-linux/quark/internal/harness/testrun"
 
 // tests are all tests, in the order in which they run: the simple ones first.
 var tests = []testrun.Test{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/testrun"
+	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
 type event = quark.Event

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/fieldtext"
 )
 
 // State is what is told of a process at a moment, as text of each field: see
@@ -250,6 +249,6 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 	case engine.FieldCgroup:
 		return p.Cgroup
 	}
-	text, _ := fieldtext.Number(&p.Task, f)
+	text, _ := p.Task.NumberText(f)
 	return text
 }

@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 const (

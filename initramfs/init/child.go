@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 const commandPath = "/bin"

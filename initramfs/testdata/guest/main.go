@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 func main() {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // evidence is all that is known of a guest that has ended.

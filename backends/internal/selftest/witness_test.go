@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/procfs"
 )
 
 func descriptors(t *testing.T) string {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // Suite is a program's tests.

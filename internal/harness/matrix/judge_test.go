@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 func job(test string) record.Job { return record.Job{Test: test, Backend: "ebpf"} }

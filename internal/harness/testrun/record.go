@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // records writes records to a file or a serial line; a nil one writes none.

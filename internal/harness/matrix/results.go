@@ -10,7 +10,7 @@ import (
 	"sort"
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // Results of a run, which results.json holds.

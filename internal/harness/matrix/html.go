@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 //go:embed report.html

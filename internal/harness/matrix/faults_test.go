@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // TestFaults boots guests that go wrong in every way, and a kernel that does not boot: each is caught, and called by its name.
@@ -22,15 +22,15 @@ func TestFaults(t *testing.T) {
 	if _, err := os.Stat(kernel); err != nil {
 		t.Skip("no kernel: make kernel-images fetches it")
 	}
-	if out, err := exec.Command("../../krun.sh", "--machine", kernel).CombinedOutput(); err != nil {
+	if out, err := exec.Command("../../../krun.sh", "--machine", kernel).CombinedOutput(); err != nil {
 		t.Skipf("no qemu: %s", out)
 	}
 	dir := t.TempDir()
 	image := filepath.Join(dir, "initramfs.gz")
 	for _, args := range [][]string{
-		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "init"), "../../initramfs/init"},
-		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "guest"), "../../initramfs/testdata/guest"},
-		{"run", "../../initramfs", "-o", image, "-init", filepath.Join(dir, "init"), filepath.Join(dir, "guest")},
+		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "init"), "../../../initramfs/init"},
+		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "guest"), "../../../initramfs/testdata/guest"},
+		{"run", "../../../initramfs", "-o", image, "-init", filepath.Join(dir, "init"), filepath.Join(dir, "guest")},
 	} {
 		cmd := exec.Command("go", args...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 	}
 
 	// Boot and test deadlines that a guest on a loaded machine keeps, and that a guest that hangs makes a test wait for.
-	patient := Machine{Krun: "../../krun.sh", Mem: 256}
+	patient := Machine{Krun: "../../../krun.sh", Mem: 256}
 	hasty := patient
 	hasty.Test = 15 * time.Second
 	early := patient

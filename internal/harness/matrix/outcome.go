@@ -1,6 +1,6 @@
 package matrix
 
-import "github.com/quark-linux/quark/internal/record"
+import "github.com/quark-linux/quark/internal/harness/record"
 
 // Cell is what a test on a backend did in a guest.
 type Cell struct {

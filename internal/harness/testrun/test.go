@@ -3,7 +3,7 @@ package testrun
 import (
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // Test is one test, which is run on each backend.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // TestKey: whatever a guest's outcome depends on changes its key.

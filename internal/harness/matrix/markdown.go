@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // Markdown is the table for the README.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // Cache remembers the outcomes of guests in which all was good, by all that they depend on, and how long each guest took.

@@ -12,7 +12,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/procfs"
 )
 
 // A Drain reads what a source has queued and hands each event over, to keep. It

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // columns of the tables: the backends, and the tests that need none.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quark-linux/quark/internal/record"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // Machine is how guests are booted and how long they may take. Zero fields have the defaults named.

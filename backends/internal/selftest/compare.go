@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/fieldtext"
 )
 
 // compare returns what is wrong with an event of which the truth is known. What
@@ -50,7 +49,7 @@ func promised(c *engine.Capability, k engine.Kind) bool {
 
 // text is the value of a field, equal for equal ones.
 func text(ev *engine.RawEvent, f engine.Field) string {
-	if number, ok := fieldtext.Number(&ev.Task, f); ok {
+	if number, ok := ev.Task.NumberText(f); ok {
 		return number
 	}
 	return strconv.QuoteToASCII(string(ev.Bytes(f)))

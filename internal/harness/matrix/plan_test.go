@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/internal/catalogue"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 // images makes a directory of images as kernel_images does, with a local kernel.
