@@ -9,14 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracingFile reads a file of tracefs where that is usually mounted.
-func tracingFile(name string) (b []byte, err error) {
-	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		if b, err = os.ReadFile(filepath.Join(dir, name)); err == nil {
-			return b, nil
-		}
+// tracingFile reads a file of tracefs, from a mount that nobody else sees.
+func tracingFile(name string) ([]byte, error) {
+	ctx, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	defer unix.Close(ctx)
+	if err := unix.FsconfigCreate(ctx); err != nil {
+		return nil, err
+	}
+	mount, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(mount)
+	return os.ReadFile(filepath.Join("/proc/self/fd", strconv.Itoa(mount), name))
 }
 
 // keepTracepoints has this process use the tracepoints of system calls that the eBPF
