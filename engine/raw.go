@@ -1,8 +1,8 @@
 package engine
 
 // RawEvent is one thing that a source saw. A source takes one from
-// [Buffer.Reserve], fills it and gives it back with [Buffer.Insert] or
-// [Buffer.Release]; its storage is used again, so that a warm source allocates
+// [Sink.Reserve], fills it and gives it back with [Sink.Insert] or
+// [Sink.Release]; its storage is used again, so that a warm source allocates
 // nothing per event.
 type RawEvent struct {
 	Kind Kind

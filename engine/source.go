@@ -9,10 +9,10 @@ type Source interface {
 	// Capabilities says what this source, on this kernel, reports and how.
 	Capabilities() *CapabilityTable
 
-	// Populate moves what the kernel has queued into b until nothing is left
-	// or b has no room. It never blocks. An error ends the source; loss is no
-	// error and is counted in Stats.
-	Populate(b *Buffer) error
+	// Populate moves what the kernel has queued to the sink until nothing is left
+	// or the sink has no room. It never blocks. An error ends the source; loss is
+	// no error and is counted in Stats.
+	Populate(to Sink) error
 
 	// FD is a descriptor that polls readable when Populate should be called,
 	// provided that Arm was called after the last Populate. -1: none.
@@ -31,6 +31,22 @@ type Source interface {
 
 	// Close detaches from the kernel and leaves nothing behind in it.
 	Close() error
+}
+
+// Sink takes the events of a source. The engine's is its [Buffer].
+type Sink interface {
+	// Room returns how many more events can be inserted. Populate stops at 0: what it
+	// leaves in the kernel waits there, and the kernel counts what it has to drop.
+	Room() int
+
+	// Reserve returns an empty event to fill. The source passes it to Insert or Release.
+	Reserve() *RawEvent
+
+	// Insert takes the event over.
+	Insert(*RawEvent)
+
+	// Release takes an event back that is not to be inserted.
+	Release(*RawEvent)
 }
 
 // SourceStats are a source's counters. Produced = handed to the engine + still

@@ -358,8 +358,9 @@ type recycler struct {
 	n    int
 }
 
-func (r *recycler) Len() int  { return 0 }
-func (r *recycler) Room() int { return 1 << 20 }
+func (r *recycler) Len() int                 { return 0 }
+func (r *recycler) Room() int                { return 1 << 20 }
+func (r *recycler) Release(*engine.RawEvent) {}
 func (r *recycler) Reserve() *engine.RawEvent {
 	if n := len(r.free); n > 0 {
 		ev := r.free[n-1]

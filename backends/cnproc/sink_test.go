@@ -14,6 +14,7 @@ type sink struct {
 func (s *sink) Len() int                   { return 0 }
 func (s *sink) Room() int                  { return s.room - len(s.events) }
 func (s *sink) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
+func (s *sink) Release(*engine.RawEvent)   {}
 func (s *sink) Insert(ev *engine.RawEvent) { s.events = append(s.events, ev) }
 
 func (s *sink) Last(pid uint32, kinds engine.Events, depth int) *engine.RawEvent {

@@ -144,14 +144,24 @@ func (s *Source) Close() error {
 
 // Populate moves what the socket holds into b. Under load it keeps forks of the
 // last moment back, to be read once instead of twice if an exec follows.
-func (s *Source) Populate(b *engine.Buffer) error { return s.populate(b) }
+func (s *Source) Populate(to engine.Sink) error {
+	b, ok := to.(buffer)
+	if !ok {
+		b = forgetful{to}
+	}
+	return s.populate(b)
+}
+
+// forgetful is a buffer whose events can't be revised.
+type forgetful struct{ engine.Sink }
+
+func (forgetful) Len() int                                         { return 0 }
+func (forgetful) Last(uint32, engine.Events, int) *engine.RawEvent { return nil }
 
 // buffer is what an [engine.Buffer] is to a source.
 type buffer interface {
+	engine.Sink
 	Len() int
-	Room() int
-	Reserve() *engine.RawEvent
-	Insert(*engine.RawEvent)
 	Last(pid uint32, kinds engine.Events, depth int) *engine.RawEvent
 }
 

@@ -47,24 +47,24 @@ func (s *Source) FD() int {
 	return s.maps[programsMapRing].FD()
 }
 
-// Populate moves queued events into b. After Close it returns [os.ErrClosed].
-func (s *Source) Populate(b *engine.Buffer) error {
+// Populate moves queued events to the sink. After Close it returns [os.ErrClosed].
+func (s *Source) Populate(to engine.Sink) error {
 	if s.ring == nil {
 		return os.ErrClosed
 	}
 	atomic.StoreUint32(s.control.nudged, 0)
-	for b.Room() > 0 {
+	for to.Room() > 0 {
 		record := s.ring.next()
 		if record == nil {
 			break
 		}
-		ev := b.Reserve()
+		ev := to.Reserve()
 		if err := decode(ev, record); err != nil {
-			b.Release(ev)
+			to.Release(ev)
 			s.decode++
 			continue
 		}
-		b.Insert(ev)
+		to.Insert(ev)
 	}
 	s.ring.release()
 	return nil

@@ -177,7 +177,7 @@ const testFormats = "testdata/format/6.1"
 
 func TestJoin(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
-	send := func(to sink, name string, count uint64, numbers map[slot]uint64) {
+	send := func(to engine.Sink, name string, count uint64, numbers map[slot]uint64) {
 		s.sample(c, to, &perf.Sample{PID: 5, TID: 5, Time: 1000 + count, Count: count, Raw: record(probes[name], numbers, nil)})
 	}
 	id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 600}
@@ -414,7 +414,7 @@ func TestWarmSourceDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// reuse is a sink of one event.
+// reuse is an [engine.Sink] of one event.
 type reuse struct{ ev *engine.RawEvent }
 
 func (r *reuse) Room() int                 { return 1 }
@@ -447,7 +447,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func (s *Source) finishAll(c *cpu, b sink) {
+func (s *Source) finishAll(c *cpu, b engine.Sink) {
 	if c.now.set != nil {
 		s.finish(c, b)
 	}

@@ -103,7 +103,7 @@ func (c *idChanges) settle(t told) (change engine.IDChange) {
 }
 
 // settleIDs hands over the changes of ids of which both records were read.
-func (s *Source) settleIDs(b sink) {
+func (s *Source) settleIDs(to engine.Sink) {
 	var now uint64
 	for i, t := range s.ids.told {
 		now = max(now, t.ev.Time)
@@ -113,9 +113,9 @@ func (s *Source) settleIDs(b sink) {
 		}
 		if change != 0 {
 			t.ev.IDChange = change
-			s.hand(b, t.ev)
+			s.hand(to, t.ev)
 		} else {
-			b.Release(t.ev)
+			to.Release(t.ev)
 		}
 		s.ids.told[i] = told{}
 	}

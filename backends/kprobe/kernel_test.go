@@ -45,7 +45,7 @@ func open(t testing.TB, o Options) *Source {
 func (s *Source) Drain(t testing.TB) sourcetest.Events {
 	t.Helper()
 	var l list
-	if err := s.populate(&l); err != nil {
+	if err := s.Populate(&l); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortStableFunc(l, func(a, b *engine.RawEvent) int { return cmp.Compare(a.Time, b.Time) })
@@ -129,7 +129,7 @@ func BenchmarkPopulate(b *testing.B) {
 	s := open(b, Options{})
 	var l list
 	for b.Loop() {
-		if err := s.populate(&l); err != nil {
+		if err := s.Populate(&l); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,14 +10,14 @@ import (
 func (s *Source) selfTest() error {
 	defer func() { s.handed, s.lost, s.decode = 0, 0, 0 }()
 	return selftest.Run(&s.capabilities, func(take func(*engine.RawEvent)) error {
-		return s.populate(&taker{take, maxTaken})
+		return s.Populate(&taker{take, maxTaken})
 	})
 }
 
 // maxTaken is how many events the self-test takes before it looks at the time.
 const maxTaken = 4096
 
-// taker is a sink that hands its events on.
+// taker is an [engine.Sink] that hands its events on.
 type taker struct {
 	take func(*engine.RawEvent)
 	room int

@@ -60,18 +60,8 @@ func (s *Source) FD() int {
 	return s.poll
 }
 
-// Populate moves queued events into b. After Close it returns [os.ErrClosed].
-func (s *Source) Populate(b *engine.Buffer) error { return s.populate(b) }
-
-// sink is what events are put into: an [engine.Buffer].
-type sink interface {
-	Room() int
-	Reserve() *engine.RawEvent
-	Insert(*engine.RawEvent)
-	Release(*engine.RawEvent)
-}
-
-func (s *Source) populate(b sink) error {
+// Populate moves queued events to the sink. After Close it returns [os.ErrClosed].
+func (s *Source) Populate(to engine.Sink) error {
 	if s.probes == nil {
 		return os.ErrClosed
 	}
@@ -81,18 +71,18 @@ func (s *Source) populate(b sink) error {
 	}
 	// One record of each ring in turn, so that events come nearly in order.
 	more := true
-	for more && b.Room() > 0 {
+	for more && to.Room() > 0 {
 		more = false
 		for _, c := range s.cpus {
-			if b.Room() > 0 && s.step(c, b) {
+			if to.Room() > 0 && s.step(c, to) {
 				more = true
 			}
 		}
 	}
 	if !more { // else there may be records to come that belong to these
-		s.settleIDs(b)
+		s.settleIDs(to)
 	}
-	s.late(b)
+	s.late(to)
 	gone := false
 	for _, c := range s.cpus {
 		if c.now.set != nil {
@@ -102,7 +92,7 @@ func (s *Source) populate(b sink) error {
 		gone = gone || c.gone
 	}
 	if gone {
-		s.bury(b)
+		s.bury(to)
 	}
 	return nil
 }
@@ -118,13 +108,13 @@ func (s *Source) followCPUs() {
 const followEvery = 4
 
 // bury closes the rings of CPUs that went offline and were read to the end.
-func (s *Source) bury(b sink) {
+func (s *Source) bury(to engine.Sink) {
 	s.cpus = slices.DeleteFunc(s.cpus, func(c *cpu) bool {
 		if !c.gone || c.ring.Pending() > 0 {
 			return false
 		}
 		if c.now.set != nil {
-			s.finish(c, b)
+			s.finish(c, to)
 		}
 		s.lost += c.outstanding()
 		c.close()
@@ -133,7 +123,7 @@ func (s *Source) bury(b sink) {
 }
 
 // late gives up waiting for records that should have come long ago.
-func (s *Source) late(b sink) {
+func (s *Source) late(to engine.Sink) {
 	waiting := len(s.endings.parked) > 0
 	for _, c := range s.cpus {
 		waiting = waiting || c.now.set != nil
@@ -144,15 +134,15 @@ func (s *Source) late(b sink) {
 	now := monotonic()
 	for _, c := range s.cpus {
 		if c.now.set != nil && c.ring.Pending() == 0 && now > c.now.time+maxJoin {
-			s.finish(c, b)
+			s.finish(c, to)
 		}
 	}
-	for b.Room() > 0 {
+	for to.Room() > 0 {
 		ev := s.endings.overdue(now)
 		if ev == nil {
 			return
 		}
-		s.hand(b, ev) // without a status
+		s.hand(to, ev) // without a status
 	}
 }
 
@@ -170,7 +160,7 @@ func monotonic() uint64 {
 }
 
 // step takes one record of a ring. It returns false when there is none.
-func (s *Source) step(c *cpu, b sink) bool {
+func (s *Source) step(c *cpu, to engine.Sink) bool {
 	rec, ok, bad := c.ring.Next()
 	if bad {
 		s.decode++
@@ -189,7 +179,7 @@ func (s *Source) step(c *cpu, b sink) bool {
 			s.decode++
 			break
 		}
-		s.sample(c, b, &sample)
+		s.sample(c, to, &sample)
 		if rec.Aside && c.now.set != nil {
 			c.now.values.keep()
 		}
@@ -210,14 +200,14 @@ func (s *Source) probe(raw []byte) *probe {
 }
 
 // sample joins a record to those of the same event.
-func (s *Source) sample(c *cpu, b sink, sample *perf.Sample) {
+func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 	p, a := s.probe(sample.Raw), &c.now
 	if p == nil {
 		s.decode++
 		return
 	}
 	if a.set != nil && (a.set != p.set || a.count != sample.Count || a.have&p.part != 0) {
-		s.finish(c, b)
+		s.finish(c, to)
 	}
 	if a.set == nil {
 		a.begin(p.set, sample.Count)
@@ -242,20 +232,20 @@ func (s *Source) sample(c *cpu, b sink, sample *perf.Sample) {
 	a.values.add(p.number, sample.Raw)
 	a.have |= p.part
 	if a.have == p.set.all {
-		s.finish(c, b)
+		s.finish(c, to)
 	}
 }
 
 // finish makes an event of what was joined.
-func (s *Source) finish(c *cpu, b sink) {
+func (s *Source) finish(c *cpu, to engine.Sink) {
 	a := &c.now
 	if a.have&1 != 0 {
-		s.deliver(a, b)
+		s.deliver(a, to)
 	} // else its fixed part was lost, which the counts tell
 	a.set = nil
 }
 
-func (s *Source) deliver(a *assembly, b sink) {
+func (s *Source) deliver(a *assembly, to engine.Sink) {
 	v := &a.values
 	thread := v.u32(slotTID) != v.u32(slotTGID)
 	if a.set.ofCurrent {
@@ -263,7 +253,7 @@ func (s *Source) deliver(a *assembly, b sink) {
 	}
 	switch a.set.family {
 	case familyExit:
-		s.exit(a, b)
+		s.exit(a, to)
 		return
 	case familyFork:
 		if thread && !s.threads {
@@ -288,7 +278,7 @@ func (s *Source) deliver(a *assembly, b sink) {
 	case familySID:
 		change = engine.ChangedSID // of the group, whichever thread did it
 	}
-	ev := b.Reserve()
+	ev := to.Reserve()
 	a.fill(ev)
 	ev.IDChange = change
 	if a.set.family == familyIDs {
@@ -300,24 +290,24 @@ func (s *Source) deliver(a *assembly, b sink) {
 	}
 	a.fillTexts(ev, &s.walker)
 	s.completer.complete(ev, v.number(slotArgEnd)-v.number(slotArgStart))
-	s.hand(b, ev)
+	s.hand(to, ev)
 }
 
-func (s *Source) exit(a *assembly, b sink) {
+func (s *Source) exit(a *assembly, to engine.Sink) {
 	v := &a.values
 	what, status := s.endings.judge(a)
 	if what == notTheGroup {
 		if v.u32(slotTGID) == v.u32(slotTID) {
 			if ev := s.endings.take(v.u32(slotTGID), v.number(slotStart)); ev != nil {
 				setExit(ev, status)
-				s.hand(b, ev)
+				s.hand(to, ev)
 			}
 		}
 		if !s.threads {
 			return
 		}
 	}
-	ev := b.Reserve()
+	ev := to.Reserve()
 	a.fill(ev)
 	switch what {
 	case notTheGroup:
@@ -332,7 +322,7 @@ func (s *Source) exit(a *assembly, b sink) {
 		s.endings.parked = append(s.endings.parked, parkedExit{ev})
 		return
 	}
-	s.hand(b, ev)
+	s.hand(to, ev)
 }
 
 // ofGroup are the fields that all threads of a group share.
@@ -343,9 +333,9 @@ func setExit(ev *engine.RawEvent, status int32) {
 	ev.Task.Exit = engine.Exit{WaitStatus: status, Time: ev.Time}
 }
 
-func (s *Source) hand(b sink, ev *engine.RawEvent) {
+func (s *Source) hand(to engine.Sink, ev *engine.RawEvent) {
 	s.handed++
-	b.Insert(ev)
+	to.Insert(ev)
 }
 
 // Arm lets the next event wake the reader if it is idle; else only a ring that

@@ -110,14 +110,14 @@ func (s *Source) Name() string { return "enginetest" }
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.table }
 
 // Populate implements engine.Source.
-func (s *Source) Populate(b *engine.Buffer) error {
+func (s *Source) Populate(to engine.Sink) error {
 	if s.closed {
 		return os.ErrClosed
 	}
-	for s.head < len(s.queue) && b.Room() > 0 {
-		r := b.Reserve()
+	for s.head < len(s.queue) && to.Room() > 0 {
+		r := to.Reserve()
 		s.queue[s.head].Fill(r)
-		b.Insert(r)
+		to.Insert(r)
 		s.head++
 	}
 	return nil
