@@ -12,7 +12,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/therootcompany/xz"
 
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
@@ -127,7 +127,7 @@ func unzstd(r io.Reader) ([]byte, error) {
 }
 
 func unxz(r io.Reader) ([]byte, error) {
-	z, err := xz.NewReader(r)
+	z, err := xz.NewReader(r, xz.DefaultDictMax)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func unxz(r io.Reader) ([]byte, error) {
 }
 
 func untarxz(r io.Reader) ([]byte, error) {
-	z, err := xz.NewReader(r)
+	z, err := xz.NewReader(r, xz.DefaultDictMax)
 	if err != nil {
 		return nil, err
 	}

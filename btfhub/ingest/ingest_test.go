@@ -6,12 +6,12 @@ import (
 	"compress/gzip"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 
 	"github.com/quark-linux/quark/btfhub"
 )
@@ -33,16 +33,13 @@ func embeddedBTF(t testing.TB) (btfhub.Entry, []byte) {
 
 func packXZ(t testing.TB, b []byte) []byte {
 	t.Helper()
-	var out bytes.Buffer
-	w, err := xz.NewWriter(&out)
+	cmd := exec.Command("xz", "-c")
+	cmd.Stdin = bytes.NewReader(b)
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("no xz to pack with: %v", err)
 	}
-	w.Write(b)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
+	return out
 }
 
 func packTar(t testing.TB, name string, b []byte) []byte {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"github.com/therootcompany/xz"
 )
 
 // compression of a payload. The kernel's build appends the unpacked size in 4
@@ -66,6 +67,18 @@ func gunzip(b []byte, limit int) ([]byte, error) {
 		return nil, err
 	}
 	r.Multistream(false)
+	return read(r, limit)
+}
+
+func unxz(b []byte, limit int) ([]byte, error) {
+	// The decoder would take zeros at the start of the appended size for stream padding.
+	if n := len(b) - 4; n > 0 && bytes.HasSuffix(b[:n], []byte("YZ")) {
+		b = b[:n]
+	}
+	r, err := xz.NewReader(bytes.NewReader(b), maxWindow)
+	if err != nil {
+		return nil, err
+	}
 	return read(r, limit)
 }
 
