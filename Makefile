@@ -145,7 +145,7 @@ FORCE:
 # -count=1: the tests look at this kernel and at krun.sh, which Go's test cache does not know of.
 test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
-	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/testsum
+	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/harness/testsum
 	$(Q)$(RUN)/testsum run $(RUN) vet $(GO) vet ./...
 	$(Q)$(RUN)/testsum run -gotest $(RUN) go-test $(GO) test -count=1 -json ./...
 	$(Q)if [ "$$(id -u)" = 0 ]; then \
@@ -179,7 +179,7 @@ test-kernel-all: initramfs-$(OTHER).gz
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
 
 # What takes minutes to build is there or is left out. With types hidden, too, all tests run.
-EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*)'
+EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*))'
 
 # What the tests cover, on this host and in the guests, which run instrumented binaries and hand out what they covered. Whether
 # they pass is for make test to say: a few that look at a program's words or files fail when it is instrumented.

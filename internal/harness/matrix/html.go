@@ -19,12 +19,6 @@ var reportHTML string
 
 var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"seconds": func(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) },
-	"orDash": func(s record.State) string {
-		if s == "" {
-			return "-"
-		}
-		return string(s)
-	},
 }).Parse(reportHTML))
 
 // page is what the template shows.

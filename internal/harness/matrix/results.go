@@ -1,13 +1,14 @@
 package matrix
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/quark-linux/quark/internal/harness/record"
@@ -143,57 +144,34 @@ func (r Results) Good() bool {
 	return true
 }
 
-// Change is a cell, or a guest when Test is "", that is not what it was in the run before. Before or Now is "" where it was
-// not there.
+// Change is a cell, or a guest when Test is "", whose state differs from the run before.
 type Change struct {
 	Guest, Test, Backend string
 	Before, Now          record.State
 }
 
-// Diff returns what changed from one run to the next. Guests that only one of them has booted are one change each.
+// Diff returns the cells and guests that ran in both runs and changed state, sorted by guest, backend and test.
+// A run of some tests or kernels thus shows no change for the others.
 func Diff(before, now Results) []Change {
-	if len(before.Guests) == 0 {
-		return nil
-	}
 	type key struct{ guest, test, backend string }
-	states := func(r Results) map[key]record.State {
-		m := make(map[key]record.State)
+	was := make(map[key]record.State)
+	each := func(r Results, f func(key, record.State)) {
 		for _, g := range r.Guests {
-			m[key{g.Guest, "", ""}] = g.State
+			f(key{guest: g.Guest}, g.State)
 			for _, c := range g.Cells {
-				m[key{g.Guest, c.Test, c.Backend}] = c.State
+				f(key{g.Guest, c.Test, c.Backend}, c.State)
 			}
 		}
-		return m
 	}
-	was, is := states(before), states(now)
+	each(before, func(k key, s record.State) { was[k] = s })
 	var changes []Change
-	add := func(k key) {
-		whole := key{k.guest, "", ""}
-		if k != whole && (was[whole] == "" || is[whole] == "") {
-			return
+	each(now, func(k key, s record.State) {
+		if old, ok := was[k]; ok && old != s {
+			changes = append(changes, Change{k.guest, k.test, k.backend, old, s})
 		}
-		if was[k] != is[k] {
-			changes = append(changes, Change{k.guest, k.test, k.backend, was[k], is[k]})
-		}
-	}
-	for k := range was {
-		add(k)
-	}
-	for k := range is {
-		if _, ok := was[k]; !ok {
-			add(k)
-		}
-	}
-	sort.Slice(changes, func(i, j int) bool {
-		a, b := changes[i], changes[j]
-		if a.Guest != b.Guest {
-			return a.Guest < b.Guest
-		}
-		if a.Backend != b.Backend {
-			return a.Backend < b.Backend
-		}
-		return a.Test < b.Test
+	})
+	slices.SortFunc(changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Guest, b.Guest), cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.Test, b.Test))
 	})
 	return changes
 }
