@@ -8,7 +8,8 @@ import (
 
 // Dump writes the event as text in the shape of quark's manual: a line
 // "->PID (EVENTS)", then a line "  TAG<TAB>key=value ..." for each group of
-// attributes. An unknown value is "?", a value that was cut ends in "...".
+// attributes. An unknown value is "?", a value that was cut ends in "...". The line
+// CARR names the fields that are carried.
 // Bytes that do not print are escaped as in Go strings.
 func (e *Event) Dump(w io.Writer) error {
 	_, err := w.Write(e.AppendDump(nil))
@@ -35,10 +36,21 @@ func (e *Event) AppendDump(b []byte) []byte {
 	if e.Events&EventPtrace != 0 {
 		b = fmt.Appendf(b, "  PTRA\ttracer_pid=%d\n", e.Tracer.PID)
 	}
+	if e.Events&EventGap != 0 {
+		return appendGap(b, &e.Gap)
+	}
 	if e.Process != nil {
 		b = e.Process.AppendDump(b)
 	}
 	return b
+}
+
+func appendGap(b []byte, g *Gap) []byte {
+	b = fmt.Appendf(b, "  LOST\tcause=%s lost=%d from=%d to=%d cpu=", g.Cause, g.Count, g.From, g.To)
+	if g.CPU == AllCPUs {
+		return append(b, "all\n"...)
+	}
+	return append(strconv.AppendUint(b, uint64(g.CPU), 10), '\n')
 }
 
 // AppendDump appends the lines of the process alone.
@@ -63,6 +75,13 @@ func (p *Process) AppendDump(b []byte) []byte {
 	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
 	if p.Exited {
 		d.line("EXIT").exit()
+	}
+	if p.Birth.Known != 0 {
+		d.line("BRTH").birth()
+	}
+	if p.Carried != 0 {
+		d.line("CARR")
+		d.b = append(append(d.b, "\tcarried="...), p.Carried.String()...)
 	}
 	return append(d.b, '\n')
 }
@@ -138,12 +157,31 @@ func (d *dumper) args() {
 	d.b = append(d.b, " ]"...)
 }
 
+func (d *dumper) birth() {
+	b := &d.p.Birth
+	d.b = append(d.b, "\tparent_pid="...)
+	d.optional(b.Known.Has(FieldPPID), uint64(b.Parent.PID))
+	d.b = append(d.b, " parent_start="...)
+	d.optional(b.Known.Has(FieldStart), b.Parent.Start)
+}
+
+func (d *dumper) optional(known bool, v uint64) {
+	if known {
+		d.b = strconv.AppendUint(d.b, v, 10)
+	} else {
+		d.b = append(d.b, '?')
+	}
+}
+
 func (d *dumper) exit() {
 	x := &d.p.Task.Exit
 	d.big("exit_code", FieldExit, uint64(x.Code())).big("exit_signal", FieldExit, uint64(x.Signal())).
 		big("exit_time", FieldExit, x.Time)
 	if d.p.Known.Has(FieldExit) && x.CoreDumped() {
 		d.b = append(d.b, " core_dumped=1"...)
+	}
+	if d.p.Inferred {
+		d.b = append(d.b, " inferred=1"...)
 	}
 }
 

@@ -131,6 +131,9 @@ func (e *Engine) deliver(now uint64) (*Event, error) {
 	head := e.buffer.oldest()
 	next := head.next
 	e.buffer.remove(head)
+	if head.Kind == KindGap {
+		return e.deliverGap(head), nil
+	}
 	if head.Time < e.delivered {
 		e.late++
 	}
@@ -163,6 +166,16 @@ func (e *Engine) deliver(now uint64) (*Event, error) {
 		return nil, ErrFiltered
 	}
 	return ev, nil
+}
+
+// deliverGap makes an event of a gap.
+func (e *Engine) deliverGap(r *RawEvent) *Event {
+	e.event = Event{
+		Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), Gap: r.Gap, Process: new(Process),
+	}
+	e.buffer.Release(r)
+	e.nonAggregations++
+	return &e.event
 }
 
 // take applies one raw event and adds what it says to the event.

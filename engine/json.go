@@ -35,7 +35,9 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	if e.Thread {
 		o.uint("thread", uint64(e.TID))
 	}
-	if e.Process != nil {
+	if e.Events&EventGap != 0 {
+		o.gap(&e.Gap)
+	} else if e.Process != nil {
 		o.key("process")
 		o.b = e.Process.AppendJSON(o.b, clock)
 	}
@@ -110,6 +112,16 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	}
 	if p.Exited {
 		o.exit(p, clock)
+	}
+	if p.Birth.Known != 0 {
+		o.birth(&p.Birth)
+	}
+	if p.Inferred {
+		o.key("inferred")
+		o.b = append(o.b, "true"...)
+	}
+	if p.Carried != 0 {
+		o.text("carried", p.Carried.String())
 	}
 	if p.Truncated != 0 {
 		o.text("truncated", p.Truncated.String())
@@ -195,6 +207,31 @@ func (o *object) namespaces(p *Process) {
 		}
 	}
 	o.b = append(n.b, '}')
+}
+
+func (o *object) birth(b *Birth) {
+	o.key("birth")
+	x := object{b: append(o.b, '{')}
+	if b.Known.Has(FieldPPID) {
+		x.uint("ppid", uint64(b.Parent.PID))
+	}
+	if b.Known.Has(FieldStart) {
+		x.uint("parent_start_boottime_ns", b.Parent.Start)
+	}
+	o.b = append(x.b, '}')
+}
+
+func (o *object) gap(g *Gap) {
+	o.key("gap")
+	x := object{b: append(o.b, '{')}
+	x.text("cause", g.Cause.String())
+	if g.CPU != AllCPUs {
+		x.uint("cpu", uint64(g.CPU))
+	}
+	x.uint("from_monotonic_ns", g.From)
+	x.uint("to_monotonic_ns", g.To)
+	x.uint("lost", g.Count)
+	o.b = append(x.b, '}')
 }
 
 func (o *object) exit(p *Process, clock *Clock) {

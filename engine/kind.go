@@ -13,6 +13,7 @@ const (
 	KindComm                 // comm was set by other means than exec
 	KindPtrace               // a tracer attached or detached
 	KindCoreDump             // a process is dumping core
+	KindGap                  // events were lost, see [Gap]; of no process
 	NumKinds     = iota
 )
 
@@ -28,7 +29,7 @@ func (k Kind) Events() Events { return kindEvents[k] }
 
 var kindEvents = [NumKinds]Events{
 	KindFork: EventFork, KindExec: EventExec, KindExit: EventExit, KindIDChange: EventIDChange,
-	KindComm: EventSetProcTitle, KindPtrace: EventPtrace, KindCoreDump: EventCoreDump,
+	KindComm: EventSetProcTitle, KindPtrace: EventPtrace, KindCoreDump: EventCoreDump, KindGap: EventGap,
 }
 
 // Events is the set of things that one delivered event reports. The values of
@@ -43,6 +44,12 @@ const (
 	EventSetProcTitle Events = 1 << 4
 	EventPtrace       Events = 1 << 10
 	EventCoreDump     Events = 1 << 15
+	// EventGap: the source lost events. Event.Gap tells of them; the event is of no
+	// process, and Event.Process is empty.
+	EventGap Events = 1 << 16
+	// EventGone: a process is not there any more and its EXIT was lost. When and how it
+	// ended is not known; Process.Exited and Process.Inferred are set.
+	EventGone Events = 1 << 17
 )
 
 var eventNames = []struct {
@@ -51,6 +58,7 @@ var eventNames = []struct {
 }{
 	{EventFork, "FORK"}, {EventExec, "EXEC"}, {EventExit, "EXIT"}, {EventIDChange, "ID_CHANGE"},
 	{EventSetProcTitle, "SETPROCTITLE"}, {EventPtrace, "PTRACE"}, {EventCoreDump, "CORE_DUMP"},
+	{EventGap, "GAP"}, {EventGone, "GONE"},
 }
 
 // Names appends the names of the set's members to dst, lowest bit first.

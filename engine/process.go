@@ -29,9 +29,16 @@ type Process struct {
 	Cgroup   string
 	Cmdline  []byte // each argument followed by a NUL, as the process was started with it
 
+	// Birth is who made the process. It never changes; Task.PPID is the parent now.
+	Birth Birth
+
 	// Exited is set once the end of the process was reported, also where its
 	// status is unknown. The process stays findable for the grace time.
 	Exited bool
+
+	// Inferred is set, with Exited, if the EXIT was lost: the process was found not to
+	// be there any more, or its pid to be another's.
+	Inferred bool
 
 	// born orders the processes of one pid: the monotonic time of the fork, or
 	// the best lower bound known.
@@ -62,6 +69,13 @@ type image struct {
 }
 
 const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline)
+
+// Birth is the parent that a process had when it was forked, which for a child made
+// with CLONE_PARENT is not who called fork.
+type Birth struct {
+	Parent Identity
+	Known  Fields // FieldPPID if Parent.PID holds a value, FieldStart if Parent.Start does
+}
 
 // Identity returns the process's identity; ok is false while its start time is
 // unknown.
@@ -109,6 +123,8 @@ type Event struct {
 	TID    uint32
 
 	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach
+
+	Gap Gap // for GAP
 
 	Process *Process
 }

@@ -28,6 +28,8 @@ type RawEvent struct {
 
 	IDChange IDChange // for KindIDChange
 
+	Gap Gap // for KindGap
+
 	// Seen is for the source alone, to judge by later events of the process what
 	// it read after this one: when that was, in CLOCK_MONOTONIC nanoseconds, and
 	// in which address space, as a number that is 0 for unknown.

@@ -7,6 +7,12 @@ type Task struct {
 	Known     Fields // the fields that hold a value
 	Truncated Fields // known fields whose value was cut
 
+	// Carried are the known fields whose value is of an earlier event, or of /proc at
+	// another time, and may have changed since without an event that told it. The
+	// others are true at the event. In a RawEvent a source sets it for what it cannot
+	// prove to be true at the event; see [FieldChanges] for what the engine adds.
+	Carried Fields
+
 	// Start is when the process started, in nanoseconds of CLOCK_BOOTTIME as
 	// the kernel's start_boottime has it, rounded down to a multiple of
 	// StartUnit. StartUnit is 1 where the kernel said it and [ProcStartUnit]

@@ -60,6 +60,9 @@ var kernelFields = [engine.NumFields]engine.Events{
 func (s *Source) capabilities() (t engine.CapabilityTable) {
 	var reported engine.Events
 	for k, row := range kindRows {
+		if k == int(engine.KindGap) {
+			continue
+		}
 		if !s.opts.wants(row.what) {
 			t.Kinds[k] = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Filter"}
 			continue

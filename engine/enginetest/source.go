@@ -22,6 +22,7 @@ type Raw struct {
 	Time     uint64          // CLOCK_MONOTONIC nanoseconds
 	Creator  uint32          `json:",omitempty"`
 	IDChange engine.IDChange `json:",omitempty"`
+	Gap      engine.Gap      `json:",omitzero"` // for engine.KindGap, with Time = Gap.From
 	Task     engine.Task
 	Comm     []byte `json:",omitempty"`
 	Filename []byte `json:",omitempty"`
@@ -37,6 +38,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
+	r.Gap = d.Gap
 	set(r, engine.FieldComm, d.Comm)
 	set(r, engine.FieldFilename, d.Filename)
 	set(r, engine.FieldCmdline, d.Cmdline)

@@ -1,0 +1,24 @@
+package engine
+
+// Gap tells of events that a source lost: why, where, from when to when and how many.
+// A source inserts it as a [RawEvent] of [KindGap] whose Time is From, so that it comes
+// before all that the lost events could have changed.
+type Gap struct {
+	Cause Loss
+	CPU   uint32 // the CPU that lost them, or AllCPUs
+
+	// From and To enclose the times of the lost events, in CLOCK_MONOTONIC nanoseconds.
+	From, To uint64
+
+	// Count is how many events were lost, as far as is known: at least so many. 0 is
+	// "at least one, nobody counted".
+	Count uint64
+}
+
+// AllCPUs is the CPU of a [Gap] that can be of any CPU.
+const AllCPUs = ^uint32(0)
+
+// SetGap makes r the event of a gap.
+func (r *RawEvent) SetGap(g Gap) {
+	r.Kind, r.Time, r.Gap = KindGap, g.From, g
+}
