@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/quark-linux/quark/internal/harness/argv"
 )
 
 // options is what the kernel command line asks of init.
@@ -30,7 +32,7 @@ func parseOptions(cmdline string) (options, error) {
 	words := splitWords(cmdline)
 	for i, word := range words {
 		if word == "--" {
-			command, err := decodeCommand(words[i+1:])
+			command, err := argv.Decode(words[i+1:])
 			if err != nil {
 				return opts, err
 			}
@@ -107,51 +109,4 @@ func unquote(word string) string {
 		return name + "=" + strings.TrimSuffix(value[1:], `"`)
 	}
 	return word
-}
-
-// decodeCommand undoes what krun.sh does to a command's words to bring any of them through a kernel command line: a byte
-// that means something there is written as %XX, and %00 (no argument holds a NUL) stands between two arguments where a
-// space would not do: the kernel gives pid 1 at most 32 words and drops empty ones.
-func decodeCommand(words []string) ([]string, error) {
-	var command []string
-	for _, word := range words {
-		raw, err := unescape(word)
-		if err != nil {
-			return nil, fmt.Errorf("kernel argument %q: %w", word, err)
-		}
-		command = append(command, strings.Split(raw, "\x00")...)
-	}
-	return command, nil
-}
-
-func unescape(s string) (string, error) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i+2 >= len(s) {
-			return "", fmt.Errorf("a %% that two hex digits do not follow")
-		}
-		hi, lo := hexDigit(s[i+1]), hexDigit(s[i+2])
-		if hi < 0 || lo < 0 {
-			return "", fmt.Errorf("a %% that two hex digits do not follow")
-		}
-		b.WriteByte(byte(hi<<4 | lo))
-		i += 2
-	}
-	return b.String(), nil
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
