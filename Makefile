@@ -224,14 +224,15 @@ DEPS_GUEST := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
-# The types of kernels are kept in the user's cache, so only the first time takes long. BTFHUB_FETCH= fetches nothing.
+# The types of kernels are kept in the user's cache, so only the first time takes long. BTFHUB_FETCH= fetches nothing, and
+# is the default with BTFHUB_ARCHIVE_PATH. Kernels that the archive has already stay in it.
 BTFHUB_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/btf
-BTFHUB_FETCH ?= 2
+BTFHUB_FETCH ?= $(if $(BTFHUB_ARCHIVE_PATH),,2)
 .PHONY: btfhub
 btfhub:
 	$(Q)mkdir -p $(BTFHUB_CACHE)
 	$(Q)if [ -n "$(BTFHUB_FETCH)" ]; then $(HOSTGO) run ./kernel_images -t $(BTFHUB_CACHE) -n $(BTFHUB_FETCH); fi
-	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub $(BTFHUB_CACHE) $(BTFHUB_ARCHIVE_PATH)
+	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub $$(ls -d $(BTFHUB_CACHE)/*/ >/dev/null 2>&1 && echo $(BTFHUB_CACHE)) $(BTFHUB_ARCHIVE_PATH)
 
 # A kernel that has no types at all, built from Debian's source; they come in a file, from the same build. It is kept in the
 # user's cache. make test-kernel KERNELS=nobtf runs it.

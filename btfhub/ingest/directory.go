@@ -68,17 +68,11 @@ func (e *MissingError) Error() string {
 	return "the types lack " + strings.Join(e.Targets, ", ")
 }
 
-// Types returns the kernel's reduced types. It is a [*MissingError] if they
-// would not do.
-func (k Kernel) Types(members []string) ([]byte, error) {
-	spec, err := loadPacked(k.Path)
-	if err != nil {
-		return nil, err
-	}
-	return Types(spec, members)
-}
+// Load reads the kernel's types.
+func (k Kernel) Load() (*btf.Spec, error) { return loadPacked(k.Path) }
 
-// Types reduces a kernel's types and makes sure that what is left is as good.
+// Types reduces a kernel's types and makes sure that all targets are found in what is left as they
+// are in the whole. It is a [*MissingError] if quark cannot do with these types.
 func Types(kernel *btf.Spec, members []string) ([]byte, error) {
 	whole := btfhub.Resolve(kernel)
 	if missing := whole.Missing(); missing != nil {
@@ -95,7 +89,7 @@ func Types(kernel *btf.Spec, members []string) ([]byte, error) {
 	after := btfhub.Resolve(reduced)
 	for o := range whole.All() {
 		r := after.Get(o.Target.Name)
-		if r.Path != o.Path || r.Bits != o.Bits || r.Size != o.Size || r.Enum != o.Enum || r.Value != o.Value {
+		if r.Path != o.Path || !r.Same(o) {
 			return nil, fmt.Errorf("reduce types: %s is lost or moved", o.Target.Name)
 		}
 	}

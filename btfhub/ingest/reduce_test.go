@@ -141,7 +141,7 @@ func compareOffsets(t *testing.T, want, got *btfhub.Offsets) {
 	t.Helper()
 	for w := range want.All() {
 		g := got.Get(w.Target.Name)
-		if g.Path != w.Path || g.Bits != w.Bits || g.Size != w.Size || g.Value != w.Value || g.Enum != w.Enum {
+		if g.Path != w.Path || !g.Same(w) {
 			t.Errorf("%s: got %+v, want %+v", w.Target.Name, *g, *w)
 		}
 	}

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/btfhub/ingest"
@@ -15,7 +19,8 @@ import (
 func main() {
 	out := flag.String("o", "btfhub/archive.bin", "archive to `write`")
 	list := flag.String("m", "btfhub/members.txt", "list of the programs' members to write")
-	programs := flag.String("p", "*/programs_*_bpfel.o backends/*/programs_*_bpfel.o", "`patterns` of the compiled eBPF programs")
+	programs := flag.String("p", "*/programs_*_bpfel.o backends/*/programs_*_bpfel.o",
+		"`patterns` of the compiled eBPF programs")
 	flag.Parse()
 	if err := run(*out, *list, *programs, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mkbtfhub:", err)
@@ -24,46 +29,101 @@ func main() {
 }
 
 func run(out, list, programs string, dirs []string) error {
-	var objects []string
-	for pattern := range strings.FieldsSeq(programs) {
-		names, err := filepath.Glob(pattern)
-		if err != nil {
-			return fmt.Errorf("pattern %s: %w", pattern, err)
-		}
-		objects = append(objects, names...)
-	}
-	if len(objects) == 0 {
-		return fmt.Errorf("no compiled eBPF program matches %s: start this from the root of the repository", programs)
+	objects, err := match(programs)
+	if err != nil {
+		return err
 	}
 	members, err := writeMembers(list, objects)
 	if err != nil {
 		return err
 	}
-	members = btfhub.NeededFor(members)
-	var b btfhub.Builder
-	var left int
+	m := maker{members: btfhub.NeededFor(members), taken: make(map[string]bool)}
 	for _, dir := range dirs {
 		kernels, err := ingest.Kernels(dir)
 		if err != nil {
 			return err
 		}
 		for _, k := range kernels {
-			raw, err := k.Types(members)
-			if err == nil {
-				err = b.Add(k.Entry, raw)
-			}
-			if err != nil {
-				left++
-				fmt.Fprintf(os.Stderr, "%s: left out: %v\n", k.Release, err)
-			}
+			spec, err := k.Load()
+			m.add(k.Entry, spec, err)
 		}
 	}
-	return write(out, &b, left)
+	old, err := os.ReadFile(out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		if err := m.keep(old); err != nil {
+			return fmt.Errorf("%s: %w: remove it to make another one", out, err)
+		}
+	}
+	return m.write(out, old)
 }
 
-// write writes the archive, if it is another than before, and says what is in it.
-func write(out string, b *btfhub.Builder, left int) error {
-	data, err := b.Marshal()
+// match returns the files that patterns match.
+func match(patterns string) (files []string, err error) {
+	for pattern := range strings.FieldsSeq(patterns) {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, fmt.Errorf("pattern %s: %w", pattern, err)
+		}
+		files = append(files, names...)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no compiled eBPF program matches %s: start this from the root of the repository", patterns)
+	}
+	return files, nil
+}
+
+// maker makes an archive.
+type maker struct {
+	members []string
+	archive btfhub.Builder
+	taken   map[string]bool // kernels in the archive, by release and architecture
+	kept    int             // kernels of the archive before
+	refused int             // kernels whose types would not do
+}
+
+// add adds a kernel, or says why it is left out.
+func (m *maker) add(e btfhub.Entry, spec *btf.Spec, err error) {
+	var raw []byte
+	if err == nil {
+		raw, err = ingest.Types(spec, m.members)
+	}
+	if err == nil {
+		err = m.archive.Add(e, raw)
+	}
+	if err != nil {
+		m.refused++
+		fmt.Fprintf(os.Stderr, "%s: left out: %v\n", e.Release, err)
+		return
+	}
+	m.taken[e.Release+" "+e.Arch] = true
+}
+
+// keep adds those kernels of the archive before that are in no directory.
+func (m *maker) keep(old []byte) error {
+	a, err := btfhub.ReadArchive(old)
+	if err != nil {
+		return err
+	}
+	for _, e := range a.Kernels() {
+		if m.taken[e.Release+" "+e.Arch] {
+			continue
+		}
+		k, err := a.Open(e.Release, e.Arch)
+		if err != nil {
+			return err
+		}
+		m.add(e, k.Spec, nil)
+		m.kept++
+	}
+	return nil
+}
+
+// write writes the archive, if it differs from the one before, and says what is in it.
+func (m *maker) write(out string, old []byte) error {
+	data, err := m.archive.Marshal()
 	if err != nil {
 		return err
 	}
@@ -71,18 +131,10 @@ func write(out string, b *btfhub.Builder, left int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d kernels with %d different types in %d bytes, %d kernels left out\n",
-		out, len(a.Kernels()), a.Blobs(), len(data), left)
-	old, err := os.ReadFile(out)
-	if err == nil && bytes.Equal(old, data) {
+	fmt.Printf("%s: %d kernels with %d different types in %d bytes, %d of them from the archive before, %d kernels left out\n",
+		out, len(a.Kernels()), a.Blobs(), len(data), m.kept, m.refused)
+	if bytes.Equal(old, data) {
 		return nil
-	}
-	if before, err := btfhub.ReadArchive(old); err == nil {
-		for _, e := range before.Kernels() {
-			if _, exact, err := a.Lookup(e.Release, e.Arch); err != nil || !exact {
-				fmt.Fprintf(os.Stderr, "%s (%s): was in the archive and is in none of the directories\n", e.Release, e.Arch)
-			}
-		}
 	}
 	return os.WriteFile(out, data, 0o644)
 }

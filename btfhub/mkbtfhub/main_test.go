@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/quark-linux/quark/btfhub"
 )
 
@@ -65,7 +67,22 @@ func TestRun(t *testing.T) {
 	if n, b := len(made.Kernels()), made.Blobs(); n != 3 || b != 1 {
 		t.Errorf("%d kernels with %d different types, want 3 and 1", n, b)
 	}
+
+	// Without directories the archive's own kernels stay, reduced to what is read.
+	writeArchive(t, out, e, withUnread(t, raw))
+	if err := run(out, list, programs, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := types(t, out, e); !bytes.Equal(got, raw) {
+		t.Errorf("the archive made from itself has %d bytes of types, and not the same %d", len(got), len(raw))
+	}
+	damaged := filepath.Join(dir, "damaged")
+	if err := os.WriteFile(damaged, first[:len(first)-1], 0o644); err != nil {
+		t.Fatal(err)
+	}
+
 	for _, bad := range []error{
+		run(damaged, list, programs, dirs),
 		run(out, list, filepath.Join(dir, "none"), dirs),
 		run(out, list, programs, []string{t.TempDir()}),
 		run(out, list, programs, []string{filepath.Join(dir, "missing")}),
@@ -74,4 +91,66 @@ func TestRun(t *testing.T) {
 			t.Error("no error")
 		}
 	}
+}
+
+// withUnread adds a type to a kernel's that quark does not read.
+func withUnread(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []btf.Type{&btf.Struct{Name: "unread", Size: 4}}
+	for typ, err := range spec.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, typ)
+	}
+	b, err := btf.NewBuilder(all, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return more
+}
+
+func writeArchive(t *testing.T, path string, e btfhub.Entry, raw []byte) {
+	t.Helper()
+	var b btfhub.Builder
+	if err := b.Add(e, raw); err != nil {
+		t.Fatal(err)
+	}
+	data, err := b.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// types returns the types of a kernel in an archive file.
+func types(t *testing.T, path string, e btfhub.Entry) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := btfhub.ReadArchive(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _, err = a.Lookup(e.Release, e.Arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := a.BTF(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
