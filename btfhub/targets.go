@@ -32,17 +32,14 @@ var targets = list(
 	need("task_struct.group_leader"),
 	need("task_struct.start_boottime", "task_struct.real_start_time"), // renamed in 5.5
 	need("task_struct.real_cred"),
-	need("task_struct.cred"),
 	need("task_struct.mm"),
 	need("task_struct.fs"),
 	need("task_struct.nsproxy"),
 	need("task_struct.signal"),
-	need("task_struct.thread_pid").or("task_struct.pids"),
 	want("task_struct.cgroups"), // CONFIG_CGROUPS
 
 	// The thread group. Its size: thread_group_empty() and the like need no
 	// more than nr_threads and live.
-	need("signal_struct.live"),
 	need("signal_struct.live.counter"),
 	need("signal_struct.nr_threads"),
 	need("signal_struct.flags"),
@@ -75,49 +72,27 @@ var targets = list(
 	need("cred.cap_effective"),
 	need("cred.cap_bset"),
 	want("cred.cap_ambient"), // since 4.3
-	want("cred.user_ns"),
 
 	// Memory: executable and arguments.
 	need("mm_struct.exe_file"),
 	need("mm_struct.arg_start"),
 	need("mm_struct.arg_end"),
-	need("mm_struct.start_stack"),
 
 	// Files and paths.
-	need("file.f_path"),
 	need("file.f_path.dentry"),
 	need("file.f_path.mnt"),
-	need("file.f_inode"),
 	need("path.dentry"),
 	need("path.mnt"),
 	need("dentry.d_parent"),
 	need("dentry.d_name.name"),
-	need("dentry.d_inode"),
-	need("inode.i_nlink"),
-	need("inode.i_ino"),
-	need("fs_struct.pwd"),
 	need("fs_struct.pwd.dentry"),
 	need("fs_struct.pwd.mnt"),
-	need("fs_struct.root"),
 	need("fs_struct.root.dentry"),
 	need("fs_struct.root.mnt"),
 	need("vfsmount.mnt_root"),
 	need("mount.mnt"),
 	need("mount.mnt_parent"),
 	need("mount.mnt_mountpoint"),
-
-	// An exec on its way.
-	need("linux_binprm.mm"),
-	need("linux_binprm.p"),
-	need("linux_binprm.file"),
-	need("linux_binprm.cred"),
-	need("linux_binprm.argc"),
-	need("linux_binprm.envc"),
-	need("linux_binprm.filename"),
-	need("linux_binprm.interp"),
-	want("linux_binprm.exec"),
-	want("linux_binprm.executable"), // since 5.8
-	want("linux_binprm.fdpath"),     // since 5.15
 
 	// Namespaces. ns_common came with 3.19; before it the number stood alone.
 	need("nsproxy.uts_ns"),

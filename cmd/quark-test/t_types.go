@@ -153,7 +153,7 @@ func hiddenTypes() bool {
 var selfTested = []string{
 	"task_struct.pid", "task_struct.tgid", "task_struct.comm", "task_struct.group_leader", "task_struct.real_parent",
 	"task_struct.start_boottime", "task_struct.signal", "task_struct.mm", "task_struct.fs", "task_struct.nsproxy",
-	"mm_struct.exe_file", "mm_struct.arg_start", "fs_struct.pwd", "dentry.d_parent",
+	"mm_struct.exe_file", "mm_struct.arg_start", "fs_struct.pwd.dentry", "dentry.d_parent",
 }
 
 func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {

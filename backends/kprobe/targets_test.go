@@ -1,0 +1,60 @@
+package kprobe
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/btfhub"
+)
+
+// recorder is offsets that notes each member that is asked for.
+type recorder struct {
+	lacks string // a member that this kernel does not have
+	asked map[string]bool
+}
+
+func (r *recorder) Bytes(name string) (uint32, bool) {
+	r.asked[name] = true
+	return 8, name != r.lacks
+}
+
+func (r *recorder) Value(name string) (int64, bool) {
+	r.asked[name] = true
+	return 1, true
+}
+
+// TestTargetsAreRead shows that each target of btfhub is read, by a probe or by an eBPF program, and
+// that the probes ask for nothing else.
+func TestTargetsAreRead(t *testing.T) {
+	asked := map[string]bool{"mount.mnt": true} // by Source.open
+	for _, lacks := range []string{"task_struct.pids", "signal_struct.pids"} {
+		b := builder{offsets: &recorder{lacks, asked}, reads: 10}
+		for _, f := range families {
+			for _, h := range f.hooks {
+				if h.args != nil {
+					h.args(&b)
+				}
+				f.state(&b, &h)
+			}
+			for _, text := range f.texts {
+				text.probes(&b)
+			}
+		}
+	}
+	members, err := os.ReadFile("../../btfhub/members.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := strings.Fields(string(members))
+	for _, target := range btfhub.Targets() {
+		if !asked[target.Name] && !slices.Contains(programs, target.Name) {
+			t.Errorf("%s is read by nothing: remove it from the targets", target.Name)
+		}
+		delete(asked, target.Name)
+	}
+	for name := range asked {
+		t.Errorf("%s is read by a probe and is no target", name)
+	}
+}
