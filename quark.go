@@ -24,14 +24,9 @@ type (
 	Stats    = engine.Stats
 )
 
-var (
-	// ErrNothing: no event is old enough yet. Call Block, or wait for FD to
-	// become readable, then Get.
-	ErrNothing = engine.ErrNothing
-	// ErrFiltered: an event was dropped by Options.Filter or because it changed
-	// nothing. Call Get again.
-	ErrFiltered = engine.ErrFiltered
-)
+// ErrNothing: no event is old enough yet. Call Block, or wait for FD to become
+// readable, then Get.
+var ErrNothing = engine.ErrNothing
 
 // Options say what a queue is to be. The zero value is right for most: each
 // member's zero is its default. Wrong values make Open fail with an error that
@@ -56,8 +51,8 @@ type Options struct {
 	// and EXIT are delivered one by one.
 	MinAgg bool
 
-	// Filter, if not nil, decides whether an event is delivered; Get returns
-	// ErrFiltered for the others. The process table follows all events.
+	// Filter, if not nil, decides whether an event is delivered. The process
+	// table follows all events, and gaps are always delivered.
 	Filter func(*Event) bool
 
 	// Backends are those that may be tried, in their fixed order; 0 means all.
@@ -145,14 +140,18 @@ func (q *Queue) scan(now func() uint64) error {
 	})
 }
 
-// Drain ends the holding of events: Get then returns those seen so far without
-// delay, and after them ErrNothing for good. Call it before an orderly Close.
+// Drain begins an orderly end: Get then returns without delay all events of before
+// the call, also those that still wait in the kernel, and then ErrNothing.
+// [Queue.Drained] reports when that is for good, and Events ends then.
 func (q *Queue) Drain() error {
 	if q.closed {
 		return os.ErrClosed
 	}
 	return q.engine.Drain()
 }
+
+// Drained reports whether Drain was called and all is delivered.
+func (q *Queue) Drained() bool { return q.engine.Drained() }
 
 // Close detaches from the kernel and leaves nothing behind in it. Get returns
 // os.ErrClosed from then on.
@@ -174,11 +173,10 @@ func (q *Queue) Attempts() []backends.Attempt { return q.attempts }
 // Capabilities says what the active backend reports on this kernel, and how.
 func (q *Queue) Capabilities() *engine.CapabilityTable { return q.source.Capabilities() }
 
-// Get returns the next event; ErrNothing when none is old enough, ErrFiltered
-// when one was dropped, os.ErrClosed after Close; any other error is the
-// backend's and final. It never waits. The event, and every *Process that the
-// queue has handed out, are valid until the next call; their Clone methods
-// keep them.
+// Get returns the next event; ErrNothing when none is old enough, os.ErrClosed
+// after Close; any other error is the backend's and final. It never waits. The
+// event, and every *Process that the queue has handed out, are valid until the
+// next call; their Clone methods keep them.
 func (q *Queue) Get() (*Event, error) {
 	if q.closed {
 		return nil, os.ErrClosed
@@ -230,8 +228,9 @@ func (q *Queue) FD() int {
 	return q.poller.watch()
 }
 
-// Events yields events until ctx ends or an error occurs, which is yielded
-// last; the end of ctx is no error. Each event is valid until the next.
+// Events yields events until ctx ends, all is delivered after Drain, or an error
+// occurs, which is yielded last; the end of ctx is no error. Each event is valid
+// until the next.
 func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		defer context.AfterFunc(ctx, q.Wake)()
@@ -242,8 +241,10 @@ func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 				if !yield(ev, nil) {
 					return
 				}
-			case errors.Is(err, ErrFiltered):
 			case errors.Is(err, ErrNothing):
+				if q.engine.Drained() {
+					return
+				}
 				err = q.Block(-1)
 				if err == nil {
 					break

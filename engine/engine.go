@@ -7,13 +7,8 @@ import (
 	"time"
 )
 
-var (
-	// ErrNothing says that no event is old enough yet: wait, then call Get again.
-	ErrNothing = errors.New("no event yet")
-	// ErrFiltered says that an event was dropped, by Options.Filter or because
-	// it changed nothing (ids set to what they were): call Get again.
-	ErrFiltered = errors.New("event filtered")
-)
+// ErrNothing says that no event is old enough yet: wait, then call Get again.
+var ErrNothing = errors.New("no event yet")
 
 // Engine orders, joins and enriches the events of one source. It is not safe
 // for concurrent use.
@@ -29,7 +24,7 @@ type Engine struct {
 	pollEvery uint64 // ns between two calls of Populate while events are ripe
 	populated uint64 // when Populate was last called
 	delivered uint64 // time of the youngest event handed out
-	draining  bool
+	drain     drain
 
 	aggregations    uint64
 	nonAggregations uint64
@@ -54,37 +49,48 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 // meanwhile is seen twice rather than not at all. r.Time is when /proc was read.
 func (e *Engine) Learn(r *RawEvent) { e.table.learn(r, e.clock.BootOffset) }
 
-// Get returns the next event, or ErrNothing, ErrFiltered or an error of the
-// source, after which the engine is of no more use. It never waits.
+// Get returns the next event, ErrNothing or an error of the source, after which
+// the engine is of no more use. It never waits. Events that change nothing (ids set
+// to what they were) and those that Options.Filter rejects are passed over.
 //
 // What the previous call returned is not valid any more.
 func (e *Engine) Get() (*Event, error) {
-	now := e.clock.Now()
-	// Before anything is looked up, so that nothing handed out below can be
-	// collected in the same call.
-	e.table.collect(now)
-	if !e.draining && (now-e.populated >= e.pollEvery || !e.ripe(now)) {
-		e.populated = now
-		if err := e.source.Populate(e.buffer); err != nil {
-			return nil, fmt.Errorf("read from %s: %w", e.source.Name(), err)
+	now, read := e.clock.Now(), false
+	for {
+		// Before anything is looked up, so that nothing handed out below can be
+		// collected in the same call.
+		e.table.collect(now)
+		// Once in a call, so that it ends however much is produced and passed over.
+		if e.wantsMore(now) && (e.drain.at != 0 || !read) {
+			read = true
+			if err := e.populate(now); err != nil {
+				return nil, err
+			}
+		}
+		if !e.ripe(now) {
+			return nil, ErrNothing
+		}
+		if ev := e.deliver(now); ev != nil {
+			return ev, nil
 		}
 	}
-	if !e.ripe(now) {
-		return nil, ErrNothing
-	}
-	return e.deliver(now)
 }
 
-// Drain fetches what the source has queued and ends the holding: Get from then
-// on returns what is buffered without delay, then ErrNothing for good. It is
-// for an orderly end.
-func (e *Engine) Drain() error {
-	if e.draining {
-		return nil
+// wantsMore reports whether the source is to be read before an event is delivered.
+func (e *Engine) wantsMore(now uint64) bool {
+	if e.drain.at != 0 {
+		return !e.drain.done && 2*e.buffer.Len() <= e.opts.MaxLength
 	}
-	e.draining = true
+	return now-e.populated >= e.pollEvery || !e.ripe(now)
+}
+
+func (e *Engine) populate(now uint64) error {
+	e.populated = now
 	if err := e.source.Populate(e.buffer); err != nil {
 		return fmt.Errorf("read from %s: %w", e.source.Name(), err)
+	}
+	if e.drain.at != 0 {
+		e.drain.done = e.drained()
 	}
 	return nil
 }
@@ -101,7 +107,7 @@ func (e *Engine) ripeAt() (at uint64, ok bool) {
 	if head == nil {
 		return 0, false
 	}
-	if e.draining {
+	if e.drain.at != 0 {
 		return 0, true
 	}
 	return head.Time + targetAge(e.hold, e.opts.MaxLength, e.buffer.Len()), true
@@ -111,6 +117,9 @@ func (e *Engine) ripeAt() (at uint64, ok bool) {
 // ok is false if that is forever.
 func (e *Engine) Wait() (d time.Duration, ok bool) {
 	at, ok := e.ripeAt()
+	if !ok && e.drain.at != 0 && !e.drain.done {
+		return drainPause, true
+	}
 	if now := e.clock.Now(); ok && at > now {
 		return time.Duration(at - now), true
 	}
@@ -126,13 +135,14 @@ func (e *Engine) HoldTime() time.Duration { return e.opts.HoldTime }
 // Clock is the clock that the engine was made with.
 func (e *Engine) Clock() *Clock { return &e.clock }
 
-// deliver makes an event of the oldest raw event and those that join it.
-func (e *Engine) deliver(now uint64) (*Event, error) {
+// deliver makes an event of the oldest raw event and those that join it. It returns
+// nil if there is nothing to tell.
+func (e *Engine) deliver(now uint64) *Event {
 	head := e.buffer.oldest()
 	next := head.next
 	e.buffer.remove(head)
 	if head.Kind == KindGap {
-		return e.deliverGap(head), nil
+		return e.deliverGap(head)
 	}
 	if head.Time < e.delivered {
 		e.late++
@@ -154,18 +164,15 @@ func (e *Engine) deliver(now uint64) (*Event, error) {
 		e.buffer.Release(r)
 	}
 	e.buffer.Release(head)
+	if ev.Events == 0 || e.opts.Filter != nil && !e.opts.Filter(ev) {
+		return nil
+	}
 	if absorbed {
 		e.aggregations++
 	} else {
 		e.nonAggregations++
 	}
-	if ev.Events == 0 {
-		return nil, ErrFiltered
-	}
-	if e.opts.Filter != nil && !e.opts.Filter(ev) {
-		return nil, ErrFiltered
-	}
-	return ev, nil
+	return ev
 }
 
 // deliverGap makes an event of a gap.

@@ -31,8 +31,7 @@ type Options struct {
 	Matrix *Matrix
 
 	// Filter, if not nil, decides whether an event is delivered. It is asked
-	// after the process table has been brought up to date; Get then returns
-	// ErrFiltered in place of the event.
+	// after the process table has been brought up to date. Gaps are always delivered.
 	Filter func(*Event) bool
 }
 

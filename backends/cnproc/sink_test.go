@@ -2,12 +2,12 @@ package cnproc
 
 import (
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/sourcetest"
 )
 
 // sink is a buffer that keeps what it gets in the order of arrival.
 type sink struct {
-	events conform.Events
+	events sourcetest.Events
 	room   int
 }
 

@@ -15,14 +15,15 @@ import (
 // after Open, except that before Linux 6.6 the kernel heeds the farewell of Close
 // only with CAP_NET_ADMIN, and else goes on making messages nobody gets.
 type Source struct {
-	opts     Options
-	fd       int
-	pace     *pacer
-	busy     bool // there were messages since Arm
-	filtered bool // the kernel leaves out kinds
-	batch    *batch
-	proc     *procfs.Reader
-	caps     engine.CapabilityTable
+	opts      Options
+	fd        int
+	pace      *pacer
+	busy      bool // there were messages since Arm
+	filtered  bool // the kernel leaves out kinds
+	finishing bool // see Finish
+	batch     *batch
+	proc      *procfs.Reader
+	caps      engine.CapabilityTable
 
 	seq    sequence
 	groups groups
@@ -171,7 +172,7 @@ func (s *Source) populate(b buffer) error {
 	}
 	s.enrich.delay = 0
 	// With b half full its events may not be old enough for one to come late.
-	if s.pace.timing && b.Len() < b.Room() {
+	if s.pace.timing && b.Len() < b.Room() && !s.finishing {
 		s.enrich.delay = s.pace.interval
 	} else {
 		s.enrich.release()
@@ -223,6 +224,9 @@ func (s *Source) populate(b buffer) error {
 		}
 	}
 }
+
+// Finish makes Populate hold nothing back.
+func (s *Source) Finish() { s.finishing = true }
 
 // fetch gets a batch and shows its messages to the events being held. The batch
 // is empty when the socket is.

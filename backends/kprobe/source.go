@@ -3,6 +3,7 @@ package kprobe
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"os"
 	"slices"
 	"unsafe"
@@ -39,11 +40,12 @@ type Source struct {
 	// pid namespace.
 	inInitialNS bool
 
-	handed uint64
-	lost   uint64 // records of first probes that are missing between others
-	decode uint64 // events that made no sense
-	blind  bool   // a CPU could not be added, or was not seen at first
-	busy   uint   // Populate was called so often
+	handed    uint64
+	lost      uint64 // records of first probes that are missing between others
+	decode    uint64 // events that made no sense
+	blind     bool   // a CPU could not be added, or was not seen at first
+	finishing bool   // see Finish
+	busy      uint   // Populate was called so often
 }
 
 // Name returns "kprobe".
@@ -97,6 +99,10 @@ func (s *Source) Populate(to engine.Sink) error {
 	return nil
 }
 
+// Finish makes Populate hold nothing back: the end of a process whose leader's record has
+// not come by the time the rings are empty is delivered without a status.
+func (s *Source) Finish() { s.finishing = true }
+
 // followCPUs looks which CPUs came or went, but not each time, as it is a system
 // call: the announcement keeps FD readable until it was taken.
 func (s *Source) followCPUs() {
@@ -136,6 +142,9 @@ func (s *Source) late(to engine.Sink) {
 		if c.now.set != nil && c.ring.Pending() == 0 && now > c.now.time+maxJoin {
 			s.finish(c, to)
 		}
+	}
+	if s.finishing && !slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.ring.Pending() > 0 }) {
+		now = math.MaxUint64
 	}
 	for to.Room() > 0 {
 		ev := s.endings.overdue(now)

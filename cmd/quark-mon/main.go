@@ -152,7 +152,7 @@ func (m *monitor) step() error {
 			}
 		case errors.Is(err, quark.ErrNothing):
 			return nil
-		case !errors.Is(err, quark.ErrFiltered):
+		default:
 			return err
 		}
 	}
@@ -213,8 +213,16 @@ func (m *monitor) finish(errw io.Writer) error {
 	if err := m.q.Drain(); err != nil {
 		return err
 	}
-	if err := m.step(); err != nil {
-		return err
+	for {
+		if err := m.step(); err != nil {
+			return err
+		}
+		if m.q.Drained() {
+			break
+		}
+		if err := m.q.Block(-1); err != nil {
+			return err
+		}
 	}
 	if m.count && m.json {
 		if err := m.printStats(); err != nil {

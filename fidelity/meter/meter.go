@@ -118,7 +118,7 @@ func (m *meter) run() error {
 	for {
 		if _, err := m.q.Get(); errors.Is(err, quark.ErrNothing) {
 			return m.say()
-		} else if err != nil && !errors.Is(err, quark.ErrFiltered) {
+		} else if err != nil {
 			return err
 		}
 	}

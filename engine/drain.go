@@ -1,0 +1,44 @@
+package engine
+
+import "time"
+
+// drain is the state of an orderly end.
+type drain struct {
+	at   uint64 // when Drain was called; 0 before
+	done bool   // nothing of before that time is left in the source
+}
+
+// drainPause is the time to wait for a record that the kernel has begun to write.
+const drainPause = time.Millisecond
+
+// Finisher is a [Source] that holds events back, to see what follows them. Finish is
+// called once: from then on Populate holds nothing back.
+type Finisher interface{ Finish() }
+
+// Drain ends the holding of events, for an orderly end: Get from then on returns without
+// delay what the source has queued, also what did not fit into the buffer yet, then
+// ErrNothing. [Engine.Drained] reports when that is for good.
+func (e *Engine) Drain() error {
+	if e.drain.at != 0 {
+		return nil
+	}
+	e.drain.at = max(e.clock.Now(), 1)
+	if f, ok := e.source.(Finisher); ok {
+		f.Finish()
+	}
+	return e.populate(e.drain.at)
+}
+
+// Drained reports whether Drain was called and all is delivered.
+func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
+
+// drained reports, after Populate, whether the source has nothing left of before the call
+// of Drain: it left room in the buffer and will say when there is more, or all it brings
+// is younger than any disorder of its events could explain.
+func (e *Engine) drained() bool {
+	if e.buffer.Room() > 0 && e.source.Arm(true) {
+		return true
+	}
+	head := e.buffer.oldest()
+	return head != nil && head.Time > e.drain.at+e.hold
+}
