@@ -17,12 +17,13 @@ HOSTBIN := build/$(shell $(GO) env GOHOSTARCH)
 export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
-# What these do is not done often: inlining would not pay for its room in the initramfs, 0.3 of 8 MB.
-SMALL = init quark-exitsnoop
-gobuild = $(GOBUILD) $(if $(filter $(1),$(SMALL)),-gcflags=all=-l) -o $(OUT)/$(1)
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-GUEST    := $(filter quark-exitsnoop quark-mon quark-test,$(COMMANDS))
+# All commands for guests are one binary in their image, under the name of each.
+GUEST    := $(filter-out quark-matrix,$(COMMANDS))
+MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(strip $(GUEST)))
+COMMA := ,
+SPACE := $() $()
 
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture, patterns too; by default
 # those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, KNOBS="NAME=VALUE..." sets knobs,
@@ -70,8 +71,8 @@ help:
 
 build:
 	$(Q)mkdir -p $(OUT)
-	$(Q)$(foreach c,$(COMMANDS),$(call gobuild,$c) ./cmd/$c &&) :
-	$(Q)$(call gobuild,init) ./initramfs/init
+	$(Q)$(GOBUILD) -o $(OUT)/ $(addprefix ./cmd/,$(COMMANDS)) ./initramfs/init
+	$(Q)$(HOSTGO) run ./initramfs/multicall -arch $(GOARCH) -o $(OUT)/guest $(GUEST)
 
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
@@ -115,7 +116,7 @@ initramfs-fidelity.gz: build FORCE
 # them in a file of the image.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \
-		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix $(OUT)/,$(GUEST))
+		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(MULTI)
 	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(filter nobtf,$(KERNELS))' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -138,7 +139,7 @@ initramfs-debug.gz: build FORCE
 	$(Q)rm -rf $(OUT)/debug && mkdir -p $(OUT)/debug
 	$(Q)cd initramfs/debug && GOOS=linux GOARCH=$(GOARCH) $(GO) build -tags goshsmall -buildvcs=false -trimpath -ldflags '-s -w' -o $(abspath $(OUT))/debug/ tool
 	$(Q)mv $(OUT)/debug/gosh $(OUT)/debug/sh
-	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(addprefix $(OUT)/,$(GUEST)) $(OUT)/debug/*
+	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(MULTI) $(OUT)/debug/*
 
 FORCE:
 
@@ -162,8 +163,6 @@ test-all: initramfs-$(OTHER).gz
 
 # The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden to show that quark's own types do.
 ARCHES ?= $(GOARCH)
-COMMA := ,
-SPACE := $() $()
 run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
 	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(if $(filter $(a),$(GOARCH)),initramfs.gz,initramfs-$(a).gz)))) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \

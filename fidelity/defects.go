@@ -45,8 +45,5 @@ func (r *Report) Defects() (list []string) {
 // lostIn reports whether s is a storm of which events are missing, all of them
 // reported as lost, and is perfect otherwise.
 func (b *Backend) lostIn(s *Score) bool {
-	rest := s.Score
-	rest.Truth = rest.Seen
-	rest.Unjoined = 0 // where one is missing
-	return s.Scenario == scenario.StormName && uint64(s.Truth-s.Seen) <= b.Lost && rest.Perfect()
+	return s.Scenario == scenario.StormName && s.PerfectBut(b.Lost)
 }

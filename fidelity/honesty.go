@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
 )
@@ -48,7 +49,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := cpus()
+	list, err := scenario.CPUs()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	from := truth.Clock()
 	var records []truth.Record
 	for i := range honestyProcesses {
-		_, r, err := brief(list[i%len(list)])
+		_, r, err := scenario.Brief(list[i%len(list)])
 		if err != nil {
 			_, err2 := all.stop()
 			return nil, errors.Join(err, err2, tiny.Close())

@@ -130,11 +130,7 @@ func listeners(open []*witness) (list []*listener) {
 func (w *witness) close(hold time.Duration) (*score.Witness, quark.Stats, error) {
 	out := &score.Witness{
 		Backend: w.backend, Table: w.single.q.Capabilities(), Hold: uint64(hold), Opened: w.opened,
-		BootOffset: w.single.q.Clock().BootOffset,
-	}
-	if w.backend == backends.CNProc.String() {
-		// The message follows when the thread runs again.
-		out.AfterEnd = uint64(2 * time.Second)
+		BootOffset: w.single.q.Clock().BootOffset, AfterEnd: score.AfterEnd(w.backend),
 	}
 	stats, err := w.single.stop()
 	out.Single = w.single.seen

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"github.com/u-root/u-root/pkg/cpio"
@@ -20,6 +21,8 @@ type Image struct {
 	Arch     string   // GOARCH of the guest
 	Init     string   // path of pid 1's binary
 	Binaries []string // paths of the binaries for /bin, each under its base name
+	Multi    string   // path of a binary that is several commands, "" for none
+	Names    []string // its names in /bin, hard links to one file
 	Files    []string // paths of other files for /, each under its base name
 }
 
@@ -105,19 +108,34 @@ func (img Image) records() ([]cpio.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest := make([]cpio.Record, 0, len(img.Binaries)+len(img.Files))
+	var rest []cpio.Record
 	seen := make(map[string]string)
-	for _, path := range img.Binaries {
-		name := filepath.Base(path)
+	claim := func(path, name string) error {
 		if other, ok := seen[name]; ok {
-			return nil, fmt.Errorf("add %s: %s is there under the same name", path, other)
+			return fmt.Errorf("add %s: %s is there under the same name", path, other)
 		}
 		seen[name] = path
+		return nil
+	}
+	for _, path := range img.Binaries {
+		name := filepath.Base(path)
+		if err := claim(path, name); err != nil {
+			return nil, err
+		}
 		rec, err := binaryRecord(path, "bin/"+name, machine)
 		if err != nil {
 			return nil, err
 		}
 		rest = append(rest, rec)
+	}
+	links, err := img.linked(machine)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range img.Names {
+		if err := claim(img.Multi, name); err != nil {
+			return nil, err
+		}
 	}
 	names := map[string]bool{"init": true}
 	for _, d := range directories {
@@ -138,6 +156,7 @@ func (img Image) records() ([]cpio.Record, error) {
 	// The order of the operands is no property of the image.
 	sort.Slice(rest, func(i, j int) bool { return rest[i].Name < rest[j].Name })
 	records = append(records, init)
+	records = append(records, links...)
 	records = append(records, rest...)
 
 	digest, err := digest(records)
@@ -145,6 +164,25 @@ func (img Image) records() ([]cpio.Record, error) {
 		return nil, err
 	}
 	return append(records, cpio.StaticFile("etc/os-release", osRelease(digest), 0o644)), nil
+}
+
+// linked returns a record for each name of the multi-call binary. The kernel makes a hard link of a record with the inode
+// number of an earlier one; only the first has contents.
+func (img Image) linked(machine elf.Machine) ([]cpio.Record, error) {
+	const inode = 1 // all other records have 0
+	var records []cpio.Record
+	for i, name := range slices.Sorted(slices.Values(img.Names)) {
+		rec := cpio.StaticFile("bin/"+name, "", 0o755)
+		if i == 0 {
+			var err error
+			if rec, err = binaryRecord(img.Multi, "bin/"+name, machine); err != nil {
+				return nil, err
+			}
+		}
+		rec.Ino, rec.NLink = inode, uint64(len(img.Names))
+		records = append(records, rec)
+	}
+	return records, nil
 }
 
 // binaryRecord returns a record named name with the contents of the file at path, which must be a static binary for machine.

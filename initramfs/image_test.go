@@ -79,6 +79,8 @@ func TestImage(t *testing.T) {
 			fakeELF(t, filepath.Join(dir, "quark-test"), elf.EM_X86_64, false),
 			fakeELF(t, filepath.Join(dir, "quark-mon"), elf.EM_X86_64, false),
 		},
+		Multi: fakeELF(t, filepath.Join(dir, "several"), elf.EM_X86_64, false),
+		Names: []string{"two", "one"},
 		Files: []string{filepath.Join(dir, "types.btf")},
 	}
 	if err := os.WriteFile(img.Files[0], []byte("types"), 0o600); err != nil {
@@ -106,7 +108,7 @@ func TestImage(t *testing.T) {
 	}
 	want := []string{
 		"bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "var", "var/empty",
-		"dev/console", "dev/null", "etc/passwd", "etc/group", "init", "bin/quark-mon", "bin/quark-test", "types.btf", "etc/os-release",
+		"dev/console", "dev/null", "etc/passwd", "etc/group", "init", "bin/one", "bin/two", "bin/quark-mon", "bin/quark-test", "types.btf", "etc/os-release",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
@@ -121,6 +123,15 @@ func TestImage(t *testing.T) {
 	}
 	if c := byName["dev/console"]; c.Rmajor != 5 || c.Rminor != 1 {
 		t.Errorf("dev/console is %d:%d, want 5:1", c.Rmajor, c.Rminor)
+	}
+	for name, text := range map[string]string{"bin/one": "several", "bin/two": ""} {
+		r := byName[name]
+		if got := content(t, r); !strings.HasSuffix(got, text) || text == "" && got != "" {
+			t.Errorf("%s has %d bytes; only the first of the hard links has contents", name, len(got))
+		}
+		if r.Ino == 0 || r.Ino != byName["bin/one"].Ino || r.NLink < 2 {
+			t.Errorf("%s: inode %d, %d links: it is no hard link", name, r.Ino, r.NLink)
+		}
 	}
 	if got := content(t, byName["types.btf"]); got != "types" {
 		t.Errorf("types.btf has wrong content %q", got)
@@ -181,6 +192,7 @@ func TestImageRefuses(t *testing.T) {
 		{"other machine", Image{Arch: "arm64", Init: init}, "EM_X86_64"},
 		{"dynamic", Image{Arch: "amd64", Init: init, Binaries: []string{fakeELF(t, filepath.Join(dir, "dyn"), elf.EM_X86_64, true)}}, "CGO_ENABLED=0"},
 		{"twice", Image{Arch: "amd64", Init: init, Binaries: []string{init, fakeELF(t, filepath.Join(dir, "other", "init"), elf.EM_X86_64, false)}}, "under the same name"},
+		{"a name twice", Image{Arch: "amd64", Init: init, Multi: init, Names: []string{"init"}, Binaries: []string{init}}, "under the same name"},
 		{"file of the image's", Image{Arch: "amd64", Init: init, Files: []string{init}}, "has another init"},
 		{"no such plain file", Image{Arch: "amd64", Init: init, Files: []string{filepath.Join(dir, "none")}}, "add none"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 func main() {
@@ -31,13 +32,23 @@ func run(args []string, stderr io.Writer) error {
 	out := fs.String("o", "initramfs.gz", "`file` to write")
 	arch := fs.String("arch", runtime.GOARCH, "architecture of the guest, amd64 or arm64")
 	initPath := fs.String("init", "", "pid 1's `binary` (default build/ARCH/init)")
+	var multi string
+	var names []string
+	fs.Func("multi", "a binary that is several commands, as `file=name,name`: it goes into /bin under each name", func(value string) error {
+		path, list, ok := strings.Cut(value, "=")
+		if !ok || path == "" || list == "" {
+			return errors.New("FILE=NAME,NAME is wanted")
+		}
+		multi, names = path, strings.Split(list, ",")
+		return nil
+	})
 	var files []string
 	fs.Func("file", "another `file`, for the root directory; may be given more than once", func(path string) error {
 		files = append(files, path)
 		return nil
 	})
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] [-file FILE] BINARY...")
+		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] [-multi FILE=NAME,NAME] [-file FILE] [BINARY...]")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -46,7 +57,7 @@ func run(args []string, stderr io.Writer) error {
 		}
 		return errUsage
 	}
-	if fs.NArg() == 0 {
+	if fs.NArg() == 0 && multi == "" {
 		fs.Usage()
 		return errUsage
 	}
@@ -54,7 +65,7 @@ func run(args []string, stderr io.Writer) error {
 		*initPath = filepath.Join("build", *arch, "init")
 	}
 
-	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args(), Files: files}
+	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args(), Multi: multi, Names: names, Files: files}
 	return writeFile(*out, img.Write)
 }
 

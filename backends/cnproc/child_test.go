@@ -2,23 +2,22 @@ package cnproc
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/sourcetest"
+	"github.com/quark-linux/quark/fidelity/conform"
 )
 
-func TestMain(m *testing.M) { sourcetest.Main(m, parts) }
-
-func endThread(code uintptr) { unix.Syscall(unix.SYS_EXIT, code, 0, 0) }
-func endGroup(code uintptr)  { unix.Syscall(unix.SYS_EXIT_GROUP, code, 0, 0) }
+func TestMain(m *testing.M) { conform.Main(m, programs) }
 
 // onThread runs f on a thread that is not the leader and returns its number.
 func onThread(f func()) int {
@@ -31,47 +30,31 @@ func onThread(f func()) int {
 	return <-tid
 }
 
-var parts = map[string]func(){
-	"leader-last": func() {
-		onThread(func() { endThread(0) })
-		time.Sleep(30 * time.Millisecond)
-		endGroup(5)
-	},
-	"thread-ends-group": func() {
-		onThread(func() { endGroup(9) })
-		time.Sleep(time.Minute)
-	},
-	"thread-crashes": func() {
-		unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-		onThread(func() { unix.Kill(os.Getpid(), unix.SIGKILL) })
-		time.Sleep(time.Minute)
-	},
-	"exec-from-thread": func() {
-		onThread(func() { unix.Exec("/bin/sh", []string{"sh", "-c", "sleep 0.05; exit 6"}, nil) })
-		time.Sleep(time.Minute)
-	},
-	"ids": func() {
-		unix.RawSyscall(unix.SYS_SETRESGID, 1234, 1235, 1236)
-		unix.RawSyscall(unix.SYS_SETRESUID, 4321, 4322, 4323)
-		unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
-	},
+func setName(name string) {
+	b, err := unix.BytePtrFromString(name)
+	conform.Try("name", err)
+	conform.Try("prctl", unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0))
+}
+
+// programs are what the tests run as children.
+var programs = map[string]func(){
 	"comm": func() {
-		sourcetest.SetName("brand new (name)")
-		tid := onThread(func() { sourcetest.SetName("a thread"); time.Sleep(20 * time.Millisecond); endThread(0) })
+		setName("brand new (name)")
+		tid := onThread(func() { setName("a thread"); time.Sleep(20 * time.Millisecond) })
 		fmt.Println(tid)
 		time.Sleep(40 * time.Millisecond)
 	},
 	"drop-privileges": func() {
 		parent := uint32(os.Getppid())
 		s, err := Open(Options{})
-		sourcetest.Try("open", err)
-		sourcetest.Try("chroot", unix.Chroot("."))
-		sourcetest.Try("setgroups", syscall.Setgroups(nil))
-		sourcetest.Try("setgid", syscall.Setgid(65534))
-		sourcetest.Try("setuid", syscall.Setuid(65534))
+		conform.Try("open", err)
+		conform.Try("chroot", unix.Chroot("."))
+		conform.Try("setgroups", syscall.Setgroups(nil))
+		conform.Try("setgid", syscall.Setgid(65534))
+		conform.Try("setuid", syscall.Setuid(65534))
 		fmt.Println("ready")
 		for to := (&sink{room: 1 << 20}); ; time.Sleep(time.Millisecond) {
-			sourcetest.Try("populate", s.populate(to))
+			conform.Try("populate", s.populate(to))
 			for _, ev := range to.events {
 				if k := ev.Task.Known; ev.Kind == engine.KindExec && ev.Task.PPID == parent && int(ev.PID) != os.Getpid() {
 					fmt.Printf("%d start=%v cmdline=%v filename=%v\n", ev.PID, k.Has(engine.FieldStart),
@@ -80,6 +63,10 @@ var parts = map[string]func(){
 				}
 			}
 		}
+	},
+	"wait": func() {
+		fmt.Println("ready")
+		io.Copy(io.Discard, os.Stdin)
 	},
 	"threads": func() {
 		for range 20 {

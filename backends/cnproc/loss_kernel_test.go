@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/sourcetest"
+	"github.com/quark-linux/quark/fidelity/conform"
 )
 
 // onEveryCPU forks, and sees end, one process on each CPU, and calls f after each.
@@ -150,7 +150,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 	to := &sink{room: 1 << 20}
 	for range 3 {
 		for range 5 {
-			if err := sourcetest.Child("threads").Run(); err != nil {
+			if err := conform.Child("threads").Run(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -380,7 +380,7 @@ func (r *recycler) Last(uint32, engine.Events, int) *engine.RawEvent { return ni
 // and setuid.
 func TestDropPrivileges(t *testing.T) {
 	kernel(t, Options{}).Close()
-	cmd := sourcetest.Child("drop-privileges")
+	cmd := conform.Child("drop-privileges")
 	cmd.Dir = t.TempDir()
 	out, _ := cmd.StdoutPipe()
 	cmd.Stderr = os.Stderr

@@ -2,12 +2,12 @@ package cnproc
 
 import (
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/sourcetest"
+	"github.com/quark-linux/quark/fidelity/conform"
 )
 
 // sink is a buffer that keeps what it gets in the order of arrival.
 type sink struct {
-	events sourcetest.Events
+	events conform.Events
 	room   int
 }
 

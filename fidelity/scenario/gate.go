@@ -83,10 +83,3 @@ func (h *held) release() unix.WaitStatus {
 	h.ready.close()
 	return status
 }
-
-// execed is when the process was about to execute the image.
-func (h *held) execed() uint64 {
-	t, ok := h.run.Stamp(h.thread, h.last)
-	h.d.want(ok, "process %d has not come to its exec", h.pid)
-	return t
-}

@@ -87,21 +87,7 @@ func setuidProgram(d *director) {
 		d.must(unix.Chmod(path, c.mode))
 		p := d.script().call("setgroups", unix.SYS_SETGROUPS, 0, nil).setresgid(2001, 2001, 2001).setresuid(2002, 2002, 2002)
 		p.mayFail = true
-		h := d.hold(p, path, []string{fmt.Sprintf("%o", c.mode)}, "wait", 0, bare.Options{}, true)
-		// An exec that changes ids may be an event of that, too.
-		r := truth.Record{Op: truth.IDs, PID: p.pid, Latest: h.execed(), Optional: true}
-		if c.mode&0o4000 != 0 {
-			r.ID |= engine.ChangedUID
-			r.State.Set(engine.FieldUIDs, fmt.Sprint(2002, " ", c.uid))
-			r.State.Set(engine.FieldSUID, itoa(c.uid))
-		}
-		if c.mode&0o2000 != 0 {
-			r.ID |= engine.ChangedGID
-			r.State.Set(engine.FieldGIDs, fmt.Sprint(2001, " ", c.gid))
-			r.State.Set(engine.FieldSGID, itoa(c.gid))
-		}
-		d.record(r)
-		h.release()
+		d.hold(p, path, []string{fmt.Sprintf("%o", c.mode)}, "wait", 0, bare.Options{}, true).release()
 	}
 }
 

@@ -98,22 +98,29 @@ func (j *judge) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {
 }
 
 // matchRepeated matches events that join their like: each is in the last delivered
-// event that has the kind and did not begin after it.
+// event that has the kind and the changed ids and did not begin after it.
 func (j *judge) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	want := make(map[*Seen]engine.IDChange)
 	for _, e := range l.Events {
 		if e.Kind != k {
 			continue
 		}
+		var last *Seen // that can report e
 		for _, s := range slices.Backward(seen) {
 			if s.Events&k.Events() == 0 || s.Time > e.Latest {
 				continue
 			}
 			if s.ID&e.ID == e.ID {
 				j.match(s, e, found)
+				last = s
+				break
 			}
-			want[s] |= e.ID
-			break
+			if last == nil {
+				last = s
+			}
+		}
+		if last != nil {
+			want[last] |= e.ID
 		}
 	}
 	for _, s := range seen {

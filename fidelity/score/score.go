@@ -2,6 +2,7 @@ package score
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
@@ -26,7 +27,8 @@ type Witness struct {
 	Opened     uint64 // from then on everything had to be seen
 	BootOffset uint64
 	// AfterEnd is how much later than its parent was told the end of a process may be
-	// stamped, in ns. The proc connector's message is sent after that.
+	// stamped, in ns. The proc connector's message is sent when the thread runs again
+	// after that. See the function of this name.
 	AfterEnd uint64
 	Single   []Seen // with engine.Options.MinAgg
 	Joined   []Seen // without; empty if there was no such queue
@@ -106,6 +108,23 @@ func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)
 	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined == 0 && all.Wrong+all.Unexplained == 0
+}
+
+// PerfectBut reports whether nothing is to be mended but events that are missing, of
+// which there are at most as many as were reported as lost.
+func (s *Score) PerfectBut(lost uint64) bool {
+	rest := *s
+	rest.Truth = rest.Seen
+	rest.Unjoined = 0 // where one is missing
+	return uint64(max(s.Truth-s.Seen, 0)) <= lost && rest.Perfect()
+}
+
+// AfterEnd is what [Witness.AfterEnd] has to be for a backend.
+func AfterEnd(backend string) uint64 {
+	if backend == "cnproc" {
+		return uint64(2 * time.Second)
+	}
+	return 0
 }
 
 // judge is a scoring in its course.

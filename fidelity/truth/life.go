@@ -131,6 +131,7 @@ func (a *assembler) add(list []*Record) error {
 	var now, inside State
 	last := list[0].Earliest
 	for i, r := range list {
+		before := now
 		if r.Op == Fork && i > 0 || r.Op == Exit && i < len(list)-1 {
 			return fmt.Errorf("process %d: two records of a %s", l.PID, r.Op)
 		}
@@ -153,6 +154,14 @@ func (a *assembler) add(list []*Record) error {
 			last = max(last, r.bound())
 			continue
 		}
+		if r.Op == Exec {
+			for _, id := range changedByExec(&before, &now) {
+				l.Events = append(l.Events, &Event{
+					Life: l, Kind: engine.KindIDChange, ID: id, Optional: true,
+					Earliest: max(r.Earliest, last), Latest: r.Latest, State: duringExec(before, &now),
+				})
+			}
+		}
 		e := &Event{
 			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside,
@@ -163,6 +172,37 @@ func (a *assembler) add(list []*Record) error {
 	a.lives[l.PID] = append(a.lives[l.PID], l)
 	a.all = append(a.all, l)
 	return nil
+}
+
+// changedByExec returns which ids an exec has changed: those of a set-id program, and
+// saved ids, which become the effective ones. A source may report such a change as an
+// event of its own, before the EXEC: the kernel reports user ids first.
+func changedByExec(before, after *State) (changed []engine.IDChange) {
+	for _, c := range []struct {
+		id     engine.IDChange
+		fields []engine.Field
+	}{
+		{engine.ChangedUID, []engine.Field{engine.FieldUIDs, engine.FieldSUID}},
+		{engine.ChangedGID, []engine.Field{engine.FieldGIDs, engine.FieldSGID}},
+	} {
+		if slices.ContainsFunc(c.fields, func(f engine.Field) bool {
+			return before.Told.Has(f) && after.Told.Has(f) && before.Value[f] != after.Value[f]
+		}) {
+			changed = append(changed, c.id)
+		}
+	}
+	return changed
+}
+
+// duringExec is what is known of a process when an exec has changed its ids: the new
+// ids, and nothing of what else an exec changes.
+func duringExec(before State, after *State) State {
+	ids := *after
+	ids.Untell(^engine.FieldsIDs)
+	before.Untell(engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps))
+	before.Untell(engine.FieldsIDs)
+	before.Overlay(&ids)
+	return before
 }
 
 // bound is a time that everything the process does later is later than.

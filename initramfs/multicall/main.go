@@ -1,0 +1,181 @@
+// Command multicall builds one binary out of several commands of this module. The image holds it under the name of each,
+// as hard links: the Go runtime and the packages that the commands share are in the image once.
+//
+// A command's package main cannot be imported, so its files are compiled, by means of go build -overlay, as a package of
+// another name whose main is exported. Nothing of that is in the source tree, and the commands know nothing of it.
+//
+//	go run ./initramfs/multicall -o build/amd64/guest/quark quark-mon quark-test
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/template"
+)
+
+// virtual is the directory of the packages that only the overlay has, relative to the module's root.
+const virtual = "initramfs/multicall/virtual"
+
+func main() {
+	out := flag.String("o", "", "`file` to write")
+	arch := flag.String("arch", runtime.GOARCH, "architecture of the guest, amd64 or arm64")
+	flag.Parse()
+	if err := run(*out, *arch, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "multicall:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out, arch string, commands []string) error {
+	if out == "" || len(commands) == 0 {
+		return errors.New("usage: multicall -o FILE [-arch ARCH] COMMAND...")
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "quark-multicall-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	o := overlay{temp: temp, Replace: make(map[string]string)}
+	for _, c := range commands {
+		if err := o.addCommand(root, c); err != nil {
+			return err
+		}
+	}
+	var main bytes.Buffer
+	if err := dispatcher.Execute(&main, commands); err != nil {
+		return err
+	}
+	if err := o.add(filepath.Join(root, virtual, "main.go"), main.Bytes()); err != nil {
+		return err
+	}
+	list, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(temp, "overlay.json")
+	if err := os.WriteFile(path, list, 0o644); err != nil {
+		return err
+	}
+	// -s -w as for every binary of the image: symbols would be a third of it.
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-overlay="+path, "-o", out, "./"+virtual)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
+
+// overlay is the file of go build -overlay: contents for paths, which need not exist.
+type overlay struct {
+	temp    string
+	Replace map[string]string
+}
+
+func (o *overlay) add(path string, content []byte) error {
+	file := filepath.Join(o.temp, fmt.Sprintf("%d.go", len(o.Replace)))
+	o.Replace[path] = file
+	return os.WriteFile(file, content, 0o644)
+}
+
+// addCommand adds the files of a command as a package.
+func (o *overlay) addCommand(root, command string) error {
+	files, err := filepath.Glob(filepath.Join(root, "cmd", command, "*.go"))
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		exported, hasMain, err := export(path, source, packageName(command))
+		if err != nil {
+			return err
+		}
+		found = found || hasMain
+		if err := o.add(filepath.Join(root, virtual, packageName(command), filepath.Base(path)), exported); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("cmd/%s has no func main", command)
+	}
+	return nil
+}
+
+// export returns a file of package main as one of the package named, its function main as Main.
+func export(path string, source []byte, pkg string) (exported []byte, hasMain bool, err error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, false, err
+	}
+	replace := func(id *ast.Ident, name string) {
+		from, to := set.Position(id.Pos()).Offset, set.Position(id.End()).Offset
+		exported = append(append(append([]byte(nil), exported[:from]...), name...), exported[to:]...)
+	}
+	exported = source
+	// From the end of the file to its beginning: the offsets before stay right.
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "main" {
+			replace(fn.Name, "Main")
+			hasMain = true
+		}
+	}
+	replace(f.Name, pkg)
+	return exported, hasMain, nil
+}
+
+func packageName(command string) string { return strings.ReplaceAll(command, "-", "") }
+
+// dispatcher is the binary's main. The name is that of the file that was executed, not argv[0], which tests choose freely.
+// A copy under another name, which tests and scenarios make of their program, has to be of a program that runs scenarios
+// and tests: its process is told by its environment or arguments what it is.
+var dispatcher = template.Must(template.New("main").Funcs(template.FuncMap{"pkg": packageName}).Parse(`package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/quark-linux/quark/fidelity"
+{{- range .}}
+	"github.com/quark-linux/quark/` + virtual + `/{{pkg .}}"
+{{- end}}
+)
+
+var commands = map[string]func(){
+{{- range .}}
+	"{{.}}": {{pkg .}}.Main,
+{{- end}}
+}
+
+func main() {
+	path, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		path = os.Args[0]
+	}
+	if command := commands[filepath.Base(path)]; command != nil {
+		command()
+		return
+	}
+	fidelity.Main()
+	commands["quark-test"]()
+}
+`))
