@@ -105,8 +105,23 @@ type Capability struct {
 	Via string
 	// At is, for a field, the set of events that bring it.
 	At Events
-	// Partial is set where such an event can leave the field unknown: Via says when.
-	Partial bool
+	// Partial is the part of At that can leave the field unknown: Via says when.
+	Partial Events
+	// Whole is, for a text, how much of it is known in any case: one that goes beyond
+	// may be cut, but not to less than that. The zero value stands for all of it.
+	Whole Extent
+}
+
+// Brings reports whether every event of a kind brings the field from the kernel.
+func (c *Capability) Brings(k Events) bool {
+	return c.Origin == OriginKernel && c.At&^c.Partial&k != 0
+}
+
+// Extent is the length of a text, or of a path: it ends with the first of its bounds
+// that is reached. A bound of 0 is none.
+type Extent struct {
+	Bytes int
+	Names int // of directories and the file, for a path
 }
 
 // CapabilityTable says what a source reports on the running kernel.

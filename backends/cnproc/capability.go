@@ -85,10 +85,11 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "the kernel's message has no such field, and /proc is not read"
 		}
 	}
+	t.Fields[engine.FieldCmdline].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldExit].Via = "exit_code of the thread group's last exit; " +
 		"unknown where its threads ended with statuses that leave it open"
-	t.Fields[engine.FieldExit].Partial = true
-	t.Fields[engine.FieldPPID].Partial = true
+	t.Fields[engine.FieldExit].Partial = engine.EventExit
+	t.Fields[engine.FieldPPID].Partial = engine.EventExit
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
 	}

@@ -47,7 +47,10 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 		at |= engine.Kind(k).Events()
 	}
 	for _, f := range fieldSources {
-		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at}
+		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at, Whole: wholeTexts[f.field]}
+		if engine.FieldsNS.Has(f.field) {
+			c.Partial = engine.EventExit
+		}
 		if missing := missingMember(types, f.needs); missing != "" {
 			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
 		}
@@ -96,6 +99,16 @@ var fieldSources = []struct {
 	{engine.FieldCwd, "task.fs.pwd", atBirth, ""},
 	{engine.FieldCgroup, "task.cgroups", atBirth, "kernfs_node.parent|kernfs_node.__parent"},
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
+}
+
+// wholeTexts are the parts of texts that the programs copy at least (text.h). A path
+// takes one of PATH_STEPS for each name and each mount, and stops where less than a
+// longest name is left of PATH_MAX.
+var wholeTexts = [engine.NumFields]engine.Extent{
+	engine.FieldFilename: {Bytes: 3800, Names: 128},
+	engine.FieldCwd:      {Bytes: 3800, Names: 128},
+	engine.FieldCgroup:   {Bytes: 3800, Names: 60},
+	engine.FieldCmdline:  {Bytes: 20480},
 }
 
 // missingMember returns the member of needs that types lack, "" if none.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/sourcetest"
+	"github.com/quark-linux/quark/fidelity/conform"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,49 +32,6 @@ func open(t testing.TB, o Options) *Source {
 	return s
 }
 
-// Drain returns all that is queued. It fails the test where Populate would count
-// a record that can't be decoded.
-func (s *Source) Drain(t testing.TB) (evs sourcetest.Events) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Second); ; {
-		rec := s.ring.next()
-		if rec == nil {
-			if s.ring.pending() && time.Now().Before(deadline) {
-				continue // somebody is still writing the next one
-			}
-			break
-		}
-		ev := &engine.RawEvent{}
-		if err := decode(ev, rec); err != nil {
-			t.Fatalf("decode: %v", err)
-		}
-		evs = append(evs, ev)
-	}
-	s.ring.release()
-	return evs
-}
-
-func TestConformance(t *testing.T) {
-	sourcetest.Conformance{
-		Open: func(t testing.TB, o sourcetest.Options) sourcetest.Source {
-			s := open(t, Options{Threads: o.Threads, KernelTypes: o.KernelTypes})
-			t.Cleanup(func() {
-				if o.Threads && s.ring != nil {
-					_, passed, rescued := s.counters.sum()
-					t.Logf("passed to a twin %d, rescued by one %d", passed, rescued)
-				}
-			})
-			return s
-		},
-		WholePaths:       []int{0, 1, 90, 100},
-		CutPath:          200,
-		CutPathNames:     100,
-		LongNamesPath:    3700,
-		Arguments:        20480,
-		ThreadsMayBeLost: true, // on a preemptible kernel under load
-	}.Test(t)
-}
-
 // TestExitsByPerfEvent has the second program of exits on a perf event. In the second
 // source it comes first, as the tracepoint has that of the other source already.
 func TestExitsByPerfEvent(t *testing.T) {
@@ -88,17 +45,17 @@ func TestExitsByPerfEvent(t *testing.T) {
 		if via := s.Capabilities().Kinds[engine.KindExit].Via; !strings.Contains(via, "tracepoint/sched/") {
 			t.Fatalf("source %d has its exits from %s", i, via)
 		}
-		s.Drain(t)
+		conform.Drain(t, s)
 	}
 	const n = 30
 	var pids []int
 	for range n {
-		c := sourcetest.Child("exit")
+		c := conform.Child("exit")
 		c.Run()
 		pids = append(pids, c.Process.Pid)
 	}
 	for i, s := range sources {
-		evs := s.Drain(t)
+		evs := conform.Drain(t, s)
 		for _, pid := range pids {
 			if ends := evs.Of(pid, engine.KindExit); len(ends) != 1 {
 				t.Errorf("source %d: pid %d has %d EXITs", i, pid, len(ends))
@@ -141,7 +98,7 @@ func BenchmarkPrograms(b *testing.B) {
 		if err := (&exec.Cmd{Path: path, Args: []string{"true", "one", "two"}}).Run(); err != nil {
 			b.Fatal(err)
 		}
-		s.Drain(b)
+		conform.Drain(b, s)
 	}
 	for _, p := range s.programs {
 		st, err := p.Stats()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/sourcetest"
+	"github.com/quark-linux/quark/fidelity/conform"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,7 +26,7 @@ func TestLoss(t *testing.T) {
 		return st
 	}
 	for range 30 {
-		if err := sourcetest.Child("exit").Run(); err == nil {
+		if err := conform.Child("exit").Run(); err == nil {
 			t.Fatal("exit 7 became 0")
 		}
 	}
@@ -36,13 +36,13 @@ func TestLoss(t *testing.T) {
 	var received uint64
 	eventually(t, "produced = received + lost", func() bool {
 		before := stats()
-		received += uint64(len(s.Drain(t)))
+		received += uint64(len(conform.Drain(t, s)))
 		after := stats() // other processes live on
 		return before == after && after.Produced == received+after.LostTotal()
 	})
 	eventually(t, "events after the loss", func() bool {
-		c := sourcetest.Child("exit")
-		_, evs := sourcetest.Run(t, s, c)
+		c := conform.Child("exit")
+		evs := conform.Run(t, s, c)
 		return len(evs.Of(c.Process.Pid, engine.KindExit)) == 1
 	})
 }
@@ -63,12 +63,12 @@ func TestArm(t *testing.T) {
 	s := open(t, Options{})
 	for range 20 {
 		for !s.Arm(true) {
-			s.Drain(t)
+			conform.Drain(t, s)
 		}
 		done := make(chan error, 1)
 		go func() {
 			for {
-				n, err := poll(s.FD(), 2*time.Second)
+				n, err := conform.Poll(s, 2*time.Second)
 				if err == unix.EINTR {
 					continue
 				}
@@ -80,7 +80,7 @@ func TestArm(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Millisecond)
-		c := sourcetest.Child("exit")
+		c := conform.Child("exit")
 		c.Run()
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestFillingRingWakes(t *testing.T) {
 	const size = 64 << 10
 	s := open(t, Options{RingSize: size})
 	woken := sleepingReader(t, s)
-	sourcetest.Child("exit").Run()
+	conform.Child("exit").Run()
 	select {
 	case <-woken:
 		if queued := atomic.LoadUint64(s.ring.producer) - s.ring.at; queued <= size/4 {
@@ -104,7 +104,7 @@ func TestFillingRingWakes(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	for range 60 {
-		sourcetest.Child("exit").Run()
+		conform.Child("exit").Run()
 	}
 	if n := <-woken; n != 1 {
 		t.Error("the reader slept on")
@@ -115,12 +115,12 @@ func TestFillingRingWakes(t *testing.T) {
 // program before it sleeps does not sleep at all: then it begins again.
 func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	for range 10 {
-		s.Drain(t)
+		conform.Drain(t, s)
 		woken = make(chan int, 1)
 		go func() {
 			n, err := 0, error(unix.EINTR)
 			for err == unix.EINTR {
-				n, err = poll(s.FD(), 10*time.Second)
+				n, err = conform.Poll(s, 10*time.Second)
 			}
 			woken <- n
 		}()
@@ -134,15 +134,11 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	return nil
 }
 
-func poll(fd int, d time.Duration) (int, error) {
-	return unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(d.Milliseconds()))
-}
-
 // TestPrivilegesDropped reads as nobody in another root, and kills the reader:
 // its programs end with it.
 func TestPrivilegesDropped(t *testing.T) {
 	open(t, Options{}).Close()
-	c, programs := sourcetest.WantDropped(t, "dropped")
+	c, programs := conform.WantDropped(t, "dropped")
 	ids := strings.Fields(programs)
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -202,7 +198,7 @@ func TestPopulate(t *testing.T) {
 	s := open(t, Options{})
 	b := engine.NewBuffer(1)
 	for range 3 {
-		sourcetest.Child("exit").Run()
+		conform.Child("exit").Run()
 	}
 	if err := s.Populate(b); err != nil || b.Len() != 1 {
 		t.Errorf("%d events in a buffer for 1: %v", b.Len(), err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
 )
 
 func TestSelfTestPasses(t *testing.T) {
@@ -25,18 +26,18 @@ func TestSelfTestPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queued := uint64(len(s.Drain(t)))
+	queued := uint64(len(conform.Drain(t, s)))
 	if before.LostTotal() != 0 || before.Produced > queued {
 		t.Errorf("%+v after the test, %d were queued", before, queued)
 	}
 	exec.Command("true").Run()
-	queued += uint64(len(s.Drain(t)))
+	queued += uint64(len(conform.Drain(t, s)))
 	for end := time.Now().Add(5 * time.Second); ; {
 		st, err := s.Stats()
 		if err != nil {
 			t.Fatal(err)
 		}
-		queued += uint64(len(s.Drain(t)))
+		queued += uint64(len(conform.Drain(t, s)))
 		if again, _ := s.Stats(); again != st { // others are busy
 			if time.Now().Before(end) {
 				continue

@@ -51,8 +51,9 @@ var textSources = []struct {
 	{engine.FieldCmdline, "task.mm.arg_start", "the end of more from /proc/PID/cmdline if it still lives", 0},
 }
 
-// room says how much of a text the probes of a set fetch.
-func (s *set) room(names slot) string {
+// room returns how much of a text the probes of a set fetch, in words and as what is
+// known in any case.
+func (s *set) room(names slot) (string, engine.Extent) {
 	if names == 0 {
 		n := 0
 		for _, c := range s.argv {
@@ -60,23 +61,26 @@ func (s *set) room(names slot) string {
 				n += chunkSize
 			}
 		}
-		return fmt.Sprintf("%d bytes", n)
+		return fmt.Sprintf("%d bytes", n), engine.Extent{Bytes: n}
 	}
-	row := func(first slot, most int) string {
-		n := 0
+	row := func(first slot, most int) (n int) {
 		for n < most && s.slots.has(first+slot(n)) {
 			n++
 		}
-		return strconv.Itoa(n)
+		return n
 	}
 	if names == slotGroupName {
-		return row(names, cgroupLevels) + " components"
+		n := row(names, cgroupLevels)
+		return strconv.Itoa(n) + " components", engine.Extent{Names: n}
 	}
 	var rooms []string
+	least := pathLevels
 	for m := range slot(pathMounts) {
-		rooms = append(rooms, row(names+m*(pathLevels+1), pathLevels))
+		n := row(names+m*(pathLevels+1), pathLevels)
+		rooms = append(rooms, strconv.Itoa(n))
+		least = min(least, n)
 	}
-	return strings.Join(rooms, "+") + " components in a mount and those it lies on"
+	return strings.Join(rooms, "+") + " components in a mount and those it lies on", engine.Extent{Names: least}
 }
 
 // describe fills the capability table with what was installed.
@@ -113,17 +117,21 @@ func (s *Source) describe(notes []string, failed []error) {
 			}
 		}
 		c.Fields[f.field] = capability(f.via, at)
+		if engine.FieldsNS.Has(f.field) {
+			c.Fields[f.field].Partial = engine.EventExit & at
+		}
 	}
 	for _, f := range textSources {
 		var at engine.Events
-		room := ""
+		room, whole := "", engine.Extent{}
 		for _, set := range s.sets {
 			if set.partsOf(f.field) != 0 {
 				at |= set.kind.Events()
-				room = set.room(f.names)
+				room, whole = set.room(f.names)
 			}
 		}
 		c.Fields[f.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", f.via, room, f.rest), at)
+		c.Fields[f.field].Whole = whole
 	}
 }
 

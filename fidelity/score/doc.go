@@ -15,16 +15,17 @@
 // happened before: by the clock readings around both, or as an earlier act of the
 // same process.
 //
-// Each field of each delivered event has a verdict. Right: what the process was
-// right after the event, or, where the field is read from /proc and changes without
-// an event, later in its life. Stale: what it was earlier, where the table says that
-// this event does not bring the field. Truncated: the beginning of a text, or the
-// end of a path, and flagged so. Unknown: flagged so, where the table says that it
-// can happen: the field has no source or comes from /proc, or this event does not
-// bring it. Unexplained: unknown, where it should be known. Wrong is anything else,
-// and counts worst: users believe it. A field of which the scenario does not tell
-// the truth has no verdict. The stamp of an event and the status of an exit are
-// judged in the same way: Stamp is right between the readings around the event.
+// Each field of each delivered event has a verdict. Right: what the process was right
+// after the event, or, where the field is read from /proc and changes without an
+// event, later in its life. Stale: what it was earlier, where the table says that
+// this event does not bring the field. Truncated: the beginning of a text, or the end
+// of a path, flagged so, and not less than the table says is known in any case.
+// Unknown: flagged so, where the table says that it can happen: the field has no
+// source or comes from /proc, or this event does not bring it. Unexplained: unknown,
+// where it should be known. Wrong is anything else, and counts worst: users believe
+// it. A field of which the scenario does not tell the truth has no verdict. The stamp
+// of an event and the status of an exit are judged in the same way: Stamp is right
+// between the readings around the event.
 //
 // Aggregation: Joined are processes whose events came as the documented rules want
 // them, Unjoined those of which they did not. Slow processes, which lived for more

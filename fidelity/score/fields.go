@@ -60,7 +60,7 @@ func (j *judge) brings(s *Seen, f engine.Field) bool { return j.w.Table.Fields[f
 
 // unknown counts a field that is not known.
 func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
-	if c := &j.w.Table.Fields[f]; c.Origin == engine.OriginKernel && !c.Partial && j.brings(s, f) {
+	if j.w.Table.Fields[f].Brings(s.Events) {
 		v.Unexplained++
 		j.find(e.Life, "%s: %s is unknown", s.Events, f)
 		return
@@ -89,7 +89,7 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	earlier, later := e.Life.Events[:i], e.Life.Events[i+1:]
 	switch {
 	case p.Truncated.Has(f):
-		if !part(f, got, e.State.Value[f]) && !part(f, got, e.Inside.Value[f]) {
+		if !part(f, got, e.State.Value[f]) && !part(f, got, e.Inside.Value[f]) || !reaches(got, c.Whole) {
 			j.wrong(v, s, e, f, got)
 			return
 		}
@@ -142,6 +142,12 @@ func part(f engine.Field, got, whole string) bool {
 		return strings.HasPrefix(whole, got)
 	}
 	return strings.HasSuffix(whole, got) || strings.HasPrefix(whole, got)
+}
+
+// reaches reports whether a cut text has the extent that is known in any case.
+func reaches(got string, whole engine.Extent) bool {
+	names := strings.Count(strings.Trim(got, "/"), "/") + 1
+	return whole.Bytes > 0 && len(got) >= whole.Bytes || whole.Names > 0 && names >= whole.Names
 }
 
 // start judges the start time by the readings around the fork.

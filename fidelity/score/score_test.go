@@ -181,7 +181,7 @@ func TestDefects(t *testing.T) {
 			seen(w, 3).Known &^= engine.FieldComm.Set()
 		}, want: field(engine.FieldComm, Verdicts{Unknown: 1}), fine: true},
 		{name: "unknown as the table says it can be", damage: func(w *Witness) {
-			w.Table.Fields[engine.FieldExit].Partial = true
+			w.Table.Fields[engine.FieldExit].Partial = engine.EventExit
 			seen(w, 4).Known &^= engine.FieldExit.Set()
 		}, want: field(engine.FieldExit, Verdicts{Unknown: 1}), fine: true},
 		{name: "stale where nothing brings it", damage: func(w *Witness) { seen(w, 4).Cwd = "/a/b" },
@@ -195,9 +195,27 @@ func TestDefects(t *testing.T) {
 			seen(w, 0).Cwd = "/c/d"
 		}, want: func(*Score) {}, fine: true},
 		{name: "cut and flagged", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCmdline].Whole.Bytes = 5
 			seen(w, 3).Cmdline = []byte("new\x00a")
 			seen(w, 3).Truncated = engine.FieldCmdline.Set()
 		}, want: field(engine.FieldCmdline, Verdicts{Truncated: 1}), fine: true},
+		{name: "a path cut and flagged", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
+			seen(w, 3).Cwd, seen(w, 3).Truncated = "d", engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Truncated: 1}), fine: true},
+		{name: "cut to less than the table says", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCmdline].Whole.Bytes = 6
+			seen(w, 3).Cmdline = []byte("new\x00a")
+			seen(w, 3).Truncated = engine.FieldCmdline.Set()
+		}, want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
+		{name: "a path cut to less than the table says", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 2}
+			seen(w, 3).Cwd, seen(w, 3).Truncated = "d", engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
+		{name: "cut where the table says that nothing is", damage: func(w *Witness) {
+			seen(w, 3).Cmdline = []byte("new\x00a")
+			seen(w, 3).Truncated = engine.FieldCmdline.Set()
+		}, want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
 		{name: "cut and not flagged", damage: func(w *Witness) { seen(w, 3).Cmdline = []byte("new\x00a") },
 			want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
 		{name: "flagged and not a part", damage: func(w *Witness) {
@@ -277,7 +295,7 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 		return Seen{Events: e, Time: time, At: time, Process: p}
 	}
 	w := perfect()
-	w.Table.Fields[engine.FieldStart].Partial, w.Joined, w.AfterEnd = true, nil, 50
+	w.Table.Fields[engine.FieldStart].Partial, w.Joined, w.AfterEnd = all, nil, 50
 	w.Single = []Seen{
 		event(105, engine.EventFork, 0), event(200, engine.EventExit, 0x300),
 		event(210, engine.EventFork, 0), event(245, engine.EventExit, 0x400),

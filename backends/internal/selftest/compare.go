@@ -30,7 +30,7 @@ func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong
 		right := text(truth, f)
 		switch {
 		case !read.Task.Known.Has(f):
-			if promised(&table.Fields[f], truth.Kind) {
+			if table.Fields[f].Brings(truth.Kind.Events()) {
 				differ(f.String(), "unknown", right)
 			}
 		case read.Task.Truncated.Has(f):
@@ -40,11 +40,6 @@ func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong
 		}
 	}
 	return wrong
-}
-
-// promised tells whether every event of a kind brings a field.
-func promised(c *engine.Capability, k engine.Kind) bool {
-	return c.Origin == engine.OriginKernel && !c.Partial && c.At&k.Events() != 0
 }
 
 // text is the value of a field, equal for equal ones.

@@ -91,7 +91,7 @@ func TestCompareUnknown(t *testing.T) {
 		for name, c := range map[string]engine.Capability{
 			"not from the kernel": {Origin: engine.OriginProc, At: engine.EventExec},
 			"with another event":  {Origin: engine.OriginKernel, At: engine.EventFork},
-			"not always":          {Origin: engine.OriginKernel, At: engine.EventExec, Partial: true},
+			"not always":          {Origin: engine.OriginKernel, At: engine.EventExec, Partial: engine.EventExec},
 		} {
 			table.Fields[f] = c
 			if wrong := compare(read, truth, table); wrong != nil {
