@@ -64,6 +64,8 @@ help:
 	@echo 'make initramfs-debug.gz   the same with a shell: ./krun.sh initramfs-debug.gz KERNEL sh'
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
+	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
+	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
 	@echo 'make deps           the Debian packages that the tests need (DEPS_ALL=1: for both architectures)'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
@@ -212,6 +214,20 @@ kernel-images:
 
 generate:
 	$(Q)$(HOSTGO) generate ./...
+
+# The tools that tools/go.mod pins, in a module of their own: who imports quark does not get what they depend on.
+TOOLS := build/tools
+$(TOOLS)/%: tools/go.mod tools/go.sum
+	$(Q)$(HOSTGO) build -C tools -o $(abspath $(TOOLS))/ tool
+
+.PHONY: lint vulncheck
+lint: $(TOOLS)/golangci-lint
+	$(Q)$(TOOLS)/golangci-lint run
+	$(Q)$(HOSTGO) mod tidy -diff
+
+# Needs the network, for the list of what is known.
+vulncheck: $(TOOLS)/govulncheck
+	$(Q)$(TOOLS)/govulncheck ./...
 
 # Each dependency as PACKAGE:FILE, where FILE shows that it is there. Guests need all but forkstat.
 DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64
