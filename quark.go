@@ -182,7 +182,7 @@ func (q *Queue) Get() (*Event, error) {
 		return nil, os.ErrClosed
 	}
 	ev, err := q.engine.Get()
-	if err == ErrNothing && q.poller.watched {
+	if errors.Is(err, ErrNothing) && q.poller.watched {
 		if err := q.poller.arm(q.next()); err != nil {
 			return nil, err
 		}

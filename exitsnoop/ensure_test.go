@@ -300,7 +300,7 @@ func TestForeign(t *testing.T) {
 			if after := tree(t, dir); after != before {
 				t.Errorf("changed from\n%s\nto\n%s", before, after)
 			}
-			if tt.err == ErrShape {
+			if errors.Is(tt.err, ErrShape) {
 				_, err := NewStore(dir)
 				want(t, err, tt.err)
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -86,7 +87,7 @@ func newestFirst(packages []Package, less func(a, b string) (bool, error)) error
 // olderVersion tells whether Debian version a is older than b, by dpkg's order.
 func olderVersion(a, b string) (bool, error) {
 	err := exec.Command("dpkg", "--compare-versions", a, "lt", b).Run()
-	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() == 1 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
 		return false, nil
 	}
 	if err != nil {

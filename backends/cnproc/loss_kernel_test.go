@@ -2,6 +2,7 @@ package cnproc
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -310,10 +311,10 @@ func TestCloseLeavesNothing(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := s.Close(); err != os.ErrClosed {
+		if err := s.Close(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("second Close: %v", err)
 		}
-		if err := s.populate(&sink{room: 100}); err != os.ErrClosed {
+		if err := s.populate(&sink{room: 100}); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("Populate after Close: %v", err)
 		}
 	}

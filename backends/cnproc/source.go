@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -273,9 +274,9 @@ func (s *Source) take(data []byte, genuine bool, b buffer) {
 		return
 	}
 	var m message
-	switch m.decode(data) {
-	case nil:
-	case errNotOurs:
+	switch err := m.decode(data); {
+	case err == nil:
+	case errors.Is(err, errNotOurs):
 		s.foreign++
 		return
 	default:

@@ -2,6 +2,7 @@ package cnproc
 
 import (
 	"encoding/binary"
+	"errors"
 	"testing"
 )
 
@@ -80,7 +81,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"absurd processor":      {record(Exec, 1<<31, 0, 0, 11, 10), errDecode},
 	} {
 		var m message
-		if err := m.decode(c.data); err != c.want {
+		if err := m.decode(c.data); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}

@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -100,7 +101,7 @@ func TestDecodeText(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var ev engine.RawEvent
 			err := decodeText(&ev, engine.FieldFilename, tc.form, []byte(tc.in))
-			if err != tc.err {
+			if !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, not %v", err, tc.err)
 			}
 			got := string(ev.Bytes(engine.FieldFilename))

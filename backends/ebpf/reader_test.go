@@ -69,7 +69,7 @@ func TestArm(t *testing.T) {
 		go func() {
 			for {
 				n, err := conform.Poll(s, 2*time.Second)
-				if err == unix.EINTR {
+				if errors.Is(err, unix.EINTR) {
 					continue
 				}
 				if n == 0 {
@@ -119,7 +119,7 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 		woken = make(chan int, 1)
 		go func() {
 			n, err := 0, error(unix.EINTR)
-			for err == unix.EINTR {
+			for errors.Is(err, unix.EINTR) {
 				n, err = conform.Poll(s, 10*time.Second)
 			}
 			woken <- n

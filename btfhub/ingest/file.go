@@ -30,7 +30,7 @@ func Load(path string) (*btf.Spec, error) {
 	defer f.Close()
 	start := make([]byte, 4)
 	if n, err := f.ReadAt(start, 0); n < len(start) {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = errors.New("too short for BTF, an ELF file or a kernel image")
 		}
 		return nil, fmt.Errorf("%s: %w", path, err)

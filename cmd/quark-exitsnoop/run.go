@@ -35,11 +35,10 @@ func becomeCommand() {
 	}
 	os.Unsetenv(commandEnv)
 	unix.CloseOnExec(gateFD)
-	n, err := unix.Read(gateFD, make([]byte, 1))
-	if n != 1 {
+	if n, _ := unix.Read(gateFD, make([]byte, 1)); n != 1 {
 		os.Exit(statusCannotRun) // nobody traces it: do not run
 	}
-	err = syscall.Exec(path, os.Args, os.Environ())
+	err := syscall.Exec(path, os.Args, os.Environ())
 	fmt.Fprintf(os.Stderr, "quark-exitsnoop: run %s: %v\n", path, err)
 	os.Exit(statusCannotRun)
 }

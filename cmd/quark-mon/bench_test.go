@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -98,7 +99,7 @@ func measure(b *testing.B, cmd *exec.Cmd, program string) (r measured) {
 			if len(line) > 0 {
 				tail = append(tail[:0], line...)
 			}
-			if err != nil && err != bufio.ErrBufferFull {
+			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 				last <- tail
 				io.Copy(io.Discard, out)
 				return

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,8 +33,8 @@ func Dropped(s engine.Source) {
 		if n == 1 {
 			break
 		}
-		if err != unix.EINTR {
-			Try("poll", fmt.Errorf("the next event woke %d descriptors: %v", n, err))
+		if !errors.Is(err, unix.EINTR) {
+			Try("poll", fmt.Errorf("the next event woke %d descriptors: %w", n, err))
 		}
 	}
 	fmt.Scanln()

@@ -49,7 +49,7 @@ func (evs Events) Kinds(pid int) string {
 	return strings.Join(s, " ")
 }
 
-// Room, Reserve, Insert and Release make Events an [engine.Sink] that keeps all.
+// Room is of an [engine.Sink] that keeps all, as Reserve, Insert and Release are.
 func (evs *Events) Room() int                  { return 1 << 20 }
 func (evs *Events) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
 func (evs *Events) Insert(ev *engine.RawEvent) { *evs = append(*evs, ev) }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,7 @@ func Brief(cpu int) (pid int, records []truth.Record, err error) {
 	born := truth.Clock()
 	var status unix.WaitStatus
 	for {
-		if _, err = unix.Wait4(p.PID, &status, 0, nil); err != unix.EINTR {
+		if _, err = unix.Wait4(p.PID, &status, 0, nil); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}

@@ -133,7 +133,7 @@ func pause() error {
 		return fmt.Errorf("say that the image runs: %w", err)
 	}
 	for b := make([]byte, 1); ; {
-		if _, err := unix.Read(goFD, b); err != unix.EINTR {
+		if _, err := unix.Read(goFD, b); !errors.Is(err, unix.EINTR) {
 			return err // told to go on, or nobody is left to tell
 		}
 	}
@@ -161,7 +161,7 @@ func write(r truth.Record) error {
 		return err
 	}
 	for {
-		if _, err = unix.Write(truthFD, b); err != unix.EINTR {
+		if _, err = unix.Write(truthFD, b); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -229,7 +230,7 @@ func (w *stormer) one() (err error) {
 	born := truth.Clock()
 	var status unix.WaitStatus
 	for {
-		if _, err = unix.Wait4(pid, &status, 0, nil); err != unix.EINTR {
+		if _, err = unix.Wait4(pid, &status, 0, nil); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}

@@ -39,7 +39,7 @@ func main() {
 
 func run(out, arch string, commands []string) error {
 	if out == "" || len(commands) == 0 {
-		return errors.New("usage: multicall -o FILE [-arch ARCH] COMMAND...")
+		return errors.New("usage: multicall -o FILE [-arch ARCH] COMMAND [COMMAND...]")
 	}
 	root, err := os.Getwd()
 	if err != nil {

@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"errors"
 
 	"golang.org/x/sys/unix"
 
@@ -61,7 +62,7 @@ func (r *Reader) named(dir int, linkNUL []byte, n int) bool {
 func statat(dir int, pathNUL []byte) (st unix.Stat_t, errno unix.Errno) {
 	err := unix.Fstatat(dir, string(pathNUL[:len(pathNUL)-1]), &st, 0)
 	if err != nil {
-		errno, _ = err.(unix.Errno)
+		errno, _ = errors.AsType[unix.Errno](err)
 		if errno == 0 {
 			errno = unix.EINVAL
 		}

@@ -69,7 +69,7 @@ func TestScanOfOwnProcess(t *testing.T) {
 		t.Fatalf("found itself %d times, error %v", found, err)
 	}
 	stop := errors.New("stop")
-	if err := r.Scan(func(*engine.RawEvent) error { return stop }); err != stop {
+	if err := r.Scan(func(*engine.RawEvent) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the callback's error became %v", err)
 	}
 }
@@ -263,7 +263,7 @@ func TestZombieAndVanished(t *testing.T) {
 	}
 	cmd.Wait()
 	ev.Reset()
-	if _, err := r.Read(pid, Readable, &ev); err != ErrVanished || ev.Task.Known != 0 {
+	if _, err := r.Read(pid, Readable, &ev); !errors.Is(err, ErrVanished) || ev.Task.Known != 0 {
 		t.Errorf("after wait: %v, known %v", err, ev.Task.Known)
 	}
 }
@@ -344,7 +344,7 @@ func TestDirectoryIsOfTheProcess(t *testing.T) {
 			t.Errorf("the new process: %v", err)
 		}
 		ev.Reset()
-		if _, err := r.readAll(dir, Readable, &ev); err != ErrVanished || ev.Task.Known != 0 {
+		if _, err := r.readAll(dir, Readable, &ev); !errors.Is(err, ErrVanished) || ev.Task.Known != 0 {
 			t.Errorf("the old directory: %v, known %v", err, ev.Task.Known)
 		}
 		return

@@ -14,9 +14,6 @@ const (
 	flagKthread    = 0x00200000
 )
 
-// userHZ is the unit of times in /proc/PID/stat on every architecture we run on.
-const userHZ = 100
-
 // stat is what we take from /proc/PID/stat.
 type stat struct {
 	comm       []byte // aliases the text

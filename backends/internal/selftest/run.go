@@ -65,10 +65,11 @@ func run(table *engine.CapabilityTable, drain Drain) error {
 	if err := test.check(&truth.exit); err != nil {
 		return err
 	}
-	if status, err := w.status(); err != nil || status != exitCode<<8 {
-		return fmt.Errorf("process %d ended with status %#x, not %#x (%v)", pid, status, exitCode<<8, err)
+	status, err := w.status()
+	if err == nil && status != exitCode<<8 {
+		err = fmt.Errorf("process %d ended with status %#x, not %#x", pid, status, exitCode<<8)
 	}
-	return nil
+	return err
 }
 
 // test is what has been seen of a witness.

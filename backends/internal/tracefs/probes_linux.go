@@ -23,9 +23,9 @@ type Probes struct {
 }
 
 // Probes opens the file of kernel probes for writing.
-func (f *FS) Probes() (*Probes, error) {
+func (fs *FS) Probes() (*Probes, error) {
 	// Without O_APPEND the kernel would remove all probes of everybody.
-	fd, err := unix.Openat(f.dir, kprobeEvents, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(fs.dir, kprobeEvents, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil, errors.New("no " + kprobeEvents + " in tracefs: the kernel needs CONFIG_KPROBE_EVENTS")
@@ -34,11 +34,11 @@ func (f *FS) Probes() (*Probes, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", kprobeEvents, err)
 	}
-	log, err := unix.Openat(f.dir, "error_log", unix.O_RDONLY|unix.O_CLOEXEC, 0) // Linux 5.2
+	log, err := unix.Openat(fs.dir, "error_log", unix.O_RDONLY|unix.O_CLOEXEC, 0) // Linux 5.2
 	if err != nil {
 		log = -1
 	}
-	return &Probes{f, fd, log}, nil
+	return &Probes{fs, fd, log}, nil
 }
 
 // Write gives one definition or removal to the kernel.

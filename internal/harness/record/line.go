@@ -75,7 +75,7 @@ func Decode(line []byte) (any, error) {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	switch head.Type {
 	case "hello":
@@ -97,7 +97,7 @@ func Decode(line []byte) (any, error) {
 func as[T any](line []byte) (any, error) {
 	var rec T
 	if err := json.Unmarshal(line, &rec); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return rec, nil
 }

@@ -64,7 +64,7 @@ func testsum(args []string, stdout io.Writer) (failed bool, err error) {
 			return false, err
 		}
 		if fs.NArg() < 3 || *gotest && *records {
-			return false, errors.New("usage: testsum run [-gotest|-records] DIR NAME COMMAND...")
+			return false, errors.New("usage: testsum run [-gotest|-records] DIR NAME COMMAND [ARGUMENT...]")
 		}
 		kind := "command"
 		if *gotest {
