@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 )
@@ -64,16 +65,16 @@ type Options struct {
 
 	// BTF says where the running kernel's types are looked for, which eBPF and
 	// kprobe need: by default what the kernel offers, else what quark carries.
-	// BTF.Path names a file. It overrules the same options below unless zero.
-	// Types of another release are tested first: Open then starts a tiny child
-	// process from memory and waits for its end.
+	// BTF.Path names a file; Open fails if it can't be used. Types of another
+	// release are tested first: Open then starts a tiny child process from memory
+	// and waits for its end.
 	BTF btfhub.Options
 
 	// Threads also delivers what concerns single threads.
 	Threads bool
 
 	// EBPF, KProbe and CNProc are for what one backend alone has, such as the
-	// sizes of its buffers. Threads in them is overruled by the option above.
+	// sizes of its buffers.
 	EBPF   ebpf.Options
 	KProbe kprobe.Options
 	CNProc cnproc.Options
@@ -94,19 +95,17 @@ type Queue struct {
 //
 // If no backend can be used the error is a *backends.Error with all reasons.
 func Open(opts Options) (*Queue, error) {
-	opts.EBPF.Threads, opts.KProbe.Threads, opts.CNProc.Threads = opts.Threads, opts.Threads, opts.Threads
-	if opts.BTF != (btfhub.Options{}) {
-		opts.EBPF.BTF, opts.KProbe.BTF = opts.BTF, opts.BTF
-	}
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
-	source, attempts, err := backends.Open(backends.Options{
-		Allowed: opts.Backends, Strict: opts.Strict, EBPF: opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
+	src, attempts, err := backends.Open(backends.Options{
+		Allowed: opts.Backends, Strict: opts.Strict,
+		Shared: source.Options{Threads: opts.Threads, BTF: opts.BTF},
+		EBPF:   opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
-	q := &Queue{source: source, attempts: attempts}
+	q := &Queue{source: src, attempts: attempts}
 	if err := q.start(opts); err != nil {
 		return nil, fmt.Errorf("open quark: %w", errors.Join(err, q.Close()))
 	}

@@ -13,7 +13,11 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -259,23 +263,56 @@ func TestWrongOptions(t *testing.T) {
 	})
 }
 
+// withoutTypes are options that neither eBPF nor kprobe can be opened with.
+var withoutTypes = btfhub.Options{EmbeddedOnly: true, Arch: "none"}
+
 func TestChoice(t *testing.T) {
-	bad := ebpf.Options{RingSize: -1}
-	_, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, EBPF: bad})
+	_, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, BTF: withoutTypes})
 	var failed *backends.Error
 	if !errors.As(err, &failed) || len(failed.Attempts) != 2 {
 		t.Fatalf("not strict: %v", err)
 	}
-	_, err = quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, EBPF: bad, Strict: true})
+	_, err = quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, BTF: withoutTypes, Strict: true})
 	if !errors.As(err, &failed) || len(failed.Attempts) != 1 || failed.Attempts[0].Backend != "ebpf" {
 		t.Fatalf("strict: %v", err)
 	}
-	q, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.CNProc, EBPF: bad})
+	q, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.CNProc, BTF: withoutTypes})
 	if err != nil {
 		t.Skip(err)
 	}
 	defer q.Close()
 	if q.Backend() != "cnproc" || len(q.Attempts()) != 1 {
 		t.Errorf("backend %s after %v", q.Backend(), q.Attempts())
+	}
+}
+
+// A wrong option of any backend is the caller's mistake: no other backend is tried instead.
+func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
+	missing := t.TempDir() + "/missing"
+	for want, opts := range map[string]quark.Options{
+		"option EBPF.RingSize is -1: it must be from 0 to 1073741824 bytes":                   {EBPF: ebpf.Options{RingSize: -1}},
+		"option KProbe.RingSize is 1073741825: it must be from 0 to 1073741824 bytes":         {KProbe: kprobe.Options{RingSize: 1<<30 + 1}},
+		"option CNProc.ReceiveBuffer is -1: it must be from 0 to 1073741824 bytes":            {CNProc: cnproc.Options{ReceiveBuffer: -1}},
+		"option CNProc.Filter is 0x400: 0x400 is no kind of event":                            {CNProc: cnproc.Options{Filter: 0x400}},
+		"option CNProc.Enrich is 7: it must be EnrichFull (0) or EnrichNone (1)":              {CNProc: cnproc.Options{Enrich: 7}},
+		"option BTF.Path is " + missing + ": open " + missing + ": no such file or directory": {BTF: btfhub.Options{Path: missing}},
+		"option Backends is 0x80: it must be a set of ebpf,kprobe,cnproc":                     {Backends: 0x80},
+	} {
+		for _, allowed := range []backends.Set{0, backends.CNProc} {
+			if opts.Backends |= allowed; opts.Backends > backends.All && allowed != 0 {
+				continue
+			}
+			q, err := quark.Open(opts)
+			if err == nil {
+				t.Errorf("%s: opened %s", want, q.Backend())
+				q.Close()
+			} else if wrong := new(source.OptionError); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, not %s", err, want)
+			}
+		}
+	}
+	t.Setenv(btfhub.PathVariable, missing)
+	if _, err := quark.Open(quark.Options{}); err == nil || !strings.Contains(err.Error(), "option QUARK_BTF_PATH is "+missing) {
+		t.Errorf("a missing file in the environment: %v", err)
 	}
 }

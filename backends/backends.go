@@ -9,6 +9,7 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	// trying the next.
 	Strict bool
 
+	// Shared are the options that all backends understand; the others are for one each.
+	Shared source.Options
 	EBPF   ebpf.Options
 	KProbe kprobe.Options
 	CNProc cnproc.Options
@@ -48,19 +51,27 @@ func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
 // entry is a backend in the order of preference.
 type entry struct {
-	bit  Set
-	name string
-	open func(*Options) (engine.Source, error)
+	bit     Set
+	name    string
+	options string // the member of Options with those of this backend alone
+	check   func(*Options) error
+	open    func(*Options) (engine.Source, error)
 }
 
 var order = []entry{
-	{EBPF, "ebpf", func(o *Options) (engine.Source, error) { return source(ebpf.Open(o.EBPF)) }},
-	{KProbe, "kprobe", func(o *Options) (engine.Source, error) { return source(kprobe.Open(o.KProbe)) }},
-	{CNProc, "cnproc", func(o *Options) (engine.Source, error) { return source(cnproc.Open(o.CNProc)) }},
+	{EBPF, "ebpf", "EBPF",
+		func(o *Options) error { return o.EBPF.Validate() },
+		func(o *Options) (engine.Source, error) { return opened(ebpf.Open(o.Shared, o.EBPF)) }},
+	{KProbe, "kprobe", "KProbe",
+		func(o *Options) error { return o.KProbe.Validate() },
+		func(o *Options) (engine.Source, error) { return opened(kprobe.Open(o.Shared, o.KProbe)) }},
+	{CNProc, "cnproc", "CNProc",
+		func(o *Options) error { return o.CNProc.Validate() },
+		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
 }
 
-// source keeps a nil pointer from becoming a Source that is not nil.
-func source[S engine.Source](s S, err error) (engine.Source, error) {
+// opened keeps a nil pointer from becoming a Source that is not nil.
+func opened[S engine.Source](s S, err error) (engine.Source, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -90,22 +101,24 @@ func Parse(name string) (Set, error) {
 }
 
 // Open opens the first of the allowed backends that this kernel and these
-// privileges admit. The attempts are those before it. The error is an *Error.
+// privileges admit. The attempts are those before it. The error is an *Error, or a
+// *source.OptionError if an option has a wrong value, be it one of a backend that would not
+// be tried.
 func Open(opts Options) (engine.Source, []Attempt, error) {
-	if opts.Allowed == 0 {
-		opts.Allowed = All
-	}
-	if extra := opts.Allowed &^ All; extra != 0 {
-		return nil, nil, fmt.Errorf("option Backends is %#x: it must be a set of %s", uint8(opts.Allowed), All)
+	if err := opts.validate(); err != nil {
+		return nil, nil, err
 	}
 	var failed []Attempt
 	for _, e := range order {
-		if opts.Allowed&e.bit == 0 {
+		if opts.Allowed&e.bit == 0 && opts.Allowed != 0 {
 			continue
 		}
 		s, err := e.open(&opts)
 		if err == nil {
 			return s, failed, nil
+		}
+		if wrong := new(source.OptionError); errors.As(err, &wrong) {
+			return nil, failed, err
 		}
 		failed = append(failed, Attempt{e.name, err})
 		if opts.Strict {
@@ -113,6 +126,25 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		}
 	}
 	return nil, failed, &Error{failed}
+}
+
+// validate looks at the options of all backends, allowed or not.
+func (o *Options) validate() error {
+	if extra := o.Allowed &^ All; extra != 0 {
+		return &source.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", All)}
+	}
+	if err := o.Shared.Validate(); err != nil {
+		return err
+	}
+	for _, e := range order {
+		if err := e.check(o); err != nil {
+			if wrong := new(source.OptionError); errors.As(err, &wrong) {
+				wrong.Option = e.options + "." + wrong.Option
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // Error says why no backend could be opened.

@@ -41,6 +41,17 @@ type Options struct {
 	EmbeddedOnly bool
 }
 
+// FilePath returns the file that [Open] reads, "" if none is named.
+func (o Options) FilePath() string {
+	switch {
+	case o.EmbeddedOnly:
+		return ""
+	case o.Path != "":
+		return o.Path
+	}
+	return os.Getenv(PathVariable)
+}
+
 // Kernel is the types of the running kernel.
 type Kernel struct {
 	// Spec has what is [Needed]. Without [Options.Whole] do not count on more, nor
@@ -61,11 +72,7 @@ func Open(o Options) (*Kernel, error) {
 	if o.EmbeddedOnly {
 		return o.embedded()
 	}
-	path := o.Path
-	if path == "" {
-		path = os.Getenv(PathVariable)
-	}
-	if path != "" {
+	if path := o.FilePath(); path != "" {
 		k, err := o.file(path)
 		if err != nil {
 			return nil, fmt.Errorf("read BTF file: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
@@ -46,7 +47,7 @@ var programs = map[string]func(){
 	},
 	"drop-privileges": func() {
 		parent := uint32(os.Getppid())
-		s, err := Open(Options{})
+		s, err := Open(source.Options{}, Options{})
 		conform.Try("open", err)
 		conform.Try("chroot", unix.Chroot("."))
 		conform.Try("setgroups", syscall.Setgroups(nil))
@@ -78,12 +79,12 @@ var programs = map[string]func(){
 }
 
 // kernel opens a source on the kernel of this machine or skips the test.
-func kernel(t testing.TB, o Options) *Source {
+func kernel(t testing.TB, o Options, shared ...source.Options) *Source {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("wants root: the proc connector needs CAP_NET_ADMIN")
 	}
-	s, err := Open(o)
+	s, err := Open(append(shared, source.Options{})[0], o)
 	if err != nil {
 		for _, reason := range []string{"CONFIG_CONNECTOR", "CONFIG_PROC_EVENTS", "initial pid namespace", "initial user namespace"} {
 			if strings.Contains(err.Error(), reason) {

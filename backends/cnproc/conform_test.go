@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
@@ -14,7 +15,7 @@ func open(t testing.TB, o cnproc.Options) engine.Source {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the proc connector needs CAP_NET_ADMIN")
 	}
-	s, err := cnproc.Open(o)
+	s, err := cnproc.Open(source.Options{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,14 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
 // run starts cmd and watches until the kernel reports its end.
-func run(t *testing.T, o Options, cmd *exec.Cmd) (*sink, *Source) {
+func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sink, *Source) {
 	t.Helper()
-	s := kernel(t, o)
+	s := kernel(t, o, shared...)
 	to := &sink{room: 1 << 20}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func now() uint64 { return readClock(unix.CLOCK_MONOTONIC) }
 
 func TestThreadsOption(t *testing.T) {
 	cmd := conform.Child("threads")
-	to, _ := run(t, Options{Threads: true, Enrich: EnrichNone}, cmd)
+	to, _ := run(t, Options{Enrich: EnrichNone}, cmd, source.Options{Threads: true})
 	forks, exits, groups := map[uint32]bool{}, map[uint32]bool{}, 0
 	for _, ev := range to.events {
 		if int(ev.PID) != cmd.Process.Pid {
@@ -99,7 +100,7 @@ func TestThreadsOfBefore(t *testing.T) {
 func TestComm(t *testing.T) {
 	for _, threads := range []bool{true, false} {
 		cmd := conform.Child("comm")
-		to, _ := run(t, Options{Threads: threads}, cmd)
+		to, _ := run(t, Options{}, cmd, source.Options{Threads: threads})
 		var got []string
 		for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindComm) {
 			got = append(got, fmt.Sprintf("%q thread=%v %v", ev.Bytes(engine.FieldComm), ev.Thread, ev.TID != ev.PID))

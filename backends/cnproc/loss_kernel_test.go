@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
@@ -56,7 +57,7 @@ func storm(t *testing.T, n int) {
 func TestLossIsExact(t *testing.T) {
 	for _, socketCounts := range []bool{true, false} {
 		// With Threads every message is an event, or two.
-		big := kernel(t, Options{Enrich: EnrichNone, Threads: true})
+		big := kernel(t, Options{Enrich: EnrichNone}, source.Options{Threads: true})
 		tiny := kernel(t, Options{Enrich: EnrichNone, ReceiveBuffer: 16 << 10})
 		if !socketCounts {
 			tiny.dropsKnown = false
@@ -330,7 +331,7 @@ func TestOpenRefuses(t *testing.T) {
 		"unknown kind":    {Filter: 0x400},
 		"unknown enrich":  {Enrich: 7},
 	} {
-		if s, err := Open(o); err == nil {
+		if s, err := Open(source.Options{}, o); err == nil {
 			s.Close()
 			t.Errorf("%s: accepted", name)
 		}

@@ -1,6 +1,10 @@
 package cnproc
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quark-linux/quark/backends/source"
+)
 
 // Enrich says what is read from /proc.
 type Enrich uint8
@@ -15,7 +19,7 @@ const (
 	EnrichNone
 )
 
-// Options of a source. The zero value is right for most.
+// Options are those of this source alone. The zero value is right for most.
 type Options struct {
 	// ReceiveBuffer is the size of the socket's receive buffer in bytes as the
 	// kernel accounts it, several hundred for each message. 0 means 16 MiB,
@@ -23,9 +27,6 @@ type Options struct {
 	// kernel caps it at /proc/sys/net/core/rmem_max. Do not set it, except to
 	// provoke loss.
 	ReceiveBuffer int
-
-	// Threads delivers the fork and exit of each thread as well, marked Thread.
-	Threads bool
 
 	// Filter is the set of kinds that are delivered, 0 for all. Linux 6.6 and
 	// later drop the others before they reach the socket, as far as this source
@@ -45,22 +46,27 @@ const (
 	maxReceiveBuffer     = 1 << 30
 )
 
+// Validate returns a *source.OptionError if a value can't be used.
+func (o Options) Validate() error { return o.setDefaults() }
+
 func (o *Options) setDefaults() error {
 	if o.ReceiveBuffer < 0 || o.ReceiveBuffer > maxReceiveBuffer {
-		return fmt.Errorf("check option ReceiveBuffer: %d is not within 1 to %d bytes (0 means %d)",
-			o.ReceiveBuffer, maxReceiveBuffer, defaultReceiveBuffer)
+		return &source.OptionError{Option: "ReceiveBuffer", Value: o.ReceiveBuffer,
+			Err: fmt.Errorf("it must be from 0 to %d bytes", maxReceiveBuffer)}
 	}
 	if o.ReceiveBuffer == 0 {
 		o.ReceiveBuffer = defaultReceiveBuffer
 	}
 	if unknown := o.Filter &^ (allKinds | NonzeroExit); unknown != 0 {
-		return fmt.Errorf("check option Filter: 0x%x is no kind of event", uint32(unknown))
+		return &source.OptionError{Option: "Filter", Value: fmt.Sprintf("%#x", uint32(o.Filter)),
+			Err: fmt.Errorf("%#x is no kind of event: it must be a union of the constants of type What", uint32(unknown))}
 	}
 	if o.Filter == 0 {
 		o.Filter = allKinds
 	}
 	if o.Enrich > EnrichNone {
-		return fmt.Errorf("check option Enrich: %d is neither EnrichFull (0) nor EnrichNone (1)", o.Enrich)
+		return &source.OptionError{Option: "Enrich", Value: uint8(o.Enrich),
+			Err: fmt.Errorf("it must be EnrichFull (%d) or EnrichNone (%d)", EnrichFull, EnrichNone)}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
@@ -32,11 +33,11 @@ func (s *sink) Last(pid uint32, kinds engine.Events, depth int) *engine.RawEvent
 }
 
 // offline is a source without a kernel.
-func offline(o Options) *Source {
+func offline(o Options, shared ...source.Options) *Source {
 	if err := o.setDefaults(); err != nil {
 		panic(err)
 	}
-	s := &Source{opts: o, fd: -1, batch: newBatch(), groups: newGroups(true)}
+	s := &Source{opts: o, threads: append(shared, source.Options{})[0].Threads, fd: -1, batch: newBatch(), groups: newGroups(true)}
 	s.enrich = enricher{byPID: map[uint32]int32{}, clock: newClock()}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
@@ -16,6 +17,7 @@ import (
 // after Open, except that before Linux 6.6 the kernel heeds the farewell of Close
 // only with CAP_NET_ADMIN, and else goes on making messages nobody gets.
 type Source struct {
+	threads   bool
 	opts      Options
 	fd        int
 	pace      *pacer
@@ -52,11 +54,11 @@ type Source struct {
 var _ engine.Source = (*Source)(nil)
 
 // Open subscribes to the proc connector.
-func Open(o Options) (*Source, error) {
+func Open(shared source.Options, o Options) (*Source, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Source{opts: o, batch: newBatch(), groups: newGroups(statusOfLast())}
+	s := &Source{opts: o, threads: shared.Threads, batch: newBatch(), groups: newGroups(statusOfLast())}
 	fd, err := dial(&o)
 	if err != nil {
 		return nil, err
@@ -318,7 +320,7 @@ func (s *Source) take(data []byte, genuine bool, b buffer) {
 	case Exit:
 		s.exit(&m, seq, b)
 	default:
-		if m.tid != m.pid && !s.opts.Threads && m.what != CoreDump {
+		if m.tid != m.pid && !s.threads && m.what != CoreDump {
 			return // what one thread did to itself; a core is of the whole process
 		}
 		if s.opts.wants(m.what) {
@@ -353,7 +355,7 @@ func (s *Source) fork(m *message, seq uint64, b buffer) {
 			s.living.born(m.pid, m.time)
 		}
 	}
-	if !s.opts.wants(Fork) || thread && !s.opts.Threads {
+	if !s.opts.wants(Fork) || thread && !s.threads {
 		return
 	}
 	ev := s.event(b, engine.KindFork, m, seq)
@@ -383,7 +385,7 @@ func (s *Source) exit(m *message, seq uint64, b buffer) {
 		e = s.askExit(m, e)
 	}
 	exits := s.opts.wants(Exit)
-	if s.opts.Threads && exits && (m.tid != m.pid || !e.group) {
+	if s.threads && exits && (m.tid != m.pid || !e.group) {
 		ev := s.event(b, engine.KindExit, m, seq)
 		ev.Thread = true
 		setExit(ev, m, int32(m.status))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -111,7 +112,7 @@ func TestExecEndsThreads(t *testing.T) {
 }
 
 func TestThreadEvents(t *testing.T) {
-	s := offline(Options{Enrich: EnrichNone, Threads: true})
+	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
 	got := sink{room: 100}
 	feed(s, &got, script("+11", "-10=0", "-11=0")...)
 	var text string

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+
+	"github.com/quark-linux/quark/backends/source"
 )
 
 // record makes the datagram of a proc_event with the given union.
@@ -104,7 +106,7 @@ func FuzzTake(f *testing.F) {
 	f.Add(append(record(Fork, 0, 1, 3, 1, 1, 11, 10), record(Exit, 0, 2, 3, 11, 10)...))
 	f.Add(append(record(Exit, 0, 9, 3, 10, 10, 5), record(Exit, 0, 2, 3, 11, 10)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := offline(Options{Threads: true})
+		s := offline(Options{}, source.Options{Threads: true})
 		sink := &sink{room: 1 << 20}
 		for n := 1; len(b) > 0; n++ {
 			size := min(len(b), offUnion+24)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
@@ -12,7 +13,7 @@ func TestMain(m *testing.M) { conform.Main(m, map[string]func(){"dropped": dropp
 // dropped opens a source, says which programs it loaded, and uses it without
 // privileges until it is killed.
 func dropped() {
-	s, err := Open(Options{})
+	s, err := Open(source.Options{}, Options{})
 	conform.Try("open", err)
 	for _, p := range s.programs {
 		info, err := p.Info()

@@ -7,17 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
-func open(t testing.TB, o ebpf.Options) engine.Source {
+func open(t testing.TB, o source.Options) engine.Source {
 	t.Helper()
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
 	}
-	s, err := ebpf.Open(o)
+	s, err := ebpf.Open(o, ebpf.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func open(t testing.TB, o ebpf.Options) engine.Source {
 }
 
 func TestConform(t *testing.T) {
-	conform.Test(t, func(t testing.TB) engine.Source { return open(t, ebpf.Options{}) })
+	conform.Test(t, func(t testing.TB) engine.Source { return open(t, source.Options{}) })
 }
 
 func TestKernelTypes(t *testing.T) {
@@ -34,5 +35,5 @@ func TestKernelTypes(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	conform.Judge(t, open(t, ebpf.Options{KernelTypes: types}), "fork-exec-exit")
+	conform.Judge(t, open(t, source.Options{KernelTypes: types}), "fork-exec-exit")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ func open(t testing.TB, o Options) *Source {
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
 	}
-	s, err := Open(o)
+	s, err := Open(source.Options{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
-	"github.com/quark-linux/quark/btfhub"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,7 +22,7 @@ type loader struct {
 }
 
 // newLoader sets what is fixed before anything is loaded.
-func newLoader(o *Options, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
+func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
 	size, err := o.ringSize(cpus)
 	if err != nil {
 		return nil, err
@@ -32,20 +31,20 @@ func newLoader(o *Options, types *btf.Spec, cpus int, cgroup programsCgroupSourc
 	if err != nil {
 		return nil, err
 	}
-	spec.Maps[programsMapRing].MaxEntries = size
+	spec.Maps[programsMapRing].MaxEntries = uint32(size)
 	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
-	threads := uint8(0)
-	if o.Threads {
-		threads = 1
+	wantThreads := uint8(0)
+	if threads {
+		wantThreads = 1
 	}
 	// Before 5.11 maps count against the limit on locked memory, and for a while after they are gone. Under a limit the
 	// library would take that for missing features. Where it cannot be lifted, loading may still do: it says why not.
 	_ = rlimit.RemoveMemlock()
 	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}}
 	return l, errors.Join(
-		l.set(programsVarWantThreads, threads),
+		l.set(programsVarWantThreads, wantThreads),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 	)
@@ -155,12 +154,4 @@ func explain(err error) error {
 		return fmt.Errorf("load programs: the kernel lacks a part of eBPF (the ring needs Linux 5.8): %w", err)
 	}
 	return fmt.Errorf("load programs: %w", err)
-}
-
-// kernelTypes returns the types that CO-RE goes by.
-func kernelTypes(o *Options) (*btfhub.Kernel, error) {
-	if o.KernelTypes != nil {
-		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
-	}
-	return btfhub.Open(o.BTF)
 }

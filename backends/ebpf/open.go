@@ -6,18 +6,20 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/quark-linux/quark/backends/source"
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF
 // and CAP_PERFMON, and CAP_SYS_ADMIN for a part of ID_CHANGE on kernels without
 // kprobes; what it could not attach is told by [Source.Capabilities].
-func Open(o Options) (*Source, error) {
-	kernel, err := kernelTypes(&o)
+func Open(shared source.Options, o Options) (*Source, error) {
+	kernel, err := shared.Types()
 	if err != nil {
 		return nil, err
 	}
 	types := kernel.Spec
-	s, err := openWith(&o, types)
+	s, err := openWith(&o, shared.Threads, types)
 	if !kernel.Exact {
 		if err == nil {
 			if err = s.selfTest(); err != nil {
@@ -35,13 +37,13 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-func openWith(o *Options, types *btf.Spec) (*Source, error) {
+func openWith(o *Options, threads bool, types *btf.Spec) (*Source, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err
 	}
 	cgroup := cgroupSource()
-	l, err := newLoader(o, types, cpus, cgroup)
+	l, err := newLoader(o, threads, types, cpus, cgroup)
 	if err != nil {
 		return nil, err
 	}

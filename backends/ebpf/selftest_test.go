@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -119,7 +120,7 @@ func refuses(t *testing.T, st, member string, bytes int) {
 	if !move(types, st, member, bytes) {
 		t.Skip("this kernel has no such member")
 	}
-	s, err := Open(Options{KernelTypes: types})
+	s, err := Open(source.Options{KernelTypes: types}, Options{})
 	if err != nil {
 		t.Log(err) // refused before it came to that
 		return

@@ -12,7 +12,7 @@ func TestHandlersAreOnTheTaskStack(t *testing.T) {
 		t.Skip("knows the machine code of amd64 only")
 	}
 	open(t, Options{}) // or skip
-	l, err := newLoader(&Options{}, nil, 1, programsCgroupSourceCGROUP_V2)
+	l, err := newLoader(&Options{}, false, nil, 1, programsCgroupSourceCGROUP_V2)
 	if err != nil {
 		t.Fatal(err)
 	}

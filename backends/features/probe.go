@@ -13,6 +13,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
+	"github.com/quark-linux/quark/backends/source"
 )
 
 // noKprobes says that the kernel has no kprobes, if so.
@@ -76,7 +77,7 @@ func probe(fetch string) func() error {
 
 // connector listens to the proc connector.
 func connector() error {
-	s, err := cnproc.Open(cnproc.Options{})
+	s, err := cnproc.Open(source.Options{}, cnproc.Options{})
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func connector() error {
 
 // connectorFilter listens to exits only, and looks at who filters.
 func connectorFilter() error {
-	s, err := cnproc.Open(cnproc.Options{Filter: cnproc.Exit})
+	s, err := cnproc.Open(source.Options{}, cnproc.Options{Filter: cnproc.Exit})
 	if err != nil {
 		return err
 	}

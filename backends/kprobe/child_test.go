@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/internal/sourcetest"
 )
 
@@ -14,7 +15,7 @@ func TestMain(m *testing.M) {
 
 // dropped opens a source, uses it without privileges, and closes it.
 func dropped() {
-	s, err := Open(Options{})
+	s, err := Open(source.Options{}, Options{})
 	sourcetest.Try("open", err)
 	sourcetest.Dropped(s)
 	sourcetest.Try("close", s.Close())
@@ -22,7 +23,7 @@ func dropped() {
 
 // hold opens a source and waits to be killed.
 func hold() {
-	_, err := Open(Options{})
+	_, err := Open(source.Options{}, Options{})
 	sourcetest.Try("open", err)
 	fmt.Println()
 	time.Sleep(time.Minute)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/internal/tracefs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/sourcetest"
@@ -17,6 +18,11 @@ import (
 
 // open opens a source on the running kernel, or skips.
 func open(t testing.TB, o Options) *Source {
+	t.Helper()
+	return openShared(t, source.Options{}, o)
+}
+
+func openShared(t testing.TB, shared source.Options, o Options) *Source {
 	t.Helper()
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to install probes")
@@ -29,7 +35,7 @@ func open(t testing.TB, o Options) *Source {
 		}
 		p.Close()
 	}
-	s, err := Open(o)
+	s, err := Open(shared, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +69,7 @@ func (l *list) Insert(ev *engine.RawEvent) { *l = append(*l, ev) }
 func TestConformance(t *testing.T) {
 	sourcetest.Conformance{
 		Open: func(t testing.TB, o sourcetest.Options) sourcetest.Source {
-			return open(t, Options{Threads: o.Threads, KernelTypes: o.KernelTypes})
+			return openShared(t, source.Options{Threads: o.Threads, KernelTypes: o.KernelTypes}, Options{})
 		},
 		WholePaths:    []int{0, 1, 2},
 		CutPath:       90,
@@ -98,7 +104,7 @@ func TestEmbeddedTypes(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	s := open(t, Options{KernelTypes: k.Spec})
+	s := openShared(t, source.Options{KernelTypes: k.Spec}, Options{})
 	c := sourcetest.Child("truth")
 	out, evs := sourcetest.Run(t, s, c)
 	sourcetest.WantTruth(t, evs.One(t, c.Process.Pid, engine.KindExec), sourcetest.ParseTruth(t, out))

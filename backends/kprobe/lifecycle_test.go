@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/backends/internal/tracefs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/sourcetest"
 	"golang.org/x/sys/unix"
@@ -81,7 +82,7 @@ func TestFailedOpen(t *testing.T) {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: limit.Max}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Open(Options{})
+		_, err := Open(source.Options{}, Options{})
 		unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 		if err == nil {
 			t.Errorf("opened with %d descriptors", n)
@@ -335,7 +336,7 @@ func TestFallbacks(t *testing.T) {
 			t.Run(all[i].symbol, func(t *testing.T) {
 				families[n].hooks = all[i : i+1]
 				defer func() { families[n].hooks = all }()
-				s, err := Open(Options{})
+				s, err := Open(source.Options{}, Options{})
 				if err != nil {
 					t.Skip(err)
 				}

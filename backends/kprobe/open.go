@@ -10,6 +10,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ var queues atomic.Uint32
 
 // Open installs the probes. It needs root: tracefs wants it, or CAP_SYS_ADMIN
 // where it is not mounted, and perf events want CAP_PERFMON.
-func Open(o Options) (*Source, error) {
+func Open(shared source.Options, o Options) (*Source, error) {
 	if registers[runtime.GOARCH] == nil {
 		return nil, fmt.Errorf("no kprobes on %s: the registers of arguments are not known (%w)", runtime.GOARCH, errors.ErrUnsupported)
 	}
@@ -28,7 +29,7 @@ func Open(o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	types, err := kernelTypes(&o)
+	types, err := shared.Types()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		probes: probes, poll: -1, threads: o.Threads, ringSize: ringSize,
+		probes: probes, poll: -1, threads: shared.Threads, ringSize: ringSize,
 		endings:     endings{byPID: make(map[uint32]ending)},
 		inInitialNS: inInitialPIDNamespace(),
 	}
@@ -62,13 +63,6 @@ func Open(o Options) (*Source, error) {
 	}
 	s.capabilities.Types = types.Origin
 	return s, nil
-}
-
-func kernelTypes(o *Options) (*btfhub.Kernel, error) {
-	if o.KernelTypes != nil {
-		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
-	}
-	return btfhub.Open(o.BTF)
 }
 
 func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {

@@ -1,0 +1,85 @@
+// Package source has what callers of all kernel sources share: the options that each source
+// understands, and the error for a value that no source can use.
+package source
+
+import (
+	"fmt"
+	"math/bits"
+	"os"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/quark-linux/quark/btfhub"
+)
+
+// Options are what all sources have in common. The zero value is right for most.
+type Options struct {
+	// Threads reports single threads too, not only thread groups. It costs an event for
+	// the start and end of each thread.
+	Threads bool
+
+	// BTF says where to find the running kernel's types, which eBPF and kprobe need: by
+	// default what the kernel offers, else what quark carries. BTF.Path names a file.
+	BTF btfhub.Options
+
+	// KernelTypes replaces what BTF finds. They are trusted: types that are not the
+	// running kernel's make wrong events. It is for tests.
+	KernelTypes *btf.Spec
+}
+
+// Types returns the running kernel's types.
+func (o *Options) Types() (*btfhub.Kernel, error) {
+	if o.KernelTypes != nil {
+		return &btfhub.Kernel{Spec: o.KernelTypes, Origin: "the caller", Exact: true}, nil
+	}
+	kernel, err := btfhub.Open(o.BTF)
+	path, option := o.BTF.FilePath(), "BTF.Path"
+	if err == nil || path == "" {
+		return kernel, err
+	}
+	if o.BTF.Path == "" {
+		option = btfhub.PathVariable
+	}
+	return nil, &OptionError{option, path, err}
+}
+
+// Validate returns an *OptionError if a value can't be used.
+func (o *Options) Validate() error {
+	if o.BTF.Path == "" {
+		return nil
+	}
+	f, err := os.Open(o.BTF.Path)
+	if err != nil {
+		return &OptionError{"BTF.Path", o.BTF.Path, err}
+	}
+	return f.Close()
+}
+
+// OptionError names an option whose value can't be used. It is the caller's mistake and no
+// property of the kernel: another source is not tried instead.
+type OptionError struct {
+	Option string
+	Value  any
+	Err    error // what is wrong, and for a number its range
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("option %s is %v: %v", e.Option, e.Value, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *OptionError) Unwrap() error { return e.Err }
+
+const largestRing = 1 << 30 // the kernel's record positions have 32 bits
+
+// RingSize returns the bytes of a ring for the option RingSize: its value, or the default
+// where it is 0, rounded up to a power of two and to at least one page.
+func RingSize(value, byDefault int) (int, error) {
+	if value < 0 || value > largestRing {
+		return 0, &OptionError{"RingSize", value, fmt.Errorf("it must be from 0 to %d bytes", largestRing)}
+	}
+	if value == 0 {
+		value = byDefault
+	}
+	return 1 << bits.Len(uint(max(value, os.Getpagesize())-1)), nil
+}

@@ -1,0 +1,54 @@
+package source
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/btfhub"
+)
+
+func TestRingSize(t *testing.T) {
+	page := os.Getpagesize()
+	for _, tc := range []struct{ value, byDefault, want int }{
+		{0, 1 << 20, 1 << 20}, {0, 1<<20 + 1, 2 << 20}, {1, 0, page}, {1 << 30, 0, 1 << 30}, {3 * page, 0, 4 * page},
+	} {
+		if got, err := RingSize(tc.value, tc.byDefault); err != nil || got != tc.want {
+			t.Errorf("%d by default %d: %d, %v, not %d", tc.value, tc.byDefault, got, err, tc.want)
+		}
+	}
+	for _, value := range []int{-1, 1<<30 + 1} {
+		_, err := RingSize(value, 0)
+		if wrong := new(OptionError); !errors.As(err, &wrong) || wrong.Option != "RingSize" || !strings.Contains(err.Error(), "from 0 to 1073741824 bytes") {
+			t.Errorf("%d: %v", value, err)
+		}
+	}
+}
+
+// A file that is named and can't be used is an error of the option that names it.
+func TestTypesFile(t *testing.T) {
+	missing, garbage := filepath.Join(t.TempDir(), "missing"), filepath.Join(t.TempDir(), "garbage")
+	if err := os.WriteFile(garbage, []byte("no types"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{missing, garbage} {
+		named := Options{BTF: btfhub.Options{Path: path}}
+		t.Setenv(btfhub.PathVariable, "")
+		wantOption(t, &named, "BTF.Path", path)
+		t.Setenv(btfhub.PathVariable, path)
+		wantOption(t, new(Options), btfhub.PathVariable, path)
+	}
+	if err := (&Options{BTF: btfhub.Options{Path: missing}}).Validate(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("validate a missing file: %v", err)
+	}
+}
+
+func wantOption(t *testing.T, o *Options, option, value string) {
+	t.Helper()
+	_, err := o.Types()
+	if wrong := new(OptionError); !errors.As(err, &wrong) || wrong.Option != option || wrong.Value != value {
+		t.Errorf("%s=%s: %v", option, value, err)
+	}
+}
