@@ -8,10 +8,6 @@ import (
 	"fmt"
 )
 
-// MaxSize is the largest image and the largest unpacked one that are taken:
-// several times that of a distribution's kernel.
-const MaxSize = 512 << 20
-
 // ErrNoBTF says that a kernel was built without CONFIG_DEBUG_INFO_BTF.
 var ErrNoBTF = errors.New("kernel image has no BTF: it was built without CONFIG_DEBUG_INFO_BTF")
 
@@ -52,14 +48,13 @@ func section(kernel []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// header is struct btf_header of include/uapi/linux/btf.h in front of a
-// kernel's types, little endian.
+// header begins struct btf_header (include/uapi/linux/btf.h): magic, version, flags and its own size, little endian.
 var header = []byte{0x9f, 0xeb, 1, 0, 24, 0, 0, 0}
 
 const headerSize = 24
 
-// scan finds the types in a kernel without sections: the largest that looks
-// like BTF, as a program that the kernel carries may have some too.
+// scan finds the BTF in a kernel without sections. It returns the largest that there is, as a program that the kernel
+// carries may have some, too.
 func scan(kernel []byte) ([]byte, error) {
 	var best []byte
 	for rest := kernel; ; {
@@ -78,7 +73,7 @@ func scan(kernel []byte) ([]byte, error) {
 	return best, nil
 }
 
-// plausible returns the BTF at the start of b, nil if it is none.
+// plausible returns the BTF at the start of b, nil if the header there cannot be one of BTF.
 func plausible(b []byte) []byte {
 	u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
 	typeOff, typeLen, strOff, strLen := u32(8), u32(12), u32(16), u32(20)

@@ -13,8 +13,8 @@ import (
 	"github.com/therootcompany/xz"
 )
 
-// compression of a payload. The kernel's build appends the unpacked size in 4
-// bytes to all but gzip's, so what follows the stream is of no interest.
+// compression is a format that payloads are packed in. Behind all but gzip's stream the kernel's build appends the unpacked
+// size in 4 bytes, so what follows the stream is ignored.
 type compression struct {
 	name   string
 	magic  string
@@ -51,7 +51,7 @@ func decompress(b []byte, limit int) ([]byte, error) {
 
 var errTooLarge = errors.New("unpacks to more than a kernel has")
 
-// read reads all that r has, up to a limit.
+// read reads r to its end. More bytes than limit are errTooLarge.
 func read(r io.Reader, limit int) ([]byte, error) {
 	var out bytes.Buffer
 	n, err := out.ReadFrom(io.LimitReader(r, int64(limit)+1))
@@ -82,7 +82,7 @@ func unxz(b []byte, limit int) ([]byte, error) {
 	return read(r, limit)
 }
 
-// maxWindow is the largest dictionary that the kernel's build asks for.
+// maxWindow bounds dictionaries. The kernel's build asks for 128 MiB at most.
 const maxWindow = 128 << 20
 
 func unzstd(b []byte, limit int) ([]byte, error) {
@@ -94,19 +94,18 @@ func unzstd(b []byte, limit int) ([]byte, error) {
 	defer r.Close()
 	out, err := read(r, limit)
 	if len(out) > 0 && errors.Is(err, zstd.ErrMagicMismatch) && isImage(out) {
-		err = nil // the appended size is no further frame
+		err = nil // the appended size is not a second frame
 	}
 	return out, err
 }
 
-// isImage tells what a payload unpacks to.
+// isImage reports whether b is an image without compression, as most payloads unpack to.
 func isImage(b []byte) bool { return isELF(b) || isArm64(b) }
 
-// legacyBlock is what a block of lz4's legacy format unpacks to at most.
+// legacyBlock is the size that a block of lz4's legacy format unpacks to at most.
 const legacyBlock = 8 << 20
 
-// unlz4 unpacks the legacy format, which the kernel's build uses: the magic,
-// then blocks, each behind its length.
+// unlz4 unpacks lz4's legacy format, which the kernel's build uses: a magic number, then blocks, each after its length.
 func unlz4(b []byte, limit int) ([]byte, error) {
 	var out []byte
 	block := make([]byte, legacyBlock)

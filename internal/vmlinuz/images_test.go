@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 
-// TestCachedKernels looks at the kernels that have been fetched.
+// TestCachedKernels reads the types of the kernels that have been fetched.
 func TestCachedKernels(t *testing.T) {
 	kernels := vmlinuztest.Types(t, "../../kernel_images")
 	if len(kernels) == 0 {

@@ -2,22 +2,73 @@ package vmlinuz
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 )
 
-// errNoImage says that bytes are none of the known kinds of image.
-var errNoImage = errors.New("no kernel image: x86 bzImage, arm64 Image, EFI zboot or ELF is wanted")
+// MaxSize bounds an image and what it unpacks to: several times a distribution's kernel.
+const MaxSize = 512 << 20
 
-// maxLayers is how often an image may be packed: Image.gz of an EFI zboot image
-// of an ELF file would be three.
+// maxLayers bounds how often an image may be packed: Image.gz of an EFI zboot image of an ELF file has three layers.
 const maxLayers = 4
 
-// Unpack returns the innermost image: an ELF file on x86, on arm64 the bytes as
-// they lie in memory. limit bounds its size.
+// Unpack returns the innermost image: an ELF file on x86, on arm64 the bytes as they lie in memory. limit bounds its size.
 func Unpack(image []byte, limit int) ([]byte, error) {
+	return peel(image, limit, func([]byte) bool { return false })
+}
+
+// Bootable returns the image that qemu boots, without the compression around it, and its GOARCH: an x86 bzImage, an x86-64
+// vmlinux or an arm64 Image.
+func Bootable(image []byte) (bootable []byte, arch string, err error) {
+	if bootable, err = peel(image, MaxSize, isBzImage); err != nil {
+		return nil, "", err
+	}
+	if arch = Arch(bootable); arch == "" {
+		return nil, "", errors.New("an ELF file that qemu cannot boot: x86 bzImage or vmlinux, or arm64 Image is wanted")
+	}
+	return bootable, arch, nil
+}
+
+// Vmlinux returns the kernel in a bzImage if qemu can start it without the bzImage's own unpacker, that is if it has the
+// ELF note that names its PVH entry; else nil. It is the same kernel, but always at the same address: choosing a random one
+// is the unpacker's work.
+func Vmlinux(image []byte) []byte {
+	kernel, err := Unpack(image, MaxSize)
+	if err != nil || !isBzImage(image) || !hasPVHNote(kernel) {
+		return nil
+	}
+	return kernel
+}
+
+// hasPVHNote reports whether an ELF file has the note XEN_ELFNOTE_PHYS32_ENTRY (include/xen/interface/elfnote.h).
+func hasPVHNote(kernel []byte) bool {
+	const noteType, nameSize = 18, 4
+	f, err := elf.NewFile(bytes.NewReader(kernel))
+	if err != nil {
+		return false
+	}
+	note := binary.LittleEndian.AppendUint32(nil, noteType)
+	note = append(note, "Xen\x00"...)
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_NOTE || p.Filesz > uint64(len(kernel)) {
+			continue
+		}
+		if notes, err := io.ReadAll(p.Open()); err == nil && bytes.Contains(notes, note) {
+			return true
+		}
+	}
+	return false
+}
+
+// peel unpacks an image until it is of no packed kind any more or done reports true.
+func peel(image []byte, limit int, done func([]byte) bool) ([]byte, error) {
 	for range maxLayers {
+		if done(image) {
+			return image, nil
+		}
 		payload, err := payload(image)
 		if err != nil {
 			return nil, err
@@ -32,7 +83,7 @@ func Unpack(image []byte, limit int) ([]byte, error) {
 	return nil, errors.New("unpack kernel image: packed too often")
 }
 
-// payload returns the compressed part of an image, nil if it is none.
+// payload returns the compressed part of an image, nil if it has none.
 func payload(image []byte) ([]byte, error) {
 	switch {
 	case isELF(image), isArm64(image):
@@ -44,26 +95,27 @@ func payload(image []byte) ([]byte, error) {
 	case compressionOf(image) != nil:
 		return image, nil
 	}
-	return nil, errNoImage
+	return nil, ErrNoImage
 }
+
+// ErrNoImage says that a file is of no known kind of image.
+var ErrNoImage = errors.New("no kernel image: x86 bzImage, arm64 Image, EFI zboot or ELF is wanted")
 
 func isELF(b []byte) bool { return bytes.HasPrefix(b, []byte("\x7fELF")) }
 
-// isArm64 tells arm64's Image by its magic; Documentation/arch/arm64/booting.rst.
+// isArm64 reports whether b is an arm64 Image (Documentation/arch/arm64/booting.rst).
 func isArm64(b []byte) bool { return len(b) > 64 && string(b[56:60]) == "ARM\x64" }
 
-// EFI zboot: include/linux/pe.h and drivers/firmware/efi/libstub/zboot-header.S
-// in the kernel.
+// isZboot reports whether b is an EFI zboot image (include/linux/pe.h, drivers/firmware/efi/libstub/zboot-header.S).
 func isZboot(b []byte) bool {
-	return len(b) > 64 && string(b[:2]) == "MZ" && string(b[4:8]) == "zimg"
+	return len(b) >= 16 && string(b[:2]) == "MZ" && string(b[4:8]) == "zimg"
 }
 
 func zbootPayload(b []byte) ([]byte, error) {
 	return slice(b, uint64(binary.LittleEndian.Uint32(b[8:])), uint64(binary.LittleEndian.Uint32(b[12:])), "EFI zboot image")
 }
 
-// bzImage: Documentation/arch/x86/boot.rst. The payload is told of since
-// protocol 2.08.
+// Offsets in a bzImage (Documentation/arch/x86/boot.rst). It says where its payload is since protocol 2.08.
 const (
 	setupSectsAt    = 0x1f1
 	magicAt         = 0x202
@@ -103,7 +155,7 @@ func Arch(head []byte) string {
 		return "amd64"
 	case isArm64(head), isZboot(head), bytes.HasPrefix(head, []byte("\x1f\x8b")):
 		return "arm64"
-	case isELF(head) && len(head) > 20 && head[18] == 62 && head[19] == 0:
+	case isELF(head) && len(head) > 20 && head[18] == byte(elf.EM_X86_64) && head[19] == 0:
 		return "amd64"
 	}
 	return ""

@@ -3,6 +3,7 @@ package vmlinuz
 import (
 	"bytes"
 	"compress/gzip"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -150,7 +151,7 @@ func TestUnpackIsBounded(t *testing.T) {
 	}
 }
 
-// TestFilterX86 undoes what xz does to machine code: this test's own.
+// TestFilterX86 unpacks machine code that xz has filtered: this test's own.
 func TestFilterX86(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -171,6 +172,66 @@ func TestFilterX86(t *testing.T) {
 			at++
 		}
 		t.Errorf("differs from byte %d on: % x, want % x", at, got[at:at+8], code[at:at+8])
+	}
+}
+
+// vmlinux returns the smallest ELF file of a machine, with a note if it is not empty.
+func vmlinux(t *testing.T, machine elf.Machine, note string) []byte {
+	var b bytes.Buffer
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
+	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
+	p := elf.Prog64{Type: uint32(elf.PT_NOTE), Off: 120, Filesz: uint64(len(note))}
+	for _, part := range []any{h, p, []byte(note)} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+const pvhNote = "\x04\x00\x00\x00\x08\x00\x00\x00\x12\x00\x00\x00Xen\x00\x00\x00\x00\x01\x00\x00\x00\x00"
+
+func TestBootable(t *testing.T) {
+	x86, arm := vmlinux(t, elf.EM_X86_64, pvhNote), arm64Image([]byte("code"))
+	bz := bzImage(gzipped(x86))
+	for _, tt := range []struct {
+		name        string
+		image, want []byte
+		arch, err   string
+	}{
+		{"bzImage", bz, bz, "amd64", ""},
+		{"damaged bzImage", bz[:len(bz)-9], bz[:len(bz)-9], "amd64", ""},
+		{"gzip bzImage", gzipped(bz), bz, "amd64", ""},
+		{"vmlinux", x86, x86, "amd64", ""},
+		{"Image", arm, arm, "arm64", ""},
+		{"Image.gz", gzipped(arm), arm, "arm64", ""},
+		{"zboot", zboot(zstded(arm)), arm, "arm64", ""},
+		{"truncated zboot", zboot(zstded(arm))[:130], nil, "", "unpack EFI zboot image: "},
+		{"vmlinux of another machine", vmlinux(t, elf.EM_RISCV, ""), nil, "", "ELF file that qemu cannot boot"},
+		{"text", []byte("text"), nil, "", "no kernel image"},
+	} {
+		got, arch, err := Bootable(tt.image)
+		if !bytes.Equal(got, tt.want) || arch != tt.arch || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %d bytes, %q, %v; want %d, %q, %q", tt.name, len(got), arch, err, len(tt.want), tt.arch, tt.err)
+		}
+	}
+}
+
+func TestVmlinux(t *testing.T) {
+	x86 := vmlinux(t, elf.EM_X86_64, pvhNote)
+	for _, tt := range []struct {
+		name        string
+		image, want []byte
+	}{
+		{"PVH", bzImage(lz4ed(x86)), x86},
+		{"no note", bzImage(gzipped(vmlinux(t, elf.EM_X86_64, ""))), nil},
+		{"another note", bzImage(gzipped(vmlinux(t, elf.EM_X86_64, strings.Replace(pvhNote, "\x12", "\x11", 1)))), nil},
+		{"damaged", bzImage(gzipped(x86)[:40]), nil},
+		{"no bzImage", x86, nil},
+	} {
+		if got := Vmlinux(tt.image); !bytes.Equal(got, tt.want) {
+			t.Errorf("%s: %d bytes, want %d", tt.name, len(got), len(tt.want))
+		}
 	}
 }
 
