@@ -22,6 +22,7 @@ const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]
        quark-matrix report [-o DIR] [--readme FILE] [--times]
        quark-matrix merge -o DIR DIR...
        quark-matrix coverage [-o DIR] [--host DIR] [--profile FILE]
+       quark-matrix boot INITRAMFS KERNEL COMMAND [ARGUMENT...]
 
 run boots kernels under qemu and runs quark-test in them on every backend, and
 once more, with the kernels' types hidden, those that show that it works then
@@ -29,7 +30,8 @@ once more, with the kernels' types hidden, those that show that it works then
 a name or a pattern such as '6.*-cloud'; without one the default rows of the
 catalogue run. list says what run would boot. report shows the last run again.
 merge puts the results of several runs together. coverage sums up what the tests
-covered, on the host and in guests that ran with --wrap cover. It runs in quark's repository,
+covered, on the host and in guests that ran with --wrap cover. boot is krun.sh:
+it boots one kernel and runs one command in it (./krun.sh -h). It runs in quark's repository,
 as make test-kernel does.
 
 `
@@ -42,6 +44,9 @@ const (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "boot" {
+		os.Exit(bootMain(os.Args[2:]))
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

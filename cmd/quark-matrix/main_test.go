@@ -36,7 +36,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestRunAndMerge runs shards with a script that stands for krun.sh, and merges them.
+// TestRunAndMerge runs shards with a script for qemu, and merges them.
 func TestRunAndMerge(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
@@ -49,7 +49,7 @@ func TestRunAndMerge(t *testing.T) {
 	for name, content := range map[string]string{
 		filepath.Join(local, "one"):     string(bzImage),
 		filepath.Join(dir, "initramfs"): "x",
-		filepath.Join(dir, "krun"):      "#!/bin/sh\n[ $1 = --machine ] && echo a machine || echo '[    1.000000] Kernel panic - not syncing: no way'\n",
+		filepath.Join(dir, "qemu"):      "#!/bin/sh\n[ $1 = --version ] && echo a machine || echo '[    1.000000] Kernel panic - not syncing: no way'\n",
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestRunAndMerge(t *testing.T) {
 		}
 		return out.String()
 	}
-	common := []string{"--images", filepath.Join(dir, "images"), "--krun", filepath.Join(dir, "krun"), "--arch", "amd64",
+	common := []string{"--images", filepath.Join(dir, "images"), "--qemu", filepath.Join(dir, "qemu"), "--arch", "amd64",
 		"--initramfs", "amd64=" + filepath.Join(dir, "initramfs"), "local/*"}
 	one, two, all := filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "all")
 	run(2, append([]string{"--shard", "3/2", "-o", one}, common...)...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
@@ -17,13 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/machine"
 	"github.com/quark-linux/quark/internal/harness/matrix"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // options of run and list.
 type options struct {
-	out, images, krun    string
+	out, images, qemu    string
 	arches               []string
 	initramfs            map[string]string
 	backends, tests, btf []string
@@ -56,7 +56,7 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.DurationVar(&o.test, "deadline-test", 3*time.Minute, "how long a test may take")
 	f.DurationVar(&o.all, "deadline-all", 15*time.Minute, "how long a guest may take for all")
 	f.StringVar(&o.images, "images", "kernel_images", "directory of the kernels' images")
-	f.StringVar(&o.krun, "krun", "./krun.sh", "the script that boots a guest")
+	f.StringVar(&o.qemu, "qemu", "", "the emulator, instead of qemu-system-ARCH")
 	if err := parse(f, args, stdout); err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func list(_ context.Context, args []string, stdout io.Writer) (int, error) {
 		for _, b := range g.Backends {
 			names = append(names, b.Name)
 		}
-		fmt.Fprintf(stdout, "%-28s %-8s %-20s %s\n", g.Name(), g.BTF, strings.Join(names, ","), g.Repro(o.krun, "", ""))
+		fmt.Fprintf(stdout, "%-28s %-8s %-20s %s\n", g.Name(), g.BTF, strings.Join(names, ","), g.Repro("./krun.sh", "", ""))
 	}
 	return allGood, nil
 }
@@ -148,7 +148,7 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	if err := matrix.Keep(o.out); err != nil {
 		return unusable, fmt.Errorf("keep the results before: %w", err)
 	}
-	harness, machine, err := describe(o.krun, guests)
+	harness, machines, err := describe(o.qemu, guests)
 	if err != nil {
 		return unusable, err
 	}
@@ -163,12 +163,12 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	begin := time.Now()
 	display := matrix.NewDisplay(stdout, terminalWidth(stdout), len(guests))
 	runner := matrix.Runner{
-		Machine: matrix.Machine{Krun: o.krun, Mem: o.mem, Boot: o.boot, Test: o.test, All: o.all},
+		Machine: matrix.Machine{QEMU: o.qemu, Mem: o.mem, Boot: o.boot, Test: o.test, All: o.all},
 		Jobs:    o.jobs, Dir: o.out, Cache: cache, Fresh: o.fresh, Tell: display.Tell, Done: display.Done,
 	}
 	outcomes, runErr := runner.Run(ctx, guests)
 	display.Close()
-	results := matrix.Results{Time: begin.Round(time.Second), TookMS: time.Since(begin).Milliseconds(), Machine: machine, Guests: outcomes}
+	results := matrix.Results{Time: begin.Round(time.Second), TookMS: time.Since(begin).Milliseconds(), Machine: machines, Guests: outcomes}
 	if err := results.Write(o.out); err != nil {
 		return unusable, err
 	}
@@ -203,36 +203,31 @@ func show(w io.Writer, r matrix.Results, dir string, times bool) error {
 }
 
 // describe returns a digest of what runs the guests of each architecture, and words for it.
-func describe(krun string, guests []matrix.Guest) (harness map[string]string, machine string, err error) {
+func describe(qemu string, guests []matrix.Guest) (harness map[string]string, words string, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", err
 	}
-	var parts, words []string
-	for _, path := range []string{self, krun} {
-		d, err := matrix.FileDigest(path)
-		if err != nil {
-			return nil, "", fmt.Errorf("%w (quark-matrix runs at the root of quark's repository)", err)
-		}
-		parts = append(parts, d)
+	program, err := matrix.FileDigest(self)
+	if err != nil {
+		return nil, "", err
 	}
+	var machines []string
 	harness = make(map[string]string)
 	for _, g := range guests {
 		if harness[g.Kernel.Arch] != "" {
 			continue
 		}
-		// What it cannot say, it says again when it is to boot the guest.
-		out, _ := exec.Command(krun, "--machine", g.Kernel.Path).Output()
-		line := strings.TrimSpace(string(out))
-		harness[g.Kernel.Arch] = matrix.Digest(append(parts, line)...)
-		if line != "" {
-			words = append(words, line)
+		line, err := machine.Describe(machine.Config{Kernel: g.Kernel.Path, QEMU: qemu})
+		if err == nil { // else the guest says it again
+			machines = append(machines, line)
 		}
+		harness[g.Kernel.Arch] = matrix.Digest(program, line)
 	}
 	if release, err := kernelversion.Running(); err == nil {
-		words = append(words, fmt.Sprintf("on Linux %s, %d CPUs", release, runtime.NumCPU()))
+		machines = append(machines, fmt.Sprintf("on Linux %s, %d CPUs", release, runtime.NumCPU()))
 	}
-	return harness, strings.Join(words, ", "), nil
+	return harness, strings.Join(machines, ", "), nil
 }
 
 // cacheDir is quark's in the user's cache, or fallback for a user without a home.

@@ -27,7 +27,7 @@ func Bootable(image []byte) (bootable []byte, arch string, err error) {
 		return nil, "", err
 	}
 	if arch = Arch(bootable); arch == "" {
-		return nil, "", errors.New("an ELF file that qemu cannot boot: x86 bzImage or vmlinux, or arm64 Image is wanted")
+		return nil, "", ErrNotBootable
 	}
 	return bootable, arch, nil
 }
@@ -36,8 +36,11 @@ func Bootable(image []byte) (bootable []byte, arch string, err error) {
 // ELF note that names its PVH entry; else nil. It is the same kernel, but always at the same address: choosing a random one
 // is the unpacker's work.
 func Vmlinux(image []byte) []byte {
+	if !isBzImage(image) {
+		return nil
+	}
 	kernel, err := Unpack(image, MaxSize)
-	if err != nil || !isBzImage(image) || !hasPVHNote(kernel) {
+	if err != nil || !hasPVHNote(kernel) {
 		return nil
 	}
 	return kernel
@@ -98,8 +101,11 @@ func payload(image []byte) ([]byte, error) {
 	return nil, ErrNoImage
 }
 
-// ErrNoImage says that a file is of no known kind of image.
-var ErrNoImage = errors.New("no kernel image: x86 bzImage, arm64 Image, EFI zboot or ELF is wanted")
+// Errors of files that are something else.
+var (
+	ErrNoImage     = errors.New("no kernel image: x86 bzImage, arm64 Image, EFI zboot or ELF is wanted")
+	ErrNotBootable = errors.New("an ELF file that qemu cannot boot: x86 bzImage or vmlinux, or arm64 Image is wanted")
+)
 
 func isELF(b []byte) bool { return bytes.HasPrefix(b, []byte("\x7fELF")) }
 

@@ -21,8 +21,7 @@ import (
 type Cache struct {
 	dir string
 
-	// Harness has, for each architecture, a digest of what runs its guests: this
-	// program, krun.sh, qemu.
+	// Harness has, for each architecture, a digest of what runs its guests: this program and qemu.
 	Harness map[string]string
 }
 

@@ -50,7 +50,18 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestRunner runs guests of a script that stands for krun.sh: what was good is not run again, unless it is asked for.
+// writeKernel writes a bzImage without a kernel in it, and returns its path.
+func writeKernel(t *testing.T, path string) string {
+	t.Helper()
+	image := make([]byte, 1024)
+	copy(image[0x202:], "HdrS")
+	if err := os.WriteFile(path, image, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRunner runs guests with a script for qemu: what was good is not run again, unless it is asked for.
 func TestRunner(t *testing.T) {
 	dir := t.TempDir()
 	line := func(rec any) string {
@@ -60,12 +71,13 @@ func TestRunner(t *testing.T) {
 		}
 		return strings.TrimSpace(string(b))
 	}
-	script := "#!/bin/sh\necho run >>" + dir + "/runs\necho \"[    1.000000] hello of $2\"\n" +
-		"cat >$KRUN_RESULTS <<'END'\n" + line(record.Hello{Kernel: "6.1"}) + "\n" + line(record.Plan{Jobs: []record.Job{job("t_a")}}) + "\n" +
+	// The records go to the first file that qemu inherits.
+	script := "#!/bin/sh\necho run >>" + dir + "/runs\nwhile [ $1 != -kernel ]; do shift; done\necho \"[    1.000000] hello of $2\"\n" +
+		"cat >&3 <<'END'\n" + line(record.Hello{Kernel: "6.1"}) + "\n" + line(record.Plan{Jobs: []record.Job{job("t_a")}}) + "\n" +
 		line(record.Start{Test: "t_a", Backend: "ebpf"}) + "\n" + line(result("t_a", record.Pass)) + "\nEND\n" +
-		"case $2 in *bad) exit 125;; esac\n" + "echo '" + line(record.End{}) + "' >>$KRUN_RESULTS\n"
-	krun := filepath.Join(dir, "krun")
-	if err := os.WriteFile(krun, []byte(script), 0o755); err != nil {
+		"case $2 in *bad) exit 1;; esac\n" + "echo '" + line(record.End{}) + "' >&3\n"
+	qemu := filepath.Join(dir, "qemu")
+	if err := os.WriteFile(qemu, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	image := filepath.Join(dir, "image")
@@ -78,7 +90,7 @@ func TestRunner(t *testing.T) {
 	}
 	var guests []Guest
 	for _, name := range []string{"a", "b", "bad"} {
-		guests = append(guests, Guest{Kernel: Kernel{Name: name, Path: "k/" + name, SHA256: name}, BTF: BTFPresent, Backends: Backends[:1], Image: image})
+		guests = append(guests, Guest{Kernel: Kernel{Name: name, Path: writeKernel(t, filepath.Join(dir, name)), SHA256: name}, BTF: BTFPresent, Backends: Backends[:1], Image: image})
 	}
 	runs := 0
 	for i, tt := range []struct {
@@ -86,7 +98,7 @@ func TestRunner(t *testing.T) {
 		runs  int
 	}{{false, 3}, {false, 1}, {true, 3}} {
 		out := filepath.Join(dir, fmt.Sprint("out", i))
-		r := Runner{Machine: Machine{Krun: krun}, Jobs: 2, Dir: out, Cache: cache, Fresh: tt.fresh}
+		r := Runner{Machine: Machine{QEMU: qemu}, Jobs: 2, Dir: out, Cache: cache, Fresh: tt.fresh}
 		outcomes, err := r.Run(context.Background(), guests)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +107,7 @@ func TestRunner(t *testing.T) {
 			if o := outcomes[i]; o.State != want || o.Guest != guests[i].Name() {
 				t.Errorf("%s: %s (%s), want %s", o.Guest, o.State, o.Reason, want)
 			}
-			if b, err := os.ReadFile(filepath.Join(out, outcomes[i].Log)); err != nil || !strings.Contains(string(b), "hello of k/"+guests[i].Name()) {
+			if b, err := os.ReadFile(filepath.Join(out, outcomes[i].Log)); err != nil || !strings.Contains(string(b), "hello of "+guests[i].Kernel.Path) {
 				t.Errorf("console %q, %v", b, err)
 			}
 		}

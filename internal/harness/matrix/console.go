@@ -56,10 +56,10 @@ func readConsole(r io.Reader) (c gist, err error) {
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case line == "":
-		case strings.HasPrefix(line, stacksMark):
-			asked = true // what comes now is no complaint
+		case strings.HasSuffix(line, stacksMark): // what was printed last may have no newline
+			asked = true // what comes now was asked for, and is no complaint
 		case asked:
-			if strings.Contains(line, "] task:") || strings.HasPrefix(line, "krun.sh: ") {
+			if strings.Contains(line, "] task:") || strings.HasPrefix(line, "quark-matrix: ") {
 				ofInit = strings.Contains(line, "] task:init ")
 			}
 			if ofInit && len(c.stacks) < maxStacks {
@@ -84,8 +84,8 @@ func readConsole(r io.Reader) (c gist, err error) {
 	}
 }
 
-// stacksMark begins the line that krun.sh writes before it asks a guest for its stacks.
-const stacksMark = "krun.sh: the guest's stacks"
+// stacksMark is the line that is written before a guest is asked for its stacks.
+const stacksMark = "quark-matrix: the guest's stacks:"
 
 // complaint returns the text of a line that is one, or "".
 func complaint(line string) string {

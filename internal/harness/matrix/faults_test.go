@@ -2,14 +2,18 @@ package matrix
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/internal/harness/machine"
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
@@ -18,12 +22,12 @@ func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots guests")
 	}
-	kernel := filepath.Join("..", "..", "kernel_images", runtime.GOARCH, "6.1-cloud")
+	kernel := filepath.Join("..", "..", "..", "kernel_images", runtime.GOARCH, "6.1-cloud")
 	if _, err := os.Stat(kernel); err != nil {
 		t.Skip("no kernel: make kernel-images fetches it")
 	}
-	if out, err := exec.Command("../../../krun.sh", "--machine", kernel).CombinedOutput(); err != nil {
-		t.Skipf("no qemu: %s", out)
+	if _, err := machine.Describe(machine.Config{Kernel: kernel}); err != nil {
+		t.Skip(err)
 	}
 	dir := t.TempDir()
 	image := filepath.Join(dir, "initramfs.gz")
@@ -52,7 +56,7 @@ func TestFaults(t *testing.T) {
 	}
 
 	// Boot and test deadlines that a guest on a loaded machine keeps, and that a guest that hangs makes a test wait for.
-	patient := Machine{Krun: "../../../krun.sh", Mem: 256}
+	patient := Machine{Mem: 256}
 	hasty := patient
 	hasty.Test = 15 * time.Second
 	early := patient
@@ -127,22 +131,28 @@ func TestFaults(t *testing.T) {
 // TestInterrupt: the end of the context ends the guest at once, and nothing of it is left.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
-	script := filepath.Join(dir, "krun")
-	if err := os.WriteFile(script, []byte("#!/bin/bash\ntrap 'exit 143' TERM\necho $$ >"+dir+"/pid\nsleep 1000 & wait\n"), 0o755); err != nil {
+	qemu, started := filepath.Join(dir, "qemu"), filepath.Join(dir, "pid")
+	if err := os.WriteFile(qemu, []byte("#!/bin/sh\necho $$ >"+started+".new\nmv "+started+".new "+started+"\nexec sleep 1000\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	image := writeKernel(t, filepath.Join(dir, "kernel"))
 	ctx, cancel := context.WithCancelCause(context.Background())
+	pid := 0
 	go func() {
 		for {
-			if _, err := os.Stat(filepath.Join(dir, "pid")); err == nil {
+			if b, err := os.ReadFile(started); err == nil {
+				pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
 				cancel(ErrInterrupted)
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	_, err := Machine{Krun: script}.Run(ctx, Guest{Kernel: Kernel{Name: "k"}}, dir, nil)
+	_, err := Machine{QEMU: qemu}.Run(ctx, Guest{Kernel: Kernel{Name: "k", Path: image}, Image: image}, dir, nil)
 	if err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("error %v", err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is left: %v", pid, err)
 	}
 }

@@ -61,7 +61,7 @@ func (g Guest) Name() string {
 // Dir is the name as one element of a path.
 func (g Guest) Dir() string { return strings.ReplaceAll(g.Name(), "/", "-") }
 
-// command is what krun.sh is to run.
+// command is what the guest is to run.
 func (g Guest) command() []string {
 	words := slices.Clone(g.Wrap)
 	if len(g.Command) > 0 {

@@ -20,7 +20,7 @@ type evidence struct {
 	console  []string // complaints
 	late     string   // which deadline passed, "" for none
 	waiting  string   // what the guest was at when it passed
-	refused  string   // why krun.sh did not boot it
+	refused  string   // why it was not booted
 	files    record.Files
 	claims   []string // features that the kernel must have
 }

@@ -105,7 +105,7 @@ t_x @ ebpf: [    2.000001] BUG: kernel NULL pointer dereference, address: 0
 [    2.300000] quark-test[12]: segfault at 0 ip 0
 [    2.400000] Out of memory: Killed process 12 (guest) total-vm:1
 [    2.500000] Kernel panic - not syncing: Attempted to kill init!
-krun.sh: the guest's stacks:
+quark-matrix: the guest's stacks:
 [    9.000000] BUG: asked for
 [    9.100000] task:init            state:S stack:    0 pid:    1 ppid:     0
 [    9.100000]  tty_wait_until_sent+0x1/0x2

@@ -14,7 +14,7 @@ type Cell struct {
 	Repro      string       `json:"repro,omitempty"` // of a cell that is not good
 }
 
-// Outcome is what became of a guest. Its durations are in milliseconds of the host's clock, from the start of krun.sh.
+// Outcome is what became of a guest. Its durations are in milliseconds of the host's clock.
 type Outcome struct {
 	Guest   string        `json:"guest"`
 	Kernel  Kernel        `json:"kernel"`

@@ -54,7 +54,7 @@ type Blob struct {
 	Data  []byte `json:"data"` // base64 in JSON
 }
 
-// End is the last record of a guest. Status comes right after the type: krun.sh reads it without a JSON parser.
+// End is the last record of a guest.
 type End struct {
 	Type       string `json:"type"`
 	Status     int    `json:"status"`           // as a shell gives it: 128 plus the signal, 126 and 127 for a command that does not start

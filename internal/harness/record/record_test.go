@@ -45,7 +45,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestForm pins what krun.sh reads without a JSON parser.
+// TestForm pins the lines of records, as other programs read them.
 func TestForm(t *testing.T) {
 	for _, tt := range []struct {
 		record any

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/harness/machine"
+	"github.com/quark-linux/quark/internal/harness/record"
+)
+
+const bootUsage = `usage: ./krun.sh INITRAMFS KERNEL COMMAND [ARGUMENT...]
+       ./krun.sh --machine KERNEL
+
+Boots KERNEL (an x86 bzImage or vmlinux, an arm64 Image, also compressed) with
+INITRAMFS (made by ` + "`make initramfs.gz`" + `) and runs COMMAND in it, looked up in
+/bin. The console goes to standard output. With --machine it prints what KERNEL
+would be booted by, qemu's version and the acceleration, on one line.
+
+environment:
+  KRUN_SMP      virtual CPUs (2)
+  KRUN_MEM      memory in MiB (512)
+  KRUN_TIMEOUT  seconds until the guest's stacks are printed and it is killed (300)
+  KRUN_RESULTS  file for the guest's records, one JSON object a line (none)
+  KRUN_APPEND   further words for the kernel command line, before the command
+  KRUN_ACCEL    kvm or tcg: skip the search for what works
+  KRUN_STDIN    when 1: the command reads standard input, through the console; so
+                does the command sh when standard input is a terminal. Control A
+                is qemu's escape: x after it ends the guest, A sends one
+  KRUN_GDB      when 1: the guest waits for gdb on TCP port 1234 of this machine
+                ('target remote :1234'); another number is another port
+  KRUN_VERBOSE  when set and not 0: all kernel messages on the console
+
+SIGUSR1 does at once what the deadline does.
+
+exit status: the command's (128 + N when signal N killed it), 124 when the
+deadline passed, 125 when the guest did not report, 126 when it could not be
+started, 2 for wrong usage.
+`
+
+// Exit statuses of krun.sh beside the command's own.
+const (
+	hungStatus       = 124
+	noReportStatus   = 125
+	notStartedStatus = 126
+)
+
+// guestBoot is one call of krun.sh.
+type guestBoot struct {
+	stdin          *os.File
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	signals        <-chan os.Signal
+
+	config   machine.Config
+	timeout  time.Duration
+	describe bool // --machine
+	input    bool // the command reads standard input
+}
+
+// bootMain is krun.sh. It returns the exit status.
+func bootMain(args []string) int {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+	b := &guestBoot{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, signals: signals}
+	return b.main(args)
+}
+
+func (b *guestBoot) say(format string, args ...any) {
+	fmt.Fprintf(b.stderr, "krun.sh: "+format+"\n", args...)
+}
+
+func (b *guestBoot) main(args []string) int {
+	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+		io.WriteString(b.stdout, bootUsage)
+		return 0
+	}
+	if err := b.parse(args); err != nil {
+		return b.refuse(err)
+	}
+	if b.describe {
+		line, err := machine.Describe(b.config)
+		if err != nil {
+			return b.refuse(err)
+		}
+		fmt.Fprintln(b.stdout, line)
+		return 0
+	}
+	if path := b.getenv("KRUN_RESULTS"); path != "" {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+		if err != nil {
+			return b.refuse(fmt.Errorf("cannot write KRUN_RESULTS file: %w", err))
+		}
+		defer f.Close()
+		b.config.Results = f
+	}
+	if b.input {
+		restore, err := rawTerminal(b.stdin)
+		if err != nil {
+			return b.refuse(fmt.Errorf("cannot set the terminal's mode: %w", err))
+		}
+		defer restore()
+		b.config.Input = b.stdin
+	}
+	vm, err := machine.Start(b.config)
+	if err != nil {
+		return b.refuse(err)
+	}
+	if b.config.GDB != 0 {
+		b.say("the guest waits for gdb: target remote :%d", b.config.GDB)
+	}
+	return b.watch(vm)
+}
+
+// refuse says why there is no guest and returns the exit status.
+func (b *guestBoot) refuse(err error) int {
+	b.say("%v", err)
+	if usage := machine.UsageError(""); errors.As(err, &usage) {
+		b.say("try ./krun.sh -h")
+		return unusable
+	}
+	return notStartedStatus
+}
+
+// watch waits for the end of the guest, and ends it after the deadline or a signal. It returns the exit status.
+func (b *guestBoot) watch(vm *machine.VM) int {
+	late := ""
+	deadline := time.After(b.timeout)
+	for late == "" {
+		select {
+		case <-vm.Done():
+			return b.judge(vm, late)
+		case <-deadline:
+			late = fmt.Sprintf("deadline: the guest did not end within %.0f s (KRUN_TIMEOUT)", b.timeout.Seconds())
+		case s := <-b.signals:
+			if s != syscall.SIGUSR1 {
+				return b.stopped(vm, s)
+			}
+			late = "the guest was given up (SIGUSR1)"
+		}
+	}
+	b.say("the guest's stacks:")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	printed := make(chan error, 1)
+	go func() { printed <- vm.PrintStacks(ctx) }()
+	for {
+		select {
+		case err := <-printed:
+			if err != nil {
+				b.say("%v", err)
+			}
+			vm.Stop()
+			return b.judge(vm, late)
+		case s := <-b.signals:
+			if s != syscall.SIGUSR1 {
+				return b.stopped(vm, s)
+			}
+		}
+	}
+}
+
+func (b *guestBoot) stopped(vm *machine.VM, s os.Signal) int {
+	b.say("stopped by %s", unix.SignalName(s.(syscall.Signal)))
+	vm.Stop()
+	return 128 + int(s.(syscall.Signal))
+}
+
+// judge says what became of a guest that has ended, and returns the exit status. late is the deadline that it missed, if any.
+func (b *guestBoot) judge(vm *machine.VM, late string) int {
+	var hello *record.Hello
+	var end *record.End
+	err := vm.Records(func(rec any, _ error) {
+		switch r := rec.(type) {
+		case record.Hello:
+			hello = &r
+		case record.End:
+			end = &r
+		}
+	})
+	if err != nil {
+		b.say("%v", err)
+	}
+	panicked := vm.Panic()
+	switch {
+	case end != nil:
+		if end.Error != "" {
+			b.say("the guest reports: %s", end.Error)
+		}
+		return end.Status
+	case late != "" && panicked != "":
+		b.say("%s; %s", late, panicked)
+		return hungStatus
+	case late != "":
+		b.say("%s", late)
+		return hungStatus
+	case panicked != "":
+		b.say("the guest did not report: %s", panicked)
+	case hello == nil:
+		b.say("the guest did not report: no hello, so it did not boot (KRUN_VERBOSE=1 shows the kernel's messages)")
+	default:
+		b.say("the guest did not report: it ended after its hello without an end record")
+	}
+	io.WriteString(b.stderr, vm.Errors())
+	return noReportStatus
+}
+
+// parse reads the operands and the environment.
+func (b *guestBoot) parse(args []string) (err error) {
+	c := &b.config
+	c.Console = b.stdout
+	switch {
+	case len(args) > 0 && args[0] == "--machine":
+		if b.describe = true; len(args) != 2 {
+			return machine.UsageError("--machine and KERNEL are wanted")
+		}
+		c.Kernel = args[1]
+	case len(args) > 0 && strings.HasPrefix(args[0], "-"):
+		return machine.UsageError("unknown option " + args[0])
+	case len(args) < 3:
+		return machine.UsageError("INITRAMFS, KERNEL and COMMAND are wanted")
+	case args[2] == "":
+		return machine.UsageError("the command is empty")
+	default:
+		c.Initramfs, c.Kernel, c.Command = args[0], args[1], args[2:]
+	}
+	seconds := 0
+	for _, v := range []struct {
+		to    *int
+		name  string
+		value int // by default
+	}{{&c.CPUs, "KRUN_SMP", 2}, {&c.Memory, "KRUN_MEM", 512}, {&seconds, "KRUN_TIMEOUT", 300}} {
+		*v.to = v.value
+		if text := b.getenv(v.name); text != "" {
+			if *v.to, err = strconv.Atoi(text); err != nil || *v.to < 1 || *v.to > 9999999 {
+				return machine.UsageError(fmt.Sprintf("%s is '%s': a positive number is wanted", v.name, text))
+			}
+		}
+	}
+	b.timeout = time.Duration(seconds) * time.Second
+	if text := b.getenv("KRUN_GDB"); text != "" {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			return machine.UsageError(fmt.Sprintf("KRUN_GDB is '%s': 1 or the number of a port is wanted", text))
+		}
+		if c.GDB = int(port); port == 1 {
+			c.GDB = 1234
+		}
+	}
+	switch text := b.getenv("KRUN_STDIN"); text {
+	case "":
+		b.input = len(c.Command) > 0 && c.Command[0] == "sh" && isTerminal(b.stdin)
+	case "0", "1":
+		b.input = text == "1"
+	default:
+		return machine.UsageError(fmt.Sprintf("KRUN_STDIN is '%s': 0 or 1 is wanted", text))
+	}
+	switch c.Accel = machine.Accel(b.getenv("KRUN_ACCEL")); c.Accel {
+	case "", machine.KVM, machine.TCG:
+	default:
+		return machine.UsageError(fmt.Sprintf("KRUN_ACCEL is '%s': kvm or tcg is wanted", c.Accel))
+	}
+	verbose := b.getenv("KRUN_VERBOSE")
+	c.Verbose = verbose != "" && verbose != "0"
+	c.Append = b.getenv("KRUN_APPEND")
+	return nil
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// rawTerminal has a terminal pass on every key, neither echoed nor made into a line or a signal: that is for the terminal in
+// the guest. What is no terminal is left alone.
+func rawTerminal(f *os.File) (restore func(), err error) {
+	fd := int(f.Fd())
+	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return func() {}, nil
+	}
+	raw := *before
+	raw.Iflag &^= unix.BRKINT | unix.IGNPAR | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.ISTRIP | unix.INPCK | unix.IXON | unix.IXOFF
+	raw.Lflag &^= unix.ICANON | unix.ISIG | unix.IEXTEN | unix.ECHO
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	return func() { unix.IoctlSetTermios(fd, unix.TCSETS, before) }, unix.IoctlSetTermios(fd, unix.TCSETS, &raw)
+}

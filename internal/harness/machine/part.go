@@ -1,0 +1,125 @@
+package machine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Part is a part of a machine.
+type Part struct {
+	Args   []string // of qemu
+	Kernel []string // words of the kernel's command line
+}
+
+// String returns the part as it is written on the two command lines, qemu's first.
+func (p Part) String() string {
+	s := strings.Join(p.Args, " ")
+	if len(p.Kernel) > 0 {
+		s = strings.TrimSpace(s + " -append " + strconv.Quote(strings.Join(p.Kernel, " ")))
+	}
+	return s
+}
+
+// Join returns the parts as one, and the words of the kernel's command line as one.
+func Join(parts ...Part) (all Part) {
+	for _, p := range parts {
+		all.Args = append(all.Args, p.Args...)
+		all.Kernel = append(all.Kernel, p.Kernel...)
+	}
+	return all
+}
+
+// architecture is what is particular to the machines of a GOARCH.
+type architecture struct {
+	name             string // qemu's
+	debian           string // package of its qemu
+	board            string
+	console, results string // its serial ports, as the kernel names them
+}
+
+var architectures = map[string]architecture{
+	"amd64": {"x86_64", "qemu-system-x86", "pc", "ttyS0", "ttyS1"},
+	// The board has one UART for the guest. The second is on PCI, where it is the first of its kind.
+	"arm64": {"aarch64", "qemu-system-arm", "virt", "ttyAMA0", "ttyS0"},
+}
+
+// Board is a board with nothing on it that is not asked for. The machine ends when the kernel panics or reboots.
+func Board(goarch string) Part {
+	return Part{
+		Args: []string{"-machine", architectures[goarch].board,
+			"-nodefaults", "-display", "none", "-vga", "none", "-nic", "none", "-no-reboot"},
+		Kernel: []string{"panic=-1"},
+	}
+}
+
+// CPUs are n virtual processors.
+func CPUs(goarch string, accel Accel, n int) Part {
+	smp := []string{"-smp", strconv.Itoa(n)}
+	if accel == KVM {
+		return Part{Args: append([]string{"-accel", "kvm", "-cpu", "max"}, smp...)}
+	}
+	// One thread for all virtual CPUs: with one each, qemu 7.2 may run a stale translation of code that another CPU has just
+	// patched, and the kernel dies of an int3 of its own (one boot in five of 7.3). It takes less CPU time, too.
+	//
+	// An emulated processor does not speculate and needs no mitigations. AppArmor and audit, which nothing in a guest uses,
+	// make everything a tenth slower.
+	p := Part{Args: []string{"-accel", "tcg,thread=single", "-cpu"}, Kernel: []string{"mitigations=off", "apparmor=0", "audit=0"}}
+	if goarch == "arm64" {
+		p.Args = append(p.Args, "max,pauth-impdef=on") // the architected algorithm is slow to emulate
+	} else {
+		// qemu 7.2 leaves wrong flags after CMPXCHG16B, which the kernel's allocator uses without a lock. An interrupt then
+		// brings them into EFLAGS (DF, NT), of which a 6.12 died. Kernels do without the instruction.
+		p.Args = append(p.Args, "qemu64,-cx16")
+		// On a busy host an emulated processor may be late for the first ticks, and the kernel would panic of a timer that
+		// does not work.
+		p.Kernel = append(p.Kernel, "no_timer_check")
+	}
+	p.Args = append(p.Args, smp...)
+	return p
+}
+
+// Memory is the machine's memory.
+func Memory(mib int) Part { return Part{Args: []string{"-m", strconv.Itoa(mib)}} }
+
+// Console is the serial port that qemu connects to its standard input and output, and its monitor behind control A.
+func Console(goarch string, verbose bool) Part {
+	p := Part{Args: []string{"-serial", "mon:stdio"}, Kernel: []string{"console=" + architectures[goarch].console, "sysrq_always_enabled"}}
+	if !verbose {
+		p.Kernel = append(p.Kernel, "loglevel=5") // warnings are what a test guest is booted for
+	}
+	return p
+}
+
+// Input has the guest's command read the console.
+func Input(goarch string) Part {
+	return Part{Kernel: []string{"quark.stdin=" + architectures[goarch].console}}
+}
+
+// Results is the serial port for the guest's records, which go to a file.
+func Results(goarch, path string) Part {
+	p := Part{Args: []string{"-serial", "file:" + path}, Kernel: []string{"quark.results=" + architectures[goarch].results}}
+	if goarch == "arm64" {
+		p.Args = []string{"-chardev", "file,id=results,path=" + path, "-device", "pci-serial,chardev=results"}
+	}
+	return p
+}
+
+// Quick leaves out of the boot what nothing in a guest needs.
+func Quick() Part {
+	return Part{Kernel: []string{
+		"rcupdate.rcu_expedited=1", // closing a source waits for many grace periods
+		"cryptomgr.notests=1",      // the tests of the kernel's cryptography take a tenth of an emulated boot
+		"initcall_blacklist=load_system_certificate_list,jent_mod_init,crypto_kdf108_init", // as do the keys for modules
+	}}
+}
+
+// GDB has the machine wait for gdb on a TCP port of the host. Without nokaslr the symbols' addresses would be wrong.
+func GDB(port int) Part {
+	return Part{Args: []string{"-gdb", fmt.Sprintf("tcp:127.0.0.1:%d", port), "-S"}, Kernel: []string{"nokaslr"}}
+}
+
+// Images are the files to boot. qemu takes what stands for a file as it is, commas too.
+func Images(kernel, initramfs string) Part {
+	return Part{Args: []string{"-kernel", kernel, "-initrd", initramfs}}
+}

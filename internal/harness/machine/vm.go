@@ -1,0 +1,303 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quark-linux/quark/internal/harness/argv"
+	"github.com/quark-linux/quark/internal/harness/record"
+)
+
+// Config is a machine to boot. Zero fields have the defaults named.
+type Config struct {
+	Kernel    string   // path of an x86 bzImage or vmlinux, or an arm64 Image, compressed or not
+	Initramfs string   // path
+	Command   []string // for the guest's init to run
+	Append    string   // further words of the kernel's command line
+
+	CPUs   int       // (2)
+	Memory int       // MiB (512)
+	Accel  Accel     // (what works)
+	QEMU   string    // the emulator (qemu-system-ARCH, looked up in PATH)
+	GDB    int       // TCP port on which the guest waits for gdb (it does not wait)
+	Input  io.Reader // what the command reads (nothing)
+
+	Verbose bool      // have all kernel messages on the console
+	Console io.Writer // for what the guest prints (nowhere)
+	Results *os.File  // for the guest's records, also to be read by VM.Records (a file in memory)
+}
+
+// UsageError is an error of what the caller asked for; other errors are of files and programs.
+type UsageError string
+
+func (e UsageError) Error() string { return string(e) }
+
+// longestCommandLine is COMMAND_LINE_SIZE without its NUL, on both architectures. The kernel would cut off the rest in
+// silence.
+const longestCommandLine = 2047
+
+// Describe says in a line what a kernel would be booted by: the architecture, the acceleration and qemu's version.
+func Describe(c Config) (string, error) {
+	k, err := readKernel(c.Kernel)
+	if err != nil {
+		return "", err
+	}
+	if err := c.complete(k); err != nil {
+		return "", err
+	}
+	version, err := exec.Command(c.QEMU, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", c.QEMU, err)
+	}
+	first, _, _ := strings.Cut(string(version), "\n")
+	return fmt.Sprintf("%s %s %s", architectures[k.arch].name, c.Accel, first), nil
+}
+
+// complete fills in the defaults.
+func (c *Config) complete(k *kernel) error {
+	if c.QEMU == "" {
+		c.QEMU = "qemu-system-" + architectures[k.arch].name
+	}
+	if _, err := exec.LookPath(c.QEMU); err != nil {
+		return fmt.Errorf("%s not found: install the package %s", c.QEMU, architectures[k.arch].debian)
+	}
+	if c.CPUs == 0 {
+		c.CPUs = 2
+	}
+	if c.Memory == 0 {
+		c.Memory = 512
+	}
+	if c.Accel == "" {
+		c.Accel = fastest(k.arch)
+	}
+	if c.Console == nil {
+		c.Console = io.Discard
+	}
+	return nil
+}
+
+// arguments returns qemu's for a complete configuration. The results go to the first file that it inherits.
+func (c *Config) arguments(k *kernel) ([]string, error) {
+	parts := []Part{Board(k.arch), CPUs(k.arch, c.Accel, c.CPUs), Memory(c.Memory),
+		Console(k.arch, c.Verbose), Results(k.arch, inheritedPath(0)), Quick()}
+	if c.Input != nil {
+		parts = append(parts, Input(k.arch))
+	}
+	if c.GDB != 0 {
+		parts = append(parts, GDB(c.GDB))
+	}
+	if k.file {
+		parts = append(parts, Images(k.path, c.Initramfs))
+	} else {
+		parts = append(parts, Images(inheritedPath(1), c.Initramfs))
+	}
+	if strings.Contains(" "+c.Append+" ", " -- ") || strings.Contains(c.Append, "\n") {
+		return nil, UsageError("the further kernel arguments (KRUN_APPEND) hold -- or a newline: the command's words come as operands")
+	}
+	if c.Append != "" {
+		parts = append(parts, Part{Kernel: []string{c.Append}})
+	}
+	all := Join(parts...)
+	line := strings.Join(all.Kernel, " ") + " -- " + argv.Encode(c.Command)
+	if len(line) > longestCommandLine {
+		return nil, UsageError(fmt.Sprintf("the kernel command line would be %d bytes, %d fit: pass fewer or shorter arguments",
+			len(line), longestCommandLine))
+	}
+	return append(all.Args, "-append", line), nil
+}
+
+// VM is a machine that runs or has run.
+type VM struct {
+	cmd     *exec.Cmd
+	console console
+	input   *os.File // of the console
+	stderr  bytes.Buffer
+	done    chan struct{}
+
+	results  *os.File
+	offset   int64
+	splitter record.Splitter
+}
+
+// Start boots a machine. The caller waits for its end or ends it with Stop.
+func Start(c Config) (*VM, error) {
+	if err := checkInitramfs(c.Initramfs); err != nil {
+		return nil, err
+	}
+	k, err := readKernel(c.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.complete(k); err != nil {
+		return nil, err
+	}
+	if c.Accel == TCG {
+		k.unpack()
+	}
+	args, err := c.arguments(k)
+	if err != nil {
+		return nil, err
+	}
+	v := &VM{cmd: exec.Command(c.QEMU, args...), console: console{out: c.Console}, results: c.Results, done: make(chan struct{})}
+	if v.results == nil {
+		if v.results, err = memoryFile("results", nil); err != nil {
+			return nil, err
+		}
+	}
+	v.cmd.ExtraFiles = []*os.File{v.results}
+	if !k.file {
+		f, err := memoryFile("kernel", k.image)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() // qemu has its own
+		v.cmd.ExtraFiles = append(v.cmd.ExtraFiles, f)
+	}
+	if err := v.start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.QEMU, err)
+	}
+	if c.Input != nil {
+		go io.Copy(v.input, c.Input)
+	}
+	return v, nil
+}
+
+func (v *VM) start() error {
+	input, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	v.input = w // never closed while qemu runs: the console has no end of file
+	v.cmd.Stdin, v.cmd.Stdout, v.cmd.Stderr = input, &v.console, &v.stderr
+	v.cmd.WaitDelay = 5 * time.Second
+	// A process group of its own: control C at the terminal is for this process, which then ends the guest.
+	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		// The kernel sends the death signal when the thread ends that started qemu, so this goroutine keeps its thread.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := v.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		v.cmd.Wait()
+		v.input.Close()
+		close(v.done)
+	}()
+	return <-started
+}
+
+// Done is closed when the machine has ended and all that it printed is written.
+func (v *VM) Done() <-chan struct{} { return v.done }
+
+// Stop ends the machine, by force if qemu has not ended after 5 seconds.
+func (v *VM) Stop() {
+	v.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-v.done:
+	case <-time.After(5 * time.Second):
+		v.cmd.Process.Kill()
+		<-v.done
+	}
+}
+
+// Records calls f for each record that came since the last call, or with an error that wraps record.ErrDamaged for what is
+// none. When the machine has ended, an unfinished line is one too.
+func (v *VM) Records(f func(rec any, err error)) error {
+	ended := false
+	select {
+	case <-v.done:
+		ended = true
+	default:
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := v.results.ReadAt(buf, v.offset)
+		v.offset += int64(n)
+		v.splitter.Feed(buf[:n], f)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the guest's records: %w", err)
+		}
+	}
+	if ended {
+		v.splitter.Flush(f)
+	}
+	return nil
+}
+
+// Panic returns the kernel's panic message, or "".
+func (v *VM) Panic() string {
+	v.console.mu.Lock()
+	defer v.console.mu.Unlock()
+	return v.console.panic
+}
+
+// Errors returns what qemu itself had to say. The machine has ended.
+func (v *VM) Errors() string { return v.stderr.String() }
+
+// requests are the system requests that PrintStacks sends, and what the kernel answers: show all messages, the CPUs that run,
+// the tasks that are blocked, all tasks.
+var requests = []struct{ key, answer string }{
+	{"9", "Changing Loglevel"}, {"l", "Show backtrace"}, {"w", "Show Blocked State"}, {"t", "Show State"},
+}
+
+// ErrNoAnswer says that a guest's kernel does not answer system requests.
+var ErrNoAnswer = errors.New("the guest does not answer a request for its stacks")
+
+// PrintStacks has the kernel print the stacks of all tasks on the console. It returns when they are printed, the machine or
+// ctx has ended, or the kernel does not answer.
+func (v *VM) PrintStacks(ctx context.Context) (err error) {
+	for _, r := range requests {
+		if err = v.request(ctx, r.key, "sysrq: "+r.answer); err != nil {
+			break
+		}
+	}
+	// A guest that has printed nothing for a second has printed everything.
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && v.console.quiet() < time.Second; {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		case <-v.done:
+			return err
+		}
+	}
+	return err
+}
+
+// request sends a system request over the serial console (in qemu's mux control A, then b for a break, and the key follows)
+// until the kernel has said that it got it. A busy guest may not: to qemu's UART a break is one of the bytes that wait in its
+// buffer, and the key that comes with it is then a mere character.
+func (v *VM) request(ctx context.Context, key, answer string) error {
+	seen := v.console.expect(answer)
+	for range 4 {
+		if _, err := io.WriteString(v.input, "\x01b"+key); err != nil {
+			return ErrNoAnswer // qemu has ended
+		}
+		select {
+		case <-seen:
+			return nil
+		case <-time.After(1500 * time.Millisecond):
+		case <-ctx.Done():
+			return ErrNoAnswer
+		case <-v.done:
+			return ErrNoAnswer
+		}
+	}
+	return ErrNoAnswer
+}
