@@ -49,6 +49,10 @@ func wantStatus(t *testing.T, to *sink, cmd *exec.Cmd) {
 	}
 }
 
+func TestConform(t *testing.T) {
+	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return kernel(t, Options{}, shared) })
+}
+
 func now() uint64 { return readClock(unix.CLOCK_MONOTONIC) }
 
 func TestThreadsOption(t *testing.T) {

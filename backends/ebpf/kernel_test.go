@@ -18,10 +18,15 @@ import (
 // open opens a source on the running kernel, or skips.
 func open(t testing.TB, o Options) *Source {
 	t.Helper()
+	return openShared(t, source.Options{}, o)
+}
+
+func openShared(t testing.TB, shared source.Options, o Options) *Source {
+	t.Helper()
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
 	}
-	s, err := Open(source.Options{}, o)
+	s, err := Open(shared, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +36,10 @@ func open(t testing.TB, o Options) *Source {
 		}
 	})
 	return s
+}
+
+func TestConform(t *testing.T) {
+	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
 // TestExitsByPerfEvent has the second program of exits on a perf event. In the second

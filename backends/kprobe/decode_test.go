@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
 )
 
 // parseDefinition makes fetches of a definition as the kernel was told it, as
@@ -184,7 +185,7 @@ func TestJoin(t *testing.T) {
 	all := s.sets[familyExec].probes
 
 	t.Run("any order", func(t *testing.T) {
-		var l list
+		var l conform.Events
 		for i := range all {
 			send(&l, all[len(all)-1-i].def.name, 1, id)
 		}
@@ -193,7 +194,7 @@ func TestJoin(t *testing.T) {
 		}
 	})
 	t.Run("a part is missing", func(t *testing.T) {
-		var l list
+		var l conform.Events
 		for _, p := range all {
 			if p.def.name != "exec_argv0" {
 				send(&l, p.def.name, 2, id)
@@ -208,7 +209,7 @@ func TestJoin(t *testing.T) {
 		}
 	})
 	t.Run("the first is missing", func(t *testing.T) {
-		var l list
+		var l conform.Events
 		send(&l, "exec_argv0", 3, id)
 		for _, p := range all {
 			send(&l, p.def.name, 4, id)
@@ -225,7 +226,7 @@ func TestJoin(t *testing.T) {
 // TestEndings has the last thread's record overtake that of its leader.
 func TestEndings(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
-	var l list
+	var l conform.Events
 	n := uint64(0)
 	end := func(tid uint64, dead, code uint64) {
 		n++
@@ -303,7 +304,7 @@ func TestIDs(t *testing.T) {
 	} {
 		for _, reversed := range []bool{false, true} {
 			s, c, probes := offline(t, testFormats)
-			var l list
+			var l conform.Events
 			put := func(to map[slot]uint64, more ids) map[slot]uint64 {
 				for k, v := range more {
 					to[k] = v
@@ -339,7 +340,7 @@ func TestIDs(t *testing.T) {
 // first credentials were replaced and freed in between.
 func TestIDsAddressReused(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
-	var l list
+	var l conform.Events
 	ask := func(tid uint32, time, uid uint64) {
 		s.sample(c, &l, &perf.Sample{TID: tid, Time: time, Count: time, Raw: record(probes["uid"], map[slot]uint64{slotCred: 64, slotUID: uid}, nil)})
 	}
@@ -364,7 +365,7 @@ func TestGuard(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
 	for _, readable := range []int{4096, 1000, 513, 512, 8, 0} {
 		c.now.set = nil
-		var l list
+		var l conform.Events
 		for _, p := range s.sets[familyExec].probes {
 			raw := record(probes[p.def.name], map[slot]uint64{slotTGID: 7, slotTID: 7, slotArgStart: 4096, slotArgEnd: 4096 + 2000}, nil)
 			for _, pl := range p.layout.places {
@@ -431,7 +432,7 @@ func FuzzRecord(f *testing.F) {
 		if len(raw) < 2 {
 			return
 		}
-		var l list
+		var l conform.Events
 		s.sample(c, &l, &perf.Sample{Time: 1, Count: count, Raw: raw})
 		s.finishAll(c, &l)
 		for _, ev := range l {

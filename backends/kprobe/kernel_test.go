@@ -1,10 +1,8 @@
 package kprobe
 
 import (
-	"cmp"
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/sourcetest"
+	"github.com/quark-linux/quark/fidelity/conform"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,36 +45,8 @@ func openShared(t testing.TB, shared source.Options, o Options) *Source {
 	return s
 }
 
-// Drain returns all that is queued.
-func (s *Source) Drain(t testing.TB) sourcetest.Events {
-	t.Helper()
-	var l list
-	if err := s.Populate(&l); err != nil {
-		t.Fatal(err)
-	}
-	slices.SortStableFunc(l, func(a, b *engine.RawEvent) int { return cmp.Compare(a.Time, b.Time) })
-	return sourcetest.Events(l)
-}
-
-// list is a sink without bound.
-type list []*engine.RawEvent
-
-func (l *list) Room() int                  { return 1000 }
-func (l *list) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
-func (l *list) Release(*engine.RawEvent)   {}
-func (l *list) Insert(ev *engine.RawEvent) { *l = append(*l, ev) }
-
-func TestConformance(t *testing.T) {
-	sourcetest.Conformance{
-		Open: func(t testing.TB, o sourcetest.Options) sourcetest.Source {
-			return openShared(t, source.Options{Threads: o.Threads, KernelTypes: o.KernelTypes}, Options{})
-		},
-		WholePaths:    []int{0, 1, 2},
-		CutPath:       90,
-		CutPathNames:  4,
-		LongNamesPath: 1000,
-		Arguments:     chunks * chunkSize,
-	}.Test(t)
+func TestConform(t *testing.T) {
+	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
 // TestNotResident reads arguments where there is no memory, after others were
@@ -88,10 +58,10 @@ func TestNotResident(t *testing.T) {
 	for range 5 {
 		argvShift = 0
 		before := open(t, Options{}) // fills the kernel's buffers
-		sourcetest.Run(t, before, sourcetest.Child("exit", strings.Repeat("other", 1000)))
+		conform.Run(t, before, conform.Child("exit", strings.Repeat("other", 1000)))
 		before.Close()
-		c := sourcetest.Child("exit", "own")
-		_, evs := sourcetest.Run(t, s, c)
+		c := conform.Child("exit", "own")
+		evs := conform.Run(t, s, c)
 		if ev := evs.One(t, c.Process.Pid, engine.KindExec); ev.Bytes(engine.FieldCmdline) != nil {
 			t.Errorf("arguments of a page that is not there: %q", ev.Bytes(engine.FieldCmdline))
 		}
@@ -105,9 +75,7 @@ func TestEmbeddedTypes(t *testing.T) {
 		t.Skip(err)
 	}
 	s := openShared(t, source.Options{KernelTypes: k.Spec}, Options{})
-	c := sourcetest.Child("truth")
-	out, evs := sourcetest.Run(t, s, c)
-	sourcetest.WantTruth(t, evs.One(t, c.Process.Pid, engine.KindExec), sourcetest.ParseTruth(t, out))
+	conform.Judge(t, s, "fork-exec-exit")
 	if err := s.selfTest(); err != nil {
 		t.Error(err)
 	}
@@ -133,7 +101,7 @@ func BenchmarkStats(b *testing.B) {
 // BenchmarkPopulate looks for events where there are none.
 func BenchmarkPopulate(b *testing.B) {
 	s := open(b, Options{})
-	var l list
+	var l conform.Events
 	for b.Loop() {
 		if err := s.Populate(&l); err != nil {
 			b.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/sourcetest"
+	"github.com/quark-linux/quark/fidelity/conform"
 	"golang.org/x/sys/unix"
 )
 
@@ -97,7 +97,7 @@ func TestFailedOpen(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	open(t, Options{}).Close()
-	c := sourcetest.Child("hold")
+	c := conform.Child("hold")
 	out, _ := c.StdoutPipe()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -126,23 +126,23 @@ func TestSweep(t *testing.T) {
 
 func TestTwoQueues(t *testing.T) {
 	a, b := open(t, Options{}), open(t, Options{RingSize: 1 << 20})
-	b.Drain(t)
-	c := sourcetest.Child("exit")
-	_, seen := sourcetest.Run(t, a, c)
-	for _, evs := range []sourcetest.Events{seen, b.Drain(t)} {
+	conform.Drain(t, b)
+	c := conform.Child("exit")
+	seen := conform.Run(t, a, c)
+	for _, evs := range []conform.Events{seen, conform.Drain(t, b)} {
 		evs.One(t, c.Process.Pid, engine.KindFork)
 		evs.One(t, c.Process.Pid, engine.KindExec)
-		sourcetest.WantStatus(t, evs.One(t, c.Process.Pid, engine.KindExit), c)
+		evs.One(t, c.Process.Pid, engine.KindExit)
 	}
 	a.Close()
-	c = sourcetest.Child("exit")
-	_, seen = sourcetest.Run(t, b, c)
+	c = conform.Child("exit")
+	seen = conform.Run(t, b, c)
 	seen.One(t, c.Process.Pid, engine.KindExit)
 }
 
 func TestDropPrivileges(t *testing.T) {
 	open(t, Options{}).Close()
-	c, _ := sourcetest.WantDropped(t, "dropped")
+	c, _ := conform.WantDropped(t, "dropped")
 	if err := c.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -166,13 +166,13 @@ func TestArm(t *testing.T) {
 	}
 	for range 3 {
 		for !s.Arm(true) {
-			s.Drain(t)
+			conform.Drain(t, s)
 		}
 		if n := wait(0); n != 0 {
 			wait(20) // a bell that rang before
 			continue
 		}
-		c := sourcetest.Child("exit")
+		c := conform.Child("exit")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -181,22 +181,22 @@ func TestArm(t *testing.T) {
 		}
 		c.Wait()
 	}
-	s.Drain(t)
+	conform.Drain(t, s)
 	s.Arm(false) // disarms the CPUs whose bells rang
 	for range 5 {
-		s.Drain(t)
+		conform.Drain(t, s)
 		s.Arm(false)
-		sourcetest.Child("exit").Run()
+		conform.Child("exit").Run()
 	}
-	s.Drain(t)
+	conform.Drain(t, s)
 	s.Arm(false)
 	wait(0)
-	sourcetest.Child("exit").Run()
+	conform.Child("exit").Run()
 	if n := wait(20); n != 0 {
 		t.Log("a busy reader was woken by an event: a CPU whose bell had not rung")
 	}
 	for range 400 {
-		sourcetest.Child("exit").Run()
+		conform.Child("exit").Run()
 		if wait(0) == 1 {
 			return
 		}
@@ -207,10 +207,10 @@ func TestArm(t *testing.T) {
 // TestLoss stops the reader and wants every event counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
-	s.Drain(t)
+	conform.Drain(t, s)
 	var handed uint64
 	count := func() {
-		evs := s.Drain(t)
+		evs := conform.Drain(t, s)
 		handed += uint64(len(evs))
 	}
 	before, err := s.Stats()
@@ -219,7 +219,7 @@ func TestLoss(t *testing.T) {
 	}
 	for round := range 3 {
 		for range 20 {
-			sourcetest.Child("exit").Run()
+			conform.Child("exit").Run()
 		}
 		count()
 		st, err := s.Stats()
@@ -255,7 +255,7 @@ func TestHotplug(t *testing.T) {
 		t.Skip(err)
 	}
 	defer set("1")
-	s.Drain(t)
+	conform.Drain(t, s)
 	if n := len(s.cpus); n != 1 {
 		t.Errorf("%d rings with one CPU", n)
 	}
@@ -265,7 +265,7 @@ func TestHotplug(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []*Source{s, other} {
-		s.Drain(t)
+		conform.Drain(t, s)
 		if n := len(s.cpus); n != 2 {
 			t.Errorf("%d rings with two CPUs: %v", n, s.Capabilities().Notes)
 		}
@@ -275,8 +275,8 @@ func TestHotplug(t *testing.T) {
 		if err := unix.SchedSetaffinity(0, &one); err != nil {
 			t.Fatal(err)
 		}
-		c := sourcetest.Child("exit")
-		_, evs := sourcetest.Run(t, s, c)
+		c := conform.Child("exit")
+		evs := conform.Run(t, s, c)
 		var all unix.CPUSet
 		all.Set(0)
 		all.Set(1)
@@ -291,10 +291,10 @@ func TestHotplug(t *testing.T) {
 	// Off and on again between two looks.
 	set("0")
 	set("1")
-	s.Drain(t)
-	c := sourcetest.Child("exit")
-	_, evs := sourcetest.Run(t, s, c)
-	sourcetest.WantStatus(t, evs.One(t, c.Process.Pid, engine.KindExit), c)
+	conform.Drain(t, s)
+	c := conform.Child("exit")
+	evs := conform.Run(t, s, c)
+	evs.One(t, c.Process.Pid, engine.KindExit)
 	st, err := s.Stats()
 	// What the CPU did before it was seen may be lost.
 	if err != nil || st.LostTotal() != 0 || !st.Bound {
@@ -324,9 +324,17 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestFallbacks uses each hook that is not the first choice.
+// TestFallbacks judges each hook that is not the first choice.
 func TestFallbacks(t *testing.T) {
 	open(t, Options{}).Close()
+	scenarios := map[int][]string{
+		familyComm: {"comm", "thread-comm"},
+		familyIDs:  {"setres-ids"},
+		familyUID:  {"setres-ids"},
+		familyGID:  {"setres-ids"},
+		familySID:  {"session"},
+		familyExit: {"fork-exec-exit", "leader-first", "exit-group-thread"},
+	}
 	for n := range families {
 		all := families[n].hooks
 		for i := range all {
@@ -344,45 +352,11 @@ func TestFallbacks(t *testing.T) {
 				if set := s.setOf(n); set == nil {
 					t.Skip(s.Capabilities().Kinds[families[n].kind].Via, s.Capabilities().Notes)
 				}
-				mode := map[int]string{familyComm: "rename", familyIDs: "set-ids", familyUID: "set-ids", familySID: "set-ids"}[n]
-				if mode == "" {
-					mode = "truth"
+				names := scenarios[n]
+				if names == nil {
+					names = []string{"fork-exec-exit"}
 				}
-				c := sourcetest.Child(mode, "x")
-				out, evs := sourcetest.Run(t, s, c)
-				pid := c.Process.Pid
-				if mode == "truth" {
-					truth := sourcetest.ParseTruth(t, out)
-					evs.One(t, pid, engine.KindFork)
-					sourcetest.WantTruth(t, evs.One(t, pid, engine.KindExec), truth)
-					sourcetest.WantTruth(t, evs.One(t, pid, engine.KindExit), truth)
-				}
-				sourcetest.WantStatus(t, evs.One(t, pid, engine.KindExit), c)
-				switch n {
-				case familyComm:
-					sourcetest.WantText(t, evs.One(t, pid, engine.KindComm), engine.FieldComm, "new name")
-				case familyIDs:
-					ids := evs.Of(pid, engine.KindIDChange)
-					if len(ids) != 3 || ids[0].IDChange != engine.ChangedGID || ids[1].IDChange != engine.ChangedUID {
-						t.Fatalf("%d changes", len(ids))
-					}
-					if got, want := ids[1].Task.Cred, sourcetest.ChangedCredentials; got != want {
-						t.Errorf("ids are %v, not %v", got, want)
-					}
-					sourcetest.WantOnlySaved(t, s)
-				case familyUID:
-					sourcetest.WantOnlySaved(t, s)
-				case familySID:
-					if ids := evs.Of(pid, engine.KindIDChange); len(ids) != 3 || ids[2].Task.SID != uint32(pid) {
-						t.Errorf("%d changes", len(ids))
-					}
-				case familyExit:
-					for range 10 {
-						c := sourcetest.Child("end-together")
-						_, evs := sourcetest.Run(t, s, c)
-						sourcetest.WantStatus(t, evs.One(t, c.Process.Pid, engine.KindExit), c)
-					}
-				}
+				conform.Judge(t, s, names...)
 			})
 		}
 	}

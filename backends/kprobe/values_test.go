@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/fidelity/conform"
 )
 
 // testRecord is the one record of a set, made up slot by slot.
@@ -54,7 +55,7 @@ func TestKeep(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s, c, probes := offline(t, testFormats)
 		id := map[slot]uint64{slotTGID: 7, slotTID: 7, slotUID: 5}
-		var l list
+		var l conform.Events
 		all := s.sets[familyFork].probes
 		for i, p := range all {
 			raw := record(probes[p.def.name], id, nil)

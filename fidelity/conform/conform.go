@@ -3,6 +3,10 @@ package conform
 import (
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
@@ -11,19 +15,36 @@ import (
 // /proc can add to what the kernel reports, and read late, when all processes have
 // ended and only the kernel's reports are left. Open skips the test where the source
 // cannot be opened, and closes it at the test's end.
-func Test(t *testing.T, open func(testing.TB) engine.Source) {
-	describe(t, open(t))
-	for name, prompt := range map[string]bool{"at-once": true, "late": false} {
-		t.Run(name, func(t *testing.T) {
-			w := newWatch(open(t))
-			for _, s := range scenario.All() {
-				switch {
-				case s.Early:
-					t.Run(s.Name, func(t *testing.T) { early(t, s, open, prompt) })
-				default:
-					t.Run(s.Name, func(t *testing.T) { w.perform(t, start(t, s), prompt) })
-				}
+func Test(t *testing.T, open func(testing.TB, source.Options) engine.Source) {
+	describe(t, open(t, source.Options{}))
+	t.Run("at-once", func(t *testing.T) { all(t, open, true) })
+	t.Run("late", func(t *testing.T) { all(t, open, false) })
+	t.Run("kernel-types", func(t *testing.T) {
+		types, err := btf.LoadSpec(btfhub.KernelBTF)
+		if err != nil {
+			t.Skip(err)
+		}
+		Judge(t, open(t, source.Options{KernelTypes: types}), "fork-exec-exit")
+	})
+}
+
+// all judges a source in every scenario.
+func all(t *testing.T, open func(testing.TB, source.Options) engine.Source, prompt bool) {
+	w := newWatch(open(t, source.Options{}))
+	for _, s := range scenario.All() {
+		t.Run(s.Name, func(t *testing.T) {
+			run, err := scenario.Start(s)
+			if err != nil {
+				t.Fatal(err)
 			}
+			w, prompt := w, prompt
+			if s.Early { // opened after the scenario has begun
+				w = newWatch(open(t, source.Options{}))
+			}
+			if s.Name == scenario.StormName {
+				prompt = true // rings do not hold all of it
+			}
+			w.perform(t, run, prompt)
 		})
 	}
 }
@@ -37,7 +58,13 @@ func Judge(t *testing.T, s engine.Source, names ...string) {
 		if !ok {
 			t.Fatalf("no scenario %q", name)
 		}
-		t.Run(name, func(t *testing.T) { w.perform(t, start(t, sc), false) })
+		t.Run(name, func(t *testing.T) {
+			run, err := scenario.Start(sc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.perform(t, run, false)
+		})
 	}
 }
 
@@ -58,22 +85,6 @@ func describe(t *testing.T, s engine.Source) {
 		}
 	}
 	t.Log(table.Notes)
-}
-
-func start(t *testing.T, s scenario.Scenario) *scenario.Running {
-	t.Helper()
-	run, err := scenario.Start(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
-}
-
-// early opens a source after the scenario has begun. A storm is always read at once:
-// the rings do not hold all of it.
-func early(t *testing.T, s scenario.Scenario, open func(testing.TB) engine.Source, prompt bool) {
-	run := start(t, s)
-	newWatch(open(t)).perform(t, run, prompt || s.Name == scenario.StormName)
 }
 
 // perform judges the source in one scenario.
