@@ -25,7 +25,8 @@ func BenchmarkUntraced(b *testing.B) {
 		b.Run(fmt.Sprintf("of %d", crowd), func(b *testing.B) {
 			s := private(b, Options{})
 			for i := range crowd {
-				// Pids that no process has; they share slots of the filter as any do that are far apart.
+				// Pids that no process has; they share slots of the filter as any
+				// do that are far apart.
 				ok(b, s.putTask(1<<24|i*0x9e3779%(1<<24), &programsTask{TraceId: uint64(i)}))
 			}
 			benchmarkExits(b, programs(b, s)...)

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clean ends the program and removes everything that was pinned or mounted by
-// [EnsureRunning], also by version 0. It returns ErrNotRunning if there was nothing and
-// ErrForeign, with nothing removed, if there is something else as well.
+// Clean stops the program and removes all that [EnsureRunning] has pinned or mounted, in version 0
+// too. It returns ErrNotRunning if there is nothing to remove. If the directory has anything else
+// in it Clean removes nothing and returns ErrForeign.
 func Clean(bpffsRoot string) error {
-	if err := newPlace(bpffsRoot).clean(); err != nil {
+	if err := newPinDir(bpffsRoot).clean(); err != nil {
 		return fmt.Errorf("clean %s: %w", bpffsRoot, err)
 	}
 	return nil
 }
 
-func (p *place) clean() error {
+func (p *pinDir) clean() error {
 	unlock, err := p.lock(defaultLockWait)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	is, err := directory(p.dir)
+	is, err := isDirectory(p.dir)
 	switch {
 	case err != nil:
 		return err
@@ -43,10 +43,10 @@ func (p *place) clean() error {
 	if err != nil {
 		return err
 	}
-	// The links last, so that an end half way is one that can be repaired.
+	// The links are last: if Clean is interrupted, EnsureRunning can repair the rest.
 	var paths, links []string
 	if newest > 0 {
-		if err := p.onlyOurs(); err != nil {
+		if err := p.refuseForeign(); err != nil {
 			return err
 		}
 		for _, name := range slices.Concat(mapNames, linkNames) {
@@ -70,7 +70,7 @@ func (p *place) clean() error {
 	return os.Remove(p.dir)
 }
 
-// removeAll removes those of the paths that are there, in their order.
+// removeAll removes the paths that exist, in their order.
 func removeAll(paths []string) error {
 	for _, path := range paths {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -9,24 +9,24 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Collection says which events [Store.Collect] deletes. The zero value deletes none.
+// Collection selects the events that [Store.Collect] deletes. The zero value selects none.
 type Collection struct {
-	// MaxAge deletes events that are older, by the time since the exit was
-	// recorded, without the time the machine was suspended. 0 means any age is kept.
+	// MaxAge selects events that were recorded longer ago, not counting the time the machine
+	// was suspended. 0 means that events of any age are kept.
 	MaxAge time.Duration
 
-	// MaxCount deletes the oldest events beyond that number. 0 means any number is kept.
+	// MaxCount selects the oldest events beyond that number. 0 means that any number is kept.
 	MaxCount int
 }
 
-// Collected is what a collection did.
+// Collected counts what a collection did.
 type Collected struct {
-	Deleted int // events that nobody had deleted
-	Lost    int // traces found whose process had ended unrecorded; they are ErrLost now
+	Deleted int // events deleted
+	Lost    int // traces whose process had ended without a record; they are ErrLost now
 }
 
-// Collect deletes events that nobody collects, and finds the traces of processes
-// that ended while the program did not run.
+// Collect deletes old events, and marks as lost the traces of processes that ended while the
+// program did not run.
 func (s *Store) Collect(c Collection) (Collected, error) {
 	var done Collected
 	var err error
@@ -56,15 +56,15 @@ func (s *Store) Collect(c Collection) (Collected, error) {
 		switch {
 		case err == nil:
 			done.Deleted++
-		case !errors.Is(err, ebpf.ErrKeyNotExist): // else someone else was faster
+		case !errors.Is(err, ebpf.ErrKeyNotExist): // else it was deleted meanwhile
 			return done, err
 		}
 	}
 	return done, nil
 }
 
-// sweep puts on record which processes have ended unrecorded, and deletes
-// tracing entries whose exit is on record already.
+// sweep marks as lost the traces whose process has ended without a record, and deletes the tracing
+// entries of recorded exits.
 func (s *Store) sweep() (lost int, err error) {
 	events, err := s.allEvents()
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Store) sweep() (lost int, err error) {
 			}
 			continue
 		}
-		p, err := s.traced(id, e.Pid)
+		p, err := s.openTraced(id, e.Pid)
 		if err == nil {
 			p.close()
 			continue
@@ -85,7 +85,7 @@ func (s *Store) sweep() (lost int, err error) {
 		if !errors.Is(err, ErrNoProcess) {
 			return lost, err
 		}
-		if err := s.settled(id, e.Pid); err != nil {
+		if err := s.recordUnseen(id, e.Pid); err != nil {
 			return lost, err
 		}
 		if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_LOST {

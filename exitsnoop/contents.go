@@ -15,7 +15,7 @@ type Task struct {
 	TaskInfo
 }
 
-// Tasks returns the traced processes by pid.
+// Tasks returns the traced processes, ordered by pid.
 func (s *Store) Tasks() (list []Task, err error) {
 	all, err := s.allTasks()
 	for pid, t := range all {
@@ -25,8 +25,8 @@ func (s *Store) Tasks() (list []Task, err error) {
 	return list, err
 }
 
-// ExitedEvents returns the exits that were not deleted yet, by the time of their
-// end. Lost ones are not among them, see [Store.LostTraces].
+// ExitedEvents returns the recorded exits that were not deleted yet, ordered by their time. For
+// lost ones see [Store.LostTraces].
 func (s *Store) ExitedEvents() (list []Exit, err error) {
 	all, err := s.allEvents()
 	for id, e := range all {
@@ -40,8 +40,8 @@ func (s *Store) ExitedEvents() (list []Exit, err error) {
 	return list, err
 }
 
-// LostTraces returns the trace ids of processes that have ended nobody knows
-// how, and were not deleted yet.
+// LostTraces returns the ids of the traces whose process has ended without a record, and that were
+// not deleted yet, ordered by id.
 func (s *Store) LostTraces() (list []uint64, err error) {
 	all, err := s.allEvents()
 	for id, e := range all {
@@ -61,8 +61,8 @@ func (s *Store) allEvents() (map[uint64]programsExitEvent, error) {
 	return collect[uint64, programsExitEvent](s.events, "exits")
 }
 
-// collect reads a whole map, bucket by bucket, so that entries that come and go
-// meanwhile do no harm.
+// collect reads a whole map in batches of buckets. Entries that others add or delete meanwhile do
+// not make it skip or repeat a bucket.
 func collect[K comparable, V any](m *ebpf.Map, what string) (map[K]V, error) {
 	keys, values := make([]K, m.MaxEntries()), make([]V, m.MaxEntries())
 	all := map[K]V{}
@@ -75,7 +75,7 @@ func collect[K comparable, V any](m *ebpf.Map, what string) (map[K]V, error) {
 		case errors.Is(err, ebpf.ErrKeyNotExist): // the end
 			return all, nil
 		case err != nil:
-			return nil, fmt.Errorf("read the %s: %w", what, known(err, err))
+			return nil, fmt.Errorf("read the %s: %w", what, mapKeyError(err, err))
 		}
 	}
 }

@@ -1,12 +1,11 @@
-// Package exitsnoop tells how a process ended, whoever its parent is, and even
-// if nobody looked at that time. It is made for supervisors and container runtimes that are
-// restarted while what they watch over lives on, and dies.
+// Package exitsnoop records how processes end: any process, not only children of the caller, and
+// also while the caller does not run. It is made for supervisors and container runtimes, which
+// restart while the processes they supervise go on, and end.
 //
-// An eBPF program on the raw tracepoint sched_process_exit records the wait
-// status of each traced thread group in a map. Program and maps are pinned in a BPF file
-// system by [EnsureRunning], so they need no process to stay; any process can later
-// open them with [NewStore] and ask. [NewStoreFromAttach] is the same without pins, for the
-// life of a process.
+// An eBPF program on the raw tracepoint sched_process_exit stores the wait status of each traced
+// thread group in a map. [EnsureRunning] pins the program and its maps in a BPF file system, so
+// that they need no process to stay. Later any process can open them with [NewStore].
+// [NewStoreFromAttach] is the same without pins, for the time of one process.
 //
 //	err := exitsnoop.EnsureRunning("/run/supervisor")
 //	s, err := exitsnoop.NewStore("/run/supervisor")
@@ -18,62 +17,60 @@
 //
 // # What is guaranteed
 //
-//	Trace returned nil          the end is recorded when it comes, or is already
-//	a dying process             Trace returns ErrNoProcess, or nil and there is a status; nothing between
-//	maps are full               Trace returns ErrFull: the room for an exit is made before it happens
-//	the status                  that of wait(2): the group's, raw, recorded once its last thread ends
-//	pid reuse                   start time and pid namespace must be those seen by Trace
-//	restart of the caller       nothing is lost while the link is pinned
-//	the program was removed     EnsureRunning, Collect and Wait find what has ended meanwhile: ErrLost, Stats.Unseen
-//	the record cannot be stored ErrLost for that trace id, and Stats.Lost counts it
-//	the program was skipped     its twin records the exit; if that was skipped too: ErrLost, and Stats.Unseen
-//	order                       the record is there before a pidfd, or wait(2), tells of the end
-//	reboot                      all is gone; start times tell old pids from new ones
+//	Trace returned nil       the exit will be recorded, or is already
+//	the process is exiting   Trace returns ErrNoProcess, or nil and the exit is recorded
+//	a map is full            Trace returns ErrFull: the room for an exit is reserved before it
+//	the status               the raw one of the thread group, when its last thread has ended
+//	a pid is used again      start time and pid namespace must be those that Trace has read
+//	the caller restarts      nothing is lost while the link is pinned
+//	the program was removed  EnsureRunning, Collect, Wait find the exits since: ErrLost, Unseen
+//	the exit cannot be storedErrLost for its trace id, counted in Stats.Lost
+//	the program was skipped  its twin records the exit; if that was, too: ErrLost, Unseen
+//	order                    the record is there before a pidfd or wait(2) reports the exit
+//	reboot                   all state is gone; start times tell old pids from new ones
 //
-// What is not: it cannot tell of processes that were not traced, and who may write
-// to the maps (CAP_BPF, or root) may write anything.
+// Nothing is known of processes that were not traced. Who may write to the maps (root, or CAP_BPF)
+// may write anything.
 //
-// The kernel skips a program that is in flight on the CPU, which can be where raw
-// tracepoints are preemptible: with PREEMPT_RT, and from Linux 7.0 on. So there are two of it.
+// Where raw tracepoints can be preempted (PREEMPT_RT, and Linux 7.0 or later), the kernel skips a
+// program that is already running on the CPU. So there are two programs, a program and its twin.
 //
 // # Cost
 //
-// Each exit of a process that is not traced takes less than 1 us more: the two programs
-// look at one counter, that of the traced pids with the same remainder. The benchmarks
-// Untraced, Wait and Trace measure it.
+// The exit of a process that is not traced takes less than 1 us more: the programs look at one
+// counter, that of the traced pids with the same remainder. The benchmarks Untraced, Wait and Trace
+// measure it.
 //
 // # Waiting
 //
-// [Store.Wait] and [Store.Events] wait for pidfds, not for a ring buffer. A ring
-// has one reader, so a pinned one could not serve two processes, and it can
-// overflow. A pidfd is made readable by the kernel after the program has run
-// (do_exit passes the tracepoint before exit_notify), so when it is, the record is in
-// the map or never will be. The price is a descriptor for each process waited for, and
-// that Events does not see what other processes begin to trace while it runs.
+// [Store.Wait] and [Store.Events] wait for pidfds, not for a ring buffer. A ring buffer has one
+// reader, so that a pinned one could not serve two processes, and it can overflow. The kernel makes
+// a pidfd readable after the program has run (do_exit passes the tracepoint before exit_notify), so
+// that the record is in the map then, or never will be. The price is a descriptor for each process,
+// and that Events does not see the traces that other processes begin while it runs.
 //
 // # Other ways
 //
-//	                        not a child  watcher restarts  status after     loss
-//	exitsnoop               yes          yes               until deleted    none; told if it happens
-//	pidfd, P_PIDFD          only poll    no                until reaped     none, for the parent only
-//	PIDFD_INFO_EXIT (6.15)  yes          no                while it is held none
-//	proc connector          yes          no                at once only     socket overflow; per thread
-//	audit                   yes          log files         in the log       backlog limit, rate limit
+//	                       not a child restarts  status after  loss
+//	exitsnoop              yes         yes       until deleted none, or reported
+//	pidfd, P_PIDFD         only poll   no        until reaped  none, for the parent only
+//	PIDFD_INFO_EXIT (6.15) yes         no        while open    none
+//	proc connector         yes         no        at once only  socket overflow; per thread
+//	audit                  yes         log files in the log    backlog limit, rate limit
 //
-// waitid(P_PIDFD) gives the status to the parent only; others can learn from a
-// pidfd when a process ends, not how, before Linux 6.15. The proc connector reports
-// the exit of each thread with that thread's own status, from which the group's cannot
-// always be told before Linux 6.0, and to those who listen at that time. Audit
-// sees exit_group(2) as a system call, not a death by signal (there is ANOM_ABEND for some),
-// and costs something for every system call.
+// waitid(P_PIDFD) gives the status to the parent only. Before Linux 6.15 a pidfd tells others when
+// a process ends, and not how. The proc connector reports the exit of each thread with the status
+// of that thread, from which the status of the group does not always follow before Linux 6.0, and
+// only to who listens at that time. Audit reports exit_group(2) as a system call, a death by signal
+// only for some signals (ANOM_ABEND), and makes every system call slower.
 //
 // # Versions
 //
-// The layout of the maps outlives the programs that use it, so it has a version,
-// and each version a directory of its own. EnsureRunning takes over what an older one knows
-// (version 0 is embedshim's pkg/exitsnoop), ends it, and says what it could not: those
-// traces are ErrLost. To a newer one it says ErrNewerVersion.
+// The pinned maps outlive the program that made them, so their layout has a version, and each
+// version has a directory. EnsureRunning imports the state of version 0 (embedshim's pkg/exitsnoop)
+// and removes it; what could not be imported is ErrLost. If a newer version is there the error is
+// ErrNewerVersion.
 //
-// It needs Linux 5.8 with BTF, or BTF in [Options], and CAP_SYS_ADMIN to mount
-// a BPF file system and to verify what is pinned.
+// exitsnoop needs Linux 5.8 with BTF, or BTF in [Options], and CAP_SYS_ADMIN to mount a BPF file
+// system and to verify the pins.
 package exitsnoop

@@ -13,51 +13,48 @@ import (
 
 // Setup is what EnsureRunningWith did.
 type Setup struct {
-	// Started is set if the program did not run, and Repaired if a part of what
-	// is pinned was missing.
+	// Started is set if the program did not run before, Repaired if a pin was missing.
 	Started, Repaired bool
 
-	// Tasks and Events are how many traced processes and exits were taken over
-	// from an older version.
+	// Tasks and Events count the traced processes and the exits imported from an older version.
 	Tasks, Events int
 
-	// Lost are traces whose process had ended unrecorded. They are [ErrLost] now.
+	// Lost counts the traces whose process had ended without a record. They are [ErrLost] now.
 	Lost int
 }
 
-// EnsureRunning has the program run and its state pinned below a directory, in
-// .exitsnoop.bpf/v1 (exitsnoop/v1 where that is on a BPF file system), until it is removed with [Clean] or the machine ends. If
-// that runs already it is verified and nothing else done, and if a part of it is
-// missing that is repaired, with what is known kept. A BPF file system is mounted where the
-// directory is not on one. Any number of processes may call it at once.
+// EnsureRunning loads the program and pins it below a directory, in .exitsnoop.bpf/v1
+// (exitsnoop/v1 if the directory is on a BPF file system). It runs until [Clean] or a reboot. If it
+// is running already it is only verified; missing pins are made again, and the recorded state is
+// kept. A BPF file system is mounted if the directory is not on one. Any number of processes may
+// call EnsureRunning at the same time.
 //
-// After an error everything is as it was before. The error may be one of
-// ErrNotDirectory, ErrNoBPFFS, ErrReadOnly, ErrForeign, ErrShape,
-// ErrNewerVersion, ErrLocked, ErrPermission, ErrUnsupported and ErrFull (when
-// what an older version knows does not fit in).
+// After an error everything is as it was before. The error is one of ErrNotDirectory, ErrNoBPFFS,
+// ErrReadOnly, ErrForeign, ErrShape, ErrNewerVersion, ErrLocked, ErrPermission, ErrUnsupported and
+// ErrFull (the records of an older version do not fit into the maps), or the kernel's.
 func EnsureRunning(bpffsRoot string) error {
 	_, err := EnsureRunningWith(bpffsRoot, Options{})
 	return err
 }
 
-// EnsureRunningWith is EnsureRunning with options, and says what it did.
+// EnsureRunningWith is EnsureRunning with options. It returns what it did.
 func EnsureRunningWith(bpffsRoot string, o Options) (*Setup, error) {
-	p := newPlace(bpffsRoot)
-	e := &ensurer{place: p, o: &o}
+	p := newPinDir(bpffsRoot)
+	e := &ensurer{pinDir: p, o: &o}
 	if err := e.run(); err != nil {
 		return nil, fmt.Errorf("run exitsnoop below %s: %w", bpffsRoot, err)
 	}
 	return &e.done, nil
 }
 
-// ensurer is a call of EnsureRunning.
+// ensurer is one call of EnsureRunning.
 type ensurer struct {
-	*place
+	*pinDir
 	o     *Options
-	maps  maps // opened or made, as the links are
-	links links
+	maps  maps  // opened or created
+	links links // opened or attached
 	done  Setup
-	undo  []func() error // newest last
+	undo  []func() error // for rollBack, in the order of the steps
 }
 
 func (e *ensurer) run() (err error) {
@@ -74,7 +71,7 @@ func (e *ensurer) run() (err error) {
 		if err != nil {
 			err = errors.Join(err, e.rollBack())
 		}
-		e.links.close() // pinned ones go on
+		e.links.close() // a pinned link stays attached
 		e.maps.close()
 	}()
 	if err := e.makeDirectories(); err != nil {
@@ -104,7 +101,7 @@ func (e *ensurer) rollBack() (err error) {
 	return err
 }
 
-// makeDirectories makes what is missing of the directories and mounts.
+// makeDirectories makes the missing directories and mounts the BPF file system.
 func (e *ensurer) makeDirectories() error {
 	if err := e.mkdir(e.dir); err != nil {
 		return err
@@ -125,7 +122,7 @@ func (e *ensurer) mkdir(path string) error {
 	if err := e.o.step("mkdir " + path[len(e.root):]); err != nil {
 		return err
 	}
-	if is, err := directory(path); is || err != nil {
+	if is, err := isDirectory(path); is || err != nil {
 		return err
 	}
 	err := os.Mkdir(path, 0o700)
@@ -145,7 +142,7 @@ func (e *ensurer) mount() error {
 	if list, err := os.ReadDir(e.dir); err != nil {
 		return err
 	} else if len(list) > 0 {
-		// A mount would hide it.
+		// A mount would hide the file.
 		return fmt.Errorf("%s: %w", e.pathOf(list[0].Name()), ErrForeign)
 	}
 	if err := e.o.step("mount"); err != nil {
@@ -159,11 +156,11 @@ func (e *ensurer) mount() error {
 	return nil
 }
 
-func (p *place) pathOf(name string) string { return p.dir + "/" + name }
+func (p *pinDir) pathOf(name string) string { return p.dir + "/" + name }
 
-// start has the program run with what is pinned already.
+// start opens the pinned maps and links, and makes those that are missing.
 func (e *ensurer) start() (err error) {
-	if err := e.onlyOurs(); err != nil {
+	if err := e.refuseForeign(); err != nil {
 		return err
 	}
 	if e.maps, err = e.openMaps(); err != nil {
@@ -176,7 +173,7 @@ func (e *ensurer) start() (err error) {
 	found := running || len(e.maps) > 0
 	e.done.Started = !running
 	e.done.Repaired = found && (len(missing) > 0 || len(e.maps) < len(mapNames))
-	if err := e.recover(); err != nil {
+	if err := e.adoptLinks(); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
@@ -190,12 +187,12 @@ func (e *ensurer) start() (err error) {
 	if err := e.pinMissing(missing); err != nil || running || !found {
 		return err
 	}
-	// What was traced may have ended meanwhile.
-	return e.find()
+	// Traced processes may have ended while no program ran.
+	return e.findEnded()
 }
 
-// find puts the traces whose process has ended unrecorded on record.
-func (e *ensurer) find() (err error) {
+// findEnded marks as lost the traces whose process has ended without a record.
+func (e *ensurer) findEnded() (err error) {
 	s, err := newStore(e.maps, nil)
 	if err != nil {
 		return err
@@ -203,17 +200,17 @@ func (e *ensurer) find() (err error) {
 	defer s.filter.close()
 	e.done.Lost, err = s.sweep()
 	if errors.Is(err, ErrNamespace) {
-		return nil // this caller cannot know; another will find them
+		return nil // from here processes cannot be looked up; a later caller finds them
 	}
 	return err
 }
 
-// recover checks that the pinned links are ours, alive and of the pinned maps, and
-// opens those of their maps that are not pinned.
-func (e *ensurer) recover() error {
+// adoptLinks checks that the pinned links are attached to our tracepoint and use the pinned maps,
+// and opens those of their maps that are not pinned.
+func (e *ensurer) adoptLinks() error {
 	for _, name := range linkNames {
 		if l := e.links[name]; l != nil {
-			if err := e.recoverLink(name, l); err != nil {
+			if err := e.adoptLink(name, l); err != nil {
 				return fmt.Errorf("%s: %w", e.pin(name), err)
 			}
 		}
@@ -221,7 +218,7 @@ func (e *ensurer) recover() error {
 	return nil
 }
 
-func (e *ensurer) recoverLink(name string, l link.Link) error {
+func (e *ensurer) adoptLink(name string, l link.Link) error {
 	info, err := l.Info()
 	if err != nil {
 		return fmt.Errorf("examine the link: %w", err)
@@ -240,14 +237,14 @@ func (e *ensurer) recoverLink(name string, l link.Link) error {
 	}
 	ids, _ := of.MapIDs()
 	for _, name := range mapNames {
-		if err := e.recoverMap(name, ids); err != nil {
+		if err := e.adoptMap(name, ids); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *ensurer) recoverMap(name string, ids []ebpf.MapID) error {
+func (e *ensurer) adoptMap(name string, ids []ebpf.MapID) error {
 	if m := e.maps[name]; m != nil {
 		info, err := m.Info()
 		if err != nil {
@@ -264,7 +261,7 @@ func (e *ensurer) recoverMap(name string, ids []ebpf.MapID) error {
 			return fmt.Errorf("open a map of the running program: %w", err)
 		}
 		// The kernel cuts names to 15 characters.
-		if info, err := m.Info(); err == nil && info.Name == name[:min(len(name), 15)] && shaped(name, m) == nil {
+		if info, err := m.Info(); err == nil && info.Name == name[:min(len(name), 15)] && checkLayout(name, m) == nil {
 			e.maps[name] = m
 			return nil
 		}
@@ -273,8 +270,8 @@ func (e *ensurer) recoverMap(name string, ids []ebpf.MapID) error {
 	return fmt.Errorf("%w: its program has no map %s", ErrForeign, name)
 }
 
-// pinMissing pins the maps that are not, and the links given, as the last: who
-// finds them finds all.
+// pinMissing pins the maps that are not pinned yet, then the missing links. The links are last:
+// where they are pinned, everything is.
 func (e *ensurer) pinMissing(missing []string) error {
 	for _, name := range mapNames {
 		if e.maps[name].IsPinned() {
@@ -292,24 +289,23 @@ func (e *ensurer) pinMissing(missing []string) error {
 	return nil
 }
 
-// pinOne pins at the path of name what remove, given that path, removes if all fails.
+// pinOne calls pin with the path of name, and remove with that path if a later step fails.
 func (e *ensurer) pinOne(name string, pin, remove func(path string) error) error {
 	if err := e.o.step("pin " + name); err != nil {
 		return err
 	}
 	path := e.pin(name)
 	if err := pin(path); err != nil {
-		return explain("pin "+path, err)
+		return kernelError("pin "+path, err)
 	}
 	e.onError(func() error { return remove(path) })
 	return e.o.step("pinned " + name)
 }
 
-// Verify checks, and changes nothing, that what EnsureRunning has started is
-// there and alive. The error may be ErrNotRunning, also where a part is missing, and most of those of
-// EnsureRunning.
+// Verify reports whether the program that EnsureRunning has started is running, without changing
+// anything. If a pin is missing the error is ErrNotRunning; the others are those of EnsureRunning.
 func Verify(bpffsRoot string) error {
-	e := &ensurer{place: newPlace(bpffsRoot), o: new(Options)}
+	e := &ensurer{pinDir: newPinDir(bpffsRoot), o: new(Options)}
 	if err := e.verify(); err != nil {
 		return fmt.Errorf("verify exitsnoop below %s: %w", bpffsRoot, err)
 	}
@@ -322,7 +318,7 @@ func (e *ensurer) verify() error {
 		return err
 	}
 	defer unlock()
-	if is, err := directory(e.pins); err != nil || !is {
+	if is, err := isDirectory(e.pins); err != nil || !is {
 		return errors.Join(err, ErrNotRunning)
 	}
 	defer func() { e.maps.close() }()
@@ -337,5 +333,5 @@ func (e *ensurer) verify() error {
 	if len(e.links) < len(linkNames) || pinned < len(mapNames) {
 		return fmt.Errorf("%w: a part is missing", ErrNotRunning)
 	}
-	return e.recover()
+	return e.adoptLinks()
 }

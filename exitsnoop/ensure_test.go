@@ -153,7 +153,7 @@ func held(t *testing.T) (n int) {
 
 // unpinAll removes pins, and waits until the kernel has detached and freed the
 // programs of those that are of links, which it does a moment later.
-func unpinAll(t *testing.T, p *place, names ...string) {
+func unpinAll(t *testing.T, p *pinDir, names ...string) {
 	t.Helper()
 	var programs []ebpf.ProgramID
 	for _, name := range names {
@@ -210,7 +210,7 @@ func TestRepair(t *testing.T) {
 	for _, missing := range sets {
 		t.Run(strings.Join(missing, ","), func(t *testing.T) {
 			dir := root(t)
-			p := newPlace(dir)
+			p := newPinDir(dir)
 			ok(t, EnsureRunning(dir))
 			s := pinnedStore(t, dir)
 			before, during, after := sleeper(t), sleeper(t), sleeper(t)
@@ -254,38 +254,38 @@ func TestForeign(t *testing.T) {
 	array := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}
 	for _, tt := range []struct {
 		name string
-		make func(t *testing.T, p *place)
+		make func(t *testing.T, p *pinDir)
 		err  error
 	}{
-		{"file for directory", func(t *testing.T, p *place) { ok(t, os.WriteFile(p.dir, nil, 0o600)) }, ErrNotDirectory},
-		{"files in directory", func(t *testing.T, p *place) {
+		{"file for directory", func(t *testing.T, p *pinDir) { ok(t, os.WriteFile(p.dir, nil, 0o600)) }, ErrNotDirectory},
+		{"files in directory", func(t *testing.T, p *pinDir) {
 			ok(t, os.Mkdir(p.dir, 0o700))
 			ok(t, os.WriteFile(p.dir+"/x", nil, 0o600))
 		}, ErrForeign},
-		{"foreign pin beside", func(t *testing.T, p *place) { ok(t, EnsureRunning(p.root)); newMap(array, p.dir+"/x") }, ErrForeign},
-		{"foreign pin within", func(t *testing.T, p *place) { ok(t, EnsureRunning(p.root)); newMap(array, p.pin("x")) }, ErrForeign},
-		{"wrong shape", func(t *testing.T, p *place) {
+		{"foreign pin beside", func(t *testing.T, p *pinDir) { ok(t, EnsureRunning(p.root)); newMap(array, p.dir+"/x") }, ErrForeign},
+		{"foreign pin within", func(t *testing.T, p *pinDir) { ok(t, EnsureRunning(p.root)); newMap(array, p.pin("x")) }, ErrForeign},
+		{"wrong shape", func(t *testing.T, p *pinDir) {
 			ok(t, EnsureRunning(p.root))
 			unpinAll(t, p, append(linkNames, mapNames[1])...)
 			newMap(array, p.pin(mapNames[1]))
 		}, ErrShape},
-		{"another map of the right shape", func(t *testing.T, p *place) {
+		{"another map of the right shape", func(t *testing.T, p *pinDir) {
 			ok(t, EnsureRunning(p.root))
 			ok(t, os.Remove(p.pin(mapNames[1])))
 			spec, err := mapSpecs(new(Options))
 			ok(t, err)
 			newMap(spec.Maps[mapNames[1]], p.pin(mapNames[1]))
 		}, ErrForeign},
-		{"map for link", func(t *testing.T, p *place) {
+		{"map for link", func(t *testing.T, p *pinDir) {
 			ok(t, EnsureRunning(p.root))
 			unpinAll(t, p, linkNames[0])
 			newMap(array, p.pin(linkNames[0]))
 		}, ErrForeign},
-		{"newer version", func(t *testing.T, p *place) {
+		{"newer version", func(t *testing.T, p *pinDir) {
 			ok(t, EnsureRunning(p.root))
 			ok(t, os.Rename(p.pins, p.dir+"/v2"))
 		}, ErrNewerVersion},
-		{"locked", func(t *testing.T, p *place) {
+		{"locked", func(t *testing.T, p *pinDir) {
 			unlock, err := p.lock(0)
 			ok(t, err)
 			t.Cleanup(unlock)
@@ -293,7 +293,7 @@ func TestForeign(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := root(t)
-			tt.make(t, newPlace(dir))
+			tt.make(t, newPinDir(dir))
 			before := tree(t, dir)
 			_, err := EnsureRunningWith(dir, Options{LockWait: 10 * time.Millisecond})
 			want(t, err, tt.err)
@@ -326,7 +326,7 @@ func TestForeign(t *testing.T) {
 }
 
 // makeOld makes the state of version 0: its maps, and a link that stands for its program.
-func makeOld(t *testing.T, p *place) (tasks, events *ebpf.Map) {
+func makeOld(t *testing.T, p *pinDir) (tasks, events *ebpf.Map) {
 	t.Helper()
 	ok(t, os.Mkdir(p.dir, 0o700))
 	ok(t, unix.Mount("bpf", p.dir, "bpf", 0, ""))
@@ -353,7 +353,7 @@ func TestTakeOver(t *testing.T) {
 	for _, fault := range []string{"", "pin " + linkNames[0], "remove version 0"} {
 		t.Run("fault "+fault, func(t *testing.T) {
 			dir := root(t)
-			p := newPlace(dir)
+			p := newPinDir(dir)
 			tasks, events := makeOld(t, p)
 			ns, err := namespaceOf("/proc/self/ns/pid")
 			ok(t, err)
@@ -399,7 +399,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	t.Run("does not fit", func(t *testing.T) {
 		dir := root(t)
-		p := newPlace(dir)
+		p := newPinDir(dir)
 		_, events := makeOld(t, p)
 		for i := range 5 {
 			ok(t, events.Put(uint64(i), oldEvent{Pid: 7}))
@@ -417,7 +417,7 @@ func TestTakeOver(t *testing.T) {
 // What is held while pins go has to be let go of, and nothing left but that.
 func TestUnpinHolding(t *testing.T) {
 	dir := root(t)
-	p := newPlace(dir)
+	p := newPinDir(dir)
 	ok(t, EnsureRunning(dir))
 	var paths []string
 	var ids []link.ID
@@ -442,7 +442,8 @@ func TestUnpinHolding(t *testing.T) {
 		t.Errorf("%d of %d pins removed", removed, len(paths))
 	}
 	for _, id := range ids {
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // the kernel frees it later
+		// The kernel frees it later.
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 			l, err := link.NewFromID(id)
 			if errors.Is(err, os.ErrNotExist) {
 				break

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Events yields the exit of every process that is traced when it is called, or
-// by this Store while it runs, once and as soon as it has ended; those that have
-// ended already come first. Exits whose status was lost come as an error, with
-// only the TraceID valid, and do not end the iteration. It ends with ctx, with
-// Close, or after an error of the kernel, which is yielded.
+// Events yields each exit once, as soon as the process has ended: of the processes that are traced
+// when Events is called, and of those that this Store begins to trace while Events runs. Processes
+// that have ended already come first. If the status was lost the error is ErrLost and only TraceID
+// is valid; the iteration goes on. It ends with ctx, with Close, or after yielding an error of the
+// kernel.
 //
-// The events stay: delete each when it was dealt with. Between two runs none is
-// missed then. Each traced process takes a descriptor. What other processes
-// trace while it runs is not seen.
+// Events stay in the store until they are deleted, so delete each after handling it: no exit is
+// missed between two runs. Each traced process takes a descriptor. Traces that other processes
+// begin while Events runs are not seen.
 func (s *Store) Events(ctx context.Context) iter.Seq2[Exit, error] {
 	return func(yield func(Exit, error) bool) {
 		w, err := s.newWatcher()
@@ -33,7 +33,7 @@ func (s *Store) Events(ctx context.Context) iter.Seq2[Exit, error] {
 				ev := Exit{TraceID: p.id}
 				st, e := s.result(p)
 				if errors.Is(e, ErrNotTraced) {
-					continue // deleted by someone
+					continue // someone else has deleted it
 				}
 				if st != nil {
 					ev.ExitStatus = *st
@@ -50,10 +50,10 @@ func (s *Store) Events(ctx context.Context) iter.Seq2[Exit, error] {
 	}
 }
 
-// result returns how a process that has ended did so.
+// result returns the status of a process that has ended.
 func (s *Store) result(p watched) (*ExitStatus, error) {
-	if err := s.settled(p.id, p.pid); err != nil {
-		return nil, of(p.id, err)
+	if err := s.recordUnseen(p.id, p.pid); err != nil {
+		return nil, withTraceID(p.id, err)
 	}
 	return s.GetExitedEvent(p.id)
 }
@@ -64,14 +64,14 @@ type watched struct {
 	pid uint32
 }
 
-// watcher waits for many processes: an epoll descriptor that holds their pidfds.
+// watcher waits for many processes with one epoll descriptor of their pidfds.
 type watcher struct {
 	s     *Store
 	epoll int
 	poll  *pollable
 	// Guarded by s.mu.
 	pidfds map[int32]watched
-	err    error // why it cannot go on
+	err    error // ends the iteration
 }
 
 func (s *Store) newWatcher() (*watcher, error) {
@@ -95,7 +95,7 @@ func (s *Store) newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// stop makes next return os.ErrClosed; s.mu is held.
+// stop makes next return os.ErrClosed. The caller holds s.mu.
 func (w *watcher) stop() { w.poll.close() }
 
 func (w *watcher) close() {
@@ -109,8 +109,8 @@ func (w *watcher) close() {
 	w.pidfds = nil
 }
 
-// watch tells the running Events of a process that is traced from now on.
-func (s *Store) watch(p *process, id uint64) {
+// watchNew adds a newly traced process to the running Events.
+func (s *Store) watchNew(p *process, id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.watchers {
@@ -119,13 +119,13 @@ func (s *Store) watch(p *process, id uint64) {
 			err = w.add(fd, watched{id, p.pid})
 		}
 		if err != nil {
-			w.err = of(id, fmt.Errorf("wait for its end: %w", err))
+			w.err = withTraceID(id, fmt.Errorf("wait for its end: %w", err))
 			w.poll.SetReadDeadline(past)
 		}
 	}
 }
 
-// add takes a pidfd over; s.mu is held.
+// add adds a process. The watcher owns the pidfd from then on. The caller holds s.mu.
 func (w *watcher) add(fd int, p watched) error {
 	if w.pidfds == nil {
 		return unix.Close(fd)
@@ -139,7 +139,7 @@ func (w *watcher) add(fd int, p watched) error {
 	return nil
 }
 
-// begin adds what is traced and returns what has ended.
+// begin adds the processes that are traced now, and returns those that have ended.
 func (w *watcher) begin() (ended []watched, err error) {
 	all, err := w.s.allEvents()
 	if err != nil {
@@ -147,12 +147,12 @@ func (w *watcher) begin() (ended []watched, err error) {
 	}
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	known := map[uint64]bool{} // traced while the map was read
+	added := map[uint64]bool{} // by watchNew while the map was read
 	for _, p := range w.pidfds {
-		known[p.id] = true
+		added[p.id] = true
 	}
 	for id, e := range all {
-		if known[id] {
+		if added[id] {
 			continue
 		}
 		p := watched{id, e.Pid}
@@ -160,7 +160,7 @@ func (w *watcher) begin() (ended []watched, err error) {
 			ended = append(ended, p)
 			continue
 		}
-		held, err := w.s.traced(id, e.Pid)
+		held, err := w.s.openTraced(id, e.Pid)
 		switch {
 		case errors.Is(err, ErrNoProcess):
 			ended = append(ended, p)
@@ -175,7 +175,7 @@ func (w *watcher) begin() (ended []watched, err error) {
 	return ended, nil
 }
 
-// next waits for processes to end.
+// next waits until processes have ended, and returns them.
 func (w *watcher) next(ctx context.Context) (ended []watched, err error) {
 	var events [128]unix.EpollEvent
 	var n int

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filter is the map pid_filter in our memory, in which the program, this and
-// other processes count at the same time; programs/abi.h says what.
+// filter is the map pid_filter, mapped into memory: for each remainder of pids the number of traced
+// processes (programs/abi.h). The program reads it while this and other processes count in it.
 type filter struct {
-	mu   sync.RWMutex // held for writing while it is unmapped
+	mu   sync.RWMutex // held for writing by close
 	mem  []byte       // nil after close
 	view *programsFilter
 }
@@ -36,7 +36,8 @@ func (f *filter) close() {
 	}
 }
 
-// up and down count a pid. After close they do nothing: then a count may stay too high.
+// up and down count a pid. After close they do nothing; a count that stays too high only costs
+// time.
 func (f *filter) up(pid uint32)   { f.add(pid, 1) }
 func (f *filter) down(pid uint32) { f.add(pid, ^uint32(0)) }
 
@@ -48,7 +49,7 @@ func (f *filter) add(pid, n uint32) {
 	}
 }
 
-// putTask makes a tracing entry that is not there yet.
+// putTask adds a tracing entry. It is an error if the pid has one.
 func (s *Store) putTask(pid uint32, t *programsTask) error {
 	s.filter.up(pid)
 	err := s.tasks.Update(pid, t, ebpf.UpdateNoExist)
@@ -66,8 +67,8 @@ func (s *Store) deleteTask(pid uint32) error {
 	return err
 }
 
-// refill counts the traced processes in a filter that was made anew for maps that
-// were there. The program must not run yet.
+// refill fills a filter that was created for an existing map of traced processes. The program must
+// not run yet.
 func refill(all, old maps) error {
 	if old[programsMapTracingTasks] == nil || old[programsMapPidFilter] != nil {
 		return nil

@@ -86,7 +86,7 @@ func TestFilterShared(t *testing.T) {
 // A filter made anew for maps that were there counts what they hold.
 func TestFilterRefilled(t *testing.T) {
 	dir := root(t)
-	p := newPlace(dir)
+	p := newPinDir(dir)
 	ok(t, EnsureRunning(dir))
 	s := pinnedStore(t, dir)
 	pid := sleeper(t)

@@ -16,14 +16,14 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// tracepoint is where the program and its twin run.
+// tracepoint is the raw tracepoint of the program and its twin.
 const tracepoint = "sched_process_exit"
 
-// linkNames are the programs, and the pins of their links, in the order in which
+// linkNames are the names of the programs and of the pins of their links, in the order in which
 // they are attached and pinned.
 var linkNames = []string{programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin}
 
-// mapNames are the maps, in the order in which they are pinned.
+// mapNames are the names of the maps, in the order in which they are pinned.
 var mapNames = []string{programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter}
 
 // maps are open maps by name.
@@ -38,7 +38,7 @@ func (m maps) close() {
 // links are attached programs by name.
 type links map[string]link.Link
 
-// missing are the names of those that are not there.
+// missing returns the names of the programs that are not attached.
 func (l links) missing() []string {
 	return slices.DeleteFunc(slices.Clone(linkNames), func(name string) bool { return l[name] != nil })
 }
@@ -50,7 +50,7 @@ func (l links) close() (err error) {
 	return err
 }
 
-// mapSpecs returns what the maps have to look like.
+// mapSpecs returns the programs and maps with the sizes of the options.
 func mapSpecs(o *Options) (*ebpf.CollectionSpec, error) {
 	spec, err := loadPrograms()
 	if err != nil {
@@ -61,19 +61,19 @@ func mapSpecs(o *Options) (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// layout is what the maps have to look like; nothing of it may be changed. It is
-// looked at often, under the lock.
+// layout returns the programs and maps as they are in the object. It is shared and must not be
+// changed. It is read once, because calls of EnsureRunning ask for it while they hold the lock.
 var layout = sync.OnceValues(loadPrograms)
 
-// shaped says whether a map has the layout of its name.
-func shaped(name string, m *ebpf.Map) error {
+// checkLayout returns ErrShape if a map does not have the layout of its name in this version.
+func checkLayout(name string, m *ebpf.Map) error {
 	spec, err := layout()
 	if err != nil {
 		return err
 	}
 	want := spec.Maps[name].Copy()
 	if name == programsMapTracingTasks || name == programsMapExitedEvents {
-		want.MaxEntries = m.MaxEntries() // the size is free
+		want.MaxEntries = m.MaxEntries() // an option
 	}
 	if err := want.Compatible(m); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrShape, name, err)
@@ -81,9 +81,9 @@ func shaped(name string, m *ebpf.Map) error {
 	return nil
 }
 
-// attach loads the programs that are not attached yet with the maps given, or with
-// new ones where there are none, and attaches them. Maps and links are added to those
-// given, which stay the caller's, on error too.
+// attach loads and attaches the programs that are not in attached. They use the maps in have and
+// new ones for the rest. New maps and links are added to have and attached, which the caller
+// closes, after an error too.
 func attach(o *Options, have maps, attached links) error {
 	spec, err := mapSpecs(o)
 	if err != nil {
@@ -95,7 +95,8 @@ func attach(o *Options, have maps, attached links) error {
 	for name, m := range have {
 		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
-	// Before 5.11 maps count against the limit on locked memory. Where it cannot be lifted, loading may still do.
+	// Before 5.11 maps count against the limit on locked memory. If it cannot be lifted,
+	// loading may still work.
 	_ = rlimit.RemoveMemlock()
 	opts := ebpf.CollectionOptions{MapReplacements: have}
 	if opts.Programs.KernelTypes, err = kernelTypes(o); err != nil {
@@ -103,9 +104,9 @@ func attach(o *Options, have maps, attached links) error {
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
-		return explain("load the program", err)
+		return kernelError("load the program", err)
 	}
-	defer c.Close() // what is not taken out of it
+	defer c.Close() // except for the maps that are moved to have
 	if err := refill(c.Maps, have); err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func attach(o *Options, have maps, attached links) error {
 		}
 		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: c.Programs[name]})
 		if err != nil {
-			return explain("attach to raw tracepoint "+tracepoint, err)
+			return kernelError("attach to raw tracepoint "+tracepoint, err)
 		}
 		attached[name] = l
 	}
@@ -128,7 +129,8 @@ func attach(o *Options, have maps, attached links) error {
 	return nil
 }
 
-func explain(what string, err error) error {
+// kernelError names the step that failed, and adds ErrPermission or ErrUnsupported.
+func kernelError(what string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: %w: %w", what, ErrPermission, err)
@@ -138,7 +140,7 @@ func explain(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// kernelTypes returns the types that CO-RE goes by.
+// kernelTypes returns the BTF that the programs are relocated with.
 func kernelTypes(o *Options) (*btf.Spec, error) {
 	if o.KernelTypes != nil {
 		return o.KernelTypes, nil

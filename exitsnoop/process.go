@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a process held by a pidfd. What is read of it from /proc is of it,
-// and not of one that took its pid, if it is found alive afterwards.
+// process is a process with a pidfd. If it has not ended after a read from /proc, the read was of
+// this process and not of a later one with the same pid.
 type process struct {
 	pid   uint32
 	pidfd int
 }
 
-// openProcess takes hold of a process. It may be dead already.
+// openProcess opens a pidfd. The process may have ended already.
 func openProcess(pid uint32) (*process, error) {
 	if pid == 0 || pid > 1<<31-1 {
 		return nil, ErrBadPid
 	}
 	fd, err := unix.PidfdOpen(int(pid), unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.EINVAL) {
-		// PIDFD_NONBLOCK came with Linux 5.10. EINVAL is also said of a thread
-		// that leads no group; later kernels say ENOENT.
+		// Linux before 5.10 has no PIDFD_NONBLOCK. EINVAL also is the error for a thread
+		// that is not a group leader; later kernels return ENOENT.
 		if fd, err = unix.PidfdOpen(int(pid), 0); err == nil {
 			unix.SetNonblock(fd, true)
 		}
@@ -43,17 +43,16 @@ func openProcess(pid uint32) (*process, error) {
 
 func (p *process) close() { unix.Close(p.pidfd) }
 
-// ended reports whether the last thread has ended.
+// ended reports whether all threads have ended.
 func (p *process) ended() bool { return readable(p.pidfd) }
 
-// endsWithin waits for the last thread to end, not longer than a time of whole ms,
-// and sometimes less.
+// endsWithin waits until all threads have ended, for at most d, rounded down to ms.
 func (p *process) endsWithin(d time.Duration) {
 	unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}, int(d.Milliseconds()))
 }
 
-// readable polls a descriptor without waiting. A pidfd is readable when all
-// threads have ended, since Linux 5.3.
+// readable reports whether a descriptor is readable now. Since Linux 5.3 a pidfd is readable when
+// all threads have ended.
 func readable(fd int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -64,7 +63,7 @@ func readable(fd int) bool {
 	}
 }
 
-// start returns when the process started, [from, to) in ns since boot.
+// start returns the range [from, to) in which the process started, ns of CLOCK_BOOTTIME.
 func (p *process) start(clock clock) (from, to uint64, err error) {
 	st, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
@@ -74,7 +73,7 @@ func (p *process) start(clock clock) (from, to uint64, err error) {
 	return from, to, nil
 }
 
-// namespace returns the pid namespace that the process lives in.
+// namespace returns the pid namespace of the process.
 func (p *process) namespace() (PidnsInfo, error) {
 	return namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", p.pid))
 }
@@ -87,12 +86,11 @@ func namespaceOf(path string) (PidnsInfo, error) {
 	return PidnsInfo{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
-// initialPIDNamespace is the inode number of the initial pid namespace, a
-// constant of the kernel (PROC_PID_INIT_INO).
+// initialPIDNamespace is the inode number of the initial pid namespace, PROC_PID_INIT_INO.
 const initialPIDNamespace = 0xEFFFFFFC
 
-// inInitialNamespace returns ErrNamespace where the caller's pids are not those
-// that the program sees.
+// inInitialNamespace returns ErrNamespace if the caller is in another pid namespace, where pids
+// differ from those that the program sees.
 func inInitialNamespace() error {
 	own, err := namespaceOf("/proc/self/ns/pid")
 	if err == nil && own.Ino != initialPIDNamespace {
@@ -101,10 +99,10 @@ func inInitialNamespace() error {
 	return err
 }
 
-// minorBits is how many bits the kernel's own device numbers have for the minor.
+// minorBits is the number of bits of the minor number in the kernel's own dev_t (MINORBITS).
 const minorBits = 20
 
-// kernelDev and userDev convert between the device of stat(2) and that of the kernel.
+// kernelDev and userDev convert between the device number of stat(2) and the kernel's own.
 func kernelDev(dev uint64) uint64 {
 	return uint64(unix.Major(dev))<<minorBits | uint64(unix.Minor(dev))
 }
@@ -113,11 +111,11 @@ func userDev(dev uint64) uint64 {
 	return unix.Mkdev(uint32(dev>>minorBits), uint32(dev&(1<<minorBits-1)))
 }
 
-// passes says whether the process is certain to come by the tracepoint again in
-// a way that tells its end. As long as one thread has not begun to exit, the
-// last one is still to come; and the leader must not be on its way between the
-// tracepoint and its end, where the program cannot see that it has come by.
-func (p *process) passes() (bool, error) {
+// endsVisibly reports whether the program is certain to see the end of the process. It is while a
+// thread has not begun to exit, since that one, or a later one, is the last. But the leader must
+// not be between the tracepoint and its end: the program has run for it then, and nothing shows
+// that.
+func (p *process) endsVisibly() (bool, error) {
 	leader, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	switch {
 	case err != nil:

@@ -80,7 +80,7 @@ func TestErrorsDiffer(t *testing.T) {
 		ErrNewerVersion, ErrUnsupported, ErrPermission}
 	for i, a := range all {
 		for j, b := range all {
-			if errors.Is(of(1, a), b) != (i == j) {
+			if errors.Is(withTraceID(1, a), b) != (i == j) {
 				t.Errorf("%v is %v: %v", a, b, i != j)
 			}
 		}

@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Store is the traced processes and their exits. Its methods may be called at
-// the same time, by several processes too if it is a pinned one.
+// Store is the traced processes and their exits. Its methods may be called from any goroutine.
+// Several processes can use a pinned store at the same time.
 type Store struct {
 	tasks, events, counters *ebpf.Map
 	filter                  *filter
 
-	links links // of a private store: they live as long as this
-	lock  func(func()) error
+	links links              // of a private store, closed with it
+	lock  func(func()) error // calls with others excluded who count
 	clock clock
 
-	life context.Context // until Close
+	life context.Context // canceled by Close
 	end  context.CancelFunc
 
 	mu       sync.Mutex
-	watchers map[*watcher]bool // running Events
+	watchers map[*watcher]bool // of running Events
 	closed   bool
 }
 
-// NewStore opens the state pinned below a root, where [EnsureRunning] has put it.
+// NewStore opens the state that [EnsureRunning] has pinned below a root.
 func NewStore(bpffsRoot string) (*Store, error) {
-	d := newPlace(bpffsRoot)
+	d := newPinDir(bpffsRoot)
 	m, err := d.openMaps()
 	if err != nil {
 		m.close()
@@ -61,8 +61,8 @@ func NewStore(bpffsRoot string) (*Store, error) {
 	return s, nil
 }
 
-// NewStoreFromAttach makes a private store with a program of its own. Nothing is
-// pinned: all ends with Close or with the process.
+// NewStoreFromAttach makes a private store with a program of its own. Nothing is pinned: tracing
+// ends with Close or with the process.
 func NewStoreFromAttach() (*Store, error) { return NewStoreFromAttachWith(Options{}) }
 
 // NewStoreFromAttachWith is NewStoreFromAttach with options.
@@ -83,8 +83,8 @@ func NewStoreFromAttachWith(o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore leaves the maps and the links the caller's on error. The map of the
-// filter stays the caller's in any case.
+// newStore makes a store, which closes the maps and the links, except for the map of the filter,
+// which the caller closes. After an error the caller closes all.
 func newStore(m maps, l links) (*Store, error) {
 	f, err := mapFilter(m[programsMapPidFilter])
 	if err != nil {
@@ -104,14 +104,13 @@ func newStore(m maps, l links) (*Store, error) {
 	return s, nil
 }
 
-// Close gives the store's descriptors back, ends [Store.Wait], with os.ErrClosed, and
-// [Store.Events], and ends the tracing of a private store. It returns os.ErrClosed the
-// second time.
+// Close closes the store and ends the tracing of a private one. It ends [Store.Wait], with
+// os.ErrClosed, and [Store.Events]. A second Close does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return os.ErrClosed
+		return nil
 	}
 	s.closed = true
 	for w := range s.watchers {
@@ -120,11 +119,11 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.end()
 	err := errors.Join(s.links.close(), s.tasks.Close(), s.events.Close(), s.counters.Close())
-	s.filter.close() // after the tasks: none may be put in that it does not count
+	s.filter.close() // after the tasks, so that none is added that it does not count
 	return err
 }
 
-// GetTracingTask returns how a process is traced, or ErrNotTraced.
+// GetTracingTask returns the TaskInfo with which a process is traced, or ErrNotTraced.
 func (s *Store) GetTracingTask(pid uint32) (*TaskInfo, error) {
 	t, err := s.task(pid)
 	if err != nil {
@@ -137,8 +136,8 @@ func (t *programsTask) info() *TaskInfo {
 	return &TaskInfo{TraceID: t.TraceId, PidnsInfo: PidnsInfo{Dev: userDev(t.PidnsDev), Ino: t.PidnsIno}}
 }
 
-// DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If
-// its end was not recorded the trace id is free then.
+// DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If no exit was recorded
+// the trace id can be used again.
 func (s *Store) DeleteTracingTask(pid uint32) error {
 	t, err := s.task(pid)
 	if err == nil {
@@ -150,9 +149,9 @@ func (s *Store) DeleteTracingTask(pid uint32) error {
 	return nil
 }
 
-// drop deletes a tracing entry and the room made for its event.
+// drop deletes a tracing entry and the event reserved for it.
 func (s *Store) drop(pid uint32, id uint64) error {
-	if err := known(s.deleteTask(pid), ErrNotTraced); err != nil {
+	if err := mapKeyError(s.deleteTask(pid), ErrNotTraced); err != nil {
 		return err
 	}
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_RESERVED {
@@ -163,8 +162,8 @@ func (s *Store) drop(pid uint32, id uint64) error {
 	return nil
 }
 
-// GetExitedEvent returns how the process of a trace ended. It does not wait,
-// and the event stays. The error is ErrNotEnded, ErrNotTraced or ErrLost.
+// GetExitedEvent returns the status of a trace whose process has ended. It does not wait, and the
+// event stays. The error is ErrNotEnded, ErrNotTraced or ErrLost.
 func (s *Store) GetExitedEvent(traceEventID uint64) (*ExitStatus, error) {
 	e, err := s.event(traceEventID)
 	if err == nil {
@@ -173,7 +172,7 @@ func (s *Store) GetExitedEvent(traceEventID uint64) (*ExitStatus, error) {
 			return st, nil
 		}
 	}
-	return nil, of(traceEventID, err)
+	return nil, withTraceID(traceEventID, err)
 }
 
 func (e *programsExitEvent) status() (*ExitStatus, error) {
@@ -181,7 +180,7 @@ func (e *programsExitEvent) status() (*ExitStatus, error) {
 	case programsEventStateSTATE_ENDED:
 		return &ExitStatus{Pid: e.Pid, ExitCode: e.ExitCode, StartBoottime: e.StartBoottime, ExittedTime: e.ExitedTime}, nil
 	case programsEventStateSTATE_LOST:
-		if e.ExitCode < 0 { // what the program was told when it stored the exit
+		if e.ExitCode < 0 { // the error of the program's write to the map
 			return nil, fmt.Errorf("%w: %w", ErrLost, unix.Errno(-e.ExitCode))
 		}
 		return nil, ErrLost
@@ -189,37 +188,37 @@ func (e *programsExitEvent) status() (*ExitStatus, error) {
 	return nil, ErrNotEnded
 }
 
-// DeleteExitedEvent deletes the event of a trace, ended or lost. The error is
+// DeleteExitedEvent deletes the event of a trace that has ended or was lost. The error is
 // ErrNotEnded or ErrNotTraced.
 func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	e, err := s.event(traceEventID)
 	switch {
 	case err != nil:
-		return of(traceEventID, err)
+		return withTraceID(traceEventID, err)
 	case e.State == programsEventStateSTATE_RESERVED:
-		return of(traceEventID, ErrNotEnded)
+		return withTraceID(traceEventID, ErrNotEnded)
 	}
-	if err := known(s.events.Delete(traceEventID), ErrNotTraced); err != nil {
-		return of(traceEventID, err)
+	if err := mapKeyError(s.events.Delete(traceEventID), ErrNotTraced); err != nil {
+		return withTraceID(traceEventID, err)
 	}
-	// What is left of an end that the program could not record.
+	// If the program could not record the exit, the tracing entry is still there.
 	if t, err := s.task(e.Pid); err == nil && t.TraceId == traceEventID {
 		s.deleteTask(e.Pid)
 	}
 	return nil
 }
 
-// ExitedEventFromWaitStatus puts in the status of a process that the caller has
-// waited for, traced under this id or not at all. The error is ErrDuplicateID if there is a
-// status already.
+// ExitedEventFromWaitStatus records the status of a process that the caller has waited for. The
+// process is traced with this id, or not traced. If the id has a status already the error is
+// ErrDuplicateID.
 func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
 	e := programsExitEvent{Pid: pid, ExitCode: int32(status), StoredTime: monotonic(), State: programsEventStateSTATE_ENDED}
 	old, err := s.event(traceEventID)
 	switch {
 	case err == nil && old.State == programsEventStateSTATE_ENDED:
-		return of(traceEventID, ErrDuplicateID)
+		return withTraceID(traceEventID, ErrDuplicateID)
 	case err == nil && old.Pid != pid:
-		return of(traceEventID, fmt.Errorf("%w, for pid %d", ErrDuplicateID, old.Pid))
+		return withTraceID(traceEventID, fmt.Errorf("%w, for pid %d", ErrDuplicateID, old.Pid))
 	case err == nil:
 		err = s.events.Update(traceEventID, &e, ebpf.UpdateExist)
 		if t, terr := s.task(pid); err == nil && terr == nil && t.TraceId == traceEventID {
@@ -229,30 +228,30 @@ func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint3
 		err = s.reserve(traceEventID, &e)
 	}
 	if err != nil {
-		return of(traceEventID, err)
+		return withTraceID(traceEventID, err)
 	}
 	return nil
 }
 
-// reserve puts an event in that was not there.
+// reserve adds an event. It is an error if the id has one.
 func (s *Store) reserve(id uint64, e *programsExitEvent) error {
 	err := s.events.Update(id, e, ebpf.UpdateNoExist)
 	switch {
 	case errors.Is(err, ebpf.ErrKeyExist):
 		return ErrDuplicateID
 	case errors.Is(err, unix.E2BIG):
-		return s.refuse("exits", s.events)
+		return s.mapFull("exits", s.events)
 	}
-	return known(err, ErrNotTraced)
+	return mapKeyError(err, ErrNotTraced)
 }
 
-// refuse counts that a map is full.
-func (s *Store) refuse(of string, m *ebpf.Map) error {
-	err := fmt.Errorf("%w (the map of %s has %d entries)", ErrFull, of, m.MaxEntries())
+// mapFull returns ErrFull and counts it.
+func (s *Store) mapFull(what string, m *ebpf.Map) error {
+	err := fmt.Errorf("%w (the map of %s has %d entries)", ErrFull, what, m.MaxEntries())
 	return errors.Join(err, s.count(programsCounterCOUNT_REFUSED))
 }
 
-// count counts one that the program never does; the first CPU's stands for all.
+// count increments a counter that the program does not use, in the first CPU's value.
 func (s *Store) count(index programsCounter) error {
 	return s.lock(func() {
 		var n []uint64
@@ -265,16 +264,16 @@ func (s *Store) count(index programsCounter) error {
 
 func (s *Store) task(pid uint32) (*programsTask, error) {
 	t := new(programsTask)
-	return t, known(s.tasks.Lookup(pid, t), ErrNotTraced)
+	return t, mapKeyError(s.tasks.Lookup(pid, t), ErrNotTraced)
 }
 
 func (s *Store) event(id uint64) (*programsExitEvent, error) {
 	e := new(programsExitEvent)
-	return e, known(s.events.Lookup(id, e), ErrNotTraced)
+	return e, mapKeyError(s.events.Lookup(id, e), ErrNotTraced)
 }
 
-// known gives the error of a missing entry its name.
-func known(err, missing error) error {
+// mapKeyError returns missing for a key that is not in the map, and os.ErrClosed for a closed map.
+func mapKeyError(err, missing error) error {
 	switch {
 	case errors.Is(err, ebpf.ErrKeyNotExist):
 		return missing
@@ -296,7 +295,7 @@ func (s *Store) Stats() (st Stats, err error) {
 	} {
 		var n []uint64
 		if err := s.counters.Lookup(i, &n); err != nil {
-			return st, fmt.Errorf("read the counters: %w", known(err, err))
+			return st, fmt.Errorf("read the counters: %w", mapKeyError(err, err))
 		}
 		for _, v := range n {
 			*to += v
@@ -317,7 +316,7 @@ func (s *Store) Stats() (st Stats, err error) {
 	return st, err
 }
 
-// monotonic is CLOCK_MONOTONIC, the clock of the events.
+// monotonic returns ns of CLOCK_MONOTONIC, the clock of the events.
 func monotonic() uint64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail

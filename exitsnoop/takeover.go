@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// Version 0 is that of embedshim's pkg/exitsnoop.
+// The pins of version 0, which is embedshim's pkg/exitsnoop.
 const (
 	oldTasks  = "tracing_tasks"
 	oldEvents = "exited_events"
@@ -16,7 +16,7 @@ const (
 
 var oldNames = []string{oldTasks, oldEvents, oldLink}
 
-// oldTask and oldEvent are the values of its maps, keyed by pid and trace id.
+// oldTask and oldEvent are the values of its maps, whose keys are pids and trace ids.
 type oldTask struct {
 	TraceID, Dev, Ino uint64
 }
@@ -28,8 +28,8 @@ type oldEvent struct {
 	ExittedAt uint64
 }
 
-// takeOver brings in what version 0 knows and ends it. Its program goes on until
-// all is in, so no exit falls between the two.
+// takeOver imports the state of version 0 and removes it. The old program is running until all is
+// imported, so that no exit is missed between the two.
 func (e *ensurer) takeOver() error {
 	tasks, err := openOld[oldTask](e.pathOf(oldTasks), 4)
 	if err != nil {
@@ -46,21 +46,21 @@ func (e *ensurer) takeOver() error {
 	defer s.filter.close()
 	if tasks != nil {
 		defer tasks.Close()
-		if err := e.takeTasks(s, tasks, events); err != nil {
+		if err := e.importTasks(s, tasks, events); err != nil {
 			return err
 		}
 	}
 	if events != nil {
 		defer events.Close()
-		if err := e.takeEvents(s, events); err != nil {
+		if err := e.importEvents(s, events); err != nil {
 			return err
 		}
 	}
 	if err := e.o.step("remove version 0"); err != nil {
 		return err
 	}
-	e.undo = nil // all is in: from here on there is only forward
-	// The link last: while it is there, there is something to take over.
+	e.undo = nil // all is imported: a later error does not take it back
+	// The link is last: while it is there, another call imports what is left.
 	l := e.pathOf(oldLink)
 	old := []string{e.pathOf(oldTasks), e.pathOf(oldEvents), l}
 	if err := unpin(e.dir, []string{l}, func() error { return removeAll(old) }); err != nil {
@@ -69,7 +69,7 @@ func (e *ensurer) takeOver() error {
 	return nil
 }
 
-// openOld opens a map of version 0; nil if there is none.
+// openOld opens a map of version 0. It returns nil if there is none.
 func openOld[V any](path string, keySize uint32) (*ebpf.Map, error) {
 	m, err := openMap(path)
 	if err != nil || m == nil {
@@ -83,9 +83,9 @@ func openOld[V any](path string, keySize uint32) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// takeTasks traces what version 0 does. What has ended by then is in its
-// events; if it is not there, nobody knows how it ended.
-func (e *ensurer) takeTasks(s *Store, tasks, events *ebpf.Map) error {
+// importTasks traces the processes that version 0 traces. One that has ended is in its events; if
+// it is not, its status is lost.
+func (e *ensurer) importTasks(s *Store, tasks, events *ebpf.Map) error {
 	old, err := collect[uint32, oldTask](tasks, "traced processes")
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (e *ensurer) takeTasks(s *Store, tasks, events *ebpf.Map) error {
 			e.onError(func() error { return ignoreMissing(s.drop(pid, t.TraceID)) })
 			continue
 		case errors.Is(err, ErrDuplicateID), errors.Is(err, ErrAlreadyTraced):
-			continue // an earlier attempt has it
+			continue // an earlier attempt has imported it
 		case !errors.Is(err, ErrNoProcess) && !errors.Is(err, ErrNamespace):
 			return err
 		}
@@ -107,7 +107,7 @@ func (e *ensurer) takeTasks(s *Store, tasks, events *ebpf.Map) error {
 			continue
 		}
 		lost := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_LOST}
-		if err := e.take(s, t.TraceID, &lost); err != nil {
+		if err := e.importEvent(s, t.TraceID, &lost); err != nil {
 			return err
 		}
 		e.done.Lost++
@@ -115,7 +115,7 @@ func (e *ensurer) takeTasks(s *Store, tasks, events *ebpf.Map) error {
 	return nil
 }
 
-func (e *ensurer) takeEvents(s *Store, events *ebpf.Map) error {
+func (e *ensurer) importEvents(s *Store, events *ebpf.Map) error {
 	old, err := collect[uint64, oldEvent](events, "exits")
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (e *ensurer) takeEvents(s *Store, events *ebpf.Map) error {
 			Pid: v.Pid, ExitCode: v.ExitCode, StartBoottime: v.Start, ExitedTime: v.ExittedAt,
 			StoredTime: monotonic(), State: programsEventStateSTATE_ENDED,
 		}
-		if err := e.take(s, id, &ev); err != nil {
+		if err := e.importEvent(s, id, &ev); err != nil {
 			return err
 		}
 		e.done.Events++
@@ -133,16 +133,16 @@ func (e *ensurer) takeEvents(s *Store, events *ebpf.Map) error {
 	return nil
 }
 
-// take puts an event in, if there is none of its id.
-func (e *ensurer) take(s *Store, id uint64, ev *programsExitEvent) error {
+// importEvent adds an event, unless its id has one.
+func (e *ensurer) importEvent(s *Store, id uint64, ev *programsExitEvent) error {
 	err := s.reserve(id, ev)
 	switch {
 	case errors.Is(err, ErrDuplicateID):
 		return nil
 	case err != nil:
-		return of(id, err)
+		return withTraceID(id, err)
 	}
-	e.onError(func() error { return ignoreMissing(known(s.events.Delete(id), ErrNotTraced)) })
+	e.onError(func() error { return ignoreMissing(mapKeyError(s.events.Delete(id), ErrNotTraced)) })
 	return nil
 }
 

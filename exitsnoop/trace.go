@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trace has the end of process pid recorded under info.TraceID. The pid is of
-// the initial pid namespace, which the caller must be in.
+// Trace begins to trace a process: its exit will be recorded with info.TraceID. The pid is that of
+// the initial pid namespace, in which the caller must be.
 //
-// When it returns nil the end will be recorded, or has been. Room for it is made
-// here, so that it cannot be lost for lack of room later. The error is one of
-// ErrBadPid, ErrNoProcess, ErrAlreadyTraced, ErrDuplicateID, ErrFull, ErrNamespace or
-// one of the kernel's, and nothing is left behind then.
+// When Trace returns nil the exit will be recorded, or is already. Room for it is reserved now, so
+// that it cannot be lost for lack of room later. The error is ErrBadPid, ErrNoProcess,
+// ErrAlreadyTraced, ErrDuplicateID, ErrFull, ErrNamespace or the kernel's; then nothing has
+// changed.
 //
-// A process that is about to end makes Trace wait until it has, at most 2 s.
+// If the process is exiting, Trace waits until it has ended, for at most 2 s.
 func (s *Store) Trace(pid uint32, info *TaskInfo) error {
 	if info == nil {
-		return tracing(pid, errors.New("no TaskInfo given"))
+		return withPID(pid, errors.New("no TaskInfo given"))
 	}
 	if err := s.trace(pid, *info); err != nil {
-		return tracing(pid, err)
+		return withPID(pid, err)
 	}
 	return nil
 }
 
-// TraceProcess is Trace with a trace id that it chooses and returns. Its ids are
-// at random, 2^63 or more, to be out of the way of ids that count from 1.
+// TraceProcess is Trace with a random trace id, which it returns. The id is 2^63 or more, so that
+// it differs from ids that count from 1.
 func (s *Store) TraceProcess(pid uint32) (traceID uint64, err error) {
 	const tries = 3
 	for range tries {
@@ -54,28 +54,28 @@ func (s *Store) trace(pid uint32, info TaskInfo) error {
 		return err
 	}
 	defer p.close()
-	t, err := s.describe(p, info)
+	t, err := s.newTask(p, info)
 	if err != nil {
 		return err
 	}
-	if err := s.insert(pid, t); err != nil {
+	if err := s.addTask(pid, t); err != nil {
 		return err
 	}
-	if err := s.settle(p, info.TraceID); err != nil {
+	if err := s.confirm(p, info.TraceID); err != nil {
 		return err
 	}
-	s.watch(p, info.TraceID)
+	s.watchNew(p, info.TraceID)
 	return nil
 }
 
-// describe makes the tracing entry of a process that is alive.
-func (s *Store) describe(p *process, info TaskInfo) (*programsTask, error) {
+// newTask returns the tracing entry of a process that has not ended.
+func (s *Store) newTask(p *process, info TaskInfo) (*programsTask, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
 	}
 	from, to, err1 := p.start(s.clock)
 	ns, err2 := p.namespace()
-	// If it lives now, what was read was of it.
+	// If it has not ended now, the reads were of this process.
 	if p.ended() {
 		return nil, ErrNoProcess
 	}
@@ -88,14 +88,14 @@ func (s *Store) describe(p *process, info TaskInfo) (*programsTask, error) {
 	return &programsTask{TraceId: info.TraceID, PidnsDev: kernelDev(ns.Dev), PidnsIno: ns.Ino, StartMin: from, StartEnd: to}, nil
 }
 
-// insert makes room for the exit and puts the tracing entry in.
-func (s *Store) insert(pid uint32, t *programsTask) error {
+// addTask reserves the event and adds the tracing entry.
+func (s *Store) addTask(pid uint32, t *programsTask) error {
 	e := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_RESERVED}
 	if err := s.reserve(t.TraceId, &e); err != nil {
 		return err
 	}
 	err := s.putTask(pid, t)
-	if errors.Is(err, ebpf.ErrKeyExist) && s.bury(pid, t) {
+	if errors.Is(err, ebpf.ErrKeyExist) && s.markEarlierLost(pid, t) {
 		err = s.putTask(pid, t)
 	}
 	if err == nil {
@@ -106,14 +106,14 @@ func (s *Store) insert(pid uint32, t *programsTask) error {
 	case errors.Is(err, ebpf.ErrKeyExist):
 		err = ErrAlreadyTraced
 	case errors.Is(err, unix.E2BIG):
-		err = s.refuse("traced processes", s.tasks)
+		err = s.mapFull("traced processes", s.tasks)
 	}
-	return errors.Join(known(err, ErrNotTraced), undo)
+	return errors.Join(mapKeyError(err, ErrNotTraced), undo)
 }
 
-// bury ends the tracing of an earlier process with the same pid, whose end was
-// not recorded, and reports whether there was one.
-func (s *Store) bury(pid uint32, now *programsTask) bool {
+// markEarlierLost marks as lost the trace of an earlier process with the same pid, and reports
+// whether there was one.
+func (s *Store) markEarlierLost(pid uint32, now *programsTask) bool {
 	old, err := s.task(pid)
 	if err != nil || old.StartMin < now.StartEnd && now.StartMin < old.StartEnd {
 		return false
@@ -121,7 +121,7 @@ func (s *Store) bury(pid uint32, now *programsTask) bool {
 	return s.markLost(pid, old) == nil
 }
 
-// markLost turns a tracing entry into an event that says that nobody knows.
+// markLost replaces a tracing entry with an event that says that the status was lost.
 func (s *Store) markLost(pid uint32, t *programsTask) error {
 	e, err := s.event(t.TraceId)
 	if err == nil && e.State == programsEventStateSTATE_RESERVED || errors.Is(err, ErrNotTraced) {
@@ -141,19 +141,19 @@ func (s *Store) markLost(pid uint32, t *programsTask) error {
 	return nil
 }
 
-// How long a process may take between the tracepoint and its end before Trace
-// gives it up, and how often that is looked at. Files are closed in that time.
+// exitTimeout is how long Trace waits for a process that has passed the tracepoint and has not
+// ended; it closes its files then. Every exitPollInterval it looks.
 const (
-	settleFor  = 2 * time.Second
-	settleStep = time.Millisecond
+	exitTimeout      = 2 * time.Second
+	exitPollInterval = time.Millisecond
 )
 
-// settle returns nil when it is certain that the end of a process that was just
-// put in is, or will be, recorded. Otherwise it takes the entries out.
-func (s *Store) settle(p *process, id uint64) error {
+// confirm returns nil when it is certain that the exit of a newly traced process is, or will be,
+// recorded. Otherwise it deletes the entries and returns the reason.
+func (s *Store) confirm(p *process, id uint64) error {
 	var gone error
-	for end := time.Now().Add(settleFor); ; p.endsWithin(settleStep) {
-		sure, failed := p.passes()
+	for end := time.Now().Add(exitTimeout); ; p.endsWithin(exitPollInterval) {
+		sure, failed := p.endsVisibly()
 		if sure && !p.ended() {
 			return nil
 		}
@@ -169,7 +169,7 @@ func (s *Store) settle(p *process, id uint64) error {
 			break
 		}
 	}
-	// In this order: what is recorded until the entry is gone counts.
+	// First the entry, then the event: the exit may be recorded until the entry is gone.
 	s.deleteTask(p.pid)
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_ENDED {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unpin calls remove, which removes pins of links at these paths, on a BPF file
-// system that has the directory dir.
+// unpin calls remove, which removes the pins of links at these paths. The directory dir is on the
+// same BPF file system.
 //
-// A pin's reference goes in a callback of RCU. Where that was the last one, a
-// kernel with PREEMPT_RT before Linux 6.5 frees the link right there, which waits
-// for RCU, and so for the callback itself: the machine hangs. There, another
-// reference is held until the pin's is gone.
+// The kernel drops a pin's reference in an RCU callback. If it is the last reference, a kernel with
+// PREEMPT_RT before Linux 6.5 frees the link in the callback, and that waits for RCU, which waits
+// for the callback: the machine hangs. On such a kernel unpin holds another reference until the
+// pin's has been dropped.
 func unpin(dir string, paths []string, remove func() error) error {
 	if !realtime() {
 		return remove()
@@ -30,7 +30,7 @@ func unpin(dir string, paths []string, remove func() error) error {
 }
 
 // unpinLink removes the pin of one link.
-func (p *place) unpinLink(path string) error {
+func (p *pinDir) unpinLink(path string) error {
 	return unpin(p.dir, []string{path}, func() error { return os.Remove(path) })
 }
 
@@ -63,8 +63,9 @@ func unpinHolding(dir string, paths []string, remove func() error) (err error) {
 	return onOneCPU(func() error { return errors.Join(remove(), last.remove()) })
 }
 
-// lastPin is the pin of a map that is removed after others: the callbacks of a CPU
-// are called in their order, so the map is gone once they are, which can be seen.
+// lastPin is the pin of a map that is removed after the pins of links on the same CPU. RCU
+// callbacks of a CPU run in order, so that the references of the links are dropped when the map is
+// gone, which can be seen.
 type lastPin struct {
 	path string
 	id   ebpf.MapID
@@ -73,11 +74,11 @@ type lastPin struct {
 func pinLast(dir string) (*lastPin, error) {
 	// Before 5.11 maps count against it.
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, explain("lift the limit on locked memory", err)
+		return nil, kernelError("lift the limit on locked memory", err)
 	}
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
-		return nil, explain("make a map", err)
+		return nil, kernelError("make a map", err)
 	}
 	defer m.Close()
 	info, err := m.Info()
@@ -87,16 +88,15 @@ func pinLast(dir string) (*lastPin, error) {
 	last := &lastPin{path: filepath.Join(dir, "last")}
 	last.id, _ = info.ID()
 	if err := m.Pin(last.path); err != nil {
-		return nil, explain("pin "+last.path, err)
+		return nil, kernelError("pin "+last.path, err)
 	}
 	return last, nil
 }
 
-// pinsGoneWithin is how long RCU may take to call back.
+// pinsGoneWithin is how long RCU may take to run the callbacks.
 const pinsGoneWithin = 10 * time.Second
 
-// remove removes the pin and waits until it is gone, and with it those that were
-// removed before it on this CPU.
+// remove removes the pin and waits until the map is gone.
 func (l *lastPin) remove() error {
 	if err := os.Remove(l.path); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (l *lastPin) remove() error {
 		case err == nil:
 			m.Close()
 		default:
-			return explain("look for a map", err)
+			return kernelError("look for a map", err)
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("the pins of links were removed, but are not gone after %v", pinsGoneWithin)

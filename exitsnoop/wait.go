@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// Wait returns how the process of a trace ended, as soon as it has. The error is
-// ErrNotTraced, ErrLost, ctx.Err, os.ErrClosed or one of the kernel's. The event stays.
+// Wait waits until the process of a trace has ended and returns its status. The event stays. The
+// error is ErrNotTraced, ErrLost, ctx.Err(), os.ErrClosed or the kernel's.
 //
-// It waits for a pidfd, which the kernel makes readable after the program has
-// run, and so costs a descriptor and no thread; several processes can wait for
-// the same trace.
+// It waits for a pidfd, which becomes readable after the program has run. That takes a descriptor
+// and no thread. Several processes can wait for the same trace.
 func (s *Store) Wait(ctx context.Context, traceID uint64) (*ExitStatus, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, of(traceID, err)
+			return nil, withTraceID(traceID, err)
 		}
 		e, err := s.event(traceID)
 		if err != nil {
-			return nil, of(traceID, err)
+			return nil, withTraceID(traceID, err)
 		}
 		if e.State != programsEventStateSTATE_RESERVED {
 			st, err := e.status()
 			if err != nil {
-				err = of(traceID, err)
+				err = withTraceID(traceID, err)
 			}
 			return st, err
 		}
 		if err := s.waitFor(ctx, traceID, e.Pid); err != nil {
-			return nil, of(traceID, err)
+			return nil, withTraceID(traceID, err)
 		}
 	}
 }
 
-// waitFor returns nil when it is worth to look for the event.
+// waitFor waits until the event may have changed.
 func (s *Store) waitFor(ctx context.Context, id uint64, pid uint32) error {
-	p, err := s.traced(id, pid)
+	p, err := s.openTraced(id, pid)
 	if errors.Is(err, ErrNoProcess) {
-		return s.settled(id, pid)
+		return s.recordUnseen(id, pid)
 	}
 	if err != nil {
 		return err
@@ -56,12 +55,11 @@ func (s *Store) waitFor(ctx context.Context, id uint64, pid uint32) error {
 	if err := w.wait(ctx, func() bool { return readable(p.pidfd) }); err != nil {
 		return err
 	}
-	return s.settled(id, pid)
+	return s.recordUnseen(id, pid)
 }
 
-// traced takes hold of the process of a trace, and returns ErrNoProcess if it
-// has ended.
-func (s *Store) traced(id uint64, pid uint32) (*process, error) {
+// openTraced returns the process of a trace, or ErrNoProcess if it has ended.
+func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
 	}
@@ -79,7 +77,7 @@ func (s *Store) traced(id uint64, pid uint32) (*process, error) {
 	from, to, err := p.start(s.clock)
 	switch {
 	case p.ended() || err == nil && (from >= t.StartEnd || to <= t.StartMin):
-		// Just ended, or the pid is another's: the one that was traced is gone.
+		// It has just ended, or the pid is that of a later process.
 		err = ErrNoProcess
 	case err == nil:
 		return p, nil
@@ -88,9 +86,9 @@ func (s *Store) traced(id uint64, pid uint32) (*process, error) {
 	return nil, err
 }
 
-// settled is for when the process of a trace has ended. If the program has not
-// recorded that it never will: then that is put on record.
-func (s *Store) settled(id uint64, pid uint32) error {
+// recordUnseen is called when the process of a trace has ended. If the program has not recorded the
+// exit by then it never will, so the trace is marked as lost.
+func (s *Store) recordUnseen(id uint64, pid uint32) error {
 	e, err := s.event(id)
 	if err != nil || e.State != programsEventStateSTATE_RESERVED {
 		return nil
@@ -98,9 +96,9 @@ func (s *Store) settled(id uint64, pid uint32) error {
 	t, err := s.task(pid)
 	switch {
 	case errors.Is(err, ErrNotTraced) || err == nil && t.TraceId != id:
-		// Trace may be on its way between the two entries.
-		if monotonic()-e.StoredTime < uint64(settleFor) {
-			time.Sleep(settleStep)
+		// A call of Trace may be between reserving the event and adding the tracing entry.
+		if monotonic()-e.StoredTime < uint64(exitTimeout) {
+			time.Sleep(exitPollInterval)
 			return nil
 		}
 		lost := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_LOST}
@@ -111,21 +109,22 @@ func (s *Store) settled(id uint64, pid uint32) error {
 	return s.markLost(pid, t)
 }
 
-// pollable is a descriptor that the runtime's poller waits for.
+// pollable is a descriptor that the Go runtime's poller waits for.
 type pollable struct {
 	*os.File
 	name   string
 	closed atomic.Bool
 }
 
-// past is a deadline that ends a wait at once.
+// past is a deadline in the past: it ends a wait at once.
 var past = time.Unix(1, 0)
 
-// newPollable takes a non-blocking descriptor over.
+// newPollable returns a pollable that owns a non-blocking descriptor.
 func newPollable(fd int, name string) (*pollable, error) {
 	f := os.NewFile(uintptr(fd), name)
 	if err := f.SetDeadline(time.Time{}); err != nil {
-		// Not taken by the poller: then a wait could not be interrupted.
+		// The poller does not support this descriptor, so that a wait could not be
+		// interrupted.
 		return nil, fmt.Errorf("wait for %s: %w", name, err)
 	}
 	return &pollable{File: f, name: name}, nil
@@ -136,8 +135,8 @@ func (p *pollable) close() {
 	p.File.Close()
 }
 
-// wait returns nil when ready says so, which is asked once and then each time
-// that the descriptor becomes readable. It returns os.ErrClosed after close.
+// wait returns nil when ready returns true. It calls ready once, and again each time the descriptor
+// becomes readable. After close it returns os.ErrClosed.
 func (p *pollable) wait(ctx context.Context, ready func() bool) error {
 	stop := context.AfterFunc(ctx, func() { p.SetReadDeadline(past) })
 	defer stop()

@@ -16,40 +16,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Version is that of the layout of what is pinned, and the name of its directory.
+// Version is the version of the pinned maps' layout. Their directory is named v and the version.
 const Version = 1
 
-// The directory below the root. Where the root is not on a BPF file system one is
-// mounted on it; where it is, names with a dot are not allowed. Version 0, of embedshim's
-// pkg/exitsnoop, has its pins in it directly.
+// The directory below the root: dirName is a mount point for a BPF file system. If the root is on
+// one already it is dirNameBPFFS, as names there cannot have a dot. Version 0, embedshim's
+// pkg/exitsnoop, has its pins directly in it.
 const (
 	dirName      = ".exitsnoop.bpf"
 	dirNameBPFFS = "exitsnoop"
 )
 
-// iterators are in the root of each BPF file system of a kernel with CONFIG_BPF_PRELOAD.
+// iterators are the files that CONFIG_BPF_PRELOAD puts into the root of each BPF file system.
 var iterators = []string{"maps.debug", "progs.debug"}
 
-// place is where the state is pinned.
-type place struct {
+// pinDir is the directory in which the state is pinned.
+type pinDir struct {
 	root string
-	dir  string // on bpffs
-	pins string // in dir, of this version
+	dir  string // on a BPF file system
+	pins string // the directory of this version in dir
 }
 
-func newPlace(root string) *place {
+func newPinDir(root string) *pinDir {
 	dir := filepath.Join(root, dirName)
 	if yes, _ := onBPFFS(root); yes {
 		dir = filepath.Join(root, dirNameBPFFS)
 	}
-	return &place{root: root, dir: dir, pins: filepath.Join(dir, "v"+strconv.Itoa(Version))}
+	return &pinDir{root: root, dir: dir, pins: filepath.Join(dir, "v"+strconv.Itoa(Version))}
 }
 
-func (p *place) pin(name string) string { return filepath.Join(p.pins, name) }
+func (p *pinDir) pin(name string) string { return filepath.Join(p.pins, name) }
 
-// lock keeps others out until the function that it returns is called. The lock
-// is on the root directory, as there may be no other yet, and ends with the process.
-func (p *place) lock(wait time.Duration) (unlock func(), err error) {
+// lock waits for the lock, which unlock gives back. It is a flock of the root directory, because
+// the others may not exist yet; the kernel gives it back when the process ends.
+func (p *pinDir) lock(wait time.Duration) (unlock func(), err error) {
 	fd, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOTDIR) {
 		return nil, fmt.Errorf("%s: %w", p.root, ErrNotDirectory)
@@ -57,8 +57,8 @@ func (p *place) lock(wait time.Duration) (unlock func(), err error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open the root directory", Path: p.root, Err: err}
 	}
-	// flock(2) has no time limit. Many who try often would slow down the one who
-	// has it.
+	// flock(2) has no timeout. The pause grows, so that many who wait do not slow down the one
+	// who works.
 	pause := time.Millisecond
 	for end := time.Now().Add(wait); ; time.Sleep(pause) {
 		pause = min(2*pause, 100*time.Millisecond)
@@ -76,7 +76,8 @@ func (p *place) lock(wait time.Duration) (unlock func(), err error) {
 	}
 }
 
-// onBPFFS reports whether a path is on a BPF file system, and a writable one.
+// onBPFFS reports whether a path is on a BPF file system. The error is ErrReadOnly if it is
+// read-only.
 func onBPFFS(path string) (yes bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -91,8 +92,9 @@ func onBPFFS(path string) (yes bool, err error) {
 	return true, err
 }
 
-// directory says whether path is a directory; ErrNotDirectory if it is something else.
-func directory(path string) (bool, error) {
+// isDirectory reports whether path is a directory. If it is another file the error is
+// ErrNotDirectory.
+func isDirectory(path string) (bool, error) {
 	st, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -107,9 +109,9 @@ func directory(path string) (bool, error) {
 	return true, nil
 }
 
-// openMaps opens the pinned maps that there are and checks their shapes. What
-// it has opened is returned with an error too.
-func (p *place) openMaps() (maps, error) {
+// openMaps opens the pinned maps and checks their layout. It returns the open ones with an error
+// too.
+func (p *pinDir) openMaps() (maps, error) {
 	m := maps{}
 	for _, name := range mapNames {
 		v, err := openMap(p.pin(name))
@@ -120,14 +122,14 @@ func (p *place) openMaps() (maps, error) {
 			continue
 		}
 		m[name] = v
-		if err := shaped(name, v); err != nil {
+		if err := checkLayout(name, v); err != nil {
 			return m, fmt.Errorf("%s: %w", p.pin(name), err)
 		}
 	}
 	return m, nil
 }
 
-// openMap returns nil where nothing is pinned.
+// openMap returns nil if nothing is pinned there.
 func openMap(path string) (*ebpf.Map, error) {
 	m, err := ebpf.LoadPinnedMap(path, nil)
 	if err = pinError(path, err); err != nil || m == nil {
@@ -136,9 +138,8 @@ func openMap(path string) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// openLinks opens the pinned links that there are, and returns them with an
-// error too.
-func (p *place) openLinks() (links, error) {
+// openLinks opens the pinned links. It returns the open ones with an error too.
+func (p *pinDir) openLinks() (links, error) {
 	all := links{}
 	for _, name := range linkNames {
 		l, err := openLink(p.pin(name))
@@ -152,7 +153,7 @@ func (p *place) openLinks() (links, error) {
 	return all, nil
 }
 
-// openLink returns nil where nothing is pinned.
+// openLink returns nil if nothing is pinned there.
 func openLink(path string) (link.Link, error) {
 	l, err := link.LoadPinnedLink(path, nil)
 	if err = pinError(path, err); err != nil || l == nil {
@@ -161,7 +162,7 @@ func openLink(path string) (link.Link, error) {
 	return l, nil
 }
 
-// pinError sorts the errors of opening a pin; none if there is nothing.
+// pinError maps an error of opening a pin to those of this package. A missing pin is no error.
 func pinError(path string, err error) error {
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist):
@@ -176,8 +177,8 @@ func pinError(path string, err error) error {
 	return fmt.Errorf("%s: %w: %w", path, ErrForeign, err)
 }
 
-// survey lists what is in the directory: pins of version 0, and the versions.
-func (p *place) survey() (old bool, newest int, err error) {
+// survey looks for pins of version 0 (old), and for the newest version.
+func (p *pinDir) survey() (old bool, newest int, err error) {
 	list, err := os.ReadDir(p.dir)
 	if err != nil {
 		return false, 0, err
@@ -204,8 +205,8 @@ func (p *place) survey() (old bool, newest int, err error) {
 	return old, newest, nil
 }
 
-// onlyOurs returns ErrForeign if something else is in the directory of the pins.
-func (p *place) onlyOurs() error {
+// refuseForeign returns ErrForeign if the directory of the pins has anything else in it.
+func (p *pinDir) refuseForeign() error {
 	list, err := os.ReadDir(p.pins)
 	if err != nil {
 		return err
