@@ -15,7 +15,7 @@ if command -v go >/dev/null; then
 	newer=$(find "$root"/{go.mod,go.sum,cmd/quark-matrix,internal} -newer "$program" -print -quit 2>&1)
 	if [[ -n $newer ]]; then
 		mkdir -p "${program%/*}"
-		(cd "$root" && GOOS= GOARCH= GOFLAGS= CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$program.$$" ./cmd/quark-matrix) ||
+		(cd "$root" && GOOS= GOARCH= CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$program.$$" ./cmd/quark-matrix) ||
 			cannot "cannot build $program from $root"
 		mv -f "$program.$$" "$program"
 	fi

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is quark-matrix itself when the tests start it.
+func TestMain(m *testing.M) {
+	if os.Getenv("QUARK_MATRIX_ITSELF") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestBootEnds ends guests by signals: the status says which, and nothing of a guest is left.
+func TestBootEnds(t *testing.T) {
+	for _, tt := range []struct {
+		signal syscall.Signal
+		env    string
+		status int // -1: killed
+		want   string
+	}{
+		{syscall.SIGINT, "", 130, "krun.sh: stopped by SIGINT\n"},
+		{syscall.SIGTERM, "", 143, "krun.sh: stopped by SIGTERM\n"},
+		{syscall.SIGHUP, "", 129, "krun.sh: stopped by SIGHUP\n"},
+		{syscall.SIGKILL, "", -1, ""},
+		{syscall.SIGUSR1, "", 124, "krun.sh: the guest's stacks:\nstacks\nkrun.sh: the guest was given up (SIGUSR1)\n"},
+		{0, "KRUN_TIMEOUT=1", 124, "krun.sh: the guest's stacks:\nstacks\nkrun.sh: deadline: the guest did not end within 1 s (KRUN_TIMEOUT)\n"},
+	} {
+		t.Run(tt.signal.String()+tt.env, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			image, started := filepath.Join(dir, "image"), filepath.Join(dir, "pid")
+			bzImage := make([]byte, 1024)
+			copy(bzImage[0x202:], "HdrS")
+			// For a request it prints its stacks and ends.
+			qemu := "#!/bin/sh\necho $$ >" + started + ".new\nmv " + started + ".new " + started + "\ndd bs=1 count=1 >/dev/null 2>&1\necho stacks\n"
+			if err := errors.Join(os.WriteFile(image, bzImage, 0o644), os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(qemu), 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(os.Args[0], "boot", image, image, "true")
+			cmd.Env = append(os.Environ(), "QUARK_MATRIX_ITSELF=1", "KRUN_ACCEL=tcg", "KRUN_STDIN=0", "PATH="+dir+":"+os.Getenv("PATH"), tt.env)
+			var out strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pid := 0
+			for begin := time.Now(); pid == 0 && time.Since(begin) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+				b, _ := os.ReadFile(started)
+				pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+			}
+			if pid == 0 {
+				t.Error("qemu was not started")
+			}
+			cmd.Process.Signal(tt.signal)
+			cmd.Wait()
+			got := strings.ReplaceAll(out.String(), "krun.sh: the guest does not answer a request for its stacks\n", "")
+			if status := cmd.ProcessState.ExitCode(); status != tt.status || got != tt.want {
+				t.Errorf("status %d, want %d; output %q, want %q", status, tt.status, got, tt.want)
+			}
+			for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+				if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+					break
+				}
+				if time.Since(begin) > 10*time.Second {
+					t.Fatalf("process %d is left", pid)
+				}
+			}
+		})
+	}
+}
