@@ -184,11 +184,12 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 		opts.MaxLength, opts.MinAgg = 10, true
 		q := open(t, opts)
 		ends := make(map[uint32]bool)
+		var last uint32
 		for range 200 {
-			pid := spawn(t)
-			ends[pid] = true
-			exitOf(t, witness, pid)
+			last = spawn(t)
+			ends[last] = true
 		}
+		exitOf(t, witness, last)
 		if err := q.Drain(); err != nil {
 			t.Fatal(err)
 		}

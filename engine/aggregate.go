@@ -5,10 +5,11 @@ package engine
 type Join uint8
 
 const (
-	JoinNever    Join = iota
-	JoinOnce          // unless one of its kind has joined already
-	JoinAlways        // any number
-	JoinForkExec      // once, and not after an id change: an EXEC is always seen with its final ids
+	JoinNever      Join = iota
+	JoinOnce            // unless one of its kind has joined already
+	JoinAlways          // any number
+	JoinForkExec        // once, and not after an id change
+	JoinBeforeExec      // any number, and not after an EXEC
 )
 
 // Matrix is the rule of aggregation: Matrix[head][next] says whether an event
@@ -16,11 +17,12 @@ const (
 type Matrix [NumKinds][NumKinds]Join
 
 // DefaultMatrix joins the whole life of a short process into one event. Two
-// EXECs never join, and an EXEC does not join after an ID_CHANGE.
+// EXECs never join, nor do an EXEC and an ID_CHANGE: an image is always seen with
+// the ids that it began with.
 func DefaultMatrix() *Matrix {
 	m := MinimalMatrix()
 	m[KindFork][KindExec] = JoinForkExec
-	m[KindFork][KindIDChange] = JoinAlways
+	m[KindFork][KindIDChange] = JoinBeforeExec
 	for _, head := range []Kind{KindFork, KindExec, KindComm} {
 		m[head][KindExit] = JoinOnce
 	}
@@ -57,6 +59,8 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events) bool {
 		return true
 	case JoinForkExec:
 		return joined&(next.Kind.Events()|EventIDChange) == 0
+	case JoinBeforeExec:
+		return joined&EventExec == 0
 	}
 	return false
 }

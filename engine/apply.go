@@ -3,11 +3,16 @@ package engine
 // find returns the process that a raw event is about, nil if the table has none.
 func (t *table) find(r *RawEvent) *Process {
 	for p := t.byPID[r.PID]; p != nil; p = p.older {
-		if p.mayBe(r) {
+		if p.mayBe(r) && (!t.doubtful(p) || p.certainly(r) || t.check(p)) {
 			return p
 		}
 	}
 	return nil
+}
+
+// certainly reports whether start times show that r, which may be about p, is.
+func (p *Process) certainly(r *RawEvent) bool {
+	return p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart)
 }
 
 // mayBe reports whether r is about p.
@@ -58,22 +63,27 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		p = t.add(r.PID, born)
 		// A pid has one process at a time: the end of those before was lost.
 		for o := p.older; o != nil; o = o.older {
-			t.markExited(o, now)
+			t.infer(o, now)
 		}
 	}
-	if r.Thread {
-		return p // what a thread does leaves the state of its group as it is
+	p.meet(r.Time)
+	t.refresh(p)
+	if r.Thread { // what a thread does leaves the state of its group as it is
+		p.Carried |= t.unseen & p.Known
+		if p.certainly(r) {
+			p.checked = max(p.checked, r.Time)
+		}
+		return p
 	}
 	switch r.Kind {
 	case KindFork:
 		p.forked = true
 		t.rebirth(p, r.Time)
 		p.clearImage()
-		if r.Creator != 0 {
-			if c := t.at(r.Creator, r.Time); c != nil && c != p {
-				p.inherit(c, r.Time)
-			}
+		if c := t.parentAt(r.Creator, p, r.Time); r.Creator != 0 && c != nil {
+			p.inherit(c, r.Time)
 		}
+		t.setBirth(p, r)
 	case KindExec:
 		p.saveImage(r.Time)
 	}
@@ -82,13 +92,41 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		p.Known &^= FieldPPID.Set() // unless r tells the new parent
 	}
 	t.update(p, r)
+	reported := r.Task.Known
+	p.Carried = (p.Carried|t.unseen)&^reported | r.Task.Carried&reported
+	p.Carried &= p.Known &^ constant
+	p.asOf = r.Time
 	if r.Kind == KindExit {
+		p.Inferred = false
 		t.markExited(p, now)
 	}
 	return p
 }
 
-// orphaned is whether p may have another parent than its first at that time: that
+// parentAt returns the process that had a pid at a time, when child was forked; nil if
+// that is not certain.
+func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
+	c := t.at(pid, time)
+	if c == nil || c == child || c.endedBefore(time) || t.doubtful(c) && !t.check(c) {
+		return nil
+	}
+	return c
+}
+
+// setBirth notes who forked p, which only its FORK can tell.
+func (t *table) setBirth(p *Process, fork *RawEvent) {
+	p.Birth = Birth{}
+	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Carried.Has(FieldPPID) {
+		return
+	}
+	p.Birth = Birth{Parent: Identity{PID: fork.Task.PPID}, Known: FieldPPID.Set()}
+	if c := t.parentAt(fork.Task.PPID, p, fork.Time); c != nil && c.Known.Has(FieldStart) {
+		p.Birth.Parent.Start = c.Start
+		p.Birth.Known |= FieldStart.Set()
+	}
+}
+
+// orphaned reports whether p may have another parent than its first at that time: that
 // one has ended, or is not in the table.
 func (t *table) orphaned(p *Process, time uint64) bool {
 	parent := t.at(p.PPID, time)
@@ -144,10 +182,55 @@ func (t *table) learn(r *RawEvent, bootOffset uint64) *Process {
 	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(&r.Task)) {
 		p = t.add(r.PID, r.bornBy(bootOffset))
 	}
-	p.sighted = r.Time
-	p.imageSince = r.Time
+	p.sighted, p.asOf, p.imageSince = r.Time, r.Time, r.Time
 	t.update(p, r)
+	// /proc shows what the arguments are now.
+	p.Carried = p.Known & (t.unseen | FieldCmdline.Set())
 	return p
+}
+
+// meet makes the state of a process that /proc showed fit for an event at a time. What
+// /proc showed says nothing of before: for an event of before it is set aside, and with
+// the first one after it comes back as far as no event has told.
+func (p *Process) meet(time uint64) {
+	switch {
+	case time < p.sighted && p.asOf == p.sighted:
+		p.ahead = p.Clone()
+		p.clearImage()
+		p.Known &= constant
+		p.Truncated, p.Carried = 0, 0
+	case p.ahead != nil && time >= p.sighted:
+		p.restore()
+	}
+}
+
+// restore brings back what meet has set aside and no event has told.
+func (p *Process) restore() {
+	o := p.ahead
+	p.ahead = nil
+	back := o.Known &^ p.Known
+	p.Task.copy(&o.Task, back)
+	if back.Has(FieldComm) {
+		p.Comm = o.Comm
+	}
+	if back.Has(FieldFilename) {
+		p.Filename = o.Filename
+	}
+	if back.Has(FieldCmdline) {
+		p.Cmdline = append(p.Cmdline[:0], o.Cmdline...)
+	}
+	if back.Has(FieldCwd) {
+		p.Cwd = o.Cwd
+	}
+	if back.Has(FieldCgroup) {
+		p.Cgroup = o.Cgroup
+	}
+	if back&imageFields != 0 {
+		p.imageSince = p.sighted
+	}
+	p.Known |= back
+	p.Truncated |= o.Truncated & back
+	p.Carried |= o.Carried & back
 }
 
 // update copies the fields that r knows. A start time, once known, stays: it
@@ -158,48 +241,7 @@ func (t *table) update(p *Process, r *RawEvent) {
 	if k.Has(FieldStart) && !p.Known.Has(FieldStart) {
 		p.Start, p.StartUnit = s.Start, max(s.StartUnit, 1)
 	}
-	if k.Has(FieldPPID) {
-		p.PPID = s.PPID
-	}
-	if k.Has(FieldPGID) {
-		p.PGID = s.PGID
-	}
-	if k.Has(FieldSID) {
-		p.SID = s.SID
-	}
-	if k.Has(FieldUIDs) {
-		p.Cred.UID, p.Cred.EUID = s.Cred.UID, s.Cred.EUID
-	}
-	if k.Has(FieldSUID) {
-		p.Cred.SUID = s.Cred.SUID
-	}
-	if k.Has(FieldGIDs) {
-		p.Cred.GID, p.Cred.EGID = s.Cred.GID, s.Cred.EGID
-	}
-	if k.Has(FieldSGID) {
-		p.Cred.SGID = s.Cred.SGID
-	}
-	if k.Has(FieldCaps) {
-		p.Caps = s.Caps
-	}
-	if k.Has(FieldTTY) {
-		p.TTY = s.TTY
-	}
-	if k.Has(FieldUTSNS) {
-		p.NS.UTS = s.NS.UTS
-	}
-	if k.Has(FieldIPCNS) {
-		p.NS.IPC = s.NS.IPC
-	}
-	if k.Has(FieldMntNS) {
-		p.NS.Mnt = s.NS.Mnt
-	}
-	if k.Has(FieldNetNS) {
-		p.NS.Net = s.NS.Net
-	}
-	if k.Has(FieldExit) {
-		p.Task.Exit = s.Exit
-	}
+	p.Task.copy(s, k)
 	t.updateName(&p.Comm, r, FieldComm)
 	t.updateName(&p.Filename, r, FieldFilename)
 	t.updateName(&p.Cwd, r, FieldCwd)
@@ -209,6 +251,52 @@ func (t *table) update(p *Process, r *RawEvent) {
 	}
 	p.Known |= k
 	p.Truncated = p.Truncated&^k | s.Truncated&k
+}
+
+// copy takes the fixed-size fields of k from o, but for the start time.
+func (t *Task) copy(o *Task, k Fields) {
+	if k.Has(FieldPPID) {
+		t.PPID = o.PPID
+	}
+	if k.Has(FieldPGID) {
+		t.PGID = o.PGID
+	}
+	if k.Has(FieldSID) {
+		t.SID = o.SID
+	}
+	if k.Has(FieldUIDs) {
+		t.Cred.UID, t.Cred.EUID = o.Cred.UID, o.Cred.EUID
+	}
+	if k.Has(FieldSUID) {
+		t.Cred.SUID = o.Cred.SUID
+	}
+	if k.Has(FieldGIDs) {
+		t.Cred.GID, t.Cred.EGID = o.Cred.GID, o.Cred.EGID
+	}
+	if k.Has(FieldSGID) {
+		t.Cred.SGID = o.Cred.SGID
+	}
+	if k.Has(FieldCaps) {
+		t.Caps = o.Caps
+	}
+	if k.Has(FieldTTY) {
+		t.TTY = o.TTY
+	}
+	if k.Has(FieldUTSNS) {
+		t.NS.UTS = o.NS.UTS
+	}
+	if k.Has(FieldIPCNS) {
+		t.NS.IPC = o.NS.IPC
+	}
+	if k.Has(FieldMntNS) {
+		t.NS.Mnt = o.NS.Mnt
+	}
+	if k.Has(FieldNetNS) {
+		t.NS.Net = o.NS.Net
+	}
+	if k.Has(FieldExit) {
+		t.Exit = o.Exit
+	}
 }
 
 func (t *table) updateName(dst *string, r *RawEvent, f Field) {
@@ -225,6 +313,7 @@ func (p *Process) clearImage() {
 	p.Filename, p.Cmdline = "", p.Cmdline[:0]
 	p.Known &^= imageFields
 	p.Truncated &^= imageFields
+	p.Carried &^= imageFields
 }
 
 // inherit gives a child forked at a time the image that c had then.
@@ -232,15 +321,16 @@ func (p *Process) inherit(c *Process, time uint64) {
 	p.imageSince = time
 	switch {
 	case c.imageSince <= time:
-		p.setImage(c.Known, c.Truncated, c.Filename, c.Cmdline)
+		p.setImage(c.Known, c.Truncated, c.Carried, c.Filename, c.Cmdline)
 	case c.before.since <= time && time < c.before.until:
-		p.setImage(c.before.known, c.before.truncated, c.before.filename, c.before.cmdline)
+		p.setImage(c.before.known, c.before.truncated, c.before.carried, c.before.filename, c.before.cmdline)
 	}
 }
 
-func (p *Process) setImage(known, truncated Fields, filename string, cmdline []byte) {
+func (p *Process) setImage(known, truncated, carried Fields, filename string, cmdline []byte) {
 	p.Known |= known & imageFields
 	p.Truncated |= truncated & imageFields
+	p.Carried |= carried & imageFields
 	p.Filename = filename
 	p.Cmdline = append(p.Cmdline[:0], cmdline...)
 }
@@ -248,7 +338,7 @@ func (p *Process) setImage(known, truncated Fields, filename string, cmdline []b
 // saveImage sets the image aside that an exec at a time replaces, and makes the
 // new one unknown until the event says what it is.
 func (p *Process) saveImage(time uint64) {
-	p.before.known, p.before.truncated = p.Known&imageFields, p.Truncated&imageFields
+	p.before.known, p.before.truncated, p.before.carried = p.Known&imageFields, p.Truncated&imageFields, p.Carried&imageFields
 	p.before.since, p.before.until = p.imageSince, time
 	p.before.filename = p.Filename
 	p.before.cmdline, p.Cmdline = p.Cmdline, p.before.cmdline[:0]

@@ -1,5 +1,7 @@
 package engine
 
+import "math"
+
 // Buffer holds raw events until they are old enough: ordered by time over all
 // CPUs, and for each pid as a queue of its own, so that the successors of an
 // event are found without a search. Events of the same time keep the order in
@@ -11,6 +13,8 @@ type Buffer struct {
 	free   *RawEvent
 	serial uint64
 
+	gaps       int    // KindGap among the events held
+	gapTo      uint64 // the latest end of those inserted
 	insertions uint64
 	removals   uint64
 }
@@ -46,6 +50,11 @@ func (b *Buffer) Insert(r *RawEvent) {
 	b.serial++
 	r.serial = b.serial
 	b.insertions++
+	if r.Kind == KindGap {
+		r.PID = 0
+		b.gaps++
+		b.gapTo = max(b.gapTo, r.Gap.To)
+	}
 	b.order.insert(r)
 	b.byPID.add(r)
 }
@@ -76,12 +85,27 @@ func (b *Buffer) Release(r *RawEvent) {
 	b.free = r
 }
 
+// firstGap returns the time of the oldest gap that is held, or the end of time.
+func (b *Buffer) firstGap() uint64 {
+	if b.gaps == 0 {
+		return math.MaxUint64
+	}
+	q := *b.byPID.bucket(0) // gaps are events of pid 0, and no others are
+	for q.pid != 0 {
+		q = q.next
+	}
+	return q.first.Time
+}
+
 // oldest returns the event with the earliest time, nil when there is none.
 func (b *Buffer) oldest() *RawEvent { return b.order.first }
 
 // remove takes r out of the buffer. The caller then owns it.
 func (b *Buffer) remove(r *RawEvent) {
 	b.removals++
+	if r.Kind == KindGap {
+		b.gaps--
+	}
 	b.order.remove(r)
 	b.byPID.remove(r)
 }

@@ -36,6 +36,16 @@ func (e *Event) AppendDump(b []byte) []byte {
 	if e.Events&EventPtrace != 0 {
 		b = fmt.Appendf(b, "  PTRA\ttracer_pid=%d\n", e.Tracer.PID)
 	}
+	if len(e.Parts) > 1 {
+		b = append(b, "  PART\t"...)
+		for i, p := range e.Parts {
+			if i > 0 {
+				b = append(b, ' ')
+			}
+			b = strconv.AppendUint(append(append(b, p.Kind.String()...), '='), p.Time, 10)
+		}
+		b = append(b, '\n')
+	}
 	if e.Events&EventGap != 0 {
 		return appendGap(b, &e.Gap)
 	}

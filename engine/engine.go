@@ -25,6 +25,7 @@ type Engine struct {
 	populated uint64 // when Populate was last called
 	delivered uint64 // time of the youngest event handed out
 	drain     drain
+	sweeping  sweep
 
 	aggregations    uint64
 	nonAggregations uint64
@@ -41,6 +42,8 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.hold = uint64(opts.HoldTime)
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
 	e.table.init(uint64(opts.CacheGraceTime))
+	e.table.unseen = source.Capabilities().changedUnseen()
+	e.table.look, e.table.now = opts.Look, clock.Now
 	return e, nil
 }
 
@@ -66,6 +69,9 @@ func (e *Engine) Get() (*Event, error) {
 			if err := e.populate(now); err != nil {
 				return nil, err
 			}
+		}
+		if ev := e.sweep(now); ev != nil {
+			return ev, nil
 		}
 		if !e.ripe(now) {
 			return nil, ErrNothing
@@ -120,10 +126,12 @@ func (e *Engine) Wait() (d time.Duration, ok bool) {
 	if !ok && e.drain.at != 0 && !e.drain.done {
 		return drainPause, true
 	}
-	if now := e.clock.Now(); ok && at > now {
-		return time.Duration(at - now), true
+	now := e.clock.Now()
+	wait := at - min(at, now)
+	if w, sweeps := e.sweepWait(now); sweeps && (!ok || w < wait) {
+		return time.Duration(w), true
 	}
-	return 0, ok
+	return time.Duration(wait), ok
 }
 
 // Buffered is the number of raw events that wait in the engine.
@@ -150,11 +158,16 @@ func (e *Engine) deliver(now uint64) *Event {
 	e.delivered = max(e.delivered, head.Time)
 
 	ev := &e.event
-	*ev = Event{Time: head.Time, Wall: e.clock.At(head.Time), TID: head.TID, Thread: head.Thread}
+	*ev = Event{Parts: ev.Parts[:0], Time: head.Time, Wall: e.clock.At(head.Time), TID: head.TID, Thread: head.Thread}
 	e.take(head, now)
 	joined := head.Kind.Events()
 	absorbed := false
-	for next != nil && e.opts.Matrix.joins(head, next, joined) {
+	// Events join only where none is missing between them.
+	gap := e.buffer.firstGap()
+	if head.Time <= e.table.gapTo {
+		gap = 0
+	}
+	for next != nil && next.Time < gap && e.opts.Matrix.joins(head, next, joined) {
 		r := next
 		next = r.next
 		e.buffer.remove(r)
@@ -177,8 +190,9 @@ func (e *Engine) deliver(now uint64) *Event {
 
 // deliverGap makes an event of a gap.
 func (e *Engine) deliverGap(r *RawEvent) *Event {
+	e.table.gap(&r.Gap)
 	e.event = Event{
-		Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), Gap: r.Gap, Process: new(Process),
+		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), Gap: r.Gap, Process: new(Process),
 	}
 	e.buffer.Release(r)
 	e.nonAggregations++
@@ -195,7 +209,13 @@ func (e *Engine) take(r *RawEvent, now uint64) {
 		}
 	}
 	ev := &e.event
-	ev.Process = e.table.apply(r, e.clock.BootOffset, now)
+	p := e.table.apply(r, e.clock.BootOffset, now)
+	ev.Process = p
+	if kinds != 0 {
+		ev.Parts = append(ev.Parts, Part{
+			Kind: r.Kind, IDChange: r.IDChange, Time: r.Time, Known: p.Known & FieldsIDs, Carried: p.Carried & FieldsIDs, Cred: p.Cred,
+		})
+	}
 	ev.Events |= kinds
 	ev.IDChange |= r.IDChange
 	if r.Kind == KindPtrace {

@@ -89,7 +89,7 @@ func TestAggregation(t *testing.T) {
 		{"exec after id change", engine.Options{}, []engine.Kind{fork, ids, exec, exit},
 			[]string{"1 FORK+ID_CHANGE", "1 EXEC+EXIT"}},
 		{"id change after exec", engine.Options{}, []engine.Kind{fork, exec, ids, exit},
-			[]string{"1 FORK+EXEC+EXIT+ID_CHANGE"}},
+			[]string{"1 FORK+EXEC", "1 ID_CHANGE", "1 EXIT"}},
 		{"id change stands alone", engine.Options{}, []engine.Kind{ids, ids, exit}, []string{"1 ID_CHANGE", "1 EXIT"}},
 		{"comms", engine.Options{}, []engine.Kind{comm, comm, exit}, []string{"1 EXIT+SETPROCTITLE"}},
 		{"comm before exec", engine.Options{}, []engine.Kind{fork, comm, exec}, []string{"1 FORK+EXEC+SETPROCTITLE"}},

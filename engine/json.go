@@ -35,6 +35,9 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	if e.Thread {
 		o.uint("thread", uint64(e.TID))
 	}
+	if len(e.Parts) > 1 {
+		o.parts(e.Parts)
+	}
 	if e.Events&EventGap != 0 {
 		o.gap(&e.Gap)
 	} else if e.Process != nil {
@@ -69,20 +72,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	if known(FieldCwd) {
 		o.text("cwd", p.Cwd)
 	}
-	if known(FieldUIDs) {
-		o.uint("uid", uint64(p.Cred.UID))
-		o.uint("euid", uint64(p.Cred.EUID))
-	}
-	if known(FieldSUID) {
-		o.uint("suid", uint64(p.Cred.SUID))
-	}
-	if known(FieldGIDs) {
-		o.uint("gid", uint64(p.Cred.GID))
-		o.uint("egid", uint64(p.Cred.EGID))
-	}
-	if known(FieldSGID) {
-		o.uint("sgid", uint64(p.Cred.SGID))
-	}
+	o.ids(&p.Cred, p.Known)
 	if known(FieldPGID) {
 		o.uint("pgid", uint64(p.PGID))
 	}
@@ -207,6 +197,43 @@ func (o *object) namespaces(p *Process) {
 		}
 	}
 	o.b = append(n.b, '}')
+}
+
+// parts appends the parts of a joined event, and for an EXEC the ids it began with.
+func (o *object) parts(parts []Part) {
+	o.key("parts")
+	o.b = append(o.b, '[')
+	for i := range parts {
+		p := &parts[i]
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		x := object{b: append(o.b, '{')}
+		x.text("event", p.Kind.String())
+		x.uint("monotonic_ns", p.Time)
+		if p.Kind == KindExec {
+			x.ids(&p.Cred, p.Known)
+		}
+		o.b = append(x.b, '}')
+	}
+	o.b = append(o.b, ']')
+}
+
+func (o *object) ids(c *Credentials, known Fields) {
+	if known.Has(FieldUIDs) {
+		o.uint("uid", uint64(c.UID))
+		o.uint("euid", uint64(c.EUID))
+	}
+	if known.Has(FieldSUID) {
+		o.uint("suid", uint64(c.SUID))
+	}
+	if known.Has(FieldGIDs) {
+		o.uint("gid", uint64(c.GID))
+		o.uint("egid", uint64(c.EGID))
+	}
+	if known.Has(FieldSGID) {
+		o.uint("sgid", uint64(c.SGID))
+	}
 }
 
 func (o *object) birth(b *Birth) {

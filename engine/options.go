@@ -30,6 +30,13 @@ type Options struct {
 	// [MinimalMatrix] with MinAgg.
 	Matrix *Matrix
 
+	// Look, if not nil, looks whether a process exists; start is its start time in
+	// CLOCK_BOOTTIME nanoseconds, rounded down to ProcStartUnit. It is asked only after
+	// events were lost, a few times a call of Get. Without it, an event that does not
+	// bring a start time is of an unknown process then, and ends that were lost show
+	// only when their pids are used again.
+	Look func(pid uint32) (start uint64, sight Sight)
+
 	// Filter, if not nil, decides whether an event is delivered. It is asked
 	// after the process table has been brought up to date. Gaps are always delivered.
 	Filter func(*Event) bool

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -47,6 +48,15 @@ type Process struct {
 	sighted uint64
 	forked  bool // its FORK has been applied
 
+	// asOf is the time that the state is of: that of the last event, or sighted.
+	asOf uint64
+	// ahead is what /proc showed, while events of before that time are applied.
+	ahead *Process
+	// checked is when /proc showed that this process still has the pid.
+	checked uint64
+	// missing is when /proc did not show it; see sweep.
+	missing uint64
+
 	// image says since when Filename and Cmdline are those of the process;
 	// before is the image it had until then. A child forked before an exec that
 	// was delivered ahead of the fork inherits that one.
@@ -62,6 +72,7 @@ type Process struct {
 type image struct {
 	known     Fields
 	truncated Fields
+	carried   Fields
 	since     uint64
 	until     uint64
 	filename  string
@@ -103,7 +114,7 @@ func (p *Process) Clone() *Process {
 	}
 	c := *p
 	c.Cmdline = bytes.Clone(p.Cmdline)
-	c.before, c.older, c.nextGC = image{}, nil, nil
+	c.before, c.older, c.nextGC, c.ahead = image{}, nil, nil, nil
 	return &c
 }
 
@@ -124,14 +135,32 @@ type Event struct {
 
 	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach
 
+	// Parts are the raw events that the event reports, in their order: one, unless
+	// some were joined.
+	Parts []Part
+
 	Gap Gap // for GAP
 
 	Process *Process
+}
+
+// Part is one raw event of those that an [Event] reports.
+type Part struct {
+	Kind     Kind
+	IDChange IDChange // for KindIDChange
+	Time     uint64   // CLOCK_MONOTONIC nanoseconds
+
+	// Cred are the ids right after the part, as far as their fields are in Known: for
+	// KindExec those that the image began with.
+	Cred    Credentials
+	Known   Fields
+	Carried Fields // of these, those that may have changed before; see Task
 }
 
 // Clone returns a copy that stays as it is.
 func (e *Event) Clone() *Event {
 	c := *e
 	c.Process = e.Process.Clone()
+	c.Parts = slices.Clone(e.Parts)
 	return &c
 }

@@ -21,6 +21,11 @@ type table struct {
 	collected       uint64
 
 	free *Process
+
+	unseen Fields // can change without an event that the source reports
+	gapTo  uint64 // the end of the latest gap, 0 for none
+	look   func(pid uint32) (start uint64, sight Sight)
+	now    func() uint64
 }
 
 func (t *table) init(grace uint64) {
@@ -29,12 +34,19 @@ func (t *table) init(grace uint64) {
 }
 
 // lookup returns the youngest process of a pid.
-func (t *table) lookup(pid uint32) *Process { return t.byPID[pid] }
+func (t *table) lookup(pid uint32) *Process {
+	p := t.byPID[pid]
+	if p != nil {
+		t.refresh(p)
+	}
+	return p
+}
 
 func (t *table) lookupIdentity(id Identity) *Process {
 	want := Task{Start: id.Start, StartUnit: 1}
 	for p := t.byPID[id.PID]; p != nil; p = p.older {
 		if p.Known.Has(FieldStart) && p.sameStart(&want) {
+			t.refresh(p)
 			return p
 		}
 	}
@@ -51,6 +63,7 @@ func (t *table) all() iter.Seq[*Process] {
 				chain = append(chain, p)
 			}
 			for _, p := range slices.Backward(chain) {
+				t.refresh(p)
 				if !yield(p) {
 					return
 				}
@@ -63,6 +76,7 @@ func (t *table) all() iter.Seq[*Process] {
 func (t *table) at(pid uint32, time uint64) *Process {
 	for p := t.byPID[pid]; p != nil; p = p.older {
 		if p.born <= time {
+			t.refresh(p)
 			return p
 		}
 	}

@@ -108,8 +108,14 @@ func Record(w io.Writer, events ...Raw) error {
 // Name implements engine.Source.
 func (s *Source) Name() string { return "enginetest" }
 
-// Capabilities implements engine.Source.
-func (s *Source) Capabilities() *engine.CapabilityTable { return &s.table }
+// Capabilities implements engine.Source: all kinds of event are reported, and each
+// brings the fields that it is pushed with.
+func (s *Source) Capabilities() *engine.CapabilityTable {
+	for k := range s.table.Kinds {
+		s.table.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: "enginetest"}
+	}
+	return &s.table
+}
 
 // Populate implements engine.Source.
 func (s *Source) Populate(to engine.Sink) error {

@@ -49,8 +49,8 @@ func text(list []engine.Events) string {
 }
 
 // Join applies the documented rules of aggregation to the events of one process, in
-// their order: FORK takes in the comms and id changes that follow, one EXEC unless
-// ids have changed, and the end; EXEC takes in comms and the end; a comm takes in
+// their order: FORK takes in the comms that follow, the id changes until an EXEC, one
+// EXEC unless ids have changed, and the end; EXEC takes in comms and the end; a comm takes in
 // further comms and the end, an id change further id changes.
 func Join(events []*truth.Event) (delivered []engine.Events) {
 	for len(events) > 0 {
@@ -74,8 +74,10 @@ func takes(head, next engine.Kind, mask engine.Events) bool {
 		switch next {
 		case engine.KindExec:
 			return first && mask&engine.EventIDChange == 0
-		case engine.KindComm, engine.KindIDChange:
+		case engine.KindComm:
 			return true
+		case engine.KindIDChange:
+			return mask&engine.EventExec == 0
 		}
 		return first && (next == engine.KindExit || next == engine.KindCoreDump)
 	case engine.KindExec:

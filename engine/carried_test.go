@@ -1,0 +1,287 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// told is an event that brings the fields, each with a value.
+func told(kind engine.Kind, pid uint32, at uint64, fields engine.Fields) enginetest.Raw {
+	r := raw(kind, pid, at)
+	r.Task.Known = fields
+	for f, to := range map[engine.Field]*[]byte{
+		engine.FieldComm: &r.Comm, engine.FieldFilename: &r.Filename, engine.FieldCmdline: &r.Cmdline,
+		engine.FieldCwd: &r.Cwd, engine.FieldCgroup: &r.Cgroup,
+	} {
+		if fields.Has(f) {
+			*to = []byte(f.String())
+		}
+		r.Task.Known &^= f.Set()
+	}
+	return r
+}
+
+// one is the only event that is delivered.
+func (r *rig) one(t *testing.T) *engine.Event {
+	t.Helper()
+	r.clock.Advance(2 * time.Second)
+	ev, err := r.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ev.Clone()
+}
+
+const allButExit = engine.AllFields &^ (1 << engine.FieldExit)
+
+// Each row of FieldChanges, held against an event that brings nothing.
+func TestFieldChanges(t *testing.T) {
+	var unseen engine.Fields
+	for f, c := range engine.FieldChanges {
+		if c.Unseen != "" {
+			unseen |= engine.Field(f).Set()
+		}
+	}
+	if unseen != engine.ChangeUnseen {
+		t.Errorf("ChangeUnseen lacks or has too much: %s", unseen^engine.ChangeUnseen)
+	}
+	r := newRig(t, engine.Options{})
+	r.src.Push(told(exec, 1, 0, allButExit))
+	if p := r.one(t).Process; p.Carried != 0 {
+		t.Errorf("carried though the event brings it: %s", p.Carried)
+	}
+	r.src.Push(raw(core, 1, 10))
+	if p := r.one(t).Process; p.Known != allButExit || p.Carried != unseen {
+		t.Errorf("known %s, carried %s, want carried %s", p.Known, p.Carried, unseen)
+	}
+	r.src.Push(told(comm, 1, 20, allButExit))
+	if p := r.one(t).Process; p.Carried != 0 {
+		t.Errorf("still carried after it was told again: %s", p.Carried)
+	}
+	// A field that the source cannot prove to be of the event.
+	late := told(comm, 1, 30, allButExit)
+	late.Task.Carried = engine.FieldCwd.Set()
+	r.src.Push(late)
+	if p := r.one(t).Process; p.Carried != engine.FieldCwd.Set() {
+		t.Errorf("carried %s, want cwd", p.Carried)
+	}
+}
+
+// A source that does not report a kind of event cannot tell what it changes.
+func TestCarriedWithoutTheEvents(t *testing.T) {
+	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
+	src := partial{r.src, &engine.CapabilityTable{}}
+	src.table.Kinds[exec].Origin, src.table.Kinds[comm].Origin = engine.OriginKernel, engine.OriginKernel
+	var err error
+	if r.Engine, err = engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	r.src.Push(told(exec, 1, 0, allButExit))
+	r.one(t)
+	r.src.Push(raw(core, 1, 10))
+	if p := r.one(t).Process; p.Carried != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
+		t.Errorf("carried %s", p.Carried)
+	}
+}
+
+type partial struct {
+	*enginetest.Source
+	table *engine.CapabilityTable
+}
+
+func (p partial) Capabilities() *engine.CapabilityTable { return p.table }
+
+// What eBPF brings with FORK, EXEC and EXIT: nothing of it is ever carried, and of the
+// rest only what the table says.
+func TestOrdinaryLifeCarriesLittle(t *testing.T) {
+	const (
+		texts  = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
+		atFork = allButExit &^ (1<<engine.FieldFilename | 1<<engine.FieldCmdline)
+	)
+	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)})
+	shell := told(exec, 9, 0, allButExit)
+	birth := told(fork, 1, 10, atFork)
+	birth.Creator = 9
+	r.src.Push(shell, birth, told(comm, 1, 20, allButExit&^texts), told(exec, 1, 30, allButExit), exited(told(exit, 1, 40, allButExit&^texts), 0))
+	r.one(t)
+	rest := engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
+	for _, want := range []engine.Fields{engine.FieldFilename.Set(), rest, 0, rest} {
+		ev := r.one(t)
+		if p := ev.Process; p.Carried != want || p.Known&allButExit != allButExit {
+			t.Errorf("%s: known %s, carried %q, want %q", ev.Events, p.Known, p.Carried, want)
+		}
+	}
+}
+
+func gapAt(from, to, n uint64) enginetest.Raw {
+	g := engine.Gap{Cause: engine.LossRingFull, CPU: engine.AllCPUs, From: uint64(time.Second) + from, To: uint64(time.Second) + to, Count: n}
+	return enginetest.Raw{Kind: engine.KindGap, Time: g.From, Gap: g}
+}
+
+func TestGap(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.src.Push(told(exec, 1, 0, allButExit), gapAt(10, 20, 3), raw(comm, 1, 15), raw(exit, 1, 30))
+	r.one(t)
+	ev := r.one(t)
+	if ev.Events != engine.EventGap || ev.Gap.Count != 3 || ev.Process == nil || ev.Process.Known != 0 {
+		t.Fatalf("the gap is %+v", ev)
+	}
+	want := "->0 (GAP)\n  LOST\tcause=ring_full lost=3 from=1000000010 to=1000000020 cpu=all\n"
+	if diff := cmp.Diff(want, string(ev.AppendDump(nil))); diff != "" {
+		t.Error(diff)
+	}
+	if js := string(ev.AppendJSON(nil, r.Clock(), "x")); !strings.Contains(js,
+		`"events":["GAP"],"gap":{"cause":"ring_full","from_monotonic_ns":1000000010,"to_monotonic_ns":1000000020,"lost":3}}`) {
+		t.Error(js)
+	}
+	if p := r.Lookup(1); p.Carried&engine.FieldUIDs.Set() == 0 || p.Carried&engine.FieldStart.Set() != 0 {
+		t.Errorf("carried in the table: %s", p.Carried)
+	}
+	// Without a start time and a look, nobody knows whose event this is.
+	if p := r.one(t).Process; p.Known != 0 {
+		t.Errorf("after the gap: known %s", p.Known)
+	}
+	// With the start time it is the same process.
+	r = newRig(t, engine.Options{})
+	r.src.Push(told(exec, 1, 0, allButExit), gapAt(10, 20, 3), told(comm, 1, 30, engine.FieldStart.Set()|engine.FieldComm.Set()), told(core, 1, 40, allButExit))
+	r.one(t)
+	r.one(t)
+	for _, want := range []engine.Fields{allButExit &^ engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm), 0} {
+		if p := r.one(t).Process; p.Carried != want || p.Known != allButExit {
+			t.Errorf("known %s, carried %s, want %s", p.Known, p.Carried, want)
+		}
+	}
+}
+
+// A process whose EXIT was lost leaves the table, after all that happened before.
+func TestGone(t *testing.T) {
+	now := uint64(0)
+	look := func(pid uint32) (uint64, engine.Sight) {
+		switch pid {
+		case 1:
+			return 0, engine.SightGone
+		case 2:
+			return 0, engine.SightAlive
+		case 3:
+			return 7 * engine.ProcStartUnit, engine.SightAlive // another process
+		}
+		return 0, engine.SightUnknown
+	}
+	r := newRig(t, engine.Options{Look: look})
+	for pid := range uint32(4) {
+		r.src.Push(told(exec, pid+1, uint64(pid), allButExit))
+	}
+	r.drain(t)
+	now = r.clock.Now() - uint64(time.Second)
+	r.src.Push(gapAt(now, now+10, 1))
+	var lines []string
+	for range 40 {
+		r.clock.Advance(100 * time.Millisecond)
+		for {
+			ev, err := r.Get()
+			if err != nil {
+				break
+			}
+			lines = append(lines, ev.Events.String())
+			if ev.Events == engine.EventGone && (ev.Process.PID == 2 || ev.Process.PID == 4 || !ev.Process.Exited || !ev.Process.Inferred || ev.Process.Known.Has(engine.FieldExit)) {
+				t.Errorf("gone: %+v", ev.Process)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"GAP", "GONE", "GONE"}, lines); diff != "" {
+		t.Error(diff)
+	}
+	if p := r.Lookup(2); p == nil || p.Exited {
+		t.Errorf("the living process is %+v", p)
+	}
+}
+
+func TestBirth(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	child := started(raw(fork, 2, 10), 200)
+	child.Task.PPID, child.Task.Known = 1, child.Task.Known.With(engine.FieldPPID)
+	end := exited(started(raw(exit, 2, 30), 200), 0)
+	end.Task.PPID, end.Task.Known = 9, end.Task.Known.With(engine.FieldPPID)
+	r.src.Push(started(raw(fork, 1, 0), 100), child, exited(started(raw(exit, 1, 20), 100), 0), end)
+	r.drain(t)
+	want := engine.Birth{Parent: engine.Identity{PID: 1, Start: 100}, Known: engine.Fields(1<<engine.FieldPPID | 1<<engine.FieldStart)}
+	p := r.Lookup(2)
+	if p.Birth != want || p.PPID != 9 {
+		t.Errorf("birth %+v, ppid %d", p.Birth, p.PPID)
+	}
+	if text := string(p.AppendDump(nil)); !strings.Contains(text, "\n  BRTH\tparent_pid=1 parent_start=100\n") {
+		t.Error(text)
+	}
+	if js := string(p.AppendJSON(nil, r.Clock())); !strings.Contains(js, `"birth":{"ppid":1,"parent_start_boottime_ns":100}`) {
+		t.Error(js)
+	}
+	// /proc shows the parent of now.
+	r = newRig(t, engine.Options{})
+	var snapshot engine.RawEvent
+	now := told(fork, 5, 0, allButExit)
+	now.Fill(&snapshot)
+	r.Learn(&snapshot)
+	if p := r.Lookup(5); p.Birth.Known != 0 || !p.Known.Has(engine.FieldPPID) || !p.Carried.Has(engine.FieldPPID) {
+		t.Errorf("from /proc: birth %+v, carried %s", p.Birth, p.Carried)
+	}
+}
+
+// Events of before /proc was read do not get the state of after it.
+func TestSnapshotSaysNothingOfBefore(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	var snapshot engine.RawEvent
+	seen := told(fork, 1, 50, allButExit)
+	seen.Fill(&snapshot)
+	r.Learn(&snapshot)
+	before := raw(comm, 1, 10)
+	before.Comm = []byte("old")
+	r.src.Push(before)
+	p := r.one(t).Process
+	if p.Known != engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm) || p.Comm != "old" {
+		t.Errorf("before: known %s, comm %s", p.Known, p.Comm)
+	}
+	r.src.Push(raw(core, 1, 60))
+	if p = r.one(t).Process; p.Known != allButExit || p.Filename != "filename" || p.Comm != "old" {
+		t.Errorf("after: known %s, comm %s, filename %s", p.Known, p.Comm, p.Filename)
+	}
+}
+
+// Joining changes nothing: each part keeps its time and its ids.
+func TestPartsOfAJoinedEvent(t *testing.T) {
+	always := new(engine.Matrix)
+	for head := range always {
+		for next := range always[head] {
+			always[head][next] = engine.JoinAlways
+		}
+	}
+	r := newRig(t, engine.Options{Matrix: always})
+	image, root := raw(exec, 1, 10), raw(ids, 1, 20)
+	image.Task.Known, image.Task.Cred.UID = engine.FieldUIDs.Set(), 1000
+	root.Task.Known, root.IDChange = engine.FieldUIDs.Set(), engine.ChangedUID
+	r.src.Push(raw(fork, 1, 0), image, root)
+	ev := r.one(t)
+	sec := uint64(time.Second)
+	uids := engine.FieldUIDs.Set()
+	want := []engine.Part{
+		{Kind: fork, Time: sec},
+		{Kind: exec, Time: sec + 10, Known: uids, Cred: engine.Credentials{UID: 1000}},
+		{Kind: ids, Time: sec + 20, Known: uids, IDChange: engine.ChangedUID},
+	}
+	if diff := cmp.Diff(want, ev.Parts); diff != "" {
+		t.Error(diff)
+	}
+	if text := string(ev.AppendDump(nil)); !strings.Contains(text, "\n  PART\tFORK=1000000000 EXEC=1000000010 ID_CHANGE=1000000020\n") {
+		t.Error(text)
+	}
+	js := `"parts":[{"event":"FORK","monotonic_ns":1000000000},{"event":"EXEC","monotonic_ns":1000000010,"uid":1000,"euid":0},` +
+		`{"event":"ID_CHANGE","monotonic_ns":1000000020}]`
+	if got := string(ev.AppendJSON(nil, r.Clock(), "x")); !strings.Contains(got, js) {
+		t.Error(got)
+	}
+}

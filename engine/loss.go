@@ -1,0 +1,59 @@
+package engine
+
+// What is known of a process after a gap: a lost event can have changed all of it, and
+// the pid can be another process's by now.
+
+// Sight is what a look at a pid shows.
+type Sight uint8
+
+const (
+	SightUnknown Sight = iota // nothing can be said
+	SightGone                 // no process has the pid, or only one that has ended
+	SightAlive                // a process has it, with the start time that was returned
+)
+
+// gap makes the state of all processes doubtful that is of before the end of g.
+func (t *table) gap(g *Gap) { t.gapTo = max(t.gapTo, g.To) }
+
+// refresh marks as carried what may have been changed by a lost event.
+func (t *table) refresh(p *Process) {
+	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
+		p.Carried |= p.Known &^ constant
+	}
+}
+
+// doubtful reports whether p's end may have been lost, so that its pid may be another's.
+func (t *table) doubtful(p *Process) bool {
+	return t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo && (!p.Exited || p.Inferred)
+}
+
+// check looks whether p still has its pid, and reports whether that is certain.
+func (t *table) check(p *Process) bool { return t.sight(p) == SightAlive }
+
+// sight looks at p's pid. SightGone is also that another process has it.
+func (t *table) sight(p *Process) Sight {
+	if t.look == nil {
+		return SightUnknown
+	}
+	now := t.now()
+	start, sight := t.look(p.PID)
+	if sight != SightAlive {
+		return sight
+	}
+	if !p.Known.Has(FieldStart) {
+		return SightUnknown
+	}
+	if !p.sameStart(&Task{Start: start, StartUnit: ProcStartUnit}) {
+		return SightGone
+	}
+	p.checked = now
+	return SightAlive
+}
+
+// infer ends p, whose EXIT was lost.
+func (t *table) infer(p *Process, now uint64) {
+	if !p.Exited {
+		p.Inferred = true
+		t.markExited(p, now)
+	}
+}

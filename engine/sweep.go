@@ -1,0 +1,104 @@
+package engine
+
+import "time"
+
+// sweep looks after a gap which processes of the table are still there. It does a few at
+// a time, so that no call of Get takes long.
+type sweep struct {
+	todo    []uint32 // pids to look at
+	gapTo   uint64   // the end of the gap that they are looked at for
+	next    uint64   // when to go on
+	missing []missing
+}
+
+// missing is a process that was not there. Its EXIT may only not have been delivered yet.
+type missing struct {
+	p    *Process
+	time uint64 // of the look; also in p.missing, which a process in the same place has not
+}
+
+const (
+	sweepBatch = 32
+	sweepPause = uint64(5 * time.Millisecond)
+)
+
+// sweep goes on looking, and returns the event of a process whose EXIT was lost, nil if
+// there is none.
+func (e *Engine) sweep(now uint64) *Event {
+	s := &e.sweeping
+	gapTo := max(e.table.gapTo, e.buffer.gapTo)
+	if gapTo == 0 || e.table.look == nil {
+		return nil
+	}
+	if len(s.todo) == 0 && s.gapTo < gapTo {
+		s.gapTo = gapTo
+		for pid := range e.table.byPID {
+			s.todo = append(s.todo, pid)
+		}
+	}
+	if len(s.todo) > 0 && now >= s.next {
+		s.next = now + sweepPause
+		n := max(0, len(s.todo)-sweepBatch)
+		for _, pid := range s.todo[n:] {
+			e.lookFor(pid, now)
+		}
+		s.todo = s.todo[:n]
+	}
+	return e.gone(now)
+}
+
+// lookFor looks at the live process of a pid.
+func (e *Engine) lookFor(pid uint32, now uint64) {
+	s := &e.sweeping
+	p := e.table.byPID[pid]
+	if p == nil || p.Exited || p.missing != 0 || p.asOf > s.gapTo || p.checked > s.gapTo {
+		return
+	}
+	if e.table.sight(p) == SightGone {
+		p.missing = now
+		s.missing = append(s.missing, missing{p, now})
+	}
+}
+
+// gone ends the first of the missing processes of which no EXIT can come any more: all
+// that happened before it was looked for has been delivered.
+func (e *Engine) gone(now uint64) *Event {
+	s := &e.sweeping
+	for len(s.missing) > 0 {
+		m := s.missing[0]
+		if m.p.missing == m.time && !m.p.Exited {
+			if now < m.time+e.hold || e.populated < m.time+e.hold {
+				return nil
+			}
+			if head := e.buffer.oldest(); head != nil && head.Time <= m.time {
+				return nil
+			}
+		}
+		s.missing = s.missing[:copy(s.missing, s.missing[1:])]
+		if m.p.missing != m.time || m.p.Exited {
+			continue
+		}
+		e.table.refresh(m.p)
+		e.table.infer(m.p, now)
+		e.event = Event{
+			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, Wall: e.clock.At(m.time), TID: m.p.PID, Process: m.p,
+		}
+		if e.opts.Filter == nil || e.opts.Filter(&e.event) {
+			return &e.event
+		}
+	}
+	return nil
+}
+
+// sweepWait is how long sweep has nothing to do; ok is false if that is forever.
+func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
+	s := &e.sweeping
+	switch {
+	case len(s.todo) > 0:
+		return s.next - min(now, s.next), true
+	case len(s.missing) > 0:
+		at := s.missing[0].time + e.hold
+		return at - min(now, at), true
+	}
+	return 0, false
+}

@@ -1,0 +1,343 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// step is the time between two things that happen: more than /proc's unit of start times,
+// so that these tell two processes of one pid apart.
+const step = 11 * time.Millisecond
+
+// state is what is true of a process from a time on.
+type state struct {
+	since                                uint64
+	ppid, uid                            uint32
+	comm, filename, cmdline, cwd, cgroup string
+}
+
+// being is a process of the world.
+type being struct {
+	pid, parent uint32
+	start       uint64
+	parentStart uint64
+	end         uint64 // 0 while it lives
+	states      []state
+}
+
+func (l *being) at(time uint64) *state {
+	for i := range slices.Backward(l.states) {
+		if l.states[i].since <= time {
+			return &l.states[i]
+		}
+	}
+	return &l.states[0]
+}
+
+// world makes up processes that live at random, and knows the truth about them.
+type world struct {
+	rnd   *rand.Rand
+	now   uint64
+	next  int // numbers what is to be different
+	lives []*being
+	// bare: events bring few fields, and start times seldom, as the proc connector's do.
+	bare bool
+}
+
+func (w *world) living(pid uint32) *being {
+	for _, l := range w.lives {
+		if l.pid == pid && l.end == 0 {
+			return l
+		}
+	}
+	return nil
+}
+
+func (w *world) name(what string) string {
+	w.next++
+	return fmt.Sprint(what, w.next)
+}
+
+// step lets one thing happen and returns the event of it, if it makes one.
+func (w *world) step() (ev enginetest.Raw, told bool) {
+	w.now += uint64(step)
+	var alive []*being
+	for _, l := range w.lives {
+		if l.end == 0 {
+			alive = append(alive, l)
+		}
+	}
+	l := alive[w.rnd.IntN(len(alive))]
+	s := *l.at(w.now)
+	s.since = w.now
+	change := func() { l.states = append(l.states, s) }
+	switch w.rnd.IntN(9) {
+	case 0, 1:
+		pid := uint32(2 + w.rnd.IntN(6)) // few pids, so that they are used again
+		if w.living(pid) != nil {
+			return ev, false
+		}
+		c := &being{pid: pid, parent: l.pid, start: w.now, parentStart: l.start}
+		s.ppid = l.pid
+		c.states = []state{s}
+		w.lives = append(w.lives, c)
+		ev = w.event(engine.KindFork, c, engine.Fields(1<<engine.FieldPPID))
+		ev.Creator = l.pid
+		return ev, true
+	case 2:
+		s.comm, s.filename, s.cmdline = w.name("comm"), w.name("/bin/"), w.name("arg")
+		change()
+		return w.event(engine.KindExec, l, 1<<engine.FieldFilename), true
+	case 3:
+		if l.pid == 1 {
+			return ev, false
+		}
+		l.end = w.now
+		for _, c := range w.lives {
+			if c.end == 0 && c.at(w.now).ppid == l.pid {
+				n := *c.at(w.now)
+				n.since, n.ppid = w.now, 1
+				c.states = append(c.states, n)
+			}
+		}
+		ev = w.event(engine.KindExit, l, 0)
+		ev.Task.Known |= engine.FieldExit.Set()
+		ev.Task.Exit = engine.Exit{WaitStatus: int32(l.start & 0xff00), Time: w.now}
+		return ev, true
+	case 4:
+		w.next++
+		s.uid = uint32(w.next)
+		change()
+		ev = w.event(engine.KindIDChange, l, 1<<engine.FieldUIDs)
+		ev.IDChange = engine.ChangedUID
+		return ev, true
+	case 5:
+		s.comm = w.name("comm")
+		change()
+		return w.event(engine.KindComm, l, 1<<engine.FieldComm), true
+	case 6:
+		s.cwd = w.name("/dir")
+	case 7:
+		s.cgroup = w.name("/cgroup")
+	case 8:
+		return w.event(engine.KindCoreDump, l, 0), true
+	}
+	change()
+	return ev, false
+}
+
+// event makes the event of l's newest state, with the fields of must and others.
+func (w *world) event(k engine.Kind, l *being, must engine.Fields) enginetest.Raw {
+	has := engine.Fields(w.rnd.Uint32())
+	if w.bare {
+		has &= engine.Fields(w.rnd.Uint32()) & engine.Fields(w.rnd.Uint32())
+	}
+	return l.raw(k, w.now, has|must)
+}
+
+// raw tells the fields of has as they are at a time.
+func (l *being) raw(k engine.Kind, now uint64, has engine.Fields) enginetest.Raw {
+	s := l.at(now)
+	r := enginetest.Raw{Kind: k, PID: l.pid, Time: now}
+	r.Task.Known = has & engine.Fields(1<<engine.FieldStart|1<<engine.FieldPPID|1<<engine.FieldUIDs)
+	r.Task.Start, r.Task.StartUnit, r.Task.PPID, r.Task.Cred.UID = l.start, 1, s.ppid, s.uid
+	for f, text := range map[engine.Field]struct {
+		to    *[]byte
+		value string
+	}{
+		engine.FieldComm: {&r.Comm, s.comm}, engine.FieldFilename: {&r.Filename, s.filename}, engine.FieldCmdline: {&r.Cmdline, s.cmdline},
+		engine.FieldCwd: {&r.Cwd, s.cwd}, engine.FieldCgroup: {&r.Cgroup, s.cgroup},
+	} {
+		if has.Has(f) {
+			*text.to = []byte(text.value)
+		}
+	}
+	return r
+}
+
+// find returns the being of a pid at a time.
+func (w *world) find(pid uint32, at uint64) *being {
+	for _, l := range w.lives {
+		if l.pid == pid && l.start <= at && (l.end == 0 || at <= l.end) {
+			return l
+		}
+	}
+	return nil
+}
+
+// judge returns what an event says that is not true and not marked so.
+func (w *world) judge(ev *engine.Event) (lies []string) {
+	p := ev.Process
+	lie := func(f engine.Field, got, want any) {
+		if got != want {
+			lies = append(lies, fmt.Sprintf("%d %s at %d: %s is %v, not %v", p.PID, ev.Events, ev.Time, f, got, want))
+		}
+	}
+	at := ev.Time
+	if len(ev.Parts) > 0 {
+		at = ev.Parts[len(ev.Parts)-1].Time
+	}
+	l := w.find(p.PID, at)
+	if ev.Events == engine.EventGone {
+		if p.Known.Has(engine.FieldStart) && l != nil && l.start/p.StartUnit != p.Start/p.StartUnit {
+			l = nil // the next one of the pid
+		}
+		if l != nil && (l.end == 0 || l.end > at) {
+			lies = append(lies, fmt.Sprintf("%d is said to have ended at %d, and lives", p.PID, at))
+		}
+		return lies
+	}
+	if l == nil {
+		return []string{fmt.Sprintf("%d %s at %d: no such process", p.PID, ev.Events, at)}
+	}
+	if p.Known.Has(engine.FieldStart) {
+		lie(engine.FieldStart, p.Start, l.start/p.StartUnit*p.StartUnit)
+	}
+	s, sure := l.at(at), p.Known&^p.Carried
+	if sure.Has(engine.FieldPPID) {
+		lie(engine.FieldPPID, p.PPID, s.ppid)
+	}
+	if sure.Has(engine.FieldUIDs) {
+		lie(engine.FieldUIDs, p.Cred.UID, s.uid)
+	}
+	if sure.Has(engine.FieldComm) {
+		lie(engine.FieldComm, p.Comm, s.comm)
+	}
+	if sure.Has(engine.FieldFilename) {
+		lie(engine.FieldFilename, p.Filename, s.filename)
+	}
+	if sure.Has(engine.FieldCmdline) {
+		lie(engine.FieldCmdline, string(p.Cmdline), s.cmdline)
+	}
+	if sure.Has(engine.FieldCwd) {
+		lie(engine.FieldCwd, p.Cwd, s.cwd)
+	}
+	if sure.Has(engine.FieldCgroup) {
+		lie(engine.FieldCgroup, p.Cgroup, s.cgroup)
+	}
+	if p.Birth.Known.Has(engine.FieldPPID) {
+		lie(engine.FieldPPID, p.Birth.Parent.PID, l.parent)
+	}
+	if p.Birth.Known.Has(engine.FieldStart) {
+		lie(engine.FieldStart, p.Birth.Parent.Start/engine.ProcStartUnit, l.parentStart/engine.ProcStartUnit)
+	}
+	for _, part := range ev.Parts {
+		if part.Known.Has(engine.FieldUIDs) && !part.Carried.Has(engine.FieldUIDs) {
+			lie(engine.FieldUIDs, part.Cred.UID, l.at(part.Time).uid)
+		}
+	}
+	return lies
+}
+
+// look is what /proc shows now.
+func (w *world) look(pid uint32) (uint64, engine.Sight) {
+	if l := w.living(pid); l != nil {
+		return l.start / engine.ProcStartUnit * engine.ProcStartUnit, engine.SightAlive
+	}
+	return 0, engine.SightGone
+}
+
+// TestNothingThatIsNotCarriedIsWrong lets processes live at random, loses events, starts in
+// the middle, and holds every delivered event against the truth: what is known and not
+// carried is right, at the event's last part.
+func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
+	var delivered, lost, sure, carried, gone int
+	for seed := range uint64(400) {
+		rnd := rand.New(rand.NewPCG(seed, 11))
+		w := &world{rnd: rnd, now: uint64(time.Second), bare: rnd.IntN(2) == 0}
+		w.lives = []*being{{pid: 1, start: 1, states: []state{{comm: "init", cwd: "/", cgroup: "/"}}}}
+		opts := engine.Options{HoldTime: 50 * step, MaxLength: 1 + rnd.IntN(100)}
+		if rnd.IntN(4) > 0 {
+			opts.Look = w.look
+		}
+		switch rnd.IntN(3) {
+		case 1:
+			opts.MinAgg = true
+		case 2:
+			opts.Matrix = new(engine.Matrix)
+		}
+		r := newRig(t, opts)
+		for range rnd.IntN(100) { // before the source was open
+			w.step()
+		}
+		r.clock.Advance(time.Duration(w.now - r.clock.Now()))
+		scan, gapEnds := rnd.IntN(50), -1
+		var gap engine.Gap
+		var held []enginetest.Raw // a gap comes with what follows it
+		for n := range 500 {
+			ev, told := w.step()
+			r.clock.Advance(time.Duration(w.now - r.clock.Now()))
+			if n == scan {
+				for _, l := range w.lives {
+					if l.end == 0 {
+						var raw engine.RawEvent
+						d := l.raw(engine.KindFork, w.now, engine.AllFields)
+						d.Task.Start, d.Task.StartUnit = l.start/engine.ProcStartUnit*engine.ProcStartUnit, engine.ProcStartUnit
+						d.Fill(&raw)
+						r.Learn(&raw)
+					}
+				}
+			}
+			if gapEnds < 0 && rnd.IntN(60) == 0 {
+				gapEnds = n + rnd.IntN(40)
+				gap = engine.Gap{Cause: engine.LossRingFull, CPU: engine.AllCPUs, From: w.now}
+			}
+			switch {
+			case gapEnds >= 0 && told && rnd.IntN(3) > 0:
+				gap.Count++
+				lost++
+			case told && gapEnds >= 0:
+				held = append(held, ev)
+			case told:
+				r.src.Push(ev)
+			}
+			if n == gapEnds {
+				gapEnds = -1
+				gap.To = w.now
+				r.src.Push(enginetest.Raw{Kind: engine.KindGap, Time: gap.From, Gap: gap})
+				r.src.Push(held...)
+				held = nil
+			}
+			if n < scan || gapEnds >= 0 {
+				continue
+			}
+			for {
+				ev, err := r.Get()
+				if errors.Is(err, engine.ErrNothing) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ev.Events == engine.EventGap {
+					continue
+				}
+				delivered++
+				if ev.Events == engine.EventGone {
+					gone++
+				}
+				for f := range engine.Field(engine.NumFields) {
+					if ev.Process.Carried.Has(f) {
+						carried++
+					} else if ev.Process.Known.Has(f) {
+						sure++
+					}
+				}
+				if lies := w.judge(ev); len(lies) > 0 {
+					t.Fatalf("seed %d: %v\n%s", seed, lies, ev.AppendDump(nil))
+				}
+			}
+		}
+	}
+	t.Logf("%d events delivered, %d lost, %d processes found gone; %d fields sure, %d carried", delivered, lost, gone, sure, carried)
+	if gone == 0 || lost == 0 || sure < carried {
+		t.Error("the test does not test what it should")
+	}
+}
