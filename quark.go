@@ -85,6 +85,7 @@ type Queue struct {
 	engine   *engine.Engine
 	source   engine.Source
 	attempts []backends.Attempt
+	proc     *backends.Proc
 	poller   poller
 	closed   bool
 }
@@ -117,9 +118,12 @@ func (q *Queue) start(opts Options) error {
 	if err != nil {
 		return err
 	}
+	if q.proc, err = backends.OpenProc(); err != nil {
+		return err
+	}
 	q.engine, err = engine.New(q.source, clock, engine.Options{
 		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
-		MinAgg: opts.MinAgg, Filter: opts.Filter,
+		MinAgg: opts.MinAgg, Filter: opts.Filter, Look: q.proc.Look,
 	})
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func (q *Queue) start(opts Options) error {
 
 // scan reads the processes that exist from /proc into the table.
 func (q *Queue) scan(now func() uint64) error {
-	return backends.Scan(func(r *engine.RawEvent) error {
+	return q.proc.Scan(func(r *engine.RawEvent) error {
 		r.Time = now()
 		q.engine.Learn(r)
 		return nil
@@ -159,7 +163,11 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	q.closed = true
-	return errors.Join(q.source.Close(), q.poller.close())
+	errs := []error{q.source.Close(), q.poller.close()}
+	if q.proc != nil {
+		errs = append(errs, q.proc.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Backend is the name of the active backend: "ebpf", "kprobe" or "cnproc".

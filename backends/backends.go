@@ -7,7 +7,6 @@ import (
 
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
@@ -164,14 +163,4 @@ func (e *Error) Unwrap() (errs []error) {
 		errs = append(errs, a.Err)
 	}
 	return errs
-}
-
-// Scan reads the processes that exist from /proc and calls f with each, parents not
-// necessarily before their children. The event is f's until it returns.
-func Scan(f func(*engine.RawEvent) error) error {
-	proc, err := procfs.Open()
-	if err != nil {
-		return err
-	}
-	return errors.Join(proc.Scan(f), proc.Close())
 }

@@ -1,0 +1,43 @@
+package backends
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+func TestLook(t *testing.T) {
+	p, err := OpenProc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if !p.initial {
+		t.Skip("in a pid namespace of its own")
+	}
+	if start, sight := p.Look(uint32(os.Getpid())); sight != engine.SightAlive || start == 0 || start%engine.ProcStartUnit != 0 {
+		t.Errorf("this process: start %d, %d", start, sight)
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := uint32(cmd.Process.Pid)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, sight := p.Look(pid); sight == engine.SightGone {
+			break // a zombie
+		}
+		if time.Now().After(end) {
+			t.Fatal("a zombie counts as alive")
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, sight := p.Look(pid); sight != engine.SightGone {
+		t.Errorf("a reaped process: %d", sight)
+	}
+}
