@@ -1,0 +1,49 @@
+package style
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+const root = "../.."
+
+// documents name paths of this repository between back quotes.
+var documents = []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "SECURITY.md"}
+
+var (
+	quoted = regexp.MustCompile("`([a-zA-Z0-9_.*-]+(?:/[a-zA-Z0-9_.*-]+)*/?)`")
+	linked = regexp.MustCompile(`\]\(([a-zA-Z0-9_./-]+)\)`)
+	// isPath matches names with a directory of the repository, and names of its files.
+	isPath = regexp.MustCompile(`^(backends|btfhub|cmd|docs|engine|exitsnoop|fidelity|initramfs|internal|kernel_images|tools|\.github)/|^[a-z_]+\.(go|sh|md)$`)
+	// made are paths that a command makes.
+	made = regexp.MustCompile(`^kernel_images/(amd64|arm64|local)`)
+)
+
+// TestPathsInDocuments shows that the files that documents name exist.
+func TestPathsInDocuments(t *testing.T) {
+	for _, document := range documents {
+		data, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, m := range quoted.FindAllSubmatch(data, -1) {
+			if path := string(m[1]); isPath.MatchString(path) && !made.MatchString(path) {
+				exists(t, document, path, path)
+			}
+		}
+		for _, m := range linked.FindAllSubmatch(data, -1) {
+			exists(t, document, string(m[1]), filepath.Join(filepath.Dir(document), string(m[1])))
+		}
+	}
+}
+
+func exists(t *testing.T, document, name, path string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, path))
+	if err != nil || len(found) == 0 {
+		t.Errorf("%s names %s, which does not exist", document, name)
+	}
+}
