@@ -8,6 +8,6 @@
 // an interface cannot know is flagged as unknown, and what it lost is counted.
 //
 // A [Queue] has no goroutine of its own: all work is done in [Queue.Get], by
-// the caller. It is meant for one goroutine; only [Queue.Wake] may be called
-// from others.
+// the caller. It is meant for one goroutine; [Queue.Close], [Queue.Stats] and
+// [Queue.Wake] may be called from others.
 package quark

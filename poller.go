@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -19,7 +20,10 @@ import (
 // a thread enters a system call or a timer of Go's is due, and then every 20
 // microseconds for as long as there is work: more than the work itself costs.
 type poller struct {
-	mu                  sync.Mutex // guards event against Wake during close
+	waiting sync.Mutex  // held by who waits
+	closed  atomic.Bool // whoever waits is to leave
+	mu      sync.Mutex  // guards the descriptors against wake and watch during close
+
 	epoll, event, timer int
 	opened              bool
 	watched             bool // the user polls the descriptor: timers have to be set
@@ -58,10 +62,15 @@ func (p *poller) open(source int, next func() (time.Duration, bool)) (err error)
 	return nil
 }
 
+// close ends a wait and then closes all. Nobody may call arm or clear any more.
 func (p *poller) close() error {
+	p.closed.Store(true)
 	if !p.opened {
 		return nil
 	}
+	p.wake()
+	p.waiting.Lock()
+	defer p.waiting.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unregister()
@@ -100,14 +109,31 @@ func (p *poller) clear() {
 // watch is called when the user polls the descriptor. A wake-up of a perf ring
 // is seen by whoever asks first, which must not be Go then.
 func (p *poller) watch() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.watched = true
 	p.unregister()
 	return p.epoll
 }
 
 // wait sleeps until something happens or the time is over; a negative time has
-// no end.
+// no end. It returns os.ErrClosed during and after close.
 func (p *poller) wait(timeout time.Duration) error {
+	p.waiting.Lock()
+	defer p.waiting.Unlock()
+	if p.closed.Load() {
+		return os.ErrClosed
+	}
+	if err := p.sleep(timeout); err != nil {
+		return err
+	}
+	if p.closed.Load() {
+		return os.ErrClosed
+	}
+	return nil
+}
+
+func (p *poller) sleep(timeout time.Duration) error {
 	p.limit, p.slept, p.err = timeout, false, nil
 	if p.watched {
 		if !p.prepare(uintptr(p.epoll)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/quark-linux/quark/backends"
@@ -53,7 +54,8 @@ type Options struct {
 	MinAgg bool
 
 	// Filter, if not nil, decides whether an event is delivered. The process
-	// table follows all events, and gaps are always delivered.
+	// table follows all events, and gaps are always delivered. It may use the
+	// queue, but not call Get.
 	Filter func(*Event) bool
 
 	// Backends are those that may be tried, in their fixed order; 0 means all.
@@ -80,14 +82,18 @@ type Options struct {
 	CNProc cnproc.Options
 }
 
-// Queue delivers the events of one backend.
+// Queue delivers the events of one backend. One goroutine uses it; Close, Stats and Wake
+// may be called from any.
 type Queue struct {
+	// mu is held while the engine and the source work, and not while a Filter decides.
+	mu       sync.Mutex
+	closed   bool
+	end      sync.Once
 	engine   *engine.Engine
 	source   engine.Source
 	attempts []backends.Attempt
 	proc     *backends.Proc
 	poller   poller
-	closed   bool
 }
 
 // Open chooses a backend, attaches to the kernel and reads the processes that
@@ -123,7 +129,7 @@ func (q *Queue) start(opts Options) error {
 	}
 	q.engine, err = engine.New(q.source, clock, engine.Options{
 		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
-		MinAgg: opts.MinAgg, Filter: opts.Filter, Look: q.proc.Look,
+		MinAgg: opts.MinAgg, Filter: q.unlocked(opts.Filter), Look: q.proc.Look,
 	})
 	if err != nil {
 		return err
@@ -132,6 +138,18 @@ func (q *Queue) start(opts Options) error {
 		return err
 	}
 	return q.scan(clock.Now)
+}
+
+// unlocked returns the filter so that it may use the queue, also close it.
+func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
+	if filter == nil {
+		return nil
+	}
+	return func(ev *Event) bool {
+		q.mu.Unlock()
+		defer q.mu.Lock()
+		return filter(ev)
+	}
 }
 
 // scan reads the processes that exist from /proc into the table.
@@ -147,6 +165,8 @@ func (q *Queue) scan(now func() uint64) error {
 // the call, also those that still wait in the kernel, and then ErrNothing.
 // [Queue.Drained] reports when that is for good, and Events ends then.
 func (q *Queue) Drain() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed {
 		return os.ErrClosed
 	}
@@ -154,16 +174,28 @@ func (q *Queue) Drain() error {
 }
 
 // Drained reports whether Drain was called and all is delivered.
-func (q *Queue) Drained() bool { return q.engine.Drained() }
+func (q *Queue) Drained() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.engine.Drained()
+}
 
-// Close detaches from the kernel and leaves nothing behind in it. Get returns
-// os.ErrClosed from then on.
-func (q *Queue) Close() error {
-	if q.closed {
-		return nil
-	}
+// Close detaches from the kernel and leaves nothing behind in it. It may be called from
+// any goroutine and ends a Block, Get or Events that runs in another: these return
+// os.ErrClosed from then on. A second Close returns nil.
+func (q *Queue) Close() (err error) {
+	q.end.Do(func() { err = q.close() })
+	return err
+}
+
+func (q *Queue) close() error {
+	q.mu.Lock()
 	q.closed = true
-	errs := []error{q.source.Close(), q.poller.close()}
+	q.mu.Unlock() // whoever waits may want it before it leaves the poller
+	errs := []error{q.poller.close()}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	errs = append(errs, q.source.Close())
 	if q.proc != nil {
 		errs = append(errs, q.proc.Close())
 	}
@@ -185,12 +217,17 @@ func (q *Queue) Capabilities() *engine.CapabilityTable { return q.source.Capabil
 // event, and every *Process that the queue has handed out, are valid until the
 // next call; their Clone methods keep them.
 func (q *Queue) Get() (*Event, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed {
 		return nil, os.ErrClosed
 	}
 	ev, err := q.engine.Get()
-	if errors.Is(err, ErrNothing) && q.poller.watched {
-		if err := q.poller.arm(q.next()); err != nil {
+	if q.closed { // by the filter, or while it decided
+		return nil, os.ErrClosed
+	}
+	if err == ErrNothing && q.poller.watched {
+		if err := q.poller.arm(q.pause()); err != nil {
 			return nil, err
 		}
 		q.poller.clear()
@@ -198,9 +235,19 @@ func (q *Queue) Get() (*Event, error) {
 	return ev, err
 }
 
-// next is how long nothing has to be done, unless the source's descriptor says
-// so; ok is false if that is forever.
+// next is pause for the poller.
 func (q *Queue) next() (wait time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return 0, true
+	}
+	return q.pause()
+}
+
+// pause returns how long nothing has to be done, unless the source's descriptor says
+// so; ok is false if that is forever.
+func (q *Queue) pause() (wait time.Duration, ok bool) {
 	wait, held := q.engine.Wait()
 	if !q.source.Arm(!held) {
 		return 0, true // something came meanwhile: Get has to fetch it first
@@ -216,13 +263,9 @@ func (q *Queue) next() (wait time.Duration, ok bool) {
 }
 
 // Block waits until Get may have something to return, or Wake was called, but
-// not longer than timeout; a negative timeout waits without end.
-func (q *Queue) Block(timeout time.Duration) error {
-	if q.closed {
-		return os.ErrClosed
-	}
-	return q.poller.wait(timeout)
-}
+// not longer than timeout; a negative timeout waits without end. After Close it
+// returns os.ErrClosed.
+func (q *Queue) Block(timeout time.Duration) error { return q.poller.wait(timeout) }
 
 // Wake ends a Block that waits or the next one to come. It may be called from
 // any goroutine.
@@ -249,7 +292,7 @@ func (q *Queue) Events(ctx context.Context) iter.Seq2[*Event, error] {
 					return
 				}
 			case errors.Is(err, ErrNothing):
-				if q.engine.Drained() {
+				if q.Drained() {
 					return
 				}
 				err = q.Block(-1)
@@ -276,8 +319,11 @@ func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIde
 // Processes yields all known processes in order of pid.
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
 
-// Stats returns the counters; it may cost a system call.
+// Stats returns the counters; it may cost a system call. It may be called from any
+// goroutine.
 func (q *Queue) Stats() (Stats, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed {
 		return Stats{}, os.ErrClosed
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -316,4 +318,81 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 	if _, err := quark.Open(quark.Options{}); err == nil || !strings.Contains(err.Error(), "option QUARK_BTF_PATH is "+missing) {
 		t.Errorf("a missing file in the environment: %v", err)
 	}
+}
+
+// Close, Stats and Wake from other goroutines: whoever waits is told.
+func TestCloseFromAnywhere(t *testing.T) {
+	tries := 20
+	if os.Getenv("QUARK_TRIES") != "" {
+		tries, _ = strconv.Atoi(os.Getenv("QUARK_TRIES"))
+	}
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		before := openFDs(t)
+		for try := range tries {
+			q, err := quark.Open(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				for _, err := range q.Events(context.Background()) {
+					if err != nil {
+						ended <- err
+						return
+					}
+				}
+				ended <- nil
+			}()
+			var others sync.WaitGroup
+			time.Sleep(time.Duration(try%7) * time.Millisecond)
+			for range 2 {
+				others.Go(func() {
+					q.Wake()
+					if _, err := q.Stats(); err != nil && !errors.Is(err, os.ErrClosed) {
+						t.Error(err)
+					}
+					if err := q.Close(); err != nil {
+						t.Error(err)
+					}
+					q.Wake()
+				})
+			}
+			others.Wait()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, os.ErrClosed) {
+					t.Fatalf("Events ended with %v", err)
+				}
+			case <-time.After(deadline):
+				t.Fatalf("Events did not end within %v of Close", deadline)
+			}
+		}
+		if after := openFDs(t); after != before {
+			t.Errorf("%d descriptors before, %d after", before, after)
+		}
+	})
+}
+
+// A filter may use the queue, and close it.
+func TestFilterUsesTheQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		var q *quark.Queue
+		opts.Filter = func(ev *quark.Event) bool {
+			if _, err := q.Stats(); err != nil {
+				t.Error(err)
+			}
+			q.Lookup(ev.Process.PPID)
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+			return true
+		}
+		q = open(t, opts)
+		spawn(t)
+		for ev, err := range q.Events(t.Context()) {
+			if !errors.Is(err, os.ErrClosed) {
+				t.Fatalf("%v, %v", ev, err)
+			}
+		}
+	})
 }
