@@ -29,7 +29,8 @@ type Source interface {
 	// Stats returns what the source counted since it was opened.
 	Stats() (SourceStats, error)
 
-	// Close detaches from the kernel and leaves nothing behind in it.
+	// Close detaches from the kernel and leaves nothing behind in it. A second call
+	// returns nil.
 	Close() error
 }
 

@@ -128,7 +128,7 @@ func (s *Source) Arm(idle bool) bool {
 // Close ends the subscription.
 func (s *Source) Close() error {
 	if s.fd < 0 {
-		return os.ErrClosed
+		return nil
 	}
 	// Before Linux 6.6 the kernel counts listeners by these requests alone.
 	farewell := send(s.fd, appendRequest(nil, 0, opIgnore, false, 0))

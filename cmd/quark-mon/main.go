@@ -22,15 +22,15 @@ func main() {
 	// Before any other goroutine: a write to a closed standard output is then an
 	// error like any other, and the kernel is left clean.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if err := run(signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string, out, errw io.Writer) error {
+func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	o, err := parse(args, errw)
 	switch {
 	case err != nil:
@@ -50,6 +50,17 @@ func run(ctx context.Context, args []string, out, errw io.Writer) error {
 		return err
 	}
 	m := &monitor{options: o, q: q, out: bufio.NewWriterSize(out, 64<<10)}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		<-signals
+		stop()
+		<-signals
+		// Whoever reads the output has stopped, and this program with it. The kernel is
+		// left clean all the same.
+		q.Close()
+		os.Exit(1)
+	}()
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
 			return errors.Join(err, q.Close())

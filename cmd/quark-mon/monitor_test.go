@@ -331,3 +331,32 @@ func TestUnprivileged(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// A reader that stalls does not keep quark-mon from ending.
+func TestSecondSignal(t *testing.T) {
+	for _, flag := range []string{"-b", "-c"} {
+		r := start(t, flag, "-j", "--hold-time", "10ms")
+		syscall.Syscall(syscall.SYS_FCNTL, r.pipe.(*os.File).Fd(), 1031 /* F_SETPIPE_SZ */, 4096)
+		for range 50 {
+			sh(t, "exit 0")
+		}
+		ended := make(chan error, 1)
+		go func() { // Cmd.Wait would close the pipe
+			_, err := r.Process.Wait()
+			ended <- err
+		}()
+		for range 2 {
+			if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		select {
+		case <-ended:
+		case <-time.After(2 * time.Second):
+			t.Errorf("%s: it still runs two seconds after the second signal", flag)
+			r.Process.Kill()
+			<-ended
+		}
+	}
+}
