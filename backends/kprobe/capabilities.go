@@ -110,16 +110,21 @@ func (s *Source) describe(notes []string, failed []error) {
 	}
 	s.describeIDs(failed)
 	for _, f := range fieldSources {
-		var at engine.Events
+		var at, without engine.Events // some kinds have several sets of probes
 		for _, set := range s.sets {
-			if !families[set.family].before && set.slots.has(f.from) && set.slots.has(f.to) {
+			switch {
+			case families[set.family].before:
+			case set.slots.has(f.from) && set.slots.has(f.to):
 				at |= set.kind.Events()
+			default:
+				without |= set.kind.Events()
 			}
 		}
 		c.Fields[f.field] = capability(f.via, at)
 		if engine.FieldsNS.Has(f.field) {
-			c.Fields[f.field].Partial = engine.EventExit & at
+			without |= engine.EventExit
 		}
+		c.Fields[f.field].Partial = at & without
 	}
 	for _, f := range textSources {
 		var at engine.Events
