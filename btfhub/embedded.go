@@ -16,13 +16,8 @@ var archive []byte
 // Embedded returns the archive in the binary.
 func Embedded() (*Archive, error) { return ReadArchive(archive) }
 
-// Open returns the types that [Archive.Lookup] finds. Their origin is
-// "RELEASE (exact)" or "RELEASE (guess for RELEASE)".
-func (a *Archive) Open(release, arch string) (*Kernel, error) {
-	e, exact, err := a.Lookup(release, arch)
-	if err != nil {
-		return nil, err
-	}
+// Types returns the types of one of the archive's kernels.
+func (a *Archive) Types(e Entry) (*btf.Spec, error) {
 	raw, err := a.BTF(e)
 	if err != nil {
 		return nil, err
@@ -30,6 +25,20 @@ func (a *Archive) Open(release, arch string) (*Kernel, error) {
 	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("read types of %s in the archive: %w", e.Release, err)
+	}
+	return spec, nil
+}
+
+// Open returns the types that [Archive.Lookup] finds. Their origin is
+// "RELEASE (exact)" or "RELEASE (guess for RELEASE)".
+func (a *Archive) Open(release, arch string) (*Kernel, error) {
+	e, exact, err := a.Lookup(release, arch)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := a.Types(e)
+	if err != nil {
+		return nil, err
 	}
 	origin := fmt.Sprintf("%s (exact)", e.Release)
 	if !exact {

@@ -111,11 +111,11 @@ func (m *maker) keep(old []byte) error {
 		if m.taken[e.Release+" "+e.Arch] {
 			continue
 		}
-		k, err := a.Open(e.Release, e.Arch)
+		spec, err := a.Types(e)
 		if err != nil {
 			return err
 		}
-		m.add(e, k.Spec, nil)
+		m.add(e, spec, nil)
 		m.kept++
 	}
 	return nil

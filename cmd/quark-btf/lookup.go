@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-
-	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
 )
@@ -22,13 +19,9 @@ func (o *options) printLookup(w io.Writer) error {
 	}
 	var offsets *btfhub.Offsets
 	if o.verbose || len(o.operands) > 0 {
-		raw, err := a.BTF(e)
+		spec, err := a.Types(e)
 		if err != nil {
 			return err
-		}
-		spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-		if err != nil {
-			return fmt.Errorf("read types of %s in the archive: %w", e.Release, err)
 		}
 		if offsets, err = resolve(spec, o.operands); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 )
 
@@ -27,17 +26,12 @@ func main() {
 var errUnresolved = errors.New("a target was not found")
 
 func run(args []string, out, errw io.Writer) error {
-	o, err := parse(args, errw)
-	switch {
-	case err != nil:
+	o, err := parse(args, out)
+	if o == nil {
 		return err
-	case o.help:
-		return nil
 	}
 	w := bufio.NewWriter(out)
 	switch {
-	case o.version:
-		fmt.Fprintf(w, "quark-btf %s\n", version())
 	case o.diff:
 		err = o.printDiff(w)
 	case o.add:
@@ -48,12 +42,4 @@ func run(args []string, out, errw io.Writer) error {
 		err = o.printKernel(w, errw)
 	}
 	return errors.Join(w.Flush(), err)
-}
-
-// version is that of the module, or "(devel)".
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

@@ -2,30 +2,28 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 
 	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark/internal/command"
 )
 
 // options are the command line.
 type options struct {
-	arch          string
-	bits          bool
-	diff, add     bool
-	file          string
-	lookup        string
-	json          bool
-	verbose       bool
-	version, help bool
-	operands      []string
+	arch      string
+	bits      bool
+	diff, add bool
+	file      string
+	lookup    string
+	json      bool
+	verbose   bool
+	operands  []string
 }
 
-func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
-	f := pflag.NewFlagSet("quark-btf", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.SetOutput(errw)
+func newFlags(o *options) *pflag.FlagSet {
+	f := command.NewFlags("quark-btf")
 	f.StringVarP(&o.arch, "arch", "a", runtime.GOARCH, "architecture of kernels in archives")
 	f.BoolVarP(&o.bits, "bits", "b", false, "also print offsets in bits")
 	f.BoolVarP(&o.diff, "diff", "d", false, "print what differs between two kernels, files or releases in the archive")
@@ -34,9 +32,6 @@ func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
 	f.BoolVarP(&o.json, "json", "j", false, "print JSON")
 	f.StringVarP(&o.lookup, "lookup", "l", "", "print which kernel in the archive stands for release VERSION")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say where the types are from and which alternative was found; with -l print the offsets")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version")
-	f.BoolVarP(&o.help, "help", "h", false, "print this help")
-	f.Usage = func() {}
 	return f
 }
 
@@ -50,15 +45,12 @@ What is not found is printed as U.
 
 `
 
-func parse(args []string, errw io.Writer) (*options, error) {
+// parse returns the options of a command line, or nil if help or the version was printed instead.
+func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
-	f := newFlags(o, errw)
-	if err := f.Parse(args); err != nil {
-		return nil, fmt.Errorf("%w (see quark-btf -h)", err)
-	}
-	if o.help {
-		fmt.Fprintf(errw, "%s%s", usage, f.FlagUsages())
-		return o, nil
+	f := newFlags(o)
+	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+		return nil, err
 	}
 	o.operands = f.Args()
 	switch modes := count(o.diff, o.add, f.Changed("lookup")); {

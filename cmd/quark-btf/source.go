@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -62,11 +61,7 @@ func (o *options) named(name string) (*btf.Spec, error) {
 	if !exact {
 		return nil, fmt.Errorf("no file %s, and the archive does not have that release but %s", name, e.Release)
 	}
-	raw, err := a.BTF(e)
-	if err != nil {
-		return nil, err
-	}
-	return btf.LoadSpecFromReader(bytes.NewReader(raw))
+	return a.Types(e)
 }
 
 // resolve looks up the operands, or all targets if there are none. An operand

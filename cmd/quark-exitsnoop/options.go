@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark/internal/command"
 )
 
 // options are the command line.
@@ -13,12 +15,10 @@ type options struct {
 	verb string
 	args []string
 
-	root    string
-	json    bool
-	noWait  bool
-	older   time.Duration
-	version bool
-	help    bool
+	root   string
+	json   bool
+	noWait bool
+	older  time.Duration
 
 	out *printer
 }
@@ -40,40 +40,31 @@ clean    ends it and removes what it has pinned, or only old records
 // defaultRoot is below a tmpfs everywhere.
 const defaultRoot = "/run"
 
-func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
-	f := pflag.NewFlagSet("quark-exitsnoop", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.SetOutput(errw)
+func newFlags(o *options) *pflag.FlagSet {
+	f := command.NewFlags("quark-exitsnoop")
 	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
 	f.StringVarP(&o.root, "root", "r", defaultRoot, "the directory below which the state is pinned")
 	f.BoolVarP(&o.noWait, "no-wait", "n", false, "trace: do not wait for the ends")
 	f.DurationVar(&o.older, "older", 0, "clean: only delete records older than that")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version")
-	f.BoolVarP(&o.help, "help", "h", false, "print this help")
-	f.Usage = func() {}
 	return f
 }
 
-func parse(args []string, errw io.Writer) (*options, error) {
+// parse returns the options of a command line, or nil if help or the version was printed instead.
+func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
-	f := newFlags(o, errw)
+	f := newFlags(o)
 	// What follows run belongs to the command, options included.
-	args, command := cutCommand(args)
-	if err := f.Parse(args); err != nil {
-		return nil, fmt.Errorf("%w (%w)", err, errUsage)
+	args, words := cutCommand(args)
+	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+		return nil, err
 	}
 	switch {
-	case o.help:
-		fmt.Fprintf(errw, "%s%s", usage, f.FlagUsages())
-		return o, nil
-	case o.version:
-		return o, nil
-	case command != nil:
-		o.verb, o.args = "run", command
+	case words != nil:
+		o.verb, o.args = "run", words
 		if f.NArg() > 0 {
 			return nil, fmt.Errorf("unexpected operand %q before run (%w)", f.Arg(0), errUsage)
 		}
-		if len(command) == 0 {
+		if len(words) == 0 {
 			return nil, fmt.Errorf("run: no command given (%w)", errUsage)
 		}
 	case f.NArg() == 0:

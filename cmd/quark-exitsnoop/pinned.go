@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
 // trace has processes recorded, and reports their ends.
 func trace(ctx context.Context, o *options) (int, error) {
-	var pids []uint32
-	for _, a := range o.args {
-		pid, err := strconv.ParseUint(a, 10, 31)
-		if err != nil || pid == 0 {
-			return 0, fmt.Errorf("trace: %q is not a pid (%w)", a, errUsage)
-		}
-		pids = append(pids, uint32(pid))
+	pids, err := parsePids(o.args)
+	if err != nil {
+		return 0, err
+	}
+	pids, failed := living(pids)
+	if len(pids) == 0 {
+		return 0, failed // nothing is started then
 	}
 	if err := exitsnoop.EnsureRunning(o.root); err != nil {
 		return 0, err
@@ -27,7 +29,6 @@ func trace(ctx context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	defer s.Close()
-	var failed error
 	ids := map[uint64]uint32{}
 	for _, pid := range pids {
 		id, err := s.TraceProcess(pid)
@@ -44,6 +45,30 @@ func trace(ctx context.Context, o *options) (int, error) {
 		failed = errors.Join(failed, report(ctx, o, s, ids))
 	}
 	return 0, failed
+}
+
+func parsePids(args []string) (pids []uint32, err error) {
+	for _, a := range args {
+		pid, err := strconv.ParseUint(a, 10, 31)
+		if err != nil || pid == 0 {
+			return nil, fmt.Errorf("trace: %q is not a pid (%w)", a, errUsage)
+		}
+		pids = append(pids, uint32(pid))
+	}
+	return pids, nil
+}
+
+// living returns the pids that processes have, and an error for each of the others.
+func living(pids []uint32) (found []uint32, err error) {
+	for _, pid := range pids {
+		if fd, e := unix.PidfdOpen(int(pid), 0); e == nil {
+			unix.Close(fd)
+			found = append(found, pid)
+		} else {
+			err = errors.Join(err, fmt.Errorf("trace pid %d: %w", pid, exitsnoop.ErrNoProcess))
+		}
+	}
+	return found, err
 }
 
 // report prints and deletes the ends of some traces as they come.

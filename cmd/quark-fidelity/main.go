@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"text/tabwriter"
 	"time"
 
@@ -25,13 +24,9 @@ func main() {
 var errDefects = errors.New("a backend is not what its capability table says: see DEFECT above")
 
 func run(args []string, out, errw io.Writer) error {
-	o, err := parse(args, errw)
-	switch {
-	case err != nil || o.help:
+	o, err := parse(args, out)
+	if o == nil {
 		return err
-	case o.version:
-		fmt.Fprintf(out, "quark-fidelity %s\n", version())
-		return nil
 	}
 	switch o.command {
 	case "list":
@@ -44,13 +39,6 @@ func run(args []string, out, errw io.Writer) error {
 		return benchmark(o, out, errw)
 	}
 	return perform(o, out, errw)
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 func list(out io.Writer) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity"
+	"github.com/quark-linux/quark/internal/command"
 )
 
 type options struct {
@@ -17,7 +18,6 @@ type options struct {
 	load                  bool
 	output, page, drawing string
 	verbose               bool
-	version, help         bool
 	run                   fidelity.Options
 }
 
@@ -36,10 +36,7 @@ the backends next to other programs that are installed; it takes some minutes.
 `
 
 func newFlags(o *options) *pflag.FlagSet {
-	f := pflag.NewFlagSet("quark-fidelity", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.SetOutput(io.Discard)
-	f.Usage = func() {}
+	f := command.NewFlags("quark-fidelity")
 	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "listen with the eBPF backend")
 	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "listen with the kprobe backend")
 	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k and -c: with all that work")
@@ -51,27 +48,20 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
 	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version")
-	f.BoolVarP(&o.help, "help", "h", false, "print this help")
 	return f
 }
 
 // operandsOf says how many operands the commands take; -1 is any number but 0.
 var operandsOf = map[string]int{"run": 0, "report": -1, "compare": 2, "list": 0, "bench": 0}
 
-func parse(args []string, errw io.Writer) (*options, error) {
+// parse returns the options of a command line, or nil if help or the version was printed instead.
+func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
-	if err := f.Parse(args); err != nil {
-		return nil, fmt.Errorf("%w (see quark-fidelity -h)", err)
+	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+		return nil, err
 	}
-	switch {
-	case o.help:
-		fmt.Fprintf(errw, "%s%s", usage, f.FlagUsages())
-		return o, nil
-	case o.version:
-		return o, nil
-	case f.NArg() == 0:
+	if f.NArg() == 0 {
 		return nil, fmt.Errorf("no command: run, report, compare, list or bench (see quark-fidelity -h)")
 	}
 	o.command, o.operands = f.Arg(0), f.Args()[1:]

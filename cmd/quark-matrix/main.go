@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/pflag"
 
+	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
@@ -55,11 +55,11 @@ func main() {
 		cancel(matrix.ErrInterrupted)
 		signal.Stop(signals) // a second one ends it at once
 	}()
-	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command runs the command and returns its exit status.
-func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// dispatch runs the verb and returns its exit status.
+func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	verbs := map[string]func(context.Context, []string, io.Writer) (int, error){
 		"run": runMatrix, "list": list, "report": report, "merge": merge, "coverage": coverage,
 	}
@@ -99,11 +99,7 @@ func parse(f *pflag.FlagSet, args []string, stdout io.Writer) error {
 		return pflag.ErrHelp
 	}
 	if *version {
-		v := "(devel)"
-		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-			v = info.Main.Version
-		}
-		fmt.Fprintln(stdout, "quark-matrix", v)
+		fmt.Fprintln(stdout, "quark-matrix", command.Version())
 		return pflag.ErrHelp
 	}
 	return nil

@@ -29,7 +29,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"merge", "x"}, 2, "merge wants -o"},
 	} {
 		var out, errs bytes.Buffer
-		status := command(context.Background(), tt.args, &out, &errs)
+		status := dispatch(context.Background(), tt.args, &out, &errs)
 		if status != tt.status || !strings.Contains(out.String()+errs.String(), tt.want) {
 			t.Errorf("%q: status %d, want %d and %q; output:\n%s%s", tt.args, status, tt.status, tt.want, &out, &errs)
 		}
@@ -58,7 +58,7 @@ func TestRunAndMerge(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		if status := command(context.Background(), args, &out, &out); status != want {
+		if status := dispatch(context.Background(), args, &out, &out); status != want {
 			t.Fatalf("%q: status %d, want %d:\n%s", args, status, want, &out)
 		}
 		return out.String()

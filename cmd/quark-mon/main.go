@@ -31,15 +31,9 @@ func main() {
 }
 
 func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
-	o, err := parse(args, errw)
-	switch {
-	case err != nil:
+	o, err := parse(args, out)
+	if o == nil {
 		return err
-	case o.help:
-		return nil
-	case o.version:
-		fmt.Fprintf(out, "quark-mon %s\n", version())
-		return nil
 	}
 	// What opening needs is not needed again: it is collected once, below, and not
 	// while it grows.
@@ -80,14 +74,6 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		err = nil // whoever read our output has had enough
 	}
 	return errors.Join(err, q.Close())
-}
-
-// version is that of the module, or "(devel)".
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 // monitor prints what a queue delivers.

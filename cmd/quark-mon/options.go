@@ -9,6 +9,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/internal/command"
 )
 
 // options are the command line.
@@ -21,14 +22,11 @@ type options struct {
 	noSnapshot           bool
 	ppid                 int64
 	verbose              int
-	version, help        bool
 	queue                quark.Options
 }
 
-func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
-	f := pflag.NewFlagSet("quark-mon", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.SetOutput(errw)
+func newFlags(o *options) *pflag.FlagSet {
+	f := command.NewFlags("quark-mon")
 	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
 	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
 	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
@@ -44,9 +42,6 @@ func newFlags(o *options, errw io.Writer) *pflag.FlagSet {
 	f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
 	f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
 	f.CountVarP(&o.verbose, "verbose", "v", "say more, such as what the backend can report; may be repeated")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version")
-	f.BoolVarP(&o.help, "help", "h", false, "print this help")
-	f.Usage = func() {}
 	return f
 }
 
@@ -57,16 +52,13 @@ standard error. Without -b, -k or -c the best backend that works is taken.
 
 `
 
-// parse returns the options of a command line, with the queue's filled in.
-func parse(args []string, errw io.Writer) (*options, error) {
+// parse returns the options of a command line, with those of the queue, or nil if help or the version
+// was printed instead.
+func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
-	f := newFlags(o, errw)
-	if err := f.Parse(args); err != nil {
-		return nil, fmt.Errorf("%w (see quark-mon -h)", err)
-	}
-	if o.help {
-		fmt.Fprintf(errw, "%s%s", usage, f.FlagUsages())
-		return o, nil
+	f := newFlags(o)
+	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+		return nil, err
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected operand %q (see quark-mon -h)", f.Arg(0))
