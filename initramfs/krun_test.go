@@ -77,7 +77,8 @@ func TestKrunRefuses(t *testing.T) {
 	}
 }
 
-// words is an input that says the same again and again: what comes before the guest listens is lost.
+// words is an input that says the same again and again: what comes before the guest listens is
+// lost.
 type words struct{ stop chan struct{} }
 
 func (w words) Read(b []byte) (int, error) {

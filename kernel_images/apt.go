@@ -20,7 +20,7 @@ type apt struct {
 	arches []string
 }
 
-// checkTools tells whether this is a machine with apt.
+// checkTools returns an error on a machine without apt.
 func checkTools() error {
 	for _, tool := range []string{"apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -54,8 +54,8 @@ func newApt(ctx context.Context, dir string, arches []string) (*apt, error) {
 	return a, nil
 }
 
-// admitSandbox gives a directory to the user that apt's downloads run as when apt is started by root and lets it get at the private state. Without it
-// apt warns and downloads as root.
+// admitSandbox gives a directory to the user _apt, which apt downloads as when root starts it, and
+// lets that user reach the private state. Otherwise apt warns and downloads as root.
 func (a *apt) admitSandbox(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -74,9 +74,10 @@ func (a *apt) admitSandbox(dir string) error {
 	return os.Chown(dir, uid, -1)
 }
 
-// aptConfig returns the configuration for the private state: of the system's, as apt-config dump prints it, only how to
-// fetch (proxies, certificates, credentials), for the rest may hold hooks that act on the system. It ends with what must
-// hold whatever the system says: no package that a signature does not cover.
+// aptConfig returns the configuration for the private state. From the system's, as apt-config dump
+// prints it, it takes how to fetch (proxies, certificates, credentials); the rest may hold hooks
+// that act on the system. Settings that the system must not override come last: a package without
+// a signature is refused.
 func aptConfig(system, dir string, arches []string) string {
 	var b strings.Builder
 	for _, line := range strings.Split(system, "\n") {
@@ -170,7 +171,8 @@ func (a *apt) update(ctx context.Context, sourcesList string) error {
 }
 
 func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
-	// apt-cache complains of names that have no version in these suites; those that have are printed all the same.
+	// apt-cache fails for names that have no version in these suites, and prints the others all
+	// the same.
 	stanzas, err := a.run(ctx, "apt-cache", append([]string{"-q", "show"}, names...)...)
 	if err != nil && len(stanzas) == 0 {
 		return nil, fmt.Errorf("show packages: %w", err)
@@ -178,8 +180,8 @@ func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
 	return parsePackages(bytes.NewReader(stanzas))
 }
 
-// download fetches packages, all in one call, which is far quicker than one each. It returns the files of those that it
-// got; err tells why there are fewer.
+// download fetches packages, all in one call, which is far quicker than one each. It returns the
+// files of those that it got; err tells why there are fewer.
 func (a *apt) download(ctx context.Context, packages []Package) (files map[Package]string, err error) {
 	args := []string{"-q", "download"}
 	for _, p := range packages {

@@ -17,14 +17,15 @@ type source struct {
 	signedBy string // empty: apt's own trusted keys
 }
 
-// targetsFormat has apt-get indextargets print what parseTargets reads. An apt that does not know a field leaves its
-// placeholder as it is.
+// targetsFormat has apt-get indextargets print what parseTargets reads. An apt that does not know a
+// field leaves its placeholder as it is.
 const targetsFormat = "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(ORIGIN)|$(SIGNED_BY)"
 
-// parseTargets finds Debian's archives in the output of apt-get indextargets --format targetsFormat.
+// parseTargets finds Debian's archives in the output of apt-get indextargets --format
+// targetsFormat.
 //
-// What is Debian is told by the origin in the signed release file, or, on a machine that has not fetched one yet, by the
-// suite's name.
+// An archive is Debian's if the origin in its signed release file says so or, on a machine that has
+// not fetched that file yet, if the suite has one of Debian's names.
 func parseTargets(output string) archives {
 	var a archives
 	for _, line := range strings.Split(output, "\n") {
@@ -36,7 +37,8 @@ func parseTargets(output string) archives {
 		if origin != "Debian" && (origin != "" || !debianSuite(suite)) {
 			continue
 		}
-		// The field may name several keys, or hold one in itself; only files can be named again.
+		// The field may name several keys, or hold one in itself; only files can be named
+		// again.
 		if !strings.HasPrefix(signedBy, "/") {
 			signedBy = ""
 		}
@@ -81,8 +83,8 @@ var keyrings = []string{
 	"/usr/share/keyrings/debian-archive-keyring.pgp",
 }
 
-// sourcesList returns the sources.list for suites, those left out for which the machine has no archive, and the suites
-// that it covers.
+// sourcesList returns a sources.list for suites, and which of them it covers: the machine's apt may
+// know no archive of some.
 func (a archives) sourcesList(suites, arches []string) (list string, covered []string) {
 	var b strings.Builder
 	for _, suite := range suites {

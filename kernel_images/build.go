@@ -26,8 +26,9 @@ type recipe struct {
 	source string   // package
 	suites []string // asked one after the other until one has the package
 	config string   // all other options are off
-	// debug are the objects compiled with debug information, by their names without directories. Together they know every
-	// type that quark reads; all of the kernel would take half as long again.
+	// debug are the objects compiled with debug information, by their names without
+	// directories. Together they know every type that quark reads; all of the kernel would take
+	// half as long again.
 	debug []string
 }
 
@@ -67,8 +68,8 @@ func (r recipe) variant() string {
 	return r.name + "-" + hex.EncodeToString(sum[:6])
 }
 
-// ignored returns the lines of the recipe's configuration that did not make it into result, the kernel's .config: options
-// that the source does not know or that depend on others.
+// ignored returns the lines of the recipe's configuration that are not in result, the kernel's
+// .config: options that the source does not know or that depend on others.
 func (r recipe) ignored(result string) []string {
 	set := make(map[string]string)
 	for _, line := range strings.Split(result, "\n") {
@@ -92,7 +93,8 @@ func (r recipe) ignored(result string) []string {
 	return lines
 }
 
-// provideBuilt gets the recipe's image and types, from the cache or by building them, and links both below dir.
+// provideBuilt gets the recipe's image and types, from the cache or by building them, and links
+// both below dir.
 func (f *fetcher) provideBuilt(ctx context.Context, r recipe, dir string, update bool, stdout io.Writer) error {
 	image, err := f.builtBefore(r, r.imageRow())
 	types, typesErr := f.builtBefore(r, r.typesRow())
@@ -136,7 +138,8 @@ func (f *fetcher) builtBefore(r recipe, row string) (Entry, error) {
 // errCurrent says that the newest source is that of the version known.
 var errCurrent = errors.New("the newest was built")
 
-// build builds the newest source, unless that is the version known, and caches the image and the types.
+// build builds the newest source, unless that is the version known, and caches the image and the
+// types.
 func (f *fetcher) build(ctx context.Context, r recipe, known string) (image, types Entry, err error) {
 	if runtime.GOARCH != r.arch {
 		return image, types, fmt.Errorf("it is built on %s only", r.arch)
@@ -251,7 +254,8 @@ func (f *fetcher) fetchSource(ctx context.Context, r recipe, dir, known string) 
 	return p, "", err
 }
 
-// unpackSource unpacks the archive of the source in a package, without its topmost directory, into dir.
+// unpackSource unpacks the archive of the source in a package, without its topmost directory, into
+// dir.
 func unpackSource(ctx context.Context, deb, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -281,12 +285,12 @@ func unpackSource(ctx context.Context, deb, dir string) error {
 	return err
 }
 
-// make runs make on as many jobs as there are processors, after all else that wants them.
+// make runs make with a job for each processor, at low priority.
 func (f *fetcher) make(ctx context.Context, tree string, args ...string) error {
 	return f.tool(ctx, tree, "nice", append([]string{"make", "-j" + strconv.Itoa(runtime.NumCPU())}, args...)...)
 }
 
-// tool runs a program of the build and all of its children; what it printed last is told when it fails.
+// tool runs a program of the build. When it fails, its last lines are printed.
 func (f *fetcher) tool(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -309,8 +313,8 @@ func (f *fetcher) tool(ctx context.Context, dir, name string, args ...string) er
 	return nil
 }
 
-// buildEnv returns the environment for the kernel's make: without what a make that runs us has for its own, and what would
-// have the kernel built for another architecture or elsewhere.
+// buildEnv returns the environment for the kernel's make. It leaves out the variables of a make
+// that started this program, and those that select another architecture or place.
 func buildEnv(environ []string) []string {
 	env := []string{"LC_ALL=C"}
 	for _, kv := range environ {

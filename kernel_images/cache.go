@@ -40,14 +40,14 @@ func (e Entry) String() string { return e.Package + " " + e.Version }
 //	images/RELEASE_VERSION         an image; RELEASE_VERSION_VARIANT one built here, or its types
 //	images/RELEASE_VERSION.sha256  its checksum, as sha256sum -c takes it
 //
-// Files are written under a temporary name and renamed, so that each is whole. An image outlives its package in the
-// archive, and rows may share one.
+// Files are written under a temporary name and renamed, so that each is whole. An image outlives
+// its package in the archive, and rows may share one.
 type cache struct{ dir string }
 
 const tempPrefix = ".tmp-"
 
-// cacheDir returns the directory of the cache: under $XDG_CACHE_HOME, the home directory's .cache, or, for a user without
-// a home, fallback.
+// cacheDir returns the directory of the cache: under $XDG_CACHE_HOME, the home directory's .cache,
+// or, for a user without a home, fallback.
 func cacheDir(fallback string) string {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -75,7 +75,7 @@ func openCache(dir string) (*cache, error) {
 	return c, nil
 }
 
-// sweep removes temporary files last written before t: those of fetchers that were killed.
+// sweep removes temporary files last written before t, which killed fetchers left.
 func (c *cache) sweep(t time.Time) {
 	stale, _ := filepath.Glob(filepath.Join(c.dir, "*", tempPrefix+"*"))
 	for _, path := range stale {
@@ -133,8 +133,8 @@ func (e Entry) imageName() string {
 	return name
 }
 
-// adopt keeps a row's entry whose image is there already, of another row or of an earlier version, verified by the checksum
-// beside it.
+// adopt makes an entry for a row from an image that is in the cache already, of another row or an
+// earlier time, and verifies it by the checksum beside it.
 func (c *cache) adopt(e Entry) (Entry, error) {
 	e.Image = e.imageName()
 	b, err := os.ReadFile(c.imagePath(e) + ".sha256")
@@ -148,7 +148,8 @@ func (c *cache) adopt(e Entry) (Entry, error) {
 	return c.enter(e)
 }
 
-// store keeps the image that write writes, and the row's entry with the image's name and checksum filled in.
+// store puts the image that write writes into the cache, and the row's entry with the image's name
+// and checksum.
 func (c *cache) store(e Entry, write func(io.Writer) error) (Entry, error) {
 	e.Image = e.imageName()
 	h := sha256.New()

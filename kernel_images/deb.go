@@ -16,8 +16,8 @@ import (
 // errNoImage says that a package holds no kernel image.
 var errNoImage = errors.New("no kernel image in it")
 
-// isImage tells whether a package's file is the kernel image: boot/vmlinuz-RELEASE, or from 7.2 on
-// usr/lib/modules/RELEASE/vmlinuz, vmlinuz.unsigned in an unsigned package.
+// isImage reports whether a package's file is the kernel image: boot/vmlinuz-RELEASE, or from 7.2
+// on usr/lib/modules/RELEASE/vmlinuz, vmlinuz.unsigned in an unsigned package.
 func isImage(name string) bool {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
 	if ok, _ := path.Match("boot/vmlinuz-*", name); ok {
@@ -30,7 +30,7 @@ func isImage(name string) bool {
 	return ok
 }
 
-// isSource tells whether a package's file is the archive of a kernel's source.
+// isSource reports whether a package's file is the archive of a kernel's source.
 func isSource(name string) bool {
 	ok, _ := path.Match("/usr/src/linux-source-*.tar.xz", path.Clean("/"+name))
 	return ok
@@ -45,7 +45,7 @@ func extractImage(ctx context.Context, deb string, w io.Writer) error {
 func extractFile(ctx context.Context, deb string, wanted func(name string) bool, w io.Writer) error {
 	// dpkg-deb knows every compression that a package may have.
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
-	// Its own children hold standard error open; a stuck one must not hold us.
+	// Its children hold standard error open, too: Wait does not wait for one that is stuck.
 	cmd.WaitDelay = 5 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -58,8 +58,9 @@ func extractFile(ctx context.Context, deb string, wanted func(name string) bool,
 	}
 	found, err := copyFirst(stdout, wanted, w)
 	if found || err != nil {
-		// The rest of the package is of no interest, and dpkg-deb's complaint of the closed pipe is none. The pipe is
-		// closed first: the decompressor is a process of its own and only ends when it cannot write.
+		// The rest of the package is not read, and dpkg-deb's error for that is ignored.
+		// The pipe is closed before Wait: the decompressor is another process, which ends
+		// only when it cannot write.
 		stdout.Close()
 		cmd.Wait()
 		if ctx.Err() != nil {
@@ -76,8 +77,8 @@ func extractFile(ctx context.Context, deb string, wanted func(name string) bool,
 	return fmt.Errorf("unpack %s: %w", path.Base(deb), errNoImage)
 }
 
-// copyFirst copies the first wanted file of a tar archive to w. found is false when the archive ends without one, also when
-// it ends too early: whoever wrote the archive knows why.
+// copyFirst copies the first wanted file of a tar archive to w. found is false when the archive
+// ends without one, even too early: the program that writes the archive reports why.
 func copyFirst(r io.Reader, wanted func(name string) bool, w io.Writer) (found bool, err error) {
 	tr := tar.NewReader(r)
 	for {

@@ -13,7 +13,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
-// tries is how many packages of a row are tried in each of its suites: an archive may list what it no longer has.
+// tries is how many packages of a row are tried in each of its suites: an archive may list what it
+// no longer has.
 const tries = 3
 
 // downloads is how many packages are downloaded at a time.
@@ -36,8 +37,9 @@ type result struct {
 	err     error
 }
 
-// fetch finds the package of each row, the locked one or else the newest, and caches its image. known has the rows whose
-// image is cached and good; such a one is not fetched again. A temporary directory holds all else and is removed.
+// fetch finds the package of each row, the locked one or else the newest, and caches its image.
+// known has the rows whose image is cached and good; their packages are not fetched again. All
+// other files are in a temporary directory, which is removed.
 func (f *fetcher) fetch(ctx context.Context, rows []catalogue.Row, known map[string]Entry) map[string]result {
 	results := make(map[string]result)
 	err := f.fetchInto(ctx, results, rows, known)
@@ -54,7 +56,8 @@ func (f *fetcher) fetch(ctx context.Context, rows []catalogue.Row, known map[str
 	return results
 }
 
-// fetchInto goes through the rows' suites: in each round those rows that have no image yet ask their next one.
+// fetchInto goes through the suites of the rows: in each round it looks in the next suite of every
+// row that has no image yet.
 func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows []catalogue.Row, known map[string]Entry) error {
 	if err := checkTools(); err != nil {
 		return err
@@ -72,7 +75,9 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 	if err != nil {
 		return err
 	}
-	var suites []string // of this round and those before, or apt would forget the packages of those
+	// Suites of this round and of those before: apt forgets the packages of suites that are not
+	// listed any more.
+	var suites []string
 	uncovered := true
 	for round := 0; ; round++ {
 		var pending []catalogue.Row
@@ -108,9 +113,11 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 	return nil
 }
 
-// round gets the images of rows from the packages that there are, a few at a time. A row without a package has no result.
+// round gets the images of rows from the packages that there are, a few at a time. A row without a
+// package has no result.
 func (f *fetcher) round(ctx context.Context, a *apt, results map[string]result, rows []catalogue.Row, packages []Package, known map[string]Entry) error {
-	// Rows that mean the same package are one after the other in one job: the second finds the image there.
+	// Rows with the same package form one job: the first downloads the image, the second finds
+	// it in the cache.
 	jobs := make(map[Package][]catalogue.Row)
 	choice := make(map[string][]Package)
 	for _, r := range rows {
@@ -118,7 +125,8 @@ func (f *fetcher) round(ctx context.Context, a *apt, results map[string]result, 
 		if err != nil {
 			return err
 		}
-		// What an earlier suite listed and did not have is not there now.
+		// A package that an earlier suite listed and did not have is not in a later one
+		// either.
 		found = slices.DeleteFunc(found, func(p Package) bool { return f.gone[p] })
 		if len(found) == 0 {
 			continue

@@ -174,7 +174,7 @@ func buildDeb(t *testing.T, files map[string]string) string {
 }
 
 func TestExtractImage(t *testing.T) {
-	big := strings.Repeat("module", 1<<20) // more than a pipe holds: dpkg-deb must not be left writing
+	big := strings.Repeat("module", 1<<20) // more than a pipe holds
 	for _, tt := range []struct {
 		name  string
 		files map[string]string

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// lock is the file that says which package each row was last resolved to, so that everybody tests the same kernels: a row's
-// entry by its name. A row that it does not have is the newest package's.
+// lock has the entry that each row was last resolved to, by the row's name, so that everybody tests
+// the same kernels. A row that is not in it takes the newest package.
 type lock map[string]Entry
 
 // readLock reads the file, which need not be there.
@@ -55,7 +55,8 @@ func (l lock) write(path string) error {
 	return os.Rename(temp, path)
 }
 
-// prefer puts the package that a row is locked to first. gone names it if it is not among those that there are.
+// prefer puts the package that a row is locked to first. gone names it if it is not among those
+// that there are.
 func (l lock) prefer(row string, packages []Package) (ordered []Package, gone string) {
 	e, ok := l[row]
 	if !ok {
@@ -77,7 +78,8 @@ func (l lock) insteadOf(row string, p Package) string {
 	return ""
 }
 
-// admits tells whether a cached entry is what the row is locked to, or was taken in its place when that was gone.
+// admits reports whether a cached entry is what the row is locked to, or was taken in its place
+// when that was gone.
 func (l lock) admits(cached Entry) bool {
 	e, ok := l[cached.Name]
 	return !ok || e.Version == cached.Version && e.Package == cached.Package || cached.InsteadOf == e.Version

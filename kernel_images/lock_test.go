@@ -84,7 +84,8 @@ func TestLockPrefers(t *testing.T) {
 	}
 }
 
-// TestLocked: the committed lock has every row that comes in a package, resolved to a package of the row's.
+// TestLocked: the committed lock has every row that comes in a package, resolved to a package of
+// the row's.
 func TestLocked(t *testing.T) {
 	l, err := readLock("lock.json")
 	if err != nil {

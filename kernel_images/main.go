@@ -105,7 +105,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// surveyInto gets the types of kernels into dir; a temporary directory holds the packages meanwhile.
+// surveyInto gets the types of kernels into dir; a temporary directory holds the packages
+// meanwhile.
 func surveyInto(ctx context.Context, dir string, each int, pattern string, say func(string, ...any)) error {
 	temp, err := os.MkdirTemp("", "quark-types-")
 	if err != nil {
@@ -116,9 +117,9 @@ func surveyInto(ctx context.Context, dir string, each int, pattern string, say f
 	return s.run(ctx, temp)
 }
 
-// provide gets an image for each row, the locked one, from the cache or the network, and links it below dir. With update the
-// newest package of each row is taken and locked. It goes on after a row that cannot be had, and returns the first such
-// row's error.
+// provide gets an image for each row, the locked one, from the cache or the network, and links it
+// below dir. With update the newest package of each row is taken and locked. It goes on after a row
+// that cannot be had, and returns the first such row's error.
 func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string, update bool, stdout io.Writer) error {
 	lockPath := filepath.Join(dir, "lock.json")
 	var err error

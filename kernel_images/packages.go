@@ -23,14 +23,16 @@ type Package struct {
 	SHA256  string
 }
 
-// kernelPackage matches a package that may hold an image: linux-image-* and, from 6.19 on, linux-binary-*, where the
-// newest come unsigned first. Groups: whether unsigned, the series, the flavour's suffix, the architecture.
+// kernelPackage matches a package that may hold an image: linux-image-* and, from 6.19 on,
+// linux-binary-*, where the newest come unsigned first. Groups: whether unsigned, the series, the
+// flavour's suffix, the architecture.
 var kernelPackage = regexp.MustCompile(`^linux-(?:image|binary(-unsigned)?)-(\d+\.\d+)\.\d[^-]*(?:-\d[^-]*)?(?:-([a-z]+))?-([a-z0-9]+)$`)
 
-// smallestImage is the size below which a package holds no image: from 6.19 on linux-image-* is an empty one of 2 kB.
+// smallestImage is the size below which a package holds no image: from 6.19 on linux-image-* is an
+// empty one of 2 kB.
 const smallestImage = 1 << 20
 
-// matches tells whether p may have the row's image.
+// matches reports whether p may have the row's image.
 func matches(r catalogue.Row, p Package) bool {
 	m := kernelPackage.FindStringSubmatch(p.Name)
 	if m == nil || p.Size < smallestImage {
@@ -55,8 +57,8 @@ func (p Package) release() string {
 
 func (p Package) signed() bool { return !strings.HasPrefix(p.Name, "linux-binary-unsigned-") }
 
-// candidates returns the packages that match the row, newest first and the signed one first of equals. less orders
-// versions.
+// candidates returns the packages that match the row, newest first and the signed one first of
+// equals. less orders versions.
 func candidates(r catalogue.Row, packages []Package, less func(a, b string) (bool, error)) ([]Package, error) {
 	var found []Package
 	for _, p := range packages {
@@ -84,7 +86,7 @@ func newestFirst(packages []Package, less func(a, b string) (bool, error)) error
 	return failure
 }
 
-// olderVersion tells whether Debian version a is older than b, by dpkg's order.
+// olderVersion reports whether Debian version a is older than b, by dpkg's order.
 func olderVersion(a, b string) (bool, error) {
 	err := exec.Command("dpkg", "--compare-versions", a, "lt", b).Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
@@ -96,8 +98,8 @@ func olderVersion(a, b string) (bool, error) {
 	return true, nil
 }
 
-// parsePackages reads stanzas as apt-cache show prints them. Fields that are not needed and continuation lines are passed
-// over; a stanza without name or version is dropped.
+// parsePackages reads stanzas as apt-cache show prints them. Fields that are not needed and
+// continuation lines are passed over; a stanza without name or version is dropped.
 func parsePackages(r io.Reader) ([]Package, error) {
 	var packages []Package
 	var p Package

@@ -16,7 +16,8 @@ var surveySuites = []string{
 	"trixie-security", "trixie", "trixie-backports", "forky", "sid",
 }
 
-// survey gets the types of many kernels: of each suite, series, flavour and architecture a few releases.
+// survey gets the types of many kernels: of each suite, series, flavour and architecture a few
+// releases.
 type survey struct {
 	types   *typesDir
 	each    int    // releases of each
@@ -24,13 +25,14 @@ type survey struct {
 	say     func(format string, args ...any)
 }
 
-// surveyTries is how many packages of a group are tried: archives list many that they no longer have.
+// surveyTries is how many packages of a group are tried: archives list many that they no longer
+// have.
 const surveyTries = 8
 
 // batch bounds the packages that are downloaded at a time, and so the room they take.
 const batch = 4
 
-// run surveys all suites. What cannot be had is told and left out: a suite may be gone tomorrow.
+// run surveys all suites. A suite that cannot be had is reported and left out.
 func (s *survey) run(ctx context.Context, temp string) error {
 	if err := checkTools(); err != nil {
 		return err
@@ -117,8 +119,9 @@ func surveyRow(m []string) catalogue.Row {
 	return catalogue.Row{Name: m[2] + "-" + flavour + "-" + m[4], Series: m[2], Flavour: flavour, Arch: m[4]}
 }
 
-// spread divides candidates, newest first, into up to n groups of neighbours, one to be taken from each: the newest, the
-// oldest and some between. The last group is turned round, for its oldest is wanted.
+// spread divides candidates, newest first, into up to n groups of neighbours, one to be taken from
+// each: the newest, the oldest and some between. The last group is reversed, as its oldest is
+// wanted first.
 func spread(candidates []Package, n int) [][]Package {
 	n = min(n, len(candidates))
 	var groups [][]Package
@@ -132,7 +135,8 @@ func spread(candidates []Package, n int) [][]Package {
 	return groups
 }
 
-// fetch gets the types of one kernel of each group, going on to a group's next package while the archive does not have it.
+// fetch gets the types of one kernel of each group, going on to a group's next package while the
+// archive does not have it.
 func (s *survey) fetch(ctx context.Context, a *apt, groups [][]Package) error {
 	for try := range surveyTries {
 		want := make(map[int]Package)
@@ -151,7 +155,7 @@ func (s *survey) fetch(ctx context.Context, a *apt, groups [][]Package) error {
 		if len(packages) == 0 {
 			continue
 		}
-		files, _ := a.download(ctx, packages) // what is not there is told below
+		files, _ := a.download(ctx, packages) // what is missing is reported below
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -52,7 +52,7 @@ func TestSurveyGroups(t *testing.T) {
 		{Name: "linux-image-6.1.0-56-cloud-amd64", Version: "6.1.192-2", Arch: "amd64", Size: 27e6},
 		{Name: "linux-image-6.1.0-56-amd64", Version: "6.1.192-2", Arch: "amd64", Size: 27e6},
 		{Name: "linux-image-6.1.0-56-cloud-arm64", Version: "6.1.192-2", Arch: "arm64", Size: 27e6},
-		{Name: "linux-image-7.2.6+deb13-cloud-amd64", Version: "7.2.6-1", Arch: "amd64", Size: 2000}, // empty
+		{Name: "linux-image-7.2.6+deb13-cloud-amd64", Version: "7.2.6-1", Arch: "amd64", Size: 2000},
 		{Name: "linux-headers-6.1.0-56-amd64", Version: "6.1.192-2", Arch: "amd64", Size: 27e6},
 	}
 	for _, tt := range []struct {
@@ -82,7 +82,8 @@ func TestSurveyGroups(t *testing.T) {
 	}
 }
 
-// TestTypesDir keeps types and nothing else: not those of an image without any, and no half of a file.
+// TestTypesDir keeps types and nothing else: not those of an image without any, and no half of a
+// file.
 func TestTypesDir(t *testing.T) {
 	d := &typesDir{t.TempDir()}
 	p := Package{Name: "linux-binary-unsigned-7.3.4+deb13-cloud-amd64", Version: "7.3.4-1", Arch: "amd64"}

@@ -12,8 +12,8 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// typesDir keeps kernels' types: DIR/debian/SERIES/ARCH/RELEASE.btf.zst, which is the layout of btfhub-archive but for the
-// compression.
+// typesDir keeps kernels' types: DIR/debian/SERIES/ARCH/RELEASE.btf.zst, which is the layout of
+// btfhub-archive but for the compression.
 type typesDir struct{ dir string }
 
 func (d *typesDir) path(p Package) string {

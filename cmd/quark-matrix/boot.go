@@ -131,7 +131,8 @@ func (b *guestBoot) refuse(err error) int {
 	return notStartedStatus
 }
 
-// watch waits for the end of the guest, and ends it after the deadline or a signal. It returns the exit status.
+// watch waits for the end of the guest, and ends it after the deadline or a signal. It returns the
+// exit status.
 func (b *guestBoot) watch(vm *machine.VM) int {
 	late := ""
 	deadline := time.After(b.timeout)
@@ -175,7 +176,8 @@ func (b *guestBoot) stopped(vm *machine.VM, s os.Signal) int {
 	return 128 + int(s.(syscall.Signal))
 }
 
-// judge says what became of a guest that has ended, and returns the exit status. late is the deadline that it missed, if any.
+// judge says what became of a guest that has ended, and returns the exit status. late is the
+// deadline that it missed, if any.
 func (b *guestBoot) judge(vm *machine.VM, late string) int {
 	var hello *record.Hello
 	var end *record.End
@@ -280,8 +282,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// rawTerminal has a terminal pass on every key, neither echoed nor made into a line or a signal: that is for the terminal in
-// the guest. What is no terminal is left alone.
+// rawTerminal has a terminal pass on every key, neither echoed nor made into a line or a signal:
+// that is for the terminal in the guest. What is no terminal is left alone.
 func rawTerminal(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)

@@ -48,13 +48,14 @@ func section(kernel []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// header begins struct btf_header (include/uapi/linux/btf.h): magic, version, flags and its own size, little endian.
+// header begins struct btf_header (include/uapi/linux/btf.h): magic, version, flags and its own
+// size, little endian.
 var header = []byte{0x9f, 0xeb, 1, 0, 24, 0, 0, 0}
 
 const headerSize = 24
 
-// scan finds the BTF in a kernel without sections. It returns the largest that there is, as a program that the kernel
-// carries may have some, too.
+// scan finds the BTF in a kernel without sections. It returns the largest that there is, as a
+// program that the kernel carries may have some, too.
 func scan(kernel []byte) ([]byte, error) {
 	var best []byte
 	for rest := kernel; ; {

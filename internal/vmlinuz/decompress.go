@@ -13,8 +13,8 @@ import (
 	"github.com/therootcompany/xz"
 )
 
-// compression is a format that payloads are packed in. Behind all but gzip's stream the kernel's build appends the unpacked
-// size in 4 bytes, so what follows the stream is ignored.
+// compression is a format that payloads are packed in. Behind all but gzip's stream the kernel's
+// build appends the unpacked size in 4 bytes, so what follows the stream is ignored.
 type compression struct {
 	name   string
 	magic  string
@@ -105,7 +105,8 @@ func isImage(b []byte) bool { return isELF(b) || isArm64(b) }
 // legacyBlock is the size that a block of lz4's legacy format unpacks to at most.
 const legacyBlock = 8 << 20
 
-// unlz4 unpacks lz4's legacy format, which the kernel's build uses: a magic number, then blocks, each after its length.
+// unlz4 unpacks lz4's legacy format, which the kernel's build uses: a magic number, then blocks,
+// each after its length.
 func unlz4(b []byte, limit int) ([]byte, error) {
 	var out []byte
 	block := make([]byte, legacyBlock)

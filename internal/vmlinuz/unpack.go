@@ -12,16 +12,18 @@ import (
 // MaxSize bounds an image and what it unpacks to: several times a distribution's kernel.
 const MaxSize = 512 << 20
 
-// maxLayers bounds how often an image may be packed: Image.gz of an EFI zboot image of an ELF file has three layers.
+// maxLayers bounds how often an image may be packed: Image.gz of an EFI zboot image of an ELF file
+// has three layers.
 const maxLayers = 4
 
-// Unpack returns the innermost image: an ELF file on x86, on arm64 the bytes as they lie in memory. limit bounds its size.
+// Unpack returns the innermost image: an ELF file on x86, on arm64 the bytes as they lie in memory.
+// limit bounds its size.
 func Unpack(image []byte, limit int) ([]byte, error) {
 	return peel(image, limit, func([]byte) bool { return false })
 }
 
-// Bootable returns the image that qemu boots, without the compression around it, and its GOARCH: an x86 bzImage, an x86-64
-// vmlinux or an arm64 Image.
+// Bootable returns the image that qemu boots, without the compression around it, and its GOARCH: an
+// x86 bzImage, an x86-64 vmlinux or an arm64 Image.
 func Bootable(image []byte) (bootable []byte, arch string, err error) {
 	if bootable, err = peel(image, MaxSize, isBzImage); err != nil {
 		return nil, "", err
@@ -32,9 +34,9 @@ func Bootable(image []byte) (bootable []byte, arch string, err error) {
 	return bootable, arch, nil
 }
 
-// Vmlinux returns the kernel in a bzImage if qemu can start it without the bzImage's own unpacker, that is if it has the
-// ELF note that names its PVH entry; else nil. It is the same kernel, but always at the same address: choosing a random one
-// is the unpacker's work.
+// Vmlinux returns the kernel in a bzImage if qemu can start it without the bzImage's own unpacker,
+// that is if it has the ELF note that names its PVH entry; else nil. It is the same kernel, but
+// always at the same address: choosing a random one is the unpacker's work.
 func Vmlinux(image []byte) []byte {
 	if !isBzImage(image) {
 		return nil
@@ -46,7 +48,8 @@ func Vmlinux(image []byte) []byte {
 	return kernel
 }
 
-// hasPVHNote reports whether an ELF file has the note XEN_ELFNOTE_PHYS32_ENTRY (include/xen/interface/elfnote.h).
+// hasPVHNote reports whether an ELF file has the note XEN_ELFNOTE_PHYS32_ENTRY
+// (include/xen/interface/elfnote.h).
 func hasPVHNote(kernel []byte) bool {
 	const noteType, nameSize = 18, 4
 	f, err := elf.NewFile(bytes.NewReader(kernel))
@@ -112,7 +115,8 @@ func isELF(b []byte) bool { return bytes.HasPrefix(b, []byte("\x7fELF")) }
 // isArm64 reports whether b is an arm64 Image (Documentation/arch/arm64/booting.rst).
 func isArm64(b []byte) bool { return len(b) > 64 && string(b[56:60]) == "ARM\x64" }
 
-// isZboot reports whether b is an EFI zboot image (include/linux/pe.h, drivers/firmware/efi/libstub/zboot-header.S).
+// isZboot reports whether b is an EFI zboot image (include/linux/pe.h,
+// drivers/firmware/efi/libstub/zboot-header.S).
 func isZboot(b []byte) bool {
 	return len(b) >= 16 && string(b[:2]) == "MZ" && string(b[4:8]) == "zimg"
 }
@@ -121,7 +125,8 @@ func zbootPayload(b []byte) ([]byte, error) {
 	return slice(b, uint64(binary.LittleEndian.Uint32(b[8:])), uint64(binary.LittleEndian.Uint32(b[12:])), "EFI zboot image")
 }
 
-// Offsets in a bzImage (Documentation/arch/x86/boot.rst). It says where its payload is since protocol 2.08.
+// Offsets in a bzImage (Documentation/arch/x86/boot.rst). It says where its payload is since
+// protocol 2.08.
 const (
 	setupSectsAt    = 0x1f1
 	magicAt         = 0x202
@@ -153,8 +158,9 @@ func slice(b []byte, offset, length uint64, what string) ([]byte, error) {
 	return b[offset : offset+length], nil
 }
 
-// Arch returns the GOARCH of a kernel image by its first bytes, 1 KiB or more of them, or "" for what is none: an x86
-// bzImage or vmlinux, an arm64 Image or EFI zboot image. A gzip file is taken for the arm64 Image that it usually is.
+// Arch returns the GOARCH of a kernel image by its first bytes, 1 KiB or more of them, or "" for
+// what is none: an x86 bzImage or vmlinux, an arm64 Image or EFI zboot image. A gzip file is taken
+// for the arm64 Image that it usually is.
 func Arch(head []byte) string {
 	switch {
 	case isBzImage(head):

@@ -1,8 +1,9 @@
 // Package argv carries a command and its arguments through a kernel command line to pid 1.
 //
-// The kernel splits its command line at white space, takes quotes off, drops empty words and gives pid 1
-// at most 32 of those after "--". So a byte that could mean something to the kernel is written as %XX,
-// and %00, a byte that no argument can hold, separates two arguments where a space would not do.
+// The kernel splits its command line at white space, takes quotes off, drops empty words and gives
+// pid 1 at most 32 of those after "--". So a byte that could mean something to the kernel is
+// written as %XX, and %00, a byte that no argument can hold, separates two arguments where a space
+// would not do.
 package argv
 
 import (
@@ -11,8 +12,8 @@ import (
 	"strings"
 )
 
-// maxWords is how many words separated by spaces are made: well below the kernel's 32, which its own
-// arguments count towards when it does not know them.
+// maxWords is how many words separated by spaces are made: well below the kernel's 32, which its
+// own arguments count towards when it does not know them.
 const maxWords = 20
 
 // Encode returns words as they stand on a kernel command line after "--".

@@ -27,7 +27,8 @@ var probed = map[string]func() bool{
 	"arm64": sync.OnceValue(func() bool { return true }), // there is no such quick probe
 }
 
-// fastest returns the acceleration that works for machines of an architecture. /dev/kvm may be there and run no guest.
+// fastest returns the acceleration that works for machines of an architecture. /dev/kvm may be
+// there and run no guest.
 func fastest(goarch string) Accel {
 	if goarch == runtime.GOARCH && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil && probed[goarch]() {
 		return KVM
@@ -41,11 +42,12 @@ func virtualizes() bool {
 	return err == nil && regexp.MustCompile(`\b(vmx|svm)\b`).Match(b)
 }
 
-// runs reports whether an x86 machine runs code: one whose whole firmware writes 0x10 to the debug exit port, from which qemu
-// exits with 2*0x10+1.
+// runs reports whether an x86 machine runs code: one whose whole firmware writes 0x10 to the debug
+// exit port, from which qemu exits with 2*0x10+1.
 func runs(qemu string, accel Accel) bool {
 	firmware := make([]byte, 64<<10)
-	copy(firmware[len(firmware)-16:], "\xb0\x10\xe6\xf4\xf4") // where the CPU starts: mov al, 0x10; out 0xf4, al; hlt
+	// The CPU starts 16 bytes before the end: mov al, 0x10; out 0xf4, al; hlt.
+	copy(firmware[len(firmware)-16:], "\xb0\x10\xe6\xf4\xf4")
 	f, err := memoryFile("firmware", firmware)
 	if err != nil {
 		return false

@@ -51,7 +51,8 @@ func (c *console) look() {
 	}
 }
 
-// expect returns a channel that is closed when a line with the text comes. Who waited for another is not told any more.
+// expect returns a channel that is closed when a line with the text comes. Who waited for another
+// is not told any more.
 func (c *console) expect(text string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

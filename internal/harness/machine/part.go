@@ -40,11 +40,13 @@ type architecture struct {
 
 var architectures = map[string]architecture{
 	"amd64": {"x86_64", "qemu-system-x86", "pc", "ttyS0", "ttyS1"},
-	// The board has one UART for the guest. The second is on PCI, where it is the first of its kind.
+	// The board has one UART for the guest. The second is on PCI, where it is the first of its
+	// kind.
 	"arm64": {"aarch64", "qemu-system-arm", "virt", "ttyAMA0", "ttyS0"},
 }
 
-// Board is a board with nothing on it that is not asked for. The machine ends when the kernel panics or reboots.
+// Board is a board with nothing on it that is not asked for. The machine ends when the kernel
+// panics or reboots.
 func Board(goarch string) Part {
 	return Part{
 		Args: []string{"-machine", architectures[goarch].board,
@@ -59,20 +61,23 @@ func CPUs(goarch string, accel Accel, n int) Part {
 	if accel == KVM {
 		return Part{Args: append([]string{"-accel", "kvm", "-cpu", "max"}, smp...)}
 	}
-	// One thread for all virtual CPUs: with one each, qemu 7.2 may run a stale translation of code that another CPU has just
-	// patched, and the kernel dies of an int3 of its own (one boot in five of 7.3). It takes less CPU time, too.
+	// One thread for all virtual CPUs: with one each, qemu 7.2 may run a stale translation of
+	// code that another CPU has just patched, and the kernel dies of an int3 of its own (one
+	// boot in five of 7.3). It takes less CPU time, too.
 	//
-	// An emulated processor does not speculate and needs no mitigations. AppArmor and audit, which nothing in a guest uses,
-	// make everything a tenth slower.
+	// An emulated processor does not speculate and needs no mitigations. AppArmor and audit,
+	// which nothing in a guest uses, make everything a tenth slower.
 	p := Part{Args: []string{"-accel", "tcg,thread=single", "-cpu"}, Kernel: []string{"mitigations=off", "apparmor=0", "audit=0"}}
 	if goarch == "arm64" {
-		p.Args = append(p.Args, "max,pauth-impdef=on") // the architected algorithm is slow to emulate
+		// The architected algorithm for pointer authentication is slow to emulate.
+		p.Args = append(p.Args, "max,pauth-impdef=on")
 	} else {
-		// qemu 7.2 leaves wrong flags after CMPXCHG16B, which the kernel's allocator uses without a lock. An interrupt then
-		// brings them into EFLAGS (DF, NT), of which a 6.12 died. Kernels do without the instruction.
+		// qemu 7.2 leaves wrong flags after CMPXCHG16B, which the kernel's allocator uses
+		// without a lock. An interrupt then brings them into EFLAGS (DF, NT), of which a
+		// 6.12 died. Kernels do without the instruction.
 		p.Args = append(p.Args, "qemu64,-cx16")
-		// On a busy host an emulated processor may be late for the first ticks, and the kernel would panic of a timer that
-		// does not work.
+		// On a busy host an emulated processor may be late for the first ticks, and the
+		// kernel would panic of a timer that does not work.
 		p.Kernel = append(p.Kernel, "no_timer_check")
 	}
 	p.Args = append(p.Args, smp...)
@@ -82,11 +87,12 @@ func CPUs(goarch string, accel Accel, n int) Part {
 // Memory is the machine's memory.
 func Memory(mib int) Part { return Part{Args: []string{"-m", strconv.Itoa(mib)}} }
 
-// Console is the serial port that qemu connects to its standard input and output, and its monitor behind control A.
+// Console is the serial port that qemu connects to its standard input and output, and its monitor
+// behind control A.
 func Console(goarch string, verbose bool) Part {
 	p := Part{Args: []string{"-serial", "mon:stdio"}, Kernel: []string{"console=" + architectures[goarch].console, "sysrq_always_enabled"}}
 	if !verbose {
-		p.Kernel = append(p.Kernel, "loglevel=5") // warnings are what a test guest is booted for
+		p.Kernel = append(p.Kernel, "loglevel=5") // warnings and worse
 	}
 	return p
 }
@@ -108,13 +114,17 @@ func Results(goarch, path string) Part {
 // Quick leaves out of the boot what nothing in a guest needs.
 func Quick() Part {
 	return Part{Kernel: []string{
-		"rcupdate.rcu_expedited=1", // closing a source waits for many grace periods
-		"cryptomgr.notests=1",      // the tests of the kernel's cryptography take a tenth of an emulated boot
-		"initcall_blacklist=load_system_certificate_list,jent_mod_init,crypto_kdf108_init", // as do the keys for modules
+		// Closing a source waits for many grace periods.
+		"rcupdate.rcu_expedited=1",
+		// The tests of the kernel's cryptography take a tenth of an emulated boot, and so
+		// do keys for modules, of which none is loaded.
+		"cryptomgr.notests=1",
+		"initcall_blacklist=load_system_certificate_list,jent_mod_init,crypto_kdf108_init",
 	}}
 }
 
-// GDB has the machine wait for gdb on a TCP port of the host. Without nokaslr the symbols' addresses would be wrong.
+// GDB has the machine wait for gdb on a TCP port of the host. Without nokaslr the symbols'
+// addresses would be wrong.
 func GDB(port int) Part {
 	return Part{Args: []string{"-gdb", fmt.Sprintf("tcp:127.0.0.1:%d", port), "-S"}, Kernel: []string{"nokaslr"}}
 }

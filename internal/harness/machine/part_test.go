@@ -35,7 +35,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestArguments: what is asked for comes last on the kernel's command line, so that it overrides what is set here.
+// TestArguments: what is asked for comes last on the kernel's command line, so that it overrides
+// what is set here.
 func TestArguments(t *testing.T) {
 	c := Config{Initramfs: "i", Command: []string{"sh", "-c", "a b"}, Append: "mitigations=auto x", Input: strings.NewReader(""), GDB: 99}
 	c.CPUs, c.Memory, c.Accel = 2, 512, TCG

@@ -19,7 +19,7 @@ import (
 
 // Config is a machine to boot. Zero fields have the defaults named.
 type Config struct {
-	Kernel    string   // path of an x86 bzImage or vmlinux, or an arm64 Image, compressed or not
+	Kernel    string   // path of an x86 bzImage or vmlinux or an arm64 Image
 	Initramfs string   // path
 	Command   []string // for the guest's init to run
 	Append    string   // further words of the kernel's command line
@@ -33,7 +33,7 @@ type Config struct {
 
 	Verbose bool      // have all kernel messages on the console
 	Console io.Writer // for what the guest prints (nowhere)
-	Results *os.File  // for the guest's records, also to be read by VM.Records (a file in memory)
+	Results *os.File  // for the guest's records, also read by VM.Records (a file in memory)
 }
 
 // UsageError is an error of what the caller asked for; other errors are of files and programs.
@@ -41,11 +41,12 @@ type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
 
-// longestCommandLine is COMMAND_LINE_SIZE without its NUL, on both architectures. The kernel would cut off the rest in
-// silence.
+// longestCommandLine is COMMAND_LINE_SIZE without its NUL, on both architectures. The kernel would
+// cut off the rest in silence.
 const longestCommandLine = 2047
 
-// Describe says in a line what a kernel would be booted by: the architecture, the acceleration and qemu's version.
+// Describe says in a line what a kernel would be booted by: the architecture, the acceleration and
+// qemu's version.
 func Describe(c Config) (string, error) {
 	k, err := readKernel(c.Kernel)
 	if err != nil {
@@ -85,7 +86,8 @@ func (c *Config) complete(k *kernel) error {
 	return nil
 }
 
-// arguments returns qemu's for a complete configuration. The results go to the first file that it inherits.
+// arguments returns qemu's for a complete configuration. The results go to the first file that it
+// inherits.
 func (c *Config) arguments(k *kernel) ([]string, error) {
 	parts := []Part{Board(k.arch), CPUs(k.arch, c.Accel, c.CPUs), Memory(c.Memory),
 		Console(k.arch, c.Verbose), Results(k.arch, inheritedPath(0)), Quick()}
@@ -180,11 +182,13 @@ func (v *VM) start() error {
 	v.input = w // never closed while qemu runs: the console has no end of file
 	v.cmd.Stdin, v.cmd.Stdout, v.cmd.Stderr = input, &v.console, &v.stderr
 	v.cmd.WaitDelay = 5 * time.Second
-	// A process group of its own: control C at the terminal is for this process, which then ends the guest.
+	// A process group of its own: control C at the terminal is for this process, which then
+	// ends the guest.
 	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The kernel sends the death signal when the thread ends that started qemu, so this goroutine keeps its thread.
+		// The kernel sends the death signal when the thread ends that started qemu, so this
+		// goroutine keeps its thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := v.cmd.Start()
@@ -213,8 +217,8 @@ func (v *VM) Stop() {
 	}
 }
 
-// Records calls f for each record that came since the last call, or with an error that wraps record.ErrDamaged for what is
-// none. When the machine has ended, an unfinished line is one too.
+// Records calls f for each record that came since the last call, or with an error that wraps
+// record.ErrDamaged for what is none. When the machine has ended, an unfinished line is one too.
 func (v *VM) Records(f func(rec any, err error)) error {
 	ended := false
 	select {
@@ -250,8 +254,8 @@ func (v *VM) Panic() string {
 // Errors returns what qemu itself had to say. The machine has ended.
 func (v *VM) Errors() string { return v.stderr.String() }
 
-// requests are the system requests that PrintStacks sends, and what the kernel answers: show all messages, the CPUs that run,
-// the tasks that are blocked, all tasks.
+// requests are the system requests that PrintStacks sends, and what the kernel answers: show all
+// messages, the CPUs that run, the tasks that are blocked, all tasks.
 var requests = []struct{ key, answer string }{
 	{"9", "Changing Loglevel"}, {"l", "Show backtrace"}, {"w", "Show Blocked State"}, {"t", "Show State"},
 }
@@ -259,8 +263,8 @@ var requests = []struct{ key, answer string }{
 // ErrNoAnswer says that a guest's kernel does not answer system requests.
 var ErrNoAnswer = errors.New("the guest does not answer a request for its stacks")
 
-// PrintStacks has the kernel print the stacks of all tasks on the console. It returns when they are printed, the machine or
-// ctx has ended, or the kernel does not answer.
+// PrintStacks has the kernel print the stacks of all tasks on the console. It returns when they are
+// printed, the machine or ctx has ended, or the kernel does not answer.
 func (v *VM) PrintStacks(ctx context.Context) (err error) {
 	for _, r := range requests {
 		if err = v.request(ctx, r.key, "sysrq: "+r.answer); err != nil {
@@ -280,9 +284,10 @@ func (v *VM) PrintStacks(ctx context.Context) (err error) {
 	return err
 }
 
-// request sends a system request over the serial console (in qemu's mux control A, then b for a break, and the key follows)
-// until the kernel has said that it got it. A busy guest may not: to qemu's UART a break is one of the bytes that wait in its
-// buffer, and the key that comes with it is then a mere character.
+// request sends a system request over the serial console (in qemu's mux control A, then b for a
+// break, and the key follows) until the kernel has said that it got it. A busy guest may not: to
+// qemu's UART a break is one of the bytes that wait in its buffer, and the key that comes with it
+// is then a mere character.
 func (v *VM) request(ctx context.Context, key, answer string) error {
 	seen := v.console.expect(answer)
 	for range 4 {

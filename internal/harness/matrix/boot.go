@@ -19,8 +19,9 @@ type Machine struct {
 	SMP  int    // virtual CPUs (2)
 	Mem  int    // MiB (512)
 
-	// Boot is the time until the hello (120 s), Test until a test that has started has its result (180 s, which is more than
-	// quark-test gives it), All until the end (900 s). They are for emulation on a loaded machine.
+	// Boot is the time until the hello (120 s), Test until a test that has started has its
+	// result (180 s, which is more than quark-test gives it), All until the end (900 s). They
+	// are for emulation on a loaded machine.
 	Boot, Test, All time.Duration
 
 	// Stacks is how long a guest that missed a deadline has to print its stacks (30 s).
@@ -69,8 +70,8 @@ const poll = 100 * time.Millisecond
 // krun is the shell command that boots a guest by hand.
 const krun = "./krun.sh"
 
-// Run boots a guest and waits for its end. Its console and records are left in dir. The error is of this machine: what goes
-// wrong in the guest is in the outcome.
+// Run boots a guest and waits for its end. Its console and records are left in dir. The error is of
+// this machine: what goes wrong in the guest is in the outcome.
 func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progress)) (Outcome, error) {
 	m = m.withDefaults()
 	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Repro: g.Repro(krun, "")}
@@ -125,7 +126,8 @@ type boot struct {
 	tail                            []string
 }
 
-// run boots the guest and reads its records until it ends. After a deadline it asks for the guest's stacks and ends it.
+// run boots the guest and reads its records until it ends. After a deadline it asks for the guest's
+// stacks and ends it.
 func (b *boot) run(ctx context.Context, console, records *os.File) error {
 	m := b.machine
 	vm, err := machine.Start(machine.Config{
@@ -238,13 +240,14 @@ func (b *boot) report(at string) {
 	b.tell(Progress{Guest: b.guest.Name(), Planned: len(b.plan), Done: len(b.results), Failed: failed, At: at, Since: time.Now()})
 }
 
-// finish looks at what a guest that has ended left: its files, which are written to dir, and its console.
+// finish looks at what a guest that has ended left: its files, which are written to dir, and its
+// console.
 func (b *boot) finish(console *os.File, dir string) error {
 	if name := b.files.Missing(); name != "" {
 		b.take(nil, fmt.Errorf("%w: file %s is not whole", record.ErrDamaged, name))
 	}
 	for name, content := range b.files.Whole {
-		path := filepath.Join(dir, filepath.FromSlash(name)) // a local name: Files takes no other
+		path := filepath.Join(dir, filepath.FromSlash(name)) // below dir: Files takes no other
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}

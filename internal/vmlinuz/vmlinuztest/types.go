@@ -10,8 +10,8 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// Types returns the raw BTF of the kernel images below a directory, by ARCH/NAME. It leaves out images that are built
-// without types, and links to images that are gone from the cache.
+// Types returns the raw BTF of the kernel images below a directory, by ARCH/NAME. It leaves out
+// images that are built without types, and links to images that are gone from the cache.
 func Types(t testing.TB, dir string) map[string][]byte {
 	types := make(map[string][]byte)
 	paths, _ := filepath.Glob(filepath.Join(dir, "*/*"))
