@@ -14,23 +14,22 @@ import (
 
 // An archive file is
 //
-//	"quarkBTF" 1                               magic and version, 9 bytes
-//	uvarint, uvarint                           the index' packed and unpacked size
-//	index                                      packed with DEFLATE
-//	chunks                                     each packed with DEFLATE
+//	"quarkBTF" 1           magic and version, 9 bytes
+//	uvarint, uvarint       packed and unpacked size of the index
+//	index                  packed with DEFLATE
+//	chunks                 each packed with DEFLATE
 //
 // The index is text, a line each for
 //
-//	chunk PACKED UNPACKED                      sizes, in the order of the file
-//	blob SIZE CRC32                            the next of the last chunk
-//	kernel ARCH RELEASE DISTRO BLOB            its types' blob, counted from 0
+//	chunk PACKED UNPACKED              sizes, in the order of the file
+//	blob SIZE CRC32                    the types of a kernel, in the chunk before
+//	kernel ARCH RELEASE DISTRO BLOB    the number of its blob, from 0
 //
-// Kernels with the same types share a blob. Blobs that are alike stand in one
-// chunk and so cost little; a look-up unpacks one chunk.
+// Kernels with the same types share a blob. Similar blobs are in one chunk, where they pack well. A
+// look-up unpacks one chunk.
 const magic = "quarkBTF\x01"
 
-// Bounds on what a reader takes. btfhub-archive, with some 4000 kernels, is far
-// within.
+// Limits for a reader of untrusted files, far above btfhub-archive with its 4000 kernels.
 const (
 	maxIndex   = 8 << 20
 	maxChunk   = 16 << 20
@@ -40,9 +39,9 @@ const (
 
 // Entry is a kernel of an archive.
 type Entry struct {
-	Release string // as uname -r says it
-	Arch    string // as Go names it
-	Distro  string // where it was found; not used to look up
+	Release string // uname -r
+	Arch    string // GOARCH
+	Distro  string // the distribution; look-ups do not use it
 	blob    int
 }
 
@@ -56,7 +55,7 @@ type blob struct {
 	sum                 uint32
 }
 
-// Archive is an archive of kernels' types. It is not changed by reading.
+// Archive is an archive of kernels' types. Its methods do not change it.
 type Archive struct {
 	kernels []Entry
 	blobs   []blob
@@ -65,7 +64,8 @@ type Archive struct {
 
 var errArchive = errors.New("read archive of BTF: truncated or damaged")
 
-// ReadArchive reads an archive's index. It keeps data and unpacks it as needed.
+// ReadArchive reads the index of an archive. The Archive refers to data and unpacks parts as
+// needed.
 func ReadArchive(data []byte) (*Archive, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(magic))
 	if !ok {
@@ -92,9 +92,9 @@ func ReadArchive(data []byte) (*Archive, error) {
 	return a, nil
 }
 
-// unpack unpacks what must have exactly the given size.
+// unpack unpacks DEFLATE data. It is an error if the result does not have exactly this size.
 func unpack(packed []byte, size int) ([]byte, error) {
-	// DEFLATE makes at most 1032 bytes of one.
+	// DEFLATE packs at most 1032 bytes into one.
 	if size < 0 || size/1032 > len(packed) {
 		return nil, errArchive
 	}
@@ -110,7 +110,7 @@ func unpack(packed []byte, size int) ([]byte, error) {
 }
 
 func (a *Archive) parse(index string, rest []byte) error {
-	free := 0 // bytes of the last chunk that no blob has taken yet
+	free := 0 // bytes of the last chunk after its last blob
 	for line := range strings.Lines(index) {
 		f := strings.Fields(line)
 		switch {
@@ -155,17 +155,16 @@ func number(s string, most int) (int, error) {
 	return n, err
 }
 
-// Kernels returns the archive's kernels, in its order. The caller must not
-// change them.
+// Kernels returns the kernels in the order of the file. The caller must not change them.
 func (a *Archive) Kernels() []Entry { return a.kernels }
 
-// Same tells whether two of the archive's kernels have the same types.
+// Same reports whether two kernels of the archive have the same types.
 func (a *Archive) Same(x, y Entry) bool { return x.blob == y.blob }
 
-// Blobs returns how many different types the kernels have.
+// Blobs returns the number of different blobs.
 func (a *Archive) Blobs() int { return len(a.blobs) }
 
-// BTF returns the raw BTF of one of the archive's kernels.
+// BTF returns the raw BTF of a kernel of the archive.
 func (a *Archive) BTF(e Entry) ([]byte, error) {
 	if e.blob < 0 || e.blob >= len(a.blobs) {
 		return nil, fmt.Errorf("the archive has no kernel %s", e.Release)

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Builder makes an archive. The zero value is empty and ready. What it makes
-// does not depend on the order in which kernels were added.
+// Builder makes an archive. The zero value is an empty one. The result does not depend on the order
+// in which kernels are added.
 type Builder struct {
 	kernels []built
 }
@@ -23,8 +23,8 @@ type built struct {
 	raw []byte
 }
 
-// Add adds a kernel. It is an error if there is one of that release and
-// architecture with other types; what was added first stays.
+// Add adds a kernel. If the release and architecture were added before with other types Add returns
+// an error, and the first types stay.
 func (b *Builder) Add(e Entry, raw []byte) error {
 	for _, word := range []string{e.Release, e.Arch, e.Distro} {
 		if len(strings.Fields(word)) != 1 || strings.Fields(word)[0] != word {
@@ -63,8 +63,8 @@ func (b *Builder) AddArchive(a *Archive) error {
 	return nil
 }
 
-// blobsPerChunk weighs size against the time of a look-up: blobs are some 3 kB,
-// and DEFLATE looks back 32 kB.
+// blobsPerChunk is a compromise between size and the time of a look-up. Blobs have some 3 kB, and
+// DEFLATE finds repetitions within 32 kB.
 const blobsPerChunk = 24
 
 // Marshal returns the archive.
@@ -100,7 +100,7 @@ func (b *Builder) Marshal() ([]byte, error) {
 	return slices.Concat(out, packed, chunks), nil
 }
 
-// compareBuilt brings kernels together that are alike.
+// compareBuilt orders similar kernels next to each other.
 func compareBuilt(x, y built) int {
 	a, b := ParseRelease(x.Release), ParseRelease(y.Release)
 	return cmp.Or(
@@ -113,8 +113,8 @@ func compareBuilt(x, y built) int {
 	)
 }
 
-// distinct returns the different types, in the order of the kernels that have
-// them first, and for each kernel the number of its own.
+// distinct returns the different blobs, in the order of their first kernels, and the number of the
+// blob of each kernel.
 func distinct(kernels []built) (blobs [][]byte, numbers []int) {
 	seen := make(map[string]int)
 	for _, k := range kernels {

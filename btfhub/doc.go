@@ -1,12 +1,12 @@
-// Package btfhub finds the types of the running kernel, also where the kernel
-// does not offer them.
+// Package btfhub finds the types (BTF) of the running kernel, also for kernels that do not have
+// them.
 //
-// [Open] takes the BTF file that it is told of, else the kernel's own, else one
-// from an archive in the binary that has, for each known kernel release, the
-// few types that quark reads. Of the kernel's own it takes no more either, for to
-// decode them all takes longer than the rest of opening a source. [Resolve] looks
-// up in a BTF where the members stand that kprobe definitions read. A release that
-// the archive does not have gets its nearest relative's types, which are a guess:
-// the backends use them only after a self-test, in which all that is read of a
-// process through them was true.
+// [Open] reads the BTF file that the caller names, else the kernel's own, else an archive in the
+// binary. The archive has, for each known release, the few types that quark reads. Open reads no
+// more of the kernel's own, because decoding all of them takes longer than the rest of opening a
+// source. [Resolve] returns the offsets of the members that kprobe definitions read.
+//
+// If the archive does not have a release, Open takes that of the nearest release of the same
+// distribution, flavour and series. This is a guess: the backends use it only after a self-test, in
+// which all that they read of a process with these types must be true.
 package btfhub

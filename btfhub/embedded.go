@@ -13,10 +13,10 @@ import (
 //go:embed archive.bin
 var archive []byte
 
-// Embedded returns the archive in the binary.
+// Embedded returns the archive that is part of the binary.
 func Embedded() (*Archive, error) { return ReadArchive(archive) }
 
-// Types returns the types of one of the archive's kernels.
+// Types returns the types of a kernel of the archive.
 func (a *Archive) Types(e Entry) (*btf.Spec, error) {
 	raw, err := a.BTF(e)
 	if err != nil {

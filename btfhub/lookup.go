@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Lookup returns the kernel of a release and an architecture; exact tells
-// whether it is that one, and not just the nearest of the same distribution,
-// flavour and x.y series. If there is none the error is a [*NotFoundError].
+// Lookup returns the kernel with a release and an architecture (exact), or else the nearest one of
+// the same distribution, flavour and x.y series. If there is none the error is a [*NotFoundError].
 func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) {
 	wanted := ParseRelease(release)
 	var best []int
@@ -34,11 +33,11 @@ func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) 
 	return Entry{}, false, notFound(release, arch, wanted, near)
 }
 
-// NotFoundError says that an archive has no kernel that would do.
+// NotFoundError is the error of a look-up that finds no kernel.
 type NotFoundError struct {
 	Release, Arch string
-	Kernel        Release  // what the release tells
-	Near          []string // releases that are near and would not do, nearest first
+	Kernel        Release  // the parsed Release
+	Near          []string // up to three near releases, for a person to see
 }
 
 func (e *NotFoundError) Error() string {
@@ -49,7 +48,7 @@ func (e *NotFoundError) Error() string {
 	return s
 }
 
-// Is tells that the error is an [errors.ErrUnsupported].
+// Is reports whether target is [errors.ErrUnsupported], which the error also is.
 func (e *NotFoundError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 type near struct {
@@ -57,8 +56,7 @@ type near struct {
 	rank    []int
 }
 
-// nearness ranks kernels that would not do, for a person to see what is there:
-// those of the same series first.
+// nearness ranks a kernel for the error: those of the same series are first.
 func nearness(wanted, r Release, release string, distance []int) near {
 	rank := make([]int, 0, len(distance)+4)
 	for i := range 2 {
@@ -74,7 +72,7 @@ func nearness(wanted, r Release, release string, distance []int) near {
 	return near{release, append(rank, distance...)}
 }
 
-// nearShown is how many near kernels an error names.
+// nearShown is the number of near kernels in the error.
 const nearShown = 3
 
 func notFound(release, arch string, wanted Release, all []near) *NotFoundError {

@@ -8,19 +8,18 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// programMembers are the members that the eBPF programs relocate against, one
-// TYPE.MEMBER[.MEMBER...] a line, or a type alone. 'make btfhub' writes the file
-// from the compiled programs.
+// programMembers is the list of members that the eBPF programs relocate against. A line is
+// TYPE.MEMBER[.MEMBER...] or a type. 'make btfhub' writes the file from the compiled programs.
 //
 //go:embed members.txt
 var programMembers string
 
-// Needed returns the members that quark reads of a kernel's types: what the eBPF
-// programs of this version relocate against, and what the [Targets] are found by.
+// Needed returns the members of the kernel's types that quark needs: those that the eBPF programs
+// of this version relocate against, and the alternatives of the [Targets].
 func Needed() []string { return NeededFor(strings.Fields(programMembers)) }
 
-// Moved returns those of the [Needed] members that are not at the same place in two
-// kernels' types, or only in one of them.
+// Moved returns the [Needed] members that have different offsets in two kernels, or are in one of
+// them only.
 func Moved(x, y *btf.Spec) []string {
 	var wanted []Target
 	for _, m := range Needed() {
@@ -31,7 +30,7 @@ func Moved(x, y *btf.Spec) []string {
 	return ResolveTargets(x, wanted).Moved(ResolveTargets(y, wanted))
 }
 
-// NeededFor is as [Needed] for programs that read other members.
+// NeededFor is [Needed] for other programs, which relocate against these members.
 func NeededFor(programs []string) []string {
 	members := slices.Clone(programs)
 	for _, t := range targets {

@@ -11,33 +11,30 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// KernelBTF is where the kernel offers its types.
+// KernelBTF is the file of the kernel's own types.
 const KernelBTF = "/sys/kernel/btf/vmlinux"
 
-// PathVariable is the environment variable that names a BTF file.
+// PathVariable is the environment variable with the path of a BTF file.
 const PathVariable = "QUARK_BTF_PATH"
 
-// Options say where to look. The zero value is right for most.
+// Options select the types. The zero value is right for most callers.
 type Options struct {
-	// Path is a file with the running kernel's BTF: raw, an ELF file with a
-	// .BTF section, or an archive with this kernel in it. "" means what
-	// QUARK_BTF_PATH names, else the kernel's own, else the embedded archive.
-	// A file that is named and cannot be used is an error, not a reason to look
-	// elsewhere.
+	// Path is a file with the running kernel's BTF: raw, an ELF file with a .BTF section, or an
+	// archive with this kernel in it. "" means the file of QUARK_BTF_PATH, else the kernel's
+	// own, else the embedded archive. If a named file cannot be used Open fails and does not
+	// look elsewhere.
 	Path string
 
-	// Release and Arch are the kernel looked up in an archive, as uname -r
-	// says it and as Go names architectures. "" means the running one. The
-	// types of another release are a guess.
+	// Release (uname -r) and Arch (GOARCH) are looked up in an archive. "" means those of the
+	// running kernel. The types of another release are a guess.
 	Release, Arch string
 
-	// Whole takes all types that the kernel offers and not just what of them is
-	// [Needed], which is made ten times as fast. Set it to look for other types.
-	// The embedded archive has no others.
+	// Whole reads all of the kernel's own types, and not only the [Needed] ones, which takes
+	// ten times as long. Set it to look up other types. The embedded archive has only the
+	// needed ones.
 	Whole bool
 
-	// EmbeddedOnly looks nowhere but in the embedded archive. Set it only to
-	// test that.
+	// EmbeddedOnly uses the embedded archive only. It is for tests of the archive.
 	EmbeddedOnly bool
 }
 
@@ -52,22 +49,22 @@ func (o Options) FilePath() string {
 	return os.Getenv(PathVariable)
 }
 
-// Kernel is the types of the running kernel.
+// Kernel is the types to be used for the running kernel.
 type Kernel struct {
-	// Spec has what is [Needed]. Without [Options.Whole] do not count on more, nor
-	// on types having the numbers that the kernel gave them.
+	// Spec has the [Needed] types. Without [Options.Whole] it may lack others, and type ids may
+	// differ from the kernel's.
 	Spec *btf.Spec
 
-	// Origin says where they come from, for people.
+	// Origin says where the types are from, for a person.
 	Origin string
 
-	// Exact is false for those of another release. Such types must not be used
-	// before a self-test has passed, as that of package backends/internal/selftest.
+	// Exact is false if the types are of another release. They must not be used before a
+	// self-test has passed (package backends/internal/selftest).
 	Exact bool
 }
 
-// Open finds the types of the running kernel. The archive is not touched where
-// the kernel offers its own.
+// Open finds the types of the running kernel. It does not read the archive if the kernel has its
+// own.
 func Open(o Options) (*Kernel, error) {
 	if o.EmbeddedOnly {
 		return o.embedded()
@@ -93,9 +90,8 @@ func Open(o Options) (*Kernel, error) {
 	return nil, fmt.Errorf("read the kernel's BTF: %w; and %w: name a BTF file with %s", err, hubErr, PathVariable)
 }
 
-// kernelSpec takes the types that the kernel offers, without a copy of them
-// where it can. Only where it does offer them: btf.LoadKernelSpec would else take
-// debug information that lies about, which need not be the running kernel's.
+// kernelSpec reads the kernel's own types. It fails if there are none: btf.LoadKernelSpec alone
+// would search for debug information in the file system, which may be of another kernel.
 func kernelSpec(whole bool) (*btf.Spec, error) {
 	f, err := os.Open(KernelBTF)
 	if err != nil {
@@ -110,7 +106,7 @@ func kernelSpec(whole bool) (*btf.Spec, error) {
 	return btf.LoadKernelSpec()
 }
 
-// file takes the types in a file.
+// file reads the types of a file.
 func (o Options) file(path string) (*Kernel, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -142,7 +138,7 @@ func (o Options) archiveFile(path string) (*Kernel, error) {
 
 func (o Options) embedded() (*Kernel, error) { return o.open(archive, "embedded ") }
 
-// open takes the types out of an archive.
+// open looks the kernel up in an archive.
 func (o Options) open(data []byte, where string) (*Kernel, error) {
 	running, err := kernelversion.Running()
 	if err != nil {

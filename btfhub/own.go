@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/btfhub/excerpt"
 )
 
-// excerptOf returns what quark needs of the types that the kernel offers in a file.
+// excerptOf returns the needed types from the file of the kernel's types.
 func excerptOf(f *os.File) (*btf.Spec, error) {
 	raw, err := mapTypes(f)
 	if err != nil {
@@ -26,8 +26,8 @@ func excerptOf(f *os.File) (*btf.Spec, error) {
 	return btf.LoadSpecFromReader(bytes.NewReader(small))
 }
 
-// mapTypes returns a file's content until it is unmapped. Only kernels since 6.16
-// can map their types, others are read.
+// mapTypes maps a file into memory; the caller unmaps it. Before Linux 6.16 the kernel's types
+// cannot be mapped, and are read into anonymous memory.
 func mapTypes(f *os.File) ([]byte, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -41,8 +41,8 @@ func mapTypes(f *os.File) ([]byte, error) {
 	return raw, err
 }
 
-// readTypes is as mapTypes. The memory is not the garbage collector's, for which
-// it would have to wait.
+// readTypes reads a file into memory that is mapped for it: unmapping gives it back at once,
+// without a garbage collection.
 func readTypes(f io.Reader, size int) ([]byte, error) {
 	raw, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {

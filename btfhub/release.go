@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Release is what a kernel's release, as uname -r says it, tells of the kernel.
-// Kernels of one distribution, flavour and series are built alike.
+// Release is a parsed kernel release (uname -r). Kernels of one distribution, flavour and series
+// are built with nearly the same configuration.
 type Release struct {
-	Distro  string // "debian", "ubuntu", "suse", or "el8", "fc31", "amzn2"; "" where it cannot be told
-	Flavour string // such as "cloud" or "aws"; "generic" where a distribution has no name for it
+	Distro  string // "debian", "ubuntu", "suse", or "el8", "fc31", "amzn2"; "" if unknown
+	Flavour string // such as "cloud" or "aws"; "generic" if the release names none
 	Series  string // x.y
-	Numbers []int  // all of the release in their order
-	shape   string // what stands between the numbers
+	Numbers []int  // all numbers of the release, in order
+	shape   string // the release with # for each number
 }
 
 var (
@@ -23,7 +23,8 @@ var (
 
 	// 6.1.0-56-cloud-amd64, 6.12.117+deb13-amd64, 6.1.0-0.deb11.50-rt-arm64
 	debianRelease = regexp.MustCompile(`^[0-9.]+(?:[-+~][0-9a-z.]*[0-9][0-9a-z.]*)*(?:-([a-z][a-z0-9]*))?-(?:amd64|arm64)$`)
-	// 4.18.0-80.el8.x86_64, 5.4.17-2136.el7uek.x86_64, 5.6.6-200.fc31.aarch64, 4.14.35-1.amzn2.x86_64
+	// 4.18.0-80.el8.x86_64, 5.4.17-2136.el7uek.x86_64, 5.6.6-200.fc31.aarch64,
+	// 4.14.35-1.amzn2.x86_64
 	rpmRelease = regexp.MustCompile(`\.(el[0-9]+|fc[0-9]+|amzn[0-9]+)(uek|_[0-9]+)?(?:\.[0-9.]+)*\.(?:x86_64|aarch64)(?:\+([a-z0-9]+))?$`)
 	// 5.3.18-150300.59-default
 	suseRelease = regexp.MustCompile(`^[0-9.]+-[0-9.]+-(default|preempt)$`)
@@ -31,8 +32,8 @@ var (
 	ubuntuRelease = regexp.MustCompile(`^[0-9.]+-[0-9]+(?:\.[0-9]+)?-([a-z][a-z0-9-]*)$`)
 )
 
-// ParseRelease takes a release apart. It knows the distributions of Debian's
-// archive and of btfhub-archive.
+// ParseRelease parses a release of Debian or of a distribution of btfhub-archive. Of others it
+// knows the numbers only.
 func ParseRelease(release string) Release {
 	r := Release{shape: releaseNumbers.ReplaceAllString(release, "#")}
 	if m := releaseSeries.FindStringSubmatch(release); m != nil {
@@ -63,7 +64,7 @@ func ParseRelease(release string) Release {
 	return r
 }
 
-// series returns the series as numbers, to be compared.
+// series returns the first two numbers.
 func (r Release) series() []int { return r.Numbers[:min(2, len(r.Numbers))] }
 
 func (r Release) String() string {
@@ -73,14 +74,14 @@ func (r Release) String() string {
 	return fmt.Sprintf("%s %s %s", r.Distro, r.Flavour, r.Series)
 }
 
-// related tells whether kernels are built alike.
+// related reports whether the types of other are a good guess: same distribution, flavour and
+// series.
 func (r Release) related(other Release) bool {
 	return r.Distro != "" && r.Series != "" && r.Distro == other.Distro && r.Flavour == other.Flavour && r.Series == other.Series
 }
 
-// distance says how far off other is, to be compared with slices.Compare: first
-// whether it is numbered in another way, as backports are, then by how much
-// each number differs.
+// distance returns a distance for slices.Compare: first 1 if other is numbered in another way, as
+// backports are, then the differences of the numbers.
 func (r Release) distance(other Release) []int {
 	d := []int{strings.Compare(r.shape, other.shape) & 1}
 	for i := range max(len(r.Numbers), len(other.Numbers)) {

@@ -9,14 +9,14 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Offset is where a target was found, or why it was not.
+// Offset is the place of a target in a kernel's types, or the reason why it was not found.
 type Offset struct {
 	Target Target
 
-	// Path is the alternative that was found, "" if none was.
+	// Path is the alternative that was found, "" if none.
 	Path string
 
-	// Enum tells that Value is the result, and not Bits.
+	// Enum is set for an enumerator: then Value is the result, and not Bits.
 	Enum  bool
 	Value int64
 
@@ -26,27 +26,27 @@ type Offset struct {
 	// Size is the member's size in bytes.
 	Size uint32
 
-	// Err says why no alternative was found.
+	// Err is the reason why no alternative was found.
 	Err error
 }
 
-// Found tells whether an alternative was found.
+// Found reports whether an alternative was found.
 func (o *Offset) Found() bool { return o.Path != "" }
 
-// Same tells whether a target is at the same place and as large in two kernels, or in
+// Same reports whether a target has the same offset and size, or value, in two kernels, or is in
 // neither.
 func (o *Offset) Same(p *Offset) bool {
 	return o.Found() == p.Found() && o.Enum == p.Enum && o.Bits == p.Bits && o.Value == p.Value && o.Size == p.Size
 }
 
-// Offsets are the targets as found in one kernel's types.
+// Offsets are the places of targets in one kernel's types.
 type Offsets struct {
 	list   []Offset
 	byName map[string]int
 }
 
-// Resolve looks up all [Targets] in a kernel's types. Those that are not found
-// are told by [Offsets.Missing].
+// Resolve looks up all [Targets] in a kernel's types. [Offsets.Missing] returns those that are not
+// found.
 func Resolve(spec *btf.Spec) *Offsets { return ResolveTargets(spec, targets) }
 
 // ResolveTargets looks up targets in a kernel's types.
@@ -70,7 +70,7 @@ func (o *Offsets) All() iter.Seq[*Offset] {
 	}
 }
 
-// Get returns the target with a name, nil if there is no such target.
+// Get returns the target with this name, nil if there is none.
 func (o *Offsets) Get(name string) *Offset {
 	if i, ok := o.byName[name]; ok {
 		return &o.list[i]
@@ -78,8 +78,8 @@ func (o *Offsets) Get(name string) *Offset {
 	return nil
 }
 
-// Moved returns the names of those targets that are elsewhere in another kernel, which
-// was asked for the same ones, or only in one of both.
+// Moved returns the names of the targets that are not the [Offset.Same] in another kernel, in which
+// the same targets were looked up.
 func (o *Offsets) Moved(other *Offsets) (names []string) {
 	for t := range o.All() {
 		if !t.Same(other.Get(t.Target.Name)) {
@@ -89,8 +89,8 @@ func (o *Offsets) Moved(other *Offsets) (names []string) {
 	return names
 }
 
-// Bytes returns a member's offset in bytes from the start of the type that its
-// name begins with. ok is false if this kernel does not have it.
+// Bytes returns the offset of a member in its type, in bytes. ok is false if this kernel does not
+// have it.
 func (o *Offsets) Bytes(name string) (off uint32, ok bool) {
 	t := o.Get(name)
 	if t == nil || !t.Found() || t.Enum {
@@ -99,8 +99,7 @@ func (o *Offsets) Bytes(name string) (off uint32, ok bool) {
 	return uint32(t.Bits / 8), true
 }
 
-// Value returns the value of an enumerator. ok is false if this kernel does not
-// have it.
+// Value returns the value of an enumerator. ok is false if this kernel does not have it.
 func (o *Offsets) Value(name string) (value int64, ok bool) {
 	t := o.Get(name)
 	if t == nil || !t.Found() || !t.Enum {
@@ -109,8 +108,8 @@ func (o *Offsets) Value(name string) (value int64, ok bool) {
 	return t.Value, true
 }
 
-// Missing returns the names of those targets that quark cannot do without and
-// that were not found, nor what takes their place.
+// Missing returns the names of the targets that are not optional and were not found, if the target
+// that can take their place was not found either.
 func (o *Offsets) Missing() []string {
 	var names []string
 	for i := range o.list {
@@ -129,8 +128,8 @@ func (o *Offsets) missing(t *Offset) bool {
 	return instead == nil || !instead.Found()
 }
 
-// maxOffset is larger than any type of the kernel, and small enough for an
-// offset in bytes to be a fetch argument's.
+// maxOffset is larger than any of the kernel's types, and small enough for an offset in a fetch
+// argument.
 const maxOffset = 1 << 30
 
 func resolve(spec *btf.Spec, t Target) Offset {
@@ -148,8 +147,8 @@ func resolve(spec *btf.Spec, t Target) Offset {
 	return o
 }
 
-// lookUp finds one alternative. Of several types of one name all that have the
-// member must agree, else it is unknown which is meant.
+// lookUp looks up one alternative. If several types have the name, all that have the member must
+// agree.
 func (o *Offset) lookUp(spec *btf.Spec, path string) error {
 	name, rest, _ := strings.Cut(path, ".")
 	if name == "" || rest == "" {
@@ -166,7 +165,7 @@ func (o *Offset) lookUp(spec *btf.Spec, path string) error {
 	err = fmt.Errorf("%s has no %s", name, rest)
 	for _, t := range types {
 		if t.TypeName() != name {
-			continue // a flavour: NAME___SUFFIX
+			continue // a flavour of a type: NAME___SUFFIX
 		}
 		var one Offset
 		e := one.lookUpIn(t, rest)

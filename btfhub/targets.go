@@ -1,24 +1,23 @@
 package btfhub
 
-// Target is something that quark has to find in the kernel's types.
+// Target is a member or an enumerator of the kernel's types that quark reads.
 type Target struct {
-	// Name is how the target is asked for: TYPE.MEMBER[.MEMBER...] for an
-	// offset, ENUM.VALUE for a value.
+	// Name is TYPE.MEMBER[.MEMBER...] or ENUM.VALUE.
 	Name string
 
-	// Alternatives are tried in order; the first is Name itself.
+	// Alternatives are tried in this order. The first is Name.
 	Alternatives []string
 
-	// Instead is the target that takes this one's place on other kernels, if
-	// there is one: it is enough if one of them is found.
+	// Instead is the name of a target that takes the place of this one in other kernels, or "".
+	// One of the two is enough.
 	Instead string
 
-	// Optional targets serve a feature that quark can do without.
+	// Optional is set if quark works without the target, with a feature less.
 	Optional bool
 }
 
-// targets are all that kprobe definitions need. Lines are added here freely;
-// then the archive is made anew (make btfhub).
+// targets are the members that kprobe definitions read, and that the eBPF programs cannot do
+// without. After adding one run 'make btfhub'.
 var targets = list(
 	// The process.
 	need("task_struct.pid"),
@@ -27,7 +26,7 @@ var targets = list(
 	need("task_struct.flags"),
 	need("task_struct.exit_code"),
 	need("task_struct.exit_state"),
-	need("task_struct.exit_signal"), // kprobe: -1 in all threads but the leader, for filters
+	need("task_struct.exit_signal"), // -1 in all threads except the leader
 	need("task_struct.real_parent"),
 	need("task_struct.group_leader"),
 	need("task_struct.start_boottime", "task_struct.real_start_time"), // renamed in 5.5
@@ -38,20 +37,19 @@ var targets = list(
 	need("task_struct.signal"),
 	want("task_struct.cgroups"), // CONFIG_CGROUPS
 
-	// The thread group. Its size: thread_group_empty() and the like need no
-	// more than nr_threads and live.
+	// The thread group.
 	need("signal_struct.live.counter"),
 	need("signal_struct.nr_threads"),
 	need("signal_struct.flags"),
 	need("signal_struct.group_exit_code"),
 	need("signal_struct.tty"),
 	need("signal_struct.cred_guard_mutex"),
-	want("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"), // real-time kernels; 5.10 has yet another
+	// The second is of PREEMPT_RT, the third of PREEMPT_RT in 5.10.
+	want("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
 
-	// pgid and sid. Since 4.19 pids[] is in signal_struct and holds pointers
-	// to struct pid; before it was in task_struct and held struct pid_link.
-	// The numbers come from the enum, for RHEL 8 has the new place with the old
-	// numbers.
+	// pgid and sid. Since 4.19 signal_struct.pids is an array of pointers to struct pid;
+	// before, task_struct.pids was one of struct pid_link. The indices are read from the enum,
+	// because RHEL 8 has the new array with the old indices.
 	need("signal_struct.pids").or("task_struct.pids"),
 	need("task_struct.pids").or("signal_struct.pids"),
 	need("pid_link.pid").or("signal_struct.pids"),
@@ -94,7 +92,7 @@ var targets = list(
 	need("mount.mnt_parent"),
 	need("mount.mnt_mountpoint"),
 
-	// Namespaces. ns_common came with 3.19; before it the number stood alone.
+	// Namespaces. Before 3.19 there is no ns_common.
 	need("nsproxy.uts_ns"),
 	need("nsproxy.ipc_ns"),
 	need("nsproxy.mnt_ns"),
@@ -120,12 +118,12 @@ var targets = list(
 	want("kernfs_node.name"),
 )
 
-// need is a target without which a kernel's types are not enough.
+// need returns a target that is not optional.
 func need(alternatives ...string) Target {
 	return Target{Name: alternatives[0], Alternatives: alternatives}
 }
 
-// want is an optional target.
+// want returns an optional target.
 func want(alternatives ...string) Target {
 	t := need(alternatives...)
 	t.Optional = true

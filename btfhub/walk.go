@@ -7,11 +7,11 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Step is one member on the way to another, those of anonymous structs and
-// unions included.
+// Step is a member on the way to another one. Members without a name, which hold anonymous structs
+// and unions, are steps as well.
 type Step struct {
 	In    btf.Type // *btf.Struct or *btf.Union
-	Index int      // of the member in it
+	Index int      // of the member in In
 }
 
 // Member returns the step's member.
@@ -30,9 +30,9 @@ func Members(t btf.Type) []btf.Member {
 
 var errNoMember = errors.New("no such member")
 
-// Walk goes from a type through members by their names. Anonymous structs and
-// unions are descended into, typedefs and qualifiers are looked through, and so
-// are arrays, as whose first element goes on. Pointers end the way.
+// Walk follows members by name, beginning at a type. It looks into anonymous structs and unions,
+// through typedefs and qualifiers, and into the first element of arrays. It does not follow
+// pointers.
 func Walk(t btf.Type, names []string) ([]Step, error) {
 	var steps []Step
 	for _, name := range names {
@@ -50,10 +50,10 @@ func Walk(t btf.Type, names []string) ([]Step, error) {
 	return steps, nil
 }
 
-// maxArrays is deeper than any array of arrays in the kernel's types.
+// maxArrays is more than the dimensions of any array in the kernel's types.
 const maxArrays = 8
 
-// composite strips a type of names, qualifiers and arrays.
+// composite strips typedefs, qualifiers and arrays.
 func composite(t btf.Type) btf.Type {
 	for range maxArrays {
 		t = btf.UnderlyingType(t)
@@ -66,9 +66,8 @@ func composite(t btf.Type) btf.Type {
 	return t
 }
 
-// find returns the way to a named member in t, last step first, and the types
-// that were looked at. None is looked at twice: what is not in it the first time
-// is not the second time, and hostile types may hold each other in circles.
+// find returns the steps to a named member of t, the last step first, and the types that it has
+// searched. It searches no type twice, because forged types may contain each other.
 func find(t btf.Type, name string, seen []btf.Type) ([]Step, []btf.Type) {
 	if len(seen) >= maxAnonymous || slices.Contains(seen, t) {
 		return nil, seen
@@ -92,6 +91,6 @@ func find(t btf.Type, name string, seen []btf.Type) ([]Step, []btf.Type) {
 	return nil, seen
 }
 
-// maxAnonymous bounds the anonymous types searched for one member; struct page
-// and task_struct have a few dozen.
+// maxAnonymous limits the anonymous types that are searched for one member. struct page and
+// task_struct have a few dozen.
 const maxAnonymous = 512

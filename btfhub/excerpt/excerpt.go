@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// Make returns an excerpt of a kernel's raw BTF: all types that the given members
-// (TYPE.MEMBER[.MEMBER...], ENUM.VALUE or TYPE) begin with, and the types that are
-// by value in them. Types keep their sizes, and members their offsets; those that
-// have none of the names are left out, and pointers point to void. Types of a
-// flavour (NAME___FLAVOUR) are those of programs and not taken for NAME.
+// Make returns an excerpt of a kernel's raw BTF: the types that the given members
+// (TYPE.MEMBER[.MEMBER...], ENUM.VALUE or TYPE) begin with, and the types that these contain. Types
+// keep their sizes and members their offsets. Members with none of the given names are left out.
+// All pointers point to void. A flavour of a type (NAME___FLAVOUR) belongs to a program and is not
+// NAME.
 //
-// An error is no reason to give up on raw: a kernel may be newer than this package.
+// After an error the caller can still decode raw as a whole: the kernel may be newer than this
+// package.
 func Make(raw []byte, members []string) ([]byte, error) {
 	r, err := parse(raw)
 	if err != nil {
@@ -55,26 +56,25 @@ func Make(raw []byte, members []string) ([]byte, error) {
 	return w.marshal(), nil
 }
 
-// writer copies types. Each has its number before it is written, so that types
-// may be in each other in any order.
+// writer copies types. A type gets its new id when it is first referred to, before it is written.
 type writer struct {
 	raw  *raw
 	kept *names // of members and enumerators
 
-	ids     map[uint32]uint32 // new numbers by the old
-	queue   []uint32          // old numbers in the order of the new
-	pointer uint32            // one serves as all, 0: none yet
-	last    uint32            // new number
-	offsets map[uint32]uint32 // new offsets of names by the old
+	ids     map[uint32]uint32 // from old to new ids
+	queue   []uint32          // old ids, in the order of the new ones
+	pointer uint32            // the new id of the only pointer, 0: none yet
+	last    uint32            // the highest new id
+	offsets map[uint32]uint32 // of names, from old to new
 	types   []byte
 	strings []byte
-	err     error // of names and numbers, the first
+	err     error // the first error of id, name and some
 }
 
-// pointers is the number in the queue that stands for all pointers.
+// pointers stands for the only pointer in the queue.
 const pointers = math.MaxUint32
 
-// id returns the new number of a type, which is written later if it was not yet.
+// id returns the new id of a type, and queues the type if it is new.
 func (w *writer) id(old uint32) uint32 {
 	if old == 0 { // void
 		return 0
@@ -102,14 +102,14 @@ func (w *writer) id(old uint32) uint32 {
 	return w.pointer
 }
 
-// name returns the new offset of a name.
+// name returns the new offset of a name, and copies the name if it is new.
 func (w *writer) name(old uint32) uint32 {
 	if at, ok := w.offsets[old]; ok {
 		return at
 	}
 	s, err := w.raw.name(old)
 	if err == nil && len(w.strings)+len(s) > len(w.raw.strings) {
-		err = errors.New("BTF is damaged: names overlap") // copied one by one they could grow to anything
+		err = errors.New("BTF is damaged: names overlap") // copies could grow without limit
 	}
 	if err != nil {
 		w.fail(err)
@@ -168,8 +168,8 @@ func (w *writer) add(old uint32) error {
 	return w.err
 }
 
-// some writes a type with those members or enumerators that are kept: the named
-// ones, and members without a name, in which others are.
+// some writes a type with the members or enumerators that are kept, and its members without a name,
+// which may contain others.
 func (w *writer) some(name uint32, i info, size uint32, all []byte, put func([]byte)) {
 	start := len(w.types)
 	w.put(name, uint32(i), size)
@@ -195,7 +195,7 @@ func (w *writer) put(words ...uint32) {
 	}
 }
 
-// marshal puts the header in front.
+// marshal returns the raw BTF with its header.
 func (w *writer) marshal() []byte {
 	b := make([]byte, 0, headerSize+len(w.types)+len(w.strings))
 	b = binary.LittleEndian.AppendUint16(b, magic)

@@ -1,7 +1,6 @@
 package excerpt
 
-// names is a set of names that most others are told from by their first two
-// characters.
+// names is a set of names, with a fast test of the first two characters.
 type names struct {
 	all   map[string]bool
 	first [1 << 16 / 64]uint64 // bits
@@ -21,10 +20,10 @@ func (n *names) add(name string) {
 	n.first[first/64] |= 1 << (first % 64)
 }
 
-// maybe is false for most of the names that are not in the set.
+// maybe reports whether the set has a name with the same first two characters.
 func (n *names) maybe(strings []byte, at uint32) bool {
 	if uint64(at)+1 >= uint64(len(strings)) {
-		return false // not even one character and the end
+		return false // too short for a character and the final NUL
 	}
 	first := uint(strings[at]) | uint(strings[at+1])<<8
 	return n.first[first/64]>>(first%64)&1 != 0

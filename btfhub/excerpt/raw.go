@@ -10,8 +10,8 @@ import (
 // The format is that of Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
 const (
 	magic      = 0xeb9f
-	headerSize = 24 // struct btf_header, of which later versions may be longer
-	typeSize   = 12 // struct btf_type, which what is particular to a kind follows
+	headerSize = 24 // struct btf_header; later versions may be longer
+	typeSize   = 12 // struct btf_type, before the data of the kind
 )
 
 // Kinds of types.
@@ -37,17 +37,17 @@ const (
 	kindEnum64    = 19
 )
 
-// kind is what is to be known of a kind of types.
+// kind describes a kind of types.
 type kind struct {
 	known bool
-	root  bool // looked for by name
+	root  bool // can be a wanted type
 
-	// The size of what follows struct btf_type: once, and for each member,
-	// enumerator, parameter or variable.
+	// The sizes of the data after struct btf_type: once, and for each member, enumerator,
+	// parameter or variable.
 	once, each uint8
 }
 
-// kinds have room for each number that a type can give.
+// kinds has an entry for each number that fits into btf_type.info.
 var kinds = [32]kind{
 	kindInt:       {known: true, once: 4},
 	kindPointer:   {known: true},
@@ -70,13 +70,13 @@ var kinds = [32]kind{
 	kindEnum64:    {known: true, root: true, each: 12},
 }
 
-// info is the field of struct btf_type that tells what follows it.
+// info is btf_type.info: the kind and the number of members.
 type info uint32
 
-// infoUnused are bits that have no meaning so far.
+// infoUnused are the bits without a meaning.
 const infoUnused = 0x60ff0000
 
-// infoCount is that of members, enumerators, parameters or variables.
+// infoCount are the bits of the number of members, enumerators, parameters or variables.
 const infoCount = 0xffff
 
 func (i info) kind() uint { return uint(i>>24) & 31 }
@@ -95,9 +95,8 @@ type raw struct {
 	last    uint32 // id
 }
 
-// indexStep is how many types lie from one in the index to the next. Few types
-// are looked up by their number, so that a walk to them costs less than an index
-// of all.
+// indexStep is the distance of the types in the index. Few types are looked up by id, so that
+// walking to them costs less than an index of all.
 const indexStep = 64
 
 func parse(b []byte) (*raw, error) {
@@ -134,7 +133,7 @@ func part(b []byte, offset, size uint32) ([]byte, error) {
 
 func u32(b []byte, at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 
-// maxName is longer than any name that the kernel takes (KSYM_NAME_LEN).
+// maxName is longer than any name in the kernel (KSYM_NAME_LEN).
 const maxName = 4096
 
 // name returns the string at an offset.
@@ -150,8 +149,8 @@ func (r *raw) name(at uint32) ([]byte, error) {
 	return s[:end], nil
 }
 
-// scan makes the index and returns the numbers of the types with wanted names.
-// Nearly all of the time that an excerpt takes goes by here.
+// scan makes the index and returns the ids of the types with wanted names. It takes nearly all of
+// the time of Make.
 func (r *raw) scan(wanted *names) (found []uint32, err error) {
 	r.index = make([]uint32, 0, len(r.types)/(16*indexStep))
 	id := uint32(0)
@@ -186,13 +185,13 @@ func (r *raw) scan(wanted *names) (found []uint32, err error) {
 	return found, nil
 }
 
-// size is that of a type with what follows it.
+// size returns the size of a type with the data of its kind.
 func size(i info) int {
 	kind := &kinds[i.kind()]
 	return typeSize + int(kind.once) + int(kind.each)*i.count()
 }
 
-// at returns a type that scan has seen.
+// at returns a type by its id. It is called after scan.
 func (r *raw) at(id uint32) ([]byte, error) {
 	if id == 0 || id > r.last {
 		return nil, fmt.Errorf("BTF is damaged: there is no type %d", id)

@@ -13,18 +13,18 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// Kernel is a file with a kernel's types.
+// Kernel is a file with the types of a kernel.
 type Kernel struct {
 	btfhub.Entry
 	Path string
 }
 
-// arches maps the names of architectures in directories to Go's.
+// arches maps names of architectures to GOARCH.
 var arches = map[string]string{"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 
-// Kernels finds the kernels in a directory laid out as btfhub-archive is:
-// distro/version/arch/release.btf.tar.xz, or with another packing. Of other
-// architectures there are none.
+// Kernels finds the kernels in a directory with the layout of btfhub-archive:
+// distro/version/arch/release.btf.tar.xz, or another form of packing. It leaves out the
+// architectures that quark does not support.
 func Kernels(dir string) ([]Kernel, error) {
 	var found []Kernel
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -61,7 +61,7 @@ func kernelAt(path string) (Kernel, bool) {
 	return Kernel{}, false
 }
 
-// MissingError says that a kernel's types lack what quark cannot do without.
+// MissingError is the error for types that lack targets which are not optional.
 type MissingError struct{ Targets []string }
 
 func (e *MissingError) Error() string {
@@ -71,8 +71,8 @@ func (e *MissingError) Error() string {
 // Load reads the kernel's types.
 func (k Kernel) Load() (*btf.Spec, error) { return loadPacked(k.Path) }
 
-// Types reduces a kernel's types and makes sure that all targets are found in what is left as they
-// are in the whole. It is a [*MissingError] if quark cannot do with these types.
+// Types reduces a kernel's types and checks that all targets have the same places in the result. If
+// they lack a target that quark needs, the error is a [*MissingError].
 func Types(kernel *btf.Spec, members []string) ([]byte, error) {
 	whole := btfhub.Resolve(kernel)
 	if missing := whole.Missing(); missing != nil {

@@ -1,7 +1,6 @@
-// Package ingest fills the archive of package btfhub: it reduces the types of
-// whole kernels to those that quark reads, and finds kernels in directories laid
-// out as btfhub-archive is.
+// Package ingest adds kernels to the archive of package btfhub: it finds them in directories with
+// the layout of btfhub-archive, and reduces their types to those that quark reads.
 //
-// It is no part of package btfhub because it unpacks what comes compressed, and
-// a program that only looks types up needs nothing of that.
+// It is not a part of package btfhub, so that a program that only looks types up does not get the
+// decompressors.
 package ingest

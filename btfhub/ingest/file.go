@@ -17,7 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// maxBTF is the largest BTF that is taken: some ten times a kernel's.
+// maxBTF is the largest BTF that is read, about ten times that of a kernel.
 const maxBTF = 64 << 20
 
 // Load reads the types in a file: raw BTF, an ELF file with a .BTF section, or a
@@ -43,7 +43,7 @@ func Load(path string) (*btf.Spec, error) {
 }
 
 func load(f *os.File, start []byte) (*btf.Spec, error) {
-	// Not read as a whole: an ELF file may have gigabytes of debug information.
+	// These are not read as a whole: an ELF file may have gigabytes of debug information.
 	if string(start) == "\x7fELF" || string(start[:2]) == "\x9f\xeb" || string(start[:2]) == "\xeb\x9f" {
 		return btf.LoadSpecFromReader(f)
 	}
@@ -65,7 +65,7 @@ func load(f *os.File, start []byte) (*btf.Spec, error) {
 	return btf.LoadSpecFromReader(bytes.NewReader(raw))
 }
 
-// suffixes of files with BTF and how they are unpacked.
+// suffixes are the endings of files with BTF and the functions that unpack them.
 var suffixes = []struct {
 	suffix string
 	unpack func(io.Reader) ([]byte, error)

@@ -21,13 +21,13 @@ type relocation struct {
 	Offset, Type, Access, Kind uint32
 }
 
-// Kinds of relocation whose accessor names an enumerator and not members.
+// The kinds of relocation (enum bpf_core_relo_kind) that are of an enumerator.
 const (
 	enumValueExists = 10
 	enumValue       = 11
 )
 
-// extHeader is struct btf_ext_header with the part for CO-RE.
+// extHeader is struct btf_ext_header with the fields for CO-RE.
 type extHeader struct {
 	Magic                   uint16
 	Version, Flags          uint8
@@ -39,8 +39,7 @@ type extHeader struct {
 
 var errProgram = errors.New("read CO-RE relocations: damaged section .BTF.ext")
 
-// ProgramMembers returns the members that a compiled eBPF object relocates
-// against, sorted.
+// ProgramMembers returns the members that a compiled eBPF object relocates against, sorted.
 func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	f, err := elf.NewFile(object)
 	if err != nil {
@@ -58,7 +57,6 @@ func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read eBPF object: %w", err)
 	}
-	// Not from the whole object: what is wanted are its types as they are.
 	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("read eBPF object: %w", err)
@@ -123,7 +121,7 @@ func relocations(ext []byte) ([]relocation, error) {
 	return all, nil
 }
 
-// stringAt returns a string of raw BTF.
+// stringAt returns the string at an offset of the strings of raw BTF.
 func stringAt(raw []byte, at uint32) (string, error) {
 	if len(raw) < 24 {
 		return "", errProgram
@@ -140,8 +138,9 @@ func stringAt(raw []byte, at uint32) (string, error) {
 	return string(s), nil
 }
 
-// memberOf names what an accessor, indices with colons between, means in a type
-// of the program. The first index is that of an array's element.
+// memberOf returns the name of the member that an accessor selects in a type of the program. An
+// accessor is indices with colons between them, as in "0:1:2". The first one is that of an array's
+// element.
 func memberOf(t btf.Type, accessor string, kind uint32) (string, error) {
 	name, _, _ := strings.Cut(t.TypeName(), "___") // a flavour
 	if name == "" {

@@ -11,10 +11,9 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// Reduce returns the raw BTF of a kernel with nothing in it but the given
-// members at their offsets. Types keep their sizes; pointers point to void.
-// Members that the kernel does not have are left out. The result depends on the
-// kernel's types and the members only.
+// Reduce returns raw BTF with only the given members of a kernel's types. Members keep their
+// offsets and types their sizes; pointers point to void. Members that the kernel does not have are
+// left out. The same types and members give the same bytes.
 func Reduce(kernel *btf.Spec, members []string) ([]byte, error) {
 	r := &reducer{
 		keep: make(map[btf.Type]map[int]bool),
@@ -53,8 +52,7 @@ func Reduce(kernel *btf.Spec, members []string) ([]byte, error) {
 	return raw, nil
 }
 
-// namedTypes returns the structs, unions, enums and typedefs of a name, in the
-// order of the kernel's types.
+// namedTypes returns the structs, unions, enums and typedefs with a name, ordered by id.
 func namedTypes(kernel *btf.Spec, name string) ([]btf.Type, error) {
 	all, err := kernel.AnyTypesByName(name)
 	if errors.Is(err, btf.ErrNotFound) {
@@ -70,7 +68,7 @@ func namedTypes(kernel *btf.Spec, name string) ([]btf.Type, error) {
 	var found []numbered
 	for _, t := range all {
 		if t.TypeName() != name {
-			continue // a flavour: NAME___SUFFIX
+			continue // a flavour of a type: NAME___SUFFIX
 		}
 		switch t.(type) {
 		case *btf.Struct, *btf.Union, *btf.Enum, *btf.Typedef:
@@ -94,16 +92,16 @@ type reducer struct {
 	made map[btf.Type]btf.Type
 	void *btf.Pointer
 
-	depth int // of types by value in each other
+	depth int // of types in types
 }
 
-// maxDepth is deeper than types of the kernel lie in each other. Without
-// pointers types cannot go in circles, unless they are forged.
+// maxDepth is more than the depth of types in types in a kernel. Only forged types contain
+// themselves.
 const maxDepth = 64
 
-// mark notes what is kept of t. Of a way of which only the start is there that
-// is kept: programs ask for members of a type whose inside has changed and use
-// it whole where they are not. It tells whether t is wanted at all.
+// mark marks the members of t on the way to rest, and reports whether t is wanted. If only the
+// first members exist, these are marked: programs relocate against members that some kernels do not
+// have, and use the outer one there.
 func (r *reducer) mark(t btf.Type, rest string) bool {
 	if rest == "" {
 		return true
@@ -135,7 +133,7 @@ func (r *reducer) note(t btf.Type, i int) {
 	r.keep[t][i] = true
 }
 
-// root reduces a type that is looked up by name: that of a typedef stays.
+// root reduces a type that is looked up by name. A typedef keeps its name.
 func (r *reducer) root(t btf.Type) (btf.Type, error) {
 	inner, err := r.reduce(t)
 	if err != nil {

@@ -84,7 +84,7 @@ type maker struct {
 	refused int             // kernels whose types would not do
 }
 
-// add adds a kernel, or says why it is left out.
+// add adds a kernel, or prints why it is left out.
 func (m *maker) add(e btfhub.Entry, spec *btf.Spec, err error) {
 	var raw []byte
 	if err == nil {

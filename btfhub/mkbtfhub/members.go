@@ -10,7 +10,8 @@ import (
 	"github.com/quark-linux/quark/btfhub/ingest"
 )
 
-// writeMembers returns what compiled programs read, and writes it to a file.
+// writeMembers returns the members that compiled programs relocate against, and writes them to a
+// file.
 func writeMembers(path string, objects []string) ([]string, error) {
 	var all []string
 	for _, name := range objects {

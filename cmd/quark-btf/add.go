@@ -11,8 +11,7 @@ import (
 	"github.com/quark-linux/quark/btfhub/ingest"
 )
 
-// addKernel adds a kernel's types to an archive file, which is made if it is not
-// there.
+// addKernel adds a kernel's types to an archive file. It makes the file if there is none.
 func (o *options) addKernel(w io.Writer) error {
 	path, distro, release := o.operands[0], o.operands[1], o.operands[2]
 	var b btfhub.Builder
@@ -55,13 +54,13 @@ func (o *options) addKernel(w io.Writer) error {
 	return nil
 }
 
-// replace writes a file whole or not at all.
+// replace writes a file through a temporary one: others see the old or the new file, never a part.
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".quark-btf-*")
 	if err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
-	defer os.Remove(f.Name()) // gone already if all went well
+	defer os.Remove(f.Name()) // fails after the file was renamed
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("write archive: %w", err)

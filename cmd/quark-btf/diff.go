@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// printDiff prints the targets that differ between two kernels.
+// printDiff prints the targets that have different places in two kernels.
 func (o *options) printDiff(w io.Writer) error {
 	var both [2]*btfhub.Offsets
 	for i, name := range o.operands {

@@ -1,4 +1,3 @@
-// Command quark-btf shows where the kernel keeps what quark reads: the offsets
-// of members in the kernel's types, from the running kernel's BTF, a file, or
-// the archive in the binary. See quark-btf(8).
+// Command quark-btf prints the offsets of the members of the kernel's types that quark reads: from
+// the running kernel's BTF, a file, or the archive in the binary. See docs/quark-btf.8.
 package main

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// printLookup prints which kernel of the archive stands for a release.
+// printLookup prints the kernel of the archive that is used for a release.
 func (o *options) printLookup(w io.Writer) error {
 	a, err := o.archive()
 	if err != nil {

@@ -15,14 +15,14 @@ func main() {
 	err := run(os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, errUnresolved):
-		os.Exit(1) // said by a U
+		os.Exit(1) // the output has a U
 	case err != nil && !errors.Is(err, syscall.EPIPE):
 		fmt.Fprintf(os.Stderr, "quark-btf: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-// errUnresolved says that a target was not found.
+// errUnresolved is returned when a target was not found.
 var errUnresolved = errors.New("a target was not found")
 
 func run(args []string, out, errw io.Writer) error {

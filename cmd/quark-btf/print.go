@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// target is a target in JSON. What is not known is absent.
+// target is the JSON form of a target. Unknown members are left out.
 type target struct {
 	Name   string  `json:"name"`
 	Found  bool    `json:"found"`
@@ -62,7 +62,7 @@ func (o *options) printKernel(w, errw io.Writer) error {
 			Targets []target `json:"targets"`
 		}{k.Origin, k.Exact, o.targets(offsets)})
 	} else {
-		if o.verbose || !k.Exact { // a guess is never kept quiet about
+		if o.verbose || !k.Exact { // a guess is always reported
 			fmt.Fprintf(errw, "quark-btf: types from %s\n", k.Origin)
 		}
 		o.printOffsets(w, offsets)
@@ -94,7 +94,7 @@ func (o *options) printOffsets(w io.Writer, offsets *btfhub.Offsets) {
 	}
 }
 
-// number is a target's offset, with -b in bits too, or an enumerator's value.
+// number returns a target's offset, with -b also in bits, or an enumerator's value.
 func (o *options) number(t *btfhub.Offset) string {
 	switch {
 	case !t.Found():

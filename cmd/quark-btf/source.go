@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/btfhub/ingest"
 )
 
-// kernel returns the types that -f names, or what quark would use.
+// kernel returns the types of the file of -f, or those that quark would use.
 func (o *options) kernel() (*btfhub.Kernel, error) {
 	if o.file == "" {
 		return btfhub.Open(btfhub.Options{Whole: true})
@@ -23,7 +23,7 @@ func (o *options) kernel() (*btfhub.Kernel, error) {
 	return &btfhub.Kernel{Spec: spec, Origin: "file " + o.file, Exact: true}, nil
 }
 
-// archive returns the archive that -f names, or the embedded one.
+// archive returns the archive of -f, or the embedded one.
 func (o *options) archive() (*btfhub.Archive, error) {
 	if o.file == "" {
 		return btfhub.Embedded()
@@ -43,8 +43,8 @@ func readArchive(path string) (*btfhub.Archive, error) {
 	return a, nil
 }
 
-// named returns the types of an operand of -d: a file if there is one of that
-// name, else a release in the archive.
+// named returns the types of an operand of -d: a file with that name, or else a release of the
+// archive.
 func (o *options) named(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
@@ -64,8 +64,8 @@ func (o *options) named(name string) (*btf.Spec, error) {
 	return a.Types(e)
 }
 
-// resolve looks up the operands, or all targets if there are none. An operand
-// that is no target's name is taken as one, without alternatives.
+// resolve looks up the operands, or all targets if there are none. An operand that is not the name
+// of a target is looked up as well.
 func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 	all := btfhub.Targets()
 	if len(operands) == 0 {
@@ -80,7 +80,7 @@ func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 		t := btfhub.Target{Name: name, Alternatives: []string{name}}
 		for _, known := range all {
 			if known.Name == name {
-				t = btfhub.Target{Name: name, Alternatives: known.Alternatives} // asked for, so no longer optional
+				t = btfhub.Target{Name: name, Alternatives: known.Alternatives} // not optional here
 			}
 		}
 		wanted = append(wanted, t)

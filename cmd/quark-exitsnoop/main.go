@@ -22,13 +22,13 @@ func main() {
 	os.Exit(status)
 }
 
-// The exit status when it is not that of a command that was run.
+// The exit statuses, except for that of a command of run.
 const (
 	statusFailed = 1
 	statusUsage  = 2
 )
 
-// errUsage is wrong usage.
+// errUsage marks errors of usage.
 var errUsage = errors.New("see quark-exitsnoop -h")
 
 func run(ctx context.Context, args []string, out io.Writer) (status int, err error) {
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) (status int, err err
 	return status, err
 }
 
-// verbs are what it can do.
+// verbs are the functions of the verbs.
 var verbs = map[string]func(context.Context, *options) (int, error){
 	"run": runCommand, "trace": trace, "list": list, "status": status, "clean": clean,
 }

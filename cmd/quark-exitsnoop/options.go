@@ -37,7 +37,7 @@ clean    ends it and removes what it has pinned, or only old records
 
 `
 
-// defaultRoot is below a tmpfs everywhere.
+// defaultRoot is a tmpfs on all distributions.
 const defaultRoot = "/run"
 
 func newFlags(o *options) *pflag.FlagSet {
@@ -53,7 +53,7 @@ func newFlags(o *options) *pflag.FlagSet {
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
-	// What follows run belongs to the command, options included.
+	// Options after run are those of the command.
 	args, words := cutCommand(args)
 	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	return o, o.check(f)
 }
 
-// cutCommand splits off the command of run, non-nil if the word is there.
+// cutCommand cuts the command of run from the arguments. It is nil if the verb is not run.
 func cutCommand(args []string) (rest, command []string) {
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {

@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
-// trace has processes recorded, and reports their ends.
+// trace begins to trace processes, and prints their ends.
 func trace(ctx context.Context, o *options) (int, error) {
 	pids, err := parsePids(o.args)
 	if err != nil {
@@ -19,7 +19,7 @@ func trace(ctx context.Context, o *options) (int, error) {
 	}
 	pids, failed := living(pids)
 	if len(pids) == 0 {
-		return 0, failed // nothing is started then
+		return 0, failed // without starting anything
 	}
 	if err := exitsnoop.EnsureRunning(o.root); err != nil {
 		return 0, err
@@ -58,7 +58,7 @@ func parsePids(args []string) (pids []uint32, err error) {
 	return pids, nil
 }
 
-// living returns the pids that processes have, and an error for each of the others.
+// living returns the pids of existing processes, and an error for each other one.
 func living(pids []uint32) (found []uint32, err error) {
 	for _, pid := range pids {
 		if fd, e := unix.PidfdOpen(int(pid), 0); e == nil {
@@ -71,7 +71,7 @@ func living(pids []uint32) (found []uint32, err error) {
 	return found, err
 }
 
-// report prints and deletes the ends of some traces as they come.
+// report waits for the ends of traces, prints and deletes them.
 func report(ctx context.Context, o *options, s *exitsnoop.Store, ids map[uint64]uint32) error {
 	if len(ids) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func report(ctx context.Context, o *options, s *exitsnoop.Store, ids map[uint64]
 	return fmt.Errorf("interrupted: %d still traced, see quark-exitsnoop list", len(ids))
 }
 
-// list prints what is known.
+// list prints the traced processes and the recorded ends.
 func list(_ context.Context, o *options) (int, error) {
 	s, err := exitsnoop.NewStore(o.root)
 	if err != nil {
@@ -134,7 +134,7 @@ func list(_ context.Context, o *options) (int, error) {
 	return 0, nil
 }
 
-// state is what status prints.
+// state is the output of status.
 type state struct {
 	Running        bool   `json:"running"`
 	Version        int    `json:"version"`
@@ -150,7 +150,7 @@ type state struct {
 	WrongStart     uint64 `json:"wrong_start"`
 }
 
-// status prints whether it runs; the exit status is 1 if it does not.
+// status prints the state. The exit status is 1 if exitsnoop is not running.
 func status(_ context.Context, o *options) (int, error) {
 	st := state{Version: exitsnoop.Version}
 	err := exitsnoop.Verify(o.root)
@@ -178,7 +178,7 @@ func status(_ context.Context, o *options) (int, error) {
 	return 0, o.out.print(text, st)
 }
 
-// clean removes all, or old records.
+// clean removes all, or with --older the old records.
 func clean(_ context.Context, o *options) (int, error) {
 	if o.older == 0 {
 		return 0, exitsnoop.Clean(o.root)

@@ -25,8 +25,8 @@ func (p *printer) print(text string, record any) error {
 	return err
 }
 
-// line is a process in -j: what is unknown is absent. Ids are strings, as they
-// are larger than the numbers of many readers of JSON.
+// line is the JSON form of a process. Unknown members are left out. Trace ids are strings, because
+// many readers of JSON have no 64-bit numbers.
 type line struct {
 	Event      string `json:"event"` // tracing, exited, lost
 	TraceID    uint64 `json:"trace_id,string,omitempty"`
@@ -61,7 +61,7 @@ func (p *printer) lost(id uint64, pid uint32) error {
 	return p.print(text, line{Event: "lost", TraceID: id, Pid: pid})
 }
 
-// describe says in words how a process ended.
+// describe returns in words how a process ended.
 func describe(w unix.WaitStatus) string {
 	if !w.Signaled() {
 		return fmt.Sprintf("exited with %d", w.ExitStatus())
@@ -76,7 +76,7 @@ func describe(w unix.WaitStatus) string {
 	return "killed by " + name
 }
 
-// ago says how long ago a time of CLOCK_MONOTONIC was, if that is of interest.
+// ago returns how long ago a time of CLOCK_MONOTONIC was, if it was more than a second.
 func ago(at uint64) string {
 	var ts unix.Timespec
 	if at == 0 || unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
@@ -89,7 +89,7 @@ func ago(at uint64) string {
 	return fmt.Sprintf(" %v ago", d.Round(time.Second))
 }
 
-// shellStatus is what a shell has for it.
+// shellStatus returns the exit status that a shell has for a wait status.
 func shellStatus(w unix.WaitStatus) int {
 	if w.Signaled() {
 		return 128 + int(w.Signal())

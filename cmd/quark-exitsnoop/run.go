@@ -14,8 +14,8 @@ import (
 	"github.com/quark-linux/quark/internal/children"
 )
 
-// commandEnv is set in a process that is to become the command of run as soon as
-// a byte can be read from descriptor gateFD. Its arguments are the path and the arguments.
+// commandEnv is set in the process that will become the command of run: it is the path to execute.
+// The process waits for a byte from descriptor gateFD first.
 const (
 	commandEnv = "QUARK_EXITSNOOP_COMMAND"
 	gateFD     = 3
@@ -27,7 +27,7 @@ const (
 	statusNotFound  = 127
 )
 
-// becomeCommand does not return in such a process.
+// becomeCommand executes the command in a process with commandEnv, and returns in others.
 func becomeCommand() {
 	path, is := os.LookupEnv(commandEnv)
 	if !is {
@@ -43,14 +43,14 @@ func becomeCommand() {
 	os.Exit(statusCannotRun)
 }
 
-// runCommand runs a command and reports its end, and then those of the processes
-// that it has left behind: they become children of this one.
+// runCommand runs a command and prints how it ended. Processes that the command leaves behind
+// become children of this one, and runCommand waits for them and prints their ends too.
 func runCommand(ctx context.Context, o *options) (int, error) {
 	path, err := exec.LookPath(o.args[0])
 	if err != nil {
 		return statusNotFound, fmt.Errorf("run: %w", err)
 	}
-	// Its own, not the pinned one: nothing is to be left here.
+	// A private store, so that nothing stays pinned.
 	s, err := exitsnoop.NewStoreFromAttach()
 	if err != nil {
 		return statusCannotRun, err
@@ -67,7 +67,7 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	return f.watch(ctx)
 }
 
-// startTraced starts a command that is traced before it executes.
+// startTraced starts the process of a command and lets it execute after tracing has begun.
 func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, id uint64, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -87,14 +87,14 @@ func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, id ui
 		_, err = w.Write([]byte{1})
 	}
 	if err != nil {
-		w.Close() // which ends it
+		w.Close() // the process ends then
 		unix.Wait4(p.Pid, nil, 0, nil)
 		return 0, 0, err
 	}
 	return p.Pid, id, nil
 }
 
-// family is a command and what it has left behind.
+// family is a command and the processes that it has left behind.
 type family struct {
 	store  *exitsnoop.Store
 	o      *options
@@ -102,13 +102,12 @@ type family struct {
 	status int
 }
 
-// watch reports ends until there is no child any more. The status is that of the
-// one that ended last.
+// watch prints ends until there is no child. It returns the status of the last one.
 func (f *family) watch(ctx context.Context) (int, error) {
-	// A signal to us is for the command; it does not end the watch.
+	// A signal is passed on to the command, and does not end watch.
 	defer context.AfterFunc(ctx, f.interrupt)()
 	for {
-		// Wait without reaping, so that the pid stays its own meanwhile.
+		// Without reaping, so that no other process gets the pid until it is traced.
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
 		switch {
@@ -128,7 +127,7 @@ func (f *family) watch(ctx context.Context) (int, error) {
 	}
 }
 
-// adopt traces the children that came since.
+// adopt begins to trace new children.
 func (f *family) adopt() error {
 	pids, _ := children.Of(os.Getpid())
 	for _, pid := range pids {
@@ -139,15 +138,15 @@ func (f *family) adopt() error {
 		switch {
 		case err == nil:
 			f.traced[pid] = id
-		case !errors.Is(err, exitsnoop.ErrNoProcess): // one that has ended is reaped below
+		case !errors.Is(err, exitsnoop.ErrNoProcess): // one that has ended is for reap
 			return err
 		}
 	}
 	return nil
 }
 
-// reap reports one child that has ended. One that ended before it could be traced
-// is put on record by its wait status.
+// reap reaps one child that has ended, and prints how. If it ended before it was traced, its wait
+// status is recorded here.
 func (f *family) reap() error {
 	var w unix.WaitStatus
 	pid, err := unix.Wait4(-1, &w, unix.WNOHANG, nil)
@@ -174,7 +173,7 @@ func (f *family) reap() error {
 	return errors.Join(f.o.out.exit(shown, st), f.store.DeleteExitedEvent(id))
 }
 
-// interrupt passes the end of the context on.
+// interrupt sends SIGTERM to the children.
 func (f *family) interrupt() {
 	pids, _ := children.Of(os.Getpid())
 	for _, pid := range pids {

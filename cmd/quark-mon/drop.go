@@ -9,19 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user and group id of Debian's nobody and nogroup, and the
-// kernel's overflow id.
+// nobody is the id of Debian's user nobody and group nogroup, and the kernel's overflow id.
 const nobody = 65534
 
-// dropPrivileges makes the process nobody in an empty root directory. The
-// directory is gone when it returns: a removed directory stays a valid root.
+// dropPrivileges changes the user and group to nobody, and the root directory to an empty one,
+// which it removes: a removed directory can be a root.
 func dropPrivileges() error {
 	dir, err := os.MkdirTemp("", "quark-mon-")
 	if err != nil {
 		return fmt.Errorf("make an empty root directory: %w", err)
 	}
 	defer os.Remove(dir)
-	// Open, so that it can be removed after the change of root.
+	// The parent is open, so that the directory can be removed after the change of root.
 	parent, err := os.Open(os.TempDir())
 	if err != nil {
 		return fmt.Errorf("open %s: %w", os.TempDir(), err)
@@ -45,7 +44,7 @@ func dropPrivileges() error {
 	if err := syscall.Setresuid(nobody, nobody, nobody); err != nil {
 		return fmt.Errorf("become user nobody: %w", err)
 	}
-	// A dropped process should not be able to gain anything back by exec.
+	// An exec cannot give privileges back.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 func main() {
-	// Before any other goroutine: a write to a closed standard output is then an
-	// error like any other, and the kernel is left clean.
+	// Without SIGPIPE a write to a closed standard output is an error, after which quark-mon
+	// detaches from the kernel.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -35,8 +35,7 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	if o == nil {
 		return err
 	}
-	// What opening needs is not needed again: it is collected once, below, and not
-	// while it grows.
+	// No garbage collection while opening: what it needs is freed below, once.
 	percent := debug.SetGCPercent(-1)
 	q, err := quark.Open(o.queue)
 	debug.SetGCPercent(percent)
@@ -50,8 +49,8 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		<-signals
 		stop()
 		<-signals
-		// Whoever reads the output has stopped, and this program with it. The kernel is
-		// left clean all the same.
+		// The reader of the output may have stalled, and run with it. Close detaches from
+		// the kernel.
 		q.Close()
 		os.Exit(1)
 	}()
@@ -62,8 +61,8 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	}
 	debug.FreeOSMemory()
 	m.announce(errw)
-	// The next collection comes when the heap has doubled, which so small a one
-	// does all the time. Ballast that nobody touches takes no memory.
+	// The garbage collector runs when the heap has doubled, which would be often with a heap
+	// this small. Ballast makes it larger; as nothing touches it, it takes no memory.
 	ballast := make([]byte, 16<<20)
 	err = m.watch(ctx)
 	runtime.KeepAlive(ballast)
@@ -71,22 +70,22 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		err = m.finish(errw)
 	}
 	if errors.Is(err, syscall.EPIPE) {
-		err = nil // whoever read our output has had enough
+		err = nil // the reader of our output has closed it
 	}
 	return errors.Join(err, q.Close())
 }
 
-// monitor prints what a queue delivers.
+// monitor prints the events of a queue.
 type monitor struct {
 	*options
 	q    *quark.Queue
 	out  *bufio.Writer
 	line []byte
-	tick time.Time // when -M prints next
+	tick time.Time // of the next line of -M
 	rows int
 }
 
-// announce says on standard error which backend runs, and why no better one does.
+// announce prints which backend runs, and why no better one does.
 func (m *monitor) announce(errw io.Writer) {
 	var why []string
 	for _, a := range m.q.Attempts() {
@@ -120,7 +119,7 @@ func (m *monitor) describe(w io.Writer) {
 	}
 }
 
-// watch prints until ctx ends or an error occurs.
+// watch prints until ctx is done or an error occurs.
 func (m *monitor) watch(ctx context.Context) error {
 	defer context.AfterFunc(ctx, m.q.Wake)()
 	m.tick = time.Now().Add(time.Second)
@@ -138,7 +137,7 @@ func (m *monitor) watch(ctx context.Context) error {
 	return nil
 }
 
-// step prints what is ready.
+// step prints the events that are ready.
 func (m *monitor) step() error {
 	for {
 		ev, err := m.q.Get()
@@ -173,7 +172,7 @@ func (m *monitor) rest() error {
 	return m.q.Block(timeout)
 }
 
-// snapshot prints the processes that exist as events of which nothing happened.
+// snapshot prints the existing processes, as events without a kind.
 func (m *monitor) snapshot() error {
 	if m.noSnapshot || m.count {
 		return nil

@@ -52,8 +52,8 @@ standard error. Without -b, -k or -c the best backend that works is taken.
 
 `
 
-// parse returns the options of a command line, with those of the queue, or nil if help or the version
-// was printed instead.
+// parse returns the options of a command line, with those of the queue, or nil if help or the
+// version was printed instead.
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)

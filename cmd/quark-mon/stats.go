@@ -16,7 +16,7 @@ func statsRow(s *engine.Stats) string {
 		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
 }
 
-// lossLine names the causes of what was lost; it is empty if nothing was.
+// lossLine returns the numbers of lost events by cause, or "" if none was lost.
 func lossLine(s *engine.Stats) string {
 	var causes []string
 	for l := range engine.Loss(engine.NumLosses) {
@@ -33,7 +33,7 @@ func lossLine(s *engine.Stats) string {
 	return "lost: " + strings.Join(causes, ", ") + "\n"
 }
 
-// printStats prints one line of -M, with the heading now and then.
+// printStats prints one line of -M, and the heading before every 20th.
 func (m *monitor) printStats() error {
 	s, err := m.q.Stats()
 	if err != nil {
