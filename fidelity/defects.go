@@ -20,11 +20,7 @@ func (r *Report) Defects() (list []string) {
 			if s.Perfect() || b.lostIn(s) {
 				continue
 			}
-			all := s.All()
-			all.Add(s.Stamp)
-			add(s.Findings, "%s, %s: %d of %d events seen, %d phantoms, %d duplicates, %d out of order, %d not joined, "+
-				"%d wrong, %d unknown without a reason", b.Name, s.Scenario, s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
-				all.Wrong, all.Unexplained)
+			add(s.Findings, "%s, %s: %s", b.Name, s.Scenario, &s.Score)
 		}
 	}
 	for _, s := range r.Storms {

@@ -15,6 +15,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // Honesty compares what a backend with hardly any room lost with what it says that
@@ -57,34 +58,36 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	opts := quark.Options{Backends: set, Strict: true, HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: true}
 	full, err := quark.Open(opts)
 	if err != nil {
-		return nil, reason(err)
+		return nil, witness.Reason(err)
 	}
 	small := opts
 	small.EBPF, small.KProbe, small.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
 	tiny, err := quark.Open(small)
 	if err != nil {
-		return nil, errors.Join(reason(err), full.Close())
+		return nil, errors.Join(witness.Reason(err), full.Close())
 	}
-	all := listen(full)
+	all := witness.Listen(full, opts.HoldTime, false)
+	all.Start()
 	from := truth.Clock()
 	var records []truth.Record
 	for i := range honestyProcesses {
 		_, r, err := scenario.Brief(list[i%len(list)])
 		if err != nil {
-			_, err2 := all.stop()
+			_, err2 := all.Close()
 			return nil, errors.Join(err, err2, tiny.Close())
 		}
 		records = append(records, r...)
 	}
 	// Nothing was read from tiny until here.
-	some := listen(tiny)
-	to, err := settle([]*listener{all, some}, patience)
-	stats, err1 := some.stop()
+	some := witness.Listen(tiny, opts.HoldTime, false)
+	some.Start()
+	to, err := witness.Settle([]*witness.Listener{all, some}, patience)
+	stats, err1 := some.Close()
 	if err == nil && err1 == nil {
 		// Whatever happened while the second was open has come to the first then.
-		_, err = settle([]*listener{all}, patience)
+		_, err = witness.Settle([]*witness.Listener{all}, patience)
 	}
-	whole, err2 := all.stop()
+	whole, err2 := all.Close()
 	if err = errors.Join(err, err1, err2); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -92,10 +95,10 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Honesty{Backend: name, Reported: stats.Lost(), Absent: countRaw(all.seen, from, to) - countRaw(some.seen, from, to)}
+	h := &Honesty{Backend: name, Reported: stats.Lost(), Absent: countRaw(all.Seen(), from, to) - countRaw(some.Seen(), from, to)}
 	h.AtMost = int(whole.Insertions) - int(stats.Insertions)
 	h.Cause = causes(&stats)
-	s := score.Lives(&score.Witness{Table: tiny.Capabilities(), Opened: from, Single: some.seen}, lives)
+	s := score.Lives(&score.Witness{Table: tiny.Capabilities(), Opened: from, Single: some.Seen()}, lives)
 	h.Truth, h.Missing = s.Truth, s.Truth-s.Seen
 	return h, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // Main does not return if this process was started as a part of the suite. A program
@@ -98,26 +99,28 @@ func Perform(o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var open []*witness
+	var open []*witness.Witness
 	defer func() {
-		for _, l := range listeners(open) {
-			l.stop()
+		for _, w := range open {
+			w.Close()
 		}
 	}()
 	for _, name := range o.Backends.Names() {
-		w, err := openWitness(name, o.Hold)
+		w, err := witness.Open(name, quark.Options{HoldTime: o.Hold}, true)
 		if err != nil {
 			r.Absent = append(r.Absent, Absence{name, err.Error()})
 			continue
 		}
 		open = append(open, w)
-		if err := w.join(o.Hold); err != nil {
+		// Every process has to be known to the end of the run.
+		if err := w.OpenJoined(quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}); err != nil {
 			return nil, fmt.Errorf("open %s again: %w", name, err)
 		}
 	}
 	if len(open) == 0 {
 		return nil, fmt.Errorf("no backend can be opened: %v", r.Absent)
 	}
+	witness.Start(open)
 	var outcomes []*scenario.Outcome
 	for range o.Repeats {
 		for _, s := range selected {
@@ -129,7 +132,7 @@ func Perform(o Options) (*Report, error) {
 				}
 			}
 			delete(early, s.Name)
-			outcome, err := run.Wait(o.Patience)
+			outcome, err := witness.Perform(run, open, o.Patience)
 			if err != nil {
 				return nil, err
 			}
@@ -137,13 +140,17 @@ func Perform(o Options) (*Report, error) {
 		}
 	}
 	o.Progress("the last events")
-	if _, err := settle(listeners(open), o.Patience); err != nil {
+	if _, err := witness.Settle(witness.Listeners(open), o.Patience); err != nil {
+		return nil, err
+	}
+	if err := witness.Pause(open); err != nil {
 		return nil, err
 	}
 	for len(open) > 0 {
 		w := open[0]
 		open = open[1:]
-		out, stats, err := w.close(o.Hold)
+		out := w.Testimony()
+		stats, err := w.Close()
 		if err != nil {
 			return nil, err
 		}

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/fidelity/witness"
 )
 
 // Storm is one point of the curve of seen against offered.
@@ -91,38 +93,43 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var open []*witness
+	var open []*witness.Witness
 	defer func() {
 		for _, w := range open {
-			w.close(o.Hold)
+			w.Close()
 		}
 	}()
 	for _, name := range o.Backends.Names() {
-		if w, err := openWitness(name, o.Hold); err == nil {
+		if w, err := witness.Open(name, quark.Options{HoldTime: o.Hold}, false); err == nil {
 			open = append(open, w)
 		}
 	}
-	outcome, err := run.Wait(o.Patience)
+	witness.Start(open)
+	outcome, err := witness.Perform(run, open, o.Patience)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := settle(listeners(open), o.Patience); err != nil {
+	if _, err := witness.Settle(witness.Listeners(open), o.Patience); err != nil {
+		return nil, err
+	}
+	if err := witness.Pause(open); err != nil {
 		return nil, err
 	}
 	lives, rate := stormLives(outcome.Lives)
 	for len(open) > 0 {
 		w := open[0]
 		open = open[1:]
-		out, stats, err := w.close(o.Hold)
+		out := w.Testimony()
+		stats, err := w.Close()
 		if err != nil {
 			return nil, err
 		}
 		sc := score.Lives(out, lives)
 		all := sc.All()
 		list = append(list, Storm{
-			Backend: w.backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(&stats),
+			Backend: w.Backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(&stats),
 			Known: float64(all.Right+all.Stale+all.Truncated) / float64(max(1, all.Total())),
-			Extra: sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong, Findings: sc.Findings,
+			Extra: sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong + sc.Table, Findings: sc.Findings,
 		})
 	}
 	return list, nil

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
@@ -24,7 +25,8 @@ tests that failed, at most 100; 101 is wrong usage.
 func main() {
 	// Children are tied to the life of the thread that starts them.
 	runtime.LockOSThread()
-	scenario()
+	scenario.Main()
+	playRole()
 	exitsnoopChild()
 	suite := &testrun.Suite{
 		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,

@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -196,3 +199,25 @@ func (p *program) finish(t *test) {
 	p.end.open()
 	t.reap(p.proc)
 }
+
+// stopped starts a process that does the calls and then waits for a signal.
+func (t *test) stopped(s *bare.Script) *proc {
+	ready := t.gate("the process to be ready")
+	p := t.spawn(s.Tell(ready.w).Stop(), barefork{})
+	ready.pass()
+	return p
+}
+
+// noCore appends a limit of 0 for core files.
+func noCore(s *bare.Script) *bare.Script {
+	return s.Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{}}, nil)
+}
+
+// leaderIsZombie reports, by /proc, whether the leader has ended.
+func leaderIsZombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return err == nil && strings.HasPrefix(after, "Z")
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

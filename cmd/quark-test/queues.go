@@ -9,6 +9,8 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/witness"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
@@ -103,101 +105,111 @@ func (v *view) closeQueue() {
 	}
 }
 
-// The queues that tests have in common, by what they ask for in tests.go.
+// The queues that tests share, by the names that tests.go has.
 const (
-	listening = "listening" // for tests that need a queue as anyone would open it
-	joining   = "joining"   // for those of what is joined to one event because it happens within HoldTime
-	singly    = "singly"    // for those that want events one by one, of threads too, or forgotten soon
-	cramped   = "cramped"   // for those of what there is hardly any room for in the kernel
+	defaultQueue = "default" // as anyone would open them, and the witnesses of scenarios
+	tinyBuffers  = "tiny"    // with hardly any room in the kernel
 )
 
-// shortGrace is how long the queues shared by the name singly know who has ended.
-const shortGrace = 300 * time.Millisecond
+const (
+	// shortGrace is how long the queue that reports events one by one knows who ended.
+	shortGrace = 300 * time.Millisecond
+	// joinedHold is the HoldTime of the queue that joins events: the life of a short
+	// process takes less than half of it, also where machines are emulated.
+	joinedHold = 150 * time.Millisecond
+)
 
-// optionsOf are those of the queues shared by a name. Those of listening and joining know
-// processes that have ended for as long as a slow machine may take to get to asking.
-func optionsOf(name string) quark.Options {
-	switch name {
-	case singly:
-		return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: shortGrace}
-	case joining:
-		return patient(firstHold())
-	case cramped:
-		return quark.Options{
-			HoldTime: shortHold, MinAgg: true,
-			EBPF:   ebpf.Options{RingSize: 8 << 10},
-			KProbe: kprobe.Options{RingSize: 32 << 10},
-			CNProc: cnproc.Options{ReceiveBuffer: 1}, // the least that the kernel takes
-		}
+// single are the options of the queue that reports events one by one, of threads too.
+func single() quark.Options {
+	return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: shortGrace}
+}
+
+// joined are the options of the queue that joins events. It knows processes that have
+// ended for as long as a slow machine may take to ask for them.
+func joined() quark.Options {
+	return quark.Options{HoldTime: joinedHold, CacheGraceTime: time.Hour}
+}
+
+func tiny() quark.Options {
+	return quark.Options{
+		HoldTime: shortHold, MinAgg: true,
+		EBPF:   ebpf.Options{RingSize: 8 << 10},
+		KProbe: kprobe.Options{RingSize: 32 << 10},
+		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the least that the kernel takes
 	}
-	return patient(shortHold)
 }
 
-func patient(hold time.Duration) quark.Options {
-	return quark.Options{HoldTime: hold, CacheGraceTime: time.Hour}
-}
-
-// firstHold is the HoldTime to begin with: see tooSlow.
-func firstHold() time.Duration {
-	if inGuest() {
-		return 250 * time.Millisecond // it may be emulated
-	}
-	return 150 * time.Millisecond
-}
-
-// sharedQueue is that of a backend for the tests that need no other and run in one
-// process.
+// sharedQueue is one that outlives a test.
 type sharedQueue struct {
 	*view
 	atOpen quark.Stats
 }
 
-// shared are those that could be opened, nil where nothing is shared.
-var shared []*sharedQueue
+// fixture is what the tests of one process share. Its fields are nil where nothing is
+// shared, and lack backends that could not be opened.
+type fixture struct {
+	joined, single, tiny []*sharedQueue
+	witnesses            []*witness.Witness
+	early                map[string]*scenario.Running // scenarios that began before the queues
+}
 
-// share opens them. The first wait makes a descriptor more, which is not to be taken
-// for one that a test has left.
+var shared fixture
+
+// share opens the queues of a name.
 func share(frame *testrun.T, name string) {
 	t := &test{T: frame}
-	t.openEach(optionsOf(name))
+	if name == tinyBuffers {
+		shared.tiny = t.shareQueues(tiny())
+		return
+	}
+	t.startEarly()
+	singles, joineds := t.shareQueues(single()), t.shareQueues(joined())
+	shared.single, shared.joined = singles, joineds
+	shared.witnesses = witnessesOf(viewsOf(singles), viewsOf(joineds))
+}
+
+func viewsOf(queues []*sharedQueue) (list []*view) {
+	for _, s := range queues {
+		list = append(list, s.view)
+	}
+	return list
+}
+
+// shareQueues opens a queue of each backend.
+func (t *test) shareQueues(opts quark.Options) (list []*sharedQueue) {
+	t.views = nil
+	t.openEach(opts)
 	t.each(func(v *view) {
 		s := &sharedQueue{v, v.stats()}
+		// The first wait makes a descriptor more, which no test shall seem to have left.
 		if err := v.q.Block(0); err != nil {
 			v.Fatalf("block: %v", err)
 		}
-		shared = append(shared, s)
+		list = append(list, s)
 	})
+	return list
 }
 
-// watch has the queues watch that are shared by the name that tests.go has for the test,
-// or ones like them where there are none because the test runs by itself.
-func (t *test) watch() {
-	if shared == nil {
-		t.openEach(optionsOf(t.Test.Shared))
+// watch lets the test use the shared queues that join events.
+func (t *test) watch() { t.use(shared.joined, joined()) }
+
+// watchSingle lets the test use the shared queues that report events one by one.
+func (t *test) watchSingle() { t.use(shared.single, single()) }
+
+// watchTiny lets the test use the shared queues with hardly any room in the kernel.
+func (t *test) watchTiny() { t.use(shared.tiny, tiny()) }
+
+// use lets the test use queues, or ones like them where the test runs by itself.
+func (t *test) use(queues []*sharedQueue, opts quark.Options) {
+	if queues == nil {
+		t.openEach(opts)
 		return
 	}
-	for _, s := range shared {
+	for _, s := range queues {
 		for _, c := range t.Cells {
 			if c.Backend == s.Backend {
 				t.views = append(t.views, &view{Cell: c, q: s.q, hold: s.hold, shared: s})
 			}
 		}
 	}
-}
-
-// tooSlow reports whether what took so long since its process was forked took too much
-// of HoldTime to be joined to one event for sure. How quick a machine is differs a lot, so
-// the time is found by trying: there are new queues with more time then.
-func (t *test) tooSlow(took time.Duration) bool {
-	hold := t.awake().hold
-	if t.Verbose >= 2 {
-		t.Logf("took %v of a hold time of %v", took, hold)
-	}
-	if took <= hold/2 {
-		return false
-	}
-	t.Logf("%v is too long for a hold time of %v", took, hold)
-	t.close(slices.Clone(t.views)...)
-	t.openEach(patient(max(2*hold, 4*took)))
-	return true
 }

@@ -18,7 +18,7 @@ import (
 // and adds up.
 func loss(t *test) {
 	k := knobs(t, faults{processes: 150, stop: time.Hour, cpu: -1})
-	k.watch(t)
+	k.watch(t, t.watchTiny, tiny())
 	k.conserve(t, func(v *view, missing uint64, s quark.Stats) {
 		if missing == 0 {
 			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
@@ -42,7 +42,7 @@ func loss(t *test) {
 // the backend takes by default, and adds up: whatever is lost is counted.
 func storm(t *test) {
 	k := knobs(t, faults{processes: 150, cpu: -1})
-	k.watch(t)
+	k.watch(t, t.watchSingle, single())
 	k.conserve(t, func(*view, uint64, quark.Stats) {})
 }
 
@@ -74,14 +74,13 @@ func knobs(t *test, k faults) faults {
 	return k
 }
 
-// watch has the test's queues watch, or ones like them with the room that the faults
-// leave.
-func (k faults) watch(t *test) {
+// watch lets the test use shared queues, or ones like them with the room that the
+// faults leave.
+func (k faults) watch(t *test, shared func(), opts quark.Options) {
 	if k.ring == 0 && k.socket == 0 {
-		t.watch()
+		shared()
 		return
 	}
-	opts := optionsOf(t.Test.Shared)
 	if k.ring > 0 {
 		opts.EBPF.RingSize, opts.KProbe.RingSize = k.ring, k.ring
 	}

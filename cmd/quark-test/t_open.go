@@ -96,7 +96,7 @@ func stats(t *test) {
 	for range n {
 		last = t.spawn(script().Exit(0), barefork{Share: true})
 		t.reap(last)
-		if last.age() < shortHold/2 {
+		if last.age() < joinedHold/2 {
 			short++
 		}
 	}
@@ -122,7 +122,7 @@ func stats(t *test) {
 
 // cacheGrace looks processes up before, during and after the grace time.
 func cacheGrace(t *test) {
-	t.watch()
+	t.watchSingle()
 	me := t.truth(os.Getpid())
 	t.each(func(v *view) {
 		known := v.q.Lookup(uint32(os.Getpid()))

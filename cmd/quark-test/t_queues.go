@@ -97,7 +97,7 @@ type holder struct {
 
 func (t *test) holder() *holder {
 	c := exec.Command(t.self())
-	c.Env = append(os.Environ(), scenarioEnv+"=queue:"+t.backend())
+	c.Env = append(os.Environ(), roleEnv+"=queue:"+t.backend())
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {

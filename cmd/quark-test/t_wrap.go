@@ -20,7 +20,7 @@ const wrapRounds = 40
 // delivered has to be right, and what is not has to be counted: on a machine
 // where others are busy too something may be lost.
 func recordWrap(t *test) {
-	t.watch()
+	t.watchTiny()
 	before := make(map[*view]quark.Stats)
 	t.each(func(v *view) {
 		if v.Backend == "cnproc" {

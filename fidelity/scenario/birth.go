@@ -12,26 +12,38 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
-	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 func forkExit(d *director) {
 	for _, code := range []int{0, 1, 77, 128, 255} {
-		status := d.do(d.script().end(code))
+		status := d.do(d.light().end(code))
 		d.want(status.ExitStatus() == code, "wait status %#x", status)
 	}
 }
 
 func forkExecExit(d *director) {
-	for code := range 3 {
-		d.do(d.script().image(d.self, []string{"fork-exec-exit", "a b", ""}, role("report", code, 0)))
+	for code := range scale(3, 1) {
+		d.do(d.light().image(d.self, []string{"fork-exec-exit", "a b", ""}, role("report", code, 0)))
 	}
-	d.hold(d.script(), d.self, []string{"held"}, "wait", 9, bare.Options{}, true).release()
+	for range scale(1, 3) {
+		// A group of its own: else its parent would be the group's leader too.
+		p := d.light().call("chdir", unix.SYS_CHDIR, d.dir).call("setpgid", unix.SYS_SETPGID, 0, 0)
+		d.hold(p, d.waiter(7), "true", "this", "", "is", "nop!").release()
+	}
 }
 
-// tiny makes a program that ends at once, and says what a process is that has
-// executed it by its absolute path.
+// oneByOne has a process that goes through all kinds of events without a pause.
+func oneByOne(d *director) {
+	path, s := d.tiny("one-by-one", 3, "one-by-one")
+	// The saved ids stay what exec makes of them.
+	p := d.script().setresgid(1, 0, 0).setresuid(1, 0, 0)
+	p.event(commRecord("before"), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "before")
+	d.do(p.program(path, []string{"one-by-one"}, s))
+}
+
+// tiny makes a program that ends at once, and returns its path and what a process is
+// after it has executed it.
 func (d *director) tiny(name string, code int, argv ...string) (path string, s truth.State) {
 	path = filepath.Join(d.dir, name)
 	d.must(tinyelf.Write(path, uint8(code)))
@@ -48,8 +60,8 @@ func cmdline(argv []string) string { return strings.Join(argv, "\x00") + "\x00" 
 func shortLives(d *director) {
 	argv := []string{"short-life", "x"}
 	path, s := d.tiny("short-life", 5, argv...)
-	for range 50 {
-		status := d.do(d.script().program(path, argv, s))
+	for range scale(50, 10) {
+		status := d.do(d.light().program(path, argv, s))
 		d.want(status.ExitStatus() == 5, "wait status %#x", status)
 	}
 }
@@ -58,7 +70,7 @@ func vfork(d *director) {
 	child := d.script().image(d.self, []string{"vforked"}, role("report", 4, 0))
 	d.do(d.script().child(unix.CLONE_VM|unix.CLONE_VFORK, child).awaitChild().end(0))
 	path, s := d.tiny("vforked", 6, "vforked")
-	for range 5 {
+	for range scale(5, 2) {
 		child := d.script().program(path, []string{"vforked"}, s)
 		d.do(d.script().child(unix.CLONE_VM|unix.CLONE_VFORK, child).awaitChild().end(0))
 	}
@@ -71,8 +83,8 @@ func posixSpawn(d *director) {
 	})
 	d.must(err)
 	d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
-	status := d.reap(pid)
-	d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: truth.Clock(), Status: int32(status)})
+	e := d.reap(pid)
+	d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: e.at, Status: int32(e.status)})
 }
 
 func cloneParent(d *director) {
@@ -80,8 +92,8 @@ func cloneParent(d *director) {
 	d.do(d.script().child(unix.CLONE_PARENT, child).end(1))
 }
 
-// cgroup2 makes a cgroup, and returns its directory and its path as processes
-// have it.
+// cgroup2 makes a cgroup, and returns its directory and its path in
+// /proc/PID/cgroup.
 func (d *director) cgroup2() (dir, path string) {
 	_, s, err := d.proc.Read("self")
 	d.must(err)
@@ -90,7 +102,7 @@ func (d *director) cgroup2() (dir, path string) {
 		if unix.Statfs(mount, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
 			continue
 		}
-		name := fmt.Sprintf("quark-fidelity-%d", d.pid)
+		name := fmt.Sprintf("quark fidelity-%d", d.pid)
 		dir = filepath.Join(mount, s.Value[engine.FieldCgroup], name)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			d.skip("make a cgroup: %v", err)
@@ -111,44 +123,44 @@ func cloneCgroup(d *director) {
 	in.Set(engine.FieldCgroup, path)
 	p := d.script()
 	p.fresh, p.mayFail = engine.FieldCgroup.Set(), true
+	p.opts.Cgroup = int(f.Fd())
 	p.look(in)
-	d.hold(p, d.self, []string{"in a cgroup"}, "wait", 0, bare.Options{Cgroup: int(f.Fd())}, true).release()
+	d.hold(p, d.waiter(0), "in a cgroup").release()
 }
 
 func cloneNamespaces(d *director) {
 	p := d.script()
 	p.fresh, p.mayFail = engine.FieldsNS, true
-	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET)
+	p.opts.Flags = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET
 	h := d.prepare(p)
 	second := d.gate()
 	p.Tell(second.w).WaitFor(h.goOn.r)
-	p.image(d.self, []string{"in namespaces"}, role("wait", 0, 0))
-	d.start(p, bare.Options{Flags: flags})
+	p.image(d.waiter(0), []string{"in namespaces"}, nil)
+	d.start(p)
 	second.pass(p)
 	d.observe(p.pid)
 	h.goOn.open()
-	h.ready.pass(p)
+	h.await()
 	h.release()
 }
 
 // chain returns a scenario of a process that executes n times.
 func chain(n int) func(*director) {
 	return func(d *director) {
-		for range 3 {
-			d.do(d.script().image(d.self, []string{"chain", strconv.Itoa(n)}, role("chain", n, n-1)))
+		for range scale(3, 1) {
+			d.do(d.light().image(d.self, []string{"chain", strconv.Itoa(n)}, role("chain", n, n-1)))
 		}
 	}
 }
 
 func execFromThread(d *director) {
-	for range 3 {
-		p := d.script()
-		p.stamp()
-		p.Thread(new(bare.Script).Exec(d.self, []string{"from a thread"}, role("report", 8, 0))).Stop()
-		d.do(p)
+	for range scale(5, 3) {
+		p, thread := d.script(), d.script()
+		h := d.prepare(thread)
+		thread.image(d.waiter(4), []string{"from a thread", "x"}, nil)
+		p.startThread(thread).Stop()
+		h.process = d.start(p)
+		h.await()
+		h.release()
 	}
-}
-
-func threads200(d *director) {
-	d.do(d.script().image(d.self, []string{"threads"}, role("threads", 3, 200)))
 }

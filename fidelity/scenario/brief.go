@@ -18,7 +18,7 @@ func Brief(cpu int) (pid int, records []truth.Record, err error) {
 	mask[cpu/8] = 1 << (cpu % 8) // little endian, as amd64 and arm64 are
 	s.Call("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, 0, len(mask), mask)
 	before := truth.Clock()
-	p, err := bare.Start(s.Exit(0), bare.Options{})
+	p, err := bare.Start(s.Exit(0), bare.Options{Share: true})
 	if err != nil {
 		return 0, nil, fmt.Errorf("start a process: %w", err)
 	}

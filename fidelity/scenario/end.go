@@ -8,21 +8,51 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
-	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
+// leaderFirst ends leaders with status 3 while another thread lives on, which then ends
+// in the ways of the list.
 func leaderFirst(d *director) {
-	for _, last := range []func(*bare.Script) *bare.Script{
-		func(s *bare.Script) *bare.Script { return s.Exit(7) },
-		func(s *bare.Script) *bare.Script { return s.ExitThread(3) },
-		func(s *bare.Script) *bare.Script { return s.ExitThread(5) },
+	for _, last := range []func(*process){
+		func(t *process) { t.end(7) },
+		func(t *process) { t.endThread(3) },
+		func(t *process) { t.endThread(5) },
+		func(t *process) { t.endThread(0) },
+		func(t *process) { t.Stop() }, // until the signal
 	} {
 		g := d.gate()
-		p := d.script()
-		p.Thread(last(new(bare.Script).WaitFor(g.r))).ExitThread(3)
-		d.start(p, bare.Options{})
+		p, t := d.script(), d.script()
+		t.WaitFor(g.r)
+		last(t)
+		d.start(p.startThread(t).endThread(3))
 		d.awaitZombieLeader(p)
+		d.awaitReaders(p.pid)
+		p.released = truth.Clock()
+		t.released = p.released
 		g.open()
+		if t.last < 0 {
+			d.must(unix.Kill(p.pid, unix.SIGTERM))
+		}
+		d.finish(p)
+		g.close()
+	}
+}
+
+// endTogether has all threads of a process end at the same moment, each by itself,
+// where several can take themselves for the last.
+func endTogether(d *director) {
+	for range scale(50, 10) {
+		g := d.gate()
+		p := d.script()
+		for range 4 {
+			t := d.script()
+			t.WaitFor(g.r)
+			p.startThread(t.endThread(5))
+		}
+		p.WaitFor(g.r)
+		d.start(p.endThread(5))
+		_, err := unix.Write(g.w, make([]byte, 5))
+		d.must(err)
 		d.finish(p)
 		g.close()
 	}
@@ -41,9 +71,9 @@ func (d *director) awaitZombieLeader(p *process) {
 }
 
 func exitGroupThread(d *director) {
-	for i := range 5 {
+	for i := range scale(8, 4) {
 		p := d.script()
-		p.Thread(new(bare.Script).Exit(20 + i)).Stop()
+		p.startThread(d.script().end(20 + i)).Stop()
 		status := d.do(p)
 		d.want(status.ExitStatus() == 20+i, "wait status %#x", status)
 	}
@@ -52,19 +82,20 @@ func exitGroupThread(d *director) {
 // kill returns a scenario of deaths by a signal, without a core dump.
 func kill(sig unix.Signal) func(*director) {
 	return func(d *director) {
-		for range 3 {
+		for range scale(3, 1) {
 			g := d.gate()
 			p := d.script().call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{}}, nil)
 			p.stamp()
 			p.Tell(g.w).Stop()
-			d.start(p, bare.Options{})
+			d.start(p)
 			g.pass(p)
+			p.released = truth.Clock()
 			before := truth.Clock()
 			d.must(unix.Kill(p.pid, sig))
 			status := d.finish(p)
 			d.want(status.Signal() == sig && !status.CoreDump(), "wait status %#x", status)
 			if sig == unix.SIGSEGV {
-				// The kernel begins to dump and finds that it must not.
+				// The kernel starts a core dump before it finds that it must not.
 				d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: before, Latest: truth.Clock(), Optional: true})
 			}
 			g.close()
@@ -81,9 +112,10 @@ func killCore(d *director) {
 	at.Set(engine.FieldCwd, d.dir)
 	p.look(at)
 	p.Tell(g.w).Stop()
-	d.start(p, bare.Options{})
+	d.start(p)
 	g.pass(p)
 	before := truth.Clock()
+	p.released = before
 	d.must(unix.Kill(p.pid, unix.SIGSEGV))
 	status := d.finish(p)
 	g.close()
@@ -96,19 +128,19 @@ func killCore(d *director) {
 
 // daemon makes a process whose parent ends, so that the subreaper becomes its parent.
 func daemon(d *director) {
-	for range 2 {
-		h := &held{ready: d.gate(), goOn: d.gate()}
+	for range scale(2, 1) {
 		child := d.script()
-		child.call("dup3", unix.SYS_DUP3, h.goOn.r, goFD, 0).call("dup3", unix.SYS_DUP3, h.ready.w, readyFD, 0)
-		child.image(d.self, []string{"daemon"}, role("wait", 6, 0))
-		h.process = d.start(d.script().setsid().child(0, child).end(0), bare.Options{})
-		h.ready.pass(h.process)
-		// The parent has been waited for, so the daemon has a new one.
-		status := d.reapOnly(h.process)
-		child.pid = h.run.Thread(1)
-		d.observe(child.pid)
+		h := d.prepare(child)
+		child.image(d.waiter(6), []string{"daemon"}, nil)
+		h.process = d.start(d.script().setsid().child(0, child).end(0))
+		// After it has been waited for, the daemon has a new parent.
+		parent := d.reap(h.pid)
+		h.await()
+		child.released = truth.Clock()
 		h.goOn.open()
-		d.finishReaped(h.process, status)
+		d.finishReaped(h.process, parent)
+		h.goOn.close()
+		h.ready.close()
 	}
 }
 

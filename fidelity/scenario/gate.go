@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/fidelity/truth"
 )
 
 // gate is a pipe at which one process waits for another.
@@ -26,7 +26,8 @@ func (g *gate) open() {
 	g.d.must(err)
 }
 
-// pass waits until another process opens the gate, and fails when p ends instead.
+// pass waits until another process opens the gate. It ends the scenario if a call of p
+// has failed.
 func (g *gate) pass(p *process) {
 	fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
 	for {
@@ -49,37 +50,70 @@ func (g *gate) close() {
 	unix.Close(g.w)
 }
 
-// held is a process that is, or has become, an image that waits.
+// held is a process that executes a program which waits.
 type held struct {
 	*process
 	ready, goOn *gate
+	execer      *process // what executes: the process, or a child or thread of it
+	inside      truth.State
 }
 
-// hold lets p execute this program, which then stands still; how it looks from
-// outside is recorded. With observe unset only what it reports itself is.
-func (d *director) hold(p *process, path string, argv []string, name string, code int, opts bare.Options, observe bool) *held {
-	h := d.prepare(p)
-	p.image(path, argv, role(name, code, 0))
-	h.process = d.start(p, opts)
-	h.ready.pass(p)
-	if observe {
-		d.observe(p.pid)
-	}
-	return h
-}
-
-// prepare gives p, or a child of it, the descriptors of an image that waits.
+// prepare gives p the descriptors of a program that waits, as [director.waiter].
 func (d *director) prepare(p *process) *held {
-	h := &held{process: p, ready: d.gate(), goOn: d.gate()}
-	p.call("dup3", unix.SYS_DUP3, h.goOn.r, goFD, 0).call("dup3", unix.SYS_DUP3, h.ready.w, readyFD, 0)
+	h := &held{process: p, ready: d.gate(), goOn: d.gate(), execer: p}
+	p.call("dup3", unix.SYS_DUP3, h.goOn.r, 0, 0).call("dup3", unix.SYS_DUP3, h.ready.w, 1, 0)
 	return h
 }
 
-// release lets the image end.
+// hold lets p execute a program that waits, and records how it looks then.
+func (d *director) hold(p *process, path string, argv ...string) *held {
+	h := d.prepare(p)
+	p.image(path, argv, nil)
+	d.start(p)
+	h.await()
+	return h
+}
+
+// await waits until the program runs, and records how it looks.
+func (h *held) await() {
+	h.ready.pass(h.process)
+	if h.execer != h.process && !h.execer.thread {
+		for i, o := range h.others {
+			if o == h.execer {
+				o.run, o.number, o.pid = h.run, i+1, h.run.Thread(i+1)
+			}
+		}
+	}
+	pid := h.pid
+	if !h.execer.thread {
+		pid = h.execer.pid
+	}
+	h.d.record(truth.Record{
+		Op: truth.Exec, PID: pid, Earliest: h.execed(), Latest: truth.Clock(), State: h.d.look(pid), Inside: h.inside,
+	})
+	h.d.awaitReaders(pid)
+}
+
+// release lets the program end.
 func (h *held) release() unix.WaitStatus {
+	h.process.released = truth.Clock()
+	h.execer.released = h.process.released
 	h.goOn.open()
 	status := h.d.finish(h.process)
 	h.goOn.close()
 	h.ready.close()
 	return status
+}
+
+// execed returns a time right before the execve(2).
+func (h *held) execed() uint64 {
+	number := 0
+	for i, o := range h.others {
+		if o == h.execer {
+			number = i + 1
+		}
+	}
+	t, ok := h.run.Stamp(number, h.execer.last)
+	h.d.want(ok, "process %d has not come to its exec", h.pid)
+	return t
 }

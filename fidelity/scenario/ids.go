@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
-	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
 // setresgid appends the event of that name.
@@ -37,9 +35,10 @@ func (d *director) stand(p *process, code int) {
 	p.stamp()
 	p.Tell(ready.w).WaitFor(goOn.r)
 	p.end(code)
-	d.start(p, bare.Options{})
+	d.start(p)
 	ready.pass(p)
 	d.observe(p.pid)
+	p.released = truth.Clock()
 	goOn.open()
 	d.finish(p)
 	ready.close()
@@ -49,20 +48,70 @@ func (d *director) stand(p *process, code int) {
 func setresIDs(d *director) {
 	d.stand(d.script().setresgid(2001, 2002, 2003).setresuid(2004, 2005, 2006), 1)
 	// The effective ids stay, so that the program may be executed.
-	h := d.hold(d.script().setresgid(1002, 0, 1003).setresuid(1001, 0, 1004), d.self, []string{"ids"}, "wait", 0, bare.Options{}, true)
-	h.release()
+	d.hold(d.script().setresgid(1002, 0, 1003).setresuid(1001, 0, 1004).setsid(), d.waiter(0), "ids").release()
 }
 
-// copySelf makes another file of this program.
-func (d *director) copySelf(path string) {
-	in, err := os.Open(d.self)
-	d.must(err)
-	defer in.Close()
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	d.must(err)
-	_, err = io.Copy(out, in)
-	d.must(err)
-	d.must(out.Close())
+// singleIDs changes ids by one call in each of some processes.
+func singleIDs(d *director) {
+	const same = -1
+	ids := func(f engine.Field, real, effective int, saved engine.Field, s int) (t truth.State) {
+		t.Set(f, fmt.Sprint(real, " ", effective))
+		t.Set(saved, itoa(s))
+		return t
+	}
+	uids := func(r, e, s int) truth.State { return ids(engine.FieldUIDs, r, e, engine.FieldSUID, s) }
+	gids := func(r, e, s int) truth.State { return ids(engine.FieldGIDs, r, e, engine.FieldSGID, s) }
+	for _, c := range []struct {
+		name   string
+		number uintptr
+		args   []any
+		id     engine.IDChange
+		state  truth.State
+	}{
+		{"setuid", unix.SYS_SETUID, []any{3001}, engine.ChangedUID, uids(3001, 3001, 3001)},
+		{"setgid", unix.SYS_SETGID, []any{3002}, engine.ChangedGID, gids(3002, 3002, 3002)},
+		{"setreuid", unix.SYS_SETREUID, []any{3003, 3004}, engine.ChangedUID, uids(3003, 3004, 3004)},
+		{"setregid", unix.SYS_SETREGID, []any{3005, 3006}, engine.ChangedGID, gids(3005, 3006, 3006)},
+		{"setresuid", unix.SYS_SETRESUID, []any{3007, same, same}, engine.ChangedUID, uids(3007, 0, 0)},
+		{"setresgid", unix.SYS_SETRESGID, []any{same, 3008, same}, engine.ChangedGID, gids(0, 3008, 0)},
+		{"setresuid of the saved id", unix.SYS_SETRESUID, []any{same, same, 3009}, engine.ChangedUID, uids(0, 0, 3009)},
+	} {
+		d.stand(d.script().event(truth.Record{Op: truth.IDs, ID: c.id, State: c.state}, c.name, c.number, c.args...), 0)
+	}
+	d.stand(d.script().setsid(), 0)
+}
+
+// sameIDs sets ids to what they are, and ids of file system access, which are none of
+// quark's.
+func sameIDs(d *director) {
+	const same = -1
+	for _, calls := range [][]struct {
+		name   string
+		number uintptr
+		args   []any
+		id     engine.IDChange // that it is about, but does not change
+	}{
+		{{"setuid", unix.SYS_SETUID, []any{0}, engine.ChangedUID}},
+		{{"setgid", unix.SYS_SETGID, []any{0}, engine.ChangedGID}},
+		{
+			{"setfsuid", unix.SYS_SETFSUID, []any{5}, engine.ChangedUID},
+			{"setfsuid", unix.SYS_SETFSUID, []any{0}, engine.ChangedUID},
+			{"setfsgid", unix.SYS_SETFSGID, []any{5}, engine.ChangedGID},
+			{"setfsgid", unix.SYS_SETFSGID, []any{6}, engine.ChangedGID},
+		},
+		{
+			{"setfsuid", unix.SYS_SETFSUID, []any{5}, engine.ChangedUID},
+			{"setresuid", unix.SYS_SETRESUID, []any{same, same, same}, engine.ChangedUID},
+			{"setresgid", unix.SYS_SETRESGID, []any{same, same, same}, engine.ChangedGID},
+			{"setresuid", unix.SYS_SETRESUID, []any{0, 0, 0}, engine.ChangedUID},
+		},
+	} {
+		p := d.script()
+		for _, c := range calls {
+			p.event(truth.Record{Op: truth.IDs, ID: c.id, Optional: true, Unchanged: true}, c.name, c.number, c.args...)
+		}
+		d.stand(p, 0)
+	}
 }
 
 func setuidProgram(d *director) {
@@ -75,7 +124,7 @@ func setuidProgram(d *director) {
 		d.skip("set-id programs have no effect here: no_new_privs is set (%v)", err)
 	}
 	path := filepath.Join(d.dir, "set-id")
-	d.copySelf(path)
+	d.writeWaiter(path, 0)
 	for _, c := range []struct {
 		uid, gid int
 		mode     uint32
@@ -87,7 +136,7 @@ func setuidProgram(d *director) {
 		d.must(unix.Chmod(path, c.mode))
 		p := d.script().call("setgroups", unix.SYS_SETGROUPS, 0, nil).setresgid(2001, 2001, 2001).setresuid(2002, 2002, 2002)
 		p.mayFail = true
-		d.hold(p, path, []string{fmt.Sprintf("%o", c.mode)}, "wait", 0, bare.Options{}, true).release()
+		d.hold(p, path, fmt.Sprintf("%o", c.mode)).release()
 	}
 }
 
@@ -101,23 +150,35 @@ func capset(d *director) {
 	p.call("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_TIME)
 	p.call("capset", unix.SYS_CAPSET, header, data)
 	p.mayFail = true
-	d.hold(p, d.self, []string{"capset"}, "wait", 0, bare.Options{}, true).release()
+	d.hold(p, d.waiter(0), "capset").release()
+}
+
+// changedBefore changes much before an exec, after which the process lives on.
+func changedBefore(d *director) {
+	dir := d.mkdir("elsewhere")
+	p := d.script().unsettled(engine.FieldCaps.Set() | engine.FieldPGID.Set())
+	p.event(commRecord("before"), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "before")
+	p.call("setpgid", unix.SYS_SETPGID, 0, 0).call("chdir", unix.SYS_CHDIR, dir)
+	p.setresgid(1002, 0, 1003).setresuid(1001, 0, 1001)
+	p.call("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_TIME)
+	d.hold(p, d.waiter(0), "changed", "before", "exec").release()
 }
 
 func session(d *director) {
-	d.hold(d.script().setsid(), d.self, []string{"session"}, "wait", 0, bare.Options{}, true).release()
-	d.stand(d.script().setsid(), 3)
-	d.hold(d.script().call("setpgid", unix.SYS_SETPGID, 0, 0), d.self, []string{"group"}, "wait", 0, bare.Options{}, true).release()
+	d.hold(d.script().setsid(), d.waiter(0), "session").release()
+	d.hold(d.light().call("setpgid", unix.SYS_SETPGID, 0, 0), d.waiter(0), "group").release()
+}
+
+// commRecord is of a process that has given itself a name.
+func commRecord(name string) truth.Record {
+	r := truth.Record{Op: truth.Comm}
+	r.State.Set(engine.FieldComm, commOf(name))
+	return r
 }
 
 func comm(d *director) {
-	named := func(name string) truth.Record {
-		r := truth.Record{Op: truth.Comm}
-		r.State.Set(engine.FieldComm, commOf(name))
-		return r
-	}
 	set := func(p *process, name string) {
-		p.event(named(name), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, name)
+		p.event(commRecord(name), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, name)
 	}
 	p := d.script()
 	set(p, "renamed")
@@ -125,20 +186,22 @@ func comm(d *director) {
 	p = d.script()
 	set(p, "a name of more than fifteen bytes")
 	set(p, "and another")
-	d.hold(p, d.self, []string{"comm"}, "wait", 0, bare.Options{}, true).release()
+	d.hold(p, d.waiter(0), "comm").release()
 }
 
 func threadComm(d *director) {
-	for range 3 {
-		g := d.gate()
-		thread := new(bare.Script).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "of the thread").Tell(g.w).Stop()
-		done := d.gate()
+	for range scale(3, 1) {
+		g, done := d.gate(), d.gate()
+		thread := d.script()
+		thread.call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "of the thread").stamp()
+		thread.Tell(g.w).Stop()
 		p := d.script()
-		p.Thread(thread).WaitFor(done.r)
+		p.startThread(thread).WaitFor(done.r)
 		p.end(0)
-		d.start(p, bare.Options{})
+		d.start(p)
 		g.pass(p)
 		d.observe(p.pid)
+		p.released = truth.Clock()
 		done.open()
 		d.finish(p)
 		g.close()
@@ -152,7 +215,7 @@ func ptrace(d *director) {
 	p.stamp()
 	p.Tell(g.w).WaitFor(done.r)
 	p.end(2)
-	d.start(p, bare.Options{})
+	d.start(p)
 	g.pass(p)
 	call := func(name string, request uintptr) {
 		before := truth.Clock()
@@ -186,7 +249,7 @@ func clonePtrace(d *director) {
 	child.end(3)
 	p.WaitFor(g.r)
 	p.child(unix.CLONE_PTRACE, child).awaitChild().end(4)
-	d.start(p, bare.Options{})
+	d.start(p)
 	before := truth.Clock()
 	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.pid), 0, 0, 0, 0); errno != 0 {
 		d.fail(fmt.Errorf("ptrace seize: %w", errno))
@@ -212,14 +275,14 @@ func clonePtrace(d *director) {
 	g.close()
 	d.must(p.run.Check())
 	d.tell(p, mine.at)
-	d.record(p.exit(mine.status, mine.at))
-	child.run, child.thread, child.pid = p.run, 1, p.run.Thread(1)
+	d.record(p.exit(*mine))
+	child.run, child.number, child.pid = p.run, 1, p.run.Thread(1)
 	d.want(childs == nil || childPID == child.pid, "the tracer got the end of process %d", childPID)
 	if childs == nil || !childs.status.Exited() {
-		e := d.reapOnly(child)
+		e := d.reap(child.pid)
 		childs = &e
 	}
-	d.record(child.exit(childs.status, childs.at))
+	d.record(child.exit(*childs))
 	// Whether the birth as traced is an event of its own is the source's choice.
 	d.record(truth.Record{Op: truth.Ptrace, PID: child.pid, Latest: childs.at, Tracer: d.pid, Optional: true})
 	p.run.Free()

@@ -3,6 +3,10 @@ package scenario
 // Scenario is one workload.
 type Scenario struct {
 	Name, Doc string
+	// Test is the test of quark-test that it is a part of.
+	Test string
+	// Unread scenarios are over before anything is read from the queues.
+	Unread bool
 	// Early scenarios begin before the queues are opened: they say when they are
 	// ready, and wait until they are told to go on.
 	Early bool
@@ -16,60 +20,75 @@ var list []Scenario
 
 func init() {
 	list = []Scenario{
-		{Name: "fork-exit", Doc: "processes that fork and end, with codes from 0 to 255", run: forkExit},
-		{Name: "fork-exec-exit", Doc: "fork, exec, exit of a program that reports itself", run: forkExecExit},
-		{Name: "short-lives", Doc: "fork, exec, exit within less than a millisecond", run: shortLives},
-		{Name: "vfork", Doc: "vfork and exec", run: vfork},
-		{Name: "posix-spawn", Doc: "a program started by the Go runtime, as posix_spawn does it", run: posixSpawn},
-		{Name: "clone-parent", Doc: "clone with CLONE_PARENT: the creator is not the parent", run: cloneParent},
-		{Name: "clone-cgroup", Doc: "clone3 into a cgroup", run: cloneCgroup},
-		{Name: "clone-namespaces", Doc: "clone3 into new mount, uts, ipc and net namespaces", run: cloneNamespaces},
-		{Name: "clone-ptrace", Doc: "clone with CLONE_PTRACE by a traced process", run: clonePtrace},
-		{Name: "exec-chain-2", Doc: "a process executes twice", run: chain(2)},
-		{Name: "exec-chain-5", Doc: "a process executes five times", run: chain(5)},
-		{Name: "exec-from-thread", Doc: "a thread that is not the leader executes", run: execFromThread},
-		{Name: "leader-first", Doc: "the leader ends before the last thread", run: leaderFirst},
-		{Name: "exit-group-thread", Doc: "a thread that is not the leader ends the process", run: exitGroupThread},
-		{Name: "threads-200", Doc: "a process of 200 threads", run: threads200},
-		{Name: "kill-term", Doc: "death by SIGTERM", run: kill(15)},
-		{Name: "kill-kill", Doc: "death by SIGKILL", run: kill(9)},
-		{Name: "kill-segv", Doc: "death by SIGSEGV, no core allowed", run: kill(11)},
-		{Name: "kill-core", Doc: "death by SIGSEGV with a core dump", run: killCore},
-		{Name: "daemon", Doc: "double fork, setsid, and a subreaper as the new parent", run: daemon},
-		{Name: "setuid", Doc: "a set-user-ID and set-group-ID program", run: setuidProgram},
-		{Name: "setres-ids", Doc: "setresgid and setresuid", run: setresIDs},
-		{Name: "capset", Doc: "capset and a smaller bounding set, then exec", run: capset},
-		{Name: "session", Doc: "setsid, and setpgid in another process", run: session},
-		{Name: "comm", Doc: "prctl(PR_SET_NAME) of a process", run: comm},
-		{Name: "thread-comm", Doc: "prctl(PR_SET_NAME) of a thread, which leaves the process's comm", run: threadComm},
-		{Name: "script", Doc: "a script with an interpreter line", run: hashBang},
-		{Name: "memfd", Doc: "an executable without a name, in memory", run: memfd},
-		{Name: "deleted", Doc: "an executable that is deleted while it runs", run: deletedProgram},
-		{Name: "relative", Doc: "exec by a relative path and by a symbolic link", run: relative},
-		{Name: "args-1", Doc: "one argument", run: args(1, 0)},
-		{Name: "args-100", Doc: "100 arguments", run: args(100, 0)},
-		{Name: "args-2000", Doc: "2,000 arguments", run: args(2000, 0)},
-		{Name: "args-100k", Doc: "a command line of 100 KB", run: args(100, 1000)},
-		{Name: "args-none", Doc: "exec with an empty argv", run: argsNone},
-		{Name: "not-utf8", Doc: "names and arguments of bytes that are not UTF-8", run: odd("\xff\xfe\x80\x01")},
-		{Name: "quotes", Doc: "names and arguments with newlines, quotes, parentheses", run: odd("\n\"' ) (x) \\")},
-		{Name: "cwd-root", Doc: "the working directory is /", run: cwdRoot},
-		{Name: "cwd-30", Doc: "a working directory 30 deep", run: cwdDeep(30)},
-		{Name: "cwd-120", Doc: "a working directory 120 deep", run: cwdDeep(120)},
-		{Name: "cwd-bind", Doc: "a working directory on a bind mount", run: cwdBind},
-		{Name: "cwd-overlay", Doc: "a working directory in overlayfs", run: cwdOverlay},
-		{Name: "cwd-deleted", Doc: "a working directory that was deleted", run: cwdDeleted},
-		{Name: "chdir-exec", Doc: "chdir right before the exec of a short life", run: chdirExec},
-		{Name: "chroot", Doc: "exec in another root", run: chroot},
-		{Name: "pivot-root", Doc: "exec after pivot_root", run: pivotRoot},
-		{Name: "ns-pid", Doc: "the first process of a pid namespace", run: nsPID},
-		{Name: "ns-user", Doc: "a process in a user namespace", run: nsUser},
-		{Name: "ns-mnt-net-uts-ipc", Doc: "unshare of the other namespaces, one process each", run: nsOthers},
-		{Name: "pty", Doc: "a session on a pseudo terminal", run: pty},
-		{Name: "pid-reuse", Doc: "a pid is used again within a millisecond", run: pidReuse},
-		{Name: "older", Doc: "a process older than the monitor executes, changes and ends", Early: true, run: older},
-		{Name: StormName, Doc: "1,000 short lives by 4 workers, as fast as they can", Early: true, run: defaultStorm.run},
-		{Name: "ptrace", Doc: "attach and detach of a tracer", run: ptrace},
+		{Name: "fork-exit", Test: "t_fork", Doc: "processes that fork and end, with codes from 0 to 255", run: forkExit},
+		{Name: "fork-exec-exit", Test: "t_fork_exec_exit", Doc: "fork, exec, exit of a program that reports itself", run: forkExecExit},
+		{Name: "short-lives", Test: "t_fork_exec_exit", Doc: "fork, exec, exit within less than a millisecond", run: shortLives},
+		{Name: "vfork", Test: "t_fork", Doc: "vfork and exec", run: vfork},
+		{Name: "posix-spawn", Test: "t_fork", Doc: "a program started by the Go runtime, as posix_spawn does it", run: posixSpawn},
+		{Name: "clone-parent", Test: "t_fork", Doc: "clone with CLONE_PARENT: the creator is not the parent", run: cloneParent},
+		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup", run: cloneCgroup},
+		{Name: "clone-namespaces", Test: "t_namespace", Doc: "clone3 into new mount, uts, ipc and net namespaces", run: cloneNamespaces},
+		{Name: "clone-ptrace", Test: "t_ptrace", Doc: "clone with CLONE_PTRACE by a traced process", run: clonePtrace},
+		{Name: "exec-chain-2", Test: "t_exec", Doc: "a process executes twice", run: chain(2)},
+		{Name: "exec-chain-5", Test: "t_exec", Doc: "a process executes five times", run: chain(5)},
+		{Name: "exec-from-thread", Test: "t_exec_nonleader", Doc: "a thread that is not the leader executes", run: execFromThread},
+		{Name: "leader-first", Test: "t_leader_exits_first", Doc: "the leader ends before the last thread", run: leaderFirst},
+		{Name: "exit-group-thread", Test: "t_exit_tgid", Doc: "a thread that is not the leader ends the process", run: exitGroupThread},
+		{Name: "threads-200", Test: "t_threads", Doc: "a process of 200 threads", run: threads200},
+		{Name: "kill-term", Test: "t_exit_signal", Doc: "death by SIGTERM", run: kill(15)},
+		{Name: "kill-kill", Test: "t_exit_signal", Doc: "death by SIGKILL", run: kill(9)},
+		{Name: "kill-segv", Test: "t_exit_signal", Doc: "death by SIGSEGV, no core allowed", run: kill(11)},
+		{Name: "kill-core", Test: "t_exit_core", Doc: "death by SIGSEGV with a core dump", run: killCore},
+		{Name: "daemon", Test: "t_fork", Doc: "double fork, setsid, and a subreaper as the new parent", run: daemon},
+		{Name: "setuid", Test: "t_setuid_exec", Doc: "a set-user-ID and set-group-ID program", run: setuidProgram},
+		{Name: "setres-ids", Test: "t_id_change", Doc: "setresgid and setresuid", run: setresIDs},
+		{Name: "capset", Test: "t_live_after_exec", Doc: "capset and a smaller bounding set, then exec", run: capset},
+		{Name: "session", Test: "t_id_change", Doc: "setsid, and setpgid in another process", run: session},
+		{Name: "comm", Test: "t_comm", Doc: "prctl(PR_SET_NAME) of a process", run: comm},
+		{Name: "thread-comm", Test: "t_comm", Doc: "prctl(PR_SET_NAME) of a thread, which leaves the process's comm", run: threadComm},
+		{Name: "script", Test: "t_exec", Doc: "a script with an interpreter line", run: hashBang},
+		{Name: "memfd", Test: "t_exec", Doc: "an executable without a name, in memory", run: memfd},
+		{Name: "deleted", Test: "t_exec", Doc: "an executable that is deleted while it runs", run: deletedProgram},
+		{Name: "relative", Test: "t_fork_exec_exit_rel", Doc: "exec by a relative path and by a symbolic link", run: relative},
+		{Name: "args-1", Test: "t_long_args", Doc: "one argument", run: args(1, 0)},
+		{Name: "args-100", Test: "t_long_args", Doc: "100 arguments", run: args(100, 0)},
+		{Name: "args-2000", Test: "t_long_args", Doc: "2,000 arguments", run: args(2000, 0)},
+		{Name: "args-100k", Test: "t_long_args", Doc: "a command line of 100 KB", run: args(100, 1000)},
+		{Name: "args-none", Test: "t_long_args", Doc: "exec with an empty argv", run: argsNone},
+		{Name: "not-utf8", Test: "t_not_utf8", Doc: "names and arguments of bytes that are not UTF-8", run: odd("\xff\xfe\x80\x01")},
+		{Name: "quotes", Test: "t_not_utf8", Doc: "names and arguments with newlines, quotes, parentheses", run: odd("\n\"' ) (x) \\")},
+		{Name: "cwd-root", Test: "t_deep_cwd", Doc: "the working directory is /", run: cwdRoot},
+		{Name: "cwd-30", Test: "t_deep_cwd", Doc: "a working directory 30 deep", run: cwdDeep(30)},
+		{Name: "cwd-120", Test: "t_deep_cwd", Doc: "a working directory 120 deep", run: cwdDeep(120)},
+		{Name: "cwd-bind", Test: "t_mount_cwd", Doc: "a working directory on a bind mount", run: cwdBind},
+		{Name: "cwd-overlay", Test: "t_mount_cwd", Doc: "a working directory in overlayfs", run: cwdOverlay},
+		{Name: "cwd-deleted", Test: "t_deep_cwd", Doc: "a working directory that was deleted", run: cwdDeleted},
+		{Name: "chdir-exec", Test: "t_deep_cwd", Doc: "chdir right before the exec of a short life", run: chdirExec},
+		{Name: "chroot", Test: "t_chroot", Doc: "exec in another root", run: chroot},
+		{Name: "pivot-root", Test: "t_chroot", Doc: "exec after pivot_root", run: pivotRoot},
+		{Name: "ns-pid", Test: "t_namespace", Doc: "the first process of a pid namespace", run: nsPID},
+		{Name: "ns-user", Test: "t_namespace", Doc: "a process in a user namespace", run: nsUser},
+		{Name: "ns-mnt-net-uts-ipc", Test: "t_namespace", Doc: "unshare of the other namespaces, one process each", run: nsOthers},
+		{Name: "pty", Test: "t_id_change", Doc: "a session on a pseudo terminal", run: pty},
+		{Name: "pid-reuse", Test: "t_pid_reuse", Doc: "a pid is used again within a millisecond", run: pidReuse},
+		{Name: "older", Test: "t_older", Doc: "a process older than the monitor executes, changes and ends", Early: true, run: older},
+		{Name: StormName, Test: "t_storm_lives", Doc: "1,000 short lives (100 in a guest) by 4 workers, as fast as they can", Early: true, run: defaultStorm.run},
+		{Name: "ptrace", Test: "t_ptrace", Doc: "attach and detach of a tracer", run: ptrace},
+		{Name: "kill-hup", Test: "t_exit_signal", Doc: "death by SIGHUP", run: kill(1)},
+		{Name: "kill-rt", Test: "t_exit_signal", Doc: "death by a real-time signal", run: kill(40)},
+		{Name: "end-together", Test: "t_exit_tgid", Doc: "all threads of a process end at the same moment", run: endTogether},
+		{Name: "thread-ends", Test: "t_threads", Doc: "threads live and end while their process lives on", run: threadEnds},
+		{Name: "single-ids", Test: "t_id_change", Doc: "one call that changes an id in each process", run: singleIDs},
+		{Name: "same-ids", Test: "t_id_change", Doc: "ids set to what they are, and ids of file system access", run: sameIDs},
+		{Name: "changed-before-exec", Test: "t_live_after_exec", Doc: "names, ids, capabilities, group and directory change before exec", run: changedBefore},
+		{Name: "args-16k", Test: "t_long_args", Doc: "a command line of 16 KB", run: args(16, 1000)},
+		{Name: "cwd-90", Test: "t_deep_cwd", Doc: "a working directory 90 deep", run: cwdDeep(90)},
+		{Name: "cwd-mounts", Test: "t_mount_cwd", Doc: "working directories in mounts below mounts", run: cwdMounts},
+		{Name: "cwd-deep-mounts", Test: "t_deep_mount_cwd", Doc: "working directories deep in mounts, of living and of short processes", run: cwdDeepMounts},
+		{Name: "pid-reuse-read", Test: "t_pid_reuse", Doc: "a pid is used again some ticks after it was seen", run: pidReuseLater(true)},
+		{Name: "pid-reuse-unread", Test: "t_pid_reuse", Doc: "the same, before anything is read", Unread: true, run: pidReuseLater(false)},
+		{Name: "one-by-one", Test: "t_min_agg", Doc: "fork, ids, comm, exec and exit without a pause", run: oneByOne},
+		{Name: "thread-unasked", Test: "t_no_threads", Doc: "the threads of a process for queues that do not want any", run: threadEnds},
 	}
 }
 
@@ -84,6 +103,16 @@ func find(name string) *Scenario {
 		}
 	}
 	return nil
+}
+
+// Of returns the scenarios of a test of quark-test.
+func Of(test string) (own []Scenario) {
+	for _, s := range list {
+		if s.Test == test {
+			own = append(own, s)
+		}
+	}
+	return own
 }
 
 // Find returns the scenario of that name.

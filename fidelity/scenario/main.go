@@ -15,8 +15,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Env makes a program that calls Main a process of a scenario. It is in the
-// environment because the arguments belong to the scenarios.
+// Env is the variable that makes a program which calls Main a process of a scenario.
+// The arguments are free for the scenarios.
 const Env = "QUARK_FIDELITY"
 
 // The descriptors that the processes of a scenario have, high enough that no other
@@ -24,16 +24,25 @@ const Env = "QUARK_FIDELITY"
 const (
 	truthFD = 201 // records are written here
 	procFD  = 202 // /proc
-	goFD    = 203 // a byte can be read here when an image is to go on
-	readyFD = 204 // a byte is written here when an image has reported
+	goFD    = 203 // a byte can be read here when the process may go on
+	readyFD = 204 // a byte is written here when the process is ready
 )
 
 func init() {
-	// Before any other goroutine: what a scenario does is done by the main thread,
-	// whose comm, ids and namespaces are those of the process.
+	// Before any other goroutine runs: a scenario is performed by the main thread, whose
+	// comm, ids and namespaces are those of the process.
 	if os.Getenv(Env) != "" {
 		runtime.LockOSThread()
 	}
+}
+
+// scale returns how often something is done: less often in a guest, which may be
+// emulated and slow.
+func scale(host, guest int) int {
+	if os.Getenv("QUARK_INITRAMFS") == "1" {
+		return guest
+	}
+	return host
 }
 
 // Main does not return if this process was started for a scenario.
@@ -58,18 +67,17 @@ func Main() {
 	}
 }
 
-// role is the environment of an executed image. It reports, and then, by name:
+// role is the environment of this program when a scenario executes it. It reports, and
+// then, by name:
 //
 //	report  ends with the code
-//	wait    reads a byte from goFD first, and reports again
-//	inside  the same, its paths and ids being those of another root or namespace
 //	chain   executes itself, as often as more says, before it ends
 //	threads starts as many threads as more says before it ends
 func role(name string, code, more int) []string {
 	return []string{fmt.Sprintf("%s=%s:%d:%d", Env, name, code, more)}
 }
 
-// image is what an executed program does.
+// image does what a role says.
 func image(name string, args []string) error {
 	if len(args) != 2 {
 		return errors.New("not a role")
@@ -79,20 +87,11 @@ func image(name string, args []string) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if err := report(truth.Exec, name == "inside"); err != nil {
+	if err := report(truth.Exec); err != nil {
 		return err
 	}
 	switch name {
 	case "report":
-	case "wait", "inside":
-		if err := pause(); err != nil {
-			return err
-		}
-		if name == "wait" {
-			if err := report(truth.Now, false); err != nil {
-				return err
-			}
-		}
 	case "chain":
 		if more > 0 {
 			argv := []string{"chain", strconv.Itoa(more)}
@@ -107,30 +106,21 @@ func image(name string, args []string) error {
 	return nil
 }
 
-// report writes down what this process is.
-func report(op truth.Op, inside bool) error {
+// report records what this process is.
+func report(op truth.Op) error {
 	before := truth.Clock()
 	pid, s, err := truth.Proc{FD: procFD}.Read("self")
 	if err != nil {
 		return err
 	}
-	r := truth.Record{Op: op, PID: pid, State: s, Latest: before, Own: true}
-	// /proc/self is the main thread; its start time is a tick, the fork's bounds say more.
-	r.State.Untell(engine.FieldStart.Set())
-	if inside {
-		for _, f := range []engine.Field{engine.FieldFilename, engine.FieldCwd} {
-			r.Inside.Set(f, s.Value[f])
-		}
-		r.Open = engine.FieldsIDs | engine.Fields(1<<engine.FieldFilename|1<<engine.FieldCwd|1<<engine.FieldCgroup)
-		r.State.Untell(r.Open)
-	}
-	return write(r)
+	s.Untell(engine.FieldStart.Set()) // the bounds of the fork say more
+	return write(truth.Record{Op: op, PID: pid, State: s, Latest: before, Own: true, OpenThreads: true})
 }
 
-// pause says that the image runs and waits until it may go on.
+// pause says that the process is ready and waits until it may go on.
 func pause() error {
 	if _, err := unix.Write(readyFD, []byte{1}); err != nil {
-		return fmt.Errorf("say that the image runs: %w", err)
+		return fmt.Errorf("say that the process is ready: %w", err)
 	}
 	for b := make([]byte, 1); ; {
 		if _, err := unix.Read(goFD, b); !errors.Is(err, unix.EINTR) {

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"debug/elf"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,20 +10,21 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
-	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// at lets a process execute this program in a directory and stand still there.
+// at lets a process execute a program in a directory and stand still there.
 func (d *director) at(p *process, cwd string) {
-	h := d.hold(p.call("chdir", unix.SYS_CHDIR, cwd), d.self, []string{"cwd"}, "wait", 0, bare.Options{}, false)
+	h := d.hold(p.call("chdir", unix.SYS_CHDIR, cwd), d.waiter(0), "cwd")
 	got, err := os.Readlink("/proc/" + itoa(p.pid) + "/cwd")
 	d.must(err)
 	d.want(got == cwd, "the working directory is %q, not %q", got, cwd)
-	d.observe(p.pid)
 	h.release()
 }
 
-func cwdRoot(d *director) { d.at(d.script(), "/") }
+func cwdRoot(d *director) { d.at(d.light(), "/") }
+
+// wholePath is how many directories deep a path may be and still has to be reported whole.
+const wholePath = 90
 
 func cwdDeep(depth int) func(*director) {
 	return func(d *director) {
@@ -33,14 +33,18 @@ func cwdDeep(depth int) func(*director) {
 			dir += fmt.Sprintf("/d%d", n)
 		}
 		d.must(os.MkdirAll(dir, 0o755))
-		d.at(d.script(), dir)
+		p := d.light()
+		if depth > wholePath {
+			p.mayCut(engine.FieldCwd.Set())
+		}
+		d.at(p, dir)
 	}
 }
 
-// private appends a mount namespace whose mounts are nobody else's.
+// private appends a mount namespace of its own.
 func (p *process) private() *process {
 	p.mayFail = true
-	p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS)
+	p.unsettled(engine.FieldMntNS.Set()).call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS)
 	return p.call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
 }
 
@@ -49,90 +53,145 @@ func cwdBind(d *director) {
 	d.must(os.MkdirAll(filepath.Join(from, "below"), 0o755))
 	d.must(os.MkdirAll(to, 0o755))
 	for _, cwd := range []string{to, filepath.Join(to, "below")} {
-		d.at(d.script().private().call("bind", unix.SYS_MOUNT, from, to, nil, unix.MS_BIND, nil), cwd)
+		d.at(d.light().private().call("bind", unix.SYS_MOUNT, from, to, nil, unix.MS_BIND, nil), cwd)
+	}
+}
+
+// mkdirs appends the making of directories.
+func (p *process) mkdirs(dirs ...string) *process {
+	for _, d := range dirs {
+		p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, d, 0o755)
+	}
+	return p
+}
+
+// tmpfs appends a mount.
+func (p *process) tmpfs(dir string) *process {
+	return p.call("mount tmpfs", unix.SYS_MOUNT, "tmp", dir, "tmpfs", 0, nil)
+}
+
+// cwdMounts has working directories in mounts below mounts: those in the list, of
+// TOP/one/inner/three/four with mounts on TOP and on TOP/one/inner.
+func cwdMounts(d *director) {
+	for i, c := range []struct {
+		cwd  string
+		over bool // with another mount on TOP/one/inner
+	}{{"", false}, {"one", false}, {"one/inner", false}, {"one/inner/three/four", false}, {"one/inner", true}} {
+		top := d.mkdir(fmt.Sprint("top", i))
+		inner := filepath.Join(top, "one", "inner")
+		p := d.light().private().tmpfs(top).mkdirs(filepath.Dir(inner), inner).tmpfs(inner)
+		p.mkdirs(inner+"/three", inner+"/three/four")
+		if c.over {
+			p.tmpfs(inner)
+		}
+		d.at(p, filepath.Join(top, c.cwd))
+	}
+}
+
+// cwdDeepMounts has working directories 16 and more deep, in one mount and in mounts
+// below mounts. While the process lives, /proc has what the kernel's event has no room
+// for; of one that ended at once the path may be cut.
+func cwdDeepMounts(d *director) {
+	path, s := d.tiny("ended", 0, "ended")
+	// How many directories are in each mount, from the outermost inwards.
+	for i, shape := range [][]int{{16}, {8, 8}, {5, 6, 6}, {4, 4, 4, 4}, {3, 3, 3, 3, 3, 3}, {20, 20}} {
+		top := d.mkdir(fmt.Sprint("deep", i))
+		build := func() (p *process, cwd string) {
+			p, cwd = d.light().private().tmpfs(top), top
+			for m, n := range shape {
+				for k := range n {
+					cwd += fmt.Sprintf("/m%dd%02d", m, k)
+					p.mkdirs(cwd)
+					if m > 0 && k == 0 { // the mount lies on the first directory
+						p.tmpfs(cwd)
+					}
+				}
+			}
+			return p, cwd
+		}
+		p, cwd := build()
+		d.at(p, cwd)
+		p, _ = build()
+		var in truth.State
+		in.Set(engine.FieldCwd, cwd)
+		p.call("chdir", unix.SYS_CHDIR, cwd).look(in).mayCut(engine.FieldCwd.Set())
+		d.do(p.program(path, []string{"ended"}, s))
 	}
 }
 
 func cwdOverlay(d *director) {
 	// An upper layer must not be on overlayfs itself, as a container's files are.
-	tmp := filepath.Join(d.dir, "tmp")
-	d.must(os.Mkdir(tmp, 0o755))
-	p := d.script().private().call("mount tmpfs", unix.SYS_MOUNT, "tmp", tmp, "tmpfs", 0, nil)
+	tmp := d.mkdir("tmp")
+	p := d.light().private().tmpfs(tmp)
 	dirs := map[string]string{}
 	for _, name := range []string{"lower", "upper", "work", "merged"} {
 		dirs[name] = filepath.Join(tmp, name)
-		p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, dirs[name], 0o755)
+		p.mkdirs(dirs[name])
 	}
-	p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, dirs["lower"]+"/of lower", 0o755)
+	p.mkdirs(dirs["lower"] + "/of lower")
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dirs["lower"], dirs["upper"], dirs["work"])
 	p.call("mount overlay", unix.SYS_MOUNT, "overlay", dirs["merged"], "overlay", 0, options)
 	d.at(p, dirs["merged"]+"/of lower")
 }
 
 func cwdDeleted(d *director) {
-	dir := filepath.Join(d.dir, "goes away")
-	d.must(os.Mkdir(dir, 0o755))
-	p := d.script().call("chdir", unix.SYS_CHDIR, dir).call("unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, dir, unix.AT_REMOVEDIR)
-	d.hold(p, d.self, []string{"cwd"}, "wait", 0, bare.Options{}, true).release()
+	dir := d.mkdir("goes away")
+	p := d.light().call("chdir", unix.SYS_CHDIR, dir).call("unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, dir, unix.AT_REMOVEDIR)
+	d.hold(p, d.waiter(0), "cwd").release()
 }
 
 // chdirExec changes what exec leaves alone, right before it.
 func chdirExec(d *director) {
-	dir := filepath.Join(d.dir, "elsewhere")
-	d.must(os.Mkdir(dir, 0o755))
+	dir := d.mkdir("elsewhere")
 	path, s := d.tiny("chdir-exec", 0, "chdir-exec")
 	var in truth.State
 	in.Set(engine.FieldCwd, dir)
 	s.Overlay(&in)
-	for range 20 {
-		d.do(d.script().call("chdir", unix.SYS_CHDIR, dir).look(in).program(path, []string{"chdir-exec"}, s))
+	for range scale(20, 5) {
+		d.do(d.light().call("chdir", unix.SYS_CHDIR, dir).look(in).program(path, []string{"chdir-exec"}, s))
 	}
 }
 
-// needStatic skips unless the program runs where no loader is.
-func (d *director) needStatic() {
-	f, err := elf.Open(d.self)
-	d.must(err)
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			d.skip("the program is linked dynamically and runs in no other root: build it with CGO_ENABLED=0")
-		}
-	}
+// holdInside does what hold does, of a process in another root, which sees its program
+// and its working directory at other paths.
+func (d *director) holdInside(p *process, program, cwd string) {
+	h := d.prepare(p)
+	h.inside.Set(engine.FieldFilename, program)
+	h.inside.Set(engine.FieldCwd, cwd)
+	p.image(program, []string{"inside"}, nil)
+	d.start(p)
+	h.await()
+	h.release()
 }
 
 func chroot(d *director) {
-	d.needStatic()
-	root := filepath.Join(d.dir, "root")
-	d.must(os.MkdirAll(filepath.Join(root, "sub", "of sub"), 0o755))
-	d.copySelf(filepath.Join(root, "self"))
-	for _, cwd := range []string{"/", "/sub/of sub"} {
-		p := d.script().call("chroot", unix.SYS_CHROOT, root).call("chdir", unix.SYS_CHDIR, cwd)
+	root := d.mkdir("root")
+	d.mkdir("root", "sub", "of sub")
+	d.writeWaiter(filepath.Join(root, "self"), 0)
+	for _, cwd := range []string{"/", "/sub", "/sub/of sub"} {
+		p := d.light().unsettled(engine.FieldCwd.Set())
+		p.call("chroot", unix.SYS_CHROOT, root).call("chdir", unix.SYS_CHDIR, cwd)
 		p.mayFail = true
-		d.hold(p, "/self", []string{"chroot"}, "inside", 0, bare.Options{}, true).release()
+		d.holdInside(p, "/self", cwd)
 	}
 }
 
 func pivotRoot(d *director) {
-	d.needStatic()
-	root := filepath.Join(d.dir, "new")
-	d.must(os.Mkdir(root, 0o755))
-	p := d.script().private().unsettled(engine.FieldCwd.Set())
+	root, bin := d.mkdir("new"), d.mkdir("bin")
+	d.writeWaiter(filepath.Join(bin, "program"), 0)
+	p := d.light().private().unsettled(engine.FieldCwd.Set())
 	if d.rootIsFirst() {
 		// It can't be exchanged, but another root on top of it can.
-		other := filepath.Join(d.dir, "other")
-		d.must(os.Mkdir(other, 0o755))
+		other := d.mkdir("other")
 		p.call("bind", unix.SYS_MOUNT, "/", other, nil, unix.MS_BIND|unix.MS_REC, nil)
 		p.call("chroot", unix.SYS_CHROOT, other)
 	}
-	p.call("mount tmpfs", unix.SYS_MOUNT, "new", root, "tmpfs", 0, nil)
-	p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, root+"/old", 0o755)
-	p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, root+"/bin", 0o755)
-	p.call("bind", unix.SYS_MOUNT, filepath.Dir(d.self), root+"/bin", nil, unix.MS_BIND, nil)
+	p.tmpfs(root).mkdirs(root+"/old", root+"/bin")
+	p.call("bind", unix.SYS_MOUNT, bin, root+"/bin", nil, unix.MS_BIND, nil)
 	p.call("pivot_root", unix.SYS_PIVOT_ROOT, root, root+"/old")
 	p.call("chdir", unix.SYS_CHDIR, "/").call("umount2", unix.SYS_UMOUNT2, "/old", unix.MNT_DETACH)
 	p.call("chdir", unix.SYS_CHDIR, "/bin")
-	d.hold(p, "/bin/"+filepath.Base(d.self), []string{"pivoted"}, "inside", 0, bare.Options{}, true).release()
+	d.holdInside(p, "/bin/program", "/bin")
 }
 
 // rootIsFirst reports whether the root is what the kernel unpacked an initramfs to,
@@ -149,16 +208,14 @@ func (d *director) rootIsFirst() bool {
 }
 
 func nsPID(d *director) {
-	h := &held{ready: d.gate(), goOn: d.gate()}
 	child := d.script()
-	child.call("dup3", unix.SYS_DUP3, h.goOn.r, goFD, 0).call("dup3", unix.SYS_DUP3, h.ready.w, readyFD, 0)
-	child.image(d.self, []string{"first"}, role("wait", 6, 0))
+	h := d.prepare(child)
+	child.image(d.waiter(6), []string{"first"}, nil)
 	p := d.script()
 	p.mayFail = true
 	p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWPID)
-	h.process = d.start(p.child(0, child).awaitChild().end(0), bare.Options{})
-	h.ready.pass(p)
-	d.observe(p.run.Thread(1))
+	h.process = d.start(p.child(0, child).awaitChild().end(0))
+	h.await()
 	h.release()
 }
 
@@ -170,9 +227,8 @@ func nsUser(d *director) {
 	h := d.prepare(p)
 	second := d.gate()
 	p.Tell(second.w).WaitFor(h.goOn.r)
-	// Root inside is 3000 outside: as the overflow id before the map is written.
-	p.image(d.self, []string{"user"}, role("inside", 0, 0))
-	d.start(p, bare.Options{})
+	p.image(d.waiter(0), []string{"user"}, nil)
+	d.start(p)
 	second.pass(p)
 	if err := os.WriteFile("/proc/"+itoa(p.pid)+"/uid_map", []byte("0 0 1\n1 3001 10\n"), 0); err != nil {
 		d.skip("write uid_map: %v", err)
@@ -180,8 +236,7 @@ func nsUser(d *director) {
 	d.must(os.WriteFile("/proc/"+itoa(p.pid)+"/gid_map", []byte("0 0 1\n1 4001 10\n"), 0))
 	d.observe(p.pid)
 	h.goOn.open()
-	h.ready.pass(p)
-	d.observe(p.pid)
+	h.await()
 	h.release()
 }
 
@@ -193,10 +248,10 @@ func nsOthers(d *director) {
 		{unix.CLONE_NEWNS, engine.FieldMntNS}, {unix.CLONE_NEWNET, engine.FieldNetNS},
 		{unix.CLONE_NEWUTS, engine.FieldUTSNS}, {unix.CLONE_NEWIPC, engine.FieldIPCNS},
 	} {
-		p := d.script()
+		p := d.light()
 		p.mayFail = true
 		p.call("unshare", unix.SYS_UNSHARE, ns.flag)
-		d.hold(p, d.self, []string{ns.field.String()}, "wait", 0, bare.Options{}, true).release()
+		d.hold(p, d.waiter(0), ns.field.String()).release()
 	}
 }
 
@@ -215,5 +270,5 @@ func pty(d *director) {
 	}
 	defer unix.Close(slave)
 	p := d.script().setsid().call("TIOCSCTTY", unix.SYS_IOCTL, slave, unix.TIOCSCTTY, 0)
-	d.hold(p, d.self, []string{"on a terminal"}, "wait", 0, bare.Options{}, true).release()
+	d.hold(p, d.waiter(0), "on a terminal").release()
 }

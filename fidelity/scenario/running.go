@@ -14,20 +14,27 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Running is a scenario in its course.
+// Running is a scenario that was started.
 type Running struct {
 	Scenario
+	// ReadAll is called while processes of the scenario stand still: it has to read
+	// everything that the queues have in the kernel. Set it before Wait, if anybody
+	// listens.
+	ReadAll func() error
+
 	cmd     *exec.Cmd
 	socket  *os.File
 	ready   *os.File
 	goOn    *os.File
 	records []truth.Record
-	done    chan error // once all who could write have ended
+	reads   chan struct{} // a process stands still until everything has been read
+	wasRead chan bool     // the answer
+	done    chan error    // sent once all who could write have ended
 }
 
 // Start starts a scenario. An early one is ready when this returns.
 func Start(s Scenario) (*Running, error) {
-	r := &Running{Scenario: s, done: make(chan error, 1)}
+	r := &Running{Scenario: s, reads: make(chan struct{}, 1), wasRead: make(chan bool), done: make(chan error, 1)}
 	if err := r.start(); err != nil {
 		r.close()
 		return nil, fmt.Errorf("start scenario %s: %w", s.Name, err)
@@ -106,8 +113,26 @@ func (r *Running) read(fd int) error {
 		if err := json.Unmarshal(buf[:n], &rec); err != nil {
 			return fmt.Errorf("a record makes no sense: %w", err)
 		}
+		if rec.Op == truth.Read {
+			r.reads <- struct{}{}
+			if !<-r.wasRead {
+				continue
+			}
+		}
 		r.records = append(r.records, rec)
 	}
+}
+
+// readAll lets a process that stands still go on after everything has been read.
+func (r *Running) readAll() error {
+	if r.ReadAll != nil {
+		if err := r.ReadAll(); err != nil {
+			return err
+		}
+	}
+	r.wasRead <- r.ReadAll != nil
+	_, err := r.goOn.Write([]byte{1})
+	return err
 }
 
 // Outcome is what a scenario did.
@@ -124,14 +149,21 @@ func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
 	if r.Early {
 		r.goOn.Write([]byte{1})
 	}
-	r.goOn.Close()
-	select {
-	case err := <-r.done:
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for over := false; !over; {
+		var err error
+		select {
+		case err = <-r.done:
+			over = true
+		case <-r.reads:
+			err = r.readAll()
+		case <-timer.C:
+			err = fmt.Errorf("not over after %v", patience)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
 		}
-	case <-time.After(patience):
-		return nil, fmt.Errorf("scenario %s: not over after %v", r.Name, patience)
 	}
 	err := r.cmd.Wait()
 	o := &Outcome{Name: r.Name}
@@ -166,6 +198,7 @@ func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
 
 // close ends what is left of the scenario.
 func (r *Running) close() {
+	close(r.wasRead)
 	if r.cmd != nil && r.cmd.Process != nil && r.cmd.ProcessState == nil {
 		r.cmd.Process.Kill()
 		r.cmd.Wait()

@@ -65,8 +65,8 @@ func parseStorm(name string) (s Storm, ok bool) {
 	return s, err == nil && n == 5 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0
 }
 
-// defaultStorm is that of the list.
-var defaultStorm = Storm{Processes: 1000, Workers: 4, Mode: ForkExecExit}
+// defaultStorm is the storm in the list.
+var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4, Mode: ForkExecExit}
 
 // run starts the workers, which wait, and lets them loose.
 func (s Storm) run(d *director) {
@@ -104,10 +104,10 @@ func (s Storm) run(d *director) {
 		gate.open()
 	}
 	for _, pid := range workers {
-		status := d.reap(pid)
-		d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: truth.Clock(), Status: int32(status)})
-		if status != 0 {
-			d.fail(fmt.Errorf("a worker ended with %#x", status))
+		e := d.reap(pid)
+		d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: e.at, Status: int32(e.status)})
+		if e.status != 0 {
+			d.fail(fmt.Errorf("a worker ended with %#x", e.status))
 		}
 	}
 	gate.close()
@@ -133,7 +133,7 @@ func worker(args []string) error {
 		}
 		unix.Close(3 + i)
 	}
-	if err := report(truth.Exec, false); err != nil {
+	if err := report(truth.Exec); err != nil {
 		return err
 	}
 	w := &stormer{pid: os.Getpid(), mode: Mode(args[2])}

@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // args returns a scenario of a program with n arguments of some length.
@@ -19,46 +21,40 @@ func args(n, length int) func(*director) {
 		for i := range n {
 			argv = append(argv, fmt.Sprintf("%0*d", length, i))
 		}
-		d.hold(d.script(), d.self, argv, "wait", 0, bare.Options{}, true).release()
+		p := d.light()
+		if n*length > 16<<10 {
+			p.mayCut(engine.FieldCmdline.Set())
+		}
+		d.hold(p, d.waiter(0), argv...).release()
 	}
 }
 
 // argsNone executes without even an argument 0, which Linux 5.18 and later set to
 // an empty one.
 func argsNone(d *director) {
-	d.hold(d.script(), d.self, nil, "wait", 0, bare.Options{}, true).release()
-}
-
-// link makes another name for this program.
-func (d *director) link(path string) {
-	if os.Link(d.self, path) != nil {
-		d.copySelf(path)
-	}
+	d.hold(d.light(), d.waiter(0)).release()
 }
 
 // odd returns a scenario in which directory, program and arguments have such names.
 func odd(text string) func(*director) {
 	return func(d *director) {
-		dir := filepath.Join(d.dir, "d"+text)
-		d.must(os.Mkdir(dir, 0o755))
+		dir := d.mkdir("d" + text)
 		path := filepath.Join(dir, text+"f")
-		d.link(path)
-		p := d.script().call("chdir", unix.SYS_CHDIR, dir)
-		d.hold(p, path, []string{text, "", "a" + text, ""}, "wait", 0, bare.Options{}, true).release()
+		d.writeWaiter(path, 0)
+		d.hold(d.light().call("chdir", unix.SYS_CHDIR, dir), path, text, "", "a"+text, "\x80", "").release()
 	}
 }
 
 func hashBang(d *director) {
+	interpreter := d.waiter(0)
 	// The kernel takes at most 127 or 255 bytes of the line.
-	line := "#!" + d.self + " -s\n"
-	if len(line) > 126 || strings.ContainsAny(d.self, " \t\n") {
-		short := filepath.Join(d.dir, "interpreter")
-		d.link(short)
-		line = "#!" + short + " -s\n"
+	line := "#!" + interpreter + " -s\n"
+	if len(line) > 126 || strings.ContainsAny(interpreter, " \t\n") {
+		d.skip("the path of temporary files is too long or has spaces: %s", interpreter)
 	}
 	path := filepath.Join(d.dir, "script")
 	d.must(os.WriteFile(path, []byte(line), 0o755))
-	d.hold(d.script(), path, []string{"ignored", "one", "two"}, "wait", 0, bare.Options{}, true).release()
+	d.hold(d.light(), path, "ignored", "one", "two").release()
 }
 
 func memfd(d *director) {
@@ -68,61 +64,59 @@ func memfd(d *director) {
 	}
 	f := os.NewFile(uintptr(fd), "memfd")
 	defer f.Close()
-	b, err := os.ReadFile(d.self)
+	b, err := tinyelf.Waiter(0)
 	d.must(err)
 	_, err = f.Write(b)
 	d.must(err)
-	p := d.script()
-	h := d.prepare(p)
-	d.heldFD(h, p, fd, "in memory")
+	d.holdFD(d.prepare(d.script()), fd, "in memory")
 }
 
-// heldFD ends p, which h was prepared for, with the execution of an open file, and
-// lets it go when it has been observed.
-func (d *director) heldFD(h *held, p *process, fd int, name string) {
-	p.stamp()
-	p.ExecFD(fd, []string{name}, role("wait", 0, 0))
-	d.start(p, bare.Options{})
-	h.ready.pass(p)
-	d.observe(p.pid)
+// holdFD lets a process, which has the descriptors of a program that waits, execute an
+// open file, and then end.
+func (d *director) holdFD(h *held, fd int, name string) {
+	h.stamp()
+	h.ExecFD(fd, []string{name}, nil)
+	d.start(h.process)
+	h.await()
 	h.release()
 }
 
 func deletedProgram(d *director) {
 	path := filepath.Join(d.dir, "deleted")
-	d.link(path)
+	d.writeWaiter(path, 0)
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	d.must(err)
-	p := d.script()
-	h := d.prepare(p)
-	p.call("unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, path, 0)
-	d.heldFD(h, p, fd, "deleted")
+	h := d.prepare(d.script())
+	h.call("unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, path, 0)
+	d.holdFD(h, fd, "deleted")
 	unix.Close(fd)
 }
 
 func relative(d *director) {
-	d.must(os.Symlink(d.self, filepath.Join(d.dir, "alink")))
+	program := d.waiter(0)
+	links := d.mkdir("links")
+	d.must(os.Symlink(program, filepath.Join(links, "alink")))
 	for _, c := range []struct{ dir, path string }{
-		{filepath.Dir(d.self), "./" + filepath.Base(d.self)}, {d.dir, "alink"}, {d.dir, "../" + filepath.Base(d.dir) + "/alink"},
+		{d.dir, "./" + filepath.Base(program)}, {links, "alink"}, {links, "../" + filepath.Base(links) + "/alink"},
 	} {
-		p := d.script().call("chdir", unix.SYS_CHDIR, c.dir)
-		d.hold(p, c.path, []string{c.path}, "wait", 0, bare.Options{}, true).release()
+		d.hold(d.light().call("chdir", unix.SYS_CHDIR, c.dir), c.path, c.path).release()
 	}
 }
 
-// pidReuse lets one pid have several processes, one right after the other.
+// pidReuse gives one pid to several processes, one right after the other.
 func pidReuse(d *director) {
 	path, s := d.tiny("reused", 2, "reused")
 	first := d.script().end(1)
 	d.do(first)
-	for i := range 20 {
+	for i := range scale(20, 6) {
 		var p *process
 		if i%2 == 0 {
 			p = d.script().program(path, []string{"reused"}, s)
 		} else {
 			p = d.script().end(i)
 		}
-		err := d.tryStart(p, bare.Options{PID: first.pid})
+		p.opts.PID = first.pid
+		err := d.tryStart(p)
 		if errors.Is(err, unix.EEXIST) {
 			continue // somebody else has it
 		}
@@ -133,6 +127,24 @@ func pidReuse(d *director) {
 	}
 }
 
+// pidReuseLater gives a pid to a second process so much later that start times of /proc,
+// which are in ticks, differ. With read the first one stands still until it was read.
+func pidReuseLater(read bool) func(*director) {
+	return func(d *director) {
+		before := time.Now()
+		first := d.script()
+		if read {
+			d.stand(first, 11)
+		} else {
+			d.do(first.end(11))
+		}
+		time.Sleep(3*engine.ProcStartUnit - time.Since(before))
+		second := d.script()
+		second.opts.PID, second.mayFail = first.pid, true // another process may have it
+		d.stand(second, 12)
+	}
+}
+
 // older has processes that are there when the monitor starts.
 func older(d *director) {
 	g := d.gate()
@@ -140,17 +152,16 @@ func older(d *director) {
 	p.WaitFor(g.r)
 	p.setsid()
 	h := d.prepare(p)
-	p.image(d.self, []string{"grown up"}, role("wait", 7, 0))
-	d.start(p, bare.Options{})
+	p.image(d.waiter(7), []string{"grown up"}, nil)
+	d.start(p)
 	q := d.script()
 	q.WaitFor(g.r)
 	q.end(8)
-	d.start(q, bare.Options{})
+	d.start(q)
 	d.must(pause())
 	g.open()
 	g.open()
-	h.ready.pass(p)
-	d.observe(p.pid)
+	h.await()
 	h.release()
 	d.finish(q)
 	g.close()

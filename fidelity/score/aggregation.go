@@ -2,17 +2,60 @@ package score
 
 import (
 	"strings"
+	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
 )
+
+// maxClockStep is how far the wall clock may be adjusted during a run.
+const maxClockStep = 200 * time.Millisecond
+
+// delivery scores what holds of every delivered event of a process: the wall time, and
+// that the queue's table had the same process.
+func (j *judge) delivery(l *truth.Life, seen []*Seen) {
+	for _, s := range seen {
+		if s.Table != "" {
+			j.Table++
+			j.find(l, "%s at %d: %s", s.Events, s.Time, s.Table)
+		}
+		if s.Process.Exited && s.Events&engine.EventExit == 0 {
+			j.Table++
+			j.find(l, "%s at %d: marked as ended", s.Events, s.Time)
+		}
+		if s.Wall.IsZero() || j.w.WallOffset == 0 {
+			continue
+		}
+		if d := s.Wall.Sub(time.Unix(0, int64(s.Time)+j.w.WallOffset)).Abs(); d > maxClockStep {
+			j.Stamp.Wrong++
+			j.find(l, "%s at %d: the wall time %v is off by %v", s.Events, s.Time, s.Wall, d)
+		}
+	}
+}
+
+// alone scores that a delivered event is one event, or one that has taken in the comm
+// that a new process or program gives itself.
+func (j *judge) alone(l *truth.Life, s *Seen) {
+	switch s.Events {
+	case engine.EventFork | engine.EventSetProcTitle, engine.EventExec | engine.EventSetProcTitle:
+		return
+	}
+	if n := len(s.Events.Names(nil)); n > 1 {
+		j.Unjoined++
+		j.find(l, "%s at %d is %d events that were to come one by one", s.Events, s.Time, n)
+	}
+}
 
 // aggregation compares how the events of a process were joined with the rules.
 func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 	if l.Born() < j.w.Opened || len(seen) == 0 {
 		return
 	}
-	if l.Ended()-l.Born() > j.w.Hold/2 {
+	hold := j.w.JoinedHold
+	if hold == 0 {
+		hold = j.w.Hold
+	}
+	if l.Ended()-l.Born() > hold/2 {
 		j.Slow++
 		return
 	}

@@ -9,8 +9,9 @@ import (
 
 // assigned says which delivered events are of which life.
 type assigned struct {
-	of    map[*truth.Life][]*Seen
-	stray []stray
+	of      map[*truth.Life][]*Seen
+	threads map[*truth.Life][]*Seen // events of single threads
+	stray   []stray
 }
 
 // stray is an event that should not be: of a process of the scenario after its end,
@@ -23,7 +24,7 @@ type stray struct {
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
 func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
-	a := assigned{of: make(map[*truth.Life][]*Seen)}
+	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
 	byPID := make(map[uint32][]*truth.Life)
 	for _, l := range lives {
 		byPID[uint32(l.PID)] = append(byPID[uint32(l.PID)], l)
@@ -31,11 +32,17 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 	foreign := make(map[uint32]bool) // pids that others have taken since
 	for i := range events {
 		s := &events[i]
-		if s.Thread {
-			continue
-		}
 		own := byPID[s.Process.PID]
 		at := alive(own, s.Time)
+		if s.Thread {
+			if l := ended(own, s.Time); at == nil && l != nil && s.Time <= l.Ended()+afterEnd {
+				at = l
+			}
+			if at != nil {
+				a.threads[at] = append(a.threads[at], s)
+			}
+			continue
+		}
 		// Of the next process nothing was delivered: then it is the late end of the one before.
 		if s.Events == engine.EventExit && (at == nil || len(a.of[at]) == 0) {
 			if l := ended(own, s.Time); l != nil && s.Time <= l.Ended()+afterEnd {

@@ -1,8 +1,12 @@
 package score
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
@@ -58,14 +62,42 @@ func (j *judge) verdicts(s *Seen, e *truth.Event) {
 // brings reports whether the table says that events as this one bring the field.
 func (j *judge) brings(s *Seen, f engine.Field) bool { return j.w.Table.Fields[f].At&s.Events != 0 }
 
-// unknown counts a field that is not known.
+// unknown counts a field that is not known. That is a defect where the kernel's event
+// brings it, or where /proc does and the process stood still until it had been read.
 func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
-	if j.w.Table.Fields[f].Brings(s.Events) {
+	c := &j.w.Table.Fields[f]
+	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f)
+	if c.Brings(s.Events) || proc {
 		v.Unexplained++
 		j.find(e.Life, "%s: %s is unknown", s.Events, f)
 		return
 	}
 	v.Unknown++
+}
+
+// readable reports whether /proc could show a field after e, and had to.
+func readable(e *truth.Event, f engine.Field) bool {
+	switch e.Kind {
+	case engine.KindFork: // the reading waits for an exec, which makes it needless
+		return false
+	case engine.KindIDChange: // the other ids are not read
+		return e.Read && changed(e.ID).Has(f)
+	}
+	return e.Read
+}
+
+// changed returns the fields that a change of ids is about.
+func changed(c engine.IDChange) (s engine.Fields) {
+	if c&engine.ChangedUID != 0 {
+		s |= engine.FieldUIDs.Set() | engine.FieldSUID.Set()
+	}
+	if c&engine.ChangedGID != 0 {
+		s |= engine.FieldGIDs.Set() | engine.FieldSGID.Set()
+	}
+	if c&engine.ChangedSID != 0 {
+		s |= engine.FieldSID.Set() | engine.FieldPGID.Set()
+	}
+	return s
 }
 
 func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
@@ -89,11 +121,14 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	earlier, later := e.Life.Events[:i], e.Life.Events[i+1:]
 	switch {
 	case p.Truncated.Has(f):
-		if !part(f, got, e.State.Value[f]) && !part(f, got, e.Inside.Value[f]) || !reaches(got, c.Whole) {
-			j.wrong(v, s, e, f, got)
+		isPart := part(f, got, e.State.Value[f]) || part(f, got, e.Inside.Value[f])
+		if !isPart || !reaches(got, c.Whole) || e.Read && !e.MayCut.Has(f) {
+			j.wrong(v, s, e, f, got+" (cut)")
 			return
 		}
 		v.Truncated++
+	case f == engine.FieldCmdline && !splits(p):
+		j.wrong(v, s, e, f, fmt.Sprintf("%q", slices.Collect(p.Args())))
 	case same(e):
 		v.Right++
 	case c.Origin == engine.OriginProc && drifting.Has(f) && (j.drifted(e, f, got) || slices.ContainsFunc(later, same)):
@@ -133,7 +168,8 @@ func short(v string) string {
 	return "\"" + strings.ToValidUTF8(v, "?") + "\""
 }
 
-// part reports whether got is what may be left of a text or a path that is cut.
+// part reports whether got is what may be left of a command line or a path that is cut:
+// the beginning of the one, the last directories of the other.
 func part(f engine.Field, got, whole string) bool {
 	if len(got) >= len(whole) {
 		return false
@@ -141,7 +177,16 @@ func part(f engine.Field, got, whole string) bool {
 	if f == engine.FieldCmdline {
 		return strings.HasPrefix(whole, got)
 	}
-	return strings.HasSuffix(whole, got) || strings.HasPrefix(whole, got)
+	return got != "" && strings.HasSuffix(whole, "/"+got)
+}
+
+// splits reports whether the arguments are those of the command line.
+func splits(p *engine.Process) bool {
+	var all []byte
+	for a := range p.Args() {
+		all = append(append(all, a...), 0)
+	}
+	return bytes.Equal(all, p.Cmdline) || bytes.Equal(bytes.TrimSuffix(all, []byte{0}), p.Cmdline)
 }
 
 // reaches reports whether a cut text has the extent that is known in any case.
@@ -173,13 +218,25 @@ func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
 	switch {
 	case !p.Known.Has(engine.FieldExit):
 		j.unknown(v, s, e, engine.FieldExit)
-	case !p.Exited || x.WaitStatus != e.Status:
+	case !p.Exited || x.WaitStatus != e.Status || !decoded(&x):
 		v.Wrong++
-		j.find(e.Life, "%s: wait status %#x, not %#x", s.Events, x.WaitStatus, e.Status)
+		j.find(e.Life, "%s: wait status %#x (code %d, signal %d, core %v), not %#x", s.Events, x.WaitStatus, x.Code(), x.Signal(),
+			x.CoreDumped(), e.Status)
 	case x.Time < e.Earliest || x.Time > latest(e, j.w.AfterEnd):
 		v.Wrong++
 		j.find(e.Life, "%s: ended at %d, it was between %d and %d", s.Events, x.Time, e.Earliest, e.Latest)
 	default:
 		v.Right++
 	}
+}
+
+// decoded reports whether code, signal and core bit are those of the wait status.
+func decoded(x *engine.Exit) bool {
+	switch s := unix.WaitStatus(x.WaitStatus); {
+	case s.Exited():
+		return x.Code() == s.ExitStatus() && x.Signal() == 0
+	case s.Signaled():
+		return x.Code() == 0 && x.Signal() == int(s.Signal()) && x.CoreDumped() == s.CoreDump()
+	}
+	return true
 }

@@ -2,6 +2,7 @@ package score
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
@@ -9,6 +10,13 @@ import (
 
 // reported reports whether the table has the kind.
 func (w *Witness) reported(k engine.Kind) bool { return w.Table.Kinds[k].Origin != engine.OriginNone }
+
+// seesUnchanged reports whether the backend cannot tell a call that changes ids from one
+// that does not: the proc connector's message comes for ids of file system access too,
+// and where a call returns nothing shows what the ids were.
+func (w *Witness) seesUnchanged() bool {
+	return w.Backend == "cnproc" || strings.Contains(w.Table.Kinds[engine.KindIDChange].Via, "sys_exit_")
+}
 
 // expected reports whether e has to be delivered.
 func (w *Witness) expected(e *truth.Event) bool {
@@ -37,6 +45,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		}
 	}
 	for _, s := range seen {
+		j.alone(l, s)
 		events := j.matched[s]
 		if len(events) == 0 {
 			continue
@@ -102,7 +111,7 @@ func (j *judge) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {
 func (j *judge) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	want := make(map[*Seen]engine.IDChange)
 	for _, e := range l.Events {
-		if e.Kind != k {
+		if e.Kind != k || e.Unchanged && !j.w.seesUnchanged() {
 			continue
 		}
 		var last *Seen // that can report e

@@ -12,26 +12,35 @@ import (
 type Seen struct {
 	Events  engine.Events
 	ID      engine.IDChange
-	Time    uint64 // its stamp
-	At      uint64 // when it was delivered
+	Time    uint64    // its stamp
+	Wall    time.Time // its wall time; zero where nobody asked
+	At      uint64    // when it was delivered
 	Tracer  uint32
-	Thread  bool            // of one thread; not scored
+	Thread  bool // of one thread, TID
+	TID     uint32
 	Process *engine.Process // a clone
+	// Table says how the process that the queue's table had at delivery, by pid and by
+	// identity, differed from Process; empty if it did not, or nobody asked.
+	Table string
 }
 
 // Witness is what one backend delivered during a run, in the order of delivery.
 type Witness struct {
 	Backend    string
 	Table      *engine.CapabilityTable
-	Hold       uint64 // ns
+	Hold       uint64 // of the queue that Single is from, ns
 	Opened     uint64 // from then on everything had to be seen
 	BootOffset uint64
+	WallOffset int64 // CLOCK_REALTIME less CLOCK_MONOTONIC, for Seen.Wall
+	Threads    bool  // Single has events of threads
 	// AfterEnd is how much later than its parent was told the end of a process may be
 	// stamped, in ns. The proc connector's message is sent when the thread runs again
 	// after that. See the function of this name.
 	AfterEnd uint64
 	Single   []Seen // with engine.Options.MinAgg
 	Joined   []Seen // without; empty if there was no such queue
+	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
+	JoinedHold uint64
 }
 
 // Verdicts counts what was said of a field.
@@ -72,6 +81,7 @@ type Score struct {
 	Joined     int                        `json:"joined"`
 	Unjoined   int                        `json:"unjoined"`
 	Slow       int                        `json:"slow"`
+	Table      int                        `json:"table,omitempty"`
 	Delays     []uint64                   `json:"-"`
 	Findings   []string                   `json:"findings,omitempty"`
 }
@@ -90,6 +100,7 @@ func (s *Score) Add(o *Score) {
 	s.Joined += o.Joined
 	s.Unjoined += o.Unjoined
 	s.Slow += o.Slow
+	s.Table += o.Table
 	s.Delays = append(s.Delays, o.Delays...)
 	s.Findings = append(s.Findings, o.Findings...)
 }
@@ -107,7 +118,7 @@ func (s *Score) All() (v Verdicts) {
 func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)
-	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined == 0 && all.Wrong+all.Unexplained == 0
+	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained == 0
 }
 
 // PerfectBut reports whether nothing is to be mended but events that are missing, of
@@ -127,14 +138,23 @@ func AfterEnd(backend string) uint64 {
 	return 0
 }
 
-// judge is a scoring in its course.
+// String shows what of a score is not as it should be.
+func (s *Score) String() string {
+	all := s.All()
+	all.Add(s.Stamp)
+	return fmt.Sprintf("%d of %d events seen, %d phantoms, %d duplicates, %d out of order, %d not joined, %d wrong, "+
+		"%d unknown without a reason, %d wrong in the table", s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
+		all.Wrong, all.Unexplained, s.Table)
+}
+
+// judge scores one scenario.
 type judge struct {
 	*Score
 	w       *Witness
 	matched map[*Seen][]*truth.Event // what each delivered event reports, in order
 }
 
-// maxFindings bounds the texts; the counts go on.
+// maxFindings bounds the texts, not the counts.
 const maxFindings = 40
 
 func (j *judge) find(l *truth.Life, format string, args ...any) {
@@ -149,6 +169,12 @@ func Lives(w *Witness, lives []*truth.Life) *Score {
 	single := assign(w.Single, lives, w.AfterEnd)
 	for _, l := range lives {
 		j.life(l, single.of[l])
+		j.delivery(l, single.of[l])
+		if w.Threads {
+			j.threads(l, single.threads[l])
+		} else {
+			j.unasked(l, single.threads[l])
+		}
 	}
 	for _, s := range single.stray {
 		j.Phantoms++
@@ -158,6 +184,8 @@ func Lives(w *Witness, lives []*truth.Life) *Score {
 		joined := assign(w.Joined, lives, w.AfterEnd)
 		for _, l := range lives {
 			j.aggregation(l, joined.of[l])
+			j.delivery(l, joined.of[l])
+			j.unasked(l, joined.threads[l])
 		}
 	}
 	var order []*truth.Event

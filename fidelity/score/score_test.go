@@ -219,9 +219,10 @@ func TestDefects(t *testing.T) {
 		{name: "cut and not flagged", damage: func(w *Witness) { seen(w, 3).Cmdline = []byte("new\x00a") },
 			want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
 		{name: "flagged and not a part", damage: func(w *Witness) {
-			seen(w, 3).Cmdline = []byte("nex")
-			seen(w, 3).Truncated = engine.FieldCmdline.Set()
-		}, want: field(engine.FieldCmdline, Verdicts{Wrong: 1})},
+			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
+			seen(w, 3).Cwd = "e"
+			seen(w, 3).Truncated = engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
 		{name: "a wrong start", damage: func(w *Witness) { seen(w, 2).Start = 111 }, want: field(engine.FieldStart, Verdicts{Wrong: 1})},
 		{name: "a wrong status", damage: func(w *Witness) { seen(w, 4).Task.Exit.WaitStatus = 0 }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},
 		{name: "a wrong time of the end", damage: func(w *Witness) { seen(w, 4).Task.Exit.Time = 179 }, want: field(engine.FieldExit, Verdicts{Wrong: 1})},

@@ -14,6 +14,17 @@ import (
 type Life struct {
 	PID    int
 	Events []*Event // in order: a fork first, the exit last
+	// Threads are those that were started, without the leader. With OpenThreads there
+	// were others too.
+	Threads     []*Thread
+	OpenThreads bool
+}
+
+// Thread is one that a process started. The stamps of its birth and of its end are
+// between the two times of each.
+type Thread struct {
+	TID                                int
+	Born, BornLatest, Left, LeftLatest uint64
 }
 
 // Event is one thing that happened in a life.
@@ -24,7 +35,14 @@ type Event struct {
 	Tracer           int
 	Status           int32
 	Optional         bool
+	Unchanged        bool
 	Earliest, Latest uint64
+
+	// Read is set if the process stood still after it until all queues had been read,
+	// so that /proc could show everything.
+	Read bool
+	// MayCut are fields that need not be reported whole.
+	MayCut engine.Fields
 
 	// State is what the process was right after it. Inside is what it saw itself,
 	// where that differs. Drift are looks at it before its next event.
@@ -76,7 +94,8 @@ func Assemble(records []Record) ([]*Life, error) {
 	var forks []*Record
 	for i := range records {
 		r := &records[i]
-		if _, ok := kinds[r.Op]; !ok && r.Op != Now {
+		switch r.Op {
+		case Skip, Fail:
 			continue
 		}
 		byPID[r.PID] = append(byPID[r.PID], r)
@@ -129,13 +148,28 @@ func (a *assembler) add(list []*Record) error {
 	})
 	l := &Life{PID: list[0].PID}
 	var now, inside State
+	var mayCut engine.Fields
 	last := list[0].Earliest
 	for i, r := range list {
 		before := now
 		if r.Op == Fork && i > 0 || r.Op == Exit && i < len(list)-1 {
 			return fmt.Errorf("process %d: two records of a %s", l.PID, r.Op)
 		}
+		l.OpenThreads = l.OpenThreads || r.OpenThreads
+		switch r.Op {
+		case Read:
+			if n := len(l.Events); n > 0 {
+				l.Events[n-1].Read = true
+			}
+			continue
+		case ThreadStart, ThreadEnd:
+			if err := l.thread(r); err != nil {
+				return err
+			}
+			continue
+		}
 		change(&now, r)
+		mayCut |= r.MayCut
 		if r.Op == Fork {
 			a.inherit(&now, &inside, r)
 		}
@@ -163,8 +197,8 @@ func (a *assembler) add(list []*Record) error {
 			}
 		}
 		e := &Event{
-			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional,
-			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside,
+			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional, Unchanged: r.Unchanged,
+			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 		}
 		last = max(last, r.bound())
 		l.Events = append(l.Events, e)
@@ -203,6 +237,21 @@ func duringExec(before State, after *State) State {
 	before.Untell(engine.FieldsIDs)
 	before.Overlay(&ids)
 	return before
+}
+
+// thread adds the birth or the end of a thread.
+func (l *Life) thread(r *Record) error {
+	for _, t := range l.Threads {
+		if t.TID == r.TID && r.Op == ThreadEnd {
+			t.Left, t.LeftLatest = max(r.Earliest, t.Born), r.Latest
+			return nil
+		}
+	}
+	if r.Op == ThreadEnd {
+		return fmt.Errorf("process %d: the end of thread %d, of which no start is recorded", l.PID, r.TID)
+	}
+	l.Threads = append(l.Threads, &Thread{TID: r.TID, Born: r.Earliest, BornLatest: r.Latest})
+	return nil
 }
 
 // bound is a time that everything the process does later is later than.

@@ -10,16 +10,19 @@ import (
 type Op string
 
 const (
-	Fork   Op = "fork"   // a process was made
-	Exec   Op = "exec"   // it executed a program
-	Exit   Op = "exit"   // its thread group ended
-	IDs    Op = "ids"    // its ids changed
-	Comm   Op = "comm"   // its leader's comm was set
-	Ptrace Op = "ptrace" // a tracer attached or, with Tracer 0, detached
-	Core   Op = "core"   // it dumped core
-	Now    Op = "now"    // nothing happened: how things are
-	Skip   Op = "skip"   // the scenario can't run here: Reason
-	Fail   Op = "fail"   // the scenario did not do its work: Reason
+	Fork        Op = "fork"         // a process was made
+	Exec        Op = "exec"         // it executed a program
+	Exit        Op = "exit"         // its thread group ended
+	IDs         Op = "ids"          // its ids changed
+	Comm        Op = "comm"         // its leader's comm was set
+	Ptrace      Op = "ptrace"       // a tracer attached or, with Tracer 0, detached
+	Core        Op = "core"         // it dumped core
+	Now         Op = "now"          // nothing happened: how things are
+	Read        Op = "read"         // nothing happened: it stood still until all queues had been read
+	ThreadStart Op = "thread-start" // a thread of it, TID, started
+	ThreadEnd   Op = "thread-end"   // a thread of it, TID, ended
+	Skip        Op = "skip"         // the scenario can't run here: Reason
+	Fail        Op = "fail"         // the scenario did not do its work: Reason
 )
 
 // Record is one thing that a process writes down. Pids are of the initial pid
@@ -27,39 +30,52 @@ const (
 type Record struct {
 	Op  Op  `json:"op"`
 	PID int `json:"pid,omitempty"`
+	TID int `json:"tid,omitempty"` // ThreadStart, ThreadEnd
 
-	// The event was stamped between these. An Earliest of 0 is as early
-	// as what the process did before leaves it.
+	// The event was stamped between these. An Earliest of 0 means: any time after
+	// what the process did before.
 	Earliest uint64 `json:"earliest,omitempty"`
 	Latest   uint64 `json:"latest,omitempty"`
 	// Own times were read by the process itself: what it did later is later.
 	Own bool `json:"own,omitempty"`
 
-	// State is what the process is after it. What is not told stays as it was as
-	// far as an event of this kind leaves it.
+	// State is what the process is after it. Fields that are not told stay as they
+	// were, unless an event of this kind can change them.
 	State State `json:"state"`
 	// Inside is what the process itself sees where that differs from what others
 	// see, as in another root.
 	Inside State `json:"inside"`
 
-	// Open is what the process has become by it and is not told.
+	// Open are fields that the event changed to values which are not told.
 	Open engine.Fields `json:"open,omitempty"`
+	// MayCut are fields that are too long to be always reported whole.
+	MayCut engine.Fields `json:"may_cut,omitempty"`
+	// OpenThreads is set if the process, as every Go program, starts threads from
+	// now on of which nothing is told.
+	OpenThreads bool `json:"open_threads,omitempty"`
 
 	Parent  int             `json:"parent,omitempty"`  // Fork: getppid of the child
 	Creator int             `json:"creator,omitempty"` // Fork: who called clone, whose state the child has
-	Fresh   engine.Fields   `json:"fresh,omitempty"`   // Fork: what the child does not have of it, by flags of clone
+	Fresh   engine.Fields   `json:"fresh,omitempty"`   // Fork: what the child does not inherit, by flags of clone
 	ID      engine.IDChange `json:"id,omitempty"`      // IDs
 	Tracer  int             `json:"tracer,omitempty"`  // Ptrace
 	Status  int32           `json:"status,omitempty"`  // Exit: the wait status
-	// Optional events are right to be reported and right not to be.
+	// Optional events may be reported or not.
 	Optional bool `json:"optional,omitempty"`
+	// Unchanged is set if the ids were set to what they are, or ids of no interest were.
+	Unchanged bool `json:"unchanged,omitempty"`
 
 	Reason string `json:"reason,omitempty"`
 }
 
-// Clock is CLOCK_MONOTONIC, the clock of the events.
-func Clock() uint64 {
+// Clock returns CLOCK_MONOTONIC, the clock of the events.
+func Clock() uint64 { return read(unix.CLOCK_MONOTONIC) }
+
+// WallOffset returns CLOCK_REALTIME less CLOCK_MONOTONIC.
+func WallOffset() int64 { return int64(read(unix.CLOCK_REALTIME) - read(unix.CLOCK_MONOTONIC)) }
+
+func read(clock int32) uint64 {
 	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail
+	unix.ClockGettime(clock, &ts) // cannot fail
 	return uint64(ts.Nano())
 }

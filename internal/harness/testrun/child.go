@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,8 +77,9 @@ func (s *Suite) Child() {
 				t.Cells[i].verdict, t.Cells[i].over = c.verdict, c.over
 			}
 			os.Setenv("TMPDIR", o.Dir)
+			shared := childrenOf(os.Getpid())
 			list := t.run(test)
-			for _, l := range ownChildren() {
+			for _, l := range ownChildren(shared) {
 				t.Logf("left behind: %s", l)
 				list.blame("left behind: " + l)
 			}
@@ -90,23 +92,20 @@ func (s *Suite) Child() {
 	os.Exit(0)
 }
 
-// ownChildren kills and reaps the children of this process, and returns their
-// descriptions.
-func ownChildren() (left []string) {
-	for {
-		var status unix.WaitStatus
-		switch pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, nil); {
-		case err == unix.EINTR:
-		case err != nil: // ECHILD: there is none
-			return left
-		case pid > 0:
-			left = append(left, fmt.Sprintf("process %d that nobody waited for", pid))
-		default:
-			for _, c := range childrenOf(os.Getpid()) {
-				left = append(left, fmt.Sprintf("process %d (%s) still running", c.pid, c.comm))
-				unix.Kill(c.pid, unix.SIGKILL)
-				unix.Wait4(c.pid, &status, unix.WALL, nil)
-			}
+// ownChildren kills and reaps the children of this process but for those that tests
+// share, and returns their descriptions.
+func ownChildren(shared []child) (left []string) {
+	for _, c := range childrenOf(os.Getpid()) {
+		if slices.Contains(shared, c) {
+			continue
 		}
+		if pid, _ := unix.Wait4(c.pid, nil, unix.WNOHANG|unix.WALL, nil); pid == c.pid {
+			left = append(left, fmt.Sprintf("process %d that nobody waited for", c.pid))
+			continue
+		}
+		left = append(left, fmt.Sprintf("process %d (%s) still running", c.pid, c.comm))
+		unix.Kill(c.pid, unix.SIGKILL)
+		unix.Wait4(c.pid, nil, unix.WALL, nil)
 	}
+	return left
 }

@@ -1,34 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
-
-// scenarioEnv makes this program, when it is executed by a test, do no more
-// than its value says: "queue:BACKEND" has a queue open until it is killed.
-const scenarioEnv = "QUARK_TEST_SCENARIO"
-
-// scenario does not return if this process was started for one.
-func scenario() {
-	v := os.Getenv(scenarioEnv)
-	if v == "" {
-		return
-	}
-	what, backend, _ := strings.Cut(v, ":")
-	if what != "queue" {
-		fmt.Fprintf(os.Stderr, "quark-test: %s=%s: not a scenario\n", scenarioEnv, v)
-		os.Exit(2)
-	}
-	holdQueue(backend)
-}
 
 // program returns the path of a program that says that it runs and stands still
 // until it is told to end, with the code: one so small that its execution takes a

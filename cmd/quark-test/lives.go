@@ -1,0 +1,140 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/witness"
+)
+
+// lives performs the scenarios of the test while all its backends listen, and scores
+// what each of them delivered.
+func lives(t *test) {
+	all := t.witnesses()
+	witness.Start(all)
+	t.Cleanup(func() {
+		if err := witness.Pause(all); err != nil {
+			t.Errorf("%v", err)
+		}
+		for _, w := range all {
+			w.Forget()
+		}
+	})
+	var done []*scenario.Outcome
+	var skipped []string
+	for _, s := range scenario.Of(t.Test.Name) {
+		t.Waiting("scenario " + s.Name)
+		o, err := t.perform(s, all)
+		switch {
+		case err != nil:
+			t.Fatalf("%v", err)
+		case o.Skip != "":
+			t.Logf("%s is skipped: %s", o.Name, o.Skip)
+			skipped = append(skipped, o.Skip)
+		default:
+			done = append(done, o)
+		}
+	}
+	if len(done) == 0 {
+		t.Skipf("%s", strings.Join(skipped, "; "))
+	}
+	t.Waiting("the last events")
+	if _, err := witness.Settle(witness.Listeners(all), t.Limit/3); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if err := witness.Pause(all); err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, w := range all {
+		t.score(w, done)
+	}
+}
+
+// perform performs one scenario.
+func (t *test) perform(s scenario.Scenario, all []*witness.Witness) (*scenario.Outcome, error) {
+	run := shared.early[s.Name]
+	delete(shared.early, s.Name)
+	if run == nil {
+		var err error
+		if run, err = scenario.Start(s); err != nil {
+			return nil, err
+		}
+	}
+	return witness.Perform(run, all, t.Limit/3)
+}
+
+// score compares what a witness delivered with what happened.
+func (t *test) score(w *witness.Witness, done []*scenario.Outcome) {
+	seen := w.Testimony()
+	for _, c := range t.Cells {
+		if c.Backend != w.Backend {
+			continue
+		}
+		for _, o := range done {
+			s := score.Lives(seen, o.Lives)
+			c.Logf("%s: %s", o.Name, s)
+			if s.Perfect() {
+				continue
+			}
+			for _, f := range s.Findings {
+				c.Logf("%s: %s", o.Name, f)
+			}
+			c.Errorf("%s: %s", o.Name, s)
+		}
+	}
+}
+
+// witnesses returns those of the test's backends that are left.
+func (t *test) witnesses() (list []*witness.Witness) {
+	if shared.witnesses == nil {
+		t.startEarly()
+		shared.witnesses = witnessesOf(t.openEach(single()), t.openEach(joined()))
+		t.Cleanup(func() { shared.witnesses = nil })
+	}
+	for _, w := range shared.witnesses {
+		for _, c := range t.Cells {
+			if c.Backend == w.Backend && !c.Over() {
+				list = append(list, w)
+			}
+		}
+	}
+	if len(list) == 0 {
+		t.Stop()
+	}
+	return list
+}
+
+// witnessesOf returns those of the backends that have both queues.
+func witnessesOf(singles, joineds []*view) (list []*witness.Witness) {
+	for _, s := range singles {
+		for _, j := range joineds {
+			if j.Backend == s.Backend {
+				list = append(list, witness.New(s.q, shortHold, j.q, joinedHold))
+			}
+		}
+	}
+	return list
+}
+
+// startEarly starts the scenarios that begin before the queues are opened.
+func (t *test) startEarly() {
+	shared.early = make(map[string]*scenario.Running)
+	t.Cleanup(func() {
+		for _, run := range shared.early {
+			if _, err := run.Wait(t.Limit / 3); err != nil {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+	for _, s := range scenario.All() {
+		if !s.Early || s.Name == scenario.StormName {
+			continue
+		}
+		run, err := scenario.Start(s)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		shared.early[s.Name] = run
+	}
+}

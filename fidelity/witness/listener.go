@@ -1,0 +1,232 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// Listener reads one queue and keeps what it delivers. Between Start and Pause nobody
+// else may read the queue.
+type Listener struct {
+	Queue *quark.Queue
+	hold  time.Duration
+	// lookup has each delivered event's process looked up in the queue's table.
+	lookup bool
+
+	cancel   context.CancelFunc // nil while nobody reads
+	done     chan error
+	requests chan chan struct{}
+
+	mu    sync.Mutex
+	seen  []score.Seen
+	ended map[uint32]uint64 // the stamp of a pid's last EXIT
+}
+
+// Listen returns a listener that has not started, of a queue with a HoldTime.
+func Listen(q *quark.Queue, hold time.Duration, lookup bool) *Listener {
+	return &Listener{
+		Queue: q, hold: hold, lookup: lookup, requests: make(chan chan struct{}, 1), ended: make(map[uint32]uint64),
+	}
+}
+
+// Start reads the queue in the background.
+func (l *Listener) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel, l.done = cancel, make(chan error, 1)
+	go func() { l.done <- l.read(ctx) }()
+}
+
+// Pause stops the reading. The queue stays open.
+func (l *Listener) Pause() error {
+	if l.cancel == nil {
+		return nil
+	}
+	l.cancel()
+	l.cancel = nil
+	return <-l.done
+}
+
+// Close pauses, closes the queue and returns its last counters.
+func (l *Listener) Close() (quark.Stats, error) {
+	err := l.Pause()
+	s, err2 := l.Queue.Stats()
+	return s, errors.Join(err, err2, l.Queue.Close())
+}
+
+func (l *Listener) read(ctx context.Context) error {
+	defer context.AfterFunc(ctx, l.Queue.Wake)()
+	for ctx.Err() == nil {
+		var asked chan struct{}
+		select {
+		case asked = <-l.requests:
+		default:
+		}
+		if err := l.pump(); err != nil {
+			return err
+		}
+		if asked != nil {
+			close(asked)
+		}
+		if err := l.Queue.Block(-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadAll returns when everything that was queued before the call has been read from
+// the kernel. The queue may still hold it.
+func (l *Listener) ReadAll() error {
+	asked := make(chan struct{})
+	l.requests <- asked
+	l.Queue.Wake()
+	select {
+	case <-asked:
+		return nil
+	case err := <-l.done:
+		l.done <- err
+		return l.early(err)
+	}
+}
+
+// failed returns why the listener stopped before it was told to.
+func (l *Listener) failed() error {
+	select {
+	case err := <-l.done:
+		l.done <- err
+		return l.early(err)
+	default:
+		return nil
+	}
+}
+
+func (l *Listener) early(err error) error {
+	return errors.Join(fmt.Errorf("%s: the queue ended early", l.Queue.Backend()), err)
+}
+
+// pump keeps what the queue delivers now.
+func (l *Listener) pump() error {
+	for {
+		ev, err := l.Queue.Get()
+		switch {
+		case errors.Is(err, quark.ErrNothing):
+			return nil
+		case err != nil:
+			return err
+		default:
+			l.keep(ev)
+		}
+	}
+}
+
+func (l *Listener) keep(ev *quark.Event) {
+	s := score.Seen{
+		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: truth.Clock(), Tracer: ev.Tracer.PID,
+		Thread: ev.Thread, TID: ev.TID, Process: ev.Process.Clone(),
+	}
+	if l.lookup {
+		s.Table = l.inTable(ev)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = append(l.seen, s)
+	if ev.Events&engine.EventExit != 0 && !ev.Thread {
+		l.ended[s.Process.PID] = max(s.Time, l.ended[s.Process.PID])
+	}
+}
+
+// inTable compares the event's process with the one that the queue's table has under
+// its pid and under its identity, and returns what differs.
+func (l *Listener) inTable(ev *quark.Event) string {
+	p := ev.Process
+	known := l.Queue.Lookup(p.PID)
+	id, identified := p.Identity()
+	switch {
+	case known == nil:
+		return "Lookup finds no process of the pid"
+	case known == p:
+	case p.Known.Has(engine.FieldStart) && known.Known.Has(engine.FieldStart) && known.Start > p.Start:
+		// The pid has been used again; this is a late event of the process before.
+	default:
+		if what := differs(known, p); what != "" {
+			return "Lookup: " + what
+		}
+	}
+	if !identified {
+		return ""
+	}
+	switch known = l.Queue.LookupIdentity(id); {
+	case known == nil:
+		return fmt.Sprintf("LookupIdentity finds nothing for %v", id)
+	case known != p:
+		if what := differs(known, p); what != "" {
+			return "LookupIdentity: " + what
+		}
+	}
+	return ""
+}
+
+// differs names the first thing in which two processes differ.
+func differs(a, b *engine.Process) string {
+	if a.PID != b.PID || a.Exited != b.Exited || a.Known != b.Known {
+		return fmt.Sprintf("pid %d, ended %v, known %s; the event has %d, %v, %s", a.PID, a.Exited, a.Known, b.PID, b.Exited, b.Known)
+	}
+	for f := range engine.Field(engine.NumFields) {
+		if x, y := truth.ValueOf(a, f), truth.ValueOf(b, f); a.Known.Has(f) && x != y {
+			return fmt.Sprintf("%s is %q; the event has %q", f, x, y)
+		}
+	}
+	return ""
+}
+
+// end returns the stamp of a pid's last EXIT, 0 if none was delivered.
+func (l *Listener) end(pid int) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended[uint32(pid)]
+}
+
+// Seen returns what was delivered since the last Forget. The listener has to be paused.
+func (l *Listener) Seen() []score.Seen { return l.seen }
+
+// Forget drops what was delivered so far.
+func (l *Listener) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = nil
+	clear(l.ended)
+}
+
+// checkEnded looks up every process whose end was delivered, by its identity: each has
+// to be there still, as the one that ended so. The listener has to be paused, and the
+// queue's grace time must not be over.
+func (l *Listener) checkEnded() {
+	last := make(map[quark.Identity]*score.Seen)
+	for i := range l.seen {
+		s := &l.seen[i]
+		if s.Thread || s.Events&engine.EventExit == 0 {
+			continue
+		}
+		if id, ok := s.Process.Identity(); ok {
+			last[id] = s
+		}
+	}
+	for id, s := range last {
+		known := l.Queue.LookupIdentity(id)
+		switch {
+		case s.Table != "":
+		case known == nil:
+			s.Table = fmt.Sprintf("after the end LookupIdentity finds nothing for %v", id)
+		case !known.Exited || known.Task.Exit.WaitStatus != s.Process.Task.Exit.WaitStatus:
+			s.Table = fmt.Sprintf("after the end LookupIdentity has ended %v, status %#x", known.Exited, known.Task.Exit.WaitStatus)
+		}
+	}
+}
