@@ -49,11 +49,12 @@ func (b *Buffer) Reserve() *RawEvent {
 func (b *Buffer) Insert(r *RawEvent) {
 	b.serial++
 	r.serial = b.serial
-	b.insertions++
 	if r.Kind == KindGap {
 		r.PID = 0
 		b.gaps++
 		b.gapTo = max(b.gapTo, r.Gap.To)
+	} else {
+		b.insertions++
 	}
 	b.order.insert(r)
 	b.byPID.add(r)
@@ -102,9 +103,10 @@ func (b *Buffer) oldest() *RawEvent { return b.order.first }
 
 // remove takes r out of the buffer. The caller then owns it.
 func (b *Buffer) remove(r *RawEvent) {
-	b.removals++
 	if r.Kind == KindGap {
 		b.gaps--
+	} else {
+		b.removals++
 	}
 	b.order.remove(r)
 	b.byPID.remove(r)

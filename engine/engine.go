@@ -134,8 +134,8 @@ func (e *Engine) Wait() (d time.Duration, ok bool) {
 	return time.Duration(wait), ok
 }
 
-// Buffered is the number of raw events that wait in the engine.
-func (e *Engine) Buffered() int { return e.buffer.Len() }
+// Buffered is the number of raw events that wait in the engine, gaps left out.
+func (e *Engine) Buffered() int { return e.buffer.Len() - e.buffer.gaps }
 
 // HoldTime is the option of that name, its default filled in.
 func (e *Engine) HoldTime() time.Duration { return e.opts.HoldTime }
@@ -195,7 +195,6 @@ func (e *Engine) deliverGap(r *RawEvent) *Event {
 		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), Gap: r.Gap, Process: new(Process),
 	}
 	e.buffer.Release(r)
-	e.nonAggregations++
 	return &e.event
 }
 

@@ -2,7 +2,8 @@ package engine
 
 import "fmt"
 
-// Stats are the counters of a queue since it was opened.
+// Stats are the counters of a queue since it was opened. Gaps are no events, and are not
+// counted.
 type Stats struct {
 	Insertions         uint64 // raw events that came in
 	Removals           uint64 // raw events that went out
@@ -31,7 +32,7 @@ func (e *Engine) Stats() (Stats, error) {
 		NonAggregations:    e.nonAggregations,
 		GarbageCollections: e.table.collected,
 		Late:               e.late,
-		Buffered:           e.buffer.Len(),
+		Buffered:           e.Buffered(),
 		Processes:          e.table.count,
 		Backend:            e.source.Name(),
 		Types:              e.source.Capabilities().Types,

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF
@@ -48,10 +49,12 @@ func openWith(o *Options, threads bool, types *btf.Spec) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{maps: l.maps}
+	s.gaps.begin([engine.NumLosses]uint64{})
 	if err := s.open(l, cpus); err != nil {
 		s.Close()
 		return nil, err
 	}
+	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
 	s.describeFields(types, cgroup)
 	return s, nil
 }

@@ -29,6 +29,7 @@ func (s *Source) selfTest() error {
 		return err
 	}
 	s.before.lost = s.count().Lost
+	s.gaps.begin(s.before.lost)
 	return nil
 }
 

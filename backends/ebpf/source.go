@@ -30,6 +30,7 @@ type Source struct {
 	counters *counters
 	decode   uint64 // records that made no sense
 	before   earlier
+	gaps     gaps
 }
 
 // Name returns "ebpf".
@@ -53,6 +54,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		return os.ErrClosed
 	}
 	atomic.StoreUint32(s.control.nudged, 0)
+	s.reportGaps(to)
 	for to.Room() > 0 {
 		record := s.ring.next()
 		if record == nil {

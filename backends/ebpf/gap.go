@@ -1,0 +1,120 @@
+package ebpf
+
+import (
+	"encoding/binary"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// gaps tells the engine of losses, in order with the events. The programs count what they
+// lose and do not say when: it was since the last look at the counters, and what found no
+// room in the ring was lost when the ring was nearly full.
+type gaps struct {
+	base time.Time
+	mono uint64 // CLOCK_MONOTONIC at base
+
+	told [engine.NumLosses]uint64 // losses that a gap has told of
+	last uint64                   // when the counters were last read with nothing left to tell
+	// skipped is what the kernel said at the last look that it had skipped, and looks when
+	// the last two were. What a twin makes up for a moment later is not lost.
+	skipped uint64
+	looks   [2]uint64
+}
+
+// begin makes all that was lost before now unsaid.
+func (g *gaps) begin(lost [engine.NumLosses]uint64) {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
+	now := uint64(ts.Nano())
+	*g = gaps{base: time.Now(), mono: now, told: lost, last: now, skipped: lost[engine.LossSkipped], looks: [2]uint64{now, now}}
+}
+
+// skippedPause is the time between two looks at the kernel's counters of skipped
+// programs, which cost system calls.
+const skippedPause = uint64(200 * time.Millisecond)
+
+// maxRecord is the longest record, with its header.
+const maxRecord = textsSize + maxTexts + recordHeader
+
+const maxTexts = int(unsafe.Sizeof(programsTextEvent{}.Data))
+
+// reorder is the longest time between taking a record's place in the ring and its stamp.
+const reorder = uint64(time.Millisecond)
+
+// reportGaps inserts a gap for each cause of which there were losses since the last call.
+func (s *Source) reportGaps(to engine.Sink) {
+	g := &s.gaps
+	began := g.now()
+	lost, looked := s.lostNow(began)
+	ended := g.now()
+	all := true
+	for cause, n := range lost {
+		more := n - min(n, g.told[cause])
+		if more == 0 {
+			continue
+		}
+		if to.Room() == 0 {
+			all = false
+			break
+		}
+		from := g.last
+		switch engine.Loss(cause) {
+		case engine.LossRingFull:
+			from = max(from, s.ring.fullSince())
+		case engine.LossSkipped:
+			from = g.looks[0]
+		}
+		ev := to.Reserve()
+		ev.SetGap(engine.Gap{Cause: engine.Loss(cause), CPU: engine.AllCPUs, From: from, To: ended, Count: more})
+		to.Insert(ev)
+		g.told[cause] = n
+	}
+	if !all {
+		return
+	}
+	g.last = began
+	if looked {
+		g.looks = [2]uint64{g.looks[1], began}
+	}
+}
+
+// lostNow returns the losses by cause, and whether it has looked for what was skipped.
+func (s *Source) lostNow(now uint64) (lost [engine.NumLosses]uint64, looked bool) {
+	g := &s.gaps
+	if now < g.looks[1]+skippedPause {
+		st, _, _ := s.counters.sum()
+		lost = st.Lost
+	} else {
+		lost, looked = s.count().Lost, true
+		before := g.skipped
+		g.skipped = lost[engine.LossSkipped]
+		lost[engine.LossSkipped] = min(before, g.skipped)
+	}
+	lost[engine.LossDecode] = s.decode
+	return lost, looked
+}
+
+// fullSince returns a time before which the ring had room for every record: 0 if it may
+// always have been full since it was last read.
+func (r *ring) fullSince() uint64 {
+	ahead := *r // reading it does not give room back
+	limit := r.at + uint64(len(r.data)/2) - min(uint64(maxRecord), uint64(len(r.data)/2))
+	var since uint64
+	for ahead.at < limit {
+		record := ahead.next()
+		if record == nil || len(record) < 8 {
+			break
+		}
+		if ahead.at <= limit {
+			since = binary.NativeEndian.Uint64(record)
+		}
+	}
+	return since - min(since, reorder)
+}
+
+// now returns CLOCK_MONOTONIC, which Go's monotonic time is of, without a system call.
+func (g *gaps) now() uint64 { return g.mono + uint64(time.Since(g.base)) }
