@@ -66,6 +66,7 @@ help:
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
+	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
 	@echo 'make deps           the Debian packages that the tests need (DEPS_ALL=1: for both architectures)'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
@@ -215,6 +216,13 @@ kernel-images:
 generate:
 	$(Q)$(HOSTGO) generate ./...
 
+# The manual pages, checked, and as HTML under docs/html.
+.PHONY: docs deps-docs
+docs: deps-docs
+	$(Q)mandoc -T lint -W warning docs/*.8
+	$(Q)mkdir -p docs/html
+	$(Q)for page in docs/*.8; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
+
 # The tools that tools/go.mod pins, in a module of their own: who imports quark does not get what they depend on.
 TOOLS := build/tools
 $(TOOLS)/%: tools/go.mod tools/go.sum
@@ -260,6 +268,9 @@ kernel-nobtf: deps-kernel
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
+
+deps-docs:
+	@./.ci/deps mandoc:/usr/bin/mandoc
 
 deps-guest:
 	@./.ci/deps $(foreach d,$(DEPS_GUEST),'$(d)')
