@@ -145,8 +145,8 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	programsMapClaims              = "claims"
 	programsMapCounters            = "counters"
-	programsMapEndings             = "endings"
 	programsMapFreeSlots           = "free_slots"
 	programsMapGroups              = "groups"
 	programsMapHandlers            = "handlers"
@@ -244,8 +244,8 @@ type programsProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsMapSpecs struct {
+	Claims    *ebpf.MapSpec `ebpf:"claims"`
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Endings   *ebpf.MapSpec `ebpf:"endings"`
 	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
 	Groups    *ebpf.MapSpec `ebpf:"groups"`
 	Handlers  *ebpf.MapSpec `ebpf:"handlers"`
@@ -287,8 +287,8 @@ func (o *programsObjects) Close() error {
 //
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsMaps struct {
+	Claims    *ebpf.Map `ebpf:"claims"`
 	Counters  *ebpf.Map `ebpf:"counters"`
-	Endings   *ebpf.Map `ebpf:"endings"`
 	FreeSlots *ebpf.Map `ebpf:"free_slots"`
 	Groups    *ebpf.Map `ebpf:"groups"`
 	Handlers  *ebpf.Map `ebpf:"handlers"`
@@ -300,8 +300,8 @@ type programsMaps struct {
 
 func (m *programsMaps) Close() error {
 	return _ProgramsClose(
+		m.Claims,
 		m.Counters,
-		m.Endings,
 		m.FreeSlots,
 		m.Groups,
 		m.Handlers,

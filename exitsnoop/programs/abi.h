@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The layout of what is pinned, version 1. It outlives the process that made it,
- * so a change of anything here is a new version with a directory of its own.
+ * The layout of the pinned maps, version 1. They outlive the process that made them, so that any
+ * change here is a new version with a directory of its own.
  */
 #ifndef EXITSNOOP_ABI_H
 #define EXITSNOOP_ABI_H
 
-/* A process whose end is to be recorded. Its key is the pid in the initial namespace. */
+/* A process to be traced. The key is its pid in the initial namespace. */
 struct task {
 	__u64 trace_id;
-	/* Its pid namespace, the device as the kernel numbers it. */
+	/* Its pid namespace: inode, and device in the kernel's encoding. */
 	__u64 pidns_dev, pidns_ino;
 	/* It started in [start_min, start_end), ns since boot. */
 	__u64 start_min, start_end;
-	/* Written by the program: the task_struct of the leader that came by last. */
+	/*
+	 * Written by the program: the task_struct of the leader that passed last, and how many
+	 * did.
+	 */
 	__u64 leader, passes;
-	/* Written by the program: why the exit could not be stored, a negative errno. */
+	/* Written by the program: a negative errno if the exit could not be stored. */
 	__s32 lost;
 	__u32 unused;
 };
 
 enum event_state {
-	STATE_RESERVED = 1, /* room made by Trace for an exit yet to come */
+	STATE_RESERVED = 1, /* made by Trace for the exit to come */
 	STATE_ENDED = 2,
-	STATE_LOST = 3, /* it has ended, nobody knows how */
+	STATE_LOST = 3, /* the process has ended; its status is unknown */
 };
 
 /* How a process ended. The key is the trace id. */
@@ -38,11 +41,10 @@ struct exit_event {
 };
 
 /*
- * How many processes may be traced whose pid has this remainder: as many as there
- * are, or more. Most exits are of processes that nobody traces, and this is one
- * look at memory that is likely to be in the cache, where tracing_tasks is several
- * that are not. So it is counted up before an entry is made, and down after it
- * was deleted, by who did delete it. Too high a count costs time and does no harm.
+ * The number of traced processes by pid modulo FILTER_SLOTS, or a higher one. Most exits are of
+ * processes that nobody traces: this is one look at memory that is likely to be in the cache, where
+ * tracing_tasks takes several that are not. A count is incremented before an entry is made, and
+ * decremented after it was deleted, by whoever deleted it. Too high a count only costs time.
  */
 #define FILTER_SLOTS 32768 /* the pids there are unless kernel.pid_max is raised */
 

@@ -3,11 +3,12 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "task.h"
 #include "abi.h"
 
 char license_text[] SEC("license") = "Dual BSD/GPL";
 
-/* Their sizes are set at load time. Preallocated, so that replacing an entry
+/* The sizes of these two are set at load time. They are preallocated, so that an update of an entry
  * cannot fail for lack of memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -38,9 +39,6 @@ struct {
 	__type(value, struct filter);
 } pid_filter SEC(".maps");
 
-#define ENOENT 2
-#define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, since before 5.8 */
-
 static __always_inline void count(enum counter index)
 {
 	__u64 *n = bpf_map_lookup_elem(&counters, &index);
@@ -49,61 +47,24 @@ static __always_inline void count(enum counter index)
 		(*n)++;
 }
 
-static __always_inline __u64 start_time(struct task_struct *task)
-{
-	__u64 start = 0;
-
-	if (bpf_core_field_exists(task->start_boottime))
-		bpf_core_read(&start, sizeof(start), &task->start_boottime);
-	else if (bpf_core_field_exists(struct task_struct___real, real_start_time))
-		bpf_core_read(&start, sizeof(start),
-			      &((struct task_struct___real *)task)->real_start_time);
-	return start;
-}
-
 /*
- * Whether this thread has to record the end of its group: none is alive, and the
- * leader, whose status may be the group's, has come by here. When threads end
- * together more than one may see that; they then record the same.
+ * A thread that calls execve takes the place of the old leader, which has passed. Both exist
+ * then, so that their addresses differ.
  */
-static __always_inline int ends_group(struct task *t, struct task_struct *task,
-				      struct task_struct *leader, struct signal_struct *signal)
+static __always_inline void remember_leader(void *group, struct task_struct *leader)
 {
-	int live = 0, leader_state = 0;
+	struct task *t = group;
 
-	/* Which leader, as a thread that executes takes the place of the old
-	 * one, which came by here: both exist then, so they differ. */
-	if (task == leader) {
-		t->leader = (__u64)leader;
-		/* A full barrier: who sees live at 0 later must find the leader. */
-		__sync_fetch_and_add(&t->passes, 1);
-	}
-	/* Counted down before the tracepoint on all kernels, 5.10 to 7.x. */
-	if (bpf_core_read(&live, sizeof(live), &signal->live.counter) || live != 0)
-		return 0;
-	if (task != leader && t->leader != (__u64)leader) {
-		/* Not come by, unless that was before it was traced. */
-		bpf_core_read(&leader_state, sizeof(leader_state), &leader->exit_state);
-		return leader_state != 0;
-	}
-	return 1;
+	t->leader = (__u64)leader;
+	__sync_fetch_and_add(&t->passes, 1); /* a full barrier before live is read */
 }
 
-/* The status of the group, as wait_task_zombie() has it. */
-static __always_inline int group_status(struct task_struct *leader, struct signal_struct *signal, __s32 *status)
+static __always_inline int leader_passed(void *group, struct task_struct *leader)
 {
-	unsigned int flags = 0;
-	int err;
-
-	err = bpf_core_read(&flags, sizeof(flags), &signal->flags);
-	if (flags & SIGNAL_GROUP_EXIT)
-		err |= bpf_core_read(status, sizeof(*status), &signal->group_exit_code);
-	else
-		err |= bpf_core_read(status, sizeof(*status), &leader->exit_code);
-	return err;
+	return ((struct task *)group)->leader == (__u64)leader;
 }
 
-/* More than one may find it lost: the twin, and threads that end together. */
+/* Count the process as lost, once: its twin and threads that end together come here too. */
 static __always_inline void lose(struct task *t, int err)
 {
 	if (!t->lost)
@@ -113,7 +74,7 @@ static __always_inline void lose(struct task *t, int err)
 
 static __always_inline void on_exit(struct task *t, struct task_struct *task, __u32 tgid, __u32 *traced, int twin)
 {
-	/* The entry may become another one's as soon as it is deleted. */
+	/* Copies: once the entry is deleted, its memory can become that of another process. */
 	__u64 id = t->trace_id, start_min = t->start_min, start_end = t->start_end;
 	struct bpf_pidns_info info = {};
 	struct task_struct *leader = 0;
@@ -137,14 +98,14 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 			count(COUNT_WRONG_NAMESPACE);
 		return;
 	}
-	if (!ends_group(t, task, leader, signal))
+	if (ends_group(task, leader, signal, t) != GROUP_ENDED)
 		return;
 	e = bpf_map_lookup_elem(&exited_events, &id);
 	if (!e) {
 		lose(t, -ENOENT);
 		return;
 	}
-	if (e->state != STATE_RESERVED) /* another thread was first */
+	if (e->state != STATE_RESERVED) /* another thread, or the first program, has recorded it */
 		return;
 	ended.pid = tgid;
 	ended.state = STATE_ENDED;
@@ -152,8 +113,8 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 	ended.stored_time = ended.exited_time;
 	err = group_status(leader, signal, &ended.exit_code);
 	if (!err)
-		/* An int: before 6.4 the call goes to a kernel function that
-		 * returns one, and the upper half of the register is anything. */
+		/* The cast: before 6.4 the helper is a kernel function that returns an int, and the
+		 * upper half of the register is undefined. */
 		err = (int)bpf_map_update_elem(&exited_events, &id, &ended, BPF_EXIST);
 	if (err) {
 		lose(t, err);
@@ -190,10 +151,9 @@ int handle_sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * The same again. The kernel skips a program that is in flight on the CPU, and from
- * Linux 7.0 on raw tracepoints are preemptible: while one task is preempted within
- * the first program, others that end on that CPU come by here only. Where both
- * run, this one finds the exit recorded.
+ * The twin: it handles the exits for which the kernel skips the first program, see
+ * backends/ebpf/programs/twin.h. It needs no mark: where both run, the twin finds the exit
+ * recorded.
  */
 SEC("raw_tp/sched_process_exit")
 int handle_sched_process_exit_twin(struct bpf_raw_tracepoint_args *ctx)

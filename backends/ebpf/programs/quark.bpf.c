@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The programs: one for each hook. Only raw tracepoints are needed; the others
- * are for changes of ids, of which the kernel has no tracepoint.
+ * The programs, one or more for each hook. Raw tracepoints report forks, execs, exits and
+ * changes of comm; the kernel has no tracepoint for changes of ids, which use kprobes or
+ * syscall tracepoints.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "task.h"
 #include "record.h"
 #include "ring.h"
 #include "state.h"
@@ -14,33 +16,12 @@
 
 char license_text[] SEC("license") = "Dual BSD/GPL";
 
-/* Report threads too, not only their groups. */
+/* 1: report single threads too. */
 const volatile __u8 want_threads = 0;
-/* Offset of the return value in the context of a syscall's exit tracepoint. */
+/* Offset of the return value in the record of a syscall's exit tracepoint. */
 const volatile __u32 syscall_ret_offset = 16;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
-
-static __always_inline struct task_struct *current_task(void)
-{
-	return (struct task_struct *)bpf_get_current_task();
-}
-
-static __always_inline __u32 tgid_of(struct task_struct *task)
-{
-	__u32 tgid = 0;
-
-	bpf_core_read(&tgid, sizeof(tgid), &task->tgid);
-	return tgid;
-}
-
-static __always_inline __u32 tid_of(struct task_struct *task)
-{
-	__u32 tid = 0;
-
-	bpf_core_read(&tid, sizeof(tid), &task->pid);
-	return tid;
-}
 
 static __always_inline void on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -73,20 +54,32 @@ static __always_inline void on_fork(struct bpf_raw_tracepoint_args *ctx)
 	put_slot(index);
 }
 
-TWINS(quark_fork, "sched_process_fork", EVENT_FORK, 1)
+SEC("raw_tp/sched_process_fork")
+int quark_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (take_first(ARGUMENT(ctx, 1), EVENT_FORK))
+		bpf_tail_call(ctx, &handlers, EVENT_FORK);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_fork")
+int quark_fork_twin(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (take_second(ARGUMENT(ctx, 1), EVENT_FORK))
+		bpf_tail_call(ctx, &handlers, EVENT_FORK);
+	return 0;
+}
 
 /*
- * The end of a thread group. Its leader's status may be its status, and which
- * of its threads is the last is seen by more than one when they end together.
- * So a group of several threads is reported once its leader has come by here,
- * by the first thread that sees that none is alive; both facts are kept here.
+ * What is known of a group of several threads that is ending: an entry for each fact, see
+ * ends_group in task.h. The first program to enter REPORTED reports the end.
  */
 struct group {
 	__u64 start;
 	__u32 tgid;
 	__u32 fact;
 };
-enum group_fact { LEADER_CAME, REPORTED, HAD_TERMINAL };
+enum group_fact { LEADER_PASSED, REPORTED, HAD_TERMINAL };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -96,9 +89,9 @@ struct {
 } groups SEC(".maps");
 
 /*
- * The terminal of such a group, when its leader had not come by yet. The thread
- * that was the last to live takes the terminal away from a session leader, right
- * after it has come by.
+ * The terminals of groups whose leader is still to come, by HAD_TERMINAL. The last thread to live
+ * takes the terminal away from a session leader right after it has passed the tracepoint, so that
+ * the leader, which passes later, does not see it any more.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -107,7 +100,17 @@ struct {
 	__type(value, struct terminal);
 } terminals SEC(".maps");
 
-#define SIGNAL_GROUP_EXIT 4 /* linux/sched/signal.h, since before 5.8 */
+static __always_inline void remember_leader(void *group, struct task_struct *leader)
+{
+	__u8 yes = 1;
+
+	bpf_map_update_elem(&groups, group, &yes, BPF_ANY);
+}
+
+static __always_inline int leader_passed(void *group, struct task_struct *leader)
+{
+	return bpf_map_lookup_elem(&groups, group) != 0;
+}
 
 static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -123,9 +126,9 @@ static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 		return;
 	fill_event(&s->record.event, EVENT_EXEC, task, 0);
 	if (old_tid != s->record.event.tid) {
-		/* Another thread became the leader: the one that went was not
-		 * the one whose coming by the group's end waits for. */
-		struct group g = { s->record.event.start, s->record.event.tgid, LEADER_CAME };
+		/* The thread that called execve became the leader. The old leader has passed the
+		 * exit tracepoint, the new one has not. */
+		struct group g = { s->record.event.start, s->record.event.tgid, LEADER_PASSED };
 
 		bpf_map_delete_elem(&groups, &g);
 	}
@@ -144,63 +147,71 @@ static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 	put_slot(index);
 }
 
-TWINS(quark_exec, "sched_process_exec", EVENT_EXEC, 0)
+SEC("raw_tp/sched_process_exec")
+int quark_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (take_first(ARGUMENT(ctx, 0), EVENT_EXEC))
+		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
+	return 0;
+}
 
-/*
- * Forks and execs have one handler: nearly all of what the verifier does is to
- * follow the paths, and it does so for each program. Their second arguments tell
- * them apart: that of an exec is a pid, that of a fork the child's address.
- */
+SEC("raw_tp/sched_process_exec")
+int quark_exec_twin(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (take_second(ARGUMENT(ctx, 0), EVENT_EXEC))
+		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
+	return 0;
+}
+
 #define PID_MAX_LIMIT (1 << 22) /* linux/threads.h */
 
-static __always_inline void on_fork_or_exec(struct bpf_raw_tracepoint_args *ctx)
+/*
+ * The handler of forks and execs. It is one program for both, because nearly all of the verifier's
+ * work is to check the walks of paths, which it repeats for each program. The second argument tells
+ * them apart: the child's address for a fork, a pid for an exec.
+ */
+SEC("raw_tp/sched_process_fork")
+int quark_text_handler(struct bpf_raw_tracepoint_args *ctx)
 {
 	if (ctx->args[1] > PID_MAX_LIMIT)
 		on_fork(ctx);
 	else
 		on_exec(ctx);
+	return 0;
 }
 
-HANDLER(quark_text, "sched_process_fork", on_fork_or_exec)
-
-/* Whether this thread has to report the end of its group. */
-static __always_inline int ends_group(struct task_struct *task, struct task_struct *leader,
-				      struct signal_struct *signal)
+/* Whether task reports the end of its group. */
+static __always_inline int reports_group(struct task_struct *task, struct task_struct *leader,
+					 struct signal_struct *signal)
 {
 	struct group g = {};
-	int live = 0, threads = 0, leader_state = 0;
+	struct terminal t = {};
+	int threads = 0;
 	__u8 yes = 1;
 
-	/* signal->nr_threads counts a thread until it is reaped. While there
-	 * is only the leader, no other can have reported before it. */
+	/* signal->nr_threads counts a thread until it is reaped. If only the leader is left, no
+	 * other thread can have reported the end. */
 	bpf_core_read(&threads, sizeof(threads), &signal->nr_threads);
 	if (task == leader && threads == 1)
 		return 1;
 
 	g.start = start_time(leader);
 	g.tgid = tgid_of(leader);
-	g.fact = LEADER_CAME;
-	if (task == leader) /* before looking at live: who sees 0 later must find it */
-		bpf_map_update_elem(&groups, &g, &yes, BPF_ANY);
-	/* Counted down before the tracepoint on all kernels, 5.10 to 7.x. */
-	bpf_core_read(&live, sizeof(live), &signal->live.counter);
-	if (live != 0)
+	g.fact = LEADER_PASSED;
+	switch (ends_group(task, leader, signal, &g)) {
+	case GROUP_LIVES:
 		return 0;
-	if (task != leader && !bpf_map_lookup_elem(&groups, &g)) {
-		/* Not come by, unless that was before we looked. */
-		bpf_core_read(&leader_state, sizeof(leader_state), &leader->exit_state);
-		if (!leader_state) {
-			struct terminal t = {};
-
-			g.fact = HAD_TERMINAL;
-			if (read_tty(&t, signal))
-				bpf_map_update_elem(&terminals, &g, &t, BPF_NOEXIST);
-			return 0;
-		}
+	case LEADER_TO_COME:
+		g.fact = HAD_TERMINAL;
+		if (read_tty(&t, signal))
+			bpf_map_update_elem(&terminals, &g, &t, BPF_NOEXIST);
+		return 0;
+	case GROUP_ENDED:
+		break;
 	}
 	g.fact = REPORTED;
-	/* An int: before 6.4 the call goes to a kernel function that returns
-	 * one, and the upper half of the register is anything. */
+	/* The cast: before 6.4 the helper is a kernel function that returns an int, and the upper
+	 * half of the register is undefined. */
 	return (int)bpf_map_update_elem(&groups, &g, &yes, BPF_NOEXIST) != -EEXIST;
 }
 
@@ -209,14 +220,13 @@ static __always_inline void end_thread(struct task_struct *task)
 	struct task_struct *leader = 0;
 	struct signal_struct *signal = 0;
 	int group, status = 0, err;
-	unsigned int flags = 0;
 	struct event *e;
 
 	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
 	bpf_core_read(&signal, sizeof(signal), &task->signal);
 	if (!leader || !signal)
 		return;
-	group = ends_group(task, leader, signal);
+	group = reports_group(task, leader, signal);
 	if (!group && !want_threads)
 		return;
 	e = reserve_event(EVENT_EXIT);
@@ -225,17 +235,12 @@ static __always_inline void end_thread(struct task_struct *task)
 	fill_event(e, EVENT_EXIT, group ? leader : task, 0);
 	if (group) {
 		struct group g = { e->start, e->tgid, HAD_TERMINAL };
-		/* Looked up after fill_event: it was there before the terminal went. */
+		/* After fill_event: the entry was made before the terminal was taken away. */
 		struct terminal *t = bpf_map_lookup_elem(&terminals, &g);
 
 		if (t)
 			set_tty(e, t);
-		/* As wait_task_zombie() has it. */
-		err = bpf_core_read(&flags, sizeof(flags), &signal->flags);
-		if (flags & SIGNAL_GROUP_EXIT)
-			err |= bpf_core_read(&status, sizeof(status), &signal->group_exit_code);
-		else
-			err |= bpf_core_read(&status, sizeof(status), &leader->exit_code);
+		err = group_status(leader, signal, &status);
 	} else {
 		e->thread = 1;
 		err = bpf_core_read(&status, sizeof(status), &task->exit_code);
@@ -246,12 +251,12 @@ static __always_inline void end_thread(struct task_struct *task)
 	submit_event(e);
 }
 
-static __always_inline void on_exit(struct bpf_raw_tracepoint_args *ctx)
+SEC("raw_tp/sched_process_exit")
+int quark_exit_handler(struct bpf_raw_tracepoint_args *ctx)
 {
 	end_thread(ARGUMENT(ctx, 0));
+	return 0;
 }
-
-HANDLER(quark_exit, "sched_process_exit", on_exit)
 
 SEC("raw_tp/sched_process_exit")
 int quark_exit(struct bpf_raw_tracepoint_args *ctx)
@@ -261,7 +266,7 @@ int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* One of the two is the second program. */
+/* The second program of exits where raw tracepoints are not preemptible, see twin.h. */
 SEC("raw_tp/sched_process_exit")
 int quark_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -270,6 +275,7 @@ int quark_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+/* The second program of exits where they are. */
 SEC("tracepoint/sched/sched_process_exit")
 int quark_exit_perf(void *ctx)
 {
@@ -281,9 +287,8 @@ int quark_exit_perf(void *ctx)
 }
 
 /*
- * Whether the current task is in execve, which sets comm and credentials too:
- * it owns the mutex that lets only one thread of a group do so. The low bits
- * of an owner are flags.
+ * Whether the current task is in execve, which sets comm and credentials too: a task that executes
+ * owns signal->cred_guard_mutex. The low bits of a mutex's owner are flags.
  */
 static __always_inline int in_exec(struct task_struct *task)
 {
@@ -302,39 +307,54 @@ static __always_inline int in_exec(struct task_struct *task)
 	return (owner & ~7ULL) == (__u64)task;
 }
 
-static __always_inline void on_rename(struct bpf_raw_tracepoint_args *ctx)
+SEC("raw_tp/task_rename")
+int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = ARGUMENT(ctx, 0), *current = current_task();
 	int thread = tid_of(task) != tgid_of(task);
 	struct event *e;
 
 	if (thread && !want_threads)
-		return;
+		return 0;
 	if (task == current && in_exec(current))
-		return; /* EXEC reports it */
+		return 0; /* EXEC reports it */
 	e = reserve_event(EVENT_COMM);
 	if (!e)
-		return;
+		return 0;
 	fill_event(e, EVENT_COMM, task, 0);
 	e->thread = thread;
-	/* The task still has the old one. */
+	/* task->comm is still the old one. */
 	e->known &= ~KNOWN_COMM;
 	__builtin_memset(e->comm, 0, sizeof(e->comm));
 	if (bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), ARGUMENT(ctx, 1)) > 0)
 		e->known |= KNOWN_COMM;
 	submit_event(e);
+	return 0;
 }
 
-HANDLER(quark_rename, "task_rename", on_rename)
-TWINS(quark_rename, "task_rename", EVENT_COMM, 0)
+SEC("raw_tp/task_rename")
+int quark_rename(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (take_first(ARGUMENT(ctx, 0), EVENT_COMM))
+		bpf_tail_call(ctx, &handlers, EVENT_COMM);
+	return 0;
+}
 
-/* Report that ids of the current task changed; cred is NULL for its own. */
+SEC("raw_tp/task_rename")
+int quark_rename_twin(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (take_second(ARGUMENT(ctx, 0), EVENT_COMM))
+		bpf_tail_call(ctx, &handlers, EVENT_COMM);
+	return 0;
+}
+
+/* Report that ids of the current task changed. cred is NULL if the task has them already. */
 static __always_inline int report_ids(struct task_struct *task, const struct cred *cred, __u32 ids)
 {
 	int thread = tid_of(task) != tgid_of(task);
 	struct event *e;
 
-	if (thread && !want_threads && !(ids & IDS_SID)) /* a session is the group's */
+	if (thread && !want_threads && !(ids & IDS_SID)) /* threads share the session */
 		return 0;
 	e = reserve_event(EVENT_ID_CHANGE);
 	if (!e)
@@ -388,7 +408,7 @@ int quark_ksys_setsid(struct pt_regs *ctx)
 	return report_ids(current_task(), 0, IDS_SID);
 }
 
-/* The exits of the syscalls, for kernels without kprobes. */
+/* The result of a syscall, at its exit tracepoint: for kernels without kprobes. */
 static __always_inline long syscall_result(void *ctx)
 {
 	long ret = -1;
@@ -420,4 +440,3 @@ int quark_exit_setgid(void *ctx)
 		return 0;
 	return report_ids(current_task(), 0, IDS_GID);
 }
-

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the programs send. bpf2go makes the Go types from these. No padding is
- * left to the compiler, as ring memory is not zeroed.
+ * The records that the programs write to the ring. bpf2go generates the Go types from these. The
+ * structs have no implicit padding, because the memory of the ring is not zeroed.
  */
 #ifndef QUARK_RECORD_H
 #define QUARK_RECORD_H
 
 enum event_kind { EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_KINDS };
 
-/* Bits of event.known: which members hold a value. */
+/* Bits of event.known: the members that have a value. */
 enum event_known {
 	KNOWN_START = 1 << 0,
 	KNOWN_PPID = 1 << 1,
@@ -25,20 +25,20 @@ enum event_known {
 	KNOWN_WAIT = 1 << 12,
 };
 
-/* Bits of event.ids: which ids an EVENT_ID_CHANGE is about. */
+/* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
 enum event_ids { IDS_SID = 1 << 0, IDS_UID = 1 << 1, IDS_GID = 1 << 2 };
 
 struct event {
 	__u64 time;		/* CLOCK_MONOTONIC ns */
-	__u64 start;		/* CLOCK_BOOTTIME ns, of the group's leader */
+	__u64 start;		/* CLOCK_BOOTTIME ns at which the group's leader was created */
 	__u64 caps[5];		/* inheritable, permitted, effective, bounding, ambient */
 	enum event_kind kind;
 	enum event_known known;
 	enum event_ids ids;
-	__u32 thread;		/* about one thread, not about its group */
+	__u32 thread;		/* 1: the event is of one thread, not of its group */
 	__u32 cpu;
 	__u32 tgid, tid;
-	__u32 creator;		/* fork: tgid of the process that called it */
+	__u32 creator;		/* fork: tgid of the process that called fork */
 	__u32 ppid, pgid, sid;
 	__u32 uid, gid, suid, sgid, euid, egid;	/* in struct cred's order */
 	__u32 tty_major, tty_minor;
@@ -47,13 +47,13 @@ struct event {
 	char comm[16];
 };
 
-/* How text.len bytes are to be understood. */
+/* The meaning of the text.len bytes of a text. */
 enum text_form {
-	TEXT_UNKNOWN,	/* not known; len is 0 */
-	TEXT_BYTES,	/* as they are */
-	TEXT_BYTES_CUT,	/* as they are, the end is missing */
+	TEXT_UNKNOWN,	/* unknown; len is 0 */
+	TEXT_BYTES,	/* the value */
+	TEXT_BYTES_CUT,	/* the value without its end */
 	TEXT_PATH,	/* NUL-terminated components, from the leaf to the root */
-	TEXT_PATH_CUT,	/* the same, but the root was not reached */
+	TEXT_PATH_CUT,	/* the same, without the components next to the root */
 };
 
 struct text {
@@ -67,24 +67,24 @@ struct text {
 #define DATA_MASK 0x7fff
 _Static_assert(ARGV_MAX + 3 * PATH_MAX == DATA_MASK + 1, "all texts fit below the mask");
 
-/* A fork or an exec: the texts follow each other in data, in this order. */
+/* A fork or an exec. data holds the texts one after the other, in this order. */
 struct text_event {
 	struct event event;
 	struct text argv, filename, cwd, cgroup;
 	char data[DATA_MASK + 1 + NAME_MAX];
 };
 
-/* One CPU's counters. */
+/* The counters of one CPU for one kind of event. */
 struct tally {
-	__u64 produced;		/* events that were to be sent, the lost ones too */
-	__u64 ring_full;	/* of these: no room in the ring */
-	__u64 no_slot;		/* of these: no scratch slot */
-	__u64 passed;		/* times that a first program left one to its twin */
-	__u64 rescued;		/* times that a twin had to take one */
+	__u64 produced;		/* events to be sent, including those then lost */
+	__u64 ring_full;	/* of these, lost: no room in the ring */
+	__u64 no_slot;		/* of these, lost: no free slot */
+	__u64 passed;		/* events that a first program left to its twin */
+	__u64 rescued;		/* events that a twin handled */
 };
 struct tallies {
 	struct tally kind[EVENT_KINDS];
-	__u64 pad[7]; /* to four cache lines */
+	__u64 pad[7]; /* fills four cache lines */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The way out: the ring, its counters, its wake-ups, and the slots in which
- * records of variable length are built.
+ * The ring to user space, its counters and its wake-ups, and the slots in which records of variable
+ * length are built.
  */
 #ifndef QUARK_RING_H
 #define QUARK_RING_H
@@ -12,8 +12,9 @@ struct {
 } ring SEC(".maps");
 
 /*
- * By CPU, but not a per-CPU array: user space reads this through shared memory,
- * as before 6.0 bpf(2) is closed to who has dropped its privileges.
+ * The counters, indexed by CPU. It is not a per-CPU array, because that can't be mapped: user space
+ * reads the counters through shared memory, as before 6.0 bpf(2) refuses a process that has dropped
+ * its privileges.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -24,14 +25,14 @@ struct {
 } counters SEC(".maps");
 
 /*
- * Slots are a pool and not per-CPU memory: raw tracepoints are preemptible on
- * PREEMPT_RT and from 7.0 on, and another task's event would be built in the
- * same place. free_slots holds the indexes of those nobody uses.
+ * Slots are a pool, not per-CPU memory: raw tracepoints are preemptible on PREEMPT_RT and from 7.0
+ * on, so that two tasks can build events on one CPU at the same time. free_slots holds the indexes
+ * of the unused slots.
  */
 struct slot {
 	__u32 used; /* bytes of record.data */
 	__u32 pad;
-	__u64 dentry, mnt, mnt_root, node; /* where a walk goes on, see text.h */
+	__u64 dentry, mnt, mnt_root, node; /* where a walk continues, see text.h */
 	struct text_event record;
 };
 
@@ -49,11 +50,11 @@ struct {
 } free_slots SEC(".maps");
 
 /* Written by user space through shared memory. */
-volatile __u32 armed;	/* the reader wants to be woken by the next record */
-volatile __u32 nudged;	/* it was woken because the ring fills up */
+volatile __u32 armed;	/* 1: the reader waits for the next record */
+volatile __u32 nudged;	/* 1: the reader has been woken because the ring fills up */
 const volatile __u64 wake_level = 1024; /* bytes queued that wake an unarmed reader */
 
-/* Atomic, as the owner of the CPU can be preempted in between. */
+/* Atomic: the task can be preempted by another one that counts on the same CPU. */
 #define COUNT(of, member)                                                 \
 	({                                                                \
 		__u32 cpu = bpf_get_smp_processor_id();                   \
@@ -75,7 +76,7 @@ static __always_inline __u64 wakeup(void)
 	return BPF_RB_NO_WAKEUP;
 }
 
-/* Reserve a record without texts. It must be given to submit_event. */
+/* Reserve a record without texts. The caller passes it to submit_event. */
 static __always_inline struct event *reserve_event(enum event_kind kind)
 {
 	struct event *e = bpf_ringbuf_reserve(&ring, sizeof(struct event), 0);
@@ -91,7 +92,7 @@ static __always_inline void submit_event(struct event *e)
 	bpf_ringbuf_submit(e, wakeup());
 }
 
-/* Take a slot. Each path from here must end in put_slot. */
+/* Take a slot from the pool. The caller gives it back with put_slot on every path. */
 static __always_inline struct slot *take_slot(enum event_kind kind, __u32 *index)
 {
 	struct slot *s;
@@ -125,9 +126,8 @@ static __always_inline void send_slot(struct slot *s, enum event_kind kind)
 		return;
 	}
 	/*
-	 * The reader may have armed itself and found the ring empty after
-	 * wakeup() looked and before the record was there. Records of
-	 * reserve_event are there before wakeup() looks.
+	 * The reader may have set armed and found the ring empty between wakeup() and the output
+	 * above. Records of reserve_event are in the ring before wakeup() runs.
 	 */
 	if (flags != BPF_RB_FORCE_WAKEUP && armed) {
 		void *nothing = bpf_ringbuf_reserve(&ring, 8, 0);

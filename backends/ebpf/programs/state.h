@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The numbers in an event: what the kernel knows of a task. */
+/* The fields of fixed size in an event, read from a task. */
 #ifndef QUARK_STATE_H
 #define QUARK_STATE_H
 
 #define OFFSET(type, member) bpf_core_field_offset(type, member)
-
-static __always_inline __u64 start_time(struct task_struct *task)
-{
-	__u64 start = 0;
-
-	if (bpf_core_field_exists(task->start_boottime))
-		bpf_core_read(&start, sizeof(start), &task->start_boottime);
-	else if (bpf_core_field_exists(struct task_struct___real, real_start_time))
-		bpf_core_read(&start, sizeof(start),
-			      &((struct task_struct___real *)task)->real_start_time);
-	return start;
-}
 
 static __always_inline struct pid *group_pid(struct signal_struct *signal, __u64 type)
 {
@@ -28,7 +16,7 @@ static __always_inline struct pid *group_pid(struct signal_struct *signal, __u64
 
 static __always_inline void fill_credentials(struct event *e, const struct cred *cred)
 {
-	/* One read where the members lie as they always did. */
+	/* One read where the members have the order that all kernels so far have. */
 	if (OFFSET(struct cred, egid) - OFFSET(struct cred, uid) == 20 &&
 	    OFFSET(struct cred, euid) - OFFSET(struct cred, uid) == 16 &&
 	    OFFSET(struct cred, suid) - OFFSET(struct cred, uid) == 8) {
@@ -65,7 +53,7 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 	}
 }
 
-/* NULL where the kernel was built without that namespace. */
+/* The pointer is NULL where the kernel was built without that kind of namespace. */
 #define FILL_NAMESPACE(e, nsproxy, member, field, flag)                             \
 	({                                                                          \
 		if (bpf_core_field_exists((nsproxy)->member) &&                     \
@@ -82,7 +70,7 @@ static __always_inline void fill_namespaces(struct event *e, struct task_struct 
 	struct nsproxy *nsproxy = 0;
 
 	bpf_core_read(&nsproxy, sizeof(nsproxy), &task->nsproxy);
-	if (!nsproxy) /* a thread that has ended */
+	if (!nsproxy) /* the thread has passed exit_task_namespaces() */
 		return;
 	FILL_NAMESPACE(e, nsproxy, uts_ns, uts, KNOWN_UTS);
 	FILL_NAMESPACE(e, nsproxy, ipc_ns, ipc, KNOWN_IPC);
@@ -94,7 +82,7 @@ struct terminal {
 	__u32 major, minor;
 };
 
-/* Read the controlling terminal; 0:0 is none. Returns whether it is known. */
+/* Read the controlling terminal; 0:0 means none. Returns 1 if it could be read. */
 static __always_inline int read_tty(struct terminal *t, struct signal_struct *signal)
 {
 	struct tty_struct *tty = 0;
@@ -140,8 +128,9 @@ static __always_inline void fill_signal(struct event *e, struct signal_struct *s
 }
 
 /*
- * Fill e with the state of task, a thread of its group; start time and parent
- * are those of the group, as they are the process's identity.
+ * Fill e with the state of task. Start time and parent are those of the group's leader, even if
+ * task is another thread: with the pid they identify the process. cred is NULL for the task's
+ * own.
  */
 static __always_inline void fill_event(struct event *e, enum event_kind kind, struct task_struct *task,
 				       const struct cred *cred)

@@ -2,27 +2,26 @@
 /*
  * The texts in a record: paths and arguments.
  *
- * A path is written from the leaf to the root, each component with its NUL,
- * behind one cursor; user space turns it round. The walks are global functions
- * that take numbers only, so that the verifier looks at each once and knows
- * nothing of its callers (5.10 takes no pointers there). The cursor is kept in
- * the slot's memory and not in a register for the same reason: what the
- * verifier reloads has the same bounds in each round, so that rounds are
- * pruned. Walks go on in functions of STEPS_AT_ONCE, with what they have come to
- * in the slot: the verifier goes through all rounds of a loop, which would be
- * most of what it does.
+ * A path is written from the leaf to the root, each component with its NUL; user space reverses it.
+ * Three rules keep the verifier's work small, as it follows each round of a loop by itself:
+ *
+ *  - A walk is a global function with numbers as arguments: the verifier checks it once, not once
+ *    for each caller. 5.10 allows no pointers as such arguments.
+ *  - The cursor is in the slot's memory (slot.used), not in a register: a reloaded value has the
+ *    same bounds in each round, so that the verifier can prune rounds.
+ *  - A walk is split into functions of STEPS_AT_ONCE steps, with its position in the slot.
  */
 #ifndef QUARK_TEXT_H
 #define QUARK_TEXT_H
 
-/* 100 components and their mounts need fewer; the longest loop there is. */
+/* Enough for 100 components and the mounts between them. */
 #define PATH_STEPS 160
 #define CGROUP_STEPS 64
 #define STEPS_AT_ONCE 8
 
-#define GO_ON (-1) /* instead of an enum text_form */
+#define CONTINUE (-1) /* the walk is not at its end; besides the values of enum text_form */
 
-/* Append a name. 0 if it was, or the form of a path that ends here. */
+/* Append a name. Returns 0, or the form of the path if it ends here for lack of room. */
 static __always_inline int append_name(struct slot *s, __u32 begin, const void *name)
 {
 	__u64 used = s->used;
@@ -38,9 +37,8 @@ static __always_inline int append_name(struct slot *s, __u32 begin, const void *
 }
 
 /*
- * Go on with the path of a dentry on a mount, up to the root given or to the top
- * of all mounts; first says that it begins here. Returns an enum text_form, or
- * GO_ON.
+ * Append the next components of a path, up to the root given or to the top of all mounts.
+ * The argument first is 1 at the start of the path. Returns an enum text_form, or CONTINUE.
  */
 __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on, __u32 begin, __u32 first)
 {
@@ -65,7 +63,7 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 
 			if (bpf_core_read(&up, sizeof(up), &m->mnt_parent))
 				return TEXT_PATH_CUT;
-			if (up == m) /* the process is outside of its root, or its mount is detached */
+			if (up == m) /* the path is not below the root given, or its mount is detached */
 				return TEXT_PATH;
 			bpf_core_read(&dentry, sizeof(dentry), &m->mnt_mountpoint);
 			mnt = (void *)up + OFFSET(struct mount, mnt);
@@ -80,8 +78,8 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 		if (form)
 			return form;
 		if (dentry == parent) {
-			/* The first one: a file without a directory, such as a
-			 * memfd. Else the way to the mount's root was cut off. */
+			/* As the first dentry: a file without a directory, such as a memfd. Later:
+			 * the path is disconnected from the root of its mount. */
 			if (first && i == 0)
 				return TEXT_BYTES;
 			return TEXT_PATH_CUT;
@@ -91,7 +89,7 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 	s->dentry = (__u64)dentry;
 	s->mnt = (__u64)mnt;
 	s->mnt_root = (__u64)mnt_root;
-	return GO_ON;
+	return CONTINUE;
 }
 
 /* Append a path. Returns an enum text_form. */
@@ -111,13 +109,13 @@ __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 r
 	for (int i = 0; i < PATH_STEPS / STEPS_AT_ONCE; i++) {
 		int form = walk_steps(index, root, root_on, begin, i == 0);
 
-		if (form != GO_ON)
+		if (form != CONTINUE)
 			return form;
 	}
 	return TEXT_PATH_CUT;
 }
 
-/* Go on with the path of a cgroup. Returns an enum text_form, or GO_ON. */
+/* Append the next components of a cgroup's path. Returns an enum text_form, or CONTINUE. */
 __attribute__((noinline)) int walk_cgroup_steps(__u32 index, __u32 begin)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
@@ -147,7 +145,7 @@ __attribute__((noinline)) int walk_cgroup_steps(__u32 index, __u32 begin)
 		kn = parent;
 	}
 	s->node = (__u64)kn;
-	return GO_ON;
+	return CONTINUE;
 }
 
 /* Append the path of a cgroup in its hierarchy. Returns an enum text_form. */
@@ -163,15 +161,15 @@ __attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
 	for (int i = 0; i < CGROUP_STEPS / STEPS_AT_ONCE; i++) {
 		int form = walk_cgroup_steps(index, begin);
 
-		if (form != GO_ON)
+		if (form != CONTINUE)
 			return form;
 	}
 	return TEXT_PATH_CUT;
 }
 
 /*
- * Copy the arguments of the current process to the start of the slot's data.
- * Returns an enum text_form.
+ * Copy the current process's arguments to the start of the slot's data. Returns an enum
+ * text_form.
  */
 __attribute__((noinline)) int copy_argv(__u32 index, __u64 start, __u64 end)
 {
@@ -189,7 +187,7 @@ __attribute__((noinline)) int copy_argv(__u32 index, __u64 start, __u64 end)
 		s->used = len;
 		return form;
 	}
-	/* A page is not there: the ones in front of it still are an answer. */
+	/* A page is not resident: report the arguments before it. */
 	for (__u64 at = 0; at < ARGV_MAX; at += 1024) {
 		if (at + 1024 > len || bpf_probe_read_user(&s->record.data[at], 1024, (void *)start + at))
 			break;
@@ -234,7 +232,7 @@ static __always_inline void end_text(struct slot *s, struct text *text, int form
 	text->len = s->used - begin;
 }
 
-/* Append working directory and cgroup, and for an exec the executable. */
+/* Append the executable if exe is not NULL, then working directory and cgroup. */
 static __always_inline void append_paths(struct slot *s, __u32 index, struct task_struct *task, struct file *exe)
 {
 	struct path root = {}, at = {};

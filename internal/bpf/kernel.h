@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The kernel's types as far as the programs read them. Only names and nesting
- * count: CO-RE puts in the offsets of the running kernel at load time. A name
- * with three underscores is a flavour, that is another kernel's shape of the
- * type in front of the underscores.
+ * The parts of the kernel's types that the programs of quark and exitsnoop read. Only names and
+ * nesting matter: CO-RE fills in the offsets of the running kernel at load time. A name with three
+ * underscores is a CO-RE flavour: the type named before the underscores, as another kernel has it.
  */
 #ifndef QUARK_KERNEL_H
 #define QUARK_KERNEL_H
@@ -20,25 +19,30 @@ typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
 
-/* From the kernel's user interface, linux/bpf.h. */
+/* From linux/bpf.h and asm-generic/errno-base.h, which are ABI. */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PROG_ARRAY = 3,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
-enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };
+enum { ENOENT = 2, EEXIST = 17 };
 
 struct bpf_raw_tracepoint_args {
 	__u64 args[0];
 };
+struct bpf_pidns_info {
+	__u32 pid, tgid;
+};
 
-/* What a kprobe program gets: the registers, which are ABI for it. */
+/* The context of a kprobe program: the registers, in the layout of the architecture's ABI. */
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
@@ -63,7 +67,7 @@ typedef struct { long counter; } atomic_long_t;
 typedef struct { __u32 val; } kuid_t;
 typedef struct { __u32 val; } kgid_t;
 
-/* {u32 cap[2]} before 6.3, {u64 val} since: the same 8 bytes on little endian. */
+/* {u32 cap[2]} before 6.3, {u64 val} since then: the same 8 bytes on little endian. */
 typedef struct { __u64 val; } kernel_cap_t;
 
 struct cred {
@@ -98,13 +102,13 @@ struct tty_struct {
 	int index;
 };
 
-/* A mutex knows its owner; PREEMPT_RT's is an rt_mutex under another name. */
+/* A mutex stores its owner. On PREEMPT_RT a mutex is an rt_mutex, with other names inside. */
 struct task_struct;
 struct mutex { atomic_long_t owner; };
 struct rt_mutex_base { struct task_struct *owner; };
 struct mutex___rt { struct rt_mutex_base rtmutex; };
 struct rt_mutex { struct task_struct *owner; };
-struct mutex___rt510 { struct rt_mutex lock; }; /* the 5.10 real-time patches */
+struct mutex___rt510 { struct rt_mutex lock; }; /* the real-time patches for 5.10 */
 
 struct signal_struct {
 	atomic_t live;
@@ -164,7 +168,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct css_set *cgroups;
 };
-/* start_boottime's name before 5.5; some distributions kept it. */
+/* The name of start_boottime before 5.5; some distributions kept it in later kernels. */
 struct task_struct___real { __u64 real_start_time; };
 
 #pragma clang attribute pop
