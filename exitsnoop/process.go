@@ -1,7 +1,6 @@
 package exitsnoop
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // process is a process with a pidfd. If it has not ended after a read from /proc, the read was of
@@ -65,11 +66,11 @@ func readable(fd int) bool {
 
 // start returns the range [from, to) in which the process started, ns of CLOCK_BOOTTIME.
 func (p *process) start(clock clock) (from, to uint64, err error) {
-	st, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
+	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		return 0, 0, err
 	}
-	from, to = clock.span(st.start)
+	from, to = clock.span(st.Start)
 	return from, to, nil
 }
 
@@ -116,20 +117,20 @@ func userDev(dev uint64) uint64 {
 // not be between the tracepoint and its end: the program has run for it then, and nothing shows
 // that.
 func (p *process) endsVisibly() (bool, error) {
-	leader, err := readStat(fmt.Sprintf("/proc/%d/stat", p.pid))
+	leader, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	switch {
 	case err != nil:
 		return false, unlessGone(err)
-	case !leader.exiting():
+	case !leader.Exiting():
 		return true, nil
-	case leader.state != 'Z':
+	case leader.State != 'Z':
 		return false, nil
 	}
 	dir := fmt.Sprintf("/proc/%d/task", p.pid)
 	list, err := os.ReadDir(dir)
 	for _, e := range list {
-		st, e := readStat(dir + "/" + e.Name() + "/stat")
-		if e == nil && !st.exiting() {
+		st, e := proctext.ReadStat(dir + "/" + e.Name() + "/stat")
+		if e == nil && !st.Exiting() {
 			return true, nil
 		}
 		err = errors.Join(err, unlessGone(e))
@@ -144,53 +145,6 @@ func unlessGone(err error) error {
 	}
 	return err
 }
-
-// stat is what we take from /proc/PID/stat.
-type stat struct {
-	state byte
-	flags uint64
-	start uint64 // ticks since boot
-}
-
-// flagExiting is PF_EXITING of linux/sched.h: set before the tracepoint is passed.
-const flagExiting = 4
-
-func (s *stat) exiting() bool { return s.flags&flagExiting != 0 }
-
-func readStat(path string) (stat, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return stat{}, err
-	}
-	st, ok := parseStat(b)
-	if !ok {
-		return stat{}, fmt.Errorf("read %s: the text makes no sense", path)
-	}
-	return st, nil
-}
-
-// parseStat parses the line of proc(5). comm may hold anything; it ends at the
-// last parenthesis, because only numbers follow.
-func parseStat(b []byte) (st stat, ok bool) {
-	end := bytes.LastIndexByte(b, ')')
-	if end < 0 {
-		return stat{}, false
-	}
-	f := strings.Fields(string(b[end+1:]))
-	// The first is field 3 of proc(5).
-	if len(f) < 20 || len(f[0]) != 1 {
-		return stat{}, false
-	}
-	var err1, err2 error
-	st.state = f[0][0]
-	st.flags, err1 = strconv.ParseUint(f[9-3], 10, 64)
-	st.start, err2 = strconv.ParseUint(f[22-3], 10, 64)
-	return st, err1 == nil && err2 == nil
-}
-
-// tick is the unit of times in /proc/PID/stat, USER_HZ, on every architecture we
-// run on.
-const tick = 10_000_000
 
 // clock is the offset, in ns, of the boot time that this process sees in /proc.
 type clock int64
@@ -219,8 +173,8 @@ func parseOffsets(s string) clock {
 	return 0
 }
 
-// span returns which times of the kernel are seen as these ticks.
-func (c clock) span(ticks uint64) (from, to uint64) {
-	from = ticks*tick - uint64(c)
-	return from, from + tick
+// span returns the kernel's times that /proc shows as start.
+func (c clock) span(start uint64) (from, to uint64) {
+	from = start - uint64(c)
+	return from, from + proctext.Tick
 }

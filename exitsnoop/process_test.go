@@ -2,41 +2,10 @@ package exitsnoop
 
 import (
 	"errors"
-	"os"
 	"testing"
+
+	"github.com/quark-linux/quark/internal/proctext"
 )
-
-func TestParseStat(t *testing.T) {
-	for in, want := range map[string]stat{
-		"1 (a) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 1 2\n":         {'S', 4194560, 77},
-		"1 (a) Z) (\n) Z 0 1 1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 1 0 78 1 2\n": {'Z', 4194564, 78},
-	} {
-		got, ok := parseStat([]byte(in))
-		if !ok || got != want {
-			t.Errorf("%q: %+v %v", in, got, ok)
-		}
-	}
-	for _, in := range []string{"", ")", "1 (a", "1 (a) S 1 2 3", "1 (a) S 0 1 1 0 -1 x 1 2 3 4 5 6 7 8 20 0 1 0 77"} {
-		if got, ok := parseStat([]byte(in)); ok {
-			t.Errorf("%q: %+v", in, got)
-		}
-	}
-	own, err := readStat("/proc/self/stat")
-	if err != nil || own.exiting() || own.start == 0 {
-		t.Errorf("own: %+v %v", own, err)
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	own, _ := os.ReadFile("/proc/self/stat")
-	f.Add(own)
-	f.Add([]byte("1 (a) Z) (\n) Z 0 1 1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 1 0 78 1 2\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if st, ok := parseStat(b); !ok && st.exiting() && st.state == 0 {
-			t.Error("flags without a state")
-		}
-	})
-}
 
 func TestClock(t *testing.T) {
 	for in, want := range map[string]clock{
@@ -52,10 +21,10 @@ func TestClock(t *testing.T) {
 			t.Errorf("%q: %d, want %d", in, got, want)
 		}
 	}
-	if from, to := clock(10e9).span(1100); from != 1e9 || to != 1e9+tick {
+	if from, to := clock(10e9).span(1100 * proctext.Tick); from != 1e9 || to != 1e9+proctext.Tick {
 		t.Errorf("span %d to %d", from, to)
 	}
-	if from, _ := clock(-10e9).span(100); from != 11e9 {
+	if from, _ := clock(-10e9).span(100 * proctext.Tick); from != 11e9 {
 		t.Errorf("span from %d", from)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 func kernelVia(via string) engine.Capability {
@@ -145,27 +146,15 @@ func hasMember(members []btf.Member, name string, depth int) bool {
 	})
 }
 
-// cgroupSource says which hierarchy cgroup paths are of: the one that the
-// engine takes from /proc too, so that both agree.
+// cgroupSource returns the hierarchy that cgroup paths are of: the same one that is read from /proc.
 func cgroupSource() programsCgroupSource {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return programsCgroupSourceCGROUP_NONE
 	}
-	return cgroupSourceOf(string(b))
-}
-
-func cgroupSourceOf(cgroups string) programsCgroupSource {
-	found := programsCgroupSourceCGROUP_NONE
-	for line := range strings.Lines(cgroups) {
-		id, rest, _ := strings.Cut(line, ":")
-		controllers, _, _ := strings.Cut(rest, ":")
-		if id == "0" && controllers == "" {
-			return programsCgroupSourceCGROUP_V2
-		}
-		if slices.Contains(strings.Split(controllers, ","), "pids") {
-			found = programsCgroupSourceCGROUP_PIDS
-		}
-	}
-	return found
+	_, h := proctext.ParseCgroup(b)
+	return map[proctext.Hierarchy]programsCgroupSource{
+		proctext.UnifiedCgroup: programsCgroupSourceCGROUP_V2,
+		proctext.PIDsCgroup:    programsCgroupSourceCGROUP_PIDS,
+	}[h]
 }

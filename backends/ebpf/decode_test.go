@@ -277,20 +277,3 @@ func TestRingSize(t *testing.T) {
 		}
 	}
 }
-
-func TestCgroupSource(t *testing.T) {
-	for _, tc := range []struct {
-		in   string
-		want programsCgroupSource
-	}{
-		{"0::/init.scope\n", programsCgroupSourceCGROUP_V2},
-		{"9:name=systemd:/\n8:pids:/a\n0::/\n", programsCgroupSourceCGROUP_V2},
-		{"9:name=systemd:/\n8:cpu,pids:/a\n", programsCgroupSourceCGROUP_PIDS},
-		{"9:name=pids:/\n", programsCgroupSourceCGROUP_NONE},
-		{"", programsCgroupSourceCGROUP_NONE},
-	} {
-		if got := cgroupSourceOf(tc.in); got != tc.want {
-			t.Errorf("%q: %v, not %v", tc.in, got, tc.want)
-		}
-	}
-}

@@ -3,7 +3,6 @@ package kprobe
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,7 +45,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	s := &Source{
 		probes: probes, poll: -1, threads: shared.Threads, ringSize: ringSize,
 		endings:     endings{byPID: make(map[uint32]ending)},
-		inInitialNS: inInitialPIDNamespace(),
+		inInitialNS: proctext.InInitialNamespace("pid"),
 	}
 	s.completer = newCompleter(s.inInitialNS)
 	err = s.open(fs, btfhub.Resolve(types.Spec))
@@ -163,13 +163,6 @@ func (s *Source) watch(fd int) error {
 		return fmt.Errorf("add to epoll: %w", err)
 	}
 	return nil
-}
-
-// inInitialPIDNamespace tells whether pids as this process sees them are those
-// that the kernel's records have.
-func inInitialPIDNamespace() bool {
-	ns, err := os.Readlink("/proc/self/ns/pid")
-	return err == nil && ns == "pid:[4026531836]" // PROC_PID_INIT_INO
 }
 
 var _ engine.Source = (*Source)(nil)

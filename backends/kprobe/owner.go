@@ -1,7 +1,6 @@
 package kprobe
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quark-linux/quark/backends/internal/tracefs"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // owner is the process that installs probes. The start time tells it from
@@ -49,33 +49,12 @@ func parseGroup(name string) (o owner, ok bool) {
 
 func self() (owner, error) {
 	pid := os.Getpid()
-	start, err := startTicks(pid)
+	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return owner{}, fmt.Errorf("find own start time: %w: mount proc on /proc", err)
 	}
-	o := owner{pid: pid, start: start}
-	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil {
-		o.namespace, _ = strconv.ParseUint(strings.Trim(strings.TrimPrefix(ns, "pid:"), "[]"), 10, 64)
-	}
-	return o, nil
-}
-
-// startTicks returns when a process started.
-func startTicks(pid int) (uint64, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	return parseStartTicks(b)
-}
-
-// parseStartTicks takes field 22 of /proc/PID/stat; the second may hold anything.
-func parseStartTicks(stat []byte) (uint64, error) {
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 20 {
-		return 0, errors.New("stat is too short")
-	}
-	return strconv.ParseUint(string(f[19]), 10, 64)
+	namespace, _ := proctext.OwnNamespace("pid") // 0 on a kernel without pid namespaces
+	return owner{pid: pid, start: st.Start / proctext.Tick, namespace: uint64(namespace)}, nil
 }
 
 // sweep removes the probes of processes that have ended without doing so. Only
@@ -99,11 +78,11 @@ func sweep(probes *tracefs.Probes, me owner) error {
 	return errors.Join(errs...)
 }
 
-// gone tells for certain that the process has ended.
+// gone reports whether the process has certainly ended.
 func (o owner) gone() bool {
-	start, err := startTicks(o.pid)
+	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", o.pid))
 	if err != nil {
 		return errors.Is(err, os.ErrNotExist)
 	}
-	return start != o.start
+	return st.Start/proctext.Tick != o.start
 }

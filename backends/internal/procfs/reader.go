@@ -3,12 +3,14 @@ package procfs
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // MaxCmdline is the number of bytes of a command line that are read; what is
@@ -170,7 +172,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		if b, ok := r.readFile(dir, pathCgroup); ok {
 			// The kernel marks the path of a removed cgroup, which a process
 			// that has ended can still be in, with words that could be a name.
-			if p, ok := parseCgroup(b); ok && !deleted(p) {
+			if p, h := proctext.ParseCgroup(b); h != proctext.NoHierarchy && !deleted(p) {
 				ev.Set(engine.FieldCgroup, p)
 			}
 		}
@@ -200,42 +202,46 @@ func (r *Reader) readStat(dir int, want engine.Fields, ev *engine.RawEvent) (Sta
 	if !ok {
 		return Status{}, ErrVanished
 	}
-	s, ok := parseStat(b)
+	s, ok := proctext.ParseStat(b)
 	if !ok {
 		return Status{}, errMalformed
 	}
 	r.setStat(&s, want, ev)
-	return s.status(), nil
+	return status(&s), nil
 }
 
-func (s *stat) status() Status {
-	return Status{
-		State: s.state, Threads: s.threads, Memory: s.memory,
-		ForkNoExec: s.flags&flagForkNoExec != 0, Kthread: s.flags&flagKthread != 0,
+func status(s *proctext.Stat) Status {
+	st := Status{
+		State: s.State, Threads: s.Threads,
+		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
 	}
+	if s.Stack != 0 {
+		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
+	}
+	return st
 }
 
 // setStat puts the fields of want that stat has into ev.
-func (r *Reader) setStat(s *stat, want engine.Fields, ev *engine.RawEvent) {
+func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEvent) {
 	t := &ev.Task
 	if want.Has(engine.FieldStart) {
-		t.Start, t.StartUnit = s.start, engine.ProcStartUnit
+		t.Start, t.StartUnit = s.Start, engine.ProcStartUnit
 	}
 	if want.Has(engine.FieldPPID) {
-		t.PPID = s.ppid
+		t.PPID = s.PPID
 	}
 	if want.Has(engine.FieldPGID) {
-		t.PGID = s.pgid
+		t.PGID = s.PGID
 	}
 	if want.Has(engine.FieldSID) {
-		t.SID = s.sid
+		t.SID = s.SID
 	}
 	if want.Has(engine.FieldTTY) {
-		t.TTY = s.tty
+		t.TTY = engine.TTY{Major: s.TTYMajor, Minor: s.TTYMinor}
 	}
 	t.Known |= want & (fieldsStat &^ (1 << engine.FieldComm))
 	if want.Has(engine.FieldComm) {
-		ev.Set(engine.FieldComm, s.comm)
+		ev.Set(engine.FieldComm, s.Comm)
 	}
 }
 
@@ -300,7 +306,7 @@ func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 		if errno != 0 {
 			continue
 		}
-		inode, ok := parseNS(r.buf[:n])
+		inode, ok := proctext.ParseNamespace(r.buf[:n])
 		if !ok {
 			continue
 		}

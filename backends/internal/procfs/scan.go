@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // Scan calls f for every process with all that can be read of it, in the order
@@ -50,11 +51,11 @@ func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
 	if !ok {
 		return Status{}, 0, ErrVanished
 	}
-	s, ok := parseStat(b)
+	s, ok := proctext.ParseStat(b)
 	if !ok {
 		return Status{}, 0, errMalformed
 	}
-	return s.status(), s.start, nil
+	return status(&s), s.Start, nil
 }
 
 // numbers returns the entries of a directory whose names are numbers.
@@ -89,8 +90,8 @@ func appendNumbers(pids []uint32, b []byte) []uint32 {
 		if reclen <= nameOff || reclen > len(b) {
 			break
 		}
-		name, _, _ := cut(b[nameOff:reclen], 0)
-		if pid, ok := parseU32(name); ok && pid != 0 {
+		name, _, _ := proctext.Cut(b[nameOff:reclen], 0)
+		if pid, ok := proctext.Uint32(name); ok && pid != 0 {
 			pids = append(pids, pid)
 		}
 		b = b[reclen:]

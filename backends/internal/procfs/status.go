@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // parseStatus takes ids and capability sets from the text of /proc/PID/status
@@ -14,12 +15,12 @@ func parseStatus(b []byte, t *engine.Task) (found engine.Fields) {
 	var have uint8
 	for len(b) > 0 {
 		var line []byte
-		line, b, _ = cut(b, '\n')
+		line, b, _ = proctext.Cut(b, '\n')
 		// Lines of interest begin with U, G or C: most are skipped by this.
 		if len(line) < 5 || line[0] != 'U' && line[0] != 'G' && line[0] != 'C' {
 			continue
 		}
-		switch name, value, _ := cut(line, '\t'); string(name) {
+		switch name, value, _ := proctext.Cut(line, '\t'); string(name) {
 		case "Uid:":
 			if r, e, s, ok := parseIDs(value); ok {
 				t.Cred.UID, t.Cred.EUID, t.Cred.SUID = r, e, s
@@ -54,8 +55,8 @@ func parseIDs(b []byte) (real, effective, saved uint32, ok bool) {
 	var id [3]uint32
 	for i := range id {
 		var word []byte
-		word, b, _ = cut(b, '\t')
-		if id[i], ok = parseU32(word); !ok {
+		word, b, _ = proctext.Cut(b, '\t')
+		if id[i], ok = proctext.Uint32(word); !ok {
 			return 0, 0, 0, false
 		}
 	}
@@ -63,7 +64,7 @@ func parseIDs(b []byte) (real, effective, saved uint32, ok bool) {
 }
 
 func parseCap(b []byte, set *uint64, bit uint8) uint8 {
-	n, ok := parseHex64(bytes.TrimSpace(b))
+	n, ok := proctext.Hex64(bytes.TrimSpace(b))
 	if !ok {
 		return 0
 	}

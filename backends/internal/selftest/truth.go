@@ -10,20 +10,11 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // errNamespaced says that a process cannot know its child as the kernel does.
 var errNamespaced = errors.New("in a pid or user namespace: the kernel's own numbers of processes are not known here")
-
-// initialNamespaces have fixed inodes; include/linux/proc_ns.h in the kernel.
-var initialNamespaces = map[string]uint32{"pid": 0xeffffffc, "user": 0xeffffffd, "cgroup": 0xeffffffb, "time": 0xeffffffa}
-
-// initial tells whether this process is in the initial namespace of a kind.
-// A kernel without such namespaces has no other.
-func initial(kind string) bool {
-	link, err := os.Readlink("/proc/self/ns/" + kind)
-	return err != nil || link == fmt.Sprintf("%s:[%d]", kind, initialNamespaces[kind])
-}
 
 // comparableFields are the fields that /proc tells as the kernel has them: the paths
 // of cgroups and the times in it are those of the reader's namespaces.
@@ -31,14 +22,14 @@ func comparableFields() (engine.Fields, error) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		return 0, fmt.Errorf("the truth is not known: %w", err)
 	}
-	if !initial("pid") || !initial("user") {
+	if !proctext.InInitialNamespace("pid") || !proctext.InInitialNamespace("user") {
 		return 0, errNamespaced
 	}
 	fields := procfs.Readable
-	if !initial("cgroup") {
+	if !proctext.InInitialNamespace("cgroup") {
 		fields &^= engine.FieldCgroup.Set()
 	}
-	if !initial("time") {
+	if !proctext.InInitialNamespace("time") {
 		fields &^= engine.FieldStart.Set()
 	}
 	return fields, nil

@@ -1,0 +1,42 @@
+package proctext
+
+// Hierarchy is a cgroup hierarchy that a process's path is taken from.
+type Hierarchy uint8
+
+const (
+	NoHierarchy   Hierarchy = iota
+	UnifiedCgroup           // cgroup v2
+	PIDsCgroup              // that of the pids controller in cgroup v1
+)
+
+// ParseCgroup returns a process's path from /proc/PID/cgroup, lines of
+// "hierarchy-id:controllers:path": the one in cgroup v2 ("0::"), and where cgroup v2 is not in use
+// the one in the hierarchy of the pids controller.
+func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = Cut(b, '\n')
+		id, rest, _ := Cut(line, ':')
+		controllers, p, found := Cut(rest, ':')
+		if !found || len(p) == 0 || p[0] != '/' {
+			continue
+		}
+		if string(id) == "0" && len(controllers) == 0 {
+			return p, UnifiedCgroup
+		}
+		if hasController(controllers, "pids") {
+			path, h = p, PIDsCgroup
+		}
+	}
+	return path, h
+}
+
+func hasController(list []byte, name string) bool {
+	for len(list) > 0 {
+		var c []byte
+		if c, list, _ = Cut(list, ','); string(c) == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,105 @@
+package proctext
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+)
+
+// Tick is the unit of times in /proc/PID/stat in ns: 1/USER_HZ, on all architectures that quark
+// has programs for.
+const Tick = 10_000_000
+
+// Flags of a task, from the kernel's include/linux/sched.h. Their values have not changed since
+// Linux 2.6.
+const (
+	FlagExiting    = 0x00000004 // the thread is ending; set before sched_process_exit
+	FlagForkNoExec = 0x00000040 // forked, and has not executed another image yet
+	FlagKthread    = 0x00200000
+)
+
+// Stat has the fields of /proc/PID/stat that quark uses, see proc(5).
+type Stat struct {
+	Comm       []byte // aliases the text
+	State      byte
+	PPID, PGID uint32
+	SID        uint32
+	TTYMajor   uint32
+	TTYMinor   uint32
+	Flags      uint32
+	Threads    uint32
+	Start      uint64 // ns of CLOCK_BOOTTIME, a multiple of Tick
+	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
+	Stack      uint64 // address of the stack; 0 if the caller may not see it
+}
+
+// Exiting reports whether the thread has begun to end.
+func (s *Stat) Exiting() bool { return s.Flags&FlagExiting != 0 }
+
+// ParseStat parses /proc/PID/stat. The comm may hold anything, parentheses, blanks and newlines
+// included; it ends at the last ')', because only numbers follow.
+func ParseStat(b []byte) (Stat, bool) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return Stat{}, false
+	}
+	rest := b[end+1:]
+	if len(rest) < 3 || rest[0] != ' ' || rest[2] != ' ' {
+		return Stat{}, false
+	}
+	st := Stat{Comm: b[open+1 : end], State: rest[1]}
+	rest = rest[3:]
+	for field := 4; field <= 28; field++ {
+		var word []byte
+		word, rest, _ = Cut(rest, ' ')
+		if !st.set(field, word) {
+			return Stat{}, false
+		}
+	}
+	return st, true
+}
+
+// set parses one field, by its number in proc(5).
+func (s *Stat) set(field int, word []byte) (ok bool) {
+	switch field {
+	case 4:
+		s.PPID, ok = Uint32(word)
+	case 5:
+		s.PGID, ok = Uint32(word)
+	case 6:
+		s.SID, ok = Uint32(word)
+	case 7:
+		// The kernel's new_encode_dev, printed as a signed int.
+		var dev uint32
+		dev, ok = int32Bits(word)
+		s.TTYMajor, s.TTYMinor = dev>>8&0xfff, dev>>12&0xfff00|dev&0xff
+	case 9:
+		s.Flags, ok = Uint32(word)
+	case 20:
+		s.Threads, ok = Uint32(word)
+	case 22:
+		s.Start, ok = Uint64(word)
+		ok = ok && s.Start <= ^uint64(0)/Tick
+		s.Start *= Tick
+	case 26:
+		s.Code, ok = Uint64(word)
+	case 28:
+		s.Stack, ok = Uint64(word)
+	default:
+		ok = true // not used; some are negative
+	}
+	return ok
+}
+
+// ReadStat reads and parses a file such as /proc/PID/stat or /proc/PID/task/TID/stat.
+func ReadStat(path string) (Stat, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Stat{}, err
+	}
+	st, ok := ParseStat(b)
+	if !ok {
+		return Stat{}, fmt.Errorf("read %s: the text makes no sense", path)
+	}
+	return st, nil
+}
