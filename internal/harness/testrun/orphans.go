@@ -1,7 +1,6 @@
 package testrun
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // adoptOrphans makes this process the parent of all descendants that lose
@@ -87,17 +87,9 @@ func childrenOf(parent int) []child {
 
 func childrenAmong(pids []int, parent int) (list []child) {
 	for _, pid := range pids {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue
-		}
-		open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-		if open < 0 || end < open {
-			continue
-		}
-		fields := bytes.Fields(stat[end+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
-			list = append(list, child{pid, string(stat[open+1 : end])})
+		stat, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
+		if err == nil && int(stat.PPID) == parent {
+			list = append(list, child{pid, string(stat.Comm)})
 		}
 	}
 	return list
