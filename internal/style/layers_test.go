@@ -1,0 +1,154 @@
+package style
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/quark-linux/quark"
+
+// layers are the allowed arrows between packages, tests aside: what the packages in a tree may
+// import. The first tree that a package is in counts. "." is package quark.
+var layers = []struct{ tree, imports string }{
+	{"cmd", ". fidelity backends backends/... btfhub btfhub/ingest engine exitsnoop internal"},
+	{"initramfs", "internal"},
+	{"kernel_images", "internal"},
+	{"fidelity", "fidelity . backends backends/... btfhub engine internal/..."},
+	{"backends/internal", "backends/internal btfhub engine internal/..."},
+	{"backends/source", "btfhub"},
+	{"backends/features", "backends/... backends/internal internal/..."},
+	{"backends/ebpf", "backends/source backends/internal btfhub engine internal/..."},
+	{"backends/kprobe", "backends/source backends/internal btfhub engine internal/..."},
+	{"backends/cnproc", "backends/source backends/internal engine internal/..."},
+	{"backends", "backends/... backends/internal engine internal/..."},
+	{"exitsnoop", "btfhub internal/..."},
+	{"btfhub/mkbtfhub", "btfhub btfhub/ingest"},
+	{"btfhub/ingest", "btfhub internal/..."},
+	{"btfhub", "btfhub/excerpt internal/..."},
+	{"engine", "engine"},
+	{"internal/harness", "internal"},
+	{"internal", "internal/..."},
+	{".", "backends backends/... btfhub engine internal/..."},
+}
+
+// allows reports whether a package may import another one. In the list a name stands for the
+// package and those below it, NAME/... for those one level below; neither stands for an internal
+// package that it does not name.
+func allows(imports, pkg string) bool {
+	return slices.ContainsFunc(strings.Fields(imports), func(name string) bool {
+		if parent, ok := strings.CutSuffix(name, "/..."); ok {
+			return path.Dir(pkg) == parent || parent == "internal" && within(pkg, "internal") && !within(pkg, "internal/harness")
+		}
+		if name == "." || name == "backends" {
+			return pkg == name
+		}
+		return within(pkg, name)
+	})
+}
+
+func within(pkg, tree string) bool { return pkg == tree || strings.HasPrefix(pkg, tree+"/") }
+
+// wrongArrows returns the imports of a package that no layer allows.
+func wrongArrows(pkg string, imports []string) (wrong []string) {
+	for _, l := range layers {
+		if l.tree != "." && !within(pkg, l.tree) {
+			continue
+		}
+		for _, imported := range imports {
+			if imported != pkg && !allows(l.imports, imported) {
+				wrong = append(wrong, pkg+" imports "+imported)
+			}
+		}
+		return wrong
+	}
+	return nil
+}
+
+// goList runs go list and returns its packages, with the names of this module's shortened.
+func goList(t *testing.T, args ...string) (packages []listed) {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command and the module's source")
+	}
+	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard"}, args...)...)
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Skipf("go list, which needs the module's source: %v", err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p listed
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+	return packages
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+	Module     struct{ Path string }
+}
+
+// local returns the name of a package of this module below its root, "." for the root's.
+func local(importPath string) (name string, ok bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// The packages depend on each other in one direction, see docs/architecture.md.
+func TestArrowsPointDown(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		pkg, _ := local(p.ImportPath)
+		var imports []string
+		for _, imported := range p.Imports {
+			if name, ok := local(imported); ok {
+				imports = append(imports, name)
+			}
+		}
+		for _, wrong := range wrongArrows(pkg, imports) {
+			t.Errorf("%s: the arrow points upward, or is not in the table of layers", wrong)
+		}
+	}
+}
+
+func TestWrongArrowsAreSeen(t *testing.T) {
+	for _, arrow := range []string{
+		"engine btfhub", "engine internal/proctext", "internal/proctext engine", "internal/tinyelf internal/harness/record",
+		"backends/internal/procfs backends/ebpf", "backends/ebpf backends/kprobe", "backends/ebpf .", "backends/ebpf fidelity",
+		"btfhub backends/source", "exitsnoop .", ". fidelity", ". exitsnoop", ". internal/harness/matrix", "fidelity cmd/quark-mon",
+		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images btfhub",
+	} {
+		pkg, imported, _ := strings.Cut(arrow, " ")
+		if wrongArrows(pkg, []string{imported}) == nil {
+			t.Errorf("%s may import %s", pkg, imported)
+		}
+	}
+}
+
+// allowedModules are what a program gets by importing package quark: what only tools need, such as
+// u-root, is not among them.
+var allowedModules = []string{
+	module, "github.com/cilium/ebpf", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", // netlink's
+	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",
+}
+
+func TestUserGetsFewModules(t *testing.T) {
+	for _, p := range goList(t, "-deps", ".") {
+		if !p.Standard && !slices.Contains(allowedModules, p.Module.Path) {
+			t.Errorf("package quark imports %s of module %s", p.ImportPath, p.Module.Path)
+		}
+		if name, ok := local(p.ImportPath); ok && (within(name, "fidelity") || within(name, "internal/harness") || within(name, "cmd")) {
+			t.Errorf("package quark imports %s", name)
+		}
+	}
+}
