@@ -71,11 +71,22 @@ func (d *descriptors) list() (map[string]string, error) {
 	return open, nil
 }
 
-// left returns the descriptors that are open now and were not.
+// left returns the descriptors that are open now and were not. One that was closed and
+// opened again, as those of a CPU that goes and comes back, may have another number.
 func (d *descriptors) left() (left []string, err error) {
 	now, err := d.list()
+	closed := make(map[string]int) // by what they are of
+	for n, to := range d.open {
+		if now[n] != to {
+			closed[to]++
+		}
+	}
 	for n, to := range now {
-		if was, ok := d.open[n]; !ok || was != to {
+		switch {
+		case d.open[n] == to:
+		case closed[to] > 0:
+			closed[to]--
+		default:
 			left = append(left, n+" ("+to+")")
 		}
 	}
