@@ -136,7 +136,7 @@ func Perform(o Options) (*Report, error) {
 			if err != nil {
 				return nil, err
 			}
-			outcomes = append(outcomes, outcome)
+			outcomes = append(outcomes, outcome...)
 		}
 	}
 	o.Progress("the last events")

@@ -105,7 +105,7 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 		}
 	}
 	witness.Start(open)
-	outcome, err := witness.Perform(run, open, o.Patience)
+	outcomes, err := witness.Perform(run, open, o.Patience)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	if err := witness.Pause(open); err != nil {
 		return nil, err
 	}
-	lives, rate := stormLives(outcome.Lives)
+	lives, rate := stormLives(outcomes[0].Lives)
 	for len(open) > 0 {
 		w := open[0]
 		open = open[1:]

@@ -14,7 +14,7 @@ import (
 // twoQueues has two more queues of a backend in one process, and closes first one that
 // is older than another, and then one that is younger.
 func twoQueues(t *test) {
-	t.watch()
+	t.watchSingle()
 	second, third := t.openEach(quark.Options{}), t.openEach(quark.Options{})
 	t.wantWorking("all open")
 	t.close(second...)

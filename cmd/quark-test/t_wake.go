@@ -12,7 +12,7 @@ import (
 // wakeUp has the reader of each queue sleep until something happens, which must end
 // its sleep: in Block, and with the descriptor after that.
 func wakeUp(t *test) {
-	t.watch()
+	t.watchSingle()
 	t.each(func(v *view) {
 		for range 2 {
 			t.sleepUntilExit(v, "Block", v.q.Block)

@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// director is the process that performs a scenario.
+// director is the process that performs scenarios.
 type director struct {
 	proc truth.Proc
 	pid  int
@@ -30,13 +30,41 @@ type stop struct {
 	reason string
 }
 
-// direct performs a scenario and does not return.
-func direct(name string) {
+// direct performs scenarios one after the other and does not return.
+func direct(names []string) {
 	d := &director{proc: truth.Proc{FD: procFD}}
-	os.Exit(d.perform(name))
+	code := d.guard(func() {
+		d.setUp()
+		d.must(report(truth.Exec))
+	})
+	for i, name := range names {
+		if code != 0 {
+			break
+		}
+		if i > 0 {
+			write(truth.Record{Op: truth.Next})
+		}
+		code = d.guard(func() { d.perform(name) })
+	}
+	os.Exit(code)
 }
 
-func (d *director) perform(name string) (code int) {
+func (d *director) perform(name string) {
+	s := find(name)
+	if s == nil {
+		d.fail(fmt.Errorf("no scenario %q", name))
+	}
+	var err error
+	d.dir, err = os.MkdirTemp("", "quark-fidelity-")
+	d.must(err)
+	defer os.RemoveAll(d.dir)
+	d.must(os.Chmod(d.dir, 0o755))
+	defer d.endAll()
+	s.run(d)
+}
+
+// guard calls f, records why it stopped early, if it did, and returns the exit code.
+func (d *director) guard(f func()) (code int) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -49,15 +77,7 @@ func (d *director) perform(name string) (code int) {
 			panic(r)
 		}
 	}()
-	s := find(name)
-	if s == nil {
-		d.fail(fmt.Errorf("no scenario %q", name))
-	}
-	d.setUp()
-	defer os.RemoveAll(d.dir)
-	defer d.endAll()
-	d.must(report(truth.Exec))
-	s.run(d)
+	f()
 	return 0
 }
 
@@ -79,9 +99,6 @@ func (d *director) setUp() {
 	d.pid = os.Getpid()
 	d.self, err = os.Executable()
 	d.must(err)
-	d.dir, err = os.MkdirTemp("", "quark-fidelity-")
-	d.must(err)
-	d.must(os.Chmod(d.dir, 0o755))
 	// Processes whose parents have ended become children of this one.
 	d.must(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }

@@ -28,6 +28,9 @@ const (
 	readyFD = 204 // a byte is written here when the process is ready
 )
 
+// separator stands between the names of scenarios, which may have commas.
+const separator = ";"
+
 func init() {
 	// Before any other goroutine runs: a scenario is performed by the main thread, whose
 	// comm, ids and namespaces are those of the process.
@@ -53,7 +56,7 @@ func Main() {
 	}
 	role, arg, _ := strings.Cut(v, ":")
 	if role == "run" {
-		direct(arg)
+		direct(strings.Split(arg, separator))
 	}
 	if role == "worker" {
 		err := worker(strings.Split(arg, ":"))

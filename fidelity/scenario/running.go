@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,9 +15,11 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Running is a scenario that was started.
+// Running is a scenario that was started, or several that are performed one after the
+// other.
 type Running struct {
-	Scenario
+	Scenario // the first
+	list     []Scenario
 	// ReadAll is called while processes of the scenario stand still: it has to read
 	// everything that the queues have in the kernel. Set it before Wait, if anybody
 	// listens.
@@ -32,9 +35,10 @@ type Running struct {
 	done    chan error    // sent once all who could write have ended
 }
 
-// Start starts a scenario. An early one is ready when this returns.
-func Start(s Scenario) (*Running, error) {
-	r := &Running{Scenario: s, reads: make(chan struct{}, 1), wasRead: make(chan bool), done: make(chan error, 1)}
+// Start starts scenarios, which one process performs one after the other. A scenario
+// that is early or unread has to be alone; an early one is ready when this returns.
+func Start(s Scenario, more ...Scenario) (*Running, error) {
+	r := &Running{Scenario: s, list: append([]Scenario{s}, more...), reads: make(chan struct{}, 1), wasRead: make(chan bool), done: make(chan error, 1)}
 	if err := r.start(); err != nil {
 		r.close()
 		return nil, fmt.Errorf("start scenario %s: %w", s.Name, err)
@@ -75,8 +79,12 @@ func (r *Running) start() error {
 	r.ready = ready
 
 	r.cmd = exec.Command(self)
-	r.cmd.Args = []string{"quark-fidelity", r.Name}
-	r.cmd.Env = append(os.Environ(), Env+"=run:"+r.Name)
+	var names []string
+	for _, s := range r.list {
+		names = append(names, s.Name)
+	}
+	r.cmd.Args = append([]string{"quark-fidelity"}, names...)
+	r.cmd.Env = append(os.Environ(), Env+"=run:"+strings.Join(names, separator))
 	r.cmd.Stderr = os.Stderr
 	r.cmd.ExtraFiles = []*os.File{theirs, theirGo, theirReady}
 	before := truth.Clock()
@@ -140,11 +148,21 @@ type Outcome struct {
 	Name  string
 	Skip  string // why it can't run here
 	Lives []*truth.Life
+	All   []*truth.Life // also those of scenarios that the same process performed
 }
 
 // Wait lets an early scenario go on, and waits for the end of all processes. The
-// error says why the scenario did not do its work.
+// error says why a scenario did not do its work. The outcome is that of the first.
 func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
+	all, err := r.WaitAll(patience)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// WaitAll does what Wait does, and returns the outcomes of all scenarios.
+func (r *Running) WaitAll(patience time.Duration) (all []*Outcome, err error) {
 	defer r.close()
 	if r.Early {
 		r.goOn.Write([]byte{1})
@@ -165,35 +183,56 @@ func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
 			return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
 		}
 	}
-	err := r.cmd.Wait()
-	o := &Outcome{Name: r.Name}
-	failed := ""
+	return r.outcomes(r.cmd.Wait())
+}
+
+// outcomes sorts the lives by scenario; the director, which ended with an error or nil,
+// is a part of each.
+func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
+	director := r.cmd.Process.Pid
+	state := r.cmd.ProcessState.Sys().(interface{ ExitStatus() int }).ExitStatus()
+	r.records = append(r.records, truth.Record{Op: truth.Exit, PID: director, Latest: truth.Clock(), Status: int32(state) << 8})
+	type birth struct {
+		pid int
+		at  uint64
+	}
+	of := make(map[birth]int) // index of the scenario
+	now := &Outcome{Name: r.Name}
+	all = append(all, now)
 	for _, rec := range r.records {
 		switch rec.Op {
+		case truth.Next:
+			now = &Outcome{Name: r.list[len(all)].Name}
+			all = append(all, now)
 		case truth.Skip:
-			o.Skip = rec.Reason
+			now.Skip = rec.Reason
 		case truth.Fail:
-			failed = rec.Reason
+			// What a skipped scenario has begun may fail for want of its director.
+			if now.Skip == "" {
+				return nil, fmt.Errorf("scenario %s: %s", now.Name, rec.Reason)
+			}
+		case truth.Fork:
+			of[birth{rec.PID, rec.Earliest}] = len(all) - 1
 		}
 	}
-	// What a skipped scenario has begun may fail for want of its director.
-	if o.Skip != "" {
-		return o, nil
+	if ended != nil && now.Skip == "" {
+		return nil, fmt.Errorf("scenario %s: %w", now.Name, ended)
 	}
-	if failed != "" {
-		return nil, fmt.Errorf("scenario %s: %s", r.Name, failed)
-	}
+	lives, err := truth.Assemble(r.records)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
 	}
-	state := r.cmd.ProcessState.Sys().(interface{ ExitStatus() int }).ExitStatus()
-	r.records = append(r.records, truth.Record{
-		Op: truth.Exit, PID: r.cmd.Process.Pid, Latest: truth.Clock(), Status: int32(state) << 8,
-	})
-	if o.Lives, err = truth.Assemble(r.records); err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
+	for _, l := range lives {
+		for i, o := range all {
+			if o.Skip == "" && (l.PID == director || of[birth{l.PID, l.Born()}] == i) {
+				o.Lives = append(o.Lives, l)
+			}
+		}
 	}
-	return o, nil
+	for _, o := range all {
+		o.All = lives
+	}
+	return all, nil
 }
 
 // close ends what is left of the scenario.

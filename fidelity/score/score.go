@@ -2,6 +2,7 @@ package score
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quark-linux/quark/engine"
@@ -164,9 +165,12 @@ func (j *judge) find(l *truth.Life, format string, args ...any) {
 }
 
 // Lives scores what w delivered of the lives of a scenario.
-func Lives(w *Witness, lives []*truth.Life) *Score {
+func Lives(w *Witness, lives []*truth.Life) *Score { return Among(w, lives, lives) }
+
+// Among does what Lives does, where the lives are among all that are known.
+func Among(w *Witness, lives, all []*truth.Life) *Score {
 	j := &judge{Score: new(Score), w: w, matched: make(map[*Seen][]*truth.Event)}
-	single := assign(w.Single, lives, w.AfterEnd)
+	single := assign(w.Single, all, w.AfterEnd)
 	for _, l := range lives {
 		j.life(l, single.of[l])
 		j.delivery(l, single.of[l])
@@ -177,11 +181,14 @@ func Lives(w *Witness, lives []*truth.Life) *Score {
 		}
 	}
 	for _, s := range single.stray {
+		if !slices.Contains(lives, s.near) {
+			continue
+		}
 		j.Phantoms++
 		j.find(s.near, "%s at %d: no such process, or not at that time", s.seen.Events, s.seen.Time)
 	}
 	if len(w.Joined) > 0 {
-		joined := assign(w.Joined, lives, w.AfterEnd)
+		joined := assign(w.Joined, all, w.AfterEnd)
 		for _, l := range lives {
 			j.aggregation(l, joined.of[l])
 			j.delivery(l, joined.of[l])

@@ -95,7 +95,7 @@ func Assemble(records []Record) ([]*Life, error) {
 	for i := range records {
 		r := &records[i]
 		switch r.Op {
-		case Skip, Fail:
+		case Skip, Fail, Next:
 			continue
 		}
 		byPID[r.PID] = append(byPID[r.PID], r)

@@ -21,6 +21,7 @@ const (
 	Read        Op = "read"         // nothing happened: it stood still until all queues had been read
 	ThreadStart Op = "thread-start" // a thread of it, TID, started
 	ThreadEnd   Op = "thread-end"   // a thread of it, TID, ended
+	Next        Op = "next"         // the records that follow are of the next scenario
 	Skip        Op = "skip"         // the scenario can't run here: Reason
 	Fail        Op = "fail"         // the scenario did not do its work: Reason
 )

@@ -7,12 +7,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Perform lets a scenario that was started do its work while the witnesses, whose
-// listeners have been started, listen, and returns what it did.
-func Perform(run *scenario.Running, all []*Witness, patience time.Duration) (*scenario.Outcome, error) {
+// Perform lets scenarios that were started do their work while the witnesses, whose
+// listeners have been started, listen, and returns what they did.
+func Perform(run *scenario.Running, all []*Witness, patience time.Duration) ([]*scenario.Outcome, error) {
 	if run.Unread {
 		err := Pause(all)
-		o, err2 := run.Wait(patience)
+		o, err2 := run.WaitAll(patience)
 		Start(all)
 		return o, errors.Join(err, err2)
 	}
@@ -23,5 +23,5 @@ func Perform(run *scenario.Running, all []*Witness, patience time.Duration) (*sc
 		}
 		return err
 	}
-	return run.Wait(patience)
+	return run.WaitAll(patience)
 }
