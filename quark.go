@@ -1,6 +1,7 @@
 package quark
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,7 @@ type Queue struct {
 //
 // If no backend can be used the error is a *backends.Error with all reasons.
 func Open(opts Options) (*Queue, error) {
+	opts.CNProc.FitHoldTime(cmp.Or(opts.HoldTime, engine.DefaultHoldTime))
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
 	src, attempts, err := backends.Open(backends.Options{

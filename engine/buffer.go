@@ -60,25 +60,6 @@ func (b *Buffer) Insert(r *RawEvent) {
 	b.byPID.add(r)
 }
 
-// Last returns the youngest event of pid, not of one of its threads, that is of one
-// of the kinds, nil when there is none among the depth youngest that are held. The
-// source may take back what it said in it.
-func (b *Buffer) Last(pid uint32, kinds Events, depth int) *RawEvent {
-	q := *b.byPID.bucket(pid)
-	for q != nil && q.pid != pid {
-		q = q.next
-	}
-	if q == nil {
-		return nil
-	}
-	for r := q.last; r != nil && depth > 0; r, depth = r.prev, depth-1 {
-		if r.Kind.Events()&kinds != 0 && !r.Thread {
-			return r
-		}
-	}
-	return nil
-}
-
 // Release gives back an event that is not in the buffer.
 func (b *Buffer) Release(r *RawEvent) {
 	r.Reset()

@@ -69,18 +69,6 @@ func TestBufferEqualsSortedSlice(t *testing.T) {
 					t.Fatalf("seed %d step %d: wrong successor", seed, step)
 				}
 			}
-			pid, kinds, depth := uint32(rnd.IntN(7)), Events(rnd.IntN(8)), rnd.IntN(4)
-			var last *RawEvent
-			for i, seen := len(s)-1, 0; i >= 0 && seen < depth && last == nil; i-- {
-				if s[i].PID == pid {
-					if seen++; s[i].Kind.Events()&kinds != 0 && !s[i].Thread {
-						last = s[i]
-					}
-				}
-			}
-			if b.Last(pid, kinds, depth) != last {
-				t.Fatalf("seed %d step %d: wrong last event", seed, step)
-			}
 		}
 	}
 }

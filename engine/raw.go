@@ -30,11 +30,6 @@ type RawEvent struct {
 
 	Gap Gap // for KindGap
 
-	// Seen is for the source alone, to judge by later events of the process what
-	// it read after this one: when that was, in CLOCK_MONOTONIC nanoseconds, and
-	// in which address space, as a number that is 0 for unknown.
-	Seen struct{ Time, Memory uint64 }
-
 	// Task is the state that the source saw with the event. In a Thread event
 	// FieldExit is the thread's own code.
 	Task Task

@@ -100,7 +100,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			t.Notes = append(t.Notes, "the kernel has no event filter (Linux 6.6): kinds are left out in user space")
 		}
 	}
-	if !s.groups.last6 {
+	if !s.track.groups.last6 {
 		t.Notes = append(t.Notes, "before Linux 6.0 the exit status of a process whose leader ended first is not always known")
 	}
 	if !s.dropsKnown {
@@ -115,16 +115,22 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 func (s *Source) Stats() (engine.SourceStats, error) {
 	var st engine.SourceStats
 	if !s.filtered {
-		st.Lost[engine.LossSocketFull] = s.seq.gaps
+		st.Lost[engine.LossSocketFull] = s.track.seq.gaps
 	}
-	if s.dropsKnown && s.fd >= 0 {
-		if n, ok := drops(s.fd); ok {
-			s.dropped = uint64(n - s.dropsBase)
-		}
-	}
+	s.countDrops()
 	st.Lost[engine.LossSocketFull] = max(st.Lost[engine.LossSocketFull], s.dropped)
 	st.Lost[engine.LossDecode] = s.decode
 	st.Bound = s.overrunOpen && !s.dropsKnown
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
+}
+
+// countDrops asks the socket how many messages it dropped.
+func (s *Source) countDrops() {
+	if !s.dropsKnown || s.fd < 0 {
+		return
+	}
+	if n, ok := drops(s.fd); ok {
+		s.dropped = uint64(n - s.dropsBase)
+	}
 }

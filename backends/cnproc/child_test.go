@@ -55,7 +55,7 @@ var programs = map[string]func(){
 		conform.Try("setuid", syscall.Setuid(65534))
 		fmt.Println("ready")
 		for to := (&sink{room: 1 << 20}); ; time.Sleep(time.Millisecond) {
-			conform.Try("populate", s.populate(to))
+			conform.Try("populate", s.Populate(to))
 			for _, ev := range to.events {
 				if k := ev.Task.Known; ev.Kind == engine.KindExec && ev.Task.PPID == parent && int(ev.PID) != os.Getpid() {
 					fmt.Printf("%d start=%v cmdline=%v filename=%v\n", ev.PID, k.Has(engine.FieldStart),
@@ -102,7 +102,7 @@ func watch(t testing.TB, s *Source, to *sink, done func() bool) {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.FD()), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		if err := s.populate(to); err != nil {
+		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
 		if done() {

@@ -30,7 +30,7 @@ func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sin
 	cmd.Wait()
 	// Nothing more may come of it.
 	time.Sleep(5 * time.Millisecond)
-	if err := s.populate(to); err != nil {
+	if err := s.Populate(to); err != nil {
 		t.Fatal(err)
 	}
 	if st, _ := s.Stats(); st.LostTotal() != 0 || st.Bound {
@@ -50,7 +50,9 @@ func wantStatus(t *testing.T, to *sink, cmd *exec.Cmd) {
 }
 
 func TestConform(t *testing.T) {
-	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return kernel(t, Options{}, shared) })
+	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source {
+		return kernel(t, Options{DoubtTime: 5 * time.Millisecond}, shared)
+	})
 }
 
 func now() uint64 { return readClock(unix.CLOCK_MONOTONIC) }
@@ -91,8 +93,8 @@ func TestThreadsOfBefore(t *testing.T) {
 	}
 	s := kernel(t, Options{})
 	pid := uint32(cmd.Process.Pid)
-	if tasks := len(s.proc.Tasks(pid)); int(s.groups.byPID[pid].live) != tasks-1 {
-		t.Errorf("%d threads are known, /proc has %d", s.groups.byPID[pid].live, tasks)
+	if tasks := len(s.proc.Tasks(pid)); int(s.track.groups.byPID[pid].live) != tasks-1 {
+		t.Errorf("%d threads are known, /proc has %d", s.track.groups.byPID[pid].live, tasks)
 	}
 	in.Close()
 	to := &sink{room: 1 << 20}

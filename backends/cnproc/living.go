@@ -1,16 +1,16 @@
 package cnproc
 
-// living knows which processes were born and have not sent the exit message of
-// their leader. A process that ends wakes its parent before it sends that, so the
-// parent may have reaped it and its number may be another's when it comes: on a
-// kernel with PREEMPT_RT it is so as a rule where a parent takes the number again.
-// Only what was seen to be born counts, and nothing after a loss: then nobody can
-// say whose the message is.
+// living is the set of processes that were seen to be born since the last loss and whose
+// leader has not sent its exit message. A process that ends wakes its parent before it
+// sends that: the parent may have reaped it, and its number may be another's, when the
+// message comes. On a kernel with PREEMPT_RT that is the rule where a parent takes the
+// same number again. After a loss nobody can say whose a message is, so nothing of before
+// counts.
 type living struct {
 	pids [1 << 22 / pidsPerChunk]*[pidsPerChunk / 64]uint64 // a bit for each
 
-	// When numbers were given again before their last owner's exit message, which
-	// is still to come, in the order of the births.
+	// overtaken has, for a number that was given again before the exit message of its
+	// last owner came, the times of those births, in their order.
 	overtaken map[uint32][]uint64
 }
 
@@ -60,7 +60,13 @@ func (l *living) ended(pid uint32, time uint64) uint64 {
 	return time
 }
 
-// forget is for when a message may have been lost.
+// has reports whether a process is in the set.
+func (l *living) has(pid uint32) bool {
+	word, mask := l.bit(pid)
+	return word != nil && *word&mask != 0
+}
+
+// forget empties the set, after a loss.
 func (l *living) forget() {
 	for _, chunk := range l.pids {
 		if chunk != nil {

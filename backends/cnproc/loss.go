@@ -39,6 +39,14 @@ func (s *sequence) saw(cpu, seq uint32, time uint64) uint64 {
 	return n
 }
 
+// last returns the stamp of the latest message of a CPU, 0 for none.
+func (s *sequence) last(cpu uint32) uint64 {
+	if int(cpu) < len(s.cpus) {
+		return s.cpus[cpu].time
+	}
+	return 0
+}
+
 // settled reports whether every CPU that has been seen has delivered a message
 // that was made after time.
 func (s *sequence) settled(time uint64) bool {

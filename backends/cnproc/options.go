@@ -1,9 +1,12 @@
 package cnproc
 
 import (
+	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
 )
 
 // Enrich says what is read from /proc.
@@ -39,11 +42,18 @@ type Options struct {
 
 	// Enrich says what is read from /proc: everything by default.
 	Enrich Enrich
+
+	// DoubtTime is how long after the reading of a process an event waits for messages
+	// that show what was read to be of another time: 0 means 50 ms. It is to be at most a
+	// quarter of the engine's HoldTime: quark.Open lowers it by FitHoldTime. Do not set it.
+	DoubtTime time.Duration
 }
 
 const (
 	defaultReceiveBuffer = 16 << 20
 	maxReceiveBuffer     = 1 << 30
+	defaultDoubtTime     = 50 * time.Millisecond
+	maxDoubtTime         = time.Minute
 )
 
 // Validate returns a *source.OptionError if a value can't be used.
@@ -64,6 +74,13 @@ func (o *Options) setDefaults() error {
 	if o.Filter == 0 {
 		o.Filter = allKinds
 	}
+	if o.DoubtTime < 0 || o.DoubtTime > maxDoubtTime {
+		return &source.OptionError{Option: "DoubtTime", Value: o.DoubtTime,
+			Err: fmt.Errorf("it must be from 0 to %v", maxDoubtTime)}
+	}
+	if o.DoubtTime == 0 {
+		o.DoubtTime = defaultDoubtTime
+	}
 	if o.Enrich > EnrichNone {
 		return &source.OptionError{Option: "Enrich", Value: uint8(o.Enrich),
 			Err: fmt.Errorf("it must be EnrichFull (%d) or EnrichNone (%d)", EnrichFull, EnrichNone)}
@@ -71,11 +88,18 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
+// FitHoldTime lowers DoubtTime to what suits an engine with this HoldTime: an event is to
+// come in time to be put in order.
+func (o *Options) FitHoldTime(hold time.Duration) {
+	o.DoubtTime = min(cmp.Or(o.DoubtTime, defaultDoubtTime), max(hold/4, 1))
+}
+
 // kernelFilter is the set of kinds that the source needs to see.
 func (o *Options) kernelFilter() What {
 	need := o.Filter &^ NonzeroExit
-	if o.Filter&(Exit|NonzeroExit) != 0 {
-		// A process has ended when its last thread has; exec leaves one thread.
+	if o.Filter&(Exit|NonzeroExit|CoreDump) != 0 {
+		// A process has ended when its last thread has; exec leaves one thread. Its status
+		// says whether it dumped core.
 		need |= Fork | Exec | Exit
 	}
 	if o.Enrich == EnrichFull && need&(Fork|Exec) != 0 {
@@ -86,3 +110,16 @@ func (o *Options) kernelFilter() What {
 
 // wants is the check in user space, which holds with any kernel.
 func (o *Options) wants(w What) bool { return o.Filter&w != 0 }
+
+// wantsFact reports whether the event of a fact is delivered.
+func (o *Options) wantsFact(f *fact, threads bool) bool {
+	switch {
+	case f.thread && !threads:
+		return false
+	case f.kind == engine.KindCoreDump:
+		return o.wants(CoreDump)
+	case f.kind == engine.KindExit:
+		return o.wants(Exit) || !f.thread && o.wants(NonzeroExit) && (!f.known || f.status != 0)
+	}
+	return o.wants(f.m.what)
+}

@@ -7,8 +7,9 @@ import (
 )
 
 // pacer makes the descriptor that callers wait on. A wake-up costs as much as
-// many messages, so under load it wakes at intervals instead of for each message:
-// it is an epoll of the socket and of a timer, and one of the two is in use.
+// many messages, so under load it wakes at intervals instead of for each message. It is an
+// epoll of the socket and of a timer: under load of the timer alone, else of the socket
+// and, if the source has something to do at a time, of the timer.
 type pacer struct {
 	epoll, timer int
 	socket       int
@@ -17,7 +18,8 @@ type pacer struct {
 	burst, tokens uint64
 	refill        uint64 // ns that make a token
 	last          uint64 // when tokens were made last
-	timing        bool   // the timer is in use
+	timing        bool   // the timer is in use in place of the socket
+	due           uint64 // what the timer is set to, 0 for nothing
 }
 
 // Counting can wait. Reading of /proc has to come in time: a short-lived process
@@ -63,11 +65,11 @@ func (p *pacer) close() {
 	}
 }
 
-// arm prepares the next wait. busy says that there were messages since the last
-// one and that more of them can wait, waiting that the timer has to go off even if
-// there are no more.
-func (p *pacer) arm(busy, waiting bool, now uint64) {
-	if busy = busy || waiting; busy && !waiting {
+// arm prepares the next wait. busy says that there were messages since the last one and
+// that more of them can wait; due is when the source has something to do even if there
+// are none, 0 for never.
+func (p *pacer) arm(busy bool, due, now uint64) {
+	if busy {
 		if made := (now - p.last) / p.refill; made > 0 {
 			p.tokens = min(p.burst, p.tokens+made)
 			p.last = now
@@ -77,23 +79,31 @@ func (p *pacer) arm(busy, waiting bool, now uint64) {
 			busy = false
 		}
 	}
+	if busy != p.timing {
+		p.timing = busy
+		if busy {
+			p.watch(0) // an overrun still wakes, as an error of the socket
+		} else {
+			p.watch(unix.EPOLLIN)
+		}
+	}
 	switch {
 	case busy:
-		// Setting the timer also takes back that it is readable.
-		p.set(p.interval)
-		if !p.timing {
-			p.watch(0) // an overrun still wakes, as an error of the socket
-		}
-	case p.timing:
-		p.set(0)
-		p.watch(unix.EPOLLIN)
+		due = now + p.interval
+	case due != 0:
+		due = max(due, now+1)
 	}
-	p.timing = busy
+	// A timer that went off, or would go off too early, is to be set again.
+	if due != p.due {
+		p.due = due
+		p.set(due)
+	}
 }
 
-func (p *pacer) set(ns uint64) {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(ns))}
-	unix.TimerfdSettime(p.timer, 0, &spec, nil) // cannot fail with these arguments
+// set sets the timer to a time, or ends it with 0. That takes back that it is readable.
+func (p *pacer) set(time uint64) {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(time))}
+	unix.TimerfdSettime(p.timer, unix.TFD_TIMER_ABSTIME, &spec, nil) // cannot fail with these arguments
 }
 
 func (p *pacer) watch(events uint32) {

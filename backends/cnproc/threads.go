@@ -1,28 +1,30 @@
 package cnproc
 
-// groups knows which thread groups have more threads than their leader, so
-// that of the kernel's exit messages, one a thread, the last can be told. A group
-// that it does not know has one thread; so a process that never makes threads
-// costs nothing here.
+// groups knows which thread groups have more threads than their leader, so that of the
+// kernel's exit messages, one a thread, the last can be told. A group that it does not
+// know has one thread; so a process that never makes threads costs nothing here.
 //
-// Threads are kept as a set and not as a count, because they are learnt from two
-// sides, messages and /proc, in any order. This is sound: the number of a thread
-// that is not the leader leaves /proc before its exit message is sent, so
-// whatever /proc shows has its message still to come.
+// Threads are kept as a set and not as a count, because they are learnt from two sides,
+// messages and /proc, in any order. That is sound: the number of a thread that is not the
+// leader leaves /proc before its exit message is sent, so every thread that /proc shows
+// has its message still to come.
 type groups struct {
 	threads map[uint32]uint32 // living threads that are no leaders -> group
 	byPID   map[uint32]group
-	last6   bool // the status is that of the last thread: see verdict
+	last6   bool // the group's status is that of the last thread to end: Linux 6.0
 }
 
 // group is a thread group that has, or had, threads besides its leader.
 type group struct {
 	live       uint32 // threads besides the leader
 	leaderDone bool
-	gap        bool // the exit of its leader was not seen: the codes are incomplete
-	stale      bool // not found in /proc after a loss: goes when the queue is empty
-	doubt      bool // its end is to be confirmed by /proc
-	codes      codes
+	leader     int32 // wait status of the leader, once it has ended
+	unseen     bool  // exits of it were not seen: endings is incomplete
+	stale      bool  // not found in /proc after a loss: goes when the socket is empty
+	confirm    bool  // its end is to be confirmed by /proc
+	probed     bool  // it is among those that are looked at
+	aliveAt    uint64
+	endings    endings // of threads that ended after aliveAt
 }
 
 func newGroups(last6 bool) groups {
@@ -75,11 +77,11 @@ func (g *groups) dropThreads(pid uint32) {
 	}
 }
 
-// exec notes that a group has one thread now. When a thread other than the
-// leader executes, it takes the leader's number; the exit message of the former
-// leader, and those of the others, come before the exec almost always, but each is
-// sent by its dying thread in its own time. From Linux 5.8 on the former leader may
-// give either number for itself.
+// exec notes that a group has one thread now. When a thread other than the leader
+// executes, it takes the leader's number; the exit message of the former leader, and
+// those of the others, come before the exec almost always, but each is sent by its dying
+// thread in its own time. From Linux 5.8 on the former leader may give either number for
+// itself.
 func (g *groups) exec(pid uint32) {
 	e, ok := g.byPID[pid]
 	if !ok {
@@ -88,16 +90,33 @@ func (g *groups) exec(pid uint32) {
 	pending := e.live > 0 && !e.leaderDone
 	g.forget(pid)
 	if pending {
-		g.byPID[pid] = group{doubt: true}
+		g.byPID[pid] = group{confirm: true}
 	}
+}
+
+// alive notes that no thread of the group was made to end at a time: those that had ended
+// did so by themselves.
+func (g *groups) alive(pid uint32, time uint64) {
+	e, ok := g.byPID[pid]
+	if !ok {
+		return
+	}
+	e.aliveAt, e.endings, e.probed = time, endings{}, false
+	e.unseen = e.unseen && e.leaderDone && !g.last6
+	if e.live == 0 && !e.leaderDone && !e.confirm {
+		delete(g.byPID, pid) // as if there had never been a thread
+		return
+	}
+	g.byPID[pid] = e
 }
 
 // end is what an exit message means for its group.
 type end struct {
-	group  bool  // the group has ended with it
-	status int32 // of the group
-	known  bool  // status is certain
-	ask    bool  // /proc has to confirm it; the group is kept
+	group   bool  // the group has ended with it
+	status  int32 // of the group
+	known   bool  // status is certain
+	confirm bool  // /proc has to confirm it; the group is kept
+	probe   bool  // whether the group still runs is worth knowing
 }
 
 // exit notes the exit of a thread.
@@ -109,7 +128,7 @@ func (g *groups) exit(m *message) end {
 	}
 	if m.tid == m.pid {
 		e.leaderDone = true
-		e.codes.leader = int32(m.status)
+		e.leader = int32(m.status)
 	} else {
 		if g.threads[m.tid] != m.pid {
 			return end{}
@@ -117,23 +136,23 @@ func (g *groups) exit(m *message) end {
 		delete(g.threads, m.tid)
 		e.live--
 	}
-	e.codes.add(m)
-	if e.live == 0 && e.leaderDone {
-		status, known := e.codes.verdict(g.last6)
-		if e.gap && e.codes.signal == 0 {
-			known = false
-		}
-		if e.doubt {
-			g.byPID[m.pid] = e
-		} else {
-			delete(g.byPID, m.pid)
-		}
-		return end{group: true, status: status, known: known, ask: e.doubt}
+	if m.time > e.aliveAt {
+		e.endings.add(int32(m.status))
 	}
-	if e.live == 0 && e.codes.plain() && !e.doubt {
-		delete(g.byPID, m.pid) // as if there had never been a thread
-	} else {
+	if e.live > 0 || !e.leaderDone {
+		probe := !e.probed
+		e.probed = true
 		g.byPID[m.pid] = e
+		return end{probe: probe}
 	}
-	return end{}
+	status, known := e.endings.verdict(e.leader, g.last6)
+	if e.unseen && e.endings.fatal == 0 {
+		known = false
+	}
+	if e.confirm {
+		g.byPID[m.pid] = e
+	} else {
+		delete(g.byPID, m.pid)
+	}
+	return end{group: true, status: status, known: known, confirm: e.confirm}
 }

@@ -10,29 +10,39 @@ import (
 
 const ms = 1_000_000
 
-// A script of messages of process 10: "+11" thread 11 starts, "-11=7" it exits
-// with that wait status, "x" the process executes, "!" time passes.
-func script(steps ...string) (records [][]byte) {
+// A script of messages of process 10: "+11" thread 11 starts, "-11=7" it exits with that
+// wait status, "x" the process executes. With "?" the process is seen to run.
+func script(steps ...string) (messages []func(*Source)) {
 	now, seq := uint64(ms), uint32(0)
+	add := func(record []byte) { messages = append(messages, func(s *Source) { s.message(record, true) }) }
 	for _, step := range steps {
 		var tid, status uint32
 		seq++
 		now += 1000
 		switch {
-		case step == "!":
-			now += 100 * ms
+		case step == "?":
 			seq--
+			time := now
+			messages = append(messages, func(s *Source) { s.track.groups.alive(10, time) })
 		case step == "x":
-			records = append(records, record(Exec, 0, seq, now, 10, 10))
+			add(record(Exec, 0, seq, now, 10, 10))
 		case step[0] == '+':
 			fmt.Sscanf(step, "+%d", &tid)
-			records = append(records, record(Fork, 0, seq, now, 10, 10, tid, 10))
+			add(record(Fork, 0, seq, now, 10, 10, tid, 10))
 		default:
 			fmt.Sscanf(step, "-%d=%d", &tid, &status)
-			records = append(records, record(Exit, 0, seq, now, tid, 10, status, 17, 2, 1))
+			add(record(Exit, 0, seq, now, tid, 10, status, 17, 2, 1))
 		}
 	}
-	return records
+	return messages
+}
+
+func play(s *Source, to *sink, messages ...func(*Source)) {
+	s.to = to
+	for _, m := range messages {
+		m(s)
+	}
+	s.release(true)
 }
 
 func TestGroupExit(t *testing.T) {
@@ -45,28 +55,34 @@ func TestGroupExit(t *testing.T) {
 	}{
 		{"one thread", []string{"-10=256"}, 256, 256},
 		{"exit_group with threads", []string{"+11", "+12", "-12=768", "-10=768", "-11=768"}, 768, 768},
-		{"thread ended before", []string{"+11", "-11=0", "-10=256"}, 256, 256},
+		{"thread ended before", []string{"+11", "-11=0", "?", "-10=256"}, 256, 256},
+		{"thread ended before, perhaps by exit_group", []string{"+11", "-11=0", "-10=256"}, unknown, unknown},
 		{"leader first, same", []string{"+11", "-10=0", "-11=0"}, 0, 0},
-		{"leader first, thread sets status", []string{"+11", "-10=0", "!", "-11=1792"}, 1792, unknown},
-		{"leader first with a status, later another", []string{"+11", "-10=768", "!", "-11=1792"}, 1792, unknown},
+		{"leader first, thread sets status", []string{"+11", "-10=0", "?", "-11=1792"}, 1792, unknown},
+		{"leader first with a status, later another", []string{"+11", "-10=768", "?", "-11=1792"}, 1792, unknown},
 		{"leader with a status, another at the same time", []string{"+11", "-10=768", "-11=1792"}, unknown, unknown},
 		{"straggler after exit_group", []string{"+11", "-10=768", "-11=0"}, unknown, unknown},
 		{"signal wins", []string{"+11", "-11=0", "+12", "-12=139", "-10=139"}, 139, 139},
-		{"signal and straggler", []string{"+11", "-10=9", "-11=0"}, 9, 9},
-		{"worker ended, others with the group's", []string{"+11", "+12", "-11=0", "-12=256", "-10=256"}, 256, 256},
+		{"signal and straggler", []string{"+11", "-10=15", "-11=0"}, 15, 15},
+		{"SIGKILL can be of one thread", []string{"+11", "-10=9", "-11=0"}, unknown, unknown},
+		{"SIGSYS can be of one thread", []string{"+11", "-11=31", "-10=1280"}, unknown, unknown},
+		{"SIGSYS was of one thread", []string{"+11", "-11=31", "?", "-10=1280"}, 1280, 1280},
+		{"SIGSYS with a core", []string{"+11", "-11=0", "-10=159"}, 159, 159},
+		{"worker ended, others with the group's", []string{"+11", "+12", "-11=0", "?", "-12=256", "-10=256"}, 256, 256},
+		{"the leader was last to begin", []string{"+11", "-11=0", "?", "-10=768"}, 768, 768},
 		{"fork not seen", []string{"-11=0", "-10=0"}, 0, 0},
 	} {
 		for _, last6 := range []bool{true, false} {
 			s := offline(Options{Enrich: EnrichNone})
-			s.groups.last6 = last6
+			s.track.groups.last6 = last6
 			var got sink
 			got.room = 100
-			records := script(c.steps...)
-			feed(s, &got, records[:len(records)-1]...)
+			messages := script(c.steps...)
+			play(s, &got, messages[:len(messages)-1]...)
 			if n := len(got.events.Of(10, engine.KindExit)); n != 0 {
 				t.Errorf("%s: %d exits before the last thread's", c.name, n)
 			}
-			feed(s, &got, records[len(records)-1])
+			play(s, &got, messages[len(messages)-1])
 			exits := got.events.Of(10, engine.KindExit)
 			if len(exits) != 1 {
 				t.Errorf("%s: %d exits", c.name, len(exits))
@@ -83,8 +99,8 @@ func TestGroupExit(t *testing.T) {
 			if task.PPID != 1 || exits[0].Thread {
 				t.Errorf("%s: ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)
 			}
-			if len(s.groups.byPID)+len(s.groups.threads) != 0 {
-				t.Errorf("%s: left behind: %+v", c.name, s.groups)
+			if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+				t.Errorf("%s: left behind: %+v", c.name, s.track.groups)
 			}
 		}
 	}
@@ -100,13 +116,13 @@ func TestExecEndsThreads(t *testing.T) {
 	} {
 		s := offline(Options{Enrich: EnrichNone})
 		got := sink{room: 100}
-		feed(s, &got, script(steps...)...)
+		play(s, &got, script(steps...)...)
 		exits := got.events.Of(10, engine.KindExit)
 		if len(exits) != 1 || exits[0].Task.Exit.WaitStatus != 512 {
 			t.Errorf("%v: %d exits", steps, len(exits))
 		}
-		if len(s.groups.byPID)+len(s.groups.threads) != 0 {
-			t.Errorf("%v: left behind: %+v", steps, s.groups)
+		if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+			t.Errorf("%v: left behind: %+v", steps, s.track.groups)
 		}
 	}
 }
@@ -114,7 +130,7 @@ func TestExecEndsThreads(t *testing.T) {
 func TestThreadEvents(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
 	got := sink{room: 100}
-	feed(s, &got, script("+11", "-10=0", "-11=0")...)
+	play(s, &got, script("+11", "-10=0", "-11=0")...)
 	var text string
 	for _, ev := range got.events {
 		text += fmt.Sprintf("%v %d thread=%v\n", ev.Kind, ev.TID, ev.Thread)
@@ -130,18 +146,18 @@ func TestThreadEvents(t *testing.T) {
 func TestGroupsDoNotLeak(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	got := sink{room: 1 << 20}
-	feed(s, &got, script("+11", "+12", "-11=0")...)
+	play(s, &got, script("+11", "+12", "-11=0")...)
 	feed(s, &got, record(Fork, 0, 10, 1, 1, 1, 10, 10))
-	if len(s.groups.byPID)+len(s.groups.threads) != 0 {
-		t.Errorf("after a fork of the same number: %+v", s.groups)
+	if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+		t.Errorf("after a fork of the same number: %+v", s.track.groups)
 	}
 	feed(s, &got, record(Fork, 0, 11, 1, 10, 10, 11, 10), record(Fork, 0, 12, 1, 20, 20, 11, 20))
-	if s.groups.threads[11] != 20 || s.groups.byPID[10].live != 0 {
-		t.Errorf("after a thread of the same number: %+v", s.groups)
+	if s.track.groups.threads[11] != 20 || s.track.groups.byPID[10].live != 0 {
+		t.Errorf("after a thread of the same number: %+v", s.track.groups)
 	}
-	s.learnThreads() // without /proc nothing is there
-	s.settleThreads()
-	if len(s.groups.byPID)+len(s.groups.threads) != 0 {
-		t.Errorf("after a look: %+v", s.groups)
+	s.track.learn() // without /proc nothing is there
+	s.track.settled()
+	if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+		t.Errorf("after a look: %+v", s.track.groups)
 	}
 }

@@ -107,19 +107,19 @@ func FuzzTake(f *testing.F) {
 	f.Add(append(record(Exit, 0, 9, 3, 10, 10, 5), record(Exit, 0, 2, 3, 11, 10)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := offline(Options{}, source.Options{Threads: true})
-		sink := &sink{room: 1 << 20}
+		s.to = &sink{room: 1 << 20}
 		for n := 1; len(b) > 0; n++ {
 			size := min(len(b), offUnion+24)
-			s.take(b[:size], true, sink)
+			s.message(b[:size], true)
 			b = b[size:]
-			if len(s.groups.threads) > n {
-				t.Fatalf("%d threads of %d messages", len(s.groups.threads), n)
+			if len(s.track.groups.threads) > n {
+				t.Fatalf("%d threads of %d messages", len(s.track.groups.threads), n)
 			}
 		}
-		s.enrich.flush(sink)
-		for _, e := range s.groups.byPID {
-			if int(e.live) > len(s.groups.threads) {
-				t.Fatalf("%d living threads, %d are known", e.live, len(s.groups.threads))
+		s.release(true)
+		for _, e := range s.track.groups.byPID {
+			if int(e.live) > len(s.track.groups.threads) {
+				t.Fatalf("%d living threads, %d are known", e.live, len(s.track.groups.threads))
 			}
 		}
 	})

@@ -15,8 +15,12 @@ const Tick = 10_000_000
 const (
 	FlagExiting    = 0x00000004 // the thread is ending; set before sched_process_exit
 	FlagForkNoExec = 0x00000040 // forked, and has not executed another image yet
+	FlagSignaled   = 0x00000400 // a signal ends the thread
 	FlagKthread    = 0x00200000
 )
+
+// sigkill is the bit of SIGKILL in the set of pending signals.
+const sigkill = 1 << (9 - 1)
 
 // Stat has the fields of /proc/PID/stat that quark uses, see proc(5).
 type Stat struct {
@@ -31,6 +35,7 @@ type Stat struct {
 	Start      uint64 // ns of CLOCK_BOOTTIME, a multiple of Tick
 	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
 	Stack      uint64 // address of the stack; 0 if the caller may not see it
+	Killed     bool   // SIGKILL is pending for the thread
 }
 
 // Exiting reports whether the thread has begun to end.
@@ -49,7 +54,7 @@ func ParseStat(b []byte) (Stat, bool) {
 	}
 	st := Stat{Comm: b[open+1 : end], State: rest[1]}
 	rest = rest[3:]
-	for field := 4; field <= 28; field++ {
+	for field := 4; field <= 31; field++ {
 		var word []byte
 		word, rest, _ = Cut(rest, ' ')
 		if !st.set(field, word) {
@@ -85,10 +90,27 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 		s.Code, ok = Uint64(word)
 	case 28:
 		s.Stack, ok = Uint64(word)
+	case 31:
+		var pending uint64
+		pending, ok = Uint64(word)
+		s.Killed = pending&sigkill != 0
 	default:
 		ok = true // not used; some are negative
 	}
 	return ok
+}
+
+// ParseExitStatus returns the wait status of a process that has ended from a line that
+// ParseStat accepts: the last of its 52 fields. From Linux 6.1 on it is that of the process,
+// before that of the leader. Who may not see it is shown 0.
+func ParseExitStatus(b []byte) (status int32, ok bool) {
+	rest := b[bytes.LastIndexByte(b, ')')+1:]
+	var word []byte
+	for field := 2; field <= 52; field++ {
+		word, rest, _ = Cut(rest, ' ')
+	}
+	bits, ok := int32Bits(bytes.TrimSuffix(word, []byte{'\n'}))
+	return int32(bits), ok
 }
 
 // ReadStat reads and parses a file such as /proc/PID/stat or /proc/PID/task/TID/stat.

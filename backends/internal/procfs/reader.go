@@ -48,6 +48,9 @@ type Status struct {
 	Threads    uint32 // in the thread group, a leader that has ended included
 	ForkNoExec bool   // it still runs the image it was forked with
 	Kthread    bool   // a kernel thread
+	// Ending is set when the task has begun to end or has to: nothing that it does in
+	// user space comes any more.
+	Ending bool
 	// Memory tells an address space from the next by the places of code and stack,
 	// which the kernel chooses at random. It is 0 when there is none, when it is not
 	// complete yet, and when the caller may not see it.
@@ -60,7 +63,7 @@ func (s Status) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 // Reader reads processes from /proc. It is not safe for concurrent use.
 type Reader struct {
 	proc int // descriptor of /proc
-	path [32]byte
+	path [48]byte
 	buf  []byte
 	dirs []byte   // directory entries
 	pids []uint32 // of the directory being scanned
@@ -179,11 +182,13 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want&fieldsStatus != 0 {
 		if b, ok := r.readFile(dir, pathStatus); ok {
-			// Not wanted is not known, whatever stands there.
-			task := *t
+			var task engine.Task
 			found := parseStatus(b, &task) & want
-			task.Known = t.Known | found
-			*t = task
+			takeIDs(&t.Cred, &task.Cred, found)
+			if found.Has(engine.FieldCaps) {
+				t.Caps = task.Caps
+			}
+			t.Known |= found
 		}
 	}
 	if want&Replaced != 0 && !st.Kthread {
@@ -194,6 +199,22 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		st.ForkNoExec, st.Memory = err == nil && again.ForkNoExec, again.Memory
 	}
 	return st, nil
+}
+
+// takeIDs copies the ids of some fields.
+func takeIDs(to, from *engine.Credentials, fields engine.Fields) {
+	if fields.Has(engine.FieldUIDs) {
+		to.UID, to.EUID = from.UID, from.EUID
+	}
+	if fields.Has(engine.FieldSUID) {
+		to.SUID = from.SUID
+	}
+	if fields.Has(engine.FieldGIDs) {
+		to.GID, to.EGID = from.GID, from.EGID
+	}
+	if fields.Has(engine.FieldSGID) {
+		to.SGID = from.SGID
+	}
 }
 
 // readStat reads stat and puts the fields of want that it has into ev.
@@ -214,6 +235,7 @@ func status(s *proctext.Stat) Status {
 	st := Status{
 		State: s.State, Threads: s.Threads,
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
+		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}
 	if s.Stack != 0 {
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -47,7 +48,18 @@ func (r *Reader) Tasks(pid uint32) []uint32 {
 
 // Status returns what Read would, but reads stat alone, and the start time.
 func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
-	b, ok := r.readFile(r.proc, r.name("", pid, "/stat"))
+	return r.status(r.name("", pid, "/stat"))
+}
+
+// ThreadStatus returns the status and the start time of a thread of process pid.
+func (r *Reader) ThreadStatus(pid, tid uint32) (st Status, start uint64, err error) {
+	b := r.name("", pid, "/task/")
+	b = strconv.AppendUint(b[:len(b)-1], uint64(tid), 10)
+	return r.status(append(b, "/stat\x00"...))
+}
+
+func (r *Reader) status(pathNUL []byte) (st Status, start uint64, err error) {
+	b, ok := r.readFile(r.proc, pathNUL)
 	if !ok {
 		return Status{}, 0, ErrVanished
 	}

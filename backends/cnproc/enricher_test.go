@@ -27,10 +27,10 @@ func TestForkOfSessionLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer proc.Close()
-	e := enricher{proc: proc, clock: newClock()}
+	e := newEnricher(proc, newClock(), ms)
 	for kind, want := range map[engine.Kind]engine.Fields{engine.KindFork: 0, engine.KindExec: ofSession} {
 		ev := &engine.RawEvent{Kind: kind, PID: uint32(c.Process.Pid), Time: e.clock.now()}
-		e.read(&held{ev: ev, want: ofSession | engine.FieldPPID.Set()})
+		e.read(&entry{ev: ev, want: ofSession | engine.FieldPPID.Set()})
 		if known := ev.Task.Known; known&ofSession != want || !known.Has(engine.FieldPPID) {
 			t.Errorf("%v: %v is known", kind, known)
 		}

@@ -1,0 +1,385 @@
+package cnproc
+
+import (
+	"bytes"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+)
+
+// enricher queues events in the order of their facts. It reads the process of a fork and
+// of an exec once from /proc, and releases an event when it and all before it are certain.
+//
+// What /proc says is of the moment of reading. It is given to an event only as far as
+// nothing shows that it is of another time:
+//
+//   - all is read through one descriptor, so it is of one process, and that one started
+//     no later than the event;
+//   - a fork's executable, command line and comm are taken only while the process has not
+//     executed another image, which the kernel shows as a flag, and nobody's while an exec
+//     is half way, see [procfs.Reader.Read];
+//   - a fork's session is not one that the process leads itself;
+//   - a message of before the reading takes away what it says has changed;
+//   - so does a message of after the reading if the reading shows what the message
+//     reports: a change is in /proc some instructions before its message is made, and a
+//     busy machine can let a process wait right there. The event waits for that as long
+//     as the doubt time;
+//   - a loss takes away all that was read of events before it.
+//
+// What changes without a message (capabilities, namespaces, process group, terminal,
+// working directory, cgroup) is marked as carried: it is of right after the event.
+type enricher struct {
+	proc  reader // nil: nothing is read
+	clock *clock
+	doubt uint64 // ns that an event is held after the reading
+	delay uint64 // ns that a fork waits for its exec before it is read, 0 for not at all
+
+	queue     []entry           // a ring; its length is a power of two
+	head, end uint64            // positions in the queue, counted from the first event ever
+	unread    uint64            // all before this position are read, or not to be read
+	byPID     map[uint32]uint64 // position of a process's latest event that was, or is to be, read
+	lossUntil uint64            // nothing is read for events up to this time
+	reads     uint64            // processes read
+}
+
+// reader is what the enricher reads processes with: a [procfs.Reader].
+type reader interface {
+	Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error)
+	ExitStatus(pid uint32) (status int32, start uint64, ok bool)
+}
+
+// entry is an event in the queue.
+type entry struct {
+	ev     *engine.RawEvent
+	want   engine.Fields // to be read
+	read   engine.Fields // were read
+	time   uint64        // of the reading, 0 while there is none
+	memory uint64        // address space that was read in, 0 for unknown
+	older  uint64        // 1 + position of the event of the process before it in byPID, 0 for none
+	before uint64        // 1 + position of the exec before it that was read, 0 for none
+	wait   bool          // until delay is over: an exec may make the reading needless
+	own    bool          // a fork: at the end of the reading it still ran the image of its birth
+}
+
+func newEnricher(p reader, c *clock, doubt uint64) *enricher {
+	return &enricher{proc: p, clock: c, doubt: doubt, queue: make([]entry, 64), byPID: map[uint32]uint64{}}
+}
+
+func (e *enricher) at(pos uint64) *entry { return &e.queue[pos&uint64(len(e.queue)-1)] }
+
+// len returns how many events are queued.
+func (e *enricher) len() int { return int(e.end - e.head) }
+
+// changedBy are the fields that a message of the kind makes stale.
+func changedBy(m *message) engine.Fields {
+	switch m.what {
+	case Exec:
+		return ofExec
+	case UID:
+		if m.tid == m.pid {
+			return engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldSUID | 1<<engine.FieldCaps)
+		}
+	case GID:
+		if m.tid == m.pid {
+			return engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
+		}
+	case SID:
+		return ofSession
+	case Comm:
+		if m.tid == m.pid {
+			return engine.FieldComm.Set()
+		}
+	case Fork:
+		if m.tid == m.pid {
+			return engine.AllFields // another process with the same number
+		}
+	}
+	return 0
+}
+
+const (
+	// ofExec are the fields that an exec changes: it computes new capabilities, too.
+	// New ids come as UID and GID.
+	ofExec = procfs.Image | 1<<engine.FieldCaps
+
+	// ofSession are the fields that setsid(2) changes.
+	ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
+
+	// carried are the fields that are true at the reading and perhaps not at the event:
+	// those that change without a message, and the arguments, which are in memory that
+	// the process can write.
+	carried = engine.ChangeUnseen | 1<<engine.FieldCmdline
+)
+
+// showsIn reports whether ev has what m says, or nothing that tells.
+func (m *message) showsIn(ev *engine.RawEvent) bool {
+	t := &ev.Task
+	switch m.what {
+	case UID:
+		return !t.Known.Has(engine.FieldUIDs) || t.Cred.UID == m.real && t.Cred.EUID == m.eff
+	case GID:
+		return !t.Known.Has(engine.FieldGIDs) || t.Cred.GID == m.real && t.Cred.EGID == m.eff
+	case SID:
+		return !t.Known.Has(engine.FieldSID) || t.SID == m.pid
+	case Comm:
+		return !t.Known.Has(engine.FieldComm) || bytes.Equal(ev.Bytes(engine.FieldComm), m.newComm())
+	}
+	return true
+}
+
+// note makes m take away what it changes from what was read, or is to be, of its process:
+// for its latest fork or exec and for what came after that.
+func (e *enricher) note(m *message) {
+	if len(e.byPID) == 0 {
+		return
+	}
+	pos, ok := e.byPID[m.pid]
+	if !ok {
+		return
+	}
+	lost := changedBy(m)
+	for next := pos + 1; next > e.head; {
+		h := e.at(next - 1)
+		if m.what == Exit {
+			h.wait = false
+		}
+		e.noteOne(h, m, lost)
+		if h.starts() {
+			return
+		}
+		next = h.older
+	}
+}
+
+func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
+	switch {
+	case lost == 0:
+	case m.what == Exec && h.own:
+		// It was read before the exec began.
+	case h.time == 0:
+		h.want &^= lost
+		if m.what == Exec {
+			h.want, h.wait = 0, false // the exec's own reading follows, one is enough
+		}
+	case m.what == Exec && m.time > h.time && h.ev.Kind == engine.KindExec:
+		// What is read of the next image decides, see compare.
+	case m.time <= h.time || m.showsIn(h.ev):
+		h.drop(lost)
+	}
+}
+
+// starts reports whether the event is the first of a process or of an image.
+func (h *entry) starts() bool { return h.ev.Kind == engine.KindFork || h.ev.Kind == engine.KindExec }
+
+// drop takes away fields that were read.
+func (h *entry) drop(lost engine.Fields) {
+	t := &h.ev.Task
+	lost &= h.read
+	h.read &^= lost
+	t.Known &^= lost
+	t.Carried &^= lost
+	t.Truncated &^= lost
+}
+
+// distrust gives up what was read, or is to be, for events up to a time: messages of
+// before are missing.
+func (e *enricher) distrust(until uint64) {
+	e.lossUntil = max(e.lossUntil, until)
+	for pos := e.head; pos < e.end; pos++ {
+		h := e.at(pos)
+		h.want, h.wait = 0, false
+		h.drop(h.read)
+	}
+}
+
+// add queues ev. Fields of want are to be read for it.
+func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
+	want &^= ev.Task.Known
+	if e.proc == nil || ev.Time <= e.lossUntil {
+		want = 0
+	}
+	if e.len() == len(e.queue) {
+		e.grow()
+	}
+	h := e.at(e.end)
+	*h = entry{ev: ev, want: want}
+	if want != 0 {
+		h.wait = e.delay > 0 && ev.Kind == engine.KindFork
+		if pos, ok := e.byPID[ev.PID]; ok {
+			h.older = pos + 1
+		}
+		if ev.Kind == engine.KindExec {
+			h.before = e.execBefore(h.older)
+		}
+		e.byPID[ev.PID] = e.end
+	}
+	e.end++
+}
+
+// execBefore returns 1 + the position of the exec of a process that was read last.
+func (e *enricher) execBefore(next uint64) uint64 {
+	for next > e.head {
+		h := e.at(next - 1)
+		switch {
+		case h.ev.Kind == engine.KindExec && h.time != 0:
+			return next
+		case h.ev.Kind == engine.KindExec:
+			return h.before // it was not read, as another exec followed
+		case h.ev.Kind == engine.KindFork:
+			return 0
+		}
+		next = h.older
+	}
+	return 0
+}
+
+func (e *enricher) grow() {
+	bigger := make([]entry, 2*len(e.queue))
+	for pos := e.head; pos < e.end; pos++ {
+		bigger[pos&uint64(len(bigger)-1)] = *e.at(pos)
+	}
+	e.queue = bigger
+}
+
+// readAll reads what the queued events want, except for forks that can wait. It reports
+// whether something was read.
+func (e *enricher) readAll() (read bool) {
+	if e.unread == e.end {
+		return false
+	}
+	now := uint64(0)
+	waiting := false
+	for pos := max(e.unread, e.head); pos < e.end; pos++ {
+		h := e.at(pos)
+		if h.want == 0 || h.time != 0 {
+			continue
+		}
+		if now == 0 {
+			e.clock.update()
+			now = e.clock.now()
+		}
+		if h.wait = h.wait && now < h.ev.Time+e.delay; h.wait {
+			if !waiting {
+				waiting, e.unread = true, pos
+			}
+			continue
+		}
+		read = true
+		e.read(h)
+	}
+	if !waiting {
+		e.unread = e.end
+	}
+	return read
+}
+
+// read reads the process of an event.
+func (e *enricher) read(h *entry) {
+	e.reads++
+	if h.want.Has(engine.FieldExit) {
+		e.readExit(h)
+	}
+	if h.want&procfs.Readable != 0 {
+		e.readProcess(h)
+	}
+	h.time = e.clock.now()
+	if h.before > e.head {
+		e.compare(e.at(h.before-1), h)
+	}
+}
+
+// readExit asks the process, if its parent has not yet, how it ended.
+func (e *enricher) readExit(h *entry) {
+	t := &h.ev.Task
+	status, start, ok := e.proc.ExitStatus(h.ev.PID)
+	if ok && e.clock.startedBy(start, h.ev.Time) {
+		t.Exit = engine.Exit{WaitStatus: status, Time: h.ev.Time}
+		t.Known |= engine.FieldExit.Set()
+		h.read |= engine.FieldExit.Set()
+	}
+}
+
+func (e *enricher) readProcess(h *entry) {
+	ev, t := h.ev, &h.ev.Task
+	known, truncated := t.Known, t.Truncated
+	want := h.want &^ engine.FieldExit.Set()
+	st, err := e.proc.Read(ev.PID, want|engine.FieldStart.Set(), ev)
+	if err != nil || !e.clock.startedBy(t.Start, ev.Time) {
+		// Gone, or another process with the same number.
+		t.Known, t.Truncated = known, truncated
+		return
+	}
+	h.own = ev.Kind == engine.KindFork && st.ForkNoExec && !st.Kthread
+	if st.Zombie() {
+		// Its parent may have ended since, and its children are another's then.
+		t.Known &^= want & engine.FieldPPID.Set()
+	}
+	if ev.Kind == engine.KindFork && t.SID == ev.PID {
+		// No child is born as the leader of a session: it is about to send the message of
+		// its setsid(2), or has.
+		t.Known &^= want & ofSession
+	}
+	switch {
+	case ev.Kind == engine.KindFork && !st.ForkNoExec && !st.Kthread:
+		// It is executing, or has executed; the event of that follows. It may have got
+		// other ids and capabilities with the image.
+		t.Known &^= want & procfs.Replaced
+	case ev.Kind == engine.KindExec && st.State == 't':
+		// A tracer can hold it between the next image and its message.
+		t.Known &^= want & procfs.Image
+	}
+	h.read |= t.Known &^ known
+	t.Carried |= h.read & carried
+	h.memory = st.Memory
+}
+
+// compare takes the image away from an exec that was read, if it may be that of the next
+// exec: if both were read in the same memory, or the next could not be read and its
+// message came soon after the reading.
+func (e *enricher) compare(h, next *entry) {
+	switch {
+	case h.memory == next.memory && h.memory != 0:
+	case h.memory != 0 && next.memory != 0:
+		return
+	case next.ev.Time > h.time+e.doubt:
+		return
+	}
+	h.drop(ofExec)
+}
+
+// release gives the events to the sink that are certain: all that was sent before a time
+// has been noted. With force set it gives all.
+func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) {
+	for ; e.head < e.end; e.head++ {
+		h := e.at(e.head)
+		if !force && (h.wait || h.want != 0 && h.time == 0 || h.time != 0 && noted < h.time+e.doubt) {
+			break
+		}
+		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {
+			delete(e.byPID, h.ev.PID)
+		}
+		to.Insert(h.ev)
+		h.ev = nil
+		n++
+	}
+	return n
+}
+
+// due returns when the first of the queued events has to be read or released, 0 for never.
+func (e *enricher) due() uint64 {
+	if e.head == e.end {
+		return 0
+	}
+	h := e.at(e.head)
+	if h.time == 0 {
+		return h.ev.Time + e.delay
+	}
+	return h.time + e.doubt
+}
+
+// hurry ends all waiting of forks.
+func (e *enricher) hurry() {
+	for pos := e.head; pos < e.end; pos++ {
+		e.at(pos).wait = false
+	}
+}

@@ -1,0 +1,198 @@
+package cnproc
+
+import "github.com/quark-linux/quark/backends/internal/procfs"
+
+// rescanInterval, in ns, is how often a loss lets the tracker look through /proc at most.
+const rescanInterval = 100_000_000
+
+// learn looks up in /proc which processes have threads: at the start, and when messages
+// were lost. What is in the socket is older than what /proc says, which does no harm to
+// the set of threads, see groups.
+func (t *tracker) learn() {
+	t.rescanTime = t.clock.now()
+	g := &t.groups
+	for pid, e := range g.byPID {
+		e.stale, e.unseen = true, true
+		g.byPID[pid] = e
+	}
+	if t.view == nil {
+		return
+	}
+	pids, err := t.view.PIDs()
+	if err != nil {
+		return
+	}
+	t.rescan = false
+	// Tasks uses the storage of PIDs again, so first all leaders, then threads.
+	threaded := map[uint32]procfs.Status{}
+	for _, pid := range pids {
+		st, _, err := t.view.Status(pid)
+		switch {
+		case err != nil:
+		case st.Threads > 1:
+			threaded[pid] = st
+		case !st.Zombie():
+			g.forget(pid) // its only thread decides how it ends
+		}
+	}
+	for tid, pid := range g.threads {
+		if _, ok := threaded[pid]; ok {
+			g.remove(pid, tid)
+		}
+	}
+	for pid, st := range threaded {
+		t.learnGroup(pid, st)
+	}
+}
+
+func (t *tracker) learnGroup(pid uint32, st procfs.Status) {
+	g := &t.groups
+	for _, tid := range t.view.Tasks(pid) {
+		g.add(pid, tid)
+	}
+	e, ok := g.byPID[pid]
+	if !ok {
+		return
+	}
+	// A leader that has ended can also be one that another thread is about to replace by
+	// an exec. Its exit may not have been seen, nor may those of other threads.
+	e.stale, e.unseen = false, true
+	e.confirm, e.leaderDone = e.confirm || st.Zombie(), e.leaderDone || st.Zombie()
+	runs := st.State == 'S' && !st.Ending // see runs
+	if !runs && !e.probed {
+		e.probed = true
+		t.probes = append(t.probes, probe{pid: pid})
+	}
+	g.byPID[pid] = e
+	if runs {
+		g.alive(pid, t.rescanTime)
+	}
+}
+
+// confirm lets /proc say whether a group has ended.
+func (t *tracker) confirm(m *message, e end) end {
+	if t.view == nil {
+		t.groups.forget(m.pid)
+		return e
+	}
+	st, start, err := t.view.Status(m.pid)
+	switch {
+	case err != nil, !t.clock.startedBy(start, m.time), st.Zombie() && st.Threads <= 1:
+		// Gone, and perhaps there is a new one already; or waiting for its parent.
+		t.groups.forget(m.pid)
+		return e
+	case !st.Zombie():
+		// It was the former leader; another thread has its number now.
+		t.groups.forget(m.pid)
+		return end{}
+	}
+	for _, tid := range t.view.Tasks(m.pid) {
+		t.groups.add(m.pid, tid)
+	}
+	g := t.groups.byPID[m.pid]
+	if g.live == 0 { // ended meanwhile
+		delete(t.groups.byPID, m.pid)
+		return e
+	}
+	if m.tid == m.pid && g.endings.n == 0 {
+		g.leader = int32(m.status)
+		g.endings.add(g.leader)
+	}
+	g.leaderDone, g.confirm = true, true
+	t.groups.byPID[m.pid] = g
+	return end{}
+}
+
+// probe is a group of which threads have ended: was that their own will, or does the
+// whole group end? What was seen to run afterwards tells.
+type probe struct {
+	pid   uint32
+	after uint64 // time of the next look
+	wait  uint64 // ns from this look to the next
+	clear uint64 // time of the last look that saw no sign of an end
+}
+
+// A look at a group costs a few microseconds. Groups that let threads end all the time are
+// looked at once in a while.
+const (
+	probeFirst = 1_000_000
+	probeLast  = 1_000_000_000
+)
+
+// look looks at the groups of which threads have ended and returns when to look again, 0
+// for not at all.
+func (t *tracker) look() (next uint64) {
+	if len(t.probes) == 0 {
+		return 0
+	}
+	kept := t.probes[:0]
+	for _, p := range t.probes {
+		g, ok := t.groups.byPID[p.pid]
+		if !ok || t.view == nil {
+			continue
+		}
+		now := t.clock.now()
+		if now < p.after {
+			kept = append(kept, p)
+			next = soonest(next, p.after)
+			continue
+		}
+		switch alive, ending := t.runs(&p, &g, now); {
+		case alive > 0:
+			t.groups.alive(p.pid, alive)
+		case ending:
+			// It may be over before there is more to see; else the next end of a thread
+			// is the time for another look.
+			g.probed = false
+			t.groups.byPID[p.pid] = g
+		default:
+			p.wait = min(max(2*p.wait, probeFirst), probeLast)
+			p.after = now + p.wait
+			kept = append(kept, p)
+			next = soonest(next, p.after)
+		}
+	}
+	t.probes = kept
+	return next
+}
+
+// soonest returns the earlier of two times, of which 0 is never.
+func soonest(a, b uint64) uint64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// runs looks for a thread of the group that nothing has made to end. It returns a time at
+// which there was one, 0 for unknown, and whether the group is seen to end.
+//
+// Who ends a whole group leaves SIGKILL pending in each other thread, until that has begun
+// to end itself, which its flags show. So a thread that sleeps, to be woken by signals,
+// and has neither, is proof. A thread that runs can be between the one and the other for
+// an instant: it takes two looks. A thread that a tracer holds can have begun to end.
+func (t *tracker) runs(p *probe, g *group, now uint64) (alive uint64, ending bool) {
+	st, _, err := t.view.Status(p.pid)
+	if g.leaderDone {
+		err = procfs.ErrVanished
+		for _, tid := range t.view.Tasks(p.pid) {
+			if tid != p.pid {
+				st, _, err = t.view.ThreadStatus(p.pid, tid)
+				break
+			}
+		}
+	}
+	switch {
+	case err != nil, st.Zombie(), st.Ending:
+		return 0, true
+	case st.State == 'S':
+		return now, false
+	case st.State == 't':
+		p.clear = 0
+		return 0, false
+	case p.clear > 0:
+		return p.clear, false
+	}
+	p.clear = now
+	return 0, false
+}

@@ -1,0 +1,52 @@
+package cnproc
+
+// endings sums up the wait statuses of the threads of a group that ended since the group
+// was last known to run by its own will, to tell the wait status of the group.
+//
+// The kernel does not send the status of the group. It is made like this:
+//
+//   - exit_group(2) and fatal signals set it, and all threads that have not begun to end
+//     end with the same status;
+//   - if all threads end by exit(2), it is the status of the thread that was the last to
+//     begin (Linux 6.0), or of the leader (before).
+//
+// The order of messages says nothing of the order in which threads began to end: a tracer,
+// or much memory to free, can hold a thread for any time. So only these are certain:
+//
+//   - all threads since then ended with the same status;
+//   - one ended with a status that only a signal to the whole group leaves.
+type endings struct {
+	n      uint32
+	status int32 // of the first
+	mixed  bool  // there was another
+	fatal  int32 // a status of a signal to the whole group, 0 while there is none
+}
+
+func (e *endings) add(status int32) {
+	if e.n++; e.n == 1 {
+		e.status = status
+	}
+	e.mixed = e.mixed || status != e.status
+	if endsGroup(status) {
+		e.fatal = status
+	}
+}
+
+// endsGroup reports whether the wait status is of a signal that ended the whole group.
+// Seccomp ends a single thread by SIGKILL (strict mode) and by SIGSYS (KILL_THREAD).
+func endsGroup(status int32) bool {
+	const sigkill, sigsys = 9, 31
+	return status&0x7f != 0 && status != sigkill && status != sigsys
+}
+
+// verdict returns the wait status of a group all of whose threads have ended, and whether
+// it is certain. leader is the status of the leader.
+func (e *endings) verdict(leader int32, last6 bool) (status int32, known bool) {
+	switch {
+	case e.fatal != 0:
+		return e.fatal, true
+	case e.n == 0 || e.mixed:
+		return 0, false
+	}
+	return e.status, last6 || e.status == leader
+}

@@ -1,0 +1,196 @@
+package cnproc
+
+import (
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+)
+
+// fact is what the tracker concludes from a message, or from the lack of one.
+type fact struct {
+	kind   engine.Kind
+	thread bool     // of one thread, not of its process
+	m      *message // valid until the call returns; nil for a gap
+	seq    uint64   // number of the message among those of its CPU
+
+	status   int32 // KindExit: the wait status
+	known    bool  // status is certain
+	doubtful bool  // a loss may have hidden that the pid is another process's now
+	gap      engine.Gap
+}
+
+// tracker takes the messages in the order in which they come and states facts. It knows of
+// each process what decides when and how it ended; it looks at /proc only for the threads
+// that there are: at the start, after a loss, and to learn whether a group still runs.
+type tracker struct {
+	state func(*fact)
+	view  view // nil without /proc
+	clock *clock
+	// lives is set if all forks and exits come.
+	lives    bool
+	filtered bool // the kernel leaves out kinds, so that numbers are missing anyway
+
+	seq     sequence
+	groups  groups
+	living  living
+	dumping map[uint32]uint32 // processes whose core may be dumped -> the thread
+	probes  []probe
+
+	lossUntil uint64 // messages of before may be missing, 0 for none
+	told      uint64 // messages that gaps have told of
+
+	rescan     bool // threads may have come and gone unseen
+	rescanTime uint64
+}
+
+// view is what the tracker looks at in /proc: a [procfs.Reader].
+type view interface {
+	PIDs() ([]uint32, error)
+	Tasks(pid uint32) []uint32
+	Status(pid uint32) (procfs.Status, uint64, error)
+	ThreadStatus(pid, tid uint32) (procfs.Status, uint64, error)
+}
+
+func newTracker(v view, c *clock, last6 bool, state func(*fact)) *tracker {
+	t := &tracker{state: state, view: v, clock: c, lives: true, groups: newGroups(last6), dumping: map[uint32]uint32{}}
+	if v == nil {
+		t.lossUntil, t.rescan = 1, true // of the processes that there are nothing is known
+	}
+	return t
+}
+
+// take handles one message.
+func (t *tracker) take(m *message) {
+	seq := t.count(m)
+	if m.what == whatAck {
+		return
+	}
+	if t.rescan && t.clock.now() >= t.rescanTime+rescanInterval {
+		t.learn()
+	}
+	f := fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}
+	switch m.what {
+	case Fork:
+		f.kind, f.doubtful = engine.KindFork, f.doubtful && f.thread
+		t.fork(m)
+	case Exec:
+		f.kind, f.thread = engine.KindExec, false
+		t.groups.exec(m.pid)
+		delete(t.dumping, m.pid)
+	case Exit:
+		t.exit(&f)
+		return
+	case CoreDump:
+		// Sent when a signal of that action arrives, whether or not a core is dumped:
+		// the exit status tells.
+		t.dumping[m.pid] = m.tid
+		return
+	case Comm:
+		f.kind = engine.KindComm
+	case Ptrace:
+		f.kind = engine.KindPtrace
+	case SID:
+		f.kind, f.thread = engine.KindIDChange, false
+	default:
+		f.kind = engine.KindIDChange
+	}
+	t.state(&f)
+}
+
+// count notes the number of a message and states a gap before it.
+func (t *tracker) count(m *message) (seq uint64) {
+	if m.cpu == cpuOfAck {
+		return 0
+	}
+	gaps, last := t.seq.gaps, t.seq.last(m.cpu)
+	seq = t.seq.saw(m.cpu, m.seq, m.time)
+	if t.filtered || t.seq.gaps <= gaps {
+		return seq
+	}
+	if t.lose(m.time); t.seq.gaps > t.told {
+		t.stateGap(engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: last, To: m.time, Count: t.seq.gaps - t.told})
+		t.told = t.seq.gaps
+	}
+	return seq
+}
+
+// overrun notes that the socket dropped messages between two times; dropped is how many
+// since it was opened, 0 for unknown.
+func (t *tracker) overrun(from, to, dropped uint64) {
+	t.lose(to)
+	g := engine.Gap{Cause: engine.LossSocketFull, CPU: engine.AllCPUs, From: from, To: to}
+	if dropped > t.told {
+		g.Count = dropped - t.told
+		t.told = dropped
+	}
+	t.stateGap(g)
+}
+
+func (t *tracker) stateGap(g engine.Gap) { t.state(&fact{kind: engine.KindGap, gap: g}) }
+
+// lose gives up what a message of before a time can have changed.
+func (t *tracker) lose(until uint64) {
+	t.lossUntil = max(t.lossUntil, until)
+	t.rescan = true
+	t.living.forget()
+	clear(t.dumping)
+}
+
+// doubtful reports whether the number can be another process's than before a loss.
+func (t *tracker) doubtful(pid uint32) bool { return t.lossUntil > 0 && !t.living.has(pid) }
+
+func (t *tracker) fork(m *message) {
+	if m.tid != m.pid {
+		t.groups.add(m.pid, m.tid)
+		return
+	}
+	t.groups.forget(m.pid)
+	delete(t.dumping, m.pid)
+	if t.lives && m.time > t.lossUntil {
+		t.living.born(m.pid, m.time)
+	}
+}
+
+// exit states the end of a thread, and that of its process if it was the last.
+func (t *tracker) exit(f *fact) {
+	m := f.m
+	f.kind = engine.KindExit
+	if m.tid == m.pid {
+		m.time = t.living.ended(m.pid, m.time)
+	}
+	e := t.groups.exit(m)
+	if e.probe {
+		t.probes = append(t.probes, probe{pid: m.pid})
+	}
+	unseen := t.rescan && f.doubtful // it may have had threads that nobody told of
+	if e.confirm || e.group && unseen {
+		e = t.confirm(m, e)
+		e.known = e.known && (!unseen || endsGroup(e.status))
+	}
+	if m.tid != m.pid || !e.group {
+		f.thread, f.status, f.known = true, int32(m.status), true
+		t.state(f)
+	}
+	if !e.group {
+		return
+	}
+	f.thread, f.status, f.known = false, e.status, e.known
+	if thread, ok := t.dumping[m.pid]; ok {
+		delete(t.dumping, m.pid)
+		if core := (engine.Exit{WaitStatus: e.status}); e.known && core.CoreDumped() {
+			dump := *m
+			dump.tid = thread
+			t.state(&fact{kind: engine.KindCoreDump, m: &dump, seq: f.seq, doubtful: f.doubtful})
+		}
+	}
+	t.state(f)
+}
+
+// settled says that the socket was empty: groups that were gone at the last look go, now
+// that nothing of them can be on its way.
+func (t *tracker) settled() {
+	for pid, e := range t.groups.byPID {
+		if e.stale {
+			t.groups.forget(pid)
+		}
+	}
+}
