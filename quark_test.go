@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // deadline is for what normally takes milliseconds.
@@ -65,10 +67,14 @@ func open(t *testing.T, opts quark.Options) *quark.Queue {
 	return q
 }
 
-// spawn runs "true" to its end and returns its pid.
+// spawn runs a small program to its end and returns its pid. A guest has no true(1).
 func spawn(t *testing.T) uint32 {
 	t.Helper()
-	cmd := exec.Command("true")
+	path := filepath.Join(t.TempDir(), "true")
+	if err := tinyelf.Write(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path)
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func benchmarkWait(b *testing.B, wait func(*Store, uint64, int)) {
 func TestManyAtOnce(t *testing.T) {
 	n := 10000
 	if testing.Short() {
-		n = 1000
+		n = 300 // as many as a guest with 512 MiB has memory for
 	}
 	s := private(t, Options{})
 	var gate [2]int

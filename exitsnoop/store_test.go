@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/btfhub/ingest"
 	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
 	"golang.org/x/sys/unix"
 )
 
@@ -91,9 +93,16 @@ func TestExit(t *testing.T) {
 // not the one whose status counts.
 func TestExecNonleader(t *testing.T) {
 	s := private(t, Options{})
-	p := start(t, script().Thread(script().Call("nanosleep", unix.SYS_NANOSLEEP, []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0x2d, 0x31, 1, 0, 0, 0, 0}, nil).
-		Exec("/bin/sh", []string{"sh", "-c", "exit 5"}, nil)).Stop())
+	program := filepath.Join(t.TempDir(), "five")
+	ok(t, tinyelf.Write(program, 5))
+	var gate [2]int
+	ok(t, unix.Pipe2(gate[:], unix.O_CLOEXEC))
+	defer unix.Close(gate[0])
+	defer unix.Close(gate[1])
+	p := start(t, script().Thread(script().WaitFor(gate[0]).Exec(program, []string{"five"}, nil)).Stop())
 	id, err := s.TraceProcess(uint32(p.PID))
+	ok(t, err)
+	_, err = unix.Write(gate[1], []byte{1})
 	ok(t, err)
 	st, err := s.Wait(context.Background(), id)
 	ok(t, err)

@@ -1,6 +1,8 @@
 package kprobe
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -44,6 +46,9 @@ func TestTargetsAreRead(t *testing.T) {
 		}
 	}
 	members, err := os.ReadFile("../../btfhub/members.txt")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("compares two packages' sources: " + err.Error())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
