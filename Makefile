@@ -243,7 +243,7 @@ DEPS_arm64 := qemu-system-arm:/usr/bin/qemu-system-aarch64
 DEPS_GUEST := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
 	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
-	xz-utils:/usr/bin/xz zstd:/usr/bin/zstd
+	xz-utils:/usr/bin/xz
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
