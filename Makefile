@@ -10,7 +10,7 @@ GO     ?= go
 HOSTGO  = GOOS= GOARCH= $(GO)
 GOARCH ?= $(shell $(GO) env GOARCH)
 OUT    := build/$(GOARCH)
-RUN    := build/test
+STEPS  := build/test
 HOSTBIN := build/$(shell $(GO) env GOHOSTARCH)
 
 # What the archive holds depends on the binaries only, so they must not depend on the path or the commit.
@@ -21,7 +21,8 @@ GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldf
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
 # All commands for guests are one binary in their image, under the name of each.
 GUEST    := $(filter-out quark-matrix,$(COMMANDS))
-MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(strip $(GUEST)))
+GUESTDIRS = $(addprefix cmd/,$(GUEST)) initramfs/gotest
+MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(notdir $(GUESTDIRS)))
 COMMA := ,
 SPACE := $() $()
 
@@ -42,7 +43,7 @@ else
 Q := @
 endif
 
-.PHONY: all bench build fidelity fidelity-matrix kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
 all: build
 
 help:
@@ -54,7 +55,8 @@ help:
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and some of it with BTF hidden'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
-	@echo 'make test-kernel-all   the same with every kernel of the catalogue, on amd64 and arm64, and all of it with BTF hidden'
+	@echo 'make test-kernel-all   the same with every kernel of the catalogue (or KERNELS), on amd64 and arm64, and all of it with BTF hidden'
+	@echo 'make guest-test     ordinary Go tests in guests (PKG="./backends/kprobe ..." KERNELS="NAME..." RUN=REGEXP; 6.1-cloud by default)'
 	@echo 'make test-all       make test with every kernel'
 	@echo 'make coverage       what the tests cover, on this host and in guests (KERNELS, BACKENDS, TESTS as above)'
 	@echo 'make matrix-report  puts the table of the last run into the README'
@@ -75,21 +77,21 @@ help:
 build:
 	$(Q)mkdir -p $(OUT)
 	$(Q)$(GOBUILD) -o $(OUT)/ $(addprefix ./cmd/,$(COMMANDS)) ./initramfs/init
-	$(Q)$(HOSTGO) run ./initramfs/multicall -arch $(GOARCH) -o $(OUT)/guest $(GUEST)
+	$(Q)$(HOSTGO) run ./initramfs/multicall -arch $(GOARCH) -o $(OUT)/guest $(GUESTDIRS)
 
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
 	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
 
 # With KERNELS in guests instead, whose clocks tick slowly: only ratios say something. That is where a host without kprobes
-# can measure them.
+# can measure them. One guest at a time: the next would take its processor.
 ifeq ($(KERNELS),)
 bench: build
 	$(Q)$(OUT)/quark-fidelity bench
 else
-bench: deps-guest kernel-images initramfs-fidelity.gz
-	$(Q)for k in $(KERNELS); do echo "== $$k"; \
-		KRUN_TIMEOUT=1800 ./krun.sh initramfs-fidelity.gz kernel_images/$(GOARCH)/$$k quark-fidelity bench || exit; done
+bench: MATRIX := build/bench
+bench: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
 endif
 
 # The table in README.md.
@@ -100,20 +102,14 @@ fidelity-readme: fidelity
 		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
 	$(Q)mv build/README.md README.md
 
-# A guest in which a backend fails says so in its report, which is the last command's to judge. What other kernels gave
-# before stays on the page: KERNELS= runs it in pieces. An emulated machine is slow: the hold time is longer.
-FIDELITY_KERNELS = $(or $(KERNELS),5.10-cloud 6.1-cloud 6.12-cloud newest-cloud)
-fidelity-matrix: deps-guest initramfs-fidelity.gz
-	$(Q)$(HOSTGO) run ./kernel_images $(foreach k,$(FIDELITY_KERNELS),'$(k)')
-	$(Q)mkdir -p build/fidelity-matrix
-	$(Q)for k in $(FIDELITY_KERNELS); do echo "== $$k"; \
-		KRUN_RESULTS=build/fidelity-matrix/$$k.jsonl KRUN_TIMEOUT=900 ./krun.sh initramfs-fidelity.gz kernel_images/$(GOARCH)/$$k \
-			quark-fidelity run -vx --hold-time 1s -o /run/quark-results >build/fidelity-matrix/$$k.log 2>&1 || echo "$$k: see build/fidelity-matrix/$$k.log"; done
-	$(Q)cat build/fidelity-matrix/*.jsonl >build/fidelity-matrix.jsonl
-	$(Q)$(HOSTGO) run ./cmd/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix/*.jsonl
-
-initramfs-fidelity.gz: build FORCE
-	$(Q)$(HOSTGO) run ./initramfs -o $@ -arch $(GOARCH) -init $(OUT)/init $(OUT)/quark-fidelity
+# The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated machine is slow: the hold time
+# is longer.
+fidelity-matrix: MATRIX := build/fidelity-matrix
+fidelity-matrix: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+	$(Q)status=0; $(run_matrix) --keep /tmp/fidelity.jsonl \
+		--command 'quark-fidelity run -vx --hold-time 1s -o /tmp/fidelity.jsonl' || status=$$?; \
+	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
+	$(OUT)/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix.jsonl && exit $$status
 
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A kernel without types has
 # them in a file of the image.
@@ -148,18 +144,18 @@ FORCE:
 
 # -count=1: the tests look at this kernel and at krun.sh, which Go's test cache does not know of.
 test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
-	$(Q)rm -rf $(RUN) && mkdir -p $(RUN)
-	$(Q)$(HOSTGO) build -o $(RUN)/testsum ./internal/harness/testsum
-	$(Q)$(RUN)/testsum run $(RUN) vet $(GO) vet ./...
-	$(Q)$(RUN)/testsum run -gotest $(RUN) go-test $(GO) test -count=1 -json ./...
+	$(Q)rm -rf $(STEPS) && mkdir -p $(STEPS)
+	$(Q)$(HOSTGO) build -o $(STEPS)/testsum ./internal/harness/testsum
+	$(Q)$(STEPS)/testsum run $(STEPS) vet $(GO) vet ./...
+	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test $(GO) test -count=1 -json ./...
 	$(Q)if [ "$$(id -u)" = 0 ]; then \
-		$(RUN)/testsum run -records $(RUN) host $(OUT)/quark-test -j $(RUN)/host.jsonl; \
+		$(STEPS)/testsum run -records $(STEPS) host $(OUT)/quark-test -j $(STEPS)/host.jsonl; \
 	else \
 		echo '== host: not root, so quark-test does not run on this host'; \
 	fi
-	$(Q)rm -f $(MATRIX)/cells.jsonl && ln -s $(abspath $(MATRIX))/cells.jsonl $(RUN)/kernels.jsonl
-	$(Q)$(RUN)/testsum run -records $(RUN) kernels $(run_matrix)
-	@$(RUN)/testsum report $(RUN)
+	$(Q)rm -f $(MATRIX)/cells.jsonl && ln -s $(abspath $(MATRIX))/cells.jsonl $(STEPS)/kernels.jsonl
+	$(Q)$(STEPS)/testsum run -records $(STEPS) kernels $(run_matrix)
+	@$(STEPS)/testsum report $(STEPS)
 
 test-all: initramfs-$(OTHER).gz
 	$(Q)$(MAKE) --no-print-directory test $(EVERY)
@@ -176,6 +172,14 @@ $(HOSTBIN)/quark-matrix: FORCE
 
 test-kernel: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix)
+
+# Ordinary Go tests in guests, as go test -exec runs them anywhere else.
+PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./exitsnoop .
+guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+	$(Q)status=0; for k in $(or $(KERNELS),6.1-cloud); do echo "== $$k"; \
+		GOOS=linux GOARCH=$(GOARCH) $(GO) test -count=1 -trimpath -ldflags '-s -w' $(if $(V),-v) $(if $(RUN),-run '$(RUN)') \
+			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath initramfs.gz) --kernel $$k $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
+	done; exit $$status
 
 test-kernel-all: initramfs-$(OTHER).gz
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)

@@ -22,17 +22,19 @@ const usage = `usage: quark-matrix [run] [OPTION...] [KERNEL...]
        quark-matrix report [-o DIR] [--readme FILE] [--times]
        quark-matrix merge -o DIR DIR...
        quark-matrix coverage [-o DIR] [--host DIR] [--profile FILE]
+       quark-matrix exec --kernel KERNEL [OPTION...] BINARY [ARGUMENT...]
        quark-matrix boot INITRAMFS KERNEL COMMAND [ARGUMENT...]
 
 run boots kernels under qemu and runs quark-test in them on every backend, and
 once more, with the kernels' types hidden, those that show that it works then
-(-t '*': all), and writes its reports to DIR. KERNEL is
+(-t '*': all), and the Go tests of --packages, and writes its reports to DIR. KERNEL is
 a name or a pattern such as '6.*-cloud'; without one the default rows of the
 catalogue run. list says what run would boot. report shows the last run again.
 merge puts the results of several runs together. coverage sums up what the tests
-covered, on the host and in guests that ran with --wrap cover. boot is krun.sh:
-it boots one kernel and runs one command in it (./krun.sh -h). It runs in quark's repository,
-as make test-kernel does.
+covered, on the host and in guests that ran with --wrap cover. exec runs a test binary in
+a guest: go test -exec "$PWD/build/amd64/quark-matrix exec --kernel 6.1-cloud" ./backends/kprobe
+boot is krun.sh: it boots one kernel and runs one command in it (./krun.sh -h).
+All run in quark's repository, as make test-kernel does.
 
 `
 
@@ -61,7 +63,7 @@ func main() {
 // dispatch runs the verb and returns its exit status.
 func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	verbs := map[string]func(context.Context, []string, io.Writer) (int, error){
-		"run": runMatrix, "list": list, "report": report, "merge": merge, "coverage": coverage,
+		"run": runMatrix, "list": list, "report": report, "merge": merge, "coverage": coverage, "exec": execTest,
 	}
 	verb := verbs["run"]
 	if len(args) > 0 && verbs[args[0]] != nil {

@@ -27,7 +27,9 @@ type options struct {
 	arches               []string
 	initramfs            map[string]string
 	backends, tests, btf []string
-	env, wrap            []string
+	env, wrap, keep      []string
+	packages             []string
+	command              string
 	mem                  int
 	jobs                 int
 	fresh, times         bool
@@ -43,7 +45,10 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.StringSliceVar(&o.arches, "arch", []string{runtime.GOARCH}, "architectures of the kernels")
 	f.StringToStringVar(&o.initramfs, "initramfs", map[string]string{runtime.GOARCH: "initramfs.gz"}, "initramfs of each architecture")
 	f.StringSliceVarP(&o.backends, "backends", "b", nil, "run on these backends only: ebpf (b), kprobe (k), cnproc (c)")
-	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run these tests of quark-test only, names or patterns")
+	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run these tests only, names or patterns: those of quark-test, and as PACKAGE.TEST Go tests")
+	f.StringSliceVar(&o.packages, "packages", nil, "run the Go tests of these packages, too, in guests of their own")
+	f.StringVar(&o.command, "command", "", "run this command and its words instead of tests; its exit status and its records are judged")
+	f.StringArrayVar(&o.keep, "keep", nil, "a file that the command makes, to be kept under files/ of the guest's results; may be repeated")
 	f.StringSliceVar(&o.btf, "btf", nil, "boot with the kernel's types present, hidden or in a file only")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
 	f.StringSliceVar(&o.wrap, "wrap", nil, "a command of the initramfs that runs the tests, and its words; its results are not cached")
@@ -87,7 +92,8 @@ func (o *options) guests() ([]matrix.Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Env: o.env, Wrap: o.wrap}
+	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Packages: o.packages, Command: strings.Fields(o.command),
+		Keep: o.keep, Env: o.env, Wrap: o.wrap}
 	for _, w := range o.btf {
 		switch way := matrix.BTF(w); way {
 		case matrix.BTFPresent, matrix.BTFHidden, matrix.BTFFile:
@@ -96,7 +102,7 @@ func (o *options) guests() ([]matrix.Guest, error) {
 			return nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)
 		}
 	}
-	guests, err := matrix.Plan(kernels, s, o.initramfs)
+	guests, err := matrix.Plan(kernels, s, o.initramfses())
 	if err != nil || o.shard == "" {
 		return guests, err
 	}
@@ -157,8 +163,14 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 		return unusable, err
 	}
 
-	if len(o.wrap) > 0 {
-		cache = nil // what it hands out is not kept there
+	if len(o.wrap) > 0 || o.command != "" {
+		cache = nil // what it hands out is not kept there, nor are measurements
+	}
+	if o.command != "" {
+		o.test = o.all // nothing is heard of it meanwhile
+	}
+	if err := o.buildGoImages(ctx, guests); err != nil {
+		return unusable, err
 	}
 	begin := time.Now()
 	display := matrix.NewDisplay(stdout, terminalWidth(stdout), len(guests))
@@ -184,8 +196,13 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	return allGood, nil
 }
 
-// show prints the table and the sum; the sum is the last line.
+// show prints what commands wrote, the table and the sum; the sum is the last line.
 func show(w io.Writer, r matrix.Results, dir string, times bool) error {
+	for _, g := range r.Guests {
+		if g.Part == matrix.PartCommand && len(g.Cells) == 1 {
+			fmt.Fprintf(w, "\n== %s: %s\n%s", g.Kernel.Name, g.Cells[0].Test, g.Cells[0].Log)
+		}
+	}
 	fmt.Fprintln(w)
 	if err := r.Table(w); err != nil {
 		return err

@@ -17,6 +17,9 @@ import (
 // cannot be opened, and closes it at the test's end.
 func Test(t *testing.T, open func(testing.TB, source.Options) engine.Source) {
 	describe(t, open(t, source.Options{}))
+	if testing.Short() {
+		t.Skip("every scenario twice takes a minute on an emulated processor; quark-test judges them in guests")
+	}
 	t.Run("at-once", func(t *testing.T) { all(t, open, true) })
 	t.Run("late", func(t *testing.T) { all(t, open, false) })
 	t.Run("kernel-types", func(t *testing.T) {

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -87,7 +90,29 @@ func (g *guest) run() (e record.End) {
 		g.miss(err.Error())
 	}
 	g.send(g.hello())
-	return runCommand(opts)
+	e = runCommand(opts)
+	for _, path := range opts.keep {
+		err := g.handOut(path)
+		if e.Status != 0 && errors.Is(err, fs.ErrNotExist) {
+			continue // a command that fails may not get so far
+		}
+		if err != nil && e.Error == "" {
+			e.Error = fmt.Sprintf("hand out a file: %v", err)
+		}
+	}
+	return e
+}
+
+// handOut sends a file that the command made, under its base name.
+func (g *guest) handOut(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for _, b := range record.Blobs(filepath.Base(path), content) {
+		g.send(b)
+	}
+	return nil
 }
 
 func (g *guest) hello() record.Hello {

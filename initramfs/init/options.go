@@ -21,6 +21,8 @@ type options struct {
 	stdin string
 	// env (quark.env.NAME=VALUE) is put into the command's environment.
 	env []string
+	// keep (quark.keep=PATH) are files that the command makes and that are handed out when it has ended.
+	keep []string
 	// command and its arguments: the words after "--".
 	command []string
 }
@@ -70,10 +72,15 @@ func (o *options) set(knob string) error {
 			return fmt.Errorf("kernel argument quark.stdin=%s: the name of a device in /dev is wanted", value)
 		}
 		o.stdin = value
+	case name == "keep":
+		if !strings.HasPrefix(value, "/") {
+			return fmt.Errorf("kernel argument quark.keep=%s: an absolute path is wanted", value)
+		}
+		o.keep = append(o.keep, value)
 	case strings.HasPrefix(name, "env.") && len(name) > len("env."):
 		o.env = append(o.env, name[len("env."):]+"="+value)
 	default:
-		return fmt.Errorf("kernel argument quark.%s: unknown; hide_btf, results, stdin and env.NAME are known", name)
+		return fmt.Errorf("kernel argument quark.%s: unknown; hide_btf, results, stdin, keep and env.NAME are known", name)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ func TestParseOptions(t *testing.T) {
 		{"knobs", "quark.hide_btf=1 quark.results=ttyS0 quark.env.RING=4096 quark.env.EMPTY= -- a",
 			options{hideBTF: true, results: "ttyS0", env: []string{"RING=4096", "EMPTY="}, command: []string{"a"}}},
 		{"a terminal to read from", "quark.stdin=ttyS0 -- sh", options{results: "ttyS1", stdin: "ttyS0", command: []string{"sh"}}},
+		{"files to keep", "quark.keep=/tmp/a quark.keep=/b -- a", options{results: "ttyS1", keep: []string{"/tmp/a", "/b"}, command: []string{"a"}}},
 		{"knobs of the command are not init's", "quiet -- a quark.hide_btf=1",
 			options{results: "ttyS1", command: []string{"a", "quark.hide_btf=1"}}},
 		{"only the first -- counts", "-- a -- b", options{results: "ttyS1", command: []string{"a", "--", "b"}}},
@@ -48,6 +49,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"quark.results=../x -- a", "name of a device"},
 		{"quark.stdin=/dev/ttyS0 -- a", "name of a device"},
 		{"quark.env.=1 -- a", "unknown"},
+		{"quark.keep=a -- a", "absolute path"},
 		{"-- a%2", "two hex digits"},
 		{"-- a%zz", "two hex digits"},
 	} {

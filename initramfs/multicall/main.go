@@ -4,7 +4,7 @@
 // A command's package main cannot be imported, so its files are compiled, by means of go build -overlay, as a package of
 // another name whose main is exported. Nothing of that is in the source tree, and the commands know nothing of it.
 //
-//	go run ./initramfs/multicall -o build/amd64/guest/quark quark-mon quark-test
+//	go run ./initramfs/multicall -o build/amd64/guest cmd/quark-mon cmd/quark-test
 package main
 
 import (
@@ -37,9 +37,9 @@ func main() {
 	}
 }
 
-func run(out, arch string, commands []string) error {
-	if out == "" || len(commands) == 0 {
-		return errors.New("usage: multicall -o FILE [-arch ARCH] COMMAND [COMMAND...]")
+func run(out, arch string, dirs []string) error {
+	if out == "" || len(dirs) == 0 {
+		return errors.New("usage: multicall -o FILE [-arch ARCH] DIR [DIR...]")
 	}
 	root, err := os.Getwd()
 	if err != nil {
@@ -51,10 +51,12 @@ func run(out, arch string, commands []string) error {
 	}
 	defer os.RemoveAll(temp)
 	o := overlay{temp: temp, Replace: make(map[string]string)}
-	for _, c := range commands {
-		if err := o.addCommand(root, c); err != nil {
+	var commands []string
+	for _, dir := range dirs {
+		if err := o.addCommand(root, dir); err != nil {
 			return err
 		}
+		commands = append(commands, filepath.Base(dir))
 	}
 	var main bytes.Buffer
 	if err := dispatcher.Execute(&main, commands); err != nil {
@@ -90,9 +92,10 @@ func (o *overlay) add(path string, content []byte) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// addCommand adds the files of a command as a package.
-func (o *overlay) addCommand(root, command string) error {
-	files, err := filepath.Glob(filepath.Join(root, "cmd", command, "*.go"))
+// addCommand adds the files of the command in a directory as a package.
+func (o *overlay) addCommand(root, dir string) error {
+	pkg := packageName(filepath.Base(dir))
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
 		return err
 	}
@@ -105,17 +108,17 @@ func (o *overlay) addCommand(root, command string) error {
 		if err != nil {
 			return err
 		}
-		exported, hasMain, err := export(path, source, packageName(command))
+		exported, hasMain, err := export(path, source, pkg)
 		if err != nil {
 			return err
 		}
 		found = found || hasMain
-		if err := o.add(filepath.Join(root, virtual, packageName(command), filepath.Base(path)), exported); err != nil {
+		if err := o.add(filepath.Join(root, virtual, pkg, filepath.Base(path)), exported); err != nil {
 			return err
 		}
 	}
 	if !found {
-		return fmt.Errorf("cmd/%s has no func main", command)
+		return fmt.Errorf("%s has no func main", dir)
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ type Machine struct {
 	// are for emulation on a loaded machine.
 	Boot, Test, All time.Duration
 
+	// Output takes what a guest's command hands out of its standard output and error; nil: nobody wants it.
+	Output func(record.Output)
+
 	// Stacks is how long a guest that missed a deadline has to print its stacks (30 s).
 	Stacks time.Duration
 }
@@ -58,7 +61,7 @@ type Progress struct {
 
 // The files of a guest in its directory.
 const (
-	consoleFile = "console.log"
+	ConsoleFile = "console.log"
 	recordsFile = "records.jsonl"
 
 	FilesDir = "files" // what it handed out
@@ -74,14 +77,14 @@ const krun = "./krun.sh"
 // this machine: what goes wrong in the guest is in the outcome.
 func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progress)) (Outcome, error) {
 	m = m.withDefaults()
-	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Repro: g.Repro(krun, "")}
+	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Part: g.Part, Repro: g.Repro(krun, "")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return o, fmt.Errorf("make a directory for %s: %w", g.Name(), err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, FilesDir)); err != nil {
 		return o, fmt.Errorf("remove the files of %s from before: %w", g.Name(), err)
 	}
-	console, err := os.Create(filepath.Join(dir, consoleFile))
+	console, err := os.Create(filepath.Join(dir, ConsoleFile))
 	if err != nil {
 		return o, fmt.Errorf("keep the console of %s: %w", g.Name(), err)
 	}
@@ -92,7 +95,10 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	}
 	defer records.Close()
 	b := &boot{machine: m, guest: g, tell: tell, begin: time.Now()}
-	b.claims = g.claims()
+	b.claims, b.output = g.claims(), m.Output
+	if g.Part == PartCommand {
+		b.command = strings.Join(g.Command, " ")
+	}
 	if err := b.run(ctx, console, records); err != nil {
 		return o, fmt.Errorf("boot %s: %w", g.Name(), err)
 	}

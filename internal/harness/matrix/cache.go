@@ -79,7 +79,7 @@ func (c *Cache) Load(key string, g Guest, dir string) (o Outcome, ok bool, err e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return o, false, err
 	}
-	for _, name := range []string{consoleFile, recordsFile} {
+	for _, name := range []string{ConsoleFile, recordsFile} {
 		if err := copyFile(filepath.Join(dir, name), filepath.Join(from, name)); err != nil {
 			return o, false, fmt.Errorf("read a cached result: %w (FRESH=1 does without)", err)
 		}
@@ -103,7 +103,7 @@ func (c *Cache) Store(key string, o Outcome, dir string) error {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return fmt.Errorf("cache a result: %w", err)
 	}
-	for _, name := range []string{consoleFile, recordsFile} {
+	for _, name := range []string{ConsoleFile, recordsFile} {
 		if err := copyFile(filepath.Join(temp, name), filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("cache a result: %w", err)
 		}

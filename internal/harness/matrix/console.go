@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -99,4 +100,29 @@ func complaint(line string) string {
 		}
 	}
 	return ""
+}
+
+// maxOutput bounds what is kept of a command's output.
+const maxOutput = 64 << 10
+
+// commandOutput returns what programs wrote to a console, its end if that is long.
+func commandOutput(r io.Reader) (string, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for line := range strings.Lines(strings.ToValidUTF8(string(b), "?")) {
+		line = strings.TrimRight(line, "\r\n")
+		if at := kernelLine.FindStringIndex(line); at == nil {
+			out.WriteString(line + "\n")
+		} else if at[0] > 0 {
+			out.WriteString(line[:at[0]]) // the kernel broke into a line
+		}
+	}
+	s := out.String()
+	if len(s) > maxOutput {
+		s = fmt.Sprintf("[%d bytes left out]\n%s", len(s)-maxOutput, strings.ToValidUTF8(s[len(s)-maxOutput:], "?"))
+	}
+	return s, nil
 }

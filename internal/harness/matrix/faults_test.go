@@ -98,7 +98,7 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log, err := os.ReadFile(filepath.Join(out, consoleFile))
+			log, err := os.ReadFile(filepath.Join(out, ConsoleFile))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,6 +125,26 @@ func TestFaults(t *testing.T) {
 				t.Errorf("reasons %q and %q", o.Cells[1].Reason, o.Cells[2].Reason)
 			}
 		})
+	}
+}
+
+// TestCommandCell: a guest that runs no tests has its command for a cell.
+func TestCommandCell(t *testing.T) {
+	for _, tt := range []struct {
+		e     evidence
+		state record.State
+		want  Cell
+	}{
+		{evidence{hello: new(record.Hello), end: &record.End{DurationMS: 7}}, record.Pass, Cell{State: record.Pass, DurationMS: 7}},
+		{evidence{hello: new(record.Hello), end: &record.End{Status: 3}}, record.Fail, Cell{State: record.Fail, Reason: "the command's exit status is 3"}},
+		{evidence{hello: new(record.Hello), late: "too late"}, record.Hang, Cell{State: record.Hang, Reason: "too late "}},
+		{evidence{}, record.BootFail, Cell{State: record.BootFail, Reason: "the guest ended without a hello"}},
+	} {
+		tt.e.command, tt.want.Test, tt.want.Backend = "a b", "a b", NoBackend
+		state, _, cells := tt.e.judge()
+		if state != tt.state || len(cells) != 1 || cells[0] != tt.want {
+			t.Errorf("%s, cells %+v; want %s, %+v", state, cells, tt.state, tt.want)
+		}
 	}
 }
 

@@ -2,8 +2,11 @@ package matrix
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/quark-linux/quark/internal/harness/gotest"
 )
 
 // BTF is how a guest has its kernel's types.
@@ -29,15 +32,35 @@ type Kernel struct {
 	BTFFile string `json:"btf_file,omitempty"`
 }
 
+// Part is what a guest runs.
+type Part string
+
+// The parts that each kernel is booted for.
+const (
+	PartTests   Part = "quark-test" // the default
+	PartGo      Part = "gotest"     // test binaries of packages, which are in its image
+	PartCommand Part = "command"    // any command, judged by its exit status
+)
+
+func (p Part) String() string {
+	if p == "" {
+		return string(PartTests)
+	}
+	return string(p)
+}
+
 // Guest is one boot of a kernel, with one command.
 type Guest struct {
 	Kernel   Kernel
 	BTF      BTF
+	Part     Part // PartTests if ""
 	Backends []Backend
-	Tests    []string // patterns of quark-test; none: all
+	Packages []string // whose tests run, as ./DIR, with PartGo
+	Tests    []string // patterns of the part's tests; none: all
 	Env      []string // NAME=VALUE, for the command
-	Command  []string // instead of quark-test with Backends and Tests
+	Command  []string // with PartCommand; a test of guests sets it without, for a command that reports tests
 	Wrap     []string // a command that runs that one
+	Keep     []string // files of the guest that it hands out at its end
 	Image    string   // path of the initramfs
 }
 
@@ -52,10 +75,14 @@ const NoBackend = "none"
 
 // Name tells guests apart; it is a file name but for the slash of a local kernel's.
 func (g Guest) Name() string {
+	name := g.Kernel.Name
 	if g.BTF == BTFHidden {
-		return g.Kernel.Name + "-hidden"
+		name += "-hidden"
 	}
-	return g.Kernel.Name
+	if g.Part.String() != string(PartTests) {
+		name += "-" + string(g.Part)
+	}
+	return name
 }
 
 // Dir is the name as one element of a path.
@@ -66,6 +93,9 @@ func (g Guest) command() []string {
 	words := slices.Clone(g.Wrap)
 	if len(g.Command) > 0 {
 		return append(words, g.Command...)
+	}
+	if g.Part == PartGo {
+		return append(append(words, gotest.Command), g.Tests...)
 	}
 	words = append(words, "quark-test")
 	for _, b := range g.Backends {
@@ -95,11 +125,17 @@ func (g Guest) arguments() []string {
 	for _, e := range g.Env {
 		words = append(words, "quark.env."+e)
 	}
+	for _, k := range g.Keep {
+		words = append(words, "quark.keep="+k)
+	}
 	return words
 }
 
 // Repro is the shell command that does again what the guest did, or one test of it on the backends that it ran on at once.
 func (g Guest) Repro(krun, test string, backends ...string) string {
+	if g.Part == PartGo {
+		return g.reproGo(test)
+	}
 	one := g
 	one.Wrap = nil
 	if test != "" && len(g.Command) == 0 {
@@ -123,6 +159,28 @@ func (g Guest) Repro(krun, test string, backends ...string) string {
 		b.WriteString(" " + quote(w))
 	}
 	return b.String()
+}
+
+// reproGo is the command for test binaries, which are in an image only while a guest runs them.
+func (g Guest) reproGo(test string) string {
+	packages, run := g.Packages, ""
+	if pkg, name, ok := strings.Cut(test, "."); ok {
+		run = " RUN=" + quote("^"+name+"$$") // for make, $$ is a $
+		for _, p := range g.Packages {
+			if (gotest.Binary{Package: p}).Name() == pkg {
+				packages = []string{p}
+			}
+		}
+	}
+	arch := ""
+	if g.Kernel.Arch != runtime.GOARCH {
+		arch = " GOARCH=" + g.Kernel.Arch
+	}
+	for _, e := range g.Env {
+		arch = " " + quote(e) + arch
+	}
+	return fmt.Sprintf("make guest-test%s PKG=%s KERNELS=%s%s", arch, quote(strings.Join(packages, " ")),
+		quote(strings.TrimSuffix(g.Kernel.Name, "-"+g.Kernel.Arch)), run)
 }
 
 // quote makes a word that a shell leaves as it is.

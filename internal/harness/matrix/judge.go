@@ -23,6 +23,9 @@ type evidence struct {
 	refused  string   // why it was not booted
 	files    record.Files
 	claims   []string // features that the kernel must have
+	command  string   // of a guest that runs no tests: its exit status is the only result
+
+	output func(record.Output) // takes what the command writes; nil: nobody wants it
 }
 
 // take keeps what a line of the result port says.
@@ -38,6 +41,10 @@ func (e *evidence) take(rec any, err error) {
 		e.results = append(e.results, r)
 	case record.Blob:
 		err = e.files.Add(r)
+	case record.Output:
+		if e.output != nil {
+			e.output(r)
+		}
 	case record.End:
 		e.end = &r
 	}
@@ -180,6 +187,13 @@ func ending(end *record.End) string {
 // cells returns a cell for each job that was planned or has a result, and how many have none. A job without a result shares
 // the fate of its guest if it was running; if it had not begun it is lost.
 func (e *evidence) cells(state record.State, reason string) (cells []Cell, missing int) {
+	jobs := e.plan
+	if len(jobs) == 0 {
+		jobs = e.started
+	}
+	if len(jobs)+len(e.results) == 0 && e.command != "" {
+		return []Cell{e.ofCommand(state, reason)}, 0
+	}
 	results := make(map[record.Job][]record.Result)
 	for _, r := range e.results {
 		j := record.Job{Test: r.Test, Backend: r.Backend}
@@ -205,10 +219,6 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 		}
 		cells = append(cells, c)
 	}
-	jobs := e.plan
-	if len(jobs) == 0 {
-		jobs = e.started
-	}
 	for _, j := range jobs {
 		add(j)
 	}
@@ -218,6 +228,18 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 		}
 	}
 	return cells, missing
+}
+
+// ofCommand returns the cell of a command that reports no tests.
+func (e *evidence) ofCommand(state record.State, reason string) Cell {
+	c := Cell{Test: e.command, Backend: NoBackend, State: state, Reason: reason}
+	if e.end != nil {
+		c.DurationMS = e.end.DurationMS
+	}
+	if state == record.Pass && e.end.Status != 0 {
+		c.State, c.Reason = record.Fail, ending(e.end)
+	}
+	return c
 }
 
 func orWord(s, word string) string {

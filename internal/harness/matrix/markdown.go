@@ -12,14 +12,14 @@ import (
 // Markdown is the table for the README.
 func (r Results) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| kernel | release | types | %s |\n", strings.Join(columns(), " | "))
-	b.WriteString("|---|---|---|" + strings.Repeat("---|", len(columns())) + "\n")
+	fmt.Fprintf(&b, "| kernel | release | types | tests | %s |\n", strings.Join(columns(), " | "))
+	b.WriteString("|---|---|---|---|" + strings.Repeat("---|", len(columns())) + "\n")
 	for _, g := range r.Guests {
 		release := "?"
 		if g.Hello != nil {
 			release = g.Hello.Kernel
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |", g.Kernel.Name, release, g.BTF)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |", g.Kernel.Name, release, g.BTF, g.Part)
 		for _, c := range columns() {
 			n := g.Count(c)
 			text := score(n)

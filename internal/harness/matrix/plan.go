@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -103,19 +104,36 @@ func imageArch(path string) (string, error) {
 	return arch, nil
 }
 
-// Selection says what to run on each kernel. Its zero value runs all.
+// Selection says what to run on each kernel. Its zero value runs all of quark-test.
 type Selection struct {
 	Backends []string // names or letters; none: all
-	Tests    []string // patterns of quark-test; none: all, but with types hidden those of what is read by them
 	BTF      []BTF    // ways of having types; none: all
-	Env      []string // NAME=VALUE, for the tests
-	Wrap     []string // a command that runs the tests
+
+	// Tests are patterns; none: all, but with types hidden those of what is read by them. A pattern with a dot, as in
+	// kprobe.Test*, is of the Go tests; another is of quark-test's, and "*" of both.
+	Tests []string
+
+	Packages []string // whose Go tests run, too, as ./DIR
+	Command  []string // to run instead of any tests
+	Keep     []string // files that the command makes and the guest hands out
+	Env      []string // NAME=VALUE, for the tests or the command
+	Wrap     []string // a command that runs quark-test
 }
 
-// Plan returns the guests for kernels: each as it is with all backends, and with its types hidden with those backends that
-// need types. images has the initramfs of each architecture.
-func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
+// Images are the initramfs of an architecture.
+type Images struct {
+	Base string
+	Go   string // the same with the binaries of Go tests
+}
+
+// Plan returns the guests for kernels: for quark-test one as it is with all backends, and one with its types hidden with
+// those backends that need types; for the Go tests of packages one as it is; or just one for a command.
+func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, error) {
 	chosen, err := s.backends()
+	if err != nil {
+		return nil, err
+	}
+	quarkTest, goTests, err := s.tests()
 	if err != nil {
 		return nil, err
 	}
@@ -133,27 +151,89 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 			if !s.wants(way) {
 				continue
 			}
-			g := Guest{Kernel: k, BTF: way, Tests: s.Tests, Env: s.Env, Wrap: s.Wrap, Image: image}
-			if way != BTFHidden && slices.Contains(g.Tests, "*") {
-				g.Tests = nil // the same command, the results of which may be known
+			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Keep: s.Keep, Image: image.Base}
+			if len(s.Command) > 0 {
+				// With types hidden only where that is asked for by name.
+				if way != BTFHidden || len(s.BTF) > 0 {
+					g.Part, g.Command = PartCommand, s.Command
+					guests = append(guests, g)
+				}
+				continue
 			}
-			for _, b := range chosen {
-				if way != BTFHidden || b.needsTypes() {
-					g.Backends = append(g.Backends, b)
+			if quarkTest != nil {
+				if g, ok := g.forTests(quarkTest, chosen, s.Wrap); ok {
+					guests = append(guests, g)
 				}
 			}
-			if len(g.Backends) > 0 {
+			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && way != BTFHidden {
+				g.Part, g.Packages, g.Tests, g.Image = PartGo, packages, goTests, image.Go
 				guests = append(guests, g)
 			}
 		}
 	}
 	if len(guests) == 0 {
-		return nil, errors.New("nothing to run: no kernel, backend and way of having types fit together")
+		return nil, errors.New("nothing to run: no kernel, backend, test and way of having types fit together")
 	}
 	return guests, nil
 }
 
-// needsTypes tells whether it makes a difference to the backend where the kernel's types come from.
+// forTests makes the guest one for quark-test, if any of the backends has tests with the guest's types.
+func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (Guest, bool) {
+	g.Tests, g.Wrap = patterns, wrap
+	if g.BTF != BTFHidden && slices.Contains(g.Tests, "*") {
+		g.Tests = nil // the same command, the results of which may be known
+	}
+	for _, b := range chosen {
+		if g.BTF != BTFHidden || b.needsTypes() {
+			g.Backends = append(g.Backends, b)
+		}
+	}
+	return g, len(g.Backends) > 0
+}
+
+// tests returns the patterns of quark-test's tests and of the Go tests: nil for none of them, empty for all.
+func (s Selection) tests() (quarkTest, goTests []string, err error) {
+	if len(s.Tests) == 0 {
+		return []string{}, []string{}, nil
+	}
+	for _, p := range s.Tests {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, nil, fmt.Errorf("pattern %q: %w", p, err)
+		}
+		switch {
+		case p == "*":
+			quarkTest, goTests = append(quarkTest, p), []string{}
+		case !strings.Contains(p, "."):
+			quarkTest = append(quarkTest, p)
+		case goTests == nil || len(goTests) > 0:
+			goTests = append(goTests, p)
+		}
+	}
+	return quarkTest, goTests, nil
+}
+
+// packages returns those of the chosen backends, and those that are of no backend.
+func (s Selection) packages(chosen []Backend) (list []string) {
+	for _, p := range s.Packages {
+		b := BackendOf(p)
+		if b == NoBackend || slices.ContainsFunc(chosen, func(c Backend) bool { return c.Name == b }) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// BackendOf returns the backend whose package it is, or NoBackend.
+func BackendOf(pkg string) string {
+	for _, b := range Backends {
+		if path.Base(pkg) == b.Name {
+			return b.Name
+		}
+	}
+	return NoBackend
+}
+
+// needsTypes reports whether it makes a difference to the backend where the kernel's types come from.
 func (b Backend) needsTypes() bool { return b.Name != "cnproc" }
 
 func (s Selection) backends() ([]Backend, error) {

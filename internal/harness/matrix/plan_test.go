@@ -87,7 +87,7 @@ func TestFindKernels(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a"}, {Name: "nobtf", Arch: "amd64", Path: "k/n", BTFFile: "nobtf.btf"}}
-	image := map[string]string{"amd64": "i.gz"}
+	image := map[string]Images{"amd64": {Base: "i.gz", Go: "go.img"}}
 	for _, tt := range []struct {
 		name string
 		s    Selection
@@ -111,6 +111,22 @@ func TestPlan(t *testing.T) {
 		{"hidden", Selection{Backends: []string{"kprobe"}, BTF: []BTF{BTFHidden}, Env: []string{"A=1", "B=2"}}, []string{
 			"KRUN_APPEND='quark.hide_btf=1 quark.env.A=1 quark.env.B=2' ./krun.sh i.gz k/a quark-test -k --types",
 		}, ""},
+		{"Go tests", Selection{Packages: []string{".", "./backends/kprobe", "./backends/ebpf"}, BTF: []BTF{BTFPresent}, Backends: []string{"k"}}, []string{
+			"./krun.sh i.gz k/a quark-test -k",
+			"make guest-test PKG='. ./backends/kprobe' KERNELS=a",
+		}, ""},
+		{"some Go tests", Selection{Packages: []string{"."}, Tests: []string{"quark.Test*"}}, []string{
+			"make guest-test PKG=. KERNELS=a",
+			"make guest-test PKG=. KERNELS=nobtf",
+		}, ""},
+		{"no Go tests", Selection{Packages: []string{"."}, Tests: []string{"t_x"}, Backends: []string{"c"}, BTF: []BTF{BTFPresent}}, []string{
+			"./krun.sh i.gz k/a quark-test -c t_x",
+		}, ""},
+		{"command", Selection{Packages: []string{"."}, Command: []string{"a", "b c"}, Keep: []string{"/tmp/x"}}, []string{
+			"KRUN_APPEND=quark.keep=/tmp/x ./krun.sh i.gz k/a a 'b c'",
+			"KRUN_APPEND='quark.env.QUARK_BTF_PATH=/nobtf.btf quark.keep=/tmp/x' ./krun.sh i.gz k/n a 'b c'",
+		}, ""},
+		{"bad pattern", Selection{Tests: []string{"["}}, nil, "syntax error"},
 		{"none", Selection{Backends: []string{"c"}, BTF: []BTF{BTFHidden}}, nil, "nothing to run"},
 		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x"`},
 	} {
@@ -135,6 +151,10 @@ func TestPlan(t *testing.T) {
 	}
 	if got, want := guests[1].Repro("./krun.sh", "t_x", "kprobe", "ebpf"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k t_x"; got != want {
 		t.Errorf("repro of a cell %q, want %q", got, want)
+	}
+	g := Guest{Part: PartGo, Kernel: Kernel{Name: "6.1-cloud-vax", Arch: "vax"}, Packages: []string{".", "./backends/kprobe"}, Env: []string{"A=1"}}
+	if got, want := g.Repro("", "kprobe.TestX"), "make guest-test A=1 GOARCH=vax PKG=./backends/kprobe KERNELS=6.1-cloud RUN='^TestX$$'"; got != want {
+		t.Errorf("repro of a Go test %q, want %q", got, want)
 	}
 	if _, err := Plan(kernels, Selection{}, nil); err == nil {
 		t.Error("no initramfs is no error")

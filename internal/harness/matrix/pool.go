@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 )
@@ -44,7 +45,7 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	finished := func(i int, o Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		o.Log = filepath.ToSlash(filepath.Join(GuestsDir, guests[i].Dir(), consoleFile))
+		o.Log = filepath.ToSlash(filepath.Join(GuestsDir, guests[i].Dir(), ConsoleFile))
 		outcomes[i] = &o
 		if r.Done != nil {
 			r.Done(o)
@@ -77,6 +78,11 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 		o, err := r.Machine.Run(ctx, g, dir, tell)
 		if err != nil {
 			return err
+		}
+		if g.Part == PartCommand && len(o.Cells) == 1 {
+			if o.Cells[0].Log, err = readOutput(filepath.Join(dir, ConsoleFile)); err != nil {
+				return err
+			}
 		}
 		finished(i, o)
 		if r.Cache != nil {
@@ -126,6 +132,15 @@ feed:
 		}
 	}
 	return list, nil
+}
+
+func readOutput(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return commandOutput(f)
 }
 
 // ErrInterrupted is the cause of the end of a context by a signal.

@@ -68,8 +68,8 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"5.10-cloud-amd64  present  pass   1     -       0+1s    -     5.0      3.0       5.10.0-46\n",
-		"6.1-cloud-amd64   hidden   hang   0/3   ",
+		"5.10-cloud-amd64  present  quark-test  pass   1     -       0+1s    -     5.0      3.0       5.10.0-46\n",
+		"6.1-cloud-amd64   hidden   quark-test  hang   0/3   ",
 		"6.1-cloud-amd64: hang: too late in t_b @ ebpf\n  fail: t_a @ ebpf: bad \x01\n    repro: krun t_a\n  hang: t_b @ ebpf: too late\n    repro: krun t_b\n  lost: 1 tests did not run\n  repro: krun b\n",
 		"\n  | t_b @ ebpf: \n",
 		"7.3-cloud-amd64: crash: WARNING: x\n  console: BUG: y\n",
@@ -174,8 +174,8 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := string(b)
-	for _, want := range []string{"before\n" + markBegin + "\n| kernel |", markEnd + "\nafter\n", "| 6.1-cloud-amd64 | ? | hidden | 0/3 **hang** |",
-		"| 7.3-cloud-amd64 | ? | present | - | - | - | 1 | **crash**\n"} {
+	for _, want := range []string{"before\n" + markBegin + "\n| kernel |", markEnd + "\nafter\n", "| 6.1-cloud-amd64 | ? | hidden | quark-test | 0/3 **hang** |",
+		"| 7.3-cloud-amd64 | ? | present | quark-test | - | - | - | 1 | **crash**\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}

@@ -22,13 +22,13 @@ func columns() []string {
 // Table prints a line for each guest, then what is wrong with those that are not good.
 func (r Results) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tw, "kernel\tBTF\tstate\t%s\tseconds\toverhead\trelease\n", strings.Join(columns(), "\t"))
+	fmt.Fprintf(tw, "kernel\tBTF\ttests\tstate\t%s\tseconds\toverhead\trelease\n", strings.Join(columns(), "\t"))
 	for _, g := range r.Guests {
 		release := ""
 		if g.Hello != nil {
 			release = g.Hello.Kernel
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t", g.Kernel.Name, g.BTF, g.State)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", g.Kernel.Name, g.BTF, g.Part.String(), g.State)
 		for _, c := range columns() {
 			fmt.Fprintf(tw, "%s\t", score(g.Count(c)))
 		}

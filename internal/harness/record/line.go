@@ -37,6 +37,9 @@ func Encode(rec any) ([]byte, error) {
 	case Blob:
 		r.Type = "blob"
 		return encode(r)
+	case Output:
+		r.Type = "output"
+		return encode(r)
 	case End:
 		r.Type = "end"
 		return encode(r)
@@ -88,6 +91,8 @@ func Decode(line []byte) (any, error) {
 		return as[Result](line)
 	case "blob":
 		return as[Blob](line)
+	case "output":
+		return as[Output](line)
 	case "end":
 		return as[End](line)
 	}

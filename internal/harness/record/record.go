@@ -54,6 +54,14 @@ type Blob struct {
 	Data  []byte `json:"data"` // base64 in JSON
 }
 
+// Output is what a command wrote, for a host that passes it on byte by byte: the console changes newlines and carries the
+// kernel's messages as well.
+type Output struct {
+	Type string `json:"type"`
+	FD   int    `json:"fd"`   // 1 or 2
+	Data []byte `json:"data"` // base64 in JSON
+}
+
 // End is the last record of a guest.
 type End struct {
 	Type       string `json:"type"`

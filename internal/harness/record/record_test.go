@@ -17,6 +17,7 @@ var samples = []any{
 	Start{Type: "start", Test: "t_a", Backend: "ebpf"},
 	Result{Type: "result", Test: "t_a", Backend: "ebpf", State: Fail, Reason: "lost \"3\"\n", DurationMS: 7, Log: "ü\x00"},
 	Blob{Type: "blob", Name: "cov/a", Part: 1, Parts: 3, Data: []byte{0, 1, 255, '\n'}},
+	Output{Type: "output", FD: 2, Data: []byte("a\r\n\x00")},
 	End{Type: "end", Status: 139, Signal: 11, CoreDumped: true, DurationMS: 5, Error: "x"},
 }
 

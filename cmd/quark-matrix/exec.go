@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/gotest"
+	"github.com/quark-linux/quark/internal/harness/matrix"
+	"github.com/quark-linux/quark/internal/harness/record"
+)
+
+// execTest runs a test binary in a guest: it is what go test -exec calls, in the directory of the package. It returns the
+// binary's exit status, or noReportStatus when the guest went wrong.
+func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error) {
+	f := pflag.NewFlagSet("exec", pflag.ContinueOnError)
+	f.SetInterspersed(false) // the binary has options of its own
+	kernel := f.String("kernel", "", "kernel to boot, a name of the catalogue")
+	arch := f.String("arch", runtime.GOARCH, "architecture of the kernel")
+	initramfs := f.String("initramfs", "", "initramfs (initramfs.gz or initramfs-ARCH.gz at the module's root)")
+	images := f.String("images", "", "directory of the kernels' images (kernel_images at the module's root)")
+	env := f.StringArrayP("env", "e", nil, "NAME=VALUE for the binary's environment; may be repeated")
+	hidden := f.Bool("hide-btf", false, "hide the kernel's types")
+	mem := f.Int("mem", 512, "MiB of memory of the guest")
+	if err := parse(f, args, stdout); err != nil {
+		return unusable, err
+	}
+	if f.NArg() == 0 || *kernel == "" {
+		return unusable, fmt.Errorf("%w: exec wants --kernel NAME and a test binary, which go test -exec adds", errUsage)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return unusable, err
+	}
+	root, err := moduleRoot(dir)
+	if err != nil {
+		return unusable, err
+	}
+	if *images == "" {
+		*images = filepath.Join(root, "kernel_images")
+	}
+	if *initramfs == "" {
+		*initramfs = filepath.Join(root, defaultInitramfs(*arch))
+	}
+	k, err := oneKernel(*images, *arch, *kernel)
+	if err != nil {
+		return unusable, err
+	}
+	testArgs, timeout, err := guestArgs(f.Args()[1:])
+	if err != nil {
+		return unusable, err
+	}
+	pkg, err := filepath.Rel(root, dir)
+	if err != nil {
+		return unusable, err
+	}
+	temp, err := os.MkdirTemp("", "quark-guest-")
+	if err != nil {
+		return unusable, err
+	}
+	defer os.RemoveAll(temp)
+	image := filepath.Join(temp, "image")
+	if err := writeGoImage(image, *initramfs, gotest.Run{
+		Binaries: []gotest.Binary{{Path: f.Arg(0), Dir: dir, Package: pkg}},
+		Exec:     true, Merge: sameFile(os.Stdout, os.Stderr), Args: testArgs, Env: append(guestEnv(os.Environ()), *env...),
+	}); err != nil {
+		return unusable, err
+	}
+
+	g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Command: []string{gotest.Command}, Image: image}
+	if *hidden {
+		g.BTF = matrix.BTFHidden
+	}
+	m := matrix.Machine{Mem: *mem, Test: timeout, All: timeout, Output: func(o record.Output) {
+		if o.FD == 2 {
+			os.Stderr.Write(o.Data)
+		} else {
+			stdout.Write(o.Data)
+		}
+	}}
+	o, err := m.Run(ctx, g, temp, nil)
+	if err != nil {
+		return unusable, err
+	}
+	switch {
+	case o.State == record.Pass:
+		return 0, nil
+	case o.State == record.Fail && o.End != nil && o.End.Error == "":
+		return o.End.Status, nil
+	}
+	fmt.Fprintf(os.Stderr, "quark-matrix: guest %s: %s: %s; the end of its console:\n", o.Guest, o.State, o.Reason)
+	for _, line := range lastLines(filepath.Join(temp, matrix.ConsoleFile), 40) {
+		fmt.Fprintln(os.Stderr, "|", line)
+	}
+	return noReportStatus, nil
+}
+
+// moduleRoot returns the directory of the module's go.mod.
+func moduleRoot(dir string) (string, error) {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+			return d, nil
+		}
+		if d == filepath.Dir(d) {
+			return "", fmt.Errorf("no go.mod in %s or above: exec runs in a directory of quark's repository", dir)
+		}
+	}
+}
+
+func defaultInitramfs(arch string) string {
+	if arch == runtime.GOARCH {
+		return "initramfs.gz"
+	}
+	return "initramfs-" + arch + ".gz"
+}
+
+func oneKernel(images, arch, name string) (matrix.Kernel, error) {
+	rows, err := catalogue.Rows()
+	if err != nil {
+		return matrix.Kernel{}, err
+	}
+	kernels, err := matrix.FindKernels(images, rows, []string{arch}, []string{name})
+	if err != nil {
+		return matrix.Kernel{}, err
+	}
+	if len(kernels) != 1 {
+		return matrix.Kernel{}, fmt.Errorf("%w: --kernel %q: one kernel is wanted, %d match", errUsage, name, len(kernels))
+	}
+	return kernels[0], nil
+}
+
+// graceTime is what a guest gets beyond the time limit of the test binary, to boot and to print where its goroutines are.
+const graceTime = 2 * time.Minute
+
+// guestArgs returns the arguments for a guest, and how long it may take. Files that go test wants for itself are not handed
+// out; asking for one is an error.
+func guestArgs(args []string) (list []string, limit time.Duration, err error) {
+	limit = time.Hour
+	for _, a := range args {
+		name, value, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
+		switch name {
+		case "-test.testlogfile", "test.testlogfile", "test.gocoverdir":
+			continue // for go test's cache and the coverage of processes
+		case "test.coverprofile", "test.cpuprofile", "test.memprofile", "test.blockprofile", "test.mutexprofile", "test.trace":
+			return nil, 0, fmt.Errorf("%s: a guest hands out no files (make coverage has its coverage)", a)
+		case "test.timeout":
+			if d, err := time.ParseDuration(value); err == nil && d > 0 {
+				limit = d + graceTime
+			}
+		}
+		list = append(list, a)
+	}
+	return list, limit, nil
+}
+
+// guestEnv returns the variables that concern the test binary, not the host.
+func guestEnv(environ []string) (list []string) {
+	for _, e := range environ {
+		name, _, _ := strings.Cut(e, "=")
+		switch {
+		case name == "QUARK_INITRAMFS", name == "QUARK_RESULTS": // init's
+		case strings.HasPrefix(name, "QUARK_"), name == "GODEBUG", name == "GOTRACEBACK", name == "GOGC", name == "GOMAXPROCS":
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func sameFile(a, b *os.File) bool {
+	x, err1 := a.Stat()
+	y, err2 := b.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// lastLines returns the last n lines of a file.
+func lastLines(path string, n int) []string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	lines := strings.Split(strings.TrimRight(string(bytes.ToValidUTF8(b, []byte("?"))), "\n"), "\n")
+	return lines[max(0, len(lines)-n):]
+}
+
+// writeGoImage writes an initramfs with test binaries.
+func writeGoImage(path, base string, run gotest.Run) error {
+	in, err := os.Open(base)
+	if err != nil {
+		return fmt.Errorf("initramfs: %w ('make initramfs.gz' builds it)", err)
+	}
+	defer in.Close()
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(gotest.Append(out, in, run), out.Close())
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/quark-linux/quark/internal/harness/gotest"
+	"github.com/quark-linux/quark/internal/harness/matrix"
+)
+
+// goImage is where the image with the test binaries of an architecture is.
+func (o *options) goImage(arch string) string { return filepath.Join(o.out, "gotest-"+arch+".img") }
+
+// initramfses returns the images of each architecture.
+func (o *options) initramfses() map[string]matrix.Images {
+	images := make(map[string]matrix.Images)
+	for arch, path := range o.initramfs {
+		images[arch] = matrix.Images{Base: path, Go: o.goImage(arch)}
+	}
+	return images
+}
+
+// buildGoImages builds the images that guests with Go tests run. The same sources give the same image, so that results may
+// be cached.
+func (o *options) buildGoImages(ctx context.Context, guests []matrix.Guest) error {
+	built := make(map[string]bool)
+	for _, g := range guests {
+		if g.Part != matrix.PartGo || built[g.Kernel.Arch] {
+			continue
+		}
+		built[g.Kernel.Arch] = true
+		if err := buildGoImage(ctx, g.Image, o.initramfs[g.Kernel.Arch], g.Kernel.Arch, g.Packages); err != nil {
+			return fmt.Errorf("build the image with the Go tests: %w", err)
+		}
+	}
+	return nil
+}
+
+func buildGoImage(ctx context.Context, path, base, arch string, packages []string) error {
+	temp, err := os.MkdirTemp("", "quark-gotest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	args := append([]string{"test", "-c", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", temp + "/"}, packages...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	var run gotest.Run
+	for _, p := range packages {
+		b := gotest.Binary{Dir: p, Package: filepath.Clean(p), Backend: matrix.BackendOf(p)}
+		b.Path = filepath.Join(temp, b.Name()+".test")
+		run.Binaries = append(run.Binaries, b)
+	}
+	return writeGoImage(path, base, run)
+}

@@ -1,0 +1,253 @@
+//go:build linux
+
+package gotest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/quark-linux/quark/internal/harness/record"
+)
+
+// Main runs, in a guest, what the archive's list says, and returns the exit status: that of the binary, or for several 1
+// when a test failed and 2 when they could not be run. patterns select tests as PACKAGE.TEST; none is all.
+func Main(patterns []string) int {
+	status, err := inGuest(patterns)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		return 2
+	}
+	return status
+}
+
+func inGuest(patterns []string) (int, error) {
+	text, err := os.ReadFile("/" + list)
+	if err != nil {
+		return 0, fmt.Errorf("%w (quark-matrix exec and run put it into the image)", err)
+	}
+	var run Run
+	if err := json.Unmarshal(text, &run); err != nil {
+		return 0, err
+	}
+	port, err := os.OpenFile(os.Getenv("QUARK_RESULTS"), os.O_WRONLY|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer port.Close()
+	g := &guest{Run: run, port: port}
+	if run.Exec {
+		return g.exec(run.Binaries[0])
+	}
+	return g.tests(patterns)
+}
+
+// guest runs the binaries.
+type guest struct {
+	Run
+	mu   sync.Mutex // of the port
+	port *os.File
+}
+
+func (g *guest) send(rec any) error {
+	line, err := record.Encode(rec)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, err = g.port.Write(line)
+	return err
+}
+
+// command is a call of a binary, in the copy of its package's directory.
+func (g *guest) command(b Binary, args ...string) *exec.Cmd {
+	cmd := exec.Command("/"+b.guestPath(), args...)
+	cmd.Dir = "/" + b.guestDir()
+	cmd.Env = append(append(os.Environ(), g.Env...), "PWD="+cmd.Dir)
+	// A process that a test left behind may hold the output open.
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// exec runs a binary for go test -exec.
+func (g *guest) exec(b Binary) (int, error) {
+	cmd := g.command(b, g.Args...)
+	cmd.Stdout, cmd.Stderr = outputTo{g, 1}, outputTo{g, 2}
+	if g.Merge {
+		cmd.Stderr = cmd.Stdout // one pipe: the order of all writes is kept
+	}
+	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	return shellStatus(cmd.ProcessState), nil
+}
+
+// outputTo writes to the host's standard output or error.
+type outputTo struct {
+	g  *guest
+	fd int
+}
+
+func (o outputTo) Write(b []byte) (int, error) {
+	return len(b), o.g.send(record.Output{FD: o.fd, Data: b})
+}
+
+func shellStatus(s *os.ProcessState) int {
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return s.ExitCode()
+}
+
+// tests runs the tests of all binaries and reports each.
+func (g *guest) tests(patterns []string) (status int, err error) {
+	var plan record.Plan
+	todo := make([][]string, len(g.Binaries))
+	for i, b := range g.Binaries {
+		out, err := g.command(b, "-test.list=.").Output()
+		if err != nil {
+			return 0, fmt.Errorf("list the tests of %s: %w", b.Package, err)
+		}
+		for _, test := range strings.Fields(string(out)) {
+			name := b.Name() + "." + test
+			if !strings.HasPrefix(test, "Benchmark") && selected(name, patterns) {
+				todo[i] = append(todo[i], test)
+				plan.Jobs = append(plan.Jobs, record.Job{Test: name, Backend: b.Backend})
+			}
+		}
+	}
+	if err := g.send(plan); err != nil {
+		return 0, err
+	}
+	for i, b := range g.Binaries {
+		// A binary that a panic ends is called again for the tests that it has not begun.
+		for len(todo[i]) > 0 {
+			begun, failed, err := g.call(b, todo[i])
+			if err != nil {
+				return 0, err
+			}
+			if failed {
+				status = 1
+			}
+			rest := slices.DeleteFunc(slices.Clone(todo[i]), func(t string) bool { return begun[t] })
+			if len(rest) == len(todo[i]) {
+				return 0, fmt.Errorf("%s ran none of its tests", b.Package)
+			}
+			todo[i] = rest
+		}
+	}
+	return status, nil
+}
+
+func selected(name string, patterns []string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name) // the host has looked at its form
+		return ok
+	})
+}
+
+// call runs tests of a binary, and returns which of them began.
+func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bool, err error) {
+	names := make([]string, len(tests))
+	for i, t := range tests {
+		names[i] = regexp.QuoteMeta(t)
+	}
+	// Short: a guest is to be quick, and is often emulated.
+	cmd := g.command(b, "-test.v=test2json", "-test.paniconexit0", "-test.short", "-test.timeout=150s", "-test.run=^("+strings.Join(names, "|")+")$")
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, false, err
+	}
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	begun = make(map[string]bool)
+	var sendErr error
+	send := func(rec any) {
+		if err := g.send(rec); err != nil && sendErr == nil {
+			sendErr = err
+		}
+	}
+	p := &parser{
+		started: func(test string) {
+			begun[test] = true
+			send(record.Start{Test: b.Name() + "." + test, Backend: b.Backend})
+			if err := record.Drain(g.port); err != nil && sendErr == nil {
+				sendErr = err
+			}
+		},
+		ended: func(test string, o outcome) {
+			failed = failed || o.state == record.Fail
+			fmt.Printf("%s.%s: %s %s\n", b.Name(), test, o.state, o.reason)
+			if o.state == record.Fail {
+				fmt.Print(o.log.String())
+			}
+			send(record.Result{Test: b.Name() + "." + test, Backend: b.Backend, State: o.state, Reason: o.reason,
+				DurationMS: o.took.Milliseconds(), Log: cut(o.log.String())})
+		},
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, false, err
+	}
+	w.Close()
+	read := make(chan error, 1)
+	go func() {
+		br := bufio.NewReader(r)
+		for {
+			line, err := br.ReadString('\n')
+			if line != "" {
+				p.line(strings.TrimSuffix(line, "\n"))
+			}
+			if err != nil {
+				read <- err
+				return
+			}
+		}
+	}()
+	waitErr := cmd.Wait()
+	select {
+	case err = <-read:
+	case <-time.After(time.Second): // held open by a process that a test left behind
+		r.SetReadDeadline(time.Now())
+		err = <-read
+	}
+	if err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, false, fmt.Errorf("read the output of %s: %w", b.Package, err)
+	}
+	why := "the test binary ended"
+	if waitErr != nil {
+		why += ": " + waitErr.Error()
+	}
+	p.close(why)
+	if waitErr != nil && !failed {
+		fmt.Print(p.rest)
+		return nil, false, fmt.Errorf("%s: %w, and no test of it failed", b.Package, waitErr)
+	}
+	return begun, failed, sendErr
+}
+
+// maxLog bounds the log that a record carries.
+const maxLog = 32 << 10
+
+func cut(s string) string {
+	if len(s) <= maxLog {
+		return s
+	}
+	return fmt.Sprintf("[%d bytes left out]\n%s", len(s)-maxLog, strings.ToValidUTF8(s[len(s)-maxLog:], ""))
+}
