@@ -92,6 +92,10 @@ func (t *test) score(w *witness.Witness, done []*scenario.Outcome) {
 		for _, o := range done {
 			s := score.Among(seen, o.Lives, o.All)
 			c.Logf("%s: %s", o.Name, s)
+			if what, _ := scenario.Find(o.Name); what.Quick && s.Joined+s.Unjoined == 0 {
+				c.Errorf("%s: no process lived for less than half the hold time of %v, so that nothing shows how events are joined",
+					o.Name, joinedHold)
+			}
 			if s.Perfect() {
 				continue
 			}

@@ -80,7 +80,11 @@ func (h *held) await() {
 	if h.execer != h.process && !h.execer.thread {
 		for i, o := range h.others {
 			if o == h.execer {
-				o.run, o.number, o.pid = h.run, i+1, h.run.Thread(i+1)
+				o.run, o.number = h.run, i+1
+				// The child may be quicker than its parent's return from clone.
+				for o.pid = 0; o.pid == 0; o.pid = h.run.Thread(i + 1) {
+					unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil)
+				}
 			}
 		}
 	}

@@ -126,9 +126,15 @@ func setuidProgram(d *director) {
 	path := filepath.Join(d.dir, "set-id")
 	d.writeWaiter(path, 0)
 	for _, c := range []struct {
-		uid, gid int
-		mode     uint32
-	}{{0, 0, 0o4755}, {1234, 1235, 0o4755}, {1234, 1235, 0o2755}, {1234, 1235, 0o6755}} {
+		uid, gid   int
+		mode       uint32
+		uids, gids string // real and effective
+	}{
+		{0, 0, 0o4755, "2002 0", "2001 2001"},
+		{1234, 1235, 0o4755, "2002 1234", "2001 2001"},
+		{1234, 1235, 0o2755, "2002 2002", "2001 1235"},
+		{1234, 1235, 0o6755, "2002 1234", "2001 1235"},
+	} {
 		// A change of the owner takes the bits away.
 		if err := os.Chown(path, c.uid, c.gid); err != nil {
 			d.skip("chown: %v", err)
@@ -136,7 +142,11 @@ func setuidProgram(d *director) {
 		d.must(unix.Chmod(path, c.mode))
 		p := d.script().call("setgroups", unix.SYS_SETGROUPS, 0, nil).setresgid(2001, 2001, 2001).setresuid(2002, 2002, 2002)
 		p.mayFail = true
-		d.hold(p, path, fmt.Sprintf("%o", c.mode)).release()
+		h := d.hold(p, path, fmt.Sprintf("%o", c.mode))
+		s := d.look(h.pid)
+		u, g := s.Value[engine.FieldUIDs], s.Value[engine.FieldGIDs]
+		d.want(u == c.uids && g == c.gids, "mode %o: user ids %s, group ids %s", c.mode, u, g)
+		h.release()
 	}
 }
 

@@ -5,6 +5,8 @@ type Scenario struct {
 	Name, Doc string
 	// Test is the test of quark-test that it is a part of.
 	Test string
+	// Quick scenarios have lives that are short enough for their events to be joined.
+	Quick bool
 	// Unread scenarios are over before anything is read from the queues.
 	Unread bool
 	// Early scenarios begin before the queues are opened: they say when they are
@@ -22,7 +24,7 @@ func init() {
 	list = []Scenario{
 		{Name: "fork-exit", Test: "t_fork", Doc: "processes that fork and end, with codes from 0 to 255", run: forkExit},
 		{Name: "fork-exec-exit", Test: "t_fork_exec_exit", Doc: "fork, exec, exit of a program that reports itself", run: forkExecExit},
-		{Name: "short-lives", Test: "t_fork_exec_exit", Doc: "fork, exec, exit within less than a millisecond", run: shortLives},
+		{Name: "short-lives", Test: "t_fork_exec_exit", Doc: "fork, exec, exit within less than a millisecond", Quick: true, run: shortLives},
 		{Name: "vfork", Test: "t_fork", Doc: "vfork and exec", run: vfork},
 		{Name: "posix-spawn", Test: "t_fork", Doc: "a program started by the Go runtime, as posix_spawn does it", run: posixSpawn},
 		{Name: "clone-parent", Test: "t_fork", Doc: "clone with CLONE_PARENT: the creator is not the parent", run: cloneParent},

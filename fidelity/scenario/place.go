@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,13 +77,21 @@ func cwdMounts(d *director) {
 	for i, c := range []struct {
 		cwd  string
 		over bool // with another mount on TOP/one/inner
-	}{{"", false}, {"one", false}, {"one/inner", false}, {"one/inner/three/four", false}, {"one/inner", true}} {
+		bind bool // with TOP/one/inner/three bound on TOP/bound
+	}{
+		{cwd: ""}, {cwd: "one"}, {cwd: "one/inner"}, {cwd: "one/inner/three/four"}, {cwd: "one/inner", over: true},
+		{cwd: "bound", bind: true}, {cwd: "bound/four", bind: true},
+	} {
 		top := d.mkdir(fmt.Sprint("top", i))
 		inner := filepath.Join(top, "one", "inner")
 		p := d.light().private().tmpfs(top).mkdirs(filepath.Dir(inner), inner).tmpfs(inner)
 		p.mkdirs(inner+"/three", inner+"/three/four")
 		if c.over {
 			p.tmpfs(inner)
+		}
+		if c.bind {
+			bound := filepath.Join(top, "bound")
+			p.mkdirs(bound).call("bind", unix.SYS_MOUNT, inner+"/three", bound, nil, unix.MS_BIND, nil)
 		}
 		d.at(p, filepath.Join(top, c.cwd))
 	}
@@ -114,7 +123,7 @@ func cwdDeepMounts(d *director) {
 		p, _ = build()
 		var in truth.State
 		in.Set(engine.FieldCwd, cwd)
-		p.call("chdir", unix.SYS_CHDIR, cwd).look(in).mayCut(engine.FieldCwd.Set())
+		p.call("chdir", unix.SYS_CHDIR, cwd).look(in)
 		d.do(p.program(path, []string{"ended"}, s))
 	}
 }
@@ -242,16 +251,22 @@ func nsUser(d *director) {
 
 func nsOthers(d *director) {
 	for _, ns := range []struct {
+		name  string
 		flag  int
 		field engine.Field
 	}{
-		{unix.CLONE_NEWNS, engine.FieldMntNS}, {unix.CLONE_NEWNET, engine.FieldNetNS},
-		{unix.CLONE_NEWUTS, engine.FieldUTSNS}, {unix.CLONE_NEWIPC, engine.FieldIPCNS},
+		{"mnt", unix.CLONE_NEWNS, engine.FieldMntNS}, {"net", unix.CLONE_NEWNET, engine.FieldNetNS},
+		{"uts", unix.CLONE_NEWUTS, engine.FieldUTSNS}, {"ipc", unix.CLONE_NEWIPC, engine.FieldIPCNS},
 	} {
+		if _, err := os.Lstat("/proc/self/ns/" + ns.name); errors.Is(err, os.ErrNotExist) {
+			continue // this kernel has none
+		}
 		p := d.light()
 		p.mayFail = true
 		p.call("unshare", unix.SYS_UNSHARE, ns.flag)
-		d.hold(p, d.waiter(0), ns.field.String()).release()
+		h := d.hold(p, d.waiter(0), ns.name)
+		d.want(d.look(h.pid).Value[ns.field] != d.look(d.pid).Value[ns.field], "%s is that of the parent", ns.field)
+		h.release()
 	}
 }
 

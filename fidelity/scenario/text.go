@@ -134,14 +134,14 @@ func pidReuseLater(read bool) func(*director) {
 		before := time.Now()
 		first := d.script()
 		if read {
-			d.stand(first, 11)
+			d.hold(first, d.waiter(11), "first").release()
 		} else {
 			d.do(first.end(11))
 		}
 		time.Sleep(3*engine.ProcStartUnit - time.Since(before))
 		second := d.script()
 		second.opts.PID, second.mayFail = first.pid, true // another process may have it
-		d.stand(second, 12)
+		d.hold(second, d.waiter(12), "second").release()
 	}
 }
 

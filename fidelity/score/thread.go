@@ -17,7 +17,12 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 		byTID[uint32(t.TID)] = t
 	}
 	forks, exits := make(map[uint32]int), make(map[uint32]int)
+	end := l.Events[len(l.Events)-1]
 	for _, s := range seen {
+		if s.Table != "" || s.Process.Exited && end.Kind == engine.KindExit && s.Time < end.Earliest {
+			j.Table++
+			j.find(l, "%s of thread %d at %d: ended %v; %s", s.Events, s.TID, s.Time, s.Process.Exited, s.Table)
+		}
 		t := byTID[s.TID]
 		switch leader := s.TID == uint32(l.PID) && len(l.Threads) > 0; {
 		case leader && s.Events == engine.EventExit:
