@@ -66,7 +66,10 @@ func TestClose(t *testing.T) {
 	if after := fds(); after != before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
-	if s.Close() == nil || s.Populate(engine.NewBuffer(1)) == nil || s.FD() != -1 || s.Arm(true) {
+	if err := s.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	if s.Populate(engine.NewBuffer(1)) == nil || s.FD() != -1 || s.Arm(true) {
 		t.Error("a closed source works")
 	}
 }
@@ -335,11 +338,11 @@ func TestFallbacks(t *testing.T) {
 	open(t, Options{}).Close()
 	scenarios := map[int][]string{
 		familyComm: {"comm", "thread-comm"},
-		familyIDs:  {"setres-ids"},
-		familyUID:  {"setres-ids"},
-		familyGID:  {"setres-ids"},
+		familyIDs:  {"setres-ids", "single-ids", "same-ids"},
+		familyUID:  {"single-ids", "same-ids"},
+		familyGID:  {"single-ids", "same-ids"},
 		familySID:  {"session"},
-		familyExit: {"fork-exec-exit", "leader-first", "exit-group-thread"},
+		familyExit: {"fork-exec-exit", "leader-first", "end-together", "exit-group-thread"},
 	}
 	for n := range families {
 		all := families[n].hooks

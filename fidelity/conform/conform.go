@@ -11,17 +11,23 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Test judges sources that open returns in every scenario, twice: read at once, when
-// /proc can add to what the kernel reports, and read late, when all processes have
-// ended and only the kernel's reports are left. Open skips the test where the source
-// cannot be opened, and closes it at the test's end.
-func Test(t *testing.T, open func(testing.TB, source.Options) engine.Source) {
+// Open opens a source that the test's end closes, or skips the test.
+type Open func(testing.TB, source.Options) engine.Source
+
+// Test judges sources in every scenario, twice: read at once, when /proc can add to what
+// the kernel reports, and read late, when all processes have ended and only the kernel's
+// reports are left.
+func Test(t *testing.T, open Open) {
 	describe(t, open(t, source.Options{}))
 	if testing.Short() {
 		t.Skip("every scenario twice takes a minute on an emulated processor; quark-test judges them in guests")
 	}
 	t.Run("at-once", func(t *testing.T) { all(t, open, true) })
 	t.Run("late", func(t *testing.T) { all(t, open, false) })
+	t.Run("threads", func(t *testing.T) {
+		w := newWatch(open(t, source.Options{Threads: true}), true)
+		w.performAll(t, "thread-ends", "end-together", "leader-first", "exit-group-thread", "exec-from-thread")
+	})
 	t.Run("kernel-types", func(t *testing.T) {
 		types, err := btf.LoadSpec(btfhub.KernelBTF)
 		if err != nil {
@@ -34,8 +40,8 @@ func Test(t *testing.T, open func(testing.TB, source.Options) engine.Source) {
 // all judges one source in every scenario, except that a source of its own watches each
 // that begins before the source is opened. These are the last, as nobody reads the other
 // source then. A storm is always read at once: the rings do not hold all of it.
-func all(t *testing.T, open func(testing.TB, source.Options) engine.Source, prompt bool) {
-	w := newWatch(open(t, source.Options{}))
+func all(t *testing.T, open Open, atOnce bool) {
+	w := newWatch(open(t, source.Options{}), false)
 	for _, early := range []bool{false, true} {
 		for _, s := range scenario.All() {
 			if s.Early != early {
@@ -47,29 +53,33 @@ func all(t *testing.T, open func(testing.TB, source.Options) engine.Source, prom
 					t.Fatal(err)
 				}
 				if early {
-					w = newWatch(open(t, source.Options{}))
+					w = newWatch(open(t, source.Options{}), false)
 				}
-				w.perform(t, run, prompt || s.Name == scenario.StormName)
+				w.perform(t, run, atOnce || s.Name == scenario.StormName)
 			})
 		}
 	}
 }
 
-// Judge judges an open source in scenarios, read late.
+// Judge judges an open source in scenarios that it reads at once.
 func Judge(t *testing.T, s engine.Source, names ...string) {
 	t.Helper()
-	w := newWatch(s)
+	newWatch(s, false).performAll(t, names...)
+}
+
+func (w *watch) performAll(t *testing.T, names ...string) {
+	t.Helper()
 	for _, name := range names {
-		sc, ok := scenario.Find(name)
+		s, ok := scenario.Find(name)
 		if !ok {
 			t.Fatalf("no scenario %q", name)
 		}
 		t.Run(name, func(t *testing.T) {
-			run, err := scenario.Start(sc)
+			run, err := scenario.Start(s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.perform(t, run, false)
+			w.perform(t, run, true)
 		})
 	}
 }
@@ -94,21 +104,21 @@ func describe(t *testing.T, s engine.Source) {
 }
 
 // perform judges the source in one scenario.
-func (w *watch) perform(t *testing.T, run *scenario.Running, prompt bool) {
+func (w *watch) perform(t *testing.T, run *scenario.Running, atOnce bool) {
 	t.Helper()
 	w.seen = nil
 	before := w.lost(t)
-	o, err := w.await(run, prompt)
+	o, err := w.await(run, atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.Skip != "" {
 		t.Skip(o.Skip)
 	}
-	if err := w.settle(); err != nil {
+	sc, err := w.judgeAll(o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	sc := w.judge(o)
 	lost := w.lost(t) - before
 	all := sc.All()
 	t.Logf("%d of %d events reported, fields %+v", sc.Seen, sc.Truth, all)

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,14 +19,15 @@ const patience = 3 * time.Minute
 
 // watch is a source and what it has reported of the current scenario.
 type watch struct {
-	s      engine.Source
-	opened uint64
-	seen   []score.Seen
-	ended  map[uint32]bool
+	s       engine.Source
+	threads bool // it reports single threads
+	opened  uint64
+	seen    []score.Seen
+	ended   map[uint32]bool
 }
 
-func newWatch(s engine.Source) *watch {
-	return &watch{s: s, opened: truth.Clock(), ended: make(map[uint32]bool)}
+func newWatch(s engine.Source, threads bool) *watch {
+	return &watch{s: s, threads: threads, opened: truth.Clock(), ended: make(map[uint32]bool)}
 }
 
 // read takes what the source has queued.
@@ -45,7 +47,7 @@ func (w *watch) read() error {
 // engine adds from earlier events is unknown in it.
 func seen(ev *engine.RawEvent) score.Seen {
 	return score.Seen{
-		Events: ev.Kind.Events(), ID: ev.IDChange, Time: ev.Time, At: ev.Time, Tracer: ev.Tracer.PID, Thread: ev.Thread,
+		Events: ev.Kind.Events(), ID: ev.IDChange, Time: ev.Time, At: ev.Time, Tracer: ev.Tracer.PID, Thread: ev.Thread, TID: ev.TID,
 		Process: &engine.Process{
 			PID: ev.PID, Task: ev.Task,
 			Comm:     string(ev.Bytes(engine.FieldComm)),
@@ -58,33 +60,38 @@ func seen(ev *engine.RawEvent) score.Seen {
 	}
 }
 
-// await waits for the end of a scenario. With prompt set the source is read meanwhile,
+// await waits for the end of a scenario. With atOnce set the source is read meanwhile,
 // so that it can look at processes that still live, else only afterwards.
-func (w *watch) await(run *scenario.Running, prompt bool) (*scenario.Outcome, error) {
-	type result struct {
-		*scenario.Outcome
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		o, err := run.Wait(patience)
-		done <- result{o, err}
-	}()
-	for prompt {
-		if err := w.read(); err != nil {
-			return nil, err
+func (w *watch) await(run *scenario.Running, atOnce bool) (o *scenario.Outcome, err error) {
+	requests, done := make(chan chan error), make(chan struct{})
+	if atOnce {
+		run.ReadAll = func() error {
+			answer := make(chan error)
+			requests <- answer
+			return <-answer
 		}
+	}
+	go func() {
+		defer close(done)
+		o, err = run.Wait(patience)
+	}()
+	var failed error
+	for atOnce {
+		failed = errors.Join(failed, w.read())
 		if w.s.Arm(true) {
 			Poll(w.s, 5*time.Millisecond)
 		}
 		select {
-		case r := <-done:
-			return r.Outcome, r.err
+		case answer := <-requests:
+			failed = errors.Join(failed, w.read())
+			answer <- failed
+		case <-done:
+			return o, errors.Join(err, failed)
 		default:
 		}
 	}
-	r := <-done
-	return r.Outcome, r.err
+	<-done
+	return o, err
 }
 
 // settle reads until the source has reported the end of a process of each CPU that was
@@ -119,11 +126,26 @@ func (w *watch) settleOn(cpu int) error {
 	return fmt.Errorf("%s has not reported the last event on CPU %d for %v", w.s.Name(), cpu, patience)
 }
 
+// judgeAll reads what is still missing and scores. The proc connector's message of an
+// end can come after those of processes that were started later.
+func (w *watch) judgeAll(o *scenario.Outcome) (*score.Score, error) {
+	late := time.Duration(score.AfterEnd(w.s.Name()))
+	for end := time.Now().Add(late); ; time.Sleep(10 * time.Millisecond) {
+		if err := w.settle(); err != nil {
+			return nil, err
+		}
+		sc := w.judge(o)
+		if sc.Seen >= sc.Truth || time.Now().After(end) {
+			return sc, nil
+		}
+	}
+}
+
 // judge scores what the source reported of a scenario.
 func (w *watch) judge(o *scenario.Outcome) *score.Score {
 	return score.Lives(&score.Witness{
 		Backend: w.s.Name(), Table: w.s.Capabilities(), Opened: w.opened, BootOffset: bootOffset(),
-		AfterEnd: score.AfterEnd(w.s.Name()), Single: w.seen,
+		AfterEnd: score.AfterEnd(w.s.Name()), Threads: w.threads, Single: w.seen,
 	}, o.Lives)
 }
 

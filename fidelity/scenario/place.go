@@ -42,6 +42,13 @@ func cwdDeep(depth int) func(*director) {
 	}
 }
 
+// cwdLongNames has a path near the longest that there can be, of names near the longest.
+func cwdLongNames(d *director) {
+	dir := filepath.Join(d.dir, strings.Repeat(strings.Repeat("x", 250)+"/", 15))
+	d.must(os.MkdirAll(dir, 0o755))
+	d.at(d.light().mayCut(engine.FieldCwd.Set()), dir)
+}
+
 // private appends a mount namespace of its own.
 func (p *process) private() *process {
 	p.mayFail = true

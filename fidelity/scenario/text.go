@@ -29,6 +29,21 @@ func args(n, length int) func(*director) {
 	}
 }
 
+// argsSizes executes programs that end at once, with command lines of sizes around what
+// a kernel's event has room for, and with 2,000 empty arguments.
+func argsSizes(d *director) {
+	const name = "args-sizes"
+	lines := [][]string{append([]string{name}, make([]string, 2000)...)}
+	for _, size := range []int{1, 400, 500, 1500, 4000, 4096, 20000, 100000} {
+		lines = append(lines, []string{name, strings.Repeat("a", size), "\xff\xfe\n\""})
+	}
+	path, s := d.tiny(name, 7)
+	for _, argv := range lines {
+		s.Set(engine.FieldCmdline, cmdline(argv))
+		d.do(d.light().mayCut(engine.FieldCmdline.Set()).program(path, argv, s))
+	}
+}
+
 // argsNone executes without even an argument 0, which Linux 5.18 and later set to
 // an empty one.
 func argsNone(d *director) {
