@@ -1,37 +1,22 @@
 package quark
 
 import (
-	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
-// systemClock measures how CLOCK_MONOTONIC, CLOCK_BOOTTIME and the wall clock
-// stand to each other.
-func systemClock() (engine.Clock, error) {
+// systemClock measures the offsets between CLOCK_MONOTONIC, CLOCK_BOOTTIME and the wall clock.
+func systemClock() engine.Clock {
 	var c engine.Clock
 	var base time.Time
 	var baseMono uint64
-	// The readings are taken between two of CLOCK_MONOTONIC; of some tries the
-	// one with the shortest gap counts, which bounds the error.
+	// The other clocks are read between two readings of CLOCK_MONOTONIC. Their distance bounds the
+	// error, so the attempt with the shortest one counts.
 	best := time.Duration(1<<63 - 1)
 	for range 10 {
-		before, err := read(unix.CLOCK_MONOTONIC)
-		if err != nil {
-			return c, err
-		}
-		boot, err := read(unix.CLOCK_BOOTTIME)
-		if err != nil {
-			return c, err
-		}
-		now := time.Now()
-		after, err := read(unix.CLOCK_MONOTONIC)
-		if err != nil {
-			return c, err
-		}
+		before, boot, now, after := clock.Monotonic(), clock.Boottime(), time.Now(), clock.Monotonic()
 		if gap := time.Duration(after - before); gap < best {
 			best = gap
 			middle := before + (after-before)/2
@@ -42,17 +27,9 @@ func systemClock() (engine.Clock, error) {
 		}
 	}
 	if c.BootOffset < uint64(2*best) {
-		c.BootOffset = 0 // never suspended: what is left is the time between the readings
+		c.BootOffset = 0 // never suspended: the offset is the time between the readings
 	}
 	// Go's monotonic clock is CLOCK_MONOTONIC and is read without a system call.
 	c.Now = func() uint64 { return baseMono + uint64(time.Since(base)) }
-	return c, nil
-}
-
-func read(clock int32) (uint64, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(clock, &ts); err != nil {
-		return 0, fmt.Errorf("read clock %d: %w", clock, err)
-	}
-	return uint64(ts.Nano()), nil
+	return c
 }

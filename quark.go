@@ -121,11 +121,8 @@ func Open(opts Options) (*Queue, error) {
 	return q, nil
 }
 
-func (q *Queue) start(opts Options) error {
-	clock, err := systemClock()
-	if err != nil {
-		return err
-	}
+func (q *Queue) start(opts Options) (err error) {
+	clock := systemClock()
 	if q.proc, err = backends.OpenProc(); err != nil {
 		return err
 	}

@@ -7,29 +7,33 @@ import (
 	"github.com/quark-linux/quark/backends/internal/perf"
 )
 
-// cpu is what is read from one CPU: the ring, and the events that write to it.
+// cpu is one CPU's ring, and the perf events that write to it.
 type cpu struct {
 	number int
 	ring   *perf.Ring
 	leader *perf.Event
-	events []*perf.Event // that follow it; the first owns the ring
-	bells  []*perf.Event // the first leads
-	gone   bool          // the CPU went offline; what it left is to be read
-	armed  bool          // the bells are
-	rang   bool          // a bell did, since Arm
-	// owes is not 0 while the last record read was a bell's: the kernel writes it
-	// before the records of its event, and those wake nobody. It is until when they
-	// are waited for.
-	owes uint64
+	events []*perf.Event // the followers of the leader; the first owns the ring
+	gone   bool          // the CPU went offline; its ring is still to be read
 
-	lacks bool // records may be missing, see mayLack
+	// wakeups are wakeup events, which write an empty record that wakes the reader, one for
+	// each set. The first is their leader. The kernel writes the wakeup record before the
+	// samples of the same hit, which wake nobody.
+	wakeups []*perf.Event
+	armed   bool // the wakeup events are enabled
+	woke    bool // a wakeup record was read since Arm
 
-	first [numFamilies]int    // of each set, the number of the event whose count counts, from 1
-	last  [numFamilies]uint64 // its count with the last record
+	// wakeupDeadline, in ns, is not 0 if the last record read was a wakeup record: the samples
+	// that it announced are expected until then.
+	wakeupDeadline uint64
+
+	incomplete bool // samples may be missing, see mayHaveLost
+
+	first [numFamilies]int    // by family, the number from 1 of the event that counts the hits
+	last  [numFamilies]uint64 // by family, the count in the last sample
 	now   assembly
 }
 
-// openCPU opens the events of all sets on one CPU, still disabled.
+// openCPU opens the events of all sets on one CPU, disabled.
 func openCPU(number int, sets []*set, ringSize int) (*cpu, error) {
 	c := &cpu{number: number}
 	if err := c.open(sets, ringSize); err != nil {
@@ -63,7 +67,7 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 				c.first[s.family] = len(c.events)
 			}
 		}
-		for _, p := range s.guards { // without a ring, as nothing is recorded
+		for _, p := range s.guards { // they record nothing, so that they need no ring
 			e, err := c.openEvent(p, leader, ringSize/4, guardFilter)
 			if err != nil {
 				return err
@@ -75,11 +79,11 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 		if families[s.family].before {
 			continue
 		}
-		e, err := c.openEvent(s.probes[0], c.bell(), 0, s.filter)
+		e, err := c.openEvent(s.probes[0], c.wakeupLeader(), 0, s.filter)
 		if err != nil {
 			return err
 		}
-		c.bells = append(c.bells, e)
+		c.wakeups = append(c.wakeups, e)
 		if err := e.SetOutput(c.ring); err != nil {
 			return err
 		}
@@ -96,12 +100,12 @@ func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter stri
 	return e, nil
 }
 
-// bell is the leader of the bells; nil before there is one.
-func (c *cpu) bell() *perf.Event {
-	if len(c.bells) == 0 {
+// wakeupLeader returns the leader of the wakeup events, nil before the first is opened.
+func (c *cpu) wakeupLeader() *perf.Event {
+	if len(c.wakeups) == 0 {
 		return nil
 	}
-	return c.bells[0]
+	return c.wakeups[0]
 }
 
 func (c *cpu) enable() error {
@@ -111,15 +115,15 @@ func (c *cpu) enable() error {
 	return nil
 }
 
-// arm makes the next event wake the reader.
+// arm makes the next hit of a probe wake the reader.
 func (c *cpu) arm() {
-	if !c.armed && c.bells[0].Enable() == nil {
+	if !c.armed && c.wakeups[0].Enable() == nil {
 		c.armed = true
 	}
 }
 
 func (c *cpu) disarm() {
-	if c.armed && c.bells[0].Disable() == nil {
+	if c.armed && c.wakeups[0].Disable() == nil {
 		c.armed = false
 	}
 }
@@ -129,7 +133,7 @@ func (c *cpu) close() error {
 	if c.ring != nil {
 		errs = append(errs, c.ring.Close())
 	}
-	for _, e := range append(c.bells, c.events...) {
+	for _, e := range append(c.wakeups, c.events...) {
 		errs = append(errs, e.Close())
 	}
 	if c.leader != nil {

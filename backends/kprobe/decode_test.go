@@ -248,7 +248,7 @@ func TestEndings(t *testing.T) {
 		t.Fatalf("%d events", len(l))
 	}
 	end(8, 1, 1<<8) // the leader's record never comes
-	s.endings.parked[0].ev.Time = 1
+	s.endings.parked[0].Time = 1
 	if ev := s.endings.overdue(maxParked + 1); ev == nil || ev.Task.Known.Has(engine.FieldExit) {
 		t.Error("not given up, or with a status")
 	}
@@ -258,7 +258,7 @@ func TestEndings(t *testing.T) {
 // than one takes itself for the last, and an execve whose record comes late.
 func TestEndingsByNumber(t *testing.T) {
 	e := endings{byPID: map[uint32]ending{}}
-	end := func(tid, time uint64) verdict {
+	end := func(tid, time uint64) endKind {
 		r := newTestRecord()
 		r.set(slotTGID, 7)
 		r.set(slotTID, tid)
@@ -267,7 +267,7 @@ func TestEndingsByNumber(t *testing.T) {
 		r.set(slotSignalFlags, signalGroupExit)
 		r.set(slotGroupCode, 5<<8)
 		a := assembly{set: &set{slots: *r.slots}, time: time, values: r.values()}
-		what, _ := e.judge(&a)
+		what, _ := e.classify(&a)
 		return what
 	}
 	if end(8, 200) != groupEnded {
@@ -299,7 +299,7 @@ func TestIDs(t *testing.T) {
 		{"setgid", root, ids{slotEGID: 5}, 1, 2, 64, engine.ChangedGID},
 		{"setfsuid, or to what they were", user, user, 1, 2, 64, 0},
 		{"execve", root, user, 1, 2, 128, 0},
-		{"another that had the address before", root, user, 1, 2 + maxAsking, 64, 0},
+		{"another that had the address before", root, user, 1, 2 + maxChange, 64, 0},
 		{"another that has the address later", root, user, 2, 1, 64, 0},
 	} {
 		for _, reversed := range []bool{false, true} {
@@ -325,7 +325,7 @@ func TestIDs(t *testing.T) {
 			}
 			send[0]()
 			send[1]()
-			s.settleIDs(&l)
+			s.reportIDs(&l)
 			if tc.want == 0 && len(l) != 0 || tc.want != 0 && (len(l) != 1 || l[0].IDChange != tc.want) {
 				t.Errorf("%s, reversed %v: %d events: %v", tc.name, reversed, len(l), l)
 			}
@@ -353,7 +353,7 @@ func TestIDsAddressReused(t *testing.T) {
 	ask(8, 3, 5) // does not change anything
 	ask(9, 4, 0)
 	tell(9, 5, 6)
-	s.settleIDs(&l)
+	s.reportIDs(&l)
 	if len(l) != 2 || l[0].PID != 7 || l[1].PID != 9 || l[0].IDChange != engine.ChangedUID || l[1].IDChange != engine.ChangedUID {
 		t.Errorf("%d events: %v", len(l), l)
 	}

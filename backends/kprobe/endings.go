@@ -6,12 +6,12 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// endings follow the ends of threads until their group has ended. The status of
-// a group may be that of its leader, whose record may come later than that of
-// the last thread when they end together.
+// endings finds the end of each thread group in the records of its threads' ends. The status of the
+// group may be its leader's, and when threads end together the leader's record may come after that
+// of the last thread.
 type endings struct {
 	byPID  map[uint32]ending
-	parked []parkedExit
+	parked []*engine.RawEvent // ends of groups whose status the leader's record will tell
 }
 
 type ending struct {
@@ -19,37 +19,31 @@ type ending struct {
 	time     uint64 // of the last record
 	code     int32
 	leader   bool // the leader has ended, with code
-	reported bool // the group's end was
-}
-
-// parkedExit is the end of a group whose status its leader's record will tell.
-type parkedExit struct {
-	ev *engine.RawEvent
+	reported bool // the end of the group was reported
 }
 
 const (
-	// maxEndings bounds the groups remembered: leaders that ended before their
-	// group are rare.
+	// maxEndings bounds the number of groups in byPID. Few leaders end before their group.
 	maxEndings = 8192
-	// maxParked is how long the leader's record is waited for, in nanoseconds.
-	// It comes within microseconds, unless it was lost.
+	// maxParked is how long a parked end waits for the leader's record, in ns. The record comes
+	// within microseconds, unless it was lost.
 	maxParked = 20e6
 )
 
 // signalGroupExit is SIGNAL_GROUP_EXIT of linux/sched/signal.h.
 const signalGroupExit = 4
 
-// verdict is what is to be done with the record of a thread's end.
-type verdict uint8
+// endKind is what the record of a thread's end means for its group.
+type endKind uint8
 
 const (
-	notTheGroup verdict = iota // a thread ended, and not its group
-	groupEnded                 // report the group's end
-	groupParked                // keep the group's end until its status is known
+	notTheGroup endKind = iota // the group lives, or its end was reported
+	groupEnded                 // the group has ended, with a known status
+	groupParked                // the group has ended; its leader's record is still to come
 )
 
-// judge tells what the end of a thread means and, for groupEnded, the status.
-func (e *endings) judge(a *assembly) (verdict, int32) {
+// classify returns what the end of a thread means, and for groupEnded the status of the group.
+func (e *endings) classify(a *assembly) (endKind, int32) {
 	v := &a.values
 	pid, start := v.u32(slotTGID), v.number(slotStart)
 	leader := pid == v.u32(slotTID)
@@ -60,8 +54,8 @@ func (e *endings) judge(a *assembly) (verdict, int32) {
 	}
 	dead, oneOnly := v.u32(slotGroupDead) != 0, true
 	if !a.known(slotGroupDead) {
-		// More than one thread can see that none lives, and the records of those
-		// that are gone by now may come later, from another CPU.
+		// Several threads can see that none is alive, and their records may come in another
+		// order, from other CPUs.
 		dead, oneOnly = v.u32(slotLive) == 0, false
 	}
 	own := int32(v.u32(slotOwnCode))
@@ -108,32 +102,31 @@ func (e *endings) remember(pid uint32, what ending) {
 	e.byPID[pid] = what
 }
 
-// executed forgets a leader that ended because another thread took its place.
-// The record of an execve may come after that of the end that followed it.
+// executed removes a leader that ended because another thread called execve and took its place. The
+// record of an execve may come after that of a later end.
 func (e *endings) executed(pid uint32, time uint64) {
 	if known, ok := e.byPID[pid]; ok && known.time < time {
 		delete(e.byPID, pid)
 	}
 }
 
-// take returns the parked end of the group with this leader, nil if there is
-// none.
+// take removes and returns the parked end of the group with this leader, or nil.
 func (e *endings) take(pid uint32, start uint64) *engine.RawEvent {
-	for i, p := range e.parked {
-		if p.ev.PID == pid && p.ev.Task.Start == start {
+	for i, ev := range e.parked {
+		if ev.PID == pid && ev.Task.Start == start {
 			e.parked = slices.Delete(e.parked, i, i+1)
-			return p.ev
+			return ev
 		}
 	}
 	return nil
 }
 
-// overdue returns a parked end that was waited for too long.
+// overdue removes and returns the oldest parked end if it has waited too long, or nil.
 func (e *endings) overdue(now uint64) *engine.RawEvent {
-	if len(e.parked) == 0 || now < e.parked[0].ev.Time+maxParked {
+	if len(e.parked) == 0 || now < e.parked[0].Time+maxParked {
 		return nil
 	}
-	ev := e.parked[0].ev
+	ev := e.parked[0]
 	e.parked = slices.Delete(e.parked, 0, 1)
 	return ev
 }

@@ -2,37 +2,35 @@ package kprobe
 
 import "github.com/quark-linux/quark/engine"
 
-// hook is a function that can be probed for a kind of event.
+// hook is a kernel function that can be probed for a kind of event.
 type hook struct {
 	symbol string
-	// args fetches what this function alone offers, and what filters look at.
+	// args fetches what only this function offers, and what the filters use.
 	args func(b *builder)
-	// filter is an expression over the slots that args fetch; what it refuses
-	// is not recorded. "" takes all.
+	// filter is an expression over the slots of args: a hit for which it is false is not
+	// recorded. "" means no filter.
 	filter string
-	// threads is the filter of a source that leaves out threads.
+	// threads is the filter of a source without the option Threads.
 	threads string
-	// ofCurrent says that no argument leads to the task: it is the current one,
-	// whose ids the record has as the pid namespace of the opener knows them.
+	// ofCurrent is set if no argument leads to the task. It is the current one then, and the
+	// record has its ids in the pid namespace of the process that opened the event.
 	ofCurrent bool
 }
 
-// family is how events of one kind are got: the hooks in the order of
-// preference, of which the first that the kernel takes is used, and what the
-// records hold.
+// family is the way to the events of one kind: the hooks in the order of preference, of which the
+// first that the kernel accepts is used, and what to fetch.
 type family struct {
 	kind  engine.Kind
 	name  string // of the probes
 	hooks []hook
-	// state fetches the fixed part, texts what is fetched by further probes.
+	// state fetches the numbers, in the first probe; each of texts has further probes.
 	state func(b *builder, h *hook)
 	texts []text
-	// before says that the records are no events but what comes before one, see
-	// idChanges.
+	// before is set if the records are first calls and no events, see idChanges.
 	before bool
 }
 
-// text is a field that takes probes of its own.
+// text is a field with probes of its own.
 type text struct {
 	field  engine.Field
 	name   string
@@ -45,20 +43,20 @@ var (
 	thirdArgument  = argument(2)
 )
 
-// taskProbed is the state of the task that is the function's first argument.
+// taskProbed fetches the state of the task that is the function's first argument.
 func taskProbed(b *builder, _ *hook) {
 	b.addTask(firstArgument, firstArgument)
 	b.addComm(firstArgument)
 }
 
-// oldCred is that of security_task_fix_setuid(new, old, flags).
+// oldCred fetches the old credentials of security_task_fix_setuid(new, old, flags).
 func oldCred(b *builder, _ *hook) { b.addIDs(secondArgument) }
 
 func cwdOfProbed(b *builder) [][]fetch  { return b.cwdProbes(firstArgument) }
 func exeOfProbed(b *builder) [][]fetch  { return b.exeProbes(firstArgument) }
 func argvOfProbed(b *builder) [][]fetch { return b.argvProbes(firstArgument) }
 
-// families are all, the required ones first.
+// families are all families, the required ones first.
 var families = []family{
 	{
 		kind: engine.KindFork, name: "fork",
@@ -95,10 +93,10 @@ var families = []family{
 	{
 		kind: engine.KindExit, name: "exit",
 		hooks: []hook{
-			// CONFIG_TASKSTATS. Its second argument tells which thread was the
-			// last, one in each group.
+			// CONFIG_TASKSTATS. Its second argument is not 0 for exactly one thread of a
+			// group, the last one.
 			{symbol: "taskstats_exit", args: groupDead, threads: filterEnds},
-			// On every kernel. A thread that is late sees that none lives, too.
+			// On every kernel. Several threads can see that none is alive.
 			{symbol: "exit_files", args: live, threads: filterMayEnd},
 			{symbol: "sched_autogroup_exit_task", args: live, threads: filterMayEnd}, // CONFIG_SCHED_AUTOGROUP
 		},
@@ -182,7 +180,7 @@ func live(b *builder) {
 	b.addMember(slotLive, typeS32, firstArgument, "task_struct.signal", "signal_struct.live.counter")
 }
 
-// exitState takes the state from the leader, as it is the process's.
+// exitState fetches the state of the leader, which is that of the process.
 func exitState(b *builder, _ *hook) {
 	leader, ok := b.follow(firstArgument, "task_struct.group_leader")
 	if !ok {
@@ -197,17 +195,17 @@ func exitState(b *builder, _ *hook) {
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
 }
 
-// newComm is that of __set_task_comm(task, buffer, exec): the task still has
-// the old one.
+// newComm fetches the buffer of __set_task_comm(task, buffer, exec): the task still has the old
+// comm.
 func newComm(b *builder) {
 	b.add(slotByExec, typeU8, thirdArgument, true)
 	b.args = append(b.args, fetch{slot: slotComm, value: secondArgument.at(0), typ: typeX64, count: 2})
 }
 
-// newCred is that of commit_creds(new) and security_task_fix_setuid(new, ...).
+// newCred fetches the address of new in commit_creds(new) and security_task_fix_setuid(new, ...).
 func newCred(b *builder) { b.add(slotCred, typeX64, firstArgument, true) }
 
-// idsOfTask is that of proc_id_connector(task, which): an enum of linux/cn_proc.h.
+// idsOfTask fetches which of proc_id_connector(task, which), an enum of linux/cn_proc.h.
 func idsOfTask(b *builder) {
 	b.add(slotWhichID, typeU32, secondArgument, true)
 	b.addMember(slotCred, typeX64, firstArgument, "task_struct.real_cred")

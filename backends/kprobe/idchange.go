@@ -6,13 +6,13 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// What proc_id_connector is told (linux/cn_proc.h).
+// The second argument of proc_id_connector (linux/cn_proc.h).
 const (
 	whichUID = 0x4
 	whichGID = 0x40
 )
 
-// whichIDs are those that the second call says were changed; 0 if it does not.
+// whichIDs returns the ids that the second call names as changed, 0 if it names none.
 func (a *assembly) whichIDs() engine.IDChange {
 	if a.known(slotWhichID) {
 		switch a.values.u32(slotWhichID) {
@@ -25,22 +25,20 @@ func (a *assembly) whichIDs() engine.IDChange {
 	return 0
 }
 
-// A change of ids is two calls of the kernel: one that asks whether new
-// credentials may replace the old ones (security_task_fix_setuid or _setgid),
-// which has both, and one that is told when they have done so. Setting ids to
-// what they were, and those of file system access, which are no ids of quark's,
-// differ in nothing from another change until both are compared. An execve goes
-// another way, and its EXEC has the new ids.
+// idChanges pairs the two calls that the kernel makes for a change of ids: the first asks whether
+// new credentials may replace the old ones (security_task_fix_setuid or _setgid) and has both; the
+// second says that they have been replaced. Only a comparison of both shows a change: a process can
+// set ids to what they were, or set those of file system access, which quark does not report. An
+// execve makes other calls, and its EXEC has the new ids.
 //
-// Which call belongs to which can be told only once the records of all CPUs were
-// read: the task may have changed its CPU in between, and an address is used again
-// soon after the credentials of a change were replaced by the next.
+// Calls can be paired only after the records of all CPUs were read: the task may have moved to
+// another CPU in between, and the address of replaced credentials is used again soon.
 type idChanges struct {
 	asked []asked // in the order of reading
 	told  []told
 }
 
-// asked is the first call.
+// asked is a first call.
 type asked struct {
 	cred uint64 // address of the new credentials
 	tid  uint32
@@ -48,7 +46,7 @@ type asked struct {
 	old  engine.Credentials
 }
 
-// told is the second call.
+// told is a second call.
 type told struct {
 	ev    *engine.RawEvent
 	cred  uint64
@@ -57,12 +55,12 @@ type told struct {
 }
 
 const (
-	// maxAsked bounds what is remembered: calls that were refused or changed
-	// nothing are not followed by the second one.
+	// maxAsked bounds the number of first calls: no second call follows one that was refused or
+	// that changed nothing.
 	maxAsked = 4096
-	// maxAsking is how long it takes from one call to the other, in nanoseconds;
-	// an address may be used again later.
-	maxAsking = 1e9
+	// maxChange is the longest time between the two calls in ns. After it an address may belong
+	// to other credentials.
+	maxChange = 1e9
 )
 
 func (c *idChanges) ask(a *assembly) {
@@ -74,17 +72,17 @@ func (c *idChanges) ask(a *assembly) {
 	c.asked = append(c.asked, asked{a.values.number(slotCred), a.tid, a.time, a.values.credentials()})
 }
 
-// forget drops calls that no second one can follow any more.
+// forget removes first calls that are too old for a second one.
 func (c *idChanges) forget(now uint64) {
-	c.asked = slices.DeleteFunc(c.asked, func(a asked) bool { return a.time+maxAsking < now })
+	c.asked = slices.DeleteFunc(c.asked, func(a asked) bool { return a.time+maxChange < now })
 }
 
-// settle says what changed with the records of told; 0 for nothing.
-func (c *idChanges) settle(t told) (change engine.IDChange) {
-	last := -1 // before it
+// compare returns what a second call has changed, 0 for nothing.
+func (c *idChanges) compare(t told) (change engine.IDChange) {
+	last := -1 // index of the latest first call before t
 	for i := range c.asked {
 		a := &c.asked[i]
-		if a.cred == t.cred && a.tid == t.tid && a.time <= t.ev.Time && t.ev.Time <= a.time+maxAsking && (last < 0 || a.time > c.asked[last].time) {
+		if a.cred == t.cred && a.tid == t.tid && a.time <= t.ev.Time && t.ev.Time <= a.time+maxChange && (last < 0 || a.time > c.asked[last].time) {
 			last = i
 		}
 	}
@@ -102,14 +100,14 @@ func (c *idChanges) settle(t told) (change engine.IDChange) {
 	return change
 }
 
-// settleIDs hands over the changes of ids of which both records were read.
-func (s *Source) settleIDs(to engine.Sink) {
+// reportIDs passes the changes of ids whose records were both read to the sink.
+func (s *Source) reportIDs(to engine.Sink) {
 	var now uint64
 	for i, t := range s.ids.told {
 		now = max(now, t.ev.Time)
-		change := s.ids.settle(t)
+		change := s.ids.compare(t)
 		if t.which == engine.ChangedUID && s.setOf(familyUID) == nil || t.which == engine.ChangedGID && s.setOf(familyGID) == nil {
-			change |= t.which // as nobody asks before
+			change |= t.which // there is no probe of the first call
 		}
 		if change != 0 {
 			t.ev.IDChange = change

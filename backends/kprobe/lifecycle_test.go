@@ -172,7 +172,7 @@ func TestArm(t *testing.T) {
 			conform.Drain(t, s)
 		}
 		if n := wait(0); n != 0 {
-			wait(20) // a bell that rang before
+			wait(20) // a wakeup event from before
 			continue
 		}
 		c := conform.Child("exit")
@@ -185,7 +185,7 @@ func TestArm(t *testing.T) {
 		c.Wait()
 	}
 	conform.Drain(t, s)
-	s.Arm(false) // disarms the CPUs whose bells rang
+	s.Arm(false) // disarms the CPUs whose wakeup events have woken the reader
 	for range 5 {
 		conform.Drain(t, s)
 		s.Arm(false)
@@ -196,7 +196,7 @@ func TestArm(t *testing.T) {
 	wait(0)
 	conform.Child("exit").Run()
 	if n := wait(20); n != 0 {
-		t.Log("a busy reader was woken by an event: a CPU whose bell had not rung")
+		t.Log("a busy reader was woken by an event: a CPU whose wakeup event had not happened")
 	}
 	for range 400 {
 		conform.Child("exit").Run()

@@ -11,13 +11,13 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// places are the addresses of functions, for kernels that go through all their
-// symbols several times for each probe that is defined by a name: with dozens of
-// probes that takes longer than all else. Others have none.
+// places are the addresses of functions by name. Before 6.1 the kernel searches all its symbols
+// several times for each probe that is defined by a name, which for dozens of probes takes longer
+// than all other work. The map is nil on later kernels.
 type places map[string]uint64
 
-// findPlaces returns the places of the hooks' functions. What is not found, or not
-// shown, is left to the kernel.
+// findPlaces returns the addresses of the hooks' functions. The kernel searches those that are not
+// found, or not shown to this process.
 func findPlaces() places {
 	if !slowWithNames() {
 		return nil
@@ -36,8 +36,8 @@ func findPlaces() places {
 	return readPlaces(f, wanted)
 }
 
-// slowWithNames reports whether this kernel is older than 6.1, which has an index
-// of names in Debian's build (others since 6.2): elsewhere a name is as good.
+// slowWithNames reports whether this kernel has no index of symbol names: Debian's has one since
+// 6.1, others since 6.2.
 func slowWithNames() bool {
 	release, err := kernelversion.Running()
 	if err != nil {
@@ -47,10 +47,11 @@ func slowWithNames() bool {
 	return err == nil && old
 }
 
-// readPlaces reads lines "ADDRESS TYPE NAME" as /proc/kallsyms has them, for those
-// names that are a function's and there once. Who may not see addresses sees 0.
+// readPlaces reads the lines "ADDRESS TYPE NAME" of /proc/kallsyms for the wanted functions. It
+// leaves out names that occur more than once, and addresses that this process may not see, which
+// are 0.
 func readPlaces(r io.Reader, wanted map[string]bool) places {
-	found := make(places) // 0 is as good as none
+	found := make(places)
 	for s := bufio.NewScanner(r); s.Scan(); {
 		address, rest, _ := bytes.Cut(s.Bytes(), []byte(" "))
 		kind, name, ok := bytes.Cut(rest, []byte(" "))

@@ -6,25 +6,24 @@ import (
 	"math"
 	"os"
 	"slices"
-	"unsafe"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 	"golang.org/x/sys/unix"
 )
 
-// Source delivers what the probes in the kernel report. It implements
-// [engine.Source]. After Open it uses only its descriptors and shared memory,
-// so that privileges may be dropped and the root changed; then only a CPU that
-// comes online cannot be added any more.
+// Source delivers the events of probes in the kernel. It implements [engine.Source]. After Open it
+// uses only its descriptors and shared memory, so that the process may drop its privileges and
+// change its root; a CPU that comes online later then can't be added any more.
 type Source struct {
 	capabilities engine.CapabilityTable
 	threads      bool
 	ringSize     int
 
 	probes    *tracefs.Probes
-	installed []string // lines that remove the probes
+	installed []string // the lines for tracefs that remove the probes
 	sets      []*set
 	byID      []*probe // by the first two bytes of a record
 
@@ -33,19 +32,18 @@ type Source struct {
 	online *online
 
 	walker    walker
-	completer *completer // nil: nothing is
+	completer *completer // nil if texts are not completed from /proc
 	endings   endings
 	ids       idChanges
-	// inInitialNS tells that the pids in the records are those of the initial
-	// pid namespace.
+	// inInitialNS is set if the pids in the records are those of the initial pid namespace.
 	inInitialNS bool
 
 	handed    uint64
-	lost      uint64 // records of first probes that are missing between others
-	decode    uint64 // events that made no sense
-	blind     bool   // a CPU could not be added, or was not seen at first
+	lost      uint64 // missing samples of first probes, by the counts of those around them
+	decode    uint64 // samples that could not be decoded
+	blind     bool   // something happened on a CPU that had no ring yet, or could not get one
 	finishing bool   // see Finish
-	busy      uint   // Populate was called so often
+	busy      uint   // the number of calls of Populate
 }
 
 // Name returns "kprobe".
@@ -69,7 +67,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	s.followCPUs()
 	for _, c := range s.cpus {
-		c.mayLack()
+		c.mayHaveLost()
 	}
 	// One record of each ring in turn, so that events come nearly in order.
 	more := true
@@ -81,10 +79,10 @@ func (s *Source) Populate(to engine.Sink) error {
 			}
 		}
 	}
-	if !more { // else there may be records to come that belong to these
-		s.settleIDs(to)
+	if !more { // else their other records may still be in a ring
+		s.reportIDs(to)
 	}
-	s.late(to)
+	s.giveUp(to)
 	gone := false
 	for _, c := range s.cpus {
 		if c.now.set != nil {
@@ -94,7 +92,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		gone = gone || c.gone
 	}
 	if gone {
-		s.bury(to)
+		s.closeGone(to)
 	}
 	return nil
 }
@@ -103,8 +101,8 @@ func (s *Source) Populate(to engine.Sink) error {
 // not come by the time the rings are empty is delivered without a status.
 func (s *Source) Finish() { s.finishing = true }
 
-// followCPUs looks which CPUs came or went, but not each time, as it is a system
-// call: the announcement keeps FD readable until it was taken.
+// followCPUs looks for CPUs that came or went. It does so in one of followEvery calls, as it is a
+// system call: an announcement keeps FD readable until it is read.
 func (s *Source) followCPUs() {
 	if s.busy++; s.busy%followEvery == 0 {
 		s.online.follow(s)
@@ -113,8 +111,8 @@ func (s *Source) followCPUs() {
 
 const followEvery = 4
 
-// bury closes the rings of CPUs that went offline and were read to the end.
-func (s *Source) bury(to engine.Sink) {
+// closeGone closes the rings of CPUs that went offline, once they are read to the end.
+func (s *Source) closeGone(to engine.Sink) {
 	s.cpus = slices.DeleteFunc(s.cpus, func(c *cpu) bool {
 		if !c.gone || c.ring.Pending() > 0 {
 			return false
@@ -128,8 +126,8 @@ func (s *Source) bury(to engine.Sink) {
 	})
 }
 
-// late gives up waiting for records that should have come long ago.
-func (s *Source) late(to engine.Sink) {
+// giveUp ends the wait for records that are overdue.
+func (s *Source) giveUp(to engine.Sink) {
 	waiting := len(s.endings.parked) > 0
 	for _, c := range s.cpus {
 		waiting = waiting || c.now.set != nil
@@ -137,9 +135,9 @@ func (s *Source) late(to engine.Sink) {
 	if !waiting {
 		return
 	}
-	now := monotonic()
+	now := clock.Monotonic()
 	for _, c := range s.cpus {
-		if c.now.set != nil && c.ring.Pending() == 0 && now > c.now.time+maxJoin {
+		if c.now.set != nil && c.ring.Pending() == 0 && now > c.now.time+maxWait {
 			s.finish(c, to)
 		}
 	}
@@ -155,20 +153,12 @@ func (s *Source) late(to engine.Sink) {
 	}
 }
 
-// maxJoin is how long the other records of an event are waited for, in
-// nanoseconds. The kernel writes them one after the other, but the CPU may be a
-// virtual one that does not run for a while. Whatever follows on that CPU ends the
-// waiting, so it is long only where a record was lost and nothing follows.
-const maxJoin = 1e9
+// maxWait is how long an event waits for its other records, in ns. The kernel writes them one after
+// the other, but a virtual CPU may stand still in between. The next event on that CPU ends the wait,
+// so that it is long only where a record was lost and nothing follows.
+const maxWait = 1e9
 
-func monotonic() uint64 {
-	var ts unix.Timespec
-	// It does not block, so that the scheduler need not know.
-	unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0)
-	return uint64(ts.Nano())
-}
-
-// step takes one record of a ring. It returns false when there is none.
+// step reads one record of a ring. It returns false if there is none.
 func (s *Source) step(c *cpu, to engine.Sink) bool {
 	rec, ok, bad := c.ring.Next()
 	if bad {
@@ -178,10 +168,10 @@ func (s *Source) step(c *cpu, to engine.Sink) bool {
 	if !ok {
 		return false
 	}
-	c.owes = 0
+	c.wakeupDeadline = 0
 	switch {
-	case perf.IsBell(rec):
-		c.rang, c.owes = true, monotonic()+maxJoin
+	case perf.IsWakeup(rec):
+		c.woke, c.wakeupDeadline = true, clock.Monotonic()+maxWait
 	case rec.Type == perf.RecordSample:
 		var sample perf.Sample
 		if err := sample.ParseSample(rec.Body); err != nil {
@@ -193,11 +183,11 @@ func (s *Source) step(c *cpu, to engine.Sink) bool {
 			c.now.values.keep()
 		}
 	}
-	// Of the lost records only the counts say which they were.
+	// Records of loss are skipped: the counts in samples say which were lost.
 	return true
 }
 
-// probe returns the one whose raw record this is, nil if there is none.
+// probe returns the probe that made a raw sample, or nil.
 func (s *Source) probe(raw []byte) *probe {
 	if len(raw) < 2 {
 		return nil
@@ -208,7 +198,7 @@ func (s *Source) probe(raw []byte) *probe {
 	return nil
 }
 
-// sample joins a record to those of the same event.
+// sample joins a sample to the others of the same event.
 func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 	p, a := s.probe(sample.Raw), &c.now
 	if p == nil {
@@ -245,12 +235,12 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 	}
 }
 
-// finish makes an event of what was joined.
+// finish makes an event of the joined samples.
 func (s *Source) finish(c *cpu, to engine.Sink) {
 	a := &c.now
 	if a.have&1 != 0 {
 		s.deliver(a, to)
-	} // else its fixed part was lost, which the counts tell
+	} // else the first probe's sample was lost, which the counts show
 	a.set = nil
 }
 
@@ -285,7 +275,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 			return
 		}
 	case familySID:
-		change = engine.ChangedSID // of the group, whichever thread did it
+		change = engine.ChangedSID // a session is of the group, whichever thread calls setsid
 	}
 	ev := to.Reserve()
 	a.fill(ev)
@@ -304,7 +294,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 
 func (s *Source) exit(a *assembly, to engine.Sink) {
 	v := &a.values
-	what, status := s.endings.judge(a)
+	what, status := s.endings.classify(a)
 	if what == notTheGroup {
 		if v.u32(slotTGID) == v.u32(slotTID) {
 			if ev := s.endings.take(v.u32(slotTGID), v.number(slotStart)); ev != nil {
@@ -321,20 +311,20 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 	switch what {
 	case notTheGroup:
 		ev.Thread = true
-		ev.Task.Known &= ofGroup // the rest is the leader's
+		ev.Task.Known &= ofGroup // the other values are those of the leader
 		setExit(ev, status)
 	case groupEnded:
 		ev.Thread, ev.TID = false, ev.PID
 		setExit(ev, status)
 	case groupParked:
 		ev.Thread, ev.TID = false, ev.PID
-		s.endings.parked = append(s.endings.parked, parkedExit{ev})
+		s.endings.parked = append(s.endings.parked, ev)
 		return
 	}
 	s.hand(to, ev)
 }
 
-// ofGroup are the fields that all threads of a group share.
+// ofGroup are the fields that the threads of a group share.
 const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY)
 
 func setExit(ev *engine.RawEvent, status int32) {
@@ -347,8 +337,8 @@ func (s *Source) hand(to engine.Sink, ev *engine.RawEvent) {
 	to.Insert(ev)
 }
 
-// Arm lets the next event wake the reader if it is idle; else only a ring that
-// fills up does.
+// Arm makes the next event wake the reader if the engine is idle. Else only a ring that fills up
+// does.
 func (s *Source) Arm(idle bool) bool {
 	if s.probes == nil {
 		return false
@@ -357,22 +347,22 @@ func (s *Source) Arm(idle bool) bool {
 		switch {
 		case idle:
 			c.arm()
-		case c.rang:
-			c.disarm() // a busy CPU: its events need not wake anybody
+		case c.woke:
+			c.disarm() // the CPU is busy: a wakeup for each event would cost too much
 		}
-		c.rang = false
+		c.woke = false
 	}
 	for _, c := range s.cpus {
 		pending := c.ring.Pending()
-		comes := pending > 0 || c.now.set != nil || c.owes != 0 && monotonic() < c.owes
-		if idle && comes || pending >= c.ring.Size()/4 {
+		expected := pending > 0 || c.now.set != nil || c.wakeupDeadline != 0 && clock.Monotonic() < c.wakeupDeadline
+		if idle && expected || pending >= c.ring.Size()/4 {
 			return false
 		}
 	}
 	return true
 }
 
-// Close removes the probes; what is queued is gone.
+// Close removes the probes. Queued events are dropped.
 func (s *Source) Close() error {
 	if s.probes == nil {
 		return nil

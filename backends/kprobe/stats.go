@@ -7,9 +7,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Stats says how many events there were and how many are lost. What is queued
-// or lost counts as produced, though it may be what is not reported, such as the
-// new comm of a thread.
+// Stats returns how many events were produced and lost. Queued and lost samples count as
+// produced, even if no event would have been made of them, such as of the new comm of a thread.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.probes == nil {
 		return engine.SourceStats{}, os.ErrClosed
@@ -22,7 +21,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++
 		}
-		if !c.mayLack() {
+		if !c.mayHaveLost() {
 			st.Produced += s.queued(c)
 			continue
 		}
@@ -31,7 +30,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		switch {
 		case c.ring.Pending() == 0:
 			st.Lost[engine.LossRingFull] += outstanding
-			c.lacks = outstanding > 0
+			c.incomplete = outstanding > 0
 		case c.nearlyFull():
 			st.Bound = true
 		}
@@ -39,20 +38,19 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	return st, nil
 }
 
-// nearlyFull tells that the longest record, with what perf adds to it, may have
-// found no room.
+// nearlyFull reports whether the longest record, with what perf adds to it, may have found no
+// room.
 func (c *cpu) nearlyFull() bool { return c.ring.Size()-c.ring.Pending() <= 2*maxRecord }
 
-// mayLack tells whether records may be missing that none of those queued or read
-// tell of. Between two readings the ring only fills: while it never was nearly
-// full all is there. Else the counts tell, for which the kernel has to interrupt
-// the CPU.
-func (c *cpu) mayLack() bool {
-	c.lacks = c.lacks || c.nearlyFull()
-	return c.lacks
+// mayHaveLost reports whether the ring may have dropped samples that no later sample shows by its
+// count. Only a ring that was nearly full can have, and between two readings it only fills. If so,
+// the events' counters have to be read, for which the kernel interrupts the CPU.
+func (c *cpu) mayHaveLost() bool {
+	c.incomplete = c.incomplete || c.nearlyFull()
+	return c.incomplete
 }
 
-// queued is how many events wait in a ring.
+// queued returns how many events wait in a ring.
 func (s *Source) queued(c *cpu) (n uint64) {
 	for ahead := c.ring.Ahead(); ; {
 		rec, ok, _ := ahead.Next()
@@ -65,8 +63,8 @@ func (s *Source) queued(c *cpu) (n uint64) {
 	}
 }
 
-// probeOf returns the probe that made a record, nil for a bell and for what makes
-// no sense.
+// probeOf returns the probe that made a record, nil for a wakeup record and for one that can't be
+// decoded.
 func (s *Source) probeOf(rec perf.Record) *probe {
 	var sample perf.Sample
 	if rec.Type != perf.RecordSample || sample.ParseSample(rec.Body) != nil {
@@ -75,7 +73,7 @@ func (s *Source) probeOf(rec perf.Record) *probe {
 	return s.probe(sample.Raw)
 }
 
-// outstanding is how many events happened since those that were read.
+// outstanding returns how many hits happened after the last sample that was read.
 func (c *cpu) outstanding() (n uint64) {
 	counts, together := c.leader.Counts(nil, len(c.events))
 	for f, number := range c.first {

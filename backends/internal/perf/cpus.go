@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxCPU is above any number of a CPU (CONFIG_NR_CPUS is at most 8192).
+// maxCPU bounds the numbers of CPUs (CONFIG_NR_CPUS is at most 8192).
 const maxCPU = 1 << 16
 
-// ParseCPUs appends to dst the numbers in a list of CPUs as sysfs has it, such
-// as "0-3,8", ending in a newline or not.
+// ParseCPUs appends to dst the numbers in a list of CPUs as in sysfs, such as "0-3,8", with or
+// without a newline.
 func ParseCPUs(dst []int, list string) ([]int, error) {
 	list = strings.TrimSpace(list)
 	if list == "" {

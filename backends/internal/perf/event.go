@@ -15,26 +15,26 @@ var ErrNoCPU = errors.New("the CPU is offline")
 
 // Options say how an event is opened.
 type Options struct {
-	// CPU is the one whose events are seen.
+	// CPU is the number of the CPU to observe.
 	CPU int
 
-	// Group is the event whose enabling and disabling this one follows; nil
-	// makes the event a leader, which is opened disabled.
+	// Group is the leader with which this event is enabled and disabled. nil makes the event a
+	// leader, which is opened disabled.
 	Group *Event
 
-	// Watermark is how many bytes in the ring wake a reader. 0 makes a bell: an
-	// event without content which wakes the reader each time.
+	// Watermark is how many bytes in the ring wake a reader. 0 makes a wakeup event: it writes
+	// an empty record, and wakes the reader each time.
 	Watermark int
 
-	// Filter is an expression over the fields of the tracepoint. What it
-	// refuses is neither recorded nor counted. "" takes all.
+	// Filter is an expression over the fields of the tracepoint: a hit for which it is false is
+	// neither recorded nor counted. "" means no filter.
 	Filter string
 }
 
 // Event is a tracepoint on one CPU.
 type Event struct{ fd int }
 
-// sampleType is what [Sample] takes apart.
+// sampleType lists the contents of a [Sample].
 const sampleType = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU |
 	unix.PERF_SAMPLE_READ | unix.PERF_SAMPLE_RAW
 
@@ -87,8 +87,8 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	return &Event{fd}, nil
 }
 
-// OpenLeader opens an event that never happens, to lead others on a CPU: what
-// follows it is enabled, disabled and counted as one.
+// OpenLeader opens an event that never happens as the leader of others on a CPU, which are enabled,
+// disabled and counted together.
 func OpenLeader(cpu int) (*Event, error) {
 	return open(&unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,
@@ -96,11 +96,11 @@ func OpenLeader(cpu int) (*Event, error) {
 		Config:      unix.PERF_COUNT_SW_DUMMY,
 		Read_format: unix.PERF_FORMAT_GROUP,
 		Bits:        unix.PerfBitDisabled | unix.PerfBitUseClockID,
-		Clockid:     unix.CLOCK_MONOTONIC, // one for the group
+		Clockid:     unix.CLOCK_MONOTONIC, // the group needs one clock
 	}, cpu, -1)
 }
 
-// paranoid tells the setting that may be in the way.
+// paranoid returns the words about a setting that may refuse perf events.
 func paranoid() string {
 	b, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
 	if err != nil {
@@ -128,17 +128,17 @@ func (e *Event) SetOutput(r *Ring) error {
 	return nil
 }
 
-// Enable starts a leader and the events that follow it.
+// Enable enables a leader and its group.
 func (e *Event) Enable() error {
 	return unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_ENABLE, 0)
 }
 
-// Disable stops a leader and the events that follow it.
+// Disable disables a leader and its group.
 func (e *Event) Disable() error {
 	return unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0)
 }
 
-// Count is how often the event happened while it was enabled, recorded or not.
+// Count returns how often the event happened while it was enabled, recorded or not.
 func (e *Event) Count() (uint64, error) {
 	var b [8]byte
 	n, err := e.read(b[:])
@@ -148,11 +148,10 @@ func (e *Event) Count() (uint64, error) {
 	return binary.NativeEndian.Uint64(b[:]), nil
 }
 
-// Counts appends to dst the counts of the n events that follow a leader, in the
-// order in which they were opened. ok is false if there are not so many: when a
-// CPU goes offline its groups fall apart.
+// Counts appends to dst the counts of the n events of a leader's group, in the order in which they
+// were opened. ok is false if the group has fewer: a group is dissolved when its CPU goes offline.
 func (e *Event) Counts(dst []uint64, n int) (counts []uint64, ok bool) {
-	b := make([]byte, 8*(2+n)) // their number with the leader, then the leader's
+	b := make([]byte, 8*(2+n)) // the number of events, the count of the leader, then theirs
 	if m, err := e.read(b); err != nil || m != len(b) || binary.NativeEndian.Uint64(b) != uint64(1+n) {
 		return dst, false
 	}

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headerSize is that of struct perf_event_header: type, misc, size.
+// headerSize is the size of struct perf_event_header: type, misc, size.
 const headerSize = 8
 
-// maxRecord is what the 16-bit size of a record allows for.
+// maxRecord bounds the size of a record, which has 16 bits.
 const maxRecord = 1 << 16
 
 // Ring is the reader's end of a perf ring.
@@ -22,17 +22,17 @@ type Ring struct {
 	memory []byte // the control page and the data
 
 	head *uint64 // where the kernel writes next, bytes since the start
-	tail *uint64 // what was read
+	tail *uint64 // end of the records that were released
 	data []byte
-	at   uint64 // what was taken by Next, published by Release
+	at   uint64 // end of the records read by Next; Release publishes it
 
-	// scratch holds a record that goes over the end of the data. It grows to
-	// the largest such record.
+	// scratch holds a copy of a record that wraps around the end of the data. It grows to the
+	// largest such record.
 	scratch []byte
 }
 
-// Map makes the ring of an event, of size bytes: a power of two and at least a
-// page. The event stays the caller's and is to be closed after the ring.
+// Map maps a ring of an event. Its size in bytes is a power of two and at least one page. The
+// caller closes the event after the ring.
 func Map(e *Event, size int) (*Ring, error) {
 	page := os.Getpagesize()
 	if size < page || size&(size-1) != 0 {
@@ -50,19 +50,18 @@ func newRing(fd int, memory []byte, head, tail *uint64, data []byte) *Ring {
 	return &Ring{fd: fd, memory: memory, head: head, tail: tail, data: data, at: atomic.LoadUint64(tail)}
 }
 
-// FD polls readable after the ring's watermark was reached or a bell rang.
+// FD polls readable after the ring's watermark was reached or a wakeup event happened.
 func (r *Ring) FD() int { return r.fd }
 
 // Record is a record of a ring. Its body is valid until Release.
 type Record struct {
 	Type  uint32 // PERF_RECORD_*
 	Body  []byte // what follows the header
-	Aside bool   // the body lies where the next such record will: it goes over the end of the ring
+	Aside bool   // the record wraps around the end of the ring; the body is overwritten by the next that does
 }
 
-// Next returns the next record; ok is false if there is none. Positions and
-// lengths are the kernel's; with what does not fit the rest of the ring is
-// given up, and bad says so.
+// Next returns the next record; ok is false if there is none. If the kernel's positions and lengths
+// contradict each other, bad is true and the rest of the ring is skipped.
 func (r *Ring) Next() (rec Record, ok, bad bool) {
 	head := atomic.LoadUint64(r.head)
 	queued := head - r.at
@@ -74,7 +73,7 @@ func (r *Ring) Next() (rec Record, ok, bad bool) {
 		r.at = head
 		return rec, false, true
 	}
-	// Records are multiples of eight, so a header is in one piece.
+	// The sizes of records are multiples of eight, so that a header never wraps.
 	start := r.at & mask
 	header := r.data[start:][:headerSize]
 	size := uint64(binary.NativeEndian.Uint16(header[6:]))
@@ -98,21 +97,21 @@ func (r *Ring) Next() (rec Record, ok, bad bool) {
 	return rec, true, false
 }
 
-// Ahead returns a reader of what is queued that takes nothing. It must not
-// release.
+// Ahead returns a second reader of the queued records, which leaves them in the ring. Release must
+// not be called on it.
 func (r *Ring) Ahead() Ring {
 	ahead := *r
 	ahead.scratch = nil
 	return ahead
 }
 
-// Release gives the room of the records taken so far back to the kernel.
+// Release gives the room of the records read so far back to the kernel.
 func (r *Ring) Release() { atomic.StoreUint64(r.tail, r.at) }
 
-// Pending is how many bytes are queued.
+// Pending returns how many bytes are queued.
 func (r *Ring) Pending() int { return int(atomic.LoadUint64(r.head) - r.at) }
 
-// Size is the number of bytes that the ring holds.
+// Size returns the capacity in bytes.
 func (r *Ring) Size() int { return len(r.data) }
 
 // Close unmaps the ring.

@@ -15,18 +15,18 @@ const (
 
 // Sample is one event.
 type Sample struct {
-	PID, TID uint32 // of the current task, as the pid namespace of the opener has it
+	PID, TID uint32 // of the current task, in the pid namespace of the process that opened the event
 	Time     uint64 // CLOCK_MONOTONIC nanoseconds
 	CPU      uint32
-	Count    uint64 // of this event on this CPU, this one included
-	Raw      []byte // the tracepoint's record, as its format file describes it
+	Count    uint64 // how often the event has happened on this CPU, this time included
+	Raw      []byte // the tracepoint's fields, laid out as its format file says
 }
 
 // ErrSample is the error of a sample whose lengths do not add up.
-var ErrSample = errors.New("perf sample shorter than it says")
+var ErrSample = errors.New("perf sample is shorter than its lengths say")
 
-// ParseSample takes the body of a [RecordSample] apart. A bell has no body and
-// is no sample: see [IsBell]. Raw points into the body.
+// ParseSample decodes the body of a [RecordSample] that is not a wakeup record, see [IsWakeup]. Raw
+// aliases the body.
 func (s *Sample) ParseSample(body []byte) error {
 	const fixed = 8 + 8 + 8 + 8 + 4
 	if len(body) < fixed {
@@ -45,10 +45,10 @@ func (s *Sample) ParseSample(body []byte) error {
 	return nil
 }
 
-// IsBell tells whether a record is that of an event without content.
-func IsBell(r Record) bool { return r.Type == RecordSample && len(r.Body) == 0 }
+// IsWakeup reports whether a record is the empty one of a wakeup event.
+func IsWakeup(r Record) bool { return r.Type == RecordSample && len(r.Body) == 0 }
 
-// ParseLost returns how many records a [RecordLost] says were lost before it.
+// ParseLost returns how many records were lost before a [RecordLost].
 func ParseLost(body []byte) (uint64, error) {
 	if len(body) < 16 {
 		return 0, ErrSample
