@@ -27,8 +27,8 @@ type (
 	Stats    = engine.Stats
 )
 
-// ErrNothing: no event is old enough yet. Call Block, or wait for FD to become
-// readable, then Get.
+// ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become
+// readable, then call Get again.
 var ErrNothing = engine.ErrNothing
 
 // Options say what a queue is to be. The zero value is right for most: each
@@ -225,7 +225,7 @@ func (q *Queue) Get() (*Event, error) {
 	if q.closed { // by the filter, or while it decided
 		return nil, os.ErrClosed
 	}
-	if err == ErrNothing && q.poller.watched {
+	if errors.Is(err, ErrNothing) && q.poller.watched {
 		if err := q.poller.arm(q.pause()); err != nil {
 			return nil, err
 		}

@@ -137,7 +137,8 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 func (w *world) event(k engine.Kind, l *being, must engine.Fields) enginetest.Raw {
 	has := engine.Fields(w.rnd.Uint32())
 	if w.bare {
-		has &= engine.Fields(w.rnd.Uint32()) & engine.Fields(w.rnd.Uint32())
+		has &= engine.Fields(w.rnd.Uint32())
+		has &= engine.Fields(w.rnd.Uint32())
 	}
 	return l.raw(k, w.now, has|must)
 }

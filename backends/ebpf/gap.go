@@ -106,7 +106,7 @@ func (r *ring) fullSince() uint64 {
 	var since uint64
 	for ahead.at < limit {
 		record := ahead.next()
-		if record == nil || len(record) < 8 {
+		if len(record) < 8 {
 			break
 		}
 		if ahead.at <= limit {

@@ -176,10 +176,6 @@ func (t *test) execute(s *bare.Script, path string, argv []string, place func(*b
 	return p
 }
 
-// inCopy has a process execute in a copy of the memory: one that changes its ids
-// loses the right to dump core, which goes with the memory.
-func inCopy(s *bare.Script) *bare.Script { return s }
-
 // awaitRunning is ready.pass that sees when the process ends instead.
 func (t *test) awaitRunning(p *proc, ready *gate) {
 	t.await(fmt.Sprintf("the program that process %d executes", p.PID), func() bool {

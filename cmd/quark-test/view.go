@@ -119,15 +119,6 @@ func (v *view) reported(k engine.Kind) (ok bool, why string) {
 	return c.Origin != engine.OriginNone, c.Via
 }
 
-// needKind skips the test on those backends that do not report events of the kind.
-func (t *test) needKind(k engine.Kind) {
-	t.each(func(v *view) {
-		if ok, why := v.reported(k); !ok {
-			v.Skipf("%s does not report %s here: %s", v.Backend, k, why)
-		}
-	})
-}
-
 // fields are those that, by the capability table, come with events of the kinds.
 func (v *view) fields(kinds engine.Events) (s engine.Fields) {
 	for f, c := range v.q.Capabilities().Fields {

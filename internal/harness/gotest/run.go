@@ -227,7 +227,7 @@ func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bo
 		r.SetReadDeadline(time.Now())
 		err = <-read
 	}
-	if err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, false, fmt.Errorf("read the output of %s: %w", b.Package, err)
 	}
 	why := "the test binary ended"
