@@ -78,10 +78,11 @@ const (
 	LossScratch                // the kernel side had no memory to build the record in
 	LossSkipped                // the kernel did not run the program, as it was running on that CPU already
 	LossDecode                 // the record made no sense
+	LossUnseen                 // of a CPU that came online, before its events were read
 	NumLosses      = iota
 )
 
-var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode"}
+var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode", "unseen"}
 
 func (l Loss) String() string { return lossNames[l] }
 

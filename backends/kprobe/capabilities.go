@@ -90,6 +90,7 @@ func (s *Source) describe(notes []string, failed []error) {
 	for k := range c.Kinds {
 		c.Kinds[k].Via = "no probe reports it"
 	}
+	c.Kinds[engine.KindGap] = engine.Capability{Origin: engine.OriginKernel, Via: "perf's lost-records and the events' counts"}
 	for n, f := range families {
 		k := &c.Kinds[f.kind]
 		set := s.setOf(n)

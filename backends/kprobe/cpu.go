@@ -27,6 +27,7 @@ type cpu struct {
 	wakeupDeadline uint64
 
 	incomplete bool // samples may be missing, see mayHaveLost
+	losses     losses
 
 	first [numFamilies]int    // by family, the number from 1 of the event that counts the hits
 	last  [numFamilies]uint64 // by family, the count in the last sample

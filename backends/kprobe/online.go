@@ -136,6 +136,7 @@ func (o *online) follow(s *Source) {
 		}
 		// What happened there before this is lost, and nobody knows how much.
 		s.blind = true
+		s.unseen = append(s.unseen, n)
 	}
 }
 

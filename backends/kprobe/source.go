@@ -42,6 +42,8 @@ type Source struct {
 	lost      uint64 // missing samples of first probes, by the counts of those around them
 	decode    uint64 // samples that could not be decoded
 	blind     bool   // something happened on a CPU that had no ring yet, or could not get one
+	unseen    []int  // CPUs that came online, of which no gap tells yet
+	followed  uint64 // when CPUs were last looked for
 	finishing bool   // see Finish
 	busy      uint   // the number of calls of Populate
 }
@@ -65,7 +67,10 @@ func (s *Source) Populate(to engine.Sink) error {
 	if s.probes == nil {
 		return os.ErrClosed
 	}
-	s.followCPUs()
+	began := clock.Monotonic()
+	if s.followCPUs() {
+		s.tellUnseen(to, began)
+	}
 	for _, c := range s.cpus {
 		c.mayHaveLost()
 	}
@@ -83,6 +88,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.reportIDs(to)
 	}
 	s.giveUp(to)
+	s.tellSilentLosses(to, began)
 	gone := false
 	for _, c := range s.cpus {
 		if c.now.set != nil {
@@ -102,11 +108,14 @@ func (s *Source) Populate(to engine.Sink) error {
 func (s *Source) Finish() { s.finishing = true }
 
 // followCPUs looks for CPUs that came or went. It does so in one of followEvery calls, as it is a
-// system call: an announcement keeps FD readable until it is read.
-func (s *Source) followCPUs() {
-	if s.busy++; s.busy%followEvery == 0 {
-		s.online.follow(s)
+// system call: an announcement keeps FD readable until it is read. It reports whether it looked.
+func (s *Source) followCPUs() bool {
+	s.busy++
+	if s.busy%followEvery != 0 {
+		return false
 	}
+	s.online.follow(s)
+	return true
 }
 
 const followEvery = 4
@@ -120,6 +129,7 @@ func (s *Source) closeGone(to engine.Sink) {
 		if c.now.set != nil {
 			s.finish(c, to)
 		}
+		s.tellLoss(c, to, clock.Monotonic())
 		s.lost += c.outstanding()
 		c.close()
 		return true
@@ -168,7 +178,7 @@ func (s *Source) step(c *cpu, to engine.Sink) bool {
 	if !ok {
 		return false
 	}
-	c.wakeupDeadline = 0
+	c.wakeupDeadline, c.losses.asked = 0, false
 	switch {
 	case perf.IsWakeup(rec):
 		c.woke, c.wakeupDeadline = true, clock.Monotonic()+maxWait
@@ -179,9 +189,16 @@ func (s *Source) step(c *cpu, to engine.Sink) bool {
 			break
 		}
 		s.sample(c, to, &sample)
+		if c.losses.missed {
+			c.losses.missed = false
+			s.tellLoss(c, to, sample.Time)
+		}
+		c.losses.last = sample.Time
 		if rec.Aside && c.now.set != nil {
 			c.now.values.keep()
 		}
+	case rec.Type == perf.RecordLost: // which events they were of the counts say
+		c.losses.missed = true
 	}
 	// Records of loss are skipped: the counts in samples say which were lost.
 	return true
@@ -215,6 +232,7 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 		last := &c.last[p.set.family]
 		if sample.Count > *last {
 			s.lost += sample.Count - *last - 1
+			c.losses.between += sample.Count - *last - 1
 			*last = sample.Count
 		}
 		a.time, a.cpu, a.pid, a.tid = sample.Time, sample.CPU, sample.PID, sample.TID

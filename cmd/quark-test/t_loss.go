@@ -35,6 +35,18 @@ func loss(t *test) {
 		if s.Source.Bound {
 			v.Errorf("the loss is said to be a lower bound, after an event of each CPU")
 		}
+		if v.q.Capabilities().Kinds[engine.KindGap].Origin == engine.OriginNone {
+			return
+		}
+		var told uint64
+		for _, ev := range v.events {
+			if told += ev.Gap.Count; ev.Events == engine.EventGap {
+				v.Logf("%s lost %d events of CPU %d between %d and %d", ev.Gap.Cause, ev.Gap.Count, int32(ev.Gap.CPU), ev.Gap.From, ev.Gap.To)
+			}
+		}
+		if told == 0 || told > s.Lost() {
+			v.Errorf("gaps tell of %d lost events, lost are %d", told, s.Lost())
+		}
 	})
 }
 
