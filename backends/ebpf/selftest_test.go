@@ -59,7 +59,7 @@ func TestSelfTestPasses(t *testing.T) {
 }
 
 func TestDeduct(t *testing.T) {
-	before := earlier{taken: 10}
+	before := earlier{read: 10}
 	before.lost[engine.LossSkipped] = 2
 	before.lost[engine.LossRingFull] = 3
 	st := engine.SourceStats{Produced: 10 + 2 + 3}

@@ -110,6 +110,11 @@ func TestCompareUnknown(t *testing.T) {
 	}
 }
 
+// populate is a source by its one method.
+type populate func(engine.Sink) error
+
+func (p populate) Populate(to engine.Sink) error { return p(to) }
+
 func TestCheck(t *testing.T) {
 	truth := sample(engine.KindExit)
 	bad := sample(engine.KindExit)
@@ -120,14 +125,15 @@ func TestCheck(t *testing.T) {
 	thread.Thread = true
 	calls := 0
 	run := func(evs ...*engine.RawEvent) error {
-		x := &test{pid: truth.PID, table: all(), limit: 20 * time.Millisecond, drain: func(take func(*engine.RawEvent)) error {
+		source := populate(func(to engine.Sink) error {
 			if calls++; calls%3 == 0 { // not at once
 				for _, ev := range evs {
-					take(ev)
+					to.Insert(ev)
 				}
 			}
 			return nil
-		}}
+		})
+		x := &test{pid: truth.PID, table: all(), limit: 20 * time.Millisecond, source: source}
 		return x.check(truth)
 	}
 	if err := run(other, thread, truth, bad); err != nil {
@@ -145,7 +151,7 @@ func TestRunTellsOfTheSource(t *testing.T) {
 	if _, err := comparableFields(); err != nil {
 		t.Skip(err)
 	}
-	err := Run(all(), func(func(*engine.RawEvent)) error { return os.ErrClosed })
+	_, err := Run(all(), populate(func(engine.Sink) error { return os.ErrClosed }))
 	if !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), btfhub.PathVariable) {
 		t.Errorf("error %v", err)
 	}

@@ -11,26 +11,28 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// A Drain reads what a source has queued and hands each event over, to keep. It
-// does not block.
-type Drain func(take func(*engine.RawEvent)) error
-
-// limit is how long each thing that should happen at once is waited for.
-const limit = time.Second
-
-// Run tests the types of a source, which has the capabilities in table and
-// reports thread groups at least. It takes the events of all processes away that
-// come meanwhile, and returns an error that says what to do if one of the
-// witness's is missing or wrong, or if there could be no witness.
-func Run(table *engine.CapabilityTable, drain Drain) error {
-	if err := run(table, drain); err != nil {
-		return fmt.Errorf("%w: name a BTF file with %s", err, btfhub.PathVariable)
-	}
-	return nil
+// source is the part of an [engine.Source] that is tested.
+type source interface {
+	Populate(engine.Sink) error
 }
 
-func run(table *engine.CapabilityTable, drain Drain) error {
-	runtime.LockOSThread() // it is the creator
+// limit is the time after which a step has failed; each should take no time at all.
+const limit = time.Second
+
+// Run tests the types of a source with the capabilities in table, which reports thread groups at
+// least. It reads and drops the events of all processes that come meanwhile, and returns their
+// number. The error says what to do: an event of the witness is missing or wrong, or there could be
+// no witness.
+func Run(table *engine.CapabilityTable, s source) (read uint64, err error) {
+	test := test{table: table, source: s, limit: limit}
+	if err := test.run(); err != nil {
+		return test.read, fmt.Errorf("%w: name a BTF file with %s", err, btfhub.PathVariable)
+	}
+	return test.read, nil
+}
+
+func (t *test) run() error {
+	runtime.LockOSThread() // this thread is the witness's creator
 	defer runtime.UnlockOSThread()
 	fields, err := comparableFields()
 	if err != nil {
@@ -53,35 +55,54 @@ func run(table *engine.CapabilityTable, drain Drain) error {
 	if err := w.begin(limit); err != nil {
 		return err
 	}
-	pid := uint32(w.pid)
-	if err := truth.readWitness(proc, pid, fields); err != nil {
+	t.pid = uint32(w.pid)
+	if err := truth.readWitness(proc, t.pid, fields); err != nil {
 		return err
 	}
-	test := test{pid: pid, table: table, drain: drain, limit: limit}
-	if err := test.check(&truth.fork, &truth.exec); err != nil {
+	if err := t.check(&truth.fork, &truth.exec); err != nil {
 		return err
 	}
 	w.letGo()
-	if err := test.check(&truth.exit); err != nil {
+	if err := t.check(&truth.exit); err != nil {
 		return err
 	}
 	status, err := w.status()
 	if err == nil && status != exitCode<<8 {
-		err = fmt.Errorf("process %d ended with status %#x, not %#x", pid, status, exitCode<<8)
+		err = fmt.Errorf("process %d ended with status %#x, not %#x", t.pid, status, exitCode<<8)
 	}
 	return err
 }
 
-// test is what has been seen of a witness.
+// test is an [engine.Sink] that keeps the first event of each kind of the witness.
 type test struct {
-	pid   uint32
-	table *engine.CapabilityTable
-	drain Drain
-	limit time.Duration
-	seen  [engine.NumKinds]*engine.RawEvent
+	pid    uint32
+	table  *engine.CapabilityTable
+	source source
+	limit  time.Duration
+	room   int    // until the next look at the time
+	read   uint64 // events, gaps aside
+	seen   [engine.NumKinds]*engine.RawEvent
 }
 
-// check waits for the events of truths and compares.
+// maxRead bounds the events that are read before the next look at the time.
+const maxRead = 4096
+
+func (t *test) Room() int                 { return t.room }
+func (t *test) Reserve() *engine.RawEvent { return new(engine.RawEvent) }
+func (t *test) Release(*engine.RawEvent)  {}
+
+func (t *test) Insert(ev *engine.RawEvent) {
+	t.room--
+	if ev.Kind == engine.KindGap {
+		return
+	}
+	t.read++
+	if ev.PID == t.pid && !ev.Thread && t.seen[ev.Kind] == nil {
+		t.seen[ev.Kind] = ev
+	}
+}
+
+// check waits for the events whose truths are given, and compares.
 func (t *test) check(truths ...*engine.RawEvent) error {
 	var wrong []string
 	for _, truth := range truths {
@@ -98,13 +119,9 @@ func (t *test) check(truths ...*engine.RawEvent) error {
 
 func (t *test) await(k engine.Kind) error {
 	for end := time.Now().Add(t.limit); t.seen[k] == nil; time.Sleep(time.Millisecond) {
-		late := time.Now().After(end) // before a last look
-		err := t.drain(func(ev *engine.RawEvent) {
-			if ev.PID == t.pid && !ev.Thread && t.seen[ev.Kind] == nil {
-				t.seen[ev.Kind] = ev
-			}
-		})
-		if err != nil {
+		late := time.Now().After(end) // before the last reading
+		t.room = maxRead
+		if err := t.source.Populate(t); err != nil {
 			return err
 		}
 		if late && t.seen[k] == nil {
