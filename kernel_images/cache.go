@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -45,20 +44,6 @@ func (e Entry) String() string { return e.Package + " " + e.Version }
 type cache struct{ dir string }
 
 const tempPrefix = ".tmp-"
-
-// cacheDir returns the directory of the cache: under $XDG_CACHE_HOME, the home directory's .cache,
-// or, for a user without a home, fallback.
-func cacheDir(fallback string) string {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		u, err := user.Current()
-		if err != nil || u.HomeDir == "" || u.HomeDir == "/nonexistent" {
-			return fallback
-		}
-		base = filepath.Join(u.HomeDir, ".cache")
-	}
-	return filepath.Join(base, "quark", "kernels")
-}
 
 func openCache(dir string) (*cache, error) {
 	dir, err := filepath.Abs(dir)

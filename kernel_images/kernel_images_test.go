@@ -345,18 +345,6 @@ func tree(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestCacheDir(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", "/c")
-	if got := cacheDir("f"); got != "/c/quark/kernels" {
-		t.Errorf("got %s", got)
-	}
-	t.Setenv("XDG_CACHE_HOME", "")
-	t.Setenv("HOME", "")
-	if got := cacheDir("f"); got == "" {
-		t.Error("no directory for a user without HOME")
-	}
-}
-
 func TestComplaint(t *testing.T) {
 	err := errors.New("exit status 100")
 	for _, tt := range []struct{ stderr, want string }{

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/usercache"
 )
 
 func main() {
@@ -84,7 +85,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if st, err := os.Stat(*dir); err != nil || !st.IsDir() {
 		return fail(1, fmt.Errorf("no directory %s: run this from the root of the repository, or name one with -d", *dir))
 	}
-	c, err := openCache(cacheDir(filepath.Join(*dir, "cache")))
+	c, err := openCache(usercache.Dir("kernels", filepath.Join(*dir, "cache")))
 	if err != nil {
 		return fail(1, err)
 	}

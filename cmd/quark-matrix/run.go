@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/machine"
 	"github.com/quark-linux/quark/internal/harness/matrix"
+	"github.com/quark-linux/quark/internal/harness/usercache"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
@@ -158,7 +158,7 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	if err != nil {
 		return unusable, err
 	}
-	cache, err := matrix.OpenCache(filepath.Join(cacheDir(o.out), "results"), harness)
+	cache, err := matrix.OpenCache(usercache.Dir("results", filepath.Join(o.out, "cache")), harness)
 	if err != nil {
 		return unusable, err
 	}
@@ -245,19 +245,6 @@ func describe(qemu string, guests []matrix.Guest) (harness map[string]string, wo
 		machines = append(machines, fmt.Sprintf("on Linux %s, %d CPUs", release, runtime.NumCPU()))
 	}
 	return harness, strings.Join(machines, ", "), nil
-}
-
-// cacheDir is quark's in the user's cache, or fallback for a user without a home.
-func cacheDir(fallback string) string {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		u, err := user.Current()
-		if err != nil || u.HomeDir == "" || u.HomeDir == "/nonexistent" {
-			return filepath.Join(fallback, "cache")
-		}
-		base = filepath.Join(u.HomeDir, ".cache")
-	}
-	return filepath.Join(base, "quark")
 }
 
 // terminalWidth is 0 for what is no terminal.
