@@ -1,4 +1,4 @@
-// Package backends is the list of quark's kernel sources and the choice among
-// them: eBPF first, then kprobe, then the proc connector, limited to what the
-// caller allows. Why an earlier one was not taken is kept and told.
+// Package backends has the list of quark's kernel sources and chooses one: eBPF first, then kprobe,
+// then the proc connector, limited to those that the caller allows. It keeps why an earlier one
+// could not be used.
 package backends

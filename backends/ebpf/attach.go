@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hook is a raw tracepoint with its program, that one's twin, and the handler
-// that both call, by its place.
+// hook is a raw tracepoint with its twin programs (see programs/twin.h), and the handler that both
+// tail-call by its index.
 type hook struct {
 	kind                               engine.Kind
 	tracepoint, program, twin, handler string
 	place                              programsEventKind
 }
 
-// names are those of the hook's programs.
+// names returns the hook's programs.
 func (h *hook) names() []string { return []string{h.handler, h.program, h.twin} }
 
-// exitHook is the hook of exits. Its second program is one of a perf event where
-// that is better, see twin.h.
+// exitHook is the hook of exits. From Linux 7.0 on its second program is one of a perf event, see
+// twin.h.
 var exitHook = hook{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
 	programsProgQuarkExitHandler, programsEventKindEVENT_EXIT}
 
@@ -42,8 +42,7 @@ var required = []hook{
 var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
 	programsProgQuarkRenameHandler, programsEventKindEVENT_COMM}
 
-// attachTwins attaches a program and its twin. They run in this order: the
-// kernel appends to a tracepoint's programs.
+// attachTwins attaches a program and its twin. The kernel runs them in this order.
 func (s *Source) attachTwins(h hook, programs map[string]*ebpf.Program) error {
 	if err := s.maps[programsMapHandlers].Update(uint32(h.place), programs[h.handler], ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("place handler of %s: %w", h.tracepoint, err)
@@ -64,8 +63,8 @@ func (s *Source) attachTwins(h hook, programs map[string]*ebpf.Program) error {
 // preemptibleSince is the first Linux with preemptible raw tracepoints.
 var preemptibleSince = "7.0"
 
-// eventOfExits returns the ID of the perf event for the second program of exits, 0
-// where a raw tracepoint does or is all there is.
+// eventOfExits returns the ID of the perf event for the second program of exits, or 0 if a raw
+// tracepoint is as good or there is no such event.
 func eventOfExits() uint64 {
 	release, err := kernelversion.Running()
 	if err != nil {
@@ -86,8 +85,8 @@ func eventOfExits() uint64 {
 	return event.ID
 }
 
-// attachToEvent attaches the second program of exits to the perf event, or, where the
-// system does not let that through, its twin.
+// attachToEvent attaches the second program of exits to the perf event. If the system refuses, it
+// attaches the twin to the raw tracepoint instead.
 func (s *Source) attachToEvent(l *loader, event uint64, program *ebpf.Program) error {
 	if s.events.attach(event, program) == nil {
 		s.capabilities.Kinds[exitHook.kind].Via += ", tracepoint/sched/" + exitHook.tracepoint
@@ -123,8 +122,8 @@ func (s *Source) openRename(l *loader) {
 	}
 }
 
-// seesExec says why the programs can't tell what exec changes from what a
-// process changes itself. They look at the owner of a mutex.
+// seesExec returns an error if the programs can't distinguish what exec changes from what a process
+// changes itself. They look at the owner of a mutex.
 func seesExec(l *loader) error {
 	if missing := missingMember(l.types, "mutex.owner|rt_mutex_base.owner|rt_mutex.owner"); missing != "" {
 		return errors.New("no way to leave out what exec changes: the kernel has no " + missing)
@@ -132,9 +131,9 @@ func seesExec(l *loader) error {
 	return nil
 }
 
-// openIDChange attaches to where ids change. A kprobe costs only those who
-// change them; tracing a syscall's exit makes every syscall of every process
-// take the slow way out, so it comes second.
+// openIDChange attaches to the places where ids change. A kprobe costs only processes that change
+// them. Tracing a syscall's exit slows down every syscall of every process, so it is the second
+// choice.
 func (s *Source) openIDChange(l *loader) {
 	kind := &s.capabilities.Kinds[engine.KindIDChange]
 	var vias []string
@@ -181,8 +180,8 @@ func (s *Source) openIDChange(l *loader) {
 	}
 }
 
-// kprobeType exists where the kernel has kprobes as perf events, which end with
-// their descriptor. Those of tracefs would outlive a killed process.
+// kprobeType exists if the kernel has kprobes as perf events, which end with their descriptor.
+// Kprobes of tracefs would outlive a killed process.
 const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
 
 func (s *Source) probeFunction(l *loader, program, function string,
@@ -213,8 +212,8 @@ var (
 	sidSyscall = tracedSyscall{"setsid", programsProgQuarkExitSetsid}
 )
 
-// traceSyscalls attaches to the exits of syscalls. It returns the capability
-// table's name of what it attached to, and why not to all.
+// traceSyscalls attaches to the exits of syscalls. It returns their name in the capability table,
+// and an error for those it could not attach to.
 func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, err error) {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -250,8 +249,8 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	}
 	p := loaded[c.program]
 	if p == nil {
-		// The same in all of them: it depends on what the kernel puts first
-		// into every record, of which distributions have more than others.
+		// The offset is the same for all syscalls: it depends on the fields that the kernel puts
+		// first into every record, of which some distributions have more.
 		if err := l.set(programsVarSyscallRetOffset, uint32(ret.Offset)); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func without(err error) engine.Capability {
 	return engine.Capability{Origin: engine.OriginNone, Via: oneLine(err)}
 }
 
-// oneLine fits an error, which may be several joined, into a table.
+// oneLine returns the text of an error, which may be several joined, in one line for a table.
 func oneLine(err error) string {
 	if err == nil {
 		return ""
@@ -26,7 +26,7 @@ func oneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }
 
-// syscallsVia names the tracepoints of the exits of syscalls.
+// syscallsVia returns the name of the tracepoints of the exits of syscalls.
 func syscallsVia(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -34,8 +34,8 @@ func syscallsVia(names []string) string {
 	return "tracepoint/syscalls/sys_exit_{" + strings.Join(names, ",") + "}"
 }
 
-// describeFields fills the fields' part of the capability table: what the
-// programs read, less what the kernel's types lack.
+// describeFields fills in the fields of the capability table: those that the programs read, without
+// those that the kernel's types lack.
 func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 	var at engine.Events // the kinds that were attached
 	for k, c := range s.capabilities.Kinds {
@@ -72,8 +72,8 @@ const (
 	anyOther = "|" // between members of which one is enough
 )
 
-// fieldSources say for each field where it is read and which members of the
-// kernel's types that needs, beyond those which every kernel since 5.8 has.
+// fieldSources lists for each field where it is read, and the members of the kernel's types that
+// this needs beyond those that every kernel since 5.8 has.
 var fieldSources = []struct {
 	field engine.Field
 	via   string
@@ -112,8 +112,8 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldCmdline:  {Bytes: 20480},
 }
 
-// missingMember returns the member of needs that types lack, "" if none.
-// needs is TYPE.MEMBER, or several of which one is enough.
+// missingMember returns the first member of needs that the types lack, or "". needs is TYPE.MEMBER,
+// or several of which one is enough.
 func missingMember(types *btf.Spec, needs string) string {
 	if needs == "" {
 		return ""
@@ -128,7 +128,7 @@ func missingMember(types *btf.Spec, needs string) string {
 	return strings.ReplaceAll(needs, anyOther, " and no ")
 }
 
-// maxNesting is deeper than any anonymous struct in the kernel's types.
+// maxNesting is more than the depth of any anonymous struct in the kernel.
 const maxNesting = 8
 
 func hasMember(members []btf.Member, name string, depth int) bool {
@@ -146,7 +146,7 @@ func hasMember(members []btf.Member, name string, depth int) bool {
 	})
 }
 
-// cgroupSource returns the hierarchy that cgroup paths are of: the same one that is read from /proc.
+// cgroupSource returns the hierarchy of cgroup paths: the one that is read from /proc too.
 func cgroupSource() programsCgroupSource {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	textsSize = int(unsafe.Offsetof(programsTextEvent{}.Data)) // of a record with texts, without them
 )
 
-// kinds are the engine's names of the programs' kinds of event.
+// kinds maps the programs' kinds of event to the engine's.
 var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_FORK:      engine.KindFork,
 	programsEventKindEVENT_EXEC:      engine.KindExec,
@@ -23,7 +23,7 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_COMM:      engine.KindComm,
 }
 
-// knownFields are the engine's fields for each bit of event.known.
+// knownFields maps the bits of event.known to the engine's fields.
 var knownFields = []struct {
 	bit    programsEventKnown
 	fields engine.Fields
@@ -41,7 +41,7 @@ var knownFields = []struct {
 	{programsEventKnownKNOWN_NET, engine.FieldNetNS.Set()},
 }
 
-// allKnown has all bits of knownFields, and allFields what they say.
+// allKnown has all bits of knownFields, and allFields their fields.
 const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
@@ -56,7 +56,7 @@ var (
 	errForm  = errors.New("text in the record has an unknown form")
 )
 
-// decode fills ev, which is empty, from a record.
+// decode fills the empty ev from a record.
 func decode(ev *engine.RawEvent, record []byte) error {
 	if len(record) < eventSize {
 		return errShort
@@ -123,7 +123,7 @@ type text struct {
 	form   programsTextForm
 }
 
-// textFields is the order in which texts follow each other.
+// textFields is the order of the texts in a record.
 var textFields = [...]engine.Field{engine.FieldCmdline, engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup}
 
 // There are as many headers as fields: else this index is out of range.
@@ -184,8 +184,8 @@ func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []
 	return nil
 }
 
-// pathLen is the length of the path whose components are in b. A path that was
-// cut has no leading slash, as its front is what is missing.
+// pathLen returns the length of the path whose components are in b. A cut path has no leading
+// slash, as its front is missing.
 func pathLen(b []byte, cut bool) int {
 	switch {
 	case cut:
@@ -196,8 +196,8 @@ func pathLen(b []byte, cut bool) int {
 	return len(b)
 }
 
-// joinPath writes to dst, of pathLen bytes, the components in b, of which each
-// is terminated by NUL and the last of the path comes first.
+// joinPath writes to dst, of pathLen bytes, the components in b, each terminated by NUL and the
+// last one of the path first.
 func joinPath(dst, b []byte) {
 	if len(b) == 0 {
 		dst[0] = '/'

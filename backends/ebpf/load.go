@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loader loads programs one group at a time, so that those which this kernel
-// refuses or does not need cost nothing. All share one set of maps.
+// loader loads programs in groups, so that those which this kernel refuses or does not need cost
+// nothing. All groups share the maps.
 type loader struct {
 	spec  *ebpf.CollectionSpec
 	types *btf.Spec
 	maps  map[string]*ebpf.Map
 }
 
-// newLoader sets what is fixed before anything is loaded.
+// newLoader sets the constants and sizes that are fixed before anything is loaded.
 func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
 	size, err := o.ringSize(cpus)
 	if err != nil {
@@ -39,8 +39,9 @@ func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup progr
 	if threads {
 		wantThreads = 1
 	}
-	// Before 5.11 maps count against the limit on locked memory, and for a while after they are gone. Under a limit the
-	// library would take that for missing features. Where it cannot be lifted, loading may still do: it says why not.
+	// Before 5.11 maps count against the limit on locked memory, even for a while after they are
+	// gone, and cilium/ebpf takes a limit for missing features. If the limit can't be lifted
+	// loading may still succeed; if not, its error says why.
 	_ = rlimit.RemoveMemlock()
 	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}}
 	return l, errors.Join(
@@ -50,7 +51,7 @@ func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup progr
 	)
 }
 
-// set gives a constant its value for the programs that are loaded from now on.
+// set sets a constant of the programs that are loaded from now on.
 func (l *loader) set(variable string, value any) error {
 	v := l.spec.Variables[variable]
 	if v == nil {
@@ -69,7 +70,7 @@ func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 	return programs, err
 }
 
-// tryLoad loads handlers with or without what keeps them on the task's stack.
+// tryLoad loads programs; onTaskStack keeps their handlers on the task's stack.
 func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Program, error) {
 	group := *l.spec
 	group.Programs = make(map[string]*ebpf.ProgramSpec, len(names))
@@ -106,15 +107,14 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 	return programs, nil
 }
 
-// isHandler tells the programs which two others call, see twin.h.
+// isHandler reports whether a program is a handler, which twin programs tail-call.
 func isHandler(name string) bool { return strings.HasSuffix(name, "_handler") }
 
-// keepOnTaskStack makes a program begin with a tail call to a place that does not
-// exist, which does nothing. From Linux 6.13 on a program of a raw tracepoint has a
-// stack for each CPU instead of the task's, and only the program that is attached is
-// kept from running twice on a CPU. From 7.0 on it can be preempted: then its twin can
-// enter the same handler on the same CPU, and both would write to one stack, which
-// crashes the kernel. Programs with tail calls stay on the task's stack.
+// keepOnTaskStack makes a program begin with a tail call to an index without a program, which does
+// nothing. From Linux 6.13 on a program of a raw tracepoint has a stack for each CPU instead of the
+// task's, and only the program that is attached is kept from running twice on a CPU. From 7.0 on it
+// can be preempted: its twin could then enter the same handler on the same CPU, and both would
+// write to one stack, which crashes the kernel. Programs with tail calls stay on the task's stack.
 func keepOnTaskStack(p *ebpf.ProgramSpec) {
 	old := p.Instructions
 	head := asm.Instructions{
@@ -131,7 +131,7 @@ func keepOnTaskStack(p *ebpf.ProgramSpec) {
 	p.Instructions = append(head, rest...)
 }
 
-// constants is the map of those: each group of programs has one of its own.
+// constants is the map of constants: each group of programs has its own.
 const constants = ".rodata"
 
 // close closes the maps, which the programs keep alive in the kernel.
@@ -141,7 +141,7 @@ func (l *loader) close() {
 	}
 }
 
-// explain says what a person can do about an error of bpf(2).
+// explain adds to an error of bpf(2) what a person can do about it.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && unix.Geteuid() != 0:

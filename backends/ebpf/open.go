@@ -11,9 +11,9 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Open loads the programs into the kernel and attaches them. It needs CAP_BPF
-// and CAP_PERFMON, and CAP_SYS_ADMIN for a part of ID_CHANGE on kernels without
-// kprobes; what it could not attach is told by [Source.Capabilities].
+// Open loads the programs into the kernel and attaches them. It needs CAP_BPF and CAP_PERFMON, and
+// CAP_SYS_ADMIN for a part of ID_CHANGE on kernels without kprobes. [Source.Capabilities] shows
+// what could not be attached.
 func Open(shared source.Options, o Options) (*Source, error) {
 	kernel, err := shared.Types()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Source) open(l *loader, cpus int) error {
 	return nil
 }
 
-// load loads programs and keeps them.
+// load loads programs and adds them to those that Close closes.
 func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, error) {
 	programs, err := l.load(names...)
 	for _, p := range programs {
@@ -99,7 +99,7 @@ func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, err
 	return programs, err
 }
 
-// share maps what is shared with the programs and fills the pool of slots.
+// share maps the memory that is shared with the programs, and fills the pool of slots.
 func (s *Source) share(l *loader, cpus int) (err error) {
 	if s.ring, err = mapRing(s.maps[programsMapRing].FD(), s.maps[programsMapRing].MaxEntries()); err != nil {
 		return err

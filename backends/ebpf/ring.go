@@ -18,8 +18,8 @@ const (
 	recordHeader  = 8
 )
 
-// ring is the reader's end of a BPF ring buffer. The kernel maps its data
-// twice in a row, so that a record is one slice wherever it lies.
+// ring is the reader's end of a BPF ring buffer. The kernel maps its data twice in a row, so that
+// every record is one slice.
 type ring struct {
 	consumerPage, rest []byte // mappings: one page; the producer's page and the data
 
@@ -56,9 +56,8 @@ func newRing(consumerPage, rest []byte, page int, size uint32) *ring {
 	return r
 }
 
-// next returns the next record, valid until release; nil when there is none
-// that is complete. The positions are the kernel's; what does not fit them is
-// as good as the end of the ring.
+// next returns the next record, valid until release, or nil if there is no complete one. A position
+// or length of the kernel's that does not fit ends the ring.
 func (r *ring) next() []byte {
 	for {
 		end := atomic.LoadUint64(r.producer)

@@ -25,9 +25,8 @@ type earlier struct {
 	lost [engine.NumLosses]uint64
 }
 
-// deduct returns the counters without what was before. What was produced stays
-// what is read or queued and what is lost, though a loss may shrink: a skipped
-// event counts until the program that makes up for it has run.
+// deduct returns the counters without those of before. Produced remains what is read, queued or
+// lost, though a loss may shrink: a skipped event counts as lost until its twin has run.
 func (e *earlier) deduct(st engine.SourceStats) engine.SourceStats {
 	kept := st.Produced - st.LostTotal() - e.read
 	for l, before := range e.lost {

@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control is the programs' variables that are written on both sides.
+// control is the variables that the programs and this process write.
 type control struct {
 	memory        []byte
 	armed, nudged *uint32
 }
 
-// mapControl maps the programs' zero-initialised data; offsets are those of
-// the variables in it.
+// mapControl maps the programs' zero-initialised data, in which the variables have these offsets.
 func mapControl(fd int, armed, nudged uint32) (*control, error) {
 	page := os.Getpagesize()
 	if end := max(armed, nudged) + 4; int(end) > page || (armed|nudged)%4 != 0 {
@@ -32,7 +31,7 @@ func mapControl(fd int, armed, nudged uint32) (*control, error) {
 
 func (c *control) unmap() { unix.Munmap(c.memory) }
 
-// counters are the programs' counters, by CPU and kind of event.
+// counters are the programs' counters by CPU and kind of event.
 type counters struct {
 	memory []byte
 	byCPU  []programsTallies

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// Check holds the claim against the running kernel. It returns what was found, in words, and an error if that is not what
-// was claimed.
+// Check compares the claim with the running kernel. It returns what was found, in words, and an
+// error if that contradicts the claim.
 func (f Feature) Check() (found string, err error) {
 	release, err := kernelversion.Running()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package features says what each backend asks of a kernel: which feature, since which Linux there is one, and what is lost
-// without it. Nothing is decided by it, as the backends probe for what they use themselves; it is documentation that a test
-// holds against every kernel on which quark is tested, older ones included, so that it stays true.
+// Package features lists what each backend needs of a kernel: the feature, the first Linux that has
+// it, and what is lost without it. Nothing is decided by the list, as the backends probe for what
+// they use. It is documentation that a test compares with every kernel on which quark is tested.
 package features

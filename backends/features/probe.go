@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 )
 
-// noKprobes says that the kernel has no kprobes, if so.
+// noKprobes returns the reason if the kernel has no kprobes, else "".
 func noKprobes() string {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -31,7 +31,7 @@ func noKprobes() string {
 	return ""
 }
 
-// noSyscallEvents says that the kernel has no tracepoints of system calls, if so.
+// noSyscallEvents returns the reason if the kernel has no tracepoints of system calls, else "".
 func noSyscallEvents() string {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -44,7 +44,7 @@ func noSyscallEvents() string {
 	return ""
 }
 
-// argument is the register of a function's first argument, in a probe's words.
+// argument is the register of a function's first argument in the language of probes.
 var argument = map[string]string{"amd64": "%di", "arm64": "%x0"}
 
 // probe defines a probe that fetches something, and removes it.

@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 )
 
-// Feature is something that a backend asks of a kernel.
+// Feature is something that a backend needs of a kernel.
 type Feature struct {
 	Backend string
 	Name    string
@@ -17,18 +17,19 @@ type Feature struct {
 	// Since is the first Linux that has it, as a version x.y.
 	Since string
 
-	// Without says what is lost without it; "" means the backend.
+	// Without is what is lost without it; "" means the backend.
 	Without string
 
-	// Probe looks for it in the running kernel, as root. nil: it is there; an error that wraps errors.ErrUnsupported: it is
-	// not; another error: that is not known.
+	// Probe looks for the feature in the running kernel, as root. It returns nil if it is there, an
+	// error that wraps errors.ErrUnsupported if it is not, and another error if that is unknown.
 	Probe func() error
 
-	// Built says why a kernel of any version may be without it, by how it was built, or "". It may be nil.
+	// Built returns the configuration for which a kernel of any version may lack the feature, or
+	// "". It may be nil.
 	Built func() string
 }
 
-// Table is what the backends ask for.
+// Table lists what the backends need.
 var Table = []Feature{
 	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
 	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Probe: mapType(ebpf.RingBuf)},
@@ -69,8 +70,9 @@ func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
 	return unlimited(func() error { return features.HaveProgramHelper(t, f) })
 }
 
-// unlimited lifts the limit on locked memory first, if it can: before 5.11 programs and maps count against it, those of
-// others that are gone for a while too, and the error would be taken for a missing feature.
+// unlimited first lifts the limit on locked memory if it can. Before 5.11 programs and maps count
+// against it, even for a while after they are gone, and the error would look like a missing
+// feature.
 func unlimited(probe func() error) func() error {
 	return func() error {
 		_ = rlimit.RemoveMemlock()

@@ -12,9 +12,9 @@ const (
 	chunksPerProbe = 2            // what a guard has room for
 )
 
-// argvProbes fetches the start of the arguments. The memory is that of user
-// space: what the kernel reads for an array is kernel memory, except that on
-// amd64 and arm64 it tells the two apart by the address (since 5.7).
+// argvProbes fetches the start of the arguments. They are in user memory. The kernel reads arrays
+// from kernel memory, except that on amd64 and arm64 it tells the two apart by the address (since
+// 5.7).
 func (b *builder) argvProbes(task expr) (probes [][]fetch) {
 	start, ok := b.follow(task, "task_struct.mm", "mm_struct.arg_start")
 	if !ok {
@@ -32,31 +32,29 @@ func (b *builder) argvProbes(task expr) (probes [][]fetch) {
 	return probes
 }
 
-// argvShift is 0. A test lets arguments be read where there is no memory.
+// argvShift is 0. A test sets it to read arguments from addresses without memory.
 var argvShift int
 
-// addArguments fetches where the arguments lie.
+// addArguments fetches the addresses of the arguments.
 func (b *builder) addArguments(task expr) {
 	b.addMember(slotArgStart, typeX64, task, "task_struct.mm", "mm_struct.arg_start")
 	b.addMember(slotArgEnd, typeX64, task, "task_struct.mm", "mm_struct.arg_end")
 }
 
-// A read that fails leaves in the record what its memory held, and that is a
-// record before it: words of other arguments, perhaps of another process. Of a
-// page that is not in memory a read fails. So each probe that reads arguments
-// has a guard, a probe on the same function that runs right before it and
-// fills the same memory with guardWord, in a record that its filter then
-// refuses. The kernel runs the probes of a function one after the other without
-// being interrupted by another task, the last one defined first.
+// A read that fails, as of a page that is not resident, leaves in the record what its memory held
+// before: words of an earlier record, perhaps of another process. So each probe that reads
+// arguments has a guard: a probe on the same function that runs right before it and fills the same
+// memory with guardWord, in a record that its filter then drops. The kernel runs the probes of a
+// function one after the other, without another task in between, and the last one defined first.
 
-// guardWord stands for what could not be read. It is no text in UTF-8; should it
-// be in arguments all the same then they are cut there.
+// guardWord marks words that could not be read. It is not valid UTF-8; arguments that contain it
+// are cut there.
 const guardWord = 0xfffefdfcfbfafff8
 
-// guardFilter refuses all records of a guard.
+// guardFilter is false for all records of a guard.
 const guardFilter = "f0==0"
 
-// guard is the definition of the guard of a probe that begins with words words.
+// guard returns the definition of the guard of a probe that begins with so many words.
 func guard(of *definition, words int) definition {
 	d := definition{group: of.group, name: of.name + "_guard", symbol: of.symbol, place: of.place}
 	for n := range words {
@@ -66,8 +64,8 @@ func guard(of *definition, words int) definition {
 	return d
 }
 
-// guard installs the guard of the probe that was installed last. Without one
-// that is not used.
+// guard installs the guard of the probe that was installed last. If it can't, that probe is not
+// used.
 func (in *installer) guard(s *set) error {
 	of := s.probes[len(s.probes)-1]
 	words := 0

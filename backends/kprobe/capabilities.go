@@ -8,13 +8,12 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// oneLine fits an error, which may be several joined, into a table.
+// oneLine returns the text of an error, which may be several joined, in one line for a table.
 func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// fieldSources say for each field which slots it takes, and where they come
-// from.
+// fieldSources lists for each field its slots, and where the kernel has them.
 var fieldSources = []struct {
 	field engine.Field
 	via   string
@@ -39,7 +38,7 @@ var fieldSources = []struct {
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode},
 }
 
-// textSources say the same of the fields that probes of their own bring.
+// textSources lists the same for the fields with probes of their own.
 var textSources = []struct {
 	field     engine.Field
 	via, rest string
@@ -141,7 +140,7 @@ func (s *Source) describe(notes []string, failed []error) {
 	}
 }
 
-// describeIDs says how changes of ids are told from calls that change none.
+// describeIDs notes how changes of ids are told from calls that change nothing.
 func (s *Source) describeIDs(failed []error) {
 	ids := s.setOf(familyIDs)
 	if ids == nil {

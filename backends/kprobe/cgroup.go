@@ -1,7 +1,7 @@
 package kprobe
 
-// cgroupOfProbed fetches the path of the cgroup in the unified hierarchy: the
-// nodes from the bottom up and their names. The topmost has no parent.
+// cgroupOfProbed fetches the path of the cgroup in the unified hierarchy: the nodes from the bottom
+// up and their names. The topmost node has no parent.
 func cgroupOfProbed(b *builder) [][]fetch {
 	node, ok := b.follow(firstArgument, "task_struct.cgroups", "css_set.dfl_cgrp", "cgroup.kn")
 	parent, ok2 := b.off("kernfs_node.parent")

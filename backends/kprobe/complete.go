@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// completer takes from /proc what a probe had no room for. The kernel's part
-// must be the end of what /proc has, or its start for arguments, and the process
-// the same: else the field stays cut.
+// completer reads from /proc the texts that were longer than the probes' room. The process must be
+// the same, and what the kernel sent must be the end of the text in /proc, or for arguments its
+// start. Else the field stays cut.
 type completer struct {
 	reader *procfs.Reader
 	proc   int // descriptor of /proc
@@ -22,8 +22,7 @@ type completer struct {
 // completable are the fields that may be longer than the probes' room.
 const completable = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
 
-// newCompleter returns nil where /proc does not show the processes of the
-// kernel's pids.
+// newCompleter returns nil if /proc does not show the processes by the kernel's pids.
 func newCompleter(inInitialNS bool) *completer {
 	if !inInitialNS {
 		return nil
@@ -50,13 +49,13 @@ func (c *completer) close() error {
 	return c.reader.Close()
 }
 
-// complete replaces what was cut in ev. size is the length of the arguments.
+// complete replaces the cut fields of ev. size is the length of the arguments in the process.
 func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 	want := ev.Task.Truncated & completable
 	if c == nil || want == 0 || !ev.Task.Known.Has(engine.FieldStart) {
 		return
 	}
-	// Paths are relative to the reader's root.
+	// The reader's paths are relative to the reader's root.
 	if want&^engine.FieldCmdline.Set() != 0 && !c.sameRoot(ev.PID) {
 		if want &= engine.FieldCmdline.Set(); want == 0 {
 			return
@@ -88,14 +87,14 @@ func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 	}
 }
 
-// longerPath tells whether whole is a path that ends with the components in end.
+// longerPath reports whether whole is a path that ends with the components in end.
 func longerPath(whole, end []byte) bool {
 	n := len(whole) - len(end)
 	return n > 0 && len(end) > 0 && whole[0] == '/' && whole[n-1] == '/' && bytes.Equal(whole[n:], end)
 }
 
-// sameRoot tells whether a process has the root directory that the source was
-// opened in.
+// sameRoot reports whether the root directory of a process is the one in which the source was
+// opened.
 func (c *completer) sameRoot(pid uint32) bool {
 	var st unix.Stat_t
 	err := unix.Fstatat(c.proc, fmt.Sprintf("%d/root", pid), &st, 0)

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// assembly is the records of one event as far as they were read.
+// assembly is the samples of one event that have been read so far.
 type assembly struct {
 	set    *set // nil: none
 	count  uint64
@@ -24,7 +24,7 @@ func (a *assembly) begin(s *set, count uint64) {
 	a.values.begin(s)
 }
 
-// known tells whether a slot of the fixed part was fetched.
+// known reports whether a slot of the first probe was fetched.
 func (a *assembly) known(s slot) bool { return a.set.slots.has(s) }
 
 func (a *assembly) knownAll(from, to slot) bool {
@@ -36,7 +36,7 @@ func (a *assembly) knownAll(from, to slot) bool {
 	return true
 }
 
-// fill makes ev of the fixed part.
+// fill sets the numbers of ev, from the first probe.
 func (a *assembly) fill(ev *engine.RawEvent) {
 	v := &a.values
 	ev.Kind = a.set.kind
@@ -115,7 +115,7 @@ func (a *assembly) fillTask(t *engine.Task) {
 	}
 }
 
-// fillTexts makes the fields that further probes brought.
+// fillTexts sets the texts of ev, from the other probes.
 func (a *assembly) fillTexts(ev *engine.RawEvent, w *walker) {
 	for _, t := range a.set.texts {
 		have := a.have & t.parts
@@ -177,7 +177,7 @@ func (a *assembly) fillCgroup(ev *engine.RawEvent, w *walker) {
 	setPath(ev, w, engine.FieldCgroup, r)
 }
 
-// fillArguments takes as much of the arguments as was fetched in one piece.
+// fillArguments sets the arguments, up to the first chunk or word that is missing.
 func (a *assembly) fillArguments(ev *engine.RawEvent) {
 	v := &a.values
 	if !a.known(slotArgStart) || !a.known(slotArgEnd) {

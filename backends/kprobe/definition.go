@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fetchType is how a value is read and stored.
+// fetchType says how the kernel reads and stores a value.
 type fetchType struct {
 	name string
 	size int // bytes in the record; of a string those that say where it is
@@ -23,8 +23,8 @@ var (
 	typeExiting = fetchType{"b1@2/32", 4}
 )
 
-// fetch is one argument of a probe: a value, or count values in a row, which
-// are stored in slots one after the other.
+// fetch is one fetch argument of a probe: a value, or an array of count values for as many
+// consecutive slots.
 type fetch struct {
 	slot  slot
 	value expr
@@ -36,7 +36,7 @@ func (f fetch) name() string { return "f" + strconv.Itoa(int(f.slot)) }
 
 func (f fetch) String() string { return f.name() + "=" + f.body() }
 
-// body is what follows the name. A word is what the kernel fetches by default.
+// body returns the argument without its name. The type of a word is the kernel's default.
 func (f fetch) body() string {
 	s := f.value.String()
 	if f.typ != typeX64 || f.count > 0 {
@@ -48,10 +48,10 @@ func (f fetch) body() string {
 	return s
 }
 
-// fits tells whether the kernel takes the argument if it takes so many reads.
+// fits reports whether the argument has at most so many reads, the kernel's limit.
 func (f fetch) fits(reads int) bool { return f.value.steps() <= reads && len(f.body()) <= maxBody }
 
-// size is the room in the record, at most.
+// size returns the largest room of the argument in a record.
 func (f fetch) size() int {
 	if f.typ == typeString {
 		return f.typ.size + maxName
@@ -65,22 +65,21 @@ const (
 	maxDefinition = 4094 // WRITE_BUFSIZE less newline and NUL
 	maxArray      = 64   // MAX_ARRAY_LEN
 	maxBody       = 63   // MAX_ARGSTR_LEN
-	// maxReads is what FETCH_INSN_MAX of 16 leaves for reads. 7.3 takes
-	// minReads, so the limit is found by trial.
+	// maxReads is the largest number of reads that FETCH_INSN_MAX of 16 allows for. 7.3 allows for
+	// minReads only, so the limit is found by trial.
 	maxReads = 13
 	minReads = 8
-	// maxRecord is PERF_MAX_TRACE_SIZE before 5.16. The kernel drops what is
-	// larger, with a warning that stops a machine set to panic on warnings, so
-	// no record may ever be.
+	// maxRecord is PERF_MAX_TRACE_SIZE before 5.16. The kernel drops a larger record with a
+	// warning, which stops a machine that is set to panic on warnings.
 	maxRecord = 2048
-	// maxName is NAME_MAX and a NUL: what a string may take.
+	// maxName is the largest room of a string: NAME_MAX and a NUL.
 	maxName = 256
-	// recordHeader is what precedes the arguments: common fields, the probed
-	// address, and some room for common fields of patched kernels.
+	// recordHeader is the room before the arguments: common fields, the probed address, and some
+	// spare room for the common fields of patched kernels.
 	recordHeader = 8 + 8 + 32
 )
 
-// definition is a probe as the kernel is told of it.
+// definition is a probe as it is written to tracefs.
 type definition struct {
 	group, name string
 	symbol      string
@@ -103,10 +102,10 @@ func (d *definition) String() string {
 	return b.String()
 }
 
-// removal is the line that removes the probe.
+// removal returns the line that removes the probe.
 func (d *definition) removal() string { return "-:" + d.group + "/" + d.name }
 
-// check tells whether the kernel can take the definition.
+// check returns an error if the definition exceeds a limit of the kernel.
 func (d *definition) check(reads int) error {
 	if len(d.args) > maxArguments {
 		return fmt.Errorf("%d arguments, %d are possible", len(d.args), maxArguments)

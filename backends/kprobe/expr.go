@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// expr is a fetch argument without its type: a register, and reads of memory
-// one inside of another. The kernel's text of it is "+8(+16(%di))" for what
-// lies 8 bytes behind the address that lies 16 bytes behind %di.
+// expr is a fetch argument without its type: a register, and nested reads of memory. "+8(+16(%di))"
+// is the value 8 bytes behind the address that is stored 16 bytes behind %di.
 type expr struct {
 	register string
 	reads    []int // offsets, the first read first
@@ -20,17 +19,17 @@ var registers = map[string][]string{
 	"arm64": {"%x0", "%x1", "%x2", "%x3"},
 }
 
-// argument is argument n of the probed function, counted from 0.
+// argument returns argument n of the probed function, counted from 0.
 func argument(n int) expr {
 	return expr{register: registers[runtime.GOARCH][n]}
 }
 
-// at is what is stored off bytes behind the address e.
+// at returns the value that is stored off bytes behind the address e.
 func (e expr) at(off int) expr {
 	return expr{e.register, append(slices.Clip(e.reads), off)}
 }
 
-// steps is the number of reads.
+// steps returns the number of reads.
 func (e expr) steps() int { return len(e.reads) }
 
 func (e expr) String() string {

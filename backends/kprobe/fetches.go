@@ -6,8 +6,8 @@ type offsets interface {
 	Value(name string) (value int64, ok bool)
 }
 
-// builder collects the fetch arguments of one probe. A member that the kernel
-// does not have leaves out what needs it.
+// builder collects the fetch arguments of one probe. It leaves out what needs a member that the
+// kernel's types lack.
 type builder struct {
 	offsets offsets
 	reads   int // what a fetch argument has room for
@@ -28,7 +28,8 @@ func (b *builder) off(members ...string) (sum int, ok bool) {
 	return sum, true
 }
 
-// follow reads member after member, each a pointer but the last.
+// follow returns the value at the end of a chain of members, of which each but the last is a
+// pointer.
 func (b *builder) follow(e expr, members ...string) (expr, bool) {
 	for _, m := range members {
 		off, ok := b.off(m)
@@ -40,7 +41,7 @@ func (b *builder) follow(e expr, members ...string) (expr, bool) {
 	return e, true
 }
 
-// add fetches a value if there is one.
+// add appends a fetch argument if its value exists.
 func (b *builder) add(s slot, t fetchType, e expr, ok bool) bool {
 	if ok {
 		b.args = append(b.args, fetch{slot: s, value: e, typ: t})
@@ -48,14 +49,14 @@ func (b *builder) add(s slot, t fetchType, e expr, ok bool) bool {
 	return ok
 }
 
-// addMember fetches what lies at the end of a chain of members.
+// addMember fetches the value at the end of a chain of members.
 func (b *builder) addMember(s slot, t fetchType, e expr, members ...string) bool {
 	e, ok := b.follow(e, members...)
 	return b.add(s, t, e, ok)
 }
 
-// addRow fetches members of one struct into slots that follow each other. One
-// array is enough where they lie in a row, which costs the kernel less.
+// addRow fetches members of one struct into consecutive slots, as one array where they are
+// adjacent: that costs the kernel less.
 func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 	first, inRow := b.off(members[0])
 	for i, m := range members {
@@ -72,9 +73,8 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 	}
 }
 
-// addTask fetches what a record says of a task: ids, start and parent of the
-// group as they are the process's identity, everything else of state, which is
-// the task or its group's leader.
+// addTask fetches the fields of a task: ids, start and parent of the group, which identify the
+// process, and everything else of state, which is the task or its group's leader.
 func (b *builder) addTask(task, state expr) {
 	b.addMember(slotTID, typeU32, task, "task_struct.pid")
 	b.addMember(slotTGID, typeU32, task, "task_struct.tgid")
@@ -136,8 +136,8 @@ func (b *builder) addSignal(task, signal expr) {
 	b.addMember(slotTTYMinorStart, typeS32, tty, "tty_struct.driver", "tty_driver.minor_start")
 }
 
-// groupPID is the struct pid of the process group or of the session. Since 4.19
-// signal_struct holds pointers to them, before it each task held pid_links.
+// groupPID returns the struct pid of the process group or of the session. Since 4.19 signal_struct
+// has pointers to them; before, each task had pid_links.
 func (b *builder) groupPID(task, signal expr, typ string) (expr, bool) {
 	n, ok := b.offsets.Value(typ)
 	if !ok || n < 0 || n > 8 {

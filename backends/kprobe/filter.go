@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Filters, with the names of slots in braces. Only the leader of a group has an
-// exit signal.
+// Filters, with the names of slots in braces. Only the leader of a group has an exit signal, the
+// other threads have -1.
 const (
 	filterLeader  = "{leader}>=0"
 	filterEnds    = "{dead}!=0||{leader}>=0"
@@ -19,7 +19,7 @@ var filterSlots = map[string]slot{
 	"leader": slotExitSignal, "dead": slotGroupDead, "live": slotLive, "exiting": slotExiting, "exec": slotByExec,
 }
 
-// filterText writes a filter with the names that the fetch arguments have.
+// filterText returns a filter with the names of the fetch arguments in place of the slots.
 func filterText(filter string) string {
 	var b strings.Builder
 	for {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// installer puts probes into the kernel.
+// installer defines the probes in tracefs.
 type installer struct {
 	fs          *tracefs.FS
 	probes      *tracefs.Probes
@@ -25,7 +25,7 @@ type installer struct {
 	notes     []string
 }
 
-// findReads finds by trial how many reads a fetch argument may have.
+// findReads finds by trial how many nested reads the kernel accepts in a fetch argument.
 func (in *installer) findReads() int {
 	for n := maxReads; n > minReads; n-- {
 		value := firstArgument
@@ -44,7 +44,7 @@ func (in *installer) findReads() int {
 	return minReads
 }
 
-// family installs the first hook of a family that the kernel takes.
+// family installs the first hook of a family that the kernel accepts.
 func (in *installer) family(n int) (*set, error) {
 	f := &families[n]
 	var errs []error
@@ -84,7 +84,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	if err := in.add(s, f.name, b.args); err != nil {
 		return nil, err
 	}
-	// Filters must refuse all records of an event or none.
+	// A filter must drop all records of an event or none.
 	var common []fetch
 	if s.filter != "" {
 		common = b.args[:own:own]
@@ -95,7 +95,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	return s, nil
 }
 
-// text adds the probes of a field; without them the event has no such field.
+// text adds the probes of a text field. If it can't, the events do not have the field.
 func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	b := builder{offsets: in.offsets, reads: in.reads}
 	parts := t.probes(&b)
@@ -105,7 +105,7 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	}
 	st := setText{field: t.field}
 	for i, args := range parts {
-		// The chunks come first, where their guard has its words.
+		// The chunks come first: the guard writes its words there.
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
 		if err == nil && t.field == engine.FieldCmdline {
 			err = in.guard(s)
@@ -134,7 +134,7 @@ func (in *installer) add(s *set, name string, args []fetch) error {
 	return nil
 }
 
-// define tells the kernel of a probe.
+// define writes the definition of a probe to tracefs.
 func (in *installer) define(p *probe) error {
 	if err := p.def.check(in.reads); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (in *installer) define(p *probe) error {
 	return err
 }
 
-// explain says what the kernel did not like.
+// explain adds the likely reason to the kernel's refusal of a probe.
 func (in *installer) explain(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return errors.New("the kernel has no such function")
@@ -161,7 +161,7 @@ func (in *installer) explain(err error) error {
 	return err
 }
 
-// fetches tells whether all slots are fetched.
+// fetches reports whether all the slots are fetched.
 func fetches(args []fetch, slots ...slot) bool {
 	for _, s := range slots {
 		if !slices.ContainsFunc(args, func(a fetch) bool { return a.slot <= s && s < a.slot+slot(max(a.count, 1)) }) {

@@ -6,7 +6,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 )
 
-// place is where a value lies in the records of one probe.
+// place is the position of a value in the records of one probe.
 type place struct {
 	slot  slot
 	off   uint16
@@ -27,7 +27,7 @@ const (
 
 var placeKinds = map[int]placeKind{1: placeByte, 4: placeHalf, 8: placeWord}
 
-// layout is where values lie in the records of one probe.
+// layout is the positions of all values in the records of one probe.
 type layout struct {
 	id     uint16 // the first two bytes of the record
 	size   int    // of the fixed part

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// online follows which CPUs are online. The kernel announces changes on a
-// netlink socket; the list is read again then.
+// online keeps the list of online CPUs. The kernel announces a change on a netlink socket, after
+// which the list in sysfs is read again.
 type online struct {
 	list   *os.File // in sysfs, held open: the root may change
 	socket int      // -1 if there is none
@@ -55,14 +55,14 @@ func (o *online) read() error {
 	return err
 }
 
-// changes takes what the kernel announced: whether CPUs came or went, and calls
-// gone for each that went. A negative number stands for any.
+// changes reads the kernel's announcements. It reports whether CPUs came or went, and calls gone
+// for each that went, with -1 if it may be any.
 func (o *online) changes(gone func(cpu int)) (changed bool) {
 	if o.socket < 0 {
 		return false
 	}
 	for {
-		// The socket does not block, so that the scheduler need not know.
+		// The call does not block, so that Go's scheduler need not know of it.
 		size, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(o.socket), uintptr(unsafe.Pointer(&o.buf)), uintptr(len(o.buf)), 0, 0, 0)
 		if errno == unix.ENOBUFS { // announcements were lost
 			changed = true
@@ -84,8 +84,8 @@ func (o *online) changes(gone func(cpu int)) (changed bool) {
 	}
 }
 
-// parseCPUEvent takes apart the announcement of a CPU that came or went, which
-// is "online@/devices/system/cpu/cpu1", NUL, and more.
+// parseCPUEvent parses the announcement of a CPU that came or went:
+// "online@/devices/system/cpu/cpu1", NUL, and more.
 func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	if end := bytes.IndexByte(b, 0); end >= 0 {
 		b = b[:end]
@@ -109,8 +109,8 @@ func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	return 0, false, false
 }
 
-// follow opens rings for CPUs that came, and marks those of CPUs that went. Perf
-// events end with their CPU and do not come back with it.
+// follow opens rings for CPUs that came, and marks the rings of CPUs that went. The perf events of
+// a CPU end when it goes offline and do not come back with it.
 func (o *online) follow(s *Source) {
 	changed := o.changes(func(cpu int) {
 		for _, c := range s.cpus {
@@ -134,7 +134,7 @@ func (o *online) follow(s *Source) {
 		if err != nil {
 			s.capabilities.Notes = append(s.capabilities.Notes, fmt.Sprintf("CPU %d came online and is not seen: %v", n, err))
 		}
-		// What happened there before this is lost, and nobody knows how much.
+		// What happened on the CPU before this is lost, and its number is unknown.
 		s.blind = true
 		s.unseen = append(s.unseen, n)
 	}

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queues numbers the sources of this process.
+// queues counts the sources that this process has opened.
 var queues atomic.Uint32
 
-// Open installs the probes. It needs root: tracefs wants it, or CAP_SYS_ADMIN
-// where it is not mounted, and perf events want CAP_PERFMON.
+// Open installs the probes. It needs root: tracefs requires it, or CAP_SYS_ADMIN where tracefs is
+// not mounted, and perf events require CAP_PERFMON.
 func Open(shared source.Options, o Options) (*Source, error) {
 	if registers[runtime.GOARCH] == nil {
 		return nil, fmt.Errorf("no kprobes on %s: the registers of arguments are not known (%w)", runtime.GOARCH, errors.ErrUnsupported)
@@ -105,7 +105,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	return nil
 }
 
-// dropIncomplete gives up sets that are of no use without others.
+// dropIncomplete removes sets that are of no use without another set that failed.
 func (s *Source) dropIncomplete(failed []error) {
 	ids := s.setOf(familyIDs)
 	before := s.setOf(familyUID) != nil || s.setOf(familyGID) != nil
@@ -141,7 +141,7 @@ func (s *Source) openCPUs() (err error) {
 	return nil
 }
 
-// addCPU starts to take the events of a CPU.
+// addCPU opens and enables the events of a CPU.
 func (s *Source) addCPU(n int) error {
 	c, err := openCPU(n, s.sets, s.ringSize)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// owner is the process that installs probes. The start time tells it from
-// another that gets the same pid later, and the namespace from one of the same
-// pid elsewhere.
+// owner is the process that installed probes. The start time distinguishes it from a later process
+// with the same pid, and the namespace from one with the same pid elsewhere.
 type owner struct {
 	pid       int
 	start     uint64 // clock ticks since boot
@@ -22,12 +21,12 @@ type owner struct {
 
 const groupPrefix = "quark"
 
-// group is the name of a source's group of probes.
+// group returns the name of a source's group of probes.
 func (o owner) group(queue uint32) string {
 	return fmt.Sprintf("%s_%d_%d_%d_%d", groupPrefix, o.pid, o.start, o.namespace, queue)
 }
 
-// parseGroup is the opposite of group.
+// parseGroup is the inverse of group.
 func parseGroup(name string) (o owner, ok bool) {
 	parts := strings.Split(name, "_")
 	if len(parts) != 5 || parts[0] != groupPrefix {
@@ -57,8 +56,8 @@ func self() (owner, error) {
 	return owner{pid: pid, start: st.Start / proctext.Tick, namespace: uint64(namespace)}, nil
 }
 
-// sweep removes the probes of processes that have ended without doing so. Only
-// those of the own pid namespace can be told.
+// sweep removes the probes of processes that have ended without removing them. It can tell only
+// those of its own pid namespace.
 func sweep(probes *tracefs.Probes, me owner) error {
 	names, err := probes.List()
 	if err != nil {

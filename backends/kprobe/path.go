@@ -1,6 +1,6 @@
 package kprobe
 
-// pathResult is what came of a path.
+// pathResult says how much of a path was assembled.
 type pathResult uint8
 
 const (
@@ -10,7 +10,7 @@ const (
 	pathName // a file without a directory, such as a memfd
 )
 
-// walker puts paths together.
+// walker assembles paths.
 type walker struct {
 	toMount uint64 // where the vfsmount lies in struct mount
 	parts   [pathMounts * pathLevels][]byte
@@ -24,8 +24,8 @@ func (w *walker) push(name []byte) {
 	w.len += 1 + len(name)
 }
 
-// walk goes up a path as the kernel's prepend_path does: to the root of the
-// process, or to the top of all mounts.
+// walk follows a path up as the kernel's prepend_path does: to the root of the process, or to the
+// top of all mounts.
 func (w *walker) walk(v *values, base slot) pathResult {
 	w.n, w.len = 0, 0
 	rootDentry, rootMnt := v.number(slotRootDentry), v.number(slotRootMnt)
@@ -78,7 +78,7 @@ func (w *walker) walk(v *values, base slot) pathResult {
 	return pathCut
 }
 
-// length is that of the path as write writes it.
+// length returns the length of the path that write writes.
 func (w *walker) length(r pathResult) int {
 	switch {
 	case r == pathWhole && w.n == 0:
@@ -89,7 +89,7 @@ func (w *walker) length(r pathResult) int {
 	return max(w.len-1, 0) // without a leading slash
 }
 
-// write puts the path into dst, of that length.
+// write writes the path into dst, which has its length.
 func (w *walker) write(dst []byte) {
 	if w.n == 0 && len(dst) == 1 {
 		dst[0] = '/'

@@ -1,11 +1,10 @@
 package kprobe
 
-// namesPerProbe is how many names of 255 bytes fit into a record together with
-// the pointers between them.
+// namesPerProbe is how many names of 255 bytes fit into a record together with their pointers.
 const namesPerProbe = 7
 
-// pathProbes returns the fetch arguments of the probes that fetch a path: the
-// dentry and the mount of a struct path, and all up to the root of file systems.
+// pathProbes returns the fetch arguments of the probes for a path: the dentry and the mount of a
+// struct path, and all dentries and mounts above them.
 func (b *builder) pathProbes(base slot, task, dentry, mnt expr) [][]fetch {
 	var probes [][]fetch
 	part := builder{offsets: b.offsets, reads: b.reads}
@@ -25,8 +24,8 @@ func (b *builder) pathProbes(base slot, task, dentry, mnt expr) [][]fetch {
 	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) {
 		return nil
 	}
-	// Of the first mount the address of its vfsmount is known, of those above
-	// the address of the struct mount around it.
+	// The first mount is known by the address of its vfsmount, those above by the address of the
+	// struct mount around it.
 	inMount := -toMount
 	for m := range pathMounts {
 		part.add(pathMntSlot(base, m), typeX64, mnt, true)

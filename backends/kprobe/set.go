@@ -4,8 +4,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// set is the probes on one function whose records together are one event. The
-// first of them has the fixed part: without it there is no event.
+// set is the probes on one function whose samples together are one event. The first probe has the
+// numbers: without it there is no event.
 type set struct {
 	family    int
 	kind      engine.Kind
@@ -28,7 +28,7 @@ func newSet(number int, f *family) *set {
 	return s
 }
 
-// setText is a field of a set: the probes that bring it.
+// setText is a text field of a set, and the bits of its probes.
 type setText struct {
 	field engine.Field
 	parts uint32
@@ -43,7 +43,7 @@ type probe struct {
 	layout *layout
 }
 
-// partsOf are the bits of the probes that bring a field.
+// partsOf returns the bits of the probes of a text field, 0 if the set has none.
 func (s *set) partsOf(f engine.Field) uint32 {
 	for _, t := range s.texts {
 		if t.field == f {
@@ -53,7 +53,7 @@ func (s *set) partsOf(f engine.Field) uint32 {
 	return 0
 }
 
-// add takes a probe that was installed.
+// add adds an installed probe to the set.
 func (s *set) add(p *probe) {
 	p.set, p.number, p.part = s, len(s.probes), 1<<len(s.probes)
 	s.probes = append(s.probes, p)
@@ -66,7 +66,7 @@ func (s *set) add(p *probe) {
 	}
 }
 
-// drop gives up the probe that was added last, which brought arguments.
+// drop removes the probe that was added last, which is one for arguments.
 func (s *set) drop(p *probe) {
 	s.probes = s.probes[:p.number]
 	s.all &^= p.part

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Of returns the children of a process, those of all its threads. The error is of
-// the last thread whose children are not known: it has ended meanwhile, or the
-// kernel has no such list (CONFIG_PROC_CHILDREN).
+// Of returns the children of a process: those of all its threads. The error is that of the last
+// thread whose children are unknown, because it has ended or the kernel has no such list
+// (CONFIG_PROC_CHILDREN).
 func Of(pid int) (pids []int, err error) {
 	tasks := fmt.Sprintf("/proc/%d/task/", pid)
 	threads, err := os.ReadDir(tasks)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Running is the release of the running kernel, as uname -r prints it.
+// Running returns the release of the running kernel, as uname -r prints it.
 func Running() (string, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -18,7 +18,7 @@ func Running() (string, error) {
 	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
-// Older tells whether a release, as uname -r, is older than version x.y.
+// Older reports whether a release, as uname -r prints it, is older than version x.y.
 func Older(release, version string) (bool, error) {
 	r, err := majorMinor(release)
 	if err != nil {
@@ -31,7 +31,7 @@ func Older(release, version string) (bool, error) {
 	return r < v, nil
 }
 
-// majorMinor returns 1000 x + y of x.y and whatever follows.
+// majorMinor returns 1000 x + y for x.y, whatever follows.
 func majorMinor(version string) (int, error) {
 	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
 	if len(parts) < 2 || version == "" || version[0] < '0' || version[0] > '9' {

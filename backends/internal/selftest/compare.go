@@ -7,8 +7,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// compare returns what is wrong with an event of which the truth is known. What
-// the table promises for this kind of event has to be there, and whole.
+// compare returns the differences between an event and its truth. Fields that the table promises
+// for this kind of event must be known, and not truncated.
 func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong []string) {
 	differ := func(what, read, right string) {
 		wrong = append(wrong, fmt.Sprintf("at %v %s is %s and reads as %s", truth.Kind, what, clip(right), clip(read)))
@@ -42,7 +42,7 @@ func compare(read, truth *engine.RawEvent, table *engine.CapabilityTable) (wrong
 	return wrong
 }
 
-// text is the value of a field, equal for equal ones.
+// text returns the value of a field as a text, for comparison.
 func text(ev *engine.RawEvent, f engine.Field) string {
 	if number, ok := ev.Task.NumberText(f); ok {
 		return number
@@ -50,7 +50,7 @@ func text(ev *engine.RawEvent, f engine.Field) string {
 	return strconv.QuoteToASCII(string(ev.Bytes(f)))
 }
 
-// clip shortens what a wrong place in memory may have made very long.
+// clip shortens a value, which can be very long if it was read from a wrong place.
 func clip(text string) string {
 	const most = 120
 	if len(text) > most {

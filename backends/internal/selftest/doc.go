@@ -1,9 +1,7 @@
-// Package selftest tells whether a source reads the right things out of the
-// kernel when its types may not be the running kernel's.
+// Package selftest checks a source whose types may not be the running kernel's.
 //
-// [Run] starts a tiny program, the witness, which waits, and compares what the
-// source says of its FORK, EXEC and EXIT with what /proc and its parent, this
-// process, know of it. The program is in memory, so that no file is needed. It
-// has a session, a terminal, a working directory on a mount and arguments of its
-// own, so that a member which is looked for in the wrong place shows.
+// [Run] starts a tiny program, the witness program, and compares its FORK, EXEC and EXIT as the
+// source reports them with what /proc and its parent, this process, know. The program is executed
+// from memory and needs no file. It has a session, a terminal, a working directory on a mount and
+// arguments of its own, so that a value which is read from a wrong place is seen to be wrong.
 package selftest

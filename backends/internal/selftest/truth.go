@@ -13,11 +13,12 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// errNamespaced says that a process cannot know its child as the kernel does.
+// errNamespaced is the error of a process that does not know its child's pid and ids as the kernel
+// has them.
 var errNamespaced = errors.New("in a pid or user namespace: the kernel's own numbers of processes are not known here")
 
-// comparableFields are the fields that /proc tells as the kernel has them: the paths
-// of cgroups and the times in it are those of the reader's namespaces.
+// comparableFields returns the fields whose values in /proc are the kernel's: cgroup paths and
+// times in /proc are relative to the reader's namespaces.
 func comparableFields() (engine.Fields, error) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		return 0, fmt.Errorf("the truth is not known: %w", err)
@@ -35,20 +36,20 @@ func comparableFields() (engine.Fields, error) {
 	return fields, nil
 }
 
-// inherited are the fields that a new process has of the thread that made it.
-// Of the texts those that EXEC brings too are left to that.
+// inherited are the fields that a new process has from the thread that created it. Texts are
+// compared at EXEC.
 const inherited = engine.FieldsIDs | engine.FieldsNS |
 	1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldCaps | 1<<engine.FieldTTY
 
-// optional are the fields that a kernel may have and not show in /proc.
+// optional are the fields that a kernel may have without showing them in /proc.
 const optional = engine.FieldsNS | 1<<engine.FieldCgroup
 
-// truths are the right values at each event of a witness.
+// truths are the right values of each event of a witness program.
 type truths struct {
 	fork, exec, exit engine.RawEvent
 }
 
-// readCreator reads what the calling thread leaves to its child.
+// readCreator reads the values that the calling thread passes on to its child.
 func (t *truths) readCreator(r *procfs.Reader, fields engine.Fields) error {
 	if _, err := r.Read(uint32(unix.Gettid()), fields&inherited, &t.fork); err != nil {
 		return fmt.Errorf("the truth about this thread: %w", err)
@@ -56,7 +57,7 @@ func (t *truths) readCreator(r *procfs.Reader, fields engine.Fields) error {
 	return nil
 }
 
-// readWitness reads the truth about a witness that waits.
+// readWitness reads the values of a witness program that waits.
 func (t *truths) readWitness(r *procfs.Reader, pid uint32, fields engine.Fields) error {
 	e := &t.exec
 	if _, err := r.Read(pid, fields, e); err != nil {
@@ -65,7 +66,7 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32, fields engine.Fields)
 	if missing := fields &^ optional &^ e.Task.Known; missing != 0 {
 		return fmt.Errorf("the truth about process %d: /proc does not tell %v", pid, missing)
 	}
-	// These the parent knows better.
+	// The parent knows these values from having set them.
 	e.Task.PPID, e.Task.PGID, e.Task.SID = uint32(os.Getpid()), pid, pid
 	e.Set(engine.FieldCmdline, []byte(strings.Join(argv, "\x00")+"\x00"))
 	e.Set(engine.FieldFilename, []byte("memfd:"+programName))
@@ -75,7 +76,7 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32, fields engine.Fields)
 	f.Known |= born & fields
 	f.Start, f.StartUnit, f.PPID = e.Task.Start, e.Task.StartUnit, e.Task.PPID
 
-	// What else a process has is given up on its way to the end.
+	// A process gives up all other values before its end.
 	t.exit.Task = e.Task
 	t.exit.Task.Known &= born | engine.FieldsIDs
 	t.exit.Task.Known |= engine.FieldExit.Set()

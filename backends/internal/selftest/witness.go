@@ -17,18 +17,18 @@ const (
 	exitCode    = 7
 )
 
-// argv is several arguments, so that where they end is seen.
+// argv has several arguments, so that a wrong end shows.
 var argv = []string{programName, "of", "the kernel's types"}
 
-// witness is a child that waits until it is let go.
+// witness is a child that waits until letGo.
 type witness struct {
 	pid   int
-	stdin int   // it waits for the end of this
-	ready int   // it writes a byte to this when it has begun
-	ptmx  []int // of its terminal, and of another one
+	stdin int   // the program waits for its end
+	ready int   // the program writes a byte to it after its execve
+	ptmx  []int // master sides of its terminal and of another one
 }
 
-// startWitness starts it in a session of its own. The calling thread is its
+// startWitness starts the witness program in a session of its own. The calling thread is its
 // creator.
 func startWitness() (w *witness, err error) {
 	program, err := programFile()
@@ -47,7 +47,7 @@ func startWitness() (w *witness, err error) {
 	}
 	defer unix.Close(out[1])
 	w = &witness{stdin: in[1], ready: out[0]}
-	// The first terminal may have the number 0, as has what is nothing.
+	// The first terminal may have the number 0, which a value that was not read has too.
 	other := openTerminal(&w.ptmx)
 	terminal := openTerminal(&w.ptmx)
 	if other >= 0 {
@@ -55,7 +55,7 @@ func startWitness() (w *witness, err error) {
 	}
 	attr := syscall.ProcAttr{
 		Dir:   workDir(),
-		Env:   []string{"QUARK_SELF_TEST=1"}, // so that its end is not that of the arguments
+		Env:   []string{"QUARK_SELF_TEST=1"}, // arguments and environment are adjacent: a wrong end of the arguments shows
 		Files: []uintptr{uintptr(in[0]), uintptr(out[1])},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
@@ -64,7 +64,7 @@ func startWitness() (w *witness, err error) {
 		attr.Files = append(attr.Files, uintptr(terminal))
 		attr.Sys.Setctty, attr.Sys.Ctty = true, len(attr.Files)-1
 	}
-	// The child looks this up in its own descriptors, which are copies of ours.
+	// The child resolves this path by its own descriptors, which are copies of ours.
 	path := fmt.Sprintf("/proc/self/fd/%d", program)
 	if w.pid, err = syscall.ForkExec(path, argv, &attr); err != nil {
 		w.end()
@@ -73,7 +73,7 @@ func startWitness() (w *witness, err error) {
 	return w, nil
 }
 
-// workDir is a directory below the root of a mount on another one.
+// workDir returns a directory below the root of a mount on another mount.
 func workDir() string {
 	for _, dir := range []string{"/proc/sys/kernel", "/proc"} {
 		if st, err := os.Stat(dir); err == nil && st.IsDir() {
@@ -83,8 +83,8 @@ func workDir() string {
 	return "/"
 }
 
-// programFile makes the executable. Its descriptor is none that a child gets for
-// its standard ones on the way to its execve.
+// programFile returns a descriptor of the executable in memory. It is none of those that a child
+// gets as its standard descriptors before its execve.
 func programFile() (int, error) {
 	b, err := tinyelf.Waiter(exitCode)
 	if err != nil {
@@ -109,8 +109,8 @@ func programFile() (int, error) {
 	return far, nil
 }
 
-// openTerminal makes a terminal and adds its other end to ptmx. It returns -1
-// where there are none to be had.
+// openTerminal opens a terminal and appends its master side to ptmx. It returns -1 if there are no
+// terminals.
 func openTerminal(ptmx *[]int) int {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -156,7 +156,7 @@ func (w *witness) letGo() {
 	}
 }
 
-// status is what wait4 says of the ended witness.
+// status returns the wait status of the ended witness program.
 func (w *witness) status() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
@@ -165,14 +165,14 @@ func (w *witness) status() (unix.WaitStatus, error) {
 			continue
 		}
 		w.pid = 0
-		if errors.Is(err, unix.ECHILD) { // taken by somebody else in this process
+		if errors.Is(err, unix.ECHILD) { // another part of this process has waited for it
 			return exitCode << 8, nil
 		}
 		return status, err
 	}
 }
 
-// end leaves nothing behind, whatever state the witness is in.
+// end ends the witness program in whatever state it is, and frees what it uses.
 func (w *witness) end() {
 	w.letGo()
 	if w.pid > 0 {
