@@ -21,25 +21,25 @@ const (
 	orderFD  = 4 // where its orders come from; it ends when they do
 )
 
-// order is a line that tells the child to run a test.
+// order is a line that makes the child run a test.
 type order struct {
 	Test string `json:"test"`
 	Dir  string `json:"dir"` // for its files
 }
 
-// report is a line that the child sends: that it is ready for orders, what it
-// waits for, or how a test or, at last, its own end went.
+// report is a line from the child: it is ready for orders, it waits for something, or
+// a test or the child itself has ended with verdicts.
 type report struct {
 	Ready    bool     `json:"ready,omitempty"`
 	Waiting  string   `json:"waiting,omitempty"`
 	Verdicts verdicts `json:"verdicts,omitempty"` // one for each backend
 }
 
-// endOfLog is what the child writes to its output after each test.
+// endOfLog marks the end of a test's log in the child's output.
 const endOfLog = "\x00end of log\x00\n"
 
-// Child runs tests if this process was started for that, and does not return
-// then. A program that uses this package calls it first.
+// Child runs tests, and does not return, if this process was started for that. A
+// program that uses this package calls it first.
 func (s *Suite) Child() {
 	if len(os.Args) != 6 || os.Args[1] != childMark {
 		return
@@ -61,8 +61,8 @@ func (s *Suite) Child() {
 		return t
 	}
 
-	// What the tests share is opened and closed like a test that the others run
-	// within. On a backend for which that fails they fail, too.
+	// The fixture is opened and closed like a test around the others. They fail on a
+	// backend for which it cannot be opened.
 	frame := reporting(time.Duration(deadline))
 	list := frame.judge(func() {
 		if share := os.Args[5]; share != "" {

@@ -1,8 +1,7 @@
-// Package testrun runs tests that are part of a program, in child processes: one
-// that hangs, crashes or gives up its privileges does no harm to the others. It is
-// made for machines that have nothing but the program: no Go, no shell, no other
-// files.
+// Package testrun runs tests that are part of a program. They run in child processes,
+// so that a test which hangs, crashes or gives up its privileges does not harm others.
+// The machine needs nothing but the program: no Go, no shell, no other files.
 //
-// What a test leaves behind makes it fail: a descriptor, a mount, a kernel
-// probe, a process. A test that does not apply skips and says why.
+// A test fails if it leaves something behind: a descriptor, a mount, a kernel probe, a
+// process. A test that does not apply skips and says why.
 package testrun

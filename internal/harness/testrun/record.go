@@ -14,8 +14,8 @@ import (
 // records writes records to a file or a serial line; a nil one writes none.
 type records struct{ f *os.File }
 
-// openRecords opens a file to append to. A terminal does not become the
-// controlling one, as its hangup would then kill us.
+// openRecords opens a file to append to. A terminal does not become the controlling
+// terminal, whose hangup would kill this process.
 func openRecords(name string) (*records, error) {
 	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOCTTY|unix.O_CLOEXEC, 0o644)
 	if err != nil {
@@ -41,8 +41,8 @@ func (r *records) plan(list []Job) error {
 	return r.write(plan)
 }
 
-// start writes that a job begins. When it returns that is known outside of a machine
-// that the job brings down.
+// start writes that a job begins. The record has left the machine when it returns, so
+// that it is not lost if the job crashes the machine.
 func (r *records) start(j Job) error {
 	if r == nil {
 		return nil
@@ -58,13 +58,13 @@ func (r *records) start(j Job) error {
 	return nil
 }
 
-// result is that of the job on its backend number i.
+// result writes the result of a job on backend i.
 func (r *records) result(j Job, i int, v verdict, took time.Duration, log string) error {
 	return r.write(record.Result{Test: j.Test.Name, Backend: j.Backends[i], State: v.State, Reason: v.Reason,
 		DurationMS: took.Milliseconds(), Joint: i > 0, Log: log})
 }
 
-// write writes a record as one line, whole and at once: others write to the same
+// write writes a record as one line in one call, because others write to the same
 // serial line.
 func (r *records) write(rec any) error {
 	if r == nil {
@@ -80,10 +80,10 @@ func (r *records) write(rec any) error {
 	return nil
 }
 
-// maxLog bounds the log that a record carries; a serial line is slow.
+// maxLog bounds the log in a record, because a serial line is slow.
 const maxLog = 32 << 10
 
-// cut returns s, or its end with a note of what is missing.
+// cut returns the last max bytes of s, with a note of how many are missing.
 func cut(s string, max int) string {
 	if len(s) <= max {
 		return s

@@ -14,28 +14,28 @@ import (
 // Suite is a program's tests.
 type Suite struct {
 	Program string
-	Usage   string // what -h says before the options
+	Usage   string // printed by -h before the options
 	Version string
 	Tests   []Test
 
 	// Backends are the letters of the options that choose a backend.
 	Backends []Backend
 
-	// Share opens what the tests that are Shared under a name have in common, once
-	// for each process that runs such tests, and leaves the closing to a Cleanup.
+	// Share opens the fixture of a name, once for each process that runs tests with this
+	// name in Shared. A Cleanup closes it.
 	Share func(t *T, name string)
 
 	// Env are variables, as NAME=VALUE, for the processes that run the tests.
 	Env []string
 
-	// Unfit returns a reason to skip all tests, or "".
+	// Unfit returns why all tests have to be skipped, or "".
 	Unfit func() string
 
-	// Keep takes what is to be there while tests run, and returns what gives it back.
+	// Keep acquires what all tests need, and returns the function that releases it.
 	Keep func() (release func())
 }
 
-// Backend is something that each test is run on.
+// Backend is what each test runs on.
 type Backend struct {
 	Name    string
 	Letter  string // the option
@@ -59,11 +59,11 @@ type runner struct {
 	out     io.Writer
 	records *records
 	trace   *tracePipe
-	worker  *worker // at rest, when the next test can be run by the same one
+	worker  *worker // idle, if the next test can use it
 	count   map[record.State]int
 }
 
-// patience is how long something in the kernel may need to be gone.
+// patience is how long the kernel may take to remove something.
 const patience = 2 * time.Second
 
 // run runs the jobs one after the other. The error is of the harness.
@@ -129,7 +129,7 @@ func (r *runner) run(all []Job) error {
 	return nil
 }
 
-// one runs a job and looks for what it left. The worker may stay for the next.
+// one runs a job and looks for what it left behind. With keep the worker may stay.
 func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 	n := len(j.Backends)
 	tmp, err := os.MkdirTemp("", "quark-test-")
@@ -162,7 +162,7 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 	return list
 }
 
-// delegate lets a worker run the job. It also returns what was there before.
+// delegate lets a worker run the job. It also returns the residue from before.
 func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (list verdicts, before residue) {
 	w := r.worker
 	r.worker = nil
@@ -192,7 +192,7 @@ func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (list
 	return list, before
 }
 
-// print ends the line of a job and shows its log if that is wanted.
+// print ends the line of a job, and shows its log if it failed or with -v.
 func (r *runner) print(v verdict, took time.Duration, log string) {
 	switch v.State {
 	case Pass:

@@ -6,23 +6,22 @@ import (
 	"slices"
 )
 
-// Job is one run of a test: on one backend, or on several that watch the same.
+// Job is one run of a test: on one backend, or on several together.
 type Job struct {
 	Test     *Test
 	Backends []string
 }
 
-// cell names the test on its backend number i.
+// cell returns the name of the test on backend i.
 func (j Job) cell(i int) string { return j.Test.Name + " @ " + j.Backends[i] }
 
-// sharesWith is whether one process can run both.
+// sharesWith reports whether one process can run both jobs.
 func (j Job) sharesWith(next Job) bool {
 	return slices.Equal(j.Backends, next.Backends) && j.Test.Shared == next.Test.Shared && !j.Test.Alone && !next.Test.Alone
 }
 
-// choose returns the tests whose names match one of the patterns in only, all
-// if there are none, without those that match one in except. Every pattern has to
-// match a test.
+// choose returns the tests whose names match a pattern in only, or all if that is empty,
+// without those that match a pattern in except. Every pattern has to match a test.
 func choose(tests []Test, only, except []string) ([]*Test, error) {
 	chosen := make(map[string]bool)
 	for _, t := range tests {
@@ -63,8 +62,8 @@ func choose(tests []Test, only, except []string) ([]*Test, error) {
 	return list, nil
 }
 
-// jobs returns every test on every backend: joint ones on all at once, those between
-// them backend by backend, and at the end those that need none.
+// jobs returns every test on every backend: joint tests on all backends together, the
+// tests between them backend by backend, and at the end the tests without a backend.
 func jobs(tests []*Test, backends []string) (list []Job) {
 	var some, none []*Test
 	for _, t := range tests {

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// T is what a running test has: what it does itself, which all its backends see.
-// It is for one goroutine.
+// T is a running test. Its methods are for what concerns all its backends; only one
+// goroutine may call them.
 type T struct {
-	// Test is the one that runs; nil while [Suite.Share] does.
+	// Test is the test; nil while [Suite.Share] runs.
 	Test *Test
 
-	// Cells are the backends that it is run on.
+	// Cells has one cell for each of its backends.
 	Cells []*Cell
 
 	// Verbose is the number of -v options.
 	Verbose int
 
-	// Limit is how long the test may take, and Deadline when that is over. A
-	// test that waits has to give up then; it is killed a little later.
+	// Limit is how long the test may take, Deadline when it has to give up waiting. It
+	// is killed a little later.
 	Limit    time.Duration
 	Deadline time.Time
 
@@ -33,7 +33,7 @@ type T struct {
 	tmp      string
 }
 
-// newT returns the T of a test on backends.
+// newT returns a T for a test on backends.
 func newT(backends []string, out io.Writer, verbose int, limit time.Duration) *T {
 	t := &T{out: out, Verbose: verbose, Limit: limit}
 	for _, b := range backends {
@@ -70,7 +70,7 @@ func (t *T) Fatalf(format string, args ...any) {
 	t.Stop()
 }
 
-// Skipf ends the test, which does not apply for that reason.
+// Skipf ends the test because it does not apply.
 func (t *T) Skipf(format string, args ...any) {
 	t.worsen(verdict{Skip, fmt.Sprintf(format, args...)})
 	t.Stop()
@@ -79,8 +79,8 @@ func (t *T) Skipf(format string, args ...any) {
 // Stop ends the test as it is.
 func (t *T) Stop() { panic(stop{}) }
 
-// Waiting says what the test waits for from now on: should it hang, the report
-// names it.
+// Waiting names what the test waits for from now on. The report names it if the test
+// hangs.
 func (t *T) Waiting(what string) {
 	if t.progress != nil {
 		t.progress(what)
@@ -115,7 +115,7 @@ func (t *T) run(test *Test) verdicts {
 	return t.judge(func() { test.Run(t) })
 }
 
-// judge calls f and the cleanups, and looks for descriptors that are left open.
+// judge calls f and the cleanups, and fails the test for descriptors left open.
 func (t *T) judge(f func()) verdicts {
 	t.Deadline = time.Now().Add(t.Limit)
 	before, err := openDescriptors()
@@ -128,7 +128,7 @@ func (t *T) judge(f func()) verdicts {
 		if !whole && c.verdict.State == Pass {
 			c.Errorf("the test ended early, because of another backend")
 		}
-		c.over = false // what is found from here on is about all
+		c.over = false // what is found from here on concerns all backends
 	}
 	for len(t.cleanups) > 0 {
 		last := t.cleanups[len(t.cleanups)-1]
@@ -152,7 +152,7 @@ func (t *T) verdicts() (list verdicts) {
 	return list
 }
 
-// guard calls f, takes a panic for a failure and tells whether f came to its end.
+// guard calls f, reports a panic as a failure, and returns whether f came to its end.
 func guard(errorf, logf func(string, ...any), f func()) (whole bool) {
 	defer func() {
 		switch r := recover(); r.(type) {
@@ -166,17 +166,16 @@ func guard(errorf, logf func(string, ...any), f func()) (whole bool) {
 	return true
 }
 
-// Cell is a test on one of its backends. What it does not do otherwise is done by
-// its T.
+// Cell is a running test on one of its backends.
 type Cell struct {
 	*T
 	Backend string
 	verdict verdict
-	over    bool // it takes part no longer
+	over    bool // the test has ended on this backend
 }
 
-// Try calls f unless the test is over on this backend already. If f ends the test on
-// this backend the others go on. It tells whether this one does.
+// Try calls f unless the test has ended on this backend. f may end the test on this
+// backend while the others go on. Try reports whether this one goes on.
 func (c *Cell) Try(f func()) (goesOn bool) {
 	if !c.over && !guard(c.Errorf, c.Logf, f) {
 		c.over = true
@@ -184,10 +183,10 @@ func (c *Cell) Try(f func()) (goesOn bool) {
 	return !c.over
 }
 
-// Over is whether the test is over on this backend.
+// Over reports whether the test has ended on this backend.
 func (c *Cell) Over() bool { return c.over }
 
-// Logf is that of T, with the backend's name if there is more than one.
+// Logf logs as T does, with the backend's name if there is more than one.
 func (c *Cell) Logf(format string, args ...any) {
 	if len(c.Cells) > 1 {
 		format = strings.ReplaceAll(c.Backend, "%", "%%") + ": " + format
@@ -207,7 +206,7 @@ func (c *Cell) Fatalf(format string, args ...any) {
 	c.Stop()
 }
 
-// Skipf ends the test on this backend, to which it does not apply for that reason.
+// Skipf ends the test on this backend because it does not apply.
 func (c *Cell) Skipf(format string, args ...any) {
 	c.verdict.worsen(verdict{Skip, fmt.Sprintf(format, args...)})
 	c.Stop()

@@ -12,41 +12,37 @@ type Test struct {
 	Doc  string // one line that says what must hold
 	Run  func(*T)
 
-	// Joint is for a test that is run once for all backends, which all see the same,
-	// instead of once for each.
+	// Joint tests run once for all backends together, not once for each.
 	Joint bool
 
-	// Shared is for a test that can do with what [Suite.Share] opens under this
-	// name, which those next to it use as well. It is a joint one, too.
+	// Shared names the fixture that the test uses, which [Suite.Share] opens;
+	// consecutive tests with the same name share it. A shared test is joint.
 	Shared string
 
-	// Types is for the tests to run again where the kernel's types come from
-	// elsewhere, which show that it works there at all.
+	// Types marks tests that are repeated with the kernel's BTF hidden.
 	Types bool
 
-	// Alone is for a test that needs a process of its own, as it cannot undo what
-	// it does to that or wants it small. Others are run in one with those next to
-	// them, until one of them fails: to start a process and warm it up takes longer
-	// than most tests.
+	// Alone gives the test a process of its own, because it cannot undo what it does
+	// to the process. Other tests share one with their neighbours until a test fails:
+	// starting a process takes longer than most tests.
 	Alone bool
 
-	// NoBackend is for a test that has nothing to do with backends: it is run
-	// once, as on the backend "none".
+	// NoBackend tests do not use a backend. They run once, on the backend "none".
 	NoBackend bool
 
-	// Times is how often the deadline of a test this one may take; 0 means once.
+	// Times is how many deadlines the test may take; 0 means 1.
 	Times int
 }
 
-// joint tells whether it is run once for all backends.
+// joint reports whether the test runs once for all backends together.
 func (t *Test) joint() bool { return t.Joint || t.Shared != "" }
 
-// limit is how long the test may take.
+// limit returns how long the test may take.
 func (t *Test) limit(deadline time.Duration) time.Duration {
 	return deadline * time.Duration(max(t.Times, 1))
 }
 
-// noBackend stands for one where there is none.
+// noBackend is the backend of tests that use none.
 const noBackend = "none"
 
 // How a test ends.
@@ -56,16 +52,16 @@ const (
 	Skip = record.Skip
 )
 
-// verdict is the outcome of a test and, where it is not pass, the reason.
+// verdict is the outcome of a test, with the reason if it is not Pass.
 type verdict struct {
 	State  record.State `json:"state"`
 	Reason string       `json:"reason,omitempty"`
 }
 
-// verdicts are those of a job's cells.
+// verdicts has one verdict for each cell of a job.
 type verdicts []verdict
 
-// each returns the same verdict for all n.
+// each returns n times the same verdict.
 func each(n int, v verdict) verdicts {
 	list := make(verdicts, n)
 	for i := range list {
@@ -74,28 +70,28 @@ func each(n int, v verdict) verdicts {
 	return list
 }
 
-// blame makes those fail, for that reason, that have not failed yet.
+// blame makes all cells fail that have not failed yet.
 func (list verdicts) blame(reason string) {
 	for i := range list {
 		list[i].worsen(verdict{Fail, reason})
 	}
 }
 
-// add takes what also went wrong.
+// add merges verdicts that were found later.
 func (list verdicts) add(more verdicts) {
 	for i := range list {
 		list[i].worsen(more[i])
 	}
 }
 
-// worsen is for what was found later: the first failure stays.
+// worsen merges a verdict that was found later. The first failure stays.
 func (v *verdict) worsen(later verdict) {
 	if v.State != Fail && later.State != Pass {
 		*v = later
 	}
 }
 
-// failed is whether one has.
+// failed reports whether a cell has failed.
 func (list verdicts) failed() bool {
 	for _, v := range list {
 		if v.State == Fail {

@@ -21,23 +21,21 @@ type worker struct {
 	reports  chan report // closed when all who could report are gone
 	log      *output
 	pipes    []*os.File
-	ended    chan struct{} // closed when the child has ended, as state tells then
+	ended    chan struct{} // closed when the child has ended; state is set then
 	state    *os.ProcessState
 	waiting  string // for what, as last reported
 	limit    time.Duration
 	left     []string
 
-	// What was there before the child was started, and with it before its first test.
+	// The residue before the child was started, and after that before its first test.
 	bare, ready residue
 }
 
-// killAfter is how long a child has beyond its deadline to say itself what it
-// was waiting for.
+// killAfter is how long a child may take after its deadline to report what it waits for.
 const killAfter = 2 * time.Second
 
-// hire starts a worker for tests on backends, with what they share under that
-// name, if any. If it is not ready for orders, or is not there at all, the verdicts
-// say why.
+// hire starts a worker for tests on backends, with the fixture of a name, if any. The
+// verdicts say why if it could not be started or is not ready for orders.
 func (r *runner) hire(backends []string, share string) (w *worker, list verdicts, ready bool) {
 	w = &worker{r: r, backends: backends, limit: r.deadline, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
 	if err := w.start(share); err != nil {
@@ -55,7 +53,7 @@ func (r *runner) hire(backends []string, share string) (w *worker, list verdicts
 	return w, list, false
 }
 
-// all are the verdicts when all failed for the same reason.
+// all returns a failure with the same reason for each backend.
 func (w *worker) all(reason string) verdicts { return each(len(w.backends), verdict{Fail, reason}) }
 
 func (w *worker) start(share string) (err error) {
@@ -122,7 +120,7 @@ func (w *worker) close() {
 	}
 }
 
-// run lets the worker run a test and says whether it can run another.
+// run lets the worker run a test, and returns whether it can run another.
 func (w *worker) run(j Job, dir string) (list verdicts, more bool) {
 	w.waiting, w.limit = "", j.Test.limit(w.r.deadline)
 	line, _ := json.Marshal(order{j.Test.Name, dir}) // strings are no error
@@ -133,7 +131,7 @@ func (w *worker) run(j Job, dir string) (list verdicts, more bool) {
 	return list, more
 }
 
-// dismiss ends the worker and returns how that went.
+// dismiss ends the worker, and returns the verdicts on its end.
 func (w *worker) dismiss() verdicts {
 	w.orders.Close()
 	w.waiting = "the child to end"
@@ -152,15 +150,15 @@ func (w *worker) end(list verdicts) verdicts {
 		w.child.Kill()
 		<-w.ended
 	}
-	return w.bury(list)
+	return w.cleanUp(list)
 }
 
-// await waits until the child is ready, for which there are no verdicts, or has
-// some. When it ends without it is buried, and alive is false.
+// await waits until the child is ready, which has no verdicts, or sends verdicts. alive
+// is false if the child has ended instead; it is cleaned up then.
 func (w *worker) await() (list verdicts, alive bool) {
 	timer := time.NewTimer(w.limit + killAfter)
 	defer timer.Stop()
-	died := func() verdicts { return w.bury(w.all(fmt.Sprintf("died: %v", w.state))) }
+	died := func() verdicts { return w.cleanUp(w.all(fmt.Sprintf("died: %v", w.state))) }
 	for {
 		select {
 		case rep, open := <-w.reports:
@@ -197,12 +195,12 @@ func (w *worker) kill(why string) verdicts {
 	unix.Kill(-w.child.Pid, unix.SIGKILL)
 	w.child.Kill()
 	<-w.ended
-	return w.bury(w.all(why))
+	return w.cleanUp(w.all(why))
 }
 
-// bury removes the processes that a child, which has ended, left, and takes the
-// last report that it sent.
-func (w *worker) bury(list verdicts) verdicts {
+// cleanUp ends the processes that a child, which has ended, left behind, and returns
+// the verdicts of its last report.
+func (w *worker) cleanUp(list verdicts) verdicts {
 	left := reapOrphans(w.child.Pid)
 	for rep := range w.reports {
 		if rep.Verdicts != nil {
@@ -214,7 +212,7 @@ func (w *worker) bury(list verdicts) verdicts {
 	return list
 }
 
-// blame notes what a test left behind, which makes it fail.
+// blame fails the test for the processes it left behind.
 func (w *worker) blame(list verdicts, left []string) {
 	w.left = append(w.left, left...)
 	if len(left) > 0 {
