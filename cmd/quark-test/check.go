@@ -2,9 +2,8 @@ package main
 
 import "github.com/quark-linux/quark/engine"
 
-// check compares what is known of a process with the truth, except for its
-// exit. Fields in need have to be known. Whatever the backend has no way to know
-// has to be unknown.
+// check compares the known fields of a process with the truth, except for its exit. The
+// fields in need have to be known.
 func (v *view) check(what string, p *engine.Process, want *facts, need engine.Fields) {
 	if int(p.PID) != want.pid {
 		v.Errorf("%s: pid is %d, want %d", what, p.PID, want.pid)
@@ -30,8 +29,8 @@ func (v *view) checkField(what string, p *engine.Process, f engine.Field, want s
 	}
 }
 
-// checkExit compares the exit in an event with what wait4 returned. If need is
-// not set it may be unknown.
+// checkExit compares the exit in an event with what wait4 returned. Unless need is set
+// it may be unknown.
 func (v *view) checkExit(ev *event, p *proc, need bool) {
 	q := ev.Process
 	if !q.Exited {
@@ -58,8 +57,7 @@ func (v *view) checkExit(ev *event, p *proc, need bool) {
 	}
 }
 
-// checkStart compares the start time, if it is known, with the times around the
-// fork.
+// checkStart compares the start time, if known, with the times around the fork.
 func (v *view) checkStart(ev *event, p *proc) {
 	q := ev.Process
 	if !q.Known.Has(engine.FieldStart) {

@@ -10,15 +10,14 @@ import (
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
-// test is a running test: what it does, and the queues that watch.
+// test is a running test with the queues that it uses.
 type test struct {
 	*testrun.T
 	views []*view
 }
 
-// each calls f for each queue that still takes part. What f finds wrong, or that the
-// test does not apply, is about the backend of that queue alone; the test is over when
-// it is over for all.
+// each calls f for each queue whose backend still takes part. If f ends the test it does
+// so for that backend alone; the test ends when it has ended for all.
 func (t *test) each(f func(*view)) {
 	if len(t.views) == 0 {
 		t.Fatalf("no queue watches this test")
@@ -34,10 +33,10 @@ func (t *test) each(f func(*view)) {
 	}
 }
 
-// pump takes what the queues have now.
+// pump reads what the queues deliver now.
 func (t *test) pump() { t.each((*view).pump) }
 
-// await takes events until cond holds.
+// await reads events until cond holds.
 func (t *test) await(what string, cond func() bool) {
 	t.Waiting(what)
 	wait(t.T, t, what, func() bool {
@@ -46,10 +45,10 @@ func (t *test) await(what string, cond func() bool) {
 	})
 }
 
-// nap is that of a queue that still takes part.
+// nap sleeps until a queue that still takes part has something.
 func (t *test) nap(longest time.Duration) { t.awake().nap(longest) }
 
-// awake is a queue that still takes part.
+// awake returns a queue whose backend still takes part.
 func (t *test) awake() *view {
 	for _, v := range t.views {
 		if !v.Over() {
@@ -59,15 +58,15 @@ func (t *test) awake() *view {
 	return nil // as pump has ended the test then
 }
 
-// waiter is a test, or a view of it, that waits.
+// waiter is a test, or one of its views, that waits.
 type waiter interface {
 	Logf(format string, args ...any)
 	Hang(after time.Duration, what string)
 	nap(longest time.Duration)
 }
 
-// wait looks until what is waited for is there, and naps in between. It gives up before
-// the whole test has to: something is wrong long before.
+// wait calls look until it returns true, with naps in between. It gives up after a third
+// of the time that the whole test may take.
 func wait(t *testrun.T, w waiter, what string, look func() bool) {
 	if t.Verbose >= 2 {
 		w.Logf("waiting for %s", what)
@@ -88,15 +87,15 @@ func (t *test) awaitEvent(p *proc, what string, want func(*event) bool) {
 	t.each(func(v *view) { v.awaitEvent(p, what, want) })
 }
 
-// settle takes events until all that happened before have been delivered.
+// settle reads events until everything that happened before has been delivered.
 func (t *test) settle() {
 	p := t.spawn(script().Exit(0), barefork{Share: true})
 	t.reap(p)
 	t.awaitEvent(p, "EXIT", has(engine.EventExit))
 }
 
-// wantLives checks that each process, which has ended, had one FORK, so many
-// EXECs and one EXIT with the status that wait4 returned, in that order.
+// wantLives checks that each process, which has ended, had one FORK, execs times an EXEC
+// and one EXIT with the status that wait4 returned, in that order.
 func (t *test) wantLives(execs int, all ...*proc) {
 	for _, p := range all {
 		t.awaitEvent(p, "EXIT", has(engine.EventExit))
@@ -109,44 +108,17 @@ func (t *test) wantLives(execs int, all ...*proc) {
 	})
 }
 
-// checkExecs compares the EXEC of each program with the truth. Programs that run side by
-// side are held by the queues side by side.
-func (t *test) checkExecs(all ...*program) {
-	t.each(func(v *view) {
-		for _, p := range all {
-			exec := v.awaitEvent(p.proc, "EXEC of "+p.name, has(engine.EventExec))
-			v.check(p.name, exec.Process, p.truth, v.fields(engine.EventExec))
-		}
-	})
-}
-
-// wantExecs is checkExecs, and then has the programs end.
-func (t *test) wantExecs(all ...*program) {
-	t.checkExecs(all...)
-	t.finishAll(all...)
-}
-
-// finishAll lets programs end and checks their lives.
-func (t *test) finishAll(all ...*program) {
-	var procs []*proc
-	for _, p := range all {
-		p.finish(t)
-		procs = append(procs, p.proc)
-	}
-	t.wantLives(1, procs...)
-}
-
-// inGuest tells whether this runs in a guest that is there for the tests.
+// inGuest reports whether this machine is a guest that was booted for the tests.
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
-// now is CLOCK_MONOTONIC, the clock of the events.
+// now returns CLOCK_MONOTONIC, the clock of the events.
 func now() uint64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail
 	return uint64(ts.Nano())
 }
 
-// self is the path of this program.
+// self returns the path of this program.
 func (t *test) self() string {
 	path, err := os.Executable()
 	if err != nil {

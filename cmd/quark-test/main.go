@@ -23,7 +23,7 @@ tests that failed, at most 100; 101 is wrong usage.
 `
 
 func main() {
-	// Children are tied to the life of the thread that starts them.
+	// Children die with the thread that has started them.
 	runtime.LockOSThread()
 	scenario.Main()
 	playRole()
@@ -43,8 +43,8 @@ func main() {
 	os.Exit(status)
 }
 
-// guestEnv spares an emulated processor what costs it most: signals, and the
-// collection of garbage in processes that live for some seconds.
+// guestEnv turns off what costs an emulated processor most: preemption by signals, and
+// garbage collection in processes that live for some seconds.
 func guestEnv() []string {
 	if !inGuest() {
 		return nil
@@ -52,7 +52,7 @@ func guestEnv() []string {
 	return []string{"GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB"}
 }
 
-// version is that of the module, or "(devel)".
+// version returns the version of the module, or "(devel)".
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -64,7 +64,7 @@ func version() string {
 // constant of the kernel (PROC_PID_INIT_INO).
 const initialPIDNamespace = "pid:[4026531836]"
 
-// unfit says why no test can be run by this user here, if so.
+// unfit returns why this user can't run tests here, or "".
 func unfit() string {
 	if os.Geteuid() != 0 {
 		return "needs root"

@@ -26,16 +26,15 @@ type proc struct {
 	reaped       bool
 }
 
-// age is the time since p was forked.
+// age returns the time since p was forked.
 func (p *proc) age() time.Duration { return time.Duration(now() - p.before) }
 
-// owns reports whether an event is about p, and not about one that had the same
-// pid before.
+// owns reports whether an event is of p, and not of an earlier process with its pid.
 func (p *proc) owns(ev *event) bool {
 	return ev.Process != nil && int(ev.Process.PID) == p.PID && ev.Time >= p.before
 }
 
-// spawn starts a process. It is ended with the test.
+// spawn starts a process, which the end of the test kills.
 func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 	p, err := t.trySpawn(s, opts)
 	if err != nil {
@@ -61,8 +60,7 @@ func (t *test) trySpawn(s *bare.Script, opts barefork) (*proc, error) {
 	return p, nil
 }
 
-// reap waits for the end of p, taking events meanwhile, and returns its wait
-// status as an event has it.
+// reap waits for the end of p, reading events meanwhile, and returns its wait status.
 func (t *test) reap(p *proc) int32 {
 	t.await(fmt.Sprintf("the end of process %d", p.PID), func() bool {
 		pid, err := unix.Wait4(p.PID, &p.status, unix.WNOHANG, nil)
@@ -78,7 +76,7 @@ func (t *test) reap(p *proc) int32 {
 	return int32(p.status)
 }
 
-// reapBlind waits without taking events.
+// reapBlind waits for the end of p without reading events.
 func (t *test) reapBlind(p *proc) {
 	t.Waiting(fmt.Sprintf("the end of process %d", p.PID))
 	for {
@@ -96,7 +94,7 @@ func (t *test) reapBlind(p *proc) {
 	}
 }
 
-// gate is a pipe at which one side waits for the other.
+// gate is a pipe at which one process waits for another.
 type gate struct {
 	r, w int
 	t    *test
@@ -122,7 +120,7 @@ func (g *gate) open() {
 	}
 }
 
-// pass waits, taking events, until another process opens the gate.
+// pass waits, reading events, until another process opens the gate.
 func (g *gate) pass() {
 	g.t.await(g.name, func() bool {
 		fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
@@ -138,45 +136,29 @@ func (g *gate) pass() {
 	})
 }
 
-// program is a process that executes this program and stands still there.
+// program is a process that executes a program which waits.
 type program struct {
 	*proc
 	end   *gate
 	truth *facts
-	name  string // of the case, for tests of several
 }
 
-// start starts a process that runs the calls of s, then executes a program with
-// the arguments, and waits until it stands still; it will end with the code. What
-// /proc shows of it then is the truth, and the backend has had the chance to read
-// that too.
-func (t *test) start(s *bare.Script, argv []string, code int) *program {
-	return t.startFile(s, t.program(code), argv)
-}
-
-// startFile is start of a file that writeProgram made.
-func (t *test) startFile(s *bare.Script, path string, argv []string) *program {
-	return t.execute(s, path, argv, nil)
-}
-
-// execute is startFile, with the calls that execute given to place, if any, which
-// returns the script of the process. Without it the process shares memory until it
-// executes, as with vfork(2): a copy takes longer than all the rest.
-func (t *test) execute(s *bare.Script, path string, argv []string, place func(*bare.Script) *bare.Script) *program {
-	end, ready := t.gate("the scenario to be told to end"), t.gate("the executed program to run")
-	attach(s, end, ready).Exec(path, argv, nil)
-	opts := barefork{Share: place == nil}
-	if place != nil {
-		s = place(s)
-	}
-	p := &program{proc: t.spawn(s, opts), end: end}
+// start starts a process that executes a program with the arguments, and waits until it
+// stands still. Its truth is what /proc shows of it then; the queues were read meanwhile.
+// It will end with the code.
+func (t *test) start(argv []string, code int) *program {
+	end, ready := t.gate("the program to be told to end"), t.gate("the executed program to run")
+	s := attach(script(), end, ready).Exec(t.program(code), argv, nil)
+	// Sharing memory until the exec, as with vfork(2), is much quicker than a copy.
+	p := &program{proc: t.spawn(s, barefork{Share: true}), end: end}
 	t.awaitRunning(p.proc, ready)
 	p.truth = t.truth(p.PID)
 	t.pump()
 	return p
 }
 
-// awaitRunning is ready.pass that sees when the process ends instead.
+// awaitRunning waits until an executed program says that it runs. It ends the test if a
+// call of the process has failed.
 func (t *test) awaitRunning(p *proc, ready *gate) {
 	t.await(fmt.Sprintf("the program that process %d executes", p.PID), func() bool {
 		fds := []unix.PollFd{{Fd: int32(ready.r), Events: unix.POLLIN}}

@@ -14,15 +14,15 @@ import (
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
-// shortHold is a HoldTime that keeps tests short and is still long enough for events
-// of different CPUs to come into order on a busy machine.
+// shortHold is a HoldTime that keeps tests short, and is long enough to put events of
+// different CPUs in order on a busy machine.
 const shortHold = 50 * time.Millisecond
 
-// backend is that of a test which runs on one.
+// backend returns the backend of a test that runs on one.
 func (t *test) backend() string { return t.Cells[0].Backend }
 
-// open opens a queue of the test's backend, which is closed with the test. A
-// HoldTime of 0 is shortHold here.
+// open opens a queue of the test's backend, which the end of the test closes. A HoldTime
+// of 0 is shortHold here.
 func (t *test) open(opts quark.Options) *view {
 	v, err := t.tryOpen(opts)
 	if err != nil {
@@ -31,7 +31,7 @@ func (t *test) open(opts quark.Options) *view {
 	return v
 }
 
-// tryOpen is open where that may fail.
+// tryOpen does what open does, where that may fail.
 func (t *test) tryOpen(opts quark.Options) (*view, error) {
 	v, err := openQueue(t.Cells[0], opts)
 	if err == nil {
@@ -84,7 +84,7 @@ func openQueue(c *testrun.Cell, opts quark.Options) (*view, error) {
 	return v, nil
 }
 
-// close closes queues, which watch no longer. Shared ones stay open for others.
+// close takes queues out of the test. Shared ones stay open.
 func (t *test) close(all ...*view) {
 	for _, v := range all {
 		if v.shared == nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// costEnv says how many processes the monitors see. 2000 are enough to compare CPU
-// times, which takes minutes under software emulation.
+// costEnv is the variable that says how many processes to start. 2000 are enough to compare
+// CPU times, which takes minutes under software emulation.
 const costEnv = "QUARK_TEST_PROCESSES"
 
 // costLimit is how much more CPU time than eBPF a backend's monitor may take.
 var costLimit = map[string]float64{"kprobe": 1.5}
 
-// monitorCost has quark-mon -M count processes that fork, exec and exit: none
-// may be lost. A backend that has a limit runs beside eBPF, so that both see the
-// same load at the same time and a busy machine slows both; what their probes
-// cost is the load's CPU time and not theirs. To measure, in a guest:
+// monitorCost lets quark-mon -M count processes that fork, exec and exit: no event may be
+// lost. A backend that has a limit runs beside eBPF, so that both see the same load at the
+// same time and a busy machine slows both. The time spent in probes is the CPU time of the
+// load, not of quark-mon. To measure, in a guest:
 //
 //	QUARK_TEST_PROCESSES=5000 quark-test -v --deadline 10m -k t_cost
 func monitorCost(t *test) {
@@ -90,7 +90,7 @@ type monitor struct {
 	used    time.Duration // since then
 }
 
-// monitorStats is what of a line of quark-mon -M -j is looked at.
+// monitorStats has the members of a line of quark-mon -M -j that are used.
 type monitorStats struct {
 	Time       time.Time         `json:"time"`
 	Insertions uint64            `json:"insertions"`
@@ -148,8 +148,8 @@ func (m *monitor) follow(out io.Reader) {
 	}
 }
 
-// settle waits until the monitor has read and delivered what happened before.
-// On a machine where others are busy it always holds something.
+// settle waits until the monitor has read and delivered everything from before. On a busy
+// machine it always holds some events.
 func (m *monitor) settle(t *test, insertions uint64) {
 	t.Waiting(fmt.Sprintf("%d records in quark-mon with %s", insertions, m.backend))
 	for begin := time.Now(); m.last.Time.Before(begin) || m.last.Insertions+m.last.Lost < insertions; {
@@ -173,7 +173,7 @@ func (m *monitor) next(t *test) {
 	}
 }
 
-// cpuTime is the user and system time of all threads so far.
+// cpuTime returns the user and system time of all threads so far.
 func (m *monitor) cpuTime(t *test) time.Duration {
 	const scheduler = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
 	var ts unix.Timespec

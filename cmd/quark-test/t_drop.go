@@ -13,8 +13,8 @@ import (
 
 const nobody = 65534
 
-// dropPrivileges gives everything up after opening: the test runs in a process
-// of its own.
+// dropPrivileges gives up root, /proc and all privileges after opening, in a process of
+// its own.
 func dropPrivileges(t *test) {
 	t.openEach(quark.Options{})
 	program, err := unix.Open(t.program(9), unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -60,7 +60,7 @@ func dropPrivileges(t *test) {
 		}
 	})
 
-	// An exec of something that is outside of the root.
+	// It executes a program that is outside of its root.
 	end, ready := t.gate("the end"), t.gate("the executed program to run")
 	p = t.spawn(attach(script(), end, ready).ExecFD(program, []string{"dropped", "argument"}, nil), barefork{})
 	t.awaitRunning(p, ready)
@@ -88,8 +88,8 @@ func dropPrivileges(t *test) {
 	})
 }
 
-// checkDropped checks what can be known without /proc: fields that the kernel
-// does not give with the event have to be unknown or right.
+// checkDropped checks what can be known without /proc: fields that the kernel does not
+// report with the event have to be unknown or right.
 func (v *view) checkDropped(ev *event) {
 	q := ev.Process
 	for f, want := range map[engine.Field]string{

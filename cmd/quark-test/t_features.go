@@ -2,7 +2,7 @@ package main
 
 import "github.com/quark-linux/quark/backends/features"
 
-// kernelFeatures holds the table of what the backends ask for against this kernel.
+// kernelFeatures checks the table of features against this kernel.
 func kernelFeatures(t *test) {
 	for _, f := range features.Table {
 		found, err := f.Check()

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// cpuHotplug takes a CPU away and gives it back.
+// cpuHotplug takes a CPU offline and brings it back.
 func cpuHotplug(t *test) {
 	if !inGuest() {
 		t.Skipf("it takes a CPU away, which is for guests only (QUARK_INITRAMFS=1)")
@@ -52,14 +52,14 @@ func cpuHotplug(t *test) {
 		}
 	})
 	for range 2 {
-		// Born there, ended elsewhere.
+		// Born on the CPU, ended on another.
 		end := t.gate("the end")
 		s := script()
 		pin(s, cpu)
 		moved := t.spawn(s.WaitFor(end.r).Exit(77), barefork{})
 		t.awaitEvent(moved, "FORK", has(engine.EventFork))
 		t.asleep(moved)
-		// What happened there before is read after it went.
+		// Events of the CPU from before it went offline are read afterwards.
 		all := on(cpu, 10)
 		set("0")
 		all = append(all, on(cpus[0], 10)...)
@@ -72,7 +72,7 @@ func cpuHotplug(t *test) {
 			if v.Backend != "kprobe" {
 				return
 			}
-			// Its probes work on the CPU once the reader has heard of it.
+			// Its probes work on the CPU once the reader has noticed that it is online.
 			v.await("an EXIT on the CPU that came back", func() bool {
 				p := on(cpu, 1)[0]
 				return v.sees(p, engine.EventFork, engine.EventExit)
@@ -85,8 +85,8 @@ func cpuHotplug(t *test) {
 		if lost(s) != lost(before) {
 			v.Errorf("%d lost %v, before it were %d %v", s.Lost(), s.Source.Lost, before.Lost(), before.Source.Lost)
 		}
-		// What happened on a CPU before its probes worked is not counted, which has
-		// to be said.
+		// Events on a CPU before its probes worked are not counted, so the loss has to be
+		// reported as a lower bound.
 		if want := v.Backend == "kprobe"; s.Source.Bound != want {
 			v.Errorf("the loss is a lower bound: %v, want %v", s.Source.Bound, want)
 		}

@@ -14,8 +14,8 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// loss lets a reader stand still, with hardly any room for events in the kernel,
-// and adds up.
+// loss makes events while nobody reads and the kernel has hardly any room for them, and
+// checks that produced = delivered + lost.
 func loss(t *test) {
 	k := knobs(t, faults{processes: 150, stop: time.Hour, cpu: -1})
 	k.watch(t, t.watchTiny, tiny())
@@ -50,8 +50,8 @@ func loss(t *test) {
 	})
 }
 
-// storm makes events as fast as it can, with the reader at work and the room that
-// the backend takes by default, and adds up: whatever is lost is counted.
+// storm makes events as fast as it can, with a reader at work and the default room, and
+// checks that produced = delivered + lost.
 func storm(t *test) {
 	k := knobs(t, faults{processes: 150, cpu: -1})
 	k.watch(t, t.watchSingle, single())
@@ -102,9 +102,9 @@ func (k faults) watch(t *test, shared func(), opts quark.Options) {
 	t.openEach(opts)
 }
 
-// conserve makes processes and holds what is counted against the truth: each event
-// of theirs is delivered or lost, and each lost one is counted. Then more checks how
-// many are missing, and the statistics.
+// conserve makes processes and compares the counters with the truth: each event is
+// delivered or lost, and each lost event is counted. Then it calls more with the number of
+// missing events and the counters.
 func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Stats)) {
 	cpus := onlineCPUs(t)
 	before := make(map[*view]quark.Stats)
@@ -130,7 +130,7 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 	t.each(func(v *view) { t.settleAfterLoss(v, cpus) })
 	forked := forks(t) - forksBefore
 	others := forked - uint64(len(all))
-	// Those that end without having been forked meanwhile count as well.
+	// Processes that were there before can end meanwhile, too.
 	if ended := int64(forked) + tasksBefore - tasks(t); ended > int64(forked) {
 		others += uint64(ended) - forked
 	}
@@ -144,7 +144,7 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 		if told < missing {
 			v.Errorf("%d events are missing, %d are counted as lost", missing, told)
 		}
-		// What others do is lost as well; with a fork or an end come a few more events.
+		// Events of other processes are lost as well: a few for each fork or end.
 		if most := missing + 10*others + 10; told > most {
 			v.Errorf("%d events are missing and there were %d other forks or ends, but %d are counted as lost", missing, others, told)
 		}
@@ -178,11 +178,11 @@ func (v *view) ends(all []*proc) (n uint64) {
 	return n
 }
 
-// settleAfterLoss reads until the queue delivers all that happens again, and
-// every CPU has shown how much it has lost.
+// settleAfterLoss reads until the queue delivers everything again, and every CPU has
+// reported how much it has lost.
 func (t *test) settleAfterLoss(v *view, cpus []int) {
 	for _, cpu := range cpus {
-		// The room is so small that even now something may be lost.
+		// With so little room this event may be lost as well.
 		v.await("an EXIT on CPU "+itoa(cpu), func() bool {
 			s := script()
 			pin(s, cpu)
@@ -193,7 +193,7 @@ func (t *test) settleAfterLoss(v *view, cpus []int) {
 	}
 }
 
-// sees is whether the queue soon delivers p's events of each of the kinds.
+// sees reports whether the queue soon delivers an event of p of each of the kinds.
 func (v *view) sees(p *proc, kinds ...engine.Events) bool {
 	for deadline := now() + uint64(3*shortHold); now() < deadline; {
 		v.pump()
@@ -212,7 +212,7 @@ func pin(s *bare.Script, cpu int) {
 	s.Call("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, 0, len(mask), mask)
 }
 
-// onlineCPUs are those that this process may use.
+// onlineCPUs returns the CPUs that this process may use.
 func onlineCPUs(t *test) (list []int) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -226,7 +226,7 @@ func onlineCPUs(t *test) (list []int) {
 	return list
 }
 
-// forks is how many processes and threads the kernel has made since it was booted.
+// forks returns how many processes and threads the kernel has made since boot.
 func forks(t *test) uint64 {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -245,8 +245,8 @@ func forks(t *test) uint64 {
 	return 0
 }
 
-// tasks is how many processes and threads there are: the second number of the
-// fourth word of /proc/loadavg.
+// tasks returns how many processes and threads there are: the second number of the fourth
+// word of /proc/loadavg.
 func tasks(t *test) int64 {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// probe opens and closes.
+// probe opens and closes a queue.
 func probe(t *test) {
 	before := descriptors(t)
 	v := t.open(quark.Options{})
@@ -32,7 +32,7 @@ func probe(t *test) {
 		if before[fd] {
 			continue
 		}
-		// What is executed later must not get them.
+		// Programs that are executed later must not inherit descriptors.
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
 			link, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 			t.Errorf("descriptor %d (%s) is not closed on exec", fd, link)
@@ -54,7 +54,7 @@ func probe(t *test) {
 	}
 }
 
-// descriptors are those that are open.
+// descriptors returns the open descriptors.
 func descriptors(t *test) map[int]bool {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -70,7 +70,7 @@ func descriptors(t *test) map[int]bool {
 	return open
 }
 
-// stats counts what it makes and compares.
+// stats compares the counters with what the test did.
 func stats(t *test) {
 	t.watch()
 	before := make(map[*view]quark.Stats)
@@ -129,7 +129,7 @@ func cacheGrace(t *test) {
 		if known == nil {
 			v.Fatalf("this process is not known after opening")
 		}
-		// /proc was read for it, whatever the backend.
+		// Every backend has read /proc for it.
 		v.check("this process", known, me, engine.AllFields&^engine.FieldExit.Set())
 		if p := v.q.Lookup(1); p == nil || p.PPID != 0 {
 			v.Errorf("process 1 is not known, or has a parent")
@@ -143,8 +143,8 @@ func cacheGrace(t *test) {
 		}
 	})
 
-	// One after the other: while one reader waits for the end of the time, it ends for
-	// what the others have delivered.
+	// One backend after the other: while the test waits for the grace time of one, the
+	// grace time of what others have delivered ends.
 	t.each(func(v *view) {
 		p := t.spawn(script().Exit(5), barefork{})
 		t.reapBlind(p)
@@ -152,11 +152,11 @@ func cacheGrace(t *test) {
 	})
 }
 
-// checkGrace has a process, which has ended, be forgotten after its time.
+// checkGrace checks that a process, which has ended, is forgotten after the grace time.
 func (v *view) checkGrace(p *proc) {
 	const grace = shortGrace
 	v.checkExit(v.exit(p), p, true)
-	// Events are applied when they are delivered: the grace time has just begun.
+	// Events are applied at delivery, so the grace time has just begun.
 	found := now()
 	gone := func() bool { return v.q.Lookup(uint32(p.PID)) == nil }
 	if gone() {

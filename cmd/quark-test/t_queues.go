@@ -9,10 +9,10 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
 )
 
-// twoQueues has two more queues of a backend in one process, and closes first one that
-// is older than another, and then one that is younger.
+// twoQueues opens two more queues of each backend, and closes the older of them first.
 func twoQueues(t *test) {
 	t.watchSingle()
 	second, third := t.openEach(quark.Options{}), t.openEach(quark.Options{})
@@ -23,13 +23,17 @@ func twoQueues(t *test) {
 	t.wantWorking("the third closed")
 }
 
-// wantWorking checks a whole life in all queues that are open, and that nothing is lost.
+// wantWorking checks that all open queues report a whole life and lose nothing.
 func (t *test) wantWorking(when string) {
 	before := make(map[*view]uint64)
 	t.each(func(v *view) { before[v] = lost(v.stats()) })
-	p := t.start(script(), []string{"working", when}, 4)
-	p.name = when
-	t.wantExecs(p)
+	p := t.start([]string{"working", when}, 4)
+	t.each(func(v *view) {
+		exec := v.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
+		v.check("EXEC, "+when, exec.Process, p.truth, v.fields(engine.EventExec))
+	})
+	p.finish(t)
+	t.wantLives(1, p.proc)
 	t.each(func(v *view) {
 		if n := lost(v.stats()) - before[v]; n != 0 {
 			v.Errorf("%s: %d lost", when, n)
@@ -37,10 +41,10 @@ func (t *test) wantWorking(when string) {
 	})
 }
 
-// probeLeftovers kills processes that have a queue open. What they leave has to
-// be gone with the next queue, and what the living have has to stay.
+// probeLeftovers kills a process that has a queue open. The next queue has to remove its
+// probes, and to leave those of processes that live.
 func probeLeftovers(t *test) {
-	// Groups of probes bear the pid of their owner.
+	// The names of groups of probes have the pid of their owner.
 	probesOf := func(pid int) (list []string) {
 		b, err := tracingFile("kprobe_events")
 		if err != nil {
@@ -132,7 +136,7 @@ func (t *test) holder() *holder {
 	return h
 }
 
-// holdQueue is what a holder does until its standard input ends: it does not return.
+// holdQueue has a queue open until the standard input ends, and does not return.
 func holdQueue(backend string) {
 	set, err := backends.Parse(backend)
 	var q *quark.Queue

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// wakeUp has the reader of each queue sleep until something happens, which must end
-// its sleep: in Block, and with the descriptor after that.
+// wakeUp checks that an event wakes a reader that sleeps: in Block, and then on the
+// descriptor.
 func wakeUp(t *test) {
 	t.watchSingle()
 	t.each(func(v *view) {

@@ -12,13 +12,12 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// wrapRounds is how many processes recordWrap has: each takes a quarter of the
-// ring at least, so that it comes round more than ten times.
+// wrapRounds is how many processes recordWrap starts. The records of each fill a quarter
+// of the ring at least, so that it wraps more than ten times.
 const wrapRounds = 40
 
-// recordWrap has rings so small that many records go over their end. What is
-// delivered has to be right, and what is not has to be counted: on a machine
-// where others are busy too something may be lost.
+// recordWrap uses rings so small that many records go over their end. What is delivered
+// has to be right. On a busy machine events can be lost, which has to be counted.
 func recordWrap(t *test) {
 	t.watchTiny()
 	before := make(map[*view]quark.Stats)
@@ -35,7 +34,7 @@ func recordWrap(t *test) {
 	}
 	var all []wrapRound
 	for i := range wrapRounds {
-		// Records of all lengths, so that the end of the ring is at every place in them.
+		// Records of many lengths, so that the end of the ring is at each place in them.
 		argv := []string{"tiny", itoa(i), strings.Repeat(string(rune('a'+i%26)), 1500+i*37%500)}
 		p := t.spawn(script().Call("chdir", unix.SYS_CHDIR, dir).Exec(tiny, argv, nil), barefork{Share: true})
 		t.reap(p)
@@ -48,13 +47,13 @@ func recordWrap(t *test) {
 	})
 }
 
-// wrapRound is a process, and what its EXEC has to say.
+// wrapRound is a process, and what its EXEC has to report.
 type wrapRound struct {
 	*proc
 	exe, cwd, cmdline string
 }
 
-// checkWrap checks the events of all, where before was lost already what it says.
+// checkWrap checks the events of all rounds. before are the counters from before them.
 func (v *view) checkWrap(all []wrapRound, before quark.Stats) {
 	var missing uint64
 	var whole int

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracingFile reads a file of tracefs, from a mount that nobody else sees.
+// tracingFile reads a file of tracefs, from a private mount.
 func tracingFile(name string) ([]byte, error) {
 	ctx, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -27,10 +27,10 @@ func tracingFile(name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join("/proc/self/fd", strconv.Itoa(mount), name))
 }
 
-// keepTracepoints has this process use the tracepoints of system calls that the eBPF
-// backend needs where there are no kprobes. The kernel waits some 60 ms whenever one
-// loses its last user, one after the other: without this, closing the queues of all
-// tests would take a third of the time. A tracepoint that cannot be kept costs time only.
+// keepTracepoints makes this process a user of the tracepoints of system calls that the
+// eBPF backend needs where there are no kprobes. The kernel waits some 60 ms for each that
+// loses its last user, which would take a third of the time of all tests. A tracepoint
+// that can't be kept only costs time.
 func keepTracepoints() (release func()) {
 	var kept []int
 	release = func() {

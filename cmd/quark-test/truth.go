@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// facts are what /proc shows of a process that stands still.
+// facts is what /proc shows of a process that stands still.
 type facts struct {
 	pid                             int
 	ticks                           uint64                   // start time in 1/100 s of CLOCK_BOOTTIME
@@ -44,5 +44,5 @@ func readFacts(pid int) (*facts, error) {
 	return f, nil
 }
 
-// valueOf is what quark says of a field, as text like facts.value.
+// valueOf returns what quark reports of a field, as text that compares with facts.value.
 func valueOf(p *engine.Process, f engine.Field) string { return truth.ValueOf(p, f) }

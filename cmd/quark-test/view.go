@@ -12,7 +12,7 @@ import (
 
 type event = quark.Event
 
-// view is what one queue shows of a test.
+// view is one queue and what it delivered in a test.
 type view struct {
 	*testrun.Cell
 	q      *quark.Queue
@@ -22,7 +22,7 @@ type view struct {
 	gets   uint64         // events delivered
 }
 
-// pump takes what the queue has now.
+// pump reads what the queue delivers now.
 func (v *view) pump() {
 	for {
 		ev, err := v.q.Get()
@@ -41,7 +41,7 @@ func (v *view) pump() {
 	}
 }
 
-// await takes events of this queue until cond holds.
+// await reads events of this queue until cond holds.
 func (v *view) await(what string, cond func() bool) {
 	v.Waiting(v.Backend + ": " + what)
 	wait(v.T, v, what, func() bool {
@@ -50,16 +50,16 @@ func (v *view) await(what string, cond func() bool) {
 	})
 }
 
-// nap sleeps until the queue has something, but no longer than that, as what is waited
-// for may be something else than events; a guest needs half a millisecond for each look.
+// nap sleeps until the queue has something, at most as long as given: the test may wait for
+// something else than events. A look costs a guest half a millisecond.
 func (v *view) nap(longest time.Duration) {
 	if err := v.q.Block(longest); err != nil {
 		v.Fatalf("block: %v", err)
 	}
 }
 
-// awaitEvent takes events until one of p's satisfies want, also among those
-// that have come already.
+// awaitEvent returns the first event of p that satisfies want, and reads events until
+// there is one.
 func (v *view) awaitEvent(p *proc, what string, want func(*event) bool) (found *event) {
 	next := 0
 	v.await(fmt.Sprintf("%s of pid %d", what, p.PID), func() bool {
@@ -74,15 +74,15 @@ func (v *view) awaitEvent(p *proc, what string, want func(*event) bool) (found *
 	return found
 }
 
-// has makes a condition for awaitEvent: all of kinds are in the event.
+// has returns a condition for awaitEvent: the event has all of the kinds.
 func has(kinds engine.Events) func(*event) bool {
 	return func(ev *event) bool { return ev.Events&kinds == kinds && !ev.Thread }
 }
 
-// exit is p's EXIT.
+// exit returns p's EXIT.
 func (v *view) exit(p *proc) *event { return v.awaitEvent(p, "EXIT", has(engine.EventExit)) }
 
-// of returns what was delivered about p, its threads included.
+// of returns the delivered events of p and its threads.
 func (v *view) of(p *proc) (list []*event) {
 	for _, ev := range v.events {
 		if p.owns(ev) {
@@ -102,7 +102,7 @@ func (v *view) count(p *proc, kinds engine.Events) (n int) {
 	return n
 }
 
-// history shows p's events.
+// history lists p's events for a message.
 func (v *view) history(p *proc) (s string) {
 	for _, ev := range v.of(p) {
 		s += fmt.Sprintf("[%s tid %d at %d]", ev.Events, ev.TID, ev.Time)
@@ -113,13 +113,13 @@ func (v *view) history(p *proc) (s string) {
 	return s
 }
 
-// reported is whether the backend reports events of a kind, and why not.
+// reported returns whether the backend reports events of a kind, and why not.
 func (v *view) reported(k engine.Kind) (ok bool, why string) {
 	c := v.q.Capabilities().Kinds[k]
 	return c.Origin != engine.OriginNone, c.Via
 }
 
-// fields are those that, by the capability table, come with events of the kinds.
+// fields returns the fields that, by the capability table, come with events of the kinds.
 func (v *view) fields(kinds engine.Events) (s engine.Fields) {
 	for f, c := range v.q.Capabilities().Fields {
 		if c.Origin != engine.OriginNone && c.At&kinds != 0 {
@@ -129,7 +129,7 @@ func (v *view) fields(kinds engine.Events) (s engine.Fields) {
 	return s
 }
 
-// stats are the queue's.
+// stats returns the queue's counters.
 func (v *view) stats() quark.Stats {
 	s, err := v.q.Stats()
 	if err != nil {
@@ -138,8 +138,8 @@ func (v *view) stats() quark.Stats {
 	return s
 }
 
-// counted waits until all that was produced is counted, as inserted or as lost. Others
-// go on meanwhile, so both sides meet only now and then.
+// counted waits until everything produced is counted as inserted or as lost. As other
+// processes make events meanwhile, the sums agree only now and then.
 func (v *view) counted() (s quark.Stats) {
 	v.await("produced = inserted + lost", func() bool {
 		s = v.stats()
@@ -148,7 +148,7 @@ func (v *view) counted() (s quark.Stats) {
 	return s
 }
 
-// lost is what was lost of events that the test's own processes could have made:
-// without those that the kernel skipped because programs were preempted, which may
-// be anyone's, of threads that nobody asked for too. One of its own would be missed.
+// lost counts the lost events, without those that the kernel skipped because programs
+// were preempted: these can be of any process, and of threads that nobody asked for. A
+// test would miss an event of its own processes.
 func lost(s quark.Stats) uint64 { return s.Lost() - s.Source.Lost[engine.LossSkipped] }
