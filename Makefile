@@ -6,14 +6,16 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 GO     ?= go
-# Not overridden by the environment's: a GOARCH on the command line is the guest's, not that of the tools run here.
+# Not overridden by the environment's: a GOARCH on the command line is the guest's, not that of the
+# tools run here.
 HOSTGO  = GOOS= GOARCH= $(GO)
 GOARCH ?= $(shell $(GO) env GOARCH)
 OUT    := build/$(GOARCH)
 STEPS  := build/test
 HOSTBIN := build/$(shell $(GO) env GOHOSTARCH)
 
-# What the archive holds depends on the binaries only, so they must not depend on the path or the commit.
+# What the archive holds depends on the binaries only, so they must not depend on the path or the
+# commit.
 export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
@@ -26,9 +28,10 @@ MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(notdir $(GUESTDIRS))
 COMMA := ,
 SPACE := $() $()
 
-# KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture, patterns too; by default
-# those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..." select as well, KNOBS="NAME=VALUE..." sets knobs,
-# FRESH=1 runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of one for each CPU.
+# KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture,
+# patterns too; by default those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..."
+# select as well, KNOBS="NAME=VALUE..." sets knobs, FRESH=1 runs what is known from before,
+# SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of one for each CPU.
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=
@@ -83,8 +86,8 @@ fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
 	$(Q)$(OUT)/quark-fidelity run -x -o build/fidelity.jsonl -p build/fidelity.html
 
-# With KERNELS in guests instead, whose clocks tick slowly: only ratios say something. That is where a host without kprobes
-# can measure them. One guest at a time: the next would take its processor.
+# With KERNELS in guests instead, whose clocks tick slowly: only ratios say something. That is where
+# a host without kprobes can measure them. One guest at a time: the next would take its processor.
 ifeq ($(KERNELS),)
 bench: build
 	$(Q)$(OUT)/quark-fidelity bench
@@ -102,8 +105,8 @@ fidelity-readme: fidelity
 		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
 	$(Q)mv build/README.md README.md
 
-# The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated machine is slow: the hold time
-# is longer.
+# The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
+# machine is slow: the hold time is longer.
 fidelity-matrix: MATRIX := build/fidelity-matrix
 fidelity-matrix: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)status=0; $(run_matrix) --keep /tmp/fidelity.jsonl \
@@ -111,8 +114,8 @@ fidelity-matrix: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
 	$(OUT)/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix.jsonl && exit $$status
 
-# The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A kernel without types has
-# them in a file of the image.
+# The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
+# kernel without types has them in a file of the image.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \
 		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(MULTI)
@@ -160,7 +163,8 @@ test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 test-all: initramfs-$(OTHER).gz
 	$(Q)$(MAKE) --no-print-directory test $(EVERY)
 
-# The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden to show that quark's own types do.
+# The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden to show
+# that quark's own types do.
 ARCHES ?= $(GOARCH)
 run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
 	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(if $(filter $(a),$(GOARCH)),initramfs.gz,initramfs-$(a).gz)))) \
@@ -187,8 +191,9 @@ test-kernel-all: initramfs-$(OTHER).gz
 # What takes minutes to build is there or is left out. With types hidden, too, all tests run.
 EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*))'
 
-# What the tests cover, on this host and in the guests, which run instrumented binaries and hand out what they covered. Whether
-# they pass is for make test to say: a few that look at a program's words or files fail when it is instrumented.
+# What the tests cover, on this host and in the guests, which run instrumented binaries and hand out
+# what they covered. Whether they pass is for make test to say: a few that look at a program's words
+# or files fail when it is instrumented.
 COVER := build/coverage
 coverage: deps-guest kernel-images $(HOSTBIN)/quark-matrix
 	$(Q)rm -rf $(COVER) && mkdir -p $(COVER)/bin $(COVER)/host
@@ -227,7 +232,8 @@ docs: deps-docs
 	$(Q)mkdir -p docs/html
 	$(Q)for page in docs/*.8; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
 
-# The tools that tools/go.mod pins, in a module of their own: who imports quark does not get what they depend on.
+# The tools that tools/go.mod pins, in a module of their own: who imports quark does not get what
+# they depend on.
 TOOLS := build/tools
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	$(Q)$(HOSTGO) build -C tools -o $(abspath $(TOOLS))/ tool
@@ -251,8 +257,9 @@ DEPS_GUEST := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
-# The types of kernels are kept in the user's cache, so only the first time takes long. BTFHUB_FETCH= fetches nothing, and
-# is the default with BTFHUB_ARCHIVE_PATH. Kernels that the archive has already stay in it.
+# The types of kernels are kept in the user's cache, so only the first time takes long.
+# BTFHUB_FETCH= fetches nothing, and is the default with BTFHUB_ARCHIVE_PATH. Kernels that the
+# archive has already stay in it.
 BTFHUB_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/btf
 BTFHUB_FETCH ?= $(if $(BTFHUB_ARCHIVE_PATH),,2)
 .PHONY: btfhub
@@ -261,8 +268,8 @@ btfhub:
 	$(Q)if [ -n "$(BTFHUB_FETCH)" ]; then $(HOSTGO) run ./kernel_images -t $(BTFHUB_CACHE) -n $(BTFHUB_FETCH); fi
 	$(Q)$(HOSTGO) run ./btfhub/mkbtfhub $$(ls -d $(BTFHUB_CACHE)/*/ >/dev/null 2>&1 && echo $(BTFHUB_CACHE)) $(BTFHUB_ARCHIVE_PATH)
 
-# A kernel that has no types at all, built from Debian's source; they come in a file, from the same build. It is kept in the
-# user's cache. make test-kernel KERNELS=nobtf runs it.
+# A kernel that has no types at all, built from Debian's source; they come in a file, from the same
+# build. It is kept in the user's cache. make test-kernel KERNELS=nobtf runs it.
 DEPS_KERNEL := gcc:/usr/bin/gcc make:/usr/bin/make libc6-dev:/usr/include/stdio.h flex:/usr/bin/flex bison:/usr/bin/bison \
 	bc:/usr/bin/bc libelf-dev:/usr/include/libelf.h libssl-dev:/usr/include/openssl/ssl.h xz-utils:/usr/bin/xz \
 	dwarves:/usr/bin/pahole debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg

@@ -12,8 +12,8 @@ func systemClock() engine.Clock {
 	var c engine.Clock
 	var base time.Time
 	var baseMono uint64
-	// The other clocks are read between two readings of CLOCK_MONOTONIC. Their distance bounds the
-	// error, so the attempt with the shortest one counts.
+	// The other clocks are read between two readings of CLOCK_MONOTONIC. Their distance bounds
+	// the error, so the attempt with the shortest one counts.
 	best := time.Duration(1<<63 - 1)
 	for range 10 {
 		before, boot, now, after := clock.Monotonic(), clock.Boottime(), time.Now(), clock.Monotonic()

@@ -2,7 +2,8 @@
 #
 # krun.sh - boot a kernel image with an initramfs under qemu and run one command in it: ./krun.sh -h
 #
-# The work is done by `quark-matrix boot`, which is built here when it is missing or older than its source.
+# The work is done by `quark-matrix boot`, which is built here when it is missing or older than its
+# source.
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 arch=$(uname -m)

@@ -227,5 +227,6 @@ func (p *poller) wake() {
 	binary.NativeEndian.PutUint64(b[:], 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	unix.Write(p.event, b[:]) // a full counter wakes as well; after close there is no one to wake
+	// a full counter wakes as well; after close there is no one to wake
+	unix.Write(p.event, b[:])
 }

@@ -76,10 +76,11 @@ const (
 	LossRingFull   Loss = iota // no room in the ring between kernel and user space
 	LossSocketFull             // no room in the socket's receive buffer
 	LossScratch                // the kernel side had no memory to build the record in
-	LossSkipped                // the kernel did not run the program, as it was running on that CPU already
-	LossDecode                 // the record made no sense
-	LossUnseen                 // of a CPU that came online, before its events were read
-	NumLosses      = iota
+	// the kernel did not run the program, as it was running on that CPU already
+	LossSkipped
+	LossDecode // the record made no sense
+	LossUnseen // of a CPU that came online, before its events were read
+	NumLosses  = iota
 )
 
 var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode", "unseen"}

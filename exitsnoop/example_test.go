@@ -52,7 +52,8 @@ func Example() {
 	// Output: exit code 7
 }
 
-// without lets the example pass where eBPF cannot be used, or where there is no shell, as in a test guest.
+// without lets the example pass where eBPF cannot be used, or where there is no shell, as in a test
+// guest.
 func without(err error) {
 	if errors.Is(err, exitsnoop.ErrPermission) || errors.Is(err, exitsnoop.ErrUnsupported) ||
 		errors.Is(err, exitsnoop.ErrNoBPFFS) || errors.Is(err, exec.ErrNotFound) {

@@ -144,7 +144,8 @@ func TestBadInput(t *testing.T) {
 	pid := sleeper(t)
 	gone := uint32(start(t, script().Exit(0)).PID)
 	zombie := gone
-	ok(t, unix.Waitid(unix.P_PID, int(zombie), nil, unix.WEXITED|unix.WNOWAIT, nil)) // not reaped
+	// not reaped
+	ok(t, unix.Waitid(unix.P_PID, int(zombie), nil, unix.WEXITED|unix.WNOWAIT, nil))
 	want(t, s.Trace(0, &TaskInfo{TraceID: 1}), ErrBadPid)
 	want(t, s.Trace(1<<31, &TaskInfo{TraceID: 1}), ErrBadPid)
 	want(t, s.Trace(zombie, &TaskInfo{TraceID: 1}), ErrNoProcess)

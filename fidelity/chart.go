@@ -124,7 +124,8 @@ func stormChart(list []*Report) (out template.HTML) {
 				names = append(names, s.Backend)
 			}
 		}
-		p := newPlot("Linux " + shortRelease(r.Kernel)) // the rest would run into the legend
+		// the rest would run into the legend
+		p := newPlot("Linux " + shortRelease(r.Kernel))
 		p.percentAxis()
 		p.x = scale(0, most, left, chartWidth-right-8)
 		step := math.Pow(10, math.Floor(math.Log10(max(most, 1))))

@@ -26,15 +26,15 @@ type Image struct {
 	Files    []string // paths of other files for /, each under its base name
 }
 
-// machines maps a GOARCH to the ELF machine that its binaries must have. A binary for another machine would only show as
-// a kernel panic in the guest.
+// machines maps a GOARCH to the ELF machine that its binaries must have. A binary for another
+// machine would only show as a kernel panic in the guest.
 var machines = map[string]elf.Machine{
 	"amd64": elf.EM_X86_64,
 	"arm64": elf.EM_AARCH64,
 }
 
-// directories of the image: mount points of init's table first, then what files need. The kernel makes no parent
-// directories when it unpacks an archive, so each stands after its parent.
+// directories of the image: mount points of init's table first, then what files need. The kernel
+// makes no parent directories when it unpacks an archive, so each stands after its parent.
 var directories = []struct {
 	name string
 	perm uint64
@@ -166,8 +166,8 @@ func (img Image) records() ([]cpio.Record, error) {
 	return append(records, cpio.StaticFile("etc/os-release", osRelease(digest), 0o644)), nil
 }
 
-// linked returns a record for each name of the multi-call binary. The kernel makes a hard link of a record with the inode
-// number of an earlier one; only the first has contents.
+// linked returns a record for each name of the multi-call binary. The kernel makes a hard link of a
+// record with the inode number of an earlier one; only the first has contents.
 func (img Image) linked(machine elf.Machine) ([]cpio.Record, error) {
 	const inode = 1 // all other records have 0
 	var records []cpio.Record
@@ -185,7 +185,8 @@ func (img Image) linked(machine elf.Machine) ([]cpio.Record, error) {
 	return records, nil
 }
 
-// binaryRecord returns a record named name with the contents of the file at path, which must be a static binary for machine.
+// binaryRecord returns a record named name with the contents of the file at path, which must be a
+// static binary for machine.
 func binaryRecord(path, name string, machine elf.Machine) (cpio.Record, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -207,7 +208,8 @@ func binaryRecord(path, name string, machine elf.Machine) (cpio.Record, error) {
 	return cpio.StaticFile(name, string(content), 0o755), nil
 }
 
-// digest returns the SHA-256 of the uncompressed archive of records, in hex: what the guest names as its image.
+// digest returns the SHA-256 of the uncompressed archive of records, in hex: what the guest names
+// as its image.
 func digest(records []cpio.Record) (string, error) {
 	h := sha256.New()
 	if err := writeArchive(h, records); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// fakeELF writes a minimal ELF file for machine, with a PT_INTERP program header when interp is set.
+// fakeELF writes a minimal ELF file for machine, with a PT_INTERP program header when interp is
+// set.
 func fakeELF(t *testing.T, path string, machine elf.Machine, interp bool) string {
 	t.Helper()
 	h := elf.Header64{
@@ -143,7 +144,8 @@ func TestImage(t *testing.T) {
 	t.Run("reproducible", func(t *testing.T) {
 		img.Binaries = []string{img.Binaries[1], img.Binaries[0]} // order must not matter
 		for _, path := range append(img.Binaries, img.Init) {
-			if err := os.Chmod(path, 0o700); err != nil { // nor the mode and time of the files
+			// nor the mode and time of the files
+			if err := os.Chmod(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}

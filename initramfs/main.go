@@ -69,8 +69,8 @@ func run(args []string, stderr io.Writer) error {
 	return writeFile(*out, img.Write)
 }
 
-// writeFile calls write with a temporary file beside path and renames it, so that path is whole or untouched, whatever
-// happens meanwhile.
+// writeFile calls write with a temporary file beside path and renames it, so that path is whole or
+// untouched, whatever happens meanwhile.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
 	if err != nil {

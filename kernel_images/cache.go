@@ -36,7 +36,7 @@ func (e Entry) String() string { return e.Package + " " + e.Version }
 // cache of kernel images:
 //
 //	rows/NAME.json                 the Entry of a row
-//	images/RELEASE_VERSION         an image; RELEASE_VERSION_VARIANT one built here, or its types
+//	images/RELEASE_VERSION         an image; RELEASE_VERSION_VARIANT: built here, or its types
 //	images/RELEASE_VERSION.sha256  its checksum, as sha256sum -c takes it
 //
 // Files are written under a temporary name and renamed, so that each is whole. An image outlives

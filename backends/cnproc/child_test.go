@@ -72,7 +72,8 @@ var programs = map[string]func(){
 	"threads": func() {
 		for range 20 {
 			done := make(chan bool)
-			go func() { runtime.LockOSThread(); close(done) }() // its thread ends with it
+			// its thread ends with it
+			go func() { runtime.LockOSThread(); close(done) }()
 			<-done
 		}
 	},

@@ -34,12 +34,13 @@ type enricher struct {
 	doubt uint64 // ns that an event is held after the reading
 	delay uint64 // ns that a fork waits for its exec before it is read, 0 for not at all
 
-	queue     []entry           // a ring; its length is a power of two
-	head, end uint64            // positions in the queue, counted from the first event ever
-	unread    uint64            // all before this position are read, or not to be read
-	byPID     map[uint32]uint64 // position of a process's latest event that was, or is to be, read
-	lossUntil uint64            // nothing is read for events up to this time
-	reads     uint64            // processes read
+	queue     []entry // a ring; its length is a power of two
+	head, end uint64  // positions in the queue, counted from the first event ever
+	unread    uint64  // all before this position are read, or not to be read
+	// position of a process's latest event that was, or is to be, read
+	byPID     map[uint32]uint64
+	lossUntil uint64 // nothing is read for events up to this time
+	reads     uint64 // processes read
 }
 
 // reader is what the enricher reads processes with: a [procfs.Reader].
@@ -55,10 +56,12 @@ type entry struct {
 	read   engine.Fields // were read
 	time   uint64        // of the reading, 0 while there is none
 	memory uint64        // address space that was read in, 0 for unknown
-	older  uint64        // 1 + position of the event of the process before it in byPID, 0 for none
-	before uint64        // 1 + position of the exec before it that was read, 0 for none
-	wait   bool          // until delay is over: an exec may make the reading needless
-	own    bool          // a fork: at the end of the reading it still ran the image of its birth
+	// 1 + position of the event of the process before it in byPID, 0 for none
+	older  uint64
+	before uint64 // 1 + position of the exec before it that was read, 0 for none
+	wait   bool   // until delay is over: an exec may make the reading needless
+	// a fork: at the end of the reading it still ran the image of its birth
+	own bool
 }
 
 func newEnricher(p reader, c *clock, doubt uint64) *enricher {

@@ -103,7 +103,8 @@ func (p *pacer) arm(busy bool, due, now uint64) {
 // set sets the timer to a time, or ends it with 0. That takes back that it is readable.
 func (p *pacer) set(time uint64) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(time))}
-	unix.TimerfdSettime(p.timer, unix.TFD_TIMER_ABSTIME, &spec, nil) // cannot fail with these arguments
+	// cannot fail with these arguments
+	unix.TimerfdSettime(p.timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
 func (p *pacer) watch(events uint32) {

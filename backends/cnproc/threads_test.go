@@ -108,8 +108,9 @@ func TestGroupExit(t *testing.T) {
 
 func TestExecEndsThreads(t *testing.T) {
 	for _, steps := range [][]string{
-		{"+11", "-10=9", "x", "-10=512"},                   // thread 11 executes
-		{"+11", "-11=9", "x", "-10=512"},                   // it does, and the leader has its number already
+		{"+11", "-10=9", "x", "-10=512"}, // thread 11 executes
+		// it does, and the leader has its number already
+		{"+11", "-11=9", "x", "-10=512"},
 		{"+11", "+12", "-12=9", "-10=9", "x", "-10=512"},   // another thread had to end
 		{"+11", "+12", "-11=9", "-12=9", "x", "-10=512"},   // the leader executes
 		{"+11", "-10=9", "x", "+13", "-13=512", "-10=512"}, // the new image makes a thread

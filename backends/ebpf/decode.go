@@ -11,7 +11,8 @@ import (
 
 const (
 	eventSize = int(unsafe.Sizeof(programsEvent{}))
-	textsSize = int(unsafe.Offsetof(programsTextEvent{}.Data)) // of a record with texts, without them
+	// of a record with texts, without them
+	textsSize = int(unsafe.Offsetof(programsTextEvent{}.Data))
 )
 
 // kinds maps the programs' kinds of event to the engine's.

@@ -39,9 +39,9 @@ func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup progr
 	if threads {
 		wantThreads = 1
 	}
-	// Before 5.11 maps count against the limit on locked memory, even for a while after they are
-	// gone, and cilium/ebpf takes a limit for missing features. If the limit can't be lifted
-	// loading may still succeed; if not, its error says why.
+	// Before 5.11 maps count against the limit on locked memory, even for a while after they
+	// are gone, and cilium/ebpf takes a limit for missing features. If the limit can't be
+	// lifted loading may still succeed; if not, its error says why.
 	_ = rlimit.RemoveMemlock()
 	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}}
 	return l, errors.Join(

@@ -11,7 +11,8 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// ancient are helpers older than any kernel with raw tracepoints, or as old as a helper or map that the table has.
+// ancient are helpers older than any kernel with raw tracepoints, or as old as a helper or map that
+// the table has.
 var ancient = []asm.BuiltinFunc{
 	asm.FnGetCurrentTask, asm.FnGetSmpProcessorId, asm.FnKtimeGetNs, asm.FnTailCall,
 	asm.FnMapLookupElem, asm.FnMapUpdateElem, asm.FnMapDeleteElem,
@@ -19,7 +20,8 @@ var ancient = []asm.BuiltinFunc{
 	asm.FnRingbufSubmit, asm.FnRingbufDiscard, // with ringbuf_reserve
 }
 
-// TestNeedsAreInTheTable: the table of features has every helper, map type and program type of the programs.
+// TestNeedsAreInTheTable: the table of features has every helper, map type and program type of the
+// programs.
 func TestNeedsAreInTheTable(t *testing.T) {
 	spec, err := loadPrograms()
 	if err != nil {
@@ -61,7 +63,8 @@ func TestNeedsAreInTheTable(t *testing.T) {
 	}
 }
 
-// TestFieldsNeedWhatIsTaken: what decides whether a field can be read is in the part of the kernel's types that is taken.
+// TestFieldsNeedWhatIsTaken: what decides whether a field can be read is in the part of the
+// kernel's types that is taken.
 func TestFieldsNeedWhatIsTaken(t *testing.T) {
 	taken := btfhub.Needed()
 	for _, f := range fieldSources {

@@ -20,12 +20,13 @@ type Feature struct {
 	// Without is what is lost without it; "" means the backend.
 	Without string
 
-	// Probe looks for the feature in the running kernel, as root. It returns nil if it is there, an
-	// error that wraps errors.ErrUnsupported if it is not, and another error if that is unknown.
+	// Probe looks for the feature in the running kernel, as root. It returns nil if it is
+	// there, an error that wraps errors.ErrUnsupported if it is not, and another error if that
+	// is unknown.
 	Probe func() error
 
-	// Built returns the configuration for which a kernel of any version may lack the feature, or
-	// "". It may be nil.
+	// Built returns the configuration for which a kernel of any version may lack the feature,
+	// or "". It may be nil.
 	Built func() string
 }
 

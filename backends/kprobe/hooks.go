@@ -62,8 +62,10 @@ var families = []family{
 		kind: engine.KindFork, name: "fork",
 		hooks: []hook{
 			{symbol: "wake_up_new_task", args: exitSignal, threads: filterLeader},
-			{symbol: "proc_fork_connector", args: exitSignal, threads: filterLeader}, // CONFIG_PROC_EVENTS
-			{symbol: "cgroup_post_fork", args: exitSignal, threads: filterLeader},    // CONFIG_CGROUPS
+			// CONFIG_PROC_EVENTS
+			{symbol: "proc_fork_connector", args: exitSignal, threads: filterLeader},
+			// CONFIG_CGROUPS
+			{symbol: "cgroup_post_fork", args: exitSignal, threads: filterLeader},
 		},
 		state: taskProbed,
 		texts: []text{
@@ -93,12 +95,13 @@ var families = []family{
 	{
 		kind: engine.KindExit, name: "exit",
 		hooks: []hook{
-			// CONFIG_TASKSTATS. Its second argument is not 0 for exactly one thread of a
-			// group, the last one.
+			// CONFIG_TASKSTATS. Its second argument is not 0 for exactly one thread of
+			// a group, the last one.
 			{symbol: "taskstats_exit", args: groupDead, threads: filterEnds},
 			// On every kernel. Several threads can see that none is alive.
 			{symbol: "exit_files", args: live, threads: filterMayEnd},
-			{symbol: "sched_autogroup_exit_task", args: live, threads: filterMayEnd}, // CONFIG_SCHED_AUTOGROUP
+			// CONFIG_SCHED_AUTOGROUP
+			{symbol: "sched_autogroup_exit_task", args: live, threads: filterMayEnd},
 		},
 		state: exitState,
 	},
@@ -106,7 +109,8 @@ var families = []family{
 		kind: engine.KindComm, name: "comm",
 		hooks: []hook{
 			{symbol: "__set_task_comm", args: newComm, filter: filterNotExec},
-			{symbol: "proc_comm_connector", args: func(b *builder) { b.addComm(firstArgument) }}, // CONFIG_PROC_EVENTS
+			// CONFIG_PROC_EVENTS
+			{symbol: "proc_comm_connector", args: func(b *builder) { b.addComm(firstArgument) }},
 		},
 		state: func(b *builder, _ *hook) { b.addTask(firstArgument, firstArgument) },
 	},
@@ -128,21 +132,26 @@ var families = []family{
 	{
 		kind: engine.KindIDChange, name: "uid", before: true,
 		hooks: []hook{
-			{symbol: "security_task_fix_setuid", args: newCred, ofCurrent: true}, // CONFIG_SECURITY
-			{symbol: "cap_task_fix_setuid", args: newCred, ofCurrent: true},      // called by the former, or in its place
+			// CONFIG_SECURITY
+			{symbol: "security_task_fix_setuid", args: newCred, ofCurrent: true},
+			// called by the former, or in its place
+			{symbol: "cap_task_fix_setuid", args: newCred, ofCurrent: true},
 		},
 		state: oldCred,
 	},
 	{
 		kind: engine.KindIDChange, name: "gid", before: true,
-		hooks: []hook{{symbol: "security_task_fix_setgid", args: newCred, ofCurrent: true}}, // CONFIG_SECURITY, Linux 5.9
+		// CONFIG_SECURITY, Linux 5.9
+		hooks: []hook{{symbol: "security_task_fix_setgid", args: newCred, ofCurrent: true}},
 		state: oldCred,
 	},
 	{
 		kind: engine.KindIDChange, name: "sid",
 		hooks: []hook{
-			{symbol: "proc_sid_connector", args: nothing},            // CONFIG_PROC_EVENTS
-			{symbol: "sched_autogroup_create_attach", args: nothing}, // CONFIG_SCHED_AUTOGROUP
+			// CONFIG_PROC_EVENTS
+			{symbol: "proc_sid_connector", args: nothing},
+			// CONFIG_SCHED_AUTOGROUP
+			{symbol: "sched_autogroup_create_attach", args: nothing},
 		},
 		state: taskProbed,
 	},

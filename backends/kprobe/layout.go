@@ -18,11 +18,12 @@ type place struct {
 type placeKind uint8
 
 const (
-	placeWord   placeKind = iota // of 8 bytes
-	placeHalf                    // of 4
-	placeByte                    // of 1
-	placeString                  // where a text is: 16 bits of offset, 16 of length with its NUL
-	placeChunk                   // bytes of arguments
+	placeWord placeKind = iota // of 8 bytes
+	placeHalf                  // of 4
+	placeByte                  // of 1
+	// where a text is: 16 bits of offset, 16 of length with its NUL
+	placeString
+	placeChunk // bytes of arguments
 )
 
 var placeKinds = map[int]placeKind{1: placeByte, 4: placeHalf, 8: placeWord}

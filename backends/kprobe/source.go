@@ -164,8 +164,8 @@ func (s *Source) giveUp(to engine.Sink) {
 }
 
 // maxWait is how long an event waits for its other records, in ns. The kernel writes them one after
-// the other, but a virtual CPU may stand still in between. The next event on that CPU ends the wait,
-// so that it is long only where a record was lost and nothing follows.
+// the other, but a virtual CPU may stand still in between. The next event on that CPU ends the
+// wait, so that it is long only where a record was lost and nothing follows.
 const maxWait = 1e9
 
 // step reads one record of a ring. It returns false if there is none.
@@ -293,7 +293,8 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 			return
 		}
 	case familySID:
-		change = engine.ChangedSID // a session is of the group, whichever thread calls setsid
+		// a session is of the group, whichever thread calls setsid
+		change = engine.ChangedSID
 	}
 	ev := to.Reserve()
 	a.fill(ev)

@@ -27,8 +27,8 @@ func (r *recorder) Value(name string) (int64, bool) {
 	return 1, true
 }
 
-// TestTargetsAreRead shows that each target of btfhub is read, by a probe or by an eBPF program, and
-// that the probes ask for nothing else.
+// TestTargetsAreRead shows that each target of btfhub is read, by a probe or by an eBPF program,
+// and that the probes ask for nothing else.
 func TestTargetsAreRead(t *testing.T) {
 	asked := map[string]bool{"mount.mnt": true} // by Source.open
 	for _, lacks := range []string{"task_struct.pids", "signal_struct.pids"} {

@@ -60,7 +60,8 @@ func (v *values) keep() {
 	for part, raw := range v.records {
 		if raw != nil && !v.own[part] {
 			at := len(v.memory)
-			v.memory = append(v.memory, raw...) // earlier records keep the memory that they lie in
+			// earlier records keep the memory that they lie in
+			v.memory = append(v.memory, raw...)
 			v.records[part], v.own[part] = v.memory[at:], true
 		}
 	}

@@ -80,7 +80,8 @@ func resolve(spec *btf.Spec, operands []string) (*btfhub.Offsets, error) {
 		t := btfhub.Target{Name: name, Alternatives: []string{name}}
 		for _, known := range all {
 			if known.Name == name {
-				t = btfhub.Target{Name: name, Alternatives: known.Alternatives} // not optional here
+				// not optional here
+				t = btfhub.Target{Name: name, Alternatives: known.Alternatives}
 			}
 		}
 		wanted = append(wanted, t)

@@ -20,8 +20,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// execTest runs a test binary in a guest: it is what go test -exec calls, in the directory of the package. It returns the
-// binary's exit status, or noReportStatus when the guest went wrong.
+// execTest runs a test binary in a guest: it is what go test -exec calls, in the directory of the
+// package. It returns the binary's exit status, or noReportStatus when the guest went wrong.
 func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error) {
 	f := pflag.NewFlagSet("exec", pflag.ContinueOnError)
 	f.SetInterspersed(false) // the binary has options of its own
@@ -139,11 +139,12 @@ func oneKernel(images, arch, name string) (matrix.Kernel, error) {
 	return kernels[0], nil
 }
 
-// graceTime is what a guest gets beyond the time limit of the test binary, to boot and to print where its goroutines are.
+// graceTime is what a guest gets beyond the time limit of the test binary, to boot and to print
+// where its goroutines are.
 const graceTime = 2 * time.Minute
 
-// guestArgs returns the arguments for a guest, and how long it may take. Files that go test wants for itself are not handed
-// out; asking for one is an error.
+// guestArgs returns the arguments for a guest, and how long it may take. Files that go test wants
+// for itself are not handed out; asking for one is an error.
 func guestArgs(args []string) (list []string, limit time.Duration, err error) {
 	limit = time.Hour
 	for _, a := range args {

@@ -44,7 +44,8 @@ func TestExecRefuses(t *testing.T) {
 	}
 }
 
-// TestGoTestExec runs go test -exec for a package whose tests pass, fail, skip, read testdata, and bring the guest down.
+// TestGoTestExec runs go test -exec for a package whose tests pass, fail, skip, read testdata, and
+// bring the guest down.
 func TestGoTestExec(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots guests")

@@ -24,8 +24,8 @@ func (o *options) initramfses() map[string]matrix.Images {
 	return images
 }
 
-// buildGoImages builds the images that guests with Go tests run. The same sources give the same image, so that results may
-// be cached.
+// buildGoImages builds the images that guests with Go tests run. The same sources give the same
+// image, so that results may be cached.
 func (o *options) buildGoImages(ctx context.Context, guests []matrix.Guest) error {
 	built := make(map[string]bool)
 	for _, g := range guests {

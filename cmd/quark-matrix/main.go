@@ -1,5 +1,5 @@
-// Command quark-matrix boots stock kernels, runs quark's tests in them and reports kernel by kernel and backend by backend.
-// See docs/quark-matrix.8.
+// Command quark-matrix boots stock kernels, runs quark's tests in them and reports kernel by kernel
+// and backend by backend. See docs/quark-matrix.8.
 package main
 
 import (

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cilium/ebpf"
 )
 
@@ -336,7 +338,7 @@ func TestUnprivileged(t *testing.T) {
 func TestSecondSignal(t *testing.T) {
 	for _, flag := range []string{"-b", "-c"} {
 		r := start(t, flag, "-j", "--hold-time", "10ms")
-		syscall.Syscall(syscall.SYS_FCNTL, r.pipe.(*os.File).Fd(), 1031 /* F_SETPIPE_SZ */, 4096)
+		unix.FcntlInt(r.pipe.(*os.File).Fd(), unix.F_SETPIPE_SZ, 4096)
 		for range 50 {
 			sh(t, "exit 0")
 		}

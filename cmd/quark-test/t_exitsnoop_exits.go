@@ -102,7 +102,8 @@ func exitsnoopLeaderFirst(t *test) {
 		{name: "exit of both", last: func(s *bare.Script) *bare.Script { return s.ExitThread(5) }},
 		{name: "signal to the other", last: func(s *bare.Script) *bare.Script { return s.Stop() }, signal: true},
 	} {
-		for j, before := range []bool{true, false} { // traced before the leader ends, or after
+		// traced before the leader ends, or after
+		for j, before := range []bool{true, false} {
 			id := uint64(2*i + j)
 			leader, other := t.gate("the leader to end"), t.gate("the other thread to end")
 			p := t.spawn(script().Thread(c.last(script().WaitFor(other.r))).WaitFor(leader.r).ExitThread(3), barefork{})

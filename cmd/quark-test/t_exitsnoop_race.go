@@ -19,7 +19,8 @@ import (
 // at once or later. Whoever Trace says yes to has a status, and the right one.
 func exitsnoopRace(t *test) {
 	root := t.snoopRoot()
-	// Another process reads the kernel's types: this one stays small, and forks of it are quick.
+	// Another process reads the kernel's types: this one stays small, and forks of it are
+	// quick.
 	t.must(t.snoopChild("ensure", root).Run())
 	s := t.snoopStore(root)
 	ctx, cancel := context.WithDeadline(context.Background(), t.Deadline)
@@ -38,7 +39,8 @@ func exitsnoopRace(t *test) {
 			}
 		}
 		g := t.gate("the process to be told to end")
-		// Those of one thread share our memory and end within µs, the others have to take theirs apart.
+		// Those of one thread share our memory and end within µs, the others have to take
+		// theirs apart.
 		p := t.spawn(end(script().WaitFor(g.r)), barefork{Share: i%4 < 2})
 		g.open()
 		// From before the end to after it.

@@ -21,7 +21,8 @@ import (
 type Result struct {
 	Monitor string        `json:"monitor"`
 	Mode    scenario.Mode `json:"mode"`
-	Rate    int           `json:"rate"`    // wanted, lives a second; 0 is as many as there can be
+	// wanted, lives a second; 0 is as many as there can be
+	Rate    int           `json:"rate"`
 	Offered float64       `json:"offered"` // that there were
 	CPU     time.Duration `json:"cpu_ns"`  // of the monitor, for each life
 	Slow    float64       `json:"slowdown"`

@@ -118,7 +118,8 @@ func cwdDeepMounts(d *director) {
 				for k := range n {
 					cwd += fmt.Sprintf("/m%dd%02d", m, k)
 					p.mkdirs(cwd)
-					if m > 0 && k == 0 { // the mount lies on the first directory
+					// the mount lies on the first directory
+					if m > 0 && k == 0 {
 						p.tmpfs(cwd)
 					}
 				}
@@ -216,7 +217,8 @@ func (d *director) rootIsFirst() bool {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	d.must(err)
 	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 4 && f[4] == "/" && f[0] == f[1] { // a mount that is its own parent
+		// a mount that is its own parent
+		if f := strings.Fields(line); len(f) > 4 && f[4] == "/" && f[0] == f[1] {
 			return true
 		}
 	}

@@ -43,7 +43,8 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 			}
 			continue
 		}
-		// Of the next process nothing was delivered: then it is the late end of the one before.
+		// Of the next process nothing was delivered: then it is the late end of the one
+		// before.
 		if s.Events == engine.EventExit && (at == nil || len(a.of[at]) == 0) {
 			if l := ended(own, s.Time); l != nil && s.Time <= l.Ended()+afterEnd {
 				at = l

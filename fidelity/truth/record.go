@@ -10,15 +10,16 @@ import (
 type Op string
 
 const (
-	Fork        Op = "fork"         // a process was made
-	Exec        Op = "exec"         // it executed a program
-	Exit        Op = "exit"         // its thread group ended
-	IDs         Op = "ids"          // its ids changed
-	Comm        Op = "comm"         // its leader's comm was set
-	Ptrace      Op = "ptrace"       // a tracer attached or, with Tracer 0, detached
-	Core        Op = "core"         // it dumped core
-	Now         Op = "now"          // nothing happened: how things are
-	Read        Op = "read"         // nothing happened: it stood still until all queues had been read
+	Fork   Op = "fork"   // a process was made
+	Exec   Op = "exec"   // it executed a program
+	Exit   Op = "exit"   // its thread group ended
+	IDs    Op = "ids"    // its ids changed
+	Comm   Op = "comm"   // its leader's comm was set
+	Ptrace Op = "ptrace" // a tracer attached or, with Tracer 0, detached
+	Core   Op = "core"   // it dumped core
+	Now    Op = "now"    // nothing happened: how things are
+	// nothing happened: it stood still until all queues had been read
+	Read        Op = "read"
 	ThreadStart Op = "thread-start" // a thread of it, TID, started
 	ThreadEnd   Op = "thread-end"   // a thread of it, TID, ended
 	Next        Op = "next"         // the records that follow are of the next scenario
@@ -55,12 +56,14 @@ type Record struct {
 	// now on of which nothing is told.
 	OpenThreads bool `json:"open_threads,omitempty"`
 
-	Parent  int             `json:"parent,omitempty"`  // Fork: getppid of the child
-	Creator int             `json:"creator,omitempty"` // Fork: who called clone, whose state the child has
-	Fresh   engine.Fields   `json:"fresh,omitempty"`   // Fork: what the child does not inherit, by flags of clone
-	ID      engine.IDChange `json:"id,omitempty"`      // IDs
-	Tracer  int             `json:"tracer,omitempty"`  // Ptrace
-	Status  int32           `json:"status,omitempty"`  // Exit: the wait status
+	Parent int `json:"parent,omitempty"` // Fork: getppid of the child
+	// Fork: who called clone, whose state the child has
+	Creator int `json:"creator,omitempty"`
+	// Fork: what the child does not inherit, by flags of clone
+	Fresh  engine.Fields   `json:"fresh,omitempty"`
+	ID     engine.IDChange `json:"id,omitempty"`     // IDs
+	Tracer int             `json:"tracer,omitempty"` // Ptrace
+	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	// Optional events may be reported or not.
 	Optional bool `json:"optional,omitempty"`
 	// Unchanged is set if the ids were set to what they are, or ids of no interest were.

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command cover runs a command of a guest that was built with coverage, and hands out what it covered through the result
-// port. Every process of the tests writes a file of its own; covdata, which is in the same image, makes one of them all.
+// Command cover runs a command of a guest that was built with coverage, and hands out what it
+// covered through the result port. Every process of the tests writes a file of its own; covdata,
+// which is in the same image, makes one of them all.
 //
 //	cover quark-test -b -k -c
 package main

@@ -30,8 +30,8 @@ func environment(opts options) []string {
 	return append(env, opts.env...)
 }
 
-// runCommand runs the command in a session of its own until it has ended, and reaps everything that is orphaned meanwhile,
-// as pid 1 has to.
+// runCommand runs the command in a session of its own until it has ended, and reaps everything that
+// is orphaned meanwhile, as pid 1 has to.
 func runCommand(opts options) record.End {
 	if len(opts.command) == 0 || opts.command[0] == "" {
 		return record.End{Status: statusInit, Error: "no command on the kernel command line: it comes after --"}
@@ -70,7 +70,8 @@ func runCommand(opts options) record.End {
 	return e
 }
 
-// notStarted gives the end record of a command that could not be executed, with a shell's two numbers for it.
+// notStarted gives the end record of a command that could not be executed, with a shell's two
+// numbers for it.
 func notStarted(path string, err error) record.End {
 	status := 126
 	if errors.Is(err, os.ErrNotExist) {

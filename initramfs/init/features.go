@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// features that the hello record names: what the guest offers, looked at from outside of quark's own probes so that the two
-// can be held against each other.
+// features that the hello record names: what the guest offers, looked at from outside of quark's
+// own probes so that the two can be held against each other.
 var features = []struct {
 	name  string
 	probe func() bool
@@ -54,7 +54,8 @@ func isMount(path string, magic int64) bool {
 	return unix.Statfs(path, &st) == nil && int64(st.Type) == magic
 }
 
-// hasBPF makes a bpf call that no kernel with the system call accepts and no kernel without it knows.
+// hasBPF makes a bpf call that no kernel with the system call accepts and no kernel without it
+// knows.
 func hasBPF() bool {
 	const unknownCommand = 0x7fffffff
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unknownCommand, 0, 0)

@@ -19,8 +19,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// statusInit is the status in an end record when init itself could not do its work. krun.sh uses the same number for a
-// guest that does not report.
+// statusInit is the status in an end record when init itself could not do its work. krun.sh uses
+// the same number for a guest that does not report.
 const statusInit = 125
 
 func main() {
@@ -28,8 +28,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "init: is pid 1 of a guest and powers the machine off; it runs as nothing else")
 		os.Exit(2)
 	}
-	// The kernel keeps unhandled signals from pid 1, but the Go runtime ends the process for some itself. Signals that are
-	// taken and dropped go back to their defaults in the command; ignored ones would stay ignored there.
+	// The kernel keeps unhandled signals from pid 1, but the Go runtime ends the process for
+	// some itself. Signals that are taken and dropped go back to their defaults in the command;
+	// ignored ones would stay ignored there.
 	signal.Notify(make(chan os.Signal, 1))
 
 	g := &guest{}
@@ -44,7 +45,8 @@ type guest struct {
 	missing []string
 }
 
-// run sets the guest up and runs its command. It never panics: what does go wrong is in the record that it returns.
+// run sets the guest up and runs its command. It never panics: what does go wrong is in the record
+// that it returns.
 func (g *guest) run() (e record.End) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -53,7 +55,8 @@ func (g *guest) run() (e record.End) {
 		}
 	}()
 
-	// init has a session, and the results port as its terminal: see openPort. The kernel starts pid 1 in none.
+	// init has a session, and the results port as its terminal: see openPort. The kernel starts
+	// pid 1 in none.
 	if _, err := unix.Setsid(); err != nil {
 		g.miss(fmt.Sprintf("setsid: %v", err))
 	}
@@ -82,7 +85,8 @@ func (g *guest) run() (e record.End) {
 			return record.End{Status: statusInit, Error: err.Error()}
 		}
 	}
-	// A name for the port that is the same on every machine, for who cannot read the environment.
+	// A name for the port that is the same on every machine, for who cannot read the
+	// environment.
 	if err := os.Symlink("/dev/"+opts.results, resultsLink); err != nil {
 		g.miss(err.Error())
 	}

@@ -11,24 +11,26 @@ import (
 
 // options is what the kernel command line asks of init.
 type options struct {
-	// hideBTF (quark.hide_btf=1) mounts an empty tmpfs over /sys/kernel/btf: to user space the kernel then has no BTF.
+	// hideBTF (quark.hide_btf=1) mounts an empty tmpfs over /sys/kernel/btf: to user space the
+	// kernel then has no BTF.
 	hideBTF bool
-	// results (quark.results=NAME) is the port that the records go to, a name in /dev; ttyS1 by default. The machine's
-	// maker knows where it put the second port, init does not guess.
+	// results (quark.results=NAME) is the port that the records go to, a name in /dev; ttyS1 by
+	// default. The machine's maker knows where it put the second port, init does not guess.
 	results string
-	// stdin (quark.stdin=NAME) is the terminal that the command reads and that it has for its controlling one, a name in
-	// /dev; without it there is nothing to read.
+	// stdin (quark.stdin=NAME) is the terminal that the command reads and that it has for its
+	// controlling one, a name in /dev; without it there is nothing to read.
 	stdin string
 	// env (quark.env.NAME=VALUE) is put into the command's environment.
 	env []string
-	// keep (quark.keep=PATH) are files that the command makes and that are handed out when it has ended.
+	// keep (quark.keep=PATH) are files that the command makes and that are handed out when it
+	// has ended.
 	keep []string
 	// command and its arguments: the words after "--".
 	command []string
 }
 
-// parseOptions reads a kernel command line as /proc/cmdline has it. An unknown knob is an error: a misspelt one would have
-// a test run under other conditions than its name says.
+// parseOptions reads a kernel command line as /proc/cmdline has it. An unknown knob is an error: a
+// misspelt one would have a test run under other conditions than its name says.
 func parseOptions(cmdline string) (options, error) {
 	opts := options{results: "ttyS1"}
 	words := splitWords(cmdline)
@@ -85,8 +87,9 @@ func (o *options) set(knob string) error {
 	return nil
 }
 
-// splitWords splits a command line as the kernel does (lib/cmdline.c, next_arg): at white space outside of double quotes,
-// which are taken off when they stand around a word or around the value of a word.
+// splitWords splits a command line as the kernel does (lib/cmdline.c, next_arg): at white space
+// outside of double quotes, which are taken off when they stand around a word or around the value
+// of a word.
 func splitWords(s string) []string {
 	var words []string
 	for {

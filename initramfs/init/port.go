@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port is the results port, a serial line in raw mode. init keeps it open as long as the guest runs, for a tty's mode is
-// that of its last open.
+// port is the results port, a serial line in raw mode. init keeps it open as long as the guest
+// runs, for a tty's mode is that of its last open.
 type port struct {
 	path string
 	f    *os.File
 }
 
-// openPort opens the port and makes it the controlling terminal of init's own session. No other session can take it then:
-// a command that is a session leader and opens $QUARK_RESULTS without O_NOCTTY would else own it, and its exit would hang
-// the line up.
+// openPort opens the port and makes it the controlling terminal of init's own session. No other
+// session can take it then: a command that is a session leader and opens $QUARK_RESULTS without
+// O_NOCTTY would else own it, and its exit would hang the line up.
 func openPort(path string) (*port, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -33,8 +33,8 @@ func openPort(path string) (*port, error) {
 	return p, nil
 }
 
-// setRaw is cfmakeraw(3): the line must not touch a byte, or every newline would grow a carriage return. What is no tty
-// needs none of it.
+// setRaw is cfmakeraw(3): the line must not touch a byte, or every newline would grow a carriage
+// return. What is no tty needs none of it.
 func (p *port) setRaw() error {
 	t, err := unix.IoctlGetTermios(int(p.f.Fd()), unix.TCGETS)
 	if errors.Is(err, unix.ENOTTY) {

@@ -1,8 +1,10 @@
-// Command multicall builds one binary out of several commands of this module. The image holds it under the name of each,
-// as hard links: the Go runtime and the packages that the commands share are in the image once.
+// Command multicall builds one binary out of several commands of this module. The image holds it
+// under the name of each, as hard links: the Go runtime and the packages that the commands share
+// are in the image once.
 //
-// A command's package main cannot be imported, so its files are compiled, by means of go build -overlay, as a package of
-// another name whose main is exported. Nothing of that is in the source tree, and the commands know nothing of it.
+// A command's package main cannot be imported, so its files are compiled, by means of go build
+// -overlay, as a package of another name whose main is exported. Nothing of that is in the source
+// tree, and the commands know nothing of it.
 //
 //	go run ./initramfs/multicall -o build/amd64/guest cmd/quark-mon cmd/quark-test
 package main
@@ -24,7 +26,8 @@ import (
 	"text/template"
 )
 
-// virtual is the directory of the packages that only the overlay has, relative to the module's root.
+// virtual is the directory of the packages that only the overlay has, relative to the module's
+// root.
 const virtual = "initramfs/multicall/virtual"
 
 func main() {
@@ -148,9 +151,10 @@ func export(path string, source []byte, pkg string) (exported []byte, hasMain bo
 
 func packageName(command string) string { return strings.ReplaceAll(command, "-", "") }
 
-// dispatcher is the binary's main. The name is that of the file that was executed, not argv[0], which tests choose freely.
-// A copy under another name, which tests and scenarios make of their program, has to be of a program that runs scenarios
-// and tests: its process is told by its environment or arguments what it is.
+// dispatcher is the binary's main. The name is that of the file that was executed, not argv[0],
+// which tests choose freely. A copy under another name, which tests and scenarios make of their
+// program, has to be of a program that runs scenarios and tests: its process is told by its
+// environment or arguments what it is.
 var dispatcher = template.Must(template.New("main").Funcs(template.FuncMap{"pkg": packageName}).Parse(`package main
 
 import (

@@ -81,7 +81,8 @@ func Start(s *Script, opts Options) (*Process, error) {
 				calls[c].args = [6]uintptr{calls[c].args[0], at + page, at}
 				nextThread++
 			case t.stamp[c]:
-				// The call has two arguments, and the time takes the place of two others.
+				// The call has two arguments, and the time takes the place of two
+				// others.
 				calls[c].args[1] = uintptr(unsafe.Pointer(&calls[c].args[4]))
 			}
 		}

@@ -44,7 +44,8 @@ func Uint32(b []byte) (uint32, bool) {
 // Uint64 parses a decimal number.
 func Uint64(b []byte) (uint64, bool) { return parse(b, 10, 1<<64-1) }
 
-// int32Bits parses a number that the kernel prints as a signed one of 32 bits, and returns its bits.
+// int32Bits parses a number that the kernel prints as a signed one of 32 bits, and returns its
+// bits.
 func int32Bits(b []byte) (uint32, bool) {
 	if len(b) > 0 && b[0] == '-' {
 		n, ok := parse(b[1:], 10, 1<<31)

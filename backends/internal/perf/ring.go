@@ -55,9 +55,11 @@ func (r *Ring) FD() int { return r.fd }
 
 // Record is a record of a ring. Its body is valid until Release.
 type Record struct {
-	Type  uint32 // PERF_RECORD_*
-	Body  []byte // what follows the header
-	Aside bool   // the record wraps around the end of the ring; the body is overwritten by the next that does
+	Type uint32 // PERF_RECORD_*
+	Body []byte // what follows the header
+	// the record wraps around the end of the ring; the body is overwritten by the next that
+	// does
+	Aside bool
 }
 
 // Next returns the next record; ok is false if there is none. If the kernel's positions and lengths

@@ -15,7 +15,8 @@ const (
 
 // Sample is one event.
 type Sample struct {
-	PID, TID uint32 // of the current task, in the pid namespace of the process that opened the event
+	// of the current task, in the pid namespace of the process that opened the event
+	PID, TID uint32
 	Time     uint64 // CLOCK_MONOTONIC nanoseconds
 	CPU      uint32
 	Count    uint64 // how often the event has happened on this CPU, this time included

@@ -54,8 +54,9 @@ func startWitness() (w *witness, err error) {
 		unix.Close(other)
 	}
 	attr := syscall.ProcAttr{
-		Dir:   workDir(),
-		Env:   []string{"QUARK_SELF_TEST=1"}, // arguments and environment are adjacent: a wrong end of the arguments shows
+		Dir: workDir(),
+		// arguments and environment are adjacent: a wrong end of the arguments shows
+		Env:   []string{"QUARK_SELF_TEST=1"},
 		Files: []uintptr{uintptr(in[0]), uintptr(out[1])},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}

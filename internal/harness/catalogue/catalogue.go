@@ -18,13 +18,15 @@ type Row struct {
 	Suites  []string `json:"suites"`  // asked one after the other until one has the series
 	Default bool     `json:"default,omitempty"`
 
-	// Features are what a guest must offer, by the names in its hello record. It is held against what it does offer.
+	// Features are what a guest must offer, by the names in its hello record. It is held
+	// against what it does offer.
 	Features []string `json:"features,omitempty"`
 
 	// Built says that no package has the image: it is built from Debian's source.
 	Built bool `json:"built,omitempty"`
 
-	// BTFFile names the file with the types of a kernel that was built without: a link beside the image's.
+	// BTFFile names the file with the types of a kernel that was built without: a link beside
+	// the image's.
 	BTFFile string `json:"btf_file,omitempty"`
 }
 
@@ -61,8 +63,9 @@ func (r Row) Link() string {
 	return path.Join(r.Arch, strings.TrimSuffix(r.Name, "-"+r.Arch))
 }
 
-// Select returns the rows of the architectures given, or of all when there are none, that match any of the patterns, in the
-// catalogue's order; without a pattern the default ones. A pattern that matches nothing is an error.
+// Select returns the rows of the architectures given, or of all when there are none, that match any
+// of the patterns, in the catalogue's order; without a pattern the default ones. A pattern that
+// matches nothing is an error.
 func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 	p := NewPatterns(patterns)
 	var selected []Row
@@ -91,8 +94,9 @@ type Patterns struct {
 // NewPatterns makes them from words.
 func NewPatterns(list []string) *Patterns { return &Patterns{list, make([]bool, len(list))} }
 
-// Match tells whether a row matches one of the patterns, by its name or by the name without the architecture, or is a
-// default one and there is no pattern. A row that has to be built matches its very name only.
+// Match tells whether a row matches one of the patterns, by its name or by the name without the
+// architecture, or is a default one and there is no pattern. A row that has to be built matches its
+// very name only.
 func (p *Patterns) Match(r Row) (bool, error) {
 	take := len(p.list) == 0 && r.Default
 	for i, pattern := range p.list {

@@ -26,14 +26,15 @@ const (
 
 // Binary is a test binary.
 type Binary struct {
-	Path    string // on the host
-	Dir     string // of its package on the host, whose testdata it gets
-	Package string // directory of the package relative to the module's root, "." for the root itself
+	Path string // on the host
+	Dir  string // of its package on the host, whose testdata it gets
+	// directory of the package relative to the module's root, "." for the root itself
+	Package string
 	Backend string // that its tests are counted for
 }
 
-// Run is what the guest is to do: the arguments and the environment of the only binary, for go test -exec, or all tests of
-// all binaries.
+// Run is what the guest is to do: the arguments and the environment of the only binary, for go test
+// -exec, or all tests of all binaries.
 type Run struct {
 	Binaries []Binary
 	Exec     bool     // hand out output and exit status instead of records of tests
@@ -42,8 +43,8 @@ type Run struct {
 	Env      []string // NAME=VALUE, added to the guest's own
 }
 
-// Archive writes a newc archive, not compressed: an emulated processor copies faster than it unpacks. Same binaries, same
-// bytes.
+// Archive writes a newc archive, not compressed: an emulated processor copies faster than it
+// unpacks. Same binaries, same bytes.
 func Archive(w io.Writer, run Run) error {
 	records := []cpio.Record{cpio.Directory(root, 0o755)}
 	made := map[string]bool{root: true}
@@ -108,8 +109,8 @@ func Archive(w io.Writer, run Run) error {
 	return cpio.WriteTrailer(rw)
 }
 
-// Append writes an image and behind it the archive. The kernel passes over zeros between archives, and takes one that is
-// not compressed only at a multiple of 4.
+// Append writes an image and behind it the archive. The kernel passes over zeros between archives,
+// and takes one that is not compressed only at a multiple of 4.
 func Append(w io.Writer, image io.Reader, run Run) error {
 	n, err := io.Copy(w, image)
 	if err == nil {
@@ -125,7 +126,8 @@ func (b Binary) guestDir() string { return path.Join(root, filepath.ToSlash(b.Pa
 
 func (b Binary) guestPath() string { return path.Join(b.guestDir(), b.Name()+".test") }
 
-// Name is the last element of the package's path, which begins the names of its tests. The root's is the module's.
+// Name is the last element of the package's path, which begins the names of its tests. The root's
+// is the module's.
 func (b Binary) Name() string {
 	if b.Package == "." {
 		return root

@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// parser reads the output of a test binary that runs with -test.v=test2json, line by line, and tells when a test begins and
-// how it ended. Subtests are a part of their test.
+// parser reads the output of a test binary that runs with -test.v=test2json, line by line, and
+// tells when a test begins and how it ended. Subtests are a part of their test.
 type parser struct {
 	started func(test string)
 	ended   func(test string, r outcome)
@@ -29,7 +29,8 @@ type outcome struct {
 	subtests map[record.State]int
 }
 
-// marker stands before each line of the testing package's own, wherever the test left the line before.
+// marker stands before each line of the testing package's own, wherever the test left the line
+// before.
 const marker = "\x16"
 
 var (
@@ -124,8 +125,8 @@ func (p *parser) close(why string) {
 	clear(p.running)
 }
 
-// reason returns what says best why a test did not pass: a panic, else what was logged last of what begins with a place in
-// a file.
+// reason returns what says best why a test did not pass: a panic, else what was logged last of what
+// begins with a place in a file.
 func reason(log string) string {
 	last := ""
 	for line := range strings.Lines(log) {

@@ -21,8 +21,9 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Main runs, in a guest, what the archive's list says, and returns the exit status: that of the binary, or for several 1
-// when a test failed and 2 when they could not be run. patterns select tests as PACKAGE.TEST; none is all.
+// Main runs, in a guest, what the archive's list says, and returns the exit status: that of the
+// binary, or for several 1 when a test failed and 2 when they could not be run. patterns select
+// tests as PACKAGE.TEST; none is all.
 func Main(patterns []string) int {
 	status, err := inGuest(patterns)
 	if err != nil {

@@ -24,7 +24,8 @@ type Machine struct {
 	// are for emulation on a loaded machine.
 	Boot, Test, All time.Duration
 
-	// Output takes what a guest's command hands out of its standard output and error; nil: nobody wants it.
+	// Output takes what a guest's command hands out of its standard output and error; nil:
+	// nobody wants it.
 	Output func(record.Output)
 
 	// Stacks is how long a guest that missed a deadline has to print its stacks (30 s).
@@ -253,7 +254,8 @@ func (b *boot) finish(console *os.File, dir string) error {
 		b.take(nil, fmt.Errorf("%w: file %s is not whole", record.ErrDamaged, name))
 	}
 	for name, content := range b.files.Whole {
-		path := filepath.Join(dir, filepath.FromSlash(name)) // below dir: Files takes no other
+		// below dir: Files takes no other
+		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}

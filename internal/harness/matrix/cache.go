@@ -16,12 +16,13 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Cache remembers the outcomes of guests in which all was good, by all that they depend on, and how long each guest took.
-// One that was not good is always run again.
+// Cache remembers the outcomes of guests in which all was good, by all that they depend on, and how
+// long each guest took. One that was not good is always run again.
 type Cache struct {
 	dir string
 
-	// Harness has, for each architecture, a digest of what runs its guests: this program and qemu.
+	// Harness has, for each architecture, a digest of what runs its guests: this program and
+	// qemu.
 	Harness map[string]string
 }
 
@@ -125,7 +126,8 @@ func (c *Cache) Store(key string, o Outcome, dir string) error {
 
 const durationsFile = "durations.json"
 
-// Durations are the milliseconds that guests took when they last ran, by name. A damaged file is as good as none.
+// Durations are the milliseconds that guests took when they last ran, by name. A damaged file is as
+// good as none.
 func (c *Cache) Durations() map[string]int64 {
 	d := make(map[string]int64)
 	if b, err := os.ReadFile(filepath.Join(c.dir, durationsFile)); err == nil && json.Unmarshal(b, &d) != nil {

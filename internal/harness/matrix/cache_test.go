@@ -61,7 +61,8 @@ func writeKernel(t *testing.T, path string) string {
 	return path
 }
 
-// TestRunner runs guests with a script for qemu: what was good is not run again, unless it is asked for.
+// TestRunner runs guests with a script for qemu: what was good is not run again, unless it is asked
+// for.
 func TestRunner(t *testing.T) {
 	dir := t.TempDir()
 	line := func(rec any) string {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// kernelLine matches a line of the kernel's on the console, which carries a time stamp; a program's half line may stand
-// before it. Groups: the text.
+// kernelLine matches a line of the kernel's on the console, which carries a time stamp; a program's
+// half line may stand before it. Groups: the text.
 var kernelLine = regexp.MustCompile(`\[ *\d+\.\d{6}\](?:\[[^\]]*\])? (.*)`)
 
-// complaints are what the text of such a line begins with, or has in it, when something is wrong with the kernel. Quiet
-// matters of user space (a segfault, a denied audit) are none.
+// complaints are what the text of such a line begins with, or has in it, when something is wrong
+// with the kernel. Quiet matters of user space (a segfault, a denied audit) are none.
 var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`^Kernel panic - not syncing`),
 	regexp.MustCompile(`^BUG: `),
@@ -57,7 +57,8 @@ func readConsole(r io.Reader) (c gist, err error) {
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case line == "":
-		case strings.HasSuffix(line, stacksMark): // what was printed last may have no newline
+		// what was printed last may have no newline
+		case strings.HasSuffix(line, stacksMark):
 			asked = true // what comes now was asked for, and is no complaint
 		case asked:
 			if strings.Contains(line, "] task:") || strings.HasPrefix(line, "quark-matrix: ") {

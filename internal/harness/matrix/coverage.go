@@ -119,7 +119,8 @@ func (c *Coverage) Table(w io.Writer) error {
 	return tw.Flush()
 }
 
-// OnlySome prints the lines that some of the runs with a name of which like is true reach and others of them do not, and which.
+// OnlySome prints the lines that some of the runs with a name of which like is true reach and
+// others of them do not, and which.
 func (c *Coverage) OnlySome(w io.Writer, like func(run string) bool) error {
 	var runs []string
 	for _, r := range c.runs {

@@ -17,7 +17,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// TestFaults boots guests that go wrong in every way, and a kernel that does not boot: each is caught, and called by its name.
+// TestFaults boots guests that go wrong in every way, and a kernel that does not boot: each is
+// caught, and called by its name.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("boots guests")
@@ -55,7 +56,8 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Boot and test deadlines that a guest on a loaded machine keeps, and that a guest that hangs makes a test wait for.
+	// Boot and test deadlines that a guest on a loaded machine keeps, and that a guest that
+	// hangs makes a test wait for.
 	patient := Machine{Mem: 256}
 	hasty := patient
 	hasty.Test = 15 * time.Second

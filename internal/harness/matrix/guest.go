@@ -58,10 +58,11 @@ type Guest struct {
 	Packages []string // whose tests run, as ./DIR, with PartGo
 	Tests    []string // patterns of the part's tests; none: all
 	Env      []string // NAME=VALUE, for the command
-	Command  []string // with PartCommand; a test of guests sets it without, for a command that reports tests
-	Wrap     []string // a command that runs that one
-	Keep     []string // files of the guest that it hands out at its end
-	Image    string   // path of the initramfs
+	// with PartCommand; a test of guests sets it without, for a command that reports tests
+	Command []string
+	Wrap    []string // a command that runs that one
+	Keep    []string // files of the guest that it hands out at its end
+	Image   string   // path of the initramfs
 }
 
 // Backend is a backend's name and quark-test's option for it.
@@ -131,7 +132,8 @@ func (g Guest) arguments() []string {
 	return words
 }
 
-// Repro is the shell command that does again what the guest did, or one test of it on the backends that it ran on at once.
+// Repro is the shell command that does again what the guest did, or one test of it on the backends
+// that it ran on at once.
 func (g Guest) Repro(krun, test string, backends ...string) string {
 	if g.Part == PartGo {
 		return g.reproGo(test)

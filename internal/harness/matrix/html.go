@@ -70,8 +70,8 @@ var marks = map[record.State]string{
 	record.BootFail: "boot", record.Lost: "lost",
 }
 
-// HTML returns a page that needs no other file: kernels x backends x tests, each cell leading to its log. The consoles are
-// read from dir.
+// HTML returns a page that needs no other file: kernels x backends x tests, each cell leading to
+// its log. The consoles are read from dir.
 func (r Results) HTML(dir string, changes []Change) ([]byte, error) {
 	p := page{Results: r, Changes: changes}
 	p.Passed, p.Failed, p.Skipped = r.Count()

@@ -58,8 +58,8 @@ func (e *evidence) take(rec any, err error) {
 
 const maxDamaged = 5
 
-// running returns the jobs that were started last and have no result: those of one test, on all backends that it is run on
-// at once.
+// running returns the jobs that were started last and have no result: those of one test, on all
+// backends that it is run on at once.
 func (e *evidence) running() (jobs []record.Job) {
 	done := make(map[record.Job]int)
 	for _, r := range e.results {
@@ -127,8 +127,8 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 	return state, reason, cells
 }
 
-// guest decides by what is to be known without a look at the tests. What the kernel says comes first: a guest that hangs or
-// is lost after an oops did so because of it.
+// guest decides by what is to be known without a look at the tests. What the kernel says comes
+// first: a guest that hangs or is lost after an oops did so because of it.
 func (e *evidence) guest() (record.State, string) {
 	at := ""
 	if jobs := e.running(); len(jobs) > 0 {
@@ -184,8 +184,8 @@ func ending(end *record.End) string {
 	return fmt.Sprintf("the command's exit status is %d", end.Status)
 }
 
-// cells returns a cell for each job that was planned or has a result, and how many have none. A job without a result shares
-// the fate of its guest if it was running; if it had not begun it is lost.
+// cells returns a cell for each job that was planned or has a result, and how many have none. A job
+// without a result shares the fate of its guest if it was running; if it had not begun it is lost.
 func (e *evidence) cells(state record.State, reason string) (cells []Cell, missing int) {
 	jobs := e.plan
 	if len(jobs) == 0 {

@@ -41,8 +41,9 @@ type junitOutcome struct {
 	Message string `xml:"message,attr"`
 }
 
-// JUnit returns the results as the XML that CI systems read: a suite for each guest, a case for each test on a backend, and
-// one named "guest" for what became of the guest itself. A failed test is a failure, all else that is bad an error.
+// JUnit returns the results as the XML that CI systems read: a suite for each guest, a case for
+// each test on a backend, and one named "guest" for what became of the guest itself. A failed test
+// is a failure, all else that is bad an error.
 func (r Results) JUnit() ([]byte, error) {
 	var doc junitSuites
 	for _, g := range r.Guests {
@@ -74,7 +75,8 @@ func (r Results) JUnit() ([]byte, error) {
 			guest.Repro = g.Repro
 		}
 		if g.State == record.Fail && g.explained() {
-			guest = Cell{State: record.Pass, DurationMS: g.OverheadMS()} // its tests say it
+			// its tests say it
+			guest = Cell{State: record.Pass, DurationMS: g.OverheadMS()}
 		}
 		add(guest, "guest")
 		for _, c := range g.Cells {

@@ -9,9 +9,10 @@ type Cell struct {
 	State      record.State `json:"state"`
 	Reason     string       `json:"reason,omitempty"`
 	DurationMS int64        `json:"duration_ms"`
-	Joint      bool         `json:"joint,omitempty"` // it ran at once with the cell before, in the same time
-	Log        string       `json:"log,omitempty"`
-	Repro      string       `json:"repro,omitempty"` // of a cell that is not good
+	// it ran at once with the cell before, in the same time
+	Joint bool   `json:"joint,omitempty"`
+	Log   string `json:"log,omitempty"`
+	Repro string `json:"repro,omitempty"` // of a cell that is not good
 }
 
 // Outcome is what became of a guest. Its durations are in milliseconds of the host's clock.
@@ -26,18 +27,22 @@ type Outcome struct {
 	End     *record.End   `json:"end,omitempty"`
 	Cells   []Cell        `json:"cells"`
 	Console []string      `json:"console_faults,omitempty"` // what the kernel complained of
-	Tail    []string      `json:"console_tail,omitempty"`   // its last lines, if the machine went wrong, and the stacks of init that it was asked for
-	Damaged []string      `json:"damaged,omitempty"`        // lines of the result port that are no records, the first of them
-	Cached  bool          `json:"cached,omitempty"`         // of an earlier run, with nothing changed since
-	BootMS  int64         `json:"boot_ms"`                  // until the hello
-	FirstMS int64         `json:"first_test_ms"`            // until the first test started
-	LastMS  int64         `json:"last_result_ms"`           // until the last result
-	TotalMS int64         `json:"total_ms"`
-	Repro   string        `json:"repro"`
-	Log     string        `json:"log"` // console log, relative to the results' directory
+	// its last lines, if the machine went wrong, and the stacks of init that it was asked for
+	Tail []string `json:"console_tail,omitempty"`
+	// lines of the result port that are no records, the first of them
+	Damaged []string `json:"damaged,omitempty"`
+	// of an earlier run, with nothing changed since
+	Cached  bool   `json:"cached,omitempty"`
+	BootMS  int64  `json:"boot_ms"`        // until the hello
+	FirstMS int64  `json:"first_test_ms"`  // until the first test started
+	LastMS  int64  `json:"last_result_ms"` // until the last result
+	TotalMS int64  `json:"total_ms"`
+	Repro   string `json:"repro"`
+	Log     string `json:"log"` // console log, relative to the results' directory
 }
 
-// OverheadMS is the time that is not the tests': boot to the first test, the last result to the end.
+// OverheadMS is the time that is not the tests': boot to the first test, the last result to the
+// end.
 func (o Outcome) OverheadMS() int64 {
 	if o.LastMS == 0 {
 		return o.TotalMS

@@ -17,12 +17,14 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// localPrefix begins the names of kernels that are in no catalogue but in the images' local directory.
+// localPrefix begins the names of kernels that are in no catalogue but in the images' local
+// directory.
 const localPrefix = "local/"
 
-// FindKernels returns the kernels of the architectures given that match any of the patterns, in the catalogue's order, then
-// the local ones in that of their names, each image once. A pattern is of a whole name (6.1-cloud-amd64) or of one without its architecture
-// (6.1-cloud); without a pattern the catalogue's default rows are taken, and all local kernels. dir is that of the images.
+// FindKernels returns the kernels of the architectures given that match any of the patterns, in the
+// catalogue's order, then the local ones in that of their names, each image once. A pattern is of a
+// whole name (6.1-cloud-amd64) or of one without its architecture (6.1-cloud); without a pattern
+// the catalogue's default rows are taken, and all local kernels. dir is that of the images.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
 	wanted := catalogue.NewPatterns(patterns)
 	local, err := localKernels(filepath.Join(dir, "local"))
@@ -61,8 +63,8 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	return kernels, nil
 }
 
-// localKernels returns a row for each image in a directory, which need not be there. A file that is no image is an error: whoever put
-// it there expects it to be tested.
+// localKernels returns a row for each image in a directory, which need not be there. A file that is
+// no image is an error: whoever put it there expects it to be tested.
 func localKernels(dir string) ([]catalogue.Row, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,8 +111,9 @@ type Selection struct {
 	Backends []string // names or letters; none: all
 	BTF      []BTF    // ways of having types; none: all
 
-	// Tests are patterns; none: all, but with types hidden those of what is read by them. A pattern with a dot, as in
-	// kprobe.Test*, is of the Go tests; another is of quark-test's, and "*" of both.
+	// Tests are patterns; none: all, but with types hidden those of what is read by them. A
+	// pattern with a dot, as in kprobe.Test*, is of the Go tests; another is of quark-test's,
+	// and "*" of both.
 	Tests []string
 
 	Packages []string // whose Go tests run, too, as ./DIR
@@ -126,8 +129,9 @@ type Images struct {
 	Go   string // the same with the binaries of Go tests
 }
 
-// Plan returns the guests for kernels: for quark-test one as it is with all backends, and one with its types hidden with
-// those backends that need types; for the Go tests of packages one as it is; or just one for a command.
+// Plan returns the guests for kernels: for quark-test one as it is with all backends, and one with
+// its types hidden with those backends that need types; for the Go tests of packages one as it is;
+// or just one for a command.
 func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, error) {
 	chosen, err := s.backends()
 	if err != nil {
@@ -177,7 +181,8 @@ func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, err
 	return guests, nil
 }
 
-// forTests makes the guest one for quark-test, if any of the backends has tests with the guest's types.
+// forTests makes the guest one for quark-test, if any of the backends has tests with the guest's
+// types.
 func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (Guest, bool) {
 	g.Tests, g.Wrap = patterns, wrap
 	if g.BTF != BTFHidden && slices.Contains(g.Tests, "*") {
@@ -191,7 +196,8 @@ func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (Gue
 	return g, len(g.Backends) > 0
 }
 
-// tests returns the patterns of quark-test's tests and of the Go tests: nil for none of them, empty for all.
+// tests returns the patterns of quark-test's tests and of the Go tests: nil for none of them, empty
+// for all.
 func (s Selection) tests() (quarkTest, goTests []string, err error) {
 	if len(s.Tests) == 0 {
 		return []string{}, []string{}, nil
@@ -233,7 +239,8 @@ func BackendOf(pkg string) string {
 	return NoBackend
 }
 
-// needsTypes reports whether it makes a difference to the backend where the kernel's types come from.
+// needsTypes reports whether it makes a difference to the backend where the kernel's types come
+// from.
 func (b Backend) needsTypes() bool { return b.Name != "cnproc" }
 
 func (s Selection) backends() ([]Backend, error) {
@@ -270,8 +277,8 @@ func (s Selection) wants(way BTF) bool {
 	return len(s.BTF) == 0
 }
 
-// longestFirst orders guests for a pool of workers: those that took long first, and those that never ran before all others,
-// for nobody knows. Equal ones keep their order.
+// longestFirst orders guests for a pool of workers: those that took long first, and those that
+// never ran before all others, for nobody knows. Equal ones keep their order.
 func longestFirst(guests []Guest, took map[string]int64) []int {
 	order := make([]int, len(guests))
 	for i := range order {
@@ -287,8 +294,8 @@ func longestFirst(guests []Guest, took map[string]int64) []int {
 	return order
 }
 
-// Shard returns the part of n (from 1) of the guests, so that each guest is in one part. Those of a kind, which take about as
-// long as each other, are dealt out first.
+// Shard returns the part of n (from 1) of the guests, so that each guest is in one part. Those of a
+// kind, which take about as long as each other, are dealt out first.
 func Shard(guests []Guest, part, n int) []Guest {
 	dealt := append([]Guest(nil), guests...)
 	sort.SliceStable(dealt, func(i, j int) bool { return len(dealt[i].Backends) > len(dealt[j].Backends) })

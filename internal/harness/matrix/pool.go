@@ -17,7 +17,8 @@ type Runner struct {
 	Cache   *Cache // nil: none
 	Fresh   bool   // run what is cached, too
 
-	// Tell hears what guests are at, Done how each ended; both are called by many goroutines, one at a time. They may be nil.
+	// Tell hears what guests are at, Done how each ended; both are called by many goroutines,
+	// one at a time. They may be nil.
 	Tell func(Progress)
 	Done func(Outcome)
 }
@@ -25,8 +26,9 @@ type Runner struct {
 // GuestsDir is where the guests' own directories are, below that of the results.
 const GuestsDir = "guests"
 
-// Run runs the guests, longest first, and returns their outcomes in the order of the guests. When ctx ends, what runs is
-// stopped, and its cause is returned with the outcomes there are; so is the first error of this machine.
+// Run runs the guests, longest first, and returns their outcomes in the order of the guests. When
+// ctx ends, what runs is stopped, and its cause is returned with the outcomes there are; so is the
+// first error of this machine.
 func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

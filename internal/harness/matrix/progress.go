@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Display shows a run while it goes on: on a terminal a line for each guest that runs, below those that have ended;
-// elsewhere a line when a guest begins and one when it ends.
+// Display shows a run while it goes on: on a terminal a line for each guest that runs, below those
+// that have ended; elsewhere a line when a guest begins and one when it ends.
 type Display struct {
 	w     io.Writer
 	width int // of the terminal; 0 for none
@@ -101,7 +101,8 @@ func (d *Display) Close() {
 	d.draw("")
 }
 
-// draw takes the lines of the guests that run off the terminal, adds a line that stays, and draws them again.
+// draw takes the lines of the guests that run off the terminal, adds a line that stays, and draws
+// them again.
 func (d *Display) draw(stays string) {
 	if d.width == 0 {
 		return

@@ -45,7 +45,8 @@ func loadResults(path string) (r Results, err error) {
 	return r, nil
 }
 
-// Keep moves the results of the run before out of the way of the next, which is told from it by Write.
+// Keep moves the results of the run before out of the way of the next, which is told from it by
+// Write.
 func Keep(dir string) error {
 	err := os.Rename(filepath.Join(dir, ResultsFile), filepath.Join(dir, previousFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +81,8 @@ func (r Results) Write(dir string) error {
 	return nil
 }
 
-// records are the cells as result records, for make test's sum. A guest that is worse than its cells counts by itself.
+// records are the cells as result records, for make test's sum. A guest that is worse than its
+// cells counts by itself.
 func (r Results) records() ([]byte, error) {
 	var out []byte
 	add := func(rec record.Result) error {
@@ -150,8 +152,8 @@ type Change struct {
 	Before, Now          record.State
 }
 
-// Diff returns the cells and guests that ran in both runs and changed state, sorted by guest, backend and test.
-// A run of some tests or kernels thus shows no change for the others.
+// Diff returns the cells and guests that ran in both runs and changed state, sorted by guest,
+// backend and test. A run of some tests or kernels thus shows no change for the others.
 func Diff(before, now Results) []Change {
 	type key struct{ guest, test, backend string }
 	was := make(map[key]record.State)
@@ -176,8 +178,8 @@ func Diff(before, now Results) []Change {
 	return changes
 }
 
-// Merge puts the results of several runs together, such as those of the shards of one. Of a guest in more than one of them
-// the last counts.
+// Merge puts the results of several runs together, such as those of the shards of one. Of a guest
+// in more than one of them the last counts.
 func Merge(runs []Results) Results {
 	var all Results
 	at := make(map[string]int)

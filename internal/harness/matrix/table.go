@@ -88,7 +88,8 @@ func (o Outcome) complaints(w io.Writer) error {
 	return err
 }
 
-// score is a cell of the table: "12" when all of 12 pass, "10+2s" with 2 skipped, "9/12" when 3 are bad, "-" for none.
+// score is a cell of the table: "12" when all of 12 pass, "10+2s" with 2 skipped, "9/12" when 3 are
+// bad, "-" for none.
 func score(n map[record.State]int) string {
 	total := 0
 	for _, k := range n {
@@ -106,8 +107,8 @@ func score(n map[record.State]int) string {
 	return fmt.Sprint(total)
 }
 
-// TestTimes prints how long each test took on each backend, in seconds: the median over the guests that ran it and, in
-// parentheses, the most.
+// TestTimes prints how long each test took on each backend, in seconds: the median over the guests
+// that ran it and, in parentheses, the most.
 func (r Results) TestTimes(w io.Writer) error {
 	times := make(map[string]map[string][]int64)
 	sums := make(map[string]int64)

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// blobPart is how many bytes of a file a line carries: with base64 it stays far below MaxLine, and a line is not on the port
-// for long.
+// blobPart is how many bytes of a file a line carries: with base64 it stays far below MaxLine, and
+// a line is not on the port for long.
 const blobPart = 48 << 10
 
 // Blobs cuts a file into records. An empty one is one, too.

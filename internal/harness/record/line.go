@@ -12,14 +12,15 @@ import (
 // MaxLine bounds a record's line, its newline included. A longer one is damaged.
 const MaxLine = 1 << 20
 
-// A line ends with its checksum, the last member of the object: the CRC-32 (IEEE) of all bytes before the comma, as eight
-// hex digits.
+// A line ends with its checksum, the last member of the object: the CRC-32 (IEEE) of all bytes
+// before the comma, as eight hex digits.
 const (
 	sumMember = `,"crc":"`
 	sumTail   = len(sumMember) + 8 + len(`"}`)
 )
 
-// Encode returns the line of a record, which is one of the types of this package with its Type filled in here.
+// Encode returns the line of a record, which is one of the types of this package with its Type
+// filled in here.
 func Encode(rec any) ([]byte, error) {
 	switch r := rec.(type) {
 	case Hello:
@@ -63,8 +64,8 @@ func encode(rec any) ([]byte, error) {
 // ErrDamaged says that a line is not a record as it was written.
 var ErrDamaged = errors.New("no record, or a damaged one")
 
-// Decode returns the record of a line, with or without its newline, as a value of one of the types of this package. The
-// error wraps ErrDamaged.
+// Decode returns the record of a line, with or without its newline, as a value of one of the types
+// of this package. The error wraps ErrDamaged.
 func Decode(line []byte) (any, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	n := len(line) - sumTail
@@ -125,7 +126,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // Splitter cuts what comes from a port into records. The zero value is ready.
 type Splitter struct{ rest []byte }
 
-// Feed takes bytes as they come and calls f for each whole line, with its record or an error that wraps ErrDamaged.
+// Feed takes bytes as they come and calls f for each whole line, with its record or an error that
+// wraps ErrDamaged.
 func (s *Splitter) Feed(b []byte, f func(rec any, err error)) {
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')

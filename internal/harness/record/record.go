@@ -12,7 +12,8 @@ type Hello struct {
 	MemoryKB uint64          `json:"memory_kb"`
 	Image    string          `json:"image,omitempty"` // IMAGE_VERSION of the initramfs
 	Features map[string]bool `json:"features"`
-	Missing  []string        `json:"missing,omitempty"` // optional parts of the guest that could not be set up
+	// optional parts of the guest that could not be set up
+	Missing []string `json:"missing,omitempty"`
 }
 
 // Plan says which jobs a test program is going to run, in their order.
@@ -41,8 +42,9 @@ type Result struct {
 	State      State  `json:"state"`
 	Reason     string `json:"reason,omitempty"` // of every state but Pass
 	DurationMS int64  `json:"duration_ms"`
-	Joint      bool   `json:"joint,omitempty"` // it ran at once with the one before, in the same time
-	Log        string `json:"log,omitempty"`
+	// it ran at once with the one before, in the same time
+	Joint bool   `json:"joint,omitempty"`
+	Log   string `json:"log,omitempty"`
 }
 
 // Blob is a part of a file that a guest hands out, as one line holds at most MaxLine bytes.
@@ -54,8 +56,8 @@ type Blob struct {
 	Data  []byte `json:"data"` // base64 in JSON
 }
 
-// Output is what a command wrote, for a host that passes it on byte by byte: the console changes newlines and carries the
-// kernel's messages as well.
+// Output is what a command wrote, for a host that passes it on byte by byte: the console changes
+// newlines and carries the kernel's messages as well.
 type Output struct {
 	Type string `json:"type"`
 	FD   int    `json:"fd"`   // 1 or 2
@@ -64,8 +66,9 @@ type Output struct {
 
 // End is the last record of a guest.
 type End struct {
-	Type       string `json:"type"`
-	Status     int    `json:"status"`           // as a shell gives it: 128 plus the signal, 126 and 127 for a command that does not start
+	Type string `json:"type"`
+	// as a shell gives it: 128 plus the signal, 126 and 127 for a command that does not start
+	Status     int    `json:"status"`
 	Signal     int    `json:"signal,omitempty"` // what killed the command
 	CoreDumped bool   `json:"core_dumped,omitempty"`
 	DurationMS int64  `json:"duration_ms"`     // the command's

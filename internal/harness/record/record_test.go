@@ -84,7 +84,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// TestSplitter: records come out the same however the bytes are cut, and garbage between them costs none.
+// TestSplitter: records come out the same however the bytes are cut, and garbage between them costs
+// none.
 func TestSplitter(t *testing.T) {
 	var stream []byte
 	var want []any

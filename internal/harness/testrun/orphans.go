@@ -50,7 +50,8 @@ func reapOrphans(group int) (left []string) {
 		if time.Now().After(end) {
 			return append(left, "processes that SIGKILL does not end")
 		}
-		time.Sleep(time.Millisecond) // for the killed ones to end; there is no event to wait for
+		// for the killed ones to end; there is no event to wait for
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -20,9 +20,10 @@ type event struct {
 
 type testKey struct{ pkg, test string }
 
-// readGoTest counts the tests in a go test -json stream and shows the stream's output: of tests that failed all of it, of
-// the rest the packages' lines. A test with subtests counts by them. A package that failed though no test of it did, for
-// it does not build or a panic ended it, counts as one failed test.
+// readGoTest counts the tests in a go test -json stream and shows the stream's output: of tests
+// that failed all of it, of the rest the packages' lines. A test with subtests counts by them. A
+// package that failed though no test of it did, for it does not build or a panic ended it, counts
+// as one failed test.
 func readGoTest(r io.Reader, w io.Writer) (Counts, error) {
 	var counts Counts
 	outcome := make(map[testKey]string)

@@ -131,8 +131,8 @@ func runStep(kind, dir, name string, command []string, stdout io.Writer) error {
 	return os.WriteFile(filepath.Join(dir, name+".step"), b, 0o644)
 }
 
-// settle counts what the step's tests did not say: a command that failed though none of its tests did, and one that was to
-// have tests and ran none.
+// settle counts what the step's tests did not say: a command that failed though none of its tests
+// did, and one that was to have tests and ran none.
 func (s *Step) settle() {
 	switch {
 	case s.Status != 0 && s.Counts.Failed == 0:

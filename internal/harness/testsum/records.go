@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// record is what is read of quark-test's records; other types, a guest's hello and end among them, are passed over.
+// record is what is read of quark-test's records; other types, a guest's hello and end among them,
+// are passed over.
 type record struct {
 	Type    string `json:"type"`
 	Test    string `json:"test"`
@@ -15,8 +16,8 @@ type record struct {
 	Reason  string `json:"reason"`
 }
 
-// readRecords counts result records. A test that was started and has no result failed: the last one started is what a
-// crash or a hang is known by.
+// readRecords counts result records. A test that was started and has no result failed: the last one
+// started is what a crash or a hang is known by.
 func readRecords(r io.Reader) (Counts, error) {
 	var counts Counts
 	type cell struct{ test, backend string }
