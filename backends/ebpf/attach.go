@@ -267,8 +267,7 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	return nil
 }
 
-// perfEvents are the descriptors of tracepoints with a program; closing one
-// detaches it.
+// perfEvents are the descriptors of tracepoints with a program. Closing one detaches its program.
 type perfEvents []int
 
 func (p *perfEvents) attach(tracepoint uint64, prog *ebpf.Program) error {
@@ -278,7 +277,7 @@ func (p *perfEvents) attach(tracepoint uint64, prog *ebpf.Program) error {
 		Size:   unix.PERF_ATTR_SIZE_VER1,
 		Sample: 1,
 	}
-	// The program runs on every CPU, whichever the event is opened for.
+	// The program runs on every CPU, whichever CPU the event is opened for.
 	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("perf_event_open: %w", err)

@@ -37,7 +37,7 @@ func syscallsVia(names []string) string {
 // describeFields fills in the fields of the capability table: those that the programs read, without
 // those that the kernel's types lack.
 func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
-	var at engine.Events // the kinds that were attached
+	var at engine.Events // the kinds with an attached program
 	for k, c := range s.capabilities.Kinds {
 		if c.Origin == engine.OriginNone {
 			if c.Via == "" {
@@ -69,7 +69,7 @@ const (
 	atExec   = engine.EventExec
 	atAll    = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle
 	atExit   = engine.EventExit
-	anyOther = "|" // between members of which one is enough
+	anyOther = "|" // separates members of which one is enough
 )
 
 // fieldSources lists for each field where it is read, and the members of the kernel's types that
@@ -102,9 +102,9 @@ var fieldSources = []struct {
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }
 
-// wholeTexts are the parts of texts that the programs copy at least (text.h). A path
-// takes one of PATH_STEPS for each name and each mount, and stops where less than a
-// longest name is left of PATH_MAX.
+// wholeTexts are the lengths up to which texts are whole in any case (text.h). A path takes one of
+// PATH_STEPS for each name and each mount, and stops where less than a longest name is left of
+// PATH_MAX.
 var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldFilename: {Bytes: 3800, Names: 128},
 	engine.FieldCwd:      {Bytes: 3800, Names: 128},

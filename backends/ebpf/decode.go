@@ -11,7 +11,7 @@ import (
 
 const (
 	eventSize = int(unsafe.Sizeof(programsEvent{}))
-	// of a record with texts, without them
+	// size of a record with texts, without the texts
 	textsSize = int(unsafe.Offsetof(programsTextEvent{}.Data))
 )
 
@@ -127,7 +127,7 @@ type text struct {
 // textFields is the order of the texts in a record.
 var textFields = [...]engine.Field{engine.FieldCmdline, engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup}
 
-// There are as many headers as fields: else this index is out of range.
+// This index is out of range unless there are as many headers as fields.
 var _ = [1]struct{}{}[textsSize-eventSize-len(textFields)*int(unsafe.Sizeof(text{}))]
 
 func decodeTexts(ev *engine.RawEvent, record []byte) error {
@@ -167,7 +167,7 @@ func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []
 		ev.Set(f, b)
 	case programsTextFormTEXT_PATH_CUT:
 		if len(b) == 0 {
-			return nil // nothing could be read of it
+			return nil // the programs could read nothing of it
 		}
 		cut = true
 		fallthrough

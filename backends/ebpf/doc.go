@@ -1,11 +1,10 @@
-// Package ebpf is the source of process events that runs programs in the
-// kernel: CO-RE programs on the scheduler's raw tracepoints, which write one
-// record per event into one ring that all CPUs share.
+// Package ebpf is the source of process events that runs programs in the kernel: CO-RE programs on
+// the scheduler's raw tracepoints, which write one record per event into one ring that all CPUs
+// share.
 //
-// Nothing here needs the kernel's own BTF: types given from outside do, see
-// [Options]. What a kernel lacks costs the field or the kind of event that
-// needed it, which [Source.Capabilities] then shows with the reason; only the
-// ring and the tracepoints of fork, exec and exit are required.
+// The kernel need not offer its own BTF: types from elsewhere will do, see package backends/source.
+// What a kernel lacks costs the field or the kind of event that needs it, and [Source.Capabilities]
+// shows it with the reason. Only the ring and the tracepoints of fork, exec and exit are required.
 package ebpf
 
 // The objects are committed, so that building needs neither clang nor libbpf's

@@ -13,22 +13,22 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Source delivers what the programs in the kernel report. It implements
-// [engine.Source]. After Open it uses only its descriptors and shared memory,
-// so that privileges may be dropped and the root changed.
+// Source delivers the events of the programs in the kernel. It implements [engine.Source]. After
+// Open it uses only its descriptors and shared memory, so that the process may drop its privileges
+// and change its root.
 type Source struct {
 	capabilities engine.CapabilityTable
 
 	maps     map[string]*ebpf.Map
 	programs []*ebpf.Program
-	first    []*ebpf.Program // those with a twin
+	first    []*ebpf.Program // the first programs of twins
 	links    []link.Link
 	events   perfEvents
 
 	ring     *ring
 	control  *control
 	counters *counters
-	decode   uint64 // records that made no sense
+	decode   uint64 // records that could not be decoded
 	before   earlier
 	gaps     gaps
 }
@@ -36,11 +36,11 @@ type Source struct {
 // Name returns "ebpf".
 func (s *Source) Name() string { return "ebpf" }
 
-// Capabilities says which events and fields the attached programs bring.
+// Capabilities returns the events and fields of the attached programs.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
 
-// FD is the ring's descriptor. It polls readable while anything is queued, and
-// becomes so by itself when the ring is filled to a quarter, armed or not.
+// FD returns the ring's descriptor. It is readable after Arm(true) as soon as something is queued,
+// and in any case when a quarter of the ring is filled.
 func (s *Source) FD() int {
 	if s.ring == nil {
 		return -1
@@ -72,8 +72,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	return nil
 }
 
-// Arm asks for a wake-up with the next event if the reader is idle. Else only a
-// ring that fills up wakes it.
+// Arm makes the next event wake the reader if the engine is idle. Else only a ring that fills up
+// does.
 func (s *Source) Arm(idle bool) bool {
 	if s.ring == nil {
 		return false
@@ -89,9 +89,9 @@ func (s *Source) Arm(idle bool) bool {
 	return true
 }
 
-// Stats sums the counters of all CPUs. Events that the kernel skipped because
-// both programs for them were preempted count as lost by LossSkipped;
-// whether they were of a thread that nobody asked for can't be told.
+// Stats returns the sum of the counters of all CPUs. An event for which the kernel skipped both
+// twin programs is lost by LossSkipped, even if it was of a thread and the option Threads is not
+// set: that is unknown.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.ring == nil {
 		return engine.SourceStats{}, os.ErrClosed
@@ -101,12 +101,12 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	return st, nil
 }
 
-// count is what the programs counted.
+// count returns what the programs have counted.
 func (s *Source) count() engine.SourceStats {
 	var missed uint64
 	for _, p := range s.first {
-		// Before 5.12 the kernel does not tell, before 6.0 it does not tell
-		// who has no privileges, and before 6.1 it misses none.
+		// The kernel has this counter from 5.12 on, and until 6.0 shows it only to a process with
+		// privileges. Before 6.1 it does not skip programs.
 		if st, err := p.Stats(); err == nil {
 			missed += st.RecursionMisses
 		}
@@ -119,8 +119,8 @@ func (s *Source) count() engine.SourceStats {
 	return st
 }
 
-// detach detaches all programs at once: for each the kernel waits until no CPU may
-// run it any more, mostly not while it holds a lock.
+// detach detaches all programs at the same time: for each the kernel waits until no CPU runs it any
+// more.
 func (s *Source) detach() error {
 	errs := make([]error, len(s.links)+len(s.events))
 	var all sync.WaitGroup
@@ -134,7 +134,7 @@ func (s *Source) detach() error {
 	return errors.Join(errs...)
 }
 
-// Close detaches the programs and frees the ring; what is queued in it is gone.
+// Close detaches the programs and frees the ring. Queued events are dropped.
 func (s *Source) Close() error {
 	if s.maps == nil {
 		return nil

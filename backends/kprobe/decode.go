@@ -9,13 +9,13 @@ import (
 
 // assembly is the samples of one event that have been read so far.
 type assembly struct {
-	set    *set // nil: none
+	set    *set // nil if there is no event
 	count  uint64
-	have   uint32 // the parts
+	have   uint32 // the bits of the probes whose samples have come
 	time   uint64
 	cpu    uint32
-	pid    uint32 // of the process in whose course the probe was hit
-	tid    uint32 // and of the thread
+	pid    uint32 // the process that hit the probe
+	tid    uint32 // and its thread
 	values values
 }
 
@@ -95,7 +95,7 @@ func (a *assembly) fillTask(t *engine.Task) {
 		}
 	}
 	if a.known(slotTTY) && v.number(slotTTY) == 0 {
-		t.Known |= engine.FieldTTY.Set() // none is an answer
+		t.Known |= engine.FieldTTY.Set() // having no terminal is a known value
 	} else if know(engine.FieldTTY, slotTTY, slotTTYMajor, slotTTYMinorStart, slotTTYIndex) {
 		t.TTY = engine.TTY{Major: v.u32(slotTTYMajor), Minor: v.u32(slotTTYMinorStart) + v.u32(slotTTYIndex)}
 	}

@@ -12,7 +12,7 @@ const (
 
 // walker assembles paths.
 type walker struct {
-	toMount uint64 // where the vfsmount lies in struct mount
+	toMount uint64 // offset of the vfsmount in struct mount
 	parts   [pathMounts * pathLevels][]byte
 	n       int
 	len     int
@@ -37,7 +37,7 @@ func (w *walker) walk(v *values, base slot) pathResult {
 	for m := range pathMounts {
 		if m > 0 {
 			above := v.number(pathMntSlot(base, m))
-			if above == mount { // outside of the root, or on a detached mount
+			if above == mount { // not below the root, or on a detached mount
 				return pathWhole
 			}
 			mount = above
@@ -71,7 +71,7 @@ func (w *walker) walk(v *values, base slot) pathResult {
 				}
 				w.n--
 				w.len -= 1 + len(name)
-				return pathCut // the way to the mount's root was cut off
+				return pathCut // disconnected from the mount's root
 			}
 		}
 	}

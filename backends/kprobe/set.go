@@ -11,13 +11,13 @@ type set struct {
 	kind      engine.Kind
 	symbol    string
 	ofCurrent bool   // as in hook
-	filter    string // as the kernel is told it
+	filter    string // in the kernel's syntax
 	probes    []*probe
-	guards    []*probe      // of those that read arguments
-	all       uint32        // a bit for each probe
-	slots     slotPlaces    // what the records hold
-	argv      [chunks]chunk // and of the arguments
-	texts     []setText     // the fields that further probes bring
+	guards    []*probe      // guards of the probes that read arguments
+	all       uint32        // the bits of all probes
+	slots     slotPlaces    // positions of the numbers in the records
+	argv      [chunks]chunk // positions of the arguments
+	texts     []setText     // the text fields
 }
 
 func newSet(number int, f *family) *set {

@@ -25,12 +25,12 @@ const (
 	slotCapBounding
 	slotCapAmbient
 
-	slotTTY // a pointer; the rest means nothing if it is NULL
+	slotTTY // a pointer; if it is NULL the next slots have no meaning
 	slotTTYMajor
 	slotTTYMinorStart
 	slotTTYIndex
 
-	slotNSProxy // a pointer; the rest means nothing if it is NULL
+	slotNSProxy // a pointer; if it is NULL the next slots have no meaning
 	slotUTSNS
 	slotIPCNS
 	slotMntNS
@@ -39,8 +39,8 @@ const (
 	slotComm // 16 bytes
 	slotComm2
 
-	slotGroupDead // not 0: no thread of the group lives
-	slotLive      // threads that live
+	slotGroupDead // not 0 if no thread of the group is alive
+	slotLive      // number of threads that are alive
 	slotSignalFlags
 	slotGroupCode
 	slotLeaderCode
@@ -67,10 +67,9 @@ const (
 	slotArgv = numNumbers
 )
 
-// The parts of a path. Its slots are, for each mount on the way up: the mount
-// (vfsmount of the first, struct mount of the others), its root, the mount
-// above; then the dentries from the bottom up, and as many names. Of the
-// dentries there is one more than of the names.
+// The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct
+// mount of the others), its root, and the mount above it; then the dentries from the bottom up and
+// their names. There is one more dentry than names.
 const (
 	pathMounts = 4
 	pathLevels = 7 // of each; what a fetch argument has room for bounds them, too
@@ -91,5 +90,5 @@ func pathNameSlot(base slot, mount, level int) slot {
 	return base + pathNames + slot(mount*(pathLevels+1)+level)
 }
 
-// cgroupLevels is how many components of a cgroup's path are fetched.
+// cgroupLevels is how many components of a cgroup path are fetched.
 const cgroupLevels = 7

@@ -6,19 +6,19 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// values are the records of one event. They are not taken apart: most of what
-// the probes of a path fetch lies above its root, and nobody looks at it.
+// values are the samples of one event, undecoded: most of what the probes of a path fetch lies
+// above its root and is not used.
 type values struct {
 	slots   *slotPlaces
-	records [maxParts][]byte // by the number of the probe; nil: did not come
-	own     [maxParts]bool   // the record lies in memory
+	records [maxParts][]byte // by the number of the probe; nil if it has not come
+	own     [maxParts]bool   // the record is a copy in memory
 	memory  []byte
 }
 
-// maxParts is how many probes a set has at most.
+// maxParts is the largest number of probes in a set.
 const maxParts = 32
 
-// slotPlaces says where the values of a set's records lie.
+// slotPlaces holds the position of each slot in the records of a set.
 type slotPlaces [numNumbers]slotPlace
 
 type slotPlace struct {
@@ -28,8 +28,8 @@ type slotPlace struct {
 	off     uint16
 }
 
-// add takes over where the values of a probe lie. What several probes fetch is
-// read from the first.
+// add adds the positions in the records of a probe. A slot that several probes fetch is read from
+// the first.
 func (p *slotPlaces) add(l *layout, part int) {
 	for _, at := range l.places {
 		for n := range slot(at.count) {
@@ -40,10 +40,10 @@ func (p *slotPlaces) add(l *layout, part int) {
 	}
 }
 
-// has tells whether a slot is fetched.
+// has reports whether a slot is fetched.
 func (p *slotPlaces) has(s slot) bool { return p[s].fetched }
 
-// begin forgets all records.
+// begin removes all records.
 func (v *values) begin(s *set) {
 	v.slots = &s.slots
 	clear(v.records[:])
@@ -51,23 +51,23 @@ func (v *values) begin(s *set) {
 	v.memory = v.memory[:0]
 }
 
-// add takes a record, which is at least as long as its layout says. It must stay
-// valid until the event is finished, or keep be called.
+// add adds a record, which is at least as long as its layout says. The caller keeps it valid until
+// the event is finished, or calls keep.
 func (v *values) add(part int, raw []byte) { v.records[part] = raw }
 
-// keep copies the records that came so far.
+// keep copies the records that have come so far.
 func (v *values) keep() {
 	for part, raw := range v.records {
 		if raw != nil && !v.own[part] {
 			at := len(v.memory)
-			// earlier records keep the memory that they lie in
+			// earlier copies keep the old memory
 			v.memory = append(v.memory, raw...)
 			v.records[part], v.own[part] = v.memory[at:], true
 		}
 	}
 }
 
-// number returns the value of a slot, 0 if its record did not come.
+// number returns the value of a slot, or 0 if its record has not come.
 func (v *values) number(s slot) uint64 {
 	at := &v.slots[s]
 	raw := v.records[at.part]
@@ -86,8 +86,8 @@ func (v *values) number(s slot) uint64 {
 
 func (v *values) u32(s slot) uint32 { return uint32(v.number(s)) }
 
-// name returns the text of a slot, which is empty if it could not be read or
-// would lie outside of its record.
+// name returns the text of a slot. It is empty if the kernel could not read it, or if its position
+// is outside of the record.
 func (v *values) name(s slot) []byte {
 	at := &v.slots[s]
 	raw := v.records[at.part]
@@ -113,14 +113,14 @@ func (v *values) credentials() engine.Credentials {
 	}
 }
 
-// chunk is where a piece of the arguments lies.
+// chunk is the position of a piece of the arguments.
 type chunk struct {
 	part int // number of the probe, -1: not fetched
 	off  int
 }
 
-// readable returns how many of the first size bytes of the arguments came and
-// could be read by the kernel.
+// readable returns how many of the first size bytes of the arguments have come and were read by the
+// kernel.
 func (v *values) readable(from *[chunks]chunk, size int) (n int) {
 	for _, c := range from {
 		if n >= size || c.part < 0 || v.records[c.part] == nil {
@@ -137,7 +137,8 @@ func (v *values) readable(from *[chunks]chunk, size int) (n int) {
 	return min(n, size)
 }
 
-// arguments fills dst with the start of the arguments, which is readable.
+// arguments fills dst with the start of the arguments. Its length is at most what readable
+// returned.
 func (v *values) arguments(from *[chunks]chunk, dst []byte) {
 	for _, c := range from {
 		if len(dst) == 0 {

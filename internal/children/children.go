@@ -1,5 +1,5 @@
-// Package children asks the kernel for the children of a process, which spares
-// looking at all processes.
+// Package children lists the children of a process from the kernel's own list, without a look at
+// all processes.
 package children
 
 import (

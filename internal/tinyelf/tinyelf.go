@@ -1,7 +1,6 @@
-// Package tinyelf writes the smallest programs there are, of a few system calls.
-// One ends at once with a given code: a process that executes it lives for some
-// ten microseconds, which no program with a runtime or a loader does. Another
-// waits before it does that.
+// Package tinyelf writes the smallest possible programs, of a few system calls. One ends at once
+// with a given code: its process lives for some ten microseconds, much shorter than that of a
+// program with a runtime or a loader. Another waits before it ends.
 package tinyelf
 
 import (
@@ -16,7 +15,7 @@ const (
 	base    = 0x400000
 )
 
-// Write makes the executable file path, which ends with the code, 0 to 255.
+// Write writes an executable file, a program that ends with the code, 0 to 255.
 func Write(path string, code uint8) error {
 	machine, text, err := exitCode(runtime.GOARCH, code)
 	if err != nil {
@@ -28,10 +27,9 @@ func Write(path string, code uint8) error {
 	return nil
 }
 
-// Waiter returns the bytes of a program that writes one byte to descriptor 1,
-// waits until descriptor 0 has a byte or is at its end, and then ends with the
-// code, 0 to 255. The byte that it writes says that the execve(2) is over: nothing
-// of the process changes any more.
+// Waiter returns a program that writes one byte to descriptor 1, waits until descriptor 0 has a
+// byte or is at its end, and then ends with the code, 0 to 255. The byte shows that the execve(2)
+// is complete: the process does not change any more.
 func Waiter(code uint8) ([]byte, error) {
 	machine, text, err := waiter(runtime.GOARCH, code)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package procfs reads what /proc says of a process into an [engine.RawEvent].
+// Package procfs reads processes from /proc into an [engine.RawEvent].
 //
-// A [Reader] costs no allocation per process, reads only the pieces it is asked
-// for, and keeps working after chroot and setuid, because it opens everything
-// relative to a descriptor of /proc. A piece that cannot be had leaves its
-// fields unknown. All pieces are read through one descriptor of /proc/PID, which
-// the kernel ties to the process itself and not to its number: they are never of
-// two processes, even when the pid is used again half way.
+// A [Reader] allocates nothing per process, reads only the files that it needs for the fields asked
+// for, and keeps working after chroot and setuid, because it opens everything relative to a
+// descriptor of /proc. The fields of a file that can't be read stay unknown. All files of a process
+// are read through one descriptor of /proc/PID, which the kernel ties to the process and not to its
+// number: they are never of two processes, even if the pid is used again half way.
 package procfs

@@ -13,11 +13,11 @@ const suffixDeleted = " (deleted)"
 
 func deleted(path []byte) bool { return bytes.HasSuffix(path, []byte(suffixDeleted)) }
 
-// readPath reads the link exe or cwd of dir into field f of ev. It returns false
-// when the process has no memory or is gone.
+// readPath reads the link exe or cwd of dir into field f of ev. It returns false if the process has
+// no memory or is gone.
 func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.RawEvent) (alive bool) {
-	// The kernel makes the path in one page and refuses with ENAMETOOLONG what
-	// does not fit, so that a path is never cut.
+	// The kernel assembles the path in one page, and refuses a longer one with ENAMETOOLONG: a path
+	// is never cut.
 	n, errno := readlinkat(dir, linkNUL, r.buf[:maxLink])
 	if errno != 0 || n == 0 || n == maxLink {
 		return errno != unix.ENOENT && errno != unix.ESRCH
@@ -37,14 +37,13 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 	return true
 }
 
-// maxLink is more than PATH_MAX, which is what the kernel makes of one page of 4 KiB.
+// maxLink is more than PATH_MAX, the limit of the kernel with pages of 4 KiB.
 const maxLink = 8 << 10
 
-// named reports whether the path of n bytes in r.buf, which ends with
-// " (deleted)", is really the name of what the link points to. The kernel
-// appends the same words to the path of a file that has been removed.
+// named reports whether the path of n bytes in r.buf, which ends with " (deleted)", is the real
+// name of the link's target. The kernel appends the same words to the path of a removed file.
 func (r *Reader) named(dir int, linkNUL []byte, n int) bool {
-	// The path is looked up from the root directory of its process.
+	// The path is relative to the root directory of its process.
 	const root = "root"
 	p := r.buf[n : n+len(root)+n+1]
 	copy(p, root)
@@ -58,7 +57,7 @@ func (r *Reader) named(dir int, linkNUL []byte, n int) bool {
 	return errno == 0 && link.Dev == file.Dev && link.Ino == file.Ino
 }
 
-// statat follows the link. It is for the rare paths that end with " (deleted)".
+// statat follows the link. It is used for the rare paths that end with " (deleted)".
 func statat(dir int, pathNUL []byte) (st unix.Stat_t, errno unix.Errno) {
 	err := unix.Fstatat(dir, string(pathNUL[:len(pathNUL)-1]), &st, 0)
 	if err != nil {

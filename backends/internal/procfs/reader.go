@@ -13,24 +13,22 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// MaxCmdline is the number of bytes of a command line that are read; what is
-// longer is cut and marked as truncated. The eBPF backend cuts at the same place.
+// MaxCmdline is how many bytes of a command line are read. A longer one is cut and marked as
+// truncated. The eBPF backend cuts at the same length.
 const MaxCmdline = 20480
 
-// ErrVanished is returned for a process that is not there any more.
+// ErrVanished is the error of a process that is gone.
 var ErrVanished = errors.New("read /proc: the process is gone")
 
 var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
 
-// Readable are the fields that a Reader can fill in. How a process ended is not
-// among them.
+// Readable are the fields that a Reader can fill in: all but how a process ended.
 const Readable = engine.AllFields &^ (1 << engine.FieldExit)
 
-// Image are the fields that belong to the image of a process: they change all
-// together when it executes another one.
+// Image are the fields that belong to the image of a process. An execve changes them together.
 const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline)
 
-// Replaced are the fields that an exec can change.
+// Replaced are the fields that an execve can change.
 const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
 
 const (
@@ -39,21 +37,21 @@ const (
 	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps
 )
 
-// gone are the fields that a process has no more when it has ended.
+// gone are the fields that a process that has ended does not have any more.
 const gone = engine.FieldsNS | engine.Fields(1<<engine.FieldFilename|1<<engine.FieldCmdline|1<<engine.FieldCwd)
 
-// Status is what a read tells besides the fields of an event.
+// Status is what a read returns besides the fields of an event.
 type Status struct {
 	State      byte   // of the leader, as in /proc/PID/stat: 'R', 'S', 'Z' ...
-	Threads    uint32 // in the thread group, a leader that has ended included
-	ForkNoExec bool   // it still runs the image it was forked with
+	Threads    uint32 // in the thread group, including a leader that has ended
+	ForkNoExec bool   // it has not executed another image since its fork
 	Kthread    bool   // a kernel thread
-	// Ending is set when the task has begun to end or has to: nothing that it does in
-	// user space comes any more.
+	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
+	// space.
 	Ending bool
-	// Memory tells an address space from the next by the places of code and stack,
-	// which the kernel chooses at random. It is 0 when there is none, when it is not
-	// complete yet, and when the caller may not see it.
+	// Memory identifies an address space by the addresses of code and stack, which the kernel
+	// chooses at random. It is 0 if there is none, if it is not complete yet, and if the caller may
+	// not see it.
 	Memory uint64
 }
 
@@ -69,8 +67,8 @@ type Reader struct {
 	pids []uint32 // of the directory being scanned
 }
 
-// Open returns a Reader of the /proc of the caller's mount namespace, which
-// must be of the initial pid namespace.
+// Open returns a Reader of the /proc in the caller's mount namespace, which must be that of the
+// initial pid namespace.
 func Open() (*Reader, error) {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -102,18 +100,16 @@ func (r *Reader) name(prefix string, n uint32, suffix string) []byte {
 	return append(b, 0)
 }
 
-// Read fills in those of the fields want of process pid that it can have and
-// returns what else it saw. Fields that ev knows already and that are not in
-// want stay as they are. The error is ErrVanished when nothing can be said.
+// Read fills in the fields want of process pid that can be read, and returns what else it saw.
+// Other fields of ev stay as they are. The error is ErrVanished if nothing could be read.
 //
-// The order tells which image the fields of [Replaced] are of. An exec first hands
-// over the memory, and with it the link to the executable, then sets comm and the
-// credentials, and then the arguments; until then the command line is empty and
-// Status.Memory 0. So stat, with comm, is read first and once more last: when the
-// memory is the same, no exec was half way and none was completed in between, else
-// the fields are unknown. Where memory is not shown the command line alone tells.
-// The image may still be one whose exec is just about to be reported. ForkNoExec and
-// Memory are of the end of the reading.
+// The fields of [Replaced] must be of one image. An execve first replaces the memory, and with it
+// the link to the executable, then sets comm and credentials, and then the arguments; until then
+// the command line is empty and Status.Memory is 0. So stat, which has the comm, is read first and
+// again last. If the memory is the same, no execve was under way and none was completed in between;
+// else the fields are unknown. If the memory is not shown, only the command line tells. The image
+// may still be that of an execve which is about to be reported. ForkNoExec and Memory are as of the
+// end of the read.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	dir, errno := openat(r.proc, r.name("", pid, ""), unix.O_PATH|unix.O_DIRECTORY)
 	if errno != 0 {
@@ -152,7 +148,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	t := &ev.Task
 	switch {
 	case st.Kthread:
-		// It runs no image: its link and its command line read as nothing.
+		// It has no image: its executable and its command line read as empty.
 		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline
 	case st.Zombie():
 		want &^= gone // comm outlives the image
@@ -173,8 +169,8 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want.Has(engine.FieldCgroup) {
 		if b, ok := r.readFile(dir, pathCgroup); ok {
-			// The kernel marks the path of a removed cgroup, which a process
-			// that has ended can still be in, with words that could be a name.
+			// The kernel appends words to the path of a removed cgroup, which a process that has
+			// ended can still be in. They could also be part of a name.
 			if p, h := proctext.ParseCgroup(b); h != proctext.NoHierarchy && !deleted(p) {
 				ev.Set(engine.FieldCgroup, p)
 			}
@@ -217,7 +213,7 @@ func takeIDs(to, from *engine.Credentials, fields engine.Fields) {
 	}
 }
 
-// readStat reads stat and puts the fields of want that it has into ev.
+// readStat reads stat and sets the fields of want that it has in ev.
 func (r *Reader) readStat(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	b, ok := r.readFile(dir, pathStat)
 	if !ok {
@@ -243,7 +239,7 @@ func status(s *proctext.Stat) Status {
 	return st
 }
 
-// setStat puts the fields of want that stat has into ev.
+// setStat sets the fields of want that stat has in ev.
 func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEvent) {
 	t := &ev.Task
 	if want.Has(engine.FieldStart) {
@@ -281,8 +277,7 @@ func (r *Reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
 			return nil, false
 		}
 		n += got
-		// The kernel makes the text of these files as a whole and gives as much
-		// of it as fits.
+		// The kernel returns the whole text of these files, as far as it fits.
 		if n < len(r.buf) {
 			return r.buf[:n], n > 0
 		}
@@ -294,12 +289,12 @@ func (r *Reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
 	}
 }
 
-// maxFile is more than any text that we read can have.
+// maxFile is more than the length of any text that is read.
 const maxFile = 4 << 20
 
-// readCmdline reports whether there was a command line. Without one the image is
-// being replaced (execve hands over the memory before it fills in the arguments)
-// or its arguments were hidden on purpose; neither can be told from the other.
+// readCmdline reports whether there was a command line. There is none while the image is being
+// replaced (execve replaces the memory before it fills in the arguments), or if the process has
+// hidden it; the two look the same.
 func (r *Reader) readCmdline(dir int, ev *engine.RawEvent) bool {
 	fd, errno := openat(dir, pathCmdline, unix.O_RDONLY)
 	if errno != 0 {

@@ -12,9 +12,9 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// Scan calls f for every process with all that can be read of it, in the order
-// of /proc, which is that of the pids. ev is valid during the call. A process that
-// vanishes is left out. An error of f ends the scan and is returned.
+// Scan calls f for every process, in the order of pids, with all that can be read of it. ev is
+// valid during the call. A process that vanishes is left out. An error of f ends the scan and is
+// returned.
 func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
 	pids, err := r.PIDs()
 	if err != nil {
@@ -34,19 +34,18 @@ func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
 	return nil
 }
 
-// PIDs returns the processes there are. The slice is valid until the next call
-// of PIDs, Scan or Tasks.
+// PIDs returns the existing processes. The slice is valid until the next call of PIDs, Scan or
+// Tasks.
 func (r *Reader) PIDs() ([]uint32, error) { return r.numbers(r.proc, pathSelf) }
 
-// Tasks returns the threads of process pid, the leader included, even when it
-// has ended. It is empty when the process is gone. The slice is valid until the
-// next call of PIDs, Scan or Tasks.
+// Tasks returns the threads of process pid, including a leader that has ended. It is empty if the
+// process is gone. The slice is valid until the next call of PIDs, Scan or Tasks.
 func (r *Reader) Tasks(pid uint32) []uint32 {
 	tasks, _ := r.numbers(r.proc, r.name("", pid, "/task"))
 	return tasks
 }
 
-// Status returns what Read would, but reads stat alone, and the start time.
+// Status returns the status that Read would, and the start time, from stat alone.
 func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
 	return r.status(r.name("", pid, "/stat"))
 }

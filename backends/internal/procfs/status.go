@@ -7,16 +7,15 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// parseStatus takes ids and capability sets from the text of /proc/PID/status
-// into t and returns the fields it found. Both credentials and the five sets are
-// each known as a whole or not at all.
+// parseStatus sets ids and capability sets in t from the text of /proc/PID/status, and returns the
+// fields that it found. The ids and the five sets are each known as a whole or not at all.
 func parseStatus(b []byte, t *engine.Task) (found engine.Fields) {
 	var caps engine.Capabilities
 	var have uint8
 	for len(b) > 0 {
 		var line []byte
 		line, b, _ = proctext.Cut(b, '\n')
-		// Lines of interest begin with U, G or C: most are skipped by this.
+		// The lines that are parsed begin with U, G or C: most others are skipped here.
 		if len(line) < 5 || line[0] != 'U' && line[0] != 'G' && line[0] != 'C' {
 			continue
 		}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The wrappers of package unix copy every path into a new string with a final
-// NUL; these take paths that have one already, and so allocate nothing.
+// The wrappers of package unix copy every path into a new string with a final NUL. These take paths
+// that have one, and allocate nothing.
 
 func openat(dir int, pathNUL []byte, flags int) (int, unix.Errno) {
 	for {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Event is a tracepoint as its format file describes it.
+// Event is a tracepoint, from its format file.
 type Event struct {
 	Name   string
 	ID     uint64 // the config of a perf event of type tracepoint
@@ -30,7 +30,7 @@ func (e *Event) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// maxRecord is above any tracepoint's size: the kernel's limit is one page.
+// maxRecord bounds the size of a record: the kernel's limit is one page.
 const maxRecord = 1 << 16
 
 // ParseFormat parses the content of a tracepoint's format file, which is

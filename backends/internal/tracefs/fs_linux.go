@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places are where tracefs is mounted by custom. The first is its own, the
-// second dates from when it was a part of debugfs.
+// places are the usual mount points of tracefs. The second is from the time when it was part of
+// debugfs.
 var places = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
 // FS is an open tracing file system.
 type FS struct{ dir int }
 
-// Open opens tracefs: a mounted one if there is one, else one of its own. It
-// needs CAP_SYS_ADMIN for the latter, and usually root for the former.
+// Open opens a mounted tracefs, which usually needs root, or else one of its own, which needs
+// CAP_SYS_ADMIN.
 func Open() (*FS, error) {
 	for _, p := range places {
 		if dir, err := openMounted(p); err == nil {
@@ -94,7 +94,7 @@ func (fs *FS) Event(group, name string) (*Event, error) {
 	return e, nil
 }
 
-// Close closes tracefs. What was read from it stays valid.
+// Close closes tracefs.
 func (fs *FS) Close() error {
 	if fs.dir < 0 {
 		return os.ErrClosed

@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kprobeEvents is the file that lists, takes and removes probes of the kernel's
-// functions.
+// kprobeEvents is the file that lists the probes of kernel functions. Lines written to it add and
+// remove probes.
 const kprobeEvents = "kprobe_events"
 
-// Probes is the file of kernel probes, held open so that probes can be removed
-// by who has no privileges any more.
+// Probes is the open file of kernel probes. As it is open, probes can be removed after privileges
+// were dropped.
 type Probes struct {
 	fs  *FS
 	fd  int
-	log int // where the kernel says what it does not like, -1 if it does not
+	log int // error_log, -1 if the kernel has none
 }
 
 // Probes opens the file of kernel probes for writing.
 func (fs *FS) Probes() (*Probes, error) {
-	// Without O_APPEND the kernel would remove all probes of everybody.
+	// Without O_APPEND the kernel would remove all probes of all processes.
 	fd, err := unix.Openat(fs.dir, kprobeEvents, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -41,7 +41,7 @@ func (fs *FS) Probes() (*Probes, error) {
 	return &Probes{fs, fd, log}, nil
 }
 
-// Write gives one definition or removal to the kernel.
+// Write writes one definition or removal of a probe.
 func (p *Probes) Write(line string) error {
 	if p.fd < 0 {
 		return os.ErrClosed
@@ -53,13 +53,12 @@ func (p *Probes) Write(line string) error {
 	return err
 }
 
-// Why returns what the kernel logged of the last line that it refused, "" if
-// nothing.
+// Why returns what the kernel logged about the last line that it refused, or "".
 func (p *Probes) Why() string {
 	if p.log < 0 {
 		return ""
 	}
-	// Eight entries of at most a definition each, of which a read returns some.
+	// The log has up to eight entries of at most one definition each, of which a read returns some.
 	b := make([]byte, 1<<16)
 	n := 0
 	for n < len(b) {
