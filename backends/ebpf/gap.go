@@ -5,9 +5,8 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // gaps tells the engine of losses, in order with the events. The programs count what they
@@ -27,9 +26,7 @@ type gaps struct {
 
 // begin makes all that was lost before now unsaid.
 func (g *gaps) begin(lost [engine.NumLosses]uint64) {
-	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
-	now := uint64(ts.Nano())
+	now := clock.Monotonic()
 	*g = gaps{base: time.Now(), mono: now, told: lost, last: now, skipped: lost[engine.LossSkipped], looks: [2]uint64{now, now}}
 }
 
