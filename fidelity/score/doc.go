@@ -31,6 +31,13 @@
 // them, Unjoined those of which they did not. Slow processes, which lived for more
 // than half the hold time, are not judged, as they may be delivered in parts.
 //
+// Threads: each thread that a scenario tells of has one FORK and one EXIT, except that
+// the end of the last one may be reported as the end of the process only; they count as
+// events. From a queue that was not asked for threads each is a Phantom.
+//
+// Table counts deliveries at which the queue's table had another process under the pid
+// or the identity than the event, and processes that were not found after their end.
+//
 // Delays are the times from the stamp of an event to its delivery, less the hold
 // time, in nanoseconds.
 package score

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
@@ -406,5 +407,70 @@ func TestDroppedAndDoubled(t *testing.T) {
 		if s.Perfect() != (dropped+doubled == 0) {
 			t.Fatalf("%d dropped, %d doubled: perfect is %v", dropped, doubled, s.Perfect())
 		}
+	}
+}
+
+// Events of threads are scored against the threads that a scenario tells of.
+func TestThreads(t *testing.T) {
+	told := []truth.Record{
+		{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
+		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 120, Latest: 130},
+		{Op: truth.ThreadStart, PID: 9, TID: 11, Earliest: 130, Latest: 140},
+		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 150, Latest: 160},
+		{Op: truth.ThreadEnd, PID: 9, TID: 11, Earliest: 170, Latest: 190},
+		{Op: truth.Exit, PID: 9, Earliest: 170, Latest: 190},
+	}
+	thread := func(e engine.Events, tid uint32, at uint64) Seen {
+		return Seen{Events: e, Time: at, At: at, Thread: true, TID: tid, Process: &engine.Process{PID: 9}}
+	}
+	all := func() []Seen { // the second thread is the last, so that its end is the process's
+		return []Seen{thread(engine.EventFork, 10, 125), thread(engine.EventFork, 11, 135), thread(engine.EventExit, 10, 155)}
+	}
+	for _, c := range []struct {
+		name                       string
+		seen                       []Seen
+		missing, phantoms, doubled int
+		wrong, table               int
+		unasked                    bool
+	}{
+		{name: "all", seen: all()},
+		{name: "with an end of the last and of the leader", seen: append(all(), thread(engine.EventExit, 11, 180), thread(engine.EventExit, 9, 180))},
+		{name: "no birth", seen: all()[1:], missing: 1},
+		{name: "no end", seen: all()[:2], missing: 1},
+		{name: "twice", seen: append(all(), thread(engine.EventExit, 10, 156)), doubled: 1},
+		{name: "an unknown thread", seen: append(all(), thread(engine.EventFork, 12, 140)), phantoms: 1},
+		{name: "a wrong stamp", seen: append(all()[:2], thread(engine.EventExit, 10, 145)), wrong: 1},
+		{name: "not in the table", seen: func() []Seen { s := all(); s[0].Table = "nothing"; return s }(), table: 1},
+		{name: "nobody asked", seen: all(), phantoms: 3, unasked: true},
+	} {
+		w := &Witness{Table: perfect().Table, Opened: 1, Threads: !c.unasked, Single: c.seen}
+		s := Lives(w, lives(t, told...))
+		missing := s.Truth - s.Seen - 2 // FORK and EXIT of the process were not seen
+		if missing != c.missing || s.Phantoms != c.phantoms || s.Duplicates != c.doubled || s.Stamp.Wrong != c.wrong || s.Table != c.table {
+			t.Errorf("%s: %v", c.name, s)
+			t.Log(strings.Join(s.Findings, "\n"))
+		}
+	}
+}
+
+// What holds of every delivered event is scored.
+func TestDelivery(t *testing.T) {
+	for name, damage := range map[string]func(*Witness){
+		"the wall time is off":       func(w *Witness) { w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(6, 0) },
+		"the table has another":      func(w *Witness) { w.Single[1].Table = "another" },
+		"marked as ended too early":  func(w *Witness) { w.Single[1].Process.Exited = true },
+		"joined though one by one":   func(w *Witness) { w.Single[3].Events |= engine.EventExit },
+		"a thread that is not asked": func(w *Witness) { w.Joined[1].Thread = true },
+	} {
+		w := perfect()
+		damage(w)
+		if s := Lives(w, lives(t, records()...)); s.Perfect() {
+			t.Errorf("%s: %v", name, s)
+		}
+	}
+	w := perfect()
+	w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(5, 100e6)
+	if s := Lives(w, lives(t, records()...)); !s.Perfect() {
+		t.Errorf("the wall time is as good as right: %v %s", s, s.Findings)
 	}
 }
