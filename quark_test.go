@@ -193,7 +193,11 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 		q := open(t, opts)
 		ends := make(map[uint32]bool)
 		var last uint32
-		for range 200 {
+		n := 200
+		if testing.Short() {
+			n = 40
+		}
+		for range n {
 			last = spawn(t)
 			ends[last] = true
 		}
@@ -329,6 +333,9 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 // Close, Stats and Wake from other goroutines: whoever waits is told.
 func TestCloseFromAnywhere(t *testing.T) {
 	tries := 20
+	if testing.Short() {
+		tries = 4
+	}
 	if os.Getenv("QUARK_TRIES") != "" {
 		tries, _ = strconv.Atoi(os.Getenv("QUARK_TRIES"))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 func TestMain(m *testing.M) { conform.Main(m, programs) }
@@ -119,3 +122,18 @@ func watch(t testing.TB, s *Source, to *sink, done func() bool) {
 }
 
 func lockThread() { runtime.LockOSThread() }
+
+// command is exec.Command for a program of the host, or skips the test where it is missing: a guest has none of them. For
+// true(1) it makes one.
+func command(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	if name == "true" {
+		name = filepath.Join(t.TempDir(), name)
+		if err := tinyelf.Write(name, 0); err != nil {
+			t.Fatal(err)
+		}
+	} else if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("a guest has no such program: %v", err)
+	}
+	return exec.Command(name, args...)
+}

@@ -2,7 +2,6 @@ package cnproc
 
 import (
 	"math/rand/v2"
-	"os/exec"
 	"syscall"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 // TestForkOfSessionLeader reads a process between its setsid(2) and the message of
 // that.
 func TestForkOfSessionLeader(t *testing.T) {
-	c := exec.Command("sleep", "1000")
+	c := command(t, "sleep", "1000")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func TestComm(t *testing.T) {
 
 func TestPtrace(t *testing.T) {
 	// PTRACE_TRACEME sends no message; attaching does.
-	target := exec.Command("cat")
+	target := command(t, "cat")
 	in, _ := target.StdinPipe()
 	s := kernel(t, Options{Enrich: EnrichNone})
 	if err := target.Start(); err != nil {
@@ -158,7 +158,7 @@ func TestPtrace(t *testing.T) {
 }
 
 func TestEnrichNone(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "exit 3")
+	cmd := command(t, "sh", "-c", "exit 3")
 	to, s := run(t, Options{Enrich: EnrichNone}, cmd)
 	pid := cmd.Process.Pid
 	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.FieldPPID.Set() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -34,7 +33,7 @@ func onEveryCPU(t *testing.T, f func()) {
 		if err := unix.SchedSetaffinity(0, &one); err != nil {
 			t.Fatal(err)
 		}
-		if err := exec.Command("true").Run(); err != nil {
+		if err := command(t, "true").Run(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Millisecond) // the last exit is sent after wait(2) returns
@@ -45,7 +44,7 @@ func onEveryCPU(t *testing.T, f func()) {
 func storm(t *testing.T, n int) {
 	t.Helper()
 	for range n {
-		if err := exec.Command("true").Run(); err != nil {
+		if err := command(t, "true").Run(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,7 +165,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 	}
 	time.Sleep(2 * rescanInterval)
 	for try := 0; ; try++ { // others on this machine can overrun it again
-		cmd := exec.Command("true")
+		cmd := command(t, "true")
 		if err := cmd.Run(); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +237,7 @@ func TestFilter(t *testing.T) {
 				s := kernel(t, Options{Filter: c.filter, Enrich: enrich})
 				s.Finish() // nothing is held
 				to := &sink{room: 1 << 20}
-				cmd := exec.Command("sh", "-c", c.script)
+				cmd := command(t, "sh", "-c", c.script)
 				if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 					t.Fatal(err)
 				}
@@ -395,7 +394,7 @@ func TestDropPrivileges(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "ready" {
 		t.Fatalf("%q", lines.Text())
 	}
-	target := exec.Command("sh", "-c", "read x", "some", "words")
+	target := command(t, "sh", "-c", "read x", "some", "words")
 	in, _ := target.StdinPipe()
 	if err := target.Start(); err != nil {
 		t.Fatal(err)

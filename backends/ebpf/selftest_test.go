@@ -86,6 +86,9 @@ func TestSelfTestRefuses(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
 	}
+	if testing.Short() {
+		t.Skip("loads the programs dozens of times, half a minute on an emulated processor")
+	}
 	for _, c := range []struct {
 		bytes   int
 		members string // of TYPE: MEMBER ...
