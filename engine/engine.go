@@ -16,6 +16,7 @@ type Engine struct {
 	opts   Options
 	clock  Clock
 	source Source
+	holder Holder // the source, if it holds events back
 	buffer *Buffer
 	table  table
 	event  Event
@@ -39,6 +40,7 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{opts: opts, clock: clock, source: source, buffer: NewBuffer(opts.MaxLength)}
+	e.holder, _ = source.(Holder)
 	e.hold = uint64(opts.HoldTime)
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
 	e.table.init(uint64(opts.CacheGraceTime))
@@ -101,10 +103,18 @@ func (e *Engine) populate(now uint64) error {
 	return nil
 }
 
-// ripe reports whether the oldest event is old enough.
+// ripe reports whether the oldest event is old enough. While the source holds an event
+// back, the engine is no further in time than that event.
 func (e *Engine) ripe(now uint64) bool {
 	at, ok := e.ripeAt()
-	return ok && now >= at
+	if !ok || now < at {
+		return false
+	}
+	if e.holder == nil {
+		return true
+	}
+	held, some := e.holder.Held()
+	return !some || held >= at
 }
 
 // ripeAt is when the oldest event will be old enough if none comes meanwhile.

@@ -159,6 +159,39 @@ func TestHoldTime(t *testing.T) {
 	}
 }
 
+// holdingSource holds its last events back until it is told not to.
+type holdingSource struct {
+	enginetest.Source
+	held []enginetest.Raw
+}
+
+func (s *holdingSource) Held() (oldest uint64, ok bool) {
+	if len(s.held) == 0 {
+		return 0, false
+	}
+	return s.held[0].Time, true
+}
+
+// What the source holds is joined with what it has handed over, however late it comes.
+func TestHeldEventsAreWaitedFor(t *testing.T) {
+	src := &holdingSource{held: []enginetest.Raw{raw(exit, 1, 50*ms)}}
+	src.Push(raw(fork, 1, 0), raw(fork, 2, 60*ms))
+	clock := enginetest.NewClock()
+	e, err := engine.New(src, clock.Engine(), engine.Options{HoldTime: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{Engine: e, src: &src.Source, clock: clock}
+	if lines := r.drain(t); len(lines) > 0 {
+		t.Fatalf("delivered while an event of that time was held: %q", lines)
+	}
+	src.Push(src.held...)
+	src.held = nil
+	if d := cmp.Diff([]string{"1 FORK+EXIT", "2 FORK"}, r.drain(t)); d != "" {
+		t.Error(d)
+	}
+}
+
 // Events of many processes and CPUs come in disorder within the hold time and
 // leave in order, each raw event once.
 func TestOrderAndConservation(t *testing.T) {

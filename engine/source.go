@@ -137,3 +137,12 @@ type CapabilityTable struct {
 	// Notes are facts that belong to no row, such as why a faster way is not used.
 	Notes []string
 }
+
+// Holder is a [Source] that holds events back after Populate, to see what follows them.
+// Held returns the time of the oldest event that it holds; ok is false if it holds none.
+// The engine waits for what is held, so that it is joined and ordered with the rest, for
+// as long as the buffer is not full. A source that holds events has to hand them over in
+// a bounded time, whether or not others come.
+type Holder interface {
+	Held() (oldest uint64, ok bool)
+}

@@ -351,7 +351,7 @@ func (e *enricher) compare(h, next *entry) {
 }
 
 // release gives the events to the sink that are certain: all that was sent before a time
-// has been noted. With force set it gives all.
+// has been noted. With force set it gives all. It returns how many it gave, without gaps.
 func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) {
 	for ; e.head < e.end; e.head++ {
 		h := e.at(e.head)
@@ -361,9 +361,11 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {
 			delete(e.byPID, h.ev.PID)
 		}
+		if h.ev.Kind != engine.KindGap { // which tells of events and is none
+			n++
+		}
 		to.Insert(h.ev)
 		h.ev = nil
-		n++
 	}
 	return n
 }

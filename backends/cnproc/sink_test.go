@@ -17,6 +17,16 @@ func (s *sink) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
 func (s *sink) Release(*engine.RawEvent)   {}
 func (s *sink) Insert(ev *engine.RawEvent) { s.events = append(s.events, ev) }
 
+// delivered returns the number of events in the sink; a gap is none.
+func (s *sink) delivered() (n uint64) {
+	for _, ev := range s.events {
+		if ev.Kind != engine.KindGap {
+			n++
+		}
+	}
+	return n
+}
+
 // offline is a source without a kernel and without /proc, on a kernel that is new.
 func offline(o Options, shared ...source.Options) *Source {
 	if err := o.setDefaults(); err != nil {

@@ -54,6 +54,7 @@ type Source struct {
 var _ interface {
 	engine.Source
 	engine.Finisher
+	engine.Holder
 } = (*Source)(nil)
 
 // Open subscribes to the proc connector.
@@ -155,6 +156,14 @@ func (s *Source) Arm(idle bool) bool {
 	s.pace.arm(s.busy && !idle, soonest(s.enrich.due(), s.nextLook), s.clock.now())
 	s.busy = false
 	return true
+}
+
+// Held returns the time of the first event in the queue of the enricher.
+func (s *Source) Held() (oldest uint64, ok bool) {
+	if s.enrich.len() == 0 {
+		return 0, false
+	}
+	return s.enrich.at(s.enrich.head).ev.Time, true
 }
 
 // Finish makes Populate hold nothing back.
