@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/clock"
 	"golang.org/x/sys/unix"
 )
 
@@ -122,7 +123,7 @@ func benchmarkWait(b *testing.B, wait func(*Store, uint64, int)) {
 		done := make(chan uint64)
 		go func() {
 			wait(s, i, cmd.Process.Pid)
-			done <- monotonic()
+			done <- clock.Monotonic()
 		}()
 		time.Sleep(5 * time.Millisecond) // it waits
 		unix.Kill(cmd.Process.Pid, unix.SIGKILL)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // Collection selects the events that [Store.Collect] deletes. The zero value selects none.
@@ -45,7 +47,7 @@ func (s *Store) Collect(c Collection) (Collected, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b aged) int { return cmp.Compare(a.stored, b.stored) })
-	now := monotonic()
+	now := clock.Monotonic()
 	for i, e := range list {
 		old := c.MaxAge > 0 && e.stored+uint64(c.MaxAge) < now
 		many := c.MaxCount > 0 && len(list)-i > c.MaxCount

@@ -65,12 +65,12 @@ func readable(fd int) bool {
 }
 
 // start returns the range [from, to) in which the process started, ns of CLOCK_BOOTTIME.
-func (p *process) start(clock clock) (from, to uint64, err error) {
+func (p *process) start(offset bootOffset) (from, to uint64, err error) {
 	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		return 0, 0, err
 	}
-	from, to = clock.span(st.Start)
+	from, to = offset.span(st.Start)
 	return from, to, nil
 }
 
@@ -146,11 +146,12 @@ func unlessGone(err error) error {
 	return err
 }
 
-// clock is the offset, in ns, of the boot time that this process sees in /proc.
-type clock int64
+// bootOffset is the difference in ns between the boot time in this process's /proc and the
+// kernel's.
+type bootOffset int64
 
-// ownClock reads the offset of the caller's time namespace (Linux 5.6).
-func ownClock() clock {
+// ownOffset reads the offset of the caller's time namespace (Linux 5.6).
+func ownOffset() bootOffset {
 	b, err := os.ReadFile("/proc/self/timens_offsets")
 	if err != nil {
 		return 0
@@ -158,7 +159,7 @@ func ownClock() clock {
 	return parseOffsets(string(b))
 }
 
-func parseOffsets(s string) clock {
+func parseOffsets(s string) bootOffset {
 	for l := range strings.Lines(s) {
 		f := strings.Fields(l)
 		if len(f) != 3 || f[0] != "boottime" && f[0] != "7" { // its number, in 5.6 to 5.7
@@ -167,14 +168,14 @@ func parseOffsets(s string) clock {
 		sec, err1 := strconv.ParseInt(f[1], 10, 34) // the kernel's limit is far below
 		ns, err2 := strconv.ParseInt(f[2], 10, 34)
 		if err1 == nil && err2 == nil {
-			return clock(sec*1e9 + ns)
+			return bootOffset(sec*1e9 + ns)
 		}
 	}
 	return 0
 }
 
 // span returns the kernel's times that /proc shows as start.
-func (c clock) span(start uint64) (from, to uint64) {
+func (c bootOffset) span(start uint64) (from, to uint64) {
 	from = start - uint64(c)
 	return from, from + proctext.Tick
 }

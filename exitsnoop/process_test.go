@@ -8,7 +8,7 @@ import (
 )
 
 func TestClock(t *testing.T) {
-	for in, want := range map[string]clock{
+	for in, want := range map[string]bootOffset{
 		"monotonic           0         0\nboottime           10         5\n": 10e9 + 5,
 		"1 0 0\n7 -3 1\n":   -3e9 + 1,
 		"":                  0,
@@ -21,10 +21,10 @@ func TestClock(t *testing.T) {
 			t.Errorf("%q: %d, want %d", in, got, want)
 		}
 	}
-	if from, to := clock(10e9).span(1100 * proctext.Tick); from != 1e9 || to != 1e9+proctext.Tick {
+	if from, to := bootOffset(10e9).span(1100 * proctext.Tick); from != 1e9 || to != 1e9+proctext.Tick {
 		t.Errorf("span %d to %d", from, to)
 	}
-	if from, _ := clock(-10e9).span(100 * proctext.Tick); from != 11e9 {
+	if from, _ := bootOffset(-10e9).span(100 * proctext.Tick); from != 11e9 {
 		t.Errorf("span from %d", from)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // Store is the traced processes and their exits. Its methods may be called from any goroutine.
@@ -17,9 +19,9 @@ type Store struct {
 	tasks, events, counters *ebpf.Map
 	filter                  *filter
 
-	links links              // of a private store, closed with it
-	lock  func(func()) error // calls with others excluded who count
-	clock clock
+	links  links              // of a private store, closed with it
+	lock   func(func()) error // calls with others excluded who count
+	offset bootOffset
 
 	life context.Context // canceled by Close
 	end  context.CancelFunc
@@ -92,7 +94,7 @@ func newStore(m maps, l links) (*Store, error) {
 	}
 	s := &Store{
 		tasks: m[programsMapTracingTasks], events: m[programsMapExitedEvents], counters: m[programsMapCounters],
-		filter: f, links: l, clock: ownClock(), watchers: map[*watcher]bool{},
+		filter: f, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lock = func(f func()) error {
@@ -212,7 +214,7 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 // process is traced with this id, or not traced. If the id has a status already the error is
 // ErrDuplicateID.
 func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
-	e := programsExitEvent{Pid: pid, ExitCode: int32(status), StoredTime: monotonic(), State: programsEventStateSTATE_ENDED}
+	e := programsExitEvent{Pid: pid, ExitCode: int32(status), StoredTime: clock.Monotonic(), State: programsEventStateSTATE_ENDED}
 	old, err := s.event(traceEventID)
 	switch {
 	case err == nil && old.State == programsEventStateSTATE_ENDED:
@@ -314,11 +316,4 @@ func (s *Store) Stats() (st Stats, err error) {
 		}
 	}
 	return st, err
-}
-
-// monotonic returns ns of CLOCK_MONOTONIC, the clock of the events.
-func monotonic() uint64 {
-	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail
-	return uint64(ts.Nano())
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // The pins of version 0, which is embedshim's pkg/exitsnoop.
@@ -106,7 +108,7 @@ func (e *ensurer) importTasks(s *Store, tasks, events *ebpf.Map) error {
 		if events != nil && events.Lookup(t.TraceID, new(oldEvent)) == nil {
 			continue
 		}
-		lost := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_LOST}
+		lost := programsExitEvent{Pid: pid, StoredTime: clock.Monotonic(), State: programsEventStateSTATE_LOST}
 		if err := e.importEvent(s, t.TraceID, &lost); err != nil {
 			return err
 		}
@@ -123,7 +125,7 @@ func (e *ensurer) importEvents(s *Store, events *ebpf.Map) error {
 	for id, v := range old {
 		ev := programsExitEvent{
 			Pid: v.Pid, ExitCode: v.ExitCode, StartBoottime: v.Start, ExitedTime: v.ExittedAt,
-			StoredTime: monotonic(), State: programsEventStateSTATE_ENDED,
+			StoredTime: clock.Monotonic(), State: programsEventStateSTATE_ENDED,
 		}
 		if err := e.importEvent(s, id, &ev); err != nil {
 			return err

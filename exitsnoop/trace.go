@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // Trace begins to trace a process: its exit will be recorded with info.TraceID. The pid is that of
@@ -73,7 +75,7 @@ func (s *Store) newTask(p *process, info TaskInfo) (*programsTask, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
 	}
-	from, to, err1 := p.start(s.clock)
+	from, to, err1 := p.start(s.offset)
 	ns, err2 := p.namespace()
 	// If it has not ended now, the reads were of this process.
 	if p.ended() {
@@ -90,7 +92,7 @@ func (s *Store) newTask(p *process, info TaskInfo) (*programsTask, error) {
 
 // addTask reserves the event and adds the tracing entry.
 func (s *Store) addTask(pid uint32, t *programsTask) error {
-	e := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_RESERVED}
+	e := programsExitEvent{Pid: pid, StoredTime: clock.Monotonic(), State: programsEventStateSTATE_RESERVED}
 	if err := s.reserve(t.TraceId, &e); err != nil {
 		return err
 	}
@@ -125,7 +127,7 @@ func (s *Store) markEarlierLost(pid uint32, now *programsTask) bool {
 func (s *Store) markLost(pid uint32, t *programsTask) error {
 	e, err := s.event(t.TraceId)
 	if err == nil && e.State == programsEventStateSTATE_RESERVED || errors.Is(err, ErrNotTraced) {
-		lost := programsExitEvent{Pid: pid, ExitCode: t.Lost, StoredTime: monotonic(), State: programsEventStateSTATE_LOST}
+		lost := programsExitEvent{Pid: pid, ExitCode: t.Lost, StoredTime: clock.Monotonic(), State: programsEventStateSTATE_LOST}
 		if err := s.events.Update(t.TraceId, &lost, ebpf.UpdateAny); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // Wait waits until the process of a trace has ended and returns its status. The event stays. The
@@ -74,7 +76,7 @@ func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := p.start(s.clock)
+	from, to, err := p.start(s.offset)
 	switch {
 	case p.ended() || err == nil && (from >= t.StartEnd || to <= t.StartMin):
 		// It has just ended, or the pid is that of a later process.
@@ -97,11 +99,11 @@ func (s *Store) recordUnseen(id uint64, pid uint32) error {
 	switch {
 	case errors.Is(err, ErrNotTraced) || err == nil && t.TraceId != id:
 		// A call of Trace may be between reserving the event and adding the tracing entry.
-		if monotonic()-e.StoredTime < uint64(exitTimeout) {
+		if clock.Monotonic()-e.StoredTime < uint64(exitTimeout) {
 			time.Sleep(exitPollInterval)
 			return nil
 		}
-		lost := programsExitEvent{Pid: pid, StoredTime: monotonic(), State: programsEventStateSTATE_LOST}
+		lost := programsExitEvent{Pid: pid, StoredTime: clock.Monotonic(), State: programsEventStateSTATE_LOST}
 		return errors.Join(s.events.Update(id, &lost, 0), s.count(programsCounterCOUNT_UNSEEN))
 	case err != nil:
 		return err

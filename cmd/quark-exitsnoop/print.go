@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/exitsnoop"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // printer writes lines of text or of JSON.
@@ -78,12 +79,8 @@ func describe(w unix.WaitStatus) string {
 
 // ago returns how long ago a time of CLOCK_MONOTONIC was, if it was more than a second.
 func ago(at uint64) string {
-	var ts unix.Timespec
-	if at == 0 || unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
-		return ""
-	}
-	d := time.Duration(uint64(ts.Nano()) - at)
-	if d < time.Second {
+	d := time.Duration(clock.Monotonic() - at)
+	if at == 0 || d < time.Second {
 		return ""
 	}
 	return fmt.Sprintf(" %v ago", d.Round(time.Second))
