@@ -40,7 +40,7 @@ func setName(name string) {
 	conform.Try("prctl", unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(b)), 0, 0, 0))
 }
 
-// programs are what the tests run as children.
+// programs are what the tests start as child processes.
 var programs = map[string]func(){
 	"comm": func() {
 		setName("brand new (name)")
@@ -82,11 +82,11 @@ var programs = map[string]func(){
 	},
 }
 
-// kernel opens a source on the kernel of this machine or skips the test.
+// kernel opens a source on the running kernel, or skips the test.
 func kernel(t testing.TB, o Options, shared ...source.Options) *Source {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("wants root: the proc connector needs CAP_NET_ADMIN")
+		t.Skip("needs root: the proc connector needs CAP_NET_ADMIN")
 	}
 	s, err := Open(append(shared, source.Options{})[0], o)
 	if err != nil {
@@ -101,7 +101,7 @@ func kernel(t testing.TB, o Options, shared ...source.Options) *Source {
 	return s
 }
 
-// watch populates to until done says that it is enough.
+// watch reads s into to until done returns true.
 func watch(t testing.TB, s *Source, to *sink, done func() bool) {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.FD()), Events: unix.POLLIN}}

@@ -28,7 +28,7 @@ func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sin
 	pid := cmd.Process.Pid
 	watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExit)) > 0 })
 	cmd.Wait()
-	// Nothing more may come of it.
+	// Nothing more may be reported of it.
 	time.Sleep(5 * time.Millisecond)
 	if err := s.Populate(to); err != nil {
 		t.Fatal(err)

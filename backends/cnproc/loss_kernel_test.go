@@ -15,7 +15,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
-// onEveryCPU forks, and sees end, one process on each CPU, and calls f after each.
+// onEveryCPU runs a process to its end on each CPU, one after the other, and calls f after
+// each.
 func onEveryCPU(t *testing.T, f func()) {
 	t.Helper()
 	lockThread()
@@ -192,7 +193,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 	}
 }
 
-// TestSpoofIsIgnored sends what the kernel could send from another socket.
+// A message that another socket sends, and not the kernel, is ignored.
 func TestSpoofIsIgnored(t *testing.T) {
 	s := kernel(t, Options{Enrich: EnrichNone})
 	port, err := unix.Getsockname(s.fd)
@@ -265,7 +266,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestFullBuffer leaves in the socket what the engine has no room for.
+// What the engine has no room for stays in the socket.
 func TestFullBuffer(t *testing.T) {
 	for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
@@ -305,7 +306,7 @@ func openFDs(t *testing.T) int {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
-	kernel(t, Options{}).Close() // whatever the runtime opens once
+	kernel(t, Options{}).Close() // the first Open opens descriptors that stay
 	before := openFDs(t)
 	for range 10 {
 		s := kernel(t, Options{})
@@ -340,7 +341,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestPopulateAllocatesNothing counts while processes come and go.
+// Populate allocates nothing while processes start and end.
 func TestPopulateAllocatesNothing(t *testing.T) {
 	for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
@@ -356,7 +357,7 @@ func TestPopulateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// recycler uses the events it gets again.
+// recycler is a sink that reuses the events it gets.
 type recycler struct {
 	free []*engine.RawEvent
 	n    int
@@ -378,8 +379,8 @@ func (r *recycler) Insert(ev *engine.RawEvent) {
 	r.free = append(r.free, ev)
 }
 
-// TestDropPrivileges reads events and what /proc lets anyone read after chroot
-// and setuid.
+// After chroot and setuid a source still reads events, and the files of /proc that anyone
+// may read.
 func TestDropPrivileges(t *testing.T) {
 	kernel(t, Options{}).Close()
 	cmd := conform.Child("drop-privileges")

@@ -42,8 +42,8 @@ func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
-// TestExitsByPerfEvent has the second program of exits on a perf event. In the second
-// source it comes first, as the tracepoint has that of the other source already.
+// The twin program of exits can be attached to a perf event. The tracepoint runs the twin of
+// the second source before its first program, as the first source's is attached already.
 func TestExitsByPerfEvent(t *testing.T) {
 	defer func(old string) { preemptibleSince = old }(preemptibleSince)
 	preemptibleSince = "0.0"
@@ -81,7 +81,7 @@ func TestExitsByPerfEvent(t *testing.T) {
 	}
 }
 
-// What closing takes is mostly waiting, so it is told apart.
+// Close mostly waits for the kernel, so it is measured separately.
 func BenchmarkOpen(b *testing.B) {
 	var closing time.Duration
 	for b.Loop() {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLoss fills a ring of one page and expects every event to be accounted for.
+// Every event that a ring of one page has no room for is counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	stats := func() engine.SourceStats {
@@ -37,7 +37,7 @@ func TestLoss(t *testing.T) {
 	eventually(t, "produced = received + lost", func() bool {
 		before := stats()
 		received += uint64(len(conform.Drain(t, s)))
-		after := stats() // other processes live on
+		after := stats() // other processes make events meanwhile
 		return before == after && after.Produced == received+after.LostTotal()
 	})
 	eventually(t, "events after the loss", func() bool {
@@ -58,7 +58,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Errorf("never: %s", what)
 }
 
-// TestArm expects the descriptor to wake a reader, and not to when not asked.
+// The descriptor wakes a reader that has armed it.
 func TestArm(t *testing.T) {
 	s := open(t, Options{})
 	for range 20 {
@@ -88,8 +88,8 @@ func TestArm(t *testing.T) {
 	}
 }
 
-// TestFillingRingWakes expects a reader that did not arm itself to sleep until
-// a quarter of the ring is full, be it with events of other programs.
+// A reader that has not armed the descriptor sleeps until a quarter of the ring is full, of
+// events of any program.
 func TestFillingRingWakes(t *testing.T) {
 	const size = 64 << 10
 	s := open(t, Options{RingSize: size})
@@ -126,7 +126,7 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 		}()
 		select {
 		case <-woken:
-		case <-time.After(100 * time.Millisecond): // for it to sleep
+		case <-time.After(100 * time.Millisecond): // the reader sleeps by now
 			return woken
 		}
 	}
@@ -134,8 +134,8 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	return nil
 }
 
-// TestPrivilegesDropped reads as nobody in another root, and kills the reader:
-// its programs end with it.
+// A reader without privileges in another root reads events. When it is killed, its programs
+// leave the kernel.
 func TestPrivilegesDropped(t *testing.T) {
 	open(t, Options{}).Close()
 	c, programs := conform.WantDropped(t, "dropped")
@@ -166,7 +166,7 @@ func TestPrivilegesDropped(t *testing.T) {
 }
 
 func TestNothingLeft(t *testing.T) {
-	open(t, Options{}).Close() // what is opened once for all
+	open(t, Options{}).Close() // the first Open opens descriptors that stay
 	before := descriptors(t)
 	for range 3 {
 		s := open(t, Options{})
@@ -193,7 +193,7 @@ func descriptors(t *testing.T) int {
 	return len(d)
 }
 
-// TestPopulate takes events through a buffer and counts the allocations.
+// Populate stops when the buffer is full and goes on with the next call.
 func TestPopulate(t *testing.T) {
 	s := open(t, Options{})
 	b := engine.NewBuffer(1)

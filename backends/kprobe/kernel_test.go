@@ -49,15 +49,15 @@ func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
-// TestNotResident reads arguments where there is no memory, after others were
-// read: nothing of those may be reported.
+// Arguments whose page is not in memory are unknown. Those read before, which the kernel's
+// buffer still has, must not be reported in their place.
 func TestNotResident(t *testing.T) {
-	argvShift = -1 << 30 // between the stack and all else
+	argvShift = -1 << 30 // an address between the stack and everything else
 	defer func() { argvShift = 0 }()
 	s := open(t, Options{})
 	for range 5 {
 		argvShift = 0
-		before := open(t, Options{}) // fills the kernel's buffers
+		before := open(t, Options{}) // fills the kernel's buffers with other arguments
 		conform.Run(t, before, conform.Child("exit", strings.Repeat("other", 1000)))
 		before.Close()
 		c := conform.Child("exit", "own")
@@ -68,7 +68,7 @@ func TestNotResident(t *testing.T) {
 	}
 }
 
-// TestEmbeddedTypes opens with those that quark carries for kernels without.
+// The types that quark carries for kernels without BTF bring the same events.
 func TestEmbeddedTypes(t *testing.T) {
 	k, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true})
 	if err != nil {
@@ -88,7 +88,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkStats is what a monitor does each second.
+// BenchmarkStats measures what a monitor does each second.
 func BenchmarkStats(b *testing.B) {
 	s := open(b, Options{})
 	for b.Loop() {
@@ -98,7 +98,7 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-// BenchmarkPopulate looks for events where there are none.
+// BenchmarkPopulate measures a call that finds no event.
 func BenchmarkPopulate(b *testing.B) {
 	s := open(b, Options{})
 	var l conform.Events

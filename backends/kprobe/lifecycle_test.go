@@ -20,7 +20,7 @@ import (
 
 var printFormats = flag.Bool("formats", false, "print the formats of the probes' records, for testdata")
 
-// probeNames are all probes of quark in the kernel.
+// probeNames returns the names of all probes that quark has in the kernel.
 func probeNames(t *testing.T) (names []string) {
 	t.Helper()
 	fs, err := tracefs.Open()
@@ -47,7 +47,7 @@ func probeNames(t *testing.T) (names []string) {
 
 func TestClose(t *testing.T) {
 	fds := func() int { d, _ := os.ReadDir("/proc/self/fd"); return len(d) }
-	open(t, Options{}).Close() // whatever the first opens for good
+	open(t, Options{}).Close() // the first Open opens descriptors that stay
 	before := fds()
 	begin := time.Now()
 	s := open(t, Options{})
@@ -74,7 +74,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestFailedOpen lets it fail half way, for want of descriptors: nothing is left.
+// TestFailedOpen makes Open fail half way for lack of descriptors. No probe may be left.
 func TestFailedOpen(t *testing.T) {
 	open(t, Options{}).Close()
 	var limit unix.Rlimit
@@ -110,7 +110,7 @@ func TestSweep(t *testing.T) {
 	if left == 0 {
 		t.Error("the child has no probes")
 	}
-	s := open(t, Options{}) // must leave those of the living alone
+	s := open(t, Options{}) // must not remove the probes of a living process
 	s.Close()
 	if n := len(probeNames(t)); n != left {
 		t.Errorf("%d probes of the living, %d after another was opened", left, n)
@@ -154,8 +154,7 @@ func TestDropPrivileges(t *testing.T) {
 	}
 }
 
-// TestArm wants FD to wake an idle reader with the next event and a busy one
-// only when a ring fills up.
+// FD wakes an idle reader with the next event, and a busy one only when a ring fills up.
 func TestArm(t *testing.T) {
 	s := open(t, Options{})
 	wait := func(ms int) int {
@@ -207,7 +206,7 @@ func TestArm(t *testing.T) {
 	t.Error("a ring that fills up does not wake a busy reader")
 }
 
-// TestLoss stops the reader and wants every event counted.
+// While nobody reads, every event that a ring has no room for is counted.
 func TestLoss(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	conform.Drain(t, s)
@@ -258,7 +257,7 @@ func TestHotplug(t *testing.T) {
 		t.Skip(err)
 	}
 	defer set("1")
-	// follow lets a source look which CPUs are online.
+	// follow reads often enough for the source to look which CPUs are online.
 	follow := func(s *Source) {
 		for range followEvery {
 			conform.Drain(t, s)
@@ -268,7 +267,7 @@ func TestHotplug(t *testing.T) {
 	if n := len(s.cpus); n != 1 {
 		t.Errorf("%d rings with one CPU", n)
 	}
-	// One that is opened now finds a CPU offline.
+	// A source that is opened now finds a CPU offline.
 	other := open(t, Options{})
 	if err := set("1"); err != nil {
 		t.Fatal(err)
@@ -297,7 +296,7 @@ func TestHotplug(t *testing.T) {
 			}
 		}
 	}
-	// Off and on again between two looks.
+	// Offline and online again before the source looks.
 	set("0")
 	set("1")
 	follow(s)
@@ -305,13 +304,13 @@ func TestHotplug(t *testing.T) {
 	evs := conform.Run(t, s, c)
 	evs.One(t, c.Process.Pid, engine.KindExit)
 	st, err := s.Stats()
-	// What the CPU did before it was seen may be lost.
+	// What happened on the CPU before the source noticed it may be lost.
 	if err != nil || st.LostTotal() != 0 || !st.Bound {
 		t.Errorf("%+v, %v", st, err)
 	}
 }
 
-// TestFormats prints what testdata/format is made of.
+// TestFormats prints the contents of testdata/format.
 func TestFormats(t *testing.T) {
 	if !*printFormats {
 		t.Skip("only with -formats")
@@ -333,7 +332,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestFallbacks judges each hook that is not the first choice.
+// Each hook that is not the first choice reports as the first does.
 func TestFallbacks(t *testing.T) {
 	open(t, Options{}).Close()
 	scenarios := map[int][]string{
