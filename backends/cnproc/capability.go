@@ -20,7 +20,7 @@ var kindRows = [engine.NumKinds]struct {
 	engine.KindIDChange: {UID | GID | SID, "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID"},
 	engine.KindComm:     {Comm, "PROC_EVENT_COMM"},
 	engine.KindPtrace:   {Ptrace, "PROC_EVENT_PTRACE"},
-	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP"},
+	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP, reported at the end of the process if its status has a core"},
 }
 
 // procFiles are the files a field is read from.
@@ -30,9 +30,9 @@ var procFiles = [engine.NumFields]string{
 	engine.FieldPGID:     "stat; after setsid the kernel's message",
 	engine.FieldSID:      "stat; after setsid the kernel's message",
 	engine.FieldUIDs:     "status; after a change the kernel's message",
-	engine.FieldSUID:     "status",
+	engine.FieldSUID:     "status, also after a change",
 	engine.FieldGIDs:     "status; after a change the kernel's message",
-	engine.FieldSGID:     "status",
+	engine.FieldSGID:     "status, also after a change",
 	engine.FieldCaps:     "status",
 	engine.FieldTTY:      "stat",
 	engine.FieldUTSNS:    "ns/uts",
@@ -77,6 +77,9 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		switch {
 		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):
 			row.At |= (engine.EventFork | engine.EventExec) & reported
+			if f == engine.FieldSUID || f == engine.FieldSGID {
+				row.At |= engine.EventIDChange & reported
+			}
 			row.Origin = engine.OriginProc
 			row.Via = "/proc/PID/" + procFiles[f] + "; as of right after the event, if it lives so long"
 		case row.At != 0:
@@ -86,7 +89,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		}
 	}
 	t.Fields[engine.FieldCmdline].Whole.Bytes = procfs.MaxCmdline
-	t.Fields[engine.FieldExit].Via = "exit_code of the thread group's last exit; " +
+	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a process not waited for yet (Linux 6.1); " +
 		"unknown where its threads ended with statuses that leave it open"
 	t.Fields[engine.FieldExit].Partial = engine.EventExit
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit

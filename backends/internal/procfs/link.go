@@ -23,9 +23,16 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 		return errno != unix.ENOENT && errno != unix.ESRCH
 	}
 	path := r.buf[:n]
-	if deleted(path) && !r.named(dir, linkNUL, n) {
-		path = path[:n-len(suffixDeleted)]
-		if name, ok := bytes.CutPrefix(path, []byte("/memfd:")); ok {
+	if deleted(path) {
+		what := r.judge(dir, linkNUL, n)
+		if what == ambiguous {
+			return true
+		}
+		if what != named {
+			path = path[:n-len(suffixDeleted)]
+		}
+		if what == inMemory {
+			name := bytes.TrimPrefix(path, []byte(prefixMemfd))
 			copy(ev.Grow(f, len("memfd:")+len(name)), path[1:])
 			return true
 		}
@@ -37,24 +44,60 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 	return true
 }
 
+const prefixMemfd = "/memfd:"
+
 // maxLink is more than PATH_MAX, the limit of the kernel with pages of 4 KiB.
 const maxLink = 8 << 10
 
-// named reports whether the path of n bytes in r.buf, which ends with " (deleted)", is the real
-// name of the link's target. The kernel appends the same words to the path of a removed file.
-func (r *Reader) named(dir int, linkNUL []byte, n int) bool {
+// ending is what the words " (deleted)" at the end of a path mean.
+type ending int
+
+const (
+	removed   ending = iota // the kernel appended them: the file was removed
+	named                   // they are part of the name
+	inMemory                // the file is a memfd, which never had a name
+	ambiguous               // either of the first two
+)
+
+// judge says what the end of the path of n bytes in r.buf means. The kernel appends the
+// same words to the path of a file that has been removed.
+func (r *Reader) judge(dir int, linkNUL []byte, n int) ending {
+	link, errno := statat(dir, linkNUL)
+	if errno != 0 {
+		return ambiguous
+	}
+	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.Dev == r.memfds {
+		return inMemory
+	}
 	// The path is relative to the root directory of its process.
 	const root = "root"
 	p := r.buf[n : n+len(root)+n+1]
 	copy(p, root)
 	copy(p[len(root):], r.buf[:n])
 	p[len(p)-1] = 0
-	link, errno := statat(dir, linkNUL)
-	if errno != 0 {
-		return false
-	}
 	file, errno := statat(dir, p)
-	return errno == 0 && link.Dev == file.Dev && link.Ino == file.Ino
+	switch {
+	case errno != 0, link.Dev != file.Dev, link.Ino != file.Ino:
+		return removed
+	case link.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return named // a directory has one name
+	}
+	// A file "y" that was removed may have had the second name "y (deleted)".
+	return ambiguous
+}
+
+// memfdDevice returns the device that all memfds of this kernel are on, 0 for unknown.
+func memfdDevice() uint64 {
+	fd, err := unix.MemfdCreate("", unix.MFD_CLOEXEC)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return 0
+	}
+	return st.Dev
 }
 
 // statat follows the link. It is used for the rare paths that end with " (deleted)".

@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -65,6 +66,8 @@ type Reader struct {
 	buf  []byte
 	dirs []byte   // directory entries
 	pids []uint32 // of the directory being scanned
+
+	memfds uint64 // device of memfds, 0 for unknown
 }
 
 // Open returns a Reader of the /proc in the caller's mount namespace, which must be that of the
@@ -79,7 +82,7 @@ func Open() (*Reader, error) {
 		unix.Close(fd)
 		return nil, errors.New("open /proc: it is no proc file system, mount one there")
 	}
-	return &Reader{proc: fd, buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10)}, nil
+	return &Reader{proc: fd, buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), memfds: memfdDevice()}, nil
 }
 
 // Close closes the descriptor of /proc.
@@ -259,7 +262,7 @@ func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	}
 	t.Known |= want & (fieldsStat &^ (1 << engine.FieldComm))
 	if want.Has(engine.FieldComm) {
-		ev.Set(engine.FieldComm, s.Comm)
+		ev.Set(engine.FieldComm, taskComm(s))
 	}
 }
 
@@ -339,4 +342,23 @@ func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 		}
 		t.Known |= ns.field.Set()
 	}
+}
+
+// maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.
+const maxComm = 15
+
+// taskComm returns the comm as the kernel keeps it. Of kernel threads /proc shows the name
+// in full, and of workers also what they work on, after "+" or "-".
+func taskComm(s *proctext.Stat) []byte {
+	const worker = "kworker/"
+	comm := s.Comm
+	if s.Flags&proctext.FlagKthread == 0 {
+		return comm
+	}
+	if id, ok := bytes.CutPrefix(comm, []byte(worker)); ok && !bytes.HasPrefix(id, []byte("R-")) {
+		if i := bytes.IndexAny(id, "+-"); i >= 0 {
+			comm = comm[:len(worker)+i]
+		}
+	}
+	return comm[:min(len(comm), maxComm)]
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 func open(t testing.TB) *Reader {
@@ -172,9 +173,6 @@ func filename(t *testing.T, r *Reader, pid int) string {
 	if _, err := r.Read(uint32(pid), Readable, &ev); err != nil {
 		t.Fatal(err)
 	}
-	if !ev.Task.Known.Has(engine.FieldFilename) {
-		t.Fatal("the executable is unknown")
-	}
 	return string(ev.Bytes(engine.FieldFilename))
 }
 
@@ -190,7 +188,11 @@ func TestDeletedExecutable(t *testing.T) {
 				path := filepath.Join(t.TempDir(), name)
 				copyFile(t, cat, path)
 				cmd := start(t, path)
-				if got := filename(t, r, cmd.Process.Pid); got != path {
+				want := path
+				if deleted([]byte(name)) {
+					want = "" // it may be the second name of a file that was removed
+				}
+				if got := filename(t, r, cmd.Process.Pid); got != want {
 					t.Errorf("before: %q", got)
 				}
 				if linked {
@@ -206,6 +208,70 @@ func TestDeletedExecutable(t *testing.T) {
 					t.Errorf("after: %q", got)
 				}
 			})
+		}
+	}
+}
+
+// The kernel's words for a file that was removed can be those of another name of it.
+func TestRemovedWithMisleadingName(t *testing.T) {
+	r := open(t)
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Skip(err)
+	}
+	path := filepath.Join(t.TempDir(), "y")
+	copyFile(t, cat, path)
+	cmd := start(t, path)
+	if err := os.Link(path, path+suffixDeleted); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := filename(t, r, cmd.Process.Pid); got != "" && got != path {
+		t.Errorf("%q", got)
+	}
+}
+
+// A file that was removed is no memfd, whatever its name was.
+func TestRemovedFileNamedMemfd(t *testing.T) {
+	r := open(t)
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Skip(err)
+	}
+	path := fmt.Sprintf("/memfd:evil-%d", os.Getpid())
+	b, err := os.ReadFile(cat)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := os.WriteFile(path, b, 0o700); err != nil {
+		t.Skip(err)
+	}
+	defer os.Remove(path)
+	cmd := start(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := filename(t, r, cmd.Process.Pid); got != path {
+		t.Errorf("%q, want %q", got, path)
+	}
+}
+
+func TestTaskComm(t *testing.T) {
+	for _, c := range []struct {
+		flags      uint32
+		comm, want string
+	}{
+		{proctext.FlagKthread, "kworker/0:1-events", "kworker/0:1"},
+		{proctext.FlagKthread, "kworker/u8:2+events_unbound", "kworker/u8:2"},
+		{proctext.FlagKthread, "kworker/R-quota_events_unbound", "kworker/R-quota"},
+		{proctext.FlagKthread, "rcu_tasks_trace_kthread", "rcu_tasks_trace"},
+		{proctext.FlagKthread, "kthreadd", "kthreadd"},
+		{0, "kworker/0:1-x", "kworker/0:1-x"},
+	} {
+		if got := taskComm(&proctext.Stat{Flags: c.flags, Comm: []byte(c.comm)}); string(got) != c.want {
+			t.Errorf("%q: %q, want %q", c.comm, got, c.want)
 		}
 	}
 }
