@@ -1,0 +1,187 @@
+package cnproc
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+)
+
+// fakeProc is a /proc in which every process looks the same.
+type fakeProc struct {
+	memory uint64
+	known  engine.Fields
+	noExec bool
+}
+
+func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error) {
+	ev.Task.Known |= f.known & want
+	ev.Task.SID, ev.Task.Cred = 1, engine.Credentials{UID: 7, EUID: 8, GID: 5, EGID: 6}
+	if f.known&want&engine.FieldComm.Set() != 0 {
+		ev.Set(engine.FieldComm, []byte("new"))
+	}
+	return procfs.Status{State: 'R', Memory: f.memory, ForkNoExec: f.noExec}, nil
+}
+
+func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) { return 0, 0, false }
+
+func queue(e *enricher, kind engine.Kind, time uint64) *engine.RawEvent {
+	ev := &engine.RawEvent{Kind: kind, PID: 1, TID: 1, Time: time}
+	e.add(ev, procfs.Readable)
+	return ev
+}
+
+// TestMessageAfterReading notes the message of a change after an exec was read.
+func TestMessageAfterReading(t *testing.T) {
+	comm := [16]byte{'n', 'e', 'w'}
+	uids := engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldSUID | 1<<engine.FieldCaps)
+	gids := engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
+	for _, c := range []struct {
+		name string
+		m    message
+		lost engine.Fields
+		all  engine.Fields // lost if the message is of before the reading
+	}{
+		{"the new user", message{what: UID, real: 7, eff: 8}, uids, uids},
+		{"the old user", message{what: UID, real: 7, eff: 9}, 0, uids},
+		{"the new group", message{what: GID, real: 5, eff: 6}, gids, gids},
+		{"the old group", message{what: GID, real: 4, eff: 6}, 0, gids},
+		{"the new session", message{what: SID}, ofSession, ofSession},
+		{"the new comm", message{what: Comm, comm: comm}, engine.FieldComm.Set(), engine.FieldComm.Set()},
+		{"the old comm", message{what: Comm, comm: [16]byte{'x'}}, 0, engine.FieldComm.Set()},
+		{"another process", message{what: Fork}, procfs.Readable, procfs.Readable},
+	} {
+		for _, after := range []bool{true, false} {
+			e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+			ev := queue(e, engine.KindExec, e.clock.now())
+			e.readAll()
+			m, want := c.m, c.lost
+			m.tid, m.pid, m.time = 1, 1, e.at(0).time+1
+			if !after {
+				m.time, want = ev.Time, c.all
+			}
+			e.note(&m)
+			if got := procfs.Readable &^ ev.Task.Known; got != want {
+				t.Errorf("%s, after the reading %v: lost %v, want %v", c.name, after, got, want)
+			}
+			// What a thread does to itself says nothing of the process.
+			known := ev.Task.Known
+			if m.tid = 2; m.what != SID {
+				if e.note(&m); ev.Task.Known != known {
+					t.Errorf("%s of a thread: lost %v", c.name, known&^ev.Task.Known)
+				}
+			}
+		}
+	}
+}
+
+// TestExecAfterReading lets an exec follow another one that was read.
+func TestExecAfterReading(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		memory uint64 // that the next one is read in
+		after  bool   // its message is of after the first reading
+		want   bool   // the image stays known
+	}{
+		{"another image", 8, true, true},
+		{"the next one's image", 7, true, false},
+		{"the next one's message is of before the reading", 8, false, false},
+		{"nothing is seen of the next", 0, true, false},
+	} {
+		proc := &fakeProc{memory: 7, known: procfs.Readable}
+		e := newEnricher(proc, newClock(), 1000*ms)
+		first := queue(e, engine.KindExec, e.clock.now())
+		e.readAll()
+		m := message{what: Exec, pid: 1, tid: 1, time: first.Time}
+		if c.after {
+			m.time = e.at(0).time + 1
+		}
+		e.note(&m)
+		proc.memory = c.memory
+		queue(e, engine.KindExec, m.time)
+		e.readAll()
+		if got := first.Task.Known.Has(engine.FieldFilename); got != c.want {
+			t.Errorf("%s: the image is known: %v", c.name, got)
+		}
+		if !first.Task.Known.Has(engine.FieldCwd) {
+			t.Errorf("%s: what an exec does not change is unknown", c.name)
+		}
+	}
+}
+
+// A fork whose reading ended in the image of its birth keeps it when an exec follows.
+func TestExecAfterFork(t *testing.T) {
+	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), ms)
+	fork := queue(e, engine.KindFork, e.clock.now())
+	e.readAll()
+	e.note(&message{what: Exec, pid: 1, tid: 1, time: fork.Time + 1})
+	if !fork.Task.Known.Has(engine.FieldFilename) {
+		t.Error("the image is unknown")
+	}
+}
+
+// After a loss nothing is known from /proc of events before it.
+func TestLossTakesReadings(t *testing.T) {
+	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+	read := queue(e, engine.KindExec, e.clock.now())
+	e.readAll()
+	unread := queue(e, engine.KindExec, e.clock.now())
+	loss := e.clock.now()
+	e.distrust(loss)
+	old, fresh := queue(e, engine.KindExec, loss), queue(e, engine.KindExec, loss+1)
+	e.readAll()
+	for _, ev := range []*engine.RawEvent{read, unread, old} {
+		if ev.Task.Known != 0 {
+			t.Errorf("known of before the loss: %v", ev.Task.Known)
+		}
+	}
+	if fresh.Task.Known == 0 {
+		t.Error("nothing is known of after the loss")
+	}
+}
+
+// The queue releases all events, in their order, none before its doubt is over.
+func TestQueueKeepsOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+	to := &sink{room: 1 << 20}
+	var want []*engine.RawEvent
+	for range 5000 {
+		switch rnd.IntN(4) {
+		case 0, 1:
+			ev := &engine.RawEvent{Kind: engine.Kind(rnd.IntN(3)), PID: 1 + rnd.Uint32N(9), Time: e.clock.now()}
+			fields := engine.Fields(0)
+			if rnd.IntN(2) == 0 {
+				fields = procfs.Readable
+			}
+			e.add(ev, fields)
+			want = append(want, ev)
+		case 2:
+			e.readAll()
+			e.note(&message{what: Exec, pid: 1 + rnd.Uint32N(9), time: e.clock.now()})
+		default:
+			noted := e.clock.now() - rnd.Uint64N(2*ms)
+			n := len(to.events)
+			times := map[*engine.RawEvent]uint64{}
+			for pos := e.head; pos < e.end; pos++ {
+				times[e.at(pos).ev] = e.at(pos).time
+			}
+			e.release(to, noted, false)
+			for _, ev := range to.events[n:] {
+				if times[ev] != 0 && noted < times[ev]+ms {
+					t.Fatal("released in doubt")
+				}
+			}
+		}
+	}
+	e.release(to, 0, true)
+	if len(to.events) != len(want) || e.len() != 0 || len(e.byPID) != 0 {
+		t.Fatalf("%d events of %d, %d are left, %d processes", len(to.events), len(want), e.len(), len(e.byPID))
+	}
+	for i, ev := range to.events {
+		if ev != want[i] {
+			t.Fatalf("event %d is out of order", i)
+		}
+	}
+}
