@@ -19,7 +19,6 @@ HOSTBIN := build/$(shell $(GO) env GOHOSTARCH)
 export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
-
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
 # All commands for guests are one binary in their image, under the name of each.
 GUEST    := $(filter-out quark-matrix,$(COMMANDS))
@@ -32,6 +31,9 @@ SPACE := $() $()
 # patterns too; by default those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..."
 # select as well, KNOBS="NAME=VALUE..." sets knobs, FRESH=1 runs what is known from before,
 # SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of one for each CPU.
+# PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none; TESTS selects them as
+# PACKAGE.TEST.
+PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./exitsnoop .
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=
@@ -56,7 +58,8 @@ help:
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
-	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and some of it with BTF hidden'
+	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and some of it with BTF hidden;'
+	@echo '                    and the Go tests of PKG in guests of their own'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
 	@echo 'make test-kernel-all   the same with every kernel of the catalogue (or KERNELS), on amd64 and arm64, and all of it with BTF hidden'
 	@echo 'make guest-test     ordinary Go tests in guests (PKG="./backends/kprobe ..." KERNELS="NAME..." RUN=REGEXP; 6.1-cloud by default)'
@@ -157,7 +160,7 @@ test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 		echo '== host: not root, so quark-test does not run on this host'; \
 	fi
 	$(Q)rm -f $(MATRIX)/cells.jsonl && ln -s $(abspath $(MATRIX))/cells.jsonl $(STEPS)/kernels.jsonl
-	$(Q)$(STEPS)/testsum run -records $(STEPS) kernels $(run_matrix)
+	$(Q)$(STEPS)/testsum run -records $(STEPS) kernels $(run_matrix) $(addprefix --packages ,$(PKG))
 	@$(STEPS)/testsum report $(STEPS)
 
 test-all: initramfs-$(OTHER).gz
@@ -175,10 +178,9 @@ $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
 
 test-kernel: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
-	$(Q)$(run_matrix)
+	$(Q)$(run_matrix) $(addprefix --packages ,$(PKG))
 
 # Ordinary Go tests in guests, as go test -exec runs them anywhere else.
-PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./exitsnoop .
 guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)status=0; for k in $(or $(KERNELS),6.1-cloud); do echo "== $$k"; \
 		GOOS=linux GOARCH=$(GOARCH) $(GO) test -count=1 -trimpath -ldflags '-s -w' $(if $(V),-v) $(if $(RUN),-run '$(RUN)') \
