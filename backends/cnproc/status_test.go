@@ -1,0 +1,69 @@
+package cnproc
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestVerdictIsTrue ends thread groups in random ways, with messages in any order, and
+// compares each status that is taken for certain with the one that the kernel would give.
+func TestVerdictIsTrue(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	known := 0
+	for range 20000 {
+		last6, threads := rnd.IntN(2) == 0, 1+rnd.IntN(4)
+		g := newGroups(last6)
+		for i := range threads {
+			g.add(10, uint32(11+i))
+		}
+		// Threads begin to end in a random order, and send their messages any time later.
+		// From some point on, perhaps, the whole group is made to end.
+		order := rnd.Perm(threads + 1) // 0 is the leader
+		groupFrom, groupStatus := rnd.IntN(2*threads+2), int32(rnd.IntN(3))<<8
+		var ending []message
+		var truth, leader int32
+		begun, now := 0, uint64(1)
+		var got end
+		for !got.group {
+			now++
+			switch {
+			case begun <= threads && rnd.IntN(2) == 0:
+				status := int32(rnd.IntN(3)) << 8
+				if begun >= groupFrom {
+					status = groupStatus
+				}
+				if order[begun] == 0 {
+					leader = status
+				}
+				truth = status // of the last to begin
+				ending = append(ending, message{what: Exit, pid: 10, tid: uint32(10 + order[begun]), status: uint32(status)})
+				begun++
+			case len(ending) > 0 && rnd.IntN(2) == 0:
+				i := rnd.IntN(len(ending))
+				m := ending[i]
+				ending = append(ending[:i], ending[i+1:]...)
+				m.time = now
+				got = g.exit(&m)
+			case begun <= min(groupFrom, threads) && rnd.IntN(4) == 0:
+				g.alive(10, now) // a thread that has not begun to end is seen
+			}
+			if _, ok := g.byPID[10]; !ok && !got.group {
+				break // one thread is left: it decides alone
+			}
+		}
+		if !got.group {
+			continue
+		}
+		if !last6 && groupFrom > threads {
+			truth = leader
+		}
+		if got.known {
+			if known++; got.status != truth {
+				t.Fatalf("status %#x, want %#x (6.0: %v, group from %d of %v)", got.status, truth, last6, groupFrom, order)
+			}
+		}
+	}
+	if known < 2000 {
+		t.Errorf("only %d of 20000 are known", known)
+	}
+}
