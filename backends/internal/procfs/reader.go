@@ -166,6 +166,12 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want.Has(engine.FieldCwd) {
 		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
+		// A process that ends gives up its directory, and then its mounts: a path that was
+		// assembled meanwhile may begin at a mount that was taken away. It was not if the
+		// process still has its directory.
+		if _, errno := readlinkat(dir, pathCwd, r.buf[:maxLink]); errno != 0 {
+			t.Known &^= engine.FieldCwd.Set()
+		}
 	}
 	if want&engine.FieldsNS != 0 {
 		r.readNamespaces(dir, want, t)
