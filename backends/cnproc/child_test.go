@@ -123,8 +123,8 @@ func watch(t testing.TB, s *Source, to *sink, done func() bool) {
 
 func lockThread() { runtime.LockOSThread() }
 
-// command is exec.Command for a program of the host, or skips the test where it is missing: a guest has none of them. For
-// true(1) it makes one.
+// command is exec.Command for a program of the host, or skips the test where it is missing: a guest
+// has none of them. For true(1) it makes one.
 func command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	if name == "true" {

@@ -249,8 +249,8 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	}
 	p := loaded[c.program]
 	if p == nil {
-		// The offset is the same for all syscalls: it depends on the fields that the kernel puts
-		// first into every record, of which some distributions have more.
+		// The offset is the same for all syscalls: it depends on the fields that the kernel
+		// puts first into every record, of which some distributions have more.
 		if err := l.set(programsVarSyscallRetOffset, uint32(ret.Offset)); err != nil {
 			return err
 		}

@@ -105,8 +105,8 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 func (s *Source) count() engine.SourceStats {
 	var missed uint64
 	for _, p := range s.first {
-		// The kernel has this counter from 5.12 on, and until 6.0 shows it only to a process with
-		// privileges. Before 6.1 it does not skip programs.
+		// The kernel has this counter from 5.12 on, and until 6.0 shows it only to a
+		// process with privileges. Before 6.1 it does not skip programs.
 		if st, err := p.Stats(); err == nil {
 			missed += st.RecursionMisses
 		}

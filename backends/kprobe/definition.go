@@ -65,8 +65,8 @@ const (
 	maxDefinition = 4094 // WRITE_BUFSIZE less newline and NUL
 	maxArray      = 64   // MAX_ARRAY_LEN
 	maxBody       = 63   // MAX_ARGSTR_LEN
-	// maxReads is the largest number of reads that FETCH_INSN_MAX of 16 allows for. 7.3 allows for
-	// minReads only, so the limit is found by trial.
+	// maxReads is the largest number of reads that FETCH_INSN_MAX of 16 allows for. 7.3 allows
+	// for minReads only, so the limit is found by trial.
 	maxReads = 13
 	minReads = 8
 	// maxRecord is PERF_MAX_TRACE_SIZE before 5.16. The kernel drops a larger record with a
@@ -74,8 +74,8 @@ const (
 	maxRecord = 2048
 	// maxName is the largest room of a string: NAME_MAX and a NUL.
 	maxName = 256
-	// recordHeader is the room before the arguments: common fields, the probed address, and some
-	// spare room for the common fields of patched kernels.
+	// recordHeader is the room before the arguments: common fields, the probed address, and
+	// some spare room for the common fields of patched kernels.
 	recordHeader = 8 + 8 + 32
 )
 

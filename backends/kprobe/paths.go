@@ -24,8 +24,8 @@ func (b *builder) pathProbes(base slot, task, dentry, mnt expr) [][]fetch {
 	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) {
 		return nil
 	}
-	// The first mount is known by the address of its vfsmount, those above by the address of the
-	// struct mount around it.
+	// The first mount is known by the address of its vfsmount, those above by the address of
+	// the struct mount around it.
 	inMount := -toMount
 	for m := range pathMounts {
 		part.add(pathMntSlot(base, m), typeX64, mnt, true)

@@ -61,11 +61,14 @@ func storm(t *test) {
 // faults are what makes a backend lose events. The environment sets them, in a
 // guest by quark.env.NAME=VALUE on the kernel's command line.
 type faults struct {
-	ring      int           // QUARK_FAULT_RING: bytes of the rings; 0: those of the shared queue
-	socket    int           // QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: those of the shared queue
-	processes int           // QUARK_FAULT_PROCESSES: that are forked and end
-	stop      time.Duration // QUARK_FAULT_STOP: milliseconds for which nothing is read, at most until all have ended
-	cpu       int           // QUARK_FAULT_CPU: on which all run; -1: on all in turn
+	// QUARK_FAULT_RING: bytes of the rings; 0: those of the shared queue
+	ring int
+	// QUARK_FAULT_SOCKET: bytes of the socket's receive buffer; 0: those of the shared queue
+	socket    int
+	processes int // QUARK_FAULT_PROCESSES: that are forked and end
+	// QUARK_FAULT_STOP: milliseconds for which nothing is read, at most until all have ended
+	stop time.Duration
+	cpu  int // QUARK_FAULT_CPU: on which all run; -1: on all in turn
 }
 
 // knobs returns the faults that the environment asks for, or the test's own.

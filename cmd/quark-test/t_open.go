@@ -63,7 +63,8 @@ func descriptors(t *test) map[int]bool {
 	open := make(map[int]bool)
 	for _, d := range dir {
 		fd, _ := strconv.Atoi(d.Name())
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil { // not the directory itself
+		// not the directory itself
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
 			open[fd] = true
 		}
 	}

@@ -10,8 +10,9 @@ import (
 
 // facts is what /proc shows of a process that stands still.
 type facts struct {
-	pid                             int
-	ticks                           uint64                   // start time in 1/100 s of CLOCK_BOOTTIME
+	pid int
+	// start time in 1/100 s of CLOCK_BOOTTIME
+	ticks                           uint64
 	value                           [engine.NumFields]string // as text of each field
 	comm, exe, cwd, cgroup, cmdline string
 }

@@ -16,8 +16,8 @@ func deleted(path []byte) bool { return bytes.HasSuffix(path, []byte(suffixDelet
 // readPath reads the link exe or cwd of dir into field f of ev. It returns false if the process has
 // no memory or is gone.
 func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.RawEvent) (alive bool) {
-	// The kernel assembles the path in one page, and refuses a longer one with ENAMETOOLONG: a path
-	// is never cut.
+	// The kernel assembles the path in one page, and refuses a longer one with ENAMETOOLONG: a
+	// path is never cut.
 	n, errno := readlinkat(dir, linkNUL, r.buf[:maxLink])
 	if errno != 0 || n == 0 || n == maxLink {
 		return errno != unix.ENOENT && errno != unix.ESRCH

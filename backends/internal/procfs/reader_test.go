@@ -190,13 +190,15 @@ func TestDeletedExecutable(t *testing.T) {
 				cmd := start(t, path)
 				want := path
 				if deleted([]byte(name)) {
-					want = "" // it may be the second name of a file that was removed
+					// it may be the second name of a file that was removed
+					want = ""
 				}
 				if got := filename(t, r, cmd.Process.Pid); got != want {
 					t.Errorf("before: %q", got)
 				}
 				if linked {
-					// Another name keeps the file, so that its link count is not 0.
+					// Another name keeps the file, so that its link count is
+					// not 0.
 					if err := os.Link(path, path+".other"); err != nil {
 						t.Skip(err)
 					}

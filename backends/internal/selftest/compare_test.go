@@ -41,7 +41,8 @@ func all() *engine.CapabilityTable {
 func TestCompare(t *testing.T) {
 	truth, table := sample(engine.KindExec), all()
 	right := sample(engine.KindExec)
-	right.Task.Start, right.Task.StartUnit = right.Task.Start+engine.ProcStartUnit-1, 1 // the kernel knows more than /proc
+	// the kernel knows more than /proc
+	right.Task.Start, right.Task.StartUnit = right.Task.Start+engine.ProcStartUnit-1, 1
 	right.Task.Exit.Time = 1
 	if wrong := compare(right, truth, table); wrong != nil {
 		t.Fatal(wrong)

@@ -58,7 +58,8 @@ func (p *Probes) Why() string {
 	if p.log < 0 {
 		return ""
 	}
-	// The log has up to eight entries of at most one definition each, of which a read returns some.
+	// The log has up to eight entries of at most one definition each, of which a read returns
+	// some.
 	b := make([]byte, 1<<16)
 	n := 0
 	for n < len(b) {

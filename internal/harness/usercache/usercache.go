@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Dir returns the directory quark/NAME under $XDG_CACHE_HOME or the home directory's .cache, or, for
-// a user without a home, fallback.
+// Dir returns the directory quark/NAME under $XDG_CACHE_HOME or the home directory's .cache, or,
+// for a user without a home, fallback.
 func Dir(name, fallback string) string {
 	base, err := os.UserCacheDir()
 	if err != nil {
