@@ -63,7 +63,7 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 
 			if (bpf_core_read(&up, sizeof(up), &m->mnt_parent))
 				return TEXT_PATH_CUT;
-			if (up == m) /* the path is not below the root given, or its mount is detached */
+			if (up == m) /* not below the root, or the mount is detached */
 				return TEXT_PATH;
 			bpf_core_read(&dentry, sizeof(dentry), &m->mnt_mountpoint);
 			mnt = (void *)up + OFFSET(struct mount, mnt);
