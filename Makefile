@@ -244,6 +244,7 @@ $(TOOLS)/%: tools/go.mod tools/go.sum
 lint: $(TOOLS)/golangci-lint
 	$(Q)$(TOOLS)/golangci-lint run
 	$(Q)$(HOSTGO) mod tidy -diff
+	$(Q)$(HOSTGO) test ./internal/style
 
 # Needs the network, for the list of what is known.
 vulncheck: $(TOOLS)/govulncheck

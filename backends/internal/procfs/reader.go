@@ -51,8 +51,8 @@ type Status struct {
 	// space.
 	Ending bool
 	// Memory identifies an address space by the addresses of code and stack, which the kernel
-	// chooses at random. It is 0 if there is none, if it is not complete yet, and if the caller may
-	// not see it.
+	// chooses at random. It is 0 if there is none, if it is not complete yet, and if the caller
+	// may not see it.
 	Memory uint64
 }
 
@@ -178,8 +178,8 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want.Has(engine.FieldCgroup) {
 		if b, ok := r.readFile(dir, pathCgroup); ok {
-			// The kernel appends words to the path of a removed cgroup, which a process that has
-			// ended can still be in. They could also be part of a name.
+			// The kernel appends words to the path of a removed cgroup, which a process
+			// that has ended can still be in. They could also be part of a name.
 			if p, h := proctext.ParseCgroup(b); h != proctext.NoHierarchy && !deleted(p) {
 				ev.Set(engine.FieldCgroup, p)
 			}
