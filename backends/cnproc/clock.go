@@ -57,3 +57,9 @@ func (c *clock) boot(mono uint64) uint64 { return mono + min(c.offset, c.before)
 func (c *clock) startedBy(start, mono uint64) bool {
 	return start/engine.ProcStartUnit <= c.boot(mono)/engine.ProcStartUnit
 }
+
+// startedBefore reports whether a process with this start time, of /proc, is certain to be
+// older than one that was made at the time of a stamp. A start time of 0 is unknown.
+func (c *clock) startedBefore(start, mono uint64) bool {
+	return start != 0 && start/engine.ProcStartUnit < c.boot(mono)/engine.ProcStartUnit
+}

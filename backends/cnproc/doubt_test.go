@@ -121,6 +121,28 @@ func TestExecAfterFork(t *testing.T) {
 	}
 }
 
+// The next process of a number takes nothing from one that was read and is certainly older.
+func TestNextProcessOfTheNumber(t *testing.T) {
+	const tick = engine.ProcStartUnit
+	for _, c := range []struct {
+		name  string
+		start uint64 // ticks of the process that was read before the next was made; 0 for unknown
+		known bool
+	}{{"older", 1, true}, {"of the same tick", 0, false}, {"of unknown age", 1 << 40, false}} {
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		ev := queue(e, engine.KindExec, e.clock.now())
+		e.readAll()
+		next := e.clock.now()
+		if ev.Task.Start = 0; c.start < 1<<40 {
+			ev.Task.Start = e.clock.boot(next) - c.start*tick
+		}
+		e.note(&message{what: Fork, pid: 1, tid: 1, time: next})
+		if got := ev.Task.Known.Has(engine.FieldCwd); got != c.known {
+			t.Errorf("%s: known is %v", c.name, got)
+		}
+	}
+}
+
 // After a loss nothing is known from /proc of events before it.
 func TestLossTakesReadings(t *testing.T) {
 	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)

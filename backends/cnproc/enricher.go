@@ -159,6 +159,8 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	case lost == 0:
 	case m.what == Exec && h.own:
 		// It was read before the exec began.
+	case m.what == Fork && h.time != 0 && e.clock.startedBefore(h.ev.Task.Start, m.time):
+		// It was read of the process that had the number before.
 	case h.time == 0:
 		h.want &^= lost
 		if m.what == Exec {
