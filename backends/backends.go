@@ -102,9 +102,12 @@ func Parse(name string) (Set, error) {
 // Open opens the first of the allowed backends that this kernel and these
 // privileges admit. The attempts are those before it. The error is an *Error, or a
 // *source.OptionError if an option has a wrong value, be it one of a backend that would not
-// be tried.
+// be tried; it is errors.ErrUnsupported in a pid, user or time namespace that is not the host's.
 func Open(opts Options) (engine.Source, []Attempt, error) {
 	if err := opts.validate(); err != nil {
+		return nil, nil, err
+	}
+	if err := checkNamespaces(); err != nil {
 		return nil, nil, err
 	}
 	var failed []Attempt

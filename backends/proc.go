@@ -2,7 +2,6 @@ package backends
 
 import (
 	"errors"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -12,14 +11,7 @@ import (
 
 // Proc is /proc, for what a queue needs beside its backend. It keeps its descriptor when
 // privileges are dropped and the root is changed.
-type Proc struct {
-	reader *procfs.Reader
-	// initial: pids that system calls take are those that the backends report.
-	initial bool
-}
-
-// initialPIDNamespace is PROC_PID_INIT_INO of linux/proc_ns.h, as /proc shows it.
-const initialPIDNamespace = "pid:[4026531836]"
+type Proc struct{ reader *procfs.Reader }
 
 // OpenProc opens /proc.
 func OpenProc() (*Proc, error) {
@@ -27,8 +19,7 @@ func OpenProc() (*Proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := os.Readlink("/proc/self/ns/pid")
-	return &Proc{reader: r, initial: err == nil && own == initialPIDNamespace}, nil
+	return &Proc{r}, nil
 }
 
 // Scan reads the processes that exist and calls f with each, parents not necessarily
@@ -38,9 +29,6 @@ func (p *Proc) Scan(f func(*engine.RawEvent) error) error { return p.reader.Scan
 // Look looks whether a process exists, as [engine.Options].Look wants it. A process of
 // which only the zombie is left is gone.
 func (p *Proc) Look(pid uint32) (start uint64, sight engine.Sight) {
-	if !p.initial {
-		return 0, engine.SightUnknown
-	}
 	// kill(2) tells of every process, /proc may hide those of others.
 	if err := unix.Kill(int(pid), 0); errors.Is(err, unix.ESRCH) {
 		return 0, engine.SightGone

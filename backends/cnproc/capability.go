@@ -75,7 +75,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		row := &t.Fields[f]
 		row.At = kernelFields[f] & reported
 		switch {
-		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):
+		case s.opts.Enrich == EnrichFull && s.proc.Readable().Has(f):
 			row.At |= (engine.EventFork | engine.EventExec) & reported
 			if f == engine.FieldSUID || f == engine.FieldSGID {
 				row.At |= engine.EventIDChange & reported
@@ -84,6 +84,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "/proc/PID/" + procFiles[f] + "; as of right after the event, if it lives so long"
 		case row.At != 0:
 			row.Origin, row.Via = engine.OriginKernel, "proc_event"
+		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):
+			row.Via = "this process is in a cgroup namespace of its own, in which /proc shows other paths than the host's"
 		default:
 			row.Via = "the kernel's message has no such field, and /proc is not read"
 		}

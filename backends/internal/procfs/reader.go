@@ -67,7 +67,8 @@ type Reader struct {
 	dirs []byte   // directory entries
 	pids []uint32 // of the directory being scanned
 
-	memfds uint64 // device of memfds, 0 for unknown
+	memfds uint64        // device of memfds, 0 for unknown
+	hidden engine.Fields // of which /proc shows something else here
 }
 
 // Open returns a Reader of the /proc in the caller's mount namespace, which must be that of the
@@ -82,8 +83,20 @@ func Open() (*Reader, error) {
 		unix.Close(fd)
 		return nil, errors.New("open /proc: it is no proc file system, mount one there")
 	}
-	return &Reader{proc: fd, buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), memfds: memfdDevice()}, nil
+	r := &Reader{proc: fd, buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), memfds: memfdDevice()}
+	if n, errno := readlinkat(fd, []byte("self\x00"), r.buf); errno != 0 || string(r.buf[:n]) != strconv.Itoa(os.Getpid()) {
+		r.Close()
+		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")
+	}
+	if !proctext.InInitialNamespace("cgroup") {
+		r.hidden = engine.FieldCgroup.Set() // paths begin at the cgroup of the namespace
+	}
+	return r, nil
 }
+
+// Readable returns the fields that r can fill in: [Readable] without those of which /proc
+// shows something else to this process than the kernel reports.
+func (r *Reader) Readable() engine.Fields { return Readable &^ r.hidden }
 
 // Close closes the descriptor of /proc.
 func (r *Reader) Close() error {
@@ -114,6 +127,7 @@ func (r *Reader) name(prefix string, n uint32, suffix string) []byte {
 // may still be that of an execve which is about to be reported. ForkNoExec and Memory are as of the
 // end of the read.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+	want &^= r.hidden
 	dir, errno := openat(r.proc, r.name("", pid, ""), unix.O_PATH|unix.O_DIRECTORY)
 	if errno != 0 {
 		return Status{}, ErrVanished

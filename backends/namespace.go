@@ -1,0 +1,24 @@
+package backends
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quark-linux/quark/internal/proctext"
+)
+
+// checkNamespaces refuses namespaces in which /proc and system calls have other numbers than
+// the kernel's events: one event would mix both.
+func checkNamespaces() error {
+	for _, ns := range []struct{ kind, what, option string }{
+		{"pid", "pids", "docker run --pid=host, hostPID: true in Kubernetes, nsenter --target 1 --pid"},
+		{"user", "user and group ids", "docker run --userns=host, nsenter --target 1 --user"},
+		{"time", "start times", "nsenter --target 1 --time"},
+	} {
+		if !proctext.InInitialNamespace(ns.kind) {
+			return fmt.Errorf("%w: this process is in a %s namespace of its own, where %s are not the kernel's: run it in the host's (%s)",
+				errors.ErrUnsupported, ns.kind, ns.what, ns.option)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package quark_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
+)
+
+// inNamespace names the test that this binary runs in a namespace of its own.
+const inNamespace = "QUARK_TEST_IN_NAMESPACE"
+
+// rerun runs a test of this binary again in new namespaces and returns what it printed on
+// the line that begins with "result: ".
+func rerun(t *testing.T, attr *syscall.SysProcAttr) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("it makes namespaces: needs root")
+	}
+	c := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	c.Env = append(os.Environ(), inNamespace+"="+t.Name())
+	c.SysProcAttr = attr
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if _, result, ok := strings.Cut(line, "result: "); ok {
+			return strings.TrimSpace(result)
+		}
+	}
+	t.Fatalf("no result: %s", out)
+	return ""
+}
+
+// In a pid or time namespace the numbers of /proc are not those of the kernel's events.
+func TestOpenRefusesNamespaces(t *testing.T) {
+	if os.Getenv(inNamespace) != "" {
+		_, err := quark.Open(quark.Options{})
+		fmt.Printf("result: %v %v\n", errors.Is(err, errors.ErrUnsupported), err)
+		return
+	}
+	for name, attr := range map[string]*syscall.SysProcAttr{
+		"pid": {Cloneflags: unix.CLONE_NEWPID},
+		// Entered by the exec that follows, since Linux 6.3.
+		"time": {Unshareflags: unix.CLONE_NEWTIME},
+	} {
+		got := rerun(t, attr)
+		if name == "time" && !strings.Contains(got, "namespace") {
+			t.Logf("no time namespace was entered: %s", got)
+			continue
+		}
+		if !strings.HasPrefix(got, "true") || !strings.Contains(got, "in a "+name+" namespace of its own") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// In a cgroup namespace /proc shows paths that begin elsewhere, so none is taken from it.
+func TestCgroupNamespace(t *testing.T) {
+	if os.Getenv(inNamespace) != "" {
+		q, err := quark.Open(quark.Options{Backends: backends.CNProc})
+		if err != nil {
+			fmt.Printf("result: skip %v\n", err)
+			return
+		}
+		defer q.Close()
+		known := 0
+		for p := range q.Processes() {
+			if p.Known.Has(engine.FieldCgroup) {
+				known++
+			}
+		}
+		fmt.Printf("result: %d %v\n", known, q.Capabilities().Fields[engine.FieldCgroup].Origin == engine.OriginNone)
+		return
+	}
+	got := rerun(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWCGROUP})
+	if strings.HasPrefix(got, "skip") {
+		t.Skip(got)
+	}
+	if got != "0 true" {
+		t.Errorf("processes with a cgroup, and whether the table has none: %s", got)
+	}
+}
