@@ -24,6 +24,9 @@ func targetAge(hold uint64, max, n int) uint64 {
 // mulDiv is a*b/c in 128 bits; the quotient has to fit in 64.
 func mulDiv(a, b, c uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
+	if hi == 0 {
+		return lo / c // a short division costs less
+	}
 	q, _ := bits.Div64(hi, lo, c)
 	return q
 }

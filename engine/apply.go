@@ -2,7 +2,7 @@ package engine
 
 // find returns the process that a raw event is about, nil if the table has none.
 func (t *table) find(r *RawEvent) *Process {
-	for p := t.byPID[r.PID]; p != nil; p = p.older {
+	for p := t.byPID.get(r.PID); p != nil; p = p.older {
 		if p.mayBe(r) && (!t.doubtful(p) || p.certainly(r) || t.check(p)) {
 			return p
 		}
@@ -66,7 +66,9 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 			t.infer(o, now)
 		}
 	}
-	p.meet(r.Time)
+	if p.sighted != 0 {
+		p.meet(r.Time)
+	}
 	t.refresh(p)
 	if r.Thread { // what a thread does leaves the state of its group as it is
 		p.Carried |= t.unseen & p.Known
@@ -80,10 +82,11 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		p.forked = true
 		t.rebirth(p, r.Time)
 		p.clearImage()
-		if c := t.parentAt(r.Creator, p, r.Time); r.Creator != 0 && c != nil {
-			p.inherit(c, r.Time)
+		creator := t.parentAt(r.Creator, p, r.Time)
+		if creator != nil {
+			p.inherit(creator, r.Time)
 		}
-		t.setBirth(p, r)
+		t.setBirth(p, r, creator)
 	case KindExec:
 		p.saveImage(r.Time)
 	}
@@ -104,8 +107,11 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 }
 
 // parentAt returns the process that had a pid at a time, when child was forked; nil if
-// that is not certain.
+// that is not certain, or if pid is 0.
 func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
+	if pid == 0 {
+		return nil
+	}
 	c := t.at(pid, time)
 	if c == nil || c == child || c.endedBefore(time) || t.doubtful(c) && !t.check(c) {
 		return nil
@@ -113,15 +119,20 @@ func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
 	return c
 }
 
-// setBirth notes who forked p, which only its FORK can tell.
-func (t *table) setBirth(p *Process, fork *RawEvent) {
+// setBirth notes who forked p, which only its FORK can tell. creator is the process of
+// fork.Creator, nil if that is not certain.
+func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) {
 	p.Birth = Birth{}
 	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Carried.Has(FieldPPID) {
 		return
 	}
 	p.Birth = Birth{Parent: Identity{PID: fork.Task.PPID}, Known: FieldPPID.Set()}
-	if c := t.parentAt(fork.Task.PPID, p, fork.Time); c != nil && c.Known.Has(FieldStart) {
-		p.Birth.Parent.Start = c.Start
+	parent := creator
+	if fork.Task.PPID != fork.Creator {
+		parent = t.parentAt(fork.Task.PPID, p, fork.Time)
+	}
+	if parent != nil && parent.Known.Has(FieldStart) {
+		p.Birth.Parent.Start = parent.Start
 		p.Birth.Known |= FieldStart.Set()
 	}
 }
@@ -253,8 +264,19 @@ func (t *table) update(p *Process, r *RawEvent) {
 	p.Truncated = p.Truncated&^k | s.Truncated&k
 }
 
+// copied are the fields that copy takes from a Task, but for the exit.
+const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY)
+
 // copy takes the fixed-size fields of k from o, but for the start time.
 func (t *Task) copy(o *Task, k Fields) {
+	if k.Has(FieldExit) {
+		t.Exit = o.Exit
+	}
+	if k&copied == copied { // at once what most events bring together
+		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
+		t.Cred, t.Caps, t.TTY, t.NS = o.Cred, o.Caps, o.TTY, o.NS
+		return
+	}
 	if k.Has(FieldPPID) {
 		t.PPID = o.PPID
 	}
@@ -293,9 +315,6 @@ func (t *Task) copy(o *Task, k Fields) {
 	}
 	if k.Has(FieldNetNS) {
 		t.NS.Net = o.NS.Net
-	}
-	if k.Has(FieldExit) {
-		t.Exit = o.Exit
 	}
 }
 

@@ -21,9 +21,7 @@ type Buffer struct {
 
 // NewBuffer returns a buffer that has room for max events.
 func NewBuffer(max int) *Buffer {
-	b := &Buffer{max: max}
-	b.byPID.init(max)
-	return b
+	return &Buffer{max: max}
 }
 
 // Len is the number of events held.
@@ -72,11 +70,7 @@ func (b *Buffer) firstGap() uint64 {
 	if b.gaps == 0 {
 		return math.MaxUint64
 	}
-	q := *b.byPID.bucket(0) // gaps are events of pid 0, and no others are
-	for q.pid != 0 {
-		q = q.next
-	}
-	return q.first.Time
+	return b.byPID.queues.get(0).first.Time // gaps are events of pid 0, and no others are
 }
 
 // oldest returns the event with the earliest time, nil when there is none.

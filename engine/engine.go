@@ -43,7 +43,7 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.holder, _ = source.(Holder)
 	e.hold = uint64(opts.HoldTime)
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
-	e.table.init(uint64(opts.CacheGraceTime))
+	e.table.grace = uint64(opts.CacheGraceTime)
 	e.table.unseen = source.Capabilities().changedUnseen()
 	e.table.look, e.table.now = opts.Look, clock.Now
 	return e, nil
@@ -66,16 +66,18 @@ func (e *Engine) Get() (*Event, error) {
 		// collected in the same call.
 		e.table.collect(now)
 		// Once in a call, so that it ends however much is produced and passed over.
-		if e.wantsMore(now) && (e.drain.at != 0 || !read) {
+		ripe := e.ripe(now)
+		if e.wantsMore(now, ripe) && (e.drain.at != 0 || !read) {
 			read = true
 			if err := e.populate(now); err != nil {
 				return nil, err
 			}
+			ripe = e.ripe(now)
 		}
 		if ev := e.sweep(now); ev != nil {
 			return ev, nil
 		}
-		if !e.ripe(now) {
+		if !ripe {
 			return nil, ErrNothing
 		}
 		if ev := e.deliver(now); ev != nil {
@@ -84,12 +86,13 @@ func (e *Engine) Get() (*Event, error) {
 	}
 }
 
-// wantsMore reports whether the source is to be read before an event is delivered.
-func (e *Engine) wantsMore(now uint64) bool {
+// wantsMore reports whether the source is to be read before an event is delivered. ripe
+// is whether there is one to deliver.
+func (e *Engine) wantsMore(now uint64, ripe bool) bool {
 	if e.drain.at != 0 {
 		return !e.drain.done && 2*e.buffer.Len() <= e.opts.MaxLength
 	}
-	return now-e.populated >= e.pollEvery || !e.ripe(now)
+	return now-e.populated >= e.pollEvery || !ripe
 }
 
 func (e *Engine) populate(now uint64) error {
@@ -168,7 +171,9 @@ func (e *Engine) deliver(now uint64) *Event {
 	e.delivered = max(e.delivered, head.Time)
 
 	ev := &e.event
-	*ev = Event{Parts: ev.Parts[:0], Time: head.Time, Wall: e.clock.At(head.Time), TID: head.TID, Thread: head.Thread}
+	parts := ev.Parts[:0]
+	*ev = Event{} // a literal with all would be built elsewhere and copied
+	ev.Parts, ev.Time, ev.Wall, ev.TID, ev.Thread = parts, head.Time, e.clock.At(head.Time), head.TID, head.Thread
 	e.take(head, now)
 	joined := head.Kind.Events()
 	absorbed := false
@@ -200,9 +205,9 @@ func (e *Engine) deliver(now uint64) *Event {
 
 // deliverGap makes an event of a gap.
 func (e *Engine) deliverGap(r *RawEvent) *Event {
-	e.table.gap(&r.Gap)
+	e.table.gap(r.Gap)
 	e.event = Event{
-		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), Gap: r.Gap, Process: new(Process),
+		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), Gap: *r.Gap, Process: new(Process),
 	}
 	e.buffer.Release(r)
 	return &e.event

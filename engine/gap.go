@@ -20,5 +20,5 @@ const AllCPUs = ^uint32(0)
 
 // SetGap makes r the event of a gap.
 func (r *RawEvent) SetGap(g Gap) {
-	r.Kind, r.Time, r.Gap = KindGap, g.From, g
+	r.Kind, r.Time, r.Gap = KindGap, g.From, &g
 }

@@ -1,11 +1,26 @@
 package engine
 
+import "encoding/binary"
+
 // interner gives equal bytes the same string, so that the table keeps one copy
 // of a path however many processes share it and a warm engine allocates none.
 // It keeps the strings of two generations: those not asked for while a whole
 // generation filled are forgotten, which bounds it.
 type interner struct {
+	recent     [256]string // those asked for last, by recentIndex
 	young, old map[string]string
+}
+
+// recentIndex is cheaper than the hash of a map: it takes the length and the end of b,
+// where paths differ. b is not empty.
+func recentIndex(b []byte) uint8 {
+	h := uint64(len(b))
+	if len(b) >= 8 {
+		h += binary.LittleEndian.Uint64(b[len(b)-8:])
+	} else {
+		h += uint64(b[0])<<8 | uint64(b[len(b)/2])<<16 | uint64(b[len(b)-1])<<24
+	}
+	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
 const internGeneration = 4096
@@ -14,6 +29,16 @@ func (in *interner) get(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
+	recent := &in.recent[recentIndex(b)]
+	if *recent == string(b) {
+		return *recent
+	}
+	s := in.lookup(b)
+	*recent = s
+	return s
+}
+
+func (in *interner) lookup(b []byte) string {
 	if s, ok := in.young[string(b)]; ok {
 		return s
 	}

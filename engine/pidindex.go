@@ -1,48 +1,28 @@
 package engine
 
-import "math/bits"
-
 // pidQueue is the events of one pid in the order of the buffer.
 type pidQueue struct {
 	pid         uint32
 	first, last *RawEvent
-	next        *pidQueue // same bucket; free list
+	next        *pidQueue // free list
 }
 
-// pidIndex finds the queue of a pid. It is a chained hash table whose queues
-// are used again: the runtime's map would allocate as pids come and go.
+// pidIndex finds the queue of a pid. Queues are used again.
 type pidIndex struct {
-	buckets []*pidQueue
-	shift   uint
-	free    *pidQueue
-}
-
-// init sizes the table for at most max queues.
-func (x *pidIndex) init(max int) {
-	size := 1 << bits.Len(uint(min(max, 1<<20)))
-	x.buckets = make([]*pidQueue, size)
-	x.shift = uint(64 - bits.TrailingZeros(uint(size)))
-}
-
-// bucket spreads pids, which the kernel hands out in sequence, by Fibonacci hashing.
-func (x *pidIndex) bucket(pid uint32) **pidQueue {
-	return &x.buckets[uint64(pid)*0x9e3779b97f4a7c15>>x.shift]
+	queues pidMap[pidQueue]
+	free   *pidQueue
 }
 
 func (x *pidIndex) add(r *RawEvent) {
-	head := x.bucket(r.PID)
-	q := *head
-	for q != nil && q.pid != r.PID {
-		q = q.next
-	}
+	q := x.queues.get(r.PID)
 	if q == nil {
 		if q = x.free; q != nil {
 			x.free = q.next
 		} else {
 			q = new(pidQueue)
 		}
-		*q = pidQueue{pid: r.PID, next: *head}
-		*head = q
+		q.pid, q.next = r.PID, nil
+		x.queues.set(r.PID, q)
 	}
 	r.queue = q
 	// Events come nearly in order: the place is at the end or close to it.
@@ -81,11 +61,6 @@ func (x *pidIndex) remove(r *RawEvent) {
 	if q.first != nil {
 		return
 	}
-	at := x.bucket(q.pid)
-	for *at != q {
-		at = &(*at).next
-	}
-	*at = q.next
-	*q = pidQueue{next: x.free}
-	x.free = q
+	x.queues.delete(q.pid)
+	q.next, x.free = x.free, q
 }

@@ -5,6 +5,9 @@ package engine
 // [Sink.Release]; its storage is used again, so that a warm source allocates
 // nothing per event.
 type RawEvent struct {
+	// What the buffer reads and writes of an event and its neighbours comes first: it is
+	// 64 bytes, one cache line, on 64-bit machines.
+
 	Kind Kind
 
 	// Thread is set when the event concerns one thread and not its thread
@@ -13,10 +16,18 @@ type RawEvent struct {
 	Thread bool
 
 	PID  uint32 // what user space calls the pid: the kernel's tgid
-	TID  uint32 // the thread: the kernel's pid
-	CPU  uint32
-	Seq  uint64 // per-CPU sequence number, 0 where the source has none
 	Time uint64 // CLOCK_MONOTONIC nanoseconds
+
+	serial  uint64    // order of arrival, breaks ties of Time
+	earlier *RawEvent // neighbours in the order of the buffer
+	later   *RawEvent
+	queue   *pidQueue
+	next    *RawEvent // neighbours among the events of the pid; free list
+	prev    *RawEvent
+
+	TID uint32 // the thread: the kernel's pid
+	CPU uint32
+	Seq uint64 // per-CPU sequence number, 0 where the source has none
 
 	// Creator is, for a fork, the process whose image the child shares. It is
 	// not always the parent (CLONE_PARENT). 0 is unknown: then nothing is
@@ -28,7 +39,7 @@ type RawEvent struct {
 
 	IDChange IDChange // for KindIDChange
 
-	Gap Gap // for KindGap
+	Gap *Gap // for KindGap, which SetGap makes
 
 	// Task is the state that the source saw with the event. In a Thread event
 	// FieldExit is the thread's own code.
@@ -36,13 +47,6 @@ type RawEvent struct {
 
 	vars [numVars]span
 	data []byte
-
-	serial  uint64    // order of arrival, breaks ties of Time
-	earlier *RawEvent // neighbours in the order of the buffer
-	later   *RawEvent
-	queue   *pidQueue
-	next    *RawEvent // neighbours among the events of the pid; free list
-	prev    *RawEvent
 }
 
 // The fields of variable length, as indexes of RawEvent.vars.
@@ -83,7 +87,8 @@ func (r *RawEvent) Reset() {
 	if cap(data) > maxKeptData {
 		data = nil
 	}
-	*r = RawEvent{data: data}
+	*r = RawEvent{} // a literal with data would be built elsewhere and copied
+	r.data = data
 }
 
 // Grow makes n bytes of storage for field f (FieldComm, FieldFilename,

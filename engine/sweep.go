@@ -32,7 +32,7 @@ func (e *Engine) sweep(now uint64) *Event {
 	}
 	if len(s.todo) == 0 && s.gapTo < gapTo {
 		s.gapTo = gapTo
-		for pid := range e.table.byPID {
+		for pid := range e.table.byPID.pids() {
 			s.todo = append(s.todo, pid)
 		}
 	}
@@ -50,7 +50,7 @@ func (e *Engine) sweep(now uint64) *Event {
 // lookFor looks at the live process of a pid.
 func (e *Engine) lookFor(pid uint32, now uint64) {
 	s := &e.sweeping
-	p := e.table.byPID[pid]
+	p := e.table.byPID.get(pid)
 	if p == nil || p.Exited || p.missing != 0 || p.asOf > s.gapTo || p.checked > s.gapTo {
 		return
 	}

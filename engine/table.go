@@ -2,7 +2,6 @@ package engine
 
 import (
 	"iter"
-	"maps"
 	"slices"
 )
 
@@ -10,7 +9,7 @@ import (
 // youngest first: the live one, and those of the same pid whose grace time
 // still runs.
 type table struct {
-	byPID map[uint32]*Process
+	byPID pidMap[Process]
 	count int
 	grace uint64 // ns
 	names interner
@@ -28,14 +27,9 @@ type table struct {
 	now    func() uint64
 }
 
-func (t *table) init(grace uint64) {
-	t.byPID = make(map[uint32]*Process)
-	t.grace = grace
-}
-
 // lookup returns the youngest process of a pid.
 func (t *table) lookup(pid uint32) *Process {
-	p := t.byPID[pid]
+	p := t.byPID.get(pid)
 	if p != nil {
 		t.refresh(p)
 	}
@@ -44,7 +38,7 @@ func (t *table) lookup(pid uint32) *Process {
 
 func (t *table) lookupIdentity(id Identity) *Process {
 	want := Task{Start: id.Start, StartUnit: 1}
-	for p := t.byPID[id.PID]; p != nil; p = p.older {
+	for p := t.byPID.get(id.PID); p != nil; p = p.older {
 		if p.Known.Has(FieldStart) && p.sameStart(&want) {
 			t.refresh(p)
 			return p
@@ -57,9 +51,9 @@ func (t *table) lookupIdentity(id Identity) *Process {
 func (t *table) all() iter.Seq[*Process] {
 	return func(yield func(*Process) bool) {
 		var chain []*Process
-		for _, pid := range slices.Sorted(maps.Keys(t.byPID)) {
+		for _, pid := range slices.Sorted(t.byPID.pids()) {
 			chain = chain[:0]
-			for p := t.byPID[pid]; p != nil; p = p.older {
+			for p := t.byPID.get(pid); p != nil; p = p.older {
 				chain = append(chain, p)
 			}
 			for _, p := range slices.Backward(chain) {
@@ -74,7 +68,7 @@ func (t *table) all() iter.Seq[*Process] {
 
 // at returns the process that had the pid at a time, as far as is known.
 func (t *table) at(pid uint32, time uint64) *Process {
-	for p := t.byPID[pid]; p != nil; p = p.older {
+	for p := t.byPID.get(pid); p != nil; p = p.older {
 		if p.born <= time {
 			t.refresh(p)
 			return p
@@ -88,7 +82,9 @@ func (t *table) add(pid uint32, born uint64) *Process {
 	p := t.free
 	if p != nil {
 		t.free = p.nextGC
-		*p = Process{Cmdline: p.Cmdline[:0], before: image{cmdline: p.before.cmdline[:0]}}
+		cmdline, before := p.Cmdline[:0], p.before.cmdline[:0]
+		*p = Process{} // a literal with both would be built elsewhere and copied
+		p.Cmdline, p.before.cmdline = cmdline, before
 	} else {
 		p = new(Process)
 	}
@@ -100,10 +96,10 @@ func (t *table) add(pid uint32, born uint64) *Process {
 // link puts p into the chain of its pid.
 func (t *table) link(p *Process) {
 	t.count++
-	head := t.byPID[p.PID]
+	head := t.byPID.get(p.PID)
 	if head == nil || head.born <= p.born {
 		p.older = head
-		t.byPID[p.PID] = p
+		t.byPID.set(p.PID, p)
 		return
 	}
 	for head.older != nil && head.older.born > p.born {
@@ -159,15 +155,15 @@ func (t *table) collect(now uint64) {
 
 func (t *table) unlink(p *Process) {
 	t.count--
-	head := t.byPID[p.PID]
+	head := t.byPID.get(p.PID)
 	if head != p {
 		for head.older != p {
 			head = head.older
 		}
 		head.older = p.older
 	} else if p.older != nil {
-		t.byPID[p.PID] = p.older
+		t.byPID.set(p.PID, p.older)
 	} else {
-		delete(t.byPID, p.PID)
+		t.byPID.delete(p.PID)
 	}
 }

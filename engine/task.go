@@ -68,6 +68,9 @@ func (e Exit) CoreDumped() bool { return e.WaitStatus&0x80 != 0 }
 // sameStart reports whether two known start times, each rounded down to its
 // own unit, can be of the same process.
 func (t *Task) sameStart(o *Task) bool {
+	if t.Start == o.Start {
+		return true
+	}
 	unit := max(t.StartUnit, o.StartUnit, 1)
 	return t.Start/unit == o.Start/unit
 }

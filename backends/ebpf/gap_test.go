@@ -16,7 +16,7 @@ func gapsOf(t *testing.T, s *Source) (gaps []engine.Gap, others uint64) {
 	b := engine.NewBuffer(1 << 16)
 	e := recorder{b, func(r *engine.RawEvent) {
 		if r.Kind == engine.KindGap {
-			gaps = append(gaps, r.Gap)
+			gaps = append(gaps, *r.Gap)
 		} else {
 			others++
 		}

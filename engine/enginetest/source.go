@@ -38,7 +38,10 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
-	r.Gap = d.Gap
+	if d.Kind == engine.KindGap {
+		r.SetGap(d.Gap)
+		r.Time = d.Time
+	}
 	set(r, engine.FieldComm, d.Comm)
 	set(r, engine.FieldFilename, d.Filename)
 	set(r, engine.FieldCmdline, d.Cmdline)

@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+)
+
+// TestInternerReturnsWhatItWasAsked asks for more names than two generations hold, of all
+// lengths, so that places are shared and names are forgotten.
+func TestInternerReturnsWhatItWasAsked(t *testing.T) {
+	var in interner
+	for i := range 5 * internGeneration {
+		name := fmt.Appendf(nil, "%0*x", i%20, i*7919)
+		if got := in.get(name); got != string(name) {
+			t.Fatalf("%q became %q", name, got)
+		}
+		a, b := in.get(name), in.get(name)
+		if len(a) > 0 && unsafe.StringData(a) != unsafe.StringData(b) {
+			t.Fatalf("%q has two copies", name)
+		}
+		if len(in.young) > internGeneration || len(in.old) > internGeneration {
+			t.Fatalf("%d and %d names are kept", len(in.young), len(in.old))
+		}
+	}
+	if in.get(nil) != "" {
+		t.Error("no bytes became a name")
+	}
+}
