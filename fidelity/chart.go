@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// colours are one for each backend, the same in all charts, told apart by who does
-// not see red and green too.
+// colours maps each backend to its colour in all charts. They also differ for readers who are
+// red-green colour-blind.
 var colours = map[string]string{"ebpf": "#0b66b2", "kprobe": "#c2570c", "cnproc": "#5d7a1f"}
 
 const (
 	chartWidth  = 460
 	chartHeight = 220
-	left        = 48 // of the plot
+	left        = 48 // left, bottom, top and right are the margins around the plot
 	bottom      = 34
 	top         = 26
 	right       = 12
 )
 
-// plot maps data to a chart's pixels.
+// plot is an SVG drawing in progress; x and y map data to its pixels.
 type plot struct {
 	strings.Builder
 	x, y func(float64) float64
@@ -31,13 +31,13 @@ type plot struct {
 
 func newPlot(title string) *plot {
 	p := new(plot)
-	// The ground is its own: it may stand on a dark page.
+	// The white background keeps the chart readable on a dark page.
 	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" font-family="sans-serif" font-size="12" role="img"><title>%s</title><rect width="100%%" height="100%%" fill="#fff"/><text x="%d" y="14" font-weight="600">%s</text>`,
 		chartWidth, chartHeight, chartWidth, template.HTMLEscapeString(title), left, template.HTMLEscapeString(title))
 	return p
 }
 
-// scale returns a map from values between low and high to pixels.
+// scale returns a linear map from values between low and high to pixels between from and to.
 func scale(low, high, from, to float64) func(float64) float64 {
 	if high <= low {
 		high = low + 1
@@ -58,7 +58,7 @@ const (
 	grid = `stroke="#e3e7eb"`
 )
 
-// percentAxis draws 0 to 100 %.
+// percentAxis sets the y axis to 0 to 100 % and draws its grid.
 func (p *plot) percentAxis() {
 	p.y = scale(0, 100, chartHeight-bottom, top)
 	for _, v := range []float64{0, 25, 50, 75, 100} {
@@ -93,7 +93,7 @@ func boolIndex(b bool) int {
 	return 0
 }
 
-// legend names the backends at the upper edge.
+// legend writes the names and colours of the backends at the upper edge.
 func (p *plot) legend(names []string) {
 	x := float64(chartWidth - right)
 	for _, n := range slices.Backward(names) {
@@ -109,8 +109,8 @@ func (p *plot) end() template.HTML {
 	return template.HTML(p.String())
 }
 
-// stormChart has a chart for each report with storms: what was seen of what was
-// offered.
+// stormChart draws a chart for each report with storms: the shares of events seen and of fields
+// known, by offered rate.
 func stormChart(list []*Report) (out template.HTML) {
 	for _, r := range list {
 		if len(r.Storms) == 0 {
@@ -124,7 +124,7 @@ func stormChart(list []*Report) (out template.HTML) {
 				names = append(names, s.Backend)
 			}
 		}
-		// the rest would run into the legend
+		// The full release would run into the legend.
 		p := newPlot("Linux " + shortRelease(r.Kernel))
 		p.percentAxis()
 		p.x = scale(0, most, left, chartWidth-right-8)
@@ -145,7 +145,7 @@ func stormChart(list []*Report) (out template.HTML) {
 					known = append(known, point{s.Offered, 100 * s.Known})
 				}
 			}
-			// What lies upon another is thinner, so that both are seen.
+			// Later curves are thinner, so that one drawn over another hides nothing.
 			width := float64(2 * (len(names) - i))
 			p.curve(known, colours[n], width, `stroke-dasharray="8 5"`)
 			p.curve(seen, colours[n], width, "")
@@ -156,8 +156,7 @@ func stormChart(list []*Report) (out template.HTML) {
 	return out
 }
 
-// delayChart has a chart for each backend: the share of events by delay, in classes
-// of powers of two.
+// delayChart draws a histogram of delivery delays for each backend, in classes of powers of two.
 func delayChart(columns []column) (out template.HTML) {
 	for _, c := range columns {
 		d := c.Backend.Delay
@@ -166,7 +165,7 @@ func delayChart(columns []column) (out template.HTML) {
 		}
 		p := newPlot(fmt.Sprintf("%s, %s: median %s, 99 %% within %s", c.Backend.Name, c.Short(), ms(d.P50), ms(d.P99)))
 		p.percentAxis()
-		// From none and less than 64 us up to 8 s.
+		// The first class holds delays below 64 us, the last those of 8 s and more.
 		const low, high = 16, 34
 		p.x = scale(low, high, left+4, chartWidth-right)
 		width := p.x(1) - p.x(0)
@@ -189,7 +188,7 @@ func delayChart(columns []column) (out template.HTML) {
 	return out
 }
 
-// duration is 2 to the power of bits nanoseconds, in short.
+// duration formats 2^bits nanoseconds with a short unit.
 func duration(bits int) string {
 	ns := math.Pow(2, float64(bits))
 	switch {
@@ -201,10 +200,10 @@ func duration(bits int) string {
 	return fmt.Sprintf("%.0f us", ns/1e3)
 }
 
-// Drawing writes the storms of a report as one drawing.
+// Drawing writes the storms of a report as SVG.
 func Drawing(out io.Writer, r *Report) error {
 	if len(r.Storms) == 0 {
-		return errors.New("the report has no storms to be drawn: quark-fidelity run -x measures them")
+		return errors.New("the report has no storms to draw: quark-fidelity run -x measures them")
 	}
 	_, err := io.WriteString(out, string(stormChart([]*Report{r}))+"\n")
 	return err

@@ -9,8 +9,8 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// Compare writes, for each backend that both runs have, what differs: the totals,
-// then the scenarios whose figures are not the same.
+// Compare writes the differences between two runs for each backend: first the totals, then the
+// scenarios. Figures that are equal are left out.
 func Compare(out io.Writer, a, b *Report) {
 	fmt.Fprintf(out, "A: Linux %s, %s, %s\nB: Linux %s, %s, %s\n", a.Kernel, a.Arch, a.Version, b.Kernel, b.Arch, b.Version)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -50,6 +50,7 @@ func Compare(out io.Writer, a, b *Report) {
 	}
 }
 
+// ran says whether a scenario ran, or why it was skipped.
 func ran(s *Score) string {
 	if s.Skip == "" {
 		return "run"
@@ -75,8 +76,8 @@ func (b *Backend) scenario(name string) *Score {
 	return nil
 }
 
-// difference prints the figures that are not the same, shares for those that grow
-// with the number of events.
+// difference prints the figures that differ. Figures that grow with the number of events are
+// printed as shares.
 func difference(w io.Writer, prefix string, a, b *score.Score) {
 	print := func(name, x, y string) {
 		if x != y {

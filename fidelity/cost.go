@@ -10,25 +10,25 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Cost is what a monitor costs that only counts, while processes fork, exec and
-// exit one after the other.
+// Cost is the cost of a monitor that only counts events while processes fork, exec and exit one
+// after the other.
 type Cost struct {
 	Backend   string `json:"backend"`
 	Processes int    `json:"processes"`
-	// CPU is the monitor's CPU time for 1,000 processes.
+	// CPU is the monitor's CPU time per 1,000 processes.
 	CPU time.Duration `json:"cpu_ns_per_1000"`
-	// Slowdown is the time that the processes take, by what they take unobserved.
+	// Slowdown is the load's duration with the monitor divided by its duration without.
 	Slowdown float64 `json:"slowdown"`
-	// Programs is the time in eBPF programs for each process, 0 if there are none.
+	// Programs is the run time of eBPF programs per process, 0 for backends without any.
 	Programs time.Duration `json:"programs_ns"`
 	RSS      int64         `json:"peak_rss_kib"`
 	Lost     uint64        `json:"lost"`
 }
 
-// CPUText is CPU without the digits that say nothing.
+// CPUText formats CPU, rounded to 0.1 ms: more digits would be noise.
 func (c *Cost) CPUText() string { return c.CPU.Round(100 * time.Microsecond).String() }
 
-// ProgramsText is Programs in microseconds.
+// ProgramsText formats Programs in microseconds.
 func (c *Cost) ProgramsText() string {
 	if c.Programs == 0 {
 		return "-"
@@ -38,16 +38,16 @@ func (c *Cost) ProgramsText() string {
 
 const costRuns = 3
 
-// Costs measures each backend alone, with n processes. On a busy machine the
-// slowdown says little.
+// Costs measures each backend alone, under a load of n processes. On a busy machine the slowdown
+// means little.
 func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	o.setDefaults()
 	load := scenario.Storm{Processes: n, Workers: 1, Mode: scenario.ForkExecExit, Bare: true}
 	for _, name := range names {
 		o.Progress("cost of " + name)
 		c := Cost{Backend: name, Processes: n}
-		// What else the machine does only makes things slower: the quickest of some
-		// runs, with and without a monitor in turn, is what there is to compare.
+		// Other work of the machine only makes runs slower, so the fastest runs are
+		// compared. Runs with and without the monitor alternate.
 		alone, watched := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 		for range costRuns {
 			took, err := load.Time(o.Patience, nil)
@@ -67,7 +67,7 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 		}
 		c.Slowdown = watched.Seconds() / alone.Seconds()
 		if name == "ebpf" {
-			// The measuring itself costs time, so it has a run of its own.
+			// Measuring the programs costs time itself, so it has a separate run.
 			_, u, err := observed(load, name+"+stats", o.Patience)
 			if err != nil {
 				return nil, err
@@ -79,6 +79,7 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	return list, nil
 }
 
+// observed runs a storm under the monitor that meter.Start calls what.
 func observed(s scenario.Storm, what string, patience time.Duration) (took time.Duration, u meter.Usage, err error) {
 	var m *meter.Metered
 	took, err = s.Time(patience, func() (err error) {

@@ -6,8 +6,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Defects names everything that has to be mended: what the capability tables do not
-// explain.
+// Defects lists every difference from the truth that the capability tables do not explain.
 func (r *Report) Defects() (list []string) {
 	add := func(findings []string, format string, args ...any) {
 		list = append(list, fmt.Sprintf(format, args...))
@@ -38,8 +37,8 @@ func (r *Report) Defects() (list []string) {
 	return list
 }
 
-// lostIn reports whether s is a storm of which events are missing, all of them
-// reported as lost, and is perfect otherwise.
+// lostIn reports whether s is a storm whose only defect is missing events that the backend
+// reported as lost.
 func (b *Backend) lostIn(s *Score) bool {
 	return s.Scenario == scenario.StormName && s.PerfectBut(b.Lost)
 }

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// Append appends the report to a file as one line of JSON. The file may be a serial
-// line that takes other records as well.
+// Append appends the report to a file as one line of JSON. The file may be a serial line that
+// carries other records too.
 func (r *Report) Append(path string) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -27,12 +27,12 @@ func (r *Report) Append(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// maxLine bounds what is taken for one record.
+// maxLine is the longest accepted record in bytes.
 const maxLine = 64 << 20
 
-// Read returns the reports in a file of records, one a line. Records of other types
-// are left out, and a report of which a later one has more; a file without a report is
-// an error.
+// Read returns the reports in a file of records, one per line. Records of other types are skipped.
+// Of several reports of one run only the last, which is the most complete, is kept. A file
+// without a report is an error.
 func Read(path string) (list []*Report, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func Read(path string) (list []*Report, err error) {
 	}
 	defer f.Close()
 	if list, err = decode(f); err == nil && len(list) == 0 {
-		err = errors.New("it holds no report: quark-fidelity run -o writes one")
+		err = errors.New("the file has no report: quark-fidelity run -o writes one")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)

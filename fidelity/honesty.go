@@ -18,33 +18,33 @@ import (
 	"github.com/quark-linux/quark/fidelity/witness"
 )
 
-// Honesty compares what a backend with hardly any room lost with what it says that
-// it lost. A second queue of the same backend, with all room, tells what there was.
+// Honesty compares the events that a backend lost with those it reported as lost. The backend
+// has tiny buffers, and a second queue with normal buffers records all events.
 type Honesty struct {
 	Backend string `json:"backend"`
 	Truth   int    `json:"truth"`   // events of the scenario
 	Missing int    `json:"missing"` // of these, not delivered
-	// Absent are the events that the first queue has of the time of the scenario, the
-	// host's others included, and this one has not. AtMost is the same of all the time
-	// that this one was open, and a little more. On an idle host they are equal.
+	// Absent counts the events of all processes of the host, stamped during the scenario,
+	// that only the normal queue delivered. AtMost counts the same from before the tiny
+	// queue was opened until after it was closed. On an idle host they are equal.
 	Absent   int    `json:"absent"`
 	AtMost   int    `json:"at_most"`
-	Reported uint64 `json:"reported"` // as lost, by the backend
+	Reported uint64 `json:"reported"` // events that the backend reported as lost
 	Cause    string `json:"cause"`
 }
 
-// Exact reports whether something was lost and all of it was reported, and no more
-// than there was.
+// Exact reports whether events were lost and the number reported as lost is between Absent and
+// AtMost.
 func (h *Honesty) Exact() bool {
 	n := int(h.Reported)
 	return h.Missing > 0 && h.Missing <= h.Absent && h.Absent <= n && n <= h.AtMost
 }
 
-// honestyProcesses make two events each: more than a page of ring or the smallest
-// socket buffer can hold, on each of many CPUs.
+// honestyProcesses is the number of processes, which make two events each. On each of many CPUs
+// these are more than a one-page ring or the smallest socket buffer can hold.
 const honestyProcesses = 300
 
-// Honest forces a loss on a backend.
+// Honest forces a loss on a backend by giving it tiny buffers that are not read in time.
 func Honest(name string, patience time.Duration) (*Honesty, error) {
 	set, err := backends.Parse(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Threads, because they too can be lost.
+	// Threads are included because their events can be lost too.
 	opts := quark.Options{Backends: set, Strict: true, HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: true}
 	full, err := quark.Open(opts)
 	if err != nil {
@@ -78,13 +78,13 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 		}
 		records = append(records, r...)
 	}
-	// Nothing was read from tiny until here.
+	// Nothing has been read from the tiny queue before this point.
 	some := witness.Listen(tiny, opts.HoldTime, false)
 	some.Start()
 	to, err := witness.Settle([]*witness.Listener{all, some}, patience)
 	stats, err1 := some.Close()
 	if err == nil && err1 == nil {
-		// Whatever happened while the second was open has come to the first then.
+		// Everything that happened while tiny was open has then reached full.
 		_, err = witness.Settle([]*witness.Listener{all}, patience)
 	}
 	whole, err2 := all.Close()
@@ -103,7 +103,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	return h, nil
 }
 
-// causes names why the source lost events.
+// causes formats the numbers of lost events by cause.
 func causes(s *quark.Stats) string {
 	var list []string
 	for l, n := range s.Source.Lost {
@@ -114,8 +114,8 @@ func causes(s *quark.Stats) string {
 	return strings.Join(list, " ")
 }
 
-// countRaw counts what the source made of the events stamped after from and up to
-// to. The last thread of a process may make two of one: its own end, and the group's.
+// countRaw counts the source's events stamped after from and up to to. The last thread of a process
+// may appear twice, as its own exit and as the exit of its group; that is one event of the source.
 func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	type key struct {
 		pid  uint32

@@ -6,10 +6,10 @@ import (
 
 const (
 	costProcesses = 2000
-	leastCost     = 100
+	minCost       = 100
 )
 
-// Load adds to a report what loss, storms and cost are of its backends.
+// Load measures forced loss, storms and cost of the report's backends and adds them to it.
 func (r *Report) Load(o Options) error {
 	o.setDefaults()
 	var names []string
@@ -24,16 +24,16 @@ func (r *Report) Load(o Options) error {
 		}
 		r.Honesty = append(r.Honesty, h)
 	}
-	o.Progress("how many processes a second this machine gives")
+	o.Progress("how many processes per second this machine can run")
 	most, err := capacity(o)
 	if err != nil {
-		return fmt.Errorf("processes that nobody watches: %w", err)
+		return fmt.Errorf("processes without a monitor: %w", err)
 	}
 	if r.Storms, err = Storms(o, most); err != nil {
 		return fmt.Errorf("storms: %w", err)
 	}
-	// An emulated machine would take minutes for what takes others half a second.
-	if r.Costs, err = Costs(o, names, min(costProcesses, max(leastCost, most/2))); err != nil {
+	// Half a second's worth of processes: an emulated machine would need minutes for all.
+	if r.Costs, err = Costs(o, names, min(costProcesses, max(minCost, most/2))); err != nil {
 		return fmt.Errorf("cost: %w", err)
 	}
 	return nil

@@ -16,8 +16,8 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Page writes reports as one self-contained page of HTML: a heat map of kernels,
-// backends and fields, one of scenarios, and what storms and delays look like.
+// Page writes reports as one self-contained HTML page: a heat map of fields and one of scenarios,
+// with a column for each backend on each kernel, and charts of storms and delays.
 func Page(out io.Writer, list []*Report) error {
 	p := page{Reports: list}
 	for _, r := range list {
@@ -47,7 +47,7 @@ type column struct {
 	Backend *Backend
 }
 
-// Short is the kernel's release without what its distributor adds.
+// Short returns the kernel's release without the distributor's suffix.
 func (c column) Short() string { return shortRelease(c.Report.Kernel) }
 
 func shortRelease(kernel string) string {
@@ -63,15 +63,15 @@ type row struct {
 
 type cell struct {
 	Text, Title string
-	Class       string // bad, odd or none
-	Shade       int    // percent of what is right
+	Class       string // bad, odd or empty
+	Shade       int    // percentage of right values
 }
 
 func (c cell) Style() template.CSS {
 	if c.Class != "" {
 		return ""
 	}
-	// From the page's white to a green that black text is still read on.
+	// From the page's white to a green on which black text is still readable.
 	return template.CSS(fmt.Sprintf("background:hsl(150 45%% %d%%)", 97-c.Shade*35/100))
 }
 
@@ -119,7 +119,7 @@ func seenCell(s *score.Score) cell {
 	return c
 }
 
-// scenarios has a row for each that some report has.
+// scenarios adds a row for each scenario of any report.
 func (p *page) scenarios() {
 	at := make(map[string]int)
 	for _, c := range p.Columns {
@@ -157,7 +157,7 @@ func scenarioCell(s *Score) cell {
 	return c
 }
 
-// Tables are the capability tables, for who wants to know why.
+// Rows returns the lines of the backend's capability table.
 func (c column) Rows() (rows []string) {
 	for f := range engine.Field(engine.NumFields) {
 		k := c.Backend.Fields[f.String()]

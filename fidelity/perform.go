@@ -13,27 +13,27 @@ import (
 	"github.com/quark-linux/quark/fidelity/witness"
 )
 
-// Main does not return if this process was started as a part of the suite. A program
-// that uses this package calls it first.
+// Main runs the parts of the suite that are processes of this program, and does not return in
+// them. A program that uses this package calls it first.
 func Main() {
 	scenario.Main()
 	meter.Main()
 }
 
-// Options of a run. The zero value runs every scenario once with every backend.
+// Options are the options of a run. The zero value runs every scenario once with every backend.
 type Options struct {
-	// Backends that listen, 0 for all that can be opened.
+	// Backends listen to the scenarios; 0 is all that can be opened.
 	Backends backends.Set
-	// Scenarios are names or patterns as of path.Match; none is all.
+	// Scenarios are names or patterns of path.Match; an empty list selects all.
 	Scenarios []string
 	// Repeats is how often each scenario is performed, 1 if 0.
 	Repeats int
 	// Hold is the hold time of the queues, 250 ms if 0.
 	Hold time.Duration
-	// Patience is how long a scenario, and the delivery of the last events, may
-	// take: 3 min if 0, which is for emulated machines.
+	// Patience limits the duration of a scenario, and of the delivery of the last
+	// events. 0 is 3 min, which is enough for emulated machines.
 	Patience time.Duration
-	// Progress is called with a line of text as the run goes on, if not nil.
+	// Progress, if not nil, is called with the name of each step of the run.
 	Progress func(string)
 }
 
@@ -55,34 +55,34 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Select returns the scenarios that one of the patterns fits. A pattern that fits
-// none is an error.
+// Select returns the scenarios that match one of the patterns. A pattern that matches none is an
+// error.
 func Select(patterns []string) (list []scenario.Scenario, err error) {
 	used := make([]bool, len(patterns))
 	for _, s := range scenario.All() {
-		fits := len(patterns) == 0
+		matches := len(patterns) == 0
 		for i, p := range patterns {
 			ok, err := path.Match(p, s.Name)
 			if err != nil {
 				return nil, fmt.Errorf("scenario %q: %w", p, err)
 			}
 			used[i] = used[i] || ok
-			fits = fits || ok
+			matches = matches || ok
 		}
-		if fits {
+		if matches {
 			list = append(list, s)
 		}
 	}
 	for i, p := range patterns {
 		if !used[i] {
-			return nil, fmt.Errorf("no scenario fits %q: quark-fidelity list shows them", p)
+			return nil, fmt.Errorf("no scenario matches %q: quark-fidelity list shows them", p)
 		}
 	}
 	return list, nil
 }
 
-// Perform runs the scenarios while all backends listen to the same events, and
-// scores each.
+// Perform runs the scenarios while all backends listen to the same events, and scores what each
+// backend delivered.
 func Perform(o Options) (*Report, error) {
 	o.setDefaults()
 	selected, err := Select(o.Scenarios)
@@ -100,11 +100,7 @@ func Perform(o Options) (*Report, error) {
 		return nil, err
 	}
 	var open []*witness.Witness
-	defer func() {
-		for _, w := range open {
-			w.Close()
-		}
-	}()
+	defer closeAll(&open)
 	for _, name := range o.Backends.Names() {
 		w, err := witness.Open(name, quark.Options{HoldTime: o.Hold}, true)
 		if err != nil {
@@ -112,7 +108,7 @@ func Perform(o Options) (*Report, error) {
 			continue
 		}
 		open = append(open, w)
-		// Every process has to be known to the end of the run.
+		// Lookups at the end of the run have to find every process.
 		if err := w.OpenJoined(quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}); err != nil {
 			return nil, fmt.Errorf("open %s again: %w", name, err)
 		}
@@ -140,25 +136,42 @@ func Perform(o Options) (*Report, error) {
 		}
 	}
 	o.Progress("the last events")
-	if _, err := witness.Settle(witness.Listeners(open), o.Patience); err != nil {
+	err = collect(&open, o.Patience, func(w *score.Witness, stats *quark.Stats) { r.add(w, stats, outcomes) })
+	if err != nil {
 		return nil, err
-	}
-	if err := witness.Pause(open); err != nil {
-		return nil, err
-	}
-	for len(open) > 0 {
-		w := open[0]
-		open = open[1:]
-		out := w.Testimony()
-		stats, err := w.Close()
-		if err != nil {
-			return nil, err
-		}
-		r.add(out, &stats, outcomes)
 	}
 	return r, nil
 }
 
+// collect waits for the last events, then closes each queue and passes on what it delivered.
+func collect(open *[]*witness.Witness, patience time.Duration, each func(*score.Witness, *quark.Stats)) error {
+	if _, err := witness.Settle(witness.Listeners(*open), patience); err != nil {
+		return err
+	}
+	if err := witness.Pause(*open); err != nil {
+		return err
+	}
+	for len(*open) > 0 {
+		w := (*open)[0]
+		*open = (*open)[1:]
+		delivered := w.Testimony()
+		stats, err := w.Close()
+		if err != nil {
+			return err
+		}
+		each(delivered, &stats)
+	}
+	return nil
+}
+
+// closeAll closes the queues that are still open, after an error.
+func closeAll(open *[]*witness.Witness) {
+	for _, w := range *open {
+		w.Close()
+	}
+}
+
+// startEarly starts the early scenarios, which have to run before the queues are opened.
 func startEarly(list []scenario.Scenario) (map[string]*scenario.Running, error) {
 	early := make(map[string]*scenario.Running)
 	for _, s := range list {
@@ -174,14 +187,14 @@ func startEarly(list []scenario.Scenario) (map[string]*scenario.Running, error) 
 	return early, nil
 }
 
-// Score is what a backend saw of a scenario.
+// Score is the score of a backend in a scenario.
 type Score struct {
 	Scenario string `json:"scenario"`
 	Skip     string `json:"skip,omitempty"`
 	score.Score
 }
 
-// add scores the outcomes for a backend.
+// add scores a backend in all outcomes and adds it to the report.
 func (r *Report) add(w *score.Witness, stats *quark.Stats, outcomes []*scenario.Outcome) {
 	b := &Backend{Name: w.Backend, Lost: stats.Lost(), Cause: causes(stats), Late: stats.Late}
 	b.describe(w.Table)
@@ -196,7 +209,7 @@ func (r *Report) add(w *score.Witness, stats *quark.Stats, outcomes []*scenario.
 		s.Add(score.Lives(w, o.Lives))
 	}
 	for _, s := range b.Scenarios {
-		// A storm has more events than all others together, and they are all alike.
+		// A storm has more events than all other scenarios together, all alike.
 		if s.Scenario != scenario.StormName {
 			b.Total.Add(&s.Score)
 		}

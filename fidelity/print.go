@@ -57,7 +57,7 @@ func (r *Report) row(w io.Writer, name string, of func(*Backend) string) {
 
 func ms(ns uint64) string { return fmt.Sprintf("%.1f ms", float64(ns)/1e6) }
 
-// percent says how much was right, and what else there was.
+// percent formats the shares of all verdicts, right values first.
 func percent(v score.Verdicts) string {
 	n := v.Total()
 	if n == 0 {
@@ -75,7 +75,7 @@ func percent(v score.Verdicts) string {
 	return strings.TrimSpace(share(v.Right, n) + " right " + strings.Join(rest, ", "))
 }
 
-// share never rounds to all or nothing.
+// share formats part/all as a percentage. It never rounds to 0 % or 100 %.
 func share(part, all int) string {
 	p := 100 * float64(part) / float64(all)
 	switch {

@@ -11,13 +11,13 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// Report is the outcome of a run; as JSON it is what quark-fidelity writes.
+// Report is the result of a run. Its JSON form is the file format of quark-fidelity.
 type Report struct {
 	Type     string     `json:"type"` // "fidelity"
 	Kernel   string     `json:"kernel"`
 	Arch     string     `json:"arch"`
 	CPUs     int        `json:"cpus"`
-	Version  string     `json:"version"` // of quark: the commit it was built from, if known
+	Version  string     `json:"version"` // quark's version, or the commit it was built from
 	Time     time.Time  `json:"time"`
 	Backends []*Backend `json:"backends"`
 	Absent   []Absence  `json:"absent,omitempty"`
@@ -40,7 +40,7 @@ type Backend struct {
 	Kinds     map[string]Capability `json:"kinds"`
 	Fields    map[string]Capability `json:"fields"`
 	Scenarios []*Score              `json:"scenarios"`
-	// Total and Delay are of all scenarios but the storm.
+	// Total and Delay cover all scenarios except the storm.
 	Total score.Score `json:"total"`
 	Delay Spread      `json:"delay_ns"`
 	Lost  uint64      `json:"lost"`
@@ -55,14 +55,13 @@ type Capability struct {
 	Via    string `json:"via"`
 }
 
-// Spread is a distribution: its quantiles, and how many values are below each power
-// of two.
+// Spread is a distribution of values: its quantiles and a histogram by powers of two.
 type Spread struct {
 	N       int    `json:"n"`
 	P50     uint64 `json:"p50"`
 	P99     uint64 `json:"p99"`
 	Max     uint64 `json:"max"`
-	Buckets []int  `json:"buckets"` // Buckets[i]: those of i bits
+	Buckets []int  `json:"buckets"` // Buckets[i] counts the values that are i bits long
 }
 
 func newReport() *Report {
@@ -79,6 +78,7 @@ func newReport() *Report {
 	return r
 }
 
+// describe copies the capability table.
 func (b *Backend) describe(t *engine.CapabilityTable) {
 	row := func(c engine.Capability) Capability { return Capability{c.Origin.String(), c.At.String(), c.Via} }
 	b.Kinds, b.Fields = make(map[string]Capability), make(map[string]Capability)

@@ -12,41 +12,41 @@ import (
 	"github.com/quark-linux/quark/fidelity/witness"
 )
 
-// Storm is one point of the curve of seen against offered.
+// Storm is one point of the curve of events seen by offered rate.
 type Storm struct {
 	Backend string  `json:"backend"`
-	Offered float64 `json:"offered"` // processes a second that there were
-	Truth   int     `json:"truth"`   // events of them
+	Offered float64 `json:"offered"` // processes that were started, per second
+	Truth   int     `json:"truth"`   // their events
 	Seen    int     `json:"seen"`
 	Lost    uint64  `json:"lost"` // reported as lost
 	Cause   string  `json:"cause,omitempty"`
 	// Known is the share of fields that were known, 0 to 1.
 	Known float64 `json:"known"`
-	// Extra events did not happen, or not as often; Inverted ones came out of order.
+	// Extra counts phantoms and duplicates, Inverted events delivered out of order.
 	Extra    int `json:"extra,omitempty"`
 	Inverted int `json:"inverted,omitempty"`
-	// Wrong are fields and stamps.
+	// Wrong counts wrong fields, time stamps and process table entries.
 	Wrong    int      `json:"wrong,omitempty"`
 	Findings []string `json:"findings,omitempty"`
 }
 
-// Honest reports whether all that is missing was reported as lost, and nothing is
-// there that should not be.
+// Honest reports whether all missing events were reported as lost and every delivered event is
+// true.
 func (s *Storm) Honest() bool {
 	return uint64(s.Truth-s.Seen) <= s.Lost && s.Extra+s.Inverted+s.Wrong == 0
 }
 
 const (
-	// topRate is offered where the machine gives it, in processes a second.
+	// topRate is the highest rate in processes per second; slow machines get less.
 	topRate      = 4000
 	stormLength  = 500 * time.Millisecond
-	leastStorm   = 100 // processes
+	minStorm     = 100 // processes
 	stormWorkers = 4
 )
 
-// capacity is how many processes a second the machine gives that nobody watches.
+// capacity measures how many processes per second the machine can run without a monitor.
 func capacity(o Options) (int, error) {
-	run, err := scenario.Start(scenario.Storm{Processes: 2 * leastStorm, Workers: stormWorkers, Mode: scenario.ForkExecExit}.Scenario())
+	run, err := scenario.Start(scenario.Storm{Processes: 2 * minStorm, Workers: stormWorkers, Mode: scenario.ForkExecExit}.Scenario())
 	if err != nil {
 		return 0, err
 	}
@@ -58,8 +58,8 @@ func capacity(o Options) (int, error) {
 	return int(rate), nil
 }
 
-// rates are what is offered, each twice the one before, up to the top rate or what
-// halving leaves of it where the machine gives much less.
+// rates returns the four rates to offer, each twice the one before. The last is topRate, halved
+// until the machine can nearly reach it, where most is the machine's capacity.
 func rates(most int) []int {
 	top := topRate
 	for 10*most < 7*top && top >= 16 {
@@ -68,8 +68,8 @@ func rates(most int) []int {
 	return []int{top / 8, top / 4, top / 2, top}
 }
 
-// Storms offers rising rates to all backends at once, and at last as many processes
-// as the machine gives, of which there are about most a second.
+// Storms runs storms of rising rates, and at last one at full speed, while all backends listen.
+// most is about how many processes per second the machine can run.
 func Storms(o Options, most int) (list []Storm, err error) {
 	o.setDefaults()
 	for _, rate := range append(rates(most), 0) {
@@ -77,7 +77,7 @@ func Storms(o Options, most int) (list []Storm, err error) {
 		if rate == 0 {
 			offered = most
 		}
-		n := max(leastStorm, int(float64(offered)*stormLength.Seconds()))
+		n := max(minStorm, int(float64(offered)*stormLength.Seconds()))
 		o.Progress(fmt.Sprintf("a storm of %d processes", n))
 		points, err := storm(&o, scenario.Storm{Processes: n, Workers: stormWorkers, Rate: rate, Mode: scenario.ForkExecExit})
 		if err != nil {
@@ -88,17 +88,14 @@ func Storms(o Options, most int) (list []Storm, err error) {
 	return list, nil
 }
 
+// storm runs one storm while all backends listen.
 func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	run, err := scenario.Start(s.Scenario())
 	if err != nil {
 		return nil, err
 	}
 	var open []*witness.Witness
-	defer func() {
-		for _, w := range open {
-			w.Close()
-		}
-	}()
+	defer closeAll(&open)
 	for _, name := range o.Backends.Names() {
 		if w, err := witness.Open(name, quark.Options{HoldTime: o.Hold}, false); err == nil {
 			open = append(open, w)
@@ -109,34 +106,20 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := witness.Settle(witness.Listeners(open), o.Patience); err != nil {
-		return nil, err
-	}
-	if err := witness.Pause(open); err != nil {
-		return nil, err
-	}
 	lives, rate := stormLives(outcomes[0].Lives)
-	for len(open) > 0 {
-		w := open[0]
-		open = open[1:]
-		out := w.Testimony()
-		stats, err := w.Close()
-		if err != nil {
-			return nil, err
-		}
-		sc := score.Lives(out, lives)
+	err = collect(&open, o.Patience, func(w *score.Witness, stats *quark.Stats) {
+		sc := score.Lives(w, lives)
 		all := sc.All()
 		list = append(list, Storm{
-			Backend: w.Backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(&stats),
+			Backend: w.Backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(stats),
 			Known: float64(all.Right+all.Stale+all.Truncated) / float64(max(1, all.Total())),
 			Extra: sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong + sc.Table, Findings: sc.Findings,
 		})
-	}
-	return list, nil
+	})
+	return list, err
 }
 
-// stormLives are the short ones among the lives of a storm, and how many of them
-// there were a second.
+// stormLives returns the short lives of a storm, without its workers, and their rate per second.
 func stormLives(all []*truth.Life) (lives []*truth.Life, rate float64) {
 	first, last := truth.Forever, uint64(0)
 	for _, l := range all {

@@ -13,8 +13,8 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// exits is how many processes end in the experiment with filters, as published; fewer
-// where they would take longer than exitsLength.
+// exits is the number of processes in the filter experiment, as published. Slow machines run
+// fewer, so that it takes at most about exitsLength.
 const (
 	exits       = 8000
 	exitsLength = 20 * time.Second
@@ -58,10 +58,11 @@ func benchmark(o *options, out, errw io.Writer) error {
 	return experiment(out, progress)
 }
 
-// published are the CPU times of the experiment when the filter was proposed, in ms.
+// published are the CPU times of the filter experiment, in ms, that were published when the filter
+// was proposed.
 var published = []float64{70, 150, 200, 200}
 
-// experiment is that of the proc connector's filter.
+// experiment measures the proc connector's filter.
 func experiment(out io.Writer, progress func(string)) error {
 	dir, err := os.MkdirTemp("", "quark-fidelity-")
 	if err != nil {

@@ -1,3 +1,3 @@
-// Command quark-fidelity says what each backend sees of scenarios that record their
-// own truth.
+// Command quark-fidelity compares what each backend delivers with the truth, which scenarios
+// record themselves.
 package main

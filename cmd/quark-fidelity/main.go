@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// errDefects is after a report that names them.
+// errDefects is the error of a run whose printed report has defects.
 var errDefects = errors.New("a backend is not what its capability table says: see DEFECT above")
 
 func run(args []string, out, errw io.Writer) error {
@@ -62,7 +62,7 @@ func perform(o *options, out, errw io.Writer) error {
 		return err
 	}
 	if o.load {
-		// A guest that is killed meanwhile leaves what is known so far.
+		// Measuring load takes long: a guest killed meanwhile leaves this part.
 		if o.output != "" {
 			if err := r.Append(o.output); err != nil {
 				return err
@@ -85,7 +85,7 @@ func perform(o *options, out, errw io.Writer) error {
 	return err
 }
 
-// readAll returns the reports of files.
+// readAll returns the reports in all files.
 func readAll(paths []string) (list []*fidelity.Report, err error) {
 	for _, p := range paths {
 		some, err := fidelity.Read(p)
@@ -132,7 +132,7 @@ func compare(o *options, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		// The last run of a file that runs were appended to.
+		// Runs are appended to a file: the last is the newest.
 		two = append(two, list[len(list)-1])
 	}
 	fidelity.Compare(out, two[0], two[1])

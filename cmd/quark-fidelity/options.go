@@ -41,7 +41,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "listen with the kprobe backend")
 	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k and -c: with all that work")
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
-	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "perform each scenario so often")
+	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
 	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON")
@@ -51,10 +51,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	return f
 }
 
-// operandsOf says how many operands the commands take; -1 is any number but 0.
+// operandsOf is the number of operands of each command; -1 is one or more.
 var operandsOf = map[string]int{"run": 0, "report": -1, "compare": 2, "list": 0, "bench": 0}
 
-// parse returns the options of a command line, or nil if help or the version was printed instead.
+// parse returns the options of a command line, or nil if it printed help or the version instead.
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)

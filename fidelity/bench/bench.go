@@ -17,17 +17,18 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
-// Result is one monitor under one load.
+// Result is the measurement of one monitor under one load.
 type Result struct {
 	Monitor string        `json:"monitor"`
 	Mode    scenario.Mode `json:"mode"`
-	// wanted, lives a second; 0 is as many as there can be
+	// Rate is the wanted number of lives per second, 0 for full speed; Offered is the
+	// number that ran.
 	Rate    int           `json:"rate"`
-	Offered float64       `json:"offered"` // that there were
-	CPU     time.Duration `json:"cpu_ns"`  // of the monitor, for each life
-	Slow    float64       `json:"slowdown"`
-	Lost    uint64        `json:"lost"`   // reported as lost; 0 where the program reports none
-	Silent  bool          `json:"silent"` // it does not count what it loses
+	Offered float64       `json:"offered"`
+	CPU     time.Duration `json:"cpu_ns"`   // the monitor's CPU time per life
+	Slow    float64       `json:"slowdown"` // duration with the monitor / duration without
+	Lost    uint64        `json:"lost"`     // reported as lost; 0 if Silent
+	Silent  bool          `json:"silent"`   // the monitor does not count what it loses
 	RSS     int64         `json:"peak_rss_kib"`
 }
 
@@ -35,21 +36,21 @@ type Result struct {
 type Options struct {
 	Monitors []string // see Monitors
 	Modes    []scenario.Mode
-	Rates    []int         // lives a second; those that the machine does not give are left out
-	Length   time.Duration // of each load, about
+	Rates    []int         // lives per second; rates beyond the machine's capacity are left out
+	Length   time.Duration // approximate duration of each load
 	Patience time.Duration
 	Progress func(string)
 }
 
-// foreign are the programs of others, and what shows that they are ready: their
-// first line.
+// foreign maps the names of other projects' monitors to their command lines. Each is ready when
+// it has printed its first line.
 var foreign = map[string][]string{
 	"forkstat":  {"forkstat"},
 	"execsnoop": {"execsnoop"},
 	"bpftrace":  {"bpftrace", "-e", `BEGIN { printf("ready\n"); } tracepoint:sched:sched_process_fork,tracepoint:sched:sched_process_exec,tracepoint:sched:sched_process_exit { printf("%d %s\n", pid, comm); }`},
 }
 
-// Monitors are those that can be measured here, with the reason for each that can't.
+// Monitors returns the monitors that run on this machine, and for each other one the reason.
 func Monitors() (list []string, absent []error) {
 	for _, name := range []string{"ebpf", "kprobe", "cnproc", "cnproc+count", "forkstat", "execsnoop", "bpftrace"} {
 		w, err := start(name)
@@ -65,8 +66,7 @@ func Monitors() (list []string, absent []error) {
 	return list, absent
 }
 
-// Run measures every monitor under every load: at the rates, and at what the machine
-// gives.
+// Run measures every monitor under every load, at each rate and at full speed.
 func Run(o Options) (list []Result, err error) {
 	for _, mode := range o.Modes {
 		top, err := Top(mode, o.Patience)
@@ -79,7 +79,7 @@ func Run(o Options) (list []Result, err error) {
 			}
 			n := int(o.Length.Seconds() * cmp.Or(float64(rate), top))
 			if mode == scenario.Exits {
-				n = min(n, mostGathered)
+				n = min(n, maxWaiting)
 			}
 			row, err := o.row(scenario.Storm{Processes: max(n, 50), Workers: workers, Rate: rate, Mode: mode, Bare: true})
 			list = append(list, row...)
@@ -93,20 +93,21 @@ func Run(o Options) (list []Result, err error) {
 
 const (
 	workers = 2
-	// mostGathered is how many processes a load of exits has at once.
-	mostGathered = 4000
-	// trial is how many lives tell what the machine gives.
+	// maxWaiting limits the processes of a load of exits, which all exist at its start.
+	maxWaiting = 4000
+	// trial is the number of lives with which Top measures.
 	trial = 300
 )
 
-// Top is about how many lives a second the machine gives when nobody watches.
+// Top measures about how many lives per second the machine can run without a monitor.
 func Top(mode scenario.Mode, patience time.Duration) (float64, error) {
 	took, err := scenario.Storm{Processes: trial, Workers: workers, Mode: mode, Bare: true}.Time(patience, nil)
 	return trial / took.Seconds(), err
 }
 
-// row measures every monitor under one load, which also runs alone before each and
-// after the last: the machine may have other work, which makes things slower only.
+// row measures every monitor under one load. The load also runs without a monitor before and
+// after each. The faster of these two runs is compared, because other work of the machine only
+// makes runs slower.
 func (o *Options) row(load scenario.Storm) (list []Result, err error) {
 	alone := make([]time.Duration, len(o.Monitors)+1)
 	took := make([]time.Duration, len(o.Monitors))
@@ -130,10 +131,10 @@ func (o *Options) row(load scenario.Storm) (list []Result, err error) {
 	return list, nil
 }
 
-// watcher is a monitor in its course, ours or somebody else's.
+// watcher is a running monitor, quark's or another project's.
 type watcher interface {
-	// usage ends it and returns what it used; counts is false if it does not tell
-	// what it lost.
+	// usage ends the monitor and returns its usage; counts is false if the monitor does
+	// not count what it loses.
 	usage() (u meter.Usage, counts bool, err error)
 }
 
@@ -156,6 +157,7 @@ func (m own) usage() (meter.Usage, bool, error) {
 	return u, true, err
 }
 
+// measure runs a storm under one monitor and returns how long the storm took.
 func measure(name string, s scenario.Storm, patience time.Duration) (*Result, time.Duration, error) {
 	var w watcher
 	took, err := s.Time(patience, func() (err error) {
@@ -175,7 +177,7 @@ func measure(name string, s scenario.Storm, patience time.Duration) (*Result, ti
 	}, took, nil
 }
 
-// program is a monitor of somebody else.
+// program is a monitor of another project.
 type program struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -204,7 +206,7 @@ func startForeign(command []string) (watcher, error) {
 		first <- err
 		io.Copy(io.Discard, lines)
 	}()
-	// It is ready when it has printed something, perhaps about a process.
+	// Monitors without a header line print their first line when a process runs.
 	for end := time.Now().Add(20 * time.Second); ; {
 		select {
 		case err := <-first:
@@ -235,8 +237,7 @@ func (p *program) usage() (u meter.Usage, counts bool, err error) {
 	return u, false, nil
 }
 
-// cpuOf is the CPU time that a process has used; that of its first thread, which is
-// all it has.
+// cpuOf returns the CPU time of a process with a single thread.
 func cpuOf(pid int) time.Duration {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
 	var ns int64
@@ -244,6 +245,7 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(ns)
 }
 
+// peakOf returns a process's peak memory in KiB.
 func peakOf(pid int) (kib int64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return meter.Peak(b)

@@ -1,3 +1,3 @@
-// Package bench measures throughput and cost of quark's backends next to those of
-// other programs, under the same load, in one run.
+// Package bench compares throughput and cost of quark's backends with those of other monitors,
+// under the same load and in one run.
 package bench

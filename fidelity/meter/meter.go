@@ -1,5 +1,5 @@
-// Package meter runs a monitor, which only counts events, as a process of its own, and
-// says what it cost.
+// Package meter runs a monitor that only counts events as a separate process, and measures its
+// cost.
 package meter
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 )
 
-// monitorEnv makes a program that calls Main a monitor: the name of a backend, or
-// that and "+" and what is special, see [Start].
+// monitorEnv is the environment variable that turns a program that calls Main into a monitor. Its
+// value is the name of a monitor, as in [Start].
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
 
-// Main does not return if this process was started as a monitor. A program that uses
-// this package calls it first.
+// Main runs the monitor if this process was started as one, and does not return then. A program
+// that uses this package calls it first.
 func Main() {
 	v := os.Getenv(monitorEnv)
 	if v == "" {
@@ -42,13 +42,13 @@ func Main() {
 	os.Exit(0)
 }
 
-// Usage is what a monitor used since it was ready; RSS is its peak.
+// Usage is the cost of a monitor since it was ready, and its peak RSS.
 type Usage struct {
 	CPU      time.Duration `json:"cpu"`
 	RSS      int64         `json:"rss_kib"`
 	Raw      uint64        `json:"raw"`
 	Lost     uint64        `json:"lost"`
-	Programs time.Duration `json:"programs"` // time in its eBPF programs
+	Programs time.Duration `json:"programs"` // run time of its eBPF programs
 	Error    string        `json:"error,omitempty"`
 }
 
@@ -99,7 +99,7 @@ type meter struct {
 }
 
 func (m *meter) run() error {
-	if err := m.say(); err != nil {
+	if err := m.report(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -117,14 +117,15 @@ func (m *meter) run() error {
 	}
 	for {
 		if _, err := m.q.Get(); errors.Is(err, quark.ErrNothing) {
-			return m.say()
+			return m.report()
 		} else if err != nil {
 			return err
 		}
 	}
 }
 
-func (m *meter) say() error {
+// report prints the usage so far as a line of JSON.
+func (m *meter) report() error {
 	var ru unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
 		return err
@@ -145,8 +146,8 @@ func (m *meter) say() error {
 	return err
 }
 
-// peak is the most memory that this process has had, in KiB. Not ru_maxrss: that of
-// a program begins with what the process had that executed it.
+// peak returns this process's peak memory in KiB. It does not use ru_maxrss, which starts from the
+// memory of the program that executed this one.
 func peak() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -155,15 +156,14 @@ func peak() int64 {
 	return Peak(b)
 }
 
-// Peak takes the most memory that a process has had, in KiB, from its
-// /proc/PID/status.
+// Peak returns the peak memory in KiB (VmHWM) from the contents of /proc/PID/status.
 func Peak(b []byte) (kib int64) {
 	_, after, _ := strings.Cut(string(b), "VmHWM:")
 	fmt.Sscan(after, &kib)
 	return kib
 }
 
-// programs are the eBPF programs that are loaded.
+// programs returns the ids of all loaded eBPF programs.
 func programs() (map[cebpf.ProgramID]bool, error) {
 	set := make(map[cebpf.ProgramID]bool)
 	for id := cebpf.ProgramID(0); ; {
@@ -179,6 +179,7 @@ func programs() (map[cebpf.ProgramID]bool, error) {
 	}
 }
 
+// runTime returns the total run time of eBPF programs.
 func runTime(ids []cebpf.ProgramID) (sum time.Duration) {
 	for _, id := range ids {
 		p, err := cebpf.NewProgramFromID(id)
@@ -193,7 +194,7 @@ func runTime(ids []cebpf.ProgramID) (sum time.Duration) {
 	return sum
 }
 
-// Metered is a monitor in its course.
+// Metered is a running monitor.
 type Metered struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -201,9 +202,9 @@ type Metered struct {
 	first Usage
 }
 
-// Start starts a monitor and waits until it is ready. It is named as a backend, with
-// "+stats" to let the kernel measure the time in its eBPF programs, or "+count" for a
-// proc connector that does not read /proc.
+// Start starts a monitor and waits until it is ready. what is the name of a backend. The suffix
+// "+stats" lets the kernel measure the run time of its eBPF programs; "+count" keeps the proc
+// connector from reading /proc.
 func Start(what string) (*Metered, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -225,7 +226,7 @@ func Start(what string) (*Metered, error) {
 	}
 	if m.first, err = m.read(); err != nil {
 		m.in.Close()
-		m.cmd.Wait() // it has said why
+		m.cmd.Wait() // its exit status adds nothing to err
 		return nil, err
 	}
 	return m, nil
@@ -234,7 +235,7 @@ func Start(what string) (*Metered, error) {
 func (m *Metered) read() (u Usage, err error) {
 	line, err := m.out.ReadBytes('\n')
 	if err != nil {
-		return u, fmt.Errorf("the monitor says nothing: %w", err)
+		return u, fmt.Errorf("read the monitor's report: %w", err)
 	}
 	if err = json.Unmarshal(line, &u); err == nil && u.Error != "" {
 		err = errors.New(u.Error)
@@ -242,7 +243,7 @@ func (m *Metered) read() (u Usage, err error) {
 	return u, err
 }
 
-// Stop ends the monitor and returns what it used.
+// Stop ends the monitor and returns its usage.
 func (m *Metered) Stop() (u Usage, err error) {
 	m.in.Close()
 	u, err = m.read()

@@ -1,5 +1,5 @@
 // Package children lists the children of a process from the kernel's own list, without a look at
-// all processes.
+// all processes, and waits for children.
 package children
 
 import (
@@ -7,7 +7,19 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
+
+// Wait waits until a child of the caller ends, or stops if it is traced.
+func Wait(pid int) (status unix.WaitStatus, err error) {
+	for {
+		_, err = unix.Wait4(pid, &status, unix.WALL, nil)
+		if err != unix.EINTR {
+			return status, err
+		}
+	}
+}
 
 // Of returns the children of a process: those of all its threads. The error is that of the last
 // thread whose children are unknown, because it has ended or the kernel has no such list
