@@ -49,15 +49,9 @@ type RawEvent struct {
 	data []byte
 }
 
-// The fields of variable length, as indexes of RawEvent.vars.
-const (
-	varComm = iota
-	varFilename
-	varCmdline
-	varCwd
-	varCgroup
-	numVars
-)
+// numVars is the number of fields of variable length, FieldComm to FieldCgroup, which follow
+// each other.
+const numVars = FieldCgroup - FieldComm + 1
 
 type span struct{ off, len uint32 }
 
@@ -65,20 +59,12 @@ type span struct{ off, len uint32 }
 // events need a few hundred bytes, the longest 36 KiB.
 const maxKeptData = 2048
 
-func varOf(f Field) int {
-	switch f {
-	case FieldComm:
-		return varComm
-	case FieldFilename:
-		return varFilename
-	case FieldCmdline:
-		return varCmdline
-	case FieldCwd:
-		return varCwd
-	case FieldCgroup:
-		return varCgroup
+// varOf returns the index of a field in RawEvent.vars.
+func varOf(f Field) Field {
+	if f-FieldComm >= numVars { // also for those before FieldComm
+		panic("engine: " + f.String() + " has no bytes")
 	}
-	panic("engine: " + f.String() + " has no bytes")
+	return f - FieldComm
 }
 
 // Reset makes r an empty event that keeps its storage.
