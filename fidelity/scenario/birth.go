@@ -27,23 +27,23 @@ func forkExecExit(d *director) {
 		d.do(d.light().image(d.self, []string{"fork-exec-exit", "a b", ""}, role("report", code, 0)))
 	}
 	for range scale(1, 3) {
-		// A group of its own: else its parent would be the group's leader too.
+		// With a process group of its own the group's leader differs from the parent.
 		p := d.light().call("chdir", unix.SYS_CHDIR, d.dir).call("setpgid", unix.SYS_SETPGID, 0, 0)
 		d.hold(p, d.waiter(7), "true", "this", "", "is", "nop!").release()
 	}
 }
 
-// oneByOne has a process that goes through all kinds of events without a pause.
+// oneByOne runs a process that makes events of all kinds without a pause.
 func oneByOne(d *director) {
 	path, s := d.tiny("one-by-one", 3, "one-by-one")
-	// The saved ids stay what exec makes of them.
+	// exec sets the saved ids to the effective ones, which they are already.
 	p := d.script().setresgid(1, 0, 0).setresuid(1, 0, 0)
 	p.event(commRecord("before"), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "before")
 	d.do(p.program(path, []string{"one-by-one"}, s))
 }
 
-// tiny makes a program that ends at once, and returns its path and what a process is
-// after it has executed it.
+// tiny makes a program that ends at once, and returns its path and the state of a process that
+// has executed it.
 func (d *director) tiny(name string, code int, argv ...string) (path string, s truth.State) {
 	path = filepath.Join(d.dir, name)
 	d.must(tinyelf.Write(path, uint8(code)))
@@ -92,8 +92,7 @@ func cloneParent(d *director) {
 	d.do(d.script().child(unix.CLONE_PARENT, child).end(1))
 }
 
-// cgroup2 makes a cgroup, and returns its directory and its path in
-// /proc/PID/cgroup.
+// cgroup2 makes a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
 func (d *director) cgroup2() (dir, path string) {
 	_, s, err := d.proc.Read("self")
 	d.must(err)
@@ -144,7 +143,7 @@ func cloneNamespaces(d *director) {
 	h.release()
 }
 
-// chain returns a scenario of a process that executes n times.
+// chain returns a scenario in which a process executes n times.
 func chain(n int) func(*director) {
 	return func(d *director) {
 		for range scale(3, 1) {

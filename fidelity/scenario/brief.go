@@ -1,21 +1,22 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/children"
 )
 
-// Brief runs a process that ends at once, on one CPU, and returns its pid and its
-// records. Whoever has seen it end has seen all that happened on that CPU before.
+// Brief runs a process that ends at once, on one CPU, and returns its pid and its records. A queue
+// that delivers events in order and has delivered its end has delivered all earlier events of
+// that CPU.
 func Brief(cpu int) (pid int, records []truth.Record, err error) {
 	s := new(bare.Script)
 	mask := make([]byte, 1024)
-	mask[cpu/8] = 1 << (cpu % 8) // little endian, as amd64 and arm64 are
+	mask[cpu/8] = 1 << (cpu % 8) // an array of longs, little endian on amd64 and arm64
 	s.Call("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, 0, len(mask), mask)
 	before := truth.Clock()
 	p, err := bare.Start(s.Exit(0), bare.Options{Share: true})
@@ -24,12 +25,7 @@ func Brief(cpu int) (pid int, records []truth.Record, err error) {
 	}
 	defer p.Free()
 	born := truth.Clock()
-	var status unix.WaitStatus
-	for {
-		if _, err = unix.Wait4(p.PID, &status, 0, nil); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	status, err := children.Wait(p.PID)
 	if err == nil {
 		err = p.Check()
 	}
@@ -42,7 +38,7 @@ func Brief(cpu int) (pid int, records []truth.Record, err error) {
 	}, nil
 }
 
-// CPUs returns the CPUs that this process may use.
+// CPUs returns the CPUs on which this process may run.
 func CPUs() (list []int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

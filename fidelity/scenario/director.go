@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// director is the process that performs scenarios.
+// director is the state of the process that performs scenarios.
 type director struct {
 	proc truth.Proc
 	pid  int
@@ -24,7 +24,7 @@ type director struct {
 	dir  string // an empty directory, removed after the scenario
 }
 
-// stop is what the director panics with to end a scenario early.
+// stop is the panic value with which the director ends a scenario early.
 type stop struct {
 	op     truth.Op
 	reason string
@@ -63,7 +63,7 @@ func (d *director) perform(name string) {
 	s.run(d)
 }
 
-// guard calls f, records why it stopped early, if it did, and returns the exit code.
+// guard calls f and returns the director's exit code. If f stopped early it records why.
 func (d *director) guard(f func()) (code int) {
 	defer func() {
 		switch r := recover().(type) {
@@ -81,10 +81,11 @@ func (d *director) guard(f func()) (code int) {
 	return 0
 }
 
-// setUp moves the descriptors that os/exec passed on to their numbers.
+// setUp moves the descriptors that os/exec passed on, from 3, to their numbers, opens /proc, and
+// makes this process a subreaper.
 func (d *director) setUp() {
 	for i, fd := range []int{truthFD, goFD, readyFD} {
-		// Executed programs get goFD and readyFD only on purpose.
+		// Executed programs inherit truthFD and procFD only.
 		flags := 0
 		if fd != truthFD {
 			flags = unix.O_CLOEXEC
@@ -99,20 +100,16 @@ func (d *director) setUp() {
 	d.pid = os.Getpid()
 	d.self, err = os.Executable()
 	d.must(err)
-	// Processes whose parents have ended become children of this one.
+	// Orphans become children of this process, which then can wait for them.
 	d.must(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// endAll ends and reaps the processes that a scenario has left, as one that is skipped.
+// endAll kills and reaps processes that the scenario has left, for example because it was skipped.
 func (d *director) endAll() {
 	left, _ := children.Of(d.pid)
 	for _, pid := range left {
 		unix.Kill(pid, unix.SIGKILL)
-		for {
-			if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != unix.EINTR {
-				break
-			}
-		}
+		children.Wait(pid)
 	}
 }
 
@@ -130,7 +127,7 @@ func (d *director) must(err error) {
 	}
 }
 
-// want fails the scenario unless it did what it is there for.
+// want fails the scenario if it did not do what it is meant to.
 func (d *director) want(ok bool, format string, args ...any) {
 	if !ok {
 		d.fail(fmt.Errorf("the scenario did not do its work: "+format, args...))
@@ -146,9 +143,9 @@ func (d *director) mkdir(names ...string) string {
 	return dir
 }
 
-// waiter returns the path of a program that says that it runs, waits, and ends with
-// the code. It is so small that its execution takes an emulated machine a few
-// milliseconds.
+// waiter returns the path of a program that writes a byte to its standard output, waits for one
+// from its standard input, and ends with the code. It is so small that even an emulated machine
+// executes it in a few milliseconds.
 func (d *director) waiter(code int) string {
 	path := filepath.Join(d.dir, fmt.Sprintf("waiter%d", code))
 	if _, err := os.Stat(path); err != nil {
@@ -163,7 +160,7 @@ func (d *director) writeWaiter(path string, code int) {
 	d.must(os.WriteFile(path, b, 0o755))
 }
 
-// start starts p.
+// start starts p, and skips the scenario if p may fail or the kernel lacks a system call.
 func (d *director) start(p *process) *process {
 	if err := d.tryStart(p); err != nil {
 		if p.mayFail || errors.Is(err, unix.ENOSYS) {
@@ -174,6 +171,7 @@ func (d *director) start(p *process) *process {
 	return p
 }
 
+// tryStart starts p and records the fork.
 func (d *director) tryStart(p *process) error {
 	before := truth.Clock()
 	run, err := bare.Start(p.Script, p.opts)
@@ -193,29 +191,24 @@ func (d *director) do(p *process) unix.WaitStatus { return d.finish(d.start(p)) 
 // ended is the end of a process that has been waited for.
 type ended struct {
 	status unix.WaitStatus
-	at     uint64
+	at     uint64 // the latest time of the end, CLOCK_MONOTONIC ns
 }
 
 // reap waits for the end of a process.
 func (d *director) reap(pid int) ended {
-	for {
-		var status unix.WaitStatus
-		_, err := unix.Wait4(pid, &status, unix.WALL, nil)
-		if err == nil {
-			return ended{status, truth.Clock()}
-		}
-		if !errors.Is(err, unix.EINTR) {
-			d.fail(fmt.Errorf("wait for process %d: %w", pid, err))
-		}
+	status, err := children.Wait(pid)
+	if err != nil {
+		d.fail(fmt.Errorf("wait for process %d: %w", pid, err))
 	}
+	return ended{status, truth.Clock()}
 }
 
-// finish waits for the ends of p and its children, and records what they did.
+// finish waits for the ends of p and its children, and records their events.
 func (d *director) finish(p *process) unix.WaitStatus {
 	return d.finishReaped(p, d.reap(p.pid))
 }
 
-// finishReaped does what finish does, of a process that has been waited for.
+// finishReaped is finish for a process that has been waited for.
 func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
 	d.check(p)
 	d.tell(p, e.at)
@@ -224,7 +217,7 @@ func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
 		c.run, c.number, c.pid = p.run, i+1, p.run.Thread(i+1)
 		switch {
 		case c.thread && c.pid == 0:
-			// It executed a program before the leader knew its id.
+			// The thread executed a program before the clone that started it returned.
 			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: e.at, OpenThreads: true})
 		case c.pid == 0:
 			d.fail(fmt.Errorf("child %d of process %d was not started", i+1, p.pid))
@@ -252,26 +245,25 @@ func (d *director) check(p *process) {
 	}
 }
 
-// look reads how a process, which stands still, looks from outside.
+// look reads the state of a process, which waits, from /proc.
 func (d *director) look(pid int) truth.State {
 	got, s, err := d.proc.Read(itoa(pid))
 	d.must(err)
 	if got != pid {
 		d.fail(fmt.Errorf("/proc/%d is of process %d", pid, got))
 	}
-	s.Untell(engine.FieldStart.Set()) // the bounds of the fork say more
+	s.Untell(engine.FieldStart.Set()) // the fork's record has closer bounds
 	return s
 }
 
-// observe records how a process, which stands still, looks from outside, and lets all
-// queues be read.
+// observe records the state of a process, which waits, from /proc, and lets all queues be read.
 func (d *director) observe(pid int) {
 	d.record(truth.Record{Op: truth.Now, PID: pid, Latest: truth.Clock(), State: d.look(pid)})
 	d.awaitReaders(pid)
 }
 
-// awaitReaders waits until everything that happened so far has been read from the
-// queues, while a process stands still.
+// awaitReaders waits until all events so far have been read from the queues, while a process
+// waits.
 func (d *director) awaitReaders(pid int) {
 	d.record(truth.Record{Op: truth.Read, PID: pid, Latest: truth.Clock()})
 	for b := make([]byte, 1); ; {

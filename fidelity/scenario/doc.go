@@ -1,10 +1,10 @@
-// Package scenario has the workloads of the fidelity suite: process trees that
-// write down themselves what they do.
+// Package scenario has the workloads of the fidelity suite: process trees that record what they
+// do themselves.
 //
-// A scenario is performed by a process of its own, the director: the same program,
-// executed again with the environment variable [Env], so that a program which uses
-// this package calls [Main] first. The director forks processes that do nothing but
-// a list of system calls, with readings of the clock between them, and what they
-// execute is the same program again, which reports what it finds itself to be. All
-// of them write records into one socket; its end is the end of the scenario.
+// A scenario is performed by a process of its own, the director. It is the same program,
+// executed again with the environment variable [Env], so a program that uses this package calls
+// [Main] first. The director forks processes that make a list of system calls and read the clock
+// between them. The programs that these execute either wait and are observed by the director, or
+// are this program again and report their own state. All processes write records into one
+// socket; the scenario is over when its last writer has closed it.
 package scenario

@@ -10,15 +10,15 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// leaderFirst ends leaders with status 3 while another thread lives on, which then ends
-// in the ways of the list.
+// leaderFirst ends leaders with status 3 while another thread lives on, which then ends in each of
+// several ways.
 func leaderFirst(d *director) {
 	for _, last := range []func(*process){
 		func(t *process) { t.end(7) },
 		func(t *process) { t.endThread(3) },
 		func(t *process) { t.endThread(5) },
 		func(t *process) { t.endThread(0) },
-		func(t *process) { t.Stop() }, // until the signal
+		func(t *process) { t.Stop() }, // ended by the signal below
 	} {
 		g := d.gate()
 		p, t := d.script(), d.script()
@@ -38,8 +38,8 @@ func leaderFirst(d *director) {
 	}
 }
 
-// endTogether has all threads of a process end at the same moment, each by itself,
-// where several can take themselves for the last.
+// endTogether lets all threads of a process end at the same moment, each by exit(2), so that the
+// kernel may treat several of them as the last.
 func endTogether(d *director) {
 	for range scale(50, 10) {
 		g := d.gate()
@@ -58,7 +58,7 @@ func endTogether(d *director) {
 	}
 }
 
-// awaitZombieLeader waits until the leader has ended.
+// awaitZombieLeader waits until the leader has ended and is a zombie.
 func (d *director) awaitZombieLeader(p *process) {
 	for i := 0; ; i++ {
 		b, err := os.ReadFile("/proc/" + itoa(p.pid) + "/stat")
@@ -126,14 +126,14 @@ func killCore(d *director) {
 	d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: before, Latest: truth.Clock()})
 }
 
-// daemon makes a process whose parent ends, so that the subreaper becomes its parent.
+// daemon runs a process whose parent ends, so that the subreaper becomes its parent.
 func daemon(d *director) {
 	for range scale(2, 1) {
 		child := d.script()
 		h := d.prepare(child)
 		child.image(d.waiter(6), []string{"daemon"}, nil)
 		h.process = d.start(d.script().setsid().child(0, child).end(0))
-		// After it has been waited for, the daemon has a new parent.
+		// Once the parent has been waited for, the daemon has its new parent.
 		parent := d.reap(h.pid)
 		h.await()
 		child.released = truth.Clock()
@@ -144,7 +144,7 @@ func daemon(d *director) {
 	}
 }
 
-// setsid appends the event of that name.
+// setsid appends setsid(2) and its event.
 func (p *process) setsid() *process {
 	p.event(truth.Record{Op: truth.IDs, ID: engine.ChangedSID}, "setsid", unix.SYS_SETSID)
 	p.steps[len(p.steps)-1].leads = true

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// gate is a pipe at which one process waits for another.
+// gate is a pipe on which one process waits for another.
 type gate struct {
 	r, w int
 	d    *director
@@ -20,14 +20,14 @@ func (d *director) gate() *gate {
 	return &gate{fds[0], fds[1], d}
 }
 
-// open lets one through.
+// open lets one waiting process go on.
 func (g *gate) open() {
 	_, err := unix.Write(g.w, []byte{1})
 	g.d.must(err)
 }
 
-// pass waits until another process opens the gate. It ends the scenario if a call of p
-// has failed.
+// pass waits until another process opens the gate. It ends the scenario if a system call of p has
+// failed.
 func (g *gate) pass(p *process) {
 	fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
 	for {
@@ -35,7 +35,7 @@ func (g *gate) pass(p *process) {
 		if err != nil && err != unix.EINTR {
 			g.d.fail(fmt.Errorf("poll a pipe: %w", err))
 		}
-		// A script goes on after a call that failed, up to here perhaps.
+		// A script goes on after a failed call, so it may open the gate all the same.
 		g.d.check(p)
 		if n == 1 {
 			_, err := unix.Read(g.r, make([]byte, 1))
@@ -50,22 +50,22 @@ func (g *gate) close() {
 	unix.Close(g.w)
 }
 
-// held is a process that executes a program which waits.
+// held is a process that executes a program that waits.
 type held struct {
 	*process
 	ready, goOn *gate
-	execer      *process // what executes: the process, or a child or thread of it
-	inside      truth.State
+	execer      *process    // executes: the process, or a child or thread of it
+	inside      truth.State // paths as seen from the process's own root
 }
 
-// prepare gives p the descriptors of a program that waits, as [director.waiter].
+// prepare gives p the descriptors that a program of [director.waiter] uses.
 func (d *director) prepare(p *process) *held {
 	h := &held{process: p, ready: d.gate(), goOn: d.gate(), execer: p}
 	p.call("dup3", unix.SYS_DUP3, h.goOn.r, 0, 0).call("dup3", unix.SYS_DUP3, h.ready.w, 1, 0)
 	return h
 }
 
-// hold lets p execute a program that waits, and records how it looks then.
+// hold lets p execute a program that waits, and records its state.
 func (d *director) hold(p *process, path string, argv ...string) *held {
 	h := d.prepare(p)
 	p.image(path, argv, nil)
@@ -74,14 +74,14 @@ func (d *director) hold(p *process, path string, argv ...string) *held {
 	return h
 }
 
-// await waits until the program runs, and records how it looks.
+// await waits until the program runs, and records its state.
 func (h *held) await() {
 	h.ready.pass(h.process)
 	if h.execer != h.process && !h.execer.thread {
 		for i, o := range h.others {
 			if o == h.execer {
 				o.run, o.number = h.run, i+1
-				// The child may be quicker than its parent's return from clone.
+				// The child may run before clone returns in its parent.
 				for o.pid = 0; o.pid == 0; o.pid = h.run.Thread(i + 1) {
 					unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil)
 				}
@@ -109,7 +109,7 @@ func (h *held) release() unix.WaitStatus {
 	return status
 }
 
-// execed returns a time right before the execve(2).
+// execed returns the time right before the execve(2).
 func (h *held) execed() uint64 {
 	number := 0
 	for i, o := range h.others {

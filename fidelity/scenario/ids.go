@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// setresgid appends the event of that name.
+// setresgid appends setresgid(2) and its event.
 func (p *process) setresgid(r, e, s int) *process {
 	rec := truth.Record{Op: truth.IDs, ID: engine.ChangedGID}
 	rec.State.Set(engine.FieldGIDs, fmt.Sprint(r, " ", e))
@@ -20,7 +20,7 @@ func (p *process) setresgid(r, e, s int) *process {
 	return p.event(rec, "setresgid", unix.SYS_SETRESGID, r, e, s)
 }
 
-// setresuid appends the event of that name.
+// setresuid appends setresuid(2) and its event.
 func (p *process) setresuid(r, e, s int) *process {
 	rec := truth.Record{Op: truth.IDs, ID: engine.ChangedUID}
 	rec.State.Set(engine.FieldUIDs, fmt.Sprint(r, " ", e))
@@ -28,13 +28,17 @@ func (p *process) setresuid(r, e, s int) *process {
 	return p.event(rec, "setresuid", unix.SYS_SETRESUID, r, e, s)
 }
 
-// stand lets a process that executes nothing stand still until it has been
-// observed, and then end.
+// stand lets a process that executes nothing wait until it has been observed, and then end.
 func (d *director) stand(p *process, code int) {
 	ready, goOn := d.gate(), d.gate()
 	p.stamp()
 	p.Tell(ready.w).WaitFor(goOn.r)
-	p.end(code)
+	d.observeAt(p.end(code), ready, goOn)
+}
+
+// observeAt starts a process that opens the first gate and waits at the second, and observes it
+// there.
+func (d *director) observeAt(p *process, ready, goOn *gate) {
 	d.start(p)
 	ready.pass(p)
 	d.observe(p.pid)
@@ -47,11 +51,11 @@ func (d *director) stand(p *process, code int) {
 
 func setresIDs(d *director) {
 	d.stand(d.script().setresgid(2001, 2002, 2003).setresuid(2004, 2005, 2006), 1)
-	// The effective ids stay, so that the program may be executed.
+	// The effective ids stay 0, so that the program may be executed.
 	d.hold(d.script().setresgid(1002, 0, 1003).setresuid(1001, 0, 1004).setsid(), d.waiter(0), "ids").release()
 }
 
-// singleIDs changes ids by one call in each of some processes.
+// singleIDs runs processes that each change ids by one system call.
 func singleIDs(d *director) {
 	const same = -1
 	ids := func(f engine.Field, real, effective int, saved engine.Field, s int) (t truth.State) {
@@ -81,15 +85,14 @@ func singleIDs(d *director) {
 	d.stand(d.script().setsid(), 0)
 }
 
-// sameIDs sets ids to what they are, and ids of file system access, which are none of
-// quark's.
+// sameIDs sets ids to their current values, and file system ids, which quark does not report.
 func sameIDs(d *director) {
 	const same = -1
 	for _, calls := range [][]struct {
 		name   string
 		number uintptr
 		args   []any
-		id     engine.IDChange // that it is about, but does not change
+		id     engine.IDChange // ids that the call sets but does not change
 	}{
 		{{"setuid", unix.SYS_SETUID, []any{0}, engine.ChangedUID}},
 		{{"setgid", unix.SYS_SETGID, []any{0}, engine.ChangedGID}},
@@ -135,7 +138,7 @@ func setuidProgram(d *director) {
 		{1234, 1235, 0o2755, "2002 2002", "2001 1235"},
 		{1234, 1235, 0o6755, "2002 1234", "2001 1235"},
 	} {
-		// A change of the owner takes the bits away.
+		// chown clears the set-id bits, so it comes before chmod.
 		if err := os.Chown(path, c.uid, c.gid); err != nil {
 			d.skip("chown: %v", err)
 		}
@@ -150,10 +153,10 @@ func setuidProgram(d *director) {
 	}
 }
 
-// capset lowers the inheritable and effective sets, which exec of root then fills
-// up to the bounding set.
+// capset lowers the effective and inheritable sets. An exec by root then raises the permitted and
+// effective sets to the bounding set.
 func capset(d *director) {
-	// Version 3, this thread; effective, permitted, inheritable, twice 32 bits.
+	// Version 3, this thread; effective, permitted, inheritable: low words, then high words.
 	header := []uint32{0x20080522, 0}
 	data := []uint32{1 << unix.CAP_KILL, 1<<unix.CAP_KILL | 1<<unix.CAP_CHOWN, 1 << unix.CAP_CHOWN, 0, 0, 0}
 	p := d.script().unsettled(engine.FieldCaps.Set())
@@ -163,7 +166,7 @@ func capset(d *director) {
 	d.hold(p, d.waiter(0), "capset").release()
 }
 
-// changedBefore changes much before an exec, after which the process lives on.
+// changedBefore changes many attributes before an exec, after which the process lives on.
 func changedBefore(d *director) {
 	dir := d.mkdir("elsewhere")
 	p := d.script().unsettled(engine.FieldCaps.Set() | engine.FieldPGID.Set())
@@ -179,7 +182,7 @@ func session(d *director) {
 	d.hold(d.light().call("setpgid", unix.SYS_SETPGID, 0, 0), d.waiter(0), "group").release()
 }
 
-// commRecord is of a process that has given itself a name.
+// commRecord is the record of a process that sets its comm.
 func commRecord(name string) truth.Record {
 	r := truth.Record{Op: truth.Comm}
 	r.State.Set(engine.FieldComm, commOf(name))
@@ -207,15 +210,7 @@ func threadComm(d *director) {
 		thread.Tell(g.w).Stop()
 		p := d.script()
 		p.startThread(thread).WaitFor(done.r)
-		p.end(0)
-		d.start(p)
-		g.pass(p)
-		d.observe(p.pid)
-		p.released = truth.Clock()
-		done.open()
-		d.finish(p)
-		g.close()
-		done.close()
+		d.observeAt(p.end(0), g, done)
 	}
 }
 
@@ -239,9 +234,7 @@ func ptrace(d *director) {
 		d.record(r)
 	}
 	call("attach", unix.PTRACE_ATTACH)
-	var status unix.WaitStatus
-	_, err := unix.Wait4(p.pid, &status, unix.WALL, nil)
-	d.must(err)
+	status := d.reap(p.pid).status
 	d.want(status.Stopped(), "wait status %#x", status)
 	call("detach", unix.PTRACE_DETACH)
 	done.open()
@@ -250,8 +243,8 @@ func ptrace(d *director) {
 	done.close()
 }
 
-// clonePtrace lets a traced process clone with CLONE_PTRACE: the child is traced by
-// the same from its birth on.
+// clonePtrace lets a traced process clone with CLONE_PTRACE: the child has the same tracer from its
+// birth on.
 func clonePtrace(d *director) {
 	g := d.gate()
 	p := d.script()
@@ -266,7 +259,7 @@ func clonePtrace(d *director) {
 	}
 	d.record(truth.Record{Op: truth.Ptrace, PID: p.pid, Earliest: before, Latest: truth.Clock(), Tracer: d.pid})
 	g.open()
-	// The child begins stopped; a tracer that waits for all gets its stop and its end.
+	// The child begins stopped. A tracer that waits for any process gets its stop and its end.
 	var mine, childs *ended
 	var childPID int
 	for mine == nil {
@@ -293,7 +286,7 @@ func clonePtrace(d *director) {
 		childs = &e
 	}
 	d.record(child.exit(*childs))
-	// Whether the birth as traced is an event of its own is the source's choice.
+	// A source may report that the child is born traced, or not.
 	d.record(truth.Record{Op: truth.Ptrace, PID: child.pid, Latest: childs.at, Tracer: d.pid, Optional: true})
 	p.run.Free()
 }

@@ -3,19 +3,19 @@ package scenario
 // Scenario is one workload.
 type Scenario struct {
 	Name, Doc string
-	// Test is the test of quark-test that it is a part of.
+	// Test names the test of quark-test that runs the scenario.
 	Test string
-	// Quick scenarios have lives that are short enough for their events to be joined.
+	// Quick scenarios have lives so short that all their events are joined.
 	Quick bool
-	// Unread scenarios are over before anything is read from the queues.
+	// Unread scenarios end before anything is read from the queues.
 	Unread bool
-	// Early scenarios begin before the queues are opened: they say when they are
-	// ready, and wait until they are told to go on.
+	// Early scenarios begin before the queues are opened: they announce that they are
+	// ready, and wait until Wait is called.
 	Early bool
 	run   func(*director)
 }
 
-// All are the scenarios, the simple ones first.
+// All returns the scenarios, the simple ones first.
 func All() []Scenario { return list }
 
 var list []Scenario

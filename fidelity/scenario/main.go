@@ -15,32 +15,31 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Env is the variable that makes a program which calls Main a process of a scenario.
-// The arguments are free for the scenarios.
+// Env is the environment variable that turns a program that calls Main into a process of a
+// scenario. It is a variable because the scenarios choose the arguments.
 const Env = "QUARK_FIDELITY"
 
-// The descriptors that the processes of a scenario have, high enough that no other
-// is in the way.
+// The descriptors of the processes of a scenario; the numbers are high, so that no other descriptor
+// has them.
 const (
 	truthFD = 201 // records are written here
 	procFD  = 202 // /proc
-	goFD    = 203 // a byte can be read here when the process may go on
-	readyFD = 204 // a byte is written here when the process is ready
+	goFD    = 203 // the process reads a byte here before it goes on
+	readyFD = 204 // the process writes a byte here when it is ready
 )
 
-// separator stands between the names of scenarios, which may have commas.
+// separator separates the names of scenarios in Env. Names may contain commas.
 const separator = ";"
 
 func init() {
-	// Before any other goroutine runs: a scenario is performed by the main thread, whose
-	// comm, ids and namespaces are those of the process.
+	// init runs on the main thread. The scenario has to stay on it, because its comm, ids
+	// and namespaces are those of the process.
 	if os.Getenv(Env) != "" {
 		runtime.LockOSThread()
 	}
 }
 
-// scale returns how often something is done: less often in a guest, which may be
-// emulated and slow.
+// scale returns a number of repetitions: fewer in a guest, which may be emulated and slow.
 func scale(host, guest int) int {
 	if os.Getenv("QUARK_INITRAMFS") == "1" {
 		return guest
@@ -48,7 +47,7 @@ func scale(host, guest int) int {
 	return host
 }
 
-// Main does not return if this process was started for a scenario.
+// Main runs the part of a scenario for which this process was started, and does not return then.
 func Main() {
 	v := os.Getenv(Env)
 	if v == "" {
@@ -70,17 +69,17 @@ func Main() {
 	}
 }
 
-// role is the environment of this program when a scenario executes it. It reports, and
-// then, by name:
+// role returns the environment with which a scenario executes this program. The program reports
+// its state and then, by name:
 //
 //	report  ends with the code
-//	chain   executes itself, as often as more says, before it ends
-//	threads starts as many threads as more says before it ends
+//	chain   executes itself more times before it ends
+//	threads starts more threads before it ends
 func role(name string, code, more int) []string {
 	return []string{fmt.Sprintf("%s=%s:%d:%d", Env, name, code, more)}
 }
 
-// image does what a role says.
+// image performs a role.
 func image(name string, args []string) error {
 	if len(args) != 2 {
 		return errors.New("not a role")
@@ -109,25 +108,25 @@ func image(name string, args []string) error {
 	return nil
 }
 
-// report records what this process is.
+// report records the state of this process.
 func report(op truth.Op) error {
 	before := truth.Clock()
 	pid, s, err := truth.Proc{FD: procFD}.Read("self")
 	if err != nil {
 		return err
 	}
-	s.Untell(engine.FieldStart.Set()) // the bounds of the fork say more
+	s.Untell(engine.FieldStart.Set()) // the fork's record has closer bounds
 	return write(truth.Record{Op: op, PID: pid, State: s, Latest: before, Own: true, OpenThreads: true})
 }
 
-// pause says that the process is ready and waits until it may go on.
+// pause announces that the process is ready and waits until it may go on.
 func pause() error {
 	if _, err := unix.Write(readyFD, []byte{1}); err != nil {
-		return fmt.Errorf("say that the process is ready: %w", err)
+		return fmt.Errorf("announce that the process is ready: %w", err)
 	}
 	for b := make([]byte, 1); ; {
 		if _, err := unix.Read(goFD, b); !errors.Is(err, unix.EINTR) {
-			return err // told to go on, or nobody is left to tell
+			return err // told to go on, or the writer is gone
 		}
 	}
 }

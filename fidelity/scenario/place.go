@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// at lets a process execute a program in a directory and stand still there.
+// at lets a process execute a program in a directory and wait there.
 func (d *director) at(p *process, cwd string) {
 	h := d.hold(p.call("chdir", unix.SYS_CHDIR, cwd), d.waiter(0), "cwd")
 	got, err := os.Readlink("/proc/" + itoa(p.pid) + "/cwd")
@@ -24,7 +24,7 @@ func (d *director) at(p *process, cwd string) {
 
 func cwdRoot(d *director) { d.at(d.light(), "/") }
 
-// wholePath is how many directories deep a path may be and still has to be reported whole.
+// wholePath is the depth in directories up to which a path has to be reported whole.
 const wholePath = 90
 
 func cwdDeep(depth int) func(*director) {
@@ -42,14 +42,14 @@ func cwdDeep(depth int) func(*director) {
 	}
 }
 
-// cwdLongNames has a path near the longest that there can be, of names near the longest.
+// cwdLongNames has a path close to PATH_MAX, of names close to NAME_MAX.
 func cwdLongNames(d *director) {
 	dir := filepath.Join(d.dir, strings.Repeat(strings.Repeat("x", 250)+"/", 15))
 	d.must(os.MkdirAll(dir, 0o755))
 	d.at(d.light().mayCut(engine.FieldCwd.Set()), dir)
 }
 
-// private appends a mount namespace of its own.
+// private appends system calls that give the process its own mount namespace.
 func (p *process) private() *process {
 	p.mayFail = true
 	p.unsettled(engine.FieldMntNS.Set()).call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS)
@@ -65,7 +65,7 @@ func cwdBind(d *director) {
 	}
 }
 
-// mkdirs appends the making of directories.
+// mkdirs appends system calls that make directories.
 func (p *process) mkdirs(dirs ...string) *process {
 	for _, d := range dirs {
 		p.call("mkdirat", unix.SYS_MKDIRAT, unix.AT_FDCWD, d, 0o755)
@@ -73,7 +73,7 @@ func (p *process) mkdirs(dirs ...string) *process {
 	return p
 }
 
-// tmpfs appends a mount.
+// tmpfs appends the mount of a tmpfs.
 func (p *process) tmpfs(dir string) *process {
 	return p.call("mount tmpfs", unix.SYS_MOUNT, "tmp", dir, "tmpfs", 0, nil)
 }
@@ -83,8 +83,8 @@ func (p *process) tmpfs(dir string) *process {
 func cwdMounts(d *director) {
 	for i, c := range []struct {
 		cwd  string
-		over bool // with another mount on TOP/one/inner
-		bind bool // with TOP/one/inner/three bound on TOP/bound
+		over bool // a second mount covers TOP/one/inner
+		bind bool // TOP/one/inner/three is bind-mounted on TOP/bound
 	}{
 		{cwd: ""}, {cwd: "one"}, {cwd: "one/inner"}, {cwd: "one/inner/three/four"}, {cwd: "one/inner", over: true},
 		{cwd: "bound", bind: true}, {cwd: "bound/four", bind: true},
@@ -104,12 +104,12 @@ func cwdMounts(d *director) {
 	}
 }
 
-// cwdDeepMounts has working directories 16 and more deep, in one mount and in mounts
-// below mounts. While the process lives, /proc has what the kernel's event has no room
-// for; of one that ended at once the path may be cut.
+// cwdDeepMounts has working directories 16 and more deep, in one mount and in mounts below mounts.
+// A kernel event may have no room for such a path. /proc has the whole path while the process
+// lives; the path of a process that ended at once may be cut.
 func cwdDeepMounts(d *director) {
 	path, s := d.tiny("ended", 0, "ended")
-	// How many directories are in each mount, from the outermost inwards.
+	// The numbers of directories in each mount, from the outermost inwards.
 	for i, shape := range [][]int{{16}, {8, 8}, {5, 6, 6}, {4, 4, 4, 4}, {3, 3, 3, 3, 3, 3}, {20, 20}} {
 		top := d.mkdir(fmt.Sprint("deep", i))
 		build := func() (p *process, cwd string) {
@@ -118,7 +118,7 @@ func cwdDeepMounts(d *director) {
 				for k := range n {
 					cwd += fmt.Sprintf("/m%dd%02d", m, k)
 					p.mkdirs(cwd)
-					// the mount lies on the first directory
+					// the next mount is on the first directory
 					if m > 0 && k == 0 {
 						p.tmpfs(cwd)
 					}
@@ -137,7 +137,7 @@ func cwdDeepMounts(d *director) {
 }
 
 func cwdOverlay(d *director) {
-	// An upper layer must not be on overlayfs itself, as a container's files are.
+	// An upper layer must not be on overlayfs, which is where a container's files are.
 	tmp := d.mkdir("tmp")
 	p := d.light().private().tmpfs(tmp)
 	dirs := map[string]string{}
@@ -157,7 +157,7 @@ func cwdDeleted(d *director) {
 	d.hold(p, d.waiter(0), "cwd").release()
 }
 
-// chdirExec changes what exec leaves alone, right before it.
+// chdirExec changes the working directory, which exec keeps, right before an exec.
 func chdirExec(d *director) {
 	dir := d.mkdir("elsewhere")
 	path, s := d.tiny("chdir-exec", 0, "chdir-exec")
@@ -169,8 +169,8 @@ func chdirExec(d *director) {
 	}
 }
 
-// holdInside does what hold does, of a process in another root, which sees its program
-// and its working directory at other paths.
+// holdInside is hold for a process in another root directory. program and cwd are the paths that
+// the process itself sees.
 func (d *director) holdInside(p *process, program, cwd string) {
 	h := d.prepare(p)
 	h.inside.Set(engine.FieldFilename, program)
@@ -197,8 +197,8 @@ func pivotRoot(d *director) {
 	root, bin := d.mkdir("new"), d.mkdir("bin")
 	d.writeWaiter(filepath.Join(bin, "program"), 0)
 	p := d.light().private().unsettled(engine.FieldCwd.Set())
-	if d.rootIsFirst() {
-		// It can't be exchanged, but another root on top of it can.
+	if d.onRootfs() {
+		// pivot_root cannot replace the initial root, but a bind mount of it can be replaced.
 		other := d.mkdir("other")
 		p.call("bind", unix.SYS_MOUNT, "/", other, nil, unix.MS_BIND|unix.MS_REC, nil)
 		p.call("chroot", unix.SYS_CHROOT, other)
@@ -211,13 +211,12 @@ func pivotRoot(d *director) {
 	d.holdInside(p, "/bin/program", "/bin")
 }
 
-// rootIsFirst reports whether the root is what the kernel unpacked an initramfs to,
-// with no mount below it.
-func (d *director) rootIsFirst() bool {
+// onRootfs reports whether the root is the kernel's rootfs, to which it unpacks an initramfs.
+func (d *director) onRootfs() bool {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	d.must(err)
 	for line := range strings.Lines(string(b)) {
-		// a mount that is its own parent
+		// rootfs is the only mount that is its own parent.
 		if f := strings.Fields(line); len(f) > 4 && f[4] == "/" && f[0] == f[1] {
 			return true
 		}
@@ -268,7 +267,7 @@ func nsOthers(d *director) {
 		{"uts", unix.CLONE_NEWUTS, engine.FieldUTSNS}, {"ipc", unix.CLONE_NEWIPC, engine.FieldIPCNS},
 	} {
 		if _, err := os.Lstat("/proc/self/ns/" + ns.name); errors.Is(err, os.ErrNotExist) {
-			continue // this kernel has none
+			continue // the kernel lacks this namespace
 		}
 		p := d.light()
 		p.mayFail = true

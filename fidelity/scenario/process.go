@@ -8,41 +8,40 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// process is one that the director starts, or a child or a thread of such a one.
+// process is a process that the director starts, or a child or thread of one.
 type process struct {
 	*bare.Script
 	d       *director
 	opts    bare.Options
-	fresh   engine.Fields // that it does not inherit
-	mayFail bool          // a call that fails means that the scenario can't run here
+	fresh   engine.Fields // fields that it does not inherit
+	mayFail bool          // a failed call skips the scenario: it can't run here
 
 	steps  []step
 	others []*process // children and threads in the order of their start
 	thread bool       // it is a thread
-	flags  uintptr    // of clone, for a child
+	flags  uintptr    // flags of clone(2), for a child
 	last   int        // index of the last stamp, -1 for none
 
 	run      *bare.Process
-	number   int // of the script in run
-	pid      int // or the id of the thread
-	released uint64
+	number   int    // index of the script in run
+	pid      int    // for a thread, its tid
+	released uint64 // when it was allowed to end
 }
 
-// step is an event in a script: it happened if the call succeeded.
+// step is an event in a script. It happened if its call succeeded.
 type step struct {
-	call   int
-	before int // index of the stamp before it; the one after it follows it
-	noNext bool
+	call   int  // index of the call; the next call is a stamp unless noNext
+	before int  // index of the stamp before the call
+	noNext bool // no stamp follows the call
 	other  int  // 1 + index in others
-	leads  bool // it makes the process the leader of a session and a group without a terminal
+	leads  bool // the call makes the process a session and group leader without a terminal
 	record truth.Record
 }
 
 func (d *director) script() *process { return &process{Script: new(bare.Script), d: d, last: -1} }
 
-// light returns a script that shares the director's memory until it executes a program,
-// as with vfork(2): it starts much quicker. It must not start others, change its ids or
-// dump core, which goes with the memory.
+// light returns a script that shares the director's memory until it executes a program, as with
+// vfork(2), and so starts much faster. It must not start others, change its ids or dump core.
 func (d *director) light() *process {
 	p := d.script()
 	p.opts.Share = true
@@ -56,7 +55,7 @@ func (p *process) stamp() int {
 	return p.last
 }
 
-// call appends a system call that is no event.
+// call appends a system call that makes no event.
 func (p *process) call(name string, number uintptr, args ...any) *process {
 	p.Call(name, number, args...)
 	return p
@@ -71,18 +70,17 @@ func (p *process) event(r truth.Record, name string, number uintptr, args ...any
 	return p
 }
 
-// look appends a record of how things are since the calls before it.
+// look appends a record of state that the calls before it have set.
 func (p *process) look(s truth.State) *process {
 	return p.now(truth.Record{Op: truth.Now, State: s})
 }
 
-// unsettled records that the calls which follow take fields through values which are
-// not told.
+// unsettled records that the following calls change fields to values that are not recorded.
 func (p *process) unsettled(fields engine.Fields) *process {
 	return p.now(truth.Record{Op: truth.Now, Open: fields})
 }
 
-// mayCut records that fields are from now on too long to be always reported whole.
+// mayCut records that fields are too long, from here on, to be always reported whole.
 func (p *process) mayCut(fields engine.Fields) *process {
 	return p.now(truth.Record{Op: truth.Now, MayCut: fields})
 }
@@ -93,15 +91,15 @@ func (p *process) now(r truth.Record) *process {
 	return p
 }
 
-// image appends the execution of this program in a role; it reports for itself.
+// image appends the execution of a program whose state is recorded later: this program in a role
+// reports itself, and a program that waits is observed.
 func (p *process) image(path string, argv []string, env []string) *process {
 	p.stamp()
 	p.Exec(path, argv, env)
 	return p
 }
 
-// program appends the execution of a program that does not report, after which the
-// process is s.
+// program appends the execution of a program that does not report. s is the state after it.
 func (p *process) program(path string, argv []string, s truth.State) *process {
 	before := p.stamp()
 	p.steps = append(p.steps, step{call: p.Len(), before: before, noNext: true, record: truth.Record{Op: truth.Exec, State: s}})
@@ -130,7 +128,7 @@ func (p *process) startOther(o *process, op truth.Op, clone func()) *process {
 	return p
 }
 
-// awaitChild appends a wait for the end of a child, which stays to be reaped.
+// awaitChild appends a wait for the end of a child, which remains a zombie.
 func (p *process) awaitChild() *process {
 	return p.call("waitid", unix.SYS_WAITID, 0, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
 }
@@ -159,7 +157,7 @@ func (p *process) leave(pid int, end uint64) truth.Record {
 	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: p.lastStamp(), Latest: end}
 }
 
-// lastStamp returns a time before the end.
+// lastStamp returns the earliest time of the end.
 func (p *process) lastStamp() (t uint64) {
 	if p.last >= 0 {
 		t, _ = p.run.Stamp(p.number, p.last)
@@ -167,12 +165,12 @@ func (p *process) lastStamp() (t uint64) {
 	return max(t, p.released)
 }
 
-// tell records the steps that p took until its end.
+// tell records the steps that p made until its end.
 func (d *director) tell(p *process, end uint64) {
 	for _, s := range p.steps {
 		before, ok := p.run.Stamp(p.number, s.before)
 		if !ok {
-			continue // it ended before
+			continue // the process ended before this step
 		}
 		after, r := end, s.record
 		if !s.noNext {

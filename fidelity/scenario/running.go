@@ -15,14 +15,12 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// Running is a scenario that was started, or several that are performed one after the
-// other.
+// Running is a scenario that was started, or several that one process performs one after the other.
 type Running struct {
-	Scenario // the first
+	Scenario // the first one
 	list     []Scenario
-	// ReadAll is called while processes of the scenario stand still: it has to read
-	// everything that the queues have in the kernel. Set it before Wait, if anybody
-	// listens.
+	// ReadAll is called while processes of the scenario wait. It has to read all events
+	// that are queued in the kernel. If queues are open, set it before Wait.
 	ReadAll func() error
 
 	cmd     *exec.Cmd
@@ -30,13 +28,13 @@ type Running struct {
 	ready   *os.File
 	goOn    *os.File
 	records []truth.Record
-	reads   chan struct{} // a process stands still until everything has been read
-	wasRead chan bool     // the answer
-	done    chan error    // sent once all who could write have ended
+	reads   chan struct{} // a process waits until everything has been read
+	wasRead chan bool     // the answer to reads: whether somebody has read
+	done    chan error    // sent when all writers of records have ended
 }
 
-// Start starts scenarios, which one process performs one after the other. A scenario
-// that is early or unread has to be alone; an early one is ready when this returns.
+// Start starts scenarios, which one process performs one after the other. An early or unread
+// scenario has to be the only one. An early one is ready when Start returns.
 func Start(s Scenario, more ...Scenario) (*Running, error) {
 	r := &Running{Scenario: s, list: append([]Scenario{s}, more...), reads: make(chan struct{}, 1), wasRead: make(chan bool), done: make(chan error, 1)}
 	if err := r.start(); err != nil {
@@ -46,7 +44,8 @@ func Start(s Scenario, more ...Scenario) (*Running, error) {
 	return r, nil
 }
 
-// recordBuffer is for the largest record, which has a command line of 100 KB.
+// recordBuffer is the size of the record socket's send buffer and of the read buffer. The largest
+// records have a command line of 100 KB.
 const recordBuffer = 1 << 20
 
 func (r *Running) start() error {
@@ -58,7 +57,7 @@ func (r *Running) start() error {
 	if err != nil {
 		return err
 	}
-	// Without privileges the kernel gives less, which is enough for most.
+	// Without privileges the buffer is smaller, which is enough for most scenarios.
 	if unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, recordBuffer) != nil {
 		unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, recordBuffer)
 	}
@@ -105,7 +104,7 @@ func (r *Running) start() error {
 	return nil
 }
 
-// read takes records until nobody is left to write one.
+// read receives records until no writer is left.
 func (r *Running) read(fd int) error {
 	for buf := make([]byte, recordBuffer); ; {
 		n, err := unix.Read(fd, buf)
@@ -119,7 +118,7 @@ func (r *Running) read(fd int) error {
 		}
 		var rec truth.Record
 		if err := json.Unmarshal(buf[:n], &rec); err != nil {
-			return fmt.Errorf("a record makes no sense: %w", err)
+			return fmt.Errorf("decode a record: %w", err)
 		}
 		if rec.Op == truth.Read {
 			r.reads <- struct{}{}
@@ -131,7 +130,7 @@ func (r *Running) read(fd int) error {
 	}
 }
 
-// readAll lets a process that stands still go on after everything has been read.
+// readAll reads all queues, then lets the waiting process go on.
 func (r *Running) readAll() error {
 	if r.ReadAll != nil {
 		if err := r.ReadAll(); err != nil {
@@ -143,16 +142,16 @@ func (r *Running) readAll() error {
 	return err
 }
 
-// Outcome is what a scenario did.
+// Outcome is the result of a scenario.
 type Outcome struct {
 	Name  string
 	Skip  string // why it can't run here
 	Lives []*truth.Life
-	All   []*truth.Life // also those of scenarios that the same process performed
+	All   []*truth.Life // with the lives of all scenarios of the same director
 }
 
-// Wait lets an early scenario go on, and waits for the end of all processes. The
-// error says why a scenario did not do its work. The outcome is that of the first.
+// Wait lets an early scenario go on, waits for the end of all its processes and returns the
+// outcome of the first scenario. The error says why a scenario did not do its work.
 func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
 	all, err := r.WaitAll(patience)
 	if err != nil {
@@ -161,7 +160,7 @@ func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
 	return all[0], nil
 }
 
-// WaitAll does what Wait does, and returns the outcomes of all scenarios.
+// WaitAll is Wait, but returns the outcomes of all scenarios.
 func (r *Running) WaitAll(patience time.Duration) (all []*Outcome, err error) {
 	defer r.close()
 	if r.Early {
@@ -186,8 +185,8 @@ func (r *Running) WaitAll(patience time.Duration) (all []*Outcome, err error) {
 	return r.outcomes(r.cmd.Wait())
 }
 
-// outcomes sorts the lives by scenario; the director, which ended with an error or nil,
-// is a part of each.
+// outcomes sorts the lives by scenario. The director is a part of each; ended is the error of
+// waiting for it.
 func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	director := r.cmd.Process.Pid
 	state := r.cmd.ProcessState.Sys().(interface{ ExitStatus() int }).ExitStatus()
@@ -196,7 +195,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 		pid int
 		at  uint64
 	}
-	of := make(map[birth]int) // index of the scenario
+	of := make(map[birth]int) // index of the scenario of each life
 	now := &Outcome{Name: r.Name}
 	all = append(all, now)
 	for _, rec := range r.records {
@@ -207,7 +206,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 		case truth.Skip:
 			now.Skip = rec.Reason
 		case truth.Fail:
-			// What a skipped scenario has begun may fail for want of its director.
+			// Processes of a skipped scenario may fail because their director is gone.
 			if now.Skip == "" {
 				return nil, fmt.Errorf("scenario %s: %s", now.Name, rec.Reason)
 			}
@@ -235,7 +234,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	return all, nil
 }
 
-// close ends what is left of the scenario.
+// close kills the director if it still runs, and closes all descriptors.
 func (r *Running) close() {
 	close(r.wasRead)
 	if r.cmd != nil && r.cmd.Process != nil && r.cmd.ProcessState == nil {

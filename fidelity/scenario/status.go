@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"os"
 	"runtime"
 	"unsafe"
@@ -9,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadStatus ends processes whose threads end with other statuses than they: threads
-// that ended long before, and threads that end at the same time, so that the order of the
-// messages is no longer that of the ends.
+// threadStatus ends processes with another status than their threads: threads that ended long
+// before, and threads that end at the same time, so that their messages may come in another
+// order.
 func threadStatus(d *director) {
 	for _, code := range []int{0, 5} {
 		g := d.gate()
@@ -43,7 +42,7 @@ func (d *director) awaitThreads(pid, n int) {
 	}
 }
 
-// threadKilled lets seccomp kill a thread by SIGSYS, and the process end with a code.
+// threadKilled lets seccomp kill one thread with SIGSYS; its process ends later with a code.
 func threadKilled(d *director) {
 	const getppid = unix.SYS_GETPPID
 	program := []unix.SockFilter{
@@ -72,8 +71,8 @@ func threadKilled(d *director) {
 	runtime.KeepAlive(&filter)
 }
 
-// heldThread has a thread begin to end with status 1, and holds it there until the leader has
-// ended with 2: the message of the first to begin comes last.
+// heldThread stops a thread, by ptrace, in the middle of its exit with status 1 until the leader
+// has ended with status 2. The thread began its exit first, but its message comes last.
 func heldThread(d *director) {
 	for range scale(3, 1) {
 		thread, leader := d.gate(), d.gate()
@@ -100,17 +99,8 @@ func heldThread(d *director) {
 	}
 }
 
-// awaitStop waits until a traced thread has stopped at its end.
+// awaitStop waits until a traced thread has stopped in its exit.
 func (d *director) awaitStop(tid int) {
-	for {
-		var status unix.WaitStatus
-		_, err := unix.Wait4(tid, &status, unix.WALL, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			d.fail(err)
-		case status.Stopped():
-			return
-		}
+	for !d.reap(tid).status.Stopped() {
 	}
 }

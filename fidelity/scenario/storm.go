@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,41 +15,42 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// Storm is many short lives.
+// Storm is a load of many short lives.
 type Storm struct {
-	Processes int // in all
+	Processes int // total number
 	Workers   int // processes that start them, each one after the other
-	Rate      int // processes a second, over all workers; 0 is as fast as they can
+	Rate      int // processes per second of all workers together; 0 is full speed
 	Mode      Mode
-	// Bare storms write nothing down but that they are over: for measuring cost.
+	// Bare storms record no short lives: recording would distort a measurement of cost.
 	Bare bool
 }
 
 // StormName is the storm in the list of scenarios.
 const StormName = "storm"
 
-// Mode says what the lives of a storm are.
+// Mode is the kind of lives of a storm.
 type Mode string
 
 const (
 	ForkExit     Mode = "fork+exit"
 	ForkExecExit Mode = "fork+exec+exit"
-	Threads      Mode = "threads" // of one process: created and ended
-	Exits        Mode = "exit"    // of processes that are there before the storm begins
+	Threads      Mode = "threads" // threads of the workers, created and ended
+	Exits        Mode = "exit"    // exits of processes that exist before the storm begins
 )
 
 const stormPrefix = StormName + ","
 
-// Scenario makes a storm one.
+// Scenario returns the storm as a scenario. Its name encodes all options.
 func (s Storm) Scenario() Scenario {
 	return Scenario{
 		Name: fmt.Sprintf("%s%d,%d,%d,%t,%s", stormPrefix, s.Processes, s.Workers, s.Rate, s.Bare, s.Mode),
 		Doc:  fmt.Sprintf("%d processes by %d workers, %d a second", s.Processes, s.Workers, s.Rate),
 		run:  s.run,
-		// Starting the workers is no part of the storm.
+		// The workers start before the storm begins.
 		Early: true,
 	}
 }
@@ -68,7 +68,7 @@ func parseStorm(name string) (s Storm, ok bool) {
 // defaultStorm is the storm in the list.
 var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4, Mode: ForkExecExit}
 
-// run starts the workers, which wait, and lets them loose.
+// run starts the workers, which wait, and then lets all go on at once.
 func (s Storm) run(d *director) {
 	d.must(tinyelf.Write(filepath.Join(d.dir, "storm"), 0))
 	gate := d.gate()
@@ -84,8 +84,8 @@ func (s Storm) run(d *director) {
 			pause = int(time.Second) * s.Workers / s.Rate
 		}
 		before := truth.Clock()
-		// Not by os/exec, which starts a process of its own first, to see whether the
-		// kernel has pidfds: nobody would write that one down.
+		// os/exec would start another process first, to find out whether the kernel
+		// has pidfds, and that one would not be recorded.
 		pid, err := syscall.ForkExec(d.self, []string{d.self}, &syscall.ProcAttr{
 			Dir:   d.dir,
 			Env:   []string{fmt.Sprintf("%s=worker:%d:%d:%s:%t", Env, share, pause, s.Mode, s.Bare)},
@@ -140,9 +140,9 @@ func worker(args []string) error {
 	if w.path, err = filepath.Abs("storm"); err != nil {
 		return err
 	}
-	w.become.Set(engine.FieldComm, "storm")
-	w.become.Set(engine.FieldFilename, w.path)
-	w.become.Set(engine.FieldCmdline, "storm\x00x\x00")
+	w.execed.Set(engine.FieldComm, "storm")
+	w.execed.Set(engine.FieldFilename, w.path)
+	w.execed.Set(engine.FieldCmdline, "storm\x00x\x00")
 	if w.mode == Exits {
 		if err := w.gather(n); err != nil {
 			return err
@@ -172,19 +172,20 @@ func worker(args []string) error {
 	return nil
 }
 
+// stormer is the state of a worker.
 type stormer struct {
 	pid     int
 	mode    Mode
-	path    string
-	become  truth.State
-	records []truth.Record
-	waiting []*bare.Process // of a storm of exits
+	path    string          // the program that the processes execute
+	execed  truth.State     // the state of a process that has executed it
+	records []truth.Record  // written after the storm
+	waiting []*bare.Process // Exits only
 }
 
 // gather starts the processes of a storm of exits, which wait to be killed.
 func (w *stormer) gather(n int) error {
 	for range n {
-		// They end too if this process does.
+		// The processes end with the worker, should it fail.
 		s := new(bare.Script).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL)).Stop()
 		before := truth.Clock()
 		p, err := bare.Start(s, bare.Options{Share: true})
@@ -202,7 +203,7 @@ func (w *stormer) born(pid int, earliest, latest uint64) {
 	w.records = append(w.records, truth.Record{Op: truth.Fork, PID: pid, Earliest: earliest, Latest: latest, Parent: w.pid, Creator: w.pid})
 }
 
-// one starts a process, or lets a gathered one go, and waits for its end.
+// one starts a process, or kills one that gather started, and waits for its end.
 func (w *stormer) one() (err error) {
 	var pid int
 	before := truth.Clock()
@@ -228,12 +229,7 @@ func (w *stormer) one() (err error) {
 		return fmt.Errorf("start a process: %w", err)
 	}
 	born := truth.Clock()
-	var status unix.WaitStatus
-	for {
-		if _, err = unix.Wait4(pid, &status, 0, nil); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	status, err := children.Wait(pid)
 	if err != nil {
 		return fmt.Errorf("wait for a process: %w", err)
 	}
@@ -242,15 +238,15 @@ func (w *stormer) one() (err error) {
 		w.born(pid, before, born)
 	}
 	if w.mode == ForkExecExit {
-		// The parent goes on somewhat before the exec is complete.
-		w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: end, State: w.become})
+		// ForkExec returns shortly before the exec is complete.
+		w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: end, State: w.execed})
 	}
 	w.records = append(w.records, truth.Record{Op: truth.Exit, PID: pid, Earliest: before, Latest: end, Status: int32(status)})
 	return nil
 }
 
-// oneThread starts a thread and waits until it is about to end: a goroutine that
-// keeps its thread takes it along.
+// oneThread starts a thread and waits until it is about to end. The thread ends because the
+// goroutine that is locked to it does.
 func oneThread() error {
 	done := make(chan bool)
 	go func() {
@@ -261,8 +257,8 @@ func oneThread() error {
 	return nil
 }
 
-// Time runs the storm and is how long that takes. watch, if not nil, is called when all
-// is ready for it.
+// Time runs the storm and returns its duration. watch, if not nil, is called when the workers are
+// ready, before the storm begins.
 func (s Storm) Time(patience time.Duration, watch func() error) (time.Duration, error) {
 	run, err := Start(s.Scenario())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// args returns a scenario of a program with n arguments of some length.
+// args returns a scenario of a program with n arguments of at least the given length.
 func args(n, length int) func(*director) {
 	return func(d *director) {
 		var argv []string
@@ -29,8 +29,8 @@ func args(n, length int) func(*director) {
 	}
 }
 
-// argsSizes executes programs that end at once, with command lines of sizes around what
-// a kernel's event has room for, and with 2,000 empty arguments.
+// argsSizes executes programs that end at once, with 2,000 empty arguments and with command lines
+// of sizes below and above the room in a kernel event.
 func argsSizes(d *director) {
 	const name = "args-sizes"
 	lines := [][]string{append([]string{name}, make([]string, 2000)...)}
@@ -44,13 +44,12 @@ func argsSizes(d *director) {
 	}
 }
 
-// argsNone executes without even an argument 0, which Linux 5.18 and later set to
-// an empty one.
+// argsNone executes with an empty argv. Linux 5.18 and later add an empty argument 0.
 func argsNone(d *director) {
 	d.hold(d.light(), d.waiter(0)).release()
 }
 
-// odd returns a scenario in which directory, program and arguments have such names.
+// odd returns a scenario whose directory, program and arguments have names with the text.
 func odd(text string) func(*director) {
 	return func(d *director) {
 		dir := d.mkdir("d" + text)
@@ -62,7 +61,7 @@ func odd(text string) func(*director) {
 
 func hashBang(d *director) {
 	interpreter := d.waiter(0)
-	// The kernel takes at most 127 or 255 bytes of the line.
+	// The kernel reads at most 127 bytes of the line, 255 since Linux 5.1.
 	line := "#!" + interpreter + " -s\n"
 	if len(line) > 126 || strings.ContainsAny(interpreter, " \t\n") {
 		d.skip("the path of temporary files is too long or has spaces: %s", interpreter)
@@ -86,8 +85,7 @@ func memfd(d *director) {
 	d.holdFD(d.prepare(d.script()), fd, "in memory")
 }
 
-// holdFD lets a process, which has the descriptors of a program that waits, execute an
-// open file, and then end.
+// holdFD lets a prepared process execute an open file and, once observed, end.
 func (d *director) holdFD(h *held, fd int, name string) {
 	h.stamp()
 	h.ExecFD(fd, []string{name}, nil)
@@ -118,7 +116,7 @@ func relative(d *director) {
 	}
 }
 
-// pidReuse gives one pid to several processes, one right after the other.
+// pidReuse gives the same pid to several processes, each right after the end of the one before.
 func pidReuse(d *director) {
 	path, s := d.tiny("reused", 2, "reused")
 	first := d.script().end(1)
@@ -133,7 +131,7 @@ func pidReuse(d *director) {
 		p.opts.PID = first.pid
 		err := d.tryStart(p)
 		if errors.Is(err, unix.EEXIST) {
-			continue // somebody else has it
+			continue // another process has the pid
 		}
 		if err != nil {
 			d.skip("clone3 with set_tid: %v", err)
@@ -142,8 +140,8 @@ func pidReuse(d *director) {
 	}
 }
 
-// pidReuseLater gives a pid to a second process so much later that start times of /proc,
-// which are in ticks, differ. With read the first one stands still until it was read.
+// pidReuseLater gives a pid to a second process so much later that the start times in /proc, which
+// are in ticks, differ. With read the queues are read while the first process runs.
 func pidReuseLater(read bool) func(*director) {
 	return func(d *director) {
 		before := time.Now()
@@ -160,7 +158,7 @@ func pidReuseLater(read bool) func(*director) {
 	}
 }
 
-// older has processes that are there when the monitor starts.
+// older has processes that exist before the queues are opened.
 func older(d *director) {
 	g := d.gate()
 	p := d.script()

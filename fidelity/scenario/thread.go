@@ -4,13 +4,13 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// threads200 has this program start threads of which nothing is told.
+// threads200 executes this program, which starts threads without recording them.
 func threads200(d *director) {
 	d.do(d.light().image(d.self, []string{"threads"}, role("threads", 3, scale(200, 50))))
 }
 
-// threadEnds has threads that live and end one after the other while the process lives
-// on, and ends with another one alive.
+// threadEnds has threads that end one after the other while their process lives on, and one that
+// lives until the process ends.
 func threadEnds(d *director) {
 	for range scale(3, 1) {
 		gates := []*gate{d.gate(), d.gate()}
