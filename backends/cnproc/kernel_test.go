@@ -100,6 +100,10 @@ func TestThreadsOfBefore(t *testing.T) {
 	to := &sink{room: 1 << 20}
 	watch(t, s, to, func() bool { return len(to.events.Of(cmd.Process.Pid, engine.KindExit)) > 0 })
 	cmd.Wait()
+	exit := to.events.One(t, cmd.Process.Pid, engine.KindExit)
+	if !s.track.groups.last6 && !exit.Task.Known.Has(engine.FieldExit) {
+		t.Skip("before Linux 6.0 the status of a process with several threads is not always known")
+	}
 	wantStatus(t, to, cmd)
 }
 
