@@ -80,7 +80,7 @@ func verdictCell(v score.Verdicts) cell {
 	if n == 0 {
 		return cell{Text: "-", Title: "no verdict"}
 	}
-	good := v.Right + v.Stale + v.Truncated
+	good := v.Right + v.Carried + v.Truncated
 	c := cell{Shade: 100 * good / n, Text: share(good, n), Title: percent(v)}
 	switch {
 	case v.Wrong > 0:

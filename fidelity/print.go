@@ -67,7 +67,7 @@ func percent(v score.Verdicts) string {
 	for _, c := range []struct {
 		n    int
 		name string
-	}{{v.Stale, "stale"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Wrong, "WRONG"}} {
+	}{{v.Carried, "carried"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Wrong, "WRONG"}, {v.Missed, "missed"}} {
 		if c.n > 0 {
 			rest = append(rest, fmt.Sprintf("%s %s", share(c.n, n), c.name))
 		}

@@ -112,7 +112,7 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 		all := sc.All()
 		list = append(list, Storm{
 			Backend: w.Backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(stats),
-			Known: float64(all.Right+all.Stale+all.Truncated) / float64(max(1, all.Total())),
+			Known: float64(all.Right+all.Carried+all.Truncated) / float64(max(1, all.Total())),
 			Extra: sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong + sc.Table, Findings: sc.Findings,
 		})
 	})

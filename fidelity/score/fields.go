@@ -12,11 +12,6 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// drifting are the fields that change without a kind of event that says so: what
-// /proc shows of them can be of any time after the event.
-const drifting = engine.FieldsNS | engine.Fields(1<<engine.FieldPPID|1<<engine.FieldPGID|1<<engine.FieldCaps|
-	1<<engine.FieldTTY|1<<engine.FieldCwd|1<<engine.FieldCgroup)
-
 // stamp judges the time of a delivered event by that of the first it reports.
 func (j *judge) stamp(s *Seen, e *truth.Event) {
 	if e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) {
@@ -59,9 +54,6 @@ func (j *judge) verdicts(s *Seen, e *truth.Event) {
 	}
 }
 
-// brings reports whether the table says that events as this one bring the field.
-func (j *judge) brings(s *Seen, f engine.Field) bool { return j.w.Table.Fields[f].At&s.Events != 0 }
-
 // unknown counts a field that is not known. That is a defect where the kernel's event
 // brings it, or where /proc does and the process stood still until it had been read.
 func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
@@ -100,6 +92,7 @@ func changed(c engine.IDChange) (s engine.Fields) {
 	return s
 }
 
+// field judges a value other than the start time and the end.
 func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p := s.Process
 	if !e.State.Told.Has(f) && !e.Inside.Told.Has(f) {
@@ -109,54 +102,54 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		j.unknown(v, s, e, f)
 		return
 	}
-	c := &j.w.Table.Fields[f]
-	got := truth.ValueOf(p, f)
-	same := func(o *truth.Event) bool {
-		if c.Origin == engine.OriginKernel && o.Inside.Told.Has(f) {
-			return o.Inside.Value[f] == got
-		}
-		return o.State.Told.Has(f) && o.State.Value[f] == got
-	}
-	i := slices.Index(e.Life.Events, e)
-	earlier, later := e.Life.Events[:i], e.Life.Events[i+1:]
+	got := j.value(p, f)
+	carried := p.Carried.Has(f)
+	verdict := &v.Right
 	switch {
-	case p.Truncated.Has(f):
-		isPart := part(f, got, e.State.Value[f]) || part(f, got, e.Inside.Value[f])
-		if !isPart || !reaches(got, c.Whole) || e.Read && !e.MayCut.Has(f) {
-			j.wrong(v, s, e, f, got+" (cut)")
-			return
-		}
-		v.Truncated++
-	case f == engine.FieldCmdline && !splits(p):
-		j.wrong(v, s, e, f, fmt.Sprintf("%q", slices.Collect(p.Args())))
-	case same(e):
-		v.Right++
-	case c.Origin == engine.OriginProc && drifting.Has(f) && (j.drifted(e, f, got) || slices.ContainsFunc(later, same)):
-		v.Right++
-	case c.Origin == engine.OriginProc && drifting.Has(f) && slices.ContainsFunc(e.Drift, func(l truth.Look) bool { return !l.State.Told.Has(f) }):
-		// It changed after the event, and the scenario does not say to what.
-	case f == engine.FieldPPID && (j.drifted(e, f, got) || i > 0 && same(earlier[i-1])):
+	case got.cut && !reaches(got.text, j.w.Table.Fields[f].Whole), f == engine.FieldCmdline && !splits(p):
+		j.wrong(v, s, e, f, got)
+		return
+	case got.cut && got.isOf(&e.State, &e.Inside) && (!e.Read || e.MayCut.Has(f)):
+		verdict = &v.Truncated
+	case !got.cut && got.isOf(&e.State, &e.Inside):
+	case f == engine.FieldPPID && (got.kernel || carried) && got.isOfAbout(e):
 		// The parent's end is not an event of this process: it was about then.
-		v.Right++
-	case !j.brings(s, f) && slices.ContainsFunc(earlier, same):
-		v.Stale++
+	case carried && got.isOfAnotherTime(e):
+		verdict = &v.Carried
+	case carried && !got.kernel && slices.ContainsFunc(e.Drift, func(l truth.Look) bool { return !l.State.Told.Has(f) }):
+		return // it changed after the event, and the scenario does not say to what
 	default:
 		j.wrong(v, s, e, f, got)
+		return
 	}
+	if c := &j.w.Table.Fields[f]; carried && got.kernel && c.At&e.Kind.Events() != 0 {
+		v.Missed++
+		if j.w.reportsAlways(e, f) {
+			verdict = &v.Unexplained
+			j.find(e.Life, "%s: %s is carried, though the kernel reports it with this event", s.Events, f)
+		}
+	}
+	*verdict++
 }
 
-// drifted reports whether the process had a value at a look before its next event.
-func (j *judge) drifted(e *truth.Event, f engine.Field, got string) bool {
-	return slices.ContainsFunc(e.Drift, func(l truth.Look) bool { return l.State.Told.Has(f) && l.State.Value[f] == got })
-}
-
-func (j *judge) wrong(v *Verdicts, s *Seen, e *truth.Event, f engine.Field, got string) {
+func (j *judge) wrong(v *Verdicts, s *Seen, e *truth.Event, f engine.Field, got value) {
 	v.Wrong++
 	want := e.State.Value[f]
-	if j.w.Table.Fields[f].Origin == engine.OriginKernel && e.Inside.Told.Has(f) {
+	if got.kernel && e.Inside.Told.Has(f) {
 		want = e.Inside.Value[f]
 	}
-	j.find(e.Life, "%s: %s is %s, not %s", s.Events, f, short(got), short(want))
+	kind := "reported"
+	if s.Process.Carried.Has(f) {
+		kind = "carried"
+	}
+	text := short(got.text)
+	if got.cut {
+		text += " (cut)"
+	}
+	if f == engine.FieldCmdline && !splits(s.Process) {
+		text += fmt.Sprintf(" %q", slices.Collect(s.Process.Args()))
+	}
+	j.find(e.Life, "%s: %s is %s (%s), not %s", s.Events, f, text, kind, short(want))
 }
 
 // short quotes a text of which only the beginning is shown.
@@ -168,18 +161,6 @@ func short(v string) string {
 	return "\"" + strings.ToValidUTF8(v, "?") + "\""
 }
 
-// part reports whether got is what may be left of a command line or a path that is cut:
-// the beginning of the one, the last directories of the other.
-func part(f engine.Field, got, whole string) bool {
-	if len(got) >= len(whole) {
-		return false
-	}
-	if f == engine.FieldCmdline {
-		return strings.HasPrefix(whole, got)
-	}
-	return got != "" && strings.HasSuffix(whole, "/"+got)
-}
-
 // splits reports whether the arguments are those of the command line.
 func splits(p *engine.Process) bool {
 	var all []byte
@@ -187,12 +168,6 @@ func splits(p *engine.Process) bool {
 		all = append(append(all, a...), 0)
 	}
 	return bytes.Equal(all, p.Cmdline) || bytes.Equal(bytes.TrimSuffix(all, []byte{0}), p.Cmdline)
-}
-
-// reaches reports whether a cut text has the extent that is known in any case.
-func reaches(got string, whole engine.Extent) bool {
-	names := strings.Count(strings.Trim(got, "/"), "/") + 1
-	return whole.Bytes > 0 && len(got) >= whole.Bytes || whole.Names > 0 && names >= whole.Names
 }
 
 // start judges the start time by the readings around the fork.

@@ -47,26 +47,30 @@ type Witness struct {
 // Verdicts counts what was said of a field.
 type Verdicts struct {
 	Right       int `json:"right,omitempty"`
-	Stale       int `json:"stale,omitempty"`
+	Carried     int `json:"carried,omitempty"`
 	Truncated   int `json:"truncated,omitempty"`
 	Unknown     int `json:"unknown,omitempty"`
 	Unexplained int `json:"unexplained,omitempty"`
 	Wrong       int `json:"wrong,omitempty"`
+
+	// Missed are those of the others that are carried though the event brings the field.
+	Missed int `json:"missed,omitempty"`
 }
 
 // Add adds up.
 func (v *Verdicts) Add(o Verdicts) {
 	v.Right += o.Right
-	v.Stale += o.Stale
+	v.Carried += o.Carried
 	v.Truncated += o.Truncated
 	v.Unknown += o.Unknown
 	v.Unexplained += o.Unexplained
 	v.Wrong += o.Wrong
+	v.Missed += o.Missed
 }
 
 // Total is the number of verdicts.
 func (v Verdicts) Total() int {
-	return v.Right + v.Stale + v.Truncated + v.Unknown + v.Unexplained + v.Wrong
+	return v.Right + v.Carried + v.Truncated + v.Unknown + v.Unexplained + v.Wrong
 }
 
 // Score is the outcome of a scenario for a backend. See the package's
@@ -114,8 +118,8 @@ func (s *Score) All() (v Verdicts) {
 	return v
 }
 
-// Perfect reports whether nothing is to be mended: unknown, truncated and stale
-// fields are as the capability table says.
+// Perfect reports whether nothing is to be mended: unknown and truncated fields are as the
+// capability table says, and fields that are not right at the event are marked as carried.
 func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)
@@ -144,7 +148,7 @@ func (s *Score) String() string {
 	all := s.All()
 	all.Add(s.Stamp)
 	return fmt.Sprintf("%d of %d events seen, %d phantoms, %d duplicates, %d out of order, %d not joined, %d wrong, "+
-		"%d unknown without a reason, %d wrong in the table", s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
+		"%d unknown or carried without a reason, %d wrong in the table", s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
 		all.Wrong, all.Unexplained, s.Table)
 }
 

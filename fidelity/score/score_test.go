@@ -185,16 +185,53 @@ func TestDefects(t *testing.T) {
 			w.Table.Fields[engine.FieldExit].Partial = engine.EventExit
 			seen(w, 4).Known &^= engine.FieldExit.Set()
 		}, want: field(engine.FieldExit, Verdicts{Unknown: 1}), fine: true},
-		{name: "stale where nothing brings it", damage: func(w *Witness) { seen(w, 4).Cwd = "/a/b" },
-			want: field(engine.FieldCwd, Verdicts{Stale: 1}), fine: true},
-		{name: "stale where the event brings it", damage: func(w *Witness) { seen(w, 3).Cwd = "/a/b" },
+		{name: "of before, carried", damage: func(w *Witness) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldCwd.Set() },
+			want: field(engine.FieldCwd, Verdicts{Carried: 1}), fine: true},
+		{name: "of before, not carried", damage: func(w *Witness) { seen(w, 4).Cwd = "/a/b" },
 			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
+		{name: "of before, another field is carried", damage: func(w *Witness) { seen(w, 4).Cwd, seen(w, 4).Carried = "/a/b", engine.FieldPPID.Set() },
+			want: func(s *Score) {
+				field(engine.FieldCwd, Verdicts{Wrong: 1})(s)
+				s.Fields[engine.FieldPPID].Missed = 1
+			}},
+		{name: "of no time, carried", damage: func(w *Witness) { seen(w, 4).Cwd, seen(w, 4).Carried = "/e", engine.FieldCwd.Set() },
+			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
+		{name: "right and carried", damage: func(w *Witness) { seen(w, 4).Carried = engine.FieldCwd.Set() },
+			want: func(*Score) {}, fine: true},
+		{name: "of before, cut and carried", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Whole = engine.Extent{Bytes: 100, Names: 1}
+			seen(w, 4).Cwd, seen(w, 4).Truncated, seen(w, 4).Carried = "b", engine.FieldCwd.Set(), engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Carried: 1}), fine: true},
+		{name: "of before, carried where the event brings it", damage: func(w *Witness) {
+			seen(w, 3).Cwd, seen(w, 3).Carried = "/a/b", engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Carried: 1, Missed: 1}), fine: true},
+		{name: "right and carried where the event brings it", damage: func(w *Witness) { seen(w, 3).Carried = engine.FieldCwd.Set() },
+			want: func(s *Score) { s.Fields[engine.FieldCwd].Missed = 1 }, fine: true},
+		{name: "carried where eBPF always reports it", damage: func(w *Witness) {
+			w.Backend = "ebpf"
+			seen(w, 3).Carried = engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Unexplained: 1, Missed: 1})},
+		{name: "an end whose ids are carried where eBPF always reports them", damage: func(w *Witness) {
+			w.Backend = "ebpf"
+			seen(w, 4).Carried = engine.FieldUIDs.Set()
+		}, want: field(engine.FieldUIDs, Verdicts{Unexplained: 1, Missed: 1})},
+		{name: "a change of ids whose comm is carried, from eBPF", damage: func(w *Witness) {
+			w.Backend = "ebpf"
+			seen(w, 1).Carried = engine.FieldComm.Set()
+		}, want: func(s *Score) { s.Fields[engine.FieldComm].Missed = 1 }, fine: true},
 		{name: "of later, from the kernel", damage: func(w *Witness) { seen(w, 0).Cwd = "/c/d" },
 			want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
 		{name: "of later, from /proc", damage: func(w *Witness) {
 			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
+			seen(w, 0).Cwd, seen(w, 0).Carried = "/c/d", engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Carried: 1}), fine: true},
+		{name: "of later, from /proc, not carried", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
 			seen(w, 0).Cwd = "/c/d"
-		}, want: func(*Score) {}, fine: true},
+		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
+		{name: "of later, from the kernel, carried", damage: func(w *Witness) {
+			seen(w, 0).Cwd, seen(w, 0).Carried = "/c/d", engine.FieldCwd.Set()
+		}, want: field(engine.FieldCwd, Verdicts{Wrong: 1})},
 		{name: "cut and flagged", damage: func(w *Witness) {
 			w.Table.Fields[engine.FieldCmdline].Whole.Bytes = 5
 			seen(w, 3).Cmdline = []byte("new\x00a")
@@ -278,6 +315,52 @@ func TestDefects(t *testing.T) {
 				t.Error("a defect without a finding")
 			}
 		})
+	}
+}
+
+// The image that a child carries can be what its parent had before the birth, and nothing else
+// of the parent is its own.
+func TestCarriedFromTheParent(t *testing.T) {
+	exec := func(name string) (s truth.State) {
+		s.Set(engine.FieldFilename, name)
+		return s
+	}
+	told := func(name, session string) (s truth.State) {
+		s = exec(name)
+		s.Set(engine.FieldSID, session)
+		return s
+	}
+	family := lives(t,
+		truth.Record{Op: truth.Fork, PID: 8, Earliest: 10, Latest: 20, State: told("/old", "1")},
+		truth.Record{Op: truth.IDs, ID: engine.ChangedSID, PID: 8, Own: true, Earliest: 30, Latest: 40, State: told("/new", "8")},
+		truth.Record{Op: truth.Fork, PID: 9, Creator: 8, Earliest: 50, Latest: 60},
+		truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 70, Latest: 80, State: exec("/late")},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 90, Latest: 95},
+		truth.Record{Op: truth.Exit, PID: 8, Earliest: 96, Latest: 99})
+	for _, c := range []struct {
+		name, filename string
+		session        uint32
+		carried        engine.Fields
+		filenames      Verdicts
+		sessions       Verdicts
+	}{
+		{"as at birth", "/new", 8, 0, Verdicts{Right: 1}, Verdicts{Right: 1}},
+		{"what the parent had, carried", "/old", 8, engine.FieldFilename.Set(), Verdicts{Carried: 1}, Verdicts{Right: 1}},
+		{"what the parent had, not carried", "/old", 8, 0, Verdicts{Wrong: 1}, Verdicts{Right: 1}},
+		{"what the parent had later, carried", "/late", 8, engine.FieldFilename.Set(), Verdicts{Wrong: 1}, Verdicts{Right: 1}},
+		{"what is not inherited, carried", "/new", 1, engine.FieldSID.Set(), Verdicts{Right: 1}, Verdicts{Wrong: 1}},
+	} {
+		w := &Witness{Backend: "x", Table: new(engine.CapabilityTable)}
+		w.Table.Fields[engine.FieldFilename] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventExec}
+		w.Table.Fields[engine.FieldSID] = engine.Capability{Origin: engine.OriginKernel, At: engine.EventIDChange}
+		p := &engine.Process{PID: 9, Filename: c.filename}
+		p.Known, p.SID, p.Carried = engine.FieldFilename.Set()|engine.FieldSID.Set(), c.session, c.carried
+		w.Single = []Seen{{Events: engine.EventFork, Time: 55, At: 55, Process: p}}
+		s := Lives(w, family)
+		if s.Fields[engine.FieldFilename] != c.filenames || s.Fields[engine.FieldSID] != c.sessions {
+			t.Errorf("%s: filename %+v, session %+v\n%s", c.name, s.Fields[engine.FieldFilename], s.Fields[engine.FieldSID],
+				strings.Join(s.Findings, "\n"))
+		}
 	}
 }
 

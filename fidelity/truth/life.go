@@ -12,8 +12,9 @@ import (
 
 // Life is one process from its fork to its end.
 type Life struct {
-	PID    int
-	Events []*Event // in order: a fork first, the exit last
+	PID     int
+	Creator *Life    `json:"-"` // whose state it began with; nil if that is not recorded
+	Events  []*Event // in order: a fork first, the exit last
 	// Threads are those that were started, without the leader. With OpenThreads there
 	// were others too.
 	Threads     []*Thread
@@ -171,7 +172,7 @@ func (a *assembler) add(list []*Record) error {
 		change(&now, r)
 		mayCut |= r.MayCut
 		if r.Op == Fork {
-			a.inherit(&now, &inside, r)
+			l.Creator = a.inherit(&now, &inside, r)
 		}
 		if r.Op == Exec {
 			inside = State{}
@@ -296,12 +297,13 @@ func cut(pair string) (real, effective string, ok bool) {
 	return real, effective, err == nil && n == 2
 }
 
-// inherit gives a new process what its creator was.
-func (a *assembler) inherit(now, inside *State, r *Record) {
+// inherit gives a new process what its creator was, and returns the creator.
+func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 	for _, c := range slices.Backward(a.lives[r.Creator]) {
 		if c.Born() > r.Earliest {
 			continue
 		}
+		creator = c
 		if was := c.at(r.Latest); was != nil {
 			*now = was.State
 			*inside = was.Inside
@@ -317,6 +319,7 @@ func (a *assembler) inherit(now, inside *State, r *Record) {
 	if r.Parent != 0 {
 		now.Set(engine.FieldPPID, strconv.Itoa(r.Parent))
 	}
+	return creator
 }
 
 // at is the last event of l that had begun at a time.
