@@ -15,29 +15,29 @@ import (
 
 // poller waits for the source, for Wake and for a timer.
 //
-// Waiting is left to Go's network poller, and what it takes does not block and
-// is hidden from Go's scheduler. Its monitor thread otherwise wakes up whenever
-// a thread enters a system call or a timer of Go's is due, and then every 20
-// microseconds for as long as there is work: more than the work itself costs.
+// It sleeps in Go's network poller, and makes its other system calls, which do not block, without
+// telling Go's scheduler. Otherwise the runtime's monitor thread would wake up for each system
+// call and each due Go timer, and then every 20 microseconds as long as there is work, which costs
+// more than the work itself.
 type poller struct {
-	waiting sync.Mutex  // held by who waits
-	closed  atomic.Bool // whoever waits is to leave
+	waiting sync.Mutex  // held during a wait
+	closed  atomic.Bool // ends a wait
 	mu      sync.Mutex  // guards the descriptors against wake and watch during close
 
 	epoll, event, timer int
 	opened              bool
-	watched             bool // the user polls the descriptor: timers have to be set
-	set                 bool // the timer is
+	watched             bool // the user polls the descriptor, so the timer has to be set
+	set                 bool // the timer is running
 
-	// next is called before each wait: how long it may be, if ok.
+	// next is called before each wait and returns its limit, if ok.
 	next func() (wait time.Duration, ok bool)
 
 	file  *os.File // a duplicate of epoll that Go polls, from the first wait on
 	conn  syscall.RawConn
 	ready func(epoll uintptr) bool
-	limit time.Duration // of this wait, or negative
-	slept bool          // in this wait
-	err   error         // of ready
+	limit time.Duration // limit of the current wait; negative for none
+	slept bool          // the current wait has slept
+	err   error         // error of ready
 }
 
 func (p *poller) open(source int, next func() (time.Duration, bool)) (err error) {
@@ -62,7 +62,7 @@ func (p *poller) open(source int, next func() (time.Duration, bool)) (err error)
 	return nil
 }
 
-// close ends a wait and then closes all. Nobody may call arm or clear any more.
+// close ends a wait and closes the descriptors. arm and clear must not be called afterwards.
 func (p *poller) close() error {
 	p.closed.Store(true)
 	if !p.opened {
@@ -83,7 +83,7 @@ func (p *poller) close() error {
 	return nil
 }
 
-// arm sets the timer to go off after wait, or turns it off.
+// arm sets the timer to expire after wait if ok, and else turns it off.
 func (p *poller) arm(wait time.Duration, ok bool) error {
 	if !ok && !p.set {
 		return nil
@@ -100,14 +100,14 @@ func (p *poller) arm(wait time.Duration, ok bool) error {
 	return nil
 }
 
-// clear takes back a Wake that has been heard.
+// clear resets the event descriptor after a Wake.
 func (p *poller) clear() {
 	var b [8]byte
 	unix.Read(p.event, b[:])
 }
 
-// watch is called when the user polls the descriptor. A wake-up of a perf ring
-// is seen by whoever asks first, which must not be Go then.
+// watch returns the descriptor for the user to poll, and ends polling by Go: the readiness of a
+// perf ring is reported only once, to the first that polls it, which has to be the user.
 func (p *poller) watch() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +116,8 @@ func (p *poller) watch() int {
 	return p.epoll
 }
 
-// wait sleeps until something happens or the time is over; a negative time has
-// no end. It returns os.ErrClosed during and after close.
+// wait sleeps until a descriptor is ready or the timeout expires; a negative timeout never does.
+// It returns os.ErrClosed during and after close.
 func (p *poller) wait(timeout time.Duration) error {
 	p.waiting.Lock()
 	defer p.waiting.Unlock()
@@ -158,7 +158,7 @@ func (p *poller) register() error {
 	if err != nil {
 		return err
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // what NewFile goes by
+	if err := unix.SetNonblock(fd, true); err != nil { // os.NewFile polls only such descriptors
 		unix.Close(fd)
 		return err
 	}
@@ -168,7 +168,7 @@ func (p *poller) register() error {
 		return err
 	}
 	p.ready = func(epoll uintptr) bool {
-		if p.slept { // what woke Go need not show a second time
+		if p.slept { // the event that woke Go may not be reported again
 			p.look(epoll, false)
 			return true
 		}
@@ -185,8 +185,8 @@ func (p *poller) unregister() {
 	}
 }
 
-// prepare sets the timer, and tells whether there is no reason to sleep. Go
-// keeps what happens from here on in mind, so next has to be asked in it.
+// prepare sets the timer and reports whether the wait is over without sleeping. It calls next
+// itself, because Go's poller notices only events from here on.
 func (p *poller) prepare(epoll uintptr) bool {
 	timeout := p.limit
 	if wait, ok := p.next(); ok && (timeout < 0 || wait < timeout) {
@@ -200,7 +200,7 @@ func (p *poller) prepare(epoll uintptr) bool {
 	return p.look(epoll, false) || timeout == 0
 }
 
-// look tells whether something has happened; it may wait for that.
+// look reports whether a descriptor is ready. If block, it waits for that.
 func (p *poller) look(epoll uintptr, block bool) bool {
 	call, msec := unix.RawSyscall6, 0
 	if block {
@@ -222,11 +222,12 @@ func (p *poller) look(epoll uintptr, block bool) bool {
 	return n > 0
 }
 
+// wake ends a wait.
 func (p *poller) wake() {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// a full counter wakes as well; after close there is no one to wake
+	// Errors do not matter: a full counter wakes too, and after close nobody waits.
 	unix.Write(p.event, b[:])
 }

@@ -23,8 +23,8 @@ const (
 	All = EBPF | KProbe | CNProc
 )
 
-// Options say which backends may be tried and how they are opened. The zero
-// value tries all with their defaults.
+// Options say which backends may be tried and with which options. The zero value tries all with
+// their defaults.
 type Options struct {
 	// Allowed are the backends that may be tried; 0 means all.
 	Allowed Set
@@ -33,14 +33,14 @@ type Options struct {
 	// trying the next.
 	Strict bool
 
-	// Shared are the options that all backends understand; the others are for one each.
+	// Shared are the options of all backends; the others are for one backend each.
 	Shared source.Options
 	EBPF   ebpf.Options
 	KProbe kprobe.Options
 	CNProc cnproc.Options
 }
 
-// Attempt is a backend that was tried and could not be opened.
+// Attempt is a backend that could not be opened, and why.
 type Attempt struct {
 	Backend string
 	Err     error
@@ -48,15 +48,16 @@ type Attempt struct {
 
 func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
-// entry is a backend in the order of preference.
+// entry describes a backend.
 type entry struct {
 	bit     Set
 	name    string
-	options string // the member of Options with those of this backend alone
+	options string // the member of Options for this backend
 	check   func(*Options) error
 	open    func(*Options) (engine.Source, error)
 }
 
+// order lists the backends in the order in which Open tries them.
 var order = []entry{
 	{EBPF, "ebpf", "EBPF",
 		func(o *Options) error { return o.EBPF.Validate() },
@@ -69,7 +70,7 @@ var order = []entry{
 		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
 }
 
-// opened keeps a nil pointer from becoming a Source that is not nil.
+// opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.
 func opened[S engine.Source](s S, err error) (engine.Source, error) {
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (s Set) Names() (names []string) {
 
 func (s Set) String() string { return strings.Join(s.Names(), ",") }
 
-// Parse returns the set of one name.
+// Parse returns the set of the backend with that name.
 func Parse(name string) (Set, error) {
 	for _, e := range order {
 		if e.name == name {
@@ -130,7 +131,7 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 	return nil, failed, &Error{failed}
 }
 
-// validate looks at the options of all backends, allowed or not.
+// validate checks the options of all backends, allowed or not.
 func (o *Options) validate() error {
 	if extra := o.Allowed &^ All; extra != 0 {
 		return &source.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", All)}
@@ -149,7 +150,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Error says why no backend could be opened.
+// Error is the error of Open when no backend could be opened, with the reason for each.
 type Error struct{ Attempts []Attempt }
 
 func (e *Error) Error() string {

@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Capabilities says what this source reports on the running kernel.
+// Capabilities returns what this source reports on the running kernel.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.caps }
 
 var kindRows = [engine.NumKinds]struct {
@@ -23,7 +23,7 @@ var kindRows = [engine.NumKinds]struct {
 	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP, reported at the end of the process if its status has a core"},
 }
 
-// procFiles are the files a field is read from.
+// procFiles names the file below /proc/PID that each field is read from.
 var procFiles = [engine.NumFields]string{
 	engine.FieldStart:    "stat",
 	engine.FieldPPID:     "stat; at fork, exit and core dump the kernel's message (at exit unless another thread than the leader ends last)",
@@ -46,7 +46,7 @@ var procFiles = [engine.NumFields]string{
 	engine.FieldCgroup:   "cgroup",
 }
 
-// kernelFields are the fields that messages bring without /proc.
+// kernelFields maps fields to the events whose messages contain them.
 var kernelFields = [engine.NumFields]engine.Events{
 	engine.FieldPPID: engine.EventFork | engine.EventExit | engine.EventCoreDump,
 	engine.FieldPGID: engine.EventIDChange,
@@ -114,9 +114,9 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	return t
 }
 
-// Stats returns the counters. The loss is known twice: the socket counts what it
-// drops at once, and the kernel's numbering shows what is missing, with later
-// messages, and also what the kernel had no memory to send.
+// Stats returns the counters. Loss is counted in two ways, and the larger figure is reported. The
+// socket counts the messages that it drops, at once. Gaps in the sequence numbers also show
+// messages that the kernel had no memory to send, but only once later messages arrive.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	var st engine.SourceStats
 	if !s.filtered {

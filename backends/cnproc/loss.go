@@ -1,21 +1,21 @@
 package cnproc
 
-// sequence counts what is missing in the kernel's per-CPU numbers.
+// sequence finds lost messages by gaps in the kernel's per-CPU sequence numbers.
 type sequence struct {
 	cpus []cpuSequence
-	gaps uint64 // numbers that were skipped and have not come late
+	gaps uint64 // missing numbers, less those that arrived late
 }
 
 type cpuSequence struct {
 	seen  bool
 	first uint32 // number of the first message
-	next  uint64 // the number expected; its low 32 bits are on the wire
-	time  uint64 // stamp of the latest message
+	next  uint64 // expected number; the wire has its low 32 bits
+	time  uint64 // time stamp of the latest message
 }
 
-// saw takes note of a message and returns its number without the wrap.
-// Messages of one CPU come in order since Linux 4.10; before, two can change
-// places, and the one that comes late takes back the loss that it seemed to be.
+// saw accounts for a message and returns its number extended to 64 bits. Since Linux 4.10 the
+// messages of a CPU arrive in order. Before, two can be swapped: the later one first counts as
+// lost, and is subtracted from the gaps when it arrives.
 func (s *sequence) saw(cpu, seq uint32, time uint64) uint64 {
 	for int(cpu) >= len(s.cpus) {
 		s.cpus = append(s.cpus, cpuSequence{})
@@ -23,7 +23,7 @@ func (s *sequence) saw(cpu, seq uint32, time uint64) uint64 {
 	c := &s.cpus[cpu]
 	c.time = max(c.time, time)
 	if !c.seen {
-		// Start one lap up, so that a late message needs no number below zero.
+		// Numbers start at 2^32, so that a late message before the first stays positive.
 		c.seen, c.first, c.next = true, seq, 1<<32|uint64(seq)
 	}
 	ahead := int32(seq - uint32(c.next))
@@ -39,7 +39,7 @@ func (s *sequence) saw(cpu, seq uint32, time uint64) uint64 {
 	return n
 }
 
-// last returns the stamp of the latest message of a CPU, 0 for none.
+// last returns the time stamp of the latest message of a CPU, 0 if there is none.
 func (s *sequence) last(cpu uint32) uint64 {
 	if int(cpu) < len(s.cpus) {
 		return s.cpus[cpu].time
@@ -47,8 +47,7 @@ func (s *sequence) last(cpu uint32) uint64 {
 	return 0
 }
 
-// settled reports whether every CPU that has been seen has delivered a message
-// that was made after time.
+// settled reports whether every CPU that sent a message before has sent one stamped after time.
 func (s *sequence) settled(time uint64) bool {
 	for i := range s.cpus {
 		if s.cpus[i].seen && s.cpus[i].time <= time {

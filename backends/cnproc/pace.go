@@ -6,26 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pacer makes the descriptor that callers wait on. A wake-up costs as much as
-// many messages, so under load it wakes at intervals instead of for each message. It is an
-// epoll of the socket and of a timer: under load of the timer alone, else of the socket
-// and, if the source has something to do at a time, of the timer.
+// pacer provides the descriptor that callers wait on. A wake-up costs as much CPU time as many
+// messages, so under load the descriptor wakes at intervals instead of for each message. It is an
+// epoll descriptor of the socket and a timer. Under load only the timer wakes; otherwise the
+// socket does, and the timer when the source has work due.
 type pacer struct {
 	epoll, timer int
 	socket       int
 	interval     uint64 // ns between wake-ups under load
-	// Each wake-up takes a token; while there are some, every message wakes.
+	// A token bucket: each wake-up takes a token, and while there are tokens every message
+	// wakes.
 	burst, tokens uint64
-	refill        uint64 // ns that make a token
-	last          uint64 // when tokens were made last
-	timing        bool   // the timer is in use in place of the socket
-	due           uint64 // what the timer is set to, 0 for nothing
+	refill        uint64 // ns per new token
+	last          uint64 // time of the last refill
+	timing        bool   // only the timer wakes, not the socket
+	due           uint64 // expiry of the timer, 0 if it is off
 }
 
-// Counting can wait. Reading of /proc has to come in time: a short-lived process
-// takes about a millisecond from exec to exit, so a shorter interval would know
-// more of the processes under load and cost more for each. At some hundred
-// messages a second or less every one wakes.
+// Counting alone can wait. Reading /proc can't: a short-lived process takes about a millisecond
+// from exec to exit. A shorter interval would read more of the processes under load but cost more
+// for each. Up to some hundred messages per second, every message wakes.
 const (
 	intervalCount = 10_000_000
 	intervalRead  = 1_000_000
@@ -65,9 +65,9 @@ func (p *pacer) close() {
 	}
 }
 
-// arm prepares the next wait. busy says that there were messages since the last one and
-// that more of them can wait; due is when the source has something to do even if there
-// are none, 0 for never.
+// arm prepares the next wait. busy means that messages arrived since the last wait and that further
+// ones may be delayed. due is the time at which the source has work even without messages, 0 for
+// none.
 func (p *pacer) arm(busy bool, due, now uint64) {
 	if busy {
 		if made := (now - p.last) / p.refill; made > 0 {
@@ -82,7 +82,7 @@ func (p *pacer) arm(busy bool, due, now uint64) {
 	if busy != p.timing {
 		p.timing = busy
 		if busy {
-			p.watch(0) // an overrun still wakes, as an error of the socket
+			p.watch(0) // an overrun still wakes: epoll always reports socket errors
 		} else {
 			p.watch(unix.EPOLLIN)
 		}
@@ -93,20 +93,20 @@ func (p *pacer) arm(busy bool, due, now uint64) {
 	case due != 0:
 		due = max(due, now+1)
 	}
-	// A timer that went off, or would go off too early, is to be set again.
 	if due != p.due {
 		p.due = due
 		p.set(due)
 	}
 }
 
-// set sets the timer to a time, or ends it with 0. That takes back that it is readable.
+// set sets the timer to a time; 0 turns it off. Either makes an expired timer unreadable again.
 func (p *pacer) set(time uint64) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(time))}
-	// cannot fail with these arguments
+	// It cannot fail with these arguments.
 	unix.TimerfdSettime(p.timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
+// watch selects the events of the socket that wake.
 func (p *pacer) watch(events uint32) {
 	ev := unix.EpollEvent{Events: events, Fd: int32(p.socket)}
 	unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, p.socket, &ev)

@@ -6,20 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batchSize is how many messages one system call fetches at most.
+// batchSize is the largest number of messages that one system call receives.
 const batchSize = 128
 
-// batch is the storage for one call of recvmmsg(2), made once.
+// batch is the reusable storage for a call of recvmmsg(2).
 type batch struct {
 	hdrs  [batchSize]mmsghdr
 	iovs  [batchSize]unix.Iovec
 	names [batchSize]unix.RawSockaddrNetlink
 	data  [batchSize][sizeMaxRecord]byte
 	n     int // messages received
-	next  int // first of them that has not been taken
+	next  int // index of the first message that was not handled
 }
 
-// mmsghdr is struct mmsghdr of 64-bit machines.
+// mmsghdr is struct mmsghdr on 64-bit machines.
 type mmsghdr struct {
 	hdr unix.Msghdr
 	len uint32
@@ -42,7 +42,7 @@ func newBatch() *batch {
 // receive fills the batch from the socket without blocking.
 func (b *batch) receive(fd int) unix.Errno {
 	for i := range b.hdrs {
-		b.hdrs[i].hdr.Namelen = unix.SizeofSockaddrNetlink // the last call changed it
+		b.hdrs[i].hdr.Namelen = unix.SizeofSockaddrNetlink // recvmmsg changes it
 	}
 	b.n, b.next = 0, 0
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.hdrs[0])),
@@ -54,9 +54,9 @@ func (b *batch) receive(fd int) unix.Errno {
 	return 0
 }
 
-// message returns the bytes of message i and whether it is whole and of the
-// kernel. A process with the privilege can send to any netlink socket, but not
-// with the kernel's port number, 0.
+// message returns the bytes of message i; genuine reports whether it is complete and from the
+// kernel. A privileged process can send to any netlink socket, but never from port 0, the
+// kernel's.
 func (b *batch) message(i int) (data []byte, genuine bool) {
 	h := &b.hdrs[i]
 	n := min(h.len, sizeMaxRecord)

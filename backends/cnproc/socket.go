@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dial opens a socket of the connector's group and returns a descriptor of it
-// that the Go runtime does not know, so that no message wakes the runtime's
-// poller. The membership belongs to the socket, which the descriptor shares.
+// dial opens a socket that is a member of the connector's multicast group. It returns a duplicate
+// of the descriptor that the Go runtime does not poll, so that messages do not wake the runtime.
 func dial(o *Options) (fd int, err error) {
 	conn, err := netlink.Dial(unix.NETLINK_CONNECTOR, &netlink.Config{Groups: cnIdxProc, MessageBufferSize: 4096})
 	switch {
@@ -37,8 +36,8 @@ func dial(o *Options) (fd int, err error) {
 	if inner != nil {
 		return -1, fmt.Errorf("duplicate the connector socket's descriptor: %w", inner)
 	}
-	// Never smaller than the default here: on a busy system the answer to the
-	// request would find no room. Open sets what was asked for afterwards.
+	// At least the default size until the request is answered: on a busy system the answer
+	// would not fit into a smaller buffer. Open sets the wanted size afterwards.
 	if err := setReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer)); err != nil {
 		unix.Close(fd)
 		return -1, err
@@ -47,7 +46,7 @@ func dial(o *Options) (fd int, err error) {
 }
 
 func setReceiveBuffer(fd, size int) error {
-	// The kernel doubles the number, for its own overhead.
+	// The kernel doubles the size to allow for its overhead.
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size/2) == nil {
 		return nil
 	}
@@ -57,8 +56,7 @@ func setReceiveBuffer(fd, size int) error {
 	return nil
 }
 
-// send sends one request to the connector, which the kernel carries out before
-// the call returns.
+// send sends one request to the connector. The kernel performs it before sendto returns.
 func send(fd int, payload []byte) error {
 	m := netlink.Message{
 		Header: netlink.Header{Length: uint32(sizeNlmsghdr + len(payload)), Type: netlink.Done},
@@ -76,15 +74,15 @@ func send(fd int, payload []byte) error {
 	}
 }
 
-// ackWait is how long the kernel may take to acknowledge. It does so within the
-// request; the time is for what else is in the queue.
+// ackWait is the time limit for an acknowledgement. The kernel sends it within the request; the
+// time is needed to read the messages queued before it.
 const ackWait = 2 * time.Second
 
 var errNoAck = errors.New("no acknowledgement")
 
-// await waits for the acknowledgement of the request with the given token. What
-// comes before it is dropped: it happened before the source was open. What comes
-// after it in the same batch stays there.
+// await waits for the acknowledgement of the request with the given token. Messages before it are
+// dropped: they are from before the source was open. Later messages of the same batch stay in
+// the batch.
 func await(fd int, b *batch, token uint32, wait time.Duration) error {
 	deadline := time.Now().Add(wait)
 	pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -123,7 +121,7 @@ func await(fd int, b *batch, token uint32, wait time.Duration) error {
 	}
 }
 
-// listen subscribes and reports whether the kernel filters.
+// listen subscribes to messages and reports whether the kernel filters them.
 func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
 	if err := send(fd, appendRequest(nil, token, opListen, false, 0)); err != nil {
@@ -141,8 +139,8 @@ func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
 	if want == allKinds {
 		return false, nil
 	}
-	// A filter for everything is acknowledged where filters are known, and
-	// ignored before Linux 6.6. A narrower one hides its own acknowledgement.
+	// A request with a filter for all kinds shows whether the kernel knows filters: it is
+	// ignored before Linux 6.6. A narrower filter would hide its own acknowledgement.
 	token++
 	if err := send(fd, appendRequest(nil, token, opListen, true, 0)); err != nil {
 		return false, nil
@@ -156,28 +154,28 @@ func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
 	return true, nil
 }
 
+// filterWait is the time limit for the acknowledgement of a filter.
 const filterWait = 50 * time.Millisecond
 
-// Inode numbers of the initial namespaces, from the kernel's
-// include/linux/proc_ns.h.
+// Links of the initial namespaces; the inode numbers are in the kernel's include/linux/proc_ns.h.
 const (
 	initUserNS = "user:[4026531837]"
 	initPIDNS  = "pid:[4026531836]"
 )
 
-// silence gives the likely reason why the connector does not answer.
+// silence returns the likely reason why the connector does not answer.
 func silence() error {
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDNS {
-		return errors.New("it serves the initial pid namespace only, run quark there (on the host, or in a container with --pid=host)")
+		return errors.New("the proc connector works only in the initial pid namespace: run quark there (on the host, or in a container with --pid=host)")
 	}
 	if ns, err := os.Readlink("/proc/self/ns/user"); err == nil && ns != initUserNS {
-		return errors.New("it serves the initial user namespace only, run quark outside of user namespaces")
+		return errors.New("the proc connector works only in the initial user namespace: run quark outside of user namespaces")
 	}
 	return errors.New("this kernel has no CONFIG_PROC_EVENTS")
 }
 
-// drops returns how many messages the kernel dropped at the socket. Linux 4.12
-// and later tell.
+// drops returns the number of messages that the kernel dropped at the socket. It is unknown before
+// Linux 4.12.
 func drops(fd int) (uint32, bool) {
 	// struct sock_meminfo as an array; SK_MEMINFO_DROPS is its index 8.
 	var info [9]uint32

@@ -6,9 +6,8 @@ import (
 	"errors"
 )
 
-// The wire format is that of the kernel's include/uapi/linux/connector.h and
-// cn_proc.h: nlmsghdr (16 bytes), cn_msg (20), proc_event (16 and a union of 24),
-// all in the byte order of the machine.
+// The wire format is defined by the kernel's include/uapi/linux/connector.h and cn_proc.h:
+// nlmsghdr (16 bytes), cn_msg (20), proc_event (16 and a union of 24), in native byte order.
 const (
 	sizeNlmsghdr  = 16
 	sizeCnMsg     = 20
@@ -17,14 +16,14 @@ const (
 	nlmsgDone     = 3 // the connector sends single messages of this type
 	cnIdxProc     = 1
 	cnValProc     = 1
-	maxCPU        = 1 << 16    // far above the kernel's NR_CPUS: 8192
-	cpuOfAck      = ^uint32(0) // before Linux 4.10, whose answers are not numbered
+	maxCPU        = 1 << 16    // far above the kernel's largest NR_CPUS, 8192
+	cpuOfAck      = ^uint32(0) // the CPU in acknowledgements before Linux 4.10
 	opListen      = 1          // PROC_CN_MCAST_LISTEN
 	opIgnore      = 2          // PROC_CN_MCAST_IGNORE
 	sizeMaxRecord = 256
 )
 
-// What is the kind of a proc_event and, or-ed, a set of kinds.
+// What is a kind of proc_event or, or-ed, a set of kinds.
 type What uint32
 
 const (
@@ -37,32 +36,32 @@ const (
 	SID         What = 0x00000080
 	Ptrace      What = 0x00000100
 	Comm        What = 0x00000200
-	NonzeroExit What = 0x20000000 // in a filter only: exits with another status than 0
+	NonzeroExit What = 0x20000000 // only in a filter: exits with a status other than 0
 	CoreDump    What = 0x40000000
 	Exit        What = 0x80000000
 
 	allKinds = Fork | Exec | UID | GID | SID | Ptrace | Comm | CoreDump | Exit
 )
 
-// message is a decoded proc_event. Which members have a meaning depends on what.
+// message is a decoded proc_event. The kind, what, decides which members are valid.
 type message struct {
 	what What
 	cpu  uint32
 	seq  uint32
 	time uint64 // CLOCK_MONOTONIC ns
 
-	tid, pid uint32 // of the process concerned, the child for Fork
+	tid, pid uint32 // the process that the event is about; the child for Fork
 
-	ptid, ppid uint32 // thread and process of the parent; 0 before Linux 4.18 but for Fork
+	ptid, ppid uint32 // the parent's; before Linux 4.18 set for Fork only, else 0
 	real, eff  uint32 // UID, GID
 	ttid, tpid uint32 // Ptrace: tracer, 0 for detached
 	comm       [16]byte
 	status     uint32 // Exit: wait status
 	ackErr     uint32 // whatAck
-	ackAck     uint32 // whatAck: ack number of the request and one
+	ackAck     uint32 // whatAck: the request's ack number + 1
 }
 
-// newComm is the comm of a Comm message.
+// newComm returns the comm of a Comm message.
 func (m *message) newComm() []byte {
 	comm, _, _ := bytes.Cut(m.comm[:], nul)
 	return comm
@@ -71,12 +70,11 @@ func (m *message) newComm() []byte {
 var nul = []byte{0}
 
 var (
-	errNotOurs = errors.New("decode message: not of the proc connector")
-	errDecode  = errors.New("decode proc_event: the message makes no sense")
+	errNotOurs = errors.New("decode message: not from the proc connector")
+	errDecode  = errors.New("decode proc_event: invalid message")
 )
 
-// decode takes one datagram apart. Every length is checked; a kind that this
-// package does not know is errDecode.
+// decode decodes one datagram. It checks every length; an unknown kind is errDecode.
 func (m *message) decode(b []byte) error {
 	u32 := func(off int) uint32 { return binary.NativeEndian.Uint32(b[off:]) }
 	if len(b) < offUnion {
@@ -157,9 +155,8 @@ func (m *message) decode(b []byte) error {
 	return nil
 }
 
-// appendRequest appends the payload of a request: a cn_msg and the operation.
-// Linux 6.6 and later take a set of kinds after it, 0 for all; before, a request
-// of that length is ignored.
+// appendRequest appends the payload of a request: a cn_msg, the operation and, with a filter, a set
+// of kinds, 0 for all. Kernels before Linux 6.6 ignore requests with a filter.
 func appendRequest(b []byte, token, op uint32, withFilter bool, filter What) []byte {
 	le := binary.NativeEndian
 	n := uint16(4)
@@ -168,8 +165,8 @@ func appendRequest(b []byte, token, op uint32, withFilter bool, filter What) []b
 	}
 	b = le.AppendUint32(b, cnIdxProc)
 	b = le.AppendUint32(b, cnValProc)
-	b = le.AppendUint32(b, 0)     // seq: the answer has the number of its CPU there
-	b = le.AppendUint32(b, token) // ack: one more in the answer
+	b = le.AppendUint32(b, 0)     // seq: in the answer, the sequence number of its CPU
+	b = le.AppendUint32(b, token) // ack: token + 1 in the answer
 	b = le.AppendUint16(b, n)
 	b = le.AppendUint16(b, 0) // flags
 	b = le.AppendUint32(b, op)

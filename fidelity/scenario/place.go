@@ -198,7 +198,7 @@ func pivotRoot(d *director) {
 	d.writeWaiter(filepath.Join(bin, "program"), 0)
 	p := d.light().private().unsettled(engine.FieldCwd.Set())
 	if d.onRootfs() {
-		// pivot_root cannot replace the initial root, but a bind mount of it can be replaced.
+		// pivot_root cannot replace rootfs itself, but it can replace a bind mount of it.
 		other := d.mkdir("other")
 		p.call("bind", unix.SYS_MOUNT, "/", other, nil, unix.MS_BIND|unix.MS_REC, nil)
 		p.call("chroot", unix.SYS_CHROOT, other)

@@ -1,9 +1,9 @@
-// Package barefork starts child processes that do nothing but a list of system
-// calls: no Go runtime, no thread, no signal handler and no exec that was not
-// asked for. What such a process does is therefore known exactly, which is what
-// a test of process telemetry needs as its truth.
+// Package barefork starts child processes that only make the system calls of a list: no Go
+// runtime and no threads, signal handlers or execs besides those in the list. The actions of
+// such a process are known exactly, so that tests of process telemetry can use them as the
+// truth.
 //
-// A child is a copy of the caller (fork(2)), so it can block, change its ids or
-// end without harm to it. Threads of a child have no Go stack at all: a loop of
-// a dozen instructions takes their system calls from the list.
+// A child is a fork(2) of the caller, so it can block, change its ids or end without affecting
+// the caller. The threads of a child have no Go stack: a loop of a dozen instructions makes their
+// system calls from the list.
 package barefork

@@ -11,18 +11,18 @@ import (
 
 // Options say how a process is started. The zero value is a plain fork.
 type Options struct {
-	// PID is the pid to take, 0 for any. It needs CAP_SYS_ADMIN; EEXIST is
-	// returned while another process has it.
+	// PID is the pid of the process, 0 for any. It needs CAP_SYS_ADMIN; the error is EEXIST
+	// while another process has the pid.
 	PID int
-	// Cgroup is a descriptor of the cgroup v2 directory to be born in, 0 for
-	// the caller's.
+	// Cgroup is a descriptor of the process's cgroup v2 directory, 0 for the caller's
+	// cgroup.
 	Cgroup int
-	// Share has the process use the caller's memory, as vfork(2) does, instead of a
-	// copy: it starts and ends much quicker. It cannot start threads.
+	// Share lets the process share the caller's memory, as vfork(2) does, instead of
+	// copying it, so that it starts and ends much faster. It cannot start threads.
 	Share bool
 
-	// Flags are further flags of clone(2), such as CLONE_NEWNS. Those that share
-	// memory with the caller are not for a Go program.
+	// Flags are further flags of clone(2), such as CLONE_NEWNS. Flags that share memory with
+	// the caller would break a Go program.
 	Flags uint64
 }
 
@@ -46,12 +46,11 @@ const (
 	cloneThread       = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
 )
 
-// Start starts a process that runs s. The caller has to wait for it, and then
-// to call Free.
+// Start starts a process that runs s. The caller has to wait for the process and then call Free.
 func Start(s *Script, opts Options) (*Process, error) {
 	scripts := append([]*Script{s}, s.threads()...)
-	// One page for each script's calls; threads have no use for a stack, as
-	// they take no signal, but clone(2) wants to be given one: the page's end.
+	// One page for each script's calls. Threads need no stack, because they handle no
+	// signals, but clone(2) requires one: the end of the page.
 	pages, err := unix.Mmap(-1, 0, page*len(scripts), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("map memory for scripts: %w", err)
@@ -81,8 +80,8 @@ func Start(s *Script, opts Options) (*Process, error) {
 				calls[c].args = [6]uintptr{calls[c].args[0], at + page, at}
 				nextThread++
 			case t.stamp[c]:
-				// The call has two arguments, and the time takes the place of two
-				// others.
+				// clock_gettime has two arguments; the unused 5th and 6th receive
+				// the time.
 				calls[c].args[1] = uintptr(unsafe.Pointer(&calls[c].args[4]))
 			}
 		}
@@ -119,9 +118,8 @@ func (p *Process) calls(script int) []call {
 	return unsafe.Slice((*call)(unsafe.Pointer(&p.pages[page*script])), maxCalls)
 }
 
-// forkAndRun forks; the child never returns. In it only this thread exists and
-// the Go runtime is dead, so nothing may be called that could grow the stack,
-// allocate or be preempted.
+// forkAndRun forks; the child never returns. The child has only this thread and no working Go
+// runtime, so it must not call anything that could grow the stack, allocate or be preempted.
 //
 //go:nosplit
 //go:norace
@@ -144,7 +142,8 @@ func forkAndRun(args *cloneArgs, size uintptr, first *call) (pid uintptr, errno 
 	}
 }
 
-// forkSharing starts a process as a thread is started, which needs no stack.
+// forkSharing starts a process that shares the caller's memory. Like a thread it runs the assembly
+// loop, which needs no stack.
 func forkSharing(pages []byte) (pid uintptr, errno syscall.Errno) {
 	at := uintptr(unsafe.Pointer(&pages[0]))
 	r := threadStart(unix.CLONE_VM|uintptr(unix.SIGCHLD), at+page, at)
@@ -154,20 +153,20 @@ func forkSharing(pages []byte) (pid uintptr, errno syscall.Errno) {
 	return r, 0
 }
 
-// threadStart starts a thread that runs the calls at script, by clone(2). It
-// returns the thread's id or a negative errno.
+// threadStart starts a thread, by clone(2), that makes the calls at script. It returns the thread's
+// id or a negative errno.
 //
 //go:noescape
 func threadStart(flags, stack, script uintptr) uintptr
 
-// Result returns what call number i of thread t's script returned, the process
-// itself being thread 0; ok is false if it has not returned.
+// Result returns the result of call number i in the script of thread t; thread 0 is the process
+// itself. ok is false if the call has not returned.
 func (p *Process) Result(t, i int) (r int, ok bool) {
 	r = int(p.calls(t)[i].result)
 	return r, p.calls(t)[i].result != notRun
 }
 
-// Stamp returns the time that call number i of thread t's script has read.
+// Stamp returns the time that call number i in the script of thread t has read.
 func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
 	c := &p.calls(t)[i]
 	if c.result != 0 {
@@ -176,15 +175,15 @@ func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
 	return uint64(c.args[4])*1e9 + uint64(c.args[5]), true
 }
 
-// Thread returns the id of the i-th thread or child that the script started, from
-// 1, 0 if it was not started yet.
+// Thread returns the id of the i-th thread or child of the script, counted from 1, or 0 if it was
+// not started yet.
 func (p *Process) Thread(i int) int {
-	for c, number := range p.script.calls {
-		if number.number != startThread {
+	for at, c := range p.script.calls {
+		if c.number != startThread {
 			continue
 		}
 		if i--; i == 0 {
-			if r, ok := p.Result(0, c); ok && r > 0 {
+			if r, ok := p.Result(0, at); ok && r > 0 {
 				return r
 			}
 			return 0
@@ -193,8 +192,8 @@ func (p *Process) Thread(i int) int {
 	return 0
 }
 
-// Check returns an error that names the first call that failed. Calls that have
-// not returned, as those that end a thread, are not errors.
+// Check returns an error that names the first failed call. Calls that have not returned, such as
+// exit(2), are not errors.
 func (p *Process) Check() error {
 	for t, s := range append([]*Script{p.script}, p.script.threads()...) {
 		for i := range s.calls {
@@ -206,7 +205,7 @@ func (p *Process) Check() error {
 	return nil
 }
 
-// Free gives the memory of the script back. Results are gone then.
+// Free releases the memory of the script and its results.
 func (p *Process) Free() {
 	if p.pages != nil {
 		unix.Munmap(p.pages)

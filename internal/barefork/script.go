@@ -8,39 +8,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is one system call of a script. The layout is known to thread_*.s.
+// call is one system call of a script. thread_*.s depends on its layout.
 type call struct {
 	number uintptr
 	args   [6]uintptr
 	result uintptr // notRun until it has returned
 }
 
-// notRun is a result that no system call has.
+// notRun is a value that no system call returns.
 const notRun = ^uintptr(0) - 1<<32
 
-// maxCalls is the number of calls in one script, its end included: one page.
+// maxCalls is the number of calls of a script, its end included, that fit in one page.
 const maxCalls = 4096 / int(unsafe.Sizeof(call{}))
 
-// Script is what a process, or a thread of it, does from its birth on. A call
-// that fails does not end it: see [Process.Check]. The end of the list is
-// exit_group(EndStatus).
+// Script is the list of system calls of a process or thread. A failed call does not end it: see
+// [Process.Check]. At the end of the list it calls exit_group(EndStatus).
 type Script struct {
 	names []string
 	calls []call
-	keep  []any // what the arguments point to
+	keep  []any // memory that the arguments point to
 	err   error
-	stamp map[int]bool // the calls that read the clock
+	stamp map[int]bool // indexes of the calls that read the clock
 }
 
-// EndStatus is the exit status of a process whose script came to its end.
+// EndStatus is the exit status of a process whose script has reached its end.
 const EndStatus = 99
 
-// startThread stands for a system call: it starts a thread or a process, with the
-// flags of clone(2) as the first argument.
+// startThread is the number of a pseudo call that starts a thread or process. Its first argument
+// are the flags of clone(2).
 const startThread = ^uintptr(0)
 
-// Call appends a system call. Arguments are integers, strings (passed with a NUL),
-// []byte and pointers made by [Strings]; nil is 0.
+// Call appends a system call. Arguments are integers, strings (passed with a NUL), slices and the
+// result of [Script.Strings]; nil is 0.
 func (s *Script) Call(name string, number uintptr, args ...any) *Script {
 	c := call{number: number, result: notRun}
 	for i, a := range args {
@@ -90,7 +89,7 @@ func (s *Script) word(a any) uintptr {
 	return 0
 }
 
-// Strings makes the array of strings that execve(2) wants.
+// Strings returns an argument array for execve(2).
 func (s *Script) Strings(list []string) []*byte {
 	out := make([]*byte, 0, len(list)+1)
 	for _, v := range list {
@@ -119,8 +118,7 @@ func (s *Script) Exit(code int) *Script { return s.Call("exit_group", unix.SYS_E
 // ExitThread appends exit(2), the end of the thread.
 func (s *Script) ExitThread(code int) *Script { return s.Call("exit", unix.SYS_EXIT, code) }
 
-// WaitFor appends a read(2) of one byte: the thread stops there until someone
-// has written it.
+// WaitFor appends a read(2) of one byte, at which the thread waits for a writer.
 func (s *Script) WaitFor(fd int) *Script {
 	return s.Call("read", unix.SYS_READ, fd, make([]byte, 8), 1)
 }
@@ -130,15 +128,14 @@ func (s *Script) Tell(fd int) *Script {
 	return s.Call("write", unix.SYS_WRITE, fd, make([]byte, 8), 1)
 }
 
-// Stop appends a wait without end.
+// Stop appends an endless wait.
 func (s *Script) Stop() *Script { return s.Call("ppoll", unix.SYS_PPOLL, nil, 0, nil, nil, 0) }
 
 // Thread appends the start of a thread that runs another script.
 func (s *Script) Thread(other *Script) *Script { return s.clone(cloneThread, other) }
 
-// Child appends the start of a process that runs another script, by clone(2) with
-// the flags and with SIGCHLD for its end: 0 is fork(2), CLONE_VM and CLONE_VFORK are
-// vfork(2). [Process.Thread] has its pid.
+// Child appends the start of a process that runs another script, by clone(2) with the flags and
+// SIGCHLD. 0 is fork(2), CLONE_VM|CLONE_VFORK is vfork(2). [Process.Thread] returns its pid.
 func (s *Script) Child(flags uintptr, other *Script) *Script {
 	return s.clone(flags|uintptr(unix.SIGCHLD), other)
 }
@@ -158,10 +155,10 @@ func (s *Script) Stamp() *Script {
 	return s.Call("clock_gettime", unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC)
 }
 
-// Len is the number of calls so far: the index of the next.
+// Len returns the number of calls, which is the index of the next one.
 func (s *Script) Len() int { return len(s.calls) }
 
-// threads returns the scripts of the threads and children, in the order of their start.
+// threads returns the scripts of the threads and children in the order of their start.
 func (s *Script) threads() (list []*Script) {
 	for _, k := range s.keep {
 		if t, ok := k.(*Script); ok {
@@ -171,4 +168,5 @@ func (s *Script) threads() (list []*Script) {
 	return list
 }
 
+// alive keeps the memory of the arguments until here.
 func (s *Script) alive() { runtime.KeepAlive(s.keep) }
