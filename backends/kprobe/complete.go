@@ -49,7 +49,8 @@ func (c *completer) close() error {
 	return c.reader.Close()
 }
 
-// complete replaces the cut fields of ev. size is the length of the arguments in the process.
+// complete replaces the cut fields of ev. They are carried then, as the process may have changed
+// them before they were read. size is the length of the arguments in the process.
 func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 	want := ev.Task.Truncated & completable
 	if c == nil || want == 0 || !ev.Task.Known.Has(engine.FieldStart) {
@@ -74,12 +75,14 @@ func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 		if want.Has(f) && longerPath(o.Bytes(f), ev.Bytes(f)) {
 			ev.Set(f, o.Bytes(f))
 			ev.Task.Truncated &^= f.Set()
+			ev.Task.Carried |= f.Set()
 		}
 	}
 	if f := engine.FieldCmdline; want.Has(f) {
 		whole, start := o.Bytes(f), ev.Bytes(f)
 		if bytes.HasPrefix(whole, start) && uint64(len(whole)) <= size {
 			ev.Set(f, whole)
+			ev.Task.Carried |= f.Set()
 			if uint64(len(whole)) == size {
 				ev.Task.Truncated &^= f.Set()
 			}
