@@ -10,7 +10,7 @@ func (t *table) find(r *RawEvent) *Process {
 	return nil
 }
 
-// certainly reports whether start times show that r, which may be about p, is.
+// certainly reports whether start times prove that r, which may be about p, is about p.
 func (p *Process) certainly(r *RawEvent) bool {
 	return p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart)
 }
@@ -19,22 +19,22 @@ func (p *Process) certainly(r *RawEvent) bool {
 func (p *Process) mayBe(r *RawEvent) bool {
 	birth := r.Kind == KindFork && !r.Thread
 	if birth && (p.Exited || p.forked) {
-		return false // a process is born once, and before it ends
+		return false // a process is born only once, and before it ends
 	}
 	if p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart) {
-		// Start times rounded to a tick can be equal for two processes of
-		// one pid: then the order of birth and end decides.
+		// Two processes of one pid can have the same start time, rounded to a tick.
+		// Then the order of birth and end decides.
 		return p.sameStart(&r.Task) && (p.exact(r) || !p.endedBefore(r.Time))
 	}
 	if birth {
-		// Without start times, a process that /proc showed after this fork,
-		// and that was there when it happened, is the one that was forked.
+		// Without start times: a process that /proc showed after this fork, and that
+		// was born no later than it, is the one that was forked.
 		return p.sighted >= r.Time && p.born <= r.Time
 	}
 	return p.born <= r.Time && !p.endedBefore(r.Time)
 }
 
-// exact reports whether both start times are those of the kernel.
+// exact reports whether both start times are the kernel's, in ns, and not rounded to ticks.
 func (p *Process) exact(r *RawEvent) bool { return p.StartUnit == 1 && r.Task.StartUnit == 1 }
 
 // endedBefore reports whether p is known to have ended before a time.
@@ -42,8 +42,8 @@ func (p *Process) endedBefore(time uint64) bool {
 	return p.Exited && p.Known.Has(FieldExit) && p.Task.Exit.Time < time
 }
 
-// bornBy is a time at or before which the process of r was born: as close as its
-// start time tells, else the time of the event.
+// bornBy returns a time by which the process of r was born: its start time, or the time of the
+// event if the start time is unknown.
 func (r *RawEvent) bornBy(bootOffset uint64) uint64 {
 	if !r.Task.Known.Has(FieldStart) {
 		return r.Time
@@ -51,8 +51,8 @@ func (r *RawEvent) bornBy(bootOffset uint64) uint64 {
 	return min(r.Task.Start-min(bootOffset, r.Task.Start), r.Time)
 }
 
-// apply brings the table up to date with r and returns the process. bootOffset
-// is CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
+// apply updates the table with r and returns r's process. bootOffset is CLOCK_BOOTTIME minus
+// CLOCK_MONOTONIC.
 func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 	p := t.find(r)
 	if p == nil {
@@ -61,7 +61,7 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 			born = r.Time
 		}
 		p = t.add(r.PID, born)
-		// A pid has one process at a time: the end of those before was lost.
+		// A pid has one process at a time: the ends of the earlier ones were lost.
 		for o := p.older; o != nil; o = o.older {
 			t.infer(o, now)
 		}
@@ -70,7 +70,7 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		p.meet(r.Time)
 	}
 	t.refresh(p)
-	if r.Thread { // what a thread does leaves the state of its group as it is
+	if r.Thread { // an event of a thread does not change the state of its process
 		p.Carried |= t.unseen & p.Known
 		if p.certainly(r) {
 			p.checked = max(p.checked, r.Time)
@@ -92,7 +92,7 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 	}
 	p.Known &^= r.changed() &^ r.Task.Known
 	if r.Kind == KindExit && p.Known.Has(FieldPPID) && t.orphaned(p, r.Time) {
-		p.Known &^= FieldPPID.Set() // unless r tells the new parent
+		p.Known &^= FieldPPID.Set() // update sets it again if r has the new parent
 	}
 	t.update(p, r)
 	reported := r.Task.Known
@@ -106,8 +106,8 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 	return p
 }
 
-// parentAt returns the process that had a pid at a time, when child was forked; nil if
-// that is not certain, or if pid is 0.
+// parentAt returns the process that had a pid at the time when child was forked, or nil if that is
+// not certain or pid is 0.
 func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
 	if pid == 0 {
 		return nil
@@ -119,8 +119,8 @@ func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
 	return c
 }
 
-// setBirth notes who forked p, which only its FORK can tell. creator is the process of
-// fork.Creator, nil if that is not certain.
+// setBirth records who forked p, which only its FORK event shows. creator is the process of
+// fork.Creator, nil if it is not certain.
 func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) {
 	p.Birth = Birth{}
 	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Carried.Has(FieldPPID) {
@@ -137,22 +137,22 @@ func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) {
 	}
 }
 
-// orphaned reports whether p may have another parent than its first at that time: that
-// one has ended, or is not in the table.
+// orphaned reports whether p may have a new parent at that time, because its parent has ended or is
+// not in the table.
 func (t *table) orphaned(p *Process, time uint64) bool {
 	parent := t.at(p.PPID, time)
 	return parent == nil || parent.Exited
 }
 
-// changed is the set of fields that the kernel may have changed with the event:
-// those that the source does not report with it are unknown from then on.
+// changed returns the fields that the kernel may have changed with the event. Those that the source
+// does not report with the event become unknown.
 func (r *RawEvent) changed() (s Fields) {
 	switch r.Kind {
 	case KindFork:
 		s = s.With(FieldComm)
-	case KindExec: // saved ids become the effective ones
+	case KindExec: // exec sets saved ids to the effective ones
 		s = s.With(FieldComm).With(FieldCaps).With(FieldSUID).With(FieldSGID)
-		// What a process changes on its way to exec, and no event tells.
+		// Programs often change these between fork and exec, without an event.
 		s |= FieldsNS | Fields(1<<FieldPGID|1<<FieldTTY|1<<FieldCwd|1<<FieldCgroup)
 	case KindComm:
 		s = s.With(FieldComm)
@@ -170,8 +170,8 @@ func (r *RawEvent) changed() (s Fields) {
 	return s
 }
 
-// unchanged is the part of r.IDChange that sets ids to what they were already.
-// What is not known to be so counts as a change.
+// unchanged returns the part of r.IDChange that sets ids to their previous values. If the previous
+// values are unknown, that counts as a change.
 func (t *table) unchanged(r *RawEvent) (same IDChange) {
 	p := t.find(r)
 	if p == nil || r.Thread || p.sighted >= r.Time {
@@ -187,7 +187,7 @@ func (t *table) unchanged(r *RawEvent) (same IDChange) {
 	return same
 }
 
-// learn takes a process that /proc shows now into the table.
+// learn adds a process that /proc shows now to the table.
 func (t *table) learn(r *RawEvent, bootOffset uint64) *Process {
 	p := t.lookup(r.PID)
 	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(&r.Task)) {
@@ -195,7 +195,7 @@ func (t *table) learn(r *RawEvent, bootOffset uint64) *Process {
 	}
 	p.sighted, p.asOf, p.imageSince = r.Time, r.Time, r.Time
 	t.update(p, r)
-	// /proc shows what the arguments are now.
+	// /proc shows the current arguments, which the process may have overwritten.
 	p.Carried = p.Known & (t.unseen | FieldCmdline.Set())
 	return p
 }
@@ -264,15 +264,15 @@ func (t *table) update(p *Process, r *RawEvent) {
 	p.Truncated = p.Truncated&^k | s.Truncated&k
 }
 
-// copied are the fields that copy takes from a Task, but for the exit.
+// copied is the set of fields that copy copies, without the exit.
 const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY)
 
-// copy takes the fixed-size fields of k from o, but for the start time.
+// copy copies the fixed-size fields in k from o, except the start time.
 func (t *Task) copy(o *Task, k Fields) {
 	if k.Has(FieldExit) {
 		t.Exit = o.Exit
 	}
-	if k&copied == copied { // at once what most events bring together
+	if k&copied == copied { // the common case: all together
 		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
 		t.Cred, t.Caps, t.TTY, t.NS = o.Cred, o.Caps, o.TTY, o.NS
 		return
@@ -327,7 +327,7 @@ func (t *table) updateName(dst *string, r *RawEvent, f Field) {
 	}
 }
 
-// clearImage forgets the image: that of a new process is its creator's or unknown.
+// clearImage makes the image unknown.
 func (p *Process) clearImage() {
 	p.Filename, p.Cmdline = "", p.Cmdline[:0]
 	p.Known &^= imageFields
@@ -354,8 +354,8 @@ func (p *Process) setImage(known, truncated, carried Fields, filename string, cm
 	p.Cmdline = append(p.Cmdline[:0], cmdline...)
 }
 
-// saveImage sets the image aside that an exec at a time replaces, and makes the
-// new one unknown until the event says what it is.
+// saveImage keeps the image that an exec at a time replaces, and makes the new one unknown until
+// the event sets it.
 func (p *Process) saveImage(time uint64) {
 	p.before.known, p.before.truncated, p.before.carried = p.Known&imageFields, p.Truncated&imageFields, p.Carried&imageFields
 	p.before.since, p.before.until = p.imageSince, time

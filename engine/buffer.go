@@ -2,10 +2,9 @@ package engine
 
 import "math"
 
-// Buffer holds raw events until they are old enough: ordered by time over all
-// CPUs, and for each pid as a queue of its own, so that the successors of an
-// event are found without a search. Events of the same time keep the order in
-// which they came; none is dropped for a collision.
+// Buffer holds raw events until they are old enough. It orders them by time over all CPUs, and has
+// a queue for each pid, so that the next events of a process are found without a search. Events
+// with the same time keep the order in which they arrived.
 type Buffer struct {
 	max    int
 	order  timeList
@@ -13,8 +12,8 @@ type Buffer struct {
 	free   *RawEvent
 	serial uint64
 
-	gaps       int    // KindGap among the events held
-	gapTo      uint64 // the latest end of those inserted
+	gaps       int    // number of KindGap events held
+	gapTo      uint64 // the latest end of the gaps inserted so far
 	insertions uint64
 	removals   uint64
 }
@@ -24,15 +23,14 @@ func NewBuffer(max int) *Buffer {
 	return &Buffer{max: max}
 }
 
-// Len is the number of events held.
+// Len returns the number of events held.
 func (b *Buffer) Len() int { return b.order.len }
 
-// Room is how many more events may be inserted. A source stops when there is
-// none: what it leaves behind stays in the kernel, which counts what it drops.
+// Room returns how many more events may be inserted. A source stops reading when it is 0. Unread
+// events stay in the kernel, which counts those that it drops.
 func (b *Buffer) Room() int { return b.max - b.order.len }
 
-// Reserve returns an empty event to fill. The caller gives it to Insert or to
-// Release.
+// Reserve returns an empty event to fill. The caller passes it to Insert or Release.
 func (b *Buffer) Reserve() *RawEvent {
 	r := b.free
 	if r == nil {
@@ -65,7 +63,7 @@ func (b *Buffer) Release(r *RawEvent) {
 	b.free = r
 }
 
-// firstGap returns the time of the oldest gap that is held, or the end of time.
+// firstGap returns the time of the oldest gap held, or the largest time if there is none.
 func (b *Buffer) firstGap() uint64 {
 	if b.gaps == 0 {
 		return math.MaxUint64
@@ -73,7 +71,7 @@ func (b *Buffer) firstGap() uint64 {
 	return b.byPID.queues.get(0).first.Time // gaps are events of pid 0, and no others are
 }
 
-// oldest returns the event with the earliest time, nil when there is none.
+// oldest returns the event with the earliest time, or nil.
 func (b *Buffer) oldest() *RawEvent { return b.order.first }
 
 // remove takes r out of the buffer. The caller then owns it.
@@ -87,7 +85,7 @@ func (b *Buffer) remove(r *RawEvent) {
 	b.byPID.remove(r)
 }
 
-// before is the order of the buffer.
+// before reports whether r comes before o in the buffer.
 func (r *RawEvent) before(o *RawEvent) bool {
 	return r.Time < o.Time || r.Time == o.Time && r.serial < o.serial
 }

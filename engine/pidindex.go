@@ -1,13 +1,13 @@
 package engine
 
-// pidQueue is the events of one pid in the order of the buffer.
+// pidQueue is the queue of the events of one pid, in the order of the buffer.
 type pidQueue struct {
 	pid         uint32
 	first, last *RawEvent
 	next        *pidQueue // free list
 }
 
-// pidIndex finds the queue of a pid. Queues are used again.
+// pidIndex finds the queue of a pid. Empty queues are reused.
 type pidIndex struct {
 	queues pidMap[pidQueue]
 	free   *pidQueue
@@ -25,7 +25,7 @@ func (x *pidIndex) add(r *RawEvent) {
 		x.queues.set(r.PID, q)
 	}
 	r.queue = q
-	// Events come nearly in order: the place is at the end or close to it.
+	// Events arrive nearly in order: the place is at the end or close to it.
 	at := q.last
 	for at != nil && r.before(at) {
 		at = at.prev

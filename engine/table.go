@@ -5,24 +5,23 @@ import (
 	"slices"
 )
 
-// table is the process table. For each pid it has a chain of processes, the
-// youngest first: the live one, and those of the same pid whose grace time
-// still runs.
+// table is the process table. For each pid it has a chain of processes, the youngest first: the live
+// one, and exited ones whose grace time is not over.
 type table struct {
 	byPID pidMap[Process]
 	count int
 	grace uint64 // ns
 	names interner
 
-	// Exited processes in the order of their end. The grace time is the same
-	// for all, so only the head has to be looked at.
+	// Exited processes in the order of their end. All have the same grace time, so only the
+	// head has to be checked.
 	gcFirst, gcLast *Process
 	collected       uint64
 
 	free *Process
 
-	unseen Fields // can change without an event that the source reports
-	gapTo  uint64 // the end of the latest gap, 0 for none
+	unseen Fields // fields that can change without an event of the source
+	gapTo  uint64 // end of the latest gap, 0 if there was none
 	look   func(pid uint32) (start uint64, sight Sight)
 	now    func() uint64
 }
@@ -66,7 +65,7 @@ func (t *table) all() iter.Seq[*Process] {
 	}
 }
 
-// at returns the process that had the pid at a time, as far as is known.
+// at returns the process that had the pid at a time, or nil if that is unknown.
 func (t *table) at(pid uint32, time uint64) *Process {
 	for p := t.byPID.get(pid); p != nil; p = p.older {
 		if p.born <= time {
@@ -77,13 +76,13 @@ func (t *table) at(pid uint32, time uint64) *Process {
 	return nil
 }
 
-// add makes a process and puts it into the chain of its pid, which is ordered by birth.
+// add makes a process and inserts it into the chain of its pid, which is ordered by birth.
 func (t *table) add(pid uint32, born uint64) *Process {
 	p := t.free
 	if p != nil {
 		t.free = p.nextGC
 		cmdline, before := p.Cmdline[:0], p.before.cmdline[:0]
-		*p = Process{} // a literal with both would be built elsewhere and copied
+		*p = Process{} // faster: a literal with both fields would be built and then copied
 		p.Cmdline, p.before.cmdline = cmdline, before
 	} else {
 		p = new(Process)
@@ -93,7 +92,7 @@ func (t *table) add(pid uint32, born uint64) *Process {
 	return p
 }
 
-// link puts p into the chain of its pid.
+// link inserts p into the chain of its pid.
 func (t *table) link(p *Process) {
 	t.count++
 	head := t.byPID.get(p.PID)
@@ -109,7 +108,7 @@ func (t *table) link(p *Process) {
 	head.older = p
 }
 
-// rebirth moves p to where its true time of birth belongs.
+// rebirth sets the time of birth of p and moves p to its place in the chain.
 func (t *table) rebirth(p *Process, born uint64) {
 	if p.born != born {
 		t.unlink(p)
@@ -133,7 +132,7 @@ func (t *table) markExited(p *Process, now uint64) {
 	t.gcLast = p
 }
 
-// collect forgets the processes whose grace time is over.
+// collect removes the processes whose grace time is over.
 func (t *table) collect(now uint64) {
 	for p := t.gcFirst; p != nil && now-p.exitAt >= t.grace && now >= p.exitAt; p = t.gcFirst {
 		t.gcFirst = p.nextGC

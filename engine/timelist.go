@@ -1,11 +1,9 @@
 package engine
 
-// timeList is the events of a buffer in order of (time, arrival): a doubly
-// linked list. Sources deliver runs that are sorted but for neighbours (a ring
-// shared by all CPUs, or one ring a CPU after the other), so a new event's
-// place is at the end or near that of the one inserted before it, and both are
-// tried first: insertion takes constant time on such runs, where a heap would
-// pay the logarithm for each.
+// timeList is a doubly linked list of the buffer's events in order of (time, arrival). Sources
+// deliver nearly sorted runs: a ring shared by all CPUs, or the rings of the CPUs one after the
+// other. So the place of a new event is usually at the end, or near the event inserted last, and
+// insertion tries these first. On such runs it takes constant time, a heap logarithmic time.
 type timeList struct {
 	first, last *RawEvent
 	finger      *RawEvent // the event inserted last, if it is still here
@@ -13,7 +11,7 @@ type timeList struct {
 }
 
 func (l *timeList) insert(r *RawEvent) {
-	at := l.last // r goes behind at
+	at := l.last // r is inserted after at
 	if at != nil && r.before(at) && l.finger != nil {
 		at = l.finger
 	}

@@ -17,13 +17,16 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// exitsnoopEnv makes this program, when a test of exitsnoop executes it, do no
-// more than its value says: "ensure:ROOT", "trace:ROOT:PID:ID", which says
-// "ok" and then stands still, "wait:ROOT:ID", which prints the status, or "stand:CODE", which
-// ends when its standard input does.
+// exitsnoopEnv is the environment variable that turns this program into a helper of an exitsnoop
+// test. Its value is what the helper does:
+//
+//	ensure:ROOT        starts exitsnoop
+//	trace:ROOT:PID:ID  traces a process, prints "ok" and waits for a signal
+//	wait:ROOT:ID       waits for the end of a traced process and prints its status
+//	stand:CODE         waits for a byte or the end of its standard input and exits with CODE
 const exitsnoopEnv = "QUARK_TEST_EXITSNOOP"
 
-// exitsnoopChild does not return if this process was started for that.
+// exitsnoopChild runs the helper if this process was started as one, and does not return then.
 func exitsnoopChild() {
 	v := os.Getenv(exitsnoopEnv)
 	if v == "" {
@@ -78,7 +81,7 @@ func exitsnoopAct(words []string) (code int, err error) {
 	return 0, nil
 }
 
-// snoopChild makes a command of this program for exitsnoopAct.
+// snoopChild returns a command that runs this program as a helper.
 func (t *test) snoopChild(words ...string) *exec.Cmd {
 	c := exec.Command(t.self())
 	c.Env = append(os.Environ(), exitsnoopEnv+"="+strings.Join(words, ":"))
@@ -86,7 +89,7 @@ func (t *test) snoopChild(words ...string) *exec.Cmd {
 	return c
 }
 
-// snoopRoot makes a directory in which exitsnoop may run. It is cleaned after the test.
+// snoopRoot makes a state directory for exitsnoop, which is cleaned after the test.
 func (t *test) snoopRoot() string {
 	root := t.TempDir()
 	t.Cleanup(func() {
@@ -114,7 +117,7 @@ func (t *test) snoopStore(root string) *exitsnoop.Store {
 	return s
 }
 
-// must ends the test on an error, and skips it where the kernel lacks a part of eBPF.
+// must ends the test on an error, and skips it if the kernel lacks a needed eBPF feature.
 func (t *test) must(err error) {
 	switch {
 	case errors.Is(err, exitsnoop.ErrUnsupported):
@@ -126,7 +129,7 @@ func (t *test) must(err error) {
 
 func second[T any](_ T, err error) error { return err }
 
-// wantError checks which error it is.
+// wantError checks that err wraps want.
 func (t *test) wantError(what string, err, want error) {
 	if !errors.Is(err, want) {
 		t.Errorf("%s: error is %v, want %v", what, err, want)
@@ -138,7 +141,7 @@ func (t *test) trace(s *exitsnoop.Store, p *proc, id uint64) {
 	t.must(s.Trace(uint32(p.PID), &exitsnoop.TaskInfo{TraceID: id}))
 }
 
-// wantExit waits for the exit of a trace and compares it with what wait4 says.
+// wantExit waits for the recorded exit of a traced process and compares it with the result of wait4.
 func (t *test) wantExit(s *exitsnoop.Store, p *proc, id uint64) {
 	t.Waiting(fmt.Sprintf("the exit of process %d", p.PID))
 	ctx, cancel := context.WithTimeout(context.Background(), t.Limit/3)
@@ -162,13 +165,13 @@ func (t *test) sameExit(st *exitsnoop.ExitStatus, p *proc) {
 	}
 }
 
-// standing starts a process that does the calls of end once its gate is open.
+// standing starts a process that waits at a gate and then makes the calls of end.
 func (t *test) standing(end func(s *bare.Script) *bare.Script) (*proc, *gate) {
 	g := t.gate("the process to be told to end")
 	return t.spawn(end(script().WaitFor(g.r)), barefork{}), g
 }
 
-// asleep waits until the leader of a process waits for something.
+// asleep waits until the leader of a process sleeps.
 func (t *test) asleep(p *proc) {
 	t.Waiting(fmt.Sprintf("process %d to stand still", p.PID))
 	for end := time.Now().Add(t.Limit / 3); ; time.Sleep(time.Millisecond) {
@@ -182,7 +185,7 @@ func (t *test) asleep(p *proc) {
 	}
 }
 
-// wantStats compares the counters that a test can know.
+// wantStats compares the counters that do not depend on timing.
 func (t *test) wantStats(s *exitsnoop.Store, recorded, lost uint64, tracing, uncollected int) {
 	st, err := s.Stats()
 	t.must(err)

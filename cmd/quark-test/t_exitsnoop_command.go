@@ -16,7 +16,7 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// snoopLine is what quark-exitsnoop -j prints, as far as is looked at here.
+// snoopLine has the members of a line of quark-exitsnoop -j that the tests check.
 type snoopLine struct {
 	Event      string  `json:"event"`
 	TraceID    string  `json:"trace_id"`
@@ -30,7 +30,7 @@ type snoopLine struct {
 	Deleted    int     `json:"deleted"`
 }
 
-// exitsnoopCommand does all that quark-exitsnoop can.
+// exitsnoopCommand uses all features of quark-exitsnoop.
 func exitsnoopCommand(t *test) {
 	c := &snoopCommand{t, filepath.Join(filepath.Dir(t.self()), "quark-exitsnoop"), t.snoopRoot()}
 	if _, err := os.Stat(c.path); err != nil {
@@ -45,7 +45,7 @@ func exitsnoopCommand(t *test) {
 		t.Errorf("it runs before it was started: %+v", l)
 	}
 
-	// One that ends while nobody looks.
+	// A process that ends while no command runs.
 	p, g := t.standing(func(s *bare.Script) *bare.Script { return s.Exit(7) })
 	pid := strconv.Itoa(p.PID)
 	traced := c.one(0, "trace", "-n", pid)
@@ -66,7 +66,7 @@ func exitsnoopCommand(t *test) {
 		t.Errorf("clean --older says %+v", l)
 	}
 
-	// One whose end it waits for.
+	// A process whose end the command waits for.
 	q, _ := t.standing(func(s *bare.Script) *bare.Script { return s })
 	c.waitFor(q)
 	if l := c.one(0, "status"); l.Recorded != 2 || l.Tracing != 0 {
@@ -78,7 +78,7 @@ func exitsnoopCommand(t *test) {
 	}
 	c.run(1, "exitsnoop does not run here", "list")
 
-	// A command of its own; its standard input is at its end.
+	// A command that quark-exitsnoop starts; its standard input is at its end.
 	t.must(os.Setenv(exitsnoopEnv, "stand:5"))
 	defer os.Unsetenv(exitsnoopEnv)
 	code, raw = 5, 5<<8
@@ -86,13 +86,13 @@ func exitsnoopCommand(t *test) {
 	c.wantLine("run", l, snoopLine{Event: "exited", Pid: l.Pid, TraceID: l.TraceID, Code: &code, WaitStatus: &raw})
 }
 
-// snoopCommand is the program, and where its state is.
+// snoopCommand is quark-exitsnoop with its state directory.
 type snoopCommand struct {
 	t          *test
 	path, root string
 }
 
-// run runs it and checks its exit status, and that its complaints hold a text.
+// run runs the command and checks its exit status and that its error output contains a text.
 func (c *snoopCommand) run(status int, complaint string, args ...string) (out, errs string) {
 	what := strings.Join(args, " ")
 	c.t.Waiting("quark-exitsnoop " + what)
@@ -110,7 +110,7 @@ func (c *snoopCommand) run(status int, complaint string, args ...string) (out, e
 	return o.String(), e.String()
 }
 
-// one is run with -j, which has to print one line.
+// one runs the command with -j, which has to print one line.
 func (c *snoopCommand) one(status int, args ...string) (l snoopLine) {
 	out, _ := c.run(status, "", append([]string{"-j"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &l); err != nil {
@@ -119,7 +119,7 @@ func (c *snoopCommand) one(status int, args ...string) (l snoopLine) {
 	return l
 }
 
-// waitFor has it wait for a process, which is killed once it is traced.
+// waitFor lets the command wait for a process, and kills the process once it is traced.
 func (c *snoopCommand) waitFor(p *proc) {
 	t := c.t
 	t.Waiting("quark-exitsnoop trace")
@@ -146,7 +146,7 @@ func (c *snoopCommand) waitFor(p *proc) {
 	t.must(cmd.Wait())
 }
 
-// wantLine compares lines; an empty trace id in want stands for any.
+// wantLine compares lines. An empty trace id in want matches any.
 func (c *snoopCommand) wantLine(what string, got, want snoopLine) {
 	if want.TraceID == "" {
 		want.TraceID = got.TraceID

@@ -12,7 +12,7 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// exitsnoopBasic: one life, and what is said of it before, at and after its end.
+// exitsnoopBasic traces a process and queries it before, at and after its end.
 func exitsnoopBasic(t *test) {
 	s, _ := t.snoop(exitsnoop.Options{})
 	p, g := t.standing(func(s *bare.Script) *bare.Script { return s.Exit(7) })
@@ -35,7 +35,7 @@ func exitsnoopBasic(t *test) {
 	t.wantError("after it was deleted", err, exitsnoop.ErrNotTraced)
 	t.wantError("tracing what is gone", s.Trace(uint32(p.PID), &exitsnoop.TaskInfo{TraceID: 1}), exitsnoop.ErrNoProcess)
 
-	// The same by Events, with an id that it chose.
+	// The same with Events and an id that exitsnoop chose.
 	q, g := t.standing(func(s *bare.Script) *bare.Script { return s.Exit(9) })
 	id, err := s.TraceProcess(uint32(q.PID))
 	t.must(err)
@@ -90,7 +90,7 @@ func exitsnoopCore(t *test) {
 	}
 }
 
-// exitsnoopLeaderFirst ends leaders while other threads live on.
+// exitsnoopLeaderFirst ends leaders while another thread lives on.
 func exitsnoopLeaderFirst(t *test) {
 	s, _ := t.snoop(exitsnoop.Options{})
 	for i, c := range []struct {
@@ -102,7 +102,7 @@ func exitsnoopLeaderFirst(t *test) {
 		{name: "exit of both", last: func(s *bare.Script) *bare.Script { return s.ExitThread(5) }},
 		{name: "signal to the other", last: func(s *bare.Script) *bare.Script { return s.Stop() }, signal: true},
 	} {
-		// traced before the leader ends, or after
+		// Tracing begins before or after the leader's end.
 		for j, before := range []bool{true, false} {
 			id := uint64(2*i + j)
 			leader, other := t.gate("the leader to end"), t.gate("the other thread to end")

@@ -15,35 +15,35 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// exitsnoopRace traces processes as they die, of one thread and of two, reaped
-// at once or later. Whoever Trace says yes to has a status, and the right one.
+// exitsnoopRace traces processes while they end: with one and with two threads, reaped at once or
+// later. Every process that Trace accepts has to get its true status.
 func exitsnoopRace(t *test) {
 	root := t.snoopRoot()
-	// Another process reads the kernel's types: this one stays small, and forks of it are
-	// quick.
+	// Another process starts exitsnoop, which reads the kernel's types: this one stays
+	// small, so its forks are fast.
 	t.must(t.snoopChild("ensure", root).Run())
 	s := t.snoopStore(root)
 	ctx, cancel := context.WithDeadline(context.Background(), t.Deadline)
 	defer cancel()
 	n := 1000
 	if inGuest() {
-		n = 80 // each takes long where the processor is emulated, and there are many guests
+		n = 80 // an emulated processor takes long for each
 	}
 	var traced, gone int
 	for i := range n {
 		code, id := i%100, uint64(i)
 		end := func(s *bare.Script) *bare.Script { return s.Exit(code) }
-		if i%4 >= 2 { // the leader ends first, then the other thread
+		if i%4 >= 2 { // the leader ends before the other thread
 			end = func(s *bare.Script) *bare.Script {
 				return s.Thread(script().ExitThread(1)).ExitThread(code)
 			}
 		}
 		g := t.gate("the process to be told to end")
-		// Those of one thread share our memory and end within µs, the others have to take
-		// theirs apart.
+		// Processes with one thread share our memory and end within microseconds; the
+		// others take longer, because they free their own.
 		p := t.spawn(end(script().WaitFor(g.r)), barefork{Share: i%4 < 2})
 		g.open()
-		// From before the end to after it.
+		// The delays reach from before the end to after it.
 		for until := time.Now().Add(time.Duration(i%50) * 10 * time.Microsecond); time.Now().Before(until); {
 		}
 		reaped := make(chan struct{})
@@ -85,7 +85,7 @@ func exitsnoopRace(t *test) {
 	t.wantStats(s, uint64(traced), 0, 0, 0)
 }
 
-// exitsnoopPidns: processes in a pid namespace of their own.
+// exitsnoopPidns traces processes in another pid namespace.
 func exitsnoopPidns(t *test) {
 	s, root := t.snoop(exitsnoop.Options{})
 	var st exitsnoop.Stats
@@ -130,14 +130,14 @@ func exitsnoopPidns(t *test) {
 	}
 }
 
-// falsify makes the namespace of a tracing entry another one.
+// falsify changes the pid namespace in a tracing entry.
 func (t *test) falsify(root string, pid uint32) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(snoopDir(root), "v1", "tracing_tasks"), nil)
 	t.must(err)
 	defer m.Close()
 	entry, err := m.LookupBytes(pid)
 	t.must(err)
-	const ino = 16 // its offset is a part of the layout of version 1
+	const ino = 16 // offset of the namespace's inode number in version 1 of the layout
 	binary.NativeEndian.PutUint64(entry[ino:], t.ownPidns().Ino)
 	t.must(m.Put(pid, entry))
 }

@@ -20,8 +20,8 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
-// exitsnoopRestart: a tracer is killed; one process ends while there is none,
-// and one when there is another.
+// exitsnoopRestart kills tracers. One of their processes ends while no tracer runs, the other while
+// the next tracer does.
 func exitsnoopRestart(t *test) {
 	root := t.snoopRoot()
 	t.must(exitsnoop.EnsureRunning(root))
@@ -63,7 +63,7 @@ func exitsnoopRestart(t *test) {
 	t.wantStats(t.snoopStore(root), 2, 0, 0, 2)
 }
 
-// exitsnoopFullMap: there is room for 3 exits and 2 traced processes at once.
+// exitsnoopFullMap fills maps with room for 2 traced processes and 3 exits.
 func exitsnoopFullMap(t *test) {
 	s, _ := t.snoop(exitsnoop.Options{MaxTracing: 2, MaxEvents: 3})
 	var all []*proc
@@ -96,7 +96,7 @@ func exitsnoopFullMap(t *test) {
 	t.wantExit(s, all[3], 3)
 }
 
-// exitsnoopConcurrent starts it in 8 processes at once.
+// exitsnoopConcurrent starts exitsnoop from 8 processes at once.
 func exitsnoopConcurrent(t *test) {
 	root := t.snoopRoot()
 	t.Waiting("8 processes that start it")
@@ -114,7 +114,7 @@ func exitsnoopConcurrent(t *test) {
 	done, err := exitsnoop.EnsureRunningWith(root, exitsnoop.Options{})
 	t.must(err)
 	if *done != (exitsnoop.Setup{}) {
-		t.Errorf("it had to be done again: %+v", done)
+		t.Errorf("exitsnoop had to be started again: %+v", done)
 	}
 	s := t.snoopStore(root)
 	p, g := t.standing(func(s *bare.Script) *bare.Script { return s.Exit(7) })
@@ -123,13 +123,13 @@ func exitsnoopConcurrent(t *test) {
 	t.wantExit(s, p, 1)
 }
 
-// exitsnoopUpgrade: embedshim's pkg/exitsnoop has been running here.
+// exitsnoopUpgrade starts exitsnoop where embedshim's pkg/exitsnoop has been running.
 func exitsnoopUpgrade(t *test) {
 	root := t.snoopRoot()
 	dir := snoopDir(root)
 	t.must(os.Mkdir(dir, 0o700))
 	t.must(unix.Mount("bpf", dir, "bpf", 0, "mode=700"))
-	t.must(rlimit.RemoveMemlock()) // against which kernels before 5.11 count maps
+	t.must(rlimit.RemoveMemlock()) // before Linux 5.11 maps count towards RLIMIT_MEMLOCK
 	tasks, events := t.oldMap(dir, "tracing_tasks", 4), t.oldMap(dir, "exited_events", 8)
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
@@ -169,7 +169,7 @@ func exitsnoopUpgrade(t *test) {
 	s.Close()
 	t.must(exitsnoop.Clean(root))
 
-	// And a newer one, which is left alone.
+	// The state of a newer version is left alone.
 	t.must(exitsnoop.EnsureRunning(root))
 	t.must(os.Rename(filepath.Join(dir, "v1"), filepath.Join(dir, "v2")))
 	t.wantError("a newer version", exitsnoop.EnsureRunning(root), exitsnoop.ErrNewerVersion)
@@ -184,7 +184,7 @@ func (t *test) oldMap(dir, name string, key uint32) *ebpf.Map {
 	return m
 }
 
-// words is a value of a map.
+// words encodes a value of a map.
 func words(list ...uint64) (b []byte) {
 	for _, w := range list {
 		b = binary.NativeEndian.AppendUint64(b, w)

@@ -15,11 +15,10 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// guessedTypes opens with types of other kernels than the running one, as on a
-// kernel that has none of its own and is not in the archive. Those in which
-// members moved that the self-test cannot miss have to be refused, those that are
-// the same have to be accepted, and with those that are accepted all has to be
-// right.
+// guessedTypes opens queues with the types of other kernels, as on a kernel that has no BTF and is
+// not in the archive. Types in which a member moved that the self-test checks have to be
+// refused. Types with the same offsets have to be accepted, and events have to be right with all
+// accepted ones.
 func guessedTypes(t *test) {
 	if t.backend() == "cnproc" {
 		t.Skipf("it needs no types")
@@ -80,10 +79,9 @@ func guessedTypes(t *test) {
 	}
 }
 
-// archivedTypes compares the types that the archive has of the running kernel with
-// those that the kernel shows. Where each member that is read is at the same place,
-// programs and probes are the same, whichever they are made by: what the other tests
-// show by the kernel's types holds for the archive's.
+// archivedTypes compares the archive's types of the running kernel with the kernel's own. If all
+// members that are read have the same offsets, both give the same programs and probes, so the
+// results of the other tests hold for the archive's types too.
 func archivedTypes(t *test) {
 	running := unameRelease(t)
 	archived, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true})
@@ -103,7 +101,7 @@ func archivedTypes(t *test) {
 	for _, member := range btfhub.Moved(own.Spec, archived.Spec) {
 		t.Errorf("%s is not where the kernel says in the archive's types of %s", member, running)
 	}
-	// And it does see what moves.
+	// The comparison has to find differences in the types of a distant kernel.
 	if far, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true, Release: t.otherSeries(running)}); err != nil {
 		t.Errorf("%v", err)
 	} else if len(btfhub.Moved(own.Spec, far.Spec)) == 0 {
@@ -111,8 +109,8 @@ func archivedTypes(t *test) {
 	}
 }
 
-// otherSeries is a kernel of the archive far from the running one: the newest, or the
-// oldest where the running one is newer still.
+// otherSeries returns an archived kernel far from the running one: the newest, or the oldest if the
+// running one is newer than all.
 func (t *test) otherSeries(running string) string {
 	me := btfhub.ParseRelease(running)
 	var far []string
@@ -142,14 +140,14 @@ func (t *test) archive() *btfhub.Archive {
 	return a
 }
 
-// hiddenTypes tells whether the kernel's own types lie under an empty file system.
+// hiddenTypes reports whether an empty file system is mounted over the kernel's own types.
 func hiddenTypes() bool {
 	var s unix.Statfs_t
 	return unix.Statfs(filepath.Dir(btfhub.KernelBTF), &s) == nil && s.Type == unix.TMPFS_MAGIC
 }
 
-// selfTested are members that the self-test goes through and whose neighbours
-// have other values.
+// selfTested lists members that the self-test reads and whose neighbours have other values, so that
+// it notices a wrong offset.
 var selfTested = []string{
 	"task_struct.pid", "task_struct.tgid", "task_struct.comm", "task_struct.group_leader", "task_struct.real_parent",
 	"task_struct.start_boottime", "task_struct.signal", "task_struct.mm", "task_struct.fs", "task_struct.nsproxy",
@@ -164,15 +162,16 @@ func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 	return btfhub.Resolve(k.Spec)
 }
 
-// otherReleases are the nearest kernel of the archive that is not the running
-// one, one in which nothing is elsewhere where that is another, and one far from it.
+// otherReleases returns kernels of the archive other than the running one: the nearest one, one with
+// the same offsets if the nearest has others, and a distant one.
 func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string) {
 	a := t.archive()
 	me := btfhub.ParseRelease(running)
 	mine, exact, err := a.Lookup(running, runtime.GOARCH)
 	known := err == nil && exact
-	// To unpack and read the types of a whole series takes an emulated machine a second.
-	asIn := func(k btfhub.Entry) bool {
+	// The archive knows which kernels have the same types, which is faster than reading
+	// those of a whole series.
+	sameOffsets := func(k btfhub.Entry) bool {
 		if known {
 			return a.Same(k, mine)
 		}
@@ -194,8 +193,8 @@ func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string
 	} else {
 		t.Logf("the archive has no other kernel of the series of %s", running)
 	}
-	if len(near) == 0 || !asIn(near[len(near)-1]) {
-		if same := slices.IndexFunc(series, asIn); same >= 0 {
+	if len(near) == 0 || !sameOffsets(near[len(near)-1]) {
+		if same := slices.IndexFunc(series, sameOffsets); same >= 0 {
 			list = append(list, series[same].Release)
 		} else {
 			t.Logf("the archive has no other kernel in which all is where it is in %s", running)
@@ -212,7 +211,7 @@ func unameRelease(t *test) string {
 	return release
 }
 
-// typesFile names the file of the running kernel's types by hand.
+// typesFile opens queues with a file of types that the options name.
 func typesFile(t *test) {
 	if t.backend() == "cnproc" {
 		t.Skipf("it needs no types")
