@@ -38,19 +38,31 @@ func onEach(t *testing.T, test func(t *testing.T, opts quark.Options)) {
 				t.Fatal(err)
 			}
 			opts := quark.Options{Backends: set, Strict: true, HoldTime: 50 * time.Millisecond}
-			q, err := quark.Open(opts)
-			if err != nil {
+			if err := tryBackend(opts); err != nil {
 				if os.Getuid() == 0 && set == backends.EBPF && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, os.ErrPermission) {
 					t.Fatal(err)
 				}
 				t.Skip(err)
 			}
-			if err := q.Close(); err != nil {
-				t.Fatal(err)
-			}
 			test(t, opts)
 		})
 	}
+}
+
+// tried holds the results of tryBackend: to open a queue takes a guest up to a second.
+var tried = make(map[backends.Set]error)
+
+// tryBackend opens and closes a queue, once for each backend.
+func tryBackend(opts quark.Options) error {
+	err, done := tried[opts.Backends]
+	if !done {
+		var q *quark.Queue
+		if q, err = quark.Open(opts); err == nil {
+			err = q.Close()
+		}
+		tried[opts.Backends] = err
+	}
+	return err
 }
 
 func open(t *testing.T, opts quark.Options) *quark.Queue {
@@ -107,7 +119,8 @@ func exitOf(t *testing.T, q *quark.Queue, pid uint32) *quark.Event {
 			return ev
 		}
 	}
-	t.Fatalf("no exit of pid %d within %v", pid, deadline)
+	st, err := q.Stats()
+	t.Fatalf("no exit of pid %d within %v: %+v, %v", pid, deadline, st, err)
 	return nil
 }
 
@@ -193,11 +206,9 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 		q := open(t, opts)
 		ends := make(map[uint32]bool)
 		var last uint32
-		n := 200
-		if testing.Short() {
-			n = 40
-		}
-		for range n {
+		// The smallest ring, kprobe's with its default size, has room for the events of about
+		// 140 children; the last EXIT, which ends the wait below, must not be lost.
+		for range 40 {
 			last = spawn(t)
 			ends[last] = true
 		}
@@ -217,8 +228,8 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(ends) > 0 && st.Lost() == 0 || !q.Drained() {
-			t.Errorf("%d ends are neither delivered nor counted as lost: %+v", len(ends), st)
+		if uint64(len(ends)) > st.Lost() || !q.Drained() {
+			t.Errorf("%d ends are not delivered, and not all of them counted as lost: %+v", len(ends), st)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,15 +38,24 @@ func needKernel(t testing.TB) {
 	if err := inInitialNamespace(); err != nil {
 		t.Skip(err)
 	}
-	s, err := NewStoreFromAttachWith(Options{MaxTracing: 1, MaxEvents: 1})
+	err := attachOnce()
 	if errors.Is(err, ErrPermission) || errors.Is(err, ErrUnsupported) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Close()
 }
+
+// attachOnce attaches the program the first time that it is called, and always returns the
+// result of that.
+var attachOnce = sync.OnceValue(func() error {
+	s, err := NewStoreFromAttachWith(Options{MaxTracing: 1, MaxEvents: 1})
+	if err == nil {
+		err = s.Close()
+	}
+	return err
+})
 
 func private(t testing.TB, o Options) *Store {
 	t.Helper()
