@@ -1,7 +1,6 @@
 package ebpf
 
 import (
-	"os"
 	"slices"
 	"strings"
 
@@ -112,16 +111,20 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldCmdline:  {Bytes: 20480},
 }
 
-// missingMember returns the first member of needs that the types lack, or "". needs is TYPE.MEMBER,
-// or several of which one is enough.
+// missingMember returns the members of needs if the types lack them, or "". needs is TYPE.MEMBER, or
+// several of which one is enough. Some kernels' types have several structs of one name: a member of
+// any of them is enough, as it is for the programs.
 func missingMember(types *btf.Spec, needs string) string {
 	if needs == "" {
 		return ""
 	}
 	for one := range strings.SplitSeq(needs, anyOther) {
 		name, member, _ := strings.Cut(one, ".")
-		var st *btf.Struct
-		if types.TypeByName(name, &st) == nil && hasMember(st.Members, member, 0) {
+		all, _ := types.AnyTypesByName(name) // the error is that there is none
+		if slices.ContainsFunc(all, func(t btf.Type) bool {
+			st, ok := t.(*btf.Struct)
+			return ok && hasMember(st.Members, member, 0)
+		}) {
 			return ""
 		}
 	}
@@ -148,13 +151,8 @@ func hasMember(members []btf.Member, name string, depth int) bool {
 
 // cgroupSource returns the hierarchy of cgroup paths: the one that is read from /proc too.
 func cgroupSource() programsCgroupSource {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return programsCgroupSourceCGROUP_NONE
-	}
-	_, h := proctext.ParseCgroup(b)
 	return map[proctext.Hierarchy]programsCgroupSource{
 		proctext.UnifiedCgroup: programsCgroupSourceCGROUP_V2,
 		proctext.PIDsCgroup:    programsCgroupSourceCGROUP_PIDS,
-	}[h]
+	}[proctext.OwnHierarchy()]
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // oneLine returns the text of an error, which may be several joined, in one line for a table.
@@ -38,7 +39,8 @@ var fieldSources = []struct {
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode},
 }
 
-// textSources lists the same for the fields with probes of their own.
+// textSources lists the same for the fields with probes of their own. Where the cgroup is depends on
+// the hierarchy in use, see cgroupVia.
 var textSources = []struct {
 	field     engine.Field
 	via, rest string
@@ -46,7 +48,7 @@ var textSources = []struct {
 }{
 	{engine.FieldFilename, "task.mm.exe_file.f_path", "the front of more from /proc/PID/exe if it still lives", pathNameSlot(slotExe, 0, 0)},
 	{engine.FieldCwd, "task.fs.pwd", "the front of more from /proc/PID/cwd if the process still lives", pathNameSlot(slotCwd, 0, 0)},
-	{engine.FieldCgroup, "task.cgroups.dfl_cgrp", "the front of more from /proc/PID/cgroup if it still lives", slotGroupName},
+	{engine.FieldCgroup, "", "the front of more from /proc/PID/cgroup if it still lives", slotGroupName},
 	{engine.FieldCmdline, "task.mm.arg_start", "the end of more from /proc/PID/cmdline if it still lives", 0},
 }
 
@@ -83,9 +85,9 @@ func (s *set) room(names slot) (string, engine.Extent) {
 }
 
 // describe fills the capability table with what was installed.
-func (s *Source) describe(notes []string, failed []error) {
+func (s *Source) describe(in *installer, failed []error) {
 	c := &s.capabilities
-	c.Notes = append(c.Notes, notes...)
+	c.Notes = append(c.Notes, in.notes...)
 	for k := range c.Kinds {
 		c.Kinds[k].Via = "no probe reports it"
 	}
@@ -135,8 +137,15 @@ func (s *Source) describe(notes []string, failed []error) {
 				room, whole = set.room(f.names)
 			}
 		}
-		c.Fields[f.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", f.via, room, f.rest), at)
+		via := f.via
+		if f.field == engine.FieldCgroup {
+			via = cgroupVia[in.cgroups]
+		}
+		c.Fields[f.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, f.rest), at)
 		c.Fields[f.field].Whole = whole
+	}
+	if in.cgroups == proctext.NoHierarchy {
+		c.Fields[engine.FieldCgroup].Via = "no cgroup2 and no pids hierarchy in /proc/self/cgroup"
 	}
 }
 

@@ -1,5 +1,7 @@
 package kprobe
 
+import "github.com/quark-linux/quark/internal/proctext"
+
 // offsets are where members lie in the kernel's types, see btfhub.Offsets.
 type offsets interface {
 	Bytes(name string) (off uint32, ok bool)
@@ -11,6 +13,7 @@ type offsets interface {
 type builder struct {
 	offsets offsets
 	reads   int // what a fetch argument has room for
+	cgroups proctext.Hierarchy
 	args    []fetch
 	lacks   string // the last member that was not found
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,6 +21,7 @@ type installer struct {
 	inInitialNS bool
 	places      places
 	reads       int // how many one inside of another the kernel takes
+	cgroups     proctext.Hierarchy
 
 	installed []string // removals of what is in the kernel
 	notes     []string
@@ -90,6 +92,9 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 		common = b.args[:own:own]
 	}
 	for _, t := range f.texts {
+		if t.field == engine.FieldCgroup && in.cgroups == proctext.NoHierarchy {
+			continue // see Source.describe
+		}
 		in.text(s, f, &t, common)
 	}
 	return s, nil
@@ -97,7 +102,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 
 // text adds the probes of a text field. If it can't, the events do not have the field.
 func (in *installer) text(s *set, f *family, t *text, common []fetch) {
-	b := builder{offsets: in.offsets, reads: in.reads}
+	b := builder{offsets: in.offsets, reads: in.reads, cgroups: in.cgroups}
 	parts := t.probes(&b)
 	if len(parts) == 0 {
 		in.notes = append(in.notes, fmt.Sprintf("%s has no %s: the kernel's types have no %s", f.kind, t.field, b.lacks))

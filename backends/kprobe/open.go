@@ -76,7 +76,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	toMount, _ := offsets.Bytes("mount.mnt")
 	s.walker.toMount = uint64(toMount)
 
-	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads, inInitialNS: s.inInitialNS, places: findPlaces()}
+	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads, inInitialNS: s.inInitialNS, places: findPlaces(), cgroups: proctext.OwnHierarchy()}
 	in.reads = in.findReads()
 	failed := make([]error, numFamilies)
 	for n := range families {
@@ -101,7 +101,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	if err := s.openCPUs(); err != nil {
 		return err
 	}
-	s.describe(in.notes, failed)
+	s.describe(&in, failed)
 	return nil
 }
 

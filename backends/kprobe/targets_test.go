@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // recorder is offsets that notes each member that is asked for.
@@ -32,7 +33,7 @@ func (r *recorder) Value(name string) (int64, bool) {
 func TestTargetsAreRead(t *testing.T) {
 	asked := map[string]bool{"mount.mnt": true} // by Source.open
 	for _, lacks := range []string{"task_struct.pids", "signal_struct.pids"} {
-		b := builder{offsets: &recorder{lacks, asked}, reads: 10}
+		b := builder{offsets: &recorder{lacks, asked}, reads: 10, cgroups: proctext.UnifiedCgroup}
 		for _, f := range families {
 			for _, h := range f.hooks {
 				if h.args != nil {

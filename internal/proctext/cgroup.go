@@ -1,5 +1,7 @@
 package proctext
 
+import "os"
+
 // Hierarchy is a cgroup hierarchy that a process's path is taken from.
 type Hierarchy uint8
 
@@ -29,6 +31,17 @@ func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
 		}
 	}
 	return path, h
+}
+
+// OwnHierarchy returns the hierarchy that ParseCgroup takes the paths of this machine's processes
+// from: NoHierarchy without cgroup v2 and without the pids controller, or without /proc.
+func OwnHierarchy() Hierarchy {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return NoHierarchy
+	}
+	_, h := ParseCgroup(b)
+	return h
 }
 
 func hasController(list []byte, name string) bool {

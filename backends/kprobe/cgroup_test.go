@@ -1,0 +1,32 @@
+package kprobe
+
+import (
+	"testing"
+
+	"github.com/quark-linux/quark/internal/proctext"
+)
+
+// The cgroup is fetched from the hierarchy that /proc/PID/cgroup is read for: where only cgroup v1
+// is in use, everything is in the root of the other one.
+func TestCgroupHierarchy(t *testing.T) {
+	reg := registers["amd64"][0]
+	defer func(old expr) { firstArgument = old }(firstArgument)
+	firstArgument = expr{register: reg}
+	for _, c := range []struct {
+		hierarchy proctext.Hierarchy
+		node      string // by way of members that are at 8, the enumerator being 1
+	}{
+		{proctext.NoHierarchy, ""},
+		{proctext.UnifiedCgroup, "+8(+8(+8(%di)))"},
+		{proctext.PIDsCgroup, "+8(+8(+16(+8(%di))))"},
+	} {
+		b := builder{offsets: &recorder{asked: map[string]bool{}}, reads: 10, cgroups: c.hierarchy}
+		probes, got := cgroupOfProbed(&b), ""
+		if len(probes) > 0 {
+			got = probes[0][0].value.String()
+		}
+		if got != c.node {
+			t.Errorf("hierarchy %d: lowest node %q, want %q", c.hierarchy, got, c.node)
+		}
+	}
+}
