@@ -31,7 +31,8 @@ func rerun(t *testing.T, attr *syscall.SysProcAttr) string {
 	c.SysProcAttr = attr
 	out, err := c.CombinedOutput()
 	if strings.Contains(string(out), "failed to create new OS thread") {
-		return "" // before Linux 6.3 exec enters no time namespace, and threads cannot be made
+		// Before Linux 6.3 exec enters no time namespace, and threads cannot be made.
+		return ""
 	}
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

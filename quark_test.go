@@ -206,8 +206,8 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 		q := open(t, opts)
 		ends := make(map[uint32]bool)
 		var last uint32
-		// The smallest ring, kprobe's with its default size, has room for the events of about
-		// 140 children; the last EXIT, which ends the wait below, must not be lost.
+		// The smallest ring, kprobe's with its default size, has room for the events of
+		// about 140 children; the last EXIT, which ends the wait below, must not be lost.
 		for range 40 {
 			last = spawn(t)
 			ends[last] = true

@@ -94,6 +94,10 @@ func (p *Process) Identity() (id Identity, ok bool) {
 	return Identity{p.PID, p.Start}, p.Known.Has(FieldStart)
 }
 
+// AsOf returns the time that the values are of, in CLOCK_MONOTONIC nanoseconds: that of the
+// latest event about the process, or when /proc showed it. 0 is unknown.
+func (p *Process) AsOf() uint64 { return p.asOf }
+
 // Args yields the arguments, without their NULs. The slices are parts of Cmdline.
 func (p *Process) Args() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// table is the process table. For each pid it has a chain of processes, the youngest first: the live
-// one, and exited ones whose grace time is not over.
+// table is the process table. For each pid it has a chain of processes, the youngest first: the
+// live one, and exited ones whose grace time is not over.
 type table struct {
 	byPID pidMap[Process]
 	count int

@@ -126,7 +126,7 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 	const tick = engine.ProcStartUnit
 	for _, c := range []struct {
 		name  string
-		start uint64 // ticks of the process that was read before the next was made; 0 for unknown
+		start uint64 // how many ticks older than the next the process is that was read
 		known bool
 	}{{"older", 1, true}, {"of the same tick", 0, false}, {"of unknown age", 1 << 40, false}} {
 		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)

@@ -48,6 +48,7 @@ type Source struct {
 	dropsKnown  bool
 	overrunTime uint64
 	overrunOpen bool // the size of the last overrun is not known
+	congested   bool // until the socket is empty it can drop more without an error
 	dropped     uint64
 }
 
@@ -273,22 +274,35 @@ func (s *Source) fetch() error {
 		case 0:
 			s.busy = true
 			if s.batch.n < batchSize {
-				s.noted = now
+				s.emptied(now)
 			}
 			return nil
 		case unix.EAGAIN:
-			s.noted = now
+			s.emptied(now)
 			return nil
 		case unix.EINTR:
 		case unix.ENOBUFS:
 			// A flag, not a message: the socket dropped something.
 			s.overruns++
-			s.overrunOpen, s.overrunTime = true, s.clock.now()
+			s.overrunOpen, s.overrunTime, s.congested = true, s.clock.now(), true
 			s.countDrops()
 			s.track.overrun(s.noted, s.overrunTime, s.dropped)
 		default:
 			return fmt.Errorf("receive from the proc connector: %w", errno)
 		}
+	}
+}
+
+// emptied notes that all messages of before a time were received, and states what the socket
+// dropped since it reported an overrun.
+func (s *Source) emptied(now uint64) {
+	s.noted = now
+	if !s.congested {
+		return
+	}
+	s.congested = false
+	if s.countDrops(); s.dropped > s.track.told {
+		s.track.overrun(s.overrunTime, s.clock.now(), s.dropped)
 	}
 }
 

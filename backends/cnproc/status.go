@@ -27,10 +27,14 @@ func (e *endings) add(status int32) {
 		e.status = status
 	}
 	e.mixed = e.mixed || status != e.status
-	if endsGroup(status) {
+	if endsGroup(status) && e.fatal&coreDumped == 0 {
 		e.fatal = status
 	}
 }
+
+// coreDumped is the bit of a wait status that says that a core was dumped. The group's status
+// gets it when the dump is done: only the thread that dumped ends with it.
+const coreDumped = 0x80
 
 // endsGroup reports whether the wait status is of a signal that ended the whole group.
 // Seccomp ends a single thread by SIGKILL (strict mode) and by SIGSYS (KILL_THREAD).

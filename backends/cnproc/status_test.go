@@ -67,3 +67,27 @@ func TestVerdictIsTrue(t *testing.T) {
 		t.Errorf("only %d of 20000 are known", known)
 	}
 }
+
+// Only the thread that dumps core ends with the core bit, in whatever order the messages come.
+func TestCoreBitOfTheGroup(t *testing.T) {
+	const segv = 11
+	for dumper := range uint32(3) {
+		for first := range uint32(3) {
+			g := newGroups(true)
+			g.add(10, 11)
+			g.add(10, 12)
+			var got end
+			for i := range uint32(3) {
+				tid := 10 + (first+i)%3
+				m := message{what: Exit, pid: 10, tid: tid, status: segv, time: uint64(i + 1)}
+				if tid == 10+dumper {
+					m.status |= coreDumped
+				}
+				got = g.exit(&m)
+			}
+			if !got.group || !got.known || got.status != segv|coreDumped {
+				t.Errorf("thread %d dumped, %d ended first: %+v", dumper, first, got)
+			}
+		}
+	}
+}

@@ -162,7 +162,7 @@ func (s *Source) openIDChange(l *loader) {
 		if via != "" {
 			vias = append(vias, via)
 			s.capabilities.Notes = append(s.capabilities.Notes,
-				fmt.Sprintf("ID_CHANGE comes from the exits of syscalls, which slows all syscalls down a little, as there are no kprobes: %v",
+				fmt.Sprintf("ID_CHANGE comes from the exits of syscalls, which slows all syscalls down a little, as there are no kprobes; changes through 32-bit syscalls are not seen: %v",
 					errors.Join(idsErr, sidErr)))
 		}
 		if err != nil {

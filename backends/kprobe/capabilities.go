@@ -39,8 +39,8 @@ var fieldSources = []struct {
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode},
 }
 
-// textSources lists the same for the fields with probes of their own. Where the cgroup is depends on
-// the hierarchy in use, see cgroupVia.
+// textSources lists the same for the fields with probes of their own. Where the cgroup is depends
+// on the hierarchy in use, see cgroupVia.
 var textSources = []struct {
 	field     engine.Field
 	via, rest string

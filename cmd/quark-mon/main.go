@@ -177,10 +177,10 @@ func (m *monitor) snapshot() error {
 	if m.noSnapshot || m.count {
 		return nil
 	}
-	now := m.q.Clock().Now()
-	ev := quark.Event{Time: now, Wall: m.q.Clock().At(now)}
+	var ev quark.Event
 	for p := range m.q.Processes() {
 		ev.Process, ev.TID = p, p.PID
+		ev.Time, ev.Wall = p.AsOf(), m.q.Clock().At(p.AsOf())
 		if m.queue.Filter != nil && !m.queue.Filter(&ev) {
 			continue
 		}

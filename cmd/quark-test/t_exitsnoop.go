@@ -141,7 +141,8 @@ func (t *test) trace(s *exitsnoop.Store, p *proc, id uint64) {
 	t.must(s.Trace(uint32(p.PID), &exitsnoop.TaskInfo{TraceID: id}))
 }
 
-// wantExit waits for the recorded exit of a traced process and compares it with the result of wait4.
+// wantExit waits for the recorded exit of a traced process and compares it with the result of
+// wait4.
 func (t *test) wantExit(s *exitsnoop.Store, p *proc, id uint64) {
 	t.Waiting(fmt.Sprintf("the exit of process %d", p.PID))
 	ctx, cancel := context.WithTimeout(context.Background(), t.Limit/3)

@@ -162,8 +162,8 @@ func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 	return btfhub.Resolve(k.Spec)
 }
 
-// otherReleases returns kernels of the archive other than the running one: the nearest one, one with
-// the same offsets if the nearest has others, and a distant one.
+// otherReleases returns kernels of the archive other than the running one: the nearest one, one
+// with the same offsets if the nearest has others, and a distant one.
 func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string) {
 	a := t.archive()
 	me := btfhub.ParseRelease(running)

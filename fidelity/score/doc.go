@@ -18,15 +18,16 @@
 // Each field of each delivered event has a verdict. Right: what the process was right
 // after the event. Carried: what it was at another time, where the event marks the field
 // as carried: earlier in its life, before its birth for the image that it inherits, or,
-// where the field is read from /proc, later. Truncated: the beginning of a text, or the end
-// of a path, flagged so, and not less than the table says is known in any case.
-// Unknown: flagged so, where the table says that it can happen: the field has no
-// source or comes from /proc, or this event does not bring it. Unexplained: unknown
-// where it should be known, or carried where the backend always reports it. Wrong is
-// anything else, and counts worst: users believe it. Missed are values, right or not, that
-// are carried though the table says that this event brings them from the kernel. A field of which the scenario does not tell the truth has no verdict. The stamp
-// of an event and the status of an exit are judged in the same way: Stamp is right
-// between the readings around the event.
+// where the field is read from /proc, later. Truncated: the beginning of a text, or the
+// end of a path, flagged so, and not less than the table says is known in any case.
+// Unknown: flagged so, where the table says that it can happen: the field has no source or
+// comes from /proc, or this event does not bring it. Unexplained: unknown where it should
+// be known, or carried where the backend always reports it. Wrong is anything else, and
+// counts worst: users believe it. Missed are values, right or not, that are carried though
+// the table says that this event brings them from the kernel. A field of which the
+// scenario does not tell the truth has no verdict. The stamp of an event and the status of
+// an exit are judged in the same way: Stamp is right between the readings around the
+// event.
 //
 // Aggregation: Joined are processes whose events came as the documented rules want
 // them, Unjoined those of which they did not. Slow processes, which lived for more
