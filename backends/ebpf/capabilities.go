@@ -111,9 +111,9 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldCmdline:  {Bytes: 20480},
 }
 
-// missingMember returns the members of needs if the types lack them, or "". needs is TYPE.MEMBER,
-// or several of which one is enough. Some kernels' types have several structs of one name: a member of
-// any of them is enough, as it is for the programs.
+// missingMember returns the members of needs if the types lack them, or "". needs is
+// TYPE.MEMBER, or several of which one is enough. Some kernels' types have several structs
+// of one name: a member of any of them is enough, as it is for the programs.
 func missingMember(types *btf.Spec, needs string) string {
 	if needs == "" {
 		return ""
