@@ -3,9 +3,8 @@ package cnproc
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark/engine"
+	sysclock "github.com/quark-linux/quark/internal/clock"
 )
 
 // clock converts CLOCK_MONOTONIC to CLOCK_BOOTTIME.
@@ -16,14 +15,8 @@ type clock struct {
 	before uint64 // the offset before the latest update
 }
 
-func readClock(id int32) uint64 {
-	var ts unix.Timespec
-	unix.ClockGettime(id, &ts) // cannot fail for these clocks
-	return uint64(ts.Nano())
-}
-
 func newClock() *clock {
-	c := &clock{base: time.Now(), mono: readClock(unix.CLOCK_MONOTONIC)}
+	c := &clock{base: time.Now(), mono: sysclock.Monotonic()}
 	c.update()
 	c.update()
 	return c
@@ -33,8 +26,8 @@ func newClock() *clock {
 func (c *clock) now() uint64 { return c.mono + uint64(time.Since(c.base)) }
 
 func (c *clock) update() {
-	boot := readClock(unix.CLOCK_BOOTTIME)
-	c.note(boot, readClock(unix.CLOCK_MONOTONIC))
+	boot := sysclock.Boottime()
+	c.note(boot, sysclock.Monotonic())
 }
 
 // note takes a reading of CLOCK_BOOTTIME and one of CLOCK_MONOTONIC after it. However much

@@ -8,6 +8,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // dial opens a socket that is a member of the connector's multicast group. It returns a duplicate
@@ -157,18 +159,12 @@ func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
 // filterWait is the time limit for the acknowledgement of a filter.
 const filterWait = 50 * time.Millisecond
 
-// Links of the initial namespaces; the inode numbers are in the kernel's include/linux/proc_ns.h.
-const (
-	initUserNS = "user:[4026531837]"
-	initPIDNS  = "pid:[4026531836]"
-)
-
 // silence returns the likely reason why the connector does not answer.
 func silence() error {
-	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDNS {
+	if !proctext.InInitialNamespace("pid") {
 		return errors.New("the proc connector works only in the initial pid namespace: run quark there (on the host, or in a container with --pid=host)")
 	}
-	if ns, err := os.Readlink("/proc/self/ns/user"); err == nil && ns != initUserNS {
+	if !proctext.InInitialNamespace("user") {
 		return errors.New("the proc connector works only in the initial user namespace: run quark outside of user namespaces")
 	}
 	return errors.New("this kernel has no CONFIG_PROC_EVENTS")
