@@ -230,9 +230,9 @@ generate:
 # The manual pages, checked, and as HTML under docs/html.
 .PHONY: docs deps-docs
 docs: deps-docs
-	$(Q)mandoc -T lint -W warning docs/*.8
+	$(Q)mandoc -T lint -W warning docs/*.[78]
 	$(Q)mkdir -p docs/html
-	$(Q)for page in docs/*.8; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
+	$(Q)for page in docs/*.[78]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
 
 # The tools that tools/go.mod pins, in a module of their own: who imports quark does not get what
 # they depend on.

@@ -25,6 +25,7 @@ type (
 	Process  = engine.Process
 	Identity = engine.Identity
 	Stats    = engine.Stats
+	Matrix   = engine.Matrix
 )
 
 // ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become
@@ -53,6 +54,10 @@ type Options struct {
 	// MinAgg joins only repeated changes of comm and ids, so that FORK, EXEC
 	// and EXIT are delivered one by one.
 	MinAgg bool
+
+	// Matrix replaces the rules by which events are joined, and excludes MinAgg: start from
+	// [engine.DefaultMatrix], or from an empty one, which joins nothing. It prints as a table.
+	Matrix *Matrix
 
 	// Filter, if not nil, decides whether an event is delivered. The process
 	// table follows all events, and gaps are always delivered. It may use the
@@ -128,7 +133,7 @@ func (q *Queue) start(opts Options) (err error) {
 	}
 	q.engine, err = engine.New(q.source, clock, engine.Options{
 		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
-		MinAgg: opts.MinAgg, Filter: q.unlocked(opts.Filter), Look: q.proc.Look,
+		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Filter: q.unlocked(opts.Filter), Look: q.proc.Look,
 	})
 	if err != nil {
 		return err
@@ -210,6 +215,9 @@ func (q *Queue) Attempts() []backends.Attempt { return q.attempts }
 
 // Capabilities says what the active backend reports on this kernel, and how.
 func (q *Queue) Capabilities() *engine.CapabilityTable { return q.source.Capabilities() }
+
+// Matrix returns the rules by which events are joined.
+func (q *Queue) Matrix() *Matrix { return q.engine.Matrix() }
 
 // Get returns the next event; ErrNothing when none is old enough, os.ErrClosed
 // after Close; any other error is the backend's and final. It never waits. The

@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
 // Join says whether an event of one kind may be joined to an earlier event of
 // the same pid.
 type Join uint8
@@ -12,9 +18,46 @@ const (
 	JoinBeforeExec      // any number, and not after an EXEC
 )
 
+func (j Join) String() string {
+	return [...]string{"-", "once", "always", "once, no ids", "before EXEC"}[j]
+}
+
 // Matrix is the rule of aggregation: Matrix[head][next] says whether an event
 // of kind next joins one that began with kind head.
 type Matrix [NumKinds][NumKinds]Join
+
+// String prints the rules as a table: a row for each kind that an event begins with and
+// that others join, a column for each kind that joins.
+func (m *Matrix) String() string {
+	var heads, nexts []Kind
+	for a := range Kind(NumKinds) {
+		isHead, isNext := false, false
+		for b := range Kind(NumKinds) {
+			isHead = isHead || m[a][b] != JoinNever
+			isNext = isNext || m[b][a] != JoinNever
+		}
+		if isHead {
+			heads = append(heads, a)
+		}
+		if isNext {
+			nexts = append(nexts, a)
+		}
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "first")
+	for _, next := range nexts {
+		fmt.Fprintf(w, "\t%s", next)
+	}
+	for _, head := range heads {
+		fmt.Fprintf(w, "\n%s", head)
+		for _, next := range nexts {
+			fmt.Fprintf(w, "\t%s", m[head][next])
+		}
+	}
+	w.Flush()
+	return b.String()
+}
 
 // DefaultMatrix joins the whole life of a short process into one event. Two
 // EXECs never join, nor do an EXEC and an ID_CHANGE: an image is always seen with

@@ -153,6 +153,9 @@ func (e *Engine) Buffered() int { return e.buffer.Len() - e.buffer.gaps }
 // HoldTime is the option of that name, its default filled in.
 func (e *Engine) HoldTime() time.Duration { return e.opts.HoldTime }
 
+// Matrix returns the rule of aggregation.
+func (e *Engine) Matrix() *Matrix { return e.opts.Matrix }
+
 // Clock is the clock that the engine was made with.
 func (e *Engine) Clock() *Clock { return &e.clock }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -661,4 +663,30 @@ func TestDrainEnds(t *testing.T) {
 		}
 	}
 	t.Error("it did not end")
+}
+
+// quark(7) has the default rules as a table, cell by cell.
+func TestManualHasTheDefaultMatrix(t *testing.T) {
+	manual, err := os.ReadFile("../docs/quark.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(engine.DefaultMatrix().String(), "\n")
+	if len(rows) < 5 {
+		t.Fatalf("only %d rows:\n%s", len(rows), engine.DefaultMatrix())
+	}
+	blanks := regexp.MustCompile(" {2,}")
+	for i, row := range rows {
+		cells := blanks.Split(row, -1)
+		want := ".It " + strings.Join(cells, " Ta ")
+		if i == 0 {
+			want = ".It Em " + strings.Join(cells, " Ta Em ")
+		}
+		if !strings.Contains(string(manual), want+"\n") {
+			t.Errorf("quark(7) has no row %q", want)
+		}
+	}
+	if got := new(engine.Matrix).String(); got != "first" {
+		t.Errorf("a matrix without rules prints %q", got)
+	}
 }

@@ -43,6 +43,12 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		return err
 	}
 	m := &monitor{options: o, q: q, out: bufio.NewWriterSize(out, 64<<10)}
+	switch {
+	case o.count:
+		m.stats = m.out
+	case o.verbose > 2:
+		m.stats = errw
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() {
@@ -78,11 +84,12 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 // monitor prints the events of a queue.
 type monitor struct {
 	*options
-	q    *quark.Queue
-	out  *bufio.Writer
-	line []byte
-	tick time.Time // of the next line of -M
-	rows int
+	q     *quark.Queue
+	out   *bufio.Writer
+	line  []byte
+	stats io.Writer // of a line of statistics once a second; nil without
+	tick  time.Time // of the next
+	rows  int
 }
 
 // announce prints which backend runs, and why no better one does.
@@ -101,6 +108,9 @@ func (m *monitor) announce(errw io.Writer) {
 	fmt.Fprintln(errw)
 	if m.verbose > 0 {
 		m.describe(errw)
+	}
+	if m.verbose > 1 {
+		fmt.Fprintf(errw, "quark-mon: events of a process join as follows\n%s\n", m.q.Matrix())
 	}
 }
 
@@ -157,7 +167,7 @@ func (m *monitor) step() error {
 // rest flushes and waits for more, or for the next line of statistics.
 func (m *monitor) rest() error {
 	timeout := time.Duration(-1)
-	if m.count {
+	if m.stats != nil {
 		if timeout = time.Until(m.tick); timeout <= 0 {
 			m.tick = m.tick.Add(time.Second)
 			if err := m.printStats(); err != nil {

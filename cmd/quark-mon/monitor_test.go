@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -169,6 +170,32 @@ func TestText(t *testing.T) {
 		}
 	}
 	r.interrupt(t)
+}
+
+// Each -v says more: the capability table, the rules of joining, statistics once a second.
+func TestVerbose(t *testing.T) {
+	marks := []string{"event FORK", "\nfirst ", "insertions"}
+	for level := range 4 {
+		r := start(t, append([]string{"-c", "-s", "-g"}, slices.Repeat([]string{"-v"}, level)...)...)
+		told := r.banner
+		for level == 3 && !strings.Contains(told, "insertions") {
+			line, err := r.errs.ReadString('\n')
+			if err != nil {
+				t.Fatalf("-vvv: no statistics within %v: %v", deadline, err)
+			}
+			told += line
+		}
+		rest := r.interrupt(t)
+		if level < 3 {
+			rest, _, _ = strings.Cut(rest, "  insertions") // the statistics at the end
+		}
+		told += rest
+		for i, mark := range marks {
+			if got := strings.Contains(told, mark); got != (level > i) {
+				t.Errorf("%d times -v: %q is there: %v\n%s", level, mark, got, told)
+			}
+		}
+	}
 }
 
 func TestDropPrivileges(t *testing.T) {

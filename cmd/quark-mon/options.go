@@ -41,7 +41,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.Int64VarP(&o.ppid, "ppid", "P", -1, "show only events of the children of this process")
 	f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
 	f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
-	f.CountVarP(&o.verbose, "verbose", "v", "say more, such as what the backend can report; may be repeated")
+	f.CountVarP(&o.verbose, "verbose", "v", "print what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
 	return f
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -33,25 +34,25 @@ func lossLine(s *engine.Stats) string {
 	return "lost: " + strings.Join(causes, ", ") + "\n"
 }
 
-// printStats prints one line of -M, and the heading before every 20th.
+// printStats prints one line of -M or -vvv, and the heading before every 20th.
 func (m *monitor) printStats() error {
 	s, err := m.q.Stats()
 	if err != nil {
 		return err
 	}
-	if m.json {
+	if m.count && m.json {
 		line, err := json.Marshal(newStatsRecord(&s))
 		if err != nil {
 			return err
 		}
-		_, err = m.out.Write(append(line, '\n'))
+		_, err = m.stats.Write(append(line, '\n'))
 		return err
 	}
 	if m.rows%20 == 0 {
-		m.out.WriteString(statsHeader)
+		io.WriteString(m.stats, statsHeader)
 	}
 	m.rows++
-	_, err = m.out.WriteString(statsRow(&s))
+	_, err = io.WriteString(m.stats, statsRow(&s))
 	return err
 }
 
