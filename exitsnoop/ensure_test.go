@@ -186,8 +186,7 @@ func TestConcurrent(t *testing.T) {
 	dir := root(t)
 	var all []*exec.Cmd
 	for range 8 {
-		c := ensureChild(dir)
-		c.Stderr = os.Stderr
+		c := child("ensure", dir)
 		ok(t, c.Start())
 		all = append(all, c)
 	}
@@ -359,9 +358,10 @@ func TestTakeOver(t *testing.T) {
 			ok(t, err)
 			alive, gone := sleeper(t), sleeper(t)
 			end(t, gone)
-			ok(t, tasks.Put(alive, oldTask{1, ns.Dev, ns.Ino}))
-			ok(t, tasks.Put(gone, oldTask{2, ns.Dev, ns.Ino}))
-			ok(t, events.Put(uint64(3), oldEvent{Pid: 7, ExitCode: 9, Start: 10, ExittedAt: 11}))
+			// The layout of version 0: id, namespace; pid and status, start, end.
+			ok(t, tasks.Put(alive, [3]uint64{1, ns.Dev, ns.Ino}))
+			ok(t, tasks.Put(gone, [3]uint64{2, ns.Dev, ns.Ino}))
+			ok(t, events.Put(uint64(3), [3]uint64{7 | 9<<32, 10, 11}))
 			if fault != "" {
 				before := tree(t, dir)
 				_, err := EnsureRunningWith(dir, Options{fail: func(s string) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,17 +18,23 @@ import (
 // childMode names what this binary does instead of running tests.
 const childMode = "QUARK_EXITSNOOP_CHILD"
 
+// children are what this binary does instead of running tests: with the state directory in its
+// first argument and further arguments.
+var children = map[string]func(root string, args []string) error{
+	"ensure": func(root string, _ []string) error { return EnsureRunning(root) },
+	"trace":  traceAndPause,
+	"wait":   waitAndPrint,
+}
+
 func TestMain(m *testing.M) {
-	switch os.Getenv(childMode) {
-	case "":
+	child := children[os.Getenv(childMode)]
+	if child == nil {
 		os.Exit(m.Run())
-	case "ensure":
-		if err := EnsureRunning(os.Args[1]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
 	}
-	os.Exit(0)
+	if err := child(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 func needKernel(t testing.TB) {
@@ -138,11 +145,66 @@ func pinnedStore(t testing.TB, root string) *Store {
 	return s
 }
 
-func ensureChild(root string) *exec.Cmd {
-	c := exec.Command("/proc/self/exe", root)
+// child returns a command that runs this binary as one of children.
+func child(mode, root string, args ...string) *exec.Cmd {
+	c := exec.Command("/proc/self/exe", append([]string{root}, args...)...)
 	c.Path, _ = os.Executable()
-	c.Env = append(os.Environ(), childMode+"=ensure")
+	c.Env = append(os.Environ(), childMode+"="+mode)
+	c.Stderr = os.Stderr
 	return c
+}
+
+// gate is a pipe at which one process waits for another.
+type gate struct{ r, w int }
+
+func pipe(t testing.TB) gate {
+	t.Helper()
+	var fds [2]int
+	ok(t, unix.Pipe2(fds[:], unix.O_CLOEXEC))
+	t.Cleanup(func() {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+	})
+	return gate{fds[0], fds[1]}
+}
+
+func (g gate) open(t testing.TB) {
+	t.Helper()
+	_, err := unix.Write(g.w, []byte{1})
+	ok(t, err)
+}
+
+// wait waits until another process opens the gate.
+func (g gate) wait(t testing.TB) {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, int(soon.Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		if n != 1 {
+			t.Fatalf("the process is not ready after %v: %v", soon, err)
+		}
+		_, err = unix.Read(g.r, make([]byte, 1))
+		ok(t, err)
+		return
+	}
+}
+
+// awaitZombie waits until the leader of a process has ended.
+func awaitZombie(t testing.TB, pid uint32) {
+	t.Helper()
+	for end := time.Now().Add(soon); ; time.Sleep(100 * time.Microsecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		ok(t, err)
+		if _, after, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(after, "Z") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the leader of %d does not end: %s", pid, stat)
+		}
+	}
 }
 
 const soon = 10 * time.Second

@@ -14,46 +14,71 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/btfhub/ingest"
 	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/tinyelf"
 	"golang.org/x/sys/unix"
 )
 
 func script() *barefork.Script { return new(barefork.Script) }
 
+// TestExit ends processes in every way. What is recorded is what wait4 returns.
 func TestExit(t *testing.T) {
 	s := private(t, Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
+	stop := func(s *barefork.Script, _ int) *barefork.Script { return s.Stop() }
+	var ended uint64
 	for _, tt := range []struct {
 		name   string
-		script func(*barefork.Script, int) *barefork.Script
+		script func(s *barefork.Script, gate int) *barefork.Script
 		signal unix.Signal
+		core   bool // the signal may write a core file
+		late   bool // it is traced after the leader's end, too
 	}{
-		{"code", func(s *barefork.Script, gate int) *barefork.Script { return s.WaitFor(gate).Exit(7) }, 0},
-		{"signal", func(s *barefork.Script, gate int) *barefork.Script { return s.Stop() }, unix.SIGTERM},
-		{"thread ends the group", func(s *barefork.Script, gate int) *barefork.Script {
+		{name: "code", script: func(s *barefork.Script, gate int) *barefork.Script { return s.WaitFor(gate).Exit(7) }},
+		{name: "SIGTERM", script: stop, signal: unix.SIGTERM},
+		{name: "SIGKILL", script: stop, signal: unix.SIGKILL},
+		{name: "SIGSEGV", script: stop, signal: unix.SIGSEGV},
+		{name: "SIGHUP", script: stop, signal: unix.SIGHUP},
+		{name: "real-time signal", script: stop, signal: unix.Signal(40)},
+		{name: "core", script: stop, signal: unix.SIGSEGV, core: true},
+		{name: "thread ends the group", script: func(s *barefork.Script, gate int) *barefork.Script {
 			return s.Thread(script().WaitFor(gate).Exit(9)).Stop()
-		}, 0},
-		{"leader first", func(s *barefork.Script, gate int) *barefork.Script {
+		}},
+		{name: "leader first", script: func(s *barefork.Script, gate int) *barefork.Script {
 			return s.Thread(script().WaitFor(gate).ExitThread(5)).ExitThread(3)
-		}, 0},
-		{"leader first, group status", func(s *barefork.Script, gate int) *barefork.Script {
+		}, late: true},
+		{name: "leader first, group status", script: func(s *barefork.Script, gate int) *barefork.Script {
 			return s.Thread(script().WaitFor(gate).Exit(5)).ExitThread(3)
-		}, 0},
-		{"other thread first", func(s *barefork.Script, gate int) *barefork.Script {
+		}, late: true},
+		{name: "leader first, then a signal", script: func(s *barefork.Script, _ int) *barefork.Script {
+			return s.Thread(script().Stop()).ExitThread(3)
+		}, signal: unix.SIGTERM, late: true},
+		{name: "other thread first", script: func(s *barefork.Script, gate int) *barefork.Script {
 			return s.Thread(script().ExitThread(5)).WaitFor(gate).ExitThread(3)
-		}, 0},
+		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var gate [2]int
-			ok(t, unix.Pipe2(gate[:], unix.O_CLOEXEC))
-			defer unix.Close(gate[0])
-			defer unix.Close(gate[1])
-			p := start(t, tt.script(script(), gate[0]))
+		run := func(t *testing.T, late bool) {
+			gate := pipe(t)
+			ready := pipe(t)
+			limit := unix.Rlimit{}
+			if tt.core {
+				limit = unix.Rlimit{Cur: 64 << 20, Max: 64 << 20}
+			}
+			born := clock.Monotonic()
+			p := start(t, tt.script(script().Call("chdir", unix.SYS_CHDIR, t.TempDir()).
+				Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{limit}, nil).Tell(ready.w), gate.r))
+			ready.wait(t)
 			pid := uint32(p.PID)
+			if late {
+				awaitZombie(t, pid)
+			}
 			id, err := s.TraceProcess(pid)
 			ok(t, err)
 			want(t, s.Trace(pid, &TaskInfo{TraceID: 1}), ErrAlreadyTraced)
+			if tt.late {
+				awaitZombie(t, pid)
+			}
 			if _, err := s.GetExitedEvent(id); !errors.Is(err, ErrNotEnded) || !errors.Is(err, ebpf.ErrKeyNotExist) {
 				t.Errorf("before the end: %v", err)
 			}
@@ -65,13 +90,20 @@ func TestExit(t *testing.T) {
 			if tt.signal != 0 {
 				unix.Kill(p.PID, tt.signal)
 			} else {
-				unix.Write(gate[1], []byte{1})
+				gate.open(t)
 			}
 			st, err := s.Wait(ctx, id)
 			ok(t, err)
+			ended++
 			truth := reap(t, pid)
-			if st.WaitStatus() != truth || st.Pid != pid || st.StartBoottime == 0 || st.ExittedTime == 0 {
+			if st.WaitStatus() != truth || st.Pid != pid || st.StartBoottime == 0 {
 				t.Errorf("got %+v, wait4 says %#x", st, truth)
+			}
+			if st.ExittedTime < born || st.ExittedTime > clock.Monotonic() {
+				t.Errorf("ended at %d, not between %d, its birth, and now", st.ExittedTime, born)
+			}
+			if tt.signal != 0 && truth.Signal() != tt.signal || truth.CoreDump() && !tt.core {
+				t.Fatalf("the process did not end as it should have: wait status %#x", truth)
 			}
 			_, err = s.GetTracingTask(pid)
 			want(t, err, ErrNotTraced)
@@ -80,12 +112,19 @@ func TestExit(t *testing.T) {
 			want(t, s.DeleteExitedEvent(id), ErrNotTraced)
 			_, err = s.Wait(ctx, id)
 			want(t, err, ErrNotTraced)
-		})
+			if tt.core && !truth.CoreDump() {
+				t.Skip("the kernel wrote no core file: see kernel.core_pattern")
+			}
+		}
+		t.Run(tt.name, func(t *testing.T) { run(t, false) })
+		if tt.late {
+			t.Run(tt.name+", traced late", func(t *testing.T) { run(t, true) })
+		}
 	}
 	st, err := s.Stats()
 	ok(t, err)
-	if st.Recorded != 6 || st.Lost != 0 || st.Tracing != 0 || st.Uncollected != 0 {
-		t.Errorf("stats %+v", st)
+	if st.Recorded != ended || st.Lost != 0 || st.Tracing != 0 || st.Uncollected != 0 {
+		t.Errorf("%d ended, stats %+v", ended, st)
 	}
 }
 
@@ -95,15 +134,11 @@ func TestExecNonleader(t *testing.T) {
 	s := private(t, Options{})
 	program := filepath.Join(t.TempDir(), "five")
 	ok(t, tinyelf.Write(program, 5))
-	var gate [2]int
-	ok(t, unix.Pipe2(gate[:], unix.O_CLOEXEC))
-	defer unix.Close(gate[0])
-	defer unix.Close(gate[1])
-	p := start(t, script().Thread(script().WaitFor(gate[0]).Exec(program, []string{"five"}, nil)).Stop())
+	gate := pipe(t)
+	p := start(t, script().Thread(script().WaitFor(gate.r).Exec(program, []string{"five"}, nil)).Stop())
 	id, err := s.TraceProcess(uint32(p.PID))
 	ok(t, err)
-	_, err = unix.Write(gate[1], []byte{1})
-	ok(t, err)
+	gate.open(t)
 	st, err := s.Wait(context.Background(), id)
 	ok(t, err)
 	if truth := reap(t, uint32(p.PID)); st.WaitStatus() != truth || truth.ExitStatus() != 5 {
@@ -194,6 +229,12 @@ func TestFull(t *testing.T) {
 	if len(list) != 3 || st.Recorded != 3 || st.Refused != 3 || st.Lost != 0 {
 		t.Errorf("%d exits, %+v", len(list), st)
 	}
+	ok(t, s.DeleteExitedEvent(1))
+	d := sleeper(t)
+	ok(t, s.Trace(d, &TaskInfo{TraceID: 4}))
+	end(t, d)
+	_, err = s.GetExitedEvent(4)
+	ok(t, err)
 }
 
 // An exit that cannot be stored, here because the room made for it was taken

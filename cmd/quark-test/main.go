@@ -27,7 +27,6 @@ func main() {
 	runtime.LockOSThread()
 	scenario.Main()
 	playRole()
-	exitsnoopChild()
 	suite := &testrun.Suite{
 		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
 		Backends: []testrun.Backend{

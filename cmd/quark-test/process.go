@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -189,13 +187,6 @@ func (t *test) stopped(s *bare.Script) *proc {
 // noCore appends a limit of 0 for core files.
 func noCore(s *bare.Script) *bare.Script {
 	return s.Call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{}}, nil)
-}
-
-// leaderIsZombie reports, by /proc, whether the leader has ended.
-func leaderIsZombie(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + itoa(pid) + "/stat")
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return err == nil && strings.HasPrefix(after, "Z")
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,197 +1,176 @@
 package main
 
 import (
-	"context"
+	"bufio"
+	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/exitsnoop"
-	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// exitsnoopEnv is the environment variable that turns this program into a helper of an exitsnoop
-// test. Its value is what the helper does:
-//
-//	ensure:ROOT        starts exitsnoop
-//	trace:ROOT:PID:ID  traces a process, prints "ok" and waits for a signal
-//	wait:ROOT:ID       waits for the end of a traced process and prints its status
-//	stand:CODE         waits for a byte or the end of its standard input and exits with CODE
-const exitsnoopEnv = "QUARK_TEST_EXITSNOOP"
-
-// exitsnoopChild runs the helper if this process was started as one, and does not return then.
-func exitsnoopChild() {
-	v := os.Getenv(exitsnoopEnv)
-	if v == "" {
-		return
-	}
-	code, err := exitsnoopAct(strings.Split(v, ":"))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 2
-	}
-	os.Exit(code)
+// snoopLine has the members of a line of quark-exitsnoop -j that the test checks.
+type snoopLine struct {
+	Event      string  `json:"event"`
+	TraceID    string  `json:"trace_id"`
+	Pid        int     `json:"pid"`
+	Code       *int    `json:"code"`
+	Signal     *int    `json:"signal"`
+	WaitStatus *uint32 `json:"wait_status"`
+	Running    bool    `json:"running"`
+	Tracing    int     `json:"tracing"`
+	Recorded   int     `json:"recorded"`
+	Deleted    int     `json:"deleted"`
 }
 
-func exitsnoopAct(words []string) (code int, err error) {
-	what, args := words[0], words[1:]
-	if what == "stand" {
-		os.Stdin.Read(make([]byte, 1))
-		return strconv.Atoi(args[0])
+// exitsnoopCommand uses all verbs of quark-exitsnoop. The cases of package exitsnoop are its Go
+// tests, which guests run as well.
+func exitsnoopCommand(t *test) {
+	c := &snoopCommand{t, filepath.Join(filepath.Dir(t.self()), "quark-exitsnoop"), t.TempDir()}
+	if _, err := os.Stat(c.path); err != nil {
+		t.Skipf("%v: make build puts it beside this program", err)
 	}
-	root := args[0]
-	if what == "ensure" {
-		return 0, exitsnoop.EnsureRunning(root)
-	}
-	s, err := exitsnoop.NewStore(root)
-	if err != nil {
-		return 0, err
-	}
-	defer s.Close()
-	if what == "trace" {
-		pid, err1 := strconv.ParseUint(args[1], 10, 32)
-		id, err2 := strconv.ParseUint(args[2], 10, 64)
-		if err := errors.Join(err1, err2); err != nil {
-			return 0, err
-		}
-		if err := s.Trace(uint32(pid), &exitsnoop.TaskInfo{TraceID: id}); err != nil {
-			return 0, err
-		}
-		fmt.Println("ok")
-		for {
-			unix.Pause()
-		}
-	}
-	id, err := strconv.ParseUint(args[1], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	st, err := s.Wait(context.Background(), id)
-	if err != nil {
-		return 0, err
-	}
-	fmt.Println(st.ExitCode)
-	return 0, nil
-}
-
-// snoopChild returns a command that runs this program as a helper.
-func (t *test) snoopChild(words ...string) *exec.Cmd {
-	c := exec.Command(t.self())
-	c.Env = append(os.Environ(), exitsnoopEnv+"="+strings.Join(words, ":"))
-	c.Stderr = os.Stderr
-	return c
-}
-
-// snoopRoot makes a state directory for exitsnoop, which is cleaned after the test.
-func (t *test) snoopRoot() string {
-	root := t.TempDir()
 	t.Cleanup(func() {
-		if err := exitsnoop.Clean(root); err != nil && !errors.Is(err, exitsnoop.ErrNotRunning) {
+		if err := exitsnoop.Clean(c.root); err != nil && !errors.Is(err, exitsnoop.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
-		unix.Unmount(snoopDir(root), unix.MNT_DETACH)
 	})
-	return root
-}
-
-func snoopDir(root string) string { return filepath.Join(root, ".exitsnoop.bpf") }
-
-// snoop runs exitsnoop in a new root and opens its store.
-func (t *test) snoop(o exitsnoop.Options) (s *exitsnoop.Store, root string) {
-	root = t.snoopRoot()
-	t.must(second(exitsnoop.EnsureRunningWith(root, o)))
-	return t.snoopStore(root), root
-}
-
-func (t *test) snoopStore(root string) *exitsnoop.Store {
-	s, err := exitsnoop.NewStore(root)
-	t.must(err)
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
-// must ends the test on an error, and skips it if the kernel lacks a needed eBPF feature.
-func (t *test) must(err error) {
-	switch {
+	switch s, err := exitsnoop.NewStoreFromAttach(); {
 	case errors.Is(err, exitsnoop.ErrUnsupported):
 		t.Skipf("%v", err)
 	case err != nil:
 		t.Fatalf("%v", err)
+	default:
+		s.Close()
 	}
-}
-
-func second[T any](_ T, err error) error { return err }
-
-// wantError checks that err wraps want.
-func (t *test) wantError(what string, err, want error) {
-	if !errors.Is(err, want) {
-		t.Errorf("%s: error is %v, want %v", what, err, want)
+	if l := c.one(1, "status"); l.Running {
+		t.Errorf("it runs before it was started: %+v", l)
 	}
-}
 
-// trace traces a process under an id.
-func (t *test) trace(s *exitsnoop.Store, p *proc, id uint64) {
-	t.must(s.Trace(uint32(p.PID), &exitsnoop.TaskInfo{TraceID: id}))
-}
-
-// wantExit waits for the recorded exit of a traced process and compares it with the result of
-// wait4.
-func (t *test) wantExit(s *exitsnoop.Store, p *proc, id uint64) {
-	t.Waiting(fmt.Sprintf("the exit of process %d", p.PID))
-	ctx, cancel := context.WithTimeout(context.Background(), t.Limit/3)
-	defer cancel()
-	st, err := s.Wait(ctx, id)
-	if err != nil {
-		t.Fatalf("process %d: %v", p.PID, err)
-	}
-	if !p.reaped {
-		t.reapBlind(p)
-	}
-	t.sameExit(st, p)
-}
-
-func (t *test) sameExit(st *exitsnoop.ExitStatus, p *proc) {
-	if int(st.Pid) != p.PID || st.WaitStatus() != p.status {
-		t.Errorf("process %d: recorded is pid %d, status %#x, wait4 says %#x", p.PID, st.Pid, st.ExitCode, p.status)
-	}
-	if st.ExittedTime < p.before || st.ExittedTime > now() {
-		t.Errorf("process %d: ended at %d, not between %d, its birth, and now", p.PID, st.ExittedTime, p.before)
-	}
-}
-
-// standing starts a process that waits at a gate and then makes the calls of end.
-func (t *test) standing(end func(s *bare.Script) *bare.Script) (*proc, *gate) {
+	// A process that ends while no command runs.
 	g := t.gate("the process to be told to end")
-	return t.spawn(end(script().WaitFor(g.r)), barefork{}), g
+	p := t.spawn(script().WaitFor(g.r).Exit(7), barefork{})
+	pid := itoa(p.PID)
+	traced := c.one(0, "trace", "-n", pid)
+	c.wantLine("trace -n", traced, snoopLine{Event: "tracing", Pid: p.PID})
+	c.wantLine("list", c.one(0, "list"), snoopLine{Event: "tracing", Pid: p.PID, TraceID: traced.TraceID})
+	if l := c.one(0, "status"); !l.Running || l.Tracing != 1 {
+		t.Errorf("status says %+v", l)
+	}
+	g.open()
+	t.reapBlind(p)
+	code, raw := 7, uint32(p.status)
+	want := snoopLine{Event: "exited", Pid: p.PID, TraceID: traced.TraceID, Code: &code, WaitStatus: &raw}
+	c.wantLine("list", c.one(0, "list"), want)
+	if text := c.run(0, "", "list"); !strings.HasPrefix(text, pid+" exited with 7") {
+		t.Errorf("list prints %q", text)
+	}
+	c.run(1, "no such process", "trace", pid)
+	if l := c.one(0, "clean", "--older", "1ns"); l.Deleted != 1 {
+		t.Errorf("clean --older says %+v", l)
+	}
+
+	c.waitFor(t.spawn(script().Stop(), barefork{}))
+	if l := c.one(0, "status"); l.Recorded != 2 || l.Tracing != 0 {
+		t.Errorf("status says %+v", l)
+	}
+	c.run(0, "", "clean")
+	c.run(1, "exitsnoop does not run here", "list")
+
+	// A command that quark-exitsnoop starts.
+	tiny := filepath.Join(t.TempDir(), "tiny")
+	if err := tinyelf.Write(tiny, 5); err != nil {
+		t.Fatalf("%v", err)
+	}
+	code, raw = 5, 5<<8
+	l := c.one(5, "run", "--", tiny)
+	c.wantLine("run", l, snoopLine{Event: "exited", Pid: l.Pid, TraceID: l.TraceID, Code: &code, WaitStatus: &raw})
 }
 
-// asleep waits until the leader of a process sleeps.
-func (t *test) asleep(p *proc) {
-	t.Waiting(fmt.Sprintf("process %d to stand still", p.PID))
-	for end := time.Now().Add(t.Limit / 3); ; time.Sleep(time.Millisecond) {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
-		if _, after, _ := strings.Cut(string(b), ") "); strings.HasPrefix(after, "S") {
-			return
+// snoopCommand is quark-exitsnoop with its state directory.
+type snoopCommand struct {
+	t          *test
+	path, root string
+}
+
+// run runs the command, checks its exit status and that its error output contains a text, and
+// returns its output.
+func (c *snoopCommand) run(status int, complaint string, args ...string) string {
+	what := strings.Join(args, " ")
+	c.t.Waiting("quark-exitsnoop " + what)
+	var o, e strings.Builder
+	cmd := exec.Command(c.path, append([]string{"-r", c.root}, args...)...)
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatalf("%v", err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != status || !strings.Contains(e.String(), complaint) || complaint == "" && e.Len() > 0 {
+		c.t.Errorf("%s: exit status %d, want %d; it says %q, want %q", what, got, status, e.String(), complaint)
+	}
+	return o.String()
+}
+
+// one runs the command with -j, which has to print one line.
+func (c *snoopCommand) one(status int, args ...string) (l snoopLine) {
+	out := c.run(status, "", append([]string{"-j"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &l); err != nil {
+		c.t.Fatalf("%s prints %q, not one JSON object: %v", args[0], out, err)
+	}
+	return l
+}
+
+// waitFor lets the command wait for a process, and kills the process once it is traced.
+func (c *snoopCommand) waitFor(p *proc) {
+	t := c.t
+	t.Waiting("quark-exitsnoop trace")
+	cmd := exec.Command(c.path, "-r", c.root, "-j", "trace", strconv.Itoa(p.PID))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatalf("start quark-exitsnoop: %v", err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	lines := json.NewDecoder(bufio.NewReader(out))
+	next := func() (l snoopLine) {
+		if err := lines.Decode(&l); err != nil && !errors.Is(err, io.EOF) {
+			t.Errorf("trace: %v", err)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("process %d does not stand still: %s", p.PID, b)
-		}
+		return l
+	}
+	begun := next()
+	c.wantLine("trace", begun, snoopLine{Event: "tracing", Pid: p.PID})
+	unix.Kill(p.PID, unix.SIGTERM)
+	t.reapBlind(p)
+	signal, raw := int(unix.SIGTERM), uint32(p.status)
+	c.wantLine("trace", next(), snoopLine{Event: "exited", Pid: p.PID, TraceID: begun.TraceID, Signal: &signal, WaitStatus: &raw})
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("trace: %v", err)
 	}
 }
 
-// wantStats compares the counters that do not depend on timing.
-func (t *test) wantStats(s *exitsnoop.Store, recorded, lost uint64, tracing, uncollected int) {
-	st, err := s.Stats()
-	t.must(err)
-	if st.Recorded != recorded || st.Lost != lost || st.Tracing != tracing || st.Uncollected != uncollected {
-		t.Errorf("recorded %d, lost %d, tracing %d, uncollected %d, want %d, %d, %d, %d",
-			st.Recorded, st.Lost, st.Tracing, st.Uncollected, recorded, lost, tracing, uncollected)
+// wantLine compares lines. An empty trace id in want matches any.
+func (c *snoopCommand) wantLine(what string, got, want snoopLine) {
+	if want.TraceID == "" {
+		want.TraceID = got.TraceID
+	}
+	text := func(l snoopLine) string {
+		b, _ := json.Marshal(l) // numbers and strings are no error
+		return string(b)
+	}
+	if g, w := text(got), text(want); g != w || got.TraceID == "" {
+		c.t.Errorf("%s prints %s, want %s", what, g, w)
 	}
 }

@@ -53,12 +53,12 @@ func cpuHotplug(t *test) {
 	})
 	for range 2 {
 		// Born on the CPU, ended on another.
-		end := t.gate("the end")
+		end, ready := t.gate("the end"), t.gate("the process to run on the CPU")
 		s := script()
 		pin(s, cpu)
-		moved := t.spawn(s.WaitFor(end.r).Exit(77), barefork{})
+		moved := t.spawn(s.Tell(ready.w).WaitFor(end.r).Exit(77), barefork{})
 		t.awaitEvent(moved, "FORK", has(engine.EventFork))
-		t.asleep(moved)
+		ready.pass()
 		// Events of the CPU from before it went offline are read afterwards.
 		all := on(cpu, 10)
 		set("0")

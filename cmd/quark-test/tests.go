@@ -49,17 +49,7 @@ var tests = []testrun.Test{
 	{Name: "t_probe_leftovers", Doc: "the next queue removes the probes of a killed process, and only those", Run: with(probeLeftovers)},
 	{Name: "t_types_archive", Doc: "the archive's types of this kernel are the kernel's", Run: with(archivedTypes), NoBackend: true},
 	{Name: "t_features", Doc: "the kernel has what the table of features claims, and not before", Run: with(kernelFeatures), NoBackend: true, Types: true},
-	{Name: "t_exitsnoop_basic", Doc: "the exit of a traced process is recorded and kept", Run: with(exitsnoopBasic), NoBackend: true, Types: true},
-	{Name: "t_exitsnoop_restart", Doc: "an exit between the death of a tracer and the next is there", Run: with(exitsnoopRestart), NoBackend: true},
-	{Name: "t_exitsnoop_signal", Doc: "the signal that ended a process", Run: with(exitsnoopSignal), NoBackend: true},
-	{Name: "t_exitsnoop_core", Doc: "the core bit is set when a core was written", Run: with(exitsnoopCore), NoBackend: true},
-	{Name: "t_exitsnoop_leader_first", Doc: "the status is the group's, recorded with the last thread", Run: with(exitsnoopLeaderFirst), NoBackend: true},
-	{Name: "t_exitsnoop_pidns", Doc: "other pid namespaces work, wrong ones are refused and never recorded", Run: with(exitsnoopPidns), NoBackend: true},
-	{Name: "t_exitsnoop_full_map", Doc: "a full map is an error of Trace and loses nothing", Run: with(exitsnoopFullMap), NoBackend: true},
-	{Name: "t_exitsnoop_race", Doc: "processes traced as they die have a status or an error", Run: with(exitsnoopRace), NoBackend: true, Times: 4, Alone: true},
-	{Name: "t_exitsnoop_concurrent", Doc: "8 processes start it at once", Run: with(exitsnoopConcurrent), NoBackend: true},
-	{Name: "t_exitsnoop_command", Doc: "quark-exitsnoop runs, traces, lists, waits and cleans", Run: with(exitsnoopCommand), NoBackend: true},
-	{Name: "t_exitsnoop_upgrade", Doc: "what an older version knows is taken over", Run: with(exitsnoopUpgrade), NoBackend: true},
+	{Name: "t_exitsnoop", Doc: "quark-exitsnoop runs, traces, lists, waits and cleans", Run: with(exitsnoopCommand), NoBackend: true, Types: true},
 }
 
 // with gives a test its context.

@@ -71,7 +71,7 @@ func (s *Suite) Child() {
 		reports.Encode(report{Ready: true})
 		for o := (order{}); orders.Decode(&o) == nil; {
 			test := s.find(o.Test)
-			t := reporting(test.limit(frame.Limit))
+			t := reporting(frame.Limit)
 			t.tmp = o.Dir
 			for i, c := range frame.Cells {
 				t.Cells[i].verdict, t.Cells[i].over = c.verdict, c.over

@@ -144,7 +144,7 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 	var before residue
 	if r.inProcess {
 		before = readResidue()
-		t := newT(j.Backends, r.out, r.verbose, j.Test.limit(r.deadline))
+		t := newT(j.Backends, r.out, r.verbose, r.deadline)
 		t.tmp = tmp
 		fmt.Fprintln(r.out)
 		list = t.run(j.Test)

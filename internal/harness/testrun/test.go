@@ -1,10 +1,6 @@
 package testrun
 
-import (
-	"time"
-
-	"github.com/quark-linux/quark/internal/harness/record"
-)
+import "github.com/quark-linux/quark/internal/harness/record"
 
 // Test is one test, which is run on each backend.
 type Test struct {
@@ -29,18 +25,10 @@ type Test struct {
 
 	// NoBackend tests do not use a backend. They run once, on the backend "none".
 	NoBackend bool
-
-	// Times is how many deadlines the test may take; 0 means 1.
-	Times int
 }
 
 // joint reports whether the test runs once for all backends together.
 func (t *Test) joint() bool { return t.Joint || t.Shared != "" }
-
-// limit returns how long the test may take.
-func (t *Test) limit(deadline time.Duration) time.Duration {
-	return deadline * time.Duration(max(t.Times, 1))
-}
 
 // noBackend is the backend of tests that use none.
 const noBackend = "none"

@@ -24,7 +24,6 @@ type worker struct {
 	ended    chan struct{} // closed when the child has ended; state is set then
 	state    *os.ProcessState
 	waiting  string // for what, as last reported
-	limit    time.Duration
 	left     []string
 
 	// The residue before the child was started, and after that before its first test.
@@ -37,7 +36,7 @@ const killAfter = 2 * time.Second
 // hire starts a worker for tests on backends, with the fixture of a name, if any. The
 // verdicts say why if it could not be started or is not ready for orders.
 func (r *runner) hire(backends []string, share string) (w *worker, list verdicts, ready bool) {
-	w = &worker{r: r, backends: backends, limit: r.deadline, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
+	w = &worker{r: r, backends: backends, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
 	if err := w.start(share); err != nil {
 		return nil, w.all(fmt.Sprintf("start a child process: %v", err)), false
 	}
@@ -122,7 +121,7 @@ func (w *worker) close() {
 
 // run lets the worker run a test, and returns whether it can run another.
 func (w *worker) run(j Job, dir string) (list verdicts, more bool) {
-	w.waiting, w.limit = "", j.Test.limit(w.r.deadline)
+	w.waiting = ""
 	line, _ := json.Marshal(order{j.Test.Name, dir}) // strings are no error
 	w.orders.Write(append(line, '\n'))               // a dead child is found next
 	if list, more = w.await(); more {
@@ -156,7 +155,7 @@ func (w *worker) end(list verdicts) verdicts {
 // await waits until the child is ready, which has no verdicts, or sends verdicts. alive
 // is false if the child has ended instead; it is cleaned up then.
 func (w *worker) await() (list verdicts, alive bool) {
-	timer := time.NewTimer(w.limit + killAfter)
+	timer := time.NewTimer(w.r.deadline + killAfter)
 	defer timer.Stop()
 	died := func() verdicts { return w.cleanUp(w.all(fmt.Sprintf("died: %v", w.state))) }
 	for {
@@ -177,7 +176,7 @@ func (w *worker) await() (list verdicts, alive bool) {
 		case <-w.ended:
 			return died(), false
 		case <-timer.C:
-			return w.kill(fmt.Sprintf("hang: deadline of %v passed while waiting for %s", w.limit, orNothing(w.waiting))), false
+			return w.kill(fmt.Sprintf("hang: deadline of %v passed while waiting for %s", w.r.deadline, orNothing(w.waiting))), false
 		case <-w.r.ctx.Done():
 			return w.kill("interrupted"), false
 		}

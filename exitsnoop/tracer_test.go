@@ -1,0 +1,197 @@
+package exitsnoop
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/internal/barefork"
+	"golang.org/x/sys/unix"
+)
+
+// traceAndPause traces the process with a pid under an id, prints "ok" and waits for a signal.
+func traceAndPause(root string, args []string) error {
+	s, err := NewStore(root)
+	if err != nil {
+		return err
+	}
+	pid, err1 := strconv.ParseUint(args[0], 10, 32)
+	id, err2 := strconv.ParseUint(args[1], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if err := s.Trace(uint32(pid), &TaskInfo{TraceID: id}); err != nil {
+		return err
+	}
+	fmt.Println("ok")
+	for {
+		unix.Pause()
+	}
+}
+
+// waitAndPrint waits for the end of the process that is traced under an id and prints its status.
+func waitAndPrint(root string, args []string) error {
+	s, err := NewStore(root)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	id, err := strconv.ParseUint(args[0], 10, 64)
+	if err != nil {
+		return err
+	}
+	st, err := s.Wait(context.Background(), id)
+	if err == nil {
+		fmt.Println(st.ExitCode)
+	}
+	return err
+}
+
+// TestRestart kills tracers. One of their processes ends while no tracer runs, the other while the
+// next tracer does.
+func TestRestart(t *testing.T) {
+	dir := root(t)
+	ok(t, EnsureRunning(dir))
+	between, later := pipe(t), pipe(t)
+	pids := []uint32{
+		uint32(start(t, script().WaitFor(between.r).Exit(7)).PID),
+		uint32(start(t, script().WaitFor(later.r).Exit(8)).PID),
+	}
+	for i, pid := range pids {
+		tracer := child("trace", dir, fmt.Sprint(pid), fmt.Sprint(i))
+		out, err := tracer.StdoutPipe()
+		ok(t, err)
+		ok(t, tracer.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		tracer.Process.Kill()
+		tracer.Wait()
+		if line != "ok\n" {
+			t.Fatalf("the tracer says %q, %v", line, err)
+		}
+	}
+	between.open(t)
+	truth := []unix.WaitStatus{reap(t, pids[0]), 8 << 8}
+	ok(t, EnsureRunning(dir))
+	for i := range pids {
+		waiter := child("wait", dir, fmt.Sprint(i))
+		var out strings.Builder
+		waiter.Stdout = &out
+		ok(t, waiter.Start())
+		if i == 1 {
+			later.open(t)
+		}
+		ok(t, waiter.Wait())
+		if want := fmt.Sprintln(int32(truth[i])); out.String() != want {
+			t.Errorf("process %d: the second tracer got %q, wait4 says %q", i, out.String(), want)
+		}
+	}
+	if got := reap(t, pids[1]); got != truth[1] {
+		t.Errorf("the second process ended with %#x", got)
+	}
+	st, err := pinnedStore(t, dir).Stats()
+	ok(t, err)
+	if st.Recorded != 2 || st.Lost != 0 || st.Tracing != 0 || st.Uncollected != 2 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+// TestPidNamespace traces a process of another pid namespace. TestLost has one whose entry names
+// the wrong namespace.
+func TestPidNamespace(t *testing.T) {
+	s := private(t, Options{})
+	own, err := namespaceOf("/proc/self/ns/pid")
+	ok(t, err)
+	g := pipe(t)
+	p, err := barefork.Start(script().WaitFor(g.r).Exit(5), barefork.Options{Flags: unix.CLONE_NEWPID})
+	ok(t, err)
+	defer p.Free()
+	pid := uint32(p.PID)
+	ns, err := namespaceOf(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	ok(t, err)
+	if ns == own {
+		t.Fatal("the process has no pid namespace of its own")
+	}
+	want(t, s.Trace(pid, &TaskInfo{TraceID: 1, PidnsInfo: own}), ErrNamespace)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1, PidnsInfo: ns}))
+	info, err := s.GetTracingTask(pid)
+	ok(t, err)
+	if info.PidnsInfo != ns {
+		t.Errorf("traced in %+v, want %+v", info.PidnsInfo, ns)
+	}
+	g.open(t)
+	truth := reap(t, pid)
+	st, err := s.Wait(context.Background(), 1)
+	ok(t, err)
+	if st.Pid != pid || st.WaitStatus() != truth || truth.ExitStatus() != 5 {
+		t.Errorf("recorded %+v, wait4 says %#x", st, truth)
+	}
+	if st, err := s.Stats(); err != nil || st.Recorded != 1 || st.WrongNamespace != 0 {
+		t.Errorf("stats %+v, %v", st, err)
+	}
+}
+
+// TestRace traces processes while they end: with one and with two threads, reaped at once or later.
+// Every process that Trace accepts has to get its true status.
+func TestRace(t *testing.T) {
+	s := private(t, Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	n := 1000
+	if testing.Short() {
+		n = 80 // an emulated processor takes long for each
+	}
+	var traced, gone int
+	for i := range n {
+		code, id := i%100, uint64(i)
+		single, reapedAtOnce := i%4 < 2, i%2 == 0
+		life := script().Exit(code)
+		if !single { // the leader ends before the other thread
+			life = script().Thread(script().ExitThread(1)).ExitThread(code)
+		}
+		// Processes with one thread share our memory and end within microseconds; the
+		// others take longer, because they free their own.
+		p, err := barefork.Start(life, barefork.Options{Share: single})
+		ok(t, err)
+		pid := uint32(p.PID)
+		// The delays reach from before the end to after it.
+		for until := time.Now().Add(time.Duration(i%50) * 10 * time.Microsecond); time.Now().Before(until); {
+		}
+		status := make(chan unix.WaitStatus, 1)
+		if reapedAtOnce {
+			go func() { status <- reap(t, pid) }()
+		}
+		err = s.Trace(pid, &TaskInfo{TraceID: id})
+		if !reapedAtOnce {
+			status <- reap(t, pid)
+		}
+		truth := <-status
+		p.Free()
+		switch {
+		case err == nil:
+			traced++
+			st, err := s.Wait(ctx, id)
+			if err != nil {
+				t.Fatalf("process %d was traced and is lost: %v", i, err)
+			}
+			if st.Pid != pid || st.WaitStatus() != truth {
+				t.Errorf("process %d: recorded %+v, wait4 says %#x", i, st, truth)
+			}
+			ok(t, s.DeleteExitedEvent(id))
+		case errors.Is(err, ErrNoProcess):
+			gone++
+			_, err := s.GetExitedEvent(id)
+			want(t, err, ErrNotTraced)
+		default:
+			t.Fatalf("process %d: %v", i, err)
+		}
+	}
+	t.Logf("%d traced in time, %d refused", traced, gone)
+	if st, err := s.Stats(); err != nil || st.Recorded != uint64(traced) || st.Lost != 0 || st.Tracing != 0 || st.Uncollected != 0 {
+		t.Errorf("%d traced, stats %+v, %v", traced, st, err)
+	}
+}
