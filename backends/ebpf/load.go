@@ -3,6 +3,7 @@ package ebpf
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -44,12 +45,19 @@ func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup progr
 	// lifted loading may still succeed; if not, its error says why.
 	_ = rlimit.RemoveMemlock()
 	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}}
+	at := registers[runtime.GOARCH]
 	return l, errors.Join(
+		l.set(programsVarArgumentOffset, at.argument),
+		l.set(programsVarResultOffset, at.result),
 		l.set(programsVarWantThreads, wantThreads),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 	)
 }
+
+// registers has by architecture the offsets in struct pt_regs of a function's first argument and of
+// its return value: di and ax, or x0 for both.
+var registers = map[string]struct{ argument, result uint32 }{"amd64": {112, 80}, "arm64": {0, 0}}
 
 // set sets a constant of the programs that are loaded from now on.
 func (l *loader) set(variable string, value any) error {

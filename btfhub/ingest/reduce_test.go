@@ -18,8 +18,8 @@ import (
 
 // objectNames returns the compiled programs of this repository.
 func objectNames() []string {
-	backends, _ := filepath.Glob("../../backends/*/programs_*_bpfel.o")
-	others, _ := filepath.Glob("../../*/programs_*_bpfel.o")
+	backends, _ := filepath.Glob("../../backends/*/programs_*bpfel.o")
+	others, _ := filepath.Glob("../../*/programs_*bpfel.o")
 	return append(backends, others...)
 }
 

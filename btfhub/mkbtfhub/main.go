@@ -19,7 +19,7 @@ import (
 func main() {
 	out := flag.String("o", "btfhub/archive.bin", "archive to `write`")
 	list := flag.String("m", "btfhub/members.txt", "list of the programs' members to write")
-	programs := flag.String("p", "*/programs_*_bpfel.o backends/*/programs_*_bpfel.o",
+	programs := flag.String("p", "*/programs_*bpfel.o backends/*/programs_*bpfel.o",
 		"`patterns` of the compiled eBPF programs")
 	flag.Parse()
 	if err := run(*out, *list, *programs, flag.Args()); err != nil {

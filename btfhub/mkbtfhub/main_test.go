@@ -11,7 +11,7 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 )
 
-const programs = "../../*/programs_*_bpfel.o ../../backends/*/programs_*_bpfel.o"
+const programs = "../../*/programs_*bpfel.o ../../backends/*/programs_*bpfel.o"
 
 // TestRun makes an archive of two directories, twice.
 func TestRun(t *testing.T) {

@@ -42,24 +42,6 @@ struct bpf_pidns_info {
 	__u32 pid, tgid;
 };
 
-/* The context of a kprobe program: the registers, in the layout of the architecture's ABI. */
-#if defined(__TARGET_ARCH_x86)
-struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
-	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
-};
-#define FIRST_ARGUMENT(ctx) ((ctx)->di)
-#define RETURN_VALUE(ctx) ((ctx)->ax)
-#elif defined(__TARGET_ARCH_arm64)
-struct pt_regs {
-	__u64 regs[31], sp, pc, pstate;
-};
-#define FIRST_ARGUMENT(ctx) ((ctx)->regs[0])
-#define RETURN_VALUE(ctx) ((ctx)->regs[0])
-#else
-#error "no register names for this architecture"
-#endif
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct { int counter; } atomic_t;

@@ -20,6 +20,12 @@ char license_text[] SEC("license") = "Dual BSD/GPL";
 const volatile __u8 want_threads = 0;
 /* Offset of the return value in the record of a syscall's exit tracepoint. */
 const volatile __u32 syscall_ret_offset = 16;
+/*
+ * Offsets in the context of a kprobe's program, a struct pt_regs, which differs by architecture:
+ * of a function's first argument at its entry, and of its return value at its exit.
+ */
+const volatile __u32 argument_offset = 0;
+const volatile __u32 result_offset = 0;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
@@ -366,6 +372,15 @@ static __always_inline int report_ids(struct task_struct *task, const struct cre
 	return 0;
 }
 
+/* The 8 bytes at an offset in a program's context, -1 if they can't be read. */
+static __always_inline long word_at(void *ctx, __u32 offset)
+{
+	long word = -1;
+
+	bpf_probe_read_kernel(&word, sizeof(word), ctx + offset);
+	return word;
+}
+
 struct id_set {
 	__u32 uid, gid, suid, sgid, euid, egid;
 };
@@ -381,9 +396,9 @@ static __always_inline void read_ids(struct id_set *s, const struct cred *cred)
 }
 
 SEC("kprobe/commit_creds")
-int quark_commit_creds(struct pt_regs *ctx)
+int quark_commit_creds(void *ctx)
 {
-	const struct cred *new = (void *)FIRST_ARGUMENT(ctx), *old = 0;
+	const struct cred *new = (void *)word_at(ctx, argument_offset), *old = 0;
 	struct task_struct *task = current_task();
 	struct id_set a = {}, b = {};
 	__u32 ids = 0;
@@ -401,26 +416,18 @@ int quark_commit_creds(struct pt_regs *ctx)
 }
 
 SEC("kretprobe/ksys_setsid")
-int quark_ksys_setsid(struct pt_regs *ctx)
+int quark_ksys_setsid(void *ctx)
 {
-	if ((int)RETURN_VALUE(ctx) <= 0)
+	if ((int)word_at(ctx, result_offset) <= 0)
 		return 0;
 	return report_ids(current_task(), 0, IDS_SID);
 }
 
-/* The result of a syscall, at its exit tracepoint: for kernels without kprobes. */
-static __always_inline long syscall_result(void *ctx)
-{
-	long ret = -1;
-
-	bpf_probe_read_kernel(&ret, sizeof(ret), ctx + syscall_ret_offset);
-	return ret;
-}
-
+/* The exits of syscalls, for kernels without kprobes. */
 SEC("tracepoint/syscalls/sys_exit_setsid")
 int quark_exit_setsid(void *ctx)
 {
-	if (syscall_result(ctx) <= 0)
+	if (word_at(ctx, syscall_ret_offset) <= 0)
 		return 0;
 	return report_ids(current_task(), 0, IDS_SID);
 }
@@ -428,7 +435,7 @@ int quark_exit_setsid(void *ctx)
 SEC("tracepoint/syscalls/sys_exit_setuid")
 int quark_exit_setuid(void *ctx)
 {
-	if (syscall_result(ctx) != 0)
+	if (word_at(ctx, syscall_ret_offset) != 0)
 		return 0;
 	return report_ids(current_task(), 0, IDS_UID);
 }
@@ -436,7 +443,7 @@ int quark_exit_setuid(void *ctx)
 SEC("tracepoint/syscalls/sys_exit_setgid")
 int quark_exit_setgid(void *ctx)
 {
-	if (syscall_result(ctx) != 0)
+	if (word_at(ctx, syscall_ret_offset) != 0)
 		return 0;
 	return report_ids(current_task(), 0, IDS_GID);
 }
