@@ -1,23 +1,38 @@
 package main
 
-import "github.com/quark-linux/quark/engine"
+import (
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// truth returns what /proc shows of a process that stands still.
+func (t *test) truth(pid int) truth.State {
+	proc, err := truth.OpenProc()
+	if err != nil {
+		t.Fatalf("read the truth: %v", err)
+	}
+	defer proc.Close()
+	_, s, err := proc.Read(itoa(pid))
+	if err != nil {
+		t.Fatalf("read the truth: %v", err)
+	}
+	return s
+}
 
 // check compares the known fields of a process with the truth, except for its exit. The
 // fields in need have to be known.
-func (v *view) check(what string, p *engine.Process, want *facts, need engine.Fields) {
-	if int(p.PID) != want.pid {
-		v.Errorf("%s: pid is %d, want %d", what, p.PID, want.pid)
-	}
+func (v *view) check(what string, p *engine.Process, want truth.State, need engine.Fields) {
 	for f := range engine.Field(engine.NumFields) {
 		if f != engine.FieldExit {
-			v.checkField(what, p, f, want.value[f], need.Has(f))
+			v.checkField(what, p, f, want.Value[f], need.Has(f))
 		}
 	}
 }
 
 func (v *view) checkField(what string, p *engine.Process, f engine.Field, want string, need bool) {
 	c := v.q.Capabilities().Fields[f]
-	switch got := valueOf(p, f); {
+	switch got := truth.ValueOf(p, f); {
 	case !p.Known.Has(f):
 		if need {
 			v.Errorf("%s: %s is unknown, want %q (%s: %s)", what, f, want, c.Origin, c.Via)
@@ -52,7 +67,7 @@ func (v *view) checkExit(ev *event, p *proc, need bool) {
 	if p.status.Signaled() && (x.Signal() != int(p.status.Signal()) || x.CoreDumped() != p.status.CoreDump() || x.Code() != 0) {
 		v.Errorf("pid %d: signal %d, core %v, want %d, %v", p.PID, x.Signal(), x.CoreDumped(), p.status.Signal(), p.status.CoreDump())
 	}
-	if x.Time < p.before || x.Time > now() {
+	if x.Time < p.before || x.Time > clock.Monotonic() {
 		v.Errorf("pid %d: exit time %d is not between %d, its birth, and now", p.PID, x.Time, p.before)
 	}
 }

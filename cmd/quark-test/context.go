@@ -4,8 +4,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
@@ -110,13 +108,6 @@ func (t *test) wantLives(execs int, all ...*proc) {
 
 // inGuest reports whether this machine is a guest that was booted for the tests.
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
-
-// now returns CLOCK_MONOTONIC, the clock of the events.
-func now() uint64 {
-	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail
-	return uint64(ts.Nano())
-}
 
 // self returns the path of this program.
 func (t *test) self() string {

@@ -5,13 +5,15 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/testrun"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 const usage = `usage: quark-test [-1bcklthvV] [-x TEST] [-j FILE] [--types] [TEST...]
@@ -26,9 +28,9 @@ func main() {
 	// Children die with the thread that has started them.
 	runtime.LockOSThread()
 	scenario.Main()
-	playRole()
+	meter.Main()
 	suite := &testrun.Suite{
-		Program: "quark-test", Usage: usage, Version: version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
+		Program: "quark-test", Usage: usage, Version: command.Version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
 		Backends: []testrun.Backend{
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},
@@ -51,33 +53,17 @@ func guestEnv() []string {
 	return []string{"GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB"}
 }
 
-// version returns the version of the module, or "(devel)".
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
-
-// initialPIDNamespace is the inode number of the initial pid namespace, a
-// constant of the kernel (PROC_PID_INIT_INO).
-const initialPIDNamespace = "pid:[4026531836]"
-
 // unfit returns why this user can't run tests here, or "".
 func unfit() string {
 	if os.Geteuid() != 0 {
 		return "needs root"
 	}
-	ns, err := os.Readlink("/proc/self/ns/pid")
-	switch {
-	case err != nil:
-		return "needs /proc: " + err.Error()
-	case ns != initialPIDNamespace:
-		return "needs the initial pid namespace: the kernel's pids mean nothing in this one"
-	}
 	var s unix.Statfs_t
 	if unix.Statfs("/proc", &s) != nil || s.Type != unix.PROC_SUPER_MAGIC {
 		return "needs /proc: it is not mounted"
+	}
+	if !proctext.InInitialNamespace("pid") {
+		return "needs the initial pid namespace: the kernel's pids mean nothing in this one"
 	}
 	return ""
 }

@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // barefork is how a process is started; the zero value is a plain fork.
@@ -25,7 +27,7 @@ type proc struct {
 }
 
 // age returns the time since p was forked.
-func (p *proc) age() time.Duration { return time.Duration(now() - p.before) }
+func (p *proc) age() time.Duration { return time.Duration(clock.Monotonic() - p.before) }
 
 // owns reports whether an event is of p, and not of an earlier process with its pid.
 func (p *proc) owns(ev *event) bool {
@@ -42,12 +44,12 @@ func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 }
 
 func (t *test) trySpawn(s *bare.Script, opts barefork) (*proc, error) {
-	p := &proc{before: now()}
+	p := &proc{before: clock.Monotonic()}
 	var err error
 	if p.Process, err = bare.Start(s, opts); err != nil {
 		return nil, err
 	}
-	p.born = now()
+	p.born = clock.Monotonic()
 	t.Cleanup(func() {
 		if !p.reaped {
 			unix.Kill(p.PID, unix.SIGKILL)
@@ -138,7 +140,7 @@ func (g *gate) pass() {
 type program struct {
 	*proc
 	end   *gate
-	truth *facts
+	truth truth.State
 }
 
 // start starts a process that executes a program with the arguments, and waits until it

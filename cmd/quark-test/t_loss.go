@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // loss makes events while nobody reads and the kernel has hardly any room for them, and
@@ -198,7 +199,7 @@ func (t *test) settleAfterLoss(v *view, cpus []int) {
 
 // sees reports whether the queue soon delivers an event of p of each of the kinds.
 func (v *view) sees(p *proc, kinds ...engine.Events) bool {
-	for deadline := now() + uint64(3*shortHold); now() < deadline; {
+	for deadline := clock.Monotonic() + uint64(3*shortHold); clock.Monotonic() < deadline; {
 		v.pump()
 		if !slices.ContainsFunc(kinds, func(k engine.Events) bool { return v.count(p, k) == 0 }) {
 			return true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // probe opens and closes a queue.
@@ -158,7 +159,7 @@ func (v *view) checkGrace(p *proc) {
 	const grace = shortGrace
 	v.checkExit(v.exit(p), p, true)
 	// Events are applied at delivery, so the grace time has just begun.
-	found := now()
+	found := clock.Monotonic()
 	gone := func() bool { return v.q.Lookup(uint32(p.PID)) == nil }
 	if gone() {
 		v.Fatalf("process %d is not known right after its EXIT", p.PID)
@@ -167,7 +168,7 @@ func (v *view) checkGrace(p *proc) {
 	if took := p.age(); took < grace {
 		v.Errorf("process %d was forgotten %v after it was born, the grace time is %v", p.PID, took, grace)
 	}
-	if took := time.Duration(now() - found); took > grace+v.Limit/10 {
+	if took := time.Duration(clock.Monotonic() - found); took > grace+v.Limit/10 {
 		v.Errorf("process %d was known for %v after its EXIT, the grace time is %v", p.PID, took, grace)
 	}
 	if s := v.stats(); s.GarbageCollections < 1 {
