@@ -83,7 +83,7 @@ func onBPFFS(path string) (yes bool, err error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return false, &fs.PathError{Op: "statfs", Path: path, Err: err}
 	}
-	if st.Type != unix.BPF_FS_MAGIC {
+	if uint32(st.Type) != unix.BPF_FS_MAGIC {
 		return false, nil
 	}
 	if st.Flags&unix.ST_RDONLY != 0 {
