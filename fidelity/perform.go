@@ -90,6 +90,15 @@ func Perform(o Options) (*Report, error) {
 		return nil, err
 	}
 	r := newReport()
+	r.Absent, err = listen(&o, selected, r.add)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// listen performs scenarios while all backends listen, and calls each with what one delivered.
+func listen(o *Options, selected []scenario.Scenario, each func(*score.Witness, *quark.Stats, []*scenario.Outcome)) (absent []Absence, err error) {
 	early, err := startEarly(selected)
 	defer func() {
 		for _, run := range early {
@@ -104,7 +113,7 @@ func Perform(o Options) (*Report, error) {
 	for _, name := range o.Backends.Names() {
 		w, err := witness.Open(name, quark.Options{HoldTime: o.Hold}, true)
 		if err != nil {
-			r.Absent = append(r.Absent, Absence{name, err.Error()})
+			absent = append(absent, Absence{name, err.Error()})
 			continue
 		}
 		open = append(open, w)
@@ -114,7 +123,7 @@ func Perform(o Options) (*Report, error) {
 		}
 	}
 	if len(open) == 0 {
-		return nil, fmt.Errorf("no backend can be opened: %v", r.Absent)
+		return nil, fmt.Errorf("no backend can be opened: %v", absent)
 	}
 	witness.Start(open)
 	var outcomes []*scenario.Outcome
@@ -136,11 +145,7 @@ func Perform(o Options) (*Report, error) {
 		}
 	}
 	o.Progress("the last events")
-	err = collect(&open, o.Patience, func(w *score.Witness, stats *quark.Stats) { r.add(w, stats, outcomes) })
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return absent, collect(&open, o.Patience, func(w *score.Witness, stats *quark.Stats) { each(w, stats, outcomes) })
 }
 
 // collect waits for the last events, then closes each queue and passes on what it delivered.

@@ -148,6 +148,8 @@ type Outcome struct {
 	Skip  string // why it can't run here
 	Lives []*truth.Life
 	All   []*truth.Life // with the lives of all scenarios of the same director
+	// Director is the pid of the process that performed the scenario.
+	Director int
 }
 
 // Wait lets an early scenario go on, waits for the end of all its processes and returns the
@@ -229,7 +231,7 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 		}
 	}
 	for _, o := range all {
-		o.All = lives
+		o.All, o.Director = lives, director
 	}
 	return all, nil
 }

@@ -1,6 +1,8 @@
 package score
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,26 +13,101 @@ import (
 // maxClockStep is how far the wall clock may be adjusted during a run.
 const maxClockStep = 200 * time.Millisecond
 
-// delivery scores what holds of every delivered event of a process: the wall time, and
-// that the queue's table had the same process.
+// delivery scores what holds of every delivered event of a process: the wall time, the parent at
+// birth, whether the process lives, the parts, and that the queue's table had the same process.
 func (j *judge) delivery(l *truth.Life, seen []*Seen) {
 	for _, s := range seen {
-		if s.Table != "" {
-			j.Table++
-			j.find(l, "%s at %d: %s", s.Events, s.Time, s.Table)
-		}
-		if s.Process.Exited && s.Events&engine.EventExit == 0 {
-			j.Table++
-			j.find(l, "%s at %d: marked as ended", s.Events, s.Time)
-		}
-		if s.Wall.IsZero() || j.w.WallOffset == 0 {
+		at := fmt.Sprintf("%s at %d", s.Events, s.Time)
+		if s.Events == engine.EventGone {
+			j.gone(l, seen, s)
 			continue
 		}
-		if d := s.Wall.Sub(time.Unix(0, int64(s.Time)+j.w.WallOffset)).Abs(); d > maxClockStep {
+		if s.Table != "" {
+			j.Table++
+			j.find(l, "%s: %s", at, s.Table)
+		}
+		if s.Process.Inferred || s.Process.Exited && s.Events&engine.EventExit == 0 {
+			j.Table++
+			j.find(l, "%s: marked as ended %v, inferred %v", at, s.Process.Exited, s.Process.Inferred)
+		}
+		if !j.bornOf(l, s.Process) {
+			j.Table++
+			j.find(l, "%s: born of %+v", at, s.Process.Birth)
+		}
+		if what := j.wrongPart(l, s); what != "" {
 			j.Stamp.Wrong++
-			j.find(l, "%s at %d: the wall time %v is off by %v", s.Events, s.Time, s.Wall, d)
+			j.find(l, "%s: %s", at, what)
+		}
+		j.wall(l, s)
+	}
+}
+
+// wall scores the wall time of a delivered event.
+func (j *judge) wall(l *truth.Life, s *Seen) {
+	if s.Wall.IsZero() || j.w.WallOffset == 0 {
+		return
+	}
+	if d := s.Wall.Sub(time.Unix(0, int64(s.Time)+j.w.WallOffset)).Abs(); d > maxClockStep {
+		j.Stamp.Wrong++
+		j.find(l, "%s at %d: the wall time %v is off by %v", s.Events, s.Time, s.Wall, d)
+	}
+}
+
+// gone scores the inferred end of a process, which is only for one whose EXIT was lost.
+func (j *judge) gone(l *truth.Life, seen []*Seen, s *Seen) {
+	last := l.Events[len(l.Events)-1]
+	lives := last.Kind == engine.KindExit && s.Time < last.Earliest
+	if lives || slices.ContainsFunc(seen, func(o *Seen) bool { return o.Events&engine.EventExit != 0 }) {
+		j.Phantoms++
+		j.find(l, "GONE at %d: the process lived, or its EXIT was reported", s.Time)
+	}
+}
+
+// bornOf reports whether what a process says of its parent at birth is right.
+func (j *judge) bornOf(l *truth.Life, p *engine.Process) bool {
+	fork, b := l.Events[0], &p.Birth
+	if !fork.State.Told.Has(engine.FieldPPID) || l.Born() < j.w.Opened {
+		return true
+	}
+	parent := fork.State.Value[engine.FieldPPID]
+	if b.Known.Has(engine.FieldPPID) && fmt.Sprint(b.Parent.PID) != parent {
+		return false
+	}
+	c := l.Creator
+	switch {
+	case !b.Known.Has(engine.FieldStart):
+		return true
+	case c == nil || fmt.Sprint(c.PID) != parent: // whose start is not told
+		return b.Parent.Start <= fork.Latest+j.w.BootOffset
+	}
+	return j.startedAt(c, b.Parent.Start, engine.ProcStartUnit)
+}
+
+// wrongPart returns what is wrong with the parts of a delivered event: each is an event that
+// happened at its time, with the ids of then, and together they are what the event reports.
+func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
+	var all engine.Events
+	for _, p := range s.Parts {
+		all |= p.Kind.Events()
+		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
+		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
+			if e.Kind != p.Kind || p.Time < e.Earliest || p.Time > latest(e, j.w.AfterEnd) {
+				return false
+			}
+			for f := range engine.Field(engine.NumFields) {
+				if (p.Known &^ p.Carried & e.State.Told).Has(f) && !j.value(process, f).isOf(&e.State, &e.Inside) {
+					return false
+				}
+			}
+			return true
+		}) {
+			return fmt.Sprintf("%s at %d did not happen, or not with ids %+v", p.Kind, p.Time, p.Cred)
 		}
 	}
+	if len(s.Parts) > 0 && all != s.Events {
+		return fmt.Sprintf("its parts are %s", all)
+	}
+	return ""
 }
 
 // alone scores that a delivered event is one event, or one that has taken in the comm

@@ -43,6 +43,9 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 			}
 			continue
 		}
+		if s.Events == engine.EventGone && at == nil {
+			at = ended(own, s.Time)
+		}
 		// Of the next process nothing was delivered: then it is the late end of the one
 		// before.
 		if s.Events == engine.EventExit && (at == nil || len(a.of[at]) == 0) {

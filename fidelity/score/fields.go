@@ -177,13 +177,19 @@ func (j *judge) start(v *Verdicts, s *Seen, e *truth.Event) {
 	case fork.Kind != engine.KindFork:
 	case !p.Known.Has(engine.FieldStart):
 		j.unknown(v, s, e, engine.FieldStart)
-	case p.Start+max(p.StartUnit, 1) > fork.Earliest+j.w.BootOffset && p.Start <= fork.Latest+j.w.BootOffset:
+	case j.startedAt(e.Life, p.Start, max(p.StartUnit, 1)):
 		v.Right++
 	default:
 		v.Wrong++
 		j.find(e.Life, "%s: started at %d (unit %d), it was between %d and %d", s.Events, p.Start, p.StartUnit,
 			fork.Earliest+j.w.BootOffset, fork.Latest+j.w.BootOffset)
 	}
+}
+
+// startedAt reports whether a start time, rounded down to a unit, is that of a life.
+func (j *judge) startedAt(l *truth.Life, start, unit uint64) bool {
+	fork := l.Events[0]
+	return start+unit > fork.Earliest+j.w.BootOffset && start <= fork.Latest+j.w.BootOffset
 }
 
 // exit judges the status and the time of the end.

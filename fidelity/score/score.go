@@ -19,6 +19,7 @@ type Seen struct {
 	Tracer  uint32
 	Thread  bool // of one thread, TID
 	TID     uint32
+	Parts   []engine.Part
 	Process *engine.Process // a clone
 	// Table says how the process that the queue's table had at delivery, by pid and by
 	// identity, differed from Process; empty if it did not, or nobody asked.

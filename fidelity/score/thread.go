@@ -9,6 +9,14 @@ import (
 // thread that ends last need not have an EXIT, as its end is that of the process; the
 // leader has one if other threads lived on after it.
 func (j *judge) threads(l *truth.Life, seen []*Seen) {
+	end := l.Events[len(l.Events)-1]
+	for _, s := range seen {
+		j.wall(l, s)
+		if s.Table != "" || s.Process.Exited && end.Kind == engine.KindExit && s.Time < end.Earliest {
+			j.Table++
+			j.find(l, "%s of thread %d at %d: ended %v; %s", s.Events, s.TID, s.Time, s.Process.Exited, s.Table)
+		}
+	}
 	if l.OpenThreads {
 		return
 	}
@@ -17,12 +25,7 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 		byTID[uint32(t.TID)] = t
 	}
 	forks, exits := make(map[uint32]int), make(map[uint32]int)
-	end := l.Events[len(l.Events)-1]
 	for _, s := range seen {
-		if s.Table != "" || s.Process.Exited && end.Kind == engine.KindExit && s.Time < end.Earliest {
-			j.Table++
-			j.find(l, "%s of thread %d at %d: ended %v; %s", s.Events, s.TID, s.Time, s.Process.Exited, s.Table)
-		}
 		t := byTID[s.TID]
 		switch leader := s.TID == uint32(l.PID) && len(l.Threads) > 0; {
 		case leader && s.Events == engine.EventExit:

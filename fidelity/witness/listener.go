@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,7 +131,7 @@ func (l *Listener) pump() error {
 func (l *Listener) keep(ev *quark.Event) {
 	s := score.Seen{
 		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: truth.Clock(), Tracer: ev.Tracer.PID,
-		Thread: ev.Thread, TID: ev.TID, Process: ev.Process.Clone(),
+		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Process: ev.Process.Clone(),
 	}
 	if l.lookup {
 		s.Table = l.inTable(ev)

@@ -1,0 +1,649 @@
+package fidelity
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// delivery is what one backend delivered of lives. Mutants are defects that are put into it:
+// the judge has to catch each.
+type delivery struct {
+	*score.Witness
+	lives []*truth.Life
+	lost  uint64
+}
+
+func (d *delivery) clone() *delivery {
+	w := *d.Witness
+	for _, list := range []*[]score.Seen{&w.Single, &w.Joined} {
+		*list = slices.Clone(*list)
+		for i := range *list {
+			s := &(*list)[i]
+			s.Process, s.Parts = s.Process.Clone(), slices.Clone(s.Parts)
+		}
+	}
+	return &delivery{&w, d.lives, d.lost}
+}
+
+// lifeOf returns the life that an event is of, nil for a process of somebody else.
+func (d *delivery) lifeOf(s *score.Seen) *truth.Life {
+	for _, l := range d.lives {
+		if l.PID == int(s.Process.PID) && l.Born() <= s.Time && s.Time <= l.Ended() {
+			return l
+		}
+	}
+	return nil
+}
+
+// eventOf returns the event that s reports, and its index in its life. It is nil for joined events,
+// events of threads and those that the backend may leave out.
+func (d *delivery) eventOf(s *score.Seen) (e *truth.Event, i int) {
+	if l := d.lifeOf(s); l != nil && !s.Thread && len(s.Parts) == 1 {
+		i = slices.IndexFunc(l.Events, func(e *truth.Event) bool {
+			return e.Kind.Events() == s.Events && e.Earliest <= s.Time && s.Time <= e.Latest
+		})
+		if i >= 0 && !l.Events[i].Optional && l.Born() > d.Opened {
+			return l.Events[i], i
+		}
+	}
+	return nil, 0
+}
+
+// reported returns the fields of an event that are known, not carried and told by the scenario.
+func (d *delivery) reported(s *score.Seen) engine.Fields {
+	e, _ := d.eventOf(s)
+	if e == nil {
+		return 0
+	}
+	told := e.State.Told | e.Inside.Told | engine.FieldStart.Set()
+	if s.Events == engine.EventExit {
+		told |= engine.FieldExit.Set()
+	}
+	return told & s.Process.Known &^ s.Process.Carried
+}
+
+// set gives a process the value that a text of the truth stands for.
+func set(p *engine.Process, f engine.Field, text string) {
+	c, ns := &p.Caps, &p.NS
+	into, format := []any(nil), ""
+	switch f {
+	case engine.FieldComm:
+		p.Comm = text
+	case engine.FieldFilename:
+		p.Filename = text
+	case engine.FieldCwd:
+		p.Cwd = text
+	case engine.FieldCgroup:
+		p.Cgroup = text
+	case engine.FieldCmdline:
+		p.Cmdline = []byte(text)
+	case engine.FieldTTY:
+		into, format = []any{&p.TTY.Major, &p.TTY.Minor}, "%d:%d"
+	case engine.FieldCaps:
+		into, format = []any{&c.Inheritable, &c.Permitted, &c.Effective, &c.Bounding, &c.Ambient}, "%x %x %x %x %x"
+	default:
+		into = map[engine.Field][]any{
+			engine.FieldPPID: {&p.PPID}, engine.FieldPGID: {&p.PGID}, engine.FieldSID: {&p.SID},
+			engine.FieldUIDs: {&p.Cred.UID, &p.Cred.EUID}, engine.FieldSUID: {&p.Cred.SUID},
+			engine.FieldGIDs: {&p.Cred.GID, &p.Cred.EGID}, engine.FieldSGID: {&p.Cred.SGID},
+			engine.FieldUTSNS: {&ns.UTS}, engine.FieldIPCNS: {&ns.IPC}, engine.FieldMntNS: {&ns.Mnt}, engine.FieldNetNS: {&ns.Net},
+		}[f]
+		format = strings.TrimSpace(strings.Repeat("%d ", len(into)))
+	}
+	if _, err := fmt.Sscanf(text, format, into...); len(into) > 0 && err != nil {
+		panic(fmt.Sprintf("%s: %q: %v", f, text, err))
+	}
+}
+
+// never are values that no process of a scenario has.
+func never(f engine.Field) string {
+	switch f {
+	case engine.FieldTTY:
+		return "999:999"
+	case engine.FieldCaps:
+		return "abc abc abc abc abc"
+	case engine.FieldUIDs, engine.FieldGIDs:
+		return "0 987654"
+	}
+	return "987654321"
+}
+
+// mutant damages the i-th event, and reports whether that is a defect.
+type mutant struct {
+	name   string
+	joined bool // damages what was delivered joined
+	damage func(d *delivery, s *score.Seen, i int) bool
+}
+
+var mutants = slices.Concat(fieldMutants(), []mutant{
+	{name: "a carried value is marked as reported", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		for f := range engine.Field(engine.NumFields) {
+			if e != nil && s.Process.Carried.Has(f) && f != engine.FieldPPID && e.State.Told.Has(f) && !e.Inside.Told.Has(f) &&
+				!s.Process.Truncated.Has(f) && truth.ValueOf(s.Process, f) != e.State.Value[f] {
+				s.Process.Carried &^= f.Set()
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "a value cut and not marked so", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		ok := d.reported(s).Has(engine.FieldCmdline) && len(s.Process.Cmdline) > 1
+		s.Process.Cmdline = s.Process.Cmdline[:len(s.Process.Cmdline)/2]
+		return ok
+	}},
+	{name: "a whole value marked as cut", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		ok := d.reported(s).Has(engine.FieldCwd)
+		s.Process.Truncated |= engine.FieldCwd.Set()
+		return ok
+	}},
+	{name: "arguments run into each other", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		joined := bytes.Replace(s.Process.Cmdline, []byte{0}, []byte{' '}, 1)
+		ok := d.reported(s).Has(engine.FieldCmdline) && !bytes.Equal(joined, s.Process.Cmdline)
+		s.Process.Cmdline = joined
+		return ok
+	}},
+	{name: "a dropped event", damage: func(d *delivery, s *score.Seen, i int) bool {
+		e, _ := d.eventOf(s)
+		d.Single = slices.Delete(d.Single, i, i+1)
+		return e != nil
+	}},
+	{name: "more events dropped than counted as lost", damage: func(d *delivery, s *score.Seen, i int) bool {
+		first, _ := d.eventOf(s)
+		if first == nil || i+1 == len(d.Single) {
+			return false
+		}
+		second, _ := d.eventOf(&d.Single[i+1])
+		d.Single, d.lost = slices.Delete(d.Single, i, i+2), 1
+		return second != nil
+	}},
+	{name: "an event twice", damage: func(d *delivery, s *score.Seen, i int) bool {
+		e, _ := d.eventOf(s)
+		d.Single = slices.Insert(d.Single, i, *s)
+		// Repeated changes join, so that a second one may report the first again.
+		return e != nil && s.Events&(engine.EventIDChange|engine.EventSetProcTitle) == 0
+	}},
+	{name: "two events of a process in the wrong order", damage: func(d *delivery, s *score.Seen, i int) bool {
+		for k := i + 1; k < len(d.Single); k++ {
+			if o := &d.Single[k]; d.lifeOf(s) == d.lifeOf(o) && !o.Thread {
+				first, _ := d.eventOf(s)
+				second, _ := d.eventOf(o)
+				d.Single[i], d.Single[k] = *o, *s
+				return first != nil && second != nil
+			}
+		}
+		return false
+	}},
+	{name: "an event after all others", damage: func(d *delivery, s *score.Seen, i int) bool {
+		e, _ := d.eventOf(s)
+		later := slices.ContainsFunc(d.Single[i+1:], func(o score.Seen) bool {
+			l, _ := d.eventOf(&o)
+			return e != nil && l != nil && e.Before(l)
+		})
+		d.Single = append(slices.Delete(d.Single, i, i+1), *s)
+		return later
+	}},
+	{name: "stamped before it happened", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, i := d.eventOf(s)
+		if i == 0 || e.Life.Born() >= e.Earliest || slices.ContainsFunc(e.Life.Events[:i], func(o *truth.Event) bool { return o.Kind == e.Kind }) {
+			return false
+		}
+		s.Time = e.Earliest - 1
+		return true
+	}},
+	{name: "stamped after it happened", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		if e == nil {
+			return false
+		}
+		s.Time = e.Latest + d.AfterEnd + 1
+		return e.Kind != engine.KindComm && e.Kind != engine.KindIDChange
+	}},
+	{name: "the wall time of another second", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		s.Wall = s.Wall.Add(time.Second)
+		return d.lifeOf(s) != nil && d.WallOffset != 0
+	}},
+	{name: "a child that nobody forked", damage: func(d *delivery, s *score.Seen, i int) bool {
+		e, _ := d.eventOf(s)
+		if e == nil || s.Events != engine.EventExec {
+			return false
+		}
+		child := *s
+		child.Events, child.Process = engine.EventFork, &engine.Process{PID: 1 << 30}
+		child.Process.Known, child.Process.PPID = engine.FieldPPID.Set(), s.Process.PID
+		d.Single = slices.Insert(d.Single, i+1, child)
+		return true
+	}},
+	{name: "a change after the end", damage: func(d *delivery, s *score.Seen, i int) bool {
+		l := d.lifeOf(s)
+		if l == nil || s.Events != engine.EventExit || s.Thread {
+			return false
+		}
+		late := *s
+		late.Events, late.Time = engine.EventSetProcTitle, l.Ended()+d.AfterEnd+1
+		d.Single = slices.Insert(d.Single, i+1, late)
+		return d.lifeOf(&late) == nil
+	}},
+	extra("a core dump that was none", engine.EventCoreDump, engine.KindCoreDump),
+	extra("a change of the comm that was none", engine.EventSetProcTitle, engine.KindComm),
+	extra("a change of ids that was none", engine.EventIDChange, engine.KindIDChange),
+	extra("a tracer that was none", engine.EventPtrace, engine.KindPtrace),
+	{name: "the end inferred of a process that lives", damage: func(d *delivery, s *score.Seen, i int) bool {
+		e, _ := d.eventOf(s)
+		gone := *s
+		gone.Events, gone.Process = engine.EventGone, s.Process.Clone()
+		gone.Process.Exited, gone.Process.Inferred = true, true
+		d.Single = slices.Insert(d.Single, i, gone)
+		return e != nil
+	}},
+	{name: "ids that did not change", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		if e == nil || e.Kind != engine.KindIDChange || s.ID == engine.ChangedSID|engine.ChangedUID|engine.ChangedGID {
+			return false
+		}
+		s.ID = engine.ChangedSID | engine.ChangedUID | engine.ChangedGID
+		return true
+	}},
+	{name: "another tracer", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		s.Tracer++
+		return e != nil && e.Kind == engine.KindPtrace
+	}},
+	{name: "the event of another process", damage: func(d *delivery, s *score.Seen, i int) bool {
+		e, _ := d.eventOf(s)
+		for _, o := range d.Single[:i] {
+			if l := d.lifeOf(&o); e != nil && l != nil && l != e.Life && e.Kind != engine.KindComm && e.Kind != engine.KindIDChange {
+				s.Process.PID = uint32(l.PID)
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "the start of the process that had the pid before", damage: func(d *delivery, s *score.Seen, i int) bool {
+		for _, o := range d.Single[:i] {
+			a, b := d.lifeOf(&o), d.lifeOf(s)
+			if a != nil && b != nil && a != b && a.PID == b.PID && s.Process.Known.Has(engine.FieldStart) &&
+				s.Process.Start-o.Process.Start > max(s.Process.StartUnit, 1) {
+				s.Process.Start = o.Process.Start
+				e, _ := d.eventOf(s)
+				return e != nil
+			}
+		}
+		return false
+	}},
+	{name: "another parent at birth", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		s.Process.Birth.Parent.PID++
+		return d.reported(s) != 0 && s.Process.Birth.Known.Has(engine.FieldPPID)
+	}},
+	{name: "a parent at birth that started later", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		s.Process.Birth.Parent.Start = s.Process.Start + uint64(time.Second)
+		return d.reported(s).Has(engine.FieldStart) && s.Process.Birth.Known.Has(engine.FieldStart)
+	}},
+	{name: "ended while it lives", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		s.Process.Exited = true
+		return d.lifeOf(s) != nil && !s.Thread && s.Events&engine.EventExit == 0
+	}},
+	{name: "not ended at its end", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		s.Process.Exited = false
+		return d.reported(s).Has(engine.FieldExit)
+	}},
+	{name: "an end said as inferred that was reported", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		s.Process.Inferred = true
+		return e != nil
+	}},
+	{name: "the time of another end", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		ok := d.reported(s).Has(engine.FieldExit)
+		s.Process.Task.Exit.Time += d.AfterEnd + uint64(time.Hour)
+		return ok
+	}},
+	{name: "the table has another process", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		s.Table = "another"
+		return d.lifeOf(s) != nil
+	}},
+	{name: "the start of a thread is dropped", damage: func(d *delivery, s *score.Seen, i int) bool {
+		l := d.lifeOf(s)
+		ok := l != nil && !l.OpenThreads && s.Thread && s.Events == engine.EventFork && l.Born() > d.Opened
+		d.Single = slices.Delete(d.Single, i, i+1)
+		return ok
+	}},
+	{name: "a thread twice", damage: func(d *delivery, s *score.Seen, i int) bool {
+		l := d.lifeOf(s)
+		d.Single = slices.Insert(d.Single, i, *s)
+		return l != nil && !l.OpenThreads && s.Thread
+	}},
+	{name: "a thread that nobody started", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		l := d.lifeOf(s)
+		s.TID = 1 << 30
+		return l != nil && !l.OpenThreads && s.Thread
+	}},
+	{name: "a thread from a queue that has none", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
+		s.Thread = true
+		return d.lifeOf(s) != nil
+	}},
+	{name: "events that were not joined", joined: true, damage: func(d *delivery, s *score.Seen, i int) bool {
+		before := s.Events &^ engine.EventExit
+		if d.lifeOf(s) == nil || before == s.Events || before == 0 || d.slow(s) {
+			return false
+		}
+		exit := *s
+		s.Events, exit.Events = before, engine.EventExit
+		d.Joined = slices.Insert(d.Joined, i+1, exit)
+		return true
+	}},
+	{name: "events joined that are apart", joined: true, damage: func(d *delivery, s *score.Seen, i int) bool {
+		ok := d.lifeOf(s) != nil && s.Events&engine.EventIDChange != 0 && s.Events&engine.EventExec == 0 && !d.slow(s)
+		s.Events |= engine.EventExec
+		return ok
+	}},
+	{name: "a part of a joined event has another time", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
+		if len(s.Parts) < 2 || d.lifeOf(s) == nil {
+			return false
+		}
+		s.Parts[1].Time += d.AfterEnd + uint64(time.Hour)
+		return true
+	}},
+	{name: "a part of a joined event is left out", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
+		if len(s.Parts) < 2 || d.lifeOf(s) == nil || s.Parts[0].Kind == s.Parts[1].Kind {
+			return false
+		}
+		s.Parts = s.Parts[:1]
+		return true
+	}},
+	{name: "an image with the ids of later", joined: true, damage: func(d *delivery, s *score.Seen, _ int) bool {
+		i := slices.IndexFunc(s.Parts, func(p engine.Part) bool {
+			return p.Kind == engine.KindExec && (p.Known &^ p.Carried).Has(engine.FieldUIDs)
+		})
+		l := d.lifeOf(s)
+		if i < 0 || l == nil || !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
+			return e.Kind == engine.KindExec && e.State.Told.Has(engine.FieldUIDs)
+		}) {
+			return false
+		}
+		s.Parts[i].Cred.EUID = 987654
+		return true
+	}},
+})
+
+// slow reports whether a life is too long for its events to be joined.
+func (d *delivery) slow(s *score.Seen) bool {
+	l := d.lifeOf(s)
+	return l.Born() < d.Opened || l.Ended()-l.Born() > cmp.Or(d.JoinedHold, d.Hold)/2 ||
+		slices.ContainsFunc(l.Events, func(e *truth.Event) bool { return e.Optional })
+}
+
+// fieldMutants give each field a wrong value, one of before, and none.
+func fieldMutants() (list []mutant) {
+	for f := range engine.Field(engine.NumFields) {
+		list = append(list, mutant{name: "wrong " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
+			p := s.Process
+			ok := d.reported(s).Has(f)
+			switch f {
+			case engine.FieldStart:
+				p.Start += uint64(time.Hour)
+			case engine.FieldExit:
+				p.Task.Exit.WaitStatus ^= 0x100
+			default:
+				set(p, f, never(f))
+			}
+			return ok
+		}}, mutant{name: "unknown " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
+			brought := d.reported(s).Has(f) && d.Table.Fields[f].Brings(s.Events)
+			s.Process.Known &^= f.Set()
+			return brought
+		}})
+		if f == engine.FieldStart || f == engine.FieldExit {
+			continue
+		}
+		list = append(list, mutant{name: "carried and of no time: " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
+			e, _ := d.eventOf(s)
+			if e == nil || !d.reported(s).Has(f) || d.Table.Fields[f].Origin != engine.OriginKernel {
+				return false
+			}
+			set(s.Process, f, never(f))
+			s.Process.Carried |= f.Set()
+			return true
+		}}, mutant{name: "stale " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
+			e, i := d.eventOf(s)
+			if i == 0 || !d.reported(s).Has(f) || f == engine.FieldPPID {
+				return false
+			}
+			before := e.Life.Events[i-1].State
+			if !before.Told.Has(f) || !e.State.Told.Has(f) || e.Inside.Told.Has(f) || before.Value[f] == e.State.Value[f] {
+				return false
+			}
+			set(s.Process, f, before.Value[f])
+			return true
+		}})
+	}
+	return list
+}
+
+// extra is an event that did not happen, at the time of one that did.
+func extra(name string, events engine.Events, kind engine.Kind) mutant {
+	return mutant{name: name, damage: func(d *delivery, s *score.Seen, i int) bool {
+		e, _ := d.eventOf(s)
+		if e == nil || slices.ContainsFunc(e.Life.Events, func(e *truth.Event) bool { return e.Kind == kind }) {
+			return false
+		}
+		other := *s
+		other.Events, other.ID, other.Tracer = events, engine.ChangedUID, 1
+		d.Single = slices.Insert(d.Single, i+1, other)
+		return true
+	}}
+}
+
+// judge returns how a delivery is scored, and whether that is without a defect.
+func (d *delivery) judge() (*score.Score, bool) {
+	s := score.Lives(d.Witness, d.lives)
+	return s, s.Perfect() || d.lost > 0 && s.PerfectBut(d.lost)
+}
+
+// tries is at how many places each mutant is put at most.
+const tries = 6
+
+// catch puts each mutant into a delivery that is right, and returns how often it fitted.
+func (d *delivery) catch(t *testing.T) map[string]int {
+	t.Helper()
+	if s, perfect := d.judge(); !perfect {
+		t.Fatalf("%s: what was delivered is not right: %v\n%s", d.Backend, s, strings.Join(s.Findings, "\n"))
+	}
+	fits := make(map[string]int)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, m := range mutants {
+		list := d.Single
+		if m.joined {
+			list = d.Joined
+		}
+		for _, i := range rng.Perm(len(list)) {
+			if fits[m.name] == tries {
+				break
+			}
+			c := d.clone()
+			s := &c.Single[i:][0]
+			if m.joined {
+				s = &c.Joined[i]
+			}
+			was := fmt.Sprintf("%s of %d at %d", s.Events, s.Process.PID, s.Time)
+			if !m.damage(c, s, i) {
+				continue
+			}
+			fits[m.name]++
+			if _, perfect := c.judge(); perfect {
+				t.Errorf("%s: not caught: %s, %s", d.Backend, m.name, was)
+			}
+		}
+	}
+	return fits
+}
+
+// flawless returns what a backend delivers that misses nothing, of a family that does a bit of
+// everything.
+func flawless(t *testing.T) *delivery {
+	tell := func(pairs ...any) (s truth.State) {
+		for i := 0; i < len(pairs); i += 2 {
+			s.Set(pairs[i].(engine.Field), pairs[i+1].(string))
+		}
+		return s
+	}
+	caps := func(sets string) string {
+		p := new(engine.Process)
+		set(p, engine.FieldCaps, sets)
+		return truth.ValueOf(p, engine.FieldCaps)
+	}
+	lives, err := truth.Assemble([]truth.Record{
+		{Op: truth.Fork, PID: 8, Earliest: 1e9, Latest: 1e9 + 10, Parent: 3, State: tell(
+			engine.FieldUIDs, "0 0", engine.FieldSUID, "0", engine.FieldGIDs, "0 0", engine.FieldSGID, "0", engine.FieldCaps, caps("0 1 2 3 4"),
+			engine.FieldPGID, "8", engine.FieldSID, "8", engine.FieldTTY, "0:0", engine.FieldUTSNS, "11", engine.FieldIPCNS, "12",
+			engine.FieldMntNS, "13", engine.FieldNetNS, "14", engine.FieldComm, "old", engine.FieldFilename, "/bin/old",
+			engine.FieldCmdline, "old\x00one\x00", engine.FieldCwd, "/a/b", engine.FieldCgroup, "/slice")},
+		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110},
+		{Op: truth.IDs, PID: 9, Earliest: 1e9 + 120, Latest: 1e9 + 130, Own: true, ID: engine.ChangedUID | engine.ChangedGID, State: tell(
+			engine.FieldUIDs, "5 6", engine.FieldSUID, "6", engine.FieldGIDs, "4 3", engine.FieldSGID, "3", engine.FieldCaps, caps("0 0 0 3 0"))},
+		{Op: truth.Comm, PID: 9, Earliest: 1e9 + 140, Latest: 1e9 + 150, Own: true, State: tell(engine.FieldComm, "mid")},
+		{Op: truth.Exec, PID: 9, Earliest: 1e9 + 160, Latest: 1e9 + 170, Own: true, State: tell(
+			engine.FieldUIDs, "5 6", engine.FieldSUID, "6", engine.FieldGIDs, "4 3", engine.FieldSGID, "3", engine.FieldCaps, caps("0 0 0 3 0"),
+			engine.FieldPGID, "9", engine.FieldSID, "9", engine.FieldTTY, "1:2", engine.FieldUTSNS, "21", engine.FieldIPCNS, "22",
+			engine.FieldMntNS, "23", engine.FieldNetNS, "24", engine.FieldComm, "new", engine.FieldFilename, "/bin/new",
+			engine.FieldCmdline, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other")},
+		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
+		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},
+		{Op: truth.Ptrace, PID: 9, Earliest: 1e9 + 177, Latest: 1e9 + 178, Own: true, Tracer: 3},
+		{Op: truth.Exit, PID: 9, Earliest: 1e9 + 180, Latest: 1e9 + 190, Status: 0x300},
+		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 200, Latest: 1e9 + 210},
+		{Op: truth.Exec, PID: 9, Earliest: 1e9 + 220, Latest: 1e9 + 230, Own: true, State: tell(engine.FieldComm, "brief")},
+		{Op: truth.Exit, PID: 9, Earliest: 1e9 + 240, Latest: 1e9 + 250, Status: 9},
+		{Op: truth.Exit, PID: 8, Earliest: 1e9 + 300, Latest: 1e9 + 310},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &score.Witness{Backend: "synthetic", Table: new(engine.CapabilityTable), Hold: 1e6, Opened: 1, WallOffset: 5e9, Threads: true}
+	for k := range w.Table.Kinds {
+		w.Table.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, At: ^engine.Events(0)}
+	}
+	for f := range w.Table.Fields {
+		w.Table.Fields[f] = engine.Capability{Origin: engine.OriginKernel, At: ^engine.Events(0)}
+	}
+	w.Table.Fields[engine.FieldExit].At = engine.EventExit
+	for _, l := range lives {
+		joins := score.Join(l.Events)
+		first := len(w.Single)
+		for _, e := range l.Events {
+			w.Single = append(w.Single, perfectly(e))
+		}
+		own := slices.Clone(w.Single[first:])
+		for _, mask := range joins {
+			var all score.Seen
+			for left := mask; left != 0; own = own[1:] {
+				all.Parts = append(all.Parts, own[0].Parts...)
+				all.Process, all.ID = own[0].Process.Clone(), all.ID|own[0].ID
+				left &^= own[0].Events
+			}
+			all.Events, all.Time, all.At = mask, all.Parts[0].Time, all.Parts[0].Time
+			all.Wall = time.Unix(0, int64(all.Time)+5e9)
+			w.Joined = append(w.Joined, all)
+		}
+	}
+	for tid, events := range map[uint64]engine.Events{172: engine.EventFork, 175: engine.EventExit} {
+		s := perfectly(lives[1].Events[3])
+		s.Events, s.Time, s.Wall, s.Thread, s.TID = events, 1e9+tid, time.Unix(0, int64(6e9+tid)), true, 10
+		w.Single = append(w.Single, s)
+	}
+	for _, list := range [][]score.Seen{w.Single, w.Joined} {
+		slices.SortFunc(list, func(a, b score.Seen) int { return cmp.Compare(a.Time, b.Time) })
+	}
+	return &delivery{Witness: w, lives: lives}
+}
+
+// perfectly reports an event with everything that is told of it.
+func perfectly(e *truth.Event) score.Seen {
+	p := &engine.Process{PID: uint32(e.Life.PID)}
+	for f := range engine.Field(engine.NumFields) {
+		if e.State.Told.Has(f) {
+			set(p, f, e.State.Value[f])
+		}
+	}
+	p.Known, p.Start, p.StartUnit = e.State.Told|engine.FieldStart.Set(), e.Life.Born(), 1
+	p.Birth.Known = engine.FieldPPID.Set() | engine.FieldStart.Set()
+	p.Birth.Parent = engine.Identity{PID: 3, Start: 5}
+	if c := e.Life.Creator; c != nil {
+		p.Birth.Parent = engine.Identity{PID: uint32(c.PID), Start: c.Born()}
+	}
+	if e.Kind == engine.KindExit {
+		p.Exited, p.Known, p.Task.Exit = true, p.Known|engine.FieldExit.Set(), engine.Exit{WaitStatus: e.Status, Time: e.Earliest}
+	}
+	return score.Seen{
+		Events: e.Kind.Events(), ID: e.ID, Time: e.Earliest, At: e.Earliest, Wall: time.Unix(0, int64(e.Earliest)+5e9), Tracer: uint32(e.Tracer),
+		Process: p, Parts: []engine.Part{{Kind: e.Kind, IDChange: e.ID, Time: e.Earliest, Cred: p.Cred, Known: p.Known & engine.FieldsIDs}},
+	}
+}
+
+// Each mutant of a perfect delivery is caught wherever it fits, and each fits somewhere.
+func TestMutants(t *testing.T) {
+	fits := flawless(t).catch(t)
+	t.Logf("%d mutants", len(mutants))
+	for _, m := range mutants {
+		// In this family nothing is carried and no parent ends.
+		if fits[m.name] == 0 && m.name != "a carried value is marked as reported" && m.name != "stale ppid" {
+			t.Errorf("%s fits nowhere", m.name)
+		}
+	}
+}
+
+// The same mutants are caught in what the backends of this host deliver of real lives.
+func TestMutantsOfRealLives(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	selected, err := Select([]string{
+		"fork-exec-exit", "short-lives", "exec-chain-2", "setres-ids", "changed-before-exec", "comm", "thread-ends", "ptrace", "session", "chdir-exec",
+		"pid-reuse-read", "kill-term", "one-by-one", "capset",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Repeats: 1}
+	o.setDefaults()
+	fits := make(map[string]int)
+	_, err = listen(&o, selected, func(w *score.Witness, _ *quark.Stats, outcomes []*scenario.Outcome) {
+		d := &delivery{Witness: w, lives: outcomes[0].All[:0:0]}
+		for _, o := range outcomes {
+			for _, l := range o.Lives {
+				// The director lives long, and is a part of each scenario.
+				if l.PID != o.Director {
+					d.lives = append(d.lives, l)
+				}
+			}
+		}
+		// What other processes of the host do meanwhile would only take time.
+		pids := make(map[uint32]bool)
+		for _, l := range d.lives {
+			pids[uint32(l.PID)] = true
+		}
+		for _, list := range []*[]score.Seen{&w.Single, &w.Joined} {
+			*list = slices.DeleteFunc(*list, func(s score.Seen) bool { return !pids[s.Process.PID] })
+		}
+		maps.Copy(fits, d.catch(t))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Logf("%d: %s", fits[m.name], m.name)
+	}
+}
