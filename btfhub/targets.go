@@ -47,12 +47,8 @@ var targets = list(
 	// The second is of PREEMPT_RT, the third of PREEMPT_RT in 5.10.
 	want("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
 
-	// pgid and sid. Since 4.19 signal_struct.pids is an array of pointers to struct pid;
-	// before, task_struct.pids was one of struct pid_link. The indices are read from the enum,
-	// because RHEL 8 has the new array with the old indices.
-	need("signal_struct.pids").or("task_struct.pids"),
-	need("task_struct.pids").or("signal_struct.pids"),
-	need("pid_link.pid").or("signal_struct.pids"),
+	// pgid and sid.
+	need("signal_struct.pids"),
 	need("pid_type.PIDTYPE_PGID"),
 	need("pid_type.PIDTYPE_SID"),
 	need("pid.numbers"),

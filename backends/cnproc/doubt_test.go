@@ -6,6 +6,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // fakeProc is a /proc in which every process looks the same.
@@ -54,7 +55,7 @@ func TestMessageAfterReading(t *testing.T) {
 	} {
 		for _, after := range []bool{true, false} {
 			e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
-			ev := queue(e, engine.KindExec, e.clock.now())
+			ev := queue(e, engine.KindExec, clock.Monotonic())
 			e.readAll()
 			m, want := c.m, c.lost
 			m.tid, m.pid, m.time = 1, 1, e.at(0).time+1
@@ -91,7 +92,7 @@ func TestExecAfterReading(t *testing.T) {
 	} {
 		proc := &fakeProc{memory: 7, known: procfs.Readable}
 		e := newEnricher(proc, newClock(), 1000*ms)
-		first := queue(e, engine.KindExec, e.clock.now())
+		first := queue(e, engine.KindExec, clock.Monotonic())
 		e.readAll()
 		m := message{what: Exec, pid: 1, tid: 1, time: first.Time}
 		if c.after {
@@ -113,7 +114,7 @@ func TestExecAfterReading(t *testing.T) {
 // A fork whose reading ended in the image of its birth keeps it when an exec follows.
 func TestExecAfterFork(t *testing.T) {
 	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), ms)
-	fork := queue(e, engine.KindFork, e.clock.now())
+	fork := queue(e, engine.KindFork, clock.Monotonic())
 	e.readAll()
 	e.note(&message{what: Exec, pid: 1, tid: 1, time: fork.Time + 1})
 	if !fork.Task.Known.Has(engine.FieldFilename) {
@@ -130,9 +131,9 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 		known bool
 	}{{"older", 1, true}, {"of the same tick", 0, false}, {"of unknown age", 1 << 40, false}} {
 		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
-		ev := queue(e, engine.KindExec, e.clock.now())
+		ev := queue(e, engine.KindExec, clock.Monotonic())
 		e.readAll()
-		next := e.clock.now()
+		next := clock.Monotonic()
 		if ev.Task.Start = 0; c.start < 1<<40 {
 			ev.Task.Start = e.clock.boot(next) - c.start*tick
 		}
@@ -146,10 +147,10 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 // After a loss nothing is known from /proc of events before it.
 func TestLossTakesReadings(t *testing.T) {
 	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
-	read := queue(e, engine.KindExec, e.clock.now())
+	read := queue(e, engine.KindExec, clock.Monotonic())
 	e.readAll()
-	unread := queue(e, engine.KindExec, e.clock.now())
-	loss := e.clock.now()
+	unread := queue(e, engine.KindExec, clock.Monotonic())
+	loss := clock.Monotonic()
 	e.distrust(loss)
 	old, fresh := queue(e, engine.KindExec, loss), queue(e, engine.KindExec, loss+1)
 	e.readAll()
@@ -172,7 +173,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 	for range 5000 {
 		switch rnd.IntN(4) {
 		case 0, 1:
-			ev := &engine.RawEvent{Kind: engine.Kind(rnd.IntN(3)), PID: 1 + rnd.Uint32N(9), Time: e.clock.now()}
+			ev := &engine.RawEvent{Kind: engine.Kind(rnd.IntN(3)), PID: 1 + rnd.Uint32N(9), Time: clock.Monotonic()}
 			fields := engine.Fields(0)
 			if rnd.IntN(2) == 0 {
 				fields = procfs.Readable
@@ -181,9 +182,9 @@ func TestQueueKeepsOrder(t *testing.T) {
 			want = append(want, ev)
 		case 2:
 			e.readAll()
-			e.note(&message{what: Exec, pid: 1 + rnd.Uint32N(9), time: e.clock.now()})
+			e.note(&message{what: Exec, pid: 1 + rnd.Uint32N(9), time: clock.Monotonic()})
 		default:
-			noted := e.clock.now() - rnd.Uint64N(2*ms)
+			noted := clock.Monotonic() - rnd.Uint64N(2*ms)
 			n := len(to.events)
 			times := map[*engine.RawEvent]uint64{}
 			for pos := e.head; pos < e.end; pos++ {

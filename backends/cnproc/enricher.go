@@ -5,6 +5,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // enricher queues events in the order of their facts. It reads the process of a fork and
@@ -30,7 +31,7 @@ import (
 // working directory, cgroup) is marked as carried: it is of right after the event.
 type enricher struct {
 	proc  reader // nil: nothing is read
-	clock *clock
+	clock *bootClock
 	doubt uint64 // ns that an event is held after the reading
 	delay uint64 // ns that a fork waits for its exec before it is read, 0 for not at all
 
@@ -64,7 +65,7 @@ type entry struct {
 	own bool
 }
 
-func newEnricher(p reader, c *clock, doubt uint64) *enricher {
+func newEnricher(p reader, c *bootClock, doubt uint64) *enricher {
 	return &enricher{proc: p, clock: c, doubt: doubt, queue: make([]entry, 64), byPID: map[uint32]uint64{}}
 }
 
@@ -261,7 +262,7 @@ func (e *enricher) readAll() (read bool) {
 		}
 		if now == 0 {
 			e.clock.update()
-			now = e.clock.now()
+			now = clock.Monotonic()
 		}
 		if h.wait = h.wait && now < h.ev.Time+e.delay; h.wait {
 			if !waiting {
@@ -287,7 +288,7 @@ func (e *enricher) read(h *entry) {
 	if h.want&procfs.Readable != 0 {
 		e.readProcess(h)
 	}
-	h.time = e.clock.now()
+	h.time = clock.Monotonic()
 	if h.before > e.head {
 		e.compare(e.at(h.before-1), h)
 	}

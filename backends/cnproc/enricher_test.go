@@ -9,6 +9,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // TestForkOfSessionLeader reads a process between its setsid(2) and the message of
@@ -28,7 +29,7 @@ func TestForkOfSessionLeader(t *testing.T) {
 	defer proc.Close()
 	e := newEnricher(proc, newClock(), ms)
 	for kind, want := range map[engine.Kind]engine.Fields{engine.KindFork: 0, engine.KindExec: ofSession} {
-		ev := &engine.RawEvent{Kind: kind, PID: uint32(c.Process.Pid), Time: e.clock.now()}
+		ev := &engine.RawEvent{Kind: kind, PID: uint32(c.Process.Pid), Time: clock.Monotonic()}
 		e.read(&entry{ev: ev, want: ofSession | engine.FieldPPID.Set()})
 		if known := ev.Task.Known; known&ofSession != want || !known.Has(engine.FieldPPID) {
 			t.Errorf("%v: %v is known", kind, known)
@@ -41,7 +42,7 @@ func TestForkOfSessionLeader(t *testing.T) {
 func TestClockNote(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		var c clock
+		var c bootClock
 		var mono, suspended, slack uint64
 		slack = 1 << 62
 		for range 100 {

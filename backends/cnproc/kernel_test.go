@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
-	sysclock "github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // run starts cmd and watches until the kernel reports its end.
@@ -56,7 +56,7 @@ func TestConform(t *testing.T) {
 	})
 }
 
-func now() uint64 { return sysclock.Monotonic() }
+func now() uint64 { return clock.Monotonic() }
 
 func TestThreadsOption(t *testing.T) {
 	cmd := conform.Child("threads")

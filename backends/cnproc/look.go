@@ -1,6 +1,9 @@
 package cnproc
 
-import "github.com/quark-linux/quark/backends/internal/procfs"
+import (
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/internal/clock"
+)
 
 // rescanInterval, in ns, is how often a loss lets the tracker look through /proc at most.
 const rescanInterval = 100_000_000
@@ -9,7 +12,7 @@ const rescanInterval = 100_000_000
 // were lost. What is in the socket is older than what /proc says, which does no harm to
 // the set of threads, see groups.
 func (t *tracker) learn() {
-	t.rescanTime = t.clock.now()
+	t.rescanTime = clock.Monotonic()
 	g := &t.groups
 	for pid, e := range g.byPID {
 		e.stale, e.unseen = true, true
@@ -131,7 +134,7 @@ func (t *tracker) look() (next uint64) {
 		if !ok || t.view == nil {
 			continue
 		}
-		now := t.clock.now()
+		now := clock.Monotonic()
 		if now < p.after {
 			kept = append(kept, p)
 			next = soonest(next, p.after)

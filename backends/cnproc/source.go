@@ -10,6 +10,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
@@ -28,7 +29,7 @@ type Source struct {
 	proc      *procfs.Reader
 	caps      engine.CapabilityTable
 
-	clock      *clock
+	clock      *bootClock
 	track      *tracker
 	enrich     *enricher
 	to         engine.Sink // of the Populate in its course
@@ -79,7 +80,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 // newSource returns a source without a socket.
 func newSource(shared source.Options, o Options) *Source {
 	s := &Source{threads: shared.Threads, opts: o, fd: -1, batch: newBatch(), clock: newClock()}
-	s.showStatus = atLeast("6.1")
+	s.showStatus = kernelversion.AtLeast("6.1")
 	s.stages()
 	return s
 }
@@ -94,7 +95,7 @@ func (s *Source) stages() {
 			r = s.proc
 		}
 	}
-	s.track = newTracker(v, s.clock, atLeast("6.0"), s.take)
+	s.track = newTracker(v, s.clock, kernelversion.AtLeast("6.0"), s.take)
 	s.enrich = newEnricher(r, s.clock, uint64(s.opts.DoubtTime))
 }
 
@@ -121,22 +122,10 @@ func (s *Source) open() (err error) {
 	need := s.opts.kernelFilter()
 	s.track.filtered = s.filtered
 	s.track.lives = !s.filtered || need&Fork != 0 && need&Exit != 0
-	s.noted = s.clock.now()
+	s.noted = clock.Monotonic()
 	s.track.learn()
 	s.caps = s.capabilities()
 	return nil
-}
-
-// atLeast reports whether the running kernel is of a release or later. One that has
-// something from its distributor and an older number is taken for one without, which
-// costs knowledge and not truth.
-func atLeast(release string) bool {
-	running, err := kernelversion.Running()
-	if err != nil {
-		return false
-	}
-	older, err := kernelversion.Older(running, release)
-	return err == nil && !older
 }
 
 // Name is "cnproc".
@@ -154,7 +143,7 @@ func (s *Source) Arm(idle bool) bool {
 	if s.batch.next < s.batch.n {
 		return false
 	}
-	s.pace.arm(s.busy && !idle, soonest(s.enrich.due(), s.nextLook), s.clock.now())
+	s.pace.arm(s.busy && !idle, soonest(s.enrich.due(), s.nextLook), clock.Monotonic())
 	s.busy = false
 	return true
 }
@@ -269,7 +258,7 @@ func (s *Source) receive() (full bool, err error) {
 // fetch gets a batch, which is empty when the socket is.
 func (s *Source) fetch() error {
 	for {
-		now := s.clock.now()
+		now := clock.Monotonic()
 		switch errno := s.batch.receive(s.fd); errno {
 		case 0:
 			s.busy = true
@@ -284,7 +273,7 @@ func (s *Source) fetch() error {
 		case unix.ENOBUFS:
 			// A flag, not a message: the socket dropped something.
 			s.overruns++
-			s.overrunOpen, s.overrunTime, s.congested = true, s.clock.now(), true
+			s.overrunOpen, s.overrunTime, s.congested = true, clock.Monotonic(), true
 			s.countDrops()
 			s.track.overrun(s.noted, s.overrunTime, s.dropped)
 		default:
@@ -302,7 +291,7 @@ func (s *Source) emptied(now uint64) {
 	}
 	s.congested = false
 	if s.countDrops(); s.dropped > s.track.told {
-		s.track.overrun(s.overrunTime, s.clock.now(), s.dropped)
+		s.track.overrun(s.overrunTime, clock.Monotonic(), s.dropped)
 	}
 }
 

@@ -3,6 +3,7 @@ package cnproc
 import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // fact is what the tracker concludes from a message, or from the lack of one.
@@ -24,7 +25,7 @@ type fact struct {
 type tracker struct {
 	state func(*fact)
 	view  view // nil without /proc
-	clock *clock
+	clock *bootClock
 	// lives is set if all forks and exits come.
 	lives    bool
 	filtered bool // the kernel leaves out kinds, so that numbers are missing anyway
@@ -50,7 +51,7 @@ type view interface {
 	ThreadStatus(pid, tid uint32) (procfs.Status, uint64, error)
 }
 
-func newTracker(v view, c *clock, last6 bool, state func(*fact)) *tracker {
+func newTracker(v view, c *bootClock, last6 bool, state func(*fact)) *tracker {
 	t := &tracker{state: state, view: v, clock: c, lives: true, groups: newGroups(last6), dumping: map[uint32]uint32{}}
 	if v == nil {
 		t.lossUntil, t.rescan = 1, true // of the processes that there are nothing is known
@@ -64,7 +65,7 @@ func (t *tracker) take(m *message) {
 	if m.what == whatAck {
 		return
 	}
-	if t.rescan && t.clock.now() >= t.rescanTime+rescanInterval {
+	if t.rescan && clock.Monotonic() >= t.rescanTime+rescanInterval {
 		t.learn()
 	}
 	f := fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}

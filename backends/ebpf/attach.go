@@ -66,11 +66,7 @@ var preemptibleSince = "7.0"
 // eventOfExits returns the ID of the perf event for the second program of exits, or 0 if a raw
 // tracepoint is as good or there is no such event.
 func eventOfExits() uint64 {
-	release, err := kernelversion.Running()
-	if err != nil {
-		return 0
-	}
-	if old, err := kernelversion.Older(release, preemptibleSince); err != nil || old {
+	if !kernelversion.AtLeast(preemptibleSince) {
 		return 0
 	}
 	fs, err := tracefs.Open()

@@ -13,9 +13,6 @@ import (
 // lose and do not say when: it was since the last look at the counters, and what found no
 // room in the ring was lost when the ring was nearly full.
 type gaps struct {
-	base time.Time
-	mono uint64 // CLOCK_MONOTONIC at base
-
 	told [engine.NumLosses]uint64 // losses that a gap has told of
 	last uint64                   // when the counters were last read with nothing left to tell
 	// skipped is what the kernel said at the last look that it had skipped, and looks when
@@ -27,7 +24,7 @@ type gaps struct {
 // begin makes all that was lost before now unsaid.
 func (g *gaps) begin(lost [engine.NumLosses]uint64) {
 	now := clock.Monotonic()
-	*g = gaps{base: time.Now(), mono: now, told: lost, last: now, skipped: lost[engine.LossSkipped], looks: [2]uint64{now, now}}
+	*g = gaps{told: lost, last: now, skipped: lost[engine.LossSkipped], looks: [2]uint64{now, now}}
 }
 
 // skippedPause is the time between two looks at the kernel's counters of skipped
@@ -45,9 +42,9 @@ const reorder = uint64(time.Millisecond)
 // reportGaps inserts a gap for each cause of which there were losses since the last call.
 func (s *Source) reportGaps(to engine.Sink) {
 	g := &s.gaps
-	began := g.now()
+	began := clock.Monotonic()
 	lost, looked := s.lostNow(began)
-	ended := g.now()
+	ended := clock.Monotonic()
 	all := true
 	for cause, n := range lost {
 		more := n - min(n, g.told[cause])
@@ -112,6 +109,3 @@ func (r *ring) fullSince() uint64 {
 	}
 	return since - min(since, reorder)
 }
-
-// now returns CLOCK_MONOTONIC, which Go's monotonic time is of, without a system call.
-func (g *gaps) now() uint64 { return g.mono + uint64(time.Since(g.base)) }

@@ -15,8 +15,8 @@ const (
 // argvProbes fetches the start of the arguments. They are in user memory. The kernel reads arrays
 // from kernel memory, except that on amd64 and arm64 it tells the two apart by the address (since
 // 5.7).
-func (b *builder) argvProbes(task expr) (probes [][]fetch) {
-	start, ok := b.follow(task, "task_struct.mm", "mm_struct.arg_start")
+func (b *builder) argvProbes() (probes [][]fetch) {
+	start, ok := b.follow(firstArgument, "task_struct.mm", "mm_struct.arg_start")
 	if !ok {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (b *builder) argvProbes(task expr) (probes [][]fetch) {
 			value := start.at(n*chunkSize + argvShift)
 			part.args = append(part.args, fetch{slot: slotArgv + slot(n), value: value, typ: typeX64, count: maxArray})
 		}
-		part.addArguments(task)
+		part.addArguments()
 		probes = append(probes, part.args)
 	}
 	return probes
@@ -36,9 +36,9 @@ func (b *builder) argvProbes(task expr) (probes [][]fetch) {
 var argvShift int
 
 // addArguments fetches the addresses of the arguments.
-func (b *builder) addArguments(task expr) {
-	b.addMember(slotArgStart, typeX64, task, "task_struct.mm", "mm_struct.arg_start")
-	b.addMember(slotArgEnd, typeX64, task, "task_struct.mm", "mm_struct.arg_end")
+func (b *builder) addArguments() {
+	b.addMember(slotArgStart, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_start")
+	b.addMember(slotArgEnd, typeX64, firstArgument, "task_struct.mm", "mm_struct.arg_end")
 }
 
 // A read that fails, as of a page that is not resident, leaves in the record what its memory held
@@ -52,7 +52,7 @@ func (b *builder) addArguments(task expr) {
 const guardWord = 0xfffefdfcfbfafff8
 
 // guardFilter is false for all records of a guard.
-const guardFilter = "f0==0"
+var guardFilter = slot(0).name() + "==0"
 
 // guard returns the definition of the guard of a probe that begins with so many words.
 func guard(of *definition, words int) definition {

@@ -1,6 +1,7 @@
 package kprobe
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,48 +15,17 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// fieldSources lists for each field its slots, and where the kernel has them.
-var fieldSources = []struct {
-	field engine.Field
-	via   string
-	from  slot // to the next
-	to    slot
-}{
-	{engine.FieldStart, "task.group_leader.start_boottime", slotStart, slotStart},
-	{engine.FieldPPID, "task.group_leader.real_parent.tgid", slotPPID, slotPPID},
-	{engine.FieldPGID, "task.signal.pids[PGID]", slotPGID, slotPGID},
-	{engine.FieldSID, "task.signal.pids[SID]", slotSID, slotSID},
-	{engine.FieldUIDs, "task.real_cred", slotUID, slotEGID},
-	{engine.FieldSUID, "task.real_cred", slotUID, slotEGID},
-	{engine.FieldGIDs, "task.real_cred", slotUID, slotEGID},
-	{engine.FieldSGID, "task.real_cred", slotUID, slotEGID},
-	{engine.FieldCaps, "task.real_cred", slotCapInheritable, slotCapAmbient},
-	{engine.FieldTTY, "task.signal.tty", slotTTY, slotTTYIndex},
-	{engine.FieldUTSNS, "task.nsproxy.uts_ns (at EXIT only if the leader ended last)", slotUTSNS, slotUTSNS},
-	{engine.FieldIPCNS, "task.nsproxy.ipc_ns (at EXIT only if the leader ended last)", slotIPCNS, slotIPCNS},
-	{engine.FieldMntNS, "task.nsproxy.mnt_ns (at EXIT only if the leader ended last)", slotMntNS, slotMntNS},
-	{engine.FieldNetNS, "task.nsproxy.net_ns (at EXIT only if the leader ended last)", slotNetNS, slotNetNS},
-	{engine.FieldComm, "task.comm", slotComm, slotComm2},
-	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode},
-}
-
-// textSources lists the same for the fields with probes of their own. Where the cgroup is depends
-// on the hierarchy in use, see cgroupVia.
-var textSources = []struct {
-	field     engine.Field
-	via, rest string
-	names     slot // the first of the names; 0 for arguments
-}{
-	{engine.FieldFilename, "task.mm.exe_file.f_path", "the front of more from /proc/PID/exe if it still lives", pathNameSlot(slotExe, 0, 0)},
-	{engine.FieldCwd, "task.fs.pwd", "the front of more from /proc/PID/cwd if the process still lives", pathNameSlot(slotCwd, 0, 0)},
-	{engine.FieldCgroup, "", "the front of more from /proc/PID/cgroup if it still lives", slotGroupName},
-	{engine.FieldCmdline, "task.mm.arg_start", "the end of more from /proc/PID/cmdline if it still lives", 0},
-}
-
 // room returns how much of a text the probes of a set fetch, in words and as what is
 // known in any case.
-func (s *set) room(names slot) (string, engine.Extent) {
-	if names == 0 {
+func (s *set) room(t *text) (string, engine.Extent) {
+	row := func(first slot, most int) (n int) {
+		for n < most && s.slots.has(first+slot(n)) {
+			n++
+		}
+		return n
+	}
+	switch t {
+	case cmdline:
 		n := 0
 		for _, c := range s.argv {
 			if c.part >= 0 {
@@ -63,21 +33,14 @@ func (s *set) room(names slot) (string, engine.Extent) {
 			}
 		}
 		return fmt.Sprintf("%d bytes", n), engine.Extent{Bytes: n}
-	}
-	row := func(first slot, most int) (n int) {
-		for n < most && s.slots.has(first+slot(n)) {
-			n++
-		}
-		return n
-	}
-	if names == slotGroupName {
-		n := row(names, cgroupLevels)
+	case cgroup:
+		n := row(slotGroupName, cgroupLevels)
 		return strconv.Itoa(n) + " components", engine.Extent{Names: n}
 	}
 	var rooms []string
 	least := pathLevels
-	for m := range slot(pathMounts) {
-		n := row(names+m*(pathLevels+1), pathLevels)
+	for m := range pathMounts {
+		n := row(pathNameSlot(t.base, m, 0), pathLevels)
 		rooms = append(rooms, strconv.Itoa(n))
 		least = min(least, n)
 	}
@@ -111,38 +74,39 @@ func (s *Source) describe(in *installer, failed []error) {
 		}
 	}
 	s.describeIDs(failed)
-	for _, f := range fieldSources {
+	for _, n := range numberSources {
 		var at, without engine.Events // some kinds have several sets of probes
 		for _, set := range s.sets {
 			switch {
 			case families[set.family].before:
-			case set.slots.has(f.from) && set.slots.has(f.to):
+			case set.slots.hasAll(n.from, n.to):
 				at |= set.kind.Events()
 			default:
 				without |= set.kind.Events()
 			}
 		}
-		c.Fields[f.field] = capability(f.via, at)
-		if engine.FieldsNS.Has(f.field) {
+		if engine.FieldsNS&n.fields != 0 {
 			without |= engine.EventExit
 		}
-		c.Fields[f.field].Partial = at & without
+		for f := range engine.Field(engine.NumFields) {
+			if n.fields.Has(f) {
+				c.Fields[f] = capability(n.via, at)
+				c.Fields[f].Partial = at & without
+			}
+		}
 	}
-	for _, f := range textSources {
+	for _, t := range []*text{filename, cwd, cgroup, cmdline} {
 		var at engine.Events
 		room, whole := "", engine.Extent{}
 		for _, set := range s.sets {
-			if set.partsOf(f.field) != 0 {
+			if set.text(t) != nil {
 				at |= set.kind.Events()
-				room, whole = set.room(f.names)
+				room, whole = set.room(t)
 			}
 		}
-		via := f.via
-		if f.field == engine.FieldCgroup {
-			via = cgroupVia[in.cgroups]
-		}
-		c.Fields[f.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, f.rest), at)
-		c.Fields[f.field].Whole = whole
+		via := cmp.Or(t.via, cgroupVia[in.cgroups])
+		c.Fields[t.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, t.rest), at)
+		c.Fields[t.field].Whole = whole
 	}
 	if in.cgroups == proctext.NoHierarchy {
 		c.Fields[engine.FieldCgroup].Via = "no cgroup2 and no pids hierarchy in /proc/self/cgroup"

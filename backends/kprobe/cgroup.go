@@ -8,29 +8,24 @@ var cgroupVia = map[proctext.Hierarchy]string{
 	proctext.PIDsCgroup:    "task.cgroups.subsys[pids]",
 }
 
-// cgroupNode returns the lowest node of a task's cgroup in the builder's hierarchy.
-func (b *builder) cgroupNode(task expr) (expr, bool) {
+// cgroupNode returns the lowest node of the task's cgroup in the builder's hierarchy.
+func (b *builder) cgroupNode() (expr, bool) {
 	switch b.cgroups {
 	case proctext.UnifiedCgroup:
-		return b.follow(task, "task_struct.cgroups", "css_set.dfl_cgrp", "cgroup.kn")
+		return b.follow(firstArgument, "task_struct.cgroups", "css_set.dfl_cgrp", "cgroup.kn")
 	case proctext.PIDsCgroup:
-		set, ok := b.follow(task, "task_struct.cgroups")
-		subsystems, ok2 := b.off("css_set.subsys")
-		pids, ok3 := b.offsets.Value("cgroup_subsys_id.pids_cgrp_id")
-		if !ok3 || pids < 0 || pids > 64 {
-			b.lacks = "cgroup_subsys_id.pids_cgrp_id"
-			return expr{}, false
+		set, ok := b.follow(firstArgument, "task_struct.cgroups")
+		if subsystem, found := b.element("css_set.subsys", "cgroup_subsys_id.pids_cgrp_id"); ok && found {
+			return b.follow(set.at(subsystem), "cgroup_subsys_state.cgroup", "cgroup.kn")
 		}
-		node, ok4 := b.follow(set.at(subsystems+int(pids)*8), "cgroup_subsys_state.cgroup", "cgroup.kn")
-		return node, ok && ok2 && ok4
 	}
 	return expr{}, false
 }
 
-// cgroupOfProbed fetches the path of the cgroup in the builder's hierarchy: the nodes from the
+// cgroupProbes fetches the path of the cgroup in the builder's hierarchy: the nodes from the
 // bottom up and their names. The topmost node has no parent.
-func cgroupOfProbed(b *builder) [][]fetch {
-	node, ok := b.cgroupNode(firstArgument)
+func (b *builder) cgroupProbes() [][]fetch {
+	node, ok := b.cgroupNode()
 	parent, ok2 := b.off("kernfs_node.parent")
 	name, ok3 := b.off("kernfs_node.name")
 	if !ok || !ok2 || !ok3 {

@@ -2,11 +2,10 @@ package kprobe
 
 import (
 	"bytes"
-	"fmt"
+	"os"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"golang.org/x/sys/unix"
 )
 
 // completer reads from /proc the texts that were longer than the probes' room. The process must be
@@ -14,8 +13,7 @@ import (
 // start. Else the field stays cut.
 type completer struct {
 	reader *procfs.Reader
-	proc   int // descriptor of /proc
-	root   unix.Stat_t
+	root   procfs.Directory // of this process
 	aside  engine.RawEvent
 }
 
@@ -31,20 +29,14 @@ func newCompleter(inInitialNS bool) *completer {
 	if err != nil {
 		return nil
 	}
-	c := &completer{reader: r, proc: -1}
-	if c.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil || unix.Stat("/", &c.root) != nil {
-		c.close()
-		return nil
-	}
+	c := &completer{reader: r}
+	c.root, _ = r.Root(uint32(os.Getpid()))
 	return c
 }
 
 func (c *completer) close() error {
 	if c == nil {
 		return nil
-	}
-	if c.proc >= 0 {
-		unix.Close(c.proc)
 	}
 	return c.reader.Close()
 }
@@ -99,7 +91,6 @@ func longerPath(whole, end []byte) bool {
 // sameRoot reports whether the root directory of a process is the one in which the source was
 // opened.
 func (c *completer) sameRoot(pid uint32) bool {
-	var st unix.Stat_t
-	err := unix.Fstatat(c.proc, fmt.Sprintf("%d/root", pid), &st, 0)
-	return err == nil && st.Dev == c.root.Dev && st.Ino == c.root.Ino
+	root, ok := c.reader.Root(pid)
+	return ok && root == c.root
 }

@@ -29,8 +29,8 @@ type cpu struct {
 	incomplete bool // samples may be missing, see mayHaveLost
 	losses     losses
 
-	first [numFamilies]int    // by family, the number from 1 of the event that counts the hits
-	last  [numFamilies]uint64 // by family, the count in the last sample
+	first [numFamilies]*perf.Event // by family, the event that counts the hits
+	last  [numFamilies]uint64      // by family, the count in the last sample
 	now   assembly
 }
 
@@ -65,7 +65,7 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 				return err
 			}
 			if p.part == 1 {
-				c.first[s.family] = len(c.events)
+				c.first[s.family] = e
 			}
 		}
 		for _, p := range s.guards { // they record nothing, so that they need no ring

@@ -152,7 +152,7 @@ func offline(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
 			set.add(p)
 			for _, x := range f.texts {
 				if strings.HasPrefix(name, f.name+"_"+x.name) {
-					set.texts = append(set.texts, setText{x.field, p.part})
+					set.texts = append(set.texts, setText{x, p.part})
 				}
 			}
 			for int(p.layout.id) >= len(s.byID) {

@@ -3,9 +3,53 @@ package kprobe
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// expr is a fetch argument without its type: a register, and nested reads of memory. "+8(+16(%di))"
+// is the value 8 bytes behind the address that is stored 16 bytes behind %di.
+type expr struct {
+	register string
+	reads    []int // offsets, the first read first
+}
+
+// registers hold the first arguments of a function.
+var registers = map[string][]string{
+	"amd64": {"%di", "%si", "%dx", "%cx"},
+	"arm64": {"%x0", "%x1", "%x2", "%x3"},
+}
+
+// argument returns argument n of the probed function, counted from 0.
+func argument(n int) expr {
+	return expr{register: registers[runtime.GOARCH][n]}
+}
+
+// at returns the value that is stored off bytes behind the address e.
+func (e expr) at(off int) expr {
+	return expr{e.register, append(slices.Clip(e.reads), off)}
+}
+
+// steps returns the number of reads.
+func (e expr) steps() int { return len(e.reads) }
+
+func (e expr) String() string {
+	var b []byte
+	for _, off := range slices.Backward(e.reads) {
+		if off >= 0 {
+			b = append(b, '+')
+		}
+		b = strconv.AppendInt(b, int64(off), 10)
+		b = append(b, '(')
+	}
+	b = append(b, e.register...)
+	for range e.reads {
+		b = append(b, ')')
+	}
+	return string(b)
+}
 
 // fetchType says how the kernel reads and stores a value.
 type fetchType struct {
@@ -32,9 +76,10 @@ type fetch struct {
 	count int // 0 for a value that is no array
 }
 
-func (f fetch) name() string { return "f" + strconv.Itoa(int(f.slot)) }
+// name returns the name of the slot's argument and of its field in the records.
+func (s slot) name() string { return "f" + strconv.Itoa(int(s)) }
 
-func (f fetch) String() string { return f.name() + "=" + f.body() }
+func (f fetch) String() string { return f.slot.name() + "=" + f.body() }
 
 // body returns the argument without its name. The type of a word is the kernel's default.
 func (f fetch) body() string {

@@ -76,12 +76,13 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 	}
 }
 
-// addTask fetches the fields of a task: ids, start and parent of the group, which identify the
-// process, and everything else of state, which is the task or its group's leader.
-func (b *builder) addTask(task, state expr) {
-	b.addMember(slotTID, typeU32, task, "task_struct.pid")
-	b.addMember(slotTGID, typeU32, task, "task_struct.tgid")
-	if leader, ok := b.follow(task, "task_struct.group_leader"); ok {
+// addTask fetches the fields of the task that is the function's first argument: ids, start and
+// parent of the group, which identify the process, and everything else of state, which is the task
+// or its group's leader.
+func (b *builder) addTask(state expr) {
+	b.addMember(slotTID, typeU32, firstArgument, "task_struct.pid")
+	b.addMember(slotTGID, typeU32, firstArgument, "task_struct.tgid")
+	if leader, ok := b.follow(firstArgument, "task_struct.group_leader"); ok {
 		b.addMember(slotStart, typeX64, leader, "task_struct.start_boottime")
 		b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
 	}
@@ -89,9 +90,7 @@ func (b *builder) addTask(task, state expr) {
 		b.addCredentials(cred)
 	}
 	b.addNamespaces(state)
-	if signal, ok := b.follow(task, "task_struct.signal"); ok {
-		b.addSignal(task, signal)
-	}
+	b.addSignal()
 }
 
 func (b *builder) addComm(task expr) {
@@ -121,14 +120,18 @@ func (b *builder) addNamespaces(task expr) {
 	b.addMember(slotNetNS, typeU32, nsproxy, "nsproxy.net_ns", "net.ns.inum")
 }
 
-func (b *builder) addSignal(task, signal expr) {
-	for _, p := range []struct {
-		slot slot
-		typ  string
-	}{{slotPGID, "pid_type.PIDTYPE_PGID"}, {slotSID, "pid_type.PIDTYPE_SID"}} {
-		pid, ok := b.groupPID(task, signal, p.typ)
-		nr, ok2 := b.off("pid.numbers", "upid.nr")
-		b.add(p.slot, typeU32, pid.at(nr), ok && ok2)
+// addSignal fetches what the threads of a group share.
+func (b *builder) addSignal() {
+	signal, ok := b.follow(firstArgument, "task_struct.signal")
+	if !ok {
+		return
+	}
+	nr, ok := b.off("pid.numbers", "upid.nr")
+	if pgid, found := b.element("signal_struct.pids", "pid_type.PIDTYPE_PGID"); found {
+		b.add(slotPGID, typeU32, signal.at(pgid).at(nr), ok)
+	}
+	if sid, found := b.element("signal_struct.pids", "pid_type.PIDTYPE_SID"); found {
+		b.add(slotSID, typeU32, signal.at(sid).at(nr), ok)
 	}
 	tty, ok := b.follow(signal, "signal_struct.tty")
 	if !b.add(slotTTY, typeX64, tty, ok) {
@@ -139,19 +142,13 @@ func (b *builder) addSignal(task, signal expr) {
 	b.addMember(slotTTYMinorStart, typeS32, tty, "tty_struct.driver", "tty_driver.minor_start")
 }
 
-// groupPID returns the struct pid of the process group or of the session. Since 4.19 signal_struct
-// has pointers to them; before, each task had pid_links.
-func (b *builder) groupPID(task, signal expr, typ string) (expr, bool) {
-	n, ok := b.offsets.Value(typ)
-	if !ok || n < 0 || n > 8 {
-		b.lacks = typ
-		return expr{}, false
+// element returns the offset of an element of an array of pointers, by the name of its index.
+func (b *builder) element(array, index string) (off int, ok bool) {
+	n, ok := b.offsets.Value(index)
+	if !ok || n < 0 || n > 64 {
+		b.lacks = index
+		return 0, false
 	}
-	if off, ok := b.off("signal_struct.pids"); ok {
-		return signal.at(off + int(n)*8), true
-	}
-	const linkSize = 24 // a list node of two pointers, and the pointer
-	leader, ok := b.follow(task, "task_struct.group_leader")
-	off, ok2 := b.off("task_struct.pids", "pid_link.pid")
-	return leader.at(off + int(n)*linkSize), ok && ok2
+	off, ok = b.off(array)
+	return off + int(n)*8, ok
 }

@@ -5,7 +5,7 @@ import "github.com/quark-linux/quark/engine"
 // hook is a kernel function that can be probed for a kind of event.
 type hook struct {
 	symbol string
-	// args fetches what only this function offers, and what the filters use.
+	// args fetches what only this function offers, and what the filters use; nil for nothing.
 	args func(b *builder)
 	// filter is an expression over the slots of args: a hit for which it is false is not
 	// recorded. "" means no filter.
@@ -25,16 +25,9 @@ type family struct {
 	hooks []hook
 	// state fetches the numbers, in the first probe; each of texts has further probes.
 	state func(b *builder, h *hook)
-	texts []text
+	texts []*text
 	// before is set if the records are first calls and no events, see idChanges.
 	before bool
-}
-
-// text is a field with probes of its own.
-type text struct {
-	field  engine.Field
-	name   string
-	probes func(b *builder) [][]fetch
 }
 
 var (
@@ -45,16 +38,12 @@ var (
 
 // taskProbed fetches the state of the task that is the function's first argument.
 func taskProbed(b *builder, _ *hook) {
-	b.addTask(firstArgument, firstArgument)
+	b.addTask(firstArgument)
 	b.addComm(firstArgument)
 }
 
 // oldCred fetches the old credentials of security_task_fix_setuid(new, old, flags).
 func oldCred(b *builder, _ *hook) { b.addIDs(secondArgument) }
-
-func cwdOfProbed(b *builder) [][]fetch  { return b.cwdProbes(firstArgument) }
-func exeOfProbed(b *builder) [][]fetch  { return b.exeProbes(firstArgument) }
-func argvOfProbed(b *builder) [][]fetch { return b.argvProbes(firstArgument) }
 
 // families are all families, the required ones first.
 var families = []family{
@@ -68,29 +57,21 @@ var families = []family{
 			{symbol: "cgroup_post_fork", args: exitSignal, threads: filterLeader},
 		},
 		state: taskProbed,
-		texts: []text{
-			{engine.FieldCwd, "cwd", cwdOfProbed},
-			{engine.FieldCgroup, "cgroup", cgroupOfProbed},
-		},
+		texts: []*text{cwd, cgroup},
 	},
 	{
 		kind: engine.KindExec, name: "exec",
 		hooks: []hook{
-			{symbol: "proc_exec_connector", args: nothing}, // CONFIG_PROC_EVENTS
+			{symbol: "proc_exec_connector"}, // CONFIG_PROC_EVENTS
 			// CONFIG_TASK_XACCT. Called right after the former, and at the end
 			// of each task.
 			{symbol: "acct_update_integrals", args: exiting, filter: filterRunning},
 		},
 		state: func(b *builder, h *hook) {
 			taskProbed(b, h)
-			b.addArguments(firstArgument)
+			b.addArguments()
 		},
-		texts: []text{
-			{engine.FieldCmdline, "argv", argvOfProbed},
-			{engine.FieldFilename, "exe", exeOfProbed},
-			{engine.FieldCwd, "cwd", cwdOfProbed},
-			{engine.FieldCgroup, "cgroup", cgroupOfProbed},
-		},
+		texts: []*text{cmdline, filename, cwd, cgroup},
 	},
 	{
 		kind: engine.KindExit, name: "exit",
@@ -112,7 +93,7 @@ var families = []family{
 			// CONFIG_PROC_EVENTS
 			{symbol: "proc_comm_connector", args: func(b *builder) { b.addComm(firstArgument) }},
 		},
-		state: func(b *builder, _ *hook) { b.addTask(firstArgument, firstArgument) },
+		state: func(b *builder, _ *hook) { b.addTask(firstArgument) },
 	},
 	{
 		kind: engine.KindIDChange, name: "ids",
@@ -149,9 +130,9 @@ var families = []family{
 		kind: engine.KindIDChange, name: "sid",
 		hooks: []hook{
 			// CONFIG_PROC_EVENTS
-			{symbol: "proc_sid_connector", args: nothing},
+			{symbol: "proc_sid_connector"},
 			// CONFIG_SCHED_AUTOGROUP
-			{symbol: "sched_autogroup_create_attach", args: nothing},
+			{symbol: "sched_autogroup_create_attach"},
 		},
 		state: taskProbed,
 	},
@@ -168,8 +149,6 @@ const (
 	familySID
 	numFamilies = iota
 )
-
-func nothing(*builder) {}
 
 func exitSignal(b *builder) {
 	b.addMember(slotExitSignal, typeS32, firstArgument, "task_struct.exit_signal")
@@ -195,7 +174,7 @@ func exitState(b *builder, _ *hook) {
 	if !ok {
 		return
 	}
-	b.addTask(firstArgument, leader)
+	b.addTask(leader)
 	b.addComm(leader)
 	b.addMember(slotSignalFlags, typeU32, firstArgument, "task_struct.signal", "signal_struct.flags")
 	b.addMember(slotGroupCode, typeS32, firstArgument, "task_struct.signal", "signal_struct.group_exit_code")
@@ -219,3 +198,13 @@ func idsOfTask(b *builder) {
 	b.add(slotWhichID, typeU32, secondArgument, true)
 	b.addMember(slotCred, typeX64, firstArgument, "task_struct.real_cred")
 }
+
+// The kernel's filters of records. Only the leader of a group has an exit signal, the other threads
+// have -1.
+var (
+	filterLeader  = slotExitSignal.name() + ">=0"
+	filterEnds    = slotGroupDead.name() + "!=0||" + filterLeader
+	filterMayEnd  = slotLive.name() + "==0||" + filterLeader
+	filterRunning = slotExiting.name() + "==0"
+	filterNotExec = slotByExec.name() + "==0"
+)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quark-linux/quark/backends/internal/tracefs"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 	"golang.org/x/sys/unix"
 )
@@ -70,10 +69,12 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	if filter == "" && !in.threads {
 		filter = h.threads
 	}
-	s.filter = filterText(filter)
+	s.filter = filter
 
 	b := builder{offsets: in.offsets, reads: in.reads}
-	h.args(&b)
+	if h.args != nil {
+		h.args(&b)
+	}
 	own := len(b.args)
 	f.state(&b, h)
 	needs := []slot{slotTID, slotTGID}
@@ -92,10 +93,10 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 		common = b.args[:own:own]
 	}
 	for _, t := range f.texts {
-		if t.field == engine.FieldCgroup && in.cgroups == proctext.NoHierarchy {
+		if t == cgroup && in.cgroups == proctext.NoHierarchy {
 			continue // see Source.describe
 		}
-		in.text(s, f, &t, common)
+		in.text(s, f, t, common)
 	}
 	return s, nil
 }
@@ -108,11 +109,11 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 		in.notes = append(in.notes, fmt.Sprintf("%s has no %s: the kernel's types have no %s", f.kind, t.field, b.lacks))
 		return
 	}
-	st := setText{field: t.field}
+	st := setText{text: t}
 	for i, args := range parts {
 		// The chunks come first: the guard writes its words there.
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
-		if err == nil && t.field == engine.FieldCmdline {
+		if err == nil && t == cmdline {
 			err = in.guard(s)
 		}
 		if err != nil {

@@ -42,10 +42,10 @@ func newLayout(args []fetch, event *tracefs.Event) (*layout, error) {
 		return nil, fmt.Errorf("probe has ID %d", event.ID)
 	}
 	for _, a := range args {
-		f, ok := event.Field(a.name())
+		f, ok := event.Field(a.slot.name())
 		want := a.typ.size * max(a.count, 1)
 		if !ok || f.Size != want {
-			return nil, fmt.Errorf("format has no field %s of %d bytes", a.name(), want)
+			return nil, fmt.Errorf("format has no field %s of %d bytes", a.slot.name(), want)
 		}
 		p := place{slot: a.slot, off: uint16(f.Offset), size: uint8(a.typ.size), count: uint8(max(a.count, 1))}
 		switch {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"unsafe"
+	"strconv"
+	"strings"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"golang.org/x/sys/unix"
@@ -62,15 +63,13 @@ func (o *online) changes(gone func(cpu int)) (changed bool) {
 		return false
 	}
 	for {
-		// The call does not block, so that Go's scheduler need not know of it.
-		size, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(o.socket), uintptr(unsafe.Pointer(&o.buf)), uintptr(len(o.buf)), 0, 0, 0)
-		if errno == unix.ENOBUFS { // announcements were lost
+		n, err := unix.Read(o.socket, o.buf[:])
+		if err == unix.ENOBUFS { // announcements were lost
 			changed = true
 			gone(-1)
 			continue
 		}
-		n := int(size)
-		if errno != 0 || n == 0 {
+		if err != nil || n == 0 {
 			return changed
 		}
 		cpu, went, ok := parseCPUEvent(o.buf[:n])
@@ -90,21 +89,16 @@ func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 	if end := bytes.IndexByte(b, 0); end >= 0 {
 		b = b[:end]
 	}
-	action, number, ok := bytes.Cut(b, []byte("@/devices/system/cpu/cpu"))
-	if !ok || len(number) == 0 || len(number) > 6 {
+	action, number, ok := strings.Cut(string(b), "@/devices/system/cpu/cpu")
+	n, err := strconv.ParseUint(number, 10, 16)
+	if !ok || err != nil {
 		return 0, false, false
 	}
-	for _, c := range number {
-		if c < '0' || c > '9' {
-			return 0, false, false
-		}
-		cpu = cpu*10 + int(c-'0')
-	}
-	switch string(action) {
+	switch action {
 	case "offline", "remove":
-		return cpu, true, true
+		return int(n), true, true
 	case "online", "add":
-		return cpu, false, true
+		return int(n), false, true
 	}
 	return 0, false, false
 }

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 	"golang.org/x/sys/unix"
 )
@@ -165,4 +165,10 @@ func (s *Source) watch(fd int) error {
 	return nil
 }
 
-var _ engine.Source = (*Source)(nil)
+// selfTest checks the values that are fetched through types that may not be the running kernel's.
+// Counting starts after it.
+func (s *Source) selfTest() error {
+	_, err := selftest.Run(&s.capabilities, s)
+	s.handed, s.lost, s.decode = 0, 0, 0
+	return err
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/quark-linux/quark/backends/internal/tracefs"
@@ -28,22 +27,9 @@ func (o owner) group(queue uint32) string {
 
 // parseGroup is the inverse of group.
 func parseGroup(name string) (o owner, ok bool) {
-	parts := strings.Split(name, "_")
-	if len(parts) != 5 || parts[0] != groupPrefix {
-		return o, false
-	}
-	var n [4]uint64
-	for i, p := range parts[1:] {
-		v, err := strconv.ParseUint(p, 10, 64)
-		if err != nil {
-			return o, false
-		}
-		n[i] = v
-	}
-	if n[0] == 0 || n[0] > 1<<30 || n[3] > 1<<32-1 {
-		return o, false
-	}
-	return owner{int(n[0]), n[1], n[2]}, true
+	var queue uint32
+	_, err := fmt.Sscanf(name, groupPrefix+"_%d_%d_%d_%d", &o.pid, &o.start, &o.namespace, &queue)
+	return o, err == nil && o.pid > 0 && o.group(queue) == name
 }
 
 func self() (owner, error) {

@@ -17,9 +17,10 @@ import (
 type places map[string]uint64
 
 // findPlaces returns the addresses of the hooks' functions. The kernel searches those that are not
-// found, or not shown to this process.
+// found, or not shown to this process. Debian's kernels have an index of symbol names since 6.1,
+// others since 6.2.
 func findPlaces() places {
-	if !slowWithNames() {
+	if kernelversion.AtLeast("6.1") {
 		return nil
 	}
 	f, err := os.Open("/proc/kallsyms")
@@ -34,17 +35,6 @@ func findPlaces() places {
 		}
 	}
 	return readPlaces(f, wanted)
-}
-
-// slowWithNames reports whether this kernel has no index of symbol names: Debian's has one since
-// 6.1, others since 6.2.
-func slowWithNames() bool {
-	release, err := kernelversion.Running()
-	if err != nil {
-		return false
-	}
-	old, err := kernelversion.Older(release, "6.1")
-	return err == nil && old
 }
 
 // readPlaces reads the lines "ADDRESS TYPE NAME" of /proc/kallsyms for the wanted functions. It

@@ -1,8 +1,6 @@
 package kprobe
 
-import (
-	"github.com/quark-linux/quark/engine"
-)
+import "github.com/quark-linux/quark/engine"
 
 // set is the probes on one function whose samples together are one event. The first probe has the
 // numbers: without it there is no event.
@@ -13,11 +11,12 @@ type set struct {
 	ofCurrent bool   // as in hook
 	filter    string // in the kernel's syntax
 	probes    []*probe
-	guards    []*probe      // guards of the probes that read arguments
-	all       uint32        // the bits of all probes
-	slots     slotPlaces    // positions of the numbers in the records
-	argv      [chunks]chunk // positions of the arguments
-	texts     []setText     // the text fields
+	guards    []*probe       // guards of the probes that read arguments
+	all       uint32         // the bits of all probes
+	slots     slotPlaces     // positions of the numbers in the records
+	argv      [chunks]chunk  // positions of the arguments
+	numbers   []numberSource // the fields of the first probe
+	texts     []setText
 }
 
 func newSet(number int, f *family) *set {
@@ -30,7 +29,7 @@ func newSet(number int, f *family) *set {
 
 // setText is a text field of a set, and the bits of its probes.
 type setText struct {
-	field engine.Field
+	*text
 	parts uint32
 }
 
@@ -43,14 +42,14 @@ type probe struct {
 	layout *layout
 }
 
-// partsOf returns the bits of the probes of a text field, 0 if the set has none.
-func (s *set) partsOf(f engine.Field) uint32 {
-	for _, t := range s.texts {
-		if t.field == f {
-			return t.parts
+// text returns a text field of the set, nil if the set has none of it.
+func (s *set) text(t *text) *setText {
+	for i := range s.texts {
+		if s.texts[i].text == t {
+			return &s.texts[i]
 		}
 	}
-	return 0
+	return nil
 }
 
 // add adds an installed probe to the set.
@@ -59,6 +58,13 @@ func (s *set) add(p *probe) {
 	s.probes = append(s.probes, p)
 	s.all |= p.part
 	s.slots.add(p.layout, p.number)
+	if p.number == 0 {
+		for _, n := range numberSources {
+			if n.set != nil && s.slots.hasAll(n.from, n.to) {
+				s.numbers = append(s.numbers, n)
+			}
+		}
+	}
 	for _, at := range p.layout.places {
 		if at.kind == placeChunk {
 			s.argv[at.slot-slotArgv] = chunk{p.number, int(at.off)}

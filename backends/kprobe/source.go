@@ -268,30 +268,20 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	if a.set.ofCurrent {
 		thread = a.tid != a.pid
 	}
+	var change engine.IDChange
 	switch a.set.family {
 	case familyExit:
 		s.exit(a, to)
 		return
-	case familyFork:
-		if thread && !s.threads {
+	case familyUID, familyGID:
+		s.ids.ask(a)
+		return
+	case familyFork, familyIDs, familyComm:
+		if thread && !s.threads || v.u32(slotByExec) != 0 {
 			return
 		}
 	case familyExec:
 		s.endings.executed(v.u32(slotTGID), a.time)
-	case familyComm:
-		if thread && !s.threads || a.known(slotByExec) && v.u32(slotByExec) != 0 {
-			return
-		}
-	}
-	var change engine.IDChange
-	switch a.set.family {
-	case familyUID, familyGID:
-		s.ids.ask(a)
-		return
-	case familyIDs:
-		if thread && !s.threads {
-			return
-		}
 	case familySID:
 		// a session is of the group, whichever thread calls setsid
 		change = engine.ChangedSID

@@ -75,18 +75,11 @@ func (s *Source) probeOf(rec perf.Record) *probe {
 
 // outstanding returns how many hits happened after the last sample that was read.
 func (c *cpu) outstanding() (n uint64) {
-	counts, together := c.leader.Counts(nil, len(c.events))
-	for f, number := range c.first {
-		if number == 0 {
+	for f, e := range c.first {
+		if e == nil {
 			continue
 		}
-		var count uint64
-		if together {
-			count = counts[number-1]
-		} else {
-			count, _ = c.events[number-1].Count()
-		}
-		if count > c.last[f] {
+		if count, err := e.Count(); err == nil && count > c.last[f] {
 			n += count - c.last[f]
 		}
 	}

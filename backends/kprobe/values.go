@@ -43,6 +43,16 @@ func (p *slotPlaces) add(l *layout, part int) {
 // has reports whether a slot is fetched.
 func (p *slotPlaces) has(s slot) bool { return p[s].fetched }
 
+// hasAll reports whether the slots from one to another are fetched.
+func (p *slotPlaces) hasAll(from, to slot) bool {
+	for s := from; s <= to; s++ {
+		if !p.has(s) {
+			return false
+		}
+	}
+	return true
+}
+
 // begin removes all records.
 func (v *values) begin(s *set) {
 	v.slots = &s.slots

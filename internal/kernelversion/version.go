@@ -18,6 +18,17 @@ func Running() (string, error) {
 	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
+// AtLeast reports whether the running kernel is of version x.y or later. One that has something
+// from its distributor and an older number is taken for one without.
+func AtLeast(version string) bool {
+	release, err := Running()
+	if err != nil {
+		return false
+	}
+	older, err := Older(release, version)
+	return err == nil && !older
+}
+
 // Older reports whether a release, as uname -r prints it, is older than version x.y.
 func Older(release, version string) (bool, error) {
 	r, err := majorMinor(release)

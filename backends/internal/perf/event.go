@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,16 +88,15 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	return &Event{fd}, nil
 }
 
-// OpenLeader opens an event that never happens as the leader of others on a CPU, which are enabled,
-// disabled and counted together.
+// OpenLeader opens an event that never happens as the leader of others on a CPU, which are enabled
+// and disabled together.
 func OpenLeader(cpu int) (*Event, error) {
 	return open(&unix.PerfEventAttr{
-		Type:        unix.PERF_TYPE_SOFTWARE,
-		Size:        unix.PERF_ATTR_SIZE_VER5,
-		Config:      unix.PERF_COUNT_SW_DUMMY,
-		Read_format: unix.PERF_FORMAT_GROUP,
-		Bits:        unix.PerfBitDisabled | unix.PerfBitUseClockID,
-		Clockid:     unix.CLOCK_MONOTONIC, // the group needs one clock
+		Type:    unix.PERF_TYPE_SOFTWARE,
+		Size:    unix.PERF_ATTR_SIZE_VER5,
+		Config:  unix.PERF_COUNT_SW_DUMMY,
+		Bits:    unix.PerfBitDisabled | unix.PerfBitUseClockID,
+		Clockid: unix.CLOCK_MONOTONIC, // the group needs one clock
 	}, cpu, -1)
 }
 
@@ -148,19 +148,6 @@ func (e *Event) Count() (uint64, error) {
 	return binary.NativeEndian.Uint64(b[:]), nil
 }
 
-// Counts appends to dst the counts of the n events of a leader's group, in the order in which they
-// were opened. ok is false if the group has fewer: a group is dissolved when its CPU goes offline.
-func (e *Event) Counts(dst []uint64, n int) (counts []uint64, ok bool) {
-	b := make([]byte, 8*(2+n)) // the number of events, the count of the leader, then theirs
-	if m, err := e.read(b); err != nil || m != len(b) || binary.NativeEndian.Uint64(b) != uint64(1+n) {
-		return dst, false
-	}
-	for b = b[16:]; len(b) > 0; b = b[8:] {
-		dst = append(dst, binary.NativeEndian.Uint64(b))
-	}
-	return dst, true
-}
-
 // Close ends the event.
 func (e *Event) Close() error {
 	if e.fd < 0 {
@@ -169,4 +156,22 @@ func (e *Event) Close() error {
 	err := unix.Close(e.fd)
 	e.fd = -1
 	return err
+}
+
+// ioctlPointer is ioctl(2) with a pointer to memory of Go.
+func ioctlPointer(fd int, request uint, p *byte) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(unsafe.Pointer(p)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// read is read(2). It is over at once, so that Go's scheduler need not know.
+func (e *Event) read(b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
 }

@@ -48,11 +48,3 @@ func (s *Sample) ParseSample(body []byte) error {
 
 // IsWakeup reports whether a record is the empty one of a wakeup event.
 func IsWakeup(r Record) bool { return r.Type == RecordSample && len(r.Body) == 0 }
-
-// ParseLost returns how many records were lost before a [RecordLost].
-func ParseLost(body []byte) (uint64, error) {
-	if len(body) < 16 {
-		return 0, ErrSample
-	}
-	return binary.NativeEndian.Uint64(body[8:]), nil
-}

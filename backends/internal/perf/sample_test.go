@@ -35,16 +35,6 @@ func TestParseSample(t *testing.T) {
 	}
 }
 
-func TestParseLost(t *testing.T) {
-	b := binary.NativeEndian.AppendUint64(make([]byte, 8), 77)
-	if n, err := ParseLost(b); n != 77 || err != nil {
-		t.Error(n, err)
-	}
-	if _, err := ParseLost(b[:15]); err == nil {
-		t.Error("a short record was taken")
-	}
-}
-
 func TestParseCPUs(t *testing.T) {
 	for _, tc := range []struct {
 		list string

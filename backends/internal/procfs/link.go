@@ -100,6 +100,15 @@ func memfdDevice() uint64 {
 	return st.Dev
 }
 
+// Directory identifies a directory while it is in use.
+type Directory struct{ device, inode uint64 }
+
+// Root returns the root directory of process pid.
+func (r *Reader) Root(pid uint32) (d Directory, ok bool) {
+	st, errno := statat(r.proc, r.name("", pid, "/root"))
+	return Directory{st.Dev, st.Ino}, errno == 0
+}
+
 // statat follows the link. It is used for the rare paths that end with " (deleted)".
 func statat(dir int, pathNUL []byte) (st unix.Stat_t, errno unix.Errno) {
 	err := unix.Fstatat(dir, string(pathNUL[:len(pathNUL)-1]), &st, 0)

@@ -1,0 +1,91 @@
+package kprobe
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// numberSource says where the values of fields are: in which slots, and where the kernel has them.
+type numberSource struct {
+	fields   engine.Fields
+	via      string
+	from, to slot
+	// set takes the values over; nil where more than one record decides.
+	set func(ev *engine.RawEvent, v *values)
+}
+
+const (
+	viaCred = "task.real_cred"
+	viaNS   = " (at EXIT only if the leader ended last)"
+)
+
+// numberSources are the fields that the first probe of a set fetches.
+var numberSources = []numberSource{
+	{engine.FieldStart.Set(), "task.group_leader.start_boottime", slotStart, slotStart,
+		func(ev *engine.RawEvent, v *values) { ev.Task.Start, ev.Task.StartUnit = v.number(slotStart), 1 }},
+	{engine.FieldPPID.Set(), "task.group_leader.real_parent.tgid", slotPPID, slotPPID,
+		func(ev *engine.RawEvent, v *values) { ev.Task.PPID = v.u32(slotPPID) }},
+	{engine.FieldPGID.Set(), "task.signal.pids[PGID]", slotPGID, slotPGID,
+		func(ev *engine.RawEvent, v *values) { ev.Task.PGID = v.u32(slotPGID) }},
+	{engine.FieldSID.Set(), "task.signal.pids[SID]", slotSID, slotSID,
+		func(ev *engine.RawEvent, v *values) { ev.Task.SID = v.u32(slotSID) }},
+	{engine.FieldsIDs, viaCred, slotUID, slotEGID,
+		func(ev *engine.RawEvent, v *values) { ev.Task.Cred = v.credentials() }},
+	{engine.FieldCaps.Set(), viaCred, slotCapInheritable, slotCapAmbient, setCapabilities},
+	{engine.FieldTTY.Set(), "task.signal.tty", slotTTY, slotTTYIndex, setTTY},
+	{engine.FieldUTSNS.Set(), "task.nsproxy.uts_ns" + viaNS, slotUTSNS, slotUTSNS,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NS.UTS = v.u32(slotUTSNS) }},
+	{engine.FieldIPCNS.Set(), "task.nsproxy.ipc_ns" + viaNS, slotIPCNS, slotIPCNS,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NS.IPC = v.u32(slotIPCNS) }},
+	{engine.FieldMntNS.Set(), "task.nsproxy.mnt_ns" + viaNS, slotMntNS, slotMntNS,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Mnt = v.u32(slotMntNS) }},
+	{engine.FieldNetNS.Set(), "task.nsproxy.net_ns" + viaNS, slotNetNS, slotNetNS,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Net = v.u32(slotNetNS) }},
+	{engine.FieldComm.Set(), "task.comm", slotComm, slotComm2, setComm},
+	{engine.FieldExit.Set(), "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode, nil},
+}
+
+func setCapabilities(ev *engine.RawEvent, v *values) {
+	ev.Task.Caps = engine.Capabilities{
+		Inheritable: v.number(slotCapInheritable), Permitted: v.number(slotCapPermitted),
+		Effective: v.number(slotCapEffective), Bounding: v.number(slotCapBounding), Ambient: v.number(slotCapAmbient),
+	}
+}
+
+func setTTY(ev *engine.RawEvent, v *values) {
+	if v.number(slotTTY) != 0 { // else it has no terminal
+		ev.Task.TTY = engine.TTY{Major: v.u32(slotTTYMajor), Minor: v.u32(slotTTYMinorStart) + v.u32(slotTTYIndex)}
+	}
+}
+
+func setComm(ev *engine.RawEvent, v *values) {
+	var comm [16]byte
+	binary.NativeEndian.PutUint64(comm[:], v.number(slotComm))
+	binary.NativeEndian.PutUint64(comm[8:], v.number(slotComm2))
+	comm[15] = 0 // as TASK_COMM_LEN has it
+	ev.Set(engine.FieldComm, comm[:bytes.IndexByte(comm[:], 0)])
+}
+
+// text is a field with probes of its own.
+type text struct {
+	field engine.Field
+	name  string // of the probes
+	// via is where the kernel has it, for a cgroup see cgroupVia; rest is where what the probes
+	// have no room for is read.
+	via, rest string
+	base      slot // the first of its slots
+	probes    func(b *builder) [][]fetch
+}
+
+var (
+	filename = &text{engine.FieldFilename, "exe", "task.mm.exe_file.f_path",
+		"the front of more from /proc/PID/exe if it still lives", slotExe, (*builder).exeProbes}
+	cwd = &text{engine.FieldCwd, "cwd", "task.fs.pwd",
+		"the front of more from /proc/PID/cwd if the process still lives", slotCwd, (*builder).cwdProbes}
+	cgroup = &text{engine.FieldCgroup, "cgroup", "",
+		"the front of more from /proc/PID/cgroup if it still lives", slotCgroup, (*builder).cgroupProbes}
+	cmdline = &text{engine.FieldCmdline, "argv", "task.mm.arg_start",
+		"the end of more from /proc/PID/cmdline if it still lives", slotArgv, (*builder).argvProbes}
+)

@@ -1,0 +1,25 @@
+package clock
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Monotonic is at most a millisecond ahead of what the kernel says, and never goes back.
+func TestMonotonic(t *testing.T) {
+	last := uint64(0)
+	for range 1000 {
+		before, now, after := read(unix.CLOCK_MONOTONIC), Monotonic(), read(unix.CLOCK_MONOTONIC)
+		if now < last || now < before || now > after+1e6 {
+			t.Fatalf("%d, after %d, between %d and %d", now, last, before, after)
+		}
+		last = now
+	}
+}
+
+func BenchmarkMonotonic(b *testing.B) {
+	for b.Loop() {
+		Monotonic()
+	}
+}
