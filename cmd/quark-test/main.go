@@ -11,7 +11,6 @@ import (
 
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 	"github.com/quark-linux/quark/internal/proctext"
 )
@@ -30,7 +29,7 @@ func main() {
 	scenario.Main()
 	meter.Main()
 	suite := &testrun.Suite{
-		Program: "quark-test", Usage: usage, Version: command.Version(), Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
+		Program: "quark-test", Usage: usage, Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
 		Backends: []testrun.Backend{
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},

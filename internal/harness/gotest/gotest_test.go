@@ -117,8 +117,8 @@ func TestParser(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %q %v %d", test, o.state, o.reason, o.took, strings.Count(o.log.String(), "\n")))
 		},
 	}
-	for line := range strings.Lines(strings.ReplaceAll(sampleOutput, "^", marker)) {
-		p.line(strings.TrimSuffix(line, "\n"))
+	for _, b := range []byte(strings.ReplaceAll(sampleOutput, "^", marker)) {
+		p.Write([]byte{b})
 	}
 	p.close("the test binary ended: signal: killed")
 	want := []string{

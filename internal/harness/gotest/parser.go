@@ -1,6 +1,7 @@
 package gotest
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type parser struct {
 	running map[string]*outcome
 	last    string // a test that has ended and is not told yet: a panic's text comes after it
 	rest    string // of the output that belongs to no test
+	partial []byte // a line whose end has not come
 }
 
 // outcome is how a test ended.
@@ -40,6 +42,19 @@ var (
 )
 
 var stateOf = map[string]record.State{"PASS": record.Pass, "FAIL": record.Fail, "SKIP": record.Skip}
+
+// Write takes output as it comes.
+func (p *parser) Write(b []byte) (int, error) {
+	p.partial = append(p.partial, b...)
+	for {
+		line, rest, whole := bytes.Cut(p.partial, []byte("\n"))
+		if !whole {
+			return len(b), nil
+		}
+		p.line(string(line))
+		p.partial = rest
+	}
+}
 
 // line takes a line without its newline.
 func (p *parser) line(s string) {
@@ -114,6 +129,9 @@ func (p *parser) flush() {
 
 // close ends the output. Tests that run still failed with their binary, whose end is said by why.
 func (p *parser) close(why string) {
+	if len(p.partial) > 0 {
+		p.line(string(p.partial))
+	}
 	p.flush()
 	for test, o := range p.running {
 		o.state, o.reason = record.Fail, why

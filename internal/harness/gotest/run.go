@@ -3,18 +3,16 @@
 package gotest
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -42,7 +40,7 @@ func inGuest(patterns []string) (int, error) {
 	if err := json.Unmarshal(text, &run); err != nil {
 		return 0, err
 	}
-	port, err := os.OpenFile(os.Getenv("QUARK_RESULTS"), os.O_WRONLY|syscall.O_NOCTTY, 0)
+	port, err := record.OpenWriter(os.Getenv("QUARK_RESULTS"))
 	if err != nil {
 		return 0, err
 	}
@@ -57,19 +55,7 @@ func inGuest(patterns []string) (int, error) {
 // guest runs the binaries.
 type guest struct {
 	Run
-	mu   sync.Mutex // of the port
-	port *os.File
-}
-
-func (g *guest) send(rec any) error {
-	line, err := record.Encode(rec)
-	if err != nil {
-		return err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, err = g.port.Write(line)
-	return err
+	port *record.Writer
 }
 
 // command is a call of a binary, in the copy of its package's directory.
@@ -82,6 +68,14 @@ func (g *guest) command(b Binary, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// run runs a command. Its output may be held open after its end.
+func run(cmd *exec.Cmd) error {
+	if err := cmd.Run(); !errors.Is(err, exec.ErrWaitDelay) {
+		return err
+	}
+	return nil
+}
+
 // exec runs a binary for go test -exec.
 func (g *guest) exec(b Binary) (int, error) {
 	cmd := g.command(b, g.Args...)
@@ -89,12 +83,8 @@ func (g *guest) exec(b Binary) (int, error) {
 	if g.Merge {
 		cmd.Stderr = cmd.Stdout // one pipe: the order of all writes is kept
 	}
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil
-	}
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err := run(cmd); err != nil && !errors.As(err, &exit) {
 		return 0, err
 	}
 	return shellStatus(cmd.ProcessState), nil
@@ -107,7 +97,7 @@ type outputTo struct {
 }
 
 func (o outputTo) Write(b []byte) (int, error) {
-	return len(b), o.g.send(record.Output{FD: o.fd, Data: b})
+	return len(b), o.g.port.Write(record.Output{FD: o.fd, Data: b})
 }
 
 func shellStatus(s *os.ProcessState) int {
@@ -134,7 +124,7 @@ func (g *guest) tests(patterns []string) (status int, err error) {
 			}
 		}
 	}
-	if err := g.send(plan); err != nil {
+	if err := g.port.Write(plan); err != nil {
 		return 0, err
 	}
 	for i, b := range g.Binaries {
@@ -172,64 +162,29 @@ func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bo
 	}
 	// Short: a guest is to be quick, and is often emulated.
 	cmd := g.command(b, "-test.v=test2json", "-test.paniconexit0", "-test.short", "-test.timeout=150s", "-test.run=^("+strings.Join(names, "|")+")$")
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, false, err
-	}
-	defer r.Close()
-	cmd.Stdout, cmd.Stderr = w, w
 	begun = make(map[string]bool)
-	var sendErr error
-	send := func(rec any) {
-		if err := g.send(rec); err != nil && sendErr == nil {
-			sendErr = err
-		}
-	}
+	var writeErr error
+	write := func(rec any) { writeErr = cmp.Or(writeErr, g.port.Write(rec)) }
 	p := &parser{
 		started: func(test string) {
 			begun[test] = true
-			send(record.Start{Test: b.Name() + "." + test, Backend: b.Backend})
-			if err := record.Drain(g.port); err != nil && sendErr == nil {
-				sendErr = err
-			}
+			write(record.Start{Test: b.Name() + "." + test, Backend: b.Backend})
 		},
 		ended: func(test string, o outcome) {
 			failed = failed || o.state == record.Fail
+			log := o.log.String()
 			fmt.Printf("%s.%s: %s %s\n", b.Name(), test, o.state, o.reason)
 			if o.state == record.Fail {
-				fmt.Print(o.log.String())
+				fmt.Print(log)
 			}
-			send(record.Result{Test: b.Name() + "." + test, Backend: b.Backend, State: o.state, Reason: o.reason,
-				DurationMS: o.took.Milliseconds(), Log: cut(o.log.String())})
+			write(record.Result{Test: b.Name() + "." + test, Backend: b.Backend, State: o.state, Reason: o.reason,
+				DurationMS: o.took.Milliseconds(), Log: record.CutLog(log)})
 		},
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, false, err
-	}
-	w.Close()
-	read := make(chan error, 1)
-	go func() {
-		br := bufio.NewReader(r)
-		for {
-			line, err := br.ReadString('\n')
-			if line != "" {
-				p.line(strings.TrimSuffix(line, "\n"))
-			}
-			if err != nil {
-				read <- err
-				return
-			}
-		}
-	}()
-	waitErr := cmd.Wait()
-	select {
-	case err = <-read:
-	case <-time.After(time.Second): // held open by a process that a test left behind
-		r.SetReadDeadline(time.Now())
-		err = <-read
-	}
-	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, false, fmt.Errorf("read the output of %s: %w", b.Package, err)
+	cmd.Stdout, cmd.Stderr = p, p
+	waitErr := run(cmd)
+	if cmd.Process == nil {
+		return nil, false, waitErr
 	}
 	why := "the test binary ended"
 	if waitErr != nil {
@@ -240,15 +195,5 @@ func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bo
 		fmt.Print(p.rest)
 		return nil, false, fmt.Errorf("%s: %w, and no test of it failed", b.Package, waitErr)
 	}
-	return begun, failed, sendErr
-}
-
-// maxLog bounds the log that a record carries.
-const maxLog = 32 << 10
-
-func cut(s string) string {
-	if len(s) <= maxLog {
-		return s
-	}
-	return fmt.Sprintf("[%d bytes left out]\n%s", len(s)-maxLog, strings.ToValidUTF8(s[len(s)-maxLog:], ""))
+	return begun, failed, writeErr
 }

@@ -5,15 +5,21 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// childMark is the first argument of a child process.
+// childMark is the first argument of a child process. The second is its task.
 const childMark = "__run"
+
+// task says what a child is for.
+type task struct {
+	Backends []string
+	Share    string // the fixture of its tests, if any
+	Deadline time.Duration
+	Verbose  int
+}
 
 // Descriptors of a child beside the standard ones.
 const (
@@ -23,89 +29,68 @@ const (
 
 // order is a line that makes the child run a test.
 type order struct {
-	Test string `json:"test"`
-	Dir  string `json:"dir"` // for its files
+	Test string
+	Dir  string // for its files
 }
 
 // report is a line from the child: it is ready for orders, it waits for something, or
 // a test or the child itself has ended with verdicts.
 type report struct {
-	Ready    bool     `json:"ready,omitempty"`
-	Waiting  string   `json:"waiting,omitempty"`
-	Verdicts verdicts `json:"verdicts,omitempty"` // one for each backend
+	Ready    bool     `json:",omitempty"`
+	Waiting  string   `json:",omitempty"`
+	Verdicts verdicts `json:",omitempty"` // one for each backend
 }
-
-// endOfLog marks the end of a test's log in the child's output.
-const endOfLog = "\x00end of log\x00\n"
 
 // Child runs tests, and does not return, if this process was started for that. A
 // program that uses this package calls it first.
 func (s *Suite) Child() {
-	if len(os.Args) != 6 || os.Args[1] != childMark {
+	if len(os.Args) != 3 || os.Args[1] != childMark {
 		return
 	}
-	deadline, err1 := strconv.ParseInt(os.Args[3], 10, 64)
-	verbose, err2 := strconv.Atoi(os.Args[4])
-	if err1 != nil || err2 != nil {
-		fmt.Fprintf(os.Stderr, "%s: bad arguments of a child: %q\n", s.Program, os.Args)
+	var o task
+	err := json.Unmarshal([]byte(os.Args[2]), &o)
+	if err == nil {
+		err = adoptOrphans()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: child: %v\n", s.Program, err)
 		os.Exit(2)
 	}
-	reports := json.NewEncoder(os.NewFile(reportFD, "reports"))
-	orders := json.NewDecoder(os.NewFile(orderFD, "orders"))
 	unix.CloseOnExec(reportFD)
 	unix.CloseOnExec(orderFD)
-	backends := strings.Split(os.Args[2], ",")
-	reporting := func(limit time.Duration) *T {
-		t := newT(backends, os.Stdout, verbose, limit)
-		t.progress = func(what string) { reports.Encode(report{Waiting: what}) }
-		return t
-	}
-
-	// The fixture is opened and closed like a test around the others. They fail on a
-	// backend for which it cannot be opened.
-	frame := reporting(time.Duration(deadline))
-	list := frame.judge(func() {
-		if share := os.Args[5]; share != "" {
-			s.Share(frame, share)
-		}
-		reports.Encode(report{Ready: true})
-		for o := (order{}); orders.Decode(&o) == nil; {
-			test := s.find(o.Test)
-			t := reporting(frame.Limit)
-			t.tmp = o.Dir
-			for i, c := range frame.Cells {
-				t.Cells[i].verdict, t.Cells[i].over = c.verdict, c.over
-			}
-			os.Setenv("TMPDIR", o.Dir)
-			shared := childrenOf(os.Getpid())
-			list := t.run(test)
-			for _, l := range ownChildren(shared) {
-				t.Logf("left behind: %s", l)
-				list.blame("left behind: " + l)
-			}
-			os.Stdout.WriteString(endOfLog)
-			reports.Encode(report{Verdicts: list})
-		}
-	})
-	os.Stdout.WriteString(endOfLog)
-	reports.Encode(report{Verdicts: list})
+	s.serve(&o, json.NewEncoder(os.NewFile(reportFD, "reports")), json.NewDecoder(os.NewFile(orderFD, "orders")))
 	os.Exit(0)
 }
 
-// ownChildren kills and reaps the children of this process but for those that tests
-// share, and returns their descriptions.
-func ownChildren(shared []child) (left []string) {
-	for _, c := range childrenOf(os.Getpid()) {
-		if slices.Contains(shared, c) {
-			continue
-		}
-		if pid, _ := unix.Wait4(c.pid, nil, unix.WNOHANG|unix.WALL, nil); pid == c.pid {
-			left = append(left, fmt.Sprintf("process %d that nobody waited for", c.pid))
-			continue
-		}
-		left = append(left, fmt.Sprintf("process %d (%s) still running", c.pid, c.comm))
-		unix.Kill(c.pid, unix.SIGKILL)
-		unix.Wait4(c.pid, nil, unix.WALL, nil)
+// serve runs the tests that orders name. The fixture is opened and closed like a test around the
+// others. They fail on a backend for which it cannot be opened.
+func (s *Suite) serve(o *task, reports *json.Encoder, orders *json.Decoder) {
+	reporting := func() *T {
+		t := newT(o.Backends, os.Stdout, o.Verbose, o.Deadline)
+		t.progress = func(what string) { reports.Encode(report{Waiting: what}) }
+		return t
 	}
-	return left
+	frame := reporting()
+	list := frame.judge(func() {
+		if o.Share != "" {
+			s.Share(frame, o.Share)
+		}
+		reports.Encode(report{Ready: true})
+		for next := (order{}); orders.Decode(&next) == nil; {
+			t := reporting()
+			t.tmp = next.Dir
+			for i, c := range frame.Cells {
+				t.Cells[i].verdict, t.Cells[i].over = c.verdict, c.over
+			}
+			os.Setenv("TMPDIR", next.Dir)
+			shared := childrenOf(os.Getpid())
+			list := t.run(&s.Tests[slices.IndexFunc(s.Tests, func(t Test) bool { return t.Name == next.Test })])
+			for _, l := range endChildren(shared) {
+				t.Logf("left behind: %s", l)
+				list.blame("left behind: " + l)
+			}
+			reports.Encode(report{Verdicts: list})
+		}
+	})
+	reports.Encode(report{Verdicts: list})
 }

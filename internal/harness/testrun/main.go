@@ -2,9 +2,15 @@ package testrun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"time"
+
+	"github.com/quark-linux/quark/internal/command"
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // Exit statuses of Main: the number of failed tests up to MaxFailed, and
@@ -17,25 +23,22 @@ const (
 // Main runs the program with the arguments given and returns its exit status.
 // The end of ctx stops it.
 func (s *Suite) Main(ctx context.Context, args []string, out, errw io.Writer) int {
-	unusable := func(err error) int {
+	failed, err := s.main(ctx, args, out, errw)
+	if err != nil {
 		fmt.Fprintf(errw, "%s: %v\n", s.Program, err)
 		return Unusable
 	}
-	o, err := s.parse(args)
-	if err != nil {
-		return unusable(fmt.Errorf("%w (see %s -h)", err, s.Program))
-	}
-	switch {
-	case o.help:
-		fmt.Fprintf(out, "%s%s", s.Usage, s.flags(new(options)).FlagUsages())
-		return 0
-	case o.version:
-		fmt.Fprintf(out, "%s %s\n", s.Program, s.Version)
-		return 0
+	return min(failed, MaxFailed)
+}
+
+func (s *Suite) main(ctx context.Context, args []string, out, errw io.Writer) (failed int, err error) {
+	o, shown, err := s.parse(args, out)
+	if shown || err != nil {
+		return 0, err
 	}
 	tests, err := choose(s.Tests, o.names, o.exclude)
 	if err != nil {
-		return unusable(err)
+		return 0, err
 	}
 	if o.types {
 		tests = slices.DeleteFunc(tests, func(t *Test) bool { return !t.Types })
@@ -44,14 +47,14 @@ func (s *Suite) Main(ctx context.Context, args []string, out, errw io.Writer) in
 		for _, t := range tests {
 			fmt.Fprintf(out, "%-22s %s\n", t.Name, t.Doc)
 		}
-		return 0
+		return 0, nil
 	}
-	r := &runner{suite: s, options: o, ctx: ctx, out: out}
+	r := &runner{suite: s, options: o, ctx: ctx, out: out, count: make(map[record.State]int)}
 	if o.records != "" {
-		if r.records, err = openRecords(o.records); err != nil {
-			return unusable(err)
+		if r.records, err = record.OpenWriter(o.records); err != nil {
+			return 0, fmt.Errorf("open %s for records: %w", o.records, errors.Unwrap(err))
 		}
-		defer r.records.close()
+		defer r.records.Close()
 	}
 	if o.trace {
 		if r.trace, err = openTracePipe(); err != nil {
@@ -59,8 +62,63 @@ func (s *Suite) Main(ctx context.Context, args []string, out, errw io.Writer) in
 		}
 		defer r.trace.close()
 	}
-	if err := r.run(jobs(tests, s.chosen(o))); err != nil {
-		return unusable(err)
+	err = r.run(jobs(tests, o.backends))
+	return r.count[Fail], err
+}
+
+// options are the command line.
+type options struct {
+	inProcess bool
+	backends  []string
+	list      bool
+	trace     bool
+	verbose   int
+	exclude   []string
+	types     bool
+	records   string
+	deadline  time.Duration
+	names     []string
+}
+
+// parse reads the command line. shown is true if help or the version was asked for and printed.
+func (s *Suite) parse(args []string, out io.Writer) (o *options, shown bool, err error) {
+	o = new(options)
+	f := command.NewFlags(s.Program)
+	f.BoolVarP(&o.inProcess, "one-process", "1", false, "run the tests in this process, for a debugger")
+	for _, b := range s.Backends {
+		f.BoolP(b.Name, b.Letter, false, "run on "+b.Name)
 	}
-	return min(r.count[Fail], MaxFailed)
+	f.DurationVar(&o.deadline, "deadline", 60*time.Second, "how long a test may take")
+	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
+		"append a JSON record a line to this file or serial line (default $QUARK_RESULTS)")
+	f.BoolVarP(&o.list, "list", "l", false, "list the tests")
+	f.BoolVarP(&o.trace, "trace", "t", false, "show what the kernel's trace_pipe had during a test that failed")
+	f.CountVarP(&o.verbose, "verbose", "v", "show the logs of all tests; -vv: what they wait for, -vvv: every event")
+	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
+	f.BoolVar(&o.types, "types", false, "only the tests to run again where the kernel's types come from elsewhere")
+	f.Lookup("json").DefValue = "" // as it is not a constant
+	shown, err = command.Parse(f, s.Usage, args, out)
+	if shown || err != nil {
+		return nil, shown, err
+	}
+	switch {
+	case o.deadline <= 0:
+		return nil, false, fmt.Errorf("--deadline %v: must be more than 0 (see %s -h)", o.deadline, s.Program)
+	case o.inProcess && o.trace:
+		return nil, false, fmt.Errorf("-1 and -t exclude each other (see %s -h)", s.Program)
+	}
+	var defaults []string
+	for _, b := range s.Backends {
+		if f.Changed(b.Name) {
+			o.backends = append(o.backends, b.Name)
+		}
+		if b.Default {
+			defaults = append(defaults, b.Name)
+		}
+	}
+	if o.backends == nil {
+		o.backends = defaults
+	}
+	o.names = f.Args()
+	return o, false, nil
 }

@@ -15,7 +15,6 @@ import (
 type Suite struct {
 	Program string
 	Usage   string // printed by -h before the options
-	Version string
 	Tests   []Test
 
 	// Backends are the letters of the options that choose a backend.
@@ -42,22 +41,13 @@ type Backend struct {
 	Default bool   // run without such an option
 }
 
-func (s *Suite) find(name string) *Test {
-	for i := range s.Tests {
-		if s.Tests[i].Name == name {
-			return &s.Tests[i]
-		}
-	}
-	return nil
-}
-
 // runner runs jobs and reports them.
 type runner struct {
 	suite *Suite
 	*options
 	ctx     context.Context
 	out     io.Writer
-	records *records
+	records *record.Writer
 	trace   *tracePipe
 	worker  *worker // idle, if the next test can use it
 	count   map[record.State]int
@@ -68,7 +58,6 @@ const patience = 2 * time.Second
 
 // run runs the jobs one after the other. The error is of the harness.
 func (r *runner) run(all []Job) error {
-	r.count = make(map[record.State]int)
 	unfit := ""
 	if r.suite.Unfit != nil {
 		unfit = r.suite.Unfit()
@@ -86,33 +75,21 @@ func (r *runner) run(all []Job) error {
 			}
 		}
 	}
-	if err := r.records.plan(all); err != nil {
+	var plan record.Plan
+	for _, j := range all {
+		for _, b := range j.Backends {
+			plan.Jobs = append(plan.Jobs, record.Job{Test: j.Test.Name, Backend: b})
+		}
+	}
+	if err := r.records.Write(plan); err != nil {
 		return err
 	}
 	for i, j := range all {
-		if err := r.ctx.Err(); err != nil {
+		if r.ctx.Err() != nil {
 			break
 		}
-		if err := r.records.start(j); err != nil {
+		if err := r.job(j, unfit, i+1 < len(all) && j.sharesWith(all[i+1])); err != nil {
 			return err
-		}
-		fmt.Fprintf(r.out, "%s: ", j.cell(0))
-		begin := time.Now()
-		log := new(bytes.Buffer)
-		list := each(len(j.Backends), verdict{Skip, unfit})
-		if unfit == "" {
-			list = r.one(j, i+1 < len(all) && j.sharesWith(all[i+1]), log)
-		}
-		took := time.Since(begin)
-		for i, v := range list {
-			r.count[v.State]++
-			if i > 0 {
-				fmt.Fprintf(r.out, "%s: ", j.cell(i))
-			}
-			r.print(v, took, log.String())
-			if err := r.records.result(j, i, v, took, cut(log.String(), maxLog)); err != nil {
-				return err
-			}
 		}
 	}
 	if r.worker != nil { // interrupted
@@ -120,25 +97,53 @@ func (r *runner) run(all []Job) error {
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.count[Pass], r.count[Fail], r.count[Skip])
 	if r.ctx.Err() != nil {
-		planned := 0
-		for _, j := range all {
-			planned += len(j.Backends)
-		}
-		return fmt.Errorf("interrupted: %d of %d tests have run", r.count[Pass]+r.count[Fail]+r.count[Skip], planned)
+		return fmt.Errorf("interrupted: %d of %d tests have run", r.count[Pass]+r.count[Fail]+r.count[Skip], len(plan.Jobs))
 	}
 	return nil
 }
 
-// one runs a job and looks for what it left behind. With keep the worker may stay.
+// job runs a job, unless the machine is unfit, and reports it. With keep the worker may stay.
+func (r *runner) job(j Job, unfit string, keep bool) error {
+	for _, b := range j.Backends {
+		if err := r.records.Write(record.Start{Test: j.Test.Name, Backend: b}); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(r.out, "%s: ", j.cell(0))
+	begin := time.Now()
+	log := new(bytes.Buffer)
+	list := each(len(j.Backends), verdict{Skip, unfit})
+	if unfit == "" {
+		list = r.one(j, keep, log)
+	}
+	took := time.Since(begin)
+	for i, v := range list {
+		r.count[v.State]++
+		if i > 0 {
+			fmt.Fprintf(r.out, "%s: ", j.cell(i))
+		}
+		r.print(v, took, log.String())
+		err := r.records.Write(record.Result{
+			Test: j.Test.Name, Backend: j.Backends[i], State: v.State, Reason: v.Reason,
+			DurationMS: took.Milliseconds(), Joint: i > 0, Log: record.CutLog(log.String()),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one runs a job and looks for what it left behind.
 func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 	n := len(j.Backends)
 	tmp, err := os.MkdirTemp("", "quark-test-")
+	if err == nil {
+		defer os.RemoveAll(tmp)
+		err = os.Chmod(tmp, 0o755)
+	}
 	if err != nil {
 		return each(n, verdict{Fail, fmt.Sprintf("make a directory: %v", err)})
-	}
-	defer os.RemoveAll(tmp)
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return each(n, verdict{Fail, err.Error()})
 	}
 	r.trace.discard()
 	var before residue
@@ -163,33 +168,29 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 }
 
 // delegate lets a worker run the job. It also returns the residue from before.
-func (r *runner) delegate(j Job, keep bool, tmp string, log *bytes.Buffer) (list verdicts, before residue) {
+func (r *runner) delegate(j Job, keep bool, tmp string, log io.Writer) (list verdicts, before residue) {
 	w := r.worker
 	r.worker = nil
-	alive := true
 	if w == nil {
-		if w, list, alive = r.hire(j.Backends, j.Test.Shared); w == nil {
-			return list, readResidue()
+		var err error
+		if w, err = r.hire(j.Backends, j.Test.Shared); err != nil {
+			return each(len(j.Backends), verdict{Fail, fmt.Sprintf("start a child process: %v", err)}), readResidue()
 		}
+		list = w.getReady()
 	}
-	if alive {
-		list, alive = w.run(j, tmp)
+	if w.alive {
+		list = w.run(j.Test.Name, tmp)
 	}
-	log.Write(w.log.next())
-	stays := alive && keep && !list.failed()
-	if alive && !stays {
+	stays := w.alive && keep && !list.failed()
+	if w.alive && !stays {
 		list.add(w.dismiss())
-		log.Write(w.log.next())
 	}
-	before = w.bare
+	w.copyLog(log)
 	if stays {
-		r.worker, before = w, w.ready
+		r.worker = w
+		return list, w.ready
 	}
-	for _, l := range w.left {
-		fmt.Fprintf(log, "  left behind: %s\n", l)
-	}
-	w.left = nil
-	return list, before
+	return list, w.bare
 }
 
 // print ends the line of a job, and shows its log if it failed or with -v.

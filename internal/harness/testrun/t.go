@@ -5,13 +5,14 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
 	"time"
 )
 
 // T is a running test. Its methods are for what concerns all its backends; only one
 // goroutine may call them.
 type T struct {
+	scope
+
 	// Test is the test; nil while [Suite.Share] runs.
 	Test *Test
 
@@ -26,58 +27,96 @@ type T struct {
 	Limit    time.Duration
 	Deadline time.Time
 
-	out      io.Writer
 	progress func(string)
 	cleanups []func()
 	dirs     int
 	tmp      string
 }
 
+// Cell is a running test on one of its backends.
+type Cell struct {
+	scope
+	*T
+	Backend string
+	verdict verdict
+	over    bool // the test has ended on this backend
+}
+
 // newT returns a T for a test on backends.
 func newT(backends []string, out io.Writer, verbose int, limit time.Duration) *T {
-	t := &T{out: out, Verbose: verbose, Limit: limit}
+	t := &T{Verbose: verbose, Limit: limit}
 	for _, b := range backends {
-		t.Cells = append(t.Cells, &Cell{T: t, Backend: b, verdict: verdict{State: Pass}})
+		c := &Cell{T: t, Backend: b, verdict: verdict{State: Pass}}
+		c.scope = scope{out: out, worsen: c.verdict.worsen}
+		if len(backends) > 1 {
+			c.prefix = b + ": "
+		}
+		t.Cells = append(t.Cells, c)
 	}
+	t.scope = scope{out: out, worsen: func(v verdict) {
+		for _, c := range t.Cells {
+			if !c.over {
+				c.verdict.worsen(v)
+			}
+		}
+	}}
 	return t
+}
+
+// scope logs and ends a test, on one backend or on all.
+type scope struct {
+	out    io.Writer
+	prefix string // of each line: the backend if the test has several
+	worsen func(verdict)
 }
 
 // stop is what a test panics with to end early.
 type stop struct{}
 
 // Logf writes a line to the test's log, which is shown if it fails or with -v.
-func (t *T) Logf(format string, args ...any) {
-	fmt.Fprintf(t.out, "  "+format+"\n", args...)
+func (s scope) Logf(format string, args ...any) {
+	fmt.Fprintf(s.out, "  %s%s\n", s.prefix, fmt.Sprintf(format, args...))
 }
 
-// Errorf logs a line and makes the test fail, on all its backends.
-func (t *T) Errorf(format string, args ...any) {
-	t.Logf(format, args...)
-	t.worsen(verdict{Fail, fmt.Sprintf(format, args...)})
-}
-
-func (t *T) worsen(v verdict) {
-	for _, c := range t.Cells {
-		if !c.over {
-			c.verdict.worsen(v)
-		}
-	}
+// Errorf logs a line and makes the test fail.
+func (s scope) Errorf(format string, args ...any) {
+	s.Logf(format, args...)
+	s.worsen(verdict{Fail, fmt.Sprintf(format, args...)})
 }
 
 // Fatalf is Errorf and ends the test.
-func (t *T) Fatalf(format string, args ...any) {
-	t.Errorf(format, args...)
-	t.Stop()
+func (s scope) Fatalf(format string, args ...any) {
+	s.Errorf(format, args...)
+	s.Stop()
 }
 
 // Skipf ends the test because it does not apply.
-func (t *T) Skipf(format string, args ...any) {
-	t.worsen(verdict{Skip, fmt.Sprintf(format, args...)})
-	t.Stop()
+func (s scope) Skipf(format string, args ...any) {
+	s.worsen(verdict{Skip, fmt.Sprintf(format, args...)})
+	s.Stop()
 }
 
 // Stop ends the test as it is.
-func (t *T) Stop() { panic(stop{}) }
+func (s scope) Stop() { panic(stop{}) }
+
+// Hang ends the test because what it waits for does not come.
+func (s scope) Hang(after time.Duration, what string) { s.Fatalf(hangs, after, what) }
+
+const hangs = "hang: deadline of %v passed while waiting for %s"
+
+// guard calls f, reports a panic as a failure, and returns whether f came to its end.
+func (s scope) guard(f func()) (whole bool) {
+	defer func() {
+		switch r := recover(); r.(type) {
+		case nil, stop:
+		default:
+			s.Errorf("panic: %v", r)
+			s.Logf("%s", debug.Stack())
+		}
+	}()
+	f()
+	return true
+}
 
 // Waiting names what the test waits for from now on. The report names it if the test
 // hangs.
@@ -86,13 +125,6 @@ func (t *T) Waiting(what string) {
 		t.progress(what)
 	}
 }
-
-// Hang ends the test because what it waits for does not come.
-func (t *T) Hang(after time.Duration, what string) {
-	t.Fatalf(hangs, after, what)
-}
-
-const hangs = "hang: deadline of %v passed while waiting for %s"
 
 // Cleanup registers a function to be called when the test has ended, the last
 // one first.
@@ -116,14 +148,14 @@ func (t *T) run(test *Test) verdicts {
 }
 
 // judge calls f and the cleanups, and fails the test for descriptors left open.
-func (t *T) judge(f func()) verdicts {
+func (t *T) judge(f func()) (list verdicts) {
 	t.Deadline = time.Now().Add(t.Limit)
 	before, err := openDescriptors()
 	if err != nil {
 		return each(len(t.Cells), verdict{Fail, err.Error()})
 	}
-	defer before.close()
-	whole := guard(t.Errorf, t.Logf, f)
+	defer before.dir.Close()
+	whole := t.guard(f)
 	for _, c := range t.Cells {
 		if !whole && c.verdict.State == Pass {
 			c.Errorf("the test ended early, because of another backend")
@@ -133,51 +165,25 @@ func (t *T) judge(f func()) verdicts {
 	for len(t.cleanups) > 0 {
 		last := t.cleanups[len(t.cleanups)-1]
 		t.cleanups = t.cleanups[:len(t.cleanups)-1]
-		guard(t.Errorf, t.Logf, last)
+		t.guard(last)
 	}
-	if left, err := before.left(); err != nil {
+	left, err := before.left()
+	if err != nil {
 		t.Errorf("look for descriptors left open: %v", err)
-	} else {
-		for _, l := range left {
-			t.Errorf("left open: descriptor %s", l)
-		}
 	}
-	return t.verdicts()
-}
-
-func (t *T) verdicts() (list verdicts) {
+	for _, l := range left {
+		t.Errorf("left open: descriptor %s", l)
+	}
 	for _, c := range t.Cells {
 		list = append(list, c.verdict)
 	}
 	return list
 }
 
-// guard calls f, reports a panic as a failure, and returns whether f came to its end.
-func guard(errorf, logf func(string, ...any), f func()) (whole bool) {
-	defer func() {
-		switch r := recover(); r.(type) {
-		case nil, stop:
-		default:
-			errorf("panic: %v", r)
-			logf("%s", debug.Stack())
-		}
-	}()
-	f()
-	return true
-}
-
-// Cell is a running test on one of its backends.
-type Cell struct {
-	*T
-	Backend string
-	verdict verdict
-	over    bool // the test has ended on this backend
-}
-
 // Try calls f unless the test has ended on this backend. f may end the test on this
 // backend while the others go on. Try reports whether this one goes on.
 func (c *Cell) Try(f func()) (goesOn bool) {
-	if !c.over && !guard(c.Errorf, c.Logf, f) {
+	if !c.over && !c.guard(f) {
 		c.over = true
 	}
 	return !c.over
@@ -185,32 +191,3 @@ func (c *Cell) Try(f func()) (goesOn bool) {
 
 // Over reports whether the test has ended on this backend.
 func (c *Cell) Over() bool { return c.over }
-
-// Logf logs as T does, with the backend's name if there is more than one.
-func (c *Cell) Logf(format string, args ...any) {
-	if len(c.Cells) > 1 {
-		format = strings.ReplaceAll(c.Backend, "%", "%%") + ": " + format
-	}
-	c.T.Logf(format, args...)
-}
-
-// Errorf logs a line and makes the test fail on this backend.
-func (c *Cell) Errorf(format string, args ...any) {
-	c.Logf(format, args...)
-	c.verdict.worsen(verdict{Fail, fmt.Sprintf(format, args...)})
-}
-
-// Fatalf is Errorf and ends the test on this backend.
-func (c *Cell) Fatalf(format string, args ...any) {
-	c.Errorf(format, args...)
-	c.Stop()
-}
-
-// Skipf ends the test on this backend because it does not apply.
-func (c *Cell) Skipf(format string, args ...any) {
-	c.verdict.worsen(verdict{Skip, fmt.Sprintf(format, args...)})
-	c.Stop()
-}
-
-// Hang ends the test on this backend because what it waits for does not come.
-func (c *Cell) Hang(after time.Duration, what string) { c.Fatalf(hangs, after, what) }

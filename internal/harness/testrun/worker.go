@@ -2,10 +2,11 @@ package testrun
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strconv"
-	"strings"
+	"os/exec"
 	"syscall"
 	"time"
 
@@ -16,15 +17,17 @@ import (
 type worker struct {
 	r        *runner
 	backends []string
-	child    *os.Process
+	cmd      *exec.Cmd
+	alive    bool
 	orders   *os.File
-	reports  chan report // closed when all who could report are gone
-	log      *output
-	pipes    []*os.File
-	ended    chan struct{} // closed when the child has ended; state is set then
-	state    *os.ProcessState
-	waiting  string // for what, as last reported
-	left     []string
+	reports  chan report   // closed when all who could report are gone
+	ended    chan struct{} // closed when the child has ended
+	waiting  string        // for what, as last reported
+
+	// The child's output, and what is to be added to the log of its test.
+	output *os.File
+	copied int64 // bytes of the output
+	left   []string
 
 	// The residue before the child was started, and after that before its first test.
 	bare, ready residue
@@ -33,72 +36,39 @@ type worker struct {
 // killAfter is how long a child may take after its deadline to report what it waits for.
 const killAfter = 2 * time.Second
 
-// hire starts a worker for tests on backends, with the fixture of a name, if any. The
-// verdicts say why if it could not be started or is not ready for orders.
-func (r *runner) hire(backends []string, share string) (w *worker, list verdicts, ready bool) {
-	w = &worker{r: r, backends: backends, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
-	if err := w.start(share); err != nil {
-		return nil, w.all(fmt.Sprintf("start a child process: %v", err)), false
+// hire starts a worker for tests on backends, with the fixture of a name, if any.
+func (r *runner) hire(backends []string, share string) (w *worker, err error) {
+	w = &worker{r: r, backends: backends, alive: true, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
+	if w.output, err = os.CreateTemp("", "quark-test-output-"); err != nil {
+		return nil, err
 	}
-	w.waiting = "the child to be ready"
-	list, alive := w.await()
-	switch {
-	case alive && list == nil:
-		w.ready = readResidue()
-		return w, nil, true
-	case alive:
-		list = w.end(list)
+	os.Remove(w.output.Name())
+	reports, itsReports, err1 := os.Pipe()
+	itsOrders, orders, err2 := os.Pipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
 	}
-	return w, list, false
-}
-
-// all returns a failure with the same reason for each backend.
-func (w *worker) all(reason string) verdicts { return each(len(w.backends), verdict{Fail, reason}) }
-
-func (w *worker) start(share string) (err error) {
-	var theirs []*os.File
-	defer func() {
-		for _, f := range theirs {
-			f.Close()
-		}
-		if err != nil {
-			w.close()
-		}
-	}()
-	pipe := func() (r, wr *os.File) {
-		if err == nil {
-			if r, wr, err = os.Pipe(); err == nil {
-				w.pipes = append(w.pipes, r, wr)
-			}
-		}
-		return r, wr
-	}
-	outR, outW := pipe()
-	repR, repW := pipe()
-	ordR, ordW := pipe()
+	w.orders = orders
+	task, _ := json.Marshal(task{backends, share, r.deadline, r.verbose}) // can't fail
+	w.cmd = exec.Command("/proc/self/exe", childMark, string(task))
+	w.cmd.Args[0] = r.suite.Program
+	w.cmd.Env = append(os.Environ(), r.suite.Env...)
+	w.cmd.Stdout, w.cmd.Stderr = w.output, w.output
+	w.cmd.ExtraFiles = []*os.File{itsReports, itsOrders} // reportFD, orderFD
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	err = w.cmd.Start()
+	itsReports.Close()
+	itsOrders.Close()
 	if err != nil {
-		return err
+		reports.Close()
+		orders.Close()
+		w.output.Close()
+		return nil, err
 	}
-	w.pipes, theirs = []*os.File{outR, repR, ordW}, []*os.File{outW, repW, ordR}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
-	theirs = append(theirs, null)
-	argv := []string{w.r.suite.Program, childMark, strings.Join(w.backends, ","),
-		strconv.FormatInt(int64(w.r.deadline), 10), strconv.Itoa(w.r.verbose), share}
-	w.child, err = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
-		Env:   append(os.Environ(), w.r.suite.Env...),
-		Files: []*os.File{null, outW, outW, reportFD: repW, orderFD: ordR},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
-	if err != nil {
-		return err
-	}
-	w.orders, w.log = ordW, collect(outR)
 	go func() {
 		defer close(w.reports)
-		for dec := json.NewDecoder(repR); ; {
+		defer reports.Close()
+		for dec := json.NewDecoder(reports); ; {
 			var rep report
 			if dec.Decode(&rep) != nil {
 				return
@@ -107,114 +77,113 @@ func (w *worker) start(share string) (err error) {
 		}
 	}()
 	go func() {
-		w.state, _ = w.child.Wait() // only fails for a process that is not our child
+		w.cmd.Wait() // its ProcessState says how it ended
 		close(w.ended)
 	}()
-	return nil
+	return w, nil
 }
 
-func (w *worker) close() {
-	for _, f := range w.pipes {
-		f.Close()
+// all returns a failure with the same reason for each backend.
+func (w *worker) all(reason string) verdicts { return each(len(w.backends), verdict{Fail, reason}) }
+
+// getReady waits until the worker takes orders. The verdicts say why it does not.
+func (w *worker) getReady() verdicts {
+	w.waiting = "the child to be ready"
+	list := w.await()
+	if list != nil && w.alive {
+		return w.end(killAfter, list)
 	}
+	w.ready = readResidue()
+	return list
 }
 
-// run lets the worker run a test, and returns whether it can run another.
-func (w *worker) run(j Job, dir string) (list verdicts, more bool) {
+// run lets the worker run a test. It is not alive afterwards if it can't run another.
+func (w *worker) run(test, dir string) verdicts {
 	w.waiting = ""
-	line, _ := json.Marshal(order{j.Test.Name, dir}) // strings are no error
-	w.orders.Write(append(line, '\n'))               // a dead child is found next
-	if list, more = w.await(); more {
-		w.blame(list, orphansExcept(w.child.Pid))
-	}
-	return list, more
+	json.NewEncoder(w.orders).Encode(order{test, dir}) // a dead child is found next
+	return w.await()
 }
 
 // dismiss ends the worker, and returns the verdicts on its end.
 func (w *worker) dismiss() verdicts {
 	w.orders.Close()
 	w.waiting = "the child to end"
-	list, alive := w.await()
-	if alive {
-		list = w.end(list)
+	list := w.await()
+	if w.alive {
+		list = w.end(killAfter, list)
 	}
 	return list
 }
 
-// end waits for the end of a child that has sent its last report.
-func (w *worker) end(list verdicts) verdicts {
-	select {
-	case <-w.ended:
-	case <-time.After(killAfter):
-		w.child.Kill()
-		<-w.ended
-	}
-	return w.cleanUp(list)
-}
-
-// await waits until the child is ready, which has no verdicts, or sends verdicts. alive
-// is false if the child has ended instead; it is cleaned up then.
-func (w *worker) await() (list verdicts, alive bool) {
-	timer := time.NewTimer(w.r.deadline + killAfter)
-	defer timer.Stop()
-	died := func() verdicts { return w.cleanUp(w.all(fmt.Sprintf("died: %v", w.state))) }
+// await waits until the child is ready, which has no verdicts, sends verdicts, or has ended.
+func (w *worker) await() verdicts {
+	timer := time.After(w.r.deadline + killAfter)
 	for {
 		select {
 		case rep, open := <-w.reports:
 			switch {
 			case !open: // the child has ended, or closed its descriptors
-				w.child.Kill()
-				<-w.ended
-				return died(), false
-			case rep.Ready:
-				return nil, true
-			case rep.Verdicts != nil:
-				return rep.Verdicts, true
-			default:
-				w.waiting = rep.Waiting
+				return w.end(killAfter, nil)
+			case rep.Ready || rep.Verdicts != nil:
+				return rep.Verdicts
 			}
+			w.waiting = rep.Waiting
 		case <-w.ended:
-			return died(), false
-		case <-timer.C:
-			return w.kill(fmt.Sprintf("hang: deadline of %v passed while waiting for %s", w.r.deadline, orNothing(w.waiting))), false
+			return w.end(0, nil)
+		case <-timer:
+			if w.waiting == "" {
+				w.waiting = "nothing that it has named"
+			}
+			return w.end(0, w.all(fmt.Sprintf(hangs, w.r.deadline, w.waiting)))
 		case <-w.r.ctx.Done():
-			return w.kill("interrupted"), false
+			return w.end(0, w.all("interrupted"))
 		}
 	}
 }
 
-func orNothing(what string) string {
-	if what == "" {
-		return "nothing that it has named"
+// end waits for the end of the child, kills it when patience is over, and ends what it left behind.
+// It returns the verdicts of the child's last report, or list if there is none.
+func (w *worker) end(patience time.Duration, list verdicts) verdicts {
+	select {
+	case <-w.ended:
+	case <-time.After(patience):
+		unix.Kill(-w.cmd.Process.Pid, unix.SIGKILL)
+		w.cmd.Process.Kill()
+		<-w.ended
 	}
-	return what
-}
-
-func (w *worker) kill(why string) verdicts {
-	unix.Kill(-w.child.Pid, unix.SIGKILL)
-	w.child.Kill()
-	<-w.ended
-	return w.cleanUp(w.all(why))
-}
-
-// cleanUp ends the processes that a child, which has ended, left behind, and returns
-// the verdicts of its last report.
-func (w *worker) cleanUp(list verdicts) verdicts {
-	left := reapOrphans(w.child.Pid)
+	w.alive = false
+	w.orders.Close()
+	w.left = endChildren(nil)
 	for rep := range w.reports {
 		if rep.Verdicts != nil {
 			list = rep.Verdicts
 		}
 	}
-	w.close()
-	w.blame(list, left)
+	if list == nil {
+		list = w.all(fmt.Sprintf("died: %v", w.cmd.ProcessState))
+	}
+	if len(w.left) > 0 {
+		list.blame("left behind: " + w.left[0])
+	}
 	return list
 }
 
-// blame fails the test for the processes it left behind.
-func (w *worker) blame(list verdicts, left []string) {
-	w.left = append(w.left, left...)
-	if len(left) > 0 {
-		list.blame("left behind: " + left[0])
+// maxOutput bounds the log of a test gone wild. Its end stays.
+const maxOutput = 16 << 20
+
+// copyLog appends to the log what the child has written since the last call. That is in the file
+// before the child reports the end of a test.
+func (w *worker) copyLog(log io.Writer) {
+	if st, err := w.output.Stat(); err == nil {
+		w.copied = max(w.copied, st.Size()-maxOutput)
+		n, _ := io.Copy(log, io.NewSectionReader(w.output, w.copied, st.Size()-w.copied))
+		w.copied += n
+	}
+	for _, l := range w.left {
+		fmt.Fprintf(log, "  left behind: %s\n", l)
+	}
+	w.left = nil
+	if !w.alive {
+		w.output.Close()
 	}
 }

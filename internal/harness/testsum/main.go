@@ -3,12 +3,12 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,26 +18,6 @@ type Step struct {
 	Kind   string `json:"kind"` // command, gotest or records
 	Status int    `json:"status"`
 	Counts Counts `json:"counts"`
-}
-
-// Counts of tests.
-type Counts struct {
-	Passed  int      `json:"passed"`
-	Failed  int      `json:"failed"`
-	Skipped int      `json:"skipped"`
-	Names   []string `json:"failed_names,omitempty"`
-}
-
-func (c *Counts) fail(name string) {
-	c.Failed++
-	c.Names = append(c.Names, name)
-}
-
-func (c *Counts) add(o Counts) {
-	c.Passed += o.Passed
-	c.Failed += o.Failed
-	c.Skipped += o.Skipped
-	c.Names = append(c.Names, o.Names...)
 }
 
 func main() {
@@ -51,35 +31,23 @@ func main() {
 	}
 }
 
+var errUsage = errors.New("usage: testsum run [-gotest|-records] DIR NAME COMMAND [ARGUMENT...] | testsum report DIR")
+
 func testsum(args []string, stdout io.Writer) (failed bool, err error) {
-	if len(args) == 0 {
-		return false, errors.New("usage: testsum run [-gotest|-records] DIR NAME COMMAND... | testsum report DIR")
-	}
-	switch args[0] {
-	case "run":
-		fs := flag.NewFlagSet("testsum run", flag.ContinueOnError)
-		gotest := fs.Bool("gotest", false, "the command is go test -json")
-		records := fs.Bool("records", false, "the command leaves records in DIR/NAME.jsonl")
-		if err := fs.Parse(args[1:]); err != nil {
-			return false, err
-		}
-		if fs.NArg() < 3 || *gotest && *records {
-			return false, errors.New("usage: testsum run [-gotest|-records] DIR NAME COMMAND [ARGUMENT...]")
-		}
-		kind := "command"
-		if *gotest {
-			kind = "gotest"
-		} else if *records {
-			kind = "records"
-		}
-		return false, runStep(kind, fs.Arg(0), fs.Arg(1), fs.Args()[2:], stdout)
-	case "report":
-		if len(args) != 2 {
-			return false, errors.New("usage: testsum report DIR")
-		}
+	switch {
+	case len(args) == 2 && args[0] == "report":
 		return report(args[1], stdout)
+	case len(args) < 4 || args[0] != "run":
+		return false, errUsage
 	}
-	return false, fmt.Errorf("unknown command %q: run and report are known", args[0])
+	kind, args := "command", args[1:]
+	if option, ok := strings.CutPrefix(args[0], "-"); ok {
+		kind, args = option, args[1:]
+	}
+	if len(args) < 3 || !slices.Contains([]string{"command", "gotest", "records"}, kind) {
+		return false, errUsage
+	}
+	return false, runStep(kind, args[0], args[1], args[2:], stdout)
 }
 
 // runStep runs a step and writes its outcome.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 func TestReadGoTest(t *testing.T) {
@@ -75,17 +77,30 @@ func TestReadGoTest(t *testing.T) {
 	}
 }
 
+// lines returns the lines of records.
+func lines(t *testing.T, records ...any) (s string) {
+	t.Helper()
+	for _, r := range records {
+		line, err := record.Encode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s += string(line)
+	}
+	return s
+}
+
 func TestReadRecords(t *testing.T) {
-	got, err := readRecords(strings.NewReader(`{"type":"hello","kernel":"6.1"}
-{"type":"start","test":"t_a","backend":"ebpf"}
-{"type":"result","test":"t_a","backend":"ebpf","state":"pass"}
-{"type":"start","test":"t_a","backend":"cnproc"}
-{"type":"result","test":"t_a","backend":"cnproc","state":"skip","reason":"no uid"}
-{"type":"start","test":"t_b","backend":"ebpf"}
-{"type":"result","test":"t_b","backend":"ebpf","state":"fail","reason":"lost 3"}
-garbage
-{"type":"start","test":"t_c","backend":"ebpf"}
-{"type":"resu`))
+	whole := lines(t,
+		record.Hello{Kernel: "6.1"},
+		record.Start{Test: "t_a", Backend: "ebpf"},
+		record.Result{Test: "t_a", Backend: "ebpf", State: record.Pass},
+		record.Start{Test: "t_a", Backend: "cnproc"},
+		record.Result{Test: "t_a", Backend: "cnproc", State: record.Skip, Reason: "no uid"},
+		record.Start{Test: "t_b", Backend: "ebpf"},
+		record.Result{Test: "t_b", Backend: "ebpf", State: record.Fail, Reason: "lost 3"})
+	torn := lines(t, record.Start{Test: "t_c", Backend: "ebpf"}) + `{"type":"resu`
+	got, err := readRecords(strings.NewReader(whole + "garbage\n" + torn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +143,8 @@ func TestSteps(t *testing.T) {
 	step(dir, "vet", "true")
 	check("1 passed, 0 failed", false)
 
-	records := `{"type":"result","test":"t_a","backend":"ebpf","state":"pass"}` + "\n" +
-		`{"type":"result","test":"t_b","backend":"ebpf","state":"skip"}` + "\n"
+	records := lines(t, record.Result{Test: "t_a", Backend: "ebpf", State: record.Pass},
+		record.Result{Test: "t_b", Backend: "ebpf", State: record.Skip})
 	if err := os.WriteFile(filepath.Join(dir, "host.jsonl"), []byte(records), 0o644); err != nil {
 		t.Fatal(err)
 	}

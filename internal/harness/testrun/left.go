@@ -1,23 +1,26 @@
 package testrun
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // descriptors is the set of descriptors that were open at a time.
 type descriptors struct {
 	// dir is /proc/self/fd, kept open because the test may change its root and
 	// its ids.
-	dir  int
+	dir  *os.File
 	open map[string]string
 }
 
@@ -29,42 +32,33 @@ func openDescriptors() (*descriptors, error) {
 		r.Close()
 		w.Close()
 	}
-	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := os.Open("/proc/self/fd")
 	if err != nil {
-		return nil, fmt.Errorf("open /proc/self/fd, for which /proc must be mounted: %w", err)
+		return nil, fmt.Errorf("%w, for which /proc must be mounted", err)
 	}
 	d := &descriptors{dir: dir}
 	if d.open, err = d.list(); err != nil {
-		unix.Close(dir)
+		dir.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *descriptors) close() { unix.Close(d.dir) }
-
 // list returns what is open, by number.
 func (d *descriptors) list() (map[string]string, error) {
-	if _, err := unix.Seek(d.dir, 0, 0); err != nil {
-		return nil, fmt.Errorf("rewind /proc/self/fd: %w", err)
+	if _, err := d.dir.Seek(0, 0); err != nil {
+		return nil, err
+	}
+	names, err := d.dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
 	}
 	open := make(map[string]string)
-	var names []string
-	for buf := make([]byte, 8192); ; {
-		n, err := unix.Getdents(d.dir, buf)
-		if err != nil {
-			return nil, fmt.Errorf("read /proc/self/fd: %w", err)
-		}
-		if n == 0 {
-			break
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
-	}
 	for _, n := range names {
 		b := make([]byte, unix.PathMax)
-		k, err := unix.Readlinkat(d.dir, n, b)
+		k, err := unix.Readlinkat(int(d.dir.Fd()), n, b)
 		if err != nil {
-			b, k = []byte("?"), 1
+			k = copy(b, "?")
 		}
 		open[n] = string(b[:k])
 	}
@@ -94,9 +88,9 @@ func (d *descriptors) left() (left []string, err error) {
 	return left, err
 }
 
-// residue is what a test could leave in the kernel, by kind: lines of files, or
-// what they begin with.
-type residue map[string][]string
+// residue is what a test could leave in the kernel: lines of files, or what they begin with, after
+// their kind.
+type residue map[string]bool
 
 // residueFiles are the files whose lines must be the same after a test; of each
 // row the first that exists.
@@ -128,14 +122,12 @@ func readResidue() residue {
 	r := make(residue)
 	for _, f := range residueFiles {
 		for _, path := range f.paths {
-			lines, err := readLines(path)
-			if err == nil {
-				for i, l := range lines {
-					if name, _, ok := strings.Cut(l, " "); ok && f.named {
-						lines[i] = name
-					}
+			b, err := os.ReadFile(path)
+			for line := range strings.Lines(string(b)) {
+				if f.named {
+					line, _, _ = strings.Cut(line, " ")
 				}
-				r[f.kind] = lines
+				r[f.kind+" "+strings.TrimSpace(line)] = true
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
 				break
@@ -145,30 +137,14 @@ func readResidue() residue {
 	return r
 }
 
-func readLines(path string) (lines []string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		lines = append(lines, s.Text())
-	}
-	return lines, s.Err()
-}
-
 // left returns what has come to the kernel since and stays. Others may come and
 // go on the same machine meanwhile, so only what is still there after a while counts.
 func (r residue) left(patience time.Duration) (left []string) {
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left = left[:0]
-		for kind, lines := range readResidue() {
-			for _, l := range lines {
-				if !slices.Contains(r[kind], l) {
-					left = append(left, kind+" "+strings.TrimSpace(l))
-				}
+		for line := range readResidue() {
+			if !r[line] {
+				left = append(left, line)
 			}
 		}
 		if len(left) == 0 || time.Now().After(end) {
@@ -176,4 +152,73 @@ func (r residue) left(patience time.Duration) (left []string) {
 			return left
 		}
 	}
+}
+
+// adoptOrphans makes this process the parent of all descendants that lose
+// theirs, so that what a test leaves running is found here.
+func adoptOrphans() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the reaper of orphans: %w", err)
+	}
+	return nil
+}
+
+// endChildren kills and reaps the children of this process except for some, and the orphans that
+// it gets by that, and returns their descriptions.
+func endChildren(except []child) (left []string) {
+	seen := make(map[int]bool)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		rest := slices.DeleteFunc(childrenOf(os.Getpid()), func(c child) bool { return slices.Contains(except, c) })
+		if len(rest) == 0 {
+			return left
+		}
+		if time.Now().After(end) {
+			return append(left, "processes that SIGKILL does not end")
+		}
+		for _, c := range rest {
+			what := fmt.Sprintf("process %d that nobody waited for", c.pid)
+			if pid, _ := unix.Wait4(c.pid, nil, unix.WNOHANG|unix.WALL, nil); pid != c.pid {
+				what = fmt.Sprintf("process %d (%s) still running", c.pid, c.comm)
+				unix.Kill(c.pid, unix.SIGKILL)
+			}
+			if !seen[c.pid] {
+				seen[c.pid] = true
+				left = append(left, what)
+			}
+		}
+	}
+}
+
+type child struct {
+	pid  int
+	comm string
+}
+
+// childrenOf returns the children of a process as /proc shows them.
+func childrenOf(parent int) []child {
+	pids, err := children.Of(parent)
+	if err != nil {
+		pids = allProcesses()
+	}
+	return childrenAmong(pids, parent)
+}
+
+func childrenAmong(pids []int, parent int) (list []child) {
+	for _, pid := range pids {
+		stat, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
+		if err == nil && int(stat.PPID) == parent {
+			list = append(list, child{pid, string(stat.Comm)})
+		}
+	}
+	return list
+}
+
+func allProcesses() (pids []int) {
+	entries, _ := os.ReadDir("/proc") // without /proc nothing is found
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -1,0 +1,98 @@
+//go:build linux
+
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Writer writes records to a file or a serial line. A nil one writes none. Goroutines may share it.
+type Writer struct {
+	mu sync.Mutex
+	f  *os.File
+}
+
+// OpenWriter opens a file to append to. A terminal does not become the controlling terminal, whose
+// hangup would kill this process.
+func OpenWriter(name string) (*Writer, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOCTTY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{f: f}, nil
+}
+
+// Close closes the file.
+func (w *Writer) Close() error {
+	if w == nil {
+		return nil
+	}
+	return w.f.Close()
+}
+
+// Write writes a record as one line in one call, because others write to the same serial line. A
+// Start has left the machine when Write returns: it is not lost if the job crashes the machine.
+func (w *Writer) Write(rec any) error {
+	if w == nil {
+		return nil
+	}
+	line, err := Encode(rec)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.f.Write(line); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	if _, ok := rec.(Start); ok {
+		if err := Drain(w.f); err != nil {
+			return fmt.Errorf("drain records: %w", err)
+		}
+	}
+	return nil
+}
+
+// maxLog bounds the log in a record, because a serial line is slow.
+const maxLog = 32 << 10
+
+// CutLog returns the end of a log, as much as a record has room for, with a note of how many bytes
+// are missing.
+func CutLog(log string) string { return cutLog(log, maxLog) }
+
+func cutLog(log string, most int) string {
+	if len(log) <= most {
+		return log
+	}
+	tail := log[len(log)-most:]
+	if i := strings.IndexByte(tail, '\n'); i >= 0 {
+		tail = tail[i+1:]
+	}
+	return fmt.Sprintf("[%d bytes left out]\n%s", len(log)-len(tail), strings.ToValidUTF8(tail, ""))
+}
+
+// longestDrain is far more than a serial line takes for any record.
+const longestDrain = 10 * time.Second
+
+// Drain waits until all that was written to f has left for its serial line: a machine that dies or
+// powers off loses what has not. A file that is no terminal needs no wait. Drain gives up on a line
+// that is stuck, for which tcdrain(3) would wait forever; the reader at its other end notices.
+func Drain(f *os.File) error {
+	for end := time.Now().Add(longestDrain); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		left, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCOUTQ)
+		if errors.Is(err, unix.ENOTTY) || err == nil && left == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
