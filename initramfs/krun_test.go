@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // krun runs krun.sh with further environment and returns its exit status and all of its output.
@@ -113,7 +115,7 @@ func TestKrunGuest(t *testing.T) {
 	}
 	image := filepath.Join(dir, "initramfs.gz")
 	img := Image{Arch: runtime.GOARCH, Init: filepath.Join(dir, "init"), Binaries: []string{filepath.Join(dir, "guest")}}
-	if err := writeFile(image, img.Write); err != nil {
+	if err := wholefile.Create(image, img.Write); err != nil {
 		t.Fatal(err)
 	}
 

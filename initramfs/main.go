@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 func main() {
@@ -51,10 +53,9 @@ func run(args []string, stderr io.Writer) error {
 		fmt.Fprintln(stderr, "usage: initramfs [-o FILE] [-arch amd64|arm64] [-init FILE] [-multi FILE=NAME,NAME] [-file FILE] [BINARY...]")
 		fs.PrintDefaults()
 	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return err
+	} else if err != nil {
 		return errUsage
 	}
 	if fs.NArg() == 0 && multi == "" {
@@ -66,33 +67,8 @@ func run(args []string, stderr io.Writer) error {
 	}
 
 	img := Image{Arch: *arch, Init: *initPath, Binaries: fs.Args(), Multi: multi, Names: names, Files: files}
-	return writeFile(*out, img.Write)
-}
-
-// writeFile calls write with a temporary file beside path and renames it, so that path is whole or
-// untouched, whatever happens meanwhile.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
-	if err != nil {
-		return fmt.Errorf("create %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if err := write(f); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err := wholefile.Create(*out, img.Write); err != nil {
+		return fmt.Errorf("write %s: %w", *out, err)
 	}
 	return nil
 }

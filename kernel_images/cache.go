@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // Entry records what a row was last resolved to. It has what a lock file needs.
@@ -43,8 +45,6 @@ func (e Entry) String() string { return e.Package + " " + e.Version }
 // its package in the archive, and rows may share one.
 type cache struct{ dir string }
 
-const tempPrefix = ".tmp-"
-
 func openCache(dir string) (*cache, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -62,7 +62,7 @@ func openCache(dir string) (*cache, error) {
 
 // sweep removes temporary files last written before t, which killed fetchers left.
 func (c *cache) sweep(t time.Time) {
-	stale, _ := filepath.Glob(filepath.Join(c.dir, "*", tempPrefix+"*"))
+	stale, _ := filepath.Glob(filepath.Join(c.dir, "*", wholefile.TempPrefix+"*"))
 	for _, path := range stale {
 		if st, err := os.Stat(path); err == nil && st.ModTime().Before(t) {
 			os.Remove(path)
@@ -161,35 +161,16 @@ func (c *cache) enter(e Entry) (Entry, error) {
 	})
 }
 
-// replace writes a file of the cache. On an error the old one stays and nothing else is left.
-func (c *cache) replace(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
+// replace writes a file of the cache. After an error the old one is unchanged.
+func (c *cache) replace(path string, write func(io.Writer) error) error {
+	err := wholefile.Create(path, write)
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("%w: make room there or name another place with XDG_CACHE_HOME", err)
+	}
 	if err != nil {
-		return fmt.Errorf("write to the cache: %w", err)
+		return fmt.Errorf("write to the cache in %s: %w", c.dir, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("write to the cache in %s: %w", c.dir, err)
-			if errors.Is(err, syscall.ENOSPC) {
-				err = fmt.Errorf("%w: make room there or name another place with XDG_CACHE_HOME", err)
-			}
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil { // a full disk may show only now
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // link makes path a symbolic link to an entry's image.
@@ -201,7 +182,7 @@ func (c *cache) link(e Entry, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("link the image: %w", err)
 	}
-	temp := fmt.Sprintf("%s%s%d", path, tempPrefix, os.Getpid())
+	temp := fmt.Sprintf("%s%s%d", path, wholefile.TempPrefix, os.Getpid())
 	if err := os.Symlink(target, temp); err != nil {
 		return fmt.Errorf("link the image: %w", err)
 	}

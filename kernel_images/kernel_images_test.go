@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 func TestParseTargets(t *testing.T) {
@@ -318,7 +319,7 @@ func TestCache(t *testing.T) {
 	})
 
 	t.Run("sweep", func(t *testing.T) {
-		temp := filepath.Join(dir, "images", tempPrefix+"1")
+		temp := filepath.Join(dir, "images", wholefile.TempPrefix+"1")
 		if err := os.WriteFile(temp, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

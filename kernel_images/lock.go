@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // lock has the entry that each row was last resolved to, by the row's name, so that everybody tests
@@ -47,12 +49,10 @@ func (l lock) write(path string) error {
 	if err != nil {
 		return err
 	}
-	temp := path + tempPrefix
-	if err := os.WriteFile(temp, append(b, '\n'), 0o644); err != nil {
-		os.Remove(temp)
+	if err := wholefile.Write(path, append(b, '\n')); err != nil {
 		return fmt.Errorf("write the lock file: %w", err)
 	}
-	return os.Rename(temp, path)
+	return nil
 }
 
 // prefer puts the package that a row is locked to first. gone names it if it is not among those

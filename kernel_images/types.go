@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/quark-linux/quark/internal/vmlinuz"
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // typesDir keeps kernels' types: DIR/debian/SERIES/ARCH/RELEASE.btf.zst, which is the layout of
@@ -44,12 +45,10 @@ func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("keep types: %w", err)
 	}
-	temp := path + tempPrefix
-	if err := os.WriteFile(temp, enc.EncodeAll(raw, nil), 0o644); err != nil {
-		os.Remove(temp)
+	if err := wholefile.Write(path, enc.EncodeAll(raw, nil)); err != nil {
 		return fmt.Errorf("keep types: %w", err)
 	}
-	return os.Rename(temp, path)
+	return nil
 }
 
 func removeAll(files map[Package]string) {

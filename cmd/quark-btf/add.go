@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/btfhub/ingest"
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // addKernel adds a kernel's types to an archive file. It makes the file if there is none.
@@ -43,30 +43,13 @@ func (o *options) addKernel(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := replace(path, data); err != nil {
-		return err
+	if err := wholefile.Write(path, data); err != nil {
+		return fmt.Errorf("write archive: %w", err)
 	}
 	a, err := btfhub.ReadArchive(data)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "%s: %d kernels with %d different types in %d bytes\n", path, len(a.Kernels()), a.Blobs(), len(data))
-	return nil
-}
-
-// replace writes a file through a temporary one: others see the old or the new file, never a part.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".quark-btf-*")
-	if err != nil {
-		return fmt.Errorf("write archive: %w", err)
-	}
-	defer os.Remove(f.Name()) // fails after the file was renamed
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return fmt.Errorf("write archive: %w", err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("write archive: %w", err)
-	}
 	return nil
 }

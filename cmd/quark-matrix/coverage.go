@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quark-linux/quark/internal/harness/matrix"
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // hostRun is the name of the host among the runs.
@@ -62,15 +64,7 @@ func coverage(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	if *profile == "" {
 		return allGood, nil
 	}
-	out, err := os.Create(*profile)
-	if err != nil {
-		return unusable, err
-	}
-	defer out.Close()
-	if err := c.WriteProfile(out); err != nil {
-		return unusable, err
-	}
-	return allGood, out.Close()
+	return allGood, wholefile.Create(*profile, c.WriteProfile)
 }
 
 // addCovered adds the files in a GOCOVERDIR.
@@ -90,32 +84,30 @@ func addCovered(ctx context.Context, c *matrix.Coverage, run, dir, temp string) 
 
 // unpack gunzips the files of a directory into another.
 func unpack(to, from string) error {
-	entries, err := os.ReadDir(from)
+	paths, err := filepath.Glob(filepath.Join(from, "*.gz"))
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("no files in %s", from)
+	}
 	if err != nil {
 		return err
 	}
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
 	}
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".gz")
-		if !ok {
-			continue
-		}
-		f, err := os.Open(filepath.Join(from, e.Name()))
+	for _, path := range paths {
+		packed, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		zr, err := gzip.NewReader(f)
 		var b []byte
+		zr, err := gzip.NewReader(bytes.NewReader(packed))
 		if err == nil {
 			b, err = io.ReadAll(zr)
 		}
-		f.Close()
 		if err != nil {
-			return fmt.Errorf("unpack %s: %w", e.Name(), err)
+			return fmt.Errorf("unpack %s: %w", path, err)
 		}
-		if err := os.WriteFile(filepath.Join(to, name), b, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(to, strings.TrimSuffix(filepath.Base(path), ".gz")), b, 0o644); err != nil {
 			return err
 		}
 	}

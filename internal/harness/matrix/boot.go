@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -13,50 +14,40 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Machine is how guests are booted and how long they may take. Zero fields have the defaults named.
+// Machine has the options of guests' machines and the deadlines of guests. Zero fields mean the
+// defaults in parentheses.
 type Machine struct {
 	QEMU string // the emulator (qemu-system-ARCH)
 	SMP  int    // virtual CPUs (2)
 	Mem  int    // MiB (512)
 
-	// Boot is the time until the hello (120 s), Test until a test that has started has its
-	// result (180 s, which is more than quark-test gives it), All until the end (900 s). They
-	// are for emulation on a loaded machine.
-	Boot, Test, All time.Duration
+	// The defaults of the deadlines allow for emulation on a loaded machine.
+	Boot   time.Duration // until the hello (120 s)
+	Test   time.Duration // until the next record (180 s)
+	All    time.Duration // until the end (900 s)
+	Stacks time.Duration // for a guest that missed a deadline to print its stacks (30 s)
 
-	// Output takes what a guest's command hands out of its standard output and error; nil:
-	// nobody wants it.
+	// Output receives the standard output and error of a guest's command that sends it as
+	// records. nil: it is dropped.
 	Output func(record.Output)
-
-	// Stacks is how long a guest that missed a deadline has to print its stacks (30 s).
-	Stacks time.Duration
 }
 
 func (m Machine) withDefaults() Machine {
-	def := func(d *time.Duration, value time.Duration) {
-		if *d == 0 {
-			*d = value
-		}
-	}
-	def(&m.Boot, 120*time.Second)
-	def(&m.Test, 180*time.Second)
-	def(&m.All, 900*time.Second)
-	def(&m.Stacks, 30*time.Second)
-	if m.SMP == 0 {
-		m.SMP = 2
-	}
-	if m.Mem == 0 {
-		m.Mem = 512
-	}
+	m.Boot = cmp.Or(m.Boot, 120*time.Second)
+	m.Test = cmp.Or(m.Test, 180*time.Second)
+	m.All = cmp.Or(m.All, 900*time.Second)
+	m.Stacks = cmp.Or(m.Stacks, 30*time.Second)
+	m.SMP = cmp.Or(m.SMP, 2)
+	m.Mem = cmp.Or(m.Mem, 512)
 	return m
 }
 
-// Progress is what a guest is at.
+// Progress is the progress of a guest.
 type Progress struct {
 	Guest         string
 	Planned, Done int    // jobs
-	Failed        int    // of those done
-	At            string // a job, or "booting" and the like
+	Failed        int    // of the done ones
+	At            string // the running job, or a word such as "booting"
 	Since         time.Time
 }
 
@@ -65,17 +56,17 @@ const (
 	ConsoleFile = "console.log"
 	recordsFile = "records.jsonl"
 
-	FilesDir = "files" // what it handed out
+	FilesDir = "files" // files of the guest that it sent
 )
 
-// poll is how often a guest's records are looked at.
+// poll is the interval in which the host reads a guest's records.
 const poll = 100 * time.Millisecond
 
 // krun is the shell command that boots a guest by hand.
 const krun = "./krun.sh"
 
-// Run boots a guest and waits for its end. Its console and records are left in dir. The error is of
-// this machine: what goes wrong in the guest is in the outcome.
+// Run boots a guest and waits for its end. It leaves the guest's console and records in dir. An
+// error is one of the host; the outcome has what went wrong in the guest.
 func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progress)) (Outcome, error) {
 	m = m.withDefaults()
 	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Part: g.Part, Repro: g.Repro(krun, "")}
@@ -121,20 +112,23 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	return o, nil
 }
 
-// boot is a guest that runs.
+// boot is a running guest.
 type boot struct {
 	evidence
-	machine                         Machine
-	guest                           Guest
-	tell                            func(Progress)
-	begin                           time.Time
-	heard                           time.Time // of the last record
+	machine  Machine
+	guest    Guest
+	tell     func(Progress)
+	begin    time.Time
+	received time.Time // when the last record came
+
+	// From begin to the hello, the first test's start, the last result, and now or the end.
 	helloAt, firstAt, lastAt, total time.Duration
-	tail                            []string
+
+	tail []string // of the console
 }
 
-// run boots the guest and reads its records until it ends. After a deadline it asks for the guest's
-// stacks and ends it.
+// run boots the guest and reads its records until it ends. After a deadline it requests the guest's
+// stacks and stops it.
 func (b *boot) run(ctx context.Context, console, records *os.File) error {
 	m := b.machine
 	vm, err := machine.Start(machine.Config{
@@ -147,7 +141,7 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 		return nil
 	}
 	defer vm.Stop()
-	b.heard = b.begin
+	b.received = b.begin
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for b.late == "" {
@@ -186,17 +180,17 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 	return vm.Records(b.note)
 }
 
-// deadline says which deadline has passed, if any.
+// deadline returns the deadline that has passed, "" for none.
 func (b *boot) deadline(now time.Time) string {
 	m := b.machine
 	switch {
-	case b.end != nil && now.Sub(b.heard) > m.Boot:
+	case b.end != nil && now.Sub(b.received) > m.Boot:
 		b.waiting = "after its end record"
 		return fmt.Sprintf("the machine did not power off within %v", m.Boot)
 	case b.end != nil:
 	case b.hello == nil && now.Sub(b.begin) > m.Boot:
 		return fmt.Sprintf("deadline of %v to boot passed", m.Boot)
-	case b.hello != nil && now.Sub(b.heard) > m.Test:
+	case b.hello != nil && now.Sub(b.received) > m.Test:
 		b.waiting = "between tests"
 		if len(b.started) == 0 {
 			b.waiting = "before the first test"
@@ -209,14 +203,14 @@ func (b *boot) deadline(now time.Time) string {
 	return ""
 }
 
-// note takes a record and its time.
+// note stores a record and its time.
 func (b *boot) note(rec any, err error) {
 	b.take(rec, err)
 	if err != nil {
 		return
 	}
-	b.heard = time.Now()
-	at := b.heard.Sub(b.begin)
+	b.received = time.Now()
+	at := b.received.Sub(b.begin)
 	switch r := rec.(type) {
 	case record.Hello:
 		b.helloAt = at
@@ -238,23 +232,22 @@ func (b *boot) report(at string) {
 	if b.tell == nil {
 		return
 	}
-	failed := 0
+	p := Progress{Guest: b.guest.Name(), Planned: len(b.plan), Done: len(b.results), At: at}
 	for _, r := range b.results {
 		if !r.State.Good() {
-			failed++
+			p.Failed++
 		}
 	}
-	b.tell(Progress{Guest: b.guest.Name(), Planned: len(b.plan), Done: len(b.results), Failed: failed, At: at, Since: time.Now()})
+	b.tell(p)
 }
 
-// finish looks at what a guest that has ended left: its files, which are written to dir, and its
-// console.
+// finish reads the console of a guest that has ended, and writes the files that it sent to dir.
 func (b *boot) finish(console *os.File, dir string) error {
 	if name := b.files.Missing(); name != "" {
 		b.take(nil, fmt.Errorf("%w: file %s is not whole", record.ErrDamaged, name))
 	}
 	for name, content := range b.files.Whole {
-		// below dir: Files takes no other
+		// Below dir: record.Files refuses other names.
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

@@ -2,19 +2,18 @@ package matrix
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// kernelLine matches a line of the kernel's on the console, which carries a time stamp; a program's
-// half line may stand before it. Groups: the text.
+// kernelLine matches a message of the kernel on the console, which has a time stamp. An unfinished
+// line of a program may stand before it. Group 1 is the text.
 var kernelLine = regexp.MustCompile(`\[ *\d+\.\d{6}\](?:\[[^\]]*\])? (.*)`)
 
-// complaints are what the text of such a line begins with, or has in it, when something is wrong
-// with the kernel. Quiet matters of user space (a segfault, a denied audit) are none.
+// complaints match messages that tell of something wrong with the kernel. Faults of user space (a
+// segfault, a denied audit) are none.
 var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`^Kernel panic - not syncing`),
 	regexp.MustCompile(`^BUG: `),
@@ -34,21 +33,18 @@ var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`unexpected (I|i)nterrupt|nobody cared`),
 }
 
-// maxComplaints bounds how many are kept of a guest: an oops has many children.
-const maxComplaints = 20
+// Bounds of the lines of an excerpt. One oops makes many complaints.
+const maxComplaints, maxTail, maxStacks = 20, 5, 60
 
-// maxTail bounds how many of a console's last lines are kept, and maxStacks how many of its stacks.
-const maxTail, maxStacks = 5, 60
-
-// gist is what is shown of a console at once; all of it is in its file.
-type gist struct {
+// excerpt is what reports show of a console; the whole is in its file.
+type excerpt struct {
 	complaints []string // of the kernel, each once
-	tail       []string // the last lines that the guest wrote by itself
-	stacks     []string // of init's threads, from a guest that was asked for stacks
+	tail       []string // the last lines before stacks were requested
+	stacks     []string // the requested stacks of init's threads
 }
 
 // readConsole reads a console to its end.
-func readConsole(r io.Reader) (c gist, err error) {
+func readConsole(r io.Reader) (c excerpt, err error) {
 	seen := make(map[string]bool)
 	asked, ofInit := false, false
 	br := bufio.NewReaderSize(r, 64<<10)
@@ -57,9 +53,8 @@ func readConsole(r io.Reader) (c gist, err error) {
 		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case line == "":
-		// what was printed last may have no newline
-		case strings.HasSuffix(line, stacksMark):
-			asked = true // what comes now was asked for, and is no complaint
+		case strings.HasSuffix(line, stacksMark): // an unfinished line may stand before it
+			asked = true // what follows was requested and is no complaint
 		case asked:
 			if strings.Contains(line, "] task:") || strings.HasPrefix(line, "quark-matrix: ") {
 				ofInit = strings.Contains(line, "] task:init ")
@@ -86,27 +81,22 @@ func readConsole(r io.Reader) (c gist, err error) {
 	}
 }
 
-// stacksMark is the line that is written before a guest is asked for its stacks.
+// stacksMark is the line on the console before the stacks that a guest is requested to print.
 const stacksMark = "quark-matrix: the guest's stacks:"
 
-// complaint returns the text of a line that is one, or "".
+// complaint returns the text of a line if it is a complaint of the kernel, else "".
 func complaint(line string) string {
 	m := kernelLine.FindStringSubmatch(line)
-	if m == nil {
+	if m == nil || !slices.ContainsFunc(complaints, func(c *regexp.Regexp) bool { return c.MatchString(m[1]) }) {
 		return ""
 	}
-	for _, c := range complaints {
-		if c.MatchString(m[1]) {
-			return m[1]
-		}
-	}
-	return ""
+	return m[1]
 }
 
-// maxOutput bounds what is kept of a command's output.
+// maxOutput bounds how many bytes of a command's output are kept, from its end.
 const maxOutput = 64 << 10
 
-// commandOutput returns what programs wrote to a console, its end if that is long.
+// commandOutput returns what programs wrote to a console: its text without the kernel's messages.
 func commandOutput(r io.Reader) (string, error) {
 	b, err := io.ReadAll(r)
 	if err != nil {
@@ -118,12 +108,8 @@ func commandOutput(r io.Reader) (string, error) {
 		if at := kernelLine.FindStringIndex(line); at == nil {
 			out.WriteString(line + "\n")
 		} else if at[0] > 0 {
-			out.WriteString(line[:at[0]]) // the kernel broke into a line
+			out.WriteString(line[:at[0]]) // the message interrupts a program's line
 		}
 	}
-	s := out.String()
-	if len(s) > maxOutput {
-		s = fmt.Sprintf("[%d bytes left out]\n%s", len(s)-maxOutput, strings.ToValidUTF8(s[len(s)-maxOutput:], "?"))
-	}
-	return s, nil
+	return lastBytes(out.String(), maxOutput), nil
 }

@@ -2,38 +2,36 @@ package matrix
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"path"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 )
 
-// Block is a stretch of code without a branch, as a profile names it: FILE:LINE.COLUMN,LINE.COLUMN.
-type Block struct {
-	Name       string
-	Statements int
+// Coverage is what several runs reached of the code.
+type Coverage struct {
+	runs   []string
+	blocks map[string]*block // by name: FILE:LINE.COLUMN,LINE.COLUMN
 }
 
-// Coverage is which blocks each run reached, by the run's name.
-type Coverage struct {
-	runs    []string
-	blocks  map[string]int // statements
-	reached map[string]map[string]bool
+// block is a stretch of code without a branch.
+type block struct {
+	statements int
+	reached    map[string]bool // by run
 }
 
 // AddProfile reads the profile of a run, in the text format of go test and covdata textfmt.
 func (c *Coverage) AddProfile(run string, r io.Reader) error {
 	if c.blocks == nil {
-		c.blocks, c.reached = make(map[string]int), make(map[string]map[string]bool)
+		c.blocks = make(map[string]*block)
 	}
-	if c.reached[run] == nil {
+	if !slices.Contains(c.runs, run) {
 		c.runs = append(c.runs, run)
-		c.reached[run] = make(map[string]bool)
 	}
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, 1<<20)
@@ -42,133 +40,109 @@ func (c *Coverage) AddProfile(run string, r io.Reader) error {
 		if strings.HasPrefix(line, "mode: ") || line == "" {
 			continue
 		}
-		f := strings.Fields(line)
-		if len(f) != 3 {
-			return fmt.Errorf("profile of %s: %q: block, statements and count are wanted", run, line)
+		var name string
+		var statements int
+		var count uint64
+		if n, err := fmt.Sscanf(line, "%s %d %d", &name, &statements, &count); n != 3 {
+			return fmt.Errorf("profile of %s: %q: block, statements and count are wanted: %w", run, line, err)
 		}
-		statements, err1 := strconv.Atoi(f[1])
-		count, err2 := strconv.ParseUint(f[2], 10, 64)
-		if err1 != nil || err2 != nil {
-			return fmt.Errorf("profile of %s: %q: block, statements and count are wanted", run, line)
+		b := c.blocks[name]
+		if b == nil {
+			b = &block{statements: statements, reached: make(map[string]bool)}
+			c.blocks[name] = b
 		}
-		c.blocks[f[0]] = statements
-		if count > 0 {
-			c.reached[run][f[0]] = true
-		}
+		b.reached[run] = b.reached[run] || count > 0
 	}
 	return sc.Err()
+}
+
+// by returns the runs that reached the block, and those that did not.
+func (b *block) by(runs []string) (reached, missed []string) {
+	for _, r := range runs {
+		if b.reached[r] {
+			reached = append(reached, r)
+		} else {
+			missed = append(missed, r)
+		}
+	}
+	return reached, missed
 }
 
 // WriteProfile writes all runs as one profile, for go tool cover.
 func (c *Coverage) WriteProfile(w io.Writer) error {
 	bw := bufio.NewWriter(w)
 	fmt.Fprintln(bw, "mode: set")
-	for _, b := range slices.Sorted(maps.Keys(c.blocks)) {
-		count := 0
-		for _, r := range c.runs {
-			if c.reached[r][b] {
-				count = 1
-			}
+	for _, name := range slices.Sorted(maps.Keys(c.blocks)) {
+		b, count := c.blocks[name], 0
+		if reached, _ := b.by(c.runs); len(reached) > 0 {
+			count = 1
 		}
-		fmt.Fprintln(bw, b, c.blocks[b], count)
+		fmt.Fprintln(bw, name, b.statements, count)
 	}
 	return bw.Flush()
 }
 
-// Table prints for each package how much of it each run reached, and all together.
+// Table prints how much of each package all runs and each run reached.
 func (c *Coverage) Table(w io.Writer) error {
-	type sum struct{ all, any int }
-	total := make(map[string]*sum)
-	byRun := make(map[string]map[string]int)
-	add := func(pkg, block string, n int) {
-		if total[pkg] == nil {
-			total[pkg], byRun[pkg] = new(sum), make(map[string]int)
+	const total, all = "total statements", "all runs"
+	sums := make(map[string]map[string]int) // statements, by package and run
+	for name, b := range c.blocks {
+		file, _, _ := strings.Cut(name, ":")
+		reached, _ := b.by(c.runs)
+		if len(reached) > 0 {
+			reached = append(reached, all)
 		}
-		total[pkg].all += n
-		hit := false
-		for _, r := range c.runs {
-			if c.reached[r][block] {
-				byRun[pkg][r] += n
-				hit = true
+		for _, pkg := range []string{path.Dir(file), "all"} {
+			if sums[pkg] == nil {
+				sums[pkg] = make(map[string]int)
+			}
+			for _, r := range append(reached, total) {
+				sums[pkg][r] += b.statements
 			}
 		}
-		if hit {
-			total[pkg].any += n
-		}
-	}
-	for b, n := range c.blocks {
-		file, _, _ := strings.Cut(b, ":")
-		add(path.Dir(file), b, n)
-		add("all", b, n)
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "all runs\t%s\t  package\n", strings.Join(c.runs, "\t"))
-	percent := func(n, of int) string {
-		if of == 0 {
-			return "-"
-		}
-		return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
-	}
-	for _, pkg := range slices.Sorted(maps.Keys(total)) {
-		fmt.Fprintf(tw, "%s\t", percent(total[pkg].any, total[pkg].all))
-		for _, r := range c.runs {
-			fmt.Fprintf(tw, "%s\t", percent(byRun[pkg][r], total[pkg].all))
+	columns := append([]string{all}, c.runs...)
+	fmt.Fprintf(tw, "%s\t  package\n", strings.Join(columns, "\t"))
+	for _, pkg := range slices.Sorted(maps.Keys(sums)) {
+		for _, r := range columns {
+			fmt.Fprintf(tw, "%.1f %%\t", 100*float64(sums[pkg][r])/float64(max(1, sums[pkg][total])))
 		}
 		fmt.Fprintf(tw, "  %s\n", pkg)
 	}
 	return tw.Flush()
 }
 
-// OnlySome prints the lines that some of the runs with a name of which like is true reach and
-// others of them do not, and which.
-func (c *Coverage) OnlySome(w io.Writer, like func(run string) bool) error {
-	var runs []string
-	for _, r := range c.runs {
-		if like(r) {
-			runs = append(runs, r)
-		}
-	}
+// OnlySome prints the lines that some of the runs reached and others did not, and which runs.
+// wanted selects runs by name.
+func (c *Coverage) OnlySome(w io.Writer, wanted func(run string) bool) error {
+	runs := slices.DeleteFunc(slices.Clone(c.runs), func(r string) bool { return !wanted(r) })
 	type line struct {
 		file       string
 		first      int
-		where, who string
+		last, text string
 	}
 	var lines []line
-	for b := range c.blocks {
-		var who []string
-		for _, r := range runs {
-			if c.reached[r][b] {
-				who = append(who, r)
-			}
-		}
-		if len(who) == 0 || len(who) == len(runs) {
+	for name, b := range c.blocks {
+		reached, missed := b.by(runs)
+		if len(reached) == 0 || len(missed) == 0 {
 			continue
 		}
-		file, span, _ := strings.Cut(b, ":")
+		text := strings.Join(reached, " ")
+		if len(reached) > len(missed) {
+			text = "all but " + strings.Join(missed, " ")
+		}
+		file, span, _ := strings.Cut(name, ":")
 		from, to, _ := strings.Cut(span, ",")
 		from, _, _ = strings.Cut(from, ".")
 		to, _, _ = strings.Cut(to, ".")
 		first, _ := strconv.Atoi(from)
-		text := strings.Join(who, " ")
-		if 2*len(who) > len(runs) {
-			text = "all but"
-			for _, r := range runs {
-				if !slices.Contains(who, r) {
-					text += " " + r
-				}
-			}
-		}
-		lines = append(lines, line{file, first, from + "-" + to, text})
+		lines = append(lines, line{file, first, to, text})
 	}
-	sort.Slice(lines, func(i, j int) bool {
-		if lines[i].file != lines[j].file {
-			return lines[i].file < lines[j].file
-		}
-		return lines[i].first < lines[j].first
-	})
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.first, b.first)) })
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, l := range lines {
-		fmt.Fprintf(tw, "%s:%s\t%s\n", l.file, l.where, l.who)
+		fmt.Fprintf(tw, "%s:%d-%s\t%s\n", l.file, l.first, l.last, l.text)
 	}
 	return tw.Flush()
 }

@@ -1,7 +1,7 @@
-// Package matrix boots guests side by side, one for each kernel and way of having its types, and
-// makes one table of what the tests in them said.
+// Package matrix boots guests side by side, one for each kernel and kind of work, and makes one
+// table of the results of the tests in them.
 //
-// Package machine boots a guest; this package plans which (Plan), watches each by its records and
-// deadlines (boot.go), decides what became of it (judge.go), remembers what need not run again
-// (Cache) and reports (report*.go).
+// Plan lists the guests, Machine boots one by package machine and reads its records until it ends
+// or misses a deadline (boot.go), judge.go derives the states of the guest and of its cells, Cache
+// keeps what need not run again, and Results writes the reports.
 package matrix

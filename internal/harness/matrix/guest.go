@@ -9,37 +9,35 @@ import (
 	"github.com/quark-linux/quark/internal/harness/gotest"
 )
 
-// BTF is how a guest has its kernel's types.
+// BTF is where a guest has its kernel's types from.
 type BTF string
 
+// Values of BTF.
 const (
-	BTFPresent BTF = "present" // from the kernel, as it is
-	BTFHidden  BTF = "hidden"  // covered, so that quark takes those embedded in it
-	BTFFile    BTF = "file"    // from a file in the initramfs: the kernel has none
+	BTFPresent BTF = "present" // the kernel
+	BTFHidden  BTF = "hidden"  // quark itself: the kernel's are covered
+	BTFFile    BTF = "file"    // a file in the initramfs: the kernel has none
 )
 
 // Kernel is an image to boot.
 type Kernel struct {
-	Name   string `json:"name"` // as 6.1-cloud-amd64, or local/NAME
+	Name   string `json:"name"` // such as 6.1-cloud-amd64, or local/NAME
 	Arch   string `json:"arch"` // GOARCH
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 
-	// Features are what the kernel must offer, by the names in the hello record.
-	Features []string `json:"features,omitempty"`
-
-	// BTFFile is the base name of the file with its types, for a kernel that has none itself.
-	BTFFile string `json:"btf_file,omitempty"`
+	Features []string `json:"features,omitempty"` // that it must have, as in the hello
+	BTFFile  string   `json:"btf_file,omitempty"` // file with its types, "" if it has some
 }
 
 // Part is what a guest runs.
 type Part string
 
-// The parts that each kernel is booted for.
+// The parts. A kernel is booted once for each.
 const (
 	PartTests   Part = "quark-test" // the default
-	PartGo      Part = "gotest"     // test binaries of packages, which are in its image
-	PartCommand Part = "command"    // any command, judged by its exit status
+	PartGo      Part = "gotest"     // test binaries of packages, which its image contains
+	PartCommand Part = "command"    // any command; its result is its exit status
 )
 
 func (p Part) String() string {
@@ -55,26 +53,25 @@ type Guest struct {
 	BTF      BTF
 	Part     Part // PartTests if ""
 	Backends []Backend
-	Packages []string // whose tests run, as ./DIR, with PartGo
+	Packages []string // ./DIR, whose tests run with PartGo
 	Tests    []string // patterns of the part's tests; none: all
 	Env      []string // NAME=VALUE, for the command
-	// with PartCommand; a test of guests sets it without, for a command that reports tests
-	Command []string
-	Wrap    []string // a command that runs that one
-	Keep    []string // files of the guest that it hands out at its end
-	Image   string   // path of the initramfs
+	Command  []string // of PartCommand, or instead of a part's own
+	Wrap     []string // a command that runs the guest's command
+	Keep     []string // files of the guest that the host gets at its end
+	Image    string   // path of the initramfs
 }
 
 // Backend is a backend's name and quark-test's option for it.
 type Backend struct{ Name, Option string }
 
-// Backends are all, in the order of the tables.
+// Backends are all backends, in the order of the tables.
 var Backends = []Backend{{"ebpf", "-b"}, {"kprobe", "-k"}, {"cnproc", "-c"}}
 
-// NoBackend is the backend of tests that need none.
+// NoBackend stands for the backend in tests that need none.
 const NoBackend = "none"
 
-// Name tells guests apart; it is a file name but for the slash of a local kernel's.
+// Name returns the unique name of the guest. That of a local kernel's guest has a slash.
 func (g Guest) Name() string {
 	name := g.Kernel.Name
 	if g.BTF == BTFHidden {
@@ -86,10 +83,13 @@ func (g Guest) Name() string {
 	return name
 }
 
-// Dir is the name as one element of a path.
+// Dir returns the name as one element of a path.
 func (g Guest) Dir() string { return strings.ReplaceAll(g.Name(), "/", "-") }
 
-// command is what the guest is to run.
+// resultsPort is the guest's name of its result port.
+const resultsPort = "/run/quark-results"
+
+// command returns the guest's command with its arguments.
 func (g Guest) command() []string {
 	words := slices.Clone(g.Wrap)
 	if len(g.Command) > 0 {
@@ -103,18 +103,18 @@ func (g Guest) command() []string {
 		words = append(words, b.Option)
 	}
 	if g.BTF == BTFHidden && len(g.Tests) == 0 {
-		words = append(words, "--types") // t_types_archive shows that all else is the same
+		words = append(words, "--types") // the others read the same: t_types_archive
 	}
-	words = append(words, "-j", "/run/quark-results")
+	words = append(words, "-j", resultsPort)
 	return append(words, g.Tests...)
 }
 
-// claims are the features that the guest must have.
+// claims returns the features that the guest must have.
 func (g Guest) claims() []string {
 	return slices.DeleteFunc(slices.Clone(g.Kernel.Features), func(f string) bool { return f == "btf" && g.BTF == BTFHidden })
 }
 
-// arguments are the words for the guest's kernel command line.
+// arguments returns words for the guest's kernel command line.
 func (g Guest) arguments() []string {
 	var words []string
 	if g.BTF == BTFHidden {
@@ -132,8 +132,8 @@ func (g Guest) arguments() []string {
 	return words
 }
 
-// Repro is the shell command that does again what the guest did, or one test of it on the backends
-// that it ran on at once.
+// Repro returns the shell command that repeats the guest, or one test of it on the backends that it
+// ran on together.
 func (g Guest) Repro(krun, test string, backends ...string) string {
 	if g.Part == PartGo {
 		return g.reproGo(test)
@@ -142,12 +142,7 @@ func (g Guest) Repro(krun, test string, backends ...string) string {
 	one.Wrap = nil
 	if test != "" && len(g.Command) == 0 {
 		one.Tests = []string{test}
-		one.Backends = nil
-		for _, b := range Backends {
-			if slices.Contains(backends, b.Name) {
-				one.Backends = append(one.Backends, b)
-			}
-		}
+		one.Backends = slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool { return !slices.Contains(backends, b.Name) })
 	}
 	var b strings.Builder
 	if words := one.arguments(); len(words) > 0 {
@@ -155,15 +150,15 @@ func (g Guest) Repro(krun, test string, backends ...string) string {
 	}
 	fmt.Fprintf(&b, "%s %s %s", quote(krun), quote(g.Image), quote(g.Kernel.Path))
 	for _, w := range one.command() {
-		if w == "-j" || w == "/run/quark-results" {
-			continue
+		if w != "-j" && w != resultsPort {
+			b.WriteString(" " + quote(w))
 		}
-		b.WriteString(" " + quote(w))
 	}
 	return b.String()
 }
 
-// reproGo is the command for test binaries, which are in an image only while a guest runs them.
+// reproGo returns the command for test binaries: one that builds them again, as the image of a
+// guest is temporary.
 func (g Guest) reproGo(test string) string {
 	packages, run := g.Packages, ""
 	if pkg, name, ok := strings.Cut(test, "."); ok {
@@ -185,7 +180,7 @@ func (g Guest) reproGo(test string) string {
 		quote(strings.TrimSuffix(g.Kernel.Name, "-"+g.Kernel.Arch)), run)
 }
 
-// quote makes a word that a shell leaves as it is.
+// quote returns a word in the form that a shell reads as that word.
 func quote(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:=/@+^-", r)

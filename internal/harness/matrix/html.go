@@ -17,18 +17,16 @@ import (
 //go:embed report.html
 var reportHTML string
 
-var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"seconds": func(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) },
-}).Parse(reportHTML))
+var reportTemplate = template.Must(template.New("report").Funcs(template.FuncMap{"seconds": seconds}).Parse(reportHTML))
 
 // page is what the template shows.
 type page struct {
 	Results
 	Passed, Failed, Skipped int
 	Changes                 []Change
-	Heads                   []head    // one for each guest
-	Rows                    []pageRow // one for each test
-	Features                []featureRow
+	Heads                   []head // one for each guest
+	Rows                    []row  // tests, a cell for each backend of each guest
+	Features                []row  // features, a cell for each guest
 	Logs                    []pageLog
 }
 
@@ -39,8 +37,8 @@ type head struct {
 	Backends []string
 }
 
-type pageRow struct {
-	Test  string
+type row struct {
+	Name  string
 	Cells []pageCell
 }
 
@@ -51,18 +49,13 @@ type pageCell struct {
 	First      bool // of its guest
 }
 
-type featureRow struct {
-	Name string
-	Has  []string // "yes", "no" or ""
-}
-
 type pageLog struct {
 	ID, Title, Text, Repro string
 	State                  record.State
 	Reason                 string
 }
 
-// maxConsole bounds what a page holds of a console: its end, where it went wrong.
+// maxConsole bounds how many bytes of a console a page holds, from its end.
 const maxConsole = 64 << 10
 
 var marks = map[record.State]string{
@@ -70,24 +63,20 @@ var marks = map[record.State]string{
 	record.BootFail: "boot", record.Lost: "lost",
 }
 
-// HTML returns a page that needs no other file: kernels x backends x tests, each cell leading to
-// its log. The consoles are read from dir.
+// HTML returns a page that needs no other file: kernels x backends x tests, each cell with a link
+// to its log. dir has the consoles.
 func (r Results) HTML(dir string, changes []Change) ([]byte, error) {
 	p := page{Results: r, Changes: changes}
 	p.Passed, p.Failed, p.Skipped = r.Count()
-	var tests []string
-	seen := make(map[string]bool)
 	features := make(map[string]bool)
+	var tests []string
 	for i, g := range r.Guests {
-		h := head{Outcome: g, ID: fmt.Sprintf("g%d", i)}
+		h := head{Outcome: g, ID: fmt.Sprintf("g%d", i), Release: g.release()}
 		if g.Hello != nil {
-			h.Release = g.Hello.Kernel
-			for f := range g.Hello.Features {
-				features[f] = true
-			}
+			maps.Copy(features, g.Hello.Features)
 		}
 		for _, c := range columns() {
-			if n := g.Count(c); len(n) > 0 {
+			if len(g.Count(c)) > 0 {
 				h.Backends = append(h.Backends, c)
 			}
 		}
@@ -98,58 +87,59 @@ func (r Results) HTML(dir string, changes []Change) ([]byte, error) {
 		p.Logs = append(p.Logs, pageLog{ID: h.ID, Title: g.Guest, State: g.State, Reason: g.Reason, Repro: g.Repro,
 			Text: consoleText(filepath.Join(dir, filepath.FromSlash(g.Log)))})
 		for _, c := range g.Cells {
-			if !seen[c.Test] {
-				seen[c.Test] = true
+			if !slices.Contains(tests, c.Test) {
 				tests = append(tests, c.Test)
 			}
 		}
 	}
 	for _, test := range tests {
-		row := pageRow{Test: test}
-		for i, h := range p.Heads {
-			for j, backend := range h.Backends {
-				cell := pageCell{First: j == 0}
-				for k, c := range h.Cells {
-					if c.Test != test || c.Backend != backend {
-						continue
-					}
-					cell.State, cell.Mark = c.State, marks[c.State]
-					cell.Time = fmt.Sprintf("%.1f", float64(c.DurationMS)/1000)
-					cell.ID = fmt.Sprintf("c%d-%d", i, k)
-					cell.Title = fmt.Sprintf("%s: %s @ %s: %s", h.Guest, test, backend, c.State)
-					if c.Reason != "" {
-						cell.Title += ": " + c.Reason
-					}
-					text := c.Log
-					if text == "" {
-						text = "(no log)"
-					}
-					p.Logs = append(p.Logs, pageLog{ID: cell.ID, Title: h.Guest + ": " + test + " @ " + backend, State: c.State,
-						Reason: c.Reason, Text: text, Repro: c.Repro})
-				}
-				row.Cells = append(row.Cells, cell)
+		line := row{Name: test}
+		for i := range p.Heads {
+			for j, backend := range p.Heads[i].Backends {
+				cell := p.cell(i, test, backend)
+				cell.First = j == 0
+				line.Cells = append(line.Cells, cell)
 			}
 		}
-		p.Rows = append(p.Rows, row)
+		p.Rows = append(p.Rows, line)
 	}
 	for _, name := range slices.Sorted(maps.Keys(features)) {
-		row := featureRow{Name: name}
+		line := row{Name: name}
 		for _, h := range p.Heads {
-			has := ""
+			mark := ""
 			if h.Hello != nil {
-				if v, ok := h.Hello.Features[name]; ok {
-					has = map[bool]string{true: "yes", false: "no"}[v]
+				if has, known := h.Hello.Features[name]; known {
+					mark = map[bool]string{true: "yes", false: "no"}[has]
 				}
 			}
-			row.Has = append(row.Has, has)
+			line.Cells = append(line.Cells, pageCell{Mark: mark})
 		}
-		p.Features = append(p.Features, row)
+		p.Features = append(p.Features, line)
 	}
 	var b bytes.Buffer
-	if err := reportTemplate.Execute(&b, p); err != nil {
-		return nil, err
+	err := reportTemplate.Execute(&b, p)
+	return b.Bytes(), err
+}
+
+// cell returns the cell of a test on a backend in the ith guest, and adds its log to the page.
+func (p *page) cell(i int, test, backend string) pageCell {
+	h := p.Heads[i]
+	k := slices.IndexFunc(h.Cells, func(c Cell) bool { return c.Test == test && c.Backend == backend })
+	if k < 0 {
+		return pageCell{}
 	}
-	return b.Bytes(), nil
+	c := h.Cells[k]
+	log := pageLog{ID: fmt.Sprintf("c%d-%d", i, k), Title: h.Guest + ": " + test + " @ " + backend, State: c.State, Reason: c.Reason,
+		Text: c.Log, Repro: c.Repro}
+	if log.Text == "" {
+		log.Text = "(no log)"
+	}
+	p.Logs = append(p.Logs, log)
+	title := log.Title + ": " + string(c.State)
+	if c.Reason != "" {
+		title += ": " + c.Reason
+	}
+	return pageCell{State: c.State, ID: log.ID, Title: title, Mark: marks[c.State], Time: seconds(c.DurationMS)}
 }
 
 // consoleText returns the end of a console log.
@@ -158,9 +148,14 @@ func consoleText(path string) string {
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
-	if len(b) > maxConsole {
-		cut := len(b) - maxConsole
-		return fmt.Sprintf("[%d bytes left out]\n%s", cut, strings.ToValidUTF8(string(b[cut:]), "?"))
+	return lastBytes(string(b), maxConsole)
+}
+
+// lastBytes returns the last bytes of a text, and says how many it leaves out.
+func lastBytes(s string, limit int) string {
+	note := ""
+	if out := len(s) - limit; out > 0 {
+		note, s = fmt.Sprintf("[%d bytes left out]\n", out), s[out:]
 	}
-	return strings.ToValidUTF8(string(b), "?")
+	return note + strings.ToValidUTF8(s, "?")
 }

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// evidence is all that is known of a guest that has ended.
+// evidence is all that is known of a guest.
 type evidence struct {
 	hello    *record.Hello
 	plan     []record.Job
@@ -18,17 +19,17 @@ type evidence struct {
 	damaged  []string
 	nDamaged int
 	console  []string // complaints
-	late     string   // which deadline passed, "" for none
-	waiting  string   // what the guest was at when it passed
+	late     string   // the deadline that passed, "" for none
+	waiting  string   // where the guest was at the deadline, when no test ran
 	refused  string   // why it was not booted
 	files    record.Files
 	claims   []string // features that the kernel must have
-	command  string   // of a guest that runs no tests: its exit status is the only result
+	command  string   // of a guest without tests, whose only result is the exit status
 
-	output func(record.Output) // takes what the command writes; nil: nobody wants it
+	output func(record.Output) // receives what the command writes; nil: it is dropped
 }
 
-// take keeps what a line of the result port says.
+// take stores a record, or the error of a line of the result port that is none.
 func (e *evidence) take(rec any, err error) {
 	switch r := rec.(type) {
 	case record.Hello:
@@ -58,8 +59,8 @@ func (e *evidence) take(rec any, err error) {
 
 const maxDamaged = 5
 
-// running returns the jobs that were started last and have no result: those of one test, on all
-// backends that it is run on at once.
+// running returns the jobs of the test that was started last and has no result, one for each
+// backend that it runs on together.
 func (e *evidence) running() (jobs []record.Job) {
 	done := make(map[record.Job]int)
 	for _, r := range e.results {
@@ -78,7 +79,7 @@ func (e *evidence) running() (jobs []record.Job) {
 	return jobs
 }
 
-// names is the jobs of one test as text.
+// names returns the jobs of one test as text.
 func names(jobs []record.Job) string {
 	text := jobs[0].String()
 	for _, j := range jobs[1:] {
@@ -87,17 +88,19 @@ func names(jobs []record.Job) string {
 	return text
 }
 
-// judge decides what became of a guest and each of its cells.
+// judge returns the state of a guest and its cells.
 func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 	state, reason = e.guest()
 	cells, missing := e.cells(state, reason)
-	failed := 0
-	var first string
+	skipped, failed := 0, 0
+	var first Cell // that is not good
 	for _, c := range cells {
-		if !c.State.Good() {
-			if failed++; first == "" {
-				why, _, _ := strings.Cut(c.Reason, "\n")
-				first = fmt.Sprintf("%s @ %s: %s", c.Test, c.Backend, why)
+		switch {
+		case c.State == record.Skip:
+			skipped++
+		case c.State != record.Pass:
+			if failed++; failed == 1 {
+				first = c
 			}
 		}
 	}
@@ -108,27 +111,20 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 	case len(e.lacking()) > 0:
 		state, reason = record.Fail, "the kernel lacks what the catalogue claims: "+strings.Join(e.lacking(), ", ")
 	case failed > 0:
-		state, reason = record.Fail, fmt.Sprintf("%d of %d tests, the first: %s", failed, len(cells), first)
+		why, _, _ := strings.Cut(first.Reason, "\n")
+		state, reason = record.Fail, fmt.Sprintf("%d of %d tests, the first: %s @ %s: %s", failed, len(cells), first.Test, first.Backend, why)
 	case e.end.Status != 0:
 		state, reason = record.Fail, ending(e.end)
 	case len(cells) == 0:
 		state, reason = record.Fail, "no test ran"
-	default:
-		skipped := 0
-		for _, c := range cells {
-			if c.State == record.Skip {
-				skipped++
-			}
-		}
-		if skipped == len(cells) {
-			state, reason = record.Skip, cells[0].Reason
-		}
+	case skipped == len(cells):
+		state, reason = record.Skip, cells[0].Reason
 	}
 	return state, reason, cells
 }
 
-// guest decides by what is to be known without a look at the tests. What the kernel says comes
-// first: a guest that hangs or is lost after an oops did so because of it.
+// guest returns the state of the guest apart from its tests. The kernel's complaints come first: an
+// oops may be why a guest hangs or is lost.
 func (e *evidence) guest() (record.State, string) {
 	at := ""
 	if jobs := e.running(); len(jobs) > 0 {
@@ -138,13 +134,8 @@ func (e *evidence) guest() (record.State, string) {
 	case e.refused != "":
 		return record.BootFail, e.refused
 	case len(e.console) > 0:
-		text := e.console[0]
-		for _, c := range e.console {
-			if strings.HasPrefix(c, "Kernel panic") {
-				text = c
-			}
-		}
-		return record.Crash, text + at
+		i := slices.IndexFunc(e.console, func(c string) bool { return strings.HasPrefix(c, "Kernel panic") })
+		return record.Crash, e.console[max(0, i)] + at
 	case e.hello == nil && e.late != "":
 		return record.BootFail, "no hello: " + e.late
 	case e.hello == nil && e.nDamaged == 0:
@@ -167,14 +158,9 @@ func (e *evidence) guest() (record.State, string) {
 	return record.Pass, ""
 }
 
-// lacking returns the features that were claimed and are not there.
-func (e *evidence) lacking() (names []string) {
-	for _, c := range e.claims {
-		if !e.hello.Features[c] {
-			names = append(names, c)
-		}
-	}
-	return names
+// lacking returns the claimed features that the kernel does not have.
+func (e *evidence) lacking() []string {
+	return slices.DeleteFunc(slices.Clone(e.claims), func(c string) bool { return e.hello.Features[c] })
 }
 
 func ending(end *record.End) string {
@@ -184,8 +170,11 @@ func ending(end *record.End) string {
 	return fmt.Sprintf("the command's exit status is %d", end.Status)
 }
 
-// cells returns a cell for each job that was planned or has a result, and how many have none. A job
-// without a result shares the fate of its guest if it was running; if it had not begun it is lost.
+// notRun begins the reasons of tests that had not begun when the guest ended.
+const notRun = "not run: "
+
+// cells returns a cell for each job that was planned or has a result, and how many have no result.
+// A job without a result has the guest's state if it was running; if it had not begun it is lost.
 func (e *evidence) cells(state record.State, reason string) (cells []Cell, missing int) {
 	jobs := e.plan
 	if len(jobs) == 0 {
@@ -215,14 +204,14 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 		} else if missing++; slices.Contains(running, j) {
 			c.State, c.Reason = state, reason
 		} else {
-			c.State, c.Reason = record.Lost, "not run: "+orWord(reason, string(state))
+			c.State, c.Reason = record.Lost, notRun+cmp.Or(reason, string(state))
 		}
 		cells = append(cells, c)
 	}
 	for _, j := range jobs {
 		add(j)
 	}
-	for _, r := range e.results { // of jobs that no plan names
+	for _, r := range e.results { // of jobs that are in no plan
 		if j := (record.Job{Test: r.Test, Backend: r.Backend}); len(results[j]) > 0 {
 			add(j)
 		}
@@ -240,11 +229,4 @@ func (e *evidence) ofCommand(state record.State, reason string) Cell {
 		c.State, c.Reason = record.Fail, ending(e.end)
 	}
 	return c
-}
-
-func orWord(s, word string) string {
-	if s == "" {
-		return word
-	}
-	return s
 }

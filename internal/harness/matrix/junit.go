@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"encoding/xml"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,7 +20,7 @@ type junitSuite struct {
 	Failures int         `xml:"failures,attr"`
 	Errors   int         `xml:"errors,attr"`
 	Skipped  int         `xml:"skipped,attr"`
-	Time     string      `xml:"time,attr"`
+	Time     float64     `xml:"time,attr"` // seconds
 	Stamp    string      `xml:"timestamp,attr"`
 	Cases    []junitCase `xml:"testcase"`
 }
@@ -29,7 +28,7 @@ type junitSuite struct {
 type junitCase struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
-	Time    string        `xml:"time,attr"`
+	Time    float64       `xml:"time,attr"` // seconds
 	Failure *junitOutcome `xml:"failure"`
 	Error   *junitOutcome `xml:"error"`
 	Skipped *junitOutcome `xml:"skipped"`
@@ -41,46 +40,23 @@ type junitOutcome struct {
 	Message string `xml:"message,attr"`
 }
 
-// JUnit returns the results as the XML that CI systems read: a suite for each guest, a case for
-// each test on a backend, and one named "guest" for what became of the guest itself. A failed test
-// is a failure, all else that is bad an error.
+// JUnit returns the results as the XML that CI systems read: a suite for each guest, with a case
+// for each test on a backend and one named "guest" for the guest itself. A failed test is a
+// failure; every other bad state is an error.
 func (r Results) JUnit() ([]byte, error) {
 	var doc junitSuites
 	for _, g := range r.Guests {
-		s := junitSuite{Name: g.Guest, Time: seconds(g.TotalMS), Stamp: r.Time.UTC().Format(time.RFC3339)}
-		add := func(c Cell, name string) {
-			jc := junitCase{Name: name, Class: g.Guest, Time: seconds(c.DurationMS), Output: xmlText(c.Log)}
-			outcome := &junitOutcome{Type: string(c.State), Message: xmlText(c.Reason)}
-			s.Tests++
-			switch c.State {
-			case record.Pass:
-			case record.Skip:
-				s.Skipped++
-				outcome.Type = ""
-				jc.Skipped = outcome
-			case record.Fail:
-				s.Failures++
-				jc.Failure = outcome
-			default:
-				s.Errors++
-				jc.Error = outcome
-			}
-			if c.Repro != "" {
-				jc.Output += "repro: " + xmlText(c.Repro) + "\n"
-			}
-			s.Cases = append(s.Cases, jc)
-		}
+		s := junitSuite{Name: g.Guest, Time: float64(g.TotalMS) / 1000, Stamp: r.Time.UTC().Format(time.RFC3339)}
 		guest := Cell{State: g.State, Reason: g.Reason, DurationMS: g.OverheadMS()}
-		if !g.State.Good() {
+		switch {
+		case g.State == record.Fail && g.explained(): // its tests are the failures
+			guest.State = record.Pass
+		case !g.State.Good():
 			guest.Repro = g.Repro
 		}
-		if g.State == record.Fail && g.explained() {
-			// its tests say it
-			guest = Cell{State: record.Pass, DurationMS: g.OverheadMS()}
-		}
-		add(guest, "guest")
+		s.add("guest", guest)
 		for _, c := range g.Cells {
-			add(c, c.Test+" @ "+c.Backend)
+			s.add(c.Test+" @ "+c.Backend, c)
 		}
 		doc.Suites = append(doc.Suites, s)
 	}
@@ -88,9 +64,29 @@ func (r Results) JUnit() ([]byte, error) {
 	return append([]byte(xml.Header), append(b, '\n')...), err
 }
 
-func seconds(ms int64) string { return fmt.Sprintf("%.3f", float64(ms)/1000) }
+func (s *junitSuite) add(name string, c Cell) {
+	jc := junitCase{Name: name, Class: s.Name, Time: float64(c.DurationMS) / 1000, Output: xmlText(c.Log)}
+	outcome := &junitOutcome{Type: string(c.State), Message: xmlText(c.Reason)}
+	s.Tests++
+	switch c.State {
+	case record.Pass:
+	case record.Skip:
+		s.Skipped++
+		jc.Skipped = &junitOutcome{Message: outcome.Message}
+	case record.Fail:
+		s.Failures++
+		jc.Failure = outcome
+	default:
+		s.Errors++
+		jc.Error = outcome
+	}
+	if c.Repro != "" {
+		jc.Output += "repro: " + xmlText(c.Repro) + "\n"
+	}
+	s.Cases = append(s.Cases, jc)
+}
 
-// xmlText leaves out what XML 1.0 cannot hold, however it is escaped.
+// xmlText removes the characters that XML 1.0 has no form for.
 func xmlText(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == utf8.RuneError || c < ' ' && c != '\n' && c != '\t' || c == 0xfffe || c == 0xffff {

@@ -1,7 +1,7 @@
 package matrix
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,21 +10,19 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// localPrefix begins the names of kernels that are in no catalogue but in the images' local
-// directory.
+// localPrefix begins the names of kernels of the images' local directory.
 const localPrefix = "local/"
 
-// FindKernels returns the kernels of the architectures given that match any of the patterns, in the
-// catalogue's order, then the local ones in that of their names, each image once. A pattern is of a
-// whole name (6.1-cloud-amd64) or of one without its architecture (6.1-cloud); without a pattern
-// the catalogue's default rows are taken, and all local kernels. dir is that of the images.
+// FindKernels returns the kernels of the given architectures that match any of the patterns: in the
+// catalogue's order, then the local ones by name, each image once. A pattern matches a name with
+// its architecture (6.1-cloud-amd64) or without it (6.1-cloud). Without patterns it returns the
+// catalogue's default rows and all local kernels. dir has the images.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
 	wanted := catalogue.NewPatterns(patterns)
 	local, err := localKernels(filepath.Join(dir, "local"))
@@ -51,7 +49,7 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 		} else if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
 		}
-		// What two rows have is run under the name of the first.
+		// An image that two rows have runs under the name of the first.
 		if !slices.ContainsFunc(kernels, func(other Kernel) bool { return other.SHA256 == k.SHA256 && other.BTFFile == k.BTFFile }) {
 			kernels = append(kernels, k)
 		}
@@ -63,8 +61,8 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	return kernels, nil
 }
 
-// localKernels returns a row for each image in a directory, which need not be there. A file that is
-// no image is an error: whoever put it there expects it to be tested.
+// localKernels returns a row for each image in a directory, which may be missing. A file that is no
+// image is an error: whoever put it there expects a test of it.
 func localKernels(dir string) ([]catalogue.Row, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,31 +92,30 @@ func imageArch(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	head := make([]byte, 4096)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	head, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
 		return "", err
 	}
-	arch := vmlinuz.Arch(bytes.Clone(head[:n]))
+	arch := vmlinuz.Arch(head)
 	if arch == "" {
 		return "", errors.New("it is no kernel image: x86 bzImage or vmlinux, or arm64 Image is wanted; remove it")
 	}
 	return arch, nil
 }
 
-// Selection says what to run on each kernel. Its zero value runs all of quark-test.
+// Selection is what to run on each kernel. Its zero value runs all of quark-test.
 type Selection struct {
 	Backends []string // names or letters; none: all
-	BTF      []BTF    // ways of having types; none: all
+	BTF      []BTF    // sources of the kernel's types; none: all
 
-	// Tests are patterns; none: all, but with types hidden those of what is read by them. A
-	// pattern with a dot, as in kprobe.Test*, is of the Go tests; another is of quark-test's,
-	// and "*" of both.
+	// Tests are patterns. None: all, but with types hidden only the tests that depend on them.
+	// A pattern with a dot, such as kprobe.Test*, selects Go tests, one without tests of
+	// quark-test, and "*" all of both.
 	Tests []string
 
-	Packages []string // whose Go tests run, too, as ./DIR
-	Command  []string // to run instead of any tests
-	Keep     []string // files that the command makes and the guest hands out
+	Packages []string // ./DIR, whose Go tests run, too
+	Command  []string // runs instead of tests
+	Keep     []string // files of the guest that the host gets when the command has ended
 	Env      []string // NAME=VALUE, for the tests or the command
 	Wrap     []string // a command that runs quark-test
 }
@@ -129,9 +126,9 @@ type Images struct {
 	Go   string // the same with the binaries of Go tests
 }
 
-// Plan returns the guests for kernels: for quark-test one as it is with all backends, and one with
-// its types hidden with those backends that need types; for the Go tests of packages one as it is;
-// or just one for a command.
+// Plan returns the guests for each kernel: one for quark-test with all backends, one for quark-test
+// with the kernel's types hidden and the backends that need types, and one for the Go tests; or
+// only one for a command.
 func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, error) {
 	chosen, err := s.backends()
 	if err != nil {
@@ -152,12 +149,12 @@ func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, err
 			ways = []BTF{BTFFile}
 		}
 		for _, way := range ways {
-			if !s.wants(way) {
+			if len(s.BTF) > 0 && !slices.Contains(s.BTF, way) {
 				continue
 			}
 			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Keep: s.Keep, Image: image.Base}
 			if len(s.Command) > 0 {
-				// With types hidden only where that is asked for by name.
+				// Types are hidden only on explicit request.
 				if way != BTFHidden || len(s.BTF) > 0 {
 					g.Part, g.Command = PartCommand, s.Command
 					guests = append(guests, g)
@@ -181,12 +178,12 @@ func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, err
 	return guests, nil
 }
 
-// forTests makes the guest one for quark-test, if any of the backends has tests with the guest's
-// types.
-func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (Guest, bool) {
+// forTests returns the guest with the work of quark-test. ok is false when no chosen backend has
+// tests with the guest's types.
+func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (with Guest, ok bool) {
 	g.Tests, g.Wrap = patterns, wrap
 	if g.BTF != BTFHidden && slices.Contains(g.Tests, "*") {
-		g.Tests = nil // the same command, the results of which may be known
+		g.Tests = nil // the default command, whose results may be cached
 	}
 	for _, b := range chosen {
 		if g.BTF != BTFHidden || b.needsTypes() {
@@ -196,8 +193,8 @@ func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (Gue
 	return g, len(g.Backends) > 0
 }
 
-// tests returns the patterns of quark-test's tests and of the Go tests: nil for none of them, empty
-// for all.
+// tests returns the patterns of quark-test's tests and of the Go tests: nil for no test, empty for
+// all.
 func (s Selection) tests() (quarkTest, goTests []string, err error) {
 	if len(s.Tests) == 0 {
 		return []string{}, []string{}, nil
@@ -218,18 +215,15 @@ func (s Selection) tests() (quarkTest, goTests []string, err error) {
 	return quarkTest, goTests, nil
 }
 
-// packages returns those of the chosen backends, and those that are of no backend.
-func (s Selection) packages(chosen []Backend) (list []string) {
-	for _, p := range s.Packages {
+// packages returns the packages without those of backends that are not chosen.
+func (s Selection) packages(chosen []Backend) []string {
+	return slices.DeleteFunc(slices.Clone(s.Packages), func(p string) bool {
 		b := BackendOf(p)
-		if b == NoBackend || slices.ContainsFunc(chosen, func(c Backend) bool { return c.Name == b }) {
-			list = append(list, p)
-		}
-	}
-	return list
+		return b != NoBackend && !slices.ContainsFunc(chosen, func(c Backend) bool { return c.Name == b })
+	})
 }
 
-// BackendOf returns the backend whose package it is, or NoBackend.
+// BackendOf returns the backend that a package implements, or NoBackend.
 func BackendOf(pkg string) string {
 	for _, b := range Backends {
 		if path.Base(pkg) == b.Name {
@@ -239,68 +233,31 @@ func BackendOf(pkg string) string {
 	return NoBackend
 }
 
-// needsTypes reports whether it makes a difference to the backend where the kernel's types come
-// from.
+// needsTypes reports whether the backend reads the kernel's types.
 func (b Backend) needsTypes() bool { return b.Name != "cnproc" }
 
+// backends returns the chosen backends, in the order of the tables.
 func (s Selection) backends() ([]Backend, error) {
 	if len(s.Backends) == 0 {
 		return Backends, nil
 	}
-	var chosen []Backend
-	for _, b := range Backends {
-		for _, name := range s.Backends {
-			if name == b.Name || "-"+name == b.Option {
-				chosen = append(chosen, b)
-				break
-			}
-		}
-	}
+	is := func(b Backend, name string) bool { return name == b.Name || "-"+name == b.Option }
 	for _, name := range s.Backends {
-		known := false
-		for _, b := range Backends {
-			known = known || name == b.Name || "-"+name == b.Option
-		}
-		if !known {
+		if !slices.ContainsFunc(Backends, func(b Backend) bool { return is(b, name) }) {
 			return nil, fmt.Errorf("unknown backend %q: ebpf (b), kprobe (k) and cnproc (c) are known", name)
 		}
 	}
-	return chosen, nil
+	return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool {
+		return !slices.ContainsFunc(s.Backends, func(name string) bool { return is(b, name) })
+	}), nil
 }
 
-func (s Selection) wants(way BTF) bool {
-	for _, w := range s.BTF {
-		if w == way {
-			return true
-		}
-	}
-	return len(s.BTF) == 0
-}
-
-// longestFirst orders guests for a pool of workers: those that took long first, and those that
-// never ran before all others, for nobody knows. Equal ones keep their order.
-func longestFirst(guests []Guest, took map[string]int64) []int {
-	order := make([]int, len(guests))
-	for i := range order {
-		order[i] = i
-	}
-	key := func(i int) int64 {
-		if ms, ok := took[guests[i].Name()]; ok {
-			return ms
-		}
-		return 1 << 62
-	}
-	sort.SliceStable(order, func(a, b int) bool { return key(order[a]) > key(order[b]) })
-	return order
-}
-
-// Shard returns the part of n (from 1) of the guests, so that each guest is in one part. Those of a
-// kind, which take about as long as each other, are dealt out first.
-func Shard(guests []Guest, part, n int) []Guest {
-	dealt := append([]Guest(nil), guests...)
-	sort.SliceStable(dealt, func(i, j int) bool { return len(dealt[i].Backends) > len(dealt[j].Backends) })
-	var list []Guest
-	for i, g := range dealt {
+// Shard returns part number part, from 1, of n parts of the guests. Guests with the same number of
+// backends, which take about as long as each other, are spread over all parts.
+func Shard(guests []Guest, part, n int) (list []Guest) {
+	sorted := slices.Clone(guests)
+	slices.SortStableFunc(sorted, func(a, b Guest) int { return cmp.Compare(len(b.Backends), len(a.Backends)) })
+	for i, g := range sorted {
 		if i%n == part-1 {
 			list = append(list, g)
 		}

@@ -1,122 +1,83 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
 // Runner runs guests side by side.
 type Runner struct {
 	Machine Machine
-	Jobs    int    // guests at a time; each takes one core of the host
-	Dir     string // for the results; each guest has a directory of its own below "guests"
+	Jobs    int    // guests at a time
+	Dir     string // of the results; each guest has a directory of its own below GuestsDir
 	Cache   *Cache // nil: none
-	Fresh   bool   // run what is cached, too
+	Fresh   bool   // run cached guests, too
 
-	// Tell hears what guests are at, Done how each ended; both are called by many goroutines,
-	// one at a time. They may be nil.
+	// Tell reports what a guest does, Done how it ended. Goroutines call them one at a time.
+	// They may be nil.
 	Tell func(Progress)
 	Done func(Outcome)
 }
 
-// GuestsDir is where the guests' own directories are, below that of the results.
+// GuestsDir is the directory of the guests' own directories, below that of the results.
 const GuestsDir = "guests"
 
+// ErrInterrupted is the cause of the end of a context by a signal.
+var ErrInterrupted = errors.New("interrupted")
+
+// run is one call of Run.
+type run struct {
+	*Runner
+	digests map[string]string // of images, by path
+	mu      sync.Mutex        // of Tell and Done
+}
+
 // Run runs the guests, longest first, and returns their outcomes in the order of the guests. When
-// ctx ends, what runs is stopped, and its cause is returned with the outcomes there are; so is the
-// first error of this machine.
+// ctx ends, running guests are stopped, and its cause is returned with the outcomes that there are.
+// So is the first error of this machine.
 func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	digests := make(map[string]string)
+	a := run{Runner: r, digests: make(map[string]string)}
 	for _, g := range guests {
-		if _, ok := digests[g.Image]; !ok {
-			d, err := FileDigest(g.Image)
-			if err != nil {
-				return nil, fmt.Errorf("initramfs: %w ('make initramfs.gz' builds it)", err)
-			}
-			digests[g.Image] = d
+		if a.digests[g.Image] != "" {
+			continue
 		}
-	}
-	var mu sync.Mutex // of Tell and Done
-	outcomes := make([]*Outcome, len(guests))
-	finished := func(i int, o Outcome) {
-		mu.Lock()
-		defer mu.Unlock()
-		o.Log = filepath.ToSlash(filepath.Join(GuestsDir, guests[i].Dir(), ConsoleFile))
-		outcomes[i] = &o
-		if r.Done != nil {
-			r.Done(o)
-		}
-	}
-	tell := func(p Progress) {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Tell != nil {
-			r.Tell(p)
-		}
-	}
-
-	one := func(i int) error {
-		g := guests[i]
-		dir := filepath.Join(r.Dir, GuestsDir, g.Dir())
-		key := ""
-		if r.Cache != nil {
-			key = r.Cache.Key(r.Machine, g, digests[g.Image])
-			if !r.Fresh {
-				if o, ok, err := r.Cache.Load(key, g, dir); err != nil {
-					return err
-				} else if ok {
-					finished(i, o)
-					return nil
-				}
-			}
-		}
-		tell(Progress{Guest: g.Name(), At: "booting"})
-		o, err := r.Machine.Run(ctx, g, dir, tell)
+		d, err := FileDigest(g.Image)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("initramfs: %w ('make initramfs.gz' builds it)", err)
 		}
-		if g.Part == PartCommand && len(o.Cells) == 1 {
-			if o.Cells[0].Log, err = readOutput(filepath.Join(dir, ConsoleFile)); err != nil {
-				return err
-			}
-		}
-		finished(i, o)
-		if r.Cache != nil {
-			return r.Cache.Store(key, o, dir)
-		}
-		return nil
+		a.digests[g.Image] = d
 	}
-
 	var took map[string]int64
 	if r.Cache != nil {
 		took = r.Cache.Durations()
 	}
-	queue := make(chan int)
+	outcomes := make([]*Outcome, len(guests))
+	slots := make(chan bool, max(1, r.Jobs))
 	var workers sync.WaitGroup
-	for range max(1, min(r.Jobs, len(guests))) {
+	for _, i := range longestFirst(guests, took) {
+		slots <- true
 		workers.Go(func() {
-			for i := range queue {
-				if err := one(i); err != nil {
-					cancel(err)
-				}
+			defer func() { <-slots }()
+			if ctx.Err() != nil {
+				return
 			}
+			o, err := a.guest(ctx, guests[i])
+			if err != nil {
+				cancel(err)
+				return
+			}
+			outcomes[i] = &o
 		})
 	}
-feed:
-	for _, i := range longestFirst(guests, took) {
-		select {
-		case queue <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(queue)
 	workers.Wait()
 
 	var list []Outcome
@@ -136,6 +97,67 @@ feed:
 	return list, nil
 }
 
+// guest returns the outcome of a guest: the cached one, or that of a boot.
+func (r *run) guest(ctx context.Context, g Guest) (o Outcome, err error) {
+	dir := filepath.Join(r.Dir, GuestsDir, g.Dir())
+	key, cached := "", false
+	if r.Cache != nil {
+		key = r.Cache.Key(r.Machine, g, r.digests[g.Image])
+		if !r.Fresh {
+			if o, cached, err = r.Cache.Load(key, g, dir); err != nil {
+				return o, err
+			}
+		}
+	}
+	if !cached {
+		r.tell(Progress{Guest: g.Name(), At: "booting"})
+		if o, err = r.Machine.Run(ctx, g, dir, r.tell); err != nil {
+			return o, err
+		}
+		if g.Part == PartCommand && len(o.Cells) == 1 {
+			if o.Cells[0].Log, err = readOutput(filepath.Join(dir, ConsoleFile)); err != nil {
+				return o, err
+			}
+		}
+		if r.Cache != nil {
+			err = r.Cache.Store(key, o, dir)
+		}
+	}
+	o.Log = filepath.ToSlash(filepath.Join(GuestsDir, g.Dir(), ConsoleFile))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Done != nil {
+		r.Done(o)
+	}
+	return o, err
+}
+
+func (r *run) tell(p Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Tell != nil {
+		r.Tell(p)
+	}
+}
+
+// longestFirst returns the indices of guests, those that took longest in front, so that no long one
+// runs alone at the end. A guest that never ran comes before all others. Equal ones keep their
+// order.
+func longestFirst(guests []Guest, took map[string]int64) []int {
+	order := make([]int, len(guests))
+	for i := range order {
+		order[i] = i
+	}
+	key := func(i int) int64 {
+		if ms, ok := took[guests[i].Name()]; ok {
+			return ms
+		}
+		return math.MaxInt64
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(key(b), key(a)) })
+	return order
+}
+
 func readOutput(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -144,6 +166,3 @@ func readOutput(path string) (string, error) {
 	defer f.Close()
 	return commandOutput(f)
 }
-
-// ErrInterrupted is the cause of the end of a context by a signal.
-var ErrInterrupted = errors.New("interrupted")

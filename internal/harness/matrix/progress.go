@@ -3,24 +3,25 @@ package matrix
 import (
 	"fmt"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Display shows a run while it goes on: on a terminal a line for each guest that runs, below those
+// Display shows the progress of a run: on a terminal a line for each running guest, below those
 // that have ended; elsewhere a line when a guest begins and one when it ends.
 type Display struct {
 	w     io.Writer
-	width int // of the terminal; 0 for none
+	width int // of the terminal; 0: no terminal
 	total int
 
 	mu      sync.Mutex
 	ended   int
 	running map[string]Progress
 	began   map[string]time.Time
-	drawn   int // lines on the terminal that are drawn again
+	drawn   int // lines on the terminal that the next draw replaces
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
@@ -29,34 +30,33 @@ type Display struct {
 func NewDisplay(w io.Writer, width, total int) *Display {
 	d := &Display{w: w, width: width, total: total, running: make(map[string]Progress), began: make(map[string]time.Time),
 		stop: make(chan struct{})}
-	if width > 0 {
-		d.stopped.Go(func() {
-			tick := time.NewTicker(time.Second)
-			defer tick.Stop()
-			for {
-				select {
-				case <-d.stop:
-					return
-				case <-tick.C:
-					d.mu.Lock()
-					d.draw("")
-					d.mu.Unlock()
-				}
-			}
-		})
+	if width == 0 {
+		return d
 	}
+	d.stopped.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-d.stop:
+				return
+			case <-tick.C:
+				d.mu.Lock()
+				d.draw("")
+				d.mu.Unlock()
+			}
+		}
+	})
 	return d
 }
 
-// Tell notes what a guest is at.
+// Tell shows what a guest does.
 func (d *Display) Tell(p Progress) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p.Since.IsZero() {
-		p.Since = time.Now()
-	}
-	if _, ok := d.began[p.Guest]; !ok {
-		d.began[p.Guest] = time.Now()
+	p.Since = time.Now()
+	if d.began[p.Guest].IsZero() {
+		d.began[p.Guest] = p.Since
 		if d.width == 0 {
 			fmt.Fprintf(d.w, "%s: booting\n", p.Guest)
 		}
@@ -79,19 +79,18 @@ func (d *Display) Done(o Outcome) {
 	if o.Cached {
 		line += ", cached"
 	} else {
-		line += fmt.Sprintf(", %.1f s", float64(o.TotalMS)/1000)
+		line += ", " + seconds(o.TotalMS) + " s"
 	}
 	if !o.State.Good() {
 		line += ": " + o.Reason
 	}
 	if d.width == 0 {
 		fmt.Fprintln(d.w, line)
-		return
 	}
-	d.draw(line)
+	d.draw(line + "\n")
 }
 
-// Close ends the display; what still runs is no longer shown.
+// Close ends the display and removes the lines of running guests.
 func (d *Display) Close() {
 	close(d.stop)
 	d.stopped.Wait()
@@ -101,7 +100,7 @@ func (d *Display) Close() {
 	d.draw("")
 }
 
-// draw takes the lines of the guests that run off the terminal, adds a line that stays, and draws
+// draw removes the lines of running guests from the terminal, adds a line that stays, and draws
 // them again.
 func (d *Display) draw(stays string) {
 	if d.width == 0 {
@@ -111,16 +110,9 @@ func (d *Display) draw(stays string) {
 	if d.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", d.drawn)
 	}
-	if stays != "" {
-		b.WriteString(stays + "\n")
-	}
-	names := make([]string, 0, len(d.running))
-	for name := range d.running {
-		names = append(names, name)
-	}
-	sort.Strings(names)
+	b.WriteString(stays)
 	now := time.Now()
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(d.running)) {
 		p := d.running[name]
 		line := fmt.Sprintf("  %-28s %4.0f s  %3d/%-3d", name, now.Sub(d.began[name]).Seconds(), p.Done, p.Planned)
 		if p.Failed > 0 {
@@ -132,6 +124,6 @@ func (d *Display) draw(stays string) {
 		}
 		b.WriteString(line + "\n")
 	}
-	d.drawn = len(names)
+	d.drawn = len(d.running)
 	io.WriteString(d.w, b.String())
 }

@@ -9,29 +9,31 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quark-linux/quark/internal/harness/record"
+	"github.com/quark-linux/quark/internal/wholefile"
 )
 
-// Results of a run, which results.json holds.
+// Results are the outcome of a run, the content of ResultsFile.
 type Results struct {
 	Time    time.Time `json:"time"`
 	TookMS  int64     `json:"took_ms"`
-	Machine string    `json:"machine"` // what ran the guests, in words
+	Machine string    `json:"machine"` // that ran the guests, in words
 	Guests  []Outcome `json:"guests"`
 }
 
 // The files of a run in its directory.
 const (
 	ResultsFile  = "results.json"
-	previousFile = "previous.json" // the results before
+	previousFile = "previous.json" // the results of the run before
 	CellsFile    = "cells.jsonl"   // a result record for each cell
 	JUnitFile    = "junit.xml"
 	HTMLFile     = "index.html"
 )
 
-// LoadResults reads a run's results; os.ErrNotExist says that there are none.
+// LoadResults reads a run's results; os.ErrNotExist: there are none.
 func LoadResults(dir string) (Results, error) { return loadResults(filepath.Join(dir, ResultsFile)) }
 
 func loadResults(path string) (r Results, err error) {
@@ -45,8 +47,7 @@ func loadResults(path string) (r Results, err error) {
 	return r, nil
 }
 
-// Keep moves the results of the run before out of the way of the next, which is told from it by
-// Write.
+// Keep renames the results of the run before; the next Write compares with them.
 func Keep(dir string) error {
 	err := os.Rename(filepath.Join(dir, ResultsFile), filepath.Join(dir, previousFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +60,7 @@ func Keep(dir string) error {
 func (r Results) Write(dir string) error {
 	previous, err := loadResults(filepath.Join(dir, previousFile))
 	if err != nil {
-		previous = Results{} // there was none, or it is of an older form
+		previous = Results{} // there is none, or it has an older form
 	}
 	for _, f := range []struct {
 		name   string
@@ -72,7 +73,7 @@ func (r Results) Write(dir string) error {
 	} {
 		b, err := f.encode()
 		if err == nil {
-			err = replaceFile(filepath.Join(dir, f.name), b)
+			err = wholefile.Write(filepath.Join(dir, f.name), b)
 		}
 		if err != nil {
 			return fmt.Errorf("write %s: %w", f.name, err)
@@ -81,69 +82,52 @@ func (r Results) Write(dir string) error {
 	return nil
 }
 
-// records are the cells as result records, for make test's sum. A guest that is worse than its
-// cells counts by itself.
-func (r Results) records() ([]byte, error) {
-	var out []byte
-	add := func(rec record.Result) error {
-		line, err := record.Encode(rec)
-		out = append(out, line...)
-		return err
-	}
+// all returns the cells of all guests as result records. A guest that is bad though its cells are
+// good has one of its own.
+func (r Results) all() (list []record.Result) {
 	for _, g := range r.Guests {
 		for _, c := range g.Cells {
-			err := add(record.Result{Test: g.Guest + " " + c.Test, Backend: c.Backend, State: c.State, Reason: c.Reason, DurationMS: c.DurationMS})
-			if err != nil {
-				return nil, err
-			}
+			list = append(list, record.Result{Test: g.Guest + " " + c.Test, Backend: c.Backend, State: c.State, Reason: c.Reason,
+				DurationMS: c.DurationMS})
 		}
 		if !g.State.Good() && !g.explained() {
-			if err := add(record.Result{Test: g.Guest, Backend: NoBackend, State: g.State, Reason: g.Reason}); err != nil {
-				return nil, err
-			}
+			list = append(list, record.Result{Test: g.Guest, Backend: NoBackend, State: g.State, Reason: g.Reason})
 		}
+	}
+	return list
+}
+
+// records returns the lines of CellsFile, which make test counts.
+func (r Results) records() (out []byte, err error) {
+	for _, rec := range r.all() {
+		line, err := record.Encode(rec)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, line...)
 	}
 	return out, nil
 }
 
-// explained tells whether a cell shows what is wrong with the guest.
-func (o Outcome) explained() bool {
-	for _, c := range o.Cells {
-		if !c.State.Good() {
-			return true
-		}
-	}
-	return false
-}
-
-// Count sums the cells up; a guest that is bad though its cells are good is a failure of its own.
+// Count returns the number of cells that passed, failed and were skipped. A guest that is bad
+// though its cells are good counts as one failure.
 func (r Results) Count() (passed, failed, skipped int) {
-	for _, g := range r.Guests {
-		for _, c := range g.Cells {
-			switch c.State {
-			case record.Pass:
-				passed++
-			case record.Skip:
-				skipped++
-			default:
-				failed++
-			}
-		}
-		if !g.State.Good() && !g.explained() {
+	for _, rec := range r.all() {
+		switch rec.State {
+		case record.Pass:
+			passed++
+		case record.Skip:
+			skipped++
+		default:
 			failed++
 		}
 	}
 	return passed, failed, skipped
 }
 
-// Good tells whether all is.
+// Good reports whether all guests are.
 func (r Results) Good() bool {
-	for _, g := range r.Guests {
-		if !g.State.Good() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Guests, func(g Outcome) bool { return !g.State.Good() })
 }
 
 // Change is a cell, or a guest when Test is "", whose state differs from the run before.
@@ -155,21 +139,21 @@ type Change struct {
 // Diff returns the cells and guests that ran in both runs and changed state, sorted by guest,
 // backend and test. A run of some tests or kernels thus shows no change for the others.
 func Diff(before, now Results) []Change {
-	type key struct{ guest, test, backend string }
-	was := make(map[key]record.State)
-	each := func(r Results, f func(key, record.State)) {
+	was := make(map[Change]record.State) // by guest, test and backend
+	each := func(r Results, f func(Change, record.State)) {
 		for _, g := range r.Guests {
-			f(key{guest: g.Guest}, g.State)
+			f(Change{Guest: g.Guest}, g.State)
 			for _, c := range g.Cells {
-				f(key{g.Guest, c.Test, c.Backend}, c.State)
+				f(Change{Guest: g.Guest, Test: c.Test, Backend: c.Backend}, c.State)
 			}
 		}
 	}
-	each(before, func(k key, s record.State) { was[k] = s })
+	each(before, func(c Change, s record.State) { was[c] = s })
 	var changes []Change
-	each(now, func(k key, s record.State) {
-		if old, ok := was[k]; ok && old != s {
-			changes = append(changes, Change{k.guest, k.test, k.backend, old, s})
+	each(now, func(c Change, s record.State) {
+		if old, ok := was[c]; ok && old != s {
+			c.Before, c.Now = old, s
+			changes = append(changes, c)
 		}
 	})
 	slices.SortFunc(changes, func(a, b Change) int {
@@ -178,32 +162,27 @@ func Diff(before, now Results) []Change {
 	return changes
 }
 
-// Merge puts the results of several runs together, such as those of the shards of one. Of a guest
-// in more than one of them the last counts.
-func Merge(runs []Results) Results {
-	var all Results
-	at := make(map[string]int)
-	machines := make(map[string]bool)
+// Merge returns the results of several runs, such as the shards of one, as one. Of a guest that is
+// in several runs the last one counts.
+func Merge(runs []Results) (all Results) {
+	var machines []string
 	for _, r := range runs {
 		if r.Time.After(all.Time) {
 			all.Time = r.Time
 		}
 		all.TookMS = max(all.TookMS, r.TookMS)
-		if !machines[r.Machine] {
-			machines[r.Machine] = true
-			if all.Machine != "" {
-				all.Machine += "; "
-			}
-			all.Machine += r.Machine
+		if !slices.Contains(machines, r.Machine) {
+			machines = append(machines, r.Machine)
 		}
 		for _, g := range r.Guests {
-			if i, ok := at[g.Guest]; ok {
+			i := slices.IndexFunc(all.Guests, func(o Outcome) bool { return o.Guest == g.Guest })
+			if i < 0 {
+				all.Guests = append(all.Guests, g)
+			} else {
 				all.Guests[i] = g
-				continue
 			}
-			at[g.Guest] = len(all.Guests)
-			all.Guests = append(all.Guests, g)
 		}
 	}
+	all.Machine = strings.Join(machines, "; ")
 	return all
 }

@@ -1,16 +1,18 @@
 package matrix
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// columns of the tables: the backends, and the tests that need none.
+// columns returns the columns of the tables: the backends, and the tests that need none.
 func columns() []string {
 	var names []string
 	for _, b := range Backends {
@@ -19,24 +21,28 @@ func columns() []string {
 	return append(names, NoBackend)
 }
 
-// Table prints a line for each guest, then what is wrong with those that are not good.
+// release returns the kernel's release, or "?" of a guest that did not boot.
+func (o Outcome) release() string {
+	if o.Hello == nil {
+		return "?"
+	}
+	return o.Hello.Kernel
+}
+
+// Table prints a line for each guest, and then what is wrong with those that are not good.
 func (r Results) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(tw, "kernel\tBTF\ttests\tstate\t%s\tseconds\toverhead\trelease\n", strings.Join(columns(), "\t"))
 	for _, g := range r.Guests {
-		release := ""
-		if g.Hello != nil {
-			release = g.Hello.Kernel
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", g.Kernel.Name, g.BTF, g.Part.String(), g.State)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", g.Kernel.Name, g.BTF, g.Part, g.State)
 		for _, c := range columns() {
 			fmt.Fprintf(tw, "%s\t", score(g.Count(c)))
 		}
-		took := fmt.Sprintf("%.1f", float64(g.TotalMS)/1000)
+		took := seconds(g.TotalMS)
 		if g.Cached {
 			took = "cached"
 		}
-		fmt.Fprintf(tw, "%s\t%.1f\t%s\n", took, float64(g.OverheadMS())/1000, release)
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", took, seconds(g.OverheadMS()), g.release())
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -49,7 +55,7 @@ func (r Results) Table(w io.Writer) error {
 	return nil
 }
 
-// complaints prints what is wrong with a guest, and how to have it again.
+// complaints prints what is wrong with a guest, and how to run it again.
 func (o Outcome) complaints(w io.Writer) error {
 	if o.State.Good() {
 		return nil
@@ -68,13 +74,10 @@ func (o Outcome) complaints(w io.Writer) error {
 	}
 	lost := 0
 	for _, c := range o.Cells {
-		if c.State == record.Lost && strings.HasPrefix(c.Reason, "not run: ") {
+		if c.State == record.Lost && strings.HasPrefix(c.Reason, notRun) {
 			lost++
-			continue
-		}
-		if !c.State.Good() {
-			fmt.Fprintf(&b, "  %s: %s @ %s: %s\n", c.State, c.Test, c.Backend, c.Reason)
-			fmt.Fprintf(&b, "    repro: %s\n", c.Repro)
+		} else if !c.State.Good() {
+			fmt.Fprintf(&b, "  %s: %s @ %s: %s\n    repro: %s\n", c.State, c.Test, c.Backend, c.Reason, c.Repro)
 		}
 	}
 	if lost > 0 {
@@ -88,7 +91,7 @@ func (o Outcome) complaints(w io.Writer) error {
 	return err
 }
 
-// score is a cell of the table: "12" when all of 12 pass, "10+2s" with 2 skipped, "9/12" when 3 are
+// score returns a table's cell: "12" when all of 12 pass, "10+2s" with 2 skipped, "9/12" when 3 are
 // bad, "-" for none.
 func score(n map[record.State]int) string {
 	total := 0
@@ -107,46 +110,39 @@ func score(n map[record.State]int) string {
 	return fmt.Sprint(total)
 }
 
-// TestTimes prints how long each test took on each backend, in seconds: the median over the guests
-// that ran it and, in parentheses, the most.
+// seconds returns milliseconds as seconds with one decimal.
+func seconds(ms int64) string { return fmt.Sprintf("%.1f", float64(ms)/1000) }
+
+// TestTimes prints how many seconds each test took on each backend: the median over the guests that
+// ran it and, in parentheses, the maximum. The test with the largest sum comes first.
 func (r Results) TestTimes(w io.Writer) error {
-	times := make(map[string]map[string][]int64)
+	type cell struct{ test, backend string }
+	times := make(map[cell][]int64)
 	sums := make(map[string]int64)
 	for _, g := range r.Guests {
 		for _, c := range g.Cells {
-			if times[c.Test] == nil {
-				times[c.Test] = make(map[string][]int64)
-			}
-			times[c.Test][c.Backend] = append(times[c.Test][c.Backend], c.DurationMS)
+			key := cell{c.Test, c.Backend}
+			times[key] = append(times[key], c.DurationMS)
 			if !c.Joint {
 				sums[c.Test] += c.DurationMS
 			}
 		}
 	}
-	var tests []string
-	for t := range times {
-		tests = append(tests, t)
-	}
-	sort.Slice(tests, func(i, j int) bool {
-		if sums[tests[i]] != sums[tests[j]] {
-			return sums[tests[i]] > sums[tests[j]]
-		}
-		return tests[i] < tests[j]
+	tests := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
 	})
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(tw, "test\t%s\tsum\n", strings.Join(columns(), "\t"))
 	for _, t := range tests {
 		fmt.Fprintf(tw, "%s\t", t)
 		for _, c := range columns() {
-			ms := times[t][c]
-			if len(ms) == 0 {
-				fmt.Fprint(tw, "-\t")
-				continue
+			text := "-"
+			if ms := slices.Sorted(slices.Values(times[cell{t, c}])); len(ms) > 0 {
+				text = fmt.Sprintf("%s (%s)", seconds(ms[len(ms)/2]), seconds(ms[len(ms)-1]))
 			}
-			sort.Slice(ms, func(i, j int) bool { return ms[i] < ms[j] })
-			fmt.Fprintf(tw, "%.1f (%.1f)\t", float64(ms[len(ms)/2])/1000, float64(ms[len(ms)-1])/1000)
+			fmt.Fprintf(tw, "%s\t", text)
 		}
-		fmt.Fprintf(tw, "%.1f\n", float64(sums[t])/1000)
+		fmt.Fprintln(tw, seconds(sums[t]))
 	}
 	return tw.Flush()
 }
