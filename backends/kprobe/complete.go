@@ -20,11 +20,8 @@ type completer struct {
 // completable are the fields that may be longer than the probes' room.
 const completable = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldCgroup)
 
-// newCompleter returns nil if /proc does not show the processes by the kernel's pids.
-func newCompleter(inInitialNS bool) *completer {
-	if !inInitialNS {
-		return nil
-	}
+// newCompleter returns nil if there is no /proc.
+func newCompleter() *completer {
 	r, err := procfs.Open()
 	if err != nil {
 		return nil

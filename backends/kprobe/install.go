@@ -12,15 +12,14 @@ import (
 
 // installer defines the probes in tracefs.
 type installer struct {
-	fs          *tracefs.FS
-	probes      *tracefs.Probes
-	group       string
-	offsets     offsets
-	threads     bool
-	inInitialNS bool
-	places      places
-	reads       int // how many one inside of another the kernel takes
-	cgroups     proctext.Hierarchy
+	fs      *tracefs.FS
+	probes  *tracefs.Probes
+	group   string
+	offsets offsets
+	threads bool
+	places  places
+	reads   int // how many one inside of another the kernel takes
+	cgroups proctext.Hierarchy
 
 	installed []string // removals of what is in the kernel
 	notes     []string
@@ -60,9 +59,6 @@ func (in *installer) family(n int) (*set, error) {
 }
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
-	if h.ofCurrent && !f.before && !in.inInitialNS {
-		return nil, errors.New("the pids of its records are not those of the kernel in this pid namespace")
-	}
 	s := newSet(n, f)
 	s.symbol, s.ofCurrent = h.symbol, h.ofCurrent
 	filter := h.filter

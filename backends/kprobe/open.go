@@ -25,6 +25,9 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if registers[runtime.GOARCH] == nil {
 		return nil, fmt.Errorf("no kprobes on %s: the registers of arguments are not known (%w)", runtime.GOARCH, errors.ErrUnsupported)
 	}
+	if !proctext.InInitialNamespace("pid") {
+		return nil, fmt.Errorf("the kernel's pids are not those of this pid namespace (%w): run it in the host's", errors.ErrUnsupported)
+	}
 	ringSize, err := o.ringSize()
 	if err != nil {
 		return nil, err
@@ -44,10 +47,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	}
 	s := &Source{
 		probes: probes, poll: -1, threads: shared.Threads, ringSize: ringSize,
-		endings:     endings{byPID: make(map[uint32]ending)},
-		inInitialNS: proctext.InInitialNamespace("pid"),
+		endings: endings{byPID: make(map[uint32]ending)}, completer: newCompleter(),
 	}
-	s.completer = newCompleter(s.inInitialNS)
 	err = s.open(fs, btfhub.Resolve(types.Spec))
 	if !types.Exact {
 		if err == nil {
@@ -70,13 +71,16 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	if err != nil {
 		return err
 	}
-	if err := sweep(s.probes, owner); err != nil {
+	if err := sweep(s.probes); err != nil {
 		s.capabilities.Notes = append(s.capabilities.Notes, "probes that others left were not all removed: "+oneLine(err))
 	}
 	toMount, _ := offsets.Bytes("mount.mnt")
 	s.walker.toMount = uint64(toMount)
 
-	in := installer{fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads, inInitialNS: s.inInitialNS, places: findPlaces(), cgroups: proctext.OwnHierarchy()}
+	in := installer{
+		fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads,
+		places: findPlaces(), cgroups: proctext.OwnHierarchy(),
+	}
 	in.reads = in.findReads()
 	failed := make([]error, numFamilies)
 	for n := range families {

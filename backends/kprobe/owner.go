@@ -11,24 +11,23 @@ import (
 )
 
 // owner is the process that installed probes. The start time distinguishes it from a later process
-// with the same pid, and the namespace from one with the same pid elsewhere.
+// with the same pid.
 type owner struct {
-	pid       int
-	start     uint64 // clock ticks since boot
-	namespace uint64 // inode number
+	pid   int
+	start uint64 // clock ticks since boot
 }
 
 const groupPrefix = "quark"
 
 // group returns the name of a source's group of probes.
 func (o owner) group(queue uint32) string {
-	return fmt.Sprintf("%s_%d_%d_%d_%d", groupPrefix, o.pid, o.start, o.namespace, queue)
+	return fmt.Sprintf("%s_%d_%d_%d", groupPrefix, o.pid, o.start, queue)
 }
 
 // parseGroup is the inverse of group.
 func parseGroup(name string) (o owner, ok bool) {
 	var queue uint32
-	_, err := fmt.Sscanf(name, groupPrefix+"_%d_%d_%d_%d", &o.pid, &o.start, &o.namespace, &queue)
+	_, err := fmt.Sscanf(name, groupPrefix+"_%d_%d_%d", &o.pid, &o.start, &queue)
 	return o, err == nil && o.pid > 0 && o.group(queue) == name
 }
 
@@ -38,13 +37,11 @@ func self() (owner, error) {
 	if err != nil {
 		return owner{}, fmt.Errorf("find own start time: %w: mount proc on /proc", err)
 	}
-	namespace, _ := proctext.OwnNamespace("pid") // 0 on a kernel without pid namespaces
-	return owner{pid: pid, start: st.Start / proctext.Tick, namespace: uint64(namespace)}, nil
+	return owner{pid, st.Start / proctext.Tick}, nil
 }
 
-// sweep removes the probes of processes that have ended without removing them. It can tell only
-// those of its own pid namespace.
-func sweep(probes *tracefs.Probes, me owner) error {
+// sweep removes the probes of processes that have ended without removing them.
+func sweep(probes *tracefs.Probes) error {
 	names, err := probes.List()
 	if err != nil {
 		return err
@@ -53,7 +50,7 @@ func sweep(probes *tracefs.Probes, me owner) error {
 	for _, name := range names {
 		group, _, _ := strings.Cut(name, "/")
 		o, ok := parseGroup(group)
-		if !ok || o.namespace != me.namespace || !o.gone() {
+		if !ok || !o.gone() {
 			continue
 		}
 		if err := probes.Write("-:" + name); err != nil {

@@ -32,11 +32,9 @@ type Source struct {
 	online *online
 
 	walker    walker
-	completer *completer // nil if texts are not completed from /proc
+	completer *completer // nil without /proc
 	endings   endings
 	ids       idChanges
-	// inInitialNS is set if the pids in the records are those of the initial pid namespace.
-	inInitialNS bool
 
 	handed    uint64
 	lost      uint64 // missing samples of first probes, by the counts of those around them
@@ -293,7 +291,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		s.ids.told = append(s.ids.told, told{ev, v.number(slotCred), a.tid, a.whichIDs()})
 		return
 	}
-	if a.set.family == familyFork && s.inInitialNS {
+	if a.set.family == familyFork {
 		ev.Creator = a.pid
 	}
 	a.fillTexts(ev, &s.walker)

@@ -1,6 +1,9 @@
 package proctext
 
-import "os"
+import (
+	"bytes"
+	"os"
+)
 
 // Hierarchy is a cgroup hierarchy that a process's path is taken from.
 type Hierarchy uint8
@@ -15,9 +18,7 @@ const (
 // "hierarchy-id:controllers:path": the one in cgroup v2 ("0::"), and where cgroup v2 is not in use
 // the one in the hierarchy of the pids controller.
 func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
-	for len(b) > 0 {
-		var line []byte
-		line, b, _ = Cut(b, '\n')
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		id, rest, _ := Cut(line, ':')
 		controllers, p, found := Cut(rest, ':')
 		if !found || len(p) == 0 || p[0] != '/' {
@@ -26,8 +27,10 @@ func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
 		if string(id) == "0" && len(controllers) == 0 {
 			return p, UnifiedCgroup
 		}
-		if hasController(controllers, "pids") {
-			path, h = p, PIDsCgroup
+		for c := range bytes.SplitSeq(controllers, []byte{','}) {
+			if string(c) == "pids" {
+				path, h = p, PIDsCgroup
+			}
 		}
 	}
 	return path, h
@@ -42,14 +45,4 @@ func OwnHierarchy() Hierarchy {
 	}
 	_, h := ParseCgroup(b)
 	return h
-}
-
-func hasController(list []byte, name string) bool {
-	for len(list) > 0 {
-		var c []byte
-		if c, list, _ = Cut(list, ','); string(c) == name {
-			return true
-		}
-	}
-	return false
 }

@@ -103,12 +103,12 @@ func TestParseNS(t *testing.T) {
 
 func TestParseNumbers(t *testing.T) {
 	for text, want := range map[string]uint64{"0": 0, "18446744073709551615": math.MaxUint64, "007": 7} {
-		if got, ok := Uint64([]byte(text)); !ok || got != want {
+		if got, ok := Uint64([]byte(text), 10); !ok || got != want {
 			t.Errorf("%q: %d, %v", text, got, ok)
 		}
 	}
 	for _, bad := range []string{"", "-1", "18446744073709551616", "99999999999999999999999", "1 ", "a", "+1"} {
-		if got, ok := Uint64([]byte(bad)); ok {
+		if got, ok := Uint64([]byte(bad), 10); ok {
 			t.Errorf("accepted %q as %d", bad, got)
 		}
 	}

@@ -83,16 +83,16 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 	case 20:
 		s.Threads, ok = Uint32(word)
 	case 22:
-		s.Start, ok = Uint64(word)
+		s.Start, ok = Uint64(word, 10)
 		ok = ok && s.Start <= ^uint64(0)/Tick
 		s.Start *= Tick
 	case 26:
-		s.Code, ok = Uint64(word)
+		s.Code, ok = Uint64(word, 10)
 	case 28:
-		s.Stack, ok = Uint64(word)
+		s.Stack, ok = Uint64(word, 10)
 	case 31:
 		var pending uint64
-		pending, ok = Uint64(word)
+		pending, ok = Uint64(word, 10)
 		s.Killed = pending&sigkill != 0
 	default:
 		ok = true // not used; some are negative

@@ -105,7 +105,7 @@ type Directory struct{ device, inode uint64 }
 
 // Root returns the root directory of process pid.
 func (r *Reader) Root(pid uint32) (d Directory, ok bool) {
-	st, errno := statat(r.proc, r.name("", pid, "/root"))
+	st, errno := statat(r.proc, r.name(pid, "/root"))
 	return Directory{st.Dev, st.Ino}, errno == 0
 }
 

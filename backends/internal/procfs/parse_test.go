@@ -15,15 +15,18 @@ func TestParseStatus(t *testing.T) {
 	all := engine.FieldsIDs | engine.FieldCaps.Set()
 	uids := engine.FieldUIDs.Set() | engine.FieldSUID.Set()
 	var got engine.Task
-	if f := parseStatus([]byte(statusText), &got); f != all {
-		t.Errorf("found %v", f)
-	}
+	parseStatus([]byte(statusText), engine.AllFields, &got)
 	want := engine.Task{
-		Cred: engine.Credentials{UID: 1, EUID: 2, SUID: 3, GID: 5, EGID: 6, SGID: 7},
-		Caps: engine.Capabilities{Inheritable: 1, Permitted: 0x1ffffffffff, Effective: 2, Bounding: 3, Ambient: 4},
+		Known: all,
+		Cred:  engine.Credentials{UID: 1, EUID: 2, SUID: 3, GID: 5, EGID: 6, SGID: 7},
+		Caps:  engine.Capabilities{Inheritable: 1, Permitted: 0x1ffffffffff, Effective: 2, Bounding: 3, Ambient: 4},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+	var some engine.Task
+	if parseStatus([]byte(statusText), uids, &some); some != (engine.Task{Known: uids, Cred: engine.Credentials{UID: 1, EUID: 2, SUID: 3}}) {
+		t.Errorf("only %v is wanted: %+v", uids, some)
 	}
 	for _, c := range []struct {
 		name, text string
@@ -37,8 +40,8 @@ func TestParseStatus(t *testing.T) {
 		{"name that looks like a line", "Name:\tx\\nUid:\t0\t0\t0\n", 0},
 	} {
 		var task engine.Task
-		if f := parseStatus([]byte(c.text), &task); f != c.want {
-			t.Errorf("%s: found %v, want %v", c.name, f, c.want)
+		if parseStatus([]byte(c.text), engine.AllFields, &task); task.Known != c.want {
+			t.Errorf("%s: found %v, want %v", c.name, task.Known, c.want)
 		}
 	}
 }
@@ -47,7 +50,8 @@ func FuzzParseStatus(f *testing.F) {
 	f.Add([]byte(statusText))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		task := engine.Task{Known: engine.FieldPPID.Set()}
-		if found := parseStatus(b, &task); found&^fieldsStatus != 0 || task.Known != engine.FieldPPID.Set() {
+		parseStatus(b, engine.AllFields, &task)
+		if found := task.Known &^ engine.FieldPPID.Set(); found&^fieldsStatus != 0 || !task.Known.Has(engine.FieldPPID) {
 			t.Errorf("found %v, known %v", found, task.Known)
 		}
 	})

@@ -108,10 +108,9 @@ func (r *Reader) Close() error {
 	return unix.Close(fd)
 }
 
-// name returns prefix, n in decimal and suffix, with a final NUL.
-func (r *Reader) name(prefix string, n uint32, suffix string) []byte {
-	b := append(r.path[:0], prefix...)
-	b = strconv.AppendUint(b, uint64(n), 10)
+// name returns a pid in decimal and suffix, with a final NUL.
+func (r *Reader) name(pid uint32, suffix string) []byte {
+	b := strconv.AppendUint(r.path[:0], uint64(pid), 10)
 	b = append(b, suffix...)
 	return append(b, 0)
 }
@@ -128,7 +127,7 @@ func (r *Reader) name(prefix string, n uint32, suffix string) []byte {
 // end of the read.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	want &^= r.hidden
-	dir, errno := openat(r.proc, r.name("", pid, ""), unix.O_PATH|unix.O_DIRECTORY)
+	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
 	if errno != 0 {
 		return Status{}, ErrVanished
 	}
@@ -150,11 +149,12 @@ var (
 var namespaces = [...]struct {
 	field engine.Field
 	path  []byte
+	in    func(*engine.Namespaces) *uint32
 }{
-	{engine.FieldUTSNS, []byte("ns/uts\x00")},
-	{engine.FieldIPCNS, []byte("ns/ipc\x00")},
-	{engine.FieldMntNS, []byte("ns/mnt\x00")},
-	{engine.FieldNetNS, []byte("ns/net\x00")},
+	{engine.FieldUTSNS, []byte("ns/uts\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.UTS }},
+	{engine.FieldIPCNS, []byte("ns/ipc\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.IPC }},
+	{engine.FieldMntNS, []byte("ns/mnt\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Mnt }},
+	{engine.FieldNetNS, []byte("ns/net\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Net }},
 }
 
 func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
@@ -201,13 +201,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want&fieldsStatus != 0 {
 		if b, ok := r.readFile(dir, pathStatus); ok {
-			var task engine.Task
-			found := parseStatus(b, &task) & want
-			takeIDs(&t.Cred, &task.Cred, found)
-			if found.Has(engine.FieldCaps) {
-				t.Caps = task.Caps
-			}
-			t.Known |= found
+			parseStatus(b, want, t)
 		}
 	}
 	if want&Replaced != 0 && !st.Kthread {
@@ -218,22 +212,6 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		st.ForkNoExec, st.Memory = err == nil && again.ForkNoExec, again.Memory
 	}
 	return st, nil
-}
-
-// takeIDs copies the ids of some fields.
-func takeIDs(to, from *engine.Credentials, fields engine.Fields) {
-	if fields.Has(engine.FieldUIDs) {
-		to.UID, to.EUID = from.UID, from.EUID
-	}
-	if fields.Has(engine.FieldSUID) {
-		to.SUID = from.SUID
-	}
-	if fields.Has(engine.FieldGIDs) {
-		to.GID, to.EGID = from.GID, from.EGID
-	}
-	if fields.Has(engine.FieldSGID) {
-		to.SGID = from.SGID
-	}
 }
 
 // readStat reads stat and sets the fields of want that it has in ev.
@@ -346,21 +324,10 @@ func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 		if errno != 0 {
 			continue
 		}
-		inode, ok := proctext.ParseNamespace(r.buf[:n])
-		if !ok {
-			continue
+		if inode, ok := proctext.ParseNamespace(r.buf[:n]); ok {
+			*ns.in(&t.NS) = inode
+			t.Known |= ns.field.Set()
 		}
-		switch ns.field {
-		case engine.FieldUTSNS:
-			t.NS.UTS = inode
-		case engine.FieldIPCNS:
-			t.NS.IPC = inode
-		case engine.FieldMntNS:
-			t.NS.Mnt = inode
-		case engine.FieldNetNS:
-			t.NS.Net = inode
-		}
-		t.Known |= ns.field.Set()
 	}
 }
 

@@ -393,7 +393,7 @@ func TestDirectoryIsOfTheProcess(t *testing.T) {
 	for try := 0; try < 20; try++ {
 		cmd := start(t, "cat")
 		pid := cmd.Process.Pid
-		dir, errno := openat(r.proc, r.name("", uint32(pid), ""), unix.O_PATH|unix.O_DIRECTORY)
+		dir, errno := openat(r.proc, r.name(uint32(pid), ""), unix.O_PATH|unix.O_DIRECTORY)
 		if errno != 0 {
 			t.Fatal(errno)
 		}

@@ -41,18 +41,18 @@ func (r *Reader) PIDs() ([]uint32, error) { return r.numbers(r.proc, pathSelf) }
 // Tasks returns the threads of process pid, including a leader that has ended. It is empty if the
 // process is gone. The slice is valid until the next call of PIDs, Scan or Tasks.
 func (r *Reader) Tasks(pid uint32) []uint32 {
-	tasks, _ := r.numbers(r.proc, r.name("", pid, "/task"))
+	tasks, _ := r.numbers(r.proc, r.name(pid, "/task"))
 	return tasks
 }
 
 // Status returns the status that Read would, and the start time, from stat alone.
 func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
-	return r.status(r.name("", pid, "/stat"))
+	return r.status(r.name(pid, "/stat"))
 }
 
 // ThreadStatus returns the status and the start time of a thread of process pid.
 func (r *Reader) ThreadStatus(pid, tid uint32) (st Status, start uint64, err error) {
-	b := r.name("", pid, "/task/")
+	b := r.name(pid, "/task/")
 	b = strconv.AppendUint(b[:len(b)-1], uint64(tid), 10)
 	return r.status(append(b, "/stat\x00"...))
 }
@@ -67,6 +67,32 @@ func (r *Reader) status(pathNUL []byte) (st Status, start uint64, err error) {
 		return Status{}, 0, errMalformed
 	}
 	return status(&s), s.Start, nil
+}
+
+// ExitStatus returns the wait status of process pid, which has ended and was not waited
+// for yet, and its start time. It is that of the process, as its parent will get it, from
+// Linux 6.1 on; before, the kernel shows that of the leader.
+func (r *Reader) ExitStatus(pid uint32) (status int32, start uint64, ok bool) {
+	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
+	if errno != 0 {
+		return 0, 0, false
+	}
+	defer closeFD(dir)
+	b, ok := r.readFile(dir, pathStat)
+	if !ok {
+		return 0, 0, false
+	}
+	s, ok := proctext.ParseStat(b)
+	if !ok || s.State != 'Z' || s.Threads > 1 {
+		return 0, 0, false
+	}
+	status, ok = proctext.ParseExitStatus(b)
+	if ok && status == 0 {
+		// Who may not see it is shown 0. The link exe needs the same privilege.
+		_, errno := readlinkat(dir, pathExe, r.buf)
+		ok = errno == unix.ENOENT
+	}
+	return status, s.Start, ok
 }
 
 // numbers returns the entries of a directory whose names are numbers.

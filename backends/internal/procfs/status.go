@@ -7,66 +7,69 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// parseStatus sets ids and capability sets in t from the text of /proc/PID/status, and returns the
-// fields that it found. The ids and the five sets are each known as a whole or not at all.
-func parseStatus(b []byte, t *engine.Task) (found engine.Fields) {
+// parseStatus sets the ids and the capability sets of want that the text of /proc/PID/status has.
+// The ids and the five sets are each known as a whole or not at all.
+func parseStatus(b []byte, want engine.Fields, t *engine.Task) {
 	var caps engine.Capabilities
-	var have uint8
-	for len(b) > 0 {
-		var line []byte
-		line, b, _ = proctext.Cut(b, '\n')
+	have := 0 // of the sets
+	cred := &t.Cred
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		// The lines that are parsed begin with U, G or C: most others are skipped here.
 		if len(line) < 5 || line[0] != 'U' && line[0] != 'G' && line[0] != 'C' {
 			continue
 		}
-		switch name, value, _ := proctext.Cut(line, '\t'); string(name) {
+		var set *uint64
+		name, value, _ := proctext.Cut(line, '\t')
+		switch string(name) {
 		case "Uid:":
-			if r, e, s, ok := parseIDs(value); ok {
-				t.Cred.UID, t.Cred.EUID, t.Cred.SUID = r, e, s
-				found |= engine.FieldUIDs.Set() | engine.FieldSUID.Set()
-			}
+			t.Known |= parseIDs(value, want, engine.FieldUIDs, engine.FieldSUID, [3]*uint32{&cred.UID, &cred.EUID, &cred.SUID})
 		case "Gid:":
-			if r, e, s, ok := parseIDs(value); ok {
-				t.Cred.GID, t.Cred.EGID, t.Cred.SGID = r, e, s
-				found |= engine.FieldGIDs.Set() | engine.FieldSGID.Set()
-			}
+			t.Known |= parseIDs(value, want, engine.FieldGIDs, engine.FieldSGID, [3]*uint32{&cred.GID, &cred.EGID, &cred.SGID})
 		case "CapInh:":
-			have |= parseCap(value, &caps.Inheritable, 1<<0)
+			set = &caps.Inheritable
 		case "CapPrm:":
-			have |= parseCap(value, &caps.Permitted, 1<<1)
+			set = &caps.Permitted
 		case "CapEff:":
-			have |= parseCap(value, &caps.Effective, 1<<2)
+			set = &caps.Effective
 		case "CapBnd:":
-			have |= parseCap(value, &caps.Bounding, 1<<3)
-		case "CapAmb:": // Linux 4.3 and later
-			have |= parseCap(value, &caps.Ambient, 1<<4)
+			set = &caps.Bounding
+		case "CapAmb:":
+			set = &caps.Ambient
 		}
-		if have == 1<<5-1 {
-			t.Caps = caps
-			return found | engine.FieldCaps.Set()
+		if set == nil {
+			continue
+		}
+		var ok bool
+		if *set, ok = proctext.Uint64(value, 16); !ok {
+			return
+		}
+		if have++; have == 5 {
+			break // they stand behind the ids
 		}
 	}
-	return found
+	if have == 5 && want.Has(engine.FieldCaps) {
+		t.Caps = caps
+		t.Known |= engine.FieldCaps.Set()
+	}
 }
 
-// parseIDs parses real, effective, saved and file system id.
-func parseIDs(b []byte) (real, effective, saved uint32, ok bool) {
+// parseIDs parses real, effective, saved and file system id into ids, as far as the fields of the
+// first two and of the third are wanted. It returns those that it has set.
+func parseIDs(b []byte, want engine.Fields, two, third engine.Field, ids [3]*uint32) (set engine.Fields) {
 	var id [3]uint32
 	for i := range id {
 		var word []byte
+		var ok bool
 		word, b, _ = proctext.Cut(b, '\t')
 		if id[i], ok = proctext.Uint32(word); !ok {
-			return 0, 0, 0, false
+			return 0
 		}
 	}
-	return id[0], id[1], id[2], true
-}
-
-func parseCap(b []byte, set *uint64, bit uint8) uint8 {
-	n, ok := proctext.Hex64(bytes.TrimSpace(b))
-	if !ok {
-		return 0
+	if want.Has(two) {
+		*ids[0], *ids[1] = id[0], id[1]
 	}
-	*set = n
-	return bit
+	if want.Has(third) {
+		*ids[2] = id[2]
+	}
+	return want & (two.Set() | third.Set())
 }

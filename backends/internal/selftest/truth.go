@@ -1,7 +1,6 @@
 package selftest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,31 +9,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/proctext"
 )
-
-// errNamespaced is the error of a process that does not know its child's pid and ids as the kernel
-// has them.
-var errNamespaced = errors.New("in a pid or user namespace: the kernel's own numbers of processes are not known here")
-
-// comparableFields returns the fields whose values in /proc are the kernel's: cgroup paths and
-// times in /proc are relative to the reader's namespaces.
-func comparableFields() (engine.Fields, error) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		return 0, fmt.Errorf("the truth is not known: %w", err)
-	}
-	if !proctext.InInitialNamespace("pid") || !proctext.InInitialNamespace("user") {
-		return 0, errNamespaced
-	}
-	fields := procfs.Readable
-	if !proctext.InInitialNamespace("cgroup") {
-		fields &^= engine.FieldCgroup.Set()
-	}
-	if !proctext.InInitialNamespace("time") {
-		fields &^= engine.FieldStart.Set()
-	}
-	return fields, nil
-}
 
 // inherited are the fields that a new process has from the thread that created it. Texts are
 // compared at EXEC.
@@ -50,15 +25,16 @@ type truths struct {
 }
 
 // readCreator reads the values that the calling thread passes on to its child.
-func (t *truths) readCreator(r *procfs.Reader, fields engine.Fields) error {
-	if _, err := r.Read(uint32(unix.Gettid()), fields&inherited, &t.fork); err != nil {
+func (t *truths) readCreator(r *procfs.Reader) error {
+	if _, err := r.Read(uint32(unix.Gettid()), inherited, &t.fork); err != nil {
 		return fmt.Errorf("the truth about this thread: %w", err)
 	}
 	return nil
 }
 
 // readWitness reads the values of a witness program that waits.
-func (t *truths) readWitness(r *procfs.Reader, pid uint32, fields engine.Fields) error {
+func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
+	fields := r.Readable()
 	e := &t.exec
 	if _, err := r.Read(pid, fields, e); err != nil {
 		return fmt.Errorf("the truth about process %d: %w", pid, err)
@@ -73,7 +49,7 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32, fields engine.Fields)
 
 	const born = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID)
 	f := &t.fork.Task
-	f.Known |= born & fields
+	f.Known |= born
 	f.Start, f.StartUnit, f.PPID = e.Task.Start, e.Task.StartUnit, e.Task.PPID
 
 	// A process gives up all other values before its end.
