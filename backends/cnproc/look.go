@@ -112,7 +112,6 @@ type probe struct {
 	pid   uint32
 	after uint64 // time of the next look
 	wait  uint64 // ns from this look to the next
-	clear uint64 // time of the last look that saw no sign of an end
 }
 
 // A look at a group costs a few microseconds. Groups that let threads end all the time are
@@ -140,9 +139,9 @@ func (t *tracker) look() (next uint64) {
 			next = soonest(next, p.after)
 			continue
 		}
-		switch alive, ending := t.runs(&p, &g, now); {
-		case alive > 0:
-			t.groups.alive(p.pid, alive)
+		switch alive, ending := t.runs(&p, &g); {
+		case alive:
+			t.groups.alive(p.pid, now)
 		case ending:
 			// It may be over before there is more to see; else the next end of a thread
 			// is the time for another look.
@@ -167,14 +166,15 @@ func soonest(a, b uint64) uint64 {
 	return a
 }
 
-// runs looks for a thread of the group that nothing has made to end. It returns a time at
-// which there was one, 0 for unknown, and whether the group is seen to end.
+// runs looks at a thread of the group, and reports whether nothing has made it end, and
+// whether the group is seen to end.
 //
 // Who ends a whole group leaves SIGKILL pending in each other thread, until that has begun
 // to end itself, which its flags show. So a thread that sleeps, to be woken by signals,
-// and has neither, is proof. A thread that runs can be between the one and the other for
-// an instant: it takes two looks. A thread that a tracer holds can have begun to end.
-func (t *tracker) runs(p *probe, g *group, now uint64) (alive uint64, ending bool) {
+// and has neither, is proof. A thread that runs is none: it can be anywhere between the
+// first step of its end and the flags for as long as it has no CPU. A thread that a tracer
+// holds can have begun to end.
+func (t *tracker) runs(p *probe, g *group) (alive, ending bool) {
 	st, _, err := t.view.Status(p.pid)
 	if g.leaderDone {
 		err = procfs.ErrVanished
@@ -185,17 +185,8 @@ func (t *tracker) runs(p *probe, g *group, now uint64) (alive uint64, ending boo
 			}
 		}
 	}
-	switch {
-	case err != nil, st.Zombie(), st.Ending:
-		return 0, true
-	case st.State == 'S':
-		return now, false
-	case st.State == 't':
-		p.clear = 0
-		return 0, false
-	case p.clear > 0:
-		return p.clear, false
+	if err != nil || st.Zombie() || st.Ending {
+		return false, true
 	}
-	p.clear = now
-	return 0, false
+	return st.State == 'S', false
 }

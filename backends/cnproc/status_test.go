@@ -3,6 +3,10 @@ package cnproc
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // TestVerdictIsTrue ends thread groups in random ways, with messages in any order, and
@@ -88,6 +92,40 @@ func TestCoreBitOfTheGroup(t *testing.T) {
 			if !got.group || !got.known || got.status != segv|coreDumped {
 				t.Errorf("thread %d dumped, %d ended first: %+v", dumper, first, got)
 			}
+		}
+	}
+}
+
+// oneThread is a view of a group whose leader has ended and whose other thread is in a state.
+type oneThread struct{ state byte }
+
+func (oneThread) PIDs() ([]uint32, error)   { return nil, nil }
+func (oneThread) Tasks(pid uint32) []uint32 { return []uint32{pid, pid + 1} }
+func (oneThread) Status(uint32) (procfs.Status, uint64, error) {
+	return procfs.Status{State: 'Z', Threads: 2}, 0, nil
+}
+
+func (v oneThread) ThreadStatus(uint32, uint32) (procfs.Status, uint64, error) {
+	return procfs.Status{State: v.state, Threads: 2}, 0, nil
+}
+
+// A thread that runs can have begun to end before the leader, however often it is seen to
+// run. One that sleeps has not.
+func TestRunningIsNoProofOfLife(t *testing.T) {
+	for state, known := range map[byte]bool{'R': false, 't': false, 'D': false, 'S': true} {
+		var end fact
+		tr := newTracker(oneThread{state}, new(bootClock), true, func(f *fact) { end = *f })
+		tr.groups.add(10, 11)
+		tr.take(&message{what: Exit, pid: 10, tid: 10, status: 2 << 8, time: clock.Monotonic()})
+		for range 3 {
+			for i := range tr.probes {
+				tr.probes[i].after = 0
+			}
+			tr.look()
+		}
+		tr.take(&message{what: Exit, pid: 10, tid: 11, status: 1 << 8, time: clock.Monotonic()})
+		if end.thread || end.kind != engine.KindExit || end.known != known {
+			t.Errorf("state %c: %+v, want a status that is known: %v", state, end, known)
 		}
 	}
 }
