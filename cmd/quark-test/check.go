@@ -61,11 +61,9 @@ func (v *view) checkExit(ev *event, p *proc, need bool) {
 	if x.WaitStatus != int32(p.status) {
 		v.Errorf("pid %d: wait status is %#x, wait4 says %#x", p.PID, x.WaitStatus, p.status)
 	}
-	if p.status.Exited() && (x.Code() != p.status.ExitStatus() || x.Signal() != 0) {
-		v.Errorf("pid %d: exit code %d, signal %d, want %d, 0", p.PID, x.Code(), x.Signal(), p.status.ExitStatus())
-	}
-	if p.status.Signaled() && (x.Signal() != int(p.status.Signal()) || x.CoreDumped() != p.status.CoreDump() || x.Code() != 0) {
-		v.Errorf("pid %d: signal %d, core %v, want %d, %v", p.PID, x.Signal(), x.CoreDumped(), p.status.Signal(), p.status.CoreDump())
+	signal := max(int(p.status.Signal()), 0) // -1 if none
+	if x.Code() != max(p.status.ExitStatus(), 0) || x.Signal() != signal || x.CoreDumped() != p.status.CoreDump() {
+		v.Errorf("pid %d: exit code %d, signal %d, core %v, wait4 says %#x", p.PID, x.Code(), x.Signal(), x.CoreDumped(), p.status)
 	}
 	if x.Time < p.before || x.Time > clock.Monotonic() {
 		v.Errorf("pid %d: exit time %d is not between %d, its birth, and now", p.PID, x.Time, p.before)

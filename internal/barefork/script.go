@@ -2,6 +2,7 @@ package barefork
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"unsafe"
 
@@ -54,36 +55,24 @@ func (s *Script) Call(name string, number uintptr, args ...any) *Script {
 }
 
 func (s *Script) word(a any) uintptr {
-	switch a := a.(type) {
-	case nil:
-		return 0
-	case int:
-		return uintptr(a)
-	case uint32:
-		return uintptr(a)
-	case uint64:
-		return uintptr(a)
-	case uintptr:
-		return a
-	case string:
-		b, err := unix.BytePtrFromString(a)
+	if text, ok := a.(string); ok {
+		b, err := unix.BytePtrFromString(text)
 		if err != nil {
-			s.err = fmt.Errorf("argument %q: %w", a, err)
+			s.err = fmt.Errorf("argument %q: %w", text, err)
 		}
 		s.keep = append(s.keep, b)
 		return uintptr(unsafe.Pointer(b))
-	case []byte:
+	}
+	switch v := reflect.ValueOf(a); {
+	case !v.IsValid(): // nil
+		return 0
+	case v.CanInt():
+		return uintptr(v.Int())
+	case v.CanUint():
+		return uintptr(v.Uint())
+	case v.Kind() == reflect.Slice:
 		s.keep = append(s.keep, a)
-		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
-	case []*byte:
-		s.keep = append(s.keep, a)
-		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
-	case []uint32:
-		s.keep = append(s.keep, a)
-		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
-	case []unix.Rlimit:
-		s.keep = append(s.keep, a)
-		return uintptr(unsafe.Pointer(unsafe.SliceData(a)))
+		return uintptr(v.UnsafePointer())
 	}
 	s.err = fmt.Errorf("argument of type %T", a)
 	return 0

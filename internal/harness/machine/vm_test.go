@@ -53,7 +53,7 @@ func TestVM(t *testing.T) {
 	if got := vm.Errors(); got != "trouble\n" {
 		t.Errorf("standard error %q", got)
 	}
-	for _, want := range [][]any{{record.End{Type: "end", Status: 3}, nil}, nil} {
+	for _, want := range [][]any{{record.End{Status: 3}, nil}, nil} {
 		var got []any
 		err := vm.Records(func(rec any, err error) {
 			if err != nil && !errors.Is(err, record.ErrDamaged) {

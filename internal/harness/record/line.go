@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"strings"
+	"reflect"
 )
 
 // MaxLine bounds a record's line, its newline included. A longer one is damaged.
@@ -19,41 +19,37 @@ const (
 	sumTail   = len(sumMember) + 8 + len(`"}`)
 )
 
-// Encode returns the line of a record, which is one of the types of this package with its Type
-// filled in here.
-func Encode(rec any) ([]byte, error) {
-	switch r := rec.(type) {
-	case Hello:
-		r.Type = "hello"
-		return encode(r)
-	case Plan:
-		r.Type = "plan"
-		return encode(r)
-	case Start:
-		r.Type = "start"
-		return encode(r)
-	case Result:
-		r.Type = "result"
-		return encode(r)
-	case Blob:
-		r.Type = "blob"
-		return encode(r)
-	case Output:
-		r.Type = "output"
-		return encode(r)
-	case End:
-		r.Type = "end"
-		return encode(r)
-	}
-	return nil, fmt.Errorf("encode record: %T is none", rec)
+// types has the type of each record, by the name in its first member, "type".
+var types = map[string]reflect.Type{
+	"hello":  reflect.TypeFor[Hello](),
+	"plan":   reflect.TypeFor[Plan](),
+	"start":  reflect.TypeFor[Start](),
+	"result": reflect.TypeFor[Result](),
+	"blob":   reflect.TypeFor[Blob](),
+	"output": reflect.TypeFor[Output](),
+	"end":    reflect.TypeFor[End](),
 }
 
-func encode(rec any) ([]byte, error) {
-	b, err := json.Marshal(rec)
+var names = func() map[reflect.Type]string {
+	m := make(map[reflect.Type]string)
+	for name, t := range types {
+		m[t] = name
+	}
+	return m
+}()
+
+// Encode returns the line of a record, which is one of the types of this package.
+func Encode(rec any) ([]byte, error) {
+	name, ok := names[reflect.TypeOf(rec)]
+	if !ok {
+		return nil, fmt.Errorf("encode record: %T is none", rec)
+	}
+	members, err := json.Marshal(rec)
 	if err != nil {
 		return nil, fmt.Errorf("encode record: %w", err)
 	}
-	b = b[:len(b)-1] // the closing brace
+	// The members without their braces follow.
+	b := fmt.Appendf(nil, `{"type":"%s",%s`, name, members[1:len(members)-1])
 	b = fmt.Appendf(b, "%s%08x\"}\n", sumMember, crc32.ChecksumIEEE(b))
 	if len(b) > MaxLine {
 		return nil, fmt.Errorf("encode record: the line would be %d bytes, %d are the most", len(b), MaxLine)
@@ -81,31 +77,15 @@ func Decode(line []byte) (any, error) {
 	if err := json.Unmarshal(line, &head); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	switch head.Type {
-	case "hello":
-		return as[Hello](line)
-	case "plan":
-		return as[Plan](line)
-	case "start":
-		return as[Start](line)
-	case "result":
-		return as[Result](line)
-	case "blob":
-		return as[Blob](line)
-	case "output":
-		return as[Output](line)
-	case "end":
-		return as[End](line)
+	t, ok := types[head.Type]
+	if !ok {
+		return nil, fmt.Errorf("%w: unknown type %q", ErrDamaged, head.Type)
 	}
-	return nil, fmt.Errorf("%w: unknown type %q", ErrDamaged, head.Type)
-}
-
-func as[T any](line []byte) (any, error) {
-	var rec T
-	if err := json.Unmarshal(line, &rec); err != nil {
+	rec := reflect.New(t)
+	if err := json.Unmarshal(line, rec.Interface()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return rec, nil
+	return rec.Elem().Interface(), nil
 }
 
 // excerpt shows the beginning of a line, whatever bytes it has.
@@ -114,13 +94,6 @@ func excerpt(line []byte) string {
 		return fmt.Sprintf("%q... (%d bytes)", line[:60], len(line))
 	}
 	return fmt.Sprintf("%q", line)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 // Splitter cuts what comes from a port into records. The zero value is ready.

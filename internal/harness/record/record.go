@@ -1,10 +1,12 @@
 package record
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Hello is the first record of a guest: what was booted.
 type Hello struct {
-	Type     string          `json:"type"`
 	Kernel   string          `json:"kernel"` // release, as uname -r
 	Version  string          `json:"version"`
 	Arch     string          `json:"arch"` // GOARCH
@@ -18,8 +20,7 @@ type Hello struct {
 
 // Plan says which jobs a test program is going to run, in their order.
 type Plan struct {
-	Type string `json:"type"`
-	Jobs []Job  `json:"jobs"`
+	Jobs []Job `json:"jobs"`
 }
 
 // Job is a test on a backend. In JSON it is the string "TEST @ BACKEND".
@@ -29,14 +30,12 @@ func (j Job) String() string { return j.Test + " @ " + j.Backend }
 
 // Start says that a job begins.
 type Start struct {
-	Type    string `json:"type"`
 	Test    string `json:"test"`
 	Backend string `json:"backend"`
 }
 
 // Result says how a job ended.
 type Result struct {
-	Type       string `json:"type"`
 	Test       string `json:"test"`
 	Backend    string `json:"backend"`
 	State      State  `json:"state"`
@@ -49,7 +48,6 @@ type Result struct {
 
 // Blob is a part of a file that a guest hands out, as one line holds at most MaxLine bytes.
 type Blob struct {
-	Type  string `json:"type"`
 	Name  string `json:"name"` // of the file, a relative path with slashes
 	Part  int    `json:"part"` // from 0
 	Parts int    `json:"parts"`
@@ -59,14 +57,12 @@ type Blob struct {
 // Output is what a command wrote, for a host that passes it on byte by byte: the console changes
 // newlines and carries the kernel's messages as well.
 type Output struct {
-	Type string `json:"type"`
 	FD   int    `json:"fd"`   // 1 or 2
 	Data []byte `json:"data"` // base64 in JSON
 }
 
 // End is the last record of a guest.
 type End struct {
-	Type string `json:"type"`
 	// as a shell gives it: 128 plus the signal, 126 and 127 for a command that does not start
 	Status     int    `json:"status"`
 	Signal     int    `json:"signal,omitempty"` // what killed the command
@@ -88,7 +84,7 @@ const (
 	Lost     State = "lost"      // no End came, or records are missing or damaged
 )
 
-// Good tells whether the state is none to worry about.
+// Good reports whether nothing is wrong.
 func (s State) Good() bool { return s == Pass || s == Skip }
 
 // MarshalText and UnmarshalText are the JSON form of a job.
@@ -96,10 +92,11 @@ func (j Job) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
 func (j *Job) UnmarshalText(b []byte) error {
-	test, backend, ok := cutLast(string(b), " @ ")
-	if !ok || test == "" || backend == "" {
+	const sep = " @ "
+	i := bytes.LastIndex(b, []byte(sep))
+	if i <= 0 || i+len(sep) == len(b) {
 		return fmt.Errorf("job %q: TEST @ BACKEND is wanted", b)
 	}
-	*j = Job{test, backend}
+	*j = Job{string(b[:i]), string(b[i+len(sep):])}
 	return nil
 }

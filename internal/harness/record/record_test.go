@@ -12,13 +12,13 @@ import (
 
 // samples of each type, as Decode returns them.
 var samples = []any{
-	Hello{Type: "hello", Kernel: "6.1.0", Arch: "amd64", CPUs: 2, Features: map[string]bool{"btf": true, "bpf": false}},
-	Plan{Type: "plan", Jobs: []Job{{"t_a", "ebpf"}, {"t @ b", "none"}}},
-	Start{Type: "start", Test: "t_a", Backend: "ebpf"},
-	Result{Type: "result", Test: "t_a", Backend: "ebpf", State: Fail, Reason: "lost \"3\"\n", DurationMS: 7, Log: "ü\x00"},
-	Blob{Type: "blob", Name: "cov/a", Part: 1, Parts: 3, Data: []byte{0, 1, 255, '\n'}},
-	Output{Type: "output", FD: 2, Data: []byte("a\r\n\x00")},
-	End{Type: "end", Status: 139, Signal: 11, CoreDumped: true, DurationMS: 5, Error: "x"},
+	Hello{Kernel: "6.1.0", Arch: "amd64", CPUs: 2, Features: map[string]bool{"btf": true, "bpf": false}},
+	Plan{Jobs: []Job{{"t_a", "ebpf"}, {"t @ b", "none"}}},
+	Start{Test: "t_a", Backend: "ebpf"},
+	Result{Test: "t_a", Backend: "ebpf", State: Fail, Reason: "lost \"3\"\n", DurationMS: 7, Log: "ü\x00"},
+	Blob{Name: "cov/a", Part: 1, Parts: 3, Data: []byte{0, 1, 255, '\n'}},
+	Output{FD: 2, Data: []byte("a\r\n\x00")},
+	End{Status: 139, Signal: 11, CoreDumped: true, DurationMS: 5, Error: "x"},
 }
 
 func TestRoundTrip(t *testing.T) {
