@@ -48,7 +48,7 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 		}
 		// Of the next process nothing was delivered: then it is the late end of the one
 		// before.
-		if s.Events == engine.EventExit && (at == nil || len(a.of[at]) == 0) {
+		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
 			if l := ended(own, s.Time); l != nil && s.Time <= l.Ended()+afterEnd {
 				at = l
 			}
@@ -83,9 +83,10 @@ func ended(lives []*truth.Life, t uint64) (last *truth.Life) {
 	return last
 }
 
-// latest is the youngest stamp that an event may have.
+// latest is the youngest stamp that an event may have. The proc connector learns from the
+// message of the end whether a core was dumped.
 func latest(e *truth.Event, afterEnd uint64) uint64 {
-	if e.Kind == engine.KindExit {
+	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump {
 		return e.Latest + afterEnd
 	}
 	return e.Latest

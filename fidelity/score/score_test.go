@@ -557,3 +557,19 @@ func TestDelivery(t *testing.T) {
 		t.Errorf("the wall time is as good as right: %v %s", s, s.Findings)
 	}
 }
+
+// An end may show the parent's parent only where the parent had ended by then.
+func TestAdoptedAtItsEnd(t *testing.T) {
+	for end, right := range map[uint64]bool{184: true, 186: false} {
+		w := perfect()
+		w.Single[4].Process.PPID = 2
+		all := append(records(),
+			truth.Record{Op: truth.Fork, PID: 3, Earliest: 50, Latest: 60, Parent: 2},
+			truth.Record{Op: truth.Exit, PID: 3, Earliest: end, Latest: 195})
+		all[0].Creator = 3
+		s := Lives(w, slices.DeleteFunc(lives(t, all...), func(l *truth.Life) bool { return l.PID != 9 }))
+		if got := s.Fields[engine.FieldPPID].Wrong == 0; got != right {
+			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
+		}
+	}
+}
