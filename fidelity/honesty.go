@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
@@ -46,27 +45,22 @@ const honestyProcesses = 300
 
 // Honest forces a loss on a backend by giving it tiny buffers that are not read in time.
 func Honest(name string, patience time.Duration) (*Honesty, error) {
-	set, err := backends.Parse(name)
-	if err != nil {
-		return nil, err
-	}
 	list, err := scenario.CPUs()
 	if err != nil {
 		return nil, err
 	}
 	// Threads are included because their events can be lost too.
-	opts := quark.Options{Backends: set, Strict: true, HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: true}
-	full, err := quark.Open(opts)
+	opts := quark.Options{HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: true}
+	all, err := openQueue(name, opts, false)
 	if err != nil {
-		return nil, witness.Reason(err)
+		return nil, err
 	}
-	small := opts
-	small.EBPF, small.KProbe, small.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
-	tiny, err := quark.Open(small)
+	opts.EBPF, opts.KProbe, opts.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
+	some, err := openQueue(name, opts, false)
 	if err != nil {
-		return nil, errors.Join(witness.Reason(err), full.Close())
+		_, err2 := all.Close()
+		return nil, errors.Join(err, err2)
 	}
-	all := witness.Listen(full, opts.HoldTime, false)
 	all.Start()
 	from := truth.Clock()
 	var records []truth.Record
@@ -74,12 +68,12 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 		_, r, err := scenario.Brief(list[i%len(list)])
 		if err != nil {
 			_, err2 := all.Close()
-			return nil, errors.Join(err, err2, tiny.Close())
+			_, err3 := some.Close()
+			return nil, errors.Join(err, err2, err3)
 		}
 		records = append(records, r...)
 	}
 	// Nothing has been read from the tiny queue before this point.
-	some := witness.Listen(tiny, opts.HoldTime, false)
 	some.Start()
 	to, err := witness.Settle([]*witness.Listener{all, some}, patience)
 	stats, err1 := some.Close()
@@ -98,7 +92,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	h := &Honesty{Backend: name, Reported: stats.Lost(), Absent: countRaw(all.Seen(), from, to) - countRaw(some.Seen(), from, to)}
 	h.AtMost = int(whole.Insertions) - int(stats.Insertions)
 	h.Cause = causes(&stats)
-	s := score.Lives(&score.Witness{Table: tiny.Capabilities(), Opened: from, Single: some.Seen()}, lives)
+	s := score.Lives(&score.Witness{Table: some.Queue.Capabilities(), Opened: from, Single: some.Seen()}, lives)
 	h.Truth, h.Missing = s.Truth, s.Truth-s.Seen
 	return h, nil
 }

@@ -1,6 +1,7 @@
 package fidelity
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -111,16 +112,18 @@ func listen(o *Options, selected []scenario.Scenario, each func(*score.Witness, 
 	var open []*witness.Witness
 	defer closeAll(&open)
 	for _, name := range o.Backends.Names() {
-		w, err := witness.Open(name, quark.Options{HoldTime: o.Hold}, true)
+		single, err := openQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: true}, true)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
 			continue
 		}
-		open = append(open, w)
+		open = append(open, witness.New(single, nil, true))
 		// Lookups at the end of the run have to find every process.
-		if err := w.OpenJoined(quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}); err != nil {
+		joined, err := openQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
+		if err != nil {
 			return nil, fmt.Errorf("open %s again: %w", name, err)
 		}
+		open[len(open)-1] = witness.New(single, joined, true)
 	}
 	if len(open) == 0 {
 		return nil, fmt.Errorf("no backend can be opened: %v", absent)
@@ -146,6 +149,26 @@ func listen(o *Options, selected []scenario.Scenario, each func(*score.Witness, 
 	}
 	o.Progress("the last events")
 	return absent, collect(&open, o.Patience, func(w *score.Witness, stats *quark.Stats) { each(w, stats, outcomes) })
+}
+
+// openQueue opens a queue of one backend for a listener, which looks each process up if lookup is
+// set.
+func openQueue(backend string, opts quark.Options, lookup bool) (*witness.Listener, error) {
+	set, err := backends.Parse(backend)
+	if err != nil {
+		return nil, err
+	}
+	opts.Backends, opts.Strict = set, true
+	q, err := quark.Open(opts)
+	if err != nil {
+		// One attempt was made; what quark says about the choice would be noise.
+		var all *backends.Error
+		if errors.As(err, &all) && len(all.Attempts) == 1 {
+			return nil, all.Attempts[0].Err
+		}
+		return nil, err
+	}
+	return witness.Listen(q, opts.HoldTime, lookup), nil
 }
 
 // collect waits for the last events, then closes each queue and passes on what it delivered.

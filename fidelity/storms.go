@@ -54,7 +54,7 @@ func capacity(o Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, rate := stormLives(outcome.Lives)
+	_, rate := stormLives(outcome[0].Lives)
 	return int(rate), nil
 }
 
@@ -97,8 +97,8 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	var open []*witness.Witness
 	defer closeAll(&open)
 	for _, name := range o.Backends.Names() {
-		if w, err := witness.Open(name, quark.Options{HoldTime: o.Hold}, false); err == nil {
-			open = append(open, w)
+		if l, err := openQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true}, false); err == nil {
+			open = append(open, witness.New(l, nil, false))
 		}
 	}
 	witness.Start(open)

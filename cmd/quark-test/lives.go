@@ -152,7 +152,8 @@ func witnessesOf(singles, joineds []*view) (list []*witness.Witness) {
 	for _, s := range singles {
 		for _, j := range joineds {
 			if j.Backend == s.Backend {
-				list = append(list, witness.New(s.q, shortHold, j.q, joinedHold))
+				list = append(list, witness.New(
+					witness.Listen(s.q, shortHold, true), witness.Listen(j.q, joinedHold, true), true))
 			}
 		}
 	}

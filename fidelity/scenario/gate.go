@@ -80,11 +80,7 @@ func (h *held) await() {
 	if h.execer != h.process && !h.execer.thread {
 		for i, o := range h.others {
 			if o == h.execer {
-				o.run, o.number = h.run, i+1
-				// The child may run before clone returns in its parent.
-				for o.pid = 0; o.pid == 0; o.pid = h.run.Thread(i + 1) {
-					unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil)
-				}
+				o.run, o.number, o.pid = h.run, i+1, h.started(i+1)
 			}
 		}
 	}
@@ -96,6 +92,15 @@ func (h *held) await() {
 		Op: truth.Exec, PID: pid, Earliest: h.execed(), Latest: truth.Clock(), State: h.d.look(pid), Inside: h.inside,
 	})
 	h.d.awaitReaders(pid)
+}
+
+// started returns the id of the i-th child or thread of p, counted from 1. It may run before clone
+// returns in p.
+func (p *process) started(i int) (id int) {
+	for id = p.run.Thread(i); id == 0; id = p.run.Thread(i) {
+		unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil)
+	}
+	return id
 }
 
 // release lets the program end.

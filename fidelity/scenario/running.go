@@ -152,18 +152,9 @@ type Outcome struct {
 	Director int
 }
 
-// Wait lets an early scenario go on, waits for the end of all its processes and returns the
-// outcome of the first scenario. The error says why a scenario did not do its work.
-func (r *Running) Wait(patience time.Duration) (*Outcome, error) {
-	all, err := r.WaitAll(patience)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
-// WaitAll is Wait, but returns the outcomes of all scenarios.
-func (r *Running) WaitAll(patience time.Duration) (all []*Outcome, err error) {
+// Wait lets an early scenario go on, waits for the end of all processes and returns the outcome of
+// each scenario. The error says why a scenario did not do its work.
+func (r *Running) Wait(patience time.Duration) (all []*Outcome, err error) {
 	defer r.close()
 	if r.Early {
 		r.goOn.Write([]byte{1})

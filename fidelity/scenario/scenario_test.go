@@ -22,10 +22,11 @@ func TestScenariosDoTheirWork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := r.Wait(20 * time.Second)
+			all, err := r.Wait(20 * time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
+			o := all[0]
 			if o.Skip != "" {
 				t.Skip(o.Skip)
 			}

@@ -82,7 +82,7 @@ func heldThread(d *director) {
 		p.WaitFor(leader.r)
 		d.start(p.endThread(2))
 		d.awaitReaders(p.pid)
-		tid := p.run.Thread(1)
+		tid := p.started(1)
 		const options = unix.PTRACE_O_TRACEEXIT
 		if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, options, 0, 0); errno != 0 {
 			d.skip("trace a thread: %v", errno)

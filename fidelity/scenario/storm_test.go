@@ -19,12 +19,12 @@ func TestStormOfExits(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready := truth.Clock()
-	o, err := r.Wait(20 * time.Second)
+	all, err := r.Wait(20 * time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := 0
-	for _, l := range o.Lives {
+	for _, l := range all[0].Lives {
 		var born, end uint64
 		execs := 0
 		for _, e := range l.Events {

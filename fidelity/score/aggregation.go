@@ -90,18 +90,23 @@ func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
 	for _, p := range s.Parts {
 		all |= p.Kind.Events()
 		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
+		told := p.Known &^ p.Carried
+		if p.Kind == engine.KindIDChange {
+			// An exec can change user and group ids, which are two events.
+			told &= changed(p.IDChange)
+		}
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 			if e.Kind != p.Kind || p.Time < e.Earliest || p.Time > latest(e, j.w.AfterEnd) {
 				return false
 			}
 			for f := range engine.Field(engine.NumFields) {
-				if (p.Known &^ p.Carried & e.State.Told).Has(f) && !j.value(process, f).isOf(&e.State, &e.Inside) {
+				if (told & e.State.Told).Has(f) && !j.value(process, f).isOf(&e.State, &e.Inside) {
 					return false
 				}
 			}
 			return true
 		}) {
-			return fmt.Sprintf("%s at %d did not happen, or not with ids %+v", p.Kind, p.Time, p.Cred)
+			return fmt.Sprintf("%s %s at %d did not happen, or not with ids %+v (known %s)", p.Kind, p.IDChange, p.Time, p.Cred, told)
 		}
 	}
 	if len(s.Parts) > 0 && all != s.Events {

@@ -1,6 +1,8 @@
 package truth
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
@@ -77,6 +79,19 @@ func Clock() uint64 { return read(unix.CLOCK_MONOTONIC) }
 
 // WallOffset returns CLOCK_REALTIME less CLOCK_MONOTONIC.
 func WallOffset() int64 { return int64(read(unix.CLOCK_REALTIME) - read(unix.CLOCK_MONOTONIC)) }
+
+// BootOffset returns CLOCK_BOOTTIME less CLOCK_MONOTONIC: the time spent suspended.
+func BootOffset() uint64 {
+	least := Forever
+	for range 10 {
+		mono := read(unix.CLOCK_MONOTONIC)
+		least = min(least, read(unix.CLOCK_BOOTTIME)-mono)
+	}
+	if least < uint64(time.Millisecond) {
+		return 0 // never suspended: what is left is the time between the readings
+	}
+	return least
+}
 
 func read(clock int32) uint64 {
 	var ts unix.Timespec

@@ -8,16 +8,28 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
+// Queue is what a listener reads: a quark.Queue, or a bare source that is presented as one.
+type Queue interface {
+	Backend() string
+	Capabilities() *engine.CapabilityTable
+	Get() (*engine.Event, error)
+	Block(time.Duration) error
+	Wake()
+	Lookup(pid uint32) *engine.Process
+	LookupIdentity(engine.Identity) *engine.Process
+	Stats() (engine.Stats, error)
+	Close() error
+}
+
 // Listener reads one queue and keeps what it delivers. Between Start and Pause nobody
 // else may read the queue.
 type Listener struct {
-	Queue *quark.Queue
+	Queue Queue
 	hold  time.Duration
 	// lookup has each delivered event's process looked up in the queue's table.
 	lookup bool
@@ -32,7 +44,7 @@ type Listener struct {
 }
 
 // Listen returns a listener that has not started, of a queue with a HoldTime.
-func Listen(q *quark.Queue, hold time.Duration, lookup bool) *Listener {
+func Listen(q Queue, hold time.Duration, lookup bool) *Listener {
 	return &Listener{
 		Queue: q, hold: hold, lookup: lookup, requests: make(chan chan struct{}, 1), ended: make(map[uint32]uint64),
 	}
@@ -56,7 +68,7 @@ func (l *Listener) Pause() error {
 }
 
 // Close pauses, closes the queue and returns its last counters.
-func (l *Listener) Close() (quark.Stats, error) {
+func (l *Listener) Close() (engine.Stats, error) {
 	err := l.Pause()
 	s, err2 := l.Queue.Stats()
 	return s, errors.Join(err, err2, l.Queue.Close())
@@ -83,9 +95,9 @@ func (l *Listener) read(ctx context.Context) error {
 	return nil
 }
 
-// ReadAll returns when everything that was queued before the call has been read from
+// readAll returns when everything that was queued before the call has been read from
 // the kernel. The queue may still hold it.
-func (l *Listener) ReadAll() error {
+func (l *Listener) readAll() error {
 	asked := make(chan struct{})
 	l.requests <- asked
 	l.Queue.Wake()
@@ -93,7 +105,6 @@ func (l *Listener) ReadAll() error {
 	case <-asked:
 		return nil
 	case err := <-l.done:
-		l.done <- err
 		return l.early(err)
 	}
 }
@@ -102,14 +113,15 @@ func (l *Listener) ReadAll() error {
 func (l *Listener) failed() error {
 	select {
 	case err := <-l.done:
-		l.done <- err
 		return l.early(err)
 	default:
 		return nil
 	}
 }
 
+// early returns the error of a listener that has ended, and leaves it to the next caller too.
 func (l *Listener) early(err error) error {
+	l.done <- err
 	return errors.Join(fmt.Errorf("%s: the queue ended early", l.Queue.Backend()), err)
 }
 
@@ -118,7 +130,7 @@ func (l *Listener) pump() error {
 	for {
 		ev, err := l.Queue.Get()
 		switch {
-		case errors.Is(err, quark.ErrNothing):
+		case errors.Is(err, engine.ErrNothing):
 			return nil
 		case err != nil:
 			return err
@@ -128,13 +140,13 @@ func (l *Listener) pump() error {
 	}
 }
 
-func (l *Listener) keep(ev *quark.Event) {
+func (l *Listener) keep(ev *engine.Event) {
 	s := score.Seen{
 		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: truth.Clock(), Tracer: ev.Tracer.PID,
 		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Process: ev.Process.Clone(),
 	}
 	if l.lookup {
-		s.Table = l.inTable(ev)
+		s.Table = l.inTable(ev.Process)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,40 +156,31 @@ func (l *Listener) keep(ev *quark.Event) {
 	}
 }
 
-// inTable compares the event's process with the one that the queue's table has under
+// inTable compares an event's process with the one that the queue's table has under
 // its pid and under its identity, and returns what differs.
-func (l *Listener) inTable(ev *quark.Event) string {
-	p := ev.Process
+func (l *Listener) inTable(p *engine.Process) string {
 	known := l.Queue.Lookup(p.PID)
-	id, identified := p.Identity()
-	switch {
-	case known == nil:
-		return "Lookup finds no process of the pid"
-	case known == p:
-	case p.Known.Has(engine.FieldStart) && known.Known.Has(engine.FieldStart) && known.Start > p.Start:
-		// The pid has been used again; this is a late event of the process before.
-	default:
-		if what := differs(known, p); what != "" {
-			return "Lookup: " + what
-		}
+	// If the pid has been used again this is a late event of the process before.
+	reused := known != nil && (p.Known & known.Known).Has(engine.FieldStart) && known.Start > p.Start
+	if what := differs(known, p); what != "" && !reused {
+		return "Lookup: " + what
 	}
-	if !identified {
-		return ""
-	}
-	switch known = l.Queue.LookupIdentity(id); {
-	case known == nil:
-		return fmt.Sprintf("LookupIdentity finds nothing for %v", id)
-	case known != p:
-		if what := differs(known, p); what != "" {
+	if id, ok := p.Identity(); ok {
+		if what := differs(l.Queue.LookupIdentity(id), p); what != "" {
 			return "LookupIdentity: " + what
 		}
 	}
 	return ""
 }
 
-// differs names the first thing in which two processes differ.
+// differs names the first thing in which the process of a table differs from that of an event.
 func differs(a, b *engine.Process) string {
-	if a.PID != b.PID || a.Exited != b.Exited || a.Known != b.Known {
+	switch {
+	case a == b:
+		return ""
+	case a == nil:
+		return "no such process"
+	case a.PID != b.PID || a.Exited != b.Exited || a.Known != b.Known:
 		return fmt.Sprintf("pid %d, ended %v, known %s; the event has %d, %v, %s", a.PID, a.Exited, a.Known, b.PID, b.Exited, b.Known)
 	}
 	for f := range engine.Field(engine.NumFields) {
@@ -195,11 +198,10 @@ func (l *Listener) end(pid int) uint64 {
 	return l.ended[uint32(pid)]
 }
 
-// Seen returns what was delivered since the last Forget. The listener has to be paused.
+// Seen returns what was delivered since the last forget. The listener has to be paused.
 func (l *Listener) Seen() []score.Seen { return l.seen }
 
-// Forget drops what was delivered so far.
-func (l *Listener) Forget() {
+func (l *Listener) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = nil
@@ -210,7 +212,7 @@ func (l *Listener) Forget() {
 // to be there still, as the one that ended so. The listener has to be paused, and the
 // queue's grace time must not be over.
 func (l *Listener) checkEnded() {
-	last := make(map[quark.Identity]*score.Seen)
+	last := make(map[engine.Identity]*score.Seen)
 	for i := range l.seen {
 		s := &l.seen[i]
 		if s.Thread || s.Events&engine.EventExit == 0 {

@@ -1,3 +1,9 @@
+// Package witness records what queues deliver while scenarios run, so that package score
+// can hold it against the truth.
+//
+// A [Listener] reads one queue. A [Witness] is one backend: a queue that reports each
+// event by itself, and one that joins events as users get them by default. [Perform] runs
+// a scenario while witnesses listen, and [Settle] waits until they have delivered everything.
 package witness
 
 import (
@@ -5,8 +11,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
 )
@@ -15,58 +21,14 @@ import (
 type Witness struct {
 	Backend string
 	Single  *Listener // each event by itself
-	Joined  *Listener // events joined as by default; nil where only loads are measured
+	Joined  *Listener // events joined as by default, and processes kept to the end; or nil
+	Threads bool      // Single delivers the events of threads too
 	opened  uint64
 }
 
-// Open opens a queue of a backend that delivers each event by itself, and with lookup
-// also those of threads. The options' other fields are as given.
-func Open(backend string, opts quark.Options, lookup bool) (*Witness, error) {
-	opts.MinAgg, opts.Threads = true, lookup
-	l, err := open(backend, opts, lookup)
-	if err != nil {
-		return nil, err
-	}
-	return &Witness{Backend: backend, Single: l, opened: truth.Clock()}, nil
-}
-
-// New returns a witness of two open queues of a backend: one that reports each event and
-// thread by itself, and one that joins events and knows processes that have ended to the
-// end of the run.
-func New(single *quark.Queue, singleHold time.Duration, joined *quark.Queue, joinedHold time.Duration) *Witness {
-	return &Witness{
-		Backend: single.Backend(), Single: Listen(single, singleHold, true), Joined: Listen(joined, joinedHold, true),
-		opened: truth.Clock(),
-	}
-}
-
-// OpenJoined opens a second queue, which joins events.
-func (w *Witness) OpenJoined(opts quark.Options) (err error) {
-	w.Joined, err = open(w.Backend, opts, true)
-	w.opened = truth.Clock()
-	return err
-}
-
-func open(backend string, opts quark.Options, lookup bool) (*Listener, error) {
-	set, err := backends.Parse(backend)
-	if err != nil {
-		return nil, err
-	}
-	opts.Backends, opts.Strict = set, true
-	q, err := quark.Open(opts)
-	if err != nil {
-		return nil, Reason(err)
-	}
-	return Listen(q, opts.HoldTime, lookup), nil
-}
-
-// Reason returns the error of the one backend that [quark.Open] tried.
-func Reason(err error) error {
-	var all *backends.Error
-	if errors.As(err, &all) && len(all.Attempts) == 1 {
-		return all.Attempts[0].Err
-	}
-	return err
+// New returns a witness whose queues have just been opened. joined may be nil.
+func New(single, joined *Listener, threads bool) *Witness {
+	return &Witness{Backend: single.Queue.Backend(), Single: single, Joined: joined, Threads: threads, opened: truth.Clock()}
 }
 
 // Listeners returns those of all witnesses.
@@ -88,12 +50,29 @@ func Start(all []*Witness) {
 }
 
 // Pause pauses the listeners of all witnesses.
-func Pause(all []*Witness) error {
-	var err error
+func Pause(all []*Witness) (err error) {
 	for _, l := range Listeners(all) {
 		err = errors.Join(err, l.Pause())
 	}
 	return err
+}
+
+// Perform lets scenarios that were started do their work while the witnesses, whose
+// listeners have been started, listen, and returns what they did.
+func Perform(run *scenario.Running, all []*Witness, patience time.Duration) ([]*scenario.Outcome, error) {
+	if run.Unread {
+		err := Pause(all)
+		o, err2 := run.Wait(patience)
+		Start(all)
+		return o, errors.Join(err, err2)
+	}
+	run.ReadAll = func() (err error) {
+		for _, l := range Listeners(all) {
+			err = errors.Join(err, l.readAll())
+		}
+		return err
+	}
+	return run.Wait(patience)
 }
 
 // Testimony returns what was delivered since the last Forget, for scoring. The
@@ -101,7 +80,8 @@ func Pause(all []*Witness) error {
 func (w *Witness) Testimony() *score.Witness {
 	out := &score.Witness{
 		Backend: w.Backend, Table: w.Single.Queue.Capabilities(), Hold: uint64(w.Single.hold), Opened: w.opened,
-		BootOffset: w.Single.Queue.Clock().BootOffset, WallOffset: truth.WallOffset(), Threads: w.Single.lookup, AfterEnd: score.AfterEnd(w.Backend), Single: w.Single.Seen(),
+		BootOffset: truth.BootOffset(), WallOffset: truth.WallOffset(), Threads: w.Threads, AfterEnd: score.AfterEnd(w.Backend),
+		Single: w.Single.Seen(),
 	}
 	if w.Joined != nil {
 		w.Joined.checkEnded()
@@ -112,15 +92,14 @@ func (w *Witness) Testimony() *score.Witness {
 
 // Forget drops what was delivered so far.
 func (w *Witness) Forget() {
-	w.Single.Forget()
-	if w.Joined != nil {
-		w.Joined.Forget()
+	for _, l := range Listeners([]*Witness{w}) {
+		l.forget()
 	}
 }
 
 // Close closes the queues and returns the last counters of the first.
-func (w *Witness) Close() (quark.Stats, error) {
-	stats, err := w.Single.Close()
+func (w *Witness) Close() (stats engine.Stats, err error) {
+	stats, err = w.Single.Close()
 	if w.Joined != nil {
 		_, err2 := w.Joined.Close()
 		err = errors.Join(err, err2)
@@ -129,4 +108,64 @@ func (w *Witness) Close() (quark.Stats, error) {
 		return stats, fmt.Errorf("%s: %w", w.Backend, err)
 	}
 	return stats, nil
+}
+
+// marker is a process of one CPU that was started after everything else.
+type marker struct {
+	cpu, pid int
+	before   uint64
+	again    time.Time // when to start another: this one may have been lost
+}
+
+func (m *marker) start() (err error) {
+	m.before = truth.Clock()
+	m.pid, _, err = scenario.Brief(m.cpu)
+	m.again = time.Now().Add(3 * time.Second)
+	return err
+}
+
+// Settle waits until every listener has delivered the end of a process of each CPU
+// that was started after everything else. As queues deliver in order, everything from
+// before has come then, and every CPU has said what it lost. It returns the stamp of
+// the last of those ends.
+func Settle(all []*Listener, patience time.Duration) (last uint64, err error) {
+	list, err := scenario.CPUs()
+	if err != nil {
+		return 0, err
+	}
+	var markers []*marker
+	for _, cpu := range list {
+		m := &marker{cpu: cpu}
+		if err := m.start(); err != nil {
+			return 0, err
+		}
+		markers = append(markers, m)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		missing := ""
+		for _, m := range markers {
+			late := false
+			for _, l := range all {
+				if err := l.failed(); err != nil {
+					return 0, err
+				}
+				at := l.end(m.pid)
+				if at < m.before {
+					late, missing = true, l.Queue.Backend()
+				}
+				last = max(last, at)
+			}
+			if late && time.Now().After(m.again) {
+				if err := m.start(); err != nil {
+					return 0, err
+				}
+			}
+		}
+		switch {
+		case missing == "":
+			return last, nil
+		case time.Now().After(end):
+			return 0, fmt.Errorf("%s has not delivered the last event for %v", missing, patience)
+		}
+	}
 }
