@@ -131,7 +131,7 @@ func (t *test) score(w *witness.Witness, done []*scenario.Outcome, lost uint64) 
 func (t *test) witnesses() (list []*witness.Witness) {
 	if shared.witnesses == nil {
 		t.startEarly()
-		shared.witnesses = witnessesOf(t.openEach(single()), t.openEach(joined()))
+		shared.witnesses = witnessesOf(t.openEach(options(single)), t.openEach(options(joined)))
 		t.Cleanup(func() { shared.witnesses = nil })
 	}
 	for _, w := range shared.witnesses {

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // barefork is how a process is started; the zero value is a plain fork.
@@ -36,18 +39,10 @@ func (p *proc) owns(ev *event) bool {
 
 // spawn starts a process, which the end of the test kills.
 func (t *test) spawn(s *bare.Script, opts barefork) *proc {
-	p, err := t.trySpawn(s, opts)
-	if err != nil {
-		t.Fatalf("start a process: %v", err)
-	}
-	return p
-}
-
-func (t *test) trySpawn(s *bare.Script, opts barefork) (*proc, error) {
 	p := &proc{before: clock.Monotonic()}
 	var err error
 	if p.Process, err = bare.Start(s, opts); err != nil {
-		return nil, err
+		t.Fatalf("start a process: %v", err)
 	}
 	p.born = clock.Monotonic()
 	t.Cleanup(func() {
@@ -57,41 +52,34 @@ func (t *test) trySpawn(s *bare.Script, opts barefork) (*proc, error) {
 		}
 		p.Free()
 	})
-	return p, nil
+	return p
 }
 
-// reap waits for the end of p, reading events meanwhile, and returns its wait status.
-func (t *test) reap(p *proc) int32 {
-	t.await(fmt.Sprintf("the end of process %d", p.PID), func() bool {
-		pid, err := unix.Wait4(p.PID, &p.status, unix.WNOHANG, nil)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			t.Fatalf("wait for process %d: %v", p.PID, err)
-		}
-		return pid == p.PID
-	})
-	p.reaped = true
-	if err := p.Check(); err != nil {
-		t.Fatalf("scenario: %v", err)
-	}
-	return int32(p.status)
+// reap waits for the end of p, reading events meanwhile.
+func (t *test) reap(p *proc) {
+	t.await(fmt.Sprintf("the end of process %d", p.PID), func() bool { return t.ended(p, unix.WNOHANG) })
 }
 
 // reapBlind waits for the end of p without reading events.
 func (t *test) reapBlind(p *proc) {
 	t.Waiting(fmt.Sprintf("the end of process %d", p.PID))
-	for {
-		_, err := unix.Wait4(p.PID, &p.status, 0, nil)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, unix.EINTR) {
-			t.Fatalf("wait for process %d: %v", p.PID, err)
+	for !t.ended(p, 0) {
+	}
+}
+
+// ended reports whether p has ended, and ends the test if a call of p has failed.
+func (t *test) ended(p *proc, options int) bool {
+	pid, err := unix.Wait4(p.PID, &p.status, options, nil)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		t.Fatalf("wait for process %d: %v", p.PID, err)
+	}
+	p.reaped = pid == p.PID
+	if p.reaped {
+		if err := p.Check(); err != nil {
+			t.Fatalf("scenario: %v", err)
 		}
 	}
-	p.reaped = true
-	if err := p.Check(); err != nil {
-		t.Fatalf("scenario: %v", err)
-	}
+	return p.reaped
 }
 
 // gate is a pipe at which one process waits for another.
@@ -122,18 +110,17 @@ func (g *gate) open() {
 
 // pass waits, reading events, until another process opens the gate.
 func (g *gate) pass() {
-	g.t.await(g.name, func() bool {
-		fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, 0)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			g.t.Fatalf("poll a pipe: %v", err)
-		}
-		if n != 1 {
-			return false
-		}
-		_, err = unix.Read(g.r, make([]byte, 1))
-		return err == nil
-	})
+	g.t.await(g.name, g.isOpen)
+	unix.Read(g.r, make([]byte, 1)) // there is a byte
+}
+
+func (g *gate) isOpen() bool {
+	fds := []unix.PollFd{{Fd: int32(g.r), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		g.t.Fatalf("poll a pipe: %v", err)
+	}
+	return n == 1
 }
 
 // program is a process that executes a program which waits.
@@ -161,14 +148,10 @@ func (t *test) start(argv []string, code int) *program {
 // call of the process has failed.
 func (t *test) awaitRunning(p *proc, ready *gate) {
 	t.await(fmt.Sprintf("the program that process %d executes", p.PID), func() bool {
-		fds := []unix.PollFd{{Fd: int32(ready.r), Events: unix.POLLIN}}
-		if n, _ := unix.Poll(fds, 0); n == 1 {
-			return true
-		}
 		if err := p.Check(); err != nil {
 			t.Fatalf("scenario: %v", err)
 		}
-		return false
+		return ready.isOpen()
 	})
 }
 
@@ -192,3 +175,23 @@ func noCore(s *bare.Script) *bare.Script {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// program writes a program that says that it runs, waits, and ends with the code, and
+// returns its path. It is so small that executing it takes a guest a few milliseconds.
+func (t *test) program(code int) string {
+	path := filepath.Join(t.TempDir(), "program")
+	b, err := tinyelf.Waiter(uint8(code))
+	if err == nil {
+		err = os.WriteFile(path, b, 0o755)
+	}
+	if err != nil {
+		t.Fatalf("write a program: %v", err)
+	}
+	return path
+}
+
+// attach appends the calls that make the gates the standard input and output, as such a
+// program needs them.
+func attach(s *bare.Script, end, running *gate) *bare.Script {
+	return s.Call("dup3", unix.SYS_DUP3, end.r, 0, 0).Call("dup3", unix.SYS_DUP3, running.w, 1, 0)
+}

@@ -79,7 +79,7 @@ func openQueue(c *testrun.Cell, opts quark.Options) (*view, error) {
 	if types := q.Capabilities().Types; types != "" {
 		c.Logf("the kernel's types are from %s", types)
 	}
-	v := &view{Cell: c, q: q, hold: opts.HoldTime}
+	v := &view{Cell: c, q: q}
 	c.Cleanup(v.closeQueue)
 	return v, nil
 }
@@ -87,7 +87,7 @@ func openQueue(c *testrun.Cell, opts quark.Options) (*view, error) {
 // close takes queues out of the test. Shared ones stay open.
 func (t *test) close(all ...*view) {
 	for _, v := range all {
-		if v.shared == nil {
+		if !v.shared {
 			v.closeQueue()
 		}
 	}
@@ -107,30 +107,30 @@ func (v *view) closeQueue() {
 
 // The queues that tests share, by the names that tests.go has.
 const (
-	defaultQueue = "default" // as anyone would open them, and the witnesses of scenarios
+	defaultQueue = "default" // single and joined, which are the witnesses of scenarios too
 	tinyBuffers  = "tiny"    // with hardly any room in the kernel
 )
 
+// The kinds of queues beside tinyBuffers.
 const (
-	// shortGrace is how long the queue that reports events one by one knows who ended.
-	shortGrace = 300 * time.Millisecond
-	// joinedHold is the HoldTime of the queue that joins events: the life of a short
-	// process takes less than half of it, also where machines are emulated.
-	joinedHold = 150 * time.Millisecond
+	single = "single" // reports events one by one, of threads too
+	joined = "joined" // joins events
 )
 
-// single are the options of the queue that reports events one by one, of threads too.
-func single() quark.Options {
-	return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: shortGrace}
-}
+// joinedHold is the HoldTime of the queue that joins events: the life of a short
+// process takes less than half of it, also where machines are emulated.
+const joinedHold = 150 * time.Millisecond
 
-// joined are the options of the queue that joins events. It knows processes that have
-// ended for as long as a slow machine may take to ask for them.
-func joined() quark.Options {
-	return quark.Options{HoldTime: joinedHold, CacheGraceTime: time.Hour}
-}
-
-func tiny() quark.Options {
+// options returns those of the queues of a kind.
+func options(kind string) quark.Options {
+	switch kind {
+	case single:
+		return quark.Options{HoldTime: shortHold, MinAgg: true, Threads: true, CacheGraceTime: 300 * time.Millisecond}
+	case joined:
+		// It knows processes that have ended for as long as a slow machine may take to ask
+		// for them.
+		return quark.Options{HoldTime: joinedHold, CacheGraceTime: time.Hour}
+	}
 	return quark.Options{
 		HoldTime: shortHold, MinAgg: true,
 		EBPF:   ebpf.Options{RingSize: 8 << 10},
@@ -139,18 +139,11 @@ func tiny() quark.Options {
 	}
 }
 
-// sharedQueue is one that outlives a test.
-type sharedQueue struct {
-	*view
-	atOpen quark.Stats
-}
-
-// fixture is what the tests of one process share. Its fields are nil where nothing is
-// shared, and lack backends that could not be opened.
+// fixture is what the tests of one process share.
 type fixture struct {
-	joined, single, tiny []*sharedQueue
-	witnesses            []*witness.Witness
-	early                map[string]*scenario.Running // scenarios that began before the queues
+	queues    map[string][]*view // by kind, without backends that could not be opened
+	witnesses []*witness.Witness
+	early     map[string]*scenario.Running // scenarios that began before the queues
 }
 
 var shared fixture
@@ -158,57 +151,44 @@ var shared fixture
 // share opens the queues of a name.
 func share(frame *testrun.T, name string) {
 	t := &test{T: frame}
+	shared.queues = make(map[string][]*view)
 	if name == tinyBuffers {
-		shared.tiny = t.shareQueues(tiny())
+		t.shareQueues(tinyBuffers)
 		return
 	}
 	t.startEarly()
-	singles, joineds := t.shareQueues(single()), t.shareQueues(joined())
-	shared.single, shared.joined = singles, joineds
-	shared.witnesses = witnessesOf(viewsOf(singles), viewsOf(joineds))
-}
-
-func viewsOf(queues []*sharedQueue) (list []*view) {
-	for _, s := range queues {
-		list = append(list, s.view)
-	}
-	return list
+	t.shareQueues(single)
+	t.shareQueues(joined)
+	shared.witnesses = witnessesOf(shared.queues[single], shared.queues[joined])
 }
 
 // shareQueues opens a queue of each backend.
-func (t *test) shareQueues(opts quark.Options) (list []*sharedQueue) {
+func (t *test) shareQueues(kind string) {
 	t.views = nil
-	t.openEach(opts)
+	t.openEach(options(kind))
 	t.each(func(v *view) {
-		s := &sharedQueue{v, v.stats()}
+		v.atOpen = v.stats()
 		// The first wait makes a descriptor more, which no test shall seem to have left.
 		if err := v.q.Block(0); err != nil {
 			v.Fatalf("block: %v", err)
 		}
-		list = append(list, s)
+		shared.queues[kind] = append(shared.queues[kind], v)
 	})
-	return list
 }
 
-// watch lets the test use the shared queues that join events.
-func (t *test) watch() { t.use(shared.joined, joined()) }
-
-// watchSingle lets the test use the shared queues that report events one by one.
-func (t *test) watchSingle() { t.use(shared.single, single()) }
-
-// watchTiny lets the test use the shared queues with hardly any room in the kernel.
-func (t *test) watchTiny() { t.use(shared.tiny, tiny()) }
-
-// use lets the test use queues, or ones like them where the test runs by itself.
-func (t *test) use(queues []*sharedQueue, opts quark.Options) {
-	if queues == nil {
-		t.openEach(opts)
+// watch lets the test use the shared queues of a kind, or ones like them where the test runs by
+// itself.
+func (t *test) watch(kind string) {
+	if shared.queues[kind] == nil {
+		for _, v := range t.openEach(options(kind)) {
+			v.atOpen = v.stats()
+		}
 		return
 	}
-	for _, s := range queues {
+	for _, s := range shared.queues[kind] {
 		for _, c := range t.Cells {
 			if c.Backend == s.Backend {
-				t.views = append(t.views, &view{Cell: c, q: s.q, hold: s.hold, shared: s})
+				t.views = append(t.views, &view{Cell: c, q: s.q, shared: true, atOpen: s.atOpen})
 			}
 		}
 	}

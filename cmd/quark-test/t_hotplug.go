@@ -44,7 +44,7 @@ func cpuHotplug(t *test) {
 		return all
 	}
 
-	t.watchSingle()
+	t.watch(single)
 	before := make(map[*view]quark.Stats)
 	t.each(func(v *view) {
 		if before[v] = v.stats(); before[v].Source.Bound {

@@ -20,7 +20,7 @@ import (
 // checks that produced = delivered + lost.
 func loss(t *test) {
 	k := knobs(t, faults{processes: 150, stop: time.Hour, cpu: -1})
-	k.watch(t, t.watchTiny, tiny())
+	k.watch(t, tinyBuffers)
 	k.conserve(t, func(v *view, missing uint64, s quark.Stats) {
 		if missing == 0 {
 			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
@@ -56,7 +56,7 @@ func loss(t *test) {
 // checks that produced = delivered + lost.
 func storm(t *test) {
 	k := knobs(t, faults{processes: 150, cpu: -1})
-	k.watch(t, t.watchSingle, single())
+	k.watch(t, single)
 	k.conserve(t, func(*view, uint64, quark.Stats) {})
 }
 
@@ -93,11 +93,12 @@ func knobs(t *test, k faults) faults {
 
 // watch lets the test use shared queues, or ones like them with the room that the
 // faults leave.
-func (k faults) watch(t *test, shared func(), opts quark.Options) {
+func (k faults) watch(t *test, kind string) {
 	if k.ring == 0 && k.socket == 0 {
-		shared()
+		t.watch(kind)
 		return
 	}
+	opts := options(kind)
 	if k.ring > 0 {
 		opts.EBPF.RingSize, opts.KProbe.RingSize = k.ring, k.ring
 	}

@@ -7,7 +7,7 @@ import (
 
 // twoQueues opens two more queues of each backend, and closes the older of them first.
 func twoQueues(t *test) {
-	t.watchSingle()
+	t.watch(single)
 	second, third := t.openEach(quark.Options{}), t.openEach(quark.Options{})
 	t.wantWorking("all open")
 	t.close(second...)

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
@@ -32,18 +31,13 @@ func guessedTypes(t *test) {
 	for _, release := range t.otherReleases(running, own) {
 		o := btfhub.Options{EmbeddedOnly: true, Release: release}
 		moved := own.Moved(t.typesOf(o))
-		same, differs := len(moved) == 0, ""
-		for _, name := range moved {
-			if slices.Contains(selfTested, name) {
-				differs = name
-			}
-		}
+		differs := slices.ContainsFunc(moved, func(name string) bool { return slices.Contains(selfTested, name) })
 		t.Waiting("the queue to open with types of " + release)
 		v, err := t.tryOpen(quark.Options{BTF: o})
 		if err != nil {
 			refused++
-			t.Logf("types of %s, in which %q differs: %v", release, differs, err)
-			if same {
+			t.Logf("types of %s, in which %d members moved: %v", release, len(moved), err)
+			if len(moved) == 0 {
 				t.Errorf("types of %s are refused, but are the same: %v", release, err)
 			}
 			if !strings.Contains(err.Error(), release) || !strings.Contains(err.Error(), "self-test") {
@@ -53,8 +47,8 @@ func guessedTypes(t *test) {
 		}
 		accepted++
 		from := v.q.Capabilities().Types
-		if differs != "" {
-			t.Errorf("types of %s are accepted, but %s differs", release, differs)
+		if differs {
+			t.Errorf("types of %s are accepted, but these members moved: %v", release, moved)
 			continue
 		}
 		if !strings.Contains(from, release) || !strings.Contains(from, running) {
@@ -68,14 +62,17 @@ func guessedTypes(t *test) {
 		t.Errorf("no types were refused: the test shows nothing")
 	}
 
-	// A release that the archive does not have.
-	o := btfhub.Options{EmbeddedOnly: true, Release: "9.99.0-made-up"}
-	set, _ := backends.Parse(t.backend())
-	if q, err := quark.Open(quark.Options{Backends: set, Strict: true, BTF: o}); err == nil {
-		q.Close()
-		t.Errorf("opened with types of a release that is not there")
-	} else if !strings.Contains(err.Error(), o.Release) {
-		t.Errorf("a release that is not there: %v", err)
+	const madeUp = "9.99.0-made-up"
+	t.refuses(btfhub.Options{EmbeddedOnly: true, Release: madeUp}, madeUp)
+}
+
+// refuses checks that no queue opens with types, and that the error has a word.
+func (t *test) refuses(o btfhub.Options, word string) {
+	if v, err := t.tryOpen(quark.Options{BTF: o}); err == nil {
+		t.close(v)
+		t.Errorf("opened with types of %s", word)
+	} else if !strings.Contains(err.Error(), word) {
+		t.Errorf("the error does not name %s: %v", word, err)
 	}
 }
 
@@ -165,37 +162,29 @@ func (t *test) typesOf(o btfhub.Options) *btfhub.Offsets {
 // otherReleases returns kernels of the archive other than the running one: the nearest one, one
 // with the same offsets if the nearest has others, and a distant one.
 func (t *test) otherReleases(running string, own *btfhub.Offsets) (list []string) {
-	a := t.archive()
 	me := btfhub.ParseRelease(running)
-	mine, exact, err := a.Lookup(running, runtime.GOARCH)
-	known := err == nil && exact
-	// The archive knows which kernels have the same types, which is faster than reading
-	// those of a whole series.
-	sameOffsets := func(k btfhub.Entry) bool {
-		if known {
-			return a.Same(k, mine)
-		}
-		return len(own.Moved(t.typesOf(btfhub.Options{EmbeddedOnly: true, Release: k.Release}))) == 0
-	}
-	var near, series []btfhub.Entry
-	for _, k := range a.Kernels() {
+	near, series := "", []string(nil)
+	for _, k := range t.archive().Kernels() {
 		r := btfhub.ParseRelease(k.Release)
 		if k.Arch != runtime.GOARCH || k.Release == running || r.Distro != me.Distro || r.Series != me.Series {
 			continue
 		}
-		series = append(series, k)
+		series = append(series, k.Release)
 		if r.Flavour == me.Flavour {
-			near = append(near, k)
+			near = k.Release
 		}
 	}
-	if len(near) > 0 {
-		list = append(list, near[len(near)-1].Release)
-	} else {
-		t.Logf("the archive has no other kernel of the series of %s", running)
+	same := func(release string) bool {
+		return release != "" && len(own.Moved(t.typesOf(btfhub.Options{EmbeddedOnly: true, Release: release}))) == 0
 	}
-	if len(near) == 0 || !sameOffsets(near[len(near)-1]) {
-		if same := slices.IndexFunc(series, sameOffsets); same >= 0 {
-			list = append(list, series[same].Release)
+	if near == "" {
+		t.Logf("the archive has no other kernel of the series of %s", running)
+	} else {
+		list = append(list, near)
+	}
+	if !same(near) {
+		if i := slices.IndexFunc(series, same); i >= 0 {
+			list = append(list, series[i])
 		} else {
 			t.Logf("the archive has no other kernel in which all is where it is in %s", running)
 		}
@@ -216,23 +205,13 @@ func typesFile(t *test) {
 	if t.backend() == "cnproc" {
 		t.Skipf("it needs no types")
 	}
-	set, _ := backends.Parse(t.backend())
-	refuse := func(path string) {
-		q, err := quark.Open(quark.Options{Backends: set, Strict: true, BTF: btfhub.Options{Path: path}})
-		if err == nil {
-			q.Close()
-			t.Errorf("opened with types from %s", path)
-		} else if !strings.Contains(err.Error(), path) {
-			t.Errorf("the error does not name %s: %v", path, err)
-		}
-	}
 	dir := t.TempDir()
-	refuse(filepath.Join(dir, "nothing"))
-	bad := filepath.Join(dir, "bad")
+	nothing, bad := filepath.Join(dir, "nothing"), filepath.Join(dir, "bad")
 	if err := os.WriteFile(bad, []byte("no types at all"), 0o644); err != nil {
 		t.Fatalf("%v", err)
 	}
-	refuse(bad)
+	t.refuses(btfhub.Options{Path: nothing}, nothing)
+	t.refuses(btfhub.Options{Path: bad}, bad)
 
 	raw, err := os.ReadFile(btfhub.KernelBTF)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // wakeUp checks that an event wakes a reader that sleeps: in Block, and then on the
 // descriptor.
 func wakeUp(t *test) {
-	t.watchSingle()
+	t.watch(single)
 	t.each(func(v *view) {
 		for range 2 {
 			t.sleepUntilExit(v, "Block", v.q.Block)

@@ -19,7 +19,7 @@ const wrapRounds = 40
 // recordWrap uses rings so small that many records go over their end. What is delivered
 // has to be right. On a busy machine events can be lost, which has to be counted.
 func recordWrap(t *test) {
-	t.watchTiny()
+	t.watch(tinyBuffers)
 	before := make(map[*view]quark.Stats)
 	t.each(func(v *view) {
 		if v.Backend == "cnproc" {

@@ -38,7 +38,6 @@ var tests = []testrun.Test{
 	{Name: "t_wake", Doc: "the first event after quiet wakes a reader that sleeps", Run: with(wakeUp), Shared: defaultQueue},
 	{Name: "t_two_queues", Doc: "several queues at once work, and go on when another is closed", Run: with(twoQueues), Shared: defaultQueue},
 	{Name: "t_cpu_hotplug", Doc: "a CPU goes and comes back, and its events with it", Run: with(cpuHotplug), Shared: defaultQueue},
-	{Name: "t_cache_grace", Doc: "processes are known at once, and for the grace time after their end", Run: with(cacheGrace), Shared: defaultQueue},
 	{Name: "t_storm", Doc: "under many events: produced = delivered + lost", Run: with(storm), Shared: defaultQueue},
 	{Name: "t_loss", Doc: "with a stopped reader: produced = delivered + lost", Run: with(loss), Shared: tinyBuffers},
 	{Name: "t_record_wrap", Doc: "records that go over the end of a ring are right", Run: with(recordWrap), Shared: tinyBuffers},

@@ -16,10 +16,9 @@ type event = quark.Event
 type view struct {
 	*testrun.Cell
 	q      *quark.Queue
-	hold   time.Duration  // its HoldTime
-	shared *sharedQueue   // where it is one that outlives the test
+	shared bool           // it outlives the test
+	atOpen quark.Stats    // its counters when it was opened by watch or share
 	events []*quark.Event // clones of all that were delivered in the test, in order
-	gets   uint64         // events delivered
 }
 
 // pump reads what the queue delivers now.
@@ -28,7 +27,6 @@ func (v *view) pump() {
 		ev, err := v.q.Get()
 		switch {
 		case err == nil:
-			v.gets++
 			v.events = append(v.events, ev.Clone())
 			if v.Verbose >= 3 {
 				v.Logf("%s", ev.AppendDump(nil))
@@ -111,12 +109,6 @@ func (v *view) history(p *proc) (s string) {
 		return "no events"
 	}
 	return s
-}
-
-// reported returns whether the backend reports events of a kind, and why not.
-func (v *view) reported(k engine.Kind) (ok bool, why string) {
-	c := v.q.Capabilities().Kinds[k]
-	return c.Origin != engine.OriginNone, c.Via
 }
 
 // fields returns the fields that, by the capability table, come with events of the kinds.
