@@ -3,11 +3,9 @@ package btfhub
 import (
 	"bytes"
 	"cmp"
-	"compress/flate"
-	"encoding/binary"
+	"compress/gzip"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
 )
@@ -52,52 +50,39 @@ func (b *Builder) Add(e Entry, raw []byte) error {
 // AddArchive adds all kernels of an archive.
 func (b *Builder) AddArchive(a *Archive) error {
 	for _, e := range a.kernels {
-		raw, err := a.BTF(e)
-		if err != nil {
-			return err
-		}
-		if err := b.Add(e, raw); err != nil {
+		if err := b.Add(e, a.BTF(e)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// blobsPerChunk is a compromise between size and the time of a look-up. Blobs have some 3 kB, and
-// DEFLATE finds repetitions within 32 kB.
-const blobsPerChunk = 24
-
-// Marshal returns the archive.
+// Marshal returns the archive file.
 func (b *Builder) Marshal() ([]byte, error) {
 	kernels := slices.Clone(b.kernels)
 	slices.SortFunc(kernels, compareBuilt)
 	blobs, numbers := distinct(kernels)
-
-	var index strings.Builder
-	var chunks []byte
-	for group := range slices.Chunk(blobs, blobsPerChunk) {
-		all := slices.Concat(group...)
-		packed, err := pack(all)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&index, "chunk %d %d\n", len(packed), len(all))
-		for _, raw := range group {
-			fmt.Fprintf(&index, "blob %d %08x\n", len(raw), crc32.ChecksumIEEE(raw))
-		}
-		chunks = append(chunks, packed...)
-	}
-	for i, k := range kernels {
-		fmt.Fprintf(&index, "kernel %s %s %s %d\n", k.Arch, k.Release, k.Distro, numbers[i])
-	}
-	packed, err := pack([]byte(index.String()))
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	out := []byte(magic)
-	out = binary.AppendUvarint(out, uint64(len(packed)))
-	out = binary.AppendUvarint(out, uint64(index.Len()))
-	return slices.Concat(out, packed, chunks), nil
+	fmt.Fprint(z, firstLine)
+	for _, raw := range blobs {
+		fmt.Fprintf(z, "\nblob %d", len(raw))
+	}
+	for i, k := range kernels {
+		fmt.Fprintf(z, "\nkernel %s %s %s %d", k.Arch, k.Release, k.Distro, numbers[i])
+	}
+	fmt.Fprint(z, lastLine)
+	for _, raw := range blobs {
+		z.Write(raw)
+	}
+	// Close returns the first error of all writes.
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 // compareBuilt orders similar kernels next to each other.
@@ -127,19 +112,4 @@ func distinct(kernels []built) (blobs [][]byte, numbers []int) {
 		numbers = append(numbers, n)
 	}
 	return blobs, numbers
-}
-
-func pack(b []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(b); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
 }

@@ -1,6 +1,7 @@
 package btfhub
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,14 @@ import (
 
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
+
+// archive is written by 'make btfhub'.
+//
+//go:embed archive.bin
+var archive []byte
+
+// Embedded returns the archive that is part of the binary.
+func Embedded() (*Archive, error) { return ReadArchive(archive) }
 
 // KernelBTF is the file of the kernel's own types.
 const KernelBTF = "/sys/kernel/btf/vmlinux"
@@ -113,8 +122,8 @@ func (o Options) file(path string) (*Kernel, error) {
 		return nil, err
 	}
 	defer f.Close()
-	start := make([]byte, len(magic))
-	if n, _ := f.ReadAt(start, 0); n == len(magic) && string(start) == magic {
+	start := make([]byte, len(gzipMagic))
+	if n, _ := f.ReadAt(start, 0); n == len(start) && string(start) == gzipMagic {
 		return o.archiveFile(path)
 	}
 	spec, err := btf.LoadSpecFromReader(f)

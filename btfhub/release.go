@@ -80,14 +80,18 @@ func (r Release) related(other Release) bool {
 	return r.Distro != "" && r.Series != "" && r.Distro == other.Distro && r.Flavour == other.Flavour && r.Series == other.Series
 }
 
-// distance returns a distance for slices.Compare: first 1 if other is numbered in another way, as
-// backports are, then the differences of the numbers.
-func (r Release) distance(other Release) []int {
-	d := []int{strings.Compare(r.shape, other.shape) & 1}
+// rank returns how far other is, for slices.Compare: related kernels come first. The differences
+// are those of the series, the distribution and the flavour; then 1 if other is numbered in another
+// way, as backports are; then those of the numbers.
+func (r Release) rank(other Release) []int {
+	differs := func(a, b string) int { return abs(strings.Compare(a, b)) }
+	difference := func(i int) int { return abs(numberAt(r.Numbers, i) - numberAt(other.Numbers, i)) }
+	rank := []int{difference(0), difference(1), differs(r.Distro, other.Distro), differs(r.Flavour, other.Flavour),
+		differs(r.shape, other.shape)}
 	for i := range max(len(r.Numbers), len(other.Numbers)) {
-		d = append(d, abs(numberAt(r.Numbers, i)-numberAt(other.Numbers, i)))
+		rank = append(rank, difference(i))
 	}
-	return d
+	return rank
 }
 
 func numberAt(numbers []int, i int) int {

@@ -188,6 +188,8 @@ func (o *Offset) lookUp(spec *btf.Spec, path string) error {
 	return err
 }
 
+var errNoMember = errors.New("no such member")
+
 func (o *Offset) lookUpIn(t btf.Type, rest string) error {
 	if enum, ok := btf.UnderlyingType(t).(*btf.Enum); ok {
 		if enum.Size == 0 || enum.Size > 8 {
@@ -205,15 +207,10 @@ func (o *Offset) lookUpIn(t btf.Type, rest string) error {
 		}
 		return errNoMember
 	}
-	steps, err := Walk(t, strings.Split(rest, "."))
-	if err != nil {
-		return err
+	last, bits, ok := findMember(t, strings.Split(rest, "."))
+	if !ok {
+		return errNoMember
 	}
-	var bits uint64
-	for _, s := range steps {
-		bits += uint64(s.Member().Offset)
-	}
-	last := steps[len(steps)-1].Member()
 	switch {
 	case last.BitfieldSize != 0:
 		return errors.New("is a bit field")

@@ -4,15 +4,21 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 )
 
 // Make returns an excerpt of a kernel's raw BTF: the types that the given members
 // (TYPE.MEMBER[.MEMBER...], ENUM.VALUE or TYPE) begin with, and the types that these contain. Types
-// keep their sizes and members their offsets. Members with none of the given names are left out.
-// All pointers point to void. A flavour of a type (NAME___FLAVOUR) belongs to a program and is not
-// NAME.
+// keep their sizes and members their offsets. Other members are left out, except for those that
+// have the second or a later name of a given one. All pointers point to void; typedefs and
+// qualifiers within types are left out. A flavour of a type (NAME___FLAVOUR) belongs to a program
+// and is not NAME.
+//
+// Wanted types are ordered by name, so that excerpts of kernels with the same types have the same
+// bytes, and so has the excerpt of an excerpt.
 //
 // After an error the caller can still decode raw as a whole: the kernel may be newer than this
 // package.
@@ -21,12 +27,19 @@ func Make(raw []byte, members []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	types, kept := newNames(), newNames()
+	types, first, inner := newNames(), make(map[string]set), make(set)
 	for _, m := range members {
-		name, rest, _ := strings.Cut(m, ".")
-		types.add(name)
-		for one := range strings.SplitSeq(rest, ".") {
-			kept.add(one)
+		path := strings.Split(m, ".")
+		types.add(path[0])
+		if first[path[0]] == nil {
+			first[path[0]] = make(set)
+		}
+		for i, name := range path[1:] {
+			if i == 0 {
+				first[path[0]][name] = true
+			} else {
+				inner[name] = true
+			}
 		}
 	}
 	roots, err := r.scan(types)
@@ -36,15 +49,20 @@ func Make(raw []byte, members []string) ([]byte, error) {
 	if len(roots) == 0 {
 		return nil, errors.New("BTF has none of the types that are wanted")
 	}
+	slices.SortStableFunc(roots, func(a, b root) int { return strings.Compare(a.name, b.name) })
 	w := &writer{
 		raw:     r,
-		kept:    kept,
+		inner:   inner,
+		own:     make(map[uint32]set),
 		ids:     make(map[uint32]uint32),
 		offsets: make(map[uint32]uint32),
 		strings: []byte{0},
 	}
-	for _, id := range roots {
-		w.id(id)
+	for _, root := range roots {
+		w.newID(root.id)
+	}
+	for _, root := range roots {
+		w.keep(w.id(root.id), first[root.name])
 	}
 	for len(w.queue) > 0 {
 		id := w.queue[0]
@@ -56,10 +74,13 @@ func Make(raw []byte, members []string) ([]byte, error) {
 	return w.marshal(), nil
 }
 
+type set map[string]bool
+
 // writer copies types. A type gets its new id when it is first referred to, before it is written.
 type writer struct {
-	raw  *raw
-	kept *names // of members and enumerators
+	raw   *raw
+	inner set            // members that all types keep
+	own   map[uint32]set // further members that a type keeps, by its new id
 
 	ids     map[uint32]uint32 // from old to new ids
 	queue   []uint32          // old ids, in the order of the new ones
@@ -74,32 +95,56 @@ type writer struct {
 // pointers stands for the only pointer in the queue.
 const pointers = math.MaxUint32
 
-// id returns the new id of a type, and queues the type if it is new.
+// maxQualifiers is more than the typedefs and qualifiers of any type in a kernel. Only forged ones
+// refer to themselves.
+const maxQualifiers = 64
+
+// id returns the new id of the type behind typedefs and qualifiers.
 func (w *writer) id(old uint32) uint32 {
-	if old == 0 { // void
-		return 0
+	for range maxQualifiers {
+		if old == 0 { // void
+			return 0
+		}
+		t, err := w.raw.at(old)
+		if err != nil {
+			w.fail(err)
+			return 0
+		}
+		switch info(u32(t, 4)).kind() {
+		case kindTypedef, kindVolatile, kindConst, kindRestrict, kindTypeTag:
+			old = u32(t, 8)
+		case kindPointer:
+			if w.pointer == 0 {
+				w.pointer = w.newID(pointers)
+			}
+			return w.pointer
+		default:
+			return w.newID(old)
+		}
 	}
-	if id, ok := w.ids[old]; ok {
-		return id
-	}
-	t, err := w.raw.at(old)
-	if err != nil {
-		w.fail(err)
-		return 0
-	}
-	if info(u32(t, 4)).kind() != kindPointer {
+	w.fail(errors.New("BTF is damaged: a typedef or qualifier is of itself"))
+	return 0
+}
+
+// newID returns the new id of a type, and queues the type if it is new.
+func (w *writer) newID(old uint32) uint32 {
+	id, ok := w.ids[old]
+	if !ok {
 		w.last++
+		id = w.last
+		w.ids[old] = id
 		w.queue = append(w.queue, old)
-		w.ids[old] = w.last
-		return w.last
 	}
-	if w.pointer == 0 {
-		w.last++
-		w.queue = append(w.queue, pointers)
-		w.pointer = w.last
+	return id
+}
+
+// keep adds members to those that a type keeps.
+func (w *writer) keep(id uint32, members set) {
+	if all := w.own[id]; all != nil {
+		members = maps.Clone(members)
+		maps.Copy(members, all)
 	}
-	w.ids[old] = w.pointer
-	return w.pointer
+	w.own[id] = members
 }
 
 // name returns the new offset of a name, and copies the name if it is new.
@@ -146,20 +191,24 @@ func (w *writer) add(old uint32) error {
 		w.put(name, uint32(i), sizeOrType, u32(t, 0))
 	case kindForward, kindFloat:
 		w.put(name, uint32(i), sizeOrType)
-	case kindTypedef, kindVolatile, kindConst, kindRestrict, kindTypeTag:
+	case kindTypedef: // a wanted type
 		w.put(name, uint32(i), w.id(sizeOrType))
 	case kindArray:
 		w.put(name, uint32(i), sizeOrType, w.id(u32(t, 0)), w.id(u32(t, 4)), u32(t, 8))
 	case kindStruct, kindUnion:
-		w.some(name, i, sizeOrType, t, func(m []byte) {
-			w.put(w.name(u32(m, 0)), w.id(u32(m, 4)), u32(m, 8))
+		w.some(old, name, i, sizeOrType, t, func(m []byte) {
+			name, id := w.name(u32(m, 0)), w.id(u32(m, 4))
+			if name == 0 {
+				w.keep(id, w.own[w.ids[old]])
+			}
+			w.put(name, id, u32(m, 8))
 		})
 	case kindEnum:
-		w.some(name, i, sizeOrType, t, func(v []byte) {
+		w.some(old, name, i, sizeOrType, t, func(v []byte) {
 			w.put(w.name(u32(v, 0)), u32(v, 4))
 		})
 	case kindEnum64:
-		w.some(name, i, sizeOrType, t, func(v []byte) {
+		w.some(old, name, i, sizeOrType, t, func(v []byte) {
 			w.put(w.name(u32(v, 0)), u32(v, 4), u32(v, 8))
 		})
 	default:
@@ -170,9 +219,10 @@ func (w *writer) add(old uint32) error {
 
 // some writes a type with the members or enumerators that are kept, and its members without a name,
 // which may contain others.
-func (w *writer) some(name uint32, i info, size uint32, all []byte, put func([]byte)) {
+func (w *writer) some(old, name uint32, i info, size uint32, all []byte, put func([]byte)) {
 	start := len(w.types)
 	w.put(name, uint32(i), size)
+	own := w.own[w.ids[old]]
 	count := uint32(0)
 	each := int(kinds[i.kind()].each)
 	for ; len(all) > 0; all = all[each:] {
@@ -181,7 +231,7 @@ func (w *writer) some(name uint32, i info, size uint32, all []byte, put func([]b
 			w.fail(err)
 			return
 		}
-		if len(s) == 0 || w.kept.has(s) {
+		if len(s) == 0 || own[string(s)] || w.inner[string(s)] {
 			put(all[:each])
 			count++
 		}

@@ -149,9 +149,14 @@ func (r *raw) name(at uint32) ([]byte, error) {
 	return s[:end], nil
 }
 
-// scan makes the index and returns the ids of the types with wanted names. It takes nearly all of
-// the time of Make.
-func (r *raw) scan(wanted *names) (found []uint32, err error) {
+// root is a wanted type.
+type root struct {
+	id   uint32
+	name string
+}
+
+// scan makes the index and returns the wanted types. It takes nearly all of the time of Make.
+func (r *raw) scan(wanted *names) (found []root, err error) {
 	r.index = make([]uint32, 0, len(r.types)/(16*indexStep))
 	id := uint32(0)
 	for t := r.types; len(t) > 0; id++ {
@@ -177,7 +182,7 @@ func (r *raw) scan(wanted *names) (found []uint32, err error) {
 				return nil, err
 			}
 			if wanted.has(s) {
-				found = append(found, id+1)
+				found = append(found, root{id + 1, string(s)})
 			}
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/btfhub/excerpt"
 )
 
 // Kernel is a file with the types of a kernel.
@@ -48,50 +50,55 @@ func Kernels(dir string) ([]Kernel, error) {
 	return found, err
 }
 
+// fileName matches the names of files with BTF: the release, and how it is packed.
+var fileName = regexp.MustCompile(`^(.+)\.btf(?:\.tar)?(?:\.(?:xz|zst|gz))?$`)
+
 func kernelAt(path string) (Kernel, bool) {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	if len(parts) != 4 || arches[parts[2]] == "" {
 		return Kernel{}, false
 	}
-	for _, s := range suffixes {
-		if release, ok := strings.CutSuffix(parts[3], s.suffix); ok && release != "" {
-			return Kernel{Entry: btfhub.Entry{Release: release, Arch: arches[parts[2]], Distro: parts[0]}}, true
-		}
+	name := fileName.FindStringSubmatch(parts[3])
+	if name == nil {
+		return Kernel{}, false
 	}
-	return Kernel{}, false
+	return Kernel{Entry: btfhub.Entry{Release: name[1], Arch: arches[parts[2]], Distro: parts[0]}}, true
 }
 
-// MissingError is the error for types that lack targets which are not optional.
-type MissingError struct{ Targets []string }
+// Load returns the kernel's raw BTF.
+func (k Kernel) Load() ([]byte, error) { return loadPacked(k.Path) }
 
-func (e *MissingError) Error() string {
-	return "the types lack " + strings.Join(e.Targets, ", ")
-}
-
-// Load reads the kernel's types.
-func (k Kernel) Load() (*btf.Spec, error) { return loadPacked(k.Path) }
-
-// Types reduces a kernel's types and checks that all targets have the same places in the result. If
-// they lack a target that quark needs, the error is a [*MissingError].
-func Types(kernel *btf.Spec, members []string) ([]byte, error) {
-	whole := btfhub.Resolve(kernel)
-	if missing := whole.Missing(); missing != nil {
-		return nil, &MissingError{missing}
-	}
-	raw, err := Reduce(kernel, members)
+// Types returns the excerpt of a kernel's raw BTF that the archive has, in which all targets have
+// the same places. It is an error if a target is missing that quark needs.
+func Types(raw []byte, members []string) ([]byte, error) {
+	whole, err := resolve(raw)
 	if err != nil {
 		return nil, err
 	}
-	reduced, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("read reduced types: %w", err)
+	if missing := whole.Missing(); missing != nil {
+		return nil, fmt.Errorf("the types lack %s", strings.Join(missing, ", "))
 	}
-	after := btfhub.Resolve(reduced)
+	small, err := excerpt.Make(raw, members)
+	if err != nil {
+		return nil, err
+	}
+	offsets, err := resolve(small)
+	if err != nil {
+		return nil, err
+	}
 	for o := range whole.All() {
-		r := after.Get(o.Target.Name)
-		if r.Path != o.Path || !r.Same(o) {
+		after := offsets.Get(o.Target.Name)
+		if after.Path != o.Path || !after.Same(o) {
 			return nil, fmt.Errorf("reduce types: %s is lost or moved", o.Target.Name)
 		}
 	}
-	return raw, nil
+	return small, nil
+}
+
+func resolve(raw []byte) (*btfhub.Offsets, error) {
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	return btfhub.Resolve(spec), nil
 }

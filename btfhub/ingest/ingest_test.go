@@ -4,10 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -24,11 +24,7 @@ func embeddedBTF(t testing.TB) (btfhub.Entry, []byte) {
 		t.Fatal(err)
 	}
 	e := a.Kernels()[0]
-	raw, err := a.BTF(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, raw
+	return e, a.BTF(e)
 }
 
 func packXZ(t testing.TB, b []byte) []byte {
@@ -109,19 +105,17 @@ func TestDirectory(t *testing.T) {
 	const good, lacks, bad = "good", "lacks", "bad"
 	got := make(map[string]string)
 	for _, k := range kernels {
-		var types []byte
-		spec, err := k.Load()
+		types, err := k.Load()
 		if err == nil {
-			types, err = Types(spec, btfhub.Needed())
+			types, err = Types(types, btfhub.Needed())
 		}
-		var missing *MissingError
 		switch key := k.Distro + " " + k.Arch + " " + k.Release; {
 		case err == nil:
 			got[key] = good
 			if !bytes.Equal(types, raw) {
 				t.Errorf("%s: reduced again it has %d bytes, not the same %d", key, len(types), len(raw))
 			}
-		case errors.As(err, &missing):
+		case strings.Contains(err.Error(), "lack"):
 			got[key] = lacks
 		default:
 			got[key] = bad
@@ -148,35 +142,4 @@ func TestDirectory(t *testing.T) {
 	if _, err := Kernels(t.TempDir()); err == nil {
 		t.Error("an empty directory: no error")
 	}
-}
-
-func FuzzReduce(f *testing.F) {
-	_, raw := embeddedBTF(f)
-	f.Add(raw)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, err := btf.LoadSpecFromReader(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		reduced, err := Reduce(spec, btfhub.Needed())
-		if err != nil {
-			return
-		}
-		if _, err := btf.LoadSpecFromReader(bytes.NewReader(reduced)); err != nil {
-			t.Errorf("reduced types cannot be read: %v", err)
-		}
-	})
-}
-
-func FuzzProgramMembers(f *testing.F) {
-	f.Add([]byte("\x7fELF"))
-	names := objectNames()
-	for _, name := range names {
-		if data, err := os.ReadFile(name); err == nil {
-			f.Add(data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		ProgramMembers(bytes.NewReader(data))
-	})
 }

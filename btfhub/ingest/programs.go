@@ -1,168 +1,98 @@
 package ingest
 
 import (
-	"bytes"
-	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// relocation is struct bpf_core_relo of include/uapi/linux/bpf.h.
-type relocation struct {
-	Offset, Type, Access, Kind uint32
-}
-
-// The kinds of relocation (enum bpf_core_relo_kind) that are of an enumerator.
-const (
-	enumValueExists = 10
-	enumValue       = 11
-)
-
-// extHeader is struct btf_ext_header with the fields for CO-RE.
-type extHeader struct {
-	Magic                   uint16
-	Version, Flags          uint8
-	Length                  uint32
-	FuncOffset, FuncLength  uint32
-	LineOffset, LineLength  uint32
-	RelosOffset, RelosBytes uint32
-}
-
-var errProgram = errors.New("read CO-RE relocations: damaged section .BTF.ext")
-
 // ProgramMembers returns the members that a compiled eBPF object relocates against, sorted.
 func ProgramMembers(object io.ReaderAt) ([]string, error) {
-	f, err := elf.NewFile(object)
+	spec, err := ebpf.LoadCollectionSpecFromReader(object)
 	if err != nil {
 		return nil, fmt.Errorf("read eBPF object: %w", err)
 	}
-	ext, types := f.Section(".BTF.ext"), f.Section(".BTF")
-	if ext == nil || types == nil {
-		return nil, errors.New("read eBPF object: it has no BTF")
-	}
-	data, err := ext.Data()
-	if err != nil {
-		return nil, fmt.Errorf("read eBPF object: %w", err)
-	}
-	raw, err := types.Data()
-	if err != nil {
-		return nil, fmt.Errorf("read eBPF object: %w", err)
-	}
-	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("read eBPF object: %w", err)
-	}
-	relocations, err := relocations(data)
-	if err != nil {
-		return nil, err
-	}
-	var members []string
-	for _, r := range relocations {
-		accessor, err := stringAt(raw, r.Access)
-		if err != nil {
-			return nil, err
+	members := make(map[string]bool)
+	for _, program := range spec.Programs {
+		for i := range program.Instructions {
+			r := btf.CORERelocationMetadata(&program.Instructions[i])
+			if r == nil {
+				continue
+			}
+			member, err := memberOf(spec.Types, r.String())
+			if err != nil {
+				return nil, fmt.Errorf("read eBPF object: %w", err)
+			}
+			members[member] = true
 		}
-		t, err := spec.TypeByID(btf.TypeID(r.Type))
-		if err != nil {
-			return nil, fmt.Errorf("read CO-RE relocations: %w", err)
-		}
-		member, err := memberOf(t, accessor, r.Kind)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, member)
 	}
-	slices.Sort(members)
-	return slices.Compact(members), nil
+	if len(members) == 0 {
+		return nil, errors.New("read eBPF object: it has no CO-RE relocations")
+	}
+	return slices.Sorted(maps.Keys(members)), nil
 }
 
-func relocations(ext []byte) ([]relocation, error) {
-	var h extHeader
-	if _, err := binary.Decode(ext, binary.LittleEndian, &h); err != nil || uint64(h.Length)+uint64(h.RelosOffset)+uint64(h.RelosBytes) > uint64(len(ext)) {
-		return nil, errProgram
-	}
-	b := ext[h.Length+h.RelosOffset:][:h.RelosBytes]
-	u32 := func() uint32 {
-		if len(b) < 4 {
-			b = nil
-			return 0
-		}
-		v := binary.LittleEndian.Uint32(b)
-		b = b[4:]
-		return v
-	}
-	size := u32()
-	if size < 16 || size > 1024 {
-		return nil, errProgram
-	}
-	var all []relocation
-	for len(b) > 0 {
-		u32() // the section's name
-		n := u32()
-		if uint64(n)*uint64(size) > uint64(len(b)) {
-			return nil, errProgram
-		}
-		for range n {
-			var r relocation
-			binary.Decode(b, binary.LittleEndian, &r)
-			all = append(all, r)
-			b = b[size:]
-		}
-	}
-	return all, nil
-}
+// relocation matches a btf.CORERelocation, whose fields are not exported: its kind, its accessor,
+// which is the indices of nested members with colons between them, and the id of its type in the
+// object.
+var relocation = regexp.MustCompile(`^CORERelocation\((\w+), .*\[([0-9:]+)\], local_id=([0-9]+)\)$`)
 
-// stringAt returns the string at an offset of the strings of raw BTF.
-func stringAt(raw []byte, at uint32) (string, error) {
-	if len(raw) < 24 {
-		return "", errProgram
-	}
-	header, offset, size := binary.LittleEndian.Uint32(raw[4:]), binary.LittleEndian.Uint32(raw[16:]), binary.LittleEndian.Uint32(raw[20:])
-	start := uint64(header) + uint64(offset)
-	if start+uint64(size) > uint64(len(raw)) || at >= size {
-		return "", errProgram
-	}
-	s, _, ok := bytes.Cut(raw[start+uint64(at):start+uint64(size)], []byte{0})
-	if !ok {
-		return "", errProgram
-	}
-	return string(s), nil
-}
-
-// memberOf returns the name of the member that an accessor selects in a type of the program. An
-// accessor is indices with colons between them, as in "0:1:2". The first one is that of an array's
-// element.
-func memberOf(t btf.Type, accessor string, kind uint32) (string, error) {
-	name, _, _ := strings.Cut(t.TypeName(), "___") // a flavour
-	if name == "" {
-		return "", fmt.Errorf("read CO-RE relocations: %v has no name", t)
+// memberOf returns the name of the member that a relocation is of.
+func memberOf(types *btf.Spec, text string) (string, error) {
+	m := relocation.FindStringSubmatch(text)
+	if m == nil {
+		return "", fmt.Errorf("relocation %s is not known", text)
 	}
 	var indices []int
-	for word := range strings.SplitSeq(accessor, ":") {
+	for word := range strings.SplitSeq(m[2], ":") {
 		i, err := strconv.Atoi(word)
-		if err != nil || i < 0 {
-			return "", errProgram
+		if err != nil {
+			return "", fmt.Errorf("relocation %s: %w", text, err)
 		}
 		indices = append(indices, i)
 	}
-	if kind == enumValue || kind == enumValueExists {
-		enum, ok := btf.UnderlyingType(t).(*btf.Enum)
-		if !ok || indices[0] >= len(enum.Values) {
-			return "", errProgram
-		}
-		value, _, _ := strings.Cut(enum.Values[indices[0]].Name, "___")
-		return name + "." + value, nil
+	id, err := strconv.ParseUint(m[3], 10, 32)
+	if err != nil {
+		return "", fmt.Errorf("relocation %s: %w", text, err)
 	}
-	for _, i := range indices[1:] {
+	t, err := types.TypeByID(btf.TypeID(id))
+	if err != nil {
+		return "", fmt.Errorf("relocation %s: %w", text, err)
+	}
+	inner, ok := membersAt(t, indices[1:]) // the first is that of an array's element
+	if strings.HasPrefix(m[1], "enumval_") {
+		inner, ok = enumeratorAt(t, indices[0])
+	}
+	if !ok || t.TypeName() == "" {
+		return "", fmt.Errorf("relocation %s: no such member", text)
+	}
+	names := append([]string{t.TypeName()}, inner...)
+	for i, name := range names {
+		names[i], _, _ = strings.Cut(name, "___") // a flavour
+	}
+	return strings.Join(names, "."), nil
+}
+
+func enumeratorAt(t btf.Type, i int) (name []string, ok bool) {
+	enum, ok := btf.UnderlyingType(t).(*btf.Enum)
+	if !ok || i >= len(enum.Values) {
+		return nil, false
+	}
+	return []string{enum.Values[i].Name}, true
+}
+
+func membersAt(t btf.Type, indices []int) (names []string, ok bool) {
+	for _, i := range indices {
 		t = btf.UnderlyingType(t)
 		if a, ok := t.(*btf.Array); ok {
 			t = a.Type
@@ -170,12 +100,12 @@ func memberOf(t btf.Type, accessor string, kind uint32) (string, error) {
 		}
 		members := btfhub.Members(t)
 		if i >= len(members) {
-			return "", errProgram
+			return nil, false
 		}
 		if members[i].Name != "" {
-			name += "." + members[i].Name
+			names = append(names, members[i].Name)
 		}
 		t = members[i].Type
 	}
-	return name, nil
+	return names, true
 }

@@ -8,9 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/btfhub/ingest"
@@ -44,8 +43,8 @@ func run(out, list, programs string, dirs []string) error {
 			return err
 		}
 		for _, k := range kernels {
-			spec, err := k.Load()
-			m.add(k.Entry, spec, err)
+			raw, err := k.Load()
+			m.add(k.Entry, raw, err)
 		}
 	}
 	old, err := os.ReadFile(out)
@@ -75,6 +74,26 @@ func match(patterns string) (files []string, err error) {
 	return files, nil
 }
 
+// writeMembers returns the members that compiled programs relocate against, and writes them to a
+// file.
+func writeMembers(path string, objects []string) ([]string, error) {
+	var all []string
+	for _, name := range objects {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		members, err := ingest.ProgramMembers(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, members...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all, os.WriteFile(path, []byte(strings.Join(all, "\n")+"\n"), 0o644)
+}
+
 // maker makes an archive.
 type maker struct {
 	members []string
@@ -85,10 +104,9 @@ type maker struct {
 }
 
 // add adds a kernel, or prints why it is left out.
-func (m *maker) add(e btfhub.Entry, spec *btf.Spec, err error) {
-	var raw []byte
+func (m *maker) add(e btfhub.Entry, raw []byte, err error) {
 	if err == nil {
-		raw, err = ingest.Types(spec, m.members)
+		raw, err = ingest.Types(raw, m.members)
 	}
 	if err == nil {
 		err = m.archive.Add(e, raw)
@@ -111,11 +129,7 @@ func (m *maker) keep(old []byte) error {
 		if m.taken[e.Release+" "+e.Arch] {
 			continue
 		}
-		spec, err := a.Types(e)
-		if err != nil {
-			return err
-		}
-		m.add(e, spec, nil)
+		m.add(e, a.BTF(e), nil)
 		m.kept++
 	}
 	return nil

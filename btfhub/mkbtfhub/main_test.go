@@ -20,10 +20,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := a.Kernels()[0]
-	raw, err := a.BTF(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := a.BTF(e)
 	dir := t.TempDir()
 	var dirs []string
 	for path, data := range map[string][]byte{
@@ -148,9 +145,5 @@ func types(t *testing.T, path string, e btfhub.Entry) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := a.BTF(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return a.BTF(e)
 }

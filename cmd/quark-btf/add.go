@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/btfhub/ingest"
 	"github.com/quark-linux/quark/internal/wholefile"
@@ -32,8 +34,11 @@ func (o *options) addKernel(w io.Writer) error {
 	if !k.Exact {
 		return fmt.Errorf("the types are those of %s: name a file with the true ones with -f", k.Origin)
 	}
-	raw, err := ingest.Types(k.Spec, btfhub.Needed())
+	raw, err := marshal(k.Spec)
 	if err != nil {
+		return err
+	}
+	if raw, err = ingest.Types(raw, btfhub.Needed()); err != nil {
 		return err
 	}
 	if err := b.Add(btfhub.Entry{Release: release, Arch: o.arch, Distro: distro}, raw); err != nil {
@@ -52,4 +57,18 @@ func (o *options) addKernel(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s: %d kernels with %d different types in %d bytes\n", path, len(a.Kernels()), a.Blobs(), len(data))
 	return nil
+}
+
+// marshal returns types as raw BTF.
+func marshal(types *btf.Spec) ([]byte, error) {
+	var b btf.Builder
+	for t, err := range types.All() {
+		if err == nil {
+			_, err = b.Add(t)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b.Marshal(nil, nil)
 }

@@ -39,12 +39,8 @@ func setUp(env *testscript.Env) error {
 			if e.Arch != "amd64" || btfhub.ParseRelease(e.Release).String() != kernel {
 				continue
 			}
-			raw, err := a.BTF(e)
-			if err != nil {
-				return err
-			}
 			env.Setenv(strings.ToUpper(name), e.Release)
-			if err := os.WriteFile(filepath.Join(env.WorkDir, name+".btf"), raw, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(env.WorkDir, name+".btf"), a.BTF(e), 0o644); err != nil {
 				return err
 			}
 			break

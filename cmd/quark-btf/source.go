@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -16,11 +17,24 @@ func (o *options) kernel() (*btfhub.Kernel, error) {
 	if o.file == "" {
 		return btfhub.Open(btfhub.Options{Whole: true})
 	}
-	spec, err := ingest.Load(o.file)
+	spec, err := load(o.file)
 	if err != nil {
 		return nil, err
 	}
 	return &btfhub.Kernel{Spec: spec, Origin: "file " + o.file, Exact: true}, nil
+}
+
+// load returns the types in a file.
+func load(path string) (*btf.Spec, error) {
+	raw, err := ingest.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return spec, nil
 }
 
 // archive returns the archive of -f, or the embedded one.
@@ -48,7 +62,7 @@ func readArchive(path string) (*btfhub.Archive, error) {
 func (o *options) named(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
-		return ingest.Load(name)
+		return load(name)
 	}
 	a, err := btfhub.Embedded()
 	if err != nil {

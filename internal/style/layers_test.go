@@ -27,7 +27,7 @@ var layers = []struct{ tree, imports string }{
 	{"backends", "backends/... backends/internal engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
 	{"btfhub/mkbtfhub", "btfhub btfhub/ingest"},
-	{"btfhub/ingest", "btfhub internal/..."},
+	{"btfhub/ingest", "btfhub btfhub/excerpt internal/..."},
 	{"btfhub", "btfhub/excerpt internal/..."},
 	{"engine", "engine"},
 	{"internal/harness", "internal"},

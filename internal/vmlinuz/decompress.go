@@ -37,14 +37,16 @@ func compressionOf(b []byte) *compression {
 	return nil
 }
 
-func decompress(b []byte, limit int) ([]byte, error) {
+// Decompress unpacks data in one of the formats of kernel images. It is an error if the result has
+// more bytes than the limit.
+func Decompress(b []byte, limit int) ([]byte, error) {
 	c := compressionOf(b)
 	if c == nil {
-		return nil, fmt.Errorf("unpack kernel image: payload starts with % x: gzip, xz, zstd or lz4 is wanted", b[:min(len(b), 6)])
+		return nil, fmt.Errorf("payload starts with % x: gzip, xz, zstd or lz4 is wanted", b[:min(len(b), 6)])
 	}
 	out, err := c.unpack(b, limit)
 	if err != nil {
-		return nil, fmt.Errorf("unpack kernel image: %s: %w", c.name, err)
+		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 	return out, nil
 }

@@ -82,8 +82,8 @@ func peel(image []byte, limit int, done func([]byte) bool) ([]byte, error) {
 		if payload == nil {
 			return image, nil
 		}
-		if image, err = decompress(payload, limit); err != nil {
-			return nil, err
+		if image, err = Decompress(payload, limit); err != nil {
+			return nil, fmt.Errorf("unpack kernel image: %w", err)
 		}
 	}
 	return nil, errors.New("unpack kernel image: packed too often")

@@ -61,9 +61,9 @@ func readObjects(t *testing.T) map[string][]byte {
 	return all
 }
 
-// TestReducedIsAsGood compares what the programs and the targets get from
-// reduced types, and from an excerpt, with what they get from the whole.
-func TestReducedIsAsGood(t *testing.T) {
+// TestExcerptIsAsGood compares what the programs and the targets get from an excerpt with what they
+// get from the whole.
+func TestExcerptIsAsGood(t *testing.T) {
 	var relos []*btf.CORERelocation
 	for name, data := range readObjects(t) {
 		c, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(data))
@@ -102,27 +102,12 @@ func TestReducedIsAsGood(t *testing.T) {
 				}
 			}
 		}
-		t.Run(name+"/Reduce", func(t *testing.T) {
-			reduced, err := Reduce(whole, btfhub.Needed())
-			compare(t, reduced, err)
-		})
-		t.Run(name+"/excerpt", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			made, err := excerpt.Make(raw, btfhub.Needed())
 			compare(t, made, err)
-		})
-		// As a part of the archive an excerpt is as good as the whole too.
-		t.Run(name+"/Reduce of excerpt", func(t *testing.T) {
-			made, err := excerpt.Make(raw, btfhub.Needed())
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := Reduce(whole, btfhub.Needed())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := Reduce(specOf(t, made), btfhub.Needed())
-			if err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%d bytes, want the same %d, error %v", len(got), len(want), err)
+			again, err := excerpt.Make(made, btfhub.Needed())
+			if err != nil || !bytes.Equal(again, made) {
+				t.Errorf("the excerpt of an excerpt has %d bytes, not the same %d, error %v", len(again), len(made), err)
 			}
 		})
 	}
