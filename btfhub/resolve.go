@@ -108,24 +108,14 @@ func (o *Offsets) Value(name string) (value int64, ok bool) {
 	return t.Value, true
 }
 
-// Missing returns the names of the targets that are not optional and were not found, if the target
-// that can take their place was not found either.
-func (o *Offsets) Missing() []string {
-	var names []string
-	for i := range o.list {
-		if o.missing(&o.list[i]) {
-			names = append(names, o.list[i].Target.Name)
+// Missing returns the names of the targets that are not optional and were not found.
+func (o *Offsets) Missing() (names []string) {
+	for t := range o.All() {
+		if !t.Found() && !t.Target.Optional {
+			names = append(names, t.Target.Name)
 		}
 	}
 	return names
-}
-
-func (o *Offsets) missing(t *Offset) bool {
-	if t.Found() || t.Target.Optional {
-		return false
-	}
-	instead := o.Get(t.Target.Instead)
-	return instead == nil || !instead.Found()
 }
 
 // maxOffset is larger than any of the kernel's types, and small enough for an offset in a fetch

@@ -8,10 +8,6 @@ type Target struct {
 	// Alternatives are tried in this order. The first is Name.
 	Alternatives []string
 
-	// Instead is the name of a target that takes the place of this one in other kernels, or "".
-	// One of the two is enough.
-	Instead string
-
 	// Optional is set if quark works without the target, with a feature less.
 	Optional bool
 }
@@ -123,11 +119,6 @@ func need(alternatives ...string) Target {
 func want(alternatives ...string) Target {
 	t := need(alternatives...)
 	t.Optional = true
-	return t
-}
-
-func (t Target) or(instead string) Target {
-	t.Instead = instead
 	return t
 }
 

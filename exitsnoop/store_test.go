@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/btfhub/ingest"
+	"github.com/quark-linux/quark/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -409,11 +409,11 @@ func TestEvents(t *testing.T) {
 // The types that package btfhub embeds are those of few members.
 func TestReducedTypes(t *testing.T) {
 	needKernel(t)
-	whole, err := btf.LoadKernelSpec()
+	whole, err := os.ReadFile(btfhub.KernelBTF)
 	if err != nil {
 		t.Skip(err)
 	}
-	raw, err := ingest.Reduce(whole, btfhub.Needed())
+	raw, err := excerpt.Make(whole, btfhub.Needed())
 	ok(t, err)
 	types, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
 	ok(t, err)
