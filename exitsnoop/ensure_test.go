@@ -23,7 +23,7 @@ func bpfRoot(t *testing.T, flags uintptr) string {
 	if err := unix.Mount("bpf", dir, "bpf", flags, ""); err != nil {
 		t.Skipf("mount bpffs: %v", err)
 	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	t.Cleanup(func() { unmount(dir, dir) })
 	return dir
 }
 
@@ -164,6 +164,8 @@ func unpinAll(t *testing.T, p *pinDir, names ...string) {
 			ok(t, err)
 			ok(t, l.Close())
 			programs = append(programs, info.Program)
+			ok(t, p.unpinLink(p.pin(name)))
+			continue
 		}
 		ok(t, os.Remove(p.pin(name)))
 	}

@@ -80,10 +80,17 @@ func root(t testing.TB) string {
 	t.Helper()
 	needKernel(t)
 	dir := t.TempDir()
-	t.Cleanup(func() {
-		unix.Unmount(filepath.Join(dir, dirName), unix.MNT_DETACH)
-	})
+	t.Cleanup(func() { unmount(dir, filepath.Join(dir, dirName)) })
 	return dir
+}
+
+// unmount removes a mounted BPF file system. A pin of a link that is the last reference to it must
+// not go with its file system where that hangs, see unpin.
+func unmount(root, mount string) {
+	if realtime() {
+		Clean(root)
+	}
+	unix.Unmount(mount, unix.MNT_DETACH)
 }
 
 func start(t testing.TB, s *barefork.Script) *barefork.Process {
