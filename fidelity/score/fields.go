@@ -96,6 +96,10 @@ func changed(c engine.IDChange) (s engine.Fields) {
 // field judges a value other than the start time and the end.
 func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p := s.Process
+	if e.Unreachable.Has(f) {
+		j.unreachable(v, s, e, f)
+		return
+	}
 	if !e.State.Told.Has(f) && !e.Inside.Told.Has(f) {
 		return
 	}
@@ -151,6 +155,21 @@ func adopted(e *truth.Event, ppid uint32, at uint64) bool {
 		}
 	}
 	return false
+}
+
+// unreachable judges a path that can't be reached: it has to be unknown, or marked as of another
+// time. What /proc shows of it looks like any other path.
+func (j *judge) unreachable(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
+	got := j.value(s.Process, f)
+	switch {
+	case !s.Process.Known.Has(f):
+		v.Right++
+	case !got.kernel:
+	case s.Process.Carried.Has(f) && got.isOfAnotherTime(e):
+		v.Carried++
+	default:
+		j.wrong(v, s, e, f, got)
+	}
 }
 
 func (j *judge) wrong(v *Verdicts, s *Seen, e *truth.Event, f engine.Field, got value) {

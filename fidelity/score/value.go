@@ -25,16 +25,14 @@ func (v value) is(want string) bool {
 	return !v.cut && v.text == want || v.cut && part(v.field, v.text, want)
 }
 
-// isOf reports whether v is the value of a state, or what the process saw itself.
+// isOf reports whether v is the value of a state, or what the process saw itself. From /proc it
+// may be either.
 func (v value) isOf(s, inside *truth.State) bool {
 	seen := inside.Told.Has(v.field)
-	switch within := seen && v.is(inside.Value[v.field]); {
-	case within && v.cut:
+	if seen && v.is(inside.Value[v.field]) {
 		return true
-	case seen && v.kernel && !v.cut:
-		return within
 	}
-	return s.Told.Has(v.field) && v.is(s.Value[v.field])
+	return s.Told.Has(v.field) && v.is(s.Value[v.field]) && (!seen || !v.kernel || v.cut)
 }
 
 // isOfLook reports whether v is what a look at the process showed between e and the next

@@ -44,6 +44,8 @@ type Event struct {
 	Read bool
 	// MayCut are fields that need not be reported whole.
 	MayCut engine.Fields
+	// Unreachable are paths that can't be reached from the process's root: none is right.
+	Unreachable engine.Fields
 
 	// State is what the process was right after it. Inside is what it saw itself,
 	// where that differs. Drift are looks at it before its next event.
@@ -149,7 +151,7 @@ func (a *assembler) add(list []*Record) error {
 	})
 	l := &Life{PID: list[0].PID}
 	var now, inside State
-	var mayCut engine.Fields
+	var mayCut, unreachable engine.Fields
 	last := list[0].Earliest
 	for i, r := range list {
 		before := now
@@ -171,6 +173,7 @@ func (a *assembler) add(list []*Record) error {
 		}
 		change(&now, r)
 		mayCut |= r.MayCut
+		unreachable |= r.Unreachable
 		if r.Op == Fork {
 			l.Creator = a.inherit(&now, &inside, r)
 		}
@@ -200,6 +203,7 @@ func (a *assembler) add(list []*Record) error {
 		e := &Event{
 			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional, Unchanged: r.Unchanged,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
+			Unreachable: unreachable,
 		}
 		last = max(last, r.bound())
 		l.Events = append(l.Events, e)

@@ -54,6 +54,8 @@ type Record struct {
 	Open engine.Fields `json:"open,omitempty"`
 	// MayCut are fields that are too long to be always reported whole.
 	MayCut engine.Fields `json:"may_cut,omitempty"`
+	// Unreachable are paths that from now on can't be reached from the process's root.
+	Unreachable engine.Fields `json:"unreachable,omitempty"`
 	// OpenThreads is set if the process, as every Go program, starts threads from
 	// now on of which nothing is told.
 	OpenThreads bool `json:"open_threads,omitempty"`

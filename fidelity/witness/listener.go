@@ -146,7 +146,7 @@ func (l *Listener) keep(ev *engine.Event) {
 		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Process: ev.Process.Clone(),
 	}
 	if l.lookup {
-		s.Table = l.inTable(ev.Process)
+		s.Table = l.inTable(ev)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,35 +156,44 @@ func (l *Listener) keep(ev *engine.Event) {
 	}
 }
 
+// ofThreads are the fields that each thread has for itself.
+const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldComm|1<<engine.FieldCaps|
+	1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldExit)
+
 // inTable compares an event's process with the one that the queue's table has under
 // its pid and under its identity, and returns what differs.
-func (l *Listener) inTable(p *engine.Process) string {
+func (l *Listener) inTable(ev *engine.Event) string {
+	p, fields := ev.Process, engine.AllFields
+	if ev.Thread {
+		fields &^= ofThreads
+	}
 	known := l.Queue.Lookup(p.PID)
 	// If the pid has been used again this is a late event of the process before.
 	reused := known != nil && (p.Known & known.Known).Has(engine.FieldStart) && known.Start > p.Start
-	if what := differs(known, p); what != "" && !reused {
+	if what := differs(known, p, fields); what != "" && !reused {
 		return "Lookup: " + what
 	}
 	if id, ok := p.Identity(); ok {
-		if what := differs(l.Queue.LookupIdentity(id), p); what != "" {
+		if what := differs(l.Queue.LookupIdentity(id), p, fields); what != "" {
 			return "LookupIdentity: " + what
 		}
 	}
 	return ""
 }
 
-// differs names the first thing in which the process of a table differs from that of an event.
-func differs(a, b *engine.Process) string {
+// differs names the first of the fields in which the process of a table differs from that of an
+// event.
+func differs(a, b *engine.Process, fields engine.Fields) string {
 	switch {
 	case a == b:
 		return ""
 	case a == nil:
 		return "no such process"
-	case a.PID != b.PID || a.Exited != b.Exited || a.Known != b.Known:
+	case a.PID != b.PID || a.Exited != b.Exited || (a.Known^b.Known)&fields != 0:
 		return fmt.Sprintf("pid %d, ended %v, known %s; the event has %d, %v, %s", a.PID, a.Exited, a.Known, b.PID, b.Exited, b.Known)
 	}
 	for f := range engine.Field(engine.NumFields) {
-		if x, y := truth.ValueOf(a, f), truth.ValueOf(b, f); a.Known.Has(f) && x != y {
+		if x, y := truth.ValueOf(a, f), truth.ValueOf(b, f); (a.Known & fields).Has(f) && x != y {
 			return fmt.Sprintf("%s is %q; the event has %q", f, x, y)
 		}
 	}
