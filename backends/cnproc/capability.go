@@ -108,9 +108,6 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	if !s.track.groups.last6 {
 		t.Notes = append(t.Notes, "before Linux 6.0 the exit status of a process whose leader ended first is not always known")
 	}
-	if !s.dropsKnown {
-		t.Notes = append(t.Notes, "the socket does not count what it drops (Linux 4.12): a loss is known in full only after a later event of each CPU")
-	}
 	return t
 }
 
@@ -119,23 +116,19 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 // messages that the kernel had no memory to send, but only once later messages arrive.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	var st engine.SourceStats
-	if !s.filtered {
-		st.Lost[engine.LossSocketFull] = s.track.seq.gaps
-	}
 	s.countDrops()
-	st.Lost[engine.LossSocketFull] = max(st.Lost[engine.LossSocketFull], s.dropped)
+	st.Lost[engine.LossSocketFull] = s.dropped
+	if !s.filtered {
+		st.Lost[engine.LossSocketFull] = max(s.dropped, s.track.seq.gaps)
+	}
 	st.Lost[engine.LossDecode] = s.decode
-	st.Bound = s.overrunOpen && !s.dropsKnown
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }
 
 // countDrops asks the socket how many messages it dropped.
 func (s *Source) countDrops() {
-	if !s.dropsKnown || s.fd < 0 {
-		return
-	}
-	if n, ok := drops(s.fd); ok {
-		s.dropped = uint64(n - s.dropsBase)
+	if s.fd >= 0 {
+		s.dropped = uint64(drops(s.fd) - s.dropsBase)
 	}
 }

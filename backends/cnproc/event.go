@@ -32,7 +32,7 @@ func (f *fact) fill(ev *engine.RawEvent) {
 // setParent sets the parent as the kernel says it: real_parent, which for a child made with
 // CLONE_PARENT is not who made it.
 func setParent(t *engine.Task, m *message) {
-	if m.ppid != 0 {
+	if m.ppid != 0 { // 0 also at the end of a process that was waited for already
 		t.PPID = m.ppid
 		t.Known |= engine.FieldPPID.Set()
 	}

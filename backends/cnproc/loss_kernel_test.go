@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -44,8 +46,9 @@ func onEveryCPU(t *testing.T, f func()) {
 
 func storm(t *testing.T, n int) {
 	t.Helper()
+	path := command(t, "true").Path
 	for range n {
-		if err := command(t, "true").Run(); err != nil {
+		if err := exec.Command(path).Run(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,72 +58,56 @@ func storm(t *testing.T, n int) {
 // TestLossIsExact stops reading, overruns a tiny buffer, and compares what the
 // source says it got and lost with what another one with room for all has got.
 func TestLossIsExact(t *testing.T) {
-	for _, socketCounts := range []bool{true, false} {
-		// With Threads every message is an event, or two.
-		big := kernel(t, Options{Enrich: EnrichNone}, source.Options{Threads: true})
-		tiny := kernel(t, Options{Enrich: EnrichNone, ReceiveBuffer: 16 << 10})
-		if !socketCounts {
-			tiny.dropsKnown = false
+	// With Threads every message is an event, or two.
+	big := kernel(t, Options{Enrich: EnrichNone}, source.Options{Threads: true})
+	tiny := kernel(t, Options{Enrich: EnrichNone, ReceiveBuffer: 16 << 10})
+	sinkBig, sinkTiny := &sink{room: 1 << 20}, &sink{room: 1 << 20}
+	populate := func() {
+		t.Helper()
+		if err := errors.Join(tiny.Populate(sinkTiny), big.Populate(sinkBig)); err != nil {
+			t.Fatal(err)
 		}
-		sinkBig, sinkTiny := &sink{room: 1 << 20}, &sink{room: 1 << 20}
-		populate := func() {
-			t.Helper()
-			for _, p := range []struct {
-				s    *Source
-				sink *sink
-			}{{tiny, sinkTiny}, {big, sinkBig}} {
-				if err := p.s.Populate(p.sink); err != nil {
-					t.Fatal(err)
-				}
-			}
+	}
+	onEveryCPU(t, populate) // so that the first number of each CPU is known
+	if st, _ := tiny.Stats(); st.LostTotal() != 0 {
+		t.Skipf("the buffer is too small for %d processors", len(tiny.track.seq.cpus))
+	}
+	for round := range 3 {
+		storm(t, 60)
+		if st, _ := tiny.Stats(); st.LostTotal() == 0 || st.Bound {
+			t.Errorf("round %d, before reading: %+v", round, st)
 		}
-		onEveryCPU(t, populate) // so that the first number of each CPU is known
-		if st, _ := tiny.Stats(); st.LostTotal() != 0 {
-			t.Skipf("the buffer is too small for %d processors", len(tiny.track.seq.cpus))
-		}
-
-		for round := range 3 {
-			storm(t, 200)
-			if socketCounts {
-				if st, _ := tiny.Stats(); st.LostTotal() == 0 || st.Bound {
-					t.Errorf("round %d, before reading: %+v", round, st)
-				}
-			}
-			populate()
-			if st, _ := tiny.Stats(); !socketCounts && !st.Bound {
-				t.Errorf("round %d: the loss is taken for known: %+v", round, st)
-			}
-			// Others on this machine can overrun it again meanwhile.
-			for before := uint64(0); before != tiny.overruns; {
-				before = tiny.overruns
-				onEveryCPU(t, populate)
-			}
+		populate()
+		// The socket counts a message that it drops at once; its number is missing when a
+		// later one of its CPU was read. Others on this machine can overrun it meanwhile, so
+		// the two are equal when nothing was dropped since messages of all CPUs were read.
+		var lost uint64
+		for range 10 {
+			before := tiny.overruns
+			onEveryCPU(t, populate)
 			st, err := tiny.Stats()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st.Bound || tiny.overruns == 0 {
-				t.Errorf("round %d: %+v after %d overruns", round, st, tiny.overruns)
-			}
-			stBig, _ := big.Stats()
-			if stBig.LostTotal() != 0 {
-				t.Fatalf("the big buffer lost %d", stBig.LostTotal())
-			}
-			// What big has seen of the numbers from the first to the last that
-			// tiny has seen. Answers to other listeners, which come and go on a
-			// busy machine, have numbers too.
-			lost := st.Lost[engine.LossSocketFull]
-			if tiny.track.seq.gaps != lost {
-				t.Errorf("round %d: %d lost, %d numbers are missing", round, lost, tiny.track.seq.gaps)
-			}
-			got, want := tiny.received+lost, between(tiny, sinkBig)
-			if got+tiny.acks < want || got+tiny.acks > want+big.acks {
-				t.Errorf("round %d: %d received and %d lost, there were %d and %d answers", round, tiny.received, lost, want, big.acks)
+			if lost = st.Lost[engine.LossSocketFull]; tiny.overruns == before && lost == tiny.track.seq.gaps {
+				break
 			}
 		}
-		if st, _ := tiny.Stats(); st.Produced != sinkTiny.delivered()+st.LostTotal() {
-			t.Errorf("produced %d, delivered %d, lost %d", st.Produced, sinkTiny.delivered(), st.LostTotal())
+		if tiny.track.seq.gaps != lost || tiny.overruns == 0 {
+			t.Errorf("round %d: %d lost, %d numbers are missing, %d overruns", round, lost, tiny.track.seq.gaps, tiny.overruns)
 		}
+		if st, _ := big.Stats(); st.LostTotal() != 0 {
+			t.Fatalf("the big buffer lost %d", st.LostTotal())
+		}
+		// What big has seen of the numbers from the first to the last that tiny has seen.
+		// Answers to other listeners, which come and go on a busy machine, have numbers too.
+		got, want := tiny.received+lost, between(tiny, sinkBig)
+		if got+tiny.acks < want || got+tiny.acks > want+big.acks {
+			t.Errorf("round %d: %d received and %d lost, there were %d and %d answers", round, tiny.received, lost, want, big.acks)
+		}
+	}
+	if st, _ := tiny.Stats(); st.Produced != sinkTiny.delivered()+st.LostTotal() {
+		t.Errorf("produced %d, delivered %d, lost %d", st.Produced, sinkTiny.delivered(), st.LostTotal())
 	}
 }
 
@@ -183,14 +170,25 @@ func TestOverrunIsSurvived(t *testing.T) {
 			t.Fatal("no more events")
 		}
 	}
-	s.track.learn()
-	s.Populate(to)
-	s.track.settled()
-	for pid := range s.track.groups.byPID {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-			t.Errorf("process %d is kept, but gone", pid)
+	// What is gone is forgotten at the next look, when the socket is empty; the messages of others
+	// on this machine can still be in it.
+	var kept []uint32
+	for range 50 {
+		s.track.learn()
+		s.Populate(to)
+		s.track.settled()
+		kept = kept[:0]
+		for pid := range s.track.groups.byPID {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+				kept = append(kept, pid)
+			}
 		}
+		if len(kept) == 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
+	t.Errorf("processes %v are kept, but gone", kept)
 }
 
 // A message that another socket sends, and not the kernel, is ignored.
@@ -273,15 +271,12 @@ func TestFullBuffer(t *testing.T) {
 		to := &sink{room: 7}
 		storm(t, 100)
 		pids := map[uint32]int{}
-		for rounds := 0; ; rounds++ {
+		for deadline := time.Now().Add(5 * time.Second); len(pids) < 100 && time.Now().Before(deadline); {
 			if err := s.Populate(to); err != nil {
 				t.Fatal(err)
 			}
 			if len(to.events) > to.room {
 				t.Fatalf("%d events for %d places", len(to.events), to.room)
-			}
-			if len(to.events) == 0 && rounds > 3 {
-				break
 			}
 			for _, ev := range to.events {
 				if ev.Kind == engine.KindExit {
@@ -341,18 +336,25 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Populate allocates nothing while processes start and end.
+// Populate allocates nothing while processes start and end. What others in this process allocate at
+// the same time is counted, too, so one of several calls decides.
 func TestPopulateAllocatesNothing(t *testing.T) {
 	for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
 		pool := &recycler{}
-		storm(t, 300)
+		storm(t, 60)
 		s.Populate(pool)
-		storm(t, 200)
-		pool.n = 0
-		allocs := testing.AllocsPerRun(1, func() { s.Populate(pool) })
-		if pool.n < 600 && allocs > 0 || allocs > 2 {
-			t.Errorf("enrich %d: %v allocations for %d events", enrich, allocs, pool.n)
+		least := math.Inf(1)
+		for try := 0; try < 5 && least > 0; try++ {
+			storm(t, 20)
+			pool.n = 0
+			allocs := testing.AllocsPerRun(1, func() { s.Populate(pool) })
+			if pool.n >= 60 {
+				least = min(least, allocs)
+			}
+		}
+		if least > 0 {
+			t.Errorf("enrich %d: %v allocations or more in each call", enrich, least)
 		}
 	}
 }

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"os"
 	"time"
+	"unsafe"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // dial opens a socket that is a member of the connector's multicast group. It returns a duplicate
@@ -131,7 +130,8 @@ func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
 	}
 	switch err := await(fd, b, token, ackWait); {
 	case errors.Is(err, errNoAck):
-		return false, fmt.Errorf("wait for the proc connector to answer: %w: %w", err, silence())
+		return false, fmt.Errorf("wait for the proc connector to answer: %w: the kernel needs CONFIG_PROC_EVENTS, and "+
+			"answers in the initial pid and user namespace alone (a container with --pid=host)", err)
 	case errors.Is(err, unix.EPERM):
 		return false, fmt.Errorf("ask the proc connector for events, which wants CAP_NET_ADMIN in the initial user namespace: %w", err)
 	case err != nil:
@@ -159,24 +159,13 @@ func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
 // filterWait is the time limit for the acknowledgement of a filter.
 const filterWait = 50 * time.Millisecond
 
-// silence returns the likely reason why the connector does not answer.
-func silence() error {
-	if !proctext.InInitialNamespace("pid") {
-		return errors.New("the proc connector works only in the initial pid namespace: run quark there (on the host, or in a container with --pid=host)")
-	}
-	if !proctext.InInitialNamespace("user") {
-		return errors.New("the proc connector works only in the initial user namespace: run quark outside of user namespaces")
-	}
-	return errors.New("this kernel has no CONFIG_PROC_EVENTS")
-}
-
-// drops returns the number of messages that the kernel dropped at the socket. It is unknown before
-// Linux 4.12.
-func drops(fd int) (uint32, bool) {
+// drops returns the number of messages that the kernel dropped at the socket.
+func drops(fd int) uint32 {
 	// struct sock_meminfo as an array; SK_MEMINFO_DROPS is its index 8.
 	var info [9]uint32
-	if err := getsockopt(fd, unix.SOL_SOCKET, unix.SO_MEMINFO, &info); err != nil {
-		return 0, false
-	}
-	return info[8], true
+	size := uint32(unsafe.Sizeof(info))
+	// It can't fail with these arguments, and does not block.
+	unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	return info[8]
 }

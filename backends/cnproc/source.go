@@ -41,16 +41,14 @@ type Source struct {
 	handed   uint64
 	decode   uint64
 	foreign  uint64 // messages of user space
-	acks     uint64 // answers to other listeners: numbered like events, since Linux 4.10
+	acks     uint64 // answers to other listeners, which are numbered like events
 	received uint64 // messages of the kernel that count as events
 
 	overruns    uint64 // times the kernel reported an overrun
-	dropsBase   uint32
-	dropsKnown  bool
 	overrunTime uint64
-	overrunOpen bool // the size of the last overrun is not known
-	congested   bool // until the socket is empty it can drop more without an error
-	dropped     uint64
+	congested   bool   // until the socket is empty it can drop more without an error
+	dropped     uint64 // messages that the socket dropped
+	dropsBase   uint32
 }
 
 var _ interface {
@@ -115,7 +113,7 @@ func (s *Source) open() (err error) {
 			return err
 		}
 	}
-	s.dropsBase, s.dropsKnown = drops(s.fd)
+	s.dropsBase = drops(s.fd)
 	if s.pace, err = newPacer(s.fd, s.opts.Enrich); err != nil {
 		return err
 	}
@@ -273,7 +271,7 @@ func (s *Source) fetch() error {
 		case unix.ENOBUFS:
 			// A flag, not a message: the socket dropped something.
 			s.overruns++
-			s.overrunOpen, s.overrunTime, s.congested = true, clock.Monotonic(), true
+			s.overrunTime, s.congested = clock.Monotonic(), true
 			s.countDrops()
 			s.track.overrun(s.noted, s.overrunTime, s.dropped)
 		default:
@@ -328,9 +326,6 @@ func (s *Source) message(data []byte, genuine bool) {
 		s.enrich.note(&m)
 	}
 	s.track.take(&m)
-	if s.overrunOpen && !s.dropsKnown && !s.filtered && s.track.seq.settled(s.overrunTime) {
-		s.overrunOpen = false
-	}
 }
 
 // take queues the event of a fact, if it is wanted.

@@ -99,9 +99,6 @@ func (t *tracker) take(m *message) {
 
 // count notes the number of a message and states a gap before it.
 func (t *tracker) count(m *message) (seq uint64) {
-	if m.cpu == cpuOfAck {
-		return 0
-	}
 	gaps, last := t.seq.gaps, t.seq.last(m.cpu)
 	seq = t.seq.saw(m.cpu, m.seq, m.time)
 	if t.filtered || t.seq.gaps <= gaps {

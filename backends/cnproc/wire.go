@@ -13,13 +13,14 @@ const (
 	sizeCnMsg     = 20
 	offEvent      = sizeNlmsghdr + sizeCnMsg
 	offUnion      = offEvent + 16
+	sizeEvent     = 16 + 24 // for all kinds
+	sizeMessage   = offEvent + sizeEvent
 	nlmsgDone     = 3 // the connector sends single messages of this type
 	cnIdxProc     = 1
 	cnValProc     = 1
-	maxCPU        = 1 << 16    // far above the kernel's largest NR_CPUS, 8192
-	cpuOfAck      = ^uint32(0) // the CPU in acknowledgements before Linux 4.10
-	opListen      = 1          // PROC_CN_MCAST_LISTEN
-	opIgnore      = 2          // PROC_CN_MCAST_IGNORE
+	maxCPU        = 1 << 16 // far above the kernel's largest NR_CPUS, 8192
+	opListen      = 1       // PROC_CN_MCAST_LISTEN
+	opIgnore      = 2       // PROC_CN_MCAST_IGNORE
 	sizeMaxRecord = 256
 )
 
@@ -52,7 +53,7 @@ type message struct {
 
 	tid, pid uint32 // the process that the event is about; the child for Fork
 
-	ptid, ppid uint32 // the parent's; before Linux 4.18 set for Fork only, else 0
+	ppid       uint32 // Fork, CoreDump, Exit: the parent
 	real, eff  uint32 // UID, GID
 	ttid, tpid uint32 // Ptrace: tracer, 0 for detached
 	comm       [16]byte
@@ -77,21 +78,14 @@ var (
 // decode decodes one datagram. It checks every length; an unknown kind is errDecode.
 func (m *message) decode(b []byte) error {
 	u32 := func(off int) uint32 { return binary.NativeEndian.Uint32(b[off:]) }
-	if len(b) < offUnion {
+	if len(b) < sizeMessage || u32(0) < sizeMessage || uint64(u32(0)) > uint64(len(b)) {
 		return errDecode
-	}
-	if n := u32(0); n < offUnion || uint64(n) > uint64(len(b)) {
-		return errDecode
-	} else {
-		b = b[:n]
 	}
 	if binary.NativeEndian.Uint16(b[4:]) != nlmsgDone || u32(sizeNlmsghdr) != cnIdxProc || u32(sizeNlmsghdr+4) != cnValProc {
 		return errNotOurs
 	}
-	if n := int(binary.NativeEndian.Uint16(b[sizeNlmsghdr+16:])); n < offUnion-offEvent || n > len(b)-offEvent {
+	if n := int(binary.NativeEndian.Uint16(b[sizeNlmsghdr+16:])); n < sizeEvent || n > int(u32(0))-offEvent {
 		return errDecode
-	} else {
-		b = b[:offEvent+n]
 	}
 	*m = message{
 		seq:  u32(sizeNlmsghdr + 8),
@@ -99,55 +93,31 @@ func (m *message) decode(b []byte) error {
 		cpu:  u32(offEvent + 4),
 		time: binary.NativeEndian.Uint64(b[offEvent+8:]),
 	}
-	need := 8
+	if m.cpu >= maxCPU {
+		return errDecode
+	}
+	word := func(n int) uint32 { return u32(offUnion + 4*n) }
+	m.tid, m.pid = word(0), word(1)
 	switch m.what {
 	case whatAck:
-		need = 4
-	case Fork, UID, GID, Ptrace:
-		need = 16
-	case Exec, SID, CoreDump:
-	case Comm:
-		need = 24
-	case Exit:
-		need = 16
-	default:
-		return errDecode
-	}
-	if len(b) < offUnion+need {
-		return errDecode
-	}
-	if m.what == whatAck {
-		m.ackErr, m.ackAck = u32(offUnion), u32(sizeNlmsghdr+12)
-	}
-	if m.cpu >= maxCPU && !(m.what == whatAck && m.cpu == cpuOfAck) {
-		return errDecode
-	}
-	if m.what == whatAck {
+		m.tid, m.pid = 0, 0
+		m.ackErr, m.ackAck = word(0), u32(sizeNlmsghdr+12)
 		return nil
-	}
-	switch m.what {
 	case Fork:
-		m.ptid, m.ppid = u32(offUnion), u32(offUnion+4)
-		m.tid, m.pid = u32(offUnion+8), u32(offUnion+12)
-	default:
-		m.tid, m.pid = u32(offUnion), u32(offUnion+4)
-	}
-	switch m.what {
+		m.ppid, m.tid, m.pid = word(1), word(2), word(3)
 	case UID, GID:
-		m.real, m.eff = u32(offUnion+8), u32(offUnion+12)
+		m.real, m.eff = word(2), word(3)
 	case Ptrace:
-		m.ttid, m.tpid = u32(offUnion+8), u32(offUnion+12)
+		m.ttid, m.tpid = word(2), word(3)
 	case Comm:
 		copy(m.comm[:], b[offUnion+8:])
 	case CoreDump:
-		if len(b) >= offUnion+16 {
-			m.ptid, m.ppid = u32(offUnion+8), u32(offUnion+12)
-		}
+		m.ppid = word(3)
 	case Exit:
-		m.status = u32(offUnion + 8)
-		if len(b) >= offUnion+24 {
-			m.ptid, m.ppid = u32(offUnion+16), u32(offUnion+20)
-		}
+		m.status, m.ppid = word(2), word(5)
+	case Exec, SID:
+	default:
+		return errDecode
 	}
 	if m.tid == 0 || m.pid == 0 {
 		return errDecode

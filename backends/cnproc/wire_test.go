@@ -10,14 +10,14 @@ import (
 
 // record makes the datagram of a proc_event with the given union.
 func record(what What, cpu, seq uint32, time uint64, union ...uint32) []byte {
-	b := make([]byte, offUnion+24)
+	b := make([]byte, sizeMessage)
 	le := binary.NativeEndian
 	le.PutUint32(b, uint32(len(b)))
 	le.PutUint16(b[4:], nlmsgDone)
 	le.PutUint32(b[16:], cnIdxProc)
 	le.PutUint32(b[20:], cnValProc)
 	le.PutUint32(b[24:], seq)
-	le.PutUint16(b[32:], 40)
+	le.PutUint16(b[32:], sizeEvent)
 	le.PutUint32(b[offEvent:], uint32(what))
 	le.PutUint32(b[offEvent+4:], cpu)
 	le.PutUint64(b[offEvent+8:], time)
@@ -35,15 +35,15 @@ func TestDecode(t *testing.T) {
 		union []uint32
 		want  message
 	}{
-		{Fork, []uint32{2, 1, 11, 10}, with(func(m *message) { m.ptid, m.ppid = 2, 1 })},
+		{Fork, []uint32{2, 1, 11, 10}, with(func(m *message) { m.ppid = 1 })},
 		{Exec, []uint32{11, 10}, base},
 		{UID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.real, m.eff = 5, 6 })},
 		{GID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.real, m.eff = 5, 6 })},
 		{SID, []uint32{11, 10}, base},
 		{Ptrace, []uint32{11, 10, 5, 6}, with(func(m *message) { m.ttid, m.tpid = 5, 6 })},
 		{Comm, []uint32{11, 10, 0x64636261, 0x68676665, 0x6c6b6a69, 0x6f6e6d}, with(func(m *message) { copy(m.comm[:], "abcdefghijklmno") })},
-		{CoreDump, []uint32{11, 10, 2, 1}, with(func(m *message) { m.ptid, m.ppid = 2, 1 })},
-		{Exit, []uint32{11, 10, 0x8b, 17, 2, 1}, with(func(m *message) { m.status, m.ptid, m.ppid = 0x8b, 2, 1 })},
+		{CoreDump, []uint32{11, 10, 2, 1}, with(func(m *message) { m.ppid = 1 })},
+		{Exit, []uint32{11, 10, 0x8b, 17, 2, 1}, with(func(m *message) { m.status, m.ppid = 0x8b, 1 })},
 	} {
 		c.want.what = c.what
 		var m message
@@ -51,8 +51,7 @@ func TestDecode(t *testing.T) {
 		if err := m.decode(b); err != nil || m != c.want {
 			t.Errorf("0x%x: %+v, %v; want %+v", uint32(c.what), m, err, c.want)
 		}
-		// The messages of no kernel are shorter than what the kind needs.
-		for n := range offUnion + 8 {
+		for n := range sizeMessage {
 			if err := m.decode(b[:n]); err == nil {
 				t.Errorf("0x%x: %d bytes were taken", uint32(c.what), n)
 			}
@@ -76,7 +75,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"length beyond the end": {put(0, 200), errDecode},
 		"length too small":      {put(0, 20), errDecode},
 		"payload beyond":        {put(32, 41), errDecode},
-		"payload too small":     {put(32, 15), errDecode},
+		"payload too small":     {put(32, 39), errDecode},
 		"unknown kind":          {record(0x400, 0, 0, 0, 11, 10), errDecode},
 		"two kinds":             {record(Exec|Fork, 0, 0, 0, 11, 10), errDecode},
 		"no process":            {record(Exec, 0, 0, 0, 0, 10), errDecode},
@@ -109,7 +108,7 @@ func FuzzTake(f *testing.F) {
 		s := offline(Options{}, source.Options{Threads: true})
 		s.to = &sink{room: 1 << 20}
 		for n := 1; len(b) > 0; n++ {
-			size := min(len(b), offUnion+24)
+			size := min(len(b), sizeMessage)
 			s.message(b[:size], true)
 			b = b[size:]
 			if len(s.track.groups.threads) > n {

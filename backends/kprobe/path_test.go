@@ -72,7 +72,7 @@ func reversed(s []string) []string {
 
 func TestWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 20000 {
+	for range 5000 {
 		tr := make(tree, 1+rnd.IntN(pathMounts+1))
 		for m := range tr {
 			for range rnd.IntN(pathLevels + 3) {
