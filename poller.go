@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/wait"
 )
 
 // poller waits for the source, for Wake and for a timer.
@@ -44,22 +46,14 @@ func (p *poller) open(source int, next func() (time.Duration, bool)) (err error)
 	p.next = next
 	p.epoll, p.event, p.timer = -1, -1, -1
 	p.opened = true
-	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("create epoll descriptor: %w", err)
-	}
 	if p.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("create event descriptor: %w", err)
 	}
-	if p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
-		return fmt.Errorf("create timer descriptor: %w", err)
+	if p.timer, err = wait.Timer(); err != nil {
+		return err
 	}
-	for _, fd := range []int{p.event, p.timer, source} {
-		ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
-		if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
-			return fmt.Errorf("add descriptor to epoll: %w", err)
-		}
-	}
-	return nil
+	p.epoll, err = wait.Epoll(p.event, p.timer, source)
+	return err
 }
 
 // close ends a wait and closes the descriptors. arm and clear must not be called afterwards.

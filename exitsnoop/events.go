@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/wait"
 )
 
 // Events yields each exit once, as soon as the process has ended: of the processes that are traced
@@ -75,9 +77,9 @@ type watcher struct {
 }
 
 func (s *Store) newWatcher() (*watcher, error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	fd, err := wait.Epoll()
 	if err != nil {
-		return nil, fmt.Errorf("make an epoll descriptor: %w", err)
+		return nil, err
 	}
 	unix.SetNonblock(fd, true)
 	poll, err := newPollable(fd, "pidfds")
@@ -130,10 +132,9 @@ func (w *watcher) add(fd int, p watched) error {
 	if w.pidfds == nil {
 		return unix.Close(fd)
 	}
-	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
-	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+	if err := wait.Add(w.epoll, fd); err != nil {
 		unix.Close(fd)
-		return fmt.Errorf("add a pidfd to epoll: %w", err)
+		return err
 	}
 	w.pidfds[int32(fd)] = p
 	return nil

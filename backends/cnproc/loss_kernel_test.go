@@ -78,9 +78,10 @@ func TestLossIsExact(t *testing.T) {
 			t.Errorf("round %d, before reading: %+v", round, st)
 		}
 		populate()
-		// The socket counts a message that it drops at once; its number is missing when a
-		// later one of its CPU was read. Others on this machine can overrun it meanwhile, so
-		// the two are equal when nothing was dropped since messages of all CPUs were read.
+		// The socket counts a message that it drops at once; its number is missing when
+		// a later one of its CPU was read. Others on this machine can overrun it
+		// meanwhile, so the two are equal when nothing was dropped since messages of all
+		// CPUs were read.
 		var lost uint64
 		for range 10 {
 			before := tiny.overruns
@@ -99,8 +100,9 @@ func TestLossIsExact(t *testing.T) {
 		if st, _ := big.Stats(); st.LostTotal() != 0 {
 			t.Fatalf("the big buffer lost %d", st.LostTotal())
 		}
-		// What big has seen of the numbers from the first to the last that tiny has seen.
-		// Answers to other listeners, which come and go on a busy machine, have numbers too.
+		// What big has seen of the numbers from the first to the last that tiny has
+		// seen. Answers to other listeners, which come and go on a busy machine, have
+		// numbers too.
 		got, want := tiny.received+lost, between(tiny, sinkBig)
 		if got+tiny.acks < want || got+tiny.acks > want+big.acks {
 			t.Errorf("round %d: %d received and %d lost, there were %d and %d answers", round, tiny.received, lost, want, big.acks)
@@ -170,8 +172,8 @@ func TestOverrunIsSurvived(t *testing.T) {
 			t.Fatal("no more events")
 		}
 	}
-	// What is gone is forgotten at the next look, when the socket is empty; the messages of others
-	// on this machine can still be in it.
+	// What is gone is forgotten at the next look, when the socket is empty; the messages of
+	// others on this machine can still be in it.
 	var kept []uint32
 	for range 50 {
 		s.track.learn()

@@ -1,9 +1,9 @@
 package cnproc
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/wait"
 )
 
 // pacer provides the descriptor that callers wait on. A wake-up costs as much CPU time as many
@@ -40,18 +40,12 @@ func newPacer(socket int, enrich Enrich) (*pacer, error) {
 	}
 	p.tokens = p.burst
 	var err error
-	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("make an epoll descriptor: %w", err)
+	if p.timer, err = wait.Timer(); err != nil {
+		return nil, err
 	}
-	if p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+	if p.epoll, err = wait.Epoll(socket, p.timer); err != nil {
 		p.close()
-		return nil, fmt.Errorf("make a timer descriptor: %w", err)
-	}
-	for _, fd := range []int{socket, p.timer} {
-		if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-			p.close()
-			return nil, fmt.Errorf("watch a descriptor: %w", err)
-		}
+		return nil, err
 	}
 	return p, nil
 }
@@ -82,9 +76,10 @@ func (p *pacer) arm(busy bool, due, now uint64) {
 	if busy != p.timing {
 		p.timing = busy
 		if busy {
-			p.watch(0) // an overrun still wakes: epoll always reports socket errors
+			// An overrun still wakes: epoll always reports errors.
+			wait.Change(p.epoll, p.socket, 0)
 		} else {
-			p.watch(unix.EPOLLIN)
+			wait.Change(p.epoll, p.socket, unix.EPOLLIN)
 		}
 	}
 	switch {
@@ -95,19 +90,6 @@ func (p *pacer) arm(busy bool, due, now uint64) {
 	}
 	if due != p.due {
 		p.due = due
-		p.set(due)
+		wait.SetTimer(p.timer, due)
 	}
-}
-
-// set sets the timer to a time; 0 turns it off. Either makes an expired timer unreadable again.
-func (p *pacer) set(time uint64) {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(time))}
-	// It cannot fail with these arguments.
-	unix.TimerfdSettime(p.timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
-}
-
-// watch selects the events of the socket that wake.
-func (p *pacer) watch(events uint32) {
-	ev := unix.EpollEvent{Events: events, Fd: int32(p.socket)}
-	unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, p.socket, &ev)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
-	"golang.org/x/sys/unix"
+	"github.com/quark-linux/quark/internal/wait"
 )
 
 // queues counts the sources that this process has opened.
@@ -126,11 +126,11 @@ func (s *Source) openCPUs() (err error) {
 	if s.online, err = openOnline(); err != nil {
 		return err
 	}
-	if s.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("create epoll: %w", err)
+	if s.poll, err = wait.Epoll(); err != nil {
+		return err
 	}
 	if fd := s.online.socket; fd >= 0 {
-		if err := s.watch(fd); err != nil {
+		if err := wait.Add(s.poll, fd); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (s *Source) addCPU(n int) error {
 	if err != nil {
 		return err
 	}
-	if err = s.watch(c.ring.FD()); err == nil {
+	if err = wait.Add(s.poll, c.ring.FD()); err == nil {
 		err = c.enable()
 	}
 	if err != nil {
@@ -159,13 +159,6 @@ func (s *Source) addCPU(n int) error {
 		return err
 	}
 	s.cpus = append(s.cpus, c)
-	return nil
-}
-
-func (s *Source) watch(fd int) error {
-	if err := unix.EpollCtl(s.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-		return fmt.Errorf("add to epoll: %w", err)
-	}
 	return nil
 }
 

@@ -1,0 +1,54 @@
+// Package wait makes the descriptors that callers wait for: epoll descriptors and timers.
+package wait
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Epoll returns an epoll descriptor that polls readable while one of fds does.
+func Epoll(fds ...int) (epoll int, err error) {
+	epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("create epoll descriptor: %w", err)
+	}
+	for _, fd := range fds {
+		if err := Add(epoll, fd); err != nil {
+			unix.Close(epoll)
+			return -1, err
+		}
+	}
+	return epoll, nil
+}
+
+// Add adds a descriptor to an epoll descriptor.
+func Add(epoll, fd int) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return fmt.Errorf("add descriptor to epoll: %w", err)
+	}
+	return nil
+}
+
+// Change sets the events of an added descriptor that count: EPOLLIN, or 0 for errors alone.
+func Change(epoll, fd int, events uint32) {
+	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
+	unix.EpollCtl(epoll, unix.EPOLL_CTL_MOD, fd, &ev) // can't fail
+}
+
+// Timer returns a timer of CLOCK_MONOTONIC, which is off.
+func Timer() (fd int, err error) {
+	fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return -1, fmt.Errorf("create timer descriptor: %w", err)
+	}
+	return fd, nil
+}
+
+// SetTimer makes a timer expire at a time, 0 for never. An expired one is not readable any more.
+func SetTimer(timer int, at uint64) {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
+	// It can't fail with these arguments.
+	unix.TimerfdSettime(timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
+}
