@@ -9,6 +9,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -39,7 +40,10 @@ func recordWrap(t *test) {
 		p := t.spawn(script().Call("chdir", unix.SYS_CHDIR, dir).Exec(tiny, argv, nil), barefork{Share: true})
 		t.reap(p)
 		t.pump()
-		all = append(all, wrapRound{p, tiny, dir, strings.Join(argv, "\x00") + "\x00"})
+		all = append(all, wrapRound{p, map[engine.Field]string{
+			engine.FieldCmdline: strings.Join(argv, "\x00") + "\x00", engine.FieldFilename: tiny, engine.FieldCwd: dir,
+			engine.FieldComm: "tiny", engine.FieldPPID: itoa(os.Getpid()),
+		}})
 	}
 	t.each(func(v *view) {
 		t.settleAfterLoss(v, onlineCPUs(t))
@@ -50,7 +54,7 @@ func recordWrap(t *test) {
 // wrapRound is a process, and what its EXEC has to report.
 type wrapRound struct {
 	*proc
-	exe, cwd, cmdline string
+	want map[engine.Field]string
 }
 
 // checkWrap checks the events of all rounds. before are the counters from before them.
@@ -74,21 +78,17 @@ func (v *view) checkWrap(all []wrapRound, before quark.Stats) {
 			if ev.Events&engine.EventExec == 0 {
 				continue
 			}
-			p := ev.Process
 			known := 0
-			for f, both := range map[engine.Field][2]string{
-				engine.FieldCmdline: {string(p.Cmdline), r.cmdline}, engine.FieldFilename: {p.Filename, r.exe},
-				engine.FieldCwd: {p.Cwd, r.cwd}, engine.FieldComm: {p.Comm, "tiny"}, engine.FieldPPID: {itoa(int(p.PPID)), itoa(os.Getpid())},
-			} {
-				switch {
-				case !p.Known.Has(f) || p.Truncated.Has(f):
-				case both[0] != both[1]:
-					v.Errorf("pid %d: %s is %q, want %q", r.PID, f, both[0], both[1])
+			for f, want := range r.want {
+				switch got := truth.ValueOf(ev.Process, f); {
+				case !ev.Process.Known.Has(f) || ev.Process.Truncated.Has(f):
+				case got != want:
+					v.Errorf("pid %d: %s is %q, want %q", r.PID, f, got, want)
 				default:
 					known++
 				}
 			}
-			if known == 5 {
+			if known == len(r.want) {
 				whole++
 			}
 		}

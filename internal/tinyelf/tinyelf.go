@@ -4,6 +4,8 @@
 package tinyelf
 
 import (
+	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -95,23 +97,18 @@ func exitCode(arch string, code uint8) (machine uint16, text []byte, err error) 
 }
 
 func image(machine uint16, text []byte) []byte {
-	le := binary.LittleEndian
-	b := []byte{0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-	b = le.AppendUint16(b, 2) // ET_EXEC
-	b = le.AppendUint16(b, machine)
-	b = le.AppendUint32(b, 1)
-	b = le.AppendUint64(b, base+headers) // entry
-	b = le.AppendUint64(b, 64)           // program headers
-	b = le.AppendUint64(b, 0)            // no sections
-	b = le.AppendUint32(b, 0)
-	for _, v := range []uint16{64, 56, 1, 0, 0, 0} {
-		b = le.AppendUint16(b, v)
-	}
 	size := uint64(headers + len(text))
-	b = le.AppendUint32(b, 1)   // PT_LOAD
-	b = le.AppendUint32(b, 4|1) // readable, executable
-	for _, v := range []uint64{0, base, base, size, size, 0x1000} {
-		b = le.AppendUint64(b, v)
+	header := elf.Header64{
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:  uint16(elf.ET_EXEC), Machine: machine, Version: uint32(elf.EV_CURRENT),
+		Entry: base + headers, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
 	}
-	return append(b, text...)
+	segment := elf.Prog64{
+		Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X),
+		Vaddr: base, Paddr: base, Filesz: size, Memsz: size, Align: 0x1000,
+	}
+	var b bytes.Buffer
+	binary.Write(&b, binary.LittleEndian, header) // a buffer takes all
+	binary.Write(&b, binary.LittleEndian, segment)
+	return append(b.Bytes(), text...)
 }

@@ -145,7 +145,7 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 	if err != nil {
 		return each(n, verdict{Fail, fmt.Sprintf("make a directory: %v", err)})
 	}
-	r.trace.discard()
+	r.trace.read()
 	var before residue
 	if r.inProcess {
 		before = readResidue()

@@ -22,44 +22,28 @@ func (j Job) sharesWith(next Job) bool {
 
 // choose returns the tests whose names match a pattern in only, or all if that is empty,
 // without those that match a pattern in except. Every pattern has to match a test.
-func choose(tests []Test, only, except []string) ([]*Test, error) {
-	chosen := make(map[string]bool)
-	for _, t := range tests {
-		chosen[t.Name] = len(only) == 0
-	}
-	mark := func(pattern string, value bool) error {
-		found := false
-		for _, t := range tests {
-			ok, err := path.Match(pattern, t.Name)
-			if err != nil {
-				return fmt.Errorf("pattern %q: %w", pattern, err)
-			}
-			if ok {
-				chosen[t.Name], found = value, true
-			}
+func choose(tests []Test, only, except []string) (list []*Test, err error) {
+	for _, p := range slices.Concat(only, except) {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("pattern %q: %w", p, err)
 		}
-		if !found {
-			return fmt.Errorf("no test is called %q (-l lists them)", pattern)
-		}
-		return nil
-	}
-	for _, p := range only {
-		if err := mark(p, true); err != nil {
-			return nil, err
+		if !slices.ContainsFunc(tests, func(t Test) bool { return matches([]string{p}, t.Name) }) {
+			return nil, fmt.Errorf("no test is called %q (-l lists them)", p)
 		}
 	}
-	for _, p := range except {
-		if err := mark(p, false); err != nil {
-			return nil, err
-		}
-	}
-	var list []*Test
-	for i := range tests {
-		if chosen[tests[i].Name] {
+	for i, t := range tests {
+		if (len(only) == 0 || matches(only, t.Name)) && !matches(except, t.Name) {
 			list = append(list, &tests[i])
 		}
 	}
 	return list, nil
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, name) // choose has looked at its form
+		return ok
+	})
 }
 
 // jobs returns every test on every backend: joint tests on all backends together, the

@@ -4,16 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // tracePipe is the kernel's trace output, where the eBPF programs' and the
 // probes' debug messages go. A nil one has none.
-type tracePipe struct {
-	fd  int
-	buf []byte
-}
+type tracePipe struct{ fd int }
 
 // openTracePipe opens it by its full path: opening the directory would not
 // mount tracefs on some kernels.
@@ -22,7 +20,7 @@ func openTracePipe() (*tracePipe, error) {
 	for _, path := range []string{"/sys/kernel/tracing/trace_pipe", "/sys/kernel/debug/tracing/trace_pipe"} {
 		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err == nil {
-			return &tracePipe{fd: fd, buf: make([]byte, 16384)}, nil
+			return &tracePipe{fd}, nil
 		}
 		all = errors.Join(all, fmt.Errorf("open %s: %w", path, err))
 	}
@@ -35,34 +33,26 @@ func (p *tracePipe) close() {
 	}
 }
 
-// discard drops what has come so far.
-func (p *tracePipe) discard() { p.read(func([]byte) {}) }
-
-// copyTo writes what has come since.
-func (p *tracePipe) copyTo(w io.Writer) {
-	some := false
-	p.read(func(b []byte) {
-		if !some {
-			fmt.Fprintln(w, "  trace_pipe:")
-			some = true
+// read returns what has come since the last call, but no more than a busy system's flood.
+func (p *tracePipe) read() (b []byte) {
+	const part, most = 16 << 10, 4 << 20
+	for p != nil && len(b) < most {
+		b = slices.Grow(b, part)
+		n, err := unix.Read(p.fd, b[len(b):len(b)+part])
+		if err != nil || n <= 0 {
+			break
 		}
-		w.Write(b)
-	})
-	if p != nil && !some {
-		fmt.Fprintln(w, "  trace_pipe: nothing")
+		b = b[:len(b)+n]
 	}
+	return b
 }
 
-// read reads what is there, but no more than a busy system's flood.
-func (p *tracePipe) read(f func([]byte)) {
-	if p == nil {
-		return
-	}
-	for range 256 {
-		n, err := unix.Read(p.fd, p.buf)
-		if err != nil || n <= 0 {
-			return
-		}
-		f(p.buf[:n])
+// copyTo writes what has come since the last call.
+func (p *tracePipe) copyTo(w io.Writer) {
+	switch b := p.read(); {
+	case len(b) > 0:
+		fmt.Fprintf(w, "  trace_pipe:\n%s", b)
+	case p != nil:
+		fmt.Fprintln(w, "  trace_pipe: nothing")
 	}
 }
