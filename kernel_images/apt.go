@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// apt runs the machine's apt on a private state in a temporary directory.
+// apt is the machine's apt with a private state in a temporary directory.
 type apt struct {
 	dir    string
 	config string // APT_CONFIG file
@@ -30,39 +30,35 @@ func checkTools() error {
 	return nil
 }
 
-// newApt makes the private state. The caller removes dir.
+// newApt creates the private state in dir, which the caller removes.
 func newApt(ctx context.Context, dir string, arches []string) (*apt, error) {
 	a := &apt{dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches}
-	for _, d := range []string{"lists/partial", "cache/archives/partial", "download"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return nil, fmt.Errorf("make apt's private state: %w", err)
-		}
-	}
-	if err := a.admitSandbox(filepath.Join(dir, "download")); err != nil {
-		return nil, fmt.Errorf("make apt's private state: %w", err)
-	}
 	system, err := run(ctx, "", nil, "apt-config", "dump")
 	if err != nil {
 		return nil, fmt.Errorf("read apt's configuration: %w", err)
 	}
-	if err := os.WriteFile(a.config, []byte(aptConfig(string(system), dir, arches)), 0o644); err != nil {
-		return nil, fmt.Errorf("make apt's private state: %w", err)
+	for _, d := range []string{"lists/partial", "cache/archives/partial", "download"} {
+		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "status"), nil, 0o644); err != nil {
+	err = errors.Join(err, a.admitSandbox(filepath.Join(dir, "download")),
+		os.WriteFile(a.config, []byte(aptConfig(string(system), dir, arches)), 0o644),
+		os.WriteFile(filepath.Join(dir, "status"), nil, 0o644))
+	if err != nil {
 		return nil, fmt.Errorf("make apt's private state: %w", err)
 	}
 	return a, nil
 }
 
-// admitSandbox gives a directory to the user _apt, which apt downloads as when root starts it, and
-// lets that user reach the private state. Otherwise apt warns and downloads as root.
+// admitSandbox gives a directory to the user _apt and lets it reach the private state. When root
+// starts apt, apt downloads as that user; if the user cannot write, apt warns and downloads as
+// root.
 func (a *apt) admitSandbox(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	u, err := user.Lookup("_apt")
 	if err != nil {
-		return nil // apt does without, too
+		return nil // apt then downloads as root, too
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -74,10 +70,10 @@ func (a *apt) admitSandbox(dir string) error {
 	return os.Chown(dir, uid, -1)
 }
 
-// aptConfig returns the configuration for the private state. From the system's, as apt-config dump
-// prints it, it takes how to fetch (proxies, certificates, credentials); the rest may hold hooks
-// that act on the system. Settings that the system must not override come last: a package without
-// a signature is refused.
+// aptConfig returns the configuration for the private state. Of the system's configuration, as
+// apt-config dump prints it, it has how to fetch (proxies, certificates, credentials); the rest may
+// have hooks that act on the system. Its own settings come last and so override the system's:
+// packages without a signature are refused.
 func aptConfig(system, dir string, arches []string) string {
 	var b strings.Builder
 	for _, line := range strings.Split(system, "\n") {
@@ -118,7 +114,7 @@ func aptConfig(system, dir string, arches []string) string {
 	return b.String()
 }
 
-// systemArchives asks the system's apt where it gets Debian from.
+// systemArchives returns the archives that the system's apt gets Debian from.
 func systemArchives(ctx context.Context) (archives, error) {
 	out, err := run(ctx, "", nil, "apt-get", "indextargets", "--format", targetsFormat)
 	if err != nil {
@@ -171,8 +167,8 @@ func (a *apt) update(ctx context.Context, sourcesList string) error {
 }
 
 func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
-	// apt-cache fails for names that have no version in these suites, and prints the others all
-	// the same.
+	// apt-cache fails for names that have no version in these suites, after it printed the
+	// others.
 	stanzas, err := a.run(ctx, "apt-cache", append([]string{"-q", "show"}, names...)...)
 	if err != nil && len(stanzas) == 0 {
 		return nil, fmt.Errorf("show packages: %w", err)
@@ -180,8 +176,8 @@ func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
 	return parsePackages(bytes.NewReader(stanzas))
 }
 
-// download fetches packages, all in one call, which is far quicker than one each. It returns the
-// files of those that it got; err tells why there are fewer.
+// download fetches packages in one call, which is far quicker than one call for each. It returns
+// the files that it got; err says why some are missing.
 func (a *apt) download(ctx context.Context, packages []Package) (files map[Package]string, err error) {
 	args := []string{"-q", "download"}
 	for _, p := range packages {
@@ -218,7 +214,7 @@ func (a *apt) run(ctx context.Context, name string, args ...string) ([]byte, err
 	return run(ctx, "", a.env(), name, args...)
 }
 
-// run runs a program and returns its standard output; its error carries the program's own words.
+// run runs a program and returns its standard output. Its error has the program's own message.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -235,7 +231,8 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return stdout.Bytes(), nil
 }
 
-// complaint picks the first error line of apt's standard error, or whatever there is.
+// complaint returns the first error line of apt's standard error, else its first line, else err's
+// text.
 func complaint(stderr string, err error) string {
 	var first string
 	for _, line := range strings.Split(stderr, "\n") {

@@ -3,29 +3,28 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
-// archives are the addresses that the machine's own apt uses for Debian.
+// archives are the sources of Debian in the machine's apt configuration.
 type archives struct {
-	main     source // suites such as bookworm, trixie-backports, sid
-	security source // suites such as bookworm-security
+	main     source // of suites such as bookworm, trixie-backports, sid
+	security source // of suites such as bookworm-security
 }
 
 type source struct {
 	uri      string
-	signedBy string // empty: apt's own trusted keys
+	signedBy string // path of the keyring; "": apt's own trusted keys
 }
 
-// targetsFormat has apt-get indextargets print what parseTargets reads. An apt that does not know a
-// field leaves its placeholder as it is.
+// targetsFormat is the format for apt-get indextargets that parseTargets reads. apt leaves the
+// placeholder of a field that it does not know.
 const targetsFormat = "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(ORIGIN)|$(SIGNED_BY)"
 
-// parseTargets finds Debian's archives in the output of apt-get indextargets --format
-// targetsFormat.
-//
-// An archive is Debian's if the origin in its signed release file says so or, on a machine that has
-// not fetched that file yet, if the suite has one of Debian's names.
+// parseTargets returns Debian's archives in the output of apt-get indextargets. An archive is
+// Debian's if the origin in its release file says so or, where apt has not fetched that file yet,
+// if the suite has one of Debian's names.
 func parseTargets(output string) archives {
 	var a archives
 	for _, line := range strings.Split(output, "\n") {
@@ -37,8 +36,8 @@ func parseTargets(output string) archives {
 		if origin != "Debian" && (origin != "" || !debianSuite(suite)) {
 			continue
 		}
-		// The field may name several keys, or hold one in itself; only files can be named
-		// again.
+		// The field may have several keys, or a key itself; sourcesList can only name a
+		// file.
 		if !strings.HasPrefix(signedBy, "/") {
 			signedBy = ""
 		}
@@ -53,7 +52,7 @@ func parseTargets(output string) archives {
 	return a
 }
 
-// known gives "" for a placeholder that apt did not replace.
+// known returns "" for a placeholder that apt did not replace.
 func known(field string) string {
 	if strings.HasPrefix(field, "$(") {
 		return ""
@@ -70,21 +69,17 @@ func debianSuite(suite string) bool {
 	for _, suffix := range []string{"-security", "-updates", "-backports"} {
 		base = strings.TrimSuffix(base, suffix)
 	}
-	switch base {
-	case "bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable", "testing", "unstable":
-		return true
-	}
-	return false
+	return slices.Contains(strings.Fields("bullseye bookworm trixie forky sid oldoldstable oldstable stable testing unstable"), base)
 }
 
-// keyrings of the package debian-archive-keyring, which has the keys of all suites.
+// keyrings are the files of the package debian-archive-keyring, which has the keys of all suites.
 var keyrings = []string{
 	"/usr/share/keyrings/debian-archive-keyring.gpg",
 	"/usr/share/keyrings/debian-archive-keyring.pgp",
 }
 
-// sourcesList returns a sources.list for suites, and which of them it covers: the machine's apt may
-// know no archive of some.
+// sourcesList returns a sources.list for suites, and the suites that it covers: the machine's apt
+// may have no archive for some.
 func (a archives) sourcesList(suites, arches []string) (list string, covered []string) {
 	var b strings.Builder
 	for _, suite := range suites {
@@ -95,12 +90,9 @@ func (a archives) sourcesList(suites, arches []string) (list string, covered []s
 		if src.uri == "" {
 			continue
 		}
-		if src.signedBy == "" {
-			for _, path := range keyrings {
-				if _, err := os.Stat(path); err == nil {
-					src.signedBy = path
-					break
-				}
+		for _, path := range keyrings {
+			if _, err := os.Stat(path); err == nil && src.signedBy == "" {
+				src.signedBy = path
 			}
 		}
 		options := "arch=" + strings.Join(arches, ",") + " target=Packages"

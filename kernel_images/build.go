@@ -19,15 +19,15 @@ import (
 	"time"
 )
 
-// recipe is a kernel that no package has: it is built from Debian's source.
+// recipe describes a kernel that is built from Debian's source, as no package has it.
 type recipe struct {
 	name   string   // of the row and the link
-	arch   string   // the only one it is built for, and on
-	source string   // package
-	suites []string // asked one after the other until one has the package
+	arch   string   // that it is built for and on
+	source string   // name of the package
+	suites []string // tried in this order until one has the package
 	config string   // all other options are off
-	// debug are the objects compiled with debug information, by their names without
-	// directories. Together they know every type that quark reads; all of the kernel would take
+	// debug are the names, without directories, of the objects with debug information. Together
+	// they have every type that quark reads; with that of the whole kernel a build would take
 	// half as long again.
 	debug []string
 }
@@ -48,13 +48,8 @@ var nobtf = recipe{
 func (r recipe) imageRow() string { return r.name + "-" + r.arch }
 func (r recipe) typesRow() string { return r.name + ".btf-" + r.arch }
 
-// configure and compile are make's arguments.
-func (r recipe) configure(config string) []string {
-	return []string{"KCONFIG_ALLCONFIG=" + config, "allnoconfig"}
-}
-
+// compile returns make's arguments. The same source gives the same bytes.
 func (r recipe) compile() []string {
-	// The same source gives the same bytes.
 	args := []string{"KBUILD_BUILD_TIMESTAMP=2000-01-01 00:00:00 UTC", "KBUILD_BUILD_USER=quark", "KBUILD_BUILD_HOST=quark"}
 	for _, object := range r.debug {
 		args = append(args, "CFLAGS_"+object+".o=-gdwarf-4")
@@ -62,14 +57,14 @@ func (r recipe) compile() []string {
 	return append(args, "bzImage")
 }
 
-// variant tells builds of the same source apart.
+// variant returns an identifier of the recipe, which differs between builds of the same source.
 func (r recipe) variant() string {
 	sum := sha256.Sum256([]byte(r.config + "\x00" + strings.Join(r.compile(), "\x00")))
 	return r.name + "-" + hex.EncodeToString(sum[:6])
 }
 
 // ignored returns the lines of the recipe's configuration that are not in result, the kernel's
-// .config: options that the source does not know or that depend on others.
+// .config: the source does not know the option, or it depends on one that is off.
 func (r recipe) ignored(result string) []string {
 	set := make(map[string]string)
 	for _, line := range strings.Split(result, "\n") {
@@ -123,7 +118,7 @@ func (f *fetcher) provideBuilt(ctx context.Context, r recipe, dir string, update
 	return nil
 }
 
-// builtBefore returns a row's entry if it was built as the recipe now says.
+// builtBefore returns a row's entry if it was built by the present recipe.
 func (f *fetcher) builtBefore(r recipe, row string) (Entry, error) {
 	e, err := f.cache.load(row)
 	if err == nil && !strings.HasPrefix(e.Variant, r.variant()) {
@@ -135,10 +130,10 @@ func (f *fetcher) builtBefore(r recipe, row string) (Entry, error) {
 	return e, err
 }
 
-// errCurrent says that the newest source is that of the version known.
+// errCurrent means that the newest source has the known version.
 var errCurrent = errors.New("the newest was built")
 
-// build builds the newest source, unless that is the version known, and caches the image and the
+// build builds the newest source, unless that has the known version, and caches the image and the
 // types.
 func (f *fetcher) build(ctx context.Context, r recipe, known string) (image, types Entry, err error) {
 	if runtime.GOARCH != r.arch {
@@ -166,7 +161,7 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image, typ
 	if err := os.WriteFile(config, []byte(r.config), 0o644); err != nil {
 		return image, types, err
 	}
-	if err := f.make(ctx, tree, r.configure(config)...); err != nil {
+	if err := f.make(ctx, tree, "KCONFIG_ALLCONFIG="+config, "allnoconfig"); err != nil {
 		return image, types, fmt.Errorf("configure the kernel: %w", err)
 	}
 	result, err := os.ReadFile(filepath.Join(tree, ".config"))
@@ -271,7 +266,7 @@ func unpackSource(ctx context.Context, deb, dir string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("unpack the source: %w", err)
 	}
-	err = extractFile(ctx, deb, isSource, in)
+	err = extractFile(ctx, deb, sourceFiles, in)
 	in.Close()
 	tarErr := cmd.Wait()
 	switch {
@@ -285,12 +280,12 @@ func unpackSource(ctx context.Context, deb, dir string) error {
 	return err
 }
 
-// make runs make with a job for each processor, at low priority.
+// make runs make at low priority with a job for each processor.
 func (f *fetcher) make(ctx context.Context, tree string, args ...string) error {
 	return f.tool(ctx, tree, "nice", append([]string{"make", "-j" + strconv.Itoa(runtime.NumCPU())}, args...)...)
 }
 
-// tool runs a program of the build. When it fails, its last lines are printed.
+// tool runs a program of the build. If it fails, its last lines are printed.
 func (f *fetcher) tool(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -313,8 +308,8 @@ func (f *fetcher) tool(ctx context.Context, dir, name string, args ...string) er
 	return nil
 }
 
-// buildEnv returns the environment for the kernel's make. It leaves out the variables of a make
-// that started this program, and those that select another architecture or place.
+// buildEnv returns the environment for the kernel's make, without the variables of a make that
+// started this program and those that select another architecture or place.
 func buildEnv(environ []string) []string {
 	env := []string{"LC_ALL=C"}
 	for _, kv := range environ {

@@ -16,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
-// Entry records what a row was last resolved to. It has what a lock file needs.
+// Entry is the package and the image of a row. The cache and the lock file store it.
 type Entry struct {
 	Name      string `json:"name"` // of the row
 	Package   string `json:"package"`
@@ -26,10 +26,10 @@ type Entry struct {
 	SHA256    string `json:"sha256"`     // of the image
 	DebSHA256 string `json:"deb_sha256"` // of the package
 
-	// InsteadOf is the locked version that was gone when this one was taken.
+	// InsteadOf is the locked version that this one replaces, as the archive no longer has it.
 	InsteadOf string `json:"instead_of,omitempty"`
 
-	// Variant is how the image was built, when it was not in the package.
+	// Variant identifies the recipe of an image that was built here.
 	Variant string `json:"variant,omitempty"`
 }
 
@@ -41,8 +41,7 @@ func (e Entry) String() string { return e.Package + " " + e.Version }
 //	images/RELEASE_VERSION         an image; RELEASE_VERSION_VARIANT: built here, or its types
 //	images/RELEASE_VERSION.sha256  its checksum, as sha256sum -c takes it
 //
-// Files are written under a temporary name and renamed, so that each is whole. An image outlives
-// its package in the archive, and rows may share one.
+// Rows may share an image. An image stays when the archive no longer has its package.
 type cache struct{ dir string }
 
 func openCache(dir string) (*cache, error) {
@@ -60,7 +59,7 @@ func openCache(dir string) (*cache, error) {
 	return c, nil
 }
 
-// sweep removes temporary files last written before t, which killed fetchers left.
+// sweep removes temporary files that were last written before t: those of killed fetchers.
 func (c *cache) sweep(t time.Time) {
 	stale, _ := filepath.Glob(filepath.Join(c.dir, "*", wholefile.TempPrefix+"*"))
 	for _, path := range stale {
@@ -75,10 +74,10 @@ func (c *cache) rowPath(name string) string {
 	return filepath.Join(c.dir, "rows", name+".json")
 }
 
-// errDamaged says that a cached image is not what was put there.
+// errDamaged means that a cached image has changed since it was stored.
 var errDamaged = errors.New("cached image is damaged: its sha256 differs")
 
-// load returns a row's entry, its image verified. os.ErrNotExist: nothing is cached.
+// load returns a row's entry after verifying its image. os.ErrNotExist: nothing is cached.
 func (c *cache) load(name string) (Entry, error) {
 	var e Entry
 	b, err := os.ReadFile(c.rowPath(name))
@@ -118,8 +117,8 @@ func (e Entry) imageName() string {
 	return name
 }
 
-// adopt makes an entry for a row from an image that is in the cache already, of another row or an
-// earlier time, and verifies it by the checksum beside it.
+// adopt stores an entry for an image that is in the cache already, of another row or an earlier
+// time, after verifying it by the checksum beside it.
 func (c *cache) adopt(e Entry) (Entry, error) {
 	e.Image = e.imageName()
 	b, err := os.ReadFile(c.imagePath(e) + ".sha256")
@@ -133,8 +132,7 @@ func (c *cache) adopt(e Entry) (Entry, error) {
 	return c.enter(e)
 }
 
-// store puts the image that write writes into the cache, and the row's entry with the image's name
-// and checksum.
+// store stores the image that write writes, and the row's entry with the image's name and checksum.
 func (c *cache) store(e Entry, write func(io.Writer) error) (Entry, error) {
 	e.Image = e.imageName()
 	h := sha256.New()
@@ -145,7 +143,7 @@ func (c *cache) store(e Entry, write func(io.Writer) error) (Entry, error) {
 	return c.enter(e)
 }
 
-// enter keeps an entry and its image's checksum.
+// enter stores an entry and the checksum of its image.
 func (c *cache) enter(e Entry) (Entry, error) {
 	err := c.replace(c.imagePath(e)+".sha256", func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s  %s\n", e.SHA256, e.Image)

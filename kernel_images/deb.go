@@ -9,43 +9,30 @@ import (
 	"io"
 	"os/exec"
 	"path"
-	"strings"
+	"slices"
 	"time"
 )
 
 // errNoImage says that a package holds no kernel image.
 var errNoImage = errors.New("no kernel image in it")
 
-// isImage reports whether a package's file is the kernel image: boot/vmlinuz-RELEASE, or from 7.2
-// on usr/lib/modules/RELEASE/vmlinuz, vmlinuz.unsigned in an unsigned package.
-func isImage(name string) bool {
-	name = strings.TrimPrefix(path.Clean("/"+name), "/")
-	if ok, _ := path.Match("boot/vmlinuz-*", name); ok {
-		return true
-	}
-	if ok, _ := path.Match("usr/lib/modules/*/vmlinuz", name); ok {
-		return true
-	}
-	ok, _ := path.Match("usr/lib/modules/*/vmlinuz.unsigned", name)
-	return ok
-}
+// Patterns of files in packages: the kernel image, whose place is the second one from 7.2 on and
+// the third one in unsigned packages, and the archive of a kernel's source.
+var (
+	imageFiles  = []string{"/boot/vmlinuz-*", "/usr/lib/modules/*/vmlinuz", "/usr/lib/modules/*/vmlinuz.unsigned"}
+	sourceFiles = []string{"/usr/src/linux-source-*.tar.xz"}
+)
 
-// isSource reports whether a package's file is the archive of a kernel's source.
-func isSource(name string) bool {
-	ok, _ := path.Match("/usr/src/linux-source-*.tar.xz", path.Clean("/"+name))
-	return ok
-}
-
-// extractImage writes the kernel image in the .deb to w.
+// extractImage writes the kernel image in a .deb to w.
 func extractImage(ctx context.Context, deb string, w io.Writer) error {
-	return extractFile(ctx, deb, isImage, w)
+	return extractFile(ctx, deb, imageFiles, w)
 }
 
-// extractFile writes the first file in the .deb whose name is wanted to w.
-func extractFile(ctx context.Context, deb string, wanted func(name string) bool, w io.Writer) error {
+// extractFile writes the first file in a .deb that matches a pattern to w.
+func extractFile(ctx context.Context, deb string, patterns []string, w io.Writer) error {
 	// dpkg-deb knows every compression that a package may have.
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
-	// Its children hold standard error open, too: Wait does not wait for one that is stuck.
+	// A child of dpkg-deb that hangs holds standard error open; Wait gives up after this time.
 	cmd.WaitDelay = 5 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -56,11 +43,11 @@ func extractFile(ctx context.Context, deb string, wanted func(name string) bool,
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("unpack %s: %w", path.Base(deb), err)
 	}
-	found, err := copyFirst(stdout, wanted, w)
+	found, err := copyFirst(stdout, patterns, w)
 	if found || err != nil {
-		// The rest of the package is not read, and dpkg-deb's error for that is ignored.
-		// The pipe is closed before Wait: the decompressor is another process, which ends
-		// only when it cannot write.
+		// The rest of the package stays unread; dpkg-deb's error about that is ignored. The
+		// pipe is closed before Wait: the decompressor, another process, ends when it
+		// cannot write any more.
 		stdout.Close()
 		cmd.Wait()
 		if ctx.Err() != nil {
@@ -77,9 +64,10 @@ func extractFile(ctx context.Context, deb string, wanted func(name string) bool,
 	return fmt.Errorf("unpack %s: %w", path.Base(deb), errNoImage)
 }
 
-// copyFirst copies the first wanted file of a tar archive to w. found is false when the archive
-// ends without one, even too early: the program that writes the archive reports why.
-func copyFirst(r io.Reader, wanted func(name string) bool, w io.Writer) (found bool, err error) {
+// copyFirst copies the first regular file of a tar archive that matches a pattern to w. found is
+// false when the archive ends without one. A truncated archive is no error here: the program that
+// writes the archive reports why.
+func copyFirst(r io.Reader, patterns []string, w io.Writer) (found bool, err error) {
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
@@ -89,12 +77,13 @@ func copyFirst(r io.Reader, wanted func(name string) bool, w io.Writer) (found b
 		if err != nil {
 			return false, err
 		}
-		if h.Typeflag != tar.TypeReg || !wanted(h.Name) {
-			continue
+		wanted := slices.ContainsFunc(patterns, func(p string) bool {
+			ok, _ := path.Match(p, path.Clean("/"+h.Name))
+			return ok
+		})
+		if h.Typeflag == tar.TypeReg && wanted {
+			_, err := io.Copy(w, tr)
+			return err == nil, err
 		}
-		if _, err := io.Copy(w, tr); err != nil {
-			return false, err
-		}
-		return true, nil
 	}
 }

@@ -1,20 +1,18 @@
 // Command kernel_images fetches stock distribution kernels to boot with krun.sh.
 //
-// The catalogue (package catalogue) names kernels by series, flavour, architecture and suite;
-// lock.json says which package each row was last resolved to, with the checksum of the image, so
-// that everybody tests the same. For each wanted row that package, or the newest of its series if
-// it is gone from the archive, is downloaded by the machine's own apt, with the mirror of its own
-// configuration and signatures checked, but in a private state: nothing of the system's apt changes
-// and no privilege is needed. The image is taken out of the package and kept in the user's cache
-// with its checksum; the package is not kept. A cached image is used without asking the network,
-// and links under kernel_images/ARCH/ point to it. What was fetched before an interruption is not
-// fetched again.
+// The catalogue (package catalogue) names kernels by series, flavour, architecture and suite.
+// lock.json has the package of each row and the checksum of its image, so that everybody tests the
+// same kernels. The machine's own apt downloads the locked package, or the newest one of the series
+// if the archive no longer has it: with the machine's mirror and with signatures checked, but in a
+// private state, so that the system's apt is unchanged and no privilege is needed. The user's cache
+// keeps the image of the package with its checksum. A cached image needs no network. Links under
+// kernel_images/ARCH/ point to the images.
 //
 //	go run ./kernel_images                     # the default rows
 //	go run ./kernel_images '5.10-*' newest-cloud-amd64
 //	go run ./kernel_images -u                  # look for newer packages, and lock them
 //
-// With -t it gets no images but the types (BTF) of kernels of all of Debian's suites, for the
+// With -t it gets the types (BTF) of kernels of all of Debian's suites instead of images, for the
 // archive of package btfhub; see 'make btfhub'.
 //
 //	go run ./kernel_images -t DIR -n 3 '*-cloud-*'

@@ -13,11 +13,11 @@ import (
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
-// tries is how many packages of a row are tried in each of its suites: an archive may list what it
-// no longer has.
+// tries bounds the packages of a row that are tried in each of its suites: an archive may list
+// packages that it no longer has.
 const tries = 3
 
-// downloads is how many packages are downloaded at a time.
+// downloads is the number of packages that are downloaded at a time.
 const downloads = 3
 
 // fetcher gets images into the cache.
@@ -26,11 +26,11 @@ type fetcher struct {
 	lock  lock
 	say   func(format string, args ...any)
 
-	mu   sync.Mutex // of what the downloads share
-	gone map[Package]bool
+	mu   sync.Mutex       // of gone, and of the results of a round
+	gone map[Package]bool // packages that a suite lists and does not have
 }
 
-// result of a row: its entry, or why there is none.
+// result is the entry of a row, or the reason why there is none.
 type result struct {
 	entry   Entry
 	current bool // the cached image is the newest
@@ -38,8 +38,8 @@ type result struct {
 }
 
 // fetch finds the package of each row, the locked one or else the newest, and caches its image.
-// known has the rows whose image is cached and good; their packages are not fetched again. All
-// other files are in a temporary directory, which is removed.
+// known has the rows with a good cached image; their packages are not fetched again. All other
+// files are in a temporary directory, which it removes.
 func (f *fetcher) fetch(ctx context.Context, rows []catalogue.Row, known map[string]Entry) map[string]result {
 	results := make(map[string]result)
 	err := f.fetchInto(ctx, results, rows, known)
@@ -56,8 +56,8 @@ func (f *fetcher) fetch(ctx context.Context, rows []catalogue.Row, known map[str
 	return results
 }
 
-// fetchInto goes through the suites of the rows: in each round it looks in the next suite of every
-// row that has no image yet.
+// fetchInto fills results. In each round it looks in the next suite of every row that has no image
+// yet.
 func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows []catalogue.Row, known map[string]Entry) error {
 	if err := checkTools(); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 	if err != nil {
 		return err
 	}
-	// Suites of this round and of those before: apt forgets the packages of suites that are not
-	// listed any more.
+	// The suites of this round and of those before: apt forgets the packages of suites that its
+	// sources no longer list.
 	var suites []string
 	uncovered := true
 	for round := 0; ; round++ {
@@ -113,11 +113,10 @@ func (f *fetcher) fetchInto(ctx context.Context, results map[string]result, rows
 	return nil
 }
 
-// round gets the images of rows from the packages that there are, a few at a time. A row without a
-// package has no result.
+// round gets the images of rows, a few at a time. A row without a package gets no result.
 func (f *fetcher) round(ctx context.Context, a *apt, results map[string]result, rows []catalogue.Row, packages []Package, known map[string]Entry) error {
-	// Rows with the same package form one job: the first downloads the image, the second finds
-	// it in the cache.
+	// Rows with the same package are one job: the first row's image is in the cache when the
+	// second one needs it.
 	jobs := make(map[Package][]catalogue.Row)
 	choice := make(map[string][]Package)
 	for _, r := range rows {
@@ -125,8 +124,8 @@ func (f *fetcher) round(ctx context.Context, a *apt, results map[string]result, 
 		if err != nil {
 			return err
 		}
-		// A package that an earlier suite listed and did not have is not in a later one
-		// either.
+		// A later suite does not have a package that an earlier one lists and does not
+		// have.
 		found = slices.DeleteFunc(found, func(p Package) bool { return f.gone[p] })
 		if len(found) == 0 {
 			continue
@@ -138,34 +137,32 @@ func (f *fetcher) round(ctx context.Context, a *apt, results map[string]result, 
 		choice[r.Name] = found[:min(tries, len(found))]
 		jobs[found[0]] = append(jobs[found[0]], r)
 	}
-	queue := make(chan []catalogue.Row)
+	slots := make(chan bool, downloads)
 	var workers sync.WaitGroup
 	done, total := 0, len(choice)
-	for range downloads {
+	for _, r := range rows { // in the catalogue's order
+		c := choice[r.Name]
+		if len(c) == 0 || jobs[c[0]] == nil {
+			continue
+		}
+		job := jobs[c[0]]
+		delete(jobs, c[0])
+		slots <- true
 		workers.Go(func() {
-			for job := range queue {
-				for _, r := range job {
-					begin := time.Now()
-					res := f.one(ctx, a, r, choice[r.Name], known)
-					f.mu.Lock()
-					results[r.Name] = res
-					done++
-					if res.err == nil && !res.current {
-						f.say("[%d/%d] %s: %s in %.1f s", done, total, r.Name, res.entry, time.Since(begin).Seconds())
-					}
-					f.mu.Unlock()
+			defer func() { <-slots }()
+			for _, r := range job {
+				begin := time.Now()
+				res := f.one(ctx, a, r, choice[r.Name], known)
+				f.mu.Lock()
+				results[r.Name] = res
+				done++
+				if res.err == nil && !res.current {
+					f.say("[%d/%d] %s: %s in %.1f s", done, total, r.Name, res.entry, time.Since(begin).Seconds())
 				}
+				f.mu.Unlock()
 			}
 		})
 	}
-	for _, r := range rows { // in the catalogue's order
-		if c := choice[r.Name]; len(c) > 0 && jobs[c[0]] != nil {
-			job := jobs[c[0]]
-			delete(jobs, c[0])
-			queue <- job
-		}
-	}
-	close(queue)
 	workers.Wait()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -173,7 +170,7 @@ func (f *fetcher) round(ctx context.Context, a *apt, results map[string]result, 
 	return nil
 }
 
-// one gets the image of a row from the first of its packages that can be had.
+// one gets the image of a row from the first of its packages that the archive has.
 func (f *fetcher) one(ctx context.Context, a *apt, r catalogue.Row, packages []Package, known map[string]Entry) result {
 	var last error
 	for i, p := range packages {

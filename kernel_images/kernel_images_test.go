@@ -232,7 +232,7 @@ func TestCopyImageIgnoresLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	tw.Close()
-	if found, err := copyFirst(&b, isImage, io.Discard); found || err != nil {
+	if found, err := copyFirst(&b, imageFiles, io.Discard); found || err != nil {
 		t.Errorf("found %v, error %v", found, err)
 	}
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
-// lock has the entry that each row was last resolved to, by the row's name, so that everybody tests
-// the same kernels. A row that is not in it takes the newest package.
+// lock has the locked entry of each row, by the row's name, so that everybody tests the same
+// kernels. For a row without an entry the newest package is used.
 type lock map[string]Entry
 
-// readLock reads the file, which need not be there.
+// readLock reads the lock file. Without one nothing is locked.
 func readLock(path string) (lock, error) {
+	l := make(lock)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return lock{}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the lock file: %w", err)
+		return l, nil
 	}
 	var entries []Entry
-	if err := json.Unmarshal(b, &entries); err != nil {
-		return nil, fmt.Errorf("parse the lock file %s: %w", path, err)
+	if err == nil {
+		err = json.Unmarshal(b, &entries)
 	}
-	l := make(lock)
+	if err != nil {
+		return nil, fmt.Errorf("read the lock file %s: %w", path, err)
+	}
 	for _, e := range entries {
 		if e.Name == "" || e.Package == "" || e.Version == "" || len(e.SHA256) != 64 {
 			return nil, fmt.Errorf("parse the lock file %s: entry %q wants name, package, version and sha256", path, e.Name)
@@ -39,7 +39,7 @@ func readLock(path string) (lock, error) {
 	return l, nil
 }
 
-// write writes the file, ordered by name.
+// write writes the lock file, sorted by name.
 func (l lock) write(path string) error {
 	var entries []Entry
 	for _, name := range slices.Sorted(maps.Keys(l)) {
@@ -55,8 +55,8 @@ func (l lock) write(path string) error {
 	return nil
 }
 
-// prefer puts the package that a row is locked to first. gone names it if it is not among those
-// that there are.
+// prefer moves the package that a row is locked to to the front. gone is its name and version if it
+// is not among the packages.
 func (l lock) prefer(row string, packages []Package) (ordered []Package, gone string) {
 	e, ok := l[row]
 	if !ok {
@@ -70,7 +70,7 @@ func (l lock) prefer(row string, packages []Package) (ordered []Package, gone st
 	return append(ordered, packages[i+1:]...), ""
 }
 
-// insteadOf returns the locked version in whose place a package is taken, or "".
+// insteadOf returns the row's locked version if p is another package or version, else "".
 func (l lock) insteadOf(row string, p Package) string {
 	if e, ok := l[row]; ok && (e.Package != p.Name || e.Version != p.Version) {
 		return e.Version
@@ -78,14 +78,13 @@ func (l lock) insteadOf(row string, p Package) string {
 	return ""
 }
 
-// admits reports whether a cached entry is what the row is locked to, or was taken in its place
-// when that was gone.
+// admits reports whether a cached entry is the locked one, or replaced it when that was gone.
 func (l lock) admits(cached Entry) bool {
 	e, ok := l[cached.Name]
 	return !ok || e.Version == cached.Version && e.Package == cached.Package || cached.InsteadOf == e.Version
 }
 
-// check holds an image against the checksum that is locked for its package.
+// check compares an image with the locked checksum of its package.
 func (l lock) check(got Entry) error {
 	e, ok := l[got.Name]
 	if !ok || e.Version != got.Version || e.Package != got.Package || e.SHA256 == got.SHA256 {

@@ -24,7 +24,7 @@ func main() {
 	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command is the command; it returns the exit status.
+// command runs the command and returns its exit status.
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("kernel_images", flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -106,8 +106,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// surveyInto gets the types of kernels into dir; a temporary directory holds the packages
-// meanwhile.
+// surveyInto gets the types of kernels into dir.
 func surveyInto(ctx context.Context, dir string, each int, pattern string, say func(string, ...any)) error {
 	temp, err := os.MkdirTemp("", "quark-types-")
 	if err != nil {
@@ -118,9 +117,9 @@ func surveyInto(ctx context.Context, dir string, each int, pattern string, say f
 	return s.run(ctx, temp)
 }
 
-// provide gets an image for each row, the locked one, from the cache or the network, and links it
-// below dir. With update the newest package of each row is taken and locked. It goes on after a row
-// that cannot be had, and returns the first such row's error.
+// provide gets the locked image of each row, from the cache or the network, and links it below dir.
+// With update it gets and locks the newest one instead. It goes on after a row without an image,
+// and returns the error of the first one.
 func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string, update bool, stdout io.Writer) error {
 	lockPath := filepath.Join(dir, "lock.json")
 	var err error
@@ -145,7 +144,7 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 			f.say("%s: %v; fetching it again", r.Name, err)
 		}
 		if err != nil || update || !f.lock.admits(e) {
-			// The locked image may be there though the row has another.
+			// The locked image may be cached though the row has another one.
 			if l, ok := f.lock[r.Name]; ok {
 				if e, err := f.cache.adopt(l); err == nil && e.SHA256 == l.SHA256 {
 					cached[r.Name] = e

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -14,7 +16,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
-// Package is what apt knows of a binary package.
+// Package is a binary package as apt-cache describes it.
 type Package struct {
 	Name    string
 	Version string
@@ -23,26 +25,30 @@ type Package struct {
 	SHA256  string
 }
 
-// kernelPackage matches a package that may hold an image: linux-image-* and, from 6.19 on,
-// linux-binary-*, where the newest come unsigned first. Groups: whether unsigned, the series, the
-// flavour's suffix, the architecture.
+// kernelPackage matches names of packages that may have an image: linux-image-* and, from 6.19 on,
+// linux-binary-*, of which the unsigned one appears first. Groups: "-unsigned" or "", the series,
+// the flavour, the architecture.
 var kernelPackage = regexp.MustCompile(`^linux-(?:image|binary(-unsigned)?)-(\d+\.\d+)\.\d[^-]*(?:-\d[^-]*)?(?:-([a-z]+))?-([a-z0-9]+)$`)
 
-// smallestImage is the size below which a package holds no image: from 6.19 on linux-image-* is an
-// empty one of 2 kB.
+// smallestImage is the least size of a package with an image. From 6.19 on linux-image-* is an
+// empty package of 2 kB.
 const smallestImage = 1 << 20
+
+// row returns the catalogue row that the package belongs to by its name. ok is false for a package
+// without an image.
+func (p Package) row() (r catalogue.Row, ok bool) {
+	m := kernelPackage.FindStringSubmatch(p.Name)
+	if m == nil || p.Size < smallestImage || m[4] != p.Arch {
+		return r, false
+	}
+	flavour := cmp.Or(m[3], "generic")
+	return catalogue.Row{Name: m[2] + "-" + flavour + "-" + m[4], Series: m[2], Flavour: flavour, Arch: m[4]}, true
+}
 
 // matches reports whether p may have the row's image.
 func matches(r catalogue.Row, p Package) bool {
-	m := kernelPackage.FindStringSubmatch(p.Name)
-	if m == nil || p.Size < smallestImage {
-		return false
-	}
-	flavour := m[3]
-	if flavour == "" {
-		flavour = "generic"
-	}
-	return (r.Series == catalogue.Newest || r.Series == m[2]) && r.Flavour == flavour && r.Arch == m[4] && r.Arch == p.Arch
+	own, ok := p.row()
+	return ok && (r.Series == catalogue.Newest || r.Series == own.Series) && r.Flavour == own.Flavour && r.Arch == own.Arch
 }
 
 // release returns the kernel's release, uname -r, from a package's name.
@@ -57,19 +63,14 @@ func (p Package) release() string {
 
 func (p Package) signed() bool { return !strings.HasPrefix(p.Name, "linux-binary-unsigned-") }
 
-// candidates returns the packages that match the row, newest first and the signed one first of
-// equals. less orders versions.
+// candidates returns the packages that match the row, in the order of newestFirst.
 func candidates(r catalogue.Row, packages []Package, less func(a, b string) (bool, error)) ([]Package, error) {
-	var found []Package
-	for _, p := range packages {
-		if matches(r, p) {
-			found = append(found, p)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(packages), func(p Package) bool { return !matches(r, p) })
 	return found, newestFirst(found, less)
 }
 
-// newestFirst sorts packages, the signed one first of equals. less orders versions.
+// newestFirst sorts packages by version, newest first; of equal versions the signed package comes
+// first. less orders versions.
 func newestFirst(packages []Package, less func(a, b string) (bool, error)) error {
 	var failure error
 	sort.SliceStable(packages, func(i, j int) bool {
@@ -98,8 +99,8 @@ func olderVersion(a, b string) (bool, error) {
 	return true, nil
 }
 
-// parsePackages reads stanzas as apt-cache show prints them. Fields that are not needed and
-// continuation lines are passed over; a stanza without name or version is dropped.
+// parsePackages reads stanzas as apt-cache show prints them. It ignores other fields and
+// continuation lines, and drops a stanza without name or version.
 func parsePackages(r io.Reader) ([]Package, error) {
 	var packages []Package
 	var p Package

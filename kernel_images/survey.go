@@ -1,38 +1,40 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"slices"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
-// surveySuites are those that have kernels with types, beyond the catalogue's.
+// surveySuites are all suites that have kernels with types, more than the catalogue's.
 var surveySuites = []string{
 	"bullseye-security", "bullseye", "bookworm-security", "bookworm", "bookworm-backports",
 	"trixie-security", "trixie", "trixie-backports", "forky", "sid",
 }
 
-// survey gets the types of many kernels: of each suite, series, flavour and architecture a few
-// releases.
+// survey gets the types of many kernels: a few releases of each suite, series, flavour and
+// architecture.
 type survey struct {
 	types   *typesDir
 	each    int    // releases of each
-	pattern string // of releases, "" for all
+	pattern string // of releases; "": all
 	say     func(format string, args ...any)
 }
 
-// surveyTries is how many packages of a group are tried: archives list many that they no longer
+// surveyTries bounds the packages of a group that are tried: archives list many that they no longer
 // have.
 const surveyTries = 8
 
-// batch bounds the packages that are downloaded at a time, and so the room they take.
+// batch bounds the packages that are on disk at a time.
 const batch = 4
 
-// run surveys all suites. A suite that cannot be had is reported and left out.
+// run surveys all suites. It reports a suite that it cannot get and goes on.
 func (s *survey) run(ctx context.Context, temp string) error {
 	if err := checkTools(); err != nil {
 		return err
@@ -71,33 +73,27 @@ func (s *survey) suite(ctx context.Context, a *apt, from archives, suite string)
 		return err
 	}
 	s.say("%s: %d kernels wanted", suite, len(groups))
-	for len(groups) > 0 {
-		n := min(batch, len(groups))
-		if err := s.fetch(ctx, a, groups[:n]); err != nil {
+	for some := range slices.Chunk(groups, batch) {
+		if err := s.fetch(ctx, a, some); err != nil {
 			return err
 		}
-		groups = groups[n:]
 	}
 	return nil
 }
 
-// groups returns for each kernel wanted the packages that would do, best first.
+// groups returns for each wanted kernel its possible packages, best first.
 func (s *survey) groups(packages []Package) ([][]Package, error) {
 	rows := make(map[string]catalogue.Row)
 	byRow := make(map[string][]Package)
 	for _, p := range packages {
-		m := kernelPackage.FindStringSubmatch(p.Name)
-		if m == nil || p.Size < smallestImage || m[4] != p.Arch {
-			continue
-		}
-		if ok, err := path.Match(s.pattern, p.release()); err != nil {
+		ok, err := path.Match(cmp.Or(s.pattern, "*"), p.release())
+		if err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", s.pattern, err)
-		} else if !ok && s.pattern != "" {
-			continue
 		}
-		r := surveyRow(m)
-		rows[r.Name] = r
-		byRow[r.Name] = append(byRow[r.Name], p)
+		if r, isKernel := p.row(); isKernel && ok {
+			rows[r.Name] = r
+			byRow[r.Name] = append(byRow[r.Name], p)
+		}
 	}
 	var groups [][]Package
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -110,18 +106,8 @@ func (s *survey) groups(packages []Package) ([][]Package, error) {
 	return groups, nil
 }
 
-// surveyRow is the row that a package with these parts of its name belongs to.
-func surveyRow(m []string) catalogue.Row {
-	flavour := m[3]
-	if flavour == "" {
-		flavour = "generic"
-	}
-	return catalogue.Row{Name: m[2] + "-" + flavour + "-" + m[4], Series: m[2], Flavour: flavour, Arch: m[4]}
-}
-
-// spread divides candidates, newest first, into up to n groups of neighbours, one to be taken from
-// each: the newest, the oldest and some between. The last group is reversed, as its oldest is
-// wanted first.
+// spread divides candidates, newest first, into up to n groups of neighbours. The first packages of
+// the groups are the newest one, some between and the oldest one: the last group is reversed.
 func spread(candidates []Package, n int) [][]Package {
 	n = min(n, len(candidates))
 	var groups [][]Package
@@ -135,8 +121,8 @@ func spread(candidates []Package, n int) [][]Package {
 	return groups
 }
 
-// fetch gets the types of one kernel of each group, going on to a group's next package while the
-// archive does not have it.
+// fetch gets the types of one kernel of each group. If the archive does not have a package it tries
+// the group's next one.
 func (s *survey) fetch(ctx context.Context, a *apt, groups [][]Package) error {
 	for try := range surveyTries {
 		want := make(map[int]Package)
@@ -172,7 +158,9 @@ func (s *survey) fetch(ctx context.Context, a *apt, groups [][]Package) error {
 			s.say("%s %s: types kept", p.Name, p.Version)
 			groups[i] = nil
 		}
-		removeAll(files)
+		for _, path := range files {
+			os.Remove(path)
+		}
 	}
 	return ctx.Err()
 }

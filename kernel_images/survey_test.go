@@ -86,7 +86,7 @@ func TestSurveyGroups(t *testing.T) {
 // file.
 func TestTypesDir(t *testing.T) {
 	d := &typesDir{t.TempDir()}
-	p := Package{Name: "linux-binary-unsigned-7.3.4+deb13-cloud-amd64", Version: "7.3.4-1", Arch: "amd64"}
+	p := Package{Name: "linux-binary-unsigned-7.3.4+deb13-cloud-amd64", Version: "7.3.4-1", Arch: "amd64", Size: smallestImage}
 	want := filepath.Join(d.dir, "debian", "7.3", "amd64", "7.3.4+deb13-cloud-amd64.btf.zst")
 	if got := d.path(p); got != want {
 		t.Errorf("path %s, want %s", got, want)

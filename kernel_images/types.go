@@ -13,13 +13,13 @@ import (
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
-// typesDir keeps kernels' types: DIR/debian/SERIES/ARCH/RELEASE.btf.zst, which is the layout of
-// btfhub-archive but for the compression.
+// typesDir has kernels' types in DIR/debian/SERIES/ARCH/RELEASE.btf.zst, the layout of
+// btfhub-archive with another compression.
 type typesDir struct{ dir string }
 
 func (d *typesDir) path(p Package) string {
-	series := kernelPackage.FindStringSubmatch(p.Name)[2]
-	return filepath.Join(d.dir, "debian", series, p.Arch, p.release()+".btf.zst")
+	row, _ := p.row() // every surveyed package has one
+	return filepath.Join(d.dir, "debian", row.Series, p.Arch, p.release()+".btf.zst")
 }
 
 func (d *typesDir) has(p Package) bool {
@@ -27,7 +27,7 @@ func (d *typesDir) has(p Package) bool {
 	return err == nil
 }
 
-// keep takes the types of the kernel in a package.
+// keep stores the types of the kernel in a package.
 func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
 	var image bytes.Buffer
 	if err := extractImage(ctx, deb, &image); err != nil {
@@ -49,10 +49,4 @@ func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
 		return fmt.Errorf("keep types: %w", err)
 	}
 	return nil
-}
-
-func removeAll(files map[Package]string) {
-	for _, path := range files {
-		os.Remove(path)
-	}
 }
