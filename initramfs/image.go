@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/elf"
@@ -11,30 +12,29 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// Image says what goes into an initramfs.
+// Image is the content of an initramfs. Binaries and Files keep their base names.
 type Image struct {
 	Arch     string   // GOARCH of the guest
 	Init     string   // path of pid 1's binary
-	Binaries []string // paths of the binaries for /bin, each under its base name
-	Multi    string   // path of a binary that is several commands, "" for none
-	Names    []string // its names in /bin, hard links to one file
-	Files    []string // paths of other files for /, each under its base name
+	Binaries []string // paths of the binaries for /bin
+	Multi    string   // path of a binary that is several commands; "": none
+	Names    []string // of Multi in /bin: hard links to one file
+	Files    []string // paths of other files, for /
 }
 
-// machines maps a GOARCH to the ELF machine that its binaries must have. A binary for another
-// machine would only show as a kernel panic in the guest.
+// machines maps a GOARCH to the ELF machine of its binaries. With a binary for another machine the
+// guest's kernel would panic.
 var machines = map[string]elf.Machine{
 	"amd64": elf.EM_X86_64,
 	"arm64": elf.EM_AARCH64,
 }
 
-// directories of the image: mount points of init's table first, then what files need. The kernel
-// makes no parent directories when it unpacks an archive, so each stands after its parent.
+// directories of the image, each after its parent: the kernel does not create parents when it
+// unpacks an archive.
 var directories = []struct {
 	name string
 	perm uint64
@@ -65,7 +65,7 @@ func (img Image) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// No name and no time in the gzip header: the zero header is the reproducible one.
+	// The gzip header has no name and no time, so that the same files give the same bytes.
 	zw, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func writeArchive(w io.Writer, records []cpio.Record) error {
 	return cpio.WriteTrailer(rw)
 }
 
-// records returns all of the archive's records in the order in which the kernel is to make them.
+// records returns the archive's records in the order in which the kernel creates the files.
 func (img Image) records() ([]cpio.Record, error) {
 	machine, ok := machines[img.Arch]
 	if !ok {
@@ -108,57 +108,38 @@ func (img Image) records() ([]cpio.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rest []cpio.Record
-	seen := make(map[string]string)
-	claim := func(path, name string) error {
-		if other, ok := seen[name]; ok {
-			return fmt.Errorf("add %s: %s is there under the same name", path, other)
-		}
-		seen[name] = path
-		return nil
+	links, err := img.linked(machine)
+	if err != nil {
+		return nil, err
 	}
+	records = append(append(records, init), links...)
+
+	var rest []cpio.Record
 	for _, path := range img.Binaries {
-		name := filepath.Base(path)
-		if err := claim(path, name); err != nil {
-			return nil, err
-		}
-		rec, err := binaryRecord(path, "bin/"+name, machine)
+		rec, err := binaryRecord(path, "bin/"+filepath.Base(path), machine)
 		if err != nil {
 			return nil, err
 		}
 		rest = append(rest, rec)
 	}
-	links, err := img.linked(machine)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range img.Names {
-		if err := claim(img.Multi, name); err != nil {
-			return nil, err
-		}
-	}
-	names := map[string]bool{"init": true}
-	for _, d := range directories {
-		names[d.name] = true
-	}
 	for _, path := range img.Files {
-		name := filepath.Base(path)
-		if names[name] {
-			return nil, fmt.Errorf("add %s: the image has another %s", path, name)
-		}
-		names[name] = true
 		content, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("add %s: %w", name, err)
+			return nil, fmt.Errorf("add %s: %w", filepath.Base(path), err)
 		}
-		rest = append(rest, cpio.StaticFile(name, string(content), 0o644))
+		rest = append(rest, cpio.StaticFile(filepath.Base(path), string(content), 0o644))
 	}
-	// The order of the operands is no property of the image.
-	sort.Slice(rest, func(i, j int) bool { return rest[i].Name < rest[j].Name })
-	records = append(records, init)
-	records = append(records, links...)
+	// The order of the arguments does not change the image.
+	slices.SortStableFunc(rest, func(a, b cpio.Record) int { return cmp.Compare(a.Name, b.Name) })
 	records = append(records, rest...)
 
+	seen := make(map[string]bool)
+	for _, r := range records {
+		if seen[r.Name] {
+			return nil, fmt.Errorf("two files would be /%s: rename one", r.Name)
+		}
+		seen[r.Name] = true
+	}
 	digest, err := digest(records)
 	if err != nil {
 		return nil, err
@@ -166,8 +147,8 @@ func (img Image) records() ([]cpio.Record, error) {
 	return append(records, cpio.StaticFile("etc/os-release", osRelease(digest), 0o644)), nil
 }
 
-// linked returns a record for each name of the multi-call binary. The kernel makes a hard link of a
-// record with the inode number of an earlier one; only the first has contents.
+// linked returns a record for each name of Multi. The kernel makes a record with the inode number
+// of an earlier one a hard link to it; only the first has contents.
 func (img Image) linked(machine elf.Machine) ([]cpio.Record, error) {
 	const inode = 1 // all other records have 0
 	var records []cpio.Record
@@ -185,8 +166,7 @@ func (img Image) linked(machine elf.Machine) ([]cpio.Record, error) {
 	return records, nil
 }
 
-// binaryRecord returns a record named name with the contents of the file at path, which must be a
-// static binary for machine.
+// binaryRecord returns a record of the file at path, which must be a static binary for machine.
 func binaryRecord(path, name string, machine elf.Machine) (cpio.Record, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -208,8 +188,8 @@ func binaryRecord(path, name string, machine elf.Machine) (cpio.Record, error) {
 	return cpio.StaticFile(name, string(content), 0o755), nil
 }
 
-// digest returns the SHA-256 of the uncompressed archive of records, in hex: what the guest names
-// as its image.
+// digest returns the SHA-256 of the uncompressed archive of records, in hex: the image's identity
+// in a guest's hello record.
 func digest(records []cpio.Record) (string, error) {
 	h := sha256.New()
 	if err := writeArchive(h, records); err != nil {

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command cover runs a command of a guest that was built with coverage, and hands out what it
-// covered through the result port. Every process of the tests writes a file of its own; covdata,
-// which is in the same image, makes one of them all.
+// Command cover runs a command that was built with coverage in a guest, and sends the coverage
+// files through the result port. Each process of the tests writes a file of its own; covdata, which
+// is in the same image, merges them.
 //
 //	cover quark-test -b -k -c
 package main
@@ -35,7 +35,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run returns the command's status as a shell does.
+// run runs the command and returns its status as a shell does.
 func run(command []string) (status int, err error) {
 	if len(command) == 0 {
 		return 2, errors.New("a command is wanted")
@@ -43,7 +43,7 @@ func run(command []string) (status int, err error) {
 	if err := errors.Join(os.Mkdir(written, 0o755), os.Mkdir(merged, 0o755)); err != nil {
 		return 2, err
 	}
-	// Tests give up their privileges, and write all the same.
+	// Tests write there after they dropped their privileges, too.
 	if err := os.Chmod(written, 0o1777); err != nil {
 		return 2, err
 	}
@@ -70,11 +70,11 @@ func run(command []string) (status int, err error) {
 
 // sendAll sends the merged files.
 func sendAll(port string) error {
-	f, err := os.OpenFile(port, os.O_WRONLY|syscall.O_NOCTTY, 0)
+	w, err := record.OpenWriter(port)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer w.Close()
 	return filepath.WalkDir(merged, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -90,11 +90,7 @@ func sendAll(port string) error {
 			return err
 		}
 		for _, b := range record.Blobs("cover/"+d.Name()+".gz", packed.Bytes()) {
-			line, err := record.Encode(b)
-			if err != nil {
-				return err
-			}
-			if _, err := f.Write(line); err != nil {
+			if err := w.Write(b); err != nil {
 				return err
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 const commandPath = "/bin"
 
-// environment of the command.
+// environment returns the command's environment.
 func environment(opts options) []string {
 	env := []string{
 		"PATH=" + commandPath,
@@ -30,8 +30,8 @@ func environment(opts options) []string {
 	return append(env, opts.env...)
 }
 
-// runCommand runs the command in a session of its own until it has ended, and reaps everything that
-// is orphaned meanwhile, as pid 1 has to.
+// runCommand runs the command in a session of its own. Until it ends it also reaps orphans, which
+// is pid 1's duty.
 func runCommand(opts options) record.End {
 	if len(opts.command) == 0 || opts.command[0] == "" {
 		return record.End{Status: statusInit, Error: "no command on the kernel command line: it comes after --"}
@@ -51,7 +51,7 @@ func runCommand(opts options) record.End {
 	defer in.Close()
 
 	start := time.Now()
-	// Not os/exec: its Wait and the wait for orphans below would take each other's children.
+	// Not os/exec, whose Wait and the wait for orphans would reap each other's children.
 	pid, err := syscall.ForkExec(path, opts.command, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   environment(opts),
@@ -70,8 +70,8 @@ func runCommand(opts options) record.End {
 	return e
 }
 
-// notStarted gives the end record of a command that could not be executed, with a shell's two
-// numbers for it.
+// notStarted returns the end record of a command that could not be executed, with a shell's status
+// for it.
 func notStarted(path string, err error) record.End {
 	status := 126
 	if errors.Is(err, os.ErrNotExist) {
@@ -80,7 +80,7 @@ func notStarted(path string, err error) record.End {
 	return record.End{Status: status, Error: fmt.Sprintf("run %s: %v", path, err)}
 }
 
-// ended gives the end record for a wait status.
+// ended returns the end record for a wait status.
 func ended(status unix.WaitStatus) record.End {
 	if status.Signaled() {
 		return record.End{

@@ -3,11 +3,11 @@
 // Command init is pid 1 of a guest: it mounts what quark's tests need, brings the loopback
 // interface up, runs one command and powers the machine off.
 //
-// The kernel command line tells it everything. Words that begin with "quark." are knobs (see
-// options); what stands after "--" is the command. Results leave through the second serial port,
-// one JSON record a line: a hello at the start, an end with the command's status as the last, and
-// whatever the command itself writes to $QUARK_RESULTS between them.
+// The words of the kernel command line that begin with "quark." are its options (see options); the
+// words after "--" are the command. It writes JSON records, one a line, to the second serial port:
+// a hello at the start and an end with the command's status at the end. The command writes others
+// to $QUARK_RESULTS.
 //
-// The kernel panics when pid 1 ends, so init never does: whatever goes wrong is said on the console
-// and in the end record, and then the machine is powered off.
+// The kernel panics when pid 1 ends, so init does not: it reports errors on the console and in the
+// end record, and powers the machine off.
 package main

@@ -3,15 +3,14 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// features that the hello record names: what the guest offers, looked at from outside of quark's
-// own probes so that the two can be held against each other.
+// features are the features in the hello record. Their probes are independent of quark's own, so
+// that a test can compare the two.
 var features = []struct {
 	name  string
 	probe func() bool
@@ -54,8 +53,8 @@ func isMount(path string, magic int64) bool {
 	return unix.Statfs(path, &st) == nil && int64(st.Type) == magic
 }
 
-// hasBPF makes a bpf call that no kernel with the system call accepts and no kernel without it
-// knows.
+// hasBPF calls bpf with a command that no kernel has: the error shows whether the kernel has the
+// system call.
 func hasBPF() bool {
 	const unknownCommand = 0x7fffffff
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unknownCommand, 0, 0)
@@ -73,21 +72,9 @@ func hasConnector() bool {
 	return unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: cnIdxProc}) == nil
 }
 
-// imageVersion returns the digest that the builder wrote into the image's os-release.
+// imageVersion returns the digest in the image's os-release.
 func imageVersion(osRelease string) string {
-	for _, line := range strings.Split(osRelease, "\n") {
-		if v, ok := strings.CutPrefix(line, "IMAGE_VERSION="); ok {
-			return v
-		}
-	}
-	return ""
-}
-
-// uname returns the kernel's release and version.
-func uname() (release, version string, err error) {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", "", errors.New("uname: " + err.Error())
-	}
-	return unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Version[:]), nil
+	_, v, _ := strings.Cut(osRelease, "IMAGE_VERSION=")
+	v, _, _ = strings.Cut(v, "\n")
+	return v
 }

@@ -160,14 +160,10 @@ func TestPortOnFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := record.Encode(record.End{})
-	if err != nil {
+	if err := record.NewWriter(p).Write(record.End{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.write(line); err != nil {
-		t.Fatal(err)
-	}
-	if err := record.Drain(p.f); err != nil {
+	if err := record.Drain(p); err != nil {
 		t.Error(err)
 	}
 	if b, _ := os.ReadFile(name); !strings.HasSuffix(string(b), "\n") {

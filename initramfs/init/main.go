@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -19,8 +19,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// statusInit is the status in an end record when init itself could not do its work. krun.sh uses
-// the same number for a guest that does not report.
+// statusInit is the status in the end record when init itself fails. krun.sh has the same status
+// for a guest that does not report.
 const statusInit = 125
 
 func main() {
@@ -28,9 +28,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "init: is pid 1 of a guest and powers the machine off; it runs as nothing else")
 		os.Exit(2)
 	}
-	// The kernel keeps unhandled signals from pid 1, but the Go runtime ends the process for
-	// some itself. Signals that are taken and dropped go back to their defaults in the command;
-	// ignored ones would stay ignored there.
+	// The kernel sends pid 1 no signals without a handler, but the Go runtime has handlers,
+	// some of which end the process. A signal that is received and dropped has its default
+	// action in the command; one that is ignored here would be ignored there, too.
 	signal.Notify(make(chan os.Signal, 1))
 
 	g := &guest{}
@@ -39,14 +39,15 @@ func main() {
 
 const resultsLink = "/run/quark-results"
 
-// guest is what init knows of the machine it runs in.
+// guest is the machine that init runs in.
 type guest struct {
-	results *port
-	missing []string
+	port    *os.File // for the records, nil if there is none
+	results *record.Writer
+	missing []string // optional parts that could not be set up
 }
 
-// run sets the guest up and runs its command. It never panics: what does go wrong is in the record
-// that it returns.
+// run sets the guest up and runs its command. It returns the guest's last record, also after a
+// panic.
 func (g *guest) run() (e record.End) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -55,8 +56,8 @@ func (g *guest) run() (e record.End) {
 		}
 	}()
 
-	// init has a session, and the results port as its terminal: see openPort. The kernel starts
-	// pid 1 in none.
+	// The kernel starts pid 1 without a session, which it needs for the results port: see
+	// openPort.
 	if _, err := unix.Setsid(); err != nil {
 		g.miss(fmt.Sprintf("setsid: %v", err))
 	}
@@ -68,25 +69,20 @@ func (g *guest) run() (e record.End) {
 	if err == nil {
 		opts, err = parseOptions(string(cmdline))
 	}
-	// The port comes before the errors, which are to leave through it.
-	if opts.results != "" {
-		if g.results, _ = openPort("/dev/" + opts.results); g.results == nil {
-			say("no results port /dev/%s: the command runs, its results are lost", opts.results)
-		}
+	// The port is opened before errors are returned: they are sent to it.
+	if port, portErr := openPort("/dev/" + opts.results); portErr != nil {
+		say("%v: the command runs, its results are lost", portErr)
+	} else {
+		g.port, g.results = port, record.NewWriter(port)
 	}
-	switch {
-	case mountErr != nil:
-		return record.End{Status: statusInit, Error: mountErr.Error()}
-	case err != nil:
+	err = cmp.Or(mountErr, err)
+	if err == nil && opts.hideBTF {
+		err = hideBTF()
+	}
+	if err != nil {
 		return record.End{Status: statusInit, Error: err.Error()}
 	}
-	if opts.hideBTF {
-		if err := hideBTF(); err != nil {
-			return record.End{Status: statusInit, Error: err.Error()}
-		}
-	}
-	// A name for the port that is the same on every machine, for who cannot read the
-	// environment.
+	// A name of the port that is the same on every machine, for arguments of commands.
 	if err := os.Symlink("/dev/"+opts.results, resultsLink); err != nil {
 		g.miss(err.Error())
 	}
@@ -98,7 +94,7 @@ func (g *guest) run() (e record.End) {
 	for _, path := range opts.keep {
 		err := g.handOut(path)
 		if e.Status != 0 && errors.Is(err, fs.ErrNotExist) {
-			continue // a command that fails may not get so far
+			continue // a command may fail before it makes the file
 		}
 		if err != nil && e.Error == "" {
 			e.Error = fmt.Sprintf("hand out a file: %v", err)
@@ -107,7 +103,7 @@ func (g *guest) run() (e record.End) {
 	return e
 }
 
-// handOut sends a file that the command made, under its base name.
+// handOut sends a file of the guest under its base name.
 func (g *guest) handOut(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -120,18 +116,18 @@ func (g *guest) handOut(path string) error {
 }
 
 func (g *guest) hello() record.Hello {
-	release, version, err := uname()
-	if err != nil {
-		g.miss(err.Error())
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		g.miss(fmt.Sprintf("uname: %v", err))
 	}
 	var mem unix.Sysinfo_t
 	if err := unix.Sysinfo(&mem); err != nil {
 		g.miss(fmt.Sprintf("sysinfo: %v", err))
 	}
-	osRelease, _ := os.ReadFile("/etc/os-release") // no image name is no harm
+	osRelease, _ := os.ReadFile("/etc/os-release") // only the image's digest would be missing
 	return record.Hello{
-		Kernel:   release,
-		Version:  version,
+		Kernel:   unix.ByteSliceToString(u.Release[:]),
+		Version:  unix.ByteSliceToString(u.Version[:]),
 		Arch:     runtime.GOARCH,
 		CPUs:     runtime.NumCPU(),
 		MemoryKB: uint64(mem.Totalram) * uint64(mem.Unit) / 1024,
@@ -147,12 +143,12 @@ func (g *guest) end(e record.End) {
 		say("%s", e.Error)
 	}
 	g.send(e)
-	if g.results != nil {
-		if err := record.Drain(g.results.f); err != nil {
+	if g.port != nil {
+		if err := record.Drain(g.port); err != nil {
 			say("drain the results port: %v", err)
 		}
 	}
-	record.Drain(os.Stdout) // the console has no other place to complain to
+	record.Drain(os.Stdout) // an error has no place to be printed
 	powerOff()
 }
 
@@ -160,28 +156,19 @@ func (g *guest) end(e record.End) {
 func powerOff() {
 	err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	say("power off: %v", err)
-	// A machine that cannot power off may reboot, which its maker takes for the same.
+	// A machine that cannot power off may be able to reboot; qemu ends then, too.
 	err = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	say("reboot: %v", err)
-	for { // the deadline of the guest ends it
-		time.Sleep(time.Hour)
-	}
+	select {} // until the host's deadline
 }
 
 func (g *guest) send(rec any) {
-	if g.results == nil {
-		return
-	}
-	line, err := record.Encode(rec)
-	if err == nil {
-		err = g.results.write(line)
-	}
-	if err != nil {
-		say("write to the results port: %v", err)
+	if err := g.results.Write(rec); err != nil {
+		say("results port: %v", err)
 	}
 }
 
-// miss notes optional parts that are missing, for the hello record, and says so.
+// miss adds optional parts to those that are missing, for the hello record, and prints them.
 func (g *guest) miss(what ...string) {
 	for _, w := range what {
 		say("%s", w)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is a row of the mount table. Whether a required one is there decides if the command can run
-// at all; an optional one costs what needs it, and the tests say so themselves.
+// mount is a row of the mount table. Without a required one the command does not run. Tests that
+// need an optional one say so themselves.
 type mount struct {
 	target   string
 	fstype   string
@@ -19,9 +19,8 @@ type mount struct {
 	required bool
 }
 
-// mounts in the order in which they are made: a target's parent file system first.
-//
-// /tmp lets set-id programs run on purpose: tests put their own there.
+// mounts are made in this order: a target's parent file system first. /tmp has no MS_NOSUID because
+// tests put set-id programs there.
 var mounts = []mount{
 	{"/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", true},
 	{"/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", true},
@@ -35,8 +34,8 @@ var mounts = []mount{
 	{"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false},
 }
 
-// mountAll makes the mounts. It goes on after a failure, so that as much as can be told is told;
-// missing has what failed, err is set when a required one did.
+// mountAll makes the mounts and goes on after a failure. missing has all failures, err the first
+// one of a required mount.
 func mountAll(table []mount, do func(mount) error) (missing []string, err error) {
 	for _, m := range table {
 		e := do(m)
@@ -53,8 +52,8 @@ func mountAll(table []mount, do func(mount) error) (missing []string, err error)
 }
 
 func (m mount) do() error {
-	// In sysfs no directory can be made: a missing one there means that the kernel has no such
-	// file system.
+	// In sysfs Mkdir fails: a directory that is missing there means that the kernel does not
+	// have the file system.
 	if err := os.Mkdir(m.target, 0o755); err != nil && !os.IsExist(err) {
 		return err
 	}

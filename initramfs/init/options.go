@@ -9,39 +9,31 @@ import (
 	"github.com/quark-linux/quark/internal/harness/argv"
 )
 
-// options is what the kernel command line asks of init.
+// options are init's options on the kernel command line.
 type options struct {
-	// hideBTF (quark.hide_btf=1) mounts an empty tmpfs over /sys/kernel/btf: to user space the
-	// kernel then has no BTF.
+	// hideBTF (quark.hide_btf=1) mounts an empty tmpfs over /sys/kernel/btf, so that user space
+	// sees no BTF.
 	hideBTF bool
-	// results (quark.results=NAME) is the port that the records go to, a name in /dev; ttyS1 by
-	// default. The machine's maker knows where it put the second port, init does not guess.
+	// results (quark.results=NAME) is the device in /dev of the results port, ttyS1 by default.
 	results string
-	// stdin (quark.stdin=NAME) is the terminal that the command reads and that it has for its
-	// controlling one, a name in /dev; without it there is nothing to read.
-	stdin string
-	// env (quark.env.NAME=VALUE) is put into the command's environment.
-	env []string
-	// keep (quark.keep=PATH) are files that the command makes and that are handed out when it
-	// has ended.
-	keep []string
-	// command and its arguments: the words after "--".
-	command []string
+	// stdin (quark.stdin=NAME) is the device in /dev of the command's controlling terminal,
+	// which it reads. Without it the command has nothing to read.
+	stdin   string
+	env     []string // quark.env.NAME=VALUE: variables of the command
+	keep    []string // quark.keep=PATH: files that are sent when the command has ended
+	command []string // with its arguments: the words after "--"
 }
 
-// parseOptions reads a kernel command line as /proc/cmdline has it. An unknown knob is an error: a
-// misspelt one would have a test run under other conditions than its name says.
+// parseOptions reads a kernel command line as /proc/cmdline has it. An unknown option is an error:
+// a test with a misspelt one would run under wrong conditions.
 func parseOptions(cmdline string) (options, error) {
 	opts := options{results: "ttyS1"}
 	words := splitWords(cmdline)
 	for i, word := range words {
 		if word == "--" {
 			command, err := argv.Decode(words[i+1:])
-			if err != nil {
-				return opts, err
-			}
 			opts.command = command
-			return opts, nil
+			return opts, err
 		}
 		knob, ok := strings.CutPrefix(word, "quark.")
 		if !ok {
@@ -58,25 +50,22 @@ func (o *options) set(knob string) error {
 	name, value, _ := strings.Cut(knob, "=")
 	switch {
 	case name == "hide_btf":
-		switch value {
-		case "0", "1":
-			o.hideBTF = value == "1"
-		default:
-			return fmt.Errorf("kernel argument quark.hide_btf=%s: 0 or 1 is wanted", value)
+		if value != "0" && value != "1" {
+			return fmt.Errorf("kernel argument quark.%s: 0 or 1 is wanted", knob)
 		}
-	case name == "results":
+		o.hideBTF = value == "1"
+	case name == "results" || name == "stdin":
 		if value == "" || strings.Contains(value, "/") {
-			return fmt.Errorf("kernel argument quark.results=%s: the name of a device in /dev is wanted", value)
+			return fmt.Errorf("kernel argument quark.%s: the name of a device in /dev is wanted", knob)
 		}
-		o.results = value
-	case name == "stdin":
-		if value == "" || strings.Contains(value, "/") {
-			return fmt.Errorf("kernel argument quark.stdin=%s: the name of a device in /dev is wanted", value)
+		if name == "results" {
+			o.results = value
+		} else {
+			o.stdin = value
 		}
-		o.stdin = value
 	case name == "keep":
 		if !strings.HasPrefix(value, "/") {
-			return fmt.Errorf("kernel argument quark.keep=%s: an absolute path is wanted", value)
+			return fmt.Errorf("kernel argument quark.%s: an absolute path is wanted", knob)
 		}
 		o.keep = append(o.keep, value)
 	case strings.HasPrefix(name, "env.") && len(name) > len("env."):
@@ -88,27 +77,25 @@ func (o *options) set(knob string) error {
 }
 
 // splitWords splits a command line as the kernel does (lib/cmdline.c, next_arg): at white space
-// outside of double quotes, which are taken off when they stand around a word or around the value
-// of a word.
-func splitWords(s string) []string {
-	var words []string
-	for {
-		s = strings.TrimLeft(s, " \t\n\v\f\r")
-		if s == "" {
-			return words
+// outside of double quotes. It removes quotes around a word and around the value of a word.
+func splitWords(s string) (words []string) {
+	quoted, begin := false, -1 // of a word
+	for i, c := range s {
+		if c == '"' {
+			quoted = !quoted
 		}
-		quoted, end := false, len(s)
-		for i := 0; i < len(s); i++ {
-			if s[i] == '"' {
-				quoted = !quoted
-			} else if !quoted && strings.IndexByte(" \t\n\v\f\r", s[i]) >= 0 {
-				end = i
-				break
-			}
+		space := !quoted && strings.ContainsRune(" \t\n\v\f\r", c)
+		if space && begin >= 0 {
+			words = append(words, unquote(s[begin:i]))
+			begin = -1
+		} else if !space && begin < 0 {
+			begin = i
 		}
-		words = append(words, unquote(s[:end]))
-		s = s[end:]
 	}
+	if begin >= 0 {
+		words = append(words, unquote(s[begin:]))
+	}
+	return words
 }
 
 func unquote(word string) string {

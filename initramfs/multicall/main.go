@@ -3,8 +3,8 @@
 // are in the image once.
 //
 // A command's package main cannot be imported, so its files are compiled, by means of go build
-// -overlay, as a package of another name whose main is exported. Nothing of that is in the source
-// tree, and the commands know nothing of it.
+// -overlay, as a package of another name whose main is exported. Neither the source tree nor the
+// commands have a trace of that.
 //
 //	go run ./initramfs/multicall -o build/amd64/guest cmd/quark-mon cmd/quark-test
 package main
@@ -76,7 +76,7 @@ func run(out, arch string, dirs []string) error {
 	if err := os.WriteFile(path, list, 0o644); err != nil {
 		return err
 	}
-	// -s -w as for every binary of the image: symbols would be a third of it.
+	// -s -w: symbols would be a third of the binary.
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-overlay="+path, "-o", out, "./"+virtual)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
@@ -138,7 +138,7 @@ func export(path string, source []byte, pkg string) (exported []byte, hasMain bo
 		exported = append(append(append([]byte(nil), exported[:from]...), name...), exported[to:]...)
 	}
 	exported = source
-	// From the end of the file to its beginning: the offsets before stay right.
+	// From the end of the file to its beginning, so that offsets stay right.
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "main" {
 			replace(fn.Name, "Main")
@@ -151,10 +151,9 @@ func export(path string, source []byte, pkg string) (exported []byte, hasMain bo
 
 func packageName(command string) string { return strings.ReplaceAll(command, "-", "") }
 
-// dispatcher is the binary's main. The name is that of the file that was executed, not argv[0],
-// which tests choose freely. A copy under another name, which tests and scenarios make of their
-// program, has to be of a program that runs scenarios and tests: its process is told by its
-// environment or arguments what it is.
+// dispatcher is the binary's main. The name of the executed file selects the command, not argv[0],
+// which tests set. Tests and scenarios copy their program to other names; such a copy runs the
+// scenario or test that its environment or arguments name.
 var dispatcher = template.Must(template.New("main").Funcs(template.FuncMap{"pkg": packageName}).Parse(`package main
 
 import (

@@ -29,6 +29,9 @@ func OpenWriter(name string) (*Writer, error) {
 	return &Writer{f: f}, nil
 }
 
+// NewWriter returns a writer to an open file.
+func NewWriter(f *os.File) *Writer { return &Writer{f: f} }
+
 // Close closes the file.
 func (w *Writer) Close() error {
 	if w == nil {
