@@ -12,38 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Accel is how a machine's processors run.
+// Accel is what executes a machine's processors, by qemu's name.
 type Accel string
 
-// The accelerations of qemu that are used.
+// Values of Accel.
 const (
 	KVM Accel = "kvm"
 	TCG Accel = "tcg" // software emulation
 )
 
-// probed has a function for each architecture that probes KVM once.
-var probed = map[string]func() bool{
-	"amd64": sync.OnceValue(func() bool { return virtualizes() && runs("qemu-system-x86_64", KVM) }),
-	"arm64": sync.OnceValue(func() bool { return true }), // there is no such quick probe
-}
+// x86KVM probes KVM on x86: the processor must have virtualization, and a machine must run.
+var x86KVM = sync.OnceValue(func() bool {
+	b, err := os.ReadFile("/proc/cpuinfo")
+	return err == nil && regexp.MustCompile(`\b(vmx|svm)\b`).Match(b) && runs("qemu-system-x86_64", KVM)
+})
 
-// fastest returns the acceleration that works for machines of an architecture. /dev/kvm may be
-// there and run no guest.
+// fastest returns the fastest acceleration that works for machines of an architecture. /dev/kvm may
+// exist and run no guest; on arm64 there is no quick probe of that.
 func fastest(goarch string) Accel {
-	if goarch == runtime.GOARCH && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil && probed[goarch]() {
+	if goarch == runtime.GOARCH && unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) == nil && (goarch != "amd64" || x86KVM()) {
 		return KVM
 	}
 	return TCG
 }
 
-// virtualizes reports whether the host's x86 processor says that it can run guests.
-func virtualizes() bool {
-	b, err := os.ReadFile("/proc/cpuinfo")
-	return err == nil && regexp.MustCompile(`\b(vmx|svm)\b`).Match(b)
-}
-
-// runs reports whether an x86 machine runs code: one whose whole firmware writes 0x10 to the debug
-// exit port, from which qemu exits with 2*0x10+1.
+// runs reports whether an x86 machine runs code. The machine's firmware only writes 0x10 to the
+// debug exit port, so that qemu exits with status 2*0x10+1.
 func runs(qemu string, accel Accel) bool {
 	firmware := make([]byte, 64<<10)
 	// The CPU starts 16 bytes before the end: mov al, 0x10; out 0xf4, al; hlt.

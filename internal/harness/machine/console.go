@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// console passes on what a guest prints, without carriage returns, and looks at each line.
+// console copies the guest's output without carriage returns, and searches its lines.
 type console struct {
 	out io.Writer
 
 	mu      sync.Mutex
-	line    []byte // the current one
-	printed time.Time
-	panic   string        // the kernel's last words, "" as long as it has none
-	want    []byte        // part of a line that is waited for
-	seen    chan struct{} // closed when it has come
+	line    []byte        // the unfinished one
+	printed time.Time     // of the last output
+	panic   string        // the kernel's panic message, "" for none
+	want    []byte        // text that expect waits for
+	seen    chan struct{} // closed when it came
 }
 
 var panicText = []byte("Kernel panic - not syncing")
 
-// Write takes what qemu writes to its standard output.
+// Write takes qemu's standard output.
 func (c *console) Write(b []byte) (int, error) {
 	text := bytes.ReplaceAll(b, []byte("\r"), nil)
 	if _, err := c.out.Write(text); err != nil {
@@ -33,15 +33,15 @@ func (c *console) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(text) {
 		c.line = append(c.line, line...)
 		if line[len(line)-1] == '\n' {
-			c.look()
+			c.search()
 			c.line = c.line[:0]
 		}
 	}
 	return len(b), nil
 }
 
-// look looks at the current line when it has ended.
-func (c *console) look() {
+// search searches the finished line for a panic and for the expected text.
+func (c *console) search() {
 	if i := bytes.Index(c.line, panicText); i >= 0 && c.panic == "" {
 		c.panic = string(bytes.TrimSpace(c.line[i:]))
 	}
@@ -51,8 +51,8 @@ func (c *console) look() {
 	}
 }
 
-// expect returns a channel that is closed when a line with the text comes. Who waited for another
-// is not told any more.
+// expect returns a channel that is closed when a line with the text comes. It ends the wait for an
+// earlier text.
 func (c *console) expect(text string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *console) expect(text string) <-chan struct{} {
 	return c.seen
 }
 
-// quiet returns how long nothing was printed.
+// quiet returns the time since the last output.
 func (c *console) quiet() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
-// memoryFile returns a file that is in memory only, with the given content.
+// memoryFile returns a file in memory with the given content.
 func memoryFile(name string, content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -26,20 +26,24 @@ func memoryFile(name string, content []byte) (*os.File, error) {
 	return f, nil
 }
 
-// inheritedPath is the path by which a child opens the ith of its exec.Cmd's ExtraFiles.
+// inheritedPath returns the path by which a child opens ExtraFiles[i] of its exec.Cmd.
 func inheritedPath(i int) string { return fmt.Sprintf("/proc/self/fd/%d", 3+i) }
 
 // kernel is an image to boot.
 type kernel struct {
 	path  string
 	arch  string // GOARCH
-	image []byte // what qemu is to boot
+	image []byte // for qemu to boot
 	file  bool   // image is the file's content
 }
 
-// readKernel reads a kernel image and takes off the compression that qemu does not know.
+// readKernel reads a kernel image and removes the compressions that qemu does not support.
 func readKernel(path string) (*kernel, error) {
-	content, err := readFile(path)
+	var content []byte
+	err := checkFile(path)
+	if err == nil {
+		content, err = os.ReadFile(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no kernel image %s: 'go run ./kernel_images' fetches some", path)
 	}
@@ -56,37 +60,33 @@ func readKernel(path string) (*kernel, error) {
 	return &kernel{path, arch, image, bytes.HasPrefix(content, image)}, nil
 }
 
-// unpack has the host unpack what would take an emulated processor seconds, if qemu can boot that.
+// unpack unpacks a bzImage if qemu can boot the kernel in it: an emulated processor takes seconds
+// for that.
 func (k *kernel) unpack() {
 	if vmlinux := vmlinuz.Vmlinux(k.image); vmlinux != nil {
 		k.image, k.file = vmlinux, false
 	}
 }
 
-// readFile reads a regular file.
-func readFile(path string) ([]byte, error) {
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
-		if err == nil {
-			err = errors.New("it is no regular file")
-		}
-		return nil, err
-	}
-	return os.ReadFile(path)
-}
-
-// checkInitramfs looks at an initramfs before qemu does, whose words say less.
-func checkInitramfs(path string) error {
+// checkFile returns an error for a path that is no regular, readable file with a content.
+func checkFile(path string) error {
 	st, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("no initramfs %s: 'make initramfs.gz' builds it", path)
 	case err != nil:
+		return err
 	case !st.Mode().IsRegular():
-		err = errors.New("it is no regular file")
+		return errors.New("it is no regular file")
 	case st.Size() == 0:
-		err = errors.New("it is empty")
-	default:
-		err = unix.Access(path, unix.R_OK)
+		return errors.New("it is empty")
+	}
+	return unix.Access(path, unix.R_OK)
+}
+
+// checkInitramfs checks an initramfs before qemu does, whose messages say less.
+func checkInitramfs(path string) error {
+	err := checkFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no initramfs %s: 'make initramfs.gz' builds it", path)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read initramfs %s: %w", path, err)

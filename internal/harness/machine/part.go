@@ -8,11 +8,11 @@ import (
 
 // Part is a part of a machine.
 type Part struct {
-	Args   []string // of qemu
+	Args   []string // qemu's arguments
 	Kernel []string // words of the kernel's command line
 }
 
-// String returns the part as it is written on the two command lines, qemu's first.
+// String returns the part as arguments of qemu, with the kernel's words after -append.
 func (p Part) String() string {
 	s := strings.Join(p.Args, " ")
 	if len(p.Kernel) > 0 {
@@ -21,7 +21,7 @@ func (p Part) String() string {
 	return s
 }
 
-// Join returns the parts as one, and the words of the kernel's command line as one.
+// Join returns several parts as one.
 func Join(parts ...Part) (all Part) {
 	for _, p := range parts {
 		all.Args = append(all.Args, p.Args...)
@@ -30,7 +30,7 @@ func Join(parts ...Part) (all Part) {
 	return all
 }
 
-// architecture is what is particular to the machines of a GOARCH.
+// architecture has the properties of machines of a GOARCH.
 type architecture struct {
 	name             string // qemu's
 	debian           string // package of its qemu
@@ -40,13 +40,13 @@ type architecture struct {
 
 var architectures = map[string]architecture{
 	"amd64": {"x86_64", "qemu-system-x86", "pc", "ttyS0", "ttyS1"},
-	// The board has one UART for the guest. The second is on PCI, where it is the first of its
-	// kind.
+	// The board has one UART for the guest. The second serial port is a PCI device, of a driver
+	// that counts from 0.
 	"arm64": {"aarch64", "qemu-system-arm", "virt", "ttyAMA0", "ttyS0"},
 }
 
-// Board is a board with nothing on it that is not asked for. The machine ends when the kernel
-// panics or reboots.
+// Board is a board without qemu's default devices. The machine ends when the kernel panics or
+// reboots.
 func Board(goarch string) Part {
 	return Part{
 		Args: []string{"-machine", architectures[goarch].board,
@@ -55,29 +55,29 @@ func Board(goarch string) Part {
 	}
 }
 
-// CPUs are n virtual processors.
+// CPUs are n virtual CPUs.
 func CPUs(goarch string, accel Accel, n int) Part {
 	smp := []string{"-smp", strconv.Itoa(n)}
 	if accel == KVM {
 		return Part{Args: append([]string{"-accel", "kvm", "-cpu", "max"}, smp...)}
 	}
-	// One thread for all virtual CPUs: with one each, qemu 7.2 may run a stale translation of
-	// code that another CPU has just patched, and the kernel dies of an int3 of its own (one
-	// boot in five of 7.3). It takes less CPU time, too.
+	// One thread for all virtual CPUs: with a thread for each, qemu 7.2 may execute an old
+	// translation of code that another CPU has just patched, and the kernel panics at an int3
+	// of its own (one boot in five of 7.3). One thread needs less CPU time, too.
 	//
-	// An emulated processor does not speculate and needs no mitigations. AppArmor and audit,
-	// which nothing in a guest uses, make everything a tenth slower.
+	// An emulated CPU does not speculate and needs no mitigations. AppArmor and audit, which
+	// nothing in a guest uses, make everything a tenth slower.
 	p := Part{Args: []string{"-accel", "tcg,thread=single", "-cpu"}, Kernel: []string{"mitigations=off", "apparmor=0", "audit=0"}}
 	if goarch == "arm64" {
 		// The architected algorithm for pointer authentication is slow to emulate.
 		p.Args = append(p.Args, "max,pauth-impdef=on")
 	} else {
-		// qemu 7.2 leaves wrong flags after CMPXCHG16B, which the kernel's allocator uses
-		// without a lock. An interrupt then brings them into EFLAGS (DF, NT), of which a
-		// 6.12 died. Kernels do without the instruction.
+		// qemu 7.2 computes wrong flags for CMPXCHG16B, which the kernel's allocator uses.
+		// An interrupt copies them to EFLAGS (DF, NT), after which a 6.12 panicked. Kernels
+		// work without the instruction.
 		p.Args = append(p.Args, "qemu64,-cx16")
-		// On a busy host an emulated processor may be late for the first ticks, and the
-		// kernel would panic of a timer that does not work.
+		// On a busy host an emulated CPU may miss the first ticks, and the kernel would
+		// panic because the timer seems not to work.
 		p.Kernel = append(p.Kernel, "no_timer_check")
 	}
 	p.Args = append(p.Args, smp...)
@@ -87,8 +87,8 @@ func CPUs(goarch string, accel Accel, n int) Part {
 // Memory is the machine's memory.
 func Memory(mib int) Part { return Part{Args: []string{"-m", strconv.Itoa(mib)}} }
 
-// Console is the serial port that qemu connects to its standard input and output, and its monitor
-// behind control A.
+// Console is a serial port connected to qemu's standard input and output. Control A switches to
+// qemu's monitor.
 func Console(goarch string, verbose bool) Part {
 	p := Part{Args: []string{"-serial", "mon:stdio"}, Kernel: []string{"console=" + architectures[goarch].console, "sysrq_always_enabled"}}
 	if !verbose {
@@ -97,7 +97,7 @@ func Console(goarch string, verbose bool) Part {
 	return p
 }
 
-// Input has the guest's command read the console.
+// Input makes the guest's command read the console.
 func Input(goarch string) Part {
 	return Part{Kernel: []string{"quark.stdin=" + architectures[goarch].console}}
 }
@@ -111,25 +111,25 @@ func Results(goarch, path string) Part {
 	return p
 }
 
-// Quick leaves out of the boot what nothing in a guest needs.
+// Quick leaves out parts of the boot that nothing in a guest needs.
 func Quick() Part {
 	return Part{Kernel: []string{
-		// Closing a source waits for many grace periods.
+		// Closing a source waits for many RCU grace periods.
 		"rcupdate.rcu_expedited=1",
-		// The tests of the kernel's cryptography take a tenth of an emulated boot, and so
-		// do keys for modules, of which none is loaded.
+		// Self-tests of the kernel's cryptography take a tenth of an emulated boot, and so
+		// do the keys for modules, of which none is loaded.
 		"cryptomgr.notests=1",
 		"initcall_blacklist=load_system_certificate_list,jent_mod_init,crypto_kdf108_init",
 	}}
 }
 
-// GDB has the machine wait for gdb on a TCP port of the host. Without nokaslr the symbols'
-// addresses would be wrong.
+// GDB makes the machine wait for gdb on a TCP port of the host. Without nokaslr the addresses of
+// symbols would be wrong.
 func GDB(port int) Part {
 	return Part{Args: []string{"-gdb", fmt.Sprintf("tcp:127.0.0.1:%d", port), "-S"}, Kernel: []string{"nokaslr"}}
 }
 
-// Images are the files to boot. qemu takes what stands for a file as it is, commas too.
+// Images are the files to boot. Their paths may have commas.
 func Images(kernel, initramfs string) Part {
 	return Part{Args: []string{"-kernel", kernel, "-initrd", initramfs}}
 }

@@ -2,10 +2,12 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -17,7 +19,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Config is a machine to boot. Zero fields have the defaults named.
+// Config describes a machine to boot. Zero fields mean the defaults in parentheses.
 type Config struct {
 	Kernel    string   // path of an x86 bzImage or vmlinux or an arm64 Image
 	Initramfs string   // path
@@ -26,26 +28,26 @@ type Config struct {
 
 	CPUs   int       // (2)
 	Memory int       // MiB (512)
-	Accel  Accel     // (what works)
+	Accel  Accel     // (the fastest that works)
 	QEMU   string    // the emulator (qemu-system-ARCH, looked up in PATH)
 	GDB    int       // TCP port on which the guest waits for gdb (it does not wait)
-	Input  io.Reader // what the command reads (nothing)
+	Input  io.Reader // for the command (it has none)
 
-	Verbose bool      // have all kernel messages on the console
-	Console io.Writer // for what the guest prints (nowhere)
+	Verbose bool      // all kernel messages on the console
+	Console io.Writer // for the guest's output (it is dropped)
 	Results *os.File  // for the guest's records, also read by VM.Records (a file in memory)
 }
 
-// UsageError is an error of what the caller asked for; other errors are of files and programs.
+// UsageError is an error of the caller's arguments; other errors are of files and programs.
 type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
 
-// longestCommandLine is COMMAND_LINE_SIZE without its NUL, on both architectures. The kernel would
-// cut off the rest in silence.
+// longestCommandLine is COMMAND_LINE_SIZE - 1, the same on both architectures. The kernel ignores
+// the rest silently.
 const longestCommandLine = 2047
 
-// Describe says in a line what a kernel would be booted by: the architecture, the acceleration and
+// Describe returns in a line what would boot a kernel: the architecture, the acceleration and
 // qemu's version.
 func Describe(c Config) (string, error) {
 	k, err := readKernel(c.Kernel)
@@ -65,18 +67,11 @@ func Describe(c Config) (string, error) {
 
 // complete fills in the defaults.
 func (c *Config) complete(k *kernel) error {
-	if c.QEMU == "" {
-		c.QEMU = "qemu-system-" + architectures[k.arch].name
-	}
+	c.QEMU = cmp.Or(c.QEMU, "qemu-system-"+architectures[k.arch].name)
 	if _, err := exec.LookPath(c.QEMU); err != nil {
 		return fmt.Errorf("%s not found: install the package %s", c.QEMU, architectures[k.arch].debian)
 	}
-	if c.CPUs == 0 {
-		c.CPUs = 2
-	}
-	if c.Memory == 0 {
-		c.Memory = 512
-	}
+	c.CPUs, c.Memory = cmp.Or(c.CPUs, 2), cmp.Or(c.Memory, 512)
 	if c.Accel == "" {
 		c.Accel = fastest(k.arch)
 	}
@@ -86,8 +81,8 @@ func (c *Config) complete(k *kernel) error {
 	return nil
 }
 
-// arguments returns qemu's for a complete configuration. The results go to the first file that it
-// inherits.
+// arguments returns qemu's arguments for a complete configuration. qemu writes the records to the
+// first file that it inherits; the second one is the kernel, unless its own file is booted.
 func (c *Config) arguments(k *kernel) ([]string, error) {
 	parts := []Part{Board(k.arch), CPUs(k.arch, c.Accel, c.CPUs), Memory(c.Memory),
 		Console(k.arch, c.Verbose), Results(k.arch, inheritedPath(0)), Quick()}
@@ -97,18 +92,18 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 	if c.GDB != 0 {
 		parts = append(parts, GDB(c.GDB))
 	}
+	image := inheritedPath(1)
 	if k.file {
-		parts = append(parts, Images(k.path, c.Initramfs))
-	} else {
-		parts = append(parts, Images(inheritedPath(1), c.Initramfs))
+		image = k.path
 	}
+	parts = append(parts, Images(image, c.Initramfs))
 	if strings.Contains(" "+c.Append+" ", " -- ") || strings.Contains(c.Append, "\n") {
 		return nil, UsageError("the further kernel arguments (KRUN_APPEND) hold -- or a newline: the command's words come as operands")
 	}
-	if c.Append != "" {
-		parts = append(parts, Part{Kernel: []string{c.Append}})
-	}
 	all := Join(parts...)
+	if c.Append != "" {
+		all.Kernel = append(all.Kernel, c.Append)
+	}
 	line := strings.Join(all.Kernel, " ") + " -- " + argv.Encode(c.Command)
 	if len(line) > longestCommandLine {
 		return nil, UsageError(fmt.Sprintf("the kernel command line would be %d bytes, %d fit: pass fewer or shorter arguments",
@@ -117,7 +112,7 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 	return append(all.Args, "-append", line), nil
 }
 
-// VM is a machine that runs or has run.
+// VM is a machine that Start booted.
 type VM struct {
 	cmd     *exec.Cmd
 	console console
@@ -126,11 +121,11 @@ type VM struct {
 	done    chan struct{}
 
 	results  *os.File
-	offset   int64
+	offset   int64 // of the part of results that was read
 	splitter record.Splitter
 }
 
-// Start boots a machine. The caller waits for its end or ends it with Stop.
+// Start boots a machine. The caller waits for its end or stops it.
 func Start(c Config) (*VM, error) {
 	if err := checkInitramfs(c.Initramfs); err != nil {
 		return nil, err
@@ -161,7 +156,7 @@ func Start(c Config) (*VM, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close() // qemu has its own
+		defer f.Close() // qemu has a descriptor of its own
 		v.cmd.ExtraFiles = append(v.cmd.ExtraFiles, f)
 	}
 	if err := v.start(); err != nil {
@@ -182,12 +177,12 @@ func (v *VM) start() error {
 	v.input = w // never closed while qemu runs: the console has no end of file
 	v.cmd.Stdin, v.cmd.Stdout, v.cmd.Stderr = input, &v.console, &v.stderr
 	v.cmd.WaitDelay = 5 * time.Second
-	// A process group of its own: control C at the terminal is for this process, which then
-	// ends the guest.
+	// In a process group of its own: control C at the terminal reaches only this process, which
+	// then stops the guest.
 	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The kernel sends the death signal when the thread ends that started qemu, so this
+		// The kernel sends Pdeathsig when the thread ends that started qemu, so this
 		// goroutine keeps its thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -203,10 +198,10 @@ func (v *VM) start() error {
 	return <-started
 }
 
-// Done is closed when the machine has ended and all that it printed is written.
+// Done returns a channel that is closed when the machine has ended and its output is written.
 func (v *VM) Done() <-chan struct{} { return v.done }
 
-// Stop ends the machine, by force if qemu has not ended after 5 seconds.
+// Stop stops the machine. It kills qemu if that has not ended after 5 seconds.
 func (v *VM) Stop() {
 	v.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -217,26 +212,20 @@ func (v *VM) Stop() {
 	}
 }
 
-// Records calls f for each record that came since the last call, or with an error that wraps
-// record.ErrDamaged for what is none. When the machine has ended, an unfinished line is one too.
+// Records calls f for each record since the last call, and for each line that is no record with an
+// error that wraps record.ErrDamaged. When the machine has ended, that includes an unfinished line.
 func (v *VM) Records(f func(rec any, err error)) error {
-	ended := false
+	ended := false // before the last read
 	select {
 	case <-v.done:
 		ended = true
 	default:
 	}
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := v.results.ReadAt(buf, v.offset)
-		v.offset += int64(n)
-		v.splitter.Feed(buf[:n], f)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("read the guest's records: %w", err)
-		}
+	b, err := io.ReadAll(io.NewSectionReader(v.results, v.offset, math.MaxInt64-v.offset))
+	v.offset += int64(len(b))
+	v.splitter.Feed(b, f)
+	if err != nil {
+		return fmt.Errorf("read the guest's records: %w", err)
 	}
 	if ended {
 		v.splitter.Flush(f)
@@ -251,27 +240,27 @@ func (v *VM) Panic() string {
 	return v.console.panic
 }
 
-// Errors returns what qemu itself had to say. The machine has ended.
+// Errors returns qemu's standard error. The machine must have ended.
 func (v *VM) Errors() string { return v.stderr.String() }
 
-// requests are the system requests that PrintStacks sends, and what the kernel answers: show all
-// messages, the CPUs that run, the tasks that are blocked, all tasks.
+// requests are the system requests of PrintStacks, with the kernel's answers: print all messages on
+// the console, stacks of CPUs, of blocked tasks, of all tasks.
 var requests = []struct{ key, answer string }{
 	{"9", "Changing Loglevel"}, {"l", "Show backtrace"}, {"w", "Show Blocked State"}, {"t", "Show State"},
 }
 
-// ErrNoAnswer says that a guest's kernel does not answer system requests.
+// ErrNoAnswer means that a guest's kernel does not answer system requests.
 var ErrNoAnswer = errors.New("the guest does not answer a request for its stacks")
 
-// PrintStacks has the kernel print the stacks of all tasks on the console. It returns when they are
-// printed, the machine or ctx has ended, or the kernel does not answer.
+// PrintStacks makes the kernel print the stacks of all tasks on the console. It returns when they
+// are printed, the machine or ctx has ended, or the kernel does not answer.
 func (v *VM) PrintStacks(ctx context.Context) (err error) {
 	for _, r := range requests {
 		if err = v.request(ctx, r.key, "sysrq: "+r.answer); err != nil {
 			break
 		}
 	}
-	// A guest that has printed nothing for a second has printed everything.
+	// After a second without output all stacks are printed.
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && v.console.quiet() < time.Second; {
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -284,10 +273,9 @@ func (v *VM) PrintStacks(ctx context.Context) (err error) {
 	return err
 }
 
-// request sends a system request over the serial console (in qemu's mux control A, then b for a
-// break, and the key follows) until the kernel has said that it got it. A busy guest may not: to
-// qemu's UART a break is one of the bytes that wait in its buffer, and the key that comes with it
-// is then a mere character.
+// request sends a system request over the serial console until the kernel prints that it got it. In
+// qemu's mux, control A and b send a break, and the key follows. Several tries: a busy guest may
+// get the break and the key together from the UART's buffer, and take the key for a character.
 func (v *VM) request(ctx context.Context, key, answer string) error {
 	seen := v.console.expect(answer)
 	for range 4 {
