@@ -121,7 +121,7 @@ func (b *guestBoot) main(args []string) int {
 	return b.watch(vm)
 }
 
-// refuse says why there is no guest and returns the exit status.
+// refuse prints why there is no guest and returns the exit status.
 func (b *guestBoot) refuse(err error) int {
 	b.say("%v", err)
 	if usage := machine.UsageError(""); errors.As(err, &usage) {
@@ -131,7 +131,7 @@ func (b *guestBoot) refuse(err error) int {
 	return notStartedStatus
 }
 
-// watch waits for the end of the guest, and ends it after the deadline or a signal. It returns the
+// watch waits for the end of the guest, and stops it after the deadline or a signal. It returns the
 // exit status.
 func (b *guestBoot) watch(vm *machine.VM) int {
 	late := ""
@@ -176,15 +176,15 @@ func (b *guestBoot) stopped(vm *machine.VM, s os.Signal) int {
 	return 128 + int(s.(syscall.Signal))
 }
 
-// judge says what became of a guest that has ended, and returns the exit status. late is the
-// deadline that it missed, if any.
+// judge prints how the guest ended and returns the exit status. late is why it was stopped, "" if
+// it ended by itself.
 func (b *guestBoot) judge(vm *machine.VM, late string) int {
-	var hello *record.Hello
+	hello := false
 	var end *record.End
 	err := vm.Records(func(rec any, _ error) {
 		switch r := rec.(type) {
 		case record.Hello:
-			hello = &r
+			hello = true
 		case record.End:
 			end = &r
 		}
@@ -192,31 +192,29 @@ func (b *guestBoot) judge(vm *machine.VM, late string) int {
 	if err != nil {
 		b.say("%v", err)
 	}
-	panicked := vm.Panic()
-	switch {
-	case end != nil:
+	if end != nil {
 		if end.Error != "" {
 			b.say("the guest reports: %s", end.Error)
 		}
 		return end.Status
-	case late != "" && panicked != "":
-		b.say("%s; %s", late, panicked)
-		return hungStatus
-	case late != "":
-		b.say("%s", late)
-		return hungStatus
-	case panicked != "":
-		b.say("the guest did not report: %s", panicked)
-	case hello == nil:
-		b.say("the guest did not report: no hello, so it did not boot (KRUN_VERBOSE=1 shows the kernel's messages)")
-	default:
-		b.say("the guest did not report: it ended after its hello without an end record")
 	}
+	why := vm.Panic()
+	if late != "" {
+		b.say("%s", strings.TrimSuffix(late+"; "+why, "; "))
+		return hungStatus
+	}
+	if why == "" {
+		why = "it ended after its hello without an end record"
+		if !hello {
+			why = "no hello, so it did not boot (KRUN_VERBOSE=1 shows the kernel's messages)"
+		}
+	}
+	b.say("the guest did not report: %s", why)
 	io.WriteString(b.stderr, vm.Errors())
 	return noReportStatus
 }
 
-// parse reads the operands and the environment.
+// parse reads the arguments and the environment.
 func (b *guestBoot) parse(args []string) (err error) {
 	c := &b.config
 	c.Console = b.stdout
@@ -282,8 +280,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// rawTerminal has a terminal pass on every key, neither echoed nor made into a line or a signal:
-// that is for the terminal in the guest. What is no terminal is left alone.
+// rawTerminal sets a terminal to a mode that passes every key without an echo, lines or signals:
+// the terminal in the guest makes these. It does nothing for a file that is no terminal.
 func rawTerminal(f *os.File) (restore func(), err error) {
 	fd := int(f.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,8 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// execTest runs a test binary in a guest: it is what go test -exec calls, in the directory of the
-// package. It returns the binary's exit status, or noReportStatus when the guest went wrong.
+// execTest runs a test binary in a guest. go test -exec calls it in the directory of the package.
+// It returns the binary's exit status, or noReportStatus when the guest failed.
 func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error) {
 	f := pflag.NewFlagSet("exec", pflag.ContinueOnError)
 	f.SetInterspersed(false) // the binary has options of its own
@@ -46,12 +47,8 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	if err != nil {
 		return unusable, err
 	}
-	if *images == "" {
-		*images = filepath.Join(root, "kernel_images")
-	}
-	if *initramfs == "" {
-		*initramfs = filepath.Join(root, defaultInitramfs(*arch))
-	}
+	*images = cmp.Or(*images, filepath.Join(root, "kernel_images"))
+	*initramfs = cmp.Or(*initramfs, filepath.Join(root, defaultInitramfs(*arch)))
 	k, err := oneKernel(*images, *arch, *kernel)
 	if err != nil {
 		return unusable, err
@@ -92,10 +89,7 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	if err != nil {
 		return unusable, err
 	}
-	switch {
-	case o.State == record.Pass:
-		return 0, nil
-	case o.State == record.Fail && o.End != nil && o.End.Error == "":
+	if o.State == record.Pass || o.State == record.Fail && o.End != nil && o.End.Error == "" {
 		return o.End.Status, nil
 	}
 	fmt.Fprintf(os.Stderr, "quark-matrix: guest %s: %s: %s; the end of its console:\n", o.Guest, o.State, o.Reason)
@@ -139,19 +133,19 @@ func oneKernel(images, arch, name string) (matrix.Kernel, error) {
 	return kernels[0], nil
 }
 
-// graceTime is what a guest gets beyond the time limit of the test binary, to boot and to print
-// where its goroutines are.
+// graceTime is added to the test binary's time limit: for the boot, and for the binary to print its
+// goroutines.
 const graceTime = 2 * time.Minute
 
-// guestArgs returns the arguments for a guest, and how long it may take. Files that go test wants
-// for itself are not handed out; asking for one is an error.
+// guestArgs returns the arguments for the binary in a guest, and the guest's time limit. A guest
+// returns no files, so the arguments for profiles are errors.
 func guestArgs(args []string) (list []string, limit time.Duration, err error) {
 	limit = time.Hour
 	for _, a := range args {
 		name, value, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
 		switch name {
 		case "-test.testlogfile", "test.testlogfile", "test.gocoverdir":
-			continue // for go test's cache and the coverage of processes
+			continue // files of go test's cache and of coverage
 		case "test.coverprofile", "test.cpuprofile", "test.memprofile", "test.blockprofile", "test.mutexprofile", "test.trace":
 			return nil, 0, fmt.Errorf("%s: a guest hands out no files (make coverage has its coverage)", a)
 		case "test.timeout":
@@ -164,12 +158,12 @@ func guestArgs(args []string) (list []string, limit time.Duration, err error) {
 	return list, limit, nil
 }
 
-// guestEnv returns the variables that concern the test binary, not the host.
+// guestEnv returns the host's variables that the test binary reads.
 func guestEnv(environ []string) (list []string) {
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
 		switch {
-		case name == "QUARK_INITRAMFS", name == "QUARK_RESULTS": // init's
+		case name == "QUARK_INITRAMFS", name == "QUARK_RESULTS": // set by init
 		case strings.HasPrefix(name, "QUARK_"), name == "GODEBUG", name == "GOTRACEBACK", name == "GOGC", name == "GOMAXPROCS":
 			list = append(list, e)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// goImage is where the image with the test binaries of an architecture is.
+// goImage returns the path of the image with the test binaries of an architecture.
 func (o *options) goImage(arch string) string { return filepath.Join(o.out, "gotest-"+arch+".img") }
 
 // initramfses returns the images of each architecture.
@@ -24,8 +24,8 @@ func (o *options) initramfses() map[string]matrix.Images {
 	return images
 }
 
-// buildGoImages builds the images that guests with Go tests run. The same sources give the same
-// image, so that results may be cached.
+// buildGoImages builds the images of guests with Go tests. The same sources give the same image, so
+// that results can be cached.
 func (o *options) buildGoImages(ctx context.Context, guests []matrix.Guest) error {
 	built := make(map[string]bool)
 	for _, g := range guests {

@@ -42,7 +42,7 @@ All run in quark's repository, as make test-kernel does.
 const (
 	allGood    = 0
 	someFailed = 1
-	unusable   = 2 // wrong usage, or this machine cannot
+	unusable   = 2 // wrong usage, or an error of this machine
 )
 
 func main() {
@@ -55,7 +55,7 @@ func main() {
 	go func() {
 		<-signals
 		cancel(matrix.ErrInterrupted)
-		signal.Stop(signals) // a second one ends it at once
+		signal.Stop(signals) // a second one ends this process at once
 	}()
 	os.Exit(dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -83,7 +83,7 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	return status
 }
 
-// errUsage marks a wrong command line.
+// errUsage is wrapped by errors of the command line.
 var errUsage = errors.New("wrong usage")
 
 // parse parses a verb's options, and prints help and version.

@@ -14,7 +14,7 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// report shows the last run again, and puts its table into a README.
+// report prints the last run again, or puts its table into a README.
 func report(_ context.Context, args []string, stdout io.Writer) (int, error) {
 	f := pflag.NewFlagSet("report", pflag.ContinueOnError)
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
@@ -36,7 +36,7 @@ func report(_ context.Context, args []string, stdout io.Writer) (int, error) {
 	return allGood, show(stdout, r, *dir, *times)
 }
 
-// merge puts the results of several runs together, with the guests' files.
+// merge merges the results of several runs and copies the guests' files.
 func merge(_ context.Context, args []string, stdout io.Writer) (int, error) {
 	f := pflag.NewFlagSet("merge", pflag.ContinueOnError)
 	out := f.StringP("output", "o", "", "directory for the results")

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +21,7 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
-// options of run and list.
+// options are the options of run and list.
 type options struct {
 	out, images, qemu    string
 	arches               []string
@@ -82,7 +82,7 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	return o, nil
 }
 
-// guests are those that the options select.
+// guests returns the guests that the options select.
 func (o *options) guests() ([]matrix.Guest, error) {
 	rows, err := catalogue.Rows()
 	if err != nil {
@@ -95,21 +95,17 @@ func (o *options) guests() ([]matrix.Guest, error) {
 	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Packages: o.packages, Command: strings.Fields(o.command),
 		Keep: o.keep, Env: o.env, Wrap: o.wrap}
 	for _, w := range o.btf {
-		switch way := matrix.BTF(w); way {
-		case matrix.BTFPresent, matrix.BTFHidden, matrix.BTFFile:
-			s.BTF = append(s.BTF, way)
-		default:
+		if !slices.Contains([]string{"present", "hidden", "file"}, w) {
 			return nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)
 		}
+		s.BTF = append(s.BTF, matrix.BTF(w))
 	}
 	guests, err := matrix.Plan(kernels, s, o.initramfses())
 	if err != nil || o.shard == "" {
 		return guests, err
 	}
-	i, n, ok := strings.Cut(o.shard, "/")
-	part, err1 := strconv.Atoi(i)
-	parts, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || part < 1 || part > parts {
+	var part, parts int
+	if _, err := fmt.Sscanf(o.shard+"\n", "%d/%d\n", &part, &parts); err != nil || part < 1 || part > parts {
 		return nil, fmt.Errorf("%w: --shard %q: I/N with 1 <= I <= N is wanted", errUsage, o.shard)
 	}
 	return matrix.Shard(guests, part, parts), nil
@@ -164,10 +160,10 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	}
 
 	if len(o.wrap) > 0 || o.command != "" {
-		cache = nil // what it hands out is not kept there, nor are measurements
+		cache = nil // neither files of the guest nor measurements are cached
 	}
 	if o.command != "" {
-		o.test = o.all // nothing is heard of it meanwhile
+		o.test = o.all // a command sends no records meanwhile
 	}
 	if err := o.buildGoImages(ctx, guests); err != nil {
 		return unusable, err
@@ -196,7 +192,7 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	return allGood, nil
 }
 
-// show prints what commands wrote, the table and the sum; the sum is the last line.
+// show prints the output of commands, the table and, as the last line, the sum.
 func show(w io.Writer, r matrix.Results, dir string, times bool) error {
 	for _, g := range r.Guests {
 		if g.Part == matrix.PartCommand && len(g.Cells) == 1 {
@@ -219,7 +215,8 @@ func show(w io.Writer, r matrix.Results, dir string, times bool) error {
 	return nil
 }
 
-// describe returns a digest of what runs the guests of each architecture, and words for it.
+// describe returns for each architecture a digest of what runs its guests, and a text about the
+// machines.
 func describe(qemu string, guests []matrix.Guest) (harness map[string]string, words string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -236,7 +233,7 @@ func describe(qemu string, guests []matrix.Guest) (harness map[string]string, wo
 			continue
 		}
 		line, err := machine.Describe(machine.Config{Kernel: g.Kernel.Path, QEMU: qemu})
-		if err == nil { // else the guest says it again
+		if err == nil { // else the guest's boot has the same error
 			machines = append(machines, line)
 		}
 		harness[g.Kernel.Arch] = matrix.Digest(program, line)
@@ -247,7 +244,7 @@ func describe(qemu string, guests []matrix.Guest) (harness map[string]string, wo
 	return harness, strings.Join(machines, ", "), nil
 }
 
-// terminalWidth is 0 for what is no terminal.
+// terminalWidth returns the width of a terminal, 0 for another writer.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -260,7 +257,7 @@ func terminalWidth(w io.Writer) int {
 	return int(ws.Col)
 }
 
-// lock keeps a second run out of a directory.
+// lock locks a directory against a second run.
 func lock(dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
