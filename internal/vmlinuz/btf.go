@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// ErrNoBTF says that a kernel was built without CONFIG_DEBUG_INFO_BTF.
+// ErrNoBTF means that a kernel was built without CONFIG_DEBUG_INFO_BTF.
 var ErrNoBTF = errors.New("kernel image has no BTF: it was built without CONFIG_DEBUG_INFO_BTF")
 
-// BTF returns the raw BTF in a kernel image, which shares no memory with it.
+// BTF returns a copy of the raw BTF in a kernel image.
 func BTF(image []byte) ([]byte, error) {
 	kernel, err := Unpack(image, MaxSize)
 	if err != nil {
@@ -48,14 +48,14 @@ func section(kernel []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// header begins struct btf_header (include/uapi/linux/btf.h): magic, version, flags and its own
-// size, little endian.
+// header is the begin of struct btf_header (include/uapi/linux/btf.h): magic, version, flags and
+// the header's size, little endian.
 var header = []byte{0x9f, 0xeb, 1, 0, 24, 0, 0, 0}
 
 const headerSize = 24
 
-// scan finds the BTF in a kernel without sections. It returns the largest that there is, as a
-// program that the kernel carries may have some, too.
+// scan returns the largest BTF in a kernel without sections. A program in the kernel's image may
+// have some BTF, too.
 func scan(kernel []byte) ([]byte, error) {
 	var best []byte
 	for rest := kernel; ; {
@@ -74,7 +74,7 @@ func scan(kernel []byte) ([]byte, error) {
 	return best, nil
 }
 
-// plausible returns the BTF at the start of b, nil if the header there cannot be one of BTF.
+// plausible returns the BTF at the start of b, nil if its header is not one of BTF.
 func plausible(b []byte) []byte {
 	u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
 	typeOff, typeLen, strOff, strLen := u32(8), u32(12), u32(16), u32(20)

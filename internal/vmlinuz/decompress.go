@@ -7,14 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 	"github.com/therootcompany/xz"
 )
 
-// compression is a format that payloads are packed in. Behind all but gzip's stream the kernel's
-// build appends the unpacked size in 4 bytes, so what follows the stream is ignored.
+// compression is a format of payloads. For all but gzip the kernel's build appends the unpacked
+// size in 4 bytes, so bytes after the stream are ignored.
 type compression struct {
 	name   string
 	magic  string
@@ -28,34 +29,30 @@ var compressions = []compression{
 	{"lz4", "\x02\x21\x4c\x18", unlz4},
 }
 
-func compressionOf(b []byte) *compression {
-	for i := range compressions {
-		if bytes.HasPrefix(b, []byte(compressions[i].magic)) {
-			return &compressions[i]
-		}
-	}
-	return nil
+// compressionOf returns the index of the compression of b, -1 for none.
+func compressionOf(b []byte) int {
+	return slices.IndexFunc(compressions, func(c compression) bool { return bytes.HasPrefix(b, []byte(c.magic)) })
 }
 
 // Decompress unpacks data in one of the formats of kernel images. It is an error if the result has
 // more bytes than the limit.
 func Decompress(b []byte, limit int) ([]byte, error) {
-	c := compressionOf(b)
-	if c == nil {
+	i := compressionOf(b)
+	if i < 0 {
 		return nil, fmt.Errorf("payload starts with % x: gzip, xz, zstd or lz4 is wanted", b[:min(len(b), 6)])
 	}
-	out, err := c.unpack(b, limit)
+	out, err := compressions[i].unpack(b, limit)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
+		return nil, fmt.Errorf("%s: %w", compressions[i].name, err)
 	}
 	return out, nil
 }
 
 var errTooLarge = errors.New("unpacks to more than a kernel has")
 
-// read reads r to its end. More bytes than limit are errTooLarge.
+// read reads r to its end. If it has more bytes than limit it returns errTooLarge.
 func read(r io.Reader, limit int) ([]byte, error) {
-	var out bytes.Buffer
+	var out bytes.Buffer // grows faster than io.ReadAll's slice
 	n, err := out.ReadFrom(io.LimitReader(r, int64(limit)+1))
 	if n > int64(limit) {
 		return nil, errTooLarge
@@ -73,7 +70,7 @@ func gunzip(b []byte, limit int) ([]byte, error) {
 }
 
 func unxz(b []byte, limit int) ([]byte, error) {
-	// The decoder would take zeros at the start of the appended size for stream padding.
+	// The decoder would read zeros at the start of the appended size as stream padding.
 	if n := len(b) - 4; n > 0 && bytes.HasSuffix(b[:n], []byte("YZ")) {
 		b = b[:n]
 	}
@@ -101,10 +98,10 @@ func unzstd(b []byte, limit int) ([]byte, error) {
 	return out, err
 }
 
-// isImage reports whether b is an image without compression, as most payloads unpack to.
+// isImage reports whether b is an image without compression, which most payloads unpack to.
 func isImage(b []byte) bool { return isELF(b) || isArm64(b) }
 
-// legacyBlock is the size that a block of lz4's legacy format unpacks to at most.
+// legacyBlock is the largest unpacked size of a block of lz4's legacy format.
 const legacyBlock = 8 << 20
 
 // unlz4 unpacks lz4's legacy format, which the kernel's build uses: a magic number, then blocks,

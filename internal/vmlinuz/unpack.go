@@ -12,8 +12,7 @@ import (
 // MaxSize bounds an image and what it unpacks to: several times a distribution's kernel.
 const MaxSize = 512 << 20
 
-// maxLayers bounds how often an image may be packed: Image.gz of an EFI zboot image of an ELF file
-// has three layers.
+// maxLayers bounds the layers of an image: Image.gz of an EFI zboot image of an ELF file has three.
 const maxLayers = 4
 
 // Unpack returns the innermost image: an ELF file on x86, on arm64 the bytes as they lie in memory.
@@ -22,8 +21,8 @@ func Unpack(image []byte, limit int) ([]byte, error) {
 	return peel(image, limit, func([]byte) bool { return false })
 }
 
-// Bootable returns the image that qemu boots, without the compression around it, and its GOARCH: an
-// x86 bzImage, an x86-64 vmlinux or an arm64 Image.
+// Bootable removes the compressions that qemu does not support. It returns an x86 bzImage, an
+// x86-64 vmlinux or an arm64 Image, and its GOARCH.
 func Bootable(image []byte) (bootable []byte, arch string, err error) {
 	if bootable, err = peel(image, MaxSize, isBzImage); err != nil {
 		return nil, "", err
@@ -35,8 +34,8 @@ func Bootable(image []byte) (bootable []byte, arch string, err error) {
 }
 
 // Vmlinux returns the kernel in a bzImage if qemu can start it without the bzImage's own unpacker,
-// that is if it has the ELF note that names its PVH entry; else nil. It is the same kernel, but
-// always at the same address: choosing a random one is the unpacker's work.
+// that is if it has the ELF note of a PVH entry; else nil. Without the unpacker, which chooses a
+// random address, the kernel is always at the same one.
 func Vmlinux(image []byte) []byte {
 	if !isBzImage(image) {
 		return nil
@@ -69,7 +68,7 @@ func hasPVHNote(kernel []byte) bool {
 	return false
 }
 
-// peel unpacks an image until it is of no packed kind any more or done reports true.
+// peel unpacks an image until it is not packed any more or done reports true.
 func peel(image []byte, limit int, done func([]byte) bool) ([]byte, error) {
 	for range maxLayers {
 		if done(image) {
@@ -89,7 +88,7 @@ func peel(image []byte, limit int, done func([]byte) bool) ([]byte, error) {
 	return nil, errors.New("unpack kernel image: packed too often")
 }
 
-// payload returns the compressed part of an image, nil if it has none.
+// payload returns the compressed part of an image, nil if there is none.
 func payload(image []byte) ([]byte, error) {
 	switch {
 	case isELF(image), isArm64(image):
@@ -98,13 +97,13 @@ func payload(image []byte) ([]byte, error) {
 		return zbootPayload(image)
 	case isBzImage(image):
 		return bzImagePayload(image)
-	case compressionOf(image) != nil:
+	case compressionOf(image) >= 0:
 		return image, nil
 	}
 	return nil, ErrNoImage
 }
 
-// Errors of files that are something else.
+// Errors for files that are not supported.
 var (
 	ErrNoImage     = errors.New("no kernel image: x86 bzImage, arm64 Image, EFI zboot or ELF is wanted")
 	ErrNotBootable = errors.New("an ELF file that qemu cannot boot: x86 bzImage or vmlinux, or arm64 Image is wanted")
@@ -125,8 +124,7 @@ func zbootPayload(b []byte) ([]byte, error) {
 	return slice(b, uint64(binary.LittleEndian.Uint32(b[8:])), uint64(binary.LittleEndian.Uint32(b[12:])), "EFI zboot image")
 }
 
-// Offsets in a bzImage (Documentation/arch/x86/boot.rst). It says where its payload is since
-// protocol 2.08.
+// Offsets in a bzImage (Documentation/arch/x86/boot.rst). The payload's since protocol 2.08.
 const (
 	setupSectsAt    = 0x1f1
 	magicAt         = 0x202
@@ -158,9 +156,9 @@ func slice(b []byte, offset, length uint64, what string) ([]byte, error) {
 	return b[offset : offset+length], nil
 }
 
-// Arch returns the GOARCH of a kernel image by its first bytes, 1 KiB or more of them, or "" for
-// what is none: an x86 bzImage or vmlinux, an arm64 Image or EFI zboot image. A gzip file is taken
-// for the arm64 Image that it usually is.
+// Arch returns the GOARCH of a kernel image from its first 1 KiB or more: an x86 bzImage or
+// vmlinux, an arm64 Image or EFI zboot image. It is "" for other files. A gzip file counts as the
+// arm64 Image that it usually is.
 func Arch(head []byte) string {
 	switch {
 	case isBzImage(head):

@@ -1,9 +1,9 @@
 // Package argv carries a command and its arguments through a kernel command line to pid 1.
 //
-// The kernel splits its command line at white space, takes quotes off, drops empty words and gives
-// pid 1 at most 32 of those after "--". So a byte that could mean something to the kernel is
-// written as %XX, and %00, a byte that no argument can hold, separates two arguments where a space
-// would not do.
+// The kernel splits its command line at white space, removes quotes, drops empty words and passes
+// at most 32 of the words after "--" to pid 1. So a byte with a meaning to the kernel becomes %XX.
+// Before an empty argument and after the maxWords first ones, %00 separates arguments instead of a
+// space: no argument has that byte.
 package argv
 
 import (
@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// maxWords is how many words separated by spaces are made: well below the kernel's 32, which its
-// own arguments count towards when it does not know them.
+// maxWords bounds the words that spaces separate. The kernel's limit of 32 includes its own
+// arguments that it does not know.
 const maxWords = 20
 
-// Encode returns words as they stand on a kernel command line after "--".
+// Encode returns arguments in the form for a kernel command line after "--".
 func Encode(words []string) string {
 	var b strings.Builder
 	for i, word := range words {
@@ -42,25 +42,20 @@ func plain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_.,:=/@+^~-", c) >= 0
 }
 
-// Decode returns the arguments that the kernel command line's words after "--" stand for.
+// Decode returns the arguments from a kernel command line's words after "--".
 func Decode(words []string) (args []string, err error) {
 	for _, word := range words {
 		var b strings.Builder
-		for rest := word; rest != ""; {
-			before, after, escaped := strings.Cut(rest, "%")
-			b.WriteString(before)
-			if rest = after; !escaped {
-				break
+		for i, part := range strings.Split(word, "%") {
+			if i > 0 {
+				c, err := strconv.ParseUint(part[:min(2, len(part))], 16, 8)
+				if err != nil || len(part) < 2 {
+					return nil, fmt.Errorf("kernel argument %q: a %% that two hex digits do not follow", word)
+				}
+				b.WriteByte(byte(c))
+				part = part[2:]
 			}
-			if len(rest) < 2 {
-				return nil, fmt.Errorf("kernel argument %q: a %% that two hex digits do not follow", word)
-			}
-			c, err := strconv.ParseUint(rest[:2], 16, 8)
-			if err != nil {
-				return nil, fmt.Errorf("kernel argument %q: a %% that two hex digits do not follow", word)
-			}
-			b.WriteByte(byte(c))
-			rest = rest[2:]
+			b.WriteString(part)
 		}
 		args = append(args, strings.Split(b.String(), "\x00")...)
 	}

@@ -1,3 +1,5 @@
+// Package catalogue is the list of kernels that quark is tested on. A row identifies a kernel by
+// series, flavour and architecture.
 package catalogue
 
 import (
@@ -9,28 +11,27 @@ import (
 	"strings"
 )
 
-// Row of the catalogue: which kernel is meant, not which package has it today.
+// Row is a row of the catalogue. It identifies a kernel, not the package that has it today.
 type Row struct {
 	Name    string   `json:"name"`
 	Series  string   `json:"series"`  // x.y, or "newest" for whatever the suites have
 	Flavour string   `json:"flavour"` // cloud, rt, or generic: the one without a suffix
 	Arch    string   `json:"arch"`    // Debian's name, which is GOARCH's too
-	Suites  []string `json:"suites"`  // asked one after the other until one has the series
+	Suites  []string `json:"suites"`  // tried in this order until one has the series
 	Default bool     `json:"default,omitempty"`
 
-	// Features are what a guest must offer, by the names in its hello record. It is held
-	// against what it does offer.
+	// Features are the features that a guest must have, by their names in its hello record.
 	Features []string `json:"features,omitempty"`
 
-	// Built says that no package has the image: it is built from Debian's source.
+	// Built means that the image is built from Debian's source, as no package has it.
 	Built bool `json:"built,omitempty"`
 
-	// BTFFile names the file with the types of a kernel that was built without: a link beside
+	// BTFFile is the name of the file with the types of a kernel without types: a link beside
 	// the image's.
 	BTFFile string `json:"btf_file,omitempty"`
 }
 
-// Newest is the series of a row that takes any.
+// Newest is the series of a row that matches any series.
 const Newest = "newest"
 
 //go:embed catalogue.json
@@ -58,13 +59,13 @@ func Parse(data []byte) ([]Row, error) {
 	return rows, nil
 }
 
-// Link is where the row's image is found below the directory of images.
+// Link returns the path of the row's image below the directory of images.
 func (r Row) Link() string {
 	return path.Join(r.Arch, strings.TrimSuffix(r.Name, "-"+r.Arch))
 }
 
-// Select returns the rows of the architectures given, or of all when there are none, that match any
-// of the patterns, in the catalogue's order; without a pattern the default ones. A pattern that
+// Select returns the rows of the given architectures, of all without one, that match any of the
+// patterns, in the catalogue's order. Without a pattern it returns the default rows. A pattern that
 // matches nothing is an error.
 func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 	p := NewPatterns(patterns)
@@ -94,9 +95,8 @@ type Patterns struct {
 // NewPatterns makes them from words.
 func NewPatterns(list []string) *Patterns { return &Patterns{list, make([]bool, len(list))} }
 
-// Match tells whether a row matches one of the patterns, by its name or by the name without the
-// architecture, or is a default one and there is no pattern. A row that has to be built matches its
-// very name only.
+// Match reports whether a row matches one of the patterns, by its name with or without the
+// architecture. Without patterns a default row matches. A built row matches its exact name only.
 func (p *Patterns) Match(r Row) (bool, error) {
 	take := len(p.list) == 0 && r.Default
 	for i, pattern := range p.list {
@@ -115,10 +115,8 @@ func (p *Patterns) Match(r Row) (bool, error) {
 
 // Unused returns the first pattern that has matched nothing, or "".
 func (p *Patterns) Unused() string {
-	for i, used := range p.used {
-		if !used {
-			return p.list[i]
-		}
+	if i := slices.Index(p.used, false); i >= 0 {
+		return p.list[i]
 	}
 	return ""
 }
