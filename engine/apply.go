@@ -67,15 +67,14 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		}
 	}
 	if p.sighted != 0 {
-		p.meet(r.Time)
+		p.alignSnapshot(r.Time)
 	}
 	t.refresh(p)
-	if r.Thread { // an event of a thread does not change the state of its process
-		p.Carried |= t.unseen & p.Known
+	if r.Thread {
 		if p.certainly(r) {
 			p.checked = max(p.checked, r.Time)
 		}
-		return p
+		return t.thread(p, r)
 	}
 	switch r.Kind {
 	case KindFork:
@@ -84,26 +83,54 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		p.clearImage()
 		creator := t.parentAt(r.Creator, p, r.Time)
 		if creator != nil {
-			p.inherit(creator, r.Time)
+			p.inheritImage(creator, r)
 		}
 		t.setBirth(p, r, creator)
 	case KindExec:
-		p.saveImage(r.Time)
+		p.replaceImage(r.Time)
+	default:
+		if r.Image != 0 && p.imageNumber != 0 && r.Image != p.imageNumber {
+			p.clearImage() // an exec replaced it and failed, or its EXEC was lost
+		}
+	}
+	if r.Image != 0 {
+		p.imageNumber = r.Image
 	}
 	p.Known &^= r.changed() &^ r.Task.Known
 	if r.Kind == KindExit && p.Known.Has(FieldPPID) && t.orphaned(p, r.Time) {
-		p.Known &^= FieldPPID.Set() // update sets it again if r has the new parent
+		p.Known &^= FieldPPID.Set() // report sets it again if r has the new parent
 	}
-	t.update(p, r)
-	reported := r.Task.Known
-	p.Carried = (p.Carried|t.unseen)&^reported | r.Task.Carried&reported
-	p.Carried &= p.Known &^ constant
+	t.report(p, r)
 	p.asOf = r.Time
 	if r.Kind == KindExit {
 		p.Inferred = false
 		t.markExited(p, now)
 	}
 	return p
+}
+
+// ofThreads are the fields that each thread has for itself.
+const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<FieldCwd|1<<FieldCgroup|1<<FieldExit)
+
+// thread returns what is known of the thread of r, an event that does not change the state of its
+// process p. It is valid until the next event.
+func (t *table) thread(p *Process, r *RawEvent) *Process {
+	v := &t.view
+	*v = *p
+	v.Known &^= ofThreads
+	if r.Task.Known.Has(FieldCmdline) {
+		v.Cmdline = nil // the bytes are those of p
+	}
+	t.report(v, r)
+	return v
+}
+
+// report copies what r reports of p, and marks the other fields that may have changed as carried.
+func (t *table) report(p *Process, r *RawEvent) {
+	t.update(p, r)
+	reported := r.Task.Known
+	p.Carried = (p.Carried|t.unseen)&^reported | r.Task.Carried&reported
+	p.Carried &= p.Known &^ constant
 }
 
 // parentAt returns the process that had a pid at the time when child was forked, or nil if that is
@@ -200,10 +227,10 @@ func (t *table) learn(r *RawEvent, bootOffset uint64) *Process {
 	return p
 }
 
-// meet makes the state of a process that /proc showed fit for an event at a time. What
-// /proc showed says nothing of before: for an event of before it is set aside, and with
-// the first one after it comes back as far as no event has told.
-func (p *Process) meet(time uint64) {
+// alignSnapshot prepares the state of a process that /proc showed for an event at a time. What
+// /proc showed says nothing of before: an event of before sets it aside, and the first one after
+// brings back what no event has reported.
+func (p *Process) alignSnapshot(time uint64) {
 	switch {
 	case time < p.sighted && p.asOf == p.sighted:
 		p.ahead = p.Clone()
@@ -211,12 +238,12 @@ func (p *Process) meet(time uint64) {
 		p.Known &= constant
 		p.Truncated, p.Carried = 0, 0
 	case p.ahead != nil && time >= p.sighted:
-		p.restore()
+		p.bringBack()
 	}
 }
 
-// restore brings back what meet has set aside and no event has told.
-func (p *Process) restore() {
+// bringBack adds the fields of p.ahead that p does not know.
+func (p *Process) bringBack() {
 	o := p.ahead
 	p.ahead = nil
 	back := o.Known &^ p.Known
@@ -335,32 +362,38 @@ func (p *Process) clearImage() {
 	p.Carried &^= imageFields
 }
 
-// inherit gives a child forked at a time the image that c had then.
-func (p *Process) inherit(c *Process, time uint64) {
-	p.imageSince = time
-	switch {
-	case c.imageSince <= time:
-		p.setImage(c.Known, c.Truncated, c.Carried, c.Filename, c.Cmdline)
-	case c.before.since <= time && time < c.before.until:
-		p.setImage(c.before.known, c.before.truncated, c.before.carried, c.before.filename, c.before.cmdline)
+// inheritImage gives p the image that its creator c had at the time of the fork.
+func (p *Process) inheritImage(c *Process, fork *RawEvent) {
+	p.imageSince = fork.Time
+	now := image{
+		known: c.Known, truncated: c.Truncated, carried: c.Carried, filename: c.Filename, cmdline: c.Cmdline,
+		number: c.imageNumber, since: c.imageSince, until: fork.Time + 1,
+	}
+	for _, had := range []*image{&now, &c.before} {
+		if fork.Time < had.since || fork.Time >= had.until {
+			continue
+		}
+		if fork.Image == 0 || had.number == 0 || fork.Image == had.number {
+			p.Known |= had.known & imageFields
+			p.Truncated |= had.truncated & imageFields
+			p.Carried |= had.carried & imageFields
+			p.Filename = had.filename
+			p.Cmdline = append(p.Cmdline[:0], had.cmdline...)
+		}
+		return
 	}
 }
 
-func (p *Process) setImage(known, truncated, carried Fields, filename string, cmdline []byte) {
-	p.Known |= known & imageFields
-	p.Truncated |= truncated & imageFields
-	p.Carried |= carried & imageFields
-	p.Filename = filename
-	p.Cmdline = append(p.Cmdline[:0], cmdline...)
-}
-
-// saveImage keeps the image that an exec at a time replaces, and makes the new one unknown until
+// replaceImage keeps the image that an exec at a time replaces, and makes the new one unknown until
 // the event sets it.
-func (p *Process) saveImage(time uint64) {
-	p.before.known, p.before.truncated, p.before.carried = p.Known&imageFields, p.Truncated&imageFields, p.Carried&imageFields
-	p.before.since, p.before.until = p.imageSince, time
-	p.before.filename = p.Filename
-	p.before.cmdline, p.Cmdline = p.Cmdline, p.before.cmdline[:0]
+func (p *Process) replaceImage(time uint64) {
+	spare := p.before.cmdline[:0]
+	p.before = image{
+		known: p.Known & imageFields, truncated: p.Truncated & imageFields, carried: p.Carried & imageFields,
+		filename: p.Filename, cmdline: p.Cmdline,
+		number: p.imageNumber, since: p.imageSince, until: time,
+	}
+	p.Cmdline = spare
 	p.clearImage()
 	p.imageSince = time
 }

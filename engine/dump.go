@@ -83,7 +83,7 @@ func (p *Process) AppendDump(b []byte) []byte {
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
 	d.line("EXE").text("exe", FieldFilename, p.Filename)
 	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
-	if p.Exited {
+	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		d.line("EXIT").exit()
 	}
 	if p.Birth.Known != 0 {

@@ -142,6 +142,77 @@ func TestThreadEventsStandAlone(t *testing.T) {
 	}
 }
 
+// The event of a thread has the thread's own comm, ids and status, never those of the leader.
+func TestThreadsOwnState(t *testing.T) {
+	r := newRig(t, engine.Options{MinAgg: true})
+	r.src.Push(told(exec, 1, 0, allButExit))
+	before := r.one(t).Process
+	for _, kind := range []engine.Kind{comm, engine.KindIDChange, exit, fork} {
+		ev := raw(kind, 1, 10)
+		ev.Thread, ev.TID = true, 7
+		ev.Task.Known = engine.FieldsIDs
+		ev.Task.Cred.UID, ev.IDChange = 5, engine.ChangedUID
+		if kind == exit {
+			ev = exited(ev, 3<<8)
+		}
+		if kind == comm {
+			ev.Comm = []byte("thread")
+		}
+		r.src.Push(ev)
+		p := r.one(t).Process
+		own := engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldCwd|
+			1<<engine.FieldCgroup|1<<engine.FieldExit)
+		want := engine.FieldsIDs
+		switch kind {
+		case exit:
+			want |= engine.FieldExit.Set()
+		case comm:
+			want |= engine.FieldComm.Set()
+		}
+		if got := p.Known & own; got != want || p.Known&^own != before.Known&^own {
+			t.Errorf("%v: known are %v, want %v", kind, p.Known, want)
+		}
+		if p.Cred.UID != 5 || p.Carried&own != 0 || p.Exited || kind == exit && p.Task.Exit.Code() != 3 ||
+			kind == comm && p.Comm != "thread" {
+			t.Errorf("%v: %+v", kind, p)
+		}
+		if text := string(p.AppendDump(nil)); strings.Contains(text, "exit_code=3") != (kind == exit) {
+			t.Error(text)
+		}
+	}
+	if diff := cmp.Diff(before.Cred, r.Lookup(1).Cred); diff != "" || r.Lookup(1).Comm != before.Comm {
+		t.Error("the process has changed", diff)
+	}
+}
+
+// An exec that fails when the old image is gone makes no EXEC, and yet the image is not the old
+// one any more.
+func TestFailedExec(t *testing.T) {
+	const image = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCmdline)
+	r := newRig(t, engine.Options{MinAgg: true})
+	numbered := func(ev enginetest.Raw, image uint16) enginetest.Raw {
+		ev.Image = image
+		return ev
+	}
+	child := numbered(raw(fork, 2, 10), 5)
+	child.Creator = 1
+	// The creator has an image that no EXEC has reported.
+	stranger := numbered(raw(fork, 3, 20), 6)
+	stranger.Creator = 1
+	r.src.Push(numbered(told(exec, 1, 0, allButExit), 5), child, stranger,
+		numbered(raw(core, 2, 30), 5), numbered(raw(exit, 2, 40), 6))
+	r.clock.Advance(2 * time.Second)
+	for i, want := range []engine.Fields{image, image, 0, image, 0} {
+		ev, err := r.Get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ev.Process.Known & image; got != want {
+			t.Errorf("event %d, %v of %d: knows %v, want %v", i, ev.Events, ev.Process.PID, got, want)
+		}
+	}
+}
+
 func TestHoldTime(t *testing.T) {
 	r := newRig(t, engine.Options{HoldTime: 100 * time.Millisecond})
 	r.src.Push(raw(fork, 1, 0))

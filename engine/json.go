@@ -100,7 +100,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	if known(FieldCgroup) {
 		o.text("cgroup", p.Cgroup)
 	}
-	if p.Exited {
+	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		o.exit(p, clock)
 	}
 	if p.Birth.Known != 0 {

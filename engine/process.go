@@ -57,11 +57,12 @@ type Process struct {
 	// missing is when /proc did not show it; see sweep.
 	missing uint64
 
-	// image says since when Filename and Cmdline are those of the process;
-	// before is the image it had until then. A child forked before an exec that
-	// was delivered ahead of the fork inherits that one.
-	imageSince uint64
-	before     image
+	// Filename and Cmdline are those of image imageNumber, see [RawEvent.Image], since
+	// imageSince; before is the image that the process had until then. A child forked
+	// before an exec that was delivered ahead of the fork inherits that one.
+	imageSince  uint64
+	imageNumber uint16
+	before      image
 
 	older  *Process // previous process of the same pid
 	exitAt uint64   // when the end was applied, for the grace time
@@ -73,6 +74,7 @@ type image struct {
 	known     Fields
 	truncated Fields
 	carried   Fields
+	number    uint16
 	since     uint64
 	until     uint64
 	filename  string
@@ -134,6 +136,9 @@ type Event struct {
 
 	// Thread is set for an event of one thread, with Options.Threads; TID is
 	// the thread. Else TID is the thread that the first raw event came from.
+	// Of a Process in the event of a thread, what each thread has for itself is the
+	// thread's own, and unknown where the source does not report it: ids, capabilities,
+	// comm, namespaces, directory, cgroup and how it ended.
 	Thread bool
 	TID    uint32
 

@@ -34,6 +34,11 @@ type RawEvent struct {
 	// inherited, rather than the wrong thing.
 	Creator uint32
 
+	// Image numbers the image that the process executes, 0 where the source does not know it.
+	// A child begins with its parent's number, and an exec changes it, also one that fails when
+	// the old image is gone: such a process ends without an EXEC.
+	Image uint16
+
 	// Tracer is who traces the process, for KindPtrace; 0:0 means detached.
 	Tracer struct{ PID, TID uint32 }
 

@@ -19,6 +19,7 @@ type table struct {
 	collected       uint64
 
 	free *Process
+	view Process // what the last event of a thread is about
 
 	unseen Fields // fields that can change without an event of the source
 	gapTo  uint64 // end of the latest gap, 0 if there was none

@@ -56,6 +56,14 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 		}
 		s.capabilities.Fields[f.field] = c
 	}
+	for _, c := range []struct{ needs, without string }{
+		{"dentry.d_seq", "a path can be one that never existed, if its directories are renamed back and forth while it is read"},
+		{"task_struct.self_exec_id", "the EXIT of a process whose exec failed too late to go back shows the image from before"},
+	} {
+		if missing := missingMember(types, c.needs); missing != "" {
+			s.capabilities.Notes = append(s.capabilities.Notes, c.without+": the kernel's types have no "+missing)
+		}
+	}
 	if cgroup == programsCgroupSourceCGROUP_NONE {
 		s.capabilities.Fields[engine.FieldCgroup] = engine.Capability{
 			Origin: engine.OriginNone, Via: "no cgroup2 and no pids hierarchy in /proc/self/cgroup",

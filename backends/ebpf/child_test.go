@@ -8,7 +8,9 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
-func TestMain(m *testing.M) { conform.Main(m, map[string]func(){"dropped": dropped}) }
+func TestMain(m *testing.M) {
+	conform.Main(m, map[string]func(){"dropped": dropped, "detached": detached, "from-moved": fromMoved})
+}
 
 // dropped opens a source, says which programs it loaded, and uses it without
 // privileges until it is killed.

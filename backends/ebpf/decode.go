@@ -70,7 +70,7 @@ func decode(ev *engine.RawEvent, record []byte) error {
 	ev.Kind = kinds[e.Kind]
 	ev.Thread = e.Thread != 0
 	ev.PID, ev.TID, ev.CPU, ev.Time = e.Tgid, e.Tid, e.Cpu, e.Time
-	ev.Creator = e.Creator
+	ev.Creator, ev.Image = e.Creator, e.Image
 	if e.Ids&programsEventIdsIDS_SID != 0 {
 		ev.IDChange |= engine.ChangedSID
 	}

@@ -29,7 +29,8 @@ type programsEvent struct {
 	Kind       programsEventKind
 	Known      programsEventKnown
 	Ids        programsEventIds
-	Thread     uint32
+	Thread     uint16
+	Image      uint16
 	Cpu        uint32
 	Tgid       uint32
 	Tid        uint32

@@ -21,6 +21,7 @@ type Raw struct {
 	Seq      uint64          `json:",omitempty"`
 	Time     uint64          // CLOCK_MONOTONIC nanoseconds
 	Creator  uint32          `json:",omitempty"`
+	Image    uint16          `json:",omitempty"`
 	IDChange engine.IDChange `json:",omitempty"`
 	Gap      engine.Gap      `json:",omitzero"` // for engine.KindGap, with Time = Gap.From
 	Task     engine.Task
@@ -38,6 +39,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
+	r.Image = d.Image
 	if d.Kind == engine.KindGap {
 		r.SetGap(d.Gap)
 		r.Time = d.Time

@@ -25,14 +25,14 @@ func (v value) is(want string) bool {
 	return !v.cut && v.text == want || v.cut && part(v.field, v.text, want)
 }
 
-// isOf reports whether v is the value of a state, or what the process saw itself. From /proc it
-// may be either.
+// isOf reports whether v is the value of a state, or what the process saw itself, whose paths
+// begin at its root.
 func (v value) isOf(s, inside *truth.State) bool {
 	seen := inside.Told.Has(v.field)
 	if seen && v.is(inside.Value[v.field]) {
 		return true
 	}
-	return s.Told.Has(v.field) && v.is(s.Value[v.field]) && (!seen || !v.kernel || v.cut)
+	return s.Told.Has(v.field) && v.is(s.Value[v.field]) && (!seen || v.cut)
 }
 
 // isOfLook reports whether v is what a look at the process showed between e and the next

@@ -103,7 +103,9 @@ struct signal_struct {
 };
 
 struct qstr { const unsigned char *name; };
+struct seqcount { unsigned int sequence; };
 struct dentry {
+	struct seqcount d_seq; /* other types of counter have it as their first member */
 	struct dentry *d_parent;
 	struct qstr d_name;
 };
@@ -144,6 +146,7 @@ struct task_struct {
 	__u64 start_boottime;
 	const struct cred *real_cred;
 	char comm[16];
+	__u64 self_exec_id;
 	struct mm_struct *mm;
 	struct fs_struct *fs;
 	struct nsproxy *nsproxy;

@@ -35,7 +35,8 @@ struct event {
 	enum event_kind kind;
 	enum event_known known;
 	enum event_ids ids;
-	__u32 thread;		/* 1: the event is of one thread, not of its group */
+	__u16 thread;		/* 1: the event is of one thread, not of its group */
+	__u16 image;		/* 1 + task->self_exec_id, which each exec increments; 0: unknown */
 	__u32 cpu;
 	__u32 tgid, tid;
 	__u32 creator;		/* fork: tgid of the process that called fork */

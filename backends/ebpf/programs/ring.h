@@ -31,8 +31,9 @@ struct {
  */
 struct slot {
 	__u32 used; /* bytes of record.data */
-	__u32 pad;
+	__u32 odd;
 	__u64 dentry, mnt, mnt_root, node; /* where a walk continues, see text.h */
+	__u64 print; /* of the dentries of a path, see text.h */
 	struct text_event record;
 };
 

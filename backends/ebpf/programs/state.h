@@ -144,6 +144,8 @@ static __always_inline void fill_event(struct event *e, enum event_kind kind, st
 	e->kind = kind;
 	bpf_core_read(&e->tgid, 4, &task->tgid);
 	bpf_core_read(&e->tid, 4, &task->pid);
+	if (bpf_core_field_exists(task->self_exec_id) && !bpf_core_read(&e->image, 2, &task->self_exec_id))
+		e->image++;
 
 	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
 	e->start = start_time(leader);

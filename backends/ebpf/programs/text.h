@@ -37,8 +37,68 @@ static __always_inline int append_name(struct slot *s, __u32 begin, const void *
 }
 
 /*
- * Append the next components of a path, up to the root given or to the top of all mounts.
- * The argument first is 1 at the start of the path. Returns an enum text_form, or CONTINUE.
+ * What a walk reads of a dentry. In most kernels these members follow each other: they are read
+ * with one call, in the order of their addresses.
+ */
+struct link {
+	__u32 flags, seq;
+	__u64 hash[2];
+	struct dentry *parent;
+	__u64 name_hash;
+	const void *name;
+};
+
+static __always_inline int read_link(struct link *l, struct dentry *dentry)
+{
+	if (bpf_core_field_exists(dentry->d_seq)) {
+		__u32 seq = OFFSET(struct dentry, d_seq);
+
+		if (OFFSET(struct dentry, d_parent) - seq == 20 && OFFSET(struct dentry, d_name.name) - seq == 36)
+			return bpf_probe_read_kernel(&l->seq, 44, (void *)dentry + seq);
+		if (bpf_probe_read_kernel(&l->seq, sizeof(l->seq), (void *)dentry + seq))
+			return -1;
+	}
+	return bpf_core_read(&l->parent, sizeof(l->parent), &dentry->d_parent) ||
+	       bpf_core_read(&l->name, sizeof(l->name), &dentry->d_name.name);
+}
+
+/*
+ * Renames during a walk could make a path that never existed, of names and parents of different
+ * times. A rename increments the dentry's d_seq before and after, as the kernel's seqcounts do. So
+ * a walk takes a print of all dentries with their d_seq, and a second one compares it: then there
+ * was a moment between the two at which the path was as the first one read it.
+ */
+static __always_inline void add_to_print(struct slot *s, const void *up, __u32 seq)
+{
+	s->print = (s->print ^ (__u64)up) * 0x9e3779b97f4a7c15ULL + seq;
+	s->odd |= seq; /* odd: a rename is under way */
+}
+
+/*
+ * Go from the root of a mount to where it is mounted. Returns CONTINUE, or the form of the path if
+ * it ends here: the top of all mounts is not below the process's root if the walk has not come
+ * across that one. The path is out of the process's reach, as in a mount that is detached.
+ */
+static __always_inline int leave_mount(struct slot *s, struct dentry **dentry, struct vfsmount **mnt,
+				       struct dentry **mnt_root)
+{
+	struct mount *m = (void *)*mnt - OFFSET(struct mount, mnt), *up = 0;
+
+	if (bpf_core_read(&up, sizeof(up), &m->mnt_parent))
+		return TEXT_PATH_CUT;
+	if (up == m)
+		return TEXT_UNKNOWN;
+	bpf_core_read(dentry, sizeof(*dentry), &m->mnt_mountpoint);
+	*mnt = (void *)up + OFFSET(struct mount, mnt);
+	if (bpf_core_read(mnt_root, sizeof(*mnt_root), &(*mnt)->mnt_root))
+		return TEXT_PATH_CUT;
+	add_to_print(s, *dentry, 0);
+	return CONTINUE;
+}
+
+/*
+ * Append the next components of a path, up to the root given. The argument first is 1 at the start
+ * of the path. Returns an enum text_form, or CONTINUE.
  */
 __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on, __u32 begin, __u32 first)
 {
@@ -52,39 +112,31 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 	mnt = (void *)s->mnt;
 	mnt_root = (void *)s->mnt_root;
 	for (int i = 0; i < STEPS_AT_ONCE; i++) {
-		struct dentry *parent = 0;
-		const void *name = 0;
+		struct link l = {};
 		int form;
 
 		if ((__u64)dentry == root && (__u64)mnt == root_on)
 			return TEXT_PATH;
 		if (dentry == mnt_root) {
-			struct mount *m = (void *)mnt - OFFSET(struct mount, mnt), *up = 0;
-
-			if (bpf_core_read(&up, sizeof(up), &m->mnt_parent))
-				return TEXT_PATH_CUT;
-			if (up == m) /* not below the root, or the mount is detached */
-				return TEXT_PATH;
-			bpf_core_read(&dentry, sizeof(dentry), &m->mnt_mountpoint);
-			mnt = (void *)up + OFFSET(struct mount, mnt);
-			if (bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
-				return TEXT_PATH_CUT;
+			form = leave_mount(s, &dentry, &mnt, &mnt_root);
+			if (form != CONTINUE)
+				return form;
 			continue;
 		}
-		if (bpf_core_read(&parent, sizeof(parent), &dentry->d_parent) ||
-		    bpf_core_read(&name, sizeof(name), &dentry->d_name.name))
+		if (read_link(&l, dentry))
 			return TEXT_PATH_CUT;
-		form = append_name(s, begin, name);
+		form = append_name(s, begin, l.name);
 		if (form)
 			return form;
-		if (dentry == parent) {
+		add_to_print(s, l.parent, l.seq);
+		if (dentry == l.parent) {
 			/* As the first dentry: a file without a directory, such as a memfd. Later:
 			 * the path is disconnected from the root of its mount. */
 			if (first && i == 0)
 				return TEXT_BYTES;
 			return TEXT_PATH_CUT;
 		}
-		dentry = parent;
+		dentry = l.parent;
 	}
 	s->dentry = (__u64)dentry;
 	s->mnt = (__u64)mnt;
@@ -92,20 +144,64 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 	return CONTINUE;
 }
 
-/* Append a path. Returns an enum text_form. */
-__attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
+/* Walk on without names until the print is the one given. Returns 1, 0 if the path ends before, or
+ * CONTINUE. */
+__attribute__((noinline)) int compare_steps(__u32 index, __u64 print)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct dentry *dentry, *mnt_root;
+	struct vfsmount *mnt;
+
+	if (!s)
+		return 0;
+	dentry = (void *)s->dentry;
+	mnt = (void *)s->mnt;
+	mnt_root = (void *)s->mnt_root;
+	for (int i = 0; i < STEPS_AT_ONCE; i++) {
+		struct link l = {};
+
+		if (s->print == print)
+			return 1;
+		if (dentry == mnt_root) {
+			if (leave_mount(s, &dentry, &mnt, &mnt_root) != CONTINUE)
+				return 0;
+			continue;
+		}
+		if (read_link(&l, dentry))
+			return 0;
+		add_to_print(s, l.parent, l.seq);
+		dentry = l.parent;
+	}
+	s->dentry = (__u64)dentry;
+	s->mnt = (__u64)mnt;
+	s->mnt_root = (__u64)mnt_root;
+	return CONTINUE;
+}
+
+static __always_inline int begin_walk(struct slot *s, __u64 at, __u64 on)
+{
 	struct vfsmount *mnt = (void *)on;
 	struct dentry *mnt_root = 0;
-	__u32 begin;
 
-	if (!s || bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
-		return TEXT_UNKNOWN;
-	begin = s->used;
+	if (bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
+		return -1;
 	s->dentry = at;
 	s->mnt = on;
 	s->mnt_root = (__u64)mnt_root;
+	s->print = 0;
+	s->odd = 0;
+	return 0;
+}
+
+/* Append a path, as the dentries are. Returns an enum text_form. */
+__attribute__((noinline)) int walk_once(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	__u32 begin;
+
+	if (!s || begin_walk(s, at, on))
+		return TEXT_UNKNOWN;
+	begin = s->used;
 	for (int i = 0; i < PATH_STEPS / STEPS_AT_ONCE; i++) {
 		int form = walk_steps(index, root, root_on, begin, i == 0);
 
@@ -113,6 +209,47 @@ __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 r
 			return form;
 	}
 	return TEXT_PATH_CUT;
+}
+
+/* Whether the dentries of the path that was appended are still as they were. */
+__attribute__((noinline)) int unchanged(__u32 index, __u64 at, __u64 on)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	__u64 print;
+
+	if (!s || s->odd & 1)
+		return 0;
+	print = s->print;
+	if (begin_walk(s, at, on))
+		return 0;
+	for (int i = 0; i <= PATH_STEPS / STEPS_AT_ONCE; i++) {
+		int same = compare_steps(index, print);
+
+		if (same != CONTINUE)
+			return same;
+	}
+	return 0;
+}
+
+#define ATTEMPTS 4
+
+/* Append a path. Returns an enum text_form: TEXT_UNKNOWN if renames disturb each attempt. */
+__attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	__u32 begin;
+
+	if (!s)
+		return TEXT_UNKNOWN;
+	begin = s->used;
+	for (int i = 0; i < ATTEMPTS; i++) {
+		int form = walk_once(index, at, on, root, root_on);
+
+		if (unchanged(index, at, on))
+			return form;
+		s->used = begin;
+	}
+	return TEXT_UNKNOWN;
 }
 
 /* Append the next components of a cgroup's path. Returns an enum text_form, or CONTINUE. */

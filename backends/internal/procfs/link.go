@@ -22,6 +22,11 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 	if errno != 0 || n == 0 || n == maxLink {
 		return errno != unix.ENOENT && errno != unix.ESRCH
 	}
+	if !(deleted(r.buf[:n]) && bytes.HasPrefix(r.buf, []byte(prefixMemfd))) {
+		if n = r.fromRoot(dir, n); n == 0 {
+			return true
+		}
+	}
 	path := r.buf[:n]
 	if deleted(path) {
 		what := r.judge(dir, linkNUL, n)
@@ -42,6 +47,28 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 	}
 	ev.Set(f, path)
 	return true
+}
+
+// fromRoot makes the path of n bytes in r.buf, which begins at this process's root directory, begin
+// at that of the process of dir, as the kernel's events have it. It returns the length of the path,
+// 0 if it does not go through that root.
+func (r *Reader) fromRoot(dir, n int) int {
+	end, errno := readlinkat(dir, pathRoot, r.buf[maxLink:2*maxLink])
+	if errno != 0 || end == maxLink {
+		return 0
+	}
+	root := r.buf[maxLink : maxLink+end]
+	if string(root) == "/" {
+		return n
+	}
+	rest, below := bytes.CutPrefix(r.buf[:n], root)
+	if below && len(rest) == 0 {
+		rest = root[:1] // the root itself
+	}
+	if !below || rest[0] != '/' {
+		return 0
+	}
+	return copy(r.buf, rest)
 }
 
 const prefixMemfd = "/memfd:"

@@ -143,6 +143,7 @@ var (
 	pathCgroup  = []byte("cgroup\x00")
 	pathExe     = []byte("exe\x00")
 	pathCwd     = []byte("cwd\x00")
+	pathRoot    = []byte("root\x00")
 	pathSelf    = []byte(".\x00")
 )
 

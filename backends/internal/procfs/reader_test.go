@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 func open(t testing.TB) *Reader {
@@ -302,6 +304,57 @@ func TestMemfd(t *testing.T) {
 	if got := filename(t, r, cmd.Process.Pid); got != "memfd:some name" {
 		t.Errorf("%q", got)
 	}
+}
+
+// Paths begin at the root of the process, as in the kernel's events; what is outside is unknown.
+func TestPathsInAnotherRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to change the root directory")
+	}
+	root := t.TempDir()
+	program, err := tinyelf.Waiter(0)
+	if err := errors.Join(err, os.MkdirAll(root+"/dir", 0o755), os.WriteFile(root+"/program", program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t)
+	for dir, want := range map[string]string{"/": "/", "/dir": "/dir", "outside": ""} {
+		cmd := exec.Command("/program")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+		cmd.Dir = dir
+		if dir == "outside" { // see TestMain
+			cmd.SysProcAttr, cmd.Dir = nil, t.TempDir()
+			cmd.Path, cmd.Args = "/proc/self/exe", []string{"chroot", root}
+			cmd.Env = append(os.Environ(), "QUARK_PROCFS_CHROOT="+root)
+		}
+		in, inErr := cmd.StdinPipe()
+		out, outErr := cmd.StdoutPipe()
+		if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		io.ReadFull(out, make([]byte, 1)) // it runs
+		var ev engine.RawEvent
+		if _, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(ev.Bytes(engine.FieldCwd)); got != want {
+			t.Errorf("cwd is %q, want %q", got, want)
+		}
+		if got := string(ev.Bytes(engine.FieldFilename)); got != "/program" {
+			t.Errorf("filename is %q", got)
+		}
+		in.Close()
+		cmd.Wait()
+	}
+}
+
+// TestMain executes a program in another root, with a working directory outside of it.
+func TestMain(m *testing.M) {
+	if root := os.Getenv("QUARK_PROCFS_CHROOT"); root != "" {
+		err := errors.Join(unix.Chroot(root), syscall.Exec("/program", []string{"program"}, nil))
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
 }
 
 func TestZombieAndVanished(t *testing.T) {
