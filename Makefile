@@ -33,7 +33,7 @@ SPACE := $() $()
 # SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of one for each CPU.
 # PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none; TESTS selects them as
 # PACKAGE.TEST.
-PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./exitsnoop .
+PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features ./exitsnoop .
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=

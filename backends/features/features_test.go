@@ -6,7 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // TestTable holds the claims against this kernel.
@@ -15,13 +21,13 @@ func TestTable(t *testing.T) {
 		t.Skip("needs root")
 	}
 	seen := make(map[string]bool)
-	for _, f := range Table {
+	for _, f := range table {
 		name := f.Backend + ": " + f.Name
 		if seen[name] {
 			t.Errorf("%s is there twice", name)
 		}
 		seen[name] = true
-		found, err := f.Check()
+		found, err := f.check()
 		t.Logf("%s: %s", name, found)
 		if err != nil {
 			t.Error(err)
@@ -48,10 +54,93 @@ func TestCheck(t *testing.T) {
 		{"not known", "2.6", errors.New("broken"), "", "absent", true},
 		{"not known and not claimed", "999.1", errors.New("broken"), "", "absent", true},
 	} {
-		f := Feature{Backend: "b", Name: "n", Since: tt.since, Probe: func() error { return tt.probe }, Built: func() string { return tt.built }}
-		found, err := f.Check()
+		f := feature{Backend: "b", Name: "n", Since: tt.since, Probe: func() error { return tt.probe }, Built: func() string { return tt.built }}
+		found, err := f.check()
 		if found != tt.found || (err != nil) != tt.bad {
 			t.Errorf("%s: %q, %v", tt.name, found, err)
 		}
 	}
+}
+
+// ancient are helpers older than any kernel with raw tracepoints, or as old as a helper or map that
+// the table has.
+var ancient = []asm.BuiltinFunc{
+	asm.FnGetCurrentTask, asm.FnGetSmpProcessorId, asm.FnKtimeGetNs, asm.FnTailCall,
+	asm.FnMapLookupElem, asm.FnMapUpdateElem, asm.FnMapDeleteElem,
+	asm.FnMapPushElem, asm.FnMapPopElem, // with the stack
+	asm.FnRingbufSubmit, asm.FnRingbufDiscard, // with ringbuf_reserve
+}
+
+// TestNeedsAreInTheTable: the table of features has every helper, map type and program type of the
+// programs.
+func TestNeedsAreInTheTable(t *testing.T) {
+	spec, err := ebpf.LoadCollectionSpec("../ebpf/programs_bpfel.o")
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip(err) // in a guest
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.NewReplacer("_", "", " ", "").Replace
+	listed := make(map[string]bool)
+	for _, f := range table {
+		if f.Backend == "ebpf" {
+			listed[plain(strings.ToLower(f.Name))] = true
+		}
+	}
+	for _, f := range ancient {
+		listed["helper:"+strings.ToLower(strings.TrimPrefix(f.String(), "Fn"))] = true
+	}
+	for _, old := range []string{"map:array", "map:hash"} {
+		listed[old] = true
+	}
+	for name, p := range spec.Programs {
+		if what := "programson" + strings.ToLower(p.Type.String()) + "s"; !listed[what] {
+			t.Errorf("%s: %s is not in the table", name, what)
+		}
+		for _, ins := range p.Instructions {
+			if !ins.IsBuiltinCall() {
+				continue
+			}
+			if what := "helper:" + strings.ToLower(strings.TrimPrefix(asm.BuiltinFunc(ins.Constant).String(), "Fn")); !listed[what] {
+				t.Errorf("%s: %s is not in the table", name, what)
+			}
+		}
+	}
+	for name, m := range spec.Maps {
+		if what := "map:" + strings.ToLower(m.Type.String()); !listed[what] && what != "map:ringbuf" {
+			t.Errorf("%s: %s is not in the table", name, what)
+		}
+	}
+	if !listed["map:ringbuffer"] {
+		t.Error("the ring buffer is not in the table")
+	}
+}
+
+// check compares the claim with the running kernel. It returns what was found, in words, and an
+// error if that contradicts the claim.
+func (f feature) check() (found string, err error) {
+	release, err := kernelversion.Running()
+	if err != nil {
+		return "", err
+	}
+	old, err := kernelversion.Older(release, f.Since)
+	if err != nil {
+		return "", err
+	}
+	err = f.Probe()
+	switch {
+	case err == nil && old:
+		return "there", fmt.Errorf("%s: %s is there on Linux %s, claimed is %s", f.Backend, f.Name, release, f.Since)
+	case err == nil:
+		return "there", nil
+	case errors.Is(err, errors.ErrUnsupported) && old:
+		return "absent before " + f.Since, nil
+	}
+	if f.Built != nil {
+		if why := f.Built(); why != "" {
+			return why, nil
+		}
+	}
+	return "absent", fmt.Errorf("%s: %s, which Linux has since %s: %w", f.Backend, f.Name, f.Since, err)
 }

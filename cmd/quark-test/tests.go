@@ -46,7 +46,6 @@ var tests = []testrun.Test{
 	{Name: "t_types_guess", Doc: "types of other kernels are refused, or right", Run: with(guessedTypes)},
 	{Name: "t_types_file", Doc: "a file of types named by hand is used, and said", Run: with(typesFile)},
 	{Name: "t_types_archive", Doc: "the archive's types of this kernel are the kernel's", Run: with(archivedTypes), NoBackend: true},
-	{Name: "t_features", Doc: "the kernel has what the table of features claims, and not before", Run: with(kernelFeatures), NoBackend: true, Types: true},
 	{Name: "t_exitsnoop", Doc: "quark-exitsnoop runs, traces, lists, waits and cleans", Run: with(exitsnoopCommand), NoBackend: true, Types: true},
 }
 

@@ -20,7 +20,6 @@ var layers = []struct{ tree, imports string }{
 	{"fidelity", "fidelity . backends backends/... btfhub engine internal/..."},
 	{"backends/internal", "backends/internal btfhub engine internal/..."},
 	{"backends/source", "btfhub"},
-	{"backends/features", "backends/... backends/internal internal/..."},
 	{"backends/ebpf", "backends/source backends/internal btfhub engine internal/..."},
 	{"backends/kprobe", "backends/source backends/internal btfhub engine internal/..."},
 	{"backends/cnproc", "backends/source backends/internal engine internal/..."},

@@ -1,5 +1,8 @@
 //go:build linux
 
+// Package features lists what each backend needs of a kernel: the feature, the first Linux that has
+// it, and what is lost without it. Nothing is decided by the list, as the backends probe for what
+// they use. It is documentation that a test compares with every kernel on which quark is tested.
 package features
 
 import (
@@ -9,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 )
 
-// Feature is something that a backend needs of a kernel.
-type Feature struct {
+// feature is something that a backend needs of a kernel.
+type feature struct {
 	Backend string
 	Name    string
 
@@ -30,8 +33,8 @@ type Feature struct {
 	Built func() string
 }
 
-// Table lists what the backends need.
-var Table = []Feature{
+// table lists what the backends need.
+var table = []feature{
 	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
 	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Probe: mapType(ebpf.RingBuf)},
 	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: mapType(ebpf.Stack)},
