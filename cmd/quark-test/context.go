@@ -37,47 +37,37 @@ func (t *test) pump() { t.each((*view).pump) }
 // await reads events until cond holds.
 func (t *test) await(what string, cond func() bool) {
 	t.Waiting(what)
-	wait(t.T, t, what, func() bool {
+	t.poll(t.Hang, time.Sleep, what, func() bool {
 		t.pump()
 		return cond()
 	})
 }
 
-// nap sleeps until a queue that still takes part has something.
-func (t *test) nap(longest time.Duration) { t.awake().nap(longest) }
-
-// awake returns a queue whose backend still takes part.
-func (t *test) awake() *view {
-	for _, v := range t.views {
-		if !v.Over() {
-			return v
-		}
-	}
-	return nil // as pump has ended the test then
-}
-
-// waiter is a test, or one of its views, that waits.
-type waiter interface {
-	Logf(format string, args ...any)
-	Hang(after time.Duration, what string)
-	nap(longest time.Duration)
-}
-
-// wait calls look until it returns true, with naps in between. It gives up after a third
+// poll calls look until it returns true, with naps in between. It gives up after a third
 // of the time that the whole test may take.
-func wait(t *testrun.T, w waiter, what string, look func() bool) {
+func (t *test) poll(hang func(time.Duration, string), nap func(time.Duration), what string, look func() bool) {
 	if t.Verbose >= 2 {
-		w.Logf("waiting for %s", what)
+		t.Logf("waiting for %s", what)
 	}
 	patience := t.Limit / 3
-	nap := 2 * time.Millisecond
+	longest := 2 * time.Millisecond
 	for end := time.Now().Add(patience); !look(); {
 		if now := time.Now(); now.After(end) || now.After(t.Deadline) {
-			w.Hang(patience, what)
+			hang(patience, what)
 		}
-		w.nap(nap)
-		nap = min(nap+nap/4, 30*time.Millisecond)
+		nap(longest)
+		longest = min(longest+longest/4, 30*time.Millisecond)
 	}
+}
+
+// cell returns the test on a backend, or nil if it has ended there.
+func (t *test) cell(backend string) *testrun.Cell {
+	for _, c := range t.Cells {
+		if c.Backend == backend && !c.Over() {
+			return c
+		}
+	}
+	return nil
 }
 
 // awaitEvent waits until each queue has delivered an event of p that satisfies want.

@@ -100,30 +100,25 @@ func (t *test) perform(group []scenario.Scenario, all []*witness.Witness) ([]*sc
 // score compares what a witness delivered with what happened. Events of a storm may be
 // missing, at most as many as its queue has counted as lost.
 func (t *test) score(w *witness.Witness, done []*scenario.Outcome, lost uint64) {
-	seen := w.Testimony()
-	for _, c := range t.Cells {
-		if c.Backend != w.Backend {
+	seen, c := w.Testimony(), t.cell(w.Backend)
+	for _, o := range done {
+		s := score.Among(seen, o.Lives, o.All)
+		c.Logf("%s: %s", o.Name, s)
+		if what, _ := scenario.Find(o.Name); what.Quick && s.Joined+s.Unjoined == 0 {
+			c.Errorf("%s: no process lived for less than half the hold time of %v, so that nothing shows how events are joined",
+				o.Name, joinedHold)
+		}
+		switch {
+		case s.Perfect():
+			continue
+		case o.Name == scenario.StormName && s.PerfectBut(lost):
+			c.Logf("%s: %d events are counted as lost", o.Name, lost)
 			continue
 		}
-		for _, o := range done {
-			s := score.Among(seen, o.Lives, o.All)
-			c.Logf("%s: %s", o.Name, s)
-			if what, _ := scenario.Find(o.Name); what.Quick && s.Joined+s.Unjoined == 0 {
-				c.Errorf("%s: no process lived for less than half the hold time of %v, so that nothing shows how events are joined",
-					o.Name, joinedHold)
-			}
-			switch {
-			case s.Perfect():
-				continue
-			case o.Name == scenario.StormName && s.PerfectBut(lost):
-				c.Logf("%s: %d events are counted as lost", o.Name, lost)
-				continue
-			}
-			for _, f := range s.Findings {
-				c.Logf("%s: %s", o.Name, f)
-			}
-			c.Errorf("%s: %s", o.Name, s)
+		for _, f := range s.Findings {
+			c.Logf("%s: %s", o.Name, f)
 		}
+		c.Errorf("%s: %s", o.Name, s)
 	}
 }
 
@@ -135,10 +130,8 @@ func (t *test) witnesses() (list []*witness.Witness) {
 		t.Cleanup(func() { shared.witnesses = nil })
 	}
 	for _, w := range shared.witnesses {
-		for _, c := range t.Cells {
-			if c.Backend == w.Backend && !c.Over() {
-				list = append(list, w)
-			}
+		if t.cell(w.Backend) != nil {
+			list = append(list, w)
 		}
 	}
 	if len(list) == 0 {

@@ -186,10 +186,8 @@ func (t *test) watch(kind string) {
 		return
 	}
 	for _, s := range shared.queues[kind] {
-		for _, c := range t.Cells {
-			if c.Backend == s.Backend {
-				t.views = append(t.views, &view{Cell: c, q: s.q, shared: true, atOpen: s.atOpen})
-			}
+		if c := t.cell(s.Backend); c != nil {
+			t.views = append(t.views, &view{Cell: c, q: s.q, shared: true, atOpen: s.atOpen})
 		}
 	}
 }

@@ -39,21 +39,20 @@ func (v *view) pump() {
 	}
 }
 
-// await reads events of this queue until cond holds.
+// await reads events of this queue until cond holds. Between looks, each of which costs a guest
+// half a millisecond, it sleeps until the queue has something: at most for a while, as the test
+// may wait for something else than events.
 func (v *view) await(what string, cond func() bool) {
 	v.Waiting(v.Backend + ": " + what)
-	wait(v.T, v, what, func() bool {
+	nap := func(longest time.Duration) {
+		if err := v.q.Block(longest); err != nil {
+			v.Fatalf("block: %v", err)
+		}
+	}
+	(&test{T: v.T}).poll(v.Hang, nap, what, func() bool {
 		v.pump()
 		return cond()
 	})
-}
-
-// nap sleeps until the queue has something, at most as long as given: the test may wait for
-// something else than events. A look costs a guest half a millisecond.
-func (v *view) nap(longest time.Duration) {
-	if err := v.q.Block(longest); err != nil {
-		v.Fatalf("block: %v", err)
-	}
 }
 
 // awaitEvent returns the first event of p that satisfies want, and reads events until
