@@ -40,6 +40,21 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	}
 }
 
+// ofGroup are the fields that the threads of a group share.
+const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY)
+
+// fillThread replaces what ev has of the leader by what is the ending thread's own.
+func (a *assembly) fillThread(ev *engine.RawEvent) {
+	v, t := &a.values, &ev.Task
+	t.Known &= ofGroup
+	if !v.slots.hasAll(slotOwnComm, numSlots-1) {
+		return
+	}
+	v.setComm(ev, slotOwnComm)
+	t.Cred, t.Caps = v.credentials(slotOwnUID), v.capabilities(slotOwnCapInheritable)
+	t.Known |= engine.FieldsIDs | engine.FieldCaps.Set()
+}
+
 // fillTexts sets the texts of ev, from the other probes.
 func (a *assembly) fillTexts(ev *engine.RawEvent, w *walker) {
 	for _, t := range a.set.texts {

@@ -469,3 +469,32 @@ func BenchmarkExec(b *testing.B) {
 		}
 	}
 }
+
+// The EXIT of a thread has its own comm and ids, not those of the leader.
+func TestThreadEnd(t *testing.T) {
+	r := newTestRecord()
+	for s := range slotArgv {
+		r.set(s, 1)
+	}
+	for s := slotOwnComm; s < numSlots; s++ {
+		r.set(s, uint64(s))
+	}
+	r.set(slotOwnComm, binary.NativeEndian.Uint64([]byte("own name")))
+	r.set(slotOwnComm+1, 0)
+	own := assembly{set: new(set), values: r.values()}
+	own.set.slots = *r.slots
+	ev := &engine.RawEvent{Task: engine.Task{Known: engine.AllFields &^ engine.FieldExit.Set()}}
+	ev.Set(engine.FieldComm, []byte("leader"))
+	own.fillThread(ev)
+	if got := string(ev.Bytes(engine.FieldComm)); got != "own name" || ev.Task.Cred.UID != uint32(slotOwnUID) || ev.Task.Caps.Ambient != uint64(numSlots-1) {
+		t.Errorf("comm %q, ids %+v, capabilities %+v", got, ev.Task.Cred, ev.Task.Caps)
+	}
+	if want := ofGroup | engine.FieldsIDs | engine.FieldCaps.Set() | engine.FieldComm.Set(); ev.Task.Known != want {
+		t.Errorf("known %v, want %v", ev.Task.Known, want)
+	}
+	r.slots[slotOwnUID].fetched = false
+	own.fillThread(ev)
+	if ev.Task.Known != ofGroup {
+		t.Errorf("known %v of what was not fetched", ev.Task.Known)
+	}
+}

@@ -14,6 +14,7 @@ type builder struct {
 	offsets offsets
 	reads   int // what a fetch argument has room for
 	cgroups proctext.Hierarchy
+	threads bool // single threads are reported
 	args    []fetch
 	lacks   string // the last member that was not found
 }
@@ -87,25 +88,25 @@ func (b *builder) addTask(state expr) {
 		b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
 	}
 	if cred, ok := b.follow(state, "task_struct.real_cred"); ok {
-		b.addCredentials(cred)
+		b.addCredentials(cred, slotUID, slotCapInheritable)
 	}
 	b.addNamespaces(state)
 	b.addSignal()
 }
 
-func (b *builder) addComm(task expr) {
+func (b *builder) addComm(task expr, s slot) {
 	if off, ok := b.off("task_struct.comm"); ok {
-		b.args = append(b.args, fetch{slot: slotComm, value: task.at(off), typ: typeX64, count: 2})
+		b.args = append(b.args, fetch{slot: s, value: task.at(off), typ: typeX64, count: 2})
 	}
 }
 
-func (b *builder) addIDs(cred expr) {
-	b.addRow(slotUID, typeU32, cred, "cred.uid", "cred.gid", "cred.suid", "cred.sgid", "cred.euid", "cred.egid")
+func (b *builder) addIDs(cred expr, uid slot) {
+	b.addRow(uid, typeU32, cred, "cred.uid", "cred.gid", "cred.suid", "cred.sgid", "cred.euid", "cred.egid")
 }
 
-func (b *builder) addCredentials(cred expr) {
-	b.addIDs(cred)
-	b.addRow(slotCapInheritable, typeX64, cred,
+func (b *builder) addCredentials(cred expr, uid, inheritable slot) {
+	b.addIDs(cred, uid)
+	b.addRow(inheritable, typeX64, cred,
 		"cred.cap_inheritable", "cred.cap_permitted", "cred.cap_effective", "cred.cap_bset", "cred.cap_ambient")
 }
 

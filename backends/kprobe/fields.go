@@ -1,11 +1,6 @@
 package kprobe
 
-import (
-	"bytes"
-	"encoding/binary"
-
-	"github.com/quark-linux/quark/engine"
-)
+import "github.com/quark-linux/quark/engine"
 
 // numberSource says where the values of fields are: in which slots, and where the kernel has them.
 type numberSource struct {
@@ -32,8 +27,9 @@ var numberSources = []numberSource{
 	{engine.FieldSID.Set(), "task.signal.pids[SID]", slotSID, slotSID,
 		func(ev *engine.RawEvent, v *values) { ev.Task.SID = v.u32(slotSID) }},
 	{engine.FieldsIDs, viaCred, slotUID, slotEGID,
-		func(ev *engine.RawEvent, v *values) { ev.Task.Cred = v.credentials() }},
-	{engine.FieldCaps.Set(), viaCred, slotCapInheritable, slotCapAmbient, setCapabilities},
+		func(ev *engine.RawEvent, v *values) { ev.Task.Cred = v.credentials(slotUID) }},
+	{engine.FieldCaps.Set(), viaCred, slotCapInheritable, slotCapAmbient,
+		func(ev *engine.RawEvent, v *values) { ev.Task.Caps = v.capabilities(slotCapInheritable) }},
 	{engine.FieldTTY.Set(), "task.signal.tty", slotTTY, slotTTYIndex, setTTY},
 	{engine.FieldUTSNS.Set(), "task.nsproxy.uts_ns" + viaNS, slotUTSNS, slotUTSNS,
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.UTS = v.u32(slotUTSNS) }},
@@ -43,29 +39,15 @@ var numberSources = []numberSource{
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Mnt = v.u32(slotMntNS) }},
 	{engine.FieldNetNS.Set(), "task.nsproxy.net_ns" + viaNS, slotNetNS, slotNetNS,
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Net = v.u32(slotNetNS) }},
-	{engine.FieldComm.Set(), "task.comm", slotComm, slotComm2, setComm},
+	{engine.FieldComm.Set(), "task.comm", slotComm, slotComm2,
+		func(ev *engine.RawEvent, v *values) { v.setComm(ev, slotComm) }},
 	{engine.FieldExit.Set(), "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode, nil},
-}
-
-func setCapabilities(ev *engine.RawEvent, v *values) {
-	ev.Task.Caps = engine.Capabilities{
-		Inheritable: v.number(slotCapInheritable), Permitted: v.number(slotCapPermitted),
-		Effective: v.number(slotCapEffective), Bounding: v.number(slotCapBounding), Ambient: v.number(slotCapAmbient),
-	}
 }
 
 func setTTY(ev *engine.RawEvent, v *values) {
 	if v.number(slotTTY) != 0 { // else it has no terminal
 		ev.Task.TTY = engine.TTY{Major: v.u32(slotTTYMajor), Minor: v.u32(slotTTYMinorStart) + v.u32(slotTTYIndex)}
 	}
-}
-
-func setComm(ev *engine.RawEvent, v *values) {
-	var comm [16]byte
-	binary.NativeEndian.PutUint64(comm[:], v.number(slotComm))
-	binary.NativeEndian.PutUint64(comm[8:], v.number(slotComm2))
-	comm[15] = 0 // as TASK_COMM_LEN has it
-	ev.Set(engine.FieldComm, comm[:bytes.IndexByte(comm[:], 0)])
 }
 
 // text is a field with probes of its own.

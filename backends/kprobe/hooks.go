@@ -39,11 +39,11 @@ var (
 // taskProbed fetches the state of the task that is the function's first argument.
 func taskProbed(b *builder, _ *hook) {
 	b.addTask(firstArgument)
-	b.addComm(firstArgument)
+	b.addComm(firstArgument, slotComm)
 }
 
 // oldCred fetches the old credentials of security_task_fix_setuid(new, old, flags).
-func oldCred(b *builder, _ *hook) { b.addIDs(secondArgument) }
+func oldCred(b *builder, _ *hook) { b.addIDs(secondArgument, slotUID) }
 
 // families are all families, the required ones first.
 var families = []family{
@@ -91,7 +91,7 @@ var families = []family{
 		hooks: []hook{
 			{symbol: "__set_task_comm", args: newComm, filter: filterNotExec},
 			// CONFIG_PROC_EVENTS
-			{symbol: "proc_comm_connector", args: func(b *builder) { b.addComm(firstArgument) }},
+			{symbol: "proc_comm_connector", args: func(b *builder) { b.addComm(firstArgument, slotComm) }},
 		},
 		state: func(b *builder, _ *hook) { b.addTask(firstArgument) },
 	},
@@ -104,7 +104,7 @@ var families = []family{
 		},
 		state: func(b *builder, h *hook) {
 			if h.ofCurrent {
-				b.addCredentials(firstArgument)
+				b.addCredentials(firstArgument, slotUID, slotCapInheritable)
 			} else {
 				taskProbed(b, h)
 			}
@@ -168,19 +168,27 @@ func live(b *builder) {
 	b.addMember(slotLive, typeS32, firstArgument, "task_struct.signal", "signal_struct.live.counter")
 }
 
-// exitState fetches the state of the leader, which is that of the process.
+// exitState fetches the state of the leader, which is that of the process, and for an EXIT of a
+// thread also what is its own.
 func exitState(b *builder, _ *hook) {
 	leader, ok := b.follow(firstArgument, "task_struct.group_leader")
 	if !ok {
 		return
 	}
 	b.addTask(leader)
-	b.addComm(leader)
+	b.addComm(leader, slotComm)
 	b.addMember(slotSignalFlags, typeU32, firstArgument, "task_struct.signal", "signal_struct.flags")
 	b.addMember(slotGroupCode, typeS32, firstArgument, "task_struct.signal", "signal_struct.group_exit_code")
 	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
 	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
+	if !b.threads {
+		return
+	}
+	b.addComm(firstArgument, slotOwnComm)
+	if cred, ok := b.follow(firstArgument, "task_struct.real_cred"); ok {
+		b.addCredentials(cred, slotOwnUID, slotOwnCapInheritable)
+	}
 }
 
 // newComm fetches the buffer of __set_task_comm(task, buffer, exec): the task still has the old

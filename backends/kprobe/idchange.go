@@ -69,7 +69,7 @@ func (c *idChanges) ask(a *assembly) {
 			c.asked = slices.Delete(c.asked, 0, 1)
 		}
 	}
-	c.asked = append(c.asked, asked{a.values.number(slotCred), a.tid, a.time, a.values.credentials()})
+	c.asked = append(c.asked, asked{a.values.number(slotCred), a.tid, a.time, a.values.credentials(slotUID)})
 }
 
 // forget removes first calls that are too old for a second one.

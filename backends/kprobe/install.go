@@ -67,7 +67,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	}
 	s.filter = filter
 
-	b := builder{offsets: in.offsets, reads: in.reads}
+	b := builder{offsets: in.offsets, reads: in.reads, threads: in.threads}
 	if h.args != nil {
 		h.args(&b)
 	}

@@ -51,7 +51,7 @@ func newLayout(args []fetch, event *tracefs.Event) (*layout, error) {
 		switch {
 		case a.typ == typeString:
 			p.kind = placeString
-		case a.slot >= slotArgv:
+		case slotArgv <= a.slot && a.slot < slotArgv+chunks:
 			p.kind = placeChunk
 		default:
 			p.kind = placeKinds[a.typ.size]

@@ -61,10 +61,13 @@ const (
 	slotExe       = slotCwd + pathSlots // a path
 	slotCgroup    = slotExe + pathSlots // pointers, and a last one
 	slotGroupName = slotCgroup + cgroupLevels + 1
-	numNumbers    = slotGroupName + cgroupLevels
+	slotArgv      = slotGroupName + cgroupLevels // chunks of the arguments, not numbers
 
-	// slotArgv and those behind it are chunks of the arguments, not numbers.
-	slotArgv = numNumbers
+	// The next are of the thread that ends, where others of its EXIT are of the leader.
+	slotOwnComm           = slotArgv + chunks
+	slotOwnUID            = slotOwnComm + (slotComm2 - slotComm + 1)
+	slotOwnCapInheritable = slotOwnUID + (slotEGID - slotUID + 1)
+	numSlots              = slotOwnCapInheritable + (slotCapAmbient - slotCapInheritable + 1)
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

@@ -318,7 +318,7 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 	switch what {
 	case notTheGroup:
 		ev.Thread = true
-		ev.Task.Known &= ofGroup // the other values are those of the leader
+		a.fillThread(ev)
 		setExit(ev, status)
 	case groupEnded:
 		ev.Thread, ev.TID = false, ev.PID
@@ -330,9 +330,6 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 	}
 	s.hand(to, ev)
 }
-
-// ofGroup are the fields that the threads of a group share.
-const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY)
 
 func setExit(ev *engine.RawEvent, status int32) {
 	ev.Task.Known |= engine.FieldExit.Set()

@@ -1,6 +1,7 @@
 package kprobe
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/quark-linux/quark/engine"
@@ -19,7 +20,7 @@ type values struct {
 const maxParts = 32
 
 // slotPlaces holds the position of each slot in the records of a set.
-type slotPlaces [numNumbers]slotPlace
+type slotPlaces [numSlots]slotPlace
 
 type slotPlace struct {
 	fetched bool
@@ -33,7 +34,7 @@ type slotPlace struct {
 func (p *slotPlaces) add(l *layout, part int) {
 	for _, at := range l.places {
 		for n := range slot(at.count) {
-			if s := at.slot + n; s < numNumbers && !p[s].fetched {
+			if s := at.slot + n; s < numSlots && !p[s].fetched {
 				p[s] = slotPlace{true, at.kind, uint8(part), at.off + uint16(n)*uint16(at.size)}
 			}
 		}
@@ -116,11 +117,31 @@ func (v *values) name(s slot) []byte {
 	return text
 }
 
-func (v *values) credentials() engine.Credentials {
+// credentials returns the ids in a row of slots that begins with uid.
+func (v *values) credentials(uid slot) engine.Credentials {
+	id := func(s slot) uint32 { return v.u32(uid + s - slotUID) }
 	return engine.Credentials{
-		UID: v.u32(slotUID), EUID: v.u32(slotEUID), SUID: v.u32(slotSUID),
-		GID: v.u32(slotGID), EGID: v.u32(slotEGID), SGID: v.u32(slotSGID),
+		UID: id(slotUID), EUID: id(slotEUID), SUID: id(slotSUID),
+		GID: id(slotGID), EGID: id(slotEGID), SGID: id(slotSGID),
 	}
+}
+
+// capabilities returns the sets in a row of slots that begins with the inheritable one.
+func (v *values) capabilities(inheritable slot) engine.Capabilities {
+	set := func(s slot) uint64 { return v.number(inheritable + s - slotCapInheritable) }
+	return engine.Capabilities{
+		Inheritable: set(slotCapInheritable), Permitted: set(slotCapPermitted), Effective: set(slotCapEffective),
+		Bounding: set(slotCapBounding), Ambient: set(slotCapAmbient),
+	}
+}
+
+// setComm sets the comm of ev from two slots.
+func (v *values) setComm(ev *engine.RawEvent, first slot) {
+	var comm [16]byte
+	binary.NativeEndian.PutUint64(comm[:], v.number(first))
+	binary.NativeEndian.PutUint64(comm[8:], v.number(first+1))
+	comm[15] = 0 // as TASK_COMM_LEN has it
+	ev.Set(engine.FieldComm, comm[:bytes.IndexByte(comm[:], 0)])
 }
 
 // chunk is the position of a piece of the arguments.

@@ -15,7 +15,7 @@ type testRecord struct {
 	raw   []byte
 }
 
-func newTestRecord() *testRecord { return &testRecord{new(slotPlaces), make([]byte, 8*numNumbers)} }
+func newTestRecord() *testRecord { return &testRecord{new(slotPlaces), make([]byte, 8*numSlots)} }
 
 func (r *testRecord) set(s slot, n uint64) {
 	r.slots[s] = slotPlace{fetched: true, kind: placeWord, off: 8 * uint16(s)}

@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -50,9 +51,9 @@ type Status struct {
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
-	// Memory identifies an address space by the addresses of code and stack, which the kernel
-	// chooses at random. It is 0 if there is none, if it is not complete yet, and if the caller
-	// may not see it.
+	// Memory identifies the address space of an image by the addresses of code and stack, which
+	// the kernel chooses at random, else by the number of AT_RANDOM. It is 0 if there is none,
+	// if it is not complete yet, and if the caller may not see it.
 	Memory uint64
 }
 
@@ -145,6 +146,8 @@ var (
 	pathCwd     = []byte("cwd\x00")
 	pathRoot    = []byte("root\x00")
 	pathSelf    = []byte(".\x00")
+	pathAuxv    = []byte("auxv\x00")
+	pathMem     = []byte("mem\x00")
 )
 
 var namespaces = [...]struct {
@@ -226,7 +229,35 @@ func (r *Reader) readStat(dir int, want engine.Fields, ev *engine.RawEvent) (Sta
 		return Status{}, errMalformed
 	}
 	r.setStat(&s, want, ev)
-	return status(&s), nil
+	st := status(&s)
+	// The kernel chooses no addresses at random if the stack is as high as it can be.
+	if bits.OnesCount64(s.Stack>>24+1) == 1 && st.Memory != 0 {
+		random, ok := r.random(dir)
+		if st.Memory ^= random; !ok {
+			st.Memory = 0
+		}
+	}
+	return st, nil
+}
+
+// random returns a random number that an execve puts on the stack of each image.
+func (r *Reader) random(dir int) (n uint64, ok bool) {
+	const atRandom = 25 // linux/auxvec.h
+	auxv, _ := r.readFile(dir, pathAuxv)
+	for ; len(auxv) >= 16; auxv = auxv[16:] {
+		if binary.NativeEndian.Uint64(auxv) != atRandom {
+			continue
+		}
+		address := int64(binary.NativeEndian.Uint64(auxv[8:]))
+		fd, errno := openat(dir, pathMem, unix.O_RDONLY)
+		if errno != 0 {
+			break
+		}
+		got, _ := unix.Pread(fd, r.buf[:8], address)
+		closeFD(fd)
+		return binary.NativeEndian.Uint64(r.buf), got == 8
+	}
+	return 0, false
 }
 
 func status(s *proctext.Stat) Status {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -497,10 +500,24 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
-// TestMemory expects an image to have one number and the next another.
+// TestMemory expects an image to have one number and the next another, be addresses random or not.
 func TestMemory(t *testing.T) {
+	t.Run("random addresses", testMemory)
+	t.Run("fixed addresses", func(t *testing.T) {
+		runtime.LockOSThread() // ends with the test
+		const noRandomAddresses = 0x0040000
+		if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, noRandomAddresses, 0, 0); errno != 0 {
+			t.Skip(errno)
+		}
+		testMemory(t)
+	})
+}
+
+func testMemory(t *testing.T) {
 	r := open(t)
-	cmd := exec.Command("/bin/sh", "-c", "read x; exec cat")
+	// Its arguments are of one length each time: where the stack begins depends on it.
+	const script = `read x; exec /bin/sh -c "$0" "$0" $((9-$1))`
+	cmd := exec.Command("/bin/sh", "-c", script, script, "1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -509,23 +526,27 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	memory := func(comm string) uint64 {
+	memory := func(argument string) uint64 {
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			var ev engine.RawEvent
 			st, err := r.Read(uint32(cmd.Process.Pid), Readable, &ev)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(ev.Bytes(engine.FieldComm)) == comm {
+			if bytes.HasSuffix(ev.Bytes(engine.FieldCmdline), []byte("\x00"+argument+"\x00")) {
 				return st.Memory
 			}
 		}
-		t.Fatalf("it never became %s", comm)
+		t.Fatalf("it never got the argument %s", argument)
 		return 0
 	}
-	sh, again := memory("sh"), memory("sh")
-	fmt.Fprintln(in)
-	if cat := memory("cat"); sh == 0 || sh != again || cat == 0 || cat == sh {
-		t.Errorf("memory of sh is %#x and %#x, of cat %#x", sh, again, cat)
+	seen := map[uint64]bool{0: true}
+	for _, argument := range []string{"1", "8", "1", "8"} {
+		one, again := memory(argument), memory(argument)
+		if one != again || seen[one] {
+			t.Errorf("memory of an image is %#x and %#x, those before had %#x", one, again, slices.Collect(maps.Keys(seen)))
+		}
+		seen[one] = true
+		fmt.Fprintln(in)
 	}
 }
