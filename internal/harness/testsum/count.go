@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -32,13 +31,9 @@ func (c *Counts) add(o Counts) {
 	c.Names = append(c.Names, o.Names...)
 }
 
-// readRecords counts result records. A job that was started and has no result failed: the last one
+// countRecords counts result records. A job that was started and has no result failed: the last one
 // started is what a crash or a hang is known by. Other records, and damaged ones, are passed over.
-func readRecords(r io.Reader) (counts Counts, err error) {
-	content, err := io.ReadAll(r)
-	if err != nil {
-		return counts, err
-	}
+func countRecords(content []byte) (counts Counts) {
 	var open []record.Job
 	new(record.Splitter).Feed(content, func(rec any, _ error) {
 		switch rec := rec.(type) {
@@ -64,7 +59,7 @@ func readRecords(r io.Reader) (counts Counts, err error) {
 	for _, job := range open {
 		counts.fail(job.String() + ": started and never ended")
 	}
-	return counts, nil
+	return counts
 }
 
 // event is a line of go test -json (see go doc test2json) or of go build -json.
@@ -79,6 +74,7 @@ type goTests struct {
 	out     io.Writer
 	running map[testKey]*goTest
 	failed  map[string]bool // packages with a failed test
+	rest    []byte          // a line whose end has not come
 }
 
 type testKey struct{ pkg, test string }
@@ -89,24 +85,30 @@ type goTest struct {
 	hasChild, failedChild bool // subtests that have ended
 }
 
-func readGoTest(r io.Reader, w io.Writer) (Counts, error) {
-	g := &goTests{out: w, running: make(map[testKey]*goTest), failed: make(map[string]bool)}
-	for br := bufio.NewReader(r); ; {
-		line, err := br.ReadString('\n')
+func newGoTests(out io.Writer) *goTests {
+	return &goTests{out: out, running: make(map[testKey]*goTest), failed: make(map[string]bool)}
+}
+
+// Write takes the stream as it comes.
+func (g *goTests) Write(b []byte) (int, error) {
+	g.rest = append(g.rest, b...)
+	for {
+		line, rest, whole := bytes.Cut(g.rest, []byte("\n"))
+		if !whole {
+			return len(b), nil
+		}
+		g.rest = rest
 		var e event
-		if json.Unmarshal([]byte(line), &e) == nil && e.Action != "" {
+		if json.Unmarshal(line, &e) == nil && e.Action != "" {
 			g.event(&e)
 		} else {
-			fmt.Fprint(w, line) // not every line of go's is JSON
-		}
-		if errors.Is(err, io.EOF) {
-			return g.Counts, nil
-		}
-		if err != nil {
-			return g.Counts, err
+			fmt.Fprintf(g.out, "%s\n", line) // not every line of go's is JSON
 		}
 	}
 }
+
+// end ends the stream.
+func (g *goTests) end() { g.out.Write(g.rest) }
 
 func (g *goTests) event(e *event) {
 	key := testKey{e.Package, e.Test}

@@ -15,8 +15,6 @@ import (
 // Step is the outcome of a step, kept in DIR/NAME.step.
 type Step struct {
 	Name   string `json:"name"`
-	Kind   string `json:"kind"` // command, gotest or records
-	Status int    `json:"status"`
 	Counts Counts `json:"counts"`
 }
 
@@ -53,63 +51,40 @@ func testsum(args []string, stdout io.Writer) (failed bool, err error) {
 // runStep runs a step and writes its outcome.
 func runStep(kind, dir, name string, command []string, stdout io.Writer) error {
 	fmt.Fprintf(stdout, "== %s: %s\n", name, strings.Join(command, " "))
-	step := Step{Name: name, Kind: kind}
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdin, cmd.Stderr = os.Stdin, os.Stderr
-
-	var runErr error
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	tests := newGoTests(stdout)
 	if kind == "gotest" {
-		pipe, err := cmd.StdoutPipe()
-		if err != nil {
-			return err
-		}
-		if runErr = cmd.Start(); runErr == nil {
-			var readErr error
-			if step.Counts, readErr = readGoTest(pipe, stdout); readErr != nil {
-				return fmt.Errorf("read the output of %s: %w", name, readErr)
-			}
-			runErr = cmd.Wait()
-		}
-	} else {
-		cmd.Stdout = os.Stdout
-		runErr = cmd.Run()
+		cmd.Stdout = tests
 	}
+	runErr := cmd.Run()
+	tests.end()
 	if runErr != nil {
-		step.Status = 1
-		if code := cmd.ProcessState.ExitCode(); cmd.ProcessState != nil && code > 0 {
-			step.Status = code
-		}
 		fmt.Fprintf(stdout, "== %s: %v\n", name, runErr)
 	}
+	counts := tests.Counts
 	if kind == "records" {
-		f, err := os.Open(filepath.Join(dir, name+".jsonl"))
-		if err == nil {
-			step.Counts, err = readRecords(f)
-			f.Close()
-		}
+		content, err := os.ReadFile(filepath.Join(dir, name+".jsonl"))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("read the records of %s: %w", name, err)
 		}
+		counts = countRecords(content)
 	}
-	step.settle()
-	b, err := json.Marshal(step)
+	// What the tests did not say: the command failed though none of its tests did, or it was to
+	// have tests and ran none.
+	switch {
+	case runErr != nil && counts.Failed == 0:
+		counts.fail(fmt.Sprintf("(%v)", runErr))
+	case runErr == nil && kind == "command":
+		counts.Passed++
+	case counts.Passed+counts.Failed+counts.Skipped == 0:
+		counts.fail("(no test ran)")
+	}
+	b, err := json.Marshal(Step{name, counts})
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, name+".step"), b, 0o644)
-}
-
-// settle counts what the step's tests did not say: a command that failed though none of its tests
-// did, and one that was to have tests and ran none.
-func (s *Step) settle() {
-	switch {
-	case s.Status != 0 && s.Counts.Failed == 0:
-		s.Counts.fail(fmt.Sprintf("(exit status %d)", s.Status))
-	case s.Kind == "command" && s.Status == 0:
-		s.Counts.Passed++
-	case s.Counts.Passed+s.Counts.Failed+s.Counts.Skipped == 0:
-		s.Counts.fail("(no test ran)")
-	}
 }
 
 // report prints the sum of all steps in dir, as its last line.

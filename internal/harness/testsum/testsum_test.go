@@ -63,11 +63,12 @@ func TestReadGoTest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			got, err := readGoTest(strings.NewReader(strings.TrimPrefix(tt.stream, "\n")), &out)
-			if err != nil {
-				t.Fatal(err)
+			tests := newGoTests(&out)
+			for _, b := range []byte(strings.TrimPrefix(tt.stream, "\n")) {
+				tests.Write([]byte{b})
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			tests.end()
+			if diff := cmp.Diff(tt.want, tests.Counts); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if !strings.Contains(out.String(), tt.shown) {
@@ -100,10 +101,7 @@ func TestReadRecords(t *testing.T) {
 		record.Start{Test: "t_b", Backend: "ebpf"},
 		record.Result{Test: "t_b", Backend: "ebpf", State: record.Fail, Reason: "lost 3"})
 	torn := lines(t, record.Start{Test: "t_c", Backend: "ebpf"}) + `{"type":"resu`
-	got, err := readRecords(strings.NewReader(whole + "garbage\n" + torn))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := countRecords([]byte(whole + "garbage\n" + torn))
 	want := Counts{Passed: 1, Failed: 2, Skipped: 1, Names: []string{
 		"t_b @ ebpf: lost 3", "t_c @ ebpf: started and never ended",
 	}}
