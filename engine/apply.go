@@ -89,7 +89,7 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 	case KindExec:
 		p.replaceImage(r.Time)
 	default:
-		if r.Image != 0 && p.imageNumber != 0 && r.Image != p.imageNumber {
+		if !r.mayHaveImage(p.imageNumber) {
 			p.clearImage() // an exec replaced it and failed, or its EXEC was lost
 		}
 	}
@@ -98,9 +98,10 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 	}
 	p.Known &^= r.changed() &^ r.Task.Known
 	if r.Kind == KindExit && p.Known.Has(FieldPPID) && t.orphaned(p, r.Time) {
-		p.Known &^= FieldPPID.Set() // report sets it again if r has the new parent
+		p.Known &^= FieldPPID.Set() // update sets it again if r has the new parent
 	}
-	t.report(p, r)
+	t.update(p, r)
+	p.setCarried(t.unseen, r)
 	p.asOf = r.Time
 	if r.Kind == KindExit {
 		p.Inferred = false
@@ -121,15 +122,15 @@ func (t *table) thread(p *Process, r *RawEvent) *Process {
 	if r.Task.Known.Has(FieldCmdline) {
 		v.Cmdline = nil // the bytes are those of p
 	}
-	t.report(v, r)
+	t.update(v, r)
+	v.setCarried(t.unseen, r)
 	return v
 }
 
-// report copies what r reports of p, and marks the other fields that may have changed as carried.
-func (t *table) report(p *Process, r *RawEvent) {
-	t.update(p, r)
+// setCarried marks what r does not report and may have changed unseen as carried.
+func (p *Process) setCarried(unseen Fields, r *RawEvent) {
 	reported := r.Task.Known
-	p.Carried = (p.Carried|t.unseen)&^reported | r.Task.Carried&reported
+	p.Carried = (p.Carried|unseen)&^reported | r.Task.Carried&reported
 	p.Carried &= p.Known &^ constant
 }
 
@@ -365,35 +366,35 @@ func (p *Process) clearImage() {
 // inheritImage gives p the image that its creator c had at the time of the fork.
 func (p *Process) inheritImage(c *Process, fork *RawEvent) {
 	p.imageSince = fork.Time
-	now := image{
-		known: c.Known, truncated: c.Truncated, carried: c.Carried, filename: c.Filename, cmdline: c.Cmdline,
-		number: c.imageNumber, since: c.imageSince, until: fork.Time + 1,
+	switch b := &c.before; {
+	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
+		p.setImage(c.Known, c.Truncated, c.Carried, c.Filename, c.Cmdline)
+	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
+		p.setImage(b.known, b.truncated, b.carried, b.filename, b.cmdline)
 	}
-	for _, had := range []*image{&now, &c.before} {
-		if fork.Time < had.since || fork.Time >= had.until {
-			continue
-		}
-		if fork.Image == 0 || had.number == 0 || fork.Image == had.number {
-			p.Known |= had.known & imageFields
-			p.Truncated |= had.truncated & imageFields
-			p.Carried |= had.carried & imageFields
-			p.Filename = had.filename
-			p.Cmdline = append(p.Cmdline[:0], had.cmdline...)
-		}
-		return
-	}
+}
+
+// mayHaveImage reports whether the image at r can be that of a number.
+func (r *RawEvent) mayHaveImage(number uint16) bool {
+	return r.Image == 0 || number == 0 || r.Image == number
+}
+
+func (p *Process) setImage(known, truncated, carried Fields, filename string, cmdline []byte) {
+	p.Known |= known & imageFields
+	p.Truncated |= truncated & imageFields
+	p.Carried |= carried & imageFields
+	p.Filename = filename
+	p.Cmdline = append(p.Cmdline[:0], cmdline...)
 }
 
 // replaceImage keeps the image that an exec at a time replaces, and makes the new one unknown until
 // the event sets it.
 func (p *Process) replaceImage(time uint64) {
-	spare := p.before.cmdline[:0]
-	p.before = image{
-		known: p.Known & imageFields, truncated: p.Truncated & imageFields, carried: p.Carried & imageFields,
-		filename: p.Filename, cmdline: p.Cmdline,
-		number: p.imageNumber, since: p.imageSince, until: time,
-	}
-	p.Cmdline = spare
+	b := &p.before
+	b.known, b.truncated, b.carried = p.Known&imageFields, p.Truncated&imageFields, p.Carried&imageFields
+	b.number, b.since, b.until = p.imageNumber, p.imageSince, time
+	b.filename = p.Filename
+	b.cmdline, p.Cmdline = p.Cmdline, b.cmdline[:0]
 	p.clearImage()
 	p.imageSince = time
 }

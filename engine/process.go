@@ -48,6 +48,8 @@ type Process struct {
 	sighted uint64
 	forked  bool // its FORK has been applied
 
+	imageNumber uint16
+
 	// asOf is the time that the state is of: that of the last event, or sighted.
 	asOf uint64
 	// ahead is what /proc showed, while events of before that time are applied.
@@ -60,9 +62,8 @@ type Process struct {
 	// Filename and Cmdline are those of image imageNumber, see [RawEvent.Image], since
 	// imageSince; before is the image that the process had until then. A child forked
 	// before an exec that was delivered ahead of the fork inherits that one.
-	imageSince  uint64
-	imageNumber uint16
-	before      image
+	imageSince uint64
+	before     image
 
 	older  *Process // previous process of the same pid
 	exitAt uint64   // when the end was applied, for the grace time

@@ -15,6 +15,11 @@ type RawEvent struct {
 	// comm or new ids of a thread that is not the leader.
 	Thread bool
 
+	// Image numbers the image that the process executes, 0 where the source does not know it.
+	// A child begins with its parent's number, and an exec changes it, also one that fails when
+	// the old image is gone: such a process ends without an EXEC.
+	Image uint16
+
 	PID  uint32 // what user space calls the pid: the kernel's tgid
 	Time uint64 // CLOCK_MONOTONIC nanoseconds
 
@@ -33,11 +38,6 @@ type RawEvent struct {
 	// not always the parent (CLONE_PARENT). 0 is unknown: then nothing is
 	// inherited, rather than the wrong thing.
 	Creator uint32
-
-	// Image numbers the image that the process executes, 0 where the source does not know it.
-	// A child begins with its parent's number, and an exec changes it, also one that fails when
-	// the old image is gone: such a process ends without an EXEC.
-	Image uint16
 
 	// Tracer is who traces the process, for KindPtrace; 0:0 means detached.
 	Tracer struct{ PID, TID uint32 }
