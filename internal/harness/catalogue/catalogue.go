@@ -20,6 +20,10 @@ type Row struct {
 	Suites  []string `json:"suites"`  // tried in this order until one has the series
 	Default bool     `json:"default,omitempty"`
 
+	// GoTests means that the default set runs Go tests on the kernel, too. They take longer
+	// than quark-test, so only few rows have it.
+	GoTests bool `json:"go_tests,omitempty"`
+
 	// Features are the features that a guest must have, by their names in its hello record.
 	Features []string `json:"features,omitempty"`
 

@@ -27,6 +27,7 @@ type Kernel struct {
 	SHA256 string `json:"sha256"`
 
 	Features []string `json:"features,omitempty"` // that it must have, as in the hello
+	GoTests  bool     `json:"-"`                  // runs Go tests though none are named
 	BTFFile  string   `json:"btf_file,omitempty"` // file with its types, "" if it has some
 }
 

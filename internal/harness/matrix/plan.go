@@ -39,7 +39,8 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 		} else if !ok {
 			continue
 		}
-		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features}
+		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features,
+			GoTests: r.GoTests || len(patterns) > 0}
 		if strings.HasPrefix(r.Name, localPrefix) {
 			k.Path = filepath.Join(dir, r.Name)
 		}
@@ -81,7 +82,7 @@ func localKernels(dir string) ([]catalogue.Row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("local kernel %s: %w", path, err)
 		}
-		rows = append(rows, catalogue.Row{Name: localPrefix + e.Name(), Arch: arch, Default: true})
+		rows = append(rows, catalogue.Row{Name: localPrefix + e.Name(), Arch: arch, Default: true, GoTests: true})
 	}
 	return rows, nil
 }
@@ -127,8 +128,8 @@ type Images struct {
 }
 
 // Plan returns the guests for each kernel: one for quark-test with all backends, one for quark-test
-// with the kernel's types hidden and the backends that need types, and one for the Go tests; or
-// only one for a command.
+// with the kernel's types hidden and the backends that need types, and one for Go tests, which the
+// default set runs on some kernels only; or just one for a command.
 func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, error) {
 	chosen, err := s.backends()
 	if err != nil {
@@ -166,7 +167,8 @@ func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, err
 					guests = append(guests, g)
 				}
 			}
-			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && way != BTFHidden {
+			withGo := way != BTFHidden && (k.GoTests || len(s.Tests) > 0)
+			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && withGo {
 				g.Part, g.Packages, g.Tests, g.Image = PartGo, packages, goTests, image.Go
 				guests = append(guests, g)
 			}

@@ -86,7 +86,7 @@ func TestFindKernels(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a"}, {Name: "nobtf", Arch: "amd64", Path: "k/n", BTFFile: "nobtf.btf"}}
+	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a", GoTests: true}, {Name: "nobtf", Arch: "amd64", Path: "k/n", BTFFile: "nobtf.btf"}}
 	image := map[string]Images{"amd64": {Base: "i.gz", Go: "go.img"}}
 	for _, tt := range []struct {
 		name string
@@ -114,6 +114,11 @@ func TestPlan(t *testing.T) {
 		{"Go tests", Selection{Packages: []string{".", "./backends/kprobe", "./backends/ebpf"}, BTF: []BTF{BTFPresent}, Backends: []string{"k"}}, []string{
 			"./krun.sh i.gz k/a quark-test -k",
 			"make guest-test PKG='. ./backends/kprobe' KERNELS=a",
+		}, ""},
+		{"Go tests on the kernels that have them", Selection{Packages: []string{"."}, BTF: []BTF{BTFPresent, BTFFile}}, []string{
+			"./krun.sh i.gz k/a quark-test -b -k -c",
+			"make guest-test PKG=. KERNELS=a",
+			"KRUN_APPEND=quark.env.QUARK_BTF_PATH=/nobtf.btf ./krun.sh i.gz k/n quark-test -b -k -c",
 		}, ""},
 		{"some Go tests", Selection{Packages: []string{"."}, Tests: []string{"quark.Test*"}}, []string{
 			"make guest-test PKG=. KERNELS=a",
