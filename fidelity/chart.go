@@ -1,6 +1,7 @@
 package fidelity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"html/template"
@@ -70,27 +71,15 @@ func (p *plot) percentAxis() {
 type point struct{ x, y float64 }
 
 func (p *plot) curve(points []point, colour string, width float64, more string) {
-	slices.SortFunc(points, func(a, b point) int {
-		if a.x < b.x {
-			return -1
-		}
-		return 1
-	})
-	var path strings.Builder
-	for i, pt := range points {
-		fmt.Fprintf(&path, "%c%.1f %.1f", "LM"[boolIndex(i == 0)], p.x(pt.x), p.y(pt.y))
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
+	fmt.Fprint(p, `<polyline points="`)
+	for _, pt := range points {
+		fmt.Fprintf(p, "%.1f,%.1f ", p.x(pt.x), p.y(pt.y))
 	}
-	fmt.Fprintf(p, `<path d="%s" fill="none" stroke="%s" stroke-width="%.0f" %s/>`, path.String(), colour, width, more)
+	fmt.Fprintf(p, `" fill="none" stroke="%s" stroke-width="%.0f" %s/>`, colour, width, more)
 	for _, pt := range points {
 		fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="%.0f" fill="%s"/>`, p.x(pt.x), p.y(pt.y), width/2+1, colour)
 	}
-}
-
-func boolIndex(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // legend writes the names and colours of the backends at the upper edge.

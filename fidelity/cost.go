@@ -1,7 +1,6 @@
 package fidelity
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -9,6 +8,41 @@ import (
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
+
+const (
+	costProcesses = 2000
+	minCost       = 100
+)
+
+// Load measures forced loss, storms and cost of the report's backends and adds them to it.
+func (r *Report) Load(o Options) error {
+	o.setDefaults()
+	var names []string
+	for _, b := range r.Backends {
+		names = append(names, b.Name)
+	}
+	for _, name := range names {
+		o.Progress("forced loss of " + name)
+		h, err := Honest(name, o.Patience)
+		if err != nil {
+			return fmt.Errorf("forced loss of %s: %w", name, err)
+		}
+		r.Honesty = append(r.Honesty, h)
+	}
+	o.Progress("how many processes per second this machine can run")
+	most, err := capacity(o)
+	if err != nil {
+		return fmt.Errorf("processes without a monitor: %w", err)
+	}
+	if r.Storms, err = Storms(o, most); err != nil {
+		return fmt.Errorf("storms: %w", err)
+	}
+	// Half a second's worth of processes: an emulated machine would need minutes for all.
+	if r.Costs, err = Costs(o, names, min(costProcesses, max(minCost, most/2))); err != nil {
+		return fmt.Errorf("cost: %w", err)
+	}
+	return nil
+}
 
 // Cost is the cost of a monitor that only counts events while processes fork, exec and exit one
 // after the other.
@@ -43,6 +77,9 @@ const costRuns = 3
 func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	o.setDefaults()
 	load := scenario.Storm{Processes: n, Workers: 1, Mode: scenario.ForkExecExit, Bare: true}
+	observed := func(what string) (time.Duration, meter.Usage, error) {
+		return meter.Under(load, o.Patience, func() (func() (meter.Usage, error), error) { return meter.Start(what) })
+	}
 	for _, name := range names {
 		o.Progress("cost of " + name)
 		c := Cost{Backend: name, Processes: n}
@@ -55,7 +92,7 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 				return nil, err
 			}
 			alone = min(alone, took)
-			took, u, err := observed(load, name, o.Patience)
+			took, u, err := observed(name)
 			if err != nil {
 				return nil, err
 			}
@@ -68,7 +105,7 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 		c.Slowdown = watched.Seconds() / alone.Seconds()
 		if name == "ebpf" {
 			// Measuring the programs costs time itself, so it has a separate run.
-			_, u, err := observed(load, name+"+stats", o.Patience)
+			_, u, err := observed(name + "+stats")
 			if err != nil {
 				return nil, err
 			}
@@ -77,19 +114,4 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 		list = append(list, c)
 	}
 	return list, nil
-}
-
-// observed runs a storm under the monitor that meter.Start calls what.
-func observed(s scenario.Storm, what string, patience time.Duration) (took time.Duration, u meter.Usage, err error) {
-	var m *meter.Metered
-	took, err = s.Time(patience, func() (err error) {
-		m, err = meter.Start(what)
-		return err
-	})
-	if m != nil {
-		var stopErr error
-		u, stopErr = m.Stop()
-		err = errors.Join(err, stopErr)
-	}
-	return took, u, err
 }

@@ -3,6 +3,7 @@ package fidelity
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -10,26 +11,55 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
+// figure is a line of the tables.
+type figure struct {
+	name string
+	of   func(*score.Score) string
+}
+
+// events are the figures of completeness, precision and order. Those that grow with the number of
+// events are shares.
+var events = []figure{
+	{"events seen", func(s *score.Score) string { return fmt.Sprintf("%d of %d", s.Seen, s.Truth) }},
+	{"phantoms, duplicates", func(s *score.Score) string { return fmt.Sprintf("%d, %d", s.Phantoms, s.Duplicates) }},
+	{"out of order", func(s *score.Score) string { return fmt.Sprint(s.Inversions) }},
+	{"lives joined as the rules say", func(s *score.Score) string { return fmt.Sprintf("%d of %d", s.Joined, s.Joined+s.Unjoined) }},
+}
+
+// fields are the figures of the stamps and of each field.
+func fields() []figure {
+	list := []figure{{"stamps right", func(s *score.Score) string { return percent(s.Stamp) }}}
+	for f := range engine.Field(engine.NumFields) {
+		list = append(list, figure{f.String(), func(s *score.Score) string { return percent(s.Fields[f]) }})
+	}
+	return list
+}
+
 // Print writes the report as tables.
 func (r *Report) Print(out io.Writer) {
 	fmt.Fprintf(out, "Linux %s, %s, %d CPUs\n\n", r.Kernel, r.Arch, r.CPUs)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	r.row(w, "", func(b *Backend) string { return b.Name })
-	r.row(w, "events seen, outside storms", func(b *Backend) string { return fmt.Sprintf("%d of %d", b.Total.Seen, b.Total.Truth) })
-	r.row(w, "phantoms, duplicates", func(b *Backend) string { return fmt.Sprintf("%d, %d", b.Total.Phantoms, b.Total.Duplicates) })
-	r.row(w, "out of order", func(b *Backend) string { return fmt.Sprint(b.Total.Inversions) })
-	r.row(w, "lives joined as the rules say", func(b *Backend) string {
-		return fmt.Sprintf("%d of %d", b.Total.Joined, b.Total.Joined+b.Total.Unjoined)
-	})
-	r.row(w, "delay beyond the hold time, p50/p99/max", func(b *Backend) string {
+	row := func(name string, of func(*Backend) string) {
+		fmt.Fprint(w, name)
+		for _, b := range r.Backends {
+			fmt.Fprintf(w, "\t%s", of(b))
+		}
+		fmt.Fprintln(w)
+	}
+	total := func(list ...figure) {
+		for _, f := range list {
+			row(f.name, func(b *Backend) string { return f.of(&b.Total) })
+		}
+	}
+	row("", func(b *Backend) string { return b.Name })
+	row("events seen, outside storms", func(b *Backend) string { return events[0].of(&b.Total) })
+	total(events[1:]...)
+	row("delay beyond the hold time, p50/p99/max", func(b *Backend) string {
 		return fmt.Sprintf("%s / %s / %s", ms(b.Delay.P50), ms(b.Delay.P99), ms(b.Delay.Max))
 	})
-	r.row(w, "lost", func(b *Backend) string { return strings.TrimSpace(fmt.Sprint(b.Lost, " ", b.Cause)) })
-	r.row(w, "stamps right", func(b *Backend) string { return percent(b.Total.Stamp) })
-	for f := range engine.Field(engine.NumFields) {
-		r.row(w, f.String(), func(b *Backend) string { return percent(b.Total.Fields[f]) })
-	}
-	r.row(w, "all fields", func(b *Backend) string { return percent(b.Total.All()) })
+	row("lost", func(b *Backend) string { return lostText(b.Lost, b.Cause) })
+	total(fields()...)
+	row("all fields", func(b *Backend) string { return percent(b.Total.All()) })
 	w.Flush()
 	r.printLoad(out)
 	for _, a := range r.Absent {
@@ -47,15 +77,9 @@ func (r *Report) Print(out io.Writer) {
 	}
 }
 
-func (r *Report) row(w io.Writer, name string, of func(*Backend) string) {
-	fmt.Fprint(w, name)
-	for _, b := range r.Backends {
-		fmt.Fprintf(w, "\t%s", of(b))
-	}
-	fmt.Fprintln(w)
-}
-
 func ms(ns uint64) string { return fmt.Sprintf("%.1f ms", float64(ns)/1e6) }
+
+func lostText(n uint64, cause string) string { return strings.TrimSpace(fmt.Sprint(n, " ", cause)) }
 
 // percent formats the shares of all verdicts, right values first.
 func percent(v score.Verdicts) string {
@@ -67,9 +91,11 @@ func percent(v score.Verdicts) string {
 	for _, c := range []struct {
 		n    int
 		name string
-	}{{v.Carried, "carried"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Wrong, "WRONG"}, {v.Missed, "missed"}} {
+	}{
+		{v.Carried, "carried"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Wrong, "WRONG"}, {v.Missed, "missed"},
+	} {
 		if c.n > 0 {
-			rest = append(rest, fmt.Sprintf("%s %s", share(c.n, n), c.name))
+			rest = append(rest, share(c.n, n)+" "+c.name)
 		}
 	}
 	return strings.TrimSpace(share(v.Right, n) + " right " + strings.Join(rest, ", "))
@@ -91,30 +117,114 @@ func share(part, all int) string {
 
 func (r *Report) printLoad(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	if len(r.Honesty) > 0 {
-		fmt.Fprintln(w, "\nforced loss\tmissing\treported\tcause")
-	}
-	for _, h := range r.Honesty {
+	for i, h := range r.Honesty {
+		if i == 0 {
+			fmt.Fprintln(w, "\nforced loss\tmissing\treported\tcause")
+		}
 		missing := fmt.Sprint(h.Absent)
 		if h.AtMost > h.Absent {
 			missing += fmt.Sprintf(" to %d", h.AtMost)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", h.Backend, missing, h.Reported, h.Cause)
 	}
-	if len(r.Storms) > 0 {
-		fmt.Fprintln(w, "\nstorm\tprocesses/s\tevents seen\tlost\tfields known")
+	for i, s := range r.Storms {
+		if i == 0 {
+			fmt.Fprintln(w, "\nstorm\tprocesses/s\tevents seen\tlost\tfields known")
+		}
+		fmt.Fprintf(w, "%s\t%.0f\t%d of %d\t%s\t%.0f %%\n", s.Backend, s.Offered, s.Seen, s.Truth, lostText(s.Lost, s.Cause), 100*s.Known)
 	}
-	for _, s := range r.Storms {
-		fmt.Fprintf(w, "%s\t%.0f\t%d of %d\t%s\t%.0f %%\n", s.Backend, s.Offered, s.Seen, s.Truth,
-			strings.TrimSpace(fmt.Sprint(s.Lost, " ", s.Cause)), 100*s.Known)
-	}
-	if len(r.Costs) > 0 {
-		fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tpeak memory\tlost")
-	}
-	for _, c := range r.Costs {
+	for i, c := range r.Costs {
+		if i == 0 {
+			fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tpeak memory\tlost")
+		}
 		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
 			c.ProgramsText(), float64(c.RSS)/1024, c.Lost)
 	}
 	fmt.Fprintln(w)
 	w.Flush()
+}
+
+// Compare writes the differences between two runs for each backend: first the totals, then the
+// scenarios. Figures that are equal are left out.
+func Compare(out io.Writer, a, b *Report) {
+	fmt.Fprintf(out, "A: Linux %s, %s, %s\nB: Linux %s, %s, %s\n", a.Kernel, a.Arch, a.Version, b.Kernel, b.Arch, b.Version)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	defer w.Flush()
+	for _, x := range a.Backends {
+		y := b.backend(x.Name)
+		if y == nil {
+			fmt.Fprintf(w, "\n%s: not in B\n", x.Name)
+			continue
+		}
+		fmt.Fprintf(w, "\n%s\tA\tB\n", x.Name)
+		difference(w, "", &x.Total, &y.Total)
+		for _, s := range x.Scenarios {
+			t := y.scenario(s.Scenario)
+			switch {
+			case t == nil:
+				fmt.Fprintf(w, "%s\t\tnot run\n", s.Scenario)
+			case s.Skip != t.Skip:
+				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Scenario, ran(s), ran(t))
+			default:
+				difference(w, s.Scenario+": ", &s.Score, &t.Score)
+			}
+		}
+	}
+	for _, y := range b.Backends {
+		if a.backend(y.Name) == nil {
+			fmt.Fprintf(w, "\n%s: not in A\n", y.Name)
+		}
+	}
+	for _, c := range a.Costs {
+		for _, d := range b.Costs {
+			if c.Backend == d.Backend {
+				fmt.Fprintf(w, "\n%s: CPU/1,000 processes\t%s\t%s\n", c.Backend, c.CPU, d.CPU)
+				fmt.Fprintf(w, "%s: eBPF/process\t%s\t%s\n", c.Backend, c.Programs, d.Programs)
+			}
+		}
+	}
+}
+
+// ran says whether a scenario ran, or why it was skipped.
+func ran(s *Score) string {
+	if s.Skip == "" {
+		return "run"
+	}
+	return "skipped: " + s.Skip
+}
+
+// difference prints the figures that differ. The numbers of events differ between any two runs:
+// where nothing is missing they are equal.
+func difference(w io.Writer, prefix string, a, b *score.Score) {
+	whole := func(s *score.Score) *score.Score {
+		t := *s
+		if t.Seen == t.Truth {
+			t.Seen, t.Truth = 0, 0
+		}
+		if t.Unjoined == 0 {
+			t.Joined = 0
+		}
+		return &t
+	}
+	for _, f := range append(events[:len(events):len(events)], fields()...) {
+		if f.of(whole(a)) != f.of(whole(b)) {
+			fmt.Fprintf(w, "%s%s\t%s\t%s\n", prefix, f.name, f.of(a), f.of(b))
+		}
+	}
+}
+
+func (r *Report) backend(name string) *Backend {
+	return first(r.Backends, func(b *Backend) bool { return b.Name == name })
+}
+
+func (b *Backend) scenario(name string) *Score {
+	return first(b.Scenarios, func(s *Score) bool { return s.Scenario == name })
+}
+
+// first returns the first element that is wanted, or nil.
+func first[T any](list []*T, wanted func(*T) bool) *T {
+	if i := slices.IndexFunc(list, wanted); i >= 0 {
+		return list[i]
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package fidelity
 
 import (
+	"math/bits"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -96,15 +97,9 @@ func spread(values []uint64) (s Spread) {
 	}
 	v := slices.Sorted(slices.Values(values))
 	s.N, s.P50, s.P99, s.Max = len(v), v[len(v)/2], v[len(v)*99/100], v[len(v)-1]
+	s.Buckets = make([]int, bits.Len64(s.Max)+1)
 	for _, ns := range v {
-		bits := 0
-		for n := ns; n > 0; n >>= 1 {
-			bits++
-		}
-		for len(s.Buckets) <= bits {
-			s.Buckets = append(s.Buckets, 0)
-		}
-		s.Buckets[bits]++
+		s.Buckets[bits.Len64(ns)]++
 	}
 	return s
 }

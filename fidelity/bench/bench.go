@@ -53,9 +53,9 @@ var foreign = map[string][]string{
 // Monitors returns the monitors that run on this machine, and for each other one the reason.
 func Monitors() (list []string, absent []error) {
 	for _, name := range []string{"ebpf", "kprobe", "cnproc", "cnproc+count", "forkstat", "execsnoop", "bpftrace"} {
-		w, err := start(name)
+		stop, err := start(name)
 		if err == nil {
-			_, _, err = w.usage()
+			_, err = stop()
 		}
 		if err != nil {
 			absent = append(absent, fmt.Errorf("%s: %w", name, err))
@@ -116,11 +116,15 @@ func (o *Options) row(load scenario.Storm) (list []Result, err error) {
 		if alone[i], err = load.Time(o.Patience, nil); err != nil {
 			return list, err
 		}
-		var r *Result
-		if r, took[i], err = measure(name, load, o.Patience); err != nil {
+		var u meter.Usage
+		took[i], u, err = meter.Under(load, o.Patience, func() (func() (meter.Usage, error), error) { return start(name) })
+		if err != nil {
 			return list, fmt.Errorf("%s: %w", name, err)
 		}
-		list = append(list, *r)
+		list = append(list, Result{
+			Monitor: name, Mode: load.Mode, Rate: load.Rate, Offered: float64(load.Processes) / took[i].Seconds(),
+			CPU: u.CPU / time.Duration(load.Processes), Lost: u.Lost, Silent: u.Silent, RSS: u.RSS,
+		})
 	}
 	if alone[len(o.Monitors)], err = load.Time(o.Patience, nil); err != nil {
 		return list, err
@@ -131,50 +135,12 @@ func (o *Options) row(load scenario.Storm) (list []Result, err error) {
 	return list, nil
 }
 
-// watcher is a running monitor, quark's or another project's.
-type watcher interface {
-	// usage ends the monitor and returns its usage; counts is false if the monitor does
-	// not count what it loses.
-	usage() (u meter.Usage, counts bool, err error)
-}
-
-func start(name string) (watcher, error) {
+// start starts a monitor, quark's or another project's, and returns what ends it.
+func start(name string) (stop func() (meter.Usage, error), err error) {
 	if command, ok := foreign[name]; ok {
 		return startForeign(command)
 	}
-	m, err := meter.Start(name)
-	if err != nil {
-		return nil, err
-	}
-	return own{m}, nil
-}
-
-// own is one of quark's backends.
-type own struct{ *meter.Metered }
-
-func (m own) usage() (meter.Usage, bool, error) {
-	u, err := m.Stop()
-	return u, true, err
-}
-
-// measure runs a storm under one monitor and returns how long the storm took.
-func measure(name string, s scenario.Storm, patience time.Duration) (*Result, time.Duration, error) {
-	var w watcher
-	took, err := s.Time(patience, func() (err error) {
-		w, err = start(name)
-		return err
-	})
-	if w == nil {
-		return nil, 0, err
-	}
-	u, counts, stopErr := w.usage()
-	if err = errors.Join(err, stopErr); err != nil {
-		return nil, 0, err
-	}
-	return &Result{
-		Monitor: name, Mode: s.Mode, Rate: s.Rate, Offered: float64(s.Processes) / took.Seconds(),
-		CPU: u.CPU / time.Duration(s.Processes), Lost: u.Lost, Silent: !counts, RSS: u.RSS,
-	}, took, nil
+	return meter.Start(name)
 }
 
 // program is a monitor of another project.
@@ -184,7 +150,7 @@ type program struct {
 	base time.Duration // CPU time when it was ready
 }
 
-func startForeign(command []string) (watcher, error) {
+func startForeign(command []string) (stop func() (meter.Usage, error), err error) {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return nil, errors.New("not installed")
 	}
@@ -215,26 +181,26 @@ func startForeign(command []string) (watcher, error) {
 				return nil, fmt.Errorf("it ended before it was ready: %s", strings.ReplaceAll(strings.TrimSpace(complaint.String()), "\n", "; "))
 			}
 			p.base = cpuOf(p.cmd.Process.Pid)
-			return p, nil
+			return p.stop, nil
 		case <-time.After(50 * time.Millisecond):
 			exec.Command("true").Run()
 		}
 		if time.Now().After(end) {
-			p.usage()
+			p.stop()
 			return nil, errors.New("it was not ready after 20 s")
 		}
 	}
 }
 
-func (p *program) usage() (u meter.Usage, counts bool, err error) {
-	u.RSS = peakOf(p.cmd.Process.Pid)
+func (p *program) stop() (u meter.Usage, err error) {
+	u.RSS, u.Silent = meter.Peak(p.cmd.Process.Pid), true
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		return u, false, err
+		return u, err
 	}
 	<-p.done
 	p.cmd.Wait() // killed by a signal, or not: it is over
 	u.CPU = p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime() - p.base
-	return u, false, nil
+	return u, nil
 }
 
 // cpuOf returns the CPU time of a process with a single thread.
@@ -243,10 +209,4 @@ func cpuOf(pid int) time.Duration {
 	var ns int64
 	fmt.Sscan(string(b), &ns)
 	return time.Duration(ns)
-}
-
-// peakOf returns a process's peak memory in KiB.
-func peakOf(pid int) (kib int64) {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	return meter.Peak(b)
 }

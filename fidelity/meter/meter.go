@@ -21,6 +21,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // monitorEnv is the environment variable that turns a program that calls Main into a monitor. Its
@@ -50,6 +51,7 @@ type Usage struct {
 	Lost     uint64        `json:"lost"`
 	Programs time.Duration `json:"programs"` // run time of its eBPF programs
 	Error    string        `json:"error,omitempty"`
+	Silent   bool          `json:"-"` // the monitor does not count what it loses
 }
 
 // monitor counts until its standard input ends.
@@ -134,7 +136,7 @@ func (m *meter) report() error {
 	if err != nil {
 		return err
 	}
-	u := Usage{CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), RSS: peak(), Raw: s.Insertions, Lost: s.Lost()}
+	u := Usage{CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), RSS: Peak(os.Getpid()), Raw: s.Insertions, Lost: s.Lost()}
 	if m.stats {
 		u.Programs = runTime(m.own)
 	}
@@ -146,18 +148,10 @@ func (m *meter) report() error {
 	return err
 }
 
-// peak returns this process's peak memory in KiB. It does not use ru_maxrss, which starts from the
+// Peak returns a process's peak memory in KiB. It does not use ru_maxrss, which starts from the
 // memory of the program that executed this one.
-func peak() int64 {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	return Peak(b)
-}
-
-// Peak returns the peak memory in KiB (VmHWM) from the contents of /proc/PID/status.
-func Peak(b []byte) (kib int64) {
+func Peak(pid int) (kib int64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, after, _ := strings.Cut(string(b), "VmHWM:")
 	fmt.Sscan(after, &kib)
 	return kib
@@ -194,23 +188,41 @@ func runTime(ids []cebpf.ProgramID) (sum time.Duration) {
 	return sum
 }
 
-// Metered is a running monitor.
-type Metered struct {
+// Under runs a storm under a monitor, which start starts and which stops when the function that it
+// returns is called, and returns how long the storm took.
+func Under(s scenario.Storm, patience time.Duration, start func() (stop func() (Usage, error), err error)) (
+	took time.Duration, u Usage, err error,
+) {
+	var stop func() (Usage, error)
+	took, err = s.Time(patience, func() (err error) {
+		stop, err = start()
+		return err
+	})
+	if stop != nil {
+		var stopErr error
+		u, stopErr = stop()
+		err = errors.Join(err, stopErr)
+	}
+	return took, u, err
+}
+
+// metered is a running monitor.
+type metered struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Reader
 	first Usage
 }
 
-// Start starts a monitor and waits until it is ready. what is the name of a backend. The suffix
+// Start starts a monitor, waits until it is ready and returns what ends it. what is the name of a backend. The suffix
 // "+stats" lets the kernel measure the run time of its eBPF programs; "+count" keeps the proc
 // connector from reading /proc.
-func Start(what string) (*Metered, error) {
+func Start(what string) (stop func() (Usage, error), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	m := &Metered{cmd: exec.Command(self)}
+	m := &metered{cmd: exec.Command(self)}
 	m.cmd.Env = append(os.Environ(), monitorEnv+"="+what)
 	m.cmd.Stderr = os.Stderr
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
@@ -229,10 +241,10 @@ func Start(what string) (*Metered, error) {
 		m.cmd.Wait() // its exit status adds nothing to err
 		return nil, err
 	}
-	return m, nil
+	return m.stop, nil
 }
 
-func (m *Metered) read() (u Usage, err error) {
+func (m *metered) read() (u Usage, err error) {
 	line, err := m.out.ReadBytes('\n')
 	if err != nil {
 		return u, fmt.Errorf("read the monitor's report: %w", err)
@@ -243,8 +255,8 @@ func (m *Metered) read() (u Usage, err error) {
 	return u, err
 }
 
-// Stop ends the monitor and returns its usage.
-func (m *Metered) Stop() (u Usage, err error) {
+// stop ends the monitor and returns its usage.
+func (m *metered) stop() (u Usage, err error) {
 	m.in.Close()
 	u, err = m.read()
 	u.CPU -= m.first.CPU

@@ -17,8 +17,7 @@ import (
 
 func forkExit(d *director) {
 	for _, code := range []int{0, 1, 77, 128, 255} {
-		status := d.do(d.light().end(code))
-		d.want(status.ExitStatus() == code, "wait status %#x", status)
+		d.wantCode(d.do(d.light().end(code)), code)
 	}
 }
 
@@ -38,8 +37,7 @@ func oneByOne(d *director) {
 	path, s := d.tiny("one-by-one", 3, "one-by-one")
 	// exec sets the saved ids to the effective ones, which they are already.
 	p := d.script().setresgid(1, 0, 0).setresuid(1, 0, 0)
-	p.event(commRecord("before"), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "before")
-	d.do(p.program(path, []string{"one-by-one"}, s))
+	d.do(p.setComm("before").program(path, []string{"one-by-one"}, s))
 }
 
 // tiny makes a program that ends at once, and returns its path and the state of a process that
@@ -61,8 +59,7 @@ func shortLives(d *director) {
 	argv := []string{"short-life", "x"}
 	path, s := d.tiny("short-life", 5, argv...)
 	for range scale(50, 10) {
-		status := d.do(d.light().program(path, argv, s))
-		d.want(status.ExitStatus() == 5, "wait status %#x", status)
+		d.wantCode(d.do(d.light().program(path, argv, s)), 5)
 	}
 }
 
@@ -77,14 +74,7 @@ func vfork(d *director) {
 }
 
 func posixSpawn(d *director) {
-	before := truth.Clock()
-	pid, err := syscall.ForkExec(d.self, []string{"spawned"}, &syscall.ProcAttr{
-		Env: role("report", 3, 0), Files: []uintptr{0, 1, 2},
-	})
-	d.must(err)
-	d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
-	e := d.reap(pid)
-	d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: e.at, Status: int32(e.status)})
+	d.wantCode(d.reapSpawned(d.spawn("spawned", &syscall.ProcAttr{Env: role("report", 3, 0), Files: []uintptr{0, 1, 2}})), 3)
 }
 
 func cloneParent(d *director) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,7 @@ type director struct {
 	pid  int
 	self string // path of this program
 	dir  string // an empty directory, removed after the scenario
+	fds  []int  // closed after the scenario
 }
 
 // stop is the panic value with which the director ends a scenario early.
@@ -59,7 +61,13 @@ func (d *director) perform(name string) {
 	d.must(err)
 	defer os.RemoveAll(d.dir)
 	d.must(os.Chmod(d.dir, 0o755))
-	defer d.endAll()
+	defer func() {
+		d.endAll()
+		for _, fd := range d.fds {
+			unix.Close(fd)
+		}
+		d.fds = nil
+	}()
 	s.run(d)
 }
 
@@ -84,15 +92,9 @@ func (d *director) guard(f func()) (code int) {
 // setUp moves the descriptors that os/exec passed on, from 3, to their numbers, opens /proc, and
 // makes this process a subreaper.
 func (d *director) setUp() {
-	for i, fd := range []int{truthFD, goFD, readyFD} {
-		// Executed programs inherit truthFD and procFD only.
-		flags := 0
-		if fd != truthFD {
-			flags = unix.O_CLOEXEC
-		}
-		d.must(unix.Dup3(3+i, fd, flags))
-		d.must(unix.Close(3 + i))
-	}
+	// Executed programs inherit truthFD and procFD only.
+	d.must(takeFDs(3, unix.O_CLOEXEC, goFD, readyFD))
+	d.must(takeFDs(5, 0, truthFD))
 	proc, err := truth.OpenProc()
 	d.must(err)
 	d.must(unix.Dup3(proc.FD, procFD, 0))
@@ -132,6 +134,11 @@ func (d *director) want(ok bool, format string, args ...any) {
 	if !ok {
 		d.fail(fmt.Errorf("the scenario did not do its work: "+format, args...))
 	}
+}
+
+// wantCode fails the scenario if a process did not exit with the code.
+func (d *director) wantCode(status unix.WaitStatus, code int) {
+	d.want(status.ExitStatus() == code, "wait status %#x", status)
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -201,6 +208,23 @@ func (d *director) reap(pid int) ended {
 		d.fail(fmt.Errorf("wait for process %d: %w", pid, err))
 	}
 	return ended{status, truth.Clock()}
+}
+
+// spawn starts this program as os/exec does, and records the fork. os/exec itself would start
+// another process first, to find out whether the kernel has pidfds.
+func (d *director) spawn(name string, attr *syscall.ProcAttr) (pid int) {
+	before := truth.Clock()
+	pid, err := syscall.ForkExec(d.self, []string{name}, attr)
+	d.must(err)
+	d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
+	return pid
+}
+
+// reapSpawned waits for the end of a spawned process, and records it.
+func (d *director) reapSpawned(pid int) unix.WaitStatus {
+	e := d.reap(pid)
+	d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: e.at, Status: int32(e.status)})
+	return e.status
 }
 
 // finish waits for the ends of p and its children, and records their events.

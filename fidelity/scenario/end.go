@@ -34,7 +34,6 @@ func leaderFirst(d *director) {
 			d.must(unix.Kill(p.pid, unix.SIGTERM))
 		}
 		d.finish(p)
-		g.close()
 	}
 }
 
@@ -54,28 +53,24 @@ func endTogether(d *director) {
 		_, err := unix.Write(g.w, make([]byte, 5))
 		d.must(err)
 		d.finish(p)
-		g.close()
 	}
 }
 
 // awaitZombieLeader waits until the leader has ended and is a zombie.
 func (d *director) awaitZombieLeader(p *process) {
-	for i := 0; ; i++ {
+	await(func() bool {
 		b, err := os.ReadFile("/proc/" + itoa(p.pid) + "/stat")
 		d.must(err)
-		if _, after, _ := strings.Cut(string(b), ") "); strings.HasPrefix(after, "Z") {
-			return
-		}
-		unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil)
-	}
+		_, after, _ := strings.Cut(string(b), ") ")
+		return strings.HasPrefix(after, "Z")
+	})
 }
 
 func exitGroupThread(d *director) {
 	for i := range scale(8, 4) {
 		p := d.script()
 		p.startThread(d.script().end(20 + i)).Stop()
-		status := d.do(p)
-		d.want(status.ExitStatus() == 20+i, "wait status %#x", status)
+		d.wantCode(d.do(p), 20+i)
 	}
 }
 
@@ -83,47 +78,40 @@ func exitGroupThread(d *director) {
 func kill(sig unix.Signal) func(*director) {
 	return func(d *director) {
 		for range scale(3, 1) {
-			g := d.gate()
-			p := d.script().call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{}}, nil)
-			p.stamp()
-			p.Tell(g.w).Stop()
-			d.start(p)
-			g.pass(p)
-			p.released = truth.Clock()
-			before := truth.Clock()
-			d.must(unix.Kill(p.pid, sig))
-			status := d.finish(p)
+			status, core := d.kill(d.script(), sig, 0)
 			d.want(status.Signal() == sig && !status.CoreDump(), "wait status %#x", status)
 			if sig == unix.SIGSEGV {
 				// The kernel starts a core dump before it finds that it must not.
-				d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: before, Latest: truth.Clock(), Optional: true})
+				core.Optional = true
+				d.record(core)
 			}
-			g.close()
 		}
 	}
 }
 
+// kill sends a signal to a process that may write so much of a core, and returns its status and the
+// record of a core dump.
+func (d *director) kill(p *process, sig unix.Signal, limit uint64) (unix.WaitStatus, truth.Record) {
+	ready := d.gate()
+	p.call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{Cur: limit, Max: limit}}, nil).stamp()
+	p.Tell(ready.w).Stop()
+	d.start(p)
+	ready.pass(p)
+	p.released = truth.Clock()
+	d.must(unix.Kill(p.pid, sig))
+	status := d.finish(p)
+	return status, truth.Record{Op: truth.Core, PID: p.pid, Earliest: p.released, Latest: truth.Clock()}
+}
+
 func killCore(d *director) {
-	g := d.gate()
-	limit := []unix.Rlimit{{Cur: 64 << 20, Max: 64 << 20}}
-	p := d.script().call("chdir", unix.SYS_CHDIR, d.dir)
-	p.call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, limit, nil)
 	var at truth.State
 	at.Set(engine.FieldCwd, d.dir)
-	p.look(at)
-	p.Tell(g.w).Stop()
-	d.start(p)
-	g.pass(p)
-	before := truth.Clock()
-	p.released = before
-	d.must(unix.Kill(p.pid, unix.SIGSEGV))
-	status := d.finish(p)
-	g.close()
+	status, core := d.kill(d.script().call("chdir", unix.SYS_CHDIR, d.dir).look(at), unix.SIGSEGV, 64<<20)
 	if !status.CoreDump() {
 		pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
 		d.skip("the kernel wrote no core: kernel.core_pattern is %q", strings.TrimSpace(string(pattern)))
 	}
-	d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: before, Latest: truth.Clock()})
+	d.record(core)
 }
 
 // daemon runs a process whose parent ends, so that the subreaper becomes its parent.
@@ -139,8 +127,6 @@ func daemon(d *director) {
 		child.released = truth.Clock()
 		h.goOn.open()
 		d.finishReaped(h.process, parent)
-		h.goOn.close()
-		h.ready.close()
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// gate is a pipe on which one process waits for another.
+// gate is a pipe on which one process waits for another. The end of the scenario closes it.
 type gate struct {
 	r, w int
 	d    *director
@@ -17,6 +17,7 @@ type gate struct {
 func (d *director) gate() *gate {
 	var fds [2]int
 	d.must(unix.Pipe2(fds[:], unix.O_CLOEXEC))
+	d.fds = append(d.fds, fds[:]...)
 	return &gate{fds[0], fds[1], d}
 }
 
@@ -24,6 +25,14 @@ func (d *director) gate() *gate {
 func (g *gate) open() {
 	_, err := unix.Write(g.w, []byte{1})
 	g.d.must(err)
+}
+
+// release lets one waiting process go on, so that the given ones end later than now.
+func (g *gate) release(ending ...*process) {
+	for _, p := range ending {
+		p.released = truth.Clock()
+	}
+	g.open()
 }
 
 // pass waits until another process opens the gate. It ends the scenario if a system call of p has
@@ -43,11 +52,6 @@ func (g *gate) pass(p *process) {
 			return
 		}
 	}
-}
-
-func (g *gate) close() {
-	unix.Close(g.r)
-	unix.Close(g.w)
 }
 
 // held is a process that executes a program that waits.
@@ -97,10 +101,18 @@ func (h *held) await() {
 // started returns the id of the i-th child or thread of p, counted from 1. It may run before clone
 // returns in p.
 func (p *process) started(i int) (id int) {
-	for id = p.run.Thread(i); id == 0; id = p.run.Thread(i) {
+	await(func() bool {
+		id = p.run.Thread(i)
+		return id != 0
+	})
+	return id
+}
+
+// await polls until something is done.
+func await(done func() bool) {
+	for !done() {
 		unix.Nanosleep(&unix.Timespec{Nsec: 100_000}, nil)
 	}
-	return id
 }
 
 // release lets the program end.
@@ -109,8 +121,6 @@ func (h *held) release() unix.WaitStatus {
 	h.execer.released = h.process.released
 	h.goOn.open()
 	status := h.d.finish(h.process)
-	h.goOn.close()
-	h.ready.close()
 	return status
 }
 

@@ -14,18 +14,24 @@ import (
 
 // setresgid appends setresgid(2) and its event.
 func (p *process) setresgid(r, e, s int) *process {
-	rec := truth.Record{Op: truth.IDs, ID: engine.ChangedGID}
-	rec.State.Set(engine.FieldGIDs, fmt.Sprint(r, " ", e))
-	rec.State.Set(engine.FieldSGID, itoa(s))
-	return p.event(rec, "setresgid", unix.SYS_SETRESGID, r, e, s)
+	return p.event(idRecord(engine.ChangedGID, r, e, s), "setresgid", unix.SYS_SETRESGID, r, e, s)
 }
 
 // setresuid appends setresuid(2) and its event.
 func (p *process) setresuid(r, e, s int) *process {
-	rec := truth.Record{Op: truth.IDs, ID: engine.ChangedUID}
-	rec.State.Set(engine.FieldUIDs, fmt.Sprint(r, " ", e))
-	rec.State.Set(engine.FieldSUID, itoa(s))
-	return p.event(rec, "setresuid", unix.SYS_SETRESUID, r, e, s)
+	return p.event(idRecord(engine.ChangedUID, r, e, s), "setresuid", unix.SYS_SETRESUID, r, e, s)
+}
+
+// idRecord is the record of a process whose user or group ids are real, effective and saved.
+func idRecord(id engine.IDChange, real, effective, saved int) truth.Record {
+	r := truth.Record{Op: truth.IDs, ID: id}
+	ids, of := engine.FieldUIDs, engine.FieldSUID
+	if id == engine.ChangedGID {
+		ids, of = engine.FieldGIDs, engine.FieldSGID
+	}
+	r.State.Set(ids, fmt.Sprint(real, " ", effective))
+	r.State.Set(of, itoa(saved))
+	return r
 }
 
 // stand lets a process that executes nothing wait until it has been observed, and then end.
@@ -42,11 +48,8 @@ func (d *director) observeAt(p *process, ready, goOn *gate) {
 	d.start(p)
 	ready.pass(p)
 	d.observe(p.pid)
-	p.released = truth.Clock()
-	goOn.open()
+	goOn.release(p)
 	d.finish(p)
-	ready.close()
-	goOn.close()
 }
 
 func setresIDs(d *director) {
@@ -57,30 +60,22 @@ func setresIDs(d *director) {
 
 // singleIDs runs processes that each change ids by one system call.
 func singleIDs(d *director) {
-	const same = -1
-	ids := func(f engine.Field, real, effective int, saved engine.Field, s int) (t truth.State) {
-		t.Set(f, fmt.Sprint(real, " ", effective))
-		t.Set(saved, itoa(s))
-		return t
-	}
-	uids := func(r, e, s int) truth.State { return ids(engine.FieldUIDs, r, e, engine.FieldSUID, s) }
-	gids := func(r, e, s int) truth.State { return ids(engine.FieldGIDs, r, e, engine.FieldSGID, s) }
+	const same, uid, gid = -1, engine.ChangedUID, engine.ChangedGID
 	for _, c := range []struct {
 		name   string
 		number uintptr
 		args   []any
-		id     engine.IDChange
-		state  truth.State
+		record truth.Record
 	}{
-		{"setuid", unix.SYS_SETUID, []any{3001}, engine.ChangedUID, uids(3001, 3001, 3001)},
-		{"setgid", unix.SYS_SETGID, []any{3002}, engine.ChangedGID, gids(3002, 3002, 3002)},
-		{"setreuid", unix.SYS_SETREUID, []any{3003, 3004}, engine.ChangedUID, uids(3003, 3004, 3004)},
-		{"setregid", unix.SYS_SETREGID, []any{3005, 3006}, engine.ChangedGID, gids(3005, 3006, 3006)},
-		{"setresuid", unix.SYS_SETRESUID, []any{3007, same, same}, engine.ChangedUID, uids(3007, 0, 0)},
-		{"setresgid", unix.SYS_SETRESGID, []any{same, 3008, same}, engine.ChangedGID, gids(0, 3008, 0)},
-		{"setresuid of the saved id", unix.SYS_SETRESUID, []any{same, same, 3009}, engine.ChangedUID, uids(0, 0, 3009)},
+		{"setuid", unix.SYS_SETUID, []any{3001}, idRecord(uid, 3001, 3001, 3001)},
+		{"setgid", unix.SYS_SETGID, []any{3002}, idRecord(gid, 3002, 3002, 3002)},
+		{"setreuid", unix.SYS_SETREUID, []any{3003, 3004}, idRecord(uid, 3003, 3004, 3004)},
+		{"setregid", unix.SYS_SETREGID, []any{3005, 3006}, idRecord(gid, 3005, 3006, 3006)},
+		{"setresuid", unix.SYS_SETRESUID, []any{3007, same, same}, idRecord(uid, 3007, 0, 0)},
+		{"setresgid", unix.SYS_SETRESGID, []any{same, 3008, same}, idRecord(gid, 0, 3008, 0)},
+		{"setresuid of the saved id", unix.SYS_SETRESUID, []any{same, same, 3009}, idRecord(uid, 0, 0, 3009)},
 	} {
-		d.stand(d.script().event(truth.Record{Op: truth.IDs, ID: c.id, State: c.state}, c.name, c.number, c.args...), 0)
+		d.stand(d.script().event(c.record, c.name, c.number, c.args...), 0)
 	}
 	d.stand(d.script().setsid(), 0)
 }
@@ -170,7 +165,7 @@ func capset(d *director) {
 func changedBefore(d *director) {
 	dir := d.mkdir("elsewhere")
 	p := d.script().unsettled(engine.FieldCaps.Set() | engine.FieldPGID.Set())
-	p.event(commRecord("before"), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, "before")
+	p.setComm("before")
 	p.call("setpgid", unix.SYS_SETPGID, 0, 0).call("chdir", unix.SYS_CHDIR, dir)
 	p.setresgid(1002, 0, 1003).setresuid(1001, 0, 1001)
 	p.call("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.CAP_SYS_TIME)
@@ -182,24 +177,16 @@ func session(d *director) {
 	d.hold(d.light().call("setpgid", unix.SYS_SETPGID, 0, 0), d.waiter(0), "group").release()
 }
 
-// commRecord is the record of a process that sets its comm.
-func commRecord(name string) truth.Record {
+// setComm appends prctl(PR_SET_NAME) and its event.
+func (p *process) setComm(name string) *process {
 	r := truth.Record{Op: truth.Comm}
 	r.State.Set(engine.FieldComm, commOf(name))
-	return r
+	return p.event(r, "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, name)
 }
 
 func comm(d *director) {
-	set := func(p *process, name string) {
-		p.event(commRecord(name), "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, name)
-	}
-	p := d.script()
-	set(p, "renamed")
-	d.stand(p, 0)
-	p = d.script()
-	set(p, "a name of more than fifteen bytes")
-	set(p, "and another")
-	d.hold(p, d.waiter(0), "comm").release()
+	d.stand(d.script().setComm("renamed"), 0)
+	d.hold(d.script().setComm("a name of more than fifteen bytes").setComm("and another"), d.waiter(0), "comm").release()
 }
 
 func threadComm(d *director) {
@@ -214,33 +201,38 @@ func threadComm(d *director) {
 	}
 }
 
+// ptraceCall makes a request of ptrace(2).
+func ptraceCall(request, pid int, data uintptr) error {
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(pid), 0, data, 0, 0); errno != 0 {
+		return fmt.Errorf("ptrace request %#x: %w", request, errno)
+	}
+	return nil
+}
+
+// trace makes the director the tracer of p, or ends that, and records it.
+func (d *director) trace(p *process, request int) {
+	r := truth.Record{Op: truth.Ptrace, PID: p.pid, Earliest: truth.Clock()}
+	d.must(ptraceCall(request, p.pid, 0))
+	r.Latest = truth.Clock()
+	if request != unix.PTRACE_DETACH {
+		r.Tracer = d.pid
+	}
+	d.record(r)
+}
+
 func ptrace(d *director) {
 	g, done := d.gate(), d.gate()
 	p := d.script()
 	p.stamp()
 	p.Tell(g.w).WaitFor(done.r)
-	p.end(2)
-	d.start(p)
+	d.start(p.end(2))
 	g.pass(p)
-	call := func(name string, request uintptr) {
-		before := truth.Clock()
-		if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, request, uintptr(p.pid), 0, 0, 0, 0); errno != 0 {
-			d.fail(fmt.Errorf("ptrace %s: %w", name, errno))
-		}
-		r := truth.Record{Op: truth.Ptrace, PID: p.pid, Earliest: before, Latest: truth.Clock()}
-		if request != unix.PTRACE_DETACH {
-			r.Tracer = d.pid
-		}
-		d.record(r)
-	}
-	call("attach", unix.PTRACE_ATTACH)
+	d.trace(p, unix.PTRACE_ATTACH)
 	status := d.reap(p.pid).status
 	d.want(status.Stopped(), "wait status %#x", status)
-	call("detach", unix.PTRACE_DETACH)
+	d.trace(p, unix.PTRACE_DETACH)
 	done.open()
 	d.finish(p)
-	g.close()
-	done.close()
 }
 
 // clonePtrace lets a traced process clone with CLONE_PTRACE: the child has the same tracer from its
@@ -253,11 +245,7 @@ func clonePtrace(d *director) {
 	p.WaitFor(g.r)
 	p.child(unix.CLONE_PTRACE, child).awaitChild().end(4)
 	d.start(p)
-	before := truth.Clock()
-	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.pid), 0, 0, 0, 0); errno != 0 {
-		d.fail(fmt.Errorf("ptrace seize: %w", errno))
-	}
-	d.record(truth.Record{Op: truth.Ptrace, PID: p.pid, Earliest: before, Latest: truth.Clock(), Tracer: d.pid})
+	d.trace(p, unix.PTRACE_SEIZE)
 	g.open()
 	// The child begins stopped. A tracer that waits for any process gets its stop and its end.
 	var mine, childs *ended
@@ -268,14 +256,13 @@ func clonePtrace(d *director) {
 		d.must(err)
 		switch {
 		case status.Stopped():
-			unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_CONT, uintptr(pid), 0, 0, 0, 0)
+			ptraceCall(unix.PTRACE_CONT, pid, 0)
 		case pid == p.pid:
 			mine = &ended{status, truth.Clock()}
 		default:
 			childPID, childs = pid, &ended{status, truth.Clock()}
 		}
 	}
-	g.close()
 	d.must(p.run.Check())
 	d.tell(p, mine.at)
 	d.record(p.exit(*mine))

@@ -119,6 +119,17 @@ func report(op truth.Op) error {
 	return write(truth.Record{Op: op, PID: pid, State: s, Latest: before, Own: true, OpenThreads: true})
 }
 
+// takeFDs moves descriptors that this process was started with to their numbers. The first is from.
+func takeFDs(from, flags int, numbers ...int) error {
+	for i, n := range numbers {
+		if err := unix.Dup3(from+i, n, flags); err != nil {
+			return fmt.Errorf("move descriptor %d: %w", from+i, err)
+		}
+		unix.Close(from + i)
+	}
+	return nil
+}
+
 // pause announces that the process is ready and waits until it may go on.
 func pause() error {
 	if _, err := unix.Write(readyFD, []byte{1}); err != nil {

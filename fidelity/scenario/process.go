@@ -26,6 +26,7 @@ type process struct {
 	number   int    // index of the script in run
 	pid      int    // for a thread, its tid
 	released uint64 // when it was allowed to end
+	gate     *gate  // where it waits, if others wait elsewhere
 }
 
 // step is an event in a script. It happened if its call succeeded.

@@ -85,7 +85,7 @@ func (r *Running) start() error {
 	r.cmd.Args = append([]string{"quark-fidelity"}, names...)
 	r.cmd.Env = append(os.Environ(), Env+"=run:"+strings.Join(names, separator))
 	r.cmd.Stderr = os.Stderr
-	r.cmd.ExtraFiles = []*os.File{theirs, theirGo, theirReady}
+	r.cmd.ExtraFiles = []*os.File{theirGo, theirReady, theirs}
 	before := truth.Clock()
 	if err := r.cmd.Start(); err != nil {
 		return err

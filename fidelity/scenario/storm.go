@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,17 +84,11 @@ func (s Storm) run(d *director) {
 		if s.Rate > 0 {
 			pause = int(time.Second) * s.Workers / s.Rate
 		}
-		before := truth.Clock()
-		// os/exec would start another process first, to find out whether the kernel
-		// has pidfds, and that one would not be recorded.
-		pid, err := syscall.ForkExec(d.self, []string{d.self}, &syscall.ProcAttr{
+		workers = append(workers, d.spawn(d.self, &syscall.ProcAttr{
 			Dir:   d.dir,
 			Env:   []string{fmt.Sprintf("%s=worker:%d:%d:%s:%t", Env, share, pause, s.Mode, s.Bare)},
 			Files: []uintptr{0, 1, 2, truthFD, uintptr(gate.r), uintptr(ready.w), procFD},
-		})
-		d.must(err)
-		d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
-		workers = append(workers, pid)
+		}))
 	}
 	for range workers {
 		_, err := unix.Read(ready.r, make([]byte, 1))
@@ -104,14 +99,8 @@ func (s Storm) run(d *director) {
 		gate.open()
 	}
 	for _, pid := range workers {
-		e := d.reap(pid)
-		d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: e.at, Status: int32(e.status)})
-		if e.status != 0 {
-			d.fail(fmt.Errorf("a worker ended with %#x", e.status))
-		}
+		d.wantCode(d.reapSpawned(pid), 0)
 	}
-	gate.close()
-	ready.close()
 }
 
 // worker is the role of a process that starts its share of a storm.
@@ -120,20 +109,8 @@ func worker(args []string) error {
 		return fmt.Errorf("not a role")
 	}
 	n, err := strconv.Atoi(args[0])
-	if err != nil {
-		return err
-	}
-	every, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	for i, fd := range []int{truthFD, goFD, readyFD, procFD} {
-		if err := unix.Dup3(3+i, fd, unix.O_CLOEXEC); err != nil {
-			return err
-		}
-		unix.Close(3 + i)
-	}
-	if err := report(truth.Exec); err != nil {
+	every, err2 := strconv.Atoi(args[1])
+	if err := errors.Join(err, err2, takeFDs(3, unix.O_CLOEXEC, truthFD, goFD, readyFD, procFD), report(truth.Exec)); err != nil {
 		return err
 	}
 	w := &stormer{pid: os.Getpid(), mode: Mode(args[2])}

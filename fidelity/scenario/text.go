@@ -177,5 +177,4 @@ func older(d *director) {
 	h.await()
 	h.release()
 	d.finish(q)
-	g.close()
 }

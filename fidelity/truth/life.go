@@ -93,43 +93,35 @@ func (r *Record) rank() int {
 // have created, so that all of a scenario is given at once. The error names a
 // record that fits nowhere.
 func Assemble(records []Record) ([]*Life, error) {
-	byPID := make(map[int][]*Record)
 	var forks []*Record
+	for i := range records {
+		if records[i].Op == Fork {
+			forks = append(forks, &records[i])
+		}
+	}
+	slices.SortFunc(forks, func(a, b *Record) int { return cmp.Compare(a.Earliest, b.Earliest) })
+	byPID := make(map[int][]*Record) // a pid can be of several lives, one after the other
+	for _, f := range forks {
+		byPID[f.PID] = append(byPID[f.PID], f)
+	}
+	members := make(map[*Record][]*Record)
 	for i := range records {
 		r := &records[i]
 		switch r.Op {
 		case Skip, Fail, Next:
 			continue
 		}
-		byPID[r.PID] = append(byPID[r.PID], r)
-		if r.Op == Fork {
-			forks = append(forks, r)
-		}
-	}
-	// A pid can be of several lives, one after the other.
-	members := make(map[*Record][]*Record)
-	for pid, list := range byPID {
-		var own []*Record
-		for _, r := range list {
-			if r.Op == Fork {
-				own = append(own, r)
+		var own *Record
+		for _, f := range byPID[r.PID] {
+			if f.Earliest <= r.Latest {
+				own = f
 			}
 		}
-		slices.SortFunc(own, func(a, b *Record) int { return cmp.Compare(a.Earliest, b.Earliest) })
-		for _, r := range list {
-			i, _ := slices.BinarySearchFunc(own, r.Latest, func(f *Record, t uint64) int {
-				if f.Earliest <= t {
-					return -1
-				}
-				return 1
-			})
-			if i == 0 {
-				return nil, fmt.Errorf("%s of process %d, of which no fork is recorded", r.Op, pid)
-			}
-			members[own[i-1]] = append(members[own[i-1]], r)
+		if own == nil {
+			return nil, fmt.Errorf("%s of process %d, of which no fork is recorded", r.Op, r.PID)
 		}
+		members[own] = append(members[own], r)
 	}
-	slices.SortFunc(forks, func(a, b *Record) int { return cmp.Compare(a.Earliest, b.Earliest) })
 	a := assembler{lives: make(map[int][]*Life)}
 	for _, f := range forks {
 		if err := a.add(members[f]); err != nil {

@@ -3,6 +3,8 @@ package truth
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -43,12 +45,13 @@ func (s *State) Untell(fields engine.Fields) {
 	s.Told &^= fields
 }
 
-// MarshalJSON writes the fields by name, in base64 as they need not be UTF-8.
+// MarshalJSON writes the fields by number, in base64 as they need not be UTF-8. Only another
+// process of this program reads them.
 func (s State) MarshalJSON() ([]byte, error) {
-	m := make(map[string][]byte)
+	m := make(map[engine.Field][]byte)
 	for f := range engine.Field(engine.NumFields) {
 		if s.Told.Has(f) {
-			m[f.String()] = []byte(s.Value[f])
+			m[f] = []byte(s.Value[f])
 		}
 	}
 	return json.Marshal(m)
@@ -56,19 +59,16 @@ func (s State) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON wrote. Unknown fields are errors.
 func (s *State) UnmarshalJSON(b []byte) error {
-	var m map[string][]byte
+	var m map[engine.Field][]byte
 	if err := json.Unmarshal(b, &m); err != nil {
 		return err
 	}
 	*s = State{}
-	for f := range engine.Field(engine.NumFields) {
-		if v, ok := m[f.String()]; ok {
-			s.Set(f, string(v))
-			delete(m, f.String())
+	for f, v := range m {
+		if f >= engine.NumFields {
+			return fmt.Errorf("no field %d", f)
 		}
-	}
-	for name := range m {
-		return fmt.Errorf("no field %q", name)
+		s.Set(f, string(v))
 	}
 	return nil
 }
@@ -94,20 +94,10 @@ func (p Proc) file(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(fd)
-	var out []byte
-	for buf := make([]byte, 64<<10); ; {
-		n, err := unix.Read(fd, buf)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return "", err
-		case n == 0:
-			return string(out), nil
-		default:
-			out = append(out, buf[:n]...)
-		}
-	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	return string(b), err
 }
 
 // path reads a link to a file. The kernel marks the path of one that has been
@@ -122,15 +112,9 @@ func (p Proc) path(name string) (string, error) {
 }
 
 func (p Proc) link(name string) (string, error) {
-	for buf := make([]byte, 4096); ; buf = make([]byte, 2*len(buf)) {
-		n, err := unix.Readlinkat(p.FD, name, buf)
-		if err != nil {
-			return "", err
-		}
-		if n < len(buf) {
-			return string(buf[:n]), nil
-		}
-	}
+	buf := make([]byte, os.Getpagesize()) // the kernel makes no longer ones
+	n, err := unix.Readlinkat(p.FD, name, buf)
+	return string(buf[:max(n, 0)]), err
 }
 
 // Read returns the pid of a process that stands still, in the pid namespace of p,
@@ -144,17 +128,13 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 		}
 		return v
 	}
-	ns := func(what string) string {
-		return strings.Trim(strings.TrimPrefix(get(p.link, "ns/"+what), what+":"), "[]")
-	}
 	s.Set(engine.FieldComm, strings.TrimSuffix(get(p.file, "comm"), "\n"))
 	s.Set(engine.FieldFilename, get(p.path, "exe"))
 	s.Set(engine.FieldCwd, get(p.path, "cwd"))
 	s.Set(engine.FieldCmdline, get(p.file, "cmdline"))
-	s.Set(engine.FieldUTSNS, ns("uts"))
-	s.Set(engine.FieldIPCNS, ns("ipc"))
-	s.Set(engine.FieldMntNS, ns("mnt"))
-	s.Set(engine.FieldNetNS, ns("net"))
+	for i, ns := range []string{"uts", "ipc", "mnt", "net"} {
+		s.Set(engine.FieldUTSNS+engine.Field(i), strings.Trim(get(p.link, "ns/"+ns), ns+":[]"))
+	}
 	if path, ok := CgroupOf(get(p.file, "cgroup")); ok {
 		s.Set(engine.FieldCgroup, path)
 	}

@@ -38,7 +38,7 @@ func TestStateThroughJSON(t *testing.T) {
 	if d := cmp.Diff(want, got.State); d != "" {
 		t.Error(d)
 	}
-	if err := new(State).UnmarshalJSON([]byte(`{"colour":"AA=="}`)); err == nil {
+	if err := new(State).UnmarshalJSON([]byte(`{"77":"AA=="}`)); err == nil {
 		t.Error("a field that does not exist was taken")
 	}
 }
