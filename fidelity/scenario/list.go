@@ -65,6 +65,7 @@ func init() {
 		{Name: "cwd-bind", Test: "t_mount_cwd", Doc: "a working directory on a bind mount", run: cwdBind},
 		{Name: "cwd-overlay", Test: "t_mount_cwd", Doc: "a working directory in overlayfs", run: cwdOverlay},
 		{Name: "cwd-deleted", Test: "t_deep_cwd", Doc: "a working directory that was deleted", run: cwdDeleted},
+		{Name: "cwd-detached", Test: "t_mount_cwd", Doc: "a working directory and a program on a mount that was detached", run: cwdDetached},
 		{Name: "chdir-exec", Test: "t_deep_cwd", Doc: "chdir right before the exec of a short life", run: chdirExec},
 		{Name: "chroot", Test: "t_chroot", Doc: "exec in another root", run: chroot},
 		{Name: "pivot-root", Test: "t_chroot", Doc: "exec after pivot_root", run: pivotRoot},

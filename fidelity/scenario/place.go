@@ -157,6 +157,27 @@ func cwdDeleted(d *director) {
 	d.hold(p, d.waiter(0), "cwd").release()
 }
 
+// cwdDetached has a working directory, and then also a program, on a mount that was detached while
+// in use: no path leads there any more.
+func cwdDetached(d *director) {
+	for _, program := range []string{d.waiter(0), "./inside"} {
+		top := d.mkdir("detached")
+		p := d.light().private()
+		if program == "./inside" {
+			d.writeWaiter(filepath.Join(d.mkdir("files"), "inside"), 0)
+			p.call("bind", unix.SYS_MOUNT, filepath.Join(d.dir, "files"), top, nil, unix.MS_BIND, nil)
+		} else {
+			p.tmpfs(top)
+		}
+		p.call("chdir", unix.SYS_CHDIR, top).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
+		fields := engine.FieldCwd.Set()
+		if program == "./inside" {
+			fields |= engine.FieldFilename.Set()
+		}
+		d.hold(p.now(truth.Record{Op: truth.Now, Unreachable: fields}), program, "detached").release()
+	}
+}
+
 // chdirExec changes the working directory, which exec keeps, right before an exec.
 func chdirExec(d *director) {
 	dir := d.mkdir("elsewhere")
