@@ -36,16 +36,16 @@ func cost(t *test) {
 	if limit > 0 {
 		names = append(names, "ebpf")
 	}
-	var monitors []*meter.Metered
+	var stops []func() (meter.Usage, error)
 	t.Waiting("the load")
 	load := scenario.Storm{Processes: n, Workers: 2, Mode: scenario.ForkExecExit, Bare: true}
 	took, err := load.Time(time.Until(t.Deadline), func() error {
 		for _, name := range names {
-			m, err := meter.Start(name)
+			stop, err := meter.Start(name)
 			if err != nil {
 				return err
 			}
-			monitors = append(monitors, m)
+			stops = append(stops, stop)
 		}
 		return nil
 	})
@@ -53,9 +53,9 @@ func cost(t *test) {
 		t.Errorf("%v", err)
 	}
 	var used []float64
-	for i, m := range monitors {
+	for i, stop := range stops {
 		t.Waiting("the monitor of " + names[i] + " to end")
-		u, err := m.Stop()
+		u, err := stop()
 		if err != nil {
 			t.Fatalf("the monitor of %s: %v", names[i], err)
 		}

@@ -214,9 +214,9 @@ type metered struct {
 	first Usage
 }
 
-// Start starts a monitor, waits until it is ready and returns what ends it. what is the name of a backend. The suffix
-// "+stats" lets the kernel measure the run time of its eBPF programs; "+count" keeps the proc
-// connector from reading /proc.
+// Start starts a monitor, waits until it is ready and returns what ends it. what is the name of a
+// backend. The suffix "+stats" lets the kernel measure the run time of its eBPF programs; "+count"
+// keeps the proc connector from reading /proc.
 func Start(what string) (stop func() (Usage, error), err error) {
 	self, err := os.Executable()
 	if err != nil {
