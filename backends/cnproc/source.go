@@ -163,7 +163,7 @@ func (s *Source) Close() error {
 		return nil
 	}
 	// Before Linux 6.6 the kernel counts listeners by these requests alone.
-	ignored := send(s.fd, appendRequest(nil, 0, opIgnore, false, 0))
+	ignored := send(s.fd, request(0, opIgnore, false, 0))
 	err := unix.Close(s.fd)
 	s.fd = -1
 	if s.pace != nil {

@@ -125,23 +125,26 @@ func (m *message) decode(b []byte) error {
 	return nil
 }
 
-// appendRequest appends the payload of a request: a cn_msg, the operation and, with a filter, a set
+// request returns a request: a netlink message of a cn_msg, the operation and, with a filter, a set
 // of kinds, 0 for all. Kernels before Linux 6.6 ignore requests with a filter.
-func appendRequest(b []byte, token, op uint32, withFilter bool, filter What) []byte {
-	le := binary.NativeEndian
-	n := uint16(4)
+func request(token, op uint32, withFilter bool, filter What) []byte {
+	n := 4
 	if withFilter {
 		n = 8
 	}
-	b = le.AppendUint32(b, cnIdxProc)
-	b = le.AppendUint32(b, cnValProc)
-	b = le.AppendUint32(b, 0)     // seq: in the answer, the sequence number of its CPU
-	b = le.AppendUint32(b, token) // ack: token + 1 in the answer
-	b = le.AppendUint16(b, n)
-	b = le.AppendUint16(b, 0) // flags
-	b = le.AppendUint32(b, op)
+	e := binary.NativeEndian
+	b := e.AppendUint32(nil, uint32(offEvent+n))
+	b = e.AppendUint16(b, nlmsgDone)
+	b = append(b, make([]byte, sizeNlmsghdr-6)...) // flags, number and port: none
+	b = e.AppendUint32(b, cnIdxProc)
+	b = e.AppendUint32(b, cnValProc)
+	b = e.AppendUint32(b, 0)     // seq: in the answer, the sequence number of its CPU
+	b = e.AppendUint32(b, token) // ack: token + 1 in the answer
+	b = e.AppendUint16(b, uint16(n))
+	b = e.AppendUint16(b, 0) // flags
+	b = e.AppendUint32(b, op)
 	if withFilter {
-		b = le.AppendUint32(b, uint32(filter))
+		b = e.AppendUint32(b, uint32(filter))
 	}
 	return b
 }

@@ -2,7 +2,6 @@ package procfs
 
 import (
 	"bytes"
-	"errors"
 
 	"golang.org/x/sys/unix"
 
@@ -89,8 +88,8 @@ const (
 // judge says what the end of the path of n bytes in r.buf means. The kernel appends the
 // same words to the path of a file that has been removed.
 func (r *Reader) judge(dir int, linkNUL []byte, n int) ending {
-	link, errno := statat(dir, linkNUL)
-	if errno != 0 {
+	link, err := statat(dir, linkNUL)
+	if err != nil {
 		return ambiguous
 	}
 	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.Dev == r.memfds {
@@ -102,9 +101,9 @@ func (r *Reader) judge(dir int, linkNUL []byte, n int) ending {
 	copy(p, root)
 	copy(p[len(root):], r.buf[:n])
 	p[len(p)-1] = 0
-	file, errno := statat(dir, p)
+	file, err := statat(dir, p)
 	switch {
-	case errno != 0, link.Dev != file.Dev, link.Ino != file.Ino:
+	case err != nil, link.Dev != file.Dev, link.Ino != file.Ino:
 		return removed
 	case link.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return named // a directory has one name
@@ -132,18 +131,12 @@ type Directory struct{ device, inode uint64 }
 
 // Root returns the root directory of process pid.
 func (r *Reader) Root(pid uint32) (d Directory, ok bool) {
-	st, errno := statat(r.proc, r.name(pid, "/root"))
-	return Directory{st.Dev, st.Ino}, errno == 0
+	st, err := statat(r.proc, r.name(pid, "/root"))
+	return Directory{st.Dev, st.Ino}, err == nil
 }
 
 // statat follows the link. It is used for the rare paths that end with " (deleted)".
-func statat(dir int, pathNUL []byte) (st unix.Stat_t, errno unix.Errno) {
-	err := unix.Fstatat(dir, string(pathNUL[:len(pathNUL)-1]), &st, 0)
-	if err != nil {
-		errno, _ = errors.AsType[unix.Errno](err)
-		if errno == 0 {
-			errno = unix.EINVAL
-		}
-	}
-	return st, errno
+func statat(dir int, pathNUL []byte) (st unix.Stat_t, err error) {
+	err = unix.Fstatat(dir, string(pathNUL[:len(pathNUL)-1]), &st, 0)
+	return st, err
 }

@@ -51,7 +51,7 @@ func (t *test) run() error {
 	if err := w.begin(limit); err != nil {
 		return err
 	}
-	t.pid = uint32(w.pid)
+	t.pid = uint32(w.cmd.Process.Pid)
 	if err := truth.readWitness(proc, t.pid); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 
@@ -22,10 +23,10 @@ var argv = []string{programName, "of", "the kernel's types"}
 
 // witness is a child that waits until letGo.
 type witness struct {
-	pid   int
-	stdin int   // the program waits for its end
-	ready int   // the program writes a byte to it after its execve
-	ptmx  []int // master sides of its terminal and of another one
+	cmd   exec.Cmd
+	stdin *os.File   // the program waits for its end
+	ready *os.File   // the program writes a byte to it after its execve
+	ptmx  []*os.File // master sides of its terminal and of another one
 }
 
 // startWitness starts the witness program in a session of its own. The calling thread is its
@@ -36,39 +37,44 @@ func startWitness() (w *witness, err error) {
 		return nil, err
 	}
 	defer unix.Close(program)
-	var in, out [2]int
-	if err := unix.Pipe2(in[:], unix.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("make a pipe: %w", err)
-	}
-	defer unix.Close(in[0])
-	if err := unix.Pipe2(out[:], unix.O_CLOEXEC); err != nil {
-		unix.Close(in[1])
-		return nil, fmt.Errorf("make a pipe: %w", err)
-	}
-	defer unix.Close(out[1])
-	w = &witness{stdin: in[1], ready: out[0]}
-	// The first terminal may have the number 0, which a value that was not read has too.
-	other := openTerminal(&w.ptmx)
-	terminal := openTerminal(&w.ptmx)
-	if other >= 0 {
-		unix.Close(other)
-	}
-	attr := syscall.ProcAttr{
-		Dir: workDir(),
+	w = &witness{cmd: exec.Cmd{
+		// The child resolves this path by its own descriptors, which are copies of ours.
+		Path: fmt.Sprintf("/proc/self/fd/%d", program),
+		Args: argv,
+		Dir:  workDir(),
 		// arguments and environment are adjacent: a wrong end of the arguments shows
-		Env:   []string{"QUARK_SELF_TEST=1"},
-		Files: []uintptr{uintptr(in[0]), uintptr(out[1])},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Env:         []string{"QUARK_SELF_TEST=1"},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}}
+	defer func() {
+		if err != nil {
+			w.end()
+		}
+	}()
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, err
 	}
-	if terminal >= 0 {
-		defer unix.Close(terminal)
-		attr.Files = append(attr.Files, uintptr(terminal))
-		attr.Sys.Setctty, attr.Sys.Ctty = true, len(attr.Files)-1
+	defer in.Close()
+	w.stdin = stdin
+	ready, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
 	}
-	// The child resolves this path by its own descriptors, which are copies of ours.
-	path := fmt.Sprintf("/proc/self/fd/%d", program)
-	if w.pid, err = syscall.ForkExec(path, argv, &attr); err != nil {
-		w.end()
+	defer out.Close()
+	w.ready = ready
+	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = in, out, out
+	// The first terminal may have the number 0, which a value that was not read has too.
+	other, terminal := w.openTerminal(), w.openTerminal()
+	if other != nil {
+		other.Close()
+	}
+	if terminal != nil {
+		defer terminal.Close()
+		w.cmd.ExtraFiles = []*os.File{terminal}
+		w.cmd.SysProcAttr.Setctty, w.cmd.SysProcAttr.Ctty = true, 3
+	}
+	if err := w.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("execute a program in memory, which may need /proc, sysctl vm.memfd_noexec=0 and the leave of seccomp: %w", err)
 	}
 	return w, nil
@@ -110,78 +116,60 @@ func programFile() (int, error) {
 	return far, nil
 }
 
-// openTerminal opens a terminal and appends its master side to ptmx. It returns -1 if there are no
-// terminals.
-func openTerminal(ptmx *[]int) int {
-	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+// openTerminal opens a terminal and keeps its master side. It returns nil if there are none.
+func (w *witness) openTerminal() *os.File {
+	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		return -1
+		return nil
 	}
-	*ptmx = append(*ptmx, master)
+	w.ptmx = append(w.ptmx, ptmx)
+	master := int(ptmx.Fd())
 	if unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0) != nil {
-		return -1
+		return nil
 	}
 	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, flags)
 	if errno != 0 {
-		return -1
+		return nil
 	}
-	return int(fd)
+	return os.NewFile(fd, "terminal")
 }
 
 // begin waits until the program runs.
 func (w *witness) begin(limit time.Duration) error {
-	for end := time.Now().Add(limit); ; {
-		left := time.Until(end)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(w.ready), Events: unix.POLLIN}}, int(max(left, 0).Milliseconds()))
-		switch {
-		case errors.Is(err, unix.EINTR) && left > 0:
-			continue
-		case err != nil:
-			return fmt.Errorf("wait for process %d: %w", w.pid, err)
-		case n == 0:
-			return fmt.Errorf("process %d did not begin within %v", w.pid, limit)
-		}
-		if n, err := unix.Read(w.ready, make([]byte, 1)); err != nil || n == 0 {
-			return fmt.Errorf("process %d ended before it began: is it forbidden to execute what is in memory (sysctl vm.memfd_noexec, seccomp)?", w.pid)
-		}
-		return nil
+	w.ready.SetReadDeadline(time.Now().Add(limit))
+	_, err := w.ready.Read(make([]byte, 1))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("process %d did not begin within %v", w.cmd.Process.Pid, limit)
+	case err != nil:
+		return fmt.Errorf("process %d ended before it began: is it forbidden to execute what is in memory (sysctl vm.memfd_noexec, seccomp)?", w.cmd.Process.Pid)
 	}
+	return nil
 }
 
 // letGo makes the program end.
-func (w *witness) letGo() {
-	if w.stdin >= 0 {
-		unix.Close(w.stdin)
-		w.stdin = -1
-	}
-}
+func (w *witness) letGo() { w.stdin.Close() }
 
 // status returns the wait status of the ended witness program.
 func (w *witness) status() (unix.WaitStatus, error) {
-	var status unix.WaitStatus
-	for {
-		_, err := unix.Wait4(w.pid, &status, 0, nil)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		w.pid = 0
-		if errors.Is(err, unix.ECHILD) { // another part of this process has waited for it
-			return exitCode << 8, nil
-		}
-		return status, err
+	err := w.cmd.Wait()
+	if w.cmd.ProcessState != nil {
+		return unix.WaitStatus(w.cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
 	}
+	if errors.Is(err, unix.ECHILD) { // another part of this process has waited for it
+		return exitCode << 8, nil
+	}
+	return 0, err
 }
 
 // end ends the witness program in whatever state it is, and frees what it uses.
 func (w *witness) end() {
-	w.letGo()
-	if w.pid > 0 {
-		unix.Kill(w.pid, unix.SIGKILL)
-		w.status()
+	if w.cmd.Process != nil && w.cmd.ProcessState == nil {
+		w.cmd.Process.Kill()
+		w.cmd.Wait()
 	}
-	unix.Close(w.ready)
-	for _, fd := range w.ptmx {
-		unix.Close(fd)
+	for _, f := range append(w.ptmx, w.stdin, w.ready) {
+		f.Close()
 	}
 }

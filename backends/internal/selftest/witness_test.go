@@ -47,12 +47,12 @@ func TestWitness(t *testing.T) {
 	descriptors(t) // the first look opens some that stay
 	before := descriptors(t)
 	w := begun(t)
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.pid))
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.cmd.Process.Pid))
 	if err != nil || exe != "/memfd:"+programName+" (deleted)" {
 		t.Errorf("it executes %s, %v", exe, err)
 	}
 	w.letGo()
-	pid := w.pid
+	pid := w.cmd.Process.Pid
 	if status, err := w.status(); err != nil || !status.Exited() || status.ExitStatus() != exitCode {
 		t.Errorf("status %#x, %v", status, err)
 	}
@@ -69,7 +69,7 @@ func TestWitness(t *testing.T) {
 func TestWitnessIsEnded(t *testing.T) {
 	before := descriptors(t)
 	w := begun(t)
-	pid := w.pid
+	pid := w.cmd.Process.Pid
 	w.end()
 	if err := unix.Kill(pid, 0); err == nil {
 		t.Errorf("process %d is still there", pid)
@@ -85,7 +85,7 @@ func TestWitnessCannotBegin(t *testing.T) {
 	if err := w.begin(20 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not begin") {
 		t.Errorf("error %v of one that writes nothing", err)
 	}
-	unix.Kill(w.pid, unix.SIGKILL)
+	unix.Kill(w.cmd.Process.Pid, unix.SIGKILL)
 	if err := w.begin(limit); err == nil || !strings.Contains(err.Error(), "memfd_noexec") {
 		t.Errorf("error %v of one that ended", err)
 	}
@@ -105,7 +105,7 @@ func TestTruths(t *testing.T) {
 	}
 	w := begun(t)
 	defer w.end()
-	pid := uint32(w.pid)
+	pid := uint32(w.cmd.Process.Pid)
 	if err := truth.readWitness(proc, pid); err != nil {
 		t.Fatal(err)
 	}

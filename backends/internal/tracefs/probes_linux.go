@@ -78,19 +78,13 @@ func (p *Probes) Why() string {
 //	  Command: p:g/n symbol
 //	           ^
 func lastError(log string) string {
-	_, last, ok := cutLast(log, ": error: ")
-	if !ok {
+	const mark = ": error: "
+	i := strings.LastIndex(log, mark)
+	if i < 0 {
 		return ""
 	}
-	message, _, _ := strings.Cut(last, "\n")
+	message, _, _ := strings.Cut(log[i+len(mark):], "\n")
 	return strings.TrimSpace(message)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 // List returns the GROUP/NAME of all probes.
