@@ -620,7 +620,7 @@ func TestMutantsOfRealLives(t *testing.T) {
 	o := Options{Repeats: 1}
 	o.setDefaults()
 	fits := make(map[string]int)
-	_, err = listen(&o, selected, func(w *score.Witness, _ *quark.Stats, outcomes []*scenario.Outcome) {
+	_, err = listen(&o, selected, true, func(w *score.Witness, _ *quark.Stats, outcomes []*scenario.Outcome) {
 		d := &delivery{Witness: w, lives: outcomes[0].All[:0:0]}
 		for _, o := range outcomes {
 			for _, l := range o.Lives {

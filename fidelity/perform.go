@@ -1,3 +1,9 @@
+// Package fidelity compares what each backend delivers with the truth. Scenarios, whose processes
+// record what they do (package scenario), run while all backends listen, and package score
+// judges the events of each backend and defines the figures.
+//
+// [Perform] runs the scenarios. A difference between a backend and the truth is either explained
+// by the backend's capability table or a defect: see [score.Score.Perfect].
 package fidelity
 
 import (
@@ -91,15 +97,18 @@ func Perform(o Options) (*Report, error) {
 		return nil, err
 	}
 	r := newReport()
-	r.Absent, err = listen(&o, selected, r.add)
+	r.Absent, err = listen(&o, selected, true, r.add)
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// listen performs scenarios while all backends listen, and calls each with what one delivered.
-func listen(o *Options, selected []scenario.Scenario, each func(*score.Witness, *quark.Stats, []*scenario.Outcome)) (absent []Absence, err error) {
+// listen performs scenarios while all backends listen, and calls each with what one delivered. With
+// whole each backend also joins events and reports threads, and its table is looked at.
+func listen(
+	o *Options, selected []scenario.Scenario, whole bool, each func(*score.Witness, *quark.Stats, []*scenario.Outcome),
+) (absent []Absence, err error) {
 	early, err := startEarly(selected)
 	defer func() {
 		for _, run := range early {
@@ -112,12 +121,15 @@ func listen(o *Options, selected []scenario.Scenario, each func(*score.Witness, 
 	var open []*witness.Witness
 	defer closeAll(&open)
 	for _, name := range o.Backends.Names() {
-		single, err := openQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: true}, true)
+		single, err := openQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole}, whole)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
 			continue
 		}
-		open = append(open, witness.New(single, nil, true))
+		open = append(open, witness.New(single, nil, whole))
+		if !whole {
+			continue
+		}
 		// Lookups at the end of the run have to find every process.
 		joined, err := openQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
 		if err != nil {

@@ -1,13 +1,21 @@
 package fidelity
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"math/bits"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
@@ -102,4 +110,107 @@ func spread(values []uint64) (s Spread) {
 		s.Buckets[bits.Len64(ns)]++
 	}
 	return s
+}
+
+// Append appends the report to a file as one line of JSON. The file may be a serial line that
+// carries other records too.
+func (r *Report) Append(path string) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if _, err = f.Write(append(b, '\n')); err != nil {
+		err = fmt.Errorf("write the report: %w", err)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// maxLine is the longest accepted record in bytes.
+const maxLine = 64 << 20
+
+// Read returns the reports in a file of records, one per line. Records of other types are skipped.
+// Of several reports of one run only the last, which is the most complete, is kept. A file
+// without a report is an error.
+func Read(path string) (list []*Report, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if list, err = decode(f); err == nil && len(list) == 0 {
+		err = errors.New("the file has no report: quark-fidelity run -o writes one")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return list, nil
+}
+
+func decode(in io.Reader) (list []*Report, err error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		var kind struct {
+			Type string `json:"type"`
+		}
+		if len(line) == 0 || json.Unmarshal(line, &kind) != nil || kind.Type != recordType {
+			continue
+		}
+		r := new(Report)
+		if err := json.Unmarshal(line, r); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if n := len(list); n > 0 && list[n-1].sameRun(r) {
+			list[n-1] = r
+			continue
+		}
+		list = append(list, r)
+	}
+	return list, lines.Err()
+}
+
+func (r *Report) sameRun(o *Report) bool {
+	return r.Kernel == o.Kernel && r.Arch == o.Arch && r.Time.Equal(o.Time)
+}
+
+// Defects lists every difference from the truth that the capability tables do not explain.
+func (r *Report) Defects() (list []string) {
+	add := func(findings []string, format string, args ...any) {
+		list = append(list, fmt.Sprintf(format, args...))
+		for _, f := range findings {
+			list = append(list, "  "+f)
+		}
+	}
+	for _, b := range r.Backends {
+		for _, s := range b.Scenarios {
+			if s.Perfect() || b.lostIn(s) {
+				continue
+			}
+			add(s.Findings, "%s, %s: %s", b.Name, s.Scenario, &s.Score)
+		}
+	}
+	for _, s := range r.Storms {
+		if !s.Honest() {
+			add(s.Findings, "%s, a storm of %.0f a second: %d of %d events seen, %d reported as lost, %d that did not happen, %d out of order, %d wrong",
+				s.Backend, s.Offered, s.Seen, s.Truth, s.Lost, s.Extra, s.Inverted, s.Wrong)
+		}
+	}
+	for _, h := range r.Honesty {
+		if !h.Exact() {
+			add(nil, "%s under forced loss: %d to %d events missing (%d of %d of ours), %d reported: %s",
+				h.Backend, h.Absent, h.AtMost, h.Missing, h.Truth, h.Reported, h.Cause)
+		}
+	}
+	return list
+}
+
+// lostIn reports whether s is a storm whose only defect is missing events that the backend
+// reported as lost.
+func (b *Backend) lostIn(s *Score) bool {
+	return s.Scenario == scenario.StormName && s.PerfectBut(b.Lost)
 }

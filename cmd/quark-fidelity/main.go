@@ -1,3 +1,5 @@
+// Command quark-fidelity compares what each backend delivers with the truth, which scenarios
+// record themselves.
 package main
 
 import (
@@ -8,8 +10,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/command"
 )
 
 func main() {
@@ -149,4 +155,77 @@ func writeTo(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(write(f), f.Close())
+}
+
+type options struct {
+	command               string
+	operands              []string
+	ebpf, kprobe, cnproc  bool
+	load                  bool
+	output, page, drawing string
+	verbose               bool
+	run                   fidelity.Options
+}
+
+const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [--hold-time D] [-o FILE] [-p PAGE]
+       quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
+       quark-fidelity compare FILE FILE
+       quark-fidelity list
+       quark-fidelity bench [-v]
+
+run performs scenarios that record their own truth while all backends listen, and
+says what each backend saw of it. It needs root, and its exit status is 1 if a
+backend is not what its capability table says. report shows runs again, compare
+what differs between two, list the scenarios. bench measures throughput and cost of
+the backends next to other programs that are installed; it takes some minutes.
+
+`
+
+func newFlags(o *options) *pflag.FlagSet {
+	f := command.NewFlags("quark-fidelity")
+	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "listen with the eBPF backend")
+	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "listen with the kprobe backend")
+	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k and -c: with all that work")
+	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
+	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario")
+	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
+	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
+	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON")
+	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
+	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
+	return f
+}
+
+// operandsOf is the number of operands of each command; -1 is one or more.
+var operandsOf = map[string]int{"run": 0, "report": -1, "compare": 2, "list": 0, "bench": 0}
+
+// parse returns the options of a command line, or nil if it printed help or the version instead.
+func parse(args []string, out io.Writer) (*options, error) {
+	o := new(options)
+	f := newFlags(o)
+	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+		return nil, err
+	}
+	if f.NArg() == 0 {
+		return nil, fmt.Errorf("no command: run, report, compare, list or bench (see quark-fidelity -h)")
+	}
+	o.command, o.operands = f.Arg(0), f.Args()[1:]
+	want, ok := operandsOf[o.command]
+	switch n := len(o.operands); {
+	case !ok:
+		return nil, fmt.Errorf("unknown command %q (see quark-fidelity -h)", o.command)
+	case want < 0 && n == 0:
+		return nil, fmt.Errorf("%s: which file? (see quark-fidelity -h)", o.command)
+	case want >= 0 && n != want:
+		return nil, fmt.Errorf("%s: %d operands, not %d (see quark-fidelity -h)", o.command, n, want)
+	case o.run.Repeats < 1:
+		return nil, fmt.Errorf("-n %d: must be at least 1", o.run.Repeats)
+	}
+	for set, chosen := range map[backends.Set]bool{backends.EBPF: o.ebpf, backends.KProbe: o.kprobe, backends.CNProc: o.cnproc} {
+		if chosen {
+			o.run.Backends |= set
+		}
+	}
+	return o, nil
 }

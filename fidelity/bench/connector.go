@@ -126,19 +126,13 @@ func connector(program string, n int, mask uint32) (*Filtered, error) {
 
 // request encodes a netlink message to the proc connector.
 func request(payload []uint32) []byte {
-	ne := binary.NativeEndian
-	var b []byte
-	b = ne.AppendUint32(b, uint32(16+20+4*len(payload)))
-	b = ne.AppendUint16(b, unix.NLMSG_DONE)
-	b = ne.AppendUint16(b, 0)
-	for _, v := range []uint32{0, 0, 1, 1, 0, 0} { // seq, pid; idx, val, seq, ack
-		b = ne.AppendUint32(b, v)
-	}
-	b = ne.AppendUint16(b, uint16(4*len(payload)))
-	b = ne.AppendUint16(b, 0)
-	for _, v := range payload {
-		b = ne.AppendUint32(b, v)
-	}
+	n := uint16(4 * len(payload))
+	b, _ := binary.Append(nil, binary.NativeEndian, struct { // of fixed size: cannot fail
+		unix.NlMsghdr
+		Idx, Val, Seq, Ack uint32 // struct cn_msg
+		Len, Flags         uint16
+	}{NlMsghdr: unix.NlMsghdr{Len: uint32(n) + 16 + 20, Type: unix.NLMSG_DONE}, Idx: 1, Val: 1, Len: n})
+	b, _ = binary.Append(b, binary.NativeEndian, payload)
 	return b
 }
 

@@ -1,16 +1,23 @@
 package conform
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // Events are raw events of a source.
@@ -99,4 +106,127 @@ func Run(t testing.TB, s engine.Source, c *exec.Cmd) Events {
 	}
 	time.Sleep(5 * time.Millisecond)
 	return append(evs, Drain(t, s)...)
+}
+
+// programVariable makes a test binary run a program instead of its tests.
+const programVariable = "QUARK_CONFORM_PROGRAM"
+
+// tryFailed is the exit code of a child that met an error.
+const tryFailed = 99
+
+func init() {
+	if os.Getenv(programVariable) != "" {
+		runtime.LockOSThread() // programs run on the leader of the thread group
+	}
+}
+
+// Main is the TestMain of a package whose tests use this one. The programs are what
+// Child can start beside "exit", which ends at once with code 7.
+func Main(m *testing.M, programs map[string]func()) {
+	scenario.Main()
+	name := os.Getenv(programVariable)
+	if name == "" {
+		os.Exit(m.Run())
+	}
+	if name == "exit" {
+		os.Exit(7)
+	}
+	program := programs[name]
+	if program == nil {
+		Try("start", fmt.Errorf("the test binary has no program %q", name))
+	}
+	program()
+	os.Exit(0)
+}
+
+// Child is a command that runs a program of this test binary.
+func Child(program string, args ...string) *exec.Cmd {
+	c := exec.Command("/proc/self/exe", args...)
+	c.Path, _ = os.Executable()
+	c.Env = append(os.Environ(), programVariable+"="+program)
+	c.Stderr = os.Stderr
+	return c
+}
+
+// Try ends a child that met an error; Run then fails the test.
+func Try(what string, err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "child: %s: %v\n", what, err)
+		os.Exit(tryFailed)
+	}
+}
+
+// Dropped is for a program that has opened a source: it gives up its root and its
+// privileges, ends the line that it is writing, waits until the source wakes it, and
+// says when asked what the source reported. WantDropped is its parent's part.
+func Dropped(s engine.Source) {
+	Try("chroot", unix.Chroot(os.TempDir()))
+	Try("chdir", unix.Chdir("/"))
+	Try("setgroups", syscall.Setgroups(nil))
+	Try("setresgid", syscall.Setresgid(65534, 65534, 65534))
+	Try("setresuid", syscall.Setresuid(65534, 65534, 65534))
+	for !s.Arm(true) {
+		Try("populate", s.Populate(engine.NewBuffer(1000)))
+	}
+	fmt.Println()
+	for {
+		n, err := Poll(s, 5*time.Second)
+		if n == 1 {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			Try("poll", fmt.Errorf("the next event woke %d descriptors: %w", n, err))
+		}
+	}
+	fmt.Scanln()
+	b := engine.NewBuffer(1000)
+	Try("populate", s.Populate(b))
+	st, err := s.Stats()
+	Try("stats", err)
+	fmt.Println(b.Len(), st.Produced)
+}
+
+// Poll waits for the descriptor of s to become readable and returns what poll(2)
+// returns.
+func Poll(s engine.Source, timeout time.Duration) (int, error) {
+	return unix.Poll([]unix.PollFd{{Fd: int32(s.FD()), Events: unix.POLLIN}}, int(timeout.Milliseconds()))
+}
+
+// WantDropped starts a program that calls Dropped and fails the test unless its source
+// reports a process. It returns the child, which the test's end kills if it still runs,
+// and the line that it wrote before Dropped.
+func WantDropped(t testing.TB, program string) (c *exec.Cmd, said string) {
+	t.Helper()
+	c = Child(program)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatal("the child ended before it had dropped its privileges")
+	}
+	said = lines.Text()
+	Child("exit").Run()
+	time.Sleep(10 * time.Millisecond) // wait(2) can return before the end is reported
+	fmt.Fprintln(in)
+	if !lines.Scan() {
+		t.Fatal("the child ended before it had said what its source reported")
+	}
+	var events, produced int
+	if n, err := fmt.Sscan(lines.Text(), &events, &produced); n != 2 || events < 3 || produced < events {
+		t.Errorf("events delivered and produced: %q, want at least 3 of as many (%v)", lines.Text(), err)
+	}
+	return c, said
 }

@@ -52,8 +52,8 @@ func direct(names []string) {
 }
 
 func (d *director) perform(name string) {
-	s := find(name)
-	if s == nil {
+	s, ok := Find(name)
+	if !ok {
 		d.fail(fmt.Errorf("no scenario %q", name))
 	}
 	var err error
@@ -186,6 +186,9 @@ func (d *director) tryStart(p *process) error {
 		return err
 	}
 	p.run, p.pid = run, run.PID
+	for _, o := range p.others {
+		o.run = run
+	}
 	d.record(truth.Record{
 		Op: truth.Fork, PID: p.pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid, Fresh: p.fresh,
 	})
@@ -237,14 +240,14 @@ func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
 	d.check(p)
 	d.tell(p, e.at)
 	d.record(p.exit(e))
-	for i, c := range p.others {
-		c.run, c.number, c.pid = p.run, i+1, p.run.Thread(i+1)
+	for _, c := range p.others {
+		c.pid = p.run.Thread(c.number)
 		switch {
 		case c.thread && c.pid == 0:
 			// The thread executed a program before the clone that started it returned.
 			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: e.at, OpenThreads: true})
 		case c.pid == 0:
-			d.fail(fmt.Errorf("child %d of process %d was not started", i+1, p.pid))
+			d.fail(fmt.Errorf("child %d of process %d was not started", c.number, p.pid))
 		case c.thread:
 			d.record(c.leave(p.pid, e.at))
 		default:

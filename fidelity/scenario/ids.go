@@ -266,7 +266,7 @@ func clonePtrace(d *director) {
 	d.must(p.run.Check())
 	d.tell(p, mine.at)
 	d.record(p.exit(*mine))
-	child.run, child.number, child.pid = p.run, 1, p.run.Thread(1)
+	child.pid = p.run.Thread(1)
 	d.want(childs == nil || childPID == child.pid, "the tracer got the end of process %d", childPID)
 	if childs == nil || !childs.status.Exited() {
 		e := d.reap(child.pid)

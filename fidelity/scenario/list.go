@@ -1,4 +1,17 @@
+// Package scenario has the workloads of the fidelity suite: process trees that record what they
+// do themselves.
+//
+// A scenario is performed by a process of its own, the director. It is the same program,
+// executed again with the environment variable [Env], so a program that uses this package calls
+// [Main] first. The director forks processes that make a list of system calls and read the clock
+// between them. The programs that these execute either wait and are observed by the director, or
+// are this program again and report their own state. All processes write records into one
+// socket; the scenario is over when its last writer has closed it.
 package scenario
+
+import (
+	"slices"
+)
 
 // Scenario is one workload.
 type Scenario struct {
@@ -101,17 +114,16 @@ func init() {
 	}
 }
 
-func find(name string) *Scenario {
+// Find returns the scenario of that name.
+func Find(name string) (Scenario, bool) {
 	if s, ok := parseStorm(name); ok {
-		storm := s.Scenario()
-		return &storm
+		return s.Scenario(), true
 	}
-	for i := range list {
-		if list[i].Name == name {
-			return &list[i]
-		}
+	i := slices.IndexFunc(list, func(s Scenario) bool { return s.Name == name })
+	if i < 0 {
+		return Scenario{}, false
 	}
-	return nil
+	return list[i], true
 }
 
 // Of returns the scenarios of a test of quark-test.
@@ -122,12 +134,4 @@ func Of(test string) (own []Scenario) {
 		}
 	}
 	return own
-}
-
-// Find returns the scenario of that name.
-func Find(name string) (s Scenario, ok bool) {
-	if f := find(name); f != nil {
-		return *f, true
-	}
-	return s, false
 }

@@ -164,3 +164,180 @@ func Inversions(order []*truth.Event, afterEnd uint64) (n int) {
 	}
 	return n
 }
+
+// threads scores the events of a process's threads: each has one FORK and one EXIT. The
+// thread that ends last need not have an EXIT, as its end is that of the process; the
+// leader has one if other threads lived on after it.
+func (j *judge) threads(l *truth.Life, seen []*Seen) {
+	end := l.Events[len(l.Events)-1]
+	for _, s := range seen {
+		j.wall(l, s)
+		if s.Table != "" || s.Process.Exited && end.Kind == engine.KindExit && s.Time < end.Earliest {
+			j.Table++
+			j.find(l, "%s of thread %d at %d: ended %v; %s", s.Events, s.TID, s.Time, s.Process.Exited, s.Table)
+		}
+	}
+	if l.OpenThreads {
+		return
+	}
+	byTID := make(map[uint32]*truth.Thread)
+	for _, t := range l.Threads {
+		byTID[uint32(t.TID)] = t
+	}
+	forks, exits := make(map[uint32]int), make(map[uint32]int)
+	for _, s := range seen {
+		t := byTID[s.TID]
+		switch leader := s.TID == uint32(l.PID) && len(l.Threads) > 0; {
+		case leader && s.Events == engine.EventExit:
+			exits[s.TID]++
+		case t == nil:
+			j.Phantoms++
+			j.find(l, "%s of thread %d at %d did not happen", s.Events, s.TID, s.Time)
+		case s.Events&engine.EventFork != 0:
+			forks[s.TID]++
+			j.within(l, s, t.Born, t.BornLatest)
+		case s.Events&engine.EventExit != 0:
+			exits[s.TID]++
+			j.within(l, s, t.Left, t.LeftLatest+j.w.AfterEnd)
+		}
+	}
+	if l.Born() < j.w.Opened {
+		return
+	}
+	missing := 0
+	for _, t := range l.Threads {
+		tid := uint32(t.TID)
+		j.count(l, "FORK", t, forks[tid], j.w.reported(engine.KindFork))
+		j.count(l, "EXIT", t, exits[tid], false)
+		if exits[tid] == 0 {
+			missing++
+		}
+	}
+	if missing > 1 && j.w.reported(engine.KindExit) {
+		j.Truth += missing - 1
+		j.find(l, "the ends of %d of %d threads were not seen", missing, len(l.Threads))
+	}
+	if n := exits[uint32(l.PID)]; n > 1 {
+		j.Duplicates += n - 1
+		j.find(l, "the end of the leader was seen %d times", n)
+	}
+}
+
+// count scores how often an event of a thread was seen that happened once.
+func (j *judge) count(l *truth.Life, what string, t *truth.Thread, n int, expected bool) {
+	switch {
+	case n > 1:
+		j.Duplicates += n - 1
+		j.find(l, "%s of thread %d was seen %d times", what, t.TID, n)
+		fallthrough
+	case n == 1:
+		j.Truth++
+		j.Seen++
+	case expected:
+		j.Truth++
+		j.find(l, "%s of thread %d was not seen", what, t.TID)
+	}
+}
+
+// unasked scores the events of threads from a queue that was not asked for them.
+func (j *judge) unasked(l *truth.Life, seen []*Seen) {
+	for _, s := range seen {
+		j.Phantoms++
+		j.find(l, "%s of thread %d from a queue that does not report threads", s.Events, s.TID)
+	}
+}
+
+// assigned says which delivered events are of which life.
+type assigned struct {
+	of      map[*truth.Life][]*Seen
+	threads map[*truth.Life][]*Seen // events of single threads
+	stray   []stray
+}
+
+// stray is an event that should not be: of a process of the scenario after its end,
+// or of a child that it did not have.
+type stray struct {
+	seen *Seen
+	near *truth.Life
+}
+
+// assign finds the life of each event by pid and time. Events of other processes,
+// of which there are always some, are left out.
+func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
+	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
+	byPID := make(map[uint32][]*truth.Life)
+	for _, l := range lives {
+		byPID[uint32(l.PID)] = append(byPID[uint32(l.PID)], l)
+	}
+	foreign := make(map[uint32]bool) // pids that others have taken since
+	for i := range events {
+		s := &events[i]
+		own := byPID[s.Process.PID]
+		at := alive(own, s.Time)
+		if s.Thread {
+			if l := ended(own, s.Time); at == nil && l != nil && s.Time <= l.Ended()+afterEnd {
+				at = l
+			}
+			if at != nil {
+				a.threads[at] = append(a.threads[at], s)
+			}
+			continue
+		}
+		if s.Events == engine.EventGone && at == nil {
+			at = ended(own, s.Time)
+		}
+		// Of the next process nothing was delivered: then it is the late end of the one
+		// before.
+		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
+			if l := ended(own, s.Time); l != nil && s.Time <= l.Ended()+afterEnd {
+				at = l
+			}
+		}
+		if at != nil {
+			a.of[at] = append(a.of[at], s)
+			continue
+		}
+		fork := s.Events&engine.EventFork != 0
+		if fork {
+			foreign[s.Process.PID] = true
+			if parent := alive(byPID[s.Process.PPID], s.Time); parent != nil && s.Process.Known.Has(engine.FieldPPID) {
+				a.stray = append(a.stray, stray{s, parent})
+			}
+			continue
+		}
+		i := slices.IndexFunc(own, func(l *truth.Life) bool { return l.Ended() < s.Time })
+		if i >= 0 && !foreign[s.Process.PID] {
+			a.stray = append(a.stray, stray{s, own[i]})
+		}
+	}
+	return a
+}
+
+// ended returns the life that ended last before a time.
+func ended(lives []*truth.Life, t uint64) (last *truth.Life) {
+	for _, l := range lives {
+		if l.Ended() < t && (last == nil || l.Ended() > last.Ended()) {
+			last = l
+		}
+	}
+	return last
+}
+
+// latest is the youngest stamp that an event may have. The proc connector learns from the
+// message of the end whether a core was dumped.
+func latest(e *truth.Event, afterEnd uint64) uint64 {
+	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump {
+		return e.Latest + afterEnd
+	}
+	return e.Latest
+}
+
+// alive returns the life that a time falls into.
+func alive(lives []*truth.Life, t uint64) *truth.Life {
+	for _, l := range lives {
+		if l.Born() <= t && t <= l.Ended() {
+			return l
+		}
+	}
+	return nil
+}

@@ -1,3 +1,0 @@
-// Command quark-fidelity compares what each backend delivers with the truth, which scenarios
-// record themselves.
-package main

@@ -1,0 +1,352 @@
+package fidelity
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/fidelity/witness"
+)
+
+const (
+	costProcesses = 2000
+	minCost       = 100
+)
+
+// Load measures forced loss, storms and cost of the report's backends and adds them to it.
+func (r *Report) Load(o Options) error {
+	o.setDefaults()
+	var names []string
+	for _, b := range r.Backends {
+		names = append(names, b.Name)
+	}
+	for _, name := range names {
+		o.Progress("forced loss of " + name)
+		h, err := Honest(name, o.Patience)
+		if err != nil {
+			return fmt.Errorf("forced loss of %s: %w", name, err)
+		}
+		r.Honesty = append(r.Honesty, h)
+	}
+	o.Progress("how many processes per second this machine can run")
+	most, err := capacity(o)
+	if err != nil {
+		return fmt.Errorf("processes without a monitor: %w", err)
+	}
+	if r.Storms, err = Storms(o, most); err != nil {
+		return fmt.Errorf("storms: %w", err)
+	}
+	// Half a second's worth of processes: an emulated machine would need minutes for all.
+	if r.Costs, err = Costs(o, names, min(costProcesses, max(minCost, most/2))); err != nil {
+		return fmt.Errorf("cost: %w", err)
+	}
+	return nil
+}
+
+// Cost is the cost of a monitor that only counts events while processes fork, exec and exit one
+// after the other.
+type Cost struct {
+	Backend   string `json:"backend"`
+	Processes int    `json:"processes"`
+	// CPU is the monitor's CPU time per 1,000 processes.
+	CPU time.Duration `json:"cpu_ns_per_1000"`
+	// Slowdown is the load's duration with the monitor divided by its duration without.
+	Slowdown float64 `json:"slowdown"`
+	// Programs is the run time of eBPF programs per process, 0 for backends without any.
+	Programs time.Duration `json:"programs_ns"`
+	RSS      int64         `json:"peak_rss_kib"`
+	Lost     uint64        `json:"lost"`
+}
+
+// CPUText formats CPU, rounded to 0.1 ms: more digits would be noise.
+func (c *Cost) CPUText() string { return c.CPU.Round(100 * time.Microsecond).String() }
+
+// ProgramsText formats Programs in microseconds.
+func (c *Cost) ProgramsText() string {
+	if c.Programs == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f us", float64(c.Programs)/1e3)
+}
+
+const costRuns = 3
+
+// Costs measures each backend alone, under a load of n processes. On a busy machine the slowdown
+// means little.
+func Costs(o Options, names []string, n int) (list []Cost, err error) {
+	o.setDefaults()
+	load := scenario.Storm{Processes: n, Workers: 1, Mode: scenario.ForkExecExit, Bare: true}
+	observed := func(what string) (time.Duration, meter.Usage, error) {
+		return meter.Under(load, o.Patience, func() (func() (meter.Usage, error), error) { return meter.Start(what) })
+	}
+	for _, name := range names {
+		o.Progress("cost of " + name)
+		c := Cost{Backend: name, Processes: n}
+		// Other work of the machine only makes runs slower, so the fastest runs are
+		// compared. Runs with and without the monitor alternate.
+		alone, watched := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+		for range costRuns {
+			took, err := load.Time(o.Patience, nil)
+			if err != nil {
+				return nil, err
+			}
+			alone = min(alone, took)
+			took, u, err := observed(name)
+			if err != nil {
+				return nil, err
+			}
+			if cpu := u.CPU * 1000 / time.Duration(n); c.CPU == 0 || cpu < c.CPU {
+				c.CPU = cpu
+			}
+			watched = min(watched, took)
+			c.RSS, c.Lost = max(c.RSS, u.RSS), c.Lost+u.Lost
+		}
+		c.Slowdown = watched.Seconds() / alone.Seconds()
+		if name == "ebpf" {
+			// Measuring the programs costs time itself, so it has a separate run.
+			_, u, err := observed(name + "+stats")
+			if err != nil {
+				return nil, err
+			}
+			c.Programs = u.Programs / time.Duration(n)
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// Storm is one point of the curve of events seen by offered rate.
+type Storm struct {
+	Backend string  `json:"backend"`
+	Offered float64 `json:"offered"` // processes that were started, per second
+	Truth   int     `json:"truth"`   // their events
+	Seen    int     `json:"seen"`
+	Lost    uint64  `json:"lost"` // reported as lost
+	Cause   string  `json:"cause,omitempty"`
+	// Known is the share of fields that were known, 0 to 1.
+	Known float64 `json:"known"`
+	// Extra counts phantoms and duplicates, Inverted events delivered out of order.
+	Extra    int `json:"extra,omitempty"`
+	Inverted int `json:"inverted,omitempty"`
+	// Wrong counts wrong fields, time stamps and process table entries.
+	Wrong    int      `json:"wrong,omitempty"`
+	Findings []string `json:"findings,omitempty"`
+}
+
+// Honest reports whether all missing events were reported as lost and every delivered event is
+// true.
+func (s *Storm) Honest() bool {
+	return uint64(s.Truth-s.Seen) <= s.Lost && s.Extra+s.Inverted+s.Wrong == 0
+}
+
+const (
+	// topRate is the highest rate in processes per second; slow machines get less.
+	topRate      = 4000
+	stormLength  = 500 * time.Millisecond
+	minStorm     = 100 // processes
+	stormWorkers = 4
+)
+
+// capacity measures how many processes per second the machine can run without a monitor.
+func capacity(o Options) (int, error) {
+	run, err := scenario.Start(scenario.Storm{Processes: 2 * minStorm, Workers: stormWorkers, Mode: scenario.ForkExecExit}.Scenario())
+	if err != nil {
+		return 0, err
+	}
+	outcome, err := run.Wait(o.Patience)
+	if err != nil {
+		return 0, err
+	}
+	_, rate := stormLives(outcome[0].Lives)
+	return int(rate), nil
+}
+
+// rates returns the four rates to offer, each twice the one before. The last is topRate, halved
+// until the machine can nearly reach it, where most is the machine's capacity.
+func rates(most int) []int {
+	top := topRate
+	for 10*most < 7*top && top >= 16 {
+		top /= 2
+	}
+	return []int{top / 8, top / 4, top / 2, top}
+}
+
+// Storms runs storms of rising rates, and at last one at full speed, while all backends listen.
+// most is about how many processes per second the machine can run.
+func Storms(o Options, most int) (list []Storm, err error) {
+	o.setDefaults()
+	for _, rate := range append(rates(most), 0) {
+		offered := rate
+		if rate == 0 {
+			offered = most
+		}
+		n := max(minStorm, int(float64(offered)*stormLength.Seconds()))
+		o.Progress(fmt.Sprintf("a storm of %d processes", n))
+		points, err := storm(&o, scenario.Storm{Processes: n, Workers: stormWorkers, Rate: rate, Mode: scenario.ForkExecExit})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, points...)
+	}
+	return list, nil
+}
+
+// storm runs one storm while all backends listen.
+func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
+	once := *o
+	once.Repeats = 1
+	_, err = listen(&once, []scenario.Scenario{s.Scenario()}, false, func(w *score.Witness, stats *quark.Stats, outcomes []*scenario.Outcome) {
+		lives, rate := stormLives(outcomes[0].Lives)
+		sc := score.Lives(w, lives)
+		all := sc.All()
+		list = append(list, Storm{
+			Backend: w.Backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(stats),
+			Known: float64(all.Right+all.Carried+all.Truncated) / float64(max(1, all.Total())),
+			Extra: sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong + sc.Table, Findings: sc.Findings,
+		})
+	})
+	return list, err
+}
+
+// stormLives returns the short lives of a storm, without its workers, and their rate per second.
+func stormLives(all []*truth.Life) (lives []*truth.Life, rate float64) {
+	first, last := truth.Forever, uint64(0)
+	for _, l := range all {
+		for _, e := range l.Events {
+			if e.Kind == engine.KindExec && e.State.Value[engine.FieldComm] == "storm" {
+				lives = append(lives, l)
+				first, last = min(first, l.Born()), max(last, l.Ended())
+			}
+		}
+	}
+	if len(lives) > 0 {
+		rate = float64(len(lives)) / (float64(last-first) / 1e9)
+	}
+	return lives, rate
+}
+
+// Honesty compares the events that a backend lost with those it reported as lost. The backend
+// has tiny buffers, and a second queue with normal buffers records all events.
+type Honesty struct {
+	Backend string `json:"backend"`
+	Truth   int    `json:"truth"`   // events of the scenario
+	Missing int    `json:"missing"` // of these, not delivered
+	// Absent counts the events of all processes of the host, stamped during the scenario,
+	// that only the normal queue delivered. AtMost counts the same from before the tiny
+	// queue was opened until after it was closed. On an idle host they are equal.
+	Absent   int    `json:"absent"`
+	AtMost   int    `json:"at_most"`
+	Reported uint64 `json:"reported"` // events that the backend reported as lost
+	Cause    string `json:"cause"`
+}
+
+// Exact reports whether events were lost and the number reported as lost is between Absent and
+// AtMost.
+func (h *Honesty) Exact() bool {
+	n := int(h.Reported)
+	return h.Missing > 0 && h.Missing <= h.Absent && h.Absent <= n && n <= h.AtMost
+}
+
+// honestyProcesses is the number of processes, which make two events each. On each of many CPUs
+// these are more than a one-page ring or the smallest socket buffer can hold.
+const honestyProcesses = 300
+
+// Honest forces a loss on a backend by giving it tiny buffers that are not read in time.
+func Honest(name string, patience time.Duration) (*Honesty, error) {
+	list, err := scenario.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	// Threads are included because their events can be lost too.
+	opts := quark.Options{HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: true}
+	all, err := openQueue(name, opts, false)
+	if err != nil {
+		return nil, err
+	}
+	opts.EBPF, opts.KProbe, opts.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
+	some, err := openQueue(name, opts, false)
+	if err != nil {
+		_, err2 := all.Close()
+		return nil, errors.Join(err, err2)
+	}
+	all.Start()
+	from := truth.Clock()
+	var records []truth.Record
+	for i := range honestyProcesses {
+		_, r, err := scenario.Brief(list[i%len(list)])
+		if err != nil {
+			_, err2 := all.Close()
+			_, err3 := some.Close()
+			return nil, errors.Join(err, err2, err3)
+		}
+		records = append(records, r...)
+	}
+	// Nothing has been read from the tiny queue before this point.
+	some.Start()
+	to, err := witness.Settle([]*witness.Listener{all, some}, patience)
+	stats, err1 := some.Close()
+	if err == nil && err1 == nil {
+		// Everything that happened while tiny was open has then reached full.
+		_, err = witness.Settle([]*witness.Listener{all}, patience)
+	}
+	whole, err2 := all.Close()
+	if err = errors.Join(err, err1, err2); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	lives, err := truth.Assemble(records)
+	if err != nil {
+		return nil, err
+	}
+	h := &Honesty{Backend: name, Reported: stats.Lost(), Absent: countRaw(all.Seen(), from, to) - countRaw(some.Seen(), from, to)}
+	h.AtMost = int(whole.Insertions) - int(stats.Insertions)
+	h.Cause = causes(&stats)
+	s := score.Lives(&score.Witness{Table: some.Queue.Capabilities(), Opened: from, Single: some.Seen()}, lives)
+	h.Truth, h.Missing = s.Truth, s.Truth-s.Seen
+	return h, nil
+}
+
+// causes formats the numbers of lost events by cause.
+func causes(s *quark.Stats) string {
+	var list []string
+	for l, n := range s.Source.Lost {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%s=%d", engine.Loss(l), n))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// countRaw counts the source's events stamped after from and up to to. The last thread of a process
+// may appear twice, as its own exit and as the exit of its group; that is one event of the source.
+func countRaw(seen []score.Seen, from, to uint64) (n int) {
+	type key struct {
+		pid  uint32
+		time uint64
+	}
+	ends := make(map[key]bool)
+	for _, s := range seen {
+		if s.Time <= from || s.Time > to {
+			continue
+		}
+		if s.Events == engine.EventExit {
+			if k := (key{s.Process.PID, s.Time}); !ends[k] {
+				ends[k] = true
+				n++
+			}
+			continue
+		}
+		n += len(s.Events.Names(nil))
+	}
+	return n
+}
