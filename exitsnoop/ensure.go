@@ -1,6 +1,7 @@
 package exitsnoop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -58,11 +59,7 @@ type ensurer struct {
 }
 
 func (e *ensurer) run() (err error) {
-	wait := e.o.LockWait
-	if wait == 0 {
-		wait = defaultLockWait
-	}
-	unlock, err := e.lock(wait)
+	unlock, err := e.lock(cmp.Or(e.o.LockWait, defaultLockWait))
 	if err != nil {
 		return err
 	}
@@ -163,19 +160,14 @@ func (e *ensurer) start() (err error) {
 	if err := e.refuseForeign(); err != nil {
 		return err
 	}
-	if e.maps, err = e.openMaps(); err != nil {
-		return err
-	}
-	if e.links, err = e.openLinks(); err != nil {
+	pinned, err := e.open()
+	if err != nil {
 		return err
 	}
 	running, missing := len(e.links) > 0, e.links.missing()
-	found := running || len(e.maps) > 0
+	found := pinned > 0
 	e.done.Started = !running
-	e.done.Repaired = found && (len(missing) > 0 || len(e.maps) < len(mapNames))
-	if err := e.adoptLinks(); err != nil {
-		return err
-	}
+	e.done.Repaired = found && pinned < len(mapNames)+len(linkNames)
 	if len(missing) > 0 {
 		if err := e.o.step("load"); err != nil {
 			return err
@@ -205,20 +197,26 @@ func (e *ensurer) findEnded() (err error) {
 	return err
 }
 
-// adoptLinks checks that the pinned links are attached to our tracepoint and use the pinned maps,
-// and opens those of their maps that are not pinned.
-func (e *ensurer) adoptLinks() error {
-	for _, name := range linkNames {
-		if l := e.links[name]; l != nil {
-			if err := e.adoptLink(name, l); err != nil {
-				return fmt.Errorf("%s: %w", e.pin(name), err)
-			}
+// open opens the pinned maps and links and returns their number. It checks that the links are
+// attached to our tracepoint and use the pinned maps, and opens those of their maps that are not
+// pinned.
+func (e *ensurer) open() (pinned int, err error) {
+	if e.maps, err = e.openMaps(); err != nil {
+		return 0, err
+	}
+	if e.links, err = e.openLinks(); err != nil {
+		return 0, err
+	}
+	pinned = len(e.maps) + len(e.links)
+	for name, l := range e.links {
+		if err := e.adoptLink(l); err != nil {
+			return 0, fmt.Errorf("%s: %w", e.pin(name), err)
 		}
 	}
-	return nil
+	return pinned, nil
 }
 
-func (e *ensurer) adoptLink(name string, l link.Link) error {
+func (e *ensurer) adoptLink(l link.Link) error {
 	info, err := l.Info()
 	if err != nil {
 		return fmt.Errorf("examine the link: %w", err)
@@ -321,17 +319,13 @@ func (e *ensurer) verify() error {
 	if is, err := isDirectory(e.pins); err != nil || !is {
 		return errors.Join(err, ErrNotRunning)
 	}
-	defer func() { e.maps.close() }()
-	if e.maps, err = e.openMaps(); err != nil {
-		return err
+	defer func() {
+		e.links.close()
+		e.maps.close()
+	}()
+	pinned, err := e.open()
+	if err == nil && pinned < len(mapNames)+len(linkNames) {
+		err = fmt.Errorf("%w: a part is missing", ErrNotRunning)
 	}
-	pinned := len(e.maps)
-	defer func() { e.links.close() }()
-	if e.links, err = e.openLinks(); err != nil {
-		return err
-	}
-	if len(e.links) < len(linkNames) || pinned < len(mapNames) {
-		return fmt.Errorf("%w: a part is missing", ErrNotRunning)
-	}
-	return e.adoptLinks()
+	return err
 }

@@ -60,8 +60,18 @@ type aliasError struct {
 func (e *aliasError) Error() string        { return e.text }
 func (e *aliasError) Is(target error) bool { return errors.Is(e.alias, target) }
 
-// withPID adds the pid to an error.
-func withPID(pid uint32, err error) error { return fmt.Errorf("trace pid %d: %w", pid, err) }
+// withPID adds the pid to an error. It returns nil for nil.
+func withPID(pid uint32, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pid %d: %w", pid, err)
+}
 
-// withTraceID adds the trace id to an error.
-func withTraceID(id uint64, err error) error { return fmt.Errorf("trace id %d: %w", id, err) }
+// withTraceID adds the trace id to an error. It returns nil for nil.
+func withTraceID(id uint64, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("trace id %d: %w", id, err)
+}

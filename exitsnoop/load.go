@@ -1,6 +1,7 @@
 package exitsnoop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/quark-linux/quark/btfhub"
 )
+
+// The object is committed, so that building needs neither clang nor libbpf's headers.
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type filter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
 
 // tracepoint is the raw tracepoint of the program and its twin.
 const tracepoint = "sched_process_exit"
@@ -56,8 +60,8 @@ func mapSpecs(o *Options) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the program: %w", err)
 	}
-	spec.Maps[programsMapTracingTasks].MaxEntries = o.maxTracing()
-	spec.Maps[programsMapExitedEvents].MaxEntries = o.maxEvents()
+	spec.Maps[programsMapTracingTasks].MaxEntries = cmp.Or(o.MaxTracing, defaultEntries)
+	spec.Maps[programsMapExitedEvents].MaxEntries = cmp.Or(o.MaxEvents, defaultEntries)
 	return spec, nil
 }
 

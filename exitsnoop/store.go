@@ -35,17 +35,13 @@ type Store struct {
 func NewStore(bpffsRoot string) (*Store, error) {
 	d := newPinDir(bpffsRoot)
 	m, err := d.openMaps()
-	if err != nil {
-		m.close()
-		return nil, fmt.Errorf("open the store below %s: %w", bpffsRoot, err)
+	if err == nil && len(m) < len(mapNames) {
+		err = fmt.Errorf("%w: a map is missing", ErrNotRunning)
 	}
-	for _, name := range mapNames {
-		if m[name] == nil {
-			m.close()
-			return nil, fmt.Errorf("open the store below %s: %w: no %s", bpffsRoot, ErrNotRunning, name)
-		}
+	var s *Store
+	if err == nil {
+		s, err = newStore(m, nil)
 	}
-	s, err := newStore(m, nil)
 	if err != nil {
 		m.close()
 		return nil, fmt.Errorf("open the store below %s: %w", bpffsRoot, err)
@@ -129,7 +125,7 @@ func (s *Store) Close() error {
 func (s *Store) GetTracingTask(pid uint32) (*TaskInfo, error) {
 	t, err := s.task(pid)
 	if err != nil {
-		return nil, fmt.Errorf("pid %d: %w", pid, err)
+		return nil, withPID(pid, err)
 	}
 	return t.info(), nil
 }
@@ -145,10 +141,7 @@ func (s *Store) DeleteTracingTask(pid uint32) error {
 	if err == nil {
 		err = s.drop(pid, t.TraceId)
 	}
-	if err != nil {
-		return fmt.Errorf("pid %d: %w", pid, err)
-	}
-	return nil
+	return withPID(pid, err)
 }
 
 // drop deletes a tracing entry and the event reserved for it.
@@ -168,13 +161,11 @@ func (s *Store) drop(pid uint32, id uint64) error {
 // event stays. The error is ErrNotEnded, ErrNotTraced or ErrLost.
 func (s *Store) GetExitedEvent(traceEventID uint64) (*ExitStatus, error) {
 	e, err := s.event(traceEventID)
-	if err == nil {
-		var st *ExitStatus
-		if st, err = e.status(); err == nil {
-			return st, nil
-		}
+	if err != nil {
+		return nil, withTraceID(traceEventID, err)
 	}
-	return nil, withTraceID(traceEventID, err)
+	st, err := e.status()
+	return st, withTraceID(traceEventID, err)
 }
 
 func (e *programsExitEvent) status() (*ExitStatus, error) {
@@ -196,11 +187,12 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	e, err := s.event(traceEventID)
 	switch {
 	case err != nil:
-		return withTraceID(traceEventID, err)
 	case e.State == programsEventStateSTATE_RESERVED:
-		return withTraceID(traceEventID, ErrNotEnded)
+		err = ErrNotEnded
+	default:
+		err = mapKeyError(s.events.Delete(traceEventID), ErrNotTraced)
 	}
-	if err := mapKeyError(s.events.Delete(traceEventID), ErrNotTraced); err != nil {
+	if err != nil {
 		return withTraceID(traceEventID, err)
 	}
 	// If the program could not record the exit, the tracing entry is still there.
@@ -218,9 +210,9 @@ func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint3
 	old, err := s.event(traceEventID)
 	switch {
 	case err == nil && old.State == programsEventStateSTATE_ENDED:
-		return withTraceID(traceEventID, ErrDuplicateID)
+		err = ErrDuplicateID
 	case err == nil && old.Pid != pid:
-		return withTraceID(traceEventID, fmt.Errorf("%w, for pid %d", ErrDuplicateID, old.Pid))
+		err = fmt.Errorf("%w, for pid %d", ErrDuplicateID, old.Pid)
 	case err == nil:
 		err = s.events.Update(traceEventID, &e, ebpf.UpdateExist)
 		if t, terr := s.task(pid); err == nil && terr == nil && t.TraceId == traceEventID {
@@ -229,10 +221,7 @@ func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint3
 	case errors.Is(err, ErrNotTraced):
 		err = s.reserve(traceEventID, &e)
 	}
-	if err != nil {
-		return withTraceID(traceEventID, err)
-	}
-	return nil
+	return withTraceID(traceEventID, err)
 }
 
 // reserve adds an event. It is an error if the id has one.

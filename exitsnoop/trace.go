@@ -26,10 +26,7 @@ func (s *Store) Trace(pid uint32, info *TaskInfo) error {
 	if info == nil {
 		return withPID(pid, errors.New("no TaskInfo given"))
 	}
-	if err := s.trace(pid, *info); err != nil {
-		return withPID(pid, err)
-	}
-	return nil
+	return withPID(pid, s.trace(pid, *info))
 }
 
 // TraceProcess is Trace with a random trace id, which it returns. The id is 2^63 or more, so that

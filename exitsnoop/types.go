@@ -100,16 +100,6 @@ const (
 	defaultLockWait = time.Minute
 )
 
-func (o *Options) maxTracing() uint32 { return orDefault(o.MaxTracing) }
-func (o *Options) maxEvents() uint32  { return orDefault(o.MaxEvents) }
-
-func orDefault(n uint32) uint32 {
-	if n == 0 {
-		return defaultEntries
-	}
-	return n
-}
-
 // step returns the error of fail for a step.
 func (o *Options) step(name string) error {
 	if o.fail == nil {

@@ -17,23 +17,24 @@ import (
 // It waits for a pidfd, which becomes readable after the program has run. That takes a descriptor
 // and no thread. Several processes can wait for the same trace.
 func (s *Store) Wait(ctx context.Context, traceID uint64) (*ExitStatus, error) {
+	st, err := s.wait(ctx, traceID)
+	return st, withTraceID(traceID, err)
+}
+
+func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, withTraceID(traceID, err)
+			return nil, err
 		}
-		e, err := s.event(traceID)
+		e, err := s.event(id)
 		if err != nil {
-			return nil, withTraceID(traceID, err)
+			return nil, err
 		}
 		if e.State != programsEventStateSTATE_RESERVED {
-			st, err := e.status()
-			if err != nil {
-				err = withTraceID(traceID, err)
-			}
-			return st, err
+			return e.status()
 		}
-		if err := s.waitFor(ctx, traceID, e.Pid); err != nil {
-			return nil, withTraceID(traceID, err)
+		if err := s.waitFor(ctx, id, e.Pid); err != nil {
+			return nil, err
 		}
 	}
 }
