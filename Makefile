@@ -30,7 +30,7 @@ SPACE := $() $()
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture,
 # patterns too; by default those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..."
 # select as well, KNOBS="NAME=VALUE..." sets knobs, FRESH=1 runs what is known from before,
-# SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of one for each CPU.
+# SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of three for two CPUs.
 # PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none; TESTS selects them as
 # PACKAGE.TEST.
 PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features ./exitsnoop .

@@ -53,7 +53,9 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
 	f.StringSliceVar(&o.wrap, "wrap", nil, "a command of the initramfs that runs the tests, and its words; its results are not cached")
 	f.IntVar(&o.mem, "mem", 512, "MiB of memory of a guest")
-	f.IntVarP(&o.jobs, "jobs", "j", runtime.NumCPU(), "guests at a time")
+	// A guest needs at most one CPU, and waits for a third of its time: with one guest for each
+	// CPU of the host, the host is idle for a third, too.
+	f.IntVarP(&o.jobs, "jobs", "j", (3*runtime.NumCPU()+1)/2, "guests at a time")
 	f.BoolVar(&o.fresh, "fresh", false, "run also what is known from before, with nothing changed since")
 	f.StringVar(&o.shard, "shard", "", "I/N: run the Ith of N parts of the guests")
 	f.BoolVar(&o.times, "times", false, "print how long each test took")
