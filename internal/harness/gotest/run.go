@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -154,19 +155,30 @@ func selected(name string, patterns []string) bool {
 	})
 }
 
+// testLimit is the time limit of a test, shorter than quark-matrix's.
+const testLimit = 150 * time.Second
+
 // call runs tests of a binary, and returns which of them began.
 func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bool, err error) {
 	names := make([]string, len(tests))
 	for i, t := range tests {
 		names[i] = regexp.QuoteMeta(t)
 	}
-	// Short: a guest is to be quick, and is often emulated.
-	cmd := g.command(b, "-test.v=test2json", "-test.paniconexit0", "-test.short", "-test.timeout=150s", "-test.run=^("+strings.Join(names, "|")+")$")
+	// Short: a guest is to be quick, and is often emulated. No timeout: that would be one for
+	// all tests together.
+	cmd := g.command(b, "-test.v=test2json", "-test.paniconexit0", "-test.short", "-test.timeout=0", "-test.run=^("+strings.Join(names, "|")+")$")
+	var late atomic.Bool
+	limit := time.AfterFunc(testLimit, func() {
+		late.Store(true)
+		cmd.Process.Signal(syscall.SIGQUIT) // prints goroutines and exits
+	})
+	defer limit.Stop()
 	begun = make(map[string]bool)
 	var writeErr error
 	write := func(rec any) { writeErr = cmp.Or(writeErr, g.port.Write(rec)) }
 	p := &parser{
 		started: func(test string) {
+			limit.Reset(testLimit)
 			begun[test] = true
 			write(record.Start{Test: b.Name() + "." + test, Backend: b.Backend})
 		},
@@ -189,6 +201,9 @@ func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bo
 	why := "the test binary ended"
 	if waitErr != nil {
 		why += ": " + waitErr.Error()
+	}
+	if late.Load() {
+		why = fmt.Sprintf("no result within %v; the log has its goroutines", testLimit)
 	}
 	p.close(why)
 	if waitErr != nil && !failed {
