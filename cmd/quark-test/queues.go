@@ -183,11 +183,11 @@ func (t *test) watch(kind string) {
 		for _, v := range t.openEach(options(kind)) {
 			v.atOpen = v.stats()
 		}
-		return
 	}
 	for _, s := range shared.queues[kind] {
 		if c := t.cell(s.Backend); c != nil {
 			t.views = append(t.views, &view{Cell: c, q: s.q, shared: true, atOpen: s.atOpen})
 		}
 	}
+	t.mark()
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -45,9 +44,8 @@ func cpuHotplug(t *test) {
 	}
 
 	t.watch(single)
-	before := make(map[*view]quark.Stats)
 	t.each(func(v *view) {
-		if before[v] = v.stats(); before[v].Source.Bound {
+		if v.before.Source.Bound {
 			v.Errorf("the loss is a lower bound before a CPU came")
 		}
 	})
@@ -81,9 +79,9 @@ func cpuHotplug(t *test) {
 		t.wantLives(0, on(cpu, 10)...)
 	}
 	t.each(func(v *view) {
-		before, s := before[v], v.stats()
-		if lost(s) != lost(before) {
-			v.Errorf("%d lost %v, before it were %d %v", s.Lost(), s.Source.Lost, before.Lost(), before.Source.Lost)
+		s := v.stats()
+		if lost(s) != lost(v.before) {
+			v.Errorf("%d lost %v, before it were %d %v", s.Lost(), s.Source.Lost, v.before.Lost(), v.before.Source.Lost)
 		}
 		// Events on a CPU before its probes worked are not counted, so the loss has to be
 		// reported as a lower bound.

@@ -113,8 +113,7 @@ func (k faults) watch(t *test, kind string) {
 // missing events and the counters.
 func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Stats)) {
 	cpus := onlineCPUs(t)
-	before := make(map[*view]quark.Stats)
-	t.each(func(v *view) { before[v] = v.stats() })
+	t.mark()
 	forksBefore, tasksBefore := forks(t), tasks(t)
 
 	begin := time.Now()
@@ -142,8 +141,8 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 	}
 
 	t.each(func(v *view) {
-		before, s := before[v], v.counted()
-		told := s.Lost() - before.Lost()
+		s := v.counted()
+		told := s.Lost() - v.before.Lost()
 		produced, delivered := uint64(2*len(all)), v.ends(all) // FORK and EXIT
 		v.Logf("%d produced, %d delivered, %d lost %v; %d other forks or ends; %d insertions in all", produced, delivered, told, s.Source.Lost, others, s.Insertions)
 		missing := produced - delivered
@@ -163,23 +162,8 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 
 // ends counts the FORKs and EXITs of many processes that were delivered.
 func (v *view) ends(all []*proc) (n uint64) {
-	byPID := make(map[uint32]*proc, len(all))
 	for _, p := range all {
-		byPID[uint32(p.PID)] = p
-	}
-	for _, ev := range v.events {
-		if ev.Process == nil || ev.Thread {
-			continue
-		}
-		p := byPID[ev.Process.PID]
-		if p == nil || !p.owns(ev) {
-			continue
-		}
-		for _, kind := range []engine.Events{engine.EventFork, engine.EventExit} {
-			if ev.Events&kind != 0 {
-				n++
-			}
-		}
+		n += uint64(v.count(p, engine.EventFork) + v.count(p, engine.EventExit))
 	}
 	return n
 }

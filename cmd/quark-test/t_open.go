@@ -63,9 +63,7 @@ func inheritable(t *test) map[string]string {
 func stats(t *test) {
 	t.watch(joined)
 	me := t.truth(os.Getpid())
-	before := make(map[*view]quark.Stats)
 	t.each(func(v *view) {
-		before[v] = v.stats()
 		s := v.atOpen
 		if n := s.Insertions + s.Removals + s.Aggregations + s.NonAggregations + s.GarbageCollections + s.Late + uint64(s.Buffered) + s.Lost(); n != 0 {
 			v.Errorf("counters are not zero at open: %+v", s)
@@ -92,7 +90,7 @@ func stats(t *test) {
 	}
 	t.each(func(v *view) {
 		v.exit(last)
-		before, s := before[v], v.stats()
+		before, s := v.before, v.stats()
 		if s.Insertions-before.Insertions < 2*n || s.Removals+uint64(s.Buffered) != s.Insertions {
 			v.Errorf("%d insertions (at least %d were made), %d removals and %d buffered", s.Insertions-before.Insertions, 2*n, s.Removals, s.Buffered)
 		}

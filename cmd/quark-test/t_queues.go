@@ -18,8 +18,7 @@ func twoQueues(t *test) {
 
 // wantWorking checks that all open queues report a whole life and lose nothing.
 func (t *test) wantWorking(when string) {
-	before := make(map[*view]uint64)
-	t.each(func(v *view) { before[v] = lost(v.stats()) })
+	t.mark()
 	p := t.start([]string{"working", when}, 4)
 	t.each(func(v *view) {
 		exec := v.awaitEvent(p.proc, "EXEC", has(engine.EventExec))
@@ -28,7 +27,7 @@ func (t *test) wantWorking(when string) {
 	p.finish(t)
 	t.wantLives(1, p.proc)
 	t.each(func(v *view) {
-		if n := lost(v.stats()) - before[v]; n != 0 {
+		if n := lost(v.stats()) - lost(v.before); n != 0 {
 			v.Errorf("%s: %d lost", when, n)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -21,12 +20,10 @@ const wrapRounds = 40
 // has to be right. On a busy machine events can be lost, which has to be counted.
 func recordWrap(t *test) {
 	t.watch(tinyBuffers)
-	before := make(map[*view]quark.Stats)
 	t.each(func(v *view) {
 		if v.Backend == "cnproc" {
 			v.Skipf("%s has no ring", v.Backend)
 		}
-		before[v] = v.stats()
 	})
 	dir := t.TempDir()
 	tiny := filepath.Join(dir, "tiny")
@@ -47,7 +44,7 @@ func recordWrap(t *test) {
 	}
 	t.each(func(v *view) {
 		t.settleAfterLoss(v, onlineCPUs(t))
-		v.checkWrap(all, before[v])
+		v.checkWrap(all)
 	})
 }
 
@@ -57,8 +54,8 @@ type wrapRound struct {
 	want map[engine.Field]string
 }
 
-// checkWrap checks the events of all rounds. before are the counters from before them.
-func (v *view) checkWrap(all []wrapRound, before quark.Stats) {
+// checkWrap checks the events of all rounds.
+func (v *view) checkWrap(all []wrapRound) {
 	var missing uint64
 	var whole int
 	for _, r := range all {
@@ -94,7 +91,7 @@ func (v *view) checkWrap(all []wrapRound, before quark.Stats) {
 		}
 	}
 	s := v.counted()
-	lost := s.Lost() - before.Lost()
+	lost := s.Lost() - v.before.Lost()
 	v.Logf("%d of %d EXEC are whole, %d events are missing, %d lost %v", whole, len(all), missing, lost, s.Source.Lost)
 	if lost < missing {
 		v.Errorf("%d events are missing, %d are counted as lost", missing, lost)

@@ -17,7 +17,8 @@ type view struct {
 	*testrun.Cell
 	q      *quark.Queue
 	shared bool           // it outlives the test
-	atOpen quark.Stats    // its counters when it was opened by watch or share
+	atOpen quark.Stats    // the counters when it was opened by watch or share
+	before quark.Stats    // the counters at the last call of mark
 	events []*quark.Event // clones of all that were delivered in the test, in order
 }
 
@@ -119,6 +120,9 @@ func (v *view) fields(kinds engine.Events) (s engine.Fields) {
 	}
 	return s
 }
+
+// mark notes the counters of all queues: the test is about what comes from now on.
+func (t *test) mark() { t.each(func(v *view) { v.before = v.stats() }) }
 
 // stats returns the queue's counters.
 func (v *view) stats() quark.Stats {

@@ -15,10 +15,10 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// Command is the program of the image that runs what the archive holds.
+// Command is the name of the program in the image that runs the binaries of the archive.
 const Command = "gotest"
 
-// root is the directory in the guest that stands for the module's; list names what is to be run.
+// root is the directory in the guest that stands for the module's; list is the file with the Run.
 const (
 	root = "quark"
 	list = root + "/tests.json"
@@ -30,21 +30,21 @@ type Binary struct {
 	Dir  string // of its package on the host, whose testdata it gets
 	// directory of the package relative to the module's root, "." for the root itself
 	Package string
-	Backend string // that its tests are counted for
+	Backend string // in the records of its tests
 }
 
-// Run is what the guest is to do: the arguments and the environment of the only binary, for go test
-// -exec, or all tests of all binaries.
+// Run says what the guest runs: with Exec the only binary as go test -exec asks for it, else all
+// tests of all binaries.
 type Run struct {
 	Binaries []Binary
-	Exec     bool     // hand out output and exit status instead of records of tests
+	Exec     bool     // report the output and the exit status instead of tests
 	Merge    bool     // standard output and error are the same file
 	Args     []string // with Exec
 	Env      []string // NAME=VALUE, added to the guest's own
 }
 
-// Archive writes a newc archive, not compressed: an emulated processor copies faster than it
-// unpacks. Same binaries, same bytes.
+// Archive writes a newc archive, which is not compressed: an emulated processor copies faster than
+// it decompresses. The same binaries give the same bytes.
 func Archive(w io.Writer, run Run) error {
 	records := []cpio.Record{cpio.Directory(root, 0o755)}
 	made := map[string]bool{root: true}
@@ -93,7 +93,7 @@ func Archive(w io.Writer, run Run) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("add the testdata of %s: %w", b.Package, err)
 		}
-		// What only the host needs would make the archive differ from machine to machine.
+		// Only the host needs them, and they differ from machine to machine.
 		run.Binaries[i].Path, run.Binaries[i].Dir = "", ""
 	}
 	text, err := json.Marshal(run)
@@ -109,8 +109,8 @@ func Archive(w io.Writer, run Run) error {
 	return cpio.WriteTrailer(rw)
 }
 
-// Append writes an image and behind it the archive. The kernel passes over zeros between archives,
-// and takes one that is not compressed only at a multiple of 4.
+// Append writes an image and then the archive. The kernel skips zeros between archives, and accepts
+// one that is not compressed only at an offset that is a multiple of 4.
 func Append(w io.Writer, image io.Reader, run Run) error {
 	n, err := io.Copy(w, image)
 	if err == nil {
@@ -126,8 +126,8 @@ func (b Binary) guestDir() string { return path.Join(root, filepath.ToSlash(b.Pa
 
 func (b Binary) guestPath() string { return path.Join(b.guestDir(), b.Name()+".test") }
 
-// Name is the last element of the package's path, which begins the names of its tests. The root's
-// is the module's.
+// Name returns the first part of the names of its tests: the last element of the package's path,
+// for the root that of the module.
 func (b Binary) Name() string {
 	if b.Package == "." {
 		return root

@@ -2,7 +2,7 @@
 //
 // The host puts the binaries, their testdata and a list of them into an archive (Archive), which is
 // appended to the guest's image: the kernel unpacks one archive after the other. In the guest, the
-// command gotest (Main) runs what the list names, each in a copy of its package's directory. For go
-// test -exec it hands out the output byte by byte and the exit status; for quark-matrix it reads
-// the output (parser) and reports each test as a record.
+// command gotest (Main) runs them, each in a copy of its package's directory. For go test -exec it
+// reports the output, byte by byte, and the exit status; for quark-matrix it reads the output
+// (parser) and reports each test.
 package gotest

@@ -9,16 +9,16 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// parser reads the output of a test binary that runs with -test.v=test2json, line by line, and
-// tells when a test begins and how it ended. Subtests are a part of their test.
+// parser reads the output of a test binary that runs with -test.v=test2json, and calls started and
+// ended for each test. Subtests are a part of their test.
 type parser struct {
 	started func(test string)
 	ended   func(test string, r outcome)
 
-	current string // whose output comes now
+	current string // the test to which the output belongs
 	running map[string]*outcome
-	last    string // a test that has ended and is not told yet: a panic's text comes after it
-	rest    string // of the output that belongs to no test
+	last    string // has ended and is not reported yet: a panic's text comes after it
+	rest    string // the output that belongs to no test
 	partial []byte // a line whose end has not come
 }
 
@@ -31,8 +31,8 @@ type outcome struct {
 	subtests map[record.State]int
 }
 
-// marker stands before each line of the testing package's own, wherever the test left the line
-// before.
+// marker begins each line that the testing package writes. The test may not have ended the line
+// before it.
 const marker = "\x16"
 
 var (
@@ -43,7 +43,7 @@ var (
 
 var stateOf = map[string]record.State{"PASS": record.Pass, "FAIL": record.Fail, "SKIP": record.Skip}
 
-// Write takes output as it comes.
+// Write takes the next part of the output.
 func (p *parser) Write(b []byte) (int, error) {
 	p.partial = append(p.partial, b...)
 	for {
@@ -56,7 +56,7 @@ func (p *parser) Write(b []byte) (int, error) {
 	}
 }
 
-// line takes a line without its newline.
+// line reads a line without its newline.
 func (p *parser) line(s string) {
 	if before, own, ok := strings.Cut(s, marker); ok {
 		if before != "" {
@@ -110,7 +110,7 @@ func (p *parser) output(s string) {
 	p.rest += s + "\n"
 }
 
-// flush tells of the test that ended last.
+// flush reports the test that ended last.
 func (p *parser) flush() {
 	o := p.running[p.last]
 	if o == nil {
@@ -127,7 +127,7 @@ func (p *parser) flush() {
 	p.last = ""
 }
 
-// close ends the output. Tests that run still failed with their binary, whose end is said by why.
+// close ends the output. Tests that have not ended failed because the binary ended as why says.
 func (p *parser) close(why string) {
 	if len(p.partial) > 0 {
 		p.line(string(p.partial))
@@ -143,8 +143,8 @@ func (p *parser) close(why string) {
 	clear(p.running)
 }
 
-// reason returns what says best why a test did not pass: a panic, else what was logged last of what
-// begins with a place in a file.
+// reason returns the line of a log that explains best why a test did not pass: a panic, else the
+// last message with a place in a file.
 func reason(log string) string {
 	last := ""
 	for line := range strings.Lines(log) {

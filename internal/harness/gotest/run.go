@@ -20,9 +20,9 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// Main runs, in a guest, what the archive's list says, and returns the exit status: that of the
-// binary, or for several 1 when a test failed and 2 when they could not be run. patterns select
-// tests as PACKAGE.TEST; none is all.
+// Main runs the binaries of the archive in a guest and returns the exit status: with Exec that of
+// the binary, else 1 if a test failed. It is 2 if they could not be run. patterns select tests as
+// PACKAGE.TEST; without one all run.
 func Main(patterns []string) int {
 	status, err := inGuest(patterns)
 	if err != nil {
@@ -53,23 +53,22 @@ func inGuest(patterns []string) (int, error) {
 	return g.tests(patterns)
 }
 
-// guest runs the binaries.
+// guest runs the binaries and reports to the host.
 type guest struct {
 	Run
 	port *record.Writer
 }
 
-// command is a call of a binary, in the copy of its package's directory.
+// command returns the command that runs a binary in the copy of its package's directory.
 func (g *guest) command(b Binary, args ...string) *exec.Cmd {
 	cmd := exec.Command("/"+b.guestPath(), args...)
 	cmd.Dir = "/" + b.guestDir()
 	cmd.Env = append(append(os.Environ(), g.Env...), "PWD="+cmd.Dir)
-	// A process that a test left behind may hold the output open.
 	cmd.WaitDelay = time.Second
 	return cmd
 }
 
-// run runs a command. Its output may be held open after its end.
+// run runs a command. Processes that it left behind may hold its output open.
 func run(cmd *exec.Cmd) error {
 	if err := cmd.Run(); !errors.Is(err, exec.ErrWaitDelay) {
 		return err
@@ -129,7 +128,7 @@ func (g *guest) tests(patterns []string) (status int, err error) {
 		return 0, err
 	}
 	for i, b := range g.Binaries {
-		// A binary that a panic ends is called again for the tests that it has not begun.
+		// A binary that ends with a panic is run again for the tests that it has not begun.
 		for len(todo[i]) > 0 {
 			begun, failed, err := g.call(b, todo[i])
 			if err != nil {
@@ -164,8 +163,7 @@ func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bo
 	for i, t := range tests {
 		names[i] = regexp.QuoteMeta(t)
 	}
-	// Short: a guest is to be quick, and is often emulated. No timeout: that would be one for
-	// all tests together.
+	// Short: guests are often emulated. No timeout: it would be one for all tests together.
 	cmd := g.command(b, "-test.v=test2json", "-test.paniconexit0", "-test.short", "-test.timeout=0", "-test.run=^("+strings.Join(names, "|")+")$")
 	var late atomic.Bool
 	limit := time.AfterFunc(testLimit, func() {

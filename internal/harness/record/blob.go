@@ -1,17 +1,16 @@
 package record
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
 )
 
-// blobPart is how many bytes of a file a line carries: with base64 it stays far below MaxLine, and
-// a line is not on the port for long.
+// blobPart is the number of bytes of a file in a line: in base64 far less than MaxLine, so that a
+// line does not occupy the port for long.
 const blobPart = 48 << 10
 
-// Blobs cuts a file into records. An empty one is one, too.
+// Blobs returns the records of a file. An empty file has one record.
 func Blobs(name string, content []byte) []Blob {
 	parts := max(1, (len(content)+blobPart-1)/blobPart)
 	list := make([]Blob, parts)
@@ -21,17 +20,17 @@ func Blobs(name string, content []byte) []Blob {
 	return list
 }
 
-// Files puts files together from their records.
+// Files assembles files from their records.
 type Files struct {
 	Whole map[string][]byte // by name, complete ones
 	open  map[string][]Blob
 	size  int
 }
 
-// maxFiles bounds what a guest can make the host hold.
+// maxFiles limits the bytes of all files of a guest.
 const maxFiles = 256 << 20
 
-// Add takes a record. The parts of a file come in order; the parts of several may be mixed.
+// Add adds a record. The parts of a file have to come in order; parts of several may be mixed.
 func (f *Files) Add(b Blob) error {
 	if !filepath.IsLocal(b.Name) || path.Clean(b.Name) != b.Name {
 		return fmt.Errorf("file %q: a relative path is wanted", b.Name)
@@ -41,7 +40,7 @@ func (f *Files) Add(b Blob) error {
 		return fmt.Errorf("file %q: part %d of %d is out of order", b.Name, b.Part, b.Parts)
 	}
 	if f.size += len(b.Data); f.size > maxFiles {
-		return errors.New("the guest hands out too much")
+		return fmt.Errorf("file %q: the files of a guest may have %d bytes in all", b.Name, maxFiles)
 	}
 	if f.open == nil {
 		f.open, f.Whole = make(map[string][]Blob), make(map[string][]byte)
@@ -60,7 +59,7 @@ func (f *Files) Add(b Blob) error {
 	return nil
 }
 
-// Missing returns the name of a file that is not whole, or "".
+// Missing returns the name of a file that lacks parts, or "".
 func (f *Files) Missing() string {
 	for name := range f.open {
 		return name

@@ -1,8 +1,7 @@
-// Package record is the line protocol in which a guest reports: one JSON object a line, each with
-// its own checksum, for the serial line that carries them also carries what a dying kernel or a
-// stray process writes to it.
+// Package record is the line protocol in which a guest reports to its host: one JSON object a line,
+// each with a checksum, as a dying kernel or a stray process may write to the same serial line.
 //
 // The records of a run are, in this order: a Hello, one Plan for each run of a test program, a
-// Start and a Result for each job of the plan, Blobs, and an End. What was started and has no
-// Result, and what was planned and was not started, is known by that.
+// Start and a Result for each job of the plan, Blobs, and an End. A job with a Start and no Result
+// is the one at which the guest crashed or hung; the jobs after it have no Start.
 package record

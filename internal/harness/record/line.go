@@ -57,7 +57,7 @@ func Encode(rec any) ([]byte, error) {
 	return b, nil
 }
 
-// ErrDamaged says that a line is not a record as it was written.
+// ErrDamaged: a line is not a record, or not as it was written.
 var ErrDamaged = errors.New("no record, or a damaged one")
 
 // Decode returns the record of a line, with or without its newline, as a value of one of the types
@@ -88,7 +88,7 @@ func Decode(line []byte) (any, error) {
 	return rec.Elem().Interface(), nil
 }
 
-// excerpt shows the beginning of a line, whatever bytes it has.
+// excerpt returns the beginning of a line, quoted.
 func excerpt(line []byte) string {
 	if len(line) > 60 {
 		return fmt.Sprintf("%q... (%d bytes)", line[:60], len(line))
@@ -96,10 +96,10 @@ func excerpt(line []byte) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// Splitter cuts what comes from a port into records. The zero value is ready.
+// Splitter splits the bytes from a port into records. The zero value is ready.
 type Splitter struct{ rest []byte }
 
-// Feed takes bytes as they come and calls f for each whole line, with its record or an error that
+// Feed takes the next bytes and calls f for each whole line, with its record or an error that
 // wraps ErrDamaged.
 func (s *Splitter) Feed(b []byte, f func(rec any, err error)) {
 	for len(b) > 0 {
@@ -120,7 +120,7 @@ func (s *Splitter) Feed(b []byte, f func(rec any, err error)) {
 	}
 }
 
-// Flush ends the input: what is left without a newline is damaged.
+// Flush ends the input: a last line without a newline is damaged.
 func (s *Splitter) Flush(f func(rec any, err error)) {
 	if len(s.rest) > 0 {
 		f(nil, fmt.Errorf("%w: the line has no end: %s", ErrDamaged, excerpt(s.rest)))

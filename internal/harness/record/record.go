@@ -41,12 +41,12 @@ type Result struct {
 	State      State  `json:"state"`
 	Reason     string `json:"reason,omitempty"` // of every state but Pass
 	DurationMS int64  `json:"duration_ms"`
-	// it ran at once with the one before, in the same time
+	// it ran together with the job before, so that both have the same duration
 	Joint bool   `json:"joint,omitempty"`
 	Log   string `json:"log,omitempty"`
 }
 
-// Blob is a part of a file that a guest hands out, as one line holds at most MaxLine bytes.
+// Blob is a part of a file from a guest: one line has at most MaxLine bytes.
 type Blob struct {
 	Name  string `json:"name"` // of the file, a relative path with slashes
 	Part  int    `json:"part"` // from 0
@@ -54,8 +54,8 @@ type Blob struct {
 	Data  []byte `json:"data"` // base64 in JSON
 }
 
-// Output is what a command wrote, for a host that passes it on byte by byte: the console changes
-// newlines and carries the kernel's messages as well.
+// Output is what a command wrote, byte by byte: the console would change newlines and mix it with
+// the kernel's messages.
 type Output struct {
 	FD   int    `json:"fd"`   // 1 or 2
 	Data []byte `json:"data"` // base64 in JSON
@@ -71,7 +71,7 @@ type End struct {
 	Error      string `json:"error,omitempty"` // why init could not run the command
 }
 
-// State of a job or a guest. A test program knows the first three only.
+// State of a job or a guest. A test program reports the first three only.
 type State string
 
 const (

@@ -49,7 +49,7 @@ type verdict struct {
 // verdicts has one verdict for each cell of a job.
 type verdicts []verdict
 
-// each returns n times the same verdict.
+// each returns n equal verdicts.
 func each(n int, v verdict) verdicts {
 	list := make(verdicts, n)
 	for i := range list {
@@ -58,7 +58,7 @@ func each(n int, v verdict) verdicts {
 	return list
 }
 
-// blame makes all cells fail that have not failed yet.
+// blame makes every cell fail; the first failure of a cell stays.
 func (list verdicts) blame(reason string) {
 	for i := range list {
 		list[i].worsen(verdict{Fail, reason})
@@ -72,7 +72,7 @@ func (list verdicts) add(more verdicts) {
 	}
 }
 
-// worsen merges a verdict that was found later. The first failure stays.
+// worsen replaces the verdict by a later one, unless that is Pass or this is Fail.
 func (v *verdict) worsen(later verdict) {
 	if v.State != Fail && later.State != Pass {
 		*v = later

@@ -22,12 +22,11 @@ type worker struct {
 	orders   *os.File
 	reports  chan report   // closed when all who could report are gone
 	ended    chan struct{} // closed when the child has ended
-	waiting  string        // for what, as last reported
+	waiting  string        // what the child waits for, as last reported
 
-	// The child's output, and what is to be added to the log of its test.
-	output *os.File
-	copied int64 // bytes of the output
-	left   []string
+	output *os.File // of the child
+	copied int64    // the bytes of output that are in the log of a test
+	left   []string // processes it left behind that are not in a log
 
 	// The residue before the child was started, and after that before its first test.
 	bare, ready residue
@@ -115,7 +114,7 @@ func (w *worker) dismiss() verdicts {
 	return list
 }
 
-// await waits until the child is ready, which has no verdicts, sends verdicts, or has ended.
+// await waits until the child is ready, for which it returns nil, sends verdicts, or has ended.
 func (w *worker) await() verdicts {
 	timer := time.After(w.r.deadline + killAfter)
 	for {
@@ -168,11 +167,11 @@ func (w *worker) end(patience time.Duration, list verdicts) verdicts {
 	return list
 }
 
-// maxOutput bounds the log of a test gone wild. Its end stays.
+// maxOutput limits the bytes of a log; its end is kept.
 const maxOutput = 16 << 20
 
-// copyLog appends to the log what the child has written since the last call. That is in the file
-// before the child reports the end of a test.
+// copyLog appends to the log what the child has written since the last call. The child writes it
+// before it reports the end of a test.
 func (w *worker) copyLog(log io.Writer) {
 	if st, err := w.output.Stat(); err == nil {
 		w.copied = max(w.copied, st.Size()-maxOutput)
