@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/clock"
 )
 
@@ -44,12 +43,11 @@ func TestLossIsAGap(t *testing.T) {
 	if gaps, _ := gapsOf(t, s); len(gaps) > 0 {
 		t.Skip("lost before the test began")
 	}
+	run := shortLives(t)
 	var told, others uint64
 	for round := range 3 {
 		from := clock.Monotonic()
-		for range 30 {
-			conform.Child("exit").Run()
-		}
+		run(30)
 		to := clock.Monotonic()
 		gaps, n := gapsOf(t, s)
 		others += n

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/tinyelf"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,6 +38,23 @@ func openShared(t testing.TB, shared source.Options, o Options) *Source {
 		}
 	})
 	return s
+}
+
+// shortLives returns a function that runs processes which end at once.
+func shortLives(t testing.TB) (run func(n int)) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "short")
+	if err := tinyelf.Write(program, 0); err != nil {
+		t.Fatal(err)
+	}
+	return func(n int) {
+		t.Helper()
+		for range n {
+			if err := exec.Command(program).Run(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 func TestConform(t *testing.T) {

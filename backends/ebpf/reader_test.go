@@ -25,11 +25,7 @@ func TestLoss(t *testing.T) {
 		}
 		return st
 	}
-	for range 30 {
-		if err := conform.Child("exit").Run(); err == nil {
-			t.Fatal("exit 7 became 0")
-		}
-	}
+	shortLives(t)(30)
 	if stats().Lost[engine.LossRingFull] == 0 {
 		t.Error("nothing was lost")
 	}
@@ -61,6 +57,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // The descriptor wakes a reader that has armed it.
 func TestArm(t *testing.T) {
 	s := open(t, Options{})
+	run := shortLives(t)
 	for range 20 {
 		for !s.Arm(true) {
 			conform.Drain(t, s)
@@ -80,8 +77,7 @@ func TestArm(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Millisecond)
-		c := conform.Child("exit")
-		c.Run()
+		run(1)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -93,8 +89,9 @@ func TestArm(t *testing.T) {
 func TestFillingRingWakes(t *testing.T) {
 	const size = 64 << 10
 	s := open(t, Options{RingSize: size})
+	run := shortLives(t)
 	woken := sleepingReader(t, s)
-	conform.Child("exit").Run()
+	run(1)
 	select {
 	case <-woken:
 		if queued := atomic.LoadUint64(s.ring.producer) - s.ring.at; queued <= size/4 {
@@ -103,9 +100,7 @@ func TestFillingRingWakes(t *testing.T) {
 		t.Skip("other programs filled a quarter of the ring")
 	case <-time.After(100 * time.Millisecond):
 	}
-	for range 60 {
-		conform.Child("exit").Run()
-	}
+	run(60)
 	if n := <-woken; n != 1 {
 		t.Error("the reader slept on")
 	}
@@ -197,9 +192,7 @@ func descriptors(t *testing.T) int {
 func TestPopulate(t *testing.T) {
 	s := open(t, Options{})
 	b := engine.NewBuffer(1)
-	for range 3 {
-		conform.Child("exit").Run()
-	}
+	shortLives(t)(3)
 	if err := s.Populate(b); err != nil || b.Len() != 1 {
 		t.Errorf("%d events in a buffer for 1: %v", b.Len(), err)
 	}

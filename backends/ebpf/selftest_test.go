@@ -1,9 +1,6 @@
 package ebpf
 
 import (
-	"errors"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
-	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 func TestSelfTestPasses(t *testing.T) {
@@ -34,10 +30,7 @@ func TestSelfTestPasses(t *testing.T) {
 	if before.LostTotal() != 0 || before.Produced > queued {
 		t.Errorf("%+v after the test, %d were queued", before, queued)
 	}
-	program := filepath.Join(t.TempDir(), "true")
-	if err := errors.Join(tinyelf.Write(program, 0), exec.Command(program).Run()); err != nil {
-		t.Fatal(err)
-	}
+	shortLives(t)(1)
 	queued += uint64(len(conform.Drain(t, s)))
 	for end := time.Now().Add(5 * time.Second); ; {
 		st, err := s.Stats()

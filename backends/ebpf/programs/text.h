@@ -50,6 +50,7 @@ struct link {
 
 static __always_inline int read_link(struct link *l, struct dentry *dentry)
 {
+	l->seq = 0;
 	if (bpf_core_field_exists(dentry->d_seq)) {
 		__u32 seq = OFFSET(struct dentry, d_seq);
 
@@ -82,13 +83,23 @@ static __always_inline void add_to_print(struct slot *s, const void *up, __u32 s
 static __always_inline int leave_mount(struct slot *s, struct dentry **dentry, struct vfsmount **mnt,
 				       struct dentry **mnt_root)
 {
-	struct mount *m = (void *)*mnt - OFFSET(struct mount, mnt), *up = 0;
+	struct mount *m = (void *)*mnt - OFFSET(struct mount, mnt), *up;
+	struct {
+		struct mount *parent;
+		struct dentry *mountpoint;
+	} place;
 
-	if (bpf_core_read(&up, sizeof(up), &m->mnt_parent))
+	if (OFFSET(struct mount, mnt_mountpoint) - OFFSET(struct mount, mnt_parent) == 8) {
+		if (bpf_core_read(&place, sizeof(place), &m->mnt_parent))
+			return TEXT_PATH_CUT;
+	} else if (bpf_core_read(&place.parent, sizeof(place.parent), &m->mnt_parent) ||
+		   bpf_core_read(&place.mountpoint, sizeof(place.mountpoint), &m->mnt_mountpoint)) {
 		return TEXT_PATH_CUT;
+	}
+	up = place.parent;
 	if (up == m)
 		return TEXT_UNKNOWN;
-	bpf_core_read(dentry, sizeof(*dentry), &m->mnt_mountpoint);
+	*dentry = place.mountpoint;
 	*mnt = (void *)up + OFFSET(struct mount, mnt);
 	if (bpf_core_read(mnt_root, sizeof(*mnt_root), &(*mnt)->mnt_root))
 		return TEXT_PATH_CUT;
@@ -112,7 +123,7 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 	mnt = (void *)s->mnt;
 	mnt_root = (void *)s->mnt_root;
 	for (int i = 0; i < STEPS_AT_ONCE; i++) {
-		struct link l = {};
+		struct link l;
 		int form;
 
 		if ((__u64)dentry == root && (__u64)mnt == root_on)
@@ -158,7 +169,7 @@ __attribute__((noinline)) int compare_steps(__u32 index, __u64 print)
 	mnt = (void *)s->mnt;
 	mnt_root = (void *)s->mnt_root;
 	for (int i = 0; i < STEPS_AT_ONCE; i++) {
-		struct link l = {};
+		struct link l;
 
 		if (s->print == print)
 			return 1;
