@@ -42,9 +42,8 @@ type Options struct {
 
 	// HoldTime is how long an event is held to be put in order and joined with
 	// those that follow: 1 s by default, at least 10 ms. A shorter time gives
-	// quicker and more, smaller events. While events are held the reader wakes
-	// at intervals of a twentieth to a tenth of it, but of at most 50 ms, which
-	// an event may come later.
+	// quicker and more, smaller events. While events are held, the reader polls every
+	// HoldTime/20 to HoldTime/10, at most every 50 ms; delivery may be late by that much.
 	HoldTime time.Duration
 
 	// CacheGraceTime is how long a process can be looked up after its end: 4 s

@@ -249,21 +249,11 @@ func (p *Process) bringBack() {
 	p.ahead = nil
 	back := o.Known &^ p.Known
 	p.Task.copy(&o.Task, back)
-	if back.Has(FieldComm) {
-		p.Comm = o.Comm
-	}
-	if back.Has(FieldFilename) {
-		p.Filename = o.Filename
-	}
-	if back.Has(FieldCmdline) {
-		p.Cmdline = append(p.Cmdline[:0], o.Cmdline...)
-	}
-	if back.Has(FieldCwd) {
-		p.Cwd = o.Cwd
-	}
-	if back.Has(FieldCgroup) {
-		p.Cgroup = o.Cgroup
-	}
+	copyIf(back.Has(FieldComm), &p.Comm, &o.Comm)
+	copyIf(back.Has(FieldFilename), &p.Filename, &o.Filename)
+	copyIf(back.Has(FieldCmdline), &p.Cmdline, &o.Cmdline)
+	copyIf(back.Has(FieldCwd), &p.Cwd, &o.Cwd)
+	copyIf(back.Has(FieldCgroup), &p.Cgroup, &o.Cgroup)
 	if back&imageFields != 0 {
 		p.imageSince = p.sighted
 	}
@@ -297,52 +287,32 @@ const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldS
 
 // copy copies the fixed-size fields in k from o, except the start time.
 func (t *Task) copy(o *Task, k Fields) {
-	if k.Has(FieldExit) {
-		t.Exit = o.Exit
-	}
+	copyIf(k.Has(FieldExit), &t.Exit, &o.Exit)
 	if k&copied == copied { // the common case: all together
 		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
 		t.Cred, t.Caps, t.TTY, t.NS = o.Cred, o.Caps, o.TTY, o.NS
 		return
 	}
-	if k.Has(FieldPPID) {
-		t.PPID = o.PPID
-	}
-	if k.Has(FieldPGID) {
-		t.PGID = o.PGID
-	}
-	if k.Has(FieldSID) {
-		t.SID = o.SID
-	}
-	if k.Has(FieldUIDs) {
-		t.Cred.UID, t.Cred.EUID = o.Cred.UID, o.Cred.EUID
-	}
-	if k.Has(FieldSUID) {
-		t.Cred.SUID = o.Cred.SUID
-	}
-	if k.Has(FieldGIDs) {
-		t.Cred.GID, t.Cred.EGID = o.Cred.GID, o.Cred.EGID
-	}
-	if k.Has(FieldSGID) {
-		t.Cred.SGID = o.Cred.SGID
-	}
-	if k.Has(FieldCaps) {
-		t.Caps = o.Caps
-	}
-	if k.Has(FieldTTY) {
-		t.TTY = o.TTY
-	}
-	if k.Has(FieldUTSNS) {
-		t.NS.UTS = o.NS.UTS
-	}
-	if k.Has(FieldIPCNS) {
-		t.NS.IPC = o.NS.IPC
-	}
-	if k.Has(FieldMntNS) {
-		t.NS.Mnt = o.NS.Mnt
-	}
-	if k.Has(FieldNetNS) {
-		t.NS.Net = o.NS.Net
+	copyIf(k.Has(FieldPPID), &t.PPID, &o.PPID)
+	copyIf(k.Has(FieldPGID), &t.PGID, &o.PGID)
+	copyIf(k.Has(FieldSID), &t.SID, &o.SID)
+	copyIf(k.Has(FieldUIDs), &t.Cred.UID, &o.Cred.UID)
+	copyIf(k.Has(FieldUIDs), &t.Cred.EUID, &o.Cred.EUID)
+	copyIf(k.Has(FieldSUID), &t.Cred.SUID, &o.Cred.SUID)
+	copyIf(k.Has(FieldGIDs), &t.Cred.GID, &o.Cred.GID)
+	copyIf(k.Has(FieldGIDs), &t.Cred.EGID, &o.Cred.EGID)
+	copyIf(k.Has(FieldSGID), &t.Cred.SGID, &o.Cred.SGID)
+	copyIf(k.Has(FieldCaps), &t.Caps, &o.Caps)
+	copyIf(k.Has(FieldTTY), &t.TTY, &o.TTY)
+	copyIf(k.Has(FieldUTSNS), &t.NS.UTS, &o.NS.UTS)
+	copyIf(k.Has(FieldIPCNS), &t.NS.IPC, &o.NS.IPC)
+	copyIf(k.Has(FieldMntNS), &t.NS.Mnt, &o.NS.Mnt)
+	copyIf(k.Has(FieldNetNS), &t.NS.Net, &o.NS.Net)
+}
+
+func copyIf[T any](known bool, to, from *T) {
+	if known {
+		*to = *from
 	}
 }
 

@@ -29,12 +29,8 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	if e.Events&EventIDChange != 0 {
 		o.text("id_change", e.IDChange.String())
 	}
-	if e.Events&EventPtrace != 0 {
-		o.uint("tracer_pid", uint64(e.Tracer.PID))
-	}
-	if e.Thread {
-		o.uint("thread", uint64(e.TID))
-	}
+	o.uintIf(e.Events&EventPtrace != 0, "tracer_pid", e.Tracer.PID)
+	o.uintIf(e.Thread, "thread", e.TID)
 	if len(e.Parts) > 1 {
 		o.parts(e.Parts)
 	}
@@ -52,33 +48,21 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	o := object{b: append(b, '{')}
 	known := p.Known.Has
 	o.uint("pid", uint64(p.PID))
-	if known(FieldPPID) {
-		o.uint("ppid", uint64(p.PPID))
-	}
+	o.uintIf(known(FieldPPID), "ppid", p.PPID)
 	if known(FieldStart) {
 		o.uint("start_boottime_ns", p.Start)
 		o.uint("start_precision_ns", max(p.StartUnit, 1))
 		o.time("start", clock.BootAt(p.Start))
 	}
-	if known(FieldComm) {
-		o.text("comm", p.Comm)
-	}
-	if known(FieldFilename) {
-		o.text("filename", p.Filename)
-	}
+	o.textIf(known(FieldComm), "comm", p.Comm)
+	o.textIf(known(FieldFilename), "filename", p.Filename)
 	if known(FieldCmdline) {
 		o.args(p)
 	}
-	if known(FieldCwd) {
-		o.text("cwd", p.Cwd)
-	}
+	o.textIf(known(FieldCwd), "cwd", p.Cwd)
 	o.ids(&p.Cred, p.Known)
-	if known(FieldPGID) {
-		o.uint("pgid", uint64(p.PGID))
-	}
-	if known(FieldSID) {
-		o.uint("sid", uint64(p.SID))
-	}
+	o.uintIf(known(FieldPGID), "pgid", p.PGID)
+	o.uintIf(known(FieldSID), "sid", p.SID)
 	if known(FieldCaps) {
 		o.key("caps")
 		c := object{b: append(o.b, '{')}
@@ -97,9 +81,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		t.uint("minor", uint64(p.TTY.Minor))
 		o.b = append(t.b, '}')
 	}
-	if known(FieldCgroup) {
-		o.text("cgroup", p.Cgroup)
-	}
+	o.textIf(known(FieldCgroup), "cgroup", p.Cgroup)
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		o.exit(p, clock)
 	}
@@ -138,6 +120,18 @@ func (o *object) uint(name string, v uint64) {
 	o.b = strconv.AppendUint(o.b, v, 10)
 }
 
+func (o *object) uintIf(known bool, name string, v uint32) {
+	if known {
+		o.uint(name, uint64(v))
+	}
+}
+
+func (o *object) textIf(known bool, name, v string) {
+	if known {
+		o.text(name, v)
+	}
+}
+
 func (o *object) hex(name string, v uint64) {
 	o.key(name)
 	o.b = append(strconv.AppendUint(append(o.b, `"0x`...), v, 16), '"')
@@ -158,22 +152,19 @@ func (o *object) text(name, v string) {
 }
 
 func (o *object) args(p *Process) {
-	o.key("cmdline")
+	o.list("cmdline", p, func(b, arg []byte) []byte { return appendJSONString(b, string(arg)) })
+	if !utf8.Valid(p.Cmdline) {
+		o.list("cmdline_b64", p, appendBase64)
+	}
+}
+
+// list appends an array of the arguments of p.
+func (o *object) list(name string, p *Process, item func(b, arg []byte) []byte) {
+	o.key(name)
 	o.b = append(o.b, '[')
 	sep := ""
 	for arg := range p.Args() {
-		o.b = appendJSONString(append(o.b, sep...), string(arg))
-		sep = ","
-	}
-	o.b = append(o.b, ']')
-	if utf8.Valid(p.Cmdline) {
-		return
-	}
-	o.key("cmdline_b64")
-	o.b = append(o.b, '[')
-	sep = ""
-	for arg := range p.Args() {
-		o.b = appendBase64(append(o.b, sep...), arg)
+		o.b = item(append(o.b, sep...), arg)
 		sep = ","
 	}
 	o.b = append(o.b, ']')
@@ -185,17 +176,10 @@ func (o *object) namespaces(p *Process) {
 	}
 	o.key("namespaces")
 	n := object{b: append(o.b, '{')}
-	for _, ns := range []struct {
-		name  string
-		field Field
-		inode uint32
-	}{
-		{"uts", FieldUTSNS, p.NS.UTS}, {"ipc", FieldIPCNS, p.NS.IPC}, {"mnt", FieldMntNS, p.NS.Mnt}, {"net", FieldNetNS, p.NS.Net},
-	} {
-		if p.Known.Has(ns.field) {
-			n.uint(ns.name, uint64(ns.inode))
-		}
-	}
+	n.uintIf(p.Known.Has(FieldUTSNS), "uts", p.NS.UTS)
+	n.uintIf(p.Known.Has(FieldIPCNS), "ipc", p.NS.IPC)
+	n.uintIf(p.Known.Has(FieldMntNS), "mnt", p.NS.Mnt)
+	n.uintIf(p.Known.Has(FieldNetNS), "net", p.NS.Net)
 	o.b = append(n.b, '}')
 }
 
@@ -220,28 +204,18 @@ func (o *object) parts(parts []Part) {
 }
 
 func (o *object) ids(c *Credentials, known Fields) {
-	if known.Has(FieldUIDs) {
-		o.uint("uid", uint64(c.UID))
-		o.uint("euid", uint64(c.EUID))
-	}
-	if known.Has(FieldSUID) {
-		o.uint("suid", uint64(c.SUID))
-	}
-	if known.Has(FieldGIDs) {
-		o.uint("gid", uint64(c.GID))
-		o.uint("egid", uint64(c.EGID))
-	}
-	if known.Has(FieldSGID) {
-		o.uint("sgid", uint64(c.SGID))
-	}
+	o.uintIf(known.Has(FieldUIDs), "uid", c.UID)
+	o.uintIf(known.Has(FieldUIDs), "euid", c.EUID)
+	o.uintIf(known.Has(FieldSUID), "suid", c.SUID)
+	o.uintIf(known.Has(FieldGIDs), "gid", c.GID)
+	o.uintIf(known.Has(FieldGIDs), "egid", c.EGID)
+	o.uintIf(known.Has(FieldSGID), "sgid", c.SGID)
 }
 
 func (o *object) birth(b *Birth) {
 	o.key("birth")
 	x := object{b: append(o.b, '{')}
-	if b.Known.Has(FieldPPID) {
-		x.uint("ppid", uint64(b.Parent.PID))
-	}
+	x.uintIf(b.Known.Has(FieldPPID), "ppid", b.Parent.PID)
 	if b.Known.Has(FieldStart) {
 		x.uint("parent_start_boottime_ns", b.Parent.Start)
 	}
@@ -252,9 +226,7 @@ func (o *object) gap(g *Gap) {
 	o.key("gap")
 	x := object{b: append(o.b, '{')}
 	x.text("cause", g.Cause.String())
-	if g.CPU != AllCPUs {
-		x.uint("cpu", uint64(g.CPU))
-	}
+	x.uintIf(g.CPU != AllCPUs, "cpu", g.CPU)
 	x.uint("from_monotonic_ns", g.From)
 	x.uint("to_monotonic_ns", g.To)
 	x.uint("lost", g.Count)

@@ -6,38 +6,29 @@ import "fmt"
 // values; ok is false for a field that is text itself. A start time is in units of
 // [ProcStartUnit], which is as exact as /proc has it.
 func (t *Task) NumberText(f Field) (text string, ok bool) {
-	switch f {
-	case FieldStart:
-		return fmt.Sprint(t.Start / ProcStartUnit), true
-	case FieldPPID:
-		return fmt.Sprint(t.PPID), true
-	case FieldPGID:
-		return fmt.Sprint(t.PGID), true
-	case FieldSID:
-		return fmt.Sprint(t.SID), true
-	case FieldUIDs:
-		return fmt.Sprint(t.Cred.UID, " ", t.Cred.EUID), true
-	case FieldSUID:
-		return fmt.Sprint(t.Cred.SUID), true
-	case FieldGIDs:
-		return fmt.Sprint(t.Cred.GID, " ", t.Cred.EGID), true
-	case FieldSGID:
-		return fmt.Sprint(t.Cred.SGID), true
-	case FieldCaps:
-		c := &t.Caps
-		return fmt.Sprintf("%016x %016x %016x %016x %016x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient), true
-	case FieldTTY:
-		return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor), true
-	case FieldUTSNS:
-		return fmt.Sprint(t.NS.UTS), true
-	case FieldIPCNS:
-		return fmt.Sprint(t.NS.IPC), true
-	case FieldMntNS:
-		return fmt.Sprint(t.NS.Mnt), true
-	case FieldNetNS:
-		return fmt.Sprint(t.NS.Net), true
-	case FieldExit:
-		return fmt.Sprintf("%#x", t.Exit.WaitStatus), true
+	if of := numberTexts[f]; of != nil {
+		return of(t), true
 	}
 	return "", false
+}
+
+var numberTexts = [NumFields]func(*Task) string{
+	FieldStart: func(t *Task) string { return fmt.Sprint(t.Start / ProcStartUnit) },
+	FieldPPID:  func(t *Task) string { return fmt.Sprint(t.PPID) },
+	FieldPGID:  func(t *Task) string { return fmt.Sprint(t.PGID) },
+	FieldSID:   func(t *Task) string { return fmt.Sprint(t.SID) },
+	FieldUIDs:  func(t *Task) string { return fmt.Sprint(t.Cred.UID, " ", t.Cred.EUID) },
+	FieldSUID:  func(t *Task) string { return fmt.Sprint(t.Cred.SUID) },
+	FieldGIDs:  func(t *Task) string { return fmt.Sprint(t.Cred.GID, " ", t.Cred.EGID) },
+	FieldSGID:  func(t *Task) string { return fmt.Sprint(t.Cred.SGID) },
+	FieldCaps: func(t *Task) string {
+		c := &t.Caps
+		return fmt.Sprintf("%016x %016x %016x %016x %016x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient)
+	},
+	FieldTTY:   func(t *Task) string { return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor) },
+	FieldUTSNS: func(t *Task) string { return fmt.Sprint(t.NS.UTS) },
+	FieldIPCNS: func(t *Task) string { return fmt.Sprint(t.NS.IPC) },
+	FieldMntNS: func(t *Task) string { return fmt.Sprint(t.NS.Mnt) },
+	FieldNetNS: func(t *Task) string { return fmt.Sprint(t.NS.Net) },
+	FieldExit:  func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
 }

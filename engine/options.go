@@ -8,26 +8,15 @@ import (
 // Options say how an engine behaves. The zero value is right for most: each
 // member's zero is its default.
 type Options struct {
-	// MaxLength is how many raw events are buffered at most, 10000 by default.
-	// A full buffer leaves events in the kernel, where they may be lost: raise
-	// it for bursts, lower it where memory matters more.
-	MaxLength int
-
-	// HoldTime is how long an event is held so that events of other CPUs can be
-	// put in order and those of the same process joined: 1 s by default, at
-	// least 10 ms. Do not lower it when whole lives of processes should be one
-	// event.
+	MaxLength int // raw events buffered at most; default 10000
+	// HoldTime is how long an event waits for earlier and for joining ones; default 1 s.
 	HoldTime time.Duration
-
-	// CacheGraceTime is how long a process stays in the table after its end:
-	// 4 s by default.
+	// CacheGraceTime is how long a process stays in the table after its end; default 4 s.
 	CacheGraceTime time.Duration
 
-	// MinAgg joins only what hardly anyone wants apart; see [MinimalMatrix].
+	// MinAgg selects [MinimalMatrix]. Else Matrix is the rule of aggregation; nil is
+	// [DefaultMatrix].
 	MinAgg bool
-
-	// Matrix replaces the rule of aggregation; nil is [DefaultMatrix], or
-	// [MinimalMatrix] with MinAgg.
 	Matrix *Matrix
 
 	// Look, if not nil, looks whether a process exists; start is its start time in
