@@ -40,10 +40,12 @@ func (r *Report) Load(o Options) error {
 		r.Honesty = append(r.Honesty, h)
 	}
 	o.Progress("how many processes per second this machine can run")
-	most, err := capacity(o)
+	trial := scenario.Storm{Processes: 2 * minStorm, Workers: stormWorkers, Mode: scenario.ForkExecExit, Bare: true}
+	speed, err := trial.Speed(o.Patience)
 	if err != nil {
 		return fmt.Errorf("processes without a monitor: %w", err)
 	}
+	most := int(speed)
 	if r.Storms, err = Storms(o, most); err != nil {
 		return fmt.Errorf("storms: %w", err)
 	}
@@ -157,20 +159,6 @@ const (
 	minStorm     = 100 // processes
 	stormWorkers = 4
 )
-
-// capacity measures how many processes per second the machine can run without a monitor.
-func capacity(o Options) (int, error) {
-	run, err := scenario.Start(scenario.Storm{Processes: 2 * minStorm, Workers: stormWorkers, Mode: scenario.ForkExecExit}.Scenario())
-	if err != nil {
-		return 0, err
-	}
-	outcome, err := run.Wait(o.Patience)
-	if err != nil {
-		return 0, err
-	}
-	_, rate := stormLives(outcome[0].Lives)
-	return int(rate), nil
-}
 
 // rates returns the four rates to offer, each twice the one before. The last is topRate, halved
 // until the machine can nearly reach it, where most is the machine's capacity.

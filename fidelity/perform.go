@@ -109,17 +109,26 @@ func Perform(o Options) (*Report, error) {
 func listen(
 	o *Options, selected []scenario.Scenario, whole bool, each func(*score.Witness, *quark.Stats, []*scenario.Outcome),
 ) (absent []Absence, err error) {
-	early, err := startEarly(selected)
+	early := make(map[string]*scenario.Running) // they have to run before the queues are opened
 	defer func() {
 		for _, run := range early {
 			run.Wait(0)
 		}
 	}()
-	if err != nil {
-		return nil, err
+	for _, s := range selected {
+		if s.Early {
+			if early[s.Name], err = scenario.Start(s); err != nil {
+				delete(early, s.Name)
+				return nil, err
+			}
+		}
 	}
 	var open []*witness.Witness
-	defer closeAll(&open)
+	defer func() { // those that are left after an error
+		for _, w := range open {
+			w.Close()
+		}
+	}()
 	for _, name := range o.Backends.Names() {
 		single, err := openQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole}, whole)
 		if err != nil {
@@ -160,7 +169,21 @@ func listen(
 		}
 	}
 	o.Progress("the last events")
-	return absent, collect(&open, o.Patience, func(w *score.Witness, stats *quark.Stats) { each(w, stats, outcomes) })
+	_, err = witness.Settle(witness.Listeners(open), o.Patience)
+	if err := errors.Join(err, witness.Pause(open)); err != nil {
+		return nil, err
+	}
+	for len(open) > 0 {
+		w := open[0]
+		open = open[1:]
+		delivered := w.Testimony()
+		stats, err := w.Close()
+		if err != nil {
+			return nil, err
+		}
+		each(delivered, &stats, outcomes)
+	}
+	return absent, nil
 }
 
 // openQueue opens a queue of one backend for a listener, which looks each process up if lookup is
@@ -181,50 +204,6 @@ func openQueue(backend string, opts quark.Options, lookup bool) (*witness.Listen
 		return nil, err
 	}
 	return witness.Listen(q, opts.HoldTime, lookup), nil
-}
-
-// collect waits for the last events, then closes each queue and passes on what it delivered.
-func collect(open *[]*witness.Witness, patience time.Duration, each func(*score.Witness, *quark.Stats)) error {
-	if _, err := witness.Settle(witness.Listeners(*open), patience); err != nil {
-		return err
-	}
-	if err := witness.Pause(*open); err != nil {
-		return err
-	}
-	for len(*open) > 0 {
-		w := (*open)[0]
-		*open = (*open)[1:]
-		delivered := w.Testimony()
-		stats, err := w.Close()
-		if err != nil {
-			return err
-		}
-		each(delivered, &stats)
-	}
-	return nil
-}
-
-// closeAll closes the queues that are still open, after an error.
-func closeAll(open *[]*witness.Witness) {
-	for _, w := range *open {
-		w.Close()
-	}
-}
-
-// startEarly starts the early scenarios, which have to run before the queues are opened.
-func startEarly(list []scenario.Scenario) (map[string]*scenario.Running, error) {
-	early := make(map[string]*scenario.Running)
-	for _, s := range list {
-		if !s.Early {
-			continue
-		}
-		run, err := scenario.Start(s)
-		if err != nil {
-			return early, err
-		}
-		early[s.Name] = run
-	}
-	return early, nil
 }
 
 // Score is the score of a backend in a scenario.

@@ -46,7 +46,6 @@ type Absence struct {
 // Backend is what one backend saw.
 type Backend struct {
 	Name      string                `json:"name"`
-	Kinds     map[string]Capability `json:"kinds"`
 	Fields    map[string]Capability `json:"fields"`
 	Scenarios []*Score              `json:"scenarios"`
 	// Total and Delay cover all scenarios except the storm.
@@ -87,15 +86,11 @@ func newReport() *Report {
 	return r
 }
 
-// describe copies the capability table.
+// describe copies the fields of the capability table.
 func (b *Backend) describe(t *engine.CapabilityTable) {
-	row := func(c engine.Capability) Capability { return Capability{c.Origin.String(), c.At.String(), c.Via} }
-	b.Kinds, b.Fields = make(map[string]Capability), make(map[string]Capability)
-	for k := range engine.Kind(engine.NumKinds) {
-		b.Kinds[k.String()] = row(t.Kinds[k])
-	}
-	for f := range engine.Field(engine.NumFields) {
-		b.Fields[f.String()] = row(t.Fields[f])
+	b.Fields = make(map[string]Capability)
+	for f, c := range t.Fields {
+		b.Fields[engine.Field(f).String()] = Capability{c.Origin.String(), c.At.String(), c.Via}
 	}
 }
 

@@ -103,8 +103,7 @@ const (
 
 // Top measures about how many lives per second the machine can run without a monitor.
 func Top(mode scenario.Mode, patience time.Duration) (float64, error) {
-	took, err := scenario.Storm{Processes: trial, Workers: workers, Mode: mode, Bare: true}.Time(patience, nil)
-	return trial / took.Seconds(), err
+	return scenario.Storm{Processes: trial, Workers: workers, Mode: mode, Bare: true}.Speed(patience)
 }
 
 // row measures every monitor under one load. The load also runs without a monitor before and

@@ -75,53 +75,53 @@ func connector(program string, n int, mask uint32) (*Filtered, error) {
 			return nil, err
 		}
 	}
-	done := make(chan struct{})
-	out := make(chan Filtered, 1)
-	failed := make(chan error, 1)
+	type heard struct {
+		*Filtered
+		err error
+	}
+	done, listener := make(chan struct{}), make(chan heard, 1)
 	go func() {
 		runtime.LockOSThread()
-		f := Filtered{}
-		ended, over := 0, false
-		before := threadCPU()
-		for buf := make([]byte, 4096); ended < n && !over; {
-			got, err := unix.Read(fd, buf)
-			switch {
-			case errors.Is(err, unix.EINTR):
-			case errors.Is(err, unix.EAGAIN):
-				select {
-				case <-done:
-					over = true
-				default:
-				}
-			case err != nil:
-				failed <- err
-				return
-			case got >= 40:
-				what := binary.NativeEndian.Uint32(buf[36:])
-				if what != 0 && what&^mask != 0 {
-					failed <- errors.New("the kernel does not filter: that takes Linux 6.6")
-					return
-				}
-				f.Messages++
-				if what == procExit {
-					ended++
-				}
-			}
-		}
-		f.CPU = threadCPU() - before
-		out <- f
+		f, err := listen(fd, n, mask, done)
+		listener <- heard{f, err}
 	}()
 	err = crowd(program, n, func([]*bare.Process) error { return nil }, func() error { return nil })
 	close(done)
-	if err != nil {
-		return nil, err
+	h := <-listener
+	return h.Filtered, errors.Join(err, h.err)
+}
+
+// listen counts messages until n processes have ended, or until none has come for a while after
+// done was closed.
+func listen(fd, n int, mask uint32, done chan struct{}) (*Filtered, error) {
+	f := new(Filtered)
+	before := threadCPU()
+	buf := make([]byte, 4096)
+	for ended := 0; ended < n; {
+		got, err := unix.Read(fd, buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			select {
+			case <-done:
+				n = ended
+			default:
+			}
+		case err != nil:
+			return nil, err
+		case got >= 40:
+			what := binary.NativeEndian.Uint32(buf[36:])
+			if what != 0 && what&^mask != 0 {
+				return nil, errors.New("the kernel does not filter: that takes Linux 6.6")
+			}
+			f.Messages++
+			if what == procExit {
+				ended++
+			}
+		}
 	}
-	select {
-	case err := <-failed:
-		return nil, err
-	case f := <-out:
-		return &f, nil
-	}
+	f.CPU = threadCPU() - before
+	return f, nil
 }
 
 // request encodes a netlink message to the proc connector.

@@ -251,3 +251,9 @@ func (s Storm) Time(patience time.Duration, watch func() error) (time.Duration, 
 	_, err = run.Wait(patience)
 	return time.Since(begin), err
 }
+
+// Speed runs the storm and returns how many processes ran per second.
+func (s Storm) Speed(patience time.Duration) (float64, error) {
+	took, err := s.Time(patience, nil)
+	return float64(s.Processes) / took.Seconds(), err
+}
