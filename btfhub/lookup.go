@@ -8,7 +8,8 @@ import (
 )
 
 // Lookup returns the kernel with a release and an architecture (exact), or else the nearest one of
-// the same distribution, flavour and x.y series. If there is none the error is a [*NotFoundError].
+// the same distribution, flavour and x.y series. If there is none the error is
+// [errors.ErrUnsupported] and names near releases.
 func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) {
 	type ranked struct {
 		Entry
@@ -31,7 +32,7 @@ func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) 
 	if len(near) > 0 && wanted.related(near[0].release) {
 		return near[0].Entry, false, nil
 	}
-	notFound := &NotFoundError{Release: release, Arch: arch, Kernel: wanted}
+	notFound := &notFoundError{Release: release, Arch: arch, Kernel: wanted}
 	for _, k := range near[:min(nearShown, len(near))] {
 		notFound.Near = append(notFound.Near, k.Release)
 	}
@@ -41,14 +42,14 @@ func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) 
 // nearShown is the number of near kernels in the error.
 const nearShown = 3
 
-// NotFoundError is the error of a look-up that finds no kernel.
-type NotFoundError struct {
+// notFoundError is the error of a look-up that finds no kernel.
+type notFoundError struct {
 	Release, Arch string
 	Kernel        Release  // the parsed Release
 	Near          []string // up to three near releases, for a person to see
 }
 
-func (e *NotFoundError) Error() string {
+func (e *notFoundError) Error() string {
 	s := fmt.Sprintf("the archive has no types for %s on %s (%v)", e.Release, e.Arch, e.Kernel)
 	if len(e.Near) > 0 {
 		s += ", near are " + strings.Join(e.Near, ", ")
@@ -57,4 +58,4 @@ func (e *NotFoundError) Error() string {
 }
 
 // Is reports whether target is [errors.ErrUnsupported], which the error also is.
-func (e *NotFoundError) Is(target error) bool { return target == errors.ErrUnsupported }
+func (e *notFoundError) Is(target error) bool { return target == errors.ErrUnsupported }

@@ -1,9 +1,7 @@
 package exitsnoop
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -16,9 +14,6 @@ type Collection struct {
 	// MaxAge selects events that were recorded longer ago, not counting the time the machine
 	// was suspended. 0 means that events of any age are kept.
 	MaxAge time.Duration
-
-	// MaxCount selects the oldest events beyond that number. 0 means that any number is kept.
-	MaxCount int
 }
 
 // Collected counts what a collection did.
@@ -36,25 +31,15 @@ func (s *Store) Collect(c Collection) (Collected, error) {
 		return done, err
 	}
 	all, err := s.allEvents()
-	if err != nil {
+	if err != nil || c.MaxAge <= 0 {
 		return done, err
 	}
-	type aged struct{ id, stored uint64 }
-	var list []aged
-	for id, e := range all {
-		if e.State != programsEventStateSTATE_RESERVED {
-			list = append(list, aged{id, e.StoredTime})
-		}
-	}
-	slices.SortFunc(list, func(a, b aged) int { return cmp.Compare(a.stored, b.stored) })
 	now := clock.Monotonic()
-	for i, e := range list {
-		old := c.MaxAge > 0 && e.stored+uint64(c.MaxAge) < now
-		many := c.MaxCount > 0 && len(list)-i > c.MaxCount
-		if !old && !many {
-			break
+	for id, e := range all {
+		if e.State == programsEventStateSTATE_RESERVED || e.StoredTime+uint64(c.MaxAge) >= now {
+			continue
 		}
-		err := s.DeleteExitedEvent(e.id)
+		err := s.DeleteExitedEvent(id)
 		switch {
 		case err == nil:
 			done.Deleted++

@@ -364,7 +364,7 @@ func TestEvents(t *testing.T) {
 		end(t, pid)
 	}
 	ok(t, s.events.Delete(uint64(5)))
-	lost := programsExitEvent{State: programsEventStateSTATE_LOST}
+	lost := programsExitEvent{State: programsEventStateSTATE_LOST, StoredTime: clock.Monotonic()}
 	ok(t, s.events.Update(uint64(5), &lost, 0))
 	seen := map[uint64]bool{}
 	for ev, err := range s.Events(ctx) {
@@ -393,16 +393,15 @@ func TestEvents(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d of %d events", len(seen), n)
 	}
-	done, err := s.Collect(Collection{MaxCount: 10})
-	ok(t, err)
-	if done.Deleted != n-10 {
-		t.Errorf("collected %+v", done)
-	}
-	time.Sleep(time.Millisecond)
-	done, err = s.Collect(Collection{MaxAge: time.Nanosecond})
-	ok(t, err)
-	if done.Deleted != 10 {
-		t.Errorf("collected %+v", done)
+	for _, tt := range []struct {
+		age  time.Duration
+		want int
+	}{{0, 0}, {time.Hour, 0}, {time.Nanosecond, n}} {
+		done, err := s.Collect(Collection{MaxAge: tt.age})
+		ok(t, err)
+		if done.Deleted != tt.want {
+			t.Errorf("collected %+v of more than %v, want %d", done, tt.age, tt.want)
+		}
 	}
 }
 

@@ -106,3 +106,88 @@ func (o *options) number(t *btfhub.Offset) string {
 	}
 	return fmt.Sprint(t.Bits / 8)
 }
+
+// printLookup prints the kernel of the archive that is used for a release.
+func (o *options) printLookup(w io.Writer) error {
+	a, err := o.archive()
+	if err != nil {
+		return err
+	}
+	e, exact, err := a.Lookup(o.lookup, o.arch)
+	if err != nil {
+		return err
+	}
+	var offsets *btfhub.Offsets
+	if o.verbose || len(o.operands) > 0 {
+		spec, err := a.Types(e)
+		if err != nil {
+			return err
+		}
+		if offsets, err = resolve(spec, o.operands); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		j := struct {
+			Wanted  string   `json:"wanted"`
+			Release string   `json:"release"`
+			Arch    string   `json:"arch"`
+			Distro  string   `json:"distro"`
+			Exact   bool     `json:"exact"`
+			Targets []target `json:"targets,omitempty"`
+		}{o.lookup, e.Release, e.Arch, e.Distro, exact, nil}
+		if offsets != nil {
+			j.Targets = o.targets(offsets)
+		}
+		err = printJSON(w, j)
+	} else {
+		how := "guess"
+		if exact {
+			how = "exact"
+		}
+		fmt.Fprintf(w, "%s %s %s %s\n", e.Release, e.Arch, e.Distro, how)
+		if offsets != nil {
+			o.printOffsets(w, offsets)
+		}
+	}
+	if err == nil && offsets != nil && offsets.Missing() != nil {
+		err = errUnresolved
+	}
+	return err
+}
+
+// printDiff prints the targets that have different places in two kernels.
+func (o *options) printDiff(w io.Writer) error {
+	var both [2]*btfhub.Offsets
+	for i, name := range o.operands {
+		spec, err := o.named(name)
+		if err != nil {
+			return err
+		}
+		both[i] = btfhub.Resolve(spec)
+	}
+	type pair struct {
+		A target `json:"a"`
+		B target `json:"b"`
+	}
+	moved := []pair{}
+	for a := range both[0].All() {
+		b := both[1].Get(a.Target.Name)
+		if a.Same(b) {
+			continue
+		}
+		if o.json {
+			moved = append(moved, pair{o.target(a), o.target(b)})
+			continue
+		}
+		fmt.Fprintf(w, "%s %s %s", a.Target.Name, o.number(a), o.number(b))
+		if a.Found() && b.Found() && a.Size != b.Size {
+			fmt.Fprintf(w, " (size %d %d)", a.Size, b.Size)
+		}
+		fmt.Fprintln(w)
+	}
+	if o.json {
+		return printJSON(w, moved)
+	}
+	return nil
+}
