@@ -23,38 +23,35 @@ var kindRows = [engine.NumKinds]struct {
 	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP, reported at the end of the process if its status has a core"},
 }
 
-// procFiles names the file below /proc/PID that each field is read from.
-var procFiles = [engine.NumFields]string{
-	engine.FieldStart:    "stat",
-	engine.FieldPPID:     "stat; at fork, exit and core dump the kernel's message (at exit unless another thread than the leader ends last)",
-	engine.FieldPGID:     "stat; after setsid the kernel's message",
-	engine.FieldSID:      "stat; after setsid the kernel's message",
-	engine.FieldUIDs:     "status; after a change the kernel's message",
-	engine.FieldSUID:     "status, also after a change",
-	engine.FieldGIDs:     "status; after a change the kernel's message",
-	engine.FieldSGID:     "status, also after a change",
-	engine.FieldCaps:     "status",
-	engine.FieldTTY:      "stat",
-	engine.FieldUTSNS:    "ns/uts",
-	engine.FieldIPCNS:    "ns/ipc",
-	engine.FieldMntNS:    "ns/mnt",
-	engine.FieldNetNS:    "ns/net",
-	engine.FieldComm:     "stat; after a change the kernel's message",
-	engine.FieldFilename: "exe",
-	engine.FieldCmdline:  "cmdline",
-	engine.FieldCwd:      "cwd",
-	engine.FieldCgroup:   "cgroup",
-}
-
-// kernelFields maps fields to the events whose messages contain them.
-var kernelFields = [engine.NumFields]engine.Events{
-	engine.FieldPPID: engine.EventFork | engine.EventExit | engine.EventCoreDump,
-	engine.FieldPGID: engine.EventIDChange,
-	engine.FieldSID:  engine.EventIDChange,
-	engine.FieldUIDs: engine.EventIDChange,
-	engine.FieldGIDs: engine.EventIDChange,
-	engine.FieldComm: engine.EventSetProcTitle,
-	engine.FieldExit: engine.EventExit,
+// fieldRows names the file below /proc/PID that each field is read from, and the events whose
+// messages contain it.
+var fieldRows = [engine.NumFields]struct {
+	file string
+	at   engine.Events
+}{
+	engine.FieldStart: {"stat", 0},
+	engine.FieldPPID: {
+		"stat; at fork, exit and core dump the kernel's message (at exit unless another thread than the leader ends last)",
+		engine.EventFork | engine.EventExit | engine.EventCoreDump,
+	},
+	engine.FieldPGID:     {"stat; after setsid the kernel's message", engine.EventIDChange},
+	engine.FieldSID:      {"stat; after setsid the kernel's message", engine.EventIDChange},
+	engine.FieldUIDs:     {"status; after a change the kernel's message", engine.EventIDChange},
+	engine.FieldSUID:     {"status, also after a change", 0},
+	engine.FieldGIDs:     {"status; after a change the kernel's message", engine.EventIDChange},
+	engine.FieldSGID:     {"status, also after a change", 0},
+	engine.FieldCaps:     {"status", 0},
+	engine.FieldTTY:      {"stat", 0},
+	engine.FieldUTSNS:    {"ns/uts", 0},
+	engine.FieldIPCNS:    {"ns/ipc", 0},
+	engine.FieldMntNS:    {"ns/mnt", 0},
+	engine.FieldNetNS:    {"ns/net", 0},
+	engine.FieldComm:     {"stat; after a change the kernel's message", engine.EventSetProcTitle},
+	engine.FieldFilename: {"exe", 0},
+	engine.FieldCmdline:  {"cmdline", 0},
+	engine.FieldCwd:      {"cwd", 0},
+	engine.FieldCgroup:   {"cgroup", 0},
+	engine.FieldExit:     {"", engine.EventExit},
 }
 
 func (s *Source) capabilities() (t engine.CapabilityTable) {
@@ -73,7 +70,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	}
 	for f := range engine.Field(engine.NumFields) {
 		row := &t.Fields[f]
-		row.At = kernelFields[f] & reported
+		row.At = fieldRows[f].at & reported
 		switch {
 		case s.opts.Enrich == EnrichFull && s.proc.Readable().Has(f):
 			row.At |= (engine.EventFork | engine.EventExec) & reported
@@ -81,7 +78,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 				row.At |= engine.EventIDChange & reported
 			}
 			row.Origin = engine.OriginProc
-			row.Via = "/proc/PID/" + procFiles[f] + "; as of right after the event, if it lives so long"
+			row.Via = "/proc/PID/" + fieldRows[f].file + "; as of right after the event, if it lives so long"
 		case row.At != 0:
 			row.Origin, row.Via = engine.OriginKernel, "proc_event"
 		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):

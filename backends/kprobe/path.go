@@ -1,5 +1,118 @@
 package kprobe
 
+import "github.com/quark-linux/quark/internal/proctext"
+
+// namesPerProbe is how many names of 255 bytes fit into a record together with their pointers.
+const namesPerProbe = 7
+
+// cwdProbes fetches the working directory.
+func (b *builder) cwdProbes() [][]fetch {
+	return b.pathProbes(slotCwd, "fs_struct.pwd", "task_struct.fs")
+}
+
+// exeProbes fetches the path of the executable.
+func (b *builder) exeProbes() [][]fetch {
+	return b.pathProbes(slotExe, "file.f_path", "task_struct.mm", "mm_struct.exe_file")
+}
+
+// pathProbes returns the fetch arguments of the probes for a path: its dentry and its mount, and
+// all dentries and mounts above them. path is a struct path, in a struct that members lead to.
+func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetch {
+	holder, ok1 := b.follow(firstArgument, members...)
+	inDentry, ok2 := b.off(path + ".dentry")
+	inMnt, ok3 := b.off(path + ".mnt")
+	fs, ok4 := b.follow(firstArgument, "task_struct.fs")
+	toMount, ok5 := b.off("mount.mnt")
+	mountpoint, ok6 := b.off("mount.mnt_mountpoint")
+	up, ok7 := b.off("mount.mnt_parent")
+	mntRoot, ok8 := b.off("vfsmount.mnt_root")
+	parent, ok9 := b.off("dentry.d_parent")
+	name, ok10 := b.off("dentry.d_name.name")
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10) {
+		return nil
+	}
+	var probes [][]fetch
+	part := builder{offsets: b.offsets}
+	part.addMember(slotRootDentry, typeX64, fs, "fs_struct.root.dentry")
+	part.addMember(slotRootMnt, typeX64, fs, "fs_struct.root.mnt")
+	dentry, mnt := holder.at(inDentry), holder.at(inMnt)
+	// The first mount is known by the address of its vfsmount, those above by the address of
+	// the struct mount around it.
+	inMount := -toMount
+	for m := range pathMounts {
+		part.add(pathMntSlot(base, m), typeX64, mnt, true)
+		part.add(pathMntRootSlot(base, m), typeX64, mnt.at(inMount+toMount+mntRoot), true)
+		for level := 0; ; level++ { // from the bottom up
+			part.add(pathDentrySlot(base, m, level), typeX64, dentry, true)
+			text := fetch{slot: pathNameSlot(base, m, level), value: dentry.at(name).at(0), typ: typeString}
+			if level == pathLevels || !text.fits(b.reads) {
+				break
+			}
+			if names(part.args) == namesPerProbe {
+				probes, part.args = append(probes, part.args), nil
+			}
+			part.args = append(part.args, text)
+			dentry = dentry.at(parent)
+		}
+		dentry = mnt.at(inMount + mountpoint)
+		mnt = mnt.at(inMount + up)
+		inMount = 0
+	}
+	return append(probes, part.args)
+}
+
+func names(args []fetch) (n int) {
+	for _, a := range args {
+		if a.typ == typeString {
+			n++
+		}
+	}
+	return n
+}
+
+// cgroupVia describes how the cgroup in a hierarchy is reached.
+var cgroupVia = map[proctext.Hierarchy]string{
+	proctext.UnifiedCgroup: "task.cgroups.dfl_cgrp",
+	proctext.PIDsCgroup:    "task.cgroups.subsys[pids]",
+}
+
+// cgroupNode returns the lowest node of the task's cgroup in the builder's hierarchy.
+func (b *builder) cgroupNode() (expr, bool) {
+	switch b.cgroups {
+	case proctext.UnifiedCgroup:
+		return b.follow(firstArgument, "task_struct.cgroups", "css_set.dfl_cgrp", "cgroup.kn")
+	case proctext.PIDsCgroup:
+		set, ok := b.follow(firstArgument, "task_struct.cgroups")
+		if subsystem, found := b.element("css_set.subsys", "cgroup_subsys_id.pids_cgrp_id"); ok && found {
+			return b.follow(set.at(subsystem), "cgroup_subsys_state.cgroup", "cgroup.kn")
+		}
+	}
+	return expr{}, false
+}
+
+// cgroupProbes fetches the path of the cgroup in the builder's hierarchy: the nodes from the
+// bottom up and their names. The topmost node has no parent.
+func (b *builder) cgroupProbes() [][]fetch {
+	node, ok := b.cgroupNode()
+	parent, ok2 := b.off("kernfs_node.parent")
+	name, ok3 := b.off("kernfs_node.name")
+	if !ok || !ok2 || !ok3 {
+		return nil
+	}
+	part := builder{offsets: b.offsets, reads: b.reads}
+	for level := range cgroupLevels {
+		part.add(slotCgroup+slot(level), typeX64, node, true)
+		text := fetch{slot: slotGroupName + slot(level), value: node.at(name).at(0), typ: typeString}
+		if !text.fits(b.reads) {
+			return [][]fetch{part.args}
+		}
+		part.args = append(part.args, text)
+		node = node.at(parent)
+	}
+	part.add(slotCgroup+cgroupLevels, typeX64, node, true)
+	return [][]fetch{part.args}
+}
+
 // pathResult says how much of a path was assembled.
 type pathResult uint8
 
