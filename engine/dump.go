@@ -86,8 +86,9 @@ func (p *Process) AppendDump(b []byte) []byte {
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		d.line("EXIT").exit()
 	}
-	if p.Birth.Known != 0 {
-		d.line("BRTH").birth()
+	if b := &p.Birth; b.Known != 0 {
+		d.line("BRTH").number("parent_pid", b.Known.Has(FieldPPID), uint64(b.Parent.PID)).
+			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start)
 	}
 	if p.Carried != 0 {
 		d.line("CARR")
@@ -112,35 +113,38 @@ func (d *dumper) line(tag string) *dumper {
 	return d
 }
 
-// key starts a pair and reports whether its value is known.
-func (d *dumper) key(name string, f Field) bool {
+// key starts a pair and returns known, whether its value follows.
+func (d *dumper) key(name string, known bool) bool {
 	d.b = append(append(append(d.b, d.sep), name...), '=')
 	d.sep = ' '
-	if !d.p.Known.Has(f) {
+	if !known {
 		d.b = append(d.b, '?')
-		return false
 	}
-	return true
+	return known
 }
 
-func (d *dumper) big(name string, f Field, v uint64) *dumper {
-	if d.key(name, f) {
+func (d *dumper) number(name string, known bool, v uint64) *dumper {
+	if d.key(name, known) {
 		d.b = strconv.AppendUint(d.b, v, 10)
 	}
 	return d
 }
 
+func (d *dumper) big(name string, f Field, v uint64) *dumper {
+	return d.number(name, d.p.Known.Has(f), v)
+}
+
 func (d *dumper) num(name string, f Field, v uint32) *dumper { return d.big(name, f, uint64(v)) }
 
 func (d *dumper) hex(name string, v uint64) *dumper {
-	if d.key(name, FieldCaps) {
+	if d.key(name, d.p.Known.Has(FieldCaps)) {
 		d.b = strconv.AppendUint(append(d.b, "0x"...), v, 16)
 	}
 	return d
 }
 
 func (d *dumper) text(name string, f Field, v string) *dumper {
-	if d.key(name, f) {
+	if d.key(name, d.p.Known.Has(f)) {
 		d.b = appendEscaped(d.b, v)
 		d.cut(f)
 	}
@@ -154,7 +158,7 @@ func (d *dumper) cut(f Field) {
 }
 
 func (d *dumper) args() {
-	if !d.key("cmdline", FieldCmdline) {
+	if !d.key("cmdline", d.p.Known.Has(FieldCmdline)) {
 		return
 	}
 	d.b = append(d.b, '[')
@@ -165,22 +169,6 @@ func (d *dumper) args() {
 	}
 	d.cut(FieldCmdline)
 	d.b = append(d.b, " ]"...)
-}
-
-func (d *dumper) birth() {
-	b := &d.p.Birth
-	d.b = append(d.b, "\tparent_pid="...)
-	d.optional(b.Known.Has(FieldPPID), uint64(b.Parent.PID))
-	d.b = append(d.b, " parent_start="...)
-	d.optional(b.Known.Has(FieldStart), b.Parent.Start)
-}
-
-func (d *dumper) optional(known bool, v uint64) {
-	if known {
-		d.b = strconv.AppendUint(d.b, v, 10)
-	} else {
-		d.b = append(d.b, '?')
-	}
 }
 
 func (d *dumper) exit() {

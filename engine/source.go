@@ -18,12 +18,13 @@ type Source interface {
 	// provided that Arm was called after the last Populate. -1: none.
 	FD() int
 
-	// Arm prepares the wait for FD that follows. Idle says that the engine holds
-	// nothing: FD then becomes readable with the next event. Otherwise events
-	// may be left in the kernel for some milliseconds, and FD stays silent
-	// unless the source has reason to hurry: a ring that fills up, or something
-	// to be read that goes away. It returns false when something is queued
-	// already and FD would not say so: then call Populate instead of waiting.
+	// Arm prepares the wait for FD that follows.
+	//
+	//  1. Arm(true), for an engine that holds nothing: FD becomes readable with the next event.
+	//  2. Arm(false): FD may stay silent until a ring is filled to its watermark, or something
+	//     to be read is about to go away. Events may wait in the kernel for some milliseconds.
+	//  3. It returns false if something is queued that FD does not signal: then call Populate
+	//     instead of waiting.
 	Arm(idle bool) bool
 
 	// Stats returns what the source counted since it was opened.

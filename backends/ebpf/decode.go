@@ -24,6 +24,10 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_COMM:      engine.KindComm,
 }
 
+// The bits of event.ids are those of engine.IDChange: else this index is out of range.
+var _ = [1]struct{}{}[programsEventIdsIDS_SID^programsEventIds(engine.ChangedSID)|
+	programsEventIdsIDS_UID^programsEventIds(engine.ChangedUID)|programsEventIdsIDS_GID^programsEventIds(engine.ChangedGID)]
+
 // knownFields maps the bits of event.known to the engine's fields.
 var knownFields = []struct {
 	bit    programsEventKnown
@@ -71,15 +75,7 @@ func decode(ev *engine.RawEvent, record []byte) error {
 	ev.Thread = e.Thread != 0
 	ev.PID, ev.TID, ev.CPU, ev.Time = e.Tgid, e.Tid, e.Cpu, e.Time
 	ev.Creator, ev.Image = e.Creator, e.Image
-	if e.Ids&programsEventIdsIDS_SID != 0 {
-		ev.IDChange |= engine.ChangedSID
-	}
-	if e.Ids&programsEventIdsIDS_UID != 0 {
-		ev.IDChange |= engine.ChangedUID
-	}
-	if e.Ids&programsEventIdsIDS_GID != 0 {
-		ev.IDChange |= engine.ChangedGID
-	}
+	ev.IDChange = engine.IDChange(e.Ids) & (engine.ChangedSID | engine.ChangedUID | engine.ChangedGID)
 	decodeTask(&ev.Task, &e)
 	if e.Known&programsEventKnownKNOWN_WAIT != 0 {
 		ev.Task.Known |= engine.FieldExit.Set()

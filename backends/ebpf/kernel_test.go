@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,15 @@ func TestExitsByPerfEvent(t *testing.T) {
 		if st, err := s.Stats(); err != nil || st.LostTotal() != 0 {
 			t.Errorf("source %d: lost %v, %v", i, st.Lost, err)
 		}
+	}
+}
+
+// Without kprobes the notes say which changes of ids are not seen.
+func TestNoteOfCompatSyscalls(t *testing.T) {
+	table := open(t, Options{}).Capabilities()
+	bound := slices.ContainsFunc(table.Notes, func(n string) bool { return strings.Contains(n, "32-bit syscalls are not seen") })
+	if via := table.Kinds[engine.KindIDChange].Via; strings.Contains(via, "sys_exit") != bound {
+		t.Errorf("ID_CHANGE comes from %s, the notes are %q", via, table.Notes)
 	}
 }
 
