@@ -59,7 +59,7 @@ help:
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
 	@echo 'make test-kernel    quark-test in guests with a few Debian kernels, all backends, and some of it with BTF hidden;'
-	@echo '                    and the Go tests of PKG in guests of their own, by default with the oldest and the newest kernel only'
+	@echo '                    and the Go tests of PKG in guests of their own, by default with the oldest kernel only'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
 	@echo 'make test-kernel-all   the same with every kernel of the catalogue (or KERNELS), on amd64 and arm64, and all of it with BTF hidden'
 	@echo 'make guest-test     ordinary Go tests in guests (PKG="./backends/kprobe ..." KERNELS="NAME..." RUN=REGEXP; 6.1-cloud by default)'

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -50,7 +51,9 @@ func TestDetachedMount(t *testing.T) {
 // fromMoved executes a program of its working directory, which others rename.
 func fromMoved() {
 	conform.Try("chdir", unix.Chdir(os.Args[1]))
-	for range 1500 {
+	n, err := strconv.Atoi(os.Args[2])
+	conform.Try("count", err)
+	for range n {
 		c := &exec.Cmd{Path: "./program", Args: []string{"program"}}
 		conform.Try("run", c.Run())
 	}
@@ -83,7 +86,11 @@ func TestRenamedDirectory(t *testing.T) {
 		}
 		renames <- n
 	}()
-	c := conform.Child("from-moved", "/proc/self/fd/3")
+	n := 1500
+	if testing.Short() {
+		n = 150 // an emulated processor takes half a minute for all
+	}
+	c := conform.Child("from-moved", "/proc/self/fd/3", strconv.Itoa(n))
 	c.ExtraFiles = []*os.File{os.NewFile(uintptr(moving), "moving")}
 	evs := conform.Run(t, s, c)
 	stop.Store(true)

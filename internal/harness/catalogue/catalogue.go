@@ -20,8 +20,9 @@ type Row struct {
 	Suites  []string `json:"suites"`  // tried in this order until one has the series
 	Default bool     `json:"default,omitempty"`
 
-	// GoTests means that the default set runs Go tests on the kernel, too. They take longer
-	// than quark-test, so only few rows have it.
+	// GoTests means that the default set runs Go tests on the kernel, too: the oldest one only,
+	// as they take as long as quark-test, and go test runs most of them on the host's newer
+	// kernel.
 	GoTests bool `json:"go_tests,omitempty"`
 
 	// Features are the features that a guest must have, by their names in its hello record.
