@@ -109,21 +109,26 @@ func (m *meter) run() error {
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
+	if err := m.count(ctx); err != nil {
+		return err
+	}
+	if err := m.q.Drain(); err != nil {
+		return err
+	}
+	// This ends when all is delivered.
+	if err := m.count(context.Background()); err != nil {
+		return err
+	}
+	return m.report()
+}
+
+func (m *meter) count(ctx context.Context) error {
 	for _, err := range m.q.Events(ctx) {
 		if err != nil {
 			return err
 		}
 	}
-	if err := m.q.Drain(); err != nil {
-		return err
-	}
-	for {
-		if _, err := m.q.Get(); errors.Is(err, quark.ErrNothing) {
-			return m.report()
-		} else if err != nil {
-			return err
-		}
-	}
+	return nil
 }
 
 // report prints the usage so far as a line of JSON.

@@ -44,8 +44,7 @@ func cwdDeep(depth int) func(*director) {
 
 // cwdLongNames has a path close to PATH_MAX, of names close to NAME_MAX.
 func cwdLongNames(d *director) {
-	dir := filepath.Join(d.dir, strings.Repeat(strings.Repeat("x", 250)+"/", 15))
-	d.must(os.MkdirAll(dir, 0o755))
+	dir := d.mkdir(strings.Repeat(strings.Repeat("x", 250)+"/", 15))
 	d.at(d.light().mayCut(engine.FieldCwd.Set()), dir)
 }
 
@@ -57,9 +56,8 @@ func (p *process) private() *process {
 }
 
 func cwdBind(d *director) {
-	from, to := filepath.Join(d.dir, "from", "deep"), filepath.Join(d.dir, "a", "mount")
-	d.must(os.MkdirAll(filepath.Join(from, "below"), 0o755))
-	d.must(os.MkdirAll(to, 0o755))
+	from, to := d.mkdir("from", "deep"), d.mkdir("a", "mount")
+	d.mkdir("from", "deep", "below")
 	for _, cwd := range []string{to, filepath.Join(to, "below")} {
 		d.at(d.light().private().call("bind", unix.SYS_MOUNT, from, to, nil, unix.MS_BIND, nil), cwd)
 	}
@@ -160,21 +158,19 @@ func cwdDeleted(d *director) {
 // cwdDetached has a working directory, and then also a program, on a mount that was detached while
 // in use: no path leads there any more.
 func cwdDetached(d *director) {
-	for _, program := range []string{d.waiter(0), "./inside"} {
+	files := d.mkdir("files")
+	d.writeWaiter(filepath.Join(files, "inside"), 0)
+	for _, c := range []struct {
+		program string
+		fields  engine.Fields
+	}{
+		{d.waiter(0), engine.FieldCwd.Set()},
+		{"./inside", engine.FieldCwd.Set() | engine.FieldFilename.Set()},
+	} {
 		top := d.mkdir("detached")
-		p := d.light().private()
-		if program == "./inside" {
-			d.writeWaiter(filepath.Join(d.mkdir("files"), "inside"), 0)
-			p.call("bind", unix.SYS_MOUNT, filepath.Join(d.dir, "files"), top, nil, unix.MS_BIND, nil)
-		} else {
-			p.tmpfs(top)
-		}
+		p := d.light().private().call("bind", unix.SYS_MOUNT, files, top, nil, unix.MS_BIND, nil)
 		p.call("chdir", unix.SYS_CHDIR, top).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
-		fields := engine.FieldCwd.Set()
-		if program == "./inside" {
-			fields |= engine.FieldFilename.Set()
-		}
-		d.hold(p.now(truth.Record{Op: truth.Now, Unreachable: fields}), program, "detached").release()
+		d.hold(p.now(truth.Record{Op: truth.Now, Unreachable: c.fields}), c.program, "detached").release()
 	}
 }
 

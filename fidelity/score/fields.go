@@ -174,7 +174,8 @@ func (j *judge) unreachable(v *Verdicts, s *Seen, e *truth.Event, f engine.Field
 	case s.Process.Carried.Has(f) && got.isOfAnotherTime(e):
 		v.Carried++
 	default:
-		j.wrong(v, s, e, f, got)
+		v.Wrong++
+		j.find(e.Life, "%s: %s is %s, which can't be reached from the process's root", s.Events, f, short(got.text))
 	}
 }
 
