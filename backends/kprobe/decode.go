@@ -31,10 +31,10 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	}
 	ev.Thread = ev.PID != ev.TID
 	ev.CPU, ev.Time = a.cpu, a.time
-	for _, n := range a.set.numbers {
-		n.set(ev, v)
-		ev.Task.Known |= n.fields
+	for _, set := range a.set.numbers {
+		set(ev, v)
 	}
+	ev.Task.Known |= a.set.known
 	if v.number(slotNSProxy) == 0 { // a thread that has ended has none
 		ev.Task.Known &^= engine.FieldsNS
 	}

@@ -16,11 +16,12 @@ type set struct {
 	ofCurrent bool   // as in hook
 	filter    string // in the kernel's syntax
 	probes    []*probe
-	guards    []*probe       // guards of the probes that read arguments
-	all       uint32         // the bits of all probes
-	slots     slotPlaces     // positions of the numbers in the records
-	argv      [chunks]chunk  // positions of the arguments
-	numbers   []numberSource // the fields of the first probe
+	guards    []*probe                          // guards of the probes that read arguments
+	all       uint32                            // the bits of all probes
+	slots     slotPlaces                        // positions of the numbers in the records
+	argv      [chunks]chunk                     // positions of the arguments
+	numbers   []func(*engine.RawEvent, *values) // set the known fields of the first probe
+	known     engine.Fields
 	texts     []setText
 }
 
@@ -66,7 +67,8 @@ func (s *set) add(p *probe) {
 	if p.number == 0 {
 		for _, n := range numberSources {
 			if n.set != nil && s.slots.hasAll(n.from, n.to) {
-				s.numbers = append(s.numbers, n)
+				s.numbers = append(s.numbers, n.set)
+				s.known |= n.fields
 			}
 		}
 	}

@@ -119,19 +119,17 @@ func (v *values) name(s slot) []byte {
 
 // credentials returns the ids in a row of slots that begins with uid.
 func (v *values) credentials(uid slot) engine.Credentials {
-	id := func(s slot) uint32 { return v.u32(uid + s - slotUID) }
-	return engine.Credentials{
-		UID: id(slotUID), EUID: id(slotEUID), SUID: id(slotSUID),
-		GID: id(slotGID), EGID: id(slotEGID), SGID: id(slotSGID),
+	return engine.Credentials{ // in the order of the slots
+		UID: v.u32(uid), GID: v.u32(uid + 1), SUID: v.u32(uid + 2),
+		SGID: v.u32(uid + 3), EUID: v.u32(uid + 4), EGID: v.u32(uid + 5),
 	}
 }
 
 // capabilities returns the sets in a row of slots that begins with the inheritable one.
 func (v *values) capabilities(inheritable slot) engine.Capabilities {
-	set := func(s slot) uint64 { return v.number(inheritable + s - slotCapInheritable) }
-	return engine.Capabilities{
-		Inheritable: set(slotCapInheritable), Permitted: set(slotCapPermitted), Effective: set(slotCapEffective),
-		Bounding: set(slotCapBounding), Ambient: set(slotCapAmbient),
+	return engine.Capabilities{ // in the order of the slots
+		Inheritable: v.number(inheritable), Permitted: v.number(inheritable + 1), Effective: v.number(inheritable + 2),
+		Bounding: v.number(inheritable + 3), Ambient: v.number(inheritable + 4),
 	}
 }
 
