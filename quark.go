@@ -119,20 +119,41 @@ func Open(opts Options) (*Queue, error) {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
 	q := &Queue{source: src, attempts: attempts}
-	if err := q.start(opts); err != nil {
+	if q.proc, err = backends.OpenProc(); err == nil {
+		err = q.start(opts, systemClock(), q.proc.Look, q.proc.Scan)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", errors.Join(err, q.Close()))
 	}
 	return q, nil
 }
 
-func (q *Queue) start(opts Options) (err error) {
+// New returns a queue of the events of any source, such as a recording or a test's: it uses neither
+// the kernel nor /proc. Options that are for backends have no effect. If the source is an
+// [engine.Timekeeper] or [engine.Scanner], the queue takes the time and the first processes from
+// it. Close closes the source, as New does if it fails.
+func New(src engine.Source, opts Options) (*Queue, error) {
 	clock := systemClock()
-	if q.proc, err = backends.OpenProc(); err != nil {
-		return err
+	if t, ok := src.(engine.Timekeeper); ok {
+		clock = t.Clock()
 	}
+	scan := func(func(*engine.RawEvent) error) error { return nil }
+	if s, ok := src.(engine.Scanner); ok {
+		scan = s.Scan
+	}
+	q := &Queue{source: src}
+	if err := q.start(opts, clock, nil, scan); err != nil {
+		return nil, fmt.Errorf("make queue of %s: %w", src.Name(), errors.Join(err, q.Close()))
+	}
+	return q, nil
+}
+
+// start makes the engine, and lets it learn the processes that scan shows.
+func (q *Queue) start(opts Options, clock engine.Clock, look func(uint32) (uint64, engine.Sight),
+	scan func(func(*engine.RawEvent) error) error) (err error) {
 	q.engine, err = engine.New(q.source, clock, engine.Options{
 		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
-		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Filter: q.unlocked(opts.Filter), Look: q.proc.Look,
+		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Filter: q.unlocked(opts.Filter), Look: look,
 	})
 	if err != nil {
 		return err
@@ -140,7 +161,13 @@ func (q *Queue) start(opts Options) (err error) {
 	if err := q.poller.open(q.source.FD(), q.next); err != nil {
 		return err
 	}
-	return q.scan(clock.Now)
+	return scan(func(r *engine.RawEvent) error {
+		if r.Time == 0 {
+			r.Time = clock.Now()
+		}
+		q.engine.Learn(r)
+		return nil
+	})
 }
 
 // unlocked returns the filter so that it may use the queue, also close it.
@@ -155,15 +182,6 @@ func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
 	}
 }
 
-// scan reads the processes that exist from /proc into the table.
-func (q *Queue) scan(now func() uint64) error {
-	return q.proc.Scan(func(r *engine.RawEvent) error {
-		r.Time = now()
-		q.engine.Learn(r)
-		return nil
-	})
-}
-
 // Drain begins an orderly end: Get then returns without delay all events of before
 // the call, also those that still wait in the kernel, and then ErrNothing.
 // [Queue.Drained] reports when that is for good, and Events ends then.
@@ -176,7 +194,7 @@ func (q *Queue) Drain() error {
 	return q.engine.Drain()
 }
 
-// Drained reports whether Drain was called and all is delivered.
+// Drained reports whether all is delivered, after Drain or the end of a source given to New.
 func (q *Queue) Drained() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -258,7 +276,7 @@ func (q *Queue) pause() (wait time.Duration, ok bool) {
 	if !q.source.Arm(!held) {
 		return 0, true // something came meanwhile: Get has to fetch it first
 	}
-	if !held {
+	if !held && q.source.FD() >= 0 {
 		return 0, false
 	}
 	// While events are held more can be left in the kernel for a while, and

@@ -2,9 +2,9 @@ package engine
 
 import "time"
 
-// drain is the state of an orderly end.
+// drain is the state of an orderly end, which Drain begins or the source, with io.EOF.
 type drain struct {
-	at   uint64 // when Drain was called; 0 before
+	at   uint64 // when it began; 0 before
 	done bool   // nothing of before that time is left in the source
 }
 
@@ -29,7 +29,7 @@ func (e *Engine) Drain() error {
 	return e.populate(e.drain.at)
 }
 
-// Drained reports whether Drain was called and all is delivered.
+// Drained reports whether all is delivered, after Drain or the end of the source.
 func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
 
 // drained reports, after Populate, whether the source has nothing left of before the call

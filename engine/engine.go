@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"time"
 )
@@ -97,7 +98,12 @@ func (e *Engine) wantsMore(now uint64, ripe bool) bool {
 
 func (e *Engine) populate(now uint64) error {
 	e.populated = now
-	if err := e.source.Populate(e.buffer); err != nil {
+	err := e.source.Populate(e.buffer)
+	if errors.Is(err, io.EOF) {
+		e.drain = drain{at: max(now, 1), done: true}
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("read from %s: %w", e.source.Name(), err)
 	}
 	if e.drain.at != 0 {

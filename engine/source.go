@@ -11,11 +11,13 @@ type Source interface {
 
 	// Populate moves what the kernel has queued to the sink until nothing is left
 	// or the sink has no room. It never blocks. An error ends the source; loss is
-	// no error and is counted in Stats.
+	// no error and is counted in Stats. After io.EOF, with which a recording ends, the
+	// engine delivers what it holds, as after Drain.
 	Populate(to Sink) error
 
 	// FD is a descriptor that polls readable when Populate should be called,
-	// provided that Arm was called after the last Populate. -1: none.
+	// provided that Arm was called after the last Populate. -1: none; the source is
+	// then polled at intervals.
 	FD() int
 
 	// Arm prepares the wait for FD that follows.
@@ -146,4 +148,14 @@ type CapabilityTable struct {
 // a bounded time, whether or not others come.
 type Holder interface {
 	Held() (oldest uint64, ok bool)
+}
+
+// Timekeeper is a [Source] with a clock of its own, that its events' stamps are of: those of a
+// recording or a test are not of the machine that it runs on.
+type Timekeeper interface{ Clock() Clock }
+
+// Scanner is a [Source] that knows processes of before its first event. Scan calls f with each,
+// for [Engine.Learn]; the event is f's until it returns.
+type Scanner interface {
+	Scan(f func(*RawEvent) error) error
 }

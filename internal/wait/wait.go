@@ -7,13 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Epoll returns an epoll descriptor that polls readable while one of fds does.
+// Epoll returns an epoll descriptor that polls readable while one of fds does. Negative ones are
+// left out.
 func Epoll(fds ...int) (epoll int, err error) {
 	epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("create epoll descriptor: %w", err)
 	}
 	for _, fd := range fds {
+		if fd < 0 {
+			continue
+		}
 		if err := Add(epoll, fd); err != nil {
 			unix.Close(epoll)
 			return -1, err
