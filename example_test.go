@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/engine"
 )
 
 // Print the commands that run during the next ten seconds, and how they end.
@@ -26,10 +25,10 @@ func Example() {
 			return
 		}
 		p := ev.Process
-		if ev.Events&engine.EventExec != 0 && p.Known.Has(engine.FieldFilename) {
+		if ev.Events.Has(quark.EventExec) && p.Known.Has(quark.FieldFilename) {
 			fmt.Printf("%v: process %d executes %s\n", ev.Wall, p.PID, p.Filename)
 		}
-		if ev.Events&engine.EventExit != 0 && p.Known.Has(engine.FieldExit) {
+		if ev.Events.Has(quark.EventExit) && p.Known.Has(quark.FieldExit) {
 			fmt.Printf("%v: process %d ends with code %d, signal %d\n", ev.Wall, p.PID, p.Task.Exit.Code(), p.Task.Exit.Signal())
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/engine"
 )
 
 // tiny makes a backend lose events soon.
@@ -70,7 +69,7 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		opts.MinAgg = true
 		changes, ends := newShell(t), newShell(t)
 		q := open(t, opts)
-		if c := q.Capabilities().Kinds[engine.KindGap]; c.Origin == engine.OriginNone {
+		if c := q.Capabilities().Kinds[quark.KindGap]; c.Origin == quark.OriginNone {
 			t.Skip(c.Via)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -98,27 +97,27 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 			spawn(t)
 		}
 		time.Sleep(100 * time.Millisecond)
-		gap := next("gap", func(ev *quark.Event) bool { return ev.Events == engine.EventGap })
+		gap := next("gap", func(ev *quark.Event) bool { return ev.Events == quark.EventGap })
 		if gap.Gap.From >= gap.Gap.To {
 			t.Errorf("gap %+v", gap.Gap)
 		}
 		gone := false
 		next("GONE of the process whose EXIT was lost", func(ev *quark.Event) bool {
-			if ev.Process.PID == ends.pid() && ev.Events&engine.EventExit != 0 {
+			if ev.Process.PID == ends.pid() && ev.Events.Has(quark.EventExit) {
 				gone = true // not lost
 			}
-			return gone || ev.Process.PID == ends.pid() && ev.Events == engine.EventGone && ev.Process.Exited && ev.Process.Inferred
+			return gone || ev.Process.PID == ends.pid() && ev.Events == quark.EventGone && ev.Process.Exited && ev.Process.Inferred
 		})
 		changes.Process.Kill()
 		end := next("EXIT of the other", func(ev *quark.Event) bool {
-			return ev.Process.PID == changes.pid() && ev.Events&engine.EventExit != 0
+			return ev.Process.PID == changes.pid() && ev.Events.Has(quark.EventExit)
 		})
 		p := end.Process
-		for f, lie := range map[engine.Field]bool{
-			engine.FieldFilename: p.Filename != "/usr/bin/sleep" && p.Filename != "/bin/sleep",
-			engine.FieldCmdline:  string(p.Cmdline) != "sleep\x001000\x00",
-			engine.FieldCwd:      p.Cwd != "/tmp",
-			engine.FieldComm:     p.Comm != "sleep",
+		for f, lie := range map[quark.Field]bool{
+			quark.FieldFilename: p.Filename != "/usr/bin/sleep" && p.Filename != "/bin/sleep",
+			quark.FieldCmdline:  string(p.Cmdline) != "sleep\x001000\x00",
+			quark.FieldCwd:      p.Cwd != "/tmp",
+			quark.FieldComm:     p.Comm != "sleep",
 		} {
 			if lie && p.Known.Has(f) && !p.Carried.Has(f) {
 				t.Errorf("%s is not carried and wrong\n%s", f, end.AppendDump(nil))

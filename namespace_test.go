@@ -12,8 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/engine"
 )
 
 // inNamespace names the test that this binary runs in a namespace of its own.
@@ -72,7 +70,7 @@ func TestOpenRefusesNamespaces(t *testing.T) {
 // In a cgroup namespace /proc shows paths that begin elsewhere, so none is taken from it.
 func TestCgroupNamespace(t *testing.T) {
 	if os.Getenv(inNamespace) != "" {
-		q, err := quark.Open(quark.Options{Backends: backends.CNProc})
+		q, err := quark.Open(quark.Options{Backends: quark.CNProc})
 		if err != nil {
 			fmt.Printf("result: skip %v\n", err)
 			return
@@ -80,11 +78,11 @@ func TestCgroupNamespace(t *testing.T) {
 		defer q.Close()
 		known := 0
 		for p := range q.Processes() {
-			if p.Known.Has(engine.FieldCgroup) {
+			if p.Known.Has(quark.FieldCgroup) {
 				known++
 			}
 		}
-		fmt.Printf("result: %d %v\n", known, q.Capabilities().Fields[engine.FieldCgroup].Origin == engine.OriginNone)
+		fmt.Printf("result: %d %v\n", known, q.Capabilities().Fields[quark.FieldCgroup].Origin == quark.OriginNone)
 		return
 	}
 	got := rerun(t, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWCGROUP})

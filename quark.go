@@ -11,26 +11,9 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 )
-
-// The words of the engine, so that most users need import only this package.
-type (
-	Event    = engine.Event
-	Process  = engine.Process
-	Identity = engine.Identity
-	Stats    = engine.Stats
-	Matrix   = engine.Matrix
-)
-
-// ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become
-// readable, then call Get again.
-var ErrNothing = engine.ErrNothing
 
 // Options say what a queue is to be. The zero value is right for most: each
 // member's zero is its default. Wrong values make Open fail with an error that
@@ -55,7 +38,7 @@ type Options struct {
 	MinAgg bool
 
 	// Matrix replaces the rules by which events are joined, and excludes MinAgg: start from
-	// [engine.DefaultMatrix], or from an empty one, which joins nothing. It prints as a table.
+	// [DefaultMatrix], or from an empty one, which joins nothing. It prints as a table.
 	Matrix *Matrix
 
 	// Filter, if not nil, decides whether an event is delivered. The process
@@ -64,7 +47,7 @@ type Options struct {
 	Filter func(*Event) bool
 
 	// Backends are those that may be tried, in their fixed order; 0 means all.
-	Backends backends.Set
+	Backends BackendSet
 
 	// Strict fails when the first allowed backend can't be opened. Set it where
 	// a silent change of backend would be worse than none.
@@ -75,16 +58,16 @@ type Options struct {
 	// BTF.Path names a file; Open fails if it can't be used. Types of another
 	// release are tested first: Open then starts a tiny child process from memory
 	// and waits for its end.
-	BTF btfhub.Options
+	BTF BTFOptions
 
 	// Threads also delivers what concerns single threads.
 	Threads bool
 
 	// EBPF, KProbe and CNProc are for what one backend alone has, such as the
 	// sizes of its buffers.
-	EBPF   ebpf.Options
-	KProbe kprobe.Options
-	CNProc cnproc.Options
+	EBPF   EBPFOptions
+	KProbe KProbeOptions
+	CNProc CNProcOptions
 }
 
 // Queue delivers the events of one backend. One goroutine uses it; Close, Stats and Wake
@@ -95,8 +78,8 @@ type Queue struct {
 	closed   bool
 	end      sync.Once
 	engine   *engine.Engine
-	source   engine.Source
-	attempts []backends.Attempt
+	source   Source
+	attempts []Attempt
 	proc     *backends.Proc
 	poller   poller
 }
@@ -105,7 +88,8 @@ type Queue struct {
 // exist from /proc. It needs CAP_BPF and CAP_PERFMON, or CAP_NET_ADMIN for the
 // proc connector; root has them all. After Open they may be dropped.
 //
-// If no backend can be used the error is a *backends.Error with all reasons.
+// If no backend can be used the error is an *[OpenError] with all reasons, and an
+// *[OptionError] if an option has a value that can't be used.
 func Open(opts Options) (*Queue, error) {
 	opts.CNProc.FitHoldTime(cmp.Or(opts.HoldTime, engine.DefaultHoldTime))
 	// The source comes first: a process born while /proc is read is then seen
@@ -132,7 +116,7 @@ func Open(opts Options) (*Queue, error) {
 // the kernel nor /proc. Options that are for backends have no effect. If the source is an
 // [engine.Timekeeper] or [engine.Scanner], the queue takes the time and the first processes from
 // it. Close closes the source, as New does if it fails.
-func New(src engine.Source, opts Options) (*Queue, error) {
+func New(src Source, opts Options) (*Queue, error) {
 	clock := systemClock()
 	if t, ok := src.(engine.Timekeeper); ok {
 		clock = t.Clock()
@@ -149,7 +133,7 @@ func New(src engine.Source, opts Options) (*Queue, error) {
 }
 
 // start makes the engine, and lets it learn the processes that scan shows.
-func (q *Queue) start(opts Options, clock engine.Clock, look func(uint32) (uint64, engine.Sight),
+func (q *Queue) start(opts Options, clock Clock, look func(uint32) (uint64, engine.Sight),
 	scan func(func(*engine.RawEvent) error) error) (err error) {
 	q.engine, err = engine.New(q.source, clock, engine.Options{
 		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
@@ -228,10 +212,10 @@ func (q *Queue) Backend() string { return q.source.Name() }
 
 // Attempts are the backends that were tried before the active one, and why
 // they could not be used.
-func (q *Queue) Attempts() []backends.Attempt { return q.attempts }
+func (q *Queue) Attempts() []Attempt { return q.attempts }
 
 // Capabilities says what the active backend reports on this kernel, and how.
-func (q *Queue) Capabilities() *engine.CapabilityTable { return q.source.Capabilities() }
+func (q *Queue) Capabilities() *CapabilityTable { return q.source.Capabilities() }
 
 // Matrix returns the rules by which events are joined.
 func (q *Queue) Matrix() *Matrix { return q.engine.Matrix() }
@@ -355,4 +339,4 @@ func (q *Queue) Stats() (Stats, error) {
 }
 
 // Clock converts the stamps of events and processes to wall time.
-func (q *Queue) Clock() *engine.Clock { return q.engine.Clock() }
+func (q *Queue) Clock() *Clock { return q.engine.Clock() }

@@ -16,12 +16,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/kprobe"
-	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -39,7 +34,7 @@ func onEach(t *testing.T, test func(t *testing.T, opts quark.Options)) {
 			}
 			opts := quark.Options{Backends: set, Strict: true, HoldTime: 50 * time.Millisecond}
 			if err := tryBackend(opts); err != nil {
-				if os.Getuid() == 0 && set == backends.EBPF && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, os.ErrPermission) {
+				if os.Getuid() == 0 && set == quark.EBPF && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, os.ErrPermission) {
 					t.Fatal(err)
 				}
 				t.Skip(err)
@@ -50,7 +45,7 @@ func onEach(t *testing.T, test func(t *testing.T, opts quark.Options)) {
 }
 
 // tried holds the results of tryBackend: to open a queue takes a guest up to a second.
-var tried = make(map[backends.Set]error)
+var tried = make(map[quark.BackendSet]error)
 
 // tryBackend opens and closes a queue, once for each backend.
 func tryBackend(opts quark.Options) error {
@@ -115,7 +110,7 @@ func exitOf(t *testing.T, q *quark.Queue, pid uint32) *quark.Event {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.Process.PID == pid && ev.Events&engine.EventExit != 0 {
+		if ev.Process.PID == pid && ev.Events.Has(quark.EventExit) {
 			return ev
 		}
 	}
@@ -134,7 +129,7 @@ func TestDescriptor(t *testing.T) {
 		for time.Now().Before(end) {
 			ev, err := q.Get()
 			switch {
-			case err == nil && ev.Process.PID == pid && ev.Events&engine.EventExit != 0:
+			case err == nil && ev.Process.PID == pid && ev.Events.Has(quark.EventExit):
 				return
 			case errors.Is(err, quark.ErrNothing):
 				if pid == 0 {
@@ -190,7 +185,7 @@ func TestDrain(t *testing.T) {
 			if errors.Is(err, quark.ErrNothing) {
 				break
 			}
-			seen = seen || err == nil && ev.Process.PID == pid && ev.Events&engine.EventExit != 0
+			seen = seen || err == nil && ev.Process.PID == pid && ev.Events.Has(quark.EventExit)
 		}
 		if !seen {
 			t.Error("what was held is lost")
@@ -220,7 +215,7 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ev.Events&engine.EventExit != 0 {
+			if ev.Events.Has(quark.EventExit) {
 				delete(ends, ev.Process.PID)
 			}
 		}
@@ -288,19 +283,19 @@ func TestWrongOptions(t *testing.T) {
 }
 
 // withoutTypes are options that neither eBPF nor kprobe can be opened with.
-var withoutTypes = btfhub.Options{EmbeddedOnly: true, Arch: "none"}
+var withoutTypes = quark.BTFOptions{EmbeddedOnly: true, Arch: "none"}
 
 func TestChoice(t *testing.T) {
-	_, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, BTF: withoutTypes})
-	var failed *backends.Error
+	_, err := quark.Open(quark.Options{Backends: quark.EBPF | quark.KProbe, BTF: withoutTypes})
+	var failed *quark.OpenError
 	if !errors.As(err, &failed) || len(failed.Attempts) != 2 {
 		t.Fatalf("not strict: %v", err)
 	}
-	_, err = quark.Open(quark.Options{Backends: backends.EBPF | backends.KProbe, BTF: withoutTypes, Strict: true})
+	_, err = quark.Open(quark.Options{Backends: quark.EBPF | quark.KProbe, BTF: withoutTypes, Strict: true})
 	if !errors.As(err, &failed) || len(failed.Attempts) != 1 || failed.Attempts[0].Backend != "ebpf" {
 		t.Fatalf("strict: %v", err)
 	}
-	q, err := quark.Open(quark.Options{Backends: backends.EBPF | backends.CNProc, BTF: withoutTypes})
+	q, err := quark.Open(quark.Options{Backends: quark.EBPF | quark.CNProc, BTF: withoutTypes})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -314,15 +309,15 @@ func TestChoice(t *testing.T) {
 func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 	missing := t.TempDir() + "/missing"
 	for want, opts := range map[string]quark.Options{
-		"option EBPF.RingSize is -1: it must be from 0 to 1073741824 bytes":                   {EBPF: ebpf.Options{RingSize: -1}},
-		"option KProbe.RingSize is 1073741825: it must be from 0 to 1073741824 bytes":         {KProbe: kprobe.Options{RingSize: 1<<30 + 1}},
-		"option CNProc.ReceiveBuffer is -1: it must be from 0 to 1073741824 bytes":            {CNProc: cnproc.Options{ReceiveBuffer: -1}},
-		"option CNProc.Filter is 0x400: 0x400 is no kind of event":                            {CNProc: cnproc.Options{Filter: 0x400}},
-		"option CNProc.Enrich is 7: it must be EnrichFull (0) or EnrichNone (1)":              {CNProc: cnproc.Options{Enrich: 7}},
-		"option BTF.Path is " + missing + ": open " + missing + ": no such file or directory": {BTF: btfhub.Options{Path: missing}},
+		"option EBPF.RingSize is -1: it must be from 0 to 1073741824 bytes":                   {EBPF: quark.EBPFOptions{RingSize: -1}},
+		"option KProbe.RingSize is 1073741825: it must be from 0 to 1073741824 bytes":         {KProbe: quark.KProbeOptions{RingSize: 1<<30 + 1}},
+		"option CNProc.ReceiveBuffer is -1: it must be from 0 to 1073741824 bytes":            {CNProc: quark.CNProcOptions{ReceiveBuffer: -1}},
+		"option CNProc.Filter is 0x400: 0x400 is no kind of event":                            {CNProc: quark.CNProcOptions{Filter: 0x400}},
+		"option CNProc.Enrich is 7: it must be EnrichFull (0) or EnrichNone (1)":              {CNProc: quark.CNProcOptions{Enrich: 7}},
+		"option BTF.Path is " + missing + ": open " + missing + ": no such file or directory": {BTF: quark.BTFOptions{Path: missing}},
 		"option Backends is 0x80: it must be a set of ebpf,kprobe,cnproc":                     {Backends: 0x80},
 	} {
-		for _, allowed := range []backends.Set{0, backends.CNProc} {
+		for _, allowed := range []quark.BackendSet{0, quark.CNProc} {
 			if opts.Backends |= allowed; opts.Backends > backends.All && allowed != 0 {
 				continue
 			}
@@ -330,7 +325,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: opened %s", want, q.Backend())
 				q.Close()
-			} else if wrong := new(source.OptionError); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+			} else if wrong := new(quark.OptionError); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, not %s", err, want)
 			}
 		}

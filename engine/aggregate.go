@@ -10,6 +10,7 @@ import (
 // the same pid.
 type Join uint8
 
+// The rules of joining.
 const (
 	JoinNever      Join = iota
 	JoinOnce            // unless one of its kind has joined already

@@ -6,6 +6,7 @@ import "strings"
 // whole. Zero and empty are values: only the flag says that a field is unknown.
 type Field uint8
 
+// The fields, and their number.
 const (
 	FieldStart    Field = iota // start time
 	FieldPPID                  // parent's pid
@@ -47,6 +48,14 @@ func (f Field) Set() Fields { return 1 << f }
 
 // Fields is a set of fields.
 type Fields uint32
+
+// SetOf returns the set of some fields.
+func SetOf(fields ...Field) (s Fields) {
+	for _, f := range fields {
+		s |= f.Set()
+	}
+	return s
+}
 
 // AllFields has every field.
 const AllFields Fields = 1<<NumFields - 1

@@ -5,6 +5,7 @@ import "strings"
 // Kind says what a raw event reports.
 type Kind uint8
 
+// The kinds of raw event.
 const (
 	KindFork     Kind = iota // a process (or, with Thread set, a thread) was created
 	KindExec                 // a process replaced its image
@@ -36,6 +37,7 @@ var kindEvents = [NumKinds]Events{
 // the bits are those of quark's manual; those quark has no name for follow.
 type Events uint32
 
+// The kinds of event.
 const (
 	EventFork         Events = 1 << 0
 	EventExec         Events = 1 << 1
@@ -60,6 +62,9 @@ var eventNames = []struct {
 	{EventSetProcTitle, "SETPROCTITLE"}, {EventPtrace, "PTRACE"}, {EventCoreDump, "CORE_DUMP"},
 	{EventGap, "GAP"}, {EventGone, "GONE"},
 }
+
+// Has reports whether e has one of the kinds in any.
+func (e Events) Has(any Events) bool { return e&any != 0 }
 
 // Names appends the names of the set's members to dst, lowest bit first.
 func (e Events) Names(dst []string) []string {

@@ -75,6 +75,7 @@ func (s *SourceStats) LostTotal() (n uint64) {
 // Loss is a cause for which an event was lost.
 type Loss uint8
 
+// The causes of loss, and their number.
 const (
 	LossRingFull   Loss = iota // no room in the ring between kernel and user space
 	LossSocketFull             // no room in the socket's receive buffer

@@ -99,7 +99,7 @@ func TestFaults(t *testing.T) {
 	ok(t, err)
 	var steps []string
 	dir := root(t)
-	_, err = EnsureRunningWith(dir, Options{KernelTypes: types, fail: func(step string) error {
+	_, err = EnsureRunningWith(dir, Options{types: types, fail: func(step string) error {
 		steps = append(steps, step)
 		return nil
 	}})
@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 		t.Run(strings.ReplaceAll(step, "/", "_"), func(t *testing.T) {
 			dir := root(t)
 			before, descriptors := tree(t, dir), held(t)
-			_, err := EnsureRunningWith(dir, Options{KernelTypes: types, fail: func(s string) error {
+			_, err := EnsureRunningWith(dir, Options{types: types, fail: func(s string) error {
 				if s == step {
 					return injected
 				}
@@ -126,7 +126,7 @@ func TestFaults(t *testing.T) {
 			if n := held(t); n > descriptors {
 				t.Errorf("%d descriptors and mappings are left open", n-descriptors)
 			}
-			_, err = EnsureRunningWith(dir, Options{KernelTypes: types})
+			_, err = EnsureRunningWith(dir, Options{types: types})
 			ok(t, err)
 			s, err := NewStore(dir)
 			ok(t, err)

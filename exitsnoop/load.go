@@ -146,10 +146,10 @@ func kernelError(what string, err error) error {
 
 // kernelTypes returns the BTF that the programs are relocated with.
 func kernelTypes(o *Options) (*btf.Spec, error) {
-	if o.KernelTypes != nil {
-		return o.KernelTypes, nil
+	if o.types != nil {
+		return o.types, nil
 	}
-	k, err := btfhub.Open(btfhub.Options{})
+	k, err := btfhub.Open(o.BTF)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,7 +102,7 @@ func start(t testing.TB, s *barefork.Script) *barefork.Process {
 	}
 	t.Cleanup(func() {
 		unix.Kill(p.PID, unix.SIGKILL)
-		unix.Wait4(p.PID, nil, 0, nil)
+		syscall.Wait4(p.PID, nil, 0, nil)
 		p.Free()
 	})
 	return p
@@ -111,16 +112,16 @@ func start(t testing.TB, s *barefork.Script) *barefork.Process {
 func sleeper(t testing.TB) uint32 { return uint32(start(t, new(barefork.Script).Stop()).PID) }
 
 // end kills a process and returns its wait status.
-func end(t testing.TB, pid uint32) unix.WaitStatus {
+func end(t testing.TB, pid uint32) syscall.WaitStatus {
 	t.Helper()
 	unix.Kill(int(pid), unix.SIGKILL)
 	return reap(t, pid)
 }
 
-func reap(t testing.TB, pid uint32) (st unix.WaitStatus) {
+func reap(t testing.TB, pid uint32) (st syscall.WaitStatus) {
 	t.Helper()
 	for {
-		_, err := unix.Wait4(int(pid), &st, 0, nil)
+		_, err := syscall.Wait4(int(pid), &st, 0, nil)
 		if err == nil {
 			return st
 		}

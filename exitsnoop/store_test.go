@@ -416,7 +416,7 @@ func TestReducedTypes(t *testing.T) {
 	ok(t, err)
 	types, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
 	ok(t, err)
-	s := private(t, Options{KernelTypes: types})
+	s := private(t, Options{types: types})
 	p := start(t, script().Thread(script().Stop()).Stop())
 	id, err := s.TraceProcess(uint32(p.PID))
 	ok(t, err)

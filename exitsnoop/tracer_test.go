@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	between.open(t)
-	truth := []unix.WaitStatus{reap(t, pids[0]), 8 << 8}
+	truth := []syscall.WaitStatus{reap(t, pids[0]), 8 << 8}
 	ok(t, EnsureRunning(dir))
 	for i := range pids {
 		waiter := child("wait", dir, fmt.Sprint(i))
@@ -161,7 +162,7 @@ func TestRace(t *testing.T) {
 		// The delays reach from before the end to after it.
 		for until := time.Now().Add(time.Duration(i%50) * 10 * time.Microsecond); time.Now().Before(until); {
 		}
-		status := make(chan unix.WaitStatus, 1)
+		status := make(chan syscall.WaitStatus, 1)
 		if reapedAtOnce {
 			go func() { status <- reap(t, pid) }()
 		}

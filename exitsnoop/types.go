@@ -1,10 +1,12 @@
 package exitsnoop
 
 import (
+	"syscall"
 	"time"
 
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/btfhub"
 )
 
 // TaskInfo is what the caller of Trace chooses.
@@ -41,7 +43,7 @@ type ExitStatus struct {
 }
 
 // WaitStatus returns the exit code as a wait status.
-func (s *ExitStatus) WaitStatus() unix.WaitStatus { return unix.WaitStatus(s.ExitCode) }
+func (s *ExitStatus) WaitStatus() syscall.WaitStatus { return syscall.WaitStatus(s.ExitCode) }
 
 // Exit is an exit status with the id of its trace.
 type Exit struct {
@@ -87,9 +89,11 @@ type Options struct {
 	// means one minute.
 	LockWait time.Duration
 
-	// KernelTypes is the BTF of the running kernel. Leave it nil if the kernel has BTF
-	// (/sys/kernel/btf/vmlinux), or package btfhub has it for this release.
-	KernelTypes *btf.Spec
+	// BTF says where the running kernel's types are looked for: by default what the kernel
+	// offers, else what package btfhub has for this release.
+	BTF btfhub.Options
+
+	types *btf.Spec // if set, those that a test has read once
 
 	// fail, if set, returns an error for the steps of EnsureRunning that a test lets fail.
 	fail func(step string) error

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,7 +64,7 @@ func (p *printer) lost(id uint64, pid uint32) error {
 }
 
 // describe returns in words how a process ended.
-func describe(w unix.WaitStatus) string {
+func describe(w syscall.WaitStatus) string {
 	if !w.Signaled() {
 		return fmt.Sprintf("exited with %d", w.ExitStatus())
 	}
@@ -87,7 +88,7 @@ func ago(at uint64) string {
 }
 
 // shellStatus returns the exit status that a shell has for a wait status.
-func shellStatus(w unix.WaitStatus) int {
+func shellStatus(w syscall.WaitStatus) int {
 	if w.Signaled() {
 		return 128 + int(w.Signal())
 	}

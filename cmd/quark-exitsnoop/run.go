@@ -88,7 +88,7 @@ func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, id ui
 	}
 	if err != nil {
 		w.Close() // the process ends then
-		unix.Wait4(p.Pid, nil, 0, nil)
+		syscall.Wait4(p.Pid, nil, 0, nil)
 		return 0, 0, err
 	}
 	return p.Pid, id, nil
@@ -148,8 +148,8 @@ func (f *family) adopt() error {
 // reap reaps one child that has ended, and prints how. If it ended before it was traced, its wait
 // status is recorded here.
 func (f *family) reap() error {
-	var w unix.WaitStatus
-	pid, err := unix.Wait4(-1, &w, unix.WNOHANG, nil)
+	var w syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &w, unix.WNOHANG, nil)
 	if err != nil || pid <= 0 {
 		return nil
 	}

@@ -1,0 +1,166 @@
+package quark
+
+import (
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/engine"
+)
+
+// What events, processes and sources are made of, so that users import only this package.
+type (
+	Event    = engine.Event    // what happened, and the process it happened to
+	Events   = engine.Events   // a set of kinds of event
+	Part     = engine.Part     // one of the raw events that were joined
+	IDChange = engine.IDChange // which ids changed
+	Gap      = engine.Gap      // events that were lost, in the stream of events
+
+	Process      = engine.Process  // what is known of a process
+	Identity     = engine.Identity // a process for good: pid and start time
+	Birth        = engine.Birth    // the parent that forked a process
+	Task         = engine.Task     // the part of a Process that has a fixed size
+	Credentials  = engine.Credentials
+	Capabilities = engine.Capabilities // the sets of capabilities(7)
+	TTY          = engine.TTY
+	Namespaces   = engine.Namespaces
+	Exit         = engine.Exit // how and when a process ended
+
+	Field  = engine.Field  // a group of attributes that is known as a whole
+	Fields = engine.Fields // a set of fields, such as Process.Known
+
+	Stats       = engine.Stats
+	SourceStats = engine.SourceStats // what came, and what was lost by cause
+	Loss        = engine.Loss        // a cause of loss
+	Clock       = engine.Clock       // turns stamps into wall time
+
+	Matrix = engine.Matrix // rules of joining, by kinds: Matrix[first][next]
+	Kind   = engine.Kind   // the kind of a raw event
+	Join   = engine.Join   // a rule
+
+	Source          = engine.Source          // what New reads from
+	CapabilityTable = engine.CapabilityTable // what a source reports, and how
+	Capability      = engine.Capability
+	Origin          = engine.Origin
+	Extent          = engine.Extent
+
+	BackendSet    = backends.Set       // a set of backends, for Options.Backends
+	Attempt       = backends.Attempt   // a backend that could not be used, and why
+	OpenError     = backends.Error     // the error of Open if no backend can be used
+	OptionError   = source.OptionError // the error of Open if an option is wrong
+	BTFOptions    = btfhub.Options
+	EBPFOptions   = ebpf.Options
+	KProbeOptions = kprobe.Options
+	CNProcOptions = cnproc.Options
+)
+
+// The kinds of event.
+const (
+	EventFork         = engine.EventFork
+	EventExec         = engine.EventExec
+	EventExit         = engine.EventExit
+	EventIDChange     = engine.EventIDChange
+	EventSetProcTitle = engine.EventSetProcTitle
+	EventPtrace       = engine.EventPtrace
+	EventCoreDump     = engine.EventCoreDump
+	EventGap          = engine.EventGap  // events were lost: Event.Gap
+	EventGone         = engine.EventGone // a process is gone, and its EXIT was lost
+)
+
+// The ids of an ID_CHANGE.
+const (
+	ChangedSID = engine.ChangedSID
+	ChangedUID = engine.ChangedUID
+	ChangedGID = engine.ChangedGID
+)
+
+// The fields of a process, and sets of them.
+const (
+	FieldStart    = engine.FieldStart
+	FieldPPID     = engine.FieldPPID
+	FieldPGID     = engine.FieldPGID
+	FieldSID      = engine.FieldSID
+	FieldUIDs     = engine.FieldUIDs // real and effective
+	FieldSUID     = engine.FieldSUID
+	FieldGIDs     = engine.FieldGIDs // real and effective
+	FieldSGID     = engine.FieldSGID
+	FieldCaps     = engine.FieldCaps
+	FieldTTY      = engine.FieldTTY
+	FieldUTSNS    = engine.FieldUTSNS
+	FieldIPCNS    = engine.FieldIPCNS
+	FieldMntNS    = engine.FieldMntNS
+	FieldNetNS    = engine.FieldNetNS
+	FieldComm     = engine.FieldComm
+	FieldFilename = engine.FieldFilename
+	FieldCmdline  = engine.FieldCmdline
+	FieldCwd      = engine.FieldCwd
+	FieldCgroup   = engine.FieldCgroup
+	FieldExit     = engine.FieldExit
+	NumFields     = engine.NumFields
+
+	FieldsIDs = engine.FieldsIDs
+	FieldsNS  = engine.FieldsNS
+	AllFields = engine.AllFields
+)
+
+// SetOf returns the set of some fields.
+func SetOf(fields ...Field) Fields { return engine.SetOf(fields...) }
+
+// The causes of loss.
+const (
+	LossRingFull   = engine.LossRingFull
+	LossSocketFull = engine.LossSocketFull
+	LossScratch    = engine.LossScratch
+	LossSkipped    = engine.LossSkipped
+	LossDecode     = engine.LossDecode
+	LossUnseen     = engine.LossUnseen
+	NumLosses      = engine.NumLosses
+
+	AllCPUs = engine.AllCPUs // a Gap's CPU, if it can be any
+)
+
+// The kinds of raw event, and the rules by which they are joined.
+const (
+	KindFork     = engine.KindFork
+	KindExec     = engine.KindExec
+	KindExit     = engine.KindExit
+	KindIDChange = engine.KindIDChange
+	KindComm     = engine.KindComm
+	KindPtrace   = engine.KindPtrace
+	KindCoreDump = engine.KindCoreDump
+	KindGap      = engine.KindGap
+	NumKinds     = engine.NumKinds
+
+	JoinNever      = engine.JoinNever
+	JoinOnce       = engine.JoinOnce
+	JoinAlways     = engine.JoinAlways
+	JoinForkExec   = engine.JoinForkExec
+	JoinBeforeExec = engine.JoinBeforeExec
+)
+
+// DefaultMatrix joins the whole life of a short process into one event.
+func DefaultMatrix() *Matrix { return engine.DefaultMatrix() }
+
+// MinimalMatrix joins only repeated changes of comm and ids, as Options.MinAgg does.
+func MinimalMatrix() *Matrix { return engine.MinimalMatrix() }
+
+// The backends, and how a source obtains something.
+const (
+	EBPF   = backends.EBPF
+	KProbe = backends.KProbe
+	CNProc = backends.CNProc
+
+	EnrichFull = cnproc.EnrichFull // for CNProcOptions.Enrich
+	EnrichNone = cnproc.EnrichNone
+
+	OriginNone    = engine.OriginNone
+	OriginKernel  = engine.OriginKernel
+	OriginProc    = engine.OriginProc
+	OriginDerived = engine.OriginDerived
+)
+
+// ErrNothing is returned by Get while no event is old enough. Call Block, or wait for FD to become
+// readable, then call Get again.
+var ErrNothing = engine.ErrNothing
