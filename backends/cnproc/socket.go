@@ -7,28 +7,39 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// dial opens a socket that is a member of the connector's multicast group.
+// dial opens a socket that is a member of the connector's multicast group. It returns a duplicate
+// of the descriptor that the Go runtime does not poll, so that messages do not wake the runtime.
 func dial(o *Options) (fd int, err error) {
-	const typ = unix.SOCK_RAW | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
-	fd, err = unix.Socket(unix.AF_NETLINK, typ, unix.NETLINK_CONNECTOR)
+	conn, err := netlink.Dial(unix.NETLINK_CONNECTOR, &netlink.Config{Groups: cnIdxProc, MessageBufferSize: 4096})
 	switch {
+	case errors.Is(err, unix.EPERM):
+		return -1, fmt.Errorf("join the proc connector's group, which wants CAP_NET_ADMIN before Linux 6.6: %w", err)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
 		return -1, fmt.Errorf("open a connector socket: this kernel has no CONFIG_CONNECTOR: %w", err)
 	case err != nil:
 		return -1, fmt.Errorf("open a connector socket: %w", err)
 	}
-	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: cnIdxProc})
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
 	if err != nil {
-		err = fmt.Errorf("join the proc connector's group, which wants CAP_NET_ADMIN before Linux 6.6: %w", err)
-	} else {
-		// At least the default size until the request is answered: on a busy system the
-		// answer would not fit into a smaller buffer. Open sets the wanted size afterwards.
-		err = setReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer))
+		return -1, fmt.Errorf("reach the connector socket's descriptor: %w", err)
 	}
-	if err != nil {
+	var inner error
+	if err := raw.Control(func(s uintptr) {
+		fd, inner = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 3)
+	}); err != nil {
+		return -1, fmt.Errorf("reach the connector socket's descriptor: %w", err)
+	}
+	if inner != nil {
+		return -1, fmt.Errorf("duplicate the connector socket's descriptor: %w", inner)
+	}
+	// At least the default size until the request is answered: on a busy system the answer
+	// would not fit into a smaller buffer. Open sets the wanted size afterwards.
+	if err := setReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer)); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -47,9 +58,17 @@ func setReceiveBuffer(fd, size int) error {
 }
 
 // send sends one request to the connector. The kernel performs it before sendto returns.
-func send(fd int, request []byte) error {
+func send(fd int, payload []byte) error {
+	m := netlink.Message{
+		Header: netlink.Header{Length: uint32(sizeNlmsghdr + len(payload)), Type: netlink.Done},
+		Data:   payload,
+	}
+	b, err := m.MarshalBinary()
+	if err != nil {
+		return err
+	}
 	for {
-		err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}

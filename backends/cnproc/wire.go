@@ -125,22 +125,19 @@ func (m *message) decode(b []byte) error {
 	return nil
 }
 
-// request returns a request: a netlink message of a cn_msg, the operation and, with a filter, a set
-// of kinds, 0 for all. Kernels before Linux 6.6 ignore requests with a filter.
+// request returns the payload of a request: a cn_msg, the operation and, with a filter, a set of
+// kinds, 0 for all. Kernels before Linux 6.6 ignore requests with a filter.
 func request(token, op uint32, withFilter bool, filter What) []byte {
-	n := 4
+	n := uint16(4)
 	if withFilter {
 		n = 8
 	}
 	e := binary.NativeEndian
-	b := e.AppendUint32(nil, uint32(offEvent+n))
-	b = e.AppendUint16(b, nlmsgDone)
-	b = append(b, make([]byte, sizeNlmsghdr-6)...) // flags, number and port: none
-	b = e.AppendUint32(b, cnIdxProc)
+	b := e.AppendUint32(nil, cnIdxProc)
 	b = e.AppendUint32(b, cnValProc)
 	b = e.AppendUint32(b, 0)     // seq: in the answer, the sequence number of its CPU
 	b = e.AppendUint32(b, token) // ack: token + 1 in the answer
-	b = e.AppendUint16(b, uint16(n))
+	b = e.AppendUint16(b, n)
 	b = e.AppendUint16(b, 0) // flags
 	b = e.AppendUint32(b, op)
 	if withFilter {
