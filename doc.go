@@ -8,6 +8,9 @@
 // an interface cannot know is flagged as unknown, and what it lost is counted.
 //
 // A [Queue] has no goroutine of its own: all work is done in [Queue.Get], by
-// the caller. It is meant for one goroutine; [Queue.Close], [Queue.Stats] and
-// [Queue.Wake] may be called from others.
+// the caller. It is meant for one goroutine; [Queue.Close], [Queue.Drain],
+// [Queue.Stats] and [Queue.Wake] may be called from others.
+//
+// A program needs to import only this package. [New] makes a queue on any source: with a Machine of
+// package engine/enginetest, what a program does with events is tested without a kernel.
 package quark

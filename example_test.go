@@ -9,7 +9,8 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// Print the commands that run during the next ten seconds, and how they end.
+// Print the commands that run during the next ten seconds, and how they end. Drain ends Events when
+// all that happened until then is delivered.
 func Example() {
 	q, err := quark.Open(quark.Options{})
 	if err != nil {
@@ -19,7 +20,8 @@ func Example() {
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for ev, err := range q.Events(ctx) {
+	defer context.AfterFunc(ctx, func() { q.Drain() })()
+	for ev, err := range q.Events(context.Background()) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return

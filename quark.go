@@ -70,8 +70,8 @@ type Options struct {
 	CNProc CNProcOptions
 }
 
-// Queue delivers the events of one backend. One goroutine uses it; Close, Stats and Wake
-// may be called from any.
+// Queue delivers the events of one backend. One goroutine uses it; Close, Drain, Stats
+// and Wake may be called from any.
 type Queue struct {
 	// mu is held while the engine and the source work, and not while a Filter decides.
 	mu       sync.Mutex
@@ -168,13 +168,15 @@ func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
 
 // Drain begins an orderly end: Get then returns without delay all events of before
 // the call, also those that still wait in the kernel, and then ErrNothing.
-// [Queue.Drained] reports when that is for good, and Events ends then.
+// [Queue.Drained] reports when that is for good, and Events ends then. It may be called from any
+// goroutine.
 func (q *Queue) Drain() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return os.ErrClosed
 	}
+	defer q.poller.wake()
 	return q.engine.Drain()
 }
 

@@ -229,6 +229,28 @@ func TestDrainEmptiesTheSource(t *testing.T) {
 	})
 }
 
+// Drain from another goroutine ends an Events that waits.
+func TestDrainFromAnywhere(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		q := open(t, opts)
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		time.AfterFunc(100*time.Millisecond, func() {
+			if err := q.Drain(); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, err := range q.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ctx.Err() != nil || !q.Drained() {
+			t.Errorf("Events did not end with Drain: %v", ctx.Err())
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		before := openFDs(t)

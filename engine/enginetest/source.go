@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/quark-linux/quark/engine"
@@ -73,7 +74,11 @@ func (s *Source) Push(events ...Raw) {
 		s.queue, s.head = s.queue[:0], 0
 	}
 	s.queue = append(s.queue, events...)
-	s.stats.Produced += uint64(len(events))
+	for i := range events {
+		if events[i].Kind != engine.KindGap {
+			s.stats.Produced++
+		}
+	}
 }
 
 // Lose counts n events as produced and lost.
@@ -124,16 +129,22 @@ func (s *Source) Capabilities() *engine.CapabilityTable {
 
 // Populate implements engine.Source.
 func (s *Source) Populate(to engine.Sink) error {
+	_, err := s.populate(to, math.MaxUint64)
+	return err
+}
+
+// populate inserts the events up to a time, as far as there is room, and returns their number.
+func (s *Source) populate(to engine.Sink, until uint64) (n int, err error) {
 	if s.closed {
-		return os.ErrClosed
+		return 0, os.ErrClosed
 	}
-	for s.head < len(s.queue) && to.Room() > 0 {
+	for ; s.head < len(s.queue) && s.queue[s.head].Time <= until && to.Room() > 0; n++ {
 		r := to.Reserve()
 		s.queue[s.head].Fill(r)
 		to.Insert(r)
 		s.head++
 	}
-	return nil
+	return n, nil
 }
 
 // Queued is the number of pushed events that Populate has not fetched yet.

@@ -105,7 +105,7 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 }
 
 func TestPublicPackagesHaveExamples(t *testing.T) {
-	for _, pkg := range []string{".", "exitsnoop", "btfhub"} {
+	for _, pkg := range public {
 		if !slices.ContainsFunc(parsed(t, pkg, true), func(file *ast.File) bool {
 			return slices.ContainsFunc(exports(file), func(e export) bool { return strings.HasPrefix(e.name, "Example") })
 		}) {

@@ -1,0 +1,99 @@
+//go:build linux
+
+package enginetest_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+var (
+	servers = map[string]bool{"/usr/sbin/nginx": true, "/usr/sbin/apache2": true}
+	shells  = map[string]bool{"/bin/sh": true, "/bin/bash": true, "/usr/bin/dash": true}
+)
+
+// webShells prints each shell that a web server has started. Process.Birth is who forked the shell,
+// also when that process has ended and another is the parent by then. A process is known for
+// Options.CacheGraceTime after its end.
+func webShells(ctx context.Context, q *quark.Queue) error {
+	for ev, err := range q.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		p := ev.Process
+		if !ev.Events.Has(quark.EventExec) || !p.Known.Has(quark.FieldFilename) || !shells[p.Filename] {
+			continue
+		}
+		by := q.LookupIdentity(p.Birth.Parent)
+		if by != nil && by.Known.Has(quark.FieldFilename) && servers[by.Filename] {
+			fmt.Printf("%s %d of %s %d (ended: %v), parent %d\n", p.Filename, p.PID, by.Filename, by.PID, by.Exited, p.PPID)
+		}
+	}
+	return nil
+}
+
+// A shell that was spawned by a web server, also when the web server's worker has ended by then.
+func Example() {
+	m := enginetest.NewMachine()
+	m.Running("/usr/sbin/sshd").Fork().Exec("/bin/sh") // not this one
+	nginx := m.Running("/usr/sbin/nginx")
+	worker := nginx.Fork().SetUID(33)
+	worker.Fork().Exec("/bin/sh", "-c", "id").Exit(0)
+
+	orphan := worker.Fork()
+	m.Sleep(2 * time.Second) // longer than an event is held
+	worker.Exit(0)
+	m.Sleep(2 * time.Second)
+	orphan.Exec("/bin/bash", "-i")
+
+	q, err := quark.New(m, quark.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer q.Close()
+	if err := webShells(context.Background(), q); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// /bin/sh 6 of /usr/sbin/nginx 5 (ended: false), parent 5
+	// /bin/bash 7 of /usr/sbin/nginx 5 (ended: true), parent 1
+}
+
+// What a machine does is joined by the times at which it does it.
+func ExampleMachine() {
+	m := enginetest.NewMachine()
+	p := m.Running("/bin/sh").Fork().Exec("/usr/bin/make").SetComm("make all")
+	m.Sleep(time.Hour)
+	p.SetUID(1000).SetGID(1000).SetSID()
+	m.Miss(quark.LossRingFull, 3)
+	p.Fork().Kill(9)
+	p.Exit(2)
+
+	q, err := quark.New(m, quark.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer q.Close()
+	for ev, err := range q.Events(context.Background()) {
+		switch p := ev.Process; {
+		case err != nil:
+			fmt.Println(err)
+		case ev.Events.Has(quark.EventGap):
+			fmt.Println(ev.Events, ev.Gap.Cause, ev.Gap.Count)
+		default:
+			fmt.Println(ev.Events, p.Comm, p.Cred.UID, p.SID, p.Exit.Code(), p.Exit.Signal())
+		}
+	}
+	// Output:
+	// FORK+EXEC+SETPROCTITLE make all 0 2 0 0
+	// ID_CHANGE make all 1000 3 0 0
+	// GAP ring_full 3
+	// FORK+EXIT make all 1000 3 0 9
+	// EXIT make all 1000 3 2 0
+}

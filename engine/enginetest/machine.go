@@ -1,0 +1,209 @@
+package enginetest
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"path"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Machine is a source of what made-up processes do: their methods make the events, each a
+// millisecond after the one before, with what a backend would know of the process.
+//
+// A queue on a Machine has the machine's time, so that it joins what happens within its HoldTime,
+// however fast the test is. It ends when all is delivered: make the events first, then read.
+type Machine struct {
+	Source
+	read            *Clock // the queue's time
+	made            Clock  // time of the latest event
+	first           []Raw  // processes of before the first event
+	processes       []*Process
+	finished, ended bool
+}
+
+// Process is a process of a Machine.
+type Process struct {
+	// State is what the process's next event reports. Change it for what happens without an
+	// event, such as chdir(2).
+	State   Raw
+	machine *Machine
+}
+
+// step is the time between two events.
+const step = time.Millisecond
+
+// NewMachine returns a machine on which process 1, /sbin/init, runs.
+func NewMachine() *Machine {
+	m := &Machine{read: NewClock(), made: *NewClock()}
+	m.Running("/sbin/init")
+	return m
+}
+
+// Running adds a child of process 1 that runs before the first event: a queue finds it when it
+// begins. It is root's, and has a session of its own.
+func (m *Machine) Running(file string, args ...string) *Process {
+	p := m.add(Raw{Cwd: []byte("/"), Cgroup: []byte("/")})
+	p.setImage(file, args)
+	t := &p.State.Task
+	t.PPID = min(1, p.State.PID-1)
+	t.PGID, t.SID = p.State.PID, p.State.PID
+	t.Start, t.StartUnit = uint64(p.State.PID), 1
+	t.Known = engine.FieldsIDs | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldPGID, engine.FieldSID, engine.FieldTTY)
+	m.first = append(m.first, p.State)
+	p.State.Filename, p.State.Cmdline = nil, nil // they come with an EXEC
+	return p
+}
+
+// add adds a process with the next pid.
+func (m *Machine) add(state Raw) *Process {
+	state.PID = uint32(len(m.processes) + 1)
+	p := &Process{state, m}
+	m.processes = append(m.processes, p)
+	return p
+}
+
+// Sleep lets time pass before the next event.
+func (m *Machine) Sleep(d time.Duration) { m.made.Advance(d) }
+
+// Miss loses n events: they are counted, and a gap is in the stream.
+func (m *Machine) Miss(cause engine.Loss, n uint64) {
+	m.Lose(cause, n)
+	from := m.made.Now() + 1
+	m.made.Advance(step)
+	gap := engine.Gap{Cause: cause, CPU: engine.AllCPUs, From: from, To: m.made.Now(), Count: n}
+	m.Push(Raw{Kind: engine.KindGap, Time: gap.From, Gap: gap})
+}
+
+// push makes an event of a kind of what the process is now, changed by adjust unless that is nil.
+func (p *Process) push(kind engine.Kind, adjust func(*Raw)) *Process {
+	p.machine.made.Advance(step)
+	r := p.State
+	r.Kind, r.Time = kind, p.machine.made.Now()
+	if adjust != nil {
+		adjust(&r)
+	}
+	p.machine.Push(r)
+	return p
+}
+
+// Fork makes a child, which it returns.
+func (p *Process) Fork() *Process {
+	c := p.machine.add(p.State)
+	c.State.Task.PPID = p.State.PID
+	c.State.Task.Start = p.machine.made.Now() + uint64(step)
+	return c.push(engine.KindFork, func(r *Raw) { r.Creator = p.State.PID })
+}
+
+// Exec executes a file; its path is also the argument before args. It returns p, as do the methods
+// below.
+func (p *Process) Exec(file string, args ...string) *Process {
+	p.setImage(file, args)
+	p.push(engine.KindExec, nil)
+	p.State.Filename, p.State.Cmdline = nil, nil
+	return p
+}
+
+func (p *Process) setImage(file string, args []string) {
+	p.State.Filename, p.State.Cmdline = []byte(file), append([]byte(file), 0)
+	for _, arg := range args {
+		p.State.Cmdline = append(append(p.State.Cmdline, arg...), 0)
+	}
+	p.setComm(path.Base(file))
+}
+
+func (p *Process) setComm(comm string) { p.State.Comm = bytes.Clone([]byte(comm)[:min(len(comm), 15)]) }
+
+// SetComm changes the name, as prctl(2) does.
+func (p *Process) SetComm(comm string) *Process {
+	p.setComm(comm)
+	return p.push(engine.KindComm, nil)
+}
+
+// SetUID changes the user ids, all three, as setuid(2) does for root.
+func (p *Process) SetUID(uid uint32) *Process {
+	c := &p.State.Task.Cred
+	c.UID, c.EUID, c.SUID = uid, uid, uid
+	return p.pushChange(engine.ChangedUID)
+}
+
+// SetGID changes the group ids, all three, as setgid(2) does for root.
+func (p *Process) SetGID(gid uint32) *Process {
+	c := &p.State.Task.Cred
+	c.GID, c.EGID, c.SGID = gid, gid, gid
+	return p.pushChange(engine.ChangedGID)
+}
+
+// SetSID makes a session and a process group, as setsid(2) does.
+func (p *Process) SetSID() *Process {
+	p.State.Task.SID, p.State.Task.PGID = p.State.PID, p.State.PID
+	return p.pushChange(engine.ChangedSID)
+}
+
+func (p *Process) pushChange(ids engine.IDChange) *Process {
+	return p.push(engine.KindIDChange, func(r *Raw) { r.IDChange = ids })
+}
+
+// Exit ends the process with a code. Its children get process 1 as their parent.
+func (p *Process) Exit(code int) *Process { return p.end(int32(code&0xff) << 8) }
+
+// Kill ends the process by a signal.
+func (p *Process) Kill(signal int) *Process { return p.end(int32(signal)) }
+
+func (p *Process) end(status int32) *Process {
+	for _, c := range p.machine.processes {
+		if c.State.Task.PPID == p.State.PID {
+			c.State.Task.PPID = 1
+		}
+	}
+	return p.push(engine.KindExit, func(r *Raw) {
+		r.Task.Exit = engine.Exit{WaitStatus: status, Time: r.Time}
+		r.Task.Known = r.Task.Known.With(engine.FieldExit)
+	})
+}
+
+// Clock implements engine.Timekeeper.
+func (m *Machine) Clock() engine.Clock { return m.read.Engine() }
+
+// Scan implements engine.Scanner.
+func (m *Machine) Scan(f func(*engine.RawEvent) error) error {
+	for i := range m.first {
+		r := new(engine.RawEvent)
+		m.first[i].Fill(r)
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Populate implements engine.Source. Each event is there at its time, and io.EOF follows the last.
+func (m *Machine) Populate(to engine.Sink) error {
+	until := m.read.now
+	if m.finished {
+		until = math.MaxUint64
+	}
+	if n, err := m.populate(to, until); err != nil || n > 0 {
+		return err
+	}
+	if m.Queued() == 0 {
+		m.ended = true
+		return io.EOF
+	}
+	// Time stops once before the next event: what is old enough is delivered without it.
+	switch next := m.queue[m.head].Time; {
+	case m.read.now+1 < next:
+		m.read.now = next - 1
+	case m.read.now < next:
+		m.read.now = next
+	}
+	return nil
+}
+
+// Finish implements engine.Finisher: all that is left is there at once.
+func (m *Machine) Finish() { m.finished = true }
+
+// Arm implements engine.Source: there is no need to wait for the next event.
+func (m *Machine) Arm(bool) bool { return m.ended }
