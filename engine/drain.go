@@ -22,10 +22,10 @@ func (e *Engine) Drain() error {
 	if e.drain.at != 0 {
 		return nil
 	}
-	e.drain.at = max(e.clock.Now(), 1)
 	if f, ok := e.source.(Finisher); ok {
 		f.Finish()
 	}
+	e.drain.at = max(e.clock.Now(), 1)
 	return e.populate(e.drain.at)
 }
 

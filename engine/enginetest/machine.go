@@ -3,7 +3,6 @@ package enginetest
 import (
 	"bytes"
 	"io"
-	"math"
 	"path"
 	"time"
 
@@ -17,11 +16,11 @@ import (
 // however fast the test is. It ends when all is delivered: make the events first, then read.
 type Machine struct {
 	Source
-	read            *Clock // the queue's time
-	made            Clock  // time of the latest event
-	first           []Raw  // processes of before the first event
-	processes       []*Process
-	finished, ended bool
+	read      *Clock // the queue's time
+	made      Clock  // time of the latest event
+	first     []Raw  // processes of before the first event
+	processes []*Process
+	ended     bool
 }
 
 // Process is a process of a Machine.
@@ -181,11 +180,7 @@ func (m *Machine) Scan(f func(*engine.RawEvent) error) error {
 
 // Populate implements engine.Source. Each event is there at its time, and io.EOF follows the last.
 func (m *Machine) Populate(to engine.Sink) error {
-	until := m.read.now
-	if m.finished {
-		until = math.MaxUint64
-	}
-	if n, err := m.populate(to, until); err != nil || n > 0 {
+	if n, err := m.populate(to, m.read.now); err != nil || n > 0 {
 		return err
 	}
 	if m.Queued() == 0 {
@@ -202,8 +197,8 @@ func (m *Machine) Populate(to engine.Sink) error {
 	return nil
 }
 
-// Finish implements engine.Finisher: all that is left is there at once.
-func (m *Machine) Finish() { m.finished = true }
+// Finish implements engine.Finisher: the time of all that is left has come.
+func (m *Machine) Finish() { m.read.now = max(m.read.now, m.made.now) }
 
 // Arm implements engine.Source: there is no need to wait for the next event.
 func (m *Machine) Arm(bool) bool { return m.ended }
