@@ -228,7 +228,7 @@ func (w *writer) some(old, name uint32, i info, size uint32, all []byte, put fun
 	start := len(w.types)
 	w.put(name, uint32(i), size)
 	own := w.own[w.ids[old]]
-	count := uint32(0)
+	count, bitfields := uint32(0), uint32(0)
 	each := int(kinds[i.kind()].each)
 	for ; len(all) > 0; all = all[each:] {
 		s, err := w.raw.name(u32(all, 0))
@@ -239,9 +239,14 @@ func (w *writer) some(old, name uint32, i info, size uint32, all []byte, put fun
 		if len(s) == 0 || own[string(s)] || w.inner[string(s)] {
 			put(all[:each])
 			count++
+			bitfields |= u32(all, each-4) >> 24
 		}
 	}
-	binary.LittleEndian.PutUint32(w.types[start+4:], uint32(i)&^infoCount|count)
+	head := uint32(i)&^infoCount | count
+	if structured := i.kind() == kindStruct || i.kind() == kindUnion; structured && bitfields == 0 {
+		head &^= infoFlag // all offsets are plain
+	}
+	binary.LittleEndian.PutUint32(w.types[start+4:], head)
 }
 
 func (w *writer) put(words ...uint32) {

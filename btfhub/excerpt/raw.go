@@ -76,6 +76,10 @@ type info uint32
 // infoUnused are the bits without a meaning.
 const infoUnused = 0x60ff0000
 
+// infoFlag says, of structures and unions, that the upper 8 bits of each offset are the size of a
+// bit field.
+const infoFlag = 1 << 31
+
 // infoCount are the bits of the number of members, enumerators, parameters or variables.
 const infoCount = 0xffff
 
