@@ -41,6 +41,7 @@ type (
 	Join   = engine.Join   // a rule
 
 	Source          = engine.Source          // what New reads from
+	Recorder        = engine.Recorder        // what Options.Record is
 	CapabilityTable = engine.CapabilityTable // what a source reports, and how
 	Capability      = engine.Capability
 	Origin          = engine.Origin

@@ -46,6 +46,10 @@ type Options struct {
 	// queue, but not call Get.
 	Filter func(*Event) bool
 
+	// Record, if not nil, gets all raw events, also those that Filter rejects: a
+	// Writer of package engine/trace makes a recording of them.
+	Record Recorder
+
 	// Backends are those that may be tried, in their fixed order; 0 means all.
 	Backends BackendSet
 
@@ -137,7 +141,7 @@ func (q *Queue) start(opts Options, clock Clock, look func(uint32) (uint64, engi
 	scan func(func(*engine.RawEvent) error) error) (err error) {
 	q.engine, err = engine.New(q.source, clock, engine.Options{
 		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
-		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Filter: q.unlocked(opts.Filter), Look: look,
+		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Filter: q.unlocked(opts.Filter), Look: look, Record: opts.Record,
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ type Engine struct {
 	source Source
 	holder Holder // the source, if it holds events back
 	buffer *Buffer
+	sink   Sink // the buffer, and the recorder if there is one
 	table  table
 	event  Event
 
@@ -47,13 +48,23 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.table.grace = uint64(opts.CacheGraceTime)
 	e.table.unseen = source.Capabilities().changedUnseen()
 	e.table.look, e.table.now = opts.Look, clock.Now
+	e.sink = e.buffer
+	if opts.Record != nil {
+		e.sink = recorded{e.buffer, opts.Record}
+		opts.Record.Begin(source, &e.clock)
+	}
 	return e, nil
 }
 
 // Learn takes a process into the table that /proc shows. It is meant for the
 // time between opening the source and the first Get, so that a process born
 // meanwhile is seen twice rather than not at all. r.Time is when /proc was read.
-func (e *Engine) Learn(r *RawEvent) { e.table.learn(r, e.clock.BootOffset) }
+func (e *Engine) Learn(r *RawEvent) {
+	if e.opts.Record != nil {
+		e.opts.Record.Record(r)
+	}
+	e.table.learn(r, e.clock.BootOffset)
+}
 
 // Get returns the next event, ErrNothing or an error of the source, after which
 // the engine is of no more use. It never waits. Events that change nothing (ids set
@@ -98,7 +109,10 @@ func (e *Engine) wantsMore(now uint64, ripe bool) bool {
 
 func (e *Engine) populate(now uint64) error {
 	e.populated = now
-	err := e.source.Populate(e.buffer)
+	if e.opts.Record != nil {
+		e.opts.Record.Read(now)
+	}
+	err := e.source.Populate(e.sink)
 	if errors.Is(err, io.EOF) {
 		e.drain = drain{at: max(now, 1), done: true}
 		return nil

@@ -642,30 +642,6 @@ func TestCloneOutlivesGet(t *testing.T) {
 	}
 }
 
-func TestTraceReplays(t *testing.T) {
-	var b strings.Builder
-	ev := raw(exec, 1, 0)
-	ev.Filename = []byte("/bin/\xff")
-	if err := enginetest.Record(&b, raw(fork, 1, 0), ev); err != nil {
-		t.Fatal(err)
-	}
-	r := newRig(t, engine.Options{})
-	if err := r.src.Replay(strings.NewReader(b.String())); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"1 FORK+EXEC"}, r.drain(t)); diff != "" {
-		t.Error(diff)
-	}
-	if p := r.Lookup(1); p.Filename != "/bin/\xff" {
-		t.Errorf("filename %q", p.Filename)
-	}
-	for _, bad := range []string{"{", `{"Kind":99}`} {
-		if err := r.src.Replay(strings.NewReader(bad)); err == nil {
-			t.Errorf("%s was replayed", bad)
-		}
-	}
-}
-
 // A drain delivers all that the source has queued, however small the buffer is.
 func TestDrainDeliversAll(t *testing.T) {
 	for _, length := range []int{1, 2, 3, 100, 10000} {

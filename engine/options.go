@@ -29,6 +29,9 @@ type Options struct {
 	// Filter, if not nil, decides whether an event is delivered. It is asked
 	// after the process table has been brought up to date. Gaps are always delivered.
 	Filter func(*Event) bool
+
+	// Record, if not nil, gets all that the engine takes in.
+	Record Recorder
 }
 
 // Defaults and limits of Options.

@@ -1,10 +1,6 @@
 package enginetest
 
 import (
-	"bufio"
-	"encoding/json"
-	"fmt"
-	"io"
 	"math"
 	"os"
 
@@ -15,22 +11,22 @@ import (
 // unknown when nil; the members of Task are known as Task.Known says.
 type Raw struct {
 	Kind     engine.Kind
-	Thread   bool            `json:",omitempty"`
-	PID      uint32          //
-	TID      uint32          `json:",omitempty"` // 0 means PID
-	CPU      uint32          `json:",omitempty"`
-	Seq      uint64          `json:",omitempty"`
-	Time     uint64          // CLOCK_MONOTONIC nanoseconds
-	Creator  uint32          `json:",omitempty"`
-	Image    uint16          `json:",omitempty"`
-	IDChange engine.IDChange `json:",omitempty"`
-	Gap      engine.Gap      `json:",omitzero"` // for engine.KindGap, with Time = Gap.From
+	Thread   bool
+	PID      uint32
+	TID      uint32 // 0 means PID
+	CPU      uint32
+	Seq      uint64
+	Time     uint64 // CLOCK_MONOTONIC nanoseconds
+	Creator  uint32
+	Image    uint16
+	IDChange engine.IDChange
+	Gap      engine.Gap // for engine.KindGap, with Time = Gap.From
 	Task     engine.Task
-	Comm     []byte `json:",omitempty"`
-	Filename []byte `json:",omitempty"`
-	Cmdline  []byte `json:",omitempty"`
-	Cwd      []byte `json:",omitempty"`
-	Cgroup   []byte `json:",omitempty"`
+	Comm     []byte
+	Filename []byte
+	Cmdline  []byte
+	Cwd      []byte
+	Cgroup   []byte
 }
 
 // Fill writes the description into r, which the engine has made empty.
@@ -85,34 +81,6 @@ func (s *Source) Push(events ...Raw) {
 func (s *Source) Lose(cause engine.Loss, n uint64) {
 	s.stats.Produced += n
 	s.stats.Lost[cause] += n
-}
-
-// Replay pushes the events of a trace as Record writes them.
-func (s *Source) Replay(trace io.Reader) error {
-	lines := bufio.NewScanner(trace)
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		var raw Raw
-		if err := json.Unmarshal(lines.Bytes(), &raw); err != nil {
-			return fmt.Errorf("read line %d of trace: %w", n, err)
-		}
-		if int(raw.Kind) >= engine.NumKinds {
-			return fmt.Errorf("read line %d of trace: unknown kind %d", n, raw.Kind)
-		}
-		s.Push(raw)
-	}
-	return lines.Err()
-}
-
-// Record writes events as a trace: one JSON object a line.
-func Record(w io.Writer, events ...Raw) error {
-	enc := json.NewEncoder(w)
-	for i := range events {
-		if err := enc.Encode(&events[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Name implements engine.Source.

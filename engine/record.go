@@ -1,0 +1,28 @@
+package engine
+
+// Recorder gets what an engine takes in, in that order, such as a [trace.Writer].
+//
+// [trace.Writer]: https://pkg.go.dev/github.com/quark-linux/quark/engine/trace#Writer
+type Recorder interface {
+	// Begin is called first.
+	Begin(source Source, clock *Clock)
+
+	// Read is called each time before the source is read, with the time.
+	Read(now uint64)
+
+	// Record gets an event that the source inserts, or, before the first Read, a process that
+	// the engine learns. It must not keep or change it.
+	Record(r *RawEvent)
+}
+
+// recorded is a buffer whose events go to a recorder first.
+type recorded struct {
+	*Buffer
+	to Recorder
+}
+
+// Insert implements Sink.
+func (s recorded) Insert(r *RawEvent) {
+	s.to.Record(r)
+	s.Buffer.Insert(r)
+}

@@ -1,0 +1,224 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+const firstLine = "quark-trace 1\n"
+
+// Masks that are none: readMask is of a reading of the source, statsMask of its counters.
+const (
+	readMask  = 0
+	statsMask = 1 << 63
+)
+
+// texts are the columns of variable length, the first bits of a mask.
+const (
+	firstText = engine.FieldComm
+	numTexts  = engine.FieldCgroup - firstText + 1
+)
+
+// column is one number of a record.
+type column struct {
+	get func() uint64
+	set func(uint64)
+}
+
+type number interface {
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int32
+}
+
+func of[T number](p *T) column {
+	return column{func() uint64 { return uint64(*p) }, func(v uint64) { *p = T(v) }}
+}
+
+// row is the record last written or read. Its columns are the numbers of r.
+type row struct {
+	r       engine.RawEvent
+	gap     engine.Gap // what r.Gap points to, if not nil
+	columns []column
+	last    []uint64
+	refs    [numTexts]uint64 // the index of each text
+	at      uint64           // when the source was read
+}
+
+// newRow returns a row of zeros. The order of its columns is that of the mask: those that change
+// often come first, and new ones last, so that older traces can be read.
+func newRow() *row {
+	w := new(row)
+	r, t, g := &w.r, &w.r.Task, &w.gap
+	thread := column{
+		func() uint64 {
+			if r.Thread {
+				return 1
+			}
+			return 0
+		},
+		func(v uint64) { r.Thread = v != 0 },
+	}
+	w.columns = []column{
+		of(&r.Kind), of(&r.Time), of(&r.PID), of(&r.TID), of(&t.Known), of(&r.CPU), of(&t.Exit.Time), of(&t.Start), of(&t.PPID),
+		of(&r.Creator), of(&r.Seq), of(&t.Exit.WaitStatus), of(&t.Carried), of(&r.Image), thread, of(&t.PGID), of(&t.SID),
+		of(&t.StartUnit), of(&t.Truncated), of(&r.IDChange),
+		of(&t.Cred.UID), of(&t.Cred.EUID), of(&t.Cred.SUID), of(&t.Cred.GID), of(&t.Cred.EGID), of(&t.Cred.SGID),
+		of(&t.Caps.Inheritable), of(&t.Caps.Permitted), of(&t.Caps.Effective), of(&t.Caps.Bounding), of(&t.Caps.Ambient),
+		of(&t.TTY.Major), of(&t.TTY.Minor), of(&t.NS.UTS), of(&t.NS.IPC), of(&t.NS.Mnt), of(&t.NS.Net),
+		of(&r.Tracer.PID), of(&r.Tracer.TID), of(&g.Cause), of(&g.CPU), of(&g.From), of(&g.To), of(&g.Count),
+	}
+	w.last = make([]uint64, len(w.columns))
+	return w
+}
+
+// reset makes the row of zeros that a block begins with.
+func (w *row) reset() {
+	for i := range w.columns {
+		w.columns[i].set(0)
+		w.last[i] = 0
+	}
+	w.refs, w.at = [numTexts]uint64{}, 0
+}
+
+// append appends the record of r. text returns the index of a text and whether it is new.
+func (w *row) append(b []byte, r *engine.RawEvent, text func([]byte) (uint64, bool)) []byte {
+	w.r = *r
+	if w.gap = (engine.Gap{}); r.Gap != nil {
+		w.gap = *r.Gap
+	}
+	var mask uint64
+	for i := range w.columns {
+		if w.columns[i].get() != w.last[i] {
+			mask |= 1 << (int(numTexts) + i)
+		}
+	}
+	var refs [numTexts]uint64
+	var added [numTexts]bool
+	for i := range refs {
+		refs[i] = w.refs[i]
+		if f := firstText + engine.Field(i); r.Task.Known.Has(f) {
+			if refs[i], added[i] = text(r.Bytes(f)); refs[i] != w.refs[i] || added[i] {
+				mask |= 1 << i
+			}
+		}
+	}
+	if mask == 0 {
+		mask = 1 << numTexts // a difference of 0
+	}
+	b = binary.AppendUvarint(b, mask)
+	for i, ref := range refs {
+		if mask&(1<<i) == 0 {
+			continue
+		}
+		b = binary.AppendUvarint(b, ref)
+		if v := r.Bytes(firstText + engine.Field(i)); added[i] {
+			b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+		}
+	}
+	w.refs = refs
+	for m := mask >> numTexts; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		v := w.columns[i].get()
+		b = binary.AppendVarint(b, int64(v-w.last[i]))
+		w.last[i] = v
+	}
+	return b
+}
+
+var errRecord = errors.New("a record makes no sense")
+
+// cursor reads the numbers of a block. After a number that is cut, bad is set.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) uint() uint64 {
+	if len(c.b) > 0 && c.b[0] < 0x80 {
+		v := c.b[0]
+		c.b = c.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(c.b)
+	if n <= 0 {
+		c.b, c.bad = nil, true
+		return 0
+	}
+	c.b = c.b[n:]
+	return v
+}
+
+func (c *cursor) err() error {
+	if c.bad {
+		return errRecord
+	}
+	return nil
+}
+
+func (c *cursor) int() uint64 {
+	v := c.uint()
+	return v>>1 ^ -(v & 1)
+}
+
+func (c *cursor) bytes() []byte {
+	n := c.uint()
+	if n > uint64(len(c.b)) {
+		c.b, c.bad = nil, true
+		return nil
+	}
+	v := c.b[:n:n]
+	c.b = c.b[n:]
+	return v
+}
+
+// read reads the rest of the record with a mask. texts are those of the block.
+func (w *row) read(mask uint64, c *cursor, texts *[][]byte) error {
+	if mask>>(int(numTexts)+len(w.columns)) != 0 {
+		return errRecord
+	}
+	for i := range w.refs {
+		if mask&(1<<i) == 0 {
+			continue
+		}
+		ref := c.uint()
+		if ref == uint64(len(*texts)) {
+			*texts = append(*texts, c.bytes())
+		}
+		if ref >= uint64(len(*texts)) {
+			return errRecord
+		}
+		w.refs[i] = ref
+	}
+	for m := mask >> numTexts; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		w.last[i] += c.int()
+		w.columns[i].set(w.last[i])
+	}
+	if int(w.r.Kind) >= engine.NumKinds || w.r.Task.Known&^engine.AllFields != 0 || w.gap.Cause >= engine.NumLosses {
+		return errRecord
+	}
+	for i, ref := range w.refs {
+		if w.r.Task.Known.Has(firstText+engine.Field(i)) && ref >= uint64(len(*texts)) {
+			return errRecord
+		}
+	}
+	return c.err()
+}
+
+// fill makes r, which is empty, the event of the row.
+func (w *row) fill(r *engine.RawEvent, texts [][]byte) {
+	s := &w.r
+	r.Kind, r.Thread, r.Image, r.PID, r.Time, r.TID = s.Kind, s.Thread, s.Image, s.PID, s.Time, s.TID
+	r.CPU, r.Seq, r.Creator, r.Tracer, r.IDChange, r.Task = s.CPU, s.Seq, s.Creator, s.Tracer, s.IDChange, s.Task
+	if r.Kind == engine.KindGap {
+		r.SetGap(w.gap)
+		r.Time = s.Time
+	}
+	for i, ref := range w.refs {
+		if f := firstText + engine.Field(i); s.Task.Known.Has(f) {
+			r.Set(f, texts[ref])
+		}
+	}
+}

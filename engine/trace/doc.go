@@ -1,0 +1,15 @@
+// Package trace records what an engine takes in, and gives it to an engine again: for a test,
+// for other options, on another machine. [Writer] is an [engine.Recorder], [Reader] an
+// [engine.Source] with the clock and the processes of the recording.
+//
+// A trace is a line with the version, then blocks: the length of the compressed block and
+// its CRC-32C, 4 bytes each, low byte first, then the block, as zstd. The first block is the
+// header, in JSON. Each of the others has records, and can be decoded alone. A block of length 0
+// ends the trace.
+//
+// A record is a bit mask, then the values of the columns in it: those that differ from the record
+// before. A number is the difference, a text its index among the block's texts; the next
+// unused index brings a new one: its length and bytes. All numbers are varints. The mask 0 is of no
+// event but says that the source was read, how much later than last time; the records before the
+// first of these are the processes of the start. The mask 1<<63 comes with the source's counters.
+package trace

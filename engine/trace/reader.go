@@ -1,0 +1,275 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Options say how a trace is replayed.
+type Options struct {
+	// Speed is how much faster than it was recorded the trace is replayed: 1 is in time. 0,
+	// the default, is as fast as possible: the clock moves on whenever all that is due is
+	// delivered.
+	Speed float64
+}
+
+// maxSpeed bounds Options.Speed.
+const maxSpeed = 1e6
+
+// stride is how far the clock moves at least at full speed. A short one takes more calls; a long
+// one keeps processes that have ended longer in the table.
+const stride = uint64(time.Millisecond)
+
+// Reader is an [engine.Source] that replays a trace. It is an [engine.Timekeeper] and an
+// [engine.Scanner].
+type Reader struct {
+	from   *bufio.Reader
+	offset int64 // of the next block in the trace
+	zstd   *zstd.Decoder
+	packed []byte
+	block  []byte
+	cursor cursor   // the rest of the block
+	texts  [][]byte // of the block
+	row    *row
+	header header
+	stats  engine.SourceStats
+
+	scanned bool   // past the processes of the start
+	due     uint64 // when the next events were read
+	ended   bool
+	torn    error
+
+	speed float64
+	start time.Time // when the replay began, if in time
+	now   uint64    // the time of the trace, at full speed
+	armed bool      // all that is due is delivered
+}
+
+// NewReader returns a source that replays the trace that r reads.
+func NewReader(r io.Reader, opts Options) (*Reader, error) {
+	if !(opts.Speed >= 0 && opts.Speed <= maxSpeed) {
+		return nil, fmt.Errorf("option Speed is %g: it must be from 0 to %g", opts.Speed, maxSpeed)
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	t := &Reader{from: bufio.NewReaderSize(r, 64<<10), zstd: dec, row: newRow(), speed: opts.Speed}
+	if err := t.readHeader(); err != nil {
+		dec.Close()
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	return t, nil
+}
+
+func (t *Reader) readHeader() error {
+	line := make([]byte, len(firstLine))
+	if _, err := io.ReadFull(t.from, line); err != nil || string(line) != firstLine {
+		return fmt.Errorf("it does not begin with %q: it is no trace, or of another version of quark", firstLine)
+	}
+	t.offset = int64(len(line))
+	if err := t.readBlock(); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(t.block, &t.header); err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	h := &t.header
+	if h.Capabilities == nil || !strings.HasPrefix(engine.AllFields.String(), h.Fields) || !strings.HasPrefix(kinds(), h.Kinds) {
+		return errors.New("its fields or kinds of event are of another version of quark")
+	}
+	t.cursor.b, t.now = nil, h.Start
+	return nil
+}
+
+// readBlock reads the next block. The error is io.EOF at the end of the trace.
+func (t *Reader) readBlock() error {
+	head := noBlock
+	if _, err := io.ReadFull(t.from, head[:]); err != nil {
+		return fmt.Errorf("its end is missing: %w", noEOF(err))
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	switch {
+	case head == noBlock:
+		return io.EOF
+	case n > maxBlock:
+		return fmt.Errorf("a block of %d bytes", n)
+	}
+	t.packed = slices.Grow(t.packed[:0], int(n))[:n]
+	if _, err := io.ReadFull(t.from, t.packed); err != nil {
+		return fmt.Errorf("its end is missing: %w", noEOF(err))
+	}
+	if crc32.Checksum(t.packed, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return errors.New("the checksum of a block is wrong")
+	}
+	var err error
+	if t.block, err = t.zstd.DecodeAll(t.packed, t.block[:0]); err != nil {
+		return fmt.Errorf("decompress: %w", err)
+	}
+	t.offset += int64(len(head)) + int64(n)
+	t.cursor, t.texts = cursor{b: t.block}, t.texts[:0]
+	t.row.reset()
+	return nil
+}
+
+// noEOF makes an error of the end of the file, as io.EOF is that of the trace.
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// next reads the next event into the row, or, if it is none, the time of the next events.
+func (t *Reader) next() (event bool, err error) {
+	for {
+		if len(t.cursor.b) == 0 {
+			if err := t.readBlock(); err != nil {
+				return false, err
+			}
+		}
+		switch mask := t.cursor.uint(); mask {
+		case readMask:
+			t.row.at += t.cursor.uint()
+			t.due = t.row.at
+			return false, t.cursor.err()
+		case statsMask:
+			if err := t.readStats(); err != nil {
+				return false, err
+			}
+		default:
+			return true, t.row.read(mask, &t.cursor, &t.texts)
+		}
+	}
+}
+
+func (t *Reader) readStats() error {
+	s := engine.SourceStats{Produced: t.cursor.uint()}
+	n := t.cursor.uint()
+	if n > engine.NumLosses {
+		return errRecord
+	}
+	for i := range n {
+		s.Lost[i] = t.cursor.uint()
+	}
+	s.Bound = t.cursor.uint() != 0
+	t.stats = s
+	return t.cursor.err()
+}
+
+// end ends the trace, with an error that is not io.EOF too early.
+func (t *Reader) end(err error) {
+	if t.ended = true; err != io.EOF {
+		t.torn = fmt.Errorf("the trace is torn after %d bytes: %w; all before was read", t.offset, err)
+	}
+}
+
+// Torn returns why the trace ended before its end, or nil.
+func (t *Reader) Torn() error { return t.torn }
+
+// Kernel returns the release of the kernel that was recorded.
+func (t *Reader) Kernel() string { return t.header.Kernel }
+
+// Scan implements engine.Scanner.
+func (t *Reader) Scan(f func(*engine.RawEvent) error) error {
+	t.scanned = true
+	var r engine.RawEvent
+	for !t.ended {
+		event, err := t.next()
+		if err != nil {
+			t.end(err)
+			break
+		}
+		if !event {
+			break
+		}
+		r.Reset()
+		t.row.fill(&r, t.texts)
+		if err := f(&r); err != nil {
+			return err
+		}
+	}
+	t.start = time.Now()
+	return nil
+}
+
+// Populate implements engine.Source.
+func (t *Reader) Populate(to engine.Sink) error {
+	if !t.scanned {
+		t.Scan(func(*engine.RawEvent) error { return nil })
+	}
+	limit, onward := t.time(), t.armed // onward: at least to the next event
+	if t.armed = false; onward {
+		limit = max(limit+stride, t.due)
+	}
+	for !t.ended && t.due <= limit && to.Room() > 0 {
+		t.now = max(t.now, t.due)
+		event, err := t.next()
+		switch {
+		case err != nil:
+			t.end(err)
+		case event:
+			r := to.Reserve()
+			t.row.fill(r, t.texts)
+			to.Insert(r)
+			onward = false
+		case onward:
+			limit = max(limit, t.due)
+		}
+	}
+	if t.ended {
+		return io.EOF
+	}
+	return nil
+}
+
+// Clock implements engine.Timekeeper.
+func (t *Reader) Clock() engine.Clock {
+	h := &t.header
+	return engine.Clock{Now: t.time, BootOffset: h.BootOffset, Wall: h.Wall, WallError: h.WallError}
+}
+
+func (t *Reader) time() uint64 {
+	if t.speed == 0 || t.start.IsZero() {
+		return t.now
+	}
+	return t.header.Start + uint64(float64(time.Since(t.start))*t.speed)
+}
+
+// Arm implements engine.Source.
+func (t *Reader) Arm(bool) bool {
+	t.armed = t.speed == 0
+	return t.ended || !t.armed && t.due > t.time()
+}
+
+// Name implements engine.Source: it is that of the source that was recorded.
+func (t *Reader) Name() string { return t.header.Backend }
+
+// Capabilities implements engine.Source.
+func (t *Reader) Capabilities() *engine.CapabilityTable { return t.header.Capabilities }
+
+// FD implements engine.Source.
+func (t *Reader) FD() int { return -1 }
+
+// Stats implements engine.Source: the counters of the recorded source, at the end of the last block
+// that was read.
+func (t *Reader) Stats() (engine.SourceStats, error) { return t.stats, nil }
+
+// Close implements engine.Source. It does not close what the trace is read from.
+func (t *Reader) Close() error {
+	t.ended = true
+	t.zstd.Close()
+	return nil
+}

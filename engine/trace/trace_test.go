@@ -1,0 +1,382 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// list is a sink that keeps events.
+type list struct {
+	events []*engine.RawEvent
+	room   int
+}
+
+func (l *list) Room() int                  { return l.room - len(l.events) }
+func (l *list) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
+func (l *list) Insert(r *engine.RawEvent)  { l.events = append(l.events, r) }
+func (l *list) Release(r *engine.RawEvent) {}
+
+// randomize sets all exported numbers and flags below v: a few of them, as often 0 as not.
+func randomize(rnd *rand.Rand, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				randomize(rnd, v.Field(i))
+			}
+		}
+	case reflect.Bool:
+		v.SetBool(rnd.IntN(2) == 0)
+	case reflect.Pointer: // the gap
+	default:
+		n := []uint64{0, 1, uint64(rnd.IntN(100)), rnd.Uint64()}[rnd.IntN(4)]
+		if v.CanInt() {
+			v.SetInt(int64(int32(n)))
+		} else {
+			v.SetUint(n & (1<<v.Type().Bits() - 1))
+		}
+	}
+}
+
+func random(rnd *rand.Rand) *engine.RawEvent {
+	r := new(engine.RawEvent)
+	randomize(rnd, reflect.ValueOf(r).Elem())
+	if r.Kind %= engine.NumKinds; r.Kind == engine.KindGap {
+		r.Gap = new(engine.Gap)
+		randomize(rnd, reflect.ValueOf(r.Gap).Elem())
+		r.Gap.Cause %= engine.NumLosses
+	}
+	var texts engine.Fields
+	for f := firstText; f < firstText+numTexts; f++ {
+		texts |= f.Set()
+	}
+	r.Task.Known &= engine.AllFields &^ texts
+	for f := firstText; f < firstText+numTexts; f++ {
+		if rnd.IntN(2) == 0 {
+			r.Set(f, bytes.Repeat([]byte{byte(rnd.IntN(3))}, []int{0, 1, 20, maxKeptLen, 5000}[rnd.IntN(5)]))
+		}
+	}
+	return r
+}
+
+// fake is a source as a writer sees it, which has lost 3 events.
+type fake struct{ engine.Source }
+
+func (fake) Name() string                          { return "fake" }
+func (fake) Capabilities() *engine.CapabilityTable { return new(engine.CapabilityTable) }
+func (fake) Stats() (s engine.SourceStats, err error) {
+	s.Produced, s.Lost[engine.LossRingFull], s.Bound = 3, 3, true
+	return s, nil
+}
+
+// newWriter returns a writer that has begun.
+func newWriter(t testing.TB, to io.Writer, clock func() uint64) *Writer {
+	t.Helper()
+	w, err := NewWriter(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Begin(fake{}, &engine.Clock{Now: clock, BootOffset: 5, WallError: 7, Wall: time.Unix(0, 0)})
+	return w
+}
+
+// interval is between two readings, if no other is said.
+const interval = 100 * time.Millisecond
+
+// record writes the trace of readings of a source.
+func record(t testing.TB, every time.Duration, processes []*engine.RawEvent, readings ...[]*engine.RawEvent) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	now := uint64(time.Second)
+	w := newWriter(t, &b, func() uint64 { return now })
+	for _, r := range processes {
+		w.Record(r)
+	}
+	for _, reading := range readings {
+		now += uint64(every)
+		w.Read(now)
+		for _, r := range reading {
+			w.Record(r)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// equal compares what a source may set of events.
+func equal(a, b *engine.RawEvent) string {
+	texts := func(r *engine.RawEvent) (all []string) {
+		for f := firstText; f < firstText+numTexts; f++ {
+			all = append(all, fmt.Sprintf("%q", r.Bytes(f)))
+		}
+		return all
+	}
+	return cmp.Diff(a, b, cmpopts.IgnoreUnexported(engine.RawEvent{})) + cmp.Diff(texts(a), texts(b))
+}
+
+// What is written is read.
+func TestRoundTrip(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		var all [][]*engine.RawEvent
+		for range 30 {
+			var reading []*engine.RawEvent
+			for range rnd.IntN(20) {
+				reading = append(reading, random(rnd))
+			}
+			all = append(all, reading)
+		}
+		r, err := NewReader(bytes.NewReader(record(t, interval, all[0], all[1:]...)), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := r.Clock(); c.Now() != uint64(time.Second) || c.BootOffset != 5 || c.WallError != 7 || !c.Wall.Equal(time.Unix(0, 0)) || r.Name() != "fake" {
+			t.Errorf("the clock is %+v", c)
+		}
+		var got list
+		if err := r.Scan(func(e *engine.RawEvent) error {
+			c := new(engine.RawEvent)
+			r.row.fill(c, r.texts)
+			got.Insert(c)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for i, reading := range all {
+			if i > 0 && len(reading) > 0 {
+				r.Arm(true)
+				got = list{room: len(reading)}
+				if err := r.Populate(&got); err != nil || r.Clock().Now() != uint64(time.Second)+uint64(i)*1e8 {
+					t.Fatalf("%v, at %d", err, r.Clock().Now())
+				}
+			}
+			if len(got.events) != len(reading) {
+				t.Fatalf("seed %d: reading %d has %d events, want %d", seed, i, len(got.events), len(reading))
+			}
+			for k := range reading {
+				if diff := equal(reading[k], got.events[k]); diff != "" {
+					t.Fatalf("seed %d: event %d of reading %d: %s", seed, k, i, diff)
+				}
+			}
+			got.events = nil
+		}
+		r.Arm(true)
+		got.room = 1
+		if err := r.Populate(&got); err != io.EOF || r.Torn() != nil {
+			t.Errorf("at the end %v, %v", err, r.Torn())
+		}
+		want, _ := fake{}.Stats()
+		if s, _ := r.Stats(); s != want {
+			t.Errorf("counters %+v", s)
+		}
+	}
+}
+
+// A trace that was cut, or has a wrong byte, is read up to there and the tear is reported.
+func TestTorn(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var readings [][]*engine.RawEvent
+	for range 40 { // 100 ms each: a block has ten
+		readings = append(readings, []*engine.RawEvent{random(rnd), random(rnd)})
+	}
+	whole := record(t, interval, nil, readings...)
+	read := func(b []byte) (n int, torn error) {
+		r, err := NewReader(bytes.NewReader(b), Options{})
+		if err != nil {
+			return 0, err
+		}
+		got := list{room: 1000}
+		for err = error(nil); err == nil; err = r.Populate(&got) {
+			r.Arm(true)
+		}
+		if err != io.EOF {
+			t.Error(err)
+		}
+		return len(got.events), r.Torn()
+	}
+	if n, torn := read(whole); n != 80 || torn != nil {
+		t.Fatalf("%d events, %v", n, torn)
+	}
+	most := 0
+	for cut := range whole {
+		if cut%7 != 0 && cut < len(whole)-20 {
+			continue
+		}
+		n, torn := read(whole[:cut])
+		if torn == nil || n < most || n%20 != 0 {
+			t.Fatalf("cut at %d of %d: %d events, before %d, %v", cut, len(whole), n, most, torn)
+		}
+		most = n
+		bad := bytes.Clone(whole)
+		bad[cut] ^= 0x10
+		if n, torn := read(bad); torn == nil && n != 80 {
+			t.Fatalf("byte %d wrong: %d events, %v", cut, n, torn)
+		}
+	}
+	if most != 80 {
+		t.Errorf("without its end mark %d events", most)
+	}
+}
+
+// In time, the events come when the recording's clock would show it.
+func TestSpeed(t *testing.T) {
+	reading := []*engine.RawEvent{{PID: 1}}
+	r, err := NewReader(bytes.NewReader(record(t, interval, nil, reading, reading, reading)), Options{Speed: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, got := time.Now(), list{room: 10}
+	for err = nil; err == nil; err = r.Populate(&got) {
+		if r.Arm(true) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if d := time.Since(begin); d < 30*time.Millisecond || d > 5*time.Second || len(got.events) != 3 {
+		t.Errorf("300 ms took %v at tenfold speed, %d events", d, len(got.events))
+	}
+	for _, speed := range []float64{-1, 1e9} {
+		if _, err := NewReader(bytes.NewReader(nil), Options{Speed: speed}); err == nil || !strings.Contains(err.Error(), "option Speed is") {
+			t.Errorf("speed %g: %v", speed, err)
+		}
+	}
+}
+
+// FuzzReader reads what may be a trace, and the records of a block.
+func FuzzReader(f *testing.F) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	f.Add(record(f, interval, []*engine.RawEvent{random(rnd)}, []*engine.RawEvent{random(rnd), random(rnd)}))
+	f.Add([]byte{0, 1, 1<<6 | 1, 0, 1, 'x', 2})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := NewReader(bytes.NewReader(b), Options{}); err == nil {
+			got := list{room: 100}
+			for err = nil; err == nil && got.Room() > 0; err = r.Populate(&got) {
+				r.Arm(true)
+			}
+			r.Close()
+		}
+		r := &Reader{row: newRow(), cursor: cursor{b: b}}
+		for len(r.cursor.b) > 0 {
+			event, err := r.next()
+			if err != nil {
+				break
+			}
+			if event {
+				e := new(engine.RawEvent)
+				r.row.fill(e, r.texts)
+			}
+		}
+	})
+}
+
+// life is what an eBPF source tells of a short process.
+func life(pid uint32, now uint64) []*engine.RawEvent {
+	texts := [][]byte{[]byte("sh"), []byte("/usr/bin/true"), []byte("true\x00this\x00is\x00nop!\x00"), []byte("/root"), []byte("/system.slice/cron.service")}
+	var l []*engine.RawEvent
+	for i, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
+		r := &engine.RawEvent{Kind: k, PID: pid, TID: pid, CPU: pid % 4, Seq: now + uint64(i), Creator: 1, Time: now + uint64(i)*300_000}
+		r.Task = engine.Task{Start: now, StartUnit: 1, PPID: 1, PGID: pid, SID: 1, Caps: engine.Capabilities{Bounding: 1<<41 - 1},
+			NS: engine.Namespaces{UTS: 4026531838, IPC: 4026531839, Mnt: 4026531841, Net: 4026531840}}
+		r.Task.Known = engine.AllFields
+		if k == engine.KindExit {
+			r.Task.Exit.Time = r.Time
+		} else {
+			r.Task.Known &^= engine.FieldExit.Set()
+		}
+		for i, v := range texts {
+			r.Set(firstText+engine.Field(i), v)
+		}
+		l = append(l, r)
+	}
+	return l
+}
+
+// lives are the events of n short processes, 2000 of which are born in a second, in readings of
+// 10 ms.
+func lives(n int) (readings [][]*engine.RawEvent) {
+	now := uint64(time.Second)
+	for i := range n {
+		l := life(uint32(i%30000+2), now+uint64(i)*500_000)
+		if i%20 == 0 {
+			readings = append(readings, nil)
+		}
+		readings[len(readings)-1] = append(readings[len(readings)-1], l...)
+	}
+	return readings
+}
+
+// A warm writer allocates nothing.
+func TestRecordAllocatesNothing(t *testing.T) {
+	w := newWriter(t, io.Discard, func() uint64 { return 0 })
+	events, now := life(7, 0), uint64(0)
+	step := func() {
+		now += 10_000
+		w.Read(now)
+		for _, r := range events {
+			r.Time, r.PID = now, r.PID+1
+			w.Record(r)
+		}
+	}
+	for range 50_000 {
+		step()
+	}
+	if n := testing.AllocsPerRun(50_000, step); n != 0 {
+		t.Errorf("%v allocations for three raw events", n)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	w := newWriter(b, io.Discard, func() uint64 { return 0 })
+	events, now, n := lives(1000), uint64(0), 0
+	for b.Loop() {
+		now += 10_000_000
+		w.Read(now)
+		for _, r := range events[n%len(events)] {
+			w.Record(r)
+			n++
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/raw")
+}
+
+// BenchmarkReplay reports the cost per raw event of a replay through an engine.
+func BenchmarkReplay(b *testing.B) {
+	const n = 100_000
+	file := record(b, 10*time.Millisecond, nil, lives(n)...)
+	for name, opts := range map[string]engine.Options{"joined": {}, "apart": {Matrix: new(engine.Matrix)}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r, err := NewReader(bytes.NewReader(file), Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				e, err := engine.New(r, r.Clock(), opts)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for !e.Drained() {
+					if _, err := e.Get(); err != nil {
+						r.Arm(true)
+					}
+				}
+				if s, _ := e.Stats(); s.Insertions != 3*n {
+					b.Fatalf("%+v", s)
+				}
+			}
+			b.ReportMetric(float64(3*n*b.N)/b.Elapsed().Seconds()/1e6, "Mraw/s")
+			b.ReportMetric(float64(len(file))/(3*n), "bytes/raw")
+		})
+	}
+}

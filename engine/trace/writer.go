@@ -1,0 +1,209 @@
+package trace
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// header is the first block of a trace.
+type header struct {
+	Backend      string
+	Kernel       string // release
+	Fields       string // all names, since records have numbers
+	Kinds        string
+	Start        uint64 // CLOCK_MONOTONIC nanoseconds
+	BootOffset   uint64
+	Wall         time.Time
+	WallError    time.Duration
+	Capabilities *engine.CapabilityTable
+}
+
+const (
+	blockSize  = 128 << 10 // from this length on a block is written
+	maxBlock   = 1 << 20   // no block is longer
+	blockAge   = uint64(time.Second)
+	maxKept    = 1 << 20 // bytes of texts that are kept over blocks
+	maxKeptLen = 256     // of each
+)
+
+// noBlock is the head of a block of length 0, which ends a trace.
+var noBlock [8]byte
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Writer writes a trace. It is an [engine.Recorder], for one engine. A block is written when it is
+// full, or at the first reading of the source a second after it began: what came since is missing
+// in the trace of a process that was killed.
+type Writer struct {
+	to     io.Writer
+	err    error // the first; nothing is written after it
+	source engine.Source
+	zstd   *zstd.Encoder
+	row    *row
+	block  []byte
+	out    []byte // the block as written
+	began  uint64 // when the block did
+	read   uint64 // when the source was read; 0 before
+
+	// Texts are numbered in each block anew: texts has an index to uses, so that one that
+	// was seen in an earlier block is found without making a string of it.
+	texts   map[string]int
+	uses    []use
+	kept    int // bytes in texts
+	blocks  uint32
+	inBlock uint64 // texts in the block
+}
+
+// use is the number that a text has in a block.
+type use struct {
+	block  uint32
+	number uint64
+}
+
+// NewWriter returns a writer of a trace. The caller closes w after [Writer.Close].
+func NewWriter(w io.Writer) (*Writer, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithWindowSize(maxBlock), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, fmt.Errorf("begin trace: %w", err)
+	}
+	return &Writer{to: w, zstd: enc, row: newRow(), texts: make(map[string]int)}, nil
+}
+
+// Begin implements engine.Recorder.
+func (w *Writer) Begin(source engine.Source, clock *engine.Clock) {
+	w.source = source
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // there is none on other systems
+	h, err := json.Marshal(&header{
+		Backend: source.Name(), Kernel: strings.TrimSpace(string(release)), Fields: engine.AllFields.String(), Kinds: kinds(),
+		Start: clock.Now(), BootOffset: clock.BootOffset, Wall: clock.Wall, WallError: clock.WallError, Capabilities: source.Capabilities(),
+	})
+	w.fail(err)
+	w.write([]byte(firstLine))
+	w.writeBlock(h)
+}
+
+func kinds() string {
+	all := engine.Events(0)
+	for k := range engine.Kind(engine.NumKinds) {
+		all |= k.Events()
+	}
+	return all.String()
+}
+
+// Read implements engine.Recorder.
+func (w *Writer) Read(now uint64) {
+	if len(w.block) > 0 && now-w.began >= blockAge {
+		w.flush()
+	}
+	w.read = now
+}
+
+// Record implements engine.Recorder.
+func (w *Writer) Record(r *engine.RawEvent) {
+	if len(w.block) >= blockSize {
+		w.flush()
+	}
+	if len(w.block) == 0 {
+		w.began = w.read
+	}
+	if w.row.at != w.read {
+		w.block = binary.AppendUvarint(w.block, readMask)
+		w.block = binary.AppendUvarint(w.block, w.read-w.row.at)
+		w.row.at = w.read
+	}
+	w.block = w.row.append(w.block, r, w.number)
+}
+
+// number returns the number of a text in the block, and whether it is a new one.
+func (w *Writer) number(text []byte) (n uint64, added bool) {
+	i, known := w.texts[string(text)]
+	if known && w.uses[i].block == w.blocks {
+		return w.uses[i].number, false
+	}
+	n = w.inBlock
+	w.inBlock++
+	if !known && len(text) <= maxKeptLen {
+		i, known = len(w.uses), true
+		w.texts[string(text)] = i
+		w.uses = append(w.uses, use{})
+		w.kept += len(text)
+	}
+	if known {
+		w.uses[i] = use{w.blocks, n}
+	}
+	return n, true
+}
+
+// flush ends the block with the source's counters and writes it.
+func (w *Writer) flush() {
+	stats, err := w.source.Stats()
+	w.fail(err)
+	b := binary.AppendUvarint(w.block, statsMask)
+	b = binary.AppendUvarint(b, stats.Produced)
+	b = binary.AppendUvarint(b, uint64(len(stats.Lost)))
+	for _, n := range stats.Lost {
+		b = binary.AppendUvarint(b, n)
+	}
+	bound := uint64(0)
+	if stats.Bound {
+		bound = 1
+	}
+	b = binary.AppendUvarint(b, bound)
+	w.writeBlock(b)
+	w.block, w.inBlock = b[:0], 0
+	w.row.reset()
+	w.blocks++
+	if w.kept > maxKept {
+		clear(w.texts)
+		w.uses, w.kept = w.uses[:0], 0
+	}
+}
+
+func (w *Writer) writeBlock(b []byte) {
+	if len(b) > maxBlock {
+		w.fail(fmt.Errorf("an event has %d bytes", len(b)))
+	}
+	w.out = w.zstd.EncodeAll(b, append(w.out[:0], noBlock[:]...))
+	binary.LittleEndian.PutUint32(w.out, uint32(len(w.out)-8))
+	binary.LittleEndian.PutUint32(w.out[4:], crc32.Checksum(w.out[8:], castagnoli))
+	w.write(w.out)
+}
+
+func (w *Writer) write(b []byte) {
+	if w.err == nil {
+		_, err := w.to.Write(b)
+		w.fail(err)
+	}
+}
+
+func (w *Writer) fail(err error) {
+	if w.err == nil && err != nil {
+		w.err = fmt.Errorf("write trace: %w", err)
+	}
+}
+
+// Err returns the first error of writing, after which nothing more is written.
+func (w *Writer) Err() error { return w.err }
+
+// Close writes what is left and the end of the trace, and returns the first error of all. The
+// source must still be open.
+func (w *Writer) Close() error {
+	if w.source != nil {
+		w.flush()
+		w.write(noBlock[:])
+		w.source = nil
+	}
+	w.fail(w.zstd.Close())
+	return w.err
+}
