@@ -73,6 +73,7 @@ help:
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
+	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
@@ -249,6 +250,20 @@ lint: $(TOOLS)/golangci-lint
 # Needs the network, for the list of what is known.
 vulncheck: $(TOOLS)/govulncheck
 	$(Q)$(TOOLS)/govulncheck ./...
+
+# What the interface lost or changed since API_BASE, the last release by default.
+API := . ./engine ./engine/enginetest ./exitsnoop ./btfhub
+API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
+.PHONY: apidiff
+apidiff: $(TOOLS)/apidiff
+	$(Q)[ -n '$(API_BASE)' ] || { echo 'there is no release to compare with: name a commit with API_BASE='; exit 0; }; \
+	old=$$(mktemp -d); trap 'git worktree remove --force "$$old"' EXIT; \
+	git worktree add --quiet --detach "$$old" '$(API_BASE)' || exit; \
+	for p in $(API); do \
+		(cd "$$old" && '$(abspath $(TOOLS))/apidiff' -w "$$old/api" $$p) && \
+		diff=$$($(TOOLS)/apidiff -incompatible "$$old/api" $$p) || exit; \
+		[ -z "$$diff" ] || { echo "$$p:"; echo "$$diff"; bad=1; }; \
+	done; [ -z "$$bad" ]
 
 # Each dependency as PACKAGE:FILE, where FILE shows that it is there. Guests need all but forkstat.
 DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64

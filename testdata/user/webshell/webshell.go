@@ -26,7 +26,7 @@ func Find(ctx context.Context, q *quark.Queue) iter.Seq2[Shell, error] {
 				return
 			}
 			if p := ev.Process; ev.Events.Has(quark.EventExec) && runs(p, shells) {
-				// The parent at birth: the parent now is another if the server's process has ended.
+				// PPID is another once the server has ended; Birth never changes.
 				server := q.LookupIdentity(p.Birth.Parent)
 				if server != nil && runs(server, servers) && !yield(Shell{p.Clone(), server.Clone()}, nil) {
 					return
