@@ -1,4 +1,4 @@
-// Package enginetest tests what is done with events, without a kernel. A [Machine] has made-up
-// processes, a few words each, and is a source for quark.New. A [Source] is fed event by event,
-// from code or from a recorded trace, and a [Clock] moves when told to.
+// Package enginetest tests what is done with events, without a kernel: sources for quark.New and
+// engine.New. A [Machine] has made-up processes, a few words each, a [Trace] is a recording, and a
+// [Source] is fed event by event, with a [Clock] that moves when told to.
 package enginetest

@@ -14,7 +14,7 @@ import (
 )
 
 // public are the packages that users import.
-var public = []string{".", "engine", "engine/enginetest", "exitsnoop", "btfhub"}
+var public = []string{".", "engine", "engine/enginetest", "engine/trace", "exitsnoop", "btfhub"}
 
 // parsed returns the files of a package, its tests or the others, for every system.
 func parsed(t *testing.T, pkg string, tests bool) (syntax []*ast.File) {
@@ -116,7 +116,7 @@ func TestPublicPackagesHaveExamples(t *testing.T) {
 
 // Modules of version 0 may change at any time, so their types are no part of the API.
 func TestNoTypesOfVersionZero(t *testing.T) {
-	for _, pkg := range []string{".", "engine", "engine/enginetest", "exitsnoop"} {
+	for _, pkg := range []string{".", "engine", "engine/enginetest", "engine/trace", "exitsnoop"} {
 		for _, file := range parsed(t, pkg, false) {
 			foreign := make(map[string]bool)
 			for _, spec := range file.Imports {
