@@ -25,6 +25,8 @@ type group struct {
 	probed     bool  // it is among those that are looked at
 	aliveAt    uint64
 	endings    endings // of threads that ended after aliveAt
+	late       uint32  // exit messages still to come of threads that an exec ended
+	execed     uint64  // time of that exec
 }
 
 func newGroups(last6 bool) groups {
@@ -78,19 +80,31 @@ func (g *groups) dropThreads(pid uint32) {
 }
 
 // exec notes that a group has one thread now. When a thread other than the leader
-// executes, it takes the leader's number; the exit message of the former leader, and
-// those of the others, come before the exec almost always, but each is sent by its dying
-// thread in its own time. From Linux 5.8 on the former leader may give either number for
-// itself.
-func (g *groups) exec(pid uint32) {
+// executes, it takes the leader's number. The exit messages of the other threads, that of the
+// former leader among them, come before the message of the exec almost always, but each is sent by
+// its dying thread in its own time, perhaps after the process has ended.
+//
+// From Linux 5.8 on the former leader gives the number that the executing thread had, if it
+// reads its own after the exchange: then nothing tells it from that thread. If it gives
+// the leader's number it read it before the exchange, and stamped the message before that; older
+// kernels leave it the number, but not the exit signal: see message.former.
+func (g *groups) exec(pid uint32, time uint64) {
 	e, ok := g.byPID[pid]
 	if !ok {
 		return
 	}
-	pending := e.live > 0 && !e.leaderDone
+	late := e.live
+	if late > 0 && e.leaderDone && !e.confirm {
+		late--
+	}
 	g.forget(pid)
-	if pending {
-		g.byPID[pid] = group{confirm: true}
+	g.expect(pid, late, time)
+}
+
+// expect notes how many exit messages of threads that an exec ended are still to come.
+func (g *groups) expect(pid, late uint32, execed uint64) {
+	if late > 0 {
+		g.byPID[pid] = group{late: late, execed: execed}
 	}
 }
 
@@ -103,7 +117,7 @@ func (g *groups) alive(pid uint32, time uint64) {
 	}
 	e.aliveAt, e.endings, e.probed = time, endings{}, false
 	e.unseen = e.unseen && e.leaderDone && !g.last6
-	if e.live == 0 && !e.leaderDone && !e.confirm {
+	if e.live+e.late == 0 && !e.leaderDone && !e.confirm {
 		delete(g.byPID, pid) // as if there had never been a thread
 		return
 	}
@@ -122,24 +136,34 @@ type end struct {
 // exit notes the exit of a thread.
 func (g *groups) exit(m *message) end {
 	e, ok := g.byPID[m.pid]
-	if !ok {
+	leader, known := m.tid == m.pid, g.threads[m.tid] == m.pid
+	switch {
+	case !ok:
 		// One thread only; or a straggler of a group that is gone.
-		return end{group: m.tid == m.pid, status: int32(m.status), known: true}
-	}
-	if m.tid == m.pid {
-		e.leaderDone = true
-		e.leader = int32(m.status)
-	} else {
-		if g.threads[m.tid] != m.pid {
-			return end{}
+		return end{group: leader && !m.former, status: int32(m.status), known: true}
+	case e.late > 0 && !known && (!leader || m.former || m.time < e.execed):
+		e.late--
+		g.byPID[m.pid] = e
+		if e.live+e.late == 0 && !e.leaderDone && !e.confirm {
+			delete(g.byPID, m.pid)
 		}
+		return end{}
+	case leader && e.leaderDone && !e.confirm && !m.former:
+		// A thread took the leader's number to execute, and was killed in the exec.
+		g.forget(m.pid)
+		return end{group: true, status: int32(m.status), known: true}
+	case leader:
+		e.leaderDone, e.leader = true, int32(m.status)
+	case !known:
+		return end{}
+	default:
 		delete(g.threads, m.tid)
 		e.live--
 	}
 	if m.time > e.aliveAt {
 		e.endings.add(int32(m.status))
 	}
-	if e.live > 0 || !e.leaderDone {
+	if e.live > 0 || !e.leaderDone || m.former {
 		probe := !e.probed
 		e.probed = true
 		g.byPID[m.pid] = e
@@ -153,6 +177,7 @@ func (g *groups) exit(m *message) end {
 		g.byPID[m.pid] = e
 	} else {
 		delete(g.byPID, m.pid)
+		g.expect(m.pid, e.late, e.execed)
 	}
 	return end{group: true, status: status, known: known, confirm: e.confirm}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
@@ -11,12 +13,13 @@ import (
 const ms = 1_000_000
 
 // A script of messages of process 10: "+11" thread 11 starts, "-11=7" it exits with that
-// wait status, "x" the process executes. With "?" the process is seen to run.
+// wait status, "x" the process executes. With "?" the process is seen to run. "~10=0" is an exit
+// message that was made before all others, "^10=0" one of a former leader.
 func script(steps ...string) (messages []func(*Source)) {
 	now, seq := uint64(ms), uint32(0)
 	add := func(record []byte) { messages = append(messages, func(s *Source) { s.message(record, true) }) }
 	for _, step := range steps {
-		var tid, status uint32
+		tid, status, signal, stamp := uint32(0), uint32(0), uint32(unix.SIGCHLD), now+1000
 		seq++
 		now += 1000
 		switch {
@@ -30,8 +33,14 @@ func script(steps ...string) (messages []func(*Source)) {
 			fmt.Sscanf(step, "+%d", &tid)
 			add(record(Fork, 0, seq, now, 10, 10, tid, 10))
 		default:
-			fmt.Sscanf(step, "-%d=%d", &tid, &status)
-			add(record(Exit, 0, seq, now, tid, 10, status, 17, 2, 1))
+			fmt.Sscanf(step[1:], "%d=%d", &tid, &status)
+			switch {
+			case step[0] == '~':
+				stamp = ms
+			case step[0] == '^', tid != 10:
+				signal = ^uint32(0)
+			}
+			add(record(Exit, 0, seq, stamp, tid, 10, status, signal, 2, 1))
 		}
 	}
 	return messages
@@ -114,6 +123,20 @@ func TestExecEndsThreads(t *testing.T) {
 		{"+11", "+12", "-12=9", "-10=9", "x", "-10=512"},   // another thread had to end
 		{"+11", "+12", "-11=9", "-12=9", "x", "-10=512"},   // the leader executes
 		{"+11", "-10=9", "x", "+13", "-13=512", "-10=512"}, // the new image makes a thread
+		// the former leader is late, with its number or that of thread 11
+		{"+11", "x", "~10=0", "-10=512"},
+		{"+11", "x", "-11=0", "-10=512"},
+		{"+11", "x", "^10=0", "-10=512"},
+		{"+11", "x", "+13", "~10=0", "-13=512", "-10=512"},
+		{"+11", "^10=0", "x", "-10=512"},
+		{"^10=0", "x", "-10=512"}, // the thread was not known
+		// it is later than the end of the process
+		{"+11", "x", "-10=512", "^10=0"},
+		{"+11", "x", "-10=512", "~10=0"},
+		{"+11", "x", "-10=512", "-11=0"},
+		{"+11", "+12", "x", "-11=0", "-10=512", "-12=0"},
+		// the thread that executes is killed when the others have ended
+		{"+11", "-10=0", "-10=512"},
 	} {
 		s := offline(Options{Enrich: EnrichNone})
 		got := sink{room: 100}

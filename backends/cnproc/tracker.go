@@ -75,7 +75,7 @@ func (t *tracker) take(m *message) {
 		t.fork(m)
 	case Exec:
 		f.kind, f.thread = engine.KindExec, false
-		t.groups.exec(m.pid)
+		t.groups.exec(m.pid, m.time)
 		delete(t.dumping, m.pid)
 	case Exit:
 		t.exit(&f)

@@ -58,6 +58,7 @@ type message struct {
 	ttid, tpid uint32 // Ptrace: tracer, 0 for detached
 	comm       [16]byte
 	status     uint32 // Exit: wait status
+	former     bool   // Exit: of a former leader, whose number a thread that executes has taken
 	ackErr     uint32 // whatAck
 	ackAck     uint32 // whatAck: the request's ack number + 1
 }
@@ -114,7 +115,8 @@ func (m *message) decode(b []byte) error {
 	case CoreDump:
 		m.ppid = word(3)
 	case Exit:
-		m.status, m.ppid = word(2), word(5)
+		const ofThread = ^uint32(0) // exit_signal of a thread that is not the leader
+		m.status, m.former, m.ppid = word(2), m.tid == m.pid && word(3) == ofThread, word(5)
 	case Exec, SID:
 	default:
 		return errDecode

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,7 @@ type process struct {
 	number   int    // index of the script in run
 	pid      int    // for a thread, its tid
 	released uint64 // when it was allowed to end
+	left     uint64 // a thread that executed: when the next image had the leader's number
 	gate     *gate  // where it waits, if others wait elsewhere
 }
 
@@ -156,15 +158,19 @@ func (p *process) exit(e ended) truth.Record {
 	return truth.Record{Op: truth.Exit, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Status: int32(e.status)}
 }
 
-// leave returns the record of the end of a thread of process pid, which has ended.
+// leave returns the record of the end of a thread of process pid, which has ended. A thread that
+// executes takes the leader's number, so its own is free from then on.
 func (p *process) leave(pid int, end uint64) truth.Record {
-	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: p.lastStamp(), Latest: end}
+	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: p.lastStamp(), Latest: cmp.Or(p.left, end)}
 }
 
 // lastStamp returns the earliest time of the end.
 func (p *process) lastStamp() (t uint64) {
 	if p.last >= 0 {
 		t, _ = p.run.Stamp(p.number, p.last)
+	}
+	if p.left != 0 {
+		return t
 	}
 	return max(t, p.released)
 }
@@ -291,9 +297,11 @@ func (h *held) await() {
 	// The last stamp is right before the execve(2).
 	execed, ok := h.run.Stamp(h.execer.number, h.execer.last)
 	h.d.want(ok, "process %d has not come to its exec", h.pid)
-	h.d.record(truth.Record{
-		Op: truth.Exec, PID: pid, Earliest: execed, Latest: truth.Clock(), State: h.d.look(pid), Inside: h.inside,
-	})
+	now := truth.Clock()
+	if h.execer.thread {
+		h.execer.left = now
+	}
+	h.d.record(truth.Record{Op: truth.Exec, PID: pid, Earliest: execed, Latest: now, State: h.d.look(pid), Inside: h.inside})
 	h.d.awaitReaders(pid)
 }
 
