@@ -232,7 +232,8 @@ type Honesty struct {
 	Missing int    `json:"missing"` // of these, not delivered
 	// Absent counts the events of all processes of the host, stamped during the scenario,
 	// that only the normal queue delivered. AtMost counts the same from before the tiny
-	// queue was opened until after it was closed. On an idle host they are equal.
+	// queue was opened until after it was closed; with cnproc also the ends by signals, see
+	// mayDump. On an idle host they are equal.
 	Absent   int    `json:"absent"`
 	AtMost   int    `json:"at_most"`
 	Reported uint64 `json:"reported"` // events that the backend reported as lost
@@ -298,10 +299,24 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	}
 	h := &Honesty{Backend: name, Reported: stats.Lost(), Absent: countRaw(all.Seen(), from, to) - countRaw(some.Seen(), from, to)}
 	h.AtMost = int(whole.Insertions) - int(stats.Insertions)
+	if name == "cnproc" {
+		h.AtMost += mayDump(all.Seen())
+	}
 	h.Cause = causes(&stats)
 	s := score.Lives(&score.Witness{Table: some.Queue.Capabilities(), Opened: from, Single: some.Seen()}, lives)
 	h.Truth, h.Missing = s.Truth, s.Truth-s.Seen
 	return h, nil
+}
+
+// mayDump counts the ends by a signal. For one that may dump core the proc connector has a message
+// more, which can be lost, but is an event only if a core is dumped.
+func mayDump(seen []score.Seen) (n int) {
+	for _, s := range seen {
+		if x := s.Process.Exit; s.Events.Has(engine.EventExit) && !s.Thread && x.Signal() != 0 && !x.CoreDumped() {
+			n++
+		}
+	}
+	return n
 }
 
 // causes formats the numbers of lost events by cause.
@@ -315,8 +330,9 @@ func causes(s *quark.Stats) string {
 	return strings.Join(list, " ")
 }
 
-// countRaw counts the source's events stamped after from and up to to. The last thread of a process
-// may appear twice, as its own exit and as the exit of its group; that is one event of the source.
+// countRaw counts the source's events stamped after from and up to to, without those that stand for
+// lost ones. The last thread of a process may appear twice, as its own exit and as the exit of its
+// group; that is one event of the source.
 func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	type key struct {
 		pid  uint32
@@ -324,7 +340,7 @@ func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	}
 	ends := make(map[key]bool)
 	for _, s := range seen {
-		if s.Time <= from || s.Time > to {
+		if s.Time <= from || s.Time > to || s.Events.Has(engine.EventGap|engine.EventGone) {
 			continue
 		}
 		if s.Events == engine.EventExit {
