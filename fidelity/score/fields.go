@@ -124,7 +124,7 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	case !got.cut && got.isOf(&e.State, &e.Inside):
 	case f == engine.FieldPPID && (got.kernel || carried) && got.isOfAbout(e):
 		// The parent's end is not an event of this process: it was about then.
-	case f == engine.FieldPPID && got.kernel && adopted(e, p.PPID, s.Time):
+	case f == engine.FieldPPID && got.kernel && adopted(e, p.PPID, latest(e, j.w.AfterEnd)):
 	case carried && got.isOfAnotherTime(e):
 		verdict = &v.Carried
 	case carried && !got.kernel && slices.ContainsFunc(e.Drift, func(l truth.Look) bool { return !l.State.Told.Has(f) }):
@@ -144,15 +144,15 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 }
 
 // adopted reports whether e is an end at which ppid may be the process's parent, because its
-// own had ended: with PREEMPT_RT the parent can wait for a process, and end, before the
+// own had ended until then: with PREEMPT_RT the parent can wait for a process, and end, before the
 // kernel has told of that process's end. ppid is then a parent further up.
-func adopted(e *truth.Event, ppid uint32, at uint64) bool {
+func adopted(e *truth.Event, ppid uint32, until uint64) bool {
 	if e.Kind != engine.KindExit {
 		return false
 	}
 	parent := e.Life.Creator
 	for ; parent != nil; parent = parent.Creator {
-		if end := parent.Events[len(parent.Events)-1]; end.Kind != engine.KindExit || end.Earliest > at {
+		if end := parent.Events[len(parent.Events)-1]; end.Kind != engine.KindExit || end.Earliest > until {
 			return false
 		}
 		if birth := parent.Events[0]; birth.State.Value[engine.FieldPPID] == strconv.FormatUint(uint64(ppid), 10) {

@@ -560,7 +560,7 @@ func TestDelivery(t *testing.T) {
 
 // An end may show the parent's parent only where the parent had ended by then.
 func TestAdoptedAtItsEnd(t *testing.T) {
-	for end, right := range map[uint64]bool{184: true, 186: false} {
+	for end, right := range map[uint64]bool{184: true, 191: false} {
 		w := perfect()
 		w.Single[4].Process.PPID = 2
 		all := append(records(),
