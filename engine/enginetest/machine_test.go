@@ -1,0 +1,73 @@
+package enginetest_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// Whatever the buffer and the hold time are, and when the queue is drained: all that a machine does
+// is delivered, in order.
+func TestMachineLosesNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		m := enginetest.NewMachine()
+		live := []*enginetest.Process{m.Running("/bin/sh")}
+		for range 500 {
+			p := live[random.IntN(len(live))]
+			switch random.IntN(6) {
+			case 0:
+				live = append(live, p.Fork())
+			case 1:
+				p.Exec("/bin/true", "x")
+			case 2:
+				p.SetUID(p.State.Task.Cred.UID + 1)
+			case 3:
+				m.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+			case 4:
+				m.Miss(engine.LossDecode, 1)
+			case 5:
+				if last := len(live) - 1; last > 0 {
+					live[last].Exit(0)
+					live = live[:last]
+				}
+			}
+		}
+		e, err := engine.New(m, m.Clock(), engine.Options{
+			MaxLength: 1 + random.IntN(300), HoldTime: engine.MinHoldTime + time.Duration(random.Int64N(int64(time.Second))), Matrix: new(engine.Matrix),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		delivered, last, drain := uint64(0), uint64(0), random.IntN(600)
+		for n := 0; !e.Drained(); n++ {
+			if n == drain {
+				if err := e.Drain(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ev, err := e.Get()
+			if errors.Is(err, engine.ErrNothing) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Events != engine.EventGap {
+				delivered++
+			}
+			if ev.Time < last {
+				t.Errorf("seed %d: %v at %d after an event at %d", seed, ev.Events, ev.Time, last)
+			}
+			last = ev.Time
+		}
+		st, err := e.Stats()
+		if err != nil || delivered+st.Lost() != st.Source.Produced || st.Late != 0 {
+			t.Errorf("seed %d: delivered %d, %+v, %v", seed, delivered, st, err)
+		}
+	}
+}
