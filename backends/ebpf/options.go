@@ -28,7 +28,7 @@ func (o *Options) ringSize(cpus int) (int, error) {
 	return source.RingSize(o.RingSize, min(max(ringPerCPU*cpus, minRing), maxRing))
 }
 
-// maxSlots bounds the kernel memory of the scratch slots: 33 KiB each.
+// maxSlots bounds the kernel memory of the scratch slots: 41 KiB each.
 const maxSlots = 256
 
 // slotCount returns how many records of variable length can be built at once: one for each

@@ -24,6 +24,8 @@ struct {
 	__type(value, struct tallies);
 } counters SEC(".maps");
 
+#define SEEN_MASK 511 /* at most two for each step of a walk */
+
 /*
  * Slots are a pool, not per-CPU memory: raw tracepoints are preemptible on PREEMPT_RT and from 7.0
  * on, so that two tasks can build events on one CPU at the same time. free_slots holds the indexes
@@ -31,9 +33,11 @@ struct {
  */
 struct slot {
 	__u32 used; /* bytes of record.data */
-	__u32 odd;
+	__u32 notes; /* how many of seen are of this walk */
 	__u64 dentry, mnt, mnt_root, node; /* where a walk continues, see text.h */
-	__u64 print; /* of the dentries of a path, see text.h */
+	struct seen {
+		__u64 at, value;
+	} seen[SEEN_MASK + 1]; /* values that a walk depends on, see text.h */
 	struct text_event record;
 };
 

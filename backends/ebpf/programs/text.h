@@ -64,15 +64,19 @@ static __always_inline int read_link(struct link *l, struct dentry *dentry)
 }
 
 /*
- * Renames during a walk could make a path that never existed, of names and parents of different
- * times. A rename increments the dentry's d_seq before and after, as the kernel's seqcounts do. So
- * a walk takes a print of all dentries with their d_seq, and a second one compares it: then there
- * was a moment between the two at which the path was as the first one read it.
+ * Renames and moves of mounts during a walk could make a path that never existed, of names and
+ * parents of different times. A rename increments the dentry's d_seq before and after, as the
+ * kernel's seqcounts do. So a walk notes what it has seen: the d_seq of each dentry, and of each
+ * mount where it is mounted. When all are read again and unchanged, then there was a moment between
+ * the two at which the path was as the walk read it. The kernel frees dentries and mounts by RCU,
+ * so their memory is not used again while the program runs.
  */
-static __always_inline void add_to_print(struct slot *s, const void *up, __u32 seq)
+static __always_inline void note(struct slot *s, const void *at, __u32 value)
 {
-	s->print = (s->print ^ (__u64)up) * 0x9e3779b97f4a7c15ULL + seq;
-	s->odd |= seq; /* odd: a rename is under way */
+	struct seen *seen = &s->seen[s->notes++ & SEEN_MASK];
+
+	seen->at = (__u64)at;
+	seen->value = value;
 }
 
 /*
@@ -103,7 +107,9 @@ static __always_inline int leave_mount(struct slot *s, struct dentry **dentry, s
 	*mnt = (void *)up + OFFSET(struct mount, mnt);
 	if (bpf_core_read(mnt_root, sizeof(*mnt_root), &(*mnt)->mnt_root))
 		return TEXT_PATH_CUT;
-	add_to_print(s, *dentry, 0);
+	/* The lower halves of the pointers. */
+	note(s, (void *)m + OFFSET(struct mount, mnt_parent), (__u64)place.parent);
+	note(s, (void *)m + OFFSET(struct mount, mnt_mountpoint), (__u64)place.mountpoint);
 	return CONTINUE;
 }
 
@@ -139,7 +145,8 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 		form = append_name(s, begin, l.name);
 		if (form)
 			return form;
-		add_to_print(s, l.parent, l.seq);
+		if (bpf_core_field_exists(dentry->d_seq))
+			note(s, (void *)dentry + OFFSET(struct dentry, d_seq), l.seq);
 		if (dentry == l.parent) {
 			/* As the first dentry: a file without a directory, such as a memfd. Later:
 			 * the path is disconnected from the root of its mount. */
@@ -155,64 +162,21 @@ __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on,
 	return CONTINUE;
 }
 
-/* Walk on without names until the print is the one given. Returns 1, 0 if the path ends before, or
- * CONTINUE. */
-__attribute__((noinline)) int compare_steps(__u32 index, __u64 print)
-{
-	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	struct dentry *dentry, *mnt_root;
-	struct vfsmount *mnt;
-
-	if (!s)
-		return 0;
-	dentry = (void *)s->dentry;
-	mnt = (void *)s->mnt;
-	mnt_root = (void *)s->mnt_root;
-	for (int i = 0; i < STEPS_AT_ONCE; i++) {
-		struct link l;
-
-		if (s->print == print)
-			return 1;
-		if (dentry == mnt_root) {
-			if (leave_mount(s, &dentry, &mnt, &mnt_root) != CONTINUE)
-				return 0;
-			continue;
-		}
-		if (read_link(&l, dentry))
-			return 0;
-		add_to_print(s, l.parent, l.seq);
-		dentry = l.parent;
-	}
-	s->dentry = (__u64)dentry;
-	s->mnt = (__u64)mnt;
-	s->mnt_root = (__u64)mnt_root;
-	return CONTINUE;
-}
-
-static __always_inline int begin_walk(struct slot *s, __u64 at, __u64 on)
-{
-	struct vfsmount *mnt = (void *)on;
-	struct dentry *mnt_root = 0;
-
-	if (bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
-		return -1;
-	s->dentry = at;
-	s->mnt = on;
-	s->mnt_root = (__u64)mnt_root;
-	s->print = 0;
-	s->odd = 0;
-	return 0;
-}
-
 /* Append a path, as the dentries are. Returns an enum text_form. */
 __attribute__((noinline)) int walk_once(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct vfsmount *mnt = (void *)on;
+	struct dentry *mnt_root = 0;
 	__u32 begin;
 
-	if (!s || begin_walk(s, at, on))
+	if (!s || bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
 		return TEXT_UNKNOWN;
 	begin = s->used;
+	s->dentry = at;
+	s->mnt = on;
+	s->mnt_root = (__u64)mnt_root;
+	s->notes = 0;
 	for (int i = 0; i < PATH_STEPS / STEPS_AT_ONCE; i++) {
 		int form = walk_steps(index, root, root_on, begin, i == 0);
 
@@ -222,22 +186,20 @@ __attribute__((noinline)) int walk_once(__u32 index, __u64 at, __u64 on, __u64 r
 	return TEXT_PATH_CUT;
 }
 
-/* Whether the dentries of the path that was appended are still as they were. */
-__attribute__((noinline)) int unchanged(__u32 index, __u64 at, __u64 on)
+/* Whether all that the last walk has noted is as it was. */
+__attribute__((noinline)) int unchanged(__u32 index)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	__u64 print;
 
-	if (!s || s->odd & 1)
-		return 0;
-	print = s->print;
-	if (begin_walk(s, at, on))
-		return 0;
-	for (int i = 0; i <= PATH_STEPS / STEPS_AT_ONCE; i++) {
-		int same = compare_steps(index, print);
+	for (int i = 0; s && i <= SEEN_MASK; i++) {
+		__u32 now;
 
-		if (same != CONTINUE)
-			return same;
+		if (i >= s->notes)
+			return 1;
+		if (bpf_probe_read_kernel(&now, sizeof(now), (void *)s->seen[i].at) || now != s->seen[i].value)
+			return 0;
+		if (now & 1) /* odd: a rename is under way */
+			return 0;
 	}
 	return 0;
 }
@@ -256,7 +218,7 @@ __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 r
 	for (int i = 0; i < ATTEMPTS; i++) {
 		int form = walk_once(index, at, on, root, root_on);
 
-		if (unchanged(index, at, on))
+		if (unchanged(index))
 			return form;
 		s->used = begin;
 	}
@@ -380,44 +342,50 @@ static __always_inline void end_text(struct slot *s, struct text *text, int form
 	text->len = s->used - begin;
 }
 
+struct place {
+	__u64 mnt, dentry;
+};
+
+/* The address of a struct path that is a member of *in. */
+#define PATH_OF(in, type, member) ((void *)(in) + OFFSET(type, member.mnt) - OFFSET(struct path, mnt))
+
+/* Read a struct path of the kernel. */
+static __always_inline int read_place(struct place *p, const void *path)
+{
+	if (OFFSET(struct path, mnt) == 0 && OFFSET(struct path, dentry) == 8)
+		return bpf_probe_read_kernel(p, sizeof(*p), path);
+	return bpf_probe_read_kernel(&p->mnt, 8, path + OFFSET(struct path, mnt)) ||
+	       bpf_probe_read_kernel(&p->dentry, 8, path + OFFSET(struct path, dentry));
+}
+
+/* Append a struct path of the kernel, as seen from root. */
+static __always_inline void append_path(struct slot *s, __u32 index, struct text *text, const void *path,
+					const struct place *root)
+{
+	struct place at = {};
+	int form = TEXT_UNKNOWN;
+	__u32 begin = s->used;
+
+	if (path && root->dentry && !read_place(&at, path) && at.mnt && at.dentry)
+		form = walk_path(index, at.dentry, at.mnt, root->dentry, root->mnt);
+	end_text(s, text, form, begin);
+}
+
 /* Append the executable if exe is not NULL, then working directory and cgroup. */
 static __always_inline void append_paths(struct slot *s, __u32 index, struct task_struct *task, struct file *exe)
 {
-	struct path root = {}, at = {};
+	struct place root = {};
 	struct kernfs_node *kn;
 	struct fs_struct *fs = 0;
 	__u32 begin;
-	int form;
+	int form = TEXT_UNKNOWN;
 
 	bpf_core_read(&fs, sizeof(fs), &task->fs);
-	if (fs) {
-		bpf_core_read(&root.mnt, sizeof(root.mnt), &fs->root.mnt);
-		bpf_core_read(&root.dentry, sizeof(root.dentry), &fs->root.dentry);
-	}
+	if (fs)
+		read_place(&root, PATH_OF(fs, struct fs_struct, root));
+	append_path(s, index, &s->record.filename, exe ? PATH_OF(exe, struct file, f_path) : 0, &root);
+	append_path(s, index, &s->record.cwd, fs ? PATH_OF(fs, struct fs_struct, pwd) : 0, &root);
 
-	form = TEXT_UNKNOWN;
-	begin = s->used;
-	if (exe && fs) {
-		bpf_core_read(&at.mnt, sizeof(at.mnt), &exe->f_path.mnt);
-		bpf_core_read(&at.dentry, sizeof(at.dentry), &exe->f_path.dentry);
-		if (at.mnt && at.dentry)
-			form = walk_path(index, (__u64)at.dentry, (__u64)at.mnt, (__u64)root.dentry, (__u64)root.mnt);
-	}
-	end_text(s, &s->record.filename, form, begin);
-
-	form = TEXT_UNKNOWN;
-	begin = s->used;
-	if (fs) {
-		at.mnt = 0;
-		at.dentry = 0;
-		bpf_core_read(&at.mnt, sizeof(at.mnt), &fs->pwd.mnt);
-		bpf_core_read(&at.dentry, sizeof(at.dentry), &fs->pwd.dentry);
-		if (at.mnt && at.dentry)
-			form = walk_path(index, (__u64)at.dentry, (__u64)at.mnt, (__u64)root.dentry, (__u64)root.mnt);
-	}
-	end_text(s, &s->record.cwd, form, begin);
-
-	form = TEXT_UNKNOWN;
 	begin = s->used;
 	kn = cgroup_node(task);
 	if (kn)
