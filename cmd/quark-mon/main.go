@@ -37,12 +37,13 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	}
 	// No garbage collection while opening: what it needs is freed below, once.
 	percent := debug.SetGCPercent(-1)
-	q, err := quark.Open(o.queue)
+	m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
+	err = m.open()
 	debug.SetGCPercent(percent)
 	if err != nil {
 		return err
 	}
-	m := &monitor{options: o, q: q, out: bufio.NewWriterSize(out, 64<<10)}
+	q := m.q
 	switch {
 	case o.count:
 		m.stats = m.out
@@ -62,7 +63,7 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	}()
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
-			return errors.Join(err, q.Close())
+			return errors.Join(err, m.close())
 		}
 	}
 	debug.FreeOSMemory()
@@ -78,13 +79,14 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // the reader of our output has closed it
 	}
-	return errors.Join(err, q.Close())
+	return errors.Join(err, m.close())
 }
 
 // monitor prints the events of a queue.
 type monitor struct {
 	*options
-	q     *quark.Queue
+	q *quark.Queue
+	files
 	out   *bufio.Writer
 	line  []byte
 	stats io.Writer // of a line of statistics once a second; nil without
@@ -104,6 +106,9 @@ func (m *monitor) announce(errw io.Writer) {
 	}
 	if len(why) > 0 {
 		fmt.Fprintf(errw, " (not %s)", strings.Join(why, "; not "))
+	}
+	if m.replayed != nil {
+		fmt.Fprintf(errw, ", recorded on Linux %s", m.replayed.Kernel())
 	}
 	fmt.Fprintln(errw)
 	if m.verbose > 0 {
@@ -129,14 +134,14 @@ func (m *monitor) describe(w io.Writer) {
 	}
 }
 
-// watch prints until ctx is done or an error occurs.
+// watch prints until ctx is done, an error occurs, a recording ends or one can't be written.
 func (m *monitor) watch(ctx context.Context) error {
 	defer context.AfterFunc(ctx, m.q.Wake)()
 	m.tick = time.Now().Add(time.Second)
 	if err := m.snapshot(); err != nil {
 		return err
 	}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !m.q.Drained() && !m.failed() {
 		if err := m.step(); err != nil {
 			return err
 		}

@@ -389,3 +389,41 @@ func TestSecondSignal(t *testing.T) {
 		}
 	}
 }
+
+// What is recorded is replayed with the same events, also if quark-mon was killed.
+func TestRecord(t *testing.T) {
+	for _, flag := range []string{"-b", "-c"} {
+		file := filepath.Join(t.TempDir(), "trace")
+		r := start(t, flag, "-j", "-s", "--hold-time", "50ms", "-w", file)
+		want := r.exitOf(t, sh(t, "exit 9").Process.Pid)
+		go io.Copy(io.Discard, r.out)
+		// A block is written at the first event a second after it began.
+		for before, end := size(t, file), time.Now().Add(deadline); size(t, file) == before; sh(t, "exit 0") {
+			if time.Now().After(end) {
+				t.Fatalf("%s: nothing is written within %v", flag, deadline)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		r.Process.Kill()
+		r.Wait()
+
+		replay := start(t, "-R", file, "-j", "-s", "--hold-time", "50ms")
+		got := replay.exitOf(t, want.Process.PID)
+		if got.Backend != want.Backend || *got.Process.Exit.WaitStatus != 9<<8 {
+			t.Errorf("%s: replayed %+v, seen %+v", flag, got.Process, want.Process)
+		}
+		io.Copy(io.Discard, replay.out)
+		if errs, _ := io.ReadAll(replay.errs); !bytes.Contains(errs, []byte("torn after")) {
+			t.Errorf("%s: %s", flag, errs)
+		}
+	}
+}
+
+func size(t *testing.T, file string) int64 {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}

@@ -22,6 +22,8 @@ type options struct {
 	noSnapshot           bool
 	ppid                 int64
 	verbose              int
+	record, replay       string
+	speed                float64
 	queue                quark.Options
 }
 
@@ -41,14 +43,19 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.Int64VarP(&o.ppid, "ppid", "P", -1, "show only events of the children of this process")
 	f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
 	f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
+	f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
+	f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
+	f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
 	f.CountVarP(&o.verbose, "verbose", "v", "print what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
 	return f
 }
 
 const usage = `usage: quark-mon [-bcDgjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
+                 [-w FILE] [-R FILE [--speed N]]
 
 Prints what processes do until it is interrupted, then its statistics to
 standard error. Without -b, -k or -c the best backend that works is taken.
+With -R it is a recording that is printed, and nothing is asked of the kernel.
 
 `
 
@@ -68,6 +75,14 @@ func parse(args []string, out io.Writer) (*options, error) {
 	}
 	if f.Changed("ppid") && (o.ppid < 0 || o.ppid > 1<<32-1) {
 		return nil, fmt.Errorf("-P %d: not a pid", o.ppid)
+	}
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads"} {
+		if o.replay != "" && f.Changed(name) {
+			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
+		}
+	}
+	if f.Changed("speed") && (o.replay == "" || !(o.speed > 0)) {
+		return nil, fmt.Errorf("--speed %g: must be above 0, and needs -R", o.speed)
 	}
 	for set, chosen := range map[backends.Set]bool{backends.EBPF: o.ebpf, backends.KProbe: o.kprobe, backends.CNProc: o.cnproc} {
 		if chosen {

@@ -172,7 +172,7 @@ func (t *Reader) readStats() error {
 // end ends the trace, with an error that is not io.EOF too early.
 func (t *Reader) end(err error) {
 	if t.ended = true; err != io.EOF {
-		t.torn = fmt.Errorf("the trace is torn after %d bytes: %w; all before was read", t.offset, err)
+		t.torn = fmt.Errorf("torn after %d bytes: %w (all before was read)", t.offset, err)
 	}
 }
 

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/trace"
+)
+
+// files are the recordings that are written and read, as far as there are any.
+type files struct {
+	recorder *trace.Writer
+	replayed *trace.Reader
+	opened   []*os.File
+}
+
+// open makes the queue: of the kernel or of a recording.
+func (m *monitor) open() error {
+	err := m.openQueue()
+	if err != nil {
+		return errors.Join(err, m.closeFiles())
+	}
+	return nil
+}
+
+func (m *monitor) openQueue() (err error) {
+	if m.record != "" {
+		// It shows the arguments of all processes.
+		f, err := os.OpenFile(m.record, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		m.opened = append(m.opened, f)
+		if m.recorder, err = trace.NewWriter(f); err != nil {
+			return err
+		}
+		m.queue.Record = m.recorder
+	}
+	if m.replay == "" {
+		m.q, err = quark.Open(m.queue)
+		return err
+	}
+	f, err := os.Open(m.replay)
+	if err != nil {
+		return err
+	}
+	m.opened = append(m.opened, f)
+	if m.replayed, err = trace.NewReader(f, trace.Options{Speed: m.speed}); err != nil {
+		return fmt.Errorf("%s: %w", m.replay, err)
+	}
+	m.q, err = quark.New(m.replayed, m.queue)
+	return err
+}
+
+// failed reports whether a recording can't be written. close returns why.
+func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
+
+// close ends the recording and closes the queue. It returns why a recording that was replayed is
+// not complete.
+func (m *monitor) close() error {
+	var errs []error
+	if m.recorder != nil {
+		errs = append(errs, m.recorder.Close())
+	}
+	if m.replayed != nil && m.replayed.Torn() != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", m.replay, m.replayed.Torn()))
+	}
+	return errors.Join(append(errs, m.q.Close(), m.closeFiles())...)
+}
+
+func (m *monitor) closeFiles() error {
+	var errs []error
+	for _, f := range m.opened {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
