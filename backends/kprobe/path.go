@@ -137,8 +137,8 @@ func (w *walker) push(name []byte) {
 	w.len += 1 + len(name)
 }
 
-// walk follows a path up as the kernel's prepend_path does: to the root of the process, or to the
-// top of all mounts.
+// walk follows a path up as the kernel's prepend_path does: to the root of the process. If it comes
+// to the top of all mounts instead, the path is out of the process's reach.
 func (w *walker) walk(v *values, base slot) pathResult {
 	w.n, w.len = 0, 0
 	rootDentry, rootMnt := v.number(slotRootDentry), v.number(slotRootMnt)
@@ -150,8 +150,8 @@ func (w *walker) walk(v *values, base slot) pathResult {
 	for m := range pathMounts {
 		if m > 0 {
 			above := v.number(pathMntSlot(base, m))
-			if above == mount { // not below the root, or on a detached mount
-				return pathWhole
+			if above == mount { // not below the root, as on a detached mount
+				return pathUnknown
 			}
 			mount = above
 		}

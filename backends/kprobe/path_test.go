@@ -94,6 +94,25 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// A path that does not come by the root of the process is unknown.
+func TestWalkOutOfReach(t *testing.T) {
+	for _, tr := range []tree{{{"inside"}}, {{}}, {{"a", "b"}, {"c"}}} {
+		r := newTestRecord()
+		tr.fill(r, pathLevels)
+		top := uint64(0x10000 * len(tr))
+		r.set(pathMntSlot(slotCwd, len(tr)), top)
+		if len(tr) > 1 {
+			r.set(pathMntSlot(slotCwd, len(tr)-1), top)
+		}
+		r.set(slotRootMnt, 0x990000)
+		v := r.values()
+		w := walker{toMount: testToMount}
+		if got := w.walk(&v, slotCwd); got != pathUnknown {
+			t.Errorf("%v: %d", tr, got)
+		}
+	}
+}
+
 func FuzzWalk(f *testing.F) {
 	f.Add([]byte("some bytes for the numbers of a path"), uint8(3))
 	f.Fuzz(func(t *testing.T, data []byte, step uint8) {

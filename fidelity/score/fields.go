@@ -163,14 +163,12 @@ func adopted(e *truth.Event, ppid uint32, until uint64) bool {
 }
 
 // unreachable judges a path that can't be reached: it has to be unknown, or marked as of another
-// time. That is for eBPF: kprobe's fetch arguments and /proc show such a path like any other, as
-// quark(7) says.
+// time.
 func (j *judge) unreachable(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	got := j.value(s.Process, f)
 	switch {
 	case !s.Process.Known.Has(f):
 		v.Right++
-	case j.w.Backend != "ebpf":
 	case s.Process.Carried.Has(f) && got.isOfAnotherTime(e):
 		v.Carried++
 	default:

@@ -22,7 +22,10 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 		return errno != unix.ENOENT && errno != unix.ESRCH
 	}
 	if !(deleted(r.buf[:n]) && bytes.HasPrefix(r.buf, []byte(prefixMemfd))) {
-		if n = r.fromRoot(dir, n); n == 0 {
+		// A process that ends gives up its directory, and then its mounts: a path that was
+		// assembled meanwhile may begin at a mount that was taken away. It was not if the
+		// process still has its directory.
+		if n = r.fromRoot(n); n == 0 || !r.attached(dir, linkNUL) {
 			return true
 		}
 	}
@@ -48,21 +51,31 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 	return true
 }
 
-// fromRoot makes the path of n bytes in r.buf, which begins at this process's root directory, begin
-// at that of the process of dir, as the kernel's events have it. It returns the length of the path,
-// 0 if it does not go through that root.
-func (r *Reader) fromRoot(dir, n int) int {
-	end, errno := readlinkat(dir, pathRoot, r.buf[maxLink:2*maxLink])
-	if errno != 0 || end == maxLink {
-		return 0
+// readRoot reads where the root directory of the process of dir is.
+func (r *Reader) readRoot(dir int) {
+	r.root = r.rootBuf[:0]
+	n, errno := readlinkat(dir, pathRoot, r.rootBuf)
+	if errno != 0 || n == maxLink {
+		return
 	}
-	root := r.buf[maxLink : maxLink+end]
-	if string(root) == "/" {
+	if r.rootMount, errno = mountOf(dir, pathRoot); errno == 0 {
+		r.root = r.rootBuf[:n]
+	}
+}
+
+// fromRoot makes the path of n bytes in r.buf, which begins at this process's root directory, begin
+// at that of the process being read, as the kernel's events have it. It returns the length of the
+// path, 0 if it does not go through that root.
+func (r *Reader) fromRoot(n int) int {
+	switch string(r.root) {
+	case "":
+		return 0
+	case "/":
 		return n
 	}
-	rest, below := bytes.CutPrefix(r.buf[:n], root)
+	rest, below := bytes.CutPrefix(r.buf[:n], r.root)
 	if below && len(rest) == 0 {
-		rest = root[:1] // the root itself
+		rest = r.root[:1] // the root itself
 	}
 	if !below || rest[0] != '/' {
 		return 0

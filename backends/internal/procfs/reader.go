@@ -68,6 +68,11 @@ type Reader struct {
 	dirs []byte   // directory entries
 	pids []uint32 // of the directory being scanned
 
+	root      []byte // the root directory of the process being read, empty for unknown
+	rootBuf   []byte
+	rootMount uint64 // id of the mount that it is on
+	own       mounts
+
 	memfds uint64        // device of memfds, 0 for unknown
 	hidden engine.Fields // of which /proc shows something else here
 }
@@ -85,6 +90,11 @@ func Open() (*Reader, error) {
 		return nil, errors.New("open /proc: it is no proc file system, mount one there")
 	}
 	r := &Reader{proc: fd, buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), memfds: memfdDevice()}
+	r.rootBuf, r.own.ids = make([]byte, maxLink), make(map[uint64]bool)
+	if r.own.fd, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("open /proc: %w", err)
+	}
 	if n, errno := readlinkat(fd, []byte("self\x00"), r.buf); errno != 0 || string(r.buf[:n]) != strconv.Itoa(os.Getpid()) {
 		r.Close()
 		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")
@@ -106,6 +116,7 @@ func (r *Reader) Close() error {
 	}
 	fd := r.proc
 	r.proc = -1
+	unix.Close(r.own.fd)
 	return unix.Close(fd)
 }
 
@@ -138,16 +149,17 @@ func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Stat
 }
 
 var (
-	pathStat    = []byte("stat\x00")
-	pathStatus  = []byte("status\x00")
-	pathCmdline = []byte("cmdline\x00")
-	pathCgroup  = []byte("cgroup\x00")
-	pathExe     = []byte("exe\x00")
-	pathCwd     = []byte("cwd\x00")
-	pathRoot    = []byte("root\x00")
-	pathSelf    = []byte(".\x00")
-	pathAuxv    = []byte("auxv\x00")
-	pathMem     = []byte("mem\x00")
+	pathStat      = []byte("stat\x00")
+	pathStatus    = []byte("status\x00")
+	pathCmdline   = []byte("cmdline\x00")
+	pathCgroup    = []byte("cgroup\x00")
+	pathExe       = []byte("exe\x00")
+	pathCwd       = []byte("cwd\x00")
+	pathRoot      = []byte("root\x00")
+	pathMountinfo = []byte("mountinfo\x00")
+	pathSelf      = []byte(".\x00")
+	pathAuxv      = []byte("auxv\x00")
+	pathMem       = []byte("mem\x00")
 )
 
 var namespaces = [...]struct {
@@ -174,6 +186,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	case st.Zombie():
 		want &^= gone // comm outlives the image
 	}
+	if want&(1<<engine.FieldFilename|1<<engine.FieldCwd) != 0 {
+		r.readRoot(dir)
+	}
 	if want.Has(engine.FieldFilename) {
 		r.readPath(dir, pathExe, engine.FieldFilename, ev)
 	}
@@ -184,12 +199,6 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want.Has(engine.FieldCwd) {
 		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
-		// A process that ends gives up its directory, and then its mounts: a path that was
-		// assembled meanwhile may begin at a mount that was taken away. It was not if the
-		// process still has its directory.
-		if _, errno := readlinkat(dir, pathCwd, r.buf[:maxLink]); errno != 0 {
-			t.Known &^= engine.FieldCwd.Set()
-		}
 	}
 	if want&engine.FieldsNS != 0 {
 		r.readNamespaces(dir, want, t)

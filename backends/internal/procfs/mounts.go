@@ -1,0 +1,76 @@
+package procfs
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mounts has the ids of the mounts of this process's namespace.
+type mounts struct {
+	fd  int // of /proc/self/mountinfo, not registered anywhere: each poll sees a change once
+	ids map[uint64]bool
+}
+
+// has reports whether a mount is there now. It reads the ids again after a change.
+func (m *mounts) has(id uint64, buf []byte) bool {
+	changed := [1]unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}
+	if n, err := unix.Poll(changed[:], 0); n != 0 || err != nil || len(m.ids) == 0 {
+		clear(m.ids)
+		if _, err := unix.Seek(m.fd, 0, unix.SEEK_SET); err == nil {
+			eachMount(m.fd, buf, func(id uint64) { m.ids[id] = true })
+		}
+	}
+	return m.ids[id]
+}
+
+// eachMount visits the ids of the mounts in a mountinfo file: the first number of each line.
+func eachMount(fd int, buf []byte, visit func(id uint64)) {
+	id, inID := uint64(0), true
+	for {
+		n, errno := read(fd, buf)
+		if errno != 0 || n == 0 {
+			return
+		}
+		for _, c := range buf[:n] {
+			switch {
+			case c == '\n':
+				id, inID = 0, true
+			case inID && '0' <= c && c <= '9':
+				id = 10*id + uint64(c-'0')
+			case inID:
+				visit(id)
+				inID = false
+			}
+		}
+	}
+}
+
+// mountOf returns the id of the mount that a link leads to, 0 before Linux 5.8. It does not ask the
+// file system, which may be far away.
+func mountOf(dir int, linkNUL []byte) (id uint64, errno unix.Errno) {
+	var st unix.Statx_t
+	_, _, errno = unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&linkNUL[0])),
+		unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, uintptr(unsafe.Pointer(&st)), 0)
+	return st.Mnt_id, errno
+}
+
+// attached reports whether a link leads to a mount below the root directory of the process of dir.
+// The path in a mount that was detached looks like any other.
+func (r *Reader) attached(dir int, linkNUL []byte) bool {
+	id, errno := mountOf(dir, linkNUL)
+	switch {
+	case errno != 0:
+		return false
+	case id == r.rootMount, r.own.has(id, r.dirs) && r.own.has(r.rootMount, r.dirs):
+		return true
+	}
+	fd, errno := openat(dir, pathMountinfo, unix.O_RDONLY)
+	if errno != 0 {
+		return false
+	}
+	found := false
+	eachMount(fd, r.dirs, func(m uint64) { found = found || m == id })
+	closeFD(fd)
+	return found
+}
