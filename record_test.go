@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"flag"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,52 +23,49 @@ import (
 
 var recordTo = flag.String("record", "", "the directory to write a trace of each backend to, or - to print them in base64")
 
-// children records only the children of a process.
-type children struct {
+// some records only the events of some processes.
+type some struct {
 	quark.Recorder
-	of   uint32
 	pids map[uint32]bool
 }
 
-func (c *children) Record(r *engine.RawEvent) {
-	if r.Kind == engine.KindFork && !r.Thread && (r.Creator == c.of || r.Task.Known.Has(engine.FieldPPID) && r.Task.PPID == c.of) {
-		c.pids[r.PID] = true
-	}
+func (c *some) Record(r *engine.RawEvent) {
 	if c.pids[r.PID] || r.Kind == engine.KindGap {
 		c.Recorder.Record(r)
 	}
 }
 
-// TestRecordLives records a few dozen lives with each backend, and replays them.
+// TestRecordLives records a few dozen lives with each backend and replays them, recording only
+// those.
 func TestRecordLives(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
-		var file bytes.Buffer
-		w, err := trace.NewWriter(&file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lives := &children{w, uint32(os.Getpid()), make(map[uint32]bool)}
-		opts.HoldTime, opts.Record = time.Second, lives
+		var all, file bytes.Buffer
+		w := newWriter(t, &all)
+		opts.HoldTime, opts.Record = time.Second, w
 		q := open(t, opts)
 		live(t)
 		if err := q.Drain(); err != nil {
 			t.Fatal(err)
 		}
-		seen := ends(t, q, lives.pids)
+		seen := ends(t, q)
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := trace.NewReader(bytes.NewReader(file.Bytes()), trace.Options{})
+		r, err := trace.NewReader(&all, trace.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := quark.New(r, quark.Options{})
+		w = newWriter(t, &file)
+		again, err := quark.New(r, quark.Options{Record: &some{w, seen}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		if n := ends(t, again, lives.pids); n != seen || n == 0 || again.Backend() != q.Backend() || r.Torn() != nil {
-			t.Errorf("%d ends of %d are replayed, of %s; torn: %v", n, seen, again.Backend(), r.Torn())
+		if ended := ends(t, again); !maps.Equal(ended, seen) || len(seen) == 0 || again.Backend() != q.Backend() || r.Torn() != nil {
+			t.Errorf("the ends of %d are replayed, of %d by %s; torn: %v", len(ended), len(seen), again.Backend(), r.Torn())
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
 		}
 		release, _, _ := strings.Cut(r.Kernel(), "-")
 		series := strings.Join(strings.SplitN(release+"..", ".", 3)[:2], ".")
@@ -82,17 +81,27 @@ func TestRecordLives(t *testing.T) {
 	})
 }
 
-// ends returns how many processes of pids have ended with a known status, by the events of q.
-func ends(t *testing.T, q *quark.Queue, pids map[uint32]bool) (n int) {
+func newWriter(t *testing.T, to io.Writer) *trace.Writer {
+	w, err := trace.NewWriter(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// ends returns which children of this process have ended with a known status, by the events of q.
+func ends(t *testing.T, q *quark.Queue) map[uint32]bool {
+	pids := make(map[uint32]bool)
 	for ev, err := range q.Events(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := ev.Process; pids[p.PID] && ev.Events.Has(quark.EventExit) && p.Known.Has(quark.FieldExit) {
-			n++
+		p := ev.Process
+		if b := p.Birth; b.Known.Has(quark.FieldPPID) && int(b.Parent.PID) == os.Getpid() && ev.Events.Has(quark.EventExit) && p.Known.Has(quark.FieldExit) {
+			pids[p.PID] = true
 		}
 	}
-	return n
+	return pids
 }
 
 // live runs programs that end with codes and by signals, in sessions and directories of their

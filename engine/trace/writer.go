@@ -84,6 +84,9 @@ func NewWriter(w io.Writer) (*Writer, error) {
 func (w *Writer) Begin(source engine.Source, clock *engine.Clock) {
 	w.source = source
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // there is none on other systems
+	if t, ok := source.(*Reader); ok {
+		release = []byte(t.Kernel())
+	}
 	h, err := json.Marshal(&header{
 		Backend: source.Name(), Kernel: strings.TrimSpace(string(release)), Fields: engine.AllFields.String(), Kinds: kinds(),
 		Start: clock.Now(), BootOffset: clock.BootOffset, Wall: clock.Wall, WallError: clock.WallError, Capabilities: source.Capabilities(),
