@@ -204,6 +204,10 @@ func (d *director) tell(p *process, end uint64) {
 			if r.TID = p.run.Thread(s.other); r.TID == 0 {
 				continue
 			}
+			// A thread that executes can end the leader before it has taken the time.
+			if left := p.others[s.other-1].left; left != 0 {
+				r.Latest = min(r.Latest, left)
+			}
 		case r.Op == truth.Fork:
 			c := p.others[s.other-1]
 			r.Own = false // the times are the parent's
