@@ -113,9 +113,15 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 // ofThreads are the fields that each thread has for itself.
 const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<FieldCwd|1<<FieldCgroup|1<<FieldExit)
 
-// thread returns what is known of the thread of r, an event that does not change the state of its
-// process p. It is valid until the next event.
+// thread returns what is known of the thread of r. Its process p takes from the event only what all
+// its threads share. The result is valid until the next event.
 func (t *table) thread(p *Process, r *RawEvent) *Process {
+	if reported := r.Task.Known; !p.Exited {
+		r.Task.Known &^= ofThreads
+		t.update(p, r)
+		p.setCarried(t.unseen, r)
+		r.Task.Known = reported
+	}
 	v := &t.view
 	*v = *p
 	v.Known &^= ofThreads
@@ -233,7 +239,7 @@ func (t *table) learn(r *RawEvent, bootOffset uint64) *Process {
 // brings back what no event has reported.
 func (p *Process) alignSnapshot(time uint64) {
 	switch {
-	case time < p.sighted && p.asOf == p.sighted:
+	case time < p.sighted && p.asOf == p.sighted && p.ahead == nil:
 		p.ahead = p.Clone()
 		p.clearImage()
 		p.Known &= constant

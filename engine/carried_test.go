@@ -239,6 +239,14 @@ func TestSnapshotSaysNothingOfBefore(t *testing.T) {
 	seen := told(fork, 1, 50, allButExit)
 	seen.Fill(&snapshot)
 	r.Learn(&snapshot)
+	thread := raw(comm, 1, 5)
+	thread.Thread, thread.TID = true, 7
+	for range 2 {
+		r.src.Push(thread)
+		if p := r.one(t).Process; p.Known != engine.FieldStart.Set() {
+			t.Errorf("a thread before: known %s", p.Known)
+		}
+	}
 	before := raw(comm, 1, 10)
 	before.Comm = []byte("old")
 	r.src.Push(before)

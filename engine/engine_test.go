@@ -185,6 +185,19 @@ func TestThreadsOwnState(t *testing.T) {
 	}
 }
 
+// The process learns from its thread's event what all threads share.
+func TestProcessOfThreadEvent(t *testing.T) {
+	r := newRig(t, engine.Options{MinAgg: true})
+	ev := exited(told(exit, 1, 10, allButExit), 3<<8)
+	ev.Thread, ev.TID, ev.Task.Start, ev.Task.PGID = true, 7, 5, 6
+	r.src.Push(ev)
+	seen := r.one(t).Process
+	p := r.LookupIdentity(engine.Identity{PID: 1, Start: 5})
+	if p == nil || p.PGID != 6 || p.Exited || p.Known&^seen.Known != 0 || p.Known.Has(engine.FieldComm) || p.Known.Has(engine.FieldUIDs) {
+		t.Errorf("the table has %+v after the event of %+v", p, seen)
+	}
+}
+
 // An exec that fails when the old image is gone makes no EXEC, and yet the image is not the old
 // one any more.
 func TestFailedExec(t *testing.T) {
