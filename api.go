@@ -51,6 +51,7 @@ type (
 	Attempt       = backends.Attempt   // a backend that could not be used, and why
 	OpenError     = backends.Error     // the error of Open if no backend can be used
 	OptionError   = source.OptionError // the error of Open if an option is wrong
+	Exits         = source.Exits       // the ends that are reported
 	BTFOptions    = btfhub.Options
 	EBPFOptions   = ebpf.Options
 	KProbeOptions = kprobe.Options
@@ -104,6 +105,12 @@ const (
 	FieldsIDs = engine.FieldsIDs
 	FieldsNS  = engine.FieldsNS
 	AllFields = engine.AllFields
+)
+
+// The ends that Options.Exits selects.
+const (
+	ExitsAll     = source.ExitsAll
+	ExitsNonzero = source.ExitsNonzero
 )
 
 // SetOf returns the set of some fields.

@@ -57,6 +57,18 @@ type Options struct {
 	// a silent change of backend would be worse than none.
 	Strict bool
 
+	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all.
+	// The kernel makes no others, as far as the backend does not need them itself, so that
+	// few kinds cost less. What the others would change is carried or unknown. A backend that
+	// has none of them is passed over. Gaps are always reported, GONE only with all EXITs.
+	Kinds Events
+
+	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
+	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
+	// 6.6) then makes messages of failing threads only: the exit status is carried where
+	// /proc does not show any more whether another thread ended last.
+	Exits Exits
+
 	// BTF says where the running kernel's types are looked for, which eBPF and
 	// kprobe need: by default what the kernel offers, else what quark carries.
 	// BTF.Path names a file; Open fails if it can't be used. Types of another
@@ -100,7 +112,7 @@ func Open(opts Options) (*Queue, error) {
 	// twice, which the table reconciles, and not missed.
 	src, attempts, err := backends.Open(backends.Options{
 		Allowed: opts.Backends, Strict: opts.Strict,
-		Shared: source.Options{Threads: opts.Threads, BTF: opts.BTF},
+		Shared: source.Options{Threads: opts.Threads, Kinds: opts.Kinds, Exits: opts.Exits, BTF: opts.BTF},
 		EBPF:   opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
 	})
 	if err != nil {

@@ -137,7 +137,7 @@ func (t *table) thread(p *Process, r *RawEvent) *Process {
 func (p *Process) setCarried(unseen Fields, r *RawEvent) {
 	reported := r.Task.Known
 	p.Carried = (p.Carried|unseen)&^reported | r.Task.Carried&reported
-	p.Carried &= p.Known &^ constant
+	p.Carried &= p.Known &^ FieldStart.Set()
 }
 
 // parentAt returns the process that had a pid at the time when child was forked, or nil if that is
@@ -211,7 +211,7 @@ func (t *table) unchanged(r *RawEvent) (same IDChange) {
 	if p == nil || r.Thread || p.sighted >= r.Time {
 		return 0
 	}
-	known, o, n := p.Known&r.Task.Known, &p.Cred, &r.Task.Cred
+	known, o, n := p.Known&r.Task.Known&^p.Carried, &p.Cred, &r.Task.Cred
 	if known.Has(FieldUIDs) && known.Has(FieldSUID) && o.UID == n.UID && o.EUID == n.EUID && o.SUID == n.SUID {
 		same |= ChangedUID
 	}

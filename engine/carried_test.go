@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,9 @@ func TestFieldChanges(t *testing.T) {
 func TestCarriedWithoutTheEvents(t *testing.T) {
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
 	src := partial{r.src, &engine.CapabilityTable{}}
-	src.table.Kinds[exec].Origin, src.table.Kinds[comm].Origin = engine.OriginKernel, engine.OriginKernel
+	for _, k := range []engine.Kind{fork, exec, comm} {
+		src.table.Kinds[k].Origin = engine.OriginKernel
+	}
 	var err error
 	if r.Engine, err = engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
 		t.Fatal(err)
@@ -87,6 +90,48 @@ func TestCarriedWithoutTheEvents(t *testing.T) {
 	r.src.Push(raw(core, 1, 10))
 	if p := r.one(t).Process; p.Carried != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
 		t.Errorf("carried %s", p.Carried)
+	}
+}
+
+// Without FORK and EXIT a pid is another process's unless a start time or a look tells that it is
+// not; and what is gone leaves the table without an event.
+func TestLifeWithoutBirthAndEnd(t *testing.T) {
+	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
+	src := partial{r.src, &engine.CapabilityTable{}}
+	src.table.Kinds[exec].Origin, src.table.Kinds[comm].Origin = engine.OriginKernel, engine.OriginKernel
+	sight := engine.SightUnknown
+	var err error
+	r.Engine, err = engine.New(src, r.clock.Engine(), engine.Options{
+		Look: func(uint32) (uint64, engine.Sight) { return 0, sight },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.src.Push(told(exec, 1, 0, engine.SetOf(engine.FieldUIDs)), raw(comm, 1, 10))
+	r.one(t)
+	if ev := r.one(t); ev.Events != engine.EventSetProcTitle || ev.Process.Known.Has(engine.FieldUIDs) {
+		t.Errorf("%s joined or got what an earlier process of the pid had: %s", ev.Events, ev.Process.Known)
+	}
+	r.src.Push(told(exec, 2, 20, allButExit), told(comm, 2, 30, allButExit))
+	if ev := r.one(t); ev.Events != engine.EventExec|engine.EventSetProcTitle {
+		t.Errorf("%s of one start time are not joined", ev.Events)
+	}
+	const many = 3000
+	sight = engine.SightGone
+	for pid := range uint32(many) {
+		r.src.Push(raw(exec, 10+pid, 40))
+	}
+	for range many {
+		r.one(t)
+	}
+	for range 500 {
+		r.clock.Advance(100 * time.Millisecond)
+		if ev, err := r.Get(); !errors.Is(err, engine.ErrNothing) {
+			t.Fatal(ev, err)
+		}
+	}
+	if st, _ := r.Stats(); st.Processes > many/2 {
+		t.Errorf("%d processes are in the table", st.Processes)
 	}
 }
 

@@ -42,9 +42,9 @@ const ChangeUnseen = FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldCaps|1<
 // constant are the fields that never change in a life.
 const constant = Fields(1<<FieldStart | 1<<FieldExit)
 
-// changedUnseen returns the fields that can change without an event that a source with
+// ChangedUnseen returns the fields that can change without an event that a source with
 // this table reports.
-func (t *CapabilityTable) changedUnseen() Fields {
+func (t *CapabilityTable) ChangedUnseen() Fields {
 	var reported Events
 	for k := range t.Kinds {
 		if t.Kinds[k].Origin != OriginNone {
@@ -58,4 +58,9 @@ func (t *CapabilityTable) changedUnseen() Fields {
 		}
 	}
 	return unseen
+}
+
+// all reports whether the source reports every event of a kind.
+func (t *CapabilityTable) all(k Kind) bool {
+	return t.Kinds[k].Origin != OriginNone && t.Kinds[k].Partial == 0
 }

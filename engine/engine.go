@@ -46,7 +46,8 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.hold = uint64(opts.HoldTime)
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
 	e.table.grace = uint64(opts.CacheGraceTime)
-	e.table.unseen = source.Capabilities().changedUnseen()
+	table := source.Capabilities()
+	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
 	e.table.look, e.table.now = opts.Look, clock.Now
 	e.sink = e.buffer
 	if opts.Record != nil {
@@ -205,7 +206,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	if head.Time <= e.table.gapTo {
 		gap = 0
 	}
-	for next != nil && next.Time < gap && e.opts.Matrix.joins(head, next, joined) {
+	for next != nil && next.Time < gap && e.table.sameLife(head, next, joined) && e.opts.Matrix.joins(head, next, joined) {
 		r := next
 		next = r.next
 		e.buffer.remove(r)

@@ -22,9 +22,19 @@ func (t *table) refresh(p *Process) {
 	}
 }
 
-// doubtful reports whether p's end may have been lost, so that its pid may be another's.
+// doubtful reports whether the pid of p may be another's: its end may have been lost, or the source
+// reports neither this end nor the next birth.
 func (t *table) doubtful(p *Process) bool {
+	if !t.births && (!t.ends || p.Exited) {
+		return true
+	}
 	return t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo && (!p.Exited || p.Inferred)
+}
+
+// sameLife reports whether two events of one pid, of which kinds have joined the first, are certain
+// to be of one process.
+func (t *table) sameLife(head, next *RawEvent, joined Events) bool {
+	return t.births || t.ends && joined&EventExit == 0 || head.Task.Known&next.Task.Known&FieldStart.Set() != 0
 }
 
 // check looks whether p still has its pid, and reports whether that is certain.

@@ -112,7 +112,8 @@ type Capability struct {
 	Via string
 	// At is, for a field, the set of events that bring it.
 	At Events
-	// Partial is the part of At that can leave the field unknown: Via says when.
+	// Partial is, for a field, the part of At that can leave it unknown, and for a kind not 0
+	// if some of its events are not reported: Via says which.
 	Partial Events
 	// Whole is, for a text, how much of it is known in any case: one that goes beyond
 	// may be cut, but not to less than that. The zero value stands for all of it.

@@ -2,11 +2,14 @@ package engine
 
 import "time"
 
-// sweep looks after a gap which processes of the table are still there. It does a few at
-// a time, so that no call of Get takes long.
+// sweep looks which processes of the table are still there: after a gap, and, if the source
+// does not report every EXIT, when the table has doubled. It does a few at a time, so that no
+// call of Get takes long.
 type sweep struct {
 	todo    []uint32 // pids to look at
 	gapTo   uint64   // the end of the gap that they are looked at for
+	alive   int      // processes that were there at the latest look without EXITs
+	again   uint64   // the earliest time of the next one
 	next    uint64   // when to go on
 	missing []missing
 }
@@ -19,6 +22,7 @@ type missing struct {
 
 const (
 	sweepBatch = 32
+	minFull    = 1024
 	sweepPause = uint64(5 * time.Millisecond)
 )
 
@@ -27,7 +31,13 @@ const (
 func (e *Engine) sweep(now uint64) *Event {
 	s := &e.sweeping
 	gapTo := max(e.table.gapTo, e.buffer.gapTo)
-	if gapTo == 0 || e.table.look == nil {
+	if e.table.look == nil {
+		return nil
+	}
+	if !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(s.missing) == 0 && now >= s.again {
+		gapTo, s.alive, s.again = now, 0, now+e.table.grace
+	}
+	if gapTo == 0 && s.gapTo == 0 {
 		return nil
 	}
 	if len(s.todo) == 0 && s.gapTo < gapTo {
@@ -57,6 +67,8 @@ func (e *Engine) lookFor(pid uint32, now uint64) {
 	if e.table.sight(p) == SightGone {
 		p.missing = now
 		s.missing = append(s.missing, missing{p, now})
+	} else {
+		s.alive++
 	}
 }
 
@@ -80,6 +92,9 @@ func (e *Engine) gone(now uint64) *Event {
 		}
 		e.table.refresh(m.p)
 		e.table.infer(m.p, now)
+		if !e.table.ends {
+			continue // nobody asked for its EXIT
+		}
 		e.event = Event{
 			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, Wall: e.clock.At(m.time), TID: m.p.PID, Process: m.p,
 		}

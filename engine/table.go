@@ -22,6 +22,8 @@ type table struct {
 	view Process // what the last event of a thread is about
 
 	unseen Fields // fields that can change without an event of the source
+	births bool   // the source reports every FORK
+	ends   bool   // the source reports every EXIT
 	gapTo  uint64 // end of the latest gap, 0 if there was none
 	look   func(pid uint32) (start uint64, sight Sight)
 	now    func() uint64

@@ -16,7 +16,7 @@ var kindRows = [engine.NumKinds]struct {
 }{
 	engine.KindFork:     {Fork, "PROC_EVENT_FORK"},
 	engine.KindExec:     {Exec, "PROC_EVENT_EXEC"},
-	engine.KindExit:     {Exit | NonzeroExit, "PROC_EVENT_EXIT of each thread, folded to the thread group"},
+	engine.KindExit:     {Exit, "PROC_EVENT_EXIT of each thread, folded to the thread group"},
 	engine.KindIDChange: {UID | GID | SID, "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID"},
 	engine.KindComm:     {Comm, "PROC_EVENT_COMM"},
 	engine.KindPtrace:   {Ptrace, "PROC_EVENT_PTRACE"},
@@ -60,11 +60,10 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		if k == int(engine.KindGap) {
 			continue
 		}
-		if !s.opts.wants(row.what) {
-			t.Kinds[k] = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Filter"}
+		at := engine.Kind(k).Events()
+		if !s.shared.Reports(at) {
 			continue
 		}
-		at := engine.Kind(k).Events()
 		reported |= at
 		t.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: row.via, At: at}
 	}
@@ -76,6 +75,9 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.At |= (engine.EventFork | engine.EventExec) & reported
 			if f == engine.FieldSUID || f == engine.FieldSGID {
 				row.At |= engine.EventIDChange & reported
+			}
+			if s.track.failures && ofZombie.Has(f) {
+				row.At |= engine.EventExit
 			}
 			row.Origin = engine.OriginProc
 			row.Via = "/proc/PID/" + fieldRows[f].file + "; as of right after the event, if it lives so long"
@@ -95,7 +97,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
 	}
-	if want := s.opts.kernelFilter(); want != allKinds {
+	if want := kernelFilter(&s.shared); want != allKinds {
 		if s.filtered {
 			t.Notes = append(t.Notes, fmt.Sprintf("the kernel delivers only the kinds 0x%x", uint32(want)))
 		} else {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 )
@@ -42,6 +43,10 @@ type enricher struct {
 	byPID     map[uint32]uint64
 	lossUntil uint64 // nothing is read for events up to this time
 	reads     uint64 // processes read
+
+	carried engine.Fields // those that are true at the reading and perhaps not at the event
+	births  bool          // the kernel tells of each fork
+	passes  func(status int32) bool
 }
 
 // reader is what the enricher reads processes with: a [procfs.Reader].
@@ -62,11 +67,15 @@ type entry struct {
 	before uint64 // 1 + position of the exec before it that was read, 0 for none
 	wait   bool   // until delay is over: an exec may make the reading needless
 	// a fork: at the end of the reading it still ran the image of its birth
-	own bool
+	own  bool
+	same bool // an exit: /proc shows the status of the message
 }
 
 func newEnricher(p reader, c *bootClock, doubt uint64) *enricher {
-	return &enricher{proc: p, clock: c, doubt: doubt, queue: make([]entry, 64), byPID: map[uint32]uint64{}}
+	return &enricher{
+		proc: p, clock: c, doubt: doubt, queue: make([]entry, 64), byPID: map[uint32]uint64{},
+		carried: carried, births: true, passes: new(source.Options).Passes,
+	}
 }
 
 func (e *enricher) at(pos uint64) *entry { return &e.queue[pos&uint64(len(e.queue)-1)] }
@@ -109,9 +118,13 @@ const (
 	// ofSession are the fields that setsid(2) changes.
 	ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
 
-	// carried are the fields that are true at the reading and perhaps not at the event:
-	// those that change without a message, and the arguments, which are in memory that
-	// the process can write.
+	// ofZombie are the fields that /proc shows of a process that has ended.
+	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
+		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit)
+
+	// carried are the fields that are true at the reading and perhaps not at the event
+	// in any case: those that change without a message, and the arguments, which are in
+	// memory that the process can write.
 	carried = engine.ChangeUnseen | 1<<engine.FieldCmdline
 )
 
@@ -142,6 +155,9 @@ func (e *enricher) note(m *message) {
 		return
 	}
 	lost := changedBy(m)
+	if !e.births && (m.what == Exec || m.what == Exit && m.tid == m.pid) {
+		lost = engine.AllFields // it may be of another process with the same number
+	}
 	for next := pos + 1; next > e.head; {
 		h := e.at(next - 1)
 		if m.what == Exit {
@@ -200,7 +216,7 @@ func (e *enricher) distrust(until uint64) {
 
 // add queues ev. Fields of want are to be read for it.
 func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
-	want &^= ev.Task.Known
+	want &^= ev.Task.Known &^ ev.Task.Carried
 	if e.proc == nil || ev.Time <= e.lossUntil {
 		want = 0
 	}
@@ -299,8 +315,10 @@ func (e *enricher) readExit(h *entry) {
 	t := &h.ev.Task
 	status, start, ok := e.proc.ExitStatus(h.ev.PID)
 	if ok && e.clock.startedBy(start, h.ev.Time) {
+		h.same = t.Known.Has(engine.FieldExit) && status == t.Exit.WaitStatus
 		t.Exit = engine.Exit{WaitStatus: status, Time: h.ev.Time}
 		t.Known |= engine.FieldExit.Set()
+		t.Carried &^= engine.FieldExit.Set()
 		h.read |= engine.FieldExit.Set()
 	}
 }
@@ -310,7 +328,7 @@ func (e *enricher) readProcess(h *entry) {
 	known, truncated := t.Known, t.Truncated
 	want := h.want &^ engine.FieldExit.Set()
 	st, err := e.proc.Read(ev.PID, want|engine.FieldStart.Set(), ev)
-	if err != nil || !e.clock.startedBy(t.Start, ev.Time) {
+	if err != nil || !e.clock.startedBy(t.Start, ev.Time) || !e.births && !e.proven(h, &st) {
 		// Gone, or another process with the same number.
 		t.Known, t.Truncated = known, truncated
 		return
@@ -335,8 +353,15 @@ func (e *enricher) readProcess(h *entry) {
 		t.Known &^= want & procfs.Image
 	}
 	h.read |= t.Known &^ known
-	t.Carried |= h.read & carried
+	t.Carried |= h.read & e.carried
 	h.memory = st.Memory
+}
+
+// proven reports whether the process that was read is that of the event, where the kernel does not
+// tell of forks: it is older, or has executed or ended as the event says. Another process that does
+// the same sends a message of its own.
+func (e *enricher) proven(h *entry, st *procfs.Status) bool {
+	return e.clock.startedBefore(h.ev.Task.Start, h.ev.Time) || h.ev.Kind == engine.KindExec && !st.ForkNoExec || h.same && st.Zombie()
 }
 
 // compare takes the image away from an exec that was read, if it may be that of the next
@@ -349,6 +374,9 @@ func (e *enricher) compare(h, next *entry) {
 		return
 	case next.ev.Time > h.time+e.doubt:
 		return
+	}
+	if !e.births {
+		h.drop(engine.AllFields)
 	}
 	h.drop(ofExec)
 }
@@ -364,11 +392,16 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {
 			delete(e.byPID, h.ev.PID)
 		}
-		if h.ev.Kind != engine.KindGap { // which tells of events and is none
+		ev := h.ev
+		h.ev = nil
+		switch t := &ev.Task; {
+		case ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
+			to.Release(ev) // its status was not known before
+			continue
+		case ev.Kind != engine.KindGap: // which tells of events and is none
 			n++
 		}
-		to.Insert(h.ev)
-		h.ev = nil
+		to.Insert(ev)
 	}
 	return n
 }

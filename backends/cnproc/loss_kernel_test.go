@@ -15,6 +15,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // onEveryCPU runs a process to its end on each CPU, one after the other, and calls f after
@@ -220,22 +221,33 @@ func TestSpoofIsIgnored(t *testing.T) {
 	}
 }
 
+func TestKinds(t *testing.T) {
+	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return kernel(t, Options{}, shared) },
+		func(t testing.TB, src engine.Source, o source.Options) {
+			if s := src.(*Source); kernelversion.AtLeast("6.6") && s.filtered != (o.Kinds != 0) {
+				t.Errorf("filtered: %v", s.filtered)
+			}
+		})
+}
+
 func TestFilter(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		filter What
+		kinds  engine.Events
+		exits  source.Exits
 		script string
 		want   engine.Events
 	}{
-		{"exec", Exec, "exit 3", engine.EventExec},
-		{"exec and exit", Exec | Exit, "exit 0", engine.EventExec | engine.EventExit},
-		{"failing exits, one fails", NonzeroExit, "exit 3", engine.EventExit},
-		{"failing exits, none fails", NonzeroExit, "exit 0", 0},
-		{"forks", Fork, "exit 0", engine.EventFork},
+		{"exec", engine.EventExec, 0, "exit 3", engine.EventExec},
+		{"exec and exit", engine.EventExec | engine.EventExit, 0, "exit 0", engine.EventExec | engine.EventExit},
+		{"failing exits, one fails", engine.EventExit, source.ExitsNonzero, "exit 3", engine.EventExit},
+		{"failing exits, none fails", engine.EventExit, source.ExitsNonzero, "exit 0", 0},
+		{"execs and failing exits", engine.EventExec | engine.EventExit, source.ExitsNonzero, "exit 0", engine.EventExec},
+		{"forks", engine.EventFork, 0, "exit 0", engine.EventFork},
 	} {
 		for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
 			t.Run(c.name, func(t *testing.T) {
-				s := kernel(t, Options{Filter: c.filter, Enrich: enrich})
+				s := kernel(t, Options{Enrich: enrich}, source.Options{Kinds: c.kinds, Exits: c.exits})
 				s.Finish() // nothing is held
 				to := &sink{room: 1 << 20}
 				cmd := command(t, "sh", "-c", c.script)
@@ -258,7 +270,7 @@ func TestFilter(t *testing.T) {
 				if st, _ := s.Stats(); st.LostTotal() != 0 {
 					t.Errorf("what the filter drops is taken for lost: %+v", st)
 				}
-				if s.filtered && c.filter == Exec && enrich == EnrichNone && s.received > uint64(len(to.events)) {
+				if s.filtered && c.kinds == engine.EventExec && s.received > uint64(len(to.events)) {
 					t.Errorf("%d messages for %d events: the kernel did not filter", s.received, len(to.events))
 				}
 			})
@@ -328,7 +340,6 @@ func TestOpenRefuses(t *testing.T) {
 	for name, o := range map[string]Options{
 		"negative buffer": {ReceiveBuffer: -1},
 		"absurd buffer":   {ReceiveBuffer: 1<<30 + 1},
-		"unknown kind":    {Filter: 0x400},
 		"unknown enrich":  {Enrich: 7},
 	} {
 		if s, err := Open(source.Options{}, o); err == nil {

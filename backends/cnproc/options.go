@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/engine"
 )
 
 // Enrich says what is read from /proc.
@@ -30,15 +29,6 @@ type Options struct {
 	// kernel caps it at /proc/sys/net/core/rmem_max. Do not set it, except to
 	// provoke loss.
 	ReceiveBuffer int
-
-	// Filter is the set of kinds that are delivered, 0 for all. Linux 6.6 and
-	// later drop the others before they reach the socket, as far as this source
-	// does not need them itself: forks, execs and exits of threads decide when
-	// a process ended, and with EnrichFull later changes decide whether what
-	// was read still belongs to an event. So a narrow filter is cheap with
-	// EnrichNone and without exits.
-	// NonzeroExit without Exit delivers the exits whose status is not known to be 0.
-	Filter What
 
 	// Enrich says what is read from /proc: everything by default.
 	Enrich Enrich
@@ -67,13 +57,6 @@ func (o *Options) setDefaults() error {
 	if o.ReceiveBuffer == 0 {
 		o.ReceiveBuffer = defaultReceiveBuffer
 	}
-	if unknown := o.Filter &^ (allKinds | NonzeroExit); unknown != 0 {
-		return &source.OptionError{Option: "Filter", Value: fmt.Sprintf("%#x", uint32(o.Filter)),
-			Err: fmt.Errorf("%#x is no kind of event: it must be a union of the constants of type What", uint32(unknown))}
-	}
-	if o.Filter == 0 {
-		o.Filter = allKinds
-	}
 	if o.DoubtTime < 0 || o.DoubtTime > maxDoubtTime {
 		return &source.OptionError{Option: "DoubtTime", Value: o.DoubtTime,
 			Err: fmt.Errorf("it must be from 0 to %v", maxDoubtTime)}
@@ -92,34 +75,4 @@ func (o *Options) setDefaults() error {
 // come in time to be put in order.
 func (o *Options) FitHoldTime(hold time.Duration) {
 	o.DoubtTime = min(cmp.Or(o.DoubtTime, defaultDoubtTime), max(hold/4, 1))
-}
-
-// kernelFilter is the set of kinds that the source needs to see.
-func (o *Options) kernelFilter() What {
-	need := o.Filter &^ NonzeroExit
-	if o.Filter&(Exit|NonzeroExit|CoreDump) != 0 {
-		// A process has ended when its last thread has; exec leaves one thread. Its status
-		// says whether it dumped core.
-		need |= Fork | Exec | Exit
-	}
-	if o.Enrich == EnrichFull && need&(Fork|Exec) != 0 {
-		need |= Fork | Exec | UID | GID | SID | Comm
-	}
-	return need
-}
-
-// wants is the check in user space, which holds with any kernel.
-func (o *Options) wants(w What) bool { return o.Filter&w != 0 }
-
-// wantsFact reports whether the event of a fact is delivered.
-func (o *Options) wantsFact(f *fact, threads bool) bool {
-	switch {
-	case f.thread && !threads:
-		return false
-	case f.kind == engine.KindCoreDump:
-		return o.wants(CoreDump)
-	case f.kind == engine.KindExit:
-		return o.wants(Exit) || !f.thread && o.wants(NonzeroExit) && (!f.known || f.status != 0)
-	}
-	return o.wants(f.m.what)
 }

@@ -123,7 +123,7 @@ func await(fd int, b *batch, token uint32, wait time.Duration) error {
 }
 
 // listen subscribes to messages and reports whether the kernel filters them.
-func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
+func listen(fd int, b *batch, want What) (filtered bool, err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
 	if err := send(fd, request(token, opListen, false, 0)); err != nil {
 		return false, fmt.Errorf("ask the proc connector for events: %w", err)
@@ -137,7 +137,6 @@ func listen(fd int, b *batch, o *Options) (filtered bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("ask the proc connector for events: %w", err)
 	}
-	want := o.kernelFilter()
 	if want == allKinds {
 		return false, nil
 	}

@@ -18,7 +18,7 @@ import (
 // except that Close needs CAP_NET_ADMIN before Linux 6.6: without it the kernel keeps its
 // count of listeners, and keeps making messages.
 type Source struct {
-	threads   bool
+	shared    source.Options
 	opts      Options
 	fd        int
 	pace      *pacer
@@ -77,7 +77,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 
 // newSource returns a source without a socket.
 func newSource(shared source.Options, o Options) *Source {
-	s := &Source{threads: shared.Threads, opts: o, fd: -1, batch: newBatch(), clock: newClock()}
+	s := &Source{shared: shared, opts: o, fd: -1, batch: newBatch(), clock: newClock()}
 	s.showStatus = kernelversion.AtLeast("6.1")
 	s.stages()
 	return s
@@ -105,7 +105,7 @@ func (s *Source) open() (err error) {
 		s.proc = nil
 	}
 	s.stages()
-	if s.filtered, err = listen(s.fd, s.batch, &s.opts); err != nil {
+	if s.filtered, err = listen(s.fd, s.batch, kernelFilter(&s.shared)); err != nil {
 		return err
 	}
 	if s.opts.ReceiveBuffer < defaultReceiveBuffer {
@@ -117,13 +117,19 @@ func (s *Source) open() (err error) {
 	if s.pace, err = newPacer(s.fd, s.opts.Enrich); err != nil {
 		return err
 	}
-	need := s.opts.kernelFilter()
+	need := allKinds
+	if s.filtered {
+		need = kernelFilter(&s.shared)
+	}
 	s.track.filtered = s.filtered
-	s.track.lives = !s.filtered || need&Fork != 0 && need&Exit != 0
+	s.track.failures = need == NonzeroExit
+	s.track.lives = need&Fork != 0 && need&Exit != 0
+	s.enrich.births, s.enrich.passes = need&Fork != 0, s.shared.Passes
 	s.noted = clock.Monotonic()
 	s.track.learn()
 	s.caps = s.capabilities()
-	return nil
+	s.enrich.carried |= s.caps.ChangedUnseen()
+	return s.shared.LeaveOut(&s.caps)
 }
 
 // Name is "cnproc".
@@ -337,7 +343,7 @@ func (s *Source) take(f *fact) {
 		s.enrich.add(ev, 0)
 		return
 	}
-	if s.opts.wantsFact(f, s.threads) {
+	if s.wants(f) {
 		ev := s.to.Reserve()
 		f.fill(ev)
 		s.enrich.add(ev, s.wanted(f))
@@ -351,6 +357,8 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 		return 0
 	case f.kind == engine.KindFork, f.kind == engine.KindExec:
 		return procfs.Readable
+	case f.kind == engine.KindExit && s.track.failures:
+		return ofZombie
 	case f.kind == engine.KindExit && !f.known && s.showStatus:
 		want = engine.FieldExit.Set()
 	case f.m.what == UID:
@@ -358,7 +366,7 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 	case f.m.what == GID:
 		want = engine.FieldSGID.Set()
 	}
-	if f.doubtful {
+	if f.doubtful || !s.shared.Reports(engine.EventFork) && f.kind != engine.KindExit {
 		want |= engine.FieldStart.Set()
 	}
 	return want

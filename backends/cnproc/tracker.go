@@ -15,6 +15,7 @@ type fact struct {
 
 	status   int32 // KindExit: the wait status
 	known    bool  // status is certain
+	carried  bool  // status is of the last thread that failed: others may have ended after it
 	doubtful bool  // a loss may have hidden that the pid is another process's now
 	gap      engine.Gap
 }
@@ -28,12 +29,14 @@ type tracker struct {
 	clock *bootClock
 	// lives is set if all forks and exits come.
 	lives    bool
+	failures bool // only the exits of threads that failed come
 	filtered bool // the kernel leaves out kinds, so that numbers are missing anyway
 
 	seq     sequence
 	groups  groups
 	living  living
 	dumping map[uint32]uint32 // processes whose core may be dumped -> the thread
+	failed  map[uint32]failed // processes whose end was stated by failure
 	probes  []probe
 
 	lossUntil uint64 // messages of before may be missing, 0 for none
@@ -78,7 +81,11 @@ func (t *tracker) take(m *message) {
 		t.groups.exec(m.pid, m.time)
 		delete(t.dumping, m.pid)
 	case Exit:
-		t.exit(&f)
+		if f.kind = engine.KindExit; t.failures {
+			t.failure(&f)
+		} else {
+			t.exit(&f)
+		}
 		return
 	case CoreDump:
 		// Sent when a signal of that action arrives, whether or not a core is dumped:
@@ -151,7 +158,6 @@ func (t *tracker) fork(m *message) {
 // exit states the end of a thread, and that of its process if it was the last.
 func (t *tracker) exit(f *fact) {
 	m := f.m
-	f.kind = engine.KindExit
 	if m.tid == m.pid {
 		m.time = t.living.ended(m.pid, m.time)
 	}
@@ -208,6 +214,9 @@ func (f *fact) fill(ev *engine.RawEvent) {
 		if f.known {
 			t.Exit = engine.Exit{WaitStatus: f.status, Time: m.time}
 			t.Known |= engine.FieldExit.Set()
+			if f.carried {
+				t.Carried |= engine.FieldExit.Set()
+			}
 		}
 	case engine.KindCoreDump:
 		setParent(t, m)

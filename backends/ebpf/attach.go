@@ -30,11 +30,13 @@ func (h *hook) names() []string { return []string{h.handler, h.program, h.twin} 
 var exitHook = hook{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
 	programsProgQuarkExitHandler, programsEventKindEVENT_EXIT}
 
-// required are the hooks without which there is no source.
+const execTracepoint = "sched_process_exec"
+
+// required are the hooks without which there is no source, unless their kind is left out.
 var required = []hook{
 	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
 		programsProgQuarkTextHandler, programsEventKindEVENT_FORK},
-	{engine.KindExec, "sched_process_exec", programsProgQuarkExec, programsProgQuarkExecTwin,
+	{engine.KindExec, execTracepoint, programsProgQuarkExec, programsProgQuarkExecTwin,
 		programsProgQuarkTextHandler, programsEventKindEVENT_EXEC},
 	exitHook,
 }

@@ -62,6 +62,28 @@ func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
+// Of the kinds that are left out no program is attached.
+func TestKinds(t *testing.T) {
+	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) },
+		func(t testing.TB, src engine.Source, o source.Options) {
+			s, want := src.(*Source), 0
+			for _, h := range required {
+				if o.Reports(h.kind.Events()) {
+					want += 2
+				}
+			}
+			if o.Kinds != 0 && !o.Reports(engine.EventExec) && o.Reports(engine.EventExit) {
+				want++ // the one for leaders
+			}
+			if got := len(s.links) + len(s.events); o.Kinds != 0 && got != want {
+				t.Errorf("%d programs are attached, not %d", got, want)
+			}
+		})
+	if _, err := Open(source.Options{Kinds: engine.EventPtrace}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("only what no program reports: %v", err)
+	}
+}
+
 // The twin program of exits can be attached to a perf event. The tracepoint runs the twin of
 // the second source before its first program, as the first source's is attached already.
 func TestExitsByPerfEvent(t *testing.T) {

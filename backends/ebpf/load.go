@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/source"
 )
 
 // loader loads programs in groups, so that those which this kernel refuses or does not need cost
@@ -23,7 +25,7 @@ type loader struct {
 }
 
 // newLoader sets the constants and sizes that are fixed before anything is loaded.
-func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
+func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
 	size, err := o.ringSize(cpus)
 	if err != nil {
 		return nil, err
@@ -36,10 +38,6 @@ func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup progr
 	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
-	wantThreads := uint8(0)
-	if threads {
-		wantThreads = 1
-	}
 	// Before 5.11 maps count against the limit on locked memory, even for a while after they
 	// are gone, and cilium/ebpf takes a limit for missing features. If the limit can't be
 	// lifted loading may still succeed; if not, its error says why.
@@ -49,10 +47,19 @@ func newLoader(o *Options, threads bool, types *btf.Spec, cpus int, cgroup progr
 	return l, errors.Join(
 		l.set(programsVarArgumentOffset, at.argument),
 		l.set(programsVarResultOffset, at.result),
-		l.set(programsVarWantThreads, wantThreads),
+		l.set(programsVarWantThreads, flag(shared.Threads)),
+		l.set(programsVarFailuresOnly, flag(shared.Exits == source.ExitsNonzero)),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 	)
+}
+
+// flag returns a constant of the programs that is 0 or 1.
+func flag(set bool) uint8 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 // registers has by architecture the offsets in struct pt_regs of a function's first argument and of

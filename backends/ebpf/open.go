@@ -19,54 +19,70 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	types := kernel.Spec
-	s, err := openWith(&o, shared.Threads, types)
+	var s *Source
 	if !kernel.Exact {
-		if err == nil {
-			if err = s.selfTest(); err != nil {
+		all := shared // the self-test looks at forks, execs and exits
+		all.Kinds, all.Exits = 0, source.ExitsAll
+		if s, err = openWith(&o, &all, kernel.Spec); err == nil {
+			if err = s.selfTest(); err != nil || shared.Narrow() {
 				s.Close()
 			}
 		}
 		if err != nil {
-			err = fmt.Errorf("self-test of types from %s: %w", kernel.Origin, err)
+			return nil, fmt.Errorf("self-test of types from %s: %w", kernel.Origin, err)
 		}
 	}
-	if err != nil {
-		return nil, err
+	if kernel.Exact || shared.Narrow() {
+		if s, err = openWith(&o, &shared, kernel.Spec); err != nil {
+			return nil, err
+		}
 	}
 	s.capabilities.Types = kernel.Origin
 	return s, nil
 }
 
-func openWith(o *Options, threads bool, types *btf.Spec) (*Source, error) {
+func openWith(o *Options, shared *source.Options, types *btf.Spec) (*Source, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err
 	}
 	cgroup := cgroupSource()
-	l, err := newLoader(o, threads, types, cpus, cgroup)
+	l, err := newLoader(o, shared, types, cpus, cgroup)
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{maps: l.maps}
 	s.gaps.begin([engine.NumLosses]uint64{})
-	if err := s.open(l, cpus); err != nil {
+	if err := s.open(l, shared, cpus); err != nil {
 		s.Close()
 		return nil, err
 	}
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
 	s.describeFields(types, cgroup)
+	if err := shared.LeaveOut(&s.capabilities); err != nil {
+		s.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
-func (s *Source) open(l *loader, cpus int) error {
+func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	var names []string
-	for _, r := range required {
-		names = append(names, r.names()...)
+	var hooks []hook
+	for _, h := range required {
+		if shared.Reports(h.kind.Events()) {
+			hooks = append(hooks, h)
+			names = append(names, h.names()...)
+		}
 	}
-	event := eventOfExits()
-	if event != 0 {
-		names[slices.Index(names, exitHook.twin)] = programsProgQuarkExitPerf
+	var event uint64
+	if shared.Reports(engine.EventExit) {
+		if event = eventOfExits(); event != 0 {
+			names[slices.Index(names, exitHook.twin)] = programsProgQuarkExitPerf
+		}
+		if !shared.Reports(engine.EventExec) {
+			names = append(names, programsProgQuarkExecLeader)
+		}
 	}
 	programs, err := s.load(l, names...)
 	if err != nil {
@@ -75,8 +91,13 @@ func (s *Source) open(l *loader, cpus int) error {
 	if err := s.share(l, cpus); err != nil {
 		return err
 	}
-	for _, r := range required {
-		if err := s.attachTwins(r, programs); err != nil {
+	for _, h := range hooks {
+		if err := s.attachTwins(h, programs); err != nil {
+			return err
+		}
+	}
+	if leader := programs[programsProgQuarkExecLeader]; leader != nil {
+		if err := s.attachRaw(execTracepoint, leader); err != nil {
 			return err
 		}
 	}
@@ -85,8 +106,12 @@ func (s *Source) open(l *loader, cpus int) error {
 			return err
 		}
 	}
-	s.openRename(l)
-	s.openIDChange(l)
+	if shared.Reports(engine.EventSetProcTitle) {
+		s.openRename(l)
+	}
+	if shared.Reports(engine.EventIDChange) {
+		s.openIDChange(l)
+	}
 	return nil
 }
 

@@ -157,6 +157,7 @@ const (
 	programsMapTerminals           = "terminals"
 	programsProgQuarkCommitCreds   = "quark_commit_creds"
 	programsProgQuarkExec          = "quark_exec"
+	programsProgQuarkExecLeader    = "quark_exec_leader"
 	programsProgQuarkExecTwin      = "quark_exec_twin"
 	programsProgQuarkExit          = "quark_exit"
 	programsProgQuarkExitHandler   = "quark_exit_handler"
@@ -175,6 +176,7 @@ const (
 	programsVarArgumentOffset      = "argument_offset"
 	programsVarArmed               = "armed"
 	programsVarCgroupFrom          = "cgroup_from"
+	programsVarFailuresOnly        = "failures_only"
 	programsVarNudged              = "nudged"
 	programsVarResultOffset        = "result_offset"
 	programsVarSyscallRetOffset    = "syscall_ret_offset"
@@ -226,6 +228,7 @@ type programsSpecs struct {
 type programsProgramSpecs struct {
 	QuarkCommitCreds   *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
 	QuarkExec          *ebpf.ProgramSpec `ebpf:"quark_exec"`
+	QuarkExecLeader    *ebpf.ProgramSpec `ebpf:"quark_exec_leader"`
 	QuarkExecTwin      *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.ProgramSpec `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.ProgramSpec `ebpf:"quark_exit_handler"`
@@ -265,6 +268,7 @@ type programsVariableSpecs struct {
 	ArgumentOffset   *ebpf.VariableSpec `ebpf:"argument_offset"`
 	Armed            *ebpf.VariableSpec `ebpf:"armed"`
 	CgroupFrom       *ebpf.VariableSpec `ebpf:"cgroup_from"`
+	FailuresOnly     *ebpf.VariableSpec `ebpf:"failures_only"`
 	Nudged           *ebpf.VariableSpec `ebpf:"nudged"`
 	ResultOffset     *ebpf.VariableSpec `ebpf:"result_offset"`
 	SyscallRetOffset *ebpf.VariableSpec `ebpf:"syscall_ret_offset"`
@@ -324,6 +328,7 @@ type programsVariables struct {
 	ArgumentOffset   *ebpf.Variable `ebpf:"argument_offset"`
 	Armed            *ebpf.Variable `ebpf:"armed"`
 	CgroupFrom       *ebpf.Variable `ebpf:"cgroup_from"`
+	FailuresOnly     *ebpf.Variable `ebpf:"failures_only"`
 	Nudged           *ebpf.Variable `ebpf:"nudged"`
 	ResultOffset     *ebpf.Variable `ebpf:"result_offset"`
 	SyscallRetOffset *ebpf.Variable `ebpf:"syscall_ret_offset"`
@@ -337,6 +342,7 @@ type programsVariables struct {
 type programsPrograms struct {
 	QuarkCommitCreds   *ebpf.Program `ebpf:"quark_commit_creds"`
 	QuarkExec          *ebpf.Program `ebpf:"quark_exec"`
+	QuarkExecLeader    *ebpf.Program `ebpf:"quark_exec_leader"`
 	QuarkExecTwin      *ebpf.Program `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.Program `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.Program `ebpf:"quark_exit_handler"`
@@ -358,6 +364,7 @@ func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.QuarkCommitCreds,
 		p.QuarkExec,
+		p.QuarkExecLeader,
 		p.QuarkExecTwin,
 		p.QuarkExit,
 		p.QuarkExitHandler,

@@ -14,6 +14,7 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
 )
 
 // noKprobes returns the reason if the kernel has no kprobes, else "".
@@ -86,7 +87,7 @@ func connector() error {
 
 // connectorFilter listens to exits only, and looks at who filters.
 func connectorFilter() error {
-	s, err := cnproc.Open(source.Options{}, cnproc.Options{Filter: cnproc.Exit})
+	s, err := cnproc.Open(source.Options{Kinds: engine.EventExit}, cnproc.Options{})
 	if err != nil {
 		return err
 	}

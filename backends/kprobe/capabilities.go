@@ -59,7 +59,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		k := &c.Kinds[f.kind]
 		set := s.setOf(n)
 		switch {
-		case f.before:
+		case f.before, !s.shared.Reports(f.kind.Events()):
 		case set == nil && k.Origin == engine.OriginNone:
 			k.Via = oneLine(failed[n])
 		case set == nil:
@@ -78,7 +78,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		var at, without engine.Events // some kinds have several sets of probes
 		for _, set := range s.sets {
 			switch {
-			case families[set.family].before:
+			case families[set.family].before, set.silent:
 			case set.slots.hasAll(n.from, n.to):
 				at |= set.kind.Events()
 			default:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quark-linux/quark/backends/internal/tracefs"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,7 @@ type installer struct {
 	group   string
 	offsets offsets
 	threads bool
+	reports func(engine.Events) bool
 	places  places
 	reads   int // how many one inside of another the kernel takes
 	cgroups proctext.Hierarchy
@@ -87,6 +89,9 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	var common []fetch
 	if s.filter != "" {
 		common = b.args[:own:own]
+	}
+	if !in.reports(f.kind.Events()) {
+		return s, nil
 	}
 	for _, t := range f.texts {
 		if t == cgroup && in.cgroups == proctext.NoHierarchy {

@@ -45,6 +45,17 @@ func openShared(t testing.TB, shared source.Options, o Options) *Source {
 	return s
 }
 
+func TestKinds(t *testing.T) {
+	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) },
+		func(t testing.TB, src engine.Source, o source.Options) {
+			for _, set := range src.(*Source).sets {
+				if needed := set.kind == engine.KindExec && o.Reports(engine.EventExit); !o.Reports(set.kind.Events()) && (!needed || len(set.probes) > 1) {
+					t.Errorf("%d probes for %s", len(set.probes), set.kind)
+				}
+			}
+		})
+}
+
 func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 	"github.com/quark-linux/quark/internal/wait"
 )
@@ -55,6 +56,26 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	var s *Source
+	if !types.Exact {
+		all := shared // the self-test looks at forks, execs and exits
+		all.Kinds, all.Exits = 0, source.ExitsAll
+		if s, err = openWith(all, ringSize, types); err == nil {
+			if err = s.selfTest(); err != nil || shared.Narrow() {
+				s.Close()
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
+		}
+	}
+	if types.Exact || shared.Narrow() {
+		return openWith(shared, ringSize, types)
+	}
+	return s, nil
+}
+
+func openWith(shared source.Options, ringSize int, types *btfhub.Kernel) (*Source, error) {
 	fs, err := tracefs.Open()
 	if err != nil {
 		return nil, err
@@ -65,19 +86,10 @@ func Open(shared source.Options, o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		probes: probes, poll: -1, threads: shared.Threads, ringSize: ringSize,
+		probes: probes, poll: -1, shared: shared, ringSize: ringSize,
 		endings: endings{byPID: make(map[uint32]ending)}, completer: newCompleter(),
 	}
-	err = s.open(fs, btfhub.Resolve(types.Spec))
-	if !types.Exact {
-		if err == nil {
-			err = s.selfTest()
-		}
-		if err != nil {
-			err = fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
-		}
-	}
-	if err != nil {
+	if err := s.open(fs, btfhub.Resolve(types.Spec)); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -97,12 +109,15 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	s.walker.toMount = uint64(toMount)
 
 	in := installer{
-		fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.threads,
+		fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.shared.Threads, reports: s.shared.Reports,
 		places: findPlaces(), cgroups: proctext.OwnHierarchy(),
 	}
 	in.reads = in.findReads()
 	failed := make([]error, numFamilies)
 	for n := range families {
+		if !s.installs(n) {
+			continue
+		}
 		set, err := in.family(n)
 		s.installed = in.installed
 		if err != nil {
@@ -112,6 +127,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 			}
 			continue
 		}
+		set.silent = !s.shared.Reports(set.kind.Events())
 		s.sets = append(s.sets, set)
 		for _, p := range set.probes {
 			if id := int(p.layout.id); id >= len(s.byID) {
@@ -125,7 +141,13 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		return err
 	}
 	s.describe(&in, failed)
-	return nil
+	return s.shared.LeaveOut(&s.capabilities)
+}
+
+// installs reports whether the probes of a family are installed: an exec replaces the leader whose
+// end was seen.
+func (s *Source) installs(family int) bool {
+	return s.shared.Reports(families[family].kind.Events()) || family == familyExec && s.shared.Reports(engine.EventExit)
 }
 
 // dropIncomplete removes sets that are of no use without another set that failed.

@@ -14,6 +14,7 @@ type set struct {
 	kind      engine.Kind
 	symbol    string
 	ofCurrent bool   // as in hook
+	silent    bool   // its records are no events, as their kind is left out
 	filter    string // in the kernel's syntax
 	probes    []*probe
 	guards    []*probe                          // guards of the probes that read arguments

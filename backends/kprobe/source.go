@@ -9,6 +9,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ import (
 // change its root; a CPU that comes online later then can't be added any more.
 type Source struct {
 	capabilities engine.CapabilityTable
-	threads      bool
+	shared       source.Options
 	ringSize     int
 
 	probes    *tracefs.Probes
@@ -275,11 +276,13 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		s.ids.ask(a)
 		return
 	case familyFork, familyIDs, familyComm:
-		if thread && !s.threads || v.u32(slotByExec) != 0 {
+		if thread && !s.shared.Threads || v.u32(slotByExec) != 0 {
 			return
 		}
 	case familyExec:
-		s.endings.executed(v.u32(slotTGID), a.time)
+		if s.endings.executed(v.u32(slotTGID), a.time); a.set.silent {
+			return
+		}
 	case familySID:
 		// a session is of the group, whichever thread calls setsid
 		change = engine.ChangedSID
@@ -309,7 +312,7 @@ func (s *Source) exit(a *assembly, to engine.Sink) {
 				s.hand(to, ev)
 			}
 		}
-		if !s.threads {
+		if !s.shared.Threads {
 			return
 		}
 	}
@@ -337,6 +340,10 @@ func setExit(ev *engine.RawEvent, status int32) {
 }
 
 func (s *Source) hand(to engine.Sink, ev *engine.RawEvent) {
+	if ev.Kind == engine.KindExit && ev.Task.Known.Has(engine.FieldExit) && !s.shared.Passes(ev.Task.Exit.WaitStatus) {
+		to.Release(ev)
+		return
+	}
 	s.handed++
 	to.Insert(ev)
 }

@@ -3,6 +3,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/engine"
 )
 
 // Options are what all sources have in common. The zero value is right for most.
@@ -17,6 +19,13 @@ type Options struct {
 	// Threads reports single threads too, not only thread groups. It costs an event for
 	// the start and end of each thread.
 	Threads bool
+
+	// Kinds is the set of events that are reported, 0 for all. The kernel makes no others, as
+	// far as the source does not need them itself. Gaps are always reported.
+	Kinds engine.Events
+
+	// Exits says which ends are reported: all by default.
+	Exits Exits
 
 	// BTF says where to find the running kernel's types, which eBPF and kprobe need: by
 	// default what the kernel offers, else what quark carries. BTF.Path names a file.
@@ -45,7 +54,14 @@ func (o *Options) Types() (*btfhub.Kernel, error) {
 
 // Validate returns an *OptionError if a value can't be used.
 func (o *Options) Validate() error {
-	if o.BTF.Path == "" {
+	switch {
+	case o.Kinds&^allKinds != 0:
+		return &OptionError{"Kinds", o.Kinds.String(), fmt.Errorf("it must be a set of %s", KindNames())}
+	case o.Exits > ExitsNonzero:
+		return &OptionError{"Exits", uint8(o.Exits), fmt.Errorf("it must be ExitsAll (%d) or ExitsNonzero (%d)", ExitsAll, ExitsNonzero)}
+	case o.Exits == ExitsNonzero && !o.Reports(engine.EventExit):
+		return &OptionError{"Exits", "ExitsNonzero", errors.New("the option Kinds leaves out EXIT")}
+	case o.BTF.Path == "":
 		return nil
 	}
 	f, err := os.Open(o.BTF.Path)

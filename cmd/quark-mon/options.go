@@ -9,6 +9,7 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/internal/command"
 )
 
@@ -24,6 +25,7 @@ type options struct {
 	verbose              int
 	record, replay       string
 	speed                float64
+	events, exits        string
 	queue                quark.Options
 }
 
@@ -35,6 +37,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
 	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
 	f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
+	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+source.KindNames()+" (default all)")
+	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
 	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
 	f.IntVarP(&o.queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
 	f.DurationVar(&o.queue.HoldTime, "hold-time", 0, "hold events this long to order and join them (default 1s)")
@@ -52,6 +56,7 @@ func newFlags(o *options) *pflag.FlagSet {
 
 const usage = `usage: quark-mon [-bcDgjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]]
+                 [--events LIST] [--exits all|nonzero]
 
 Prints what processes do until it is interrupted, then its statistics to
 standard error. Without -b, -k or -c the best backend that works is taken.
@@ -76,13 +81,26 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("ppid") && (o.ppid < 0 || o.ppid > 1<<32-1) {
 		return nil, fmt.Errorf("-P %d: not a pid", o.ppid)
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads"} {
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
 		}
 	}
 	if f.Changed("speed") && (o.replay == "" || !(o.speed > 0)) {
 		return nil, fmt.Errorf("--speed %g: must be above 0, and needs -R", o.speed)
+	}
+	if f.Changed("events") {
+		var err error
+		if o.queue.Kinds, err = source.ParseKinds(o.events); err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
+	}
+	switch o.exits {
+	case "all":
+	case "nonzero":
+		o.queue.Exits = quark.ExitsNonzero
+	default:
+		return nil, fmt.Errorf("--exits %q: must be all or nonzero", o.exits)
 	}
 	for set, chosen := range map[backends.Set]bool{backends.EBPF: o.ebpf, backends.KProbe: o.kprobe, backends.CNProc: o.cnproc} {
 		if chosen {

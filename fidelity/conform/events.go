@@ -121,15 +121,18 @@ func init() {
 }
 
 // Main is the TestMain of a package whose tests use this one. The programs are what
-// Child can start beside "exit", which ends at once with code 7.
+// Child can start beside "exit" and "succeed", which end at once with code 7 and 0.
 func Main(m *testing.M, programs map[string]func()) {
 	scenario.Main()
 	name := os.Getenv(programVariable)
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	if name == "exit" {
+	switch name {
+	case "exit":
 		os.Exit(7)
+	case "succeed":
+		os.Exit(0)
 	}
 	program := programs[name]
 	if program == nil {

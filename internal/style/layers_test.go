@@ -19,7 +19,7 @@ var layers = []struct{ tree, imports string }{
 	{"kernel_images", "internal"},
 	{"fidelity", "fidelity . backends backends/... btfhub engine internal/..."},
 	{"backends/internal", "backends/internal btfhub engine internal/..."},
-	{"backends/source", "btfhub"},
+	{"backends/source", "btfhub engine"},
 	{"backends/ebpf", "backends/source backends/internal btfhub engine internal/..."},
 	{"backends/kprobe", "backends/source backends/internal btfhub engine internal/..."},
 	{"backends/cnproc", "backends/source backends/internal engine internal/..."},

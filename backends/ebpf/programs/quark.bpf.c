@@ -18,6 +18,8 @@ char license_text[] SEC("license") = "Dual BSD/GPL";
 
 /* 1: report single threads too. */
 const volatile __u8 want_threads = 0;
+/* 1: leave out exits with wait status 0. */
+const volatile __u8 failures_only = 0;
 /* Offset of the return value in the record of a syscall's exit tracepoint. */
 const volatile __u32 syscall_ret_offset = 16;
 /*
@@ -118,6 +120,15 @@ static __always_inline int leader_passed(void *group, struct task_struct *leader
 	return bpf_map_lookup_elem(&groups, group) != 0;
 }
 
+/* The thread that called execve became the leader. The old leader has passed the exit tracepoint,
+ * the new one has not. */
+static __always_inline void forget_leader(__u64 start, __u32 tgid)
+{
+	struct group g = { start, tgid, LEADER_PASSED };
+
+	bpf_map_delete_elem(&groups, &g);
+}
+
 static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = ARGUMENT(ctx, 0);
@@ -131,13 +142,8 @@ static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 	if (!s)
 		return;
 	fill_event(&s->record.event, EVENT_EXEC, task, 0);
-	if (old_tid != s->record.event.tid) {
-		/* The thread that called execve became the leader. The old leader has passed the
-		 * exit tracepoint, the new one has not. */
-		struct group g = { s->record.event.start, s->record.event.tgid, LEADER_PASSED };
-
-		bpf_map_delete_elem(&groups, &g);
-	}
+	if (old_tid != s->record.event.tid)
+		forget_leader(s->record.event.start, s->record.event.tgid);
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (mm) {
 		unsigned long start = 0, end = 0;
@@ -166,6 +172,18 @@ int quark_exec_twin(struct bpf_raw_tracepoint_args *ctx)
 {
 	if (take_second(ARGUMENT(ctx, 0), EVENT_EXEC))
 		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
+	return 0;
+}
+
+/* In place of the others where only exits are reported. */
+SEC("raw_tp/sched_process_exec")
+int quark_exec_leader(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = ARGUMENT(ctx, 0);
+	__u32 old_tid = ctx->args[1];
+
+	if (old_tid != tid_of(task))
+		forget_leader(start_time(task), tgid_of(task));
 	return 0;
 }
 
@@ -235,6 +253,12 @@ static __always_inline void end_thread(struct task_struct *task)
 	group = reports_group(task, leader, signal);
 	if (!group && !want_threads)
 		return;
+	if (group)
+		err = group_status(leader, signal, &status);
+	else
+		err = bpf_core_read(&status, sizeof(status), &task->exit_code);
+	if (failures_only && !err && !status)
+		return;
 	e = reserve_event(EVENT_EXIT);
 	if (!e)
 		return;
@@ -246,10 +270,8 @@ static __always_inline void end_thread(struct task_struct *task)
 
 		if (t)
 			set_tty(e, t);
-		err = group_status(leader, signal, &status);
 	} else {
 		e->thread = 1;
-		err = bpf_core_read(&status, sizeof(status), &task->exit_code);
 	}
 	e->wait_status = status;
 	if (!err)

@@ -1,0 +1,67 @@
+package cnproc
+
+import "golang.org/x/sys/unix"
+
+// failed is a process that has ended, of which further threads may send their messages.
+type failed struct {
+	time   uint64 // of the message that showed the end
+	leader bool   // the leader has sent its message
+}
+
+const (
+	// maxStraggle is how long after a process ended the messages of its threads come, in ns.
+	maxStraggle = 1_000_000_000
+	// maxFailed bounds the processes that are remembered for that.
+	maxFailed = 4096
+)
+
+// failure states what an exit message means where only those of threads that failed come. Whether
+// others still run /proc tells. If all end together, the process is seen to have ended at the
+// last message, if not before.
+func (t *tracker) failure(f *fact) {
+	m := f.m
+	leader := m.tid == m.pid
+	known, ok := t.failed[m.pid]
+	ok = ok && m.time < known.time+maxStraggle && !(leader && known.leader)
+	over := !ok && t.over(m)
+	f.status, f.known = int32(m.status), true
+	if !leader || !over {
+		f.thread = true
+		t.state(f)
+	}
+	if ok && leader {
+		known.leader = true
+		t.failed[m.pid] = known
+	}
+	if !over {
+		return
+	}
+	if len(t.failed) >= maxFailed {
+		clear(t.failed)
+	}
+	if t.failed == nil {
+		t.failed = map[uint32]failed{}
+	}
+	t.failed[m.pid] = failed{m.time, leader}
+	f.thread, f.carried = false, !certain(f.status)
+	t.state(f)
+}
+
+// coreSignals are the signals that dump core by default: signal(7).
+const coreSignals = 1<<unix.SIGQUIT | 1<<unix.SIGILL | 1<<unix.SIGTRAP | 1<<unix.SIGABRT | 1<<unix.SIGBUS | 1<<unix.SIGFPE |
+	1<<unix.SIGSEGV | 1<<unix.SIGXCPU | 1<<unix.SIGXFSZ | 1<<unix.SIGSYS
+
+// certain reports whether the wait status of a thread is that of its process: it is of a signal to
+// the whole group, and no other thread can have dumped core.
+func certain(status int32) bool {
+	return endsGroup(status) && (status&coreDumped != 0 || coreSignals>>(status&0x7f)&1 == 0)
+}
+
+// over reports whether the process of an exit message has ended.
+func (t *tracker) over(m *message) bool {
+	if t.view == nil {
+		return m.tid == m.pid
+	}
+	st, start, err := t.view.Status(m.pid)
+	return err != nil || !t.clock.startedBy(start, m.time) || st.Zombie() && st.Threads <= 1
+}

@@ -1,0 +1,41 @@
+package cnproc
+
+import (
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+)
+
+// failuresOnly reports whether nothing but failing exits is wanted.
+func failuresOnly(o *source.Options) bool {
+	return o.Kinds == engine.EventExit && o.Exits == source.ExitsNonzero
+}
+
+// kernelFilter returns the set of messages that the source needs for what is wanted.
+func kernelFilter(o *source.Options) (need What) {
+	for k, row := range kindRows {
+		if o.Reports(engine.Kind(k).Events()) {
+			need |= row.what
+		}
+	}
+	switch {
+	case failuresOnly(o):
+		return NonzeroExit
+	case need&(Exit|CoreDump) != 0:
+		// A process has ended when its last thread has; exec leaves one thread. Its status
+		// says whether it dumped core.
+		need |= Fork | Exec | Exit
+	}
+	return need
+}
+
+// wants reports whether the event of a fact is delivered: the kernel may not filter, or the source
+// needs the message itself.
+func (s *Source) wants(f *fact) bool {
+	switch {
+	case f.thread && !s.shared.Threads, !s.shared.Reports(f.kind.Events()):
+		return false
+	case f.kind == engine.KindExit:
+		return !f.known || s.shared.Passes(f.status)
+	}
+	return true
+}

@@ -1,0 +1,81 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Exits says which ends of processes, and of threads, are reported.
+type Exits uint8
+
+const (
+	ExitsAll     Exits = iota
+	ExitsNonzero       // those whose wait status is not 0: failures, and ends by a signal
+)
+
+// allKinds is what Options.Kinds can have.
+const allKinds = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle |
+	engine.EventPtrace | engine.EventCoreDump
+
+// KindNames lists the names that ParseKinds takes.
+func KindNames() string { return strings.ToLower(strings.Join(allKinds.Names(nil), ",")) }
+
+// ParseKinds returns the kinds of a list of names with commas.
+func ParseKinds(list string) (kinds engine.Events, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		var kind engine.Events
+		for k := range engine.Kind(engine.NumKinds) {
+			if strings.EqualFold(name, k.String()) {
+				kind = k.Events() & allKinds
+			}
+		}
+		if kind == 0 {
+			return 0, fmt.Errorf("%q is no kind of event: it must be a list of %s", name, KindNames())
+		}
+		kinds |= kind
+	}
+	return kinds, nil
+}
+
+// Reports reports whether one of these kinds is to be reported.
+func (o *Options) Reports(any engine.Events) bool { return o.Kinds == 0 || o.Kinds.Has(any) }
+
+// Narrow reports whether some events are left out.
+func (o *Options) Narrow() bool { return o.Kinds != 0 || o.Exits != ExitsAll }
+
+// Passes reports whether an EXIT with a wait status is to be reported.
+func (o *Options) Passes(status int32) bool { return o.Exits == ExitsAll || status != 0 }
+
+// LeftOut is the row of a kind that is not to be reported.
+var LeftOut = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Kinds"}
+
+// LeaveOut completes the capability table of a source: the rows of kinds that are not to be
+// reported, and of fields that no other kind brings. It returns an error if no kind is left.
+func (o *Options) LeaveOut(t *engine.CapabilityTable) error {
+	some := false
+	for k := range t.Kinds {
+		switch kind := engine.Kind(k); {
+		case kind == engine.KindGap:
+		case !o.Reports(kind.Events()):
+			t.Kinds[k] = LeftOut
+		case t.Kinds[k].Origin != engine.OriginNone:
+			some = true
+		}
+	}
+	for f := range t.Fields {
+		if row := &t.Fields[f]; row.Origin != engine.OriginNone && row.At == 0 {
+			*row = engine.Capability{Via: "no event of Options.Kinds brings it"}
+		}
+	}
+	if exit := &t.Kinds[engine.KindExit]; o.Exits == ExitsNonzero && exit.Origin != engine.OriginNone {
+		exit.Partial = engine.EventExit
+		exit.Via += "; only of a wait status that is not 0, or not known"
+	}
+	if !some {
+		return fmt.Errorf("it can't report %s on this kernel: %w", o.Kinds, errors.ErrUnsupported)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package conform
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+)
+
+// Kinds tests the options Kinds and Exits: of a life a source reports the chosen events and no
+// others, and what it says of them is right. opened is called with each open source.
+func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, source.Options)) {
+	for kinds := engine.EventFork; kinds <= engine.EventFork|engine.EventExec|engine.EventExit; kinds++ {
+		t.Run(kinds.String(), func(t *testing.T) {
+			shared := source.Options{Kinds: kinds}
+			s := open(t, shared)
+			opened(t, s, shared)
+			wantKinds(t, s, "exit", kinds)
+			// By an EXIT the judge's witness knows that all has come.
+			if kinds.Has(engine.EventExit) {
+				Judge(t, open(t, shared), "fork-exec-exit", "setres-ids", "exec-chain-2", "comm", "end-together", "leader-first", "exec-from-thread")
+			}
+		})
+	}
+	for _, kinds := range []engine.Events{0, engine.EventExec | engine.EventExit, engine.EventExit} {
+		shared := source.Options{Kinds: kinds, Exits: source.ExitsNonzero}
+		t.Run(kinds.String()+" nonzero", func(t *testing.T) {
+			s := open(t, shared)
+			opened(t, s, shared)
+			life := engine.EventFork | engine.EventExec | engine.EventExit
+			if kinds != 0 {
+				life = kinds
+			}
+			wantKinds(t, s, "exit", life)
+			wantKinds(t, s, "succeed", life&^engine.EventExit)
+		})
+	}
+}
+
+// wantKinds runs a program and wants these events of its process.
+func wantKinds(t *testing.T, s engine.Source, program string, want engine.Events) {
+	t.Helper()
+	if f, ok := s.(engine.Finisher); ok {
+		f.Finish() // nothing is held back
+	}
+	var got engine.Events
+	c := Child(program)
+	Drain(t, s)
+	c.Run()
+	for end := time.Now().Add(2 * time.Second); got != want && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		got |= seen(t, s, c.Process.Pid)
+	}
+	time.Sleep(10 * time.Millisecond)
+	if got |= seen(t, s, c.Process.Pid); got != want {
+		t.Errorf("%s: got %s, not %s", program, got, want)
+	}
+	if st, err := s.Stats(); err != nil || st.LostTotal() != 0 {
+		t.Errorf("%v lost, %v", st.Lost, err)
+	}
+}
+
+func seen(t *testing.T, s engine.Source, pid int) (kinds engine.Events) {
+	t.Helper()
+	for _, ev := range Drain(t, s) {
+		if int(ev.PID) == pid && !ev.Thread && ev.Kind <= engine.KindExit {
+			kinds |= ev.Kind.Events()
+		}
+	}
+	return kinds
+}
