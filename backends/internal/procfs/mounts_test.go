@@ -37,10 +37,7 @@ func TestDetachedMount(t *testing.T) {
 		t.Skip("needs root")
 	}
 	dir := t.TempDir()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and ends with its mount namespace
+	onThread(func() { // which ends, and its mount namespace with it
 		own, err := Open()
 		if err != nil {
 			t.Error(err)
@@ -79,6 +76,21 @@ func TestDetachedMount(t *testing.T) {
 		known(true)
 		must("umount", unix.Unmount(dir, unix.MNT_DETACH))
 		known(false)
+	})
+}
+
+// onThread runs f on a new thread, which is not the leader.
+func onThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			onThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		f()
 	}()
 	<-done
 }
