@@ -2,9 +2,6 @@ package quark
 
 import (
 	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
@@ -53,9 +50,9 @@ type (
 	OptionError   = source.OptionError // the error of Open if an option is wrong
 	Exits         = source.Exits       // the ends that are reported
 	BTFOptions    = btfhub.Options
-	EBPFOptions   = ebpf.Options
-	KProbeOptions = kprobe.Options
-	CNProcOptions = cnproc.Options
+	EBPFOptions   = source.EBPFOptions
+	KProbeOptions = source.KProbeOptions
+	CNProcOptions = source.CNProcOptions
 )
 
 // The kinds of event.
@@ -160,8 +157,8 @@ const (
 	KProbe = backends.KProbe
 	CNProc = backends.CNProc
 
-	EnrichFull = cnproc.EnrichFull // for CNProcOptions.Enrich
-	EnrichNone = cnproc.EnrichNone
+	EnrichFull = source.EnrichFull // for CNProcOptions.Enrich
+	EnrichNone = source.EnrichNone
 
 	OriginNone    = engine.OriginNone
 	OriginKernel  = engine.OriginKernel

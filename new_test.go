@@ -13,6 +13,9 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
+// deadline is for what normally takes milliseconds.
+const deadline = 30 * time.Second
+
 // recorded is a source with its own clock and first processes, which ends.
 type recorded struct {
 	enginetest.Source

@@ -96,7 +96,7 @@ type Queue struct {
 	engine   *engine.Engine
 	source   Source
 	attempts []Attempt
-	proc     *backends.Proc
+	proc     backends.Proc
 	poller   poller
 }
 
@@ -104,16 +104,17 @@ type Queue struct {
 // exist from /proc. It needs CAP_BPF and CAP_PERFMON, or CAP_NET_ADMIN for the
 // proc connector; root has them all. After Open they may be dropped.
 //
+// On other systems than Linux on amd64 and arm64 the error is [errors.ErrUnsupported].
 // If no backend can be used the error is an *[OpenError] with all reasons, and an
 // *[OptionError] if an option has a value that can't be used.
 func Open(opts Options) (*Queue, error) {
-	opts.CNProc.FitHoldTime(cmp.Or(opts.HoldTime, engine.DefaultHoldTime))
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
 	src, attempts, err := backends.Open(backends.Options{
 		Allowed: opts.Backends, Strict: opts.Strict,
-		Shared: source.Options{Threads: opts.Threads, Kinds: opts.Kinds, Exits: opts.Exits, BTF: opts.BTF},
-		EBPF:   opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
+		Shared: source.Options{Threads: opts.Threads, Kinds: opts.Kinds, Exits: opts.Exits, BTF: opts.BTF,
+			HoldTime: cmp.Or(opts.HoldTime, engine.DefaultHoldTime)},
+		EBPF: opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)
@@ -129,7 +130,8 @@ func Open(opts Options) (*Queue, error) {
 }
 
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
-// the kernel nor /proc. Options that are for backends have no effect. If the source is an
+// the kernel nor /proc, and works on every system. On other systems than Linux the source must have
+// no descriptor. Options that are for backends have no effect. If the source is an
 // [engine.Timekeeper] or [engine.Scanner], the queue takes the time and the first processes from
 // it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {
@@ -252,11 +254,10 @@ func (q *Queue) Get() (*Event, error) {
 	if q.closed { // by the filter, or while it decided
 		return nil, os.ErrClosed
 	}
-	if errors.Is(err, ErrNothing) && q.poller.watched {
-		if err := q.poller.arm(q.pause()); err != nil {
+	if errors.Is(err, ErrNothing) {
+		if err := q.poller.expose(q.pause); err != nil {
 			return nil, err
 		}
-		q.poller.clear()
 	}
 	return ev, err
 }
@@ -299,7 +300,8 @@ func (q *Queue) Wake() { q.poller.wake() }
 
 // FD returns a descriptor that polls readable when Get should be called; the
 // first call is before the first Get. It takes part in poll, select and epoll,
-// and needs no timeout. It is the queue's: do not read from or close it.
+// and needs no timeout. It is the queue's: do not read from or close it. On other systems
+// than Linux it is -1.
 func (q *Queue) FD() int {
 	return q.poller.watch()
 }

@@ -3,11 +3,9 @@ package backends
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/ebpf"
-	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
@@ -35,9 +33,9 @@ type Options struct {
 
 	// Shared are the options of all backends; the others are for one backend each.
 	Shared source.Options
-	EBPF   ebpf.Options
-	KProbe kprobe.Options
-	CNProc cnproc.Options
+	EBPF   source.EBPFOptions
+	KProbe source.KProbeOptions
+	CNProc source.CNProcOptions
 }
 
 // Attempt is a backend that could not be opened, and why.
@@ -48,54 +46,50 @@ type Attempt struct {
 
 func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
-// entry describes a backend.
-type entry struct {
-	bit     Set
-	name    string
+// names are those of the backends, by bit of Set, which is the order in which Open tries them.
+var names = [...]string{"ebpf", "kprobe", "cnproc"}
+
+// backend is a backend of this system.
+type backend struct {
 	options string // the member of Options for this backend
 	check   func(*Options) error
 	open    func(*Options) (engine.Source, error)
 }
 
-// order lists the backends in the order in which Open tries them.
-var order = []entry{
-	{EBPF, "ebpf", "EBPF",
-		func(o *Options) error { return o.EBPF.Validate() },
-		func(o *Options) (engine.Source, error) { return opened(ebpf.Open(o.Shared, o.EBPF)) }},
-	{KProbe, "kprobe", "KProbe",
-		func(o *Options) error { return o.KProbe.Validate() },
-		func(o *Options) (engine.Source, error) { return opened(kprobe.Open(o.Shared, o.KProbe)) }},
-	{CNProc, "cnproc", "CNProc",
-		func(o *Options) error { return o.CNProc.Validate() },
-		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
-}
+// Proc is /proc, for what a queue needs beside its backend. It keeps its descriptor when
+// privileges are dropped and the root is changed.
+type Proc interface {
+	// Scan reads the processes that exist and calls f with each, parents not necessarily
+	// before their children. The event is f's until it returns.
+	Scan(f func(*engine.RawEvent) error) error
 
-// opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.
-func opened[S engine.Source](s S, err error) (engine.Source, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	// Look looks whether a process exists, as [engine.Options].Look wants it. A process of
+	// which only the zombie is left is gone.
+	Look(pid uint32) (start uint64, sight engine.Sight)
+
+	// Close closes /proc.
+	Close() error
 }
 
 // Names returns the names of the members of s in the order of preference.
-func (s Set) Names() (names []string) {
-	for _, e := range order {
-		if s&e.bit != 0 {
-			names = append(names, e.name)
+func (s Set) Names() (members []string) {
+	for i, name := range names {
+		if s.has(i) {
+			members = append(members, name)
 		}
 	}
-	return names
+	return members
 }
+
+// has reports whether s has the backend of a bit.
+func (s Set) has(bit int) bool { return s>>bit&1 != 0 }
 
 func (s Set) String() string { return strings.Join(s.Names(), ",") }
 
 // Parse returns the set of the backend with that name.
 func Parse(name string) (Set, error) {
-	for _, e := range order {
-		if e.name == name {
-			return e.bit, nil
-		}
+	if i := slices.Index(names[:], name); i >= 0 {
+		return 1 << i, nil
 	}
 	return 0, fmt.Errorf("unknown backend %q: it is one of %s", name, All)
 }
@@ -103,27 +97,28 @@ func Parse(name string) (Set, error) {
 // Open opens the first of the allowed backends that this kernel and these
 // privileges admit. The attempts are those before it. The error is an *Error, or a
 // *source.OptionError if an option has a wrong value, be it one of a backend that would not
-// be tried; it is errors.ErrUnsupported in a pid, user or time namespace that is not the host's.
+// be tried; it is errors.ErrUnsupported on another system than Linux on amd64 and arm64, and
+// in a pid, user or time namespace that is not the host's.
 func Open(opts Options) (engine.Source, []Attempt, error) {
 	if err := opts.validate(); err != nil {
 		return nil, nil, err
 	}
-	if err := checkNamespaces(); err != nil {
+	if err := checkSystem(); err != nil {
 		return nil, nil, err
 	}
 	var failed []Attempt
-	for _, e := range order {
-		if opts.Allowed&e.bit == 0 && opts.Allowed != 0 {
+	for i, b := range backends {
+		if !opts.Allowed.has(i) && opts.Allowed != 0 {
 			continue
 		}
-		s, err := e.open(&opts)
+		s, err := b.open(&opts)
 		if err == nil {
 			return s, failed, nil
 		}
 		if wrong := new(source.OptionError); errors.As(err, &wrong) {
 			return nil, failed, err
 		}
-		failed = append(failed, Attempt{e.name, err})
+		failed = append(failed, Attempt{names[i], err})
 		if opts.Strict {
 			break
 		}
@@ -139,10 +134,10 @@ func (o *Options) validate() error {
 	if err := o.Shared.Validate(); err != nil {
 		return err
 	}
-	for _, e := range order {
-		if err := e.check(o); err != nil {
+	for _, b := range backends {
+		if err := b.check(o); err != nil {
 			if wrong := new(source.OptionError); errors.As(err, &wrong) {
-				wrong.Option = e.options + "." + wrong.Option
+				wrong.Option = b.options + "." + wrong.Option
 			}
 			return err
 		}

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package backends
 
 import (
@@ -7,9 +9,9 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// checkNamespaces refuses namespaces in which /proc and system calls have other numbers than
+// checkSystem refuses namespaces in which /proc and system calls have other numbers than
 // the kernel's events: one event would mix both.
-func checkNamespaces() error {
+func checkSystem() error {
 	for _, ns := range []struct{ kind, what, option string }{
 		{"pid", "pids", "docker run --pid=host, hostPID: true in Kubernetes, nsenter --target 1 --pid"},
 		{"user", "user and group ids", "docker run --userns=host, nsenter --target 1 --user"},

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package backends
 
 import (
@@ -15,7 +17,7 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if err := checkNamespaces(); err != nil {
+	if err := checkSystem(); err != nil {
 		t.Skip(err)
 	}
 	if start, sight := p.Look(uint32(os.Getpid())); sight != engine.SightAlive || start == 0 || start%engine.ProcStartUnit != 0 {

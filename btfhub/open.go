@@ -99,22 +99,6 @@ func Open(o Options) (*Kernel, error) {
 	return nil, fmt.Errorf("read the kernel's BTF: %w; and %w: name a BTF file with %s", err, hubErr, PathVariable)
 }
 
-// kernelSpec reads the kernel's own types. It fails if there are none: btf.LoadKernelSpec alone
-// would search for debug information in the file system, which may be of another kernel.
-func kernelSpec(whole bool) (*btf.Spec, error) {
-	f, err := os.Open(KernelBTF)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if !whole {
-		if spec, err := excerptOf(f); err == nil {
-			return spec, nil
-		}
-	}
-	return btf.LoadKernelSpec()
-}
-
 // file reads the types of a file.
 func (o Options) file(path string) (*Kernel, error) {
 	f, err := os.Open(path)

@@ -245,7 +245,7 @@ func TestFilter(t *testing.T) {
 		{"execs and failing exits", engine.EventExec | engine.EventExit, source.ExitsNonzero, "exit 0", engine.EventExec},
 		{"forks", engine.EventFork, 0, "exit 0", engine.EventFork},
 	} {
-		for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
+		for _, enrich := range []source.Enrich{EnrichFull, EnrichNone} {
 			t.Run(c.name, func(t *testing.T) {
 				s := kernel(t, Options{Enrich: enrich}, source.Options{Kinds: c.kinds, Exits: c.exits})
 				s.Finish() // nothing is held
@@ -280,7 +280,7 @@ func TestFilter(t *testing.T) {
 
 // What the engine has no room for stays in the socket.
 func TestFullBuffer(t *testing.T) {
-	for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
+	for _, enrich := range []source.Enrich{EnrichFull, EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
 		to := &sink{room: 7}
 		storm(t, 100)
@@ -352,7 +352,7 @@ func TestOpenRefuses(t *testing.T) {
 // Populate allocates nothing while processes start and end. What others in this process allocate at
 // the same time is counted, too, so one of several calls decides.
 func TestPopulateAllocatesNothing(t *testing.T) {
-	for _, enrich := range []Enrich{EnrichFull, EnrichNone} {
+	for _, enrich := range []source.Enrich{EnrichFull, EnrichNone} {
 		s := kernel(t, Options{Enrich: enrich})
 		pool := &recycler{}
 		storm(t, 60)

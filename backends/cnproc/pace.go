@@ -3,6 +3,7 @@ package cnproc
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/internal/wait"
 )
 
@@ -33,7 +34,7 @@ const (
 	refillRead    = 5_000_000
 )
 
-func newPacer(socket int, enrich Enrich) (*pacer, error) {
+func newPacer(socket int, enrich source.Enrich) (*pacer, error) {
 	p := &pacer{epoll: -1, timer: -1, socket: socket, interval: intervalCount, refill: intervalCount}
 	if enrich == EnrichFull {
 		p.interval, p.burst, p.refill = intervalRead, burstRead, refillRead

@@ -29,7 +29,7 @@ func (s *sink) delivered() (n uint64) {
 
 // offline is a source without a kernel and without /proc, on a kernel that is new.
 func offline(o Options, shared ...source.Options) *Source {
-	if err := o.setDefaults(); err != nil {
+	if err := setDefaults(&o); err != nil {
 		panic(err)
 	}
 	s := newSource(append(shared, source.Options{})[0], o)

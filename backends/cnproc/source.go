@@ -59,8 +59,11 @@ var _ interface {
 
 // Open subscribes to the proc connector.
 func Open(shared source.Options, o Options) (*Source, error) {
-	if err := o.setDefaults(); err != nil {
+	if err := setDefaults(&o); err != nil {
 		return nil, err
+	}
+	if shared.HoldTime > 0 { // an event is to come in time to be put in order
+		o.DoubtTime = min(o.DoubtTime, max(shared.HoldTime/4, 1))
 	}
 	fd, err := dial(&o)
 	if err != nil {

@@ -271,7 +271,7 @@ func TestRingSize(t *testing.T) {
 		{0, 1, 4 << 20}, {0, 8, 4 << 20}, {0, 9, 8 << 20}, {0, 64, 32 << 20}, {0, 1000, 64 << 20},
 		{1, 1, os.Getpagesize()}, {1<<20 + 1, 1, 2 << 20},
 	} {
-		got, err := (&Options{RingSize: tc.size}).ringSize(tc.cpus)
+		got, err := ringSize(Options{RingSize: tc.size}, tc.cpus)
 		if err != nil || got != tc.want {
 			t.Errorf("%d on %d CPUs: %d, %v, not %d", tc.size, tc.cpus, got, err, tc.want)
 		}

@@ -26,7 +26,7 @@ type loader struct {
 
 // newLoader sets the constants and sizes that are fixed before anything is loaded.
 func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
-	size, err := o.ringSize(cpus)
+	size, err := ringSize(*o, cpus)
 	if err != nil {
 		return nil, err
 	}

@@ -2,18 +2,12 @@ package ebpf
 
 import "github.com/quark-linux/quark/backends/source"
 
-// Options are those of this source alone. The zero value is right for most.
-type Options struct {
-	// RingSize is the size in bytes of the ring that all CPUs write to,
-	// rounded up to a power of two and at least one page. 0 means 512 KiB for
-	// each possible CPU, between 4 MiB and 64 MiB. Set it larger where the
-	// reader may stop for long, smaller only to provoke loss.
-	RingSize int
-}
+// Options are those of this source alone.
+type Options = source.EBPFOptions
 
 // Validate returns a *source.OptionError if a value can't be used.
-func (o *Options) Validate() error {
-	_, err := o.ringSize(1)
+func Validate(o Options) error {
+	_, err := ringSize(o, 1)
 	return err
 }
 
@@ -24,7 +18,7 @@ const (
 )
 
 // ringSize returns the size of the ring for a number of possible CPUs.
-func (o *Options) ringSize(cpus int) (int, error) {
+func ringSize(o Options, cpus int) (int, error) {
 	return source.RingSize(o.RingSize, min(max(ringPerCPU*cpus, minRing), maxRing))
 }
 

@@ -17,24 +17,18 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// Options are those of this source alone. The zero value is right for most.
-type Options struct {
-	// RingSize is the size in bytes of the ring of each CPU, rounded up to a
-	// power of two and at least one page. 0 means 512 KiB. An exec takes about
-	// 7 KiB of it, a fork 1.5 KiB, other events less than 0.5 KiB. Set it
-	// larger where the reader may stop for long, smaller only to provoke loss.
-	RingSize int
-}
+// Options are those of this source alone.
+type Options = source.KProbeOptions
 
 // Validate returns a *source.OptionError if a value can't be used.
-func (o *Options) Validate() error {
-	_, err := o.ringSize()
+func Validate(o Options) error {
+	_, err := ringSize(o)
 	return err
 }
 
 const defaultRing = 512 << 10
 
-func (o *Options) ringSize() (int, error) { return source.RingSize(o.RingSize, defaultRing) }
+func ringSize(o Options) (int, error) { return source.RingSize(o.RingSize, defaultRing) }
 
 // queues counts the sources that this process has opened.
 var queues atomic.Uint32
@@ -48,7 +42,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if !proctext.InInitialNamespace("pid") {
 		return nil, fmt.Errorf("the kernel's pids are not those of this pid namespace (%w): run it in the host's", errors.ErrUnsupported)
 	}
-	ringSize, err := o.ringSize()
+	ringSize, err := ringSize(o)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -26,6 +27,9 @@ type Options struct {
 
 	// Exits says which ends are reported: all by default.
 	Exits Exits
+
+	// HoldTime is how long the engine holds events to put them in order; 0 means for any time.
+	HoldTime time.Duration
 
 	// BTF says where to find the running kernel's types, which eBPF and kprobe need: by
 	// default what the kernel offers, else what quark carries. BTF.Path names a file.

@@ -5,18 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
-
-// Running returns the release of the running kernel, as uname -r prints it.
-func Running() (string, error) {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", err
-	}
-	return unix.ByteSliceToString(u.Release[:]), nil
-}
 
 // AtLeast reports whether the running kernel is of version x.y or later. One that has something
 // from its distributor and an older number is taken for one without.

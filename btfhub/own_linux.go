@@ -12,6 +12,22 @@ import (
 	"github.com/quark-linux/quark/btfhub/excerpt"
 )
 
+// kernelSpec reads the kernel's own types. It fails if there are none: btf.LoadKernelSpec alone
+// would search for debug information in the file system, which may be of another kernel.
+func kernelSpec(whole bool) (*btf.Spec, error) {
+	f, err := os.Open(KernelBTF)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !whole {
+		if spec, err := excerptOf(f); err == nil {
+			return spec, nil
+		}
+	}
+	return btf.LoadKernelSpec()
+}
+
 // excerptOf returns the needed types from the file of the kernel's types.
 func excerptOf(f *os.File) (*btf.Spec, error) {
 	raw, err := mapTypes(f)

@@ -56,7 +56,7 @@ func (p *poller) open(source int, next func() (time.Duration, bool)) (err error)
 	return err
 }
 
-// close ends a wait and closes the descriptors. arm and clear must not be called afterwards.
+// close ends a wait and closes the descriptors. expose must not be called afterwards.
 func (p *poller) close() error {
 	p.closed.Store(true)
 	if !p.opened {
@@ -91,6 +91,18 @@ func (p *poller) arm(wait time.Duration, ok bool) error {
 		return fmt.Errorf("set timer: %w", errno)
 	}
 	p.set = ok
+	return nil
+}
+
+// expose readies the descriptor for the user who polls it: pause returns what arm takes.
+func (p *poller) expose(pause func() (time.Duration, bool)) error {
+	if !p.watched {
+		return nil
+	}
+	if err := p.arm(pause()); err != nil {
+		return err
+	}
+	p.clear()
 	return nil
 }
 

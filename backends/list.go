@@ -1,0 +1,31 @@
+//go:build linux && (amd64 || arm64)
+
+package backends
+
+import (
+	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/ebpf"
+	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/engine"
+)
+
+// backends has an element for each of names.
+var backends = []backend{
+	{"EBPF",
+		func(o *Options) error { return ebpf.Validate(o.EBPF) },
+		func(o *Options) (engine.Source, error) { return opened(ebpf.Open(o.Shared, o.EBPF)) }},
+	{"KProbe",
+		func(o *Options) error { return kprobe.Validate(o.KProbe) },
+		func(o *Options) (engine.Source, error) { return opened(kprobe.Open(o.Shared, o.KProbe)) }},
+	{"CNProc",
+		func(o *Options) error { return cnproc.Validate(o.CNProc) },
+		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
+}
+
+// opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.
+func opened[S engine.Source](s S, err error) (engine.Source, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,25 @@
+//go:build !linux || !(amd64 || arm64)
+
+package backends
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// backends is empty, on other architectures of Linux because none was ever tested there: a field
+// that is read from the wrong register or offset would be wrong instead of unknown.
+var backends []backend
+
+func checkSystem() error {
+	missing := "its backends are interfaces of the Linux kernel"
+	if runtime.GOOS == "linux" {
+		missing = "its eBPF programs and kprobes were tested on no other architecture"
+	}
+	return fmt.Errorf("%w: quark observes processes on linux/amd64 and linux/arm64, and this is %s/%s: %s. Recordings and tests (quark.New) need no backend",
+		errors.ErrUnsupported, runtime.GOOS, runtime.GOARCH, missing)
+}
+
+// OpenProc opens /proc.
+func OpenProc() (Proc, error) { return nil, checkSystem() }

@@ -1,0 +1,52 @@
+package source
+
+import "time"
+
+// EBPFOptions are those of the eBPF source alone. The zero value is right for most.
+type EBPFOptions struct {
+	// RingSize is the size in bytes of the ring that all CPUs write to,
+	// rounded up to a power of two and at least one page. 0 means 512 KiB for
+	// each possible CPU, between 4 MiB and 64 MiB. Set it larger where the
+	// reader may stop for long, smaller only to provoke loss.
+	RingSize int
+}
+
+// KProbeOptions are those of the kprobe source alone. The zero value is right for most.
+type KProbeOptions struct {
+	// RingSize is the size in bytes of the ring of each CPU, rounded up to a
+	// power of two and at least one page. 0 means 512 KiB. An exec takes about
+	// 7 KiB of it, a fork 1.5 KiB, other events less than 0.5 KiB. Set it
+	// larger where the reader may stop for long, smaller only to provoke loss.
+	RingSize int
+}
+
+// CNProcOptions are those of the proc connector alone. The zero value is right for most.
+type CNProcOptions struct {
+	// ReceiveBuffer is the size of the socket's receive buffer in bytes as the
+	// kernel accounts it, several hundred for each message. 0 means 16 MiB,
+	// some ten thousand messages. Up to 1 GiB. Without CAP_NET_ADMIN the
+	// kernel caps it at /proc/sys/net/core/rmem_max. Do not set it, except to
+	// provoke loss.
+	ReceiveBuffer int
+
+	// Enrich says what is read from /proc: everything by default.
+	Enrich Enrich
+
+	// DoubtTime is how long after the reading of a process an event waits for messages
+	// that show what was read to be of another time: 0 means 50 ms, or a quarter of the
+	// engine's HoldTime if that is shorter. Do not set it.
+	DoubtTime time.Duration
+}
+
+// Enrich says what is read from /proc.
+type Enrich uint8
+
+const (
+	// EnrichFull reads everything /proc has of a process after its fork and
+	// after each exec.
+	EnrichFull Enrich = iota
+	// EnrichNone reads nothing with events: they carry what the kernel sends.
+	// It is for counting. Which threads there are is still looked up in /proc
+	// when the source is opened and after a loss, because exits are of threads.
+	EnrichNone
+)

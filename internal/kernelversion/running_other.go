@@ -1,0 +1,8 @@
+//go:build !linux
+
+package kernelversion
+
+import "errors"
+
+// Running returns an error that is [errors.ErrUnsupported].
+func Running() (string, error) { return "", errors.ErrUnsupported }

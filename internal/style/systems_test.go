@@ -1,0 +1,24 @@
+package style
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Users' code that handles events is built and tested on systems where quark has no backend.
+func TestPublicPackagesOnOtherSystems(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles package quark and what it needs for other systems")
+	}
+	for _, system := range []string{"darwin/arm64", "windows/amd64", "linux/386", "linux/arm", "linux/riscv64", "linux/s390x"} {
+		goos, goarch, _ := strings.Cut(system, "/")
+		vet := exec.Command("go", "vet", ".", "./engine/...")
+		vet.Dir = root
+		vet.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+		if out, err := vet.CombinedOutput(); err != nil {
+			t.Errorf("go vet for %s: %v\n%s", system, err, out)
+		}
+	}
+}
