@@ -1,6 +1,6 @@
 module github.com/quark-linux/quark
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/cilium/ebpf v0.22.0
@@ -13,7 +13,7 @@ require (
 	github.com/therootcompany/xz v1.0.1
 	github.com/u-root/u-root v0.16.0
 	github.com/vishvananda/netlink v1.3.1
-	golang.org/x/sys v0.49.0
+	golang.org/x/sys v0.47.0
 )
 
 require (

@@ -20,7 +20,7 @@ func krun(t *testing.T, env []string, args ...string) (status int, output string
 	cmd := exec.Command("../krun.sh", args...)
 	cmd.Env = append(append(os.Environ(), "TMPDIR="+t.TempDir(), "KRUN_RESULTS=", "KRUN_APPEND=", "KRUN_TIMEOUT=120"), env...)
 	out, err := cmd.CombinedOutput()
-	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Skipf("run krun.sh: %v", err)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)

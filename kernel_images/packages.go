@@ -90,7 +90,7 @@ func newestFirst(packages []Package, less func(a, b string) (bool, error)) error
 // olderVersion reports whether Debian version a is older than b, by dpkg's order.
 func olderVersion(a, b string) (bool, error) {
 	err := exec.Command("dpkg", "--compare-versions", a, "lt", b).Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return false, nil
 	}
 	if err != nil {

@@ -61,7 +61,7 @@ func TestArguments(t *testing.T) {
 		if tt.bad == "" && (err != nil || !strings.Contains(line, tt.want)) {
 			t.Errorf("%s, %v; want %q", line, err, tt.want)
 		}
-		if _, usage := errors.AsType[UsageError](err); tt.bad != "" && (!usage || !strings.Contains(err.Error(), tt.bad)) {
+		if tt.bad != "" && (!errors.As(err, new(UsageError)) || !strings.Contains(err.Error(), tt.bad)) {
 			t.Errorf("error %v, want one with %q", err, tt.bad)
 		}
 	}
