@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -104,6 +105,19 @@ func (d *director) setUp() {
 	d.must(err)
 	// Orphans become children of this process, which then can wait for them.
 	d.must(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	d.must(heed(unix.SIGHUP))
+	d.must(heed(unix.SIGINT))
+}
+
+// heed lets a signal end this process and those that it starts. nohup(1) and shells in the
+// background have programs ignore it, which Go keeps so.
+func heed(sig unix.Signal) error {
+	var byDefault [4]uint64 // struct sigaction of the kernel: handler, flags, restorer, mask
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("let %v end this process: %w", sig, errno)
+	}
+	return nil
 }
 
 // endAll kills and reaps processes that the scenario has left, for example because it was skipped.
