@@ -1,8 +1,6 @@
 package engine
 
-// Recorder gets what an engine takes in, in that order, such as a [trace.Writer].
-//
-// [trace.Writer]: https://pkg.go.dev/github.com/quark-linux/quark/engine/trace#Writer
+// Recorder gets what an engine takes in, in that order. A Writer of package engine/trace is one.
 type Recorder interface {
 	// Begin is called first.
 	Begin(source Source, clock *Clock)

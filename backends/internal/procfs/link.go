@@ -25,7 +25,7 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 		// A process that ends gives up its directory, and then its mounts: a path that was
 		// assembled meanwhile may begin at a mount that was taken away. It was not if the
 		// process still has its directory.
-		if n = r.fromRoot(n); n == 0 || !r.attached(dir, linkNUL) {
+		if n = r.fromRoot(n); n == 0 || !r.attached(dir, linkNUL, f) {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
 )
 
 // mounts has the ids of the mounts of this process's namespace.
@@ -57,7 +59,10 @@ func mountOf(dir int, linkNUL []byte) (id uint64, errno unix.Errno) {
 
 // attached reports whether a link leads to a mount below the root directory of the process of dir.
 // The path in a mount that was detached looks like any other.
-func (r *Reader) attached(dir int, linkNUL []byte) bool {
+//
+// A process that leaves its mount namespace keeps its executable, whose path is of the EXEC: the
+// link exe may also lead to a mount of the first process's namespace.
+func (r *Reader) attached(dir int, linkNUL []byte, f engine.Field) bool {
 	id, errno := mountOf(dir, linkNUL)
 	switch {
 	case errno != 0:
@@ -65,11 +70,15 @@ func (r *Reader) attached(dir int, linkNUL []byte) bool {
 	case id == r.rootMount, r.own.has(id, r.dirs) && r.own.has(r.rootMount, r.dirs):
 		return true
 	}
-	fd, errno := openat(dir, pathMountinfo, unix.O_RDONLY)
+	return r.mounted(dir, pathMountinfo, id) || f == engine.FieldFilename && r.mounted(r.proc, pathFirstMountinfo, id)
+}
+
+// mounted reports whether a mountinfo file has a mount.
+func (r *Reader) mounted(dir int, pathNUL []byte, id uint64) (found bool) {
+	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return false
 	}
-	found := false
 	eachMount(fd, r.dirs, func(m uint64) { found = found || m == id })
 	closeFD(fd)
 	return found

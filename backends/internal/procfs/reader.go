@@ -149,17 +149,18 @@ func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Stat
 }
 
 var (
-	pathStat      = []byte("stat\x00")
-	pathStatus    = []byte("status\x00")
-	pathCmdline   = []byte("cmdline\x00")
-	pathCgroup    = []byte("cgroup\x00")
-	pathExe       = []byte("exe\x00")
-	pathCwd       = []byte("cwd\x00")
-	pathRoot      = []byte("root\x00")
-	pathMountinfo = []byte("mountinfo\x00")
-	pathSelf      = []byte(".\x00")
-	pathAuxv      = []byte("auxv\x00")
-	pathMem       = []byte("mem\x00")
+	pathStat           = []byte("stat\x00")
+	pathStatus         = []byte("status\x00")
+	pathCmdline        = []byte("cmdline\x00")
+	pathCgroup         = []byte("cgroup\x00")
+	pathExe            = []byte("exe\x00")
+	pathCwd            = []byte("cwd\x00")
+	pathRoot           = []byte("root\x00")
+	pathMountinfo      = []byte("mountinfo\x00")
+	pathFirstMountinfo = []byte("1/mountinfo\x00")
+	pathSelf           = []byte(".\x00")
+	pathAuxv           = []byte("auxv\x00")
+	pathMem            = []byte("mem\x00")
 )
 
 var namespaces = [...]struct {
