@@ -113,6 +113,10 @@ const (
 // SetOf returns the set of some fields.
 func SetOf(fields ...Field) Fields { return engine.SetOf(fields...) }
 
+// ParseKinds returns the kinds of a list of names with commas, such as "fork,exec", for
+// Options.Kinds.
+func ParseKinds(list string) (Events, error) { return source.ParseKinds(list) }
+
 // The causes of loss.
 const (
 	LossRingFull   = engine.LossRingFull

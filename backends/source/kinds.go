@@ -20,10 +20,10 @@ const (
 const allKinds = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle |
 	engine.EventPtrace | engine.EventCoreDump
 
-// KindNames lists the names that ParseKinds takes.
-func KindNames() string { return strings.ToLower(strings.Join(allKinds.Names(nil), ",")) }
+// kindNames lists the names that ParseKinds takes.
+func kindNames() string { return strings.ToLower(strings.Join(allKinds.Names(nil), ",")) }
 
-// ParseKinds returns the kinds of a list of names with commas.
+// ParseKinds returns the kinds of a list of names with commas, such as "fork,exec".
 func ParseKinds(list string) (kinds engine.Events, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		var kind engine.Events
@@ -33,7 +33,7 @@ func ParseKinds(list string) (kinds engine.Events, err error) {
 			}
 		}
 		if kind == 0 {
-			return 0, fmt.Errorf("%q is no kind of event: it must be a list of %s", name, KindNames())
+			return 0, fmt.Errorf("%q is no kind of event: it must be a list of %s", name, kindNames())
 		}
 		kinds |= kind
 	}

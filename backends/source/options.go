@@ -60,7 +60,7 @@ func (o *Options) Types() (*btfhub.Kernel, error) {
 func (o *Options) Validate() error {
 	switch {
 	case o.Kinds&^allKinds != 0:
-		return &OptionError{"Kinds", o.Kinds.String(), fmt.Errorf("it must be a set of %s", KindNames())}
+		return &OptionError{"Kinds", o.Kinds.String(), fmt.Errorf("it must be a set of %s", kindNames())}
 	case o.Exits > ExitsNonzero:
 		return &OptionError{"Exits", uint8(o.Exits), fmt.Errorf("it must be ExitsAll (%d) or ExitsNonzero (%d)", ExitsAll, ExitsNonzero)}
 	case o.Exits == ExitsNonzero && !o.Reports(engine.EventExit):

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/engine"
 )
 
 func main() {
@@ -122,10 +121,10 @@ func (m *monitor) announce(errw io.Writer) {
 // describe prints the capability table.
 func (m *monitor) describe(w io.Writer) {
 	table := m.q.Capabilities()
-	for k := range engine.Kind(engine.NumKinds) {
+	for k := range quark.Kind(quark.NumKinds) {
 		fmt.Fprintf(w, "quark-mon: event %-14s %-8s %s\n", k, table.Kinds[k].Origin, table.Kinds[k].Via)
 	}
-	for f := range engine.Field(engine.NumFields) {
+	for f := range quark.Field(quark.NumFields) {
 		c := table.Fields[f]
 		fmt.Fprintf(w, "quark-mon: field %-14s %-8s %s (%s)\n", f, c.Origin, c.Via, c.At)
 	}

@@ -7,9 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quark-linux/quark"
-	"github.com/quark-linux/quark/backends"
-	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/internal/command"
 )
 
@@ -37,7 +34,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
 	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
 	f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
-	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+source.KindNames()+" (default all)")
+	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of fork,exec,exit,id_change,setproctitle,ptrace,core_dump (default all)")
 	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
 	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
 	f.IntVarP(&o.queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
@@ -91,7 +88,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	}
 	if f.Changed("events") {
 		var err error
-		if o.queue.Kinds, err = source.ParseKinds(o.events); err != nil {
+		if o.queue.Kinds, err = quark.ParseKinds(o.events); err != nil {
 			return nil, fmt.Errorf("--events: %w", err)
 		}
 	}
@@ -102,7 +99,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	default:
 		return nil, fmt.Errorf("--exits %q: must be all or nonzero", o.exits)
 	}
-	for set, chosen := range map[backends.Set]bool{backends.EBPF: o.ebpf, backends.KProbe: o.kprobe, backends.CNProc: o.cnproc} {
+	for set, chosen := range map[quark.BackendSet]bool{quark.EBPF: o.ebpf, quark.KProbe: o.kprobe, quark.CNProc: o.cnproc} {
 		if chosen {
 			o.queue.Backends |= set
 		}
@@ -112,7 +109,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	}
 	if o.count && !o.enrich {
 		// Nobody sees what /proc says.
-		o.queue.CNProc.Enrich = cnproc.EnrichNone
+		o.queue.CNProc.Enrich = quark.EnrichNone
 	}
 	return o, nil
 }

@@ -7,20 +7,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark"
 )
 
 const statsHeader = "  insertions    removals        aggs    non-aggs        lost     gc-cols    buffered   processes\n"
 
-func statsRow(s *engine.Stats) string {
+func statsRow(s *quark.Stats) string {
 	return fmt.Sprintf("%12d%12d%12d%12d%12d%12d%12d%12d\n", s.Insertions, s.Removals, s.Aggregations, s.NonAggregations,
 		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
 }
 
 // lossLine returns the numbers of lost events by cause, or "" if none was lost.
-func lossLine(s *engine.Stats) string {
+func lossLine(s *quark.Stats) string {
 	var causes []string
-	for l := range engine.Loss(engine.NumLosses) {
+	for l := range quark.Loss(quark.NumLosses) {
 		if n := s.Source.Lost[l]; n > 0 {
 			causes = append(causes, fmt.Sprintf("%s %d", l, n))
 		}
@@ -75,14 +75,14 @@ type statsRecord struct {
 	LostIsLowerBound   bool              `json:"lost_is_lower_bound"`
 }
 
-func newStatsRecord(s *engine.Stats) *statsRecord {
+func newStatsRecord(s *quark.Stats) *statsRecord {
 	r := &statsRecord{
 		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
 		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
 		Late: s.Late, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
 		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound,
 	}
-	for l := range engine.Loss(engine.NumLosses) {
+	for l := range quark.Loss(quark.NumLosses) {
 		r.LostBy[l.String()] = s.Source.Lost[l]
 	}
 	return r

@@ -127,7 +127,7 @@ func measure(b *testing.B, cmd *exec.Cmd, program string) (r measured) {
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	r.ready = r.cpu - opening
-	r.rss = usage.Maxrss
+	r.rss = int64(usage.Maxrss)
 	if bytes.HasPrefix(tail, []byte("{")) {
 		var s statsRecord
 		if err := json.Unmarshal(tail, &s); err != nil {
