@@ -129,8 +129,9 @@ func (s *Store) watchNew(p *process, id uint64) {
 
 // add adds a process. The watcher owns the pidfd from then on. The caller holds s.mu.
 func (w *watcher) add(fd int, p watched) error {
-	if w.pidfds == nil {
-		return unix.Close(fd)
+	if w.poll.closed.Load() { // the number w.epoll may be that of another descriptor by now
+		unix.Close(fd)
+		return os.ErrClosed
 	}
 	if err := wait.Add(w.epoll, fd); err != nil {
 		unix.Close(fd)

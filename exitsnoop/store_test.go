@@ -348,6 +348,19 @@ func TestWaitEnds(t *testing.T) {
 	want(t, <-waited, os.ErrClosed)
 }
 
+// Close between the start of Events and its first look ends Events as at any other time.
+func TestCloseBeforeBegin(t *testing.T) {
+	s := private(t, Options{})
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
+	w, err := s.newWatcher()
+	ok(t, err)
+	defer w.close()
+	w.stop()
+	_, err = w.begin()
+	want(t, err, os.ErrClosed)
+}
+
 func TestEvents(t *testing.T) {
 	s := private(t, Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
