@@ -114,10 +114,13 @@ func init() {
 	}
 }
 
-// Find returns the scenario of that name.
+// Find returns the scenario of that name: one of the list, a storm, or a script in a file.
 func Find(name string) (Scenario, bool) {
 	if s, ok := parseStorm(name); ok {
 		return s.Scenario(), true
+	}
+	if s, ok := parseFile(name); ok {
+		return s, true
 	}
 	i := slices.IndexFunc(list, func(s Scenario) bool { return s.Name == name })
 	if i < 0 {

@@ -1,0 +1,191 @@
+package script
+
+import (
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Limits bound generated scripts. The zero value has the defaults.
+type Limits struct {
+	Lives int // processes and threads of a script, at most; 8 if 0
+	Ops   int // operations of a life, at most; 8 if 0
+	// Without are names of operations that scripts do not have.
+	Without []string
+}
+
+// Generate returns a random script. Equal states of rng give equal scripts.
+func Generate(rng *rand.Rand, o Limits) *Script {
+	if o.Lives == 0 {
+		o.Lives = 8
+	}
+	if o.Ops == 0 {
+		o.Ops = 8
+	}
+	g := &generator{rng, o, 1 + rng.IntN(min(o.Lives, maxLives))}
+	s := new(Script)
+	for g.left > 0 {
+		s.Lives = append(s.Lives, g.life(inProcess, 1))
+	}
+	return s
+}
+
+type generator struct {
+	*rand.Rand
+	Limits
+	left int // lives
+}
+
+func (g *generator) life(in kind, depth int) *Life {
+	g.left--
+	l := new(Life)
+	child := false // one that can be killed
+	for range 1 + g.IntN(min(g.Ops, maxOps)) {
+		o := g.operation(in)
+		if o.starts != 0 && (g.left == 0 || depth == maxDepth) || o.name == "kill" && !child {
+			continue
+		}
+		op := Op{Name: o.name, Args: g.args(o)}
+		if o.starts != 0 {
+			op.Life = g.life(o.starts, depth+1)
+		}
+		child = (child || o.starts == inProcess) && o.name != "kill"
+		l.Ops = append(l.Ops, op)
+		if o.ends {
+			break
+		}
+	}
+	return l
+}
+
+// operation returns one that a kind of life may have, by the weights.
+func (g *generator) operation(in kind) *operation {
+	sum := 0
+	allowed := func(o *operation) bool { return o.in&in != 0 && !slices.Contains(g.Without, o.name) }
+	for i := range operations {
+		if allowed(&operations[i]) {
+			sum += operations[i].weight
+		}
+	}
+	n := g.IntN(sum)
+	for i := range operations {
+		if o := &operations[i]; allowed(o) {
+			if n -= o.weight; n < 0 {
+				return o
+			}
+		}
+	}
+	panic("unreachable")
+}
+
+func (g *generator) args(o *operation) (args []string) {
+	for i := range o.args {
+		n := 1
+		if o.args[i].many {
+			n = g.IntN(4)
+		}
+		for range n {
+			args = append(args, g.arg(&o.args[i]))
+		}
+	}
+	return args
+}
+
+// texts are arguments and names: empty, short, longer than a comm, and hard to print.
+var texts = []string{"", "x", "a b", "-c", "a name of more than fifteen bytes", "\xff\xfe\n\"", ") (", strings.Repeat("long ", 100)}
+
+func (g *generator) arg(p *param) string {
+	switch {
+	case p.words != nil:
+		return p.words[g.IntN(len(p.words))]
+	case p.most == id.most && g.IntN(2) == 0:
+		return strconv.Itoa(max(p.least, 0)) // root, as most programs need it
+	case p.most == micros.most:
+		return strconv.Itoa(g.IntN(2000))
+	case p.most != 0:
+		return strconv.Itoa(p.least + g.IntN(p.most-p.least+1))
+	}
+	return texts[g.IntN(len(texts))]
+}
+
+// Smaller returns the scripts to try in order to find a shorter one that does the same: with one
+// life or operation less, or with a smaller argument. Each is valid.
+func (s *Script) Smaller() iter.Seq[*Script] {
+	return func(yield func(*Script) bool) {
+		try := func(change func(*Script)) bool {
+			c := s.clone()
+			change(c)
+			return len(c.Lives) == 0 || c.check() != nil || yield(c)
+		}
+		for i := range s.Lives {
+			if !try(func(c *Script) { c.Lives = slices.Delete(c.Lives, i, i+1) }) {
+				return
+			}
+		}
+		lives := s.all()
+		// An operation with its block is the largest piece.
+		for _, blocks := range []bool{true, false} {
+			for l, life := range lives {
+				for i, op := range life.Ops {
+					if (op.Life != nil) == blocks && !try(func(c *Script) {
+						at := c.all()[l]
+						at.Ops = slices.Delete(at.Ops, i, i+1)
+					}) {
+						return
+					}
+				}
+			}
+		}
+		for l, life := range lives {
+			for i, op := range life.Ops {
+				for _, args := range find(op.Name).smaller(op.Args) {
+					if !try(func(c *Script) { c.all()[l].Ops[i].Args = args }) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (s *Script) all() (list []*Life) {
+	s.each(func(l *Life) { list = append(list, l) })
+	return list
+}
+
+func (s *Script) clone() *Script {
+	c, err := Parse(s.String())
+	if err != nil {
+		panic(err) // only valid scripts are asked for smaller ones
+	}
+	return c
+}
+
+// smaller returns arguments of which one is left out, or smaller.
+func (o *operation) smaller(args []string) (list [][]string) {
+	for i, a := range args {
+		p := o.param(i)
+		if p.many {
+			list = append(list, slices.Delete(slices.Clone(args), i, i+1))
+		}
+		less := ""
+		switch n, _ := strconv.Atoi(a); {
+		case p.words != nil:
+			if less = p.words[0]; p.many {
+				less = a
+			}
+		case p.most != 0:
+			less = strconv.Itoa(n / 2)
+		default:
+			less = a[:len(a)/2]
+		}
+		if less != a {
+			with := slices.Clone(args)
+			with[i] = less
+			list = append(list, with)
+		}
+	}
+	return list
+}

@@ -1,0 +1,140 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// kind is a set of the kinds of lives that may have an operation.
+type kind uint8
+
+const (
+	inProcess kind = 1 << iota
+	inThread
+	inBoth = inProcess | inThread
+)
+
+// operation describes what a life can do.
+type operation struct {
+	name   string
+	in     kind
+	starts kind    // of the life that it starts, which is its block
+	ends   bool    // nothing can follow it
+	weight int     // how often the generator takes it, in relation to the others
+	args   []param // the last one may be repeated
+}
+
+// param describes an argument.
+type param struct {
+	words       []string // it is one of these
+	least, most int      // otherwise a number, if most is not 0
+	many        bool     // any number of them, or none
+	// Otherwise it is text without a NUL byte.
+}
+
+// Signals are the names of signals that end a process, and their numbers.
+var Signals = map[string]int{
+	"HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "KILL": 9, "USR1": 10, "SEGV": 11, "PIPE": 13, "TERM": 15, "RT40": 40,
+}
+
+var (
+	id     = param{least: -1, most: 70000}
+	code   = param{least: 0, most: 255}
+	micros = param{least: 0, most: 100_000}
+	signal = param{words: []string{"TERM", "HUP", "INT", "QUIT", "ABRT", "KILL", "USR1", "SEGV", "PIPE", "RT40"}}
+	name   = param{words: []string{"a", "b", "c"}}
+)
+
+// Programs are the ways to execute a program: the first argument of exec.
+var Programs = []string{
+	"absolute", "relative", "link", "interpreter", "memfd", "unlinked", "setuid", "setgid", "missing", "broken",
+}
+
+// operations are all operations.
+var operations = []operation{
+	{name: "exit", in: inBoth, ends: true, weight: 4, args: []param{code}},
+	{name: "exit-thread", in: inBoth, ends: true, weight: 3, args: []param{code}},
+	{name: "raise", in: inBoth, ends: true, weight: 2, args: []param{signal}},
+	{name: "fork", in: inProcess, starts: inProcess, weight: 10},
+	{name: "vfork", in: inProcess, starts: inProcess, weight: 4},
+	{name: "clone", in: inProcess, starts: inProcess, weight: 4, args: []param{{
+		words: []string{"parent", "uts", "ipc", "mnt", "net", "cgroup", "again"}, many: true,
+	}}},
+	{name: "thread", in: inProcess, starts: inThread, weight: 6},
+	{name: "exec", in: inBoth, weight: 14, args: []param{{words: Programs}, {many: true}}},
+	{name: "exec-long", in: inProcess, weight: 1, args: []param{{least: 0, most: 100_000}}},
+	{name: "wait", in: inProcess, weight: 8},
+	{name: "kill", in: inProcess, weight: 2, args: []param{signal}},
+	{name: "stand", in: inProcess, weight: 3},
+	{name: "trace", in: inProcess, weight: 1},
+	{name: "setresuid", in: inBoth, weight: 3, args: []param{id, id, id}},
+	{name: "setresgid", in: inBoth, weight: 3, args: []param{id, id, id}},
+	{name: "setfsuid", in: inProcess, weight: 1, args: []param{{least: 0, most: 70000}}},
+	{name: "comm", in: inBoth, weight: 3, args: []param{{}}},
+	{name: "setsid", in: inProcess, weight: 2},
+	{name: "setpgid", in: inProcess, weight: 2},
+	{name: "unshare", in: inProcess, weight: 2, args: []param{{words: []string{"uts", "ipc", "mnt", "net"}}}},
+	{name: "cgroup", in: inProcess, weight: 1},
+	{name: "chdir", in: inProcess, weight: 5, args: []param{name}},
+	{name: "rename", in: inProcess, weight: 2},
+	{name: "rmdir", in: inProcess, weight: 1},
+	{name: "bind", in: inProcess, weight: 1, args: []param{name}},
+	{name: "unlink-program", in: inProcess, weight: 1},
+	{name: "rename-program", in: inProcess, weight: 1},
+	{name: "core", in: inProcess, weight: 1},
+	{name: "seccomp-kill", in: inBoth, weight: 1, args: []param{{words: []string{"thread", "process"}}}},
+	{name: "spin", in: inBoth, weight: 3, args: []param{micros}},
+	{name: "sleep", in: inBoth, weight: 3, args: []param{micros}},
+}
+
+// Names returns the names of all operations.
+func Names() (list []string) {
+	for i := range operations {
+		list = append(list, operations[i].name)
+	}
+	return list
+}
+
+func find(name string) *operation {
+	i := slices.IndexFunc(operations, func(o operation) bool { return o.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &operations[i]
+}
+
+// check says what is wrong with arguments.
+func (o *operation) check(args []string) error {
+	least, most := len(o.args), len(o.args)
+	if most > 0 && o.args[most-1].many {
+		least, most = least-1, maxArgs
+	}
+	if len(args) < least || len(args) > most {
+		return fmt.Errorf("%s has %d arguments, not %d to %d", o.name, len(args), least, most)
+	}
+	for i, a := range args {
+		if err := o.param(i).check(a); err != nil {
+			return fmt.Errorf("%s: %w", o.name, err)
+		}
+	}
+	return nil
+}
+
+func (o *operation) param(i int) *param { return &o.args[min(i, len(o.args)-1)] }
+
+func (p *param) check(a string) error {
+	switch {
+	case p.words != nil:
+		if !slices.Contains(p.words, a) {
+			return fmt.Errorf("%q is none of %q", a, p.words)
+		}
+	case p.most != 0:
+		if n, err := strconv.Atoi(a); err != nil || n < p.least || n > p.most || a != strconv.Itoa(n) {
+			return fmt.Errorf("%q is not a number of %d to %d", a, p.least, p.most)
+		}
+	case len(a) > maxText || slices.Contains([]byte(a), 0):
+		return fmt.Errorf("text of %d bytes is longer than %d, or has a NUL", len(a), maxText)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+// Package script is the language of generated lives: which processes and threads there are, what
+// each does, and in which order. Package scenario performs scripts.
+//
+// A script is text of one operation a line. An operation that starts a life has that life as its
+// block, two spaces further in:
+//
+//	process
+//	  chdir a
+//	  fork
+//	    setresuid 1000 0 0
+//	    exec absolute "first argument" second
+//	    exit 3
+//	  wait
+//	  exit 0
+//
+// Arguments with other characters than printable ones of ASCII are quoted as in Go; text after # is
+// a comment. A life that comes to the end of its block ends with status 0.
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Limits of each script.
+const (
+	maxLives = 64
+	maxOps   = 24 // of one life
+	maxDepth = 8
+	maxArgs  = 40
+	maxText  = 4096
+)
+
+// Script is a list of processes that start one after the other and run at the same time.
+type Script struct{ Lives []*Life }
+
+// Life is what one process or thread does.
+type Life struct{ Ops []Op }
+
+// Op is an operation. Life is the one that it starts, or nil.
+type Op struct {
+	Name string
+	Args []string
+	Life *Life
+	line int // of the text it was read from
+}
+
+// Parse reads a script. Errors have the number of the line.
+func Parse(text string) (*Script, error) {
+	s := new(Script)
+	// Each block that is open, from the outermost inwards; the script itself is not a life.
+	blocks := []*Life{nil}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		words, err := split(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if len(words) == 0 {
+			continue
+		}
+		line = strings.TrimRight(line, " \r\n")
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		depth := indent / 2
+		switch {
+		case indent%2 != 0 || depth >= len(blocks):
+			return nil, fmt.Errorf("line %d: the indent of %d spaces is not of a block; each is two further in", number, indent)
+		case depth == 0:
+			if words[0] != "process" || len(words) > 1 {
+				return nil, fmt.Errorf("line %d: a block without an indent begins with \"process\"", number)
+			}
+			s.Lives = append(s.Lives, new(Life))
+			blocks = append(blocks[:1], s.Lives[len(s.Lives)-1])
+			continue
+		}
+		op := Op{Name: words[0], Args: words[1:], line: number}
+		blocks = blocks[:depth+1]
+		if o := find(op.Name); o != nil && o.starts != 0 {
+			op.Life = new(Life)
+			blocks = append(blocks, op.Life)
+		}
+		blocks[depth].Ops = append(blocks[depth].Ops, op)
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// split returns the words of a line.
+func split(line string) (words []string, err error) {
+	for rest := strings.Trim(line, " \r\n"); rest != "" && rest[0] != '#'; rest = strings.TrimLeft(rest, " ") {
+		word := ""
+		if rest[0] == '"' {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return nil, fmt.Errorf("a quoted word does not end")
+			}
+			if word, err = strconv.Unquote(quoted); err != nil {
+				return nil, err
+			}
+			rest = rest[len(quoted):]
+		} else {
+			word, _, _ = strings.Cut(rest, " ")
+			rest = rest[len(word):]
+		}
+		words = append(words, word)
+	}
+	return words, nil
+}
+
+// String returns the text that [Parse] reads.
+func (s *Script) String() string {
+	var b strings.Builder
+	for _, l := range s.Lives {
+		b.WriteString("process\n")
+		l.write(&b, "  ")
+	}
+	return b.String()
+}
+
+func (l *Life) write(b *strings.Builder, indent string) {
+	for _, o := range l.Ops {
+		b.WriteString(indent + o.Name)
+		for _, a := range o.Args {
+			b.WriteString(" " + quote(a))
+		}
+		b.WriteByte('\n')
+		if o.Life != nil {
+			o.Life.write(b, indent+"  ")
+		}
+	}
+}
+
+// quote quotes a word unless it can stand for itself.
+func quote(word string) string {
+	plain := func(r rune) bool { return r > ' ' && r <= '~' && r != '"' && r != '#' }
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return strconv.QuoteToASCII(word)
+}
+
+// check says why the script can't be performed.
+func (s *Script) check() error {
+	n := 0
+	for _, l := range s.Lives {
+		if err := l.check(inProcess, 1, &n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Life) check(in kind, depth int, n *int) error {
+	*n++
+	if *n > maxLives || depth > maxDepth || len(l.Ops) > maxOps {
+		return fmt.Errorf("a script has at most %d lives, %d inside each other, of %d operations each", maxLives, maxDepth, maxOps)
+	}
+	child := false // one that can be killed
+	for i := range l.Ops {
+		op := &l.Ops[i]
+		o := find(op.Name)
+		if err := op.check(o, in, child, i == len(l.Ops)-1); err != nil {
+			return fmt.Errorf("line %d: %w", op.line, err)
+		}
+		child = (child || o.starts == inProcess) && o.name != "kill"
+		if op.Life != nil {
+			if err := op.Life.check(o.starts, depth+1, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (op *Op) check(o *operation, in kind, child, last bool) error {
+	switch {
+	case o == nil:
+		return fmt.Errorf("no operation %q", op.Name)
+	case o.in&in == 0:
+		return fmt.Errorf("a thread does not %s", op.Name)
+	case o.ends && !last:
+		return fmt.Errorf("nothing follows %s", op.Name)
+	case o.name == "kill" && !child:
+		return fmt.Errorf("kill: there is no child that was not killed before")
+	case (o.starts != 0) != (op.Life != nil):
+		return fmt.Errorf("%s: only an operation that starts a life has a block", op.Name)
+	}
+	return o.check(op.Args)
+}
+
+// Count returns the number of processes and threads.
+func (s *Script) Count() (n int) {
+	s.each(func(*Life) { n++ })
+	return n
+}
+
+func (s *Script) each(f func(*Life)) {
+	var visit func(*Life)
+	visit = func(l *Life) {
+		f(l)
+		for _, op := range l.Ops {
+			if op.Life != nil {
+				visit(op.Life)
+			}
+		}
+	}
+	for _, l := range s.Lives {
+		visit(l)
+	}
+}
+
+// Operations returns the names of operations in the script, each once and sorted. Those with a
+// word that says how have it too, as in "exec memfd".
+func (s *Script) Operations() []string {
+	return s.collect(func(l *Life, add func(string)) {
+		for _, op := range l.Ops {
+			add(op.label())
+		}
+	})
+}
+
+// Pairs returns the pairs of operations that follow each other in a life, as in "fork, wait".
+func (s *Script) Pairs() []string {
+	return s.collect(func(l *Life, add func(string)) {
+		for i := 1; i < len(l.Ops); i++ {
+			add(l.Ops[i-1].label() + ", " + l.Ops[i].label())
+		}
+	})
+}
+
+func (s *Script) collect(from func(l *Life, add func(string))) (list []string) {
+	s.each(func(l *Life) { from(l, func(text string) { list = append(list, text) }) })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (o *Op) label() string {
+	if d := find(o.Name); len(o.Args) > 0 && d.args[0].words != nil && d.args[0].words[0] != "a" {
+		return o.Name + " " + o.Args[0]
+	}
+	return o.Name
+}

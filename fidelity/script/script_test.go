@@ -1,0 +1,150 @@
+package script
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func generated(seed uint64) *Script { return Generate(rand.New(rand.NewPCG(seed, 0)), Limits{}) }
+
+func TestGeneratedScriptsAreValid(t *testing.T) {
+	names := make(map[string]bool)
+	for seed := range uint64(2000) {
+		s := generated(seed)
+		if err := s.check(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, s)
+		}
+		if s.String() != generated(seed).String() {
+			t.Fatalf("seed %d gives two scripts", seed)
+		}
+		if n := s.Count(); n < 1 || n > 8 {
+			t.Fatalf("seed %d: %d lives", seed, n)
+		}
+		again, err := Parse(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Fatalf("seed %d: %v\n%s\nis read as\n%s", seed, err, s, again)
+		}
+		s.each(func(l *Life) {
+			for _, op := range l.Ops {
+				names[op.Name] = true
+			}
+		})
+	}
+	for _, n := range Names() {
+		if !names[n] {
+			t.Errorf("%s was never generated", n)
+		}
+	}
+	for seed := range uint64(100) {
+		s := Generate(rand.New(rand.NewPCG(seed, 0)), Limits{Without: []string{"exec", "fork"}})
+		for _, name := range s.Operations() {
+			if name == "fork" || strings.HasPrefix(name, "exec ") {
+				t.Errorf("seed %d has %s", seed, name)
+			}
+		}
+	}
+}
+
+// size falls with each step of shrinking, so that shrinking comes to an end.
+func size(s *Script) (n int) {
+	s.each(func(l *Life) {
+		n += 1_000_000
+		for _, op := range l.Ops {
+			n += 500_000
+			for i, a := range op.Args {
+				n += 20_000
+				switch p := find(op.Name).param(i); {
+				case p.words != nil && a == p.words[0]:
+				case p.most != 0:
+					v, _ := strconv.Atoi(a)
+					n += max(v, -5*v)
+				default:
+					n += 1 + len(a)
+				}
+			}
+		}
+	})
+	return n
+}
+
+func TestSmallerScriptsAreValidAndSmaller(t *testing.T) {
+	for seed := range uint64(40) {
+		for s := generated(seed); s != nil; {
+			var next *Script
+			n := 0
+			for c := range s.Smaller() {
+				if err := c.check(); err != nil || size(c) >= size(s) {
+					t.Fatalf("seed %d: %v\n%s\nis not smaller than\n%s", seed, err, c, s)
+				}
+				if next == nil || rand.IntN(n+1) == 0 {
+					next = c
+				}
+				n++
+			}
+			s = next
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	const text = "process\n  exec absolute \"a b\" \"\" #x\n\n  # alone\n  fork\n    comm \"\\xff\"\n  exit 3\n"
+	s, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "process\n  exec absolute \"a b\" \"\"\n  fork\n    comm \"\\xff\"\n  exit 3\n"
+	if s.String() != want {
+		t.Errorf("%s", s)
+	}
+	if got := strings.Join(s.Operations(), "; "); got != "comm; exec absolute; exit; fork" {
+		t.Error(got)
+	}
+	if got := strings.Join(s.Pairs(), "; "); got != "exec absolute, fork; fork, exit" {
+		t.Error(got)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"fork\n":                                       "line 1: a block without an indent begins with \"process\"",
+		"process\n   exit 0":                           "line 2: the indent of 3 spaces",
+		"process\n    exit 0":                          "line 2: the indent of 4 spaces",
+		"process\n  jump":                              "line 2: no operation \"jump\"",
+		"process\n  exit 256":                          "line 2: exit: \"256\" is not a number of 0 to 255",
+		"process\n  exit 0\n  wait":                    "line 2: nothing follows exit",
+		"process\n  exit":                              "line 2: exit has 0 arguments, not 1 to 1",
+		"process\n  comm \"x":                          "line 2: a quoted word does not end",
+		"process\n  kill TERM":                         "line 2: kill: there is no child",
+		"process\n  thread\n    fork\n":                "line 3: a thread does not fork",
+		"process\n  exec nowhere":                      "line 2: exec: \"nowhere\" is none of",
+		"process\n  comm \"a\\x00\"":                   "NUL",
+		strings.Repeat("process\n", 65):                "at most 64 lives",
+		"process\n  wait\n    exit 1":                  "line 3: the indent of 4 spaces",
+		"process x":                                    "line 1: a block without an indent",
+		"process\n  exec-long 100001":                  "is not a number",
+		"process\n  comm " + strings.Repeat("x", 5000): "longer than",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %v, not %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for seed := range uint64(5) {
+		f.Add(generated(seed).String())
+	}
+	f.Add("process\n  comm \"\\u00e9\\\"\"\n  clone uts ipc\n    exit 0\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := Parse(s.String())
+		if err != nil || again.String() != s.String() {
+			t.Fatalf("%v\n%s\nis read as\n%s", err, s, again)
+		}
+	})
+}
