@@ -30,10 +30,10 @@ func (e *Event) AppendDump(b []byte) []byte {
 	if e.Thread {
 		b = fmt.Appendf(b, "  THRD\ttid=%d\n", e.TID)
 	}
-	if e.Events&EventIDChange != 0 {
+	if e.Events.Has(EventIDChange) {
 		b = fmt.Appendf(b, "  IDCH\tid_change=%s\n", e.IDChange)
 	}
-	if e.Events&EventPtrace != 0 {
+	if e.Events.Has(EventPtrace) {
 		b = fmt.Appendf(b, "  PTRA\ttracer_pid=%d\n", e.Tracer.PID)
 	}
 	if len(e.Parts) > 1 {
@@ -46,7 +46,7 @@ func (e *Event) AppendDump(b []byte) []byte {
 		}
 		b = append(b, '\n')
 	}
-	if e.Events&EventGap != 0 {
+	if e.Events.Has(EventGap) {
 		return appendGap(b, &e.Gap)
 	}
 	if e.Process != nil {

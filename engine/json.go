@@ -26,15 +26,15 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 		o.b = appendJSONString(o.b, n)
 	}
 	o.b = append(o.b, ']')
-	if e.Events&EventIDChange != 0 {
+	if e.Events.Has(EventIDChange) {
 		o.text("id_change", e.IDChange.String())
 	}
-	o.uintIf(e.Events&EventPtrace != 0, "tracer_pid", e.Tracer.PID)
+	o.uintIf(e.Events.Has(EventPtrace), "tracer_pid", e.Tracer.PID)
 	o.uintIf(e.Thread, "thread", e.TID)
 	if len(e.Parts) > 1 {
 		o.parts(e.Parts)
 	}
-	if e.Events&EventGap != 0 {
+	if e.Events.Has(EventGap) {
 		o.gap(&e.Gap)
 	} else if e.Process != nil {
 		o.key("process")

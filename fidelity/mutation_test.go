@@ -295,7 +295,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	}},
 	{name: "ended while it lives", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Process.Exited = true
-		return d.lifeOf(s) != nil && !s.Thread && s.Events&engine.EventExit == 0
+		return d.lifeOf(s) != nil && !s.Thread && !s.Events.Has(engine.EventExit)
 	}},
 	{name: "not ended at its end", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Process.Exited = false
@@ -346,7 +346,7 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 		return true
 	}},
 	{name: "events joined that are apart", joined: true, damage: func(d *delivery, s *score.Seen, i int) bool {
-		ok := d.lifeOf(s) != nil && s.Events&engine.EventIDChange != 0 && s.Events&engine.EventExec == 0 && !d.slow(s)
+		ok := d.lifeOf(s) != nil && s.Events.Has(engine.EventIDChange) && !s.Events.Has(engine.EventExec) && !d.slow(s)
 		s.Events |= engine.EventExec
 		return ok
 	}},

@@ -101,7 +101,7 @@ func (v *view) checkLife(p *proc, execs int) {
 		}
 	}
 	list, exit := v.of(p), v.exit(p)
-	if list[0].Events&engine.EventFork == 0 || list[len(list)-1] != exit {
+	if !list[0].Events.Has(engine.EventFork) || list[len(list)-1] != exit {
 		v.Errorf("pid %d: events out of order: %s", p.PID, v.history(p))
 	}
 	v.checkBirth(list[0], p)

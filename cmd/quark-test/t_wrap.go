@@ -69,10 +69,10 @@ func (v *view) checkWrap(all []wrapRound) {
 			}
 		}
 		for _, ev := range v.of(r.proc) {
-			if ev.Events&engine.EventExit != 0 {
+			if ev.Events.Has(engine.EventExit) {
 				v.checkExit(ev, r.proc, true)
 			}
-			if ev.Events&engine.EventExec == 0 {
+			if !ev.Events.Has(engine.EventExec) {
 				continue
 			}
 			known := 0

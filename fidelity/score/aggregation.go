@@ -26,7 +26,7 @@ func (j *judge) delivery(l *truth.Life, seen []*Seen) {
 			j.Table++
 			j.find(l, "%s: %s", at, s.Table)
 		}
-		if s.Process.Inferred || s.Process.Exited && s.Events&engine.EventExit == 0 {
+		if s.Process.Inferred || s.Process.Exited && !s.Events.Has(engine.EventExit) {
 			j.Table++
 			j.find(l, "%s: marked as ended %v, inferred %v", at, s.Process.Exited, s.Process.Inferred)
 		}
@@ -57,7 +57,7 @@ func (j *judge) wall(l *truth.Life, s *Seen) {
 func (j *judge) gone(l *truth.Life, seen []*Seen, s *Seen) {
 	last := l.Events[len(l.Events)-1]
 	lives := last.Kind == engine.KindExit && s.Time < last.Earliest
-	if lives || slices.ContainsFunc(seen, func(o *Seen) bool { return o.Events&engine.EventExit != 0 }) {
+	if lives || slices.ContainsFunc(seen, func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
 		j.Phantoms++
 		j.find(l, "GONE at %d: the process lived, or its EXIT was reported", s.Time)
 	}

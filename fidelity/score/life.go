@@ -193,10 +193,10 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 		case t == nil:
 			j.Phantoms++
 			j.find(l, "%s of thread %d at %d did not happen", s.Events, s.TID, s.Time)
-		case s.Events&engine.EventFork != 0:
+		case s.Events.Has(engine.EventFork):
 			forks[s.TID]++
 			j.within(l, s, t.Born, t.BornLatest)
-		case s.Events&engine.EventExit != 0:
+		case s.Events.Has(engine.EventExit):
 			exits[s.TID]++
 			j.within(l, s, t.Left, t.LeftLatest+j.w.AfterEnd)
 		}
@@ -297,7 +297,7 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 			a.of[at] = append(a.of[at], s)
 			continue
 		}
-		fork := s.Events&engine.EventFork != 0
+		fork := s.Events.Has(engine.EventFork)
 		if fork {
 			foreign[s.Process.PID] = true
 			if parent := alive(byPID[s.Process.PPID], s.Time); parent != nil && s.Process.Known.Has(engine.FieldPPID) {

@@ -151,7 +151,7 @@ func (l *Listener) keep(ev *engine.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, s)
-	if ev.Events&engine.EventExit != 0 && !ev.Thread {
+	if ev.Events.Has(engine.EventExit) && !ev.Thread {
 		l.ended[s.Process.PID] = max(s.Time, l.ended[s.Process.PID])
 	}
 }
@@ -224,7 +224,7 @@ func (l *Listener) checkEnded() {
 	last := make(map[engine.Identity]*score.Seen)
 	for i := range l.seen {
 		s := &l.seen[i]
-		if s.Thread || s.Events&engine.EventExit == 0 {
+		if s.Thread || !s.Events.Has(engine.EventExit) {
 			continue
 		}
 		if id, ok := s.Process.Identity(); ok {
