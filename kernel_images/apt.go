@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // apt is the machine's apt with a private state in a temporary directory.
@@ -18,6 +19,10 @@ type apt struct {
 	dir    string
 	config string // APT_CONFIG file
 	arches []string
+	from   archives
+
+	mu   sync.Mutex
+	gone map[Package]bool // that an archive lists and does not have
 }
 
 // checkTools returns an error on a machine without apt.
@@ -30,13 +35,24 @@ func checkTools() error {
 	return nil
 }
 
-// newApt creates the private state in dir, which the caller removes.
-func newApt(ctx context.Context, dir string, arches []string) (*apt, error) {
-	a := &apt{dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches}
+// newApt creates the private state, which close removes.
+func newApt(ctx context.Context, arches ...string) (*apt, error) {
+	if err := checkTools(); err != nil {
+		return nil, err
+	}
+	from, err := systemArchives(ctx)
+	if err != nil {
+		return nil, err
+	}
 	system, err := run(ctx, "", nil, "apt-config", "dump")
 	if err != nil {
 		return nil, fmt.Errorf("read apt's configuration: %w", err)
 	}
+	dir, err := os.MkdirTemp("", "quark-kernels-")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	a := &apt{dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches, from: from, gone: make(map[Package]bool)}
 	for _, d := range []string{"lists/partial", "cache/archives/partial", "download"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
@@ -44,10 +60,13 @@ func newApt(ctx context.Context, dir string, arches []string) (*apt, error) {
 		os.WriteFile(a.config, []byte(aptConfig(string(system), dir, arches)), 0o644),
 		os.WriteFile(filepath.Join(dir, "status"), nil, 0o644))
 	if err != nil {
+		a.close()
 		return nil, fmt.Errorf("make apt's private state: %w", err)
 	}
 	return a, nil
 }
+
+func (a *apt) close() { os.RemoveAll(a.dir) }
 
 // admitSandbox gives a directory to the user _apt and lets it reach the private state. When root
 // starts apt, apt downloads as that user; if the user cannot write, apt warns and downloads as
@@ -127,9 +146,17 @@ func systemArchives(ctx context.Context) (archives, error) {
 	return a, nil
 }
 
-// packages fetches the lists of suites and returns the kernel packages in them.
-func (a *apt) packages(ctx context.Context, sourcesList string) ([]Package, error) {
-	if err := a.update(ctx, sourcesList); err != nil {
+// uncovered returns an error if the machine's apt has no archive for any of the suites.
+func (a *apt) uncovered(suites []string) error {
+	if a.from.sourcesList(suites, a.arches) == "" {
+		return fmt.Errorf("apt's sources name no archive that has %v", suites)
+	}
+	return nil
+}
+
+// kernels fetches the lists of suites and returns the kernel packages in them.
+func (a *apt) kernels(ctx context.Context, suites ...string) ([]Package, error) {
+	if err := a.update(ctx, suites...); err != nil {
 		return nil, err
 	}
 	names, err := a.run(ctx, "apt-cache", "-q", "pkgnames", "linux-")
@@ -148,16 +175,13 @@ func (a *apt) packages(ctx context.Context, sourcesList string) ([]Package, erro
 	return a.show(ctx, kernels...)
 }
 
-// named fetches the lists of suites and returns all versions of a package in them.
-func (a *apt) named(ctx context.Context, sourcesList, name string) ([]Package, error) {
-	if err := a.update(ctx, sourcesList); err != nil {
-		return nil, err
+// update fetches the lists of suites.
+func (a *apt) update(ctx context.Context, suites ...string) error {
+	if err := a.uncovered(suites); err != nil {
+		return err
 	}
-	return a.show(ctx, name)
-}
-
-func (a *apt) update(ctx context.Context, sourcesList string) error {
-	if err := os.WriteFile(filepath.Join(a.dir, "sources.list"), []byte(sourcesList), 0o644); err != nil {
+	list := a.from.sourcesList(suites, a.arches)
+	if err := os.WriteFile(filepath.Join(a.dir, "sources.list"), []byte(list), 0o644); err != nil {
 		return fmt.Errorf("write apt's private sources: %w", err)
 	}
 	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
@@ -166,6 +190,7 @@ func (a *apt) update(ctx context.Context, sourcesList string) error {
 	return nil
 }
 
+// show returns all versions of packages in the suites.
 func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
 	// apt-cache fails for names that have no version in these suites, after it printed the
 	// others.
@@ -176,36 +201,58 @@ func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
 	return parsePackages(bytes.NewReader(stanzas))
 }
 
-// download fetches packages in one call, which is far quicker than one call for each. It returns
-// the files that it got; err says why some are missing.
-func (a *apt) download(ctx context.Context, packages []Package) (files map[Package]string, err error) {
-	args := []string{"-q", "download"}
-	for _, p := range packages {
-		args = append(args, fmt.Sprintf("%s:%s=%s", p.Name, p.Arch, p.Version))
+// tries bounds the packages that are tried for one kernel: an archive may list many that it no
+// longer has.
+const tries = 8
+
+// first returns the first package that is there already, as have reports (had), or that the archive
+// has and use takes. A package for which use returns errNoImage leads to the next one.
+func (a *apt) first(ctx context.Context, packages []Package, have func(Package) bool, use func(p Package, deb string) error) (p Package, had bool, err error) {
+	err = errors.New("the archive lists its packages and does not have them")
+	tried := 0
+	for _, p = range packages {
+		if have(p) {
+			return p, true, nil
+		}
+		a.mu.Lock()
+		gone := a.gone[p]
+		a.mu.Unlock()
+		if gone || tried == tries {
+			continue
+		}
+		tried++
+		var deb string
+		if deb, err = a.download(ctx, p); err == nil {
+			err = use(p, deb)
+			os.RemoveAll(filepath.Dir(deb))
+		}
+		if err == nil || ctx.Err() != nil || deb != "" && !errors.Is(err, errNoImage) {
+			return p, false, err
+		}
+		a.mu.Lock()
+		a.gone[p] = true
+		a.mu.Unlock()
 	}
-	// A directory of its own: several downloads go on at a time.
+	return p, false, err
+}
+
+// download fetches a package and returns the path of the file, in a directory of its own.
+func (a *apt) download(ctx context.Context, p Package) (deb string, err error) {
 	dir, err := os.MkdirTemp(filepath.Join(a.dir, "download"), "")
 	if err == nil {
 		err = a.admitSandbox(dir)
 	}
+	if err == nil {
+		_, err = run(ctx, dir, a.env(), "apt-get", "-q", "download", fmt.Sprintf("%s:%s=%s", p.Name, p.Arch, p.Version))
+	}
+	deb = filepath.Join(dir, fmt.Sprintf("%s_%s_%s.deb", p.Name, strings.ReplaceAll(p.Version, ":", "%3a"), p.Arch))
+	if err == nil {
+		_, err = os.Stat(deb)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("download packages: %w", err)
+		return "", fmt.Errorf("download %s: %w", p, err)
 	}
-	_, err = run(ctx, dir, a.env(), "apt-get", args...)
-	if err != nil {
-		err = fmt.Errorf("download packages: %w", err)
-	}
-	files = make(map[Package]string)
-	for _, p := range packages {
-		path := filepath.Join(dir, fmt.Sprintf("%s_%s_%s.deb", p.Name, strings.ReplaceAll(p.Version, ":", "%3a"), p.Arch))
-		if _, e := os.Stat(path); e == nil {
-			files[p] = path
-		}
-	}
-	if err == nil && len(files) < len(packages) {
-		err = errors.New("download packages: apt-get left no file for some of them")
-	}
-	return files, err
+	return deb, nil
 }
 
 func (a *apt) env() []string { return []string{"APT_CONFIG=" + a.config} }

@@ -78,9 +78,8 @@ var keyrings = []string{
 	"/usr/share/keyrings/debian-archive-keyring.pgp",
 }
 
-// sourcesList returns a sources.list for suites, and the suites that it covers: the machine's apt
-// may have no archive for some.
-func (a archives) sourcesList(suites, arches []string) (list string, covered []string) {
+// sourcesList returns a sources.list for those of the suites that the archives have.
+func (a archives) sourcesList(suites, arches []string) string {
 	var b strings.Builder
 	for _, suite := range suites {
 		src := a.main
@@ -100,7 +99,6 @@ func (a archives) sourcesList(suites, arches []string) (list string, covered []s
 			options += " signed-by=" + src.signedBy
 		}
 		fmt.Fprintf(&b, "deb [%s] %s %s main\n", options, src.uri, suite)
-		covered = append(covered, suite)
 	}
-	return b.String(), covered
+	return b.String()
 }

@@ -45,9 +45,6 @@ var nobtf = recipe{
 	debug:  []string{"cgroup", "exec", "exit", "fork", "namespace", "net_namespace", "nsproxy", "pids", "tty_io", "utsname"},
 }
 
-func (r recipe) imageRow() string { return r.name + "-" + r.arch }
-func (r recipe) typesRow() string { return r.name + ".btf-" + r.arch }
-
 // compile returns make's arguments. The same source gives the same bytes.
 func (r recipe) compile() []string {
 	args := []string{"KBUILD_BUILD_TIMESTAMP=2000-01-01 00:00:00 UTC", "KBUILD_BUILD_USER=quark", "KBUILD_BUILD_HOST=quark"}
@@ -88,196 +85,143 @@ func (r recipe) ignored(result string) []string {
 	return lines
 }
 
+// typesSuffix is added to the name of an image, and to that of its link, for its types.
+const typesSuffix = ".btf"
+
 // provideBuilt gets the recipe's image and types, from the cache or by building them, and links
 // both below dir.
 func (f *fetcher) provideBuilt(ctx context.Context, r recipe, dir string, update bool, stdout io.Writer) error {
-	image, err := f.builtBefore(r, r.imageRow())
-	types, typesErr := f.builtBefore(r, r.typesRow())
-	cached := err == nil && typesErr == nil && image.Version == types.Version
-	how := "cached"
-	if !cached || update {
-		known := ""
-		if cached {
-			known = image.Version
+	image, how := f.builtBefore(r), "cached"
+	if image == "" || update {
+		newer, err := f.build(ctx, r, sourceVersion(image))
+		if err != nil {
+			return fmt.Errorf("%s-%s: %w", r.name, r.arch, err)
 		}
-		newImage, newTypes, err := f.build(ctx, r, known)
-		switch {
-		case errors.Is(err, errCurrent):
-		case err != nil:
-			return fmt.Errorf("%s: %w", r.imageRow(), err)
-		default:
-			image, types, how = newImage, newTypes, "built"
+		if newer != "" {
+			image, how = newer, "built"
 		}
 	}
-	for path, e := range map[string]Entry{r.name: image, r.name + ".btf": types} {
-		if err := f.cache.link(e, filepath.Join(dir, r.arch, path)); err != nil {
+	for _, suffix := range []string{"", typesSuffix} {
+		if err := link(f.cache.path(image+suffix), filepath.Join(dir, r.arch, r.name+suffix)); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(stdout, "%s: %s from %s\n", r.imageRow(), how, image)
+	fmt.Fprintf(stdout, "%s-%s: %s from %s %s\n", r.name, r.arch, how, r.source, sourceVersion(image))
 	return nil
 }
 
-// builtBefore returns a row's entry if it was built by the present recipe.
-func (f *fetcher) builtBefore(r recipe, row string) (Entry, error) {
-	e, err := f.cache.load(row)
-	if err == nil && !strings.HasPrefix(e.Variant, r.variant()) {
-		err = os.ErrNotExist
+// builtBefore returns the name of the image that was last built by the present recipe, "" for none.
+func (f *fetcher) builtBefore(r recipe) (image string) {
+	var last time.Time
+	paths, _ := filepath.Glob(f.cache.path("*_" + r.variant())) // a good pattern
+	for _, path := range paths {
+		name := filepath.Base(path)
+		_, err := f.cache.verify(name)
+		_, typesErr := f.cache.verify(name + typesSuffix)
+		st, statErr := os.Stat(path)
+		if err := errors.Join(err, typesErr, statErr); err != nil {
+			f.say("%s: %v; not used", name, err)
+		} else if st.ModTime().After(last) {
+			image, last = name, st.ModTime()
+		}
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		f.say("%s: %v; building it again", row, err)
-	}
-	return e, err
+	return image
 }
 
-// errCurrent means that the newest source has the known version.
-var errCurrent = errors.New("the newest was built")
+// sourceVersion returns the version of the source in the name of an image that was built from it.
+func sourceVersion(image string) string {
+	_, rest, _ := strings.Cut(image, "_")
+	version, _, _ := strings.Cut(rest, "_")
+	return strings.ReplaceAll(version, "%3a", ":")
+}
 
-// build builds the newest source, unless that has the known version, and caches the image and the
-// types.
-func (f *fetcher) build(ctx context.Context, r recipe, known string) (image, types Entry, err error) {
+// build builds the newest source and caches the image and the types. It returns the image's name,
+// "" if the newest source has the known version.
+func (f *fetcher) build(ctx context.Context, r recipe, known string) (image string, err error) {
 	if runtime.GOARCH != r.arch {
-		return image, types, fmt.Errorf("it is built on %s only", r.arch)
+		return "", fmt.Errorf("it is built on %s only", r.arch)
 	}
-	if err := checkTools(); err != nil {
-		return image, types, err
-	}
-	dir, err := os.MkdirTemp("", "quark-build-")
+	a, err := newApt(ctx, r.arch)
 	if err != nil {
-		return image, types, fmt.Errorf("make a temporary directory: %w", err)
+		return "", err
 	}
-	defer os.RemoveAll(dir)
-	p, deb, err := f.fetchSource(ctx, r, dir, known)
-	if err != nil {
-		return image, types, err
+	defer a.close()
+	tree := filepath.Join(a.dir, "tree")
+	p, current, err := f.unpackNewest(ctx, a, r, known, tree)
+	if err != nil || current {
+		return "", err
 	}
-	tree := filepath.Join(dir, "tree")
-	if err := unpackSource(ctx, deb, tree); err != nil {
-		return image, types, err
-	}
-	os.Remove(deb)
-
-	config := filepath.Join(dir, r.name+".config")
+	config := filepath.Join(a.dir, r.name+".config")
 	if err := os.WriteFile(config, []byte(r.config), 0o644); err != nil {
-		return image, types, err
+		return "", err
 	}
 	if err := f.make(ctx, tree, "KCONFIG_ALLCONFIG="+config, "allnoconfig"); err != nil {
-		return image, types, fmt.Errorf("configure the kernel: %w", err)
+		return "", fmt.Errorf("configure the kernel: %w", err)
 	}
 	result, err := os.ReadFile(filepath.Join(tree, ".config"))
 	if err != nil {
-		return image, types, err
+		return "", err
 	}
 	if lines := r.ignored(string(result)); len(lines) > 0 {
-		return image, types, fmt.Errorf("configure the kernel: %s %s did not take %s", p.Name, p.Version, strings.Join(lines, " "))
+		return "", fmt.Errorf("configure the kernel: %s did not take %s", p, strings.Join(lines, " "))
 	}
-	f.say("building %s %s, which takes some minutes", p.Name, p.Version)
+	f.say("building %s, which takes some minutes", p)
 	if err := f.make(ctx, tree, r.compile()...); err != nil {
-		return image, types, fmt.Errorf("build the kernel: %w", err)
+		return "", fmt.Errorf("build the kernel: %w", err)
 	}
-	btf := filepath.Join(dir, r.name+".btf")
+	btf := filepath.Join(a.dir, r.name+typesSuffix)
 	if err := f.tool(ctx, tree, "pahole", "--btf_encode_detached="+btf, "vmlinux"); err != nil {
-		return image, types, fmt.Errorf("encode the kernel's types: %w", err)
+		return "", fmt.Errorf("encode the kernel's types: %w", err)
 	}
 	release, err := os.ReadFile(filepath.Join(tree, "include/config/kernel.release"))
 	if err != nil {
-		return image, types, err
+		return "", err
 	}
-
-	e := Entry{Package: p.Name, Version: p.Version, Release: strings.TrimSpace(string(release)), DebSHA256: p.SHA256}
-	types, image = e, e
-	types.Name, types.Variant = r.typesRow(), r.variant()+".btf"
-	image.Name, image.Variant = r.imageRow(), r.variant()
-	if types, err = f.cache.store(types, copyFile(btf)); err != nil {
-		return image, types, err
+	image = imageName(strings.TrimSpace(string(release)), p.Version) + "_" + r.variant()
+	if _, err = f.cache.store(image+typesSuffix, btf); err == nil {
+		_, err = f.cache.store(image, filepath.Join(tree, "arch/x86/boot/bzImage"))
 	}
-	image, err = f.cache.store(image, copyFile(filepath.Join(tree, "arch/x86/boot/bzImage")))
-	return image, types, err
+	return image, err
 }
 
-func copyFile(path string) func(io.Writer) error {
-	return func(w io.Writer) error {
-		in, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		_, err = io.Copy(w, in)
-		return err
-	}
-}
-
-// fetchSource downloads the newest package of the recipe's source that the archive still has.
-func (f *fetcher) fetchSource(ctx context.Context, r recipe, dir, known string) (p Package, deb string, err error) {
-	from, err := systemArchives(ctx)
-	if err != nil {
-		return p, "", err
-	}
-	a, err := newApt(ctx, dir, []string{r.arch})
-	if err != nil {
-		return p, "", err
-	}
-	err = fmt.Errorf("apt's sources name no archive that has %v", r.suites)
+// unpackNewest unpacks the newest package of the recipe's source that the archive still has, unless
+// that has the known version (current).
+func (f *fetcher) unpackNewest(ctx context.Context, a *apt, r recipe, known, tree string) (p Package, current bool, err error) {
 	for _, suite := range r.suites {
-		list, covered := from.sourcesList([]string{suite}, a.arches)
-		if len(covered) == 0 {
-			continue
-		}
 		f.say("asking apt for the %s of %s", r.source, suite)
-		var packages []Package
-		if packages, err = a.named(ctx, list, r.source); err != nil {
+		if err = a.update(ctx, suite); err != nil {
 			continue // a suite may be gone from the archive
 		}
-		if err = newestFirst(packages, olderVersion); err != nil {
-			return p, "", err
+		var packages []Package
+		if packages, err = a.show(ctx, r.source); err != nil {
+			continue
 		}
-		err = fmt.Errorf("no suite has %s", r.source)
-		for _, p := range packages[:min(tries, len(packages))] {
-			if p.Version == known {
-				return p, "", errCurrent
-			}
-			var files map[Package]string
-			files, err = a.download(ctx, []Package{p})
-			if deb, ok := files[p]; ok {
-				return p, deb, nil
-			}
-			if ctx.Err() != nil {
-				return p, "", context.Cause(ctx)
-			}
+		if err = newestFirst(packages); err != nil {
+			return p, false, err
+		}
+		p, current, err = a.first(ctx, packages, func(p Package) bool { return p.Version == known },
+			func(_ Package, deb string) error { return f.unpackSource(ctx, deb, tree) })
+		if err == nil || ctx.Err() != nil {
+			return p, current, err
 		}
 	}
-	return p, "", err
+	return p, false, err
 }
 
 // unpackSource unpacks the archive of the source in a package, without its topmost directory, into
 // dir.
-func unpackSource(ctx context.Context, deb, dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
+func (f *fetcher) unpackSource(ctx context.Context, deb, dir string) error {
+	archive, err := unpack(ctx, deb, sourceFile)
+	if errors.Is(err, errNoImage) {
+		return errors.New("unpack the source: the package holds no archive of it")
 	}
-	cmd := exec.CommandContext(ctx, "tar", "-xJ", "--no-same-owner", "--strip-components=1", "-C", dir)
-	cmd.WaitDelay = 5 * time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("unpack the source: %w", err)
-	}
-	err = extractFile(ctx, deb, sourceFiles, in)
-	in.Close()
-	tarErr := cmd.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(err, errNoImage):
-		return errors.New("unpack the source: the package holds no archive of it")
-	case tarErr != nil:
-		return fmt.Errorf("unpack the source: tar: %s", complaint(stderr.String(), tarErr))
-	}
-	return err
+	return f.tool(ctx, dir, "tar", "-xJ", "--no-same-owner", "--strip-components=1", "-f", archive)
 }
 
 // make runs make at low priority with a job for each processor.

@@ -5,16 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
-// lock has the locked entry of each row, by the row's name, so that everybody tests the same
-// kernels. For a row without an entry the newest package is used.
-type lock map[string]Entry
+// lock has the locked package of each row, by the row's name, so that everybody tests the same
+// kernels. For a row without one the newest package is used.
+type lock map[string]Locked
+
+// Locked is the package of a row and the checksum of its image.
+type Locked struct {
+	Package string `json:"package"`
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
+}
+
+func (l Locked) pkg() Package { return Package{Name: l.Package, Version: l.Version} }
 
 // readLock reads the lock file. Without one nothing is locked.
 func readLock(path string) (lock, error) {
@@ -23,33 +31,27 @@ func readLock(path string) (lock, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
-	var entries []Entry
 	if err == nil {
-		err = json.Unmarshal(b, &entries)
+		err = json.Unmarshal(b, &l)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the lock file %s: %w", path, err)
 	}
-	for _, e := range entries {
-		if e.Name == "" || e.Package == "" || e.Version == "" || len(e.SHA256) != 64 {
-			return nil, fmt.Errorf("parse the lock file %s: entry %q wants name, package, version and sha256", path, e.Name)
+	for row, e := range l {
+		if row == "" || e.Package == "" || e.Version == "" || len(e.SHA256) != 64 {
+			return nil, fmt.Errorf("parse the lock file %s: entry %q wants package, version and sha256", path, row)
 		}
-		l[e.Name] = e
 	}
 	return l, nil
 }
 
-// write writes the lock file, sorted by name.
+// write writes the lock file, sorted by row.
 func (l lock) write(path string) error {
-	var entries []Entry
-	for _, name := range slices.Sorted(maps.Keys(l)) {
-		entries = append(entries, l[name])
+	b, err := json.MarshalIndent(l, "", "\t")
+	if err == nil {
+		err = wholefile.Write(path, append(b, '\n'))
 	}
-	b, err := json.MarshalIndent(entries, "", "\t")
 	if err != nil {
-		return err
-	}
-	if err := wholefile.Write(path, append(b, '\n')); err != nil {
 		return fmt.Errorf("write the lock file: %w", err)
 	}
 	return nil
@@ -62,33 +64,19 @@ func (l lock) prefer(row string, packages []Package) (ordered []Package, gone st
 	if !ok {
 		return packages, ""
 	}
-	i := slices.IndexFunc(packages, func(p Package) bool { return p.Name == e.Package && p.Version == e.Version })
+	i := slices.IndexFunc(packages, e.pkg().same)
 	if i < 0 {
-		return packages, e.String()
+		return packages, e.pkg().String()
 	}
 	ordered = append([]Package{packages[i]}, packages[:i]...)
 	return append(ordered, packages[i+1:]...), ""
 }
 
-// insteadOf returns the row's locked version if p is another package or version, else "".
-func (l lock) insteadOf(row string, p Package) string {
-	if e, ok := l[row]; ok && (e.Package != p.Name || e.Version != p.Version) {
-		return e.Version
-	}
-	return ""
-}
-
-// admits reports whether a cached entry is the locked one, or replaced it when that was gone.
-func (l lock) admits(cached Entry) bool {
-	e, ok := l[cached.Name]
-	return !ok || e.Version == cached.Version && e.Package == cached.Package || cached.InsteadOf == e.Version
-}
-
-// check compares an image with the locked checksum of its package.
-func (l lock) check(got Entry) error {
-	e, ok := l[got.Name]
-	if !ok || e.Version != got.Version || e.Package != got.Package || e.SHA256 == got.SHA256 {
+// check compares the checksum of a package's image with the locked one.
+func (l lock) check(row string, p Package, sum string) error {
+	e, ok := l[row]
+	if !ok || !e.pkg().same(p) || e.SHA256 == sum {
 		return nil
 	}
-	return fmt.Errorf("the image of %s is not the locked one: its sha256 is %s, locked is %s", got, got.SHA256, e.SHA256)
+	return fmt.Errorf("the image of %s is not the locked one: its sha256 is %s, locked is %s", p, sum, e.SHA256)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,7 @@ func TestLockFile(t *testing.T) {
 	if l, err := readLock(path); err != nil || len(l) != 0 {
 		t.Errorf("no file: %v, %v", l, err)
 	}
-	want := lock{"b": {Name: "b", Package: "p", Version: "1", SHA256: sum}, "a": {Name: "a", Package: "q", Version: "2", SHA256: sum}}
+	want := lock{"b": {Package: "p", Version: "1", SHA256: sum}, "a": {Package: "q", Version: "2", SHA256: sum}}
 	if err := want.write(path); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestLockFile(t *testing.T) {
 	if b, _ := os.ReadFile(path); strings.Index(string(b), `"a"`) > strings.Index(string(b), `"b"`) {
 		t.Error("it is not in order")
 	}
-	for _, bad := range []string{"{", `[{"name":"x"}]`, `[{"name":"x","package":"p","version":"1","sha256":"0"}]`} {
+	for _, bad := range []string{"{", `{"x":{}}`, `{"x":{"package":"p","version":"1","sha256":"0"}}`} {
 		if err := os.WriteFile(path, []byte(bad), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +44,7 @@ func TestLockFile(t *testing.T) {
 }
 
 func TestLockPrefers(t *testing.T) {
-	l := lock{"row": {Name: "row", Package: "p", Version: "1", SHA256: sum}}
+	l := lock{"row": {Package: "p", Version: "1", SHA256: sum}}
 	p1, p2, p3 := Package{Name: "p", Version: "1"}, Package{Name: "p", Version: "2"}, Package{Name: "q", Version: "3"}
 	for _, tt := range []struct {
 		row      string
@@ -60,26 +61,19 @@ func TestLockPrefers(t *testing.T) {
 			t.Errorf("%s: gone %q, want %q (-want +got):\n%s", tt.row, gone, tt.gone, diff)
 		}
 	}
-	if l.insteadOf("row", p2) != "1" || l.insteadOf("row", p1) != "" || l.insteadOf("other", p2) != "" {
-		t.Error("in place of what a package is taken")
-	}
 	for _, tt := range []struct {
-		e     Entry
-		admit bool
-		ok    bool
+		row string
+		p   Package
+		sum string
+		ok  bool
 	}{
-		{Entry{Name: "row", Package: "p", Version: "1", SHA256: sum}, true, true},
-		{Entry{Name: "row", Package: "p", Version: "1", SHA256: "other"}, true, false},
-		{Entry{Name: "row", Package: "p", Version: "2", SHA256: "other"}, false, true},
-		{Entry{Name: "row", Package: "p", Version: "2", InsteadOf: "1"}, true, true},
-		{Entry{Name: "row", Package: "p", Version: "2", InsteadOf: "0"}, false, true},
-		{Entry{Name: "other", Package: "p", Version: "2"}, true, true},
+		{"row", p1, sum, true},
+		{"row", p1, "other", false},
+		{"row", p2, "other", true},
+		{"other", p1, "other", true},
 	} {
-		if got := l.admits(tt.e); got != tt.admit {
-			t.Errorf("%+v is admitted: %v", tt.e, got)
-		}
-		if err := l.check(tt.e); (err == nil) != tt.ok {
-			t.Errorf("%+v: %v", tt.e, err)
+		if err := l.check(tt.row, tt.p, tt.sum); (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt, err)
 		}
 	}
 }
@@ -101,7 +95,7 @@ func TestLocked(t *testing.T) {
 		if r.Built {
 			continue
 		}
-		if !ok || !matches(r, Package{Name: e.Package, Version: e.Version, Arch: r.Arch, Size: 1 << 30}) || e.InsteadOf != "" {
+		if !ok || !matches(r, Package{Name: e.Package, Version: e.Version, Arch: r.Arch, Size: 1 << 30}) {
 			t.Errorf("%s is locked to %+v", r.Name, e)
 		}
 	}
@@ -110,32 +104,66 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestAdopt: an image that is there is taken without the network, if it is what its checksum says.
-func TestAdopt(t *testing.T) {
+// TestProvide: a locked image that is cached is linked without the network, as is the one that
+// replaces it, if it is what its checksum says; a damaged one is not.
+func TestProvide(t *testing.T) {
+	t.Setenv("PATH", "") // there is no apt to ask
 	c, err := openCache(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := Entry{Name: "a", Package: "p", Version: "1", Release: "6.1"}
-	if _, err := c.adopt(e); err == nil {
-		t.Error("nothing is there")
+	dir := t.TempDir()
+	l := lock{}
+	for row, p := range map[string]Package{
+		"good-amd64": {Name: "linux-image-1", Version: "1"}, "replaced-amd64": {Name: "linux-image-2", Version: "2"},
+		"damaged-amd64": {Name: "linux-image-3", Version: "3"},
+	} {
+		sum, err := c.store(p.image(), content(t, row))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l[row] = Locked{p.Name, p.Version, sum}
 	}
-	stored, err := c.store(e, content("image"))
-	if err != nil {
+	gone := l["replaced-amd64"].pkg().image()
+	newer := Package{Name: "linux-image-2", Version: "2.1"}
+	if _, err := c.store(newer.image(), content(t, "newer")); err != nil {
 		t.Fatal(err)
 	}
-	e.Name = "b"
-	got, err := c.adopt(e)
-	if err != nil || got.SHA256 != stored.SHA256 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if loaded, err := c.load("b"); err != nil || loaded != got {
-		t.Errorf("%+v, %v", loaded, err)
-	}
-	if err := os.WriteFile(c.imagePath(got), []byte("imagE"), 0o644); err != nil {
+	if err := errors.Join(os.Remove(c.path(gone)), os.Remove(c.path(gone)+".sha256"), c.replace(gone, newer.image()), l.write(filepath.Join(dir, "lock.json"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.adopt(e); err == nil {
-		t.Error("a damaged image is taken")
+	if err := os.WriteFile(c.path(l["damaged-amd64"].pkg().image()), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var rows []catalogue.Row
+	for _, name := range []string{"damaged-amd64", "good-amd64", "replaced-amd64"} {
+		rows = append(rows, catalogue.Row{Name: name, Arch: "amd64"})
+	}
+	var out strings.Builder
+	f := &fetcher{cache: c, say: t.Logf}
+	err = f.provide(t.Context(), rows, dir, false, &out)
+	if err == nil || !strings.Contains(err.Error(), "damaged-amd64: apt-get not found") {
+		t.Errorf("error %v", err)
+	}
+	want := "good-amd64: cached linux-image-1 1, sha256 ok\n" +
+		"replaced-amd64: cached 2_2.1, sha256 ok, for the locked 2 is gone\n"
+	if out.String() != want {
+		t.Errorf("printed %q, want %q", &out, want)
+	}
+	for name, want := range map[string]string{"good": "good-amd64", "replaced": "newer"} {
+		if b, err := os.ReadFile(filepath.Join(dir, "amd64", name)); err != nil || string(b) != want {
+			t.Errorf("%s holds %q, error %v", name, b, err)
+		}
+	}
+	// An image that is linked already is better than none.
+	if err := link(c.path(newer.image()), filepath.Join(dir, "amd64", "damaged")); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if err := f.provide(t.Context(), rows[:1], dir, true, &out); err != nil || !strings.HasPrefix(out.String(), "damaged-amd64: cached 2_2.1, sha256 ok; not refreshed: apt-get not found") {
+		t.Errorf("printed %q, error %v", &out, err)
+	}
+	if kept, err := readLock(filepath.Join(dir, "lock.json")); err != nil || cmp.Diff(l, kept) != "" {
+		t.Errorf("the lock changed: %s, %v", cmp.Diff(l, kept), err)
 	}
 }

@@ -58,7 +58,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if fs.NArg() > 1 || *each < 1 {
 			return fail(2, errors.New("with -t at most one pattern and a positive number are wanted"))
 		}
-		if err := surveyInto(ctx, *types, *each, fs.Arg(0), say); err != nil {
+		s := &survey{types: &typesDir{*types}, each: *each, pattern: fs.Arg(0), say: say}
+		if err := s.run(ctx); err != nil {
 			return fail(1, err)
 		}
 		return 0
@@ -89,110 +90,17 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(1, err)
 	}
-	f := &fetcher{cache: c, say: say, gone: make(map[Package]bool)}
-	byApt := slices.DeleteFunc(slices.Clone(rows), func(r catalogue.Row) bool { return r.Built })
-	if *build || len(byApt) < len(rows) {
+	f := &fetcher{cache: c, say: say}
+	inPackages := slices.DeleteFunc(slices.Clone(rows), func(r catalogue.Row) bool { return r.Built })
+	if *build || len(inPackages) < len(rows) {
 		if err := f.provideBuilt(ctx, nobtf, *dir, *update, stdout); err != nil {
 			return fail(1, err)
 		}
 	}
-	if *build || len(byApt) == 0 {
-		return 0
-	}
-	rows = byApt
-	if err := f.provide(ctx, rows, *dir, *update, stdout); err != nil {
-		return fail(1, err)
+	if !*build && len(inPackages) > 0 {
+		if err := f.provide(ctx, inPackages, *dir, *update, stdout); err != nil {
+			return fail(1, err)
+		}
 	}
 	return 0
-}
-
-// surveyInto gets the types of kernels into dir.
-func surveyInto(ctx context.Context, dir string, each int, pattern string, say func(string, ...any)) error {
-	temp, err := os.MkdirTemp("", "quark-types-")
-	if err != nil {
-		return fmt.Errorf("make a temporary directory: %w", err)
-	}
-	defer os.RemoveAll(temp)
-	s := &survey{types: &typesDir{dir}, each: each, pattern: pattern, say: say}
-	return s.run(ctx, temp)
-}
-
-// provide gets the locked image of each row, from the cache or the network, and links it below dir.
-// With update it gets and locks the newest one instead. It goes on after a row without an image,
-// and returns the error of the first one.
-func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string, update bool, stdout io.Writer) error {
-	lockPath := filepath.Join(dir, "lock.json")
-	var err error
-	if f.lock, err = readLock(lockPath); err != nil {
-		return err
-	}
-	locked := f.lock
-	if update {
-		f.lock = lock{}
-	}
-	cached := make(map[string]Entry)
-	var wanted []catalogue.Row
-	for _, r := range rows {
-		e, err := f.cache.load(r.Name)
-		if err == nil {
-			err = f.lock.check(e)
-		}
-		switch {
-		case err == nil:
-			cached[r.Name] = e
-		case !errors.Is(err, os.ErrNotExist):
-			f.say("%s: %v; fetching it again", r.Name, err)
-		}
-		if err != nil || update || !f.lock.admits(e) {
-			// The locked image may be cached though the row has another one.
-			if l, ok := f.lock[r.Name]; ok {
-				if e, err := f.cache.adopt(l); err == nil && e.SHA256 == l.SHA256 {
-					cached[r.Name] = e
-					continue
-				}
-			}
-			wanted = append(wanted, r)
-		}
-	}
-	var fetched map[string]result
-	if len(wanted) > 0 {
-		fetched = f.fetch(ctx, wanted, cached)
-	}
-
-	var first error
-	for _, r := range rows {
-		e, ok := cached[r.Name]
-		how := "cached %s, sha256 ok"
-		if res, asked := fetched[r.Name]; asked {
-			switch {
-			case res.err == nil && res.current:
-				how += ", the newest"
-			case res.err == nil:
-				e, ok, how = res.entry, true, "fetched %s"
-			case ok:
-				how += "; not refreshed: " + strings.ReplaceAll(res.err.Error(), "%", "%%")
-			default:
-				res.err = fmt.Errorf("%w; no good image of it is cached", res.err)
-				if first == nil {
-					first = fmt.Errorf("%s: %w", r.Name, res.err)
-				} else {
-					f.say("kernel_images: %s: %v", r.Name, res.err)
-				}
-				continue
-			}
-		}
-		if e.InsteadOf != "" {
-			how += ", for the locked " + e.InsteadOf + " is gone"
-		}
-		if err := f.cache.link(e, filepath.Join(dir, r.Link())); err != nil {
-			return err
-		}
-		e.InsteadOf = ""
-		locked[r.Name] = e
-		fmt.Fprintf(stdout, "%s: "+how+"\n", r.Name, e)
-	}
-	if update {
-		return errors.Join(first, locked.write(lockPath))
-	}
-	return first
 }

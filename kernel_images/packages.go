@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -22,8 +21,15 @@ type Package struct {
 	Version string
 	Arch    string
 	Size    int64
-	SHA256  string
 }
+
+func (p Package) String() string { return p.Name + " " + p.Version }
+
+// same reports whether both are one version of a package.
+func (p Package) same(o Package) bool { return p.Name == o.Name && p.Version == o.Version }
+
+// image returns the name in the cache of the package's image.
+func (p Package) image() string { return imageName(p.release(), p.Version) }
 
 // kernelPackage matches names of packages that may have an image: linux-image-* and, from 6.19 on,
 // linux-binary-*, of which the unsigned one appears first. Groups: "-unsigned" or "", the series,
@@ -64,25 +70,27 @@ func (p Package) release() string {
 func (p Package) signed() bool { return !strings.HasPrefix(p.Name, "linux-binary-unsigned-") }
 
 // candidates returns the packages that match the row, in the order of newestFirst.
-func candidates(r catalogue.Row, packages []Package, less func(a, b string) (bool, error)) ([]Package, error) {
+func candidates(r catalogue.Row, packages []Package) ([]Package, error) {
 	found := slices.DeleteFunc(slices.Clone(packages), func(p Package) bool { return !matches(r, p) })
-	return found, newestFirst(found, less)
+	return found, newestFirst(found)
 }
 
 // newestFirst sorts packages by version, newest first; of equal versions the signed package comes
-// first. less orders versions.
-func newestFirst(packages []Package, less func(a, b string) (bool, error)) error {
-	var failure error
-	sort.SliceStable(packages, func(i, j int) bool {
-		a, b := packages[i], packages[j]
-		if a.Version == b.Version {
-			return a.signed() && !b.signed()
+// first.
+func newestFirst(packages []Package) (failure error) {
+	slices.SortStableFunc(packages, func(a, b Package) int {
+		first := a.signed()
+		if a.Version != b.Version {
+			var err error
+			first, err = olderVersion(b.Version, a.Version)
+			failure = cmp.Or(failure, err)
+		} else if a.signed() == b.signed() {
+			return 0
 		}
-		older, err := less(b.Version, a.Version)
-		if err != nil {
-			failure = err
+		if first {
+			return -1
 		}
-		return older
+		return 1
 	})
 	return failure
 }
@@ -130,8 +138,6 @@ func parsePackages(r io.Reader) ([]Package, error) {
 			p.Version = value
 		case "Architecture":
 			p.Arch = value
-		case "SHA256":
-			p.SHA256 = value
 		case "Size":
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {

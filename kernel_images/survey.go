@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path"
 	"slices"
 
@@ -27,28 +26,15 @@ type survey struct {
 	say     func(format string, args ...any)
 }
 
-// surveyTries bounds the packages of a group that are tried: archives list many that they no longer
-// have.
-const surveyTries = 8
-
-// batch bounds the packages that are on disk at a time.
-const batch = 4
-
 // run surveys all suites. It reports a suite that it cannot get and goes on.
-func (s *survey) run(ctx context.Context, temp string) error {
-	if err := checkTools(); err != nil {
-		return err
-	}
-	from, err := systemArchives(ctx)
+func (s *survey) run(ctx context.Context) error {
+	a, err := newApt(ctx, "amd64", "arm64")
 	if err != nil {
 		return err
 	}
-	a, err := newApt(ctx, temp, []string{"amd64", "arm64"})
-	if err != nil {
-		return err
-	}
+	defer a.close()
 	for _, suite := range surveySuites {
-		err := s.suite(ctx, a, from, suite)
+		err := s.suite(ctx, a, suite)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -59,12 +45,8 @@ func (s *survey) run(ctx context.Context, temp string) error {
 	return nil
 }
 
-func (s *survey) suite(ctx context.Context, a *apt, from archives, suite string) error {
-	list, covered := from.sourcesList([]string{suite}, a.arches)
-	if len(covered) == 0 {
-		return fmt.Errorf("apt's sources name no archive that has it")
-	}
-	packages, err := a.packages(ctx, list)
+func (s *survey) suite(ctx context.Context, a *apt, suite string) error {
+	packages, err := a.kernels(ctx, suite)
 	if err != nil {
 		return err
 	}
@@ -72,12 +54,16 @@ func (s *survey) suite(ctx context.Context, a *apt, from archives, suite string)
 	if err != nil {
 		return err
 	}
-	s.say("%s: %d kernels wanted", suite, len(groups))
-	for some := range slices.Chunk(groups, batch) {
-		if err := s.fetch(ctx, a, some); err != nil {
-			return err
+	parallel(groups, func(group []Package) {
+		p, had, err := a.first(ctx, group, s.types.has, func(p Package, deb string) error { return s.types.keep(ctx, p, deb) })
+		switch {
+		case ctx.Err() != nil || had:
+		case err != nil:
+			s.say("%s: %v", group[0], err)
+		default:
+			s.say("%s: types kept", p)
 		}
-	}
+	})
 	return nil
 }
 
@@ -97,7 +83,7 @@ func (s *survey) groups(packages []Package) ([][]Package, error) {
 	}
 	var groups [][]Package
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		found, err := candidates(rows[name], byRow[name], olderVersion)
+		found, err := candidates(rows[name], byRow[name])
 		if err != nil {
 			return nil, err
 		}
@@ -119,48 +105,4 @@ func spread(candidates []Package, n int) [][]Package {
 		groups = append(groups, group)
 	}
 	return groups
-}
-
-// fetch gets the types of one kernel of each group. If the archive does not have a package it tries
-// the group's next one.
-func (s *survey) fetch(ctx context.Context, a *apt, groups [][]Package) error {
-	for try := range surveyTries {
-		want := make(map[int]Package)
-		var packages []Package
-		for i, g := range groups {
-			if g == nil || try >= len(g) {
-				continue
-			}
-			if s.types.has(g[try]) {
-				groups[i] = nil
-				continue
-			}
-			want[i] = g[try]
-			packages = append(packages, g[try])
-		}
-		if len(packages) == 0 {
-			continue
-		}
-		files, _ := a.download(ctx, packages) // what is missing is reported below
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		for i, p := range want {
-			deb, ok := files[p]
-			if !ok {
-				s.say("%s %s: not to be had", p.Name, p.Version)
-				continue
-			}
-			if err := s.types.keep(ctx, p, deb); err != nil {
-				s.say("%s: %v", p.Name, err)
-				continue
-			}
-			s.say("%s %s: types kept", p.Name, p.Version)
-			groups[i] = nil
-		}
-		for _, path := range files {
-			os.Remove(path)
-		}
-	}
-	return ctx.Err()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -29,23 +28,28 @@ func (d *typesDir) has(p Package) bool {
 
 // keep stores the types of the kernel in a package.
 func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
-	var image bytes.Buffer
-	if err := extractImage(ctx, deb, &image); err != nil {
-		return err
-	}
-	raw, err := vmlinuz.BTF(image.Bytes())
+	path, err := unpack(ctx, deb, imageFile)
 	if err != nil {
 		return err
+	}
+	image, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	raw, err := vmlinuz.BTF(image)
+	if err != nil {
+		return fmt.Errorf("%w that has types: %w", errNoImage, err)
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return err
 	}
-	path := d.path(p)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("keep types: %w", err)
+	path = d.path(p)
+	err = os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = wholefile.Write(path, enc.EncodeAll(raw, nil))
 	}
-	if err := wholefile.Write(path, enc.EncodeAll(raw, nil)); err != nil {
+	if err != nil {
 		return fmt.Errorf("keep types: %w", err)
 	}
 	return nil
