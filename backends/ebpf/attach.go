@@ -20,81 +20,88 @@ type hook struct {
 	kind                               engine.Kind
 	tracepoint, program, twin, handler string
 	place                              programsEventKind
+	// unpreempted is the second program where raw tracepoints are preemptible: of the raw
+	// tracepoint wakeupTracepoint, or of the perf event of the hook's tracepoint.
+	unpreempted string
 }
 
-// names returns the hook's programs.
-func (h *hook) names() []string { return []string{h.handler, h.program, h.twin} }
+// names returns the programs to load for the hook.
+func (h *hook) names() []string { return []string{h.handler, h.program, h.second()} }
 
-// exitHook is the hook of exits. From Linux 7.0 on its second program is one of a perf event, see
-// twin.h.
+// second returns the name of the hook's second program.
+func (h *hook) second() string {
+	if h.unpreempted != "" && kernelversion.AtLeast(preemptibleSince) {
+		return h.unpreempted
+	}
+	return h.twin
+}
+
+const (
+	execTracepoint   = "sched_process_exec"
+	wakeupTracepoint = "sched_wakeup_new"
+)
+
 var exitHook = hook{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
-	programsProgQuarkExitHandler, programsEventKindEVENT_EXIT}
-
-const execTracepoint = "sched_process_exec"
+	programsProgQuarkExitHandler, programsEventKindEVENT_EXIT, programsProgQuarkExitPerf}
 
 // required are the hooks without which there is no source, unless their kind is left out.
 var required = []hook{
 	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
-		programsProgQuarkTextHandler, programsEventKindEVENT_FORK},
+		programsProgQuarkTextHandler, programsEventKindEVENT_FORK, programsProgQuarkForkWakeup},
 	{engine.KindExec, execTracepoint, programsProgQuarkExec, programsProgQuarkExecTwin,
-		programsProgQuarkTextHandler, programsEventKindEVENT_EXEC},
+		programsProgQuarkTextHandler, programsEventKindEVENT_EXEC, programsProgQuarkExecPerf},
 	exitHook,
 }
 
 var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
-	programsProgQuarkRenameHandler, programsEventKindEVENT_COMM}
+	programsProgQuarkRenameHandler, programsEventKindEVENT_COMM, ""}
 
-// attachTwins attaches a program and its twin. The kernel runs them in this order.
-func (s *Source) attachTwins(h hook, programs map[string]*ebpf.Program) error {
+// attachTwins attaches a program and its twin. The kernel runs those of one raw tracepoint in this
+// order.
+func (s *Source) attachTwins(l *loader, h hook, programs map[string]*ebpf.Program) error {
 	if err := s.maps[programsMapHandlers].Update(uint32(h.place), programs[h.handler], ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("place handler of %s: %w", h.tracepoint, err)
 	}
-	for _, name := range []string{h.program, h.twin} {
-		if programs[name] == nil {
-			continue // see attachToEvent
+	if err := s.attachRaw(h.tracepoint, programs[h.program]); err != nil {
+		return err
+	}
+	s.first = append(s.first, programs[h.program])
+	kind := &s.capabilities.Kinds[h.kind]
+	*kind = kernelVia("raw_tp/" + h.tracepoint)
+	if p := programs[h.unpreempted]; p != nil {
+		if via, err := s.attachUnpreempted(h, p); err == nil {
+			kind.Via += ", " + via
+			return nil
 		}
-		if err := s.attachRaw(h.tracepoint, programs[name]); err != nil {
+	}
+	if programs[h.twin] == nil {
+		var err error
+		if programs, err = s.load(l, h.twin); err != nil {
 			return err
 		}
 	}
-	s.first = append(s.first, programs[h.program])
-	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
-	return nil
+	return s.attachRaw(h.tracepoint, programs[h.twin])
 }
 
 // preemptibleSince is the first Linux with preemptible raw tracepoints.
 var preemptibleSince = "7.0"
 
-// eventOfExits returns the ID of the perf event for the second program of exits, or 0 if a raw
-// tracepoint is as good or there is no such event.
-func eventOfExits() uint64 {
-	if !kernelversion.AtLeast(preemptibleSince) {
-		return 0
+// attachUnpreempted attaches the second program of a hook where the kernel does not preempt it, and
+// returns where that is.
+func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err error) {
+	if p.Type() == ebpf.RawTracepoint {
+		return "raw_tp/" + wakeupTracepoint, s.attachRaw(wakeupTracepoint, p)
 	}
 	fs, err := tracefs.Open()
 	if err != nil {
-		return 0
+		return "", err
 	}
 	defer fs.Close()
-	event, err := fs.Event("sched", exitHook.tracepoint)
+	event, err := fs.Event("sched", h.tracepoint)
 	if err != nil {
-		return 0
+		return "", err
 	}
-	return event.ID
-}
-
-// attachToEvent attaches the second program of exits to the perf event. If the system refuses, it
-// attaches the twin to the raw tracepoint instead.
-func (s *Source) attachToEvent(l *loader, event uint64, program *ebpf.Program) error {
-	if s.events.attach(event, program) == nil {
-		s.capabilities.Kinds[exitHook.kind].Via += ", tracepoint/sched/" + exitHook.tracepoint
-		return nil
-	}
-	programs, err := s.load(l, exitHook.twin)
-	if err != nil {
-		return err
-	}
-	return s.attachRaw(exitHook.tracepoint, programs[exitHook.twin])
+	return "tracepoint/sched/" + h.tracepoint, s.events.attach(event.ID, p)
 }
 
 // attachRaw attaches a program to a raw tracepoint.
@@ -112,7 +119,7 @@ func (s *Source) openRename(l *loader) {
 	if err == nil {
 		var programs map[string]*ebpf.Program
 		if programs, err = s.load(l, renameHook.names()...); err == nil {
-			err = s.attachTwins(renameHook, programs)
+			err = s.attachTwins(l, renameHook, programs)
 		}
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package ebpf
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -75,14 +74,8 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 			names = append(names, h.names()...)
 		}
 	}
-	var event uint64
-	if shared.Reports(engine.EventExit) {
-		if event = eventOfExits(); event != 0 {
-			names[slices.Index(names, exitHook.twin)] = programsProgQuarkExitPerf
-		}
-		if !shared.Reports(engine.EventExec) {
-			names = append(names, programsProgQuarkExecLeader)
-		}
+	if shared.Reports(engine.EventExit) && !shared.Reports(engine.EventExec) {
+		names = append(names, programsProgQuarkExecLeader)
 	}
 	programs, err := s.load(l, names...)
 	if err != nil {
@@ -92,17 +85,12 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 		return err
 	}
 	for _, h := range hooks {
-		if err := s.attachTwins(h, programs); err != nil {
+		if err := s.attachTwins(l, h, programs); err != nil {
 			return err
 		}
 	}
 	if leader := programs[programsProgQuarkExecLeader]; leader != nil {
 		if err := s.attachRaw(execTracepoint, leader); err != nil {
-			return err
-		}
-	}
-	if event != 0 {
-		if err := s.attachToEvent(l, event, programs[programsProgQuarkExitPerf]); err != nil {
 			return err
 		}
 	}

@@ -158,6 +158,7 @@ const (
 	programsProgQuarkCommitCreds   = "quark_commit_creds"
 	programsProgQuarkExec          = "quark_exec"
 	programsProgQuarkExecLeader    = "quark_exec_leader"
+	programsProgQuarkExecPerf      = "quark_exec_perf"
 	programsProgQuarkExecTwin      = "quark_exec_twin"
 	programsProgQuarkExit          = "quark_exit"
 	programsProgQuarkExitHandler   = "quark_exit_handler"
@@ -168,6 +169,7 @@ const (
 	programsProgQuarkExitTwin      = "quark_exit_twin"
 	programsProgQuarkFork          = "quark_fork"
 	programsProgQuarkForkTwin      = "quark_fork_twin"
+	programsProgQuarkForkWakeup    = "quark_fork_wakeup"
 	programsProgQuarkKsysSetsid    = "quark_ksys_setsid"
 	programsProgQuarkRename        = "quark_rename"
 	programsProgQuarkRenameHandler = "quark_rename_handler"
@@ -229,6 +231,7 @@ type programsProgramSpecs struct {
 	QuarkCommitCreds   *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
 	QuarkExec          *ebpf.ProgramSpec `ebpf:"quark_exec"`
 	QuarkExecLeader    *ebpf.ProgramSpec `ebpf:"quark_exec_leader"`
+	QuarkExecPerf      *ebpf.ProgramSpec `ebpf:"quark_exec_perf"`
 	QuarkExecTwin      *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.ProgramSpec `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.ProgramSpec `ebpf:"quark_exit_handler"`
@@ -239,6 +242,7 @@ type programsProgramSpecs struct {
 	QuarkExitTwin      *ebpf.ProgramSpec `ebpf:"quark_exit_twin"`
 	QuarkFork          *ebpf.ProgramSpec `ebpf:"quark_fork"`
 	QuarkForkTwin      *ebpf.ProgramSpec `ebpf:"quark_fork_twin"`
+	QuarkForkWakeup    *ebpf.ProgramSpec `ebpf:"quark_fork_wakeup"`
 	QuarkKsysSetsid    *ebpf.ProgramSpec `ebpf:"quark_ksys_setsid"`
 	QuarkRename        *ebpf.ProgramSpec `ebpf:"quark_rename"`
 	QuarkRenameHandler *ebpf.ProgramSpec `ebpf:"quark_rename_handler"`
@@ -343,6 +347,7 @@ type programsPrograms struct {
 	QuarkCommitCreds   *ebpf.Program `ebpf:"quark_commit_creds"`
 	QuarkExec          *ebpf.Program `ebpf:"quark_exec"`
 	QuarkExecLeader    *ebpf.Program `ebpf:"quark_exec_leader"`
+	QuarkExecPerf      *ebpf.Program `ebpf:"quark_exec_perf"`
 	QuarkExecTwin      *ebpf.Program `ebpf:"quark_exec_twin"`
 	QuarkExit          *ebpf.Program `ebpf:"quark_exit"`
 	QuarkExitHandler   *ebpf.Program `ebpf:"quark_exit_handler"`
@@ -353,6 +358,7 @@ type programsPrograms struct {
 	QuarkExitTwin      *ebpf.Program `ebpf:"quark_exit_twin"`
 	QuarkFork          *ebpf.Program `ebpf:"quark_fork"`
 	QuarkForkTwin      *ebpf.Program `ebpf:"quark_fork_twin"`
+	QuarkForkWakeup    *ebpf.Program `ebpf:"quark_fork_wakeup"`
 	QuarkKsysSetsid    *ebpf.Program `ebpf:"quark_ksys_setsid"`
 	QuarkRename        *ebpf.Program `ebpf:"quark_rename"`
 	QuarkRenameHandler *ebpf.Program `ebpf:"quark_rename_handler"`
@@ -365,6 +371,7 @@ func (p *programsPrograms) Close() error {
 		p.QuarkCommitCreds,
 		p.QuarkExec,
 		p.QuarkExecLeader,
+		p.QuarkExecPerf,
 		p.QuarkExecTwin,
 		p.QuarkExit,
 		p.QuarkExitHandler,
@@ -375,6 +382,7 @@ func (p *programsPrograms) Close() error {
 		p.QuarkExitTwin,
 		p.QuarkFork,
 		p.QuarkForkTwin,
+		p.QuarkForkWakeup,
 		p.QuarkKsysSetsid,
 		p.QuarkRename,
 		p.QuarkRenameHandler,

@@ -155,6 +155,7 @@ struct task_struct {
 };
 /* The name of start_boottime before 5.5; some distributions kept it in later kernels. */
 struct task_struct___real { __u64 real_start_time; };
+struct task_struct___flags { unsigned int flags; };
 
 #pragma clang attribute pop
 #endif

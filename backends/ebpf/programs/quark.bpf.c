@@ -31,9 +31,10 @@ const volatile __u32 result_offset = 0;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
-static __always_inline void on_fork(struct bpf_raw_tracepoint_args *ctx)
+/* The current task has made the child. */
+static __always_inline void on_fork(struct task_struct *child)
 {
-	struct task_struct *parent = ARGUMENT(ctx, 0), *child = ARGUMENT(ctx, 1);
+	__u32 creator = bpf_get_current_pid_tgid() >> 32;
 	struct slot *s;
 	__u32 index;
 
@@ -47,7 +48,7 @@ static __always_inline void on_fork(struct bpf_raw_tracepoint_args *ctx)
 			return;
 		fill_event(e, EVENT_FORK, child, 0);
 		e->thread = 1;
-		e->creator = tgid_of(parent);
+		e->creator = creator;
 		submit_event(e);
 		return;
 	}
@@ -55,7 +56,7 @@ static __always_inline void on_fork(struct bpf_raw_tracepoint_args *ctx)
 	if (!s)
 		return;
 	fill_event(&s->record.event, EVENT_FORK, child, 0);
-	s->record.event.creator = tgid_of(parent);
+	s->record.event.creator = creator;
 	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
 	append_paths(s, index, child, 0);
 	send_slot(s, EVENT_FORK);
@@ -74,6 +75,22 @@ SEC("raw_tp/sched_process_fork")
 int quark_fork_twin(struct bpf_raw_tracepoint_args *ctx)
 {
 	if (take_second(ARGUMENT(ctx, 1), EVENT_FORK))
+		bpf_tail_call(ctx, &handlers, EVENT_FORK);
+	return 0;
+}
+
+#define PF_USER_WORKER 0x4000 /* linux/sched.h: a thread that no fork made, but the kernel */
+
+/* The second program of forks where raw tracepoints are preemptible, see twin.h. */
+SEC("raw_tp/sched_wakeup_new")
+int quark_fork_wakeup(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct___flags *child = ARGUMENT(ctx, 0);
+	unsigned int flags = 0;
+
+	if (bpf_core_field_exists(child->flags))
+		bpf_core_read(&flags, sizeof(flags), &child->flags);
+	if (!(flags & PF_USER_WORKER) && take_second(child, EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
 	return 0;
 }
@@ -129,10 +146,9 @@ static __always_inline void forget_leader(__u64 start, __u32 tgid)
 	bpf_map_delete_elem(&groups, &g);
 }
 
-static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline void on_exec(struct task_struct *task, int by_leader)
 {
-	struct task_struct *task = ARGUMENT(ctx, 0);
-	__u32 old_tid = ctx->args[1], index;
+	__u32 index;
 	struct mm_struct *mm = 0;
 	struct file *exe = 0;
 	struct slot *s;
@@ -142,7 +158,7 @@ static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 	if (!s)
 		return;
 	fill_event(&s->record.event, EVENT_EXEC, task, 0);
-	if (old_tid != s->record.event.tid)
+	if (!by_leader)
 		forget_leader(s->record.event.start, s->record.event.tgid);
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (mm) {
@@ -162,7 +178,7 @@ static __always_inline void on_exec(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exec")
 int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (take_first(ARGUMENT(ctx, 0), EVENT_EXEC))
+	if (claim_first(ARGUMENT(ctx, 0), EVENT_EXEC))
 		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
 	return 0;
 }
@@ -170,8 +186,19 @@ int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exec")
 int quark_exec_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (take_second(ARGUMENT(ctx, 0), EVENT_EXEC))
+	if (claim_second(ARGUMENT(ctx, 0), EVENT_EXEC))
 		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
+	return 0;
+}
+
+/* The second program of execs where raw tracepoints are preemptible, see twin.h. */
+SEC("tracepoint/sched/sched_process_exec")
+int quark_exec_perf(void *ctx)
+{
+	struct task_struct *task = current_task();
+
+	if (claim_second(task, EVENT_EXEC))
+		on_exec(task, 0);
 	return 0;
 }
 
@@ -191,16 +218,21 @@ int quark_exec_leader(struct bpf_raw_tracepoint_args *ctx)
 
 /*
  * The handler of forks and execs. It is one program for both, because nearly all of the verifier's
- * work is to check the walks of paths, which it repeats for each program. The second argument tells
- * them apart: the child's address for a fork, a pid for an exec.
+ * work is to check the walks of paths, which it repeats for each program. The arguments tell them
+ * apart: sched_wakeup_new has a child only, the second one of sched_process_fork is a child's
+ * address, that of sched_process_exec a pid.
  */
 SEC("raw_tp/sched_process_fork")
 int quark_text_handler(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (ctx->args[1] > PID_MAX_LIMIT)
-		on_fork(ctx);
+	struct task_struct *task = ARGUMENT(ctx, 0);
+
+	if (task != current_task())
+		on_fork(task);
+	else if (ctx->args[1] > PID_MAX_LIMIT)
+		on_fork(ARGUMENT(ctx, 1));
 	else
-		on_exec(ctx);
+		on_exec(task, ctx->args[1] == tid_of(task));
 	return 0;
 }
 
@@ -289,7 +321,7 @@ int quark_exit_handler(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exit")
 int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (claim_first(ARGUMENT(ctx, 0)))
+	if (claim_first(ARGUMENT(ctx, 0), EVENT_EXIT))
 		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
 	return 0;
 }
@@ -298,7 +330,7 @@ int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exit")
 int quark_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (claim_second(ARGUMENT(ctx, 0)))
+	if (claim_second(ARGUMENT(ctx, 0), EVENT_EXIT))
 		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
 	return 0;
 }
@@ -309,7 +341,7 @@ int quark_exit_perf(void *ctx)
 {
 	struct task_struct *task = current_task();
 
-	if (claim_second(task))
+	if (claim_second(task, EVENT_EXIT))
 		end_thread(task);
 	return 0;
 }

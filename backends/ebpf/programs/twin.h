@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Twin programs: each raw tracepoint has its program attached twice, and one of the two handles an
- * event. Since 6.1 the kernel skips a program while the same program runs on the same CPU
- * (recursion_misses in bpf_prog_info), and from 7.0 on raw tracepoints are preemptible. A program
- * that is preempted half way would therefore make the next task on that CPU lose its event:
+ * Twin programs: each event has two programs, and one of them handles it. Since 6.1 the kernel
+ * skips a program while the same program runs on the same CPU (recursion_misses in bpf_prog_info),
+ * and from 7.0 on, as with PREEMPT_RT, raw tracepoints are preemptible. A program that is preempted
+ * half way would therefore make the next task on that CPU lose its event:
  *
  *   on one CPU       time ------------------------------------------------------------>
  *   task A           first program: marks A, handles A                ..A handled; twin: A is
@@ -12,23 +12,28 @@
  *                                             first program: skipped; |
  *                                             twin: B is not marked, handles B
  *
- * The kernel runs the programs of a tracepoint in the order in which they were attached, so
- * user space attaches the first program before its twin (type hook in attach.go). The first
- * program marks the event as taken; the twin handles an event that is not marked, and removes
- * the mark of one that is.
+ * Where it is preempted, too, the twin would be skipped as well. So from 7.0 on, second programs
+ * run where the kernel does not preempt:
  *
- *   passed     events that the first program saw but could not mark, and so left to the twin
- *   rescued    events that the twin handled
+ *   fork         raw tracepoint sched_wakeup_new, with interrupts disabled, right after
+ *                sched_process_fork. It is never skipped.
+ *   exec, exit   a perf event on the same tracepoint, with preemption disabled. The kernel skips it
+ *                only while another program of a perf event, or bpf(2), runs on the CPU.
+ *   comm         the same raw tracepoint
+ *
+ * Else they are on the same raw tracepoint. The counters say what both programs had to leave:
+ *
+ *   passed     events that the first program saw and left to the second
+ *   rescued    events that the second handled
  *   lost     = recursion_misses of the first program + passed - rescued
- *
- * Exits use claims instead of marks, see below.
  */
 #ifndef QUARK_TWIN_H
 #define QUARK_TWIN_H
 
 /*
- * The marks: events that a first program has taken and whose twin has not run yet. The key is the
- * address of the event's task, with the kind in the low bits that are 0 by alignment.
+ * Forks and comms: the second program always comes after the first. The first marks the event, and
+ * the second handles one without a mark, or removes it. The key is the address of the event's task,
+ * with the kind in the low bits that are 0 by alignment.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -49,7 +54,7 @@ static __always_inline int take_first(void *task, enum event_kind kind)
 	return 0;
 }
 
-/* Twin: whether it handles the event. */
+/* Second program: whether it handles the event. */
 static __always_inline int take_second(void *task, enum event_kind kind)
 {
 	__u64 key = (__u64)task | kind;
@@ -74,52 +79,52 @@ struct {
 } handlers SEC(".maps");
 
 /*
- * Exits. The threads of a process that ends are woken together, and preempt each other in both
- * programs more often than other tasks do. So from 7.0 on the second program for exits is one of a
- * perf event on the same tracepoint, which runs with preemption disabled: the kernel skips it only
- * while another program of a perf event runs on the CPU. Which of the two runs first depends on who
- * else uses the tracepoint. So either can claim an exit; each thread has one.
+ * Execs and exits: with a perf event, which of the two programs runs first depends on who else uses
+ * the tracepoint. So either can claim the event, and the other one removes the claim.
  */
-struct exiting_thread {
-	__u64 task;
-	__u64 start;
+struct claim {
+	__u64 task, start;
+	__u64 exec; /* task->self_exec_id, which each exec increments; ~0 for an exit */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
-	__type(key, struct exiting_thread);
+	__type(key, struct claim);
 	__type(value, __u8);
 } claims SEC(".maps");
 
-/* Returns 0 for the program that claims the exit, and an error for the other one. */
-static __always_inline int claim(struct task_struct *task)
+/* Returns 0 for the program that claims the event, and an error for the other one. */
+static __always_inline int claim(struct task_struct *task, enum event_kind kind)
 {
-	struct exiting_thread key = { (__u64)task, start_time(task) };
+	struct claim key = { (__u64)task, start_time(task), ~0ULL };
 	__u8 yes = 1;
-	int err = bpf_map_update_elem(&claims, &key, &yes, BPF_NOEXIST);
+	int err;
 
+	if (kind == EVENT_EXEC && bpf_core_field_exists(task->self_exec_id))
+		bpf_core_read(&key.exec, sizeof(key.exec), &task->self_exec_id);
+	err = bpf_map_update_elem(&claims, &key, &yes, BPF_NOEXIST);
 	if (err == -EEXIST)
 		bpf_map_delete_elem(&claims, &key); /* both programs have run */
 	return err;
 }
 
-/* First program of exits: whether it handles this one. */
-static __always_inline int claim_first(struct task_struct *task)
+/* First program: whether it handles the event. */
+static __always_inline int claim_first(struct task_struct *task, enum event_kind kind)
 {
-	if (!claim(task))
+	if (!claim(task, kind))
 		return 1;
-	COUNT(EVENT_EXIT, passed);
+	COUNT(kind, passed);
 	return 0;
 }
 
-/* Second program of exits: whether it handles this one. */
-static __always_inline int claim_second(struct task_struct *task)
+/* Second program: whether it handles the event. */
+static __always_inline int claim_second(struct task_struct *task, enum event_kind kind)
 {
 	/* After any error the other program most likely has the claim, as in take_second. */
-	if (claim(task))
+	if (claim(task, kind))
 		return 0;
-	COUNT(EVENT_EXIT, rescued);
+	COUNT(kind, rescued);
 	return 1;
 }
 
