@@ -5,12 +5,20 @@ package quark_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // tiny makes a backend lose events soon.
@@ -126,4 +134,129 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A process whose pid was another's before a loss has nothing of that one.
+func TestPidReusedDuringLoss(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		opts = tiny(opts)
+		opts.MinAgg = true
+		q := open(t, opts)
+		if c := q.Capabilities().Kinds[quark.KindGap]; c.Origin == quark.OriginNone {
+			t.Skip(c.Via)
+		}
+		named := func(s *bare.Script, comm string) *bare.Script {
+			return s.Call("prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, comm)
+		}
+		old, oldGo := waiter(t, 0, func(s *bare.Script) { named(s, "old") }, func(s *bare.Script) { s.Exit(3) })
+		pid := uint32(old)
+		each(t, q, func(ev *quark.Event) bool {
+			return ev.Process.PID == pid && ev.Process.Comm == "old" || ev.Events == quark.EventGap
+		})
+		oldStart := startOf(t, pid)
+		for range 50 { // nobody reads: the ring is full
+			spawn(t)
+		}
+		oldGo()
+		time.Sleep(3 * engine.ProcStartUnit)
+		between := clock.Monotonic()
+		_, newGo := waiter(t, old, func(s *bare.Script) {
+			named(s, "new").Call("setresuid", unix.SYS_SETRESUID, 77, 77, 77)
+		}, func(s *bare.Script) {
+			named(s, "newer").Call("setsid", unix.SYS_SETSID).Exit(7)
+		})
+		newStart := startOf(t, pid)
+		for range 50 {
+			spawn(t)
+		}
+		time.Sleep(100 * time.Millisecond)
+		wait := clock.Monotonic()
+		went := false
+		each(t, q, func(ev *quark.Event) bool {
+			p := ev.Process
+			if ev.Events == quark.EventGap {
+				if went {
+					return true // on a busy machine its EXIT can be lost, too
+				}
+				newGo()
+				went = true
+			}
+			if p.PID != pid || ev.Events&(quark.EventGap|quark.EventGone) != 0 {
+				return false
+			}
+			start := p.Start / uint64(engine.ProcStartUnit)
+			lies := []struct {
+				field quark.Field
+				lie   bool
+			}{
+				{quark.FieldStart, ev.Time < between && start != oldStart || ev.Time > between && start != newStart},
+				{quark.FieldComm, ev.Time > between && p.Comm == "old" || ev.Time > wait && p.Comm != "newer"},
+				{quark.FieldUIDs, ev.Time > wait && p.Cred.UID != 77},
+				{quark.FieldExit, ev.Time > between && p.Exited && p.Exit.Code() != 7},
+			}
+			for _, l := range lies {
+				if l.lie && p.Known.Has(l.field) && !p.Carried.Has(l.field) {
+					t.Errorf("%s is wrong\n%s", l.field, ev.AppendDump(nil))
+				}
+			}
+			return ev.Time > wait && ev.Events.Has(quark.EventExit)
+		})
+	})
+}
+
+// waiter starts a process, with that pid unless it is 0, that calls before and waits. The function
+// that it returns lets the process call after, and waits for its end.
+func waiter(t *testing.T, pid int, before, after func(*bare.Script)) (_ int, goOn func()) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	s := new(bare.Script)
+	before(s)
+	s.WaitFor(int(r.Fd()))
+	after(s)
+	p, err := bare.Start(s, bare.Options{PID: pid})
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		t.Skipf("clone3 with a pid: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Free)
+	return p.PID, func() {
+		if _, err := w.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Wait4(p.PID, nil, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startOf returns when a process started, in units of [engine.ProcStartUnit].
+func startOf(t *testing.T, pid uint32) uint64 {
+	t.Helper()
+	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Start / uint64(engine.ProcStartUnit)
+}
+
+// each calls f with the events that q delivers until it returns true.
+func each(t *testing.T, q *quark.Queue, f func(*quark.Event) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	for ev, err := range q.Events(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f(ev) {
+			return
+		}
+	}
+	t.Fatalf("not the events within %v", deadline)
 }

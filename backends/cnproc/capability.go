@@ -20,6 +20,7 @@ var kindRows = [engine.NumKinds]struct {
 	engine.KindIDChange: {UID | GID | SID, "PROC_EVENT_UID, PROC_EVENT_GID, PROC_EVENT_SID"},
 	engine.KindComm:     {Comm, "PROC_EVENT_COMM"},
 	engine.KindPtrace:   {Ptrace, "PROC_EVENT_PTRACE"},
+	engine.KindGap:      {0, "numbers that miss among those of the messages, and the socket's count of what it dropped"},
 	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP, reported at the end of the process if its status has a core"},
 }
 
@@ -57,11 +58,8 @@ var fieldRows = [engine.NumFields]struct {
 func (s *Source) capabilities() (t engine.CapabilityTable) {
 	var reported engine.Events
 	for k, row := range kindRows {
-		if k == int(engine.KindGap) {
-			continue
-		}
 		at := engine.Kind(k).Events()
-		if !s.shared.Reports(at) {
+		if k != int(engine.KindGap) && !s.shared.Reports(at) {
 			continue
 		}
 		reported |= at
