@@ -10,8 +10,25 @@ import (
 
 // lives performs the scenarios of the test while all its backends listen, and scores
 // what each of them delivered.
-func lives(t *test) {
-	all := t.witnesses()
+func lives(t *test) { t.judge(t.witnesses(), scenario.Of(t.Test.Name)...) }
+
+// wantWorking checks that what each of the test's queues, which are of the kind single, reports
+// of a whole life is right, and that it loses nothing.
+func (t *test) wantWorking() {
+	t.mark()
+	var all []*witness.Witness
+	t.each(func(v *view) { all = append(all, witness.New(witness.Listen(v.q, shortHold, true), nil, true)) })
+	life, _ := scenario.Find("fork-exec-exit")
+	t.judge(all, life)
+	t.each(func(v *view) {
+		if n := lost(v.stats()) - lost(v.before); n != 0 {
+			v.Errorf("%d lost", n)
+		}
+	})
+}
+
+// judge performs scenarios while witnesses listen, and scores what each of them delivered.
+func (t *test) judge(all []*witness.Witness, list ...scenario.Scenario) {
 	before := t.lost(all)
 	witness.Start(all)
 	t.Cleanup(func() {
@@ -24,7 +41,7 @@ func lives(t *test) {
 	})
 	var done []*scenario.Outcome
 	var skipped []string
-	for _, group := range groups(scenario.Of(t.Test.Name)) {
+	for _, group := range groups(list) {
 		t.Waiting("scenario " + group[0].Name)
 		outcomes, err := t.perform(group, all)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -123,27 +122,6 @@ func (g *gate) isOpen() bool {
 	return n == 1
 }
 
-// program is a process that executes a program which waits.
-type program struct {
-	*proc
-	end   *gate
-	truth truth.State
-}
-
-// start starts a process that executes a program with the arguments, and waits until it
-// stands still. Its truth is what /proc shows of it then; the queues were read meanwhile.
-// It will end with the code.
-func (t *test) start(argv []string, code int) *program {
-	end, ready := t.gate("the program to be told to end"), t.gate("the executed program to run")
-	s := attach(script(), end, ready).Exec(t.program(code), argv, nil)
-	// Sharing memory until the exec, as with vfork(2), is much quicker than a copy.
-	p := &program{proc: t.spawn(s, barefork{Share: true}), end: end}
-	t.awaitRunning(p.proc, ready)
-	p.truth = t.truth(p.PID)
-	t.pump()
-	return p
-}
-
 // awaitRunning waits until an executed program says that it runs. It ends the test if a
 // call of the process has failed.
 func (t *test) awaitRunning(p *proc, ready *gate) {
@@ -153,12 +131,6 @@ func (t *test) awaitRunning(p *proc, ready *gate) {
 		}
 		return ready.isOpen()
 	})
-}
-
-// finish lets the program end.
-func (p *program) finish(t *test) {
-	p.end.open()
-	t.reap(p.proc)
 }
 
 // stopped starts a process that does the calls and then waits for a signal.

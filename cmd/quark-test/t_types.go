@@ -33,7 +33,7 @@ func guessedTypes(t *test) {
 		moved := own.Moved(t.typesOf(o))
 		differs := slices.ContainsFunc(moved, func(name string) bool { return slices.Contains(selfTested, name) })
 		t.Waiting("the queue to open with types of " + release)
-		v, err := t.tryOpen(quark.Options{BTF: o})
+		v, err := t.tryOpen(withTypes(o))
 		if err != nil {
 			refused++
 			t.Logf("types of %s, in which %d members moved: %v", release, len(moved), err)
@@ -54,7 +54,7 @@ func guessedTypes(t *test) {
 		if !strings.Contains(from, release) || !strings.Contains(from, running) {
 			t.Errorf("types are said to come from %q: it has to name %s and %s", from, release, running)
 		}
-		t.wantWorking("with types of " + release)
+		t.wantWorking()
 		t.close(v)
 	}
 	t.Logf("%d accepted, %d refused", accepted, refused)
@@ -66,9 +66,16 @@ func guessedTypes(t *test) {
 	t.refuses(btfhub.Options{EmbeddedOnly: true, Release: madeUp}, madeUp)
 }
 
+// withTypes returns the options of a queue with types.
+func withTypes(o btfhub.Options) quark.Options {
+	opts := options(single)
+	opts.BTF = o
+	return opts
+}
+
 // refuses checks that no queue opens with types, and that the error has a word.
 func (t *test) refuses(o btfhub.Options, word string) {
-	if v, err := t.tryOpen(quark.Options{BTF: o}); err == nil {
+	if v, err := t.tryOpen(withTypes(o)); err == nil {
 		t.close(v)
 		t.Errorf("opened with types of %s", word)
 	} else if !strings.Contains(err.Error(), word) {
@@ -221,12 +228,12 @@ func typesFile(t *test) {
 	if err := os.WriteFile(good, raw, 0o644); err != nil {
 		t.Fatalf("%v", err)
 	}
-	v := t.open(quark.Options{BTF: btfhub.Options{Path: good}})
+	v := t.open(withTypes(btfhub.Options{Path: good}))
 	if from := v.q.Capabilities().Types; !strings.Contains(from, good) {
 		t.Errorf("types are said to come from %q", from)
 	}
 	if s := v.stats(); !strings.Contains(s.Types, good) {
 		t.Errorf("types are said to come from %q by the statistics", s.Types)
 	}
-	t.wantWorking("with types from a file")
+	t.wantWorking()
 }

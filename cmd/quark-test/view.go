@@ -111,16 +111,6 @@ func (v *view) history(p *proc) (s string) {
 	return s
 }
 
-// fields returns the fields that, by the capability table, come with events of the kinds.
-func (v *view) fields(kinds engine.Events) (s engine.Fields) {
-	for f, c := range v.q.Capabilities().Fields {
-		if c.Origin != engine.OriginNone && c.At&kinds != 0 {
-			s = s.With(engine.Field(f))
-		}
-	}
-	return s
-}
-
 // mark notes the counters of all queues: the test is about what comes from now on.
 func (t *test) mark() { t.each(func(v *view) { v.before = v.stats() }) }
 
