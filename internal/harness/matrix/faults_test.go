@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 			if tt.bad == "" {
 				return
 			}
-			want := []Cell{
+			want := []record.Result{
 				{Test: "t_first", Backend: "ebpf", State: record.Pass, DurationMS: 1},
 				{Test: "t_bad", Backend: "ebpf", State: tt.state},
 				{Test: "t_never", Backend: "ebpf", State: record.Lost},
@@ -135,16 +135,16 @@ func TestCommandCell(t *testing.T) {
 	for _, tt := range []struct {
 		e     evidence
 		state record.State
-		want  Cell
+		want  record.Result
 	}{
-		{evidence{hello: new(record.Hello), end: &record.End{DurationMS: 7}}, record.Pass, Cell{State: record.Pass, DurationMS: 7}},
-		{evidence{hello: new(record.Hello), end: &record.End{Status: 3}}, record.Fail, Cell{State: record.Fail, Reason: "the command's exit status is 3"}},
-		{evidence{hello: new(record.Hello), late: "too late"}, record.Hang, Cell{State: record.Hang, Reason: "too late "}},
-		{evidence{}, record.BootFail, Cell{State: record.BootFail, Reason: "the guest ended without a hello"}},
+		{evidence{hello: new(record.Hello), end: &record.End{DurationMS: 7}}, record.Pass, record.Result{State: record.Pass, DurationMS: 7}},
+		{evidence{hello: new(record.Hello), end: &record.End{Status: 3}}, record.Fail, record.Result{State: record.Fail, Reason: "the command's exit status is 3"}},
+		{evidence{hello: new(record.Hello), late: "too late"}, record.Hang, record.Result{State: record.Hang, Reason: "too late "}},
+		{evidence{}, record.BootFail, record.Result{State: record.BootFail, Reason: "the guest ended without a hello"}},
 	} {
 		tt.e.command, tt.want.Test, tt.want.Backend = "a b", "a b", NoBackend
 		state, _, cells := tt.e.judge()
-		if state != tt.state || len(cells) != 1 || cells[0] != tt.want {
+		if state != tt.state || len(cells) != 1 || cells[0].Result != tt.want {
 			t.Errorf("%s, cells %+v; want %s, %+v", state, cells, tt.state, tt.want)
 		}
 	}

@@ -37,7 +37,7 @@ func (e *evidence) take(rec any, err error) {
 	case record.Plan:
 		e.plan = append(e.plan, r.Jobs...)
 	case record.Start:
-		e.started = append(e.started, record.Job{Test: r.Test, Backend: r.Backend})
+		e.started = append(e.started, record.Job(r))
 	case record.Result:
 		e.results = append(e.results, r)
 	case record.Blob:
@@ -64,7 +64,7 @@ const maxDamaged = 5
 func (e *evidence) running() (jobs []record.Job) {
 	done := make(map[record.Job]int)
 	for _, r := range e.results {
-		done[record.Job{Test: r.Test, Backend: r.Backend}]++
+		done[r.Job()]++
 	}
 	for _, j := range slices.Backward(e.started) {
 		if done[j] > 0 {
@@ -185,35 +185,30 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 	}
 	results := make(map[record.Job][]record.Result)
 	for _, r := range e.results {
-		j := record.Job{Test: r.Test, Backend: r.Backend}
-		results[j] = append(results[j], r)
+		results[r.Job()] = append(results[r.Job()], r)
 	}
 	running := e.running()
 	if state == record.Pass {
 		state, reason = record.Lost, "the test was started and has no result"
 	}
 	add := func(j record.Job) {
-		c := Cell{Test: j.Test, Backend: j.Backend}
+		r := record.Result{Test: j.Test, Backend: j.Backend, State: record.Lost, Reason: notRun + cmp.Or(reason, string(state))}
 		if rs := results[j]; len(rs) > 0 {
-			r := rs[0]
-			results[j] = rs[1:]
-			c.State, c.Reason, c.DurationMS, c.Joint, c.Log = r.State, r.Reason, r.DurationMS, r.Joint, r.Log
-			if !c.State.Good() && c.State != record.Fail {
-				c.State, c.Reason = record.Lost, fmt.Sprintf("the result's state is %q", r.State)
+			r, results[j] = rs[0], rs[1:]
+			if !r.State.Good() && r.State != record.Fail {
+				r.State, r.Reason = record.Lost, fmt.Sprintf("the result's state is %q", r.State)
 			}
 		} else if missing++; slices.Contains(running, j) {
-			c.State, c.Reason = state, reason
-		} else {
-			c.State, c.Reason = record.Lost, notRun+cmp.Or(reason, string(state))
+			r.State, r.Reason = state, reason
 		}
-		cells = append(cells, c)
+		cells = append(cells, Cell{Result: r})
 	}
 	for _, j := range jobs {
 		add(j)
 	}
 	for _, r := range e.results { // of jobs that are in no plan
-		if j := (record.Job{Test: r.Test, Backend: r.Backend}); len(results[j]) > 0 {
-			add(j)
+		if len(results[r.Job()]) > 0 {
+			add(r.Job())
 		}
 	}
 	return cells, missing
@@ -221,12 +216,12 @@ func (e *evidence) cells(state record.State, reason string) (cells []Cell, missi
 
 // ofCommand returns the cell of a command that reports no tests.
 func (e *evidence) ofCommand(state record.State, reason string) Cell {
-	c := Cell{Test: e.command, Backend: NoBackend, State: state, Reason: reason}
+	r := record.Result{Test: e.command, Backend: NoBackend, State: state, Reason: reason}
 	if e.end != nil {
-		c.DurationMS = e.end.DurationMS
+		r.DurationMS = e.end.DurationMS
 	}
 	if state == record.Pass && e.end.Status != 0 {
-		c.State, c.Reason = record.Fail, ending(e.end)
+		r.State, r.Reason = record.Fail, ending(e.end)
 	}
-	return c
+	return Cell{Result: r}
 }

@@ -86,7 +86,10 @@ func TestJudge(t *testing.T) {
 }
 
 func TestRanWith(t *testing.T) {
-	cells := []Cell{{Backend: "a"}, {Backend: "b"}, {Backend: "c", Joint: true}, {Backend: "d", Joint: true}, {Backend: "e"}}
+	var cells []Cell
+	for _, r := range []record.Result{{Backend: "a"}, {Backend: "b"}, {Backend: "c", Joint: true}, {Backend: "d", Joint: true}, {Backend: "e"}} {
+		cells = append(cells, Cell{Result: r})
+	}
 	for i, want := range []string{"[a]", "[b c d]", "[b c d]", "[b c d]", "[e]"} {
 		if got := fmt.Sprint(ranWith(cells, i)); got != want {
 			t.Errorf("cell %d ran with %s, want %s", i, got, want)

@@ -47,7 +47,7 @@ func (r Results) JUnit() ([]byte, error) {
 	var doc junitSuites
 	for _, g := range r.Guests {
 		s := junitSuite{Name: g.Guest, Time: float64(g.TotalMS) / 1000, Stamp: r.Time.UTC().Format(time.RFC3339)}
-		guest := Cell{State: g.State, Reason: g.Reason, DurationMS: g.OverheadMS()}
+		guest := Cell{Result: record.Result{State: g.State, Reason: g.Reason, DurationMS: g.OverheadMS()}}
 		switch {
 		case g.State == record.Fail && g.explained(): // its tests are the failures
 			guest.State = record.Pass

@@ -8,14 +8,8 @@ import (
 
 // Cell is the outcome of a test on a backend in a guest.
 type Cell struct {
-	Test       string       `json:"test"`
-	Backend    string       `json:"backend"`
-	State      record.State `json:"state"`
-	Reason     string       `json:"reason,omitempty"`
-	DurationMS int64        `json:"duration_ms"`
-	Joint      bool         `json:"joint,omitempty"` // ran together with the cell before it
-	Log        string       `json:"log,omitempty"`
-	Repro      string       `json:"repro,omitempty"` // of a cell that is not good
+	record.Result
+	Repro string `json:"repro,omitempty"` // of a cell that is not good
 }
 
 // Outcome is the outcome of a guest. Its durations are in milliseconds of the host's clock.

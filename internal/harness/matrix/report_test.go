@@ -22,19 +22,19 @@ func sample() Results {
 			{Guest: "5.10-cloud-amd64", Kernel: Kernel{Name: "5.10-cloud-amd64"}, BTF: BTFPresent, State: record.Pass,
 				Hello: &record.Hello{Kernel: "5.10.0-46", Features: map[string]bool{"btf": true, "bpf": false}},
 				Cells: []Cell{
-					{Test: "t_a", Backend: "ebpf", State: record.Pass, DurationMS: 1500, Log: "fine <b>"},
-					{Test: "t_a", Backend: "cnproc", State: record.Skip, Reason: "no uid"},
+					{Result: record.Result{Test: "t_a", Backend: "ebpf", State: record.Pass, DurationMS: 1500, Log: "fine <b>"}},
+					{Result: record.Result{Test: "t_a", Backend: "cnproc", State: record.Skip, Reason: "no uid"}},
 				},
 				TotalMS: 5000, FirstMS: 2000, LastMS: 4000, Log: "guests/a/console.log", Repro: "krun a"},
 			{Guest: "6.1-cloud-amd64", Kernel: Kernel{Name: "6.1-cloud-amd64"}, BTF: BTFHidden, State: record.Hang, Reason: "too late in t_b @ ebpf",
 				Cells: []Cell{
-					{Test: "t_a", Backend: "ebpf", State: record.Fail, Reason: "bad \x01", Repro: "krun t_a"},
-					{Test: "t_b", Backend: "ebpf", State: record.Hang, Reason: "too late", Repro: "krun t_b"},
-					{Test: "t_c", Backend: "ebpf", State: record.Lost, Reason: "not run: too late", Repro: "krun t_c"},
+					{Result: record.Result{Test: "t_a", Backend: "ebpf", State: record.Fail, Reason: "bad \x01"}, Repro: "krun t_a"},
+					{Result: record.Result{Test: "t_b", Backend: "ebpf", State: record.Hang, Reason: "too late"}, Repro: "krun t_b"},
+					{Result: record.Result{Test: "t_c", Backend: "ebpf", State: record.Lost, Reason: "not run: too late"}, Repro: "krun t_c"},
 				},
 				TotalMS: 60000, Log: "guests/b/console.log", Repro: "krun b", Tail: []string{"t_b @ ebpf: "}},
 			{Guest: "7.3-cloud-amd64", Kernel: Kernel{Name: "7.3-cloud-amd64"}, BTF: BTFPresent, State: record.Crash, Reason: "WARNING: x",
-				Cells: []Cell{{Test: "t_a", Backend: "none", State: record.Pass}}, Console: []string{"WARNING: x", "BUG: y"}, Log: "guests/c/console.log"},
+				Cells: []Cell{{Result: record.Result{Test: "t_a", Backend: "none", State: record.Pass}}}, Console: []string{"WARNING: x", "BUG: y"}, Log: "guests/c/console.log"},
 		},
 	}
 }
@@ -139,7 +139,7 @@ func TestDiff(t *testing.T) {
 	before, now := sample(), sample()
 	// What ran only once is no change: a guest, a test of before, a new test.
 	now.Guests = now.Guests[:2]
-	now.Guests[0].Cells = append(now.Guests[0].Cells[:1:1], Cell{Test: "t_new", Backend: "ebpf", State: record.Pass})
+	now.Guests[0].Cells = append(now.Guests[0].Cells[:1:1], Cell{Result: record.Result{Test: "t_new", Backend: "ebpf", State: record.Pass}})
 	now.Guests[0].Cells[0].State = record.Fail
 	want := []Change{{"5.10-cloud-amd64", "t_a", now.Guests[0].Cells[0].Backend, record.Pass, record.Fail}}
 	if diff := cmp.Diff(want, Diff(before, now)); diff != "" {

@@ -87,8 +87,8 @@ func (r Results) Write(dir string) error {
 func (r Results) all() (list []record.Result) {
 	for _, g := range r.Guests {
 		for _, c := range g.Cells {
-			list = append(list, record.Result{Test: g.Guest + " " + c.Test, Backend: c.Backend, State: c.State, Reason: c.Reason,
-				DurationMS: c.DurationMS})
+			c.Test, c.Joint, c.Log = g.Guest+" "+c.Test, false, ""
+			list = append(list, c.Result)
 		}
 		if !g.State.Good() && !g.explained() {
 			list = append(list, record.Result{Test: g.Guest, Backend: NoBackend, State: g.State, Reason: g.Reason})

@@ -11,11 +11,9 @@ import (
 const blobPart = 48 << 10
 
 // Blobs returns the records of a file. An empty file has one record.
-func Blobs(name string, content []byte) []Blob {
-	parts := max(1, (len(content)+blobPart-1)/blobPart)
-	list := make([]Blob, parts)
-	for i := range list {
-		list[i] = Blob{Name: name, Part: i, Parts: parts, Data: content[i*blobPart : min(len(content), (i+1)*blobPart)]}
+func Blobs(name string, content []byte) (list []Blob) {
+	for at := 0; at == 0 || at < len(content); at += blobPart {
+		list = append(list, Blob{Name: name, Offset: at, Size: len(content), Data: content[at:min(len(content), at+blobPart)]})
 	}
 	return list
 }
@@ -23,7 +21,7 @@ func Blobs(name string, content []byte) []Blob {
 // Files assembles files from their records.
 type Files struct {
 	Whole map[string][]byte // by name, complete ones
-	open  map[string][]Blob
+	open  map[string][]byte
 	size  int
 }
 
@@ -35,27 +33,21 @@ func (f *Files) Add(b Blob) error {
 	if !filepath.IsLocal(b.Name) || path.Clean(b.Name) != b.Name {
 		return fmt.Errorf("file %q: a relative path is wanted", b.Name)
 	}
-	parts := f.open[b.Name]
-	if _, twice := f.Whole[b.Name]; twice || b.Part != len(parts) || b.Part >= b.Parts || b.Part > 0 && b.Parts != parts[0].Parts {
-		return fmt.Errorf("file %q: part %d of %d is out of order", b.Name, b.Part, b.Parts)
+	content := f.open[b.Name]
+	if _, twice := f.Whole[b.Name]; twice || b.Offset != len(content) || b.Offset+len(b.Data) > b.Size {
+		return fmt.Errorf("file %q: the part at %d of %d is out of order", b.Name, b.Offset, b.Size)
 	}
 	if f.size += len(b.Data); f.size > maxFiles {
 		return fmt.Errorf("file %q: the files of a guest may have %d bytes in all", b.Name, maxFiles)
 	}
 	if f.open == nil {
-		f.open, f.Whole = make(map[string][]Blob), make(map[string][]byte)
+		f.open, f.Whole = make(map[string][]byte), make(map[string][]byte)
 	}
-	parts = append(parts, b)
-	f.open[b.Name] = parts
-	if len(parts) < b.Parts {
-		return nil
+	f.open[b.Name] = append(content, b.Data...)
+	if len(f.open[b.Name]) == b.Size {
+		f.Whole[b.Name] = f.open[b.Name]
+		delete(f.open, b.Name)
 	}
-	content := []byte{}
-	for _, p := range parts {
-		content = append(content, p.Data...)
-	}
-	f.Whole[b.Name] = content
-	delete(f.open, b.Name)
 	return nil
 }
 

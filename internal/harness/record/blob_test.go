@@ -39,8 +39,8 @@ func TestBlobs(t *testing.T) {
 		}
 	}
 	for _, bad := range []Blob{
-		{Name: "../x", Parts: 1}, {Name: "/x", Parts: 1}, {Name: "a//b", Parts: 1}, {Name: "", Parts: 1},
-		{Name: "new", Part: 1, Parts: 2}, {Name: "new", Part: 0, Parts: 0}, {Name: "new", Part: -1, Parts: 1}, {Name: "cover/a", Parts: 1},
+		{Name: "../x"}, {Name: "/x"}, {Name: "a//b"}, {Name: ""},
+		{Name: "new", Offset: 1, Size: 2}, {Name: "new", Size: -1}, {Name: "new", Size: 1, Data: []byte("xx")}, {Name: "new", Offset: -1, Size: 1}, {Name: "cover/a"},
 	} {
 		if err := f.Add(bad); err == nil {
 			t.Errorf("%+v is taken", bad)

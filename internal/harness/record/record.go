@@ -46,12 +46,15 @@ type Result struct {
 	Log   string `json:"log,omitempty"`
 }
 
+// Job returns the job that ended.
+func (r Result) Job() Job { return Job{r.Test, r.Backend} }
+
 // Blob is a part of a file from a guest: one line has at most MaxLine bytes.
 type Blob struct {
-	Name  string `json:"name"` // of the file, a relative path with slashes
-	Part  int    `json:"part"` // from 0
-	Parts int    `json:"parts"`
-	Data  []byte `json:"data"` // base64 in JSON
+	Name   string `json:"name"`   // of the file, a relative path with slashes
+	Offset int    `json:"offset"` // of the part
+	Size   int    `json:"size"`   // of the file
+	Data   []byte `json:"data"`   // base64 in JSON
 }
 
 // Output is what a command wrote, byte by byte: the console would change newlines and mix it with

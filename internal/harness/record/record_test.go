@@ -16,7 +16,7 @@ var samples = []any{
 	Plan{Jobs: []Job{{"t_a", "ebpf"}, {"t @ b", "none"}}},
 	Start{Test: "t_a", Backend: "ebpf"},
 	Result{Test: "t_a", Backend: "ebpf", State: Fail, Reason: "lost \"3\"\n", DurationMS: 7, Log: "ü\x00"},
-	Blob{Name: "cov/a", Part: 1, Parts: 3, Data: []byte{0, 1, 255, '\n'}},
+	Blob{Name: "cov/a", Offset: 48, Size: 144, Data: []byte{0, 1, 255, '\n'}},
 	Output{FD: 2, Data: []byte("a\r\n\x00")},
 	End{Status: 139, Signal: 11, CoreDumped: true, DurationMS: 5, Error: "x"},
 }

@@ -38,9 +38,9 @@ func countRecords(content []byte) (counts Counts) {
 	new(record.Splitter).Feed(content, func(rec any, _ error) {
 		switch rec := rec.(type) {
 		case record.Start:
-			open = append(open, record.Job{Test: rec.Test, Backend: rec.Backend})
+			open = append(open, record.Job(rec))
 		case record.Result:
-			job := record.Job{Test: rec.Test, Backend: rec.Backend}
+			job := rec.Job()
 			if i := slices.Index(open, job); i >= 0 {
 				open = slices.Delete(open, i, i+1)
 			}
