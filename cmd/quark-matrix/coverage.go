@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -33,25 +32,16 @@ func coverage(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	if err != nil {
 		return unusable, err
 	}
-	temp, err := os.MkdirTemp("", "quark-coverage-")
-	if err != nil {
-		return unusable, err
-	}
-	defer os.RemoveAll(temp)
 	var c matrix.Coverage
 	for _, d := range *host {
-		if err := addCovered(ctx, &c, hostRun, d, temp); err != nil {
+		if err := addDirectory(ctx, &c, d); err != nil {
 			return unusable, err
 		}
 	}
-	for i, g := range r.Guests {
-		packed := filepath.Join(*dir, filepath.Dir(filepath.FromSlash(g.Log)), matrix.FilesDir, "cover")
-		into := filepath.Join(temp, fmt.Sprint(i))
-		if err := unpack(into, packed); err != nil {
+	for _, g := range r.Guests {
+		path := filepath.Join(*dir, filepath.Dir(filepath.FromSlash(g.Log)), matrix.FilesDir, "profile.gz")
+		if err := addPacked(&c, g.Guest, path); err != nil {
 			return unusable, fmt.Errorf("coverage of %s: %w ('make coverage' runs guests that hand it out)", g.Guest, err)
-		}
-		if err := addCovered(ctx, &c, g.Guest, into, temp); err != nil {
-			return unusable, err
 		}
 	}
 	if err := c.Table(stdout); err != nil {
@@ -67,49 +57,36 @@ func coverage(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	return allGood, wholefile.Create(*profile, c.WriteProfile)
 }
 
-// addCovered adds the files in a GOCOVERDIR.
-func addCovered(ctx context.Context, c *matrix.Coverage, run, dir, temp string) error {
-	text := filepath.Join(temp, "profile")
-	cmd := exec.CommandContext(ctx, "go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+text)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("read what %s covered in %s: %w: %s", run, dir, err, strings.TrimSpace(string(out)))
+// addDirectory adds what is in a GOCOVERDIR of the host.
+func addDirectory(ctx context.Context, c *matrix.Coverage, dir string) error {
+	temp, err := os.MkdirTemp("", "quark-coverage-")
+	if err != nil {
+		return err
 	}
-	f, err := os.Open(text)
+	defer os.RemoveAll(temp)
+	profile := filepath.Join(temp, "profile")
+	cmd := exec.CommandContext(ctx, "go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+profile)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("read what is covered in %s: %w: %s", dir, err, strings.TrimSpace(string(out)))
+	}
+	f, err := os.Open(profile)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return c.AddProfile(run, f)
+	return c.AddProfile(hostRun, f)
 }
 
-// unpack gunzips the files of a directory into another.
-func unpack(to, from string) error {
-	paths, err := filepath.Glob(filepath.Join(from, "*.gz"))
-	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("no files in %s", from)
-	}
+// addPacked adds the compressed profile of a guest.
+func addPacked(c *matrix.Coverage, run, path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(to, 0o755); err != nil {
-		return err
+	defer f.Close()
+	zr, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", path, err)
 	}
-	for _, path := range paths {
-		packed, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		var b []byte
-		zr, err := gzip.NewReader(bytes.NewReader(packed))
-		if err == nil {
-			b, err = io.ReadAll(zr)
-		}
-		if err != nil {
-			return fmt.Errorf("unpack %s: %w", path, err)
-		}
-		if err := os.WriteFile(filepath.Join(to, strings.TrimSuffix(filepath.Base(path), ".gz")), b, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.AddProfile(run, zr)
 }

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command cover runs a command that was built with coverage in a guest, and sends the coverage
-// files through the result port. Each process of the tests writes a file of its own; covdata, which
-// is in the same image, merges them.
+// Command cover runs a command that was built with coverage in a guest, and sends what it covered
+// through the result port: a profile, compressed, as a serial line is slow. Each process of the
+// tests writes a file of its own; covdata, which is in the same image, makes one profile of them.
 //
 //	cover quark-test -b -k -c
 package main
@@ -12,10 +12,8 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 
 	"github.com/quark-linux/quark/internal/harness/record"
@@ -23,7 +21,7 @@ import (
 
 const (
 	written = "/run/cover"
-	merged  = "/run/merged"
+	profile = "/run/profile"
 )
 
 func main() {
@@ -40,11 +38,8 @@ func run(command []string) (status int, err error) {
 	if len(command) == 0 {
 		return 2, errors.New("a command is wanted")
 	}
-	if err := errors.Join(os.Mkdir(written, 0o755), os.Mkdir(merged, 0o755)); err != nil {
-		return 2, err
-	}
 	// Tests write there after they dropped their privileges, too.
-	if err := os.Chmod(written, 0o1777); err != nil {
+	if err := errors.Join(os.Mkdir(written, 0o755), os.Chmod(written, 0o1777)); err != nil {
 		return 2, err
 	}
 	cmd := exec.Command(command[0], command[1:]...)
@@ -61,39 +56,34 @@ func run(command []string) (status int, err error) {
 	case err != nil:
 		return 127, err
 	}
-	out, err := exec.Command("covdata", "merge", "-pcombine", "-i="+written, "-o="+merged).CombinedOutput()
+	out, err := exec.Command("covdata", "textfmt", "-i="+written, "-o="+profile).CombinedOutput()
 	if err != nil {
 		return status, fmt.Errorf("merge what was covered: %w: %s", err, out)
 	}
-	return status, sendAll(os.Getenv("QUARK_RESULTS"))
+	return status, send(os.Getenv("QUARK_RESULTS"))
 }
 
-// sendAll sends the merged files.
-func sendAll(port string) error {
+// send sends the profile.
+func send(port string) error {
 	w, err := record.OpenWriter(port)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	return filepath.WalkDir(merged, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
+	content, err := os.ReadFile(profile)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	zw := gzip.NewWriter(&packed)
+	zw.Write(content) // to memory
+	if err := zw.Close(); err != nil {
+		return err
+	}
+	for _, b := range record.Blobs("profile.gz", packed.Bytes()) {
+		if err := w.Write(b); err != nil {
 			return err
 		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		var packed bytes.Buffer
-		zw := gzip.NewWriter(&packed)
-		zw.Write(content) // to memory
-		if err := zw.Close(); err != nil {
-			return err
-		}
-		for _, b := range record.Blobs("cover/"+d.Name()+".gz", packed.Bytes()) {
-			if err := w.Write(b); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
