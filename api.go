@@ -97,7 +97,11 @@ const (
 	FieldCwd      = engine.FieldCwd
 	FieldCgroup   = engine.FieldCgroup
 	FieldExit     = engine.FieldExit
-	NumFields     = engine.NumFields
+
+	FieldExitSignal = engine.FieldExitSignal // what the parent gets
+	FieldParentTID  = engine.FieldParentTID
+
+	NumFields = engine.NumFields
 
 	FieldsIDs = engine.FieldsIDs
 	FieldsNS  = engine.FieldsNS

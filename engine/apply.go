@@ -187,7 +187,7 @@ func (r *RawEvent) changed() (s Fields) {
 	case KindExec: // exec sets saved ids to the effective ones
 		s = s.With(FieldComm).With(FieldCaps).With(FieldSUID).With(FieldSGID)
 		// Programs often change these between fork and exec, without an event.
-		s |= FieldsNS | Fields(1<<FieldPGID|1<<FieldTTY|1<<FieldCwd|1<<FieldCgroup)
+		s |= FieldsNS | Fields(1<<FieldPGID|1<<FieldTTY|1<<FieldCwd|1<<FieldCgroup|1<<FieldExitSignal)
 	case KindComm:
 		s = s.With(FieldComm)
 	case KindIDChange:
@@ -289,17 +289,19 @@ func (t *table) update(p *Process, r *RawEvent) {
 }
 
 // copied is the set of fields that copy copies, without the exit.
-const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY)
+const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY|1<<FieldExitSignal)
 
 // copy copies the fixed-size fields in k from o, except the start time.
 func (t *Task) copy(o *Task, k Fields) {
 	copyIf(k.Has(FieldExit), &t.Exit, &o.Exit)
+	copyIf(k.Has(FieldParentTID), &t.ParentTID, &o.ParentTID)
 	if k&copied == copied { // the common case: all together
 		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
-		t.Cred, t.Caps, t.TTY, t.NS = o.Cred, o.Caps, o.TTY, o.NS
+		t.Cred, t.Caps, t.TTY, t.NS, t.ExitSignal = o.Cred, o.Caps, o.TTY, o.NS, o.ExitSignal
 		return
 	}
 	copyIf(k.Has(FieldPPID), &t.PPID, &o.PPID)
+	copyIf(k.Has(FieldExitSignal), &t.ExitSignal, &o.ExitSignal)
 	copyIf(k.Has(FieldPGID), &t.PGID, &o.PGID)
 	copyIf(k.Has(FieldSID), &t.SID, &o.SID)
 	copyIf(k.Has(FieldUIDs), &t.Cred.UID, &o.Cred.UID)

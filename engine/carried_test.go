@@ -39,7 +39,7 @@ func (r *rig) one(t *testing.T) *engine.Event {
 	return ev.Clone()
 }
 
-const allButExit = engine.AllFields &^ (1 << engine.FieldExit)
+const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID)
 
 // Each row of FieldChanges, held against an event that brings nothing.
 func TestFieldChanges(t *testing.T) {
@@ -260,7 +260,7 @@ func TestBirth(t *testing.T) {
 	if p.Birth != want || p.PPID != 9 {
 		t.Errorf("birth %+v, ppid %d", p.Birth, p.PPID)
 	}
-	if text := string(p.AppendDump(nil)); !strings.Contains(text, "\n  BRTH\tparent_pid=1 parent_start=100\n") {
+	if text := string(p.AppendDump(nil)); !strings.Contains(text, "\n  BRTH\tparent_pid=1 parent_start=100 parent_tid=?\n") {
 		t.Error(text)
 	}
 	if js := string(p.AppendJSON(nil, r.Clock())); !strings.Contains(js, `"birth":{"ppid":1,"parent_start_boottime_ns":100}`) {
@@ -332,8 +332,8 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 	if text := string(ev.AppendDump(nil)); !strings.Contains(text, "\n  PART\tFORK=1000000000 EXEC=1000000010 ID_CHANGE=1000000020\n") {
 		t.Error(text)
 	}
-	js := `"parts":[{"event":"FORK","monotonic_ns":1000000000},{"event":"EXEC","monotonic_ns":1000000010,"uid":1000,"euid":0},` +
-		`{"event":"ID_CHANGE","monotonic_ns":1000000020}]`
+	js := `"parts":[{"event":"FORK","monotonic_ns":1000000000,"cpu":0},{"event":"EXEC","monotonic_ns":1000000010,"cpu":0,"uid":1000,"euid":0},` +
+		`{"event":"ID_CHANGE","monotonic_ns":1000000020,"cpu":0}]`
 	if got := string(ev.AppendJSON(nil, r.Clock(), "x")); !strings.Contains(got, js) {
 		t.Error(got)
 	}

@@ -34,13 +34,15 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldCmdline:  {By: EventExec},
 	FieldCwd:      {Unseen: "chdir(2), rename(2) of the directory"},
 	FieldCgroup:   {Unseen: "a write to cgroup.procs"},
+
+	FieldExitSignal: {By: EventExec, Unseen: "the parent ends"},
 }
 
 // ChangeUnseen are the fields that can change without an event of any kind.
-const ChangeUnseen = FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldCaps|1<<FieldTTY|1<<FieldFilename|1<<FieldCwd|1<<FieldCgroup)
+const ChangeUnseen = FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldCaps|1<<FieldTTY|1<<FieldFilename|1<<FieldCwd|1<<FieldCgroup|1<<FieldExitSignal)
 
 // constant are the fields that never change in a life.
-const constant = Fields(1<<FieldStart | 1<<FieldExit)
+const constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldParentTID)
 
 // ChangedUnseen returns the fields that can change without an event that a source with
 // this table reports.

@@ -27,6 +27,9 @@ func (e *Event) AppendDump(b []byte) []byte {
 		b = fmt.Appendf(b, " (%s)", e.Events)
 	}
 	b = append(b, '\n')
+	if e.CPU != AllCPUs {
+		b = fmt.Appendf(b, "  CPU\tcpu=%d\n", e.CPU)
+	}
 	if e.Thread {
 		b = fmt.Appendf(b, "  THRD\ttid=%d\n", e.TID)
 	}
@@ -68,7 +71,7 @@ func (p *Process) AppendDump(b []byte) []byte {
 	d := dumper{b: b, p: p}
 	d.line("COMM").text("comm", FieldComm, p.Comm)
 	d.line("CMDL").args()
-	d.line("PROC").num("ppid", FieldPPID, p.PPID)
+	d.line("PROC").num("ppid", FieldPPID, p.PPID).num("parent_signal", FieldExitSignal, p.ExitSignal)
 	d.line("PROC").num("uid", FieldUIDs, p.Cred.UID).num("gid", FieldGIDs, p.Cred.GID).
 		num("suid", FieldSUID, p.Cred.SUID).num("sgid", FieldSGID, p.Cred.SGID).
 		num("euid", FieldUIDs, p.Cred.EUID).num("egid", FieldGIDs, p.Cred.EGID).
@@ -88,7 +91,7 @@ func (p *Process) AppendDump(b []byte) []byte {
 	}
 	if b := &p.Birth; b.Known != 0 {
 		d.line("BRTH").number("parent_pid", b.Known.Has(FieldPPID), uint64(b.Parent.PID)).
-			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start)
+			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start).num("parent_tid", FieldParentTID, p.ParentTID)
 	}
 	if p.Carried != 0 {
 		d.line("CARR")

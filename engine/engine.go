@@ -197,7 +197,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	ev := &e.event
 	parts := ev.Parts[:0]
 	*ev = Event{} // a literal with all would be built elsewhere and copied
-	ev.Parts, ev.Time, ev.Wall, ev.TID, ev.Thread = parts, head.Time, e.clock.At(head.Time), head.TID, head.Thread
+	ev.Parts, ev.Time, ev.Wall, ev.TID, ev.Thread, ev.CPU = parts, head.Time, e.clock.At(head.Time), head.TID, head.Thread, head.CPU
 	e.take(head, now)
 	joined := head.Kind.Events()
 	absorbed := false
@@ -231,7 +231,7 @@ func (e *Engine) deliver(now uint64) *Event {
 func (e *Engine) deliverGap(r *RawEvent) *Event {
 	e.table.gap(r.Gap)
 	e.event = Event{
-		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), Gap: *r.Gap, Process: new(Process),
+		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), CPU: AllCPUs, Gap: *r.Gap, Process: new(Process),
 	}
 	e.buffer.Release(r)
 	return &e.event
@@ -251,7 +251,7 @@ func (e *Engine) take(r *RawEvent, now uint64) {
 	ev.Process = p
 	if kinds != 0 {
 		ev.Parts = append(ev.Parts, Part{
-			Kind: r.Kind, IDChange: r.IDChange, Time: r.Time, Known: p.Known & FieldsIDs, Carried: p.Carried & FieldsIDs, Cred: p.Cred,
+			Kind: r.Kind, IDChange: r.IDChange, Time: r.Time, CPU: r.CPU, Known: p.Known & FieldsIDs, Carried: p.Carried & FieldsIDs, Cred: p.Cred,
 		})
 	}
 	ev.Events |= kinds

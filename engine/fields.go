@@ -8,32 +8,35 @@ type Field uint8
 
 // The fields, and their number.
 const (
-	FieldStart    Field = iota // start time
-	FieldPPID                  // parent's pid
-	FieldPGID                  // process group
-	FieldSID                   // session
-	FieldUIDs                  // real and effective user id
-	FieldSUID                  // saved user id
-	FieldGIDs                  // real and effective group id
-	FieldSGID                  // saved group id
-	FieldCaps                  // the five capability sets
-	FieldTTY                   // controlling terminal; 0:0 is "none"
-	FieldUTSNS                 // namespace inode numbers
-	FieldIPCNS                 //
-	FieldMntNS                 //
-	FieldNetNS                 //
-	FieldComm                  // comm of the thread group's leader
-	FieldFilename              // absolute path of the executable
-	FieldCmdline               // argv, NUL-separated
-	FieldCwd                   // working directory
-	FieldCgroup                // cgroup path
-	FieldExit                  // wait status and time of the end
-	NumFields     = iota
+	FieldStart      Field = iota // start time
+	FieldPPID                    // parent's pid
+	FieldPGID                    // process group
+	FieldSID                     // session
+	FieldUIDs                    // real and effective user id
+	FieldSUID                    // saved user id
+	FieldGIDs                    // real and effective group id
+	FieldSGID                    // saved group id
+	FieldCaps                    // the five capability sets
+	FieldTTY                     // controlling terminal; 0:0 is "none"
+	FieldUTSNS                   // namespace inode numbers
+	FieldIPCNS                   //
+	FieldMntNS                   //
+	FieldNetNS                   //
+	FieldComm                    // comm of the thread group's leader
+	FieldFilename                // absolute path of the executable
+	FieldCmdline                 // argv, NUL-separated
+	FieldCwd                     // working directory
+	FieldCgroup                  // cgroup path
+	FieldExit                    // wait status and time of the end
+	FieldExitSignal              // the signal that the parent gets at the end
+	FieldParentTID               // the thread of the parent at birth
+	NumFields       = iota
 )
 
 var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
+	"exit_signal", "parent_tid",
 }
 
 func (f Field) String() string {

@@ -16,6 +16,7 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	o := object{b: append(b, '{')}
 	o.time("time", e.Wall)
 	o.uint("monotonic_ns", e.Time)
+	o.uintIf(e.CPU != AllCPUs, "cpu", e.CPU)
 	o.text("backend", backend)
 	o.key("events")
 	o.b = append(o.b, '[')
@@ -82,11 +83,12 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.b = append(t.b, '}')
 	}
 	o.textIf(known(FieldCgroup), "cgroup", p.Cgroup)
+	o.uintIf(known(FieldExitSignal), "exit_signal", p.ExitSignal)
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		o.exit(p, clock)
 	}
 	if p.Birth.Known != 0 {
-		o.birth(&p.Birth)
+		o.birth(p)
 	}
 	if p.Inferred {
 		o.key("inferred")
@@ -195,6 +197,7 @@ func (o *object) parts(parts []Part) {
 		x := object{b: append(o.b, '{')}
 		x.text("event", p.Kind.String())
 		x.uint("monotonic_ns", p.Time)
+		x.uint("cpu", uint64(p.CPU))
 		if p.Kind == KindExec {
 			x.ids(&p.Cred, p.Known)
 		}
@@ -212,10 +215,11 @@ func (o *object) ids(c *Credentials, known Fields) {
 	o.uintIf(known.Has(FieldSGID), "sgid", c.SGID)
 }
 
-func (o *object) birth(b *Birth) {
+func (o *object) birth(p *Process) {
 	o.key("birth")
-	x := object{b: append(o.b, '{')}
+	b, x := &p.Birth, object{b: append(o.b, '{')}
 	x.uintIf(b.Known.Has(FieldPPID), "ppid", b.Parent.PID)
+	x.uintIf(p.Known.Has(FieldParentTID), "parent_tid", p.ParentTID)
 	if b.Known.Has(FieldStart) {
 		x.uint("parent_start_boottime_ns", b.Parent.Start)
 	}

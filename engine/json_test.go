@@ -17,19 +17,21 @@ func full() *engine.Process {
 	p.Known = engine.AllFields
 	p.Start, p.StartUnit, p.PPID = 5e9, 1, 1
 	p.Caps.Effective = 1<<41 - 1
+	p.ExitSignal, p.ParentTID = 17, 2
+	p.Birth = engine.Birth{Parent: engine.Identity{PID: 1}, Known: engine.FieldPPID.Set()}
 	p.Task.Exit = engine.Exit{WaitStatus: 0x8b, Time: 6e9}
 	return p
 }
 
 func TestJSON(t *testing.T) {
-	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Time: 5e9, Wall: wall.At(5e9), Process: full()}
+	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Time: 5e9, Wall: wall.At(5e9), CPU: 3, Process: full()}
 	got := string(ev.AppendJSON(nil, &wall, "ebpf"))
-	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"backend":"ebpf","events":["FORK","EXIT"],` +
+	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],` +
 		`"process":{"pid":7,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
 		`"comm":"true","filename":"/bin/true","cmdline":["true","a b"],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
 		`"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
-		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0},"tty":{"major":0,"minor":0},"cgroup":"/a",` +
-		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000}}}`
+		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0},"tty":{"major":0,"minor":0},"cgroup":"/a","exit_signal":17,` +
+		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000},"birth":{"ppid":1,"parent_tid":2}}}`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -37,7 +39,7 @@ func TestJSON(t *testing.T) {
 
 func TestJSONOmitsWhatIsUnknown(t *testing.T) {
 	p := full()
-	p.Known = 0
+	p.Known, p.Birth = 0, engine.Birth{}
 	if got := string(p.AppendJSON(nil, &wall)); got != `{"pid":7,"exit":{}}` {
 		t.Errorf("got %s", got)
 	}
@@ -90,9 +92,10 @@ func TestDump(t *testing.T) {
 	ev.Process.Known &^= engine.FieldCwd.Set()
 	ev.Process.Truncated = engine.FieldCmdline.Set()
 	want := `->7 (FORK+EXIT)
+  CPU	cpu=0
   COMM	comm=true
   CMDL	cmdline=[ true, a b... ]
-  PROC	ppid=1
+  PROC	ppid=1 parent_signal=17
   PROC	uid=0 gid=0 suid=0 sgid=0 euid=0 egid=0 pgid=0 sid=0
   PROC	cap_inheritable=0x0 cap_permitted=0x0 cap_effective=0x1ffffffffff
   PROC	cap_bset=0x0 cap_ambient=0x0
@@ -103,11 +106,12 @@ func TestDump(t *testing.T) {
   EXE	exe=/bin/true
   CGRP	cgroup=/a
   EXIT	exit_code=0 exit_signal=11 exit_time=6000000000 core_dumped=1
+  BRTH	parent_pid=1 parent_start=? parent_tid=2
 `
 	if got := string(ev.AppendDump(nil)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := string((&engine.Event{}).AppendDump(nil)); got != "->0\n" {
+	if got := string((&engine.Event{CPU: engine.AllCPUs}).AppendDump(nil)); got != "->0\n" {
 		t.Errorf("empty event: %q", got)
 	}
 }

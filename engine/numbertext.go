@@ -25,10 +25,12 @@ var numberTexts = [NumFields]func(*Task) string{
 		c := &t.Caps
 		return fmt.Sprintf("%016x %016x %016x %016x %016x", c.Inheritable, c.Permitted, c.Effective, c.Bounding, c.Ambient)
 	},
-	FieldTTY:   func(t *Task) string { return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor) },
-	FieldUTSNS: func(t *Task) string { return fmt.Sprint(t.NS.UTS) },
-	FieldIPCNS: func(t *Task) string { return fmt.Sprint(t.NS.IPC) },
-	FieldMntNS: func(t *Task) string { return fmt.Sprint(t.NS.Mnt) },
-	FieldNetNS: func(t *Task) string { return fmt.Sprint(t.NS.Net) },
-	FieldExit:  func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
+	FieldTTY:        func(t *Task) string { return fmt.Sprintf("%d:%d", t.TTY.Major, t.TTY.Minor) },
+	FieldUTSNS:      func(t *Task) string { return fmt.Sprint(t.NS.UTS) },
+	FieldIPCNS:      func(t *Task) string { return fmt.Sprint(t.NS.IPC) },
+	FieldMntNS:      func(t *Task) string { return fmt.Sprint(t.NS.Mnt) },
+	FieldNetNS:      func(t *Task) string { return fmt.Sprint(t.NS.Net) },
+	FieldExitSignal: func(t *Task) string { return fmt.Sprint(t.ExitSignal) },
+	FieldParentTID:  func(t *Task) string { return fmt.Sprint(t.ParentTID) },
+	FieldExit:       func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
 }

@@ -143,6 +143,9 @@ type Event struct {
 	Thread bool
 	TID    uint32
 
+	// CPU is where the first raw event happened; AllCPUs for GAP and GONE, which have none.
+	CPU uint32
+
 	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach
 
 	// Parts are the raw events that the event reports, in their order: one, unless
@@ -159,6 +162,7 @@ type Part struct {
 	Kind     Kind
 	IDChange IDChange // for KindIDChange
 	Time     uint64   // CLOCK_MONOTONIC nanoseconds
+	CPU      uint32
 
 	// Cred are the ids right after the part, as far as their fields are in Known: for
 	// KindExec those that the image began with.

@@ -96,7 +96,7 @@ func (e *Engine) gone(now uint64) *Event {
 			continue // nobody asked for its EXIT
 		}
 		e.event = Event{
-			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, Wall: e.clock.At(m.time), TID: m.p.PID, Process: m.p,
+			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, CPU: AllCPUs, Wall: e.clock.At(m.time), TID: m.p.PID, Process: m.p,
 		}
 		if e.opts.Filter == nil || e.opts.Filter(&e.event) {
 			return &e.event

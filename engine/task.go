@@ -26,6 +26,14 @@ type Task struct {
 	TTY             TTY
 	NS              Namespaces
 	Exit            Exit
+
+	// ExitSignal is the signal that the parent gets when the process ends, 0 for none: as
+	// clone(2) was told, and SIGCHLD after an exec.
+	ExitSignal uint32
+
+	// ParentTID is the thread of the parent at birth: the one that called fork, unless it
+	// asked for another parent (CLONE_PARENT). It never changes.
+	ParentTID uint32
 }
 
 // ProcStartUnit is the precision in nanoseconds of a start time from

@@ -35,24 +35,26 @@ var fieldRows = [engine.NumFields]struct {
 		"stat; at fork, exit and core dump the kernel's message (at exit unless another thread than the leader ends last)",
 		engine.EventFork | engine.EventExit | engine.EventCoreDump,
 	},
-	engine.FieldPGID:     {"stat; after setsid the kernel's message", engine.EventIDChange},
-	engine.FieldSID:      {"stat; after setsid the kernel's message", engine.EventIDChange},
-	engine.FieldUIDs:     {"status; after a change the kernel's message", engine.EventIDChange},
-	engine.FieldSUID:     {"status, also after a change", 0},
-	engine.FieldGIDs:     {"status; after a change the kernel's message", engine.EventIDChange},
-	engine.FieldSGID:     {"status, also after a change", 0},
-	engine.FieldCaps:     {"status", 0},
-	engine.FieldTTY:      {"stat", 0},
-	engine.FieldUTSNS:    {"ns/uts", 0},
-	engine.FieldIPCNS:    {"ns/ipc", 0},
-	engine.FieldMntNS:    {"ns/mnt", 0},
-	engine.FieldNetNS:    {"ns/net", 0},
-	engine.FieldComm:     {"stat; after a change the kernel's message", engine.EventSetProcTitle},
-	engine.FieldFilename: {"exe", 0},
-	engine.FieldCmdline:  {"cmdline", 0},
-	engine.FieldCwd:      {"cwd", 0},
-	engine.FieldCgroup:   {"cgroup", 0},
-	engine.FieldExit:     {"", engine.EventExit},
+	engine.FieldPGID:       {"stat; after setsid the kernel's message", engine.EventIDChange},
+	engine.FieldSID:        {"stat; after setsid the kernel's message", engine.EventIDChange},
+	engine.FieldUIDs:       {"status; after a change the kernel's message", engine.EventIDChange},
+	engine.FieldSUID:       {"status, also after a change", 0},
+	engine.FieldGIDs:       {"status; after a change the kernel's message", engine.EventIDChange},
+	engine.FieldSGID:       {"status, also after a change", 0},
+	engine.FieldCaps:       {"status", 0},
+	engine.FieldTTY:        {"stat", 0},
+	engine.FieldUTSNS:      {"ns/uts", 0},
+	engine.FieldIPCNS:      {"ns/ipc", 0},
+	engine.FieldMntNS:      {"ns/mnt", 0},
+	engine.FieldNetNS:      {"ns/net", 0},
+	engine.FieldComm:       {"stat; after a change the kernel's message", engine.EventSetProcTitle},
+	engine.FieldFilename:   {"exe", 0},
+	engine.FieldCmdline:    {"cmdline", 0},
+	engine.FieldCwd:        {"cwd", 0},
+	engine.FieldCgroup:     {"cgroup", 0},
+	engine.FieldExit:       {"", engine.EventExit},
+	engine.FieldExitSignal: {"stat; at exit the kernel's message (unless another thread than the leader ends last)", engine.EventExit},
+	engine.FieldParentTID:  {"", engine.EventFork},
 }
 
 func (s *Source) capabilities() (t engine.CapabilityTable) {
@@ -92,6 +94,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		"unknown where its threads ended with statuses that leave it open"
 	t.Fields[engine.FieldExit].Partial = engine.EventExit
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit
+	t.Fields[engine.FieldExitSignal].Partial = engine.EventExit
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
 	}

@@ -166,7 +166,7 @@ func TestEnrichNone(t *testing.T) {
 	cmd := command(t, "sh", "-c", "exit 3")
 	to, s := run(t, Options{Enrich: EnrichNone}, cmd)
 	pid := cmd.Process.Pid
-	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.FieldPPID.Set() {
+	if k := to.events.One(t, pid, engine.KindFork).Task.Known; k != engine.SetOf(engine.FieldPPID, engine.FieldParentTID) {
 		t.Errorf("fork: known %v", k)
 	}
 	if k := to.events.One(t, pid, engine.KindExec).Task.Known; k != 0 {

@@ -207,9 +207,17 @@ func (f *fact) fill(ev *engine.RawEvent) {
 	switch f.kind {
 	case engine.KindFork:
 		setParent(t, m)
+		if !f.thread {
+			t.ParentTID = m.parentTID
+			t.Known |= engine.FieldParentTID.Set()
+		}
 	case engine.KindExit:
 		if !f.thread {
 			setParent(t, m)
+			if m.tid == m.pid && m.exitSignal >= 0 {
+				t.ExitSignal = uint32(m.exitSignal)
+				t.Known |= engine.FieldExitSignal.Set()
+			}
 		}
 		if f.known {
 			t.Exit = engine.Exit{WaitStatus: f.status, Time: m.time}

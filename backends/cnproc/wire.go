@@ -54,6 +54,8 @@ type message struct {
 	tid, pid uint32 // the process that the event is about; the child for Fork
 
 	ppid       uint32 // Fork, CoreDump, Exit: the parent
+	parentTID  uint32 // Fork: its thread
+	exitSignal int32  // Exit: -1 for a thread that is not the leader
 	real, eff  uint32 // UID, GID
 	ttid, tpid uint32 // Ptrace: tracer, 0 for detached
 	comm       [16]byte
@@ -105,7 +107,7 @@ func (m *message) decode(b []byte) error {
 		m.ackErr, m.ackAck = word(0), u32(sizeNlmsghdr+12)
 		return nil
 	case Fork:
-		m.ppid, m.tid, m.pid = word(1), word(2), word(3)
+		m.parentTID, m.ppid, m.tid, m.pid = word(0), word(1), word(2), word(3)
 	case UID, GID:
 		m.real, m.eff = word(2), word(3)
 	case Ptrace:
@@ -115,8 +117,8 @@ func (m *message) decode(b []byte) error {
 	case CoreDump:
 		m.ppid = word(3)
 	case Exit:
-		const ofThread = ^uint32(0) // exit_signal of a thread that is not the leader
-		m.status, m.former, m.ppid = word(2), m.tid == m.pid && word(3) == ofThread, word(5)
+		m.status, m.exitSignal, m.ppid = word(2), int32(word(3)), word(5)
+		m.former = m.tid == m.pid && m.exitSignal < 0
 	case Exec, SID:
 	default:
 		return errDecode

@@ -35,7 +35,7 @@ func TestDecode(t *testing.T) {
 		union []uint32
 		want  message
 	}{
-		{Fork, []uint32{2, 1, 11, 10}, with(func(m *message) { m.ppid = 1 })},
+		{Fork, []uint32{2, 1, 11, 10}, with(func(m *message) { m.ppid, m.parentTID = 1, 2 })},
 		{Exec, []uint32{11, 10}, base},
 		{UID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.real, m.eff = 5, 6 })},
 		{GID, []uint32{11, 10, 5, 6}, with(func(m *message) { m.real, m.eff = 5, 6 })},
@@ -43,7 +43,7 @@ func TestDecode(t *testing.T) {
 		{Ptrace, []uint32{11, 10, 5, 6}, with(func(m *message) { m.ttid, m.tpid = 5, 6 })},
 		{Comm, []uint32{11, 10, 0x64636261, 0x68676665, 0x6c6b6a69, 0x6f6e6d}, with(func(m *message) { copy(m.comm[:], "abcdefghijklmno") })},
 		{CoreDump, []uint32{11, 10, 2, 1}, with(func(m *message) { m.ppid = 1 })},
-		{Exit, []uint32{11, 10, 0x8b, 17, 2, 1}, with(func(m *message) { m.status, m.ppid = 0x8b, 1 })},
+		{Exit, []uint32{11, 10, 0x8b, 17, 2, 1}, with(func(m *message) { m.status, m.exitSignal, m.ppid = 0x8b, 17, 1 })},
 	} {
 		c.want.what = c.what
 		var m message

@@ -44,13 +44,14 @@ var knownFields = []struct {
 	{programsEventKnownKNOWN_IPC, engine.FieldIPCNS.Set()},
 	{programsEventKnownKNOWN_MNT, engine.FieldMntNS.Set()},
 	{programsEventKnownKNOWN_NET, engine.FieldNetNS.Set()},
+	{programsEventKnownKNOWN_EXIT_SIGNAL, engine.FieldExitSignal.Set()},
 }
 
 // allKnown has all bits of knownFields, and allFields their fields.
 const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
-		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit)
+		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID)
 )
 
 var (
@@ -104,6 +105,10 @@ func decodeTask(t *engine.Task, e *programsEvent) {
 			}
 		}
 	}
+	if e.Known&programsEventKnownKNOWN_PARENT_TID != 0 && e.Thread == 0 {
+		t.Known |= engine.FieldParentTID.Set()
+		t.ParentTID = e.ParentTid
+	}
 	t.Start, t.StartUnit = e.Start, 1
 	t.PPID, t.PGID, t.SID = e.Ppid, e.Pgid, e.Sid
 	t.Cred = engine.Credentials{UID: e.Uid, EUID: e.Euid, SUID: e.Suid, GID: e.Gid, EGID: e.Egid, SGID: e.Sgid}
@@ -112,6 +117,7 @@ func decodeTask(t *engine.Task, e *programsEvent) {
 	}
 	t.TTY = engine.TTY{Major: e.TtyMajor, Minor: e.TtyMinor}
 	t.NS = engine.Namespaces{UTS: e.Uts, IPC: e.Ipc, Mnt: e.Mnt, Net: e.Net}
+	t.ExitSignal = e.ExitSignal
 }
 
 // text is the Go type of the programs' struct text.

@@ -35,6 +35,7 @@ type programsEvent struct {
 	Tgid       uint32
 	Tid        uint32
 	Creator    uint32
+	ParentTid  uint32
 	Ppid       uint32
 	Pgid       uint32
 	Sid        uint32
@@ -50,6 +51,7 @@ type programsEvent struct {
 	Ipc        uint32
 	Mnt        uint32
 	Net        uint32
+	ExitSignal uint32
 	WaitStatus int32
 	Comm       [16]int8
 }
@@ -76,19 +78,21 @@ const (
 type programsEventKnown uint32
 
 const (
-	programsEventKnownKNOWN_START programsEventKnown = 1
-	programsEventKnownKNOWN_PPID  programsEventKnown = 2
-	programsEventKnownKNOWN_PGID  programsEventKnown = 4
-	programsEventKnownKNOWN_SID   programsEventKnown = 8
-	programsEventKnownKNOWN_IDS   programsEventKnown = 16
-	programsEventKnownKNOWN_CAPS  programsEventKnown = 32
-	programsEventKnownKNOWN_TTY   programsEventKnown = 64
-	programsEventKnownKNOWN_UTS   programsEventKnown = 128
-	programsEventKnownKNOWN_IPC   programsEventKnown = 256
-	programsEventKnownKNOWN_MNT   programsEventKnown = 512
-	programsEventKnownKNOWN_NET   programsEventKnown = 1024
-	programsEventKnownKNOWN_COMM  programsEventKnown = 2048
-	programsEventKnownKNOWN_WAIT  programsEventKnown = 4096
+	programsEventKnownKNOWN_START       programsEventKnown = 1
+	programsEventKnownKNOWN_PPID        programsEventKnown = 2
+	programsEventKnownKNOWN_PGID        programsEventKnown = 4
+	programsEventKnownKNOWN_SID         programsEventKnown = 8
+	programsEventKnownKNOWN_IDS         programsEventKnown = 16
+	programsEventKnownKNOWN_CAPS        programsEventKnown = 32
+	programsEventKnownKNOWN_TTY         programsEventKnown = 64
+	programsEventKnownKNOWN_UTS         programsEventKnown = 128
+	programsEventKnownKNOWN_IPC         programsEventKnown = 256
+	programsEventKnownKNOWN_MNT         programsEventKnown = 512
+	programsEventKnownKNOWN_NET         programsEventKnown = 1024
+	programsEventKnownKNOWN_EXIT_SIGNAL programsEventKnown = 2048
+	programsEventKnownKNOWN_COMM        programsEventKnown = 4096
+	programsEventKnownKNOWN_WAIT        programsEventKnown = 8192
+	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 16384
 )
 
 type programsTallies struct {

@@ -35,6 +35,9 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 		set(ev, v)
 	}
 	ev.Task.Known |= a.set.known
+	if ev.Thread { // its process has another
+		ev.Task.Known &^= engine.FieldParentTID.Set()
+	}
 	if v.number(slotNSProxy) == 0 { // a thread that has ended has none
 		ev.Task.Known &^= engine.FieldsNS
 	}
@@ -47,7 +50,7 @@ const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<en
 func (a *assembly) fillThread(ev *engine.RawEvent) {
 	v, t := &a.values, &ev.Task
 	t.Known &= ofGroup
-	if !v.slots.hasAll(slotOwnComm, numSlots-1) {
+	if !v.slots.hasAll(slotOwnComm, slotLeaderSignal-1) {
 		return
 	}
 	v.setComm(ev, slotOwnComm)

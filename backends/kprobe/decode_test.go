@@ -486,7 +486,7 @@ func TestThreadEnd(t *testing.T) {
 	ev := &engine.RawEvent{Task: engine.Task{Known: engine.AllFields &^ engine.FieldExit.Set()}}
 	ev.Set(engine.FieldComm, []byte("leader"))
 	own.fillThread(ev)
-	if got := string(ev.Bytes(engine.FieldComm)); got != "own name" || ev.Task.Cred.UID != uint32(slotOwnUID) || ev.Task.Caps.Ambient != uint64(numSlots-1) {
+	if got := string(ev.Bytes(engine.FieldComm)); got != "own name" || ev.Task.Cred.UID != uint32(slotOwnUID) || ev.Task.Caps.Ambient != uint64(slotLeaderSignal-1) {
 		t.Errorf("comm %q, ids %+v, capabilities %+v", got, ev.Task.Cred, ev.Task.Caps)
 	}
 	if want := ofGroup | engine.FieldsIDs | engine.FieldCaps.Set() | engine.FieldComm.Set(); ev.Task.Known != want {

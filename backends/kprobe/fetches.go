@@ -86,6 +86,7 @@ func (b *builder) addTask(state expr) {
 	if leader, ok := b.follow(firstArgument, "task_struct.group_leader"); ok {
 		b.addMember(slotStart, typeX64, leader, "task_struct.start_boottime")
 		b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
+		b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
 	}
 	if cred, ok := b.follow(state, "task_struct.real_cred"); ok {
 		b.addCredentials(cred, slotUID, slotCapInheritable)

@@ -56,7 +56,10 @@ var families = []family{
 			// CONFIG_CGROUPS
 			{symbol: "cgroup_post_fork", args: exitSignal, threads: filterLeader},
 		},
-		state: taskProbed,
+		state: func(b *builder, h *hook) {
+			taskProbed(b, h)
+			b.addMember(slotParentTID, typeU32, firstArgument, "task_struct.real_parent", "task_struct.pid")
+		},
 		texts: []*text{cwd, cgroup},
 	},
 	{

@@ -67,7 +67,11 @@ const (
 	slotOwnComm           = slotArgv + chunks
 	slotOwnUID            = slotOwnComm + (slotComm2 - slotComm + 1)
 	slotOwnCapInheritable = slotOwnUID + (slotEGID - slotUID + 1)
-	numSlots              = slotOwnCapInheritable + (slotCapAmbient - slotCapInheritable + 1)
+
+	// The exit signal of the leader.
+	slotLeaderSignal = slotOwnCapInheritable + (slotCapAmbient - slotCapInheritable + 1)
+	slotParentTID    = slotLeaderSignal + 1
+	numSlots         = slotParentTID + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

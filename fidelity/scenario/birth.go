@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,6 +76,28 @@ func vfork(d *director) {
 
 func posixSpawn(d *director) {
 	d.wantCode(d.reapSpawned(d.spawn("spawned", &syscall.ProcAttr{Env: role("report", 3, 0), Files: []uintptr{0, 1, 2}})), 3)
+}
+
+// cloneSignal has children whose parent gets SIGURG, which nobody heeds, at their end. An exec
+// makes it SIGCHLD.
+func cloneSignal(d *director) {
+	path, s := d.tiny("signal", 4, "signal")
+	for _, child := range []*process{d.script().end(3), d.script().program(path, []string{"signal"}, s)} {
+		p := d.script().child(uintptr(unix.SIGURG), child)
+		p.call("waitid", unix.SYS_WAITID, 0, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
+		d.do(p.end(0))
+	}
+}
+
+// threadForks starts a process from another thread of the director than the rest.
+func threadForks(d *director) {
+	p, started := d.light().end(2), make(chan error)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	go func() { started <- d.tryStart(p) }()
+	d.must(<-started)
+	d.want(p.parentTID != unix.Gettid(), "the thread is the same")
+	d.finish(p)
 }
 
 func cloneParent(d *director) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -194,6 +195,9 @@ func (d *director) start(p *process) *process {
 
 // tryStart starts p and records the fork.
 func (d *director) tryStart(p *process) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	p.parentTID = unix.Gettid()
 	before := truth.Clock()
 	run, err := bare.Start(p.Script, p.opts)
 	if err != nil {
@@ -205,8 +209,16 @@ func (d *director) tryStart(p *process) error {
 	}
 	d.record(truth.Record{
 		Op: truth.Fork, PID: p.pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid, Fresh: p.fresh,
+		State: born(p.parentTID, unix.SIGCHLD),
 	})
 	return nil
+}
+
+// born returns what is told of a process by who makes it.
+func born(parentTID int, exitSignal unix.Signal) (s truth.State) {
+	s.Set(engine.FieldParentTID, itoa(parentTID))
+	s.Set(engine.FieldExitSignal, itoa(int(exitSignal)))
+	return s
 }
 
 // do starts p and waits for its end.
@@ -230,10 +242,13 @@ func (d *director) reap(pid int) ended {
 // spawn starts this program as os/exec does, and records the fork. os/exec itself would start
 // another process first, to find out whether the kernel has pidfds.
 func (d *director) spawn(name string, attr *syscall.ProcAttr) (pid int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	before := truth.Clock()
 	pid, err := syscall.ForkExec(d.self, []string{name}, attr)
 	d.must(err)
-	d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid})
+	d.record(truth.Record{Op: truth.Fork, PID: pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid,
+		State: born(unix.Gettid(), unix.SIGCHLD)})
 	return pid
 }
 

@@ -41,6 +41,8 @@ func init() {
 		{Name: "vfork", Test: "t_fork", Doc: "vfork and exec", run: vfork},
 		{Name: "posix-spawn", Test: "t_fork", Doc: "a program started by the Go runtime, as posix_spawn does it", run: posixSpawn},
 		{Name: "clone-parent", Test: "t_fork", Doc: "clone with CLONE_PARENT: the creator is not the parent", run: cloneParent},
+		{Name: "clone-signal", Test: "t_fork", Doc: "children that end with another signal than SIGCHLD", run: cloneSignal},
+		{Name: "thread-forks", Test: "t_fork", Doc: "a thread that is not the leader forks", run: threadForks},
 		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup", run: cloneCgroup},
 		{Name: "clone-namespaces", Test: "t_namespace", Doc: "clone3 into new mount, uts, ipc and net namespaces", run: cloneNamespaces},
 		{Name: "clone-ptrace", Test: "t_ptrace", Doc: "clone with CLONE_PTRACE by a traced process", run: clonePtrace},

@@ -25,12 +25,13 @@ type process struct {
 	flags  uintptr    // flags of clone(2), for a child
 	last   int        // index of the last stamp, -1 for none
 
-	run      *bare.Process
-	number   int    // index of the script in run
-	pid      int    // for a thread, its tid
-	released uint64 // when it was allowed to end
-	left     uint64 // a thread that executed: when the next image had the leader's number
-	gate     *gate  // where it waits, if others wait elsewhere
+	run       *bare.Process
+	number    int    // index of the script in run
+	pid       int    // for a thread, its tid
+	parentTID int    // the thread of the director that started it
+	released  uint64 // when it was allowed to end
+	left      uint64 // a thread that executed: when the next image had the leader's number
+	gate      *gate  // where it waits, if others wait elsewhere
 }
 
 // step is an event in a script. It happened if its call succeeded.
@@ -212,9 +213,11 @@ func (d *director) tell(p *process, end uint64) {
 			c := p.others[s.other-1]
 			r.Own = false // the times are the parent's
 			r.PID, r.Creator, r.Parent, r.Fresh = p.run.Thread(s.other), p.pid, p.pid, c.fresh
+			parentTID := p.pid
 			if c.flags&unix.CLONE_PARENT != 0 {
-				r.Parent = d.pid
+				r.Parent, parentTID = d.pid, p.parentTID
 			}
+			r.State = born(parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
 		}
 		d.record(r)
 	}

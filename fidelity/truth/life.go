@@ -275,6 +275,9 @@ func change(now *State, r *Record) {
 		_, egid, gids := cut(now.Value[engine.FieldGIDs])
 		now.Untell(engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
 			1<<engine.FieldSUID | 1<<engine.FieldSGID | 1<<engine.FieldCaps))
+		if now.Told.Has(engine.FieldExitSignal) {
+			now.Set(engine.FieldExitSignal, "17") // SIGCHLD
+		}
 		// An exec saves the effective ids.
 		if uids {
 			now.Set(engine.FieldSUID, euid)
@@ -311,7 +314,7 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 		}
 		break
 	}
-	now.Untell(r.Fresh | engine.FieldStart.Set() | engine.FieldPPID.Set())
+	now.Untell(r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldExitSignal, engine.FieldParentTID))
 	if r.Parent != 0 {
 		now.Set(engine.FieldPPID, strconv.Itoa(r.Parent))
 	}

@@ -155,7 +155,7 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 // tty_nr, ...; the start time is the 22nd field of the line.
 func parseStat(stat string, s *State) (pid int, err error) {
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(f) < 20 {
+	if len(f) < 36 {
 		return 0, fmt.Errorf("stat has %d fields", len(f))
 	}
 	number, _, _ := strings.Cut(stat, " ")
@@ -171,6 +171,7 @@ func parseStat(stat string, s *State) (pid int, err error) {
 	}
 	// The kernel's new_encode_dev.
 	s.Set(engine.FieldTTY, fmt.Sprintf("%d:%d", tty>>8&0xfff, tty>>12&0xfff00|tty&0xff))
+	s.Set(engine.FieldExitSignal, f[35])
 	s.Set(engine.FieldStart, f[19]) // 1/100 s of CLOCK_BOOTTIME
 	return pid, nil
 }

@@ -123,10 +123,14 @@ func (s *Script) Stop() *Script { return s.Call("ppoll", unix.SYS_PPOLL, nil, 0,
 // Thread appends the start of a thread that runs another script.
 func (s *Script) Thread(other *Script) *Script { return s.clone(cloneThread, other) }
 
-// Child appends the start of a process that runs another script, by clone(2) with the flags and
-// SIGCHLD. 0 is fork(2), CLONE_VM|CLONE_VFORK is vfork(2). [Process.Thread] returns its pid.
+// Child appends the start of a process that runs another script, by clone(2) with the flags, and
+// SIGCHLD unless they have a signal. 0 is fork(2), CLONE_VM|CLONE_VFORK is vfork(2).
+// [Process.Thread] returns its pid.
 func (s *Script) Child(flags uintptr, other *Script) *Script {
-	return s.clone(flags|uintptr(unix.SIGCHLD), other)
+	if flags&0xff == 0 {
+		flags |= uintptr(unix.SIGCHLD)
+	}
+	return s.clone(flags, other)
 }
 
 func (s *Script) clone(flags uintptr, other *Script) *Script {

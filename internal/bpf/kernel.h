@@ -141,7 +141,7 @@ struct css_set {
 
 struct task_struct {
 	int pid, tgid;
-	int exit_state, exit_code;
+	int exit_state, exit_code, exit_signal;
 	struct task_struct *real_parent, *group_leader;
 	__u64 start_boottime;
 	const struct cred *real_cred;

@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const statTail = " 1 2 3 34817 4 1077936192 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 1 0 0 256 0"
+const statTail = " 1 2 3 34817 4 1077936192 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 1 0 0 256 0 0 0 0 0 0 17 0"
 
 func TestParseStat(t *testing.T) {
 	want := Stat{
 		State: 'S', PPID: 1, PGID: 2, SID: 3, TTYMajor: 136, TTYMinor: 1,
-		Flags: 1077936192, Threads: 7, Start: 12345 * Tick, Code: 4096, Stack: 1, Killed: true,
+		Flags: 1077936192, Threads: 7, Start: 12345 * Tick, Code: 4096, Stack: 1, ExitSignal: 17, Killed: true,
 	}
 	for _, c := range []struct{ name, text, comm string }{
 		{"plain", "10 (sh) S" + statTail, "sh"},
@@ -150,7 +150,7 @@ func TestReadStat(t *testing.T) {
 	if own.Exiting() || own.Start == 0 || int(own.PPID) != os.Getppid() {
 		t.Errorf("own: %+v", own)
 	}
-	ending, ok := ParseStat([]byte("1 (a) Z) (\n) Z 0 1 1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 1 0 78 1 2 0 0 0 0 0 0 0 0 0\n"))
+	ending, ok := ParseStat([]byte("1 (a) Z) (\n) Z 0 1 1 0 -1 4194564 1 2 3 4 5 6 7 8 20 0 1 0 78 1 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17\n"))
 	if !ok || !ending.Exiting() || ending.State != 'Z' || ending.Start != 78*Tick {
 		t.Errorf("ending: %+v", ending)
 	}

@@ -35,6 +35,7 @@ type Stat struct {
 	Start      uint64 // ns of CLOCK_BOOTTIME, a multiple of Tick
 	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
 	Stack      uint64 // address of the stack; 0 if the caller may not see it
+	ExitSignal uint32 // that the parent gets at the end
 	Killed     bool   // SIGKILL is pending for the thread
 }
 
@@ -54,7 +55,7 @@ func ParseStat(b []byte) (Stat, bool) {
 	}
 	st := Stat{Comm: b[open+1 : end], State: rest[1]}
 	rest = rest[3:]
-	for field := 4; field <= 31; field++ {
+	for field := 4; field <= 38; field++ {
 		var word []byte
 		word, rest, _ = Cut(rest, ' ')
 		if !st.set(field, word) {
@@ -94,6 +95,8 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 		var pending uint64
 		pending, ok = Uint64(word, 10)
 		s.Killed = pending&sigkill != 0
+	case 38:
+		s.ExitSignal, ok = int32Bits(word)
 	default:
 		ok = true // not used; some are negative
 	}

@@ -21,8 +21,10 @@ enum event_known {
 	KNOWN_IPC = 1 << 8,
 	KNOWN_MNT = 1 << 9,
 	KNOWN_NET = 1 << 10,
-	KNOWN_COMM = 1 << 11,
-	KNOWN_WAIT = 1 << 12,
+	KNOWN_EXIT_SIGNAL = 1 << 11,
+	KNOWN_COMM = 1 << 12,
+	KNOWN_WAIT = 1 << 13,
+	KNOWN_PARENT_TID = 1 << 14,
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
@@ -40,10 +42,12 @@ struct event {
 	__u32 cpu;
 	__u32 tgid, tid;
 	__u32 creator;		/* fork: tgid of the process that called fork */
+	__u32 parent_tid;	/* fork: the thread of the parent */
 	__u32 ppid, pgid, sid;
 	__u32 uid, gid, suid, sgid, euid, egid;	/* in struct cred's order */
 	__u32 tty_major, tty_minor;
 	__u32 uts, ipc, mnt, net;
+	__u32 exit_signal;
 	__s32 wait_status;
 	char comm[16];
 };

@@ -154,6 +154,10 @@ static __always_inline void fill_event(struct event *e, enum event_kind kind, st
 	bpf_core_read(&parent, sizeof(parent), &leader->real_parent);
 	if (parent && !bpf_core_read(&e->ppid, 4, &parent->tgid))
 		e->known |= KNOWN_PPID;
+	if (kind == EVENT_FORK && parent && !bpf_core_read(&e->parent_tid, 4, &parent->pid))
+		e->known |= KNOWN_PARENT_TID;
+	if (!bpf_core_read(&e->exit_signal, 4, &leader->exit_signal) && (int)e->exit_signal >= 0)
+		e->known |= KNOWN_EXIT_SIGNAL;
 
 	if (!cred)
 		bpf_core_read(&cred, sizeof(cred), &task->real_cred);

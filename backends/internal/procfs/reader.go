@@ -24,8 +24,8 @@ var ErrVanished = errors.New("read /proc: the process is gone")
 
 var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
 
-// Readable are the fields that a Reader can fill in: all but how a process ended.
-const Readable = engine.AllFields &^ (1 << engine.FieldExit)
+// Readable are the fields that a Reader can fill in: all but how a process ended, and who made it.
+const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID)
 
 // Image are the fields that belong to the image of a process. An execve changes them together.
 const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline)
@@ -35,7 +35,7 @@ const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
 
 const (
 	fieldsStat = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID |
-		1<<engine.FieldTTY | 1<<engine.FieldComm)
+		1<<engine.FieldTTY | 1<<engine.FieldComm | 1<<engine.FieldExitSignal)
 	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps
 )
 
@@ -299,6 +299,9 @@ func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	}
 	if want.Has(engine.FieldTTY) {
 		t.TTY = engine.TTY{Major: s.TTYMajor, Minor: s.TTYMinor}
+	}
+	if want.Has(engine.FieldExitSignal) {
+		t.ExitSignal = s.ExitSignal
 	}
 	t.Known |= want & (fieldsStat &^ (1 << engine.FieldComm))
 	if want.Has(engine.FieldComm) {

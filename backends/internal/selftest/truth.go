@@ -49,8 +49,9 @@ func (t *truths) readWitness(r *procfs.Reader, pid uint32) error {
 
 	const born = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID)
 	f := &t.fork.Task
-	f.Known |= born
+	f.Known |= born | engine.FieldParentTID.Set() | engine.FieldExitSignal.Set()
 	f.Start, f.StartUnit, f.PPID = e.Task.Start, e.Task.StartUnit, e.Task.PPID
+	f.ParentTID, f.ExitSignal = uint32(unix.Gettid()), e.Task.ExitSignal
 
 	// A process gives up all other values before its end.
 	t.exit.Task = e.Task
