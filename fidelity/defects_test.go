@@ -24,7 +24,7 @@ func TestMissingAndLost(t *testing.T) {
 		{scenario: "comm", missing: 2, lost: 2, defect: true},
 	} {
 		s := &Score{Scenario: c.scenario}
-		s.Truth, s.Seen, s.Phantoms = 10, 10-c.missing, c.phantoms
+		s.Truth, s.Seen, s.Lost, s.Phantoms = 10, 10-c.missing, c.missing, c.phantoms
 		r := &Report{Backends: []*Backend{{Name: "ebpf", Scenarios: []*Score{s}, Lost: c.lost}}}
 		if got := r.Defects(); c.defect != (len(got) > 0) {
 			t.Errorf("%+v: defects %q", c, got)

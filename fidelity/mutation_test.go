@@ -554,7 +554,7 @@ func flawless(t *testing.T) *delivery {
 			var all score.Seen
 			for left := mask; left != 0; own = own[1:] {
 				all.Parts = append(all.Parts, own[0].Parts...)
-				all.Process, all.ID = own[0].Process.Clone(), all.ID|own[0].ID
+				all.Process, all.ID, all.Tracer = own[0].Process.Clone(), all.ID|own[0].ID, own[0].Tracer
 				left &^= own[0].Events
 			}
 			all.Events, all.Time, all.At = mask, all.Parts[0].Time, all.Parts[0].Time

@@ -128,9 +128,43 @@ func (j *judge) alone(l *truth.Life, s *Seen) {
 	}
 }
 
+// parts scores joined events by their parts: each event that happened is one, and the fields are
+// what the process was after the last.
+func (j *judge) parts(l *truth.Life, seen []*Seen) {
+	own := &judge{Score: new(Score), w: j.w, matched: make(map[*Seen][]*truth.Event), gaps: j.gaps}
+	heads := make(map[*Seen]*Seen)
+	var parts []*Seen
+	for _, s := range seen {
+		for i, p := range s.Parts {
+			part := &Seen{Events: p.Kind.Events(), ID: p.IDChange, Time: p.Time, At: s.At, Tracer: s.Tracer, TID: s.TID}
+			if i == 0 {
+				heads[part] = s
+			}
+			if i == len(s.Parts)-1 {
+				part.Process = s.Process
+			}
+			parts = append(parts, part)
+		}
+	}
+	own.life(l, parts)
+	for part, s := range heads {
+		j.matched[s] = own.matched[part]
+	}
+	j.Phantoms += own.Phantoms
+	j.Duplicates += own.Duplicates
+	j.Unjoined += own.Truth - own.Seen - own.Lost
+	for f, v := range own.Fields {
+		j.Fields[f].Add(Verdicts{Wrong: v.Wrong, Unexplained: v.Unexplained})
+	}
+	for _, what := range own.Findings {
+		j.find(l, "joined: %s", what)
+	}
+}
+
 // aggregation compares how the events of a process were joined with the rules.
 func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
-	if l.Born() < j.w.Opened || len(seen) == 0 {
+	end := l.Ended() + j.w.AfterEnd
+	if l.Born() < j.w.Opened || !j.w.open(end) || j.inGap(l.Born(), end) {
 		return
 	}
 	hold := j.w.JoinedHold

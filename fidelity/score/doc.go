@@ -5,7 +5,8 @@
 // Completeness is Seen of Truth: events that happened, of the kinds that the
 // capability table says are reported, and those of them that were delivered.
 // Optional events, and those from before the queue was open, count only if they
-// were delivered.
+// were delivered. Lost are events that are missing and happened in a gap that was reported, so
+// that they may have been lost. Nothing is expected of the time after the queue's orderly end began.
 //
 // Precision: a Phantom is a delivered event of one of the scenario's processes, or
 // of a child of one, that did not happen; a Duplicate one that happened and was
@@ -31,7 +32,9 @@
 //
 // Aggregation: Joined are processes whose events came as the documented rules want
 // them, Unjoined those of which they did not. Slow processes, which lived for more
-// than half the hold time, are not judged, as they may be delivered in parts.
+// than half the hold time, are not judged by the rules, as they may be delivered in parts, nor are
+// those that lived in a gap. In any case an event that is missing from the parts of the joined
+// events is Unjoined, and the fields of a joined event are judged as those of its last part.
 //
 // Threads: each thread that a scenario tells of has one FORK and one EXIT, except that
 // the end of the last one may be reported as the end of the process only; they count as

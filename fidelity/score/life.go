@@ -1,6 +1,7 @@
 package score
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,8 +21,11 @@ func (w *Witness) seesUnchanged() bool {
 
 // expected reports whether e has to be delivered.
 func (w *Witness) expected(e *truth.Event) bool {
-	return !e.Optional && w.reported(e.Kind) && e.Earliest >= w.Opened
+	return !e.Optional && w.reported(e.Kind) && e.Earliest >= w.Opened && w.open(latest(e, w.AfterEnd))
 }
+
+// open reports whether the queue was open until a time.
+func (w *Witness) open(t uint64) bool { return w.Closed == 0 || t < w.Closed }
 
 // life scores completeness, precision, fields and delays of one process.
 func (j *judge) life(l *truth.Life, seen []*Seen) {
@@ -40,8 +44,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 			j.Truth++
 			j.Seen++
 		case j.w.expected(e):
-			j.Truth++
-			j.find(l, "%s between %d and %d was not seen", e.Kind, e.Earliest, e.Latest)
+			j.miss(l, e.Kind.String(), e.Earliest, latest(e, j.w.AfterEnd))
 		}
 	}
 	for _, s := range seen {
@@ -55,7 +58,9 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		})
 		j.Delays = append(j.Delays, s.At-min(s.Time+j.w.Hold, s.At))
 		j.stamp(s, events[0])
-		j.fields(s, events)
+		if s.Process != nil {
+			j.fields(s, events)
+		}
 	}
 }
 
@@ -201,21 +206,24 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 			j.within(l, s, t.Left, t.LeftLatest+j.w.AfterEnd)
 		}
 	}
-	if l.Born() < j.w.Opened {
+	if l.Born() < j.w.Opened || !j.w.open(l.Ended()+j.w.AfterEnd) {
 		return
 	}
-	missing := 0
+	spared := false // the end of the last thread is that of the process
 	for _, t := range l.Threads {
 		tid := uint32(t.TID)
-		j.count(l, "FORK", t, forks[tid], j.w.reported(engine.KindFork))
-		j.count(l, "EXIT", t, exits[tid], false)
-		if exits[tid] == 0 {
-			missing++
+		j.count(l, "FORK", t, forks[tid])
+		j.count(l, "EXIT", t, exits[tid])
+		if forks[tid] == 0 && j.w.reported(engine.KindFork) {
+			j.miss(l, fmt.Sprintf("FORK of thread %d", tid), t.Born, t.BornLatest)
 		}
-	}
-	if missing > 1 && j.w.reported(engine.KindExit) {
-		j.Truth += missing - 1
-		j.find(l, "the ends of %d of %d threads were not seen", missing, len(l.Threads))
+		switch left := t.LeftLatest + j.w.AfterEnd; {
+		case exits[tid] > 0 || !j.w.reported(engine.KindExit):
+		case !spared && !j.inGap(t.Left, left):
+			spared = true
+		default:
+			j.miss(l, fmt.Sprintf("EXIT of thread %d", tid), t.Left, left)
+		}
 	}
 	if n := exits[uint32(l.PID)]; n > 1 {
 		j.Duplicates += n - 1
@@ -224,18 +232,14 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 }
 
 // count scores how often an event of a thread was seen that happened once.
-func (j *judge) count(l *truth.Life, what string, t *truth.Thread, n int, expected bool) {
-	switch {
-	case n > 1:
+func (j *judge) count(l *truth.Life, what string, t *truth.Thread, n int) {
+	if n > 1 {
 		j.Duplicates += n - 1
 		j.find(l, "%s of thread %d was seen %d times", what, t.TID, n)
-		fallthrough
-	case n == 1:
+	}
+	if n > 0 {
 		j.Truth++
 		j.Seen++
-	case expected:
-		j.Truth++
-		j.find(l, "%s of thread %d was not seen", what, t.TID)
 	}
 }
 

@@ -20,6 +20,7 @@ type Seen struct {
 	Thread  bool // of one thread, TID
 	TID     uint32
 	Parts   []engine.Part
+	Gap     engine.Gap      // for GAP
 	Process *engine.Process // a clone
 	// Table says how the process that the queue's table had at delivery, by pid and by
 	// identity, differed from Process; empty if it did not, or nobody asked.
@@ -32,6 +33,7 @@ type Witness struct {
 	Table      *engine.CapabilityTable
 	Hold       uint64 // of the queue that Single is from, ns
 	Opened     uint64 // from then on everything had to be seen
+	Closed     uint64 // until then, when the orderly end of the queue began; 0: to the end
 	BootOffset uint64
 	WallOffset int64 // CLOCK_REALTIME less CLOCK_MONOTONIC, for Seen.Wall
 	Threads    bool  // Single has events of threads
@@ -88,6 +90,7 @@ type Score struct {
 	Unjoined   int                        `json:"unjoined"`
 	Slow       int                        `json:"slow"`
 	Table      int                        `json:"table,omitempty"`
+	Lost       int                        `json:"lost,omitempty"`
 	Delays     []uint64                   `json:"-"`
 	Findings   []string                   `json:"findings,omitempty"`
 }
@@ -107,6 +110,7 @@ func (s *Score) Add(o *Score) {
 	s.Unjoined += o.Unjoined
 	s.Slow += o.Slow
 	s.Table += o.Table
+	s.Lost += o.Lost
 	s.Delays = append(s.Delays, o.Delays...)
 	s.Findings = append(s.Findings, o.Findings...)
 }
@@ -127,13 +131,12 @@ func (s *Score) Perfect() bool {
 	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained == 0
 }
 
-// PerfectBut reports whether nothing is to be mended but events that are missing, of
-// which there are at most as many as were reported as lost.
+// PerfectBut reports whether nothing is to be mended but events that are missing: each
+// happened in a gap, and at most as many are missing as were reported as lost.
 func (s *Score) PerfectBut(lost uint64) bool {
 	rest := *s
-	rest.Truth = rest.Seen
-	rest.Unjoined = 0 // where one is missing
-	return uint64(max(s.Truth-s.Seen, 0)) <= lost && rest.Perfect()
+	rest.Truth -= s.Lost
+	return uint64(s.Lost) <= lost && rest.Perfect()
 }
 
 // AfterEnd is what [Witness.AfterEnd] has to be for a backend.
@@ -158,6 +161,32 @@ type judge struct {
 	*Score
 	w       *Witness
 	matched map[*Seen][]*truth.Event // what each delivered event reports, in order
+	gaps    []engine.Gap             // in what is judged now
+}
+
+// gapsOf returns the gaps among what was delivered.
+func gapsOf(delivered []Seen) (gaps []engine.Gap) {
+	for i := range delivered {
+		if s := &delivered[i]; s.Events == engine.EventGap {
+			gaps = append(gaps, s.Gap)
+		}
+	}
+	return gaps
+}
+
+// inGap reports whether something that happened between two times may have been lost.
+func (j *judge) inGap(earliest, latest uint64) bool {
+	return slices.ContainsFunc(j.gaps, func(g engine.Gap) bool { return earliest <= g.To && g.From <= latest })
+}
+
+// miss scores an event that was not delivered.
+func (j *judge) miss(l *truth.Life, what string, earliest, latest uint64) {
+	j.Truth++
+	if j.inGap(earliest, latest) {
+		j.Lost++
+		return
+	}
+	j.find(l, "%s between %d and %d was not seen", what, earliest, latest)
 }
 
 // maxFindings bounds the texts, not the counts.
@@ -174,7 +203,7 @@ func Lives(w *Witness, lives []*truth.Life) *Score { return Among(w, lives, live
 
 // Among does what Lives does, where the lives are among all that are known.
 func Among(w *Witness, lives, all []*truth.Life) *Score {
-	j := &judge{Score: new(Score), w: w, matched: make(map[*Seen][]*truth.Event)}
+	j := &judge{Score: new(Score), w: w, matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
 	single := assign(w.Single, all, w.AfterEnd)
 	for _, l := range lives {
 		j.life(l, single.of[l])
@@ -194,21 +223,25 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 	}
 	if len(w.Joined) > 0 {
 		joined := assign(w.Joined, all, w.AfterEnd)
+		j.gaps = gapsOf(w.Joined)
 		for _, l := range lives {
+			j.parts(l, joined.of[l])
 			j.aggregation(l, joined.of[l])
 			j.delivery(l, joined.of[l])
 			j.unasked(l, joined.threads[l])
 		}
 	}
-	var order []*truth.Event
-	for i := range w.Single {
-		if events := j.matched[&w.Single[i]]; len(events) > 0 {
-			order = append(order, events[0])
+	for _, delivered := range [][]Seen{w.Single, w.Joined} {
+		var order []*truth.Event
+		for i := range delivered {
+			if events := j.matched[&delivered[i]]; len(events) > 0 {
+				order = append(order, events[0])
+			}
 		}
-	}
-	j.Inversions = Inversions(order, w.AfterEnd)
-	if j.Inversions > 0 {
-		j.find(order[0].Life, "%d events came after others that they happened before", j.Inversions)
+		if n := Inversions(order, w.AfterEnd); n > 0 {
+			j.Inversions += n
+			j.find(order[0].Life, "%d events came after others that they happened before", n)
+		}
 	}
 	return j.Score
 }

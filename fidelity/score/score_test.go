@@ -59,6 +59,11 @@ func perfect() *Witness {
 		s := Seen{Events: e, Time: time, At: time + w.Hold + 7}
 		change(&p, &s)
 		s.Process = p.Clone()
+		for k := range engine.Kind(engine.NumKinds) {
+			if k.Events() == e {
+				s.Parts = []engine.Part{{Kind: k, IDChange: s.ID, Time: time}}
+			}
+		}
 		w.Single = append(w.Single, s)
 	}
 	add(105, engine.EventFork, func(*engine.Process, *Seen) {})
@@ -74,9 +79,15 @@ func perfect() *Witness {
 		p.Known = p.Known.With(engine.FieldExit)
 	})
 	// FORK takes the changes in, and no exec after a change of ids.
-	w.Joined = []Seen{w.Single[0], w.Single[3]}
-	w.Joined[0].Events = engine.EventFork | engine.EventIDChange | engine.EventSetProcTitle
-	w.Joined[1].Events = engine.EventExec | engine.EventExit
+	for _, own := range [][]Seen{w.Single[:3], w.Single[3:]} {
+		joined := own[0]
+		for _, s := range own[1:] {
+			joined.Events |= s.Events
+			joined.Parts = append(slices.Clone(joined.Parts), s.Parts...)
+			joined.Process = s.Process.Clone()
+		}
+		w.Joined = append(w.Joined, joined)
+	}
 	return w
 }
 
@@ -130,8 +141,8 @@ func TestDefects(t *testing.T) {
 		{name: "an exec twice", damage: func(w *Witness) { w.Single = slices.Insert(w.Single, 4, w.Single[3]) },
 			want: func(s *Score) { s.Duplicates++ }},
 		{name: "a core that was not dumped", damage: func(w *Witness) {
-			extra := w.Single[4]
-			extra.Events = engine.EventCoreDump
+			extra := w.Single[3]
+			extra.Events, extra.Parts = engine.EventCoreDump, nil
 			w.Single = slices.Insert(w.Single, 4, extra)
 		}, want: func(s *Score) { s.Phantoms++ }},
 		{name: "a process that was not forked", damage: func(w *Witness) {
@@ -270,8 +281,9 @@ func TestDefects(t *testing.T) {
 			s.Unjoined++
 		}},
 		{name: "joined too much", damage: func(w *Witness) {
+			w.Joined[0].Events, w.Joined[0].Process = all, w.Joined[1].Process
+			w.Joined[0].Parts = append(w.Joined[0].Parts, w.Joined[1].Parts...)
 			w.Joined = w.Joined[:1]
-			w.Joined[0].Events = all
 		}, want: func(s *Score) {
 			s.Joined--
 			s.Unjoined++
@@ -283,7 +295,8 @@ func TestDefects(t *testing.T) {
 		{name: "not reported by the table", damage: func(w *Witness) {
 			w.Table.Kinds[engine.KindComm].Origin = engine.OriginNone
 			w.Single = slices.Delete(w.Single, 2, 3)
-			w.Joined[0].Events &^= engine.EventSetProcTitle
+			w.Joined[0].Parts, w.Joined[0].Events = w.Joined[0].Parts[:2], w.Joined[0].Events&^engine.EventSetProcTitle
+			w.Joined[0].Process.Comm = "old"
 		}, want: func(s *Score) {
 			s.Truth, s.Seen = s.Truth-1, s.Seen-1
 			s.Stamp.Right--
@@ -539,11 +552,14 @@ func TestThreads(t *testing.T) {
 // What holds of every delivered event is scored.
 func TestDelivery(t *testing.T) {
 	for name, damage := range map[string]func(*Witness){
-		"the wall time is off":       func(w *Witness) { w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(6, 0) },
-		"the table has another":      func(w *Witness) { w.Single[1].Table = "another" },
-		"marked as ended too early":  func(w *Witness) { w.Single[1].Process.Exited = true },
-		"joined though one by one":   func(w *Witness) { w.Single[3].Events |= engine.EventExit },
-		"a thread that is not asked": func(w *Witness) { w.Joined[1].Thread = true },
+		"the wall time is off":            func(w *Witness) { w.WallOffset, w.Single[1].Wall = 5e9, time.Unix(6, 0) },
+		"the table has another":           func(w *Witness) { w.Single[1].Table = "another" },
+		"marked as ended too early":       func(w *Witness) { w.Single[1].Process.Exited = true },
+		"joined though one by one":        func(w *Witness) { w.Single[3].Events |= engine.EventExit },
+		"a joined life that is missing":   func(w *Witness) { w.Joined = w.Joined[:1] },
+		"a joined part that is missing":   func(w *Witness) { w.Hold, w.Joined[0].Parts = 1, w.Joined[0].Parts[:2] },
+		"a joined event with an old comm": func(w *Witness) { w.Joined[1].Process.Comm = "mid" },
+		"a thread that is not asked":      func(w *Witness) { w.Joined[1].Thread = true },
 	} {
 		w := perfect()
 		damage(w)
@@ -570,6 +586,38 @@ func TestAdoptedAtItsEnd(t *testing.T) {
 		s := Lives(w, slices.DeleteFunc(lives(t, all...), func(l *truth.Life) bool { return l.PID != 9 }))
 		if got := s.Fields[engine.FieldPPID].Wrong == 0; got != right {
 			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
+		}
+	}
+}
+
+// An event may be missing where a gap tells of it, and was counted; and after the queue's end began.
+func TestLost(t *testing.T) {
+	gap := func(w *Witness, from, to uint64) {
+		for _, list := range []*[]Seen{&w.Single, &w.Joined} {
+			*list = append(*list, Seen{Events: engine.EventGap, Gap: engine.Gap{From: from, To: to}, Process: new(engine.Process)})
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(*Witness)
+		lost   uint64
+		fine   bool
+	}{
+		{name: "in a gap", lost: 1, fine: true, damage: func(w *Witness) { gap(w, 140, 145) }},
+		{name: "before the gap", lost: 1, damage: func(w *Witness) { gap(w, 151, 200) }},
+		{name: "after the gap", lost: 1, damage: func(w *Witness) { gap(w, 100, 139) }},
+		{name: "not counted", damage: func(w *Witness) { gap(w, 140, 145) }},
+		{name: "no gap", lost: 1, damage: func(*Witness) {}},
+		{name: "after the end", fine: true, damage: func(w *Witness) { w.Closed = 150 }},
+		{name: "before the end", damage: func(w *Witness) { w.Closed = 151 }},
+	} {
+		w := perfect()
+		w.Single = slices.Delete(w.Single, 2, 3) // the comm, which was set from 140 to 150
+		w.Joined[0].Parts, w.Joined[0].Events = w.Joined[0].Parts[:2], w.Joined[0].Events&^engine.EventSetProcTitle
+		w.Joined[0].Process.Comm = "old"
+		c.damage(w)
+		if s := Lives(w, lives(t, records()...)); s.PerfectBut(c.lost) != c.fine {
+			t.Errorf("%s: %v %s", c.name, s, s.Findings)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func (l *Listener) pump() error {
 func (l *Listener) keep(ev *engine.Event) {
 	s := score.Seen{
 		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: truth.Clock(), Tracer: ev.Tracer.PID,
-		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Process: ev.Process.Clone(),
+		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
 	}
 	if l.lookup {
 		s.Table = l.inTable(ev)
