@@ -259,12 +259,12 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	}
 	// Threads are included because their events can be lost too.
 	opts := quark.Options{HoldTime: 100 * time.Millisecond, MinAgg: true, Threads: true}
-	all, err := openQueue(name, opts, false)
+	all, err := OpenQueue(name, opts, false)
 	if err != nil {
 		return nil, err
 	}
 	opts.EBPF, opts.KProbe, opts.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
-	some, err := openQueue(name, opts, false)
+	some, err := OpenQueue(name, opts, false)
 	if err != nil {
 		_, err2 := all.Close()
 		return nil, errors.Join(err, err2)

@@ -130,7 +130,7 @@ func listen(
 		}
 	}()
 	for _, name := range o.Backends.Names() {
-		single, err := openQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole}, whole)
+		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole}, whole)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
 			continue
@@ -140,7 +140,7 @@ func listen(
 			continue
 		}
 		// Lookups at the end of the run have to find every process.
-		joined, err := openQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
+		joined, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
 		if err != nil {
 			return nil, fmt.Errorf("open %s again: %w", name, err)
 		}
@@ -186,9 +186,9 @@ func listen(
 	return absent, nil
 }
 
-// openQueue opens a queue of one backend for a listener, which looks each process up if lookup is
+// OpenQueue opens a queue of one backend for a listener, which looks each process up if lookup is
 // set.
-func openQueue(backend string, opts quark.Options, lookup bool) (*witness.Listener, error) {
+func OpenQueue(backend string, opts quark.Options, lookup bool) (*witness.Listener, error) {
 	set, err := backends.Parse(backend)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -14,12 +15,13 @@ import (
 
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity"
+	"github.com/quark-linux/quark/fidelity/hunt"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/command"
 )
 
 func main() {
-	fidelity.Main()
+	hunt.Main()
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-fidelity: %v\n", err)
 		os.Exit(1)
@@ -43,6 +45,11 @@ func run(args []string, out, errw io.Writer) error {
 		return compare(o, out)
 	case "bench":
 		return benchmark(o, out, errw)
+	case "hunt":
+		return search(o, out, errw)
+	}
+	if len(o.operands) > 0 {
+		return again(o, out)
 	}
 	return perform(o, out, errw)
 }
@@ -162,12 +169,15 @@ type options struct {
 	operands              []string
 	ebpf, kprobe, cnproc  bool
 	load                  bool
+	hunt                  hunt.Options
 	output, page, drawing string
 	verbose               bool
 	run                   fidelity.Options
 }
 
 const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [--hold-time D] [-o FILE] [-p PAGE]
+       quark-fidelity run [-bck] [-n N] [--hold-time D] SCRIPT...
+       quark-fidelity hunt [-bck] [--seed N] [--for D] [--faults] [--hold-time D] [-o DIRECTORY]
        quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
@@ -175,7 +185,9 @@ const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [--hol
 
 run performs scenarios that record their own truth while all backends listen, and
 says what each backend saw of it. It needs root, and its exit status is 1 if a
-backend is not what its capability table says. report shows runs again, compare
+backend is not what its capability table says. hunt generates lives from a seed and
+looks for lies: it shrinks the first one and writes a script, which run SCRIPT
+performs again; with a lie their exit status is 1. report shows runs again, compare
 what differs between two, list the scenarios. bench measures throughput and cost of
 the backends next to other programs that are installed; it takes some minutes.
 
@@ -188,17 +200,20 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k and -c: with all that work")
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
 	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario")
+	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt: the lives to begin with (default a random number)")
+	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never)")
+	f.BoolVar(&o.hunt.Faults, "faults", false, "hunt: let the monitor stand still, lack room, begin late, end early; load the CPUs")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
-	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON")
+	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON; hunt: write the script of a lie into this directory")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
 	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
 	return f
 }
 
-// operandsOf is the number of operands of each command; -1 is one or more.
-var operandsOf = map[string]int{"run": 0, "report": -1, "compare": 2, "list": 0, "bench": 0}
+// operandsOf is the number of operands of each command: -1 is one or more, -2 any number.
+var operandsOf = map[string]int{"run": -2, "hunt": 0, "report": -1, "compare": 2, "list": 0, "bench": 0}
 
 // parse returns the options of a command line, or nil if it printed help or the version instead.
 func parse(args []string, out io.Writer) (*options, error) {
@@ -208,17 +223,19 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, err
 	}
 	if f.NArg() == 0 {
-		return nil, fmt.Errorf("no command: run, report, compare, list or bench (see quark-fidelity -h)")
+		return nil, fmt.Errorf("no command: run, hunt, report, compare, list or bench (see quark-fidelity -h)")
 	}
 	o.command, o.operands = f.Arg(0), f.Args()[1:]
 	want, ok := operandsOf[o.command]
 	switch n := len(o.operands); {
 	case !ok:
 		return nil, fmt.Errorf("unknown command %q (see quark-fidelity -h)", o.command)
-	case want < 0 && n == 0:
+	case want == -1 && n == 0:
 		return nil, fmt.Errorf("%s: which file? (see quark-fidelity -h)", o.command)
 	case want >= 0 && n != want:
 		return nil, fmt.Errorf("%s: %d operands, not %d (see quark-fidelity -h)", o.command, n, want)
+	case o.command == "run" && n > 0 && (len(o.run.Scenarios) > 0 || o.load || o.output+o.page != ""):
+		return nil, fmt.Errorf("run: scripts are performed without -S, -x, -o and -p")
 	case o.run.Repeats < 1:
 		return nil, fmt.Errorf("-n %d: must be at least 1", o.run.Repeats)
 	}
@@ -227,5 +244,9 @@ func parse(args []string, out io.Writer) (*options, error) {
 			o.run.Backends |= set
 		}
 	}
+	if !f.Changed("seed") {
+		o.hunt.Seed = rand.Uint64N(1e6)
+	}
+	o.hunt.Backends, o.hunt.Hold, o.hunt.Dir = o.run.Backends, o.run.Hold, o.output
 	return o, nil
 }

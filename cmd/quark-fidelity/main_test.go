@@ -6,11 +6,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/quark-linux/quark/fidelity"
+	"github.com/quark-linux/quark/fidelity/hunt"
 )
 
 func TestMain(m *testing.M) {
-	fidelity.Main()
+	hunt.Main()
 	testscript.Main(m, map[string]func(){"quark-fidelity": main})
 }
 

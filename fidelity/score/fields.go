@@ -116,7 +116,8 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	carried := p.Carried.Has(f)
 	verdict := &v.Right
 	switch {
-	case got.cut && !reaches(got.text, j.w.Table.Fields[f].Whole), f == engine.FieldCmdline && !splits(p):
+	case got.cut && !reaches(got.text, j.w.Table.Fields[f].Whole), f == engine.FieldCmdline && !splits(p),
+		f == engine.FieldPPID && !carried && orphaned(e, got.text):
 		j.wrong(v, s, e, f, got)
 		return
 	case got.cut && got.isOf(&e.State, &e.Inside) && (!e.Read || e.MayCut.Has(f)):
@@ -124,7 +125,7 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	case !got.cut && got.isOf(&e.State, &e.Inside):
 	case f == engine.FieldPPID && (got.kernel || carried) && got.isOfAbout(e):
 		// The parent's end is not an event of this process: it was about then.
-	case f == engine.FieldPPID && got.kernel && adopted(e, p.PPID, latest(e, j.w.AfterEnd)):
+	case f == engine.FieldPPID && adopted(e, got.text, latest(e, j.w.AfterEnd)):
 	case carried && got.isOfAnotherTime(e):
 		verdict = &v.Carried
 	case carried && !got.kernel && slices.ContainsFunc(e.Drift, func(l truth.Look) bool { return !l.State.Told.Has(f) }):
@@ -143,23 +144,34 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	*verdict++
 }
 
-// adopted reports whether e is an end at which ppid may be the process's parent, because its
-// own had ended until then: with PREEMPT_RT the parent can wait for a process, and end, before the
-// kernel has told of that process's end. ppid is then a parent further up.
-func adopted(e *truth.Event, ppid uint32, until uint64) bool {
-	if e.Kind != engine.KindExit {
+// parentOf returns the parent that a process was born of, nil if nothing is told of that.
+func parentOf(l *truth.Life) *truth.Life {
+	c := l.Creator
+	for c != nil && strconv.Itoa(c.PID) != l.Events[0].State.Value[engine.FieldPPID] {
+		c = c.Creator // the process was made with CLONE_PARENT
+	}
+	return c
+}
+
+// adopted reports whether ppid may be the process's parent at an event until a time, because its
+// own had ended: then it is one further up, the nearest that adopts orphans.
+func adopted(e *truth.Event, ppid string, until uint64) bool {
+	parent := parentOf(e.Life)
+	if parent == nil || parent.Events[len(parent.Events)-1].Earliest > until {
 		return false
 	}
-	parent := e.Life.Creator
-	for ; parent != nil; parent = parent.Creator {
-		if end := parent.Events[len(parent.Events)-1]; end.Kind != engine.KindExit || end.Earliest > until {
-			return false
-		}
-		if birth := parent.Events[0]; birth.State.Value[engine.FieldPPID] == strconv.FormatUint(uint64(ppid), 10) {
+	for ; parent != nil; parent = parentOf(parent) {
+		if parent.Events[0].State.Value[engine.FieldPPID] == ppid {
 			return true
 		}
 	}
 	return false
+}
+
+// orphaned reports whether the parent with that pid had certainly ended before e.
+func orphaned(e *truth.Event, ppid string) bool {
+	parent := parentOf(e.Life)
+	return parent != nil && strconv.Itoa(parent.PID) == ppid && parent.Ended() < e.Earliest
 }
 
 // unreachable judges a path that can't be reached: it has to be unknown, or marked as of another

@@ -67,6 +67,27 @@ func (l *Listener) Pause() error {
 	return <-l.done
 }
 
+// drainable is a Queue that has an orderly end.
+type drainable interface {
+	Drain() error
+	Drained() bool
+}
+
+// drain begins the orderly end of the queue and waits until all is delivered.
+func (l *Listener) drain(patience time.Duration) error {
+	if err := l.Queue.(drainable).Drain(); err != nil {
+		return err
+	}
+	l.Queue.Wake()
+	select {
+	case err := <-l.done:
+		l.cancel = nil
+		return err
+	case <-time.After(patience):
+		return fmt.Errorf("%s: not drained after %v", l.Queue.Backend(), patience)
+	}
+}
+
 // Close pauses, closes the queue and returns its last counters.
 func (l *Listener) Close() (engine.Stats, error) {
 	err := l.Pause()
@@ -87,6 +108,9 @@ func (l *Listener) read(ctx context.Context) error {
 		}
 		if asked != nil {
 			close(asked)
+		}
+		if q, ok := l.Queue.(drainable); ok && q.Drained() {
+			return nil
 		}
 		if err := l.Queue.Block(-1); err != nil {
 			return err

@@ -24,6 +24,7 @@ type Witness struct {
 	Joined  *Listener // events joined as by default, and processes kept to the end; or nil
 	Threads bool      // Single delivers the events of threads too
 	opened  uint64
+	closed  uint64 // when Drain was called, 0 before
 }
 
 // New returns a witness whose queues have just been opened. joined may be nil.
@@ -57,6 +58,16 @@ func Pause(all []*Witness) (err error) {
 	return err
 }
 
+// Drain begins the orderly end of the queues, which can be drained, and reads all that they still
+// deliver. They stay open.
+func (w *Witness) Drain(patience time.Duration) (err error) {
+	w.closed = truth.Clock()
+	for _, l := range Listeners([]*Witness{w}) {
+		err = errors.Join(err, l.drain(patience))
+	}
+	return err
+}
+
 // Perform lets scenarios that were started do their work while the witnesses, whose
 // listeners have been started, listen, and returns what they did.
 func Perform(run *scenario.Running, all []*Witness, patience time.Duration) ([]*scenario.Outcome, error) {
@@ -79,7 +90,7 @@ func Perform(run *scenario.Running, all []*Witness, patience time.Duration) ([]*
 // listeners have to be paused.
 func (w *Witness) Testimony() *score.Witness {
 	out := &score.Witness{
-		Backend: w.Backend, Table: w.Single.Queue.Capabilities(), Hold: uint64(w.Single.hold), Opened: w.opened,
+		Backend: w.Backend, Table: w.Single.Queue.Capabilities(), Hold: uint64(w.Single.hold), Opened: w.opened, Closed: w.closed,
 		BootOffset: truth.BootOffset(), WallOffset: truth.WallOffset(), Threads: w.Threads, AfterEnd: score.AfterEnd(w.Backend),
 		Single: w.Single.Seen(),
 	}

@@ -1,0 +1,126 @@
+package hunt
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
+)
+
+// defectEnv lets the monitors of trials have a defect.
+const defectEnv = "QUARK_HUNT_DEFECT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(defectEnv) != "" {
+		damage = wrongNames
+	}
+	Main()
+	os.Exit(m.Run())
+}
+
+// wrongNames adds to names that processes give themselves.
+func wrongNames(w *score.Witness) {
+	for i := range w.Single {
+		if s := &w.Single[i]; s.Events.Has(engine.EventSetProcTitle) && !s.Thread {
+			s.Process.Comm += "?"
+		}
+	}
+}
+
+func asRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// left returns the temporary directories of hunts.
+func left(t *testing.T) []string {
+	list, err := filepath.Glob(filepath.Join(os.TempDir(), "quark-hunt-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestHunt(t *testing.T) {
+	asRoot(t)
+	for name, faults := range map[string]bool{"without faults": false, "with faults": true} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Run(t.Context(), Options{Seed: 1, For: time.Second, Faults: faults, Batch: 50, Dir: t.TempDir(), Progress: t.Output()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := r.Found; f != nil {
+				t.Errorf("%s lied in %d of %d performances, with faults %q:\n%s\n%s", f.Backend, f.Again, f.Of, f.Faults, f.Script, strings.Join(f.Findings, "\n"))
+			}
+			if r.Lives < 50 || len(r.Operations) == 0 || len(r.Pairs) == 0 {
+				t.Error(r)
+			}
+		})
+	}
+}
+
+// A defect between the source and the judge is found, shrunk, written, and seen again.
+func TestDefectIsFound(t *testing.T) {
+	asRoot(t)
+	t.Setenv(defectEnv, "1")
+	t.Setenv("TMPDIR", t.TempDir())
+	o := Options{Seed: 1, For: time.Minute, Dir: t.TempDir(), Batch: 50, Progress: t.Output()}
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := r.Found
+	if f == nil {
+		t.Fatal("not found")
+	}
+	b, err := os.ReadFile(f.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", b)
+	if f.Again < f.Of/2 || strings.Count(f.Script.String(), "\n") > 3 || !strings.Contains(f.Script.String(), "  comm ") {
+		t.Error("not the shortest script")
+	}
+	if !strings.Contains(string(b), "# Found by quark-fidelity hunt --seed 1,") || !strings.Contains(string(b), "SETPROCTITLE: comm is \"") {
+		t.Error("the file does not say what was found")
+	}
+	again, err := Rerun(f.Path, 10, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Lies[f.Backend] == 0 {
+		t.Errorf("not seen again: %+v", again)
+	}
+	if list := left(t); len(list) > 0 {
+		t.Errorf("left behind: %q", list)
+	}
+}
+
+func TestFaultsAsText(t *testing.T) {
+	const text = "ring=4096 length=3 open=10ms drain=1.5s load=2 stop=20ms+300ms offline=1ms+1s"
+	f, err := ParseFaults(text)
+	if err != nil || f.String() != text {
+		t.Errorf("%v, %v", f, err)
+	}
+	var one []string
+	for less := range f.Smaller() {
+		one = append(one, less.String())
+	}
+	if len(one) != 7 || slices.Contains(one, text) || one[6] != strings.TrimSuffix(text, " offline=1ms+1s") {
+		t.Errorf("%q", one)
+	}
+	for less := range (Faults{}).Smaller() {
+		t.Error(less)
+	}
+	for _, wrong := range []string{"ring", "ring=x", "stop=1s", "flood=1"} {
+		if _, err := ParseFaults(wrong); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package hunt
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// run performs the trial in a process of its own, with those faults that come from outside of it.
+func (t *trial) run() (*result, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	in, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Args = []string{"quark-fidelity", "trial"}
+	cmd.Env = append(os.Environ(), trialEnv+"=1")
+	cmd.Stdin = bytes.NewReader(in)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	// A terminal's ^C is for the hunt alone, which ends after the trial.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	timeout := time.AfterFunc(3*t.Patience, func() { unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
+	defer timeout.Stop()
+	r := new(result)
+	values := json.NewDecoder(out)
+	err = values.Decode(new(struct{})) // the lives begin
+	if err == nil {
+		end := t.Faults.begin(cmd.Process.Pid)
+		err = values.Decode(new(struct{})) // they have ended
+		end()
+	}
+	if err == nil {
+		err = values.Decode(r)
+	}
+	if err2 := cmd.Wait(); err2 != nil || err != nil {
+		return nil, fmt.Errorf("perform scripts: %w: %s", errors.Join(err, err2), strings.TrimSpace(stderr.String()))
+	}
+	return r, nil
+}
+
+// begin begins the faults that come from outside of the monitor, whose pid is given, and returns
+// what ends them.
+func (f *Faults) begin(pid int) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range f.Load {
+		all.Go(func() {
+			for ctx.Err() == nil {
+			}
+		})
+	}
+	all.Go(func() {
+		f.Stop.repeat(ctx, func(stop bool) {
+			unix.Kill(pid, map[bool]unix.Signal{true: unix.SIGSTOP, false: unix.SIGCONT}[stop])
+		})
+	})
+	all.Go(func() {
+		control := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", runtime.NumCPU()-1)
+		f.Offline.repeat(ctx, func(away bool) {
+			os.WriteFile(control, []byte(map[bool]string{true: "0", false: "1"}[away]), 0) // a machine may not allow it
+		})
+	})
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// repeat switches something on and off until ctx ends, and leaves it off.
+func (p Pulse) repeat(ctx context.Context, set func(on bool)) {
+	for on := false; p.On != 0; on = !on {
+		wait := p.Off
+		if on {
+			wait = p.On
+		}
+		select {
+		case <-time.After(wait):
+			set(!on)
+		case <-ctx.Done():
+			if on {
+				set(false)
+			}
+			return
+		}
+	}
+}

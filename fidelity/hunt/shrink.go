@@ -1,0 +1,136 @@
+package hunt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/fidelity/script"
+)
+
+// Finding is a lie that was found, shrunk.
+type Finding struct {
+	Backend  string
+	Number   int // of the script it was found with; -1 if it is of no single one
+	Script   *script.Script
+	Faults   Faults
+	Findings []string
+	// Again is in how many of the last performances of Script it was seen.
+	Again, Of int
+	Path      string // of the file with the script
+}
+
+const (
+	copies    = 10 // performances of each smaller script: a race is not lost in each
+	smaller   = 20 // scripts that are tried at the same time
+	lastly    = 200
+	maxShrink = 10 * time.Minute
+)
+
+// find shrinks what a batch of scripts has shown, of which the first has the number first, and
+// writes the script that is left.
+func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Finding, error) {
+	fmt.Fprintf(h.Progress, "a lie of %s: %s\n", l.Backend, strings.Join(l.Findings, "; "))
+	s := &shrinker{hunter: h, Finding: &Finding{Backend: l.Backend, Number: -1, Faults: f, Findings: l.Findings}}
+	if l.Script >= 0 {
+		s.Number, s.Script = first+l.Script, batch[l.Script]
+	} else if err := s.choose(batch); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxShrink)
+	defer cancel()
+	for more := true; more && ctx.Err() == nil; {
+		var err error
+		if more, err = s.step(ctx); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(h.Progress, "a script of %d operations lies, %s\n", strings.Count(s.Script.String(), "\n"), s.Faults)
+	}
+	n, err := s.lying([]*script.Script{s.Script}, s.Faults, lastly)
+	if err != nil {
+		return nil, err
+	}
+	s.Again, s.Of = n[0], lastly
+	return s.Finding, s.write(&h.Options)
+}
+
+// shrinker makes a finding smaller.
+type shrinker struct {
+	*hunter
+	*Finding
+}
+
+// lying performs each script so many times, and returns how often each of them lied. A lie that is
+// of no script counts for the first.
+func (s *shrinker) lying(scripts []*script.Script, f Faults, times int) ([]int, error) {
+	set, err := backends.Parse(s.Backend)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.try(set, slices.Repeat(scripts, times), f)
+	if err != nil {
+		return nil, err
+	}
+	n := make([]int, len(scripts))
+	for _, l := range r.Lies {
+		n[max(l.Script, 0)%len(scripts)]++
+		s.Findings = l.Findings
+	}
+	return n, nil
+}
+
+// step finds fewer faults or a smaller script with which a lie can still be seen.
+func (s *shrinker) step(ctx context.Context) (found bool, err error) {
+	for f := range s.Faults.Smaller() {
+		n, err := s.lying([]*script.Script{s.Script}, f, 5*copies)
+		if err != nil {
+			return false, err
+		}
+		if n[0] > 0 {
+			s.Faults = f
+			return true, nil
+		}
+	}
+	for some := range slices.Chunk(slices.Collect(s.Script.Smaller()), smaller) {
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		n, err := s.lying(some, s.Faults, copies)
+		if err != nil {
+			return false, err
+		}
+		if i := slices.IndexFunc(n, func(n int) bool { return n > 0 }); i >= 0 {
+			s.Script = some[i]
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// choose finds the script of a batch that has shown a lie which is of no single one, by halves.
+// When neither half shows it again, as much as a script can have becomes one.
+func (s *shrinker) choose(batch []*script.Script) error {
+	for lies := true; lies && len(batch) > 1; {
+		lies = false
+		for half := range slices.Chunk(batch, (len(batch)+1)/2) {
+			n, err := s.lying(half, s.Faults, 2)
+			if err != nil {
+				return err
+			}
+			if lies = slices.Max(n) > 0; lies {
+				batch = half
+				break
+			}
+		}
+	}
+	s.Script = new(script.Script)
+	for _, one := range batch {
+		if all, err := script.Parse(s.Script.String() + one.String()); err == nil {
+			s.Script = all
+		}
+	}
+	return nil
+}

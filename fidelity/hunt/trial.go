@@ -1,0 +1,304 @@
+package hunt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/fidelity/witness"
+)
+
+// trialEnv is the environment variable that turns a program that calls Main into the monitor of a
+// trial, which has a process of its own: it can be stopped at any point, and a crash is a finding.
+const trialEnv = "QUARK_FIDELITY_TRIAL"
+
+// Main runs the parts of the suite that are processes of this program, and does not return in
+// them. A program that uses this package calls it first.
+func Main() {
+	if os.Getenv(trialEnv) == "" {
+		fidelity.Main()
+		return
+	}
+	os.Unsetenv(trialEnv) // the scenarios' processes are something else
+	t, out := new(trial), json.NewEncoder(os.Stdout)
+	err := json.NewDecoder(os.Stdin).Decode(t)
+	if err == nil {
+		var r *result
+		if r, err = t.perform(func() { out.Encode(struct{}{}) }); err == nil {
+			err = out.Encode(r)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// trial is one performance of scripts while backends listen.
+type trial struct {
+	Backends backends.Set
+	Hold     time.Duration
+	Patience time.Duration
+	Scripts  []string // files
+	Faults   Faults
+}
+
+// result is what became of a trial.
+type result struct {
+	Lives  int
+	Events int // that were judged, of all queues
+	Lost   uint64
+	Lies   []lie
+	Absent []string // backends that can't be opened, and why
+}
+
+// lie is what one backend got wrong of the lives of one script.
+type lie struct {
+	Backend  string
+	Script   int // index; -1 if it is not of one
+	Findings []string
+}
+
+func (r *result) add(backend string, script int, findings ...string) {
+	r.Lies = append(r.Lies, lie{backend, script, findings})
+}
+
+// directors is how many processes perform the scripts, at the same time.
+const directors = 3
+
+// perform performs the trial, and calls announce when its lives begin and when they have ended.
+func (t *trial) perform(announce func()) (r *result, err error) {
+	r = new(result)
+	var all []*witness.Witness
+	defer func() {
+		for _, w := range all {
+			_, err2 := w.Close()
+			err = errors.Join(err, err2)
+		}
+	}()
+	if t.Faults.Open == 0 {
+		if all, err = t.open(r); err != nil {
+			return nil, err
+		}
+	}
+	lives := t.start(all)
+	announce()
+	began := time.Now()
+	if t.Faults.Open != 0 {
+		time.Sleep(t.Faults.Open)
+		all, err = t.open(r)
+	}
+	if err == nil && t.Faults.Drain != 0 {
+		time.Sleep(t.Faults.Drain - time.Since(began))
+		for _, w := range all {
+			err = errors.Join(err, w.Drain(t.Patience))
+		}
+	}
+	outcomes, err2 := lives()
+	announce()
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	if t.Faults.Drain == 0 {
+		if err := t.settle(r, all); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range all {
+		if err := t.judge(r, w, outcomes); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// open opens the queues of all backends, and reads them.
+func (t *trial) open(r *result) (all []*witness.Witness, err error) {
+	for _, name := range t.Backends.Names() {
+		// Lookups at the end have to find every process.
+		opts := quark.Options{HoldTime: t.Hold, MinAgg: true, Threads: true, CacheGraceTime: time.Hour}
+		t.Faults.apply(&opts)
+		single, err := fidelity.OpenQueue(name, opts, true)
+		if err != nil {
+			r.Absent = append(r.Absent, fmt.Sprintf("%s: %v", name, err))
+			continue
+		}
+		opts.MinAgg, opts.Threads = false, false
+		joined, err := fidelity.OpenQueue(name, opts, true)
+		if err != nil {
+			_, err2 := single.Close()
+			return all, errors.Join(err, err2)
+		}
+		all = append(all, witness.New(single, joined, true))
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no backend can be opened: %q", r.Absent)
+	}
+	witness.Start(all)
+	return all, nil
+}
+
+// start starts the directors, each with its share of the scripts. The function that it returns waits
+// for the outcomes, in the order of the scripts.
+func (t *trial) start(all []*witness.Witness) func() ([]*scenario.Outcome, error) {
+	outcomes := make([]*scenario.Outcome, len(t.Scripts))
+	var ended []chan error
+	for d := range min(directors, len(t.Scripts)) {
+		var own []scenario.Scenario
+		for i := d; i < len(t.Scripts); i += directors {
+			own = append(own, scenario.FromFile(t.Scripts[i]))
+		}
+		end := make(chan error, 1)
+		ended = append(ended, end)
+		run, err := scenario.Start(own[0], own[1:]...)
+		if err != nil {
+			end <- err
+			continue
+		}
+		go func() {
+			list, err := t.wait(run, all)
+			for i, o := range list {
+				outcomes[d+i*directors] = o
+			}
+			end <- err
+		}()
+	}
+	return func() (_ []*scenario.Outcome, err error) {
+		for _, end := range ended {
+			err = errors.Join(err, <-end)
+		}
+		return outcomes, err
+	}
+}
+
+// wait waits for the lives of one director. With faults they do not wait for the queues.
+func (t *trial) wait(run *scenario.Running, all []*witness.Witness) ([]*scenario.Outcome, error) {
+	if t.Faults != (Faults{}) {
+		return run.Wait(t.Patience)
+	}
+	return witness.Perform(run, all, t.Patience)
+}
+
+// damage, if not nil, is a defect of the tests between what was delivered and the judge.
+var damage func(*score.Witness)
+
+// judge judges what a backend delivered, and closes its queues.
+func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcome) error {
+	delivered := w.Testimony()
+	if t.Faults.Length != 0 {
+		delivered.JoinedHold = 1 // a full queue delivers at once
+	}
+	if damage != nil {
+		damage(delivered)
+	}
+	single, err := w.Single.Queue.Stats()
+	joined, err2 := w.Joined.Queue.Stats()
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	var lives []*truth.Life
+	for i, o := range outcomes {
+		if i < directors {
+			lives = append(lives, o.All...)
+		}
+	}
+	r.Lives += len(lives)
+	r.Lost += single.Lost() + joined.Lost()
+	fine := func(s *score.Score) bool {
+		if t.Faults.Length != 0 && uint64(s.Inversions) <= single.Late+joined.Late {
+			s.Inversions = 0
+		}
+		return s.PerfectBut(single.Lost())
+	}
+	total := score.Lives(delivered, lives)
+	r.Events += total.Seen
+	if fine(total) {
+		return nil
+	}
+	whose := -1
+	for i, o := range outcomes {
+		own := slices.DeleteFunc(slices.Clone(o.Lives), func(l *truth.Life) bool { return l.PID == o.Director })
+		if s := score.Among(delivered, own, lives); !fine(s) {
+			whose = i
+			r.add(w.Backend, i, append(s.Findings, s.String())...)
+		}
+	}
+	if whose < 0 {
+		r.add(w.Backend, -1, append(total.Findings, total.String())...)
+	}
+	return nil
+}
+
+// settle waits for the last events, and until what was produced was delivered or lost. As other
+// processes make events meanwhile, the sums agree only now and then.
+func (t *trial) settle(r *result, all []*witness.Witness) error {
+	list := witness.Listeners(all)
+	lost := make([]engine.SourceStats, len(list)) // of before the last events
+	for i, l := range list {
+		s, err := l.Queue.Stats()
+		if err != nil {
+			return err
+		}
+		lost[i] = s.Source
+	}
+	if _, err := witness.Settle(list, t.Patience); err != nil {
+		return err
+	}
+	for _, l := range list {
+		for end := time.Now().Add(3 * time.Second); ; time.Sleep(time.Millisecond) {
+			s, err := l.Queue.Stats()
+			if err != nil {
+				return err
+			}
+			if s.Source.Produced == s.Insertions+s.Lost() {
+				break
+			}
+			if time.Now().After(end) {
+				r.add(l.Queue.Backend(), -1, fmt.Sprintf("%d events produced, %d read, %d lost", s.Source.Produced, s.Insertions, s.Lost()))
+				break
+			}
+		}
+	}
+	if err := witness.Pause(all); err != nil {
+		return err
+	}
+	for i, l := range list {
+		if err := r.gaps(l, &lost[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gaps compares the gaps that were delivered with what was counted as lost: each loss that was
+// counted before the last events is in a gap, and the gaps tell of no more than was counted.
+func (r *result) gaps(l *witness.Listener, before *engine.SourceStats) error {
+	after, err := l.Queue.Stats()
+	if err != nil {
+		return err
+	}
+	var told, gaps [engine.NumLosses]uint64
+	for _, s := range l.Seen() {
+		if s.Events == engine.EventGap {
+			told[s.Gap.Cause] += s.Gap.Count
+			gaps[s.Gap.Cause]++
+		}
+	}
+	for c := range engine.Loss(engine.NumLosses) {
+		if told[c] > after.Source.Lost[c] || before.Lost[c] > 0 && gaps[c] == 0 {
+			r.add(l.Queue.Backend(), -1, fmt.Sprintf("%s: %d events were counted as lost, %d in %d gaps", c, after.Source.Lost[c], told[c], gaps[c]))
+		}
+	}
+	return nil
+}
