@@ -590,7 +590,8 @@ func TestAdoptedAtItsEnd(t *testing.T) {
 	}
 }
 
-// An event may be missing where a gap tells of it, and was counted; and after the queue's end began.
+// An event may be missing where a gap tells of it and it was counted, or after the queue's end
+// began.
 func TestLost(t *testing.T) {
 	gap := func(w *Witness, from, to uint64) {
 		for _, list := range []*[]Seen{&w.Single, &w.Joined} {
