@@ -80,7 +80,8 @@ func (f *Faults) begin(pid int) (end func()) {
 	all.Go(func() {
 		control := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", runtime.NumCPU()-1)
 		f.Offline.repeat(ctx, func(away bool) {
-			os.WriteFile(control, []byte(map[bool]string{true: "0", false: "1"}[away]), 0) // a machine may not allow it
+			// A machine may not allow it.
+			os.WriteFile(control, []byte(map[bool]string{true: "0", false: "1"}[away]), 0)
 		})
 	})
 	return func() {

@@ -149,8 +149,8 @@ func (t *trial) open(r *result) (all []*witness.Witness, err error) {
 	return all, nil
 }
 
-// start starts the directors, each with its share of the scripts. The function that it returns waits
-// for the outcomes, in the order of the scripts.
+// start starts the directors, each with its share of the scripts. The function that it returns
+// waits for the outcomes, in the order of the scripts.
 func (t *trial) start(all []*witness.Witness) func() ([]*scenario.Outcome, error) {
 	outcomes := make([]*scenario.Outcome, len(t.Scripts))
 	var ended []chan error
