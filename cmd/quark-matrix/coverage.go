@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/pflag"
-
+	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/matrix"
 	"github.com/quark-linux/quark/internal/wholefile"
 )
@@ -21,11 +20,11 @@ const hostRun = "host"
 
 // coverage sums up what the tests covered.
 func coverage(ctx context.Context, args []string, stdout io.Writer) (int, error) {
-	f := pflag.NewFlagSet("coverage", pflag.ContinueOnError)
+	f := command.NewFlags("quark-matrix")
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results of the guests")
 	host := f.StringArray("host", nil, "GOCOVERDIR of tests on this host; may be repeated")
 	profile := f.String("profile", "", "write all together to this file, for go tool cover")
-	if err := parse(f, args, stdout); err != nil {
+	if err := parse(f, "coverage", args, stdout); err != nil {
 		return unusable, err
 	}
 	r, err := load(*dir)

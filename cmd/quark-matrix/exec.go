@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
+	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/gotest"
 	"github.com/quark-linux/quark/internal/harness/matrix"
@@ -24,7 +23,7 @@ import (
 // execTest runs a test binary in a guest. go test -exec calls it in the directory of the package.
 // It returns the binary's exit status, or noReportStatus when the guest failed.
 func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error) {
-	f := pflag.NewFlagSet("exec", pflag.ContinueOnError)
+	f := command.NewFlags("quark-matrix")
 	f.SetInterspersed(false) // the binary has options of its own
 	kernel := f.String("kernel", "", "kernel to boot, a name of the catalogue")
 	arch := f.String("arch", runtime.GOARCH, "architecture of the kernel")
@@ -33,7 +32,7 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	env := f.StringArrayP("env", "e", nil, "NAME=VALUE for the binary's environment; may be repeated")
 	hidden := f.Bool("hide-btf", false, "hide the kernel's types")
 	mem := f.Int("mem", 512, "MiB of memory of the guest")
-	if err := parse(f, args, stdout); err != nil {
+	if err := parse(f, "exec", args, stdout); err != nil {
 		return unusable, err
 	}
 	if f.NArg() == 0 || *kernel == "" {

@@ -87,22 +87,10 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 var errUsage = errors.New("wrong usage")
 
 // parse parses a verb's options, and prints help and version.
-func parse(f *pflag.FlagSet, args []string, stdout io.Writer) error {
-	f.SortFlags = false
-	f.SetOutput(io.Discard)
-	f.Usage = func() {}
-	help := f.BoolP("help", "h", false, "print this help")
-	version := f.BoolP("version", "V", false, "print the version")
-	if err := f.Parse(args); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
-	}
-	if *help {
-		fmt.Fprintf(stdout, "%sOptions of %s:\n%s", usage, f.Name(), f.FlagUsages())
+func parse(f *pflag.FlagSet, verb string, args []string, stdout io.Writer) error {
+	shown, err := command.Parse(f, usage+"Options of "+verb+":\n", args, stdout)
+	if shown {
 		return pflag.ErrHelp
 	}
-	if *version {
-		fmt.Fprintln(stdout, "quark-matrix", command.Version())
-		return pflag.ErrHelp
-	}
-	return nil
+	return err
 }

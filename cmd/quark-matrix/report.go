@@ -9,18 +9,17 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
-
+	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
 // report prints the last run again, or puts its table into a README.
 func report(_ context.Context, args []string, stdout io.Writer) (int, error) {
-	f := pflag.NewFlagSet("report", pflag.ContinueOnError)
+	f := command.NewFlags("quark-matrix")
 	dir := f.StringP("output", "o", "build/matrix", "directory of the results")
 	readme := f.String("readme", "", "put the table into this Markdown file, between its marks")
 	times := f.Bool("times", false, "print how long each test took")
-	if err := parse(f, args, stdout); err != nil {
+	if err := parse(f, "report", args, stdout); err != nil {
 		return unusable, err
 	}
 	if f.NArg() > 0 {
@@ -38,9 +37,9 @@ func report(_ context.Context, args []string, stdout io.Writer) (int, error) {
 
 // merge merges the results of several runs and copies the guests' files.
 func merge(_ context.Context, args []string, stdout io.Writer) (int, error) {
-	f := pflag.NewFlagSet("merge", pflag.ContinueOnError)
+	f := command.NewFlags("quark-matrix")
 	out := f.StringP("output", "o", "", "directory for the results")
-	if err := parse(f, args, stdout); err != nil {
+	if err := parse(f, "merge", args, stdout); err != nil {
 		return unusable, err
 	}
 	if *out == "" || f.NArg() == 0 {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/internal/command"
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/machine"
 	"github.com/quark-linux/quark/internal/harness/matrix"
@@ -40,7 +40,7 @@ type options struct {
 
 func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	o := new(options)
-	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	f := command.NewFlags("quark-matrix")
 	f.StringVarP(&o.out, "output", "o", "build/matrix", "directory for the results")
 	f.StringSliceVar(&o.arches, "arch", []string{runtime.GOARCH}, "architectures of the kernels")
 	f.StringToStringVar(&o.initramfs, "initramfs", map[string]string{runtime.GOARCH: "initramfs.gz"}, "initramfs of each architecture")
@@ -64,7 +64,7 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.DurationVar(&o.all, "deadline-all", 15*time.Minute, "how long a guest may take for all")
 	f.StringVar(&o.images, "images", "kernel_images", "directory of the kernels' images")
 	f.StringVar(&o.qemu, "qemu", "", "the emulator, instead of qemu-system-ARCH")
-	if err := parse(f, args, stdout); err != nil {
+	if err := parse(f, name, args, stdout); err != nil {
 		return nil, err
 	}
 	o.kernels = f.Args()

@@ -17,8 +17,7 @@ import (
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
-// Cache keeps the outcomes of guests that passed, by a digest of all that they depend on, and how
-// long each guest took.
+// Cache keeps the outcomes of guests that passed, by a digest of all that they depend on.
 type Cache struct {
 	dir string
 
@@ -122,33 +121,6 @@ func copyLogs(to, from string) error {
 		}
 	}
 	return nil
-}
-
-const durationsFile = "durations.json"
-
-// Durations returns how many milliseconds each guest took when it last ran, by its name. They only
-// order guests, so a damaged file is as good as none.
-func (c *Cache) Durations() map[string]int64 {
-	d := make(map[string]int64)
-	if b, err := os.ReadFile(filepath.Join(c.dir, durationsFile)); err == nil && json.Unmarshal(b, &d) != nil {
-		return make(map[string]int64)
-	}
-	return d
-}
-
-// Remember keeps how long the guests took that ran now.
-func (c *Cache) Remember(outcomes []Outcome) error {
-	d := c.Durations()
-	for _, o := range outcomes {
-		if !o.Cached && o.State.Good() {
-			d[o.Guest] = o.TotalMS
-		}
-	}
-	b, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	return wholefile.Write(filepath.Join(c.dir, durationsFile), b)
 }
 
 // FileDigest returns the SHA-256 of a file, in hex.

@@ -3,6 +3,7 @@ package matrix
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -188,9 +189,12 @@ func TestShard(t *testing.T) {
 }
 
 func TestLongestFirst(t *testing.T) {
-	guests := []Guest{{Kernel: Kernel{Name: "a"}}, {Kernel: Kernel{Name: "b"}}, {Kernel: Kernel{Name: "c"}}, {Kernel: Kernel{Name: "d"}}}
-	got := longestFirst(guests, map[string]int64{"a": 5, "b": 9})
-	if want := []int{2, 3, 1, 0}; !slices.Equal(got, want) {
+	own := Kernel{Arch: runtime.GOARCH}
+	guests := []Guest{
+		{Kernel: own, BTF: BTFHidden, Backends: Backends[:2]}, {Kernel: own, Backends: Backends}, {Kernel: Kernel{Arch: "other"}, Backends: Backends},
+		{Kernel: own, Part: PartGo}, {Kernel: own, Part: PartGo},
+	}
+	if got, want := longestFirst(guests), []int{2, 3, 4, 1, 0}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

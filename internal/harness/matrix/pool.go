@@ -1,14 +1,11 @@
 package matrix
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 )
 
@@ -56,14 +53,10 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 		}
 		a.digests[g.Image] = d
 	}
-	var took map[string]int64
-	if r.Cache != nil {
-		took = r.Cache.Durations()
-	}
 	outcomes := make([]*Outcome, len(guests))
 	slots := make(chan bool, max(1, r.Jobs))
 	var workers sync.WaitGroup
-	for _, i := range longestFirst(guests, took) {
+	for _, i := range longestFirst(guests) {
 		slots <- true
 		workers.Go(func() {
 			defer func() { <-slots }()
@@ -88,11 +81,6 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	}
 	if ctx.Err() != nil {
 		return list, context.Cause(ctx)
-	}
-	if r.Cache != nil {
-		if err := r.Cache.Remember(list); err != nil {
-			return list, fmt.Errorf("keep the guests' durations: %w", err)
-		}
 	}
 	return list, nil
 }
@@ -138,24 +126,6 @@ func (r *run) tell(p Progress) {
 	if r.Tell != nil {
 		r.Tell(p)
 	}
-}
-
-// longestFirst returns the indices of guests, those that took longest in front, so that no long one
-// runs alone at the end. A guest that never ran comes before all others. Equal ones keep their
-// order.
-func longestFirst(guests []Guest, took map[string]int64) []int {
-	order := make([]int, len(guests))
-	for i := range order {
-		order[i] = i
-	}
-	key := func(i int) int64 {
-		if ms, ok := took[guests[i].Name()]; ok {
-			return ms
-		}
-		return math.MaxInt64
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(key(b), key(a)) })
-	return order
 }
 
 func readOutput(path string) (string, error) {
