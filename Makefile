@@ -27,12 +27,19 @@ MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(notdir $(GUESTDIRS))
 COMMA := ,
 SPACE := $() $()
 
+# The architectures of the guests, and their images.
+ARCHES ?= $(GOARCH)
+OTHER := $(if $(filter arm64,$(GOARCH)),amd64,arm64)
+image_of_$(GOARCH) := initramfs.gz
+image_of_$(OTHER) := initramfs-$(OTHER).gz
+GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
+
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture,
-# patterns too; by default those that the catalogue marks. BACKENDS="b k c" and TESTS="NAME..."
-# select as well, KNOBS="NAME=VALUE..." sets knobs, FRESH=1 runs what is known from before,
-# SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of three for two CPUs.
-# PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none; TESTS selects them as
-# PACKAGE.TEST.
+# which ARCHES="arm64" chooses; patterns too; by default those that the catalogue marks.
+# BACKENDS="b k c" and TESTS="NAME..." select as well, KNOBS="NAME=VALUE..." sets knobs, FRESH=1
+# runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of
+# three for two CPUs. PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none;
+# TESTS selects them as PACKAGE.TEST.
 PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features ./exitsnoop .
 KERNELS ?=
 BACKENDS ?=
@@ -77,7 +84,7 @@ help:
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
-	@echo 'make deps           the Debian packages that the tests need (DEPS_ALL=1: for both architectures)'
+	@echo 'make deps           the Debian packages that the tests need (ARCHES="amd64 arm64": for guests of both)'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
 	@echo 'make ... V=1        show the commands'
 
@@ -97,7 +104,7 @@ bench: build
 	$(Q)$(OUT)/quark-fidelity bench
 else
 bench: MATRIX := build/bench
-bench: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+bench: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
 endif
 
@@ -112,7 +119,7 @@ fidelity-readme: fidelity
 # The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
 # machine is slow: the hold time is longer.
 fidelity-matrix: MATRIX := build/fidelity-matrix
-fidelity-matrix: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+fidelity-matrix: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)status=0; $(run_matrix) --keep /tmp/fidelity.jsonl \
 		--command 'quark-fidelity run -vx --hold-time 1s -o /tmp/fidelity.jsonl' || status=$$?; \
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
@@ -132,7 +139,6 @@ initramfs.gz: build $(if $(filter nobtf,$(KERNELS)),kernel-images) FORCE
 	$(make_initramfs)
 
 # That of the other architecture.
-OTHER := $(if $(filter arm64,$(GOARCH)),amd64,arm64)
 initramfs-$(OTHER).gz: FORCE
 	$(Q)$(MAKE) --no-print-directory build GOARCH=$(OTHER)
 	$(make_initramfs)
@@ -150,7 +156,7 @@ initramfs-debug.gz: build FORCE
 FORCE:
 
 # -count=1: the tests look at this kernel and at krun.sh, which Go's test cache does not know of.
-test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+test: deps build kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)rm -rf $(STEPS) && mkdir -p $(STEPS)
 	$(Q)$(HOSTGO) build -o $(STEPS)/testsum ./internal/harness/testsum
 	$(Q)$(STEPS)/testsum run $(STEPS) vet $(GO) vet ./...
@@ -164,21 +170,20 @@ test: deps build kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)$(STEPS)/testsum run -records $(STEPS) kernels $(run_matrix) $(addprefix --packages ,$(PKG))
 	@$(STEPS)/testsum report $(STEPS)
 
-test-all: initramfs-$(OTHER).gz
+test-all:
 	$(Q)$(MAKE) --no-print-directory test $(EVERY)
 
 # The guests alone. Each kernel runs as it is with all backends, and with its BTF hidden to show
 # that quark's own types do.
-ARCHES ?= $(GOARCH)
 run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
-	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(if $(filter $(a),$(GOARCH)),initramfs.gz,initramfs-$(a).gz)))) \
+	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(image_of_$(a))))) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \
 	$(foreach e,$(KNOBS),-e '$(e)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
 
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
 
-test-kernel: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+test-kernel: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) $(addprefix --packages ,$(PKG))
 
 # Ordinary Go tests in guests, as go test -exec runs them anywhere else.
@@ -188,11 +193,11 @@ guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath initramfs.gz) --kernel $$k $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
 	done; exit $$status
 
-test-kernel-all: initramfs-$(OTHER).gz
+test-kernel-all:
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
 
 # What takes minutes to build is there or is left out. With types hidden, too, all tests run.
-EVERY = DEPS_ALL=1 ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*))'
+EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*))'
 
 # What the tests cover, on this host and in the guests, which run instrumented binaries and hand out
 # what they covered. Whether they pass is for make test to say: a few that look at a program's words
@@ -268,7 +273,7 @@ apidiff: $(TOOLS)/apidiff
 # Each dependency as PACKAGE:FILE, where FILE shows that it is there. Guests need all but forkstat.
 DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64
 DEPS_arm64 := qemu-system-arm:/usr/bin/qemu-system-aarch64
-DEPS_GUEST := $(if $(DEPS_ALL),$(DEPS_amd64) $(DEPS_arm64),$(DEPS_$(GOARCH))) \
+DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
 	xz-utils:/usr/bin/xz
