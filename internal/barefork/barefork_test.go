@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -196,12 +197,44 @@ func TestBadScripts(t *testing.T) {
 		"too long":           long,
 		"NUL in a string":    new(Script).Call("chdir", unix.SYS_CHDIR, "a\x00b"),
 		"unknown type":       new(Script).Call("chdir", unix.SYS_CHDIR, 1.5),
-		"thread of thread":   new(Script).Thread(new(Script).Thread(new(Script).Exit(0)).Exit(0)),
 		"NUL in an argument": new(Script).Exec("/x", []string{"\x00"}, nil),
 	} {
 		if p, err := Start(s, Options{}); err == nil {
 			t.Errorf("%s: started", name)
 			unix.Kill(p.PID, unix.SIGKILL)
 		}
+	}
+}
+
+// A process executes a program that goes on with its script, in which it starts a process of a new
+// pid that the parent knows, which has a thread, which executes the next one.
+func TestResume(t *testing.T) {
+	write := func(path string) func([]byte) error {
+		return func(elf []byte) error { return os.WriteFile(path, elf, 0o755) }
+	}
+	one, two := t.TempDir()+"/one", t.TempDir()+"/two"
+	thread := new(Script).Exec(two, []string{"two"}, nil).Resume(write(two)).
+		Call("getpid", unix.SYS_GETPID).Call("readlinkat", unix.SYS_READLINKAT, unix.AT_FDCWD, "/proc/self/exe", Buffer(200), 200)
+	thread.Exit(3)
+	child := new(Script).Thread(thread).Stop()
+	s := new(Script).Exec(one, []string{"one"}, nil).Resume(write(one))
+	wait := s.Len() + 1
+	s.Start(child, "clone3", unix.SYS_CLONE3, CloneArgs(unix.CLONE_PARENT_SETTID, nil, Word{s, wait, 0}, nil, nil), CloneArgsSize)
+	s.Call("wait4", unix.SYS_WAIT4, 0, Word{s, wait, 4}, 0, nil).Exit(4)
+	p, status := run(t, s)
+	if err := p.Check(); err != nil || status.ExitStatus() != 4 {
+		t.Fatalf("wait status %#x, %v", status, err)
+	}
+	if pid, _ := p.Result(0, wait); pid == 0 || pid != p.Thread(1) {
+		t.Errorf("waited for %d, the child was %d", pid, p.Thread(1))
+	}
+	if status := *(*int32)(unsafe.Pointer(&p.calls(0)[wait].args[4])); status != 3<<8 {
+		t.Errorf("the child's status is %#x", status)
+	}
+	if pid, _ := p.Result(2, 1); pid != p.Thread(1) || p.Thread(2) == pid {
+		t.Errorf("the thread has pid %d, its process %d", pid, p.Thread(1))
+	}
+	if n, _ := p.Result(2, 2); n <= 0 || string(p.Bytes(2, 2, 2, n)) != two {
+		t.Errorf("the thread executed another program than %s: %d", two, n)
 	}
 }

@@ -4,6 +4,7 @@
 // truth.
 //
 // A child is a fork(2) of the caller, so it can block, change its ids or end without affecting
-// the caller. The threads of a child have no Go stack: a loop of a dozen instructions makes their
-// system calls from the list.
+// the caller. It can start threads and children that have lists of their own, and execute a small
+// program that goes on with its list. All of them have no stack: a loop of a dozen instructions
+// makes their system calls, and the lists, with the results, are in memory that the caller shares.
 package barefork

@@ -1,12 +1,16 @@
 package barefork
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // Options say how a process is started. The zero value is a plain fork.
@@ -24,169 +28,191 @@ type Options struct {
 	// Flags are further flags of clone(2), such as CLONE_NEWNS. Flags that share memory with
 	// the caller would break a Go program.
 	Flags uint64
+
+	// Self receives the process's pid as it sees it itself, unless it is the zero value.
+	Self Word
 }
 
 // Process is a running script.
 type Process struct {
-	PID    int
-	pages  []byte // shared with the child: its calls and their results
-	script *Script
+	PID     int
+	memory  []byte // shared with the process: calls and their results, and other arguments
+	at      uintptr
+	scripts []*Script
 }
 
-// cloneArgs is struct clone_args of linux/sched.h as of Linux 5.7.
-type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64
-	setTID, setTIDSize, cgroup                                           uint64
+// CloneArgs is struct clone_args of linux/sched.h as of Linux 5.7, as an argument of clone3(2).
+// Threads and children of the caller's parent have no exit signal.
+func CloneArgs(flags uint64, childTID, parentTID, setTID, cgroup any) []any {
+	var exitSignal, pids any
+	if flags&(unix.CLONE_THREAD|unix.CLONE_PARENT) == 0 {
+		exitSignal = int(unix.SIGCHLD)
+	}
+	if setTID != nil {
+		pids = 1
+	}
+	return []any{flags, nil, childTID, parentTID, exitSignal, nil, nil, nil, setTID, pids, cgroup}
 }
 
 const (
 	cloneClearSighand = 1 << 32
-	cloneIntoCgroup   = 1 << 33
-	page              = 4096
+	CloneIntoCgroup   = 1 << 33
+	CloneArgsSize     = 11 * 8
 	cloneThread       = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
 )
 
 // Start starts a process that runs s. The caller has to wait for the process and then call Free.
 func Start(s *Script, opts Options) (*Process, error) {
-	scripts := append([]*Script{s}, s.threads()...)
-	// One page for each script's calls. Threads need no stack, because they handle no
-	// signals, but clone(2) requires one: the end of the page.
-	pages, err := unix.Mmap(-1, 0, page*len(scripts), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return nil, fmt.Errorf("map memory for scripts: %w", err)
-	}
-	p := &Process{pages: pages, script: s}
+	scripts := s.all()
 	if opts.Share && (opts.PID != 0 || opts.Cgroup != 0 || opts.Flags != 0 || len(scripts) > 1) {
-		p.Free()
 		return nil, errors.New("a process that shares memory takes no other options and no threads")
 	}
-	nextThread := 1
-	for i, t := range scripts {
-		if t.err == nil && i > 0 && len(t.threads()) > 0 {
-			t.err = errors.New("threads of threads are not supported")
+	// The first script has one call, which starts the other ones.
+	first := new(Script)
+	if opts.Share {
+		first.Start(s, "clone", unix.SYS_CLONE, unix.CLONE_VM|int(unix.SIGCHLD))
+	} else {
+		flags, self, cgroup, setTID := cloneClearSighand|opts.Flags, any(nil), any(nil), any(nil)
+		if opts.Self != (Word{}) {
+			flags, self = flags|unix.CLONE_CHILD_SETTID, opts.Self
 		}
-		if t.err != nil {
-			p.Free()
-			return nil, t.err
+		if opts.PID != 0 {
+			setTID = []uint32{uint32(opts.PID)}
 		}
-		calls := p.calls(i)
-		copy(calls, t.calls)
-		end := len(t.calls)
-		calls[end] = call{number: unix.SYS_EXIT_GROUP, args: [6]uintptr{EndStatus}, result: notRun}
-		for c := range calls[:end] {
-			switch {
-			case calls[c].number == startThread:
-				at := uintptr(unsafe.Pointer(&pages[page*nextThread]))
-				calls[c].args = [6]uintptr{calls[c].args[0], at + page, at}
-				nextThread++
-			case t.stamp[c]:
-				// clock_gettime has two arguments; the unused 5th and 6th receive
-				// the time.
-				calls[c].args[1] = uintptr(unsafe.Pointer(&calls[c].args[4]))
+		if opts.Cgroup != 0 {
+			flags, cgroup = flags|CloneIntoCgroup, opts.Cgroup
+		}
+		first.Start(s, "clone3", unix.SYS_CLONE3, CloneArgs(flags, self, nil, setTID, cgroup), CloneArgsSize)
+	}
+	all := append(scripts, first)
+	l := newLayout(all, 0)
+	if l.err != nil {
+		return nil, l.err
+	}
+	p := &Process{scripts: scripts}
+	fd, err := p.mmap(len(l.calls)*int(callSize) + len(l.data))
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	l = newLayout(all, p.at) // now at its place
+	for i, s := range all {
+		copy(p.calls(i), l.calls[i*maxCalls:][:len(s.calls)+1])
+	}
+	copy(p.memory[len(l.calls)*int(callSize):], l.data)
+	for i, s := range scripts {
+		for call, write := range s.resume {
+			at := []uintptr{p.at, uintptr(len(p.memory)), uintptr(fd), p.at + uintptr(i)*page + uintptr(call)*callSize}
+			elf, err := program(at)
+			if err == nil {
+				err = write(elf)
+			}
+			if err != nil {
+				p.Free()
+				return nil, fmt.Errorf("write a program: %w", err)
 			}
 		}
 	}
-
-	pid := [1]uint32{uint32(opts.PID)}
-	args := &cloneArgs{flags: cloneClearSighand | opts.Flags, exitSignal: uint64(unix.SIGCHLD)}
-	if opts.PID != 0 {
-		args.setTID, args.setTIDSize = uint64(uintptr(unsafe.Pointer(&pid[0]))), 1
-	}
-	if opts.Cgroup != 0 {
-		args.flags |= cloneIntoCgroup
-		args.cgroup = uint64(opts.Cgroup)
-	}
-	var child uintptr
-	var errno syscall.Errno
-	if opts.Share {
-		child, errno = forkSharing(pages)
-	} else {
-		child, errno = forkAndRun(args, unsafe.Sizeof(*args), &p.calls(0)[0])
-	}
-	for _, t := range scripts {
-		t.alive()
-	}
-	if errno != 0 {
+	pid := int(start(&p.calls(len(scripts))[0]))
+	if pid < 0 {
 		p.Free()
-		return nil, fmt.Errorf("clone3: %w", errno)
+		return nil, fmt.Errorf("clone3: %w", syscall.Errno(-pid))
 	}
-	p.PID = int(child)
+	p.PID = pid
 	return p, nil
 }
 
-func (p *Process) calls(script int) []call {
-	return unsafe.Slice((*call)(unsafe.Pointer(&p.pages[page*script])), maxCalls)
-}
+// Scripts have addresses from lowest on, where neither the Go runtime nor a program of tinyelf has
+// anything, even where addresses have 39 bits.
+const (
+	lowest = 0x20_0000_0000
+	gap    = 1 << 24 // larger than any script's memory
+)
 
-// forkAndRun forks; the child never returns. The child has only this thread and no working Go
-// runtime, so it must not call anything that could grow the stack, allocate or be preempted.
-//
-//go:nosplit
-//go:norace
-//go:noinline
-func forkAndRun(args *cloneArgs, size uintptr, first *call) (pid uintptr, errno syscall.Errno) {
-	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), size, 0)
-	if errno != 0 || pid != 0 {
-		return pid, errno
+var mapped atomic.Uintptr
+
+// mmap makes the memory, of a file, so that programs can map it too. fd is that file's.
+func (p *Process) mmap(size int) (fd int, err error) {
+	fd, err = unix.MemfdCreate("scripts", 0)
+	if err != nil {
+		return 0, fmt.Errorf("make memory for scripts: %w", err)
 	}
-	for c := first; ; c = (*call)(unsafe.Add(unsafe.Pointer(c), unsafe.Sizeof(call{}))) {
-		if c.number == startThread {
-			c.result = threadStart(c.args[0], c.args[1], c.args[2])
-			continue
+	if err = unix.Ftruncate(fd, int64(size)); err == nil {
+		for range 4096 {
+			at := lowest + mapped.Add(gap)%(1<<12*gap)
+			var memory unsafe.Pointer
+			memory, err = unix.MmapPtr(fd, 0, *(*unsafe.Pointer)(unsafe.Pointer(&at)), uintptr(size), unix.PROT_READ|unix.PROT_WRITE,
+				unix.MAP_SHARED|unix.MAP_FIXED_NOREPLACE)
+			if err == nil {
+				p.at, p.memory = at, unsafe.Slice((*byte)(memory), size)
+				return fd, nil
+			}
+			if err != unix.EEXIST {
+				break
+			}
 		}
-		r, _, e := syscall.RawSyscall6(c.number, c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5])
-		if e != 0 {
-			r = -uintptr(e)
-		}
-		c.result = r
 	}
+	unix.Close(fd)
+	return 0, fmt.Errorf("map memory for scripts: %w", err)
 }
 
-// forkSharing starts a process that shares the caller's memory. Like a thread it runs the assembly
-// loop, which needs no stack.
-func forkSharing(pages []byte) (pid uintptr, errno syscall.Errno) {
-	at := uintptr(unsafe.Pointer(&pages[0]))
-	r := threadStart(unix.CLONE_VM|uintptr(unix.SIGCHLD), at+page, at)
-	if int(r) < 0 {
-		return 0, syscall.Errno(-r)
-	}
-	return r, 0
+// program returns an ELF program that maps the memory at in[0] of in[1] bytes from descriptor in[2]
+// and makes the calls at in[3].
+func program(in []uintptr) ([]byte, error) {
+	const size = 256 // of the code, at least; resume has the address of what follows
+	words := unsafe.Slice((*byte)(unsafe.Pointer(&in[0])), 8*len(in))
+	code := unsafe.Slice((*byte)(resumeCode()), size)
+	return tinyelf.Program(append(bytes.Clone(code), words...))
 }
 
-// threadStart starts a thread, by clone(2), that makes the calls at script. It returns the thread's
-// id or a negative errno.
+// start makes one call that starts a process or thread, and returns its result.
 //
 //go:noescape
-func threadStart(flags, stack, script uintptr) uintptr
+func start(c *call) uintptr
+
+// resume is the code of a program.
+func resume()
+
+// resumeCode returns the address of resume.
+func resumeCode() unsafe.Pointer
+
+func (p *Process) calls(script int) []call {
+	return unsafe.Slice((*call)(unsafe.Pointer(&p.memory[page*uintptr(script)])), maxCalls)
+}
 
 // Result returns the result of call number i in the script of thread t; thread 0 is the process
 // itself. ok is false if the call has not returned.
 func (p *Process) Result(t, i int) (r int, ok bool) {
-	r = int(p.calls(t)[i].result)
-	return r, p.calls(t)[i].result != notRun
+	r = int(atomic.LoadUintptr(&p.calls(t)[i].result))
+	return r, uintptr(r) != notRun
 }
 
 // Stamp returns the time that call number i in the script of thread t has read.
 func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
-	c := &p.calls(t)[i]
-	if c.result != 0 {
+	if r, ok := p.Result(t, i); !ok || r != 0 {
 		return 0, false
 	}
+	c := &p.calls(t)[i]
 	return uint64(c.args[4])*1e9 + uint64(c.args[5]), true
 }
 
-// Thread returns the id of the i-th thread or child of the script, counted from 1, or 0 if it was
-// not started yet.
-func (p *Process) Thread(i int) int {
-	for at, c := range p.script.calls {
-		if c.number != startThread {
-			continue
-		}
-		if i--; i == 0 {
-			if r, ok := p.Result(0, at); ok && r > 0 {
-				return r
+// Bytes returns n bytes from the address that is an argument, counted from 0, of call number i in
+// the script of thread t.
+func (p *Process) Bytes(t, i, arg, n int) []byte {
+	return p.memory[p.calls(t)[i].args[arg]-p.at:][:n]
+}
+
+// Thread returns the id of a thread or child, or 0 if it was not started yet. They are counted from
+// 1, each before those that it starts itself.
+func (p *Process) Thread(n int) int {
+	for t, s := range p.scripts {
+		for i, c := range s.calls {
+			if c.other == p.scripts[n] {
+				if r, ok := p.Result(t, i); ok && r > 0 {
+					return r
+				}
+				return 0
 			}
-			return 0
 		}
 	}
 	return 0
@@ -195,10 +221,10 @@ func (p *Process) Thread(i int) int {
 // Check returns an error that names the first failed call. Calls that have not returned, such as
 // exit(2), are not errors.
 func (p *Process) Check() error {
-	for t, s := range append([]*Script{p.script}, p.script.threads()...) {
+	for t, s := range p.scripts {
 		for i := range s.calls {
 			if r, ok := p.Result(t, i); ok && r < 0 && r > -4096 {
-				return fmt.Errorf("process %d, thread %d, call %d: %s: %w", p.PID, t, i, s.names[i], syscall.Errno(-r))
+				return fmt.Errorf("process %d, thread %d, call %d: %s: %w", p.PID, t, i, s.calls[i].name, syscall.Errno(-r))
 			}
 		}
 	}
@@ -207,8 +233,8 @@ func (p *Process) Check() error {
 
 // Free releases the memory of the script and its results.
 func (p *Process) Free() {
-	if p.pages != nil {
-		unix.Munmap(p.pages)
-		p.pages = nil
+	if p.memory != nil {
+		unix.MunmapPtr(unsafe.Pointer(&p.memory[0]), uintptr(len(p.memory)))
+		p.memory = nil
 	}
 }

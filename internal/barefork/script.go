@@ -3,102 +3,69 @@ package barefork
 import (
 	"fmt"
 	"reflect"
-	"runtime"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// call is one system call of a script. thread_*.s depends on its layout.
-type call struct {
-	number uintptr
-	args   [6]uintptr
-	result uintptr // notRun until it has returned
-}
-
-// notRun is a value that no system call returns.
-const notRun = ^uintptr(0) - 1<<32
-
-// maxCalls is the number of calls of a script, its end included, that fit in one page.
-const maxCalls = 4096 / int(unsafe.Sizeof(call{}))
-
 // Script is the list of system calls of a process or thread. A failed call does not end it: see
 // [Process.Check]. At the end of the list it calls exit_group(EndStatus).
 type Script struct {
-	names []string
-	calls []call
-	keep  []any // memory that the arguments point to
-	err   error
-	stamp map[int]bool // indexes of the calls that read the clock
+	calls  []listed
+	others []*Script                      // that it starts, in that order
+	resume map[int]func(elf []byte) error // by the index of the first call of each program
+}
+
+// listed is a system call before it has a place in memory.
+type listed struct {
+	name   string
+	number uintptr
+	args   []any
+	other  *Script // that it starts
 }
 
 // EndStatus is the exit status of a process whose script has reached its end.
 const EndStatus = 99
 
-// startThread is the number of a pseudo call that starts a thread or process. Its first argument
-// are the flags of clone(2).
-const startThread = ^uintptr(0)
+// Buffer is an argument: the address of that many bytes, which [Process.Bytes] returns.
+type Buffer int
 
-// Call appends a system call. Arguments are integers, strings (passed with a NUL), slices and the
-// result of [Script.Strings]; nil is 0.
+// Word is an argument: the address of an argument, 0 to 5, or the result, 6, of a call.
+type Word struct {
+	Script *Script
+	Call   int // index of the call
+	Index  int
+}
+
+const result = 6 // index of a call's result for Word
+
+// Call appends a system call. Arguments are integers, strings (passed with a NUL), slices of plain
+// values, [Buffer], [Word], []string as execve(2) takes it, and []any, the address of such values
+// one after the other; nil is 0.
 func (s *Script) Call(name string, number uintptr, args ...any) *Script {
-	c := call{number: number, result: notRun}
-	for i, a := range args {
-		c.args[i] = s.word(a)
-	}
-	s.names = append(s.names, name)
-	s.calls = append(s.calls, c)
-	if len(s.calls) >= maxCalls {
-		s.err = fmt.Errorf("script of %d calls: at most %d fit", len(s.calls), maxCalls-1)
-	}
+	s.calls = append(s.calls, listed{name: name, number: number, args: args})
 	return s
-}
-
-func (s *Script) word(a any) uintptr {
-	if text, ok := a.(string); ok {
-		b, err := unix.BytePtrFromString(text)
-		if err != nil {
-			s.err = fmt.Errorf("argument %q: %w", text, err)
-		}
-		s.keep = append(s.keep, b)
-		return uintptr(unsafe.Pointer(b))
-	}
-	switch v := reflect.ValueOf(a); {
-	case !v.IsValid(): // nil
-		return 0
-	case v.CanInt():
-		return uintptr(v.Int())
-	case v.CanUint():
-		return uintptr(v.Uint())
-	case v.Kind() == reflect.Slice:
-		s.keep = append(s.keep, a)
-		return uintptr(v.UnsafePointer())
-	}
-	s.err = fmt.Errorf("argument of type %T", a)
-	return 0
-}
-
-// Strings returns an argument array for execve(2).
-func (s *Script) Strings(list []string) []*byte {
-	out := make([]*byte, 0, len(list)+1)
-	for _, v := range list {
-		p, err := unix.BytePtrFromString(v)
-		if err != nil {
-			s.err = fmt.Errorf("argument %q: %w", v, err)
-		}
-		out = append(out, p)
-	}
-	return append(out, nil)
 }
 
 // Exec appends execve(2).
 func (s *Script) Exec(path string, argv, env []string) *Script {
-	return s.Call("execve", unix.SYS_EXECVE, path, s.Strings(argv), s.Strings(env))
+	return s.Call("execve", unix.SYS_EXECVE, path, argv, env)
 }
 
 // ExecFD appends execveat(2) of an open file.
 func (s *Script) ExecFD(fd int, argv, env []string) *Script {
-	return s.Call("execveat", unix.SYS_EXECVEAT, fd, "", s.Strings(argv), s.Strings(env), unix.AT_EMPTY_PATH)
+	return s.Call("execveat", unix.SYS_EXECVEAT, fd, "", argv, env, unix.AT_EMPTY_PATH)
+}
+
+// Resume makes the calls from here on those of a program, which the call before executes: write
+// gets it when the script starts, as the content of an executable file.
+func (s *Script) Resume(write func(elf []byte) error) *Script {
+	if s.resume == nil {
+		s.resume = make(map[int]func([]byte) error)
+	}
+	s.resume[len(s.calls)] = write
+	return s
 }
 
 // Exit appends exit_group(2), the end of the process.
@@ -109,19 +76,21 @@ func (s *Script) ExitThread(code int) *Script { return s.Call("exit", unix.SYS_E
 
 // WaitFor appends a read(2) of one byte, at which the thread waits for a writer.
 func (s *Script) WaitFor(fd int) *Script {
-	return s.Call("read", unix.SYS_READ, fd, make([]byte, 8), 1)
+	return s.Call("read", unix.SYS_READ, fd, Buffer(1), 1)
 }
 
 // Tell appends a write(2) of one byte.
 func (s *Script) Tell(fd int) *Script {
-	return s.Call("write", unix.SYS_WRITE, fd, make([]byte, 8), 1)
+	return s.Call("write", unix.SYS_WRITE, fd, Buffer(1), 1)
 }
 
 // Stop appends an endless wait.
 func (s *Script) Stop() *Script { return s.Call("ppoll", unix.SYS_PPOLL, nil, 0, nil, nil, 0) }
 
 // Thread appends the start of a thread that runs another script.
-func (s *Script) Thread(other *Script) *Script { return s.clone(cloneThread, other) }
+func (s *Script) Thread(other *Script) *Script {
+	return s.Start(other, "clone", unix.SYS_CLONE, cloneThread)
+}
 
 // Child appends the start of a process that runs another script, by clone(2) with the flags, and
 // SIGCHLD unless they have a signal. 0 is fork(2), CLONE_VM|CLONE_VFORK is vfork(2).
@@ -130,36 +99,140 @@ func (s *Script) Child(flags uintptr, other *Script) *Script {
 	if flags&0xff == 0 {
 		flags |= uintptr(unix.SIGCHLD)
 	}
-	return s.clone(flags, other)
+	return s.Start(other, "clone", unix.SYS_CLONE, flags)
 }
 
-func (s *Script) clone(flags uintptr, other *Script) *Script {
-	s.Call("clone", startThread, flags)
-	s.keep = append(s.keep, other)
+// Start appends a clone(2) or clone3(2) of at most five arguments, in whose new process or thread
+// another script runs. That needs no stack.
+func (s *Script) Start(other *Script, name string, number uintptr, args ...any) *Script {
+	s.others = append(s.others, other)
+	s.calls = append(s.calls, listed{name: name, number: number, args: args, other: other})
 	return s
 }
 
 // Stamp appends a reading of CLOCK_MONOTONIC: see [Process.Stamp].
 func (s *Script) Stamp() *Script {
-	if s.stamp == nil {
-		s.stamp = make(map[int]bool)
-	}
-	s.stamp[len(s.calls)] = true
-	return s.Call("clock_gettime", unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC)
+	// clock_gettime has two arguments; the unused 5th and 6th receive the time.
+	return s.Call("clock_gettime", unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, Word{s, len(s.calls), 4})
 }
 
 // Len returns the number of calls, which is the index of the next one.
 func (s *Script) Len() int { return len(s.calls) }
 
-// threads returns the scripts of the threads and children in the order of their start.
-func (s *Script) threads() (list []*Script) {
-	for _, k := range s.keep {
-		if t, ok := k.(*Script); ok {
-			list = append(list, t)
-		}
+// all returns the script and those that it starts, each before those that it starts itself.
+func (s *Script) all() []*Script {
+	list := []*Script{s}
+	for _, o := range s.others {
+		list = append(list, o.all()...)
 	}
 	return list
 }
 
-// alive keeps the memory of the arguments until here.
-func (s *Script) alive() { runtime.KeepAlive(s.keep) }
+// call is one system call of a script in memory. The assembly depends on its layout.
+type call struct {
+	number uintptr
+	args   [6]uintptr
+	result uintptr // notRun until it has returned
+}
+
+const (
+	// notRun is a value that no system call returns.
+	notRun = ^uintptr(0) - 1<<32
+	// starts is added to the number of a call after which there is another process or
+	// thread, which goes on at the address in the last argument.
+	starts   = uintptr(1) << 63
+	callSize = unsafe.Sizeof(call{})
+	maxCalls = 256 // of a script, its end included
+	page     = maxCalls * callSize
+)
+
+// layout places the calls of scripts, and then what their arguments point to, from an address on.
+type layout struct {
+	at    uintptr
+	place map[*Script]uintptr
+	calls []call
+	data  []byte
+	err   error
+}
+
+func newLayout(scripts []*Script, at uintptr) *layout {
+	l := &layout{at: at, place: make(map[*Script]uintptr)}
+	for i, s := range scripts {
+		l.place[s] = at + uintptr(i)*page
+	}
+	l.calls = make([]call, len(scripts)*maxCalls)
+	for i, s := range scripts {
+		if len(s.calls) >= maxCalls {
+			l.err = fmt.Errorf("script of %d calls: at most %d fit", len(s.calls), maxCalls-1)
+			return l
+		}
+		calls := l.calls[i*maxCalls:]
+		for k, c := range s.calls {
+			calls[k].number, calls[k].result = c.number, notRun
+			for a, arg := range c.args {
+				calls[k].args[a] = l.word(arg)
+			}
+			if c.other != nil {
+				calls[k].number |= starts
+				calls[k].args[5] = l.place[c.other]
+			}
+		}
+		calls[len(s.calls)] = call{number: unix.SYS_EXIT_GROUP, args: [6]uintptr{EndStatus}, result: notRun}
+	}
+	return l
+}
+
+// put places bytes and returns their address.
+func (l *layout) put(b []byte) uintptr {
+	at := l.at + uintptr(len(l.calls))*callSize + uintptr(len(l.data))
+	l.data = append(l.data, b...)
+	l.data = append(l.data, make([]byte, -len(l.data)&7)...)
+	return at
+}
+
+// words places words and returns their address.
+func (l *layout) words(list []uintptr) uintptr {
+	return l.put(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), 8*len(list)))
+}
+
+func (l *layout) word(arg any) uintptr {
+	switch a := arg.(type) {
+	case nil:
+		return 0
+	case string:
+		if strings.Contains(a, "\x00") {
+			l.err = fmt.Errorf("argument %q has a NUL", a)
+		}
+		return l.put(append([]byte(a), 0))
+	case Buffer:
+		return l.put(make([]byte, a))
+	case Word:
+		at := l.place[a.Script] + uintptr(a.Call)*callSize
+		if a.Index == result {
+			return at + unsafe.Offsetof(call{}.result)
+		}
+		return at + unsafe.Offsetof(call{}.args) + uintptr(a.Index)*8
+	case []string:
+		list := make([]uintptr, len(a)+1)
+		for i, text := range a {
+			list[i] = l.word(text)
+		}
+		return l.words(list)
+	case []any:
+		list := make([]uintptr, len(a))
+		for i, v := range a {
+			list[i] = l.word(v)
+		}
+		return l.words(list)
+	}
+	switch v := reflect.ValueOf(arg); {
+	case v.CanInt():
+		return uintptr(v.Int())
+	case v.CanUint():
+		return uintptr(v.Uint())
+	case v.Kind() == reflect.Slice:
+		return l.put(unsafe.Slice((*byte)(v.UnsafePointer()), uintptr(v.Len())*v.Type().Elem().Size()))
+	}
+	l.err = fmt.Errorf("argument of type %T", arg)
+	return 0
+}

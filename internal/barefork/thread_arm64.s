@@ -1,30 +1,65 @@
 #include "textflag.h"
 
-// The thread runs system calls from struct call, 64 bytes each: number, six
-// arguments, result. R19 survives system calls.
+// R19 is the address of a struct call, 64 bytes: number, six arguments, result. R19 and R20 survive
+// system calls.
 
-// func threadStart(flags, stack, script uintptr) uintptr
-TEXT ·threadStart(SB), NOSPLIT, $0-32
-	MOVD	flags+0(FP), R0
-	MOVD	stack+8(FP), R1
-	MOVD	script+16(FP), R19
-	MOVD	$0, R2
-	MOVD	$0, R3
-	MOVD	$0, R4
-	MOVD	$220, R8 // clone
-	SVC
-	CBZ	R0, next
-	MOVD	R0, ret+24(FP)
-	RET
-next:
-	MOVD	0(R19), R8
-	MOVD	8(R19), R0
-	MOVD	16(R19), R1
-	MOVD	24(R19), R2
-	MOVD	32(R19), R3
-	MOVD	40(R19), R4
+#define ARGUMENTS \
+	MOVD	0(R19), R8; \
+	MOVD	8(R19), R0; \
+	MOVD	16(R19), R1; \
+	MOVD	24(R19), R2; \
+	MOVD	32(R19), R3; \
+	MOVD	40(R19), R4; \
 	MOVD	48(R19), R5
-	SVC
-	MOVD	R0, 56(R19)
-	ADD	$64, R19
+
+// The lowest 32 bits of the number are that of the system call. If the number is negative, a new
+// process or thread, to which the call returns 0, goes on at the address in the last argument.
+#define LOOP \
+next: \
+	ARGUMENTS; \
+	MOVD	R5, R20; \
+	MOVWU	R8, R8; \
+	SVC; \
+	CBNZ	R0, store; \
+	MOVD	0(R19), R9; \
+	TBZ	$63, R9, store; \
+	MOVD	R20, R19; \
+	B	next; \
+store: \
+	MOVD	R0, 56(R19); \
+	ADD	$64, R19; \
 	B	next
+
+// func start(c *call) uintptr
+TEXT ·start(SB), NOSPLIT|NOFRAME, $0-16
+	MOVD	c+0(FP), R19
+	ARGUMENTS
+	MOVD	R5, R20
+	MOVWU	R8, R8
+	SVC
+	CBZ	R0, child
+	MOVD	R0, ret+8(FP)
+	RET
+child:
+	MOVD	R20, R19
+	LOOP
+
+// func resume()
+TEXT ·resume(SB), NOSPLIT|NOFRAME, $0-0
+	MOVD	$0x400178, R21 // headers and code are before
+	MOVD	0(R21), R0
+	MOVD	8(R21), R1
+	MOVD	$3, R2 // PROT_READ|PROT_WRITE
+	MOVD	$0x11, R3 // MAP_SHARED|MAP_FIXED
+	MOVD	16(R21), R4
+	MOVD	$0, R5
+	MOVD	$222, R8 // mmap
+	SVC
+	MOVD	24(R21), R19
+	LOOP
+
+// func resumeCode() unsafe.Pointer
+TEXT ·resumeCode(SB), NOSPLIT|NOFRAME, $0-8
+	MOVD	$·resume(SB), R0
+	MOVD	R0, ret+0(FP)
+	RET

@@ -40,6 +40,13 @@ func Waiter(code uint8) ([]byte, error) {
 	return image(machine, text), nil
 }
 
+// Program returns a program of the machine code for this architecture, which begins at address
+// 0x400078.
+func Program(code []byte) ([]byte, error) {
+	machine, _, err := exitCode(runtime.GOARCH, 0)
+	return image(machine, code), err
+}
+
 func waiter(arch string, code uint8) (machine uint16, text []byte, err error) {
 	machine, end, err := exitCode(arch, code)
 	switch arch {
