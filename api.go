@@ -15,10 +15,11 @@ type (
 	IDChange = engine.IDChange // which ids changed
 	Gap      = engine.Gap      // events that were lost, in the stream of events
 
-	Process      = engine.Process  // what is known of a process
-	Identity     = engine.Identity // a process for good: pid and start time
-	Birth        = engine.Birth    // the parent that forked a process
-	Task         = engine.Task     // the part of a Process that has a fixed size
+	Process      = engine.Process   // what is known of a process
+	Identity     = engine.Identity  // a process for good: pid and start time
+	Birth        = engine.Birth     // the parent that forked a process
+	EntryType    = engine.EntryType // by which way a process came in
+	Task         = engine.Task      // the part of a Process that has a fixed size
 	Credentials  = engine.Credentials
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
 	TTY          = engine.TTY
@@ -100,12 +101,24 @@ const (
 
 	FieldExitSignal = engine.FieldExitSignal // what the parent gets
 	FieldParentTID  = engine.FieldParentTID
+	FieldEntry      = engine.FieldEntry // derived by quark
 
 	NumFields = engine.NumFields
 
 	FieldsIDs = engine.FieldsIDs
 	FieldsNS  = engine.FieldsNS
-	AllFields = engine.AllFields
+	AllFields = engine.AllFields // without FieldEntry
+)
+
+// The ways by which processes come in: what Process.EntryLeader is.
+const (
+	EntryUnknown   = engine.EntryUnknown
+	EntryInit      = engine.EntryInit
+	EntryKThread   = engine.EntryKThread
+	EntrySSHD      = engine.EntrySSHD
+	EntrySSM       = engine.EntrySSM
+	EntryContainer = engine.EntryContainer
+	EntryTerminal  = engine.EntryTerminal
 )
 
 // The ends that Options.Exits selects.

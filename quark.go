@@ -344,6 +344,29 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 // pid has been used again.
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
+// SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
+func (q *Queue) SessionLeader(p *Process) *Process { return q.engine.SessionLeader(p) }
+
+// GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
+// known.
+func (q *Queue) GroupLeader(p *Process) *Process { return q.engine.GroupLeader(p) }
+
+// Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
+// its birth was not seen, the parent that it had later. Ended ones are among them for
+// CacheGraceTime. whole reports whether the last one is process 1 or kthreadd; else the next one is
+// not known.
+func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
+	return q.engine.Ancestors(p)
+}
+
+// AppendJSON appends the event as Event.AppendJSON does, with the leaders and ancestors of its
+// process.
+func (q *Queue) AppendJSON(b []byte, ev *Event) []byte { return q.engine.AppendJSON(b, ev) }
+
+// AppendDump appends the event as Event.AppendDump does, with the leaders and ancestors of its
+// process.
+func (q *Queue) AppendDump(b []byte, ev *Event) []byte { return q.engine.AppendDump(b, ev) }
+
 // Processes yields all known processes in order of pid.
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
 

@@ -54,6 +54,7 @@ func (r *RawEvent) bornBy(bootOffset uint64) uint64 {
 // apply updates the table with r and returns r's process. bootOffset is CLOCK_BOOTTIME minus
 // CLOCK_MONOTONIC.
 func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
+	r.Task.Known &= AllFields
 	p := t.find(r)
 	if p == nil {
 		born := r.bornBy(bootOffset)
@@ -78,17 +79,24 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 	}
 	switch r.Kind {
 	case KindFork:
-		p.forked = true
+		late := p.ahead == nil && p.asOf > r.Time
+		p.forked, p.mayLead, p.missed = true, false, false
 		t.rebirth(p, r.Time)
 		p.clearImage()
 		creator := t.parentAt(r.Creator, p, r.Time)
 		if creator != nil {
 			p.inheritImage(creator, r)
 		}
-		t.setBirth(p, r, creator)
+		parent := t.setBirth(p, r, creator)
+		if late {
+			parent = nil // what it executed meanwhile may have been applied
+		}
+		p.inheritEntry(parent, r.Time)
 	case KindExec:
 		p.replaceImage(r.Time)
+		p.missed = false
 	default:
+		p.mayLead = p.mayLead || r.IDChange&ChangedSID != 0
 		if !r.mayHaveImage(p.imageNumber) {
 			p.clearImage() // an exec replaced it and failed, or its EXEC was lost
 		}
@@ -102,6 +110,9 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 	}
 	t.update(p, r)
 	p.setCarried(t.unseen, r)
+	if r.Kind == KindExec {
+		t.decideEntry(p, r)
+	}
 	p.asOf = r.Time
 	if r.Kind == KindExit {
 		p.Inferred = false
@@ -154,11 +165,11 @@ func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
 }
 
 // setBirth records who forked p, which only its FORK event shows. creator is the process of
-// fork.Creator, nil if it is not certain.
-func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) {
+// fork.Creator, nil if it is not certain. It returns the parent, or nil.
+func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) *Process {
 	p.Birth = Birth{}
 	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Carried.Has(FieldPPID) {
-		return
+		return nil
 	}
 	p.Birth = Birth{Parent: Identity{PID: fork.Task.PPID}, Known: FieldPPID.Set()}
 	parent := creator
@@ -169,6 +180,7 @@ func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) {
 		p.Birth.Parent.Start = parent.Start
 		p.Birth.Known |= FieldStart.Set()
 	}
+	return parent
 }
 
 // orphaned reports whether p may have a new parent at that time, because its parent has ended or is
@@ -223,14 +235,16 @@ func (t *table) unchanged(r *RawEvent) (same IDChange) {
 
 // learn adds a process that /proc shows now to the table.
 func (t *table) learn(r *RawEvent, bootOffset uint64) *Process {
-	p := t.lookup(r.PID)
+	r.Task.Known &= AllFields
+	p := t.byPID.get(r.PID)
 	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(&r.Task)) {
 		p = t.add(r.PID, r.bornBy(bootOffset))
 	}
 	p.sighted, p.asOf, p.imageSince = r.Time, r.Time, r.Time
 	t.update(p, r)
 	// /proc shows the current arguments, which the process may have overwritten.
-	p.Carried = p.Known & (t.unseen | FieldCmdline.Set())
+	p.Carried = p.Known & (t.unseen | FieldCmdline.Set() | p.Carried&FieldEntry.Set())
+	p.unsettled, t.learned = true, true
 	return p
 }
 
@@ -242,8 +256,12 @@ func (p *Process) alignSnapshot(time uint64) {
 	case time < p.sighted && p.asOf == p.sighted && p.ahead == nil:
 		p.ahead = p.Clone()
 		p.clearImage()
-		p.Known &= constant
-		p.Truncated, p.Carried = 0, 0
+		kept := constant
+		if !p.entersItself() {
+			kept |= FieldEntry.Set()
+		}
+		p.Known &= kept
+		p.Truncated, p.Carried = 0, p.Carried&kept
 	case p.ahead != nil && time >= p.sighted:
 		p.bringBack()
 	}
@@ -260,6 +278,8 @@ func (p *Process) bringBack() {
 	copyIf(back.Has(FieldCmdline), &p.Cmdline, &o.Cmdline)
 	copyIf(back.Has(FieldCwd), &p.Cwd, &o.Cwd)
 	copyIf(back.Has(FieldCgroup), &p.Cgroup, &o.Cgroup)
+	copyIf(back.Has(FieldEntry), &p.EntryLeader, &o.EntryLeader)
+	copyIf(back.Has(FieldEntry), &p.EntryType, &o.EntryType)
 	if back&imageFields != 0 {
 		p.imageSince = p.sighted
 	}
@@ -346,7 +366,7 @@ func (p *Process) inheritImage(c *Process, fork *RawEvent) {
 	p.imageSince = fork.Time
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
-		p.setImage(c.Known, c.Truncated, c.Carried, c.Filename, c.Cmdline)
+		p.setImage(c.Known.ofImage(), c.Truncated.ofImage(), c.Carried.ofImage(), c.Filename, c.Cmdline)
 	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
 		p.setImage(b.known, b.truncated, b.carried, b.filename, b.cmdline)
 	}
@@ -357,10 +377,10 @@ func (r *RawEvent) mayHaveImage(number uint16) bool {
 	return r.Image == 0 || number == 0 || r.Image == number
 }
 
-func (p *Process) setImage(known, truncated, carried Fields, filename string, cmdline []byte) {
-	p.Known |= known & imageFields
-	p.Truncated |= truncated & imageFields
-	p.Carried |= carried & imageFields
+func (p *Process) setImage(known, truncated, carried imageFlags, filename string, cmdline []byte) {
+	p.Known |= known.fields()
+	p.Truncated |= truncated.fields()
+	p.Carried |= carried.fields()
 	p.Filename = filename
 	p.Cmdline = append(p.Cmdline[:0], cmdline...)
 }
@@ -369,7 +389,7 @@ func (p *Process) setImage(known, truncated, carried Fields, filename string, cm
 // the event sets it.
 func (p *Process) replaceImage(time uint64) {
 	b := &p.before
-	b.known, b.truncated, b.carried = p.Known&imageFields, p.Truncated&imageFields, p.Carried&imageFields
+	b.known, b.truncated, b.carried = p.Known.ofImage(), p.Truncated.ofImage(), p.Carried.ofImage()
 	b.number, b.since, b.until = p.imageNumber, p.imageSince, time
 	b.filename = p.Filename
 	b.cmdline, p.Cmdline = p.Cmdline, b.cmdline[:0]

@@ -281,10 +281,10 @@ func TestBirth(t *testing.T) {
 func TestSnapshotSaysNothingOfBefore(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	var snapshot engine.RawEvent
-	seen := told(fork, 1, 50, allButExit)
+	seen := told(fork, 3, 50, allButExit)
 	seen.Fill(&snapshot)
 	r.Learn(&snapshot)
-	thread := raw(comm, 1, 5)
+	thread := raw(comm, 3, 5)
 	thread.Thread, thread.TID = true, 7
 	for range 2 {
 		r.src.Push(thread)
@@ -292,14 +292,14 @@ func TestSnapshotSaysNothingOfBefore(t *testing.T) {
 			t.Errorf("a thread before: known %s", p.Known)
 		}
 	}
-	before := raw(comm, 1, 10)
+	before := raw(comm, 3, 10)
 	before.Comm = []byte("old")
 	r.src.Push(before)
 	p := r.one(t).Process
 	if p.Known != engine.Fields(1<<engine.FieldStart|1<<engine.FieldComm) || p.Comm != "old" {
 		t.Errorf("before: known %s, comm %s", p.Known, p.Comm)
 	}
-	r.src.Push(raw(core, 1, 60))
+	r.src.Push(raw(core, 3, 60))
 	if p = r.one(t).Process; p.Known != allButExit || p.Filename != "filename" || p.Comm != "old" {
 		t.Errorf("after: known %s, comm %s, filename %s", p.Known, p.Comm, p.Filename)
 	}

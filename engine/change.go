@@ -36,6 +36,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldCgroup:   {Unseen: "a write to cgroup.procs"},
 
 	FieldExitSignal: {By: EventExec, Unseen: "the parent ends"},
+	FieldEntry:      {By: EventExec},
 }
 
 // ChangeUnseen are the fields that can change without an event of any kind.

@@ -93,9 +93,9 @@ func (p *Process) AppendDump(b []byte) []byte {
 		d.line("BRTH").number("parent_pid", b.Known.Has(FieldPPID), uint64(b.Parent.PID)).
 			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start).num("parent_tid", FieldParentTID, p.ParentTID)
 	}
-	if p.Carried != 0 {
+	if carried := p.Carried & AllFields; carried != 0 {
 		d.line("CARR")
-		d.b = append(append(d.b, "\tcarried="...), p.Carried.String()...)
+		d.b = append(append(d.b, "\tcarried="...), carried.String()...)
 	}
 	return append(d.b, '\n')
 }

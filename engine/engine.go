@@ -47,6 +47,7 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
 	e.table.grace = uint64(opts.CacheGraceTime)
 	table := source.Capabilities()
+	table.addEntry()
 	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
 	e.table.look, e.table.now = opts.Look, clock.Now
 	e.sink = e.buffer
@@ -74,6 +75,7 @@ func (e *Engine) Learn(r *RawEvent) {
 // What the previous call returned is not valid any more.
 func (e *Engine) Get() (*Event, error) {
 	now, read := e.clock.Now(), false
+	e.table.settleEntries()
 	for {
 		// Before anything is looked up, so that nothing handed out below can be
 		// collected in the same call.

@@ -30,13 +30,14 @@ const (
 	FieldExit                    // wait status and time of the end
 	FieldExitSignal              // the signal that the parent gets at the end
 	FieldParentTID               // the thread of the parent at birth
+	FieldEntry                   // entry leader, which the engine derives
 	NumFields       = iota
 )
 
 var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
-	"exit_signal", "parent_tid",
+	"exit_signal", "parent_tid", "entry_leader",
 }
 
 func (f Field) String() string {
@@ -60,8 +61,8 @@ func SetOf(fields ...Field) (s Fields) {
 	return s
 }
 
-// AllFields has every field.
-const AllFields Fields = 1<<NumFields - 1
+// AllFields has every field that a source can report: all but FieldEntry.
+const AllFields Fields = 1<<FieldEntry - 1
 
 // Sets that sources report together.
 const (

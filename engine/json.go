@@ -90,6 +90,13 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	if p.Birth.Known != 0 {
 		o.birth(p)
 	}
+	if known(FieldEntry) {
+		o.key("entry_leader")
+		x := object{b: append(o.b, '{')}
+		x.text("type", p.EntryType.String())
+		x.identity(p.EntryLeader)
+		o.b = append(x.b, '}')
+	}
 	if p.Inferred {
 		o.key("inferred")
 		o.b = append(o.b, "true"...)
@@ -224,6 +231,11 @@ func (o *object) birth(p *Process) {
 		x.uint("parent_start_boottime_ns", b.Parent.Start)
 	}
 	o.b = append(x.b, '}')
+}
+
+func (o *object) identity(id Identity) {
+	o.uint("pid", uint64(id.PID))
+	o.uint("start_boottime_ns", id.Start)
 }
 
 func (o *object) gap(g *Gap) {

@@ -19,6 +19,7 @@ func (t *table) gap(g *Gap) { t.gapTo = max(t.gapTo, g.To) }
 func (t *table) refresh(p *Process) {
 	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
 		p.Carried |= p.Known &^ constant
+		p.missed = true
 	}
 }
 

@@ -33,6 +33,11 @@ type Process struct {
 	// Birth is who made the process. It never changes; Task.PPID is the parent now.
 	Birth Birth
 
+	// EntryLeader is the process by which this one came in, and EntryType by which way, if
+	// FieldEntry is known. It may have ended.
+	EntryLeader Identity
+	EntryType   EntryType
+
 	// Exited is set once the end of the process was reported, also where its
 	// status is unknown. The process stays findable for the grace time.
 	Exited bool
@@ -47,6 +52,10 @@ type Process struct {
 	// sighted is when /proc showed the process, 0 if an event made it known.
 	sighted uint64
 	forked  bool // its FORK has been applied
+	mayLead bool // it may have made a session since its FORK
+	missed  bool // events of it may have been lost since its last EXEC
+	// unsettled is set until the entry leader is told from what /proc showed.
+	unsettled bool
 
 	imageNumber uint16
 
@@ -72,9 +81,9 @@ type Process struct {
 
 // image is what an exec replaces.
 type image struct {
-	known     Fields
-	truncated Fields
-	carried   Fields
+	known     imageFlags
+	truncated imageFlags
+	carried   imageFlags
 	number    uint16
 	since     uint64
 	until     uint64
@@ -83,6 +92,13 @@ type image struct {
 }
 
 const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline)
+
+// imageFlags has the bits of imageFields in a byte.
+type imageFlags uint8
+
+func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldFilename) }
+
+func (f imageFlags) fields() Fields { return Fields(f) << FieldFilename }
 
 // Birth is the parent that a process had when it was forked, which for a child made
 // with CLONE_PARENT is not who called fork.

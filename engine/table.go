@@ -25,12 +25,15 @@ type table struct {
 	births bool   // the source reports every FORK
 	ends   bool   // the source reports every EXIT
 	gapTo  uint64 // end of the latest gap, 0 if there was none
-	look   func(pid uint32) (start uint64, sight Sight)
-	now    func() uint64
+	// learned is set while the entry leaders of processes that were learned are not settled.
+	learned bool
+	look    func(pid uint32) (start uint64, sight Sight)
+	now     func() uint64
 }
 
 // lookup returns the youngest process of a pid.
 func (t *table) lookup(pid uint32) *Process {
+	t.settleEntries()
 	p := t.byPID.get(pid)
 	if p != nil {
 		t.refresh(p)
@@ -39,6 +42,7 @@ func (t *table) lookup(pid uint32) *Process {
 }
 
 func (t *table) lookupIdentity(id Identity) *Process {
+	t.settleEntries()
 	want := Task{Start: id.Start, StartUnit: 1}
 	for p := t.byPID.get(id.PID); p != nil; p = p.older {
 		if p.Known.Has(FieldStart) && p.sameStart(&want) {
@@ -52,6 +56,7 @@ func (t *table) lookupIdentity(id Identity) *Process {
 // all yields every process in order of pid, the older before the younger.
 func (t *table) all() iter.Seq[*Process] {
 	return func(yield func(*Process) bool) {
+		t.settleEntries()
 		var chain []*Process
 		for _, pid := range slices.Sorted(t.byPID.pids()) {
 			chain = chain[:0]

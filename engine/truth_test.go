@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,43 @@ const step = 11 * time.Millisecond
 type state struct {
 	since                                uint64
 	ppid, uid                            uint32
+	pgid, sid                            uint32
+	tty                                  engine.TTY
+	entry                                entry
 	comm, filename, cmdline, cwd, cgroup string
 }
+
+// entry is an entry leader, and by which way it came in.
+type entry struct {
+	by    engine.EntryType
+	pid   uint32
+	start uint64
+}
+
+// ownEntry is the rule of entry leaders: what a session leader is that executes a file.
+func ownEntry(file string, tty engine.TTY, parent string) engine.EntryType {
+	is := func(path string, names string) bool {
+		return strings.Contains(names, path[strings.LastIndex(path, "/"):]+";")
+	}
+	switch {
+	case tty == engine.TTY{Major: 4, Minor: 64}, tty == engine.TTY{Major: 4, Minor: 1} && is(file, "/login;"):
+		return engine.EntryTerminal
+	case is(file, "/pause;/runc;"):
+		return engine.EntryUnknown
+	case tty == engine.TTY{Major: 136} && is(parent, "/ssm-session-worker;"):
+		return engine.EntrySSM
+	case is(parent, "/sshd;/sshd-session;") && !is(file, "/sshd;/sshd-session;"):
+		return engine.EntrySSHD
+	case is(parent, "/runc;/containerd-shim-runc-v2;"):
+		return engine.EntryContainer
+	}
+	return engine.EntryUnknown
+}
+
+var (
+	files = []string{"/sbin/sshd", "/lib/sshd-session", "/bin/login", "/pause", "/bin/runc", "/bin/containerd-shim-runc-v2", "/bin/ssm-session-worker"}
+	ttys  = []engine.TTY{{}, {Major: 4, Minor: 1}, {Major: 4, Minor: 64}, {Major: 136}}
+)
 
 // being is a process of the world.
 type being struct {
@@ -65,6 +101,14 @@ func (w *world) name(what string) string {
 	return fmt.Sprint(what, w.next)
 }
 
+// taken reports whether a living process has the pid, or is in a session or group of it.
+func (w *world) taken(pid uint32) bool {
+	return slices.ContainsFunc(w.lives, func(l *being) bool {
+		s := l.at(w.now)
+		return l.end == 0 && (l.pid == pid || s.sid == pid || s.pgid == pid)
+	})
+}
+
 // step lets one thing happen and returns the event of it, if it makes one.
 func (w *world) step() (ev enginetest.Raw, told bool) {
 	w.now += uint64(step)
@@ -78,10 +122,10 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 	s := *l.at(w.now)
 	s.since = w.now
 	change := func() { l.states = append(l.states, s) }
-	switch w.rnd.IntN(9) {
+	switch w.rnd.IntN(12) {
 	case 0, 1:
 		pid := uint32(2 + w.rnd.IntN(6)) // few pids, so that they are used again
-		if w.living(pid) != nil {
+		if w.taken(pid) {
 			return ev, false
 		}
 		c := &being{pid: pid, parent: l.pid, start: w.now, parentStart: l.start}
@@ -93,6 +137,14 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 		return ev, true
 	case 2:
 		s.comm, s.filename, s.cmdline = w.name("comm"), w.name("/bin/"), w.name("arg")
+		if w.rnd.IntN(2) == 0 {
+			s.filename = files[w.rnd.IntN(len(files))]
+		}
+		if parent := w.living(s.ppid); s.sid == l.pid && l.pid != 1 {
+			if by := ownEntry(s.filename, s.tty, parent.at(w.now).filename); by != engine.EntryUnknown {
+				s.entry = entry{by, l.pid, l.start}
+			}
+		}
 		change()
 		return w.event(engine.KindExec, l, 1<<engine.FieldFilename), true
 	case 3:
@@ -126,6 +178,22 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 		s.cwd = w.name("/dir")
 	case 7:
 		s.cgroup = w.name("/cgroup")
+	case 9, 10:
+		if s.pgid == l.pid {
+			if s.sid == l.pid {
+				s.tty = ttys[w.rnd.IntN(len(ttys))]
+			}
+			break
+		}
+		if w.rnd.IntN(3) == 0 {
+			s.pgid = l.pid // setpgid(2)
+			break
+		}
+		s.sid, s.pgid, s.tty = l.pid, l.pid, engine.TTY{}
+		change()
+		ev = w.event(engine.KindIDChange, l, 0)
+		ev.IDChange = engine.ChangedSID
+		return ev, true
 	case 8:
 		return w.event(engine.KindCoreDump, l, 0), true
 	}
@@ -147,7 +215,9 @@ func (w *world) event(k engine.Kind, l *being, must engine.Fields) enginetest.Ra
 func (l *being) raw(k engine.Kind, now uint64, has engine.Fields) enginetest.Raw {
 	s := l.at(now)
 	r := enginetest.Raw{Kind: k, PID: l.pid, Time: now}
-	r.Task.Known = has & engine.Fields(1<<engine.FieldStart|1<<engine.FieldPPID|1<<engine.FieldUIDs)
+	r.Task.Known = has & engine.Fields(1<<engine.FieldStart|1<<engine.FieldPPID|1<<engine.FieldUIDs|
+		1<<engine.FieldSID|1<<engine.FieldPGID|1<<engine.FieldTTY)
+	r.Task.SID, r.Task.PGID, r.Task.TTY = s.sid, s.pgid, s.tty
 	r.Task.Start, r.Task.StartUnit, r.Task.PPID, r.Task.Cred.UID = l.start, 1, s.ppid, s.uid
 	for f, text := range map[engine.Field]struct {
 		to    *[]byte
@@ -205,6 +275,16 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	if sure.Has(engine.FieldPPID) {
 		lie(engine.FieldPPID, p.PPID, s.ppid)
 	}
+	if sure.Has(engine.FieldSID) {
+		lie(engine.FieldSID, p.SID, s.sid)
+	}
+	if sure.Has(engine.FieldTTY) {
+		lie(engine.FieldTTY, p.TTY, s.tty)
+	}
+	if sure.Has(engine.FieldEntry) {
+		lie(engine.FieldEntry, entry{p.EntryType, p.EntryLeader.PID, p.EntryLeader.Start / engine.ProcStartUnit},
+			entry{s.entry.by, s.entry.pid, s.entry.start / engine.ProcStartUnit})
+	}
 	if sure.Has(engine.FieldUIDs) {
 		lie(engine.FieldUIDs, p.Cred.UID, s.uid)
 	}
@@ -237,6 +317,59 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	return lies
 }
 
+// judgeLineage returns what is not true of the leaders and ancestors of an event's process, and
+// counts in found what was judged.
+func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
+	p := ev.Process
+	l := w.find(p.PID, p.AsOf())
+	if l == nil || ev.Thread || ev.Events == engine.EventGone {
+		return nil
+	}
+	is := func(what string, got *engine.Process, want *being) {
+		if got.PID != want.pid || got.Known.Has(engine.FieldStart) && got.Start/engine.ProcStartUnit != want.start/engine.ProcStartUnit {
+			lies = append(lies, fmt.Sprintf("%s of %d at %d is %d of %d, not %d of %d", what, p.PID, p.AsOf(), got.PID, got.Start, want.pid, want.start))
+		}
+		found[what]++
+	}
+	// madeBy is who led a group or session at a time: the last one that had its number.
+	madeBy := func(number uint32, at uint64) (who *being) {
+		for _, o := range w.lives {
+			if o.pid == number && o.start <= at {
+				who = o
+			}
+		}
+		return who
+	}
+	if leader := r.SessionLeader(p); leader != nil && !p.Carried.Has(engine.FieldSID) {
+		is("session leader", leader, madeBy(l.at(p.AsOf()).sid, p.AsOf()))
+	}
+	if leader := r.GroupLeader(p); leader != nil {
+		want := madeBy(p.PGID, p.AsOf())
+		for _, s := range l.states { // carried, it may be of an earlier time
+			if led := madeBy(s.pgid, s.since); p.Carried.Has(engine.FieldPGID) && led != nil && s.pgid == p.PGID && led.start == leader.Start {
+				want = led
+			}
+		}
+		is("group leader", leader, want)
+	}
+	ancestors, whole := r.Ancestors(p)
+	for _, a := range ancestors {
+		parent := w.find(l.parent, l.start)
+		if a.PID == 1 && p.Birth.Known == 0 {
+			parent = w.lives[0] // it may have adopted the process
+		}
+		is("ancestor", a, parent)
+		p, l = a, parent
+	}
+	if whole != (l.pid == 1) {
+		lies = append(lies, fmt.Sprintf("ancestors end with %d: %v", l.pid, whole))
+	}
+	if whole {
+		found["whole"]++
+	}
+	return lies
+}
+
 // look is what /proc shows now.
 func (w *world) look(pid uint32) (uint64, engine.Sight) {
 	if l := w.living(pid); l != nil {
@@ -250,10 +383,11 @@ func (w *world) look(pid uint32) (uint64, engine.Sight) {
 // carried is right, at the event's last part.
 func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
 	var delivered, lost, sure, carried, gone int
+	found := make(map[string]int)
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		w := &world{rnd: rnd, now: uint64(time.Second), bare: rnd.IntN(2) == 0}
-		w.lives = []*being{{pid: 1, start: 1, states: []state{{comm: "init", cwd: "/", cgroup: "/"}}}}
+		w.lives = []*being{{pid: 1, start: 1, states: []state{{comm: "init", filename: "/init", cwd: "/", cgroup: "/", sid: 1, pgid: 1, entry: entry{engine.EntryInit, 1, 1}}}}}
 		opts := engine.Options{HoldTime: 50 * step, MaxLength: 1 + rnd.IntN(100)}
 		if rnd.IntN(4) > 0 {
 			opts.Look = w.look
@@ -331,14 +465,17 @@ func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
 						sure++
 					}
 				}
-				if lies := w.judge(ev); len(lies) > 0 {
+				if sure := ev.Process.Known &^ ev.Process.Carried; sure.Has(engine.FieldEntry) {
+					found[ev.Process.EntryType.String()]++
+				}
+				if lies := append(w.judge(ev), w.judgeLineage(r, ev, found)...); len(lies) > 0 {
 					t.Fatalf("seed %d: %v\n%s", seed, lies, ev.AppendDump(nil))
 				}
 			}
 		}
 	}
-	t.Logf("%d events delivered, %d lost, %d processes found gone; %d fields sure, %d carried", delivered, lost, gone, sure, carried)
-	if gone == 0 || lost == 0 || sure < carried {
+	t.Logf("%d events delivered, %d lost, %d processes found gone; %d fields sure, %d carried; %v", delivered, lost, gone, sure, carried, found)
+	if gone == 0 || lost == 0 || sure < carried || len(found) != 9 {
 		t.Error("the test does not test what it should")
 	}
 }

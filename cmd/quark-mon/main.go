@@ -209,9 +209,14 @@ func (m *monitor) print(ev *quark.Event) error {
 	if m.count {
 		return nil
 	}
-	if m.json {
+	switch {
+	case m.json && m.lineage:
+		m.line = append(m.q.AppendJSON(m.line[:0], ev), '\n')
+	case m.json:
 		m.line = append(ev.AppendJSON(m.line[:0], m.q.Clock(), m.q.Backend()), '\n')
-	} else {
+	case m.lineage:
+		m.line = m.q.AppendDump(m.line[:0], ev)
+	default:
 		m.line = ev.AppendDump(m.line[:0])
 	}
 	_, err := m.out.Write(m.line)

@@ -14,7 +14,7 @@ import (
 type options struct {
 	ebpf, kprobe, cnproc bool
 	drop                 bool
-	json                 bool
+	json, lineage        bool
 	count                bool
 	enrich               bool
 	noSnapshot           bool
@@ -34,6 +34,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
 	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
 	f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
+	f.BoolVarP(&o.lineage, "lineage", "e", false, "also print the leaders and the ancestors of each process")
 	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of fork,exec,exit,id_change,setproctitle,ptrace,core_dump (default all)")
 	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
 	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
@@ -51,7 +52,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	return f
 }
 
-const usage = `usage: quark-mon [-bcDgjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
+const usage = `usage: quark-mon [-bcDegjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]]
                  [--events LIST] [--exits all|nonzero]
 

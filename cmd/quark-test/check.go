@@ -20,11 +20,11 @@ func (t *test) truth(pid int) truth.State {
 	return s
 }
 
-// check compares the known fields of a process with the truth, except for its exit. The
-// fields in need have to be known.
+// check compares the known fields of a process with those that the truth tells. The fields in
+// need have to be known.
 func (v *view) check(what string, p *engine.Process, want truth.State, need engine.Fields) {
 	for f := range engine.Field(engine.NumFields) {
-		if f != engine.FieldExit {
+		if want.Told.Has(f) {
 			v.checkField(what, p, f, want.Value[f], need.Has(f))
 		}
 	}

@@ -229,6 +229,8 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 		return p.Cwd
 	case engine.FieldCgroup:
 		return p.Cgroup
+	case engine.FieldEntry:
+		return fmt.Sprint(p.EntryType, " ", p.EntryLeader.PID)
 	}
 	text, _ := p.Task.NumberText(f)
 	return text

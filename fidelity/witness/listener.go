@@ -187,7 +187,7 @@ const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.F
 // inTable compares an event's process with the one that the queue's table has under
 // its pid and under its identity, and returns what differs.
 func (l *Listener) inTable(ev *engine.Event) string {
-	p, fields := ev.Process, engine.AllFields
+	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry)
 	if ev.Thread {
 		fields &^= ofThreads
 	}

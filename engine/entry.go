@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"math"
+	"strings"
+)
+
+// EntryType says by which way the processes came in that have one entry leader.
+type EntryType uint8
+
+// The ways in.
+const (
+	EntryUnknown   EntryType = iota
+	EntryInit                // started by process 1, which is the leader
+	EntryKThread             // kernel threads, of which kthreadd, process 2, is the leader
+	EntrySSHD                // a session of sshd
+	EntrySSM                 // a session of the AWS Systems Manager's agent
+	EntryContainer           // the first process of a container
+	EntryTerminal            // a login on a console or a serial line
+)
+
+func (t EntryType) String() string {
+	if names := [...]string{"unknown", "init", "kthread", "sshd", "ssm", "container", "terminal"}; int(t) < len(names) {
+		return names[t]
+	}
+	return "unknown"
+}
+
+// A process inherits its entry leader from its parent at birth, and becomes one itself when it
+// leads a session and executes a program, if ownEntry says so. It keeps the leader's identity, so
+// that neither the leader's end nor a new process with its pid changes anything. For processes
+// that are older than the source the same rule is applied to what /proc shows, where the parent can
+// be another one than at birth: all but those of process 1 and of kernel threads are carried.
+
+// These begin the names of programs that start containers or wait in them.
+var (
+	runtimes = []string{"containerd-shim", "runc", "conmon"}
+	helpers  = append([]string{"calico-node", "check-status", "pause"}, runtimes...)
+)
+
+func beginsWith(name string, any []string) bool {
+	for _, prefix := range any {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func fileName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+func isSSHD(name string) bool { return name == "sshd" || strings.HasPrefix(name, "sshd-") }
+
+// ownEntry returns by which way p, a session leader, came in itself: EntryUnknown if it keeps the
+// entry leader that it has. parent is the name of its parent's program.
+func (p *Process) ownEntry(parent string) EntryType {
+	name := fileName(p.Filename)
+	const serial = 64 // the first minor number after those of the consoles
+	terminal := p.TTY.Major == 4 && (p.TTY.Minor >= serial || name == "login")
+	pseudo := p.TTY.Major >= 136 && p.TTY.Major <= 143
+	switch {
+	case terminal:
+		return EntryTerminal
+	case beginsWith(name, helpers):
+		return EntryUnknown
+	case pseudo && parent == "ssm-session-worker":
+		return EntrySSM
+	case isSSHD(parent) && !isSSHD(name):
+		return EntrySSHD
+	case beginsWith(parent, runtimes):
+		return EntryContainer
+	}
+	return EntryUnknown
+}
+
+// setEntry makes p an entry leader.
+func (p *Process) setEntry(by EntryType, carried bool) {
+	p.EntryType, p.EntryLeader = by, Identity{p.PID, p.Start}
+	p.markEntry(p.Known.Has(FieldStart), carried)
+}
+
+func (p *Process) markEntry(known, carried bool) {
+	p.Known &^= FieldEntry.Set()
+	p.Carried &^= FieldEntry.Set()
+	if known {
+		p.Known |= FieldEntry.Set()
+		if carried {
+			p.Carried |= FieldEntry.Set()
+		}
+	}
+}
+
+// entersItself reports whether p is its own entry leader, and has not been since its birth.
+func (p *Process) entersItself() bool {
+	return p.EntryLeader.PID == p.PID && p.EntryType > EntryKThread
+}
+
+// inheritEntry gives p the entry leader that its parent had at a time. parent is nil if it is not
+// certain.
+func (p *Process) inheritEntry(parent *Process, time uint64) {
+	if parent == nil || !parent.Known.Has(FieldEntry) || parent.entersItself() && time < parent.imageSince {
+		p.markEntry(false, false)
+		return
+	}
+	p.EntryType, p.EntryLeader = parent.EntryType, parent.EntryLeader
+	p.markEntry(true, parent.Carried.Has(FieldEntry))
+}
+
+// decideEntry decides whether p has become an entry leader when it executed a program.
+func (t *table) decideEntry(p *Process, exec *RawEvent) {
+	leads, known, carried := t.leadsSession(p)
+	switch {
+	case p.PID == 1:
+		return
+	case !known:
+		p.markEntry(false, false)
+		return
+	case !leads:
+		if carried && p.Known.Has(FieldEntry) {
+			p.Carried |= FieldEntry.Set()
+		}
+		return
+	}
+	const needed = Fields(1<<FieldPPID | 1<<FieldTTY | 1<<FieldFilename)
+	parent := t.parentAt(p.PPID, p, exec.Time)
+	if p.Known&needed != needed || parent == nil || parent.Known&FieldFilename.Set() == 0 || exec.Time < parent.imageSince {
+		p.markEntry(false, false)
+		return
+	}
+	carried = p.Carried&needed != 0 || parent.missed
+	if by := p.ownEntry(fileName(parent.Filename)); by != EntryUnknown {
+		p.setEntry(by, carried || t.unseen.Has(FieldEntry))
+	} else if carried && p.Known.Has(FieldEntry) {
+		p.Carried |= FieldEntry.Set()
+	}
+}
+
+// leadsSession reports whether p leads a session; carried if it may have become the leader without
+// an event.
+func (t *table) leadsSession(p *Process) (leads, known, carried bool) {
+	switch {
+	case p.Known.Has(FieldSID) && p.SID == p.PID: // for good
+		return true, true, false
+	case p.Known.Has(FieldSID) && !p.Carried.Has(FieldSID), p.forked && !p.mayLead && !t.unseen.Has(FieldSID):
+		return false, true, false
+	}
+	return false, p.Known.Has(FieldSID), true
+}
+
+// settleEntries decides the entry leaders of the processes that were learned.
+func (t *table) settleEntries() {
+	if !t.learned {
+		return
+	}
+	t.learned = false
+	var chain []*Process
+	for pid := range t.byPID.pids() {
+		// From the first ancestor that is decided down to the process.
+		for p := t.byPID.get(pid); p != nil && p.unsettled; p = t.byPID.get(p.PPID) {
+			p.unsettled = false
+			chain = append(chain, p)
+		}
+		for n := len(chain) - 1; n >= 0; n-- {
+			t.settleEntry(chain[n])
+		}
+		chain = chain[:0]
+	}
+}
+
+// settleEntry decides the entry leader of a process that /proc showed, after that of its parent.
+func (t *table) settleEntry(p *Process) {
+	switch parent := t.byPID.get(p.PPID); {
+	case p.Known.Has(FieldEntry):
+	case p.PID == 1:
+		p.setEntry(EntryInit, false)
+	case !p.Known.Has(FieldPPID):
+	case p.PID == 2 && p.PPID == 0:
+		p.setEntry(EntryKThread, false)
+	case parent == nil || parent == p:
+	default:
+		p.inheritEntry(parent, math.MaxUint64)
+		const needed = Fields(1<<FieldSID | 1<<FieldTTY | 1<<FieldFilename)
+		if p.EntryType == EntryKThread || p.Known.Has(FieldSID) && p.SID != p.PID {
+			break
+		}
+		if p.Known&needed != needed || !parent.Known.Has(FieldFilename) {
+			p.markEntry(false, false)
+		} else if by := p.ownEntry(fileName(parent.Filename)); by != EntryUnknown {
+			p.setEntry(by, true)
+		}
+	}
+	if p.EntryType > EntryKThread || p.EntryType == EntryInit && p.PID != 1 {
+		p.markEntry(p.Known.Has(FieldEntry), true)
+	}
+}
+
+// addEntry adds the row of the entry leader, which every source has that reports births.
+func (t *CapabilityTable) addEntry() {
+	row := &t.Fields[FieldEntry]
+	if !t.all(KindFork) || t.Kinds[KindExec].Origin == OriginNone {
+		*row = Capability{Via: "it needs FORK and EXEC"}
+		return
+	}
+	*row = Capability{Origin: OriginDerived, Via: "inherited; at EXEC from sid, tty, ppid and filename", At: EventFork | EventExec}
+}

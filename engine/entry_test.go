@@ -1,0 +1,227 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// leading is an event of a process that was started at 1000 times its pid, and executes or executed
+// a file.
+func leading(kind engine.Kind, pid, ppid, sid uint32, at uint64, file string) enginetest.Raw {
+	r := started(raw(kind, pid, at), 1000*uint64(pid))
+	r.Task.PPID, r.Task.SID = ppid, sid
+	r.Task.Known |= engine.SetOf(engine.FieldPPID, engine.FieldSID, engine.FieldTTY)
+	if kind == fork {
+		r.Creator = ppid
+	}
+	if file != "" {
+		r.Filename = []byte(file)
+	}
+	return r
+}
+
+// learn adds processes that /proc shows, in that order.
+func (r *rig) learn(processes ...enginetest.Raw) {
+	for _, p := range processes {
+		var seen engine.RawEvent
+		p.Fill(&seen)
+		r.Learn(&seen)
+	}
+}
+
+// entryOf is the entry leader of a process, "?" if it is unknown, with "*" if it is carried.
+func entryOf(p *engine.Process) string {
+	if p == nil || !p.Known.Has(engine.FieldEntry) {
+		return "?"
+	}
+	text := fmt.Sprintf("%s %d of %d", p.EntryType, p.EntryLeader.PID, p.EntryLeader.Start)
+	if p.Carried.Has(engine.FieldEntry) {
+		text += "*"
+	}
+	return text
+}
+
+// What /proc shows at the start, in any order of parents and children.
+func TestEntryLeadersOfTheSnapshot(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	onTTY := func(p enginetest.Raw, major, minor uint32) enginetest.Raw {
+		p.Task.TTY = engine.TTY{Major: major, Minor: minor}
+		return p
+	}
+	bare := raw(fork, 40, 0)
+	bare.Task = engine.Task{Known: engine.FieldPPID.Set(), PPID: 11}
+	r.learn(
+		bare,
+		leading(fork, 12, 30, 30, 0, "/bin/make"), // the parent has the higher pid
+		leading(fork, 30, 11, 30, 0, "/bin/bash"),
+		leading(fork, 11, 10, 10, 0, "/usr/sbin/sshd"),
+		leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"),
+		leading(fork, 1, 0, 1, 0, "/sbin/init"),
+		leading(fork, 2, 0, 0, 0, ""),
+		leading(fork, 5, 2, 0, 0, ""),
+		onTTY(leading(fork, 13, 1, 13, 0, "/bin/login"), 4, 1),
+		onTTY(leading(fork, 14, 1, 14, 0, "/sbin/agetty"), 4, 1),
+		onTTY(leading(fork, 15, 1, 15, 0, "/sbin/agetty"), 4, 64),
+		leading(fork, 16, 1, 16, 0, "/usr/bin/containerd-shim-runc-v2"),
+		leading(fork, 17, 16, 17, 0, "/pause"),
+		leading(fork, 18, 16, 18, 0, "/bin/nginx"),
+		leading(fork, 19, 18, 18, 0, "/bin/nginx"),
+		onTTY(leading(fork, 20, 21, 20, 0, "/bin/sh"), 136, 3),
+		leading(fork, 21, 1, 21, 0, "/usr/bin/ssm-session-worker"),
+		leading(fork, 22, 99, 22, 0, "/bin/sh"), // the parent is not there
+		leading(fork, 23, 30, 23, 0, ""),        // its program is unknown
+	)
+	got := make(map[uint32]string)
+	for p := range r.Processes() {
+		got[p.PID] = entryOf(p)
+	}
+	want := map[uint32]string{
+		1: "init 1 of 1000", 2: "kthread 2 of 2000", 5: "kthread 2 of 2000", 10: "init 1 of 1000*", 11: "init 1 of 1000*",
+		12: "sshd 30 of 30000*", 30: "sshd 30 of 30000*", 13: "terminal 13 of 13000*", 14: "init 1 of 1000*",
+		15: "terminal 15 of 15000*", 16: "init 1 of 1000*", 17: "init 1 of 1000*", 18: "container 18 of 18000*",
+		19: "container 18 of 18000*", 20: "ssm 20 of 20000*", 21: "init 1 of 1000*", 22: "?", 23: "?", 40: "?",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A session of sshd, and what becomes of its processes when their ancestors have ended, are
+// forgotten, and their pids used again.
+func TestEntryLeaderStays(t *testing.T) {
+	r := newRig(t, engine.Options{CacheGraceTime: time.Millisecond, Matrix: new(engine.Matrix)})
+	r.learn(leading(fork, 1, 0, 1, 0, "/sbin/init"), leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"))
+	ended := func(pid uint32, at uint64) enginetest.Raw { return exited(leading(exit, pid, 10, 30, at, ""), 0) }
+	setsid := leading(engine.KindIDChange, 30, 10, 30, 2, "")
+	setsid.IDChange = engine.ChangedSID
+	again := leading(fork, 30, 1, 1, 9, "") // the pid of the leader
+	again.Task.Start = 77
+	for i, step := range []struct {
+		event enginetest.Raw
+		want  string
+	}{
+		{leading(fork, 30, 10, 10, 1, ""), "init 1 of 1000*"},
+		{setsid, "init 1 of 1000*"},
+		{leading(exec, 30, 10, 30, 3, "/bin/bash"), "sshd 30 of 30000"},
+		{leading(fork, 31, 30, 30, 4, ""), "sshd 30 of 30000"},
+		{leading(fork, 32, 31, 30, 5, ""), "sshd 30 of 30000"},
+		{ended(30, 6), "sshd 30 of 30000"},
+		{ended(31, 7), "sshd 30 of 30000"},
+		{leading(exec, 32, 1, 30, 8, "/bin/daemon"), "sshd 30 of 30000"},
+		{again, "init 1 of 1000"},
+		{leading(exec, 32, 1, 30, 10, "/bin/daemon"), "sshd 30 of 30000"},
+		{leading(fork, 33, 32, 30, 11, ""), "sshd 30 of 30000"},
+		// A leader of a session that init has adopted.
+		{leading(exec, 33, 1, 33, 12, "/bin/other"), "sshd 30 of 30000"},
+		// Not decided: neither sshd's child nor its program is known.
+		{leading(exec, 33, 99, 33, 13, "/bin/bash"), "?"},
+		{leading(fork, 34, 33, 33, 14, ""), "?"},
+		{leading(exec, 34, 10, 34, 15, ""), "?"},
+		{leading(exec, 34, 10, 34, 16, "/bin/bash"), "sshd 34 of 34000"},
+	} {
+		r.src.Push(step.event)
+		if p := r.one(t).Process; entryOf(p) != step.want {
+			t.Errorf("step %d: %d has %s, want %s", i, p.PID, entryOf(p), step.want)
+		}
+	}
+	if p := r.LookupIdentity(engine.Identity{PID: 30, Start: 30000}); p != nil {
+		t.Error("the leader is not forgotten")
+	}
+	p := r.Lookup(32)
+	if ancestors, whole := r.Ancestors(p); len(ancestors) != 0 || whole {
+		t.Errorf("of forgotten processes %d are ancestors, all %v", len(ancestors), whole)
+	}
+	r.src.Push(enginetest.Raw{Kind: engine.KindGap, Time: uint64(time.Second) + 20, Gap: engine.Gap{From: uint64(time.Second) + 20, To: uint64(time.Second) + 21, CPU: engine.AllCPUs}})
+	r.one(t)
+	if p := r.Lookup(34); entryOf(p) != "sshd 34 of 34000*" {
+		t.Errorf("after a gap %s", entryOf(p))
+	}
+}
+
+// A child that was forked before its parent became an entry leader does not have it, though the
+// parent's events were joined and came first. Nor has one whose FORK comes late.
+func TestEntryLeaderOfBefore(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.learn(leading(fork, 1, 0, 1, 0, "/sbin/init"), leading(fork, 10, 1, 10, 0, "/usr/sbin/sshd"))
+	r.src.Push(leading(fork, 30, 10, 10, 1, ""), leading(fork, 31, 30, 10, 2, ""), leading(exec, 30, 10, 30, 3, "/bin/bash"))
+	if got := r.drain(t); strings.Join(got, " ") != "30 FORK+EXEC 31 FORK" || entryOf(r.Lookup(30)) != "sshd 30 of 30000" {
+		t.Errorf("%q: %s", got, entryOf(r.Lookup(30)))
+	}
+	if got := entryOf(r.Lookup(31)); got != "?" {
+		t.Errorf("a child from before has %s", got)
+	}
+	r.src.Push(leading(exec, 32, 30, 32, 9, "/bin/bash"))
+	r.drain(t)
+	r.src.Push(leading(fork, 32, 10, 10, 5, ""))
+	r.drain(t)
+	if got := entryOf(r.Lookup(32)); got != "?" {
+		t.Errorf("after a late FORK %s", got)
+	}
+}
+
+// A source that does not report births and programs has no entry leaders; the others say how.
+func TestEntryCapability(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	if c := r.src.Capabilities().Fields[engine.FieldEntry]; c.Origin != engine.OriginDerived || !c.At.Has(engine.EventExec) {
+		t.Errorf("%+v", c)
+	}
+	src := &noForks{Source: new(enginetest.Source)}
+	if _, err := engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if c := src.table.Fields[engine.FieldEntry]; c.Origin != engine.OriginNone || c.Via == "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+type noForks struct {
+	*enginetest.Source
+	table engine.CapabilityTable
+}
+
+func (s *noForks) Capabilities() *engine.CapabilityTable { return &s.table }
+
+// The leaders and ancestors of a process, as text and as JSON.
+func TestLineage(t *testing.T) {
+	m := enginetest.NewMachine()
+	shell := m.Running("/usr/sbin/sshd").Fork().SetSID().Exec("/bin/bash")
+	shell.Fork().Exec("/usr/bin/make").Fork().Exec("/bin/true").Exit(0)
+	e, err := engine.New(m, m.Clock(), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Scan(func(r *engine.RawEvent) error { r.Time = m.Clock().Now(); e.Learn(r); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	var text, object string
+	for !e.Drained() {
+		if ev, err := e.Get(); err == nil && ev.Events.Has(engine.EventExit) {
+			text, object = string(e.AppendDump(nil, ev)), string(e.AppendJSON(nil, ev))
+			if clone := ev.Clone(); text != string(e.AppendDump(nil, clone)) {
+				t.Error("a clone has others")
+			}
+		}
+	}
+	for _, want := range []string{"  LEAD\tentry_leader_type=sshd entry_leader=3 session_leader=3:bash group_leader=3:bash\n", "  ANCS\tancestors=[ 4:make 3:bash 2:sshd 1:init ]\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q lacks %q", text, want)
+		}
+	}
+	if _, entry, _ := strings.Cut(object, `"entry_leader":`); !strings.HasPrefix(entry, `{"type":"sshd","pid":3,"start_boottime_ns":1001000000}`) {
+		t.Error(object)
+	}
+	_, got, _ := strings.Cut(object, `},"session_leader"`)
+	const bash = `{"pid":3,"start_boottime_ns":1001000000,"comm":"bash","filename":"/bin/bash"}`
+	want := ":" + bash + `,"group_leader":` + bash + `,"ancestors":[{"pid":4,"start_boottime_ns":1004000000,"comm":"make","filename":"/usr/bin/make"},` + bash +
+		`,{"pid":2,"start_boottime_ns":2,"comm":"sshd","filename":"/usr/sbin/sshd"},{"pid":1,"start_boottime_ns":1,"comm":"init","filename":"/sbin/init"}]}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
