@@ -118,7 +118,7 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(b)
-	for _, want := range []string{"fine &lt;b&gt;", `href="#c0-0"`, `id="c0-0"`, "bytes left out", "repro: <code>krun t_b</code>", "too late in t_b",
+	for _, want := range []string{"fine &lt;b&gt;", `href="#g0-0"`, `id="g0-0"`, "bytes left out", "repro: <code>krun t_b</code>", "too late in t_b",
 		`<td>ebpf<td class="pass">pass<td class="fail">fail`, "<th scope=row>bpf<td>no<td><td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
