@@ -75,8 +75,8 @@ func (t *test) awaitEvent(p *proc, what string, want func(*event) bool) {
 	t.each(func(v *view) { v.awaitEvent(p, what, want) })
 }
 
-// settle reads events until everything that happened before has been delivered.
-func (t *test) settle() {
+// awaitDelivery reads events until everything that happened before has been delivered.
+func (t *test) awaitDelivery() {
 	p := t.spawn(script().Exit(0), barefork{Share: true})
 	t.reap(p)
 	t.awaitEvent(p, "EXIT", has(engine.EventExit))
@@ -88,7 +88,7 @@ func (t *test) wantLives(execs int, all ...*proc) {
 	for _, p := range all {
 		t.awaitEvent(p, "EXIT", has(engine.EventExit))
 	}
-	t.settle()
+	t.awaitDelivery()
 	t.each(func(v *view) {
 		for _, p := range all {
 			v.checkLife(p, execs)

@@ -149,8 +149,8 @@ type fixture struct {
 var shared fixture
 
 // share opens the queues of a name.
-func share(frame *testrun.T, name string) {
-	t := &test{T: frame}
+func share(fixture *testrun.T, name string) {
+	t := &test{T: fixture}
 	shared.queues = make(map[string][]*view)
 	if name == tinyBuffers {
 		t.shareQueues(tinyBuffers)

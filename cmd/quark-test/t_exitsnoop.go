@@ -59,7 +59,7 @@ func exitsnoopCommand(t *test) {
 	}
 	t.Cleanup(func() { wait.Process.Kill() })
 	lines := bufio.NewReader(out)
-	line, _ := lines.ReadString('\n') // what it lacks is found next
+	line, _ := lines.ReadString('\n') // match reports a line that is not whole
 	c.match("trace", line, `^`+pid+` traced as [0-9]+\n$`)
 	unix.Kill(q.PID, unix.SIGTERM)
 	t.reapBlind(q)

@@ -132,7 +132,7 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 			t.pump()
 		}
 	}
-	t.each(func(v *view) { t.settleAfterLoss(v, cpus) })
+	t.each(func(v *view) { t.awaitRecovery(v, cpus) })
 	forked := forks(t) - forksBefore
 	others := forked - uint64(len(all))
 	// Processes that were there before can end meanwhile, too.
@@ -168,9 +168,9 @@ func (v *view) ends(all []*proc) (n uint64) {
 	return n
 }
 
-// settleAfterLoss reads until the queue delivers everything again, and every CPU has
+// awaitRecovery reads until the queue delivers everything again, and every CPU has
 // reported how much it has lost.
-func (t *test) settleAfterLoss(v *view, cpus []int) {
+func (t *test) awaitRecovery(v *view, cpus []int) {
 	for _, cpu := range cpus {
 		// With so little room this event may be lost as well.
 		v.await("an EXIT on CPU "+itoa(cpu), func() bool {

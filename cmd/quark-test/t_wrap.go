@@ -43,7 +43,7 @@ func recordWrap(t *test) {
 		}})
 	}
 	t.each(func(v *view) {
-		t.settleAfterLoss(v, onlineCPUs(t))
+		t.awaitRecovery(v, onlineCPUs(t))
 		v.checkWrap(all)
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 
 	"github.com/quark-linux/quark/internal/harness/record"
 )
@@ -45,17 +44,11 @@ func run(command []string) (status int, err error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "GOCOVERDIR="+written)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err = cmd.Run()
 	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		status = exit.ExitCode()
-		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			status = 128 + int(ws.Signal())
-		}
-	case err != nil:
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		return 127, err
 	}
+	status = record.ShellStatus(cmd.ProcessState)
 	out, err := exec.Command("covdata", "textfmt", "-i="+written, "-o="+profile).CombinedOutput()
 	if err != nil {
 		return status, fmt.Errorf("merge what was covered: %w: %s", err, out)

@@ -87,7 +87,7 @@ func (g *guest) exec(b Binary) (int, error) {
 	if err := run(cmd); err != nil && !errors.As(err, &exit) {
 		return 0, err
 	}
-	return shellStatus(cmd.ProcessState), nil
+	return record.ShellStatus(cmd.ProcessState), nil
 }
 
 // outputTo writes to the host's standard output or error.
@@ -98,13 +98,6 @@ type outputTo struct {
 
 func (o outputTo) Write(b []byte) (int, error) {
 	return len(b), o.g.port.Write(record.Output{FD: o.fd, Data: b})
-}
-
-func shellStatus(s *os.ProcessState) int {
-	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return s.ExitCode()
 }
 
 // tests runs the tests of all binaries and reports each.

@@ -205,7 +205,7 @@ func (b *boot) deadline(now time.Time) string {
 
 // note stores a record and its time.
 func (b *boot) note(rec any, err error) {
-	b.take(rec, err)
+	b.add(rec, err)
 	if err != nil {
 		return
 	}
@@ -244,7 +244,7 @@ func (b *boot) report(at string) {
 // finish reads the console of a guest that has ended, and writes the files that it sent to dir.
 func (b *boot) finish(console *os.File, dir string) error {
 	if name := b.files.Missing(); name != "" {
-		b.take(nil, fmt.Errorf("%w: file %s is not whole", record.ErrDamaged, name))
+		b.add(nil, fmt.Errorf("%w: file %s is not whole", record.ErrDamaged, name))
 	}
 	for name, content := range b.files.Whole {
 		// Below dir: record.Files refuses other names.

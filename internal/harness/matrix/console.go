@@ -3,6 +3,7 @@ package matrix
 import (
 	"bufio"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -96,9 +97,10 @@ func complaint(line string) string {
 // maxOutput bounds how many bytes of a command's output are kept, from its end.
 const maxOutput = 64 << 10
 
-// commandOutput returns what programs wrote to a console: its text without the kernel's messages.
-func commandOutput(r io.Reader) (string, error) {
-	b, err := io.ReadAll(r)
+// commandOutput returns what programs wrote to a console: the text of its file without the kernel's
+// messages.
+func commandOutput(path string) (string, error) {
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}

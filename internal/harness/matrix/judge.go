@@ -29,8 +29,8 @@ type evidence struct {
 	output func(record.Output) // receives what the command writes; nil: it is dropped
 }
 
-// take stores a record, or the error of a line of the result port that is none.
-func (e *evidence) take(rec any, err error) {
+// add stores a record, or the error of a line of the result port that is no record.
+func (e *evidence) add(rec any, err error) {
 	switch r := rec.(type) {
 	case record.Hello:
 		e.hello = &r

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 )
@@ -103,7 +102,7 @@ func (r *run) guest(ctx context.Context, g Guest) (o Outcome, err error) {
 			return o, err
 		}
 		if g.Part == PartCommand && len(o.Cells) == 1 {
-			if o.Cells[0].Log, err = readOutput(filepath.Join(dir, ConsoleFile)); err != nil {
+			if o.Cells[0].Log, err = commandOutput(filepath.Join(dir, ConsoleFile)); err != nil {
 				return o, err
 			}
 		}
@@ -126,13 +125,4 @@ func (r *run) tell(p Progress) {
 	if r.Tell != nil {
 		r.Tell(p)
 	}
-}
-
-func readOutput(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return commandOutput(f)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +62,14 @@ func (w *Writer) Write(rec any) error {
 		}
 	}
 	return nil
+}
+
+// ShellStatus returns the status of a process that has ended as a shell gives it.
+func ShellStatus(s *os.ProcessState) int {
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return s.ExitCode()
 }
 
 // maxLog bounds the log in a record, because a serial line is slow.

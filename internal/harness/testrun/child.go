@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childMark is the first argument of a child process. The second is its task.
+// childMark is the first argument of a child process, a task in JSON the second one.
 const childMark = "__run"
 
-// task says what a child is for.
+// task says what tests a child runs, and how.
 type task struct {
 	Backends []string
 	Share    string // the fixture of its tests, if any
@@ -27,7 +27,7 @@ const (
 	orderFD  = 4 // where its orders come from; it ends when they do
 )
 
-// order is a line that makes the child run a test.
+// order is a line that tells the child to run a test.
 type order struct {
 	Test string
 	Dir  string // for its files
@@ -62,24 +62,24 @@ func (s *Suite) Child() {
 	os.Exit(0)
 }
 
-// serve runs the tests that orders name. The fixture is opened and closed like a test around the
-// others. They fail on a backend for which it cannot be opened.
+// serve runs the tests that orders name. The fixture is a test around them: where it cannot be
+// opened on a backend, they fail on that backend.
 func (s *Suite) serve(o *task, reports *json.Encoder, orders *json.Decoder) {
 	reporting := func() *T {
 		t := newT(o.Backends, os.Stdout, o.Verbose, o.Deadline)
 		t.progress = func(what string) { reports.Encode(report{Waiting: what}) }
 		return t
 	}
-	frame := reporting()
-	list := frame.judge(func() {
+	fixture := reporting()
+	list := fixture.judge(func() {
 		if o.Share != "" {
-			s.Share(frame, o.Share)
+			s.Share(fixture, o.Share)
 		}
 		reports.Encode(report{Ready: true})
 		for next := (order{}); orders.Decode(&next) == nil; {
 			t := reporting()
 			t.tmp = next.Dir
-			for i, c := range frame.Cells {
+			for i, c := range fixture.Cells {
 				t.Cells[i].verdict, t.Cells[i].over = c.verdict, c.over
 			}
 			os.Setenv("TMPDIR", next.Dir)

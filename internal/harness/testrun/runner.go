@@ -49,7 +49,7 @@ type runner struct {
 	out     io.Writer
 	records *record.Writer
 	trace   *tracePipe
-	worker  *worker // idle, if the next test can use it
+	worker  *worker // the child process that the next test can use, if any
 	count   map[record.State]int
 }
 
@@ -93,7 +93,7 @@ func (r *runner) run(all []Job) error {
 		}
 	}
 	if r.worker != nil { // interrupted
-		r.worker.dismiss()
+		r.worker.stop()
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.count[Pass], r.count[Fail], r.count[Skip])
 	if r.ctx.Err() != nil {
@@ -155,7 +155,7 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 		list = t.run(j.Test)
 		fmt.Fprintf(r.out, "%s: ", j.cell(0))
 	} else {
-		list, before = r.delegate(j, keep, tmp, log)
+		list, before = r.inWorker(j, keep, tmp, log)
 	}
 	for _, l := range before.left(patience) {
 		fmt.Fprintf(log, "  left behind: %s\n", l)
@@ -167,23 +167,23 @@ func (r *runner) one(j Job, keep bool, log *bytes.Buffer) (list verdicts) {
 	return list
 }
 
-// delegate lets a worker run the job. It also returns the residue from before.
-func (r *runner) delegate(j Job, keep bool, tmp string, log io.Writer) (list verdicts, before residue) {
+// inWorker runs a job in a child process. It also returns the residue from before the job.
+func (r *runner) inWorker(j Job, keep bool, tmp string, log io.Writer) (list verdicts, before residue) {
 	w := r.worker
 	r.worker = nil
 	if w == nil {
 		var err error
-		if w, err = r.hire(j.Backends, j.Test.Shared); err != nil {
+		if w, err = r.startWorker(j.Backends, j.Test.Shared); err != nil {
 			return each(len(j.Backends), verdict{Fail, fmt.Sprintf("start a child process: %v", err)}), readResidue()
 		}
-		list = w.getReady()
+		list = w.awaitReady()
 	}
 	if w.alive {
 		list = w.run(j.Test.Name, tmp)
 	}
 	stays := w.alive && keep && !list.failed()
 	if w.alive && !stays {
-		list.add(w.dismiss())
+		list.add(w.stop())
 	}
 	w.copyLog(log)
 	if stays {

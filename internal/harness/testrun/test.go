@@ -1,6 +1,10 @@
 package testrun
 
-import "github.com/quark-linux/quark/internal/harness/record"
+import (
+	"slices"
+
+	"github.com/quark-linux/quark/internal/harness/record"
+)
 
 // Test is one test, which is run on each backend.
 type Test struct {
@@ -51,11 +55,7 @@ type verdicts []verdict
 
 // each returns n equal verdicts.
 func each(n int, v verdict) verdicts {
-	list := make(verdicts, n)
-	for i := range list {
-		list[i] = v
-	}
-	return list
+	return slices.Repeat(verdicts{v}, n)
 }
 
 // blame makes every cell fail; the first failure of a cell stays.
@@ -81,10 +81,5 @@ func (v *verdict) worsen(later verdict) {
 
 // failed reports whether a cell has failed.
 func (list verdicts) failed() bool {
-	for _, v := range list {
-		if v.State == Fail {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(v verdict) bool { return v.State == Fail })
 }

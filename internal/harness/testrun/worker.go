@@ -20,7 +20,7 @@ type worker struct {
 	cmd      *exec.Cmd
 	alive    bool
 	orders   *os.File
-	reports  chan report   // closed when all who could report are gone
+	reports  chan report   // closed when every process that holds its descriptor has ended
 	ended    chan struct{} // closed when the child has ended
 	waiting  string        // what the child waits for, as last reported
 
@@ -35,8 +35,8 @@ type worker struct {
 // killAfter is how long a child may take after its deadline to report what it waits for.
 const killAfter = 2 * time.Second
 
-// hire starts a worker for tests on backends, with the fixture of a name, if any.
-func (r *runner) hire(backends []string, share string) (w *worker, err error) {
+// startWorker starts a worker for tests on backends, with the fixture of a name, if any.
+func (r *runner) startWorker(backends []string, share string) (w *worker, err error) {
 	w = &worker{r: r, backends: backends, alive: true, bare: readResidue(), reports: make(chan report), ended: make(chan struct{})}
 	if w.output, err = os.CreateTemp("", "quark-test-output-"); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (r *runner) hire(backends []string, share string) (w *worker, err error) {
 // all returns a failure with the same reason for each backend.
 func (w *worker) all(reason string) verdicts { return each(len(w.backends), verdict{Fail, reason}) }
 
-// getReady waits until the worker takes orders. The verdicts say why it does not.
-func (w *worker) getReady() verdicts {
+// awaitReady waits until the worker reads orders. The verdicts say why it does not.
+func (w *worker) awaitReady() verdicts {
 	w.waiting = "the child to be ready"
 	list := w.await()
 	if list != nil && w.alive {
@@ -96,15 +96,15 @@ func (w *worker) getReady() verdicts {
 	return list
 }
 
-// run lets the worker run a test. It is not alive afterwards if it can't run another.
+// run runs a test in the worker, which is not alive afterwards if it cannot run another one.
 func (w *worker) run(test, dir string) verdicts {
 	w.waiting = ""
-	json.NewEncoder(w.orders).Encode(order{test, dir}) // a dead child is found next
+	json.NewEncoder(w.orders).Encode(order{test, dir}) // await finds a child that has ended
 	return w.await()
 }
 
-// dismiss ends the worker, and returns the verdicts on its end.
-func (w *worker) dismiss() verdicts {
+// stop closes the fixture, ends the worker, and returns the verdicts on that.
+func (w *worker) stop() verdicts {
 	w.orders.Close()
 	w.waiting = "the child to end"
 	list := w.await()
