@@ -13,31 +13,34 @@ import (
 type Task struct {
 	Pid uint32
 	TaskInfo
+	Membership
 }
 
 // Tasks returns the traced processes, ordered by pid.
 func (s *Store) Tasks() (list []Task, err error) {
-	all, err := s.allTasks()
+	all, err1 := s.allTasks()
+	members, err2 := s.allMembers()
 	for pid, t := range all {
-		list = append(list, Task{pid, *t.info()})
+		list = append(list, Task{pid, *t.info(), members[t.TraceId].place()})
 	}
 	slices.SortFunc(list, func(a, b Task) int { return cmp.Compare(a.Pid, b.Pid) })
-	return list, err
+	return list, errors.Join(err1, err2)
 }
 
 // ExitedEvents returns the recorded exits that were not deleted yet, ordered by their time. For
 // lost ones see [Store.LostTraces].
 func (s *Store) ExitedEvents() (list []Exit, err error) {
-	all, err := s.allEvents()
+	all, err1 := s.allEvents()
+	members, err2 := s.allMembers()
 	for id, e := range all {
 		if st, err := e.status(); err == nil {
-			list = append(list, Exit{id, *st})
+			list = append(list, Exit{id, members[id].place(), *st})
 		}
 	}
 	slices.SortFunc(list, func(a, b Exit) int {
 		return cmp.Or(cmp.Compare(a.ExittedTime, b.ExittedTime), cmp.Compare(a.TraceID, b.TraceID))
 	})
-	return list, err
+	return list, errors.Join(err1, err2)
 }
 
 // LostTraces returns the ids of the traces whose process has ended without a record, and that were
@@ -60,6 +63,12 @@ func (s *Store) allTasks() (map[uint32]programsTask, error) {
 func (s *Store) allEvents() (map[uint64]programsExitEvent, error) {
 	return collect[uint64, programsExitEvent](s.events, "exits")
 }
+
+func (s *Store) allMembers() (map[uint64]programsMember, error) {
+	return collect[uint64, programsMember](s.members, "members of trees")
+}
+
+func (m programsMember) place() Membership { return Membership{m.Tree, m.Parent} }
 
 // collect reads a whole map in batches of buckets. Entries that others add or delete meanwhile do
 // not make it skip or repeat a bucket.

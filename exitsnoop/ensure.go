@@ -164,8 +164,9 @@ func (e *ensurer) start() (err error) {
 	if err != nil {
 		return err
 	}
-	running, missing := len(e.links) > 0, e.links.missing()
-	found := pinned > 0
+	running := e.links.any(programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin)
+	following := e.links.any(programsProgHandleSchedProcessFork, programsProgHandleSchedProcessForkTwin)
+	missing, found := e.links.missing(), pinned > 0
 	e.done.Started = !running
 	e.done.Repaired = found && pinned < len(mapNames)+len(linkNames)
 	if len(missing) > 0 {
@@ -176,21 +177,26 @@ func (e *ensurer) start() (err error) {
 			return err
 		}
 	}
-	if err := e.pinMissing(missing); err != nil || running || !found {
+	if err := e.pinMissing(missing); err != nil || running && following || !found {
 		return err
 	}
-	// Traced processes may have ended while no program ran.
-	return e.findEnded()
+	return e.catchUp(!running)
 }
 
-// findEnded marks as lost the traces whose process has ended without a record.
-func (e *ensurer) findEnded() (err error) {
+// catchUp finds what happened while programs did not run: it marks as lost the traces whose process
+// has ended, if ends may be missing, and traces the children that trees have got.
+func (e *ensurer) catchUp(endsMissing bool) (err error) {
 	s, err := newStore(e.maps, nil)
 	if err != nil {
 		return err
 	}
 	defer s.filter.close()
-	e.done.Lost, err = s.sweep()
+	if endsMissing {
+		e.done.Lost, err = s.sweep()
+	}
+	if err == nil {
+		err = s.traceExisting(0)
+	}
 	if errors.Is(err, ErrNamespace) {
 		return nil // from here processes cannot be looked up; a later caller finds them
 	}
@@ -209,20 +215,25 @@ func (e *ensurer) open() (pinned int, err error) {
 	}
 	pinned = len(e.maps) + len(e.links)
 	for name, l := range e.links {
-		if err := e.adoptLink(l); err != nil {
+		if err := e.adoptLink(name, l); err != nil {
 			return 0, fmt.Errorf("%s: %w", e.pin(name), err)
 		}
 	}
 	return pinned, nil
 }
 
-func (e *ensurer) adoptLink(l link.Link) error {
+func (e *ensurer) adoptLink(name string, l link.Link) error {
+	spec, err := layout()
+	if err != nil {
+		return err
+	}
+	own := spec.Programs[name]
 	info, err := l.Info()
 	if err != nil {
 		return fmt.Errorf("examine the link: %w", err)
 	}
-	if raw := info.RawTracepoint(); raw == nil || raw.Name != tracepoint {
-		return fmt.Errorf("%w: it is not attached to raw tracepoint %s", ErrForeign, tracepoint)
+	if raw := info.RawTracepoint(); raw == nil || raw.Name != own.AttachTo {
+		return fmt.Errorf("%w: it is not attached to raw tracepoint %s", ErrForeign, own.AttachTo)
 	}
 	program, err := ebpf.NewProgramFromID(info.Program)
 	if err != nil {
@@ -234,7 +245,11 @@ func (e *ensurer) adoptLink(l link.Link) error {
 		return fmt.Errorf("examine its program: %w", err)
 	}
 	ids, _ := of.MapIDs()
+	used := own.Instructions.ReferenceOffsets()
 	for _, name := range mapNames {
+		if used[name] == nil {
+			continue
+		}
 		if err := e.adoptMap(name, ids); err != nil {
 			return err
 		}

@@ -18,17 +18,20 @@ import (
 )
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.
-//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type filter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
-
-// tracepoint is the raw tracepoint of the program and its twin.
-const tracepoint = "sched_process_exit"
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -no-global-types -type task -type exit_event -type event_state -type counter -type filter -type member -type tree_counter programs programs/exitsnoop.bpf.c -- -O2 -Wall -Werror -I../internal/bpf
 
 // linkNames are the names of the programs and of the pins of their links, in the order in which
 // they are attached and pinned.
-var linkNames = []string{programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin}
+var linkNames = []string{
+	programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin,
+	programsProgHandleSchedProcessFork, programsProgHandleSchedProcessForkTwin,
+}
 
 // mapNames are the names of the maps, in the order in which they are pinned.
-var mapNames = []string{programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter}
+var mapNames = []string{
+	programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter,
+	programsMapTreeMembers, programsMapTreeCounters,
+}
 
 // maps are open maps by name.
 type maps map[string]*ebpf.Map
@@ -41,6 +44,11 @@ func (m maps) close() {
 
 // links are attached programs by name.
 type links map[string]link.Link
+
+// any reports whether one of these programs is attached.
+func (l links) any(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return l[name] != nil })
+}
 
 // missing returns the names of the programs that are not attached.
 func (l links) missing() []string {
@@ -62,6 +70,7 @@ func mapSpecs(o *Options) (*ebpf.CollectionSpec, error) {
 	}
 	spec.Maps[programsMapTracingTasks].MaxEntries = cmp.Or(o.MaxTracing, defaultEntries)
 	spec.Maps[programsMapExitedEvents].MaxEntries = cmp.Or(o.MaxEvents, defaultEntries)
+	spec.Maps[programsMapTreeMembers].MaxEntries = cmp.Or(o.MaxEvents, defaultEntries)
 	return spec, nil
 }
 
@@ -76,7 +85,7 @@ func checkLayout(name string, m *ebpf.Map) error {
 		return err
 	}
 	want := spec.Maps[name].Copy()
-	if name == programsMapTracingTasks || name == programsMapExitedEvents {
+	if want.Type == ebpf.Hash {
 		want.MaxEntries = m.MaxEntries() // an option
 	}
 	if err := want.Compatible(m); err != nil {
@@ -99,6 +108,9 @@ func attach(o *Options, have maps, attached links) error {
 	for name, m := range have {
 		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
+	if events := have[programsMapExitedEvents]; events != nil && have[programsMapTreeMembers] == nil {
+		spec.Maps[programsMapTreeMembers].MaxEntries = events.MaxEntries()
+	}
 	// Before 5.11 maps count against the limit on locked memory. If it cannot be lifted,
 	// loading may still work.
 	_ = rlimit.RemoveMemlock()
@@ -118,9 +130,9 @@ func attach(o *Options, have maps, attached links) error {
 		if err := o.step("attach " + name); err != nil {
 			return err
 		}
-		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: c.Programs[name]})
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: spec.Programs[name].AttachTo, Program: c.Programs[name]})
 		if err != nil {
-			return kernelError("attach to raw tracepoint "+tracepoint, err)
+			return kernelError("attach to raw tracepoint "+spec.Programs[name].AttachTo, err)
 		}
 		attached[name] = l
 	}

@@ -25,6 +25,9 @@ var children = map[string]func(root string, args []string) error{
 	"ensure": func(root string, _ []string) error { return EnsureRunning(root) },
 	"trace":  traceAndPause,
 	"wait":   waitAndPrint,
+
+	"daemonize": daemonize,
+	"fork":      forkOn,
 }
 
 func TestMain(m *testing.M) {

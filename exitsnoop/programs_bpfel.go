@@ -49,6 +49,13 @@ type programsFilter struct {
 	Traced [32768]uint32
 }
 
+type programsMember struct {
+	_        structs.HostLayout
+	Tree     uint64
+	Parent   uint64
+	Untraced uint64
+}
+
 type programsTask struct {
 	_        structs.HostLayout
 	TraceId  uint64
@@ -62,6 +69,14 @@ type programsTask struct {
 	Unused   uint32
 }
 
+type programsTreeCounter uint32
+
+const (
+	programsTreeCounterCOUNT_DESCENDANTS programsTreeCounter = 0
+	programsTreeCounterCOUNT_UNTRACED    programsTreeCounter = 1
+	programsTreeCounterTREE_COUNTERS     programsTreeCounter = 2
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -70,8 +85,12 @@ const (
 	programsMapExitedEvents                = "exited_events"
 	programsMapPidFilter                   = "pid_filter"
 	programsMapTracingTasks                = "tracing_tasks"
+	programsMapTreeCounters                = "tree_counters"
+	programsMapTreeMembers                 = "tree_members"
 	programsProgHandleSchedProcessExit     = "handle_sched_process_exit"
 	programsProgHandleSchedProcessExitTwin = "handle_sched_process_exit_twin"
+	programsProgHandleSchedProcessFork     = "handle_sched_process_fork"
+	programsProgHandleSchedProcessForkTwin = "handle_sched_process_fork_twin"
 )
 
 // loadPrograms returns the embedded CollectionSpec for programs.
@@ -118,6 +137,8 @@ type programsSpecs struct {
 type programsProgramSpecs struct {
 	HandleSchedProcessExit     *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit"`
 	HandleSchedProcessExitTwin *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit_twin"`
+	HandleSchedProcessFork     *ebpf.ProgramSpec `ebpf:"handle_sched_process_fork"`
+	HandleSchedProcessForkTwin *ebpf.ProgramSpec `ebpf:"handle_sched_process_fork_twin"`
 }
 
 // programsMapSpecs contains maps before they are loaded into the kernel.
@@ -128,6 +149,8 @@ type programsMapSpecs struct {
 	ExitedEvents *ebpf.MapSpec `ebpf:"exited_events"`
 	PidFilter    *ebpf.MapSpec `ebpf:"pid_filter"`
 	TracingTasks *ebpf.MapSpec `ebpf:"tracing_tasks"`
+	TreeCounters *ebpf.MapSpec `ebpf:"tree_counters"`
+	TreeMembers  *ebpf.MapSpec `ebpf:"tree_members"`
 }
 
 // programsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -160,6 +183,8 @@ type programsMaps struct {
 	ExitedEvents *ebpf.Map `ebpf:"exited_events"`
 	PidFilter    *ebpf.Map `ebpf:"pid_filter"`
 	TracingTasks *ebpf.Map `ebpf:"tracing_tasks"`
+	TreeCounters *ebpf.Map `ebpf:"tree_counters"`
+	TreeMembers  *ebpf.Map `ebpf:"tree_members"`
 }
 
 func (m *programsMaps) Close() error {
@@ -168,6 +193,8 @@ func (m *programsMaps) Close() error {
 		m.ExitedEvents,
 		m.PidFilter,
 		m.TracingTasks,
+		m.TreeCounters,
+		m.TreeMembers,
 	)
 }
 
@@ -183,12 +210,16 @@ type programsVariables struct {
 type programsPrograms struct {
 	HandleSchedProcessExit     *ebpf.Program `ebpf:"handle_sched_process_exit"`
 	HandleSchedProcessExitTwin *ebpf.Program `ebpf:"handle_sched_process_exit_twin"`
+	HandleSchedProcessFork     *ebpf.Program `ebpf:"handle_sched_process_fork"`
+	HandleSchedProcessForkTwin *ebpf.Program `ebpf:"handle_sched_process_fork_twin"`
 }
 
 func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.HandleSchedProcessExit,
 		p.HandleSchedProcessExitTwin,
+		p.HandleSchedProcessFork,
+		p.HandleSchedProcessForkTwin,
 	)
 }
 

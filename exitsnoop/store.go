@@ -1,7 +1,6 @@
 package exitsnoop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,17 +16,16 @@ import (
 // Several processes can use a pinned store at the same time.
 type Store struct {
 	tasks, events, counters *ebpf.Map
+	members, treeCounters   *ebpf.Map
 	filter                  *filter
 
+	maps   maps               // all of them
 	links  links              // of a private store, closed with it
 	lock   func(func()) error // calls with others excluded who count
 	offset bootOffset
 
-	life context.Context // canceled by Close
-	end  context.CancelFunc
-
 	mu       sync.Mutex
-	watchers map[*watcher]bool // of running Events
+	watchers map[*watcher]bool // of running Wait and Events
 	closed   bool
 }
 
@@ -46,7 +44,6 @@ func NewStore(bpffsRoot string) (*Store, error) {
 		m.close()
 		return nil, fmt.Errorf("open the store below %s: %w", bpffsRoot, err)
 	}
-	m[programsMapPidFilter].Close()
 	s.lock = func(f func()) error {
 		unlock, err := d.lock(defaultLockWait)
 		if err != nil {
@@ -77,12 +74,11 @@ func NewStoreFromAttachWith(o Options) (*Store, error) {
 		m.close()
 		return nil, err
 	}
-	m[programsMapPidFilter].Close()
 	return s, nil
 }
 
-// newStore makes a store, which closes the maps and the links, except for the map of the filter,
-// which the caller closes. After an error the caller closes all.
+// newStore makes a store, which closes the maps and the links. After an error the caller closes
+// them.
 func newStore(m maps, l links) (*Store, error) {
 	f, err := mapFilter(m[programsMapPidFilter])
 	if err != nil {
@@ -90,9 +86,9 @@ func newStore(m maps, l links) (*Store, error) {
 	}
 	s := &Store{
 		tasks: m[programsMapTracingTasks], events: m[programsMapExitedEvents], counters: m[programsMapCounters],
-		filter: f, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
+		members: m[programsMapTreeMembers], treeCounters: m[programsMapTreeCounters],
+		filter: f, maps: m, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
 	}
-	s.life, s.end = context.WithCancel(context.Background())
 	s.lock = func(f func()) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -112,11 +108,11 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	for w := range s.watchers {
-		w.stop()
+		w.poll.Close()
 	}
 	s.mu.Unlock()
-	s.end()
-	err := errors.Join(s.links.close(), s.tasks.Close(), s.events.Close(), s.counters.Close())
+	err := s.links.close()
+	s.maps.close()
 	s.filter.close() // after the tasks, so that none is added that it does not count
 	return err
 }
@@ -150,11 +146,16 @@ func (s *Store) drop(pid uint32, id uint64) error {
 		return err
 	}
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_RESERVED {
-		if err := s.events.Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return err
-		}
+		return ignoreMissing(s.forget(id))
 	}
 	return nil
+}
+
+// forget deletes the event of a trace, and its place in a tree.
+func (s *Store) forget(id uint64) error {
+	err := s.events.Delete(id)
+	s.members.Delete(id) // most have none
+	return mapKeyError(err, ErrNotTraced)
 }
 
 // GetExitedEvent returns the status of a trace whose process has ended. It does not wait, and the
@@ -190,7 +191,7 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 	case e.State == programsEventStateSTATE_RESERVED:
 		err = ErrNotEnded
 	default:
-		err = mapKeyError(s.events.Delete(traceEventID), ErrNotTraced)
+		err = s.forget(traceEventID)
 	}
 	if err != nil {
 		return withTraceID(traceEventID, err)
@@ -274,22 +275,35 @@ func mapKeyError(err, missing error) error {
 	return err
 }
 
+// counted returns a counter: the sum of all CPUs' values.
+func counted(counters *ebpf.Map, index uint32) (sum uint64, err error) {
+	var n []uint64
+	if err := counters.Lookup(index, &n); err != nil {
+		return 0, fmt.Errorf("read the counters: %w", mapKeyError(err, err))
+	}
+	for _, v := range n {
+		sum += v
+	}
+	return sum, nil
+}
+
 // Stats returns the counters.
 func (s *Store) Stats() (st Stats, err error) {
-	for i, to := range map[programsCounter]*uint64{
-		programsCounterCOUNT_RECORDED:        &st.Recorded,
-		programsCounterCOUNT_LOST:            &st.Lost,
-		programsCounterCOUNT_WRONG_NAMESPACE: &st.WrongNamespace,
-		programsCounterCOUNT_WRONG_START:     &st.WrongStart,
-		programsCounterCOUNT_REFUSED:         &st.Refused,
-		programsCounterCOUNT_UNSEEN:          &st.Unseen,
+	for to, in := range map[*uint64]struct {
+		counters *ebpf.Map
+		index    uint32
+	}{
+		&st.Recorded:       {s.counters, uint32(programsCounterCOUNT_RECORDED)},
+		&st.Lost:           {s.counters, uint32(programsCounterCOUNT_LOST)},
+		&st.WrongNamespace: {s.counters, uint32(programsCounterCOUNT_WRONG_NAMESPACE)},
+		&st.WrongStart:     {s.counters, uint32(programsCounterCOUNT_WRONG_START)},
+		&st.Refused:        {s.counters, uint32(programsCounterCOUNT_REFUSED)},
+		&st.Unseen:         {s.counters, uint32(programsCounterCOUNT_UNSEEN)},
+		&st.Descendants:    {s.treeCounters, uint32(programsTreeCounterCOUNT_DESCENDANTS)},
+		&st.Untraced:       {s.treeCounters, uint32(programsTreeCounterCOUNT_UNTRACED)},
 	} {
-		var n []uint64
-		if err := s.counters.Lookup(i, &n); err != nil {
-			return st, fmt.Errorf("read the counters: %w", mapKeyError(err, err))
-		}
-		for _, v := range n {
-			*to += v
+		if *to, err = counted(in.counters, in.index); err != nil {
+			return st, err
 		}
 	}
 	st.MaxTracing, st.MaxEvents = int(s.tasks.MaxEntries()), int(s.events.MaxEntries())

@@ -349,16 +349,16 @@ func TestWaitEnds(t *testing.T) {
 }
 
 // Close between the start of Events and its first look ends Events as at any other time.
-func TestCloseBeforeBegin(t *testing.T) {
+func TestCloseBeforeScan(t *testing.T) {
 	s := private(t, Options{})
 	pid := sleeper(t)
 	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
 	w, err := s.newWatcher()
 	ok(t, err)
 	defer w.close()
-	w.stop()
-	_, err = w.begin()
-	want(t, err, os.ErrClosed)
+	ok(t, s.Close())
+	want(t, w.add(1, pid), os.ErrClosed)
+	want(t, w.scan(), os.ErrClosed)
 }
 
 func TestEvents(t *testing.T) {

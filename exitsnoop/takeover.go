@@ -144,7 +144,7 @@ func (e *ensurer) importEvent(s *Store, id uint64, ev *programsExitEvent) error 
 	case err != nil:
 		return withTraceID(id, err)
 	}
-	e.onError(func() error { return ignoreMissing(mapKeyError(s.events.Delete(id), ErrNotTraced)) })
+	e.onError(func() error { return ignoreMissing(s.forget(id)) })
 	return nil
 }
 

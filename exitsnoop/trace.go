@@ -26,44 +26,54 @@ func (s *Store) Trace(pid uint32, info *TaskInfo) error {
 	if info == nil {
 		return withPID(pid, errors.New("no TaskInfo given"))
 	}
-	return withPID(pid, s.trace(pid, *info))
+	return withPID(pid, s.trace(pid, *info, nil, 0))
 }
 
 // TraceProcess is Trace with a random trace id, which it returns. The id is 2^63 or more, so that
 // it differs from ids that count from 1.
 func (s *Store) TraceProcess(pid uint32) (traceID uint64, err error) {
+	return withRandomID(func(id uint64) error { return s.Trace(pid, &TaskInfo{TraceID: id}) })
+}
+
+// withRandomID calls trace with a random id, and again if that is in use.
+func withRandomID(trace func(id uint64) error) (id uint64, err error) {
 	const tries = 3
 	for range tries {
 		var b [8]byte
 		rand.Read(b[:]) // never fails
-		traceID = binary.NativeEndian.Uint64(b[:]) | 1<<63
-		if err = s.Trace(pid, &TaskInfo{TraceID: traceID}); !errors.Is(err, ErrDuplicateID) {
+		id = binary.NativeEndian.Uint64(b[:]) | 1<<63
+		if err = trace(id); !errors.Is(err, ErrDuplicateID) {
 			break
 		}
 	}
 	if err != nil {
 		return 0, err
 	}
-	return traceID, nil
+	return id, nil
 }
 
-func (s *Store) trace(pid uint32, info TaskInfo) error {
+// trace traces a process, as a member of a tree unless m is nil. If start is not 0 the process must
+// have started then.
+func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64) error {
 	p, err := openProcess(pid)
 	if err != nil {
 		return err
 	}
 	defer p.close()
 	t, err := s.newTask(p, info)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case start != 0 && start != t.StartMin:
+		return ErrNoProcess // the pid is that of a later one
 	}
-	if err := s.addTask(pid, t); err != nil {
+	if err := s.addTask(pid, t, m); err != nil {
 		return err
 	}
 	if err := s.confirm(p, info.TraceID); err != nil {
 		return err
 	}
-	s.watchNew(p, info.TraceID)
+	s.watchNew(info.TraceID, pid, m)
 	return nil
 }
 
@@ -87,20 +97,27 @@ func (s *Store) newTask(p *process, info TaskInfo) (*programsTask, error) {
 	return &programsTask{TraceId: info.TraceID, PidnsDev: kernelDev(ns.Dev), PidnsIno: ns.Ino, StartMin: from, StartEnd: to}, nil
 }
 
-// addTask reserves the event and adds the tracing entry.
-func (s *Store) addTask(pid uint32, t *programsTask) error {
+// addTask reserves the event and adds the tracing entry, and before it the membership if m is not
+// nil, so that no fork is missed.
+func (s *Store) addTask(pid uint32, t *programsTask, m *programsMember) error {
 	e := programsExitEvent{Pid: pid, StoredTime: clock.Monotonic(), State: programsEventStateSTATE_RESERVED}
 	if err := s.reserve(t.TraceId, &e); err != nil {
 		return err
 	}
-	err := s.putTask(pid, t)
+	var err error
+	if m != nil {
+		err = s.members.Update(t.TraceId, m, ebpf.UpdateAny)
+	}
+	if err == nil {
+		err = s.putTask(pid, t)
+	}
 	if errors.Is(err, ebpf.ErrKeyExist) && s.markEarlierLost(pid, t) {
 		err = s.putTask(pid, t)
 	}
 	if err == nil {
 		return nil
 	}
-	undo := s.events.Delete(t.TraceId)
+	undo := s.forget(t.TraceId)
 	switch {
 	case errors.Is(err, ebpf.ErrKeyExist):
 		err = ErrAlreadyTraced
@@ -173,7 +190,7 @@ func (s *Store) confirm(p *process, id uint64) error {
 	if e, err := s.event(id); err == nil && e.State == programsEventStateSTATE_ENDED {
 		return nil
 	}
-	s.events.Delete(id)
+	s.forget(id)
 	if gone != nil {
 		return gone
 	}

@@ -48,29 +48,36 @@ func (s *ExitStatus) WaitStatus() syscall.WaitStatus { return syscall.WaitStatus
 // Exit is an exit status with the id of its trace.
 type Exit struct {
 	TraceID uint64
+	Membership
 	ExitStatus
 }
 
 // Stats are counters since the maps were created, and their current use.
 type Stats struct {
 	// Tracing and Uncollected count the processes that are traced now, and the events that were
-	// not deleted yet.
-	Tracing, Uncollected int
-
-	// MaxTracing and MaxEvents are the capacities of the maps.
-	MaxTracing, MaxEvents int
+	// not deleted yet. MaxTracing and MaxEvents are the capacities of the maps.
+	Tracing     int `json:"tracing"`
+	MaxTracing  int `json:"max_tracing"`
+	Uncollected int `json:"uncollected"`
+	MaxEvents   int `json:"max_events"`
 
 	// Recorded counts the recorded exits.
-	Recorded uint64
+	Recorded uint64 `json:"recorded"`
 	// Lost counts exits of traced processes that the program could not record, Unseen those
 	// that it did not see: it did not run, it was skipped, or start time or pid namespace were
 	// not those that Trace had read. Each is [ErrLost] for its trace id.
-	Lost, Unseen uint64
+	Lost   uint64 `json:"lost"`
+	Unseen uint64 `json:"unseen"`
+	// Refused counts calls of Trace that returned ErrFull.
+	Refused uint64 `json:"refused"`
 	// WrongNamespace and WrongStart count exits of threads that have the pid of a traced
 	// process, but are in another pid namespace or started at another time.
-	WrongNamespace, WrongStart uint64
-	// Refused counts calls of Trace that returned ErrFull.
-	Refused uint64
+	WrongNamespace uint64 `json:"wrong_namespace"`
+	WrongStart     uint64 `json:"wrong_start"`
+	// Descendants counts the processes that the program traced as parts of a tree, Untraced
+	// those that it could not trace because a map was full.
+	Descendants uint64 `json:"descendants"`
+	Untraced    uint64 `json:"untraced"`
 }
 
 // Options are for new maps and programs. The zero value is right for most callers. Existing maps

@@ -3,9 +3,9 @@ package exitsnoop
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
+	"iter"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/quark-linux/quark/internal/clock"
@@ -14,51 +14,97 @@ import (
 // Wait waits until the process of a trace has ended and returns its status. The event stays. The
 // error is ErrNotTraced, ErrLost, ctx.Err(), os.ErrClosed or the kernel's.
 //
-// It waits for a pidfd, which becomes readable after the program has run. That takes a descriptor
-// and no thread. Several processes can wait for the same trace.
+// It waits for a pidfd, which becomes readable after the program has run. That takes two
+// descriptors and no thread. Several processes can wait for the same trace.
 func (s *Store) Wait(ctx context.Context, traceID uint64) (*ExitStatus, error) {
 	st, err := s.wait(ctx, traceID)
 	return st, withTraceID(traceID, err)
 }
 
 func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e, err := s.event(id)
+	if err != nil {
+		return nil, err
+	}
+	if e.State != programsEventStateSTATE_RESERVED {
+		return e.status()
+	}
+	w, err := s.newWatcher(id)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	if err := w.add(id, e.Pid); err != nil {
+		return nil, err
+	}
 	for {
-		if err := ctx.Err(); err != nil {
+		got, e, err := w.next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, ErrNotTraced // someone else has deleted the event
+		case err != nil:
 			return nil, err
-		}
-		e, err := s.event(id)
-		if err != nil {
-			return nil, err
-		}
-		if e.State != programsEventStateSTATE_RESERVED {
+		case got == id: // not a descendant
 			return e.status()
-		}
-		if err := s.waitFor(ctx, id, e.Pid); err != nil {
-			return nil, err
 		}
 	}
 }
 
-// waitFor waits until the event may have changed.
-func (s *Store) waitFor(ctx context.Context, id uint64, pid uint32) error {
-	p, err := s.openTraced(id, pid)
-	if errors.Is(err, ErrNoProcess) {
-		return s.recordUnseen(id, pid)
+// Events yields each exit once, as soon as the process has ended: of the processes that are traced
+// when Events is called, of the descendants that their trees get, and of processes that this Store
+// begins to trace while Events runs. Processes that have ended already come first. If the status
+// was lost the error is ErrLost and only the pid, the trace id and the membership are valid; the
+// iteration goes on. It ends with ctx, with Close, or after yielding an error of the kernel.
+//
+// With trace ids only the exits of these and of the trees that began with them are yielded, and
+// Events ends after the last of them.
+//
+// Events stay in the store until they are deleted, so delete each after handling it: no exit is
+// missed between two runs. Each traced process takes a descriptor. A descendant that ends within
+// 50 ms of its birth may be yielded that much later. Traces that other processes begin while Events
+// runs are not seen.
+func (s *Store) Events(ctx context.Context, traceIDs ...uint64) iter.Seq2[Exit, error] {
+	return func(yield func(Exit, error) bool) {
+		if err := s.yieldEvents(ctx, traceIDs, yield); err != nil {
+			yield(Exit{}, err)
+		}
 	}
+}
+
+// yieldEvents returns the error that ends the iteration, nil if there is none to be told.
+func (s *Store) yieldEvents(ctx context.Context, ids []uint64, yield func(Exit, error) bool) error {
+	w, err := s.newWatcher(ids...)
 	if err != nil {
-		return err
-	}
-	w, err := newPollable(p.pidfd, "pidfd")
-	if err != nil {
-		p.close()
 		return err
 	}
 	defer w.close()
-	defer context.AfterFunc(s.life, w.close)()
-	if err := w.wait(ctx, func() bool { return readable(p.pidfd) }); err != nil {
-		return err
+	for err = w.scan(); err == nil; {
+		var id uint64
+		var e *programsExitEvent
+		if id, e, err = w.next(ctx); err != nil {
+			break
+		}
+		ev := Exit{TraceID: id, ExitStatus: ExitStatus{Pid: e.Pid}}
+		if ev.Membership, err = s.membership(id); err != nil {
+			break
+		}
+		st, lost := e.status()
+		if st != nil {
+			ev.ExitStatus = *st
+		}
+		if !yield(ev, withTraceID(id, lost)) {
+			return nil
+		}
 	}
-	return s.recordUnseen(id, pid)
+	for _, ending := range []error{io.EOF, context.Canceled, context.DeadlineExceeded, os.ErrClosed} {
+		if errors.Is(err, ending) {
+			return nil
+		}
+	}
+	return err
 }
 
 // openTraced returns the process of a trace, or ErrNoProcess if it has ended.
@@ -110,50 +156,4 @@ func (s *Store) recordUnseen(id uint64, pid uint32) error {
 		return err
 	}
 	return s.markLost(pid, t)
-}
-
-// pollable is a descriptor that the Go runtime's poller waits for.
-type pollable struct {
-	*os.File
-	name   string
-	closed atomic.Bool
-}
-
-// past is a deadline in the past: it ends a wait at once.
-var past = time.Unix(1, 0)
-
-// newPollable returns a pollable that owns a non-blocking descriptor.
-func newPollable(fd int, name string) (*pollable, error) {
-	f := os.NewFile(uintptr(fd), name)
-	if err := f.SetDeadline(time.Time{}); err != nil {
-		// The poller does not support this descriptor, so that a wait could not be
-		// interrupted.
-		return nil, fmt.Errorf("wait for %s: %w", name, err)
-	}
-	return &pollable{File: f, name: name}, nil
-}
-
-func (p *pollable) close() {
-	p.closed.Store(true)
-	p.File.Close()
-}
-
-// wait returns nil when ready returns true. It calls ready once, and again each time the descriptor
-// becomes readable. After close it returns os.ErrClosed.
-func (p *pollable) wait(ctx context.Context, ready func() bool) error {
-	stop := context.AfterFunc(ctx, func() { p.SetReadDeadline(past) })
-	defer stop()
-	raw, err := p.SyscallConn()
-	if err == nil {
-		err = raw.Read(func(uintptr) bool { return ready() })
-	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case p.closed.Load():
-		return os.ErrClosed
-	}
-	return fmt.Errorf("wait for %s: %w", p.name, err)
 }

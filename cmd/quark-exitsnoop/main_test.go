@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/quark-linux/quark/exitsnoop"
+	"github.com/quark-linux/quark/internal/children"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +30,7 @@ func TestScripts(t *testing.T) {
 			e.Defer(func() { exitsnoop.Clean(e.WorkDir) })
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"sleeper": sleeper, "traced": traced, "recorded": recorded},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"sleeper": sleeper, "shell": shell, "tell": tell, "traced": traced, "recorded": recorded},
 	})
 }
 
@@ -80,9 +81,38 @@ func await(ts *testscript.TestScript, what string, done func(*exitsnoop.Store, u
 
 // sleeper starts a process, and sets a variable to its pid.
 func sleeper(ts *testscript.TestScript, _ bool, args []string) {
-	c := exec.Command("sleep", "600")
+	startProcess(ts, args[0], exec.Command("sleep", "600"))
+}
+
+// shell starts a process with a child, and sets variables to their pids. Both end after tell, when
+// the process has had another child.
+func shell(ts *testscript.TestScript, _ bool, args []string) {
+	c := exec.Command("sh", "-c", "(read line; exit 3) <&3 & read line <&3; (exit 4); wait; exit 5")
+	r, w, err := os.Pipe()
+	ts.Check(err)
+	c.ExtraFiles = []*os.File{r}
+	startProcess(ts, args[0], c)
+	r.Close()
+	gates[ts.Getenv(args[0])] = w
+	for {
+		if pids, _ := children.Of(c.Process.Pid); len(pids) == 1 {
+			ts.Setenv(args[1], strconv.Itoa(pids[0]))
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// gates are what processes of shell read, by pid.
+var gates = map[string]*os.File{}
+
+func tell(ts *testscript.TestScript, _ bool, args []string) {
+	fmt.Fprint(gates[args[0]], "\n\n")
+}
+
+func startProcess(ts *testscript.TestScript, variable string, c *exec.Cmd) {
 	ts.Check(c.Start())
-	ts.Setenv(args[0], strconv.Itoa(c.Process.Pid))
+	ts.Setenv(variable, strconv.Itoa(c.Process.Pid))
 	done := make(chan struct{})
 	go func() { c.Wait(); close(done) }()
 	ts.Defer(func() { c.Process.Kill(); <-done })

@@ -18,19 +18,21 @@ type options struct {
 	root   string
 	json   bool
 	noWait bool
+	tree   bool
 	older  time.Duration
 
 	out *printer
 }
 
-const usage = `usage: quark-exitsnoop [-j] [-r ROOT] run [--] COMMAND [ARGUMENT...]
-       quark-exitsnoop [-j] [-r ROOT] trace [-n] PID...
+const usage = `usage: quark-exitsnoop [-j] [-t] run [--] COMMAND [ARGUMENT...]
+       quark-exitsnoop [-j] [-r ROOT] trace [-n] [-t] PID...
        quark-exitsnoop [-j] [-r ROOT] list
        quark-exitsnoop [-j] [-r ROOT] status
        quark-exitsnoop [-r ROOT] clean [--older DURATION]
 
 run      runs a command and tells how it and what it left behind ended
 trace    has the ends of processes recorded, and tells them unless -n is given
+         with -t, run and trace do so for all descendants too
 list     shows what is traced and which ends were recorded
 status   shows whether it runs, its version and its counters
 clean    ends it and removes what it has pinned, or only old records
@@ -45,6 +47,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
 	f.StringVarP(&o.root, "root", "r", defaultRoot, "the directory below which the state is pinned")
 	f.BoolVarP(&o.noWait, "no-wait", "n", false, "trace: do not wait for the ends")
+	f.BoolVarP(&o.tree, "tree", "t", false, "run, trace: all descendants too")
 	f.DurationVar(&o.older, "older", 0, "clean: only delete records older than that")
 	return f
 }
@@ -100,6 +103,8 @@ func (o *options) check(f *pflag.FlagSet) error {
 		return fmt.Errorf("cannot %q: run, trace, list, status or clean (%w)", o.verb, errUsage)
 	case o.noWait && o.verb != "trace":
 		return fmt.Errorf("-n is for trace (%w)", errUsage)
+	case o.tree && o.verb != "trace" && o.verb != "run":
+		return fmt.Errorf("-t is for run and trace (%w)", errUsage)
 	case f.Changed("older") && o.verb != "clean":
 		return fmt.Errorf("--older is for clean (%w)", errUsage)
 	case f.Changed("older") && o.older <= 0:

@@ -29,22 +29,44 @@ func trace(ctx context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	defer s.Close()
-	ids := map[uint64]uint32{}
+	before, err := s.Stats()
+	if err != nil {
+		return 0, err
+	}
+	var ids []uint64
 	for _, pid := range pids {
-		id, err := s.TraceProcess(pid)
-		if err != nil {
-			failed = errors.Join(failed, err)
+		id, err := begin(s, pid, o.tree)
+		failed = errors.Join(failed, err)
+		if id == 0 {
 			continue
 		}
-		ids[id] = pid
-		if err := o.out.print(fmt.Sprintf("%d traced as %d", pid, id), line{Event: "tracing", TraceID: id, Pid: pid}); err != nil {
+		ids = append(ids, id)
+		t := exitsnoop.Task{Pid: pid, TaskInfo: exitsnoop.TaskInfo{TraceID: id}}
+		if err := o.out.tracing(t); err != nil {
 			return 0, err
 		}
 	}
-	if !o.noWait {
-		failed = errors.Join(failed, report(ctx, o, s, ids))
+	if !o.noWait && len(ids) > 0 {
+		failed = errors.Join(failed, report(ctx, o, s, ids), untraced(s, before))
 	}
 	return 0, failed
+}
+
+// begin traces a process, or with tree also the descendants that it has and gets.
+func begin(s *exitsnoop.Store, pid uint32, tree bool) (id uint64, err error) {
+	if tree {
+		return s.TraceTree(pid, exitsnoop.TreeOptions{Existing: true})
+	}
+	return s.TraceProcess(pid)
+}
+
+// untraced returns an error if there was no room for descendants since before.
+func untraced(s *exitsnoop.Store, before exitsnoop.Stats) error {
+	now, err := s.Stats()
+	if n := now.Untraced - before.Untraced; err == nil && n > 0 {
+		err = fmt.Errorf("%d descendants and what they forked were not traced: %w", n, exitsnoop.ErrFull)
+	}
+	return err
 }
 
 func parsePids(args []string) (pids []uint32, err error) {
@@ -71,20 +93,14 @@ func living(pids []uint32) (found []uint32, err error) {
 	return found, err
 }
 
-// report waits for the ends of traces, prints and deletes them.
-func report(ctx context.Context, o *options, s *exitsnoop.Store, ids map[uint64]uint32) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	for ev, err := range s.Events(ctx) {
-		pid, ours := ids[ev.TraceID]
+// report waits for the ends of traces and of their trees, prints and deletes them.
+func report(ctx context.Context, o *options, s *exitsnoop.Store, ids []uint64) error {
+	for ev, err := range s.Events(ctx, ids...) {
 		switch {
-		case !ours && ev.TraceID != 0:
-			continue
 		case errors.Is(err, exitsnoop.ErrLost):
-			err = o.out.lost(ev.TraceID, pid)
+			err = o.out.lost(ev.TraceID, ev.Pid)
 		case err == nil:
-			err = o.out.exit(ev.TraceID, &ev.ExitStatus)
+			err = o.out.exit(ev)
 		}
 		if err == nil {
 			err = s.DeleteExitedEvent(ev.TraceID)
@@ -92,11 +108,11 @@ func report(ctx context.Context, o *options, s *exitsnoop.Store, ids map[uint64]
 		if err != nil {
 			return err
 		}
-		if delete(ids, ev.TraceID); len(ids) == 0 {
-			return nil
-		}
 	}
-	return fmt.Errorf("interrupted: %d still traced, see quark-exitsnoop list", len(ids))
+	if ctx.Err() != nil {
+		return errors.New("interrupted: what runs stays traced, see quark-exitsnoop list")
+	}
+	return nil
 }
 
 // list prints the traced processes and the recorded ends.
@@ -116,13 +132,12 @@ func list(_ context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	for _, t := range tasks {
-		l := line{Event: "tracing", TraceID: t.TraceID, Pid: t.Pid, Pidns: t.PidnsInfo.Ino}
-		if err := o.out.print(fmt.Sprintf("%d traced as %d", t.Pid, t.TraceID), l); err != nil {
+		if err := o.out.tracing(t); err != nil {
 			return 0, err
 		}
 	}
 	for _, e := range exits {
-		if err := o.out.exit(e.TraceID, &e.ExitStatus); err != nil {
+		if err := o.out.exit(e); err != nil {
 			return 0, err
 		}
 	}
@@ -136,18 +151,9 @@ func list(_ context.Context, o *options) (int, error) {
 
 // state is the output of status.
 type state struct {
-	Running        bool   `json:"running"`
-	Version        int    `json:"version"`
-	Tracing        int    `json:"tracing"`
-	MaxTracing     int    `json:"max_tracing"`
-	Uncollected    int    `json:"uncollected"`
-	MaxEvents      int    `json:"max_events"`
-	Recorded       uint64 `json:"recorded"`
-	Lost           uint64 `json:"lost"`
-	Unseen         uint64 `json:"unseen"`
-	Refused        uint64 `json:"refused"`
-	WrongNamespace uint64 `json:"wrong_namespace"`
-	WrongStart     uint64 `json:"wrong_start"`
+	Running bool `json:"running"`
+	Version int  `json:"version"`
+	exitsnoop.Stats
 }
 
 // status prints the state. The exit status is 1 if exitsnoop is not running.
@@ -165,16 +171,14 @@ func status(_ context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	defer s.Close()
-	n, err := s.Stats()
-	if err != nil {
+	st.Running = true
+	if st.Stats, err = s.Stats(); err != nil {
 		return 0, err
 	}
-	st = state{true, exitsnoop.Version, n.Tracing, n.MaxTracing, n.Uncollected, n.MaxEvents,
-		n.Recorded, n.Lost, n.Unseen, n.Refused, n.WrongNamespace, n.WrongStart}
 	text := fmt.Sprintf("running, version %d\ntracing %d of at most %d\nuncollected %d; at most %d traces exist at once\n"+
-		"recorded %d, lost %d, unseen %d, refused %d, wrong namespace %d, wrong start %d",
+		"recorded %d, lost %d, unseen %d, refused %d, wrong namespace %d, wrong start %d\ndescendants %d, not traced %d",
 		st.Version, st.Tracing, st.MaxTracing, st.Uncollected, st.MaxEvents,
-		st.Recorded, st.Lost, st.Unseen, st.Refused, st.WrongNamespace, st.WrongStart)
+		st.Recorded, st.Lost, st.Unseen, st.Refused, st.WrongNamespace, st.WrongStart, st.Descendants, st.Untraced)
 	return 0, o.out.print(text, st)
 }
 

@@ -40,11 +40,19 @@ type line struct {
 	Start      uint64 `json:"start_boottime_ns,omitempty"`
 	Ended      uint64 `json:"monotonic_ns,omitempty"`
 	Pidns      uint64 `json:"pidns,omitempty"`
+	Tree       uint64 `json:"tree,string,omitempty"`
+	Parent     uint64 `json:"parent,string,omitempty"`
 }
 
-func (p *printer) exit(id uint64, st *exitsnoop.ExitStatus) error {
-	l := line{Event: "exited", TraceID: id, Pid: st.Pid, WaitStatus: &st.ExitCode, Start: st.StartBoottime, Ended: st.ExittedTime}
-	w := st.WaitStatus()
+func (p *printer) tracing(t exitsnoop.Task) error {
+	return p.print(fmt.Sprintf("%d traced as %d", t.Pid, t.TraceID),
+		line{Event: "tracing", TraceID: t.TraceID, Tree: t.Tree, Parent: t.Parent, Pid: t.Pid, Pidns: t.PidnsInfo.Ino})
+}
+
+func (p *printer) exit(e exitsnoop.Exit) error {
+	l := line{Event: "exited", TraceID: e.TraceID, Tree: e.Tree, Parent: e.Parent, Pid: e.Pid,
+		WaitStatus: &e.ExitCode, Start: e.StartBoottime, Ended: e.ExittedTime}
+	w := e.WaitStatus()
 	if w.Signaled() {
 		n := int(w.Signal())
 		l.Signal, l.CoreDumped = &n, w.CoreDump()
@@ -52,7 +60,7 @@ func (p *printer) exit(id uint64, st *exitsnoop.ExitStatus) error {
 		n := w.ExitStatus()
 		l.Code = &n
 	}
-	return p.print(fmt.Sprintf("%d %s%s", st.Pid, describe(w), ago(st.ExittedTime)), l)
+	return p.print(fmt.Sprintf("%d %s%s", e.Pid, describe(w), ago(e.ExittedTime)), l)
 }
 
 func (p *printer) lost(id uint64, pid uint32) error {

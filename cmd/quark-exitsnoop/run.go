@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/exitsnoop"
-	"github.com/quark-linux/quark/internal/children"
 )
 
 // commandEnv is set in the process that will become the command of run: it is the path to execute.
@@ -43,8 +42,8 @@ func becomeCommand() {
 	os.Exit(statusCannotRun)
 }
 
-// runCommand runs a command and prints how it ended. Processes that the command leaves behind
-// become children of this one, and runCommand waits for them and prints their ends too.
+// runCommand runs a command, prints how it ended, and waits for the processes that it leaves behind
+// and prints their ends too, or with -t those of all its descendants.
 func runCommand(ctx context.Context, o *options) (int, error) {
 	path, err := exec.LookPath(o.args[0])
 	if err != nil {
@@ -59,19 +58,24 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return statusCannotRun, fmt.Errorf("run: adopt orphans: %w", err)
 	}
-	pid, id, err := startTraced(s, path, o.args)
+	id, err := startTraced(s, path, o.args)
 	if err != nil {
 		return statusCannotRun, err
 	}
-	f := &family{store: s, o: o, traced: map[int]uint64{pid: id}}
-	return f.watch(ctx)
+	// A signal is passed on, and does not end this process.
+	defer context.AfterFunc(ctx, func() { terminate(s) })()
+	f := &family{store: s, o: o, ended: map[uint64]uint64{}}
+	if err := f.watch(id); err != nil {
+		return statusFailed, err
+	}
+	return f.status, untraced(s, exitsnoop.Stats{})
 }
 
 // startTraced starts the process of a command and lets it execute after tracing has begun.
-func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, id uint64, err error) {
+func startTraced(s *exitsnoop.Store, path string, argv []string) (id uint64, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer w.Close()
 	p, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
@@ -80,103 +84,79 @@ func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, id ui
 	})
 	r.Close()
 	if err != nil {
-		return 0, 0, fmt.Errorf("run: %w", err)
+		return 0, fmt.Errorf("run: %w", err)
 	}
 	defer p.Release()
-	if id, err = s.TraceProcess(uint32(p.Pid)); err == nil {
+	if id, err = s.TraceTree(uint32(p.Pid), exitsnoop.TreeOptions{}); err == nil {
 		_, err = w.Write([]byte{1})
 	}
 	if err != nil {
 		w.Close() // the process ends then
 		syscall.Wait4(p.Pid, nil, 0, nil)
-		return 0, 0, err
+		return 0, err
 	}
-	return p.Pid, id, nil
+	return id, nil
 }
 
-// family is a command and the processes that it has left behind.
+// family is a command and its descendants.
 type family struct {
 	store  *exitsnoop.Store
 	o      *options
-	traced map[int]uint64 // children that are traced, by pid
-	status int
+	ended  map[uint64]uint64 // when, by trace id
+	last   uint64            // when the last one ended that was printed
+	status int               // its status
 }
 
-// watch prints ends until there is no child. It returns the status of the last one.
-func (f *family) watch(ctx context.Context) (int, error) {
-	// A signal is passed on to the command, and does not end watch.
-	defer context.AfterFunc(ctx, f.interrupt)()
-	for {
-		// Without reaping, so that no other process gets the pid until it is traced.
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
+// watch prints ends until all have ended.
+func (f *family) watch(id uint64) error {
+	for ev, err := range f.store.Events(context.Background(), id) {
+		reap()
 		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.ECHILD):
-			return f.status, nil
-		case err != nil:
-			return statusFailed, fmt.Errorf("wait: %w", err)
+		case errors.Is(err, exitsnoop.ErrLost):
+			err = f.o.out.lost(ev.TraceID, ev.Pid)
+		case err == nil && (f.o.tree || f.leftBehind(ev)):
+			if ev.ExittedTime >= f.last {
+				f.last, f.status = ev.ExittedTime, shellStatus(ev.WaitStatus())
+			}
+			err = f.o.out.exit(ev)
 		}
-		if err := f.adopt(); err != nil {
-			return statusFailed, err
+		f.ended[ev.TraceID] = ev.ExittedTime
+		if err == nil {
+			err = f.store.DeleteExitedEvent(ev.TraceID)
 		}
-		if err := f.reap(); err != nil {
-			return statusFailed, err
-		}
-	}
-}
-
-// adopt begins to trace new children.
-func (f *family) adopt() error {
-	pids, _ := children.Of(os.Getpid())
-	for _, pid := range pids {
-		if f.traced[pid] != 0 {
-			continue
-		}
-		id, err := f.store.TraceProcess(uint32(pid))
-		switch {
-		case err == nil:
-			f.traced[pid] = id
-		case !errors.Is(err, exitsnoop.ErrNoProcess): // one that has ended is for reap
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reap reaps one child that has ended, and prints how. If it ended before it was traced, its wait
-// status is recorded here.
-func (f *family) reap() error {
-	var w syscall.WaitStatus
-	pid, err := syscall.Wait4(-1, &w, unix.WNOHANG, nil)
-	if err != nil || pid <= 0 {
-		return nil
-	}
-	id, traced := f.traced[pid]
-	delete(f.traced, pid)
-	if !traced {
-		id = 1
-		if err := f.store.ExitedEventFromWaitStatus(id, uint32(pid), uint32(w)); err != nil {
-			return err
+// leftBehind reports whether a process ended later than the one that forked it, as the command did.
+func (f *family) leftBehind(ev exitsnoop.Exit) bool {
+	at, ended := f.ended[ev.Parent]
+	if !ended && ev.Parent != 0 {
+		st, err := f.store.GetExitedEvent(ev.Parent)
+		if err != nil {
+			return !errors.Is(err, exitsnoop.ErrNotEnded)
 		}
+		at = st.ExittedTime
 	}
-	st, err := f.store.GetExitedEvent(id)
-	if err != nil {
-		return err
-	}
-	f.status = shellStatus(st.WaitStatus())
-	shown := id
-	if !traced {
-		shown = 0
-	}
-	return errors.Join(f.o.out.exit(shown, st), f.store.DeleteExitedEvent(id))
+	return at < ev.ExittedTime
 }
 
-// interrupt sends SIGTERM to the children.
-func (f *family) interrupt() {
-	pids, _ := children.Of(os.Getpid())
-	for _, pid := range pids {
-		unix.Kill(pid, unix.SIGTERM)
+// reap reaps children that have ended.
+func reap() {
+	for {
+		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// terminate sends SIGTERM to all that is traced.
+func terminate(s *exitsnoop.Store) {
+	tasks, _ := s.Tasks()
+	for _, t := range tasks {
+		unix.Kill(int(t.Pid), unix.SIGTERM)
 	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The layout of the pinned maps, version 1. They outlive the process that made them, so that any
- * change here is a new version with a directory of its own.
+ * change of a map is a new version with a directory of its own. A new map is none: the programs
+ * that run already do without it.
  */
 #ifndef EXITSNOOP_ABI_H
 #define EXITSNOOP_ABI_H
@@ -41,6 +42,20 @@ struct exit_event {
 };
 
 /*
+ * A traced process whose children are traced as well. The key is its trace id. The entry stays as
+ * long as the exit_event.
+ */
+struct member {
+	__u64 tree; /* the trace id of the process with which the tree began */
+	__u64 parent; /* the trace id of the process that forked this one, 0 for the tree's first */
+	/*
+	 * Written by the program: when the last child started that could not be traced. Its twin,
+	 * which tries again, does not count it again.
+	 */
+	__u64 untraced;
+};
+
+/*
  * The number of traced processes by pid modulo FILTER_SLOTS, or a higher one. Most exits are of
  * processes that nobody traces: this is one look at memory that is likely to be in the cache, where
  * tracing_tasks takes several that are not. A count is incremented before an entry is made, and
@@ -61,6 +76,13 @@ enum counter {
 	COUNT_REFUSED, /* by Trace, as a map was full */
 	COUNT_UNSEEN, /* found by user space: ended, and the program did not see it */
 	COUNTERS,
+};
+
+/* Indices of the counters of trees. */
+enum tree_counter {
+	COUNT_DESCENDANTS, /* traced by the program */
+	COUNT_UNTRACED, /* not traced, as a map was full */
+	TREE_COUNTERS,
 };
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Records how the traced processes end, once for each thread group. */
+/* Records how traced processes end, once for each thread group, and traces their descendants. */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -39,12 +39,32 @@ struct {
 	__type(value, struct filter);
 } pid_filter SEC(".maps");
 
-static __always_inline void count(enum counter index)
+/* As many as exited_events can have. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, struct member);
+} tree_members SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TREE_COUNTERS);
+	__type(key, enum tree_counter);
+	__type(value, __u64);
+} tree_counters SEC(".maps");
+
+static __always_inline void count_in(void *map, __u32 index)
 {
-	__u64 *n = bpf_map_lookup_elem(&counters, &index);
+	__u64 *n = bpf_map_lookup_elem(map, &index);
 
 	if (n)
 		(*n)++;
+}
+
+static __always_inline void count(enum counter index)
+{
+	count_in(&counters, index);
 }
 
 /*
@@ -126,17 +146,21 @@ static __always_inline void on_exit(struct task *t, struct task_struct *task, __
 	}
 }
 
+/* The number of traced processes whose pid has the same remainder. */
+static __always_inline __u32 *traced_like(__u32 tgid)
+{
+	__u32 zero = 0;
+	struct filter *filter = bpf_map_lookup_elem(&pid_filter, &zero);
+
+	return filter ? &filter->traced[tgid % FILTER_SLOTS] : 0;
+}
+
 static __always_inline int handle(struct bpf_raw_tracepoint_args *ctx, int twin)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
-	struct filter *filter = bpf_map_lookup_elem(&pid_filter, &zero);
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *traced = traced_like(tgid);
 	struct task *t;
-	__u32 *traced;
 
-	if (!filter)
-		return 0;
-	traced = &filter->traced[tgid % FILTER_SLOTS];
-	if (!*traced)
+	if (!traced || !*traced)
 		return 0;
 	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
 	if (t)
@@ -159,4 +183,113 @@ SEC("raw_tp/sched_process_exit")
 int handle_sched_process_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 {
 	return handle(ctx, 1);
+}
+
+/* The inode of the pid namespace in which a new process is: its children's are other ones later. */
+static __always_inline __u64 pid_namespace_of(struct task_struct *child, __u64 by_default)
+{
+	struct nsproxy *proxy = 0;
+	struct pid_namespace *ns = 0;
+	__u32 inum = 0;
+
+	if (!bpf_core_field_exists(proxy->pid_ns_for_children) || !bpf_core_field_exists(ns->ns.inum) ||
+	    bpf_core_read(&proxy, sizeof(proxy), &child->nsproxy) ||
+	    bpf_core_read(&ns, sizeof(ns), &proxy->pid_ns_for_children) ||
+	    bpf_core_read(&inum, sizeof(inum), &ns->ns.inum))
+		return by_default;
+	return inum;
+}
+
+/*
+ * Trace a child, which has not run yet, as a member of its parent's tree. Returns 0, also where it
+ * is traced already, or an error; then nothing has changed.
+ */
+static __always_inline int trace_child(struct task *parent, struct member *born, struct task_struct *child, __u32 pid)
+{
+	__u64 id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1ULL << 63;
+	__u64 start = start_time(child);
+	struct task t = {
+		.trace_id = id,
+		.pidns_dev = parent->pidns_dev,
+		.pidns_ino = pid_namespace_of(child, parent->pidns_ino),
+		.start_min = start,
+		.start_end = start + 1,
+	};
+	struct exit_event reserved = { .pid = pid, .stored_time = bpf_ktime_get_ns(), .state = STATE_RESERVED };
+	struct task *old = bpf_map_lookup_elem(&tracing_tasks, &pid);
+	__u32 *traced = traced_like(pid);
+	int err;
+
+	if (!traced)
+		return -ENOENT;
+	if (old && old->start_min <= start && start < old->start_end) {
+		/* By the first program, or by a call of Trace that has just found it. */
+		id = old->trace_id;
+		err = (int)bpf_map_update_elem(&tree_members, &id, born, BPF_NOEXIST);
+		return err == -EEXIST ? 0 : err;
+	}
+	/* Another entry is that of an earlier process, whose end nobody saw. */
+	if (old && (int)bpf_map_delete_elem(&tracing_tasks, &pid) == 0)
+		__sync_fetch_and_add(traced, -1);
+	err = (int)bpf_map_update_elem(&tree_members, &id, born, BPF_NOEXIST);
+	if (err)
+		return err;
+	__sync_fetch_and_add(traced, 1);
+	err = (int)bpf_map_update_elem(&tracing_tasks, &pid, &t, BPF_NOEXIST);
+	if (!err) {
+		/* Last, so that a reader who finds the event finds the others too. */
+		err = (int)bpf_map_update_elem(&exited_events, &id, &reserved, BPF_NOEXIST);
+		if (!err) {
+			count_in(&tree_counters, COUNT_DESCENDANTS);
+			return 0;
+		}
+		bpf_map_delete_elem(&tracing_tasks, &pid);
+	}
+	__sync_fetch_and_add(traced, -1);
+	bpf_map_delete_elem(&tree_members, &id);
+	return err;
+}
+
+static __always_inline int handle_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *parent = (struct task_struct *)ctx->args[0], *leader = 0;
+	struct task_struct *child = (struct task_struct *)ctx->args[1];
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid = tgid_of(child), *traced = traced_like(tgid);
+	struct member born = {}, *m;
+	struct task *t;
+	__u64 id, start;
+
+	if (!traced || !*traced || tid_of(child) != pid)
+		return 0;
+	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
+	if (!t)
+		return 0;
+	id = t->trace_id;
+	m = bpf_map_lookup_elem(&tree_members, &id);
+	if (!m || bpf_core_read(&leader, sizeof(leader), &parent->group_leader))
+		return 0;
+	start = start_time(leader);
+	if (start < t->start_min || start >= t->start_end)
+		return 0;
+	born.tree = m->tree;
+	born.parent = id;
+	start = start_time(child);
+	if (trace_child(t, &born, child, pid) && m->untraced != start) {
+		m->untraced = start;
+		count_in(&tree_counters, COUNT_UNTRACED);
+	}
+	return 0;
+}
+
+SEC("raw_tp/sched_process_fork")
+int handle_sched_process_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	return handle_fork(ctx);
+}
+
+/* The twin finds the child traced where the first program has run. */
+SEC("raw_tp/sched_process_fork")
+int handle_sched_process_fork_twin(struct bpf_raw_tracepoint_args *ctx)
+{
+	return handle_fork(ctx);
 }

@@ -67,10 +67,12 @@ struct uts_namespace { struct ns_common ns; };
 struct ipc_namespace { struct ns_common ns; };
 struct mnt_namespace { struct ns_common ns; };
 struct net { struct ns_common ns; };
+struct pid_namespace { struct ns_common ns; };
 struct nsproxy {
 	struct uts_namespace *uts_ns;
 	struct ipc_namespace *ipc_ns;
 	struct mnt_namespace *mnt_ns;
+	struct pid_namespace *pid_ns_for_children;
 	struct net *net_ns;
 };
 

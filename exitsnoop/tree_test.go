@@ -1,0 +1,532 @@
+package exitsnoop
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/barefork"
+	forked "github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// selfTree traces the tree of this process, so that whatever a test starts is traced.
+func selfTree(t *testing.T, s *Store) (id uint64) {
+	t.Helper()
+	id, err := s.TraceTree(uint32(os.Getpid()), TreeOptions{})
+	ok(t, err)
+	t.Cleanup(func() { s.DeleteTracingTask(uint32(os.Getpid())) })
+	return id
+}
+
+// exits returns the recorded exits by pid.
+func exits(t *testing.T, s *Store) map[uint32]Exit {
+	t.Helper()
+	all, err := s.ExitedEvents()
+	ok(t, err)
+	byPid := map[uint32]Exit{}
+	for _, e := range all {
+		byPid[e.Pid] = e
+	}
+	return byPid
+}
+
+// startAs starts this binary as one of children, with bare system calls: os/exec may start
+// processes of its own.
+func startAs(mode, root string, args ...string) (*barefork.Process, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	argv := append([]string{path, root}, args...)
+	return barefork.Start(script().Exec(path, argv, []string{childMode + "=" + mode}), barefork.Options{})
+}
+
+// reapAndPrint waits for a child, and prints its pid and its wait status.
+func reapAndPrint(p *barefork.Process, born uint64) error {
+	defer p.Free()
+	before := clock.Monotonic()
+	var st syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.PID, &st, 0, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err == nil {
+			_, err = fmt.Println(p.PID, uint32(st), born, before)
+		}
+		return err
+	}
+}
+
+// daemonize is a daemon that starts as daemons do, by two forks, and then has short-lived children.
+// Each process prints how its children have ended. The daemon has no parent that could, so it
+// prints its own end.
+func daemonize(stage string, args []string) error {
+	switch stage {
+	case "starter":
+		if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err != nil {
+			return err
+		}
+		p, err := startAs("daemonize", "middle", args...)
+		if err != nil {
+			return err
+		}
+		if err := reapAndPrint(p, clock.Monotonic()); err != nil {
+			return err
+		}
+		os.Exit(3)
+	case "middle":
+		if _, err := startAs("daemonize", "daemon", append(args, strconv.Itoa(os.Getpid()))...); err != nil {
+			return err
+		}
+		os.Exit(4)
+	}
+	for strconv.Itoa(os.Getppid()) == args[1] {
+		time.Sleep(time.Millisecond)
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		p, err := barefork.Start(script().Exit(i%200), barefork.Options{Share: i%2 == 0})
+		if err != nil {
+			return err
+		}
+		if err := reapAndPrint(p, clock.Monotonic()); err != nil {
+			return err
+		}
+	}
+	fmt.Println(os.Getpid(), 5<<8, 0, 0)
+	os.Exit(5)
+	return nil
+}
+
+// end of a process as its parent has seen it.
+type truth struct {
+	status syscall.WaitStatus
+	// CLOCK_MONOTONIC before the fork and when it was known to run still, if the parent tells.
+	born, ended uint64
+}
+
+// teller is a child of the test that prints ends of processes.
+type teller struct {
+	*exec.Cmd
+	gate  io.WriteCloser
+	lines *bufio.Scanner
+	told  map[uint32]truth
+}
+
+func startTelling(t *testing.T, mode, root string, args ...string) *teller {
+	t.Helper()
+	c := child(mode, root, args...)
+	gate, err := c.StdinPipe()
+	ok(t, err)
+	out, err := c.StdoutPipe()
+	ok(t, err)
+	ok(t, c.Start())
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	return &teller{c, gate, bufio.NewScanner(out), map[uint32]truth{}}
+}
+
+// next reads the end of a process, and returns false if there is none.
+func (r *teller) next(t *testing.T) (end truth, more bool) {
+	t.Helper()
+	if !r.lines.Scan() {
+		return end, false
+	}
+	var pid uint32
+	_, err := fmt.Sscan(r.lines.Text(), &pid, &end.status, &end.born, &end.ended)
+	ok(t, err)
+	r.told[pid] = end
+	return end, true
+}
+
+// rest returns all ends, that of the teller included.
+func (r *teller) rest(t *testing.T) map[uint32]truth {
+	t.Helper()
+	for more := true; more; {
+		_, more = r.next(t)
+	}
+	r.Wait()
+	r.told[uint32(r.Process.Pid)] = truth{status: r.ProcessState.Sys().(syscall.WaitStatus)}
+	return r.told
+}
+
+// TestTreeOfDaemon: each of a daemon's processes is recorded with its true status.
+func TestTreeOfDaemon(t *testing.T) {
+	n := 1000
+	if testing.Short() {
+		n = 100
+	}
+	dir := root(t)
+	ok(t, EnsureRunning(dir))
+	s := pinnedStore(t, dir)
+	c := startTelling(t, "daemonize", "starter", strconv.Itoa(n))
+	pid := uint32(c.Process.Pid)
+	id, err := s.TraceTree(pid, TreeOptions{TaskInfo: TaskInfo{TraceID: 42}})
+	ok(t, err)
+	if id != 42 {
+		t.Errorf("traced as %d", id)
+	}
+	_, err = c.gate.Write([]byte{1})
+	ok(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	got := make(chan map[uint32]Exit, 1)
+	go func() {
+		all := map[uint32]Exit{}
+		for ev, err := range s.Events(ctx, id) {
+			if err != nil {
+				t.Errorf("trace %d: %v", ev.TraceID, err)
+			}
+			if _, twice := all[ev.Pid]; twice {
+				t.Errorf("%d came twice", ev.Pid)
+			}
+			all[ev.Pid] = ev
+			if err := s.DeleteExitedEvent(ev.TraceID); err != nil {
+				t.Error(err)
+			}
+		}
+		got <- all
+	}()
+	want, all := c.rest(t), <-got
+	if ctx.Err() != nil {
+		t.Error("the iteration has not ended by itself")
+	}
+	if len(want) != n+3 {
+		t.Fatalf("%d processes, want %d", len(want), n+3)
+	}
+	ids := map[uint64]bool{0: true}
+	for _, ev := range all {
+		ids[ev.TraceID] = true
+	}
+	for pid, end := range want {
+		if ev := all[pid]; ev.WaitStatus() != end.status || ev.Tree != id || !ids[ev.Parent] || (ev.Parent == 0) != (ev.TraceID == id) {
+			t.Errorf("%d: got %+v, its parent says %#x", pid, ev, end.status)
+		}
+	}
+	if len(all) != len(want) {
+		t.Errorf("%d exits, want %d", len(all), len(want))
+	}
+	st, err := s.Stats()
+	ok(t, err)
+	if st.Recorded != uint64(n+3) || st.Descendants != uint64(n+2) || st.Untraced != 0 || st.Tracing != 0 || st.Uncollected != 0 || st.Lost+st.Unseen != 0 {
+		t.Errorf("%+v", st)
+	}
+	sameFilter(t, s)
+	if left, err := s.allMembers(); err != nil || len(left) != 0 {
+		t.Errorf("members that are left: %v, %v", left, err)
+	}
+}
+
+// forkOn has short-lived children, and eight at a time that run until the gate opens.
+func forkOn(string, []string) error {
+	var gate [2]int
+	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	stop := make(chan bool)
+	go func() { os.Stdin.Read(make([]byte, 1)); close(stop) }()
+	type kept struct {
+		p    *barefork.Process
+		born uint64
+	}
+	var all []kept
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			unix.Close(gate[1])
+			for _, k := range all {
+				if err := reapAndPrint(k.p, k.born); err != nil {
+					return err
+				}
+			}
+			os.Exit(7)
+		default:
+		}
+		born := clock.Monotonic()
+		if i%10 == 0 && len(all) < 50 {
+			p, err := barefork.Start(script().Call("close", unix.SYS_CLOSE, gate[1]).WaitFor(gate[0]).Exit(i%200), barefork.Options{})
+			if err != nil {
+				return err
+			}
+			all = append(all, kept{p, born})
+			continue
+		}
+		p, err := barefork.Start(script().Exit(i%200), barefork.Options{Share: true})
+		if err != nil {
+			return err
+		}
+		if err := reapAndPrint(p, born); err != nil {
+			return err
+		}
+	}
+}
+
+// TestTreeRace begins to trace processes while they fork. No child that was forked later is missed,
+// and with Existing none that has not ended before.
+func TestTreeRace(t *testing.T) {
+	s := private(t, Options{MaxEvents: 1 << 17, MaxTracing: 1 << 17})
+	for i := range 10 {
+		existing := i%2 == 0
+		c := startTelling(t, "fork", "")
+		for range 10 + i {
+			c.next(t)
+		}
+		kept := map[uint32]bool{}
+		there, err := forked.Of(c.Process.Pid)
+		ok(t, err)
+		for _, pid := range there {
+			kept[uint32(pid)] = true
+		}
+		id, err := s.TraceTree(uint32(c.Process.Pid), TreeOptions{Existing: existing})
+		ok(t, err)
+		after := clock.Monotonic()
+		for later := 0; later < 50; {
+			end, more := c.next(t)
+			if !more {
+				t.Fatal("the process has ended")
+			}
+			if end.born > after {
+				later++
+			}
+		}
+		c.gate.Close()
+		want := c.rest(t)
+		all := exits(t, s)
+		for pid, end := range want { // a short-lived one may have ended before
+			kept[pid] = kept[pid] && end.ended > after
+		}
+		var later, earlier int
+		for pid, end := range want {
+			ev, traced := all[pid]
+			if traced && (ev.Tree != id || ev.WaitStatus() != end.status) {
+				t.Errorf("%d: got %+v, its parent says %#x", pid, ev, end.status)
+			}
+			switch {
+			case traced && end.born > after:
+				later++
+			case traced && end.born != 0:
+				earlier++
+			case end.born > after:
+				t.Errorf("%d, born %d ns later, is not traced", pid, end.born-after)
+			case existing && kept[pid]:
+				t.Errorf("%d, which was there already, is not traced", pid)
+			}
+		}
+		if later == 0 || existing && earlier == 0 {
+			t.Errorf("%d born later and %d born earlier are traced", later, earlier)
+		}
+		for pid := range all {
+			if _, is := want[pid]; !is {
+				t.Errorf("%d is traced and not of the tree", pid)
+			}
+		}
+		for _, ev := range all {
+			ok(t, s.DeleteExitedEvent(ev.TraceID))
+		}
+	}
+	if st, err := s.Stats(); err != nil || st.Untraced+st.Lost+st.Unseen != 0 || st.Tracing != 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	sameFilter(t, s)
+}
+
+// TestTreePidReuse gives the pid of a member to the next one, also while a stale entry has it.
+func TestTreePidReuse(t *testing.T) {
+	s := private(t, Options{})
+	selfTree(t, s)
+	first := start(t, script().Exit(1))
+	pid := uint32(first.PID)
+	reap(t, pid)
+	one := exits(t, s)[pid]
+	for code, stale := range map[int]bool{2: false, 3: true} {
+		if stale {
+			ok(t, s.addTask(pid, &programsTask{TraceId: 99, StartMin: 1, StartEnd: 2}, nil))
+		}
+		_, err := barefork.Start(script().Exit(code), barefork.Options{PID: int(pid)})
+		if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EINVAL) {
+			t.Skip("the pid is taken, or the kernel lets nobody choose it")
+		}
+		ok(t, err)
+		reap(t, pid)
+		all, err := s.ExitedEvents()
+		ok(t, err)
+		last := all[len(all)-1]
+		if last.Pid != pid || last.WaitStatus().ExitStatus() != code || last.StartBoottime == one.StartBoottime || last.TraceID == one.TraceID {
+			t.Errorf("got %+v, want exit status %d", last, code)
+		}
+		if st, err := s.GetExitedEvent(one.TraceID); err != nil || st.WaitStatus().ExitStatus() != 1 {
+			t.Errorf("the first has become %+v, %v", st, err)
+		}
+	}
+	e, err := s.event(99)
+	ok(t, err)
+	e.StoredTime -= uint64(exitTimeout) // as if traced long ago
+	ok(t, s.events.Update(uint64(99), e, 0))
+	_, err = s.Wait(context.Background(), 99)
+	want(t, err, ErrLost)
+	sameFilter(t, s)
+}
+
+// TestTreeFull: what is not traced for lack of room is counted once, by one program or by two.
+func TestTreeFull(t *testing.T) {
+	for _, o := range []Options{{MaxTracing: 4, MaxEvents: 100}, {MaxTracing: 100, MaxEvents: 4}} {
+		for _, without := range append([]string{""}, linkNames[2:]...) {
+			s := private(t, o)
+			if without != "" {
+				ok(t, s.links[without].Close())
+				delete(s.links, without)
+			}
+			selfTree(t, s)
+			for range 10 {
+				sleeper(t)
+			}
+			st, err := s.Stats()
+			ok(t, err)
+			if st.Tracing != 4 || st.Descendants != 3 || st.Untraced != 7 {
+				t.Errorf("%+v without %q: %+v", o, without, st)
+			}
+			if left, err := s.allMembers(); err != nil || len(left) != 4 {
+				t.Errorf("%d members, %v", len(left), err)
+			}
+			sameFilter(t, s)
+			ok(t, s.Close())
+		}
+	}
+}
+
+// TestTreeMembers: children of threads, of a process without its leader, of other pid namespaces,
+// and ones that are traced already are of the tree; threads are none.
+func TestTreeMembers(t *testing.T) {
+	s := private(t, Options{})
+	id := selfTree(t, s)
+	gate := pipe(t)
+	p := start(t, script().Thread(script().WaitFor(gate.r).Exit(6)).ExitThread(1))
+	awaitZombie(t, uint32(p.PID))
+	gate.open(t)
+	reap(t, uint32(p.PID))
+	inner, err := barefork.Start(script().Exit(8), barefork.Options{Flags: unix.CLONE_NEWPID})
+	ok(t, err)
+	defer inner.Free()
+	reap(t, uint32(inner.PID))
+	all := exits(t, s)
+	for pid, code := range map[int]int{p.PID: 6, inner.PID: 8} {
+		if ev := all[uint32(pid)]; ev.WaitStatus().ExitStatus() != code || ev.Tree != id || ev.Parent != id {
+			t.Errorf("got %+v, want exit status %d", ev, code)
+		}
+	}
+	st, err := s.Stats()
+	ok(t, err)
+	if st.Descendants != 2 || st.WrongNamespace+st.WrongStart+st.Lost != 0 {
+		t.Errorf("%+v", st)
+	}
+
+	// One that was there before, and one that a call of Trace found first.
+	ok(t, s.DeleteTracingTask(uint32(os.Getpid())))
+	pid := sleeper(t)
+	selfTree(t, s)
+	_, err = s.GetTracingTask(pid)
+	want(t, err, ErrNotTraced)
+	ok(t, s.DeleteTracingTask(uint32(os.Getpid())))
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 7}))
+	id, err = s.TraceTree(uint32(os.Getpid()), TreeOptions{Existing: true})
+	ok(t, err)
+	tasks, err := s.Tasks()
+	ok(t, err)
+	i := slices.IndexFunc(tasks, func(task Task) bool { return task.Pid == pid })
+	if i < 0 || tasks[i].TraceID != 7 || tasks[i].Membership != (Membership{id, id}) {
+		t.Errorf("traced are %+v", tasks)
+	}
+	end(t, pid)
+	if _, err := s.GetExitedEvent(7); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOlderPins repairs pins that were made before there were trees. Their programs go on.
+func TestOlderPins(t *testing.T) {
+	dir := root(t)
+	p := newPinDir(dir)
+	ok(t, EnsureRunning(dir))
+	s := pinnedStore(t, dir)
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
+	ok(t, s.Close())
+	unpinAll(t, p, append([]string{programsMapTreeMembers, programsMapTreeCounters}, linkNames[2:]...)...)
+	want(t, Verify(dir), ErrNotRunning)
+	_, err := NewStore(dir)
+	want(t, err, ErrNotRunning)
+	done, err := EnsureRunningWith(dir, Options{MaxEvents: 5})
+	ok(t, err)
+	if *done != (Setup{Repaired: true}) {
+		t.Errorf("done %+v", *done)
+	}
+	s = pinnedStore(t, dir)
+	if n := s.members.MaxEntries(); n != s.events.MaxEntries() {
+		t.Errorf("room for %d members and %d events", n, s.events.MaxEntries())
+	}
+	id := selfTree(t, s)
+	child := sleeper(t)
+	for pid, id := range map[uint32]uint64{pid: 1, child: 0} {
+		truth := end(t, pid)
+		if ev := exits(t, s)[pid]; ev.WaitStatus() != truth || id != 0 && ev.TraceID != id {
+			t.Errorf("got %+v, wait4 says %#x", ev, truth)
+		}
+	}
+
+	// While no program runs a child is born, and found later.
+	unpinAll(t, p, linkNames[2:]...)
+	child = sleeper(t)
+	ok(t, EnsureRunning(dir))
+	truth := end(t, child)
+	if ev := exits(t, s)[child]; ev.WaitStatus() != truth || ev.Tree != id {
+		t.Errorf("got %+v, wait4 says %#x", ev, truth)
+	}
+}
+
+// TestTreeEvents: an Events that runs gets the ends of descendants, and of what its store begins to
+// trace, once each, although none is deleted.
+func TestTreeEvents(t *testing.T) {
+	s := private(t, Options{})
+	selfTree(t, s)
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	var pids []uint32
+	first := sleeper(t)
+	end(t, first)
+	seen := map[uint32]int{}
+	for ev, err := range s.Events(ctx) {
+		ok(t, err)
+		seen[ev.Pid]++
+		if len(pids) < 20 {
+			pid := sleeper(t)
+			pids = append(pids, pid)
+			if len(pids)%2 == 0 {
+				time.AfterFunc(2*forkPollInterval, func() { unix.Kill(int(pid), unix.SIGKILL) })
+				continue
+			}
+			end(t, pid)
+		} else if len(seen) == 21 {
+			break
+		}
+	}
+	for _, pid := range append(pids, first) {
+		if seen[pid] != 1 {
+			t.Errorf("%d came %d times", pid, seen[pid])
+		}
+	}
+}
