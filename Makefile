@@ -83,6 +83,7 @@ help:
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
+	@echo 'make svg            draws the process trees of quark-mon -C FILE.dot (DOT=FILE.dot... or those here)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
 	@echo 'make deps           the Debian packages that the tests need (ARCHES="amd64 arm64": for guests of both)'
 	@echo 'make clean          remove what make made; the cache of kernels stays'
@@ -240,6 +241,15 @@ docs: deps-docs
 	$(Q)mkdir -p docs/html
 	$(Q)for page in docs/*.[78]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
 
+# DOT files, such as quark-mon -C writes, as drawings.
+DOT ?= $(wildcard *.dot)
+.PHONY: svg deps-svg
+svg: $(DOT:.dot=.svg)
+	@[ -n '$^' ] || { echo 'there is no .dot file here: quark-mon -C FILE.dot makes one, DOT=FILE.dot names one elsewhere' >&2; exit 1; }
+
+%.svg: %.dot | deps-svg
+	$(Q)dot -Tsvg -o $@ $<
+
 # The tools that tools/go.mod pins, in a module of their own: who imports quark does not get what
 # they depend on.
 TOOLS := build/tools
@@ -305,6 +315,9 @@ deps:
 
 deps-docs:
 	@./.ci/deps mandoc:/usr/bin/mandoc
+
+deps-svg:
+	@./.ci/deps graphviz:/usr/bin/dot
 
 deps-guest:
 	@./.ci/deps $(foreach d,$(DEPS_GUEST),'$(d)')

@@ -20,7 +20,7 @@ type options struct {
 	noSnapshot           bool
 	ppid                 int64
 	verbose              int
-	record, replay       string
+	record, replay, tree string
 	speed                float64
 	events, exits        string
 	queue                quark.Options
@@ -47,13 +47,14 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
 	f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
 	f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
+	f.StringVarP(&o.tree, "tree", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
 	f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
 	f.CountVarP(&o.verbose, "verbose", "v", "print what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
 	return f
 }
 
 const usage = `usage: quark-mon [-bcDegjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
-                 [-w FILE] [-R FILE [--speed N]]
+                 [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--events LIST] [--exits all|nonzero]
 
 Prints what processes do until it is interrupted, then its statistics to

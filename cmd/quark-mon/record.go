@@ -9,11 +9,21 @@ import (
 	"github.com/quark-linux/quark/engine/trace"
 )
 
-// files are the recordings that are written and read, as far as there are any.
+// files are those that are written and read, as far as there are any.
 type files struct {
 	recorder *trace.Writer
 	replayed *trace.Reader
+	treeFile *os.File
 	opened   []*os.File
+}
+
+// create makes a file that only its owner can read: it shows the arguments of all processes.
+func (f *files) create(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err == nil {
+		f.opened = append(f.opened, file)
+	}
+	return file, err
 }
 
 // open makes the queue: of the kernel or of a recording.
@@ -27,16 +37,19 @@ func (m *monitor) open() error {
 
 func (m *monitor) openQueue() (err error) {
 	if m.record != "" {
-		// It shows the arguments of all processes.
-		f, err := os.OpenFile(m.record, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		f, err := m.create(m.record)
 		if err != nil {
 			return err
 		}
-		m.opened = append(m.opened, f)
 		if m.recorder, err = trace.NewWriter(f); err != nil {
 			return err
 		}
 		m.queue.Record = m.recorder
+	}
+	if m.tree != "" {
+		if m.treeFile, err = m.create(m.tree); err != nil {
+			return err
+		}
 	}
 	if m.replay == "" {
 		m.q, err = quark.Open(m.queue)
@@ -57,10 +70,13 @@ func (m *monitor) openQueue() (err error) {
 // failed reports whether a recording can't be written. close returns why.
 func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
 
-// close ends the recording and closes the queue. It returns why a recording that was replayed is
-// not complete.
+// close writes the tree, ends the recording and closes the queue. It returns why a recording that
+// was replayed is not complete.
 func (m *monitor) close() error {
 	var errs []error
+	if m.treeFile != nil {
+		errs = append(errs, writeTree(m.treeFile, m.q))
+	}
 	if m.recorder != nil {
 		errs = append(errs, m.recorder.Close())
 	}
