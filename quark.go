@@ -370,6 +370,25 @@ func (q *Queue) AppendDump(b []byte, ev *Event) []byte { return q.engine.AppendD
 // Processes yields all known processes in order of pid.
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
 
+// Cgroups returns in which cgroups a process is now, by controller, as /proc/PID/cgroup shows it:
+// those of cgroup v1, also "name=systemd" and such, next to that of cgroup v2, which is at "". Use
+// it where Process.Cgroup is not the hierarchy that is wanted. It is an error if the process has
+// ended, or its start time is not known, and for a queue of New.
+func (q *Queue) Cgroups(p *Process) (map[string]string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	id, known := p.Identity()
+	switch {
+	case q.closed:
+		return nil, os.ErrClosed
+	case q.proc == nil:
+		return nil, fmt.Errorf("read cgroups of pid %d: the events are not of this machine: %w", p.PID, errors.ErrUnsupported)
+	case !known:
+		return nil, fmt.Errorf("read cgroups of pid %d: its start time is not known", p.PID)
+	}
+	return q.proc.Cgroups(id.PID, id.Start)
+}
+
 // Stats returns the counters; it may cost a system call. It may be called from any
 // goroutine.
 func (q *Queue) Stats() (Stats, error) {

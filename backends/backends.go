@@ -67,6 +67,9 @@ type Proc interface {
 	// which only the zombie is left is gone.
 	Look(pid uint32) (start uint64, sight engine.Sight)
 
+	// Cgroups returns the paths of a process in all cgroup hierarchies.
+	Cgroups(pid uint32, start uint64) (map[string]string, error)
+
 	// Close closes /proc.
 	Close() error
 }

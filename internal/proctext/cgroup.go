@@ -14,17 +14,13 @@ const (
 	PIDsCgroup              // that of the pids controller in cgroup v1
 )
 
-// ParseCgroup returns a process's path from /proc/PID/cgroup, lines of
-// "hierarchy-id:controllers:path": the one in cgroup v2 ("0::"), and where cgroup v2 is not in use
-// the one in the hierarchy of the pids controller.
+// ParseCgroup returns a process's path from /proc/PID/cgroup: the one in cgroup v2, and where
+// cgroup v2 is not in use the one in the hierarchy of the pids controller.
 func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
-	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
-		id, rest, _ := Cut(line, ':')
-		controllers, p, found := Cut(rest, ':')
-		if !found || len(p) == 0 || p[0] != '/' {
-			continue
-		}
-		if string(id) == "0" && len(controllers) == 0 {
+	for len(b) > 0 {
+		var controllers, p []byte
+		controllers, p, b = cutCgroup(b)
+		if p != nil && len(controllers) == 0 {
 			return p, UnifiedCgroup
 		}
 		for c := range bytes.SplitSeq(controllers, []byte{','}) {
@@ -34,6 +30,34 @@ func ParseCgroup(b []byte) (path []byte, h Hierarchy) {
 		}
 	}
 	return path, h
+}
+
+// ParseCgroups returns all paths in /proc/PID/cgroup by controller, or "name=NAME" of cgroup v1.
+// That of cgroup v2 is at "".
+func ParseCgroups(b []byte) map[string]string {
+	paths := make(map[string]string)
+	for len(b) > 0 {
+		var controllers, p []byte
+		controllers, p, b = cutCgroup(b)
+		for c := range bytes.SplitSeq(controllers, []byte{','}) {
+			if p != nil {
+				paths[string(c)] = string(p)
+			}
+		}
+	}
+	return paths
+}
+
+// cutCgroup returns what the first line says, "hierarchy-id:controllers:path", and the lines after
+// it. cgroup v2 has the id 0 and no controllers. A line that makes no sense has neither.
+func cutCgroup(b []byte) (controllers, path, rest []byte) {
+	line, rest, _ := Cut(b, '\n')
+	id, line, _ := Cut(line, ':')
+	controllers, path, _ = Cut(line, ':')
+	if len(path) == 0 || path[0] != '/' || len(controllers) == 0 && string(id) != "0" {
+		return nil, nil, rest
+	}
+	return controllers, path, rest
 }
 
 // OwnHierarchy returns the hierarchy that ParseCgroup takes the paths of this machine's processes

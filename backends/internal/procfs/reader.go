@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"os"
 	"strconv"
@@ -226,6 +227,31 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		st.ForkNoExec, st.Memory = err == nil && again.ForkNoExec, again.Memory
 	}
 	return st, nil
+}
+
+// Cgroups returns the paths of process pid, which started at that time, in all cgroup hierarchies,
+// as [proctext.ParseCgroups] returns them.
+func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
+	if r.hidden.Has(engine.FieldCgroup) {
+		return nil, fmt.Errorf("%w: this process is in a cgroup namespace of its own, in which /proc shows other paths than the host's",
+			errors.ErrUnsupported)
+	}
+	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
+	if errno != 0 {
+		return nil, ErrVanished
+	}
+	defer closeFD(dir)
+	var now engine.RawEvent
+	if _, err := r.readStat(dir, engine.FieldStart.Set(), &now); err != nil {
+		return nil, err
+	}
+	b, ok := r.readFile(dir, pathCgroup)
+	if !ok || now.Task.Start/engine.ProcStartUnit != start/engine.ProcStartUnit {
+		return nil, ErrVanished
+	}
+	paths := proctext.ParseCgroups(b)
+	maps.DeleteFunc(paths, func(_, path string) bool { return deleted([]byte(path)) })
+	return paths, nil
 }
 
 // readStat reads stat and sets the fields of want that it has in ev.
