@@ -1,5 +1,7 @@
 package cnproc
 
+import "math"
+
 // living is the set of processes that were seen to be born since the last loss and whose
 // leader has not sent its exit message. A process that ends wakes its parent before it
 // sends that: the parent may have reaped it, and its number may be another's, when the
@@ -44,20 +46,19 @@ func (l *living) born(pid uint32, time uint64) {
 	*word |= mask
 }
 
-// ended notes the exit message of a leader, made at a time, and returns when the
-// process it is about had ended: before its number was given to another.
-func (l *living) ended(pid uint32, time uint64) uint64 {
+// ended notes the exit message of a leader, and returns the latest time at which its process can
+// have ended: before its number was given to another.
+func (l *living) ended(pid uint32) (latest uint64) {
 	if next := l.overtaken[pid]; len(next) > 0 {
-		time = min(time, next[0]-1)
 		if l.overtaken[pid] = next[1:]; len(next) == 1 {
 			delete(l.overtaken, pid)
 		}
-		return time
+		return next[0] - 1
 	}
 	if word, mask := l.bit(pid); word != nil {
 		*word &^= mask
 	}
-	return time
+	return math.MaxUint64
 }
 
 // has reports whether a process is in the set.

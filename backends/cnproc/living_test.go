@@ -77,7 +77,7 @@ func TestLiving(t *testing.T) {
 			lives[pid]++
 		default:
 			late := lives[pid] > 1
-			if got := l.ended(pid, time); late != (got < time) {
+			if got := l.ended(pid); late != (got < time) {
 				t.Fatalf("%d, of which %d live, ended at %d of %d", pid, lives[pid], got, time)
 			}
 			lives[pid] = max(0, lives[pid]-1)
@@ -90,7 +90,7 @@ func TestLiving(t *testing.T) {
 		}
 	}
 	l.born(1<<22, 1) // there is none
-	l.ended(1<<32-1, 1)
+	l.ended(1<<32 - 1)
 	l.forget()
 	if len(l.overtaken) != 0 {
 		t.Errorf("waits for %v", l.overtaken)

@@ -25,6 +25,7 @@ type group struct {
 	probed     bool  // it is among those that are looked at
 	aliveAt    uint64
 	endings    endings // of threads that ended after aliveAt
+	last       uint64  // the latest time of an exit message
 	late       uint32  // exit messages still to come of threads that an exec ended
 	execed     uint64  // time of that exec
 }
@@ -126,11 +127,12 @@ func (g *groups) alive(pid uint32, time uint64) {
 
 // end is what an exit message means for its group.
 type end struct {
-	group   bool  // the group has ended with it
-	status  int32 // of the group
-	known   bool  // status is certain
-	confirm bool  // /proc has to confirm it; the group is kept
-	probe   bool  // whether the group still runs is worth knowing
+	group   bool   // the group has ended with it
+	time    uint64 // of that: a thread can be held between the stamp of its message and sending
+	status  int32  // of the group
+	known   bool   // status is certain
+	confirm bool   // /proc has to confirm it; the group is kept
+	probe   bool   // whether the group still runs is worth knowing
 }
 
 // exit notes the exit of a thread.
@@ -140,7 +142,7 @@ func (g *groups) exit(m *message) end {
 	switch {
 	case !ok:
 		// One thread only; or a straggler of a group that is gone.
-		return end{group: leader && !m.former, status: int32(m.status), known: true}
+		return end{group: leader && !m.former, time: m.time, status: int32(m.status), known: true}
 	case e.late > 0 && !known && (!leader || m.former || m.time < e.execed):
 		e.late--
 		g.byPID[m.pid] = e
@@ -151,7 +153,7 @@ func (g *groups) exit(m *message) end {
 	case leader && e.leaderDone && !e.confirm && !m.former:
 		// A thread took the leader's number to execute, and was killed in the exec.
 		g.forget(m.pid)
-		return end{group: true, status: int32(m.status), known: true}
+		return end{group: true, time: m.time, status: int32(m.status), known: true}
 	case leader:
 		e.leaderDone, e.leader = true, int32(m.status)
 	case !known:
@@ -160,6 +162,7 @@ func (g *groups) exit(m *message) end {
 		delete(g.threads, m.tid)
 		e.live--
 	}
+	e.last = max(e.last, m.time)
 	if m.time > e.aliveAt {
 		e.endings.add(int32(m.status))
 	}
@@ -179,5 +182,5 @@ func (g *groups) exit(m *message) end {
 		delete(g.byPID, m.pid)
 		g.expect(m.pid, e.late, e.execed)
 	}
-	return end{group: true, status: status, known: known, confirm: e.confirm}
+	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm}
 }

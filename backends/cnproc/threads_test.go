@@ -34,11 +34,11 @@ func script(steps ...string) (messages []func(*Source)) {
 			add(record(Fork, 0, seq, now, 10, 10, tid, 10))
 		default:
 			fmt.Sscanf(step[1:], "%d=%d", &tid, &status)
-			switch {
-			case step[0] == '~':
-				stamp = ms
-			case step[0] == '^', tid != 10:
+			if step[0] == '^' || tid != 10 {
 				signal = ^uint32(0)
+			}
+			if step[0] == '~' {
+				stamp = ms
 			}
 			add(record(Exit, 0, seq, stamp, tid, 10, status, signal, 2, 1))
 		}
@@ -79,6 +79,7 @@ func TestGroupExit(t *testing.T) {
 		{"SIGSYS with a core", []string{"+11", "-11=0", "-10=159"}, 159, 159},
 		{"worker ended, others with the group's", []string{"+11", "+12", "-11=0", "?", "-12=256", "-10=256"}, 256, 256},
 		{"the leader was last to begin", []string{"+11", "-11=0", "?", "-10=768"}, 768, 768},
+		{"a thread was held between the stamp of its message and sending it", []string{"+11", "-10=768", "~11=768"}, 768, 768},
 		{"fork not seen", []string{"-11=0", "-10=0"}, 0, 0},
 	} {
 		for _, last6 := range []bool{true, false} {
@@ -104,6 +105,9 @@ func TestGroupExit(t *testing.T) {
 			task := exits[0].Task
 			if task.Known.Has(engine.FieldExit) != (want != unknown) || want != unknown && int(task.Exit.WaitStatus) != want {
 				t.Errorf("%s (6.0: %v): known %v, status %d, want %d", c.name, last6, task.Known, task.Exit.WaitStatus, want)
+			}
+			if last := ms + 1000*uint64(len(c.steps)-1); exits[0].Time < last {
+				t.Errorf("%s: ended at %d, the last thread at %d", c.name, exits[0].Time, last)
 			}
 			if task.PPID != 1 || exits[0].Thread {
 				t.Errorf("%s: ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)

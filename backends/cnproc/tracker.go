@@ -1,6 +1,8 @@
 package cnproc
 
 import (
+	"math"
+
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
@@ -158,8 +160,10 @@ func (t *tracker) fork(m *message) {
 // exit states the end of a thread, and that of its process if it was the last.
 func (t *tracker) exit(f *fact) {
 	m := f.m
+	latest := uint64(math.MaxUint64)
 	if m.tid == m.pid {
-		m.time = t.living.ended(m.pid, m.time)
+		latest = t.living.ended(m.pid)
+		m.time = min(m.time, latest)
 	}
 	e := t.groups.exit(m)
 	if e.probe {
@@ -177,6 +181,7 @@ func (t *tracker) exit(f *fact) {
 	if !e.group {
 		return
 	}
+	m.time = min(e.time, latest)
 	f.thread, f.status, f.known = false, e.status, e.known
 	if thread, ok := t.dumping[m.pid]; ok {
 		delete(t.dumping, m.pid)
