@@ -15,12 +15,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"text/template"
@@ -111,10 +109,7 @@ func (o *overlay) addCommand(root, dir string) error {
 		if err != nil {
 			return err
 		}
-		exported, hasMain, err := export(path, source, pkg)
-		if err != nil {
-			return err
-		}
+		exported, hasMain := export(source, pkg)
 		found = found || hasMain
 		if err := o.add(filepath.Join(root, virtual, pkg, filepath.Base(path)), exported); err != nil {
 			return err
@@ -126,27 +121,16 @@ func (o *overlay) addCommand(root, dir string) error {
 	return nil
 }
 
-// export returns a file of package main as one of the package named, its function main as Main.
-func export(path string, source []byte, pkg string) (exported []byte, hasMain bool, err error) {
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, false, err
-	}
-	replace := func(id *ast.Ident, name string) {
-		from, to := set.Position(id.Pos()).Offset, set.Position(id.End()).Offset
-		exported = append(append(append([]byte(nil), exported[:from]...), name...), exported[to:]...)
-	}
-	exported = source
-	// From the end of the file to its beginning, so that offsets stay right.
-	for _, d := range f.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "main" {
-			replace(fn.Name, "Main")
-			hasMain = true
-		}
-	}
-	replace(f.Name, pkg)
-	return exported, hasMain, nil
+var (
+	packageClause = regexp.MustCompile(`(?m)^package main$`)
+	mainFunction  = regexp.MustCompile(`(?m)^func main\(\) `)
+)
+
+// export returns a file of package main, in gofmt's form, as one of the package named, its function
+// main as Main.
+func export(source []byte, pkg string) (exported []byte, hasMain bool) {
+	exported = packageClause.ReplaceAll(source, []byte("package "+pkg))
+	return mainFunction.ReplaceAll(exported, []byte("func Main() ")), mainFunction.Match(source)
 }
 
 func packageName(command string) string { return strings.ReplaceAll(command, "-", "") }
