@@ -12,30 +12,22 @@ import (
 	"github.com/quark-linux/quark/internal/harness/matrix"
 )
 
-// goImage returns the path of the image with the test binaries of an architecture.
-func (o *options) goImage(arch string) string { return filepath.Join(o.out, "gotest-"+arch+".img") }
-
-// initramfses returns the images of each architecture.
-func (o *options) initramfses() map[string]matrix.Images {
-	images := make(map[string]matrix.Images)
-	for arch, path := range o.initramfs {
-		images[arch] = matrix.Images{Base: path, Go: o.goImage(arch)}
-	}
-	return images
-}
-
 // buildGoImages builds the images of guests with Go tests. The same sources give the same image, so
 // that results can be cached.
 func (o *options) buildGoImages(ctx context.Context, guests []matrix.Guest) error {
-	built := make(map[string]bool)
-	for _, g := range guests {
-		if g.Part != matrix.PartGo || built[g.Kernel.Arch] {
+	built := make(map[string]string)
+	for i, g := range guests {
+		if g.Part != matrix.PartGo {
 			continue
 		}
-		built[g.Kernel.Arch] = true
-		if err := buildGoImage(ctx, g.Image, o.initramfs[g.Kernel.Arch], g.Kernel.Arch, g.Packages); err != nil {
-			return fmt.Errorf("build the image with the Go tests: %w", err)
+		arch := g.Kernel.Arch
+		if built[arch] == "" {
+			built[arch] = filepath.Join(o.out, "gotest-"+arch+".img")
+			if err := buildGoImage(ctx, built[arch], g.Image, arch, g.Packages); err != nil {
+				return fmt.Errorf("build the image with the Go tests: %w", err)
+			}
 		}
+		guests[i].Image = built[arch]
 	}
 	return nil
 }

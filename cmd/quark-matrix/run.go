@@ -102,7 +102,7 @@ func (o *options) guests() ([]matrix.Guest, error) {
 		}
 		s.BTF = append(s.BTF, matrix.BTF(w))
 	}
-	guests, err := matrix.Plan(kernels, s, o.initramfses())
+	guests, err := matrix.Plan(kernels, s, o.initramfs)
 	if err != nil || o.shard == "" {
 		return guests, err
 	}

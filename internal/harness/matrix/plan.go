@@ -122,16 +122,11 @@ type Selection struct {
 	Wrap     []string // a command that runs quark-test
 }
 
-// Images are the initramfs of an architecture.
-type Images struct {
-	Base string
-	Go   string // the same with the binaries of Go tests
-}
-
 // Plan returns the guests for each kernel: one for quark-test with all backends, one for quark-test
 // with the kernel's types hidden and the backends that need types, and one for Go tests, which the
-// default set runs on some kernels only; or just one for a command.
-func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, error) {
+// default set runs on some kernels only; or just one for a command. images has the initramfs of each
+// architecture; one with the test binaries replaces it for Go tests.
+func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
 	chosen, err := s.backends()
 	if err != nil {
 		return nil, err
@@ -154,7 +149,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, err
 			if len(s.BTF) > 0 && !slices.Contains(s.BTF, way) {
 				continue
 			}
-			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Keep: s.Keep, Image: image.Base}
+			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Keep: s.Keep, Image: image}
 			if len(s.Command) > 0 {
 				// Types are hidden only on explicit request.
 				if way != BTFHidden || len(s.BTF) > 0 {
@@ -170,7 +165,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]Images) ([]Guest, err
 			}
 			withGo := way != BTFHidden && (k.GoTests || len(s.Tests) > 0)
 			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && withGo {
-				g.Part, g.Packages, g.Tests, g.Image = PartGo, packages, goTests, image.Go
+				g.Part, g.Packages, g.Tests = PartGo, packages, goTests
 				guests = append(guests, g)
 			}
 		}

@@ -88,7 +88,7 @@ func TestFindKernels(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a", GoTests: true}, {Name: "nobtf", Arch: "amd64", Path: "k/n", BTFFile: "nobtf.btf"}}
-	image := map[string]Images{"amd64": {Base: "i.gz", Go: "go.img"}}
+	image := map[string]string{"amd64": "i.gz"}
 	for _, tt := range []struct {
 		name string
 		s    Selection
