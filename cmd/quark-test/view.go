@@ -123,8 +123,8 @@ func (v *view) stats() quark.Stats {
 	return s
 }
 
-// counted waits until everything produced is counted as inserted or as lost. As other
-// processes make events meanwhile, the sums agree only now and then.
+// counted waits until everything produced is counted as inserted or as lost. The sums agree only
+// at some moments, because other processes make events all the time.
 func (v *view) counted() (s quark.Stats) {
 	v.await("produced = inserted + lost", func() bool {
 		s = v.stats()
@@ -133,7 +133,7 @@ func (v *view) counted() (s quark.Stats) {
 	return s
 }
 
-// lost counts the lost events, without those that the kernel skipped because programs
-// were preempted: these can be of any process, and of threads that nobody asked for. A
-// test would miss an event of its own processes.
+// lost returns the number of lost events, without those that the kernel skipped because programs
+// were preempted: most of these are of other processes, or of threads that no queue reports. Where
+// one is of a test's own process the test misses the event itself.
 func lost(s quark.Stats) uint64 { return s.Lost() - s.Source.Lost[engine.LossSkipped] }

@@ -65,8 +65,8 @@ func (d *descriptors) list() (map[string]string, error) {
 	return open, nil
 }
 
-// left returns the descriptors that are open now and were not. One that was closed and
-// opened again, as those of a CPU that goes and comes back, may have another number.
+// left returns the descriptors that are open now and were not before. One that was closed and opened
+// again may have another number: a source does that for a CPU that goes offline and comes back.
 func (d *descriptors) left() (left []string, err error) {
 	now, err := d.list()
 	closed := make(map[string]int) // by what they are of
@@ -88,17 +88,17 @@ func (d *descriptors) left() (left []string, err error) {
 	return left, err
 }
 
-// residue is what a test could leave in the kernel: lines of files, or what they begin with, after
-// their kind.
+// residue is the set of all mounts and probes, which a test could leave in the kernel: lines of
+// files, with their kind in front.
 type residue map[string]bool
 
-// residueFiles are the files whose lines must be the same after a test; of each
-// row the first that exists.
+// residueFiles are the files whose lines must be the same after a test. Of each row the first file
+// that exists is read.
 var residueFiles = []struct {
 	kind  string
 	paths []string
-	// named is for lines that begin with a name, as the rest may change: the address
-	// of a probe is shown as another one once the kernel has random numbers.
+	// named means that only the first word of a line counts, a name. The rest may change: the
+	// kernel shows another address of a probe once it has random numbers.
 	named bool
 }{
 	{"mount", []string{"/proc/self/mountinfo"}, false},
@@ -137,8 +137,8 @@ func readResidue() residue {
 	return r
 }
 
-// left returns what has come to the kernel since and stays. Others may come and
-// go on the same machine meanwhile, so only what is still there after a while counts.
+// left returns what is new and is still there when patience is over. Other programs of this machine
+// mount and unmount meanwhile.
 func (r residue) left(patience time.Duration) (left []string) {
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left = left[:0]

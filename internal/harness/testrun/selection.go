@@ -41,7 +41,7 @@ func choose(tests []Test, only, except []string) (list []*Test, err error) {
 
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, name) // choose has looked at its form
+		ok, _ := path.Match(p, name) // choose refuses malformed patterns
 		return ok
 	})
 }

@@ -22,9 +22,9 @@ type Test struct {
 	// Types marks tests that are repeated with the kernel's BTF hidden.
 	Types bool
 
-	// Alone gives the test a process of its own, because it cannot undo what it does
-	// to the process. Other tests share one with their neighbours until a test fails:
-	// starting a process takes longer than most tests.
+	// Alone gives the test a process of its own, because it cannot undo what it does to the
+	// process. Other consecutive tests share a process until one fails, because starting a
+	// process takes longer than most tests.
 	Alone bool
 
 	// NoBackend tests do not use a backend. They run once, on the backend "none".
