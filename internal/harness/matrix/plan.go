@@ -124,8 +124,8 @@ type Selection struct {
 
 // Plan returns the guests for each kernel: one for quark-test with all backends, one for quark-test
 // with the kernel's types hidden and the backends that need types, and one for Go tests, which the
-// default set runs on some kernels only; or just one for a command. images has the initramfs of each
-// architecture; one with the test binaries replaces it for Go tests.
+// default set runs on some kernels only; or just one for a command. images has the initramfs of
+// each architecture; a guest for Go tests gets another one when its test binaries are built.
 func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
 	chosen, err := s.backends()
 	if err != nil {
