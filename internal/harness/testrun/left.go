@@ -65,8 +65,9 @@ func (d *descriptors) list() (map[string]string, error) {
 	return open, nil
 }
 
-// left returns the descriptors that are open now and were not before. One that was closed and opened
-// again may have another number: a source does that for a CPU that goes offline and comes back.
+// left returns the descriptors that are open now and were not before. One that was closed and
+// opened again may have another number: a source does that for a CPU that goes offline and comes
+// back.
 func (d *descriptors) left() (left []string, err error) {
 	now, err := d.list()
 	closed := make(map[string]int) // by what they are of
