@@ -11,6 +11,7 @@ var tests = []testrun.Test{
 	{Name: "t_fork_exec_exit", Doc: "a short life is one event with every attribute right", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_fork_exec_exit_rel", Doc: "the executable of a relative path or a link is absolute", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_id_change", Doc: "user, group and session ids change", Run: with(lives), Shared: defaultQueue, Types: true},
+	{Name: "t_entry", Doc: "the entry leaders of logins and containers", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_stats", Doc: "counters start at zero and count right", Run: with(stats), Shared: defaultQueue},
 	{Name: "t_exit_tgid", Doc: "a thread ends its group: one EXIT with the group's status", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_exit_signal", Doc: "the signal that ended a process", Run: with(lives), Shared: defaultQueue, Types: true},

@@ -75,6 +75,7 @@ func Main() {
 //	report  ends with the code
 //	chain   executes itself more times before it ends
 //	threads starts more threads before it ends
+//	enter   starts the programs that its arguments name; see [entries]
 func role(name string, code, more int) []string {
 	return []string{fmt.Sprintf("%s=%s:%d:%d", Env, name, code, more)}
 }
@@ -101,6 +102,14 @@ func image(name string, args []string) error {
 		}
 	case "threads":
 		startThreads(more)
+	case "enter":
+		self, err := os.Executable()
+		if err == nil {
+			err = enter(self, os.Args)
+		}
+		if err != nil {
+			return err
+		}
 	default:
 		return errors.New("not a role")
 	}

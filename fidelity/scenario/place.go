@@ -295,20 +295,26 @@ func nsOthers(d *director) {
 	}
 }
 
-func pty(d *director) {
+// terminal opens a pseudo terminal, and returns the side on which processes run.
+func (d *director) terminal() (slave int) {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		d.skip("open /dev/ptmx: %v", err)
 	}
-	defer unix.Close(master)
+	d.fds = append(d.fds, master)
 	d.must(unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
 	d.must(err)
-	slave, err := unix.Open("/dev/pts/"+itoa(n), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	slave, err = unix.Open("/dev/pts/"+itoa(n), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		d.skip("open the terminal: %v", err)
 	}
-	defer unix.Close(slave)
+	d.fds = append(d.fds, slave)
+	return slave
+}
+
+func pty(d *director) {
+	slave := d.terminal()
 	p := d.script().setsid().call("TIOCSCTTY", unix.SYS_IOCTL, slave, unix.TIOCSCTTY, 0)
 	d.hold(p, d.waiter(0), "on a terminal").release()
 }

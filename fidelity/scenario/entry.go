@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// The ways in which a program of a chain of [entries] runs that is not an entry leader itself.
+const (
+	inherits = ""     // in its parent's session
+	keeps    = "kept" // in a session of its own, with its parent's entry leader
+)
+
+// entries runs chains of this program under the names that make entry leaders: each program starts
+// the next one. The entry leader of the first one is not told.
+func entries(d *director) {
+	for _, chain := range [][]string{
+		{"sshd", inherits, "bash", "sshd", "make", inherits, "daemon", keeps, "cc", inherits},
+		{"sshd", inherits, "sshd-session", keeps, "zsh", "sshd"},
+		{"containerd-shim-runc-v2", inherits, "runc", keeps, "nginx", "container", "worker", inherits},
+		{"conmon", inherits, "sleep", "container"},
+		{"bash", inherits, "containerd-shim", keeps, "pause", keeps},
+		{"ssm-session-worker", inherits, "sh", "ssm", "id", inherits},
+	} {
+		for i := 0; i < len(chain); i += 2 {
+			d.must(d.link(chain[i]))
+		}
+		d.wantCode(d.do(d.light().image(filepath.Join(d.dir, chain[0]), chain, role("enter", 0, 0))), 0)
+	}
+}
+
+// link gives this program another name, and copies it once if it can't be linked from where it is.
+func (d *director) link(name string) error {
+	original := filepath.Join(d.dir, "original")
+	err := os.Link(d.self, original)
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		err = d.copySelf(original)
+	}
+	if err == nil || errors.Is(err, os.ErrExist) {
+		err = os.Link(original, filepath.Join(d.dir, name))
+	}
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func (d *director) copySelf(path string) error {
+	from, err := os.Open(d.self)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
+}
+
+// enter is the role of a program in such a chain, which its arguments are: its name, its way, and
+// those of the next.
+func enter(self string, chain []string) error {
+	if way := chain[1]; way != inherits && way != keeps {
+		var own truth.State
+		own.Set(engine.FieldEntry, way+" "+itoa(os.Getpid()))
+		if err := write(truth.Record{Op: truth.Now, PID: os.Getpid(), Latest: truth.Clock(), Own: true, State: own}); err != nil {
+			return err
+		}
+	}
+	if chain = chain[2:]; len(chain) == 0 {
+		return nil
+	}
+	d := &director{proc: truth.Proc{FD: procFD}, pid: os.Getpid()}
+	code := d.guard(func() {
+		p := d.script()
+		if chain[1] != inherits {
+			p.setsid()
+		}
+		if chain[1] == "ssm" {
+			p.call("TIOCSCTTY", unix.SYS_IOCTL, d.terminal(), unix.TIOCSCTTY, 0)
+		}
+		d.wantCode(d.do(p.image(filepath.Join(filepath.Dir(self), chain[0]), chain, role("enter", 0, 0))), 0)
+	})
+	if code != 0 {
+		return errors.New("the next program of the chain did not do its work")
+	}
+	return nil
+}
