@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -27,7 +28,9 @@ func run(t *testing.T, o Options, cmd *exec.Cmd, shared ...source.Options) (*sin
 		t.Fatal(err)
 	}
 	pid := cmd.Process.Pid
-	watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExit)) > 0 })
+	watch(t, s, to, func() bool {
+		return slices.ContainsFunc(to.events.Of(pid, engine.KindExit), func(ev *engine.RawEvent) bool { return !ev.Thread })
+	})
 	cmd.Wait()
 	// Nothing more may be reported of it.
 	time.Sleep(5 * time.Millisecond)
