@@ -3,22 +3,13 @@ package btfhub_test
 import (
 	"fmt"
 
+	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/btfhub"
 )
 
-// Where does a kernel keep the pid of a process?
-func Example() {
-	archive, err := btfhub.Embedded()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	kernel, err := archive.Open("6.1.0-56-cloud-amd64", "amd64")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	offset, _ := btfhub.Resolve(kernel.Spec).Bytes("task_struct.tgid")
-	fmt.Println(kernel.Origin, offset)
-	// Output: 6.1.0-56-cloud-amd64 (exact) 2420
+// The kernel has no types of its own: they come from a file.
+func ExampleOptions() {
+	options := quark.Options{BTF: btfhub.Options{Path: "/usr/lib/debug/types.btf"}}
+	fmt.Println(options.BTF.FilePath())
+	// Output: /usr/lib/debug/types.btf
 }

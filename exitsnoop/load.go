@@ -14,7 +14,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
-	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/tinyelf"
 	"golang.org/x/sys/unix"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // TestFieldsNeedWhatIsTaken: what decides whether a field can be read is in the part of the

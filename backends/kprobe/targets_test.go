@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
@@ -45,7 +45,7 @@ func TestTargetsAreRead(t *testing.T) {
 			}
 		}
 	}
-	members, err := os.ReadFile("../../btfhub/members.txt")
+	members, err := os.ReadFile("../../internal/btfhub/members.txt")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("compares two packages' sources: " + err.Error())
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // Options are what all sources have in common. The zero value is right for most.

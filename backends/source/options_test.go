@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 func TestRingSize(t *testing.T) {

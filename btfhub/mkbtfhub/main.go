@@ -1,4 +1,4 @@
-// Command mkbtfhub makes the archive of kernels' types in package btfhub.
+// Command mkbtfhub makes the archive of kernels' types in package internal/btfhub.
 //
 //	go run ./btfhub/mkbtfhub [DIR...]
 //
@@ -21,13 +21,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/btfhub/ingest"
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub/ingest"
 )
 
 func main() {
-	out := flag.String("o", "btfhub/archive.bin", "archive to `write`")
-	list := flag.String("m", "btfhub/members.txt", "list of the programs' members to write")
+	out := flag.String("o", "internal/btfhub/archive.bin", "archive to `write`")
+	list := flag.String("m", "internal/btfhub/members.txt", "list of the programs' members to write")
 	programs := flag.String("p", "*/programs_*bpfel.o backends/*/programs_*bpfel.o",
 		"`patterns` of the compiled eBPF programs")
 	flag.Parse()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 const programs = "../../*/programs_*bpfel.o ../../backends/*/programs_*bpfel.o"

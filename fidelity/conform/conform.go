@@ -16,11 +16,11 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/witness"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // patience bounds a scenario, and the delivery of its last events. It is meant for

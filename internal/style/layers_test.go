@@ -15,20 +15,18 @@ const module = "github.com/quark-linux/quark"
 // import. The first tree that a package is in counts. "." is package quark.
 var layers = []struct{ tree, imports string }{
 	{"cmd/quark-mon", ". engine/trace internal/..."},
-	{"cmd", ". fidelity backends backends/... btfhub btfhub/ingest engine exitsnoop internal"},
+	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
-	{"fidelity", "fidelity . backends backends/... btfhub engine internal/..."},
-	{"backends/internal", "backends/internal btfhub engine internal/..."},
-	{"backends/source", "btfhub engine"},
-	{"backends/ebpf", "backends/source backends/internal btfhub engine internal/..."},
-	{"backends/kprobe", "backends/source backends/internal btfhub engine internal/..."},
+	{"fidelity", "fidelity . backends backends/... engine internal/..."},
+	{"backends/internal", "backends/internal engine internal/..."},
+	{"backends/source", "engine internal/btfhub"},
+	{"backends/ebpf", "backends/source backends/internal engine internal/..."},
+	{"backends/kprobe", "backends/source backends/internal engine internal/..."},
 	{"backends/cnproc", "backends/source backends/internal engine internal/..."},
 	{"backends", "backends/... backends/internal engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
-	{"btfhub/mkbtfhub", "btfhub btfhub/ingest"},
-	{"btfhub/ingest", "btfhub btfhub/excerpt internal/..."},
-	{"btfhub", "btfhub/excerpt internal/..."},
+	{"btfhub", "internal/..."},
 	{"engine", "engine"},
 	{"internal/harness", "internal"},
 	{"internal", "internal/..."},
@@ -126,7 +124,7 @@ func TestWrongArrowsAreSeen(t *testing.T) {
 		"engine btfhub", "engine internal/proctext", "internal/proctext engine", "internal/tinyelf internal/harness/record",
 		"backends/internal/procfs backends/ebpf", "backends/ebpf backends/kprobe", "backends/ebpf .", "backends/ebpf fidelity",
 		"btfhub backends/source", "exitsnoop .", ". fidelity", ". exitsnoop", ". internal/harness/matrix", "fidelity cmd/quark-mon", "cmd/quark-mon backends",
-		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images btfhub",
+		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images btfhub", "internal/btfhub btfhub",
 	} {
 		pkg, imported, _ := strings.Cut(arrow, " ")
 		if wrongArrows(pkg, []string{imported}) == nil {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/btfhub/excerpt"
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 )
 
 // shapes are types with one of each kind.

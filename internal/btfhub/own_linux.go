@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
-	"github.com/quark-linux/quark/btfhub/excerpt"
+	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 )
 
 // kernelSpec reads the kernel's own types. It fails if there are none: btf.LoadKernelSpec alone

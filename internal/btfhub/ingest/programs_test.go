@@ -11,15 +11,15 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/btfhub/excerpt"
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/vmlinuz/vmlinuztest"
 )
 
 // objectNames returns the compiled programs of this repository.
 func objectNames() []string {
-	backends, _ := filepath.Glob("../../backends/*/programs_*bpfel.o")
-	others, _ := filepath.Glob("../../*/programs_*bpfel.o")
+	backends, _ := filepath.Glob("../../../backends/*/programs_*bpfel.o")
+	others, _ := filepath.Glob("../../../*/programs_*bpfel.o")
 	return append(backends, others...)
 }
 
@@ -39,7 +39,7 @@ func TestMembersAreThoseOfThePrograms(t *testing.T) {
 	have := btfhub.Needed()
 	for _, m := range want {
 		if !slices.Contains(have, m) {
-			t.Errorf("btfhub/members.txt lacks %s: run 'make btfhub'", m)
+			t.Errorf("internal/btfhub/members.txt lacks %s: run 'make btfhub'", m)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func compareOffsets(t *testing.T, want, got *btfhub.Offsets) {
 
 // wholeKernels returns the raw types of this host's kernel and of those fetched.
 func wholeKernels(t *testing.T) map[string][]byte {
-	kernels := vmlinuztest.Types(t, "../../kernel_images")
+	kernels := vmlinuztest.Types(t, "../../../kernel_images")
 	if raw, err := os.ReadFile(btfhub.KernelBTF); err == nil {
 		kernels["host"] = raw
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/quark-linux/quark/btfhub"
-	"github.com/quark-linux/quark/btfhub/excerpt"
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 )
 
 // Kernel is a file with the types of a kernel.
