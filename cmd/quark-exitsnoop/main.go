@@ -13,7 +13,6 @@ import (
 )
 
 func main() {
-	becomeCommand()
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -16,7 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	becomeCommand() // the command of run in a test executes this binary
 	testscript.Main(m, map[string]func(){"quark-exitsnoop": main})
 }
 

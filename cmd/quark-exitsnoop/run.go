@@ -13,34 +13,11 @@ import (
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
-// commandEnv is set in the process that will become the command of run: it is the path to execute.
-// The process waits for a byte from descriptor gateFD first.
-const (
-	commandEnv = "QUARK_EXITSNOOP_COMMAND"
-	gateFD     = 3
-)
-
 // The exit statuses of a shell for a command that cannot be run.
 const (
 	statusCannotRun = 126
 	statusNotFound  = 127
 )
-
-// becomeCommand executes the command in a process with commandEnv, and returns in others.
-func becomeCommand() {
-	path, is := os.LookupEnv(commandEnv)
-	if !is {
-		return
-	}
-	os.Unsetenv(commandEnv)
-	unix.CloseOnExec(gateFD)
-	if n, _ := unix.Read(gateFD, make([]byte, 1)); n != 1 {
-		os.Exit(statusCannotRun) // nobody traces it: do not run
-	}
-	err := syscall.Exec(path, os.Args, os.Environ())
-	fmt.Fprintf(os.Stderr, "quark-exitsnoop: run %s: %v\n", path, err)
-	os.Exit(statusCannotRun)
-}
 
 // runCommand runs a command, prints how it ended, and waits for the processes that it leaves behind
 // and prints their ends too, or with -t those of all its descendants.
@@ -58,60 +35,49 @@ func runCommand(ctx context.Context, o *options) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return statusCannotRun, fmt.Errorf("run: adopt orphans: %w", err)
 	}
-	id, err := startTraced(s, path, o.args)
+	command, tree, err := startTraced(s, path, o.args)
 	if err != nil {
 		return statusCannotRun, err
 	}
 	// A signal is passed on, and does not end this process.
 	defer context.AfterFunc(ctx, func() { terminate(s) })()
-	f := &family{store: s, o: o, ended: map[uint64]uint64{}}
-	if err := f.watch(id); err != nil {
+	f := &family{store: s, o: o, command: command, ended: map[uint64]uint64{}}
+	if err := f.watch(tree); err != nil {
 		return statusFailed, err
 	}
 	return f.status, untraced(s, exitsnoop.Stats{})
 }
 
-// startTraced starts the process of a command and lets it execute after tracing has begun.
-func startTraced(s *exitsnoop.Store, path string, argv []string) (id uint64, err error) {
-	r, w, err := os.Pipe()
+// startTraced starts the process of a command. This process's tree is traced at that time, so that
+// the command is before it can run.
+func startTraced(s *exitsnoop.Store, path string, argv []string) (pid int, tree uint64, err error) {
+	self := uint32(os.Getpid())
+	if tree, err = s.TraceTree(self, exitsnoop.TreeOptions{}); err != nil {
+		return 0, 0, err
+	}
+	p, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
-		return 0, err
+		return 0, 0, fmt.Errorf("run: %w", err)
 	}
-	defer w.Close()
-	p, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
-		Env:   append(os.Environ(), commandEnv+"="+path),
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, r},
-	})
-	r.Close()
-	if err != nil {
-		return 0, fmt.Errorf("run: %w", err)
-	}
-	defer p.Release()
-	if id, err = s.TraceTree(uint32(p.Pid), exitsnoop.TreeOptions{}); err == nil {
-		_, err = w.Write([]byte{1})
-	}
-	if err != nil {
-		w.Close() // the process ends then
-		syscall.Wait4(p.Pid, nil, 0, nil)
-		return 0, err
-	}
-	return id, nil
+	return p.Pid, tree, s.DeleteTracingTask(self)
 }
 
 // family is a command and its descendants.
 type family struct {
-	store  *exitsnoop.Store
-	o      *options
-	ended  map[uint64]uint64 // when, by trace id
-	last   uint64            // when the last one ended that was printed
-	status int               // its status
+	store   *exitsnoop.Store
+	o       *options
+	command int
+	ended   map[uint64]uint64 // when, by trace id
+	last    uint64            // when the last one ended that was printed
+	status  int               // its status
 }
 
 // watch prints ends until all have ended.
-func (f *family) watch(id uint64) error {
-	for ev, err := range f.store.Events(context.Background(), id) {
+func (f *family) watch(tree uint64) error {
+	for ev, err := range f.store.Events(context.Background(), tree) {
 		reap()
 		switch {
+		case ev.Parent == tree && int(ev.Pid) != f.command: // os.StartProcess has tried the kernel out
 		case errors.Is(err, exitsnoop.ErrLost):
 			err = f.o.out.lost(ev.TraceID, ev.Pid)
 		case err == nil && (f.o.tree || f.leftBehind(ev)):
@@ -131,10 +97,10 @@ func (f *family) watch(id uint64) error {
 	return nil
 }
 
-// leftBehind reports whether a process ended later than the one that forked it, as the command did.
+// leftBehind reports whether a process ended later than the one that forked it, or is the command.
 func (f *family) leftBehind(ev exitsnoop.Exit) bool {
 	at, ended := f.ended[ev.Parent]
-	if !ended && ev.Parent != 0 {
+	if !ended && int(ev.Pid) != f.command {
 		st, err := f.store.GetExitedEvent(ev.Parent)
 		if err != nil {
 			return !errors.Is(err, exitsnoop.ErrNotEnded)
