@@ -210,7 +210,7 @@ func (e *ensurer) open() (pinned int, err error) {
 	if e.maps, err = e.openMaps(); err != nil {
 		return 0, err
 	}
-	if e.links, err = e.openLinks(); err != nil {
+	if e.links, err = openPins(e.pinDir, linkNames, link.LoadPinnedLink); err != nil {
 		return 0, err
 	}
 	pinned = len(e.maps) + len(e.links)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,54 +111,28 @@ func isDirectory(path string) (bool, error) {
 // openMaps opens the pinned maps and checks their layout. It returns the open ones with an error
 // too.
 func (p *pinDir) openMaps() (maps, error) {
-	m := maps{}
-	for _, name := range mapNames {
-		v, err := openMap(p.pin(name))
-		if err != nil {
-			return m, err
-		}
-		if v == nil {
-			continue
-		}
-		m[name] = v
-		if err := checkLayout(name, v); err != nil {
-			return m, fmt.Errorf("%s: %w", p.pin(name), err)
+	all, err := openPins(p, mapNames, ebpf.LoadPinnedMap)
+	for name, m := range all {
+		if e := checkLayout(name, m); err == nil && e != nil {
+			err = fmt.Errorf("%s: %w", p.pin(name), e)
 		}
 	}
-	return m, nil
+	return all, err
 }
 
-// openMap returns nil if nothing is pinned there.
-func openMap(path string) (*ebpf.Map, error) {
-	m, err := ebpf.LoadPinnedMap(path, nil)
-	if err = pinError(path, err); err != nil || m == nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// openLinks opens the pinned links. It returns the open ones with an error too.
-func (p *pinDir) openLinks() (links, error) {
-	all := links{}
-	for _, name := range linkNames {
-		l, err := openLink(p.pin(name))
-		if err != nil {
+// openPins opens those of the pins that there are. It returns the open ones with an error too.
+func openPins[T comparable](p *pinDir, names []string, load func(string, *ebpf.LoadPinOptions) (T, error)) (map[string]T, error) {
+	all := map[string]T{}
+	for _, name := range names {
+		path := p.pin(name)
+		v, err := load(path, nil)
+		if err == nil {
+			all[name] = v
+		} else if err = pinError(path, err); err != nil {
 			return all, err
-		}
-		if l != nil {
-			all[name] = l
 		}
 	}
 	return all, nil
-}
-
-// openLink returns nil if nothing is pinned there.
-func openLink(path string) (link.Link, error) {
-	l, err := link.LoadPinnedLink(path, nil)
-	if err = pinError(path, err); err != nil || l == nil {
-		return nil, err
-	}
-	return l, nil
 }
 
 // pinError maps an error of opening a pin to those of this package. A missing pin is no error.

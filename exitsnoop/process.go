@@ -45,20 +45,14 @@ func openProcess(pid uint32) (*process, error) {
 func (p *process) close() { unix.Close(p.pidfd) }
 
 // ended reports whether all threads have ended.
-func (p *process) ended() bool { return readable(p.pidfd) }
+func (p *process) ended() bool { return p.endsWithin(0) }
 
-// endsWithin waits until all threads have ended, for at most d, rounded down to ms.
-func (p *process) endsWithin(d time.Duration) {
-	unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}, int(d.Milliseconds()))
-}
-
-// readable reports whether a descriptor is readable now. Since Linux 5.3 a pidfd is readable when
-// all threads have ended.
-func readable(fd int) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+// endsWithin waits until all threads have ended, for at most d, rounded down to ms, and reports
+// whether they have. Since Linux 5.3 a pidfd is readable then.
+func (p *process) endsWithin(d time.Duration) bool {
+	fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
 	for {
-		n, err := unix.Poll(fds, 0)
-		if err != unix.EINTR {
+		if n, err := unix.Poll(fds, int(d.Milliseconds())); err != unix.EINTR {
 			return n == 1
 		}
 	}
@@ -87,17 +81,13 @@ func namespaceOf(path string) (PidnsInfo, error) {
 	return PidnsInfo{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
-// initialPIDNamespace is the inode number of the initial pid namespace, PROC_PID_INIT_INO.
-const initialPIDNamespace = 0xEFFFFFFC
-
 // inInitialNamespace returns ErrNamespace if the caller is in another pid namespace, where pids
 // differ from those that the program sees.
 func inInitialNamespace() error {
-	own, err := namespaceOf("/proc/self/ns/pid")
-	if err == nil && own.Ino != initialPIDNamespace {
-		err = fmt.Errorf("%w: the caller must be in the initial one, not in %d", ErrNamespace, own.Ino)
+	if !proctext.InInitialNamespace("pid") {
+		return fmt.Errorf("%w: the caller must be in the initial one", ErrNamespace)
 	}
-	return err
+	return nil
 }
 
 // minorBits is the number of bits of the minor number in the kernel's own dev_t (MINORBITS).

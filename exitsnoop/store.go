@@ -19,9 +19,9 @@ type Store struct {
 	members, treeCounters   *ebpf.Map
 	filter                  *filter
 
-	maps   maps               // all of them
-	links  links              // of a private store, closed with it
-	lock   func(func()) error // calls with others excluded who count
+	maps   maps    // all of them
+	links  links   // of a private store, closed with it
+	dir    *pinDir // nil for a private store
 	offset bootOffset
 
 	mu       sync.Mutex
@@ -44,15 +44,7 @@ func NewStore(bpffsRoot string) (*Store, error) {
 		m.close()
 		return nil, fmt.Errorf("open the store below %s: %w", bpffsRoot, err)
 	}
-	s.lock = func(f func()) error {
-		unlock, err := d.lock(defaultLockWait)
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		f()
-		return nil
-	}
+	s.dir = d
 	return s, nil
 }
 
@@ -84,18 +76,11 @@ func newStore(m maps, l links) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
+	return &Store{
 		tasks: m[programsMapTracingTasks], events: m[programsMapExitedEvents], counters: m[programsMapCounters],
 		members: m[programsMapTreeMembers], treeCounters: m[programsMapTreeCounters],
 		filter: f, maps: m, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
-	}
-	s.lock = func(f func()) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		f()
-		return nil
-	}
-	return s, nil
+	}, nil
 }
 
 // Close closes the store and ends the tracing of a private one. It ends [Store.Wait], with
@@ -243,15 +228,22 @@ func (s *Store) mapFull(what string, m *ebpf.Map) error {
 	return errors.Join(err, s.count(programsCounterCOUNT_REFUSED))
 }
 
-// count increments a counter that the program does not use, in the first CPU's value.
-func (s *Store) count(index programsCounter) error {
-	return s.lock(func() {
-		var n []uint64
-		if s.counters.Lookup(index, &n) == nil && len(n) > 0 {
-			n[0]++
-			s.counters.Update(index, n, ebpf.UpdateAny)
-		}
-	})
+// count increments a counter that the program does not use, in the first CPU's value, with others
+// excluded who count.
+func (s *Store) count(index programsCounter) (err error) {
+	unlock := s.mu.Unlock
+	if s.dir == nil {
+		s.mu.Lock()
+	} else if unlock, err = s.dir.lock(defaultLockWait); err != nil {
+		return err
+	}
+	defer unlock()
+	var n []uint64
+	if s.counters.Lookup(index, &n) == nil && len(n) > 0 {
+		n[0]++
+		s.counters.Update(index, n, ebpf.UpdateAny)
+	}
+	return nil
 }
 
 func (s *Store) task(pid uint32) (*programsTask, error) {

@@ -73,9 +73,9 @@ func (e *ensurer) takeOver() error {
 
 // openOld opens a map of version 0. It returns nil if there is none.
 func openOld[V any](path string, keySize uint32) (*ebpf.Map, error) {
-	m, err := openMap(path)
-	if err != nil || m == nil {
-		return nil, err
+	m, err := ebpf.LoadPinnedMap(path, nil)
+	if err != nil {
+		return nil, pinError(path, err)
 	}
 	if m.Type() != ebpf.Hash || m.KeySize() != keySize || m.ValueSize() != 24 {
 		err := fmt.Errorf("%s: %w: it is a %s", path, ErrShape, m)

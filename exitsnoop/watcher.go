@@ -187,48 +187,37 @@ func (w *watcher) next(ctx context.Context) (id uint64, e *programsExitEvent, er
 		if err := ctx.Err(); err != nil {
 			return 0, nil, err
 		}
-		p, left, full, err := w.pop()
+		p, err := w.pop()
 		switch {
 		case err != nil:
 			return 0, nil, err
-		case p != nil:
-			if e, err := w.eventOf(p); err != nil || e != nil {
-				return p.id, e, err
-			}
-			continue
+		case p == nil:
+			err = w.wait()
+		default:
+			e, err = w.eventOf(p)
 		}
-		n, err := w.s.forks()
-		if err == nil && (w.trees && n != w.forks || full) {
-			if err = w.scan(); err == nil {
-				continue
-			}
+		if e != nil {
+			return p.id, e, nil
 		}
 		if err != nil {
-			return 0, nil, err
-		}
-		if left == 0 && w.ids != nil {
-			return 0, nil, io.EOF
-		}
-		if err := w.wait(); err != nil {
 			return 0, nil, err
 		}
 	}
 }
 
-// pop takes a process that has ended, nil if there is none. It returns how many are waited for, and
-// whether told has so many traces that the events of most were deleted.
-func (w *watcher) pop() (p *watched, left int, full bool, err error) {
+// pop takes a process that has ended, nil if there is none.
+func (w *watcher) pop() (p *watched, err error) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	switch {
 	case w.s.closed:
-		return nil, 0, false, os.ErrClosed
+		return nil, os.ErrClosed
 	case w.err != nil:
-		return nil, 0, false, w.err
+		return nil, w.err
 	case len(w.ended) > 0:
 		p, w.ended = &w.ended[0], w.ended[1:]
 	}
-	return p, len(w.pidfds), len(w.told) > 2*int(w.s.events.MaxEntries()), nil
+	return p, nil
 }
 
 // eventOf returns the event of a process that has ended, nil if it was deleted or is not to be had
@@ -254,18 +243,32 @@ func (w *watcher) eventOf(p *watched) (*programsExitEvent, error) {
 }
 
 // wait waits until processes have ended, which it moves to ended, or for wake. Where a tree is
-// watched it waits for at most forkPollInterval.
+// watched it waits for at most forkPollInterval, and scans if processes were forked. If there are
+// ids and none is left to wait for it returns io.EOF.
 func (w *watcher) wait() error {
+	forks, err := w.s.forks()
+	if err != nil {
+		return err
+	}
 	w.s.mu.Lock()
 	var limit time.Time
 	if w.trees && len(w.pidfds) > 0 {
 		limit = time.Now().Add(forkPollInterval)
 	}
-	if w.woken {
-		limit, w.woken = past, false
-	}
 	w.poll.SetReadDeadline(limit)
+	// told has more traces than the store only if events were deleted.
+	grown := w.trees && forks != w.forks || len(w.told) > 2*int(w.s.events.MaxEntries())
+	woken, left := w.woken, len(w.pidfds)
+	w.woken = false
 	w.s.mu.Unlock()
+	switch {
+	case grown:
+		return w.scan()
+	case woken:
+		return nil
+	case left == 0 && w.ids != nil:
+		return io.EOF
+	}
 	var events [128]unix.EpollEvent
 	var n int
 	var failed error
