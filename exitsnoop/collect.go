@@ -9,34 +9,26 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Collection selects the events that [Store.Collect] deletes. The zero value selects none.
-type Collection struct {
-	// MaxAge selects events that were recorded longer ago, not counting the time the machine
-	// was suspended. 0 means that events of any age are kept.
-	MaxAge time.Duration
-}
-
 // Collected counts what a collection did.
 type Collected struct {
 	Deleted int // events deleted
 	Lost    int // traces whose process had ended without a record; they are ErrLost now
 }
 
-// Collect deletes old events, and marks as lost the traces of processes that ended while the
-// program did not run.
-func (s *Store) Collect(c Collection) (Collected, error) {
-	var done Collected
-	var err error
+// Collect marks as lost the traces of processes that ended while the program did not run, and
+// deletes the events that were recorded longer ago than maxAge, not counting the time the machine
+// was suspended; 0 keeps events of any age.
+func (s *Store) Collect(maxAge time.Duration) (done Collected, err error) {
 	if done.Lost, err = s.sweep(); err != nil {
 		return done, err
 	}
 	all, err := s.allEvents()
-	if err != nil || c.MaxAge <= 0 {
+	if err != nil || maxAge <= 0 {
 		return done, err
 	}
 	now := clock.Monotonic()
 	for id, e := range all {
-		if e.State == programsEventStateSTATE_RESERVED || e.StoredTime+uint64(c.MaxAge) >= now {
+		if e.State == programsEventStateSTATE_RESERVED || e.StoredTime+uint64(maxAge) >= now {
 			continue
 		}
 		err := s.DeleteExitedEvent(id)

@@ -279,7 +279,7 @@ func TestLost(t *testing.T) {
 	task.PidnsIno++
 	ok(t, s.tasks.Update(pid, task, ebpf.UpdateExist))
 	end(t, pid)
-	got, err := s.Collect(Collection{})
+	got, err := s.Collect(0)
 	ok(t, err)
 	_, err = s.GetExitedEvent(3)
 	want(t, err, ErrLost)
@@ -410,7 +410,7 @@ func TestEvents(t *testing.T) {
 		age  time.Duration
 		want int
 	}{{0, 0}, {time.Hour, 0}, {time.Nanosecond, n}} {
-		done, err := s.Collect(Collection{MaxAge: tt.age})
+		done, err := s.Collect(tt.age)
 		ok(t, err)
 		if done.Deleted != tt.want {
 			t.Errorf("collected %+v of more than %v, want %d", done, tt.age, tt.want)

@@ -33,11 +33,11 @@ type oldEvent struct {
 // takeOver imports the state of version 0 and removes it. The old program is running until all is
 // imported, so that no exit is missed between the two.
 func (e *ensurer) takeOver() error {
-	tasks, err := openOld[oldTask](e.pathOf(oldTasks), 4)
+	tasks, err := openOld(e.pathOf(oldTasks), 4)
 	if err != nil {
 		return err
 	}
-	events, err := openOld[oldEvent](e.pathOf(oldEvents), 8)
+	events, err := openOld(e.pathOf(oldEvents), 8)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (e *ensurer) takeOver() error {
 }
 
 // openOld opens a map of version 0. It returns nil if there is none.
-func openOld[V any](path string, keySize uint32) (*ebpf.Map, error) {
+func openOld(path string, keySize uint32) (*ebpf.Map, error) {
 	m, err := ebpf.LoadPinnedMap(path, nil)
 	if err != nil {
 		return nil, pinError(path, err)

@@ -122,7 +122,7 @@ func list(_ context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	defer s.Close()
-	if _, err := s.Collect(exitsnoop.Collection{}); err != nil {
+	if _, err := s.Collect(0); err != nil {
 		return 0, err
 	}
 	tasks, err1 := s.Tasks()
@@ -192,7 +192,7 @@ func clean(_ context.Context, o *options) (int, error) {
 		return 0, err
 	}
 	defer s.Close()
-	done, err := s.Collect(exitsnoop.Collection{MaxAge: o.older})
+	done, err := s.Collect(o.older)
 	if err != nil {
 		return 0, err
 	}

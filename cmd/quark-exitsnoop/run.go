@@ -77,7 +77,8 @@ func (f *family) watch(tree uint64) error {
 	for ev, err := range f.store.Events(context.Background(), tree) {
 		reap()
 		switch {
-		case ev.Parent == tree && int(ev.Pid) != f.command: // os.StartProcess has tried the kernel out
+		case ev.Parent == tree && int(ev.Pid) != f.command:
+			// os.StartProcess has tried what the kernel can do.
 		case errors.Is(err, exitsnoop.ErrLost):
 			err = f.o.out.lost(ev.TraceID, ev.Pid)
 		case err == nil && (f.o.tree || f.leftBehind(ev)):
