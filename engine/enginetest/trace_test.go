@@ -16,9 +16,13 @@ import (
 
 var update = flag.Bool("update", false, "write the events of the traces in testdata as they are now")
 
-// The events of a recorded trace of each backend are those of the golden file. The traces are of
+// The events of a recorded trace of each backend and series of kernels are those of the golden
+// file. The traces are of
 //
 //	go test -run TestRecordLives . -record $PWD/engine/enginetest/testdata
+//
+// and of guests, where it prints them: -exec "build/amd64/quark-matrix exec --kernel 6.1-cloud"
+// and -v -record -.
 func TestTraces(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.trace")
 	if len(files) < 2 {
