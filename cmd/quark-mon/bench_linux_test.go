@@ -48,12 +48,10 @@ func BenchmarkMonitor(b *testing.B) {
 	for _, args := range []string{"-b -M -j", "-c -M -j", "-c -M -p -j"} {
 		b.Run("quark-mon "+strings.TrimSuffix(args, " -j"), func(b *testing.B) {
 			for range b.N {
-				alone := load(b, program)
-				base := measure(b, exec.Command(forkstat), program)
-				cmd := exec.Command(self, strings.Fields(args)...)
-				cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
-				r := measure(b, cmd, program)
-				alone = min(alone, load(b, program))
+				alone := load(b, benchProcesses, program)
+				base := measure(b, exec.Command(forkstat), benchProcesses, program)
+				r := measure(b, quarkMon(self, args), benchProcesses, program)
+				alone = min(alone, load(b, benchProcesses, program))
 				b.ReportMetric(r.cpu.Seconds()/base.cpu.Seconds(), "x-forkstat-cpu")
 				b.ReportMetric(r.ready.Seconds()/base.ready.Seconds(), "x-forkstat-cpu-when-ready")
 				b.ReportMetric(float64(r.ready.Microseconds())/benchProcesses, "us-cpu/process")
@@ -67,6 +65,45 @@ func BenchmarkMonitor(b *testing.B) {
 	}
 }
 
+// BenchmarkExits measures the CPU time of quark-mon, once it is ready, for 1,000 processes that
+// fail and 10,000 that do not: with all events, with only the failing EXITs, and with nothing else
+// than these.
+func BenchmarkExits(b *testing.B) {
+	if os.Getuid() != 0 {
+		b.Skip("needs root")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var programs []string
+	for i := range 11 {
+		programs = append(programs, filepath.Join(b.TempDir(), "tiny"))
+		if err := tinyelf.Write(programs[i], uint8(i/10)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, backend := range []string{"-b", "-c", "-c -p"} {
+		for _, kinds := range []string{"", " --exits nonzero", " --events exit --exits nonzero"} {
+			b.Run(backend+kinds, func(b *testing.B) {
+				for range b.N {
+					r := measure(b, quarkMon(self, backend+" -M -j"+kinds), 11000, programs...)
+					b.ReportMetric(float64(r.ready.Milliseconds()), "ms-cpu")
+					b.ReportMetric(float64(r.raw), "raw")
+					b.ReportMetric(float64(r.lost), "lost")
+				}
+			})
+		}
+	}
+}
+
+// quarkMon returns the command with options.
+func quarkMon(self, args string) *exec.Cmd {
+	cmd := exec.Command(self, strings.Fields(args)...)
+	cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+	return cmd
+}
+
 type measured struct {
 	cpu       time.Duration
 	ready     time.Duration // of it, since the monitor was ready
@@ -76,7 +113,7 @@ type measured struct {
 }
 
 // measure runs the load under a monitor and returns what the monitor used.
-func measure(b *testing.B, cmd *exec.Cmd, program string) (r measured) {
+func measure(b *testing.B, cmd *exec.Cmd, processes int, programs ...string) (r measured) {
 	b.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -118,7 +155,7 @@ func measure(b *testing.B, cmd *exec.Cmd, program string) (r measured) {
 		}
 	}
 	opening := cpuTime(b, cmd.Process.Pid)
-	r.load = load(b, program)
+	r.load = load(b, processes, programs...)
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		b.Fatal(err)
 	}
@@ -148,12 +185,12 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// load has processes fork, exec and exit, one after the other.
-func load(b *testing.B, program string) time.Duration {
+// load has processes fork, execute each of the programs in turn and exit, one after the other.
+func load(b *testing.B, processes int, programs ...string) time.Duration {
 	begin := time.Now()
 	attr := &os.ProcAttr{}
-	for range benchProcesses {
-		p, err := os.StartProcess(program, []string{"tiny"}, attr)
+	for i := range processes {
+		p, err := os.StartProcess(programs[i%len(programs)], []string{"tiny"}, attr)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,0 +1,81 @@
+//go:build amd64 || arm64
+
+package quark_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// BenchmarkSnapshot opens a queue on each backend, alone and next to 5,000 processes more, which
+// Open reads from /proc. cpu-ms is less than the time on a machine that does other things.
+func BenchmarkSnapshot(b *testing.B) {
+	b.Run("alone", benchmarkOpen)
+	path := filepath.Join(b.TempDir(), "waiter")
+	waiter, err := tinyelf.Waiter(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(path, waiter, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	for range 5000 {
+		cmd := exec.Command(path)
+		cmd.Stdin = r
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		defer cmd.Wait()
+	}
+	defer w.Close() // they end
+	b.Run("5000", benchmarkOpen)
+}
+
+func benchmarkOpen(b *testing.B) {
+	for _, name := range backends.All.Names() {
+		b.Run(name, func(b *testing.B) {
+			set, err := backends.Parse(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			opts := quark.Options{Backends: set, Strict: true}
+			if err := tryBackend(opts); err != nil {
+				b.Skip(err)
+			}
+			var cpu int64
+			for b.Loop() {
+				before := cpuTime(b)
+				q, err := quark.Open(opts)
+				cpu += cpuTime(b) - before
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := q.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(cpu)/1e6/float64(b.N), "cpu-ms")
+		})
+	}
+}
+
+// cpuTime is what this process has used, in nanoseconds.
+func cpuTime(b *testing.B) int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
