@@ -235,7 +235,8 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 		}
 	}
 	if whose < 0 {
-		r.add(w.Backend, -1, append(total.Findings, total.String())...)
+		counted := fmt.Sprintf("%s; %d in gaps, %d counted as lost", total, total.Lost, single.Lost())
+		r.add(w.Backend, -1, append(total.Findings, counted)...)
 	}
 	return nil
 }

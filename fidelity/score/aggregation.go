@@ -146,6 +146,7 @@ func (j *judge) parts(l *truth.Life, seen []*Seen) {
 			parts = append(parts, part)
 		}
 	}
+	own.joined = true
 	own.life(l, parts)
 	for part, s := range heads {
 		j.matched[s] = own.matched[part]

@@ -58,10 +58,27 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		})
 		j.Delays = append(j.Delays, s.At-min(s.Time+j.w.Hold, s.At))
 		j.stamp(s, events[0])
+		if j.joined {
+			events = withUnchanged(events)
+		}
 		if s.Process != nil {
 			j.fields(s, events)
 		}
 	}
+}
+
+// withUnchanged adds the changes of ids right after events that need not be told, as they changed
+// nothing: a joined event has taken them in without a part.
+func withUnchanged(events []*truth.Event) []*truth.Event {
+	last := events[len(events)-1]
+	all := last.Life.Events
+	for _, e := range all[slices.Index(all, last)+1:] {
+		if !e.Unchanged {
+			break
+		}
+		events = append(events, e)
+	}
+	return events
 }
 
 // matchOnce matches events of kinds that are never joined with their like: by
@@ -116,7 +133,7 @@ func (j *judge) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {
 func (j *judge) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	want := make(map[*Seen]engine.IDChange)
 	for _, e := range l.Events {
-		if e.Kind != k || e.Unchanged && !j.w.seesUnchanged() {
+		if e.Kind != k || e.Unchanged && !j.w.seesUnchanged() || j.inGap(e.Earliest, e.Latest) && !told(seen, e) {
 			continue
 		}
 		var last *Seen // that can report e
@@ -149,6 +166,15 @@ func (j *judge) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found 
 			j.find(l, "change of %s at %d did not happen, but of %s", s.ID, s.Time, ids)
 		}
 	}
+}
+
+// told reports whether one of the events was stamped when e happened, or has such a part.
+func told(seen []*Seen, e *truth.Event) bool {
+	at := func(t uint64) bool { return e.Earliest <= t && t <= e.Latest }
+	return slices.ContainsFunc(seen, func(s *Seen) bool {
+		return s.Events.Has(e.Kind.Events()) && at(s.Time) ||
+			slices.ContainsFunc(s.Parts, func(p engine.Part) bool { return p.Kind == e.Kind && at(p.Time) })
+	})
 }
 
 // Inversions counts the events in a sequence that one before them in the sequence
@@ -209,7 +235,7 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 	if l.Born() < j.w.Opened || !j.w.open(l.Ended()+j.w.AfterEnd) {
 		return
 	}
-	spared := false // the end of the last thread is that of the process
+	var unseen []*truth.Thread // whose ends were not
 	for _, t := range l.Threads {
 		tid := uint32(t.TID)
 		j.count(l, "FORK", t, forks[tid])
@@ -217,13 +243,17 @@ func (j *judge) threads(l *truth.Life, seen []*Seen) {
 		if forks[tid] == 0 && j.w.reported(engine.KindFork) {
 			j.miss(l, fmt.Sprintf("FORK of thread %d", tid), t.Born, t.BornLatest)
 		}
-		switch left := t.LeftLatest + j.w.AfterEnd; {
-		case exits[tid] > 0 || !j.w.reported(engine.KindExit):
-		case !spared && !j.inGap(t.Left, left):
-			spared = true
-		default:
-			j.miss(l, fmt.Sprintf("EXIT of thread %d", tid), t.Left, left)
+		if exits[tid] == 0 && j.w.reported(engine.KindExit) {
+			unseen = append(unseen, t)
 		}
+	}
+	// The end of the last thread is that of the process: one that no gap explains, if any.
+	last := slices.IndexFunc(unseen, func(t *truth.Thread) bool { return !j.inGap(t.Left, t.LeftLatest+j.w.AfterEnd) })
+	for i, t := range unseen {
+		if i == max(last, 0) {
+			continue
+		}
+		j.miss(l, fmt.Sprintf("EXIT of thread %d", t.TID), t.Left, t.LeftLatest+j.w.AfterEnd)
 	}
 	if n := exits[uint32(l.PID)]; n > 1 {
 		j.Duplicates += n - 1
@@ -268,6 +298,7 @@ type stray struct {
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
 func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
+	gaps := gapsOf(events)
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
 	byPID := make(map[uint32][]*truth.Life)
 	for _, l := range lives {
@@ -278,23 +309,26 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 		s := &events[i]
 		own := byPID[s.Process.PID]
 		at := alive(own, s.Time)
+		// The birth of another process may have been lost since the end of the last.
+		last := ended(own, s.Time)
+		reused := last != nil && slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.To >= last.Ended() && g.From <= s.Time })
 		if s.Thread {
-			if l := ended(own, s.Time); at == nil && l != nil && s.Time <= l.Ended()+afterEnd {
-				at = l
+			if at == nil && last != nil && s.Time <= last.Ended()+afterEnd {
+				at = last
 			}
 			if at != nil {
 				a.threads[at] = append(a.threads[at], s)
 			}
 			continue
 		}
-		if s.Events == engine.EventGone && at == nil {
-			at = ended(own, s.Time)
+		if s.Events == engine.EventGone && at == nil && !reused {
+			at = last
 		}
 		// Of the next process nothing was delivered: then it is the late end of the one
 		// before.
 		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
-			if l := ended(own, s.Time); l != nil && s.Time <= l.Ended()+afterEnd {
-				at = l
+			if last != nil && s.Time <= last.Ended()+afterEnd {
+				at = last
 			}
 		}
 		if at != nil {
@@ -309,9 +343,8 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 			}
 			continue
 		}
-		i := slices.IndexFunc(own, func(l *truth.Life) bool { return l.Ended() < s.Time })
-		if i >= 0 && !foreign[s.Process.PID] {
-			a.stray = append(a.stray, stray{s, own[i]})
+		if last != nil && !foreign[s.Process.PID] && !reused {
+			a.stray = append(a.stray, stray{s, last})
 		}
 	}
 	return a

@@ -162,6 +162,7 @@ type judge struct {
 	w       *Witness
 	matched map[*Seen][]*truth.Event // what each delivered event reports, in order
 	gaps    []engine.Gap             // in what is judged now
+	joined  bool                     // what is judged now are parts of joined events
 }
 
 // gapsOf returns the gaps among what was delivered.

@@ -608,6 +608,17 @@ func TestLost(t *testing.T) {
 		{name: "before the gap", lost: 1, damage: func(w *Witness) { gap(w, 151, 200) }},
 		{name: "after the gap", lost: 1, damage: func(w *Witness) { gap(w, 100, 139) }},
 		{name: "not counted", damage: func(w *Witness) { gap(w, 140, 145) }},
+		{name: "another process that was born in a gap", lost: 1, fine: true, damage: func(w *Witness) {
+			gap(w, 140, 145)
+			gap(w, 200, 210)
+			other := Seen{Events: engine.EventExec, Time: 220, Process: &engine.Process{PID: 9}}
+			gone := Seen{Events: engine.EventGone, Time: 230, Process: other.Process}
+			w.Single, w.Joined = append(w.Single, other, gone), append(w.Joined, other, gone)
+		}},
+		{name: "one that was born in none", lost: 1, damage: func(w *Witness) {
+			gap(w, 140, 145)
+			w.Single = append(w.Single, Seen{Events: engine.EventExec, Time: 220, Process: &engine.Process{PID: 9}})
+		}},
 		{name: "no gap", lost: 1, damage: func(*Witness) {}},
 		{name: "after the end", fine: true, damage: func(w *Witness) { w.Closed = 150 }},
 		{name: "before the end", damage: func(w *Witness) { w.Closed = 151 }},
