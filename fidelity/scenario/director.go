@@ -203,10 +203,9 @@ func (d *director) tryStart(p *process) error {
 	if err != nil {
 		return err
 	}
-	p.run, p.pid = run, run.PID
-	for _, o := range p.others {
-		o.run = run
-	}
+	p.run, p.pid, p.group, p.parent = run, run.PID, p, d.pid
+	p.enumerate(new(int))
+	p.know()
 	d.record(truth.Record{
 		Op: truth.Fork, PID: p.pid, Earliest: before, Latest: truth.Clock(), Parent: d.pid, Creator: d.pid, Fresh: p.fresh,
 		State: born(p.parentTID, unix.SIGCHLD),
@@ -267,26 +266,39 @@ func (d *director) finish(p *process) unix.WaitStatus {
 // finishReaped is finish for a process that has been waited for.
 func (d *director) finishReaped(p *process, e ended) unix.WaitStatus {
 	d.check(p)
-	d.tell(p, e.at)
-	d.record(p.exit(e))
-	for _, c := range p.others {
-		c.pid = p.run.Thread(c.number)
-		switch {
-		case c.thread && c.pid == 0:
-			// The thread executed a program before the clone that started it returned.
-			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: e.at, OpenThreads: true})
-		case c.pid == 0:
+	p.know()
+	d.history(p, e, func(c *process) ended {
+		if c.pid == 0 {
 			d.fail(fmt.Errorf("child %d of process %d was not started", c.number, p.pid))
-		case c.thread:
-			d.record(c.leave(p.pid, e.at))
-		default:
-			e := d.reap(c.pid)
-			d.tell(c, e.at)
-			d.record(c.exit(e))
 		}
-	}
+		return d.reap(c.pid)
+	})
 	p.run.Free()
 	return e.status
+}
+
+// history records what a process and those that it started did, and their ends, which endOf
+// returns.
+func (d *director) history(p *process, e ended, endOf func(*process) ended) {
+	for _, c := range p.others {
+		if c.thread {
+			d.tell(c, e.at)
+		}
+	}
+	d.tell(p, e.at)
+	for _, c := range p.others {
+		switch {
+		case c.pid == 0 && c.refused:
+		case !c.thread:
+			d.history(c, endOf(c), endOf)
+		case c.pid != 0:
+			d.record(c.leave(p.pid, e.at))
+		default:
+			// The thread executed a program before the clone that started it returned.
+			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: e.at, OpenThreads: true})
+		}
+	}
+	d.record(p.exit(e))
 }
 
 // check ends the scenario if a call of p has failed.

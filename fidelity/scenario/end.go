@@ -2,9 +2,7 @@ package scenario
 
 import (
 	"os"
-	"runtime"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -198,21 +196,12 @@ func (d *director) endAfter(t *process, code int) {
 
 // threadKilled lets seccomp kill one thread with SIGSYS; its process ends later with a code.
 func threadKilled(d *director) {
-	program := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_GETPPID},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_KILL_THREAD},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-	}
-	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	for range scale(5, 2) {
 		t := d.script()
-		t.call("prctl", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-		t.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&filter)))
+		t.killAt(unix.SYS_GETPPID, unix.SECCOMP_RET_KILL_THREAD)
 		t.call("getppid", unix.SYS_GETPPID)
 		d.endAfter(t.endThread(1), 5)
 	}
-	runtime.KeepAlive(&filter)
 }
 
 // heldThread stops a thread, by ptrace, in the middle of its exit with status 1 until the leader

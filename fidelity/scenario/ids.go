@@ -264,9 +264,9 @@ func clonePtrace(d *director) {
 		}
 	}
 	d.must(p.run.Check())
+	p.know()
 	d.tell(p, mine.at)
 	d.record(p.exit(*mine))
-	child.pid = p.run.Thread(1)
 	d.want(childs == nil || childPID == child.pid, "the tracer got the end of process %d", childPID)
 	if childs == nil || !childs.status.Exited() {
 		e := d.reap(child.pid)

@@ -18,20 +18,26 @@ type process struct {
 	opts    bare.Options
 	fresh   engine.Fields // fields that it does not inherit
 	mayFail bool          // a failed call skips the scenario: it can't run here
+	refused bool          // a failed call is one that did not happen
+	prey    bool          // its parent may kill it
 
 	steps  []step
 	others []*process // children and threads in the order of their start
+	group  *process   // the process that it is a thread of; itself if it is none
+	parent int        // pid of the parent at birth
 	thread bool       // it is a thread
 	flags  uintptr    // flags of clone(2), for a child
 	last   int        // index of the last stamp, -1 for none
 
 	run       *bare.Process
-	number    int    // index of the script in run
-	pid       int    // for a thread, its tid
-	parentTID int    // the thread of the director that started it
-	released  uint64 // when it was allowed to end
-	left      uint64 // a thread that executed: when the next image had the leader's number
-	gate      *gate  // where it waits, if others wait elsewhere
+	number    int       // of the script in run
+	pid       int       // for a thread, its tid
+	parentTID int       // the thread that started it, or of its parent that started that
+	self      bare.Word // where the kernel writes its id when it starts
+	released  uint64    // when it was allowed to end
+	// A thread that executed took the leader's number between these times.
+	leaving, left uint64
+	gate          *gate // where it waits, if others wait elsewhere
 }
 
 // step is an event in a script. It happened if its call succeeded.
@@ -40,8 +46,17 @@ type step struct {
 	before int  // index of the stamp before the call
 	noNext bool // no stamp follows the call
 	other  int  // 1 + index in others
-	leads  bool // the call makes the process a session and group leader without a terminal
+	leads  bool // the call makes the process the leader of a group
 	record truth.Record
+	says   []says
+	was    []says // the same before the call; if nothing differs, nothing changed
+}
+
+// says is a call with which a process finds out what it is after a step.
+type says struct {
+	fields engine.Fields
+	call   int
+	read   func(p *process, call, result int) truth.State // after a call that did not fail
 }
 
 func (d *director) script() *process { return &process{Script: new(bare.Script), d: d, last: -1} }
@@ -128,8 +143,7 @@ func (p *process) startThread(t *process) *process {
 func (p *process) startOther(o *process, op truth.Op, clone func()) *process {
 	before := p.stamp()
 	p.others = append(p.others, o)
-	o.number = len(p.others)
-	p.steps = append(p.steps, step{call: p.Len(), before: before, other: o.number, record: truth.Record{Op: op}})
+	p.steps = append(p.steps, step{call: p.Len(), before: before, other: len(p.others), record: truth.Record{Op: op}})
 	clone()
 	p.stamp()
 	return p
@@ -162,64 +176,146 @@ func (p *process) exit(e ended) truth.Record {
 // leave returns the record of the end of a thread of process pid, which has ended. A thread that
 // executes takes the leader's number, so its own is free from then on.
 func (p *process) leave(pid int, end uint64) truth.Record {
-	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: p.lastStamp(), Latest: cmp.Or(p.left, end)}
+	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: cmp.Or(p.leaving, p.lastStamp()), Latest: cmp.Or(p.left, end)}
 }
 
 // lastStamp returns the earliest time of the end.
 func (p *process) lastStamp() (t uint64) {
-	if p.last >= 0 {
-		t, _ = p.run.Stamp(p.number, p.last)
+	for i := p.last; i >= 0 && t == 0; i-- {
+		t, _ = p.run.Stamp(p.number, i)
 	}
 	if p.left != 0 {
 		return t
 	}
+	for _, o := range p.others {
+		if o.thread {
+			t = max(t, o.lastStamp())
+		}
+	}
 	return max(t, p.released)
 }
 
-// tell records the steps that p made until its end.
+// know finds out the ids of those that p has started by now.
+func (p *process) know() {
+	for _, o := range p.others {
+		o.run, o.pid = p.run, p.run.Thread(o.number)
+		if self := o.self; o.pid == 0 && self != (bare.Word{}) {
+			// It goes on before a vfork returns, or a clone that a signal ends.
+			if id := int(p.run.Arg(o.number, self.Call, self.Index)); id != nobody {
+				o.pid = id
+			}
+		}
+		o.group, o.parent, o.parentTID = o, p.group.pid, p.pid
+		switch {
+		case o.thread:
+			o.group = p.group
+		case o.flags&unix.CLONE_PARENT != 0:
+			o.parent, o.parentTID = p.group.parent, p.parentTID
+		}
+		o.know()
+	}
+}
+
+// enumerate numbers p and those that it starts as [bare.Process.Thread] does.
+func (p *process) enumerate(next *int) {
+	p.number = *next
+	*next++
+	for _, o := range p.others {
+		o.enumerate(next)
+	}
+}
+
+// became adds to a record what the process found out after a step.
+func (p *process) became(r *truth.Record, list []says) {
+	for _, say := range list {
+		if r.Op != truth.Now { // which says itself what is open
+			r.Open |= say.fields
+		}
+		if result, ok := p.run.Result(p.number, say.call); ok && result >= 0 {
+			s := say.read(p, say.call, result)
+			r.State.Overlay(&s)
+		}
+	}
+}
+
+// tell records the steps that p made until its end. Of a thread these are the program that it
+// executed and what it did from then on, as the process.
 func (d *director) tell(p *process, end uint64) {
+	process := !p.thread
 	for _, s := range p.steps {
 		before, ok := p.run.Stamp(p.number, s.before)
-		if !ok {
-			continue // the process ended before this step
+		result, returned := p.run.Result(p.number, s.call)
+		if !ok || returned && result < 0 {
+			continue // the process ended before this step, or the kernel refused it
 		}
 		after, r := end, s.record
+		done := s.noNext
 		if !s.noNext {
 			if t, ok := p.run.Stamp(p.number, s.call+1); ok {
-				after = t
+				after, done = t, true
 				r.Own = true
 			}
 		}
-		r.PID, r.Earliest, r.Latest = p.pid, before, after
+		p.became(&r, s.says)
+		if was := (truth.Record{}); s.was != nil {
+			if p.became(&was, s.was); was.State == r.State {
+				r.Optional, r.Unchanged = true, true
+			}
+		}
+		if r.Op == truth.Exec && p.thread && !process && (done || p.left != 0) {
+			process = true
+			if p.left == 0 {
+				p.leaving, p.left = before, after
+			}
+		}
+		r.PID, r.Earliest, r.Latest = p.group.pid, before, after
 		if r.Op == truth.Now {
 			r.Latest, r.Own = before, true
 		}
-		if s.leads {
-			id := itoa(p.pid)
-			r.State.Set(engine.FieldSID, id)
-			r.State.Set(engine.FieldPGID, id)
+		if r.ID == engine.ChangedSID {
+			r.State.Set(engine.FieldSID, itoa(p.group.pid))
 			r.State.Set(engine.FieldTTY, "0:0")
+		}
+		if s.leads {
+			r.State.Set(engine.FieldPGID, itoa(p.group.pid))
+		}
+		if !done && !returned && p.refused {
+			// The process ended in this call, and nobody knows whether it was made.
+			r.Optional = true
+			r.Open |= r.State.Told
+			r.State = truth.State{}
 		}
 		switch {
 		case r.Op == truth.ThreadStart:
-			if r.TID = p.run.Thread(s.other); r.TID == 0 {
+			c := p.others[s.other-1]
+			if r.TID = c.pid; r.TID == 0 {
 				continue
 			}
 			// A thread that executes can end the leader before it has taken the time.
-			if left := p.others[s.other-1].left; left != 0 {
-				r.Latest = min(r.Latest, left)
+			if c.left != 0 {
+				r.Latest = min(r.Latest, c.left)
 			}
+			d.record(r)
 		case r.Op == truth.Fork:
 			c := p.others[s.other-1]
-			r.Own = false // the times are the parent's
-			r.PID, r.Creator, r.Parent, r.Fresh = p.run.Thread(s.other), p.pid, p.pid, c.fresh
-			parentTID := p.pid
-			if c.flags&unix.CLONE_PARENT != 0 {
-				r.Parent, parentTID = d.pid, p.parentTID
+			if r.PID = c.pid; r.PID == 0 {
+				continue
 			}
-			r.State = born(parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
+			if first, ok := p.run.Stamp(c.number, 0); ok && c.refused {
+				r.Latest = min(r.Latest, first)
+			}
+			r.Own = false // the times are the parent's
+			r.Creator, r.Parent, r.Fresh = p.group.pid, c.parent, c.fresh
+			r.State = born(c.parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
+			if c.refused && c.flags&unix.CLONE_PARENT != 0 {
+				// That parent may have ended.
+				r.State.Untell(engine.FieldParentTID.Set())
+			}
+			r.Optional = false // it is there
+			d.record(r)
+		case process:
+			d.record(r)
 		}
-		d.record(r)
 	}
 }
 

@@ -1,12 +1,22 @@
 package scenario
 
 import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/script"
+	"github.com/quark-linux/quark/fidelity/truth"
+	bare "github.com/quark-linux/quark/internal/barefork"
 )
 
 const filePrefix = "file:"
@@ -18,8 +28,10 @@ func FromFile(path string) Scenario {
 		text, err := os.ReadFile(path)
 		d.must(err)
 		s, err := script.Parse(string(text))
-		d.must(err)
-		d.script1(s)
+		if err != nil {
+			d.fail(fmt.Errorf("%s: %w", path, err))
+		}
+		d.performScript(s)
 	}}
 }
 
@@ -29,30 +41,275 @@ func parseFile(name string) (s Scenario, ok bool) {
 	return FromFile(path), ok && path != ""
 }
 
-// script1 performs a script.
-func (d *director) script1(s *script.Script) {
+// play is a script that is being performed.
+type play struct {
+	*director
+	lives  int
+	ready  *gate // a process that stands writes its number in stands
+	stands []*stand
+	waits  []wait
+	cgroup *cgroup // made for the first life that needs it
+}
+
+// stand is a place in a life where its process waits for the director.
+type stand struct {
+	*process
+	goOn  *gate
+	trace bool // the director attaches as a tracer and detaches
+}
+
+// wait is a waitid(2) of a process for a child.
+type wait struct {
+	*process
+	call int // the next one is a stamp
+}
+
+// reaped is a process that was waited for.
+type reaped struct {
+	pid int
+	ended
+}
+
+// performScript starts the processes of a script, serves those that stand, and records what
+// happened when all have ended.
+func (d *director) performScript(s *script.Script) {
+	f := &play{director: d, ready: d.inherited()}
+	defer f.removeCgroup()
+	var first []*process
 	for _, l := range s.Lives {
-		d.do(d.life(l))
+		first = append(first, f.life(l, &actor{}, false, nil))
+	}
+	for _, p := range first {
+		p.opts.Self = p.self
+		d.start(p)
+	}
+	all := make(chan []reaped, 1)
+	go func() {
+		all <- reapAll()
+		unix.Write(f.ready.w, []byte{0xff, 0xff, 0xff, 0xff})
+	}()
+	for f.serve(first) {
+	}
+	ends := append(<-all, f.waited()...)
+	slices.SortStableFunc(ends, func(a, b reaped) int { return cmp.Compare(a.at, b.at) })
+	endOf := f.match(first, ends)
+	for _, p := range first {
+		d.history(p, endOf[p], func(c *process) ended { return endOf[c] })
+	}
+	for p, e := range endOf {
+		if sig := e.status.Signal(); e.status.Signaled() && slices.Contains(dumping, sig) {
+			d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Optional: !e.status.CoreDump()})
+		}
+	}
+	for _, p := range first {
+		p.run.Free()
 	}
 }
 
-func (d *director) life(l *script.Life) *process {
-	p := d.script()
-	for _, op := range l.Ops {
-		switch op.Name {
-		case "fork":
-			p.child(0, d.life(op.Life))
-		case "wait":
-			p.awaitChild()
-		case "setsid":
-			p.setsid()
-		case "comm":
-			p.setComm(op.Args[0])
-		case "exit":
-			p.end(0)
-		case "sleep":
-			p.call("nanosleep", unix.SYS_NANOSLEEP, []unix.Timespec{{Nsec: 1000}}, nil)
+// dumping are the signals at which the kernel starts a core dump.
+var dumping = []unix.Signal{unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS, unix.SIGXCPU, unix.SIGXFSZ}
+
+// inherited returns a gate that programs inherit.
+func (d *director) inherited() *gate {
+	g := d.gate()
+	for _, fd := range []int{g.r, g.w} {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+		d.must(err)
+	}
+	return g
+}
+
+// reapAll waits for children until there is none. Orphans become children before their parent ends.
+func reapAll() (list []reaped) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		switch {
+		case err == unix.ECHILD:
+			return list
+		case err == nil && !status.Stopped():
+			list = append(list, reaped{pid, ended{status, truth.Clock()}})
 		}
 	}
-	return p
+}
+
+// serve lets the next process that stands go on. It returns false when all processes have ended.
+func (f *play) serve(first []*process) bool {
+	b := make([]byte, 4)
+	for {
+		n, err := unix.Read(f.ready.r, b)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		f.must(err)
+		if n != 4 {
+			f.fail(io.ErrUnexpectedEOF)
+		}
+		break
+	}
+	number := int(binary.NativeEndian.Uint32(b))
+	if number >= len(f.stands) {
+		return false
+	}
+	s := f.stands[number]
+	for _, p := range first {
+		p.know()
+	}
+	if s.trace {
+		f.traceStanding(s.pid)
+	}
+	// What other threads do, or a parent that kills it, could be seen or not.
+	if !s.prey && !slices.ContainsFunc(s.others, func(o *process) bool { return o.thread }) && s.pid != 0 {
+		if got, now, err := f.proc.Read(itoa(s.pid)); err == nil && got == s.pid {
+			now.Untell(engine.FieldStart.Set()) // the fork's record has closer bounds
+			f.record(truth.Record{Op: truth.Now, PID: s.pid, Latest: truth.Clock(), State: now})
+			f.awaitReaders(s.pid)
+		}
+	}
+	s.goOn.open()
+	return true
+}
+
+// traceStanding attaches to a process that waits, and detaches once it is stopped.
+func (f *play) traceStanding(pid int) {
+	r := truth.Record{Op: truth.Ptrace, PID: pid, Tracer: f.pid, Earliest: truth.Clock()}
+	if ptraceCall(unix.PTRACE_SEIZE, pid, 0) != nil {
+		return
+	}
+	r.Latest = truth.Clock()
+	f.record(r)
+	f.must(ptraceCall(unix.PTRACE_INTERRUPT, pid, 0))
+	r = truth.Record{Op: truth.Ptrace, PID: pid, Earliest: truth.Clock()}
+	await(func() bool { return ptraceCall(unix.PTRACE_DETACH, pid, 0) == nil })
+	r.Latest = truth.Clock()
+	f.record(r)
+}
+
+// waited returns the children that processes have waited for themselves. What such a call has told
+// is there even if a signal ended its process before it returned.
+func (f *play) waited() (list []reaped) {
+	for _, w := range f.waits {
+		info := w.run.Bytes(w.number, w.call, 2, infoStatus+4)
+		number := func(at int) int { return int(binary.NativeEndian.Uint32(info[at:])) }
+		if number(infoPID) == 0 {
+			continue
+		}
+		status := unix.WaitStatus(number(infoStatus))
+		switch number(infoCode) {
+		case 1: // CLD_EXITED
+			status <<= 8
+		case 3: // CLD_DUMPED
+			status |= 0x80
+		}
+		e := ended{status: status, at: truth.Clock()}
+		if at, ok := w.run.Stamp(w.number, w.call+1); ok {
+			e.at = at
+		}
+		list = append(list, reaped{number(infoPID), e})
+	}
+	return list
+}
+
+// match finds the end of each process. Those of the same pid ended in the order of their start.
+func (f *play) match(first []*process, ends []reaped) map[*process]ended {
+	var started []*process
+	var gather func(*process)
+	gather = func(p *process) {
+		if !p.thread && p.pid != 0 {
+			started = append(started, p)
+		}
+		for _, o := range p.others {
+			gather(o)
+		}
+	}
+	for _, p := range first {
+		p.know()
+		gather(p)
+	}
+	born := func(p *process) uint64 { at, _ := p.run.Stamp(p.number, 0); return cmp.Or(at, truth.Forever) }
+	slices.SortStableFunc(started, func(a, b *process) int { return cmp.Compare(born(a), born(b)) })
+	of := make(map[*process]ended)
+	for _, p := range started {
+		i := slices.IndexFunc(ends, func(e reaped) bool { return e.pid == p.pid })
+		if i < 0 {
+			f.fail(fmt.Errorf("process %d: its end is unknown", p.pid))
+		}
+		of[p] = ends[i].ended
+		ends = slices.Delete(ends, i, i+1)
+	}
+	return of
+}
+
+// cgroup is one that a script has made.
+type cgroup struct {
+	dir, path string
+	fd, procs int // of the directory, and of cgroup.procs
+}
+
+// ownCgroup returns the cgroup of the script.
+func (f *play) ownCgroup() *cgroup {
+	if f.cgroup == nil {
+		dir, path := f.cgroup2()
+		f.cgroup = &cgroup{dir: dir, path: path}
+		for fd, name := range map[*int]string{&f.cgroup.fd: dir, &f.cgroup.procs: filepath.Join(dir, "cgroup.procs")} {
+			flags := unix.O_RDONLY
+			if fd == &f.cgroup.procs {
+				flags = unix.O_WRONLY
+			}
+			var err error
+			*fd, err = unix.Open(name, flags, 0)
+			f.must(err)
+			f.fds = append(f.fds, *fd)
+		}
+	}
+	return f.cgroup
+}
+
+func (f *play) removeCgroup() {
+	if f.cgroup != nil {
+		f.endAll()
+		os.Remove(f.cgroup.dir)
+	}
+}
+
+// linked is what a link below /proc/self shows.
+func linked(p *process, field engine.Field, name string) says {
+	const most = 512
+	p.call("readlinkat", unix.SYS_READLINKAT, procFD, "self/"+name, bare.Buffer(most), most)
+	return says{field.Set(), p.Len() - 1, func(p *process, call, n int) (s truth.State) {
+		if text := string(p.run.Bytes(p.number, call, 2, n)); n < most {
+			if kind, ok := strings.CutPrefix(name, "ns/"); ok {
+				text = strings.Trim(text, kind+":[]")
+			}
+			s.Set(field, truth.PathOf(text))
+		}
+		return s
+	}}
+}
+
+// named is the comm.
+func named(p *process) says {
+	p.call("prctl", unix.SYS_PRCTL, unix.PR_GET_NAME, bare.Buffer(16))
+	return says{engine.FieldComm.Set(), p.Len() - 1, func(p *process, call, _ int) (s truth.State) {
+		name, _, _ := strings.Cut(string(p.run.Bytes(p.number, call, 1, 16)), "\x00")
+		s.Set(engine.FieldComm, name)
+		return s
+	}}
+}
+
+// ids are the user or group ids.
+func ids(p *process, which engine.IDChange) says {
+	number := uintptr(unix.SYS_GETRESUID)
+	if which == engine.ChangedGID {
+		number = unix.SYS_GETRESGID
+	}
+	p.call("getresuid", number, bare.Buffer(4), bare.Buffer(4), bare.Buffer(4))
+	empty := idRecord(which, 0, 0, 0).State
+	return says{empty.Told, p.Len() - 1, func(p *process, call, _ int) truth.State {
+		var id [3]int
+		for i := range id {
+			id[i] = int(binary.NativeEndian.Uint32(p.run.Bytes(p.number, call, i, 4)))
+		}
+		return idRecord(which, id[0], id[1], id[2]).State
+	}}
 }

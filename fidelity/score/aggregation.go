@@ -70,8 +70,8 @@ func (j *judge) bornOf(l *truth.Life, p *engine.Process) bool {
 		return true
 	}
 	parent := fork.State.Value[engine.FieldPPID]
-	if b.Known.Has(engine.FieldPPID) && fmt.Sprint(b.Parent.PID) != parent {
-		return false
+	if got := fmt.Sprint(b.Parent.PID); b.Known.Has(engine.FieldPPID) && got != parent {
+		return adopted(fork, got, fork.Latest) // made with CLONE_PARENT
 	}
 	c := l.Creator
 	switch {

@@ -48,7 +48,7 @@ var (
 
 // Programs are the ways to execute a program: the first argument of exec.
 var Programs = []string{
-	"absolute", "relative", "link", "interpreter", "memfd", "unlinked", "setuid", "setgid", "missing", "broken",
+	"absolute", "relative", "link", "interpreter", "memfd", "unlinked", "setuid", "setgid", "missing",
 }
 
 // operations are all operations.
@@ -59,7 +59,7 @@ var operations = []operation{
 	{name: "fork", in: inProcess, starts: inProcess, weight: 10},
 	{name: "vfork", in: inProcess, starts: inProcess, weight: 4},
 	{name: "clone", in: inProcess, starts: inProcess, weight: 4, args: []param{{
-		words: []string{"parent", "uts", "ipc", "mnt", "net", "cgroup", "again"}, many: true,
+		words: []string{"parent", "uts", "ipc", "mnt", "cgroup", "again"}, many: true,
 	}}},
 	{name: "thread", in: inProcess, starts: inThread, weight: 6},
 	{name: "exec", in: inBoth, weight: 14, args: []param{{words: Programs}, {many: true}}},
@@ -84,7 +84,7 @@ var operations = []operation{
 	{name: "rename-program", in: inProcess, weight: 1},
 	{name: "core", in: inProcess, weight: 1},
 	{name: "seccomp-kill", in: inBoth, weight: 1, args: []param{{words: []string{"thread", "process"}}}},
-	{name: "spin", in: inBoth, weight: 3, args: []param{micros}},
+	{name: "yield", in: inBoth, weight: 3},
 	{name: "sleep", in: inBoth, weight: 3, args: []param{micros}},
 }
 

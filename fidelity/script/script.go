@@ -14,7 +14,10 @@
 //	  exit 0
 //
 // Arguments with other characters than printable ones of ASCII are quoted as in Go; text after # is
-// a comment. A life that comes to the end of its block ends with status 0.
+// a comment. A life that comes to the end of its block ends with status 0; that of a thread is the
+// end of the thread. What the kernel refuses did not happen, and the life goes on. A process that
+// stands waits until it has been seen from outside. "exec" executes a program that goes on with the
+// life; "clone again" uses the pid that the last wait has set free.
 package script
 
 import (

@@ -165,7 +165,7 @@ func (a *assembler) add(list []*Record) error {
 		}
 		change(&now, r)
 		mayCut |= r.MayCut
-		unreachable |= r.Unreachable
+		unreachable = unreachable&^r.Open | r.Unreachable
 		if r.Op == Fork {
 			l.Creator = a.inherit(&now, &inside, r)
 		}
@@ -178,7 +178,7 @@ func (a *assembler) add(list []*Record) error {
 			if n := len(l.Events); n > 0 {
 				// What a look from outside adds to the event before is of it, too.
 				e := l.Events[n-1]
-				e.complete(&r.State, &r.Inside)
+				e.complete(&r.State, &r.Inside, e.State.Told|r.Open)
 				e.Drift = append(e.Drift, Look{r.Latest, now})
 			}
 			last = max(last, r.bound())
@@ -259,10 +259,10 @@ func (r *Record) bound() uint64 {
 	return r.Earliest
 }
 
-// complete takes over what is told in s and was not in the event.
-func (e *Event) complete(s, inside *State) {
+// complete takes over what is in s and not told of the event.
+func (e *Event) complete(s, inside *State, told engine.Fields) {
 	missing := *s
-	missing.Untell(e.State.Told)
+	missing.Untell(told)
 	e.State.Overlay(&missing)
 	e.Inside.Overlay(inside)
 }

@@ -59,7 +59,8 @@ type Record struct {
 	// see, as in another root.
 	Inside State `json:"inside"`
 
-	// Open are fields that the event changed to values which are not told.
+	// Open are fields that the event changed, to the values in State or to others, which are
+	// not told.
 	Open engine.Fields `json:"open,omitempty"`
 	// MayCut are fields that are too long to be always reported whole.
 	MayCut engine.Fields `json:"may_cut,omitempty"`

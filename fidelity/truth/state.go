@@ -100,15 +100,20 @@ func (p Proc) file(name string) (string, error) {
 	return string(b), err
 }
 
-// path reads a link to a file. The kernel marks the path of one that has been
-// removed with words that are no part of it.
+// path reads a link to a file.
 func (p Proc) path(name string) (string, error) {
 	v, err := p.link(name)
-	v, removed := strings.CutSuffix(v, " (deleted)")
-	if memory, ok := strings.CutPrefix(v, "/memfd:"); ok && removed {
-		v = "memfd:" + memory
+	return PathOf(v), err
+}
+
+// PathOf returns the path that a link in /proc shows. The kernel marks the path of a file that has
+// been removed with words that are no part of it.
+func PathOf(link string) string {
+	path, removed := strings.CutSuffix(link, " (deleted)")
+	if memory, ok := strings.CutPrefix(path, "/memfd:"); ok && removed {
+		return "memfd:" + memory
 	}
-	return v, err
+	return path
 }
 
 func (p Proc) link(name string) (string, error) {

@@ -196,6 +196,10 @@ func (p *Process) Stamp(t, i int) (ns uint64, ok bool) {
 	return uint64(c.args[4])*1e9 + uint64(c.args[5]), true
 }
 
+// Arg returns an argument, counted from 0, of call number i in the script of thread t, to which the
+// kernel may have written.
+func (p *Process) Arg(t, i, arg int) uintptr { return atomic.LoadUintptr(&p.calls(t)[i].args[arg]) }
+
 // Bytes returns n bytes from the address that is an argument, counted from 0, of call number i in
 // the script of thread t.
 func (p *Process) Bytes(t, i, arg, n int) []byte {

@@ -31,6 +31,15 @@ const EndStatus = 99
 // Buffer is an argument: the address of that many bytes, which [Process.Bytes] returns.
 type Buffer int
 
+// Memory is that many bytes, zero at first, which several arguments can point into: see [Within].
+type Memory struct{ Size int }
+
+// Within is an argument: an address in a memory.
+type Within struct {
+	*Memory
+	Offset int
+}
+
 // Word is an argument: the address of an argument, 0 to 5, or the result, 6, of a call.
 type Word struct {
 	Script *Script
@@ -41,8 +50,8 @@ type Word struct {
 const result = 6 // index of a call's result for Word
 
 // Call appends a system call. Arguments are integers, strings (passed with a NUL), slices of plain
-// values, [Buffer], [Word], []string as execve(2) takes it, and []any, the address of such values
-// one after the other; nil is 0.
+// values, [Buffer], [Within], [Word], []string as execve(2) takes it, and []any, the address of
+// such values one after the other; nil is 0.
 func (s *Script) Call(name string, number uintptr, args ...any) *Script {
 	s.calls = append(s.calls, listed{name: name, number: number, args: args})
 	return s
@@ -149,14 +158,14 @@ const (
 // layout places the calls of scripts, and then what their arguments point to, from an address on.
 type layout struct {
 	at    uintptr
-	place map[*Script]uintptr
+	place map[any]uintptr // of scripts, and of each Memory
 	calls []call
 	data  []byte
 	err   error
 }
 
 func newLayout(scripts []*Script, at uintptr) *layout {
-	l := &layout{at: at, place: make(map[*Script]uintptr)}
+	l := &layout{at: at, place: make(map[any]uintptr)}
 	for i, s := range scripts {
 		l.place[s] = at + uintptr(i)*page
 	}
@@ -206,6 +215,11 @@ func (l *layout) word(arg any) uintptr {
 		return l.put(append([]byte(a), 0))
 	case Buffer:
 		return l.put(make([]byte, a))
+	case Within:
+		if l.place[a.Memory] == 0 {
+			l.place[a.Memory] = l.put(make([]byte, a.Size))
+		}
+		return l.place[a.Memory] + uintptr(a.Offset)
 	case Word:
 		at := l.place[a.Script] + uintptr(a.Call)*callSize
 		if a.Index == result {

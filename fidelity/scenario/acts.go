@@ -1,0 +1,399 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/script"
+	"github.com/quark-linux/quark/fidelity/truth"
+	bare "github.com/quark-linux/quark/internal/barefork"
+)
+
+// nobody is the pid of no process, until the kernel writes one in its place.
+const nobody = 1<<31 - 1
+
+// Offsets in struct siginfo, as waitid(2) fills it.
+const (
+	infoCode   = 8
+	infoPID    = 16
+	infoStatus = 24
+)
+
+// actor is a life of a script while its system calls are listed.
+type actor struct {
+	*process
+	f       *play
+	number  int
+	dir     string       // its last own working directory
+	program string       // the last program that it executed
+	n       int          // counts names
+	child   *process     // the last one
+	clone   []any        // the arguments of the child's clone3(2)
+	waited  *bare.Memory // what the last waitid(2) has told
+	mounts  bool         // it may have its own mount namespace
+}
+
+// life lists the system calls of a life that another one starts. before, if not nil, lists those at
+// its beginning.
+func (f *play) life(l *script.Life, by *actor, thread bool, before func(*process)) *process {
+	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts}
+	f.lives++
+	p := a.process
+	p.refused, p.thread = true, thread
+	p.stamp()
+	// The reading of the clock has room after its two arguments.
+	p.self = bare.Word{Script: p.Script, Call: 0, Index: 2}
+	if before != nil {
+		before(p)
+	}
+	for i := range l.Ops {
+		op := &l.Ops[i]
+		acts[op.Name](a, op)
+	}
+	p.stamp()
+	if thread {
+		p.ExitThread(0)
+	} else {
+		p.Exit(0)
+	}
+	return p
+}
+
+// acts list the system calls of the operations.
+var acts map[string]func(*actor, *script.Op)
+
+func init() {
+	// Not at the declaration: lives have operations that start lives.
+	acts = map[string]func(*actor, *script.Op){
+		"exit":        func(a *actor, op *script.Op) { a.end(number(op, 0)) },
+		"exit-thread": func(a *actor, op *script.Op) { a.endThread(number(op, 0)) },
+		"raise":       (*actor).raise,
+		"fork":        func(a *actor, op *script.Op) { a.start(op, 0) },
+		"vfork":       func(a *actor, op *script.Op) { a.start(op, unix.CLONE_VM|unix.CLONE_VFORK) },
+		"clone":       func(a *actor, op *script.Op) { a.start(op, 0) },
+		"thread":      func(a *actor, op *script.Op) { a.start(op, threadFlags) },
+		"exec":        func(a *actor, op *script.Op) { a.exec(op.Args[0], op.Args[1:]) },
+		"exec-long":   func(a *actor, op *script.Op) { a.exec("absolute", []string{strings.Repeat("x", number(op, 0))}) },
+		"wait": func(a *actor, op *script.Op) {
+			a.stamp()
+			a.f.waits = append(a.f.waits, wait{a.process, a.Len()})
+			a.waited = &bare.Memory{Size: 128} // struct siginfo
+			a.call("waitid", unix.SYS_WAITID, unix.P_ALL, 0, bare.Within{Memory: a.waited}, unix.WEXITED|unix.WALL, nil).stamp()
+		},
+		"kill": func(a *actor, op *script.Op) {
+			a.child.prey = true
+			a.clone[0] = a.clone[0].(uint64) | unix.CLONE_PARENT_SETTID
+			a.clone[3] = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
+			a.call("kill", unix.SYS_KILL, nobody, script.Signals[op.Args[0]])
+		},
+		"stand": func(a *actor, op *script.Op) { a.stand(false) },
+		"trace": func(a *actor, op *script.Op) { a.stand(true) },
+		"setresuid": func(a *actor, op *script.Op) {
+			a.setIDs(engine.ChangedUID, "setresuid", unix.SYS_SETRESUID, number(op, 0), number(op, 1), number(op, 2))
+		},
+		"setresgid": func(a *actor, op *script.Op) {
+			a.setIDs(engine.ChangedGID, "setresgid", unix.SYS_SETRESGID, number(op, 0), number(op, 1), number(op, 2))
+		},
+		"setfsuid": func(a *actor, op *script.Op) {
+			a.event(truth.Record{Op: truth.IDs, ID: engine.ChangedUID, Optional: true, Unchanged: true}, "setfsuid", unix.SYS_SETFSUID, number(op, 0))
+		},
+		"comm":   func(a *actor, op *script.Op) { a.setComm(op.Args[0]) },
+		"setsid": func(a *actor, op *script.Op) { a.setsid() },
+		"setpgid": func(a *actor, op *script.Op) {
+			a.change(engine.FieldPGID.Set(), "setpgid", unix.SYS_SETPGID, 0, 0).leads = true
+		},
+		"unshare": func(a *actor, op *script.Op) { a.unshare(op.Args[0]) },
+		"cgroup": func(a *actor, op *script.Op) {
+			g := a.f.ownCgroup()
+			s := a.change(engine.FieldCgroup.Set(), "write", unix.SYS_WRITE, g.procs, "0", 1)
+			s.record.State.Set(engine.FieldCgroup, g.path)
+		},
+		"chdir": func(a *actor, op *script.Op) {
+			a.dir = a.f.mkdir(a.name(), op.Args[0])
+			a.chdir(a.dir)
+		},
+		"rename": func(a *actor, op *script.Op) {
+			to := filepath.Join(a.f.dir, a.name(), a.next("renamed"))
+			a.moved(engine.FieldCwd, "cwd", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.dir, unix.AT_FDCWD, to)
+			a.dir = to
+		},
+		"rmdir": func(a *actor, op *script.Op) {
+			a.moved(engine.FieldCwd, "cwd", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.dir, unix.AT_REMOVEDIR)
+		},
+		"bind": func(a *actor, op *script.Op) {
+			from, to := a.f.mkdir(a.name(), "from"), a.f.mkdir(a.name(), op.Args[0])
+			a.unshare("mnt")
+			a.call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
+			a.call("bind", unix.SYS_MOUNT, from, to, nil, unix.MS_BIND, nil)
+			a.chdir(to)
+		},
+		"unlink-program": func(a *actor, op *script.Op) {
+			a.moved(engine.FieldFilename, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.program, 0)
+		},
+		"rename-program": func(a *actor, op *script.Op) {
+			to := filepath.Join(a.f.dir, a.name()+a.next("renamed"))
+			a.moved(engine.FieldFilename, "exe", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.program, unix.AT_FDCWD, to)
+			a.program = to
+		},
+		"core": func(a *actor, op *script.Op) {
+			a.chdir(a.f.mkdir(a.name()))
+			a.call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{Cur: 64 << 20, Max: 64 << 20}}, nil)
+		},
+		"seccomp-kill": (*actor).seccompKill,
+		"yield":        func(a *actor, op *script.Op) { a.call("sched_yield", unix.SYS_SCHED_YIELD) },
+		"sleep":        func(a *actor, op *script.Op) { a.sleep(number(op, 0)) },
+	}
+}
+
+const threadFlags = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
+
+// number returns an argument that is one, which the script has checked.
+func number(op *script.Op, i int) int {
+	n, _ := strconv.Atoi(op.Args[i])
+	return n
+}
+
+// name returns a name of the life that no other one has.
+func (a *actor) name() string { return fmt.Sprint("life", a.number) }
+
+// next returns a new name.
+func (a *actor) next(what string) string {
+	a.n++
+	return fmt.Sprint(what, a.n)
+}
+
+// change appends a system call that changes fields without an event.
+func (a *actor) change(fields engine.Fields, name string, number uintptr, args ...any) *step {
+	a.call(name, number, args...)
+	at := a.stamp()
+	a.steps = append(a.steps, step{call: at - 1, before: at, noNext: true, record: truth.Record{Op: truth.Now, Open: fields}})
+	return &a.steps[len(a.steps)-1]
+}
+
+// moved appends a system call that changes what a link in /proc shows.
+func (a *actor) moved(field engine.Field, link, name string, number uintptr, args ...any) {
+	s := a.change(field.Set(), name, number, args...)
+	s.says = append(s.says, linked(a.process, field, link))
+}
+
+func (a *actor) chdir(dir string) { a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, dir) }
+
+// namespaces are those that are reported.
+var namespaces = map[string]struct {
+	flag  int
+	field engine.Field
+}{
+	"uts": {unix.CLONE_NEWUTS, engine.FieldUTSNS}, "ipc": {unix.CLONE_NEWIPC, engine.FieldIPCNS},
+	"mnt": {unix.CLONE_NEWNS, engine.FieldMntNS}, "net": {unix.CLONE_NEWNET, engine.FieldNetNS},
+}
+
+func (a *actor) unshare(name string) {
+	ns := namespaces[name]
+	a.mounts = a.mounts || name == "mnt"
+	a.moved(ns.field, "ns/"+name, "unshare", unix.SYS_UNSHARE, ns.flag)
+}
+
+// setIDs appends a system call that sets user or group ids, which may be what they are.
+func (a *actor) setIDs(which engine.IDChange, name string, number uintptr, args ...any) {
+	was := ids(a.process, which)
+	a.event(truth.Record{Op: truth.IDs, ID: which}, name, number, args...)
+	s := &a.steps[len(a.steps)-1]
+	s.says, s.was = []says{ids(a.process, which)}, []says{was}
+}
+
+func (a *actor) sleep(micros int) {
+	a.call("nanosleep", unix.SYS_NANOSLEEP, []unix.Timespec{unix.NsecToTimespec(int64(micros) * 1000)}, nil)
+}
+
+// raise appends the end by a signal. Should it not end the life, that goes on to its end.
+func (a *actor) raise(op *script.Op) {
+	a.stamp()
+	a.self = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
+	a.call("kill", unix.SYS_KILL, nobody, script.Signals[op.Args[0]])
+	a.sleep(10_000)
+}
+
+// stand lets the process wait until the director has seen it.
+func (a *actor) stand(trace bool) {
+	s := &stand{a.process, a.f.inherited(), trace}
+	a.stamp()
+	a.call("write", unix.SYS_WRITE, a.f.ready.w, []uint32{uint32(len(a.f.stands))}, 4)
+	a.WaitFor(s.goOn.r)
+	a.f.stands = append(a.f.stands, s)
+}
+
+// start appends the start of a process or thread.
+func (a *actor) start(op *script.Op, flags uint64) {
+	var fresh engine.Fields
+	var begin []func(p *process)
+	var pid, group any
+	for _, how := range op.Args {
+		switch how {
+		case "parent":
+			flags |= unix.CLONE_PARENT
+		case "again":
+			if a.waited != nil {
+				pid = bare.Within{Memory: a.waited, Offset: infoPID}
+			}
+		case "cgroup":
+			g := a.f.ownCgroup()
+			flags, group, fresh = flags|bare.CloneIntoCgroup, g.fd, fresh|engine.FieldCgroup.Set()
+			begin = append(begin, func(p *process) {
+				var in truth.State
+				in.Set(engine.FieldCgroup, g.path)
+				p.look(in)
+			})
+		default:
+			ns := namespaces[how]
+			flags, fresh = flags|uint64(ns.flag), fresh|ns.field.Set()
+			begin = append(begin, func(p *process) {
+				p.look(truth.State{})
+				s := &p.steps[len(p.steps)-1]
+				s.says = append(s.says, linked(p, ns.field, "ns/"+how))
+			})
+		}
+	}
+	thread := flags&unix.CLONE_THREAD != 0
+	by := *a
+	by.mounts = a.mounts || slices.Contains(op.Args, "mnt")
+	c := a.f.life(op.Life, &by, thread, func(p *process) {
+		for _, b := range begin {
+			b(p)
+		}
+	})
+	c.fresh, c.flags = fresh, uintptr(flags)
+	args := bare.CloneArgs(flags|unix.CLONE_CHILD_SETTID, c.self, nil, pid, group)
+	what := truth.Fork
+	if thread {
+		what = truth.ThreadStart
+	} else {
+		a.child, a.clone = c, args
+	}
+	a.startOther(c, what, func() { a.Start(c.Script, "clone3", unix.SYS_CLONE3, args, bare.CloneArgsSize) })
+}
+
+// exec appends the execution of a program, which goes on with the life.
+func (a *actor) exec(how string, argv []string) {
+	path := filepath.Join(a.f.dir, a.name()+a.next("program"))
+	mode, owner, at, fd := os.FileMode(0o755), 0, path, -1
+	whole := argv
+	if how == "unlinked" && a.mounts || how == "relative" && a.thread {
+		// An open file is on a mount of another namespace; a thread changes no directory.
+		how = "absolute"
+	}
+	switch how {
+	case "relative":
+		a.chdir(a.f.dir)
+		at = "./" + filepath.Base(path)
+	case "link":
+		at = path + " link"
+		a.f.must(os.Symlink(path, at))
+	case "interpreter":
+		at = path + ".script"
+		a.f.must(os.WriteFile(at, []byte("#!"+path+"\n"), 0o755))
+		whole = append([]string{path, at}, argv[min(1, len(argv)):]...)
+	case "setuid":
+		mode, owner = 0o755|os.ModeSetuid, 1234
+	case "setgid":
+		mode, owner = 0o755|os.ModeSetgid, 1235
+	case "missing":
+		at = path + " missing"
+	case "memfd":
+		var err error
+		fd, err = unix.MemfdCreate("program", 0)
+		a.f.must(err)
+		a.f.fds = append(a.f.fds, fd)
+	}
+	r := truth.Record{Op: truth.Exec}
+	if len(whole) > 0 {
+		r.State.Set(engine.FieldCmdline, cmdline(whole))
+	}
+	if len(r.State.Value[engine.FieldCmdline]) > 16<<10 {
+		r.MayCut = engine.FieldCmdline.Set()
+	}
+	before := a.stamp()
+	a.steps = append(a.steps, step{call: a.Len(), before: before, record: r})
+	s := &a.steps[len(a.steps)-1]
+	switch how {
+	case "memfd":
+		a.ExecFD(fd, argv, nil)
+	case "unlinked":
+		fd = a.f.reserve()
+		a.ExecFD(fd, argv, nil)
+	default:
+		a.Exec(at, argv, nil)
+	}
+	a.program = path
+	a.Resume(func(elf []byte) error {
+		if how == "memfd" {
+			_, err := unix.Write(fd, elf)
+			return err
+		}
+		if err := os.WriteFile(path, elf, 0o755); err != nil {
+			return err
+		}
+		if owner != 0 {
+			if err := os.Chown(path, owner, owner); err != nil {
+				return err
+			}
+			return os.Chmod(path, mode)
+		}
+		if how == "unlinked" {
+			return a.f.openUnlinked(path, fd)
+		}
+		return nil
+	})
+	a.stamp()
+	s.says = []says{named(a.process), linked(a.process, engine.FieldFilename, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}
+}
+
+// reserve returns the number of a descriptor that programs inherit.
+func (f *play) reserve() int {
+	fd, err := unix.Open("/dev/null", unix.O_RDONLY, 0)
+	f.must(err)
+	f.fds = append(f.fds, fd)
+	return fd
+}
+
+// openUnlinked opens a program under a reserved number and removes its file.
+func (f *play) openUnlinked(path string, number int) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Dup3(fd, number, 0); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// seccompKill appends the end of the thread or of the process by a filter of system calls.
+func (a *actor) seccompKill(op *script.Op) {
+	kill := uint32(unix.SECCOMP_RET_KILL_THREAD)
+	if op.Args[0] == "process" {
+		kill = unix.SECCOMP_RET_KILL_PROCESS
+	}
+	a.killAt(unix.SYS_GETPPID, kill)
+	a.stamp()
+	a.call("getppid", unix.SYS_GETPPID)
+}
+
+// killAt appends a filter of system calls for the thread: at one call it is killed.
+func (p *process) killAt(number, action uint32) {
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},
+		{Code: unix.BPF_RET | unix.BPF_K, K: action},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	p.call("prctl", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	p.call("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, []any{len(program), program})
+}

@@ -1,0 +1,110 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/script"
+)
+
+// ofScripts returns the scenarios of scripts.
+func ofScripts(t *testing.T, scripts ...string) (list []Scenario) {
+	dir := t.TempDir()
+	for i, text := range scripts {
+		path := filepath.Join(dir, itoa(i))
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, FromFile(path))
+	}
+	return list
+}
+
+// Generated scripts are performed, on this kernel, without a monitor.
+func TestGeneratedScripts(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	var scripts []string
+	lives := 0
+	for seed := range uint64(100) {
+		s := script.Generate(rand.New(rand.NewPCG(seed, 0)), script.Limits{})
+		scripts = append(scripts, s.String())
+		lives += s.Count()
+	}
+	list := ofScripts(t, scripts...)
+	begin := time.Now()
+	r, err := Start(list[0], list[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.Wait(60 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range all {
+		if o.Skip != "" {
+			t.Logf("skipped: %s\n%s", o.Skip, scripts[i])
+		}
+	}
+	t.Logf("%d lives in %v", lives, time.Since(begin))
+}
+
+// What a script is meant to do is in the recorded lives.
+func TestScript(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	const text = `
+process
+  fork
+    setresuid 1000 0 0
+    exec absolute "first argument" second
+    thread
+      exec memfd x
+      comm hello
+      exit 4
+    sleep 100000
+  wait
+  clone again
+    exec interpreter a b
+    fork
+      exec missing
+      raise TERM
+    exit 9
+  exit 3
+`
+	r, err := Start(ofScripts(t, text)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.Wait(20 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range all[0].Lives {
+		if l.PID == all[0].Director {
+			continue
+		}
+		what := ""
+		for _, e := range l.Events {
+			what += e.Kind.String() + " "
+		}
+		end := l.Events[len(l.Events)-1]
+		got = append(got, fmt.Sprintf("%s%s %#x", what, end.State.Value[engine.FieldUIDs], end.Status))
+	}
+	want := []string{
+		"FORK EXIT 0 0 0x300", "FORK ID_CHANGE EXEC EXEC SETPROCTITLE EXIT 1000 0 0x400", "FORK EXEC EXIT 0 0 0x900",
+		"FORK EXIT 0 0 0xf",
+	}
+	if !slices.Equal(got, want) || all[0].Lives[2].PID != all[0].Lives[3].PID {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
