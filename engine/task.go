@@ -13,6 +13,10 @@ type Task struct {
 	// prove to be true at the event; see [FieldChanges] for what the engine adds.
 	Carried Fields
 
+	// ExitSignal is the signal that the parent gets when the process ends, 0 for none: as
+	// clone(2) was told, and SIGCHLD after an exec.
+	ExitSignal uint32
+
 	// Start is when the process started, in nanoseconds of CLOCK_BOOTTIME as
 	// the kernel's start_boottime has it, rounded down to a multiple of
 	// StartUnit. StartUnit is 1 where the kernel said it and [ProcStartUnit]
@@ -22,18 +26,15 @@ type Task struct {
 
 	PPID, PGID, SID uint32 // in the initial pid namespace
 	Cred            Credentials
-	Caps            Capabilities
-	TTY             TTY
-	NS              Namespaces
-	Exit            Exit
-
-	// ExitSignal is the signal that the parent gets when the process ends, 0 for none: as
-	// clone(2) was told, and SIGCHLD after an exec.
-	ExitSignal uint32
 
 	// ParentTID is the thread of the parent at birth: the one that called fork, unless it
 	// asked for another parent (CLONE_PARENT). It never changes.
 	ParentTID uint32
+
+	Caps Capabilities
+	TTY  TTY
+	NS   Namespaces
+	Exit Exit
 }
 
 // ProcStartUnit is the precision in nanoseconds of a start time from
