@@ -91,6 +91,11 @@ func set(p *engine.Process, f engine.Field, text string) {
 		p.Cgroup = text
 	case engine.FieldCmdline:
 		p.Cmdline = []byte(text)
+	case engine.FieldEntry:
+		way, pid, _ := strings.Cut(text, " ")
+		for p.EntryType = engine.EntryTerminal; p.EntryType.String() != way; p.EntryType-- {
+		}
+		into, text, format = []any{&p.EntryLeader.PID}, pid, "%d"
 	case engine.FieldTTY:
 		into, format = []any{&p.TTY.Major, &p.TTY.Minor}, "%d:%d"
 	case engine.FieldCaps:
@@ -113,6 +118,8 @@ func set(p *engine.Process, f engine.Field, text string) {
 // never are values that no process of a scenario has.
 func never(f engine.Field) string {
 	switch f {
+	case engine.FieldEntry:
+		return "ssm 987654321"
 	case engine.FieldTTY:
 		return "999:999"
 	case engine.FieldCaps:
@@ -512,7 +519,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldPGID, "8", engine.FieldSID, "8", engine.FieldTTY, "0:0", engine.FieldUTSNS, "11", engine.FieldIPCNS, "12",
 			engine.FieldMntNS, "13", engine.FieldNetNS, "14", engine.FieldComm, "old", engine.FieldFilename, "/bin/old",
 			engine.FieldCmdline, "old\x00one\x00", engine.FieldCwd, "/a/b", engine.FieldCgroup, "/slice",
-			engine.FieldExitSignal, "10", engine.FieldParentTID, "3")},
+			engine.FieldExitSignal, "10", engine.FieldParentTID, "3", engine.FieldEntry, "container 8")},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110, State: tell(
 			engine.FieldExitSignal, "10", engine.FieldParentTID, "8")},
 		{Op: truth.IDs, PID: 9, Earliest: 1e9 + 120, Latest: 1e9 + 130, Own: true, ID: engine.ChangedUID | engine.ChangedGID, State: tell(
@@ -522,7 +529,8 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldUIDs, "5 6", engine.FieldSUID, "6", engine.FieldGIDs, "4 3", engine.FieldSGID, "3", engine.FieldCaps, caps("0 0 0 3 0"),
 			engine.FieldPGID, "9", engine.FieldSID, "9", engine.FieldTTY, "1:2", engine.FieldUTSNS, "21", engine.FieldIPCNS, "22",
 			engine.FieldMntNS, "23", engine.FieldNetNS, "24", engine.FieldComm, "new", engine.FieldFilename, "/bin/new",
-			engine.FieldCmdline, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other")},
+			engine.FieldCmdline, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other",
+			engine.FieldEntry, "sshd 9")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},
 		{Op: truth.Ptrace, PID: 9, Earliest: 1e9 + 177, Latest: 1e9 + 178, Own: true, Tracer: 3},
