@@ -12,8 +12,8 @@ const (
 	KindExit                 // a thread group ended (or, with Thread set, one thread)
 	KindIDChange             // user, group or session ids changed
 	KindComm                 // comm was set by other means than exec
-	KindPtrace               // a tracer attached or detached
-	KindCoreDump             // a process is dumping core
+	KindPtrace               // a tracer attached or detached by ptrace(2)
+	KindCoreDump             // the kernel has written a core of a process
 	KindGap                  // events were lost, see [Gap]; of no process
 	NumKinds     = iota
 )

@@ -229,7 +229,7 @@ func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, er
 	var names []string
 	loaded := map[string]*ebpf.Program{}
 	for _, c := range calls {
-		e := s.traceSyscall(l, fs, loaded, c)
+		e := s.traceSyscall(l, fs, loaded, "sys_exit_"+c.name, "ret", c.program)
 		if e != nil {
 			err = errors.Join(err, e)
 			continue
@@ -239,8 +239,8 @@ func (s *Source) traceSyscalls(l *loader, calls []tracedSyscall) (via string, er
 	return syscallsVia(names), err
 }
 
-func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf.Program, c tracedSyscall) error {
-	name := "sys_exit_" + c.name
+// traceSyscall attaches a program to a syscall's tracepoint, of which it reads a value.
+func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf.Program, name, value, program string) error {
 	event, err := fs.Event("syscalls", name)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("no tracepoint %s: needs CONFIG_FTRACE_SYSCALLS", name)
@@ -248,28 +248,64 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 	if err != nil {
 		return err
 	}
-	ret, ok := event.Field("ret")
-	if !ok || ret.Size != 8 {
-		return fmt.Errorf("tracepoint %s has no 8-byte field ret", name)
+	at, ok := event.Field(value)
+	if !ok || at.Size != 8 {
+		return fmt.Errorf("tracepoint %s has no 8-byte field %s", name, value)
 	}
-	p := loaded[c.program]
+	p := loaded[program]
 	if p == nil {
 		// The offset is the same for all syscalls: it depends on the fields that the kernel
 		// puts first into every record, of which some distributions have more.
-		if err := l.set(programsVarSyscallRetOffset, uint32(ret.Offset)); err != nil {
+		if err := l.set(programsVarSyscallOffset, uint32(at.Offset)); err != nil {
 			return err
 		}
-		programs, err := s.load(l, c.program)
+		programs, err := s.load(l, program)
 		if err != nil {
 			return err
 		}
-		p = programs[c.program]
-		loaded[c.program] = p
+		p = programs[program]
+		loaded[program] = p
 	}
 	if err := s.events.attach(event.ID, p); err != nil {
 		return fmt.Errorf("attach to tracepoint %s: %w", name, err)
 	}
 	return nil
+}
+
+// openPtrace attaches to the function with which the kernel tells the proc connector of tracers, or
+// to both ends of ptrace(2).
+func (s *Source) openPtrace(l *loader) {
+	const function = "proc_ptrace_connector"
+	kind := &s.capabilities.Kinds[engine.KindPtrace]
+	err := s.probeFunction(l, programsProgQuarkPtraceConnector, function, link.Kprobe)
+	if err == nil {
+		*kind = kernelVia("kprobe/" + function)
+		return
+	}
+	if e := s.tracePtrace(l); e != nil {
+		*kind = without(errors.Join(err, e))
+		return
+	}
+	*kind = kernelVia("tracepoint/syscalls/sys_{enter,exit}_ptrace, which slow all syscalls down a little; not of 32-bit tracers: " + oneLine(err))
+	kind.Partial = engine.EventPtrace
+}
+
+func (s *Source) tracePtrace(l *loader) error {
+	for _, member := range []string{"task_struct.ptraced", "task_struct.ptrace_entry", "task_struct.thread_pid", "pid.level"} {
+		if missing := missingMember(l.types, member); missing != "" {
+			return errors.New("the kernel's types have no " + missing)
+		}
+	}
+	fs, err := tracefs.Open()
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	loaded := map[string]*ebpf.Program{}
+	if err := s.traceSyscall(l, fs, loaded, "sys_exit_ptrace", "ret", programsProgQuarkExitPtrace); err != nil {
+		return err
+	}
+	return s.traceSyscall(l, fs, loaded, "sys_enter_ptrace", "request", programsProgQuarkEnterPtrace)
 }
 
 // perfEvents are the descriptors of tracepoints with a program. Closing one detaches its program.

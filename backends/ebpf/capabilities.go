@@ -38,7 +38,7 @@ func syscallsVia(names []string) string {
 func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 	var at engine.Events // the kinds with an attached program
 	for k, c := range s.capabilities.Kinds {
-		if c.Origin == engine.OriginNone {
+		if c.Origin == engine.OriginNone || !s.shared.Reports(engine.Kind(k).Events()) {
 			if c.Via == "" {
 				s.capabilities.Kinds[k].Via = "no program reports it"
 			}
@@ -47,9 +47,12 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 		at |= engine.Kind(k).Events()
 	}
 	for _, f := range fieldSources {
+		if f.at.Has(engine.EventExit) && f.field != engine.FieldExit {
+			f.at |= engine.EventCoreDump
+		}
 		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at, Whole: wholeTexts[f.field]}
 		if engine.FieldsNS.Has(f.field) {
-			c.Partial = engine.EventExit
+			c.Partial = (engine.EventExit | engine.EventCoreDump) & at
 		}
 		if missing := missingMember(types, f.needs); missing != "" {
 			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
@@ -87,7 +90,7 @@ var fieldSources = []struct {
 	at    engine.Events
 	needs string
 }{
-	{engine.FieldStart, "task.group_leader.start_boottime", atAll, "task_struct.start_boottime|task_struct.real_start_time"},
+	{engine.FieldStart, "task.group_leader.start_boottime", atAll | engine.EventPtrace, "task_struct.start_boottime|task_struct.real_start_time"},
 	{engine.FieldPPID, "task.group_leader.real_parent.tgid", atAll, ""},
 	{engine.FieldPGID, "task.signal.pids[PGID]", atAll, "signal_struct.pids"},
 	{engine.FieldSID, "task.signal.pids[SID]", atAll, "signal_struct.pids"},

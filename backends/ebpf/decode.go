@@ -22,6 +22,7 @@ var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
 	programsEventKindEVENT_EXIT:      engine.KindExit,
 	programsEventKindEVENT_ID_CHANGE: engine.KindIDChange,
 	programsEventKindEVENT_COMM:      engine.KindComm,
+	programsEventKindEVENT_PTRACE:    engine.KindPtrace,
 }
 
 // The bits of event.ids are those of engine.IDChange: else this index is out of range.
@@ -76,6 +77,7 @@ func decode(ev *engine.RawEvent, record []byte) error {
 	ev.Thread = e.Thread != 0
 	ev.PID, ev.TID, ev.CPU, ev.Time = e.Tgid, e.Tid, e.Cpu, e.Time
 	ev.Creator, ev.Image = e.Creator, e.Image
+	ev.Tracer.PID, ev.Tracer.TID = e.Tracer, e.TracerTid
 	ev.IDChange = engine.IDChange(e.Ids) & (engine.ChangedSID | engine.ChangedUID | engine.ChangedGID)
 	decodeTask(&ev.Task, &e)
 	if e.Known&programsEventKnownKNOWN_WAIT != 0 {

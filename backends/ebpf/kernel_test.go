@@ -80,8 +80,11 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%d programs are attached, not %d", got, want)
 			}
 		})
-	if _, err := Open(source.Options{Kinds: engine.EventPtrace}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("only what no program reports: %v", err)
+	for kinds, want := range map[engine.Events][]int{engine.EventPtrace: {1, 2}, engine.EventCoreDump: {3}} {
+		s := openShared(t, source.Options{Kinds: kinds}, Options{})
+		if got := len(s.links) + len(s.events); !slices.Contains(want, got) {
+			t.Errorf("%s: %d programs are attached, not %d", kinds, got, want)
+		}
 	}
 }
 

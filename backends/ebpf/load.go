@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
 )
 
 // loader loads programs in groups, so that those which this kernel refuses or does not need cost
@@ -46,12 +47,24 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	at := registers[runtime.GOARCH]
 	return l, errors.Join(
 		l.set(programsVarArgumentOffset, at.argument),
+		l.set(programsVarSecondArgumentOffset, at.second),
 		l.set(programsVarResultOffset, at.result),
 		l.set(programsVarWantThreads, flag(shared.Threads)),
-		l.set(programsVarFailuresOnly, flag(shared.Exits == source.ExitsNonzero)),
+		l.set(programsVarExitBits, exitBits(shared)),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 	)
+}
+
+// exitBits returns the bits of which a wait status has to have one, 0 for all exits.
+func exitBits(shared *source.Options) uint32 {
+	switch {
+	case !shared.Reports(engine.EventExit):
+		return 0x80 // of a core dump
+	case shared.Exits == source.ExitsNonzero:
+		return ^uint32(0)
+	}
+	return 0
 }
 
 // flag returns a constant of the programs that is 0 or 1.
@@ -62,9 +75,9 @@ func flag(set bool) uint8 {
 	return 0
 }
 
-// registers has by architecture the offsets in struct pt_regs of a function's first argument and of
-// its return value: di and ax, or x0 for both.
-var registers = map[string]struct{ argument, result uint32 }{"amd64": {112, 80}, "arm64": {0, 0}}
+// registers has by architecture the offsets in struct pt_regs of a function's first two arguments
+// and of its return value: di, si and ax, or x0, x1 and x0.
+var registers = map[string]struct{ argument, second, result uint32 }{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}}
 
 // set sets a constant of the programs that are loaded from now on.
 func (l *loader) set(variable string, value any) error {

@@ -50,13 +50,14 @@ func openWith(o *Options, shared *source.Options, types *btf.Spec) (*Source, err
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{maps: l.maps}
+	s := &Source{maps: l.maps, shared: *shared}
 	s.gaps.begin([engine.NumLosses]uint64{})
 	if err := s.open(l, shared, cpus); err != nil {
 		s.Close()
 		return nil, err
 	}
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
+	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.describeFields(types, cgroup)
 	if err := shared.LeaveOut(&s.capabilities); err != nil {
 		s.Close()
@@ -69,12 +70,12 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	var names []string
 	var hooks []hook
 	for _, h := range required {
-		if shared.Reports(h.kind.Events()) {
+		if shared.Reports(h.kind.Events()) || h.kind == engine.KindExit && shared.ReportsEnds() {
 			hooks = append(hooks, h)
 			names = append(names, h.names()...)
 		}
 	}
-	if shared.Reports(engine.EventExit) && !shared.Reports(engine.EventExec) {
+	if shared.ReportsEnds() && !shared.Reports(engine.EventExec) {
 		names = append(names, programsProgQuarkExecLeader)
 	}
 	programs, err := s.load(l, names...)
@@ -99,6 +100,9 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	}
 	if shared.Reports(engine.EventIDChange) {
 		s.openIDChange(l)
+	}
+	if shared.Reports(engine.EventPtrace) {
+		s.openPtrace(l)
 	}
 	return nil
 }

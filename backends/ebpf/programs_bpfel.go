@@ -36,6 +36,8 @@ type programsEvent struct {
 	Tid        uint32
 	Creator    uint32
 	ParentTid  uint32
+	Tracer     uint32
+	TracerTid  uint32
 	Ppid       uint32
 	Pgid       uint32
 	Sid        uint32
@@ -72,7 +74,8 @@ const (
 	programsEventKindEVENT_EXIT      programsEventKind = 2
 	programsEventKindEVENT_ID_CHANGE programsEventKind = 3
 	programsEventKindEVENT_COMM      programsEventKind = 4
-	programsEventKindEVENT_KINDS     programsEventKind = 5
+	programsEventKindEVENT_PTRACE    programsEventKind = 5
+	programsEventKindEVENT_KINDS     programsEventKind = 6
 )
 
 type programsEventKnown uint32
@@ -97,8 +100,8 @@ const (
 
 type programsTallies struct {
 	_    structs.HostLayout
-	Kind [5]programsTally
-	Pad  [7]uint64
+	Kind [6]programsTally
+	Pad  [2]uint64
 }
 
 type programsTally struct {
@@ -150,44 +153,49 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	programsMapClaims              = "claims"
-	programsMapCounters            = "counters"
-	programsMapFreeSlots           = "free_slots"
-	programsMapGroups              = "groups"
-	programsMapHandlers            = "handlers"
-	programsMapRing                = "ring"
-	programsMapSlots               = "slots"
-	programsMapTaken               = "taken"
-	programsMapTerminals           = "terminals"
-	programsProgQuarkCommitCreds   = "quark_commit_creds"
-	programsProgQuarkExec          = "quark_exec"
-	programsProgQuarkExecLeader    = "quark_exec_leader"
-	programsProgQuarkExecPerf      = "quark_exec_perf"
-	programsProgQuarkExecTwin      = "quark_exec_twin"
-	programsProgQuarkExit          = "quark_exit"
-	programsProgQuarkExitHandler   = "quark_exit_handler"
-	programsProgQuarkExitPerf      = "quark_exit_perf"
-	programsProgQuarkExitSetgid    = "quark_exit_setgid"
-	programsProgQuarkExitSetsid    = "quark_exit_setsid"
-	programsProgQuarkExitSetuid    = "quark_exit_setuid"
-	programsProgQuarkExitTwin      = "quark_exit_twin"
-	programsProgQuarkFork          = "quark_fork"
-	programsProgQuarkForkTwin      = "quark_fork_twin"
-	programsProgQuarkForkWakeup    = "quark_fork_wakeup"
-	programsProgQuarkKsysSetsid    = "quark_ksys_setsid"
-	programsProgQuarkRename        = "quark_rename"
-	programsProgQuarkRenameHandler = "quark_rename_handler"
-	programsProgQuarkRenameTwin    = "quark_rename_twin"
-	programsProgQuarkTextHandler   = "quark_text_handler"
-	programsVarArgumentOffset      = "argument_offset"
-	programsVarArmed               = "armed"
-	programsVarCgroupFrom          = "cgroup_from"
-	programsVarFailuresOnly        = "failures_only"
-	programsVarNudged              = "nudged"
-	programsVarResultOffset        = "result_offset"
-	programsVarSyscallRetOffset    = "syscall_ret_offset"
-	programsVarWakeLevel           = "wake_level"
-	programsVarWantThreads         = "want_threads"
+	programsMapClaims                = "claims"
+	programsMapCounters              = "counters"
+	programsMapFreeSlots             = "free_slots"
+	programsMapGroups                = "groups"
+	programsMapHandlers              = "handlers"
+	programsMapPtraceCalls           = "ptrace_calls"
+	programsMapRing                  = "ring"
+	programsMapSlots                 = "slots"
+	programsMapTaken                 = "taken"
+	programsMapTerminals             = "terminals"
+	programsProgQuarkCommitCreds     = "quark_commit_creds"
+	programsProgQuarkEnterPtrace     = "quark_enter_ptrace"
+	programsProgQuarkExec            = "quark_exec"
+	programsProgQuarkExecLeader      = "quark_exec_leader"
+	programsProgQuarkExecPerf        = "quark_exec_perf"
+	programsProgQuarkExecTwin        = "quark_exec_twin"
+	programsProgQuarkExit            = "quark_exit"
+	programsProgQuarkExitHandler     = "quark_exit_handler"
+	programsProgQuarkExitPerf        = "quark_exit_perf"
+	programsProgQuarkExitPtrace      = "quark_exit_ptrace"
+	programsProgQuarkExitSetgid      = "quark_exit_setgid"
+	programsProgQuarkExitSetsid      = "quark_exit_setsid"
+	programsProgQuarkExitSetuid      = "quark_exit_setuid"
+	programsProgQuarkExitTwin        = "quark_exit_twin"
+	programsProgQuarkFork            = "quark_fork"
+	programsProgQuarkForkTwin        = "quark_fork_twin"
+	programsProgQuarkForkWakeup      = "quark_fork_wakeup"
+	programsProgQuarkKsysSetsid      = "quark_ksys_setsid"
+	programsProgQuarkPtraceConnector = "quark_ptrace_connector"
+	programsProgQuarkRename          = "quark_rename"
+	programsProgQuarkRenameHandler   = "quark_rename_handler"
+	programsProgQuarkRenameTwin      = "quark_rename_twin"
+	programsProgQuarkTextHandler     = "quark_text_handler"
+	programsVarArgumentOffset        = "argument_offset"
+	programsVarArmed                 = "armed"
+	programsVarCgroupFrom            = "cgroup_from"
+	programsVarExitBits              = "exit_bits"
+	programsVarNudged                = "nudged"
+	programsVarResultOffset          = "result_offset"
+	programsVarSecondArgumentOffset  = "second_argument_offset"
+	programsVarSyscallOffset         = "syscall_offset"
+	programsVarWakeLevel             = "wake_level"
+	programsVarWantThreads           = "want_threads"
 )
 
 // loadPrograms returns the embedded CollectionSpec for programs.
@@ -232,56 +240,61 @@ type programsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsProgramSpecs struct {
-	QuarkCommitCreds   *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
-	QuarkExec          *ebpf.ProgramSpec `ebpf:"quark_exec"`
-	QuarkExecLeader    *ebpf.ProgramSpec `ebpf:"quark_exec_leader"`
-	QuarkExecPerf      *ebpf.ProgramSpec `ebpf:"quark_exec_perf"`
-	QuarkExecTwin      *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
-	QuarkExit          *ebpf.ProgramSpec `ebpf:"quark_exit"`
-	QuarkExitHandler   *ebpf.ProgramSpec `ebpf:"quark_exit_handler"`
-	QuarkExitPerf      *ebpf.ProgramSpec `ebpf:"quark_exit_perf"`
-	QuarkExitSetgid    *ebpf.ProgramSpec `ebpf:"quark_exit_setgid"`
-	QuarkExitSetsid    *ebpf.ProgramSpec `ebpf:"quark_exit_setsid"`
-	QuarkExitSetuid    *ebpf.ProgramSpec `ebpf:"quark_exit_setuid"`
-	QuarkExitTwin      *ebpf.ProgramSpec `ebpf:"quark_exit_twin"`
-	QuarkFork          *ebpf.ProgramSpec `ebpf:"quark_fork"`
-	QuarkForkTwin      *ebpf.ProgramSpec `ebpf:"quark_fork_twin"`
-	QuarkForkWakeup    *ebpf.ProgramSpec `ebpf:"quark_fork_wakeup"`
-	QuarkKsysSetsid    *ebpf.ProgramSpec `ebpf:"quark_ksys_setsid"`
-	QuarkRename        *ebpf.ProgramSpec `ebpf:"quark_rename"`
-	QuarkRenameHandler *ebpf.ProgramSpec `ebpf:"quark_rename_handler"`
-	QuarkRenameTwin    *ebpf.ProgramSpec `ebpf:"quark_rename_twin"`
-	QuarkTextHandler   *ebpf.ProgramSpec `ebpf:"quark_text_handler"`
+	QuarkCommitCreds     *ebpf.ProgramSpec `ebpf:"quark_commit_creds"`
+	QuarkEnterPtrace     *ebpf.ProgramSpec `ebpf:"quark_enter_ptrace"`
+	QuarkExec            *ebpf.ProgramSpec `ebpf:"quark_exec"`
+	QuarkExecLeader      *ebpf.ProgramSpec `ebpf:"quark_exec_leader"`
+	QuarkExecPerf        *ebpf.ProgramSpec `ebpf:"quark_exec_perf"`
+	QuarkExecTwin        *ebpf.ProgramSpec `ebpf:"quark_exec_twin"`
+	QuarkExit            *ebpf.ProgramSpec `ebpf:"quark_exit"`
+	QuarkExitHandler     *ebpf.ProgramSpec `ebpf:"quark_exit_handler"`
+	QuarkExitPerf        *ebpf.ProgramSpec `ebpf:"quark_exit_perf"`
+	QuarkExitPtrace      *ebpf.ProgramSpec `ebpf:"quark_exit_ptrace"`
+	QuarkExitSetgid      *ebpf.ProgramSpec `ebpf:"quark_exit_setgid"`
+	QuarkExitSetsid      *ebpf.ProgramSpec `ebpf:"quark_exit_setsid"`
+	QuarkExitSetuid      *ebpf.ProgramSpec `ebpf:"quark_exit_setuid"`
+	QuarkExitTwin        *ebpf.ProgramSpec `ebpf:"quark_exit_twin"`
+	QuarkFork            *ebpf.ProgramSpec `ebpf:"quark_fork"`
+	QuarkForkTwin        *ebpf.ProgramSpec `ebpf:"quark_fork_twin"`
+	QuarkForkWakeup      *ebpf.ProgramSpec `ebpf:"quark_fork_wakeup"`
+	QuarkKsysSetsid      *ebpf.ProgramSpec `ebpf:"quark_ksys_setsid"`
+	QuarkPtraceConnector *ebpf.ProgramSpec `ebpf:"quark_ptrace_connector"`
+	QuarkRename          *ebpf.ProgramSpec `ebpf:"quark_rename"`
+	QuarkRenameHandler   *ebpf.ProgramSpec `ebpf:"quark_rename_handler"`
+	QuarkRenameTwin      *ebpf.ProgramSpec `ebpf:"quark_rename_twin"`
+	QuarkTextHandler     *ebpf.ProgramSpec `ebpf:"quark_text_handler"`
 }
 
 // programsMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsMapSpecs struct {
-	Claims    *ebpf.MapSpec `ebpf:"claims"`
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	FreeSlots *ebpf.MapSpec `ebpf:"free_slots"`
-	Groups    *ebpf.MapSpec `ebpf:"groups"`
-	Handlers  *ebpf.MapSpec `ebpf:"handlers"`
-	Ring      *ebpf.MapSpec `ebpf:"ring"`
-	Slots     *ebpf.MapSpec `ebpf:"slots"`
-	Taken     *ebpf.MapSpec `ebpf:"taken"`
-	Terminals *ebpf.MapSpec `ebpf:"terminals"`
+	Claims      *ebpf.MapSpec `ebpf:"claims"`
+	Counters    *ebpf.MapSpec `ebpf:"counters"`
+	FreeSlots   *ebpf.MapSpec `ebpf:"free_slots"`
+	Groups      *ebpf.MapSpec `ebpf:"groups"`
+	Handlers    *ebpf.MapSpec `ebpf:"handlers"`
+	PtraceCalls *ebpf.MapSpec `ebpf:"ptrace_calls"`
+	Ring        *ebpf.MapSpec `ebpf:"ring"`
+	Slots       *ebpf.MapSpec `ebpf:"slots"`
+	Taken       *ebpf.MapSpec `ebpf:"taken"`
+	Terminals   *ebpf.MapSpec `ebpf:"terminals"`
 }
 
 // programsVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsVariableSpecs struct {
-	ArgumentOffset   *ebpf.VariableSpec `ebpf:"argument_offset"`
-	Armed            *ebpf.VariableSpec `ebpf:"armed"`
-	CgroupFrom       *ebpf.VariableSpec `ebpf:"cgroup_from"`
-	FailuresOnly     *ebpf.VariableSpec `ebpf:"failures_only"`
-	Nudged           *ebpf.VariableSpec `ebpf:"nudged"`
-	ResultOffset     *ebpf.VariableSpec `ebpf:"result_offset"`
-	SyscallRetOffset *ebpf.VariableSpec `ebpf:"syscall_ret_offset"`
-	WakeLevel        *ebpf.VariableSpec `ebpf:"wake_level"`
-	WantThreads      *ebpf.VariableSpec `ebpf:"want_threads"`
+	ArgumentOffset       *ebpf.VariableSpec `ebpf:"argument_offset"`
+	Armed                *ebpf.VariableSpec `ebpf:"armed"`
+	CgroupFrom           *ebpf.VariableSpec `ebpf:"cgroup_from"`
+	ExitBits             *ebpf.VariableSpec `ebpf:"exit_bits"`
+	Nudged               *ebpf.VariableSpec `ebpf:"nudged"`
+	ResultOffset         *ebpf.VariableSpec `ebpf:"result_offset"`
+	SecondArgumentOffset *ebpf.VariableSpec `ebpf:"second_argument_offset"`
+	SyscallOffset        *ebpf.VariableSpec `ebpf:"syscall_offset"`
+	WakeLevel            *ebpf.VariableSpec `ebpf:"wake_level"`
+	WantThreads          *ebpf.VariableSpec `ebpf:"want_threads"`
 }
 
 // programsObjects contains all objects after they have been loaded into the kernel.
@@ -304,15 +317,16 @@ func (o *programsObjects) Close() error {
 //
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsMaps struct {
-	Claims    *ebpf.Map `ebpf:"claims"`
-	Counters  *ebpf.Map `ebpf:"counters"`
-	FreeSlots *ebpf.Map `ebpf:"free_slots"`
-	Groups    *ebpf.Map `ebpf:"groups"`
-	Handlers  *ebpf.Map `ebpf:"handlers"`
-	Ring      *ebpf.Map `ebpf:"ring"`
-	Slots     *ebpf.Map `ebpf:"slots"`
-	Taken     *ebpf.Map `ebpf:"taken"`
-	Terminals *ebpf.Map `ebpf:"terminals"`
+	Claims      *ebpf.Map `ebpf:"claims"`
+	Counters    *ebpf.Map `ebpf:"counters"`
+	FreeSlots   *ebpf.Map `ebpf:"free_slots"`
+	Groups      *ebpf.Map `ebpf:"groups"`
+	Handlers    *ebpf.Map `ebpf:"handlers"`
+	PtraceCalls *ebpf.Map `ebpf:"ptrace_calls"`
+	Ring        *ebpf.Map `ebpf:"ring"`
+	Slots       *ebpf.Map `ebpf:"slots"`
+	Taken       *ebpf.Map `ebpf:"taken"`
+	Terminals   *ebpf.Map `ebpf:"terminals"`
 }
 
 func (m *programsMaps) Close() error {
@@ -322,6 +336,7 @@ func (m *programsMaps) Close() error {
 		m.FreeSlots,
 		m.Groups,
 		m.Handlers,
+		m.PtraceCalls,
 		m.Ring,
 		m.Slots,
 		m.Taken,
@@ -333,46 +348,51 @@ func (m *programsMaps) Close() error {
 //
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsVariables struct {
-	ArgumentOffset   *ebpf.Variable `ebpf:"argument_offset"`
-	Armed            *ebpf.Variable `ebpf:"armed"`
-	CgroupFrom       *ebpf.Variable `ebpf:"cgroup_from"`
-	FailuresOnly     *ebpf.Variable `ebpf:"failures_only"`
-	Nudged           *ebpf.Variable `ebpf:"nudged"`
-	ResultOffset     *ebpf.Variable `ebpf:"result_offset"`
-	SyscallRetOffset *ebpf.Variable `ebpf:"syscall_ret_offset"`
-	WakeLevel        *ebpf.Variable `ebpf:"wake_level"`
-	WantThreads      *ebpf.Variable `ebpf:"want_threads"`
+	ArgumentOffset       *ebpf.Variable `ebpf:"argument_offset"`
+	Armed                *ebpf.Variable `ebpf:"armed"`
+	CgroupFrom           *ebpf.Variable `ebpf:"cgroup_from"`
+	ExitBits             *ebpf.Variable `ebpf:"exit_bits"`
+	Nudged               *ebpf.Variable `ebpf:"nudged"`
+	ResultOffset         *ebpf.Variable `ebpf:"result_offset"`
+	SecondArgumentOffset *ebpf.Variable `ebpf:"second_argument_offset"`
+	SyscallOffset        *ebpf.Variable `ebpf:"syscall_offset"`
+	WakeLevel            *ebpf.Variable `ebpf:"wake_level"`
+	WantThreads          *ebpf.Variable `ebpf:"want_threads"`
 }
 
 // programsPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsPrograms struct {
-	QuarkCommitCreds   *ebpf.Program `ebpf:"quark_commit_creds"`
-	QuarkExec          *ebpf.Program `ebpf:"quark_exec"`
-	QuarkExecLeader    *ebpf.Program `ebpf:"quark_exec_leader"`
-	QuarkExecPerf      *ebpf.Program `ebpf:"quark_exec_perf"`
-	QuarkExecTwin      *ebpf.Program `ebpf:"quark_exec_twin"`
-	QuarkExit          *ebpf.Program `ebpf:"quark_exit"`
-	QuarkExitHandler   *ebpf.Program `ebpf:"quark_exit_handler"`
-	QuarkExitPerf      *ebpf.Program `ebpf:"quark_exit_perf"`
-	QuarkExitSetgid    *ebpf.Program `ebpf:"quark_exit_setgid"`
-	QuarkExitSetsid    *ebpf.Program `ebpf:"quark_exit_setsid"`
-	QuarkExitSetuid    *ebpf.Program `ebpf:"quark_exit_setuid"`
-	QuarkExitTwin      *ebpf.Program `ebpf:"quark_exit_twin"`
-	QuarkFork          *ebpf.Program `ebpf:"quark_fork"`
-	QuarkForkTwin      *ebpf.Program `ebpf:"quark_fork_twin"`
-	QuarkForkWakeup    *ebpf.Program `ebpf:"quark_fork_wakeup"`
-	QuarkKsysSetsid    *ebpf.Program `ebpf:"quark_ksys_setsid"`
-	QuarkRename        *ebpf.Program `ebpf:"quark_rename"`
-	QuarkRenameHandler *ebpf.Program `ebpf:"quark_rename_handler"`
-	QuarkRenameTwin    *ebpf.Program `ebpf:"quark_rename_twin"`
-	QuarkTextHandler   *ebpf.Program `ebpf:"quark_text_handler"`
+	QuarkCommitCreds     *ebpf.Program `ebpf:"quark_commit_creds"`
+	QuarkEnterPtrace     *ebpf.Program `ebpf:"quark_enter_ptrace"`
+	QuarkExec            *ebpf.Program `ebpf:"quark_exec"`
+	QuarkExecLeader      *ebpf.Program `ebpf:"quark_exec_leader"`
+	QuarkExecPerf        *ebpf.Program `ebpf:"quark_exec_perf"`
+	QuarkExecTwin        *ebpf.Program `ebpf:"quark_exec_twin"`
+	QuarkExit            *ebpf.Program `ebpf:"quark_exit"`
+	QuarkExitHandler     *ebpf.Program `ebpf:"quark_exit_handler"`
+	QuarkExitPerf        *ebpf.Program `ebpf:"quark_exit_perf"`
+	QuarkExitPtrace      *ebpf.Program `ebpf:"quark_exit_ptrace"`
+	QuarkExitSetgid      *ebpf.Program `ebpf:"quark_exit_setgid"`
+	QuarkExitSetsid      *ebpf.Program `ebpf:"quark_exit_setsid"`
+	QuarkExitSetuid      *ebpf.Program `ebpf:"quark_exit_setuid"`
+	QuarkExitTwin        *ebpf.Program `ebpf:"quark_exit_twin"`
+	QuarkFork            *ebpf.Program `ebpf:"quark_fork"`
+	QuarkForkTwin        *ebpf.Program `ebpf:"quark_fork_twin"`
+	QuarkForkWakeup      *ebpf.Program `ebpf:"quark_fork_wakeup"`
+	QuarkKsysSetsid      *ebpf.Program `ebpf:"quark_ksys_setsid"`
+	QuarkPtraceConnector *ebpf.Program `ebpf:"quark_ptrace_connector"`
+	QuarkRename          *ebpf.Program `ebpf:"quark_rename"`
+	QuarkRenameHandler   *ebpf.Program `ebpf:"quark_rename_handler"`
+	QuarkRenameTwin      *ebpf.Program `ebpf:"quark_rename_twin"`
+	QuarkTextHandler     *ebpf.Program `ebpf:"quark_text_handler"`
 }
 
 func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.QuarkCommitCreds,
+		p.QuarkEnterPtrace,
 		p.QuarkExec,
 		p.QuarkExecLeader,
 		p.QuarkExecPerf,
@@ -380,6 +400,7 @@ func (p *programsPrograms) Close() error {
 		p.QuarkExit,
 		p.QuarkExitHandler,
 		p.QuarkExitPerf,
+		p.QuarkExitPtrace,
 		p.QuarkExitSetgid,
 		p.QuarkExitSetsid,
 		p.QuarkExitSetuid,
@@ -388,6 +409,7 @@ func (p *programsPrograms) Close() error {
 		p.QuarkForkTwin,
 		p.QuarkForkWakeup,
 		p.QuarkKsysSetsid,
+		p.QuarkPtraceConnector,
 		p.QuarkRename,
 		p.QuarkRenameHandler,
 		p.QuarkRenameTwin,

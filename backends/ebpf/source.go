@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -17,6 +18,7 @@ import (
 // Open it uses only its descriptors and shared memory, so that the process may drop its privileges
 // and change its root.
 type Source struct {
+	shared       source.Options
 	capabilities engine.CapabilityTable
 
 	maps     map[string]*ebpf.Map
@@ -29,6 +31,7 @@ type Source struct {
 	control  *control
 	counters *counters
 	decode   uint64 // records that could not be decoded
+	derived  uint64 // events that were made of another one
 	before   earlier
 	gaps     gaps
 }
@@ -64,6 +67,10 @@ func (s *Source) Populate(to engine.Sink) error {
 		if err := decode(ev, record); err != nil {
 			to.Release(ev)
 			s.decode++
+			continue
+		}
+		if ev.Kind == engine.KindExit {
+			s.derived += uint64(s.shared.InsertExit(to, ev)) - 1
 			continue
 		}
 		to.Insert(ev)
@@ -112,6 +119,7 @@ func (s *Source) count() engine.SourceStats {
 		}
 	}
 	st, passed, rescued := s.counters.sum()
+	st.Produced += s.derived
 	if missed += passed; missed > rescued {
 		st.Produced += missed - rescued
 		st.Lost[engine.LossSkipped] += missed - rescued

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 )
@@ -73,6 +74,7 @@ func (s *Source) describe(in *installer, failed []error) {
 			k.Via += ", kprobe/" + set.symbol
 		}
 	}
+	c.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.describeIDs(failed)
 	for _, n := range numberSources {
 		var at, without engine.Events // some kinds have several sets of probes
@@ -80,13 +82,13 @@ func (s *Source) describe(in *installer, failed []error) {
 			switch {
 			case families[set.family].before, set.silent:
 			case set.slots.hasAll(n.from, n.to):
-				at |= set.kind.Events()
+				at |= s.brings(set, n.fields)
 			default:
 				without |= set.kind.Events()
 			}
 		}
 		if engine.FieldsNS&n.fields != 0 {
-			without |= engine.EventExit
+			without |= engine.EventExit | engine.EventCoreDump
 		}
 		for f := range engine.Field(engine.NumFields) {
 			if n.fields.Has(f) {
@@ -111,6 +113,19 @@ func (s *Source) describe(in *installer, failed []error) {
 	if in.cgroups == proctext.NoHierarchy {
 		c.Fields[engine.FieldCgroup].Via = "no cgroup2 and no pids hierarchy in /proc/self/cgroup"
 	}
+}
+
+// brings returns the kinds of event that bring fields with the probes of a set. A CORE_DUMP has all
+// of an EXIT but the status.
+func (s *Source) brings(set *set, fields engine.Fields) engine.Events {
+	at := set.kind.Events()
+	if set.family == familyExit && !fields.Has(engine.FieldExit) {
+		at |= engine.EventCoreDump
+	}
+	if s.shared.Kinds != 0 {
+		at &= s.shared.Kinds
+	}
+	return at
 }
 
 // describeIDs notes how changes of ids are told from calls that change nothing.

@@ -81,10 +81,8 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 // parent of the group, which identify the process, and everything else of state, which is the task
 // or its group's leader.
 func (b *builder) addTask(state expr) {
-	b.addMember(slotTID, typeU32, firstArgument, "task_struct.pid")
-	b.addMember(slotTGID, typeU32, firstArgument, "task_struct.tgid")
+	b.addIdentity()
 	if leader, ok := b.follow(firstArgument, "task_struct.group_leader"); ok {
-		b.addMember(slotStart, typeX64, leader, "task_struct.start_boottime")
 		b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
 		b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
 	}
@@ -93,6 +91,14 @@ func (b *builder) addTask(state expr) {
 	}
 	b.addNamespaces(state)
 	b.addSignal()
+}
+
+// addIdentity fetches the ids of the task that is the function's first argument, and the start of
+// its group.
+func (b *builder) addIdentity() {
+	b.addMember(slotTID, typeU32, firstArgument, "task_struct.pid")
+	b.addMember(slotTGID, typeU32, firstArgument, "task_struct.tgid")
+	b.addMember(slotStart, typeX64, firstArgument, "task_struct.group_leader", "task_struct.start_boottime")
 }
 
 func (b *builder) addComm(task expr, s slot) {

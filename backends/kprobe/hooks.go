@@ -139,6 +139,13 @@ var families = []family{
 		},
 		state: taskProbed,
 	},
+	{
+		kind: engine.KindPtrace, name: "ptrace",
+		// CONFIG_PROC_EVENTS
+		hooks: []hook{{symbol: "proc_ptrace_connector", args: ptraceRequest, threads: filterLeader}},
+		// The tracee may run: what it changes is not read.
+		state: func(b *builder, _ *hook) { b.addIdentity() },
+	},
 }
 
 const (
@@ -150,11 +157,18 @@ const (
 	familyUID
 	familyGID
 	familySID
+	familyPtrace
 	numFamilies = iota
 )
 
 func exitSignal(b *builder) {
 	b.addMember(slotExitSignal, typeS32, firstArgument, "task_struct.exit_signal")
+}
+
+// ptraceRequest fetches which of proc_ptrace_connector(task, which): PTRACE_ATTACH, PTRACE_DETACH.
+func ptraceRequest(b *builder) {
+	exitSignal(b)
+	b.add(slotRequest, typeU32, secondArgument, true)
 }
 
 func exiting(b *builder) {

@@ -11,7 +11,6 @@ import (
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 	"github.com/quark-linux/quark/internal/wait"
@@ -121,7 +120,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 			}
 			continue
 		}
-		set.silent = !s.shared.Reports(set.kind.Events())
+		set.silent = !s.shared.Reports(set.kind.Events()) && n != familyExit
 		s.sets = append(s.sets, set)
 		for _, p := range set.probes {
 			if id := int(p.layout.id); id >= len(s.byID) {
@@ -139,9 +138,9 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 }
 
 // installs reports whether the probes of a family are installed: an exec replaces the leader whose
-// end was seen.
+// end was seen, and an end tells of a core dump.
 func (s *Source) installs(family int) bool {
-	return s.shared.Reports(families[family].kind.Events()) || family == familyExec && s.shared.Reports(engine.EventExit)
+	return s.shared.Reports(families[family].kind.Events()) || (family == familyExec || family == familyExit) && s.shared.ReportsEnds()
 }
 
 // dropIncomplete removes sets that are of no use without another set that failed.

@@ -71,7 +71,8 @@ const (
 	// The exit signal of the leader.
 	slotLeaderSignal = slotOwnCapInheritable + (slotCapAmbient - slotCapInheritable + 1)
 	slotParentTID    = slotLeaderSignal + 1
-	numSlots         = slotParentTID + 1
+	slotRequest      = slotParentTID + 1 // of ptrace(2)
+	numSlots         = slotRequest + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

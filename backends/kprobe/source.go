@@ -275,7 +275,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	case familyUID, familyGID:
 		s.ids.ask(a)
 		return
-	case familyFork, familyIDs, familyComm:
+	case familyFork, familyIDs, familyComm, familyPtrace:
 		if thread && !s.shared.Threads || v.u32(slotByExec) != 0 {
 			return
 		}
@@ -294,8 +294,11 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		s.ids.told = append(s.ids.told, told{ev, v.number(slotCred), a.tid, a.whichIDs()})
 		return
 	}
-	if a.set.family == familyFork {
+	switch {
+	case a.set.family == familyFork:
 		ev.Creator = a.pid
+	case a.set.family == familyPtrace && v.u32(slotRequest) == unix.PTRACE_ATTACH:
+		ev.Tracer.PID, ev.Tracer.TID = a.pid, a.tid
 	}
 	a.fillTexts(ev, &s.walker)
 	s.completer.complete(ev, v.number(slotArgEnd)-v.number(slotArgStart))
@@ -340,8 +343,8 @@ func setExit(ev *engine.RawEvent, status int32) {
 }
 
 func (s *Source) hand(to engine.Sink, ev *engine.RawEvent) {
-	if ev.Kind == engine.KindExit && ev.Task.Known.Has(engine.FieldExit) && !s.shared.Passes(ev.Task.Exit.WaitStatus) {
-		to.Release(ev)
+	if ev.Kind == engine.KindExit {
+		s.handed += uint64(s.shared.InsertExit(to, ev))
 		return
 	}
 	s.handed++

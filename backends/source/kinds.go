@@ -49,6 +49,35 @@ func (o *Options) Narrow() bool { return o.Kinds != 0 || o.Exits != ExitsAll }
 // Passes reports whether an EXIT with a wait status is to be reported.
 func (o *Options) Passes(status int32) bool { return o.Exits == ExitsAll || status != 0 }
 
+// ReportsEnds reports whether the source needs the ends of processes.
+func (o *Options) ReportsEnds() bool { return o.Reports(engine.EventExit | engine.EventCoreDump) }
+
+// InsertExit gives the events of an EXIT to the sink: a CORE_DUMP before it if the status says that
+// the kernel wrote a core, and itself, each if it is to be reported. It returns how many.
+func (o *Options) InsertExit(to engine.Sink, exit *engine.RawEvent) (n int) {
+	known := exit.Task.Known.Has(engine.FieldExit)
+	if known && !exit.Thread && exit.Task.Exit.CoreDumped() && o.Reports(engine.EventCoreDump) {
+		core := to.Reserve()
+		core.Kind, core.PID, core.TID, core.CPU, core.Image = engine.KindCoreDump, exit.PID, exit.TID, exit.CPU, exit.Image
+		core.Time, core.Task = exit.Time, exit.Task
+		core.Task.Known &^= engine.FieldExit.Set()
+		if exit.Task.Known.Has(engine.FieldComm) {
+			core.Set(engine.FieldComm, exit.Bytes(engine.FieldComm))
+		}
+		to.Insert(core)
+		n++
+	}
+	if !o.Reports(engine.EventExit) || known && !o.Passes(exit.Task.Exit.WaitStatus) {
+		to.Release(exit)
+		return n
+	}
+	to.Insert(exit)
+	return n + 1
+}
+
+// CoreDumps is the row of CORE_DUMP of a source that sees the status of each end.
+var CoreDumps = engine.Capability{Origin: engine.OriginDerived, Via: "the status of an EXIT that has a core"}
+
 // LeftOut is the row of a kind that is not to be reported.
 var LeftOut = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Kinds"}
 

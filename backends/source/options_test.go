@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
@@ -50,5 +51,44 @@ func wantOption(t *testing.T, o *Options, option, value string) {
 	_, err := o.Types()
 	if wrong := new(OptionError); !errors.As(err, &wrong) || wrong.Option != option || wrong.Value != value {
 		t.Errorf("%s=%s: %v", option, value, err)
+	}
+}
+
+// A source that has none of the kinds is none.
+func TestLeaveOut(t *testing.T) {
+	table := new(engine.CapabilityTable)
+	table.Kinds[engine.KindFork].Origin = engine.OriginKernel
+	if err := (&Options{Kinds: engine.EventPtrace}).LeaveOut(table); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("only what is not reported: %v", err)
+	}
+}
+
+// An end with a core is a CORE_DUMP and an EXIT, as far as they are to be reported.
+func TestInsertExit(t *testing.T) {
+	for _, c := range []struct {
+		kinds  engine.Events
+		exits  Exits
+		status int32
+		thread bool
+		want   engine.Events
+	}{
+		{0, ExitsAll, 0x8b, false, engine.EventCoreDump | engine.EventExit},
+		{0, ExitsAll, 0x8b, true, engine.EventExit},
+		{0, ExitsAll, 0x0b, false, engine.EventExit},
+		{0, ExitsNonzero, 0, false, 0},
+		{engine.EventCoreDump, ExitsAll, 0x8b, false, engine.EventCoreDump},
+		{engine.EventCoreDump, ExitsAll, 0x0b, false, 0},
+		{engine.EventExit, ExitsAll, 0x8b, false, engine.EventExit},
+	} {
+		b := engine.NewBuffer(4)
+		exit := b.Reserve()
+		exit.Kind, exit.PID, exit.Time, exit.Thread = engine.KindExit, 5, 9, c.thread
+		exit.Task.Exit.WaitStatus = c.status
+		exit.Task.Known = engine.FieldExit.Set()
+		exit.Set(engine.FieldComm, []byte("comm"))
+		n := (&Options{Kinds: c.kinds, Exits: c.exits}).InsertExit(b, exit)
+		if n != len(c.want.Names(nil)) || b.Len() != n {
+			t.Errorf("%+v: %d events, %d in the buffer", c, n, b.Len())
+		}
 	}
 }

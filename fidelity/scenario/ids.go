@@ -220,19 +220,44 @@ func (d *director) trace(p *process, request int) {
 	d.record(r)
 }
 
-func ptrace(d *director) {
-	g, done := d.gate(), d.gate()
-	p := d.script()
+// traced starts a process that waits until done is opened.
+func (d *director) traced(done *gate) *process {
+	g, p := d.gate(), d.script()
 	p.stamp()
 	p.Tell(g.w).WaitFor(done.r)
 	d.start(p.end(2))
 	g.pass(p)
-	d.trace(p, unix.PTRACE_ATTACH)
-	status := d.reap(p.pid).status
-	d.want(status.Stopped(), "wait status %#x", status)
-	d.trace(p, unix.PTRACE_DETACH)
+	return p
+}
+
+func ptrace(d *director) {
+	for _, request := range []int{unix.PTRACE_ATTACH, unix.PTRACE_SEIZE} {
+		done := d.gate()
+		p := d.traced(done)
+		d.trace(p, request)
+		if request == unix.PTRACE_SEIZE {
+			d.must(ptraceCall(unix.PTRACE_INTERRUPT, p.pid, 0))
+		}
+		status := d.reap(p.pid).status
+		d.want(status.Stopped(), "wait status %#x", status)
+		d.trace(p, unix.PTRACE_DETACH)
+		done.open()
+		d.finish(p)
+	}
+}
+
+// tracerEnds has a process that ends while it traces another, and one that asks to be traced: the
+// kernel tells of the attaching alone.
+func tracerEnds(d *director) {
+	done := d.gate()
+	p := d.traced(done)
+	before := truth.Clock()
+	tracer := d.script().call("ptrace", unix.SYS_PTRACE, unix.PTRACE_SEIZE, p.pid, 0, 0).end(0)
+	d.do(tracer)
+	d.record(truth.Record{Op: truth.Ptrace, PID: p.pid, Earliest: before, Latest: truth.Clock(), Tracer: tracer.pid})
 	done.open()
 	d.finish(p)
+	d.do(d.script().call("ptrace", unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0, 0).end(3))
 }
 
 // clonePtrace lets a traced process clone with CLONE_PTRACE: the child has the same tracer from its

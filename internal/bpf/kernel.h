@@ -77,7 +77,10 @@ struct nsproxy {
 };
 
 struct upid { int nr; };
-struct pid { struct upid numbers[1]; };
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
 enum pid_type { PIDTYPE_PGID = 2, PIDTYPE_SID = 3, PIDTYPE_MAX = 4 };
 
 struct tty_driver { int major, minor_start; };
@@ -141,9 +144,12 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct list_head { struct list_head *next; };
 struct task_struct {
 	int pid, tgid;
 	int exit_state, exit_code, exit_signal;
+	struct pid *thread_pid;
+	struct list_head ptraced, ptrace_entry;
 	struct task_struct *real_parent, *group_leader;
 	__u64 start_boottime;
 	const struct cred *real_cred;

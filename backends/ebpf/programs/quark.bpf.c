@@ -18,15 +18,19 @@ char license_text[] SEC("license") = "Dual BSD/GPL";
 
 /* 1: report single threads too. */
 const volatile __u8 want_threads = 0;
-/* 1: leave out exits with wait status 0. */
-const volatile __u8 failures_only = 0;
-/* Offset of the return value in the record of a syscall's exit tracepoint. */
-const volatile __u32 syscall_ret_offset = 16;
+/* If not 0: leave out exits whose wait status has none of these bits. */
+const volatile __u32 exit_bits = 0;
+/*
+ * Offset in the record of a syscall's tracepoint: of the return value at its exit, of the first
+ * argument at its entry.
+ */
+const volatile __u32 syscall_offset = 16;
 /*
  * Offsets in the context of a kprobe's program, a struct pt_regs, which differs by architecture:
- * of a function's first argument at its entry, and of its return value at its exit.
+ * of a function's first and second argument at its entry, and of its return value at its exit.
  */
 const volatile __u32 argument_offset = 0;
+const volatile __u32 second_argument_offset = 0;
 const volatile __u32 result_offset = 0;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
@@ -289,7 +293,7 @@ static __always_inline void end_thread(struct task_struct *task)
 		err = group_status(leader, signal, &status);
 	else
 		err = bpf_core_read(&status, sizeof(status), &task->exit_code);
-	if (failures_only && !err && !status)
+	if (exit_bits && !err && !(status & exit_bits))
 		return;
 	e = reserve_event(EVENT_EXIT);
 	if (!e)
@@ -481,7 +485,7 @@ int quark_ksys_setsid(void *ctx)
 SEC("tracepoint/syscalls/sys_exit_setsid")
 int quark_exit_setsid(void *ctx)
 {
-	if (word_at(ctx, syscall_ret_offset) <= 0)
+	if (word_at(ctx, syscall_offset) <= 0)
 		return 0;
 	return report_ids(current_task(), 0, IDS_SID);
 }
@@ -489,7 +493,7 @@ int quark_exit_setsid(void *ctx)
 SEC("tracepoint/syscalls/sys_exit_setuid")
 int quark_exit_setuid(void *ctx)
 {
-	if (word_at(ctx, syscall_ret_offset) != 0)
+	if (word_at(ctx, syscall_offset) != 0)
 		return 0;
 	return report_ids(current_task(), 0, IDS_UID);
 }
@@ -497,7 +501,143 @@ int quark_exit_setuid(void *ctx)
 SEC("tracepoint/syscalls/sys_exit_setgid")
 int quark_exit_setgid(void *ctx)
 {
-	if (word_at(ctx, syscall_ret_offset) != 0)
+	if (word_at(ctx, syscall_offset) != 0)
 		return 0;
 	return report_ids(current_task(), 0, IDS_GID);
+}
+
+/* Requests of ptrace(2), from linux/ptrace.h. Inside of the kernel a seizure is the first, too. */
+enum { PTRACE_ATTACH = 16, PTRACE_DETACH = 17, PTRACE_SEIZE = 0x4206 };
+
+/* The task that a tracer attaches to or detaches from. */
+struct tracee {
+	__u64 start;
+	__u32 tgid, tid; /* 0: not found */
+	__u32 nr;	 /* the pid that the tracer calls it by */
+	int request;
+};
+
+static __always_inline void identify(struct tracee *t, struct task_struct *task)
+{
+	struct task_struct *leader = 0;
+
+	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
+	t->start = start_time(leader);
+	t->tgid = tgid_of(task);
+	t->tid = tid_of(task);
+}
+
+/* Report that the current task attached or detached. Nothing else is read of the tracee, which may
+ * run. */
+static __always_inline void report_ptrace(const struct tracee *t)
+{
+	int thread = t->tid != t->tgid;
+	struct event *e;
+
+	if (thread && !want_threads)
+		return;
+	e = reserve_event(EVENT_PTRACE);
+	if (!e)
+		return;
+	begin_event(e, EVENT_PTRACE);
+	e->thread = thread;
+	e->tgid = t->tgid;
+	e->tid = t->tid;
+	e->start = t->start;
+	if (e->start)
+		e->known |= KNOWN_START;
+	if (t->request != PTRACE_DETACH) {
+		__u64 id = bpf_get_current_pid_tgid();
+
+		e->tracer = id >> 32;
+		e->tracer_tid = id;
+	}
+	submit_event(e);
+}
+
+SEC("kprobe/proc_ptrace_connector")
+int quark_ptrace_connector(void *ctx)
+{
+	struct tracee t = { .request = word_at(ctx, second_argument_offset) };
+
+	identify(&t, (void *)word_at(ctx, argument_offset));
+	report_ptrace(&t);
+	return 0;
+}
+
+/* For kernels without kprobes: the calls in progress, by bpf_get_current_pid_tgid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, struct tracee);
+} ptrace_calls SEC(".maps");
+
+#define MAX_TRACEES 256
+
+/* Find the tracee t->nr of the current task. The last one attached to comes first. */
+static __always_inline void find_tracee(struct tracee *t)
+{
+	struct task_struct *tracer = current_task();
+	void *head = (void *)tracer + OFFSET(struct task_struct, ptraced);
+	struct pid *pid = 0;
+	void *at = 0;
+	__u32 level = 0, nr;
+
+	bpf_core_read(&pid, sizeof(pid), &tracer->thread_pid);
+	bpf_core_read(&level, sizeof(level), &pid->level);
+	for (int i = 0; i < MAX_TRACEES; i++) {
+		struct task_struct *task;
+
+		bpf_core_read(&at, sizeof(at), &((struct list_head *)(at ? at : head))->next);
+		if (!at || at == head)
+			return;
+		task = at - OFFSET(struct task_struct, ptrace_entry);
+		pid = 0;
+		nr = 0;
+		bpf_core_read(&pid, sizeof(pid), &task->thread_pid);
+		bpf_probe_read_kernel(&nr, sizeof(nr), (void *)pid + OFFSET(struct pid, numbers) +
+					       (__u64)level * bpf_core_type_size(struct upid));
+		if (nr == t->nr) {
+			identify(t, task);
+			return;
+		}
+	}
+}
+
+SEC("tracepoint/syscalls/sys_enter_ptrace")
+int quark_enter_ptrace(void *ctx)
+{
+	__u64 caller = bpf_get_current_pid_tgid();
+	struct tracee t = { .nr = word_at(ctx, syscall_offset + 8), .request = word_at(ctx, syscall_offset) };
+
+	if (t.request != PTRACE_ATTACH && t.request != PTRACE_SEIZE && t.request != PTRACE_DETACH)
+		return 0;
+	if (t.request == PTRACE_DETACH)
+		find_tracee(&t); /* at the exit it is none any more */
+	bpf_map_update_elem(&ptrace_calls, &caller, &t, BPF_ANY);
+	return 0;
+}
+
+SEC("tracepoint/syscalls/sys_exit_ptrace")
+int quark_exit_ptrace(void *ctx)
+{
+	__u64 caller = bpf_get_current_pid_tgid();
+	struct tracee *call = bpf_map_lookup_elem(&ptrace_calls, &caller), t;
+
+	if (!call)
+		return 0;
+	t = *call;
+	bpf_map_delete_elem(&ptrace_calls, &caller);
+	if (word_at(ctx, syscall_offset) != 0)
+		return 0;
+	if (t.request != PTRACE_DETACH)
+		find_tracee(&t);
+	if (t.tgid) {
+		report_ptrace(&t);
+	} else {
+		COUNT(EVENT_PTRACE, produced);
+		COUNT(EVENT_PTRACE, no_slot);
+	}
+	return 0;
 }

@@ -6,7 +6,7 @@
 #ifndef QUARK_RECORD_H
 #define QUARK_RECORD_H
 
-enum event_kind { EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_KINDS };
+enum event_kind { EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_PTRACE, EVENT_KINDS };
 
 /* Bits of event.known: the members that have a value. */
 enum event_known {
@@ -43,6 +43,7 @@ struct event {
 	__u32 tgid, tid;
 	__u32 creator;		/* fork: tgid of the process that called fork */
 	__u32 parent_tid;	/* fork: the thread of the parent */
+	__u32 tracer, tracer_tid; /* ptrace: tgid and thread of the tracer, 0 for none */
 	__u32 ppid, pgid, sid;
 	__u32 uid, gid, suid, sgid, euid, egid;	/* in struct cred's order */
 	__u32 tty_major, tty_minor;
@@ -89,7 +90,7 @@ struct tally {
 };
 struct tallies {
 	struct tally kind[EVENT_KINDS];
-	__u64 pad[7]; /* fills four cache lines */
+	__u64 pad[2]; /* fills four cache lines */
 };
 
 #endif

@@ -127,6 +127,14 @@ static __always_inline void fill_signal(struct event *e, struct signal_struct *s
 		set_tty(e, &t);
 }
 
+static __always_inline void begin_event(struct event *e, enum event_kind kind)
+{
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time = bpf_ktime_get_ns();
+	e->cpu = bpf_get_smp_processor_id();
+	e->kind = kind;
+}
+
 /*
  * Fill e with the state of task. Start time and parent are those of the group's leader, even if
  * task is another thread: with the pid they identify the process. cred is NULL for the task's
@@ -138,10 +146,7 @@ static __always_inline void fill_event(struct event *e, enum event_kind kind, st
 	struct task_struct *leader = 0, *parent = 0;
 	struct signal_struct *signal = 0;
 
-	__builtin_memset(e, 0, sizeof(*e));
-	e->time = bpf_ktime_get_ns();
-	e->cpu = bpf_get_smp_processor_id();
-	e->kind = kind;
+	begin_event(e, kind);
 	bpf_core_read(&e->tgid, 4, &task->tgid);
 	bpf_core_read(&e->tid, 4, &task->pid);
 	if (bpf_core_field_exists(task->self_exec_id) && !bpf_core_read(&e->image, 2, &task->self_exec_id))
