@@ -155,11 +155,11 @@ func (f *play) serve(first []*process) bool {
 	for _, p := range first {
 		p.know()
 	}
-	if s.trace {
-		f.traceStanding(s.pid)
-	}
 	// What other threads do, or a parent that kills it, could be seen or not.
 	if !s.prey && !slices.ContainsFunc(s.others, func(o *process) bool { return o.thread }) && s.pid != 0 {
+		if s.trace {
+			f.traceStanding(s.pid)
+		}
 		if got, now, err := f.proc.Read(itoa(s.pid)); err == nil && got == s.pid {
 			now.Untell(engine.FieldStart.Set()) // the fork's record has closer bounds
 			f.record(truth.Record{Op: truth.Now, PID: s.pid, Latest: truth.Clock(), State: now})
