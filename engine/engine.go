@@ -203,12 +203,12 @@ func (e *Engine) deliver(now uint64) *Event {
 	e.take(head, now)
 	joined := head.Kind.Events()
 	absorbed := false
-	// Events join only where none is missing between them.
+	// Events join only where none is missing between them, and to one that tells something.
 	gap := e.buffer.firstGap()
 	if head.Time <= e.table.gapTo {
 		gap = 0
 	}
-	for next != nil && next.Time < gap && e.table.sameLife(head, next, joined) && e.opts.Matrix.joins(head, next, joined) {
+	for ev.Events != 0 && next != nil && next.Time < gap && e.table.sameLife(head, next, joined) && e.opts.Matrix.joins(head, next, joined) {
 		r := next
 		next = r.next
 		e.buffer.remove(r)

@@ -600,6 +600,17 @@ func TestIDChangeWithoutChange(t *testing.T) {
 	if lines := r.drain(t); len(lines) != 0 {
 		t.Errorf("delivered %v", lines)
 	}
+	// A change is not said to be of the time of a call that changed nothing.
+	same = raw(ids, 1, 20)
+	changed := raw(ids, 1, 30)
+	same.IDChange, same.Task.Known = engine.ChangedUID, engine.FieldsIDs
+	changed.IDChange, changed.Task = engine.ChangedUID, same.Task
+	changed.Task.Cred.UID = 5
+	r.src.Push(same, changed)
+	r.clock.Advance(2 * time.Second)
+	if ev, err := r.Get(); err != nil || ev.Time != changed.Time || ev.Process.Cred.UID != 5 {
+		t.Errorf("%+v, %v; the change is of %d", ev, err, changed.Time)
+	}
 }
 
 func TestFilter(t *testing.T) {
