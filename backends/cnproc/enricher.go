@@ -69,6 +69,8 @@ type entry struct {
 	// a fork: at the end of the reading it still ran the image of its birth
 	own  bool
 	same bool // an exit: /proc shows the status of the message
+	// an end of a process, or none if an exec or another end of it follows
+	unsure, none bool
 }
 
 func newEnricher(p reader, c *bootClock, doubt uint64) *enricher {
@@ -172,6 +174,10 @@ func (e *enricher) note(m *message) {
 }
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
+	if h.unsure {
+		h.none = m.what == Exec || m.what == Exit && m.tid == m.pid
+		h.unsure = !h.none && !(m.what == Fork && m.tid == m.pid)
+	}
 	switch {
 	case lost == 0:
 	case m.what == Exec && h.own:
@@ -227,13 +233,31 @@ func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 	*h = entry{ev: ev, want: want}
 	if want != 0 {
 		h.wait = e.delay > 0 && ev.Kind == engine.KindFork
-		if pos, ok := e.byPID[ev.PID]; ok {
-			h.older = pos + 1
-		}
+		e.enter(h)
 		if ev.Kind == engine.KindExec {
 			h.before = e.execBefore(h.older)
 		}
-		e.byPID[ev.PID] = e.end
+	}
+	e.end++
+}
+
+// enter makes h, at the end of the queue, the latest event of its process that messages are shown to.
+func (e *enricher) enter(h *entry) {
+	if pos, ok := e.byPID[h.ev.PID]; ok {
+		h.older = pos + 1
+	}
+	e.byPID[h.ev.PID] = e.end
+}
+
+// addUnsure adds the end of a process, which is none if an exec or another end of it follows.
+func (e *enricher) addUnsure(ev *engine.RawEvent, want engine.Fields) {
+	e.add(ev, want)
+	e.end--
+	h := e.at(e.end)
+	h.unsure = true
+	if h.want == 0 {
+		e.enter(h)
+		h.time = clock.Monotonic()
 	}
 	e.end++
 }
@@ -395,8 +419,8 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		ev := h.ev
 		h.ev = nil
 		switch t := &ev.Task; {
-		case ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
-			to.Release(ev) // its status was not known before
+		case h.none, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
+			to.Release(ev) // its status, or what followed, was not known before
 			continue
 		case ev.Kind != engine.KindGap: // which tells of events and is none
 			n++

@@ -72,12 +72,15 @@ func (t *tracker) learnGroup(pid uint32, st procfs.Status) {
 	}
 }
 
-// confirm lets /proc say whether a group has ended.
+// confirm lets /proc say whether a group has ended. Even where it has, the message can be that of a
+// former leader: a loss has hidden the exec, and the process has ended before the look. The message
+// of one of the two follows then, so that the end is unsure.
 func (t *tracker) confirm(m *message, e end) end {
 	if t.view == nil {
 		t.groups.forget(m.pid)
 		return e
 	}
+	e.unsure = true
 	st, start, err := t.view.Status(m.pid)
 	switch {
 	case err != nil, !t.clock.startedBy(start, m.time), st.Zombie() && st.Threads <= 1:

@@ -349,6 +349,10 @@ func (s *Source) take(f *fact) {
 	if s.wants(f) {
 		ev := s.to.Reserve()
 		f.fill(ev)
+		if f.unsure {
+			s.enrich.addUnsure(ev, s.wanted(f))
+			return
+		}
 		s.enrich.add(ev, s.wanted(f))
 	}
 }

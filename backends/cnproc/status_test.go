@@ -2,6 +2,7 @@ package cnproc
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
@@ -107,6 +108,56 @@ func (oneThread) Status(uint32) (procfs.Status, uint64, error) {
 
 func (v oneThread) ThreadStatus(uint32, uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: v.state, Threads: 2}, 0, nil
+}
+
+// goes is a view of such a group, which is gone at the second look.
+type goes struct {
+	oneThread
+	looks *int
+}
+
+func (v goes) Status(pid uint32) (procfs.Status, uint64, error) {
+	if *v.looks++; *v.looks > 1 {
+		return procfs.Status{}, 0, procfs.ErrVanished
+	}
+	return v.oneThread.Status(pid)
+}
+
+// After a loss a former leader's message is not the end of its process, even if that is gone when
+// /proc is looked at.
+func TestFormerLeaderAfterLoss(t *testing.T) {
+	for _, c := range []struct {
+		steps []string
+		kinds []engine.Kind
+	}{
+		{[]string{"-10=9"}, []engine.Kind{engine.KindExit}}, // the exec and the end were lost, too
+		{[]string{"-10=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
+		{[]string{"-11=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
+		{[]string{"-10=9", "-10=512"}, []engine.Kind{engine.KindExit}}, // the exec was lost
+	} {
+		var got sink
+		s := offline(Options{})
+		v := goes{oneThread{'R'}, new(int)}
+		s.track = newTracker(v, s.clock, true, s.take)
+		s.enrich.doubt = 1 << 60
+		s.to = &got
+		*v.looks++
+		s.track.groups.byPID[10] = group{unseen: true, confirm: true, leaderDone: true}
+		for _, m := range script(c.steps...) {
+			m(s)
+		}
+		s.release(false)
+		s.release(true)
+		var kinds []engine.Kind
+		for _, ev := range got.events {
+			if kinds = append(kinds, ev.Kind); ev.Thread {
+				kinds = kinds[:len(kinds)-1]
+			}
+		}
+		if !slices.Equal(kinds, c.kinds) {
+			t.Errorf("%v: %v, want %v", c.steps, kinds, c.kinds)
+		}
+	}
 }
 
 // A thread that runs can have begun to end before the leader, however often it is seen to

@@ -133,6 +133,7 @@ type end struct {
 	known   bool   // status is certain
 	confirm bool   // /proc has to confirm it; the group is kept
 	probe   bool   // whether the group still runs is worth knowing
+	unsure  bool   // see confirm
 }
 
 // exit notes the exit of a thread.

@@ -19,6 +19,7 @@ type fact struct {
 	known    bool  // status is certain
 	carried  bool  // status is of the last thread that failed: others may have ended after it
 	doubtful bool  // a loss may have hidden that the pid is another process's now
+	unsure   bool  // KindExit: it is not if an exec or another end follows
 	gap      engine.Gap
 }
 
@@ -182,7 +183,7 @@ func (t *tracker) exit(f *fact) {
 		return
 	}
 	m.time = min(e.time, latest)
-	f.thread, f.status, f.known = false, e.status, e.known
+	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
 	if thread, ok := t.dumping[m.pid]; ok {
 		delete(t.dumping, m.pid)
 		if core := (engine.Exit{WaitStatus: e.status}); e.known && core.CoreDumped() {
