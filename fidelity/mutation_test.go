@@ -428,7 +428,7 @@ func fieldMutants() (list []mutant) {
 		}}, mutant{name: "stale " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
 			e, i := d.eventOf(s)
 			if i == 0 || !d.reported(s).Has(f) || f == engine.FieldPPID && (e.Life.Creator == nil || e.Life.Creator.Ended() >= e.Earliest) {
-				return false // a parent that ends at about the event's time may be either
+				return false // while a parent ends, either is right
 			}
 			before := e.Life.Events[i-1].State
 			if !before.Told.Has(f) || !e.State.Told.Has(f) || e.Inside.Told.Has(f) || before.Value[f] == e.State.Value[f] {

@@ -241,7 +241,7 @@ func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 	e.end++
 }
 
-// enter makes h, at the end of the queue, the latest event of its process that messages are shown to.
+// enter makes h, at the end of the queue, the latest event of its process for messages to come.
 func (e *enricher) enter(h *entry) {
 	if pos, ok := e.byPID[h.ev.PID]; ok {
 		h.older = pos + 1

@@ -130,7 +130,7 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 		steps []string
 		kinds []engine.Kind
 	}{
-		{[]string{"-10=9"}, []engine.Kind{engine.KindExit}}, // the exec and the end were lost, too
+		{[]string{"-10=9"}, []engine.Kind{engine.KindExit}}, // the rest was lost
 		{[]string{"-10=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
 		{[]string{"-11=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
 		{[]string{"-10=9", "-10=512"}, []engine.Kind{engine.KindExit}}, // the exec was lost
