@@ -238,6 +238,9 @@ func (p *process) became(r *truth.Record, list []says) {
 	}
 }
 
+// setByExec are the fields that an exec can set.
+const setByExec = engine.FieldsIDs | engine.Fields(1<<engine.FieldComm|1<<engine.FieldFilename|1<<engine.FieldCmdline|1<<engine.FieldCaps)
+
 // tell records the steps that p made until its end. Of a thread these are the program that it
 // executed and what it did from then on, as the process.
 func (d *director) tell(p *process, end uint64) {
@@ -310,6 +313,12 @@ func (d *director) tell(p *process, end uint64) {
 			if c.refused && c.flags&unix.CLONE_PARENT != 0 {
 				// That parent may have ended.
 				r.State.Untell(engine.FieldParentTID.Set())
+			}
+			for _, t := range p.others {
+				if t.left != 0 && t.leaving <= r.Latest {
+					// A thread's exec ended p: the child is of before.
+					r.Fresh |= setByExec
+				}
 			}
 			r.Optional = false // it is there
 			d.record(r)
