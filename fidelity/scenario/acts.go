@@ -352,6 +352,13 @@ func (a *actor) exec(how string, argv []string) {
 	})
 	a.stamp()
 	s.says = []says{named(a.process), linked(a.process, engine.FieldFilename, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}
+	if a.thread {
+		// Its namespaces are its own, and its directory if the leader has its own.
+		s.says = append(s.says, linked(a.process, engine.FieldCwd, "cwd"))
+		for name, ns := range namespaces {
+			s.says = append(s.says, linked(a.process, ns.field, "ns/"+name))
+		}
+	}
 }
 
 // reserve returns the number of a descriptor that programs inherit.

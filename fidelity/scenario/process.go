@@ -179,11 +179,17 @@ func (p *process) leave(pid int, end uint64) truth.Record {
 	return truth.Record{Op: truth.ThreadEnd, PID: pid, TID: p.pid, Earliest: cmp.Or(p.leaving, p.lastStamp()), Latest: cmp.Or(p.left, end)}
 }
 
-// lastStamp returns the earliest time of the end.
-func (p *process) lastStamp() (t uint64) {
+// reached returns the last time that the process or thread itself has read.
+func (p *process) reached() (t uint64) {
 	for i := p.last; i >= 0 && t == 0; i-- {
 		t, _ = p.run.Stamp(p.number, i)
 	}
+	return t
+}
+
+// lastStamp returns the earliest time of the end.
+func (p *process) lastStamp() (t uint64) {
+	t = p.reached()
 	if p.left != 0 {
 		return t
 	}
@@ -239,7 +245,7 @@ func (p *process) became(r *truth.Record, list []says) {
 }
 
 // setByExec are the fields that an exec can set.
-const setByExec = engine.FieldsIDs | engine.Fields(1<<engine.FieldComm|1<<engine.FieldFilename|1<<engine.FieldCmdline|1<<engine.FieldCaps)
+const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
 
 // tell records the steps that p made until its end. Of a thread these are the program that it
 // executed and what it did from then on, as the process.
@@ -269,6 +275,14 @@ func (d *director) tell(p *process, end uint64) {
 			process = true
 			if p.left == 0 {
 				p.leaving, p.left = before, after
+			}
+		}
+		if process && p.thread && r.Op == truth.Exec {
+			before = max(before, p.group.reached()) // the leader has ended by then
+		}
+		for _, t := range p.others {
+			if t.left != 0 {
+				after = min(after, t.left-1) // likewise
 			}
 		}
 		r.PID, r.Earliest, r.Latest = p.group.pid, before, after
