@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for batch := 0; ctx.Err() == nil && r.Found == nil; batch++ {
 		scripts := make([]*script.Script, o.Batch)
 		for i := range scripts {
-			scripts[i] = script.Generate(rand.New(rand.NewPCG(o.Seed, uint64(batch*o.Batch+i))), script.Limits{Lives: 2, Without: []string{"wait", "kill", "setsid"}})
+			scripts[i] = script.Generate(rand.New(rand.NewPCG(o.Seed, uint64(batch*o.Batch+i))), script.Limits{})
 			count(r.Operations, scripts[i].Operations())
 			count(r.Pairs, scripts[i].Pairs())
 		}

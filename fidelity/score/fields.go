@@ -322,7 +322,7 @@ func (v value) isOfAbout(e *truth.Event) bool {
 }
 
 // isOfAnotherTime reports whether the process had v before e, or whether its creators had
-// before its birth what it inherits; where the field comes from /proc, v can also be of later.
+// before its birth what it inherits, or may inherit, as the birth does not tell; where the field comes from /proc, v can also be of later.
 func (v value) isOfAnotherTime(e *truth.Event) bool {
 	had := func(e *truth.Event) bool { return v.isOf(&e.State, &e.Inside) || v.isOfLook(e) }
 	i := slices.Index(e.Life.Events, e)
@@ -332,7 +332,7 @@ func (v value) isOfAnotherTime(e *truth.Event) bool {
 	if !v.kernel && (v.isOfLook(e) || slices.ContainsFunc(e.Life.Events[i+1:], had)) {
 		return true
 	}
-	if v.field != engine.FieldFilename && v.field != engine.FieldCmdline {
+	if v.field != engine.FieldFilename && v.field != engine.FieldCmdline && e.Life.Events[0].State.Told.Has(v.field) {
 		return false
 	}
 	for l := e.Life; l.Creator != nil; l = l.Creator {

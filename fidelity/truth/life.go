@@ -143,7 +143,7 @@ func (a *assembler) add(list []*Record) error {
 	})
 	l := &Life{PID: list[0].PID}
 	var now, inside State
-	var mayCut, unreachable engine.Fields
+	var mayCut, unreachable, opened engine.Fields // opened: since the last event
 	last := list[0].Earliest
 	for i, r := range list {
 		before := now
@@ -178,7 +178,8 @@ func (a *assembler) add(list []*Record) error {
 			if n := len(l.Events); n > 0 {
 				// What a look from outside adds to the event before is of it, too.
 				e := l.Events[n-1]
-				e.complete(&r.State, &r.Inside, e.State.Told|r.Open)
+				opened |= r.Open
+				e.complete(&r.State, &r.Inside, e.State.Told|opened)
 				e.Drift = append(e.Drift, Look{r.Latest, now})
 			}
 			last = max(last, r.bound())
@@ -197,7 +198,7 @@ func (a *assembler) add(list []*Record) error {
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 			Unreachable: unreachable,
 		}
-		last = max(last, r.bound())
+		last, opened = max(last, r.bound()), 0
 		l.Events = append(l.Events, e)
 	}
 	a.lives[l.PID] = append(a.lives[l.PID], l)
