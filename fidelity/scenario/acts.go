@@ -169,8 +169,10 @@ func (a *actor) next(what string) string {
 	return fmt.Sprint(what, a.n)
 }
 
-// change appends a system call that changes fields without an event.
+// change appends a system call that changes fields without an event. Another thread may execute a
+// program before the call has returned.
 func (a *actor) change(fields engine.Fields, name string, number uintptr, args ...any) *step {
+	a.unsettled(fields)
 	a.call(name, number, args...)
 	at := a.stamp()
 	a.steps = append(a.steps, step{call: at - 1, before: at, noNext: true, record: truth.Record{Op: truth.Now, Open: fields}})

@@ -321,8 +321,9 @@ func (v value) isOfAbout(e *truth.Event) bool {
 	return v.isOfLook(e) || i > 0 && v.isOf(&e.Life.Events[i-1].State, &e.Life.Events[i-1].Inside)
 }
 
-// isOfAnotherTime reports whether the process had v before e, or whether its creators had
-// before its birth what it inherits, or may inherit, as the birth does not tell; where the field comes from /proc, v can also be of later.
+// isOfAnotherTime reports whether the process had v before e, or whether its creators had before
+// its birth what it inherits, or may inherit where the birth does not tell; where the field comes
+// from /proc, v can also be of later.
 func (v value) isOfAnotherTime(e *truth.Event) bool {
 	had := func(e *truth.Event) bool { return v.isOf(&e.State, &e.Inside) || v.isOfLook(e) }
 	i := slices.Index(e.Life.Events, e)
