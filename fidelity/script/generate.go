@@ -41,15 +41,21 @@ type generator struct {
 func (g *generator) life(in kind, depth int) *Life {
 	g.left--
 	l := new(Life)
-	child := false // one that can be killed
+	child := false   // one that can be killed
+	overrun := false // a thread executes a program, at a time that the leader does not know
 	for range 1 + g.IntN(min(g.Ops, maxOps)) {
 		o := g.operation(in)
 		if o.starts != 0 && (g.left == 0 || depth == maxDepth) || o.name == "kill" && !child {
 			continue
 		}
+		// Of what the leader does then nobody knows whether it happened.
+		if overrun && !slices.Contains([]string{"sleep", "yield", "exit", "exit-thread"}, o.name) {
+			continue
+		}
 		op := Op{Name: o.name, Args: g.args(o)}
 		if o.starts != 0 {
 			op.Life = g.life(o.starts, depth+1)
+			overrun = o.starts == inThread && slices.ContainsFunc(op.Life.Ops, func(op Op) bool { return op.Name == "exec" })
 		}
 		child = (child || o.starts == inProcess) && o.name != "kill"
 		l.Ops = append(l.Ops, op)
