@@ -313,6 +313,7 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 				}
 			}
 		}
+		now.Untell(c.unsettled(r.Earliest, r.Latest))
 		break
 	}
 	now.Untell(r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldExitSignal, engine.FieldParentTID))
@@ -320,6 +321,23 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 		now.Set(engine.FieldPPID, strconv.Itoa(r.Parent))
 	}
 	return creator
+}
+
+// unsettled returns the fields that events change which may have happened before or after what
+// happened between two times: another thread executes while this one forks.
+func (l *Life) unsettled(earliest, latest uint64) (fields engine.Fields) {
+	for i, e := range l.Events {
+		if i == 0 || e.Latest < earliest || e.Earliest > latest {
+			continue
+		}
+		before := &l.Events[i-1].State
+		for f := range engine.Field(engine.NumFields) {
+			if before.Told.Has(f) != e.State.Told.Has(f) || before.Value[f] != e.State.Value[f] {
+				fields |= f.Set()
+			}
+		}
+	}
+	return fields
 }
 
 // at is the last event of l that had begun at a time.
