@@ -44,7 +44,8 @@
 // may write anything.
 //
 // Where raw tracepoints can be preempted (PREEMPT_RT, and Linux 7.0 or later), the kernel skips a
-// program that is already running on the CPU. So there are two programs, a program and its twin.
+// program that is already running on the CPU. So there are two programs for forks, and two for
+// exits. The second of forks can't be preempted, and from Linux 7.0 on that of exits can't either.
 //
 // # Cost
 //

@@ -165,7 +165,7 @@ func (e *ensurer) start() (err error) {
 		return err
 	}
 	running := e.links.any(programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin)
-	following := e.links.any(programsProgHandleSchedProcessFork, programsProgHandleSchedProcessForkTwin)
+	following := e.links.any(programsProgHandleSchedProcessFork, programsProgHandleSchedWakeupNew)
 	missing, found := e.links.missing(), pinned > 0
 	e.done.Started = !running
 	e.done.Repaired = found && pinned < len(mapNames)+len(linkNames)
@@ -232,8 +232,8 @@ func (e *ensurer) adoptLink(name string, l link.Link) error {
 	if err != nil {
 		return fmt.Errorf("examine the link: %w", err)
 	}
-	if raw := info.RawTracepoint(); raw == nil || raw.Name != own.AttachTo {
-		return fmt.Errorf("%w: it is not attached to raw tracepoint %s", ErrForeign, own.AttachTo)
+	if attachedTo(info) != own.AttachTo {
+		return fmt.Errorf("%w: it is not attached to tracepoint %s", ErrForeign, own.AttachTo)
 	}
 	program, err := ebpf.NewProgramFromID(info.Program)
 	if err != nil {

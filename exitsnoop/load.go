@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // The object is committed, so that building needs neither clang nor libbpf's headers.
@@ -24,8 +26,12 @@ import (
 // they are attached and pinned.
 var linkNames = []string{
 	programsProgHandleSchedProcessExit, programsProgHandleSchedProcessExitTwin,
-	programsProgHandleSchedProcessFork, programsProgHandleSchedProcessForkTwin,
+	programsProgHandleSchedProcessFork, programsProgHandleSchedWakeupNew,
 }
+
+// preemptibleSince is the first Linux with preemptible raw tracepoints. From then on the twin of
+// the exits is the program on a perf event.
+const preemptibleSince = "7.0"
 
 // mapNames are the names of the maps, in the order in which they are pinned.
 var mapNames = []string{
@@ -105,6 +111,9 @@ func attach(o *Options, have maps, attached links) error {
 	for name := range attached {
 		delete(spec.Programs, name)
 	}
+	if attached[programsProgHandleSchedProcessExitTwin] != nil || !kernelversion.AtLeast(preemptibleSince) {
+		delete(spec.Programs, programsProgHandleSchedProcessExitPerf)
+	}
 	for name, m := range have {
 		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
@@ -130,6 +139,12 @@ func attach(o *Options, have maps, attached links) error {
 		if err := o.step("attach " + name); err != nil {
 			return err
 		}
+		if perf := c.Programs[programsProgHandleSchedProcessExitPerf]; perf != nil && name == programsProgHandleSchedProcessExitTwin {
+			if attached[name], err = attachPerf("sched", spec.Programs[name].AttachTo, perf); err == nil {
+				continue
+			}
+			delete(attached, name) // without tracefs or perf events
+		}
 		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: spec.Programs[name].AttachTo, Program: c.Programs[name]})
 		if err != nil {
 			return kernelError("attach to raw tracepoint "+spec.Programs[name].AttachTo, err)
@@ -143,6 +158,37 @@ func attach(o *Options, have maps, attached links) error {
 		}
 	}
 	return nil
+}
+
+// attachPerf attaches a program to a perf event of a tracepoint. It runs on all CPUs.
+func attachPerf(group, tracepoint string, program *ebpf.Program) (link.Link, error) {
+	fs, err := tracefs.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer fs.Close()
+	event, err := fs.Event(group, tracepoint)
+	if err != nil {
+		return nil, err
+	}
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: event.ID, Size: unix.PERF_ATTR_SIZE_VER1, Sample: 1}
+	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("perf_event_open: %w", err)
+	}
+	defer unix.Close(fd) // the link holds the event
+	return link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: program, Attach: ebpf.AttachPerfEvent})
+}
+
+// attachedTo returns the tracepoint of a link, "" if it is attached to something else.
+func attachedTo(info *link.Info) string {
+	if raw := info.RawTracepoint(); raw != nil {
+		return raw.Name
+	}
+	if perf := info.PerfEvent(); perf != nil && perf.Tracepoint() != nil {
+		return perf.Tracepoint().Tracepoint
+	}
+	return ""
 }
 
 // kernelError names the step that failed, and adds ErrPermission or ErrUnsupported.

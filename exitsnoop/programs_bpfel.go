@@ -88,9 +88,10 @@ const (
 	programsMapTreeCounters                = "tree_counters"
 	programsMapTreeMembers                 = "tree_members"
 	programsProgHandleSchedProcessExit     = "handle_sched_process_exit"
+	programsProgHandleSchedProcessExitPerf = "handle_sched_process_exit_perf"
 	programsProgHandleSchedProcessExitTwin = "handle_sched_process_exit_twin"
 	programsProgHandleSchedProcessFork     = "handle_sched_process_fork"
-	programsProgHandleSchedProcessForkTwin = "handle_sched_process_fork_twin"
+	programsProgHandleSchedWakeupNew       = "handle_sched_wakeup_new"
 )
 
 // loadPrograms returns the embedded CollectionSpec for programs.
@@ -136,9 +137,10 @@ type programsSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type programsProgramSpecs struct {
 	HandleSchedProcessExit     *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit"`
+	HandleSchedProcessExitPerf *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit_perf"`
 	HandleSchedProcessExitTwin *ebpf.ProgramSpec `ebpf:"handle_sched_process_exit_twin"`
 	HandleSchedProcessFork     *ebpf.ProgramSpec `ebpf:"handle_sched_process_fork"`
-	HandleSchedProcessForkTwin *ebpf.ProgramSpec `ebpf:"handle_sched_process_fork_twin"`
+	HandleSchedWakeupNew       *ebpf.ProgramSpec `ebpf:"handle_sched_wakeup_new"`
 }
 
 // programsMapSpecs contains maps before they are loaded into the kernel.
@@ -209,17 +211,19 @@ type programsVariables struct {
 // It can be passed to loadProgramsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type programsPrograms struct {
 	HandleSchedProcessExit     *ebpf.Program `ebpf:"handle_sched_process_exit"`
+	HandleSchedProcessExitPerf *ebpf.Program `ebpf:"handle_sched_process_exit_perf"`
 	HandleSchedProcessExitTwin *ebpf.Program `ebpf:"handle_sched_process_exit_twin"`
 	HandleSchedProcessFork     *ebpf.Program `ebpf:"handle_sched_process_fork"`
-	HandleSchedProcessForkTwin *ebpf.Program `ebpf:"handle_sched_process_fork_twin"`
+	HandleSchedWakeupNew       *ebpf.Program `ebpf:"handle_sched_wakeup_new"`
 }
 
 func (p *programsPrograms) Close() error {
 	return _ProgramsClose(
 		p.HandleSchedProcessExit,
+		p.HandleSchedProcessExitPerf,
 		p.HandleSchedProcessExitTwin,
 		p.HandleSchedProcessFork,
-		p.HandleSchedProcessForkTwin,
+		p.HandleSchedWakeupNew,
 	)
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 

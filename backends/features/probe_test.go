@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/cnproc"
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // noKprobes returns the reason if the kernel has no kprobes, else "".

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // parseDefinition makes fetches of a definition as the kernel was told it, as

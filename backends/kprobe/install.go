@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 

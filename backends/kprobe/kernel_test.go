@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 

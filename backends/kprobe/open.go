@@ -9,10 +9,10 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/internal/selftest"
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tracefs"
 	"github.com/quark-linux/quark/internal/wait"
 )
 

@@ -6,8 +6,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // owner is the process that installed probes. The start time distinguishes it from a later process

@@ -3,8 +3,8 @@ package kprobe
 import (
 	"fmt"
 
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // set is the probes on one function whose samples together are one event. The first probe has the

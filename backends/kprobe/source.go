@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
-	"github.com/quark-linux/quark/backends/internal/tracefs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
 

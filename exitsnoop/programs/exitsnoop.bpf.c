@@ -155,7 +155,7 @@ static __always_inline __u32 *traced_like(__u32 tgid)
 	return filter ? &filter->traced[tgid % FILTER_SLOTS] : 0;
 }
 
-static __always_inline int handle(struct bpf_raw_tracepoint_args *ctx, int twin)
+static __always_inline int handle_exit(struct task_struct *task, int twin)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, *traced = traced_like(tgid);
 	struct task *t;
@@ -164,14 +164,14 @@ static __always_inline int handle(struct bpf_raw_tracepoint_args *ctx, int twin)
 		return 0;
 	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
 	if (t)
-		on_exit(t, (struct task_struct *)ctx->args[0], tgid, traced, twin);
+		on_exit(t, task, tgid, traced, twin);
 	return 0;
 }
 
 SEC("raw_tp/sched_process_exit")
 int handle_sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 {
-	return handle(ctx, 0);
+	return handle_exit((struct task_struct *)ctx->args[0], 0);
 }
 
 /*
@@ -182,7 +182,14 @@ int handle_sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exit")
 int handle_sched_process_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	return handle(ctx, 1);
+	return handle_exit((struct task_struct *)ctx->args[0], 1);
+}
+
+/* The twin where raw tracepoints can be preempted: on a perf event, which can't. */
+SEC("tracepoint/sched/sched_process_exit")
+int handle_sched_process_exit_perf(void *ctx)
+{
+	return handle_exit((struct task_struct *)bpf_get_current_task(), 1);
 }
 
 /* The inode of the pid namespace in which a new process is: its children's are other ones later. */
@@ -250,10 +257,9 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 	return err;
 }
 
-static __always_inline int handle_fork(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int handle_fork(struct task_struct *parent, struct task_struct *child)
 {
-	struct task_struct *parent = (struct task_struct *)ctx->args[0], *leader = 0;
-	struct task_struct *child = (struct task_struct *)ctx->args[1];
+	struct task_struct *leader = 0;
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid = tgid_of(child), *traced = traced_like(tgid);
 	struct member born = {}, *m;
 	struct task *t;
@@ -284,12 +290,16 @@ static __always_inline int handle_fork(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_fork")
 int handle_sched_process_fork(struct bpf_raw_tracepoint_args *ctx)
 {
-	return handle_fork(ctx);
+	return handle_fork((struct task_struct *)ctx->args[0], (struct task_struct *)ctx->args[1]);
 }
 
-/* The twin finds the child traced where the first program has run. */
-SEC("raw_tp/sched_process_fork")
-int handle_sched_process_fork_twin(struct bpf_raw_tracepoint_args *ctx)
+/*
+ * The second program of forks: the parent wakes the child right after sched_process_fork, with
+ * interrupts disabled, so that it is never skipped. It finds the child traced where the first has
+ * run.
+ */
+SEC("raw_tp/sched_wakeup_new")
+int handle_sched_wakeup_new(struct bpf_raw_tracepoint_args *ctx)
 {
-	return handle_fork(ctx);
+	return handle_fork((struct task_struct *)bpf_get_current_task(), (struct task_struct *)ctx->args[0]);
 }
