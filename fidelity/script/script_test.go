@@ -2,6 +2,8 @@ package script
 
 import (
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -147,4 +149,18 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%v\n%s\nis read as\n%s", err, s, again)
 		}
 	})
+}
+
+// The manual explains every operation.
+func TestManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/quark-fidelity.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(manual), ".Sh SCRIPTS")
+	for _, name := range Names() {
+		if !regexp.MustCompile(`(?m)^\.It (.* , )?(Cm )?` + name + `\b`).MatchString(section) {
+			t.Errorf("%s is not in the manual", name)
+		}
+	}
 }
