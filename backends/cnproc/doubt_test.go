@@ -77,6 +77,27 @@ func TestMessageAfterReading(t *testing.T) {
 	}
 }
 
+// A change after two execs takes away what was read of the first after the second.
+func TestChangeAfterSecondExec(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		first := queue(e, engine.KindExec, clock.Monotonic())
+		second := message{what: Exec, tid: 1, pid: 1, time: clock.Monotonic()}
+		sid := message{what: SID, tid: 1, pid: 1, time: clock.Monotonic()}
+		e.readAll()
+		if !late {
+			second.time = clock.Monotonic()
+			sid.time = clock.Monotonic()
+		}
+		e.note(&second)
+		queue(e, engine.KindExec, second.time)
+		e.note(&sid)
+		if known := first.Task.Known&ofSession != 0; known == late {
+			t.Errorf("the first was read after the change %v: its session is known %v", late, known)
+		}
+	}
+}
+
 // TestExecAfterReading lets an exec follow another one that was read.
 func TestExecAfterReading(t *testing.T) {
 	for _, c := range []struct {

@@ -147,7 +147,7 @@ func (m *message) showsIn(ev *engine.RawEvent) bool {
 }
 
 // note makes m take away what it changes from what was read, or is to be, of its process:
-// for its latest fork or exec and for what came after that.
+// for its events since the latest fork or exec, and for those before that were read after it.
 func (e *enricher) note(m *message) {
 	if len(e.byPID) == 0 {
 		return
@@ -160,14 +160,21 @@ func (e *enricher) note(m *message) {
 	if !e.births && (m.what == Exec || m.what == Exit && m.tid == m.pid) {
 		lost = engine.AllFields // it may be of another process with the same number
 	}
+	executed := uint64(0)
 	for next := pos + 1; next > e.head; {
 		h := e.at(next - 1)
+		if h.time != 0 && h.time < executed {
+			return
+		}
 		if m.what == Exit {
 			h.wait = false
 		}
 		e.noteOne(h, m, lost)
-		if h.starts() {
+		switch h.ev.Kind {
+		case engine.KindFork:
 			return
+		case engine.KindExec:
+			executed = max(executed, h.ev.Time)
 		}
 		next = h.older
 	}
@@ -195,9 +202,6 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 		h.drop(lost)
 	}
 }
-
-// starts reports whether the event is the first of a process or of an image.
-func (h *entry) starts() bool { return h.ev.Kind == engine.KindFork || h.ev.Kind == engine.KindExec }
 
 // drop takes away fields that were read.
 func (h *entry) drop(lost engine.Fields) {
