@@ -186,9 +186,14 @@ func (a *assembler) add(list []*Record) error {
 			continue
 		}
 		if r.Op == Exec {
-			for _, id := range changedByExec(&before, &now) {
+			changed := changedByExec(&before, &now)
+			reset := !slices.Contains(changed, engine.ChangedUID) && l.mayHaveFileIDs()
+			if reset {
+				changed = slices.Insert(changed, 0, engine.ChangedUID)
+			}
+			for _, id := range changed {
 				l.Events = append(l.Events, &Event{
-					Life: l, Kind: engine.KindIDChange, ID: id, Optional: true,
+					Life: l, Kind: engine.KindIDChange, ID: id, Optional: true, Unchanged: reset && id == engine.ChangedUID,
 					Earliest: max(r.Earliest, last), Latest: r.Latest, State: duringExec(before, &now),
 				})
 			}
@@ -224,6 +229,23 @@ func changedByExec(before, after *State) (changed []engine.IDChange) {
 		}
 	}
 	return changed
+}
+
+// mayHaveFileIDs reports whether the process, or whom it has its ids from, may have set the user id
+// of file access alone. An exec sets it back to the effective one.
+func (l *Life) mayHaveFileIDs() bool {
+	for until := Forever; l != nil; l, until = l.Creator, l.Events[0].Latest {
+		for _, e := range slices.Backward(l.Events) {
+			switch {
+			case e.Earliest > until || e.Optional && !e.Unchanged:
+			case e.Kind == engine.KindExec:
+				return false
+			case e.ID == engine.ChangedUID:
+				return e.Unchanged
+			}
+		}
+	}
+	return false
 }
 
 // duringExec is what is known of a process when an exec has changed its ids: the new
