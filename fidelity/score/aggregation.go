@@ -177,33 +177,59 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 		return
 	}
 	var events []*truth.Event
-	var ignore engine.Events
+	var optional engine.Events
+	n := 0
 	for _, e := range l.Events {
-		switch {
-		case e.Optional:
-			ignore |= e.Kind.Events()
-		case j.w.reported(e.Kind):
+		if j.w.reported(e.Kind) {
 			events = append(events, e)
+			if e.Optional {
+				optional |= e.Kind.Events()
+				n++
+			}
 		}
+	}
+	if n > maxOptional {
+		return
 	}
 	var got []engine.Events
 	for _, s := range seen {
-		if left := s.Events &^ ignore; left != 0 {
-			got = append(got, left)
+		got = append(got, s.Events)
+	}
+	for choice := range 1 << n {
+		if text(got, optional) == text(Join(chosen(events, choice)), optional) {
+			j.Joined++
+			return
 		}
 	}
-	if want := Join(events); ignore == 0 && text(got) != text(want) || ignore != 0 && len(got) > len(want)+1 {
-		j.Unjoined++
-		j.find(l, "joined to %s, not %s", text(got), text(want))
-		return
-	}
-	j.Joined++
+	j.Unjoined++
+	j.find(l, "joined to %s, not %s", text(got, 0), text(Join(chosen(events, 0)), 0))
 }
 
-func text(list []engine.Events) string {
+// maxOptional bounds the optional events of lives whose joined events are judged: each choice of
+// them is tried.
+const maxOptional = 10
+
+// chosen returns the events without those optional ones whose bit is not in choice.
+func chosen(events []*truth.Event, choice int) (list []*truth.Event) {
+	for _, e := range events {
+		if !e.Optional || choice&1 != 0 {
+			list = append(list, e)
+		}
+		if e.Optional {
+			choice >>= 1
+		}
+	}
+	return list
+}
+
+// text names joined events. Kinds that are ignored are left out: a source may have such an event
+// without telling of it.
+func text(list []engine.Events, ignored engine.Events) string {
 	var names []string
 	for _, e := range list {
-		names = append(names, e.String())
+		if e &^= ignored; e != 0 {
+			names = append(names, e.String())
+		}
 	}
 	return strings.Join(names, ", ")
 }

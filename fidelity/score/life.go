@@ -82,25 +82,31 @@ func withUnchanged(events []*truth.Event) []*truth.Event {
 }
 
 // matchOnce matches events of kinds that are never joined with their like: by
-// time, then what is left in order.
+// time, then what is left in order. An optional event takes none that the others need.
 func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	var events []*truth.Event
+	needed := 0
 	for _, e := range l.Events {
 		if e.Kind == k {
 			events = append(events, e)
+			if !e.Optional {
+				needed++
+			}
 		}
 	}
+	seen = slices.DeleteFunc(slices.Clone(seen), func(s *Seen) bool { return !s.Events.Has(k.Events()) })
 	var left []*Seen
-	for _, s := range seen {
-		if s.Events&k.Events() == 0 {
-			continue
-		}
+	for n, s := range seen {
+		spare := len(seen)-n > needed
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
+			return !found[e] && (spare || !e.Optional) && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
 			continue
+		}
+		if !events[i].Optional {
+			needed--
 		}
 		j.match(s, events[i], found)
 	}

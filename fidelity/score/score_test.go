@@ -29,6 +29,12 @@ func records() []truth.Record {
 	}
 }
 
+// optionalIDs makes the change of ids optional and adds another one after the exec.
+func optionalIDs(r []truth.Record) []truth.Record {
+	r[1].Optional = true
+	return append(r, truth.Record{Op: truth.IDs, ID: engine.ChangedUID, PID: 9, Earliest: 172, Latest: 175, Optional: true, Unchanged: true})
+}
+
 func lives(t *testing.T, records ...truth.Record) []*truth.Life {
 	t.Helper()
 	l, err := truth.Assemble(records)
@@ -307,6 +313,36 @@ func TestDefects(t *testing.T) {
 		{name: "optional and not seen", damage: func(*Witness) {}, records: func(r []truth.Record) []truth.Record {
 			return append(r, truth.Record{Op: truth.Core, PID: 9, Earliest: 172, Latest: 175, Optional: true})
 		}, want: func(*Score) {}, fine: true},
+		{name: "optional, at the same time as one that is seen", damage: func(*Witness) {}, records: func(r []truth.Record) []truth.Record {
+			return append(r, truth.Record{Op: truth.Exec, PID: 9, Earliest: 160, Latest: 169, Optional: true})
+		}, want: func(*Score) {}, fine: true},
+		{name: "optional changes separate what would be joined", damage: func(w *Witness) {
+			w.Joined = append(w.Joined[:1], w.Single[3:]...)
+		}, records: optionalIDs, want: func(*Score) {}, fine: true},
+		{name: "not joined, where no optional change is between", damage: func(w *Witness) {
+			w.Joined = slices.Insert(w.Joined[1:], 0, w.Single[:3]...)
+		}, records: optionalIDs, want: func(s *Score) {
+			s.Joined--
+			s.Unjoined++
+		}},
+		{name: "an image unknown that comes from /proc, right before the next", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldComm].Origin = engine.OriginProc
+			w.Table.Fields[engine.FieldComm].At = engine.EventExec
+			w.Single = slices.Insert(w.Single, 3, w.Single[3])
+			w.Single[3].Time, w.Single[3].Process = 159, w.Single[3].Process.Clone()
+			seen(w, 3).Known &^= engine.FieldComm.Set()
+			w.Joined = nil
+		}, records: func(r []truth.Record) []truth.Record {
+			return append(r, truth.Record{Op: truth.Exec, PID: 9, Earliest: 156, Latest: 159, Own: true, State: r[4].State},
+				truth.Record{Op: truth.Read, PID: 9, Latest: 159})
+		}, want: func(s *Score) {
+			s.Truth, s.Seen, s.Joined = s.Truth+1, s.Seen+1, 0
+			s.Stamp.Right++
+			for _, f := range []engine.Field{engine.FieldStart, engine.FieldPPID, engine.FieldUIDs, engine.FieldCwd, engine.FieldCmdline, engine.FieldSUID} {
+				s.Fields[f].Right++
+			}
+			s.Fields[engine.FieldComm].Unknown++
+		}, fine: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, r := perfect(), records()
