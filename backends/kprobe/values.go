@@ -33,8 +33,12 @@ type slotPlace struct {
 // the first.
 func (p *slotPlaces) add(l *layout, part int) {
 	for _, at := range l.places {
-		for n := range slot(at.count) {
-			if s := at.slot + n; s < numSlots && !p[s].fetched {
+		slots := slot(at.count)
+		if at.kind == placeChunk {
+			slots = 1 // for all its words
+		}
+		for n := range slots {
+			if s := at.slot + n; !p[s].fetched {
 				p[s] = slotPlace{true, at.kind, uint8(part), at.off + uint16(n)*uint16(at.size)}
 			}
 		}
