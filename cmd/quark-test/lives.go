@@ -18,7 +18,7 @@ func (t *test) wantWorking() {
 	t.mark()
 	var all []*witness.Witness
 	t.each(func(v *view) { all = append(all, witness.New(witness.Listen(v.q, shortHold, true), nil, true)) })
-	life, _ := scenario.Find("fork-exec-exit")
+	life, _ := scenario.Find("one-by-one")
 	t.judge(all, life)
 	t.each(func(v *view) {
 		if n := lost(v.stats()) - lost(v.before); n != 0 {
