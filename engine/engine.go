@@ -113,7 +113,8 @@ func (e *Engine) wantsMore(now uint64, ripe bool) bool {
 func (e *Engine) populate(now uint64) error {
 	e.populated = now
 	if e.opts.Record != nil {
-		e.opts.Record.Read(now)
+		// now may be older: in a drain Get reads more than once.
+		e.opts.Record.Read(e.clock.Now())
 	}
 	err := e.source.Populate(e.sink)
 	if errors.Is(err, io.EOF) {
@@ -143,13 +144,14 @@ func (e *Engine) ripe(now uint64) bool {
 	return !some || held >= at
 }
 
-// ripeAt is when the oldest event will be old enough if none comes meanwhile.
+// ripeAt is when the oldest event will be old enough if none comes meanwhile. In a full buffer it
+// is at once, even if its time is ahead of the clock: no other could come before it leaves.
 func (e *Engine) ripeAt() (at uint64, ok bool) {
 	head := e.buffer.oldest()
 	if head == nil {
 		return 0, false
 	}
-	if e.drain.at != 0 {
+	if e.drain.at != 0 || e.buffer.Room() <= 0 {
 		return 0, true
 	}
 	return head.Time + targetAge(e.hold, e.opts.MaxLength, e.buffer.Len()), true

@@ -699,6 +699,25 @@ func TestDrainDeliversAll(t *testing.T) {
 	}
 }
 
+// A full buffer delivers and takes in more, also if the events' times are ahead of the clock.
+func TestFullBufferDelivers(t *testing.T) {
+	for _, length := range []int{1, 2, 3, 7} {
+		r := newRig(t, engine.Options{MaxLength: length, Matrix: new(engine.Matrix)})
+		for range 20 {
+			r.src.Push(enginetest.Raw{Kind: comm, PID: 1, Time: r.clock.Now() + uint64(time.Hour)})
+		}
+		got := 0
+		for ; got < 20; got++ {
+			if _, err := r.Get(); err != nil {
+				break
+			}
+		}
+		if want := 20 - (length - 1); got != want || r.src.Queued() != 0 {
+			t.Errorf("length %d: %d events, want %d; %d queued", length, got, want, r.src.Queued())
+		}
+	}
+}
+
 // endless is a source that always has more.
 type endless struct {
 	enginetest.Source

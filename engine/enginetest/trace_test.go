@@ -1,17 +1,20 @@
 package enginetest_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/engine/trace"
 )
 
 var update = flag.Bool("update", false, "write the events of the traces in testdata as they are now")
@@ -49,10 +52,66 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// A trace that is recorded again is the same, also in the times at which the source was read,
+// however little the engine holds. Events that are further apart than it holds them do not join.
+func TestRecordAgain(t *testing.T) {
+	m := enginetest.NewMachine()
+	sh := m.Running("/bin/sh")
+	for range 20 {
+		p := sh.Fork().Exec("/bin/sleep", "0.1")
+		m.Sleep(100 * time.Millisecond)
+		p.Exit(0)
+	}
+	_, first := recordAgain(t, m, engine.Options{})
+	for length, want := range map[int]int{1: 60, 2: 40, 100: 40} {
+		r, err := trace.NewReader(bytes.NewReader(first), trace.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, again := recordAgain(t, r, engine.Options{MaxLength: length, HoldTime: 10 * time.Millisecond})
+		if same := bytes.Equal(again, first); events != want || !same || r.Torn() != nil {
+			t.Errorf("length %d: %d events, want %d; the same trace: %v, torn: %v", length, events, want, same, r.Torn())
+		}
+	}
+}
+
+// recordAgain returns the number of events of a source and its trace.
+func recordAgain(t *testing.T, src source, opts engine.Options) (events int, recording []byte) {
+	var b bytes.Buffer
+	w, err := trace.NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Record = w
+	each(t, src, opts, func(*engine.Event) { events++ })
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return events, b.Bytes()
+}
+
 // replay returns the events of a trace as text, in short if they are not joined.
 func replay(t *testing.T, file string, minAgg bool) (text []byte) {
-	src := enginetest.Trace(t, file)
-	e, err := engine.New(src, src.Clock(), engine.Options{MinAgg: minAgg})
+	each(t, enginetest.Trace(t, file), engine.Options{MinAgg: minAgg}, func(ev *engine.Event) {
+		if minAgg {
+			text = fmt.Appendf(text, "%d %d %s\n", ev.Time, ev.Process.PID, ev.Events)
+		} else {
+			text = ev.AppendDump(text)
+		}
+	})
+	return text
+}
+
+// source is what has events, a clock and the processes of the start.
+type source interface {
+	engine.Source
+	engine.Timekeeper
+	engine.Scanner
+}
+
+// each calls f with each event of a source, up to its end.
+func each(t *testing.T, src source, opts engine.Options, f func(*engine.Event)) {
+	e, err := engine.New(src, src.Clock(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,17 +119,16 @@ func replay(t *testing.T, file string, minAgg bool) (text []byte) {
 	if err := src.Scan(learn); err != nil {
 		t.Fatal(err)
 	}
-	for !e.Drained() {
+	for idle := 0; !e.Drained(); {
 		ev, err := e.Get()
-		if err != nil {
+		switch {
+		case err == nil:
+			f(ev)
+		case err != engine.ErrNothing || idle > 10000:
+			t.Fatalf("no end: %v", err)
+		default:
+			idle++
 			src.Arm(true)
-			continue
-		}
-		if minAgg {
-			text = fmt.Appendf(text, "%d %d %s\n", ev.Time, ev.Process.PID, ev.Events)
-		} else {
-			text = ev.AppendDump(text)
 		}
 	}
-	return text
 }

@@ -28,10 +28,6 @@ type Options struct {
 // maxSpeed bounds Options.Speed.
 const maxSpeed = 1e6
 
-// stride is how far the clock moves at least at full speed. A short one takes more calls; a long
-// one keeps processes that have ended longer in the table.
-const stride = uint64(time.Millisecond)
-
 // Reader is an [engine.Source] that replays a trace. It is an [engine.Timekeeper] and an
 // [engine.Scanner].
 type Reader struct {
@@ -54,7 +50,6 @@ type Reader struct {
 	speed float64
 	start time.Time // when the replay began, if in time
 	now   uint64    // the time of the trace, at full speed
-	armed bool      // all that is due is delivered
 }
 
 // NewReader returns a source that replays the trace that r reads.
@@ -210,12 +205,7 @@ func (t *Reader) Populate(to engine.Sink) error {
 	if !t.scanned {
 		t.Scan(func(*engine.RawEvent) error { return nil })
 	}
-	limit, onward := t.time(), t.armed // onward: at least to the next event
-	if t.armed = false; onward {
-		limit = max(limit+stride, t.due)
-	}
-	for !t.ended && t.due <= limit && to.Room() > 0 {
-		t.now = max(t.now, t.due)
+	for now := t.time(); !t.ended && t.due <= now && to.Room() > 0; {
 		event, err := t.next()
 		switch {
 		case err != nil:
@@ -224,9 +214,6 @@ func (t *Reader) Populate(to engine.Sink) error {
 			r := to.Reserve()
 			t.row.fill(r, t.texts)
 			to.Insert(r)
-			onward = false
-		case onward:
-			limit = max(limit, t.due)
 		}
 	}
 	if t.ended {
@@ -248,10 +235,19 @@ func (t *Reader) time() uint64 {
 	return t.header.Start + uint64(float64(time.Since(t.start))*t.speed)
 }
 
-// Arm implements engine.Source.
+// Arm implements engine.Source. At full speed it moves the clock on to the next events, and before
+// that once to just before them: what is old enough by then is delivered without them.
 func (t *Reader) Arm(bool) bool {
-	t.armed = t.speed == 0
-	return t.ended || !t.armed && t.due > t.time()
+	switch {
+	case t.ended:
+	case t.speed != 0:
+		return t.due > t.time()
+	case t.now+1 < t.due:
+		t.now = t.due - 1
+	case t.now < t.due:
+		t.now = t.due
+	}
+	return t.ended
 }
 
 // Name implements engine.Source: it is that of the source that was recorded.
