@@ -31,8 +31,8 @@ type actor struct {
 	*process
 	f       *play
 	number  int
-	dir     string       // its last own working directory
-	program string       // the last program that it executed
+	dir     string       // its last own working directory, "" if others may have it too
+	program string       // the last program that it executed, likewise
 	n       int          // counts names
 	child   *process     // the last one
 	clone   []any        // the arguments of the child's clone3(2)
@@ -263,6 +263,10 @@ func (a *actor) start(op *script.Op, flags uint64) {
 		}
 	}
 	thread := flags&unix.CLONE_THREAD != 0
+	if !thread {
+		// What others have too nobody renames or removes: their truth would not tell.
+		a.dir, a.program = "", ""
+	}
 	by := *a
 	by.mounts = a.mounts || slices.Contains(op.Args, "mnt")
 	c := a.f.life(op.Life, &by, thread, func(p *process) {

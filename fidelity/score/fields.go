@@ -35,7 +35,7 @@ func (j *judge) fields(s *Seen, events []*truth.Event) {
 	for last > 0 && (events[last].Optional || events[last].Unchanged) {
 		was := *j.Score
 		j.verdicts(s, events[last])
-		if j.All().Wrong == was.All().Wrong {
+		if now, was := j.All(), was.All(); now.Wrong == was.Wrong && now.Unexplained == was.Unexplained {
 			return
 		}
 		*j.Score = was
@@ -138,7 +138,7 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	case f == engine.FieldPPID && adopted(e, got.text, latest(e, j.w.AfterEnd)):
 	case carried && got.isOfAnotherTime(e), f == engine.FieldPPID && carried && !got.kernel && adopted(e, got.text, truth.Forever):
 		verdict = &v.Carried
-	case carried && !got.kernel && slices.ContainsFunc(e.Drift, func(l truth.Look) bool { return !l.State.Told.Has(f) }):
+	case carried && !got.kernel && opened(e, f):
 		return // it changed after the event, and the scenario does not say to what
 	default:
 		j.wrong(v, s, e, f, got)
@@ -152,6 +152,16 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		}
 	}
 	*verdict++
+}
+
+// opened reports whether a field changed after e to what is not told.
+func opened(e *truth.Event, f engine.Field) bool {
+	for _, later := range e.Life.Events[slices.Index(e.Life.Events, e):] {
+		if !later.State.Told.Has(f) || slices.ContainsFunc(later.Drift, func(l truth.Look) bool { return !l.State.Told.Has(f) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // parentOf returns the parent that a process was born of, nil if nothing is told of that.

@@ -325,6 +325,22 @@ func TestDefects(t *testing.T) {
 			s.Joined--
 			s.Unjoined++
 		}},
+		{name: "of later, from /proc, where an end left the change open", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
+			seen(w, 0).Cwd, seen(w, 0).Carried = "/x", engine.FieldCwd.Set()
+		}, records: func(r []truth.Record) []truth.Record {
+			return append(r, truth.Record{Op: truth.Now, PID: 9, Latest: 171, Open: engine.FieldCwd.Set()})
+		}, want: func(s *Score) {
+			s.Fields[engine.FieldCwd].Right -= 2 // of the fork and of the end
+		}, fine: true},
+		{name: "unknown after an exec, before a change that need not be told", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldUIDs] = engine.Capability{Origin: engine.OriginProc, At: engine.EventIDChange}
+			w.Joined = append(w.Joined[:1], w.Single[3:]...)
+			w.Joined[1].Process = seen(w, 3).Clone()
+			w.Joined[1].Process.Known &^= engine.FieldUIDs.Set()
+		}, records: func(r []truth.Record) []truth.Record {
+			return append(optionalIDs(r), truth.Record{Op: truth.Read, PID: 9, Latest: 176})
+		}, want: func(*Score) {}, fine: true},
 		{name: "an image unknown that comes from /proc, right before the next", damage: func(w *Witness) {
 			w.Table.Fields[engine.FieldComm].Origin = engine.OriginProc
 			w.Table.Fields[engine.FieldComm].At = engine.EventExec
