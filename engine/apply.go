@@ -3,11 +3,24 @@ package engine
 // find returns the process that a raw event is about, nil if the table has none.
 func (t *table) find(r *RawEvent) *Process {
 	for p := t.byPID.get(r.PID); p != nil; p = p.older {
-		if p.mayBe(r) && (!t.doubtful(p) || p.certainly(r) || t.check(p)) {
-			return p
+		if p.mayBe(r) && (!t.doubtful(p) || p.certainly(r) || r.Time <= p.sighted || t.check(p)) {
+			return p.orOlder(r)
 		}
 	}
 	return nil
+}
+
+// orOlder returns the process of r, which may be about p: p, unless p is guessed and r has the
+// start time of the process before it.
+func (p *Process) orOlder(r *RawEvent) *Process {
+	o := p
+	for o != nil && r.Task.Known.Has(FieldStart) && o.guessed(r.Time) {
+		o = o.older
+	}
+	if o != nil && o.mayBe(r) && o.certainly(r) {
+		return o
+	}
+	return p
 }
 
 // certainly reports whether start times prove that r, which may be about p, is about p.
@@ -66,11 +79,15 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		for o := p.older; o != nil; o = o.older {
 			t.infer(o, now)
 		}
+		t.revive(p, r.Time)
 	}
 	if p.sighted != 0 {
 		p.alignSnapshot(r.Time)
 	}
 	t.refresh(p)
+	if p.Inferred {
+		t.revive(p, r.Time)
+	}
 	if r.Thread {
 		if p.certainly(r) {
 			p.checked = max(p.checked, r.Time)

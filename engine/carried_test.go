@@ -247,6 +247,142 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// An event without a start time after a gap may be another process's. A later one with the start
+// time proves that it is not.
+func TestSameProcessAfterAll(t *testing.T) {
+	start := engine.FieldStart.Set()
+	between := told(comm, 1, 30, engine.FieldComm.Set()|engine.FieldUIDs.Set())
+	for name, events := range map[string][]enginetest.Raw{
+		"no second gap":   {between, told(core, 1, 80, start)},
+		"a second gap":    {between, gapAt(40, 50, 1), told(core, 1, 80, start)},
+		"three processes": {between, gapAt(40, 50, 1), raw(core, 1, 60), told(core, 1, 80, start)},
+	} {
+		r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour})
+		first := told(exec, 1, 0, allButExit)
+		first.Task.Truncated = engine.FieldComm.Set()
+		r.src.Push(append([]enginetest.Raw{first, gapAt(10, 20, 1)}, events...)...)
+		for range len(events) + 1 {
+			r.one(t)
+		}
+		if p := r.Lookup(1); p.Known.Has(engine.FieldStart) {
+			t.Errorf("%s: the events of before have a start time: %s", name, p.Known)
+		}
+		p := r.one(t).Process
+		if youngest := r.Lookup(1); count(r) != 1 || p.Exited || p.Inferred || youngest.Known != p.Known {
+			t.Errorf("%s: %d processes, ended %v, inferred %v, the youngest knows %s", name, count(r), p.Exited, p.Inferred, youngest.Known)
+		}
+		want := allButExit &^ between.Task.Known.With(engine.FieldComm) // told meanwhile
+		if p.Known != want || p.Carried != want&^start || p.Truncated != 0 {
+			t.Errorf("%s: known %s, carried %s", name, p.Known, p.Carried)
+		}
+		r.src.Push(exited(raw(exit, 1, 90), 0))
+		if r.one(t); !r.Lookup(1).Exited {
+			t.Errorf("%s: it has not ended", name)
+		}
+		r.clock.Advance(time.Hour)
+		if r.Get(); count(r) != 0 {
+			t.Errorf("%s: %d processes are left after the grace time", name, count(r))
+		}
+	}
+}
+
+// What has no start time stays a process of its own where it can be one.
+func TestNotTheSameProcess(t *testing.T) {
+	const tick = engine.ProcStartUnit
+	inTick := func(r enginetest.Raw) enginetest.Raw {
+		r = started(r, uint64(time.Second))
+		r.Task.StartUnit = tick
+		return r
+	}
+	for name, c := range map[string]struct {
+		events    []enginetest.Raw
+		last      enginetest.Raw
+		processes int
+		youngest  engine.Fields
+	}{
+		"forked in the same tick":      {[]enginetest.Raw{raw(fork, 1, 30)}, inTick(raw(core, 1, 40)), 2, engine.FieldStart.Set()},
+		"ended, and then a late event": {[]enginetest.Raw{raw(comm, 1, 30), exited(raw(exit, 1, 50), 0)}, inTick(raw(core, 1, 40)), 2, engine.SetOf(engine.FieldStart, engine.FieldExit)},
+		"younger than a late event":    {[]enginetest.Raw{raw(comm, 1, 30)}, inTick(raw(core, 1, 25)), 2, 0},
+	} {
+		r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour})
+		r.src.Push(inTick(raw(exec, 1, 0)), gapAt(10, 20, 1))
+		r.src.Push(c.events...)
+		r.drain(t)
+		r.src.Push(c.last)
+		r.drain(t)
+		if p := r.Lookup(1); count(r) != c.processes || p.Known != c.youngest || p.Exited != p.Known.Has(engine.FieldExit) {
+			t.Errorf("%s: %d processes, the youngest knows %s, ended %v", name, count(r), p.Known, p.Exited)
+		}
+	}
+}
+
+// What was told of a process while it was taken for others makes the rest carried, also without a
+// gap.
+func TestSameProcessWithoutBirths(t *testing.T) {
+	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
+	src := partial{r.src, &engine.CapabilityTable{}}
+	for _, k := range []engine.Kind{exec, comm, ids, core} {
+		src.table.Kinds[k].Origin = engine.OriginKernel
+	}
+	var err error
+	if r.Engine, err = engine.New(src, r.clock.Engine(), engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	r.src.Push(told(exec, 1, 0, allButExit), raw(ids, 1, 10), told(core, 1, 20, engine.FieldStart.Set()))
+	r.drain(t)
+	if p := r.Lookup(1); count(r) != 1 || !p.Known.Has(engine.FieldUIDs) || !p.Carried.Has(engine.FieldUIDs) {
+		t.Errorf("%d processes; known %s, carried %s", count(r), p.Known, p.Carried)
+	}
+}
+
+// A process that was said to be gone has an event. It is looked for again after the next gap.
+func TestGoneAndBack(t *testing.T) {
+	r := newRig(t, engine.Options{CacheGraceTime: time.Hour, Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r.src.Push(told(exec, 1, 0, allButExit))
+	r.drain(t)
+	for range 2 {
+		now := r.clock.Now() - uint64(time.Second)
+		r.src.Push(gapAt(now, now+10, 1))
+		var lines []string
+		for range 3 {
+			lines = append(lines, r.drain(t)...)
+		}
+		if diff := cmp.Diff([]string{"0 GAP", "1 GONE"}, lines); diff != "" {
+			t.Error(diff)
+		}
+		r.src.Push(told(core, 1, r.clock.Now()-uint64(time.Second), engine.FieldStart.Set()))
+		if ev := r.one(t); ev.Process.Exited || ev.Process.Inferred {
+			t.Error("it has an event and is said to have ended")
+		}
+	}
+}
+
+// The number of a carried group names the process that had it at the birth of its member: the group
+// may be gone since, and the pid another's.
+func TestLeaderOfCarriedGroup(t *testing.T) {
+	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
+	member := raw(fork, 2, 10)
+	member.Task.PGID, member.Task.Known = 1, engine.FieldPGID.Set()
+	r.src.Push(started(raw(fork, 1, 0), 100), member, exited(started(raw(exit, 1, 20), 100), 0), started(raw(fork, 1, 30), 200), raw(core, 2, 40))
+	r.drain(t)
+	p := r.Lookup(2)
+	if l := r.GroupLeader(p); !p.Carried.Has(engine.FieldPGID) || l == nil || l.Start != 100 {
+		t.Errorf("the leader is %+v", l)
+	}
+}
+
+// Who leads a session itself does so also if its end is only inferred.
+func TestOwnLeaderOfInferredEnd(t *testing.T) {
+	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
+	first := started(raw(fork, 1, 0), 100)
+	first.Task.SID, first.Task.Known = 1, first.Task.Known.With(engine.FieldSID)
+	r.src.Push(first, started(raw(fork, 1, 20), 200))
+	r.drain(t)
+	if p := r.LookupIdentity(engine.Identity{PID: 1, Start: 100}); !p.Inferred || r.SessionLeader(p) != p {
+		t.Errorf("the leader of %+v is %+v", p, r.SessionLeader(p))
+	}
+}
+
 func TestBirth(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	child := started(raw(fork, 2, 10), 200)

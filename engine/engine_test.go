@@ -450,6 +450,13 @@ func TestSnapshotMeetsFork(t *testing.T) {
 	if r.drain(t); count(r) != 1 {
 		t.Errorf("%d processes", count(r))
 	}
+	// A gap does not matter: /proc showed the process after the fork.
+	r = newRig(t, engine.Options{})
+	learn(r, 1, 50*ms, uint64(time.Second)+10*ms, engine.ProcStartUnit, "/bin/new")
+	r.src.Push(gapAt(5*ms, 60*ms, 1), raw(fork, 1, 12*ms))
+	if r.drain(t); count(r) != 1 {
+		t.Errorf("%d processes after a gap", count(r))
+	}
 	// A fork after the snapshot is another process.
 	r = newRig(t, engine.Options{})
 	learn(r, 1, 5*ms, uint64(time.Second), engine.ProcStartUnit, "/bin/old")

@@ -52,7 +52,7 @@ func (t *table) leader(p *Process, f Field, pid uint32) *Process {
 	}
 	l := t.at(pid, at)
 	switch {
-	case l == nil, !t.births && l.Exited, l.Inferred:
+	case l == nil, !t.births && l.Exited:
 		return nil
 	case l.Exited && l.PID != p.PID: // nobody else gets its pid while the group lasts
 		if !l.Known.Has(FieldExit) || l.Task.Exit.Time <= t.gapTo {

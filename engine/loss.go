@@ -68,3 +68,27 @@ func (t *table) infer(p *Process, now uint64) {
 		t.markExited(p, now)
 	}
 }
+
+// guessed reports whether p is a process of its own only for lack of proof: the events that made
+// it, by a time, have no start time, and may be those of an older process of the pid.
+func (p *Process) guessed(time uint64) bool {
+	return !p.Known.Has(FieldStart) && !p.forked && (!p.Exited || p.Inferred) && p.born <= time
+}
+
+// revive undoes the inferred end of p, which has an event at a time. The guessed processes of until
+// then are p: what their events told is unknown of p, and the rest carried.
+func (t *table) revive(p *Process, time uint64) {
+	for o := t.byPID.get(p.PID); o != p; o = o.older {
+		if o.guessed(time) {
+			p.Known &^= o.Known &^ constant
+			p.Truncated &= p.Known
+			p.Carried = p.Known &^ constant
+			o.missing = 0
+			t.cancelExit(o)
+			t.unlink(o)
+		}
+	}
+	if t.byPID.get(p.PID) == p {
+		t.cancelExit(p)
+	}
+}

@@ -43,7 +43,7 @@ type Process struct {
 	Exited bool
 
 	// Inferred is set, with Exited, if the EXIT was lost: the process was found not to
-	// be there any more, or its pid to be another's.
+	// be there any more, or its pid to be another's. A later event of it takes both back.
 	Inferred bool
 
 	// born orders the processes of one pid: the monotonic time of the fork, or
@@ -65,7 +65,7 @@ type Process struct {
 	ahead *Process
 	// checked is when /proc showed that this process still has the pid.
 	checked uint64
-	// missing is when /proc did not show it; see sweep.
+	// missing is when /proc did not show it, until its end is inferred from that; see sweep.
 	missing uint64
 
 	// Filename and Cmdline are those of image imageNumber, see [RawEvent.Image], since

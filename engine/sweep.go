@@ -78,7 +78,7 @@ func (e *Engine) gone(now uint64) *Event {
 	s := &e.sweeping
 	for len(s.missing) > 0 {
 		m := s.missing[0]
-		if m.p.missing == m.time && !m.p.Exited {
+		if m.p.missing == m.time {
 			if now < m.time+e.hold || e.populated < m.time+e.hold {
 				return nil
 			}
@@ -87,7 +87,11 @@ func (e *Engine) gone(now uint64) *Event {
 			}
 		}
 		s.missing = s.missing[:copy(s.missing, s.missing[1:])]
-		if m.p.missing != m.time || m.p.Exited {
+		if m.p.missing != m.time {
+			continue
+		}
+		m.p.missing = 0
+		if m.p.Exited {
 			continue
 		}
 		e.table.refresh(m.p)

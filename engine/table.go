@@ -140,6 +140,26 @@ func (t *table) markExited(p *Process, now uint64) {
 	t.gcLast = p
 }
 
+// cancelExit undoes markExited.
+func (t *table) cancelExit(p *Process) {
+	if !p.Exited {
+		return
+	}
+	var before *Process
+	for o := t.gcFirst; o != p; o = o.nextGC {
+		before = o
+	}
+	if before == nil {
+		t.gcFirst = p.nextGC
+	} else {
+		before.nextGC = p.nextGC
+	}
+	if t.gcLast == p {
+		t.gcLast = before
+	}
+	p.Exited, p.Inferred, p.nextGC = false, false, nil
+}
+
 // collect removes the processes whose grace time is over.
 func (t *table) collect(now uint64) {
 	for p := t.gcFirst; p != nil && now-p.exitAt >= t.grace && now >= p.exitAt; p = t.gcFirst {
