@@ -42,7 +42,7 @@ func ownEntry(file string, tty engine.TTY, parent string) engine.EntryType {
 	switch {
 	case tty == engine.TTY{Major: 4, Minor: 64}, tty == engine.TTY{Major: 4, Minor: 1} && is(file, "/login;"):
 		return engine.EntryTerminal
-	case is(file, "/pause;/runc;"):
+	case is(file, "/pause;/runc;/containerd-shim-runc-v2;"):
 		return engine.EntryUnknown
 	case tty == engine.TTY{Major: 136} && is(parent, "/ssm-session-worker;"):
 		return engine.EntrySSM
