@@ -279,6 +279,7 @@ func (d *director) tell(p *process, end uint64) {
 		}
 		if process && p.thread && r.Op == truth.Exec {
 			before = max(before, p.group.reached()) // the leader has ended by then
+			r.ID = engine.ChangedUID | engine.ChangedGID
 		}
 		for _, t := range p.others {
 			if t.left != 0 {

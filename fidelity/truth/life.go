@@ -186,22 +186,26 @@ func (a *assembler) add(list []*Record) error {
 			continue
 		}
 		if r.Op == Exec {
-			changed := changedByExec(&before, &now)
-			reset := !slices.Contains(changed, engine.ChangedUID) && l.mayHaveFileIDs()
-			if reset {
-				changed = slices.Insert(changed, 0, engine.ChangedUID)
+			changed, reset := changedByExec(&before, &now), r.ID
+			if l.mayHaveFileIDs() {
+				reset |= engine.ChangedUID
 			}
-			for _, id := range changed {
-				l.Events = append(l.Events, &Event{
-					Life: l, Kind: engine.KindIDChange, ID: id, Optional: true, Unchanged: reset && id == engine.ChangedUID,
-					Earliest: max(r.Earliest, last), Latest: r.Latest, State: duringExec(before, &now),
-				})
+			for _, id := range []engine.IDChange{engine.ChangedUID, engine.ChangedGID} {
+				if (changed|reset)&id != 0 {
+					l.Events = append(l.Events, &Event{
+						Life: l, Kind: engine.KindIDChange, ID: id, Optional: true, Unchanged: changed&id == 0,
+						Earliest: max(r.Earliest, last), Latest: r.Latest, State: duringExec(before, &now),
+					})
+				}
 			}
 		}
 		e := &Event{
 			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional, Unchanged: r.Unchanged,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 			Unreachable: unreachable,
+		}
+		if r.Op == Exec {
+			e.ID = 0
 		}
 		last, opened = max(last, r.bound()), 0
 		l.Events = append(l.Events, e)
@@ -214,7 +218,7 @@ func (a *assembler) add(list []*Record) error {
 // changedByExec returns which ids an exec has changed: those of a set-id program, and
 // saved ids, which become the effective ones. A source may report such a change as an
 // event of its own, before the EXEC: the kernel reports user ids first.
-func changedByExec(before, after *State) (changed []engine.IDChange) {
+func changedByExec(before, after *State) (changed engine.IDChange) {
 	for _, c := range []struct {
 		id     engine.IDChange
 		fields []engine.Field
@@ -225,7 +229,7 @@ func changedByExec(before, after *State) (changed []engine.IDChange) {
 		if slices.ContainsFunc(c.fields, func(f engine.Field) bool {
 			return before.Told.Has(f) && after.Told.Has(f) && before.Value[f] != after.Value[f]
 		}) {
-			changed = append(changed, c.id)
+			changed |= c.id
 		}
 	}
 	return changed

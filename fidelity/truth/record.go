@@ -74,8 +74,9 @@ type Record struct {
 	// Fork: who called clone, whose state the child has
 	Creator int `json:"creator,omitempty"`
 	// Fork: what the child does not inherit, by flags of clone
-	Fresh  engine.Fields   `json:"fresh,omitempty"`
-	ID     engine.IDChange `json:"id,omitempty"`     // IDs
+	Fresh engine.Fields `json:"fresh,omitempty"`
+	// IDs: which changed. Exec: which a thread may have had for itself.
+	ID     engine.IDChange `json:"id,omitempty"`
 	Tracer int             `json:"tracer,omitempty"` // Ptrace
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	// Optional events may be reported or not.

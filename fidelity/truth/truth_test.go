@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -150,44 +149,45 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
-// An exec sets back the user id of file access, which may be that of the creator, and nothing else.
-func TestExecSetsFileIDsBack(t *testing.T) {
+// An exec sets back the user id of file access, which may be that of the creator, and the ids
+// that a thread had for itself, and nothing else.
+func TestExecSetsIDsBack(t *testing.T) {
 	set := Record{Op: IDs, ID: engine.ChangedUID, PID: 4, Earliest: 3, Latest: 4, Own: true, Optional: true, Unchanged: true}
 	changed := Record{Op: IDs, ID: engine.ChangedUID, PID: 4, Earliest: 5, Latest: 6, Own: true}
 	for _, c := range []struct {
 		name  string
 		ids   []Record
 		forks uint64
-		want  bool
+		own   engine.IDChange // of the thread that executes
+		want  engine.IDChange
 	}{
-		{"no change", nil, 10, false},
-		{"of the creator", []Record{set}, 10, true},
-		{"all user ids after it", []Record{set, changed}, 10, false},
-		{"after the fork", []Record{set}, 2, false},
+		{"no change", nil, 10, 0, 0},
+		{"of the creator", []Record{set}, 10, 0, engine.ChangedUID},
+		{"all user ids after it", []Record{set, changed}, 10, 0, 0},
+		{"after the fork", []Record{set}, 2, 0, 0},
+		{"of a thread", nil, 10, engine.ChangedGID, engine.ChangedGID},
 	} {
 		lives, err := Assemble(append([]Record{
 			{Op: Fork, PID: 4, Earliest: 1, Latest: 1, Parent: 3},
 			{Op: Exit, PID: 4, Earliest: 40, Latest: 40},
 			{Op: Fork, PID: 5, Earliest: c.forks, Latest: c.forks, Creator: 4, Parent: 4},
-			{Op: Exec, PID: 5, Earliest: 20, Latest: 21, Own: true},
+			{Op: Exec, PID: 5, Earliest: 20, Latest: 21, Own: true, ID: c.own},
 			{Op: Exec, PID: 5, Earliest: 22, Latest: 23, Own: true},
 			{Op: Exit, PID: 5, Earliest: 30, Latest: 30},
 		}, c.ids...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var kinds []engine.Kind
-		for _, e := range lives[1].Events {
-			if kinds = append(kinds, e.Kind); e.Kind == engine.KindIDChange && !(e.Optional && e.Unchanged) {
-				t.Errorf("%s: a change that must be told", c.name)
+		told := engine.IDChange(0)
+		for i, e := range lives[1].Events {
+			if e.Kind == engine.KindIDChange {
+				if told |= e.ID; i != 1 || !e.Optional || !e.Unchanged {
+					t.Errorf("%s: event %d: %+v", c.name, i, e)
+				}
 			}
 		}
-		want := []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExec, engine.KindExit}
-		if c.want {
-			want = slices.Insert(want, 1, engine.KindIDChange)
-		}
-		if !slices.Equal(kinds, want) {
-			t.Errorf("%s: %v, not %v", c.name, kinds, want)
+		if told != c.want {
+			t.Errorf("%s: %v is set back, not %v", c.name, told, c.want)
 		}
 	}
 }
