@@ -342,6 +342,10 @@ func (v value) isOfAbout(e *truth.Event) bool {
 // its birth what it inherits, or may inherit where the birth does not tell; where the field comes
 // from /proc, v can also be of later.
 func (v value) isOfAnotherTime(e *truth.Event) bool {
+	const sigchld = "17"
+	if v.field == engine.FieldExitSignal && !v.kernel && v.text == sigchld && parentOf(e.Life) != nil {
+		return true // the exit signal of an orphan
+	}
 	had := func(e *truth.Event) bool { return v.isOf(&e.State, &e.Inside) || v.isOfLook(e) }
 	i := slices.Index(e.Life.Events, e)
 	if slices.ContainsFunc(e.Life.Events[:i], had) {
