@@ -1,6 +1,7 @@
 package quark_test
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -39,12 +40,12 @@ func TestNew(t *testing.T) {
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Populate(nil); err != os.ErrClosed {
+	if err := m.Populate(nil); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("the source after Close: %v", err)
 	}
 	m = enginetest.NewMachine()
 	if _, err := quark.New(m, quark.Options{MaxLength: -1}); err == nil || !strings.Contains(err.Error(), "option MaxLength is -1") ||
-		m.Populate(nil) != os.ErrClosed {
+		!errors.Is(m.Populate(nil), os.ErrClosed) {
 		t.Errorf("a wrong option: %v", err)
 	}
 }

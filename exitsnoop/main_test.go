@@ -128,7 +128,7 @@ func reap(t testing.TB, pid uint32) (st syscall.WaitStatus) {
 		if err == nil {
 			return st
 		}
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			t.Fatal(err)
 		}
 	}

@@ -60,7 +60,7 @@ func reapAndPrint(p *barefork.Process, born uint64) error {
 	var st syscall.WaitStatus
 	for {
 		_, err := syscall.Wait4(p.PID, &st, 0, nil)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err == nil {

@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -124,7 +125,7 @@ func each(t *testing.T, src source, opts engine.Options, f func(*engine.Event)) 
 		switch {
 		case err == nil:
 			f(ev)
-		case err != engine.ErrNothing || idle > 10000:
+		case !errors.Is(err, engine.ErrNothing) || idle > 10000:
 			t.Fatalf("no end: %v", err)
 		default:
 			idle++

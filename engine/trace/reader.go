@@ -121,7 +121,7 @@ func (t *Reader) readBlock() error {
 
 // noEOF makes an error of the end of the file, as io.EOF is that of the trace.
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -166,7 +166,7 @@ func (t *Reader) readStats() error {
 
 // end ends the trace, with an error that is not io.EOF too early.
 func (t *Reader) end(err error) {
-	if t.ended = true; err != io.EOF {
+	if t.ended = true; !errors.Is(err, io.EOF) {
 		t.torn = fmt.Errorf("torn after %d bytes: %w (all before was read)", t.offset, err)
 	}
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -180,7 +181,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		r.Arm(true)
 		got.room = 1
-		if err := r.Populate(&got); err != io.EOF || r.Torn() != nil {
+		if err := r.Populate(&got); !errors.Is(err, io.EOF) || r.Torn() != nil {
 			t.Errorf("at the end %v, %v", err, r.Torn())
 		}
 		want, _ := fake{}.Stats()
@@ -207,7 +208,7 @@ func TestTorn(t *testing.T) {
 		for err = error(nil); err == nil; err = r.Populate(&got) {
 			r.Arm(true)
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 		return len(got.events), r.Torn()

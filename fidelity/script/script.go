@@ -180,20 +180,20 @@ func (l *Life) check(in kind, depth int, n *int) error {
 	return nil
 }
 
-func (op *Op) check(o *operation, in kind, child, last bool) error {
+func (o *Op) check(of *operation, in kind, child, last bool) error {
 	switch {
-	case o == nil:
-		return fmt.Errorf("no operation %q", op.Name)
-	case o.in&in == 0:
-		return fmt.Errorf("a thread does not %s", op.Name)
-	case o.ends && !last:
-		return fmt.Errorf("nothing follows %s", op.Name)
-	case o.name == "kill" && !child:
+	case of == nil:
+		return fmt.Errorf("no operation %q", o.Name)
+	case of.in&in == 0:
+		return fmt.Errorf("a thread does not %s", o.Name)
+	case of.ends && !last:
+		return fmt.Errorf("nothing follows %s", o.Name)
+	case of.name == "kill" && !child:
 		return fmt.Errorf("kill: there is no child that was not killed before")
-	case (o.starts != 0) != (op.Life != nil):
-		return fmt.Errorf("%s: only an operation that starts a life has a block", op.Name)
+	case (of.starts != 0) != (o.Life != nil):
+		return fmt.Errorf("%s: only an operation that starts a life has a block", o.Name)
 	}
-	return o.check(op.Args)
+	return of.check(o.Args)
 }
 
 // Count returns the number of processes and threads.

@@ -171,6 +171,8 @@ func program(in []uintptr) ([]byte, error) {
 func start(c *call) uintptr
 
 // resume is the code of a program.
+//
+//nolint:unused // vet wants a declaration of what only the assembly names
 func resume()
 
 // resumeCode returns the address of resume.

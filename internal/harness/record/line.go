@@ -57,7 +57,7 @@ func Encode(rec any) ([]byte, error) {
 	return b, nil
 }
 
-// ErrDamaged: a line is not a record, or not as it was written.
+// ErrDamaged says that a line is not a record, or not as it was written.
 var ErrDamaged = errors.New("no record, or a damaged one")
 
 // Decode returns the record of a line, with or without its newline, as a value of one of the types
