@@ -302,6 +302,9 @@ func (d *director) tell(p *process, end uint64) {
 			r.Optional = true
 			r.Open |= r.State.Told
 			r.State = truth.State{}
+			if r.Op == truth.Exec {
+				r.ID = engine.ChangedUID | engine.ChangedGID // perhaps told
+			}
 		}
 		switch {
 		case r.Op == truth.ThreadStart:

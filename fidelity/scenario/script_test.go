@@ -95,7 +95,9 @@ process
 		}
 		what := ""
 		for _, e := range l.Events {
-			what += e.Kind.String() + " "
+			if !e.Optional {
+				what += e.Kind.String() + " "
+			}
 		}
 		end := l.Events[len(l.Events)-1]
 		got = append(got, fmt.Sprintf("%s%s %#x", what, end.State.Value[engine.FieldUIDs], end.Status))

@@ -81,18 +81,27 @@ func readable(e *truth.Event, f engine.Field) bool {
 	switch e.Kind {
 	case engine.KindFork: // the reading waits for an exec, which makes it needless
 		return false
-	case engine.KindExec: // an image read right before the next exec can be that of the next
-		next := slices.Index(e.Life.Events, e) + 1
-		replaced := slices.ContainsFunc(e.Life.Events[next:], func(e *truth.Event) bool { return e.Kind == engine.KindExec })
-		return e.Read && !(replaced && ofImage.Has(f))
+	case engine.KindExec:
+		for _, next := range e.Life.Events[slices.Index(e.Life.Events, e)+1:] {
+			switch {
+			case next.Kind == engine.KindExec && ofImage.Has(f):
+				return false // it can be of the next image
+			case next.Unchanged && ofIDs.Has(f):
+				return false // it can have been read after they were set
+			}
+		}
 	case engine.KindIDChange: // the other ids are not read
 		return e.Read && changed(e.ID).Has(f)
 	}
 	return e.Read
 }
 
-// ofImage are the fields that each exec sets.
-const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
+const (
+	// ofImage are the fields that each exec sets.
+	ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
+	// ofIDs are the fields that a change of ids sets.
+	ofIDs = engine.FieldsIDs | 1<<engine.FieldCaps
+)
 
 // changed returns the fields that a change of ids is about.
 func changed(c engine.IDChange) (s engine.Fields) {

@@ -685,3 +685,25 @@ func TestLost(t *testing.T) {
 		}
 	}
 }
+
+// What /proc shows of an exec is not demanded where it can have been read after the next event.
+func TestReadable(t *testing.T) {
+	for _, c := range []struct {
+		next truth.Event
+		f    engine.Field
+		want bool
+	}{
+		{truth.Event{Kind: engine.KindExit}, engine.FieldUIDs, true},
+		{truth.Event{Kind: engine.KindIDChange}, engine.FieldUIDs, true},
+		{truth.Event{Kind: engine.KindIDChange, Unchanged: true}, engine.FieldUIDs, false},
+		{truth.Event{Kind: engine.KindIDChange, Unchanged: true}, engine.FieldCwd, true},
+		{truth.Event{Kind: engine.KindExec}, engine.FieldFilename, false},
+		{truth.Event{Kind: engine.KindExec}, engine.FieldUIDs, true},
+	} {
+		l := new(truth.Life)
+		l.Events = []*truth.Event{{Life: l, Kind: engine.KindExec, Read: true}, &c.next}
+		if got := readable(l.Events[0], c.f); got != c.want {
+			t.Errorf("%v before %v: %v", c.f, c.next.Kind, got)
+		}
+	}
+}

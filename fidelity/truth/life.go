@@ -193,7 +193,7 @@ func (a *assembler) add(list []*Record) error {
 			for _, id := range []engine.IDChange{engine.ChangedUID, engine.ChangedGID} {
 				if (changed|reset)&id != 0 {
 					l.Events = append(l.Events, &Event{
-						Life: l, Kind: engine.KindIDChange, ID: id, Optional: true, Unchanged: changed&id == 0,
+						Life: l, Kind: engine.KindIDChange, ID: id, Optional: true, Unchanged: changed&id == 0 && !r.Optional,
 						Earliest: max(r.Earliest, last), Latest: r.Latest, State: duringExec(before, &now),
 					})
 				}

@@ -149,6 +149,27 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
+// An exec of which nobody knows whether it was finished may have told of new ids.
+func TestIDsOfOptionalExec(t *testing.T) {
+	lives, err := Assemble([]Record{
+		{Op: Fork, PID: 4, Earliest: 1, Latest: 1},
+		{Op: Exec, PID: 4, Earliest: 2, Latest: 3, Own: true, Optional: true, Open: engine.FieldsIDs, ID: engine.ChangedUID | engine.ChangedGID},
+		{Op: Exit, PID: 4, Earliest: 4, Latest: 4},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := engine.IDChange(0)
+	for _, e := range lives[0].Events {
+		if e.Kind == engine.KindIDChange && e.Optional && !e.Unchanged && !e.State.Told.Has(engine.FieldUIDs) {
+			told |= e.ID
+		}
+	}
+	if told != engine.ChangedUID|engine.ChangedGID {
+		t.Errorf("only %v may be told", told)
+	}
+}
+
 // An exec sets back the user id of file access, which may be that of the creator, and the ids
 // that a thread had for itself, and nothing else.
 func TestExecSetsIDsBack(t *testing.T) {
