@@ -331,8 +331,8 @@ func causes(s *quark.Stats) string {
 }
 
 // countRaw counts the source's events stamped after from and up to to, without those that stand for
-// lost ones. The last thread of a process may appear twice, as its own exit and as the exit of its
-// group; that is one event of the source.
+// lost ones, and core dumps, which a lost exit takes along. The last thread of a process may appear
+// twice, as its own exit and as the exit of its group; that is one event of the source.
 func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	type key struct {
 		pid  uint32
@@ -340,7 +340,7 @@ func countRaw(seen []score.Seen, from, to uint64) (n int) {
 	}
 	ends := make(map[key]bool)
 	for _, s := range seen {
-		if s.Time <= from || s.Time > to || s.Events.Has(engine.EventGap|engine.EventGone) {
+		if s.Time <= from || s.Time > to || s.Events.Has(engine.EventGap|engine.EventGone|engine.EventCoreDump) {
 			continue
 		}
 		if s.Events == engine.EventExit {
