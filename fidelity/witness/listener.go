@@ -189,7 +189,8 @@ const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.F
 func (l *Listener) inTable(ev *engine.Event) string {
 	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry)
 	if ev.Thread {
-		fields &^= ofThreads
+		// What changes without an event is new with the event of a thread.
+		fields &^= ofThreads | engine.ChangeUnseen
 	}
 	known := l.Queue.Lookup(p.PID)
 	// If the pid has been used again this is a late event of the process before.
