@@ -104,6 +104,22 @@ func TestDefectIsFound(t *testing.T) {
 	}
 }
 
+// A script is not shrunk to one that lies in another way.
+func TestKindOfLie(t *testing.T) {
+	f := Finding{kind: kindOf("17: EXIT: cmdline is \"a\\n\" (reported), not \"b\"")}
+	for text, want := range map[string]bool{
+		`234: EXIT: cmdline is "c 1" "d" (carried), not "e"`: true,
+		`17: EXIT: cwd is "a" (reported), not "b"`:           false,
+		`17: EXEC: cmdline is "a" (reported), not "b"`:       false,
+		`17: EXIT: cmdline is unknown`:                       false,
+		`17: EXIT at 1234 did not happen`:                    false,
+	} {
+		if got := f.same(lie{Findings: []string{"another", text}}); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 func TestFaultsAsText(t *testing.T) {
 	const text = "ring=4096 length=3 open=10ms drain=1.5s load=2 stop=20ms+300ms offline=1ms+1s"
 	f, err := ParseFaults(text)

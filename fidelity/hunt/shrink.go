@@ -3,6 +3,7 @@ package hunt
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type Finding struct {
 	// Again is in how many of the last performances of Script it was seen.
 	Again, Of int
 	Path      string // of the file with the script
+	kind      string // of the lie, which stays the same; see kindOf
 }
 
 const (
@@ -34,7 +36,7 @@ const (
 // writes the script that is left.
 func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Finding, error) {
 	fmt.Fprintf(h.Progress, "a lie of %s: %s\n", l.Backend, strings.Join(l.Findings, "; "))
-	s := &shrinker{hunter: h, Finding: &Finding{Backend: l.Backend, Number: -1, Faults: f, Findings: l.Findings}}
+	s := &shrinker{hunter: h, Finding: &Finding{Backend: l.Backend, Number: -1, Faults: f, Findings: l.Findings, kind: kindOf(l.Findings[0])}}
 	if l.Script >= 0 {
 		s.Number, s.Script = first+l.Script, batch[l.Script]
 	} else if err := s.choose(batch); err != nil {
@@ -63,8 +65,22 @@ type shrinker struct {
 	*Finding
 }
 
-// lying performs each script so many times, and returns how often each of them lied. A lie that is
-// of no script counts for the first.
+var numbers = regexp.MustCompile("[0-9]+")
+
+// kindOf returns what a finding has in common with others of the same defect: the event, the field
+// or what else it is about, without the numbers and the values.
+func kindOf(finding string) string {
+	before, _, _ := strings.Cut(finding, `"`)
+	return numbers.ReplaceAllString(before, "N")
+}
+
+// same reports whether a lie is of the kind that is made smaller.
+func (f *Finding) same(l lie) bool {
+	return slices.ContainsFunc(l.Findings, func(text string) bool { return kindOf(text) == f.kind })
+}
+
+// lying performs each script so many times, and returns how often each of them lied in the same
+// way. A lie that is of no script counts for the first.
 func (s *shrinker) lying(scripts []*script.Script, f Faults, times int) ([]int, error) {
 	set, err := backends.Parse(s.Backend)
 	if err != nil {
@@ -76,8 +92,10 @@ func (s *shrinker) lying(scripts []*script.Script, f Faults, times int) ([]int, 
 	}
 	n := make([]int, len(scripts))
 	for _, l := range r.Lies {
-		n[max(l.Script, 0)%len(scripts)]++
-		s.Findings = l.Findings
+		if s.same(l) {
+			n[max(l.Script, 0)%len(scripts)]++
+			s.Findings = l.Findings
+		}
 	}
 	return n, nil
 }
