@@ -92,7 +92,7 @@ help:
 build:
 	$(Q)mkdir -p $(OUT)
 	$(Q)$(GOBUILD) -o $(OUT)/ $(addprefix ./cmd/,$(COMMANDS)) ./initramfs/init
-	$(Q)$(HOSTGO) run ./initramfs/multicall -arch $(GOARCH) -o $(OUT)/guest $(GUESTDIRS)
+	$(Q)GO=$(GO) GOARCH=$(GOARCH) initramfs/multicall.sh $(OUT)/guest $(GUESTDIRS)
 
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl

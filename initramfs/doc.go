@@ -2,8 +2,8 @@
 // krun.sh.
 //
 // The image is a gzipped newc archive with quark's pid 1 at /init, static binaries in /bin, one of
-// them under several names (-multi, see initramfs/multicall), further files in the root (-file),
-// and the directories, device nodes and account files that they need.
+// them under several names (-multi, see multicall.sh), further files in the root (-file), and the
+// directories, device nodes and account files that they need.
 //
 // The same input files give the same bytes, so the digest of the image can be a cache's key.
 //

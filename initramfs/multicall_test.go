@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMulticall builds a binary of two commands and calls it by each name.
+func TestMulticall(t *testing.T) {
+	t.Chdir("..") // the module's root
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "all")
+	if out, err := exec.Command("initramfs/multicall.sh", binary, "cmd/quark-mon", "cmd/quark-test").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, want := range map[string]string{"quark-mon": "quark-mon ", "quark-test": "quark-test ", "a-copy": "quark-test "} {
+		path := filepath.Join(dir, name)
+		if err := os.Link(binary, path); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(path, "-V")
+		cmd.Args[0] = "quark-exitsnoop" // does not matter
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s -V: %v: %s", name, err, out)
+		}
+	}
+	for dir, want := range map[string]string{"docs": "docs", "engine": "engine has no func main"} {
+		if out, err := exec.Command("initramfs/multicall.sh", binary, dir).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: error %v: %s", dir, err, out)
+		}
+	}
+}
