@@ -326,6 +326,9 @@ func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	if want.Has(engine.FieldTTY) {
 		t.TTY = engine.TTY{Major: s.TTYMajor, Minor: s.TTYMinor}
 	}
+	if int32(s.ExitSignal) < 0 { // of a thread, or of a leader that one takes the place of
+		want &^= engine.FieldExitSignal.Set()
+	}
 	if want.Has(engine.FieldExitSignal) {
 		t.ExitSignal = s.ExitSignal
 	}

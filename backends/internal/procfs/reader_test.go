@@ -392,6 +392,23 @@ func TestZombieAndVanished(t *testing.T) {
 	}
 }
 
+// A thread, as a leader that an exec of a thread replaces, has no exit signal.
+func TestExitSignalOfThread(t *testing.T) {
+	r, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	onThread(func() {
+		for id, want := range map[int]bool{os.Getpid(): true, unix.Gettid(): false} {
+			var ev engine.RawEvent
+			if _, err := r.Read(uint32(id), engine.FieldExitSignal.Set(), &ev); err != nil || ev.Task.Known.Has(engine.FieldExitSignal) != want {
+				t.Errorf("of %d of %d: %v, known %v", id, os.Getpid(), err, !want)
+			}
+		}
+	})
+}
+
 func TestKernelThread(t *testing.T) {
 	r := open(t)
 	var ev engine.RawEvent
