@@ -86,7 +86,7 @@ func readable(e *truth.Event, f engine.Field) bool {
 			switch {
 			case next.Kind == engine.KindExec && ofImage.Has(f):
 				return false // it can be of the next image
-			case next.Unchanged && ofIDs.Has(f):
+			case next.Kind == engine.KindIDChange && hides(next, e, f):
 				return false // it can have been read after they were set
 			}
 		}
@@ -96,12 +96,16 @@ func readable(e *truth.Event, f engine.Field) bool {
 	return e.Read
 }
 
-const (
-	// ofImage are the fields that each exec sets.
-	ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
-	// ofIDs are the fields that a change of ids sets.
-	ofIDs = engine.FieldsIDs | 1<<engine.FieldCaps
-)
+// ofImage are the fields that each exec sets.
+const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
+
+// hides reports whether a field that was read after e may be that of a later change of ids, whose
+// message has the real and the effective ids alone: they are those of e.
+func hides(change, e *truth.Event, f engine.Field) bool {
+	same := func(f engine.Field) bool { return change.Unchanged || change.State.Value[f] == e.State.Value[f] }
+	return change.ID&engine.ChangedUID != 0 && (changed(engine.ChangedUID).Has(f) || f == engine.FieldCaps) && same(engine.FieldUIDs) ||
+		change.ID&engine.ChangedGID != 0 && changed(engine.ChangedGID).Has(f) && same(engine.FieldGIDs)
+}
 
 // changed returns the fields that a change of ids is about.
 func changed(c engine.IDChange) (s engine.Fields) {

@@ -686,22 +686,30 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// What /proc shows of an exec is not demanded where it can have been read after the next event.
+// What /proc shows of an exec is not demanded where it can have been read after the next event, as
+// one that sets nothing but the saved id.
 func TestReadable(t *testing.T) {
+	uids := func(value string) (s truth.State) {
+		s.Set(engine.FieldUIDs, value)
+		return s
+	}
 	for _, c := range []struct {
 		next truth.Event
 		f    engine.Field
 		want bool
 	}{
 		{truth.Event{Kind: engine.KindExit}, engine.FieldUIDs, true},
-		{truth.Event{Kind: engine.KindIDChange}, engine.FieldUIDs, true},
-		{truth.Event{Kind: engine.KindIDChange, Unchanged: true}, engine.FieldUIDs, false},
-		{truth.Event{Kind: engine.KindIDChange, Unchanged: true}, engine.FieldCwd, true},
+		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 1")}, engine.FieldUIDs, true},
+		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 0")}, engine.FieldUIDs, false},
+		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 0")}, engine.FieldCaps, false},
+		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 0")}, engine.FieldGIDs, true},
+		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedGID, Unchanged: true}, engine.FieldSGID, false},
+		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedGID, Unchanged: true}, engine.FieldCwd, true},
 		{truth.Event{Kind: engine.KindExec}, engine.FieldFilename, false},
 		{truth.Event{Kind: engine.KindExec}, engine.FieldUIDs, true},
 	} {
 		l := new(truth.Life)
-		l.Events = []*truth.Event{{Life: l, Kind: engine.KindExec, Read: true}, &c.next}
+		l.Events = []*truth.Event{{Life: l, Kind: engine.KindExec, Read: true, State: uids("0 0")}, &c.next}
 		if got := readable(l.Events[0], c.f); got != c.want {
 			t.Errorf("%v before %v: %v", c.f, c.next.Kind, got)
 		}
