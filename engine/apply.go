@@ -144,11 +144,12 @@ const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<Fie
 // thread returns what is known of the thread of r. Its process p takes from the event only what all
 // its threads share. The result is valid until the next event.
 func (t *table) thread(p *Process, r *RawEvent) *Process {
-	if reported := r.Task.Known; !p.Exited {
+	if known, carried := r.Task.Known, r.Task.Carried; !p.Exited {
 		r.Task.Known &^= ofThreads
+		r.Task.Carried &^= ofThreads
 		t.update(p, r)
 		p.setCarried(t.unseen, r)
-		r.Task.Known = reported
+		r.Task.Known, r.Task.Carried = known, carried
 	}
 	v := &t.view
 	*v = *p
@@ -163,8 +164,7 @@ func (t *table) thread(p *Process, r *RawEvent) *Process {
 
 // setCarried marks what r does not report and may have changed unseen as carried.
 func (p *Process) setCarried(unseen Fields, r *RawEvent) {
-	reported := r.Task.Known
-	p.Carried = (p.Carried|unseen)&^reported | r.Task.Carried&reported
+	p.Carried = (p.Carried|unseen)&^r.Task.Known | r.Task.Carried
 	p.Carried &= p.Known &^ FieldStart.Set()
 }
 

@@ -72,6 +72,15 @@ func TestFieldChanges(t *testing.T) {
 	if p := r.one(t).Process; p.Carried != engine.FieldCwd.Set() {
 		t.Errorf("carried %s, want cwd", p.Carried)
 	}
+	// One that it does not bring, and that may have changed.
+	r.src.Push(told(comm, 1, 40, allButExit))
+	r.one(t)
+	other := told(exec, 1, 50, 0)
+	other.Task.Carried = engine.FieldUIDs.Set()
+	r.src.Push(other)
+	if p := r.one(t).Process; !p.Carried.Has(engine.FieldUIDs) || p.Carried.Has(engine.FieldGIDs) {
+		t.Errorf("carried %s, want uid and not gid", p.Carried)
+	}
 }
 
 // A source that does not report a kind of event cannot tell what it changes.

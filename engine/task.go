@@ -10,7 +10,8 @@ type Task struct {
 	// Carried are the known fields whose value is of an earlier event, or of /proc at
 	// another time, and may have changed since without an event that told it. The
 	// others are true at the event. In a RawEvent a source sets it for what it cannot
-	// prove to be true at the event; see [FieldChanges] for what the engine adds.
+	// prove to be true at the event, and for fields not in Known of which an earlier value
+	// may not be; see [FieldChanges] for what the engine adds.
 	Carried Fields
 
 	// ExitSignal is the signal that the parent gets when the process ends, 0 for none: as

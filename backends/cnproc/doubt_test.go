@@ -185,6 +185,47 @@ func TestLossTakesReadings(t *testing.T) {
 	}
 }
 
+// Ids that were read before an exec may be those of the thread that executes.
+func TestIDsBeforeExecOfThread(t *testing.T) {
+	for _, kind := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindIDChange} {
+		for _, threads := range []bool{true, false} {
+			e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), ms)
+			ev := queue(e, kind, clock.Monotonic())
+			e.readAll()
+			e.note(&message{what: Exec, pid: 1, tid: 1, time: clock.Monotonic(), threads: threads})
+			want := engine.FieldsIDs
+			if threads {
+				want = 0
+			}
+			if got := ev.Task.Known & engine.FieldsIDs; got != want {
+				t.Errorf("%v, other threads %v: %v is known", kind, threads, got)
+			}
+		}
+	}
+}
+
+// Ids that may be another thread's are carried, unless they were read after the event.
+func TestIDsThatMayBeOfAThread(t *testing.T) {
+	for _, read := range []bool{true, false} {
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		ev := &engine.RawEvent{Kind: engine.KindExec, PID: 1, TID: 1, Time: clock.Monotonic()}
+		ev.Task.Carried = engine.FieldsIDs
+		e.add(ev, procfs.Readable)
+		e.readAll()
+		if !read {
+			e.note(&message{what: UID, pid: 1, tid: 1, real: 7, eff: 8, time: clock.Monotonic()})
+		}
+		e.release(&sink{room: 9}, 0, true)
+		want := engine.Fields(0)
+		if !read {
+			want = engine.SetOf(engine.FieldUIDs, engine.FieldSUID)
+		}
+		if got := ev.Task.Carried & engine.FieldsIDs; got != want || ev.Task.Known&engine.FieldsIDs != engine.FieldsIDs&^want {
+			t.Errorf("read and not doubted %v: carried %v, known %v", read, got, ev.Task.Known)
+		}
+	}
+}
+
 // The queue releases all events, in their order, none before its doubt is over.
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))

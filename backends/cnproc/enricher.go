@@ -60,6 +60,7 @@ type entry struct {
 	ev     *engine.RawEvent
 	want   engine.Fields // to be read
 	read   engine.Fields // were read
+	old    engine.Fields // if not read, an earlier value is carried
 	time   uint64        // of the reading, 0 while there is none
 	memory uint64        // address space that was read in, 0 for unknown
 	// 1 + position of the event of the process before it in byPID, 0 for none
@@ -89,6 +90,9 @@ func (e *enricher) len() int { return int(e.end - e.head) }
 func changedBy(m *message) engine.Fields {
 	switch m.what {
 	case Exec:
+		if m.threads { // it may have the ids of a thread
+			return ofExec | engine.FieldsIDs
+		}
 		return ofExec
 	case UID:
 		if m.tid == m.pid {
@@ -188,7 +192,9 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	switch {
 	case lost == 0:
 	case m.what == Exec && h.own:
-		// It was read before the exec began.
+		// The image was read before the exec began, the ids perhaps of the thread that
+		// executes.
+		h.drop(lost & engine.FieldsIDs)
 	case m.what == Fork && h.time != 0 && e.clock.startedBefore(h.ev.Task.Start, m.time):
 		// It was read of the process that had the number before.
 	case h.time == 0:
@@ -198,6 +204,7 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 		}
 	case m.what == Exec && m.time > h.time && h.ev.Kind == engine.KindExec:
 		// What is read of the next image decides, see compare.
+		h.drop(lost & engine.FieldsIDs)
 	case m.time <= h.time || m.showsIn(h.ev):
 		h.drop(lost)
 	}
@@ -234,7 +241,8 @@ func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 		e.grow()
 	}
 	h := e.at(e.end)
-	*h = entry{ev: ev, want: want}
+	*h = entry{ev: ev, want: want, old: ev.Task.Carried &^ ev.Task.Known}
+	ev.Task.Carried &= ev.Task.Known
 	if want != 0 {
 		h.wait = e.delay > 0 && ev.Kind == engine.KindFork
 		e.enter(h)
@@ -422,6 +430,7 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		}
 		ev := h.ev
 		h.ev = nil
+		ev.Task.Carried |= h.old &^ ev.Task.Known
 		switch t := &ev.Task; {
 		case h.none, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
 			to.Release(ev) // its status, or what followed, was not known before

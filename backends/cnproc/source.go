@@ -307,6 +307,7 @@ func (s *Source) noteRest() {
 	var m message
 	for i := s.batch.next; i < s.batch.n; i++ {
 		if data, genuine := s.batch.message(i); genuine && m.decode(data) == nil {
+			m.threads = true // the messages before it may tell of them
 			s.enrich.note(&m)
 		}
 	}
@@ -332,6 +333,7 @@ func (s *Source) message(data []byte, genuine bool) {
 		s.acks++
 	} else {
 		s.received++
+		m.threads = !s.enrich.births || s.track.threads(&m)
 		s.enrich.note(&m)
 	}
 	s.track.take(&m)
@@ -369,9 +371,9 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 	case f.kind == engine.KindExit && !f.known && s.showStatus:
 		want = engine.FieldExit.Set()
 	case f.m.what == UID:
-		want = engine.FieldSUID.Set() | engine.FieldCaps.Set()
+		want = engine.FieldSUID.Set() | engine.FieldCaps.Set() | f.ofOther()
 	case f.m.what == GID:
-		want = engine.FieldSGID.Set()
+		want = engine.FieldSGID.Set() | f.ofOther()
 	}
 	if f.doubtful || !s.shared.Reports(engine.EventFork) && f.kind != engine.KindExit {
 		want |= engine.FieldStart.Set()

@@ -189,3 +189,61 @@ func TestGroupsDoNotLeak(t *testing.T) {
 		t.Errorf("after a look: %+v", s.track.groups)
 	}
 }
+
+// A thread with ids of its own that executes a program becomes the process, and no message has its
+// ids: those of before are carried where another thread may have been, unless they were read.
+func TestIDsOfThreads(t *testing.T) {
+	ids := func(s *Source, what What) { s.message(record(what, 1, 1, 90*ms, 10, 10, 4182, 0), true) }
+	for _, c := range []struct {
+		name    string
+		steps   []string
+		carried bool
+	}{
+		{"no other thread", []string{}, false},
+		{"no other thread since an exec", []string{"+11", "-10=9", "x"}, false},
+		{"no other thread when it was seen to run", []string{"+11", "-11=0", "?"}, false},
+		{"another thread", []string{"+11"}, true},
+		{"another one, and the leader has ended", []string{"+11", "-10=9"}, true},
+		{"another one, whose number the leader has taken", []string{"+11", "-11=9"}, true},
+	} {
+		var got [3]engine.Fields
+		for i, what := range []What{Exec, UID, GID} {
+			s := offline(Options{Enrich: EnrichNone})
+			to := sink{room: 100}
+			play(s, &to, append(script(c.steps...), func(s *Source) { ids(s, what) })...)
+			got[i] = to.events[len(to.events)-1].Task.Carried
+		}
+		want := [3]engine.Fields{
+			engine.FieldsIDs, engine.FieldsIDs &^ engine.FieldUIDs.Set(), engine.FieldsIDs &^ engine.FieldGIDs.Set(),
+		}
+		if !c.carried {
+			want = [3]engine.Fields{}
+		}
+		if got != want {
+			t.Errorf("%s: carried at an exec, a new user and a new group: %v, want %v", c.name, got, want)
+		}
+	}
+
+	// After a loss, and of a process of before the start, nobody knows whether there is one.
+	s := offline(Options{Enrich: EnrichNone})
+	m := message{what: Exec, pid: 10, tid: 10, time: 2}
+	for _, c := range []struct {
+		name          string
+		rescan        bool
+		rescanned     uint64
+		born, threads bool
+	}{
+		{"looked for before it", false, 1, false, false},
+		{"looked for after it", false, 2, false, true},
+		{"not looked for yet", true, 1, false, true},
+		{"born since", true, 2, true, false},
+	} {
+		s.track.rescan, s.track.rescanTime = c.rescan, c.rescanned
+		if s.track.living.forget(); c.born {
+			s.track.living.born(10, 1)
+		}
+		if got := s.track.threads(&m); got != c.threads {
+			t.Errorf("%s: there may be threads: %v", c.name, got)
+		}
+	}
+}

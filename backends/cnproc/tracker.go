@@ -75,6 +75,7 @@ func (t *tracker) take(m *message) {
 		t.learn()
 	}
 	f := fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}
+	m.threads = m.threads || t.threads(m)
 	switch m.what {
 	case Fork:
 		f.kind, f.doubtful = engine.KindFork, f.doubtful && f.thread
@@ -146,6 +147,12 @@ func (t *tracker) lose(until uint64) {
 // doubtful reports whether the number can be another process's than before a loss.
 func (t *tracker) doubtful(pid uint32) bool { return t.lossUntil > 0 && !t.living.has(pid) }
 
+// threads reports whether the process of a message may have, or have had, other threads.
+func (t *tracker) threads(m *message) bool {
+	_, ok := t.groups.byPID[m.pid]
+	return ok || (t.rescan || m.time <= t.rescanTime) && !t.living.has(m.pid)
+}
+
 func (t *tracker) fork(m *message) {
 	if m.tid != m.pid {
 		t.groups.add(m.pid, m.tid)
@@ -211,6 +218,8 @@ func (f *fact) fill(ev *engine.RawEvent) {
 	ev.Kind, ev.PID, ev.TID, ev.CPU, ev.Seq, ev.Time = f.kind, m.pid, m.tid, m.cpu, f.seq, m.time
 	ev.Thread = f.thread
 	switch f.kind {
+	case engine.KindExec:
+		t.Carried |= f.ofOther()
 	case engine.KindFork:
 		setParent(t, m)
 		if !f.thread {
@@ -240,7 +249,17 @@ func (f *fact) fill(ev *engine.RawEvent) {
 		ev.Tracer.PID, ev.Tracer.TID = m.tpid, m.ttid
 	case engine.KindIDChange:
 		ev.IDChange = setIDs(t, m)
+		t.Carried |= f.ofOther() &^ t.Known
 	}
+}
+
+// ofOther returns the fields that are another thread's than before, if a thread with ids of its own
+// has taken the leader's number to execute: they are not told by a message.
+func (f *fact) ofOther() engine.Fields {
+	if f.m.threads && !f.thread && f.m.what != SID {
+		return engine.FieldsIDs
+	}
+	return 0
 }
 
 // setParent sets the parent as the kernel says it: real_parent, which for a child made with

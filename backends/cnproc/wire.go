@@ -61,6 +61,7 @@ type message struct {
 	comm       [16]byte
 	status     uint32 // Exit: wait status
 	former     bool   // Exit: of a former leader, whose number a thread that executes has taken
+	threads    bool   // the process may have, or have had, other threads: the tracker sets it
 	ackErr     uint32 // whatAck
 	ackAck     uint32 // whatAck: the request's ack number + 1
 }
