@@ -84,7 +84,7 @@ func init() {
 		"wait": func(a *actor, op *script.Op) {
 			a.stamp()
 			a.f.waits = append(a.f.waits, wait{a.process, a.Len()})
-			a.waited = &bare.Memory{Size: 128} // struct siginfo
+			a.waited = &bare.Memory{Bytes: make([]byte, 128)} // struct siginfo
 			a.call("waitid", unix.SYS_WAITID, unix.P_ALL, 0, bare.Within{Memory: a.waited}, unix.WEXITED|unix.WALL, nil).stamp()
 		},
 		"kill": func(a *actor, op *script.Op) {
@@ -129,10 +129,12 @@ func init() {
 		},
 		"bind": func(a *actor, op *script.Op) {
 			from, to := a.f.mkdir(a.name(), "from"), a.f.mkdir(a.name(), op.Args[0])
-			a.unshare("mnt")
+			unshared := a.unshare("mnt")
+			private := a.Len()
 			a.call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
 			a.call("bind", unix.SYS_MOUNT, from, to, nil, unix.MS_BIND, nil)
 			a.chdir(to)
+			a.SkipUnless(unshared, private) // else the mounts would be those of all
 		},
 		"unlink-program": func(a *actor, op *script.Op) {
 			a.moved(engine.FieldFilename, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.program, 0)
@@ -143,8 +145,9 @@ func init() {
 			a.program = to
 		},
 		"core": func(a *actor, op *script.Op) {
-			a.chdir(a.f.mkdir(a.name()))
+			there := a.chdir(a.f.mkdir(a.name()))
 			a.call("prlimit64", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, []unix.Rlimit{{Cur: 64 << 20, Max: 64 << 20}}, nil)
+			a.SkipUnless(there)
 		},
 		"seccomp-kill": (*actor).seccompKill,
 		"yield":        func(a *actor, op *script.Op) { a.call("sched_yield", unix.SYS_SCHED_YIELD) },
@@ -179,13 +182,16 @@ func (a *actor) change(fields engine.Fields, name string, number uintptr, args .
 	return &a.steps[len(a.steps)-1]
 }
 
-// moved appends a system call that changes what a link in /proc shows.
-func (a *actor) moved(field engine.Field, link, name string, number uintptr, args ...any) {
+// moved appends a system call that changes what a link in /proc shows, and returns its index.
+func (a *actor) moved(field engine.Field, link, name string, number uintptr, args ...any) int {
 	s := a.change(field.Set(), name, number, args...)
 	s.says = append(s.says, linked(a.process, field, link))
+	return s.call
 }
 
-func (a *actor) chdir(dir string) { a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, dir) }
+func (a *actor) chdir(dir string) int {
+	return a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, dir)
+}
 
 // namespaces are those that are reported.
 var namespaces = map[string]struct {
@@ -196,10 +202,11 @@ var namespaces = map[string]struct {
 	"mnt": {unix.CLONE_NEWNS, engine.FieldMntNS}, "net": {unix.CLONE_NEWNET, engine.FieldNetNS},
 }
 
-func (a *actor) unshare(name string) {
+// unshare appends the way to a new namespace, and returns the index of the system call.
+func (a *actor) unshare(name string) int {
 	ns := namespaces[name]
 	a.mounts = a.mounts || name == "mnt"
-	a.moved(ns.field, "ns/"+name, "unshare", unix.SYS_UNSHARE, ns.flag)
+	return a.moved(ns.field, "ns/"+name, "unshare", unix.SYS_UNSHARE, ns.flag)
 }
 
 // setIDs appends a system call that sets user or group ids, which may be what they are.

@@ -5,9 +5,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/script"
@@ -109,4 +113,60 @@ process
 	if !slices.Equal(got, want) || all[0].Lives[2].PID != all[0].Lives[3].PID {
 		t.Errorf("%q, not %q", got, want)
 	}
+}
+
+// Where a process can't get its own mounts, but could mount, a script leaves those of all alone.
+func TestBindIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	mounts := func() string {
+		b, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	before := mounts()
+	list := ofScripts(t, "process\n  bind a\n  exec absolute\n  exit 3\n")
+	var all []*Outcome
+	done := make(chan error)
+	go func() {
+		// The filter is of this thread, which ends with the function, and its children.
+		runtime.LockOSThread()
+		err := refuse(unix.SYS_UNSHARE)
+		if err == nil {
+			var r *Running
+			if r, err = Start(list[0]); err == nil {
+				all, err = r.Wait(20 * time.Second)
+			}
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	end := all[0].Lives[1].Events
+	if last := end[len(end)-1]; last.Status != 3<<8 || all[0].Skip != "" {
+		t.Errorf("wait status %#x, %s", last.Status, all[0].Skip)
+	}
+	if after := mounts(); after != before {
+		t.Errorf("the mounts are\n%s\nnot\n%s", after, before)
+	}
+}
+
+// refuse lets a system call of this thread fail.
+func refuse(number uint32) error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSPC)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return fmt.Errorf("refuse a system call: %w", errno)
+	}
+	return nil
 }

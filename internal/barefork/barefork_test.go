@@ -95,6 +95,20 @@ func TestEndOfScript(t *testing.T) {
 	}
 }
 
+func TestSkipUnless(t *testing.T) {
+	s := new(Script).Call("chdir", unix.SYS_CHDIR, "/nonexistent/dir").Call("getpid", unix.SYS_GETPID).SkipUnless(0)
+	s.Call("chdir", unix.SYS_CHDIR, "/").Call("getpid", unix.SYS_GETPID).SkipUnless(2)
+	p, status := run(t, s.Exit(3))
+	if status.ExitStatus() != 3 {
+		t.Fatalf("wait status %#x", status)
+	}
+	_, after := p.Result(0, 1)
+	pid, _ := p.Result(0, 3)
+	if after || pid != p.PID {
+		t.Errorf("made after a failed call: %v; after one that did not: %d", after, pid)
+	}
+}
+
 func TestFailingCallIsNamed(t *testing.T) {
 	p, _ := run(t, new(Script).Call("getpid", unix.SYS_GETPID).Call("chdir", unix.SYS_CHDIR, "/nonexistent/dir"))
 	err := p.Check()

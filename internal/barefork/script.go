@@ -23,6 +23,7 @@ type listed struct {
 	number uintptr
 	args   []any
 	other  *Script // that it starts
+	skip   int     // if it fails, the index of the call that follows; 0 for the next one
 }
 
 // EndStatus is the exit status of a process whose script has reached its end.
@@ -31,8 +32,8 @@ const EndStatus = 99
 // Buffer is an argument: the address of that many bytes, which [Process.Bytes] returns.
 type Buffer int
 
-// Memory is that many bytes, zero at first, which several arguments can point into: see [Within].
-type Memory struct{ Size int }
+// Memory has bytes at first which several arguments can point into: see [Within].
+type Memory struct{ Bytes []byte }
 
 // Within is an argument: an address in a memory.
 type Within struct {
@@ -125,6 +126,15 @@ func (s *Script) Stamp() *Script {
 	return s.Call("clock_gettime", unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, Word{s, len(s.calls), 4})
 }
 
+// SkipUnless leaves out the calls after each given one if that fails, up to here. The call must not
+// have six arguments.
+func (s *Script) SkipUnless(calls ...int) *Script {
+	for _, i := range calls {
+		s.calls[i].skip = len(s.calls)
+	}
+	return s
+}
+
 // Len returns the number of calls, which is the index of the next one.
 func (s *Script) Len() int { return len(s.calls) }
 
@@ -149,7 +159,9 @@ const (
 	notRun = ^uintptr(0) - 1<<32
 	// starts is added to the number of a call after which there is another process or
 	// thread, which goes on at the address in the last argument.
-	starts   = uintptr(1) << 63
+	starts = uintptr(1) << 63
+	// skips is added to the number of a call that, if it fails, goes on at that address.
+	skips    = uintptr(1) << 62
 	callSize = unsafe.Sizeof(call{})
 	maxCalls = 256 // of a script, its end included
 	page     = maxCalls * callSize
@@ -185,6 +197,10 @@ func newLayout(scripts []*Script, at uintptr) *layout {
 				calls[k].number |= starts
 				calls[k].args[5] = l.place[c.other]
 			}
+			if c.skip != 0 {
+				calls[k].number |= skips
+				calls[k].args[5] = l.place[s] + uintptr(c.skip)*callSize
+			}
 		}
 		calls[len(s.calls)] = call{number: unix.SYS_EXIT_GROUP, args: [6]uintptr{EndStatus}, result: notRun}
 	}
@@ -217,7 +233,7 @@ func (l *layout) word(arg any) uintptr {
 		return l.put(make([]byte, a))
 	case Within:
 		if l.place[a.Memory] == 0 {
-			l.place[a.Memory] = l.put(make([]byte, a.Size))
+			l.place[a.Memory] = l.put(a.Bytes)
 		}
 		return l.place[a.Memory] + uintptr(a.Offset)
 	case Word:

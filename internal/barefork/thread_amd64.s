@@ -13,7 +13,8 @@
 	MOVQ	48(R12), R9
 
 // The lowest 32 bits of the number are that of the system call. If the number is negative, a new
-// process or thread, to which the call returns 0, goes on at the address in the last argument.
+// process or thread, to which the call returns 0, goes on at the address in the last argument. If the
+// next lower bit is set, a call that fails is followed by the one at that address.
 #define LOOP \
 next: \
 	ARGUMENTS; \
@@ -29,6 +30,11 @@ next: \
 store: \
 	MOVQ	AX, 56(R12); \
 	ADDQ	$64, R12; \
+	TESTQ	AX, AX; \
+	JGE	next; \
+	BTQ	$62, -64(R12); \
+	JCC	next; \
+	MOVQ	R13, R12; \
 	JMP	next
 
 // func start(c *call) uintptr

@@ -13,7 +13,8 @@
 	MOVD	48(R19), R5
 
 // The lowest 32 bits of the number are that of the system call. If the number is negative, a new
-// process or thread, to which the call returns 0, goes on at the address in the last argument.
+// process or thread, to which the call returns 0, goes on at the address in the last argument. If the
+// next lower bit is set, a call that fails is followed by the one at that address.
 #define LOOP \
 next: \
 	ARGUMENTS; \
@@ -28,6 +29,10 @@ next: \
 store: \
 	MOVD	R0, 56(R19); \
 	ADD	$64, R19; \
+	TBZ	$63, R0, next; \
+	MOVD	-64(R19), R9; \
+	TBZ	$62, R9, next; \
+	MOVD	R20, R19; \
 	B	next
 
 // func start(c *call) uintptr
