@@ -81,17 +81,18 @@ func readable(e *truth.Event, f engine.Field) bool {
 	switch e.Kind {
 	case engine.KindFork: // the reading waits for an exec, which makes it needless
 		return false
-	case engine.KindExec:
-		for _, next := range e.Life.Events[slices.Index(e.Life.Events, e)+1:] {
-			switch {
-			case next.Kind == engine.KindExec && ofImage.Has(f):
-				return false // it can be of the next image
-			case next.Kind == engine.KindIDChange && hides(next, e, f):
-				return false // it can have been read after they were set
-			}
+	case engine.KindIDChange:
+		if !changed(e.ID).Has(f) { // the other ids are not read
+			return false
 		}
-	case engine.KindIDChange: // the other ids are not read
-		return e.Read && changed(e.ID).Has(f)
+	}
+	for _, next := range e.Life.Events[slices.Index(e.Life.Events, e)+1:] {
+		switch {
+		case next.Kind == engine.KindExec && e.Kind == engine.KindExec && ofImage.Has(f):
+			return false // it can be of the next image
+		case next.Kind == engine.KindIDChange && hides(next, e, f):
+			return false // it can have been read after they were set
+		}
 	}
 	return e.Read
 }

@@ -710,8 +710,13 @@ func TestReadable(t *testing.T) {
 	} {
 		l := new(truth.Life)
 		l.Events = []*truth.Event{{Life: l, Kind: engine.KindExec, Read: true, State: uids("0 0")}, &c.next}
-		if got := readable(l.Events[0], c.f); got != c.want {
-			t.Errorf("%v before %v: %v", c.f, c.next.Kind, got)
+		for _, id := range []engine.IDChange{0, c.next.ID} {
+			if id != 0 {
+				l.Events[0].Kind, l.Events[0].ID = engine.KindIDChange, id
+			}
+			if got, want := readable(l.Events[0], c.f), c.want && (id == 0 || changed(id).Has(c.f)); got != want {
+				t.Errorf("%v of %v before %v: %v", c.f, l.Events[0].Kind, c.next.Kind, got)
+			}
 		}
 	}
 }
