@@ -9,9 +9,9 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // apt is the machine's apt with a private state in a temporary directory.
@@ -20,9 +20,12 @@ type apt struct {
 	config string // APT_CONFIG file
 	arches []string
 	from   archives
+	say    func(format string, args ...any)
 
-	mu   sync.Mutex
-	gone map[Package]bool // that an archive lists and does not have
+	suites []string         // whose lists have been fetched
+	found  []Package        // kernels in them
+	failed error            // of kernels: another suite would take as long to fail
+	gone   map[Package]bool // that an archive lists and does not have
 }
 
 // checkTools returns an error on a machine without apt.
@@ -36,7 +39,9 @@ func checkTools() error {
 }
 
 // newApt creates the private state, which close removes.
-func newApt(ctx context.Context, arches ...string) (*apt, error) {
+func newApt(ctx context.Context, say func(format string, args ...any), arches ...string) (*apt, error) {
+	slices.Sort(arches)
+	arches = slices.Compact(arches)
 	if err := checkTools(); err != nil {
 		return nil, err
 	}
@@ -52,7 +57,7 @@ func newApt(ctx context.Context, arches ...string) (*apt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary directory: %w", err)
 	}
-	a := &apt{dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches, from: from, gone: make(map[Package]bool)}
+	a := &apt{dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches, from: from, say: say, gone: make(map[Package]bool)}
 	for _, d := range []string{"lists/partial", "cache/archives/partial", "download"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
@@ -147,17 +152,26 @@ func systemArchives(ctx context.Context) (archives, error) {
 }
 
 // uncovered returns an error if the machine's apt has no archive for any of the suites.
-func (a *apt) uncovered(suites []string) error {
+func (a *apt) uncovered(suites ...string) error {
 	if a.from.sourcesList(suites, a.arches) == "" {
 		return fmt.Errorf("apt's sources name no archive that has %v", suites)
 	}
 	return nil
 }
 
-// kernels fetches the lists of suites and returns the kernel packages in them.
+// kernels returns the kernel packages in suites and in those that were asked for before.
 func (a *apt) kernels(ctx context.Context, suites ...string) ([]Package, error) {
-	if err := a.update(ctx, suites...); err != nil {
-		return nil, err
+	var unasked []string
+	for _, s := range suites {
+		if !slices.Contains(slices.Concat(a.suites, unasked), s) {
+			unasked = append(unasked, s)
+		}
+	}
+	if a.failed != nil || len(unasked) == 0 {
+		return a.found, a.failed
+	}
+	if a.failed = a.update(ctx, unasked...); a.failed != nil {
+		return nil, a.failed
 	}
 	names, err := a.run(ctx, "apt-cache", "-q", "pkgnames", "linux-")
 	if err != nil {
@@ -169,24 +183,28 @@ func (a *apt) kernels(ctx context.Context, suites ...string) ([]Package, error) 
 			kernels = append(kernels, name+":"+m[4])
 		}
 	}
-	if len(kernels) == 0 {
-		return nil, nil
+	if len(kernels) > 0 {
+		a.found, err = a.show(ctx, kernels...)
 	}
-	return a.show(ctx, kernels...)
+	return a.found, err
 }
 
-// update fetches the lists of suites.
+// update fetches the lists of suites, beside those of the suites before: apt forgets the packages
+// of suites that its sources no longer list.
 func (a *apt) update(ctx context.Context, suites ...string) error {
-	if err := a.uncovered(suites); err != nil {
+	if err := a.uncovered(suites...); err != nil {
 		return err
 	}
-	list := a.from.sourcesList(suites, a.arches)
+	all := slices.Concat(a.suites, suites)
+	list := a.from.sourcesList(all, a.arches)
 	if err := os.WriteFile(filepath.Join(a.dir, "sources.list"), []byte(list), 0o644); err != nil {
 		return fmt.Errorf("write apt's private sources: %w", err)
 	}
+	a.say("asking apt for the packages of %v", suites)
 	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
 		return fmt.Errorf("update package lists: %w", err)
 	}
+	a.suites = all
 	return nil
 }
 
@@ -214,10 +232,7 @@ func (a *apt) first(ctx context.Context, packages []Package, have func(Package) 
 		if have(p) {
 			return p, true, nil
 		}
-		a.mu.Lock()
-		gone := a.gone[p]
-		a.mu.Unlock()
-		if gone || tried == tries {
+		if a.gone[p] || tried == tries {
 			continue
 		}
 		tried++
@@ -229,9 +244,7 @@ func (a *apt) first(ctx context.Context, packages []Package, have func(Package) 
 		if err == nil || ctx.Err() != nil || deb != "" && !errors.Is(err, errNoImage) {
 			return p, false, err
 		}
-		a.mu.Lock()
 		a.gone[p] = true
-		a.mu.Unlock()
 	}
 	return p, false, err
 }

@@ -141,7 +141,7 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image stri
 	if runtime.GOARCH != r.arch {
 		return "", fmt.Errorf("it is built on %s only", r.arch)
 	}
-	a, err := newApt(ctx, r.arch)
+	a, err := newApt(ctx, f.say, r.arch)
 	if err != nil {
 		return "", err
 	}
@@ -178,17 +178,24 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image stri
 		return "", err
 	}
 	image = imageName(strings.TrimSpace(string(release)), p.Version) + "_" + r.variant()
-	if _, err = f.cache.store(image+typesSuffix, btf); err == nil {
-		_, err = f.cache.store(image, filepath.Join(tree, "arch/x86/boot/bzImage"))
+	for _, file := range []struct{ name, path string }{
+		{image + typesSuffix, btf}, {image, filepath.Join(tree, "arch/x86/boot/bzImage")},
+	} {
+		content, err := os.ReadFile(file.path)
+		if err == nil {
+			_, err = f.cache.store(file.name, content)
+		}
+		if err != nil {
+			return "", err
+		}
 	}
-	return image, err
+	return image, nil
 }
 
 // unpackNewest unpacks the newest package of the recipe's source that the archive still has, unless
 // that has the known version (current).
 func (f *fetcher) unpackNewest(ctx context.Context, a *apt, r recipe, known, tree string) (p Package, current bool, err error) {
 	for _, suite := range r.suites {
-		f.say("asking apt for the %s of %s", r.source, suite)
 		if err = a.update(ctx, suite); err != nil {
 			continue // a suite may be gone from the archive
 		}
@@ -215,13 +222,17 @@ func (f *fetcher) unpackSource(ctx context.Context, deb, dir string) error {
 	if errors.Is(err, errNoImage) {
 		return errors.New("unpack the source: the package holds no archive of it")
 	}
+	file := deb + ".source"
+	if err == nil {
+		err = os.WriteFile(file, archive, 0o644)
+	}
 	if err == nil {
 		err = os.Mkdir(dir, 0o755)
 	}
 	if err != nil {
 		return err
 	}
-	return f.tool(ctx, dir, "tar", "-xJ", "--no-same-owner", "--strip-components=1", "-f", archive)
+	return f.tool(ctx, dir, "tar", "-xJ", "--no-same-owner", "--strip-components=1", "-f", file)
 }
 
 // make runs make at low priority with a job for each processor.

@@ -36,7 +36,7 @@ func TestBuiltBefore(t *testing.T) {
 	f := &fetcher{cache: c, say: t.Logf}
 	image := imageName("5.10.1", "5.10.1-1") + "_" + nobtf.variant()
 	for name, text := range map[string]string{image: "image", image + typesSuffix: "types"} {
-		if _, err := c.store(name, content(t, text)); err != nil {
+		if _, err := c.store(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

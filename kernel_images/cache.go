@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,36 +64,26 @@ func (c *cache) verify(name string) (sum string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if sum, err = copySum(io.Discard, c.path(name)); err != nil {
+	content, err := os.ReadFile(c.path(name))
+	if err != nil {
 		return "", err
 	}
+	sum = checksum(content)
 	if stored, _, _ := strings.Cut(string(b), " "); stored != sum {
 		return "", errDamaged
 	}
 	return sum, nil
 }
 
-// copySum copies a file and returns the checksum of its content.
-func copySum(to io.Writer, path string) (sum string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(to, h), f); err != nil {
-		return "", fmt.Errorf("copy %s: %w", path, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+func checksum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
 }
 
-// store stores the image in a file, and returns its checksum.
-func (c *cache) store(name, path string) (sum string, err error) {
-	err = wholefile.Create(c.path(name), func(w io.Writer) (err error) {
-		sum, err = copySum(w, path)
-		return err
-	})
-	if err == nil {
+// store stores an image, and returns its checksum.
+func (c *cache) store(name string, image []byte) (sum string, err error) {
+	sum = checksum(image)
+	if err = wholefile.Write(c.path(name), image); err == nil {
 		err = wholefile.Write(c.path(name)+".sha256", fmt.Appendf(nil, "%s  %s\n", sum, name))
 	}
 	if errors.Is(err, syscall.ENOSPC) {

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"io"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,47 +24,50 @@ const (
 	sourceFile = "linux-source-*.tar.xz"
 )
 
-// unpack unpacks the first file in a .deb whose name matches a pattern into the directory of the
-// .deb, and returns its path.
-func unpack(ctx context.Context, deb, pattern string) (path string, err error) {
-	dir := filepath.Join(filepath.Dir(deb), "unpacked")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
-	}
-	// dpkg-deb knows every compression that a package may have. It fails when tar, which reads
-	// no further than that file, closes the pipe: what counts is whether the file is there.
-	from := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
-	to := exec.CommandContext(ctx, "tar", "-x", "-C", dir, "--no-same-owner", "--occurrence=1", "--wildcards", "--no-anchored", pattern)
-	var complaints, tarComplaints strings.Builder
-	from.Stderr, to.Stderr = &complaints, &tarComplaints
+// unpack returns the content of the first file in a .deb whose name matches a pattern.
+func unpack(ctx context.Context, deb, pattern string) ([]byte, error) {
+	// dpkg-deb knows every compression that a package may have.
+	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
 	// A child of dpkg-deb that hangs holds standard error open; Wait gives up after this time.
-	from.WaitDelay = 5 * time.Second
-	pipe, err := from.StdoutPipe()
+	cmd.WaitDelay = 5 * time.Second
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
 	}
-	to.Stdin = pipe
-	if err = from.Start(); err != nil {
-		return "", fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
-	}
-	tarErr := to.Run()
-	pipe.Close()
-	debErr := from.Wait()
-	walkErr := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			path = name
-		}
-		return err
-	})
+	content, err := find(tar.NewReader(pipe), pattern)
+	pipe.Close() // ends dpkg-deb: what it has not written is not wanted
+	debErr := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
-	case tarErr == nil && walkErr == nil && path != "":
-		return path, nil
+		return nil, context.Cause(ctx)
+	case err == nil:
+		return content, nil
 	case debErr != nil && complaints.Len() > 0:
-		return "", fmt.Errorf("unpack %s: dpkg-deb: %s", filepath.Base(deb), complaint(complaints.String(), debErr))
-	case tarErr != nil && !strings.Contains(tarComplaints.String(), "Not found in archive"):
-		return "", fmt.Errorf("unpack %s: tar: %s", filepath.Base(deb), complaint(tarComplaints.String(), tarErr))
+		return nil, fmt.Errorf("unpack %s: dpkg-deb: %s", filepath.Base(deb), complaint(complaints.String(), debErr))
 	}
-	return "", errors.Join(walkErr, fmt.Errorf("unpack %s: %w", filepath.Base(deb), errNoImage))
+	return nil, fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
+}
+
+func find(files *tar.Reader, pattern string) ([]byte, error) {
+	for {
+		h, err := files.Next()
+		if err == io.EOF {
+			return nil, errNoImage
+		}
+		if err != nil {
+			return nil, err
+		}
+		ok, err := path.Match(pattern, path.Base(h.Name))
+		if err != nil {
+			return nil, err
+		}
+		if ok && h.Typeflag == tar.TypeReg {
+			return io.ReadAll(files)
+		}
+	}
 }

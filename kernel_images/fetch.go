@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
@@ -46,25 +42,38 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 		f.lock = nil
 	}
 	results := make(map[string]result)
-	var wanted []catalogue.Row
+	var arches, suites []string // of rows that are not cached; the suites that are tried first
 	for _, r := range rows {
 		res := f.cached(r.Name)
-		if res.err == nil {
-			results[r.Name] = res
-			continue
+		if res.err != nil {
+			arches = append(arches, r.Arch)
+			suites = append(suites, r.Suites[0])
+			if !errors.Is(res.err, os.ErrNotExist) {
+				f.say("%s: %v; fetching it again", r.Name, res.err)
+			}
 		}
-		if !errors.Is(res.err, os.ErrNotExist) {
-			f.say("%s: %v; fetching it again", r.Name, res.err)
-		}
-		wanted = append(wanted, r)
+		results[r.Name] = res
 	}
-	if len(wanted) > 0 {
-		f.fetch(ctx, wanted, results)
+	var a *apt
+	if len(arches) > 0 {
+		if a, err = newApt(ctx, f.say, arches...); err == nil {
+			defer a.close()
+			if a.uncovered(suites...) == nil {
+				_, err = a.kernels(ctx, suites...) // once for all takes less time
+			}
+		}
 	}
 
 	var first error
 	for _, r := range rows {
 		res, path := results[r.Name], filepath.Join(dir, r.Link())
+		switch {
+		case res.err == nil:
+		case err != nil:
+			res.err = err
+		default:
+			res = f.fetch(ctx, a, r)
+		}
 		if res.err != nil {
 			if old, err := os.Readlink(path); err == nil && f.good(filepath.Base(old)) {
 				fmt.Fprintf(stdout, "%s: cached %s, sha256 ok; not refreshed: %v\n", r.Name, filepath.Base(old), res.err)
@@ -113,116 +122,41 @@ func (f *fetcher) cached(row string) (res result) {
 	return res
 }
 
-// fetch caches the image of the package of each row, the locked one or else the newest. In each
-// round it looks in the next suite of every row that has no image yet.
-func (f *fetcher) fetch(ctx context.Context, rows []catalogue.Row, results map[string]result) {
-	err := f.rounds(ctx, rows, results)
-	for _, r := range rows {
-		if _, ok := results[r.Name]; !ok || err != nil && results[r.Name].err != nil {
-			results[r.Name] = result{err: cmp.Or(err, errors.New("none of its suites has a package of it"))}
-		}
-	}
-}
-
-func (f *fetcher) rounds(ctx context.Context, rows []catalogue.Row, results map[string]result) error {
-	var arches []string
-	for _, r := range rows {
-		if !slices.Contains(arches, r.Arch) {
-			arches = append(arches, r.Arch)
-		}
-	}
-	a, err := newApt(ctx, arches...)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	// The suites of this round and of those before: apt forgets the packages of suites that its
-	// sources no longer list.
-	var suites []string
-	for round := 0; ; round++ {
-		var pending []catalogue.Row
-		for _, r := range rows {
-			if res, ok := results[r.Name]; ok && res.err == nil || round >= len(r.Suites) {
-				continue
-			}
-			pending = append(pending, r)
-			if s := r.Suites[round]; !slices.Contains(suites, s) {
-				suites = append(suites, s)
-			}
-		}
-		if len(pending) == 0 {
-			return a.uncovered(suites)
-		}
-		if a.uncovered(suites) != nil {
+// fetch caches the image of a row's package, the locked one or else the newest, from the first of
+// the row's suites that has one.
+func (f *fetcher) fetch(ctx context.Context, a *apt, r catalogue.Row) (res result) {
+	res.err = a.uncovered(r.Suites...)
+	for _, suite := range r.Suites {
+		if a.uncovered(suite) != nil {
 			continue
 		}
-		f.say("asking apt for the kernels of %v", suites)
-		packages, err := a.kernels(ctx, suites...)
-		if err != nil {
-			return err
+		packages, err := a.kernels(ctx, suite)
+		if err == nil {
+			packages, err = candidates(r, packages)
 		}
-		if err := f.round(ctx, a, pending, packages, results); err != nil {
-			return err
-		}
-	}
-}
-
-// choice is a row with its packages, best first.
-type choice struct {
-	row      catalogue.Row
-	packages []Package
-}
-
-// round gets the images of rows, a few at a time. A row without a package gets no result.
-func (f *fetcher) round(ctx context.Context, a *apt, rows []catalogue.Row, packages []Package, results map[string]result) error {
-	// Rows with the same best package are one job: the first row's image is in the cache when
-	// the second one needs it.
-	var jobs [][]choice
-	total := 0
-	for _, r := range rows {
-		found, err := candidates(r, packages)
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			continue
-		}
-		total++
-		found, gone := f.lock.prefer(r.Name, found)
-		if gone != "" {
-			f.say("%s: the locked %s is gone from the archive: taking the newest of its series, %s", r.Name, gone, found[0])
-		}
-		i := slices.IndexFunc(jobs, func(j []choice) bool { return j[0].packages[0] == found[0] })
-		if i < 0 {
-			i, jobs = len(jobs), append(jobs, nil)
-		}
-		jobs[i] = append(jobs[i], choice{r, found})
-	}
-	var mu sync.Mutex
-	done := 0
-	parallel(jobs, func(job []choice) {
-		for _, c := range job {
-			begin := time.Now()
-			res, cached := f.one(ctx, a, c)
-			mu.Lock()
-			results[c.row.Name] = res
-			done++
-			if res.err == nil && !cached {
-				f.say("[%d/%d] %s: %s in %.1f s", done, total, c.row.Name, res.pkg, time.Since(begin).Seconds())
+		switch {
+		case err != nil:
+			return result{err: err}
+		case len(packages) > 0:
+			if res = f.one(ctx, a, r.Name, packages); res.err == nil || ctx.Err() != nil {
+				return res
 			}
-			mu.Unlock()
+		case res.err == nil:
+			res.err = errors.New("none of its suites has a package of it")
 		}
-	})
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
-	return nil
+	return res
 }
 
-// one gets the image of a row.
-func (f *fetcher) one(ctx context.Context, a *apt, c choice) (res result, cached bool) {
-	row := c.row.Name
-	res.pkg, cached, res.err = a.first(ctx, c.packages, func(p Package) bool {
+// one caches the image of the first of a row's packages that the archive has, the locked one in
+// front.
+func (f *fetcher) one(ctx context.Context, a *apt, row string, packages []Package) (res result) {
+	packages, gone := f.lock.prefer(row, packages)
+	if gone != "" {
+		f.say("%s: the locked %s is gone from the archive: taking the newest of its series, %s", row, gone, packages[0])
+	}
+	var cached bool
+	res.pkg, cached, res.err = a.first(ctx, packages, func(p Package) bool {
 		var err error
 		res.sum, err = f.cache.verify(p.image())
 		return err == nil && f.lock.check(row, p, res.sum) == nil
@@ -237,7 +171,7 @@ func (f *fetcher) one(ctx context.Context, a *apt, c choice) (res result, cached
 		res.err = f.lock.check(row, res.pkg, res.sum)
 	}
 	if res.err != nil {
-		return res, cached
+		return res
 	}
 	res.image, res.how = res.pkg.image(), "fetched "+res.pkg.String()
 	if cached {
@@ -247,20 +181,5 @@ func (f *fetcher) one(ctx context.Context, a *apt, c choice) (res result, cached
 		res.how += fmt.Sprintf(", for the locked %s is gone", l.Version)
 		res.err = f.cache.replace(l.pkg().image(), res.image)
 	}
-	return res, cached
-}
-
-// parallel calls f for each element, for a few at a time.
-func parallel[T any](list []T, f func(T)) {
-	const most = 3
-	slots := make(chan bool, most)
-	var workers sync.WaitGroup
-	for _, e := range list {
-		slots <- true
-		workers.Go(func() {
-			defer func() { <-slots }()
-			f(e)
-		})
-	}
-	workers.Wait()
+	return res
 }

@@ -118,7 +118,7 @@ func TestProvide(t *testing.T) {
 		"good-amd64": {Name: "linux-image-1", Version: "1"}, "replaced-amd64": {Name: "linux-image-2", Version: "2"},
 		"damaged-amd64": {Name: "linux-image-3", Version: "3"},
 	} {
-		sum, err := c.store(p.image(), content(t, row))
+		sum, err := c.store(p.image(), []byte(row))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestProvide(t *testing.T) {
 	}
 	gone := l["replaced-amd64"].pkg().image()
 	newer := Package{Name: "linux-image-2", Version: "2.1"}
-	if _, err := c.store(newer.image(), content(t, "newer")); err != nil {
+	if _, err := c.store(newer.image(), []byte("newer")); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.Remove(c.path(gone)), os.Remove(c.path(gone)+".sha256"), c.replace(gone, newer.image()), l.write(filepath.Join(dir, "lock.json"))); err != nil {
@@ -137,7 +137,7 @@ func TestProvide(t *testing.T) {
 	}
 	var rows []catalogue.Row
 	for _, name := range []string{"damaged-amd64", "good-amd64", "replaced-amd64"} {
-		rows = append(rows, catalogue.Row{Name: name, Arch: "amd64"})
+		rows = append(rows, catalogue.Row{Name: name, Arch: "amd64", Suites: []string{"sid"}})
 	}
 	var out strings.Builder
 	f := &fetcher{cache: c, say: t.Logf}

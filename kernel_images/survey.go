@@ -28,13 +28,13 @@ type survey struct {
 
 // run surveys all suites. It reports a suite that it cannot get and goes on.
 func (s *survey) run(ctx context.Context) error {
-	a, err := newApt(ctx, "amd64", "arm64")
-	if err != nil {
-		return err
-	}
-	defer a.close()
 	for _, suite := range surveySuites {
-		err := s.suite(ctx, a, suite)
+		a, err := newApt(ctx, s.say, "amd64", "arm64") // knows this suite's packages only
+		if err != nil {
+			return err
+		}
+		err = s.suite(ctx, a, suite)
+		a.close()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -54,16 +54,17 @@ func (s *survey) suite(ctx context.Context, a *apt, suite string) error {
 	if err != nil {
 		return err
 	}
-	parallel(groups, func(group []Package) {
+	for _, group := range groups {
 		p, had, err := a.first(ctx, group, s.types.has, func(p Package, deb string) error { return s.types.keep(ctx, p, deb) })
 		switch {
-		case ctx.Err() != nil || had:
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case err != nil:
 			s.say("%s: %v", group[0], err)
-		default:
+		case !had:
 			s.say("%s: types kept", p)
 		}
-	})
+	}
 	return nil
 }
 

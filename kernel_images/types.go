@@ -28,11 +28,7 @@ func (d *typesDir) has(p Package) bool {
 
 // keep stores the types of the kernel in a package.
 func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
-	path, err := unpack(ctx, deb, imageFile)
-	if err != nil {
-		return err
-	}
-	image, err := os.ReadFile(path)
+	image, err := unpack(ctx, deb, imageFile)
 	if err != nil {
 		return err
 	}
@@ -44,7 +40,7 @@ func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
 	if err != nil {
 		return err
 	}
-	path = d.path(p)
+	path := d.path(p)
 	err = os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = wholefile.Write(path, enc.EncodeAll(raw, nil))
