@@ -58,7 +58,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		})
 		j.Delays = append(j.Delays, s.At-min(s.Time+j.w.Hold, s.At))
 		j.stamp(s, events[0])
-		if j.joined {
+		if j.joined || s.Events == engine.EventIDChange { // which are joined in any case
 			events = withUnchanged(events)
 		}
 		if s.Process != nil {
