@@ -3,8 +3,8 @@ package engine
 // find returns the process that a raw event is about, nil if the table has none.
 func (t *table) find(r *RawEvent) *Process {
 	for p := t.byPID.get(r.PID); p != nil; p = p.older {
-		if p.mayBe(r) && (!t.doubtful(p) || p.certainly(r) || r.Time <= p.sighted || t.check(p)) {
-			return p.orOlder(r)
+		if p.mayBe(r) && (!t.doubtful(p) || t.certainly(p, r) || r.Time <= p.sighted || t.check(p)) {
+			return t.orOlder(p, r)
 		}
 	}
 	return nil
@@ -12,20 +12,21 @@ func (t *table) find(r *RawEvent) *Process {
 
 // orOlder returns the process of r, which may be about p: p, unless p is guessed and r has the
 // start time of the process before it.
-func (p *Process) orOlder(r *RawEvent) *Process {
+func (t *table) orOlder(p *Process, r *RawEvent) *Process {
 	o := p
 	for o != nil && r.Task.Known.Has(FieldStart) && o.guessed(r.Time) {
 		o = o.older
 	}
-	if o != nil && o.mayBe(r) && o.certainly(r) {
+	if o != nil && o.mayBe(r) && t.certainly(o, r) {
 		return o
 	}
 	return p
 }
 
-// certainly reports whether start times prove that r, which may be about p, is about p.
-func (p *Process) certainly(r *RawEvent) bool {
-	return p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart)
+// certainly reports whether r, which may be about p, is about p by its start time: that of p, or
+// one by which p had been forked.
+func (t *table) certainly(p *Process, r *RawEvent) bool {
+	return r.Task.Known.Has(FieldStart) && (p.Known.Has(FieldStart) || p.forked && t.bornBy(r) <= p.born)
 }
 
 // mayBe reports whether r is about p.
@@ -57,20 +58,19 @@ func (p *Process) endedBefore(time uint64) bool {
 
 // bornBy returns a time by which the process of r was born: its start time, or the time of the
 // event if the start time is unknown.
-func (r *RawEvent) bornBy(bootOffset uint64) uint64 {
+func (t *table) bornBy(r *RawEvent) uint64 {
 	if !r.Task.Known.Has(FieldStart) {
 		return r.Time
 	}
-	return min(r.Task.Start-min(bootOffset, r.Task.Start), r.Time)
+	return min(r.Task.Start-min(t.bootOffset, r.Task.Start), r.Time)
 }
 
-// apply updates the table with r and returns r's process. bootOffset is CLOCK_BOOTTIME minus
-// CLOCK_MONOTONIC.
-func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
+// apply updates the table with r and returns r's process.
+func (t *table) apply(r *RawEvent, now uint64) *Process {
 	r.Task.Known &= AllFields
 	p := t.find(r)
 	if p == nil {
-		born := r.bornBy(bootOffset)
+		born := t.bornBy(r)
 		if r.Kind == KindFork && !r.Thread {
 			born = r.Time
 		}
@@ -89,7 +89,7 @@ func (t *table) apply(r *RawEvent, bootOffset, now uint64) *Process {
 		t.revive(p, r.Time)
 	}
 	if r.Thread {
-		if p.certainly(r) {
+		if t.certainly(p, r) {
 			p.checked = max(p.checked, r.Time)
 		}
 		return t.thread(p, r)
@@ -251,11 +251,11 @@ func (t *table) unchanged(r *RawEvent) (same IDChange) {
 }
 
 // learn adds a process that /proc shows now to the table.
-func (t *table) learn(r *RawEvent, bootOffset uint64) *Process {
+func (t *table) learn(r *RawEvent) *Process {
 	r.Task.Known &= AllFields
 	p := t.byPID.get(r.PID)
 	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(&r.Task)) {
-		p = t.add(r.PID, r.bornBy(bootOffset))
+		p = t.add(r.PID, t.bornBy(r))
 	}
 	p.sighted, p.asOf, p.imageSince = r.Time, r.Time, r.Time
 	t.update(p, r)

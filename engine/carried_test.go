@@ -295,6 +295,31 @@ func TestSameProcessAfterAll(t *testing.T) {
 	}
 }
 
+// A process whose FORK came before a gap, without a start time, is that of a later event whose
+// process started by then.
+func TestSameProcessAsForked(t *testing.T) {
+	const tick = engine.ProcStartUnit
+	for name, c := range map[string]struct {
+		start     uint64
+		processes int
+	}{"in that tick": {uint64(time.Second), 1}, "in the one before": {uint64(time.Second) - tick, 1}, "after it": {uint64(time.Second) + tick, 2}} {
+		r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour})
+		end := exited(started(raw(exit, 1, 2*tick), c.start), 0)
+		end.Task.StartUnit = tick
+		r.src.Push(told(fork, 1, 5, engine.SetOf(engine.FieldParentTID)), gapAt(10, 20, 1), end)
+		r.drain(t)
+		p := r.Lookup(1)
+		if count(r) != c.processes || !p.Known.Has(engine.FieldExit) || p.Known.Has(engine.FieldParentTID) != (c.processes == 1) {
+			t.Errorf("%s: %d processes, the youngest knows %s", name, count(r), p.Known)
+		}
+		for p := range r.Processes() {
+			if !p.Exited {
+				t.Errorf("%s: one has not ended: %s", name, p.Known)
+			}
+		}
+	}
+}
+
 // What has no start time stays a process of its own where it can be one.
 func TestNotTheSameProcess(t *testing.T) {
 	const tick = engine.ProcStartUnit

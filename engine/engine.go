@@ -45,7 +45,7 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.holder, _ = source.(Holder)
 	e.hold = uint64(opts.HoldTime)
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
-	e.table.grace = uint64(opts.CacheGraceTime)
+	e.table.grace, e.table.bootOffset = uint64(opts.CacheGraceTime), clock.BootOffset
 	table := source.Capabilities()
 	table.addEntry()
 	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
@@ -65,7 +65,7 @@ func (e *Engine) Learn(r *RawEvent) {
 	if e.opts.Record != nil {
 		e.opts.Record.Record(r)
 	}
-	e.table.learn(r, e.clock.BootOffset)
+	e.table.learn(r)
 }
 
 // Get returns the next event, ErrNothing or an error of the source, after which
@@ -251,7 +251,7 @@ func (e *Engine) take(r *RawEvent, now uint64) {
 		}
 	}
 	ev := &e.event
-	p := e.table.apply(r, e.clock.BootOffset, now)
+	p := e.table.apply(r, now)
 	ev.Process = p
 	if kinds != 0 {
 		ev.Parts = append(ev.Parts, Part{

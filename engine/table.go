@@ -11,7 +11,9 @@ type table struct {
 	byPID pidMap[Process]
 	count int
 	grace uint64 // ns
-	names interner
+	// bootOffset is CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
+	bootOffset uint64
+	names      interner
 
 	// Exited processes in the order of their end. All have the same grace time, so only the
 	// head has to be checked.
