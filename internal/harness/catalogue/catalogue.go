@@ -70,58 +70,34 @@ func (r Row) Link() string {
 }
 
 // Select returns the rows of the given architectures, of all without one, that match any of the
-// patterns, in the catalogue's order. Without a pattern it returns the default rows. A pattern that
-// matches nothing is an error.
+// patterns, in their order. A pattern (see path.Match) matches a name with or without its
+// architecture, but a built row only if it is the whole name. Without a pattern Select returns the
+// default rows. A pattern that matches nothing is an error.
 func Select(rows []Row, arches, patterns []string) ([]Row, error) {
-	p := NewPatterns(patterns)
+	used := make([]bool, len(patterns))
 	var selected []Row
 	for _, r := range rows {
 		if len(arches) > 0 && !slices.Contains(arches, r.Arch) {
 			continue
 		}
-		if take, err := p.Match(r); err != nil {
-			return nil, err
-		} else if take {
+		take := len(patterns) == 0 && r.Default
+		for i, pattern := range patterns {
+			for _, name := range []string{r.Name, strings.TrimSuffix(r.Name, "-"+r.Arch)} {
+				ok, err := path.Match(pattern, name)
+				if err != nil {
+					return nil, fmt.Errorf("pattern %q: %w", pattern, err)
+				}
+				if ok && (!r.Built || pattern == name) {
+					take, used[i] = true, true
+				}
+			}
+		}
+		if take {
 			selected = append(selected, r)
 		}
 	}
-	if bad := p.Unused(); bad != "" {
-		return nil, fmt.Errorf("no kernel %q in the catalogue (go run ./kernel_images -l lists it)", bad)
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, fmt.Errorf("no kernel %q in the catalogue (go run ./kernel_images -l lists it)", patterns[i])
 	}
 	return selected, nil
-}
-
-// Patterns select rows by name: see path.Match.
-type Patterns struct {
-	list []string
-	used []bool
-}
-
-// NewPatterns makes them from words.
-func NewPatterns(list []string) *Patterns { return &Patterns{list, make([]bool, len(list))} }
-
-// Match reports whether a row matches one of the patterns, by its name with or without the
-// architecture. Without patterns a default row matches. A built row matches its exact name only.
-func (p *Patterns) Match(r Row) (bool, error) {
-	take := len(p.list) == 0 && r.Default
-	for i, pattern := range p.list {
-		for _, name := range []string{r.Name, strings.TrimSuffix(r.Name, "-"+r.Arch)} {
-			ok, err := path.Match(pattern, name)
-			if err != nil {
-				return false, fmt.Errorf("pattern %q: %w", pattern, err)
-			}
-			if ok && (!r.Built || pattern == name) {
-				take, p.used[i] = true, true
-			}
-		}
-	}
-	return take, nil
-}
-
-// Unused returns the first pattern that has matched nothing, or "".
-func (p *Patterns) Unused() string {
-	if i := slices.Index(p.used, false); i >= 0 {
-		return p.list[i]
-	}
-	return ""
 }

@@ -25,21 +25,16 @@ const localPrefix = "local/"
 // its architecture (6.1-cloud-amd64) or without it (6.1-cloud). Without patterns it returns the
 // catalogue's default rows and all local kernels. dir has the images.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
-	wanted := catalogue.NewPatterns(patterns)
 	local, err := localKernels(filepath.Join(dir, "local"))
 	if err != nil {
 		return nil, err
 	}
+	selected, err := catalogue.Select(append(slices.Clone(rows), local...), arches, patterns)
+	if err != nil {
+		return nil, fmt.Errorf("kernels of %s, those in %s among them: %w", strings.Join(arches, " and "), filepath.Join(dir, "local"), err)
+	}
 	var kernels []Kernel
-	for _, r := range append(slices.Clone(rows), local...) {
-		if !slices.Contains(arches, r.Arch) {
-			continue
-		}
-		if ok, err := wanted.Match(r); err != nil {
-			return nil, err
-		} else if !ok {
-			continue
-		}
+	for _, r := range selected {
 		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features,
 			GoTests: r.GoTests || len(patterns) > 0}
 		if strings.HasPrefix(r.Name, localPrefix) {
@@ -55,10 +50,6 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 		if !slices.ContainsFunc(kernels, func(other Kernel) bool { return other.SHA256 == k.SHA256 && other.BTFFile == k.BTFFile }) {
 			kernels = append(kernels, k)
 		}
-	}
-	if bad := wanted.Unused(); bad != "" {
-		return nil, fmt.Errorf("no kernel %q of %s in the catalogue (go run ./kernel_images -l lists it) or in %s",
-			bad, strings.Join(arches, " or "), filepath.Join(dir, "local"))
 	}
 	return kernels, nil
 }
