@@ -106,11 +106,14 @@ func TestKrunGuest(t *testing.T) {
 		t.Skipf("no %s", qemu)
 	}
 	dir := t.TempDir()
-	for name, pkg := range map[string]string{"init": "./init", "guest": "./testdata/guest"} {
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
+	for _, args := range [][]string{
+		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "init"), "./init"},
+		{"test", "-c", "-o", filepath.Join(dir, "guest"), "./testdata/guest"},
+	} {
+		cmd := exec.Command("go", args...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", pkg, err, out)
+			t.Fatalf("go %q: %v\n%s", args, err, out)
 		}
 	}
 	image := filepath.Join(dir, "initramfs.gz")

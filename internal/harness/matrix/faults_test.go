@@ -34,7 +34,7 @@ func TestFaults(t *testing.T) {
 	image := filepath.Join(dir, "initramfs.gz")
 	for _, args := range [][]string{
 		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "init"), "../../../initramfs/init"},
-		{"build", "-buildvcs=false", "-o", filepath.Join(dir, "guest"), "../../../initramfs/testdata/guest"},
+		{"test", "-c", "-o", filepath.Join(dir, "guest"), "../../../initramfs/testdata/guest"},
 		{"run", "../../../initramfs", "-o", image, "-init", filepath.Join(dir, "init"), filepath.Join(dir, "guest")},
 	} {
 		cmd := exec.Command("go", args...)
