@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -17,24 +16,11 @@ func (o *options) kernel() (*btfhub.Kernel, error) {
 	if o.file == "" {
 		return btfhub.Open(btfhub.Options{Whole: true})
 	}
-	spec, err := load(o.file)
+	spec, err := ingest.Load(o.file)
 	if err != nil {
 		return nil, err
 	}
 	return &btfhub.Kernel{Spec: spec, Origin: "file " + o.file, Exact: true}, nil
-}
-
-// load returns the types in a file.
-func load(path string) (*btf.Spec, error) {
-	raw, err := ingest.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return spec, nil
 }
 
 // archive returns the archive of -f, or the embedded one.
@@ -62,7 +48,7 @@ func readArchive(path string) (*btfhub.Archive, error) {
 func (o *options) named(name string) (*btf.Spec, error) {
 	_, err := os.Stat(name)
 	if err == nil || strings.Contains(name, "/") {
-		return load(name)
+		return ingest.Load(name)
 	}
 	a, err := btfhub.Embedded()
 	if err != nil {

@@ -32,30 +32,24 @@ func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) 
 	if len(near) > 0 && wanted.related(near[0].release) {
 		return near[0].Entry, false, nil
 	}
-	notFound := &notFoundError{Release: release, Arch: arch, Kernel: wanted}
+	text := fmt.Sprintf("the archive has no types for %s on %s (%v)", release, arch, wanted)
+	var names []string
 	for _, k := range near[:min(nearShown, len(near))] {
-		notFound.Near = append(notFound.Near, k.Release)
+		names = append(names, k.Release)
 	}
-	return Entry{}, false, notFound
+	if len(names) > 0 {
+		text += ", near are " + strings.Join(names, ", ")
+	}
+	return Entry{}, false, notFoundError(text)
 }
 
 // nearShown is the number of near kernels in the error.
 const nearShown = 3
 
 // notFoundError is the error of a look-up that finds no kernel.
-type notFoundError struct {
-	Release, Arch string
-	Kernel        Release  // the parsed Release
-	Near          []string // up to three near releases, for a person to see
-}
+type notFoundError string
 
-func (e *notFoundError) Error() string {
-	s := fmt.Sprintf("the archive has no types for %s on %s (%v)", e.Release, e.Arch, e.Kernel)
-	if len(e.Near) > 0 {
-		s += ", near are " + strings.Join(e.Near, ", ")
-	}
-	return s
-}
+func (e notFoundError) Error() string { return string(e) }
 
 // Is reports whether target is [errors.ErrUnsupported], which the error also is.
-func (e *notFoundError) Is(target error) bool { return target == errors.ErrUnsupported }
+func (e notFoundError) Is(target error) bool { return target == errors.ErrUnsupported }

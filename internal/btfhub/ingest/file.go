@@ -10,57 +10,50 @@ import (
 	"os"
 	"strings"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/quark-linux/quark/internal/vmlinuz"
 )
 
 // maxBTF is the largest BTF that is read, about ten times that of a kernel.
 const maxBTF = 64 << 20
 
-// Load returns the raw BTF in a file: raw BTF, an ELF file with a .BTF section, or a kernel image.
-func Load(path string) ([]byte, error) {
+// Load returns the types in a file: raw BTF, an ELF file with a .BTF section, or a kernel image.
+func Load(path string) (*btf.Spec, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	raw, err := load(f)
+	spec, err := load(f)
+	if errors.Is(err, btf.ErrNotFound) {
+		err = vmlinuz.ErrNoBTF
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return raw, nil
+	return spec, nil
 }
 
-func load(f *os.File) ([]byte, error) {
+func load(f *os.File) (*btf.Spec, error) {
 	start := make([]byte, 4)
 	switch _, err := f.ReadAt(start, 0); {
 	case errors.Is(err, io.EOF):
 		return nil, errors.New("too short for BTF, an ELF file or a kernel image")
 	case err != nil:
 		return nil, err
-	case string(start) == elf.ELFMAG:
-		return section(f)
-	case string(start[:2]) == "\x9f\xeb" || string(start[:2]) == "\xeb\x9f":
-		return readAll(f, maxBTF)
+	case string(start) == elf.ELFMAG, string(start[:2]) == "\x9f\xeb", string(start[:2]) == "\xeb\x9f":
+		return btf.LoadSpecFromReader(f)
 	}
 	image, err := readAll(f, vmlinuz.MaxSize)
 	if err != nil {
 		return nil, err
 	}
-	return vmlinuz.BTF(image)
-}
-
-// section returns the BTF in an ELF file, which is not read as a whole: it may have gigabytes of
-// debug information.
-func section(file io.ReaderAt) ([]byte, error) {
-	f, err := elf.NewFile(file)
+	raw, err := vmlinuz.BTF(image)
 	if err != nil {
 		return nil, err
 	}
-	s := f.Section(".BTF")
-	if s == nil || s.Type == elf.SHT_NOBITS {
-		return nil, vmlinuz.ErrNoBTF
-	}
-	return readAll(s.Open(), maxBTF)
+	return btf.LoadSpecFromReader(bytes.NewReader(raw))
 }
 
 func readAll(r io.Reader, most int64) ([]byte, error) {
