@@ -46,11 +46,11 @@ const ChangeUnseen = FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldCaps|1<
 const constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldParentTID)
 
 // ChangedUnseen returns the fields that can change without an event that a source with
-// this table reports.
+// this table always reports.
 func (t *CapabilityTable) ChangedUnseen() Fields {
 	var reported Events
 	for k := range t.Kinds {
-		if t.Kinds[k].Origin != OriginNone {
+		if t.all(Kind(k)) {
 			reported |= Kind(k).Events()
 		}
 	}

@@ -76,6 +76,22 @@ func (d *delivery) reported(s *score.Seen) engine.Fields {
 	return told & s.Process.Known &^ s.Process.Carried
 }
 
+// leads changes which process the queue's table has as the leader of the session or group of an
+// event's process, and reports whether that was a living process of the family.
+func (d *delivery) leads(s *score.Seen, f engine.Field, change func(**engine.Identity)) bool {
+	i := map[engine.Field]int{engine.FieldSID: 0, engine.FieldPGID: 1}[f]
+	if l := d.lifeOf(s); !d.reported(s).Has(f) || s.Leaders == nil || s.Leaders[i] == nil || s.Leaders[i].Start == 0 || l == nil {
+		return false
+	}
+	leaders := *s.Leaders
+	s.Leaders = &leaders
+	found := slices.ContainsFunc(d.lives, func(l *truth.Life) bool {
+		return l.PID == int(leaders[i].PID) && d.Opened <= l.Born() && l.Born() <= s.Time && s.Time <= l.Ended()
+	})
+	change(&leaders[i])
+	return found
+}
+
 // set gives a process the value that a text of the truth stands for.
 func set(p *engine.Process, f engine.Field, text string) {
 	c, ns := &p.Caps, &p.NS
@@ -322,6 +338,17 @@ var mutants = slices.Concat(fieldMutants(), []mutant{
 	{name: "the table has another process", damage: func(d *delivery, s *score.Seen, _ int) bool {
 		s.Table = "another"
 		return d.lifeOf(s) != nil
+	}},
+	{name: "the leader of the session is not known", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		return d.leads(s, engine.FieldSID, func(leader **engine.Identity) { *leader = nil })
+	}},
+	{name: "another process as the leader of the group", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		return d.leads(s, engine.FieldPGID, func(leader **engine.Identity) { *leader = &engine.Identity{PID: (*leader).PID + 1} })
+	}},
+	{name: "the leader of a former session of the number", damage: func(d *delivery, s *score.Seen, _ int) bool {
+		return d.leads(s, engine.FieldSID, func(leader **engine.Identity) {
+			*leader = &engine.Identity{PID: (*leader).PID, Start: (*leader).Start - min((*leader).Start-1, uint64(time.Minute))}
+		})
 	}},
 	{name: "the start of a thread is dropped", damage: func(d *delivery, s *score.Seen, i int) bool {
 		l := d.lifeOf(s)
@@ -601,9 +628,17 @@ func perfectly(e *truth.Event) score.Seen {
 	if e.Kind == engine.KindExit {
 		p.Exited, p.Known, p.Task.Exit = true, p.Known|engine.FieldExit.Set(), engine.Exit{WaitStatus: e.Status, Time: e.Earliest}
 	}
+	var leaders [2]*engine.Identity
+	for i, pid := range []uint32{p.SID, p.PGID} {
+		for l := e.Life; l != nil && leaders[i] == nil; l = l.Creator {
+			if l.PID == int(pid) {
+				leaders[i] = &engine.Identity{PID: pid, Start: l.Born()}
+			}
+		}
+	}
 	return score.Seen{
 		Events: e.Kind.Events(), ID: e.ID, Time: e.Earliest, At: e.Earliest, Wall: time.Unix(0, int64(e.Earliest)+5e9), Tracer: uint32(e.Tracer),
-		Process: p, Parts: []engine.Part{{Kind: e.Kind, IDChange: e.ID, Time: e.Earliest, Cred: p.Cred, Known: p.Known & engine.FieldsIDs}},
+		Leaders: &leaders, Process: p, Parts: []engine.Part{{Kind: e.Kind, IDChange: e.ID, Time: e.Earliest, Cred: p.Cred, Known: p.Known & engine.FieldsIDs}},
 	}
 }
 

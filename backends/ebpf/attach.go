@@ -179,6 +179,10 @@ func (s *Source) openIDChange(l *loader) {
 		*kind = without(errors.Join(append([]error{idsErr}, missing...)...))
 	default:
 		*kind = kernelVia(strings.Join(vias, ", "))
+		if len(traced) > 0 {
+			kind.Partial = engine.EventIDChange
+			kind.Via += "; not those of 32-bit syscalls"
+		}
 		for _, err := range missing {
 			s.capabilities.Notes = append(s.capabilities.Notes, "ID_CHANGE is incomplete: "+oneLine(err))
 		}

@@ -161,8 +161,8 @@ func TestUnpreemptedProgramsAlone(t *testing.T) {
 func TestNoteOfCompatSyscalls(t *testing.T) {
 	table := open(t, Options{}).Capabilities()
 	bound := slices.ContainsFunc(table.Notes, func(n string) bool { return strings.Contains(n, "32-bit syscalls are not seen") })
-	if via := table.Kinds[engine.KindIDChange].Via; strings.Contains(via, "sys_exit") != bound {
-		t.Errorf("ID_CHANGE comes from %s, the notes are %q", via, table.Notes)
+	if c := table.Kinds[engine.KindIDChange]; strings.Contains(c.Via, "sys_exit") != bound || (c.Partial != 0) != bound {
+		t.Errorf("ID_CHANGE comes from %+v, the notes are %q", c, table.Notes)
 	}
 }
 

@@ -5,7 +5,7 @@ import "github.com/quark-linux/quark/backends/source"
 // Options are those of this source alone.
 type Options = source.EBPFOptions
 
-// Validate returns a *source.OptionError if a value can't be used.
+// Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error {
 	_, err := ringSize(o, 1)
 	return err

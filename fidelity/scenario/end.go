@@ -2,12 +2,14 @@ package scenario
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // leaderFirst ends leaders with status 3 while another thread lives on, which then ends in each of
@@ -74,11 +76,15 @@ func exitGroupThread(d *director) {
 	}
 }
 
+// noCore is a limit of RLIMIT_CORE with which the kernel writes no core: neither a file, which is
+// longer, nor to a program, which 0 would not keep from it.
+const noCore = 1
+
 // kill returns a scenario of deaths by a signal, without a core dump.
 func kill(sig unix.Signal) func(*director) {
 	return func(d *director) {
 		for range scale(3, 1) {
-			status, _ := d.kill(d.script(), sig, 0)
+			status, _ := d.kill(d.script(), sig, noCore)
 			d.want(status.Signal() == sig && !status.CoreDump(), "wait status %#x", status)
 		}
 	}
@@ -107,6 +113,32 @@ func killCore(d *director) {
 		d.skip("the kernel wrote no core: kernel.core_pattern is %q", strings.TrimSpace(string(pattern)))
 	}
 	d.record(core)
+}
+
+// pipeCore has the kernel write cores to a program: one that reads them, one that ends at once, and
+// none. Only a core that was written is a CORE_DUMP. The setting is the whole machine's.
+func pipeCore(d *director) {
+	if os.Getenv("QUARK_INITRAMFS") != "1" {
+		d.skip("it changes kernel.core_pattern, which is for guests only (QUARK_INITRAMFS=1)")
+	}
+	const pattern = "/proc/sys/kernel/core_pattern"
+	before, err := os.ReadFile(pattern)
+	d.must(err)
+	defer os.WriteFile(pattern, before, 0)
+	reader, err := tinyelf.Reader(0)
+	d.must(err)
+	reads, ends, none := filepath.Join(d.dir, "reads"), filepath.Join(d.dir, "ends"), filepath.Join(d.dir, "none")
+	d.must(os.WriteFile(reads, reader, 0o755))
+	d.must(tinyelf.Write(ends, 0))
+	for _, program := range []string{reads, ends, none} {
+		d.must(os.WriteFile(pattern, []byte("|"+program), 0))
+		status, core := d.kill(d.script(), unix.SIGSEGV, 0) // no limit of files keeps it from a program
+		written := status.CoreDump()
+		d.want(status.Signal() == unix.SIGSEGV && (program == ends || written == (program == reads)), "%s: wait status %#x", program, status)
+		if written {
+			d.record(core)
+		}
+	}
 }
 
 // daemon runs a process whose parent ends, so that the subreaper becomes its parent.

@@ -34,6 +34,12 @@ func (j *judge) delivery(l *truth.Life, seen []*Seen) {
 			j.Table++
 			j.find(l, "%s: born of %+v", at, s.Process.Birth)
 		}
+		for i, f := range []engine.Field{engine.FieldSID, engine.FieldPGID} {
+			if what := j.wrongLeader(l, s, i, f); what != "" {
+				j.Table++
+				j.find(l, "%s: the leader by %s is %s", at, f, what)
+			}
+		}
 		if what := j.wrongPart(l, s); what != "" {
 			j.Stamp.Wrong++
 			j.find(l, "%s: %s", at, what)
@@ -81,6 +87,37 @@ func (j *judge) bornOf(l *truth.Life, p *engine.Process) bool {
 		return b.Parent.Start <= fork.Latest+j.w.BootOffset
 	}
 	return j.startedAt(c, b.Parent.Start, engine.ProcStartUnit)
+}
+
+// wrongLeader returns what is wrong with the leader of a process by its session or group, "" if
+// nothing is. Nobody else has the number of either as long as it has a member.
+func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) string {
+	if s.Leaders == nil || !s.Process.Known.Has(f) {
+		return ""
+	}
+	number, got := truth.ValueOf(s.Process, f), s.Leaders[i]
+	var born []*truth.Life // of that pid, until then
+	for _, o := range j.all {
+		if fmt.Sprint(o.PID) == number && o.Born() <= min(s.Time, l.Ended()) {
+			born = append(born, o)
+		}
+	}
+	if got == nil {
+		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) &&
+			born[n-1].Born() >= j.w.Opened && born[n-1].Ended() >= s.Time {
+			return "not found"
+		}
+		return ""
+	}
+	started := func(o *truth.Life) bool { return got.Start == 0 || j.startedAt(o, got.Start, engine.ProcStartUnit) }
+	switch n := len(born); {
+	case fmt.Sprint(got.PID) != number:
+	case n == 0 && got.Start <= l.Events[0].Latest+j.w.BootOffset: // older than what is known
+		return ""
+	case s.Process.Carried.Has(f) && slices.ContainsFunc(born, started), n > 0 && started(born[n-1]):
+		return ""
+	}
+	return fmt.Sprintf("%+v, not process %s", *got, number)
 }
 
 // wrongPart returns what is wrong with the parts of a delivered event: each is an event that
@@ -182,7 +219,7 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 	for _, e := range l.Events {
 		if j.w.reported(e.Kind) {
 			events = append(events, e)
-			if e.Optional {
+			if j.w.optional(e) {
 				optional |= e.Kind.Events()
 				n++
 			}
@@ -196,13 +233,13 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 		got = append(got, s.Events)
 	}
 	for choice := range 1 << n {
-		if text(got, optional) == text(Join(chosen(events, choice)), optional) {
+		if text(got, optional) == text(Join(j.chosen(events, choice)), optional) {
 			j.Joined++
 			return
 		}
 	}
 	j.Unjoined++
-	j.find(l, "joined to %s, not %s", text(got, 0), text(Join(chosen(events, 0)), 0))
+	j.find(l, "joined to %s, not %s", text(got, 0), text(Join(j.chosen(events, 0)), 0))
 }
 
 // maxOptional bounds the optional events of lives whose joined events are judged: each choice of
@@ -210,12 +247,12 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 const maxOptional = 10
 
 // chosen returns the events without those optional ones whose bit is not in choice.
-func chosen(events []*truth.Event, choice int) (list []*truth.Event) {
+func (j *judge) chosen(events []*truth.Event, choice int) (list []*truth.Event) {
 	for _, e := range events {
-		if !e.Optional || choice&1 != 0 {
+		if !j.w.optional(e) || choice&1 != 0 {
 			list = append(list, e)
 		}
-		if e.Optional {
+		if j.w.optional(e) {
 			choice >>= 1
 		}
 	}

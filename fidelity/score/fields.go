@@ -32,7 +32,7 @@ func (j *judge) within(l *truth.Life, s *Seen, earliest, latest uint64) {
 // it reports. If that is optional, or need not be told, the event may also be without it.
 func (j *judge) fields(s *Seen, events []*truth.Event) {
 	last := len(events) - 1
-	for last > 0 && (events[last].Optional || events[last].Unchanged) {
+	for last > 0 && (j.w.optional(events[last]) || events[last].Unchanged) {
 		was := *j.Score
 		j.verdicts(s, events[last])
 		if now, was := j.All(), was.All(); now.Wrong == was.Wrong && now.Unexplained == was.Unexplained {

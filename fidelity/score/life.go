@@ -19,9 +19,15 @@ func (w *Witness) seesUnchanged() bool {
 	return w.Backend == "cnproc" || strings.Contains(w.Table.Kinds[engine.KindIDChange].Via, "sys_exit_")
 }
 
+// optional reports whether e need not be delivered: it is so by its nature, or the table says that
+// some events of its kind are not reported.
+func (w *Witness) optional(e *truth.Event) bool {
+	return e.Optional || e.Compat && w.Table.Kinds[e.Kind].Partial != 0
+}
+
 // expected reports whether e has to be delivered.
 func (w *Witness) expected(e *truth.Event) bool {
-	return !e.Optional && w.reported(e.Kind) && e.Earliest >= w.Opened && w.open(latest(e, w.AfterEnd))
+	return !w.optional(e) && w.reported(e.Kind) && e.Earliest >= w.Opened && w.open(latest(e, w.AfterEnd))
 }
 
 // open reports whether the queue was open until a time.
@@ -89,7 +95,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	for _, e := range l.Events {
 		if e.Kind == k {
 			events = append(events, e)
-			if !e.Optional {
+			if !j.w.optional(e) {
 				needed++
 			}
 		}
@@ -99,13 +105,13 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	for n, s := range seen {
 		spare := len(seen)-n > needed
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && (spare || !e.Optional) && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
+			return !found[e] && (spare || !j.w.optional(e)) && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
 			continue
 		}
-		if !events[i].Optional {
+		if !j.w.optional(events[i]) {
 			needed--
 		}
 		j.match(s, events[i], found)

@@ -25,6 +25,9 @@ type Seen struct {
 	// Table says how the process that the queue's table had at delivery, by pid and by
 	// identity, differed from Process; empty if it did not, or nobody asked.
 	Table string
+	// Leaders are those of the process's session and group by the queue's table, nil where it does
+	// not know them, or nobody asked.
+	Leaders *[2]*engine.Identity
 }
 
 // Witness is what one backend delivered during a run, in the order of delivery.
@@ -160,6 +163,7 @@ func (s *Score) String() string {
 type judge struct {
 	*Score
 	w       *Witness
+	all     []*truth.Life            // that are known
 	matched map[*Seen][]*truth.Event // what each delivered event reports, in order
 	gaps    []engine.Gap             // in what is judged now
 	joined  bool                     // what is judged now are parts of joined events
@@ -204,7 +208,7 @@ func Lives(w *Witness, lives []*truth.Life) *Score { return Among(w, lives, live
 
 // Among does what Lives does, where the lives are among all that are known.
 func Among(w *Witness, lives, all []*truth.Life) *Score {
-	j := &judge{Score: new(Score), w: w, matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
+	j := &judge{Score: new(Score), w: w, all: all, matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
 	single := assign(w.Single, all, w.AfterEnd)
 	for _, l := range lives {
 		j.life(l, single.of[l])

@@ -35,7 +35,7 @@ type Event struct {
 	ID               engine.IDChange
 	Tracer           int
 	Status           int32
-	Optional         bool
+	Optional, Compat bool
 	Unchanged        bool
 	Earliest, Latest uint64
 
@@ -200,7 +200,7 @@ func (a *assembler) add(list []*Record) error {
 			}
 		}
 		e := &Event{
-			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional, Unchanged: r.Unchanged,
+			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 			Unreachable: unreachable,
 		}

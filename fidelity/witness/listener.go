@@ -171,6 +171,7 @@ func (l *Listener) keep(ev *engine.Event) {
 	}
 	if l.lookup {
 		s.Table = l.inTable(ev)
+		s.Leaders = l.leaders(ev.Process)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,6 +179,25 @@ func (l *Listener) keep(ev *engine.Event) {
 	if ev.Events.Has(engine.EventExit) && !ev.Thread {
 		l.ended[s.Process.PID] = max(s.Time, l.ended[s.Process.PID])
 	}
+}
+
+// leaders returns the leaders of a process's session and group, nil from a bare source.
+func (l *Listener) leaders(p *engine.Process) *[2]*engine.Identity {
+	q, ok := l.Queue.(interface {
+		SessionLeader(*engine.Process) *engine.Process
+		GroupLeader(*engine.Process) *engine.Process
+	})
+	if !ok {
+		return nil
+	}
+	found := new([2]*engine.Identity)
+	for i, leader := range []*engine.Process{q.SessionLeader(p), q.GroupLeader(p)} {
+		if leader != nil {
+			id, _ := leader.Identity()
+			found[i] = &id
+		}
+	}
+	return found
 }
 
 // ofThreads are the fields that each thread has for itself.

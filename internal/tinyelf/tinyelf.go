@@ -1,6 +1,6 @@
 // Package tinyelf writes the smallest possible programs, of a few system calls. One ends at once
 // with a given code: its process lives for some ten microseconds, much shorter than that of a
-// program with a runtime or a loader. Another waits before it ends.
+// program with a runtime or a loader. Others wait or read before they end.
 package tinyelf
 
 import (
@@ -34,6 +34,15 @@ func Write(path string, code uint8) error {
 // is complete: the process does not change any more.
 func Waiter(code uint8) ([]byte, error) {
 	machine, text, err := waiter(runtime.GOARCH, code)
+	if err != nil {
+		return nil, err
+	}
+	return image(machine, text), nil
+}
+
+// Reader returns a program that reads descriptor 0 to its end and then ends with the code, 0 to 255.
+func Reader(code uint8) ([]byte, error) {
+	machine, text, err := reader(runtime.GOARCH, code)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +83,35 @@ func waiter(arch string, code uint8) (machine uint16, text []byte, err error) {
 			0xd2800022, // mov x2, 1
 			0xd28007e8, // mov x8, SYS_read
 			0xd4000001, // svc 0
+		} {
+			text = binary.LittleEndian.AppendUint32(text, op)
+		}
+	}
+	return machine, append(text, end...), err
+}
+
+func reader(arch string, code uint8) (machine uint16, text []byte, err error) {
+	machine, end, err := exitCode(arch, code)
+	switch arch {
+	case "amd64":
+		text = []byte{
+			0x48, 0x8d, 0xb4, 0x24, 0x00, 0xf0, 0xff, 0xff, // again: lea rsi, [rsp-4096]
+			0xba, 0x00, 0x10, 0, 0, // mov edx, 4096
+			0x31, 0xff, // xor edi, edi
+			0x31, 0xc0, // xor eax, eax: SYS_read
+			0x0f, 0x05, // syscall
+			0x85, 0xc0, // test eax, eax
+			0x7f, 0xe9, // jg again
+		}
+	case "arm64":
+		for _, op := range []uint32{
+			0xd2800000, // again: mov x0, 0
+			0xd14007e1, // sub x1, sp, 4096
+			0xd2820002, // mov x2, 4096
+			0xd28007e8, // mov x8, SYS_read
+			0xd4000001, // svc 0
+			0xf100001f, // cmp x0, 0
+			0x54ffff4c, // b.gt again
 		} {
 			text = binary.LittleEndian.AppendUint32(text, op)
 		}

@@ -27,7 +27,7 @@ func TestProgramEndsWithItsCode(t *testing.T) {
 
 func TestEachMachine(t *testing.T) {
 	for arch, want := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
-		for _, program := range []func(string, uint8) (uint16, []byte, error){exitCode, waiter} {
+		for _, program := range []func(string, uint8) (uint16, []byte, error){exitCode, waiter, reader} {
 			machine, text, err := program(arch, 7)
 			if err != nil || elf.Machine(machine) != want || len(text) == 0 {
 				t.Errorf("%s: machine %d, %d bytes, %v", arch, machine, len(text), err)
@@ -39,6 +39,32 @@ func TestEachMachine(t *testing.T) {
 	}
 	if _, _, err := waiter("vax", 0); err == nil {
 		t.Error("programs for a vax")
+	}
+}
+
+func TestReaderReadsAll(t *testing.T) {
+	program, err := Reader(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "reader")
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := in.Write(make([]byte, 1<<20)); n != 1<<20 || err != nil {
+		t.Errorf("it took %d bytes: %v", n, err)
+	}
+	in.Close()
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("it ended with %v", cmd.ProcessState)
 	}
 }
 
