@@ -68,7 +68,7 @@ func (t *table) leader(p *Process, f Field, pid uint32) *Process {
 // process.
 func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 	b = ev.AppendJSON(b, &e.clock, e.source.Name())
-	if ev.Process == nil || ev.Events&EventGap != 0 {
+	if ev.Process == nil || ev.Events.Has(EventGap) {
 		return b
 	}
 	o := object{b: b[:len(b)-1], some: true}
@@ -119,7 +119,7 @@ func (p *Process) appendName(b []byte) []byte {
 func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 	b = ev.AppendDump(b)
 	p := ev.Process
-	if p == nil || ev.Events&EventGap != 0 {
+	if p == nil || ev.Events.Has(EventGap) {
 		return b
 	}
 	d := dumper{b: b, p: p}
