@@ -7,7 +7,9 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// What events, processes and sources are made of, so that users import only this package.
+// The types are those of the packages below, so that users import only this one. Their methods and
+// members are documented there, as go doc engine.Process shows.
+
 type (
 	Event    = engine.Event    // what happened, and the process it happened to
 	Events   = engine.Events   // a set of kinds of event
@@ -15,21 +17,21 @@ type (
 	IDChange = engine.IDChange // which ids changed
 	Gap      = engine.Gap      // events that were lost, in the stream of events
 
-	Process      = engine.Process   // what is known of a process
-	Identity     = engine.Identity  // a process for good: pid and start time
-	Birth        = engine.Birth     // the parent that forked a process
-	EntryType    = engine.EntryType // by which way a process came in
-	Task         = engine.Task      // the part of a Process that has a fixed size
-	Credentials  = engine.Credentials
+	Process      = engine.Process      // what is known of a process
+	Identity     = engine.Identity     // a process for good: pid and start time
+	Birth        = engine.Birth        // the parent that forked a process
+	EntryType    = engine.EntryType    // by which way a process came in
+	Task         = engine.Task         // the part of a Process that has a fixed size
+	Credentials  = engine.Credentials  // user and group ids
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
-	TTY          = engine.TTY
-	Namespaces   = engine.Namespaces
-	Exit         = engine.Exit // how and when a process ended
+	TTY          = engine.TTY          // the number of a terminal
+	Namespaces   = engine.Namespaces   // their inode numbers
+	Exit         = engine.Exit         // how and when a process ended
 
 	Field  = engine.Field  // a group of attributes that is known as a whole
 	Fields = engine.Fields // a set of fields, such as Process.Known
 
-	Stats       = engine.Stats
+	Stats       = engine.Stats       // the counters of a queue
 	SourceStats = engine.SourceStats // what came, and what was lost by cause
 	Loss        = engine.Loss        // a cause of loss
 	Clock       = engine.Clock       // turns stamps into wall time
@@ -41,19 +43,20 @@ type (
 	Source          = engine.Source          // what New reads from
 	Recorder        = engine.Recorder        // what Options.Record is
 	CapabilityTable = engine.CapabilityTable // what a source reports, and how
-	Capability      = engine.Capability
-	Origin          = engine.Origin
-	Extent          = engine.Extent
+	Capability      = engine.Capability      // a row of the table
+	Origin          = engine.Origin          // how a source obtains something
+	Extent          = engine.Extent          // how much of a text is known in any case
 
-	BackendSet    = backends.Set       // a set of backends, for Options.Backends
-	Attempt       = backends.Attempt   // a backend that could not be used, and why
-	OpenError     = backends.Error     // the error of Open if no backend can be used
-	OptionError   = source.OptionError // the error of Open if an option is wrong
-	Exits         = source.Exits       // the ends that are reported
-	BTFOptions    = btfhub.Options
-	EBPFOptions   = source.EBPFOptions
-	KProbeOptions = source.KProbeOptions
-	CNProcOptions = source.CNProcOptions
+	BackendSet    = backends.Set         // a set of backends, for Options.Backends
+	Attempt       = backends.Attempt     // a backend that could not be used, and why
+	OpenError     = backends.Error       // the error of Open if no backend can be used
+	OptionError   = engine.OptionError   // the error of Open if an option is wrong
+	Exits         = source.Exits         // the ends that are reported
+	BTFOptions    = btfhub.Options       // where the kernel's types are found
+	EBPFOptions   = source.EBPFOptions   // of the eBPF backend alone
+	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
+	CNProcOptions = source.CNProcOptions // of the proc connector alone
+	Enrich        = source.Enrich        // what the proc connector reads from /proc
 )
 
 // The kinds of event.
@@ -105,8 +108,8 @@ const (
 
 	NumFields = engine.NumFields
 
-	FieldsIDs = engine.FieldsIDs
-	FieldsNS  = engine.FieldsNS
+	FieldsIDs = engine.FieldsIDs // the four of user and group ids
+	FieldsNS  = engine.FieldsNS  // the four namespaces
 	AllFields = engine.AllFields // without FieldEntry
 )
 
@@ -136,12 +139,12 @@ func ParseKinds(list string) (Events, error) { return source.ParseKinds(list) }
 
 // The causes of loss.
 const (
-	LossRingFull   = engine.LossRingFull
-	LossSocketFull = engine.LossSocketFull
-	LossScratch    = engine.LossScratch
-	LossSkipped    = engine.LossSkipped
-	LossDecode     = engine.LossDecode
-	LossUnseen     = engine.LossUnseen
+	LossRingFull   = engine.LossRingFull   // of eBPF and kprobe: read sooner, or set RingSize
+	LossSocketFull = engine.LossSocketFull // of the proc connector
+	LossScratch    = engine.LossScratch    // the kernel side had no memory to build the record in
+	LossSkipped    = engine.LossSkipped    // the kernel did not run the eBPF program
+	LossDecode     = engine.LossDecode     // the record made no sense
+	LossUnseen     = engine.LossUnseen     // of a CPU that came online just then
 	NumLosses      = engine.NumLosses
 
 	AllCPUs = engine.AllCPUs // a Gap's CPU, if it can be any
@@ -160,10 +163,10 @@ const (
 	NumKinds     = engine.NumKinds
 
 	JoinNever      = engine.JoinNever
-	JoinOnce       = engine.JoinOnce
-	JoinAlways     = engine.JoinAlways
-	JoinForkExec   = engine.JoinForkExec
-	JoinBeforeExec = engine.JoinBeforeExec
+	JoinOnce       = engine.JoinOnce       // unless one of the kind has joined already
+	JoinAlways     = engine.JoinAlways     // any number
+	JoinForkExec   = engine.JoinForkExec   // once, and not after an ID_CHANGE
+	JoinBeforeExec = engine.JoinBeforeExec // any number, and not after an EXEC
 )
 
 // DefaultMatrix joins the whole life of a short process into one event.

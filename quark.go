@@ -89,7 +89,7 @@ type Options struct {
 // Queue delivers the events of one backend. One goroutine uses it; Close, Drain, Stats
 // and Wake may be called from any.
 type Queue struct {
-	// mu is held while the engine and the source work, and not while a Filter decides.
+	// mu is held while the engine, the source and /proc work, and not while a Filter decides.
 	mu       sync.Mutex
 	closed   bool
 	end      sync.Once
@@ -121,7 +121,7 @@ func Open(opts Options) (*Queue, error) {
 	}
 	q := &Queue{source: src, attempts: attempts}
 	if q.proc, err = backends.OpenProc(); err == nil {
-		err = q.start(opts, systemClock(), q.proc.Look, q.proc.Scan)
+		err = q.start(opts, systemClock(), q.look, q.proc.Scan)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", errors.Join(err, q.Close()))
@@ -170,6 +170,14 @@ func (q *Queue) start(opts Options, clock Clock, look func(uint32) (uint64, engi
 		q.engine.Learn(r)
 		return nil
 	})
+}
+
+// look looks at a process. The engine calls it where mu is held, or before others have the queue.
+func (q *Queue) look(pid uint32) (start uint64, sight engine.Sight) {
+	if q.closed {
+		return 0, engine.SightUnknown
+	}
+	return q.proc.Look(pid)
 }
 
 // unlocked returns the filter so that it may use the queue, also close it.
@@ -345,27 +353,45 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
-func (q *Queue) SessionLeader(p *Process) *Process { return q.engine.SessionLeader(p) }
+func (q *Queue) SessionLeader(p *Process) *Process {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.engine.SessionLeader(p)
+}
 
 // GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
 // known.
-func (q *Queue) GroupLeader(p *Process) *Process { return q.engine.GroupLeader(p) }
+func (q *Queue) GroupLeader(p *Process) *Process {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.engine.GroupLeader(p)
+}
 
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
 // its birth was not seen, the parent that it had later. Ended ones are among them for
 // CacheGraceTime. whole reports whether the last one is process 1 or kthreadd; else the next one is
 // not known.
 func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	return q.engine.Ancestors(p)
 }
 
 // AppendJSON appends the event as Event.AppendJSON does, with the leaders and ancestors of its
 // process.
-func (q *Queue) AppendJSON(b []byte, ev *Event) []byte { return q.engine.AppendJSON(b, ev) }
+func (q *Queue) AppendJSON(b []byte, ev *Event) []byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.engine.AppendJSON(b, ev)
+}
 
 // AppendDump appends the event as Event.AppendDump does, with the leaders and ancestors of its
 // process.
-func (q *Queue) AppendDump(b []byte, ev *Event) []byte { return q.engine.AppendDump(b, ev) }
+func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.engine.AppendDump(b, ev)
+}
 
 // Processes yields all known processes in order of pid.
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }

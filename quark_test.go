@@ -222,10 +222,13 @@ func TestWrongOptions(t *testing.T) {
 			"MaxLength":      func(o *quark.Options) { o.MaxLength = -1 },
 			"CacheGraceTime": func(o *quark.Options) { o.CacheGraceTime = -1 },
 			"Backends":       func(o *quark.Options) { o.Backends = 0x80 },
+			"MinAgg":         func(o *quark.Options) { o.MinAgg, o.Matrix = true, quark.DefaultMatrix() },
+			"Matrix":         func(o *quark.Options) { o.Matrix = &quark.Matrix{{quark.JoinBeforeExec + 1}} },
 		} {
 			bad := opts
 			change(&bad)
-			if _, err := quark.Open(bad); err == nil || !strings.Contains(err.Error(), want) {
+			_, err := quark.Open(bad)
+			if wrong := new(quark.OptionError); !errors.As(err, &wrong) || wrong.Option != want {
 				t.Errorf("%s: %v", want, err)
 			}
 		}
@@ -343,6 +346,34 @@ func TestCloseFromAnywhere(t *testing.T) {
 		}
 		if after := openFDs(t); after != before {
 			t.Errorf("%d descriptors before, %d after", before, after)
+		}
+	})
+}
+
+// Close while others are looked up, which without FORKs and EXITs is done in /proc.
+func TestCloseDuringLookup(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		opts.Kinds = quark.EventExec
+		q := open(t, opts)
+		ev := &quark.Event{Process: q.Lookup(uint32(os.Getpid()))}
+		closed := make(chan error)
+		go func() {
+			time.Sleep(time.Millisecond)
+			closed <- q.Close()
+		}()
+		for end := false; !end; {
+			select {
+			case err := <-closed:
+				if end = true; err != nil {
+					t.Error(err)
+				}
+			default:
+				q.GroupLeader(ev.Process)
+				q.AppendJSON(nil, ev)
+			}
+		}
+		if l := q.SessionLeader(ev.Process); l != nil && l.PID != ev.Process.PID {
+			t.Errorf("after Close the leader is %d", l.PID)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func Parse(name string) (Set, error) {
 
 // Open opens the first of the allowed backends that this kernel and these
 // privileges admit. The attempts are those before it. The error is an *Error, or a
-// *source.OptionError if an option has a wrong value, be it one of a backend that would not
+// *engine.OptionError if an option has a wrong value, be it one of a backend that would not
 // be tried; it is errors.ErrUnsupported on another system than Linux on amd64 and arm64, and
 // in a pid, user or time namespace that is not the host's.
 func Open(opts Options) (engine.Source, []Attempt, error) {
@@ -118,7 +118,7 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		if err == nil {
 			return s, failed, nil
 		}
-		if wrong := new(source.OptionError); errors.As(err, &wrong) {
+		if wrong := new(engine.OptionError); errors.As(err, &wrong) {
 			return nil, failed, err
 		}
 		failed = append(failed, Attempt{names[i], err})
@@ -132,14 +132,14 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 // validate checks the options of all backends, allowed or not.
 func (o *Options) validate() error {
 	if extra := o.Allowed &^ All; extra != 0 {
-		return &source.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", All)}
+		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", All)}
 	}
 	if err := o.Shared.Validate(); err != nil {
 		return err
 	}
 	for _, b := range backends {
 		if err := b.check(o); err != nil {
-			if wrong := new(source.OptionError); errors.As(err, &wrong) {
+			if wrong := new(engine.OptionError); errors.As(err, &wrong) {
 				wrong.Option = b.options + "." + wrong.Option
 			}
 			return err

@@ -20,7 +20,15 @@ const (
 )
 
 func (j Join) String() string {
-	return [...]string{"-", "once", "always", "once, no ids", "before EXEC"}[j]
+	return nameOf(j, "-", "once", "always", "once, no ids", "before EXEC")
+}
+
+// nameOf returns the name of a value, or its number where a newer version may have one.
+func nameOf[T ~uint8](v T, names ...string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("unknown_%d", v)
 }
 
 // Matrix is the rule of aggregation: Matrix[head][next] says whether an event
@@ -85,6 +93,18 @@ func MinimalMatrix() *Matrix {
 	m[KindComm][KindComm] = JoinAlways
 	m[KindIDChange][KindIDChange] = JoinAlways
 	return m
+}
+
+// check returns an error if a rule is none of those of this package.
+func (m *Matrix) check() error {
+	for head, row := range m {
+		for next, rule := range row {
+			if rule > JoinBeforeExec {
+				return fmt.Errorf("the rule of %s after %s is %s", Kind(next), Kind(head), rule)
+			}
+		}
+	}
+	return nil
 }
 
 // joins reports whether next may join an event that began with head and has

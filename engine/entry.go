@@ -20,10 +20,7 @@ const (
 )
 
 func (t EntryType) String() string {
-	if names := [...]string{"unknown", "init", "kthread", "sshd", "ssm", "container", "terminal"}; int(t) < len(names) {
-		return names[t]
-	}
-	return "unknown"
+	return nameOf(t, "unknown", "init", "kthread", "sshd", "ssm", "container", "terminal")
 }
 
 // A process inherits its entry leader from its parent at birth, and becomes one itself when it

@@ -25,8 +25,13 @@ func (k Kind) String() string {
 	return "UNKNOWN"
 }
 
-// Events returns the one-element event mask of k.
-func (k Kind) Events() Events { return kindEvents[k] }
+// Events returns the set of k alone, which is empty if there is no such kind.
+func (k Kind) Events() Events {
+	if int(k) < NumKinds {
+		return kindEvents[k]
+	}
+	return 0
+}
 
 var kindEvents = [NumKinds]Events{
 	KindFork: EventFork, KindExec: EventExec, KindExit: EventExit, KindIDChange: EventIDChange,

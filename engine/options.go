@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -57,15 +58,22 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CacheGraceTime == 0 {
 		o.CacheGraceTime = DefaultCacheGraceTime
 	}
+	outside := func(option string, value, least, most any) (Options, error) {
+		return o, &OptionError{option, value, fmt.Errorf("it must be from %v to %v", least, most)}
+	}
 	switch {
 	case o.MaxLength < 1 || o.MaxLength > MaxMaxLength:
-		return o, fmt.Errorf("option MaxLength is %d: it must be from 1 to %d events", o.MaxLength, MaxMaxLength)
+		return outside("MaxLength", o.MaxLength, 1, MaxMaxLength)
 	case o.HoldTime < MinHoldTime || o.HoldTime > MaxHoldTime:
-		return o, fmt.Errorf("option HoldTime is %v: it must be from %v to %v", o.HoldTime, MinHoldTime, MaxHoldTime)
+		return outside("HoldTime", o.HoldTime, MinHoldTime, MaxHoldTime)
 	case o.CacheGraceTime < 0 || o.CacheGraceTime > MaxCacheGraceTime:
-		return o, fmt.Errorf("option CacheGraceTime is %v: it must be from 0 to %v", o.CacheGraceTime, MaxCacheGraceTime)
+		return outside("CacheGraceTime", o.CacheGraceTime, 0, MaxCacheGraceTime)
 	case o.MinAgg && o.Matrix != nil:
-		return o, fmt.Errorf("options MinAgg and Matrix exclude each other: name one")
+		return o, &OptionError{"MinAgg", true, errors.New("it excludes the option Matrix")}
+	case o.Matrix != nil:
+		if err := o.Matrix.check(); err != nil {
+			return o, &OptionError{"Matrix", "not usable", err}
+		}
 	}
 	if o.Matrix == nil {
 		o.Matrix = DefaultMatrix()
@@ -75,3 +83,18 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// OptionError names an option whose value can't be used. It is the caller's mistake and no
+// property of the kernel: another source is not tried instead.
+type OptionError struct {
+	Option string
+	Value  any
+	Err    error // what is wrong, and for a number its range
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("option %s is %v: %v", e.Option, e.Value, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *OptionError) Unwrap() error { return e.Err }

@@ -89,7 +89,7 @@ const (
 
 var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode", "unseen"}
 
-func (l Loss) String() string { return lossNames[l] }
+func (l Loss) String() string { return nameOf(l, lossNames[:]...) }
 
 // Origin says how a source obtains something.
 type Origin uint8
@@ -101,9 +101,7 @@ const (
 	OriginDerived               // computed from other events
 )
 
-func (o Origin) String() string {
-	return [...]string{"none", "kernel", "proc", "derived"}[o]
-}
+func (o Origin) String() string { return nameOf(o, "none", "kernel", "proc", "derived") }
 
 // Capability is one row of a capability table.
 type Capability struct {

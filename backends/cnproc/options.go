@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
 )
 
 // How much is read from /proc.
@@ -23,26 +24,26 @@ const (
 	maxDoubtTime         = time.Minute
 )
 
-// Validate returns a *source.OptionError if a value can't be used.
+// Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error { return setDefaults(&o) }
 
 func setDefaults(o *Options) error {
 	if o.ReceiveBuffer < 0 || o.ReceiveBuffer > maxReceiveBuffer {
-		return &source.OptionError{Option: "ReceiveBuffer", Value: o.ReceiveBuffer,
+		return &engine.OptionError{Option: "ReceiveBuffer", Value: o.ReceiveBuffer,
 			Err: fmt.Errorf("it must be from 0 to %d bytes", maxReceiveBuffer)}
 	}
 	if o.ReceiveBuffer == 0 {
 		o.ReceiveBuffer = defaultReceiveBuffer
 	}
 	if o.DoubtTime < 0 || o.DoubtTime > maxDoubtTime {
-		return &source.OptionError{Option: "DoubtTime", Value: o.DoubtTime,
+		return &engine.OptionError{Option: "DoubtTime", Value: o.DoubtTime,
 			Err: fmt.Errorf("it must be from 0 to %v", maxDoubtTime)}
 	}
 	if o.DoubtTime == 0 {
 		o.DoubtTime = defaultDoubtTime
 	}
 	if o.Enrich > EnrichNone {
-		return &source.OptionError{Option: "Enrich", Value: uint8(o.Enrich),
+		return &engine.OptionError{Option: "Enrich", Value: uint8(o.Enrich),
 			Err: fmt.Errorf("it must be EnrichFull (%d) or EnrichNone (%d)", EnrichFull, EnrichNone)}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // Options are those of this source alone.
 type Options = source.KProbeOptions
 
-// Validate returns a *source.OptionError if a value can't be used.
+// Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error {
 	_, err := ringSize(o)
 	return err

@@ -1,5 +1,5 @@
 // Package source has what callers of all kernel sources share: the options that each source
-// understands, and the error for a value that no source can use.
+// understands.
 package source
 
 import (
@@ -53,42 +53,31 @@ func (o *Options) Types() (*btfhub.Kernel, error) {
 	if o.BTF.Path == "" {
 		option = btfhub.PathVariable
 	}
-	return nil, &OptionError{option, path, err}
+	return nil, wrong(option, path, err)
 }
 
-// Validate returns an *OptionError if a value can't be used.
+// Validate returns an *engine.OptionError if a value can't be used.
 func (o *Options) Validate() error {
 	switch {
 	case o.Kinds&^allKinds != 0:
-		return &OptionError{"Kinds", o.Kinds.String(), fmt.Errorf("it must be a set of %s", kindNames())}
+		return wrong("Kinds", o.Kinds.String(), fmt.Errorf("it must be a set of %s", kindNames()))
 	case o.Exits > ExitsNonzero:
-		return &OptionError{"Exits", uint8(o.Exits), fmt.Errorf("it must be ExitsAll (%d) or ExitsNonzero (%d)", ExitsAll, ExitsNonzero)}
+		return wrong("Exits", uint8(o.Exits), fmt.Errorf("it must be ExitsAll (%d) or ExitsNonzero (%d)", ExitsAll, ExitsNonzero))
 	case o.Exits == ExitsNonzero && !o.Reports(engine.EventExit):
-		return &OptionError{"Exits", "ExitsNonzero", errors.New("the option Kinds leaves out EXIT")}
+		return wrong("Exits", "ExitsNonzero", errors.New("the option Kinds leaves out EXIT"))
 	case o.BTF.Path == "":
 		return nil
 	}
 	f, err := os.Open(o.BTF.Path)
 	if err != nil {
-		return &OptionError{"BTF.Path", o.BTF.Path, err}
+		return wrong("BTF.Path", o.BTF.Path, err)
 	}
 	return f.Close()
 }
 
-// OptionError names an option whose value can't be used. It is the caller's mistake and no
-// property of the kernel: another source is not tried instead.
-type OptionError struct {
-	Option string
-	Value  any
-	Err    error // what is wrong, and for a number its range
+func wrong(option string, value any, err error) error {
+	return &engine.OptionError{Option: option, Value: value, Err: err}
 }
-
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("option %s is %v: %v", e.Option, e.Value, e.Err)
-}
-
-// Unwrap returns the reason.
-func (e *OptionError) Unwrap() error { return e.Err }
 
 const largestRing = 1 << 30 // the kernel's record positions have 32 bits
 
@@ -96,7 +85,7 @@ const largestRing = 1 << 30 // the kernel's record positions have 32 bits
 // where it is 0, rounded up to a power of two and to at least one page.
 func RingSize(value, byDefault int) (int, error) {
 	if value < 0 || value > largestRing {
-		return 0, &OptionError{"RingSize", value, fmt.Errorf("it must be from 0 to %d bytes", largestRing)}
+		return 0, wrong("RingSize", value, fmt.Errorf("it must be from 0 to %d bytes", largestRing))
 	}
 	if value == 0 {
 		value = byDefault

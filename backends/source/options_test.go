@@ -22,7 +22,7 @@ func TestRingSize(t *testing.T) {
 	}
 	for _, value := range []int{-1, 1<<30 + 1} {
 		_, err := RingSize(value, 0)
-		if wrong := new(OptionError); !errors.As(err, &wrong) || wrong.Option != "RingSize" || !strings.Contains(err.Error(), "from 0 to 1073741824 bytes") {
+		if wrong := new(engine.OptionError); !errors.As(err, &wrong) || wrong.Option != "RingSize" || !strings.Contains(err.Error(), "from 0 to 1073741824 bytes") {
 			t.Errorf("%d: %v", value, err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestTypesFile(t *testing.T) {
 func wantOption(t *testing.T, o *Options, option, value string) {
 	t.Helper()
 	_, err := o.Types()
-	if wrong := new(OptionError); !errors.As(err, &wrong) || wrong.Option != option || wrong.Value != value {
+	if wrong := new(engine.OptionError); !errors.As(err, &wrong) || wrong.Option != option || wrong.Value != value {
 		t.Errorf("%s=%s: %v", option, value, err)
 	}
 }
