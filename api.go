@@ -139,9 +139,9 @@ func ParseKinds(list string) (Events, error) { return source.ParseKinds(list) }
 
 // The causes of loss.
 const (
-	LossRingFull   = engine.LossRingFull   // of eBPF and kprobe: read sooner, or set RingSize
+	LossRingFull   = engine.LossRingFull   // of eBPF and kprobe: see RingSize
 	LossSocketFull = engine.LossSocketFull // of the proc connector
-	LossScratch    = engine.LossScratch    // the kernel side had no memory to build the record in
+	LossScratch    = engine.LossScratch    // no memory to build the record in
 	LossSkipped    = engine.LossSkipped    // the kernel did not run the eBPF program
 	LossDecode     = engine.LossDecode     // the record made no sense
 	LossUnseen     = engine.LossUnseen     // of a CPU that came online just then

@@ -17,7 +17,7 @@ import (
 // goModule is that of a user of the checkout.
 const goModule = `module example.org/user
 
-go 1.26.0
+go 1.25.0
 
 require github.com/quark-linux/quark v0.0.0
 

@@ -45,7 +45,8 @@ func (d *director) compatProgram(calls ...compatCall) (path string) {
 	}
 	var text []byte
 	for _, c := range calls {
-		for i, set := range []byte{0xb8, 0xbb, 0xb9, 0xba, 0xbe} { // mov eax, ebx, ecx, edx, esi
+		// mov eax, ebx, ecx, edx, esi
+		for i, set := range []byte{0xb8, 0xbb, 0xb9, 0xba, 0xbe} {
 			text = binary.LittleEndian.AppendUint32(append(text, set), c[i])
 		}
 		text = append(text, 0xcd, 0x80) // int 0x80

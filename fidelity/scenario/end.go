@@ -132,7 +132,8 @@ func pipeCore(d *director) {
 	d.must(tinyelf.Write(ends, 0))
 	for _, program := range []string{reads, ends, none} {
 		d.must(os.WriteFile(pattern, []byte("|"+program), 0))
-		status, core := d.kill(d.script(), unix.SIGSEGV, 0) // no limit of files keeps it from a program
+		// Programs get cores that are no files, so that this limit is not for them.
+		status, core := d.kill(d.script(), unix.SIGSEGV, 0)
 		written := status.CoreDump()
 		d.want(status.Signal() == unix.SIGSEGV && (program == ends || written == (program == reads)), "%s: wait status %#x", program, status)
 		if written {

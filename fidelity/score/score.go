@@ -25,8 +25,8 @@ type Seen struct {
 	// Table says how the process that the queue's table had at delivery, by pid and by
 	// identity, differed from Process; empty if it did not, or nobody asked.
 	Table string
-	// Leaders are those of the process's session and group by the queue's table, nil where it does
-	// not know them, or nobody asked.
+	// Leaders are those of the process's session and group by the queue's table, nil where it
+	// does not know them, or nobody asked.
 	Leaders *[2]*engine.Identity
 }
 

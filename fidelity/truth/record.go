@@ -81,7 +81,8 @@ type Record struct {
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	// Optional events may be reported or not.
 	Optional bool `json:"optional,omitempty"`
-	// Compat is set if a 32-bit system call did it, which not every source sees: its table says so.
+	// Compat is set if a 32-bit system call did it, which not every source sees: its table says
+	// so.
 	Compat bool `json:"compat,omitempty"`
 	// Unchanged is set if the ids were set to what they are, or ids of no interest were.
 	Unchanged bool `json:"unchanged,omitempty"`

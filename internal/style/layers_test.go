@@ -92,7 +92,7 @@ type listed struct {
 	ImportPath string
 	Imports    []string
 	Standard   bool
-	Module     struct{ Path string }
+	Module     struct{ Path, GoVersion string }
 }
 
 // local returns the name of a package of this module below its root, "." for the root's.

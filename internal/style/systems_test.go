@@ -1,6 +1,7 @@
 package style
 
 import (
+	"go/version"
 	"os"
 	"os/exec"
 	"strings"
@@ -21,5 +22,20 @@ func TestPublicPackagesOnOtherSystems(t *testing.T) {
 		if out, err := vet.CombinedOutput(); err != nil {
 			t.Errorf("go vet for %s: %v\n%s", system, err, out)
 		}
+	}
+}
+
+// Who imports quark needs no newer Go than its dependencies do.
+func TestLeastGo(t *testing.T) {
+	own, least := "", ""
+	for _, p := range goList(t, "-deps", "-test", "./...") {
+		if v := "go" + p.Module.GoVersion; p.Module.Path == module {
+			own = v
+		} else if p.Module.GoVersion != "" && version.Compare(v, least) > 0 {
+			least = v
+		}
+	}
+	if version.Compare(own, least) > 0 {
+		t.Errorf("go.mod wants %s, and all that it requires no more than %s", own, least)
 	}
 }

@@ -40,7 +40,8 @@ func Waiter(code uint8) ([]byte, error) {
 	return image(machine, text), nil
 }
 
-// Reader returns a program that reads descriptor 0 to its end and then ends with the code, 0 to 255.
+// Reader returns a program that reads descriptor 0 to its end and then ends with the code, 0 to
+// 255.
 func Reader(code uint8) ([]byte, error) {
 	machine, text, err := reader(runtime.GOARCH, code)
 	if err != nil {
@@ -95,7 +96,7 @@ func reader(arch string, code uint8) (machine uint16, text []byte, err error) {
 	switch arch {
 	case "amd64":
 		text = []byte{
-			0x48, 0x8d, 0xb4, 0x24, 0x00, 0xf0, 0xff, 0xff, // again: lea rsi, [rsp-4096]
+			0x48, 0x8d, 0xb4, 0x24, 0, 0xf0, 0xff, 0xff, // again: lea rsi, [rsp-4096]
 			0xba, 0x00, 0x10, 0, 0, // mov edx, 4096
 			0x31, 0xff, // xor edi, edi
 			0x31, 0xc0, // xor eax, eax: SYS_read
