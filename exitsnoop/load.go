@@ -194,7 +194,9 @@ func attachedTo(info *link.Info) string {
 // kernelError names the step that failed, and adds ErrPermission or ErrUnsupported.
 func kernelError(what string, err error) error {
 	switch {
-	case errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, unix.EPERM): // package ebpf explains it by the limit on locked memory
+		return fmt.Errorf("%s: %w", what, ErrPermission)
+	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: %w: %w", what, ErrPermission, err)
 	case errors.Is(err, unix.ENOSYS) || errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("%s: %w: %w", what, ErrUnsupported, err)

@@ -169,13 +169,14 @@ func (l *loader) close() {
 	}
 }
 
-// explain adds to an error of bpf(2) what a person can do about it.
+// explain adds to an error of bpf(2) what a person can do about it. Package ebpf explains every
+// EPERM by the limit on locked memory, which is seldom it: these words are left out.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && unix.Geteuid() != 0:
-		return fmt.Errorf("load programs: needs CAP_BPF and CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN): run as root: %w", err)
+		return fmt.Errorf("load programs: needs CAP_BPF and CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN): run as root: %w", unix.EPERM)
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", err)
+		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", unix.EPERM)
 	case errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", err)
 	case errors.Is(err, ebpf.ErrNotSupported):

@@ -54,10 +54,19 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	go func() {
 		<-signals
 		stop()
+		// timeout(1) and others send a signal to the process and to its group: that is one.
+		for same := time.After(50 * time.Millisecond); same != nil; {
+			select {
+			case <-signals:
+			case <-same:
+				same = nil
+			}
+		}
 		<-signals
 		// The reader of the output may have stalled, and run with it. Close detaches from
 		// the kernel.
 		q.Close()
+		fmt.Fprintln(errw, "quark-mon: ended by a second signal: not all was printed")
 		os.Exit(1)
 	}()
 	if o.drop {
@@ -74,6 +83,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	runtime.KeepAlive(ballast)
 	if err == nil {
 		err = m.finish(errw)
+	}
+	if errors.Is(err, os.ErrClosed) {
+		select {} // by a second signal, which ends the program
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // the reader of our output has closed it

@@ -63,6 +63,18 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// A parent that is not known is not 0.
+func TestWanted(t *testing.T) {
+	p := new(quark.Process)
+	o := &options{ppid: 0}
+	if o.wanted(&quark.Event{Process: p}) {
+		t.Error("a process whose parent is not known is of parent 0")
+	}
+	if p.Known = quark.SetOf(quark.FieldPPID); !o.wanted(&quark.Event{Process: p}) {
+		t.Error("a process of parent 0 is left out")
+	}
+}
+
 // recordSlow records a process that lives 300 ms.
 func recordSlow(file string) error {
 	f, err := os.Create(file)

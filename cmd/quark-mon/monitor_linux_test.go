@@ -356,8 +356,23 @@ func TestUnprivileged(t *testing.T) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || bytes.Count(out, []byte("\n")) != 1 ||
 		!bytes.HasPrefix(out, []byte("quark-mon: open quark: no backend can be used: ebpf: ")) ||
-		!bytes.Contains(out, []byte("CAP_")) {
+		!bytes.Contains(out, []byte("CAP_")) || bytes.Contains(out, []byte("MEMLOCK")) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// timeout(1) sends its signal twice at once: to its command, and to its process group.
+func TestSignalTwiceAtOnce(t *testing.T) {
+	r := start(t, "-c", "-j", "-s", "--hold-time", "1h")
+	cmd := sh(t, "exit 4")
+	for range 2 {
+		if err := r.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.exitOf(t, cmd.Process.Pid)
+	if errs := r.interrupt(t); !strings.Contains(errs, "insertions") {
+		t.Errorf("no statistics: %q", errs)
 	}
 }
 

@@ -118,5 +118,5 @@ func parse(args []string, out io.Writer) (*options, error) {
 
 func (o *options) wanted(ev *quark.Event) bool {
 	p := ev.Process
-	return p != nil && int64(p.PPID) == o.ppid
+	return p.Known.Has(quark.FieldPPID) && int64(p.PPID) == o.ppid
 }

@@ -19,6 +19,13 @@ type files struct {
 
 // create makes a file that only its owner can read: it shows the arguments of all processes.
 func (f *files) create(name string) (*os.File, error) {
+	if there, err := os.Stat(name); err == nil {
+		for _, o := range f.opened {
+			if used, err := o.Stat(); err == nil && os.SameFile(used, there) {
+				return nil, fmt.Errorf("%s is named twice: name another file", name)
+			}
+		}
+	}
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err == nil {
 		f.opened = append(f.opened, file)
@@ -36,6 +43,13 @@ func (m *monitor) open() error {
 }
 
 func (m *monitor) openQueue() (err error) {
+	var recording *os.File
+	if m.replay != "" {
+		if recording, err = os.Open(m.replay); err != nil {
+			return err
+		}
+		m.opened = append(m.opened, recording)
+	}
 	if m.record != "" {
 		f, err := m.create(m.record)
 		if err != nil {
@@ -55,12 +69,7 @@ func (m *monitor) openQueue() (err error) {
 		m.q, err = quark.Open(m.queue)
 		return err
 	}
-	f, err := os.Open(m.replay)
-	if err != nil {
-		return err
-	}
-	m.opened = append(m.opened, f)
-	if m.replayed, err = trace.NewReader(f, trace.Options{Speed: m.speed}); err != nil {
+	if m.replayed, err = trace.NewReader(recording, trace.Options{Speed: m.speed}); err != nil {
 		return fmt.Errorf("%s: %w", m.replay, err)
 	}
 	m.q, err = quark.New(m.replayed, m.queue)
