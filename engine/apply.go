@@ -126,7 +126,7 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		p.Known &^= FieldPPID.Set() // update sets it again if r has the new parent
 	}
 	t.update(p, r)
-	p.setCarried(t.unseen, r)
+	p.setCarried(t.unseen|r.ofFailedExec(), r)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)
 	}
@@ -160,6 +160,16 @@ func (t *table) thread(p *Process, r *RawEvent) *Process {
 	t.update(v, r)
 	v.setCarried(t.unseen, r)
 	return v
+}
+
+// ofFailedExec returns the fields of the image if r may be the end of a process whose exec failed
+// when it was too late to go back: a signal ends it then, and there is no EXEC.
+func (r *RawEvent) ofFailedExec() Fields {
+	exited := r.Kind == KindExit && r.Task.Known.Has(FieldExit) && r.Task.Exit.WaitStatus&0x7f == 0
+	if r.Image != 0 || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
+		return 0
+	}
+	return imageFields.With(FieldComm)
 }
 
 // setCarried marks what r does not report and may have changed unseen as carried.

@@ -57,7 +57,7 @@ func TestFieldChanges(t *testing.T) {
 	if p := r.one(t).Process; p.Carried != 0 {
 		t.Errorf("carried though the event brings it: %s", p.Carried)
 	}
-	r.src.Push(raw(core, 1, 10))
+	r.src.Push(raw(engine.KindPtrace, 1, 10))
 	if p := r.one(t).Process; p.Known != allButExit || p.Carried != unseen {
 		t.Errorf("known %s, carried %s, want carried %s", p.Known, p.Carried, unseen)
 	}
@@ -97,9 +97,43 @@ func TestCarriedWithoutTheEvents(t *testing.T) {
 	}
 	r.src.Push(told(exec, 1, 0, allButExit))
 	r.one(t)
-	r.src.Push(raw(core, 1, 10))
+	r.src.Push(raw(engine.KindPtrace, 1, 10))
 	if p := r.one(t).Process; p.Carried != engine.ChangeUnseen|engine.FieldsIDs|engine.FieldSID.Set() {
 		t.Errorf("carried %s", p.Carried)
+	}
+}
+
+// An exec that fails too late has no event but the end of the process by a signal. What that does
+// not bring may be of before, unless the source numbers images.
+func TestCarriedAfterFailedExec(t *testing.T) {
+	image := engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldCmdline)
+	for _, c := range []struct {
+		name   string
+		kind   engine.Kind
+		known  engine.Fields
+		status int32
+		image  uint16
+		want   engine.Fields
+	}{
+		{"by a signal", engine.KindExit, engine.FieldExit.Set(), 11, 0, image},
+		{"with a core", engine.KindExit, engine.FieldExit.Set(), 0x8b, 0, image},
+		{"in an unknown way", engine.KindExit, 0, 0, 0, image},
+		{"with a code", engine.KindExit, engine.FieldExit.Set(), 3 << 8, 0, engine.FieldFilename.Set()},
+		{"of a number", engine.KindExit, engine.FieldExit.Set(), 11, 2, engine.FieldFilename.Set()},
+		{"that brings it", engine.KindExit, image | engine.FieldExit.Set(), 11, 0, 0},
+		{"a core dump", engine.KindCoreDump, 0, 0, 0, image},
+	} {
+		r := newRig(t, engine.Options{})
+		first := told(exec, 1, 0, allButExit)
+		first.Image = c.image
+		last := told(c.kind, 1, 10, c.known)
+		last.Image, last.Task.Exit.WaitStatus = c.image, c.status
+		r.src.Push(first)
+		r.one(t)
+		r.src.Push(last)
+		if p := r.one(t).Process; p.Carried&image != c.want {
+			t.Errorf("%s: carried %s, not %s", c.name, p.Carried&image, c.want)
+		}
 	}
 }
 

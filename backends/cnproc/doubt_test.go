@@ -226,6 +226,29 @@ func TestIDsThatMayBeOfAThread(t *testing.T) {
 	}
 }
 
+// The comm that was read of a process that a signal ends may be of an exec that failed.
+func TestCommBeforeSignal(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		m    message
+		want engine.Fields
+	}{
+		{"signal", message{what: Exit, status: 11}, engine.FieldComm.Set()},
+		{"core", message{what: CoreDump}, engine.FieldComm.Set()},
+		{"code", message{what: Exit, status: 3 << 8}, 0},
+	} {
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		ev := queue(e, engine.KindExec, clock.Monotonic())
+		e.readAll()
+		c.m.pid, c.m.tid, c.m.time = 1, 1, clock.Monotonic()
+		e.note(&c.m)
+		e.release(&sink{room: 9}, 0, true)
+		if got := ev.Task.Carried & engine.FieldComm.Set(); got != c.want || !ev.Task.Known.Has(engine.FieldComm) {
+			t.Errorf("%s: carried %v, known %v", c.name, got, ev.Task.Known)
+		}
+	}
+}
+
 // The queue releases all events, in their order, none before its doubt is over.
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))

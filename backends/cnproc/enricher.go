@@ -26,6 +26,8 @@ import (
 //     reports: a change is in /proc some instructions before its message is made, and a
 //     busy machine can let a process wait right there. The event waits for that as long
 //     as the doubt time;
+//   - a comm that was read right before a signal ended the process is carried: it may be of an
+//     exec that failed when it was too late to go back;
 //   - a loss takes away all that was read of events before it.
 //
 // What changes without a message (capabilities, namespaces, process group, terminal,
@@ -72,6 +74,7 @@ type entry struct {
 	same bool // an exit: /proc shows the status of the message
 	// an end of a process, or none if an exec or another end of it follows
 	unsure, none bool
+	killed       bool // a signal ended the process
 }
 
 func newEnricher(p reader, c *bootClock, doubt uint64) *enricher {
@@ -185,6 +188,7 @@ func (e *enricher) note(m *message) {
 }
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
+	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
 	if h.unsure {
 		h.none = m.what == Exec || m.what == Exit && m.tid == m.pid
 		h.unsure = !h.none && !(m.what == Fork && m.tid == m.pid)
@@ -431,6 +435,9 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		ev := h.ev
 		h.ev = nil
 		ev.Task.Carried |= h.old &^ ev.Task.Known
+		if h.killed {
+			ev.Task.Carried |= h.read & engine.FieldComm.Set()
+		}
 		switch t := &ev.Task; {
 		case h.none, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
 			to.Release(ev) // its status, or what followed, was not known before
