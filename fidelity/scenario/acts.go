@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,19 +33,21 @@ type actor struct {
 	*process
 	f       *play
 	number  int
-	dir     string       // its last own working directory, "" if others may have it too
-	program string       // the last program that it executed, likewise
-	n       int          // counts names
-	child   *process     // the last one
-	clone   []any        // the arguments of the child's clone3(2)
-	waited  *bare.Memory // what the last waitid(2) has told
-	mounts  bool         // it may have its own mount namespace
+	dir     string        // its last own working directory, "" if others may have it too
+	program string        // the last program that it executed, likewise
+	root    string        // the directory that is its root, "" for that of the director
+	n       int           // counts names
+	child   *process      // the last one
+	clone   []any         // the arguments of the child's clone3(2)
+	waited  *bare.Memory  // what the last waitid(2) has told
+	mounts  bool          // it may have its own mount namespace
+	hides   engine.Fields // of which /proc shows others something else than what is meant
 }
 
 // life lists the system calls of a life that another one starts. before, if not nil, lists those at
 // its beginning.
 func (f *play) life(l *script.Life, by *actor, thread bool, before func(*process)) *process {
-	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts}
+	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts, root: by.root, hides: by.hides}
 	f.lives++
 	p := a.process
 	p.refused, p.thread = true, thread
@@ -81,6 +85,8 @@ func init() {
 		"thread":      func(a *actor, op *script.Op) { a.start(op, threadFlags) },
 		"exec":        func(a *actor, op *script.Op) { a.exec(op.Args[0], op.Args[1:]) },
 		"exec-long":   func(a *actor, op *script.Op) { a.exec("absolute", []string{strings.Repeat("x", number(op, 0))}) },
+		"exec-broken": (*actor).execBroken,
+		"title":       (*actor).title,
 		"wait": func(a *actor, op *script.Op) {
 			a.stamp()
 			a.f.waits = append(a.f.waits, wait{a.process, a.Len()})
@@ -121,27 +127,33 @@ func init() {
 		},
 		"rename": func(a *actor, op *script.Op) {
 			to := filepath.Join(a.f.dir, a.name(), a.next("renamed"))
-			a.moved(engine.FieldCwd, "cwd", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.dir, unix.AT_FDCWD, to)
+			a.moved(engine.FieldCwd, "cwd", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.in(a.dir), unix.AT_FDCWD, a.in(to))
 			a.dir = to
 		},
 		"rmdir": func(a *actor, op *script.Op) {
-			a.moved(engine.FieldCwd, "cwd", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.dir, unix.AT_REMOVEDIR)
+			a.moved(engine.FieldCwd, "cwd", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.in(a.dir), unix.AT_REMOVEDIR)
 		},
 		"bind": func(a *actor, op *script.Op) {
 			from, to := a.f.mkdir(a.name(), "from"), a.f.mkdir(a.name(), op.Args[0])
 			unshared := a.unshare("mnt")
 			private := a.Len()
 			a.call("make mounts private", unix.SYS_MOUNT, nil, "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
-			a.call("bind", unix.SYS_MOUNT, from, to, nil, unix.MS_BIND, nil)
+			a.call("bind", unix.SYS_MOUNT, a.in(from), a.in(to), nil, unix.MS_BIND, nil)
 			a.chdir(to)
 			a.SkipUnless(unshared, private) // else the mounts would be those of all
 		},
+		"chroot": func(a *actor, op *script.Op) {
+			entered := a.moved(engine.FieldFilename, "exe", "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
+			a.root, a.hides = a.f.dir, a.hides|engine.SetOf(engine.FieldFilename, engine.FieldCwd)
+			a.chdir(a.f.mkdir(a.name()))
+			a.SkipUnless(entered)
+		},
 		"unlink-program": func(a *actor, op *script.Op) {
-			a.moved(engine.FieldFilename, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.program, 0)
+			a.moved(engine.FieldFilename, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.in(a.program), 0)
 		},
 		"rename-program": func(a *actor, op *script.Op) {
 			to := filepath.Join(a.f.dir, a.name()+a.next("renamed"))
-			a.moved(engine.FieldFilename, "exe", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.program, unix.AT_FDCWD, to)
+			a.moved(engine.FieldFilename, "exe", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.in(a.program), unix.AT_FDCWD, a.in(to))
 			a.program = to
 		},
 		"core": func(a *actor, op *script.Op) {
@@ -190,8 +202,12 @@ func (a *actor) moved(field engine.Field, link, name string, number uintptr, arg
 }
 
 func (a *actor) chdir(dir string) int {
-	return a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, dir)
+	return a.moved(engine.FieldCwd, "cwd", "chdir", unix.SYS_CHDIR, a.in(dir))
 }
+
+// in returns the path, as the process has it, of one in the script's directory. Where chroot was
+// refused that path does not exist.
+func (a *actor) in(path string) string { return cmp.Or(strings.TrimPrefix(path, a.root), "/") }
 
 // namespaces are those that are reported.
 var namespaces = map[string]struct {
@@ -231,7 +247,7 @@ func (a *actor) raise(op *script.Op) {
 
 // stand lets the process wait until the director has seen it.
 func (a *actor) stand(trace bool) {
-	s := &stand{a.process, a.f.inherited(), trace}
+	s := &stand{a.process, a.f.inherited(), trace, a.hides}
 	a.stamp()
 	a.call("write", unix.SYS_WRITE, a.f.ready.w, []uint32{uint32(len(a.f.stands))}, 4)
 	a.WaitFor(s.goOn.r)
@@ -292,10 +308,11 @@ func (a *actor) start(op *script.Op, flags uint64) {
 	a.startOther(c, what, func() { a.Start(c.Script, "clone3", unix.SYS_CLONE3, args, bare.CloneArgsSize) })
 }
 
-// exec appends the execution of a program, which goes on with the life.
-func (a *actor) exec(how string, argv []string) {
+// exec appends the execution of a program, which goes on with the life, and returns the index of
+// the system call.
+func (a *actor) exec(how string, argv []string) int {
 	path := filepath.Join(a.f.dir, a.name()+a.next("program"))
-	mode, owner, at, fd := os.FileMode(0o755), 0, path, -1
+	mode, owner, at, fd := os.FileMode(0o755), 0, a.in(path), -1
 	whole := argv
 	if how == "unlinked" && a.mounts || how == "relative" && a.thread {
 		// An open file is on a mount of another namespace; a thread changes no directory.
@@ -306,18 +323,18 @@ func (a *actor) exec(how string, argv []string) {
 		a.chdir(a.f.dir)
 		at = "./" + filepath.Base(path)
 	case "link":
-		at = path + " link"
-		a.f.must(os.Symlink(path, at))
+		a.f.must(os.Symlink(at, path+" link"))
+		at += " link"
 	case "interpreter":
-		at = path + ".script"
-		a.f.must(os.WriteFile(at, []byte("#!"+path+"\n"), 0o755))
-		whole = append([]string{path, at}, argv[min(1, len(argv)):]...)
+		a.f.must(os.WriteFile(path+".script", []byte("#!"+at+"\n"), 0o755))
+		whole = append([]string{at, at + ".script"}, argv[min(1, len(argv)):]...)
+		at += ".script"
 	case "setuid":
 		mode, owner = 0o755|os.ModeSetuid, 1234
 	case "setgid":
 		mode, owner = 0o755|os.ModeSetgid, 1235
 	case "missing":
-		at = path + " missing"
+		at += " missing"
 	case "memfd":
 		var err error
 		fd, err = unix.MemfdCreate("program", 0)
@@ -372,6 +389,65 @@ func (a *actor) exec(how string, argv []string) {
 			s.says = append(s.says, linked(a.process, ns.field, "ns/"+name))
 		}
 	}
+	return s.call
+}
+
+// title appends the execution of a program that shows other arguments than it was started with.
+func (a *actor) title(op *script.Op) {
+	execed := a.exec("absolute", []string{"title"})
+	text := cmdline(op.Args)
+	memory := &bare.Memory{Bytes: []byte(text)}
+	begin, end := bare.Within{Memory: memory}, bare.Within{Memory: memory, Offset: len(text)}
+	const at, none = 1 << 22, 1<<64 - 1<<32 // any address; no executable
+	// struct prctl_mm_map
+	layout := []any{at, at + 1, at, at, at, at, at, begin, end, end, end, nil, uint64(none)}
+	a.call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
+	shown := step{call: a.Len() - 1, before: a.stamp(), noNext: true, record: truth.Record{Op: truth.Shown}}
+	shown.record.State.Set(engine.FieldCmdline, text)
+	a.steps = append(a.steps, shown)
+	a.hides = a.hides.With(engine.FieldCmdline)
+	a.SkipUnless(execed)
+}
+
+// execBroken appends the execution of a program whose segment can't be mapped, which the kernel
+// finds out when the process has nothing left to go back to: it ends by SIGSEGV.
+func (a *actor) execBroken(*script.Op) {
+	path := filepath.Join(a.f.dir, a.name()+"broken")
+	a.broken.Set(engine.FieldComm, commOf(filepath.Base(path)))
+	a.broken.Set(engine.FieldFilename, a.in(path))
+	a.broken.Set(engine.FieldCmdline, cmdline([]string{"broken"}))
+	before := a.stamp()
+	for _, r := range []truth.Record{
+		{Op: truth.Now, Open: setByExec | engine.FieldsIDs | engine.FieldExitSignal.Set()},
+		{Op: truth.IDs, ID: engine.ChangedUID, Open: engine.FieldsIDs, Optional: true},
+		{Op: truth.IDs, ID: engine.ChangedGID, Open: engine.FieldsIDs, Optional: true},
+	} {
+		a.steps = append(a.steps, step{call: a.Len(), before: before, noNext: true, record: r})
+	}
+	a.Exec(a.in(path), []string{"broken"}, nil)
+	a.Resume(func(elf []byte) error {
+		// In memory the segment is smaller than in the file.
+		binary.LittleEndian.PutUint64(elf[64+40:], 1)
+		return os.WriteFile(path, elf, 0o755)
+	})
+}
+
+// brokeAt returns when, at the earliest, the exec of a broken program ended the process, 0 if it
+// may have been something else.
+func (p *process) brokeAt(status unix.WaitStatus) uint64 {
+	if p.broken.Told == 0 || status.Signal() != unix.SIGSEGV || p.prey || p.hasThreads() {
+		return 0
+	}
+	last := p.steps[len(p.steps)-1]
+	if _, returned := p.run.Result(p.number, last.call); returned {
+		return 0
+	}
+	before, _ := p.run.Stamp(p.number, last.before)
+	return before
+}
+
+func (p *process) hasThreads() bool {
+	return slices.ContainsFunc(p.others, func(o *process) bool { return o.thread })
 }
 
 // reserve returns the number of a descriptor that programs inherit.

@@ -20,6 +20,7 @@ type process struct {
 	mayFail bool          // a failed call skips the scenario: it can't run here
 	refused bool          // a failed call is one that did not happen
 	prey    bool          // its parent may kill it
+	broken  truth.State   // after the exec of a broken program, its last call
 
 	steps  []step
 	others []*process // children and threads in the order of their start
@@ -287,7 +288,7 @@ func (d *director) tell(p *process, end uint64) {
 			}
 		}
 		r.PID, r.Earliest, r.Latest = p.group.pid, before, after
-		if r.Op == truth.Now {
+		if r.Op == truth.Now || r.Op == truth.Shown {
 			r.Latest, r.Own = before, true
 		}
 		if r.ID == engine.ChangedSID {

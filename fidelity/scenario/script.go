@@ -56,6 +56,7 @@ type stand struct {
 	*process
 	goOn  *gate
 	trace bool // the director attaches as a tracer and detaches
+	hides engine.Fields
 }
 
 // wait is a waitid(2) of a process for a child.
@@ -97,6 +98,9 @@ func (d *director) performScript(s *script.Script) {
 		d.history(p, endOf[p], func(c *process) ended { return endOf[c] })
 	}
 	for p, e := range endOf {
+		if at := p.brokeAt(e.status); at != 0 {
+			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: at, Own: true, State: p.broken})
+		}
 		if sig := e.status.Signal(); e.status.Signaled() && slices.Contains(dumping, sig) {
 			d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Optional: !e.status.CoreDump()})
 		}
@@ -156,12 +160,13 @@ func (f *play) serve(first []*process) bool {
 		p.know()
 	}
 	// What other threads do, or a parent that kills it, could be seen or not.
-	if !s.prey && !slices.ContainsFunc(s.others, func(o *process) bool { return o.thread }) && s.pid != 0 {
+	if !s.prey && !s.hasThreads() && s.pid != 0 {
 		if s.trace {
 			f.traceStanding(s.pid)
 		}
 		if got, now, err := f.proc.Read(itoa(s.pid)); err == nil && got == s.pid {
-			now.Untell(engine.FieldStart.Set()) // the fork's record has closer bounds
+			// The fork's record has closer bounds.
+			now.Untell(s.hides | engine.FieldStart.Set())
 			f.record(truth.Record{Op: truth.Now, PID: s.pid, Latest: truth.Clock(), State: now})
 			f.awaitReaders(s.pid)
 		}

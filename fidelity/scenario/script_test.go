@@ -15,6 +15,7 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/script"
+	"github.com/quark-linux/quark/fidelity/truth"
 )
 
 // ofScripts returns the scenarios of scripts.
@@ -169,4 +170,53 @@ func refuse(number uint32) error {
 		return fmt.Errorf("refuse a system call: %w", errno)
 	}
 	return nil
+}
+
+// What operations have done is in the state at the end: their own, which the kernel could refuse.
+func TestOperations(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	type fields map[engine.Field]string
+	list := []struct {
+		script string
+		status int32
+		want   fields
+	}{
+		{"exec-broken", 11, fields{engine.FieldComm: "life0broken", engine.FieldCmdline: "broken\x00"}},
+		{"chroot\n  exec interpreter x", 0, fields{
+			engine.FieldFilename: "/life0program1", engine.FieldCwd: "/life0", engine.FieldCmdline: "/life0program1\x00/life0program1.script\x00",
+		}},
+		{"title \"a b\"", 0, fields{engine.FieldCmdline: "title\x00"}},
+	}
+	var scripts []string
+	for _, c := range list {
+		scripts = append(scripts, "process\n  "+c.script+"\n")
+	}
+	all := ofScripts(t, scripts...)
+	r, err := Start(all[0], all[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := r.Wait(20 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range list {
+		own := outcomes[i].Lives[len(outcomes[i].Lives)-1]
+		end := own.Events[len(own.Events)-1]
+		if end.Status&^0x80 != c.status {
+			t.Errorf("%s: wait status %#x", c.script, end.Status)
+		}
+		for f, want := range c.want {
+			if got := end.State.Value[f]; got != want {
+				t.Errorf("%s: %s is %q, not %q", c.script, f, got, want)
+			}
+		}
+		if c.script[:5] == "title" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Drift, func(l truth.Look) bool {
+			return l.State.Value[engine.FieldCmdline] == "a b\x00"
+		}) {
+			t.Errorf("other arguments were not shown")
+		}
+	}
 }

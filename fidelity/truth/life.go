@@ -157,6 +157,13 @@ func (a *assembler) add(list []*Record) error {
 				l.Events[n-1].Read = true
 			}
 			continue
+		case Shown:
+			if n := len(l.Events); n > 0 {
+				shown := now
+				shown.Overlay(&r.State)
+				l.Events[n-1].Drift = append(l.Events[n-1].Drift, Look{r.Latest, shown}, Look{r.Latest, now})
+			}
+			continue
 		case ThreadStart, ThreadEnd:
 			if err := l.thread(r); err != nil {
 				return err

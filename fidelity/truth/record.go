@@ -29,6 +29,8 @@ const (
 	Ptrace Op = "ptrace" // a tracer attached or, with Tracer 0, detached
 	Core   Op = "core"   // it dumped core
 	Now    Op = "now"    // nothing happened: how things are
+	// nothing happened: /proc shows State from now on, though the fields mean something else
+	Shown Op = "shown"
 	// nothing happened: it stood still until all queues had been read
 	Read        Op = "read"
 	ThreadStart Op = "thread-start" // a thread of it, TID, started
