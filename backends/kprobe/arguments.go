@@ -16,15 +16,14 @@ const (
 // from kernel memory, except that on amd64 and arm64 it tells the two apart by the address (since
 // 5.7).
 func (b *builder) argvProbes() (probes [][]fetch) {
-	start, ok := b.follow(firstArgument, "task_struct.mm", "mm_struct.arg_start")
-	if !ok {
+	start := b.follow(firstArgument, "task_struct.mm", "mm_struct.arg_start")
+	if start.missing() {
 		return nil
 	}
 	for c := 0; c < chunks; c += chunksPerProbe {
 		part := builder{offsets: b.offsets, reads: b.reads}
 		for n := c; n < c+chunksPerProbe; n++ {
-			value := start.at(n*chunkSize + argvShift)
-			part.args = append(part.args, fetch{slot: slotArgv + slot(n), value: value, typ: typeX64, count: maxArray})
+			part.addArray(slotArgv+slot(n), typeX64, start.at(n*chunkSize+argvShift), maxArray)
 		}
 		part.addArguments()
 		probes = append(probes, part.args)

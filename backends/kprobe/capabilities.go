@@ -27,12 +27,7 @@ func (s *set) room(t *text) (string, engine.Extent) {
 	}
 	switch t {
 	case cmdline:
-		n := 0
-		for _, c := range s.argv {
-			if c.part >= 0 {
-				n += chunkSize
-			}
-		}
+		n := row(slotArgv, chunks) * chunkSize
 		return fmt.Sprintf("%d bytes", n), engine.Extent{Bytes: n}
 	case cgroup:
 		n := row(slotGroupName, cgroupLevels)

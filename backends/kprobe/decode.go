@@ -117,12 +117,12 @@ func (a *assembly) fillArguments(ev *engine.RawEvent) {
 	if start == 0 || end < start {
 		return
 	}
-	have := v.readable(&a.set.argv, int(min(end-start, chunks*chunkSize)))
+	have := v.readable(int(min(end-start, chunks*chunkSize)))
 	if have == 0 && end > start {
 		return
 	}
 	if uint64(have) < end-start {
 		ev.Task.Truncated |= engine.FieldCmdline.Set()
 	}
-	v.arguments(&a.set.argv, ev.Grow(engine.FieldCmdline, have))
+	v.arguments(ev.Grow(engine.FieldCmdline, have))
 }

@@ -143,7 +143,7 @@ func offline(t testing.TB, file string) (*Source, *cpu, map[string]*probe) {
 	s := &Source{endings: endings{byPID: map[uint32]ending{}}}
 	for n := range families {
 		f := &families[n]
-		set := newSet(n, f)
+		set := &set{family: n, kind: f.kind}
 		for _, name := range append([]string{f.name}, partNames(f)...) {
 			p := probes[name]
 			if p == nil {

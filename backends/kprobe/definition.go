@@ -1,7 +1,6 @@
 package kprobe
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -10,16 +9,17 @@ import (
 )
 
 // expr is a fetch argument without its type: a register, and nested reads of memory. "+8(+16(%di))"
-// is the value 8 bytes behind the address that is stored 16 bytes behind %di.
+// is the value 8 bytes behind the address that is stored 16 bytes behind %di. The zero expr stands
+// for a value that can't be reached.
 type expr struct {
 	register string
 	reads    []int // offsets, the first read first
 }
 
 // registers hold the first arguments of a function.
-var registers = map[string][]string{
-	"amd64": {"%di", "%si", "%dx", "%cx"},
-	"arm64": {"%x0", "%x1", "%x2", "%x3"},
+var registers = map[string][3]string{
+	"amd64": {"%di", "%si", "%dx"},
+	"arm64": {"%x0", "%x1", "%x2"},
 }
 
 // argument returns argument n of the probed function, counted from 0.
@@ -27,8 +27,13 @@ func argument(n int) expr {
 	return expr{register: registers[runtime.GOARCH][n]}
 }
 
+func (e expr) missing() bool { return e.register == "" }
+
 // at returns the value that is stored off bytes behind the address e.
 func (e expr) at(off int) expr {
+	if e.missing() {
+		return e
+	}
 	return expr{e.register, append(slices.Clip(e.reads), off)}
 }
 
@@ -163,9 +168,6 @@ func (d *definition) check(reads int) error {
 		}
 		if a.count > maxArray {
 			return fmt.Errorf("%s: %d values, %d are possible", a, a.count, maxArray)
-		}
-		if a.value.register == "" {
-			return errors.New("no register for arguments is known on this architecture")
 		}
 	}
 	if size > maxRecord {

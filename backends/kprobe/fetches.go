@@ -1,6 +1,10 @@
 package kprobe
 
-import "github.com/quark-linux/quark/internal/proctext"
+import (
+	"strings"
+
+	"github.com/quark-linux/quark/internal/proctext"
+)
 
 // offsets are where members lie in the kernel's types, see btfhub.Offsets.
 type offsets interface {
@@ -19,9 +23,10 @@ type builder struct {
 	lacks   string // the last member that was not found
 }
 
-// off returns the sum of the offsets of members.
-func (b *builder) off(members ...string) (sum int, ok bool) {
-	for _, m := range members {
+// off returns the offset of a member, such as "task_struct.mm", or the sum of several with "+"
+// between them.
+func (b *builder) off(members string) (sum int, ok bool) {
+	for m := range strings.SplitSeq(members, "+") {
 		off, ok := b.offsets.Bytes(m)
 		if !ok {
 			b.lacks = m
@@ -33,30 +38,34 @@ func (b *builder) off(members ...string) (sum int, ok bool) {
 }
 
 // follow returns the value at the end of a chain of members, of which each but the last is a
-// pointer.
-func (b *builder) follow(e expr, members ...string) (expr, bool) {
-	for _, m := range members {
-		off, ok := b.off(m)
+// pointer. There is none if the kernel's types lack a member.
+func (b *builder) follow(e expr, chain ...string) expr {
+	for _, members := range chain {
+		if e.missing() {
+			break
+		}
+		off, ok := b.off(members)
 		if !ok {
-			return expr{}, false
+			return expr{}
 		}
 		e = e.at(off)
 	}
-	return e, true
+	return e
 }
 
-// add appends a fetch argument if its value exists.
-func (b *builder) add(s slot, t fetchType, e expr, ok bool) bool {
-	if ok {
-		b.args = append(b.args, fetch{slot: s, value: e, typ: t})
+// add appends a fetch argument, unless there is no such value.
+func (b *builder) add(s slot, t fetchType, e expr) { b.addArray(s, t, e, 0) }
+
+// addArray appends one for an array of values.
+func (b *builder) addArray(s slot, t fetchType, e expr, count int) {
+	if !e.missing() {
+		b.args = append(b.args, fetch{s, e, t, count})
 	}
-	return ok
 }
 
 // addMember fetches the value at the end of a chain of members.
-func (b *builder) addMember(s slot, t fetchType, e expr, members ...string) bool {
-	e, ok := b.follow(e, members...)
-	return b.add(s, t, e, ok)
+func (b *builder) addMember(s slot, t fetchType, e expr, chain ...string) {
+	b.add(s, t, b.follow(e, chain...))
 }
 
 // addRow fetches members of one struct into consecutive slots, as one array where they are
@@ -68,12 +77,11 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 		inRow = inRow && ok && off == first+i*t.size
 	}
 	if inRow {
-		b.args = append(b.args, fetch{slot: s, value: e.at(first), typ: t, count: len(members)})
+		b.addArray(s, t, e.at(first), len(members))
 		return
 	}
 	for i, m := range members {
-		off, ok := b.off(m)
-		b.add(s+slot(i), t, e.at(off), ok)
+		b.addMember(s+slot(i), t, e, m)
 	}
 }
 
@@ -82,13 +90,10 @@ func (b *builder) addRow(s slot, t fetchType, e expr, members ...string) {
 // or its group's leader.
 func (b *builder) addTask(state expr) {
 	b.addIdentity()
-	if leader, ok := b.follow(firstArgument, "task_struct.group_leader"); ok {
-		b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
-		b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
-	}
-	if cred, ok := b.follow(state, "task_struct.real_cred"); ok {
-		b.addCredentials(cred, slotUID, slotCapInheritable)
-	}
+	leader := b.follow(firstArgument, "task_struct.group_leader")
+	b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
+	b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
+	b.addCredentials(b.follow(state, "task_struct.real_cred"), slotUID, slotCapInheritable)
 	b.addNamespaces(state)
 	b.addSignal()
 }
@@ -102,9 +107,7 @@ func (b *builder) addIdentity() {
 }
 
 func (b *builder) addComm(task expr, s slot) {
-	if off, ok := b.off("task_struct.comm"); ok {
-		b.args = append(b.args, fetch{slot: s, value: task.at(off), typ: typeX64, count: 2})
-	}
+	b.addArray(s, typeX64, b.follow(task, "task_struct.comm"), 2)
 }
 
 func (b *builder) addIDs(cred expr, uid slot) {
@@ -118,10 +121,8 @@ func (b *builder) addCredentials(cred expr, uid, inheritable slot) {
 }
 
 func (b *builder) addNamespaces(task expr) {
-	nsproxy, ok := b.follow(task, "task_struct.nsproxy")
-	if !b.add(slotNSProxy, typeX64, nsproxy, ok) {
-		return
-	}
+	nsproxy := b.follow(task, "task_struct.nsproxy")
+	b.add(slotNSProxy, typeX64, nsproxy)
 	b.addMember(slotUTSNS, typeU32, nsproxy, "nsproxy.uts_ns", "uts_namespace.ns.inum")
 	b.addMember(slotIPCNS, typeU32, nsproxy, "nsproxy.ipc_ns", "ipc_namespace.ns.inum")
 	b.addMember(slotMntNS, typeU32, nsproxy, "nsproxy.mnt_ns", "mnt_namespace.ns.inum")
@@ -130,33 +131,26 @@ func (b *builder) addNamespaces(task expr) {
 
 // addSignal fetches what the threads of a group share.
 func (b *builder) addSignal() {
-	signal, ok := b.follow(firstArgument, "task_struct.signal")
-	if !ok {
-		return
-	}
-	nr, ok := b.off("pid.numbers", "upid.nr")
-	if pgid, found := b.element("signal_struct.pids", "pid_type.PIDTYPE_PGID"); found {
-		b.add(slotPGID, typeU32, signal.at(pgid).at(nr), ok)
-	}
-	if sid, found := b.element("signal_struct.pids", "pid_type.PIDTYPE_SID"); found {
-		b.add(slotSID, typeU32, signal.at(sid).at(nr), ok)
-	}
-	tty, ok := b.follow(signal, "signal_struct.tty")
-	if !b.add(slotTTY, typeX64, tty, ok) {
-		return
-	}
+	signal := b.follow(firstArgument, "task_struct.signal")
+	b.addMember(slotPGID, typeU32, b.element(signal, "signal_struct.pids", "pid_type.PIDTYPE_PGID"), "pid.numbers+upid.nr")
+	b.addMember(slotSID, typeU32, b.element(signal, "signal_struct.pids", "pid_type.PIDTYPE_SID"), "pid.numbers+upid.nr")
+	tty := b.follow(signal, "signal_struct.tty")
+	b.add(slotTTY, typeX64, tty)
 	b.addMember(slotTTYIndex, typeS32, tty, "tty_struct.index")
 	b.addMember(slotTTYMajor, typeS32, tty, "tty_struct.driver", "tty_driver.major")
 	b.addMember(slotTTYMinorStart, typeS32, tty, "tty_struct.driver", "tty_driver.minor_start")
 }
 
-// element returns the offset of an element of an array of pointers, by the name of its index.
-func (b *builder) element(array, index string) (off int, ok bool) {
+// element returns an element of an array of pointers in a struct, by the name of its index.
+func (b *builder) element(e expr, array, index string) expr {
 	n, ok := b.offsets.Value(index)
 	if !ok || n < 0 || n > 64 {
 		b.lacks = index
-		return 0, false
+		return expr{}
 	}
-	off, ok = b.off(array)
-	return off + int(n)*8, ok
+	off, ok := b.off(array)
+	if !ok {
+		return expr{}
+	}
+	return e.at(off + int(n)*8)
 }

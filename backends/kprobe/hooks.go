@@ -168,7 +168,7 @@ func exitSignal(b *builder) {
 // ptraceRequest fetches which of proc_ptrace_connector(task, which): PTRACE_ATTACH, PTRACE_DETACH.
 func ptraceRequest(b *builder) {
 	exitSignal(b)
-	b.add(slotRequest, typeU32, secondArgument, true)
+	b.add(slotRequest, typeU32, secondArgument)
 }
 
 func exiting(b *builder) {
@@ -177,7 +177,7 @@ func exiting(b *builder) {
 
 func groupDead(b *builder) {
 	exitSignal(b)
-	b.add(slotGroupDead, typeS32, secondArgument, true)
+	b.add(slotGroupDead, typeS32, secondArgument)
 }
 
 func live(b *builder) {
@@ -188,10 +188,7 @@ func live(b *builder) {
 // exitState fetches the state of the leader, which is that of the process, and for an EXIT of a
 // thread also what is its own.
 func exitState(b *builder, _ *hook) {
-	leader, ok := b.follow(firstArgument, "task_struct.group_leader")
-	if !ok {
-		return
-	}
+	leader := b.follow(firstArgument, "task_struct.group_leader")
 	b.addTask(leader)
 	b.addComm(leader, slotComm)
 	b.addMember(slotSignalFlags, typeU32, firstArgument, "task_struct.signal", "signal_struct.flags")
@@ -199,28 +196,25 @@ func exitState(b *builder, _ *hook) {
 	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
 	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
-	if !b.threads {
-		return
-	}
-	b.addComm(firstArgument, slotOwnComm)
-	if cred, ok := b.follow(firstArgument, "task_struct.real_cred"); ok {
-		b.addCredentials(cred, slotOwnUID, slotOwnCapInheritable)
+	if b.threads {
+		b.addComm(firstArgument, slotOwnComm)
+		b.addCredentials(b.follow(firstArgument, "task_struct.real_cred"), slotOwnUID, slotOwnCapInheritable)
 	}
 }
 
 // newComm fetches the buffer of __set_task_comm(task, buffer, exec): the task still has the old
 // comm.
 func newComm(b *builder) {
-	b.add(slotByExec, typeU8, thirdArgument, true)
-	b.args = append(b.args, fetch{slot: slotComm, value: secondArgument.at(0), typ: typeX64, count: 2})
+	b.add(slotByExec, typeU8, thirdArgument)
+	b.addArray(slotComm, typeX64, secondArgument.at(0), 2)
 }
 
 // newCred fetches the address of new in commit_creds(new) and security_task_fix_setuid(new, ...).
-func newCred(b *builder) { b.add(slotCred, typeX64, firstArgument, true) }
+func newCred(b *builder) { b.add(slotCred, typeX64, firstArgument) }
 
 // idsOfTask fetches which of proc_id_connector(task, which), an enum of linux/cn_proc.h.
 func idsOfTask(b *builder) {
-	b.add(slotWhichID, typeU32, secondArgument, true)
+	b.add(slotWhichID, typeU32, secondArgument)
 	b.addMember(slotCred, typeX64, firstArgument, "task_struct.real_cred")
 }
 

@@ -61,13 +61,10 @@ func (in *installer) family(n int) (*set, error) {
 }
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
-	s := newSet(n, f)
-	s.symbol, s.ofCurrent = h.symbol, h.ofCurrent
-	filter := h.filter
-	if filter == "" && !in.threads {
-		filter = h.threads
+	s := &set{family: n, kind: f.kind, symbol: h.symbol, ofCurrent: h.ofCurrent, filter: h.filter}
+	if s.filter == "" && !in.threads {
+		s.filter = h.threads
 	}
-	s.filter = filter
 
 	b := builder{offsets: in.offsets, reads: in.reads, threads: in.threads}
 	if h.args != nil {

@@ -35,7 +35,7 @@ var queues atomic.Uint32
 // Open installs the probes. It needs root: tracefs requires it, or CAP_SYS_ADMIN where tracefs is
 // not mounted, and perf events require CAP_PERFMON.
 func Open(shared source.Options, o Options) (*Source, error) {
-	if registers[runtime.GOARCH] == nil {
+	if firstArgument.missing() {
 		return nil, fmt.Errorf("no kprobes on %s: the registers of arguments are not known (%w)", runtime.GOARCH, errors.ErrUnsupported)
 	}
 	if !proctext.InInitialNamespace("pid") {

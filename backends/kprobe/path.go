@@ -18,17 +18,16 @@ func (b *builder) exeProbes() [][]fetch {
 // pathProbes returns the fetch arguments of the probes for a path: its dentry and its mount, and
 // all dentries and mounts above them. path is a struct path, in a struct that members lead to.
 func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetch {
-	holder, ok1 := b.follow(firstArgument, members...)
-	inDentry, ok2 := b.off(path + ".dentry")
-	inMnt, ok3 := b.off(path + ".mnt")
-	fs, ok4 := b.follow(firstArgument, "task_struct.fs")
-	toMount, ok5 := b.off("mount.mnt")
-	mountpoint, ok6 := b.off("mount.mnt_mountpoint")
-	up, ok7 := b.off("mount.mnt_parent")
-	mntRoot, ok8 := b.off("vfsmount.mnt_root")
-	parent, ok9 := b.off("dentry.d_parent")
-	name, ok10 := b.off("dentry.d_name.name")
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10) {
+	off := func(member string) int {
+		n, _ := b.off(member)
+		return n
+	}
+	holder := b.follow(firstArgument, members...)
+	inDentry, inMnt := off(path+".dentry"), off(path+".mnt")
+	fs := b.follow(firstArgument, "task_struct.fs")
+	toMount, mountpoint, up := off("mount.mnt"), off("mount.mnt_mountpoint"), off("mount.mnt_parent")
+	mntRoot, parent, name := off("vfsmount.mnt_root"), off("dentry.d_parent"), off("dentry.d_name.name")
+	if b.lacks != "" {
 		return nil
 	}
 	var probes [][]fetch
@@ -40,10 +39,10 @@ func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetc
 	// the struct mount around it.
 	inMount := -toMount
 	for m := range pathMounts {
-		part.add(pathMntSlot(base, m), typeX64, mnt, true)
-		part.add(pathMntRootSlot(base, m), typeX64, mnt.at(inMount+toMount+mntRoot), true)
+		part.add(pathMntSlot(base, m), typeX64, mnt)
+		part.add(pathMntRootSlot(base, m), typeX64, mnt.at(inMount+toMount+mntRoot))
 		for level := 0; ; level++ { // from the bottom up
-			part.add(pathDentrySlot(base, m, level), typeX64, dentry, true)
+			part.add(pathDentrySlot(base, m, level), typeX64, dentry)
 			text := fetch{slot: pathNameSlot(base, m, level), value: dentry.at(name).at(0), typ: typeString}
 			if level == pathLevels || !text.fits(b.reads) {
 				break
@@ -77,31 +76,29 @@ var cgroupVia = map[proctext.Hierarchy]string{
 }
 
 // cgroupNode returns the lowest node of the task's cgroup in the builder's hierarchy.
-func (b *builder) cgroupNode() (expr, bool) {
+func (b *builder) cgroupNode() expr {
+	set := b.follow(firstArgument, "task_struct.cgroups")
 	switch b.cgroups {
 	case proctext.UnifiedCgroup:
-		return b.follow(firstArgument, "task_struct.cgroups", "css_set.dfl_cgrp", "cgroup.kn")
+		return b.follow(set, "css_set.dfl_cgrp", "cgroup.kn")
 	case proctext.PIDsCgroup:
-		set, ok := b.follow(firstArgument, "task_struct.cgroups")
-		if subsystem, found := b.element("css_set.subsys", "cgroup_subsys_id.pids_cgrp_id"); ok && found {
-			return b.follow(set.at(subsystem), "cgroup_subsys_state.cgroup", "cgroup.kn")
-		}
+		return b.follow(b.element(set, "css_set.subsys", "cgroup_subsys_id.pids_cgrp_id"), "cgroup_subsys_state.cgroup", "cgroup.kn")
 	}
-	return expr{}, false
+	return expr{}
 }
 
 // cgroupProbes fetches the path of the cgroup in the builder's hierarchy: the nodes from the
 // bottom up and their names. The topmost node has no parent.
 func (b *builder) cgroupProbes() [][]fetch {
-	node, ok := b.cgroupNode()
-	parent, ok2 := b.off("kernfs_node.parent")
-	name, ok3 := b.off("kernfs_node.name")
-	if !ok || !ok2 || !ok3 {
+	node := b.cgroupNode()
+	parent, _ := b.off("kernfs_node.parent")
+	name, _ := b.off("kernfs_node.name")
+	if node.missing() || b.lacks != "" {
 		return nil
 	}
 	part := builder{offsets: b.offsets, reads: b.reads}
 	for level := range cgroupLevels {
-		part.add(slotCgroup+slot(level), typeX64, node, true)
+		part.add(slotCgroup+slot(level), typeX64, node)
 		text := fetch{slot: slotGroupName + slot(level), value: node.at(name).at(0), typ: typeString}
 		if !text.fits(b.reads) {
 			return [][]fetch{part.args}
@@ -109,7 +106,7 @@ func (b *builder) cgroupProbes() [][]fetch {
 		part.args = append(part.args, text)
 		node = node.at(parent)
 	}
-	part.add(slotCgroup+cgroupLevels, typeX64, node, true)
+	part.add(slotCgroup+cgroupLevels, typeX64, node)
 	return [][]fetch{part.args}
 }
 

@@ -19,19 +19,10 @@ type set struct {
 	probes    []*probe
 	guards    []*probe                          // guards of the probes that read arguments
 	all       uint32                            // the bits of all probes
-	slots     slotPlaces                        // positions of the numbers in the records
-	argv      [chunks]chunk                     // positions of the arguments
+	slots     slotPlaces                        // positions of the values in the records
 	numbers   []func(*engine.RawEvent, *values) // set the known fields of the first probe
 	known     engine.Fields
 	texts     []setText
-}
-
-func newSet(number int, f *family) *set {
-	s := &set{family: number, kind: f.kind}
-	for i := range s.argv {
-		s.argv[i].part = -1
-	}
-	return s
 }
 
 // setText is a text field of a set, and the bits of its probes.
@@ -73,22 +64,13 @@ func (s *set) add(p *probe) {
 			}
 		}
 	}
-	for _, at := range p.layout.places {
-		if at.kind == placeChunk {
-			s.argv[at.slot-slotArgv] = chunk{p.number, int(at.off)}
-		}
-	}
 }
 
-// drop removes the probe that was added last, which is one for arguments.
+// drop removes the probe that was added last.
 func (s *set) drop(p *probe) {
 	s.probes = s.probes[:p.number]
 	s.all &^= p.part
-	for i, c := range s.argv {
-		if c.part == p.number {
-			s.argv[i].part = -1
-		}
-	}
+	s.slots.remove(p.number)
 }
 
 // place is the position of a value in the records of one probe.

@@ -45,6 +45,15 @@ func (p *slotPlaces) add(l *layout, part int) {
 	}
 }
 
+// remove removes the positions in the records of a probe.
+func (p *slotPlaces) remove(part int) {
+	for s := range p {
+		if p[s].part == uint8(part) {
+			p[s] = slotPlace{}
+		}
+	}
+}
+
 // has reports whether a slot is fetched.
 func (p *slotPlaces) has(s slot) bool { return p[s].fetched }
 
@@ -146,20 +155,24 @@ func (v *values) setComm(ev *engine.RawEvent, first slot) {
 	ev.Set(engine.FieldComm, comm[:bytes.IndexByte(comm[:], 0)])
 }
 
-// chunk is the position of a piece of the arguments.
-type chunk struct {
-	part int // number of the probe, -1: not fetched
-	off  int
+// chunk returns a piece of the arguments, nil if it has not come.
+func (v *values) chunk(n int) []byte {
+	at := &v.slots[slotArgv+slot(n)]
+	raw := v.records[at.part]
+	if raw == nil || !at.fetched {
+		return nil
+	}
+	return raw[at.off:][:chunkSize]
 }
 
 // readable returns how many of the first size bytes of the arguments have come and were read by the
 // kernel.
-func (v *values) readable(from *[chunks]chunk, size int) (n int) {
-	for _, c := range from {
-		if n >= size || c.part < 0 || v.records[c.part] == nil {
+func (v *values) readable(size int) (n int) {
+	for c := 0; n < size && c < chunks; c++ {
+		b := v.chunk(c)
+		if b == nil {
 			break
 		}
-		b := v.records[c.part][c.off:][:chunkSize]
 		for at := 0; at < len(b) && n+at < size; at += 8 {
 			if binary.NativeEndian.Uint64(b[at:]) == guardWord {
 				return n + at
@@ -172,11 +185,8 @@ func (v *values) readable(from *[chunks]chunk, size int) (n int) {
 
 // arguments fills dst with the start of the arguments. Its length is at most what readable
 // returned.
-func (v *values) arguments(from *[chunks]chunk, dst []byte) {
-	for _, c := range from {
-		if len(dst) == 0 {
-			return
-		}
-		dst = dst[copy(dst, v.records[c.part][c.off:][:chunkSize]):]
+func (v *values) arguments(dst []byte) {
+	for n := 0; len(dst) > 0; n++ {
+		dst = dst[copy(dst, v.chunk(n)):]
 	}
 }
