@@ -64,8 +64,9 @@ func (p *pinDir) clean() error {
 	if err != nil {
 		return err
 	}
-	if err := unmountOwn(p.root, p.dir); err != nil {
-		return err
+	// EINVAL: it is no mount point, but on the file system of the root.
+	if err := unix.Unmount(p.dir, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("unmount %s: %w", p.dir, err)
 	}
 	return os.Remove(p.dir)
 }
@@ -76,24 +77,6 @@ func removeAll(paths []string) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-	}
-	return nil
-}
-
-// unmountOwn unmounts dir if it is a mount point.
-func unmountOwn(root, dir string) error {
-	var a, b unix.Stat_t
-	if err := unix.Stat(root, &a); err != nil {
-		return fmt.Errorf("stat %s: %w", root, err)
-	}
-	if err := unix.Stat(dir, &b); err != nil {
-		return fmt.Errorf("stat %s: %w", dir, err)
-	}
-	if a.Dev == b.Dev {
-		return nil
-	}
-	if err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW); err != nil {
-		return fmt.Errorf("unmount %s: %w", dir, err)
 	}
 	return nil
 }

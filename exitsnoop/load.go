@@ -31,10 +31,6 @@ var linkNames = []string{
 	programsProgHandleSchedProcessFork, programsProgHandleSchedWakeupNew,
 }
 
-// preemptibleSince is the first Linux with preemptible raw tracepoints. From then on the twin of
-// the exits is the program on a perf event.
-const preemptibleSince = "7.0"
-
 // mapNames are the names of the maps, in the order in which they are pinned.
 var mapNames = []string{
 	programsMapTracingTasks, programsMapExitedEvents, programsMapCounters, programsMapPidFilter,
@@ -113,7 +109,7 @@ func attach(o *Options, have maps, attached links) error {
 	for name := range attached {
 		delete(spec.Programs, name)
 	}
-	if attached[programsProgHandleSchedProcessExitTwin] != nil || !kernelversion.AtLeast(preemptibleSince) {
+	if attached[programsProgHandleSchedProcessExitTwin] != nil || !kernelversion.AtLeast(kernelversion.PreemptibleTracepoints) {
 		delete(spec.Programs, programsProgHandleSchedProcessExitPerf)
 	}
 	for name, m := range have {
@@ -173,10 +169,9 @@ func attachPerf(group, tracepoint string, program *ebpf.Program) (link.Link, err
 	if err != nil {
 		return nil, err
 	}
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: event.ID, Size: unix.PERF_ATTR_SIZE_VER1, Sample: 1}
-	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	fd, err := event.Open()
 	if err != nil {
-		return nil, fmt.Errorf("perf_event_open: %w", err)
+		return nil, err
 	}
 	defer unix.Close(fd) // the link holds the event
 	return link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: program, Attach: ebpf.AttachPerfEvent})

@@ -25,16 +25,10 @@ func openProcess(pid uint32) (*process, error) {
 	if pid == 0 || pid > 1<<31-1 {
 		return nil, ErrBadPid
 	}
-	fd, err := unix.PidfdOpen(int(pid), unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.EINVAL) {
-		// Linux before 5.10 has no PIDFD_NONBLOCK. EINVAL also is the error for a thread
-		// that is not a group leader; later kernels return ENOENT.
-		if fd, err = unix.PidfdOpen(int(pid), 0); err == nil {
-			unix.SetNonblock(fd, true)
-		}
-	}
+	fd, err := unix.PidfdOpen(int(pid), 0)
 	switch {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
+		// The last two, depending on the kernel, are of a thread that is no leader.
 		return nil, ErrNoProcess
 	case err != nil:
 		return nil, fmt.Errorf("open a pidfd: %w", err)

@@ -8,10 +8,11 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/tracefs"
-	"golang.org/x/sys/unix"
 )
 
 // hook is a raw tracepoint with its twin programs (see programs/twin.h), and the handler that both
@@ -83,8 +84,8 @@ func (s *Source) attachTwins(l *loader, h hook, programs map[string]*ebpf.Progra
 	return s.attachRaw(h.tracepoint, programs[h.twin])
 }
 
-// preemptibleSince is the first Linux with preemptible raw tracepoints.
-var preemptibleSince = "7.0"
+// preemptibleSince is a variable for a test.
+var preemptibleSince = kernelversion.PreemptibleTracepoints
 
 // attachUnpreempted attaches the second program of a hook where the kernel does not preempt it, and
 // returns where that is.
@@ -101,7 +102,7 @@ func (s *Source) attachUnpreempted(h hook, p *ebpf.Program) (via string, err err
 	if err != nil {
 		return "", err
 	}
-	return "tracepoint/sched/" + h.tracepoint, s.events.attach(event.ID, p)
+	return "tracepoint/sched/" + h.tracepoint, s.events.attach(event, p)
 }
 
 // attachRaw attaches a program to a raw tracepoint.
@@ -270,7 +271,7 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 		p = programs[program]
 		loaded[program] = p
 	}
-	if err := s.events.attach(event.ID, p); err != nil {
+	if err := s.events.attach(event, p); err != nil {
 		return fmt.Errorf("attach to tracepoint %s: %w", name, err)
 	}
 	return nil
@@ -315,25 +316,14 @@ func (s *Source) tracePtrace(l *loader) error {
 // perfEvents are the descriptors of tracepoints with a program. Closing one detaches its program.
 type perfEvents []int
 
-func (p *perfEvents) attach(tracepoint uint64, prog *ebpf.Program) error {
-	attr := unix.PerfEventAttr{
-		Type:   unix.PERF_TYPE_TRACEPOINT,
-		Config: tracepoint,
-		Size:   unix.PERF_ATTR_SIZE_VER1,
-		Sample: 1,
-	}
-	// The program runs on every CPU, whichever CPU the event is opened for.
-	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+func (p *perfEvents) attach(event *tracefs.Event, prog *ebpf.Program) error {
+	fd, err := event.Open()
 	if err != nil {
-		return fmt.Errorf("perf_event_open: %w", err)
+		return err
 	}
 	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, prog.FD()); err != nil {
 		unix.Close(fd)
 		return fmt.Errorf("set program: %w", err)
-	}
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-		unix.Close(fd)
-		return fmt.Errorf("enable: %w", err)
 	}
 	*p = append(*p, fd)
 	return nil

@@ -1,11 +1,12 @@
 package ebpf
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
@@ -124,42 +125,15 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldCmdline:  {Bytes: 20480},
 }
 
-// missingMember returns the members of needs if the types lack them, or "". needs is
-// TYPE.MEMBER, or several of which one is enough. Some kernels' types have several structs
-// of one name: a member of any of them is enough, as it is for the programs.
+// missingMember returns the members of needs if the types lack them, or "". needs is TYPE.MEMBER,
+// or several of which one is enough.
 func missingMember(types *btf.Spec, needs string) string {
-	if needs == "" {
-		return ""
-	}
 	for one := range strings.SplitSeq(needs, anyOther) {
-		name, member, _ := strings.Cut(one, ".")
-		all, _ := types.AnyTypesByName(name) // the error is that there is none
-		if slices.ContainsFunc(all, func(t btf.Type) bool {
-			st, ok := t.(*btf.Struct)
-			return ok && hasMember(st.Members, member, 0)
-		}) {
+		if needs == "" || btfhub.HasMember(types, one) {
 			return ""
 		}
 	}
 	return strings.ReplaceAll(needs, anyOther, " and no ")
-}
-
-// maxNesting is more than the depth of any anonymous struct in the kernel.
-const maxNesting = 8
-
-func hasMember(members []btf.Member, name string, depth int) bool {
-	return depth < maxNesting && slices.ContainsFunc(members, func(m btf.Member) bool {
-		if m.Name != "" {
-			return m.Name == name
-		}
-		switch t := btf.UnderlyingType(m.Type).(type) {
-		case *btf.Struct:
-			return hasMember(t.Members, name, depth+1)
-		case *btf.Union:
-			return hasMember(t.Members, name, depth+1)
-		}
-		return false
-	})
 }
 
 // cgroupSource returns the hierarchy of cgroup paths: the one that is read from /proc too.

@@ -4,10 +4,10 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF and CAP_PERFMON, and
@@ -18,35 +18,18 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s *Source
-	if !kernel.Exact {
-		all := shared // the self-test looks at forks, execs and exits
-		all.Kinds, all.Exits = 0, source.ExitsAll
-		if s, err = openWith(&o, &all, kernel.Spec); err == nil {
-			if err = s.selfTest(); err != nil || shared.Narrow() {
-				s.Close()
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("self-test of types from %s: %w", kernel.Origin, err)
-		}
-	}
-	if kernel.Exact || shared.Narrow() {
-		if s, err = openWith(&o, &shared, kernel.Spec); err != nil {
-			return nil, err
-		}
-	}
-	s.capabilities.Types = kernel.Origin
-	return s, nil
+	return source.OpenTested(shared, kernel, func(shared source.Options) (*Source, error) {
+		return openWith(&o, &shared, kernel)
+	}, (*Source).selfTest)
 }
 
-func openWith(o *Options, shared *source.Options, types *btf.Spec) (*Source, error) {
+func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Source, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err
 	}
 	cgroup := cgroupSource()
-	l, err := newLoader(o, shared, types, cpus, cgroup)
+	l, err := newLoader(o, shared, kernel.Spec, cpus, cgroup)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +41,8 @@ func openWith(o *Options, shared *source.Options, types *btf.Spec) (*Source, err
 	}
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
 	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
-	s.describeFields(types, cgroup)
+	s.capabilities.Types = kernel.Origin
+	s.describeFields(kernel.Spec, cgroup)
 	if err := shared.LeaveOut(&s.capabilities); err != nil {
 		s.Close()
 		return nil, err

@@ -72,11 +72,11 @@ func TestRenamedDirectory(t *testing.T) {
 	if err := tinyelf.Write(filepath.Join(paths[0], "program"), 0); err != nil {
 		t.Fatal(err)
 	}
-	moving, err := unix.Open(paths[0], unix.O_PATH, 0)
+	moving, err := os.OpenFile(paths[0], unix.O_PATH, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(moving)
+	defer moving.Close()
 	var stop atomic.Bool
 	renames := make(chan int)
 	go func() {
@@ -91,7 +91,7 @@ func TestRenamedDirectory(t *testing.T) {
 		n = 150 // an emulated processor takes half a minute for all
 	}
 	c := conform.Child("from-moved", "/proc/self/fd/3", strconv.Itoa(n))
-	c.ExtraFiles = []*os.File{os.NewFile(uintptr(moving), "moving")}
+	c.ExtraFiles = []*os.File{moving}
 	evs := conform.Run(t, s, c)
 	stop.Store(true)
 	wrong, right, unknown := 0, 0, 0

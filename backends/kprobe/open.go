@@ -49,23 +49,9 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s *Source
-	if !types.Exact {
-		all := shared // the self-test looks at forks, execs and exits
-		all.Kinds, all.Exits = 0, source.ExitsAll
-		if s, err = openWith(all, ringSize, types); err == nil {
-			if err = s.selfTest(); err != nil || shared.Narrow() {
-				s.Close()
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
-		}
-	}
-	if types.Exact || shared.Narrow() {
+	return source.OpenTested(shared, types, func(shared source.Options) (*Source, error) {
 		return openWith(shared, ringSize, types)
-	}
-	return s, nil
+	}, (*Source).selfTest)
 }
 
 func openWith(shared source.Options, ringSize int, types *btfhub.Kernel) (*Source, error) {

@@ -2,6 +2,7 @@ package btfhub
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -19,6 +20,17 @@ func findMember(t btf.Type, names []string) (m btf.Member, bits uint64, ok bool)
 		t = m.Type
 	}
 	return m, bits, ok
+}
+
+// HasMember reports whether a type of this name has the member in TYPE.MEMBER. Some kernels' types
+// have several structs of one name: one with the member is enough.
+func HasMember(types *btf.Spec, path string) bool {
+	name, member, _ := strings.Cut(path, ".")
+	all, _ := types.AnyTypesByName(name) // the error is that there is none
+	return slices.ContainsFunc(all, func(t btf.Type) bool {
+		_, _, ok := findMember(t, strings.Split(member, "."))
+		return ok
+	})
 }
 
 // maxArrays is more than the dimensions of any array in the kernel's types.

@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// PreemptibleTracepoints is the first Linux in which programs on raw tracepoints can be preempted
+// without PREEMPT_RT, see docs/architecture.md about twin programs.
+const PreemptibleTracepoints = "7.0"
+
 // AtLeast reports whether the running kernel is of version x.y or later. One that has something
 // from its distributor and an older number is taken for one without.
 func AtLeast(version string) bool {

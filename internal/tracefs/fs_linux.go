@@ -94,6 +94,16 @@ func (fs *FS) Event(group, name string) (*Event, error) {
 	return e, nil
 }
 
+// Open opens the tracepoint as a perf event for a program, which then runs on every CPU.
+func (e *Event) Open() (fd int, err error) {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: e.ID, Size: unix.PERF_ATTR_SIZE_VER1, Sample: 1}
+	fd, err = unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("perf_event_open: %w", err)
+	}
+	return fd, nil
+}
+
 // Close closes tracefs.
 func (fs *FS) Close() error {
 	if fs.dir < 0 {
