@@ -81,6 +81,7 @@ help:
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
+	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
 	@echo 'make svg            draws the process trees of quark-mon -C FILE.dot (DOT=FILE.dot... or those here)'
@@ -261,6 +262,13 @@ lint: $(TOOLS)/golangci-lint
 	$(Q)$(TOOLS)/golangci-lint run
 	$(Q)$(HOSTGO) mod tidy -diff
 	$(Q)$(HOSTGO) test ./internal/style
+
+# Close, Drain and Wake from everywhere, 1,000 times on each backend of this host, as root. The race
+# detector needs a C compiler.
+.PHONY: race
+race: export QUARK_TRIES ?= 1000
+race:
+	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon
 
 # Needs the network, for the list of what is known.
 vulncheck: $(TOOLS)/govulncheck

@@ -2,6 +2,7 @@ package quark_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -47,6 +48,27 @@ func TestNew(t *testing.T) {
 	if _, err := quark.New(m, quark.Options{MaxLength: -1}); err == nil || !strings.Contains(err.Error(), "option MaxLength is -1") ||
 		!errors.Is(m.Populate(nil), os.ErrClosed) {
 		t.Errorf("a wrong option: %v", err)
+	}
+}
+
+// What Lookup does not find has no relatives and no cgroups.
+func TestNobody(t *testing.T) {
+	q, err := quark.New(enginetest.NewMachine(), quark.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	nobody := q.Lookup(4711)
+	ancestors, whole := q.Ancestors(nobody)
+	if _, err := q.Cgroups(nobody); err == nil || nobody.Clone() != nil || q.SessionLeader(nobody) != nil || q.GroupLeader(nobody) != nil ||
+		len(ancestors) > 0 || whole {
+		t.Errorf("of nobody: cgroups %v, ancestors %v, whole %v", err, ancestors, whole)
+	}
+	for n := range 256 { // a newer version may have more values
+		for _, v := range []fmt.Stringer{quark.Kind(n), quark.Kind(n).Events(), quark.Field(n), quark.Loss(n), quark.Join(n), quark.Origin(n),
+			quark.EntryType(n), quark.BackendSet(n), quark.IDChange(n)} {
+			_ = v.String()
+		}
 	}
 }
 

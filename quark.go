@@ -353,6 +353,7 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
+// As GroupLeader and Ancestors it knows none of nil, so that Lookup's result can be given to it.
 func (q *Queue) SessionLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -401,6 +402,9 @@ func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
 // it where Process.Cgroup is not the hierarchy that is wanted. It is an error if the process has
 // ended, or its start time is not known, and for a queue of New.
 func (q *Queue) Cgroups(p *Process) (map[string]string, error) {
+	if p == nil {
+		return nil, errors.New("read cgroups: no process is given")
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	id, known := p.Identity()

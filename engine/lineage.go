@@ -3,17 +3,24 @@ package engine
 import "strconv"
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
-func (e *Engine) SessionLeader(p *Process) *Process { return e.table.leader(p, FieldSID, p.SID) }
+func (e *Engine) SessionLeader(p *Process) *Process {
+	return e.table.leader(p, FieldSID, func(t *Task) uint32 { return t.SID })
+}
 
 // GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
 // known.
-func (e *Engine) GroupLeader(p *Process) *Process { return e.table.leader(p, FieldPGID, p.PGID) }
+func (e *Engine) GroupLeader(p *Process) *Process {
+	return e.table.leader(p, FieldPGID, func(t *Task) uint32 { return t.PGID })
+}
 
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
 // its birth was not seen, the parent that it had later. Ended ones are among them while they are
 // in the table. whole reports whether the last one is process 1 or kthreadd; else the next one is
 // not known.
 func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
+	if p == nil {
+		return nil, false
+	}
 	for !p.isFirst() {
 		// A table that is wrong could have a circle.
 		if p = e.table.parent(p); p == nil || len(ancestors) > e.table.count {
@@ -41,11 +48,12 @@ func (t *table) parent(p *Process) *Process {
 	return nil
 }
 
-// leader returns the process whose pid is the number of a group or session of p.
-func (t *table) leader(p *Process, f Field, pid uint32) *Process {
-	if !p.Known.Has(f) || pid == 0 {
+// leader returns the process whose pid is the number of a group or session of p, which may be nil.
+func (t *table) leader(p *Process, f Field, number func(*Task) uint32) *Process {
+	if p == nil || !p.Known.Has(f) || number(&p.Task) == 0 {
 		return nil
 	}
+	pid := number(&p.Task)
 	at := p.asOf
 	if p.Carried.Has(f) {
 		at = p.born // the group may be gone since, and its number another's

@@ -165,7 +165,7 @@ func TestNothingLeft(t *testing.T) {
 	before := descriptors(t)
 	for range 3 {
 		s := open(t, Options{})
-		if err := s.Close(); err != nil {
+		if err := errors.Join(s.Close(), s.Close()); err != nil {
 			t.Error(err)
 		}
 		if err := s.Populate(engine.NewBuffer(1)); !errors.Is(err, os.ErrClosed) {

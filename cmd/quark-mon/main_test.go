@@ -4,10 +4,14 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine/enginetest"
@@ -61,6 +65,39 @@ func TestScripts(t *testing.T) {
 			return cond == "root" && os.Getuid() == 0, nil
 		},
 	})
+}
+
+// The manual and the short help have each option, and the manual no other.
+func TestManual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/quark-mon.8")
+	if err != nil {
+		t.Skip(err) // in a guest
+	}
+	documented := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^\.It Fl (?:(\w) , )?-([a-z-]+)`).FindAllStringSubmatch(string(manual), -1) {
+		documented[m[1]+" "+m[2]] = true
+	}
+	delete(documented, "h help") // of every command
+	delete(documented, "V version")
+	synopsis := regexp.MustCompile(`\[-(\w+)\]|-(\w) [A-Z]|--([a-z-]+) `).FindAllStringSubmatch(usage, -1)
+	newFlags(new(options)).VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" || f.Name == "version" {
+			return
+		}
+		if name := f.Shorthand + " " + f.Name; !documented[name] {
+			t.Errorf("quark-mon(8) has no option %s", name)
+		} else {
+			delete(documented, name)
+		}
+		if !slices.ContainsFunc(synopsis, func(m []string) bool {
+			return f.Shorthand != "" && strings.Contains(m[1]+m[2], f.Shorthand) || m[3] == f.Name
+		}) {
+			t.Errorf("the synopsis has no --%s", f.Name)
+		}
+	})
+	for name := range documented {
+		t.Errorf("quark-mon has no option %s", name)
+	}
 }
 
 // A parent that is not known is not 0.

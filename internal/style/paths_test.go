@@ -2,6 +2,7 @@ package style
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -20,6 +21,20 @@ var (
 	// made are paths that a command makes.
 	made = regexp.MustCompile(`^kernel_images/(amd64|arm64|local)`)
 )
+
+// TestManualPages shows that mandoc(1) finds nothing wrong in the manual pages, as make docs does.
+func TestManualPages(t *testing.T) {
+	if _, err := exec.LookPath("mandoc"); err != nil {
+		t.Skip("needs mandoc: apt-get install mandoc")
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.[78]"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no manual pages: %v", err)
+	}
+	if out, err := exec.Command("mandoc", append([]string{"-T", "lint", "-W", "warning"}, pages...)...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
 
 // TestPathsInDocuments shows that the files that documents name exist.
 func TestPathsInDocuments(t *testing.T) {
