@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/quark-linux/quark/backends"
@@ -61,23 +61,16 @@ func (r *Report) String() string {
 	if r.Found != nil {
 		lies = 1
 	}
-	return fmt.Sprintf("%.0f s: %.0f lives/s, %d lives, %d events judged, %d lost, %d lies; %d operations, %d pairs of them",
-		r.Took.Seconds(), float64(r.Lives)/r.Took.Seconds(), r.Lives, r.Events, r.Lost, lies, len(r.Operations), len(r.Pairs))
+	names, pairs := script.All()
+	return fmt.Sprintf("%.0f s: %.0f lives/s, %d lives, %d events judged, %d lost, %d lies; %d of %d operations, %d of %d pairs of them",
+		r.Took.Seconds(), float64(r.Lives)/r.Took.Seconds(), r.Lives, r.Events, r.Lost, lies,
+		len(r.Operations), len(names), len(r.Pairs), len(pairs))
 }
 
 // Missed returns the operations that no script had.
-func (r *Report) Missed() (list []string) {
-	had := make(map[string]bool)
-	for label := range r.Operations {
-		name, _, _ := strings.Cut(label, " ")
-		had[name] = true
-	}
-	for _, name := range script.Names() {
-		if !had[name] {
-			list = append(list, name)
-		}
-	}
-	return list
+func (r *Report) Missed() []string {
+	names, _ := script.All()
+	return slices.DeleteFunc(names, func(name string) bool { return r.Operations[name] > 0 })
 }
 
 const progressEvery = 3 * time.Second

@@ -38,6 +38,7 @@ type actor struct {
 	root    string        // the directory that is its root, "" for that of the director
 	n       int           // counts names
 	child   *process      // the last one
+	apart   bool          // its children are in a pid namespace that ends with the first
 	clone   []any         // the arguments of the child's clone3(2)
 	waited  *bare.Memory  // what the last waitid(2) has told
 	mounts  bool          // it may have its own mount namespace
@@ -53,7 +54,7 @@ func (f *play) life(l *script.Life, by *actor, thread bool, before func(*process
 	p.refused, p.thread = true, thread
 	p.stamp()
 	// The reading of the clock has room after its two arguments.
-	p.self = bare.Word{Script: p.Script, Call: 0, Index: 2}
+	p.self, p.told = bare.Word{Script: p.Script, Call: 0, Index: 2}, bare.Word{Script: p.Script, Call: 0, Index: 3}
 	if before != nil {
 		before(p)
 	}
@@ -95,8 +96,8 @@ func init() {
 		},
 		"kill": func(a *actor, op *script.Op) {
 			a.child.prey = true
-			a.clone[0] = a.clone[0].(uint64) | unix.CLONE_PARENT_SETTID
-			a.clone[3] = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
+			a.child.told = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
+			a.clone[3] = a.child.told
 			a.call("kill", unix.SYS_KILL, nobody, script.Signals[op.Args[0]])
 		},
 		"stand": func(a *actor, op *script.Op) { a.stand(false) },
@@ -209,7 +210,7 @@ func (a *actor) chdir(dir string) int {
 // refused that path does not exist.
 func (a *actor) in(path string) string { return cmp.Or(strings.TrimPrefix(path, a.root), "/") }
 
-// namespaces are those that are reported.
+// namespaces are those that are reported, and others are those that are not, with what changes.
 var namespaces = map[string]struct {
 	flag  int
 	field engine.Field
@@ -218,8 +219,19 @@ var namespaces = map[string]struct {
 	"mnt": {unix.CLONE_NEWNS, engine.FieldMntNS}, "net": {unix.CLONE_NEWNET, engine.FieldNetNS},
 }
 
+var others = map[string]struct {
+	flag   int
+	fields engine.Fields
+}{
+	"user": {unix.CLONE_NEWUSER, engine.FieldCaps.Set()}, "pid": {unix.CLONE_NEWPID, 0}, "cgroupns": {unix.CLONE_NEWCGROUP, 0},
+}
+
 // unshare appends the way to a new namespace, and returns the index of the system call.
 func (a *actor) unshare(name string) int {
+	if ns, ok := others[name]; ok {
+		a.apart = a.apart || name == "pid"
+		return a.change(ns.fields, "unshare", unix.SYS_UNSHARE, ns.flag).call
+	}
 	ns := namespaces[name]
 	a.mounts = a.mounts || name == "mnt"
 	return a.moved(ns.field, "ns/"+name, "unshare", unix.SYS_UNSHARE, ns.flag)
@@ -259,6 +271,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 	var fresh engine.Fields
 	var begin []func(p *process)
 	var pid, group any
+	signal := unix.Signal(0)
 	for _, how := range op.Args {
 		switch how {
 		case "parent":
@@ -275,6 +288,12 @@ func (a *actor) start(op *script.Op, flags uint64) {
 				in.Set(engine.FieldCgroup, g.path)
 				p.look(in)
 			})
+		case "memory":
+			flags |= unix.CLONE_VM
+		case "signal":
+			signal = unix.SIGURG // which nobody heeds
+		case "user", "pid", "cgroupns":
+			flags, fresh = flags|uint64(others[how].flag), fresh|others[how].fields
 		default:
 			ns := namespaces[how]
 			flags, fresh = flags|uint64(ns.flag), fresh|ns.field.Set()
@@ -297,8 +316,12 @@ func (a *actor) start(op *script.Op, flags uint64) {
 			b(p)
 		}
 	})
-	c.fresh, c.flags = fresh, uintptr(flags)
-	args := bare.CloneArgs(flags|unix.CLONE_CHILD_SETTID, c.self, nil, pid, group)
+	c.fresh, c.flags, c.prey = fresh, uintptr(flags), a.apart && !thread
+	args := bare.CloneArgs(flags|unix.CLONE_CHILD_SETTID|unix.CLONE_PARENT_SETTID, c.self, c.told, pid, group)
+	if signal != 0 && flags&unix.CLONE_PARENT == 0 {
+		args[4] = int(signal)
+		c.flags |= uintptr(signal)
+	}
 	what := truth.Fork
 	if thread {
 		what = truth.ThreadStart

@@ -34,7 +34,8 @@ type process struct {
 	number    int       // of the script in run
 	pid       int       // for a thread, its tid
 	parentTID int       // the thread that started it, or of its parent that started that
-	self      bare.Word // where the kernel writes its id when it starts
+	self      bare.Word // where the kernel writes its id when it starts, as it has it itself
+	told      bare.Word // likewise, as its parent has it
 	released  uint64    // when it was allowed to end
 	// A thread that executed took the leader's number between these times.
 	leaving, left uint64
@@ -206,9 +207,13 @@ func (p *process) lastStamp() (t uint64) {
 func (p *process) know() {
 	for _, o := range p.others {
 		o.run, o.pid = p.run, p.run.Thread(o.number)
-		if self := o.self; o.pid == 0 && self != (bare.Word{}) {
+		if o.pid == 0 && o.told != (bare.Word{}) {
 			// It goes on before a vfork returns, or a clone that a signal ends.
-			if id := int(p.run.Arg(o.number, self.Call, self.Index)); id != nobody {
+			by := o
+			if o.told.Script == p.Script {
+				by = p
+			}
+			if id := int(p.run.Arg(by.number, o.told.Call, o.told.Index)); id != nobody {
 				o.pid = id
 			}
 		}
@@ -305,6 +310,7 @@ func (d *director) tell(p *process, end uint64) {
 			r.State = truth.State{}
 			if r.Op == truth.Exec {
 				r.ID = engine.ChangedUID | engine.ChangedGID // perhaps told
+				r.Open |= engine.FieldExitSignal.Set()
 			}
 		}
 		switch {
@@ -330,8 +336,8 @@ func (d *director) tell(p *process, end uint64) {
 			r.Creator, r.Parent, r.Fresh = p.group.pid, c.parent, c.fresh
 			r.State = born(c.parentTID, unix.Signal(cmp.Or(c.flags&0xff, uintptr(unix.SIGCHLD))))
 			if c.refused && c.flags&unix.CLONE_PARENT != 0 {
-				// That parent may have ended.
-				r.State.Untell(engine.FieldParentTID.Set())
+				// That parent may have ended, and the signal is the creator's.
+				r.State.Untell(engine.SetOf(engine.FieldParentTID, engine.FieldExitSignal))
 			}
 			for _, t := range p.others {
 				if t.left != 0 && t.leaving <= r.Latest {

@@ -302,6 +302,8 @@ func named(p *process) says {
 	}}
 }
 
+const overflowID = 65534 // of users and groups that a user namespace does not have
+
 // ids are the user or group ids.
 func ids(p *process, which engine.IDChange) says {
 	number := uintptr(unix.SYS_GETRESUID)
@@ -314,6 +316,9 @@ func ids(p *process, which engine.IDChange) says {
 		var id [3]int
 		for i := range id {
 			id[i] = int(binary.NativeEndian.Uint32(p.run.Bytes(p.number, call, i, 4)))
+		}
+		if slices.Contains(id[:], overflowID) {
+			return truth.State{} // of another user namespace
 		}
 		return idRecord(which, id[0], id[1], id[2]).State
 	}}

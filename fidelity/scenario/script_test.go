@@ -187,6 +187,10 @@ func TestOperations(t *testing.T) {
 		{"chroot\n  exec interpreter x", 0, fields{
 			engine.FieldFilename: "/life0program1", engine.FieldCwd: "/life0", engine.FieldCmdline: "/life0program1\x00/life0program1.script\x00",
 		}},
+		{"clone pid\n    setsid\n    raise TERM", 0, fields{}}, // ignored
+		{"clone user signal\n    exec absolute\n    setresuid 1 1 1", 0, fields{engine.FieldExitSignal: "17"}},
+		{"clone memory signal\n    comm x", 0, fields{engine.FieldExitSignal: "23", engine.FieldComm: "x"}},
+		{"fork\n    clone signal parent\n      clone signal", 0, fields{engine.FieldExitSignal: "23"}},
 		{"title \"a b\"", 0, fields{engine.FieldCmdline: "title\x00"}},
 	}
 	var scripts []string

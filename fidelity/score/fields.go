@@ -150,6 +150,7 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	case f == engine.FieldPPID && (got.kernel || carried) && got.isOfAbout(e):
 		// The parent's end is not an event of this process: it was about then.
 	case f == engine.FieldPPID && adopted(e, got.text, latest(e, j.w.AfterEnd)):
+	case f == engine.FieldExitSignal && got.text == sigchld && mayBeOrphan(e, latest(e, j.w.AfterEnd)):
 	case carried && got.isOfAnotherTime(e), f == engine.FieldPPID && carried && !got.kernel && adopted(e, got.text, truth.Forever):
 		verdict = &v.Carried
 	case carried && !got.kernel && opened(e, f):
@@ -200,6 +201,14 @@ func adopted(e *truth.Event, ppid string, until uint64) bool {
 		}
 	}
 	return false
+}
+
+const sigchld = "17" // which an orphan's parent gets
+
+// mayBeOrphan reports whether the parent may have ended by a time.
+func mayBeOrphan(e *truth.Event, until uint64) bool {
+	parent := parentOf(e.Life)
+	return parent != nil && parent.Events[len(parent.Events)-1].Earliest <= until
 }
 
 // orphaned reports whether the parent with that pid had certainly ended before e.
@@ -356,7 +365,6 @@ func (v value) isOfAbout(e *truth.Event) bool {
 // its birth what it inherits, or may inherit where the birth does not tell; where the field comes
 // from /proc, v can also be of later.
 func (v value) isOfAnotherTime(e *truth.Event) bool {
-	const sigchld = "17"
 	if v.field == engine.FieldExitSignal && !v.kernel && v.text == sigchld && parentOf(e.Life) != nil {
 		return true // the exit signal of an orphan
 	}

@@ -642,6 +642,25 @@ func TestAdoptedAtItsEnd(t *testing.T) {
 	}
 }
 
+// An orphan's exit signal is SIGCHLD, whatever it was born with.
+func TestExitSignalOfOrphan(t *testing.T) {
+	for end, right := range map[uint64]bool{124: true, 150: false} {
+		w := perfect()
+		w.Single, w.Joined = w.Single[:2], nil
+		p := w.Single[1].Process
+		p.Known, p.ExitSignal = p.Known.With(engine.FieldExitSignal), 17
+		all := append(records(),
+			truth.Record{Op: truth.Fork, PID: 3, Earliest: 50, Latest: 60, Parent: 2},
+			truth.Record{Op: truth.Exit, PID: 3, Earliest: end, Latest: 195})
+		all[0].Creator = 3
+		all[0].State.Set(engine.FieldExitSignal, "23")
+		s := Lives(w, slices.DeleteFunc(lives(t, all...), func(l *truth.Life) bool { return l.PID != 9 }))
+		if got := s.Fields[engine.FieldExitSignal].Wrong == 0; got != right {
+			t.Errorf("parent's end from %d on: right is %v: %v", end, got, s.Findings)
+		}
+	}
+}
+
 // An event may be missing where a gap tells of it and it was counted, or after the queue's end
 // began.
 func TestLost(t *testing.T) {

@@ -27,7 +27,7 @@ func Generate(rng *rand.Rand, o Limits) *Script {
 	g := &generator{rng, o, 1 + rng.IntN(min(o.Lives, maxLives))}
 	s := new(Script)
 	for g.left > 0 {
-		s.Lives = append(s.Lives, g.life(inProcess, 1))
+		s.Lives = append(s.Lives, g.life(inProcess, 1, false))
 	}
 	return s
 }
@@ -38,14 +38,15 @@ type generator struct {
 	left int // lives
 }
 
-func (g *generator) life(in kind, depth int) *Life {
+func (g *generator) life(in kind, depth int, alone bool) *Life {
 	g.left--
 	l := new(Life)
 	child := false   // one that can be killed
+	apart := false   // its children are in another pid namespace
 	overrun := false // a thread executes a program, at a time that the leader does not know
 	for range 1 + g.IntN(min(g.Ops, maxOps)) {
 		o := g.operation(in)
-		if o.starts != 0 && (g.left == 0 || depth == maxDepth) || o.name == "kill" && !child {
+		if o.starts != 0 && (g.left == 0 || depth == maxDepth || alone) || o.name == "kill" && !child {
 			continue
 		}
 		// Of what the leader does then nobody knows whether it happened.
@@ -54,9 +55,10 @@ func (g *generator) life(in kind, depth int) *Life {
 		}
 		op := Op{Name: o.name, Args: g.args(o)}
 		if o.starts != 0 {
-			op.Life = g.life(o.starts, depth+1)
+			op.Life = g.life(o.starts, depth+1, apart || op.apart())
 			overrun = o.starts == inThread && slices.ContainsFunc(op.Life.Ops, func(op Op) bool { return op.Name == "exec" })
 		}
+		apart = apart || op.Name == "unshare" && op.apart()
 		child = (child || o.starts == inProcess) && o.name != "kill"
 		l.Ops = append(l.Ops, op)
 		if o.ends {

@@ -151,28 +151,39 @@ func quote(word string) string {
 func (s *Script) check() error {
 	n := 0
 	for _, l := range s.Lives {
-		if err := l.check(inProcess, 1, &n); err != nil {
+		if err := l.check(inProcess, 1, &n, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Life) check(in kind, depth int, n *int) error {
+// apart reports whether the lives that the operation, or one that follows, starts are in a pid
+// namespace of their own. They start none themselves, whose pids nobody else would know.
+func (o *Op) apart() bool {
+	return (o.Name == "clone" || o.Name == "unshare") && slices.Contains(o.Args, "pid")
+}
+
+func (l *Life) check(in kind, depth int, n *int, alone bool) error {
 	*n++
 	if *n > maxLives || depth > maxDepth || len(l.Ops) > maxOps {
 		return fmt.Errorf("a script has at most %d lives, %d inside each other, of %d operations each", maxLives, maxDepth, maxOps)
 	}
 	child := false // one that can be killed
+	apart := false // its children are in another pid namespace
 	for i := range l.Ops {
 		op := &l.Ops[i]
+		apart = apart || op.Name == "unshare" && op.apart()
 		o := find(op.Name)
 		if err := op.check(o, in, child, i == len(l.Ops)-1); err != nil {
 			return fmt.Errorf("line %d: %w", op.line, err)
 		}
 		child = (child || o.starts == inProcess) && o.name != "kill"
 		if op.Life != nil {
-			if err := op.Life.check(o.starts, depth+1, n); err != nil {
+			if alone {
+				return fmt.Errorf("line %d: %s: a process in a pid namespace of its own starts no others", op.line, op.Name)
+			}
+			if err := op.Life.check(o.starts, depth+1, n, apart || op.apart()); err != nil {
 				return err
 			}
 		}
@@ -243,8 +254,45 @@ func (s *Script) collect(from func(l *Life, add func(string))) (list []string) {
 }
 
 func (o *Op) label() string {
-	if d := find(o.Name); len(o.Args) > 0 && d.args[0].words != nil && d.args[0].words[0] != "a" {
+	if len(o.Args) > 0 && find(o.Name).ways() != nil {
 		return o.Name + " " + o.Args[0]
 	}
 	return o.Name
+}
+
+// ways returns the words of an operation that say how, nil if there are none.
+func (o *operation) ways() []string {
+	if len(o.args) == 0 || slices.Equal(o.args[0].words, name.words) {
+		return nil
+	}
+	return o.args[0].words
+}
+
+// All returns what Operations and Pairs of all scripts together have.
+func All() (names, pairs []string) {
+	of := func(o *operation) (labels []string) {
+		if o.ways() == nil || o.args[0].many {
+			labels = append(labels, o.name)
+		}
+		for _, w := range o.ways() {
+			labels = append(labels, o.name+" "+w)
+		}
+		return labels
+	}
+	for i := range operations {
+		first := &operations[i]
+		names = append(names, of(first)...)
+		for k := range operations {
+			next := &operations[k]
+			if first.ends || first.in&next.in == 0 || first.name == "kill" && next.name == "kill" {
+				continue
+			}
+			for _, a := range of(first) {
+				for _, b := range of(next) {
+					pairs = append(pairs, a+", "+b)
+				}
+			}
+		}
+	}
+	return names, pairs
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ func generated(seed uint64) *Script { return Generate(rand.New(rand.NewPCG(seed,
 
 func TestGeneratedScriptsAreValid(t *testing.T) {
 	names := make(map[string]bool)
+	operations, pairs := All()
 	for seed := range uint64(2000) {
 		s := generated(seed)
 		if err := s.check(); err != nil {
@@ -23,6 +25,11 @@ func TestGeneratedScriptsAreValid(t *testing.T) {
 		}
 		if n := s.Count(); n < 1 || n > 8 {
 			t.Fatalf("seed %d: %d lives", seed, n)
+		}
+		for _, name := range append(s.Operations(), s.Pairs()...) {
+			if !slices.Contains(operations, name) && !slices.Contains(pairs, name) {
+				t.Fatalf("seed %d: %s is not among all\n%s", seed, name, s)
+			}
 		}
 		again, err := Parse(s.String())
 		if err != nil || again.String() != s.String() {
@@ -120,6 +127,8 @@ func TestErrors(t *testing.T) {
 		"process\n  comm \"x":                          "line 2: a quoted word does not end",
 		"process\n  kill TERM":                         "line 2: kill: there is no child",
 		"process\n  thread\n    fork\n":                "line 3: a thread does not fork",
+		"process\n  clone mnt pid\n    thread":         "line 3: thread: a process in a pid namespace of its own starts no others",
+		"process\n  unshare pid\n  fork\n    fork":     "line 4: fork: a process in a pid namespace of its own starts no others",
 		"process\n  exec nowhere":                      "line 2: exec: \"nowhere\" is none of",
 		"process\n  comm \"a\\x00\"":                   "NUL",
 		strings.Repeat("process\n", 65):                "at most 64 lives",

@@ -310,7 +310,7 @@ func change(now *State, r *Record) {
 		now.Untell(engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
 			1<<engine.FieldSUID | 1<<engine.FieldSGID | 1<<engine.FieldCaps))
 		if now.Told.Has(engine.FieldExitSignal) {
-			now.Set(engine.FieldExitSignal, "17") // SIGCHLD
+			now.Set(engine.FieldExitSignal, sigchld)
 		}
 		// An exec saves the effective ids.
 		if uids {
@@ -324,6 +324,8 @@ func change(now *State, r *Record) {
 	}
 	now.Untell(r.Open)
 }
+
+const sigchld = "17"
 
 func cut(pair string) (real, effective string, ok bool) {
 	n, err := fmt.Sscan(pair, &real, &effective)
@@ -349,7 +351,12 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 		now.Untell(c.unsettled(r.Earliest, r.Latest))
 		break
 	}
-	now.Untell(r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldExitSignal, engine.FieldParentTID))
+	fresh := r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldParentTID)
+	if r.Parent == r.Creator || now.Value[engine.FieldExitSignal] != sigchld {
+		// With CLONE_PARENT it is the creator's, which the end of a parent makes SIGCHLD.
+		fresh = fresh.With(engine.FieldExitSignal)
+	}
+	now.Untell(fresh)
 	if r.Parent != 0 {
 		now.Set(engine.FieldPPID, strconv.Itoa(r.Parent))
 	}
