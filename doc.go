@@ -7,8 +7,8 @@
 // kernel and the caller's privileges admit, and says why it took no better. What
 // an interface cannot know is flagged as unknown, and what it lost is counted.
 //
-// A [Queue] has no goroutine of its own: all work is done in [Queue.Get], by
-// the caller. It is meant for one goroutine; [Queue.Close], [Queue.Drain],
+// A [Queue] has no goroutine of its own, except while [Open] reads /proc: all work is done in
+// [Queue.Get], by the caller. It is meant for one goroutine; [Queue.Close], [Queue.Drain],
 // [Queue.Stats] and [Queue.Wake] may be called from others.
 //
 // # What is promised

@@ -3,11 +3,13 @@
 package quark_test
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
@@ -15,7 +17,7 @@ import (
 )
 
 // BenchmarkSnapshot opens a queue on each backend, alone and next to 5,000 processes more, which
-// Open reads from /proc. cpu-ms is less than the time on a machine that does other things.
+// Open reads from /proc. It reports the least of all calls: other work makes them only slower.
 func BenchmarkSnapshot(b *testing.B) {
 	b.Run("alone", benchmarkOpen)
 	path := filepath.Join(b.TempDir(), "waiter")
@@ -54,11 +56,11 @@ func benchmarkOpen(b *testing.B) {
 			if err := tryBackend(opts); err != nil {
 				b.Skip(err)
 			}
-			var cpu int64
+			cpu, wall := int64(math.MaxInt64), time.Duration(math.MaxInt64)
 			for b.Loop() {
-				before := cpuTime(b)
+				before, begin := cpuTime(b), time.Now()
 				q, err := quark.Open(opts)
-				cpu += cpuTime(b) - before
+				cpu, wall = min(cpu, cpuTime(b)-before), min(wall, time.Since(begin))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -66,7 +68,8 @@ func benchmarkOpen(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(cpu)/1e6/float64(b.N), "cpu-ms")
+			b.ReportMetric(float64(cpu)/1e6, "least-cpu-ms")
+			b.ReportMetric(float64(wall)/1e6, "least-ms")
 		})
 	}
 }

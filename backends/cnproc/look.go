@@ -29,6 +29,9 @@ func (t *tracker) learn() {
 	// Tasks uses the storage of PIDs again, so first all leaders, then threads.
 	threaded := map[uint32]procfs.Status{}
 	for _, pid := range pids {
+		if _, known := g.byPID[pid]; !known && t.view.Threads(pid) <= 1 {
+			continue
+		}
 		st, _, err := t.view.Status(pid)
 		switch {
 		case err != nil:

@@ -102,6 +102,7 @@ type oneThread struct{ state byte }
 
 func (oneThread) PIDs() ([]uint32, error)   { return nil, nil }
 func (oneThread) Tasks(pid uint32) []uint32 { return []uint32{pid, pid + 1} }
+func (oneThread) Threads(uint32) uint32     { return 2 }
 func (oneThread) Status(uint32) (procfs.Status, uint64, error) {
 	return procfs.Status{State: 'Z', Threads: 2}, 0, nil
 }

@@ -53,6 +53,7 @@ type tracker struct {
 type view interface {
 	PIDs() ([]uint32, error)
 	Tasks(pid uint32) []uint32
+	Threads(pid uint32) uint32
 	Status(pid uint32) (procfs.Status, uint64, error)
 	ThreadStatus(pid, tid uint32) (procfs.Status, uint64, error)
 }

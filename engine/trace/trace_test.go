@@ -359,7 +359,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // BenchmarkReplay reports the cost per raw event of a replay through an engine.
 func BenchmarkReplay(b *testing.B) {
-	const n = 100_000
+	const n = 20_000
 	file := record(b, 10*time.Millisecond, nil, lives(n)...)
 	for name, opts := range map[string]engine.Options{"joined": {}, "apart": {Matrix: new(engine.Matrix)}} {
 		b.Run(name, func(b *testing.B) {

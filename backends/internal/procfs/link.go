@@ -54,12 +54,15 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 // readRoot reads where the root directory of the process of dir is.
 func (r *Reader) readRoot(dir int) {
 	r.root = r.rootBuf[:0]
-	n, errno := readlinkat(dir, pathRoot, r.rootBuf)
-	if errno != 0 || n == maxLink {
-		return
-	}
-	if r.rootMount, errno = mountOf(dir, pathRoot); errno == 0 {
-		r.root = r.rootBuf[:n]
+	at, errno := placeOf(dir, pathRoot)
+	switch r.rootMount = at.mount; {
+	case errno != 0:
+	case at.mount != 0 && at == r.ownRoot:
+		r.root = append(r.root, '/')
+	default:
+		if n, errno := readlinkat(dir, pathRoot, r.rootBuf); errno == 0 && n < maxLink {
+			r.root = r.rootBuf[:n]
+		}
 	}
 }
 
@@ -148,7 +151,7 @@ func (r *Reader) Root(pid uint32) (d Directory, ok bool) {
 	return Directory{st.Dev, st.Ino}, err == nil
 }
 
-// statat follows the link. It is used for the rare paths that end with " (deleted)".
+// statat follows the link. It copies the path.
 func statat(dir int, pathNUL []byte) (st unix.Stat_t, err error) {
 	err = unix.Fstatat(dir, string(pathNUL[:len(pathNUL)-1]), &st, 0)
 	return st, err

@@ -48,13 +48,20 @@ func eachMount(fd int, buf []byte, visit func(id uint64)) {
 	}
 }
 
-// mountOf returns the id of the mount that a link leads to, 0 before Linux 5.8. It does not ask the
-// file system, which may be far away.
-func mountOf(dir int, linkNUL []byte) (id uint64, errno unix.Errno) {
+// place is a file that a link leads to, in a mount. A directory has one path there.
+type place struct {
+	mount uint64 // its id, 0 before Linux 5.8
+	inode uint64
+	major uint32
+	minor uint32
+}
+
+// placeOf returns where a link leads to. It does not ask the file system, which may be far away.
+func placeOf(dir int, linkNUL []byte) (place, unix.Errno) {
 	var st unix.Statx_t
-	_, _, errno = unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&linkNUL[0])),
-		unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, uintptr(unsafe.Pointer(&st)), 0)
-	return st.Mnt_id, errno
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&linkNUL[0])),
+		unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID|unix.STATX_INO, uintptr(unsafe.Pointer(&st)), 0)
+	return place{st.Mnt_id, st.Ino, st.Dev_major, st.Dev_minor}, errno
 }
 
 // attached reports whether a link leads to a mount below the root directory of the process of dir.
@@ -63,7 +70,8 @@ func mountOf(dir int, linkNUL []byte) (id uint64, errno unix.Errno) {
 // A process that leaves its mount namespace keeps its executable, whose path is of the EXEC: the
 // link exe may also lead to a mount of the first process's namespace.
 func (r *Reader) attached(dir int, linkNUL []byte, f engine.Field) bool {
-	id, errno := mountOf(dir, linkNUL)
+	at, errno := placeOf(dir, linkNUL)
+	id := at.mount
 	switch {
 	case errno != 0:
 		return false

@@ -72,6 +72,7 @@ type Reader struct {
 	root      []byte // the root directory of the process being read, empty for unknown
 	rootBuf   []byte
 	rootMount uint64 // id of the mount that it is on
+	ownRoot   place  // the root directory of this process, during a scan
 	own       mounts
 
 	memfds uint64        // device of memfds, 0 for unknown
@@ -157,6 +158,7 @@ var (
 	pathExe            = []byte("exe\x00")
 	pathCwd            = []byte("cwd\x00")
 	pathRoot           = []byte("root\x00")
+	pathOwnRoot        = []byte("self/root\x00")
 	pathMountinfo      = []byte("mountinfo\x00")
 	pathFirstMountinfo = []byte("1/mountinfo\x00")
 	pathSelf           = []byte(".\x00")
@@ -176,7 +178,13 @@ var namespaces = [...]struct {
 }
 
 func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
-	st, err := r.readStat(dir, want, ev)
+	// Its text is made anew by each read, so that it need not be opened again.
+	stat, errno := openat(dir, pathStat, unix.O_RDONLY)
+	if errno != 0 {
+		return Status{}, ErrVanished
+	}
+	defer closeFD(stat)
+	st, err := r.readStat(dir, stat, want, ev)
 	if err != nil {
 		return Status{}, err
 	}
@@ -220,7 +228,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		}
 	}
 	if want&Replaced != 0 && !st.Kthread {
-		again, err := r.readStat(dir, 0, ev)
+		again, err := r.readStat(dir, stat, 0, ev)
 		if err == nil && !again.Zombie() && again.Memory != st.Memory {
 			t.Known &^= want & Replaced
 		}
@@ -241,12 +249,12 @@ func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
 		return nil, ErrVanished
 	}
 	defer closeFD(dir)
-	var now engine.RawEvent
-	if _, err := r.readStat(dir, engine.FieldStart.Set(), &now); err != nil {
+	_, now, err := r.status(dir, pathStat)
+	if err != nil {
 		return nil, err
 	}
 	b, ok := r.readFile(dir, pathCgroup)
-	if !ok || now.Task.Start/engine.ProcStartUnit != start/engine.ProcStartUnit {
+	if !ok || now/engine.ProcStartUnit != start/engine.ProcStartUnit {
 		return nil, ErrVanished
 	}
 	paths := proctext.ParseCgroups(b)
@@ -254,13 +262,13 @@ func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
 	return paths, nil
 }
 
-// readStat reads stat and sets the fields of want that it has in ev.
-func (r *Reader) readStat(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
-	b, ok := r.readFile(dir, pathStat)
-	if !ok {
+// readStat reads the file stat of dir and sets the fields of want that it has in ev.
+func (r *Reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+	n, errno := pread(stat, r.buf)
+	if errno != 0 || n == 0 {
 		return Status{}, ErrVanished
 	}
-	s, ok := proctext.ParseStat(b)
+	s, ok := proctext.ParseStat(r.buf[:n])
 	if !ok {
 		return Status{}, errMalformed
 	}

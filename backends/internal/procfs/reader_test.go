@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/proctext"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
@@ -73,6 +74,9 @@ func TestScanOfOwnProcess(t *testing.T) {
 	})
 	if err != nil || found != 1 {
 		t.Fatalf("found itself %d times, error %v", found, err)
+	}
+	if r.ownRoot != (place{}) {
+		t.Error("the own root directory is still taken for known")
 	}
 	stop := errors.New("stop")
 	if err := r.Scan(func(*engine.RawEvent) error { return stop }); !errors.Is(err, stop) {
@@ -504,6 +508,72 @@ func TestReadAllocatesNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A scan yields each process once, in order, with what Read says of it, however many read.
+func TestScanOfMany(t *testing.T) {
+	const many = 3 * maxReaders * scanBatch
+	quiet := map[uint32]bool{}
+	for range many {
+		p, err := barefork.Start(new(barefork.Script).Stop(), barefork.Options{Share: true})
+		if err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() {
+			unix.Kill(p.PID, unix.SIGKILL)
+			unix.Wait4(p.PID, nil, 0, nil)
+			p.Free()
+		})
+		quiet[uint32(p.PID)] = true
+	}
+	r, last, found := open(t), uint32(0), 0
+	if err := open(t).Scan(func(ev *engine.RawEvent) error {
+		if ev.PID <= last || ev.Time == 0 {
+			t.Errorf("pid %d follows %d, at %d", ev.PID, last, ev.Time)
+		}
+		last = ev.PID
+		if !quiet[ev.PID] {
+			return nil
+		}
+		found++
+		var one engine.RawEvent
+		if _, err := r.Read(ev.PID, Readable, &one); err != nil {
+			t.Fatal(err)
+		}
+		if one.Task != ev.Task {
+			t.Errorf("%+v, not %+v", ev.Task, one.Task)
+		}
+		for f := engine.FieldComm; f <= engine.FieldCgroup; f++ {
+			if !bytes.Equal(one.Bytes(f), ev.Bytes(f)) {
+				t.Errorf("%v is %q, not %q", f, ev.Bytes(f), one.Bytes(f))
+			}
+		}
+		return nil
+	}); err != nil || found != many {
+		t.Errorf("%d of %d processes: %v", found, many, err)
+	}
+}
+
+// Threads are counted as Tasks lists them.
+func TestThreads(t *testing.T) {
+	r := open(t)
+	child := start(t, "cat")
+	for _, pid := range []int{os.Getpid(), child.Process.Pid} {
+		var n, tasks int
+		for range 10 { // a thread can begin or end
+			if n, tasks = int(r.Threads(uint32(pid))), len(r.Tasks(uint32(pid))); n == tasks {
+				break
+			}
+		}
+		if n != tasks || n == 0 {
+			t.Errorf("%d threads, %d tasks", n, tasks)
+		}
+	}
+	child.Process.Kill()
+	child.Wait()
+	if n := r.Threads(uint32(child.Process.Pid)); n != 0 {
+		t.Errorf("a process that is gone has %d threads", n)
 	}
 }
 

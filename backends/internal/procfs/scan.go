@@ -4,34 +4,90 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // Scan calls f for every process, in the order of pids, with all that can be read of it. ev is
 // valid during the call. A process that vanishes is left out. An error of f ends the scan and is
-// returned.
+// returned. f must not use r.
+//
+// Goroutines read some batches of processes each, as most of the time is the kernel's. None is left
+// when Scan returns.
 func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
 	pids, err := r.PIDs()
 	if err != nil {
 		return err
 	}
-	var ev engine.RawEvent
-	for _, pid := range pids {
-		ev.Reset()
-		ev.PID, ev.TID = pid, pid
-		if _, err := r.Read(pid, Readable, &ev); err != nil {
-			continue
+	batches := slices.Collect(slices.Chunk(pids, scanBatch))
+	readers := []*Reader{r}
+	for len(readers) < min(len(batches), maxReaders, runtime.GOMAXPROCS(0)) {
+		another, err := Open()
+		if err != nil {
+			break
 		}
-		if err := f(&ev); err != nil {
-			return err
+		defer another.Close()
+		readers = append(readers, another)
+	}
+	defer func() { r.ownRoot = place{} }()
+	var running sync.WaitGroup
+	defer running.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	read := make([]chan []engine.RawEvent, len(readers))
+	for i, reader := range readers {
+		reader.ownRoot, _ = placeOf(reader.proc, pathOwnRoot)
+		read[i] = make(chan []engine.RawEvent)
+		running.Go(func() {
+			// f has one while the other is filled.
+			var events [2][scanBatch]engine.RawEvent
+			for n := i; n < len(batches); n += len(readers) {
+				to := &events[n/len(readers)%2]
+				select {
+				case read[i] <- to[:reader.readBatch(batches[n], to)]:
+				case <-stop:
+					return
+				}
+			}
+		})
+	}
+	for n := range batches {
+		events := <-read[n%len(read)]
+		for i := range events {
+			if err := f(&events[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+const (
+	maxReaders = 4
+	scanBatch  = 32
+)
+
+// readBatch reads processes into to and returns how many were there. Their time is that of the end
+// of the reading.
+func (r *Reader) readBatch(pids []uint32, to *[scanBatch]engine.RawEvent) (n int) {
+	for _, pid := range pids {
+		ev := &to[n]
+		ev.Reset()
+		ev.PID, ev.TID = pid, pid
+		if _, err := r.Read(pid, Readable, ev); err == nil {
+			ev.Time = clock.Monotonic()
+			n++
+		}
+	}
+	return n
 }
 
 // PIDs returns the existing processes. The slice is valid until the next call of PIDs, Scan or
@@ -45,20 +101,27 @@ func (r *Reader) Tasks(pid uint32) []uint32 {
 	return tasks
 }
 
+// Threads returns how many threads are in process pid, including a leader that has ended, 0 if it
+// is gone. It costs less than Status.
+func (r *Reader) Threads(pid uint32) uint32 {
+	st, _ := statat(r.proc, r.name(pid, "/task"))
+	return max(uint32(st.Nlink), 2) - 2
+}
+
 // Status returns the status that Read would, and the start time, from stat alone.
 func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
-	return r.status(r.name(pid, "/stat"))
+	return r.status(r.proc, r.name(pid, "/stat"))
 }
 
 // ThreadStatus returns the status and the start time of a thread of process pid.
 func (r *Reader) ThreadStatus(pid, tid uint32) (st Status, start uint64, err error) {
 	b := r.name(pid, "/task/")
 	b = strconv.AppendUint(b[:len(b)-1], uint64(tid), 10)
-	return r.status(append(b, "/stat\x00"...))
+	return r.status(r.proc, append(b, "/stat\x00"...))
 }
 
-func (r *Reader) status(pathNUL []byte) (st Status, start uint64, err error) {
-	b, ok := r.readFile(r.proc, pathNUL)
+func (r *Reader) status(dir int, pathNUL []byte) (st Status, start uint64, err error) {
+	b, ok := r.readFile(dir, pathNUL)
 	if !ok {
 		return Status{}, 0, ErrVanished
 	}

@@ -34,5 +34,15 @@ func read(fd int, buf []byte) (int, unix.Errno) {
 	}
 }
 
+// pread reads from the beginning of a file.
+func pread(fd int, buf []byte) (int, unix.Errno) {
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
+		if errno != unix.EINTR {
+			return int(n), errno
+		}
+	}
+}
+
 // closeFD never blocks for a file of /proc.
 func closeFD(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
