@@ -67,6 +67,26 @@ func TestHunt(t *testing.T) {
 	}
 }
 
+// What hunts have found is not found again.
+func TestFound(t *testing.T) {
+	asRoot(t)
+	paths, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			again, err := Rerun(path, 50, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for backend, n := range again.Lies {
+				t.Errorf("%s lied in %d of 50 performances: %s", backend, n, strings.Join(again.Findings[backend], "\n"))
+			}
+		})
+	}
+}
+
 // A defect between the source and the judge is found, shrunk, written, and seen again.
 func TestDefectIsFound(t *testing.T) {
 	asRoot(t)

@@ -283,7 +283,7 @@ func (d *director) tell(p *process, end uint64) {
 				p.leaving, p.left = before, after
 			}
 		}
-		if process && p.thread && r.Op == truth.Exec {
+		if p.thread && r.Op == truth.Exec {
 			before = max(before, p.group.reached()) // the leader has ended by then
 			r.ID = engine.ChangedUID | engine.ChangedGID
 		}
@@ -347,7 +347,7 @@ func (d *director) tell(p *process, end uint64) {
 			}
 			r.Optional = false // it is there
 			d.record(r)
-		case process:
+		case process, r.Op == truth.Exec: // of a thread perhaps, as its process ended
 			d.record(r)
 		}
 	}
