@@ -15,7 +15,10 @@ func (t *tracker) learn() {
 	t.rescanTime = clock.Monotonic()
 	g := &t.groups
 	for pid, e := range g.byPID {
-		e.stale, e.unseen = true, true
+		e.unseen = true
+		if e.over == 0 {
+			e.over = t.rescanTime
+		}
 		g.byPID[pid] = e
 	}
 	if t.view == nil {
@@ -62,7 +65,7 @@ func (t *tracker) learnGroup(pid uint32, st procfs.Status) {
 	}
 	// A leader that has ended can also be one that another thread is about to replace by
 	// an exec. Its exit may not have been seen, nor may those of other threads.
-	e.stale, e.unseen = false, true
+	e.over, e.unseen = 0, true
 	e.confirm, e.leaderDone = e.confirm || st.Zombie(), e.leaderDone || st.Zombie()
 	runs := st.State == 'S' && !st.Ending // see runs
 	if !runs && !e.probed {

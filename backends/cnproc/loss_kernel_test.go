@@ -179,7 +179,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 	for range 50 {
 		s.track.learn()
 		s.Populate(to)
-		s.track.settled()
+		s.track.settled(now() + maxStraggle)
 		kept = kept[:0]
 		for pid := range s.track.groups.byPID {
 			if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {

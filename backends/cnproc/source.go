@@ -219,7 +219,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		case read && !hold:
 			// The messages of before the reading are still to be noted.
 		default:
-			s.track.settled()
+			s.track.settled(s.noted)
 			s.nextLook = s.track.look()
 			s.release(!hold)
 			return nil

@@ -161,6 +161,34 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 	}
 }
 
+// A process can leave /proc before its last exit message is sent. After a loss, messages of other
+// threads may be missing.
+func TestExitAfterLook(t *testing.T) {
+	for _, c := range []struct{ before, after []string }{
+		{[]string{"+11", "-10=0"}, []string{"-11=0"}},
+		{[]string{"+11", "-11=0"}, []string{"-10=0"}},
+		{[]string{"+11", "+12", "-10=0"}, []string{"-12=0"}},
+		{[]string{"+11", "+12", "-10=0"}, []string{"-12=0", "-11=0"}},
+		{[]string{"+11"}, []string{"-10=0"}},
+	} {
+		s := offline(Options{Enrich: EnrichNone})
+		s.track.view = oneThread{} // it has no process
+		got := sink{room: 100}
+		all := script(append(slices.Clone(c.before), c.after...)...)
+		play(s, &got, all[:len(c.before)]...)
+		s.track.learn()
+		s.track.settled(clock.Monotonic())
+		play(s, &got, all[len(c.before):]...)
+		exits := got.events.Of(10, engine.KindExit)
+		if len(exits) != 1 || exits[0].Task.Known.Has(engine.FieldExit) {
+			t.Errorf("%v, a look, %v: %d exits", c.before, c.after, len(exits))
+		}
+		if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+			t.Errorf("%v, a look, %v: left behind: %+v", c.before, c.after, s.track.groups)
+		}
+	}
+}
+
 // A thread that runs can have begun to end before the leader, however often it is seen to
 // run. One that sleeps has not.
 func TestRunningIsNoProofOfLife(t *testing.T) {

@@ -7,7 +7,7 @@ package cnproc
 // Threads are kept as a set and not as a count, because they are learnt from two sides,
 // messages and /proc, in any order. That is sound: the number of a thread that is not the
 // leader leaves /proc before its exit message is sent, so every thread that /proc shows
-// has its message still to come.
+// has its message still to come. One that /proc does not show may have, too.
 type groups struct {
 	threads map[uint32]uint32 // living threads that are no leaders -> group
 	byPID   map[uint32]group
@@ -20,14 +20,16 @@ type group struct {
 	leaderDone bool
 	leader     int32 // wait status of the leader, once it has ended
 	unseen     bool  // exits of it were not seen: endings is incomplete
-	stale      bool  // not found in /proc after a loss: goes when the socket is empty
-	confirm    bool  // its end is to be confirmed by /proc
-	probed     bool  // it is among those that are looked at
-	aliveAt    uint64
-	endings    endings // of threads that ended after aliveAt
-	last       uint64  // the latest time of an exit message
-	late       uint32  // exit messages still to come of threads that an exec ended
-	execed     uint64  // time of that exec
+	// over is when /proc, after a loss, first showed no thread of it that runs, 0 for not:
+	// its next exit message may be the last.
+	over    uint64
+	confirm bool // its end is to be confirmed by /proc
+	probed  bool // it is among those that are looked at
+	aliveAt uint64
+	endings endings // of threads that ended after aliveAt
+	last    uint64  // the latest time of an exit message
+	late    uint32  // exit messages still to come of threads that an exec ended
+	execed  uint64  // time of that exec
 }
 
 func newGroups(last6 bool) groups {
@@ -167,7 +169,7 @@ func (g *groups) exit(m *message) end {
 	if m.time > e.aliveAt {
 		e.endings.add(int32(m.status))
 	}
-	if e.live > 0 || !e.leaderDone || m.former {
+	if e.live > 0 && e.over == 0 || !e.leaderDone || m.former {
 		probe := !e.probed
 		e.probed = true
 		g.byPID[m.pid] = e
@@ -180,7 +182,7 @@ func (g *groups) exit(m *message) end {
 	if e.confirm {
 		g.byPID[m.pid] = e
 	} else {
-		delete(g.byPID, m.pid)
+		g.forget(m.pid)
 		g.expect(m.pid, e.late, e.execed)
 	}
 	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm}

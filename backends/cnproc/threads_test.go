@@ -184,7 +184,7 @@ func TestGroupsDoNotLeak(t *testing.T) {
 		t.Errorf("after a thread of the same number: %+v", s.track.groups)
 	}
 	s.track.learn() // without /proc nothing is there
-	s.track.settled()
+	s.track.settled(now() + maxStraggle)
 	if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
 		t.Errorf("after a look: %+v", s.track.groups)
 	}

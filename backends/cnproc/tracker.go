@@ -203,11 +203,11 @@ func (t *tracker) exit(f *fact) {
 	t.state(f)
 }
 
-// settled says that the socket was empty: groups that were gone at the last look go, now
-// that nothing of them can be on its way.
-func (t *tracker) settled() {
+// settled says that the socket was empty at a time: groups that were over long before go, now that
+// nothing of them is on its way.
+func (t *tracker) settled(now uint64) {
 	for pid, e := range t.groups.byPID {
-		if e.stale {
+		if e.over != 0 && now > e.over+maxStraggle {
 			t.groups.forget(pid)
 		}
 	}
