@@ -32,10 +32,9 @@ func Make(raw []byte, members []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	types, first, inner := newNames(), make(map[string]set), make(set)
+	first, inner := make(map[string]set), make(set)
 	for _, m := range members {
 		path := strings.Split(m, ".")
-		types.add(path[0])
 		if first[path[0]] == nil {
 			first[path[0]] = make(set)
 		}
@@ -47,7 +46,7 @@ func Make(raw []byte, members []string) ([]byte, error) {
 			}
 		}
 	}
-	roots, err := r.scan(types)
+	roots, err := r.scan(first)
 	if err != nil {
 		return nil, err
 	}

@@ -159,8 +159,9 @@ type root struct {
 	name string
 }
 
-// scan makes the index and returns the wanted types. It takes nearly all of the time of Make.
-func (r *raw) scan(wanted *names) (found []root, err error) {
+// scan makes the index and returns the types whose names are wanted. It takes nearly all of the time
+// of Make.
+func (r *raw) scan(wanted map[string]set) (found []root, err error) {
 	r.index = make([]uint32, 0, len(r.types)/(16*indexStep))
 	id := uint32(0)
 	for t := r.types; len(t) > 0; id++ {
@@ -180,12 +181,12 @@ func (r *raw) scan(wanted *names) (found []root, err error) {
 		switch kind := &kinds[i.kind()]; {
 		case !kind.known || i&infoUnused != 0:
 			return nil, fmt.Errorf("BTF has a type that is not known: %#x", uint32(i))
-		case kind.root && wanted.maybe(r.strings, name):
+		case kind.root && name != 0:
 			s, err := r.name(name)
 			if err != nil {
 				return nil, err
 			}
-			if wanted.has(s) {
+			if wanted[string(s)] != nil {
 				found = append(found, root{id + 1, string(s)})
 			}
 		}
@@ -211,34 +212,3 @@ func (r *raw) at(id uint32) ([]byte, error) {
 	}
 	return r.types[at:][:size(info(u32(r.types, at+4)))], nil
 }
-
-// names is a set of names, with a fast test of the first two characters.
-type names struct {
-	all   map[string]bool
-	first [1 << 16 / 64]uint64 // bits
-}
-
-func newNames() *names { return &names{all: make(map[string]bool)} }
-
-func (n *names) add(name string) {
-	if name == "" || n.all[name] {
-		return
-	}
-	n.all[name] = true
-	first := uint(name[0])
-	if len(name) > 1 {
-		first |= uint(name[1]) << 8
-	}
-	n.first[first/64] |= 1 << (first % 64)
-}
-
-// maybe reports whether the set has a name with the same first two characters.
-func (n *names) maybe(strings []byte, at uint32) bool {
-	if uint64(at)+1 >= uint64(len(strings)) {
-		return false // too short for a character and the final NUL
-	}
-	first := uint(strings[at]) | uint(strings[at+1])<<8
-	return n.first[first/64]>>(first%64)&1 != 0
-}
-
-func (n *names) has(name []byte) bool { return n.all[string(name)] }
