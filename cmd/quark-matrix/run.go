@@ -127,7 +127,7 @@ func list(_ context.Context, args []string, stdout io.Writer) (int, error) {
 		for _, b := range g.Backends {
 			names = append(names, b.Name)
 		}
-		fmt.Fprintf(stdout, "%-28s %-8s %-20s %s\n", g.Name(), g.BTF, strings.Join(names, ","), g.Repro("./krun.sh", "", ""))
+		fmt.Fprintf(stdout, "%-28s %-8s %-20s %s\n", g.Name(), g.BTF, strings.Join(names, ","), g.Repro(""))
 	}
 	return allGood, nil
 }

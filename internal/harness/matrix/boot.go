@@ -18,14 +18,12 @@ import (
 // defaults in parentheses.
 type Machine struct {
 	QEMU string // the emulator (qemu-system-ARCH)
-	SMP  int    // virtual CPUs (2)
 	Mem  int    // MiB (512)
 
 	// The defaults of the deadlines allow for emulation on a loaded machine.
-	Boot   time.Duration // until the hello (120 s)
-	Test   time.Duration // until the next record (180 s)
-	All    time.Duration // until the end (900 s)
-	Stacks time.Duration // for a guest that missed a deadline to print its stacks (30 s)
+	Boot time.Duration // until the hello (120 s)
+	Test time.Duration // until the next record (180 s)
+	All  time.Duration // until the end (900 s)
 
 	// Output receives the standard output and error of a guest's command that sends it as
 	// records. nil: it is dropped.
@@ -36,8 +34,6 @@ func (m Machine) withDefaults() Machine {
 	m.Boot = cmp.Or(m.Boot, 120*time.Second)
 	m.Test = cmp.Or(m.Test, 180*time.Second)
 	m.All = cmp.Or(m.All, 900*time.Second)
-	m.Stacks = cmp.Or(m.Stacks, 30*time.Second)
-	m.SMP = cmp.Or(m.SMP, 2)
 	m.Mem = cmp.Or(m.Mem, 512)
 	return m
 }
@@ -62,14 +58,14 @@ const (
 // poll is the interval in which the host reads a guest's records.
 const poll = 100 * time.Millisecond
 
-// krun is the shell command that boots a guest by hand.
-const krun = "./krun.sh"
+// stacksLimit is how long a guest that missed a deadline may take to print its stacks.
+const stacksLimit = 30 * time.Second
 
 // Run boots a guest and waits for its end. It leaves the guest's console and records in dir. An
 // error is one of the host; the outcome has what went wrong in the guest.
 func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progress)) (Outcome, error) {
 	m = m.withDefaults()
-	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Part: g.Part, Repro: g.Repro(krun, "")}
+	o := Outcome{Guest: g.Name(), Kernel: g.Kernel, BTF: g.BTF, Part: g.Part, Repro: g.Repro("")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return o, fmt.Errorf("make a directory for %s: %w", g.Name(), err)
 	}
@@ -100,7 +96,7 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	o.State, o.Reason, o.Cells = b.judge()
 	for i, c := range o.Cells {
 		if !c.State.Good() {
-			o.Cells[i].Repro = g.Repro(krun, c.Test, ranWith(o.Cells, i)...)
+			o.Cells[i].Repro = g.Repro(c.Test, ranWith(o.Cells, i)...)
 		}
 	}
 	o.Hello, o.End, o.Console, o.Damaged = b.hello, b.end, b.console, b.damaged
@@ -133,7 +129,7 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 	m := b.machine
 	vm, err := machine.Start(machine.Config{
 		Kernel: b.guest.Kernel.Path, Initramfs: b.guest.Image, Command: b.guest.command(), Append: strings.Join(b.guest.arguments(), " "),
-		CPUs: m.SMP, Memory: m.Mem, QEMU: m.QEMU, Console: console, Results: records,
+		Memory: m.Mem, QEMU: m.QEMU, Console: console, Results: records,
 	})
 	if err != nil {
 		b.refused = err.Error()
@@ -167,7 +163,7 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 	}
 	b.report("hangs; its stacks are being printed")
 	fmt.Fprintln(console, stacksMark)
-	limit, cancel := context.WithTimeout(ctx, m.Stacks)
+	limit, cancel := context.WithTimeout(ctx, stacksLimit)
 	defer cancel()
 	if err := vm.PrintStacks(limit); err != nil {
 		fmt.Fprintln(console, "quark-matrix: "+err.Error())

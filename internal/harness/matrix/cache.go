@@ -52,10 +52,10 @@ func (c *Cache) Key(m Machine, g Guest, image string) string {
 	m = m.withDefaults()
 	b, err := json.Marshal(struct {
 		Harness, Kernel, Image string
-		SMP, Mem               int
+		Mem                    int
 		Arguments, Command     []string
 		Claims                 []string
-	}{c.Harness[g.Kernel.Arch], g.Kernel.SHA256, image, m.SMP, m.Mem, g.arguments(), g.command(), g.claims()})
+	}{c.Harness[g.Kernel.Arch], g.Kernel.SHA256, image, m.Mem, g.arguments(), g.command(), g.claims()})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}

@@ -135,7 +135,7 @@ func (g Guest) arguments() []string {
 
 // Repro returns the shell command that repeats the guest, or one test of it on the backends that it
 // ran on together.
-func (g Guest) Repro(krun, test string, backends ...string) string {
+func (g Guest) Repro(test string, backends ...string) string {
 	if g.Part == PartGo {
 		return g.reproGo(test)
 	}
@@ -149,7 +149,7 @@ func (g Guest) Repro(krun, test string, backends ...string) string {
 	if words := one.arguments(); len(words) > 0 {
 		fmt.Fprintf(&b, "KRUN_APPEND=%s ", quote(strings.Join(words, " ")))
 	}
-	fmt.Fprintf(&b, "%s %s %s", quote(krun), quote(g.Image), quote(g.Kernel.Path))
+	fmt.Fprintf(&b, "./krun.sh %s %s", quote(g.Image), quote(g.Kernel.Path))
 	for _, w := range one.command() {
 		if w != "-j" && w != resultsPort {
 			b.WriteString(" " + quote(w))

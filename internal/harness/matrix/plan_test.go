@@ -145,7 +145,7 @@ func TestPlan(t *testing.T) {
 		}
 		var got []string
 		for _, g := range guests {
-			got = append(got, g.Repro("./krun.sh", ""))
+			got = append(got, g.Repro(""))
 		}
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, %v; want %q", tt.name, got, err, tt.want)
@@ -155,11 +155,11 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := guests[1].Repro("./krun.sh", "t_x", "kprobe", "ebpf"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k t_x"; got != want {
+	if got, want := guests[1].Repro("t_x", "kprobe", "ebpf"), "KRUN_APPEND=quark.hide_btf=1 ./krun.sh i.gz k/a quark-test -b -k t_x"; got != want {
 		t.Errorf("repro of a cell %q, want %q", got, want)
 	}
 	g := Guest{Part: PartGo, Kernel: Kernel{Name: "6.1-cloud-vax", Arch: "vax"}, Packages: []string{".", "./backends/kprobe"}, Env: []string{"A=1"}}
-	if got, want := g.Repro("", "kprobe.TestX"), "make guest-test A=1 GOARCH=vax PKG=./backends/kprobe KERNELS=6.1-cloud RUN='^TestX$$'"; got != want {
+	if got, want := g.Repro("kprobe.TestX"), "make guest-test A=1 GOARCH=vax PKG=./backends/kprobe KERNELS=6.1-cloud RUN='^TestX$$'"; got != want {
 		t.Errorf("repro of a Go test %q, want %q", got, want)
 	}
 	if _, err := Plan(kernels, Selection{}, nil); err == nil {
