@@ -35,7 +35,7 @@ func TestPahole(t *testing.T) {
 			}
 			p := readPahole(t, spec, raw)
 			compared := 0
-			for o := range btfhub.Resolve(spec).All() {
+			for _, o := range btfhub.Resolve(spec).All() {
 				if !o.Found() {
 					for _, path := range o.Target.Alternatives {
 						if at, ok := p.offset(path); ok {

@@ -39,7 +39,7 @@ func (o *options) target(t *btfhub.Offset) target {
 
 func (o *options) targets(offsets *btfhub.Offsets) []target {
 	all := []target{}
-	for t := range offsets.All() {
+	for _, t := range offsets.All() {
 		all = append(all, o.target(t))
 	}
 	return all
@@ -81,7 +81,7 @@ func printJSON(w io.Writer, v any) error {
 }
 
 func (o *options) printOffsets(w io.Writer, offsets *btfhub.Offsets) {
-	for t := range offsets.All() {
+	for _, t := range offsets.All() {
 		fmt.Fprintf(w, "%s %s", t.Target.Name, o.number(t))
 		if o.verbose {
 			if t.Found() {
@@ -171,7 +171,7 @@ func (o *options) printDiff(w io.Writer) error {
 		B target `json:"b"`
 	}
 	moved := []pair{}
-	for a := range both[0].All() {
+	for _, a := range both[0].All() {
 		b := both[1].Get(a.Target.Name)
 		if a.Same(b) {
 			continue

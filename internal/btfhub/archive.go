@@ -120,9 +120,6 @@ func (a *Archive) Kernels() []Entry { return a.kernels }
 // Blobs returns the number of different blobs.
 func (a *Archive) Blobs() int { return len(a.blobs) }
 
-// Same reports whether two kernels of the archive have the same types.
-func (a *Archive) Same(x, y Entry) bool { return x.blob == y.blob }
-
 // BTF returns the raw BTF of a kernel of the archive.
 func (a *Archive) BTF(e Entry) []byte { return []byte(a.blobs[e.blob]) }
 

@@ -3,7 +3,6 @@ package btfhub
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -41,8 +40,8 @@ func (o *Offset) Same(p *Offset) bool {
 
 // Offsets are the places of targets in one kernel's types.
 type Offsets struct {
-	list   []Offset
-	byName map[string]int
+	list   []*Offset
+	byName map[string]*Offset
 }
 
 // Resolve looks up all [Targets] in a kernel's types. [Offsets.Missing] returns those that are not
@@ -51,37 +50,25 @@ func Resolve(spec *btf.Spec) *Offsets { return ResolveTargets(spec, targets) }
 
 // ResolveTargets looks up targets in a kernel's types.
 func ResolveTargets(spec *btf.Spec, targets []Target) *Offsets {
-	o := &Offsets{byName: make(map[string]int, len(targets))}
+	o := &Offsets{byName: make(map[string]*Offset, len(targets))}
 	for _, t := range targets {
-		o.byName[t.Name] = len(o.list)
-		o.list = append(o.list, resolve(spec, t))
+		found := resolve(spec, t)
+		o.byName[t.Name] = found
+		o.list = append(o.list, found)
 	}
 	return o
 }
 
-// All yields the targets in their order, found or not.
-func (o *Offsets) All() iter.Seq[*Offset] {
-	return func(yield func(*Offset) bool) {
-		for i := range o.list {
-			if !yield(&o.list[i]) {
-				return
-			}
-		}
-	}
-}
+// All returns the targets in their order, found or not.
+func (o *Offsets) All() []*Offset { return o.list }
 
 // Get returns the target with this name, nil if there is none.
-func (o *Offsets) Get(name string) *Offset {
-	if i, ok := o.byName[name]; ok {
-		return &o.list[i]
-	}
-	return nil
-}
+func (o *Offsets) Get(name string) *Offset { return o.byName[name] }
 
 // Moved returns the names of the targets that are not the [Offset.Same] in another kernel, in which
 // the same targets were looked up.
 func (o *Offsets) Moved(other *Offsets) (names []string) {
-	for t := range o.All() {
+	for _, t := range o.list {
 		if !t.Same(other.Get(t.Target.Name)) {
 			names = append(names, t.Target.Name)
 		}
@@ -110,7 +97,7 @@ func (o *Offsets) Value(name string) (value int64, ok bool) {
 
 // Missing returns the names of the targets that are not optional and were not found.
 func (o *Offsets) Missing() (names []string) {
-	for t := range o.All() {
+	for _, t := range o.list {
 		if !t.Found() && !t.Target.Optional {
 			names = append(names, t.Target.Name)
 		}
@@ -122,8 +109,8 @@ func (o *Offsets) Missing() (names []string) {
 // argument.
 const maxOffset = 1 << 30
 
-func resolve(spec *btf.Spec, t Target) Offset {
-	o := Offset{Target: t}
+func resolve(spec *btf.Spec, t Target) *Offset {
+	o := &Offset{Target: t}
 	var why []string
 	for _, path := range t.Alternatives {
 		err := o.lookUp(spec, path)

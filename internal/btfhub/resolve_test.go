@@ -208,7 +208,7 @@ func FuzzResolve(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for o := range ResolveTargets(spec, append(Targets(), paths...)).All() {
+		for _, o := range ResolveTargets(spec, append(Targets(), paths...)).All() {
 			if o.Found() == (o.Err != nil) || o.Bits%8 != 0 || o.Bits/8 >= maxOffset || o.Size >= maxOffset {
 				t.Errorf("%+v", *o)
 			}

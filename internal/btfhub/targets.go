@@ -22,7 +22,7 @@ type Target struct {
 
 // targets are the members that kprobe definitions read, and that the eBPF programs cannot do
 // without. After adding one run 'make btfhub'.
-var targets = list(
+var targets = []Target{
 	// The process.
 	need("task_struct.pid"),
 	need("task_struct.tgid"),
@@ -116,7 +116,7 @@ var targets = list(
 	want("cgroup.kn"),
 	want("kernfs_node.parent", "kernfs_node.__parent"), // renamed in 6.15
 	want("kernfs_node.name"),
-)
+}
 
 // need returns a target that is not optional.
 func need(alternatives ...string) Target {
@@ -130,10 +130,9 @@ func want(alternatives ...string) Target {
 	return t
 }
 
-func list(all ...Target) []Target { return all }
-
-// Targets returns what [Resolve] looks up, in the order of [Offsets.All].
-func Targets() []Target { return list(targets...) }
+// Targets returns what [Resolve] looks up, in the order of [Offsets.All]. The caller must not
+// change them.
+func Targets() []Target { return targets }
 
 // programMembers is the list of members that the eBPF programs relocate against. A line is
 // TYPE.MEMBER[.MEMBER...] or a type. 'make btfhub' writes the file from the compiled programs.

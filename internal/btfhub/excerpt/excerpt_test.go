@@ -221,7 +221,7 @@ func check(t *testing.T, raw []byte) {
 		targets = append(targets, btfhub.Target{Name: w, Alternatives: []string{w}})
 	}
 	got := btfhub.ResolveTargets(spec, targets)
-	for w := range btfhub.ResolveTargets(whole, targets).All() {
+	for _, w := range btfhub.ResolveTargets(whole, targets).All() {
 		g := got.Get(w.Target.Name)
 		if w.Found() && (!g.Found() || g.Bits != w.Bits || g.Size != w.Size || g.Value != w.Value || g.Enum != w.Enum) {
 			t.Errorf("%s: got %+v, want %+v", w.Target.Name, *g, *w)

@@ -159,8 +159,8 @@ type root struct {
 	name string
 }
 
-// scan makes the index and returns the types whose names are wanted. It takes nearly all of the time
-// of Make.
+// scan makes the index and returns the types whose names are wanted. It takes nearly all of the
+// time of Make.
 func (r *raw) scan(wanted map[string]set) (found []root, err error) {
 	r.index = make([]uint32, 0, len(r.types)/(16*indexStep))
 	id := uint32(0)

@@ -91,7 +91,7 @@ func Types(raw []byte, members []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for o := range whole.All() {
+	for _, o := range whole.All() {
 		after := offsets.Get(o.Target.Name)
 		if after.Path != o.Path || !after.Same(o) {
 			return nil, fmt.Errorf("reduce types: %s is lost or moved", o.Target.Name)

@@ -124,7 +124,7 @@ func specOf(t *testing.T, raw []byte) *btf.Spec {
 
 func compareOffsets(t *testing.T, want, got *btfhub.Offsets) {
 	t.Helper()
-	for w := range want.All() {
+	for _, w := range want.All() {
 		g := got.Get(w.Target.Name)
 		if g.Path != w.Path || !g.Same(w) {
 			t.Errorf("%s: got %+v, want %+v", w.Target.Name, *g, *w)

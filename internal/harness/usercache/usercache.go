@@ -4,20 +4,15 @@ package usercache
 
 import (
 	"os"
-	"os/user"
 	"path/filepath"
 )
 
-// Dir returns the directory quark/NAME under $XDG_CACHE_HOME or the home directory's .cache, or,
-// for a user without a home, fallback.
+// Dir returns the directory quark/NAME under $XDG_CACHE_HOME or $HOME/.cache, or fallback where
+// neither is set.
 func Dir(name, fallback string) string {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		u, err := user.Current()
-		if err != nil || u.HomeDir == "" || u.HomeDir == "/nonexistent" {
-			return fallback
-		}
-		base = filepath.Join(u.HomeDir, ".cache")
+		return fallback
 	}
 	return filepath.Join(base, "quark", name)
 }
