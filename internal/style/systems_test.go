@@ -4,6 +4,7 @@ import (
 	"go/version"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -37,5 +38,21 @@ func TestLeastGo(t *testing.T) {
 	}
 	if version.Compare(own, least) > 0 {
 		t.Errorf("go.mod wants %s, and all that it requires no more than %s", own, least)
+	}
+}
+
+// On an architecture without programs Open says so, and New works: Linux on 386 runs on amd64, too.
+func TestOpenOn386(t *testing.T) {
+	if testing.Short() || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("it compiles the tests of package quark for 386, and runs some on linux/amd64")
+	}
+	run := exec.Command("go", "test", "-v", "-run", "^(TestOpenElsewhere|TestNew|TestNobody)$", ".")
+	run.Dir, run.Env = root, append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0")
+	out, err := run.CombinedOutput()
+	if strings.Contains(string(out), "exec format error") {
+		t.Skip("the kernel runs no 32-bit programs")
+	}
+	if err != nil || strings.Count(string(out), "--- PASS") != 3 {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
