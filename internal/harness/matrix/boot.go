@@ -87,6 +87,7 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	if g.Part == PartCommand {
 		b.command = strings.Join(g.Command, " ")
 	}
+	b.report("booting")
 	if err := b.run(ctx, console, records); err != nil {
 		return o, fmt.Errorf("boot %s: %w", g.Name(), err)
 	}

@@ -16,8 +16,8 @@ type Runner struct {
 	Cache   *Cache // nil: none
 	Fresh   bool   // run cached guests, too
 
-	// Tell reports what a guest does, Done how it ended. Goroutines call them one at a time.
-	// They may be nil.
+	// Tell reports what a guest does, Done how it ended. Several goroutines call them. They may
+	// be nil.
 	Tell func(Progress)
 	Done func(Outcome)
 }
@@ -28,29 +28,22 @@ const GuestsDir = "guests"
 // ErrInterrupted is the cause of the end of a context by a signal.
 var ErrInterrupted = errors.New("interrupted")
 
-// run is one call of Run.
-type run struct {
-	*Runner
-	digests map[string]string // of images, by path
-	mu      sync.Mutex        // of Tell and Done
-}
-
 // Run runs the guests, longest first, and returns their outcomes in the order of the guests. When
 // ctx ends, running guests are stopped, and its cause is returned with the outcomes that there are.
 // So is the first error of this machine.
 func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := run{Runner: r, digests: make(map[string]string)}
+	digests := make(map[string]string) // of images, by path
 	for _, g := range guests {
-		if a.digests[g.Image] != "" {
+		if digests[g.Image] != "" {
 			continue
 		}
 		d, err := FileDigest(g.Image)
 		if err != nil {
 			return nil, fmt.Errorf("initramfs: %w ('make initramfs.gz' builds it)", err)
 		}
-		a.digests[g.Image] = d
+		digests[g.Image] = d
 	}
 	outcomes := make([]*Outcome, len(guests))
 	slots := make(chan bool, max(1, r.Jobs))
@@ -62,7 +55,7 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 			if ctx.Err() != nil {
 				return
 			}
-			o, err := a.guest(ctx, guests[i])
+			o, err := r.guest(ctx, guests[i], digests[guests[i].Image])
 			if err != nil {
 				cancel(err)
 				return
@@ -84,12 +77,13 @@ func (r *Runner) Run(ctx context.Context, guests []Guest) ([]Outcome, error) {
 	return list, nil
 }
 
-// guest returns the outcome of a guest: the cached one, or that of a boot.
-func (r *run) guest(ctx context.Context, g Guest) (o Outcome, err error) {
+// guest returns the outcome of a guest: the cached one, or that of a boot. image is the digest of
+// its initramfs.
+func (r *Runner) guest(ctx context.Context, g Guest, image string) (o Outcome, err error) {
 	dir := filepath.Join(r.Dir, GuestsDir, g.Dir())
 	key, cached := "", false
 	if r.Cache != nil {
-		key = r.Cache.Key(r.Machine, g, r.digests[g.Image])
+		key = r.Cache.Key(r.Machine, g, image)
 		if !r.Fresh {
 			if o, cached, err = r.Cache.Load(key, g, dir); err != nil {
 				return o, err
@@ -97,8 +91,7 @@ func (r *run) guest(ctx context.Context, g Guest) (o Outcome, err error) {
 		}
 	}
 	if !cached {
-		r.tell(Progress{Guest: g.Name(), At: "booting"})
-		if o, err = r.Machine.Run(ctx, g, dir, r.tell); err != nil {
+		if o, err = r.Machine.Run(ctx, g, dir, r.Tell); err != nil {
 			return o, err
 		}
 		if g.Part == PartCommand && len(o.Cells) == 1 {
@@ -111,18 +104,8 @@ func (r *run) guest(ctx context.Context, g Guest) (o Outcome, err error) {
 		}
 	}
 	o.Log = filepath.ToSlash(filepath.Join(GuestsDir, g.Dir(), ConsoleFile))
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.Done != nil {
 		r.Done(o)
 	}
 	return o, err
-}
-
-func (r *run) tell(p Progress) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.Tell != nil {
-		r.Tell(p)
-	}
 }
