@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/harness/record"
@@ -181,11 +180,17 @@ func say(format string, args ...any) {
 }
 
 func loopbackUp() error {
-	lo, err := netlink.LinkByName("lo")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("find interface lo: %w", err)
+		return err
 	}
-	if err := netlink.LinkSetUp(lo); err != nil {
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err == nil {
+		lo.SetUint16(unix.IFF_UP)
+		err = unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
+	}
+	if err != nil {
 		return fmt.Errorf("bring interface lo up: %w", err)
 	}
 	return nil
