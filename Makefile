@@ -62,6 +62,8 @@ help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
+	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
+	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
@@ -127,11 +129,20 @@ fidelity-matrix: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matri
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
 	$(OUT)/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix.jsonl && exit $$status
 
+# A lie ends the hunt of its guest; the script that shows it again is among the guest's files. HUNT
+# are further options, such as those for one backend, or the seed that was printed.
+HUNT ?=
+.PHONY: hunt
+hunt: MATRIX := build/hunt
+hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
+	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/hunt-*.script' \
+		--command 'quark-fidelity hunt --faults --for 15m -o /tmp $(HUNT)'
+
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
-# kernel without types has them in a file of the image.
+# kernel without types has them in a file of the image. FILES are further ones.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \
-		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(MULTI)
+		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES)) $(MULTI)
 	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(filter nobtf,$(KERNELS))' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi

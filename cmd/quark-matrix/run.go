@@ -48,7 +48,7 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run these tests only, names or patterns: those of quark-test, and as PACKAGE.TEST Go tests")
 	f.StringSliceVar(&o.packages, "packages", nil, "run the Go tests of these packages, too, in guests of their own")
 	f.StringVar(&o.command, "command", "", "run this command and its words instead of tests; its exit status and its records are judged")
-	f.StringArrayVar(&o.keep, "keep", nil, "a file that the command makes, to be kept under files/ of the guest's results; may be repeated")
+	f.StringArrayVar(&o.keep, "keep", nil, "a file that the command makes, or a pattern of files, to be kept under files/ of the guest's results; may be repeated")
 	f.StringSliceVar(&o.btf, "btf", nil, "boot with the kernel's types present, hidden or in a file only")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
 	f.StringSliceVar(&o.wrap, "wrap", nil, "a command of the initramfs that runs the tests, and its words; its results are not cached")

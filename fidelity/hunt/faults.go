@@ -123,11 +123,13 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 	if one(2) {
 		f.Stop = Pulse{ms(100), ms(400)}
 	}
-	if one(4) && os.Getenv("QUARK_INITRAMFS") == "1" { // a host has other work
+	if one(4) && inGuest() { // a host has other work
 		f.Offline = Pulse{ms(200), ms(200)}
 	}
 	return f
 }
+
+func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
 // apply gives the options of a queue the faults that are part of them.
 func (f *Faults) apply(o *quark.Options) {

@@ -90,7 +90,7 @@ func (g *guest) run() (e record.End) {
 	}
 	g.send(g.hello())
 	e = runCommand(opts)
-	for _, path := range opts.keep {
+	for _, path := range opts.kept() {
 		err := g.handOut(path)
 		if e.Status != 0 && errors.Is(err, fs.ErrNotExist) {
 			continue // a command may fail before it makes the file

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/quark-linux/quark/internal/harness/argv"
@@ -20,7 +21,7 @@ type options struct {
 	// which it reads. Without it the command has nothing to read.
 	stdin   string
 	env     []string // quark.env.NAME=VALUE: variables of the command
-	keep    []string // quark.keep=PATH: files that are sent when the command has ended
+	keep    []string // quark.keep=PATTERN: files that are sent when the command has ended
 	command []string // with its arguments: the words after "--"
 }
 
@@ -106,4 +107,16 @@ func unquote(word string) string {
 		return name + "=" + strings.TrimSuffix(value[1:], `"`)
 	}
 	return word
+}
+
+// kept returns the paths of the files to send. A pattern may be of none.
+func (o *options) kept() (paths []string) {
+	for _, k := range o.keep {
+		found := []string{k}
+		if strings.Contains(k, "*") {
+			found, _ = filepath.Glob(k) // fails for brackets that do not match
+		}
+		paths = append(paths, found...)
+	}
+	return paths
 }

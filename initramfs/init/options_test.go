@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -73,4 +74,17 @@ func FuzzParseOptions(f *testing.F) {
 			t.Error("no results port")
 		}
 	})
+}
+
+func TestKept(t *testing.T) {
+	dir := t.TempDir() + "/"
+	for _, name := range []string{"a-1", "a-2", "b"} {
+		if err := os.WriteFile(dir+name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := options{keep: []string{dir + "a-*", dir + "absent", dir + "absent-*"}}
+	if diff := cmp.Diff([]string{dir + "a-1", dir + "a-2", dir + "absent"}, o.kept()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
