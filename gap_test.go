@@ -3,12 +3,11 @@
 package quark_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // tiny makes a backend lose events soon.
@@ -27,57 +27,30 @@ func tiny(opts quark.Options) quark.Options {
 	return opts
 }
 
-// shell is a shell that runs the lines it is sent.
-type shell struct {
-	*exec.Cmd
-	in  interface{ Write([]byte) (int, error) }
-	out *bufio.Reader
-}
-
-func newShell(t *testing.T) *shell {
-	t.Helper()
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skipf("needs a shell, which a guest has not: %v", err)
-	}
-	s := &shell{Cmd: exec.Command("sh")}
-	in, err := s.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := s.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.in, s.out = in, bufio.NewReader(out)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Process.Kill()
-		s.Wait()
-	})
-	s.run(t, "cd /")
-	return s
-}
-
-// run lets the shell execute a line and waits until it has.
-func (s *shell) run(t *testing.T, line string) {
-	t.Helper()
-	fmt.Fprintln(s.in, line+"; echo done")
-	if _, err := s.out.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (s *shell) pid() uint32 { return uint32(s.Process.Pid) }
-
 // After a loss nothing of before is said to be true: an image whose EXEC was lost is
 // carried, and a process whose EXIT was lost is found to be gone.
 func TestLossIsToldAndNotBelieved(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		opts = tiny(opts)
 		opts.MinAgg = true
-		changes, ends := newShell(t), newShell(t)
+		dir := t.TempDir()
+		path := filepath.Join(dir, "waiter")
+		program, err := tinyelf.Waiter(0)
+		var in, out [2]int
+		if err = errors.Join(err, os.WriteFile(path, program, 0o755), unix.Pipe(in[:]), unix.Pipe(out[:])); err == nil {
+			defer func() {
+				for _, fd := range append(in[:], out[:]...) {
+					unix.Close(fd)
+				}
+			}()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, change := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) {
+			s.Call("chdir", unix.SYS_CHDIR, dir).Call("dup3", unix.SYS_DUP3, in[0], 0, 0).Call("dup3", unix.SYS_DUP3, out[1], 1, 0).Exec(path, []string{"waits", "1000"}, nil)
+		})
+		ends, end := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
 		q := open(t, opts)
 		if c := q.Capabilities().Kinds[quark.KindGap]; c.Origin == quark.OriginNone {
 			t.Skip(c.Via)
@@ -100,9 +73,9 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		for range 50 { // nobody reads: the ring is full
 			spawn(t)
 		}
-		fmt.Fprintln(changes.in, "cd /tmp; exec sleep 1000")
-		ends.Process.Kill()
-		ends.Wait()
+		change()
+		end()
+		reap(t, ends)
 		for range 50 {
 			spawn(t)
 		}
@@ -113,24 +86,25 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		}
 		gone := false
 		next("GONE of the process whose EXIT was lost", func(ev *quark.Event) bool {
-			if ev.Process.PID == ends.pid() && ev.Events.Has(quark.EventExit) {
+			if ev.Process.PID == uint32(ends) && ev.Events.Has(quark.EventExit) {
 				gone = true // not lost
 			}
-			return gone || ev.Process.PID == ends.pid() && ev.Events == quark.EventGone && ev.Process.Exited && ev.Process.Inferred
+			return gone || ev.Process.PID == uint32(ends) && ev.Events == quark.EventGone && ev.Process.Exited && ev.Process.Inferred
 		})
-		changes.Process.Kill()
-		end := next("EXIT of the other", func(ev *quark.Event) bool {
-			return ev.Process.PID == changes.pid() && ev.Events.Has(quark.EventExit)
+		unix.Kill(changes, unix.SIGKILL)
+		reap(t, changes)
+		exit := next("EXIT of the other", func(ev *quark.Event) bool {
+			return ev.Process.PID == uint32(changes) && ev.Events.Has(quark.EventExit)
 		})
-		p := end.Process
+		p := exit.Process
 		for f, lie := range map[quark.Field]bool{
-			quark.FieldFilename: p.Filename != "/usr/bin/sleep" && p.Filename != "/bin/sleep",
-			quark.FieldCmdline:  string(p.Cmdline) != "sleep\x001000\x00",
-			quark.FieldCwd:      p.Cwd != "/tmp",
-			quark.FieldComm:     p.Comm != "sleep",
+			quark.FieldFilename: p.Filename != path,
+			quark.FieldCmdline:  string(p.Cmdline) != "waits\x001000\x00",
+			quark.FieldCwd:      p.Cwd != dir,
+			quark.FieldComm:     p.Comm != "waiter",
 		} {
 			if lie && p.Known.Has(f) && !p.Carried.Has(f) {
-				t.Errorf("%s is not carried and wrong\n%s", f, end.AppendDump(nil))
+				t.Errorf("%s is not carried and wrong\n%s", f, exit.AppendDump(nil))
 			}
 		}
 	})
@@ -158,9 +132,10 @@ func TestPidReusedDuringLoss(t *testing.T) {
 			spawn(t)
 		}
 		oldGo()
+		reap(t, old)
 		time.Sleep(3 * engine.ProcStartUnit)
 		between := clock.Monotonic()
-		_, newGo := waiter(t, old, func(s *bare.Script) {
+		again, newGo := waiter(t, old, func(s *bare.Script) {
 			named(s, "new").Call("setresuid", unix.SYS_SETRESUID, 77, 77, 77)
 		}, func(s *bare.Script) {
 			named(s, "newer").Call("setsid", unix.SYS_SETSID).Exit(7)
@@ -179,6 +154,7 @@ func TestPidReusedDuringLoss(t *testing.T) {
 					return true // on a busy machine its EXIT can be lost, too
 				}
 				newGo()
+				reap(t, again)
 				went = true
 			}
 			if p.PID != pid || ev.Events&(quark.EventGap|quark.EventGone) != 0 {
@@ -205,7 +181,7 @@ func TestPidReusedDuringLoss(t *testing.T) {
 }
 
 // waiter starts a process, with that pid unless it is 0, that calls before and waits. The function
-// that it returns lets the process call after, and waits for its end.
+// that it returns lets the process call after.
 func waiter(t *testing.T, pid int, before, after func(*bare.Script)) (_ int, goOn func()) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -229,9 +205,14 @@ func waiter(t *testing.T, pid int, before, after func(*bare.Script)) (_ int, goO
 		if _, err := w.Write([]byte{1}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := unix.Wait4(p.PID, nil, 0, nil); err != nil {
-			t.Fatal(err)
-		}
+	}
+}
+
+// reap waits for the end of a process.
+func reap(t *testing.T, pid int) {
+	t.Helper()
+	if _, err := unix.Wait4(pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
 	}
 }
 
