@@ -325,7 +325,10 @@ func TestIDs(t *testing.T) {
 			}
 			send[0]()
 			send[1]()
-			s.reportIDs(&l)
+			if paired := tc.want != 0 && !reversed; paired != (len(l) > 0) {
+				t.Errorf("%s, reversed %v: %d events before all records were read", tc.name, reversed, len(l))
+			}
+			s.settleIDs(&l)
 			if tc.want == 0 && len(l) != 0 || tc.want != 0 && (len(l) != 1 || l[0].IDChange != tc.want) {
 				t.Errorf("%s, reversed %v: %d events: %v", tc.name, reversed, len(l), l)
 			}
@@ -353,7 +356,10 @@ func TestIDsAddressReused(t *testing.T) {
 	ask(8, 3, 5) // does not change anything
 	ask(9, 4, 0)
 	tell(9, 5, 6)
-	s.reportIDs(&l)
+	ask(7, 6, 0) // is refused
+	ask(7, 7, 5)
+	tell(7, 8, 5) // changes nothing
+	s.settleIDs(&l)
 	if len(l) != 2 || l[0].PID != 7 || l[1].PID != 9 || l[0].IDChange != engine.ChangedUID || l[1].IDChange != engine.ChangedUID {
 		t.Errorf("%d events: %v", len(l), l)
 	}

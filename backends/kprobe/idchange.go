@@ -31,11 +31,12 @@ func (a *assembly) whichIDs() engine.IDChange {
 // set ids to what they were, or set those of file system access, which quark does not report. An
 // execve makes other calls, and its EXEC has the new ids.
 //
-// Calls can be paired only after the records of all CPUs were read: the task may have moved to
-// another CPU in between, and the address of replaced credentials is used again soon.
+// A second call without a first one waits until the records of all CPUs were read: the task may
+// have moved to another CPU in between, and the address of replaced credentials is used again soon.
 type idChanges struct {
 	asked []asked // in the order of reading
 	told  []told
+	now   uint64 // time of the youngest second call
 }
 
 // asked is a first call.
@@ -77,8 +78,9 @@ func (c *idChanges) forget(now uint64) {
 	c.asked = slices.DeleteFunc(c.asked, func(a asked) bool { return a.time+maxChange < now })
 }
 
-// compare returns what a second call has changed, 0 for nothing.
-func (c *idChanges) compare(t told) (change engine.IDChange) {
+// compare returns what a second call has changed, 0 for nothing. paired is whether it has a first
+// call.
+func (c *idChanges) compare(t told) (change engine.IDChange, paired bool) {
 	last := -1 // index of the latest first call before t
 	for i := range c.asked {
 		a := &c.asked[i]
@@ -87,7 +89,7 @@ func (c *idChanges) compare(t told) (change engine.IDChange) {
 		}
 	}
 	if last < 0 {
-		return 0
+		return 0, false
 	}
 	o, n := &c.asked[last].old, &t.ev.Task.Cred
 	if o.UID != n.UID || o.EUID != n.EUID || o.SUID != n.SUID {
@@ -97,28 +99,34 @@ func (c *idChanges) compare(t told) (change engine.IDChange) {
 		change |= engine.ChangedGID
 	}
 	c.asked = slices.Delete(c.asked, last, last+1)
-	return change
+	return change, true
 }
 
-// reportIDs passes the changes of ids whose records were both read to the sink.
-func (s *Source) reportIDs(to engine.Sink) {
-	var now uint64
+// reportIDs passes a change of ids to the sink if the records of both calls were read, and keeps it
+// otherwise. With all set no record of a first call can come any more.
+func (s *Source) reportIDs(to engine.Sink, t told, all bool) {
+	s.ids.now = max(s.ids.now, t.ev.Time)
+	change, paired := s.ids.compare(t)
+	if t.which == engine.ChangedUID && s.setOf(familyUID) == nil || t.which == engine.ChangedGID && s.setOf(familyGID) == nil {
+		change |= t.which // there is no probe of the first call
+	}
+	switch {
+	case change != 0:
+		t.ev.IDChange = change
+		s.hand(to, t.ev)
+	case paired || all:
+		to.Release(t.ev)
+	default:
+		s.ids.told = append(s.ids.told, t)
+	}
+}
+
+// settleIDs ends the wait for records of first calls, after the rings of all CPUs were read.
+func (s *Source) settleIDs(to engine.Sink) {
 	for i, t := range s.ids.told {
-		now = max(now, t.ev.Time)
-		change := s.ids.compare(t)
-		if t.which == engine.ChangedUID && s.setOf(familyUID) == nil || t.which == engine.ChangedGID && s.setOf(familyGID) == nil {
-			change |= t.which // there is no probe of the first call
-		}
-		if change != 0 {
-			t.ev.IDChange = change
-			s.hand(to, t.ev)
-		} else {
-			to.Release(t.ev)
-		}
+		s.reportIDs(to, t, true)
 		s.ids.told[i] = told{}
 	}
 	s.ids.told = s.ids.told[:0]
-	if now > 0 {
-		s.ids.forget(now)
-	}
+	s.ids.forget(s.ids.now)
 }

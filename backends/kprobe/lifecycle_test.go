@@ -14,6 +14,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
@@ -385,4 +386,44 @@ func hasSymbol(t *testing.T, name string) bool {
 	}
 	defer f.Close()
 	return len(readPlaces(f, map[string]bool{name: true})) > 0
+}
+
+// few is a sink with little room.
+type few struct{ conform.Events }
+
+func (f *few) Room() int { return 3 - len(f.Events) }
+
+// What a sink has no room for is younger than what it gets, whichever CPU it is of.
+func TestOldestFirst(t *testing.T) {
+	cpus, err := scenario.CPUs()
+	if err != nil || len(cpus) < 2 {
+		t.Skip("needs two CPUs: ", cpus, err)
+	}
+	s := open(t, Options{})
+	conform.Drain(t, s)
+	for i := range 8 {
+		for range 5 {
+			if _, _, err := scenario.Brief(cpus[i%2]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var last uint64
+	for n := 1; n > 0; {
+		part := &few{}
+		if err := s.Populate(part); err != nil {
+			t.Fatal(err)
+		}
+		n = len(part.Events)
+		before := last
+		for _, ev := range part.Events {
+			if ev.Time < before {
+				t.Errorf("%s of %d on CPU %d comes after events that are %d ns younger", ev.Kind, ev.PID, ev.CPU, before-ev.Time)
+			}
+			last = max(last, ev.Time)
+		}
+	}
+	if last == 0 {
+		t.Error("no events")
+	}
 }

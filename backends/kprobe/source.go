@@ -73,18 +73,10 @@ func (s *Source) Populate(to engine.Sink) error {
 	for _, c := range s.cpus {
 		c.mayHaveLost()
 	}
-	// One record of each ring in turn, so that events come nearly in order.
-	more := true
-	for more && to.Room() > 0 {
-		more = false
-		for _, c := range s.cpus {
-			if to.Room() > 0 && s.step(c, to) {
-				more = true
-			}
-		}
+	for to.Room() > 0 && s.readQueued(to) {
 	}
-	if !more { // else their other records may still be in a ring
-		s.reportIDs(to)
+	if to.Room() > 0 { // else their other records may still be in a ring
+		s.settleIDs(to)
 	}
 	s.giveUp(to)
 	s.tellSilentLosses(to, began)
@@ -100,6 +92,31 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.closeGone(to)
 	}
 	return nil
+}
+
+// readQueued reads the records that are queued, the oldest first: those that the sink has no room
+// for are younger. It returns false if there are none.
+func (s *Source) readQueued(to engine.Sink) (some bool) {
+	for _, c := range s.cpus {
+		c.next, c.pending = c.ring.Time()
+	}
+	// An empty ring may get a record that is older than one that another gets meanwhile.
+	until := clock.Monotonic()
+	for to.Room() > 0 {
+		var c *cpu
+		for _, o := range s.cpus {
+			if o.pending && (c == nil || o.next < c.next) {
+				c = o
+			}
+		}
+		if c == nil || some && c.next > until {
+			return some
+		}
+		some = true
+		s.step(c, to)
+		c.next, c.pending = c.ring.Time()
+	}
+	return some
 }
 
 // Finish makes Populate hold nothing back: the end of a process whose leader's record has
@@ -167,15 +184,14 @@ func (s *Source) giveUp(to engine.Sink) {
 // wait, so that it is long only where a record was lost and nothing follows.
 const maxWait = 1e9
 
-// step reads one record of a ring. It returns false if there is none.
-func (s *Source) step(c *cpu, to engine.Sink) bool {
+// step reads one record of a ring.
+func (s *Source) step(c *cpu, to engine.Sink) {
 	rec, ok, bad := c.ring.Next()
 	if bad {
 		s.decode++
-		return false
 	}
 	if !ok {
-		return false
+		return
 	}
 	c.wakeupDeadline, c.losses.asked = 0, false
 	switch {
@@ -200,7 +216,6 @@ func (s *Source) step(c *cpu, to engine.Sink) bool {
 		c.losses.missed = true
 	}
 	// Records of loss are skipped: the counts in samples say which were lost.
-	return true
 }
 
 // probe returns the probe that made a raw sample, or nil.
@@ -291,7 +306,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	a.fill(ev)
 	ev.IDChange = change
 	if a.set.family == familyIDs {
-		s.ids.told = append(s.ids.told, told{ev, v.number(slotCred), a.tid, a.whichIDs()})
+		s.reportIDs(to, told{ev, v.number(slotCred), a.tid, a.whichIDs()}, false)
 		return
 	}
 	switch {

@@ -107,6 +107,19 @@ func (r *Ring) Ahead() Ring {
 	return ahead
 }
 
+// Time returns the time of the next record, 0 if it has none; ok is false if there is no record.
+func (r *Ring) Time() (ns uint64, ok bool) {
+	const at, end = headerSize + 8, headerSize + 16 // after the ids of the task
+	b := r.data[r.at&uint64(len(r.data)-1)&^7:][:headerSize]
+	switch queued := atomic.LoadUint64(r.head) - r.at; {
+	case queued == 0:
+		return 0, false
+	case queued < end || binary.NativeEndian.Uint32(b) != RecordSample || binary.NativeEndian.Uint16(b[6:]) < end:
+		return 0, true
+	}
+	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
+}
+
 // Release gives the room of the records read so far back to the kernel.
 func (r *Ring) Release() { atomic.StoreUint64(r.tail, r.at) }
 

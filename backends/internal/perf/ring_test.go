@@ -42,12 +42,23 @@ func TestWrap(t *testing.T) {
 			if !r.put(RecordSample, body) {
 				t.Fatalf("no room for %d", length)
 			}
+			if length >= 16 {
+				want := binary.NativeEndian.Uint64(body[8:])
+				if at, ok := r.Time(); at != want || !ok {
+					t.Fatalf("time %#x of %d bytes at %d, not %#x", at, length, start, want)
+				}
+			} else if at, ok := r.Time(); at != 0 || !ok {
+				t.Fatalf("time %d of %d bytes", at, length)
+			}
 			rec, ok, bad := r.Next()
 			if !ok || bad || rec.Type != RecordSample || !bytes.Equal(rec.Body, body) {
 				t.Fatalf("%d bytes at %d: %v %v %v", length, start, rec, ok, bad)
 			}
 			if _, ok, bad := r.Next(); ok || bad {
 				t.Fatal("another record")
+			}
+			if _, ok := r.Time(); ok {
+				t.Fatal("time of another record")
 			}
 			if r.Pending() != 0 || *r.tail != uint64(start) {
 				t.Fatal("released too early")
