@@ -70,7 +70,7 @@ func (s *Source) reportGaps(to engine.Sink) {
 	if !all {
 		return
 	}
-	g.last = began
+	g.last, s.ring.crowded = began, false
 	if looked {
 		g.looks = [2]uint64{g.looks[1], began}
 	}
@@ -93,10 +93,13 @@ func (s *Source) lostNow(now uint64) (lost [engine.NumLosses]uint64, looked bool
 }
 
 // fullSince returns a time before which the ring had room for every record: 0 if it may
-// always have been full since it was last read.
+// always have been full since it was last read, or was before that.
 func (r *ring) fullSince() uint64 {
+	if r.crowded {
+		return 0
+	}
 	ahead := *r // reading it does not give room back
-	limit := r.at + uint64(len(r.data)/2) - min(uint64(maxRecord), uint64(len(r.data)/2))
+	limit := r.at + r.roomy()
 	var since uint64
 	for ahead.at < limit {
 		record := ahead.next()

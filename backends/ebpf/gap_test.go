@@ -109,6 +109,17 @@ func TestFullSince(t *testing.T) {
 	if since := r.fullSince(); since != want || want == 0 {
 		t.Errorf("full since %d, want %d", since, want)
 	}
+	for r.next() != nil {
+	}
+	r.release()
+	put(1000, 1000*ms)
+	if since := r.fullSince(); since != 0 {
+		t.Errorf("it was full before its room was given back, and now since %d", since)
+	}
+	r.crowded = false
+	if since := r.fullSince(); since != 1000*ms-reorder {
+		t.Errorf("full since %d after losses of before were told", since)
+	}
 	small := newRing(make([]byte, page), make([]byte, page+2*4096), page, 4096)
 	if since := small.fullSince(); since != 0 {
 		t.Errorf("a ring smaller than a record: %d", since)

@@ -27,6 +27,7 @@ type ring struct {
 	data               []byte
 	mask               uint64
 	at                 uint64 // what was read, published by release
+	crowded            bool   // it may have been full before a release, and no gap has told
 }
 
 func mapRing(fd int, size uint32) (*ring, error) {
@@ -83,7 +84,15 @@ func (r *ring) next() []byte {
 }
 
 // release gives the room of the records read so far back to the kernel.
-func (r *ring) release() { atomic.StoreUint64(r.consumer, r.at) }
+func (r *ring) release() {
+	before := atomic.SwapUint64(r.consumer, r.at)
+	r.crowded = r.crowded || atomic.LoadUint64(r.producer) > before+r.roomy()
+}
+
+// roomy returns how many bytes can be in the ring so that there is room for every record.
+func (r *ring) roomy() uint64 {
+	return uint64(len(r.data)/2) - min(uint64(maxRecord), uint64(len(r.data)/2))
+}
 
 // pending reports whether something is queued, be it complete or not.
 func (r *ring) pending() bool { return atomic.LoadUint64(r.producer) != r.at }
