@@ -253,6 +253,9 @@ func (p *process) became(r *truth.Record, list []says) {
 // setByExec are the fields that an exec can set.
 const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
 
+// ofThreads are the fields that a thread has for itself, and so its process after its exec.
+const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup)
+
 // tell records the steps that p made until its end. Of a thread these are the program that it
 // executed and what it did from then on, as the process.
 func (d *director) tell(p *process, end uint64) {
@@ -277,10 +280,14 @@ func (d *director) tell(p *process, end uint64) {
 				r.Optional, r.Unchanged = true, true
 			}
 		}
-		if r.Op == truth.Exec && p.thread && !process && (done || p.left != 0) {
+		if r.Op == truth.Exec && p.thread && !process && (done || p.left != 0 || !returned && p.refused) {
 			process = true
-			if p.left == 0 {
+			switch {
+			case p.left != 0:
+			case done:
 				p.leaving, p.left = before, after
+			default: // it was killed on the way, or right after it
+				r.Open |= ofThreads
 			}
 		}
 		if p.thread && r.Op == truth.Exec {

@@ -145,7 +145,7 @@ func (j *judge) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {
 func (j *judge) matchRepeated(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	want := make(map[*Seen]engine.IDChange)
 	for _, e := range l.Events {
-		if e.Kind != k || e.Unchanged && !j.w.seesUnchanged() || j.inGap(e.Earliest, e.Latest) && !told(seen, e) {
+		if e.Kind != k || e.Unchanged && !j.w.seesUnchanged() || (j.inGap(e.Earliest, e.Latest) || !j.w.open(e.Latest)) && !told(seen, e) {
 			continue
 		}
 		var last *Seen // that can report e

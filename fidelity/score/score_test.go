@@ -642,6 +642,21 @@ func TestAdoptedAtItsEnd(t *testing.T) {
 	}
 }
 
+// A change of ids after the queue's end is not in the one before it.
+func TestRepeatedAfterTheEnd(t *testing.T) {
+	for closed, want := range map[uint64]int{0: 1, 140: 0} {
+		w := perfect()
+		w.Single, w.Joined, w.Closed = w.Single[:2], nil, closed
+		all := records()
+		again := all[1]
+		again.Earliest, again.Latest = 135, 140
+		again.State.Set(engine.FieldUIDs, "7 8")
+		if s := Lives(w, lives(t, append(all, again)...)); s.Fields[engine.FieldUIDs].Wrong != want {
+			t.Errorf("closed at %d: %v", closed, s.Findings)
+		}
+	}
+}
+
 // An orphan's exit signal is SIGCHLD, whatever it was born with.
 func TestExitSignalOfOrphan(t *testing.T) {
 	for end, right := range map[uint64]bool{124: true, 150: false} {
