@@ -13,7 +13,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,17 +25,14 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "internal/btfhub/archive.bin", "archive to `write`")
-	list := flag.String("m", "internal/btfhub/members.txt", "list of the programs' members to write")
-	programs := flag.String("p", "*/programs_*bpfel.o backends/*/programs_*bpfel.o",
-		"`patterns` of the compiled eBPF programs")
-	flag.Parse()
-	if err := run(*out, *list, *programs, flag.Args()); err != nil {
+	const programs = "*/programs_*bpfel.o backends/*/programs_*bpfel.o" // compiled eBPF
+	if err := run("internal/btfhub/archive.bin", "internal/btfhub/members.txt", programs, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "mkbtfhub:", err)
 		os.Exit(1)
 	}
 }
 
+// run writes the archive out of directories, and the list of the members that the programs read.
 func run(out, list, programs string, dirs []string) error {
 	objects, err := match(programs)
 	if err != nil {
