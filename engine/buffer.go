@@ -71,6 +71,18 @@ func (b *Buffer) firstGap() uint64 {
 	return b.byPID.queues.get(0).first.Time // gaps are events of pid 0, and no others are
 }
 
+// hasExit reports whether the EXIT of a process with that pid is held.
+func (b *Buffer) hasExit(pid uint32) bool {
+	if q := b.byPID.queues.get(pid); q != nil {
+		for r := q.first; r != nil; r = r.next {
+			if r.Kind == KindExit && !r.Thread {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // oldest returns the event with the earliest time, or nil.
 func (b *Buffer) oldest() *RawEvent { return b.order.first }
 

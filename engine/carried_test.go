@@ -291,6 +291,31 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// A process that was not there any more is not gone if its EXIT has come meanwhile: it may be
+// stamped later than the process left /proc.
+func TestExitAfterItWasMissed(t *testing.T) {
+	r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r.src.Push(told(exec, 1, 0, allButExit))
+	r.drain(t)
+	now := r.clock.Now() - uint64(time.Second)
+	r.src.Push(gapAt(now, now+10, 1))
+	r.drain(t)
+	end := exited(raw(exit, 1, 0), 0)
+	end.Time = r.clock.Now() + uint64(500*time.Millisecond)
+	end.Task.Known |= engine.FieldStart.Set()
+	r.src.Push(end)
+	var kinds engine.Events
+	for range 40 {
+		r.clock.Advance(100 * time.Millisecond)
+		if ev, err := r.Get(); err == nil {
+			kinds |= ev.Events
+		}
+	}
+	if kinds != engine.EventExit {
+		t.Errorf("%s, not EXIT alone", kinds)
+	}
+}
+
 // An event without a start time after a gap may be another process's. A later one with the start
 // time proves that it is not.
 func TestSameProcessAfterAll(t *testing.T) {

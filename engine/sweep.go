@@ -73,7 +73,7 @@ func (e *Engine) lookFor(pid uint32, now uint64) {
 }
 
 // gone ends the first of the missing processes of which no EXIT can come any more: all
-// that happened before it was looked for has been delivered.
+// that happened before it was looked for has been delivered. An EXIT can be stamped later.
 func (e *Engine) gone(now uint64) *Event {
 	s := &e.sweeping
 	for len(s.missing) > 0 {
@@ -91,7 +91,7 @@ func (e *Engine) gone(now uint64) *Event {
 			continue
 		}
 		m.p.missing = 0
-		if m.p.Exited {
+		if m.p.Exited || e.buffer.hasExit(m.p.PID) {
 			continue
 		}
 		e.table.refresh(m.p)
