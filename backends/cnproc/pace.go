@@ -28,7 +28,7 @@ type pacer struct {
 // from exec to exit. A shorter interval would read more of the processes under load but cost more
 // for each. Up to some hundred messages per second, every message wakes.
 const (
-	intervalCount = 10_000_000
+	intervalCount = 20_000_000
 	intervalRead  = 1_000_000
 	burstRead     = 100
 	refillRead    = 5_000_000
