@@ -357,7 +357,7 @@ func TestCloseBeforeScan(t *testing.T) {
 	ok(t, err)
 	defer w.close()
 	ok(t, s.Close())
-	want(t, w.add(1, pid), os.ErrClosed)
+	want(t, w.add(watched{id: 1, pid: pid}), os.ErrClosed)
 	want(t, w.scan(), os.ErrClosed)
 }
 

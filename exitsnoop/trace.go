@@ -73,7 +73,11 @@ func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64
 	if err := s.confirm(p, info.TraceID); err != nil {
 		return err
 	}
-	s.watchNew(info.TraceID, pid, m)
+	var tree uint64
+	if m != nil {
+		tree = m.Tree
+	}
+	s.watchNew(info.TraceID, pid, tree)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
 		return nil, err
 	}
 	defer w.close()
-	if err := w.add(id, e.Pid); err != nil {
+	if err := w.add(watched{id: id, pid: e.Pid}); err != nil {
 		return nil, err
 	}
 	for {
@@ -139,7 +139,7 @@ func (s *Store) openTraced(id uint64, pid uint32) (*process, error) {
 // exit by then it never will, so the trace is marked as lost.
 func (s *Store) recordUnseen(id uint64, pid uint32) error {
 	e, err := s.event(id)
-	if err != nil || e.State != programsEventStateSTATE_RESERVED {
+	if err != nil || e.State != programsEventStateSTATE_RESERVED || e.Pid != pid {
 		return nil
 	}
 	t, err := s.task(pid)

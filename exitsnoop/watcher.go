@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,27 +15,29 @@ import (
 	"github.com/quark-linux/quark/internal/wait"
 )
 
-// watcher waits for the ends of many processes, with one epoll descriptor of their pidfds.
+// watcher waits for the ends of many processes, with one epoll descriptor of their pidfds. It is
+// used by one goroutine; others wake it and tell it of new traces.
 type watcher struct {
-	s     *Store
-	ids   []uint64 // watched, with their trees; nil for all
-	epoll int
-	poll  *os.File // the epoll descriptor, which the Go runtime's poller waits for
-	forks uint64   // the counter of descendants before the last scan
+	s    *Store
+	ids  []uint64 // watched, with their trees; nil for all
+	poll *os.File // the epoll descriptor, which the Go runtime's poller waits for
+	raw  syscall.RawConn
 
-	// The rest is guarded by s.mu.
-	pidfds map[int32]watched
-	told   map[uint64]bool // the traces that were added: true if next has returned their end
-	ended  []watched       // for next
-	trees  bool            // a tree is watched
-	woken  bool
-	err    error // ends the iteration
+	traces map[uint64]*watched // by id, those whose end next has returned included
+	pidfds map[int32]*watched
+	ended  []*watched // for next
+	trees  bool       // a tree is watched
+	forks  uint64     // the counter of descendants before the last scan
+
+	begun []watched // new traces, for next; guarded by s.mu
 }
 
 // watched is a trace that is waited for.
 type watched struct {
-	id  uint64
-	pid uint32
+	id   uint64
+	pid  uint32
+	tree uint64 // 0 for none
+	told bool   // next has returned its end
 }
 
 // forkPollInterval is how often a watcher looks for new processes of trees.
@@ -49,17 +52,19 @@ func (s *Store) newWatcher(ids ...uint64) (*watcher, error) {
 		return nil, err
 	}
 	unix.SetNonblock(fd, true)
-	poll := os.NewFile(uintptr(fd), "pidfds")
-	if err := poll.SetDeadline(time.Time{}); err != nil {
-		// The poller does not support it, so that a wait could not be interrupted.
-		poll.Close()
+	w := &watcher{s: s, ids: ids, poll: os.NewFile(uintptr(fd), "pidfds"), traces: map[uint64]*watched{}, pidfds: map[int32]*watched{}}
+	w.raw, err = w.poll.SyscallConn()
+	if err == nil {
+		err = w.poll.SetDeadline(time.Time{}) // an error if the poller does not take it
+	}
+	if err != nil {
+		w.poll.Close()
 		return nil, fmt.Errorf("wait for pidfds: %w", err)
 	}
-	w := &watcher{s: s, ids: ids, epoll: fd, poll: poll, pidfds: map[int32]watched{}, told: map[uint64]bool{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		poll.Close()
+		w.poll.Close()
 		return nil, os.ErrClosed
 	}
 	s.watchers[w] = true
@@ -68,69 +73,56 @@ func (s *Store) newWatcher(ids ...uint64) (*watcher, error) {
 
 func (w *watcher) close() {
 	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
 	delete(w.s.watchers, w)
+	w.s.mu.Unlock()
 	w.poll.Close()
 	for fd := range w.pidfds {
 		unix.Close(int(fd))
 	}
-	w.pidfds = nil
 }
 
-// wake ends a wait. The caller holds s.mu.
-func (w *watcher) wake() {
-	w.woken = true
-	w.poll.SetReadDeadline(past)
-}
+// wake ends a wait.
+func (w *watcher) wake() { w.poll.SetReadDeadline(past) }
 
-// watchNew adds a newly traced process to the running watchers.
-func (s *Store) watchNew(id uint64, pid uint32, m *programsMember) {
+// watchNew tells the running watchers of a new trace.
+func (s *Store) watchNew(id uint64, pid uint32, tree uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.watchers {
-		if w.wants(id, m) {
-			delete(w.told, id) // it is that of an earlier trace, if any
-			if err := w.addLocked(id, pid); err != nil {
-				w.err = withTraceID(id, fmt.Errorf("wait for its end: %w", err))
-			}
-			w.trees = w.trees || m != nil
+		if w.wants(id, tree) {
+			w.begun = append(w.begun, watched{id: id, pid: pid, tree: tree})
 			w.wake()
 		}
 	}
 }
 
-func (w *watcher) wants(id uint64, m *programsMember) bool {
-	return w.ids == nil || slices.Contains(w.ids, id) || m != nil && slices.Contains(w.ids, m.Tree)
+func (w *watcher) wants(id, tree uint64) bool {
+	return w.ids == nil || slices.Contains(w.ids, id) || tree != 0 && slices.Contains(w.ids, tree)
 }
 
-// add adds a trace, unless it has been added.
-func (w *watcher) add(id uint64, pid uint32) error {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	return w.addLocked(id, pid)
-}
-
-func (w *watcher) addLocked(id uint64, pid uint32) error {
-	if w.s.closed { // the number w.epoll may be that of another descriptor by now
-		return os.ErrClosed
-	}
-	if _, added := w.told[id]; added || w.pidfds == nil {
+// add adds a trace, unless it has been added. The id can be that of an earlier one, which is over.
+func (w *watcher) add(t watched) error {
+	if old := w.traces[t.id]; old != nil && old.pid == t.pid {
 		return nil
 	}
-	p, err := w.s.openTraced(id, pid)
+	p, err := w.s.openTraced(t.id, t.pid)
 	switch {
 	case errors.Is(err, ErrNoProcess):
-		w.ended = append(w.ended, watched{id, pid})
+		w.ended = append(w.ended, &t)
 	case err != nil:
 		return err
 	default:
-		if err := wait.Add(w.epoll, p.pidfd); err != nil {
+		if w.raw.Control(func(fd uintptr) { err = wait.Add(int(fd), p.pidfd) }) != nil {
+			err = os.ErrClosed
+		}
+		if err != nil {
 			p.close()
 			return err
 		}
-		w.pidfds[int32(p.pidfd)] = watched{id, pid}
+		w.pidfds[int32(p.pidfd)] = &t
 	}
-	w.told[id] = false
+	w.traces[t.id] = &t
+	w.trees = w.trees || t.tree != 0
 	return nil
 }
 
@@ -147,24 +139,16 @@ func (w *watcher) scan() error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, told := range w.told {
-		if _, there := events[id]; told && !there {
-			delete(w.told, id) // its event was deleted, and the id can be used again
+	for id, t := range w.traces {
+		if _, there := events[id]; t.told && !there {
+			delete(w.traces, id) // its event was deleted, and the id can be used again
 		}
 	}
 	for id, e := range events {
-		var m *programsMember
-		if of, is := members[id]; is {
-			m = &of
-		}
-		if !w.wants(id, m) {
-			continue
-		}
-		w.trees = w.trees || m != nil
-		if err := w.addLocked(id, e.Pid); err != nil {
-			return err
+		if tree := members[id].Tree; w.wants(id, tree) {
+			if err := w.add(watched{id: id, pid: e.Pid, tree: tree}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -178,26 +162,30 @@ func (s *Store) forks() (uint64, error) {
 // next waits until a process has ended, and returns the event of its trace. The error is ctx.Err(),
 // os.ErrClosed, the kernel's, or io.EOF if there are ids and none is left to wait for.
 func (w *watcher) next(ctx context.Context) (id uint64, e *programsExitEvent, err error) {
-	defer context.AfterFunc(ctx, func() {
-		w.s.mu.Lock()
-		defer w.s.mu.Unlock()
-		w.wake()
-	})()
+	defer context.AfterFunc(ctx, w.wake)()
 	for {
+		var limit time.Time
+		if w.trees && len(w.pidfds) > 0 {
+			limit = time.Now().Add(forkPollInterval)
+		}
+		// First the deadline: a wake-up after the looks that follow ends the wait.
+		w.poll.SetReadDeadline(limit)
 		if err := ctx.Err(); err != nil {
 			return 0, nil, err
 		}
-		p, err := w.pop()
+		begun, err := w.takeBegun()
 		switch {
 		case err != nil:
-			return 0, nil, err
-		case p == nil:
-			err = w.wait()
+		case len(begun) > 0:
+			err = w.addAll(begun)
+		case len(w.ended) > 0:
+			t := w.ended[0]
+			w.ended = w.ended[1:]
+			if e, err = w.eventOf(t); e != nil {
+				return t.id, e, nil
+			}
 		default:
-			e, err = w.eventOf(p)
-		}
-		if e != nil {
-			return p.id, e, nil
+			err = w.wait()
 		}
 		if err != nil {
 			return 0, nil, err
@@ -205,92 +193,75 @@ func (w *watcher) next(ctx context.Context) (id uint64, e *programsExitEvent, er
 	}
 }
 
-// pop takes a process that has ended, nil if there is none.
-func (w *watcher) pop() (p *watched, err error) {
+// takeBegun returns the new traces since its last call.
+func (w *watcher) takeBegun() (begun []watched, err error) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	switch {
-	case w.s.closed:
+	if w.s.closed {
 		return nil, os.ErrClosed
-	case w.err != nil:
-		return nil, w.err
-	case len(w.ended) > 0:
-		p, w.ended = &w.ended[0], w.ended[1:]
 	}
-	return p, nil
+	begun, w.begun = w.begun, nil
+	return begun, nil
+}
+
+func (w *watcher) addAll(begun []watched) error {
+	for _, t := range begun {
+		if old := w.traces[t.id]; old != nil && old.told {
+			delete(w.traces, t.id)
+		}
+		if err := w.add(t); err != nil {
+			return withTraceID(t.id, fmt.Errorf("wait for its end: %w", err))
+		}
+	}
+	return nil
 }
 
 // eventOf returns the event of a process that has ended, nil if it was deleted or is not to be had
 // yet.
-func (w *watcher) eventOf(p *watched) (*programsExitEvent, error) {
-	if err := w.s.recordUnseen(p.id, p.pid); err != nil {
-		return nil, withTraceID(p.id, err)
+func (w *watcher) eventOf(t *watched) (*programsExitEvent, error) {
+	if err := w.s.recordUnseen(t.id, t.pid); err != nil {
+		return nil, withTraceID(t.id, err)
 	}
-	e, err := w.s.event(p.id)
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	w.told[p.id] = true
+	t.told = true
+	e, err := w.s.event(t.id)
 	switch {
-	case errors.Is(err, ErrNotTraced):
+	case errors.Is(err, ErrNotTraced), err == nil && e.Pid != t.pid:
 		return nil, nil
 	case err != nil:
-		return nil, withTraceID(p.id, err)
+		return nil, withTraceID(t.id, err)
 	case e.State == programsEventStateSTATE_RESERVED: // Trace has just begun, see recordUnseen
-		delete(w.told, p.id)
-		return nil, w.addLocked(p.id, p.pid)
+		delete(w.traces, t.id)
+		return nil, w.add(watched{id: t.id, pid: t.pid, tree: t.tree})
 	}
 	return e, nil
 }
 
-// wait waits until processes have ended, which it moves to ended, or for wake. Where a tree is
-// watched it waits for at most forkPollInterval, and scans if processes were forked. If there are
-// ids and none is left to wait for it returns io.EOF.
+// wait waits until processes have ended, which it moves to ended, or for wake. It scans first if
+// processes of trees were forked. If there are ids and none is left to wait for it returns io.EOF.
 func (w *watcher) wait() error {
 	forks, err := w.s.forks()
-	if err != nil {
-		return err
-	}
-	w.s.mu.Lock()
-	var limit time.Time
-	if w.trees && len(w.pidfds) > 0 {
-		limit = time.Now().Add(forkPollInterval)
-	}
-	w.poll.SetReadDeadline(limit)
-	// told has more traces than the store only if events were deleted.
-	grown := w.trees && forks != w.forks || len(w.told) > 2*int(w.s.events.MaxEntries())
-	woken, left := w.woken, len(w.pidfds)
-	w.woken = false
-	w.s.mu.Unlock()
 	switch {
-	case grown:
+	case err != nil:
+		return err
+	case w.trees && forks != w.forks,
+		len(w.traces) > 2*int(w.s.events.MaxEntries()): // more than the store: events were deleted
 		return w.scan()
-	case woken:
-		return nil
-	case left == 0 && w.ids != nil:
+	case len(w.pidfds) == 0 && w.ids != nil:
 		return io.EOF
 	}
 	var events [128]unix.EpollEvent
 	var n int
-	var failed error
-	raw, err := w.poll.SyscallConn()
-	if err == nil {
-		err = raw.Read(func(uintptr) bool {
-			for {
-				if n, failed = unix.EpollWait(w.epoll, events[:], 0); failed != unix.EINTR {
-					return n != 0
-				}
-			}
-		})
-	}
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
+	closed := w.raw.Read(func(fd uintptr) bool {
+		n, err = unix.EpollWait(int(fd), events[:], 0)
+		return n != 0
+	})
 	switch {
-	case w.s.closed:
-		return os.ErrClosed
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(closed, os.ErrDeadlineExceeded):
 		return nil
-	case errors.Join(err, failed) != nil:
-		return fmt.Errorf("wait for pidfds: %w", errors.Join(err, failed))
+	case closed != nil:
+		return os.ErrClosed
+	case err != nil:
+		return fmt.Errorf("wait for pidfds: %w", err)
 	}
 	for _, ev := range events[:n] {
 		w.ended = append(w.ended, w.pidfds[ev.Fd])

@@ -56,45 +56,24 @@ func newFlags(o *options) *pflag.FlagSet {
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
-	// Options after run are those of the command.
-	args, words := cutCommand(args)
-	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+	f.SetInterspersed(false) // what follows run are the command's options, see below
+	shown, err := command.Parse(f, usage, args, out)
+	if !shown && err == nil && f.Arg(0) != "run" {
+		o = new(options)
+		f = newFlags(o)
+		shown, err = command.Parse(f, usage, args, out)
+	}
+	if shown || err != nil {
 		return nil, err
 	}
-	switch {
-	case words != nil:
-		o.verb, o.args = "run", words
-		if f.NArg() > 0 {
-			return nil, fmt.Errorf("unexpected operand %q before run (%w)", f.Arg(0), errUsage)
-		}
-		if len(words) == 0 {
-			return nil, fmt.Errorf("run: no command given (%w)", errUsage)
-		}
-	case f.NArg() == 0:
+	if f.NArg() == 0 {
 		return nil, fmt.Errorf("nothing to do given: run, trace, list, status or clean (%w)", errUsage)
-	default:
-		o.verb, o.args = f.Arg(0), f.Args()[1:]
+	}
+	o.verb, o.args = f.Arg(0), f.Args()[1:]
+	if o.verb == "run" && len(o.args) > 0 && o.args[0] == "--" {
+		o.args = o.args[1:]
 	}
 	return o, o.check(f)
-}
-
-// cutCommand cuts the command of run from the arguments. It is nil if the verb is not run.
-func cutCommand(args []string) (rest, command []string) {
-	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case a == "-r" || a == "--root" || a == "-jr" || a == "--older":
-			i++ // its argument
-		case a == "run":
-			command = args[i+1:]
-			if len(command) > 0 && command[0] == "--" {
-				command = command[1:]
-			}
-			return args[:i], append([]string{}, command...)
-		case len(a) == 0 || a[0] != '-':
-			return args, nil
-		}
-	}
-	return args, nil
 }
 
 func (o *options) check(f *pflag.FlagSet) error {
@@ -109,6 +88,8 @@ func (o *options) check(f *pflag.FlagSet) error {
 		return fmt.Errorf("--older is for clean (%w)", errUsage)
 	case f.Changed("older") && o.older <= 0:
 		return fmt.Errorf("--older %v: must be more than 0 (%w)", o.older, errUsage)
+	case o.verb == "run" && len(o.args) == 0:
+		return fmt.Errorf("run: no command given (%w)", errUsage)
 	case o.verb == "trace" && len(o.args) == 0:
 		return fmt.Errorf("trace: no pid given (%w)", errUsage)
 	case o.verb != "run" && o.verb != "trace" && len(o.args) > 0:
