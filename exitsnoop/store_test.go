@@ -361,6 +361,29 @@ func TestCloseBeforeScan(t *testing.T) {
 	want(t, w.scan(), os.ErrClosed)
 }
 
+// A trace that a scan finds before the watcher is told of it is watched once.
+func TestNewTraceOnce(t *testing.T) {
+	s := private(t, Options{})
+	w, err := s.newWatcher()
+	ok(t, err)
+	defer w.close()
+	pid := sleeper(t)
+	ok(t, s.Trace(pid, &TaskInfo{TraceID: 1}))
+	ok(t, w.scan())
+	end(t, pid)
+	id, _, err := w.next(context.Background())
+	ok(t, err)
+	if id != 1 {
+		t.Errorf("trace %d ended, not 1", id)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	id, _, err = w.next(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("then trace %d, %v", id, err)
+	}
+}
+
 func TestEvents(t *testing.T) {
 	s := private(t, Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), soon)

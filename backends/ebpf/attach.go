@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/tracefs"
@@ -185,7 +186,7 @@ func (s *Source) openIDChange(l *loader) {
 			kind.Via += "; not those of 32-bit syscalls"
 		}
 		for _, err := range missing {
-			s.capabilities.Notes = append(s.capabilities.Notes, "ID_CHANGE is incomplete: "+oneLine(err))
+			s.capabilities.Notes = append(s.capabilities.Notes, "ID_CHANGE is incomplete: "+source.OneLine(err))
 		}
 	}
 }
@@ -291,7 +292,7 @@ func (s *Source) openPtrace(l *loader) {
 		*kind = without(errors.Join(err, e))
 		return
 	}
-	*kind = kernelVia("tracepoint/syscalls/sys_{enter,exit}_ptrace, which slow all syscalls down a little; not of 32-bit tracers: " + oneLine(err))
+	*kind = kernelVia("tracepoint/syscalls/sys_{enter,exit}_ptrace, which slow all syscalls down a little; not of 32-bit tracers: " + source.OneLine(err))
 	kind.Partial = engine.EventPtrace
 }
 

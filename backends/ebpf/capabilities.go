@@ -5,6 +5,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
@@ -15,15 +16,7 @@ func kernelVia(via string) engine.Capability {
 }
 
 func without(err error) engine.Capability {
-	return engine.Capability{Origin: engine.OriginNone, Via: oneLine(err)}
-}
-
-// oneLine returns the text of an error, which may be several joined, in one line for a table.
-func oneLine(err error) string {
-	if err == nil {
-		return ""
-	}
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
+	return engine.Capability{Origin: engine.OriginNone, Via: source.OneLine(err)}
 }
 
 // syscallsVia returns the name of the tracepoints of the exits of syscalls.

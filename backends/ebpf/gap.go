@@ -21,10 +21,9 @@ type gaps struct {
 	looks   [2]uint64
 }
 
-// begin makes all that was lost before now unsaid.
-func (g *gaps) begin(lost [engine.NumLosses]uint64) {
+func (g *gaps) begin() {
 	now := clock.Monotonic()
-	*g = gaps{told: lost, last: now, skipped: lost[engine.LossSkipped], looks: [2]uint64{now, now}}
+	g.last, g.looks = now, [2]uint64{now, now}
 }
 
 // skippedPause is the time between two looks at the kernel's counters of skipped

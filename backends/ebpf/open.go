@@ -5,6 +5,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/btfhub"
@@ -18,9 +19,9 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.OpenTested(shared, kernel, func(shared source.Options) (*Source, error) {
+	return selftest.Open(shared, kernel, func(shared source.Options) (*Source, error) {
 		return openWith(&o, &shared, kernel)
-	}, (*Source).selfTest)
+	})
 }
 
 func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Source, error) {
@@ -34,7 +35,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 		return nil, err
 	}
 	s := &Source{maps: l.maps, shared: *shared}
-	s.gaps.begin([engine.NumLosses]uint64{})
+	s.gaps.begin()
 	if err := s.open(l, shared, cpus); err != nil {
 		s.Close()
 		return nil, err

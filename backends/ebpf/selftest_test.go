@@ -3,13 +3,12 @@ package ebpf
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/btfhub"
 )
@@ -17,58 +16,30 @@ import (
 func TestSelfTestPasses(t *testing.T) {
 	s := open(t, Options{})
 	for range 3 {
-		if err := s.selfTest(); err != nil {
+		if err := selftest.Run(s.Capabilities(), s); err != nil {
 			t.Fatal(err)
 		}
-	}
-	// What it took is not counted, what comes later is.
-	before, err := s.Stats()
-	if err != nil {
-		t.Fatal(err)
-	}
-	queued := uint64(len(conform.Drain(t, s)))
-	if before.LostTotal() != 0 || before.Produced > queued {
-		t.Errorf("%+v after the test, %d were queued", before, queued)
-	}
-	shortLives(t)(1)
-	queued += uint64(len(conform.Drain(t, s)))
-	for end := time.Now().Add(5 * time.Second); ; {
-		st, err := s.Stats()
-		if err != nil {
-			t.Fatal(err)
-		}
-		queued += uint64(len(conform.Drain(t, s)))
-		if again, _ := s.Stats(); again != st { // others are busy
-			if time.Now().Before(end) {
-				continue
-			}
-			t.Skip("events never stop coming")
-		}
-		if st.Produced-st.LostTotal() != queued {
-			t.Errorf("%+v, but %d were queued", st, queued)
-		}
-		break
 	}
 }
 
-func TestDeduct(t *testing.T) {
-	before := earlier{read: 10}
-	before.lost[engine.LossSkipped] = 2
-	before.lost[engine.LossRingFull] = 3
-	st := engine.SourceStats{Produced: 10 + 2 + 3}
-	st.Lost = before.lost
-	if got := before.deduct(st); got != (engine.SourceStats{}) {
-		t.Errorf("%+v at the start", got)
+// A source whose types were tested has not counted what the test took.
+func TestTestedSource(t *testing.T) {
+	open(t, Options{}) // skips where there is no eBPF
+	types, err := (&source.Options{}).Types()
+	if err != nil {
+		t.Fatal(err)
 	}
-	// One of the skipped was made up for, one is lost, four are queued.
-	st.Lost[engine.LossSkipped]--
-	st.Lost[engine.LossRingFull]++
-	st.Produced += 5
-	got := before.deduct(st)
-	want := engine.SourceStats{Produced: 6} // that which was made up for, too
-	want.Lost[engine.LossRingFull] = 1
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
+	types.Exact = false
+	s, err := selftest.Open(source.Options{}, types, func(o source.Options) (*Source, error) {
+		return openWith(new(Options), &o, types)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	st, err := s.Stats()
+	if queued := uint64(len(conform.Drain(t, s))); err != nil || st.LostTotal() != 0 || st.Produced > queued {
+		t.Errorf("%+v after the test, %v; %d were queued", st, err, queued)
 	}
 }
 
@@ -128,7 +99,7 @@ func refuses(t *testing.T, st, member string, bytes int) {
 		return
 	}
 	defer s.Close()
-	if err = s.selfTest(); err == nil {
+	if err = selftest.Run(s.Capabilities(), s); err == nil {
 		t.Fatal("wrong types passed")
 	}
 	if !strings.Contains(err.Error(), btfhub.PathVariable) {

@@ -32,7 +32,6 @@ type Source struct {
 	counters *counters
 	decode   uint64 // records that could not be decoded
 	derived  uint64 // events that were made of another one
-	before   earlier
 	gaps     gaps
 }
 
@@ -103,7 +102,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.ring == nil {
 		return engine.SourceStats{}, os.ErrClosed
 	}
-	st := s.before.deduct(s.count())
+	st := s.count()
 	st.Lost[engine.LossDecode] = s.decode
 	return st, nil
 }

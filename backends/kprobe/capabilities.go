@@ -11,11 +11,6 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// oneLine returns the text of an error, which may be several joined, in one line for a table.
-func oneLine(err error) string {
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
-}
-
 // room returns how much of a text the probes of a set fetch, in words and as what is
 // known in any case.
 func (s *set) room(t *text) (string, engine.Extent) {
@@ -57,9 +52,9 @@ func (s *Source) describe(in *installer, failed []error) {
 		switch {
 		case f.before, !s.shared.Reports(f.kind.Events()):
 		case set == nil && k.Origin == engine.OriginNone:
-			k.Via = oneLine(failed[n])
+			k.Via = source.OneLine(failed[n])
 		case set == nil:
-			c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+oneLine(failed[n]))
+			c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+source.OneLine(failed[n]))
 		case k.Origin == engine.OriginNone:
 			if failed := k.Via; f.kind == engine.KindIDChange && n != familyIDs {
 				c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+failed)
@@ -136,9 +131,9 @@ func (s *Source) describeIDs(failed []error) {
 		case set != nil:
 			c.Kinds[engine.KindIDChange].Via += " after " + set.symbol
 		case ids.ofCurrent:
-			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE lacks the %ss: %s", families[n].name, oneLine(failed[n])))
+			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE lacks the %ss: %s", families[n].name, source.OneLine(failed[n])))
 		default:
-			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE may come from setfs%s(2) or execve(2): %s", families[n].name, oneLine(failed[n])))
+			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE may come from setfs%s(2) or execve(2): %s", families[n].name, source.OneLine(failed[n])))
 		}
 	}
 	if ids.ofCurrent {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -87,7 +88,7 @@ func TestEmbeddedTypes(t *testing.T) {
 	}
 	s := openShared(t, source.Options{KernelTypes: k.Spec}, Options{})
 	conform.Judge(t, s, "fork-exec-exit")
-	if err := s.selfTest(); err != nil {
+	if err := selftest.Run(s.Capabilities(), s); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,9 +49,9 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.OpenTested(shared, types, func(shared source.Options) (*Source, error) {
+	return selftest.Open(shared, types, func(shared source.Options) (*Source, error) {
 		return openWith(shared, ringSize, types)
-	}, (*Source).selfTest)
+	})
 }
 
 func openWith(shared source.Options, ringSize int, types *btfhub.Kernel) (*Source, error) {
@@ -82,7 +82,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		return err
 	}
 	if err := sweep(s.probes); err != nil {
-		s.capabilities.Notes = append(s.capabilities.Notes, "probes that others left were not all removed: "+oneLine(err))
+		s.capabilities.Notes = append(s.capabilities.Notes, "probes that others left were not all removed: "+source.OneLine(err))
 	}
 	toMount, _ := offsets.Bytes("mount.mnt")
 	s.walker.toMount = uint64(toMount)
@@ -180,12 +180,4 @@ func (s *Source) addCPU(n int) error {
 	}
 	s.cpus = append(s.cpus, c)
 	return nil
-}
-
-// selfTest checks the values that are fetched through types that may not be the running kernel's.
-// Counting starts after it.
-func (s *Source) selfTest() error {
-	_, err := selftest.Run(&s.capabilities, s)
-	s.handed, s.lost, s.decode = 0, 0, 0
-	return err
 }

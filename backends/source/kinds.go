@@ -78,6 +78,9 @@ func (o *Options) InsertExit(to engine.Sink, exit *engine.RawEvent) (n int) {
 // CoreDumps is the row of CORE_DUMP of a source that sees the status of each end.
 var CoreDumps = engine.Capability{Origin: engine.OriginDerived, Via: "the status of an EXIT that has a core"}
 
+// OneLine returns the text of an error, which may be several joined, in one line for the table.
+func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
 // LeftOut is the row of a kind that is not to be reported.
 var LeftOut = engine.Capability{Origin: engine.OriginNone, Via: "left out by Options.Kinds"}
 

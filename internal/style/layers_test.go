@@ -19,7 +19,7 @@ var layers = []struct{ tree, imports string }{
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
 	{"fidelity", "fidelity . backends backends/... engine internal/..."},
-	{"backends/internal", "backends/internal engine internal/..."},
+	{"backends/internal", "backends/internal backends/source engine internal/..."},
 	{"backends/source", "engine internal/btfhub"},
 	{"backends/ebpf", "backends/source backends/internal engine internal/..."},
 	{"backends/kprobe", "backends/source backends/internal engine internal/..."},

@@ -141,7 +141,7 @@ func (e *Event) Disable() error {
 // Count returns how often the event happened while it was enabled, recorded or not.
 func (e *Event) Count() (uint64, error) {
 	var b [8]byte
-	n, err := e.read(b[:])
+	n, err := unix.Read(e.fd, b[:])
 	if err != nil || n != len(b) {
 		return 0, fmt.Errorf("read count of perf event: %d bytes, %w", n, err)
 	}
@@ -165,13 +165,4 @@ func ioctlPointer(fd int, request uint, p *byte) error {
 		return errno
 	}
 	return nil
-}
-
-// read is read(2). It is over at once, so that Go's scheduler need not know.
-func (e *Event) read(b []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
 }

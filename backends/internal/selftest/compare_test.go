@@ -149,7 +149,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestRunTellsOfTheSource(t *testing.T) {
-	_, err := Run(all(), populate(func(engine.Sink) error { return os.ErrClosed }))
+	err := Run(all(), populate(func(engine.Sink) error { return os.ErrClosed }))
 	if !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), btfhub.PathVariable) {
 		t.Errorf("error %v", err)
 	}

@@ -1,0 +1,29 @@
+package selftest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/btfhub"
+)
+
+// Open returns the source that open makes with the options. Types that may not be the running
+// kernel's are tested first, with a source that reports all forks, execs and exits and is closed
+// again.
+func Open[S engine.Source](o source.Options, types *btfhub.Kernel, open func(source.Options) (S, error)) (S, error) {
+	if types.Exact {
+		return open(o)
+	}
+	all := o
+	all.Kinds, all.Exits = 0, source.ExitsAll
+	tested, err := open(all)
+	if err == nil {
+		err = errors.Join(Run(tested.Capabilities(), tested), tested.Close())
+	}
+	if err != nil {
+		return *new(S), fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
+	}
+	return open(o)
+}
