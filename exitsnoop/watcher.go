@@ -243,8 +243,8 @@ func (w *watcher) wait() error {
 	switch {
 	case err != nil:
 		return err
-	case w.trees && forks != w.forks,
-		len(w.traces) > 2*int(w.s.events.MaxEntries()): // more than the store: events were deleted
+	case w.trees && forks != w.forks, len(w.traces) > 2*int(w.s.events.MaxEntries()):
+		// The second: there are more than in the store only if events were deleted.
 		return w.scan()
 	case len(w.pidfds) == 0 && w.ids != nil:
 		return io.EOF
