@@ -35,7 +35,7 @@
 //	a pid is used again      start time and pid namespace must be those that Trace has read
 //	the caller restarts      nothing is lost while the link is pinned
 //	the program was removed  EnsureRunning, Collect, Wait find the exits since: ErrLost, Unseen
-//	the exit cannot be storedErrLost for its trace id, counted in Stats.Lost
+//	the exit can't be stored ErrLost for its trace id, counted in Stats.Lost
 //	the program was skipped  its twin records the exit; if that was, too: ErrLost, Unseen
 //	order                    the record is there before a pidfd or wait(2) reports the exit
 //	reboot                   all state is gone; start times tell old pids from new ones

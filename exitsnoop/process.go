@@ -96,11 +96,11 @@ func userDev(dev uint64) uint64 {
 	return unix.Mkdev(uint32(dev>>minorBits), uint32(dev&(1<<minorBits-1)))
 }
 
-// endsVisibly reports whether the program is certain to see the end of the process. It is while a
+// endWillBeSeen reports whether the program is certain to see the end of the process. It is while a
 // thread has not begun to exit, since that one, or a later one, is the last. But the leader must
 // not be between the tracepoint and its end: the program has run for it then, and nothing shows
 // that.
-func (p *process) endsVisibly() (bool, error) {
+func (p *process) endWillBeSeen() (bool, error) {
 	leader, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", p.pid))
 	switch {
 	case err != nil:

@@ -228,8 +228,8 @@ func (s *Store) mapFull(what string, m *ebpf.Map) error {
 	return errors.Join(err, s.count(programsCounterCOUNT_REFUSED))
 }
 
-// count increments a counter that the program does not use, in the first CPU's value, with others
-// excluded who count.
+// count increments a counter that only user space uses: the first CPU's value, under the lock of
+// all who count.
 func (s *Store) count(index programsCounter) (err error) {
 	unlock := s.mu.Unlock
 	if s.dir == nil {

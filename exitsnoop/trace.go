@@ -1,6 +1,7 @@
 package exitsnoop
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -171,9 +172,9 @@ const (
 // confirm returns nil when it is certain that the exit of a newly traced process is, or will be,
 // recorded. Otherwise it deletes the entries and returns the reason.
 func (s *Store) confirm(p *process, id uint64) error {
-	var gone error
+	var why error
 	for end := time.Now().Add(exitTimeout); ; p.endsWithin(exitPollInterval) {
-		sure, failed := p.endsVisibly()
+		sure, failed := p.endWillBeSeen()
 		if sure && !p.ended() {
 			return nil
 		}
@@ -185,7 +186,7 @@ func (s *Store) confirm(p *process, id uint64) error {
 			break
 		}
 		if failed != nil || time.Now().After(end) {
-			gone = failed
+			why = failed
 			break
 		}
 	}
@@ -195,8 +196,5 @@ func (s *Store) confirm(p *process, id uint64) error {
 		return nil
 	}
 	s.forget(id)
-	if gone != nil {
-		return gone
-	}
-	return ErrNoProcess
+	return cmp.Or(why, ErrNoProcess)
 }

@@ -89,7 +89,7 @@ func (s *Store) traceChild(pid uint32, p *proctext.Stat, tree uint64) (bool, err
 	if _, _, err := s.memberOf(pid); err == nil {
 		return false, nil
 	}
-	// If the parent has not ended now, it has been the parent.
+	// If the parent has not ended yet, the pid that /proc showed as the parent's is its.
 	held, err := s.openTraced(parent.TraceId, p.PPID)
 	if err == nil {
 		held.close()

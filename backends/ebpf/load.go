@@ -162,13 +162,6 @@ func keepOnTaskStack(p *ebpf.ProgramSpec) {
 // constants is the map of constants: each group of programs has its own.
 const constants = ".rodata"
 
-// close closes the maps, which the programs keep alive in the kernel.
-func (l *loader) close() {
-	for _, m := range l.maps {
-		m.Close()
-	}
-}
-
 // explain adds to an error of bpf(2) what a person can do about it. Package ebpf explains every
 // EPERM by the limit on locked memory, which is seldom it: these words are left out.
 func explain(err error) error {

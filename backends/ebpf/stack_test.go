@@ -18,7 +18,11 @@ func TestHandlersAreOnTheTaskStack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer func() {
+		for _, m := range l.maps {
+			m.Close()
+		}
+	}()
 	for _, kept := range []bool{true, false} {
 		for _, h := range required {
 			programs, err := l.tryLoad(kept, h.names())

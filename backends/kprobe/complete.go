@@ -14,7 +14,7 @@ import (
 type completer struct {
 	reader *procfs.Reader
 	root   procfs.Directory // of this process
-	aside  engine.RawEvent
+	read   engine.RawEvent  // reused
 }
 
 // completable are the fields that may be longer than the probes' room.
@@ -51,7 +51,7 @@ func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 			return
 		}
 	}
-	o := &c.aside
+	o := &c.read
 	o.Reset()
 	if _, err := c.reader.Read(ev.PID, want|engine.FieldStart.Set(), o); err != nil {
 		return

@@ -332,8 +332,8 @@ func TestIDs(t *testing.T) {
 			if tc.want == 0 && len(l) != 0 || tc.want != 0 && (len(l) != 1 || l[0].IDChange != tc.want) {
 				t.Errorf("%s, reversed %v: %d events: %v", tc.name, reversed, len(l), l)
 			}
-			if len(s.ids.told) != 0 || len(s.ids.asked) > 1 {
-				t.Errorf("%s: left %v, %v", tc.name, s.ids.told, s.ids.asked)
+			if len(s.ids.second) != 0 || len(s.ids.first) > 1 {
+				t.Errorf("%s: left %v, %v", tc.name, s.ids.second, s.ids.first)
 			}
 		}
 	}

@@ -34,21 +34,21 @@ func (a *assembly) whichIDs() engine.IDChange {
 // A second call without a first one waits until the records of all CPUs were read: the task may
 // have moved to another CPU in between, and the address of replaced credentials is used again soon.
 type idChanges struct {
-	asked []asked // in the order of reading
-	told  []told
-	now   uint64 // time of the youngest second call
+	first  []firstCall // in the order of reading
+	second []secondCall
+	now    uint64 // time of the youngest second call
 }
 
-// asked is a first call.
-type asked struct {
+// firstCall asks whether new credentials may replace the old ones.
+type firstCall struct {
 	cred uint64 // address of the new credentials
 	tid  uint32
 	time uint64
 	old  engine.Credentials
 }
 
-// told is a second call.
-type told struct {
+// secondCall says that new credentials have replaced the old ones.
+type secondCall struct {
 	ev    *engine.RawEvent
 	cred  uint64
 	tid   uint32
@@ -56,55 +56,55 @@ type told struct {
 }
 
 const (
-	// maxAsked bounds the number of first calls: no second call follows one that was refused or
-	// that changed nothing.
-	maxAsked = 4096
+	// maxFirstCalls bounds the number of first calls: no second call follows one that was
+	// refused or that changed nothing.
+	maxFirstCalls = 4096
 	// maxChange is the longest time between the two calls in ns. After it an address may belong
 	// to other credentials.
 	maxChange = 1e9
 )
 
-func (c *idChanges) ask(a *assembly) {
-	if len(c.asked) >= maxAsked {
-		if c.forget(a.time); len(c.asked) >= maxAsked {
-			c.asked = slices.Delete(c.asked, 0, 1)
+func (c *idChanges) addFirst(a *assembly) {
+	if len(c.first) >= maxFirstCalls {
+		if c.forget(a.time); len(c.first) >= maxFirstCalls {
+			c.first = slices.Delete(c.first, 0, 1)
 		}
 	}
-	c.asked = append(c.asked, asked{a.values.number(slotCred), a.tid, a.time, a.values.credentials(slotUID)})
+	c.first = append(c.first, firstCall{a.values.number(slotCred), a.tid, a.time, a.values.credentials(slotUID)})
 }
 
 // forget removes first calls that are too old for a second one.
 func (c *idChanges) forget(now uint64) {
-	c.asked = slices.DeleteFunc(c.asked, func(a asked) bool { return a.time+maxChange < now })
+	c.first = slices.DeleteFunc(c.first, func(a firstCall) bool { return a.time+maxChange < now })
 }
 
 // compare returns what a second call has changed, 0 for nothing. paired is whether it has a first
 // call.
-func (c *idChanges) compare(t told) (change engine.IDChange, paired bool) {
+func (c *idChanges) compare(t secondCall) (change engine.IDChange, paired bool) {
 	last := -1 // index of the latest first call before t
-	for i := range c.asked {
-		a := &c.asked[i]
-		if a.cred == t.cred && a.tid == t.tid && a.time <= t.ev.Time && t.ev.Time <= a.time+maxChange && (last < 0 || a.time > c.asked[last].time) {
+	for i := range c.first {
+		a := &c.first[i]
+		if a.cred == t.cred && a.tid == t.tid && a.time <= t.ev.Time && t.ev.Time <= a.time+maxChange && (last < 0 || a.time > c.first[last].time) {
 			last = i
 		}
 	}
 	if last < 0 {
 		return 0, false
 	}
-	o, n := &c.asked[last].old, &t.ev.Task.Cred
+	o, n := &c.first[last].old, &t.ev.Task.Cred
 	if o.UID != n.UID || o.EUID != n.EUID || o.SUID != n.SUID {
 		change |= engine.ChangedUID
 	}
 	if o.GID != n.GID || o.EGID != n.EGID || o.SGID != n.SGID {
 		change |= engine.ChangedGID
 	}
-	c.asked = slices.Delete(c.asked, last, last+1)
+	c.first = slices.Delete(c.first, last, last+1)
 	return change, true
 }
 
 // reportIDs passes a change of ids to the sink if the records of both calls were read, and keeps it
 // otherwise. With all set no record of a first call can come any more.
-func (s *Source) reportIDs(to engine.Sink, t told, all bool) {
+func (s *Source) reportIDs(to engine.Sink, t secondCall, all bool) {
 	s.ids.now = max(s.ids.now, t.ev.Time)
 	change, paired := s.ids.compare(t)
 	if t.which == engine.ChangedUID && s.setOf(familyUID) == nil || t.which == engine.ChangedGID && s.setOf(familyGID) == nil {
@@ -117,16 +117,16 @@ func (s *Source) reportIDs(to engine.Sink, t told, all bool) {
 	case paired || all:
 		to.Release(t.ev)
 	default:
-		s.ids.told = append(s.ids.told, t)
+		s.ids.second = append(s.ids.second, t)
 	}
 }
 
 // settleIDs ends the wait for records of first calls, after the rings of all CPUs were read.
 func (s *Source) settleIDs(to engine.Sink) {
-	for i, t := range s.ids.told {
+	for i, t := range s.ids.second {
 		s.reportIDs(to, t, true)
-		s.ids.told[i] = told{}
+		s.ids.second[i] = secondCall{}
 	}
-	s.ids.told = s.ids.told[:0]
+	s.ids.second = s.ids.second[:0]
 	s.ids.forget(s.ids.now)
 }

@@ -8,32 +8,32 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// losses is what is known of the events that one CPU's ring had no room for. The kernel
-// writes a lost-record before the next record that finds room. Where none follows, the
-// events' counts tell, once the ring was read to its end.
+// losses is what is known of the events that one CPU's ring had no room for. The kernel writes a
+// lost-record before the next record that finds room. Where none follows, the events' counts show
+// the loss once the ring was read to its end.
 type losses struct {
-	missed  bool   // a lost-record was read, and no sample since
-	last    uint64 // time of the last sample
-	none    uint64 // until then nothing is lost that no gap tells of
-	between uint64 // events missing between those that were read
-	told    uint64 // events that gaps tell of
-	asked   bool   // the counts were asked since the last record
+	missed   bool   // a lost-record was read, and no sample since
+	counted  bool   // the events' counts were read since the last record
+	last     uint64 // time of the last sample
+	since    uint64 // all that was lost before this time is reported
+	between  uint64 // events missing between those that were read
+	reported uint64 // lost events that gaps have reported
 }
 
-// tellLoss inserts a gap for what c lost up to a time.
-func (s *Source) tellLoss(c *cpu, to engine.Sink, until uint64) {
+// reportLoss inserts a gap for what c lost up to a time.
+func (s *Source) reportLoss(c *cpu, to engine.Sink, until uint64) {
 	l := &c.losses
 	missing := s.missing(c)
-	if missing <= l.told {
+	if missing <= l.reported {
 		return
 	}
-	count := missing - l.told
+	count := missing - l.reported
 	ev := to.Reserve()
 	ev.SetGap(engine.Gap{
-		Cause: engine.LossRingFull, CPU: uint32(c.number), From: max(l.none, min(l.last, until)), To: until, Count: count,
+		Cause: engine.LossRingFull, CPU: uint32(c.number), From: max(l.since, min(l.last, until)), To: until, Count: count,
 	})
 	to.Insert(ev)
-	l.told = missing
+	l.reported = missing
 }
 
 // missing is how many events of c are neither read nor queued, or fewer.
@@ -48,24 +48,24 @@ func (s *Source) missing(c *cpu) uint64 {
 	return l.between + outstanding - min(outstanding, queued)
 }
 
-// tellSilentLosses inserts gaps for what was lost on CPUs where nothing follows. began is
+// reportSilentLosses inserts gaps for what was lost on CPUs where nothing follows. began is
 // when this reading of the rings did.
-func (s *Source) tellSilentLosses(to engine.Sink, began uint64) {
+func (s *Source) reportSilentLosses(to engine.Sink, began uint64) {
 	for _, c := range s.cpus {
 		if c.ring.Pending() > 0 || to.Room() == 0 {
 			continue
 		}
-		if c.incomplete && !c.losses.asked {
-			c.losses.asked = true
-			s.tellLoss(c, to, clock.Monotonic())
+		if c.incomplete && !c.losses.counted {
+			c.losses.counted = true
+			s.reportLoss(c, to, clock.Monotonic())
 		}
-		c.losses.none = began
+		c.losses.since = began
 	}
 }
 
-// tellUnseen inserts gaps for the CPUs that have come online: what happened there before
+// reportUnseen inserts gaps for the CPUs that have come online: what happened there before
 // nobody saw.
-func (s *Source) tellUnseen(to engine.Sink, now uint64) {
+func (s *Source) reportUnseen(to engine.Sink, now uint64) {
 	if s.followed == 0 {
 		s.followed = now
 	}
@@ -90,7 +90,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	st := engine.SourceStats{Bound: s.blind}
 	st.Lost[engine.LossRingFull] = s.lost
 	st.Lost[engine.LossDecode] = s.decode
-	st.Produced = s.handed + s.lost + s.decode + uint64(len(s.endings.parked)+len(s.ids.told))
+	st.Produced = s.handed + s.lost + s.decode + uint64(len(s.endings.parked)+len(s.ids.second))
 	for _, c := range s.cpus {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++

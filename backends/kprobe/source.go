@@ -68,7 +68,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	began := clock.Monotonic()
 	if s.followCPUs() {
-		s.tellUnseen(to, began)
+		s.reportUnseen(to, began)
 	}
 	for _, c := range s.cpus {
 		c.mayHaveLost()
@@ -79,7 +79,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.settleIDs(to)
 	}
 	s.giveUp(to)
-	s.tellSilentLosses(to, began)
+	s.reportSilentLosses(to, began)
 	gone := false
 	for _, c := range s.cpus {
 		if c.now.set != nil {
@@ -145,7 +145,7 @@ func (s *Source) closeGone(to engine.Sink) {
 		if c.now.set != nil {
 			s.finish(c, to)
 		}
-		s.tellLoss(c, to, clock.Monotonic())
+		s.reportLoss(c, to, clock.Monotonic())
 		s.lost += c.outstanding()
 		c.close()
 		return true
@@ -193,7 +193,7 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 	if !ok {
 		return
 	}
-	c.wakeupDeadline, c.losses.asked = 0, false
+	c.wakeupDeadline, c.losses.counted = 0, false
 	switch {
 	case perf.IsWakeup(rec):
 		c.woke, c.wakeupDeadline = true, clock.Monotonic()+maxWait
@@ -206,7 +206,7 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 		s.sample(c, to, &sample)
 		if c.losses.missed {
 			c.losses.missed = false
-			s.tellLoss(c, to, sample.Time)
+			s.reportLoss(c, to, sample.Time)
 		}
 		c.losses.last = sample.Time
 		if rec.Aside && c.now.set != nil {
@@ -288,7 +288,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		s.exit(a, to)
 		return
 	case familyUID, familyGID:
-		s.ids.ask(a)
+		s.ids.addFirst(a)
 		return
 	case familyFork, familyIDs, familyComm, familyPtrace:
 		if thread && !s.shared.Threads || v.u32(slotByExec) != 0 {
@@ -306,7 +306,7 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 	a.fill(ev)
 	ev.IDChange = change
 	if a.set.family == familyIDs {
-		s.reportIDs(to, told{ev, v.number(slotCred), a.tid, a.whichIDs()}, false)
+		s.reportIDs(to, secondCall{ev, v.number(slotCred), a.tid, a.whichIDs()}, false)
 		return
 	}
 	switch {
