@@ -371,9 +371,9 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 	case f.kind == engine.KindExit && !f.known && s.showStatus:
 		want = engine.FieldExit.Set()
 	case f.m.what == UID:
-		want = engine.FieldSUID.Set() | engine.FieldCaps.Set() | f.ofOther()
+		want = engine.SetOf(engine.FieldSUID, engine.FieldCaps, engine.FieldComm) | f.ofOther()
 	case f.m.what == GID:
-		want = engine.FieldSGID.Set() | f.ofOther()
+		want = engine.SetOf(engine.FieldSGID, engine.FieldComm) | f.ofOther()
 	}
 	if f.doubtful || !s.shared.Reports(engine.EventFork) && f.kind != engine.KindExit {
 		want |= engine.FieldStart.Set()

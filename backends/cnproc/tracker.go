@@ -251,6 +251,9 @@ func (f *fact) fill(ev *engine.RawEvent) {
 	case engine.KindIDChange:
 		ev.IDChange = setIDs(t, m)
 		t.Carried |= f.ofOther() &^ t.Known
+		if m.what != SID && !f.thread { // an exec, which can fail yet, sets comm as well
+			t.Carried |= engine.FieldComm.Set()
+		}
 	}
 }
 
