@@ -243,21 +243,26 @@ func (r *RawEvent) changed() (s Fields) {
 	return s
 }
 
-// unchanged returns the part of r.IDChange that sets ids to their previous values. If the previous
-// values are unknown, that counts as a change.
-func (t *table) unchanged(r *RawEvent) (same IDChange) {
+// idle reports whether r says nothing but that ids were set to what they were. Some sources see that
+// ids were set and not whether that changed them. Such an event is not applied: what else it brings
+// is of its own time, and an event that it would be joined to is of before. Of the kinds of ids in
+// r.IDChange those that changed are left, or may have, as their previous values are unknown.
+func (t *table) idle(r *RawEvent) bool {
+	if r.Kind != KindIDChange || r.Thread {
+		return false
+	}
 	p := t.find(r)
-	if p == nil || r.Thread || p.sighted >= r.Time {
-		return 0
+	if p == nil || p.sighted >= r.Time {
+		return false
 	}
 	known, o, n := p.Known&r.Task.Known&^p.Carried, &p.Cred, &r.Task.Cred
 	if known.Has(FieldUIDs) && known.Has(FieldSUID) && o.UID == n.UID && o.EUID == n.EUID && o.SUID == n.SUID {
-		same |= ChangedUID
+		r.IDChange &^= ChangedUID
 	}
 	if known.Has(FieldGIDs) && known.Has(FieldSGID) && o.GID == n.GID && o.EGID == n.EGID && o.SGID == n.SGID {
-		same |= ChangedGID
+		r.IDChange &^= ChangedGID
 	}
-	return same
+	return r.IDChange == 0
 }
 
 // learn adds a process that /proc shows now to the table.

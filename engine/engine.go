@@ -198,6 +198,10 @@ func (e *Engine) deliver(now uint64) *Event {
 	}
 	e.delivered = max(e.delivered, head.Time)
 
+	if e.table.idle(head) {
+		e.buffer.Release(head)
+		return nil
+	}
 	ev := &e.event
 	parts := ev.Parts[:0]
 	*ev = Event{} // a literal with all would be built elsewhere and copied
@@ -205,22 +209,27 @@ func (e *Engine) deliver(now uint64) *Event {
 	e.take(head, now)
 	joined := head.Kind.Events()
 	absorbed := false
-	// Events join only where none is missing between them, and to one that tells something.
+	// Events join only where none is missing between them.
 	gap := e.buffer.firstGap()
 	if head.Time <= e.table.gapTo {
 		gap = 0
 	}
-	for ev.Events != 0 && next != nil && next.Time < gap && e.table.sameLife(head, next, joined) && e.opts.Matrix.joins(head, next, joined) {
-		r := next
+	for next != nil && next.Time < gap && e.table.sameLife(head, next, joined) {
+		r, idle := next, e.table.idle(next)
+		if !idle && !e.opts.Matrix.joins(head, r, joined) {
+			break
+		}
 		next = r.next
 		e.buffer.remove(r)
-		e.take(r, now)
-		joined |= r.Kind.Events()
-		absorbed = true
+		if !idle {
+			e.take(r, now)
+			joined |= r.Kind.Events()
+			absorbed = true
+		}
 		e.buffer.Release(r)
 	}
 	e.buffer.Release(head)
-	if ev.Events == 0 || e.opts.Filter != nil && !e.opts.Filter(ev) {
+	if e.opts.Filter != nil && !e.opts.Filter(ev) {
 		return nil
 	}
 	if absorbed {
@@ -243,22 +252,13 @@ func (e *Engine) deliverGap(r *RawEvent) *Event {
 
 // take applies one raw event and adds what it says to the event.
 func (e *Engine) take(r *RawEvent, now uint64) {
-	kinds := r.Kind.Events()
-	if r.Kind == KindIDChange {
-		// Some sources see that ids were set and not whether that changed them.
-		if r.IDChange &^= e.table.unchanged(r); r.IDChange == 0 {
-			kinds = 0
-		}
-	}
 	ev := &e.event
 	p := e.table.apply(r, now)
 	ev.Process = p
-	if kinds != 0 {
-		ev.Parts = append(ev.Parts, Part{
-			Kind: r.Kind, IDChange: r.IDChange, Time: r.Time, CPU: r.CPU, Known: p.Known & FieldsIDs, Carried: p.Carried & FieldsIDs, Cred: p.Cred,
-		})
-	}
-	ev.Events |= kinds
+	ev.Parts = append(ev.Parts, Part{
+		Kind: r.Kind, IDChange: r.IDChange, Time: r.Time, CPU: r.CPU, Known: p.Known & FieldsIDs, Carried: p.Carried & FieldsIDs, Cred: p.Cred,
+	})
+	ev.Events |= r.Kind.Events()
 	ev.IDChange |= r.IDChange
 	if r.Kind == KindPtrace {
 		ev.Tracer = r.Tracer

@@ -29,10 +29,10 @@ func (j *judge) within(l *truth.Life, s *Seen, earliest, latest uint64) {
 }
 
 // fields judges what a delivered event says of its process, by the last thing that
-// it reports. If that is optional, or need not be told, the event may also be without it.
+// it reports. If that is optional the event may also be without it.
 func (j *judge) fields(s *Seen, events []*truth.Event) {
 	last := len(events) - 1
-	for last > 0 && (j.w.optional(events[last]) || events[last].Unchanged) {
+	for last > 0 && j.w.optional(events[last]) {
 		was := *j.Score
 		j.verdicts(s, events[last])
 		if now, was := j.All(), was.All(); now.Wrong == was.Wrong && now.Unexplained == was.Unexplained {

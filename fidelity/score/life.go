@@ -64,27 +64,10 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		})
 		j.Delays = append(j.Delays, s.At-min(s.Time+j.w.Hold, s.At))
 		j.stamp(s, events[0])
-		if j.joined || s.Events == engine.EventIDChange { // which are joined in any case
-			events = withUnchanged(events)
-		}
 		if s.Process != nil {
 			j.fields(s, events)
 		}
 	}
-}
-
-// withUnchanged adds the changes of ids right after events that need not be told, as they changed
-// nothing: a joined event has taken them in without a part.
-func withUnchanged(events []*truth.Event) []*truth.Event {
-	last := events[len(events)-1]
-	all := last.Life.Events
-	for _, e := range all[slices.Index(all, last)+1:] {
-		if !e.Unchanged {
-			break
-		}
-		events = append(events, e)
-	}
-	return events
 }
 
 // matchOnce matches events of kinds that are never joined with their like: by

@@ -754,24 +754,3 @@ func TestReadable(t *testing.T) {
 		}
 	}
 }
-
-// A change of ids that was none is joined to the one before: what happened between the two shows.
-func TestUnchangedIsTakenIn(t *testing.T) {
-	in := func(cwd string) (s truth.State) {
-		s.Set(engine.FieldCwd, cwd)
-		return s
-	}
-	list := lives(t, truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110, Parent: 3, State: in("/a")},
-		truth.Record{Op: truth.IDs, ID: engine.ChangedSID, PID: 9, Earliest: 120, Latest: 130, Own: true},
-		truth.Record{Op: truth.Now, PID: 9, Latest: 140, Own: true, State: in("/b")},
-		truth.Record{Op: truth.IDs, ID: engine.ChangedUID, PID: 9, Earliest: 150, Latest: 160, Own: true, Optional: true, Unchanged: true},
-		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190})
-	for cwd, want := range map[string]int{"/a": 0, "/b": 0, "/c": 1} {
-		w := perfect()
-		w.Single, w.Joined = w.Single[:2], nil
-		w.Single[0].Process.Cwd, w.Single[1].Process.Cwd, w.Single[1].ID = "/a", cwd, engine.ChangedSID
-		if s := Lives(w, list); s.All().Wrong != want {
-			t.Errorf("%s: %+v", cwd, s.Findings)
-		}
-	}
-}
