@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/harness/record"
@@ -180,17 +181,11 @@ func say(format string, args ...any) {
 }
 
 func loopbackUp() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	lo, err := netlink.LinkByName("lo")
 	if err != nil {
-		return err
+		return fmt.Errorf("find interface lo: %w", err)
 	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err == nil {
-		lo.SetUint16(unix.IFF_UP)
-		err = unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
-	}
-	if err != nil {
+	if err := netlink.LinkSetUp(lo); err != nil {
 		return fmt.Errorf("bring interface lo up: %w", err)
 	}
 	return nil
