@@ -243,19 +243,20 @@ func (r *RawEvent) changed() (s Fields) {
 	return s
 }
 
-// idle reports whether r says nothing but that ids were set to what they were. Some sources see that
-// ids were set and not whether that changed them. Such an event is not applied: what else it brings
-// is of its own time, and an event that it would be joined to is of before. Of the kinds of ids in
-// r.IDChange those that changed are left, or may have, as their previous values are unknown.
+// idle reports whether r says nothing but that ids were set to what they were. Some sources see
+// that ids were set and not whether that changed them. Such an event is not applied: what else it
+// brings is of its own time, and an event that it would be joined to is of before. In r.IDChange
+// remain those that changed, or may have: the previous values are unknown, or of before a change
+// that the source does not report or that was lost.
 func (t *table) idle(r *RawEvent) bool {
 	if r.Kind != KindIDChange || r.Thread {
 		return false
 	}
 	p := t.find(r)
-	if p == nil || p.sighted >= r.Time {
+	if p == nil || p.sighted >= r.Time || p.asOf <= t.gapTo {
 		return false
 	}
-	known, o, n := p.Known&r.Task.Known&^p.Carried, &p.Cred, &r.Task.Cred
+	known, o, n := p.Known&r.Task.Known&^(p.Carried|t.unseen), &p.Cred, &r.Task.Cred
 	if known.Has(FieldUIDs) && known.Has(FieldSUID) && o.UID == n.UID && o.EUID == n.EUID && o.SUID == n.SUID {
 		r.IDChange &^= ChangedUID
 	}

@@ -620,6 +620,62 @@ func TestIDChangeWithoutChange(t *testing.T) {
 	}
 }
 
+// A call that changes nothing gives its state to no event of before, and parts none that join.
+func TestIDChangeWithoutChangeIsNoPart(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	birth, same, begin := raw(fork, 1, 0), raw(ids, 1, 10), raw(exec, 1, 20)
+	birth.Task.Known = engine.FieldsIDs.With(engine.FieldPPID)
+	birth.Task.PPID = 7
+	same.IDChange, same.Task = engine.ChangedUID, birth.Task
+	same.Task.PPID = 1
+	r.src.Push(birth, same)
+	r.clock.Advance(2 * time.Second)
+	if ev, err := r.Get(); err != nil || ev.Events != engine.EventFork || ev.Process.PPID != 7 {
+		t.Errorf("%+v, %v", ev, err)
+	}
+	birth.PID, same.PID, begin.PID = 2, 2, 2
+	r.src.Push(birth, same, begin)
+	if lines := r.drain(t); len(lines) != 1 || lines[0] != "2 FORK+EXEC" {
+		t.Errorf("delivered %v", lines)
+	}
+}
+
+// Ids that were there before are news where a change since may not have been reported.
+func TestIDChangeAfterAnUnseenOne(t *testing.T) {
+	all := new(enginetest.Source).Capabilities()
+	some := *all
+	some.Kinds[ids].Partial = engine.EventIDChange
+	for _, c := range []struct {
+		name  string
+		table *engine.CapabilityTable
+		lost  []enginetest.Raw
+		want  bool
+	}{
+		{"all are reported", all, nil, false},
+		{"some are not", &some, nil, true},
+		{"one was lost", all, []enginetest.Raw{gapAt(10, 20, 1)}, true},
+	} {
+		src := new(enginetest.Source)
+		clock := enginetest.NewClock()
+		e, err := engine.New(partial{src, c.table}, clock.Engine(), engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, again := started(raw(fork, 1, 0), 5), started(raw(ids, 1, 30), 5)
+		first.Task.Known |= engine.FieldsIDs
+		again.IDChange, again.Task.Known = engine.ChangedUID, first.Task.Known
+		src.Push(append(c.lost, first, again)...)
+		clock.Advance(2 * time.Second)
+		got := false
+		for ev, err := e.Get(); err == nil; ev, err = e.Get() {
+			got = got || ev.Events.Has(engine.EventIDChange)
+		}
+		if got != c.want {
+			t.Errorf("%s: delivered %v", c.name, got)
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	r := newRig(t, engine.Options{Filter: func(ev *engine.Event) bool { return ev.Process.PID != 1 }})
 	r.src.Push(raw(fork, 1, 0), raw(fork, 2, 1))
