@@ -15,6 +15,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
 )
@@ -241,11 +242,11 @@ func TestLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 		produced, lost = st.Produced-before.Produced, st.LostTotal()
-		if produced == handed+lost && !st.Bound || time.Now().After(end) {
+		if produced == handed+lost && st.Bound == before.Bound || time.Now().After(end) {
 			break
 		}
 	}
-	if lost == 0 || produced != handed+lost || st.Bound {
+	if lost == 0 || produced != handed+lost || st.Bound != before.Bound {
 		t.Errorf("produced %d, delivered %d, lost %v, bound %v", produced, handed, st.Lost, st.Bound)
 	}
 	// FORK, EXEC and EXIT of each child, and nothing else on an idle machine.
@@ -305,6 +306,31 @@ func TestHotplug(t *testing.T) {
 			if evs := evs.Of(c.Process.Pid, k); len(evs) != 1 || evs[0].CPU != 1 {
 				t.Errorf("%d %v", len(evs), k)
 			}
+		}
+	}
+	// Nobody sees what tasks do on a CPU that goes, once it has no perf events, and on one that
+	// comes, before the kernel announces it.
+	for _, state := range []string{"0", "1"} {
+		from := clock.Monotonic()
+		set(state)
+		if state == "1" {
+			s.online.changes(func(int) {})
+			if _, _, err := scenario.Brief(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until, told := clock.Monotonic(), false
+		for range followEvery {
+			var evs conform.Events
+			if err := s.Populate(&evs); err != nil {
+				t.Fatal(err)
+			}
+			for _, ev := range evs {
+				told = told || ev.Kind == engine.KindGap && ev.Gap.CPU == 1 && ev.Gap.From <= from && ev.Gap.To >= until
+			}
+		}
+		if !told {
+			t.Errorf("no gap of a CPU that has become %s", state)
 		}
 	}
 	// Offline and online again before the source looks.

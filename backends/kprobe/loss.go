@@ -66,19 +66,20 @@ func (s *Source) reportSilentLosses(to engine.Sink, began uint64) {
 // reportUnseen inserts gaps for the CPUs that have come online: what happened there before
 // nobody saw.
 func (s *Source) reportUnseen(to engine.Sink, now uint64) {
-	if s.followed == 0 {
-		s.followed = now
-	}
 	for len(s.unseen) > 0 && to.Room() > 0 {
 		last := len(s.unseen) - 1
-		ev := to.Reserve()
-		ev.SetGap(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(s.unseen[last]), From: s.followed, To: clock.Monotonic()})
-		to.Insert(ev)
+		insertUnseen(to, s.unseen[last], s.followed, clock.Monotonic())
 		s.unseen = s.unseen[:last]
 	}
 	if len(s.unseen) == 0 {
 		s.followed = now
 	}
+}
+
+func insertUnseen(to engine.Sink, cpu int, from, until uint64) {
+	ev := to.Reserve()
+	ev.SetGap(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: from, To: until})
+	to.Insert(ev)
 }
 
 // Stats returns how many events were produced and lost. Queued and lost samples count as

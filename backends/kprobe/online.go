@@ -14,15 +14,20 @@ import (
 )
 
 // online keeps the list of online CPUs. The kernel announces a change on a netlink socket, after
-// which the list in sysfs is read again.
+// which the list in sysfs is read again. It announces a CPU after tasks have begun to run there,
+// so the list is also read each time while a CPU is offline.
 type online struct {
 	list   *os.File // in sysfs, held open: the root may change
 	socket int      // -1 if there is none
 	cpus   []int
+	all    int // how many CPUs there are, offline ones too
 	buf    [4096]byte
 }
 
-const onlineCPUs = "/sys/devices/system/cpu/online"
+const (
+	onlineCPUs  = "/sys/devices/system/cpu/online"
+	presentCPUs = "/sys/devices/system/cpu/present"
+)
 
 func openOnline() (*online, error) {
 	f, err := os.Open(onlineCPUs)
@@ -30,6 +35,10 @@ func openOnline() (*online, error) {
 		return nil, fmt.Errorf("find the online CPUs: %w: mount sysfs on /sys", err)
 	}
 	o := &online{list: f, socket: -1}
+	if b, err := os.ReadFile(presentCPUs); err == nil {
+		present, _ := perf.ParseCPUs(nil, string(b))
+		o.all = len(present)
+	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err == nil {
 		// Group 1 is what the kernel itself sends.
@@ -111,7 +120,7 @@ func (o *online) follow(s *Source) {
 			c.gone = c.gone || cpu < 0 || c.number == cpu
 		}
 	})
-	if !changed || o.read() != nil {
+	if !changed && len(o.cpus) >= o.all || o.read() != nil {
 		return
 	}
 	for _, c := range s.cpus {
@@ -121,11 +130,8 @@ func (o *online) follow(s *Source) {
 		if slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.number == n && !c.gone }) {
 			continue
 		}
-		err := s.addCPU(n)
-		if errors.Is(err, perf.ErrNoCPU) { // gone again, as the next announcement says
-			continue
-		}
-		if err != nil {
+		// Without a ring it is gone again, as the next announcement says.
+		if err := s.addCPU(n); err != nil && !errors.Is(err, perf.ErrNoCPU) {
 			s.capabilities.Notes = append(s.capabilities.Notes, fmt.Sprintf("CPU %d came online and is not seen: %v", n, err))
 		}
 		// What happened on the CPU before this is lost, and its number is unknown.

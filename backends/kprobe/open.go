@@ -3,6 +3,7 @@ package kprobe
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/proctext"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"github.com/quark-linux/quark/internal/wait"
@@ -120,6 +123,12 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		return err
 	}
 	s.describe(&in, failed)
+	if _, err := os.Stat("/sys/kernel/realtime"); err == nil && !kernelversion.AtLeast("6.12") {
+		// While the kernel's work that wakes a reader is preempted it drops that CPU's
+		// events: the mark against recursion is the task's only since 6.12.
+		s.blind = true
+		s.capabilities.Notes = append(s.capabilities.Notes, "with PREEMPT_RT before Linux 6.12 the kernel may lose events that it does not count")
+	}
 	return s.shared.LeaveOut(&s.capabilities)
 }
 
@@ -143,6 +152,7 @@ func (s *Source) dropIncomplete(failed []error) {
 }
 
 func (s *Source) openCPUs() (err error) {
+	s.followed = clock.Monotonic()
 	if s.online, err = openOnline(); err != nil {
 		return err
 	}
@@ -178,6 +188,7 @@ func (s *Source) addCPU(n int) error {
 		c.close()
 		return err
 	}
+	c.losses.last = clock.Monotonic()
 	s.cpus = append(s.cpus, c)
 	return nil
 }

@@ -145,8 +145,12 @@ func (s *Source) closeGone(to engine.Sink) {
 		if c.now.set != nil {
 			s.finish(c, to)
 		}
-		s.reportLoss(c, to, clock.Monotonic())
+		now := clock.Monotonic()
+		s.reportLoss(c, to, now)
 		s.lost += c.outstanding()
+		// The kernel takes the perf events away before the tasks.
+		insertUnseen(to, c.number, c.losses.last, now)
+		s.blind = true
 		c.close()
 		return true
 	})

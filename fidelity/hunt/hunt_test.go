@@ -38,6 +38,12 @@ func asRoot(t *testing.T) {
 	}
 }
 
+func notShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute, and several in a guest")
+	}
+}
+
 // left returns the temporary directories of hunts.
 func left(t *testing.T) []string {
 	list, err := filepath.Glob(filepath.Join(os.TempDir(), "quark-hunt-*"))
@@ -51,6 +57,7 @@ func left(t *testing.T) []string {
 // matter of the backend's tests.
 func TestHunt(t *testing.T) {
 	asRoot(t)
+	notShort(t)
 	for name, faults := range map[string]bool{"without faults": false, "with faults": true} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Run(t.Context(), Options{Seed: 1, For: time.Second, Faults: faults, Batch: 50, Dir: t.TempDir(), Progress: t.Output()})
@@ -74,14 +81,18 @@ func TestFound(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
 	}
+	times := 50
+	if inGuest() {
+		times = 10
+	}
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			again, err := Rerun(path, 50, Options{})
+			again, err := Rerun(path, times, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for backend, n := range again.Lies {
-				t.Errorf("%s lied in %d of 50 performances: %s", backend, n, strings.Join(again.Findings[backend], "\n"))
+				t.Errorf("%s lied in %d of %d performances: %s", backend, n, times, strings.Join(again.Findings[backend], "\n"))
 			}
 		})
 	}
@@ -90,6 +101,7 @@ func TestFound(t *testing.T) {
 // A defect between the source and the judge is found, shrunk, written, and seen again.
 func TestDefectIsFound(t *testing.T) {
 	asRoot(t)
+	notShort(t)
 	t.Setenv(defectEnv, "1")
 	t.Setenv("TMPDIR", t.TempDir())
 	o := Options{Seed: 1, For: time.Minute, Dir: t.TempDir(), Batch: 50, Progress: t.Output()}

@@ -78,6 +78,9 @@ func (f *Faults) begin(pid int) (end func()) {
 		})
 	})
 	all.Go(func() {
+		if !inGuest() {
+			return
+		}
 		control := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", runtime.NumCPU()-1)
 		f.Offline.repeat(ctx, func(away bool) {
 			// A machine may not allow it.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -215,11 +216,15 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 	}
 	r.Lives += len(lives)
 	r.Lost += single.Lost() + joined.Lost()
+	lost := single.Lost()
+	if single.Source.Bound {
+		lost = math.MaxUint64
+	}
 	fine := func(s *score.Score) bool {
 		if t.Faults.Length != 0 && uint64(s.Inversions) <= single.Late+joined.Late {
 			s.Inversions = 0
 		}
-		return s.PerfectBut(single.Lost())
+		return s.PerfectBut(lost)
 	}
 	total := score.Lives(delivered, lives)
 	r.Events += total.Seen
