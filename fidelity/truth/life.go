@@ -234,7 +234,8 @@ func changedByExec(before, after *State) (changed engine.IDChange) {
 		{engine.ChangedGID, []engine.Field{engine.FieldGIDs, engine.FieldSGID}},
 	} {
 		if slices.ContainsFunc(c.fields, func(f engine.Field) bool {
-			return before.Told.Has(f) && after.Told.Has(f) && before.Value[f] != after.Value[f]
+			// What is not told may have changed.
+			return before.Told.Has(f) && before.Value[f] != after.Value[f]
 		}) {
 			changed |= c.id
 		}

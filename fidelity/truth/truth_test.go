@@ -149,6 +149,21 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
+// An exec after which the ids are not told, as in a user namespace, may have changed them.
+func TestIDsOfExecThatAreNotTold(t *testing.T) {
+	lives, err := Assemble([]Record{
+		{Op: Fork, PID: 4, Earliest: 1, Latest: 1, State: tell("uid+euid", "0 0", "suid", "1")},
+		{Op: Exec, PID: 4, Earliest: 2, Latest: 3, Own: true, Open: engine.FieldsIDs},
+		{Op: Exit, PID: 4, Earliest: 4, Latest: 4},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := lives[0].Events[1]; e.Kind != engine.KindIDChange || e.ID != engine.ChangedUID || !e.Optional {
+		t.Errorf("%+v", e)
+	}
+}
+
 // An exec of which nobody knows whether it was finished may have told of new ids.
 func TestIDsOfOptionalExec(t *testing.T) {
 	lives, err := Assemble([]Record{
