@@ -353,6 +353,8 @@ func (q *Queue) Lookup(pid uint32) *Process { return q.engine.Lookup(pid) }
 func (q *Queue) LookupIdentity(id Identity) *Process { return q.engine.LookupIdentity(id) }
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
+// Who it is holds as of p.AsOf. What is said of it is of its own AsOf: that is later than an event
+// of p if later events of it were joined with an earlier one.
 // As GroupLeader and Ancestors it knows none of nil, so that Lookup's result can be given to it.
 func (q *Queue) SessionLeader(p *Process) *Process {
 	q.mu.Lock()
@@ -361,7 +363,7 @@ func (q *Queue) SessionLeader(p *Process) *Process {
 }
 
 // GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
-// known.
+// known. What is said of it is of its own AsOf, as with SessionLeader.
 func (q *Queue) GroupLeader(p *Process) *Process {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -371,7 +373,7 @@ func (q *Queue) GroupLeader(p *Process) *Process {
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
 // its birth was not seen, the parent that it had later. Ended ones are among them for
 // CacheGraceTime. whole reports whether the last one is process 1 or kthreadd; else the next one is
-// not known.
+// not known. What is said of each is of its own AsOf, as with SessionLeader.
 func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -379,7 +381,7 @@ func (q *Queue) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 }
 
 // AppendJSON appends the event as Event.AppendJSON does, with the leaders and ancestors of its
-// process.
+// process: of each what was true when the event began, or as it is marked.
 func (q *Queue) AppendJSON(b []byte, ev *Event) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -387,7 +389,7 @@ func (q *Queue) AppendJSON(b []byte, ev *Event) []byte {
 }
 
 // AppendDump appends the event as Event.AppendDump does, with the leaders and ancestors of its
-// process.
+// process, by name where that was true when the event began.
 func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()

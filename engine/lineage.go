@@ -1,14 +1,19 @@
 package engine
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // SessionLeader returns the leader of p's session, which may have ended, or nil if it is not known.
+// Who it is holds as of p.AsOf. Its state is of its own AsOf, which is later than an event of p if
+// later events of it were joined with an earlier one.
 func (e *Engine) SessionLeader(p *Process) *Process {
 	return e.table.leader(p, FieldSID, func(t *Task) uint32 { return t.SID })
 }
 
 // GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
-// known.
+// known. Its state is of its own AsOf, as that of the SessionLeader.
 func (e *Engine) GroupLeader(p *Process) *Process {
 	return e.table.leader(p, FieldPGID, func(t *Task) uint32 { return t.PGID })
 }
@@ -16,7 +21,7 @@ func (e *Engine) GroupLeader(p *Process) *Process {
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
 // its birth was not seen, the parent that it had later. Ended ones are among them while they are
 // in the table. whole reports whether the last one is process 1 or kthreadd; else the next one is
-// not known.
+// not known. The state of each is of its own AsOf, as that of the SessionLeader.
 func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	if p == nil {
 		return nil, false
@@ -72,16 +77,54 @@ func (t *table) leader(p *Process, f Field, number func(*Task) uint32) *Process 
 	return l
 }
 
+// relative is what is printed of a leader or an ancestor: what was true when the event began. From
+// then on events may be missing, or applied too early, as they joined an earlier one.
+type relative struct {
+	*Process
+	known, carried Fields // of FieldComm and FieldFilename
+	filename       string
+	exited         bool
+}
+
+// relative returns what is printed of p, which is a leader or an ancestor of e.Process.
+func (e *Event) relative(p *Process) relative {
+	time := e.Time
+	switch {
+	case e.Events == 0: // what /proc showed
+		time = math.MaxUint64
+	case !e.Thread && p.PID == e.Process.PID && p.born == e.Process.born: // its own leader
+		time = p.asOf
+	}
+	r := relative{Process: p, filename: p.Filename}
+	r.exited = p.Exited && p.Known.Has(FieldExit) && p.Task.Exit.Time <= time
+	if p.asOf <= time {
+		r.known = p.Known & FieldComm.Set()
+	}
+	// An exec that a signal ends may have changed the image first, without an EXEC.
+	killed := p.Exited && (!p.Known.Has(FieldExit) || p.Task.Exit.Signal() != 0)
+	carried, file := p.Carried, FieldFilename.Set()
+	switch b := &p.before; {
+	case p.imageSince <= time && (p.asOf <= time || !killed):
+		r.known |= p.Known & file
+	case b.since <= time && time < b.until:
+		r.known |= b.known.fields() & file
+		r.filename, carried = b.filename, b.carried.fields()|p.Carried&^file
+	}
+	r.carried = carried & r.known
+	return r
+}
+
 // AppendJSON appends the event as [Event.AppendJSON] does, and the leaders and ancestors of its
-// process.
+// process: of each what was true when the event began, and of a leader of itself what
+// the event says.
 func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 	b = ev.AppendJSON(b, &e.clock, e.source.Name())
 	if ev.Process == nil || ev.Events.Has(EventGap) {
 		return b
 	}
 	o := object{b: b[:len(b)-1], some: true}
-	o.relative("session_leader", e.SessionLeader(ev.Process))
-	o.relative("group_leader", e.GroupLeader(ev.Process))
+	o.relative("session_leader", ev, e.SessionLeader(ev.Process))
+	o.relative("group_leader", ev, e.GroupLeader(ev.Process))
 	o.key("ancestors")
 	o.b = append(o.b, '[')
 	ancestors, whole := e.Ancestors(ev.Process)
@@ -89,7 +132,7 @@ func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 		if i > 0 {
 			o.b = append(o.b, ',')
 		}
-		o.b = p.appendName(o.b)
+		o.b = ev.relative(p).appendTo(o.b)
 	}
 	o.b = append(o.b, ']')
 	if !whole {
@@ -99,31 +142,34 @@ func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 	return append(o.b, '}')
 }
 
-func (o *object) relative(key string, p *Process) {
+func (o *object) relative(key string, ev *Event, p *Process) {
 	if p != nil {
 		o.key(key)
-		o.b = p.appendName(o.b)
+		o.b = ev.relative(p).appendTo(o.b)
 	}
 }
 
-// appendName appends what tells p from others.
-func (p *Process) appendName(b []byte) []byte {
+func (r relative) appendTo(b []byte) []byte {
 	o := object{b: append(b, '{')}
-	o.uint("pid", uint64(p.PID))
-	if p.Known.Has(FieldStart) {
-		o.uint("start_boottime_ns", p.Start)
+	o.uint("pid", uint64(r.PID))
+	if r.Known.Has(FieldStart) {
+		o.uint("start_boottime_ns", r.Start)
 	}
-	o.textIf(p.Known.Has(FieldComm), "comm", p.Comm)
-	o.textIf(p.Known.Has(FieldFilename), "filename", p.Filename)
-	if p.Exited {
+	o.textIf(r.known.Has(FieldComm), "comm", r.Comm)
+	o.textIf(r.known.Has(FieldFilename), "filename", r.filename)
+	if r.exited {
 		o.key("exited")
 		o.b = append(o.b, "true"...)
+	}
+	if r.carried != 0 {
+		o.text("carried", r.carried.String())
 	}
 	return append(o.b, '}')
 }
 
 // AppendDump appends the event as [Event.AppendDump] does, and a line with the leaders of its
-// process and one with its ancestors, the parent first.
+// process and one with its ancestors, the parent first. A name that is carried, or of a later time,
+// is left out.
 func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 	b = ev.AppendDump(b)
 	p := ev.Process
@@ -136,13 +182,13 @@ func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 		d.b = append(d.b, p.EntryType.String()...)
 	}
 	d.num("entry_leader", FieldEntry, p.EntryLeader.PID)
-	d.relative("session_leader", e.SessionLeader(p)).relative("group_leader", e.GroupLeader(p))
+	d.relative("session_leader", ev, e.SessionLeader(p)).relative("group_leader", ev, e.GroupLeader(p))
 	d.line("ANCS").key("ancestors", true)
 	d.b = append(d.b, '[')
 	ancestors, whole := e.Ancestors(p)
 	for _, a := range ancestors {
 		d.b = append(d.b, ' ')
-		d.relativeName(a)
+		d.relativeName(ev.relative(a))
 	}
 	if !whole {
 		d.b = append(d.b, " ?"...)
@@ -150,16 +196,16 @@ func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 	return append(d.b, " ]\n"...)
 }
 
-func (d *dumper) relative(key string, p *Process) *dumper {
+func (d *dumper) relative(key string, ev *Event, p *Process) *dumper {
 	if d.key(key, p != nil) {
-		d.relativeName(p)
+		d.relativeName(ev.relative(p))
 	}
 	return d
 }
 
-func (d *dumper) relativeName(p *Process) {
-	d.b = strconv.AppendUint(d.b, uint64(p.PID), 10)
-	if p.Known.Has(FieldComm) {
-		d.b = appendEscaped(append(d.b, ':'), p.Comm)
+func (d *dumper) relativeName(r relative) {
+	d.b = strconv.AppendUint(d.b, uint64(r.PID), 10)
+	if (r.known &^ r.carried).Has(FieldComm) {
+		d.b = appendEscaped(append(d.b, ':'), r.Comm)
 	}
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -370,6 +371,54 @@ func (w *world) judgeLineage(r *rig, ev *engine.Event, found map[string]int) (li
 	return lies
 }
 
+// judgePrinted returns what is printed of the leaders and ancestors of an event's process and was
+// not true when the event began; a leader of itself is as the event says.
+func (w *world) judgePrinted(r *rig, ev *engine.Event, found map[string]int) (lies []string) {
+	type relative struct {
+		PID                     uint32
+		Start                   uint64 `json:"start_boottime_ns"`
+		Comm, Filename, Carried string
+		Exited                  bool
+	}
+	var o struct {
+		Session   *relative `json:"session_leader"`
+		Group     *relative `json:"group_leader"`
+		Ancestors []*relative
+	}
+	if err := json.Unmarshal(r.AppendJSON(nil, ev), &o); err != nil {
+		return []string{err.Error()}
+	}
+	for _, p := range append(o.Ancestors, o.Session, o.Group) {
+		i := slices.IndexFunc(w.lives, func(l *being) bool {
+			return p != nil && l.pid == p.PID && l.start/engine.ProcStartUnit == p.Start/engine.ProcStartUnit
+		})
+		if i < 0 {
+			continue // the start time is unknown
+		}
+		l := w.lives[i]
+		at := ev.Time
+		if p.PID == ev.Process.PID && l == w.find(p.PID, ev.Process.AsOf()) {
+			at = ev.Process.AsOf()
+		}
+		s := l.at(at)
+		if p.Exited && (l.end == 0 || l.end > at) ||
+			p.Comm != "" && p.Comm != s.comm && !strings.Contains(p.Carried, "comm") ||
+			p.Filename != "" && p.Filename != s.filename && !strings.Contains(p.Carried, "filename") {
+			lies = append(lies, fmt.Sprintf("%d %s at %d: printed %+v of one that ends at %d: %+v", ev.Process.PID, ev.Events, at, *p, l.end, *s))
+		}
+		for _, later := range l.states { // carried is of before
+			unique := !slices.Contains(files, later.filename)
+			if later.since > at && (p.Comm == later.comm && later.comm != s.comm || unique && p.Filename == later.filename && later.filename != s.filename) {
+				lies = append(lies, fmt.Sprintf("%d at %d: printed %+v, which it becomes at %d", ev.Process.PID, at, *p, later.since))
+			}
+		}
+		if p.Exited {
+			found["printed as ended"]++
+		}
+	}
+	return lies
+}
+
 // judgeTable returns what is not true of the table after an event: which process of the pid is the
 // youngest, whether that of the event has ended, and that no process is in it twice.
 func (w *world) judgeTable(r *rig, ev *engine.Event) (lies []string) {
@@ -492,14 +541,14 @@ func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
 				if sure := ev.Process.Known &^ ev.Process.Carried; sure.Has(engine.FieldEntry) {
 					found[ev.Process.EntryType.String()]++
 				}
-				if lies := slices.Concat(w.judge(ev), w.judgeLineage(r, ev, found), w.judgeTable(r, ev)); len(lies) > 0 {
+				if lies := slices.Concat(w.judge(ev), w.judgeLineage(r, ev, found), w.judgePrinted(r, ev, found), w.judgeTable(r, ev)); len(lies) > 0 {
 					t.Errorf("seed %d: %v", seed, lies)
 				}
 			}
 		}
 	}
 	t.Logf("%d events delivered, %d lost, %d processes found gone; %d fields sure, %d carried; %v", delivered, lost, gone, sure, carried, found)
-	if gone == 0 || lost == 0 || sure < carried || len(found) != 9 {
+	if gone == 0 || lost == 0 || sure < carried || len(found) != 10 {
 		t.Error("the test does not test what it should")
 	}
 }
