@@ -55,7 +55,7 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 func (r *Reader) readRoot(dir int) {
 	r.root = r.rootBuf[:0]
 	at, errno := placeOf(dir, pathRoot)
-	switch r.rootMount = at.mount; {
+	switch r.rootAt = at; {
 	case errno != 0:
 	case at.mount != 0 && at == r.ownRoot:
 		r.root = append(r.root, '/')
@@ -64,6 +64,13 @@ func (r *Reader) readRoot(dir int) {
 			r.root = r.rootBuf[:n]
 		}
 	}
+}
+
+// rootIsSame reports whether the process of dir still has the root directory that readRoot found. A
+// path read meanwhile is of that root only then: a process can change its root and its directory.
+func (r *Reader) rootIsSame(dir int) bool {
+	at, errno := placeOf(dir, pathRoot)
+	return errno == 0 && at == r.rootAt
 }
 
 // fromRoot makes the path of n bytes in r.buf, which begins at this process's root directory, begin

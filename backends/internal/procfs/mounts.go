@@ -75,7 +75,7 @@ func (r *Reader) attached(dir int, linkNUL []byte, f engine.Field) bool {
 	switch {
 	case errno != 0:
 		return false
-	case id == r.rootMount, r.own.has(id, r.dirs) && r.own.has(r.rootMount, r.dirs):
+	case id == r.rootAt.mount, r.own.has(id, r.dirs) && r.own.has(r.rootAt.mount, r.dirs):
 		return true
 	}
 	return r.mounted(dir, pathMountinfo, id) || f == engine.FieldFilename && r.mounted(r.proc, pathFirstMountinfo, id)

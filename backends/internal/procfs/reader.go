@@ -40,8 +40,11 @@ const (
 	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps
 )
 
+// paths are the fields that are told as from the root directory of the process.
+const paths = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd)
+
 // gone are the fields that a process that has ended does not have any more.
-const gone = engine.FieldsNS | engine.Fields(1<<engine.FieldFilename|1<<engine.FieldCmdline|1<<engine.FieldCwd)
+const gone = engine.FieldsNS | paths | 1<<engine.FieldCmdline
 
 // Status is what a read returns besides the fields of an event.
 type Status struct {
@@ -69,11 +72,11 @@ type Reader struct {
 	dirs []byte   // directory entries
 	pids []uint32 // of the directory being scanned
 
-	root      []byte // the root directory of the process being read, empty for unknown
-	rootBuf   []byte
-	rootMount uint64 // id of the mount that it is on
-	ownRoot   place  // the root directory of this process, during a scan
-	own       mounts
+	root    []byte // the root directory of the process being read, empty for unknown
+	rootBuf []byte
+	rootAt  place // where it is
+	ownRoot place // the root directory of this process, during a scan
+	own     mounts
 
 	memfds uint64        // device of memfds, 0 for unknown
 	hidden engine.Fields // of which /proc shows something else here
@@ -196,7 +199,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	case st.Zombie():
 		want &^= gone // comm outlives the image
 	}
-	if want&(1<<engine.FieldFilename|1<<engine.FieldCwd) != 0 {
+	if want&paths != 0 {
 		r.readRoot(dir)
 	}
 	if want.Has(engine.FieldFilename) {
@@ -209,6 +212,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want.Has(engine.FieldCwd) {
 		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
+	}
+	if want&t.Known&paths != 0 && !r.rootIsSame(dir) {
+		t.Known &^= want & paths
 	}
 	if want&engine.FieldsNS != 0 {
 		r.readNamespaces(dir, want, t)

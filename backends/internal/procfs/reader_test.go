@@ -354,8 +354,50 @@ func TestPathsInAnotherRoot(t *testing.T) {
 	}
 }
 
-// TestMain executes a program in another root, with a working directory outside of it.
+// A path is told as from the root that the process had when it was read, or is unknown.
+func TestPathsWhileTheRootChanges(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to change the root directory")
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(root+"/dir", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe") // see TestMain
+	cmd.Dir, cmd.Env = "/", append(os.Environ(), "QUARK_PROCFS_ROOTS="+root)
+	out, err := cmd.StdoutPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	io.ReadFull(out, make([]byte, 1)) // it runs
+	r, seen := open(t), map[string]int{}
+	var ev engine.RawEvent
+	for range 4000 {
+		ev.Reset()
+		if _, err := r.Read(uint32(cmd.Process.Pid), engine.FieldCwd.Set(), &ev); err != nil {
+			t.Fatal(err)
+		}
+		seen[string(ev.Bytes(engine.FieldCwd))]++
+	}
+	if seen["/"]+seen["/dir"]+seen[""] != 4000 {
+		t.Errorf("%v", seen)
+	}
+}
+
+// TestMain executes a program in another root, with a working directory outside of it, or changes
+// its root and its directory again and again.
 func TestMain(m *testing.M) {
+	if root := os.Getenv("QUARK_PROCFS_ROOTS"); root != "" {
+		top, err := unix.Open("/", unix.O_PATH, 0)
+		os.Stdout.Write([]byte{0})
+		for err == nil {
+			err = errors.Join(unix.Chroot(root), unix.Chdir("/dir"), unix.Fchdir(top), unix.Chroot("."))
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if root := os.Getenv("QUARK_PROCFS_CHROOT"); root != "" {
 		err := errors.Join(unix.Chroot(root), syscall.Exec("/program", []string{"program"}, nil))
 		fmt.Fprintln(os.Stderr, err)
