@@ -28,7 +28,9 @@ import (
 //     as the doubt time;
 //   - a comm that was read right before a signal ended the process is carried: it may be of an
 //     exec that failed when it was too late to go back;
-//   - a loss takes away all that was read of events before it.
+//   - a loss takes away all that was read of events before it;
+//   - so does a sink without room, which takes an event before all messages of before the
+//     reading were noted.
 //
 // What changes without a message (capabilities, namespaces, process group, terminal,
 // working directory, cgroup) is marked as carried: it is of right after the event.
@@ -422,12 +424,16 @@ func (e *enricher) compare(h, next *entry) {
 }
 
 // release gives the events to the sink that are certain: all that was sent before a time
-// has been noted. With force set it gives all. It returns how many it gave, without gaps.
+// has been noted. With force set it gives all, without what was read when messages of before are
+// still to be noted. It returns how many it gave, without gaps.
 func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) {
 	for ; e.head < e.end; e.head++ {
 		h := e.at(e.head)
 		if !force && (h.wait || h.want != 0 && h.time == 0 || h.time != 0 && noted < h.time+e.doubt) {
 			break
+		}
+		if h.time > noted {
+			h.drop(h.read)
 		}
 		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {
 			delete(e.byPID, h.ev.PID)

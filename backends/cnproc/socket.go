@@ -202,18 +202,24 @@ func newBatch() *batch {
 	return b
 }
 
-// receive fills the batch from the socket without blocking.
+// receive adds messages of the socket to the batch, without blocking.
 func (b *batch) receive(fd int) unix.Errno {
-	for i := range b.hdrs {
-		b.hdrs[i].hdr.Namelen = unix.SizeofSockaddrNetlink // recvmmsg changes it
+	if b.next == b.n {
+		b.n, b.next = 0, 0
 	}
-	b.n, b.next = 0, 0
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.hdrs[0])),
-		batchSize, unix.MSG_DONTWAIT, 0, 0)
+	free := b.hdrs[b.n:]
+	if len(free) == 0 {
+		return 0
+	}
+	for i := range free {
+		free[i].hdr.Namelen = unix.SizeofSockaddrNetlink // recvmmsg changes it
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&free[0])),
+		uintptr(len(free)), unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
 		return errno
 	}
-	b.n = int(n)
+	b.n += int(n)
 	return 0
 }
 

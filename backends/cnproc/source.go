@@ -211,9 +211,10 @@ func (s *Source) Populate(to engine.Sink) error {
 			s.release(true)
 			return err
 		case full:
+			err := s.fetch() // it may be all that was sent before the reading
 			s.noteRest()
 			s.release(true)
-			return nil
+			return err
 		case s.batch.n == batchSize:
 			s.release(false) // there may be more in the socket
 		case read && !hold:
@@ -237,7 +238,8 @@ func (s *Source) mayHold() bool {
 // can make two; one too many does no harm.
 func (s *Source) room() bool { return s.to.Room()-s.enrich.len() > 0 }
 
-// release gives to the sink what is certain, or, with force set, all.
+// release gives to the sink what is certain, or, with force set, all. Each message in the batch
+// was noted.
 func (s *Source) release(force bool) { s.handed += s.enrich.release(s.to, s.noted, force) }
 
 // receive takes one batch of messages. It reports whether the sink has no room for all of
@@ -262,7 +264,7 @@ func (s *Source) receive() (full bool, err error) {
 	return false, nil
 }
 
-// fetch gets a batch, which is empty when the socket is.
+// fetch adds to the batch what the socket has, as far as there are places.
 func (s *Source) fetch() error {
 	for {
 		now := clock.Monotonic()
