@@ -2,6 +2,12 @@
 // for other options, on another machine. [Writer] is an [engine.Recorder], [Reader] an
 // [engine.Source] with the clock and the processes of the recording.
 //
+// A replay promises the same raw events, read in the same portions, at the times of the recording,
+// so that the same is told of every process, except where the live engine looked at /proc after a
+// gap. It does not promise that the same events join: it is not recorded when the live engine was
+// called, or when Drain began, which delivers at once. At full speed an event is delivered the
+// moment it is old enough. Live it waits for the next Get, and joins what was read by then.
+//
 // A trace is a line with the version, then blocks: the length of the compressed block and
 // its CRC-32C, 4 bytes each, low byte first, then the block, as zstd. The first block is the
 // header, in JSON. Each of the others has records, and can be decoded alone. A block of length 0
