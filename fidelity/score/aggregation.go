@@ -40,6 +40,12 @@ func (j *judge) delivery(l *truth.Life, seen []*Seen) {
 				j.find(l, "%s: the leader by %s is %s", at, f, what)
 			}
 		}
+		for _, id := range s.Ended {
+			if j.lived(id, s) {
+				j.Table++
+				j.find(l, "%s: %+v is printed as ended", at, id)
+			}
+		}
 		if what := j.wrongPart(l, s); what != "" {
 			j.Stamp.Wrong++
 			j.find(l, "%s: %s", at, what)
@@ -118,6 +124,16 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 		return ""
 	}
 	return fmt.Sprintf("%+v, not process %s", *got, number)
+}
+
+// lived reports whether the relative of a process was alive when an event of the process began.
+func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
+	for _, o := range j.all {
+		if last := o.Events[len(o.Events)-1]; o.PID == int(id.PID) && j.startedAt(o, id.Start, engine.ProcStartUnit) {
+			lived = last.Kind == engine.KindExit && s.Time < last.Earliest
+		}
+	}
+	return lived && id.PID != s.Process.PID // a leader of itself is as in its own event
 }
 
 // wrongPart returns what is wrong with the parts of a delivered event: each is an event that

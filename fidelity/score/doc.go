@@ -44,7 +44,8 @@
 // Table counts deliveries at which the queue's table had another process under the pid
 // or the identity than the event, or at which the event had another parent at birth or an
 // end too early; leaders of sessions and groups that are other processes, or are not found though
-// they live and were seen to be forked; and processes that were not found after their end. The
+// they live and were seen to be forked; leaders and ancestors that are printed as ended and lived
+// when the event began; and processes that were not found after their end. The
 // parts of a joined event count as stamps that are wrong if they are not what happened at their
 // times.
 //

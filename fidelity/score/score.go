@@ -28,6 +28,8 @@ type Seen struct {
 	// Leaders are those of the process's session and group by the queue's table, nil where it
 	// does not know them, or nobody asked.
 	Leaders *[2]*engine.Identity
+	// Ended are the leaders and ancestors that are printed with the event as ended.
+	Ended []engine.Identity
 }
 
 // Witness is what one backend delivered during a run, in the order of delivery.

@@ -1,7 +1,9 @@
 package witness
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +35,7 @@ type Listener struct {
 	hold  time.Duration
 	// lookup has each delivered event's process looked up in the queue's table.
 	lookup bool
+	line   []byte // of JSON
 
 	cancel   context.CancelFunc // nil while nobody reads
 	done     chan error
@@ -172,6 +175,7 @@ func (l *Listener) keep(ev *engine.Event) {
 	if l.lookup {
 		s.Table = l.inTable(ev)
 		s.Leaders = l.leaders(ev.Process)
+		s.Ended = l.printedEnded(ev)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,6 +202,39 @@ func (l *Listener) leaders(p *engine.Process) *[2]*engine.Identity {
 		}
 	}
 	return found
+}
+
+// printedEnded returns the leaders and ancestors that are printed with an event as ended.
+func (l *Listener) printedEnded(ev *engine.Event) (ended []engine.Identity) {
+	q, ok := l.Queue.(interface {
+		AppendJSON([]byte, *engine.Event) []byte
+	})
+	if !ok || ev.Events.Has(engine.EventGap) {
+		return nil
+	}
+	l.line = q.AppendJSON(l.line[:0], ev)
+	if !bytes.Contains(l.line, []byte(`"exited":true`)) {
+		return nil
+	}
+	type relative struct {
+		PID    uint32
+		Start  uint64 `json:"start_boottime_ns"`
+		Exited bool
+	}
+	var printed struct {
+		Session   relative `json:"session_leader"`
+		Group     relative `json:"group_leader"`
+		Ancestors []relative
+	}
+	if err := json.Unmarshal(l.line, &printed); err != nil {
+		panic(err)
+	}
+	for _, r := range append(printed.Ancestors, printed.Session, printed.Group) {
+		if r.Exited {
+			ended = append(ended, engine.Identity{PID: r.PID, Start: r.Start})
+		}
+	}
+	return ended
 }
 
 // ofThreads are the fields that each thread has for itself.
