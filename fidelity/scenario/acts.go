@@ -123,7 +123,8 @@ func init() {
 			s.record.State.Set(engine.FieldCgroup, g.path)
 		},
 		"chdir": func(a *actor, op *script.Op) {
-			a.dir = a.f.mkdir(a.name(), op.Args[0])
+			// A child may be in a directory of before.
+			a.dir = a.f.mkdir(a.name(), a.next("dir"), op.Args[0])
 			a.chdir(a.dir)
 		},
 		"rename": func(a *actor, op *script.Op) {
