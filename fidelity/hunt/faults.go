@@ -121,7 +121,8 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 		f.Load = 1 + rng.IntN(4)
 	}
 	if one(2) {
-		f.Stop = Pulse{ms(100), ms(400)}
+		on := ms(400)
+		f.Stop = Pulse{ms(100) + on/4, on} // it serves the lives as well
 	}
 	if one(4) && inGuest() { // a host has other work
 		f.Offline = Pulse{ms(200), ms(200)}
