@@ -187,6 +187,21 @@ func TestLossTakesReadings(t *testing.T) {
 	}
 }
 
+// After a loss, what follows an end that may be none can still tell.
+func TestLossAfterUnsureEnd(t *testing.T) {
+	e := newEnricher(&fakeProc{}, newClock(), ms)
+	now := clock.Monotonic()
+	e.addUnsure(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: now}, engine.FieldExit.Set())
+	e.distrust(now)
+	to := &sink{room: 9}
+	e.release(to, now, false)
+	e.note(&message{what: Exec, pid: 1, tid: 1, time: now + 1})
+	e.release(to, clock.Monotonic(), true)
+	if len(to.events) != 0 {
+		t.Error("the end was released, and an exec followed")
+	}
+}
+
 // Ids that were read before an exec may be those of the thread that executes.
 func TestIDsBeforeExecOfThread(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindIDChange} {

@@ -234,6 +234,9 @@ func (e *enricher) distrust(until uint64) {
 		h := e.at(pos)
 		h.want, h.wait = 0, false
 		h.drop(h.read)
+		if h.unsure { // what follows can still tell
+			h.time = clock.Monotonic()
+		}
 	}
 }
 

@@ -10,11 +10,15 @@ const rescanInterval = 100_000_000
 
 // learn looks up in /proc which processes have threads: at the start, and when messages
 // were lost. What is in the socket is older than what /proc says, which does no harm to
-// the set of threads, see groups.
+// the set of threads, see groups. A process that was born since the loss is not looked at: the
+// messages tell of all its threads, and that another took the leader's place can still be to come.
 func (t *tracker) learn() {
 	t.rescanTime = clock.Monotonic()
 	g := &t.groups
 	for pid, e := range g.byPID {
+		if t.living.has(pid) {
+			continue
+		}
 		e.unseen = true
 		if e.over == 0 {
 			e.over = t.rescanTime
@@ -32,7 +36,7 @@ func (t *tracker) learn() {
 	// Tasks uses the storage of PIDs again, so first all leaders, then threads.
 	threaded := map[uint32]procfs.Status{}
 	for _, pid := range pids {
-		if _, known := g.byPID[pid]; !known && t.view.Threads(pid) <= 1 {
+		if _, known := g.byPID[pid]; t.living.has(pid) || !known && t.view.Threads(pid) <= 1 {
 			continue
 		}
 		st, _, err := t.view.Status(pid)

@@ -161,6 +161,37 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 	}
 }
 
+// alone is a view of a process whose leader another thread has replaced.
+type alone struct{ oneThread }
+
+func (alone) PIDs() ([]uint32, error) { return []uint32{10}, nil }
+func (alone) Threads(uint32) uint32   { return 1 }
+func (alone) Status(uint32) (procfs.Status, uint64, error) {
+	return procfs.Status{State: 'R', Threads: 1}, 0, nil
+}
+
+// The exit message of a leader that was replaced before the look after a loss, and that is taken
+// after it, is not the end of the process.
+func TestFormerLeaderBeforeLook(t *testing.T) {
+	for _, born := range []bool{true, false} { // after the loss
+		s := offline(Options{Enrich: EnrichNone})
+		s.track.view = alone{}
+		got := sink{room: 100}
+		s.to = &got
+		s.track.lossUntil, s.track.rescan = 1, true
+		if born {
+			s.message(record(Fork, 1, 1, ms, 1, 1, 10, 10), true)
+		}
+		steps := script("+11", "-10=9")
+		play(s, &got, steps[0])
+		s.track.learn()
+		play(s, &got, steps[1])
+		if n := len(got.events.Of(10, engine.KindExit)); n != 0 {
+			t.Errorf("born after the loss %v: %d exits", born, n)
+		}
+	}
+}
+
 // A process can leave /proc before its last exit message is sent. After a loss, messages of other
 // threads may be missing.
 func TestExitAfterLook(t *testing.T) {

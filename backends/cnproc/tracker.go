@@ -178,7 +178,8 @@ func (t *tracker) exit(f *fact) {
 	if e.probe {
 		t.probes = append(t.probes, probe{pid: m.pid})
 	}
-	unseen := t.rescan && f.doubtful // it may have had threads that nobody told of
+	// It may have had threads that nobody told of, or that ended before the look.
+	unseen := f.doubtful && (t.rescan || m.time <= t.rescanTime)
 	if e.confirm || e.group && unseen {
 		e = t.confirm(m, e)
 		e.known = e.known && (!unseen || endsGroup(e.status))
