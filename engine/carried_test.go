@@ -477,6 +477,26 @@ func TestOwnLeaderOfInferredEnd(t *testing.T) {
 	}
 }
 
+// A leader that has ended is found though it is not known how: nothing was lost, so nobody else has
+// got its number.
+func TestLeaderOfUnknownEnd(t *testing.T) {
+	r := newRig(t, engine.Options{CacheGraceTime: time.Hour})
+	leader, member := started(raw(fork, 1, 0), 100), raw(fork, 2, 10)
+	for _, p := range []*enginetest.Raw{&leader, &member} {
+		p.Task.SID, p.Task.Known = 1, p.Task.Known.With(engine.FieldSID)
+	}
+	r.src.Push(leader, member, started(raw(exit, 1, 20), 100))
+	r.drain(t)
+	if l := r.SessionLeader(r.Lookup(2)); l == nil || l.Start != 100 || !l.Exited {
+		t.Errorf("the leader is %+v", l)
+	}
+	r.src.Push(gapAt(30, 40, 1))
+	r.drain(t)
+	if l := r.SessionLeader(r.Lookup(2)); l != nil {
+		t.Errorf("after a gap the leader is %+v", l)
+	}
+}
+
 func TestBirth(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	child := started(raw(fork, 2, 10), 200)

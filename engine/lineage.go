@@ -68,7 +68,7 @@ func (t *table) leader(p *Process, f Field, number func(*Task) uint32) *Process 
 	case l == nil, !t.births && l.Exited:
 		return nil
 	case l.Exited && l.PID != p.PID: // nobody else gets its pid while the group lasts
-		if !l.Known.Has(FieldExit) || l.Task.Exit.Time <= t.gapTo {
+		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.Task.Exit.Time <= t.gapTo) {
 			return nil
 		}
 	case t.doubtful(l) && !t.check(l):
