@@ -56,7 +56,7 @@ func unpack(ctx context.Context, deb, pattern string) ([]byte, error) {
 func find(files *tar.Reader, pattern string) ([]byte, error) {
 	for {
 		h, err := files.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil, errNoImage
 		}
 		if err != nil {
