@@ -138,10 +138,10 @@ func (r *Reader) name(pid uint32, suffix string) []byte {
 // The fields of [Replaced] must be of one image. An execve first replaces the memory, and with it
 // the link to the executable, then sets comm and credentials, and then the arguments; until then
 // the command line is empty and Status.Memory is 0. So stat, which has the comm, is read first and
-// again last. If the memory is the same, no execve was under way and none was completed in between;
-// else the fields are unknown. If the memory is not shown, only the command line tells. The image
-// may still be that of an execve which is about to be reported. ForkNoExec and Memory are as of the
-// end of the read.
+// again last. If the memory is the same, no execve was under way and none was completed in between,
+// and who has no command line hides it; else the fields are unknown. If the memory is not shown,
+// only the command line tells. The image may still be that of an execve which is about to be
+// reported. ForkNoExec and Memory are as of the end of the read.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	want &^= r.hidden
 	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
@@ -205,11 +205,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	if want.Has(engine.FieldFilename) {
 		r.readPath(dir, pathExe, engine.FieldFilename, ev)
 	}
-	if want.Has(engine.FieldCmdline) {
-		if !r.readCmdline(dir, ev) {
-			t.Known &^= want & Image
-		}
-	}
+	noCmdline := want.Has(engine.FieldCmdline) && !r.readCmdline(dir, ev)
 	if want.Has(engine.FieldCwd) {
 		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
 	}
@@ -237,6 +233,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		again, err := r.readStat(dir, stat, 0, ev)
 		if err == nil && !again.Zombie() && again.Memory != st.Memory {
 			t.Known &^= want & Replaced
+		}
+		if noCmdline && (st.Memory == 0 || again.Memory != st.Memory) {
+			t.Known &^= want & Image
 		}
 		st.ForkNoExec, st.Memory = err == nil && again.ForkNoExec, again.Memory
 	}
@@ -316,7 +315,7 @@ func status(s *proctext.Stat) Status {
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
 		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}
-	if s.Stack != 0 {
+	if s.Stack != 0 && s.Code > 1 { // an execve sets the address of the code last
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
 	}
 	return st
@@ -383,7 +382,7 @@ const maxFile = 4 << 20
 
 // readCmdline reports whether there was a command line. There is none while the image is being
 // replaced (execve replaces the memory before it fills in the arguments), or if the process has
-// hidden it; the two look the same.
+// hidden it.
 func (r *Reader) readCmdline(dir int, ev *engine.RawEvent) bool {
 	fd, errno := openat(dir, pathCmdline, unix.O_RDONLY)
 	if errno != 0 {

@@ -626,6 +626,35 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
+// A process that hides its arguments does not look like one in the middle of an execve.
+func TestHiddenCmdline(t *testing.T) {
+	const at, noFile = 1 << 22, 1<<64 - 1<<32 // any address; no other executable
+	// struct prctl_mm_map: the arguments begin where they end
+	layout := []any{at, at + 1, at, at, at, at, at, at, at, at, at, nil, uint64(noFile)}
+	s := new(barefork.Script).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
+	p, err := barefork.Start(s.Stop(), barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Free()
+	defer unix.Wait4(p.PID, nil, 0, nil)
+	defer unix.Kill(p.PID, unix.SIGKILL)
+	r := open(t)
+	for range 1000 {
+		if st, _, err := r.Status(uint32(p.PID)); err != nil || st.State == 'S' {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); err != nil || len(b) > 0 {
+		t.Skip("the kernel lets it not", err)
+	}
+	var ev engine.RawEvent
+	if _, err := r.Read(uint32(p.PID), Readable, &ev); err != nil || ev.Task.Known != Readable&^engine.FieldCmdline.Set() {
+		t.Errorf("unknown: %v, %v", Readable&^ev.Task.Known, err)
+	}
+}
+
 // TestMemory expects an image to have one number and the next another, be addresses random or not.
 func TestMemory(t *testing.T) {
 	t.Run("random addresses", testMemory)
