@@ -420,8 +420,16 @@ func (a *actor) exec(how string, argv []string) int {
 func (a *actor) title(op *script.Op) {
 	execed := a.exec("absolute", []string{"title"})
 	text := cmdline(op.Args)
-	memory := &bare.Memory{Bytes: []byte(text)}
-	begin, end := bare.Within{Memory: memory}, bare.Within{Memory: memory, Offset: len(text)}
+	// /proc shows no arguments in memory that processes share.
+	const own, room = 1 << 32, 2 * 4096
+	begin, end := uint64(own), uint64(own+len(text))
+	fd, err := unix.MemfdCreate("title", 0)
+	a.f.must(err)
+	a.f.fds = append(a.f.fds, fd)
+	_, err = unix.Pwrite(fd, []byte(text), 0)
+	a.f.must(err)
+	a.call("mmap", unix.SYS_MMAP, own, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, -1, nil)
+	a.call("pread64", unix.SYS_PREAD64, fd, own, len(text), 0)
 	const at, none = 1 << 22, 1<<64 - 1<<32 // any address; no executable
 	// struct prctl_mm_map
 	layout := []any{at, at + 1, at, at, at, at, at, begin, end, end, end, nil, uint64(none)}

@@ -94,7 +94,28 @@ func readable(e *truth.Event, f engine.Field) bool {
 			return false // it can have been read after they were set
 		}
 	}
+	switch changed := changedLater(e); {
+	case (ofImage | engine.FieldsIDs).Has(f) && changed.Has(engine.FieldCmdline):
+		return false // it can have been read while the process showed other arguments
+	case paths.Has(f) && (changed.Has(engine.FieldMntNS) || changed&paths == paths):
+		return false // and on the way to another root, or to other mounts
+	}
 	return e.Read
+}
+
+// paths are as the process sees them from its root.
+const paths = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd)
+
+// changedLater returns the fields of which looks after e have shown other values.
+func changedLater(e *truth.Event) (fields engine.Fields) {
+	for _, look := range e.Drift {
+		for f := range engine.Field(engine.NumFields) {
+			if (e.State.Told & look.State.Told).Has(f) && look.State.Value[f] != e.State.Value[f] {
+				fields |= f.Set()
+			}
+		}
+	}
+	return fields
 }
 
 // ofImage are the fields that each exec sets.
@@ -153,8 +174,8 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	case f == engine.FieldExitSignal && got.text == sigchld && mayBeOrphan(e, latest(e, j.w.AfterEnd)):
 	case carried && got.isOfAnotherTime(e), f == engine.FieldPPID && carried && !got.kernel && adopted(e, got.text, truth.Forever):
 		verdict = &v.Carried
-	case carried && !got.kernel && opened(e, f):
-		return // it changed after the event, and the scenario does not say to what
+	case carried && !got.kernel && (opened(e, f) || wasOpen(e, f)):
+		return // it was something else before or after, and the scenario does not say what
 	default:
 		j.wrong(v, s, e, f, got)
 		return
@@ -174,6 +195,16 @@ func opened(e *truth.Event, f engine.Field) bool {
 	for _, later := range e.Life.Events[slices.Index(e.Life.Events, e):] {
 		if !later.State.Told.Has(f) || slices.ContainsFunc(later.Drift, func(l truth.Look) bool { return !l.State.Told.Has(f) }) {
 			return true
+		}
+	}
+	return false
+}
+
+// wasOpen reports whether the last fork or exec before e does not tell what a field was.
+func wasOpen(e *truth.Event, f engine.Field) bool {
+	for _, was := range slices.Backward(e.Life.Events[:slices.Index(e.Life.Events, e)]) {
+		if was.Kind == engine.KindFork || was.Kind == engine.KindExec {
+			return !was.State.Told.Has(f)
 		}
 	}
 	return false

@@ -333,6 +333,18 @@ func TestDefects(t *testing.T) {
 		}, want: func(s *Score) {
 			s.Fields[engine.FieldCwd].Right -= 2 // of the fork and of the end
 		}, fine: true},
+		{name: "of before, from /proc, where the last exec does not tell", damage: func(w *Witness) {
+			w.Table.Fields[engine.FieldCmdline].Origin = engine.OriginProc
+			seen(w, 4).Carried = engine.FieldCmdline.Set()
+			w.Joined[1].Process = seen(w, 4).Clone()
+		}, records: func(r []truth.Record) []truth.Record {
+			r[4].State.Untell(engine.FieldCmdline.Set())
+			now := truth.Record{Op: truth.Now, PID: 9, Latest: 175, Open: engine.FieldCmdline.Set()}
+			now.State.Set(engine.FieldCmdline, "other")
+			return append(r, now)
+		}, want: func(s *Score) {
+			s.Fields[engine.FieldCmdline].Right -= 2 // of the exec and of the end
+		}, fine: true},
 		{name: "unknown after an exec, before a change that need not be told", damage: func(w *Witness) {
 			w.Table.Fields[engine.FieldUIDs] = engine.Capability{Origin: engine.OriginProc, At: engine.EventIDChange}
 			w.Joined = append(w.Joined[:1], w.Single[3:]...)
@@ -750,6 +762,33 @@ func TestReadable(t *testing.T) {
 			}
 			if got, want := readable(l.Events[0], c.f), c.want && (id == 0 || changed(id).Has(c.f)); got != want {
 				t.Errorf("%v of %v before %v: %v", c.f, l.Events[0].Kind, c.next.Kind, got)
+			}
+		}
+	}
+}
+
+// What a process may have changed while it was read need not be known.
+func TestReadableInTheMiddleOfAChange(t *testing.T) {
+	for _, c := range []struct {
+		changed, readable engine.Fields
+	}{
+		{0, paths | ofImage | engine.FieldsIDs},
+		{engine.FieldCmdline.Set(), paths &^ ofImage},
+		{engine.FieldMntNS.Set(), ofImage&^paths | engine.FieldsIDs},
+		{paths, ofImage&^paths | engine.FieldsIDs},
+		{engine.FieldCwd.Set(), paths | ofImage | engine.FieldsIDs},
+	} {
+		e := &truth.Event{Kind: engine.KindExec, Read: true, Drift: make([]truth.Look, 2)}
+		e.Life = &truth.Life{Events: []*truth.Event{e}}
+		for f := range engine.Field(engine.NumFields) {
+			e.State.Set(f, "old")
+			if c.changed.Has(f) {
+				e.Drift[1].State.Set(f, "new")
+			}
+		}
+		for f := range engine.Field(engine.NumFields) {
+			if (paths | ofImage | engine.FieldsIDs).Has(f) && readable(e, f) != c.readable.Has(f) {
+				t.Errorf("%s when %s changes: %v", f, c.changed, readable(e, f))
 			}
 		}
 	}
