@@ -92,7 +92,7 @@ func compatIDs(d *director) {
 	await(func() bool {
 		sid, err := unix.Getsid(p.pid)
 		d.must(err)
-		return sid == p.pid
+		return sid == p.pid && d.state(p) == 'S' // in pause(2), no longer in setsid(2)
 	})
 	d.record(truth.Record{Op: truth.Exec, PID: p.pid, Earliest: before, Latest: truth.Clock()})
 	session := truth.Record{Op: truth.IDs, ID: engine.ChangedSID}

@@ -59,13 +59,14 @@ func endTogether(d *director) {
 }
 
 // awaitZombieLeader waits until the leader has ended and is a zombie.
-func (d *director) awaitZombieLeader(p *process) {
-	await(func() bool {
-		b, err := os.ReadFile("/proc/" + itoa(p.pid) + "/stat")
-		d.must(err)
-		_, after, _ := strings.Cut(string(b), ") ")
-		return strings.HasPrefix(after, "Z")
-	})
+func (d *director) awaitZombieLeader(p *process) { await(func() bool { return d.state(p) == 'Z' }) }
+
+// state returns the state of the process's leader, as /proc names it.
+func (d *director) state(p *process) byte {
+	b, err := os.ReadFile("/proc/" + itoa(p.pid) + "/stat")
+	d.must(err)
+	_, after, _ := strings.Cut(string(b), ") ")
+	return after[0]
 }
 
 func exitGroupThread(d *director) {

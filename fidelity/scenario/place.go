@@ -169,7 +169,9 @@ func cwdDetached(d *director) {
 	} {
 		top := d.mkdir("detached")
 		p := d.light().private().call("bind", unix.SYS_MOUNT, files, top, nil, unix.MS_BIND, nil)
-		p.call("chdir", unix.SYS_CHDIR, top).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
+		var in truth.State
+		in.Set(engine.FieldCwd, top)
+		p.call("chdir", unix.SYS_CHDIR, top).look(in).call("umount2", unix.SYS_UMOUNT2, top, unix.MNT_DETACH)
 		d.hold(p.now(truth.Record{Op: truth.Now, Unreachable: c.fields}), c.program, "detached").release()
 	}
 }
