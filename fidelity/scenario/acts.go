@@ -146,6 +146,9 @@ func init() {
 		},
 		"chroot": func(a *actor, op *script.Op) {
 			entered := a.moved(engine.FieldFilename, "exe", "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
+			// Where it is begins at the new root at once.
+			cwd := linked(a.process, engine.FieldCwd, "cwd")
+			a.steps = append(a.steps, step{call: entered, before: a.stamp(), noNext: true, says: []says{cwd}, record: truth.Record{Op: truth.Shown}})
 			a.root, a.hides = a.f.dir, a.hides|engine.SetOf(engine.FieldFilename, engine.FieldCwd)
 			a.chdir(a.f.mkdir(a.name()))
 			a.SkipUnless(entered)

@@ -191,6 +191,7 @@ func TestOperations(t *testing.T) {
 		{"clone user signal\n    exec absolute\n    setresuid 1 1 1", 0, fields{engine.FieldExitSignal: "17"}},
 		{"clone memory signal\n    comm x", 0, fields{engine.FieldExitSignal: "23", engine.FieldComm: "x"}},
 		{"fork\n    clone signal parent\n      clone signal", 0, fields{engine.FieldExitSignal: "23"}},
+		{"chdir c\n  chroot", 0, fields{engine.FieldCwd: "/life0"}},
 		{"title \"a b\"", 0, fields{engine.FieldCmdline: "title\x00"}},
 	}
 	var scripts []string
@@ -221,6 +222,11 @@ func TestOperations(t *testing.T) {
 			return l.State.Value[engine.FieldCmdline] == "a b\x00"
 		}) {
 			t.Errorf("other arguments were not shown")
+		}
+		if c.script == "chdir c\n  chroot" && !slices.ContainsFunc(own.Events[len(own.Events)-2].Drift, func(l truth.Look) bool {
+			return l.State.Value[engine.FieldCwd] == "/life0/dir1/c"
+		}) {
+			t.Errorf("the directory in the new root is not told")
 		}
 	}
 }
