@@ -224,7 +224,7 @@ func TestOutcomes(t *testing.T) {
 		{"-b t_clean_panic", 1, []string{"FAIL (panic: unclean)"}, ""},
 		{"-b t_exit", 1, []string{"FAIL (died: exit status 3)\nbye\n"}, ""},
 		{"-b t_killed", 1, []string{"FAIL (died: signal: killed)"}, ""},
-		{"-b --deadline 50ms t_hang t_dir", 1, []string{"t_hang @ ebpf: FAIL (hang: deadline of 50ms passed while waiting for EXIT of pid 5)", "t_dir @ ebpf: ok"}, ""},
+		{"-b --deadline 50ms t_hang t_dir", 1, []string{"t_hang @ ebpf: FAIL (hang: deadline of 50ms passed while waiting for EXIT of pid 5)", "SIGQUIT", "time.Sleep", "t_dir @ ebpf: ok"}, ""},
 		{"-b t_fd", 1, []string{"FAIL (left open: descriptor ", "(/dev/null))"}, ""},
 		{"-b t_fd_closed", 0, []string{"ok"}, ""},
 		{"-b t_orphan t_dir", 1, []string{"FAIL (left behind: process ", "still running)", "t_dir @ ebpf: ok"}, ""},

@@ -133,7 +133,8 @@ func (w *worker) await() verdicts {
 			if w.waiting == "" {
 				w.waiting = "nothing that it has named"
 			}
-			return w.end(0, w.all(fmt.Sprintf(hangs, w.r.deadline, w.waiting)))
+			w.cmd.Process.Signal(unix.SIGQUIT) // Go says where each goroutine is
+			return w.end(killAfter, w.all(fmt.Sprintf(hangs, w.r.deadline, w.waiting)))
 		case <-w.r.ctx.Done():
 			return w.end(0, w.all("interrupted"))
 		}
