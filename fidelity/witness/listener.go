@@ -1,7 +1,6 @@
 package witness
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +34,6 @@ type Listener struct {
 	hold  time.Duration
 	// lookup has each delivered event's process looked up in the queue's table.
 	lookup bool
-	line   []byte // of JSON
 
 	cancel   context.CancelFunc // nil while nobody reads
 	done     chan error
@@ -174,8 +172,7 @@ func (l *Listener) keep(ev *engine.Event) {
 	}
 	if l.lookup {
 		s.Table = l.inTable(ev)
-		s.Leaders = l.leaders(ev.Process)
-		s.Ended = l.printedEnded(ev)
+		l.addRelatives(&s, ev)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,36 +182,32 @@ func (l *Listener) keep(ev *engine.Event) {
 	}
 }
 
-// leaders returns the leaders of a process's session and group, nil from a bare source.
-func (l *Listener) leaders(p *engine.Process) *[2]*engine.Identity {
-	q, ok := l.Queue.(interface {
-		SessionLeader(*engine.Process) *engine.Process
-		GroupLeader(*engine.Process) *engine.Process
-	})
-	if !ok {
-		return nil
-	}
-	found := new([2]*engine.Identity)
-	for i, leader := range []*engine.Process{q.SessionLeader(p), q.GroupLeader(p)} {
-		if leader != nil {
-			id, _ := leader.Identity()
-			found[i] = &id
-		}
-	}
-	return found
+// relatives is a Queue that knows the leaders and ancestors of processes.
+type relatives interface {
+	SessionLeader(*engine.Process) *engine.Process
+	GroupLeader(*engine.Process) *engine.Process
+	Ancestors(*engine.Process) ([]*engine.Process, bool)
+	AppendJSON([]byte, *engine.Event) []byte
 }
 
-// printedEnded returns the leaders and ancestors that are printed with an event as ended.
-func (l *Listener) printedEnded(ev *engine.Event) (ended []engine.Identity) {
-	q, ok := l.Queue.(interface {
-		AppendJSON([]byte, *engine.Event) []byte
-	})
-	if !ok || ev.Events.Has(engine.EventGap) {
-		return nil
+// addRelatives adds the leaders of the process's session and group, and who of its relatives is
+// printed with the event as ended. A bare source has none.
+func (l *Listener) addRelatives(s *score.Seen, ev *engine.Event) {
+	q, ok := l.Queue.(relatives)
+	if !ok {
+		return
 	}
-	l.line = q.AppendJSON(l.line[:0], ev)
-	if !bytes.Contains(l.line, []byte(`"exited":true`)) {
-		return nil
+	s.Leaders = new([2]*engine.Identity)
+	list, _ := q.Ancestors(ev.Process)
+	for i, leader := range []*engine.Process{q.SessionLeader(ev.Process), q.GroupLeader(ev.Process)} {
+		if leader != nil {
+			id, _ := leader.Identity()
+			s.Leaders[i] = &id
+			list = append(list, leader)
+		}
+	}
+	if ev.Events.Has(engine.EventGap) || !slices.ContainsFunc(list, func(p *engine.Process) bool { return p.Exited }) {
+		return
 	}
 	type relative struct {
 		PID    uint32
@@ -226,15 +219,14 @@ func (l *Listener) printedEnded(ev *engine.Event) (ended []engine.Identity) {
 		Group     relative `json:"group_leader"`
 		Ancestors []relative
 	}
-	if err := json.Unmarshal(l.line, &printed); err != nil {
+	if err := json.Unmarshal(q.AppendJSON(nil, ev), &printed); err != nil {
 		panic(err)
 	}
 	for _, r := range append(printed.Ancestors, printed.Session, printed.Group) {
 		if r.Exited {
-			ended = append(ended, engine.Identity{PID: r.PID, Start: r.Start})
+			s.Ended = append(s.Ended, engine.Identity{PID: r.PID, Start: r.Start})
 		}
 	}
-	return ended
 }
 
 // ofThreads are the fields that each thread has for itself.
