@@ -63,19 +63,7 @@ func (s *Source) reportSilentLosses(to engine.Sink, began uint64) {
 	}
 }
 
-// reportUnseen inserts gaps for the CPUs that have come online: what happened there before
-// nobody saw.
-func (s *Source) reportUnseen(to engine.Sink, now uint64) {
-	for len(s.unseen) > 0 && to.Room() > 0 {
-		last := len(s.unseen) - 1
-		insertUnseen(to, s.unseen[last], s.followed, clock.Monotonic())
-		s.unseen = s.unseen[:last]
-	}
-	if len(s.unseen) == 0 {
-		s.followed = now
-	}
-}
-
+// insertUnseen inserts a gap for what a CPU, -1 for any, did while it had no ring.
 func insertUnseen(to engine.Sink, cpu int, from, until uint64) {
 	ev := to.Reserve()
 	ev.SetGap(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: from, To: until})

@@ -15,12 +15,13 @@ import (
 
 // online keeps the list of online CPUs. The kernel announces a change on a netlink socket, after
 // which the list in sysfs is read again. It announces a CPU after tasks have begun to run there,
-// so the list is also read each time while a CPU is offline.
+// so the list is also read each time while a CPU has no ring.
 type online struct {
 	list   *os.File // in sysfs, held open: the root may change
 	socket int      // -1 if there is none
-	cpus   []int
-	all    int // how many CPUs there are, offline ones too
+	text   []byte   // the list
+	cpus   []int    // the same
+	all    int      // how many CPUs there are, offline ones too
 	buf    [4096]byte
 }
 
@@ -60,14 +61,17 @@ func (o *online) read() error {
 	if n == 0 && err != nil {
 		return fmt.Errorf("find the online CPUs: %w", err)
 	}
-	cpus, err := perf.ParseCPUs(o.cpus[:0], string(o.buf[:n]))
-	o.cpus = cpus
+	if bytes.Equal(o.text, o.buf[:n]) {
+		return nil
+	}
+	o.text = append(o.text[:0], o.buf[:n]...)
+	o.cpus, err = perf.ParseCPUs(o.cpus[:0], string(o.text))
 	return err
 }
 
-// changes reads the kernel's announcements. It reports whether CPUs came or went, and calls gone
-// for each that went, with -1 if it may be any.
-func (o *online) changes(gone func(cpu int)) (changed bool) {
+// changes reads the kernel's announcements. It reports whether there are any, and calls told for
+// each, with -1 if some were lost, of whatever CPUs.
+func (o *online) changes(told func(cpu int, gone bool)) (changed bool) {
 	if o.socket < 0 {
 		return false
 	}
@@ -75,19 +79,15 @@ func (o *online) changes(gone func(cpu int)) (changed bool) {
 		n, err := unix.Read(o.socket, o.buf[:])
 		if err == unix.ENOBUFS { // announcements were lost
 			changed = true
-			gone(-1)
+			told(-1, true)
 			continue
 		}
 		if err != nil || n == 0 {
 			return changed
 		}
-		cpu, went, ok := parseCPUEvent(o.buf[:n])
-		if !ok {
-			continue
-		}
-		changed = true
-		if went {
-			gone(cpu)
+		if cpu, gone, ok := parseCPUEvent(o.buf[:n]); ok {
+			changed = true
+			told(cpu, gone)
 		}
 	}
 }
@@ -115,28 +115,46 @@ func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
 // follow opens rings for CPUs that came, and marks the rings of CPUs that went. The perf events of
 // a CPU end when it goes offline and do not come back with it.
 func (o *online) follow(s *Source) {
-	changed := o.changes(func(cpu int) {
+	changed := o.changes(func(cpu int, gone bool) {
 		for _, c := range s.cpus {
-			c.gone = c.gone || cpu < 0 || c.number == cpu
+			c.gone = c.gone || gone && (cpu < 0 || c.number == cpu)
+		}
+		if cpu < 0 || !gone && !s.sees(cpu) { // it may have gone again since
+			s.miss(cpu)
 		}
 	})
-	if !changed && len(o.cpus) >= o.all || o.read() != nil {
+	gone := slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.gone })
+	if !changed && !gone && len(s.cpus) >= o.all || o.read() != nil {
 		return
 	}
 	for _, c := range s.cpus {
 		c.gone = c.gone || !slices.Contains(o.cpus, c.number)
 	}
 	for _, n := range o.cpus {
-		if slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.number == n && !c.gone }) {
+		if s.sees(n) {
 			continue
 		}
 		// Without a ring it is gone again, as the next announcement says.
 		if err := s.addCPU(n); err != nil && !errors.Is(err, perf.ErrNoCPU) {
-			s.capabilities.Notes = append(s.capabilities.Notes, fmt.Sprintf("CPU %d came online and is not seen: %v", n, err))
+			note := fmt.Sprintf("CPU %d came online and is not seen: %v", n, err)
+			if !slices.Contains(s.capabilities.Notes, note) {
+				s.capabilities.Notes = append(s.capabilities.Notes, note)
+			}
 		}
-		// What happened on the CPU before this is lost, and its number is unknown.
-		s.blind = true
-		s.unseen = append(s.unseen, n)
+		s.miss(n)
+	}
+}
+
+// sees reports whether a CPU has a ring, and is not known to have gone.
+func (s *Source) sees(number int) bool {
+	return slices.ContainsFunc(s.cpus, func(c *cpu) bool { return c.number == number && !c.gone })
+}
+
+// miss remembers that what happened on a CPU until now is lost, and how much that was is unknown.
+func (s *Source) miss(number int) {
+	s.blind = true
+	if !slices.Contains(s.unseen, number) {
+		s.unseen = append(s.unseen, number)
 	}
 }
 

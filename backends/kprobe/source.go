@@ -41,10 +41,9 @@ type Source struct {
 	lost      uint64 // missing samples of first probes, by the counts of those around them
 	decode    uint64 // samples that could not be decoded
 	blind     bool   // something happened on a CPU that had no ring yet, or could not get one
-	unseen    []int  // CPUs that came online, of which no gap tells yet
+	unseen    []int  // CPUs that came online since then, -1 for any
 	followed  uint64 // when CPUs were last looked for
 	finishing bool   // see Finish
-	busy      uint   // the number of calls of Populate
 }
 
 // Name returns "kprobe".
@@ -67,9 +66,6 @@ func (s *Source) Populate(to engine.Sink) error {
 		return os.ErrClosed
 	}
 	began := clock.Monotonic()
-	if s.followCPUs() {
-		s.reportUnseen(to, began)
-	}
 	for _, c := range s.cpus {
 		c.mayHaveLost()
 	}
@@ -80,17 +76,15 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	s.giveUp(to)
 	s.reportSilentLosses(to, began)
-	gone := false
 	for _, c := range s.cpus {
 		if c.now.set != nil {
 			c.now.values.keep()
 		}
 		c.ring.Release()
-		gone = gone || c.gone
 	}
-	if gone {
-		s.closeGone(to)
-	}
+	// After the rings were read, so that no event is handed over before a gap of earlier times.
+	s.followCPUs(to)
+	s.closeGone(to)
 	return nil
 }
 
@@ -123,18 +117,16 @@ func (s *Source) readQueued(to engine.Sink) (some bool) {
 // not come by the time the rings are empty is delivered without a status.
 func (s *Source) Finish() { s.finishing = true }
 
-// followCPUs looks for CPUs that came or went. It does so in one of followEvery calls, as it is a
-// system call: an announcement keeps FD readable until it is read. It reports whether it looked.
-func (s *Source) followCPUs() bool {
-	s.busy++
-	if s.busy%followEvery != 0 {
-		return false
-	}
+// followCPUs looks for CPUs that came or went, and inserts gaps for those that came: what happened
+// there since the last look nobody saw.
+func (s *Source) followCPUs(to engine.Sink) {
+	began := clock.Monotonic()
 	s.online.follow(s)
-	return true
+	for _, cpu := range s.unseen {
+		insertUnseen(to, cpu, s.followed, clock.Monotonic())
+	}
+	s.unseen, s.followed = s.unseen[:0], began
 }
-
-const followEvery = 4
 
 // closeGone closes the rings of CPUs that went offline, once they are read to the end.
 func (s *Source) closeGone(to engine.Sink) {
