@@ -24,12 +24,13 @@ import (
 type poller struct {
 	waiting sync.Mutex  // held during a wait
 	closed  atomic.Bool // ends a wait
-	mu      sync.Mutex  // guards the descriptors against wake and watch during close
+	mu      sync.Mutex  // guards woken, and the descriptors against wake and watch during close
 
 	epoll, event, timer int
 	opened              bool
 	watched             bool // the user polls the descriptor, so the timer has to be set
 	set                 bool // the timer is running
+	woken               bool // by a Wake that no expose has seen
 
 	// next is called before each wait and returns its limit, if ok.
 	next func() (wait time.Duration, ok bool)
@@ -102,7 +103,14 @@ func (p *poller) expose(pause func() (time.Duration, bool)) error {
 	if err := p.arm(pause()); err != nil {
 		return err
 	}
-	p.clear()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A Wake since the last time may be one of which the user does not know yet: the next wait
+	// has to end by it.
+	if !p.woken {
+		p.clear()
+	}
+	p.woken = false
 	return nil
 }
 
@@ -234,6 +242,7 @@ func (p *poller) wake() {
 	binary.NativeEndian.PutUint64(b[:], 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.woken = true
 	// Errors do not matter: a full counter wakes too, and after close nobody waits.
 	unix.Write(p.event, b[:])
 }

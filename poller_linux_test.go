@@ -1,0 +1,58 @@
+package quark_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// A Wake ends the next wait even if Get comes between, with a descriptor that is polled too, and
+// not more than one.
+func TestWakeIsKept(t *testing.T) {
+	q, err := quark.New(enginetest.NewMachine(), quark.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	fds := []unix.PollFd{{Fd: int32(q.FD()), Events: unix.POLLIN}}
+	nothing := func() {
+		t.Helper()
+		if _, err := q.Get(); !errors.Is(err, quark.ErrNothing) {
+			t.Fatal(err)
+		}
+	}
+	ready := func() int {
+		t.Helper()
+		n, err := unix.Poll(fds, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for range 3 {
+		q.Wake()
+		nothing()
+		if ready() != 1 {
+			t.Error("the descriptor is not ready after Wake and Get")
+		}
+		nothing()
+		if ready() != 0 {
+			t.Error("the descriptor is ready though all is known")
+		}
+		q.Wake()
+		nothing()
+		start := time.Now()
+		if err := q.Block(deadline); err != nil || time.Since(start) >= deadline {
+			t.Errorf("Block after Wake and Get: %v, %v", err, time.Since(start))
+		}
+		nothing()
+		if ready() != 0 {
+			t.Error("the descriptor is ready though Block has ended")
+		}
+	}
+}
