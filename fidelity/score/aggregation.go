@@ -101,13 +101,9 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 	if s.Leaders == nil || !s.Process.Known.Has(f) {
 		return ""
 	}
-	number, got := truth.ValueOf(s.Process, f), s.Leaders[i]
-	var born []*truth.Life // of that pid, until then
-	for _, o := range j.all {
-		if fmt.Sprint(o.PID) == number && o.Born() <= min(s.Time, l.Ended()) {
-			born = append(born, o)
-		}
-	}
+	number, got := [...]uint32{s.Process.SID, s.Process.PGID}[i], s.Leaders[i]
+	until := min(s.Time, l.Ended())
+	born := slices.DeleteFunc(slices.Clone(j.byPID[number]), func(o *truth.Life) bool { return o.Born() > until })
 	if got == nil {
 		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) &&
 			born[n-1].Born() >= j.w.Opened && born[n-1].Ended() >= s.Time {
@@ -117,19 +113,19 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 	}
 	started := func(o *truth.Life) bool { return got.Start == 0 || j.startedAt(o, got.Start, engine.ProcStartUnit) }
 	switch n := len(born); {
-	case fmt.Sprint(got.PID) != number:
+	case got.PID != number:
 	case n == 0 && got.Start <= l.Events[0].Latest+j.w.BootOffset: // older than what is known
 		return ""
 	case s.Process.Carried.Has(f) && slices.ContainsFunc(born, started), n > 0 && started(born[n-1]):
 		return ""
 	}
-	return fmt.Sprintf("%+v, not process %s", *got, number)
+	return fmt.Sprintf("%+v, not process %d", *got, number)
 }
 
 // lived reports whether the relative of a process was alive when an event of the process began.
 func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
-	for _, o := range j.all {
-		if last := o.Events[len(o.Events)-1]; o.PID == int(id.PID) && j.startedAt(o, id.Start, engine.ProcStartUnit) {
+	for _, o := range j.byPID[id.PID] {
+		if last := o.Events[len(o.Events)-1]; j.startedAt(o, id.Start, engine.ProcStartUnit) {
 			lived = last.Kind == engine.KindExit && s.Time < last.Earliest
 		}
 	}

@@ -292,17 +292,13 @@ type stray struct {
 
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
-func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
+func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 	gaps := gapsOf(events)
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
-	byPID := make(map[uint32][]*truth.Life)
-	for _, l := range lives {
-		byPID[uint32(l.PID)] = append(byPID[uint32(l.PID)], l)
-	}
 	foreign := make(map[uint32]bool) // pids that others have taken since
 	for i := range events {
 		s := &events[i]
-		own := byPID[s.Process.PID]
+		own := lives[s.Process.PID]
 		at := alive(own, s.Time)
 		// The birth of another process may have been lost since the end of the last.
 		last := ended(own, s.Time)
@@ -333,7 +329,7 @@ func assign(events []Seen, lives []*truth.Life, afterEnd uint64) assigned {
 		fork := s.Events.Has(engine.EventFork)
 		if fork {
 			foreign[s.Process.PID] = true
-			if parent := alive(byPID[s.Process.PPID], s.Time); parent != nil && s.Process.Known.Has(engine.FieldPPID) {
+			if parent := alive(lives[s.Process.PPID], s.Time); parent != nil && s.Process.Known.Has(engine.FieldPPID) {
 				a.stray = append(a.stray, stray{s, parent})
 			}
 			continue

@@ -161,11 +161,14 @@ func (s *Score) String() string {
 		all.Wrong, all.Unexplained, s.Table)
 }
 
+// byPID has the lives of each pid in their order.
+type byPID map[uint32][]*truth.Life
+
 // judge scores one scenario.
 type judge struct {
 	*Score
 	w       *Witness
-	all     []*truth.Life            // that are known
+	byPID   byPID                    // the lives that are known
 	matched map[*Seen][]*truth.Event // what each delivered event reports, in order
 	gaps    []engine.Gap             // in what is judged now
 	joined  bool                     // what is judged now are parts of joined events
@@ -210,8 +213,11 @@ func Lives(w *Witness, lives []*truth.Life) *Score { return Among(w, lives, live
 
 // Among does what Lives does, where the lives are among all that are known.
 func Among(w *Witness, lives, all []*truth.Life) *Score {
-	j := &judge{Score: new(Score), w: w, all: all, matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
-	single := assign(w.Single, all, w.AfterEnd)
+	j := &judge{Score: new(Score), w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
+	for _, l := range all {
+		j.byPID[uint32(l.PID)] = append(j.byPID[uint32(l.PID)], l)
+	}
+	single := assign(w.Single, j.byPID, w.AfterEnd)
 	for _, l := range lives {
 		j.life(l, single.of[l])
 		j.delivery(l, single.of[l])
@@ -229,7 +235,7 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 		j.find(s.near, "%s at %d: no such process, or not at that time", s.seen.Events, s.seen.Time)
 	}
 	if len(w.Joined) > 0 {
-		joined := assign(w.Joined, all, w.AfterEnd)
+		joined := assign(w.Joined, j.byPID, w.AfterEnd)
 		j.gaps = gapsOf(w.Joined)
 		for _, l := range lives {
 			j.parts(l, joined.of[l])
