@@ -34,9 +34,7 @@ func cpuHotplug(t *test) {
 	})
 	on := func(cpu int, n int) (all []*proc) {
 		for i := range n {
-			s := script()
-			pin(s, cpu)
-			p := t.spawn(s.Exit(i), barefork{Share: true})
+			p := t.spawn(script().Pin(cpu).Exit(i), barefork{Share: true})
 			t.reapBlind(p)
 			all = append(all, p)
 		}
@@ -53,9 +51,7 @@ func cpuHotplug(t *test) {
 	for range 2 {
 		// Born on the CPU, ended on another.
 		end, ready := t.gate("the end"), t.gate("the process to run on the CPU")
-		s := script()
-		pin(s, cpu)
-		moved := t.spawn(s.Tell(ready.w).WaitFor(end.r).Exit(77), barefork{})
+		moved := t.spawn(script().Pin(cpu).Tell(ready.w).WaitFor(end.r).Exit(77), barefork{})
 		t.awaitEvent(moved, "FORK", has(engine.EventFork))
 		ready.pass()
 		// Events of the CPU from before it went offline are read afterwards.

@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
-	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/clock"
 )
 
@@ -119,13 +117,11 @@ func (k faults) conserve(t *test, more func(v *view, missing uint64, s quark.Sta
 	begin := time.Now()
 	var all []*proc
 	for i := range k.processes {
-		s := script()
-		if k.cpu >= 0 {
-			pin(s, k.cpu)
-		} else {
-			pin(s, cpus[i%len(cpus)])
+		cpu := k.cpu
+		if cpu < 0 {
+			cpu = cpus[i%len(cpus)]
 		}
-		p := t.spawn(s.Exit(0), barefork{Share: true})
+		p := t.spawn(script().Pin(cpu).Exit(0), barefork{Share: true})
 		t.reapBlind(p)
 		all = append(all, p)
 		if time.Since(begin) > k.stop {
@@ -174,9 +170,7 @@ func (t *test) awaitRecovery(v *view, cpus []int) {
 	for _, cpu := range cpus {
 		// With so little room this event may be lost as well.
 		v.await("an EXIT on CPU "+itoa(cpu), func() bool {
-			s := script()
-			pin(s, cpu)
-			p := t.spawn(s.Exit(0), barefork{Share: true})
+			p := t.spawn(script().Pin(cpu).Exit(0), barefork{Share: true})
 			t.reap(p)
 			return v.sees(p, engine.EventExit)
 		})
@@ -195,23 +189,11 @@ func (v *view) sees(p *proc, kinds ...engine.Events) bool {
 	return false
 }
 
-// pin appends the binding of the process to one CPU.
-func pin(s *bare.Script, cpu int) {
-	mask := make([]byte, 1024)
-	mask[cpu/8] = 1 << (cpu % 8) // little endian, as amd64 and arm64 are
-	s.Call("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, 0, len(mask), mask)
-}
-
 // onlineCPUs returns the CPUs that this process may use.
-func onlineCPUs(t *test) (list []int) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
+func onlineCPUs(t *test) []int {
+	list, err := scenario.CPUs()
+	if err != nil {
 		t.Fatalf("%v", err)
-	}
-	for cpu := range len(set) * 64 {
-		if set.IsSet(cpu) {
-			list = append(list, cpu)
-		}
 	}
 	return list
 }

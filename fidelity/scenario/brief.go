@@ -14,12 +14,8 @@ import (
 // that delivers events in order and has delivered its end has delivered all earlier events of
 // that CPU.
 func Brief(cpu int) (pid int, records []truth.Record, err error) {
-	s := new(bare.Script)
-	mask := make([]byte, 1024)
-	mask[cpu/8] = 1 << (cpu % 8) // an array of longs, little endian on amd64 and arm64
-	s.Call("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, 0, len(mask), mask)
 	before := truth.Clock()
-	p, err := bare.Start(s.Exit(0), bare.Options{Share: true})
+	p, err := bare.Start(new(bare.Script).Pin(cpu).Exit(0), bare.Options{Share: true})
 	if err != nil {
 		return 0, nil, fmt.Errorf("start a process: %w", err)
 	}

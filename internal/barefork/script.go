@@ -97,6 +97,13 @@ func (s *Script) Tell(fd int) *Script {
 // Stop appends an endless wait.
 func (s *Script) Stop() *Script { return s.Call("ppoll", unix.SYS_PPOLL, nil, 0, nil, nil, 0) }
 
+// Pin appends the binding of the thread to one CPU.
+func (s *Script) Pin(cpu int) *Script {
+	mask := make([]byte, 1024)
+	mask[cpu/8] = 1 << (cpu % 8) // an array of longs, little endian on amd64 and arm64
+	return s.Call("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, 0, len(mask), mask)
+}
+
 // Thread appends the start of a thread that runs another script.
 func (s *Script) Thread(other *Script) *Script {
 	return s.Start(other, "clone", unix.SYS_CLONE, cloneThread)
