@@ -102,7 +102,7 @@ func compatIDs(d *director) {
 		r.PID, r.Earliest, r.Latest, r.Compat = p.pid, before, truth.Clock(), true
 		d.record(r)
 	}
-	d.trace(p, unix.PTRACE_SEIZE)
+	d.must(d.trace(p.pid, unix.PTRACE_SEIZE))
 	d.must(unix.Kill(p.pid, unix.SIGKILL))
 	d.finish(p)
 }

@@ -209,15 +209,18 @@ func ptraceCall(request, pid int, data uintptr) error {
 	return nil
 }
 
-// trace makes the director the tracer of p, or ends that, and records it.
-func (d *director) trace(p *process, request int) {
-	r := truth.Record{Op: truth.Ptrace, PID: p.pid, Earliest: truth.Clock()}
-	d.must(ptraceCall(request, p.pid, 0))
+// trace makes the director the tracer of a process, or ends that, and records it.
+func (d *director) trace(pid, request int) error {
+	r := truth.Record{Op: truth.Ptrace, PID: pid, Earliest: truth.Clock()}
+	if err := ptraceCall(request, pid, 0); err != nil {
+		return err
+	}
 	r.Latest = truth.Clock()
 	if request != unix.PTRACE_DETACH {
 		r.Tracer = d.pid
 	}
 	d.record(r)
+	return nil
 }
 
 // traced starts a process that waits until done is opened.
@@ -234,13 +237,13 @@ func ptrace(d *director) {
 	for _, request := range []int{unix.PTRACE_ATTACH, unix.PTRACE_SEIZE} {
 		done := d.gate()
 		p := d.traced(done)
-		d.trace(p, request)
+		d.must(d.trace(p.pid, request))
 		if request == unix.PTRACE_SEIZE {
 			d.must(ptraceCall(unix.PTRACE_INTERRUPT, p.pid, 0))
 		}
 		status := d.reap(p.pid).status
 		d.want(status.Stopped(), "wait status %#x", status)
-		d.trace(p, unix.PTRACE_DETACH)
+		d.must(d.trace(p.pid, unix.PTRACE_DETACH))
 		done.open()
 		d.finish(p)
 	}
@@ -270,7 +273,7 @@ func clonePtrace(d *director) {
 	p.WaitFor(g.r)
 	p.child(unix.CLONE_PTRACE, child).awaitChild().end(4)
 	d.start(p)
-	d.trace(p, unix.PTRACE_SEIZE)
+	d.must(d.trace(p.pid, unix.PTRACE_SEIZE))
 	g.open()
 	// The child begins stopped. A tracer that waits for any process gets its stop and its end.
 	var mine, childs *ended

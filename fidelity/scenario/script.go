@@ -177,17 +177,11 @@ func (f *play) serve(first []*process) bool {
 
 // traceStanding attaches to a process that waits, and detaches once it is stopped.
 func (f *play) traceStanding(pid int) {
-	r := truth.Record{Op: truth.Ptrace, PID: pid, Tracer: f.pid, Earliest: truth.Clock()}
-	if ptraceCall(unix.PTRACE_SEIZE, pid, 0) != nil {
+	if f.trace(pid, unix.PTRACE_SEIZE) != nil {
 		return
 	}
-	r.Latest = truth.Clock()
-	f.record(r)
 	f.must(ptraceCall(unix.PTRACE_INTERRUPT, pid, 0))
-	r = truth.Record{Op: truth.Ptrace, PID: pid, Earliest: truth.Clock()}
-	await(func() bool { return ptraceCall(unix.PTRACE_DETACH, pid, 0) == nil })
-	r.Latest = truth.Clock()
-	f.record(r)
+	await(func() bool { return f.trace(pid, unix.PTRACE_DETACH) == nil })
 }
 
 // waited returns the children that processes have waited for themselves. What such a call has told
