@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -21,6 +20,11 @@ const (
 // entries runs chains of this program under the names that make entry leaders: each program starts
 // the next one. The entry leader of the first one is not told.
 func entries(d *director) {
+	// A copy: a link could be to another file system.
+	program := filepath.Join(d.dir, "program")
+	content, err := os.ReadFile(d.self)
+	d.must(err)
+	d.must(os.WriteFile(program, content, 0o755))
 	for _, chain := range [][]string{
 		{"sshd", inherits, "bash", "sshd", "make", inherits, "daemon", keeps, "cc", inherits},
 		{"sshd", inherits, "sshd-session", keeps, "zsh", "sshd"},
@@ -30,40 +34,12 @@ func entries(d *director) {
 		{"ssm-session-worker", inherits, "sh", "ssm", "id", inherits},
 	} {
 		for i := 0; i < len(chain); i += 2 {
-			d.must(d.link(chain[i]))
+			if err := os.Link(program, filepath.Join(d.dir, chain[i])); !errors.Is(err, os.ErrExist) {
+				d.must(err)
+			}
 		}
 		d.wantCode(d.do(d.light().image(filepath.Join(d.dir, chain[0]), chain, role("enter", 0, 0))), 0)
 	}
-}
-
-// link gives this program another name, and copies it once if it can't be linked from where it is.
-func (d *director) link(name string) error {
-	original := filepath.Join(d.dir, "original")
-	err := os.Link(d.self, original)
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		err = d.copySelf(original)
-	}
-	if err == nil || errors.Is(err, os.ErrExist) {
-		err = os.Link(original, filepath.Join(d.dir, name))
-	}
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
-	return err
-}
-
-func (d *director) copySelf(path string) error {
-	from, err := os.Open(d.self)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close())
 }
 
 // enter is the role of a program in such a chain, which its arguments are: its name, its way, and
