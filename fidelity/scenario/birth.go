@@ -144,16 +144,7 @@ func cloneNamespaces(d *director) {
 	p := d.script()
 	p.fresh, p.mayFail = engine.FieldsNS, true
 	p.opts.Flags = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET
-	h := d.prepare(p)
-	second := d.gate()
-	p.Tell(second.w).WaitFor(h.goOn.r)
-	p.image(d.waiter(0), []string{"in namespaces"}, nil)
-	d.start(p)
-	second.pass(p)
-	d.observe(p.pid)
-	h.goOn.open()
-	h.await()
-	h.release()
+	d.holdTwice(p, "in namespaces", func() {})
 }
 
 // chain returns a scenario in which a process executes n times.

@@ -260,20 +260,12 @@ func nsUser(d *director) {
 	p.mayFail = true
 	p.unsettled(engine.FieldCaps.Set())
 	p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)
-	h := d.prepare(p)
-	second := d.gate()
-	p.Tell(second.w).WaitFor(h.goOn.r)
-	p.image(d.waiter(0), []string{"user"}, nil)
-	d.start(p)
-	second.pass(p)
-	if err := os.WriteFile("/proc/"+itoa(p.pid)+"/uid_map", []byte("0 0 1\n1 3001 10\n"), 0); err != nil {
-		d.skip("write uid_map: %v", err)
-	}
-	d.must(os.WriteFile("/proc/"+itoa(p.pid)+"/gid_map", []byte("0 0 1\n1 4001 10\n"), 0))
-	d.observe(p.pid)
-	h.goOn.open()
-	h.await()
-	h.release()
+	d.holdTwice(p, "user", func() {
+		if err := os.WriteFile("/proc/"+itoa(p.pid)+"/uid_map", []byte("0 0 1\n1 3001 10\n"), 0); err != nil {
+			d.skip("write uid_map: %v", err)
+		}
+		d.must(os.WriteFile("/proc/"+itoa(p.pid)+"/gid_map", []byte("0 0 1\n1 4001 10\n"), 0))
+	})
 }
 
 func nsOthers(d *director) {

@@ -430,6 +430,20 @@ func (d *director) hold(p *process, path string, argv ...string) *held {
 	return h
 }
 
+// holdTwice is hold for a process that is observed, after ready, also before it executes.
+func (d *director) holdTwice(p *process, name string, ready func()) {
+	h, first := d.prepare(p), d.gate()
+	p.Tell(first.w).WaitFor(h.goOn.r)
+	p.image(d.waiter(0), []string{name}, nil)
+	d.start(p)
+	first.pass(p)
+	ready()
+	d.observe(p.pid)
+	h.goOn.open()
+	h.await()
+	h.release()
+}
+
 // await waits until the program runs, and records its state.
 func (h *held) await() {
 	h.ready.pass(h.process)
