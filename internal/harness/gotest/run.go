@@ -181,7 +181,7 @@ func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bo
 				fmt.Print(log)
 			}
 			write(record.Result{Test: b.Name() + "." + test, Backend: b.Backend, State: o.state, Reason: o.reason,
-				DurationMS: o.took.Milliseconds(), Log: record.CutLog(log)})
+				DurationMS: o.took.Milliseconds(), Log: record.CutLog(log, record.MaxLog)})
 		},
 	}
 	cmd.Stdout, cmd.Stderr = p, p

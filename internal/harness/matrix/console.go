@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/quark-linux/quark/internal/harness/record"
 )
 
 // kernelLine matches a message of the kernel on the console, which has a time stamp. An unfinished
@@ -113,5 +115,5 @@ func commandOutput(path string) (string, error) {
 			out.WriteString(line[:at[0]]) // the message interrupts a program's line
 		}
 	}
-	return lastBytes(out.String(), maxOutput), nil
+	return record.CutLog(out.String(), maxOutput), nil
 }

@@ -111,14 +111,5 @@ func consoleText(path string) string {
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
-	return lastBytes(string(b), maxConsole)
-}
-
-// lastBytes returns the last bytes of a text, and says how many it leaves out.
-func lastBytes(s string, limit int) string {
-	note := ""
-	if out := len(s) - limit; out > 0 {
-		note, s = fmt.Sprintf("[%d bytes left out]\n", out), s[out:]
-	}
-	return note + strings.ToValidUTF8(s, "?")
+	return record.CutLog(strings.ToValidUTF8(string(b), "?"), maxConsole)
 }

@@ -72,14 +72,11 @@ func ShellStatus(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// maxLog bounds the log in a record, because a serial line is slow.
-const maxLog = 32 << 10
+// MaxLog bounds the log in a record, because a serial line is slow.
+const MaxLog = 32 << 10
 
-// CutLog returns the end of a log, as much as a record has room for, with a note of how many bytes
-// are missing.
-func CutLog(log string) string { return cutLog(log, maxLog) }
-
-func cutLog(log string, most int) string {
+// CutLog returns the end of a log, at most so many bytes, with a note of how many are missing.
+func CutLog(log string, most int) string {
 	if len(log) <= most {
 		return log
 	}

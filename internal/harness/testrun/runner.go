@@ -125,7 +125,7 @@ func (r *runner) job(j Job, unfit string, keep bool) error {
 		r.print(v, took, log.String())
 		err := r.records.Write(record.Result{
 			Test: j.Test.Name, Backend: j.Backends[i], State: v.State, Reason: v.Reason,
-			DurationMS: took.Milliseconds(), Joint: i > 0, Log: record.CutLog(log.String()),
+			DurationMS: took.Milliseconds(), Joint: i > 0, Log: record.CutLog(log.String(), record.MaxLog),
 		})
 		if err != nil {
 			return err
