@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/elf"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -195,7 +194,7 @@ func digest(records []cpio.Record) (string, error) {
 	if err := writeArchive(h, records); err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
 // osRelease returns an os-release file (see os-release(5)) whose IMAGE_VERSION is the digest.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -57,7 +56,7 @@ func (r recipe) compile() []string {
 // variant returns an identifier of the recipe, which differs between builds of the same source.
 func (r recipe) variant() string {
 	sum := sha256.Sum256([]byte(r.config + "\x00" + strings.Join(r.compile(), "\x00")))
-	return r.name + "-" + hex.EncodeToString(sum[:6])
+	return fmt.Sprintf("%s-%x", r.name, sum[:6])
 }
 
 // ignored returns the lines of the recipe's configuration that are not in result, the kernel's

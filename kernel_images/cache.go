@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -75,10 +74,7 @@ func (c *cache) verify(name string) (sum string, err error) {
 	return sum, nil
 }
 
-func checksum(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
-}
+func checksum(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
 
 // store stores an image, and returns its checksum.
 func (c *cache) store(name string, image []byte) (sum string, err error) {
