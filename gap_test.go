@@ -35,18 +35,15 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 		opts.MinAgg = true
 		dir := t.TempDir()
 		path := filepath.Join(dir, "waiter")
-		program, err := tinyelf.Waiter(0)
 		var in, out [2]int
-		if err = errors.Join(err, os.WriteFile(path, program, 0o755), unix.Pipe(in[:]), unix.Pipe(out[:])); err == nil {
-			defer func() {
-				for _, fd := range append(in[:], out[:]...) {
-					unix.Close(fd)
-				}
-			}()
-		}
-		if err != nil {
+		if err := errors.Join(tinyelf.WriteWaiter(path, 0), unix.Pipe(in[:]), unix.Pipe(out[:])); err != nil {
 			t.Fatal(err)
 		}
+		defer func() {
+			for _, fd := range append(in[:], out[:]...) {
+				unix.Close(fd)
+			}
+		}()
 		changes, change := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) {
 			s.Call("chdir", unix.SYS_CHDIR, dir).Call("dup3", unix.SYS_DUP3, in[0], 0, 0).Call("dup3", unix.SYS_DUP3, out[1], 1, 0).Exec(path, []string{"waits", "1000"}, nil)
 		})

@@ -118,11 +118,7 @@ func live(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	waiter, err := tinyelf.Waiter(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "waiter"), waiter, 0o755); err != nil {
+	if err := tinyelf.WriteWaiter(filepath.Join(dir, "waiter"), 0); err != nil {
 		t.Fatal(err)
 	}
 	for code := range 3 {

@@ -21,11 +21,7 @@ import (
 func BenchmarkSnapshot(b *testing.B) {
 	b.Run("alone", benchmarkOpen)
 	path := filepath.Join(b.TempDir(), "waiter")
-	waiter, err := tinyelf.Waiter(0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(path, waiter, 0o755); err != nil {
+	if err := tinyelf.WriteWaiter(path, 0); err != nil {
 		b.Fatal(err)
 	}
 	r, w, err := os.Pipe()

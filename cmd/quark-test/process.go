@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -152,12 +151,8 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // returns its path. It is so small that executing it takes a guest a few milliseconds.
 func (t *test) program(code int) string {
 	path := filepath.Join(t.TempDir(), "program")
-	b, err := tinyelf.Waiter(uint8(code))
-	if err == nil {
-		err = os.WriteFile(path, b, 0o755)
-	}
-	if err != nil {
-		t.Fatalf("write a program: %v", err)
+	if err := tinyelf.WriteWaiter(path, uint8(code)); err != nil {
+		t.Fatalf("%v", err)
 	}
 	return path
 }

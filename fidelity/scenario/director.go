@@ -177,9 +177,7 @@ func (d *director) waiter(code int) string {
 }
 
 func (d *director) writeWaiter(path string, code int) {
-	b, err := tinyelf.Waiter(uint8(code))
-	d.must(err)
-	d.must(os.WriteFile(path, b, 0o755))
+	d.must(tinyelf.WriteWaiter(path, uint8(code)))
 }
 
 // start starts p, and skips the scenario if p may fail or the kernel lacks a system call.
