@@ -31,20 +31,13 @@ func ofScripts(t *testing.T, scripts ...string) (list []Scenario) {
 	return list
 }
 
-// Generated scripts are performed, on this kernel, without a monitor.
-func TestGeneratedScripts(t *testing.T) {
+// performed returns what scripts did, without a monitor. It needs root.
+func performed(t *testing.T, scripts ...string) []*Outcome {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	var scripts []string
-	lives := 0
-	for seed := range uint64(100) {
-		s := script.Generate(rand.New(rand.NewPCG(seed, 0)), script.Limits{})
-		scripts = append(scripts, s.String())
-		lives += s.Count()
-	}
 	list := ofScripts(t, scripts...)
-	begin := time.Now()
 	r, err := Start(list[0], list[1:]...)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +46,20 @@ func TestGeneratedScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, o := range all {
+	return all
+}
+
+// Generated scripts are performed, on this kernel.
+func TestGeneratedScripts(t *testing.T) {
+	var scripts []string
+	lives := 0
+	for seed := range uint64(100) {
+		s := script.Generate(rand.New(rand.NewPCG(seed, 0)), script.Limits{})
+		scripts = append(scripts, s.String())
+		lives += s.Count()
+	}
+	begin := time.Now()
+	for i, o := range performed(t, scripts...) {
 		if o.Skip != "" {
 			t.Logf("skipped: %s\n%s", o.Skip, scripts[i])
 		}
@@ -63,9 +69,6 @@ func TestGeneratedScripts(t *testing.T) {
 
 // What a script is meant to do is in the recorded lives.
 func TestScript(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
 	const text = `
 process
   fork
@@ -85,14 +88,7 @@ process
     exit 9
   exit 3
 `
-	r, err := Start(ofScripts(t, text)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := r.Wait(20 * time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := performed(t, text)
 	var got []string
 	for _, l := range all[0].Lives {
 		if l.PID == all[0].Director {
@@ -174,9 +170,6 @@ func refuse(number uint32) error {
 
 // What operations have done is in the state at the end: their own, which the kernel could refuse.
 func TestOperations(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
 	type fields map[engine.Field]string
 	list := []struct {
 		script string
@@ -198,15 +191,7 @@ func TestOperations(t *testing.T) {
 	for _, c := range list {
 		scripts = append(scripts, "process\n  "+c.script+"\n")
 	}
-	all := ofScripts(t, scripts...)
-	r, err := Start(all[0], all[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, err := r.Wait(20 * time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcomes := performed(t, scripts...)
 	for i, c := range list {
 		own := outcomes[i].Lives[len(outcomes[i].Lives)-1]
 		end := own.Events[len(own.Events)-1]
