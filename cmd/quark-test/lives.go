@@ -111,7 +111,7 @@ func (t *test) perform(group []scenario.Scenario, all []*witness.Witness) ([]*sc
 			return nil, err
 		}
 	}
-	return witness.Perform(run, all, t.Limit/3)
+	return witness.Perform(run, all, t.Limit*3/5)
 }
 
 // score compares what a witness delivered with what happened. Events of a storm may be
