@@ -67,8 +67,9 @@ func placeOf(dir int, linkNUL []byte) (place, unix.Errno) {
 // attached reports whether a link leads to a mount below the root directory of the process of dir.
 // The path in a mount that was detached looks like any other.
 //
-// A process that leaves its mount namespace keeps its executable, whose path is of the EXEC: the
-// link exe may also lead to a mount of the first process's namespace.
+// A process that leaves its mount namespace keeps its executable, whose path is of the EXEC: if the
+// process has no root of its own, the link exe may also lead to a mount of the first process's
+// namespace.
 func (r *Reader) attached(dir int, linkNUL []byte, f engine.Field) bool {
 	at, errno := placeOf(dir, linkNUL)
 	id := at.mount
@@ -78,7 +79,8 @@ func (r *Reader) attached(dir int, linkNUL []byte, f engine.Field) bool {
 	case id == r.rootAt.mount, r.own.has(id, r.dirs) && r.own.has(r.rootAt.mount, r.dirs):
 		return true
 	}
-	return r.mounted(dir, pathMountinfo, id) || f == engine.FieldFilename && r.mounted(r.proc, pathFirstMountinfo, id)
+	return r.mounted(dir, pathMountinfo, id) ||
+		f == engine.FieldFilename && string(r.root) == "/" && r.mounted(r.proc, pathFirstMountinfo, id)
 }
 
 // mounted reports whether a mountinfo file has a mount.
