@@ -39,7 +39,7 @@ var Signals = map[string]int{
 }
 
 var (
-	id     = param{least: -1, most: 70000}
+	id     = param{least: -1, most: 65533} // 65534 stands for ids that a user namespace lacks
 	code   = param{least: 0, most: 255}
 	micros = param{least: 0, most: 100_000}
 	signal = param{words: []string{"TERM", "HUP", "INT", "QUIT", "ABRT", "KILL", "USR1", "SEGV", "PIPE", "RT40"}}
@@ -72,7 +72,7 @@ var operations = []operation{
 	{name: "trace", in: inProcess, weight: 1},
 	{name: "setresuid", in: inBoth, weight: 3, args: []param{id, id, id}},
 	{name: "setresgid", in: inBoth, weight: 3, args: []param{id, id, id}},
-	{name: "setfsuid", in: inProcess, weight: 1, args: []param{{least: 0, most: 70000}}},
+	{name: "setfsuid", in: inProcess, weight: 1, args: []param{{least: 0, most: 65533}}},
 	{name: "comm", in: inBoth, weight: 3, args: []param{{}}},
 	{name: "setsid", in: inProcess, weight: 2},
 	{name: "setpgid", in: inProcess, weight: 2},
