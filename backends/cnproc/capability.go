@@ -121,6 +121,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	if !s.filtered {
 		st.Lost[engine.LossSocketFull] = max(s.dropped, s.track.seq.gaps)
 	}
+	st.Lost[engine.LossSocketFull] += s.enrich.void
 	st.Lost[engine.LossDecode] = s.decode
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil

@@ -174,7 +174,7 @@ func TestLossTakesReadings(t *testing.T) {
 	e.readAll()
 	unread := queue(e, engine.KindExec, clock.Monotonic())
 	loss := clock.Monotonic()
-	e.distrust(loss)
+	e.distrust(&engine.Gap{To: loss})
 	old, fresh := queue(e, engine.KindExec, loss), queue(e, engine.KindExec, loss+1)
 	e.readAll()
 	for _, ev := range []*engine.RawEvent{read, unread, old} {
@@ -187,18 +187,19 @@ func TestLossTakesReadings(t *testing.T) {
 	}
 }
 
-// After a loss, what follows an end that may be none can still tell.
+// What would have told whether an end is one can be lost: the end is in the gap then.
 func TestLossAfterUnsureEnd(t *testing.T) {
 	e := newEnricher(&fakeProc{}, newClock(), ms)
 	now := clock.Monotonic()
 	e.addUnsure(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: now}, engine.FieldExit.Set())
-	e.distrust(now)
+	g := engine.Gap{From: now + 1, To: now + 2}
+	e.distrust(&g)
 	to := &sink{room: 9}
-	e.release(to, now, false)
-	e.note(&message{what: Exec, pid: 1, tid: 1, time: now + 1})
 	e.release(to, clock.Monotonic(), true)
-	if len(to.events) != 0 {
-		t.Error("the end was released, and an exec followed")
+	e.addUnsure(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: g.To}, 0)
+	e.release(to, clock.Monotonic(), true)
+	if len(to.events) != 0 || g.From > now || e.void != 2 {
+		t.Errorf("%d ends were released, %d lost, the gap begins %d ns later", len(to.events), e.void, g.From-now)
 	}
 }
 

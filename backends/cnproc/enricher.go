@@ -47,6 +47,7 @@ type enricher struct {
 	byPID     map[uint32]uint64
 	lossUntil uint64 // nothing is read for events up to this time
 	reads     uint64 // processes read
+	void      uint64 // ends that are lost, as what would tell whether they are ends is
 
 	carried engine.Fields // those that are true at the reading and perhaps not at the event
 	births  bool          // the kernel tells of each fork
@@ -226,18 +227,26 @@ func (h *entry) drop(lost engine.Fields) {
 	t.Truncated &^= lost
 }
 
-// distrust gives up what was read, or is to be, for events up to a time: messages of
-// before are missing.
-func (e *enricher) distrust(until uint64) {
-	e.lossUntil = max(e.lossUntil, until)
+// distrust gives up what was read, or is to be, for events up to the end of a gap: messages of
+// before are missing. What would tell whether an end is one may be among them, so that the end is
+// in the gap as well.
+func (e *enricher) distrust(g *engine.Gap) {
+	e.lossUntil = max(e.lossUntil, g.To)
 	for pos := e.head; pos < e.end; pos++ {
 		h := e.at(pos)
 		h.want, h.wait = 0, false
 		h.drop(h.read)
-		if h.unsure { // what follows can still tell
-			h.time = clock.Monotonic()
+		if h.unsure {
+			e.lose(h)
+			g.From = min(g.From, h.ev.Time)
 		}
 	}
+}
+
+// lose makes an end that is unsure one that was lost.
+func (e *enricher) lose(h *entry) {
+	h.unsure, h.none = false, true
+	e.void++
 }
 
 // add queues ev. Fields of want are to be read for it.
@@ -275,8 +284,9 @@ func (e *enricher) addUnsure(ev *engine.RawEvent, want engine.Fields) {
 	e.add(ev, want)
 	e.end--
 	h := e.at(e.end)
-	h.unsure = true
-	if h.want == 0 {
+	if h.unsure = true; ev.Time <= e.lossUntil {
+		e.lose(h)
+	} else if h.want == 0 {
 		e.enter(h)
 		h.time = clock.Monotonic()
 	}

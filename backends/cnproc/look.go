@@ -13,7 +13,8 @@ const rescanInterval = 100_000_000
 // the set of threads, see groups. A process that was born since the loss is not looked at: the
 // messages tell of all its threads, and that another took the leader's place can still be to come.
 func (t *tracker) learn() {
-	t.rescanTime = clock.Monotonic()
+	began := clock.Monotonic()
+	defer func() { t.rescanTime = clock.Monotonic() }()
 	g := &t.groups
 	for pid, e := range g.byPID {
 		if t.living.has(pid) {
@@ -21,7 +22,7 @@ func (t *tracker) learn() {
 		}
 		e.unseen = true
 		if e.over == 0 {
-			e.over = t.rescanTime
+			e.over = began
 		}
 		g.byPID[pid] = e
 	}
@@ -54,11 +55,11 @@ func (t *tracker) learn() {
 		}
 	}
 	for pid, st := range threaded {
-		t.learnGroup(pid, st)
+		t.learnGroup(pid, st, began)
 	}
 }
 
-func (t *tracker) learnGroup(pid uint32, st procfs.Status) {
+func (t *tracker) learnGroup(pid uint32, st procfs.Status, began uint64) {
 	g := &t.groups
 	for _, tid := range t.view.Tasks(pid) {
 		g.add(pid, tid)
@@ -78,7 +79,7 @@ func (t *tracker) learnGroup(pid uint32, st procfs.Status) {
 	}
 	g.byPID[pid] = e
 	if runs {
-		g.alive(pid, t.rescanTime)
+		g.alive(pid, began)
 	}
 }
 

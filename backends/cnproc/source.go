@@ -44,11 +44,19 @@ type Source struct {
 	acks     uint64 // answers to other listeners, which are numbered like events
 	received uint64 // messages of the kernel that count as events
 
-	overruns    uint64 // times the kernel reported an overrun
-	overrunTime uint64
-	congested   bool   // until the socket is empty it can drop more without an error
-	dropped     uint64 // messages that the socket dropped
-	dropsBase   uint32
+	overruns  uint64 // times the kernel reported an overrun
+	overrun   overrun
+	congested bool   // until the socket is empty it can drop more without an error
+	dropped   uint64 // messages that the socket dropped
+	dropsBase uint32
+}
+
+// overrun is what the socket has dropped and the tracker was not told of. The socket reports it
+// before it gives what it held, which is of before.
+type overrun struct {
+	from, to uint64
+	reported uint64 // time of the report, 0 if all is told
+	dropped  uint64 // since the socket was opened
 }
 
 var _ interface {
@@ -240,7 +248,12 @@ func (s *Source) room() bool { return s.to.Room()-s.enrich.len() > 0 }
 
 // release gives to the sink what is certain, or, with force set, all. Each message in the batch
 // was noted.
-func (s *Source) release(force bool) { s.handed += s.enrich.release(s.to, s.noted, force) }
+func (s *Source) release(force bool) {
+	if force || !s.congested && s.batch.next == s.batch.n {
+		s.tellOverrun()
+	}
+	s.handed += s.enrich.release(s.to, s.noted, force)
+}
 
 // receive takes one batch of messages. It reports whether the sink has no room for all of
 // them; the rest of the batch is for the next call.
@@ -270,11 +283,10 @@ func (s *Source) fetch() error {
 		now := clock.Monotonic()
 		switch errno := s.batch.receive(s.fd); errno {
 		case 0:
-			s.busy = true
-			if s.batch.n < batchSize {
-				s.emptied(now)
+			// It returns less than there is if the socket drops something meanwhile.
+			if s.busy = true; s.batch.n == batchSize {
+				return nil
 			}
-			return nil
 		case unix.EAGAIN:
 			s.emptied(now)
 			return nil
@@ -282,9 +294,13 @@ func (s *Source) fetch() error {
 		case unix.ENOBUFS:
 			// A flag, not a message: the socket dropped something.
 			s.overruns++
-			s.overrunTime, s.congested = clock.Monotonic(), true
+			s.congested = true
+			o := &s.overrun
+			if o.to = clock.Monotonic(); o.reported == 0 {
+				o.from, o.reported = s.noted, o.to
+			}
 			s.countDrops()
-			s.track.overrun(s.noted, s.overrunTime, s.dropped)
+			o.dropped = s.dropped
 		default:
 			return fmt.Errorf("receive from the proc connector: %w", errno)
 		}
@@ -298,10 +314,24 @@ func (s *Source) emptied(now uint64) {
 	if !s.congested {
 		return
 	}
-	s.congested = false
-	if s.countDrops(); s.dropped > s.track.told {
-		s.track.overrun(s.overrunTime, clock.Monotonic(), s.dropped)
+	s.congested, s.track.losing = false, false
+	if s.countDrops(); s.dropped > max(s.track.told, s.overrun.dropped) {
+		o := &s.overrun
+		o.to, o.dropped = clock.Monotonic(), s.dropped
+		o.reported = o.to
+		s.tellOverrun()
 	}
+}
+
+// tellOverrun tells the tracker of what the socket dropped.
+func (s *Source) tellOverrun() {
+	o := &s.overrun
+	if o.reported == 0 {
+		return
+	}
+	o.reported, s.track.losing = 0, s.congested
+	s.track.overrun(o.from, o.to, o.dropped)
+	o.from = o.to
 }
 
 // noteRest shows the messages that have not been taken to the queued events.
@@ -335,6 +365,9 @@ func (s *Source) message(data []byte, genuine bool) {
 		s.acks++
 	} else {
 		s.received++
+		if s.overrun.reported != 0 && m.time > s.overrun.reported {
+			s.tellOverrun()
+		}
 		m.threads = !s.enrich.births || s.track.threads(&m)
 		s.enrich.note(&m)
 	}
@@ -344,7 +377,7 @@ func (s *Source) message(data []byte, genuine bool) {
 // take queues the event of a fact, if it is wanted.
 func (s *Source) take(f *fact) {
 	if f.kind == engine.KindGap {
-		s.enrich.distrust(f.gap.To)
+		s.enrich.distrust(&f.gap)
 		ev := s.to.Reserve()
 		ev.SetGap(f.gap)
 		s.enrich.add(ev, 0)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
@@ -188,6 +189,53 @@ func TestFormerLeaderBeforeLook(t *testing.T) {
 		play(s, &got, steps[1])
 		if n := len(got.events.Of(10, engine.KindExit)); n != 0 {
 			t.Errorf("born after the loss %v: %d exits", born, n)
+		}
+	}
+}
+
+// amid is a view of such a process that takes its time.
+type amid struct {
+	alone
+	time *uint64
+}
+
+func (v amid) PIDs() ([]uint32, error) {
+	time.Sleep(time.Millisecond)
+	*v.time = clock.Monotonic()
+	time.Sleep(time.Millisecond)
+	return v.alone.PIDs()
+}
+
+// So is one that was made amid the look.
+func TestFormerLeaderAmidLook(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	var at uint64
+	s.track.view, s.track.lossUntil = amid{time: &at}, 1
+	s.track.learn()
+	got := sink{room: 100}
+	feed(s, &got, record(Exit, 0, 1, at, 10, 10, 0, 17, 2, 1))
+	if n := len(got.events.Of(10, engine.KindExit)); n != 0 {
+		t.Errorf("%d exits", n)
+	}
+}
+
+// What the socket held when it reported that it had dropped something is of before that: a look
+// at /proc that was made since says nothing of it.
+func TestHeldBeforeLoss(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		s := offline(Options{Enrich: EnrichNone})
+		s.track.view = oneThread{} // it has no process
+		got := sink{room: 100}
+		steps := script("+11", "-10=0")
+		play(s, &got, steps[0])
+		s.overrun = overrun{from: 1, to: 2 * ms, reported: 2 * ms, dropped: 1}
+		if !before {
+			s.overrun.reported = ms
+		}
+		steps[1](s)
+		told, asked := s.overrun.reported == 0, s.track.groups.byPID[10].confirm // of /proc
+		if told == before || asked == before {
+			t.Errorf("held before the loss %v: told %v, asked %v", before, told, asked)
 		}
 	}
 }

@@ -43,10 +43,11 @@ type tracker struct {
 	probes  []probe
 
 	lossUntil uint64 // messages of before may be missing, 0 for none
+	losing    bool   // until the socket is empty it can drop more without an error
 	told      uint64 // messages that gaps have told of
 
-	rescan     bool // threads may have come and gone unseen
-	rescanTime uint64
+	rescan     bool   // threads may have come and gone unseen
+	rescanTime uint64 // end of the latest look: a message of before can be of before it
 }
 
 // view is what the tracker looks at in /proc: a [procfs.Reader].
@@ -72,7 +73,7 @@ func (t *tracker) take(m *message) {
 	if m.what == whatAck {
 		return
 	}
-	if t.rescan && clock.Monotonic() >= t.rescanTime+rescanInterval {
+	if t.rescan && !t.losing && clock.Monotonic() >= t.rescanTime+rescanInterval {
 		t.learn()
 	}
 	f := fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}
@@ -161,7 +162,7 @@ func (t *tracker) fork(m *message) {
 	}
 	t.groups.forget(m.pid)
 	delete(t.dumping, m.pid)
-	if t.lives && m.time > t.lossUntil {
+	if t.lives && !t.losing && m.time > t.lossUntil {
 		t.living.born(m.pid, m.time)
 	}
 }
