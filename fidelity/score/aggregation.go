@@ -67,9 +67,7 @@ func (j *judge) wall(l *truth.Life, s *Seen) {
 
 // gone scores the inferred end of a process, which is only for one whose EXIT was lost.
 func (j *judge) gone(l *truth.Life, seen []*Seen, s *Seen) {
-	last := l.Events[len(l.Events)-1]
-	lives := last.Kind == engine.KindExit && s.Time < last.Earliest
-	if lives || slices.ContainsFunc(seen, func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
+	if livedAt(l, s.Time) || slices.ContainsFunc(seen, func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
 		j.Phantoms++
 		j.find(l, "GONE at %d: the process lived, or its EXIT was reported", s.Time)
 	}
@@ -106,7 +104,7 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 	born := slices.DeleteFunc(slices.Clone(j.byPID[number]), func(o *truth.Life) bool { return o.Born() > until })
 	if got == nil {
 		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) &&
-			born[n-1].Born() >= j.w.Opened && born[n-1].Ended() >= s.Time {
+			born[n-1].Born() >= j.w.Opened && livedAt(born[n-1], s.Time) {
 			return "not found"
 		}
 		return ""
@@ -125,11 +123,17 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 // lived reports whether the relative of a process was alive when an event of the process began.
 func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
 	for _, o := range j.byPID[id.PID] {
-		if last := o.Events[len(o.Events)-1]; j.startedAt(o, id.Start, engine.ProcStartUnit) {
-			lived = last.Kind == engine.KindExit && s.Time < last.Earliest
+		if j.startedAt(o, id.Start, engine.ProcStartUnit) {
+			lived = livedAt(o, s.Time)
 		}
 	}
 	return lived && id.PID != s.Process.PID // a leader of itself is as in its own event
+}
+
+// livedAt reports whether a process had certainly not ended at a time.
+func livedAt(l *truth.Life, at uint64) bool {
+	last := l.Events[len(l.Events)-1]
+	return last.Kind == engine.KindExit && at < last.Earliest
 }
 
 // wrongPart returns what is wrong with the parts of a delivered event: each is an event that
