@@ -85,8 +85,13 @@ func (d *delivery) leads(s *score.Seen, f engine.Field, change func(**engine.Ide
 	}
 	leaders := *s.Leaders
 	s.Leaders = &leaders
+	own := d.lifeOf(s)
 	found := slices.ContainsFunc(d.lives, func(l *truth.Life) bool {
-		return l.PID == int(leaders[i].PID) && d.Opened <= l.Born() && l.Born() <= s.Time && s.Time <= l.Ended()
+		until := l.Ended()
+		if last := l.Events[len(l.Events)-1]; last.Kind == engine.KindExit && l != own {
+			until = last.Earliest // from then on it may be out of the table
+		}
+		return l.PID == int(leaders[i].PID) && d.Opened <= l.Born() && l.Born() <= s.Time && s.Time <= until
 	})
 	change(&leaders[i])
 	return found

@@ -104,7 +104,7 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 	born := slices.DeleteFunc(slices.Clone(j.byPID[number]), func(o *truth.Life) bool { return o.Born() > until })
 	if got == nil {
 		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) &&
-			born[n-1].Born() >= j.w.Opened && livedAt(born[n-1], s.Time) {
+			born[n-1].Born() >= j.w.Opened && (born[n-1] == l || s.Time <= lastSeen(born[n-1])) {
 			return "not found"
 		}
 		return ""
@@ -128,6 +128,15 @@ func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
 		}
 	}
 	return lived && id.PID != s.Process.PID // a leader of itself is as in its own event
+}
+
+// lastSeen returns until when a process had certainly not ended, as far as is known.
+func lastSeen(l *truth.Life) uint64 {
+	last := l.Events[len(l.Events)-1]
+	if last.Kind == engine.KindExit {
+		return last.Earliest
+	}
+	return last.Latest
 }
 
 // livedAt reports whether a process had certainly not ended at a time.
