@@ -202,7 +202,8 @@ test-kernel: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 # Ordinary Go tests in guests, as go test -exec runs them anywhere else.
 guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)status=0; for k in $(or $(KERNELS),6.1-cloud); do echo "== $$k"; \
-		GOOS=linux GOARCH=$(GOARCH) $(GO) test -count=1 -trimpath -ldflags '-s -w' $(if $(V),-v) $(if $(RUN),-run '$(RUN)') \
+		GOOS=linux GOARCH=$(GOARCH) $(if $(RACE),CGO_ENABLED=1 )$(GO) test -count=1 -trimpath $(if $(V),-v) $(if $(RUN),-run '$(RUN)') \
+			-ldflags '-s -w$(if $(RACE), -linkmode external -extldflags -static)' $(if $(RACE),-race -timeout 4h) \
 			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath initramfs.gz) --kernel $$k $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
 	done; exit $$status
 
@@ -274,12 +275,14 @@ lint: $(TOOLS)/golangci-lint
 	$(Q)$(HOSTGO) mod tidy -diff
 	$(Q)$(HOSTGO) test ./internal/style
 
-# Close, Drain and Wake from everywhere, 1,000 times on each backend of this host, as root. The race
-# detector needs a C compiler.
+# Close, Drain and Wake from everywhere, 1,000 times on each backend, as root; kprobe in a guest.
+# The race detector needs a C compiler.
 .PHONY: race
 race: export QUARK_TRIES ?= 1000
 race:
+	@./.ci/deps gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
 	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon
+	$(Q)$(MAKE) --no-print-directory guest-test RACE=1 PKG=. RUN=TestCloseFromAnywhere/kprobe KNOBS=QUARK_TRIES=$(QUARK_TRIES)
 
 # Needs the network, for the list of what is known.
 vulncheck: $(TOOLS)/govulncheck
