@@ -77,7 +77,10 @@ var acts map[string]func(*actor, *script.Op)
 func init() {
 	// Not at the declaration: lives have operations that start lives.
 	acts = map[string]func(*actor, *script.Op){
-		"exit":        func(a *actor, op *script.Op) { a.end(number(op, 0)) },
+		"exit": func(a *actor, op *script.Op) {
+			a.code = number(op, 0)
+			a.end(a.code)
+		},
 		"exit-thread": func(a *actor, op *script.Op) { a.endThread(number(op, 0)) },
 		"raise":       (*actor).raise,
 		"fork":        func(a *actor, op *script.Op) { a.start(op, 0) },
@@ -116,7 +119,10 @@ func init() {
 		"setpgid": func(a *actor, op *script.Op) {
 			a.change(engine.FieldPGID.Set(), "setpgid", unix.SYS_SETPGID, 0, 0).leads = true
 		},
-		"unshare": func(a *actor, op *script.Op) { a.unshare(op.Args[0]) },
+		"unshare": func(a *actor, op *script.Op) {
+			a.mayFail = true
+			a.unshare(op.Args[0])
+		},
 		"cgroup": func(a *actor, op *script.Op) {
 			g := a.f.ownCgroup()
 			s := a.change(engine.FieldCgroup.Set(), "write", unix.SYS_WRITE, g.procs, "0", 1)
@@ -286,6 +292,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 			}
 		case "cgroup":
 			g := a.f.ownCgroup()
+			a.mayFail = true
 			flags, group, fresh = flags|bare.CloneIntoCgroup, g.fd, fresh|engine.FieldCgroup.Set()
 			begin = append(begin, func(p *process) {
 				var in truth.State

@@ -16,12 +16,6 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-func forkExit(d *director) {
-	for _, code := range []int{0, 1, 77, 128, 255} {
-		d.wantCode(d.do(d.light().end(code)), code)
-	}
-}
-
 func forkExecExit(d *director) {
 	for code := range scale(3, 1) {
 		d.do(d.light().image(d.self, []string{"fork-exec-exit", "a b", ""}, role("report", code, 0)))
@@ -31,14 +25,6 @@ func forkExecExit(d *director) {
 		p := d.light().call("chdir", unix.SYS_CHDIR, d.dir).call("setpgid", unix.SYS_SETPGID, 0, 0)
 		d.hold(p, d.waiter(7), "true", "this", "", "is", "nop!").release()
 	}
-}
-
-// oneByOne runs a process that makes events of all kinds without a pause.
-func oneByOne(d *director) {
-	path, s := d.tiny("one-by-one", 3, "one-by-one")
-	// exec sets the saved ids to the effective ones, which they are already.
-	p := d.script().setresgid(1, 0, 0).setresuid(1, 0, 0)
-	d.do(p.setComm("before").program(path, []string{"one-by-one"}, s))
 }
 
 // tiny makes a program that ends at once, and returns its path and the state of a process that
@@ -64,29 +50,8 @@ func shortLives(d *director) {
 	}
 }
 
-func vfork(d *director) {
-	child := d.script().image(d.self, []string{"vforked"}, role("report", 4, 0))
-	d.do(d.script().child(unix.CLONE_VM|unix.CLONE_VFORK, child).awaitChild().end(0))
-	path, s := d.tiny("vforked", 6, "vforked")
-	for range scale(5, 2) {
-		child := d.script().program(path, []string{"vforked"}, s)
-		d.do(d.script().child(unix.CLONE_VM|unix.CLONE_VFORK, child).awaitChild().end(0))
-	}
-}
-
 func posixSpawn(d *director) {
 	d.wantCode(d.reapSpawned(d.spawn("spawned", &syscall.ProcAttr{Env: role("report", 3, 0), Files: []uintptr{0, 1, 2}})), 3)
-}
-
-// cloneSignal has children whose parent gets SIGURG, which nobody heeds, at their end. An exec
-// makes it SIGCHLD.
-func cloneSignal(d *director) {
-	path, s := d.tiny("signal", 4, "signal")
-	for _, child := range []*process{d.script().end(3), d.script().program(path, []string{"signal"}, s)} {
-		p := d.script().child(uintptr(unix.SIGURG), child)
-		p.call("waitid", unix.SYS_WAITID, 0, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
-		d.do(p.end(0))
-	}
 }
 
 // threadForks starts a process from another thread of the director than the rest.
@@ -123,21 +88,6 @@ func (d *director) cgroup2() (dir, path string) {
 	}
 	d.skip("no cgroup2 is mounted")
 	return
-}
-
-func cloneCgroup(d *director) {
-	dir, path := d.cgroup2()
-	defer os.Remove(dir)
-	f, err := os.Open(dir)
-	d.must(err)
-	defer f.Close()
-	var in truth.State
-	in.Set(engine.FieldCgroup, path)
-	p := d.script()
-	p.fresh, p.mayFail = engine.FieldCgroup.Set(), true
-	p.opts.Cgroup = int(f.Fd())
-	p.look(in)
-	d.hold(p, d.waiter(0), "in a cgroup").release()
 }
 
 func cloneNamespaces(d *director) {

@@ -70,6 +70,10 @@ func (d *director) perform(name string) {
 		}
 		d.fds = nil
 	}()
+	if s.run == nil {
+		d.ownScript(name)
+		return
+	}
 	s.run(d)
 }
 

@@ -52,12 +52,6 @@ func (d *director) observeAt(p *process, ready, goOn *gate) {
 	d.finish(p)
 }
 
-func setresIDs(d *director) {
-	d.stand(d.script().setresgid(2001, 2002, 2003).setresuid(2004, 2005, 2006), 1)
-	// The effective ids stay 0, so that the program may be executed.
-	d.hold(d.script().setresgid(1002, 0, 1003).setresuid(1001, 0, 1004).setsid(), d.waiter(0), "ids").release()
-}
-
 // singleIDs runs processes that each change ids by one system call.
 func singleIDs(d *director) {
 	const same, uid, gid = -1, engine.ChangedUID, engine.ChangedGID
@@ -172,21 +166,11 @@ func changedBefore(d *director) {
 	d.hold(p, d.waiter(0), "changed", "before", "exec").release()
 }
 
-func session(d *director) {
-	d.hold(d.script().setsid(), d.waiter(0), "session").release()
-	d.hold(d.light().call("setpgid", unix.SYS_SETPGID, 0, 0), d.waiter(0), "group").release()
-}
-
 // setComm appends prctl(PR_SET_NAME) and its event.
 func (p *process) setComm(name string) *process {
 	r := truth.Record{Op: truth.Comm}
 	r.State.Set(engine.FieldComm, commOf(name))
 	return p.event(r, "prctl", unix.SYS_PRCTL, unix.PR_SET_NAME, name)
-}
-
-func comm(d *director) {
-	d.stand(d.script().setComm("renamed"), 0)
-	d.hold(d.script().setComm("a name of more than fifteen bytes").setComm("and another"), d.waiter(0), "comm").release()
 }
 
 func threadComm(d *director) {

@@ -25,7 +25,8 @@ type Scenario struct {
 	// Early scenarios begin before the queues are opened: they announce that they are
 	// ready, and wait until Wait is called.
 	Early bool
-	run   func(*director)
+	// run performs it; nil for the script in scripts/NAME.script.
+	run func(*director)
 }
 
 // All returns the scenarios, the simple ones first.
@@ -35,15 +36,15 @@ var list []Scenario
 
 func init() {
 	list = []Scenario{
-		{Name: "fork-exit", Test: "t_fork", Doc: "processes that fork and end, with codes from 0 to 255", run: forkExit},
+		{Name: "fork-exit", Test: "t_fork", Doc: "processes that fork and end, with codes from 0 to 255"},
 		{Name: "fork-exec-exit", Test: "t_fork_exec_exit", Doc: "fork, exec, exit of a program that reports itself", run: forkExecExit},
 		{Name: "short-lives", Test: "t_fork_exec_exit", Doc: "fork, exec, exit within less than a millisecond", Quick: true, run: shortLives},
-		{Name: "vfork", Test: "t_fork", Doc: "vfork and exec", run: vfork},
+		{Name: "vfork", Test: "t_fork", Doc: "vfork and exec"},
 		{Name: "posix-spawn", Test: "t_fork", Doc: "a program started by the Go runtime, as posix_spawn does it", run: posixSpawn},
 		{Name: "clone-parent", Test: "t_fork", Doc: "clone with CLONE_PARENT: the creator is not the parent", run: cloneParent},
-		{Name: "clone-signal", Test: "t_fork", Doc: "children that end with another signal than SIGCHLD", run: cloneSignal},
+		{Name: "clone-signal", Test: "t_fork", Doc: "children that end with another signal than SIGCHLD"},
 		{Name: "thread-forks", Test: "t_fork", Doc: "a thread that is not the leader forks", run: threadForks},
-		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup", run: cloneCgroup},
+		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup"},
 		{Name: "clone-namespaces", Test: "t_namespace", Doc: "clone3 into new mount, uts, ipc and net namespaces", run: cloneNamespaces},
 		{Name: "clone-ptrace", Test: "t_ptrace", Doc: "clone with CLONE_PTRACE by a traced process", run: clonePtrace},
 		{Name: "exec-chain-2", Test: "t_exec", Doc: "a process executes twice", run: chain(2)},
@@ -59,14 +60,14 @@ func init() {
 		{Name: "kill-core-pipe", Test: "t_exit_core", Doc: "cores that go to a program, in guests only", run: pipeCore},
 		{Name: "daemon", Test: "t_fork", Doc: "double fork, setsid, and a subreaper as the new parent", run: daemon},
 		{Name: "setuid", Test: "t_setuid_exec", Doc: "a set-user-ID and set-group-ID program", run: setuidProgram},
-		{Name: "setres-ids", Test: "t_id_change", Doc: "setresgid and setresuid", run: setresIDs},
+		{Name: "setres-ids", Test: "t_id_change", Doc: "setresgid and setresuid"},
 		{Name: "capset", Test: "t_live_after_exec", Doc: "capset and a smaller bounding set, then exec", run: capset},
-		{Name: "session", Test: "t_id_change", Doc: "setsid, and setpgid in another process", run: session},
-		{Name: "comm", Test: "t_comm", Doc: "prctl(PR_SET_NAME) of a process", run: comm},
+		{Name: "session", Test: "t_id_change", Doc: "setsid, and setpgid in another process"},
+		{Name: "comm", Test: "t_comm", Doc: "prctl(PR_SET_NAME) of a process"},
 		{Name: "thread-comm", Test: "t_comm", Doc: "prctl(PR_SET_NAME) of a thread, which leaves the process's comm", run: threadComm},
 		{Name: "script", Test: "t_exec", Doc: "a script with an interpreter line", run: hashBang},
-		{Name: "memfd", Test: "t_exec", Doc: "an executable without a name, in memory", run: memfd},
-		{Name: "deleted", Test: "t_exec", Doc: "an executable that is deleted while it runs", run: deletedProgram},
+		{Name: "memfd", Test: "t_exec", Doc: "an executable without a name, in memory"},
+		{Name: "deleted", Test: "t_exec", Doc: "an executable that is deleted while it runs"},
 		{Name: "relative", Test: "t_fork_exec_exit_rel", Doc: "exec by a relative path and by a symbolic link", run: relative},
 		{Name: "args-1", Test: "t_long_args", Doc: "one argument", run: args(1, 0)},
 		{Name: "args-100", Test: "t_long_args", Doc: "100 arguments", run: args(100, 0)},
@@ -80,14 +81,14 @@ func init() {
 		{Name: "cwd-120", Test: "t_deep_cwd", Doc: "a working directory 120 deep", run: cwdDeep(120)},
 		{Name: "cwd-bind", Test: "t_mount_cwd", Doc: "a working directory on a bind mount", run: cwdBind},
 		{Name: "cwd-overlay", Test: "t_mount_cwd", Doc: "a working directory in overlayfs", run: cwdOverlay},
-		{Name: "cwd-deleted", Test: "t_deep_cwd", Doc: "a working directory that was deleted", run: cwdDeleted},
+		{Name: "cwd-deleted", Test: "t_deep_cwd", Doc: "a working directory that was deleted"},
 		{Name: "cwd-detached", Test: "t_mount_cwd", Doc: "a working directory and a program on a mount that was detached", run: cwdDetached},
 		{Name: "chdir-exec", Test: "t_deep_cwd", Doc: "chdir right before the exec of a short life", run: chdirExec},
 		{Name: "chroot", Test: "t_chroot", Doc: "exec in another root", run: chroot},
 		{Name: "pivot-root", Test: "t_chroot", Doc: "exec after pivot_root", run: pivotRoot},
 		{Name: "ns-pid", Test: "t_namespace", Doc: "the first process of a pid namespace", run: nsPID},
 		{Name: "ns-user", Test: "t_namespace", Doc: "a process in a user namespace", run: nsUser},
-		{Name: "ns-mnt-net-uts-ipc", Test: "t_namespace", Doc: "unshare of the other namespaces, one process each", run: nsOthers},
+		{Name: "ns-mnt-net-uts-ipc", Test: "t_namespace", Doc: "unshare of the other namespaces, one process each"},
 		{Name: "entry-leaders", Test: "t_entry", Doc: "logins with sshd, containers and their runtimes, sessions of SSM", run: entries},
 		{Name: "pty", Test: "t_id_change", Doc: "a session on a pseudo terminal", run: pty},
 		{Name: "pid-reuse", Test: "t_pid_reuse", Doc: "a pid is used again within a millisecond", run: pidReuse},
@@ -116,7 +117,7 @@ func init() {
 		{Name: "cwd-deep-mounts", Test: "t_deep_mount_cwd", Doc: "working directories deep in mounts, of living and of short processes", run: cwdDeepMounts},
 		{Name: "pid-reuse-read", Test: "t_pid_reuse", Doc: "a pid is used again some ticks after it was seen", run: pidReuseLater(true)},
 		{Name: "pid-reuse-unread", Test: "t_pid_reuse", Doc: "the same, before anything is read", Unread: true, run: pidReuseLater(false)},
-		{Name: "one-by-one", Test: "t_min_agg", Doc: "fork, ids, comm, exec and exit without a pause", run: oneByOne},
+		{Name: "one-by-one", Test: "t_min_agg", Doc: "fork, ids, comm, exec and exit without a pause"},
 		{Name: "thread-unasked", Test: "t_no_threads", Doc: "the threads of a process for queues that do not want any", run: threadEnds},
 	}
 }

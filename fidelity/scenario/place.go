@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -149,12 +148,6 @@ func cwdOverlay(d *director) {
 	d.at(p, dirs["merged"]+"/of lower")
 }
 
-func cwdDeleted(d *director) {
-	dir := d.mkdir("goes away")
-	p := d.light().call("chdir", unix.SYS_CHDIR, dir).call("unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, dir, unix.AT_REMOVEDIR)
-	d.hold(p, d.waiter(0), "cwd").release()
-}
-
 // cwdDetached has a working directory, and then also a program, on a mount that was detached while
 // in use: no path leads there any more.
 func cwdDetached(d *director) {
@@ -266,27 +259,6 @@ func nsUser(d *director) {
 		}
 		d.must(os.WriteFile("/proc/"+itoa(p.pid)+"/gid_map", []byte("0 0 1\n1 4001 10\n"), 0))
 	})
-}
-
-func nsOthers(d *director) {
-	for _, ns := range []struct {
-		name  string
-		flag  int
-		field engine.Field
-	}{
-		{"mnt", unix.CLONE_NEWNS, engine.FieldMntNS}, {"net", unix.CLONE_NEWNET, engine.FieldNetNS},
-		{"uts", unix.CLONE_NEWUTS, engine.FieldUTSNS}, {"ipc", unix.CLONE_NEWIPC, engine.FieldIPCNS},
-	} {
-		if _, err := os.Lstat("/proc/self/ns/" + ns.name); errors.Is(err, os.ErrNotExist) {
-			continue // the kernel lacks this namespace
-		}
-		p := d.light()
-		p.mayFail = true
-		p.call("unshare", unix.SYS_UNSHARE, ns.flag)
-		h := d.hold(p, d.waiter(0), ns.name)
-		d.want(d.look(h.pid).Value[ns.field] != d.look(d.pid).Value[ns.field], "%s is that of the parent", ns.field)
-		h.release()
-	}
 }
 
 // terminal opens a pseudo terminal, and returns the side on which processes run.

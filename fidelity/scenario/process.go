@@ -21,6 +21,7 @@ type process struct {
 	refused bool          // a failed call is one that did not happen
 	prey    bool          // its parent may kill it
 	broken  truth.State   // after the exec of a broken program, its last call
+	code    int           // with which it is to end
 
 	steps  []step
 	others []*process // children and threads in the order of their start

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,12 +28,32 @@ func FromFile(path string) Scenario {
 	return Scenario{Name: filePrefix + path, Doc: "the script " + path, run: func(d *director) {
 		text, err := os.ReadFile(path)
 		d.must(err)
-		s, err := script.Parse(string(text))
-		if err != nil {
-			d.fail(fmt.Errorf("%s: %w", path, err))
-		}
-		d.performScript(s)
+		d.performLives(d.parse(path, text), func(*process, ended) {})
 	}}
+}
+
+func (d *director) parse(name string, text []byte) []*script.Life {
+	s, err := script.Parse(string(text))
+	if err != nil {
+		d.fail(fmt.Errorf("%s: %w", name, err))
+	}
+	return s.Lives
+}
+
+//go:embed scripts
+var scripts embed.FS
+
+// ownScript performs the processes of a scenario's script one after the other. Each call has to
+// succeed.
+func (d *director) ownScript(name string) {
+	text, err := scripts.ReadFile("scripts/" + name + ".script")
+	d.must(err)
+	for _, l := range d.parse(name, text) {
+		d.performLives([]*script.Life{l}, func(p *process, e ended) {
+			d.check(p)
+			d.wantCode(e.status, p.code)
+		})
+	}
 }
 
 // parseFile reads the name of a script.
@@ -71,13 +92,13 @@ type reaped struct {
 	ended
 }
 
-// performScript starts the processes of a script, serves those that stand, and records what
-// happened when all have ended.
-func (d *director) performScript(s *script.Script) {
+// performLives starts the processes of a script, serves those that stand, and records what
+// happened when all have ended. check is called with the end of each.
+func (d *director) performLives(lives []*script.Life, check func(*process, ended)) {
 	f := &play{director: d, ready: d.inherited()}
 	defer f.removeCgroup()
 	var first []*process
-	for _, l := range s.Lives {
+	for _, l := range lives {
 		first = append(first, f.life(l, &actor{}, false, nil))
 	}
 	for _, p := range first {
@@ -98,6 +119,7 @@ func (d *director) performScript(s *script.Script) {
 		d.history(p, endOf[p], func(c *process) ended { return endOf[c] })
 	}
 	for p, e := range endOf {
+		check(p, e)
 		if at := p.brokeAt(e.status); at != 0 {
 			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: at, Own: true, State: p.broken})
 		}

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // args returns a scenario of a program with n arguments of at least the given length.
@@ -69,40 +68,6 @@ func hashBang(d *director) {
 	path := filepath.Join(d.dir, "script")
 	d.must(os.WriteFile(path, []byte(line), 0o755))
 	d.hold(d.light(), path, "ignored", "one", "two").release()
-}
-
-func memfd(d *director) {
-	fd, err := unix.MemfdCreate("a program", 0)
-	if err != nil {
-		d.skip("memfd_create: %v", err)
-	}
-	f := os.NewFile(uintptr(fd), "memfd")
-	defer f.Close()
-	b, err := tinyelf.Waiter(0)
-	d.must(err)
-	_, err = f.Write(b)
-	d.must(err)
-	d.holdFD(d.prepare(d.script()), fd, "in memory")
-}
-
-// holdFD lets a prepared process execute an open file and, once observed, end.
-func (d *director) holdFD(h *held, fd int, name string) {
-	h.stamp()
-	h.ExecFD(fd, []string{name}, nil)
-	d.start(h.process)
-	h.await()
-	h.release()
-}
-
-func deletedProgram(d *director) {
-	path := filepath.Join(d.dir, "deleted")
-	d.writeWaiter(path, 0)
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	d.must(err)
-	h := d.prepare(d.script())
-	h.call("unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, path, 0)
-	d.holdFD(h, fd, "deleted")
-	unix.Close(fd)
 }
 
 func relative(d *director) {

@@ -1,5 +1,5 @@
-// Package script is the language of generated lives: which processes and threads there are, what
-// each does, and in which order. Package scenario performs scripts.
+// Package script is the language of generated lives, and of the simple scenarios: which processes
+// and threads there are, what each does, and in which order. Package scenario performs scripts.
 //
 // A script is text of one operation a line. An operation that starts a life has that life as its
 // block, two spaces further in:
