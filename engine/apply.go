@@ -53,7 +53,7 @@ func (p *Process) exact(r *RawEvent) bool { return p.StartUnit == 1 && r.Task.St
 
 // endedBefore reports whether p is known to have ended before a time.
 func (p *Process) endedBefore(time uint64) bool {
-	return p.Exited && p.Known.Has(FieldExit) && p.Task.Exit.Time < time
+	return p.Exited && !p.Inferred && p.asOf < time
 }
 
 // bornBy returns a time by which the process of r was born: its start time, or the time of the

@@ -397,6 +397,18 @@ func TestPidReuseWithoutStart(t *testing.T) {
 	}
 }
 
+// A process ends once: after a gap, another end without a status is not that of a process that has
+// ended before.
+func TestPidReuseInAGap(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.src.Push(raw(fork, 1, 0), raw(exit, 1, 10), raw(fork, 1, 20), gapAt(25, 40, 1), raw(exit, 1, 30))
+	for r.one(t).Events != engine.EventGap {
+	}
+	if ev := r.one(t); ev.Events != engine.EventExit || !r.Lookup(1).Exited {
+		t.Errorf("%s of another process than the youngest", ev.Events)
+	}
+}
+
 // A lost EXIT does not keep a process in the table once its pid is used again.
 func TestLostExitEndsAtReuse(t *testing.T) {
 	r := newRig(t, engine.Options{})
