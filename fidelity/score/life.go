@@ -71,31 +71,25 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 }
 
 // matchOnce matches events of kinds that are never joined with their like: by
-// time, then what is left in order. An optional event takes none that the others need.
+// time, then what is left in order. An optional event takes none that is another's by its time.
 func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[*truth.Event]bool) {
 	var events []*truth.Event
-	needed := 0
-	for _, e := range l.Events {
-		if e.Kind == k {
-			events = append(events, e)
-			if !j.w.optional(e) {
-				needed++
+	for _, optional := range []bool{false, true} {
+		for _, e := range l.Events {
+			if e.Kind == k && j.w.optional(e) == optional {
+				events = append(events, e)
 			}
 		}
 	}
 	seen = slices.DeleteFunc(slices.Clone(seen), func(s *Seen) bool { return !s.Events.Has(k.Events()) })
 	var left []*Seen
-	for n, s := range seen {
-		spare := len(seen)-n > needed
+	for _, s := range seen {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && (spare || !j.w.optional(e)) && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
+			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
 			continue
-		}
-		if !j.w.optional(events[i]) {
-			needed--
 		}
 		j.match(s, events[i], found)
 	}

@@ -767,6 +767,36 @@ func TestReadable(t *testing.T) {
 	}
 }
 
+// A gap takes away what was read before it, as it takes away what is read until its end.
+func TestReadableBeforeAGap(t *testing.T) {
+	const hold = 1000 // of the perfect witness
+	for from, fine := range map[uint64]bool{171 + hold: false, 170 + hold: true, 0: false} {
+		w := perfect()
+		w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
+		w.Single[3].Process.Known &^= engine.FieldCwd.Set()
+		if w.Joined = nil; from != 0 {
+			w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: engine.Gap{From: from, To: from}, Process: new(engine.Process)})
+		}
+		l := lives(t, records()...)
+		l[0].Events[3].Read = true
+		if s := Lives(w, l); s.Perfect() != fine {
+			t.Errorf("a gap at %d: %v %s", from, s, s.Findings)
+		}
+	}
+}
+
+// An event at the time of an optional one is that, though others are missing that a gap explains.
+func TestOptionalByItsTime(t *testing.T) {
+	w := perfect()
+	w.Single[3].Time, w.Single[3].Process.Comm = 177, "other"
+	w.Single[3].Process.Cmdline, w.Joined = []byte("other\x00"), nil
+	w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: engine.Gap{From: 165, To: 165}, Process: new(engine.Process)})
+	other := truth.Record{Op: truth.Exec, PID: 9, Earliest: 175, Latest: 178, Own: true, Optional: true}
+	if s := Lives(w, lives(t, append(records(), other)...)); !s.PerfectBut(1) {
+		t.Errorf("%v %s", s, s.Findings)
+	}
+}
+
 // What a process may have changed while it was read need not be known.
 func TestReadableInTheMiddleOfAChange(t *testing.T) {
 	for _, c := range []struct {
