@@ -29,8 +29,8 @@ import (
 //   - a comm that was read right before a signal ended the process is carried: it may be of an
 //     exec that failed when it was too late to go back;
 //   - a loss takes away all that was read of events before it;
-//   - so does a sink without room, which takes an event before all messages of before the
-//     reading were noted.
+//   - so does a sink that takes an event before the doubt time is over, for lack of room or at
+//     the end.
 //
 // What changes without a message (capabilities, namespaces, process group, terminal,
 // working directory, cgroup) is marked as carried: it is of right after the event.
@@ -318,11 +318,10 @@ func (e *enricher) grow() {
 	e.queue = bigger
 }
 
-// readAll reads what the queued events want, except for forks that can wait. It reports
-// whether something was read.
-func (e *enricher) readAll() (read bool) {
+// readAll reads what the queued events want, except for forks that can wait.
+func (e *enricher) readAll() {
 	if e.unread == e.end {
-		return false
+		return
 	}
 	now := uint64(0)
 	waiting := false
@@ -341,13 +340,11 @@ func (e *enricher) readAll() (read bool) {
 			}
 			continue
 		}
-		read = true
 		e.read(h)
 	}
 	if !waiting {
 		e.unread = e.end
 	}
-	return read
 }
 
 // read reads the process of an event.
@@ -437,15 +434,15 @@ func (e *enricher) compare(h, next *entry) {
 }
 
 // release gives the events to the sink that are certain: all that was sent before a time
-// has been noted. With force set it gives all, without what was read when messages of before are
-// still to be noted. It returns how many it gave, without gaps.
+// has been noted. With force set it gives all, those that are not certain without what was read. It
+// returns how many it gave, without gaps.
 func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) {
 	for ; e.head < e.end; e.head++ {
 		h := e.at(e.head)
 		if !force && (h.wait || h.want != 0 && h.time == 0 || h.time != 0 && noted < h.time+e.doubt) {
 			break
 		}
-		if h.time > noted {
+		if noted < h.time+e.doubt {
 			h.drop(h.read)
 		}
 		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {

@@ -213,20 +213,19 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	for {
 		full, err := s.receive()
-		read := s.enrich.readAll()
+		if hold { // else nothing could show that what is read is of another time
+			s.enrich.readAll()
+		}
 		switch {
 		case err != nil:
 			s.release(true)
 			return err
 		case full:
-			err := s.fetch() // it may be all that was sent before the reading
 			s.noteRest()
 			s.release(true)
-			return err
+			return nil
 		case s.batch.n == batchSize:
 			s.release(false) // there may be more in the socket
-		case read && !hold:
-			// The messages of before the reading are still to be noted.
 		default:
 			s.track.settled(s.noted)
 			s.nextLook = s.track.look()
