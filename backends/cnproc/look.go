@@ -115,7 +115,7 @@ func (t *tracker) confirm(m *message, e end) end {
 		g.leader = int32(m.status)
 		g.endings.add(g.leader)
 	}
-	g.leaderDone, g.confirm = true, true
+	g.leaderDone, g.leaderTold, g.confirm = true, g.leaderTold || m.tid == m.pid, true
 	t.groups.byPID[m.pid] = g
 	return end{}
 }

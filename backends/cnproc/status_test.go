@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 )
@@ -190,6 +191,22 @@ func TestFormerLeaderBeforeLook(t *testing.T) {
 		if n := len(got.events.Of(10, engine.KindExit)); n != 0 {
 			t.Errorf("born after the loss %v: %d exits", born, n)
 		}
+	}
+}
+
+// A leader whose exit message has come has not ended once more: after a loss, the next one is of a
+// thread that has executed.
+func TestSecondEndOfLeaderAfterLoss(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
+	s.track.view = goes{oneThread{'S'}, new(int)}
+	got := sink{room: 100}
+	steps := script("+11", "-10=0", "-10=512")
+	play(s, &got, steps[:2]...)
+	s.track.learnGroup(10, procfs.Status{State: 'Z', Threads: 2}, 0)
+	play(s, &got, steps[2])
+	exits := got.events.Of(10, engine.KindExit)
+	if len(exits) != 2 || !exits[0].Thread || exits[1].Thread {
+		t.Errorf("%d exits", len(exits))
 	}
 }
 

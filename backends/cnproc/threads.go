@@ -18,6 +18,7 @@ type groups struct {
 type group struct {
 	live       uint32 // threads besides the leader
 	leaderDone bool
+	leaderTold bool  // by its message
 	leader     int32 // wait status of the leader, once it has ended
 	unseen     bool  // exits of it were not seen: endings is incomplete
 	// over is when /proc, after a loss, first showed no thread of it that runs, 0 for not:
@@ -97,7 +98,7 @@ func (g *groups) exec(pid uint32, time uint64) {
 		return
 	}
 	late := e.live
-	if late > 0 && e.leaderDone && !e.confirm {
+	if late > 0 && e.leaderTold {
 		late--
 	}
 	g.forget(pid)
@@ -153,12 +154,12 @@ func (g *groups) exit(m *message) end {
 			delete(g.byPID, m.pid)
 		}
 		return end{}
-	case leader && e.leaderDone && !e.confirm && !m.former:
+	case leader && e.leaderTold && !m.former:
 		// A thread took the leader's number to execute, and was killed in the exec.
 		g.forget(m.pid)
 		return end{group: true, time: m.time, status: int32(m.status), known: true}
 	case leader:
-		e.leaderDone, e.leader = true, int32(m.status)
+		e.leaderDone, e.leaderTold, e.leader = true, true, int32(m.status)
 	case !known:
 		return end{}
 	default:
