@@ -14,7 +14,7 @@ import (
 
 // TestKey: whatever a guest's outcome depends on changes its key.
 func TestKey(t *testing.T) {
-	base := Guest{Kernel: Kernel{Name: "k", Arch: "amd64", SHA256: "s"}, BTF: BTFPresent, Backends: Backends}
+	base := Guest{Part: PartTests, Kernel: Kernel{Name: "k", Arch: "amd64", SHA256: "s"}, BTF: BTFPresent, Backends: Backends}
 	key := func(harness, image string, m Machine, change func(*Guest)) string {
 		g := base
 		if change != nil {
@@ -91,7 +91,7 @@ func TestRunner(t *testing.T) {
 	}
 	var guests []Guest
 	for _, name := range []string{"a", "b", "bad"} {
-		guests = append(guests, Guest{Kernel: Kernel{Name: name, Path: writeKernel(t, filepath.Join(dir, name)), SHA256: name}, BTF: BTFPresent, Backends: Backends[:1], Image: image})
+		guests = append(guests, Guest{Part: PartTests, Kernel: Kernel{Name: name, Path: writeKernel(t, filepath.Join(dir, name)), SHA256: name}, BTF: BTFPresent, Backends: Backends[:1], Image: image})
 	}
 	runs := 0
 	for i, tt := range []struct {

@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 			slots <- true
 			defer func() { <-slots }()
 			out := t.TempDir()
-			g := Guest{Kernel: Kernel{Name: "k", Arch: runtime.GOARCH, Path: tt.kernel}, BTF: BTFPresent, Command: tt.command, Image: image}
+			g := Guest{Part: PartTests, Kernel: Kernel{Name: "k", Arch: runtime.GOARCH, Path: tt.kernel}, BTF: BTFPresent, Command: tt.command, Image: image}
 			o, err := tt.machine.Run(context.Background(), g, out, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -170,7 +170,7 @@ func TestInterrupt(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	_, err := Machine{QEMU: qemu}.Run(ctx, Guest{Kernel: Kernel{Name: "k", Path: image}, Image: image}, dir, nil)
+	_, err := Machine{QEMU: qemu}.Run(ctx, Guest{Part: PartTests, Kernel: Kernel{Name: "k", Path: image}, Image: image}, dir, nil)
 	if err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("error %v", err)
 	}

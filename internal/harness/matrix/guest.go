@@ -41,18 +41,11 @@ const (
 	PartCommand Part = "command"    // any command; its result is its exit status
 )
 
-func (p Part) String() string {
-	if p == "" {
-		return string(PartTests)
-	}
-	return string(p)
-}
-
 // Guest is one boot of a kernel, with one command.
 type Guest struct {
 	Kernel   Kernel
 	BTF      BTF
-	Part     Part // PartTests if ""
+	Part     Part
 	Backends []Backend
 	Packages []string // ./DIR, whose tests run with PartGo
 	Tests    []string // patterns of the part's tests; none: all
@@ -78,7 +71,7 @@ func (g Guest) Name() string {
 	if g.BTF == BTFHidden {
 		name += "-hidden"
 	}
-	if g.Part.String() != string(PartTests) {
+	if g.Part != PartTests {
 		name += "-" + string(g.Part)
 	}
 	return name

@@ -17,7 +17,7 @@ type Outcome struct {
 	Guest   string        `json:"guest"`
 	Kernel  Kernel        `json:"kernel"`
 	BTF     BTF           `json:"btf"`
-	Part    Part          `json:"part,omitempty"`   // PartTests if ""
+	Part    Part          `json:"part"`
 	State   record.State  `json:"state"`            // the worst of what happened
 	Reason  string        `json:"reason,omitempty"` // of every state but pass
 	Hello   *record.Hello `json:"hello,omitempty"`

@@ -19,21 +19,21 @@ func sample() Results {
 	return Results{
 		Time: time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC), TookMS: 61000, Machine: "a machine",
 		Guests: []Outcome{
-			{Guest: "5.10-cloud-amd64", Kernel: Kernel{Name: "5.10-cloud-amd64"}, BTF: BTFPresent, State: record.Pass,
+			{Guest: "5.10-cloud-amd64", Kernel: Kernel{Name: "5.10-cloud-amd64"}, BTF: BTFPresent, Part: PartTests, State: record.Pass,
 				Hello: &record.Hello{Kernel: "5.10.0-46", Features: map[string]bool{"btf": true, "bpf": false}},
 				Cells: []Cell{
 					{Result: record.Result{Test: "t_a", Backend: "ebpf", State: record.Pass, DurationMS: 1500, Log: "fine <b>"}},
 					{Result: record.Result{Test: "t_a", Backend: "cnproc", State: record.Skip, Reason: "no uid"}},
 				},
 				TotalMS: 5000, FirstMS: 2000, LastMS: 4000, Log: "guests/a/console.log", Repro: "krun a"},
-			{Guest: "6.1-cloud-amd64", Kernel: Kernel{Name: "6.1-cloud-amd64"}, BTF: BTFHidden, State: record.Hang, Reason: "too late in t_b @ ebpf",
+			{Guest: "6.1-cloud-amd64", Kernel: Kernel{Name: "6.1-cloud-amd64"}, BTF: BTFHidden, Part: PartTests, State: record.Hang, Reason: "too late in t_b @ ebpf",
 				Cells: []Cell{
 					{Result: record.Result{Test: "t_a", Backend: "ebpf", State: record.Fail, Reason: "bad \x01"}, Repro: "krun t_a"},
 					{Result: record.Result{Test: "t_b", Backend: "ebpf", State: record.Hang, Reason: "too late"}, Repro: "krun t_b"},
 					{Result: record.Result{Test: "t_c", Backend: "ebpf", State: record.Lost, Reason: "not run: too late"}, Repro: "krun t_c"},
 				},
 				TotalMS: 60000, Log: "guests/b/console.log", Repro: "krun b", Tail: []string{"t_b @ ebpf: "}},
-			{Guest: "7.3-cloud-amd64", Kernel: Kernel{Name: "7.3-cloud-amd64"}, BTF: BTFPresent, State: record.Crash, Reason: "WARNING: x",
+			{Guest: "7.3-cloud-amd64", Kernel: Kernel{Name: "7.3-cloud-amd64"}, BTF: BTFPresent, Part: PartTests, State: record.Crash, Reason: "WARNING: x",
 				Cells: []Cell{{Result: record.Result{Test: "t_a", Backend: "none", State: record.Pass}}}, Console: []string{"WARNING: x", "BUG: y"}, Log: "guests/c/console.log"},
 		},
 	}
