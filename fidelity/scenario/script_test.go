@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -47,6 +48,30 @@ func performed(t *testing.T, scripts ...string) []*Outcome {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// Each scenario has a function or a script that can be read, and each script is of a scenario.
+func TestOwnScripts(t *testing.T) {
+	files, err := scripts.ReadDir("scripts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range All() {
+		if s.run != nil {
+			continue
+		}
+		text, err := scripts.ReadFile("scripts/" + s.Name + ".script")
+		if err == nil {
+			_, err = script.Parse(string(text))
+		}
+		if err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		files = slices.DeleteFunc(files, func(f fs.DirEntry) bool { return f.Name() == s.Name+".script" })
+	}
+	if len(files) > 0 {
+		t.Errorf("of no scenario: %v", files)
+	}
 }
 
 // Generated scripts are performed, on this kernel.
