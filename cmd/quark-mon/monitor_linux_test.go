@@ -108,10 +108,16 @@ func (r *running) interrupt(t *testing.T) string {
 	if err := r.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
+	return r.end(t)
+}
+
+// end waits for the end after a signal, and returns what is left of the errors.
+func (r *running) end(t *testing.T) string {
+	t.Helper()
 	io.Copy(io.Discard, r.out)
 	rest, _ := io.ReadAll(r.errs)
 	if err := r.Wait(); err != nil {
-		t.Fatalf("after SIGINT: %v\n%s", err, rest)
+		t.Fatalf("after a signal: %v\n%s", err, rest)
 	}
 	return string(rest)
 }
@@ -372,7 +378,7 @@ func TestSignalTwiceAtOnce(t *testing.T) {
 		}
 	}
 	r.exitOf(t, cmd.Process.Pid)
-	if errs := r.interrupt(t); !strings.Contains(errs, "insertions") {
+	if errs := r.end(t); !strings.Contains(errs, "insertions") {
 		t.Errorf("no statistics: %q", errs)
 	}
 }
