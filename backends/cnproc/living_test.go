@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -61,6 +62,44 @@ func TestExitAfterTheNextFork(t *testing.T) {
 
 // Whoever lives is the difference of births and ends, whatever their order; a set of
 // numbers is the oracle.
+// So can those of its threads: a process has ended when its number is given again.
+func TestThreadExitAfterTheNextFork(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, after []string
+		unseen        bool
+		ends          int // of the process
+	}{
+		{"a thread is late", []string{"+11", "-10=0"}, []string{"-11=0"}, false, 1},
+		{"the leader is late, too", []string{"+11"}, []string{"-10=0", "-11=0"}, false, 1},
+		{"after a loss", []string{"+11", "-10=0"}, []string{"-11=0"}, true, 0},
+	} {
+		s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
+		got := sink{room: 100}
+		next := ms + 1000*uint64(len(c.before)) + 500
+		fork := func(s *Source) { s.message(record(Fork, 1, 1, next, 1, 1, 10, 10), true) }
+		all := script(append(slices.Clone(c.before), c.after...)...)
+		play(s, &got, all[:len(c.before)]...)
+		if g := s.track.groups.byPID[10]; c.unseen {
+			g.unseen = true
+			s.track.groups.byPID[10] = g
+		}
+		play(s, &got, append([]func(*Source){fork}, all[len(c.before):]...)...)
+		ends := 0
+		for _, ev := range got.events.Of(10, engine.KindExit) {
+			if !ev.Thread {
+				ends++
+			}
+			if ev.Time >= next || !ev.Thread && ev.Task.Known.Has(engine.FieldExit) {
+				t.Errorf("%s: EXIT of %d at %d, known %v", c.name, ev.TID, ev.Time, ev.Task.Known)
+			}
+		}
+		if n := len(got.events.Of(10, engine.KindExit)); ends != c.ends || n != 2+ends || len(s.track.groups.overtaken) > 0 {
+			t.Errorf("%s: %d ends, of the process %d, left behind %v", c.name, n, ends, s.track.groups.overtaken)
+		}
+	}
+}
+
 func TestLiving(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var l living

@@ -396,7 +396,7 @@ func (s *Source) take(f *fact) {
 // wanted returns the fields that are read from /proc for the event of a fact.
 func (s *Source) wanted(f *fact) (want engine.Fields) {
 	switch {
-	case f.thread:
+	case f.thread, f.gone:
 		return 0
 	case f.kind == engine.KindFork, f.kind == engine.KindExec:
 		return procfs.Readable

@@ -12,6 +12,14 @@ type groups struct {
 	threads map[uint32]uint32 // living threads that are no leaders -> group
 	byPID   map[uint32]group
 	last6   bool // the group's status is that of the last thread to end: Linux 6.0
+	// overtaken are threads whose process's number was given again before their exit messages.
+	overtaken map[uint32]overtaken
+}
+
+// overtaken is whose thread it was, and when the next process of the number was born.
+type overtaken struct {
+	pid  uint32
+	next uint64
 }
 
 // group is a thread group that has, or had, threads besides its leader.
@@ -34,7 +42,7 @@ type group struct {
 }
 
 func newGroups(last6 bool) groups {
-	return groups{threads: map[uint32]uint32{}, byPID: map[uint32]group{}, last6: last6}
+	return groups{threads: map[uint32]uint32{}, byPID: map[uint32]group{}, overtaken: map[uint32]overtaken{}, last6: last6}
 }
 
 // add notes a living thread.
@@ -49,6 +57,7 @@ func (g *groups) add(pid, tid uint32) {
 		g.remove(old, tid) // its exit was lost, and the number is used again
 	}
 	g.threads[tid] = pid
+	delete(g.overtaken, tid)
 	e := g.byPID[pid]
 	e.live++
 	g.byPID[pid] = e
@@ -72,6 +81,24 @@ func (g *groups) forget(pid uint32) {
 		g.dropThreads(pid)
 	}
 	delete(g.byPID, pid)
+}
+
+// overtake forgets a group whose number has another process, born at a time, and returns it: its
+// threads have ended.
+func (g *groups) overtake(pid uint32, next uint64) group {
+	e := g.byPID[pid]
+	if e.live > 0 {
+		for tid, of := range g.threads {
+			if of == pid {
+				g.overtaken[tid] = overtaken{pid, next}
+			}
+		}
+		if !e.leaderTold {
+			g.overtaken[pid] = overtaken{pid, next}
+		}
+	}
+	g.forget(pid)
+	return e
 }
 
 // dropThreads is slow, for what is rare.

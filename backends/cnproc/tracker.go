@@ -20,6 +20,7 @@ type fact struct {
 	carried  bool  // status is of the last thread that failed: others may have ended after it
 	doubtful bool  // a loss may have hidden that the pid is another process's now
 	unsure   bool  // KindExit: it is not if an exec or another end follows
+	gone     bool  // the number is another process's by now
 	gap      engine.Gap
 }
 
@@ -160,7 +161,11 @@ func (t *tracker) fork(m *message) {
 		t.groups.add(m.pid, m.tid)
 		return
 	}
-	t.groups.forget(m.pid)
+	if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.rescan {
+		status, _ := e.endings.verdict(e.leader, t.groups.last6)
+		end := message{what: Exit, cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, exitSignal: -1}
+		t.state(&fact{kind: engine.KindExit, m: &end, status: status, known: e.endings.fatal != 0, gone: true})
+	}
 	delete(t.dumping, m.pid)
 	if t.lives && !t.losing && m.time > t.lossUntil {
 		t.living.born(m.pid, m.time)
@@ -174,6 +179,13 @@ func (t *tracker) exit(f *fact) {
 	if m.tid == m.pid {
 		latest = t.living.ended(m.pid)
 		m.time = min(m.time, latest)
+	}
+	if o, ok := t.groups.overtaken[m.tid]; ok && o.pid == m.pid && m.time < o.next+maxStraggle {
+		delete(t.groups.overtaken, m.tid)
+		m.time = min(m.time, o.next-1)
+		f.thread, f.status, f.known = true, int32(m.status), true
+		t.state(f)
+		return
 	}
 	e := t.groups.exit(m)
 	if e.probe {
@@ -211,6 +223,11 @@ func (t *tracker) settled(now uint64) {
 	for pid, e := range t.groups.byPID {
 		if e.over != 0 && now > e.over+maxStraggle {
 			t.groups.forget(pid)
+		}
+	}
+	for tid, o := range t.groups.overtaken {
+		if now > o.next+maxStraggle {
+			delete(t.groups.overtaken, tid)
 		}
 	}
 }
