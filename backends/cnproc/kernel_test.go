@@ -2,10 +2,13 @@ package cnproc
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -109,6 +113,41 @@ func TestThreadsOfBefore(t *testing.T) {
 		t.Skip("before Linux 6.0 the status of a process with several threads is not always known")
 	}
 	wantStatus(t, to, cmd)
+}
+
+// Each image of a chain is known, also where the addresses are not random.
+func TestExecChainAtFixedAddresses(t *testing.T) {
+	// Its arguments are of one length each time: where the stack begins depends on it.
+	const script, images = `read x; test $1 = 9 || exec sh -c "$0" "$0" $(($1+1))`, 5
+	cmd := command(t, "sh", "-c", script, script, strconv.Itoa(10-images))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const noRandomAddresses = 0x0040000
+	lockThread() // which ends with the test
+	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, noRandomAddresses, 0, 0); errno != 0 {
+		t.Skip(errno)
+	}
+	go func() {
+		for range images { // each is read before the next is executed
+			time.Sleep(50 * time.Millisecond)
+			io.WriteString(in, "\n")
+		}
+		in.Close()
+	}()
+	to, _ := run(t, Options{DoubtTime: 10 * time.Millisecond}, cmd)
+	var got []string
+	for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindExec) {
+		args := bytes.Split(ev.Bytes(engine.FieldCmdline), []byte{0})
+		got = append(got, string(args[max(len(args)-2, 0)]))
+		if ev.Task.Known&procfs.Image != procfs.Image {
+			t.Errorf("known %v", ev.Task.Known)
+		}
+	}
+	if want := []string{"5", "6", "7", "8", "9"}; !slices.Equal(got, want) {
+		t.Errorf("arguments %q, not %q", got, want)
+	}
 }
 
 func TestComm(t *testing.T) {

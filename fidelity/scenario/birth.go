@@ -98,10 +98,16 @@ func cloneNamespaces(d *director) {
 }
 
 // chain returns a scenario in which a process executes n times.
-func chain(n int) func(*director) {
+const noRandomAddresses = 0x0040000 // ADDR_NO_RANDOMIZE, linux/personality.h
+
+func chain(n int, personality ...int) func(*director) {
 	return func(d *director) {
 		for range scale(3, 1) {
-			d.do(d.light().image(d.self, []string{"chain", strconv.Itoa(n)}, role("chain", n, n-1)))
+			p := d.light()
+			for _, flags := range personality {
+				p.call("personality", unix.SYS_PERSONALITY, flags)
+			}
+			d.do(p.image(d.self, []string{"chain", strconv.Itoa(n)}, role("chain", n, n-1)))
 		}
 	}
 }

@@ -467,6 +467,30 @@ func TestKernelThread(t *testing.T) {
 	}
 }
 
+// /proc shows more of the names of some kernel threads than the kernel keeps as their comm.
+func TestLongNamesOfKernelThreads(t *testing.T) {
+	long := 0
+	if err := open(t).Scan(func(ev *engine.RawEvent) error {
+		shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", ev.PID))
+		shown = bytes.TrimSuffix(shown, []byte("\n"))
+		got := ev.Bytes(engine.FieldComm)
+		if len(got) > 15 {
+			t.Errorf("comm %q", got)
+		}
+		if err == nil && len(shown) > 15 {
+			if long++; len(got) == 0 || !bytes.HasPrefix(shown, got) {
+				t.Errorf("comm %q of %q", got, shown)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if long == 0 {
+		t.Skip("no kernel thread has a long name here")
+	}
+}
+
 func TestForkNoExec(t *testing.T) {
 	r := open(t)
 	// The subshell runs the image of the shell that forked it.
