@@ -30,8 +30,7 @@ type cpu struct {
 	// that it announced are expected until then.
 	wakeupDeadline uint64
 
-	incomplete bool // samples may be missing, see mayHaveLost
-	losses     losses
+	losses losses
 
 	first [numFamilies]*perf.Event // by family, the event that counts the hits
 	last  [numFamilies]uint64      // by family, the count in the last sample

@@ -1,6 +1,7 @@
 package kprobe
 
 import (
+	"cmp"
 	"os"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
@@ -9,58 +10,58 @@ import (
 )
 
 // losses is what is known of the events that one CPU's ring had no room for. The kernel writes a
-// lost-record before the next record that finds room. Where none follows, the events' counts show
-// the loss once the ring was read to its end.
+// lost-record before the next record that finds room; how many events are missing the counts say.
 type losses struct {
-	missed   bool   // a lost-record was read, and no sample since
-	counted  bool   // the events' counts were read since the last record
 	last     uint64 // time of the last sample
-	since    uint64 // all that was lost before this time is reported
+	since    uint64 // not 0: events of after this time may be missing that no gap tells of
 	between  uint64 // events missing between those that were read
 	reported uint64 // lost events that gaps have reported
 }
 
-// reportLoss inserts a gap for what c lost up to a time.
-func (s *Source) reportLoss(c *cpu, to engine.Sink, until uint64) {
-	l := &c.losses
-	missing := s.missing(c)
-	if missing <= l.reported {
-		return
-	}
-	count := missing - l.reported
-	ev := to.Reserve()
-	ev.SetGap(engine.Gap{
-		Cause: engine.LossRingFull, CPU: uint32(c.number), From: max(l.since, min(l.last, until)), To: until, Count: count,
-	})
-	to.Insert(ev)
-	l.reported = missing
-}
+// suspect notes that events may be missing after the last sample.
+func (l *losses) suspect() { l.since = cmp.Or(l.since, l.last) }
 
-// missing is how many events of c are neither read nor queued, or fewer.
-func (s *Source) missing(c *cpu) uint64 {
-	l := &c.losses
-	if c.leader == nil {
-		return l.between
-	}
-	outstanding := c.outstanding()
-	c.incomplete = c.incomplete && outstanding > 0
-	queued := s.queued(c)
-	return l.between + outstanding - min(outstanding, queued)
-}
-
-// reportSilentLosses inserts gaps for what was lost on CPUs where nothing follows. began is
-// when this reading of the rings did.
-func (s *Source) reportSilentLosses(to engine.Sink, began uint64) {
+// release gives the rings' room back, and inserts gaps for what was lost. The counts are read after
+// that: until then a full ring loses more.
+func (s *Source) release(to engine.Sink) {
 	for _, c := range s.cpus {
-		if c.ring.Pending() > 0 || to.Room() == 0 {
-			continue
+		if c.now.set != nil {
+			c.now.values.keep()
 		}
-		if c.incomplete && !c.losses.counted {
-			c.losses.counted = true
-			s.reportLoss(c, to, clock.Monotonic())
+		c.noteFull(c.ring.Release())
+		if c.losses.since != 0 {
+			s.reportLoss(c, to)
 		}
-		c.losses.since = began
 	}
+}
+
+// reportLoss inserts a gap for what c lost until now.
+func (s *Source) reportLoss(c *cpu, to engine.Sink) {
+	l := &c.losses
+	missing, exact := s.missing(c)
+	if missing > l.reported {
+		ev := to.Reserve()
+		ev.SetGap(engine.Gap{
+			Cause: engine.LossRingFull, CPU: uint32(c.number), From: cmp.Or(l.since, l.last), To: clock.Monotonic(), Count: missing - l.reported,
+		})
+		to.Insert(ev)
+		l.reported = missing
+	}
+	if exact {
+		l.since = 0
+	}
+}
+
+// missing is how many events of c are neither read nor queued; less if not exact, as others have
+// happened meanwhile.
+func (s *Source) missing(c *cpu) (n uint64, exact bool) {
+	if c.leader == nil {
+		return c.losses.between, true
+	}
+	pending := c.ring.Pending()
+	outstanding := c.outstanding()
+	queued := s.queued(c)
+	return c.losses.between + outstanding - min(outstanding, queued), c.ring.Pending() == pending
 }
 
 // insertUnseen inserts a gap for what a CPU, -1 for any, did while it had no ring.
@@ -84,33 +85,26 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		if c.now.set != nil && c.now.have&1 != 0 {
 			st.Produced++
 		}
-		if !c.mayHaveLost() {
-			st.Produced += s.queued(c)
-			continue
+		c.noteFull(c.ring.Pending())
+		missing, exact := max(c.losses.reported, c.losses.between), true
+		if c.losses.since != 0 {
+			missing, exact = s.missing(c)
 		}
-		outstanding := c.outstanding()
-		st.Produced += outstanding
-		switch {
-		case c.ring.Pending() == 0:
-			st.Lost[engine.LossRingFull] += outstanding
-			c.incomplete = outstanding > 0
-		case c.nearlyFull():
-			st.Bound = true
-		}
+		missing -= c.losses.between // which s.lost has
+		st.Lost[engine.LossRingFull] += missing
+		st.Produced += s.queued(c) + missing
+		st.Bound = st.Bound || !exact
 	}
 	return st, nil
 }
 
-// nearlyFull reports whether the longest record, with what perf adds to it, may have found no
-// room.
-func (c *cpu) nearlyFull() bool { return c.ring.Size()-c.ring.Pending() <= 2*maxRecord }
-
-// mayHaveLost reports whether the ring may have dropped samples that no later sample shows by its
-// count. Only a ring that was nearly full can have, and between two readings it only fills. If so,
-// the events' counters have to be read, for which the kernel interrupts the CPU.
-func (c *cpu) mayHaveLost() bool {
-	c.incomplete = c.incomplete || c.nearlyFull()
-	return c.incomplete
+// noteFull notes how many bytes the ring held at most. If the longest record, with what perf adds to
+// it, may have found no room, it may have dropped samples that no later record tells of, and the
+// events' counters have to be read, for which the kernel interrupts the CPU.
+func (c *cpu) noteFull(held int) {
+	if c.ring.Size()-held <= 2*maxRecord {
+		c.losses.suspect()
+	}
 }
 
 // queued returns how many events wait in a ring.

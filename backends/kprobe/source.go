@@ -65,23 +65,13 @@ func (s *Source) Populate(to engine.Sink) error {
 	if s.probes == nil {
 		return os.ErrClosed
 	}
-	began := clock.Monotonic()
-	for _, c := range s.cpus {
-		c.mayHaveLost()
-	}
 	for to.Room() > 0 && s.readQueued(to) {
 	}
 	if to.Room() > 0 { // else their other records may still be in a ring
 		s.settleIDs(to)
 	}
 	s.giveUp(to)
-	s.reportSilentLosses(to, began)
-	for _, c := range s.cpus {
-		if c.now.set != nil {
-			c.now.values.keep()
-		}
-		c.ring.Release()
-	}
+	s.release(to)
 	// After the rings were read, so that no event is handed over before a gap of earlier times.
 	s.followCPUs(to)
 	s.closeGone(to)
@@ -138,7 +128,7 @@ func (s *Source) closeGone(to engine.Sink) {
 			s.finish(c, to)
 		}
 		now := clock.Monotonic()
-		s.reportLoss(c, to, now)
+		s.reportLoss(c, to)
 		s.lost += c.outstanding()
 		// The kernel takes the perf events away before the tasks.
 		insertUnseen(to, c.number, c.losses.last, now)
@@ -189,7 +179,7 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 	if !ok {
 		return
 	}
-	c.wakeupDeadline, c.losses.counted = 0, false
+	c.wakeupDeadline = 0
 	switch {
 	case perf.IsWakeup(rec):
 		c.woke, c.wakeupDeadline = true, clock.Monotonic()+maxWait
@@ -200,18 +190,13 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 			break
 		}
 		s.sample(c, to, &sample)
-		if c.losses.missed {
-			c.losses.missed = false
-			s.reportLoss(c, to, sample.Time)
-		}
 		c.losses.last = sample.Time
 		if rec.Aside && c.now.set != nil {
 			c.now.values.keep()
 		}
-	case rec.Type == perf.RecordLost: // which events they were of the counts say
-		c.losses.missed = true
+	case rec.Type == perf.RecordLost: // how many events they were of the counts say
+		c.losses.suspect()
 	}
-	// Records of loss are skipped: the counts in samples say which were lost.
 }
 
 // probe returns the probe that made a raw sample, or nil.
@@ -241,8 +226,11 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 	if p.part == 1 {
 		last := &c.last[p.set.family]
 		if sample.Count > *last {
-			s.lost += sample.Count - *last - 1
-			c.losses.between += sample.Count - *last - 1
+			if n := sample.Count - *last - 1; n > 0 {
+				s.lost += n
+				c.losses.between += n
+				c.losses.suspect()
+			}
 			*last = sample.Count
 		}
 		a.time, a.cpu, a.pid, a.tid = sample.Time, sample.CPU, sample.PID, sample.TID

@@ -120,8 +120,12 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
 }
 
-// Release gives the room of the records read so far back to the kernel.
-func (r *Ring) Release() { atomic.StoreUint64(r.tail, r.at) }
+// Release gives the room of the records read so far back to the kernel. It returns how many bytes
+// the ring held at most since the last call.
+func (r *Ring) Release() (most int) {
+	tail := atomic.SwapUint64(r.tail, r.at)
+	return int(atomic.LoadUint64(r.head) - tail)
+}
 
 // Pending returns how many bytes are queued.
 func (r *Ring) Pending() int { return int(atomic.LoadUint64(r.head) - r.at) }
