@@ -98,8 +98,8 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	return st, nil
 }
 
-// noteFull notes how many bytes the ring held at most. If the longest record, with what perf adds to
-// it, may have found no room, it may have dropped samples that no later record tells of, and the
+// noteFull notes how many bytes the ring held at most. If the longest record, with what perf adds
+// to it, may have found no room, it may have dropped samples that no later record tells of, and the
 // events' counters have to be read, for which the kernel interrupts the CPU.
 func (c *cpu) noteFull(held int) {
 	if c.ring.Size()-held <= 2*maxRecord {

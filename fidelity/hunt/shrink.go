@@ -35,7 +35,7 @@ const (
 // find shrinks what a batch of scripts has shown, of which the first has the number first, and
 // writes the script that is left.
 func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Finding, error) {
-	fmt.Fprintf(h.Progress, "a lie of %s: %s\n", l.Backend, strings.Join(l.Findings, "; "))
+	fmt.Fprintf(h.Progress, "a lie of %s in script %d, faults %q: %s\n", l.Backend, first+l.Script, f, strings.Join(l.Findings, "; "))
 	s := &shrinker{hunter: h, Finding: &Finding{Backend: l.Backend, Number: -1, Faults: f, Findings: l.Findings, kind: kindOf(l.Findings[0])}}
 	if l.Script >= 0 {
 		s.Number, s.Script = first+l.Script, batch[l.Script]

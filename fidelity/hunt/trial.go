@@ -200,13 +200,14 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 	if t.Faults.Length != 0 {
 		delivered.JoinedHold = 1 // a full queue delivers at once
 	}
-	if damage != nil {
-		damage(delivered)
-	}
 	single, err := w.Single.Queue.Stats()
 	joined, err2 := w.Joined.Queue.Stats()
 	if err := errors.Join(err, err2); err != nil {
 		return err
+	}
+	delivered.Cut = w.Backend == "kprobe" && (t.Faults.Ring != 0 || single.Source.Lost[engine.LossRingFull]+joined.Source.Lost[engine.LossRingFull] > 0)
+	if damage != nil {
+		damage(delivered)
 	}
 	var lives []*truth.Life
 	for i, o := range outcomes {

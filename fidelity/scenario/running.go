@@ -214,7 +214,14 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", r.Name, err)
 	}
+	was, err := ownState()
+	if err != nil {
+		return nil, err
+	}
 	for _, l := range lives {
+		if l.PID == director {
+			l.Was = was
+		}
 		for i, o := range all {
 			if o.Skip == "" && (l.PID == director || of[birth{l.PID, l.Born()}] == i) {
 				o.Lives = append(o.Lives, l)
@@ -225,6 +232,17 @@ func (r *Running) outcomes(ended error) (all []*Outcome, err error) {
 		o.All, o.Director = lives, director
 	}
 	return all, nil
+}
+
+// ownState returns the state of this process, of which directors are born.
+func ownState() (*truth.State, error) {
+	proc, err := truth.OpenProc()
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Close()
+	_, state, err := proc.Read("self")
+	return &state, err
 }
 
 // close kills the director if it still runs, and closes all descriptors.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -117,6 +118,9 @@ process
 	var got []string
 	for _, l := range all[0].Lives {
 		if l.PID == all[0].Director {
+			if l.Was == nil || l.Was.Value[engine.FieldCmdline] != strings.Join(os.Args, "\x00")+"\x00" {
+				t.Errorf("the director was %+v", l.Was)
+			}
 			continue
 		}
 		what := ""

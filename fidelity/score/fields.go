@@ -68,7 +68,7 @@ func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
 	// The engine derives what follows from fields that eBPF always brings.
 	derived := c.Origin == engine.OriginDerived && j.w.Backend == "ebpf"
-	if c.Brings(s.Events) || proc || derived {
+	if c.Brings(s.Events) && !(j.w.Cut && texts.Has(f)) || proc || derived {
 		v.Unexplained++
 		j.find(e.Life, "%s: %s is unknown", s.Events, f)
 		return
@@ -117,6 +117,9 @@ func changedLater(e *truth.Event) (fields engine.Fields) {
 	}
 	return fields
 }
+
+// texts are the fields that kprobe has further records for.
+const texts = paths | engine.Fields(1<<engine.FieldCmdline|1<<engine.FieldCgroup)
 
 // ofImage are the fields that each exec sets.
 const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
@@ -410,12 +413,13 @@ func (v value) isOfAnotherTime(e *truth.Event) bool {
 	if v.field != engine.FieldFilename && v.field != engine.FieldCmdline && e.Life.Events[0].State.Told.Has(v.field) {
 		return false
 	}
-	for l := e.Life; l.Creator != nil; l = l.Creator {
+	l := e.Life
+	for ; l.Creator != nil; l = l.Creator {
 		if slices.ContainsFunc(l.Creator.Events, func(e *truth.Event) bool { return e.Earliest <= l.Events[0].Latest && had(e) }) {
 			return true
 		}
 	}
-	return false
+	return l.Was != nil && v.isOf(l.Was, new(truth.State))
 }
 
 // reportsAlways reports whether the backend reports a field with e in every life: eBPF all

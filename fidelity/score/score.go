@@ -48,6 +48,9 @@ type Witness struct {
 	AfterEnd uint64
 	Single   []Seen // with engine.Options.MinAgg
 	Joined   []Seen // without; empty if there was no such queue
+	// Cut says that records found no room: of an event that more than one record tells the
+	// texts may be unknown.
+	Cut bool
 	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
 	JoinedHold uint64
 }

@@ -414,6 +414,8 @@ func TestCarriedFromTheParent(t *testing.T) {
 		truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 70, Latest: 80, State: exec("/late")},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 90, Latest: 95},
 		truth.Record{Op: truth.Exit, PID: 8, Earliest: 96, Latest: 99})
+	was := exec("/first")
+	family[0].Was = &was
 	for _, c := range []struct {
 		name, filename string
 		session        uint32
@@ -424,6 +426,7 @@ func TestCarriedFromTheParent(t *testing.T) {
 		{"as at birth", "/new", 8, 0, Verdicts{Right: 1}, Verdicts{Right: 1}},
 		{"what the parent had, carried", "/old", 8, engine.FieldFilename.Set(), Verdicts{Carried: 1}, Verdicts{Right: 1}},
 		{"what the parent had, not carried", "/old", 8, 0, Verdicts{Wrong: 1}, Verdicts{Right: 1}},
+		{"what the parent was before all that is recorded, carried", "/first", 8, engine.FieldFilename.Set(), Verdicts{Carried: 1}, Verdicts{Right: 1}},
 		{"what the parent had later, carried", "/late", 8, engine.FieldFilename.Set(), Verdicts{Wrong: 1}, Verdicts{Right: 1}},
 		{"what is not inherited, carried", "/new", 1, engine.FieldSID.Set(), Verdicts{Right: 1}, Verdicts{Wrong: 1}},
 	} {
@@ -794,6 +797,20 @@ func TestOptionalByItsTime(t *testing.T) {
 	other := truth.Record{Op: truth.Exec, PID: 9, Earliest: 175, Latest: 178, Own: true, Optional: true}
 	if s := Lives(w, lives(t, append(records(), other)...)); !s.PerfectBut(1) {
 		t.Errorf("%v %s", s, s.Findings)
+	}
+}
+
+// A text whose record found no room may be unknown, and no other field.
+func TestCut(t *testing.T) {
+	for f, cut := range map[engine.Field]bool{engine.FieldCmdline: true, engine.FieldCwd: true, engine.FieldUIDs: false, engine.FieldComm: false} {
+		w := perfect()
+		w.Joined = nil
+		w.Single[3].Process.Known &^= f.Set()
+		for _, w.Cut = range []bool{false, true} {
+			if got := Lives(w, lives(t, records()...)).Perfect(); got != (cut && w.Cut) {
+				t.Errorf("%s unknown, records cut %v: perfect %v", f, w.Cut, got)
+			}
+		}
 	}
 }
 

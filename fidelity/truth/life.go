@@ -14,6 +14,7 @@ import (
 type Life struct {
 	PID     int
 	Creator *Life    `json:"-"` // whose state it began with; nil if that is not recorded
+	Was     *State   `json:"-"` // before its first event; nil if that is not recorded
 	Events  []*Event // in order: a fork first, the exit last
 	// Threads are those that were started, without the leader. With OpenThreads there
 	// were others too.
