@@ -151,10 +151,10 @@ func init() {
 			a.SkipUnless(unshared, private) // else the mounts would be those of all
 		},
 		"chroot": func(a *actor, op *script.Op) {
-			entered := a.moved(engine.FieldFilename, "exe", "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
 			// Where it is begins at the new root at once.
-			cwd := linked(a.process, engine.FieldCwd, "cwd")
-			a.steps = append(a.steps, step{call: entered, before: a.stamp(), noNext: true, says: []says{cwd}, record: truth.Record{Op: truth.Shown}})
+			s := a.change(engine.SetOf(engine.FieldFilename, engine.FieldCwd), "chroot", unix.SYS_CHROOT, a.in(a.f.dir))
+			s.says = append(s.says, linked(a.process, engine.FieldFilename, "exe"), linked(a.process, engine.FieldCwd, "cwd"))
+			entered := s.call
 			a.root, a.hides = a.f.dir, a.hides|engine.SetOf(engine.FieldFilename, engine.FieldCwd)
 			a.chdir(a.f.mkdir(a.name()))
 			a.SkipUnless(entered)
