@@ -366,7 +366,7 @@ func (e *enricher) read(h *entry) {
 func (e *enricher) readExit(h *entry) {
 	t := &h.ev.Task
 	status, start, ok := e.proc.ExitStatus(h.ev.PID)
-	if ok && e.clock.startedBy(start, h.ev.Time) {
+	if ok && e.mayBe(h, start) {
 		h.same = t.Known.Has(engine.FieldExit) && status == t.Exit.WaitStatus
 		t.Exit = engine.Exit{WaitStatus: status, Time: h.ev.Time}
 		t.Known |= engine.FieldExit.Set()
@@ -380,7 +380,7 @@ func (e *enricher) readProcess(h *entry) {
 	known, truncated := t.Known, t.Truncated
 	want := h.want &^ engine.FieldExit.Set()
 	st, err := e.proc.Read(ev.PID, want|engine.FieldStart.Set(), ev)
-	if err != nil || !e.clock.startedBy(t.Start, ev.Time) || !e.births && !e.proven(h, &st) {
+	if err != nil || !e.mayBe(h, t.Start) || !e.births && !e.proven(h, &st) {
 		// Gone, or another process with the same number.
 		t.Known, t.Truncated = known, truncated
 		return
@@ -407,6 +407,15 @@ func (e *enricher) readProcess(h *entry) {
 	h.read |= t.Known &^ known
 	t.Carried |= h.read & e.carried
 	h.memory = st.Memory
+}
+
+// mayBe reports whether a process that started at a time can be that of the event. When the message
+// of an end comes the number can be another process's, which a loss can hide.
+func (e *enricher) mayBe(h *entry, start uint64) bool {
+	if e.births && h.ev.Kind == engine.KindExit && h.want.Has(engine.FieldStart) {
+		return e.clock.startedBefore(start, h.ev.Time)
+	}
+	return e.clock.startedBy(start, h.ev.Time)
 }
 
 // proven reports whether the process that was read is that of the event, where the kernel does not

@@ -39,6 +39,29 @@ func TestForkOfSessionLeader(t *testing.T) {
 
 // The offset between the clocks is never too large, however late the second of them
 // is read, and not too small for longer than it takes to read them quickly once.
+// After a loss, what /proc shows when a process has ended is of it only if it shows an older one.
+func TestNextOfTheTick(t *testing.T) {
+	const tick = engine.ProcStartUnit
+	e := newEnricher(nil, new(bootClock), ms)
+	for _, c := range []struct {
+		kind  engine.Kind
+		want  engine.Fields
+		start uint64
+		may   bool
+	}{
+		{engine.KindExit, engine.FieldStart.Set(), tick, false},
+		{engine.KindExit, engine.FieldStart.Set(), tick / 2, true},
+		{engine.KindExit, engine.FieldExit.Set(), tick, true},
+		{engine.KindFork, procfs.Readable, tick, true},
+		{engine.KindFork, procfs.Readable, 2 * tick, false},
+	} {
+		h := &entry{ev: &engine.RawEvent{Kind: c.kind, Time: tick + 5}, want: c.want}
+		if e.mayBe(h, c.start) != c.may {
+			t.Errorf("%v at %d of a process of %d", c.kind, h.ev.Time, c.start)
+		}
+	}
+}
+
 func TestClockNote(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

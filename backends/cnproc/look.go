@@ -99,8 +99,12 @@ func (t *tracker) confirm(m *message, e end) end {
 		t.groups.forget(m.pid)
 		return e
 	case !st.Zombie():
-		// It was the former leader; another thread has its number now.
+		// It was the former leader, and another thread has its number now; or another
+		// process has it that was born in the same tick.
 		t.groups.forget(m.pid)
+		if e.lost = !t.clock.startedBefore(start, m.time); e.lost {
+			return e
+		}
 		return end{}
 	}
 	for _, tid := range t.view.Tasks(m.pid) {

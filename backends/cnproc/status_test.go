@@ -210,6 +210,27 @@ func TestSecondEndOfLeaderAfterLoss(t *testing.T) {
 	}
 }
 
+// young is a view of such a process that started in the tick of an exit message.
+type young struct{ alone }
+
+func (young) Status(uint32) (procfs.Status, uint64, error) {
+	return procfs.Status{State: 'R', Threads: 1}, engine.ProcStartUnit, nil
+}
+
+// After a loss, a process that started in the tick of an exit message of its number can be the one
+// whose former leader that was, or the next one.
+func TestEndBeforeTheNextOfTheTick(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
+	s.track.view, s.clock.offset, s.clock.before = young{}, 0, 0
+	s.track.lossUntil, s.track.rescan, s.track.rescanTime = 1, true, clock.Monotonic()
+	got := sink{room: 100}
+	const at = engine.ProcStartUnit + 5
+	feed(s, &got, record(Exit, 0, 1, at, 10, 10, 0, 17, 2, 1))
+	if st, _ := s.Stats(); len(got.events) != 1 || got.events[0].Kind != engine.KindGap || got.events[0].Gap.To != at || st.LostTotal() != 1 {
+		t.Errorf("%d events, %+v", len(got.events), st)
+	}
+}
+
 // amid is a view of such a process that takes its time.
 type amid struct {
 	alone

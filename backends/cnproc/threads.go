@@ -164,6 +164,7 @@ type end struct {
 	confirm bool   // /proc has to confirm it; the group is kept
 	probe   bool   // whether the group still runs is worth knowing
 	unsure  bool   // see confirm
+	lost    bool   // nothing tells any more whether it is one
 }
 
 // exit notes the exit of a thread.

@@ -214,7 +214,9 @@ func (t *tracker) exit(f *fact) {
 			t.state(&fact{kind: engine.KindCoreDump, m: &dump, seq: f.seq, doubtful: f.doubtful})
 		}
 	}
-	t.state(f)
+	if t.state(f); e.lost {
+		t.stateGap(engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: m.time, To: m.time, Count: 1})
+	}
 }
 
 // settled says that the socket was empty at a time: groups that were over long before go, now that
