@@ -11,6 +11,10 @@ type drain struct {
 // drainPause is the time to wait for a record that the kernel has begun to write.
 const drainPause = time.Millisecond
 
+// disorder is more than any source brings an event after one that happened later. A HoldTime can
+// be long for other reasons: an orderly end on a busy machine does not take as long.
+const disorder = uint64(time.Second)
+
 // Finisher is a [Source] that holds events back, to see what follows them. Finish is
 // called once: from then on Populate holds nothing back.
 type Finisher interface{ Finish() }
@@ -40,5 +44,5 @@ func (e *Engine) drained() bool {
 		return true
 	}
 	head := e.buffer.oldest()
-	return head != nil && head.Time > e.drain.at+e.hold
+	return head != nil && head.Time > e.drain.at+min(e.hold, disorder)
 }

@@ -811,23 +811,25 @@ func (s *endless) Populate(to engine.Sink) error {
 
 // A drain ends although processes never stop producing events.
 func TestDrainEnds(t *testing.T) {
-	src := &endless{clock: enginetest.NewClock()}
-	e, err := engine.New(src, src.clock.Engine(), engine.Options{MaxLength: 10, HoldTime: 10 * time.Millisecond, Matrix: new(engine.Matrix)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Drain(); err != nil {
-		t.Fatal(err)
-	}
-	for n := range 100000 {
-		if _, err := e.Get(); err != nil {
-			if !e.Drained() || n < 10000 {
-				t.Errorf("ended after %d events, drained %v", n, e.Drained())
+	for _, hold := range []time.Duration{10 * time.Millisecond, time.Hour} {
+		src := &endless{clock: enginetest.NewClock()}
+		e, err := engine.New(src, src.clock.Engine(), engine.Options{MaxLength: 10, HoldTime: hold, Matrix: new(engine.Matrix)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Drain(); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for end := int(2 * time.Second / time.Microsecond); n < end; n++ {
+			if _, err := e.Get(); err != nil {
+				break
 			}
-			return
+		}
+		if least := int(min(hold, time.Second) / time.Microsecond); !e.Drained() || n < least {
+			t.Errorf("hold time %v: ended after %d events, drained %v", hold, n, e.Drained())
 		}
 	}
-	t.Error("it did not end")
 }
 
 // quark(7) has the default rules as a table, cell by cell.
