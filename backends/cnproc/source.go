@@ -57,6 +57,7 @@ type overrun struct {
 	from, to uint64
 	reported uint64 // time of the report, 0 if all is told
 	dropped  uint64 // since the socket was opened
+	counted  uint64 // a time before dropped was read, as to is one after it
 }
 
 var _ interface {
@@ -295,11 +296,11 @@ func (s *Source) fetch() error {
 			s.overruns++
 			s.congested = true
 			o := &s.overrun
-			if o.to = clock.Monotonic(); o.reported == 0 {
-				o.from, o.reported = s.noted, o.to
+			if o.counted = clock.Monotonic(); o.reported == 0 {
+				o.from, o.reported = s.noted, o.counted
 			}
 			s.countDrops()
-			o.dropped = s.dropped
+			o.to, o.dropped = clock.Monotonic(), s.dropped
 		default:
 			return fmt.Errorf("receive from the proc connector: %w", errno)
 		}
@@ -314,9 +315,10 @@ func (s *Source) emptied(now uint64) {
 		return
 	}
 	s.congested, s.track.losing = false, false
+	counted := clock.Monotonic()
 	if s.countDrops(); s.dropped > max(s.track.told, s.overrun.dropped) {
 		o := &s.overrun
-		o.to, o.dropped = clock.Monotonic(), s.dropped
+		o.counted, o.to, o.dropped = counted, clock.Monotonic(), s.dropped
 		o.reported = o.to
 		s.tellOverrun()
 	}
@@ -330,7 +332,7 @@ func (s *Source) tellOverrun() {
 	}
 	o.reported, s.track.losing = 0, s.congested
 	s.track.overrun(o.from, o.to, o.dropped)
-	o.from = o.to
+	o.from = o.counted
 }
 
 // noteRest shows the messages that have not been taken to the queued events.
