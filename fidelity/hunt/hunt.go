@@ -22,7 +22,7 @@ type Options struct {
 	Backends backends.Set  // 0: all that can be opened
 	Hold     time.Duration // of the queues; 0 is 250 ms
 	Dir      string        // where the script of a lie is written; "" is the working directory
-	Batch    int           // scripts performed with the same queues; 0 is 200, in a guest 50
+	Batch    int           // scripts performed with the same queues; 0 is 200, in a guest 20
 	Patience time.Duration // limits a batch and the delivery of its last events; 0 is 3 min
 	Progress io.Writer     // a line every few seconds; nil for none
 }
@@ -36,7 +36,7 @@ func (o *Options) setDefaults() {
 	}
 	if o.Batch == 0 {
 		if o.Batch = 200; inGuest() {
-			o.Batch = 50 // it may be emulated and slow
+			o.Batch = 20 // it may be emulated, with little time for the lives
 		}
 	}
 	if o.Patience == 0 {

@@ -177,7 +177,7 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	case f == engine.FieldExitSignal && got.text == sigchld && mayBeOrphan(e, latest(e, j.w.AfterEnd)):
 	case carried && got.isOfAnotherTime(e), f == engine.FieldPPID && carried && !got.kernel && adopted(e, got.text, truth.Forever):
 		verdict = &v.Carried
-	case carried && (!got.kernel && opened(e, f) || wasOpen(e, f, j.w.Table.Fields[f].At)):
+	case carried && (!got.kernel && opened(e, f) || j.wasOpen(e, f)):
 		return // it was something else before or after, and the scenario does not say what
 	default:
 		j.wrong(v, s, e, f, got)
@@ -203,11 +203,14 @@ func opened(e *truth.Event, f engine.Field) bool {
 	return false
 }
 
-// wasOpen reports whether the last event before e that brings a field does not tell what it was.
-func wasOpen(e *truth.Event, f engine.Field, brings engine.Events) bool {
+// wasOpen reports whether the last event before e that brings a field does not tell what it was, or
+// an earlier one where the later ones may be lost.
+func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
 	for _, was := range slices.Backward(e.Life.Events[:slices.Index(e.Life.Events, e)]) {
-		if brings.Has(was.Kind.Events()) {
-			return !was.State.Told.Has(f) && !was.Inside.Told.Has(f)
+		if j.w.Table.Fields[f].At.Has(was.Kind.Events()) {
+			if open := !was.State.Told.Has(f) && !was.Inside.Told.Has(f); open || !j.inGap(was.Earliest, was.Latest) {
+				return open
+			}
 		}
 	}
 	return false

@@ -800,6 +800,24 @@ func TestOptionalByItsTime(t *testing.T) {
 	}
 }
 
+// A carried value may be of an exec that does not tell it, if the next one is in a gap.
+func TestOpenBeforeAGap(t *testing.T) {
+	open, next := records(), records()[4]
+	open[4].State.Untell(engine.FieldCmdline.Set())
+	next.Earliest, next.Latest = 172, 175
+	open = append(open[:5], next, open[5])
+	for _, gap := range []engine.Gap{{From: 172, To: 175}, {From: 1, To: 2}} {
+		w := perfect()
+		w.Joined = nil
+		end := w.Single[4].Process
+		end.Cmdline, end.Carried = []byte("open\x00"), engine.FieldCmdline.Set()
+		w.Single = append(w.Single, Seen{Events: engine.EventGap, Gap: gap, Process: new(engine.Process)})
+		if got, want := Lives(w, lives(t, open...)).Fields[engine.FieldCmdline].Wrong == 0, gap.To == 175; got != want {
+			t.Errorf("gap %+v: fine is %v", gap, got)
+		}
+	}
+}
+
 // A text whose record found no room may be unknown, and no other field.
 func TestCut(t *testing.T) {
 	for f, cut := range map[engine.Field]bool{engine.FieldCmdline: true, engine.FieldCwd: true, engine.FieldUIDs: false, engine.FieldComm: false} {
