@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/tinyelf"
 	"golang.org/x/sys/unix"
@@ -163,6 +165,63 @@ func TestNoteOfCompatSyscalls(t *testing.T) {
 	bound := slices.ContainsFunc(table.Notes, func(n string) bool { return strings.Contains(n, "32-bit syscalls are not seen") })
 	if c := table.Kinds[engine.KindIDChange]; strings.Contains(c.Via, "sys_exit") != bound || (c.Partial != 0) != bound {
 		t.Errorf("ID_CHANGE comes from %+v, the notes are %q", c, table.Notes)
+	}
+}
+
+// Of many tracees the one attached to first is the last in the kernel's list.
+func TestManyTracees(t *testing.T) {
+	s := open(t, Options{})
+	runtime.LockOSThread() // the tracer is a thread
+	defer runtime.UnlockOSThread()
+	var pids []int
+	for range 40 {
+		p, err := barefork.Start(new(barefork.Script).Stop(), barefork.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			unix.Kill(p.PID, unix.SIGKILL)
+			unix.Wait4(p.PID, nil, 0, nil)
+			p.Free()
+		})
+		if err := unix.PtraceSeize(p.PID); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, p.PID)
+	}
+	for _, pid := range pids {
+		interrupted := unix.PtraceInterrupt(pid)
+		_, err := unix.Wait4(pid, nil, 0, nil)
+		if err := errors.Join(interrupted, err, unix.PtraceDetach(pid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	evs := conform.Drain(t, s)
+	for _, pid := range pids {
+		of := evs.Of(pid, engine.KindPtrace)
+		if len(of) != 2 || of[0].Tracer.PID != uint32(os.Getpid()) || of[1].Tracer.PID != 0 {
+			t.Fatalf("%d: %d events", pid, len(of))
+		}
+	}
+}
+
+// Most of what opening costs is the verifier's work.
+func TestVerifierWork(t *testing.T) {
+	s := open(t, Options{})
+	sum := uint32(0)
+	for _, p := range s.programs {
+		info, err := p.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok := info.VerifiedInstructions()
+		if !ok {
+			t.Skip("the kernel does not show it: needs Linux 5.16")
+		}
+		sum += n
+	}
+	if t.Logf("%d instructions", sum); sum > 20000 {
+		t.Errorf("the verifier looks at %d instructions", sum)
 	}
 }
 

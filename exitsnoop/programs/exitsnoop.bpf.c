@@ -260,12 +260,15 @@ static __always_inline int trace_child(struct task *parent, struct member *born,
 static __always_inline int handle_fork(struct task_struct *parent, struct task_struct *child)
 {
 	struct task_struct *leader = 0;
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid = tgid_of(child), *traced = traced_like(tgid);
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, pid, *traced = traced_like(tgid);
 	struct member born = {}, *m;
 	struct task *t;
 	__u64 id, start;
 
-	if (!traced || !*traced || tid_of(child) != pid)
+	if (!traced || !*traced)
+		return 0;
+	pid = tgid_of(child);
+	if (tid_of(child) != pid)
 		return 0;
 	t = bpf_map_lookup_elem(&tracing_tasks, &tgid);
 	if (!t)

@@ -135,7 +135,10 @@ struct kernfs_node {
 	struct kernfs_node *parent;
 	const char *name;
 };
-struct kernfs_node___6_15 { struct kernfs_node *__parent; };
+struct kernfs_node___6_15 {
+	struct kernfs_node *__parent;
+	const char *name;
+};
 struct cgroup { struct kernfs_node *kn; };
 struct cgroup_subsys_state { struct cgroup *cgroup; };
 enum cgroup_subsys_id { pids_cgrp_id = 11 };

@@ -35,38 +35,6 @@ const volatile __u32 result_offset = 0;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
-/* The current task has made the child. */
-static __always_inline void on_fork(struct task_struct *child)
-{
-	__u32 creator = bpf_get_current_pid_tgid() >> 32;
-	struct slot *s;
-	__u32 index;
-
-	if (tid_of(child) != tgid_of(child)) {
-		struct event *e;
-
-		if (!want_threads)
-			return;
-		e = reserve_event(EVENT_FORK);
-		if (!e)
-			return;
-		fill_event(e, EVENT_FORK, child, 0);
-		e->thread = 1;
-		e->creator = creator;
-		submit_event(e);
-		return;
-	}
-	s = take_slot(EVENT_FORK, &index);
-	if (!s)
-		return;
-	fill_event(&s->record.event, EVENT_FORK, child, 0);
-	s->record.event.creator = creator;
-	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
-	append_paths(s, index, child, 0);
-	send_slot(s, EVENT_FORK);
-	put_slot(index);
-}
-
 SEC("raw_tp/sched_process_fork")
 int quark_fork(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -150,33 +118,49 @@ static __always_inline void forget_leader(__u64 start, __u32 tgid)
 	bpf_map_delete_elem(&groups, &g);
 }
 
-static __always_inline void on_exec(struct task_struct *task, int by_leader)
+/*
+ * Report a fork of the current task, which has made the child at this address, or an exec of the
+ * current task, at this address, by the thread that had old_tid. Most of the verifier's work is
+ * here. It checks the function once for each program, not once for each kind.
+ */
+__attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_tid)
 {
-	__u32 index;
+	struct task_struct *task = (void *)address;
 	struct mm_struct *mm = 0;
 	struct file *exe = 0;
-	struct slot *s;
+	struct two args = {};
 	int form = TEXT_UNKNOWN;
+	struct event *e;
+	struct slot *s;
+	__u32 index;
 
-	s = take_slot(EVENT_EXEC, &index);
+	if (kind == EVENT_FORK && !want_threads && is_thread(task))
+		return 0;
+	s = take_slot(kind, &index);
 	if (!s)
-		return;
-	fill_event(&s->record.event, EVENT_EXEC, task, 0);
-	if (!by_leader)
-		forget_leader(s->record.event.start, s->record.event.tgid);
-	bpf_core_read(&mm, sizeof(mm), &task->mm);
-	if (mm) {
-		unsigned long start = 0, end = 0;
-
-		bpf_core_read(&exe, sizeof(exe), &mm->exe_file);
-		if (!bpf_core_read(&start, sizeof(start), &mm->arg_start) &&
-		    !bpf_core_read(&end, sizeof(end), &mm->arg_end))
-			form = copy_argv(index, start, end);
+		return 0;
+	e = &s->record.event;
+	fill_event(e, kind, task, 0);
+	if (kind == EVENT_FORK) {
+		e->creator = bpf_get_current_pid_tgid() >> 32;
+		e->thread = e->tid != e->tgid;
+	} else {
+		if (e->tid != old_tid)
+			forget_leader(e->start, e->tgid);
+		bpf_core_read(&mm, sizeof(mm), &task->mm);
 	}
-	end_text(s, &s->record.argv, form, 0);
-	append_paths(s, index, task, exe);
-	send_slot(s, EVENT_EXEC);
+	if (mm) {
+		bpf_core_read(&exe, sizeof(exe), &mm->exe_file);
+		if (!READ_TWO(&args, mm, struct mm_struct, arg_start, arg_end))
+			form = copy_argv(index, args.first, args.second);
+	}
+	if (!e->thread) {
+		end_text(s, &s->record.argv, form, 0);
+		append_paths(s, index, task, exe);
+	}
+	send_slot(s, kind);
 	put_slot(index);
+	return 0;
 }
 
 SEC("raw_tp/sched_process_exec")
@@ -202,7 +186,7 @@ int quark_exec_perf(void *ctx)
 	struct task_struct *task = current_task();
 
 	if (claim_second(task, EVENT_EXEC))
-		on_exec(task, 0);
+		report_image((__u64)task, EVENT_EXEC, 0);
 	return 0;
 }
 
@@ -221,10 +205,8 @@ int quark_exec_leader(struct bpf_raw_tracepoint_args *ctx)
 #define PID_MAX_LIMIT (1 << 22) /* linux/threads.h */
 
 /*
- * The handler of forks and execs. It is one program for both, because nearly all of the verifier's
- * work is to check the walks of paths, which it repeats for each program. The arguments tell them
- * apart: sched_wakeup_new has a child only, the second one of sched_process_fork is a child's
- * address, that of sched_process_exec a pid.
+ * The handler of forks and execs. The arguments tell them apart: sched_wakeup_new has a child only,
+ * the second one of sched_process_fork is a child's address, that of sched_process_exec a pid.
  */
 SEC("raw_tp/sched_process_fork")
 int quark_text_handler(struct bpf_raw_tracepoint_args *ctx)
@@ -232,12 +214,10 @@ int quark_text_handler(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *task = ARGUMENT(ctx, 0);
 
 	if (task != current_task())
-		on_fork(task);
-	else if (ctx->args[1] > PID_MAX_LIMIT)
-		on_fork(ARGUMENT(ctx, 1));
-	else
-		on_exec(task, ctx->args[1] == tid_of(task));
-	return 0;
+		return report_image((__u64)task, EVENT_FORK, 0);
+	if (ctx->args[1] > PID_MAX_LIMIT)
+		return report_image(ctx->args[1], EVENT_FORK, 0);
+	return report_image((__u64)task, EVENT_EXEC, ctx->args[1]);
 }
 
 /* Whether task reports the end of its group. */
@@ -375,7 +355,7 @@ SEC("raw_tp/task_rename")
 int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = ARGUMENT(ctx, 0), *current = current_task();
-	int thread = tid_of(task) != tgid_of(task);
+	int thread = is_thread(task);
 	struct event *e;
 
 	if (thread && !want_threads)
@@ -415,7 +395,7 @@ int quark_rename_twin(struct bpf_raw_tracepoint_args *ctx)
 /* Report that ids of the current task changed. cred is NULL if the task has them already. */
 static __always_inline int report_ids(struct task_struct *task, const struct cred *cred, __u32 ids)
 {
-	int thread = tid_of(task) != tgid_of(task);
+	int thread = is_thread(task);
 	struct event *e;
 
 	if (thread && !want_threads && !(ids & IDS_SID)) /* threads share the session */
@@ -574,32 +554,47 @@ struct {
 } ptrace_calls SEC(".maps");
 
 #define MAX_TRACEES 256
+#define TRACEES_AT_ONCE 16
+
+/*
+ * Look at the next entries of a list of tracees. Returns where to go on, with the low bit set if
+ * that is the tracee nr, or 0 if there are no more.
+ */
+__attribute__((noinline)) __u64 look_for_tracee(__u64 head, __u64 at, __u32 level, __u32 nr)
+{
+	for (int i = 0; i < TRACEES_AT_ONCE; i++) {
+		struct list_head *entry = (void *)at;
+		struct task_struct *task;
+		struct pid *pid = 0;
+		__u32 found = 0;
+
+		if (bpf_core_read(&at, sizeof(at), &entry->next) || !at || at == head)
+			return 0;
+		task = (void *)at - OFFSET(struct task_struct, ptrace_entry);
+		bpf_core_read(&pid, sizeof(pid), &task->thread_pid);
+		bpf_probe_read_kernel(&found, sizeof(found),
+				      (void *)pid + OFFSET(struct pid, numbers) +
+				      (__u64)level * bpf_core_type_size(struct upid));
+		if (found == nr)
+			return at | 1;
+	}
+	return at;
+}
 
 /* Find the tracee t->nr of the current task. The last one attached to comes first. */
 static __always_inline void find_tracee(struct tracee *t)
 {
 	struct task_struct *tracer = current_task();
-	void *head = (void *)tracer + OFFSET(struct task_struct, ptraced);
+	__u64 head = (__u64)tracer + OFFSET(struct task_struct, ptraced), at = head;
 	struct pid *pid = 0;
-	void *at = 0;
-	__u32 level = 0, nr;
+	__u32 level = 0;
 
 	bpf_core_read(&pid, sizeof(pid), &tracer->thread_pid);
 	bpf_core_read(&level, sizeof(level), &pid->level);
-	for (int i = 0; i < MAX_TRACEES; i++) {
-		struct task_struct *task;
-
-		bpf_core_read(&at, sizeof(at), &((struct list_head *)(at ? at : head))->next);
-		if (!at || at == head)
-			return;
-		task = at - OFFSET(struct task_struct, ptrace_entry);
-		pid = 0;
-		nr = 0;
-		bpf_core_read(&pid, sizeof(pid), &task->thread_pid);
-		bpf_probe_read_kernel(&nr, sizeof(nr), (void *)pid + OFFSET(struct pid, numbers) +
-					       (__u64)level * bpf_core_type_size(struct upid));
-		if (nr == t->nr) {
-			identify(t, task);
+	for (int i = 0; at && i < MAX_TRACEES / TRACEES_AT_ONCE; i++) {
+		at = look_for_tracee(head, at, level, t->nr);
+		if (at & 1) {
+			identify(t, (void *)at - 1 - OFFSET(struct task_struct, ptrace_entry));
 			return;
 		}
 	}

@@ -97,14 +97,21 @@ static __always_inline void submit_event(struct event *e)
 	bpf_ringbuf_submit(e, wakeup());
 }
 
-/* Take a slot from the pool. The caller gives it back with put_slot on every path. */
+/* The kind of a fork or an exec, with bounds that the verifier sees. */
+#define FORK_OR_EXEC(kind) ((kind) & 1)
+_Static_assert(EVENT_FORK == 0 && EVENT_EXEC == 1, "FORK_OR_EXEC keeps both");
+
+/*
+ * Take a slot from the pool for a fork or an exec. The caller gives it back with put_slot on every
+ * path.
+ */
 static __always_inline struct slot *take_slot(enum event_kind kind, __u32 *index)
 {
 	struct slot *s;
 
-	COUNT(kind, produced);
+	COUNT(FORK_OR_EXEC(kind), produced);
 	if (bpf_map_pop_elem(&free_slots, index)) {
-		COUNT(kind, no_slot);
+		COUNT(FORK_OR_EXEC(kind), no_slot);
 		return 0;
 	}
 	s = bpf_map_lookup_elem(&slots, index);
@@ -120,12 +127,16 @@ static __always_inline void put_slot(__u32 index)
 
 static __always_inline void send_slot(struct slot *s, enum event_kind kind)
 {
-	__u64 flags = wakeup(), len = s->used;
+	__u64 flags = wakeup(), len = sizeof(struct event);
 
-	if (len > DATA_MASK + 1)
-		len = DATA_MASK + 1;
-	if (bpf_ringbuf_output(&ring, &s->record, __builtin_offsetof(struct text_event, data) + len, flags)) {
-		COUNT(kind, ring_full);
+	if (!s->record.event.thread) {
+		len = s->used;
+		if (len > DATA_MASK + 1)
+			len = DATA_MASK + 1;
+		len += __builtin_offsetof(struct text_event, data);
+	}
+	if (bpf_ringbuf_output(&ring, &s->record, len, flags)) {
+		COUNT(FORK_OR_EXEC(kind), ring_full);
 		if (flags == BPF_RB_FORCE_WAKEUP)
 			armed = 1;
 		return;

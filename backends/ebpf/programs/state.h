@@ -5,13 +5,56 @@
 
 #define OFFSET(type, member) bpf_core_field_offset(type, member)
 
-static __always_inline struct pid *group_pid(struct signal_struct *signal, __u64 type)
-{
-	struct pid *pid = 0;
+/*
+ * A read of the kernel's memory takes some 20 ns, be it 4 bytes or 100. So members that are near
+ * each other are read together, into an array of 8-byte words that begins with the first of them.
+ * A member that a kernel has elsewhere is read by itself. All offsets are constants when a program
+ * is loaded.
+ */
+#define READ_SPAN(span, base, first) \
+	bpf_probe_read_kernel(span, sizeof(span),           \
+			      (void *)(base) + bpf_core_field_offset((base)->first))
 
-	bpf_probe_read_kernel(&pid, sizeof(pid), (void *)signal + OFFSET(struct signal_struct, pids) +
-						 type * sizeof(void *));
-	return pid;
+/* Take a member out of a span into *to. The barrier: else the compiler may add to an address by |,
+ * which the verifier refuses. */
+#define FROM_SPAN(to, span, base, first, member)                                          \
+	({                                                                                \
+		__u64 at = bpf_core_field_offset((base)->member);                         \
+		int err = 0;                                                              \
+		at -= bpf_core_field_offset((base)->first);                               \
+		barrier_var(at);                                                          \
+		if (at <= sizeof(span) - sizeof(*(to)) && at % _Alignof(typeof(*(to))) == 0) \
+			*(to) = *(typeof(to))((void *)(span) + at);                       \
+		else                                                                      \
+			err = bpf_core_read(to, sizeof(*(to)), &(base)->member);          \
+		err;                                                                      \
+	})
+
+/* Two words of 8 bytes, which in most kernels follow each other. */
+struct two {
+	__u64 first, second;
+};
+
+static __always_inline int read_two(struct two *to, const void *base, __u64 first, __u64 second)
+{
+	if (second - first == 8)
+		return bpf_probe_read_kernel(to, sizeof(*to), base + first);
+	return bpf_probe_read_kernel(&to->first, 8, base + first) ||
+	       bpf_probe_read_kernel(&to->second, 8, base + second);
+}
+
+#define READ_TWO(to, base, type, first, second) \
+	read_two(to, base, OFFSET(type, first), OFFSET(type, second))
+
+/* Whether task is not the leader of its thread group. */
+static __always_inline int is_thread(struct task_struct *task)
+{
+	__u32 ids[2] = {}; /* tid, tgid */
+
+	if (OFFSET(struct task_struct, tgid) - OFFSET(struct task_struct, pid) != 4)
+		return tid_of(task) != tgid_of(task);
+	bpf_core_read(ids, sizeof(ids), &task->pid);
+	return ids[0] != ids[1];
 }
 
 static __always_inline void fill_credentials(struct event *e, const struct cred *cred)
@@ -54,28 +97,26 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 }
 
 /* The pointer is NULL where the kernel was built without that kind of namespace. */
-#define FILL_NAMESPACE(e, nsproxy, member, field, flag)                             \
-	({                                                                          \
-		if (bpf_core_field_exists((nsproxy)->member) &&                     \
-		    bpf_core_field_exists((nsproxy)->member->ns.inum)) {            \
-			typeof((nsproxy)->member) ns = 0;                           \
-			bpf_core_read(&ns, sizeof(ns), &(nsproxy)->member);         \
-			if (ns && !bpf_core_read(&(e)->field, 4, &ns->ns.inum))     \
-				(e)->known |= flag;                                 \
-		}                                                                   \
+#define FILL_NAMESPACE(e, span, nsproxy, member, field, flag)                                      \
+	({                                                                                         \
+		if (bpf_core_field_exists((nsproxy)->member) &&                                    \
+		    bpf_core_field_exists((nsproxy)->member->ns.inum)) {                           \
+			typeof((nsproxy)->member) ns = 0;                                          \
+			FROM_SPAN(&ns, span, nsproxy, uts_ns, member);                             \
+			if (ns && !bpf_core_read(&(e)->field, 4, &ns->ns.inum))                    \
+				(e)->known |= flag;                                                \
+		}                                                                                  \
 	})
 
-static __always_inline void fill_namespaces(struct event *e, struct task_struct *task)
+static __always_inline void fill_namespaces(struct event *e, struct nsproxy *nsproxy)
 {
-	struct nsproxy *nsproxy = 0;
+	__u64 span[5];
 
-	bpf_core_read(&nsproxy, sizeof(nsproxy), &task->nsproxy);
-	if (!nsproxy) /* the thread has passed exit_task_namespaces() */
-		return;
-	FILL_NAMESPACE(e, nsproxy, uts_ns, uts, KNOWN_UTS);
-	FILL_NAMESPACE(e, nsproxy, ipc_ns, ipc, KNOWN_IPC);
-	FILL_NAMESPACE(e, nsproxy, mnt_ns, mnt, KNOWN_MNT);
-	FILL_NAMESPACE(e, nsproxy, net_ns, net, KNOWN_NET);
+	READ_SPAN(span, nsproxy, uts_ns);
+	FILL_NAMESPACE(e, span, nsproxy, uts_ns, uts, KNOWN_UTS);
+	FILL_NAMESPACE(e, span, nsproxy, ipc_ns, ipc, KNOWN_IPC);
+	FILL_NAMESPACE(e, span, nsproxy, mnt_ns, mnt, KNOWN_MNT);
+	FILL_NAMESPACE(e, span, nsproxy, net_ns, net, KNOWN_NET);
 }
 
 struct terminal {
@@ -114,13 +155,17 @@ static __always_inline void fill_signal(struct event *e, struct signal_struct *s
 	struct terminal t = {};
 
 	if (bpf_core_field_exists(signal->pids)) {
-		struct pid *pid;
+		__u64 pids = OFFSET(struct signal_struct, pids);
+		struct pid *pgid, *sid;
+		struct two two = {};
 
-		pid = group_pid(signal, bpf_core_enum_value(enum pid_type, PIDTYPE_PGID));
-		if (pid && !bpf_core_read(&e->pgid, 4, &pid->numbers[0].nr))
+		read_two(&two, signal, pids + 8 * bpf_core_enum_value(enum pid_type, PIDTYPE_PGID),
+			 pids + 8 * bpf_core_enum_value(enum pid_type, PIDTYPE_SID));
+		pgid = (void *)two.first;
+		if (pgid && !bpf_core_read(&e->pgid, 4, &pgid->numbers[0].nr))
 			e->known |= KNOWN_PGID;
-		pid = group_pid(signal, bpf_core_enum_value(enum pid_type, PIDTYPE_SID));
-		if (pid && !bpf_core_read(&e->sid, 4, &pid->numbers[0].nr))
+		sid = (void *)two.second;
+		if (sid && !bpf_core_read(&e->sid, 4, &sid->numbers[0].nr))
 			e->known |= KNOWN_SID;
 	}
 	if (read_tty(&t, signal))
@@ -136,27 +181,33 @@ static __always_inline void begin_event(struct event *e, enum event_kind kind)
 }
 
 /*
- * Fill e with the state of task. Start time and parent are those of the group's leader, even if
- * task is another thread: with the pid they identify the process. cred is NULL for the task's
- * own.
+ * Fill e with the state of task. The start time is that of the group's leader, even if task is
+ * another thread: with the pid it identifies the process. All threads have the same parent. cred is
+ * NULL for the task's own. It is a function because of its large frame on the stack.
  */
-static __always_inline void fill_event(struct event *e, enum event_kind kind, struct task_struct *task,
-				       const struct cred *cred)
+static __noinline void fill_event(struct event *e, enum event_kind kind, struct task_struct *task,
+				  const struct cred *cred)
 {
 	struct task_struct *leader = 0, *parent = 0;
 	struct signal_struct *signal = 0;
+	struct nsproxy *nsproxy = 0;
 
 	begin_event(e, kind);
-	bpf_core_read(&e->tgid, 4, &task->tgid);
-	bpf_core_read(&e->tid, 4, &task->pid);
+	{
+		__u64 span[9];
+
+		READ_SPAN(span, task, pid);
+		FROM_SPAN(&e->tgid, span, task, pid, tgid);
+		FROM_SPAN(&e->tid, span, task, pid, pid);
+		FROM_SPAN(&leader, span, task, pid, group_leader);
+		FROM_SPAN(&parent, span, task, pid, real_parent);
+	}
 	if (bpf_core_field_exists(task->self_exec_id) && !bpf_core_read(&e->image, 2, &task->self_exec_id))
 		e->image++;
 
-	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
 	e->start = start_time(leader);
 	if (e->start)
 		e->known |= KNOWN_START;
-	bpf_core_read(&parent, sizeof(parent), &leader->real_parent);
 	if (parent && !bpf_core_read(&e->ppid, 4, &parent->tgid))
 		e->known |= KNOWN_PPID;
 	if (kind == EVENT_FORK && parent && !bpf_core_read(&e->parent_tid, 4, &parent->pid))
@@ -164,15 +215,23 @@ static __always_inline void fill_event(struct event *e, enum event_kind kind, st
 	if (!bpf_core_read(&e->exit_signal, 4, &leader->exit_signal) && (int)e->exit_signal >= 0)
 		e->known |= KNOWN_EXIT_SIGNAL;
 
-	if (!cred)
-		bpf_core_read(&cred, sizeof(cred), &task->real_cred);
+	{
+		__u64 span[16];
+
+		if (!READ_SPAN(span, task, real_cred)) {
+			if (!FROM_SPAN((struct two *)e->comm, span, task, real_cred, comm))
+				e->known |= KNOWN_COMM;
+			FROM_SPAN(&nsproxy, span, task, real_cred, nsproxy);
+			FROM_SPAN(&signal, span, task, real_cred, signal);
+			if (!cred)
+				FROM_SPAN(&cred, span, task, real_cred, real_cred);
+		}
+	}
 	fill_credentials(e, cred);
-	fill_namespaces(e, task);
-	bpf_core_read(&signal, sizeof(signal), &task->signal);
+	if (nsproxy) /* else the thread has passed exit_task_namespaces() */
+		fill_namespaces(e, nsproxy);
 	if (signal)
 		fill_signal(e, signal);
-	if (!bpf_core_read(&e->comm, sizeof(e->comm), &task->comm))
-		e->known |= KNOWN_COMM;
 }
 
 #endif

@@ -18,6 +18,7 @@
 #define PATH_STEPS 160
 #define CGROUP_STEPS 64
 #define STEPS_AT_ONCE 8
+#define CHECKS_AT_ONCE 16
 
 #define CONTINUE (-1) /* the walk is not at its end; besides the values of enum text_form */
 
@@ -88,28 +89,20 @@ static __always_inline int leave_mount(struct slot *s, struct dentry **dentry, s
 				       struct dentry **mnt_root)
 {
 	struct mount *m = (void *)*mnt - OFFSET(struct mount, mnt), *up;
-	struct {
-		struct mount *parent;
-		struct dentry *mountpoint;
-	} place;
+	struct two place; /* parent, mountpoint */
 
-	if (OFFSET(struct mount, mnt_mountpoint) - OFFSET(struct mount, mnt_parent) == 8) {
-		if (bpf_core_read(&place, sizeof(place), &m->mnt_parent))
-			return TEXT_PATH_CUT;
-	} else if (bpf_core_read(&place.parent, sizeof(place.parent), &m->mnt_parent) ||
-		   bpf_core_read(&place.mountpoint, sizeof(place.mountpoint), &m->mnt_mountpoint)) {
+	if (READ_TWO(&place, m, struct mount, mnt_parent, mnt_mountpoint))
 		return TEXT_PATH_CUT;
-	}
-	up = place.parent;
+	up = (void *)place.first;
 	if (up == m)
 		return TEXT_UNKNOWN;
-	*dentry = place.mountpoint;
+	*dentry = (void *)place.second;
 	*mnt = (void *)up + OFFSET(struct mount, mnt);
 	if (bpf_core_read(mnt_root, sizeof(*mnt_root), &(*mnt)->mnt_root))
 		return TEXT_PATH_CUT;
 	/* The lower halves of the pointers. */
-	note(s, (void *)m + OFFSET(struct mount, mnt_parent), (__u64)place.parent);
-	note(s, (void *)m + OFFSET(struct mount, mnt_mountpoint), (__u64)place.mountpoint);
+	note(s, (void *)m + OFFSET(struct mount, mnt_parent), place.first);
+	note(s, (void *)m + OFFSET(struct mount, mnt_mountpoint), place.second);
 	return CONTINUE;
 }
 
@@ -186,20 +179,36 @@ __attribute__((noinline)) int walk_once(__u32 index, __u64 at, __u64 on, __u64 r
 	return TEXT_PATH_CUT;
 }
 
-/* Whether all that the last walk has noted is as it was. */
-__attribute__((noinline)) int unchanged(__u32 index)
+/* Whether the next values that the last walk has noted are as they were: 0, 1 or CONTINUE. */
+__attribute__((noinline)) int unchanged_steps(__u32 index, __u32 from)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
 
-	for (int i = 0; s && i <= SEEN_MASK; i++) {
+	if (!s)
+		return 0;
+	for (__u32 i = 0; i < CHECKS_AT_ONCE; i++) {
+		struct seen *seen = &s->seen[(from + i) & SEEN_MASK];
 		__u32 now;
 
-		if (i >= s->notes)
+		if (from + i >= s->notes)
 			return 1;
-		if (bpf_probe_read_kernel(&now, sizeof(now), (void *)s->seen[i].at) || now != s->seen[i].value)
+		if (bpf_probe_read_kernel(&now, sizeof(now), (void *)seen->at) ||
+		    now != seen->value)
 			return 0;
 		if (now & 1) /* odd: a rename is under way */
 			return 0;
+	}
+	return CONTINUE;
+}
+
+/* Whether all that the last walk has noted is as it was. */
+__attribute__((noinline)) int unchanged(__u32 index)
+{
+	for (int i = 0; i <= SEEN_MASK; i += CHECKS_AT_ONCE) {
+		int same = unchanged_steps(index, i);
+
+		if (same != CONTINUE)
+			return same;
 	}
 	return 0;
 }
@@ -235,24 +244,21 @@ __attribute__((noinline)) int walk_cgroup_steps(__u32 index, __u32 begin)
 		return TEXT_UNKNOWN;
 	kn = (void *)s->node;
 	for (int i = 0; i < STEPS_AT_ONCE; i++) {
-		struct kernfs_node *parent = 0;
-		const void *name = 0;
+		struct two node; /* parent, name */
 		int form, err;
 
 		if (bpf_core_field_exists(kn->parent))
-			err = bpf_core_read(&parent, sizeof(parent), &kn->parent);
+			err = READ_TWO(&node, kn, struct kernfs_node, parent, name);
 		else
-			err = bpf_core_read(&parent, sizeof(parent), &((struct kernfs_node___6_15 *)kn)->__parent);
+			err = READ_TWO(&node, kn, struct kernfs_node___6_15, __parent, name);
 		if (err)
 			return TEXT_PATH_CUT;
-		if (!parent)
+		if (!node.first)
 			return TEXT_PATH;
-		if (bpf_core_read(&name, sizeof(name), &kn->name))
-			return TEXT_PATH_CUT;
-		form = append_name(s, begin, name);
+		form = append_name(s, begin, (void *)node.second);
 		if (form)
 			return form;
-		kn = parent;
+		kn = (void *)node.first;
 	}
 	s->node = (__u64)kn;
 	return CONTINUE;
@@ -342,39 +348,25 @@ static __always_inline void end_text(struct slot *s, struct text *text, int form
 	text->len = s->used - begin;
 }
 
-struct place {
-	__u64 mnt, dentry;
-};
+/* Read a struct path, a member of *in, as mount and dentry. */
+#define READ_PATH(to, in, type, member) READ_TWO(to, in, type, member.mnt, member.dentry)
 
-/* The address of a struct path that is a member of *in. */
-#define PATH_OF(in, type, member) ((void *)(in) + OFFSET(type, member.mnt) - OFFSET(struct path, mnt))
-
-/* Read a struct path of the kernel. */
-static __always_inline int read_place(struct place *p, const void *path)
+/* Append a path, which is 0 if it could not be read, as seen from root. */
+static __always_inline void append_path(struct slot *s, __u32 index, struct text *text,
+					const struct two *path, const struct two *root)
 {
-	if (OFFSET(struct path, mnt) == 0 && OFFSET(struct path, dentry) == 8)
-		return bpf_probe_read_kernel(p, sizeof(*p), path);
-	return bpf_probe_read_kernel(&p->mnt, 8, path + OFFSET(struct path, mnt)) ||
-	       bpf_probe_read_kernel(&p->dentry, 8, path + OFFSET(struct path, dentry));
-}
-
-/* Append a struct path of the kernel, as seen from root. */
-static __always_inline void append_path(struct slot *s, __u32 index, struct text *text, const void *path,
-					const struct place *root)
-{
-	struct place at = {};
 	int form = TEXT_UNKNOWN;
 	__u32 begin = s->used;
 
-	if (path && root->dentry && !read_place(&at, path) && at.mnt && at.dentry)
-		form = walk_path(index, at.dentry, at.mnt, root->dentry, root->mnt);
+	if (path->first && path->second && root->second)
+		form = walk_path(index, path->second, path->first, root->second, root->first);
 	end_text(s, text, form, begin);
 }
 
 /* Append the executable if exe is not NULL, then working directory and cgroup. */
 static __always_inline void append_paths(struct slot *s, __u32 index, struct task_struct *task, struct file *exe)
 {
-	struct place root = {};
+	struct two root = {}, at = {};
 	struct kernfs_node *kn;
 	struct fs_struct *fs = 0;
 	__u32 begin;
@@ -382,9 +374,14 @@ static __always_inline void append_paths(struct slot *s, __u32 index, struct tas
 
 	bpf_core_read(&fs, sizeof(fs), &task->fs);
 	if (fs)
-		read_place(&root, PATH_OF(fs, struct fs_struct, root));
-	append_path(s, index, &s->record.filename, exe ? PATH_OF(exe, struct file, f_path) : 0, &root);
-	append_path(s, index, &s->record.cwd, fs ? PATH_OF(fs, struct fs_struct, pwd) : 0, &root);
+		READ_PATH(&root, fs, struct fs_struct, root);
+	if (exe)
+		READ_PATH(&at, exe, struct file, f_path);
+	append_path(s, index, &s->record.filename, &at, &root);
+	at.first = 0;
+	if (fs)
+		READ_PATH(&at, fs, struct fs_struct, pwd);
+	append_path(s, index, &s->record.cwd, &at, &root);
 
 	begin = s->used;
 	kn = cgroup_node(task);
