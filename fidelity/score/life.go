@@ -298,7 +298,8 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 		last := ended(own, s.Time)
 		reused := last != nil && slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.To >= last.Ended() && g.From <= s.Time })
 		if s.Thread {
-			if at == nil && last != nil && s.Time <= last.Ended()+afterEnd {
+			// It is of the process before if it happened about when this one was born.
+			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || s.Time <= at.Events[0].Latest && hasThread(last, s.TID)) {
 				at = last
 			}
 			if at != nil {
@@ -333,6 +334,11 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 		}
 	}
 	return a
+}
+
+// hasThread reports whether a process has started a thread.
+func hasThread(l *truth.Life, tid uint32) bool {
+	return slices.ContainsFunc(l.Threads, func(t *truth.Thread) bool { return uint32(t.TID) == tid })
 }
 
 // ended returns the life that ended last before a time.

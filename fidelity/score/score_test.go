@@ -480,6 +480,26 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 	}
 }
 
+// So may the end of one of its threads, and no later.
+func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
+	two := lives(t,
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
+		truth.Record{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 120, Latest: 130},
+		truth.Record{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 150, Latest: 160},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 240, Latest: 250})
+	for at, want := range map[uint64]int{192: 0, 220: 0, 231: 1} {
+		w := &Witness{Table: perfect().Table, Opened: 1, Threads: true, AfterEnd: 90}
+		for e, time := range map[engine.Events]uint64{engine.EventFork: 125, engine.EventExit: at} {
+			w.Single = append(w.Single, Seen{Events: e, Time: time, At: time, Thread: true, TID: 10, Process: &engine.Process{PID: 9}})
+		}
+		if s := Lives(w, two); s.Phantoms != want {
+			t.Errorf("at %d: %v %s", at, s, s.Findings)
+		}
+	}
+}
+
 func equal(a, b *Score) bool {
 	x, y := *a, *b
 	x.Findings, y.Findings = nil, nil
