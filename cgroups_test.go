@@ -3,6 +3,7 @@
 package quark_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,14 +30,34 @@ func TestCgroups(t *testing.T) {
 	}
 	hierarchy := fmt.Sprintf("name=quark%d", os.Getpid())
 	root := t.TempDir()
-	if err := unix.Mount("cgroup", root, "cgroup", 0, "none,"+hierarchy); err != nil {
+	mount := func() error { return unix.Mount("cgroup", root, "cgroup", 0, "none,"+hierarchy) }
+	if err := mount(); err != nil {
 		t.Skipf("no cgroup v1: %v", err)
 	}
 	group := filepath.Join(root, "group")
 	t.Cleanup(func() {
 		os.Remove(group)
-		if err := unix.Unmount(root, 0); err != nil {
-			t.Error(err)
+		// A hierarchy that is unmounted before the kernel has freed all groups stays: a
+		// line more in the file cgroup of each process from then on.
+		for gone, tries := false, 0; !gone; tries++ {
+			if tries == 10 {
+				t.Fatalf("%s is still there", hierarchy)
+			}
+			if tries > 0 {
+				if err := mount(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := unix.Unmount(root, 0); err != nil {
+				t.Fatal(err)
+			}
+			for range 50 {
+				b, err := os.ReadFile("/proc/self/cgroup")
+				if gone = err != nil || !bytes.Contains(b, []byte(hierarchy+":")); gone {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
 		}
 	})
 	if err := os.Mkdir(group, 0o755); err != nil {
