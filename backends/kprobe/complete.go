@@ -2,7 +2,6 @@ package kprobe
 
 import (
 	"bytes"
-	"os"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
@@ -13,8 +12,7 @@ import (
 // start. Else the field stays cut.
 type completer struct {
 	reader *procfs.Reader
-	root   procfs.Directory // of this process
-	read   engine.RawEvent  // reused
+	read   engine.RawEvent // reused
 }
 
 // completable are the fields that may be longer than the probes' room.
@@ -26,9 +24,7 @@ func newCompleter() *completer {
 	if err != nil {
 		return nil
 	}
-	c := &completer{reader: r}
-	c.root, _ = r.Root(uint32(os.Getpid()))
-	return c
+	return &completer{reader: r}
 }
 
 func (c *completer) close() error {
@@ -44,12 +40,6 @@ func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 	want := ev.Task.Truncated & completable
 	if c == nil || want == 0 || !ev.Task.Known.Has(engine.FieldStart) {
 		return
-	}
-	// The reader's paths are relative to the reader's root.
-	if want&^engine.FieldCmdline.Set() != 0 && !c.sameRoot(ev.PID) {
-		if want &= engine.FieldCmdline.Set(); want == 0 {
-			return
-		}
 	}
 	o := &c.read
 	o.Reset()
@@ -83,11 +73,4 @@ func (c *completer) complete(ev *engine.RawEvent, size uint64) {
 func longerPath(whole, end []byte) bool {
 	n := len(whole) - len(end)
 	return n > 0 && len(end) > 0 && whole[0] == '/' && whole[n-1] == '/' && bytes.Equal(whole[n:], end)
-}
-
-// sameRoot reports whether the root directory of a process is the one in which the source was
-// opened.
-func (c *completer) sameRoot(pid uint32) bool {
-	root, ok := c.reader.Root(pid)
-	return ok && root == c.root
 }

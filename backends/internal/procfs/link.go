@@ -12,28 +12,27 @@ const suffixDeleted = " (deleted)"
 
 func deleted(path []byte) bool { return bytes.HasSuffix(path, []byte(suffixDeleted)) }
 
-// readPath reads the link exe or cwd of dir into field f of ev. It returns false if the process has
-// no memory or is gone.
-func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.RawEvent) (alive bool) {
+// readPath reads the link exe or cwd of dir into field f of ev.
+func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.RawEvent) {
 	// The kernel assembles the path in one page, and refuses a longer one with ENAMETOOLONG: a
 	// path is never cut.
 	n, errno := readlinkat(dir, linkNUL, r.buf[:maxLink])
 	if errno != 0 || n == 0 || n == maxLink {
-		return errno != unix.ENOENT && errno != unix.ESRCH
+		return
 	}
 	if !(deleted(r.buf[:n]) && bytes.HasPrefix(r.buf, []byte(prefixMemfd))) {
 		// A process that ends gives up its directory, and then its mounts: a path that was
 		// assembled meanwhile may begin at a mount that was taken away. It was not if the
 		// process still has its directory.
 		if n = r.fromRoot(n); n == 0 || !r.attached(dir, linkNUL, f) {
-			return true
+			return
 		}
 	}
 	path := r.buf[:n]
 	if deleted(path) {
-		what := r.judge(dir, linkNUL, n)
+		what := r.judge(dir, linkNUL, f, n)
 		if what == ambiguous {
-			return true
+			return
 		}
 		if what != named {
 			path = path[:n-len(suffixDeleted)]
@@ -41,23 +40,26 @@ func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.Ra
 		if what == inMemory {
 			name := bytes.TrimPrefix(path, []byte(prefixMemfd))
 			copy(ev.Grow(f, len("memfd:")+len(name)), path[1:])
-			return true
+			return
 		}
 	}
 	if path[0] != '/' {
-		return true // not a path: a link of another kind, or out of reach
+		return // not a path: a link of another kind, or out of reach
 	}
 	ev.Set(f, path)
-	return true
 }
 
 // readRoot reads where the root directory of the process of dir is.
 func (r *Reader) readRoot(dir int) {
 	r.root = r.rootBuf[:0]
 	at, errno := placeOf(dir, pathRoot)
+	own := r.ownRoot
+	if own == (place{}) {
+		own, _ = placeOf(r.proc, pathOwnRoot)
+	}
 	switch r.rootAt = at; {
 	case errno != 0:
-	case at.mount != 0 && at == r.ownRoot:
+	case at.mount != 0 && at == own: // quicker than to read the link
 		r.root = append(r.root, '/')
 	default:
 		if n, errno := readlinkat(dir, pathRoot, r.rootBuf); errno == 0 && n < maxLink {
@@ -110,12 +112,12 @@ const (
 
 // judge says what the end of the path of n bytes in r.buf means. The kernel appends the
 // same words to the path of a file that has been removed.
-func (r *Reader) judge(dir int, linkNUL []byte, n int) ending {
-	link, err := statat(dir, linkNUL)
-	if err != nil {
+func (r *Reader) judge(dir int, linkNUL []byte, f engine.Field, n int) ending {
+	link, errno := placeOf(dir, linkNUL)
+	if errno != 0 {
 		return ambiguous
 	}
-	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.Dev == r.memfds {
+	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.device == r.memfds {
 		return inMemory
 	}
 	// The path is relative to the root directory of its process.
@@ -124,11 +126,11 @@ func (r *Reader) judge(dir int, linkNUL []byte, n int) ending {
 	copy(p, root)
 	copy(p[len(root):], r.buf[:n])
 	p[len(p)-1] = 0
-	file, err := statat(dir, p)
+	file, errno := placeOf(dir, p)
 	switch {
-	case err != nil, link.Dev != file.Dev, link.Ino != file.Ino:
+	case errno != 0, link.device != file.device, link.inode != file.inode:
 		return removed
-	case link.Mode&unix.S_IFMT == unix.S_IFDIR:
+	case f == engine.FieldCwd:
 		return named // a directory has one name
 	}
 	// A file "y" that was removed may have had the second name "y (deleted)".
@@ -147,19 +149,4 @@ func memfdDevice() uint64 {
 		return 0
 	}
 	return st.Dev
-}
-
-// Directory identifies a directory while it is in use.
-type Directory struct{ device, inode uint64 }
-
-// Root returns the root directory of process pid.
-func (r *Reader) Root(pid uint32) (d Directory, ok bool) {
-	st, err := statat(r.proc, r.name(pid, "/root"))
-	return Directory{st.Dev, st.Ino}, err == nil
-}
-
-// statat follows the link. It copies the path.
-func statat(dir int, pathNUL []byte) (st unix.Stat_t, err error) {
-	err = unix.Fstatat(dir, string(pathNUL[:len(pathNUL)-1]), &st, 0)
-	return st, err
 }

@@ -1,8 +1,6 @@
 package procfs
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
@@ -50,18 +48,15 @@ func eachMount(fd int, buf []byte, visit func(id uint64)) {
 
 // place is a file that a link leads to, in a mount. A directory has one path there.
 type place struct {
-	mount uint64 // its id, 0 before Linux 5.8
-	inode uint64
-	major uint32
-	minor uint32
+	mount  uint64 // its id, 0 before Linux 5.8
+	inode  uint64
+	device uint64
 }
 
-// placeOf returns where a link leads to. It does not ask the file system, which may be far away.
+// placeOf returns where a link leads to.
 func placeOf(dir int, linkNUL []byte) (place, unix.Errno) {
-	var st unix.Statx_t
-	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&linkNUL[0])),
-		unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID|unix.STATX_INO, uintptr(unsafe.Pointer(&st)), 0)
-	return place{st.Mnt_id, st.Ino, st.Dev_major, st.Dev_minor}, errno
+	st, errno := statx(dir, linkNUL, unix.STATX_MNT_ID|unix.STATX_INO)
+	return place{st.Mnt_id, st.Ino, unix.Mkdev(st.Dev_major, st.Dev_minor)}, errno
 }
 
 // attached reports whether a link leads to a mount below the root directory of the process of dir.

@@ -75,7 +75,7 @@ type Reader struct {
 	root    []byte // the root directory of the process being read, empty for unknown
 	rootBuf []byte
 	rootAt  place // where it is
-	ownRoot place // the root directory of this process, during a scan
+	ownRoot place // where that of this process is, during a scan
 	own     mounts
 
 	memfds uint64        // device of memfds, 0 for unknown
@@ -94,12 +94,7 @@ func Open() (*Reader, error) {
 		unix.Close(fd)
 		return nil, errors.New("open /proc: it is no proc file system, mount one there")
 	}
-	r := &Reader{proc: fd, buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), memfds: memfdDevice()}
-	r.rootBuf, r.own.ids = make([]byte, maxLink), make(map[uint64]bool)
-	if r.own.fd, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("open /proc: %w", err)
-	}
+	r := (&Reader{proc: fd, memfds: memfdDevice()}).another()
 	if n, errno := readlinkat(fd, []byte("self\x00"), r.buf); errno != 0 || string(r.buf[:n]) != strconv.Itoa(os.Getpid()) {
 		r.Close()
 		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")
@@ -108,6 +103,18 @@ func Open() (*Reader, error) {
 		r.hidden = engine.FieldCgroup.Set() // paths begin at the cgroup of the namespace
 	}
 	return r, nil
+}
+
+// another returns a Reader of the same /proc, with buffers and a descriptor r.own.fd of its own.
+func (r *Reader) another() *Reader {
+	another := &Reader{proc: r.proc, memfds: r.memfds, hidden: r.hidden,
+		buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), rootBuf: make([]byte, maxLink)}
+	fd, errno := openat(r.proc, pathOwnMountinfo, unix.O_RDONLY)
+	if errno != 0 {
+		fd = -1 // no mount is known to be there
+	}
+	another.own = mounts{fd: fd, ids: make(map[uint64]bool)}
+	return another
 }
 
 // Readable returns the fields that r can fill in: [Readable] without those of which /proc
@@ -161,7 +168,8 @@ var (
 	pathExe            = []byte("exe\x00")
 	pathCwd            = []byte("cwd\x00")
 	pathRoot           = []byte("root\x00")
-	pathOwnRoot        = []byte("self/root\x00")
+	pathOwnRoot        = []byte("/\x00")
+	pathOwnMountinfo   = []byte("self/mountinfo\x00")
 	pathMountinfo      = []byte("mountinfo\x00")
 	pathFirstMountinfo = []byte("1/mountinfo\x00")
 	pathSelf           = []byte(".\x00")

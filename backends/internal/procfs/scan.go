@@ -28,46 +28,32 @@ func (r *Reader) Scan(f func(ev *engine.RawEvent) error) error {
 		return err
 	}
 	batches := slices.Collect(slices.Chunk(pids, scanBatch))
-	readers := []*Reader{r}
-	for len(readers) < min(len(batches), maxReaders, runtime.GOMAXPROCS(0)) {
-		another, err := Open()
-		if err != nil {
-			break
-		}
-		defer another.Close()
-		readers = append(readers, another)
-	}
-	defer func() { r.ownRoot = place{} }()
+	read := make([]chan []engine.RawEvent, min(len(batches), maxReaders, runtime.GOMAXPROCS(0)))
 	var running sync.WaitGroup
-	defer running.Wait()
-	stop := make(chan struct{})
-	defer close(stop)
-	read := make([]chan []engine.RawEvent, len(readers))
-	for i, reader := range readers {
-		reader.ownRoot, _ = placeOf(reader.proc, pathOwnRoot)
+	for i := range read {
 		read[i] = make(chan []engine.RawEvent)
 		running.Go(func() {
+			r := r.another()
+			defer unix.Close(r.own.fd)
+			r.ownRoot, _ = placeOf(r.proc, pathOwnRoot)
 			// f has one while the other is filled.
 			var events [2][scanBatch]engine.RawEvent
-			for n := i; n < len(batches); n += len(readers) {
-				to := &events[n/len(readers)%2]
-				select {
-				case read[i] <- to[:reader.readBatch(batches[n], to)]:
-				case <-stop:
-					return
-				}
+			for n := i; n < len(batches); n += len(read) {
+				to := &events[n/len(read)%2]
+				read[i] <- to[:r.readBatch(batches[n], to)]
 			}
 		})
 	}
 	for n := range batches {
 		events := <-read[n%len(read)]
 		for i := range events {
-			if err := f(&events[i]); err != nil {
-				return err
+			if err == nil {
+				err = f(&events[i])
 			}
 		}
 	}
-	return nil
+	running.Wait()
+	return err
 }
 
 const (
@@ -104,8 +90,8 @@ func (r *Reader) Tasks(pid uint32) []uint32 {
 // Threads returns how many threads are in process pid, including a leader that has ended, 0 if it
 // is gone. It costs less than Status.
 func (r *Reader) Threads(pid uint32) uint32 {
-	st, _ := statat(r.proc, r.name(pid, "/task"))
-	return max(uint32(st.Nlink), 2) - 2
+	st, _ := statx(r.proc, r.name(pid, "/task"), unix.STATX_NLINK)
+	return max(st.Nlink, 2) - 2
 }
 
 // Status returns the status that Read would, and the start time, from stat alone.
