@@ -588,3 +588,28 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A process is said to be gone by a time at which it was: it can end while it is looked for.
+func TestGoneBy(t *testing.T) {
+	var ended uint64
+	var r *rig
+	r = newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) {
+		r.clock.Advance(time.Millisecond)
+		ended = r.clock.Now()
+		return 0, engine.SightGone
+	}})
+	r.src.Push(raw(fork, 1, 0))
+	r.drain(t)
+	now := r.clock.Now() - uint64(time.Second)
+	r.src.Push(gapAt(now, now+10, 1))
+	for range 40 {
+		r.clock.Advance(100 * time.Millisecond)
+		if ev, err := r.Get(); err == nil && ev.Events == engine.EventGone {
+			if ev.Time < ended {
+				t.Errorf("gone %d ns before its end", ended-ev.Time)
+			}
+			return
+		}
+	}
+	t.Error("it is not told that the process is gone")
+}

@@ -50,7 +50,7 @@ func (e *Engine) sweep(now uint64) *Event {
 		s.next = now + sweepPause
 		n := max(0, len(s.todo)-sweepBatch)
 		for _, pid := range s.todo[n:] {
-			e.lookFor(pid, now)
+			e.lookFor(pid)
 		}
 		s.todo = s.todo[:n]
 	}
@@ -58,15 +58,15 @@ func (e *Engine) sweep(now uint64) *Event {
 }
 
 // lookFor looks at the live process of a pid.
-func (e *Engine) lookFor(pid uint32, now uint64) {
+func (e *Engine) lookFor(pid uint32) {
 	s := &e.sweeping
 	p := e.table.byPID.get(pid)
 	if p == nil || p.Exited || p.missing != 0 || p.asOf > s.gapTo || p.checked > s.gapTo {
 		return
 	}
 	if e.table.sight(p) == SightGone {
-		p.missing = now
-		s.missing = append(s.missing, missing{p, now})
+		p.missing = e.clock.Now() // it may have ended since this call of Get began
+		s.missing = append(s.missing, missing{p, p.missing})
 	} else {
 		s.alive++
 	}
