@@ -129,16 +129,22 @@ func TestExecChainAtFixedAddresses(t *testing.T) {
 	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, noRandomAddresses, 0, 0); errno != 0 {
 		t.Skip(errno)
 	}
-	go func() {
-		for range images { // each is read before the next is executed
-			time.Sleep(50 * time.Millisecond)
-			io.WriteString(in, "\n")
+	s, to := kernel(t, Options{DoubtTime: 10 * time.Millisecond}), &sink{room: 1 << 20}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	for n := range images { // the next is executed when the one before is certain
+		watch(t, s, to, func() bool { return len(to.events.Of(pid, engine.KindExec)) > n })
+		if _, err := io.WriteString(in, "\n"); err != nil {
+			t.Fatal(err)
 		}
-		in.Close()
-	}()
-	to, _ := run(t, Options{DoubtTime: 10 * time.Millisecond}, cmd)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 	var got []string
-	for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindExec) {
+	for _, ev := range to.events.Of(pid, engine.KindExec) {
 		args := bytes.Split(ev.Bytes(engine.FieldCmdline), []byte{0})
 		got = append(got, string(args[max(len(args)-2, 0)]))
 		if ev.Task.Known&procfs.Image != procfs.Image {
