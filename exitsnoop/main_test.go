@@ -103,11 +103,7 @@ func start(t testing.TB, s *barefork.Script) *barefork.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		unix.Kill(p.PID, unix.SIGKILL)
-		syscall.Wait4(p.PID, nil, 0, nil)
-		p.Free()
-	})
+	t.Cleanup(p.Kill)
 	return p
 }
 

@@ -179,11 +179,7 @@ func TestManyTracees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			unix.Kill(p.PID, unix.SIGKILL)
-			unix.Wait4(p.PID, nil, 0, nil)
-			p.Free()
-		})
+		t.Cleanup(p.Kill)
 		if err := unix.PtraceSeize(p.PID); err != nil {
 			t.Fatal(err)
 		}

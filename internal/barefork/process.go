@@ -237,6 +237,13 @@ func (p *Process) Check() error {
 	return nil
 }
 
+// Kill ends the process, waits for it and calls Free. It must be a child of this process.
+func (p *Process) Kill() {
+	unix.Kill(p.PID, unix.SIGKILL)
+	unix.Wait4(p.PID, nil, 0, nil)
+	p.Free()
+}
+
 // Free releases the memory of the script and its results.
 func (p *Process) Free() {
 	if p.memory != nil {

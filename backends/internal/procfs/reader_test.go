@@ -384,9 +384,7 @@ func TestPathsWhileTheRootChanges(t *testing.T) {
 				t.Errorf("cwd is %q", got)
 			}
 		}
-		unix.Kill(p.PID, unix.SIGKILL)
-		unix.Wait4(p.PID, nil, 0, nil)
-		p.Free()
+		p.Kill()
 	}
 }
 
@@ -580,11 +578,7 @@ func TestScanOfMany(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		t.Cleanup(func() {
-			unix.Kill(p.PID, unix.SIGKILL)
-			unix.Wait4(p.PID, nil, 0, nil)
-			p.Free()
-		})
+		t.Cleanup(p.Kill)
 		quiet[uint32(p.PID)] = true
 	}
 	r, last, found := open(t), uint32(0), 0
