@@ -116,20 +116,17 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 // messages that the kernel had no memory to send, but only once later messages arrive.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	var st engine.SourceStats
-	s.countDrops()
-	st.Lost[engine.LossSocketFull] = s.dropped
-	if !s.filtered {
-		st.Lost[engine.LossSocketFull] = max(s.dropped, s.track.seq.gaps)
-	}
-	st.Lost[engine.LossSocketFull] += s.enrich.void
+	s.loss.dropped = s.drops()
+	st.Lost[engine.LossSocketFull] = s.loss.total()
 	st.Lost[engine.LossDecode] = s.decode
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }
 
-// countDrops asks the socket how many messages it dropped.
-func (s *Source) countDrops() {
-	if s.fd >= 0 {
-		s.dropped = uint64(drops(s.fd) - s.dropsBase)
+// drops asks the socket how many messages it dropped.
+func (s *Source) drops() uint64 {
+	if s.fd < 0 {
+		return s.loss.dropped
 	}
+	return uint64(drops(s.fd) - s.dropsBase)
 }

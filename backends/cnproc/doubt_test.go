@@ -56,7 +56,7 @@ func TestMessageAfterReading(t *testing.T) {
 		{"another process", message{what: Fork}, procfs.Readable, procfs.Readable},
 	} {
 		for _, after := range []bool{true, false} {
-			e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+			e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
 			ev := queue(e, engine.KindExec, clock.Monotonic())
 			e.readAll()
 			m, want := c.m, c.lost
@@ -82,7 +82,7 @@ func TestMessageAfterReading(t *testing.T) {
 // A change after two execs takes away what was read of the first after the second.
 func TestChangeAfterSecondExec(t *testing.T) {
 	for _, late := range []bool{true, false} {
-		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
 		first := queue(e, engine.KindExec, clock.Monotonic())
 		second := message{what: Exec, tid: 1, pid: 1, time: clock.Monotonic()}
 		sid := message{what: SID, tid: 1, pid: 1, time: clock.Monotonic()}
@@ -114,7 +114,7 @@ func TestExecAfterReading(t *testing.T) {
 		{"nothing is seen of the next", 0, true, false},
 	} {
 		proc := &fakeProc{memory: 7, known: procfs.Readable}
-		e := newEnricher(proc, newClock(), 1000*ms)
+		e := newEnricher(proc, newClock(), new(loss), 1000*ms)
 		first := queue(e, engine.KindExec, clock.Monotonic())
 		e.readAll()
 		m := message{what: Exec, pid: 1, tid: 1, time: first.Time}
@@ -136,7 +136,7 @@ func TestExecAfterReading(t *testing.T) {
 
 // A fork whose reading ended in the image of its birth keeps it when an exec follows.
 func TestExecAfterFork(t *testing.T) {
-	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), ms)
+	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), new(loss), ms)
 	fork := queue(e, engine.KindFork, clock.Monotonic())
 	e.readAll()
 	e.note(&message{what: Exec, pid: 1, tid: 1, time: fork.Time + 1})
@@ -153,7 +153,7 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 		start uint64 // how many ticks older than the next the process is that was read
 		known bool
 	}{{"older", 1, true}, {"of the same tick", 0, false}, {"of unknown age", 1 << 40, false}} {
-		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
 		ev := queue(e, engine.KindExec, clock.Monotonic())
 		e.readAll()
 		next := clock.Monotonic()
@@ -169,7 +169,7 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 
 // After a loss nothing is known from /proc of events before it.
 func TestLossTakesReadings(t *testing.T) {
-	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
 	read := queue(e, engine.KindExec, clock.Monotonic())
 	e.readAll()
 	unread := queue(e, engine.KindExec, clock.Monotonic())
@@ -189,7 +189,7 @@ func TestLossTakesReadings(t *testing.T) {
 
 // What would have told whether an end is one can be lost: the end is in the gap then.
 func TestLossAfterUnsureEnd(t *testing.T) {
-	e := newEnricher(&fakeProc{}, newClock(), ms)
+	e := newEnricher(&fakeProc{}, newClock(), new(loss), ms)
 	now := clock.Monotonic()
 	e.addUnsure(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: now}, engine.FieldExit.Set())
 	g := engine.Gap{From: now + 1, To: now + 2}
@@ -198,8 +198,8 @@ func TestLossAfterUnsureEnd(t *testing.T) {
 	e.release(to, clock.Monotonic(), true)
 	e.addUnsure(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: g.To}, 0)
 	e.release(to, clock.Monotonic(), true)
-	if len(to.events) != 0 || g.From > now || e.void != 2 {
-		t.Errorf("%d ends were released, %d lost, the gap begins %d ns later", len(to.events), e.void, g.From-now)
+	if len(to.events) != 0 || g.From > now || e.loss.void != 2 {
+		t.Errorf("%d ends were released, %d lost, the gap begins %d ns later", len(to.events), e.loss.void, g.From-now)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestLossAfterUnsureEnd(t *testing.T) {
 func TestIDsBeforeExecOfThread(t *testing.T) {
 	for _, kind := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindIDChange} {
 		for _, threads := range []bool{true, false} {
-			e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), ms)
+			e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), new(loss), ms)
 			ev := queue(e, kind, clock.Monotonic())
 			e.readAll()
 			e.note(&message{what: Exec, pid: 1, tid: 1, time: clock.Monotonic(), threads: threads})
@@ -225,7 +225,7 @@ func TestIDsBeforeExecOfThread(t *testing.T) {
 // Ids that may be another thread's are carried, unless they were read after the event.
 func TestIDsThatMayBeOfAThread(t *testing.T) {
 	for _, read := range []bool{true, false} {
-		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
 		ev := &engine.RawEvent{Kind: engine.KindExec, PID: 1, TID: 1, Time: clock.Monotonic()}
 		ev.Task.Carried = engine.FieldsIDs
 		e.add(ev, procfs.Readable)
@@ -255,7 +255,7 @@ func TestCommBeforeSignal(t *testing.T) {
 		{"core", message{what: CoreDump}, engine.FieldComm.Set()},
 		{"code", message{what: Exit, status: 3 << 8}, 0},
 	} {
-		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
 		ev := queue(e, engine.KindExec, clock.Monotonic())
 		e.readAll()
 		c.m.pid, c.m.tid, c.m.time = 1, 1, clock.Monotonic()
@@ -278,7 +278,7 @@ func TestReadingInFullSink(t *testing.T) {
 		s := offline(Options{Enrich: EnrichNone})
 		s.fd, s.pace, s.finishing = fds[0], &pacer{}, room == 100
 		proc := &fakeProc{memory: 7, known: procfs.Readable}
-		s.enrich = newEnricher(proc, s.clock, ms)
+		s.enrich = newEnricher(proc, s.clock, &s.loss, ms)
 		now := clock.Monotonic()
 		fill(s.batch, record(Exec, 0, 1, now, 10, 10), record(UID, 0, 2, now+1, 11, 11, 7, 8))
 		to := &sink{room: room}
@@ -306,7 +306,7 @@ func fill(b *batch, records ...[]byte) {
 // The queue releases all events, in their order, none before its doubt is over.
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), ms)
+	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
 	to := &sink{room: 1 << 20}
 	var want []*engine.RawEvent
 	for range 5000 {

@@ -44,10 +44,9 @@ type enricher struct {
 	head, end uint64  // positions in the queue, counted from the first event ever
 	unread    uint64  // all before this position are read, or not to be read
 	// position of a process's latest event that was, or is to be, read
-	byPID     map[uint32]uint64
-	lossUntil uint64 // nothing is read for events up to this time
-	reads     uint64 // processes read
-	void      uint64 // ends that are lost, as what would tell whether they are ends is
+	byPID map[uint32]uint64
+	loss  *loss
+	reads uint64 // processes read
 
 	carried engine.Fields // those that are true at the reading and perhaps not at the event
 	births  bool          // the kernel tells of each fork
@@ -80,9 +79,9 @@ type entry struct {
 	killed       bool // a signal ended the process
 }
 
-func newEnricher(p reader, c *bootClock, doubt uint64) *enricher {
+func newEnricher(p reader, c *bootClock, l *loss, doubt uint64) *enricher {
 	return &enricher{
-		proc: p, clock: c, doubt: doubt, queue: make([]entry, 64), byPID: map[uint32]uint64{},
+		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, 64), byPID: map[uint32]uint64{},
 		carried: carried, births: true, passes: new(source.Options).Passes,
 	}
 }
@@ -231,7 +230,7 @@ func (h *entry) drop(lost engine.Fields) {
 // before are missing. What would tell whether an end is one may be among them, so that the end is
 // in the gap as well.
 func (e *enricher) distrust(g *engine.Gap) {
-	e.lossUntil = max(e.lossUntil, g.To)
+	e.loss.gapTo = max(e.loss.gapTo, g.To)
 	for pos := e.head; pos < e.end; pos++ {
 		h := e.at(pos)
 		h.want, h.wait = 0, false
@@ -246,13 +245,13 @@ func (e *enricher) distrust(g *engine.Gap) {
 // lose makes an end that is unsure one that was lost.
 func (e *enricher) lose(h *entry) {
 	h.unsure, h.none = false, true
-	e.void++
+	e.loss.void++
 }
 
 // add queues ev. Fields of want are to be read for it.
 func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 	want &^= ev.Task.Known &^ ev.Task.Carried
-	if e.proc == nil || ev.Time <= e.lossUntil {
+	if e.proc == nil || ev.Time <= e.loss.gapTo {
 		want = 0
 	}
 	if e.len() == len(e.queue) {
@@ -284,7 +283,7 @@ func (e *enricher) addUnsure(ev *engine.RawEvent, want engine.Fields) {
 	e.add(ev, want)
 	e.end--
 	h := e.at(e.end)
-	if h.unsure = true; ev.Time <= e.lossUntil {
+	if h.unsure = true; ev.Time <= e.loss.gapTo {
 		e.lose(h)
 	} else if h.want == 0 {
 		e.enter(h)

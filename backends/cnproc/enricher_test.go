@@ -27,7 +27,7 @@ func TestForkOfSessionLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer proc.Close()
-	e := newEnricher(proc, newClock(), ms)
+	e := newEnricher(proc, newClock(), new(loss), ms)
 	for kind, want := range map[engine.Kind]engine.Fields{engine.KindFork: 0, engine.KindExec: ofSession} {
 		ev := &engine.RawEvent{Kind: kind, PID: uint32(c.Process.Pid), Time: clock.Monotonic()}
 		e.read(&entry{ev: ev, want: ofSession | engine.FieldPPID.Set()})
@@ -42,7 +42,7 @@ func TestForkOfSessionLeader(t *testing.T) {
 // After a loss, what /proc shows when a process has ended is of it only if it shows an older one.
 func TestNextOfTheTick(t *testing.T) {
 	const tick = engine.ProcStartUnit
-	e := newEnricher(nil, new(bootClock), ms)
+	e := newEnricher(nil, new(bootClock), new(loss), ms)
 	for _, c := range []struct {
 		kind  engine.Kind
 		want  engine.Fields

@@ -14,7 +14,7 @@ const rescanInterval = 100_000_000
 // messages tell of all its threads, and that another took the leader's place can still be to come.
 func (t *tracker) learn() {
 	began := clock.Monotonic()
-	defer func() { t.rescanTime = clock.Monotonic() }()
+	defer func() { t.loss.looked = clock.Monotonic() }()
 	g := &t.groups
 	for pid, e := range g.byPID {
 		if t.living.has(pid) {
@@ -33,7 +33,7 @@ func (t *tracker) learn() {
 	if err != nil {
 		return
 	}
-	t.rescan = false
+	t.loss.rescan = false
 	// Tasks uses the storage of PIDs again, so first all leaders, then threads.
 	threaded := map[uint32]procfs.Status{}
 	for _, pid := range pids {

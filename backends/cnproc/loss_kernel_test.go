@@ -71,7 +71,7 @@ func TestLossIsExact(t *testing.T) {
 	}
 	onEveryCPU(t, populate) // so that the first number of each CPU is known
 	if st, _ := tiny.Stats(); st.LostTotal() != 0 {
-		t.Skipf("the buffer is too small for %d processors", len(tiny.track.seq.cpus))
+		t.Skipf("the buffer is too small for %d processors", len(tiny.loss.seq.cpus))
 	}
 	for round := range 3 {
 		storm(t, 60)
@@ -85,18 +85,18 @@ func TestLossIsExact(t *testing.T) {
 		// CPUs were read.
 		var lost uint64
 		for range 10 {
-			before := tiny.overruns
+			before := tiny.loss.overruns
 			onEveryCPU(t, populate)
 			st, err := tiny.Stats()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if lost = st.Lost[engine.LossSocketFull] - tiny.enrich.void; tiny.overruns == before && lost == tiny.track.seq.gaps {
+			if lost = st.Lost[engine.LossSocketFull] - tiny.loss.void; tiny.loss.overruns == before && lost == tiny.loss.seq.gaps {
 				break
 			}
 		}
-		if tiny.track.seq.gaps != lost || tiny.overruns == 0 {
-			t.Errorf("round %d: %d lost, %d numbers are missing, %d overruns", round, lost, tiny.track.seq.gaps, tiny.overruns)
+		if tiny.loss.seq.gaps != lost || tiny.loss.overruns == 0 {
+			t.Errorf("round %d: %d lost, %d numbers are missing, %d overruns", round, lost, tiny.loss.seq.gaps, tiny.loss.overruns)
 		}
 		if st, _ := big.Stats(); st.LostTotal() != 0 {
 			t.Fatalf("the big buffer lost %d", st.LostTotal())
@@ -127,7 +127,7 @@ func between(o *Source, got *sink) (n uint64) {
 			continue // the exit of a last thread is that of its group as well
 		}
 		seen[number{ev.CPU, ev.Seq}] = true
-		c := o.track.seq.cpus[ev.CPU]
+		c := o.loss.seq.cpus[ev.CPU]
 		if seq := uint32(ev.Seq); int32(seq-c.first) >= 0 && int32(seq-uint32(c.next)) < 0 {
 			n++
 		}

@@ -33,7 +33,7 @@ func offline(o Options, shared ...source.Options) *Source {
 		panic(err)
 	}
 	s := newSource(append(shared, source.Options{})[0], o)
-	s.track.lossUntil, s.track.rescan, s.track.groups.last6 = 0, false, true
+	s.loss.until, s.loss.rescan, s.track.groups.last6 = 0, false, true
 	s.to = &sink{}
 	return s
 }

@@ -34,7 +34,6 @@ type Source struct {
 	enrich     *enricher
 	to         engine.Sink // of the Populate in its course
 	size       int         // the most room that the sink had
-	noted      uint64      // all messages of before were received, or counted as lost
 	nextLook   uint64      // when the tracker wants to look at groups, 0 for not at all
 	showStatus bool        // /proc shows the status of a process that has ended
 
@@ -44,20 +43,8 @@ type Source struct {
 	acks     uint64 // answers to other listeners, which are numbered like events
 	received uint64 // messages of the kernel that count as events
 
-	overruns  uint64 // times the kernel reported an overrun
-	overrun   overrun
-	congested bool   // until the socket is empty it can drop more without an error
-	dropped   uint64 // messages that the socket dropped
+	loss      loss
 	dropsBase uint32
-}
-
-// overrun is what the socket has dropped and the tracker was not told of. The socket reports it
-// before it gives what it held, which is of before.
-type overrun struct {
-	from, to uint64
-	reported uint64 // time of the report, 0 if all is told
-	dropped  uint64 // since the socket was opened
-	counted  uint64 // a time before dropped was read, as to is one after it
 }
 
 var _ interface {
@@ -105,8 +92,9 @@ func (s *Source) stages() {
 			r = s.proc
 		}
 	}
-	s.track = newTracker(v, s.clock, kernelversion.AtLeast("6.0"), s.take)
-	s.enrich = newEnricher(r, s.clock, uint64(s.opts.DoubtTime))
+	s.loss = loss{}
+	s.track = newTracker(v, s.clock, &s.loss, kernelversion.AtLeast("6.0"), s.take)
+	s.enrich = newEnricher(r, s.clock, &s.loss, uint64(s.opts.DoubtTime))
 }
 
 func (s *Source) open() (err error) {
@@ -133,11 +121,11 @@ func (s *Source) open() (err error) {
 	if s.filtered {
 		need = kernelFilter(&s.shared)
 	}
-	s.track.filtered = s.filtered
+	s.loss.filtered = s.filtered
 	s.track.failures = need == NonzeroExit
 	s.track.lives = need&Fork != 0 && need&Exit != 0
 	s.enrich.births, s.enrich.passes = need&Fork != 0, s.shared.Passes
-	s.noted = clock.Monotonic()
+	s.loss.noted = clock.Monotonic()
 	s.track.learn()
 	s.caps = s.capabilities()
 	s.enrich.carried |= s.caps.ChangedUnseen()
@@ -228,7 +216,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		case s.batch.n == batchSize:
 			s.release(false) // there may be more in the socket
 		default:
-			s.track.settled(s.noted)
+			s.track.settled(s.loss.noted)
 			s.nextLook = s.track.look()
 			s.release(!hold)
 			return nil
@@ -249,10 +237,10 @@ func (s *Source) room() bool { return s.to.Room()-s.enrich.len() > 0 }
 // release gives to the sink what is certain, or, with force set, all. Each message in the batch
 // was noted.
 func (s *Source) release(force bool) {
-	if force || !s.congested && s.batch.next == s.batch.n {
+	if force || !s.loss.congested && s.batch.next == s.batch.n {
 		s.tellOverrun()
 	}
-	s.handed += s.enrich.release(s.to, s.noted, force)
+	s.handed += s.enrich.release(s.to, s.loss.noted, force)
 }
 
 // receive takes one batch of messages. It reports whether the sink has no room for all of
@@ -288,51 +276,25 @@ func (s *Source) fetch() error {
 				return nil
 			}
 		case unix.EAGAIN:
-			s.emptied(now)
+			if s.loss.emptied(now, s.drops) {
+				s.tellOverrun()
+			}
 			return nil
 		case unix.EINTR:
 		case unix.ENOBUFS:
 			// A flag, not a message: the socket dropped something.
-			s.overruns++
-			s.congested = true
-			o := &s.overrun
-			if o.counted = clock.Monotonic(); o.reported == 0 {
-				o.from, o.reported = s.noted, o.counted
-			}
-			s.countDrops()
-			o.to, o.dropped = clock.Monotonic(), s.dropped
+			s.loss.overran(s.drops)
 		default:
 			return fmt.Errorf("receive from the proc connector: %w", errno)
 		}
 	}
 }
 
-// emptied notes that all messages of before a time were received, and states what the socket
-// dropped since it reported an overrun.
-func (s *Source) emptied(now uint64) {
-	s.noted = now
-	if !s.congested {
-		return
-	}
-	s.congested, s.track.losing = false, false
-	counted := clock.Monotonic()
-	if s.countDrops(); s.dropped > max(s.track.told, s.overrun.dropped) {
-		o := &s.overrun
-		o.counted, o.to, o.dropped = counted, clock.Monotonic(), s.dropped
-		o.reported = o.to
-		s.tellOverrun()
-	}
-}
-
 // tellOverrun tells the tracker of what the socket dropped.
 func (s *Source) tellOverrun() {
-	o := &s.overrun
-	if o.reported == 0 {
-		return
+	if g, ok := s.loss.tell(); ok {
+		s.track.lose(g)
 	}
-	o.reported, s.track.losing = 0, s.congested
-	s.track.overrun(o.from, o.to, o.dropped)
-	o.from = o.counted
 }
 
 // noteRest shows the messages that have not been taken to the queued events.
@@ -366,7 +328,7 @@ func (s *Source) message(data []byte, genuine bool) {
 		s.acks++
 	} else {
 		s.received++
-		if s.overrun.reported != 0 && m.time > s.overrun.reported {
+		if !s.loss.beforeOverrun(&m) {
 			s.tellOverrun()
 		}
 		m.threads = !s.enrich.births || s.track.threads(&m)

@@ -141,7 +141,7 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 		var got sink
 		s := offline(Options{})
 		v := goes{oneThread{'R'}, new(int)}
-		s.track = newTracker(v, s.clock, true, s.take)
+		s.track = newTracker(v, s.clock, &s.loss, true, s.take)
 		s.enrich.doubt = 1 << 60
 		s.to = &got
 		*v.looks++
@@ -180,7 +180,7 @@ func TestFormerLeaderBeforeLook(t *testing.T) {
 		s.track.view = alone{}
 		got := sink{room: 100}
 		s.to = &got
-		s.track.lossUntil, s.track.rescan = 1, true
+		s.loss.until, s.loss.rescan = 1, true
 		if born {
 			s.message(record(Fork, 1, 1, ms, 1, 1, 10, 10), true)
 		}
@@ -222,7 +222,7 @@ func (young) Status(uint32) (procfs.Status, uint64, error) {
 func TestEndBeforeTheNextOfTheTick(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
 	s.track.view, s.clock.offset, s.clock.before = young{}, 0, 0
-	s.track.lossUntil, s.track.rescan, s.track.rescanTime = 1, true, clock.Monotonic()
+	s.loss.until, s.loss.rescan, s.loss.looked = 1, true, clock.Monotonic()
 	got := sink{room: 100}
 	const at = engine.ProcStartUnit + 5
 	feed(s, &got, record(Exit, 0, 1, at, 10, 10, 0, 17, 2, 1))
@@ -248,7 +248,7 @@ func (v amid) PIDs() ([]uint32, error) {
 func TestFormerLeaderAmidLook(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	var at uint64
-	s.track.view, s.track.lossUntil = amid{time: &at}, 1
+	s.track.view, s.loss.until = amid{time: &at}, 1
 	s.track.learn()
 	got := sink{room: 100}
 	feed(s, &got, record(Exit, 0, 1, at, 10, 10, 0, 17, 2, 1))
@@ -266,12 +266,12 @@ func TestHeldBeforeLoss(t *testing.T) {
 		got := sink{room: 100}
 		steps := script("+11", "-10=0")
 		play(s, &got, steps[0])
-		s.overrun = overrun{from: 1, to: 2 * ms, reported: 2 * ms, dropped: 1}
+		s.loss.overrun = overrun{from: 1, to: 2 * ms, reported: 2 * ms, dropped: 1}
 		if !before {
-			s.overrun.reported = ms
+			s.loss.overrun.reported = ms
 		}
 		steps[1](s)
-		told, asked := s.overrun.reported == 0, s.track.groups.byPID[10].confirm // of /proc
+		told, asked := s.loss.overrun.reported == 0, s.track.groups.byPID[10].confirm
 		if told == before || asked == before {
 			t.Errorf("held before the loss %v: told %v, asked %v", before, told, asked)
 		}
@@ -311,7 +311,7 @@ func TestExitAfterLook(t *testing.T) {
 func TestRunningIsNoProofOfLife(t *testing.T) {
 	for state, known := range map[byte]bool{'R': false, 't': false, 'D': false, 'S': true} {
 		var end fact
-		tr := newTracker(oneThread{state}, new(bootClock), true, func(f *fact) { end = *f })
+		tr := newTracker(oneThread{state}, new(bootClock), new(loss), true, func(f *fact) { end = *f })
 		tr.groups.add(10, 11)
 		tr.take(&message{what: Exit, pid: 10, tid: 10, status: 2 << 8, time: clock.Monotonic()})
 		for range 3 {

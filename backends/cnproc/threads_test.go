@@ -241,7 +241,7 @@ func TestIDsOfThreads(t *testing.T) {
 		{"not looked for yet", true, 1, false, true},
 		{"born since", true, 2, true, false},
 	} {
-		s.track.rescan, s.track.rescanTime = c.rescan, c.rescanned
+		s.loss.rescan, s.loss.looked = c.rescan, c.rescanned
 		if s.track.living.forget(); c.born {
 			s.track.living.born(10, 1)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/clock"
 )
 
 // fact is what the tracker concludes from a message, or from the lack of one.
@@ -34,21 +33,13 @@ type tracker struct {
 	// lives is set if all forks and exits come.
 	lives    bool
 	failures bool // only the exits of threads that failed come
-	filtered bool // the kernel leaves out kinds, so that numbers are missing anyway
 
-	seq     sequence
+	loss    *loss
 	groups  groups
 	living  living
 	dumping map[uint32]uint32 // processes whose core may be dumped -> the thread
 	failed  map[uint32]failed // processes whose end was stated by failure
 	probes  []probe
-
-	lossUntil uint64 // messages of before may be missing, 0 for none
-	losing    bool   // until the socket is empty it can drop more without an error
-	told      uint64 // messages that gaps have told of
-
-	rescan     bool   // threads may have come and gone unseen
-	rescanTime uint64 // end of the latest look: a message of before can be of before it
 }
 
 // view is what the tracker looks at in /proc: a [procfs.Reader].
@@ -60,21 +51,24 @@ type view interface {
 	ThreadStatus(pid, tid uint32) (procfs.Status, uint64, error)
 }
 
-func newTracker(v view, c *bootClock, last6 bool, state func(*fact)) *tracker {
-	t := &tracker{state: state, view: v, clock: c, lives: true, groups: newGroups(last6), dumping: map[uint32]uint32{}}
+func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *tracker {
+	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: newGroups(last6), dumping: map[uint32]uint32{}}
 	if v == nil {
-		t.lossUntil, t.rescan = 1, true // of the processes that there are nothing is known
+		l.lose(1) // of the processes that there are nothing is known
 	}
 	return t
 }
 
 // take handles one message.
 func (t *tracker) take(m *message) {
-	seq := t.count(m)
+	seq, missing, g := t.loss.saw(m)
+	if missing {
+		t.lose(g)
+	}
 	if m.what == whatAck {
 		return
 	}
-	if t.rescan && !t.losing && clock.Monotonic() >= t.rescanTime+rescanInterval {
+	if t.loss.lookDue() {
 		t.learn()
 	}
 	f := fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}
@@ -111,49 +105,26 @@ func (t *tracker) take(m *message) {
 	t.state(&f)
 }
 
-// count notes the number of a message and states a gap before it.
-func (t *tracker) count(m *message) (seq uint64) {
-	gaps, last := t.seq.gaps, t.seq.last(m.cpu)
-	seq = t.seq.saw(m.cpu, m.seq, m.time)
-	if t.filtered || t.seq.gaps <= gaps {
-		return seq
+// lose gives up what a message that is missing can have changed, and states the gap unless gaps
+// have told of all that is missing.
+func (t *tracker) lose(g engine.Gap) {
+	t.loss.lose(g.To)
+	t.living.forget()
+	clear(t.dumping)
+	if g.CPU == engine.AllCPUs || g.Count > 0 {
+		t.stateGap(g)
 	}
-	if t.lose(m.time); t.seq.gaps > t.told {
-		t.stateGap(engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: last, To: m.time, Count: t.seq.gaps - t.told})
-		t.told = t.seq.gaps
-	}
-	return seq
-}
-
-// overrun notes that the socket dropped messages between two times; dropped is how many
-// since it was opened, 0 for unknown.
-func (t *tracker) overrun(from, to, dropped uint64) {
-	t.lose(to)
-	g := engine.Gap{Cause: engine.LossSocketFull, CPU: engine.AllCPUs, From: from, To: to}
-	if dropped > t.told {
-		g.Count = dropped - t.told
-		t.told = dropped
-	}
-	t.stateGap(g)
 }
 
 func (t *tracker) stateGap(g engine.Gap) { t.state(&fact{kind: engine.KindGap, gap: g}) }
 
-// lose gives up what a message of before a time can have changed.
-func (t *tracker) lose(until uint64) {
-	t.lossUntil = max(t.lossUntil, until)
-	t.rescan = true
-	t.living.forget()
-	clear(t.dumping)
-}
-
 // doubtful reports whether the number can be another process's than before a loss.
-func (t *tracker) doubtful(pid uint32) bool { return t.lossUntil > 0 && !t.living.has(pid) }
+func (t *tracker) doubtful(pid uint32) bool { return t.loss.until > 0 && !t.living.has(pid) }
 
 // threads reports whether the process of a message may have, or have had, other threads.
 func (t *tracker) threads(m *message) bool {
 	_, ok := t.groups.byPID[m.pid]
-	return ok || (t.rescan || m.time <= t.rescanTime) && !t.living.has(m.pid)
+	return ok || t.loss.unseen(m.time) && !t.living.has(m.pid)
 }
 
 func (t *tracker) fork(m *message) {
@@ -161,13 +132,13 @@ func (t *tracker) fork(m *message) {
 		t.groups.add(m.pid, m.tid)
 		return
 	}
-	if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.rescan {
+	if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.loss.rescan {
 		status, _ := e.endings.verdict(e.leader, t.groups.last6)
 		end := message{what: Exit, cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, exitSignal: -1}
 		t.state(&fact{kind: engine.KindExit, m: &end, status: status, known: e.endings.fatal != 0, gone: true})
 	}
 	delete(t.dumping, m.pid)
-	if t.lives && !t.losing && m.time > t.lossUntil {
+	if t.lives && t.loss.sees(m) {
 		t.living.born(m.pid, m.time)
 	}
 }
@@ -192,7 +163,7 @@ func (t *tracker) exit(f *fact) {
 		t.probes = append(t.probes, probe{pid: m.pid})
 	}
 	// It may have had threads that nobody told of, or that ended before the look.
-	unseen := f.doubtful && (t.rescan || m.time <= t.rescanTime)
+	unseen := f.doubtful && t.loss.unseen(m.time)
 	if e.confirm || e.group && unseen {
 		e = t.confirm(m, e)
 		e.known = e.known && (!unseen || endsGroup(e.status))
