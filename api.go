@@ -5,6 +5,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/container"
 )
 
 // The types are those of the packages below, so that users import only this one. Their methods and
@@ -21,6 +22,7 @@ type (
 	Identity     = engine.Identity     // a process for good: pid and start time
 	Birth        = engine.Birth        // the parent that forked a process
 	EntryType    = engine.EntryType    // by which way a process came in
+	Container    = engine.Container    // what Process.Container returns
 	Task         = engine.Task         // the part of a Process that has a fixed size
 	Credentials  = engine.Credentials  // user and group ids
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
@@ -123,6 +125,10 @@ const (
 	EntryContainer = engine.EntryContainer
 	EntryTerminal  = engine.EntryTerminal
 )
+
+// ContainerOf returns the container that a cgroup is of by its path, as Process.Container does: for
+// the paths that Queue.Cgroups returns.
+func ContainerOf(cgroup string) Container { return container.Of(cgroup) }
 
 // The ends that Options.Exits selects.
 const (

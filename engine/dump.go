@@ -86,6 +86,9 @@ func (p *Process) AppendDump(b []byte) []byte {
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
 	d.line("EXE").text("exe", FieldFilename, p.Filename)
 	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
+	if c, _ := p.Container(); c.ID != "" {
+		d.line("CONT").container(&c)
+	}
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		d.line("EXIT").exit()
 	}
@@ -172,6 +175,16 @@ func (d *dumper) args() {
 	}
 	d.cut(FieldCmdline)
 	d.b = append(d.b, " ]"...)
+}
+
+func (d *dumper) container(c *Container) {
+	for _, pair := range [...]struct{ key, value string }{
+		{"container", c.ID}, {"runtime", c.Runtime}, {"pod", c.Pod}, {"unit", c.Unit},
+	} {
+		if pair.value != "" && d.key(pair.key, true) {
+			d.b = appendEscaped(d.b, pair.value)
+		}
+	}
 }
 
 func (d *dumper) exit() {

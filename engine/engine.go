@@ -49,6 +49,7 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	table := source.Capabilities()
 	table.addEntry()
 	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
+	e.table.cgroups = table.Fields[FieldCgroup].Origin != OriginNone
 	e.table.look, e.table.now = opts.Look, clock.Now
 	e.sink = e.buffer
 	if opts.Record != nil {

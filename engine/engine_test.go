@@ -26,9 +26,13 @@ type rig struct {
 	clock *enginetest.Clock
 }
 
-func newRig(t testing.TB, opts engine.Options) *rig {
+// newRig returns an engine on a source whose table has some fields.
+func newRig(t testing.TB, opts engine.Options, fields ...engine.Field) *rig {
 	t.Helper()
 	r := &rig{src: new(enginetest.Source), clock: enginetest.NewClock()}
+	for _, f := range fields {
+		r.src.Capabilities().Fields[f].Origin = engine.OriginKernel
+	}
 	var err error
 	if r.Engine, err = engine.New(r.src, r.clock.Engine(), opts); err != nil {
 		t.Fatal(err)

@@ -70,6 +70,18 @@ func (p *Process) ownEntry(parent string) EntryType {
 	return EntryUnknown
 }
 
+// entersContainer reports whether p, a session leader, is in a container that its parent is not in.
+// Both have to be in cgroups that are known.
+func (p *Process) entersContainer(parent *Process) (enters, known bool) {
+	own, known := p.Container()
+	if !known || own.ID == "" {
+		return false, known
+	}
+	of, known := parent.Container()
+	own.Inside, of.Inside = "", ""
+	return own != of && !beginsWith(fileName(p.Filename), helpers), known
+}
+
 // setEntry makes p an entry leader.
 func (p *Process) setEntry(by EntryType, carried bool) {
 	p.EntryType, p.EntryLeader = by, Identity{p.PID, p.Start}
@@ -125,7 +137,22 @@ func (t *table) decideEntry(p *Process, exec *RawEvent) {
 		return
 	}
 	carried = p.Carried&needed != 0 || parent.missed
-	if by := p.ownEntry(fileName(parent.Filename)); by != EntryUnknown {
+	by := p.ownEntry(fileName(parent.Filename))
+	if by == EntryUnknown {
+		enters, known := p.entersContainer(parent)
+		if !known && t.cgroups {
+			p.markEntry(false, false)
+			return
+		}
+		// The parent's cgroup is of another time.
+		if own, _ := p.Container(); own.ID != "" || p.Carried.Has(FieldCgroup) {
+			carried = true
+		}
+		if enters {
+			by = EntryContainer
+		}
+	}
+	if by != EntryUnknown {
 		p.setEntry(by, carried || t.unseen.Has(FieldEntry))
 	} else if carried && p.Known.Has(FieldEntry) {
 		p.Carried |= FieldEntry.Set()
@@ -184,6 +211,8 @@ func (t *table) settleEntry(p *Process) {
 			p.markEntry(false, false)
 		} else if by := p.ownEntry(fileName(parent.Filename)); by != EntryUnknown {
 			p.setEntry(by, true)
+		} else if enters, _ := p.entersContainer(parent); enters {
+			p.setEntry(EntryContainer, true)
 		}
 	}
 	if p.EntryType > EntryKThread || p.EntryType == EntryInit && p.PID != 1 {
@@ -198,5 +227,5 @@ func (t *CapabilityTable) addEntry() {
 		*row = Capability{Via: "it needs FORK and EXEC"}
 		return
 	}
-	*row = Capability{Origin: OriginDerived, Via: "inherited; at EXEC from sid, tty, ppid and filename", At: EventFork | EventExec}
+	*row = Capability{Origin: OriginDerived, Via: "inherited; at EXEC from sid, tty, ppid, filename and cgroup", At: EventFork | EventExec}
 }

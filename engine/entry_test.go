@@ -166,6 +166,43 @@ func TestEntryLeaderOfBefore(t *testing.T) {
 	}
 }
 
+// A session leader in a container that its parent is not in is one, except what only waits there.
+func TestEntryLeaderOfContainer(t *testing.T) {
+	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)}, engine.FieldCgroup)
+	in := func(cgroup string, p enginetest.Raw) enginetest.Raw {
+		p.Cgroup = []byte(cgroup)
+		return p
+	}
+	r.learn(in("/", leading(fork, 1, 0, 1, 0, "/sbin/init")), in("/lxc.monitor.a", leading(fork, 10, 1, 10, 0, "/usr/bin/lxc-start")),
+		in("/lxc.payload.a/init.scope", leading(fork, 11, 10, 11, 0, "/sbin/init")), in("/lxc.payload.a/x", leading(fork, 12, 11, 12, 0, "/bin/cron")))
+	for pid, want := range map[uint32]string{10: "init 1 of 1000*", 11: "container 11 of 11000*", 12: "container 11 of 11000*"} {
+		if got := entryOf(r.Lookup(pid)); got != want {
+			t.Errorf("before: %d has %s, want %s", pid, got, want)
+		}
+	}
+	cut := in("x/y", leading(exec, 24, 10, 24, 9, "/bin/sh"))
+	cut.Task.Truncated = engine.FieldCgroup.Set()
+	for i, step := range []struct {
+		event enginetest.Raw
+		want  string
+	}{
+		{in("/lxc.payload.b", leading(exec, 20, 10, 20, 1, "/sbin/init")), "container 20 of 20000*"},
+		// Its birth was not seen.
+		{in("/lxc.payload.b/x", leading(exec, 21, 20, 21, 2, "/bin/sh")), "?"},
+		{in("/lxc.payload.b/x", leading(fork, 22, 20, 20, 3, "")), "container 20 of 20000*"},
+		{in("/lxc.payload.b/x", leading(exec, 22, 20, 22, 4, "/bin/sh")), "container 20 of 20000*"},
+		{in("/lxc.payload.b", leading(exec, 23, 10, 23, 5, "/pause")), "?"},
+		{in("/a", leading(exec, 24, 10, 24, 6, "/bin/sh")), "?"},
+		{leading(exec, 20, 10, 20, 7, "/sbin/init"), "?"}, // no cgroup is told
+		{cut, "?"},
+	} {
+		r.src.Push(step.event)
+		if p := r.one(t).Process; entryOf(p) != step.want {
+			t.Errorf("step %d: %d has %s, want %s", i, p.PID, entryOf(p), step.want)
+		}
+	}
+}
+
 // A source that does not report births and programs has no entry leaders; the others say how.
 func TestEntryCapability(t *testing.T) {
 	r := newRig(t, engine.Options{})

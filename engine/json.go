@@ -83,6 +83,15 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.b = append(t.b, '}')
 	}
 	o.textIf(known(FieldCgroup), "cgroup", p.Cgroup)
+	if c, _ := p.Container(); c.ID != "" {
+		o.key("container")
+		x := object{b: append(o.b, '{')}
+		x.text("id", c.ID)
+		x.textIf(c.Runtime != "", "runtime", c.Runtime)
+		x.textIf(c.Pod != "", "pod", c.Pod)
+		x.textIf(c.Unit != "", "unit", c.Unit)
+		o.b = append(x.b, '}')
+	}
 	o.uintIf(known(FieldExitSignal), "exit_signal", p.ExitSignal)
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		o.exit(p, clock)

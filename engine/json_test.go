@@ -87,6 +87,31 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
+// The container is told next to the cgroup that it is derived from, if that is whole.
+func TestContainer(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	p := full()
+	p.Cgroup = "/user.slice/user-1.slice/user@1.service/user.slice/libpod-" + id + ".scope/container"
+	if c, known := p.Container(); !known || c.ID != id || c.Inside != "/container" {
+		t.Errorf("%+v, %v", c, known)
+	}
+	object, text := `,"container":{"id":"`+id+`","runtime":"podman","unit":"user@1.service"},`, "\n  CONT\tcontainer="+id+" runtime=podman unit=user@1.service\n"
+	if got := string(p.AppendJSON(nil, new(engine.Clock))); !strings.Contains(got, object) {
+		t.Error(got)
+	}
+	if got := string(p.AppendDump(nil)); !strings.Contains(got, text) {
+		t.Error(got)
+	}
+	p.Truncated = engine.FieldCgroup.Set()
+	if c, known := p.Container(); known || c.ID != "" || strings.Contains(string(p.AppendJSON(nil, new(engine.Clock))), id+`"`) {
+		t.Errorf("of a cut path: %+v, %v", c, known)
+	}
+	p.Truncated, p.Known = 0, p.Known&^engine.FieldCgroup.Set()
+	if c, known := p.Container(); known || c.ID != "" {
+		t.Errorf("of an unknown cgroup: %+v, %v", c, known)
+	}
+}
+
 func TestDump(t *testing.T) {
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Process: full()}
 	ev.Process.Known &^= engine.FieldCwd.Set()

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/quark-linux/quark/engine/container"
 )
 
 // Identity names a process for good: a pid is used again, a pid and a start
@@ -128,6 +130,19 @@ func (p *Process) Args() iter.Seq[[]byte] {
 			rest = after
 		}
 	}
+}
+
+// Container is in which container a process is.
+type Container = container.Container
+
+// Container returns the container of the process as its cgroup tells it, see
+// [github.com/quark-linux/quark/engine/container]; the zero Container is none that it knows. It is
+// unknown if Cgroup is unknown or lacks its beginning, and carried if Cgroup is.
+func (p *Process) Container() (c Container, known bool) {
+	if !p.Known.Has(FieldCgroup) || p.Truncated.Has(FieldCgroup) {
+		return c, false
+	}
+	return container.Of(p.Cgroup), true
 }
 
 // Clone returns a copy that stays as it is.

@@ -26,7 +26,9 @@ type table struct {
 	unseen Fields // fields that can change without an event of the source
 	births bool   // the source reports every FORK
 	ends   bool   // the source reports every EXIT
-	gapTo  uint64 // end of the latest gap, 0 if there was none
+	// cgroups is set if the source reports cgroups.
+	cgroups bool
+	gapTo   uint64 // end of the latest gap, 0 if there was none
 	// learned is set while the entry leaders of processes that were learned are not settled.
 	learned bool
 	look    func(pid uint32) (start uint64, sight Sight)

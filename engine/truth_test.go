@@ -35,8 +35,9 @@ type entry struct {
 	start uint64
 }
 
-// ownEntry is the rule of entry leaders: what a session leader is that executes a file.
-func ownEntry(file string, tty engine.TTY, parent string) engine.EntryType {
+// ownEntry is the rule of entry leaders: what a session leader is that executes its file.
+func ownEntry(s, of *state) engine.EntryType {
+	file, tty, parent := s.filename, s.tty, of.filename
 	is := func(path string, names string) bool {
 		return strings.Contains(names, path[strings.LastIndex(path, "/"):]+";")
 	}
@@ -49,7 +50,7 @@ func ownEntry(file string, tty engine.TTY, parent string) engine.EntryType {
 		return engine.EntrySSM
 	case is(parent, "/sshd;/sshd-session;") && !is(file, "/sshd;/sshd-session;"):
 		return engine.EntrySSHD
-	case is(parent, "/runc;/containerd-shim-runc-v2;"):
+	case is(parent, "/runc;/containerd-shim-runc-v2;"), strings.HasPrefix(s.cgroup, "/lxc/") && s.cgroup != of.cgroup:
 		return engine.EntryContainer
 	}
 	return engine.EntryUnknown
@@ -57,6 +58,7 @@ func ownEntry(file string, tty engine.TTY, parent string) engine.EntryType {
 
 var (
 	files = []string{"/sbin/sshd", "/lib/sshd-session", "/bin/login", "/pause", "/bin/runc", "/bin/containerd-shim-runc-v2", "/bin/ssm-session-worker"}
+	lxc   = []string{"/lxc/a", "/lxc/b"} // the cgroups of containers
 	ttys  = []engine.TTY{{}, {Major: 4, Minor: 1}, {Major: 4, Minor: 64}, {Major: 136}}
 )
 
@@ -142,7 +144,7 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 			s.filename = files[w.rnd.IntN(len(files))]
 		}
 		if parent := w.living(s.ppid); s.sid == l.pid && l.pid != 1 {
-			if by := ownEntry(s.filename, s.tty, parent.at(w.now).filename); by != engine.EntryUnknown {
+			if by := ownEntry(&s, parent.at(w.now)); by != engine.EntryUnknown {
 				s.entry = entry{by, l.pid, l.start}
 			}
 		}
@@ -178,7 +180,9 @@ func (w *world) step() (ev enginetest.Raw, told bool) {
 	case 6:
 		s.cwd = w.name("/dir")
 	case 7:
-		s.cgroup = w.name("/cgroup")
+		if s.cgroup = w.name("/cgroup"); w.rnd.IntN(2) == 0 {
+			s.cgroup = lxc[w.rnd.IntN(len(lxc))]
+		}
 	case 9, 10:
 		if s.pgid == l.pid {
 			if s.sid == l.pid {
@@ -471,7 +475,7 @@ func TestNothingThatIsNotCarriedIsWrong(t *testing.T) {
 		case 2:
 			opts.Matrix = new(engine.Matrix)
 		}
-		r := newRig(t, opts)
+		r := newRig(t, opts, engine.FieldCgroup)
 		for range rnd.IntN(100) { // before the source was open
 			w.step()
 		}

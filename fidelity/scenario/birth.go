@@ -74,20 +74,24 @@ func cloneParent(d *director) {
 func (d *director) cgroup2() (dir, path string) {
 	_, s, err := d.proc.Read("self")
 	d.must(err)
+	path = filepath.Join(s.Value[engine.FieldCgroup], fmt.Sprintf("quark fidelity-%d", d.pid))
+	dir = d.cgroupMount() + path
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		d.skip("make a cgroup: %v", err)
+	}
+	return dir, path
+}
+
+// cgroupMount returns where cgroup2 is mounted.
+func (d *director) cgroupMount() string {
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		var fs unix.Statfs_t
-		if unix.Statfs(mount, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
-			continue
+		if unix.Statfs(mount, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC {
+			return mount
 		}
-		name := fmt.Sprintf("quark fidelity-%d", d.pid)
-		dir = filepath.Join(mount, s.Value[engine.FieldCgroup], name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			d.skip("make a cgroup: %v", err)
-		}
-		return dir, filepath.Join(s.Value[engine.FieldCgroup], name)
 	}
 	d.skip("no cgroup2 is mounted")
-	return
+	return ""
 }
 
 func cloneNamespaces(d *director) {

@@ -45,6 +45,7 @@ func init() {
 		{Name: "clone-signal", Test: "t_fork", Doc: "children that end with another signal than SIGCHLD"},
 		{Name: "thread-forks", Test: "t_fork", Doc: "a thread that is not the leader forks", run: threadForks},
 		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup"},
+		{Name: "containers", Test: "t_cgroup", Doc: "processes that come into cgroups with names of containers, before and after an exec", run: containers},
 		{Name: "clone-namespaces", Test: "t_namespace", Doc: "clone3 into new mount, uts, ipc and net namespaces", run: cloneNamespaces},
 		{Name: "clone-ptrace", Test: "t_ptrace", Doc: "clone with CLONE_PTRACE by a traced process", run: clonePtrace},
 		{Name: "exec-chain-2", Test: "t_exec", Doc: "a process executes twice", run: chain(2)},

@@ -170,6 +170,10 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		return
 	case got.cut && got.isOf(&e.State, &e.Inside) && (!e.Read || e.MayCut.Has(f)):
 		verdict = &v.Truncated
+	case f == engine.FieldCgroup && e.State.Container != "" && !got.cut && got.is(e.State.Value[f]) && truth.ContainerOf(p) != e.State.Container:
+		v.Wrong++
+		j.find(e.Life, "%s: the container of %s is %q, not %q", s.Events, got.text, truth.ContainerOf(p), e.State.Container)
+		return
 	case !got.cut && got.isOf(&e.State, &e.Inside):
 	case f == engine.FieldPPID && (got.kernel || carried) && got.isOfAbout(e):
 		// The parent's end is not an event of this process: it was about then.

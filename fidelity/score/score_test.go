@@ -852,6 +852,39 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// What is said of the container has to be what the scenario made the cgroup for.
+func TestContainer(t *testing.T) {
+	id := strings.Repeat("0", 64)
+	for _, c := range []struct {
+		path, is string
+		cut      engine.Fields
+		wrong    bool
+	}{
+		{"/docker/" + id, "docker " + id + " pod  unit  inside /", 0, false},
+		{"/docker/" + id, "  pod  unit  inside ", 0, true},
+		{"/docker", "docker " + id + " pod  unit  inside /", 0, true},
+		{"/docker/" + id, "", 0, false}, // not told
+		{"/a/docker/" + id, "docker " + id + " pod  unit  inside /", engine.FieldCgroup.Set(), false},
+	} {
+		w, r := perfect(), records()
+		r[0].State.Set(engine.FieldCgroup, c.path)
+		r[0].State.Container = c.is
+		w.Table.Fields[engine.FieldCgroup].Whole.Bytes = 1
+		for _, list := range [][]Seen{w.Single, w.Joined} {
+			for i := range list {
+				p := list[i].Process
+				p.Cgroup, p.Known, p.Truncated = c.path, p.Known|engine.FieldCgroup.Set(), c.cut
+				if c.cut != 0 {
+					p.Cgroup = p.Cgroup[len("/a/"):]
+				}
+			}
+		}
+		if got := Lives(w, lives(t, r...)); (got.Fields[engine.FieldCgroup].Wrong > 0) != c.wrong || got.Perfect() == c.wrong {
+			t.Errorf("%+v: %s %q", c, got, got.Findings)
+		}
+	}
+}
+
 // What a process may have changed while it was read need not be known.
 func TestReadableInTheMiddleOfAChange(t *testing.T) {
 	for _, c := range []struct {

@@ -18,6 +18,9 @@ import (
 type State struct {
 	Told  engine.Fields
 	Value [engine.NumFields]string
+	// Container is what has to be said of the cgroup's container: what [ContainerOf] returns.
+	// It is "" where it is not told.
+	Container string
 }
 
 // Set tells a field.
@@ -28,6 +31,9 @@ func (s *State) Set(f engine.Field, v string) {
 
 // Overlay takes over what o tells.
 func (s *State) Overlay(o *State) {
+	if cgroup := engine.FieldCgroup; o.Container != "" || o.Told.Has(cgroup) && o.Value[cgroup] != s.Value[cgroup] {
+		s.Container = o.Container
+	}
 	for f := range engine.Field(engine.NumFields) {
 		if o.Told.Has(f) {
 			s.Set(f, o.Value[f])
@@ -42,7 +48,9 @@ func (s *State) Untell(fields engine.Fields) {
 			s.Value[f] = ""
 		}
 	}
-	s.Told &^= fields
+	if s.Told &^= fields; !s.Told.Has(engine.FieldCgroup) {
+		s.Container = ""
+	}
 }
 
 // MarshalJSON writes the fields by number, in base64 as they need not be UTF-8. Only another
@@ -53,6 +61,9 @@ func (s State) MarshalJSON() ([]byte, error) {
 		if s.Told.Has(f) {
 			m[f] = []byte(s.Value[f])
 		}
+	}
+	if s.Container != "" {
+		m[engine.NumFields] = []byte(s.Container)
 	}
 	return json.Marshal(m)
 }
@@ -65,10 +76,14 @@ func (s *State) UnmarshalJSON(b []byte) error {
 	}
 	*s = State{}
 	for f, v := range m {
-		if f >= engine.NumFields {
+		switch {
+		case f < engine.NumFields:
+			s.Set(f, string(v))
+		case f == engine.NumFields:
+			s.Container = string(v)
+		default:
 			return fmt.Errorf("no field %d", f)
 		}
-		s.Set(f, string(v))
 	}
 	return nil
 }
@@ -218,6 +233,15 @@ func CgroupOf(cgroups string) (path string, ok bool) {
 		}
 	}
 	return path, ok
+}
+
+// ContainerOf is what quark says of the container of a process: "?" if it does not know.
+func ContainerOf(p *engine.Process) string {
+	c, known := p.Container()
+	if !known {
+		return "?"
+	}
+	return fmt.Sprintf("%s %s pod %s unit %s inside %s", c.Runtime, c.ID, c.Pod, c.Unit, c.Inside)
 }
 
 // ValueOf is what quark says of a field, as text that is equal to that of a State

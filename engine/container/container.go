@@ -1,0 +1,195 @@
+// Package container tells from the path of a cgroup in which container its processes are.
+//
+// Runtimes give the cgroup of a container a name that has its id. [Of] knows the names that docker,
+// containerd, CRI-O, podman, LXC, systemd-nspawn, runc and crun make, with systemd and without, in
+// cgroup v1 and v2, and those of the kubelet for pods.
+//
+// A name is only as good as who made it. The outermost component that names a container decides:
+// the names below it can be made by those who are inside. Where a systemd unit manages the cgroups
+// below its own, as a user's manager does, those of that unit can give them any name: then
+// Container.Unit says which unit it is. What the path does not show is a cgroup that root gave to
+// somebody else without a unit.
+package container
+
+import "strings"
+
+// Container is what the path of a cgroup says of a container. It is the zero Container if the path
+// has no name of a container that quark knows.
+type Container struct {
+	// ID is the runtime's name of the container: 64 hexadecimal digits, or for LXC,
+	// systemd-nspawn, runc and crun the name that somebody has chosen.
+	ID string
+	// Runtime made the container: "docker", "containerd", "cri-o", "podman", "lxc",
+	// "systemd-nspawn", "runc" or "crun". It is empty if the name does not say.
+	Runtime string
+	// Pod is the uid of the Kubernetes pod, or the id of podman's, empty for none.
+	Pod string
+	// Unit is the systemd unit that the cgroup is below, such as "user@1000.service", empty for
+	// none. Its word is all there is for what the other members say.
+	Unit string
+	// Inside is the rest of the path, "/" in the container's own cgroup. Those in the container
+	// may have made it: Of(Inside) is what they say of a container inside it.
+	Inside string
+}
+
+// scopes are the beginnings of names that runtimes give to their cgroups. An id follows.
+var scopes = []struct {
+	prefix, runtime string
+	chosen          bool // somebody chooses the id
+	unit            bool // only a name with ".scope" at its end is theirs
+}{
+	{"docker-", "docker", false, true},
+	{"cri-containerd-", "containerd", false, false},
+	{"nerdctl-", "containerd", false, true},
+	{"crio-", "cri-o", false, false},
+	{"libpod-", "podman", false, false},
+	{"runc-", "runc", true, true},
+	{"crun-", "crun", true, true},
+}
+
+// parents are cgroups whose children have a container's id as their name, and who made it.
+var parents = map[string]string{
+	"docker": "docker", "actions_job": "docker", "moby": "docker", "k8s.io": "containerd", "default": "containerd", "ecs": "",
+}
+
+// Of returns the container of a cgroup, whose path is as in /proc/PID/cgroup: from the root of a
+// hierarchy.
+func Of(cgroup string) Container {
+	var c Container
+	kubepods, parent := false, ""
+	for rest := cgroup; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		if c.Inside = "/"; rest != "" {
+			c.Inside = cgroup[len(cgroup)-len(rest)-1:]
+		}
+		// A name for systemd, which did not make it, has colons.
+		slice, scope, joined := strings.Cut(name, ":")
+		kubepods = kubepods || name == "kubepods"
+		c.Pod = podOf(slice, parent, kubepods, c.Pod)
+		if joined && c.named(strings.Replace(scope, ":", "-", 1), true) || c.has(name, parent) {
+			return c
+		}
+		if c.Unit == "" && (strings.HasSuffix(name, ".service") || strings.HasSuffix(name, ".scope")) {
+			c.Unit = name
+		}
+		if parent != "ecs" { // whose tasks have ids too
+			parent = name
+		}
+	}
+	return Container{}
+}
+
+// has reports whether a cgroup is that of a container, and sets its id and runtime.
+func (c *Container) has(name, parent string) bool {
+	runtime, of := parents[parent]
+	uid, inPod := strings.CutPrefix(parent, "pod")
+	if isID(name) && (of || inPod && uid == c.Pod) {
+		c.ID, c.Runtime = name, runtime
+		return true
+	}
+	id, ok := strings.CutPrefix(name, "lxc.payload.")
+	if ok = ok || parent == "lxc" || parent == "lxc.payload"; ok && id != "" {
+		c.ID, c.Runtime = id, "lxc"
+		return true
+	}
+	// systemd-nspawn itself is in the cgroup, or in a child of this name. In a machine's, too,
+	// may be a virtual machine.
+	id, ok = between(name, "systemd-nspawn@", ".service")
+	if ok = ok && c.Inside != "/" && !within(c.Inside, "/supervisor"); !ok {
+		id, ok = between(name, "machine-", ".scope")
+		ok = ok && within(c.Inside, "/payload")
+	}
+	if ok {
+		c.ID, c.Runtime = unescape(id), "systemd-nspawn"
+		return true
+	}
+	scope, unit := strings.CutSuffix(name, ".scope")
+	return c.named(scope, unit)
+}
+
+// named reports whether a prefix and an id name a container.
+func (c *Container) named(name string, unit bool) bool {
+	for i := range scopes {
+		s := &scopes[i]
+		if id, ok := strings.CutPrefix(name, s.prefix); ok && (unit || !s.unit) && (isID(id) || s.chosen && id != "") {
+			c.ID, c.Runtime = id, s.runtime
+			return true
+		}
+	}
+	return false
+}
+
+// podOf returns the pod of a cgroup, or, if it is that of none, the one given.
+func podOf(name, parent string, kubepods bool, pod string) string {
+	slice, ok := strings.CutSuffix(name, ".slice")
+	if !ok {
+		if uid, ok := strings.CutPrefix(name, "pod"); ok && kubepods && isUID(uid) {
+			return uid
+		}
+		if parent == "libpod_parent" && isID(name) {
+			return name
+		}
+		return pod
+	}
+	if _, id, ok := strings.Cut(slice, "libpod_pod_"); ok && isID(id) {
+		return id
+	}
+	before, uid, ok := strings.Cut(slice, "-pod")
+	if !ok || !strings.HasSuffix(before, "kubepods") && !strings.Contains(before, "kubepods-") {
+		return pod
+	}
+	// systemd takes "-" for the end of a parent's name.
+	if uid = strings.ReplaceAll(uid, "_", "-"); isUID(uid) {
+		return uid
+	}
+	return pod
+}
+
+func within(path, top string) bool {
+	rest, ok := strings.CutPrefix(path, top)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+func between(s, before, after string) (string, bool) {
+	if len(s) <= len(before)+len(after) || !strings.HasPrefix(s, before) || !strings.HasSuffix(s, after) {
+		return "", false
+	}
+	return s[len(before) : len(s)-len(after)], true
+}
+
+// isID reports whether s is 64 hexadecimal digits in lower case.
+func isID(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
+
+// isUID reports whether s is the uid of a pod: a UUID, or a hash of 32 digits for pods that the
+// kubelet has from a file.
+func isUID(s string) bool {
+	return (len(s) == 32 || len(s) == 36) && strings.Trim(s, "0123456789abcdef-") == ""
+}
+
+// unescape takes back what systemd does to characters that a unit's name can't have: "\x2d" is "-".
+func unescape(s string) string {
+	var b strings.Builder
+	for {
+		at := strings.Index(s, `\x`)
+		if at < 0 || at+4 > len(s) {
+			break
+		}
+		high, low := strings.IndexByte(digits, s[at+2]), strings.IndexByte(digits, s[at+3])
+		if high < 0 || low < 0 {
+			b.WriteString(s[:at+2])
+			s = s[at+2:]
+			continue
+		}
+		b.WriteString(s[:at])
+		b.WriteByte(byte(high<<4 | low))
+		s = s[at+4:]
+	}
+	if b.Len() == 0 {
+		return s
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+const digits = "0123456789abcdef"

@@ -1,0 +1,85 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// containers has processes in cgroups with the names that runtimes give to those of containers, or
+// nearly. They move there before their exec, are moved between fork and exec or after the exec, or
+// are born there.
+func containers(d *director) {
+	id, other := fmt.Sprintf("%064x", d.pid), strings.Repeat("f", 64)
+	const pod = "a5c1f8d5-1919-434d-add7-4afaafdaef89"
+	top := fmt.Sprintf("/quark-%d.slice", d.pid)
+	for _, c := range []struct{ path, is string }{
+		{"/docker/" + id, "docker " + id + " pod  unit  inside /"},
+		{"/kubepods.slice/kubepods-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice/cri-containerd-" + id + ".scope/init",
+			"containerd " + id + " pod " + pod + " unit  inside /init"},
+		{"/kubepods/burstable/pod" + pod + "/" + id, " " + id + " pod " + pod + " unit  inside /"},
+		{"/user@7.service/libpod-" + id + ".scope/container", "podman " + id + " pod  unit user@7.service inside /container"},
+		{"/lxc.payload.web/docker/" + other, "lxc web pod  unit  inside /docker/" + other},
+		{"/lxc.monitor.web", "  pod  unit  inside "},
+	} {
+		d.inContainer(top+c.path, c.is)
+	}
+}
+
+// inContainer lets processes come into a cgroup, which it makes and removes.
+func (d *director) inContainer(path, is string) {
+	mount := d.cgroupMount()
+	defer func() {
+		d.endAll()
+		for dir := path; dir != "/"; dir = filepath.Dir(dir) {
+			os.Remove(mount + dir)
+		}
+	}()
+	if err := os.MkdirAll(mount+path, 0o755); err != nil {
+		d.skip("make a cgroup: %v", err)
+	}
+	name := mount + path + "/cgroup.procs"
+	procs, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	d.must(err)
+	defer unix.Close(procs)
+	var in truth.State
+	in.Set(engine.FieldCgroup, path)
+	in.Container = is
+	enter := func(p *process) *process {
+		return p.call("write", unix.SYS_WRITE, procs, "0", 1).look(in)
+	}
+	// move moves a process from outside and has that seen.
+	move := func(p *process) {
+		d.must(os.WriteFile(name, []byte(itoa(p.pid)), 0))
+		d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: truth.Clock(), State: in})
+	}
+
+	leader := d.hold(enter(d.script().setsid()), d.waiter(0), "in a container")
+	if !strings.HasPrefix(is, " ") { // the director is in none
+		var own truth.State
+		own.Set(engine.FieldEntry, "container "+itoa(leader.pid))
+		d.record(truth.Record{Op: truth.Now, PID: leader.pid, Latest: truth.Clock(), State: own})
+	}
+	leader.release()
+
+	p := d.script()
+	d.holdTwice(p, "moved before", func() { move(p) })
+
+	after := d.hold(d.light(), d.waiter(0), "moved after")
+	move(after.process)
+	d.observe(after.pid)
+	after.release()
+
+	child := d.script()
+	born := d.prepare(child)
+	child.image(d.waiter(0), []string{"born inside"}, nil)
+	born.process = d.start(enter(d.script()).child(0, child).awaitChild().end(0))
+	born.await()
+	born.release()
+}
