@@ -43,6 +43,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		return err
 	}
 	q := m.q
+	if o.shown != nil {
+		m.screen = newScreen(m, out)
+	}
 	switch {
 	case o.count:
 		m.stats = m.out
@@ -98,11 +101,12 @@ type monitor struct {
 	*options
 	q *quark.Queue
 	files
-	out   *bufio.Writer
-	line  []byte
-	stats io.Writer // of a line of statistics once a second; nil without
-	tick  time.Time // of the next
-	rows  int
+	out    *bufio.Writer
+	line   []byte
+	screen *screen   // nil unless events are printed as lines
+	stats  io.Writer // of a line of statistics once a second; nil without
+	tick   time.Time // of the next
+	rows   int
 }
 
 // announce prints which backend runs, and why no better one does.
@@ -195,6 +199,9 @@ func (m *monitor) rest() error {
 	if err := m.out.Flush(); err != nil {
 		return err
 	}
+	if m.screen != nil {
+		m.screen.fit()
+	}
 	return m.q.Block(timeout)
 }
 
@@ -226,6 +233,8 @@ func (m *monitor) print(ev *quark.Event) error {
 		m.line = append(m.q.AppendJSON(m.line[:0], ev), '\n')
 	case m.json:
 		m.line = append(ev.AppendJSON(m.line[:0], m.q.Clock(), m.q.Backend()), '\n')
+	case m.screen != nil:
+		m.line = m.screen.Append(m.line[:0], ev)
 	case m.lineage:
 		m.line = m.q.AppendDump(m.line[:0], ev)
 	default:

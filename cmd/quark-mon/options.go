@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 	"github.com/quark-linux/quark/internal/command"
 )
 
@@ -14,7 +16,9 @@ import (
 type options struct {
 	ebpf, kprobe, cnproc bool
 	drop                 bool
-	json, lineage        bool
+	json, lineage, text  bool
+	columns              string
+	shown                []line.Column // nil unless events are printed as lines
 	count                bool
 	enrich               bool
 	noSnapshot           bool
@@ -38,6 +42,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of fork,exec,exit,id_change,setproctitle,ptrace,core_dump (default all)")
 	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
 	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
+	f.BoolVar(&o.text, "text", false, "print all that is known of each event, as where the output is no terminal")
+	f.StringVar(&o.columns, "columns", "", "print a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ",")+" (default "+line.Default+")")
 	f.IntVarP(&o.queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
 	f.DurationVar(&o.queue.HoldTime, "hold-time", 0, "hold events this long to order and join them (default 1s)")
 	f.BoolVarP(&o.count, "count", "M", false, "print no events but statistics once a second")
@@ -55,7 +61,7 @@ func newFlags(o *options) *pflag.FlagSet {
 
 const usage = `usage: quark-mon [-bcDegjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
-                 [--events LIST] [--exits all|nonzero]
+                 [--text | --columns LIST] [--events LIST] [--exits all|nonzero]
 
 Prints what processes do until it is interrupted, then its statistics to
 standard error. Without -b, -k or -c the best backend that works is taken.
@@ -88,6 +94,9 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("speed") && (o.replay == "" || !(o.speed > 0)) {
 		return nil, fmt.Errorf("--speed %g: must be above 0, and needs -R", o.speed)
 	}
+	if err := o.chooseForm(f, out); err != nil {
+		return nil, err
+	}
 	if f.Changed("events") {
 		var err error
 		if o.queue.Kinds, err = quark.ParseKinds(o.events); err != nil {
@@ -114,6 +123,26 @@ func parse(args []string, out io.Writer) (*options, error) {
 		o.queue.CNProc.Enrich = quark.EnrichNone
 	}
 	return o, nil
+}
+
+// chooseForm chooses how events are printed: as lines on a terminal, unless another form is asked
+// for, and as lines of the columns that are asked for.
+func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
+	columns := f.Changed("columns")
+	for _, pair := range [][2]string{{"text", "json"}, {"columns", "json"}, {"columns", "text"}, {"columns", "lineage"}, {"columns", "count"}} {
+		if f.Changed(pair[0]) && f.Changed(pair[1]) {
+			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
+		}
+	}
+	switch {
+	case columns:
+		if o.shown, err = line.Parse(o.columns); err != nil {
+			return fmt.Errorf("--columns: %w", err)
+		}
+	case !o.text && !o.json && !o.lineage && !o.count && terminal(out) >= 0:
+		o.shown, err = line.Parse(line.Default)
+	}
+	return err
 }
 
 func (o *options) wanted(ev *quark.Event) bool {

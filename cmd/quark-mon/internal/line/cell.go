@@ -1,0 +1,151 @@
+package line
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// cell is one field of a line: text that takes w columns of a terminal, and never more than max.
+type cell struct {
+	b      []byte
+	w, max int
+	// The longest part of b that leaves a column for the mark of what is cut.
+	keep, keepW int
+	full        bool // text was cut, and ends in cutMark
+	style       string
+}
+
+// cutMark ends a text that is wider than its room. What quote
+// appends has it only within quotation marks, which are not closed where it ends a text.
+const cutMark = '>'
+
+func (c *cell) reset(max int) { *c = cell{b: c.b[:0], max: max, full: max <= 0} }
+
+// put appends a text that takes w columns, as a whole or not at all.
+func (c *cell) put(s string, w int) {
+	switch {
+	case c.full:
+	case c.w+w > c.max:
+		c.full = true
+		c.b, c.w = append(c.b[:c.keep], cutMark), c.keepW+1
+	default:
+		c.b = append(c.b, s...)
+		if c.w += w; c.w < c.max {
+			c.keep, c.keepW = len(c.b), c.w
+		}
+	}
+}
+
+// ascii appends characters that a terminal prints, one column each.
+func (c *cell) ascii(s string) {
+	for i := range len(s) {
+		c.put(s[i:i+1], 1)
+	}
+}
+
+func (c *cell) uint(v uint64) { c.ascii(strconv.FormatUint(v, 10)) }
+
+// quoting is how a text has to be written for a shell to take it as one word.
+type quoting uint8
+
+const (
+	plain   quoting = iota
+	quoted          // 'a b'
+	escaped         // $'a\nb'
+)
+
+// quote appends a text of any bytes, as a shell takes it: plain, in quotation marks, or with the
+// escapes of Go and bash for what does not print.
+func (c *cell) quote(s string) {
+	// No more of a long text can be shown: a column has a character of 4 bytes, and marks.
+	if room := c.max - c.w; room < len(s)/(4+4*maxMarks) {
+		s = s[:(room+1)*(4+4*maxMarks)]
+	}
+	how := plain
+	if s == "" {
+		how = quoted
+	}
+	for i, marks := 0, 0; i < len(s) && how != escaped; {
+		ch := next(s[i:], &marks)
+		how = max(how, ch.quoting)
+		i += ch.size
+	}
+	switch how {
+	case quoted:
+		c.put("'", 1)
+	case escaped:
+		c.put("$'", 2)
+	}
+	for i, marks := 0, 0; i < len(s) && !c.full; {
+		ch := next(s[i:], &marks)
+		text := s[i : i+ch.size]
+		if how == escaped && (ch.quoting == escaped || text == `\`) {
+			text = escape(text)
+			ch.width = len(text)
+		}
+		c.put(text, ch.width)
+		i += ch.size
+	}
+	if how != plain {
+		c.put("'", 1)
+	}
+}
+
+// escape returns a character, or a byte that is none, in ASCII.
+func escape(s string) string {
+	r, size := utf8.DecodeRuneInString(s)
+	if r == utf8.RuneError && size == 1 {
+		return `\x` + strconv.FormatUint(uint64(s[0]), 16)
+	}
+	s = strconv.QuoteRuneToASCII(r)
+	return s[1 : len(s)-1]
+}
+
+// character is the first one of a text.
+type character struct {
+	size, width int // in bytes, and in columns if it is printed as it is
+	quoting
+}
+
+// maxMarks is how many marks, such as accents, may be put on one character: more would cover
+// other lines.
+const maxMarks = 2
+
+// next looks at the first character of s. marks is how many more may follow, and 0 before the text.
+func next(s string, marks *int) character {
+	r, size := utf8.DecodeRuneInString(s)
+	ch := character{size: size, width: 1}
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		switch {
+		case *marks == 0:
+			ch.quoting = escaped
+			return ch
+		case r != emojiStyle:
+			ch.width = 0
+		}
+		*marks--
+		return ch
+	}
+	*marks = maxMarks
+	switch {
+	case r == '\'' || r == utf8.RuneError && size == 1 || !strconv.IsPrint(r):
+		ch.quoting = escaped
+	case r < utf8.RuneSelf:
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("%+,-./:=@_", r) {
+			ch.quoting = quoted
+		}
+	default:
+		switch width.LookupRune(r).Kind() {
+		case width.EastAsianWide, width.EastAsianFullwidth:
+			ch.width = 2
+		}
+	}
+	return ch
+}
+
+// emojiStyle makes the character before it two columns wide, in some terminals.
+const emojiStyle = '\ufe0f'

@@ -1,0 +1,217 @@
+package line
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark"
+)
+
+// A Column is what the lines have in one place.
+type Column struct {
+	Name     string
+	right    bool
+	min, max int // width
+	// show writes what the process is known to have in field, or what is of the event: noField.
+	field quark.Field
+	show  func(c *cell, p *Printer, ev *quark.Event)
+}
+
+const noField = quark.Field(quark.NumFields)
+
+// Default is what is shown unless something else is asked for.
+const Default = "time,dur,user,pid,ppid,event,status,argv"
+
+// all are the columns there are.
+var all = []Column{
+	{"time", false, 12, 15, noField, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, "15:04:05.000", ev.Wall) }},
+	{"date", false, 10, 10, noField, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.DateOnly, ev.Wall) }},
+	{"dur", true, 6, 10, noField, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
+	{"event", false, 14, 40, noField, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
+	{"status", false, 7, 16, noField, showStatus},
+	{"user", false, 4, 16, quark.FieldUIDs, func(c *cell, p *Printer, ev *quark.Event) { p.user(c, ev.Process.Cred.UID) }},
+	{"euser", false, 5, 16, quark.FieldUIDs, func(c *cell, p *Printer, ev *quark.Event) { p.user(c, ev.Process.Cred.EUID) }},
+	number("uid", quark.FieldUIDs, func(p *quark.Process) uint32 { return p.Cred.UID }),
+	number("euid", quark.FieldUIDs, func(p *quark.Process) uint32 { return p.Cred.EUID }),
+	number("gid", quark.FieldGIDs, func(p *quark.Process) uint32 { return p.Cred.GID }),
+	number("egid", quark.FieldGIDs, func(p *quark.Process) uint32 { return p.Cred.EGID }),
+	{"pid", true, 5, 21, noField, showPID},
+	number("ppid", quark.FieldPPID, func(p *quark.Process) uint32 { return p.PPID }),
+	number("pgid", quark.FieldPGID, func(p *quark.Process) uint32 { return p.PGID }),
+	number("sid", quark.FieldSID, func(p *quark.Process) uint32 { return p.SID }),
+	text("comm", 20, quark.FieldComm, func(p *quark.Process) string { return p.Comm }),
+	text("exe", 40, quark.FieldFilename, func(p *quark.Process) string { return p.Filename }),
+	text("cwd", 40, quark.FieldCwd, func(p *quark.Process) string { return p.Cwd }),
+	text("cgroup", 40, quark.FieldCgroup, func(p *quark.Process) string { return p.Cgroup }),
+	{"tty", false, 5, 12, quark.FieldTTY, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(terminal(ev.Process.TTY)) }},
+	{"entry", false, 5, 9, quark.FieldEntry, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(ev.Process.EntryType.String()) }},
+	{"cpu", true, 3, 10, noField, showCPU},
+	{"carried", false, 7, 40, noField, showCarried},
+	{"argv", false, 4, 60, noField, showArgv},
+}
+
+func number(name string, f quark.Field, of func(*quark.Process) uint32) Column {
+	return Column{name, true, 5, 11, f, func(c *cell, _ *Printer, ev *quark.Event) { c.uint(uint64(of(ev.Process))) }}
+}
+
+func text(name string, max int, f quark.Field, of func(*quark.Process) string) Column {
+	return Column{name, false, len(name), max, f, func(c *cell, _ *Printer, ev *quark.Event) {
+		c.quote(of(ev.Process))
+		c.ellipsis(ev.Process, f)
+	}}
+}
+
+// Names returns the names of all columns.
+func Names() (names []string) {
+	for _, c := range all {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Parse returns the columns of a list of names with commas.
+func Parse(list string) (columns []Column, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(all, func(c Column) bool { return c.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no column %q: choose from %s", name, strings.Join(Names(), ","))
+		}
+		columns = append(columns, all[i])
+	}
+	return columns, nil
+}
+
+// fill writes the column of an event: "?" for what is unknown, and "*" before what is carried,
+// which quote does not write outside of quotation marks.
+func (col *Column) fill(c *cell, p *Printer, ev *quark.Event) {
+	if col.field != noField && !c.mark(ev.Process, col.field) {
+		return
+	}
+	col.show(c, p, ev)
+}
+
+// mark reports whether a field is known, and writes how: "?" if not, "*" if it is carried.
+func (c *cell) mark(p *quark.Process, f quark.Field) (known bool) {
+	switch {
+	case !p.Known.Has(f):
+		c.unknown()
+		return false
+	case p.Carried.Has(f):
+		c.put("*", 1)
+	}
+	return true
+}
+
+func (c *cell) unknown() {
+	c.put("?", 1)
+	c.style = dim
+}
+
+// ellipsis writes "..." where the source has cut the text.
+func (c *cell) ellipsis(p *quark.Process, f quark.Field) {
+	if p.Truncated.Has(f) {
+		c.ascii("...")
+	}
+}
+
+func showPID(c *cell, _ *Printer, ev *quark.Event) {
+	c.uint(uint64(ev.Process.PID))
+	if ev.Thread {
+		c.put("/", 1)
+		c.uint(uint64(ev.TID))
+	}
+}
+
+func showCPU(c *cell, _ *Printer, ev *quark.Event) {
+	// An event of what /proc shows happened nowhere.
+	if ev.CPU == quark.AllCPUs || ev.Events == 0 {
+		c.put("-", 1)
+		return
+	}
+	c.uint(uint64(ev.CPU))
+}
+
+func showCarried(c *cell, _ *Printer, ev *quark.Event) {
+	names := (ev.Process.Carried & quark.AllFields).String()
+	if names == "" {
+		names = "-"
+	}
+	c.ascii(names)
+}
+
+// showArgv writes the arguments. Where there are none, or they are not known, the name follows in
+// brackets, as of a kernel thread.
+func showArgv(c *cell, _ *Printer, ev *quark.Event) {
+	p := ev.Process
+	if known := c.mark(p, quark.FieldCmdline); known && len(p.Cmdline) > 0 {
+		first := true
+		for arg := range p.Args() {
+			if !first {
+				c.put(" ", 1)
+			}
+			if first = false; c.full {
+				break
+			}
+			c.quote(string(arg))
+		}
+		c.ellipsis(p, quark.FieldCmdline)
+		return
+	} else if !known {
+		if !p.Known.Has(quark.FieldComm) {
+			return
+		}
+		c.put(" ", 1)
+	}
+	c.put("[", 1)
+	if c.mark(p, quark.FieldComm) {
+		c.quote(p.Comm)
+	}
+	c.put("]", 1)
+}
+
+// terminal returns the usual name of a terminal, or its numbers.
+func terminal(t quark.TTY) string {
+	switch {
+	case t == quark.TTY{}:
+		return "-"
+	case t.Major == 136:
+		return fmt.Sprintf("pts/%d", t.Minor)
+	case t.Major == 4 && t.Minor < 64:
+		return fmt.Sprintf("tty%d", t.Minor)
+	case t.Major == 4:
+		return fmt.Sprintf("ttyS%d", t.Minor-64)
+	}
+	return fmt.Sprintf("%d:%d", t.Major, t.Minor)
+}
+
+// what returns what happened, in its order: the names of the events, and of an ID_CHANGE which ids.
+func what(ev *quark.Event) string {
+	names := strings.Split(ev.Events.String(), "+")
+	if len(ev.Parts) > 1 {
+		names = names[:0]
+		for _, part := range ev.Parts {
+			names = append(names, part.Kind.String())
+		}
+	}
+	var b []byte
+	for i, n := range names {
+		if slices.Contains(names[:i], n) {
+			continue
+		}
+		switch n {
+		case "":
+			return "-"
+		case quark.EventIDChange.String():
+			n = ev.IDChange.String()
+		case quark.EventPtrace.String():
+			n = fmt.Sprintf("%s(%d)", n, ev.Tracer.PID)
+		}
+		if i > 0 {
+			b = append(b, '+')
+		}
+		b = append(b, strings.ToLower(n)...)
+	}
+	return string(b)
+}

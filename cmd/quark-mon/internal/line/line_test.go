@@ -1,0 +1,357 @@
+package line
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+var update = flag.Bool("update", false, "write the golden files in testdata as they are now")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func columns(t testing.TB, list string) []Column {
+	t.Helper()
+	c, err := Parse(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var zeroClock = &quark.Clock{Wall: time.Unix(0, 0)}
+
+// printed returns the lines of the processes and events of a source.
+func printed(t *testing.T, source quark.Source, o Options, width, height int, qo quark.Options) (b []byte) {
+	t.Helper()
+	q, err := quark.New(source, qo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	o.Clock, o.Zone = q.Clock(), time.UTC
+	p := New(o)
+	p.SetSize(width, height)
+	for proc := range q.Processes() {
+		b = p.Append(b, &quark.Event{Process: proc, TID: proc.PID, Wall: q.Clock().At(proc.AsOf())})
+	}
+	for ev, err := range q.Events(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = p.Append(b, ev)
+	}
+	return b
+}
+
+func made(uid uint32) string {
+	return map[uint32]string{0: "root", 33: "www-data", 1000: "größe", 1001: "two\nlines", 1002: "a-name-of-a-service-user"}[uid]
+}
+
+// odd is a machine with much that is hostile or wide.
+func odd() *enginetest.Machine {
+	m := enginetest.NewMachine()
+	sh := m.Running("/bin/sh", "-l")
+	kthread := m.Running("kthreadd")
+	_ = kthread
+	sh.Fork().Exec("/bin/true").Exit(0)
+	sh.Fork().Exec("/bin/false").Exit(1)
+	sh.Fork().Exec("/usr/bin/printf", "a b", "", "it's", "$HOME", `back\slash`, "\x1b[31mred\a", "tab\there\n").Exit(0)
+	sh.Fork().Exec("/bin/größe", "日本語", "e\u0301", "\u0301", "a\u0301\u0301\u0301", "\xff\xc3", "\u202eevil", "❤️", "ﾊﾟ", "~", "a=b").Kill(11 | 0x80)
+	sh.Fork().Exec("/usr/bin/sleep", "\x1b]0;title\a").SetUID(1000).SetUID(1001).Kill(9)
+	m.Sleep(3 * time.Second)
+	worker := sh.Fork().Exec("/usr/sbin/nginx").SetUID(33).SetComm("ngi\x1bnx")
+	m.Miss(engine.LossRingFull, 583)
+	sh.Fork().Exec("/bin/" + strings.Repeat("long", 40)).Exit(127)
+	m.Sleep(90 * time.Second)
+	worker.SetUID(1002).SetSID().Kill(40)
+	return m
+}
+
+func TestGolden(t *testing.T) {
+	for _, c := range []struct {
+		name, columns string
+		width, height int
+		colour        bool
+	}{
+		{"default", Default, 100, 12, false},
+		{"colour", Default, 80, 0, true},
+		{"narrow", Default, 40, 0, false},
+		{"all", strings.Join(Names(), ","), 0, 0, false},
+		{"argv", "argv,pid", 60, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{Columns: columns(t, c.columns), Colour: c.colour, User: made}
+			golden(t, c.name+".txt", printed(t, odd(), o, c.width, c.height, quark.Options{}))
+		})
+	}
+}
+
+// What backends have recorded, with what they do not know and what is carried.
+func TestTraces(t *testing.T) {
+	for _, name := range []string{"ebpf-6.18", "kprobe-6.1", "cnproc-6.18"} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Columns: columns(t, "time,dur,uid,pid,ppid,event,status,exe,argv")}
+			source := enginetest.Trace(t, "../../../../engine/enginetest/testdata/"+name+".trace")
+			golden(t, name+".txt", printed(t, source, o, 0, 0, quark.Options{}))
+		})
+	}
+}
+
+// GONE, an end without a status, a start time of /proc, and what can't be.
+func TestUncertain(t *testing.T) {
+	var b []byte
+	p := New(Options{Columns: columns(t, "dur,status,user,argv"), Clock: &quark.Clock{BootOffset: 5}, Zone: time.UTC, User: made})
+	for _, c := range []struct {
+		known, carried quark.Fields
+		start, unit    uint64
+		end            uint64
+		fork           uint64
+		gone, thread   bool
+	}{
+		{},
+		{known: quark.SetOf(quark.FieldExit)},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart, quark.FieldUIDs), start: 1005, unit: 1, end: 5001},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart, quark.FieldUIDs, quark.FieldCmdline), carried: quark.AllFields, start: 10e6, unit: 1e7, end: 45e6},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1e7, end: 45e6, fork: 44e6},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1e7, end: 2e9},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1, end: 1e6},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1, end: 1e9, thread: true},
+		{known: quark.SetOf(quark.FieldExit, quark.FieldStart), start: 10e6, unit: 1, end: 1e9, thread: true, fork: 4e8},
+		{known: quark.SetOf(quark.FieldStart, quark.FieldComm), gone: true},
+	} {
+		ev := &quark.Event{Events: quark.EventExit, Thread: c.thread, Process: &quark.Process{PID: 7, Exited: true, Comm: "a b"}}
+		if c.gone {
+			ev.Events = quark.EventGone
+		}
+		if c.fork != 0 {
+			ev.Parts = []quark.Part{{Kind: engine.KindFork, Time: c.fork}, {Kind: engine.KindExit, Time: c.end}}
+		}
+		t := &ev.Process.Task
+		t.Known, t.Carried, t.Start, t.StartUnit, t.Exit.Time = c.known, c.carried&c.known, c.start, c.unit, c.end
+		b = p.Append(b, ev)
+	}
+	golden(t, "uncertain.txt", b)
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0us", 999: "0us", 1234 * time.Microsecond: "1.2ms", 12345 * time.Microsecond: "12ms",
+		1999 * time.Millisecond: "1.99s", 59999 * time.Millisecond: "59.9s", 61 * time.Second: "1m01s",
+		3600 * time.Second: "1h00m", 49 * time.Hour: "2d01h", -1: "?",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v: %s, not %s", d, got, want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for list, want := range map[string]string{
+		"time,foo": `there is no column "foo": choose from time,date,dur,event,`,
+		"":         `there is no column ""`, "pid,": `there is no column ""`, "PID": `there is no column "PID"`,
+	} {
+		if _, err := Parse(list); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, not %s", list, err, want)
+		}
+	}
+}
+
+// A shell takes what quote has written as the same words.
+func TestQuoteIsOfShell(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "plain", "": "''", "a b": "'a b'", "it's": `$'it\'s'`, `a\b`: `'a\b'`, "a\\\n": `$'a\\\n'`, "\xff": `$'\xff'`,
+		"\x01": `$'\x01'`, "\u0085": `$'\u0085'`, "größe": "größe", "$(reboot)": "'$(reboot)'", "\U000e0001": `$'\U000e0001'`,
+		"\u0301x": `$'\u0301x'`, "\n\u0301": "$'\\n\u0301'",
+	} {
+		var c cell
+		c.reset(100)
+		if c.quote(text); string(c.b) != want {
+			t.Errorf("%q: %s, not %s", text, c.b, want)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	var names atomic.Pointer[string]
+	calls := 0
+	u := newUsers(func(uint32) (string, error) {
+		calls++
+		if s := names.Load(); s != nil {
+			return *s, nil
+		}
+		return "", errors.New("not now")
+	}, time.Hour)
+	if got := u.Name(5); got != "" || u.Name(5) != "" || calls != 1 {
+		t.Errorf("%q after %d lookups", got, calls)
+	}
+	alice := "alice"
+	names.Store(&alice)
+	if got := u.Name(6); got != alice {
+		t.Errorf("%q", got)
+	}
+	// It is kept where it can't be looked up again.
+	names.Store(nil)
+	u.mu.Lock()
+	u.names[6].until = time.Unix(1, 0)
+	u.mu.Unlock()
+	for begin := time.Now(); ; {
+		if got := u.Name(6); got != alice {
+			t.Fatalf("%q", got)
+		}
+		u.mu.Lock()
+		again := u.names[6].until.After(begin)
+		u.mu.Unlock()
+		if again {
+			break
+		}
+	}
+	for uid := range uint32(maxUsers + 2) {
+		u.Name(uid)
+	}
+	if len(u.names) > maxUsers {
+		t.Errorf("%d names are kept", len(u.names))
+	}
+}
+
+// A lookup that takes long is waited for once, and few run at a time.
+func TestSlowUsers(t *testing.T) {
+	release := make(chan struct{})
+	u := newUsers(func(uint32) (string, error) { <-release; return "late", nil }, 20*time.Millisecond)
+	begin := time.Now()
+	for uid := range uint32(1000) {
+		if got := u.Name(uid); got != "" {
+			t.Fatal(got)
+		}
+	}
+	if d := time.Since(begin); d > 50*u.patience || u.busy > maxLookup {
+		t.Errorf("it took %v, %d at a time", d, u.busy)
+	}
+	close(release)
+	for u.Name(0) != "late" {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+var sequence = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// columnsOf is how many columns a terminal needs, told another way than in next.
+func columnsOf(s string) (n int) {
+	for _, r := range s {
+		switch {
+		case unicode.Is(unicode.Mn, r) && r != 0xfe0f || unicode.Is(unicode.Me, r):
+		case r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) && !(r >= 0xff61 && r <= 0xffdc) && r != 0x1160):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// checkLine fails for what a terminal could take as a command, and for lines that are too wide.
+func checkLine(t *testing.T, b []byte, width int, colour bool) {
+	t.Helper()
+	text, ok := strings.CutSuffix(string(b), "\n")
+	if !ok {
+		t.Fatalf("%q does not end", b)
+	}
+	if !utf8.ValidString(text) {
+		t.Fatalf("%q is not UTF-8", text)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		bare := line
+		if colour {
+			bare = sequence.ReplaceAllString(line, "")
+		}
+		for _, r := range bare {
+			if !strconv.IsPrint(r) {
+				t.Fatalf("%q has %q", bare, r)
+			}
+		}
+		if width > 0 && columnsOf(bare) > width {
+			t.Fatalf("%q is wider than %d", bare, width)
+		}
+		if strings.HasSuffix(bare, "\x1b") {
+			t.Fatalf("%q", bare)
+		}
+	}
+}
+
+// No bytes of a process or of the list of users make a panic, a command to the terminal, or a
+// line of another width.
+func FuzzAppend(f *testing.F) {
+	f.Add([]byte("/bin/echo\x00\x1b[31m\x00"), "comm", "user", "time,user,argv", uint64(0), uint32(3), 20, 5, false)
+	f.Add([]byte("日本語\xff\x00"), "\u0301\u0301", "a\u0301\u0301\u0301", strings.Join(Names(), ","), ^uint64(0), ^uint32(0), 7, 1, true)
+	f.Add([]byte("\x00\x00"), "", "\n:", "argv,comm,exe,cwd,cgroup,tty", uint64(1)<<40, uint32(quark.EventGap), 1, 0, true)
+	f.Add([]byte(strings.Repeat("a\u0300", 999)), "❤️", "ﾊﾟ", "argv,event,dur,status", uint64(5), uint32(quark.EventGone|quark.EventExit), -1, -1, true)
+	f.Fuzz(func(t *testing.T, cmdline []byte, text, name, list string, bits uint64, events uint32, width, height int, colour bool) {
+		cols, err := Parse(list)
+		if err != nil {
+			cols = columns(t, Default)
+		}
+		p := New(Options{Columns: cols, Colour: colour, Clock: zeroClock, Zone: time.UTC, User: func(uint32) string { return name }})
+		p.SetSize(width, height)
+		ev := &quark.Event{Events: quark.Events(events), Time: bits, CPU: events, Thread: bits&1 != 0, TID: uint32(bits), Wall: zeroClock.At(bits)}
+		ev.IDChange = quark.IDChange(bits)
+		ev.Gap = quark.Gap{Count: bits, From: bits, To: bits + 7, Cause: quark.Loss(bits), CPU: events}
+		if bits&2 != 0 {
+			ev.Parts = []quark.Part{{Kind: quark.Kind(bits), Time: bits}, {Kind: quark.Kind(events), Time: bits + 1}}
+		}
+		proc := &quark.Process{PID: uint32(bits), Comm: text, Filename: text, Cwd: text, Cgroup: name, Cmdline: cmdline, Exited: bits&4 != 0, EntryType: quark.EntryType(events)}
+		proc.Known = quark.Fields(bits >> 8)
+		proc.Carried = quark.Fields(bits>>16) & proc.Known
+		proc.Truncated = quark.Fields(bits>>20) & proc.Known
+		proc.Start, proc.StartUnit, proc.Task.Exit = bits, uint64(events), quark.Exit{WaitStatus: int32(events), Time: bits * 3}
+		proc.Cred.UID, proc.TTY = events, quark.TTY{Major: uint32(bits) & 0xff, Minor: events}
+		ev.Process = proc
+		var b []byte
+		for range 3 {
+			b = p.Append(b, ev)
+		}
+		checkLine(t, b, width, colour)
+	})
+}
+
+// BenchmarkAppend is the cost of a line of a terminal.
+func BenchmarkAppend(b *testing.B) {
+	p := New(Options{Columns: columns(b, Default), Clock: zeroClock, Zone: time.UTC, User: made})
+	p.SetSize(120, 40)
+	proc := &quark.Process{PID: 4711, Cmdline: []byte("/bin/sh\x00-c\x00echo a b\x00"), Exited: true}
+	proc.Known = quark.AllFields
+	ev := &quark.Event{Events: quark.EventFork | quark.EventExec | quark.EventExit, Process: proc}
+	var line []byte
+	for b.Loop() {
+		line = p.Append(line[:0], ev)
+	}
+}

@@ -1,0 +1,184 @@
+package line
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark"
+)
+
+// Options say how lines look. The zero value has no column.
+type Options struct {
+	Columns []Column
+	Colour  bool
+	Clock   *quark.Clock
+	Zone    *time.Location // of the time of day
+
+	// User returns the name of a user, "" if there is none. Nil is for numbers.
+	User func(uid uint32) string
+}
+
+// Printer prints events. Columns become wider when they have to, and narrower with the next
+// heading.
+type Printer struct {
+	Options
+	width, height int
+	widths, seen  []int // of the columns, and of what this page has in them
+	rows          int   // of this page
+	cell          cell
+	used          int // columns of the line so far
+}
+
+// New returns a printer of lines of any width, and one heading.
+func New(o Options) *Printer {
+	return &Printer{Options: o, widths: make([]int, len(o.Columns)), seen: make([]int, len(o.Columns))}
+}
+
+// SetSize sets the size of the terminal: lines are cut to its width, and each of its pages has a
+// heading. What is 0 is not limited.
+func (p *Printer) SetSize(width, height int) { p.width, p.height = width, height }
+
+// Styles, as the numbers of the escape sequence that sets them.
+const (
+	bold    = "1"
+	dim     = "2"
+	reverse = "7"
+	red     = "31"
+	yellow  = "33"
+)
+
+// Append appends the event to b, and a heading before it if one is due.
+func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
+	if p.rows == 0 || p.height > 2 && p.rows >= p.height-1 {
+		b = p.heading(b)
+	}
+	p.rows++
+	switch {
+	case ev.Events.Has(quark.EventGap):
+		return p.note(b, red+";"+reverse, func(c *cell) { p.gap(c, ev) })
+	case ev.Process == nil:
+		return b
+	case ev.Events.Has(quark.EventGone):
+		return p.note(b, yellow+";"+reverse, func(c *cell) { p.gone(c, ev) })
+	}
+	style := ""
+	if ev.Events == 0 {
+		style = dim
+	}
+	return p.row(b, style, func(c *cell, col *Column) { col.fill(c, p, ev) })
+}
+
+func (p *Printer) heading(b []byte) []byte {
+	p.rows = 1
+	for i, col := range p.Columns {
+		p.widths[i], p.seen[i] = max(p.seen[i], col.min), 0
+	}
+	return p.row(b, bold, func(c *cell, col *Column) { c.ascii(strings.ToUpper(col.Name)) })
+}
+
+// room is how many columns are left.
+func (p *Printer) room() int {
+	if p.width <= 0 {
+		return math.MaxInt
+	}
+	return p.width - p.used
+}
+
+// row appends a line of all columns. The last one has the room that the others leave.
+func (p *Printer) row(b []byte, style string, fill func(*cell, *Column)) []byte {
+	p.used = 0
+	for i := range p.Columns {
+		col, c, last := &p.Columns[i], &p.cell, i == len(p.Columns)-1
+		most := p.room()
+		if most <= 0 {
+			break
+		}
+		if !last {
+			most = min(most, col.max)
+		}
+		c.reset(most)
+		fill(c, col)
+		if c.style == "" {
+			c.style = style
+		}
+		p.seen[i] = max(p.seen[i], c.w)
+		p.widths[i] = max(p.widths[i], c.w)
+		blanks := min(p.widths[i]-c.w, p.room()-c.w)
+		if col.right {
+			b = p.blanks(b, blanks)
+		}
+		b = p.styled(b)
+		if !last {
+			if !col.right {
+				b = p.blanks(b, blanks)
+			}
+			b = p.blanks(b, min(1, p.room()))
+		}
+	}
+	return append(b, '\n')
+}
+
+// note appends a line that no column has a place for.
+func (p *Printer) note(b []byte, style string, text func(*cell)) []byte {
+	p.used = 0
+	p.cell.reset(p.room())
+	text(&p.cell)
+	p.cell.style = style
+	return append(p.styled(b), '\n')
+}
+
+func (p *Printer) blanks(b []byte, n int) []byte {
+	for range n {
+		b = append(b, ' ')
+		p.used++
+	}
+	return b
+}
+
+// styled appends the cell.
+func (p *Printer) styled(b []byte) []byte {
+	c := &p.cell
+	p.used += c.w
+	if !p.Colour || c.style == "" {
+		return append(b, c.b...)
+	}
+	b = append(append(append(b, "\x1b["...), c.style...), 'm')
+	return append(append(b, c.b...), "\x1b[m"...)
+}
+
+const clock = "15:04:05.000"
+
+func (p *Printer) time(c *cell, layout string, t time.Time) { c.ascii(t.In(p.Zone).Format(layout)) }
+
+func (p *Printer) user(c *cell, uid uint32) {
+	if p.User != nil {
+		if name := p.User(uid); name != "" {
+			c.quote(name)
+			return
+		}
+	}
+	c.uint(uint64(uid))
+}
+
+// gap writes what was lost.
+func (p *Printer) gap(c *cell, ev *quark.Event) {
+	g := &ev.Gap
+	p.time(c, clock, ev.Wall)
+	where := "all CPUs"
+	if g.CPU != quark.AllCPUs {
+		where = "CPU " + strconv.FormatUint(uint64(g.CPU), 10)
+	}
+	c.ascii(fmt.Sprintf(" *** GAP: at least %d lost (%s), %s, until ", max(g.Count, 1), g.Cause, where))
+	p.time(c, clock, p.Clock.At(g.To))
+	c.ascii(" ***")
+}
+
+// gone writes that a process is not there any more.
+func (p *Printer) gone(c *cell, ev *quark.Event) {
+	p.time(c, clock, ev.Wall)
+	c.ascii(fmt.Sprintf(" *** GONE: pid %d, its exit was lost: ", ev.Process.PID))
+	showArgv(c, p, ev)
+}

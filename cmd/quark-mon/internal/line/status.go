@@ -1,0 +1,103 @@
+package line
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quark-linux/quark"
+)
+
+// signals are the names of Linux's signals on amd64 and arm64, whatever runs here.
+var signals = [...]string{
+	1: "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
+	"STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+}
+
+// showStatus writes how the process ended: an exit code or a signal, "-" while it lives.
+func showStatus(c *cell, _ *Printer, ev *quark.Event) {
+	p := ev.Process
+	if !ended(p) {
+		c.put("-", 1)
+		c.style = dim
+		return
+	}
+	if !c.mark(p, quark.FieldExit) {
+		return
+	}
+	switch x := p.Task.Exit; {
+	case x.Signal() == 0:
+		c.uint(uint64(x.Code()))
+		if x.Code() != 0 {
+			c.style = red
+		}
+	default:
+		c.style = bold + ";" + red
+		if s := x.Signal(); s < len(signals) {
+			c.ascii("SIG" + signals[s])
+		} else {
+			c.ascii(fmt.Sprintf("SIG%d", s))
+		}
+		if x.CoreDumped() {
+			c.ascii("+core")
+		}
+	}
+}
+
+// ended reports whether the process, or the thread that the event is of, has ended.
+func ended(p *quark.Process) bool { return p.Exited || p.Known.Has(quark.FieldExit) }
+
+// duration returns how long the process lived, "-" while it does. What began at a time that is
+// known to a tick of /proc only lived less than the text says.
+func (p *Printer) duration(ev *quark.Event) string {
+	proc := ev.Process
+	if !ended(proc) {
+		return "-"
+	}
+	if !proc.Known.Has(quark.FieldExit) {
+		return "?"
+	}
+	end, unit := proc.Task.Exit.Time, uint64(1)
+	var begin uint64
+	switch part := ev.Parts; {
+	case !ev.Thread && proc.Known.Has(quark.FieldStart) && proc.StartUnit <= 1:
+		begin, end = proc.Start, end+p.Clock.BootOffset
+	case len(part) > 0 && part[0].Kind.Events() == quark.EventFork:
+		begin = part[0].Time
+	case !ev.Thread && proc.Known.Has(quark.FieldStart):
+		begin, end, unit = proc.Start, end+p.Clock.BootOffset, proc.StartUnit
+	default:
+		return "?"
+	}
+	if end < begin {
+		return "?"
+	}
+	d := time.Duration(end - begin)
+	if unit > 1 && d < time.Second {
+		step := time.Duration(unit)
+		return "<" + short(d/step*step+step)
+	}
+	return short(d)
+}
+
+// short returns d rounded down to some three digits, or two units.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "?"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dus", d.Microseconds())
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%d.%dms", d.Milliseconds(), d.Microseconds()/100%10)
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%d.%02ds", d/time.Second, d.Milliseconds()/10%100)
+	case d < time.Minute:
+		return fmt.Sprintf("%d.%ds", d/time.Second, d.Milliseconds()/100%10)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d/time.Second%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d/time.Minute%60)
+	}
+	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d/time.Hour%24)
+}
