@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -31,41 +32,63 @@ type options struct {
 }
 
 func newFlags(o *options) *pflag.FlagSet {
-	f := command.NewFlags("quark-mon")
-	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
-	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
-	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
-	f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
-	f.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
-	f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
-	f.BoolVarP(&o.lineage, "lineage", "e", false, "also print the leaders and the ancestors of each process")
-	f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of fork,exec,exit,id_change,setproctitle,ptrace,core_dump (default all)")
-	f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
-	f.BoolVarP(&o.json, "json", "j", false, "print a JSON object a line")
-	f.BoolVar(&o.text, "text", false, "print all that is known of each event, as where the output is no terminal")
-	f.StringVar(&o.columns, "columns", "", "print a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ",")+" (default "+line.Default+")")
-	f.IntVarP(&o.queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
-	f.DurationVar(&o.queue.HoldTime, "hold-time", 0, "hold events this long to order and join them (default 1s)")
-	f.BoolVarP(&o.count, "count", "M", false, "print no events but statistics once a second")
-	f.BoolVarP(&o.enrich, "proc", "p", false, "with -M and the proc connector: read /proc for each event as without -M")
-	f.Int64VarP(&o.ppid, "ppid", "P", -1, "show only events of the children of this process")
-	f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
-	f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
-	f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
-	f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
-	f.StringVarP(&o.tree, "tree", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
-	f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
-	f.CountVarP(&o.verbose, "verbose", "v", "print what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
-	return f
+	all := command.NewFlags("quark-mon")
+	command.Group(all, "Where events come from", func(f *pflag.FlagSet) {
+		f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
+		f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
+		f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
+		f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
+		f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
+		f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
+	})
+	command.Group(all, "Which events", func(f *pflag.FlagSet) {
+		f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+" (default all)")
+		f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
+		f.Int64VarP(&o.ppid, "ppid", "P", -1, "show only events of the children of this process")
+		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
+		f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
+	})
+	command.Group(all, "What is printed", func(f *pflag.FlagSet) {
+		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
+		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
+		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
+		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
+		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
+		f.BoolVarP(&o.enrich, "proc", "p", false, "with -M and the proc connector: read /proc for each event as without -M")
+		f.CountVarP(&o.verbose, "verbose", "v", "what the backend can report; -vv also the rules of joining; -vvv also statistics once a second")
+	})
+	command.Group(all, "How events are joined", func(f *pflag.FlagSet) {
+		f.BoolVarP(&o.queue.MinAgg, "min-agg", "g", false, "join as little as possible: FORK, EXEC and EXIT one by one")
+		f.DurationVar(&o.queue.HoldTime, "hold-time", 0, "hold events this long to order and join them (default 1s)")
+		f.IntVarP(&o.queue.MaxLength, "max-length", "l", 0, "buffer at most this many events (default 10000)")
+	})
+	command.Group(all, "What is written", func(f *pflag.FlagSet) {
+		f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
+		f.StringVarP(&o.tree, "tree", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
+	})
+	all.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
+	return all
+}
+
+// kindNames returns the names that --events takes.
+func kindNames() (names []string) {
+	for k := range quark.Kind(quark.NumKinds) {
+		if k.Events() != quark.EventGap {
+			names = append(names, strings.ToLower(k.String()))
+		}
+	}
+	return names
 }
 
 const usage = `usage: quark-mon [-bcDegjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --columns LIST] [--events LIST] [--exits all|nonzero]
+       quark-mon completion bash|zsh|fish
 
 Prints what processes do until it is interrupted, then its statistics to
 standard error. Without -b, -k or -c the best backend that works is taken.
 With -R it is a recording that is printed, and nothing is asked of the kernel.
+completion prints what makes a shell complete the options.
 
 `
 
@@ -76,6 +99,9 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f := newFlags(o)
 	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
 		return nil, err
+	}
+	if f.NArg() > 0 && f.Arg(0) == "completion" {
+		return nil, printCompletion(f, f.Args()[1:], out)
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected operand %q (see quark-mon -h)", f.Arg(0))
@@ -123,6 +149,21 @@ func parse(args []string, out io.Writer) (*options, error) {
 		o.queue.CNProc.Enrich = quark.EnrichNone
 	}
 	return o, nil
+}
+
+// printCompletion prints what makes a shell complete the options.
+func printCompletion(f *pflag.FlagSet, shell []string, out io.Writer) error {
+	if len(shell) != 1 {
+		return errors.New("completion: name one shell: bash, zsh or fish")
+	}
+	script, err := command.Completion(shell[0], f, map[string]command.Values{
+		"events": {List: kindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, script)
+	return err
 }
 
 // chooseForm chooses how events are printed: as lines on a terminal, unless another form is asked

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -18,6 +19,47 @@ func NewFlags(name string) *pflag.FlagSet {
 	return f
 }
 
+// group is the annotation of an option with the title of its group.
+const group = "group"
+
+// Group adds the options that define defines, with a title above them in the help.
+func Group(f *pflag.FlagSet, title string, define func(*pflag.FlagSet)) {
+	g := NewFlags(title)
+	define(g)
+	g.VisitAll(func(o *pflag.Flag) { o.Annotations = map[string][]string{group: {title}} })
+	f.AddFlagSet(g)
+}
+
+// options returns the help of the options: those of a group below its title.
+func options(f *pflag.FlagSet) string {
+	var titles []string
+	sets := make(map[string]*pflag.FlagSet)
+	f.VisitAll(func(o *pflag.Flag) {
+		title := "Other"
+		if g := o.Annotations[group]; g != nil {
+			title = g[0]
+		}
+		if sets[title] == nil {
+			titles, sets[title] = append(titles, title), NewFlags(title)
+		}
+		sets[title].AddFlag(o)
+	})
+	if len(titles) == 1 {
+		return f.FlagUsages()
+	}
+	var b strings.Builder
+	for i, title := range titles {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(title + ":\n" + sets[title].FlagUsagesWrapped(helpWidth))
+	}
+	return b.String()
+}
+
+// helpWidth is the width of help in groups.
+const helpWidth = 100
+
 // Parse adds -V and -h to the options and parses the arguments. If one of the two is given, Parse
 // prints the version, or usage and the options, and shown is true.
 func Parse(f *pflag.FlagSet, usage string, args []string, out io.Writer) (shown bool, err error) {
@@ -28,7 +70,7 @@ func Parse(f *pflag.FlagSet, usage string, args []string, out io.Writer) (shown 
 	}
 	switch {
 	case *help:
-		_, err = fmt.Fprintf(out, "%s%s", usage, f.FlagUsages())
+		_, err = fmt.Fprintf(out, "%s%s", usage, options(f))
 	case *version:
 		_, err = fmt.Fprintf(out, "%s %s\n", f.Name(), Version())
 	}

@@ -45,6 +45,7 @@ var all = []Column{
 	text("exe", 40, quark.FieldFilename, func(p *quark.Process) string { return p.Filename }),
 	text("cwd", 40, quark.FieldCwd, func(p *quark.Process) string { return p.Cwd }),
 	text("cgroup", 40, quark.FieldCgroup, func(p *quark.Process) string { return p.Cgroup }),
+	{"container", false, 12, 40, quark.FieldCgroup, showContainer},
 	{"tty", false, 5, 12, quark.FieldTTY, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(terminal(ev.Process.TTY)) }},
 	{"entry", false, 5, 9, quark.FieldEntry, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(ev.Process.EntryType.String()) }},
 	{"cpu", true, 3, 10, noField, showCPU},
@@ -121,6 +122,28 @@ func showPID(c *cell, _ *Printer, ev *quark.Event) {
 	if ev.Thread {
 		c.put("/", 1)
 		c.uint(uint64(ev.TID))
+	}
+}
+
+// showContainer writes the beginning of the container's id, and on which unit's word that is.
+func showContainer(c *cell, _ *Printer, ev *quark.Event) {
+	const short = 12 // as docker and podman print it
+	switch of, known := ev.Process.Container(); {
+	case !known:
+		c.reset(c.max)
+		c.unknown()
+	case of.ID == "":
+		c.put("-", 1)
+	default:
+		id := of.ID
+		if len(id) == 64 {
+			id = id[:short]
+		}
+		c.quote(id)
+		if of.Unit != "" {
+			c.put("@", 1)
+			c.quote(of.Unit)
+		}
 	}
 }
 

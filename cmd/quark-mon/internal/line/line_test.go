@@ -164,6 +164,37 @@ func TestUncertain(t *testing.T) {
 	golden(t, "uncertain.txt", b)
 }
 
+func TestContainer(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	p := New(Options{Columns: columns(t, "container"), Clock: zeroClock, Zone: time.UTC})
+	for _, c := range []struct {
+		cgroup    string
+		carried   bool
+		truncated bool
+		want      string
+	}{
+		{"/system.slice/docker-" + id + ".scope", false, false, "0123456789ab"},
+		{"/docker/" + id + "/inside", true, false, "*0123456789ab"},
+		{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope", false, false, "0123456789ab@user@1000.service"},
+		{"/lxc.payload.a\nb", false, false, "$'a\\nb'"},
+		{"/init.scope", false, false, "-"},
+		{"...", true, true, "?"},
+	} {
+		ev := &quark.Event{Process: &quark.Process{Cgroup: c.cgroup}}
+		ev.Process.Known = quark.FieldCgroup.Set()
+		if c.carried {
+			ev.Process.Carried = ev.Process.Known
+		}
+		if c.truncated {
+			ev.Process.Truncated = ev.Process.Known
+		}
+		lines := strings.Split(string(p.Append(nil, ev)), "\n")
+		if got := lines[len(lines)-2]; got != c.want {
+			t.Errorf("%s: %q, not %q", c.cgroup, got, c.want)
+		}
+	}
+}
+
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0us", 999: "0us", 1234 * time.Microsecond: "1.2ms", 12345 * time.Microsecond: "12ms",
