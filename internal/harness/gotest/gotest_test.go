@@ -113,6 +113,7 @@ func TestParser(t *testing.T) {
 	var got []string
 	p := &parser{
 		started: func(test string) { got = append(got, "start "+test) },
+		going:   func() { got = append(got, "going") },
 		ended: func(test string, o outcome) {
 			got = append(got, fmt.Sprintf("%s %s %q %v %d", test, o.state, o.reason, o.took, strings.Count(o.log.String(), "\n")))
 		},
@@ -124,8 +125,8 @@ func TestParser(t *testing.T) {
 	want := []string{
 		"start TestA", `TestA pass "" 1.5s 1`,
 		"start TestSkipped", `TestSkipped skip "no kprobes here" 0s 1`,
-		"start TestSubs", `TestSubs skip "not on this machine" 0s 5`,
-		"start TestBad", `TestBad fail "got 1, want 2" 10ms 4`,
+		"start TestSubs", "going", "going", `TestSubs skip "not on this machine" 0s 5`,
+		"start TestBad", "going", `TestBad fail "got 1, want 2" 10ms 4`,
 		"start TestP", "start TestQ", `TestP fail "of P" 0s 1`, `TestQ pass "" 0s 1`,
 		"start TestLate", `TestLate fail "panic: out of bounds" 0s 3`,
 		"start TestKilled", `TestKilled fail "the test binary ended: signal: killed" 0s 1`,

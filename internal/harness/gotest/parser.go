@@ -10,9 +10,10 @@ import (
 )
 
 // parser reads the output of a test binary that runs with -test.v=test2json, and calls started and
-// ended for each test. Subtests are a part of their test.
+// ended for each test, and going at the start of each subtest. Subtests are a part of their test.
 type parser struct {
 	started func(test string)
+	going   func()
 	ended   func(test string, r outcome)
 
 	current string // the test to which the output belongs
@@ -76,6 +77,7 @@ func (p *parser) line(s string) {
 		}
 		p.current = test
 		if sub && m[1] == "RUN" {
+			p.going()
 			p.output(s)
 		}
 		return

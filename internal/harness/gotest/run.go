@@ -147,7 +147,8 @@ func selected(name string, patterns []string) bool {
 	})
 }
 
-// testLimit is the time limit of a test, shorter than quark-matrix's.
+// testLimit is the time limit of a test, or of a subtest. It is shorter than quark-matrix's limit
+// between two records.
 const testLimit = 150 * time.Second
 
 // call runs tests of a binary, and returns which of them began.
@@ -172,6 +173,10 @@ func (g *guest) call(b Binary, tests []string) (begun map[string]bool, failed bo
 			limit.Reset(testLimit)
 			begun[test] = true
 			write(record.Start{Test: b.Name() + "." + test, Backend: b.Backend})
+		},
+		going: func() {
+			limit.Reset(testLimit)
+			write(record.Output{}) // a sign of life
 		},
 		ended: func(test string, o outcome) {
 			failed = failed || o.state == record.Fail

@@ -23,7 +23,7 @@ type Machine struct {
 	// The defaults of the deadlines allow for emulation on a loaded machine.
 	Boot time.Duration // until the hello (120 s)
 	Test time.Duration // until the next record (180 s)
-	All  time.Duration // until the end (900 s)
+	All  time.Duration // until the end (1800 s)
 
 	// Output receives the standard output and error of a guest's command that sends it as
 	// records. nil: it is dropped.
@@ -33,7 +33,7 @@ type Machine struct {
 func (m Machine) withDefaults() Machine {
 	m.Boot = cmp.Or(m.Boot, 120*time.Second)
 	m.Test = cmp.Or(m.Test, 180*time.Second)
-	m.All = cmp.Or(m.All, 900*time.Second)
+	m.All = cmp.Or(m.All, 1800*time.Second)
 	m.Mem = cmp.Or(m.Mem, 512)
 	return m
 }
