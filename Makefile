@@ -86,6 +86,7 @@ help:
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
+	@echo 'make picture        the picture of quark-mon in README.md, from a terminal (root)'
 	@echo 'make svg            draws the process trees of quark-mon -C FILE.dot (DOT=FILE.dot... or those here)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
 	@echo 'make deps           the Debian packages that the tests need (ARCHES="amd64 arm64": for guests of both)'
@@ -254,6 +255,11 @@ docs: deps-docs
 	$(Q)mkdir -p docs/html
 	$(Q)for page in docs/*.[78]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
 
+# What a terminal shows of quark-mon now.
+.PHONY: picture deps-picture
+picture: build deps-picture
+	$(Q)docs/terminal.sh $(OUT)/quark-mon docs/quark-mon.svg
+
 # DOT files, such as quark-mon -C writes, as drawings.
 DOT ?= $(wildcard *.dot)
 .PHONY: svg deps-svg
@@ -337,6 +343,9 @@ deps:
 
 deps-docs:
 	@./.ci/deps mandoc:/usr/bin/mandoc
+
+deps-picture:
+	@./.ci/deps tmux:/usr/bin/tmux
 
 deps-svg:
 	@./.ci/deps graphviz:/usr/bin/dot

@@ -43,11 +43,10 @@ func (p *Printer) SetSize(width, height int) { p.width, p.height = width, height
 
 // Styles, as the numbers of the escape sequence that sets them.
 const (
-	bold    = "1"
-	dim     = "2"
-	reverse = "7"
-	red     = "31"
-	yellow  = "33"
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	yellow = "33"
 )
 
 // Append appends the event to b, and a heading before it if one is due.
@@ -58,11 +57,11 @@ func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
 	p.rows++
 	switch {
 	case ev.Events.Has(quark.EventGap):
-		return p.note(b, red+";"+reverse, func(c *cell) { p.gap(c, ev) })
+		return p.note(b, bold+";"+red, func(c *cell) { p.gap(c, ev) })
 	case ev.Process == nil:
 		return b
 	case ev.Events.Has(quark.EventGone):
-		return p.note(b, yellow+";"+reverse, func(c *cell) { p.gone(c, ev) })
+		return p.note(b, bold+";"+yellow, func(c *cell) { p.gone(c, ev) })
 	}
 	style := ""
 	if ev.Events == 0 {
