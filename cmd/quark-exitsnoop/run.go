@@ -75,7 +75,7 @@ type family struct {
 // watch prints ends until all have ended.
 func (f *family) watch(tree uint64) error {
 	for ev, err := range f.store.Events(context.Background(), tree) {
-		reap()
+		reap(int(ev.Pid))
 		switch {
 		case ev.Parent == tree && int(ev.Pid) != f.command:
 			// os.StartProcess has tried what the kernel can do.
@@ -111,8 +111,15 @@ func (f *family) leftBehind(ev exitsnoop.Exit) bool {
 	return at < ev.ExittedTime
 }
 
-// reap reaps children that have ended.
-func reap() {
+// reap reaps a process whose end has been told, if it is a child of this one, and then all other
+// children that have ended. The end is told a moment before it is complete: a process that this one
+// did not wait for would be left to whoever adopts it.
+func reap(pid int) {
+	for {
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
 	for {
 		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
 			return
