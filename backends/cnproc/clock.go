@@ -9,6 +9,15 @@ import (
 type bootClock struct {
 	offset uint64 // BOOTTIME - MONOTONIC, or less: the time spent in suspend
 	before uint64 // the offset before the latest update
+	test   func() uint64
+}
+
+// now returns CLOCK_MONOTONIC, or what a test sets.
+func (c *bootClock) now() uint64 {
+	if c.test != nil {
+		return c.test()
+	}
+	return clock.Monotonic()
 }
 
 func newClock() *bootClock {

@@ -191,15 +191,18 @@ func TestLossTakesReadings(t *testing.T) {
 func TestLossAfterUnsureEnd(t *testing.T) {
 	e := newEnricher(&fakeProc{}, newClock(), new(loss), ms)
 	now := clock.Monotonic()
-	e.addUnsure(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: now}, engine.FieldExit.Set())
+	e.addEnd(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: now}, engine.FieldExit.Set(), &fact{unsure: true, lost: span{now, now}})
 	g := engine.Gap{From: now + 1, To: now + 2}
 	e.distrust(&g)
 	to := &sink{room: 9}
 	e.release(to, clock.Monotonic(), true)
-	e.addUnsure(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: g.To}, 0)
+	e.addEnd(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: g.To}, 0, &fact{unsure: true, lost: span{g.To, g.To}})
 	e.release(to, clock.Monotonic(), true)
-	if len(to.events) != 0 || g.From > now || e.loss.void != 2 {
-		t.Errorf("%d ends were released, %d lost, the gap begins %d ns later", len(to.events), e.loss.void, g.From-now)
+	if len(to.events) != 2 || to.events[0].Kind != engine.KindGap || to.events[1].Kind != engine.KindGap || to.events[0].Gap.From != now {
+		t.Errorf("%d events", len(to.events))
+	}
+	if e.loss.void != 2 || len(e.byPID) != 0 {
+		t.Errorf("%d are lost, %v is left", e.loss.void, e.byPID)
 	}
 }
 

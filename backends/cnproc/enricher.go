@@ -6,7 +6,6 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/clock"
 )
 
 // enricher queues events in the order of their facts. It reads the process of a fork and
@@ -76,7 +75,10 @@ type entry struct {
 	same bool // an exit: /proc shows the status of the message
 	// an end of a process, or none if an exec or another end of it follows
 	unsure, none bool
-	killed       bool // a signal ended the process
+	ended        bool   // an end of a process that may have been reaped before its stamp
+	lost         span   // unsure: when what is lost was sent if it is none
+	seen         uint64 // an end: how is not known if another process is born before
+	killed       bool   // a signal ended the process
 }
 
 func newEnricher(p reader, c *bootClock, l *loss, doubt uint64) *enricher {
@@ -132,6 +134,9 @@ const (
 	// ofZombie are the fields that /proc shows of a process that has ended.
 	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
 		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit)
+
+	// ofEnd are the fields of an end that are another's if its message is.
+	ofEnd = engine.Fields(1<<engine.FieldExit | 1<<engine.FieldExitSignal | 1<<engine.FieldPPID)
 
 	// carried are the fields that are true at the reading and perhaps not at the event
 	// in any case: those that change without a message, and the arguments, which are in
@@ -191,9 +196,32 @@ func (e *enricher) note(m *message) {
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
+	if m.what == Fork && m.tid == m.pid && h.ended && h.ev.Time >= m.time {
+		h.ev.Time, h.ev.Task.Exit.Time = m.time-1, m.time-1
+	}
+	if m.what == Fork && m.tid == m.pid && m.time <= h.seen {
+		h.ev.Task.Known &^= ofEnd
+		if h.ended {
+			h.ev.Time = m.time - 1
+		}
+		h.ended, h.seen = false, 0
+	}
 	if h.unsure {
-		h.none = m.what == Exec || m.what == Exit && m.tid == m.pid
-		h.unsure = !h.none && !(m.what == Fork && m.tid == m.pid)
+		switch {
+		case m.what == Exec:
+			h.unsure, h.none = false, true
+		case m.what == Exit && m.tid == m.pid:
+			m.again = true
+			e.lose(h)
+		case m.what == Fork && m.tid == m.pid:
+			// It has ended by now. How it did can be of another, and when, if that had
+			// been reaped.
+			if h.unsure = false; h.ended {
+				h.ev.Time = m.time - 1
+			}
+			h.ev.Task.Known &^= ofEnd
+			h.read &= h.ev.Task.Known
+		}
 	}
 	switch {
 	case lost == 0:
@@ -237,15 +265,23 @@ func (e *enricher) distrust(g *engine.Gap) {
 		h.drop(h.read)
 		if h.unsure {
 			e.lose(h)
-			g.From = min(g.From, h.ev.Time)
+		}
+		if h.seen != 0 {
+			h.ev.Task.Known &^= ofEnd
 		}
 	}
 }
 
-// lose makes an end that is unsure one that was lost.
+// lose makes an end that is unsure a gap.
 func (e *enricher) lose(h *entry) {
-	h.unsure, h.none = false, true
+	h.unsure = false
 	e.loss.void++
+	h.drop(h.read)
+	ev := h.ev
+	pid, cpu := ev.PID, ev.CPU
+	ev.Reset()
+	ev.PID = pid // until it is released
+	ev.SetGap(engine.Gap{Cause: engine.LossSocketFull, CPU: cpu, From: h.lost.from, To: h.lost.to, Count: 1})
 }
 
 // add queues ev. Fields of want are to be read for it.
@@ -278,16 +314,19 @@ func (e *enricher) enter(h *entry) {
 	e.byPID[h.ev.PID] = e.end
 }
 
-// addUnsure adds the end of a process, which is none if an exec or another end of it follows.
-func (e *enricher) addUnsure(ev *engine.RawEvent, want engine.Fields) {
+// addEnd adds the end of a process that may have been reaped before its stamp, so that its number
+// may be another's then, or, if it is unsure, that is none if an exec or another end of it follows:
+// with the latter one is lost.
+func (e *enricher) addEnd(ev *engine.RawEvent, want engine.Fields, f *fact) {
 	e.add(ev, want)
 	e.end--
 	h := e.at(e.end)
-	if h.unsure = true; ev.Time <= e.loss.gapTo {
+	h.ended, h.unsure, h.lost, h.seen = !f.gone && !ev.Task.Known.Has(engine.FieldPPID), f.unsure, f.lost, f.seen
+	if f.unsure && ev.Time <= e.loss.gapTo {
 		e.lose(h)
 	} else if h.want == 0 {
 		e.enter(h)
-		h.time = clock.Monotonic()
+		h.time = e.clock.now()
 	}
 	e.end++
 }
@@ -331,7 +370,7 @@ func (e *enricher) readAll() {
 		}
 		if now == 0 {
 			e.clock.update()
-			now = clock.Monotonic()
+			now = e.clock.now()
 		}
 		if h.wait = h.wait && now < h.ev.Time+e.delay; h.wait {
 			if !waiting {
@@ -355,7 +394,7 @@ func (e *enricher) read(h *entry) {
 	if h.want&procfs.Readable != 0 {
 		e.readProcess(h)
 	}
-	h.time = clock.Monotonic()
+	h.time = e.clock.now()
 	if h.before > e.head {
 		e.compare(e.at(h.before-1), h)
 	}
@@ -466,7 +505,9 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		case h.none, ev.Kind == engine.KindExit && t.Known.Has(engine.FieldExit) && !e.passes(t.Exit.WaitStatus):
 			to.Release(ev) // its status, or what followed, was not known before
 			continue
-		case ev.Kind != engine.KindGap: // which tells of events and is none
+		case ev.Kind == engine.KindGap: // which tells of events and is none
+			ev.PID = 0
+		default:
 			n++
 		}
 		to.Insert(ev)

@@ -1,7 +1,6 @@
 package cnproc
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,6 +14,9 @@ func TestExitAfterTheNextFork(t *testing.T) {
 	exit := func(seq uint32, time uint64, status uint32) []byte {
 		return record(Exit, 0, seq, time, 10, 10, status, 17, 1, 1)
 	}
+	late := func(seq uint32, time uint64, status uint32) []byte {
+		return record(Exit, 0, seq, time, 10, 10, status, 17, 0, 0)
+	}
 	type want struct {
 		kind   engine.Kind
 		time   uint64
@@ -24,20 +26,28 @@ func TestExitAfterTheNextFork(t *testing.T) {
 		name     string
 		messages [][]byte
 		want     []want
+		gone     bool
 	}{
 		{"in order", [][]byte{fork(1, 100), exit(2, 150, 11), fork(3, 200), exit(4, 250, 12)},
-			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 150, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
-		{"the first's exit after the second's birth", [][]byte{fork(1, 100), fork(2, 200), exit(3, 210, 11), exit(4, 250, 12)},
-			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 199, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
-		{"two at once", [][]byte{fork(1, 100), fork(2, 200), fork(3, 300), exit(4, 310, 11), exit(5, 320, 12), exit(6, 350, 13)},
-			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 199, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 299, 12},
-				{engine.KindFork, 300, 0}, {engine.KindExit, 350, 13}}},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 150, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}, false},
+		{"the first's exit after the second's birth", [][]byte{fork(1, 100), fork(2, 200), late(3, 210, 11), exit(4, 250, 12)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 199, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}, false},
+		{"the first's exit was stamped before the second's birth", [][]byte{fork(1, 100), fork(2, 200), exit(3, 190, 11), exit(4, 250, 12)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 190, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}, false},
+		{"the second's exit comes first", [][]byte{fork(1, 100), fork(2, 200), exit(3, 250, 12), late(4, 260, 11)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 199, 11}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}, false},
+		{"two at once", [][]byte{fork(1, 100), fork(2, 200), fork(3, 300), late(4, 310, 11), late(5, 320, 12), exit(6, 350, 13)},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindExit, 199, 0}, {engine.KindFork, 200, 0}, {engine.KindExit, 299, 0},
+				{engine.KindFork, 300, 0}, {engine.KindExit, 350, 13}}, false},
 		{"the first's exit is lost", [][]byte{fork(1, 100), fork(3, 200), exit(4, 250, 12)},
-			[]want{{engine.KindFork, 100, 0}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
+			[]want{{engine.KindFork, 100, 0}, {engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}, true},
 		{"the first's birth was not seen", [][]byte{fork(1, 200), exit(2, 250, 12)},
-			[]want{{engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}},
+			[]want{{engine.KindFork, 200, 0}, {engine.KindExit, 250, 12}}, false},
 	} {
 		s := offline(Options{Enrich: EnrichNone})
+		if !c.gone {
+			s.track.view = alone{} // the latest process runs
+		}
 		to := &sink{room: 100}
 		feed(s, to, c.messages...)
 		slices.SortStableFunc(to.events, func(x, y *engine.RawEvent) int { return int(x.Time) - int(y.Time) })
@@ -47,21 +57,19 @@ func TestExitAfterTheNextFork(t *testing.T) {
 				continue
 			}
 			got = append(got, want{ev.Kind, ev.Time, ev.Task.Exit.WaitStatus})
-			if ev.Kind == engine.KindExit && ev.Task.Exit.Time != ev.Time {
+			if ev.Task.Known.Has(engine.FieldExit) && ev.Task.Exit.Time != ev.Time {
 				t.Errorf("%s: exit at %d in an event at %d", c.name, ev.Task.Exit.Time, ev.Time)
 			}
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
-		if len(s.track.living.overtaken) > 0 {
-			t.Errorf("%s: waits for %v", c.name, s.track.living.overtaken)
+		if len(s.track.living.numbers) > 0 {
+			t.Errorf("%s: waits for %v", c.name, s.track.living.numbers)
 		}
 	}
 }
 
-// Whoever lives is the difference of births and ends, whatever their order; a set of
-// numbers is the oracle.
 // So can those of its threads: a process has ended when its number is given again.
 func TestThreadExitAfterTheNextFork(t *testing.T) {
 	for _, c := range []struct {
@@ -97,41 +105,5 @@ func TestThreadExitAfterTheNextFork(t *testing.T) {
 		if n := len(got.events.Of(10, engine.KindExit)); ends != c.ends || n != 2+ends || len(s.track.groups.overtaken) > 0 {
 			t.Errorf("%s: %d ends, of the process %d, left behind %v", c.name, n, ends, s.track.groups.overtaken)
 		}
-	}
-}
-
-func TestLiving(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	var l living
-	lives := map[uint32]int{} // births less ends
-	pids := []uint32{0, 1, 63, 64, 4095, 4096, 1<<22 - 1}
-	for time := uint64(1); time < 20000; time++ {
-		pid := pids[rnd.IntN(len(pids))]
-		switch n := rnd.IntN(1000); {
-		case n == 0:
-			l.forget()
-			clear(lives)
-		case n < 500:
-			l.born(pid, time)
-			lives[pid]++
-		default:
-			late := lives[pid] > 1
-			if got := l.ended(pid); late != (got < time) {
-				t.Fatalf("%d, of which %d live, ended at %d of %d", pid, lives[pid], got, time)
-			}
-			lives[pid] = max(0, lives[pid]-1)
-		}
-		for _, pid := range pids {
-			word, mask := l.bit(pid)
-			if n := lives[pid]; (n > 0) != (*word&mask != 0) || len(l.overtaken[pid]) != max(0, n-1) {
-				t.Fatalf("%d: %d live, marked %v, overtaken %v", pid, n, *word&mask != 0, l.overtaken[pid])
-			}
-		}
-	}
-	l.born(1<<22, 1) // there is none
-	l.ended(1<<32 - 1)
-	l.forget()
-	if len(l.overtaken) != 0 {
-		t.Errorf("waits for %v", l.overtaken)
 	}
 }

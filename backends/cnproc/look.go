@@ -2,7 +2,6 @@ package cnproc
 
 import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
-	"github.com/quark-linux/quark/internal/clock"
 )
 
 // rescanInterval, in ns, is how often a loss lets the tracker look through /proc at most.
@@ -13,8 +12,8 @@ const rescanInterval = 100_000_000
 // the set of threads, see groups. A process that was born since the loss is not looked at: the
 // messages tell of all its threads, and that another took the leader's place can still be to come.
 func (t *tracker) learn() {
-	began := clock.Monotonic()
-	defer func() { t.loss.looked = clock.Monotonic() }()
+	began := t.clock.now()
+	defer func() { t.loss.look(t.clock.now()) }()
 	g := &t.groups
 	for pid, e := range g.byPID {
 		if t.living.has(pid) {
@@ -34,6 +33,11 @@ func (t *tracker) learn() {
 		return
 	}
 	t.loss.rescan = false
+	for _, pid := range pids {
+		if !t.living.has(pid) {
+			t.living.seen.set(pid, true)
+		}
+	}
 	// Tasks uses the storage of PIDs again, so first all leaders, then threads.
 	threaded := map[uint32]procfs.Status{}
 	for _, pid := range pids {
@@ -100,12 +104,10 @@ func (t *tracker) confirm(m *message, e end) end {
 		return e
 	case !st.Zombie():
 		// It was the former leader, and another thread has its number now; or another
-		// process has it that was born in the same tick.
+		// process has it, which may have been born in the same tick, or before the message
+		// was made.
 		t.groups.forget(m.pid)
-		if e.lost = !t.clock.startedBefore(start, m.time); e.lost {
-			return e
-		}
-		return end{}
+		return end{lost: m.reaped() || !t.clock.startedBefore(start, m.time)}
 	}
 	for _, tid := range t.view.Tasks(m.pid) {
 		t.groups.add(m.pid, tid)
@@ -151,7 +153,7 @@ func (t *tracker) look() (next uint64) {
 		if !ok || t.view == nil {
 			continue
 		}
-		now := clock.Monotonic()
+		now := t.clock.now()
 		if now < p.after {
 			kept = append(kept, p)
 			next = soonest(next, p.after)

@@ -1,9 +1,6 @@
 package cnproc
 
-import (
-	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/clock"
-)
+import "github.com/quark-linux/quark/engine"
 
 // loss knows which messages may be missing. The source tells it what the socket says, the tracker
 // which messages come and when it looks at /proc; it tells them, and the enricher, of which times
@@ -15,6 +12,7 @@ import (
 // second gap. Numbers that are missing among the messages of a CPU also show what the kernel had no
 // memory to send.
 type loss struct {
+	clock    *bootClock
 	filtered bool // the kernel leaves out kinds, so that numbers are missing anyway
 	seq      sequence
 
@@ -30,8 +28,9 @@ type loss struct {
 	until uint64 // messages of before may be missing, 0 for none
 	gapTo uint64 // the latest end of a gap
 	// rescan is set if threads may have come and gone unseen since the latest look at /proc.
-	rescan bool
-	looked uint64 // end of the latest look: a message of before can be of before it
+	rescan  bool
+	looked  uint64 // end of the latest look: a message of before can be of before it
+	settled uint64 // ends of after are of processes that were seen in the look, or born since
 }
 
 // overrun is what the socket has dropped and no gap has told of.
@@ -67,11 +66,11 @@ func (l *loss) overran(drops func() uint64) {
 	l.overruns++
 	l.congested = true
 	o := &l.overrun
-	if o.counted = clock.Monotonic(); o.reported == 0 {
+	if o.counted = l.clock.now(); o.reported == 0 {
 		o.from, o.reported = l.noted, o.counted
 	}
 	l.dropped = drops()
-	o.to, o.dropped = clock.Monotonic(), l.dropped
+	o.to, o.dropped = l.clock.now(), l.dropped
 }
 
 // emptied notes that the socket was empty at a time, and reports whether there is a gap to tell of.
@@ -81,12 +80,12 @@ func (l *loss) emptied(now uint64, drops func() uint64) bool {
 		return false
 	}
 	l.congested, l.losing = false, false
-	counted := clock.Monotonic()
+	counted := l.clock.now()
 	if l.dropped = drops(); l.dropped <= max(l.told, l.overrun.dropped) {
 		return false
 	}
 	o := &l.overrun
-	o.counted, o.to, o.dropped = counted, clock.Monotonic(), l.dropped
+	o.counted, o.to, o.dropped = counted, l.clock.now(), l.dropped
 	o.reported = o.to
 	return true
 }
@@ -112,16 +111,23 @@ func (l *loss) tell() (g engine.Gap, ok bool) {
 // lose notes that messages of until a time may be missing.
 func (l *loss) lose(until uint64) { l.until, l.rescan = max(l.until, until), true }
 
+// look notes the end of a look at /proc.
+func (l *loss) look(now uint64) { l.looked, l.settled = now, now+maxStraggle }
+
+// strays reports whether an end that was stamped at a time can be of a process that was neither
+// seen in the look nor born since.
+func (l *loss) strays(time uint64) bool { return l.rescan || time <= l.settled }
+
 // unseen reports whether there may be, or have been, threads that nothing has told of at a time.
 func (l *loss) unseen(time uint64) bool { return l.rescan || time <= l.looked }
 
-// lookDue reports whether it is time to look at /proc.
-func (l *loss) lookDue() bool {
-	return l.rescan && !l.losing && clock.Monotonic() >= l.looked+rescanInterval
+// lookDue reports whether it is time now to look at /proc.
+func (l *loss) lookDue(now uint64) bool {
+	return l.rescan && !l.losing && now >= l.looked+rescanInterval
 }
 
 // sees reports whether nothing that follows a message is known to be missing.
-func (l *loss) sees(m *message) bool { return !l.losing && m.time > l.until }
+func (l *loss) sees(m *message) bool { return !l.losing && m.time >= l.until }
 
 // total returns how many events are known to be lost.
 func (l *loss) total() uint64 {

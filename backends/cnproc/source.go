@@ -92,7 +92,7 @@ func (s *Source) stages() {
 			r = s.proc
 		}
 	}
-	s.loss = loss{}
+	s.loss = loss{clock: s.clock}
 	s.track = newTracker(v, s.clock, &s.loss, kernelversion.AtLeast("6.0"), s.take)
 	s.enrich = newEnricher(r, s.clock, &s.loss, uint64(s.opts.DoubtTime))
 }
@@ -340,7 +340,9 @@ func (s *Source) message(data []byte, genuine bool) {
 // take queues the event of a fact, if it is wanted.
 func (s *Source) take(f *fact) {
 	if f.kind == engine.KindGap {
-		s.enrich.distrust(&f.gap)
+		if f.m == nil {
+			s.enrich.distrust(&f.gap)
+		}
 		ev := s.to.Reserve()
 		ev.SetGap(f.gap)
 		s.enrich.add(ev, 0)
@@ -349,8 +351,8 @@ func (s *Source) take(f *fact) {
 	if s.wants(f) {
 		ev := s.to.Reserve()
 		f.fill(ev)
-		if f.unsure {
-			s.enrich.addUnsure(ev, s.wanted(f))
+		if f.unsure || f.seen != 0 || f.kind == engine.KindExit && !f.thread && !f.gone && !ev.Task.Known.Has(engine.FieldPPID) {
+			s.enrich.addEnd(ev, s.wanted(f), f)
 			return
 		}
 		s.enrich.add(ev, s.wanted(f))
@@ -360,8 +362,8 @@ func (s *Source) take(f *fact) {
 // wanted returns the fields that are read from /proc for the event of a fact.
 func (s *Source) wanted(f *fact) (want engine.Fields) {
 	switch {
-	case f.thread, f.gone:
-		return 0
+	case f.thread, f.gone, f.kind == engine.KindExit && f.m.tid == f.m.pid && f.m.reaped():
+		return 0 // what /proc has is not of it
 	case f.kind == engine.KindFork, f.kind == engine.KindExec:
 		return procfs.Readable
 	case f.kind == engine.KindExit && s.track.failures:

@@ -136,7 +136,7 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 		{[]string{"-10=9"}, []engine.Kind{engine.KindExit}}, // the rest was lost
 		{[]string{"-10=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
 		{[]string{"-11=9", "x", "-10=512"}, []engine.Kind{engine.KindExec, engine.KindExit}},
-		{[]string{"-10=9", "-10=512"}, []engine.Kind{engine.KindExit}}, // the exec was lost
+		{[]string{"-10=9", "-10=512"}, []engine.Kind{engine.KindGap, engine.KindExit}},
 	} {
 		var got sink
 		s := offline(Options{})
@@ -161,6 +161,28 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 			t.Errorf("%v: %v, want %v", c.steps, kinds, c.kinds)
 		}
 	}
+}
+
+// The look can show the threads of a process whose birth is told of later: it is no other.
+func TestBirthBeforeLook(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	s.track.view = threaded{}
+	got := sink{room: 100}
+	s.to = &got
+	birth := clock.Monotonic()
+	s.track.learn()
+	feed(s, &got, record(Fork, 1, 1, birth, 1, 1, 10, 10))
+	if n := len(got.events.Of(10, engine.KindExit)); n != 0 || s.track.groups.byPID[10].live != 1 {
+		t.Errorf("%d exits, %+v", n, s.track.groups.byPID[10])
+	}
+}
+
+// threaded is a view of a process that sleeps with two threads.
+type threaded struct{ oneThread }
+
+func (threaded) PIDs() ([]uint32, error) { return []uint32{10}, nil }
+func (threaded) Status(uint32) (procfs.Status, uint64, error) {
+	return procfs.Status{State: 'S', Threads: 2}, 0, nil
 }
 
 // alone is a view of a process whose leader another thread has replaced.

@@ -14,12 +14,14 @@ type fact struct {
 	m      *message // valid until the call returns; nil for a gap
 	seq    uint64   // number of the message among those of its CPU
 
-	status   int32 // KindExit: the wait status
-	known    bool  // status is certain
-	carried  bool  // status is of the last thread that failed: others may have ended after it
-	doubtful bool  // a loss may have hidden that the pid is another process's now
-	unsure   bool  // KindExit: it is not if an exec or another end follows
-	gone     bool  // the number is another process's by now
+	status   int32  // KindExit: the wait status
+	known    bool   // status is certain
+	carried  bool   // status is of the last thread that failed: others may have ended after it
+	doubtful bool   // a loss may have hidden that the pid is another process's now
+	unsure   bool   // KindExit: it is not if an exec or another end follows
+	lost     span   // unsure: what is lost if another end follows
+	seen     uint64 // KindExit: known unless another process of the number is born before
+	gone     bool   // the number is another process's by now
 	gap      engine.Gap
 }
 
@@ -68,7 +70,9 @@ func (t *tracker) take(m *message) {
 	if m.what == whatAck {
 		return
 	}
-	if t.loss.lookDue() {
+	if m.pid == 10 {
+	}
+	if t.loss.rescan && t.loss.lookDue(t.clock.now()) {
 		t.learn()
 	}
 	f := fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}
@@ -80,6 +84,9 @@ func (t *tracker) take(m *message) {
 	case Exec:
 		f.kind, f.thread = engine.KindExec, false
 		t.groups.exec(m.pid, m.time)
+		if t.lives && t.loss.sees(m) {
+			t.living.executed(m.pid)
+		}
 		delete(t.dumping, m.pid)
 	case Exit:
 		if f.kind = engine.KindExit; t.failures {
@@ -108,15 +115,39 @@ func (t *tracker) take(m *message) {
 // lose gives up what a message that is missing can have changed, and states the gap unless gaps
 // have told of all that is missing.
 func (t *tracker) lose(g engine.Gap) {
+	t.living.tell(math.MaxUint64, t.tellLate)
 	t.loss.lose(g.To)
-	t.living.forget()
+	if mixed := t.living.forget(t.clock.now()); mixed != 0 {
+		g.From = min(g.From, mixed)
+	}
 	clear(t.dumping)
 	if g.CPU == engine.AllCPUs || g.Count > 0 {
-		t.stateGap(g)
+		t.state(&fact{kind: engine.KindGap, gap: g})
 	}
 }
 
-func (t *tracker) stateGap(g engine.Gap) { t.state(&fact{kind: engine.KindGap, gap: g}) }
+// tellLate states the end of a process whose number was given again, and whose message will not be
+// known.
+func (t *tracker) tellLate(pid uint32, next uint64) {
+	t.endLate(&message{tid: pid, pid: pid}, next, false, 0)
+}
+
+// endLate states the end of a process whose number was given again at a time. known is set if the
+// message is its own, unless another is born before what seen says.
+func (t *tracker) endLate(m *message, next uint64, known bool, seen uint64) {
+	m.what, m.time = Exit, min(m.time, next-1)
+	if !known {
+		m.time, m.ppid, m.exitSignal = next-1, 0, -1
+	}
+	t.state(&fact{kind: engine.KindExit, m: m, status: int32(m.status), known: known, gone: true, seen: seen})
+}
+
+// loseEnd states that the end of a process is lost: nothing tells which one it is of.
+func (t *tracker) loseEnd(m *message, lost span) {
+	t.loss.void++
+	t.state(&fact{kind: engine.KindGap, m: m,
+		gap: engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: lost.from, To: lost.to, Count: 1}})
+}
 
 // doubtful reports whether the number can be another process's than before a loss.
 func (t *tracker) doubtful(pid uint32) bool { return t.loss.until > 0 && !t.living.has(pid) }
@@ -132,25 +163,37 @@ func (t *tracker) fork(m *message) {
 		t.groups.add(m.pid, m.tid)
 		return
 	}
-	if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.loss.rescan {
+	if e, ok := t.groups.byPID[m.pid]; ok && e.over == 0 && m.time <= t.loss.looked {
+		// The look has shown it with threads already.
+	} else if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.loss.rescan {
 		status, _ := e.endings.verdict(e.leader, t.groups.last6)
-		end := message{what: Exit, cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, exitSignal: -1}
-		t.state(&fact{kind: engine.KindExit, m: &end, status: status, known: e.endings.fatal != 0, gone: true})
+		end := message{cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, status: uint32(status), exitSignal: -1}
+		t.endLate(&end, m.time, e.endings.fatal != 0, 0)
+		t.living.ended(m.pid, t.strays(m), 0)
 	}
 	delete(t.dumping, m.pid)
 	if t.lives && t.loss.sees(m) {
-		t.living.born(m.pid, m.time)
+		t.living.born(m.pid, m.time, t.strays(m))
 	}
+}
+
+// strays reports whether an end can be of a process that no message has told of, and whose number
+// another has by now.
+func (t *tracker) strays(m *message) bool { return t.view != nil && t.loss.strays(m.time) }
+
+// leaderRuns reports whether the leader of a process is seen to run, and when.
+func (t *tracker) leaderRuns(pid uint32) (now uint64, ok bool) {
+	if t.view == nil {
+		return 0, false
+	}
+	st, _, err := t.view.Status(pid)
+	return t.clock.now(), err == nil && !st.Zombie()
 }
 
 // exit states the end of a thread, and that of its process if it was the last.
 func (t *tracker) exit(f *fact) {
 	m := f.m
-	latest := uint64(math.MaxUint64)
-	if m.tid == m.pid {
-		latest = t.living.ended(m.pid)
-		m.time = min(m.time, latest)
-	}
+	strays, v := t.strays(m), verdict{known: true}
 	if o, ok := t.groups.overtaken[m.tid]; ok && o.pid == m.pid && m.time < o.next+maxStraggle {
 		delete(t.groups.overtaken, m.tid)
 		m.time = min(m.time, o.next-1)
@@ -158,15 +201,35 @@ func (t *tracker) exit(f *fact) {
 		t.state(f)
 		return
 	}
+	if m.tid == m.pid && !m.former {
+		v = t.living.whose(m, strays, t.loss.until > 0, func() (uint64, bool) { return t.leaderRuns(m.pid) })
+		switch v.owner {
+		case ofLate:
+			t.endLate(m, v.next, v.known, v.seen)
+			return
+		case ofOlder:
+			t.loseEnd(m, v.lost)
+			return
+		case ofTold:
+			return
+		}
+	}
+	if !v.known {
+		m.time = max(m.time, v.lost.to) // one of those messages is its own
+	}
 	e := t.groups.exit(m)
 	if e.probe {
 		t.probes = append(t.probes, probe{pid: m.pid})
 	}
 	// It may have had threads that nobody told of, or that ended before the look.
 	unseen := f.doubtful && t.loss.unseen(m.time)
-	if e.confirm || e.group && unseen {
+	if e.confirm || e.group && (unseen || v.unsure) {
 		e = t.confirm(m, e)
 		e.known = e.known && (!unseen || endsGroup(e.status))
+	}
+	if e.lost {
+		t.loseEnd(m, span{m.time, m.time})
+		return
 	}
 	if m.tid != m.pid || !e.group {
 		f.thread, f.status, f.known = true, int32(m.status), true
@@ -175,7 +238,14 @@ func (t *tracker) exit(f *fact) {
 	if !e.group {
 		return
 	}
-	m.time = min(e.time, latest)
+	m.time = e.time
+	f.lost, f.seen = v.lost.with(m.time), v.seen
+	if e.unsure {
+		t.living.ended(m.pid, strays, m.time)
+	} else {
+		t.living.ended(m.pid, strays, 0)
+	}
+	e.known, f.doubtful = e.known && v.known, f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
 	if thread, ok := t.dumping[m.pid]; ok {
 		delete(t.dumping, m.pid)
@@ -185,14 +255,15 @@ func (t *tracker) exit(f *fact) {
 			t.state(&fact{kind: engine.KindCoreDump, m: &dump, seq: f.seq, doubtful: f.doubtful})
 		}
 	}
-	if t.state(f); e.lost {
-		t.stateGap(engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: m.time, To: m.time, Count: 1})
-	}
+	t.state(f)
 }
 
 // settled says that the socket was empty at a time: groups that were over long before go, now that
 // nothing of them is on its way.
 func (t *tracker) settled(now uint64) {
+	if now > maxStraggle {
+		t.living.settle(now-maxStraggle, t.strays(&message{time: now}), t.tellLate)
+	}
 	for pid, e := range t.groups.byPID {
 		if e.over != 0 && now > e.over+maxStraggle {
 			t.groups.forget(pid)

@@ -61,6 +61,7 @@ type message struct {
 	comm       [16]byte
 	status     uint32 // Exit: wait status
 	former     bool   // Exit: of a former leader, whose number a thread that executes has taken
+	again      bool   // Exit: another end of the process is held that was unsure
 	threads    bool   // the process may have, or have had, other threads: the tracker sets it
 	ackErr     uint32 // whatAck
 	ackAck     uint32 // whatAck: the request's ack number + 1
@@ -71,6 +72,11 @@ func (m *message) newComm() []byte {
 	comm, _, _ := bytes.Cut(m.comm[:], nul)
 	return comm
 }
+
+// reaped reports whether the process of an Exit of a leader had been waited for when it was made.
+// If not, it still had its number at the time of the message. The kernel gives no parent then;
+// init, which has none, does not end.
+func (m *message) reaped() bool { return m.ppid == 0 }
 
 var nul = []byte{0}
 

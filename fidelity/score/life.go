@@ -311,9 +311,10 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 			at = last
 		}
 		// Of the next process nothing was delivered: then it is the late end of the one
-		// before.
+		// before, unless that was delivered.
 		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
-			if last != nil && s.Time <= last.Ended()+afterEnd {
+			told := func(o *Seen) bool { return o.Events.Has(s.Events) }
+			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], told)) {
 				at = last
 			}
 		}

@@ -480,6 +480,25 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 	}
 }
 
+// Where the end of the first was delivered, and of the second no birth, an end is the second's.
+func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
+	two := lives(t,
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 240, Latest: 250})
+	event := func(time uint64, e engine.Events) Seen {
+		return Seen{Events: e, Time: time, At: time, Process: &engine.Process{PID: 9, Exited: e == engine.EventExit}}
+	}
+	w := perfect()
+	w.Table.Fields[engine.FieldStart].Partial, w.Table.Fields[engine.FieldExit].Partial, w.Joined, w.AfterEnd = all, all, nil, 100
+	gap := Seen{Events: engine.EventGap, Time: 194, At: 194, Process: new(engine.Process), Gap: engine.Gap{From: 194, To: 231, Count: 1}}
+	w.Single = []Seen{event(105, engine.EventFork), event(185, engine.EventExit), gap, event(245, engine.EventExit)}
+	if s := Lives(w, two); s.Duplicates != 0 || s.Seen != 3 || s.Lost != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // So may the end of one of its threads, and no later.
 func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
 	two := lives(t,
