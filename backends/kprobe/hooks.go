@@ -12,6 +12,8 @@ type hook struct {
 	filter string
 	// threads is the filter of a source without the option Threads.
 	threads string
+	// since is the first Linux, as 5.16, in which the records have the last word; "" means all.
+	since string
 	// ofCurrent is set if no argument leads to the task. It is the current one then, and the
 	// record has its ids in the pid namespace of the process that opened the event.
 	ofCurrent bool
@@ -80,8 +82,10 @@ var families = []family{
 		kind: engine.KindExit, name: "exit",
 		hooks: []hook{
 			// CONFIG_TASKSTATS. Its second argument is not 0 for exactly one thread of
-			// a group, the last one.
-			{symbol: "taskstats_exit", args: groupDead, threads: filterEnds},
+			// a group, the last one. The thread has not given up its memory: older
+			// kernels let the core dump of another process with the same memory set
+			// the status until it has.
+			{symbol: "taskstats_exit", args: groupDead, threads: filterEnds, since: "5.16"},
 			// On every kernel. Several threads can see that none is alive.
 			{symbol: "exit_files", args: live, threads: filterMayEnd},
 			// CONFIG_SCHED_AUTOGROUP

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/proctext"
 	"github.com/quark-linux/quark/internal/tracefs"
 	"golang.org/x/sys/unix"
@@ -51,11 +52,16 @@ func (in *installer) family(n int) (*set, error) {
 	f := &families[n]
 	var errs []error
 	for i := range f.hooks {
-		s, err := in.hook(n, f, &f.hooks[i])
+		h := &f.hooks[i]
+		if h.since != "" && !kernelversion.AtLeast(h.since) {
+			errs = append(errs, fmt.Errorf("probe %s: needs Linux %s", h.symbol, h.since))
+			continue
+		}
+		s, err := in.hook(n, f, h)
 		if err == nil {
 			return s, nil
 		}
-		errs = append(errs, fmt.Errorf("probe %s: %w", f.hooks[i].symbol, err))
+		errs = append(errs, fmt.Errorf("probe %s: %w", h.symbol, err))
 	}
 	return nil, errors.Join(errs...)
 }
