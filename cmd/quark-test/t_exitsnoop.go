@@ -41,7 +41,7 @@ func exitsnoopCommand(t *test) {
 	c.run(0, `^{"running":true,"version":1,"tracing":1,.*}\n$`, "-j", "status")
 	end.open()
 	t.reapBlind(p)
-	c.run(0, `^`+pid+` exited with 7\n$`, "list")
+	c.run(0, `^`+pid+` exited with 7( [0-9]+s ago)?\n$`, "list")
 	c.run(0, fmt.Sprintf(`^{"event":"exited","trace_id":"%s","pid":%s,"code":7,"wait_status":%d,.*}\n$`, id, pid, p.status), "-j", "list")
 	c.run(1, `no such process`, "trace", pid)
 	c.run(0, `^1 deleted\n$`, "clean", "--older", "1ns")
