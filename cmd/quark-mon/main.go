@@ -46,6 +46,12 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	if o.shown != nil {
 		m.screen = newScreen(m, out)
 	}
+	switch o.verb {
+	case "tree":
+		m.lives = &lives{screen: m.screen, q: q}
+	case "stats":
+		m.tally = newTally()
+	}
 	switch {
 	case o.count:
 		m.stats = m.out
@@ -79,6 +85,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	}
 	debug.FreeOSMemory()
 	m.announce(errw)
+	if o.duration > 0 {
+		defer time.AfterFunc(o.duration, stop).Stop()
+	}
 	// The garbage collector runs when the heap has doubled, which would be often with a heap
 	// this small. Ballast makes it larger; as nothing touches it, it takes no memory.
 	ballast := make([]byte, 16<<20)
@@ -103,6 +112,8 @@ type monitor struct {
 	files
 	out    *bufio.Writer
 	line   []byte
+	lives  *lives    // of tree
+	tally  *tally    // of stats
 	screen *screen   // nil unless events are printed as lines
 	stats  io.Writer // of a line of statistics once a second; nil without
 	tick   time.Time // of the next
@@ -207,7 +218,7 @@ func (m *monitor) rest() error {
 
 // snapshot prints the existing processes, as events without a kind.
 func (m *monitor) snapshot() error {
-	if m.noSnapshot || m.count {
+	if m.noSnapshot || m.count || m.verb != "" {
 		return nil
 	}
 	var ev quark.Event
@@ -229,6 +240,11 @@ func (m *monitor) print(ev *quark.Event) error {
 		return nil
 	}
 	switch {
+	case m.tally != nil:
+		m.tally.count(ev, m.q.Clock())
+		return nil
+	case m.lives != nil:
+		m.line = m.lives.Append(m.line[:0], ev)
 	case m.json && m.lineage:
 		m.line = append(m.q.AppendJSON(m.line[:0], ev), '\n')
 	case m.json:
@@ -257,6 +273,11 @@ func (m *monitor) finish(errw io.Writer) error {
 			break
 		}
 		if err := m.q.Block(-1); err != nil {
+			return err
+		}
+	}
+	if m.tally != nil {
+		if err := m.tally.write(m.out, m.json); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -19,6 +20,8 @@ type options struct {
 	drop                 bool
 	json, lineage, text  bool
 	columns              string
+	verb                 string // "tree", "stats" or nothing
+	duration             time.Duration
 	shown                []line.Column // nil unless events are printed as lines
 	count                bool
 	enrich               bool
@@ -66,6 +69,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
 		f.StringVarP(&o.tree, "tree", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
 	})
+	all.DurationVarP(&o.duration, "duration", "d", 0, "end after this time")
 	all.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
 	return all
 }
@@ -80,13 +84,17 @@ func kindNames() (names []string) {
 	return names
 }
 
-const usage = `usage: quark-mon [-bcDegjkMpstvVh] [-B FILE] [-l N] [-P PPID] [--hold-time D]
+// treeColumns are those of tree, which shows the parent by itself.
+const treeColumns = "time,dur,user,pid,event,status,argv"
+
+const usage = `usage: quark-mon [tree | stats] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --columns LIST] [--events LIST] [--exits all|nonzero]
        quark-mon completion bash|zsh|fish
 
 Prints what processes do until it is interrupted, then its statistics to
-standard error. Without -b, -k or -c the best backend that works is taken.
+standard error. tree prints it as a tree, and stats at the end how often which
+command was executed, ended and failed. Without -b, -k or -c the best backend that works is taken.
 With -R it is a recording that is printed, and nothing is asked of the kernel.
 completion prints what makes a shell complete the options.
 
@@ -100,11 +108,20 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
 		return nil, err
 	}
-	if f.NArg() > 0 && f.Arg(0) == "completion" {
-		return nil, printCompletion(f, f.Args()[1:], out)
+	operands := f.Args()
+	if len(operands) > 0 {
+		switch operands[0] {
+		case "completion":
+			return nil, printCompletion(f, operands[1:], out)
+		case "tree", "stats":
+			o.verb, operands = operands[0], operands[1:]
+		}
 	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected operand %q (see quark-mon -h)", f.Arg(0))
+	if len(operands) > 0 {
+		return nil, fmt.Errorf("unexpected operand %q (see quark-mon -h)", operands[0])
+	}
+	if f.Changed("duration") && o.duration <= 0 {
+		return nil, fmt.Errorf("-d %v: must be above 0", o.duration)
 	}
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
@@ -175,11 +192,19 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
 		}
 	}
+	for _, name := range map[string][]string{"tree": {"text", "json", "lineage", "count"}, "stats": {"columns", "text", "lineage", "count"}}[o.verb] {
+		if f.Changed(name) {
+			return fmt.Errorf("--%s has no meaning with %s: leave one out", name, o.verb)
+		}
+	}
 	switch {
+	case o.verb == "stats":
 	case columns:
 		if o.shown, err = line.Parse(o.columns); err != nil {
 			return fmt.Errorf("--columns: %w", err)
 		}
+	case o.verb == "tree":
+		o.shown, err = line.Parse(treeColumns)
 	case !o.text && !o.json && !o.lineage && !o.count && terminal(out) >= 0:
 		o.shown, err = line.Parse(line.Default)
 	}

@@ -3,19 +3,16 @@ package main
 import (
 	"bytes"
 	"flag"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-var update = flag.Bool("update", false, "write testdata/tree.dot as it is now")
+var update = flag.Bool("update", false, "write the golden files in testdata as they are now")
 
 // Names of any bytes, ended parents, forgotten ones, and a pid that is used again.
 func TestTree(t *testing.T) {
@@ -51,19 +48,7 @@ func TestTree(t *testing.T) {
 	if err := writeTree(&got, q); err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/tree.dot"
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Error(diff)
-	}
+	compare(t, "testdata/tree.dot", got.Bytes())
 	if _, err := exec.LookPath("dot"); err != nil {
 		t.Skip("dot does not read it: apt-get install graphviz")
 	}

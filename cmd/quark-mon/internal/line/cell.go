@@ -1,6 +1,7 @@
 package line
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -48,6 +49,13 @@ func (c *cell) ascii(s string) {
 }
 
 func (c *cell) uint(v uint64) { c.ascii(strconv.FormatUint(v, 10)) }
+
+// Quote returns a text of any bytes as lines have it.
+func Quote(s string) string {
+	c := cell{max: math.MaxInt}
+	c.quote(s)
+	return string(c.b)
+}
 
 // quoting is how a text has to be written for a shell to take it as one word.
 type quoting uint8

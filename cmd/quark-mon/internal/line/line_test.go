@@ -201,7 +201,7 @@ func TestShort(t *testing.T) {
 		1999 * time.Millisecond: "1.99s", 59999 * time.Millisecond: "59.9s", 61 * time.Second: "1m01s",
 		3600 * time.Second: "1h00m", 49 * time.Hour: "2d01h", -1: "?",
 	} {
-		if got := short(d); got != want {
+		if got := Short(d); got != want {
 			t.Errorf("%v: %s, not %s", d, got, want)
 		}
 	}

@@ -17,6 +17,9 @@ type Options struct {
 	Clock   *quark.Clock
 	Zone    *time.Location // of the time of day
 
+	// Depth is by how much the last column is indented.
+	Depth int
+
 	// User returns the name of a user, "" if there is none. Nil is for numbers.
 	User func(uid uint32) string
 }
@@ -38,7 +41,7 @@ func New(o Options) *Printer {
 }
 
 // SetSize sets the size of the terminal: lines are cut to its width, and each of its pages has a
-// heading. What is 0 is not limited.
+// heading, unless these have less than 5 lines. What is 0 is not limited.
 func (p *Printer) SetSize(width, height int) { p.width, p.height = width, height }
 
 // Styles, as the numbers of the escape sequence that sets them.
@@ -51,10 +54,7 @@ const (
 
 // Append appends the event to b, and a heading before it if one is due.
 func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
-	if p.rows == 0 || p.height > 2 && p.rows >= p.height-1 {
-		b = p.heading(b)
-	}
-	p.rows++
+	b = p.page(b, 1)
 	switch {
 	case ev.Events.Has(quark.EventGap):
 		return p.note(b, bold+";"+red, func(c *cell) { p.gap(c, ev) })
@@ -67,7 +67,49 @@ func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
 	if ev.Events == 0 {
 		style = dim
 	}
-	return p.row(b, style, func(c *cell, col *Column) { col.fill(c, p, ev) })
+	return p.row(b, style, p.Depth, func(c *cell, col *Column) { col.fill(c, p, ev) })
+}
+
+// Ancestors appends a line of the ancestors of a process, as they are now, the parent first. whole
+// is whether there are no more.
+func (p *Printer) Ancestors(b []byte, ancestors []*quark.Process, whole bool) []byte {
+	return p.note(p.page(b, 2), bold, func(c *cell) {
+		c.ascii("--")
+		for i, a := range ancestors {
+			if i > 0 {
+				c.ascii(" <")
+			}
+			if c.put(" ", 1); c.full {
+				return
+			}
+			if c.mark(a, quark.FieldComm) {
+				c.quote(a.Comm)
+			}
+			c.put(" ", 1)
+			c.uint(uint64(a.PID))
+		}
+		if !whole {
+			c.ascii(" < ?")
+		}
+	})
+}
+
+// PageEnds reports whether the next line begins a page.
+func (p *Printer) PageEnds() bool { return !p.fits(1) }
+
+// fits reports whether there is room for more lines on this page.
+func (p *Printer) fits(lines int) bool {
+	return p.rows > 0 && (p.height < 5 || p.rows+lines < p.height)
+}
+
+// page counts a line, and appends a heading before it if it and those that have to follow do not
+// fit.
+func (p *Printer) page(b []byte, lines int) []byte {
+	if !p.fits(lines) {
+		b = p.heading(b)
+	}
+	p.rows++
+	return b
 }
 
 func (p *Printer) heading(b []byte) []byte {
@@ -75,7 +117,7 @@ func (p *Printer) heading(b []byte) []byte {
 	for i, col := range p.Columns {
 		p.widths[i], p.seen[i] = max(p.seen[i], col.min), 0
 	}
-	return p.row(b, bold, func(c *cell, col *Column) { c.ascii(strings.ToUpper(col.Name)) })
+	return p.row(b, bold, 0, func(c *cell, col *Column) { c.ascii(strings.ToUpper(col.Name)) })
 }
 
 // room is how many columns are left.
@@ -86,8 +128,9 @@ func (p *Printer) room() int {
 	return p.width - p.used
 }
 
-// row appends a line of all columns. The last one has the room that the others leave.
-func (p *Printer) row(b []byte, style string, fill func(*cell, *Column)) []byte {
+// row appends a line of all columns. The last one has the room that the others leave, and begins
+// with depth times two blanks.
+func (p *Printer) row(b []byte, style string, depth int, fill func(*cell, *Column)) []byte {
 	p.used = 0
 	for i := range p.Columns {
 		col, c, last := &p.Columns[i], &p.cell, i == len(p.Columns)-1
@@ -99,6 +142,9 @@ func (p *Printer) row(b []byte, style string, fill func(*cell, *Column)) []byte 
 			most = min(most, col.max)
 		}
 		c.reset(most)
+		if last {
+			c.ascii(strings.Repeat("  ", depth))
+		}
 		fill(c, col)
 		if c.style == "" {
 			c.style = style

@@ -2,6 +2,7 @@ package line
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/quark-linux/quark"
@@ -46,41 +47,42 @@ func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 // ended reports whether the process, or the thread that the event is of, has ended.
 func ended(p *quark.Process) bool { return p.Exited || p.Known.Has(quark.FieldExit) }
 
+// Life returns how long the process, or the thread, of an event lived that has its end. It is known
+// to so many nanoseconds, up to which it may be too long: that of 1 is right, 0 is not known.
+func Life(ev *quark.Event, c *quark.Clock) (life time.Duration, unit time.Duration) {
+	proc := ev.Process
+	if !proc.Known.Has(quark.FieldExit) {
+		return 0, 0
+	}
+	begin, end, unit := proc.Start, proc.Task.Exit.Time+c.BootOffset, time.Duration(max(proc.StartUnit, 1))
+	started := !ev.Thread && proc.Known.Has(quark.FieldStart)
+	if (!started || unit > 1) && len(ev.Parts) > 0 && ev.Parts[0].Kind.Events() == quark.EventFork {
+		begin, end, unit, started = ev.Parts[0].Time, proc.Task.Exit.Time, 1, true
+	}
+	if !started || end < begin || end-begin > math.MaxInt64 {
+		return 0, 0
+	}
+	return time.Duration(end - begin), unit
+}
+
 // duration returns how long the process lived, "-" while it does. What began at a time that is
 // known to a tick of /proc only lived less than the text says.
 func (p *Printer) duration(ev *quark.Event) string {
-	proc := ev.Process
-	if !ended(proc) {
+	if !ended(ev.Process) {
 		return "-"
 	}
-	if !proc.Known.Has(quark.FieldExit) {
+	switch d, unit := Life(ev, p.Clock); {
+	case unit == 0:
 		return "?"
-	}
-	end, unit := proc.Task.Exit.Time, uint64(1)
-	var begin uint64
-	switch part := ev.Parts; {
-	case !ev.Thread && proc.Known.Has(quark.FieldStart) && proc.StartUnit <= 1:
-		begin, end = proc.Start, end+p.Clock.BootOffset
-	case len(part) > 0 && part[0].Kind.Events() == quark.EventFork:
-		begin = part[0].Time
-	case !ev.Thread && proc.Known.Has(quark.FieldStart):
-		begin, end, unit = proc.Start, end+p.Clock.BootOffset, proc.StartUnit
+	case unit > 1 && d < time.Second:
+		return "<" + Short(d/unit*unit+unit)
 	default:
-		return "?"
+		return Short(d)
 	}
-	if end < begin {
-		return "?"
-	}
-	d := time.Duration(end - begin)
-	if unit > 1 && d < time.Second {
-		step := time.Duration(unit)
-		return "<" + short(d/step*step+step)
-	}
-	return short(d)
 }
 
-// short returns d rounded down to some three digits, or two units.
-func short(d time.Duration) string {
+// Short returns d rounded down to some three digits, or two units.
+func Short(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "?"
