@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"testing"
 
@@ -16,6 +17,8 @@ type fakeProc struct {
 	memory uint64
 	known  engine.Fields
 	noExec bool
+	cgroup string // if not ""
+	state  byte   // 'R' if 0
 }
 
 func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error) {
@@ -24,7 +27,10 @@ func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (pr
 	if f.known&want&engine.FieldComm.Set() != 0 {
 		ev.Set(engine.FieldComm, []byte("new"))
 	}
-	return procfs.Status{State: 'R', Memory: f.memory, ForkNoExec: f.noExec}, nil
+	if f.cgroup != "" {
+		ev.Set(engine.FieldCgroup, []byte(f.cgroup))
+	}
+	return procfs.Status{State: cmp.Or(f.state, 'R'), Memory: f.memory, ForkNoExec: f.noExec}, nil
 }
 
 func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) { return 0, 0, false }
@@ -142,6 +148,27 @@ func TestExecAfterFork(t *testing.T) {
 	e.note(&message{what: Exec, pid: 1, tid: 1, time: fork.Time + 1})
 	if !fork.Task.Known.Has(engine.FieldFilename) {
 		t.Error("the image is unknown")
+	}
+}
+
+// A child that may not have run yet is not in its cgroup yet.
+func TestCgroupOfNewChild(t *testing.T) {
+	for _, c := range []struct {
+		cgroup string
+		state  byte
+		kind   engine.Kind
+		known  bool
+	}{
+		{"/", 'R', engine.KindFork, false}, {"/", 'S', engine.KindFork, true}, {"/", 'Z', engine.KindFork, true},
+		{"/a", 'R', engine.KindFork, true}, {"/", 'R', engine.KindExec, true},
+	} {
+		proc := &fakeProc{memory: 7, known: procfs.Readable, noExec: c.kind == engine.KindFork, cgroup: c.cgroup, state: c.state}
+		e := newEnricher(proc, newClock(), new(loss), ms)
+		ev := queue(e, c.kind, clock.Monotonic())
+		e.readAll()
+		if got := ev.Task.Known.Has(engine.FieldCgroup); got != c.known {
+			t.Errorf("%+v: known %v", c, got)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 //   - a fork's executable, command line and comm are taken only while the process has not
 //     executed another image, which the kernel shows as a flag, and nobody's while an exec
 //     is half way, see [procfs.Reader.Read];
+//   - a fork's cgroup is not the root while the child may not have run yet;
 //   - a fork's session is not one that the process leads itself;
 //   - a message of before the reading takes away what it says has changed;
 //   - so does a message of after the reading if the reading shows what the message
@@ -432,6 +433,11 @@ func (e *enricher) readProcess(h *entry) {
 		// No child is born as the leader of a session: it is about to send the message of
 		// its setsid(2), or has.
 		t.Known &^= want & ofSession
+	}
+	if ev.Kind == engine.KindFork && st.State == 'R' && string(ev.Bytes(engine.FieldCgroup)) == "/" {
+		// The kernel sends the message, puts the child into its cgroup and lets it run, in
+		// that order.
+		t.Known &^= want & engine.FieldCgroup.Set()
 	}
 	switch {
 	case ev.Kind == engine.KindFork && !st.ForkNoExec && !st.Kthread:
