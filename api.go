@@ -25,6 +25,7 @@ type (
 	Container    = engine.Container    // what Process.Container returns
 	Task         = engine.Task         // the part of a Process that has a fixed size
 	Credentials  = engine.Credentials  // user and group ids
+	Login        = engine.Login        // by which login it came in
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
 	TTY          = engine.TTY          // the number of a terminal
 	Namespaces   = engine.Namespaces   // their inode numbers
@@ -106,7 +107,10 @@ const (
 
 	FieldExitSignal = engine.FieldExitSignal // what the parent gets
 	FieldParentTID  = engine.FieldParentTID
+	FieldLogin      = engine.FieldLogin // login uid and session of audit
 	FieldEntry      = engine.FieldEntry // derived by quark
+
+	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
 
 	NumFields = engine.NumFields
 

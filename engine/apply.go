@@ -108,6 +108,10 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		if late {
 			parent = nil // what it executed meanwhile may have been applied
 		}
+		if creator == nil && r.Creator == 0 {
+			creator = parent
+		}
+		p.inheritLogin(creator, r)
 		p.inheritEntry(parent, r.Time)
 	case KindExec:
 		p.replaceImage(r.Time)
@@ -139,7 +143,7 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 }
 
 // ofThreads are the fields that each thread has for itself.
-const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<FieldCwd|1<<FieldCgroup|1<<FieldExit)
+const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<FieldCwd|1<<FieldCgroup|1<<FieldExit|1<<FieldLogin)
 
 // thread returns what is known of the thread of r. Its process p takes from the event only what all
 // its threads share. The result is valid until the next event.
@@ -202,6 +206,9 @@ func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) *Process 
 	parent := creator
 	if fork.Task.PPID != fork.Creator {
 		parent = t.parentAt(fork.Task.PPID, p, fork.Time)
+	}
+	if parent != nil {
+		parent.parented = true
 	}
 	if parent != nil && parent.Known.Has(FieldStart) {
 		p.Birth.Parent.Start = parent.Start
@@ -277,7 +284,7 @@ func (t *table) learn(r *RawEvent) *Process {
 	t.update(p, r)
 	// /proc shows the current arguments, which the process may have overwritten.
 	p.Carried = p.Known & (t.unseen | FieldCmdline.Set() | p.Carried&FieldEntry.Set())
-	p.unsettled, t.learned = true, true
+	p.unsettled, t.learned, p.parented = true, true, true
 	return p
 }
 
@@ -329,6 +336,10 @@ func (t *table) update(p *Process, r *RawEvent) {
 	if k.Has(FieldStart) && !p.Known.Has(FieldStart) {
 		p.Start, p.StartUnit = s.Start, max(s.StartUnit, 1)
 	}
+	if k.Has(FieldLogin) && (p.Login != s.Login || !p.Known.Has(FieldLogin)) {
+		p.loginSince = r.Time
+		p.loginMixed = p.loginMixed || p.parented
+	}
 	p.Task.copy(s, k)
 	t.updateName(&p.Comm, r, FieldComm)
 	t.updateName(&p.Filename, r, FieldFilename)
@@ -342,7 +353,7 @@ func (t *table) update(p *Process, r *RawEvent) {
 }
 
 // copied is the set of fields that copy copies, without the exit.
-const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY|1<<FieldExitSignal)
+const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY|1<<FieldExitSignal|1<<FieldLogin)
 
 // copy copies the fixed-size fields in k from o, except the start time.
 func (t *Task) copy(o *Task, k Fields) {
@@ -350,11 +361,12 @@ func (t *Task) copy(o *Task, k Fields) {
 	copyIf(k.Has(FieldParentTID), &t.ParentTID, &o.ParentTID)
 	if k&copied == copied { // the common case: all together
 		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
-		t.Cred, t.Caps, t.TTY, t.NS, t.ExitSignal = o.Cred, o.Caps, o.TTY, o.NS, o.ExitSignal
+		t.Cred, t.Caps, t.TTY, t.NS, t.ExitSignal, t.Login = o.Cred, o.Caps, o.TTY, o.NS, o.ExitSignal, o.Login
 		return
 	}
 	copyIf(k.Has(FieldPPID), &t.PPID, &o.PPID)
 	copyIf(k.Has(FieldExitSignal), &t.ExitSignal, &o.ExitSignal)
+	copyIf(k.Has(FieldLogin), &t.Login, &o.Login)
 	copyIf(k.Has(FieldPGID), &t.PGID, &o.PGID)
 	copyIf(k.Has(FieldSID), &t.SID, &o.SID)
 	copyIf(k.Has(FieldUIDs), &t.Cred.UID, &o.Cred.UID)
@@ -403,6 +415,18 @@ func (p *Process) inheritImage(c *Process, fork *RawEvent) {
 	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
 		p.setImage(b.known, b.truncated, b.carried, b.filename, b.cmdline)
 	}
+}
+
+// inheritLogin gives p the login that c had at the time of the fork: its creator, or its parent
+// where the source does not know the creator. Then a child of the parent may have made p
+// (CLONE_PARENT). It had that login too, unless the parent has changed it since.
+func (p *Process) inheritLogin(c *Process, fork *RawEvent) {
+	if c == nil || !c.Known.Has(FieldLogin) || c.loginSince > fork.Time || fork.Creator == 0 && c.loginMixed {
+		return
+	}
+	p.Login, p.loginSince = c.Login, fork.Time
+	p.Known |= FieldLogin.Set()
+	p.Carried |= FieldLogin.Set()
 }
 
 // mayHaveImage reports whether the image at r can be that of a number.

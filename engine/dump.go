@@ -83,6 +83,7 @@ func (p *Process) AppendDump(b []byte) []byte {
 		num("tty_minor", FieldTTY, p.TTY.Minor)
 	d.line("PROC").num("uts_inonum", FieldUTSNS, p.NS.UTS).num("ipc_inonum", FieldIPCNS, p.NS.IPC)
 	d.line("PROC").num("mnt_inonum", FieldMntNS, p.NS.Mnt).num("net_inonum", FieldNetNS, p.NS.Net)
+	d.line("PROC").login("login_uid", p.Login.UID).login("audit_session", p.Login.Session)
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
 	d.line("EXE").text("exe", FieldFilename, p.Filename)
 	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
@@ -141,6 +142,15 @@ func (d *dumper) big(name string, f Field, v uint64) *dumper {
 }
 
 func (d *dumper) num(name string, f Field, v uint32) *dumper { return d.big(name, f, uint64(v)) }
+
+func (d *dumper) login(name string, v uint32) *dumper {
+	if v != LoginUnset || !d.p.Known.Has(FieldLogin) {
+		return d.num(name, FieldLogin, v)
+	}
+	d.key(name, true)
+	d.b = append(d.b, "unset"...)
+	return d
+}
 
 func (d *dumper) hex(name string, v uint64) *dumper {
 	if d.key(name, d.p.Known.Has(FieldCaps)) {

@@ -203,6 +203,49 @@ func TestEntryLeaderOfContainer(t *testing.T) {
 	}
 }
 
+// A child that a source tells no login of has that of who made it, as carried; or of its parent
+// where the source does not say who made it, unless a child of before may have, which has another.
+func TestLoginIsInherited(t *testing.T) {
+	r := newRig(t, engine.Options{Matrix: new(engine.Matrix)})
+	login := func(uid uint32, p enginetest.Raw) enginetest.Raw {
+		p.Task.Login = engine.Login{UID: uid, Session: uid + 1}
+		p.Task.Known |= engine.FieldLogin.Set()
+		return p
+	}
+	by := func(creator uint32, p enginetest.Raw) enginetest.Raw {
+		p.Creator = creator
+		return p
+	}
+	r.learn(login(engine.LoginUnset, leading(fork, 1, 0, 1, 0, "/sbin/init")))
+	for i, step := range []struct {
+		event enginetest.Raw
+		want  string
+	}{
+		{by(0, leading(fork, 10, 1, 1, 1, "")), "4294967295 0 carried"},
+		{login(7, leading(exec, 10, 1, 10, 2, "/bin/sh")), "7 8"},
+		{leading(comm, 10, 1, 10, 3, ""), "7 8 carried"},
+		{by(0, leading(fork, 11, 10, 10, 4, "")), "7 8 carried"},
+		{login(9, leading(exec, 10, 1, 10, 6, "/bin/sh")), "9 10"},
+		{by(10, leading(fork, 12, 10, 10, 7, "")), "9 10 carried"},
+		{by(10, leading(fork, 13, 10, 10, 5, "")), "?"}, // of before, and comes late
+		{by(0, leading(fork, 14, 10, 10, 8, "")), "?"},  // perhaps made by 11
+		{by(99, leading(fork, 15, 10, 10, 9, "")), "?"},
+		{login(3, leading(exec, 15, 10, 10, 10, "/bin/sh")), "3 4"},
+	} {
+		r.src.Push(step.event)
+		p, got := r.one(t).Process, "?"
+		if p.Known.Has(engine.FieldLogin) {
+			got, _ = p.NumberText(engine.FieldLogin)
+		}
+		if p.Carried.Has(engine.FieldLogin) {
+			got += " carried"
+		}
+		if got != step.want {
+			t.Errorf("step %d: %d has %s, want %s", i, p.PID, got, step.want)
+		}
+	}
+}
+
 // A source that does not report births and programs has no entry leaders; the others say how.
 func TestEntryCapability(t *testing.T) {
 	r := newRig(t, engine.Options{})

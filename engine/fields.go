@@ -30,6 +30,7 @@ const (
 	FieldExit                    // wait status and time of the end
 	FieldExitSignal              // the signal that the parent gets at the end
 	FieldParentTID               // the thread of the parent at birth
+	FieldLogin                   // login uid and session of audit(8)
 	FieldEntry                   // entry leader, which the engine derives
 	NumFields       = iota
 )
@@ -37,7 +38,7 @@ const (
 var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
-	"exit_signal", "parent_tid", "entry_leader",
+	"exit_signal", "parent_tid", "login", "entry_leader",
 }
 
 func (f Field) String() string {

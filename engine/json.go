@@ -62,6 +62,13 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	}
 	o.textIf(known(FieldCwd), "cwd", p.Cwd)
 	o.ids(&p.Cred, p.Known)
+	if known(FieldLogin) {
+		o.key("login")
+		x := object{b: append(o.b, '{')}
+		x.uint("uid", uint64(p.Login.UID))
+		x.uint("session", uint64(p.Login.Session))
+		o.b = append(x.b, '}')
+	}
 	o.uintIf(known(FieldPGID), "pgid", p.PGID)
 	o.uintIf(known(FieldSID), "sid", p.SID)
 	if known(FieldCaps) {

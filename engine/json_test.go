@@ -17,7 +17,7 @@ func full() *engine.Process {
 	p.Known = engine.AllFields
 	p.Start, p.StartUnit, p.PPID = 5e9, 1, 1
 	p.Caps.Effective = 1<<41 - 1
-	p.ExitSignal, p.ParentTID = 17, 2
+	p.ExitSignal, p.ParentTID, p.Login = 17, 2, engine.Login{UID: 1000, Session: 3}
 	p.Birth = engine.Birth{Parent: engine.Identity{PID: 1}, Known: engine.FieldPPID.Set()}
 	p.Task.Exit = engine.Exit{WaitStatus: 0x8b, Time: 6e9}
 	return p
@@ -29,7 +29,7 @@ func TestJSON(t *testing.T) {
 	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],` +
 		`"process":{"pid":7,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
 		`"comm":"true","filename":"/bin/true","cmdline":["true","a b"],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
-		`"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
+		`"login":{"uid":1000,"session":3},"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
 		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0},"tty":{"major":0,"minor":0},"cgroup":"/a","exit_signal":17,` +
 		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000},"birth":{"ppid":1,"parent_tid":2}}}`
 	if got != want {
@@ -127,6 +127,7 @@ func TestDump(t *testing.T) {
   PROC	start_boottime=5000000000 tty_major=0 tty_minor=0
   PROC	uts_inonum=0 ipc_inonum=0
   PROC	mnt_inonum=0 net_inonum=0
+  PROC	login_uid=1000 audit_session=3
   CWD	cwd=?
   EXE	exe=/bin/true
   CGRP	cgroup=/a

@@ -32,5 +32,6 @@ var numberTexts = [NumFields]func(*Task) string{
 	FieldNetNS:      func(t *Task) string { return fmt.Sprint(t.NS.Net) },
 	FieldExitSignal: func(t *Task) string { return fmt.Sprint(t.ExitSignal) },
 	FieldParentTID:  func(t *Task) string { return fmt.Sprint(t.ParentTID) },
+	FieldLogin:      func(t *Task) string { return fmt.Sprint(t.Login.UID, " ", t.Login.Session) },
 	FieldExit:       func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
 }

@@ -59,7 +59,12 @@ type Process struct {
 	// unsettled is set until the entry leader is told from what /proc showed.
 	unsettled bool
 
+	parented   bool // it was the parent at a FORK
+	loginMixed bool // Login became another after that
+
 	imageNumber uint16
+
+	loginSince uint64 // the time that Login became what it is
 
 	// asOf is the time that the state is of: that of the last event, or sighted.
 	asOf uint64

@@ -27,6 +27,7 @@ type Task struct {
 
 	PPID, PGID, SID uint32 // in the initial pid namespace
 	Cred            Credentials
+	Login           Login
 
 	// ParentTID is the thread of the parent at birth: the one that called fork, unless it
 	// asked for another parent (CLONE_PARENT). It never changes.
@@ -47,6 +48,16 @@ type Credentials struct {
 	UID, EUID, SUID uint32
 	GID, EGID, SGID uint32
 }
+
+// Login is by which login a process came in, as the kernel's audit has it. A child inherits it, and
+// a process that logs somebody in sets it, which no event tells.
+type Login struct {
+	UID     uint32 // in the initial user namespace; LoginUnset if nobody has logged in
+	Session uint32 // a number for each login since the boot, likewise
+}
+
+// LoginUnset is the uid and the session of a process that no login has led to.
+const LoginUnset = 1<<32 - 1
 
 // Capabilities are the five capability sets of capabilities(7) as bit masks.
 type Capabilities struct {

@@ -55,6 +55,7 @@ var fieldRows = [engine.NumFields]struct {
 	engine.FieldExit:       {"", engine.EventExit},
 	engine.FieldExitSignal: {"stat; at exit the kernel's message (unless another thread than the leader ends last)", engine.EventExit},
 	engine.FieldParentTID:  {"", engine.EventFork},
+	engine.FieldLogin:      {"{loginuid,sessionid} of session leaders, else of who forked the process", 0},
 }
 
 func (s *Source) capabilities() (t engine.CapabilityTable) {
@@ -83,6 +84,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "/proc/PID/" + fieldRows[f].file + "; as of right after the event, if it lives so long"
 		case row.At != 0:
 			row.Origin, row.Via = engine.OriginKernel, "proc_event"
+		case s.opts.Enrich == EnrichFull && f == engine.FieldLogin:
+			row.Via = "the kernel has no CONFIG_AUDIT"
 		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):
 			row.Via = "this process is in a cgroup namespace of its own, in which /proc shows other paths than the host's"
 		default:
@@ -94,6 +97,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		"unknown where its threads ended with statuses that leave it open"
 	t.Fields[engine.FieldExit].Partial = engine.EventExit
 	t.Fields[engine.FieldPPID].Partial = engine.EventExit
+	t.Fields[engine.FieldLogin].At &= engine.EventExec
+	t.Fields[engine.FieldLogin].Partial = t.Fields[engine.FieldLogin].At
 	t.Fields[engine.FieldExitSignal].Partial = engine.EventExit
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")

@@ -88,6 +88,7 @@ func (s *Source) stages() {
 	var r reader
 	if s.proc != nil {
 		v = s.proc
+		s.proc.LoginOfLeaders = true
 		if s.opts.Enrich == EnrichFull {
 			r = s.proc
 		}
@@ -364,7 +365,9 @@ func (s *Source) wanted(f *fact) (want engine.Fields) {
 	switch {
 	case f.thread, f.gone, f.kind == engine.KindExit && f.m.tid == f.m.pid && f.m.reaped():
 		return 0 // what /proc has is not of it
-	case f.kind == engine.KindFork, f.kind == engine.KindExec:
+	case f.kind == engine.KindFork:
+		return procfs.Readable &^ engine.FieldLogin.Set() // it has that of who forked it
+	case f.kind == engine.KindExec:
 		return procfs.Readable
 	case f.kind == engine.KindExit && s.track.failures:
 		return ofZombie

@@ -104,6 +104,7 @@ var fieldSources = []struct {
 	{engine.FieldCwd, "task.fs.pwd", atBirth, ""},
 	{engine.FieldCgroup, "task.cgroups", atBirth, "kernfs_node.parent|kernfs_node.__parent"},
 	{engine.FieldExitSignal, "task.group_leader.exit_signal", atAll, ""},
+	{engine.FieldLogin, "task.loginuid and task.sessionid", atAll, "task_struct.loginuid"},
 	{engine.FieldParentTID, "task.real_parent.pid", engine.EventFork, ""},
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }

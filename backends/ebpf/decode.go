@@ -46,6 +46,7 @@ var knownFields = []struct {
 	{programsEventKnownKNOWN_MNT, engine.FieldMntNS.Set()},
 	{programsEventKnownKNOWN_NET, engine.FieldNetNS.Set()},
 	{programsEventKnownKNOWN_EXIT_SIGNAL, engine.FieldExitSignal.Set()},
+	{programsEventKnownKNOWN_LOGIN, engine.FieldLogin.Set()},
 }
 
 // allKnown has all bits of knownFields, and allFields their fields.
@@ -120,6 +121,7 @@ func decodeTask(t *engine.Task, e *programsEvent) {
 	t.TTY = engine.TTY{Major: e.TtyMajor, Minor: e.TtyMinor}
 	t.NS = engine.Namespaces{UTS: e.Uts, IPC: e.Ipc, Mnt: e.Mnt, Net: e.Net}
 	t.ExitSignal = e.ExitSignal
+	t.Login = engine.Login{UID: e.LoginUid, Session: e.AuditSession}
 }
 
 // text is the Go type of the programs' struct text.

@@ -21,40 +21,42 @@ const (
 )
 
 type programsEvent struct {
-	_          structs.HostLayout
-	Time       uint64
-	Start      uint64
-	Caps       [5]uint64
-	Kind       programsEventKind
-	Known      programsEventKnown
-	Ids        programsEventIds
-	Thread     uint16
-	Image      uint16
-	Cpu        uint32
-	Tgid       uint32
-	Tid        uint32
-	Creator    uint32
-	ParentTid  uint32
-	Tracer     uint32
-	TracerTid  uint32
-	Ppid       uint32
-	Pgid       uint32
-	Sid        uint32
-	Uid        uint32
-	Gid        uint32
-	Suid       uint32
-	Sgid       uint32
-	Euid       uint32
-	Egid       uint32
-	TtyMajor   uint32
-	TtyMinor   uint32
-	Uts        uint32
-	Ipc        uint32
-	Mnt        uint32
-	Net        uint32
-	ExitSignal uint32
-	WaitStatus int32
-	Comm       [16]int8
+	_            structs.HostLayout
+	Time         uint64
+	Start        uint64
+	Caps         [5]uint64
+	Kind         programsEventKind
+	Known        programsEventKnown
+	Ids          programsEventIds
+	Thread       uint16
+	Image        uint16
+	Cpu          uint32
+	Tgid         uint32
+	Tid          uint32
+	Creator      uint32
+	ParentTid    uint32
+	Tracer       uint32
+	TracerTid    uint32
+	Ppid         uint32
+	Pgid         uint32
+	Sid          uint32
+	Uid          uint32
+	Gid          uint32
+	Suid         uint32
+	Sgid         uint32
+	Euid         uint32
+	Egid         uint32
+	TtyMajor     uint32
+	TtyMinor     uint32
+	Uts          uint32
+	Ipc          uint32
+	Mnt          uint32
+	Net          uint32
+	LoginUid     uint32
+	AuditSession uint32
+	ExitSignal   uint32
+	WaitStatus   int32
+	Comm         [16]int8
 }
 
 type programsEventIds uint32
@@ -92,9 +94,10 @@ const (
 	programsEventKnownKNOWN_MNT         programsEventKnown = 512
 	programsEventKnownKNOWN_NET         programsEventKnown = 1024
 	programsEventKnownKNOWN_EXIT_SIGNAL programsEventKnown = 2048
-	programsEventKnownKNOWN_COMM        programsEventKnown = 4096
-	programsEventKnownKNOWN_WAIT        programsEventKnown = 8192
-	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 16384
+	programsEventKnownKNOWN_LOGIN       programsEventKnown = 4096
+	programsEventKnownKNOWN_COMM        programsEventKnown = 8192
+	programsEventKnownKNOWN_WAIT        programsEventKnown = 16384
+	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 32768
 )
 
 type programsTallies struct {

@@ -94,6 +94,7 @@ func (b *builder) addTask(state expr) {
 	b.addMember(slotPPID, typeU32, leader, "task_struct.real_parent", "task_struct.tgid")
 	b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
 	b.addCredentials(b.follow(state, "task_struct.real_cred"), slotUID, slotCapInheritable)
+	b.addRow(slotLoginUID, typeU32, state, "task_struct.loginuid", "task_struct.sessionid")
 	b.addNamespaces(state)
 	b.addSignal()
 }

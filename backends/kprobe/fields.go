@@ -43,6 +43,10 @@ var numberSources = []numberSource{
 		func(ev *engine.RawEvent, v *values) { ev.Task.ExitSignal = v.u32(slotLeaderSignal) }},
 	{engine.FieldParentTID.Set(), "task.real_parent.pid", slotParentTID, slotParentTID,
 		func(ev *engine.RawEvent, v *values) { ev.Task.ParentTID = v.u32(slotParentTID) }},
+	{engine.FieldLogin.Set(), "task.loginuid and task.sessionid", slotLoginUID, slotAuditSession,
+		func(ev *engine.RawEvent, v *values) {
+			ev.Task.Login = engine.Login{UID: v.u32(slotLoginUID), Session: v.u32(slotAuditSession)}
+		}},
 	{engine.FieldComm.Set(), "task.comm", slotComm, slotComm2,
 		func(ev *engine.RawEvent, v *values) { v.setComm(ev, slotComm) }},
 	{engine.FieldExit.Set(), "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode, nil},

@@ -71,7 +71,9 @@ const (
 	// The exit signal of the leader.
 	slotLeaderSignal = slotOwnCapInheritable + (slotCapAmbient - slotCapInheritable + 1)
 	slotParentTID    = slotLeaderSignal + 1
-	slotRequest      = slotParentTID + 1 // of ptrace(2)
+	slotLoginUID     = slotParentTID + 1
+	slotAuditSession = slotLoginUID + 1
+	slotRequest      = slotAuditSession + 1 // of ptrace(2)
 	numSlots         = slotRequest + 1
 )
 

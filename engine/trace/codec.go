@@ -68,7 +68,7 @@ func newRow() *row {
 		of(&t.Caps.Inheritable), of(&t.Caps.Permitted), of(&t.Caps.Effective), of(&t.Caps.Bounding), of(&t.Caps.Ambient),
 		of(&t.TTY.Major), of(&t.TTY.Minor), of(&t.NS.UTS), of(&t.NS.IPC), of(&t.NS.Mnt), of(&t.NS.Net),
 		of(&r.Tracer.PID), of(&r.Tracer.TID), of(&g.Cause), of(&g.CPU), of(&g.From), of(&g.To), of(&g.Count),
-		of(&t.ExitSignal), of(&t.ParentTID),
+		of(&t.ExitSignal), of(&t.ParentTID), of(&t.Login.UID), of(&t.Login.Session),
 	}
 	w.last = make([]uint64, len(w.columns))
 	return w

@@ -129,6 +129,7 @@ func init() {
 			s := a.change(engine.FieldCgroup.Set(), "write", unix.SYS_WRITE, g.procs, "0", 1)
 			s.record.State.Set(engine.FieldCgroup, g.path)
 		},
+		"login": (*actor).login,
 		"chdir": func(a *actor, op *script.Op) {
 			// A child may be in a directory of before.
 			a.dir = a.f.mkdir(a.name(), a.next("dir"), op.Args[0])
@@ -258,6 +259,31 @@ func (a *actor) setIDs(which engine.IDChange, name string, number uintptr, args 
 
 func (a *actor) sleep(micros int) {
 	a.call("nanosleep", unix.SYS_NANOSLEEP, []unix.Timespec{unix.NsecToTimespec(int64(micros) * 1000)}, nil)
+}
+
+// login appends the change of the login uid, which the kernel may refuse. The files become
+// descriptor 0, the lowest.
+func (a *actor) login(op *script.Op) {
+	a.mayFail = true
+	uid, saved := strconv.FormatUint(uint64(uint32(number(op, 0))), 10), a.f.reserve()
+	a.unsettled(engine.FieldLogin.Set())
+	a.call("dup3", unix.SYS_DUP3, 0, saved, 0).call("close", unix.SYS_CLOSE, 0)
+	a.call("openat", unix.SYS_OPENAT, procFD, "self/loginuid", unix.O_WRONLY)
+	wrote := a.Len()
+	a.call("write loginuid", unix.SYS_WRITE, 0, uid, len(uid))
+	a.call("close", unix.SYS_CLOSE, 0)
+	a.call("openat", unix.SYS_OPENAT, procFD, "self/sessionid", unix.O_RDONLY)
+	session := a.Len()
+	a.call("read", unix.SYS_READ, 0, bare.Buffer(16), 16).call("dup3", unix.SYS_DUP3, saved, 0, 0)
+	at := a.stamp()
+	a.steps = append(a.steps, step{call: session, before: at, noNext: true, record: truth.Record{Op: truth.Now, Open: engine.FieldLogin.Set()},
+		says: []says{{engine.FieldLogin.Set(), session, func(p *process, session, n int) (s truth.State) {
+			// Another user namespace shows other uids: what is not set here is open.
+			if result, ok := p.run.Result(p.number, wrote); ok && result > 0 {
+				s.Set(engine.FieldLogin, uid+" "+string(p.run.Bytes(p.number, session, 1, n)))
+			}
+			return s
+		}}}})
 }
 
 // raise appends the end by a signal. Should it not end the life, that goes on to its end.
@@ -425,6 +451,8 @@ func (a *actor) exec(how string, argv []string) int {
 	if a.thread {
 		// Its namespaces are its own, and its directory if the leader has its own.
 		s.says = append(s.says, linked(a.process, engine.FieldCwd, "cwd"))
+		open := func(*process, int, int) truth.State { return truth.State{} }
+		s.says = append(s.says, says{engine.FieldLogin.Set(), s.call, open})
 		for name, ns := range namespaces {
 			s.says = append(s.says, linked(a.process, ns.field, "ns/"+name))
 		}

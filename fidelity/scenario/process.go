@@ -255,7 +255,7 @@ func (p *process) became(r *truth.Record, list []says) {
 const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
 
 // ofThreads are the fields that a thread has for itself, and so its process after its exec.
-const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup)
+const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldLogin)
 
 // tell records the steps that p made until its end. Of a thread these are the program that it
 // executed and what it did from then on, as the process.

@@ -417,7 +417,7 @@ func (v value) isOfAnotherTime(e *truth.Event) bool {
 	if !v.kernel && (v.isOfLook(e) || slices.ContainsFunc(e.Life.Events[i+1:], had)) {
 		return true
 	}
-	if v.field != engine.FieldFilename && v.field != engine.FieldCmdline && e.Life.Events[0].State.Told.Has(v.field) {
+	if v.field != engine.FieldFilename && v.field != engine.FieldCmdline && v.field != engine.FieldLogin && e.Life.Events[0].State.Told.Has(v.field) {
 		return false
 	}
 	l := e.Life

@@ -78,6 +78,7 @@ var operations = []operation{
 	{name: "setpgid", in: inProcess, weight: 2},
 	{name: "unshare", in: inProcess, weight: 2, args: []param{{words: []string{"uts", "ipc", "mnt", "net", "user", "pid", "cgroupns"}}}},
 	{name: "cgroup", in: inProcess, weight: 1},
+	{name: "login", in: inProcess, weight: 1, args: []param{id}},
 	{name: "chdir", in: inProcess, weight: 5, args: []param{name}},
 	{name: "rename", in: inProcess, weight: 2},
 	{name: "rmdir", in: inProcess, weight: 1},

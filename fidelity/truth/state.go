@@ -2,6 +2,7 @@ package truth
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -157,6 +158,10 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 	}
 	if path, ok := CgroupOf(get(p.file, "cgroup")); ok {
 		s.Set(engine.FieldCgroup, path)
+	}
+	uid, err := p.file(name + "/loginuid")
+	if !errors.Is(err, os.ErrNotExist) { // the kernel has CONFIG_AUDIT
+		s.Set(engine.FieldLogin, uid+" "+get(p.file, "sessionid"))
 	}
 	stat, status := get(p.file, "stat"), get(p.file, "status")
 	if first != nil {

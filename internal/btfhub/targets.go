@@ -39,7 +39,9 @@ var targets = []Target{
 	need("task_struct.fs"),
 	need("task_struct.nsproxy"),
 	need("task_struct.signal"),
-	want("task_struct.cgroups"), // CONFIG_CGROUPS
+	want("task_struct.cgroups"),  // CONFIG_CGROUPS
+	want("task_struct.loginuid"), // CONFIG_AUDIT
+	want("task_struct.sessionid"),
 
 	// The thread group.
 	need("signal_struct.live.counter"),

@@ -22,9 +22,10 @@ enum event_known {
 	KNOWN_MNT = 1 << 9,
 	KNOWN_NET = 1 << 10,
 	KNOWN_EXIT_SIGNAL = 1 << 11,
-	KNOWN_COMM = 1 << 12,
-	KNOWN_WAIT = 1 << 13,
-	KNOWN_PARENT_TID = 1 << 14,
+	KNOWN_LOGIN = 1 << 12,
+	KNOWN_COMM = 1 << 13,
+	KNOWN_WAIT = 1 << 14,
+	KNOWN_PARENT_TID = 1 << 15,
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
@@ -48,6 +49,7 @@ struct event {
 	__u32 uid, gid, suid, sgid, euid, egid;	/* in struct cred's order */
 	__u32 tty_major, tty_minor;
 	__u32 uts, ipc, mnt, net;
+	__u32 login_uid, audit_session;
 	__u32 exit_signal;
 	__s32 wait_status;
 	char comm[16];

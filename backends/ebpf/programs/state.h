@@ -96,6 +96,16 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 	}
 }
 
+/* A kernel without CONFIG_AUDIT has neither member; all others have one after the other. */
+static __always_inline void fill_login(struct event *e, struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->loginuid) || !bpf_core_field_exists(task->sessionid) ||
+	    OFFSET(struct task_struct, sessionid) - OFFSET(struct task_struct, loginuid) != 4)
+		return;
+	if (!bpf_probe_read_kernel(&e->login_uid, 8, (void *)task + OFFSET(struct task_struct, loginuid)))
+		e->known |= KNOWN_LOGIN;
+}
+
 /* The pointer is NULL where the kernel was built without that kind of namespace. */
 #define FILL_NAMESPACE(e, span, nsproxy, member, field, flag)                                      \
 	({                                                                                         \
@@ -228,6 +238,7 @@ static __noinline void fill_event(struct event *e, enum event_kind kind, struct 
 		}
 	}
 	fill_credentials(e, cred);
+	fill_login(e, task);
 	if (nsproxy) /* else the thread has passed exit_task_namespaces() */
 		fill_namespaces(e, nsproxy);
 	if (signal)

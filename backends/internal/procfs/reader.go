@@ -66,6 +66,10 @@ func (s Status) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
 // Reader reads processes from /proc. It is not safe for concurrent use.
 type Reader struct {
+	// LoginOfLeaders is set if Read reads the login of session leaders only: a login makes a
+	// session too. Scan reads that of all.
+	LoginOfLeaders bool
+
 	proc int // descriptor of /proc
 	path [48]byte
 	buf  []byte
@@ -101,6 +105,9 @@ func Open() (*Reader, error) {
 	}
 	if !proctext.InInitialNamespace("cgroup") {
 		r.hidden = engine.FieldCgroup.Set() // paths begin at the cgroup of the namespace
+	}
+	if _, errno := statx(fd, []byte("self/loginuid\x00"), 0); errno != 0 {
+		r.hidden |= engine.FieldLogin.Set() // the kernel has no CONFIG_AUDIT
 	}
 	return r, nil
 }
@@ -173,6 +180,8 @@ var (
 	pathMountinfo      = []byte("mountinfo\x00")
 	pathFirstMountinfo = []byte("1/mountinfo\x00")
 	pathSelf           = []byte(".\x00")
+	pathLoginUID       = []byte("loginuid\x00")
+	pathSessionID      = []byte("sessionid\x00")
 	pathAuxv           = []byte("auxv\x00")
 	pathMem            = []byte("mem\x00")
 )
@@ -222,6 +231,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want&engine.FieldsNS != 0 {
 		r.readNamespaces(dir, want, t)
+	}
+	if want.Has(engine.FieldLogin) && (!r.LoginOfLeaders || t.Known.Has(engine.FieldSID) && t.SID == ev.PID) {
+		r.readLogin(dir, t)
 	}
 	if want.Has(engine.FieldCgroup) {
 		if b, ok := r.readFile(dir, pathCgroup); ok {
@@ -424,6 +436,42 @@ func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 			t.Known |= ns.field.Set()
 		}
 	}
+}
+
+// readLogin reads the login. A process sets its uid and its session together, and both are unset or
+// neither is: so the session is read only if the uid is set, and the uid again after it.
+func (r *Reader) readLogin(dir int, t *engine.Task) {
+	fd, errno := openat(dir, pathLoginUID, unix.O_RDONLY)
+	if errno != 0 {
+		return
+	}
+	defer closeFD(fd)
+	login := engine.Login{UID: engine.LoginUnset, Session: engine.LoginUnset}
+	uid, ok := r.number(fd)
+	if ok && uid != engine.LoginUnset {
+		login.UID = uid
+		if session, errno := openat(dir, pathSessionID, unix.O_RDONLY); errno != 0 {
+			ok = false
+		} else {
+			login.Session, ok = r.number(session)
+			closeFD(session)
+		}
+		again, same := r.number(fd)
+		ok = ok && same && again == uid
+	}
+	if ok {
+		t.Login = login
+		t.Known |= engine.FieldLogin.Set()
+	}
+}
+
+// number reads the number that a file has now.
+func (r *Reader) number(fd int) (uint32, bool) {
+	n, errno := pread(fd, r.buf)
+	if errno != 0 {
+		return 0, false
+	}
+	return proctext.Uint32(bytes.TrimSuffix(r.buf[:n], []byte{'\n'}))
 }
 
 // maxComm is the longest comm that the kernel keeps, TASK_COMM_LEN without the final NUL.

@@ -447,6 +447,37 @@ func TestExitSignalOfThread(t *testing.T) {
 	})
 }
 
+// The login is read as the thread has it that wrote it, of all or of session leaders only.
+func TestLogin(t *testing.T) {
+	r := open(t)
+	if !r.Readable().Has(engine.FieldLogin) {
+		t.Skip("the kernel has no CONFIG_AUDIT")
+	}
+	onThread(func() {
+		for _, uid := range []uint32{4242, engine.LoginUnset} {
+			if err := os.WriteFile("/proc/thread-self/loginuid", fmt.Append(nil, uid), 0); err != nil {
+				t.Log(err) // the kernel may refuse it
+				return
+			}
+			text, _ := os.ReadFile("/proc/thread-self/sessionid")
+			session, err := strconv.ParseUint(string(text), 10, 32)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			want := engine.Login{UID: uid, Session: uint32(session)}
+			for _, r.LoginOfLeaders = range []bool{false, true} {
+				var ev engine.RawEvent
+				ev.PID = uint32(unix.Gettid())
+				if _, err := r.Read(ev.PID, Readable, &ev); err != nil || !r.LoginOfLeaders && ev.Task.Login != want ||
+					ev.Task.Known.Has(engine.FieldLogin) == r.LoginOfLeaders {
+					t.Errorf("%d of leaders %v: %+v, known %v; %v", uid, r.LoginOfLeaders, ev.Task.Login, ev.Task.Known, err)
+				}
+			}
+		}
+	})
+}
+
 func TestKernelThread(t *testing.T) {
 	r := open(t)
 	var ev engine.RawEvent

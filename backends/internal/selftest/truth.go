@@ -14,7 +14,7 @@ import (
 // inherited are the fields that a new process has from the thread that created it. Texts are
 // compared at EXEC.
 const inherited = engine.FieldsIDs | engine.FieldsNS |
-	1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldCaps | 1<<engine.FieldTTY
+	1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldCaps | 1<<engine.FieldTTY | 1<<engine.FieldLogin
 
 // optional are the fields that a kernel may have without showing them in /proc.
 const optional = engine.FieldsNS | 1<<engine.FieldCgroup
