@@ -100,6 +100,9 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	t.Fields[engine.FieldLogin].At &= engine.EventExec
 	t.Fields[engine.FieldLogin].Partial = t.Fields[engine.FieldLogin].At
 	t.Fields[engine.FieldExitSignal].Partial = engine.EventExit
+	if s.opts.Enrich == EnrichFull {
+		t.Notes = append(t.Notes, "the image of an exec is carried unless it is seen that no other exec was under way")
+	}
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
 	}

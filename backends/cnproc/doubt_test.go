@@ -19,6 +19,7 @@ type fakeProc struct {
 	noExec bool
 	cgroup string // if not ""
 	state  byte   // 'R' if 0
+	cpu    uint64
 }
 
 func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error) {
@@ -31,6 +32,10 @@ func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (pr
 		ev.Set(engine.FieldCgroup, []byte(f.cgroup))
 	}
 	return procfs.Status{State: cmp.Or(f.state, 'R'), Memory: f.memory, ForkNoExec: f.noExec}, nil
+}
+
+func (f *fakeProc) Status(uint32) (procfs.Status, uint64, error) {
+	return procfs.Status{State: f.state, Memory: f.memory, CPU: f.cpu}, 0, nil
 }
 
 func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) { return 0, 0, false }
@@ -374,6 +379,47 @@ func TestQueueKeepsOrder(t *testing.T) {
 	for i, ev := range to.events {
 		if ev != want[i] {
 			t.Fatalf("event %d is out of order", i)
+		}
+	}
+}
+
+// The image of an exec can be of the next one, whose thread has not made its message: it is carried
+// unless something shows that there is none.
+func TestImageOfExecUnderWay(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		proc    fakeProc // at the second look
+		m       message
+		carried bool
+	}{
+		{"runs", fakeProc{memory: 7, state: 'R', cpu: 1}, message{}, true},
+		{"has run", fakeProc{memory: 7, state: 'R', cpu: 2}, message{}, false},
+		{"sleeps", fakeProc{memory: 7, state: 'S'}, message{}, false},
+		{"sleeps in another image", fakeProc{memory: 8, state: 'S'}, message{}, true},
+		{"has ended", fakeProc{}, message{what: Exit}, false},
+		{"a thread has ended", fakeProc{}, message{what: Exit, tid: 2}, true},
+		{"has changed its ids, perhaps in an exec", fakeProc{}, message{what: UID}, true},
+	} {
+		proc := &fakeProc{memory: 7, known: procfs.Readable}
+		e := newEnricher(proc, newClock(), new(loss), 1)
+		ev := queue(e, engine.KindExec, clock.Monotonic())
+		e.readAll()
+		if c.m.what != 0 {
+			c.m.pid, c.m.time = 1, clock.Monotonic()
+			c.m.tid = max(c.m.tid, 1)
+			e.note(&c.m)
+		}
+		*proc = c.proc
+		to := &sink{room: 9}
+		e.release(to, e.at(0).time+1, false)
+		if looked := e.at(0).again; looked != 0 {
+			if len(to.events) != 0 {
+				t.Errorf("%s: released before what was sent until the second look was noted", c.name)
+			}
+			e.release(to, looked, false)
+		}
+		if got := ev.Task.Carried.Has(engine.FieldComm); got != c.carried || len(to.events) != 1 {
+			t.Errorf("%s: carried %v, %d events", c.name, got, len(to.events))
 		}
 	}
 }

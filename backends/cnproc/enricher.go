@@ -26,6 +26,8 @@ import (
 //     reports: a change is in /proc some instructions before its message is made, and a
 //     busy machine can let a process wait right there. The event waits for that as long
 //     as the doubt time;
+//   - the image of an exec is carried unless something shows that it is not of the next exec: the
+//     process slept, has sent a message since, or is seen later to have slept or run in it;
 //   - a comm that was read right before a signal ended the process is carried: it may be of an
 //     exec that failed when it was too late to go back;
 //   - a loss takes away all that was read of events before it;
@@ -56,6 +58,7 @@ type enricher struct {
 // reader is what the enricher reads processes with: a [procfs.Reader].
 type reader interface {
 	Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error)
+	Status(pid uint32) (procfs.Status, uint64, error)
 	ExitStatus(pid uint32) (status int32, start uint64, ok bool)
 }
 
@@ -67,6 +70,12 @@ type entry struct {
 	old    engine.Fields // if not read, an earlier value is carried
 	time   uint64        // of the reading, 0 while there is none
 	memory uint64        // address space that was read in, 0 for unknown
+	cpu    uint64        // time that it had run
+	// The image is that of the exec: none was under way at the reading that is still to be
+	// told.
+	sure  bool
+	again uint64 // time of the second look at it, 0 for none
+	past  bool   // that showed that it is past any exec of before
 	// 1 + position of the event of the process before it in byPID, 0 for none
 	older  uint64
 	before uint64 // 1 + position of the exec before it that was read, 0 for none
@@ -196,6 +205,7 @@ func (e *enricher) note(m *message) {
 }
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
+	h.sure = h.sure || m.tells()
 	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
 	if m.what == Fork && m.tid == m.pid && h.ended && h.ev.Time >= m.time {
 		h.ev.Time, h.ev.Task.Exit.Time = m.time-1, m.time-1
@@ -243,6 +253,27 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	case m.time <= h.time || m.showsIn(h.ev):
 		h.drop(lost)
 	}
+}
+
+// tells reports whether the leader of a process sent m of its own: it has told of each exec before.
+func (m *message) tells() bool {
+	return m.tid == m.pid && (m.what == Exit && !m.former || m.what == SID || m.what == Comm || m.what == CoreDump)
+}
+
+// doubtful reports whether the image of an exec can be of the next one, whose message is still to
+// come: an exec sets it some instructions before it makes that, and a thread can lose its CPU there
+// for any time. It looks at the process once more. If that has the same image, and sleeps or has
+// run since, it is past that, and the message has been sent by now.
+func (e *enricher) doubtful(h *entry) bool {
+	if h.sure || h.ev.Kind != engine.KindExec || h.read&procfs.Image == 0 {
+		return false
+	}
+	if h.again == 0 {
+		st, _, err := e.proc.Status(h.ev.PID)
+		h.again = e.clock.now()
+		h.past = err == nil && st.Memory != 0 && st.Memory == h.memory && (st.State == 'S' || st.CPU >= h.cpu+2)
+	}
+	return true
 }
 
 // drop takes away fields that were read.
@@ -450,7 +481,7 @@ func (e *enricher) readProcess(h *entry) {
 	}
 	h.read |= t.Known &^ known
 	t.Carried |= h.read & e.carried
-	h.memory = st.Memory
+	h.memory, h.cpu, h.sure = st.Memory, st.CPU, st.State == 'S' && st.Memory != 0
 }
 
 // mayBe reports whether a process that started at a time can be that of the event. When the message
@@ -495,8 +526,16 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		if !force && (h.wait || h.want != 0 && h.time == 0 || h.time != 0 && noted < h.time+e.doubt) {
 			break
 		}
-		if noted < h.time+e.doubt {
+		switch {
+		case noted < h.time+e.doubt:
 			h.drop(h.read)
+		case e.doubtful(h):
+			if noted < h.again && !force {
+				return n
+			}
+			if noted < h.again || !h.past {
+				h.ev.Task.Carried |= h.read & procfs.Image
+			}
 		}
 		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {
 			delete(e.byPID, h.ev.PID)
@@ -527,7 +566,10 @@ func (e *enricher) due() uint64 {
 		return 0
 	}
 	h := e.at(e.head)
-	if h.time == 0 {
+	switch {
+	case h.again != 0:
+		return h.again
+	case h.time == 0:
 		return h.ev.Time + e.delay
 	}
 	return h.time + e.doubt

@@ -31,6 +31,7 @@ type Stat struct {
 	TTYMajor   uint32
 	TTYMinor   uint32
 	Flags      uint32
+	CPU        uint64 // time in user space and in the kernel, in ticks
 	Threads    uint32
 	Start      uint64 // ns of CLOCK_BOOTTIME, a multiple of Tick
 	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
@@ -81,6 +82,10 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 		s.TTYMajor, s.TTYMinor = dev>>8&0xfff, dev>>12&0xfff00|dev&0xff
 	case 9:
 		s.Flags, ok = Uint32(word)
+	case 14, 15:
+		var ticks uint64
+		ticks, ok = Uint64(word, 10)
+		s.CPU += ticks
 	case 20:
 		s.Threads, ok = Uint32(word)
 	case 22:

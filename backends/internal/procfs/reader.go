@@ -55,6 +55,7 @@ type Status struct {
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
+	CPU    uint64 // time that the process has run, in ticks of 10 ms
 	// Memory identifies the address space of an image by the addresses of code and stack, which
 	// the kernel chooses at random, else by the number of AT_RANDOM. It is 0 if there is none,
 	// if it is not complete yet, and if the caller may not see it.
@@ -331,7 +332,7 @@ func (r *Reader) random(dir int) (n uint64, ok bool) {
 
 func status(s *proctext.Stat) Status {
 	st := Status{
-		State: s.State, Threads: s.Threads,
+		State: s.State, Threads: s.Threads, CPU: s.CPU,
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
 		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}
