@@ -46,13 +46,14 @@ const (
 var exitHook = hook{engine.KindExit, "sched_process_exit", programsProgQuarkExit, programsProgQuarkExitTwin,
 	programsProgQuarkExitHandler, programsEventKindEVENT_EXIT, programsProgQuarkExitPerf}
 
-// required are the hooks without which there is no source, unless their kind is left out.
+// required are the hooks without which there is no source, unless their kind is left out: that of
+// forks is the last.
 var required = []hook{
-	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
-		programsProgQuarkTextHandler, programsEventKindEVENT_FORK, programsProgQuarkForkWakeup},
+	exitHook,
 	{engine.KindExec, execTracepoint, programsProgQuarkExec, programsProgQuarkExecTwin,
 		programsProgQuarkTextHandler, programsEventKindEVENT_EXEC, programsProgQuarkExecPerf},
-	exitHook,
+	{engine.KindFork, "sched_process_fork", programsProgQuarkFork, programsProgQuarkForkTwin,
+		programsProgQuarkTextHandler, programsEventKindEVENT_FORK, programsProgQuarkForkWakeup},
 }
 
 var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
@@ -113,8 +114,12 @@ func (s *Source) attachRaw(tracepoint string, program *ebpf.Program) error {
 		return fmt.Errorf("attach to raw tracepoint %s: %w", tracepoint, err)
 	}
 	s.links = append(s.links, lnk)
+	attached(tracepoint)
 	return nil
 }
+
+// attached is a variable for a test.
+var attached = func(tracepoint string) {}
 
 func (s *Source) openRename(l *loader) {
 	err := seesExec(l)

@@ -66,6 +66,27 @@ func TestConform(t *testing.T) {
 	conform.Test(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) })
 }
 
+// A process whose FORK is told while the programs are attached has an EXEC and an EXIT too.
+func TestOpenAmid(t *testing.T) {
+	run, hooks := shortLives(t), 0
+	attached = func(string) { hooks++; run(1) }
+	t.Cleanup(func() { attached = func(string) {} })
+	s := open(t, Options{})
+	run(1)
+	evs, births := conform.Drain(t, s), 0
+	for _, ev := range evs {
+		if ev.Kind != engine.KindFork || ev.Creator != uint32(os.Getpid()) {
+			continue
+		}
+		births++
+		evs.One(t, int(ev.PID), engine.KindExec)
+		evs.One(t, int(ev.PID), engine.KindExit)
+	}
+	if hooks < 6 || births == 0 || births > 3 {
+		t.Errorf("%d births at %d programs", births, hooks)
+	}
+}
+
 // Of the kinds that are left out no program is attached.
 func TestKinds(t *testing.T) {
 	conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return openShared(t, shared, Options{}) },

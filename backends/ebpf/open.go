@@ -70,6 +70,11 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	if err := s.share(l, cpus); err != nil {
 		return err
 	}
+	// The last hook is that of forks: what becomes of a process that is told is told, too.
+	var births []hook
+	if n := len(hooks) - 1; n >= 0 && hooks[n].kind == engine.KindFork {
+		hooks, births = hooks[:n], hooks[n:]
+	}
 	for _, h := range hooks {
 		if err := s.attachTwins(l, h, programs); err != nil {
 			return err
@@ -88,6 +93,11 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	}
 	if shared.Reports(engine.EventPtrace) {
 		s.openPtrace(l)
+	}
+	for _, h := range births {
+		if err := s.attachTwins(l, h, programs); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -172,6 +172,7 @@ func (s *Source) openCPUs() (err error) {
 	if len(s.cpus) == 0 {
 		return errors.New("no CPU could be opened")
 	}
+	s.opened = clock.Monotonic()
 	return nil
 }
 

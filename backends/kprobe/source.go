@@ -43,6 +43,7 @@ type Source struct {
 	blind     bool   // something happened on a CPU that had no ring yet, or could not get one
 	unseen    []int  // CPUs that came online since then, -1 for any
 	followed  uint64 // when CPUs were last looked for
+	opened    uint64 // when the probes of all CPUs were enabled
 	finishing bool   // see Finish
 }
 
@@ -275,6 +276,9 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		s.ids.addFirst(a)
 		return
 	case familyFork, familyIDs, familyComm, familyPtrace:
+		if a.set.family == familyFork && a.time < s.opened {
+			return // what became of it on another CPU may not have been seen
+		}
 		if thread && !s.shared.Threads || v.u32(slotByExec) != 0 {
 			return
 		}
