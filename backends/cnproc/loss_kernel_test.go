@@ -420,3 +420,29 @@ func TestDropPrivileges(t *testing.T) {
 		t.Errorf("got %q, want %q", lines.Text(), want)
 	}
 }
+
+// The acknowledgement is behind what the socket held, however long it takes to read that; one that
+// was dropped is asked for again.
+func TestAcknowledgementBehindMessages(t *testing.T) {
+	for _, room := range []int{defaultReceiveBuffer, 16 << 10} {
+		s := kernel(t, Options{Enrich: EnrichNone})
+		if err := setReceiveBuffer(s.fd, room); err != nil {
+			t.Fatal(err)
+		}
+		storm(t, 2*batchSize)
+		const token = 77
+		if err := send(s.fd, request(token, opListen, false, 0)); err != nil {
+			t.Fatal(err)
+		}
+		want := error(nil)
+		if room < defaultReceiveBuffer {
+			want = errLostAck
+		}
+		if err := await(s.fd, s.batch, token, 0); !errors.Is(err, want) {
+			t.Errorf("room of %d bytes: %v", room, err)
+		}
+		if err := send(s.fd, request(0, opIgnore, false, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -75,26 +75,36 @@ func send(fd int, payload []byte) error {
 	}
 }
 
-// ackWait is the time limit for an acknowledgement. The kernel sends it within the request; the
-// time is needed to read the messages queued before it.
+// ackWait is how long an acknowledgement is waited for once the socket was empty. The kernel sends
+// it within the request, so that it is behind what the socket held before.
 const ackWait = 2 * time.Second
 
-var errNoAck = errors.New("no acknowledgement")
+var (
+	errNoAck   = errors.New("no acknowledgement")
+	errLostAck = errors.New("no acknowledgement: the socket dropped messages")
+)
 
 // await waits for the acknowledgement of the request with the given token. Messages before it are
 // dropped: they are from before the source was open. Later messages of the same batch stay in
 // the batch.
 func await(fd int, b *batch, token uint32, wait time.Duration) error {
-	deadline := time.Now().Add(wait)
+	var deadline time.Time // zero until the socket was empty
+	dropped := false
 	pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		for errno := b.receive(fd); errno != 0; errno = b.receive(fd) {
-			switch errno {
-			case unix.ENOBUFS, unix.EINTR:
-				continue
-			case unix.EAGAIN:
-			default:
-				return fmt.Errorf("receive: %w", errno)
+		switch errno := b.receive(fd); errno {
+		case 0:
+		case unix.EINTR:
+			continue
+		case unix.ENOBUFS:
+			dropped = true
+			continue
+		case unix.EAGAIN:
+			if dropped {
+				return errLostAck
+			}
+			if deadline.IsZero() {
+				deadline = time.Now().Add(wait)
 			}
 			left := time.Until(deadline)
 			if left <= 0 {
@@ -103,6 +113,9 @@ func await(fd int, b *batch, token uint32, wait time.Duration) error {
 			if _, err := unix.Poll(pfd, int(left/time.Millisecond)+1); err != nil && !errors.Is(err, unix.EINTR) {
 				return fmt.Errorf("wait: %w", err)
 			}
+			continue
+		default:
+			return fmt.Errorf("receive: %w", errno)
 		}
 		var m message
 		for b.next < b.n {
@@ -116,19 +129,33 @@ func await(fd int, b *batch, token uint32, wait time.Duration) error {
 			}
 			return nil
 		}
-		if time.Now().After(deadline) {
+		if !deadline.IsZero() && time.Now().After(deadline) {
 			return errNoAck
 		}
 	}
 }
 
+// maxAsked is how often a request is repeated whose acknowledgement was dropped.
+const maxAsked = 10
+
 // listen subscribes to messages and reports whether the kernel filters them.
 func listen(fd int, b *batch, want What) (filtered bool, err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
-	if err := send(fd, request(token, opListen, false, 0)); err != nil {
-		return false, fmt.Errorf("ask the proc connector for events: %w", err)
+	for asked := 1; ; asked++ {
+		if err := send(fd, request(token, opListen, false, 0)); err != nil {
+			return false, fmt.Errorf("ask the proc connector for events: %w", err)
+		}
+		err = await(fd, b, token, ackWait)
+		if !errors.Is(err, errLostAck) || asked == maxAsked {
+			break
+		}
+		// Before Linux 6.6 the kernel counts requests.
+		if err := send(fd, request(0, opIgnore, false, 0)); err != nil {
+			return false, fmt.Errorf("end a subscription to the proc connector: %w", err)
+		}
+		token++
 	}
-	switch err := await(fd, b, token, ackWait); {
+	switch {
 	case errors.Is(err, errNoAck):
 		return false, fmt.Errorf("wait for the proc connector to answer: %w: the kernel needs CONFIG_PROC_EVENTS, and "+
 			"answers in the initial pid and user namespace alone (a container with --pid=host)", err)
