@@ -94,9 +94,10 @@ const usage = `usage: quark-mon [tree | stats] [-bcDegjkMpstvVh] [-d D] [-B FILE
 
 Prints what processes do until it is interrupted, then its statistics to
 standard error. tree prints it as a tree, and stats at the end how often which
-command was executed, ended and failed. Without -b, -k or -c the best backend that works is taken.
-With -R it is a recording that is printed, and nothing is asked of the kernel.
-completion prints what makes a shell complete the options.
+command was executed, ended and failed. completion prints what makes a shell
+complete the options.
+Without -b, -k or -c the best backend that works is taken. With -R it is a
+recording that is printed, and nothing is asked of the kernel.
 
 `
 

@@ -366,8 +366,8 @@ func FuzzAppend(f *testing.F) {
 		proc.Start, proc.StartUnit, proc.Task.Exit = bits, uint64(events), quark.Exit{WaitStatus: int32(events), Time: bits * 3}
 		proc.Cred.UID, proc.TTY = events, quark.TTY{Major: uint32(bits) & 0xff, Minor: events}
 		ev.Process = proc
-		var b []byte
-		for range 3 {
+		b := p.Ancestors(nil, []*quark.Process{proc, proc}, bits&8 != 0)
+		for p.Depth = range 3 {
 			b = p.Append(b, ev)
 		}
 		checkLine(t, b, width, colour)
