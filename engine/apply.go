@@ -74,10 +74,12 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		if r.Kind == KindFork && !r.Thread {
 			born = r.Time
 		}
-		p = t.add(r.PID, born)
-		// A pid has one process at a time: the ends of the earlier ones were lost.
-		for o := p.older; o != nil; o = o.older {
-			t.infer(o, now)
+		if p = t.guessAgain(r); p == nil {
+			p = t.add(r.PID, born)
+			// A pid has one process at a time: the ends of the earlier ones were lost.
+			for o := p.older; o != nil; o = o.older {
+				t.infer(o, now)
+			}
 		}
 		t.revive(p, r.Time)
 	}

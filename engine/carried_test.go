@@ -316,6 +316,24 @@ func TestExitAfterItWasMissed(t *testing.T) {
 	}
 }
 
+// Events of a process that has ended since a gap, each of which may be another process's, do not
+// leave a process each.
+func TestManyGuesses(t *testing.T) {
+	r := newRig(t, engine.Options{Matrix: new(engine.Matrix), CacheGraceTime: time.Hour,
+		Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r.src.Push(gapAt(10, 1000, 1))
+	r.one(t)
+	for i := range 100 {
+		r.src.Push(told(comm, 1, uint64(20+i), engine.FieldComm.Set()))
+		if p := r.one(t).Process; p.Known != engine.FieldComm.Set() {
+			t.Fatalf("event %d: known %s", i, p.Known)
+		}
+	}
+	if n := count(r); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
 // An event without a start time after a gap may be another process's. A later one with the start
 // time proves that it is not.
 func TestSameProcessAfterAll(t *testing.T) {

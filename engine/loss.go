@@ -75,12 +75,25 @@ func (p *Process) guessed(time uint64) bool {
 	return !p.Known.Has(FieldStart) && !p.forked && (!p.Exited || p.Inferred) && p.born <= time
 }
 
+// guessAgain makes another process of the guessed one that has r's pid, if that of r would be no
+// less guessed, and returns it, else nil. Else after a gap each event of a process that has ended
+// since would leave one more to look through at the next.
+func (t *table) guessAgain(r *RawEvent) *Process {
+	p := t.byPID.get(r.PID)
+	if p == nil || p.Exited || !p.guessed(r.Time) || r.Kind == KindFork || r.Task.Known.Has(FieldStart) {
+		return nil
+	}
+	*p = Process{PID: p.PID, born: p.born, older: p.older, guesses: p.guesses | p.Known, Cmdline: p.Cmdline[:0], before: image{cmdline: p.before.cmdline[:0]}}
+	t.rebirth(p, r.Time)
+	return p
+}
+
 // revive undoes the inferred end of p, which has an event at a time. The guessed processes of until
 // then are p: what their events told is unknown of p, and the rest carried.
 func (t *table) revive(p *Process, time uint64) {
 	for o := t.byPID.get(p.PID); o != p; o = o.older {
 		if o.guessed(time) {
-			p.Known &^= o.Known &^ constant
+			p.Known &^= (o.Known | o.guesses) &^ constant
 			p.Truncated &= p.Known
 			p.Carried = p.Known &^ constant
 			o.missing = 0

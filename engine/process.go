@@ -66,6 +66,9 @@ type Process struct {
 
 	loginSince uint64 // the time that Login became what it is
 
+	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
+	guesses Fields
+
 	// asOf is the time that the state is of: that of the last event, or sighted.
 	asOf uint64
 	// ahead is what /proc showed, while events of before that time are applied.
