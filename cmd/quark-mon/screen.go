@@ -28,7 +28,7 @@ func terminal(out io.Writer) int {
 func newScreen(m *monitor, out io.Writer) *screen {
 	s := &screen{fd: terminal(out)}
 	o := line.Options{Columns: m.shown, Colour: s.fd >= 0 && colourful(), Clock: m.q.Clock(), Zone: time.Local}
-	time.Now().Zone() // reads the time zone
+	_, _ = time.Now().Zone() // reads the time zone
 	if m.replay == "" {
 		users := line.NewUsers()
 		for p := range m.q.Processes() {
