@@ -20,6 +20,7 @@ type fakeProc struct {
 	cgroup string // if not ""
 	state  byte   // 'R' if 0
 	cpu    uint64
+	ran    bool
 }
 
 func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error) {
@@ -31,7 +32,7 @@ func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (pr
 	if f.cgroup != "" {
 		ev.Set(engine.FieldCgroup, []byte(f.cgroup))
 	}
-	return procfs.Status{State: cmp.Or(f.state, 'R'), Memory: f.memory, ForkNoExec: f.noExec}, nil
+	return procfs.Status{State: cmp.Or(f.state, 'R'), Ran: f.ran, Memory: f.memory, ForkNoExec: f.noExec}, nil
 }
 
 func (f *fakeProc) Status(uint32) (procfs.Status, uint64, error) {
@@ -160,14 +161,14 @@ func TestExecAfterFork(t *testing.T) {
 func TestCgroupOfNewChild(t *testing.T) {
 	for _, c := range []struct {
 		cgroup string
-		state  byte
+		ran    bool
 		kind   engine.Kind
 		known  bool
 	}{
-		{"/", 'R', engine.KindFork, false}, {"/", 'S', engine.KindFork, true}, {"/", 'Z', engine.KindFork, true},
-		{"/a", 'R', engine.KindFork, true}, {"/", 'R', engine.KindExec, true},
+		{"/", false, engine.KindFork, false}, {"/", true, engine.KindFork, true},
+		{"/a", false, engine.KindFork, true}, {"/", false, engine.KindExec, true},
 	} {
-		proc := &fakeProc{memory: 7, known: procfs.Readable, noExec: c.kind == engine.KindFork, cgroup: c.cgroup, state: c.state}
+		proc := &fakeProc{memory: 7, known: procfs.Readable, noExec: c.kind == engine.KindFork, cgroup: c.cgroup, ran: c.ran}
 		e := newEnricher(proc, newClock(), new(loss), ms)
 		ev := queue(e, c.kind, clock.Monotonic())
 		e.readAll()

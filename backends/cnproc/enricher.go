@@ -465,7 +465,7 @@ func (e *enricher) readProcess(h *entry) {
 		// its setsid(2), or has.
 		t.Known &^= want & ofSession
 	}
-	if ev.Kind == engine.KindFork && st.State == 'R' && string(ev.Bytes(engine.FieldCgroup)) == "/" {
+	if ev.Kind == engine.KindFork && !st.Ran && string(ev.Bytes(engine.FieldCgroup)) == "/" {
 		// The kernel sends the message, puts the child into its cgroup and lets it run, in
 		// that order.
 		t.Known &^= want & engine.FieldCgroup.Set()

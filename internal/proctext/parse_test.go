@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const statTail = " 1 2 3 34817 4 1077936192 0 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 1 0 0 256 0 0 0 0 0 0 17 0"
+const statTail = " 1 2 3 34817 4 1077936192 5 0 0 0 0 0 0 0 20 0 7 0 12345 0 0 0 4096 0 1 0 0 256 0 0 0 0 0 0 17 0"
 
 func TestParseStat(t *testing.T) {
 	want := Stat{
 		State: 'S', PPID: 1, PGID: 2, SID: 3, TTYMajor: 136, TTYMinor: 1,
-		Flags: 1077936192, Threads: 7, Start: 12345 * Tick, Code: 4096, Stack: 1, ExitSignal: 17, Killed: true,
+		Flags: 1077936192, Faults: 5, Threads: 7, Start: 12345 * Tick, Code: 4096, Stack: 1, ExitSignal: 17, Killed: true,
 	}
 	for _, c := range []struct{ name, text, comm string }{
 		{"plain", "10 (sh) S" + statTail, "sh"},

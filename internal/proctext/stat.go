@@ -32,6 +32,7 @@ type Stat struct {
 	TTYMinor   uint32
 	Flags      uint32
 	CPU        uint64 // time in user space and in the kernel, in ticks
+	Faults     uint64 // of pages that needed no disk, also those of threads that ended
 	Threads    uint32
 	Start      uint64 // ns of CLOCK_BOOTTIME, a multiple of Tick
 	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
@@ -86,6 +87,8 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 		var ticks uint64
 		ticks, ok = Uint64(word, 10)
 		s.CPU += ticks
+	case 10:
+		s.Faults, ok = Uint64(word, 10)
 	case 20:
 		s.Threads, ok = Uint32(word)
 	case 22:

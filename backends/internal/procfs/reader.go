@@ -52,6 +52,7 @@ type Status struct {
 	Threads    uint32 // in the thread group, including a leader that has ended
 	ForkNoExec bool   // it has not executed another image since its fork
 	Kthread    bool   // a kernel thread
+	Ran        bool   // it has run since its fork
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
@@ -333,6 +334,7 @@ func (r *Reader) random(dir int) (n uint64, ok bool) {
 func status(s *proctext.Stat) Status {
 	st := Status{
 		State: s.State, Threads: s.Threads, CPU: s.CPU,
+		Ran:        s.State != 'R' || s.Faults > 0,
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
 		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}
