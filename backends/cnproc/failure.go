@@ -23,8 +23,14 @@ func (t *tracker) failure(f *fact) {
 	leader := m.tid == m.pid
 	known, ok := t.failed[m.pid]
 	ok = ok && m.time < known.time+maxStraggle && !(leader && known.leader)
-	over := !ok && t.over(m)
+	over, unsure := false, false
+	if !ok {
+		over, unsure = t.over(m)
+	}
 	f.status, f.known = int32(m.status), true
+	if unsure {
+		t.loseEnd(m, span{m.time, m.time})
+	}
 	if !leader || !over {
 		f.thread = true
 		t.state(f)
@@ -57,11 +63,22 @@ func certain(status int32) bool {
 	return endsGroup(status) && (status&coreDumped != 0 || coreSignals>>(status&0x7f)&1 == 0)
 }
 
-// over reports whether the process of an exit message has ended.
-func (t *tracker) over(m *message) bool {
+// over reports whether the process of an exit message has ended, and whether that can't be told, as
+// a leader of its number runs: that of another process, or, with the same start time, the thread
+// that has taken the place of this leader to execute. The status of this leader is SIGKILL then.
+func (t *tracker) over(m *message) (over, unsure bool) {
 	if t.view == nil {
-		return m.tid == m.pid
+		return m.tid == m.pid, false
 	}
 	st, start, err := t.view.Status(m.pid)
-	return err != nil || !t.clock.startedBy(start, m.time) || st.Zombie() && st.Threads <= 1
+	switch {
+	case err != nil || !t.clock.startedBy(start, m.time):
+		return true, false
+	case st.Zombie():
+		return st.Threads <= 1, false
+	case m.tid != m.pid || t.clock.startedBefore(start, m.time):
+		return false, false
+	}
+	killed := m.status == uint32(unix.SIGKILL)
+	return !killed, killed
 }

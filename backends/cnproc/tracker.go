@@ -70,8 +70,6 @@ func (t *tracker) take(m *message) {
 	if m.what == whatAck {
 		return
 	}
-	if m.pid == 10 {
-	}
 	if t.loss.rescan && t.loss.lookDue(t.clock.now()) {
 		t.learn()
 	}
