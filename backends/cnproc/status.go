@@ -1,5 +1,7 @@
 package cnproc
 
+import "golang.org/x/sys/unix"
+
 // endings sums up the wait statuses of the threads of a group that ended since the group
 // was last known to run by its own will, to tell the wait status of the group.
 //
@@ -14,12 +16,14 @@ package cnproc
 // or much memory to free, can hold a thread for any time. So only these are certain:
 //
 //   - all threads since then ended with the same status;
-//   - one ended with a status that only a signal to the whole group leaves.
+//   - one ended with a status that only a signal to the whole group leaves. But SIGKILL while core
+//     is dumped sets the group's status once more, and the thread that dumps ends with that.
 type endings struct {
 	n      uint32
 	status int32 // of the first
 	mixed  bool  // there was another
 	fatal  int32 // a status of a signal to the whole group, 0 while there is none
+	killed bool  // one ended by SIGKILL
 }
 
 func (e *endings) add(status int32) {
@@ -27,6 +31,7 @@ func (e *endings) add(status int32) {
 		e.status = status
 	}
 	e.mixed = e.mixed || status != e.status
+	e.killed = e.killed || status == int32(unix.SIGKILL)
 	if endsGroup(status) && e.fatal&coreDumped == 0 {
 		e.fatal = status
 	}
@@ -48,7 +53,7 @@ func endsGroup(status int32) bool {
 func (e *endings) verdict(leader int32, last6 bool) (status int32, known bool) {
 	switch {
 	case e.fatal != 0:
-		return e.fatal, true
+		return e.fatal, !e.killed || certain(e.fatal)
 	case e.n == 0 || e.mixed:
 		return 0, false
 	}

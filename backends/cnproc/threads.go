@@ -205,7 +205,7 @@ func (g *groups) exit(m *message) end {
 		return end{probe: probe}
 	}
 	status, known := e.endings.verdict(e.leader, g.last6)
-	if e.unseen && e.endings.fatal == 0 {
+	if e.unseen && !certain(e.endings.fatal) {
 		known = false
 	}
 	if e.confirm {

@@ -72,6 +72,7 @@ func TestGroupExit(t *testing.T) {
 		{"leader with a status, another at the same time", []string{"+11", "-10=768", "-11=1792"}, unknown, unknown},
 		{"straggler after exit_group", []string{"+11", "-10=768", "-11=0"}, unknown, unknown},
 		{"signal wins", []string{"+11", "-11=0", "+12", "-12=139", "-10=139"}, 139, 139},
+		{"killed while core is dumped", []string{"+11", "+12", "-12=6", "-10=6", "-11=9"}, unknown, unknown},
 		{"signal and straggler", []string{"+11", "-10=15", "-11=0"}, 15, 15},
 		{"SIGKILL can be of one thread", []string{"+11", "-10=9", "-11=0"}, unknown, unknown},
 		{"SIGSYS can be of one thread", []string{"+11", "-11=31", "-10=1280"}, unknown, unknown},

@@ -223,7 +223,7 @@ func (t *tracker) exit(f *fact) {
 	unseen := f.doubtful && t.loss.unseen(m.time)
 	if e.confirm || e.group && (unseen || v.unsure) {
 		e = t.confirm(m, e)
-		e.known = e.known && (!unseen || endsGroup(e.status))
+		e.known = e.known && (!unseen || certain(e.status))
 	}
 	if e.lost {
 		t.loseEnd(m, span{m.time, m.time})
