@@ -100,8 +100,8 @@ type Queue struct {
 	poller   poller
 }
 
-// Open chooses a backend, attaches to the kernel and reads the processes that
-// exist from /proc. It needs CAP_BPF and CAP_PERFMON, or CAP_NET_ADMIN for the
+// Open chooses a backend, attaches to the kernel and takes the processes that
+// exist from it or from /proc. It needs CAP_BPF and CAP_PERFMON, or CAP_NET_ADMIN for the
 // proc connector; root has them all. After Open they may be dropped.
 //
 // On other systems than Linux on amd64 and arm64 the error is [errors.ErrUnsupported].
@@ -120,7 +120,7 @@ func Open(opts Options) (*Queue, error) {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
 	q := &Queue{source: src, attempts: attempts}
-	if q.proc, err = backends.OpenProc(); err == nil {
+	if q.proc, err = backends.OpenProc(src); err == nil {
 		err = q.start(opts, systemClock(), q.look, q.proc.Scan)
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+
+	"github.com/quark-linux/quark/engine"
 )
 
 // backends is empty, on other architectures of Linux because none was ever tested there: a field
@@ -22,4 +24,4 @@ func checkSystem() error {
 }
 
 // OpenProc opens /proc.
-func OpenProc() (Proc, error) { return nil, checkSystem() }
+func OpenProc(engine.Source) (Proc, error) { return nil, checkSystem() }

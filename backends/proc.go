@@ -11,16 +11,29 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// proc adds Look to the reader's methods.
-type proc struct{ *procfs.Reader }
+// proc adds Look to the reader's methods, and leaves to the source what it can do better.
+type proc struct {
+	*procfs.Reader
+	source engine.Source
+}
 
-// OpenProc opens /proc.
-func OpenProc() (Proc, error) {
+// OpenProc opens /proc, to be used beside a source.
+func OpenProc(src engine.Source) (Proc, error) {
 	r, err := procfs.Open()
 	if err != nil {
 		return nil, err
 	}
-	return proc{r}, nil
+	return proc{r, src}, nil
+}
+
+func (p proc) Scan(f func(*engine.RawEvent) error) error {
+	type snapshotter interface {
+		Snapshot(*procfs.Reader, func(*engine.RawEvent) error) error
+	}
+	if s, ok := p.source.(snapshotter); ok && s.Snapshot(p.Reader, f) == nil {
+		return nil
+	}
+	return p.Reader.Scan(f)
 }
 
 func (p proc) Look(pid uint32) (start uint64, sight engine.Sight) {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestLook(t *testing.T) {
-	p, err := OpenProc()
+	p, err := OpenProc(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

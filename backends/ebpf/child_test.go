@@ -9,7 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	conform.Main(m, map[string]func(){"dropped": dropped, "detached": detached, "from-moved": fromMoved})
+	conform.Main(m, map[string]func(){"dropped": dropped, "detached": detached, "from-moved": fromMoved,
+		"wait-detached": waitDetached, "restless": restless})
 }
 
 // dropped opens a source, says which programs it loaded, and uses it without

@@ -140,10 +140,8 @@ func decodeTexts(ev *engine.RawEvent, record []byte) error {
 	if len(record) < textsSize {
 		return errSize
 	}
-	var headers [len(textFields)]text
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&headers)), textsSize-eventSize), record[eventSize:])
 	rest := record[textsSize:]
-	for i, h := range headers {
+	for i, h := range textHeaders(record) {
 		if uint64(h.length) > uint64(len(rest)) {
 			return errSize
 		}
@@ -156,6 +154,12 @@ func decodeTexts(ev *engine.RawEvent, record []byte) error {
 		return errSize
 	}
 	return nil
+}
+
+// textHeaders returns the headers of the texts of a record.
+func textHeaders(record []byte) (headers [len(textFields)]text) {
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&headers)), textsSize-eventSize), record[eventSize:])
+	return headers
 }
 
 func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []byte) error {

@@ -36,7 +36,7 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 		return nil, err
 	}
 	spec.Maps[programsMapRing].MaxEntries = uint32(size)
-	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus)
+	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1
 	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
 	// Before 5.11 maps count against the limit on locked memory, even for a while after they
@@ -52,6 +52,7 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 		l.set(programsVarWantThreads, flag(shared.Threads)),
 		l.set(programsVarExitBits, exitBits(shared)),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
+		l.set(programsVarSnapshotSlot, slotCount(cpus)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 	)
 }

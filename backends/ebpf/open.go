@@ -40,6 +40,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 		s.Close()
 		return nil, err
 	}
+	s.openSnapshot(l, kernel.TaskIterator, cgroup)
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
 	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.capabilities.Types = kernel.Origin
@@ -116,19 +117,19 @@ func (s *Source) share(l *loader, cpus int) (err error) {
 	if s.ring, err = mapRing(s.maps[programsMapRing].FD(), s.maps[programsMapRing].MaxEntries()); err != nil {
 		return err
 	}
-	armed, nudged := l.spec.Variables[programsVarArmed], l.spec.Variables[programsVarNudged]
+	armed, nudged, images := l.spec.Variables[programsVarArmed], l.spec.Variables[programsVarNudged], l.spec.Variables[programsVarImagesOnly]
 	variables := s.maps[armed.SectionName]
 	if variables == nil {
 		return fmt.Errorf("the programs have no section %s", armed.SectionName)
 	}
-	if s.control, err = mapControl(variables.FD(), armed.Offset, nudged.Offset); err != nil {
+	if s.control, err = mapControl(variables.FD(), armed.Offset, nudged.Offset, images.Offset); err != nil {
 		return err
 	}
 	if s.counters, err = mapCounters(s.maps[programsMapCounters].FD(), cpus); err != nil {
 		return err
 	}
 	free := s.maps[programsMapFreeSlots]
-	for i := range free.MaxEntries() {
+	for i := range free.MaxEntries() { // one is left for the snapshot
 		if err := free.Update(nil, i, ebpf.UpdateAny); err != nil {
 			return fmt.Errorf("fill pool of slots: %w", err)
 		}

@@ -14,19 +14,20 @@ import (
 type control struct {
 	memory        []byte
 	armed, nudged *uint32
+	imagesOnly    *uint32
 }
 
 // mapControl maps the programs' zero-initialised data, in which the variables have these offsets.
-func mapControl(fd int, armed, nudged uint32) (*control, error) {
+func mapControl(fd int, armed, nudged, images uint32) (*control, error) {
 	page := os.Getpagesize()
-	if end := max(armed, nudged) + 4; int(end) > page || (armed|nudged)%4 != 0 {
-		return nil, fmt.Errorf("map variables: offsets %d and %d", armed, nudged)
+	if end := max(armed, nudged, images) + 4; int(end) > page || (armed|nudged|images)%4 != 0 {
+		return nil, fmt.Errorf("map variables: offsets %d, %d and %d", armed, nudged, images)
 	}
 	m, err := unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map variables: %w", err)
 	}
-	return &control{m, (*uint32)(unsafe.Pointer(&m[armed])), (*uint32)(unsafe.Pointer(&m[nudged]))}, nil
+	return &control{m, (*uint32)(unsafe.Pointer(&m[armed])), (*uint32)(unsafe.Pointer(&m[nudged])), (*uint32)(unsafe.Pointer(&m[images]))}, nil
 }
 
 func (c *control) unmap() { unix.Munmap(c.memory) }

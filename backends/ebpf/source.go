@@ -27,6 +27,8 @@ type Source struct {
 	links    []link.Link
 	events   perfEvents
 
+	snapshot *ebpf.Program // describes the processes that exist; nil where /proc has to
+
 	ring     *ring
 	control  *control
 	counters *counters
@@ -147,7 +149,7 @@ func (s *Source) Close() error {
 		return nil
 	}
 	errs := []error{s.detach()}
-	for _, p := range s.programs {
+	for _, p := range append(s.programs, s.snapshot) {
 		errs = append(errs, p.Close())
 	}
 	if s.ring != nil {

@@ -124,7 +124,10 @@ struct path {
 	struct vfsmount *mnt;
 	struct dentry *dentry;
 };
-struct fs_struct { struct path root, pwd; };
+struct fs_struct {
+	struct seqcount seq; /* or a type that has it first */
+	struct path root, pwd;
+};
 struct file { struct path f_path; };
 struct mm_struct {
 	unsigned long arg_start, arg_end;
@@ -148,7 +151,9 @@ struct css_set {
 };
 
 struct list_head { struct list_head *next; };
+struct spinlock { int slock; };
 struct task_struct {
+	unsigned int __state;
 	int pid, tgid;
 	int exit_state, exit_code, exit_signal;
 	struct pid *thread_pid;
@@ -165,6 +170,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	kuid_t loginuid;
 	unsigned int sessionid;
+	struct spinlock alloc_lock;
 };
 /* The name of start_boottime before 5.5; some distributions kept it in later kernels. */
 struct task_struct___real { __u64 real_start_time; };

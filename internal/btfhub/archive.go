@@ -147,5 +147,5 @@ func (a *Archive) Open(release, arch string) (*Kernel, error) {
 	if !exact {
 		origin = fmt.Sprintf("%s (guess for %s)", e.Release, release)
 	}
-	return &Kernel{spec, origin, exact}, nil
+	return &Kernel{Spec: spec, Origin: origin, Exact: exact}, nil
 }

@@ -70,7 +70,13 @@ type Kernel struct {
 	// Exact is false if the types are of another release. They must not be used before a
 	// self-test has passed (package backends/internal/selftest).
 	Exact bool
+
+	// TaskIterator is the id of the function bpf_iter_task among the running kernel's own
+	// types, 0 if there is none, or the types are from elsewhere.
+	TaskIterator btf.TypeID
 }
+
+const taskIterator = "bpf_iter_task"
 
 // Open finds the types of the running kernel. It does not read the archive if the kernel has its
 // own.
@@ -85,9 +91,9 @@ func Open(o Options) (*Kernel, error) {
 		}
 		return k, nil
 	}
-	spec, err := kernelSpec(o.Whole)
+	k, err := kernelSpec(o.Whole)
 	if err == nil {
-		return &Kernel{spec, KernelBTF, true}, nil
+		return k, nil
 	}
 	k, hubErr := o.embedded()
 	if hubErr == nil {
@@ -114,7 +120,7 @@ func (o Options) file(path string) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &Kernel{spec, "file " + path, true}, nil
+	return &Kernel{Spec: spec, Origin: "file " + path, Exact: true}, nil
 }
 
 func (o Options) archiveFile(path string) (*Kernel, error) {

@@ -14,32 +14,36 @@ import (
 
 // kernelSpec reads the kernel's own types. It fails if there are none: btf.LoadKernelSpec alone
 // would search for debug information in the file system, which may be of another kernel.
-func kernelSpec(whole bool) (*btf.Spec, error) {
+func kernelSpec(whole bool) (*Kernel, error) {
 	f, err := os.Open(KernelBTF)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	k := &Kernel{Origin: KernelBTF, Exact: true}
 	if !whole {
-		if spec, err := excerptOf(f); err == nil {
-			return spec, nil
+		if err := k.excerpt(f); err == nil {
+			return k, nil
 		}
 	}
-	return btf.LoadKernelSpec()
+	k.Spec, err = btf.LoadKernelSpec()
+	return k, err
 }
 
-// excerptOf returns the needed types from the file of the kernel's types.
-func excerptOf(f *os.File) (*btf.Spec, error) {
+// excerpt takes the needed types from the file of the kernel's types.
+func (k *Kernel) excerpt(f *os.File) error {
 	raw, err := mapTypes(f)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+		return fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	defer unix.Munmap(raw)
-	small, err := excerpt.Make(raw, Needed())
+	small, err := excerpt.Make(raw, append(Needed(), IteratorMembers...))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return btf.LoadSpecFromReader(bytes.NewReader(small))
+	k.TaskIterator = btf.TypeID(excerpt.Function(raw, taskIterator))
+	k.Spec, err = btf.LoadSpecFromReader(bytes.NewReader(small))
+	return err
 }
 
 // mapTypes maps a file into memory; the caller unmaps it. Before Linux 6.16 the kernel's types

@@ -17,7 +17,7 @@ func TestExcerptOfHost(t *testing.T) {
 		t.Skip(err)
 	}
 	defer f.Close()
-	if _, err := excerptOf(f); err != nil { // Open would go on without it, but slower
+	if err := new(Kernel).excerpt(f); err != nil { // Open would go on without it, but slower
 		t.Fatal(err)
 	}
 	k, err := Open(Options{})
@@ -66,7 +66,7 @@ func TestReadTypes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := excerptOf(f); err == nil {
+	if err := new(Kernel).excerpt(f); err == nil {
 		t.Error("an excerpt of what is no BTF")
 	}
 }

@@ -4,8 +4,6 @@ package btfhub
 
 import (
 	"errors"
-
-	"github.com/cilium/ebpf/btf"
 )
 
-func kernelSpec(bool) (*btf.Spec, error) { return nil, errors.ErrUnsupported }
+func kernelSpec(bool) (*Kernel, error) { return nil, errors.ErrUnsupported }

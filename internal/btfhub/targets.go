@@ -142,6 +142,11 @@ func Targets() []Target { return targets }
 //go:embed members.txt
 var programMembers string
 
+// IteratorMembers are the members that only the program relocates against which describes the
+// processes that exist. It is loaded only with the running kernel's own types, so that the archive
+// has none of them.
+var IteratorMembers = []string{"fs_struct.seq", "task_struct.__state", "task_struct.alloc_lock"}
+
 // Needed returns the members of the kernel's types that quark needs: those that the eBPF programs
 // of this version relocate against, and the alternatives of the [Targets].
 func Needed() []string { return NeededFor(strings.Fields(programMembers)) }

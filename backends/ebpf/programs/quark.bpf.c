@@ -13,6 +13,7 @@
 #include "state.h"
 #include "text.h"
 #include "twin.h"
+#include "snapshot.h"
 
 char license_text[] SEC("license") = "Dual BSD/GPL";
 
@@ -156,7 +157,7 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 	}
 	if (!e->thread) {
 		end_text(s, &s->record.argv, form, 0);
-		append_paths(s, index, task, exe);
+		append_paths(s, index, task, exe, &(struct walks){ walk_path, walk_cgroup });
 	}
 	send_slot(s, kind);
 	put_slot(index);

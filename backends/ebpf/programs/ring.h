@@ -38,6 +38,8 @@ struct slot {
 	struct seen {
 		__u64 at, value;
 	} seen[SEEN_MASK + 1]; /* values that a walk depends on, see text.h */
+	__s32 form; __u32 pad;
+	__u64 belongings[14]; /* of a task, see snapshot.h */
 	struct text_event record;
 };
 

@@ -85,20 +85,21 @@ static __always_inline void note(struct slot *s, const void *at, __u32 value)
  * it ends here: the top of all mounts is not below the process's root if the walk has not come
  * across that one. The path is out of the process's reach, as in a mount that is detached.
  */
-static __always_inline int leave_mount(struct slot *s, struct dentry **dentry, struct vfsmount **mnt,
-				       struct dentry **mnt_root)
+static __always_inline int leave_mount(struct slot *s)
 {
-	struct mount *m = (void *)*mnt - OFFSET(struct mount, mnt), *up;
+	struct mount *m = (void *)s->mnt - OFFSET(struct mount, mnt), *up;
 	struct two place; /* parent, mountpoint */
+	struct vfsmount *mnt;
 
 	if (READ_TWO(&place, m, struct mount, mnt_parent, mnt_mountpoint))
 		return TEXT_PATH_CUT;
 	up = (void *)place.first;
 	if (up == m)
 		return TEXT_UNKNOWN;
-	*dentry = (void *)place.second;
-	*mnt = (void *)up + OFFSET(struct mount, mnt);
-	if (bpf_core_read(mnt_root, sizeof(*mnt_root), &(*mnt)->mnt_root))
+	mnt = (void *)up + OFFSET(struct mount, mnt);
+	s->dentry = place.second;
+	s->mnt = (__u64)mnt;
+	if (bpf_core_read(&s->mnt_root, sizeof(s->mnt_root), &mnt->mnt_root))
 		return TEXT_PATH_CUT;
 	/* The lower halves of the pointers. */
 	note(s, (void *)m + OFFSET(struct mount, mnt_parent), place.first);
@@ -107,69 +108,69 @@ static __always_inline int leave_mount(struct slot *s, struct dentry **dentry, s
 }
 
 /*
- * Append the next components of a path, up to the root given. The argument first is 1 at the start
+ * Append the next component of a path, up to the root given. The argument first is 1 at the start
  * of the path. Returns an enum text_form, or CONTINUE.
  */
+static __always_inline int walk_step(struct slot *s, __u64 root, __u64 root_on, __u32 begin, int first)
+{
+	struct dentry *dentry = (void *)s->dentry;
+	struct link l;
+	int form;
+
+	if (s->dentry == root && s->mnt == root_on)
+		return TEXT_PATH;
+	if (s->dentry == s->mnt_root)
+		return leave_mount(s);
+	if (read_link(&l, dentry))
+		return TEXT_PATH_CUT;
+	form = append_name(s, begin, l.name);
+	if (form)
+		return form;
+	if (bpf_core_field_exists(dentry->d_seq))
+		note(s, (void *)dentry + OFFSET(struct dentry, d_seq), l.seq);
+	/* As the first dentry: a file without a directory, such as a memfd. Later: the path is
+	 * disconnected from the root of its mount. */
+	if (dentry == l.parent)
+		return first ? TEXT_BYTES : TEXT_PATH_CUT;
+	s->dentry = (__u64)l.parent;
+	return CONTINUE;
+}
+
 __attribute__((noinline)) int walk_steps(__u32 index, __u64 root, __u64 root_on, __u32 begin, __u32 first)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	struct dentry *dentry, *mnt_root;
-	struct vfsmount *mnt;
 
 	if (!s)
 		return TEXT_UNKNOWN;
-	dentry = (void *)s->dentry;
-	mnt = (void *)s->mnt;
-	mnt_root = (void *)s->mnt_root;
 	for (int i = 0; i < STEPS_AT_ONCE; i++) {
-		struct link l;
-		int form;
+		int form = walk_step(s, root, root_on, begin, first && i == 0);
 
-		if ((__u64)dentry == root && (__u64)mnt == root_on)
-			return TEXT_PATH;
-		if (dentry == mnt_root) {
-			form = leave_mount(s, &dentry, &mnt, &mnt_root);
-			if (form != CONTINUE)
-				return form;
-			continue;
-		}
-		if (read_link(&l, dentry))
-			return TEXT_PATH_CUT;
-		form = append_name(s, begin, l.name);
-		if (form)
+		if (form != CONTINUE)
 			return form;
-		if (bpf_core_field_exists(dentry->d_seq))
-			note(s, (void *)dentry + OFFSET(struct dentry, d_seq), l.seq);
-		if (dentry == l.parent) {
-			/* As the first dentry: a file without a directory, such as a memfd. Later:
-			 * the path is disconnected from the root of its mount. */
-			if (first && i == 0)
-				return TEXT_BYTES;
-			return TEXT_PATH_CUT;
-		}
-		dentry = l.parent;
 	}
-	s->dentry = (__u64)dentry;
-	s->mnt = (__u64)mnt;
-	s->mnt_root = (__u64)mnt_root;
 	return CONTINUE;
+}
+
+/* Returns 0, or an error. */
+static __always_inline int begin_walk(struct slot *s, __u64 at, __u64 on)
+{
+	struct vfsmount *mnt = (void *)on;
+
+	s->dentry = at;
+	s->mnt = on;
+	s->notes = 0;
+	return bpf_core_read(&s->mnt_root, sizeof(s->mnt_root), &mnt->mnt_root);
 }
 
 /* Append a path, as the dentries are. Returns an enum text_form. */
 __attribute__((noinline)) int walk_once(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	struct vfsmount *mnt = (void *)on;
-	struct dentry *mnt_root = 0;
 	__u32 begin;
 
-	if (!s || bpf_core_read(&mnt_root, sizeof(mnt_root), &mnt->mnt_root))
+	if (!s || begin_walk(s, at, on))
 		return TEXT_UNKNOWN;
 	begin = s->used;
-	s->dentry = at;
-	s->mnt = on;
-	s->mnt_root = (__u64)mnt_root;
-	s->notes = 0;
 	for (int i = 0; i < PATH_STEPS / STEPS_AT_ONCE; i++) {
 		int form = walk_steps(index, root, root_on, begin, i == 0);
 
@@ -177,6 +178,15 @@ __attribute__((noinline)) int walk_once(__u32 index, __u64 at, __u64 on, __u64 r
 			return form;
 	}
 	return TEXT_PATH_CUT;
+}
+
+/* Whether a value that a walk has noted is as it was. */
+static __always_inline int is_unchanged(const struct seen *seen)
+{
+	__u32 now;
+
+	return !bpf_probe_read_kernel(&now, sizeof(now), (void *)seen->at) && now == seen->value &&
+	       !(now & 1); /* odd: a rename is under way */
 }
 
 /* Whether the next values that the last walk has noted are as they were: 0, 1 or CONTINUE. */
@@ -187,15 +197,9 @@ __attribute__((noinline)) int unchanged_steps(__u32 index, __u32 from)
 	if (!s)
 		return 0;
 	for (__u32 i = 0; i < CHECKS_AT_ONCE; i++) {
-		struct seen *seen = &s->seen[(from + i) & SEEN_MASK];
-		__u32 now;
-
 		if (from + i >= s->notes)
 			return 1;
-		if (bpf_probe_read_kernel(&now, sizeof(now), (void *)seen->at) ||
-		    now != seen->value)
-			return 0;
-		if (now & 1) /* odd: a rename is under way */
+		if (!is_unchanged(&s->seen[(from + i) & SEEN_MASK]))
 			return 0;
 	}
 	return CONTINUE;
@@ -234,33 +238,40 @@ __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 r
 	return TEXT_UNKNOWN;
 }
 
-/* Append the next components of a cgroup's path. Returns an enum text_form, or CONTINUE. */
+/* Append the next component of a cgroup's path. Returns an enum text_form, or CONTINUE. */
+static __always_inline int walk_cgroup_step(struct slot *s, __u32 begin)
+{
+	struct kernfs_node *kn = (void *)s->node;
+	struct two node; /* parent, name */
+	int form, err;
+
+	if (bpf_core_field_exists(kn->parent))
+		err = READ_TWO(&node, kn, struct kernfs_node, parent, name);
+	else
+		err = READ_TWO(&node, kn, struct kernfs_node___6_15, __parent, name);
+	if (err)
+		return TEXT_PATH_CUT;
+	if (!node.first)
+		return TEXT_PATH;
+	form = append_name(s, begin, (void *)node.second);
+	if (form)
+		return form;
+	s->node = node.first;
+	return CONTINUE;
+}
+
 __attribute__((noinline)) int walk_cgroup_steps(__u32 index, __u32 begin)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	struct kernfs_node *kn;
 
 	if (!s)
 		return TEXT_UNKNOWN;
-	kn = (void *)s->node;
 	for (int i = 0; i < STEPS_AT_ONCE; i++) {
-		struct two node; /* parent, name */
-		int form, err;
+		int form = walk_cgroup_step(s, begin);
 
-		if (bpf_core_field_exists(kn->parent))
-			err = READ_TWO(&node, kn, struct kernfs_node, parent, name);
-		else
-			err = READ_TWO(&node, kn, struct kernfs_node___6_15, __parent, name);
-		if (err)
-			return TEXT_PATH_CUT;
-		if (!node.first)
-			return TEXT_PATH;
-		form = append_name(s, begin, (void *)node.second);
-		if (form)
+		if (form != CONTINUE)
 			return form;
-		kn = (void *)node.first;
 	}
-	s->node = (__u64)kn;
 	return CONTINUE;
 }
 
@@ -351,20 +362,28 @@ static __always_inline void end_text(struct slot *s, struct text *text, int form
 /* Read a struct path, a member of *in, as mount and dentry. */
 #define READ_PATH(to, in, type, member) READ_TWO(to, in, type, member.mnt, member.dentry)
 
+/* Functions that append paths as walk_path and walk_cgroup do. */
+struct walks {
+	int (*path)(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on);
+	int (*cgroup)(__u32 index, __u64 node);
+};
+
 /* Append a path, which is 0 if it could not be read, as seen from root. */
 static __always_inline void append_path(struct slot *s, __u32 index, struct text *text,
-					const struct two *path, const struct two *root)
+					const struct two *path, const struct two *root,
+					const struct walks *walks)
 {
 	int form = TEXT_UNKNOWN;
 	__u32 begin = s->used;
 
 	if (path->first && path->second && root->second)
-		form = walk_path(index, path->second, path->first, root->second, root->first);
+		form = walks->path(index, path->second, path->first, root->second, root->first);
 	end_text(s, text, form, begin);
 }
 
 /* Append the executable if exe is not NULL, then working directory and cgroup. */
-static __always_inline void append_paths(struct slot *s, __u32 index, struct task_struct *task, struct file *exe)
+static __always_inline void append_paths(struct slot *s, __u32 index, struct task_struct *task,
+					 struct file *exe, const struct walks *walks)
 {
 	struct two root = {}, at = {};
 	struct kernfs_node *kn;
@@ -377,16 +396,16 @@ static __always_inline void append_paths(struct slot *s, __u32 index, struct tas
 		READ_PATH(&root, fs, struct fs_struct, root);
 	if (exe)
 		READ_PATH(&at, exe, struct file, f_path);
-	append_path(s, index, &s->record.filename, &at, &root);
+	append_path(s, index, &s->record.filename, &at, &root, walks);
 	at.first = 0;
 	if (fs)
 		READ_PATH(&at, fs, struct fs_struct, pwd);
-	append_path(s, index, &s->record.cwd, &at, &root);
+	append_path(s, index, &s->record.cwd, &at, &root, walks);
 
 	begin = s->used;
 	kn = cgroup_node(task);
 	if (kn)
-		form = walk_cgroup(index, (__u64)kn);
+		form = walks->cgroup(index, (__u64)kn);
 	end_text(s, &s->record.cgroup, form, begin);
 }
 

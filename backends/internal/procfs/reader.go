@@ -224,7 +224,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	if want.Has(engine.FieldFilename) {
 		r.readPath(dir, pathExe, engine.FieldFilename, ev)
 	}
-	noCmdline := want.Has(engine.FieldCmdline) && !r.readCmdline(dir, ev)
+	noCmdline := want.Has(engine.FieldCmdline) && !r.readCmdline(dir, pathCmdline, ev)
 	if want.Has(engine.FieldCwd) {
 		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
 	}
@@ -406,8 +406,8 @@ const maxFile = 4 << 20
 // readCmdline reports whether there was a command line. There is none while the image is being
 // replaced (execve replaces the memory before it fills in the arguments), or if the process has
 // hidden it.
-func (r *Reader) readCmdline(dir int, ev *engine.RawEvent) bool {
-	fd, errno := openat(dir, pathCmdline, unix.O_RDONLY)
+func (r *Reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool {
+	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return false
 	}

@@ -61,19 +61,29 @@ const (
 	scanBatch  = 32
 )
 
-// readBatch reads processes into to and returns how many were there. Their time is that of the end
-// of the reading.
+// readBatch reads processes into to and returns how many were there.
 func (r *Reader) readBatch(pids []uint32, to *[scanBatch]engine.RawEvent) (n int) {
 	for _, pid := range pids {
-		ev := &to[n]
-		ev.Reset()
-		ev.PID, ev.TID = pid, pid
-		if _, err := r.Read(pid, Readable, ev); err == nil {
-			ev.Time = clock.Monotonic()
+		if r.Describe(pid, &to[n]) {
 			n++
 		}
 	}
 	return n
+}
+
+// Describe reads all that can be read of a process, and reports whether there is one. The time of
+// ev is that of the end of the reading.
+func (r *Reader) Describe(pid uint32, ev *engine.RawEvent) bool {
+	ev.Reset()
+	ev.PID, ev.TID = pid, pid
+	_, err := r.Read(pid, Readable, ev)
+	ev.Time = clock.Monotonic()
+	return err == nil
+}
+
+// Cmdline reads the arguments of process ev.PID and reports whether it has any.
+func (r *Reader) Cmdline(ev *engine.RawEvent) bool {
+	return r.readCmdline(r.proc, r.name(ev.PID, "/cmdline"), ev)
 }
 
 // PIDs returns the existing processes. The slice is valid until the next call of PIDs, Scan or

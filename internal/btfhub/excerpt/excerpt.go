@@ -6,6 +6,7 @@
 package excerpt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -76,6 +77,27 @@ func Make(raw []byte, members []string) ([]byte, error) {
 		}
 	}
 	return w.marshal(), nil
+}
+
+// Function returns the id of a function in raw BTF, 0 if there is none.
+func Function(raw []byte, name string) uint32 {
+	r, err := parse(raw)
+	at := -1
+	if err == nil {
+		at = bytes.Index(r.strings, []byte("\x00"+name+"\x00")) + 1
+	}
+	if at <= 0 {
+		return 0
+	}
+	id := uint32(1)
+	for t := r.types; len(t) >= typeSize; id++ {
+		i := info(u32(t, 4))
+		if i.kind() == kindFunc && u32(t, 0) == uint32(at) {
+			return id
+		}
+		t = t[min(size(i), len(t)):]
+	}
+	return 0
 }
 
 type set map[string]bool

@@ -16,7 +16,8 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// ProgramMembers returns the members that a compiled eBPF object relocates against, sorted.
+// ProgramMembers returns the members that a compiled eBPF object relocates against, sorted, but for
+// its iterators (see [btfhub.IteratorMembers]).
 func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(object)
 	if err != nil {
@@ -24,6 +25,9 @@ func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	}
 	members := make(map[string]bool)
 	for _, program := range spec.Programs {
+		if program.AttachType == ebpf.AttachTraceIter {
+			continue
+		}
 		for i := range program.Instructions {
 			r := btf.CORERelocationMetadata(&program.Instructions[i])
 			if r == nil {

@@ -1,0 +1,253 @@
+package ebpf
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+)
+
+// openSnapshot loads the program that describes the processes which exist. Where that fails /proc
+// does.
+func (s *Source) openSnapshot(l *loader, iterator btf.TypeID, cgroup programsCgroupSource) {
+	// The names of cgroups of v1 can change while they are read.
+	if iterator == 0 || cgroup == programsCgroupSourceCGROUP_PIDS {
+		return
+	}
+	s.snapshot, _ = l.loadIterator(programsProgQuarkSnapshot, iterator)
+}
+
+// Snapshot calls f for every process with what the program describes, or with what r reads where
+// that is not certain. It can be called once. After an error [procfs.Reader.Scan] has to be called
+// instead.
+func (s *Source) Snapshot(r *procfs.Reader, f func(*engine.RawEvent) error) error {
+	if s.snapshot == nil {
+		return errors.ErrUnsupported
+	}
+	var shown []uint32 // ascending
+	err := s.readTasks(r, func(ev *engine.RawEvent) error {
+		shown = append(shown, ev.PID)
+		return f(ev)
+	})
+	s.snapshot.Close()
+	s.snapshot = nil
+	if err != nil {
+		return err
+	}
+	// Some kernels hide processes from iterators, such as the first one.
+	pids, err := r.PIDs()
+	var ev engine.RawEvent
+	for _, pid := range pids {
+		if _, ok := slices.BinarySearch(shown, pid); !ok && err == nil && r.Describe(pid, &ev) {
+			err = f(&ev)
+		}
+	}
+	return err
+}
+
+// argument is what a process was started with, while it executed an image.
+type argument struct {
+	start   uint64
+	image   uint16 // as in an event
+	cmdline []byte
+}
+
+// arguments reads the arguments of all processes, after the program has said which image each
+// executes.
+func (s *Source) arguments(r *procfs.Reader) (map[uint32]argument, error) {
+	atomic.StoreUint32(s.control.imagesOnly, 1)
+	defer atomic.StoreUint32(s.control.imagesOnly, 0)
+	tasks, err := openTasks(s.snapshot)
+	if err != nil {
+		return nil, err
+	}
+	defer tasks.Close()
+	images, err := io.ReadAll(tasks)
+	if err != nil {
+		return nil, fmt.Errorf("read tasks: %w", err)
+	}
+	const size = 16 // of struct image
+	all := make(map[uint32]argument, len(images)/size)
+	var ev engine.RawEvent
+	for ; len(images) >= size; images = images[size:] {
+		ev.Reset()
+		if ev.PID = binary.NativeEndian.Uint32(images[8:]); r.Cmdline(&ev) && ev.Task.Truncated == 0 {
+			all[ev.PID] = argument{binary.NativeEndian.Uint64(images), binary.NativeEndian.Uint16(images[12:]) + 1,
+				bytes.Clone(ev.Bytes(engine.FieldCmdline))}
+		}
+	}
+	return all, nil
+}
+
+// openTasks opens the records of an iterator over all tasks.
+func openTasks(iterator *ebpf.Program) (io.ReadCloser, error) {
+	tasks, err := link.AttachIter(link.IterOptions{Program: iterator})
+	if err != nil {
+		return nil, fmt.Errorf("iterate over tasks: %w", err)
+	}
+	defer tasks.Close() // what is open goes on
+	return tasks.Open()
+}
+
+// readTasks calls f for each process that the program describes.
+func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) error {
+	arguments, err := s.arguments(r)
+	if err != nil {
+		return err
+	}
+	records, err := openTasks(s.snapshot)
+	if err != nil {
+		return fmt.Errorf("iterate over tasks: %w", err)
+	}
+	defer records.Close()
+	in := bufio.NewReaderSize(records, 64<<10)
+	var ev engine.RawEvent
+	for {
+		record, err := nextRecord(in)
+		if err != nil || record == nil {
+			return err
+		}
+		ev.Reset()
+		if err := decode(&ev, record); err != nil {
+			return err
+		}
+		in.Discard(len(record))
+		certain := ev.Task.Known != 0
+		if certain && ev.Task.Known.Has(engine.FieldFilename) {
+			a := arguments[ev.PID]
+			if certain = a.start == ev.Task.Start && a.image == ev.Image; certain {
+				ev.Set(engine.FieldCmdline, a.cmdline)
+			}
+		}
+		ev.Kind, ev.TID, ev.CPU, ev.Image = 0, ev.PID, 0, 0 // it is no event
+		if !certain && !r.Describe(ev.PID, &ev) {
+			continue
+		}
+		if err := f(&ev); err != nil {
+			return err
+		}
+	}
+}
+
+// nextRecord returns the next record with texts, without taking it. It is nil at the end.
+func nextRecord(in *bufio.Reader) ([]byte, error) {
+	head, err := in.Peek(textsSize)
+	if err != nil {
+		if errors.Is(err, io.EOF) && len(head) == 0 {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read tasks: %w", err)
+	}
+	size := textsSize
+	for _, t := range textHeaders(head) {
+		size += int(min(t.length, uint32(maxRecord)))
+	}
+	record, err := in.Peek(size)
+	if err != nil {
+		return nil, fmt.Errorf("read tasks: %w", err)
+	}
+	return record, nil
+}
+
+// loadIterator loads an iterator, which the kernel knows by the id of a function in its types. To
+// find that, package ebpf would decode all of the kernel's types, which takes longer than all else.
+func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, error) {
+	spec := l.spec.Programs[name].Copy()
+	of := l.spec.Maps[constants]
+	for _, v := range l.spec.Variables {
+		if v.SectionName == constants {
+			copy(of.Contents[0].Value.([]byte)[v.Offset:], v.Value)
+		}
+	}
+	constants, err := ebpf.NewMap(of)
+	if err != nil {
+		return nil, fmt.Errorf("make constants: %w", err)
+	}
+	defer constants.Close() // the program keeps them
+	var relocations []*btf.CORERelocation
+	var relocated []*asm.Instruction
+	for i := range spec.Instructions {
+		in := &spec.Instructions[i]
+		if r := btf.CORERelocationMetadata(in); r != nil {
+			relocations, relocated = append(relocations, r), append(relocated, in)
+		}
+		if !in.IsLoadFromMap() {
+			continue
+		}
+		m := l.maps[in.Reference()]
+		if m == nil {
+			m = constants
+		}
+		if err := in.AssociateMap(m); err != nil {
+			return nil, err
+		}
+	}
+	var types btf.Builder
+	fixups, err := btf.CORERelocate(relocations, []*btf.Spec{l.types}, spec.ByteOrder, types.Add)
+	if err != nil {
+		return nil, fmt.Errorf("relocate %s: %w", name, err)
+	}
+	for i, f := range fixups {
+		if err := f.Apply(relocated[i]); err != nil {
+			return nil, fmt.Errorf("relocate %s: %w", name, err)
+		}
+	}
+	functions, _, err := btf.MarshalExtInfos(spec.Instructions, &types)
+	if err != nil {
+		return nil, fmt.Errorf("relocate %s: %w", name, err)
+	}
+	handle, err := btf.NewHandle(&types)
+	if err != nil {
+		return nil, fmt.Errorf("load types of %s: %w", name, err)
+	}
+	defer handle.Close()
+	var code bytes.Buffer
+	if err := spec.Instructions.Marshal(&code, spec.ByteOrder); err != nil {
+		return nil, err
+	}
+	license := append([]byte(spec.License), 0)
+	attr := loadAttr{
+		kind: unix.BPF_PROG_TYPE_TRACING, flags: spec.Flags, attachType: unix.BPF_TRACE_ITER, attachID: uint32(function),
+		instructions: unsafe.Pointer(&code.Bytes()[0]), count: uint32(code.Len() / asm.InstructionSize),
+		license: unsafe.Pointer(&license[0]), types: uint32(handle.FD()),
+		functions: unsafe.Pointer(&functions[0]), functionSize: btf.FuncInfoSize,
+		functionCount: uint32(len(functions)) / btf.FuncInfoSize,
+	}
+	copy(attr.name[:len(attr.name)-1], name)
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	if errno != 0 {
+		return nil, fmt.Errorf("load %s: %w", name, errno)
+	}
+	return ebpf.NewProgramFromFD(int(fd))
+}
+
+// loadAttr is the member of union bpf_attr (linux/bpf.h) for BPF_PROG_LOAD.
+type loadAttr struct {
+	kind, count           uint32
+	instructions, license unsafe.Pointer
+	logLevel, logSize     uint32
+	log                   unsafe.Pointer
+	version, flags        uint32
+	name                  [unix.BPF_OBJ_NAME_LEN]byte
+	device, attachType    uint32
+	types, functionSize   uint32
+	functions             unsafe.Pointer
+	functionCount         uint32
+	lineSize              uint32
+	lines                 unsafe.Pointer
+	lineCount, attachID   uint32
+}

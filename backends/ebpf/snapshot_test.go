@@ -1,0 +1,533 @@
+package ebpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// openSnapshot returns a source with the program that describes processes, and /proc.
+func openSnapshot(t testing.TB) (*Source, *procfs.Reader) {
+	t.Helper()
+	s := open(t, Options{})
+	if s.snapshot == nil {
+		t.Skip("the kernel has no iterators with bpf_loop (5.17), or its cgroups are those of v1")
+	}
+	r, err := procfs.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return s, r
+}
+
+type byPID map[uint32]*engine.RawEvent
+
+func (all byPID) add(ev *engine.RawEvent) error {
+	c := &engine.RawEvent{PID: ev.PID, Time: ev.Time, Task: ev.Task}
+	for f := range engine.Field(engine.NumFields) {
+		if _, numbers := ev.Task.NumberText(f); !numbers && procfs.Readable.Has(f) && ev.Task.Known.Has(f) {
+			c.Set(f, ev.Bytes(f))
+		}
+	}
+	all[ev.PID] = c
+	return nil
+}
+
+func valueOf(ev *engine.RawEvent, f engine.Field) string {
+	if text, ok := ev.Task.NumberText(f); ok {
+		return text
+	}
+	return string(ev.Bytes(f))
+}
+
+func textOf(ev *engine.RawEvent, f engine.Field) string {
+	return fmt.Sprintf("%q cut=%v", valueOf(ev, f), ev.Task.Truncated.Has(f))
+}
+
+// differences returns the fields that one shows otherwise than the other, or not at all.
+func differences(one, other *engine.RawEvent) (fields []engine.Field) {
+	for f := range engine.Field(engine.NumFields) {
+		if one.Task.Known.Has(f) && (!other.Task.Known.Has(f) || textOf(one, f) != textOf(other, f)) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// waiting starts a program that waits until the end of the test.
+func waiting(t *testing.T, file string, c *exec.Cmd) int {
+	t.Helper()
+	if err := tinyelf.WriteWaiter(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	if c.Path == "" {
+		c.Path = file
+	}
+	if c.Args == nil {
+		c.Args = []string{filepath.Base(file), "one", ""}
+	}
+	return started(t, c)
+}
+
+// started starts a command that writes a byte when it is ready.
+func started(t *testing.T, c *exec.Cmd) int {
+	t.Helper()
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); c.Process.Kill(); c.Wait() })
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatalf("%s: %v", c.Path, err)
+	}
+	return c.Process.Pid
+}
+
+// running starts a script whose last call waits.
+func running(t *testing.T, s *barefork.Script) int {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := barefork.Start(s.Tell(int(w.Fd())).Stop(), barefork.Options{})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return p.PID
+}
+
+// waitDetached is detached with a program that waits.
+func waitDetached() {
+	dir := os.Args[1]
+	conform.Try("unshare", unix.Unshare(unix.CLONE_NEWNS))
+	conform.Try("make mounts private", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	conform.Try("mount", unix.Mount("tmp", dir, "tmpfs", 0, ""))
+	conform.Try("chdir", unix.Chdir(dir))
+	conform.Try("write program", tinyelf.WriteWaiter("program", 0))
+	conform.Try("unmount", unix.Unmount(dir, unix.MNT_DETACH))
+	conform.Try("exec", syscall.Exec("./program", []string{"program"}, nil))
+}
+
+// argvEnd returns the address of the last byte of this process's arguments.
+func argvEnd(t *testing.T) uintptr {
+	b, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(string(b[strings.LastIndexByte(string(b), ')'):]))
+	var end uintptr
+	fmt.Sscan(words[49-2], &end) // arg_end is the 49th
+	return end - 1
+}
+
+// The program describes a process as /proc does, or leaves it to /proc.
+func TestSnapshotIsThatOfProc(t *testing.T) {
+	s, r := openSnapshot(t)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	mkdir := func(name string) string {
+		if err := os.MkdirAll(at(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return at(name)
+	}
+	remove := func(name string) {
+		if err := os.Remove(at(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		os.Chmod(d, 0o755) // for other users
+	}
+	long := strings.Repeat("x", 5000)
+	described, left := map[string]int{}, map[string]int{}
+
+	described["plain"] = waiting(t, at("plain"), &exec.Cmd{})
+	described["named deleted"] = waiting(t, at("named (deleted)"), &exec.Cmd{})
+	described["removed"] = waiting(t, at("removed"), &exec.Cmd{Dir: mkdir("gone")})
+	remove("removed")
+	remove("gone")
+	described["long"] = waiting(t, at("long"), &exec.Cmd{Args: []string{long, long, long, long}})
+	left["cut"] = waiting(t, at("cut"), &exec.Cmd{Args: []string{long, long, long, long, long}})
+	described["deep"] = waiting(t, at("deep"), &exec.Cmd{Dir: mkdir(strings.Repeat("d/", 60))})
+	described["ids"] = waiting(t, at("ids"), &exec.Cmd{SysProcAttr: &syscall.SysProcAttr{
+		Setsid: true, Credential: &syscall.Credential{Uid: 1234, Gid: 567}}})
+	described["chroot"] = waiting(t, filepath.Join(mkdir("jail"), "chroot"), &exec.Cmd{Path: "/chroot", Dir: "/",
+		SysProcAttr: &syscall.SysProcAttr{Chroot: at("jail")}})
+	described["namespaces"] = waiting(t, at("namespaces"), &exec.Cmd{SysProcAttr: &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET}})
+	described["forked"] = running(t, new(barefork.Script))
+	described["with threads"] = running(t, new(barefork.Script).Thread(new(barefork.Script).Stop()))
+	left["unshared"] = running(t, new(barefork.Script).Call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS))
+	left["chroot alone"] = running(t, new(barefork.Script).Call("chroot", unix.SYS_CHROOT, at("jail")))
+	left["detached"] = started(t, conform.Child("wait-detached", mkdir("mounted")))
+	title, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write([]byte("x"))
+	described["title"] = running(t, new(barefork.Script).Call("read", unix.SYS_READ, int(title.Fd()), argvEnd(t), 1))
+	left["leader ended"] = leaderEnded(t)
+	left["zombie"] = zombie(t)
+	if fd, err := unix.MemfdCreate("anonymous", 0); err == nil {
+		described["memfd's maker"] = os.Getpid()
+		f := os.NewFile(uintptr(fd), "memfd")
+		left["memfd"] = waiting(t, fmt.Sprintf("/proc/self/fd/%d", fd), &exec.Cmd{Args: []string{"memfd"}})
+		f.Close()
+	}
+	if pid := inCgroup(t); pid != 0 {
+		described["cgroup"] = pid
+	}
+
+	before, shown, after := byPID{}, byPID{}, byPID{}
+	if err := r.Scan(before.add); err != nil {
+		t.Fatal(err)
+	}
+	ever := map[uint32]bool{} // the program was certain of it once: not while interrupted
+	for range 20 {
+		err := s.readTasks(r, func(ev *engine.RawEvent) error {
+			ever[ev.PID] = ever[ev.PID] || ev.Task.StartUnit == 1
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Snapshot(r, shown.add); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Scan(after.add); err != nil {
+		t.Fatal(err)
+	}
+	compared, certain := 0, 0
+	for pid, ev := range shown {
+		if b, a := before[pid], after[pid]; b == nil || a == nil || len(differences(b, a)) > 0 || len(differences(a, b)) > 0 {
+			continue // it is about something
+		}
+		for _, f := range differences(before[pid], ev) {
+			t.Errorf("process %d: %v is %s, in /proc %s", pid, f, textOf(ev, f), textOf(before[pid], f))
+		}
+		if compared++; ev.Task.StartUnit == 1 {
+			certain++
+		}
+	}
+	t.Logf("%d processes are as in /proc, %d of them described by the program", compared, certain)
+	for pid := range before {
+		if after[pid] != nil && shown[pid] == nil {
+			t.Errorf("process %d is missing", pid)
+		}
+	}
+	for name, pid := range described {
+		if !ever[uint32(pid)] {
+			t.Errorf("%s, process %d: the program was never certain", name, pid)
+		}
+	}
+	for name, pid := range left {
+		if ever[uint32(pid)] || shown[uint32(pid)] == nil {
+			t.Errorf("%s, process %d: the program was certain, or /proc does not show it", name, pid)
+		}
+	}
+	for name, want := range map[string]string{"removed": at("removed"), "named deleted": at("named (deleted)"), "chroot": "/chroot"} {
+		if got := string(shown[uint32(described[name])].Bytes(engine.FieldFilename)); got != want {
+			t.Errorf("%s: executable %q", name, got)
+		}
+	}
+}
+
+func leaderEnded(t *testing.T) int {
+	p, err := barefork.Start(new(barefork.Script).Thread(new(barefork.Script).Stop()).ExitThread(0), barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	awaitZombie(t, p.PID)
+	return p.PID
+}
+
+func zombie(t *testing.T) int {
+	p, err := barefork.Start(new(barefork.Script), barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	awaitZombie(t, p.PID)
+	return p.PID
+}
+
+func awaitZombie(t *testing.T, pid int) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || time.Now().After(end) {
+			t.Fatal("no zombie")
+		}
+		if strings.Contains(string(b), ") Z ") {
+			return
+		}
+	}
+}
+
+// inCgroup returns a process in a cgroup of its own, 0 where there is none to be had.
+func inCgroup(t *testing.T) int {
+	dir, err := os.MkdirTemp(cgroupRoot, "quark-snapshot")
+	if err != nil {
+		return 0
+	}
+	t.Cleanup(func() {
+		for end := time.Now().Add(10 * time.Second); os.Remove(dir) != nil && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	pid := running(t, new(barefork.Script))
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Append(nil, pid), 0); err != nil {
+		return 0
+	}
+	return pid
+}
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// restless does one thing over and over, until it is killed. The leader does it: what is checked is
+// of the leader.
+func restless() {
+	dir, kind := os.Args[1], os.Args[2]
+	call := func(number uintptr, args ...uintptr) {
+		var a [6]uintptr
+		copy(a[:], args)
+		unix.RawSyscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
+	}
+	text := func(s string) uintptr {
+		p, _ := unix.BytePtrFromString(s)
+		return address(p)
+	}
+	// If the test is killed.
+	conform.Try("limit", unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: 60, Max: 60}))
+	if kind == "ipc" {
+		conform.Try("unshare", unix.Unshare(unix.CLONE_NEWIPC|unix.CLONE_NEWNET))
+	}
+	fmt.Print("x")
+	switch kind {
+	case "exec":
+		execs(dir)
+	case "fork":
+		forks()
+	case "gids":
+		for i := uintptr(0); ; i++ {
+			call(unix.SYS_SETRESGID, 1+i%2, 1+i%2, 1+i%2)
+		}
+	case "comm":
+		names := []uintptr{text(strings.Repeat("a", 15)), text(strings.Repeat("b", 15))}
+		for i := 0; ; i++ {
+			call(unix.SYS_PRCTL, unix.PR_SET_NAME, names[i%2])
+		}
+	case "chdir":
+		dirs := []uintptr{text(dir), text(otherMount)}
+		for i := 0; ; i++ {
+			call(unix.SYS_CHDIR, dirs[i%2])
+		}
+	case "rename":
+		dirs := []uintptr{text(path.Join(dir, "a/b/c")), text(path.Join(dir, "d/e"))}
+		call(unix.SYS_CHDIR, dirs[0])
+		for i := 0; ; i++ {
+			call(unix.SYS_RENAMEAT2, at(unix.AT_FDCWD), dirs[i%2], at(unix.AT_FDCWD), dirs[(i+1)%2])
+		}
+	case "chroot":
+		root, err := os.Open("/")
+		conform.Try("open", err)
+		here, dot := text(dir), text(".")
+		for {
+			call(unix.SYS_CHDIR, here)
+			call(unix.SYS_CHROOT, here)
+			call(unix.SYS_FCHDIR, root.Fd())
+			call(unix.SYS_CHROOT, dot)
+		}
+	case "ipc", "uts":
+		for {
+			call(unix.SYS_UNSHARE, unix.CLONE_NEWUTS)
+		}
+	case "fs":
+		for {
+			call(unix.SYS_UNSHARE, unix.CLONE_FS)
+			call(unix.SYS_CHDIR, text(dir))
+		}
+	}
+}
+
+// execs executes programs with a name each, which is their comm and their argument.
+func execs(dir string) {
+	for {
+		s := new(barefork.Script)
+		for i := range 26 {
+			name := strings.Repeat(string(rune('a'+i)), 12)
+			file := path.Join(dir, name)
+			s.Exec(file, []string{name}, nil).Resume(func(elf []byte) error {
+				os.Remove(file)
+				return os.WriteFile(file, elf, 0o755)
+			})
+		}
+		p, err := barefork.Start(s, barefork.Options{})
+		conform.Try("start", err)
+		unix.Wait4(p.PID, nil, 0, nil)
+		p.Free()
+	}
+}
+
+// forks makes processes that end at once, in its own cgroup.
+func forks() {
+	for {
+		p, err := barefork.Start(new(barefork.Script), barefork.Options{Share: true})
+		conform.Try("start", err)
+		unix.Wait4(p.PID, nil, 0, nil)
+		p.Free()
+	}
+}
+
+const otherMount = "/proc/sys/kernel"
+
+// What is shown of processes that change all the time is never put together from before and after,
+// and never another process's.
+func TestSnapshotOfRestlessProcesses(t *testing.T) {
+	s, r := openSnapshot(t)
+	var self engine.RawEvent
+	if !r.Describe(uint32(os.Getpid()), &self) {
+		t.Fatal("no process")
+	}
+	each, most := 2, 10*time.Second
+	if testing.Short() {
+		each, most = 1, time.Second
+	}
+	all := map[uint32]*attacker{}
+	for _, kind := range []string{"exec", "fork", "gids", "comm", "chdir", "rename", "chroot", "ipc", "uts", "fs"} {
+		for range each {
+			a := &attacker{kind: kind, dir: t.TempDir()}
+			if err := errors.Join(os.MkdirAll(path.Join(a.dir, "a/b/c"), 0o755), os.Mkdir(path.Join(a.dir, "d"), 0o755)); err != nil {
+				t.Fatal(err)
+			}
+			pid := started(t, conform.Child("restless", a.dir, kind))
+			r.Describe(uint32(pid), &a.first)
+			all[uint32(pid)] = a
+			// Or there is no time left for the reader.
+			unix.Setpriority(unix.PRIO_PROCESS, pid, 19)
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unix.Setpriority(unix.PRIO_PROCESS, 0, -10)
+	defer unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+	rounds, seen, left := 0, map[string]int{}, map[string]int{}
+	for began := time.Now(); time.Since(began) < most && !t.Failed(); rounds++ {
+		err := s.readTasks(r, func(ev *engine.RawEvent) error {
+			a, child := all[ev.PID], false
+			if a == nil && ev.Task.Known.Has(engine.FieldPPID) {
+				a, child = all[ev.Task.PPID], true
+			}
+			if a == nil {
+				return nil
+			}
+			if seen[a.kind]++; ev.Task.StartUnit != 1 {
+				left[a.kind]++
+			}
+			a.check(t, ev, &self, child)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d times; processes seen: %v, of them left to /proc: %v", rounds, seen, left)
+}
+
+// attacker is a process that runs restless.
+type attacker struct {
+	kind, dir string
+	first     engine.RawEvent
+}
+
+// check checks what is shown of an attacker or its child, which are forked by the process self.
+func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
+	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldFilename |
+		1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldExitSignal)
+	switch a.kind {
+	case "gids":
+		changing |= 1<<engine.FieldGIDs | 1<<engine.FieldSGID
+		if c := ev.Task.Cred; ev.Task.Known.Has(engine.FieldGIDs) && ev.Task.Known.Has(engine.FieldSGID) && (c.GID != c.EGID || c.GID != c.SGID || c.GID > 2) {
+			t.Errorf("%s: %+v", a.kind, c)
+		}
+	case "uts":
+		changing |= 1 << engine.FieldUTSNS
+	case "ipc":
+		changing |= 1 << engine.FieldUTSNS
+		self = &a.first
+	}
+	must := func(f engine.Field, of ...string) {
+		if got := valueOf(ev, f); ev.Task.Known.Has(f) && !slices.Contains(of, got) {
+			t.Errorf("%s, child: %v, start %d in %d ns: %v is %q, not one of %q", a.kind, child, ev.Task.Start, ev.Task.StartUnit, f, got, of)
+		}
+	}
+	for f := range engine.Field(engine.NumFields) {
+		if !changing.Has(f) && self.Task.Known.Has(f) {
+			must(f, valueOf(self, f))
+		}
+	}
+	file, cwd := valueOf(self, engine.FieldFilename), valueOf(self, engine.FieldCwd)
+	switch a.kind {
+	case "exec":
+		must(engine.FieldCwd, cwd)
+		name, whole := valueOf(ev, engine.FieldComm), engine.Fields(1<<engine.FieldComm|1<<engine.FieldFilename|1<<engine.FieldCmdline)
+		if now := valueOf(ev, engine.FieldFilename); child && ev.Task.Known&whole == whole && now != file {
+			must(engine.FieldFilename, path.Join(a.dir, name))
+			must(engine.FieldCmdline, name+"\x00")
+		}
+		return
+	case "chdir", "fs":
+		must(engine.FieldCwd, cwd, a.dir, otherMount)
+	case "rename":
+		must(engine.FieldCwd, cwd, path.Join(a.dir, "a/b/c"), path.Join(a.dir, "d/e"))
+	case "chroot": // from the other root its executable is out of reach
+		must(engine.FieldCwd, cwd, a.dir, "/")
+	case "comm":
+		must(engine.FieldComm, strings.Repeat("a", 15), strings.Repeat("b", 15), valueOf(self, engine.FieldComm), "exe")
+		must(engine.FieldCwd, cwd)
+	default:
+		must(engine.FieldCwd, cwd)
+	}
+	must(engine.FieldFilename, file)
+}
+
+func address(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+// at returns a descriptor as an argument.
+func at(fd int) uintptr { return uintptr(fd) }
