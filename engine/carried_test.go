@@ -291,6 +291,41 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// What a source still holds for lack of room comes before the word that a process was gone later.
+func TestGoneAfterWhatIsUnread(t *testing.T) {
+	look := func(pid uint32) (uint64, engine.Sight) {
+		if pid == 1 {
+			return 0, engine.SightGone
+		}
+		return 0, engine.SightUnknown
+	}
+	// With most events passed over the buffer gets empty before the source does.
+	some := func(ev *engine.Event) bool { return ev.Process.PID < 10 || ev.Process.PID%50 == 0 }
+	r := newRig(t, engine.Options{MaxLength: 10, Look: look, Filter: some})
+	r.src.Push(told(exec, 1, 0, allButExit))
+	r.drain(t)
+	now := r.clock.Now() - uint64(time.Second)
+	r.src.Push(gapAt(now, now+10, 1))
+	for i := range uint32(1000) {
+		r.src.Push(told(exec, 2+i, now+20+uint64(i), allButExit))
+	}
+	gone := false
+	for range 3000 {
+		r.clock.Advance(10 * time.Millisecond)
+		ev, err := r.Get()
+		if err != nil {
+			continue
+		}
+		if gone {
+			t.Fatalf("%s of %d ms before, after a process was gone", ev.Events, (r.clock.Now()-ev.Time)/1e6)
+		}
+		gone = ev.Events == engine.EventGone
+	}
+	if !gone {
+		t.Error("it is not told that the process is gone")
+	}
+}
+
 // A process that was not there any more is not gone if its EXIT has come meanwhile: it may be
 // stamped later than the process left /proc.
 func TestExitAfterItWasMissed(t *testing.T) {

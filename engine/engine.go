@@ -26,6 +26,7 @@ type Engine struct {
 	hold      uint64 // ns
 	pollEvery uint64 // ns between two calls of Populate while events are ripe
 	populated uint64 // when Populate was last called
+	emptied   uint64 // when it last left nothing in the source
 	delivered uint64 // time of the youngest event handed out
 	drain     drain
 	sweeping  sweep
@@ -124,6 +125,9 @@ func (e *Engine) populate(now uint64) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read from %s: %w", e.source.Name(), err)
+	}
+	if e.buffer.Room() > 0 {
+		e.emptied = now
 	}
 	if e.drain.at != 0 {
 		e.drain.done = e.drained()

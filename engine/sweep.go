@@ -79,10 +79,16 @@ func (e *Engine) gone(now uint64) *Event {
 	for len(s.missing) > 0 {
 		m := s.missing[0]
 		if m.p.missing == m.time {
-			if now < m.time+e.hold || e.populated < m.time+e.hold {
+			head := e.buffer.oldest()
+			if now < m.time+e.hold || head != nil && head.Time <= m.time {
 				return nil
 			}
-			if head := e.buffer.oldest(); head != nil && head.Time <= m.time {
+			if e.holder != nil {
+				if held, some := e.holder.Held(); some && held <= m.time {
+					return nil
+				}
+			}
+			if e.emptied < m.time+e.hold && (head == nil || head.Time < m.time+e.hold) {
 				return nil
 			}
 		}

@@ -3,6 +3,7 @@ package cnproc
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -326,6 +327,33 @@ func TestReadingInFullSink(t *testing.T) {
 		}
 		unix.Close(fds[0])
 		unix.Close(fds[1])
+	}
+}
+
+// A gap that comes before messages which wait for room begins no later than they do.
+func TestGapBeforeWhatWaits(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { unix.Close(fds[0]); unix.Close(fds[1]) }()
+	for _, room := range []int{1, 100} {
+		s := offline(Options{Enrich: EnrichNone})
+		s.fd, s.pace = fds[0], &pacer{}
+		now := clock.Monotonic()
+		fill(s.batch, record(Exec, 0, 1, now, 10, 10), record(Exec, 0, 2, now+1, 11, 11))
+		s.loss.overrun = overrun{from: now + 10, to: now + 30, reported: now + 20, dropped: 1}
+		want, to := now+10, &sink{room: room}
+		if room == 1 {
+			want = now + 1
+		}
+		if err := s.Populate(to); err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(to.events, func(ev *engine.RawEvent) bool { return ev.Kind == engine.KindGap })
+		if i < 0 || to.events[i].Time != want {
+			t.Errorf("room for %d: %d events, the gap is %d; wanted it at %d", room, len(to.events), i, want)
+		}
 	}
 }
 

@@ -291,20 +291,33 @@ func (s *Source) fetch() error {
 	}
 }
 
-// tellOverrun tells the tracker of what the socket dropped.
+// tellOverrun tells the tracker of what the socket dropped. The gap comes before the messages in
+// the batch: if the sink has no room for them to be ordered in, it begins no later than they do.
 func (s *Source) tellOverrun() {
-	if g, ok := s.loss.tell(); ok {
-		s.track.lose(g)
+	g, ok := s.loss.tell()
+	if !ok {
+		return
 	}
+	if s.to.Room()-s.enrich.len() < s.batch.n-s.batch.next {
+		s.rest(func(m *message) { g.From = min(g.From, m.time) })
+	}
+	s.track.lose(g)
 }
 
 // noteRest shows the messages that have not been taken to the queued events.
 func (s *Source) noteRest() {
+	s.rest(func(m *message) {
+		m.threads = true // the messages before it may tell of them
+		s.enrich.note(m)
+	})
+}
+
+// rest visits the messages that have not been taken.
+func (s *Source) rest(visit func(*message)) {
 	var m message
 	for i := s.batch.next; i < s.batch.n; i++ {
 		if data, genuine := s.batch.message(i); genuine && m.decode(data) == nil {
-			m.threads = true // the messages before it may tell of them
-			s.enrich.note(&m)
+			visit(&m)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package ebpf
 
 import (
+	"cmp"
 	"encoding/binary"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -19,6 +21,8 @@ type gaps struct {
 	// the last two were. What a twin makes up for a moment later is not lost.
 	skipped uint64
 	looks   [2]uint64
+	// waiting are those that the sink has not got, in order: the ring holds records of before.
+	waiting []engine.Gap
 }
 
 func (g *gaps) begin() {
@@ -38,21 +42,16 @@ const maxTexts = int(unsafe.Sizeof(programsTextEvent{}.Data))
 // reorder is the longest time between taking a record's place in the ring and its stamp.
 const reorder = uint64(time.Millisecond)
 
-// reportGaps inserts a gap for each cause of which there were losses since the last call.
-func (s *Source) reportGaps(to engine.Sink) {
+// findGaps makes a gap for each cause of which there were losses since the last call.
+func (s *Source) findGaps() {
 	g := &s.gaps
 	began := clock.Monotonic()
 	lost, looked := s.lostNow(began)
 	ended := clock.Monotonic()
-	all := true
 	for cause, n := range lost {
 		more := n - min(n, g.told[cause])
 		if more == 0 {
 			continue
-		}
-		if to.Room() == 0 {
-			all = false
-			break
 		}
 		from := g.last
 		switch engine.Loss(cause) {
@@ -61,18 +60,42 @@ func (s *Source) reportGaps(to engine.Sink) {
 		case engine.LossSkipped:
 			from = g.looks[0]
 		}
-		ev := to.Reserve()
-		ev.SetGap(engine.Gap{Cause: engine.Loss(cause), CPU: engine.AllCPUs, From: from, To: ended, Count: more})
-		to.Insert(ev)
+		g.add(engine.Gap{Cause: engine.Loss(cause), CPU: engine.AllCPUs, From: from, To: ended, Count: more})
 		g.told[cause] = n
-	}
-	if !all {
-		return
 	}
 	g.last, s.ring.crowded = began, false
 	if looked {
 		g.looks = [2]uint64{g.looks[1], began}
 	}
+}
+
+// add takes a gap in. One that goes on from another of its cause becomes part of it, so that a ring
+// that stays full and is looked at often makes one.
+func (g *gaps) add(gap engine.Gap) {
+	for i := range g.waiting {
+		if w := &g.waiting[i]; w.Cause == gap.Cause && gap.From <= w.To {
+			w.To, w.Count = gap.To, w.Count+gap.Count
+			return
+		}
+	}
+	g.waiting = append(g.waiting, gap)
+	slices.SortStableFunc(g.waiting, func(a, b engine.Gap) int { return cmp.Compare(a.From, b.From) })
+}
+
+// due returns the first gap that waits, if the next record of the ring is not of before it.
+func (g *gaps) due(r *ring) (gap engine.Gap, ok bool) {
+	if len(g.waiting) == 0 {
+		return gap, false
+	}
+	gap = g.waiting[0]
+	if ahead := *r; r.pending() {
+		record := ahead.next()
+		if len(record) < 8 || binary.NativeEndian.Uint64(record) < gap.From {
+			return gap, false
+		}
+	}
+	g.waiting = slices.Delete(g.waiting, 0, 1)
+	return gap, true
 }
 
 // lostNow returns the losses by cause, and whether it has looked for what was skipped.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 )
@@ -77,6 +78,73 @@ func TestLossIsAGap(t *testing.T) {
 		st, err := s.Stats()
 		return err == nil && told == st.LostTotal()
 	})
+}
+
+// A gap comes after what the ring held when it began, however few events the buffer takes.
+func TestGapInItsPlace(t *testing.T) {
+	s := open(t, Options{RingSize: 128 << 10})
+	run := shortLives(t)
+	lost := func() bool {
+		st, err := s.Stats()
+		return err != nil || st.LostTotal() > 0
+	}
+	for deadline := time.Now().Add(10 * time.Second); !lost(); run(50) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was lost")
+		}
+	}
+	var events, gaps int
+	var gap engine.Gap
+	for more := true; more; {
+		more = false
+		see := recorder{engine.NewBuffer(1), func(r *engine.RawEvent) {
+			more = true
+			if r.Kind == engine.KindGap {
+				gap, gaps = *r.Gap, gaps+1
+				return
+			}
+			if events++; r.Time+reorder < gap.From {
+				t.Errorf("event %d is %v older than the gap before it", events, time.Duration(gap.From-r.Time))
+			}
+		}}
+		if err := s.Populate(see); err != nil || t.Failed() {
+			t.Fatal(err)
+		}
+	}
+	if gaps == 0 || gap.From == 0 || gap.From > gap.To || events < 100 {
+		t.Errorf("%d events, %d gaps, the last %+v", events, gaps, gap)
+	}
+}
+
+// Of one cause, gaps that go on from each other are one. Each comes before the first younger record.
+func TestWaitingGaps(t *testing.T) {
+	const page, size = 4096, 4096
+	r := newRing(make([]byte, page), make([]byte, page+2*size), page, size)
+	for i, time := range []uint64{10, 20, 30} {
+		binary.NativeEndian.PutUint32(r.data[i*16:], 8)
+		binary.NativeEndian.PutUint64(r.data[i*16+8:], time)
+	}
+	*r.producer = 48
+	var g gaps
+	full := func(from, to uint64) engine.Gap { return engine.Gap{From: from, To: to, Count: 1} }
+	skipped := engine.Gap{Cause: engine.LossSkipped, From: 15, To: 60, Count: 1}
+	for _, gap := range []engine.Gap{full(25, 40), full(39, 50), full(55, 60), skipped} {
+		g.add(gap)
+	}
+	var got []any
+	for {
+		if gap, ok := g.due(r); ok {
+			got = append(got, gap)
+		} else if record := r.next(); record != nil {
+			got = append(got, binary.NativeEndian.Uint64(record))
+		} else {
+			break
+		}
+	}
+	want := []any{uint64(10), skipped, uint64(20), engine.Gap{From: 25, To: 50, Count: 2}, uint64(30), full(55, 60)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // The ring says since when it may have been full, against a ring made by hand.

@@ -58,8 +58,14 @@ func (s *Source) Populate(to engine.Sink) error {
 		return os.ErrClosed
 	}
 	atomic.StoreUint32(s.control.nudged, 0)
-	s.reportGaps(to)
+	s.findGaps()
 	for to.Room() > 0 {
+		if gap, ok := s.gaps.due(s.ring); ok {
+			ev := to.Reserve()
+			ev.SetGap(gap)
+			to.Insert(ev)
+			continue
+		}
 		record := s.ring.next()
 		if record == nil {
 			break
@@ -90,7 +96,7 @@ func (s *Source) Arm(idle bool) bool {
 		return true
 	}
 	atomic.StoreUint32(s.control.armed, 1)
-	if s.ring.pending() {
+	if s.ring.pending() || len(s.gaps.waiting) > 0 {
 		atomic.StoreUint32(s.control.armed, 0)
 		return false
 	}

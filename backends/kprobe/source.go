@@ -42,7 +42,7 @@ type Source struct {
 	decode    uint64 // samples that could not be decoded
 	blind     bool   // something happened on a CPU that had no ring yet, or could not get one
 	unseen    []int  // CPUs that came online since then, -1 for any
-	followed  uint64 // when CPUs were last looked for
+	followed  uint64 // when CPUs were last looked for with nothing left in the rings
 	opened    uint64 // when the probes of all CPUs were enabled
 	finishing bool   // see Finish
 }
@@ -116,7 +116,10 @@ func (s *Source) followCPUs(to engine.Sink) {
 	for _, cpu := range s.unseen {
 		insertUnseen(to, cpu, s.followed, clock.Monotonic())
 	}
-	s.unseen, s.followed = s.unseen[:0], began
+	s.unseen = s.unseen[:0]
+	if to.Room() > 0 { // else the rings hold events of before the next gap
+		s.followed = began
+	}
 }
 
 // closeGone closes the rings of CPUs that went offline, once they are read to the end.
