@@ -116,7 +116,7 @@ func TestGapInItsPlace(t *testing.T) {
 	}
 }
 
-// Of one cause, gaps that go on from each other are one. Each comes before the first younger record.
+// Of one cause, gaps that go on from each other are one; each comes before what is younger.
 func TestWaitingGaps(t *testing.T) {
 	const page, size = 4096, 4096
 	r := newRing(make([]byte, page), make([]byte, page+2*size), page, size)

@@ -65,7 +65,23 @@ func (r *Reader) readRoot(dir int) {
 		if n, errno := readlinkat(dir, pathRoot, r.rootBuf); errno == 0 && n < maxLink {
 			r.root = r.rootBuf[:n]
 		}
+		if string(r.root) == "/" && r.outside(dir, own) {
+			r.root = r.root[:0]
+		}
 	}
+}
+
+// outside reports whether the process of dir, whose root is not this process's but reads so, is out
+// of reach from there: a path of it can begin at either of the two. In another mount namespace all
+// paths begin at its own. A process that has given up its root reads those of its first one, into
+// which its new one should not be put.
+func (r *Reader) outside(dir int, own place) bool {
+	if r.rootAt == own || r.rootAt == r.firstRoot {
+		return false
+	}
+	its, errno := placeOf(dir, pathMountNS)
+	ours, ownErrno := placeOf(r.proc, pathOwnMountNS)
+	return errno != 0 || ownErrno != 0 || its == ours
 }
 
 // rootIsSame reports whether the process of dir still has the root directory that readRoot found. A

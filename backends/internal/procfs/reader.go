@@ -82,7 +82,9 @@ type Reader struct {
 	rootBuf []byte
 	rootAt  place // where it is
 	ownRoot place // where that of this process is, during a scan
-	own     mounts
+	// firstRoot is where it was when /proc was opened.
+	firstRoot place
+	own       mounts
 
 	memfds uint64        // device of memfds, 0 for unknown
 	hidden engine.Fields // of which /proc shows something else here
@@ -100,7 +102,8 @@ func Open() (*Reader, error) {
 		unix.Close(fd)
 		return nil, errors.New("open /proc: it is no proc file system, mount one there")
 	}
-	r := (&Reader{proc: fd, memfds: memfdDevice()}).another()
+	first, _ := placeOf(fd, pathOwnRoot)
+	r := (&Reader{proc: fd, memfds: memfdDevice(), firstRoot: first}).another()
 	if n, errno := readlinkat(fd, []byte("self\x00"), r.buf); errno != 0 || string(r.buf[:n]) != strconv.Itoa(os.Getpid()) {
 		r.Close()
 		return nil, errors.New("open /proc: it is mounted for another pid namespace, mount this one's there")
@@ -116,7 +119,7 @@ func Open() (*Reader, error) {
 
 // another returns a Reader of the same /proc, with buffers and a descriptor r.own.fd of its own.
 func (r *Reader) another() *Reader {
-	another := &Reader{proc: r.proc, memfds: r.memfds, hidden: r.hidden,
+	another := &Reader{proc: r.proc, memfds: r.memfds, hidden: r.hidden, firstRoot: r.firstRoot,
 		buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), rootBuf: make([]byte, maxLink)}
 	fd, errno := openat(r.proc, pathOwnMountinfo, unix.O_RDONLY)
 	if errno != 0 {
@@ -178,6 +181,8 @@ var (
 	pathCwd            = []byte("cwd\x00")
 	pathRoot           = []byte("root\x00")
 	pathOwnRoot        = []byte("/\x00")
+	pathMountNS        = []byte("ns/mnt\x00")
+	pathOwnMountNS     = []byte("self/ns/mnt\x00")
 	pathOwnMountinfo   = []byte("self/mountinfo\x00")
 	pathMountinfo      = []byte("mountinfo\x00")
 	pathFirstMountinfo = []byte("1/mountinfo\x00")

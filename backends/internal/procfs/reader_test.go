@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
@@ -388,12 +389,80 @@ func TestPathsWhileTheRootChanges(t *testing.T) {
 	}
 }
 
+// To a reader in another root, the paths of a process outside of it are unknown: some begin there
+// and others at the root of all. Those of a process in another mount namespace are its own.
+func TestPathsFromAnotherRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to change the root directory")
+	}
+	root := t.TempDir()
+	if err := errors.Join(tinyelf.WriteWaiter(root+"/program", 0), os.Mkdir(root+"/proc", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "QUARK_PROCFS_INSIDE="+root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := fmt.Sprintf("%q %q\n%q %q\n%q %q\n", "", "", root+"/program", root, "/program", "/")
+	if diff := cmp.Diff(want, string(out)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// readFromInside prints what a reader in a root says of a process outside of it, of one in another
+// mount namespace, and of one in that root.
+func readFromInside(root string) error {
+	err := unix.Mount("/proc", root+"/proc", "", unix.MS_BIND|unix.MS_REC, "")
+	var pids []int
+	for _, how := range []*syscall.SysProcAttr{{}, {Unshareflags: unix.CLONE_NEWNS}, {Chroot: root}} {
+		cmd := exec.Command(root + "/program")
+		cmd.Dir, cmd.SysProcAttr = root, how
+		if how.Chroot != "" {
+			cmd.Path, cmd.Dir = "/program", "/"
+		}
+		in, inErr := cmd.StdinPipe()
+		out, outErr := cmd.StdoutPipe()
+		if err = errors.Join(err, inErr, outErr, cmd.Start()); err != nil {
+			return err
+		}
+		defer cmd.Wait()
+		defer in.Close()
+		io.ReadFull(out, make([]byte, 1)) // it runs
+		pids = append(pids, cmd.Process.Pid)
+	}
+	if err := errors.Join(unix.Chroot(root), unix.Chdir("/")); err != nil {
+		return err
+	}
+	r, err := Open()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		var ev engine.RawEvent
+		if _, err := r.Read(uint32(pid), Readable, &ev); err != nil {
+			return err
+		}
+		fmt.Printf("%q %q\n", ev.Bytes(engine.FieldFilename), ev.Bytes(engine.FieldCwd))
+	}
+	return r.Close()
+}
+
 // TestMain executes a program in another root, with a working directory outside of it.
 func TestMain(m *testing.M) {
 	if root := os.Getenv("QUARK_PROCFS_CHROOT"); root != "" {
 		err := errors.Join(unix.Chroot(root), syscall.Exec("/program", []string{"program"}, nil))
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if root := os.Getenv("QUARK_PROCFS_INSIDE"); root != "" {
+		if err := readFromInside(root); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	os.Exit(m.Run())
 }
