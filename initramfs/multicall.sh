@@ -28,10 +28,11 @@ for dir; do
 	for file in "$dir"/!(*_test).go; do
 		to=$package/${file##*/}
 		sed "s/^package main\$/package $package/; s/^func main() /func Main() /" "$file" >"$temp/$to"
-		replace+="\"$PWD/$virtual/$to\": \"$temp/$to\", "
+		# below the command's directory, so that it may use its internal packages
+		replace+="\"$PWD/$dir/$to\": \"$temp/$to\", "
 	done
 	grep -q '^func Main() ' "$temp/$package"/*.go || cannot "$dir has no func main"
-	imports+="\"$module/$virtual/$package\""$'\n'
+	imports+="\"$module/${dir#./}/$package\""$'\n'
 	commands+="\"$name\": $package.Main,"$'\n'
 done
 
