@@ -149,16 +149,12 @@ func (p *poller) wait(timeout time.Duration) error {
 
 func (p *poller) sleep(timeout time.Duration) error {
 	p.limit, p.slept, p.err = timeout, false, nil
-	if p.watched {
+	// Without a descriptor for Go's poller, as under a limit that was lowered, a thread waits.
+	if p.watched || p.file == nil && p.register() != nil {
 		if !p.prepare(uintptr(p.epoll)) {
 			p.look(uintptr(p.epoll), true)
 		}
 		return p.err
-	}
-	if p.file == nil {
-		if err := p.register(); err != nil {
-			return fmt.Errorf("wait for events: %w", err)
-		}
 	}
 	if err := p.conn.Read(p.ready); err != nil {
 		return fmt.Errorf("wait for events: %w", err)

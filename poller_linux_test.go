@@ -56,3 +56,32 @@ func TestWakeIsKept(t *testing.T) {
 		}
 	}
 }
+
+// A wait goes on in a process that may not have more descriptors.
+func TestWaitWithoutDescriptors(t *testing.T) {
+	q, err := quark.New(new(enginetest.Source), quark.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: old.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	err = q.Block(50 * time.Millisecond)
+	time.AfterFunc(50*time.Millisecond, q.Wake)
+	if again := q.Block(time.Minute); err == nil {
+		err = again
+	}
+	took := time.Since(start)
+	if back := unix.Prlimit(0, unix.RLIMIT_NOFILE, &old, nil); back != nil {
+		t.Fatal(back)
+	}
+	if err != nil || took > deadline {
+		t.Errorf("after %v: %v", took, err)
+	}
+}

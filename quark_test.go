@@ -269,6 +269,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 		"option KProbe.RingSize is 1073741825: it must be from 0 to 1073741824 bytes":         {KProbe: quark.KProbeOptions{RingSize: 1<<30 + 1}},
 		"option CNProc.ReceiveBuffer is -1: it must be from 0 to 1073741824 bytes":            {CNProc: quark.CNProcOptions{ReceiveBuffer: -1}},
 		"option Kinds is GAP: it must be a set of fork,exec,exit,id_change,setprocti":         {Kinds: quark.EventGap},
+		"option Kinds is 0x100001: it must be a set of fork,exec,exit,id_change,setprocti":    {Kinds: quark.EventFork | 1<<20},
 		"option Exits is 2: it must be ExitsAll (0) or ExitsNonzero (1)":                      {Exits: 2},
 		"option Exits is ExitsNonzero: the option Kinds leaves out EXIT":                      {Kinds: quark.EventFork, Exits: quark.ExitsNonzero},
 		"option CNProc.Enrich is 7: it must be EnrichFull (0) or EnrichNone (1)":              {CNProc: quark.CNProcOptions{Enrich: 7}},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -346,6 +347,21 @@ func TestOpenRefuses(t *testing.T) {
 			s.Close()
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// In another network namespace there is no proc connector, which the error says.
+func TestOpenInAnotherNetwork(t *testing.T) {
+	lockThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skip(err)
+	}
+	s, err := Open(source.Options{}, Options{})
+	if err == nil {
+		s.Close()
+	}
+	if err == nil || !errors.Is(err, unix.ECONNREFUSED) || !strings.Contains(err.Error(), "network namespace") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -142,7 +142,11 @@ const maxAsked = 10
 func listen(fd int, b *batch, want What) (filtered bool, err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
 	for asked := 1; ; asked++ {
-		if err := send(fd, request(token, opListen, false, 0)); err != nil {
+		err := send(fd, request(token, opListen, false, 0))
+		if errors.Is(err, unix.ECONNREFUSED) {
+			return false, fmt.Errorf("ask the proc connector for events: it is in the initial network namespace alone (a container with --net=host), and needs CONFIG_PROC_EVENTS: %w", err)
+		}
+		if err != nil {
 			return false, fmt.Errorf("ask the proc connector for events: %w", err)
 		}
 		err = await(fd, b, token, ackWait)

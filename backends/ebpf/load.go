@@ -173,6 +173,8 @@ func explain(err error) error {
 		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", unix.EPERM)
 	case errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", err)
+	case errors.Is(err, unix.EMFILE): // without the dump of types around it
+		return fmt.Errorf("load programs: the limit on open descriptors is too low (ulimit -n): %w", unix.EMFILE)
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("load programs: the kernel lacks a part of eBPF (the ring needs Linux 5.8): %w", err)
 	}

@@ -60,7 +60,11 @@ func (o *Options) Types() (*btfhub.Kernel, error) {
 func (o *Options) Validate() error {
 	switch {
 	case o.Kinds&^allKinds != 0:
-		return wrong("Kinds", o.Kinds.String(), fmt.Errorf("it must be a set of %s", kindNames()))
+		value := o.Kinds.String()
+		if (o.Kinds &^ allKinds).String() == "" { // what is wrong has no name
+			value = fmt.Sprintf("%#x", uint64(o.Kinds))
+		}
+		return wrong("Kinds", value, fmt.Errorf("it must be a set of %s", kindNames()))
 	case o.Exits > ExitsNonzero:
 		return wrong("Exits", uint8(o.Exits), fmt.Errorf("it must be ExitsAll (%d) or ExitsNonzero (%d)", ExitsAll, ExitsNonzero))
 	case o.Exits == ExitsNonzero && !o.Reports(engine.EventExit):

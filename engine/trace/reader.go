@@ -71,7 +71,11 @@ func NewReader(r io.Reader, opts Options) (*Reader, error) {
 
 func (t *Reader) readHeader() error {
 	line := make([]byte, len(firstLine))
-	if _, err := io.ReadFull(t.from, line); err != nil || string(line) != firstLine {
+	_, err := io.ReadFull(t.from, line)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	if err != nil || string(line) != firstLine {
 		return fmt.Errorf("it does not begin with %q: it is no trace, or of another version of quark", firstLine)
 	}
 	t.offset = int64(len(line))
