@@ -33,6 +33,8 @@ type feature struct {
 	Built func() string
 }
 
+const snapshot = "the program that describes the processes that exist: /proc does"
+
 // table lists what the backends need.
 var table = []feature{
 	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
@@ -51,6 +53,8 @@ var table = []feature{
 		Built: noSyscallEvents},
 	{Backend: "ebpf", Name: "programs on kprobes", Since: "4.1", Without: "changes of ids and tracers where there are no tracepoints of system calls",
 		Probe: program(ebpf.Kprobe), Built: noKprobes},
+	{Backend: "ebpf", Name: "programs on iterators", Since: "5.8", Without: snapshot, Probe: unlimited(iterator)},
+	{Backend: "ebpf", Name: "helper: loop", Since: "5.17", Without: snapshot, Probe: helper(ebpf.RawTracepoint, asm.FnLoop)},
 
 	{Backend: "kprobe", Name: "probe of a function", Since: "4.1", Probe: probe(""), Built: noKprobes},
 	{Backend: "kprobe", Name: "fetch: a chain of dereferences", Since: "4.1", Probe: probe("a=+0(+8(+8(%ARG))):u32"), Built: noKprobes},
@@ -73,6 +77,17 @@ func mapType(t ebpf.MapType) func() error {
 
 func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
 	return unlimited(func() error { return features.HaveProgramHelper(t, f) })
+}
+
+// iterator probes with one, as library features does with a program on a function, which some
+// kernels refuse.
+func iterator() error {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+	if err != nil {
+		return err
+	}
+	return p.Close()
 }
 
 // unlimited first lifts the limit on locked memory if it can. Before 5.11 programs and maps count
