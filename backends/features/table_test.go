@@ -6,6 +6,9 @@
 package features
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
@@ -96,6 +99,10 @@ func iterator() error {
 func unlimited(probe func() error) func() error {
 	return func() error {
 		_ = rlimit.RemoveMemlock()
-		return probe()
+		err := probe()
+		if errors.Is(err, ebpf.ErrNotSupported) {
+			err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		}
+		return err
 	}
 }

@@ -87,6 +87,10 @@ func (t *test) refuses(o btfhub.Options, word string) {
 // members that are read have the same offsets, both give the same programs and probes, so the
 // results of the other tests hold for the archive's types too.
 func archivedTypes(t *test) {
+	// Wanted since the archive was made, which has them of no kernel: with its types the login
+	// is unknown, as the table of capabilities says.
+	sinceArchive := []string{"task_struct.loginuid", "task_struct.sessionid"}
+
 	running := unameRelease(t)
 	archived, err := btfhub.Open(btfhub.Options{EmbeddedOnly: true})
 	if err != nil {
@@ -103,6 +107,9 @@ func archivedTypes(t *test) {
 		t.Skipf("the kernel shows no types: they are from %s", own.Origin)
 	}
 	for _, member := range btfhub.Moved(own.Spec, archived.Spec) {
+		if slices.Contains(sinceArchive, member) {
+			continue
+		}
 		t.Errorf("%s is not where the kernel says in the archive's types of %s", member, running)
 	}
 	// The comparison has to find differences in the types of a distant kernel.
