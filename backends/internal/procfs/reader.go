@@ -61,6 +61,7 @@ type Status struct {
 	// the kernel chooses at random, else by the number of AT_RANDOM. It is 0 if there is none,
 	// if it is not complete yet, and if the caller may not see it.
 	Memory uint64
+	comm   [16]byte
 }
 
 // Zombie reports whether the leader has ended.
@@ -158,9 +159,11 @@ func (r *Reader) name(pid uint32, suffix string) []byte {
 // the link to the executable, then sets comm and credentials, and then the arguments; until then
 // the command line is empty and Status.Memory is 0. So stat, which has the comm, is read first and
 // again last. If the memory is the same, no execve was under way and none was completed in between,
-// and who has no command line hides it; else the fields are unknown. If the memory is not shown,
-// only the command line tells. The image may still be that of an execve which is about to be
-// reported. ForkNoExec and Memory are as of the end of the read.
+// and who has no command line hides it; else the fields are unknown. The kernel writes comm into
+// stat before it looks at the memory, so that it can be of before an execve, and the memory of
+// after: then comm is another one at the end, and is unknown. If the memory is not shown, only the
+// command line tells. The image may still be that of an execve which is about to be reported.
+// ForkNoExec and Memory are as of the end of the read.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	want &^= r.hidden
 	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
@@ -261,6 +264,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		if err == nil && !again.Zombie() && again.Memory != st.Memory {
 			t.Known &^= want & Replaced
 		}
+		if err == nil && again.comm != st.comm {
+			t.Known &^= want & (1 << engine.FieldComm)
+		}
 		if noCmdline && (st.Memory == 0 || again.Memory != st.Memory) {
 			t.Known &^= want & Image
 		}
@@ -346,6 +352,7 @@ func status(s *proctext.Stat) Status {
 	if s.Stack != 0 && s.Code > 1 { // an execve sets the address of the code last
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
 	}
+	copy(st.comm[:], s.Comm)
 	return st
 }
 
