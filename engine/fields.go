@@ -52,7 +52,7 @@ func (f Field) String() string {
 func (f Field) Set() Fields { return 1 << f }
 
 // Fields is a set of fields.
-type Fields uint32
+type Fields uint64
 
 // SetOf returns the set of some fields.
 func SetOf(fields ...Field) (s Fields) {

@@ -16,11 +16,60 @@ const (
 	statsMask = 1 << 63
 )
 
-// texts are the columns of variable length, the first bits of a mask.
+// textFields are the columns of variable length, in the order of their bits in a mask.
+var textFields = [...]engine.Field{
+	engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup,
+}
+
+const numTexts = len(textFields)
+
+// mask has a bit for each column. The first word is as in older traces, and has moreMask if the
+// second is not 0 and follows.
+type mask [2]uint64
+
 const (
-	firstText = engine.FieldComm
-	numTexts  = engine.FieldCgroup - firstText + 1
+	earlyTexts   = 5 // of the first word, before its numbers
+	earlyNumbers = 48
+	moreMask     = 1 << (earlyTexts + earlyNumbers)
+	lateTexts    = 8 // for which the second word has room, before its numbers
 )
+
+func (m *mask) setText(i int) {
+	if i < earlyTexts {
+		m[0] |= 1 << i
+	} else {
+		m[1] |= 1 << (i - earlyTexts)
+	}
+}
+
+func (m *mask) hasText(i int) bool {
+	if i < earlyTexts {
+		return m[0]&(1<<i) != 0
+	}
+	return m[1]&(1<<(i-earlyTexts)) != 0
+}
+
+func (m *mask) setNumber(i int) {
+	if i < earlyNumbers {
+		m[0] |= 1 << (earlyTexts + i)
+	} else {
+		m[1] |= 1 << (lateTexts + i - earlyNumbers)
+	}
+}
+
+// numbers yields the columns of numbers in m, in their order.
+func (m mask) numbers(yield func(int) bool) {
+	for w := m[0] % moreMask >> earlyTexts; w != 0; w &= w - 1 {
+		if !yield(bits.TrailingZeros64(w)) {
+			return
+		}
+	}
+	for w := m[1] >> lateTexts; w != 0; w &= w - 1 {
+		if !yield(earlyNumbers + bits.TrailingZeros64(w)) {
+			return
+		}
+	}
+}
 
 // column is one number of a record.
 type column struct {
@@ -89,38 +138,42 @@ func (w *row) append(b []byte, r *engine.RawEvent, text func([]byte) (uint64, bo
 	if w.gap = (engine.Gap{}); r.Gap != nil {
 		w.gap = *r.Gap
 	}
-	var mask uint64
+	var m mask
 	for i := range w.columns {
 		if w.columns[i].get() != w.last[i] {
-			mask |= 1 << (int(numTexts) + i)
+			m.setNumber(i)
 		}
 	}
 	var refs [numTexts]uint64
 	var added [numTexts]bool
 	for i := range refs {
 		refs[i] = w.refs[i]
-		if f := firstText + engine.Field(i); r.Task.Known.Has(f) {
+		if f := textFields[i]; r.Task.Known.Has(f) {
 			if refs[i], added[i] = text(r.Bytes(f)); refs[i] != w.refs[i] || added[i] {
-				mask |= 1 << i
+				m.setText(i)
 			}
 		}
 	}
-	if mask == 0 {
-		mask = 1 << numTexts // a difference of 0
+	if m == (mask{}) {
+		m.setNumber(0) // a difference of 0
 	}
-	b = binary.AppendUvarint(b, mask)
+	if m[1] != 0 {
+		b = binary.AppendUvarint(b, m[0]|moreMask)
+		b = binary.AppendUvarint(b, m[1])
+	} else {
+		b = binary.AppendUvarint(b, m[0])
+	}
 	for i, ref := range refs {
-		if mask&(1<<i) == 0 {
+		if !m.hasText(i) {
 			continue
 		}
 		b = binary.AppendUvarint(b, ref)
-		if v := r.Bytes(firstText + engine.Field(i)); added[i] {
+		if v := r.Bytes(textFields[i]); added[i] {
 			b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
 		}
 	}
 	w.refs = refs
-	for m := mask >> numTexts; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros64(m)
+	for i := range m.numbers {
 		v := w.columns[i].get()
 		b = binary.AppendVarint(b, int64(v-w.last[i]))
 		w.last[i] = v
@@ -174,13 +227,17 @@ func (c *cursor) bytes() []byte {
 	return v
 }
 
-// read reads the rest of the record with a mask. texts are those of the block.
-func (w *row) read(mask uint64, c *cursor, texts *[][]byte) error {
-	if mask>>(int(numTexts)+len(w.columns)) != 0 {
+// read reads the rest of the record with a first word of its mask. texts are those of the block.
+func (w *row) read(first uint64, c *cursor, texts *[][]byte) error {
+	m := mask{first}
+	if first&moreMask != 0 {
+		m[1] = c.uint()
+	}
+	if first >= moreMask<<1 || (m[1]&(1<<lateTexts-1))>>(numTexts-earlyTexts) != 0 {
 		return errRecord
 	}
 	for i := range w.refs {
-		if mask&(1<<i) == 0 {
+		if !m.hasText(i) {
 			continue
 		}
 		ref := c.uint()
@@ -192,8 +249,10 @@ func (w *row) read(mask uint64, c *cursor, texts *[][]byte) error {
 		}
 		w.refs[i] = ref
 	}
-	for m := mask >> numTexts; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros64(m)
+	for i := range m.numbers {
+		if i >= len(w.columns) {
+			return errRecord
+		}
 		w.last[i] += c.int()
 		w.columns[i].set(w.last[i])
 	}
@@ -201,7 +260,7 @@ func (w *row) read(mask uint64, c *cursor, texts *[][]byte) error {
 		return errRecord
 	}
 	for i, ref := range w.refs {
-		if w.r.Task.Known.Has(firstText+engine.Field(i)) && ref >= uint64(len(*texts)) {
+		if w.r.Task.Known.Has(textFields[i]) && ref >= uint64(len(*texts)) {
 			return errRecord
 		}
 	}
@@ -218,7 +277,7 @@ func (w *row) fill(r *engine.RawEvent, texts [][]byte) {
 		r.Time = s.Time
 	}
 	for i, ref := range w.refs {
-		if f := firstText + engine.Field(i); s.Task.Known.Has(f) {
+		if f := textFields[i]; s.Task.Known.Has(f) {
 			r.Set(f, texts[ref])
 		}
 	}

@@ -59,11 +59,11 @@ func random(rnd *rand.Rand) *engine.RawEvent {
 		r.Gap.Cause %= engine.NumLosses
 	}
 	var texts engine.Fields
-	for f := firstText; f < firstText+numTexts; f++ {
+	for _, f := range textFields {
 		texts |= f.Set()
 	}
 	r.Task.Known &= engine.AllFields &^ texts
-	for f := firstText; f < firstText+numTexts; f++ {
+	for _, f := range textFields {
 		if rnd.IntN(2) == 0 {
 			r.Set(f, bytes.Repeat([]byte{byte(rnd.IntN(3))}, []int{0, 1, 20, maxKeptLen, 5000}[rnd.IntN(5)]))
 		}
@@ -120,7 +120,7 @@ func record(t testing.TB, every time.Duration, processes []*engine.RawEvent, rea
 // equal compares what a source may set of events.
 func equal(a, b *engine.RawEvent) string {
 	texts := func(r *engine.RawEvent) (all []string) {
-		for f := firstText; f < firstText+numTexts; f++ {
+		for _, f := range textFields {
 			all = append(all, fmt.Sprintf("%q", r.Bytes(f)))
 		}
 		return all
@@ -302,7 +302,7 @@ func life(pid uint32, now uint64) []*engine.RawEvent {
 			r.Task.Known &^= engine.FieldExit.Set()
 		}
 		for i, v := range texts {
-			r.Set(firstText+engine.Field(i), v)
+			r.Set(textFields[i], v)
 		}
 		l = append(l, r)
 	}
