@@ -18,15 +18,12 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	o.uint("monotonic_ns", e.Time)
 	o.uintIf(e.CPU != AllCPUs, "cpu", e.CPU)
 	o.text("backend", backend)
-	o.key("events")
-	o.b = append(o.b, '[')
-	for i, n := range e.Events.Names(make([]string, 0, len(eventNames))) {
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
+	o.begin("events", '[')
+	for _, n := range e.Events.Names(make([]string, 0, len(eventNames))) {
+		o.next()
 		o.b = appendJSONString(o.b, n)
 	}
-	o.b = append(o.b, ']')
+	o.end(']')
 	if e.Events.Has(EventIDChange) {
 		o.text("id_change", e.IDChange.String())
 	}
@@ -63,41 +60,37 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	o.textIf(known(FieldCwd), "cwd", p.Cwd)
 	o.ids(&p.Cred, p.Known)
 	if known(FieldLogin) {
-		o.key("login")
-		x := object{b: append(o.b, '{')}
-		x.uint("uid", uint64(p.Login.UID))
-		x.uint("session", uint64(p.Login.Session))
-		o.b = append(x.b, '}')
+		o.begin("login", '{')
+		o.uint("uid", uint64(p.Login.UID))
+		o.uint("session", uint64(p.Login.Session))
+		o.end('}')
 	}
 	o.uintIf(known(FieldPGID), "pgid", p.PGID)
 	o.uintIf(known(FieldSID), "sid", p.SID)
 	if known(FieldCaps) {
-		o.key("caps")
-		c := object{b: append(o.b, '{')}
-		c.hex("inheritable", p.Caps.Inheritable)
-		c.hex("permitted", p.Caps.Permitted)
-		c.hex("effective", p.Caps.Effective)
-		c.hex("bounding", p.Caps.Bounding)
-		c.hex("ambient", p.Caps.Ambient)
-		o.b = append(c.b, '}')
+		o.begin("caps", '{')
+		o.hex("inheritable", p.Caps.Inheritable)
+		o.hex("permitted", p.Caps.Permitted)
+		o.hex("effective", p.Caps.Effective)
+		o.hex("bounding", p.Caps.Bounding)
+		o.hex("ambient", p.Caps.Ambient)
+		o.end('}')
 	}
 	o.namespaces(p)
 	if known(FieldTTY) {
-		o.key("tty")
-		t := object{b: append(o.b, '{')}
-		t.uint("major", uint64(p.TTY.Major))
-		t.uint("minor", uint64(p.TTY.Minor))
-		o.b = append(t.b, '}')
+		o.begin("tty", '{')
+		o.uint("major", uint64(p.TTY.Major))
+		o.uint("minor", uint64(p.TTY.Minor))
+		o.end('}')
 	}
 	o.textIf(known(FieldCgroup), "cgroup", p.Cgroup)
 	if c, _ := p.Container(); c.ID != "" {
-		o.key("container")
-		x := object{b: append(o.b, '{')}
-		x.text("id", c.ID)
-		x.textIf(c.Runtime != "", "runtime", c.Runtime)
-		x.textIf(c.Pod != "", "pod", c.Pod)
-		x.textIf(c.Unit != "", "unit", c.Unit)
-		o.b = append(x.b, '}')
+		o.begin("container", '{')
+		o.text("id", c.ID)
+		o.textIf(c.Runtime != "", "runtime", c.Runtime)
+		o.textIf(c.Pod != "", "pod", c.Pod)
+		o.textIf(c.Unit != "", "unit", c.Unit)
+		o.end('}')
 	}
 	o.uintIf(known(FieldExitSignal), "exit_signal", p.ExitSignal)
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
@@ -107,16 +100,12 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.birth(p)
 	}
 	if known(FieldEntry) {
-		o.key("entry_leader")
-		x := object{b: append(o.b, '{')}
-		x.text("type", p.EntryType.String())
-		x.identity(p.EntryLeader)
-		o.b = append(x.b, '}')
+		o.begin("entry_leader", '{')
+		o.text("type", p.EntryType.String())
+		o.identity(p.EntryLeader)
+		o.end('}')
 	}
-	if p.Inferred {
-		o.key("inferred")
-		o.b = append(o.b, "true"...)
-	}
+	o.trueIf(p.Inferred, "inferred")
 	if p.Carried != 0 {
 		o.text("carried", p.Carried.String())
 	}
@@ -126,18 +115,39 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	return append(o.b, '}')
 }
 
-// object appends the members of a JSON object.
+// object appends the members of a JSON object, and of those in it.
 type object struct {
 	b    []byte
-	some bool
+	some bool // the innermost has members
 }
 
-func (o *object) key(name string) {
+func (o *object) open(bracket byte) { o.b, o.some = append(o.b, bracket), false }
+func (o *object) end(bracket byte)  { o.b, o.some = append(o.b, bracket), true }
+
+// next begins a member or an item.
+func (o *object) next() {
 	if o.some {
 		o.b = append(o.b, ',')
 	}
 	o.some = true
+}
+
+func (o *object) key(name string) {
+	o.next()
 	o.b = append(append(append(o.b, '"'), name...), '"', ':')
+}
+
+// begin begins a member that is an object or an array.
+func (o *object) begin(name string, bracket byte) {
+	o.key(name)
+	o.open(bracket)
+}
+
+func (o *object) trueIf(v bool, name string) {
+	if v {
+		o.key(name)
+		o.b = append(o.b, "true"...)
+	}
 }
 
 func (o *object) uint(name string, v uint64) {
@@ -185,48 +195,42 @@ func (o *object) args(p *Process) {
 
 // list appends an array of the arguments of p.
 func (o *object) list(name string, p *Process, item func(b, arg []byte) []byte) {
-	o.key(name)
-	o.b = append(o.b, '[')
-	sep := ""
+	o.begin(name, '[')
 	for arg := range p.Args() {
-		o.b = item(append(o.b, sep...), arg)
-		sep = ","
+		o.next()
+		o.b = item(o.b, arg)
 	}
-	o.b = append(o.b, ']')
+	o.end(']')
 }
 
 func (o *object) namespaces(p *Process) {
 	if p.Known&FieldsNS == 0 {
 		return
 	}
-	o.key("namespaces")
-	n := object{b: append(o.b, '{')}
-	n.uintIf(p.Known.Has(FieldUTSNS), "uts", p.NS.UTS)
-	n.uintIf(p.Known.Has(FieldIPCNS), "ipc", p.NS.IPC)
-	n.uintIf(p.Known.Has(FieldMntNS), "mnt", p.NS.Mnt)
-	n.uintIf(p.Known.Has(FieldNetNS), "net", p.NS.Net)
-	o.b = append(n.b, '}')
+	o.begin("namespaces", '{')
+	o.uintIf(p.Known.Has(FieldUTSNS), "uts", p.NS.UTS)
+	o.uintIf(p.Known.Has(FieldIPCNS), "ipc", p.NS.IPC)
+	o.uintIf(p.Known.Has(FieldMntNS), "mnt", p.NS.Mnt)
+	o.uintIf(p.Known.Has(FieldNetNS), "net", p.NS.Net)
+	o.end('}')
 }
 
 // parts appends the parts of a joined event, and for an EXEC the ids it began with.
 func (o *object) parts(parts []Part) {
-	o.key("parts")
-	o.b = append(o.b, '[')
+	o.begin("parts", '[')
 	for i := range parts {
 		p := &parts[i]
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
-		x := object{b: append(o.b, '{')}
-		x.text("event", p.Kind.String())
-		x.uint("monotonic_ns", p.Time)
-		x.uint("cpu", uint64(p.CPU))
+		o.next()
+		o.open('{')
+		o.text("event", p.Kind.String())
+		o.uint("monotonic_ns", p.Time)
+		o.uint("cpu", uint64(p.CPU))
 		if p.Kind == KindExec {
-			x.ids(&p.Cred, p.Known)
+			o.ids(&p.Cred, p.Known)
 		}
-		o.b = append(x.b, '}')
+		o.end('}')
 	}
-	o.b = append(o.b, ']')
+	o.end(']')
 }
 
 func (o *object) ids(c *Credentials, known Fields) {
@@ -239,14 +243,14 @@ func (o *object) ids(c *Credentials, known Fields) {
 }
 
 func (o *object) birth(p *Process) {
-	o.key("birth")
-	b, x := &p.Birth, object{b: append(o.b, '{')}
-	x.uintIf(b.Known.Has(FieldPPID), "ppid", b.Parent.PID)
-	x.uintIf(p.Known.Has(FieldParentTID), "parent_tid", p.ParentTID)
+	o.begin("birth", '{')
+	b := &p.Birth
+	o.uintIf(b.Known.Has(FieldPPID), "ppid", b.Parent.PID)
+	o.uintIf(p.Known.Has(FieldParentTID), "parent_tid", p.ParentTID)
 	if b.Known.Has(FieldStart) {
-		x.uint("parent_start_boottime_ns", b.Parent.Start)
+		o.uint("parent_start_boottime_ns", b.Parent.Start)
 	}
-	o.b = append(x.b, '}')
+	o.end('}')
 }
 
 func (o *object) identity(id Identity) {
@@ -255,30 +259,28 @@ func (o *object) identity(id Identity) {
 }
 
 func (o *object) gap(g *Gap) {
-	o.key("gap")
-	x := object{b: append(o.b, '{')}
-	x.text("cause", g.Cause.String())
-	x.uintIf(g.CPU != AllCPUs, "cpu", g.CPU)
-	x.uint("from_monotonic_ns", g.From)
-	x.uint("to_monotonic_ns", g.To)
-	x.uint("lost", g.Count)
-	o.b = append(x.b, '}')
+	o.begin("gap", '{')
+	o.text("cause", g.Cause.String())
+	o.uintIf(g.CPU != AllCPUs, "cpu", g.CPU)
+	o.uint("from_monotonic_ns", g.From)
+	o.uint("to_monotonic_ns", g.To)
+	o.uint("lost", g.Count)
+	o.end('}')
 }
 
 func (o *object) exit(p *Process, clock *Clock) {
-	o.key("exit")
-	x := object{b: append(o.b, '{')}
+	o.begin("exit", '{')
 	if s := &p.Task.Exit; p.Known.Has(FieldExit) {
-		x.uint("code", uint64(s.Code()))
-		x.uint("signal", uint64(s.Signal()))
-		x.key("core_dumped")
-		x.b = strconv.AppendBool(x.b, s.CoreDumped())
-		x.key("wait_status")
-		x.b = strconv.AppendInt(x.b, int64(s.WaitStatus), 10)
-		x.time("time", clock.At(s.Time))
-		x.uint("monotonic_ns", s.Time)
+		o.uint("code", uint64(s.Code()))
+		o.uint("signal", uint64(s.Signal()))
+		o.key("core_dumped")
+		o.b = strconv.AppendBool(o.b, s.CoreDumped())
+		o.key("wait_status")
+		o.b = strconv.AppendInt(o.b, int64(s.WaitStatus), 10)
+		o.time("time", clock.At(s.Time))
+		o.uint("monotonic_ns", s.Time)
 	}
-	o.b = append(x.b, '}')
+	o.end('}')
 }
 
 func appendBase64(b, v []byte) []byte {

@@ -125,20 +125,14 @@ func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 	o := object{b: b[:len(b)-1], some: true}
 	o.relative("session_leader", ev, e.SessionLeader(ev.Process))
 	o.relative("group_leader", ev, e.GroupLeader(ev.Process))
-	o.key("ancestors")
-	o.b = append(o.b, '[')
+	o.begin("ancestors", '[')
 	ancestors, whole := e.Ancestors(ev.Process)
-	for i, p := range ancestors {
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
+	for _, p := range ancestors {
+		o.next()
 		o.b = ev.relative(p).appendTo(o.b)
 	}
-	o.b = append(o.b, ']')
-	if !whole {
-		o.key("ancestors_missing")
-		o.b = append(o.b, "true"...)
-	}
+	o.end(']')
+	o.trueIf(!whole, "ancestors_missing")
 	return append(o.b, '}')
 }
 
@@ -157,10 +151,7 @@ func (r relative) appendTo(b []byte) []byte {
 	}
 	o.textIf(r.known.Has(FieldComm), "comm", r.Comm)
 	o.textIf(r.known.Has(FieldFilename), "filename", r.filename)
-	if r.exited {
-		o.key("exited")
-		o.b = append(o.b, "true"...)
-	}
+	o.trueIf(r.exited, "exited")
 	if r.carried != 0 {
 		o.text("carried", r.carried.String())
 	}
