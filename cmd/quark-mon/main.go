@@ -46,6 +46,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	if o.shown != nil {
 		m.screen = newScreen(m, out)
 	}
+	if o.names {
+		m.names = quark.NewNames()
+	}
 	switch o.verb {
 	case "tree":
 		m.lives = &lives{screen: m.screen, q: q}
@@ -112,11 +115,12 @@ type monitor struct {
 	files
 	out    *bufio.Writer
 	line   []byte
-	lives  *lives    // of tree
-	tally  *tally    // of stats
-	screen *screen   // nil unless events are printed as lines
-	stats  io.Writer // of a line of statistics once a second; nil without
-	tick   time.Time // of the next
+	names  *quark.Names // nil without --names
+	lives  *lives       // of tree
+	tally  *tally       // of stats
+	screen *screen      // nil unless events are printed as lines
+	stats  io.Writer    // of a line of statistics once a second; nil without
+	tick   time.Time    // of the next
 	rows   int
 }
 
@@ -255,6 +259,9 @@ func (m *monitor) print(ev *quark.Event) error {
 		m.line = m.q.AppendDump(m.line[:0], ev)
 	default:
 		m.line = ev.AppendDump(m.line[:0])
+	}
+	if m.names != nil {
+		m.line = appendNames(m.line, m.names, ev.Process)
 	}
 	_, err := m.out.Write(m.line)
 	return err

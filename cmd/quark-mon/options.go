@@ -19,6 +19,7 @@ type options struct {
 	ebpf, kprobe, cnproc bool
 	drop                 bool
 	json, lineage, text  bool
+	names                bool
 	columns              string
 	verb                 string // "tree", "stats" or nothing
 	duration             time.Duration
@@ -55,6 +56,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
+		f.BoolVar(&o.names, "names", false, "with -j: also the names that this host has for users and groups")
 		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
 		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
 		f.BoolVarP(&o.enrich, "proc", "p", false, "with -M and the proc connector: read /proc for each event as without -M")
@@ -89,7 +91,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 
 const usage = `usage: quark-mon [tree | stats] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
-                 [--text | --columns LIST] [--events LIST] [--exits all|nonzero]
+                 [--text | --names -j | --columns LIST] [--events LIST] [--exits all|nonzero]
        quark-mon completion bash|zsh|fish
 
 Prints what processes do until it is interrupted, then its statistics to
@@ -192,6 +194,9 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		if f.Changed(pair[0]) && f.Changed(pair[1]) {
 			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
 		}
+	}
+	if o.names && (!o.json || o.count || o.verb != "" || o.replay != "") {
+		return errors.New("--names has a meaning only with -j, and for events of this host: leave it out")
 	}
 	for _, name := range map[string][]string{"tree": {"text", "json", "lineage", "count"}, "stats": {"columns", "text", "lineage", "count"}}[o.verb] {
 		if f.Changed(name) {

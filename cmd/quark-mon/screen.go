@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 )
 
@@ -30,11 +31,8 @@ func newScreen(m *monitor, out io.Writer) *screen {
 	o := line.Options{Columns: m.shown, Colour: s.fd >= 0 && colourful(), Clock: m.q.Clock(), Zone: time.Local}
 	_, _ = time.Now().Zone() // reads the time zone
 	if m.replay == "" {
-		users := line.NewUsers()
-		for p := range m.q.Processes() {
-			users.Name(p.Cred.UID)
-		}
-		o.User = users.Name
+		names := quark.NewNames()
+		o.User, o.Group = names.User, names.Group
 	}
 	s.Printer = line.New(o)
 	s.fit()

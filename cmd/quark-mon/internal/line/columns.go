@@ -31,8 +31,12 @@ var all = []Column{
 	{"dur", true, 6, 10, noField, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
 	{"event", false, 14, 40, noField, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
 	{"status", false, 7, 16, noField, showStatus},
-	{"user", false, 8, 16, quark.FieldUIDs, func(c *cell, p *Printer, ev *quark.Event) { p.user(c, ev.Process.Cred.UID) }},
-	{"euser", false, 8, 16, quark.FieldUIDs, func(c *cell, p *Printer, ev *quark.Event) { p.user(c, ev.Process.Cred.EUID) }},
+	user("user", func(c *quark.Credentials) uint32 { return c.UID }),
+	user("euser", func(c *quark.Credentials) uint32 { return c.EUID }),
+	group("group", func(c *quark.Credentials) uint32 { return c.GID }),
+	group("egroup", func(c *quark.Credentials) uint32 { return c.EGID }),
+	{"login", false, 8, 16, quark.FieldLogin, showLogin},
+	{"session", true, 7, 11, quark.FieldLogin, showSession},
 	number("uid", quark.FieldUIDs, func(p *quark.Process) uint32 { return p.Cred.UID }),
 	number("euid", quark.FieldUIDs, func(p *quark.Process) uint32 { return p.Cred.EUID }),
 	number("gid", quark.FieldGIDs, func(p *quark.Process) uint32 { return p.Cred.GID }),
@@ -55,6 +59,14 @@ var all = []Column{
 
 func number(name string, f quark.Field, of func(*quark.Process) uint32) Column {
 	return Column{name, true, 5, 11, f, func(c *cell, _ *Printer, ev *quark.Event) { c.uint(uint64(of(ev.Process))) }}
+}
+
+func user(name string, of func(*quark.Credentials) uint32) Column {
+	return Column{name, false, 8, 16, quark.FieldUIDs, func(c *cell, p *Printer, ev *quark.Event) { c.id(p.User, ev.Process, of(&ev.Process.Cred)) }}
+}
+
+func group(name string, of func(*quark.Credentials) uint32) Column {
+	return Column{name, false, 8, 16, quark.FieldGIDs, func(c *cell, p *Printer, ev *quark.Event) { c.id(p.Group, ev.Process, of(&ev.Process.Cred)) }}
 }
 
 func text(name string, max int, f quark.Field, of func(*quark.Process) string) Column {
@@ -123,6 +135,22 @@ func showPID(c *cell, _ *Printer, ev *quark.Event) {
 		c.put("/", 1)
 		c.uint(uint64(ev.TID))
 	}
+}
+
+func showLogin(c *cell, p *Printer, ev *quark.Event) {
+	if uid := ev.Process.Login.UID; uid != quark.LoginUnset {
+		c.id(p.User, ev.Process, uid)
+		return
+	}
+	c.put("-", 1)
+}
+
+func showSession(c *cell, _ *Printer, ev *quark.Event) {
+	if session := ev.Process.Login.Session; session != quark.LoginUnset {
+		c.uint(uint64(session))
+		return
+	}
+	c.put("-", 1)
 }
 
 // showContainer writes the beginning of the container's id, and on which unit's word that is.

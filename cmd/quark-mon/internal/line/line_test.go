@@ -1,14 +1,12 @@
 package line
 
 import (
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unicode"
@@ -74,7 +72,7 @@ func printed(t *testing.T, source quark.Source, o Options, width, height int, qo
 	return b
 }
 
-func made(uid uint32) string {
+func made(_ *quark.Process, uid uint32) string {
 	return map[uint32]string{0: "root", 33: "www-data", 1000: "größe", 1001: "two\nlines", 1002: "a-name-of-a-service-user"}[uid]
 }
 
@@ -234,67 +232,6 @@ func TestQuoteIsOfShell(t *testing.T) {
 	}
 }
 
-func TestUsers(t *testing.T) {
-	var names atomic.Pointer[string]
-	calls := 0
-	u := newUsers(func(uint32) (string, error) {
-		calls++
-		if s := names.Load(); s != nil {
-			return *s, nil
-		}
-		return "", errors.New("not now")
-	}, time.Hour)
-	if got := u.Name(5); got != "" || u.Name(5) != "" || calls != 1 {
-		t.Errorf("%q after %d lookups", got, calls)
-	}
-	alice := "alice"
-	names.Store(&alice)
-	if got := u.Name(6); got != alice {
-		t.Errorf("%q", got)
-	}
-	// It is kept where it can't be looked up again.
-	names.Store(nil)
-	u.mu.Lock()
-	u.names[6].until = time.Unix(1, 0)
-	u.mu.Unlock()
-	for begin := time.Now(); ; {
-		if got := u.Name(6); got != alice {
-			t.Fatalf("%q", got)
-		}
-		u.mu.Lock()
-		again := u.names[6].until.After(begin)
-		u.mu.Unlock()
-		if again {
-			break
-		}
-	}
-	for uid := range uint32(maxUsers + 2) {
-		u.Name(uid)
-	}
-	if len(u.names) > maxUsers {
-		t.Errorf("%d names are kept", len(u.names))
-	}
-}
-
-// A lookup that takes long is waited for once, and few run at a time.
-func TestSlowUsers(t *testing.T) {
-	release := make(chan struct{})
-	u := newUsers(func(uint32) (string, error) { <-release; return "late", nil }, 20*time.Millisecond)
-	begin := time.Now()
-	for uid := range uint32(1000) {
-		if got := u.Name(uid); got != "" {
-			t.Fatal(got)
-		}
-	}
-	if d := time.Since(begin); d > 50*u.patience || u.busy > maxLookup {
-		t.Errorf("it took %v, %d at a time", d, u.busy)
-	}
-	close(release)
-	for u.Name(0) != "late" {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 var sequence = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // columnsOf is how many columns a terminal needs, told another way than in next.
@@ -352,7 +289,7 @@ func FuzzAppend(f *testing.F) {
 		if err != nil {
 			cols = columns(t, Default)
 		}
-		p := New(Options{Columns: cols, Colour: colour, Clock: zeroClock, Zone: time.UTC, User: func(uint32) string { return name }})
+		p := New(Options{Columns: cols, Colour: colour, Clock: zeroClock, Zone: time.UTC, User: func(*quark.Process, uint32) string { return name }})
 		p.SetSize(width, height)
 		ev := &quark.Event{Events: quark.Events(events), Time: bits, CPU: events, Thread: bits&1 != 0, TID: uint32(bits), Wall: zeroClock.At(bits)}
 		ev.IDChange = quark.IDChange(bits)

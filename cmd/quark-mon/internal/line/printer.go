@@ -20,8 +20,8 @@ type Options struct {
 	// Depth is by how much the last column is indented.
 	Depth int
 
-	// User returns the name of a user, "" if there is none. Nil is for numbers.
-	User func(uid uint32) string
+	// User and Group return the name that an id of a process has, or "". Nil is for numbers.
+	User, Group func(p *quark.Process, id uint32) string
 }
 
 // Printer prints events. Columns become wider when they have to, and narrower with the next
@@ -198,14 +198,15 @@ const clock = "15:04:05.000"
 
 func (p *Printer) time(c *cell, layout string, t time.Time) { c.ascii(t.In(p.Zone).Format(layout)) }
 
-func (p *Printer) user(c *cell, uid uint32) {
-	if p.User != nil {
-		if name := p.User(uid); name != "" {
-			c.quote(name)
+// id writes an id by its name, if it has one.
+func (c *cell) id(name func(*quark.Process, uint32) string, p *quark.Process, id uint32) {
+	if name != nil {
+		if text := name(p, id); text != "" {
+			c.quote(text)
 			return
 		}
 	}
-	c.uint(uint64(uid))
+	c.uint(uint64(id))
 }
 
 // gap writes what was lost.
