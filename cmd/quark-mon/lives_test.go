@@ -2,17 +2,15 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/internal/golden"
 )
 
 // family is a machine with processes that fork others, one of them deeply.
@@ -64,7 +62,7 @@ func asTree(t *testing.T, height int) (out []byte) {
 	return out
 }
 
-func TestLives(t *testing.T) { compare(t, "testdata/lives.golden", asTree(t, 40)) }
+func TestLives(t *testing.T) { golden.Compare(t, "testdata/lives.golden", asTree(t, 40)) }
 
 // On each page the ancestors stand again, and with a line below them.
 func TestLivesOnPages(t *testing.T) {
@@ -79,23 +77,6 @@ func TestLivesOnPages(t *testing.T) {
 				t.Errorf("of height %d: a heading is below %q", height, above)
 			}
 		}
-	}
-}
-
-// compare compares with a golden file.
-func compare(t *testing.T, golden string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -118,7 +99,7 @@ func TestTally(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	compare(t, "testdata/tally.golden", out.Bytes())
+	golden.Compare(t, "testdata/tally.golden", out.Bytes())
 }
 
 // There is room for a number of names, and all is counted.

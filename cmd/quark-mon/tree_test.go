@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os/exec"
 	"testing"
 	"time"
@@ -10,9 +9,8 @@ import (
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files in testdata as they are now")
 
 // Names of any bytes, ended parents, forgotten ones, and a pid that is used again.
 func TestTree(t *testing.T) {
@@ -48,7 +46,7 @@ func TestTree(t *testing.T) {
 	if err := writeTree(&got, q); err != nil {
 		t.Fatal(err)
 	}
-	compare(t, "testdata/tree.dot", got.Bytes())
+	golden.Compare(t, "testdata/tree.dot", got.Bytes())
 	if _, err := exec.LookPath("dot"); err != nil {
 		t.Skip("dot does not read it: apt-get install graphviz")
 	}

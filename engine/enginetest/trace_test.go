@@ -3,22 +3,17 @@ package enginetest_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
 	"github.com/quark-linux/quark/engine/trace"
+	"github.com/quark-linux/quark/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the events of the traces in testdata as they are now")
 
 // The events of a recorded trace of each backend and series of kernels are those of the golden
 // file. The traces are of
@@ -35,19 +30,7 @@ func TestTraces(t *testing.T) {
 	for _, file := range files {
 		for suffix, minAgg := range map[string]bool{".joined": false, ".apart": true} {
 			t.Run(filepath.Base(file)+suffix, func(t *testing.T) {
-				got, golden := replay(t, file, minAgg), strings.TrimSuffix(file, ".trace")+suffix
-				if *update {
-					if err := os.WriteFile(golden, got, 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(golden)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(string(want), string(got)); diff != "" {
-					t.Error(diff)
-				}
+				golden.Compare(t, strings.TrimSuffix(file, ".trace")+suffix, replay(t, file, minAgg))
 			})
 		}
 	}

@@ -1,8 +1,6 @@
 package line
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -12,31 +10,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files in testdata as they are now")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	name = filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
-}
 
 func columns(t testing.TB, list string) []Column {
 	t.Helper()
@@ -110,7 +88,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Columns: columns(t, c.columns), Colour: c.colour, User: made}
-			golden(t, c.name+".txt", printed(t, odd(), o, c.width, c.height, quark.Options{}))
+			golden.Compare(t, "testdata/"+c.name+".txt", printed(t, odd(), o, c.width, c.height, quark.Options{}))
 		})
 	}
 }
@@ -160,7 +138,7 @@ func TestUncertain(t *testing.T) {
 		t.Known, t.Carried, t.Start, t.StartUnit, t.Exit.Time = c.known, c.carried&c.known, c.start, c.unit, c.end
 		b = p.Append(b, ev)
 	}
-	golden(t, "uncertain.txt", b)
+	golden.Compare(t, "testdata/uncertain.txt", b)
 }
 
 func TestContainer(t *testing.T) {
