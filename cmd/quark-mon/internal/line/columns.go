@@ -26,7 +26,7 @@ const Default = "time,dur,user,pid,ppid,event,status,argv"
 
 // all are the columns there are.
 var all = []Column{
-	{"time", false, 12, 15, noField, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, "15:04:05.000", ev.Wall) }},
+	{"time", false, 12, 15, noField, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, clock, ev.Wall) }},
 	{"date", false, 10, 10, noField, func(c *cell, p *Printer, ev *quark.Event) { p.time(c, time.DateOnly, ev.Wall) }},
 	{"dur", true, 6, 10, noField, func(c *cell, p *Printer, ev *quark.Event) { c.ascii(p.duration(ev)) }},
 	{"event", false, 14, 40, noField, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(what(ev)) }},
