@@ -1,7 +1,6 @@
 package cnproc
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -91,14 +90,7 @@ func TestThreadsOption(t *testing.T) {
 // Threads that began before the source was opened are found in /proc.
 func TestThreadsOfBefore(t *testing.T) {
 	cmd := conform.Child("wait")
-	in, _ := cmd.StdinPipe()
-	out, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	in, _ := conform.Start(t, cmd)
 	s := kernel(t, Options{})
 	pid := uint32(cmd.Process.Pid)
 	if tasks := len(s.proc.Tasks(pid)); int(s.track.groups.byPID[pid].live) != tasks-1 {

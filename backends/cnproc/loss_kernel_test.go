@@ -416,12 +416,7 @@ func TestDropPrivileges(t *testing.T) {
 	kernel(t, Options{}).Close()
 	cmd := conform.Child("drop-privileges")
 	cmd.Dir = t.TempDir()
-	out, _ := cmd.StdoutPipe()
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	_, out := conform.Start(t, cmd)
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "ready" {
 		t.Fatalf("%q", lines.Text())

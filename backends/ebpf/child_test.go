@@ -6,11 +6,13 @@ import (
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 func TestMain(m *testing.M) {
-	conform.Main(m, map[string]func(){"dropped": dropped, "detached": detached, "from-moved": fromMoved,
-		"wait-detached": waitDetached, "restless": restless})
+	conform.Main(m, map[string]func(){"dropped": dropped, "from-moved": fromMoved, "restless": restless,
+		"detached":      func() { detached(tinyelf.Write) },
+		"wait-detached": func() { detached(tinyelf.WriteWaiter) }})
 }
 
 // dropped opens a source, says which programs it loaded, and uses it without

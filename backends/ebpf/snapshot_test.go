@@ -88,24 +88,10 @@ func waiting(t *testing.T, file string, c *exec.Cmd) int {
 	return started(t, c)
 }
 
-// started starts a command that writes a byte when it is ready.
+// started starts a command that writes when it is ready.
 func started(t *testing.T, c *exec.Cmd) int {
 	t.Helper()
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); c.Process.Kill(); c.Wait() })
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
-		t.Fatalf("%s: %v", c.Path, err)
-	}
+	conform.Start(t, c)
 	return c.Process.Pid
 }
 
@@ -127,18 +113,6 @@ func running(t *testing.T, s *barefork.Script) int {
 		t.Fatal(err)
 	}
 	return p.PID
-}
-
-// waitDetached is detached with a program that waits.
-func waitDetached() {
-	dir := os.Args[1]
-	conform.Try("unshare", unix.Unshare(unix.CLONE_NEWNS))
-	conform.Try("make mounts private", unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-	conform.Try("mount", unix.Mount("tmp", dir, "tmpfs", 0, ""))
-	conform.Try("chdir", unix.Chdir(dir))
-	conform.Try("write program", tinyelf.WriteWaiter("program", 0))
-	conform.Try("unmount", unix.Unmount(dir, unix.MNT_DETACH))
-	conform.Try("exec", syscall.Exec("./program", []string{"program"}, nil))
 }
 
 // argvEnd returns the address of the last byte of this process's arguments.

@@ -1,7 +1,6 @@
 package kprobe
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
 	"os"
@@ -104,11 +103,7 @@ func TestFailedOpen(t *testing.T) {
 func TestSweep(t *testing.T) {
 	open(t, Options{}).Close()
 	c := conform.Child("hold")
-	out, _ := c.StdoutPipe()
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	bufio.NewReader(out).ReadString('\n')
+	conform.Start(t, c)
 	left := len(probeNames(t))
 	if left == 0 {
 		t.Error("the child has no probes")
