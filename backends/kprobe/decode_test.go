@@ -254,6 +254,41 @@ func TestEndings(t *testing.T) {
 	}
 }
 
+// TestHeld has the engine wait for each event that waits for its other records.
+func TestHeld(t *testing.T) {
+	type ids = map[slot]uint64
+	s, c, probes := offline(t, testFormats)
+	s.cpus = []*cpu{c}
+	var l conform.Events
+	n := uint64(0)
+	send := func(name string, values ids) {
+		n++
+		s.sample(c, &l, &perf.Sample{Time: 100 * n, Count: n, PID: 7, TID: 7, Raw: record(probes[name], values, nil)})
+	}
+	want := func(what string, want uint64) {
+		t.Helper()
+		if s.held = s.oldestHeld(); s.held != want {
+			t.Errorf("%s: an event of %d is held, want %d", what, s.held, want)
+		}
+		if _, some := s.Held(); some != (want != 0) {
+			t.Errorf("%s: held: %v", what, some)
+		}
+	}
+	want("nothing read", 0)
+	send("ids", ids{slotTGID: 7, slotTID: 7, slotCred: 64})
+	want("a change of ids whose old ids are to come", 100)
+	s.settleIDs(&l)
+	want("all records read", 0)
+	send("exit", ids{slotTGID: 7, slotTID: 8, slotGroupDead: 1})
+	want("an end whose status is to come", 200)
+	send("exit", ids{slotTGID: 7, slotTID: 7})
+	want("the status came", 0)
+	send("exec", ids{slotTGID: 9, slotTID: 9})
+	want("the first record of several", 400)
+	send("exit", ids{slotTGID: 9, slotTID: 9, slotGroupDead: 1})
+	want("the next event of that CPU", 0)
+}
+
 // TestEndingsByNumber has hooks that see only how many threads live, so that more
 // than one takes itself for the last, and an execve whose record comes late.
 func TestEndingsByNumber(t *testing.T) {

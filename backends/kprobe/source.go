@@ -45,6 +45,7 @@ type Source struct {
 	followed  uint64 // when CPUs were last looked for with nothing left in the rings
 	opened    uint64 // when the probes of all CPUs were enabled
 	finishing bool   // see Finish
+	held      uint64 // see Held; 0 for none
 }
 
 // Name returns "kprobe".
@@ -76,8 +77,34 @@ func (s *Source) Populate(to engine.Sink) error {
 	// After the rings were read, so that no event is handed over before a gap of earlier times.
 	s.followCPUs(to)
 	s.closeGone(to)
+	s.held = s.oldestHeld()
 	return nil
 }
+
+// oldestHeld returns the time of the oldest event that waits for its other records, 0 for none.
+func (s *Source) oldestHeld() uint64 {
+	const none = math.MaxUint64
+	oldest := uint64(none)
+	for _, c := range s.cpus {
+		if c.now.set != nil {
+			oldest = min(oldest, c.now.time)
+		}
+	}
+	for _, ev := range s.endings.parked {
+		oldest = min(oldest, ev.Time)
+	}
+	for _, t := range s.ids.second {
+		oldest = min(oldest, t.ev.Time)
+	}
+	if oldest == none {
+		return 0
+	}
+	return oldest
+}
+
+// Held returns the time of the oldest event that waits for its other records: one that was lost may
+// make it wait for longer than the engine holds events.
+func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
 // readQueued reads the records that are queued, the oldest first: those that the sink has no room
 // for are younger. It returns false if there are none.
