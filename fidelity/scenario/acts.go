@@ -3,7 +3,6 @@ package scenario
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -425,11 +424,6 @@ func (a *actor) exec(how string, argv []string) int {
 	a.Resume(func(elf []byte) error {
 		if how == "memfd" {
 			_, err := unix.Write(fd, elf)
-			return err
-		}
-		// The next life of a scenario's script has the same names, and a reader of /proc
-		// can keep the program of a process that has ended busy.
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		if err := os.WriteFile(path, elf, 0o755); err != nil {

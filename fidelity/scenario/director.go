@@ -24,8 +24,13 @@ type director struct {
 	proc truth.Proc
 	pid  int
 	self string // path of this program
-	dir  string // an empty directory, removed after the scenario
-	fds  []int  // closed after the scenario
+
+	// Of the scenario:
+	dir string // an empty directory
+	fds []int  // to be closed
+	// How many lives its scripts had. Each has names of its own, as a reader of /proc can keep
+	// the program of one that has ended busy.
+	lives int
 }
 
 // stop is the panic value with which the director ends a scenario early.
@@ -68,7 +73,7 @@ func (d *director) perform(name string) {
 		for _, fd := range d.fds {
 			unix.Close(fd)
 		}
-		d.fds = nil
+		d.fds, d.lives = nil, 0
 	}()
 	if s.run == nil {
 		d.ownScript(name)

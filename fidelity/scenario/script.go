@@ -65,7 +65,6 @@ func parseFile(name string) (s Scenario, ok bool) {
 // play is a script that is being performed.
 type play struct {
 	*director
-	lives  int
 	ready  *gate // a process that stands writes its number in stands
 	stands []*stand
 	waits  []wait

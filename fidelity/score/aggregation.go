@@ -104,7 +104,7 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 	born := slices.DeleteFunc(slices.Clone(j.byPID[number]), func(o *truth.Life) bool { return o.Born() > until })
 	if got == nil {
 		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) &&
-			born[n-1].Born() >= j.w.Opened && (born[n-1] == l || s.Time <= lastSeen(born[n-1])) {
+			born[n-1].Born() >= j.w.Opened && (born[n-1] == l || livedAt(born[n-1], s.Time)) {
 			return "not found"
 		}
 		return ""
@@ -130,20 +130,8 @@ func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
 	return lived && id.PID != s.Process.PID // a leader of itself is as in its own event
 }
 
-// lastSeen returns until when a process had certainly not ended, as far as is known.
-func lastSeen(l *truth.Life) uint64 {
-	last := l.Events[len(l.Events)-1]
-	if last.Kind == engine.KindExit {
-		return last.Earliest
-	}
-	return last.Latest
-}
-
 // livedAt reports whether a process had certainly not ended at a time.
-func livedAt(l *truth.Life, at uint64) bool {
-	last := l.Events[len(l.Events)-1]
-	return last.Kind == engine.KindExit && at < last.Earliest
-}
+func livedAt(l *truth.Life, at uint64) bool { return at < l.Events[len(l.Events)-1].Earliest }
 
 // wrongPart returns what is wrong with the parts of a delivered event: each is an event that
 // happened at its time, with the ids of then, and together they are what the event reports.
