@@ -83,8 +83,10 @@ func (t *table) guessAgain(r *RawEvent) *Process {
 	if p == nil || p.Exited || !p.guessed(r.Time) || r.Kind == KindFork || r.Task.Known.Has(FieldStart) {
 		return nil
 	}
-	*p = Process{PID: p.PID, born: p.born, older: p.older, guesses: p.guesses | p.Known, Cmdline: p.Cmdline[:0], before: image{cmdline: p.before.cmdline[:0]}}
-	t.rebirth(p, r.Time)
+	guesses := p.guesses | p.Known
+	t.remove(p)
+	p = t.add(r.PID, r.Time)
+	p.guesses = guesses
 	return p
 }
 

@@ -171,17 +171,22 @@ func (t *table) collect(now uint64) {
 		if t.gcFirst == nil {
 			t.gcLast = nil
 		}
-		t.unlink(p)
+		t.remove(p)
 		t.collected++
-		if cap(p.Cmdline) > maxKeptData {
-			p.Cmdline = nil
-		}
-		if cap(p.before.cmdline) > maxKeptData {
-			p.before.cmdline = nil
-		}
-		p.nextGC = t.free
-		t.free = p
 	}
+}
+
+// remove forgets p, whose memory add takes.
+func (t *table) remove(p *Process) {
+	t.unlink(p)
+	if cap(p.Cmdline) > maxKeptData {
+		p.Cmdline = nil
+	}
+	if cap(p.before.cmdline) > maxKeptData {
+		p.before.cmdline = nil
+	}
+	p.nextGC = t.free
+	t.free = p
 }
 
 func (t *table) unlink(p *Process) {
