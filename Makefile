@@ -229,7 +229,8 @@ coverage: deps-guest kernel-images $(HOSTBIN)/quark-matrix
 	$(Q)GOCOVERDIR=$(abspath $(COVER))/host $(GO) test -short -cover -coverpkg=./... ./... -args \
 		-test.gocoverdir=$(abspath $(COVER))/host >$(COVER)/go-test.log || grep FAIL $(COVER)/go-test.log
 	$(Q)if [ "$$(id -u)" = 0 ]; then GOCOVERDIR=$(COVER)/host $(COVER)/bin/quark-test -j '' || true; fi
-	$(Q)$(HOSTBIN)/quark-matrix -o $(COVER)/matrix --arch $(GOARCH) --initramfs $(GOARCH)=$(COVER)/initramfs.gz --wrap cover --mem 1024 \
+	$(Q)$(HOSTBIN)/quark-matrix -o $(COVER)/matrix --arch $(GOARCH) --initramfs $(GOARCH)=$(COVER)/initramfs.gz \
+		--wrap cover --keep /run/profile.gz --mem 1024 \
 		$(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') $(foreach k,$(KERNELS),'$(k)')
 	$(Q)$(HOSTBIN)/quark-matrix coverage -o $(COVER)/matrix --host $(COVER)/host --profile $(COVER)/profile.txt
 
