@@ -23,6 +23,9 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	if err := run(signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
 		os.Exit(1)
@@ -58,11 +61,18 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	switch {
 	case o.count:
 		m.stats = m.out
-	case o.verbose > 2:
+	case o.verbose > 2 && o.verb != "top":
 		m.stats = errw
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	if o.verb == "top" {
+		m.announce(errw)
+		if m.live, err = newLive(m, out.(*os.File), stop); err != nil {
+			return errors.Join(err, m.close())
+		}
+		defer m.live.close()
+	}
 	go func() {
 		<-signals
 		stop()
@@ -78,6 +88,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		// The reader of the output may have stalled, and run with it. Close detaches from
 		// the kernel.
 		q.Close()
+		if m.live != nil {
+			m.live.close()
+		}
 		fmt.Fprintln(errw, "quark-mon: ended by a second signal: not all was printed")
 		os.Exit(1)
 	}()
@@ -87,7 +100,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		}
 	}
 	debug.FreeOSMemory()
-	m.announce(errw)
+	if m.live == nil {
+		m.announce(errw)
+	}
 	if o.duration > 0 {
 		defer time.AfterFunc(o.duration, stop).Stop()
 	}
@@ -96,6 +111,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	ballast := make([]byte, 16<<20)
 	err = m.watch(ctx)
 	runtime.KeepAlive(ballast)
+	if m.live != nil {
+		m.live.close()
+	}
 	if err == nil {
 		err = m.finish(errw)
 	}
@@ -118,6 +136,7 @@ type monitor struct {
 	names  *quark.Names // nil without --names
 	lives  *lives       // of tree
 	tally  *tally       // of stats
+	live   *live        // of top
 	screen *screen      // nil unless events are printed as lines
 	stats  io.Writer    // of a line of statistics once a second; nil without
 	tick   time.Time    // of the next
@@ -202,10 +221,14 @@ func (m *monitor) step() error {
 // rest flushes and waits for more, or for the next line of statistics.
 func (m *monitor) rest() error {
 	timeout := time.Duration(-1)
-	if m.stats != nil {
+	if m.stats != nil || m.live != nil {
 		if timeout = time.Until(m.tick); timeout <= 0 {
 			m.tick = m.tick.Add(time.Second)
-			if err := m.printStats(); err != nil {
+			each := m.printStats
+			if m.live != nil {
+				each = m.live.tick
+			}
+			if err := each(); err != nil {
 				return err
 			}
 			timeout = max(0, time.Until(m.tick))
@@ -246,6 +269,9 @@ func (m *monitor) print(ev *quark.Event) error {
 	switch {
 	case m.tally != nil:
 		m.tally.count(ev, m.q.Clock())
+		return nil
+	case m.live != nil:
+		m.live.count(ev)
 		return nil
 	case m.lives != nil:
 		m.line = m.lives.Append(m.line[:0], ev)

@@ -20,7 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	// The benchmark runs this binary as quark-mon.
-	if os.Getenv("QUARK_MON_RUN") != "" {
+	switch os.Getenv("QUARK_MON_RUN") {
+	case "":
+	case "panic":
+		panicLive()
+	default:
 		main()
 		os.Exit(0)
 	}

@@ -21,7 +21,7 @@ type options struct {
 	json, lineage, text  bool
 	names                bool
 	columns              string
-	verb                 string // "tree", "stats" or nothing
+	verb                 string // "tree", "stats", "top" or nothing
 	duration             time.Duration
 	shown                []line.Column // nil unless events are printed as lines
 	count                bool
@@ -89,15 +89,16 @@ func kindNames() (names []string) {
 // treeColumns are those of tree, which shows the parent by itself.
 const treeColumns = "time,dur,user,pid,event,status,argv"
 
-const usage = `usage: quark-mon [tree | stats] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
+const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --names -j | --columns LIST] [--events LIST] [--exits all|nonzero]
        quark-mon completion bash|zsh|fish
 
 Prints what processes do until it is interrupted, then its statistics to
 standard error. tree prints it as a tree, and stats at the end how often which
-command was executed, ended and failed. completion prints what makes a shell
-complete the options.
+command was executed, ended and failed. top shows on a terminal how much
+happens, below which processes, and what fails. completion prints what makes a
+shell complete the options.
 Without -b, -k or -c the best backend that works is taken. With -R it is a
 recording that is printed, and nothing is asked of the kernel.
 
@@ -116,7 +117,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 		switch operands[0] {
 		case "completion":
 			return nil, printCompletion(f, operands[1:], out)
-		case "tree", "stats":
+		case "tree", "stats", "top":
 			o.verb, operands = operands[0], operands[1:]
 		}
 	}
@@ -176,7 +177,7 @@ func printCompletion(f *pflag.FlagSet, shell []string, out io.Writer) error {
 	if len(shell) != 1 {
 		return errors.New("completion: name one shell: bash, zsh or fish")
 	}
-	script, err := command.Completion(shell[0], f, map[string]command.Values{
+	script, err := command.Completion(shell[0], f, []string{"tree", "stats", "top", "completion"}, map[string]command.Values{
 		"events": {List: kindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
 	})
 	if err != nil {
@@ -198,13 +199,22 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	if o.names && (!o.json || o.count || o.verb != "" || o.replay != "") {
 		return errors.New("--names has a meaning only with -j, and for events of this host: leave it out")
 	}
-	for _, name := range map[string][]string{"tree": {"text", "json", "lineage", "count"}, "stats": {"columns", "text", "lineage", "count"}}[o.verb] {
+	for _, name := range map[string][]string{
+		"tree":  {"text", "json", "lineage", "count"},
+		"stats": {"columns", "text", "lineage", "count"},
+		"top":   {"columns", "text", "json", "lineage", "count", "replay"},
+	}[o.verb] {
 		if f.Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s: leave one out", name, o.verb)
 		}
 	}
 	switch {
 	case o.verb == "stats":
+	case o.verb == "top":
+		if o.queue.HoldTime == 0 {
+			o.queue.HoldTime = time.Second
+		}
+		return checkTerminal(out)
 	case columns:
 		if o.shown, err = line.Parse(o.columns); err != nil {
 			return fmt.Errorf("--columns: %w", err)

@@ -14,10 +14,10 @@ type Values struct {
 }
 
 // Completion returns the script by which a shell, bash, zsh or fish, completes the options of a
-// command. values are those of the options that take one of a few; an option whose help names its
-// value `file` takes a file.
-func Completion(shell string, f *pflag.FlagSet, values map[string]Values) (string, error) {
-	script, ok := map[string]func(string, []option) string{"bash": bash, "zsh": zsh, "fish": fish}[shell]
+// command, and its first word, which is one of words. values are those of the options that take one
+// of a few; an option whose help names its value `file` takes a file.
+func Completion(shell string, f *pflag.FlagSet, words []string, values map[string]Values) (string, error) {
+	script, ok := map[string]func(name, words string, options []option) string{"bash": bash, "zsh": zsh, "fish": fish}[shell]
 	if !ok {
 		return "", fmt.Errorf("completion: no script for the shell %q: choose bash, zsh or fish", shell)
 	}
@@ -32,7 +32,7 @@ func Completion(shell string, f *pflag.FlagSet, values map[string]Values) (strin
 		o.takes = flag.NoOptDefVal == ""
 		options = append(options, o)
 	})
-	return script(f.Name(), options), nil
+	return script(f.Name(), strings.Join(words, " "), options), nil
 }
 
 // option is an option as scripts have it.
@@ -51,7 +51,7 @@ func (o *option) names() (names []string) {
 	return append(names, "--"+o.Name)
 }
 
-func bash(name string, options []option) string {
+func bash(name, words string, options []option) string {
 	fn := "_" + strings.ReplaceAll(name, "-", "_")
 	var all []string
 	var cases strings.Builder
@@ -85,12 +85,13 @@ func bash(name string, options []option) string {
 	case $prev in
 %[3]s	esac
 	mapfile -t COMPREPLY < <(compgen -W '%[4]s' -- "$cur")
+	[[ $COMP_CWORD != 1 ]] || mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W '%[5]s' -- "$cur")
 }
 complete -F %[2]s %[1]s
-`, name, fn, cases.String(), strings.Join(all, " "))
+`, name, fn, cases.String(), strings.Join(all, " "), words)
 }
 
-func zsh(name string, options []option) string {
+func zsh(name, words string, options []option) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#compdef %s\n\n_arguments -s -S", name)
 	quote := strings.NewReplacer(`'`, `'\''`, `\`, `\\`, `[`, `\[`, `]`, `\]`, `:`, `\:`)
@@ -125,12 +126,12 @@ func zsh(name string, options []option) string {
 			fmt.Fprintf(&b, " \\\n\t'%s'%s'%s'", once, n, spec)
 		}
 	}
-	return b.String() + "\n"
+	return fmt.Sprintf("%s \\\n\t'1::command:(%s)'\n", b.String(), words)
 }
 
-func fish(name string, options []option) string {
+func fish(name, words string, options []option) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# fish completion for %s\ncomplete -c %[1]s -f\n", name)
+	fmt.Fprintf(&b, "# fish completion for %s\ncomplete -c %[1]s -f\ncomplete -c %[1]s -n __fish_is_first_token -a '%s'\n", name, words)
 	quote := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	for _, o := range options {
 		fmt.Fprintf(&b, "complete -c %s", name)

@@ -57,6 +57,13 @@ func Quote(s string) string {
 	return string(c.b)
 }
 
+// Fit returns a text of any bytes as lines have it, cut to a width, and how many columns it takes.
+func Fit(s string, width int) (text string, taken int) {
+	c := cell{max: width, full: width <= 0}
+	c.quote(s)
+	return string(c.b), c.w
+}
+
 // quoting is how a text has to be written for a shell to take it as one word.
 type quoting uint8
 

@@ -228,3 +228,11 @@ func (p *Printer) gone(c *cell, ev *quark.Event) {
 	c.ascii(fmt.Sprintf(" *** GONE: pid %d, its exit was lost: ", ev.Process.PID))
 	showArgv(c, p, ev)
 }
+
+// Cell returns a column of an event, cut to a width, how many columns of the terminal it takes, and
+// the numbers of the escape sequence that sets its style.
+func (p *Printer) Cell(col *Column, ev *quark.Event, width int) (text string, taken int, style string) {
+	p.cell.reset(width)
+	col.fill(&p.cell, p, ev)
+	return string(p.cell.b), p.cell.w, p.cell.style
+}

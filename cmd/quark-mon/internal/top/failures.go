@@ -1,0 +1,76 @@
+package top
+
+import (
+	"container/heap"
+
+	"github.com/quark-linux/quark"
+)
+
+// command is what failed, and how.
+type command struct {
+	known      quark.Fields // whether the name is
+	comm       string
+	waitStatus int32
+}
+
+// Failure is how often a command failed in one way.
+type Failure struct {
+	// Count is how often it failed at most, and Count-Over at least: before it took another's
+	// place it may have been counted too.
+	Count, Over uint64
+	Last        uint64         // when it did the last time, in CLOCK_MONOTONIC ns
+	Process     *quark.Process // one of the last second that it failed in
+	command
+	index int
+}
+
+// failures counts the commands that fail most, in a fixed room: the least one makes room for a new
+// one, which inherits its count ("space-saving", Metwally, Agrawal and El Abbadi 2005). So each
+// that failed more often than all failures divided by maxFailures is there.
+type failures struct {
+	of   map[command]*Failure
+	heap []*Failure // the least first
+}
+
+// maxFailures is how many ways of failing are told apart.
+const maxFailures = 512
+
+func (f *failures) add(p *quark.Process, time uint64) {
+	key := command{known: p.Known & quark.SetOf(quark.FieldComm), waitStatus: p.Task.Exit.WaitStatus}
+	if key.known != 0 {
+		key.comm = p.Comm
+	}
+	x := f.of[key]
+	switch {
+	case x != nil:
+	case len(f.heap) < maxFailures:
+		if f.of == nil {
+			f.of = make(map[command]*Failure)
+		}
+		x = &Failure{command: key, index: len(f.heap)}
+		f.of[key] = x
+		f.heap = append(f.heap, x)
+	default:
+		x = f.heap[0]
+		delete(f.of, x.command)
+		x.Over, x.command, x.Process = x.Count, key, nil
+		f.of[key] = x
+	}
+	// A copy a second is enough.
+	if x.Process == nil || time/second != x.Last/second {
+		x.Process = p.Clone()
+	}
+	x.Count++
+	x.Last = max(x.Last, time)
+	heap.Fix(f, x.index)
+}
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (f *failures) Len() int           { return len(f.heap) }
+func (f *failures) Less(i, j int) bool { return f.heap[i].Count < f.heap[j].Count }
+func (f *failures) Swap(i, j int) {
+	f.heap[i], f.heap[j] = f.heap[j], f.heap[i]
+	f.heap[i].index, f.heap[j].index = i, j
+}
+func (f *failures) Push(any) {}
+func (f *failures) Pop() any { return nil }

@@ -1,0 +1,208 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/quark-linux/quark"
+)
+
+const (
+	second = uint64(time.Second)
+	// Minute is how many seconds of rates are shown, window of how many those of a tree are.
+	Minute, window = 60, 10
+	// slack is by how much events come later than they are held, at most.
+	slack = uint64(200 * time.Millisecond)
+	// maxTrees is how many processes whose descendants do something are told apart.
+	maxTrees = 4096
+	// maxRows is how many trees a frame has.
+	maxRows = 200
+)
+
+// Model counts the events of a queue.
+type Model struct {
+	hold     uint64 // how long events are held
+	started  uint64 // the first whole second
+	shown    uint64 // the newest that a frame had
+	rates    history
+	total    [numWhats]uint64
+	peak     Counts
+	trees    map[quark.Identity]*history // what the descendants of a process did
+	full     bool                        // of trees, in this frame
+	failures failures
+}
+
+// New returns a model that begins now, in CLOCK_MONOTONIC ns, of events that are held so long.
+func New(now uint64, hold time.Duration) *Model {
+	return &Model{
+		hold: uint64(hold), started: now/second + 1, rates: history{seconds: make([]Counts, 2*Minute)},
+		trees: make(map[quark.Identity]*history),
+	}
+}
+
+// Clear forgets the peaks, the totals and the failures.
+func (m *Model) Clear() {
+	m.total, m.peak, m.failures = [numWhats]uint64{}, Counts{}, failures{}
+}
+
+// Ancestors returns the ancestors of a process, the parent first, as a queue does.
+type Ancestors func(*quark.Process) ([]*quark.Process, bool)
+
+// Count adds an event.
+func (m *Model) Count(ev *quark.Event, ancestors Ancestors) {
+	if ev.Process == nil || ev.Thread || !ev.Events.Has(quark.EventFork|quark.EventExec|quark.EventExit) {
+		return
+	}
+	for what, at := range parts(ev) {
+		m.total[what]++
+		m.rates.add(at/second, what)
+		if what == Failed {
+			m.failures.add(ev.Process, at)
+		}
+	}
+	above, _ := ancestors(ev.Process)
+	for _, a := range above {
+		id, known := a.Identity()
+		if !known || a.Exited {
+			continue
+		}
+		t := m.trees[id]
+		if t == nil {
+			if len(m.trees) >= maxTrees {
+				m.full = true
+				continue
+			}
+			t = &history{seconds: make([]Counts, 2*window)}
+			m.trees[id] = t
+		}
+		for what, at := range parts(ev) {
+			t.add(at/second, what)
+		}
+	}
+}
+
+// parts yields what happened in an event, and when.
+func parts(ev *quark.Event) func(func(What, uint64) bool) {
+	return func(yield func(What, uint64) bool) {
+		for i := range ev.Parts {
+			part := &ev.Parts[i]
+			what := numWhats
+			switch part.Kind.Events() {
+			case quark.EventFork:
+				what = Forks
+			case quark.EventExec:
+				what = Execs
+			case quark.EventExit:
+				what = Exits
+			}
+			if what < numWhats && !yield(what, part.Time) {
+				return
+			}
+			p := ev.Process
+			if what == Exits && p.Known.Has(quark.FieldExit) && p.Task.Exit.WaitStatus != 0 && !yield(Failed, part.Time) {
+				return
+			}
+		}
+	}
+}
+
+// Frame is what a screen shows: what happened up to a second that is complete.
+type Frame struct {
+	Now   uint64 // in CLOCK_MONOTONIC ns
+	Rates [numWhats]Rate
+	// Trees are what the descendants of living processes did in so many seconds, the busiest
+	// first. One is left out if nearly all is of one child's.
+	Trees   []Tree
+	Seconds int
+	Full    bool // some found no room
+	// Failures are in no order.
+	Failures []Failure
+}
+
+// Rate is how often something happened a second, the last minute with the newest one last, at most
+// and together.
+type Rate struct {
+	Last  [Minute]uint32
+	Peak  uint32
+	Total uint64
+}
+
+// Tree is what the descendants of a process did.
+type Tree struct {
+	Counts
+	Leader    *quark.Process
+	Ancestors []string // their names, the parent first, as far as they are known
+	above     []*quark.Process
+}
+
+// all is how many events the counts are of.
+func (c *Counts) all() uint32 { return c[Forks] + c[Execs] + c[Exits] }
+
+// Frame returns what has happened. find returns the process of an identity, nil if there is none.
+func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ancestors Ancestors) *Frame {
+	last := (now-min(now, m.hold+slack))/second - 1 // wraps only in the first second since boot
+	f := &Frame{Now: now, Full: m.full, Seconds: window}
+	m.full = false
+	if last < m.started || last+1 == 0 { // no second is complete
+		f.Seconds = 0
+		return f
+	}
+	f.Seconds = min(window, int(last-m.started)+1)
+	for s := max(m.shown+1, m.started, last-min(last, Minute)); s <= last; s++ {
+		c := m.rates.of(s)
+		for w := range m.peak {
+			m.peak[w] = max(m.peak[w], c[w])
+		}
+	}
+	m.shown = last
+	for w := range f.Rates {
+		r := &f.Rates[w]
+		r.Peak, r.Total = m.peak[w], m.total[w]
+		for i := range r.Last {
+			r.Last[i] = m.rates.of(last - Minute + 1 + uint64(i))[w]
+		}
+	}
+	for _, x := range m.failures.heap {
+		f.Failures = append(f.Failures, *x)
+	}
+	f.Trees = m.busiest(last, f.Seconds, find, ancestors)
+	for i := range f.Trees {
+		t := &f.Trees[i]
+		t.Leader = t.Leader.Clone()
+		for _, a := range t.above {
+			if !a.Known.Has(quark.FieldComm) {
+				break
+			}
+			t.Ancestors = append(t.Ancestors, a.Comm)
+		}
+		t.above = nil
+	}
+	return f
+}
+
+// busiest returns the trees of processes that live, and forgets those that do nothing.
+func (m *Model) busiest(last uint64, seconds int, find func(quark.Identity) *quark.Process, ancestors Ancestors) (rows []Tree) {
+	below := make(map[*quark.Process]uint32) // how much the busiest tree right below one has
+	for id, t := range m.trees {
+		p := find(id)
+		if p == nil || p.Exited || t.newest+window <= last {
+			delete(m.trees, id)
+			continue
+		}
+		c := t.sum(last, seconds)
+		if c.all() == 0 {
+			continue
+		}
+		above, _ := ancestors(p)
+		rows = append(rows, Tree{Counts: c, Leader: p, above: above})
+		if i := slices.IndexFunc(above, func(a *quark.Process) bool { return !a.Exited }); i >= 0 {
+			below[above[i]] = max(below[above[i]], c.all())
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(t Tree) bool { return uint64(below[t.Leader])*10 >= uint64(t.all())*9 })
+	slices.SortFunc(rows, func(a, b Tree) int {
+		return cmp.Or(cmp.Compare(b.all(), a.all()), cmp.Compare(a.Leader.PID, b.Leader.PID))
+	})
+	return rows[:min(len(rows), maxRows)]
+}

@@ -1,0 +1,342 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
+)
+
+// State is what a screen shows besides a frame.
+type State struct {
+	Backend             string
+	Wall                time.Time
+	Processes, Buffered int
+	Lost                [quark.NumLosses]uint64
+	LostNow             uint64 // since the state before
+	Bound               bool   // more is lost, whose number is not known
+	CPU                 float64
+	RSS                 uint64 // bytes, 0 if not known
+}
+
+// View lays frames out. Its members are what its keys change.
+type View struct {
+	Paused bool
+	Sort   What // of trees
+	Newest bool // failures by time instead of number
+	Only   Table
+	ASCII  bool // the terminal has nothing else
+	line   *line.Printer
+	cells  struct{ user, pid, argv, status line.Column }
+}
+
+// Table is what the rows below the rates are.
+type Table int
+
+const (
+	Both Table = iota
+	Trees
+	Failures
+	numTables
+)
+
+// NewView returns a view that shows users as o does.
+func NewView(o line.Options) *View {
+	v := &View{line: line.New(o)}
+	columns, err := line.Parse("user,pid,argv,status")
+	if err != nil {
+		panic(err) // they are constant
+	}
+	v.cells.user, v.cells.pid, v.cells.argv, v.cells.status = columns[0], columns[1], columns[2], columns[3]
+	return v
+}
+
+// Key does what a key is for, and reports whether it is for something.
+func (v *View) Key(key rune) bool {
+	switch key {
+	case 'p', ' ':
+		v.Paused = !v.Paused
+	case 's':
+		v.Sort = (v.Sort + 1) % numWhats
+	case 'S':
+		v.Newest = !v.Newest
+	case 'v':
+		v.Only = (v.Only + 1) % numTables
+	default:
+		return false
+	}
+	return true
+}
+
+const keys = "q quit  p pause  s sort trees  S sort failures  v view  c clear"
+
+// Span is text in a line, from a column on. Style is the numbers of the escape sequence that sets
+// it, "" for none.
+type Span struct {
+	X     int
+	Text  string
+	Style string
+}
+
+const (
+	plain = ""
+	bold  = "1"
+	dim   = "2"
+	red   = "31"
+	alarm = "1;31"
+)
+
+// Lines returns the lines of a screen, at most height, none wider than width.
+func (v *View) Lines(f *Frame, s *State, width, height int) (lines [][]Span) {
+	row := func() *row { lines = append(lines, nil); return &row{width: width, line: &lines[len(lines)-1]} }
+	v.title(row(), s)
+	row().put(bold, fmt.Sprintf("%15s", "NOW/s"), fmt.Sprintf("%9s", "PEAK/s"), fmt.Sprintf("%11s", "TOTAL"), "  LAST MINUTE")
+	for w, r := range f.Rates {
+		row().rate([]string{"forks", "execs", "exits", "failed"}[w], &r, v.ASCII, What(w) == Failed)
+	}
+	v.loss(row(), s)
+	cost := row()
+	cost.put(plain, fmt.Sprintf("monitor%7.1f%% CPU", s.CPU))
+	if s.RSS != 0 {
+		cost.put(plain, fmt.Sprintf("%7.1f MiB", float64(s.RSS)/(1<<20)))
+	}
+	if room := height - len(lines) - 1; room >= 4 {
+		trees := room
+		switch v.Only {
+		case Failures:
+			trees = 0
+		case Both:
+			trees = room - min(room/2, max(room/3, 2+len(f.Failures)))
+		}
+		if trees >= 3 {
+			v.trees(f, row, trees)
+		}
+		for len(lines) < height-1-(room-trees) {
+			row()
+		}
+		if room-trees >= 3 {
+			v.failures(f, row, room-trees)
+		}
+		for len(lines) < height-1 {
+			row()
+		}
+		row().cut(dim, keys)
+	}
+	return lines[:min(len(lines), height)]
+}
+
+func (v *View) title(r *row, s *State) {
+	r.put(bold, "quark-mon top")
+	if v.Paused {
+		r.put(alarm, "  PAUSED")
+	}
+	r.put(plain, "  "+s.Wall.Format("15:04:05"), "  "+s.Backend)
+	r.put(dim, fmt.Sprintf("  %d processes", s.Processes), fmt.Sprintf(", %d events held", s.Buffered))
+}
+
+// loss writes what the source has lost, by cause.
+func (v *View) loss(r *row, s *State) {
+	total, causes := uint64(0), []string(nil)
+	for l, n := range s.Lost {
+		if total += n; n > 0 {
+			causes = append(causes, fmt.Sprintf("  %s %d", quark.Loss(l), n))
+		}
+	}
+	style := plain
+	if total > 0 || s.Bound {
+		style = alarm
+	}
+	if s.Bound {
+		causes = append(causes, "  and more whose number is not known")
+	}
+	r.put(style, fmt.Sprintf("%-7s%8d", "lost", s.LostNow), fmt.Sprintf("%20d", total))
+	r.put(style, causes...)
+}
+
+func (v *View) trees(f *Frame, newRow func() *row, rows int) {
+	newRow()
+	r := newRow()
+	for w, name := range []string{"FORK/s", "EXEC/s", "EXIT/s", "FAIL/s"} {
+		if What(w) == v.Sort {
+			name = "*" + name
+		}
+		r.put(bold, fmt.Sprintf("%7s", name))
+	}
+	title := "TREES, of the last 10 s"
+	if f.Full {
+		title += "; there are more"
+	}
+	r.put(bold, "     PID", " USER    ")
+	r.cut(bold, " "+title)
+	trees := slices.Clone(f.Trees)
+	slices.SortStableFunc(trees, func(a, b Tree) int { return cmp.Compare(b.Counts[v.Sort], a.Counts[v.Sort]) })
+	for _, t := range trees[:min(len(trees), rows-2)] {
+		r := newRow()
+		for w, n := range t.Counts {
+			style := plain
+			if What(w) == Failed && n > 0 {
+				style = red
+			}
+			r.put(style, fmt.Sprintf("%7s", perSecond(n, f.Seconds)))
+		}
+		v.process(r, t.Leader)
+		for _, name := range t.Ancestors {
+			if r.width-r.x < 4 {
+				break
+			}
+			r.put(dim, " < ")
+			text, taken := line.Fit(name, r.width-r.x)
+			r.fit(dim, text, taken)
+		}
+	}
+}
+
+// process writes who a process is, and its arguments.
+func (v *View) process(r *row, p *quark.Process) {
+	ev := &quark.Event{Process: p}
+	r.put(plain, " ")
+	v.cell(r, &v.cells.pid, ev, 7, -1)
+	r.put(plain, " ")
+	v.cell(r, &v.cells.user, ev, 8, 1)
+	r.put(plain, " ")
+	v.cell(r, &v.cells.argv, ev, 0, 0)
+}
+
+// cell writes a column of an event, of a width, on the right if side is negative. If that is 0, its
+// width is the room that there is.
+func (v *View) cell(r *row, col *line.Column, ev *quark.Event, width, side int) {
+	if side == 0 {
+		width = r.width - r.x
+	}
+	if width > r.width-r.x {
+		r.x = r.width
+	}
+	if r.x >= r.width {
+		return
+	}
+	text, taken, style := v.line.Cell(col, ev, width)
+	blanks := strings.Repeat(" ", width-taken)
+	if side < 0 {
+		r.put(plain, blanks)
+	}
+	if side == 0 {
+		r.fit(style, text, taken)
+		return
+	}
+	r.span(style, text, taken)
+	if side > 0 {
+		r.put(plain, blanks)
+	}
+}
+
+func (v *View) failures(f *Frame, newRow func() *row, rows int) {
+	newRow()
+	heading := []string{"*COUNT", "AGO"}
+	if v.Newest {
+		heading = []string{"COUNT", "*AGO"}
+	}
+	r := newRow()
+	r.put(bold, fmt.Sprintf("%9s", heading[0]), fmt.Sprintf("%7s", heading[1]), "  STATUS      ", "     PID", " USER    ")
+	r.cut(bold, " FAILING COMMANDS, their last")
+	list := slices.Clone(f.Failures)
+	slices.SortFunc(list, func(a, b Failure) int {
+		byCount, byTime := cmp.Compare(b.Count-b.Over, a.Count-a.Over), cmp.Compare(b.Last, a.Last)
+		if v.Newest {
+			return cmp.Or(byTime, byCount)
+		}
+		return cmp.Or(byCount, byTime)
+	})
+	for i := range list[:min(len(list), rows-2)] {
+		x, r := &list[i], newRow()
+		count := strconv.FormatUint(x.Count-x.Over, 10)
+		if x.Over > 0 {
+			count = ">=" + count
+		}
+		r.put(plain, fmt.Sprintf("%9s", count), fmt.Sprintf("%7s", ago(time.Duration(f.Now-min(f.Now, x.Last)))), "  ")
+		v.cell(r, &v.cells.status, &quark.Event{Process: x.Process}, 12, 1)
+		v.process(r, x.Process)
+	}
+}
+
+// ago returns a time in the past, to the second.
+func ago(d time.Duration) string {
+	if d < time.Minute {
+		return strconv.Itoa(int(d/time.Second)) + "s"
+	}
+	return line.Short(d)
+}
+
+// perSecond returns a rate with two digits or more.
+func perSecond(n uint32, seconds int) string {
+	if rate := float64(n) / float64(max(seconds, 1)); rate < 9.95 && n > 0 {
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	}
+	return strconv.Itoa(int(n) / max(seconds, 1))
+}
+
+// row writes a line.
+type row struct {
+	x, width int
+	line     *[]Span
+}
+
+// put writes ASCII texts, each as a whole: after one that has no room nothing follows.
+func (r *row) put(style string, texts ...string) {
+	for _, text := range texts {
+		if len(text) > r.width-r.x {
+			r.x = r.width
+			return
+		}
+		r.span(style, text, len(text))
+	}
+}
+
+// cut writes ASCII, as much of it as there is room for.
+func (r *row) cut(style, text string) { r.put(style, text[:max(0, min(len(text), r.width-r.x))]) }
+
+// fit writes what was fitted into the rest of the line; after what is cut nothing follows.
+func (r *row) fit(style, text string, taken int) {
+	r.span(style, text, taken)
+	if strings.HasSuffix(text, ">") {
+		r.x = r.width
+	}
+}
+
+func (r *row) span(style, text string, taken int) {
+	if text != "" && (style != plain || strings.TrimSpace(text) != "") {
+		*r.line = append(*r.line, Span{r.x, text, style})
+	}
+	r.x += taken
+}
+
+// rate writes how often something happened, with the newest second on the right.
+func (r *row) rate(name string, of *Rate, ascii, bad bool) {
+	style := plain
+	if now := of.Last[Minute-1]; bad && now > 0 {
+		style = red
+	}
+	r.put(style, fmt.Sprintf("%-7s%8d", name, of.Last[Minute-1]), fmt.Sprintf("%9d", of.Peak), fmt.Sprintf("%11d", of.Total), "  ")
+	levels := []rune(" ▁▂▃▄▅▆▇█")
+	if ascii {
+		levels = []rune(" .:-=+*%#")
+	}
+	last := of.Last[Minute-max(0, min(Minute, r.width-r.x)):]
+	if len(last) == 0 {
+		return
+	}
+	most, b := slices.Max(last), []rune(nil)
+	for _, n := range last {
+		// Whatever is not nothing is seen.
+		level := 0
+		if n > 0 {
+			level = 1 + int(uint64(n)*uint64(len(levels)-2)/uint64(most))
+		}
+		b = append(b, levels[level])
+	}
+	r.span(style, string(b), len(b))
+}
