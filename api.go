@@ -26,6 +26,7 @@ type (
 	Task         = engine.Task         // the part of a Process that has a fixed size
 	Credentials  = engine.Credentials  // user and group ids
 	Login        = engine.Login        // by which login it came in
+	Executable   = engine.Executable   // the file that it executes
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
 	TTY          = engine.TTY          // the number of a terminal
 	Namespaces   = engine.Namespaces   // their inode numbers
@@ -108,9 +109,13 @@ const (
 	FieldExitSignal = engine.FieldExitSignal // what the parent gets
 	FieldParentTID  = engine.FieldParentTID
 	FieldLogin      = engine.FieldLogin // login uid and session of audit
+	FieldExecutable = engine.FieldExecutable
 	FieldEntry      = engine.FieldEntry // derived by quark
 
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
+
+	ModeSetUID = engine.ModeSetUID // of Executable.Mode
+	ModeSetGID = engine.ModeSetGID
 
 	NumFields = engine.NumFields
 

@@ -361,6 +361,7 @@ const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldS
 func (t *Task) copy(o *Task, k Fields) {
 	copyIf(k.Has(FieldExit), &t.Exit, &o.Exit)
 	copyIf(k.Has(FieldParentTID), &t.ParentTID, &o.ParentTID)
+	copyIf(k.Has(FieldExecutable), &t.Executable, &o.Executable)
 	if k&copied == copied { // the common case: all together
 		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
 		t.Cred, t.Caps, t.TTY, t.NS, t.ExitSignal, t.Login = o.Cred, o.Caps, o.TTY, o.NS, o.ExitSignal, o.Login
@@ -414,6 +415,7 @@ func (p *Process) inheritImage(c *Process, fork *RawEvent) {
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
 		p.setImage(c.Known.ofImage(), c.Truncated.ofImage(), c.Carried.ofImage(), c.Filename, c.Cmdline)
+		p.Executable = c.Executable
 	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
 		p.setImage(b.known, b.truncated, b.carried, b.filename, b.cmdline)
 	}
@@ -449,6 +451,7 @@ func (p *Process) setImage(known, truncated, carried imageFlags, filename string
 func (p *Process) replaceImage(time uint64) {
 	b := &p.before
 	b.known, b.truncated, b.carried = p.Known.ofImage(), p.Truncated.ofImage(), p.Carried.ofImage()
+	b.known &^= FieldExecutable.Set().ofImage() // which is not kept: this is seldom looked at
 	b.number, b.since, b.until = p.imageNumber, p.imageSince, time
 	b.filename = p.Filename
 	b.cmdline, p.Cmdline = p.Cmdline, b.cmdline[:0]

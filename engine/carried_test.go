@@ -666,3 +666,29 @@ func TestGoneBy(t *testing.T) {
 	}
 	t.Error("it is not told that the process is gone")
 }
+
+// A child has the executable of its creator, as carried. If the creator has executed since, it is
+// unknown, and not that of the new image.
+func TestExecutableIsInherited(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	image := engine.FieldFilename.Set() | engine.FieldExecutable.Set()
+	for i, at := range []uint64{200, 400} {
+		e := told(exec, 1, at, image)
+		e.Task.Executable.Inode = uint64(7 + i)
+		r.src.Push(e)
+		r.one(t)
+	}
+	for _, c := range []struct {
+		at    uint64
+		inode uint64
+	}{{500, 8}, {300, 0}} {
+		f := raw(fork, uint32(c.at), c.at)
+		f.Creator = 1
+		r.src.Push(f)
+		p := r.one(t).Process
+		if known := p.Known.Has(engine.FieldExecutable); known != (c.inode != 0) || known != p.Carried.Has(engine.FieldExecutable) ||
+			known && p.Executable.Inode != c.inode {
+			t.Errorf("forked at %d: %v, known %v, carried %v", c.at, p.Executable, p.Known, p.Carried)
+		}
+	}
+}

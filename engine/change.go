@@ -35,13 +35,14 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldCwd:      {Unseen: "chdir(2), rename(2) of the directory"},
 	FieldCgroup:   {Unseen: "a write to cgroup.procs"},
 
+	FieldExecutable: {By: EventExec, Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)"},
 	FieldLogin:      {Unseen: "a write to /proc/PID/loginuid"},
 	FieldExitSignal: {By: EventExec, Unseen: "the parent ends"},
 	FieldEntry:      {By: EventExec},
 }
 
 // ChangeUnseen are the fields that can change without an event of any kind.
-const ChangeUnseen = FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldCaps|1<<FieldTTY|1<<FieldFilename|1<<FieldCwd|1<<FieldCgroup|1<<FieldExitSignal|1<<FieldLogin)
+const ChangeUnseen = FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldCaps|1<<FieldTTY|1<<FieldFilename|1<<FieldCwd|1<<FieldCgroup|1<<FieldExitSignal|1<<FieldLogin|1<<FieldExecutable)
 
 // constant are the fields that never change in a life.
 const constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldParentTID)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 )
 
 // Dump writes the event as text in the shape of quark's manual: a line
@@ -85,7 +86,7 @@ func (p *Process) AppendDump(b []byte) []byte {
 	d.line("PROC").num("mnt_inonum", FieldMntNS, p.NS.Mnt).num("net_inonum", FieldNetNS, p.NS.Net)
 	d.line("PROC").login("login_uid", p.Login.UID).login("audit_session", p.Login.Session)
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
-	d.line("EXE").text("exe", FieldFilename, p.Filename)
+	d.line("EXE").text("exe", FieldFilename, p.Filename).executable()
 	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
 	if c, _ := p.Container(); c.ID != "" {
 		d.line("CONT").container(&c)
@@ -185,6 +186,23 @@ func (d *dumper) args() {
 	}
 	d.cut(FieldCmdline)
 	d.b = append(d.b, " ]"...)
+}
+
+func (d *dumper) executable() *dumper {
+	x := &d.p.Executable
+	if !d.key("exe_mode", d.p.Known.Has(FieldExecutable)) {
+		return d
+	}
+	d.b = strconv.AppendUint(append(d.b, '0'), uint64(x.Mode), 8)
+	d.num("exe_uid", FieldExecutable, x.UID).num("exe_gid", FieldExecutable, x.GID)
+	d.b = fmt.Appendf(d.b, " exe_dev=%d:%d", x.Major(), x.Minor())
+	d.big("exe_inode", FieldExecutable, x.Inode)
+	changed := time.Unix(0, x.Ctime)
+	d.b = fmt.Appendf(d.b, " exe_ctime=%d.%09d", changed.Unix(), changed.Nanosecond())
+	if x.Removed {
+		d.b = append(d.b, " exe_removed=1"...)
+	}
+	return d
 }
 
 func (d *dumper) container(c *Container) {

@@ -54,6 +54,9 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	}
 	o.textIf(known(FieldComm), "comm", p.Comm)
 	o.textIf(known(FieldFilename), "filename", p.Filename)
+	if known(FieldExecutable) {
+		o.executable(&p.Executable)
+	}
 	if known(FieldCmdline) {
 		o.args(p)
 	}
@@ -191,6 +194,19 @@ func (o *object) args(p *Process) {
 	if !utf8.Valid(p.Cmdline) {
 		o.list("cmdline_b64", p, appendBase64)
 	}
+}
+
+func (o *object) executable(x *Executable) {
+	o.begin("executable", '{')
+	o.uint("major", uint64(x.Major()))
+	o.uint("minor", uint64(x.Minor()))
+	o.text("inode", strconv.FormatUint(x.Inode, 10)) // which may be beyond 2^53
+	o.time("ctime", time.Unix(0, x.Ctime))
+	o.text("mode", "0"+strconv.FormatUint(uint64(x.Mode), 8))
+	o.uint("uid", uint64(x.UID))
+	o.uint("gid", uint64(x.GID))
+	o.trueIf(x.Removed, "removed")
+	o.end('}')
 }
 
 // list appends an array of the arguments of p.

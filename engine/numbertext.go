@@ -33,5 +33,9 @@ var numberTexts = [NumFields]func(*Task) string{
 	FieldExitSignal: func(t *Task) string { return fmt.Sprint(t.ExitSignal) },
 	FieldParentTID:  func(t *Task) string { return fmt.Sprint(t.ParentTID) },
 	FieldLogin:      func(t *Task) string { return fmt.Sprint(t.Login.UID, " ", t.Login.Session) },
-	FieldExit:       func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
+	FieldExecutable: func(t *Task) string {
+		x := &t.Executable
+		return fmt.Sprintf("%d:%d %d %d %o %d %d %t", x.Major(), x.Minor(), x.Inode, x.Ctime, x.Mode, x.UID, x.GID, x.Removed)
+	},
+	FieldExit: func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
 }

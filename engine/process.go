@@ -101,10 +101,10 @@ type image struct {
 	cmdline   []byte
 }
 
-const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline)
+const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable)
 
-// imageFlags has the bits of imageFields in a byte.
-type imageFlags uint8
+// imageFlags has the bits of imageFields from FieldFilename on.
+type imageFlags uint16
 
 func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldFilename) }
 

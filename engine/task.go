@@ -33,6 +33,8 @@ type Task struct {
 	// asked for another parent (CLONE_PARENT). It never changes.
 	ParentTID uint32
 
+	Executable Executable
+
 	Caps Capabilities
 	TTY  TTY
 	NS   Namespaces
@@ -58,6 +60,34 @@ type Login struct {
 
 // LoginUnset is the uid and the session of a process that no login has led to.
 const LoginUnset = 1<<32 - 1
+
+// Executable is the file of the image that a process executes, as it was at the EXEC: what
+// stat(2) says of it. Whether that is still the file of the path shows in Inode and Ctime.
+type Executable struct {
+	Inode uint64
+	Ctime int64 // last change of the file or of its attributes, in nanoseconds since 1970
+
+	// Device is that of the file system, as st_dev has it, except on btrfs and on an overlay of
+	// several file systems, where stat(2) says another if the source is the kernel.
+	Device   uint32
+	UID, GID uint32 // the owner, in the initial user namespace
+	Mode     uint16 // type, set-id bits and permissions, as st_mode has them
+	// Removed is set if the file has no name: the last one was removed, or it was made by
+	// memfd_create(2) or with O_TMPFILE.
+	Removed bool
+}
+
+// The bits of Executable.Mode that give the process of an exec ids of the owner.
+const (
+	ModeSetUID = 0o4000
+	ModeSetGID = 0o2000
+)
+
+// Major returns the major number of the device.
+func (x *Executable) Major() uint32 { return x.Device >> 8 & 0xfff }
+
+// Minor returns the minor number of the device.
+func (x *Executable) Minor() uint32 { return x.Device>>12&0xfff00 | x.Device&0xff }
 
 // Capabilities are the five capability sets of capabilities(7) as bit masks.
 type Capabilities struct {

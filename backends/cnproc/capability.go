@@ -55,6 +55,7 @@ var fieldRows = [engine.NumFields]struct {
 	engine.FieldExit:       {"", engine.EventExit},
 	engine.FieldExitSignal: {"stat; at exit the kernel's message (unless another thread than the leader ends last)", engine.EventExit},
 	engine.FieldParentTID:  {"", engine.EventFork},
+	engine.FieldExecutable: {"exe, by statx(2)", 0},
 	engine.FieldLogin:      {"{loginuid,sessionid} of session leaders, else of who forked the process", 0},
 }
 

@@ -105,6 +105,7 @@ var fieldSources = []struct {
 	{engine.FieldCgroup, "task.cgroups", atBirth, "kernfs_node.parent|kernfs_node.__parent"},
 	{engine.FieldExitSignal, "task.group_leader.exit_signal", atAll, ""},
 	{engine.FieldLogin, "task.loginuid and task.sessionid", atAll, "task_struct.loginuid"},
+	{engine.FieldExecutable, "task.mm.exe_file.f_inode", atExec, "inode.i_ctime|inode.__i_ctime|inode.i_ctime_sec"},
 	{engine.FieldParentTID, "task.real_parent.pid", engine.EventFork, ""},
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }

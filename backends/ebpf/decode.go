@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -53,7 +55,7 @@ var knownFields = []struct {
 const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
-		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID)
+		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecutable)
 )
 
 var (
@@ -133,13 +135,17 @@ type text struct {
 // textFields is the order of the texts in a record.
 var textFields = [...]engine.Field{engine.FieldCmdline, engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup}
 
+// headersEnd is where the headers of the texts end and the executable begins.
+const headersEnd = int(unsafe.Offsetof(programsTextEvent{}.Executable))
+
 // This index is out of range unless there are as many headers as fields.
-var _ = [1]struct{}{}[textsSize-eventSize-len(textFields)*int(unsafe.Sizeof(text{}))]
+var _ = [1]struct{}{}[headersEnd-eventSize-len(textFields)*int(unsafe.Sizeof(text{}))]
 
 func decodeTexts(ev *engine.RawEvent, record []byte) error {
 	if len(record) < textsSize {
 		return errSize
 	}
+	decodeExecutable(&ev.Task, record[headersEnd:textsSize])
 	rest := record[textsSize:]
 	for i, h := range textHeaders(record) {
 		if uint64(h.length) > uint64(len(rest)) {
@@ -158,8 +164,21 @@ func decodeTexts(ev *engine.RawEvent, record []byte) error {
 
 // textHeaders returns the headers of the texts of a record.
 func textHeaders(record []byte) (headers [len(textFields)]text) {
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&headers)), textsSize-eventSize), record[eventSize:])
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&headers)), headersEnd-eventSize), record[eventSize:])
 	return headers
+}
+
+func decodeExecutable(t *engine.Task, b []byte) {
+	var x programsExecutable
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&x)), unsafe.Sizeof(x)), b)
+	if x.Mode == 0 {
+		return
+	}
+	t.Known |= engine.FieldExecutable.Set()
+	t.Executable = engine.Executable{
+		Inode: x.Inode, Ctime: x.CtimeSec*1e9 + int64(x.CtimeNsec), Device: uint32(unix.Mkdev(x.Device>>20, x.Device&0xfffff)),
+		UID: x.Uid, GID: x.Gid, Mode: x.Mode, Removed: x.Links == 0,
+	}
 }
 
 func decodeText(ev *engine.RawEvent, f engine.Field, form programsTextForm, b []byte) error {

@@ -11,12 +11,16 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// record makes the bytes of a record; texts are in textFields' order.
+// record makes the bytes of a record; texts are in textFields' order, before the executable.
 func record(e programsEvent, texts ...text) []byte {
 	b := append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&e)), eventSize)...)
 	for _, t := range texts {
 		b = binary.LittleEndian.AppendUint32(b, t.length)
 		b = binary.LittleEndian.AppendUint32(b, uint32(t.form))
+	}
+	if len(texts) == len(textFields) {
+		x := programsExecutable{Inode: 41, CtimeSec: 42, CtimeNsec: 43, Device: 254<<20 | 300, Uid: 44, Gid: 45, Mode: 0o104755}
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&x)), unsafe.Sizeof(x))...)
 	}
 	return b
 }
@@ -53,6 +57,10 @@ func TestDecode(t *testing.T) {
 	}
 	if want := (engine.Login{UID: 31, Session: 32}); ev.Task.Login != want {
 		t.Errorf("login %v", ev.Task.Login)
+	}
+	x := engine.Executable{Inode: 41, Ctime: 42e9 + 43, Device: 1<<20 | 254<<8 | 44, UID: 44, GID: 45, Mode: 0o104755, Removed: true}
+	if got := ev.Task.Executable; got != x || got.Major() != 254 || got.Minor() != 300 {
+		t.Errorf("executable %+v", got)
 	}
 	for f, want := range map[engine.Field]string{
 		engine.FieldComm: "true", engine.FieldCmdline: "true\x00a\x00", engine.FieldFilename: "/bin/true",

@@ -100,6 +100,19 @@ const (
 	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 32768
 )
 
+type programsExecutable struct {
+	_         structs.HostLayout
+	Inode     uint64
+	CtimeSec  int64
+	CtimeNsec uint32
+	Device    uint32
+	Uid       uint32
+	Gid       uint32
+	Links     uint32
+	Mode      uint16
+	Pad       uint16
+}
+
 type programsTallies struct {
 	_    structs.HostLayout
 	Kind [6]programsTally
@@ -138,7 +151,8 @@ type programsTextEvent struct {
 		Len  uint32
 		Form programsTextForm
 	}
-	Data [33024]int8
+	Executable programsExecutable
+	Data       [33024]int8
 }
 
 type programsTextForm uint32

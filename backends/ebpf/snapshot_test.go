@@ -456,6 +456,11 @@ func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldFilename |
 		1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldExitSignal)
 	switch a.kind {
+	case "exec":
+		changing |= 1 << engine.FieldExecutable // its files are written anew all the time
+		if ev.Task.Known.Has(engine.FieldExecutable) && ev.Task.Executable.Mode != 0o100755 {
+			t.Errorf("%s: %v", a.kind, ev.Task.Executable)
+		}
 	case "gids":
 		changing |= 1<<engine.FieldGIDs | 1<<engine.FieldSGID
 		if c := ev.Task.Cred; ev.Task.Known.Has(engine.FieldGIDs) && ev.Task.Known.Has(engine.FieldSGID) && (c.GID != c.EGID || c.GID != c.SGID || c.GID > 2) {

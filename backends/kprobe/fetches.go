@@ -99,6 +99,18 @@ func (b *builder) addTask(state expr) {
 	b.addSignal()
 }
 
+// addExecutable fetches what stat(2) says of the file of the image.
+func (b *builder) addExecutable() {
+	inode := b.follow(firstArgument, "task_struct.mm", "mm_struct.exe_file", "file.f_inode")
+	b.addMember(slotExeMode, typeU32, inode, "inode.i_mode")
+	b.addRow(slotExeUID, typeU32, inode, "inode.i_uid", "inode.i_gid")
+	b.addMember(slotExeDevice, typeU32, inode, "inode.i_sb", "super_block.s_dev")
+	b.addMember(slotExeInode, typeX64, inode, "inode.i_ino")
+	b.addMember(slotExeLinks, typeU32, inode, "inode.i_nlink")
+	b.addMember(slotExeCtime, typeX64, inode, "inode.i_ctime.tv_sec")
+	b.addMember(slotExeCtimeNs, typeU32, inode, "inode.i_ctime.tv_nsec")
+}
+
 // addIdentity fetches the ids of the task that is the function's first argument, and the start of
 // its group.
 func (b *builder) addIdentity() {

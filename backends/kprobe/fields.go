@@ -1,6 +1,10 @@
 package kprobe
 
-import "github.com/quark-linux/quark/engine"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+)
 
 // numberSource says where the values of fields are: in which slots, and where the kernel has them.
 type numberSource struct {
@@ -47,6 +51,7 @@ var numberSources = []numberSource{
 		func(ev *engine.RawEvent, v *values) {
 			ev.Task.Login = engine.Login{UID: v.u32(slotLoginUID), Session: v.u32(slotAuditSession)}
 		}},
+	{engine.FieldExecutable.Set(), "task.mm.exe_file.f_inode", slotExeMode, slotExeCtimeNs, setExecutable},
 	{engine.FieldComm.Set(), "task.comm", slotComm, slotComm2,
 		func(ev *engine.RawEvent, v *values) { v.setComm(ev, slotComm) }},
 	{engine.FieldExit.Set(), "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode, nil},
@@ -55,6 +60,20 @@ var numberSources = []numberSource{
 func setTTY(ev *engine.RawEvent, v *values) {
 	if v.number(slotTTY) != 0 { // else it has no terminal
 		ev.Task.TTY = engine.TTY{Major: v.u32(slotTTYMajor), Minor: v.u32(slotTTYMinorStart) + v.u32(slotTTYIndex)}
+	}
+}
+
+func setExecutable(ev *engine.RawEvent, v *values) {
+	mode := uint16(v.number(slotExeMode))
+	if mode == 0 { // the kernel could not read it
+		ev.Task.Known &^= engine.FieldExecutable.Set()
+		return
+	}
+	const queried = 1 << 31 // a flag in i_ctime_nsec since Linux 6.13
+	ev.Task.Executable = engine.Executable{
+		Inode: v.number(slotExeInode), Ctime: int64(v.number(slotExeCtime))*1e9 + int64(v.u32(slotExeCtimeNs)&^queried),
+		Device: uint32(unix.Mkdev(v.u32(slotExeDevice)>>20, v.u32(slotExeDevice)&0xfffff)),
+		UID:    v.u32(slotExeUID), GID: v.u32(slotExeGID), Mode: mode, Removed: v.number(slotExeLinks) == 0,
 	}
 }
 

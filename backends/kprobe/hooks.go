@@ -75,6 +75,7 @@ var families = []family{
 		state: func(b *builder, h *hook) {
 			taskProbed(b, h)
 			b.addArguments()
+			b.addExecutable()
 		},
 		texts: []*text{cmdline, filename, cwd, cgroup},
 	},

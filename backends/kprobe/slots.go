@@ -73,8 +73,18 @@ const (
 	slotParentTID    = slotLeaderSignal + 1
 	slotLoginUID     = slotParentTID + 1
 	slotAuditSession = slotLoginUID + 1
-	slotRequest      = slotAuditSession + 1 // of ptrace(2)
-	numSlots         = slotRequest + 1
+
+	slotExeMode    = slotAuditSession + 1 // the lower half
+	slotExeUID     = slotExeMode + 1
+	slotExeGID     = slotExeUID + 1
+	slotExeDevice  = slotExeGID + 1
+	slotExeInode   = slotExeDevice + 1
+	slotExeLinks   = slotExeInode + 1
+	slotExeCtime   = slotExeLinks + 1
+	slotExeCtimeNs = slotExeCtime + 1
+
+	slotRequest = slotExeCtimeNs + 1 // of ptrace(2)
+	numSlots    = slotRequest + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

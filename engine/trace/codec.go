@@ -78,11 +78,23 @@ type column struct {
 }
 
 type number interface {
-	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int32
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int32 | ~int64
 }
 
 func of[T number](p *T) column {
 	return column{func() uint64 { return uint64(*p) }, func(v uint64) { *p = T(v) }}
+}
+
+func ofBool(p *bool) column {
+	return column{
+		func() uint64 {
+			if *p {
+				return 1
+			}
+			return 0
+		},
+		func(v uint64) { *p = v != 0 },
+	}
 }
 
 // row is the record last written or read. Its columns are the numbers of r.
@@ -99,25 +111,17 @@ type row struct {
 // often come first, and new ones last, so that older traces can be read.
 func newRow() *row {
 	w := new(row)
-	r, t, g := &w.r, &w.r.Task, &w.gap
-	thread := column{
-		func() uint64 {
-			if r.Thread {
-				return 1
-			}
-			return 0
-		},
-		func(v uint64) { r.Thread = v != 0 },
-	}
+	r, t, x, g := &w.r, &w.r.Task, &w.r.Task.Executable, &w.gap
 	w.columns = []column{
 		of(&r.Kind), of(&r.Time), of(&r.PID), of(&r.TID), of(&t.Known), of(&r.CPU), of(&t.Exit.Time), of(&t.Start), of(&t.PPID),
-		of(&r.Creator), of(&r.Seq), of(&t.Exit.WaitStatus), of(&t.Carried), of(&r.Image), thread, of(&t.PGID), of(&t.SID),
+		of(&r.Creator), of(&r.Seq), of(&t.Exit.WaitStatus), of(&t.Carried), of(&r.Image), ofBool(&r.Thread), of(&t.PGID), of(&t.SID),
 		of(&t.StartUnit), of(&t.Truncated), of(&r.IDChange),
 		of(&t.Cred.UID), of(&t.Cred.EUID), of(&t.Cred.SUID), of(&t.Cred.GID), of(&t.Cred.EGID), of(&t.Cred.SGID),
 		of(&t.Caps.Inheritable), of(&t.Caps.Permitted), of(&t.Caps.Effective), of(&t.Caps.Bounding), of(&t.Caps.Ambient),
 		of(&t.TTY.Major), of(&t.TTY.Minor), of(&t.NS.UTS), of(&t.NS.IPC), of(&t.NS.Mnt), of(&t.NS.Net),
 		of(&r.Tracer.PID), of(&r.Tracer.TID), of(&g.Cause), of(&g.CPU), of(&g.From), of(&g.To), of(&g.Count),
 		of(&t.ExitSignal), of(&t.ParentTID), of(&t.Login.UID), of(&t.Login.Session),
+		of(&x.Inode), of(&x.Ctime), of(&x.Device), of(&x.UID), of(&x.GID), of(&x.Mode), ofBool(&x.Removed),
 	}
 	w.last = make([]uint64, len(w.columns))
 	return w

@@ -161,10 +161,12 @@ func init() {
 			a.SkipUnless(entered)
 		},
 		"unlink-program": func(a *actor, op *script.Op) {
+			a.unsettled(engine.FieldExecutable.Set()) // its last change
 			a.moved(engine.FieldFilename, "exe", "unlinkat", unix.SYS_UNLINKAT, unix.AT_FDCWD, a.in(a.program), 0)
 		},
 		"rename-program": func(a *actor, op *script.Op) {
 			to := filepath.Join(a.f.dir, a.name()+a.next("renamed"))
+			a.unsettled(engine.FieldExecutable.Set())
 			a.moved(engine.FieldFilename, "exe", "renameat", unix.SYS_RENAMEAT, unix.AT_FDCWD, a.in(a.program), unix.AT_FDCWD, a.in(to))
 			a.program = to
 		},
@@ -421,7 +423,7 @@ func (a *actor) exec(how string, argv []string) int {
 		a.Exec(at, argv, nil)
 	}
 	a.program = path
-	a.Resume(func(elf []byte) error {
+	written := func(elf []byte) error {
 		if how == "memfd" {
 			_, err := unix.Write(fd, elf)
 			return err
@@ -439,6 +441,19 @@ func (a *actor) exec(how string, argv []string) int {
 			return a.f.openUnlinked(path, fd)
 		}
 		return nil
+	}
+	execution := len(a.steps) - 1
+	a.Resume(func(elf []byte) error {
+		if err := written(elf); err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		err := unix.Fstat(fd, &st)
+		if fd < 0 {
+			err = unix.Stat(path, &st)
+		}
+		a.steps[execution].record.State.Set(engine.FieldExecutable, truth.ExecutableOf(&st))
+		return err
 	})
 	a.stamp()
 	s.says = []says{named(a.process), linked(a.process, engine.FieldFilename, "exe"), ids(a.process, engine.ChangedUID), ids(a.process, engine.ChangedGID)}

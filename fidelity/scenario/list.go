@@ -70,6 +70,7 @@ func init() {
 		{Name: "script", Test: "t_exec", Doc: "a script with an interpreter line", run: hashBang},
 		{Name: "memfd", Test: "t_exec", Doc: "an executable without a name, in memory"},
 		{Name: "deleted", Test: "t_exec", Doc: "an executable that is deleted while it runs"},
+		{Name: "exec-overlay", Test: "t_exec", Doc: "an executable in overlayfs", run: execOverlay},
 		{Name: "relative", Test: "t_fork_exec_exit_rel", Doc: "exec by a relative path and by a symbolic link", run: relative},
 		{Name: "args-1", Test: "t_long_args", Doc: "one argument", run: args(1, 0)},
 		{Name: "args-100", Test: "t_long_args", Doc: "100 arguments", run: args(100, 0)},

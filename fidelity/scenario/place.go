@@ -148,6 +148,15 @@ func cwdOverlay(d *director) {
 	d.at(p, dirs["merged"]+"/of lower")
 }
 
+// execOverlay executes a program of an overlay without an upper layer, whose layers are on one file
+// system: then stat(2) says of a file the device and the inode that the overlay has for it.
+func execOverlay(d *director) {
+	lower, other, merged := d.mkdir("lower"), d.mkdir("other"), d.mkdir("merged")
+	d.writeWaiter(filepath.Join(lower, "program"), 0)
+	p := d.light().private().call("mount overlay", unix.SYS_MOUNT, "overlay", merged, "overlay", 0, "lowerdir="+lower+":"+other)
+	d.hold(p, filepath.Join(merged, "program"), "overlay").release()
+}
+
 // cwdDetached has a working directory, and then also a program, on a mount that was detached while
 // in use: no path leads there any more.
 func cwdDetached(d *director) {

@@ -252,7 +252,7 @@ func (p *process) became(r *truth.Record, list []says) {
 }
 
 // setByExec are the fields that an exec can set.
-const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
+const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldExecutable | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
 
 // ofThreads are the fields that a thread has for itself, and so its process after its exec.
 const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldLogin)

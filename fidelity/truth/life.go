@@ -266,7 +266,7 @@ func (l *Life) mayHaveFileIDs() bool {
 func duringExec(before State, after *State) State {
 	ids := *after
 	ids.Untell(^engine.FieldsIDs)
-	before.Untell(engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldCaps))
+	before.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldCmdline, engine.FieldCaps))
 	before.Untell(engine.FieldsIDs)
 	before.Overlay(&ids)
 	return before
@@ -309,8 +309,8 @@ func change(now *State, r *Record) {
 	case Exec:
 		_, euid, uids := cut(now.Value[engine.FieldUIDs])
 		_, egid, gids := cut(now.Value[engine.FieldGIDs])
-		now.Untell(engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
-			1<<engine.FieldSUID | 1<<engine.FieldSGID | 1<<engine.FieldCaps))
+		now.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldCmdline,
+			engine.FieldSUID, engine.FieldSGID, engine.FieldCaps))
 		if now.Told.Has(engine.FieldExitSignal) {
 			now.Set(engine.FieldExitSignal, sigchld)
 		}

@@ -132,6 +132,20 @@ func PathOf(link string) string {
 	return path
 }
 
+func (p Proc) executable(name string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(p.FD, name, &st, 0); err != nil {
+		return "", err
+	}
+	return ExecutableOf(&st), nil
+}
+
+// ExecutableOf returns the text of the field executable for a file.
+func ExecutableOf(st *unix.Stat_t) string {
+	return fmt.Sprintf("%d:%d %d %d %o %d %d %t", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino, st.Ctim.Nano(), st.Mode, st.Uid, st.Gid,
+		st.Nlink == 0)
+}
+
 func (p Proc) link(name string) (string, error) {
 	buf := make([]byte, os.Getpagesize()) // the kernel makes no longer ones
 	n, err := unix.Readlinkat(p.FD, name, buf)
@@ -153,6 +167,9 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 	s.Set(engine.FieldFilename, get(p.path, "exe"))
 	s.Set(engine.FieldCwd, get(p.path, "cwd"))
 	s.Set(engine.FieldCmdline, get(p.file, "cmdline"))
+	if x := get(p.executable, "exe"); x != "" {
+		s.Set(engine.FieldExecutable, x)
+	}
 	for i, ns := range []string{"uts", "ipc", "mnt", "net"} {
 		s.Set(engine.FieldUTSNS+engine.Field(i), strings.Trim(get(p.link, "ns/"+ns), ns+":[]"))
 	}

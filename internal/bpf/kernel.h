@@ -128,7 +128,27 @@ struct fs_struct {
 	struct seqcount seq; /* or a type that has it first */
 	struct path root, pwd;
 };
-struct file { struct path f_path; };
+/* 64-bit time, in which seconds and nanoseconds have 8 bytes each. */
+struct timespec64 { __s64 tv_sec; long tv_nsec; };
+struct super_block { __u32 s_dev; };
+struct inode {
+	unsigned short i_mode;
+	kuid_t i_uid;
+	kgid_t i_gid;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	struct timespec64 i_ctime; /* until 6.5 */
+};
+struct inode___6_6 { struct timespec64 __i_ctime; };
+struct inode___6_11 {
+	__s64 i_ctime_sec;
+	__u32 i_ctime_nsec;
+};
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+};
 struct mm_struct {
 	unsigned long arg_start, arg_end;
 	struct file *exe_file;

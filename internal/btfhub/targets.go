@@ -78,6 +78,19 @@ var targets = []Target{
 	need("mm_struct.arg_start"),
 	need("mm_struct.arg_end"),
 
+	// The file of the executable.
+	want("file.f_inode"),
+	want("inode.i_mode"),
+	want("inode.i_uid"),
+	want("inode.i_gid"),
+	want("inode.i_sb"),
+	want("inode.i_ino"),
+	want("inode.i_nlink"),
+	// Renamed in 6.6 and 6.11.
+	want("inode.i_ctime.tv_sec", "inode.__i_ctime.tv_sec", "inode.i_ctime_sec"),
+	want("inode.i_ctime.tv_nsec", "inode.__i_ctime.tv_nsec", "inode.i_ctime_nsec"),
+	want("super_block.s_dev"),
+
 	// Files and paths.
 	need("file.f_path.dentry"),
 	need("file.f_path.mnt"),

@@ -156,6 +156,7 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 			form = copy_argv(index, args.first, args.second);
 	}
 	if (!e->thread) {
+		read_executable(index, (__u64)exe);
 		end_text(s, &s->record.argv, form, 0);
 		append_paths(s, index, task, exe, &(struct walks){ walk_path, walk_cgroup });
 	}

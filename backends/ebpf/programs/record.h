@@ -69,6 +69,18 @@ struct text {
 	enum text_form form;
 };
 
+/* The file of an image, as stat(2) has it. */
+struct executable {
+	__u64 inode;
+	__s64 ctime_sec;
+	__u32 ctime_nsec;
+	__u32 device;	/* as the kernel has it: 12 bits of major, 20 of minor */
+	__u32 uid, gid;
+	__u32 links;
+	__u16 mode;	/* 0: nothing of it is known, as at a fork */
+	__u16 pad;
+};
+
 #define ARGV_MAX 20480
 #define PATH_MAX 4096
 #define NAME_MAX 256	/* with its NUL */
@@ -79,6 +91,7 @@ _Static_assert(ARGV_MAX + 3 * PATH_MAX == DATA_MASK + 1, "all texts fit below th
 struct text_event {
 	struct event event;
 	struct text argv, filename, cwd, cgroup;
+	struct executable executable;
 	char data[DATA_MASK + 1 + NAME_MAX];
 };
 

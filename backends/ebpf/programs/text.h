@@ -359,6 +359,77 @@ static __always_inline void end_text(struct slot *s, struct text *text, int form
 	text->len = s->used - begin;
 }
 
+/* The last change of an inode, by the member that this kernel has. */
+struct change {
+	__s64 sec;
+	__u32 nsec;
+};
+
+#define READ_CHANGE(c, base, second, nanosecond)                             \
+	(READ_SPAN(span, base, second) ||                                    \
+	 FROM_SPAN(&(c)->sec, span, base, second, second) ||                 \
+	 FROM_SPAN(&(c)->nsec, span, base, second, nanosecond))
+
+static __always_inline int read_change(struct change *c, struct inode *inode)
+{
+	struct inode___6_6 *inode_6_6 = (void *)inode;
+	struct inode___6_11 *inode_6_11 = (void *)inode;
+	__u64 span[3];
+
+	if (bpf_core_field_exists(inode->i_ctime))
+		return READ_CHANGE(c, inode, i_ctime.tv_sec, i_ctime.tv_nsec);
+	if (bpf_core_field_exists(inode_6_6->__i_ctime))
+		return READ_CHANGE(c, inode_6_6, __i_ctime.tv_sec, __i_ctime.tv_nsec);
+	if (bpf_core_field_exists(inode_6_11->i_ctime_sec) && bpf_core_field_exists(inode_6_11->i_ctime_nsec))
+		return READ_CHANGE(c, inode_6_11, i_ctime_sec, i_ctime_nsec);
+	return -1;
+}
+
+#define CTIME_QUERIED 0x80000000 /* linux/fs.h: a flag in i_ctime_nsec since 6.13 */
+
+/*
+ * Set the record's executable from the open file at an address. Who changes the inode meanwhile
+ * sets the time of the change: if that is another one afterwards nothing is known.
+ */
+__attribute__((noinline)) int read_executable(__u32 index, __u64 file)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct file *exe = (void *)file;
+	struct change before = {}, after = {};
+	struct super_block *sb = 0;
+	struct inode *inode = 0;
+	struct executable *x;
+	__u16 mode = 0;
+
+	if (!s)
+		return 0;
+	x = &s->record.executable;
+	__builtin_memset(x, 0, sizeof(*x));
+	if (!bpf_core_field_exists(exe->f_inode) || !bpf_core_field_exists(inode->i_mode) ||
+	    !bpf_core_field_exists(sb->s_dev) || bpf_core_read(&inode, sizeof(inode), &exe->f_inode) ||
+	    read_change(&before, inode))
+		return 0;
+	{
+		__u64 span[10]; /* from i_mode to i_nlink */
+
+		if (READ_SPAN(span, inode, i_mode) ||
+		    FROM_SPAN(&mode, span, inode, i_mode, i_mode) ||
+		    FROM_SPAN(&x->uid, span, inode, i_mode, i_uid.val) ||
+		    FROM_SPAN(&x->gid, span, inode, i_mode, i_gid.val) ||
+		    FROM_SPAN(&x->inode, span, inode, i_mode, i_ino) ||
+		    FROM_SPAN(&x->links, span, inode, i_mode, i_nlink) ||
+		    FROM_SPAN(&sb, span, inode, i_mode, i_sb))
+			return 0;
+	}
+	if (bpf_core_read(&x->device, 4, &sb->s_dev) || read_change(&after, inode) ||
+	    before.sec != after.sec || (before.nsec ^ after.nsec) & ~CTIME_QUERIED)
+		return 0;
+	x->ctime_sec = before.sec;
+	x->ctime_nsec = before.nsec & ~CTIME_QUERIED;
+	x->mode = mode;
+	return 0;
+}
+
 /* Read a struct path, a member of *in, as mount and dentry. */
 #define READ_PATH(to, in, type, member) READ_TWO(to, in, type, member.mnt, member.dentry)
 

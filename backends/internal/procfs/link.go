@@ -166,3 +166,16 @@ func memfdDevice() uint64 {
 	}
 	return st.Dev
 }
+
+// readExecutable reads what stat(2) says of the file that the process of dir executes.
+func (r *Reader) readExecutable(dir int, t *engine.Task) {
+	st, errno := statx(dir, pathExe, unix.STATX_BASIC_STATS)
+	if errno != 0 || st.Mask&unix.STATX_BASIC_STATS != unix.STATX_BASIC_STATS {
+		return
+	}
+	t.Known |= engine.FieldExecutable.Set()
+	t.Executable = engine.Executable{
+		Inode: st.Ino, Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec), Device: uint32(unix.Mkdev(st.Dev_major, st.Dev_minor)),
+		UID: st.Uid, GID: st.Gid, Mode: st.Mode, Removed: st.Nlink == 0,
+	}
+}

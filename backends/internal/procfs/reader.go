@@ -29,7 +29,7 @@ var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
 const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID)
 
 // Image are the fields that belong to the image of a process. An execve changes them together.
-const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline)
+const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable)
 
 // Replaced are the fields that an execve can change.
 const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
@@ -44,7 +44,7 @@ const (
 const paths = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd)
 
 // gone are the fields that a process that has ended does not have any more.
-const gone = engine.FieldsNS | paths | 1<<engine.FieldCmdline
+const gone = engine.FieldsNS | paths | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable
 
 // Status is what a read returns besides the fields of an event.
 type Status struct {
@@ -222,7 +222,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	switch {
 	case st.Kthread:
 		// It has no image: its executable and its command line read as empty.
-		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline
+		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable
 	case st.Zombie():
 		want &^= gone // comm outlives the image
 	}
@@ -231,6 +231,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want.Has(engine.FieldFilename) {
 		r.readPath(dir, pathExe, engine.FieldFilename, ev)
+	}
+	if want.Has(engine.FieldExecutable) {
+		r.readExecutable(dir, t)
 	}
 	noCmdline := want.Has(engine.FieldCmdline) && !r.readCmdline(dir, pathCmdline, ev)
 	if want.Has(engine.FieldCwd) {

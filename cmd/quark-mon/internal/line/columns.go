@@ -47,6 +47,10 @@ var all = []Column{
 	number("sid", quark.FieldSID, func(p *quark.Process) uint32 { return p.SID }),
 	text("comm", 20, quark.FieldComm, func(p *quark.Process) string { return p.Comm }),
 	text("exe", 40, quark.FieldFilename, func(p *quark.Process) string { return p.Filename }),
+	{"inode", false, 8, 24, quark.FieldExecutable, showInode},
+	{"mode", false, 5, 6, quark.FieldExecutable, func(c *cell, _ *Printer, ev *quark.Event) {
+		c.ascii(fmt.Sprintf("%05o", ev.Process.Executable.Mode&0o7777))
+	}},
 	text("cwd", 40, quark.FieldCwd, func(p *quark.Process) string { return p.Cwd }),
 	text("cgroup", 40, quark.FieldCgroup, func(p *quark.Process) string { return p.Cgroup }),
 	{"container", false, 12, 40, quark.FieldCgroup, showContainer},
@@ -151,6 +155,12 @@ func showSession(c *cell, _ *Printer, ev *quark.Event) {
 		return
 	}
 	c.put("-", 1)
+}
+
+// showInode writes which file is executed: the numbers of its device and its inode.
+func showInode(c *cell, _ *Printer, ev *quark.Event) {
+	x := &ev.Process.Executable
+	c.ascii(fmt.Sprintf("%d:%d:%d", x.Major(), x.Minor(), x.Inode))
 }
 
 // showContainer writes the beginning of the container's id, and on which unit's word that is.
