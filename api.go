@@ -6,6 +6,7 @@ import (
 	"github.com/quark-linux/quark/btfhub"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/container"
+	"github.com/quark-linux/quark/engine/filter"
 )
 
 // The types are those of the packages below, so that users import only this one. Their methods and
@@ -39,6 +40,10 @@ type (
 	SourceStats = engine.SourceStats // what came, and what was lost by cause
 	Loss        = engine.Loss        // a cause of loss
 	Clock       = engine.Clock       // turns stamps into wall time
+
+	Filter      = filter.Filter // what Options.Where is
+	FilterError = filter.Error  // where an expression or a file of rules is wrong
+	Marks       = engine.Marks  // what a filter notes of a process
 
 	Matrix = engine.Matrix // rules of joining, by kinds: Matrix[first][next]
 	Kind   = engine.Kind   // the kind of a raw event
@@ -151,6 +156,26 @@ func SetOf(fields ...Field) Fields { return engine.SetOf(fields...) }
 // ParseKinds returns the kinds of a list of names with commas, such as "fork,exec", for
 // Options.Kinds.
 func ParseKinds(list string) (Events, error) { return source.ParseKinds(list) }
+
+// ParseFilter compiles an expression such as `exec and uid != 0 and exe ~ "/tmp/**"`, in the
+// language of package [github.com/quark-linux/quark/engine/filter]. The error is a *[FilterError].
+func ParseFilter(expression string) (*Filter, error) { return filter.Parse(expression) }
+
+// CompareFilter compiles the term "field op (value, ...)" without any quoting of the values.
+func CompareFilter(field, op string, values ...string) (*Filter, error) {
+	return filter.Compare(field, op, values...)
+}
+
+// ParseRules compiles a file of rules, such as "drop on process.uid 33". The error is a
+// *[FilterError].
+func ParseRules(source string) (*Filter, error) { return filter.ParseRules(source) }
+
+// AllOf returns a filter that lets an event pass if each of some does; those that are nil are left
+// out.
+func AllOf(filters ...*Filter) *Filter { return filter.And(filters...) }
+
+// SignalName returns the name of a signal, such as "SIGKILL".
+func SignalName(n int) string { return engine.SignalName(n) }
 
 // The causes of loss.
 const (

@@ -41,12 +41,16 @@ type Options struct {
 	// [DefaultMatrix], or from an empty one, which joins nothing. It prints as a table.
 	Matrix *Matrix
 
-	// Filter, if not nil, decides whether an event is delivered. The process
-	// table follows all events, and gaps are always delivered. It may use the
+	// Where, if not nil, decides whether an event is delivered: [ParseFilter] compiles an
+	// expression, [ParseRules] a file of rules. The process table follows all events, and gaps
+	// are always delivered.
+	Where *Filter
+
+	// Filter, if not nil, decides the same, of what passes Where. It may use the
 	// queue, but not call Get.
 	Filter func(*Event) bool
 
-	// Record, if not nil, gets all raw events, also those that Filter rejects: a
+	// Record, if not nil, gets all raw events, also those that a filter rejects: a
 	// Writer of package engine/trace makes a recording of them.
 	Record Recorder
 
@@ -153,9 +157,17 @@ func New(src Source, opts Options) (*Queue, error) {
 // start makes the engine, and lets it learn the processes that scan shows.
 func (q *Queue) start(opts Options, clock Clock, look func(uint32) (uint64, engine.Sight),
 	scan func(func(*engine.RawEvent) error) error) (err error) {
+	var judge func(*Event) engine.Verdict
+	if opts.Where != nil {
+		m, err := opts.Where.Matcher(&clock)
+		if err != nil {
+			return &OptionError{Option: "Where", Value: "not usable", Err: err}
+		}
+		judge = m.Judge
+	}
 	q.engine, err = engine.New(q.source, clock, engine.Options{
 		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
-		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Filter: q.unlocked(opts.Filter), Look: look, Record: opts.Record,
+		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Judge: judge, Filter: q.unlocked(opts.Filter), Look: look, Record: opts.Record,
 	})
 	if err != nil {
 		return err
@@ -398,6 +410,14 @@ func (q *Queue) AppendDump(b []byte, ev *Event) []byte {
 
 // Processes yields all known processes in order of pid.
 func (q *Queue) Processes() iter.Seq[*Process] { return q.engine.Processes() }
+
+// Passes reports whether Options.Where and Options.Filter let an event pass, such as one without a
+// kind that was made of a process of Processes. It counts nothing.
+func (q *Queue) Passes(ev *Event) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.engine.Passes(ev)
+}
 
 // Cgroups returns in which cgroups a process is now, by controller, as /proc/PID/cgroup shows it:
 // those of cgroup v1, also "name=systemd" and such, next to that of cgroup v2, which is at "". Use

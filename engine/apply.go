@@ -69,7 +69,8 @@ func (t *table) bornBy(r *RawEvent) uint64 {
 func (t *table) apply(r *RawEvent, now uint64) *Process {
 	r.Task.Known &= AllFields
 	p := t.find(r)
-	if p == nil {
+	isNew := p == nil
+	if isNew {
 		born := t.bornBy(r)
 		if r.Kind == KindFork && !r.Thread {
 			born = r.Time
@@ -90,6 +91,9 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 	if p.Inferred {
 		t.revive(p, r.Time)
 	}
+	if isNew && t.judge != nil && (r.Thread || r.Kind != KindFork) {
+		p.Marks = noMarksKnown
+	}
 	if r.Thread {
 		if t.certainly(p, r) {
 			p.checked = max(p.checked, r.Time)
@@ -107,6 +111,9 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 			p.inheritImage(creator, r)
 		}
 		parent := t.setBirth(p, r, creator)
+		if t.judge != nil {
+			p.inheritMarks(parent, creator, r)
+		}
 		if late {
 			parent = nil // what it executed meanwhile may have been applied
 		}
@@ -117,7 +124,7 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		p.inheritEntry(parent, r.Time)
 	case KindExec:
 		p.replaceImage(r.Time)
-		p.missed = false
+		p.missed, p.execed = false, true
 	default:
 		p.mayLead = p.mayLead || r.IDChange&ChangedSID != 0
 		if !r.mayHaveImage(p.imageNumber) {
@@ -132,6 +139,9 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		p.Known &^= FieldPPID.Set() // update sets it again if r has the new parent
 	}
 	t.update(p, r)
+	if isNew && t.judge != nil && r.Kind != KindFork {
+		t.adoptMarks(p)
+	}
 	p.setCarried(t.unseen|r.ofFailedExec(), r)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)

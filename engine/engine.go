@@ -34,6 +34,8 @@ type Engine struct {
 	aggregations    uint64
 	nonAggregations uint64
 	late            uint64
+	filtered        uint64
+	unsure          uint64
 }
 
 // New returns an engine that reads from source. The caller closes the source.
@@ -51,7 +53,7 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	table.addEntry()
 	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
 	e.table.cgroups = table.Fields[FieldCgroup].Origin != OriginNone
-	e.table.look, e.table.now = opts.Look, clock.Now
+	e.table.look, e.table.now, e.table.judge = opts.Look, clock.Now, opts.Judge
 	e.sink = e.buffer
 	if opts.Record != nil {
 		e.sink = recorded{e.buffer, opts.Record}
@@ -72,7 +74,7 @@ func (e *Engine) Learn(r *RawEvent) {
 
 // Get returns the next event, ErrNothing or an error of the source, after which
 // the engine is of no more use. It never waits. Events that change nothing (ids set
-// to what they were) and those that Options.Filter rejects are passed over.
+// to what they were) and those that Options.Filter or Judge rejects are passed over.
 //
 // What the previous call returned is not valid any more.
 func (e *Engine) Get() (*Event, error) {
@@ -234,7 +236,7 @@ func (e *Engine) deliver(now uint64) *Event {
 		e.buffer.Release(r)
 	}
 	e.buffer.Release(head)
-	if e.opts.Filter != nil && !e.opts.Filter(ev) {
+	if !e.passes(ev) {
 		return nil
 	}
 	if absorbed {

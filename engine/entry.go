@@ -186,6 +186,9 @@ func (t *table) settleEntries() {
 		}
 		for n := len(chain) - 1; n >= 0; n-- {
 			t.settleEntry(chain[n])
+			if t.judge != nil {
+				t.settleMarks(chain[n])
+			}
 		}
 		chain = chain[:0]
 	}

@@ -98,6 +98,7 @@ func (t *table) revive(p *Process, time uint64) {
 			p.Known &^= (o.Known | o.guesses) &^ constant
 			p.Truncated &= p.Known
 			p.Carried = p.Known &^ constant
+			p.Marks.add(Marks{Set: o.Marks.Set})
 			o.missing = 0
 			t.cancelExit(o)
 			t.unlink(o)

@@ -31,6 +31,12 @@ type Options struct {
 	// after the process table has been brought up to date. Gaps are always delivered.
 	Filter func(*Event) bool
 
+	// Judge, if not nil, decides the same, and is asked before Filter: of all events but gaps,
+	// and before the first one of each process that was learned, as an event without a kind,
+	// of parents before their children. It may change the Marks of the event's process, which
+	// those inherit that the process then makes; of an event of a thread they are not kept.
+	Judge func(*Event) Verdict
+
 	// Record, if not nil, gets all that the engine takes in.
 	Record Recorder
 }

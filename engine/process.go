@@ -40,6 +40,9 @@ type Process struct {
 	EntryLeader Identity
 	EntryType   EntryType
 
+	// Marks are what a filter has noted of the process.
+	Marks Marks
+
 	// Exited is set once the end of the process was reported, also where its
 	// status is unknown. The process stays findable for the grace time.
 	Exited bool
@@ -56,6 +59,7 @@ type Process struct {
 	forked  bool // its FORK has been applied
 	mayLead bool // it may have made a session since its FORK
 	missed  bool // events of it may have been lost since its last EXEC
+	execed  bool // an EXEC of it has been applied
 	// unsettled is set until the entry leader is told from what /proc showed.
 	unsettled bool
 
@@ -126,6 +130,13 @@ func (p *Process) Identity() (id Identity, ok bool) {
 // AsOf returns the time that the values are of, in CLOCK_MONOTONIC nanoseconds: that of the
 // latest event about the process, or when /proc showed it. 0 is unknown.
 func (p *Process) AsOf() uint64 { return p.asOf }
+
+// IsKernelThread reports whether p is certain to be a thread of the kernel, which has neither an
+// executable nor arguments.
+func (p *Process) IsKernelThread() bool {
+	certain := (p.Known &^ p.Carried).Has(FieldEntry) && p.EntryType == EntryKThread
+	return certain && !p.execed && p.Known&imageFields == 0
+}
 
 // Args yields the arguments, without their NULs. The slices are parts of Cmdline.
 func (p *Process) Args() iter.Seq[[]byte] {

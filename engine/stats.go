@@ -11,6 +11,8 @@ type Stats struct {
 	NonAggregations    uint64 // delivered events that had not
 	GarbageCollections uint64 // processes forgotten after their grace time
 	Late               uint64 // events delivered after a younger one: HoldTime was too short
+	Filtered           uint64 // events that a filter left out
+	Unsure             uint64 // delivered events of which a filter could not tell
 	Buffered           int    // raw events waiting
 	Processes          int    // processes in the table
 
@@ -32,6 +34,8 @@ func (e *Engine) Stats() (Stats, error) {
 		NonAggregations:    e.nonAggregations,
 		GarbageCollections: e.table.collected,
 		Late:               e.late,
+		Filtered:           e.filtered,
+		Unsure:             e.unsure,
 		Buffered:           e.Buffered(),
 		Processes:          e.table.count,
 		Backend:            e.source.Name(),

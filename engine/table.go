@@ -33,6 +33,7 @@ type table struct {
 	learned bool
 	look    func(pid uint32) (start uint64, sight Sight)
 	now     func() uint64
+	judge   func(*Event) Verdict // nil for none
 }
 
 // lookup returns the youngest process of a pid.

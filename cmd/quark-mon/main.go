@@ -252,7 +252,7 @@ func (m *monitor) snapshot() error {
 	for p := range m.q.Processes() {
 		ev.Process, ev.TID = p, p.PID
 		ev.Time, ev.Wall = p.AsOf(), m.q.Clock().At(p.AsOf())
-		if m.queue.Filter != nil && !m.queue.Filter(&ev) {
+		if !m.q.Passes(&ev) {
 			continue
 		}
 		if err := m.print(&ev); err != nil {
@@ -326,6 +326,6 @@ func (m *monitor) finish(errw io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s))
+	fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s), m.filterLine(&s))
 	return nil
 }

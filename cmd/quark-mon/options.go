@@ -27,7 +27,7 @@ type options struct {
 	count                bool
 	enrich               bool
 	noSnapshot           bool
-	ppid                 int64
+	filter               filterOptions
 	verbose              int
 	record, replay, tree string
 	speed                float64
@@ -48,10 +48,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	command.Group(all, "Which events", func(f *pflag.FlagSet) {
 		f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+" (default all)")
 		f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
-		f.Int64VarP(&o.ppid, "ppid", "P", -1, "show only events of the children of this process")
 		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
 		f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
 	})
+	command.Group(all, "Which of them are shown", o.filter.flags)
 	command.Group(all, "What is printed", func(f *pflag.FlagSet) {
 		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
@@ -69,7 +69,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	command.Group(all, "What is written", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
-		f.StringVarP(&o.tree, "tree", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
+		f.StringVarP(&o.tree, "graph", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
 	})
 	all.DurationVarP(&o.duration, "duration", "d", 0, "end after this time")
 	all.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
@@ -92,6 +92,9 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --names -j | --columns LIST] [--events LIST] [--exits all|nonzero]
+                 [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
+                 [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
+                 [--failed] [--filter EXPRESSION] [--rules FILE]
        quark-mon completion bash|zsh|fish
 
 Prints what processes do until it is interrupted, then its statistics to
@@ -130,9 +133,6 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
 	}
-	if f.Changed("ppid") && (o.ppid < 0 || o.ppid > 1<<32-1) {
-		return nil, fmt.Errorf("-P %d: not a pid", o.ppid)
-	}
 	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
@@ -162,10 +162,11 @@ func parse(args []string, out io.Writer) (*options, error) {
 			o.queue.Backends |= set
 		}
 	}
-	if o.ppid >= 0 {
-		o.queue.Filter = o.wanted
+	var err error
+	if o.queue.Where, err = o.filter.compile(); err != nil {
+		return nil, err
 	}
-	if o.count && !o.enrich {
+	if o.count && !o.enrich && o.queue.Where == nil {
 		// Nobody sees what /proc says.
 		o.queue.CNProc.Enrich = quark.EnrichNone
 	}
@@ -225,9 +226,4 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		o.shown, err = line.Parse(line.Default)
 	}
 	return err
-}
-
-func (o *options) wanted(ev *quark.Event) bool {
-	p := ev.Process
-	return p.Known.Has(quark.FieldPPID) && int64(p.PPID) == o.ppid
 }

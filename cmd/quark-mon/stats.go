@@ -34,6 +34,14 @@ func lossLine(s *quark.Stats) string {
 	return "lost: " + strings.Join(causes, ", ") + "\n"
 }
 
+// filterLine returns what a filter did, or "" if there is none.
+func (m *monitor) filterLine(s *quark.Stats) string {
+	if m.queue.Where == nil {
+		return ""
+	}
+	return fmt.Sprintf("filtered: %d left out, %d shown although it is not known whether they match\n", s.Filtered, s.Unsure)
+}
+
 // printStats prints one line of -M or -vvv, and the heading before every 20th.
 func (m *monitor) printStats() error {
 	s, err := m.q.Stats()
@@ -67,6 +75,8 @@ type statsRecord struct {
 	NonAggregations    uint64            `json:"non_aggregations"`
 	GarbageCollections uint64            `json:"garbage_collections"`
 	Late               uint64            `json:"late"`
+	Filtered           uint64            `json:"filtered"`
+	Unsure             uint64            `json:"unsure"`
 	Buffered           int               `json:"buffered"`
 	Processes          int               `json:"processes"`
 	Produced           uint64            `json:"produced"`
@@ -79,7 +89,7 @@ func newStatsRecord(s *quark.Stats) *statsRecord {
 	r := &statsRecord{
 		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
 		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
-		Late: s.Late, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
+		Late: s.Late, Filtered: s.Filtered, Unsure: s.Unsure, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
 		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound,
 	}
 	for l := range quark.Loss(quark.NumLosses) {

@@ -14,7 +14,7 @@ import (
 )
 
 // public are the packages that users import.
-var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/trace", "exitsnoop", "btfhub"}
+var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/trace", "exitsnoop", "btfhub"}
 
 // parsed returns the files of a package, its tests or the others, for every system.
 func parsed(t *testing.T, pkg string, tests bool) (syntax []*ast.File) {
@@ -160,7 +160,7 @@ func visible(signature ast.Node) (packages []string) {
 
 // ofSources are the names of package engine that only authors of sources and engines use.
 var ofSources = regexp.MustCompile(`^(\w+\..*|Engine|New|Options|(Default|Max|Min)[A-Z]\w*(Length|Time)|ProcStartUnit|FieldChanges?|ChangeUnseen|` +
-	`Sink|RawEvent|Timekeeper|Scanner|Buffer|NewBuffer|Finisher|Holder|Sight\w*)$`)
+	`Sink|RawEvent|Timekeeper|Scanner|Buffer|NewBuffer|Finisher|Holder|Sight\w*|Verdict\w*)$`)
 
 // All the other names are also those of package quark, which is then all that users import.
 func TestQuarkIsAllToImport(t *testing.T) {

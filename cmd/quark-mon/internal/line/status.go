@@ -8,12 +8,6 @@ import (
 	"github.com/quark-linux/quark"
 )
 
-// signals are the names of Linux's signals on amd64 and arm64, whatever runs here.
-var signals = [...]string{
-	1: "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
-	"STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-}
-
 // showStatus writes how the process ended: an exit code or a signal, "-" while it lives.
 func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 	p := ev.Process
@@ -33,11 +27,7 @@ func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 		}
 	default:
 		c.style = bold + ";" + red
-		if s := x.Signal(); s < len(signals) {
-			c.ascii("SIG" + signals[s])
-		} else {
-			c.ascii(fmt.Sprintf("SIG%d", s))
-		}
+		c.ascii(quark.SignalName(x.Signal()))
 		if x.CoreDumped() {
 			c.ascii("+core")
 		}

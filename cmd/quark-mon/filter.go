@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/quark-linux/quark"
+)
+
+// filterOptions are the options that say which events are shown: those that all of them let pass.
+type filterOptions struct {
+	terms       []*comparison
+	failed      bool
+	expressions []string
+	rules       string
+}
+
+// comparison is an option that compares a field with its values.
+type comparison struct {
+	flag, field, op string
+	suffix          string // added to each value
+	values          []string
+}
+
+func (o *filterOptions) flags(f *pflag.FlagSet) {
+	o.terms = nil
+	add := func(flag, short, field, op, help string) *comparison {
+		t := &comparison{flag: flag, field: field, op: op}
+		o.terms = append(o.terms, t)
+		if op == "==" {
+			f.StringSliceVarP(&t.values, flag, short, nil, help)
+		} else {
+			f.StringArrayVarP(&t.values, flag, short, nil, help)
+		}
+		return t
+	}
+	add("uid", "", "uid", "==", "only of processes with one of these user `ids`, a list")
+	add("gid", "", "gid", "==", "only with one of these group `ids`, a list")
+	add("pid", "", "pid", "==", "only of these `processes`, a list")
+	add("ppid", "P", "ppid", "==", "only of the children of these `processes`, a list")
+	add("tree", "", "tree", "==", "only of these `processes`, a list, and all their descendants")
+	add("comm", "", "comm", "~", "only of processes with such a name; the `pattern` has * ? and [a-z]")
+	add("exe", "", "exe", "~", "only of such an executable: a `pattern` in which ** stands for slashes too")
+	add("argv", "", "argv", "~", "only with an argument like this `pattern`")
+	add("container", "", "container", "~", "only in the container with this `id`, or its beginning").suffix = "*"
+	add("cgroup", "", "cgroup", "~", "only in a cgroup like this `pattern`, in which ** stands for slashes too")
+	f.BoolVar(&o.failed, "failed", false, "only the ends with a code other than 0 or by a signal")
+	f.StringArrayVar(&o.expressions, "filter", nil, "only what this `expression` is true of, such as 'exec and uid != 0 and exe ~ \"/tmp/**\"'")
+	f.StringVar(&o.rules, "rules", "", "only what the rules in this `file` let pass; - is the standard input")
+}
+
+// compile returns the filter of the options, nil if there is none.
+func (o *filterOptions) compile() (*quark.Filter, error) {
+	var all []*quark.Filter
+	add := func(option string, f *quark.Filter, err error) error {
+		if wrong := new(quark.FilterError); errors.As(err, &wrong) && option != "" {
+			return fmt.Errorf("%s: %s", option, wrong.Msg)
+		}
+		all = append(all, f)
+		return err
+	}
+	for _, t := range o.terms {
+		if len(t.values) == 0 {
+			continue
+		}
+		values := make([]string, len(t.values))
+		for i, v := range t.values {
+			values[i] = v + t.suffix
+		}
+		f, err := quark.CompareFilter(t.field, t.op, values...)
+		if err := add(fmt.Sprintf("--%s %s", t.flag, strings.Join(t.values, ",")), f, err); err != nil {
+			return nil, err
+		}
+	}
+	if o.failed {
+		f, err := quark.ParseFilter("failed")
+		if err := add("--failed", f, err); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range o.expressions {
+		f, err := quark.ParseFilter(e)
+		if err := add("", f, err); err != nil {
+			return nil, fmt.Errorf("--filter: %w", err)
+		}
+	}
+	if o.rules != "" {
+		text, err := readRules(o.rules)
+		if err != nil {
+			return nil, fmt.Errorf("--rules: %w", err)
+		}
+		f, err := quark.ParseRules(text)
+		if err := add("", f, err); err != nil {
+			return nil, fmt.Errorf("--rules %s: %w", o.rules, err)
+		}
+	}
+	return quark.AllOf(all...), nil
+}
+
+func readRules(name string) (string, error) {
+	if name == "-" {
+		b, err := io.ReadAll(os.Stdin)
+		return string(b), err
+	}
+	b, err := os.ReadFile(name)
+	return string(b), err
+}

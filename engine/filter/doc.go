@@ -1,0 +1,71 @@
+// Package filter compiles expressions and rules that say which events are delivered.
+//
+// An expression is made of terms, "not", "and", "or" and parentheses; "not" binds strongest, "or"
+// least. A line break is a blank, and # begins a comment.
+//
+//	exec and uid != 0 and exe ~ "/tmp/**"
+//	failed and not comm == (grep, diff) or duration > 1m
+//
+// A term is one of:
+//
+//   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, gone. An
+//     event that was joined has each kind of its parts, and the term is about the event as a
+//     whole, with the process as it is after the last part.
+//   - failed: the end of a process with a code other than 0, or by a signal.
+//   - thread: what concerns a single thread.
+//   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == if one of the values is equal,
+//     for ~ if one of the patterns matches, for != and !~ if none. Numbers also have < <= > >=.
+//   - known FIELD, carried FIELD: whether the field is known, and if so carried.
+//
+// Fields with a number: pid, ppid, pgid, sid, uid, euid, suid, gid, egid, sgid, login_uid,
+// login_session, uts_ns, ipc_ns, mnt_ns, net_ns; exit_code, signal (a number or a name such as
+// SIGKILL) and duration, a time such as 1.5s or 200ms. The last three are of the end of a process:
+// a term with one of them is false of an event without EXIT or GONE, and with exit_code also if a
+// signal ended the process.
+//
+// Fields with a text: comm, exe, cwd, cgroup, argv, of which one argument is enough, container
+// (the id), runtime, pod, and entry, the type of the entry leader.
+//
+// tree == PID is of the process that has the pid at the start, or else of the first one that gets
+// it, and of all its descendants, also after its end. For processes of before the start descent is
+// by the parent that they have at the start. poison == N is of processes to which a rule gave that
+// tag.
+//
+// A value is a word, or a text in quotes: in "..." \" \\ \n \r \t and \xHH are as in Go, in '...'
+// nothing is special. Words have no blank, quote, parenthesis, comma, backslash nor any of = ! < >
+// ~.
+//
+// In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ takes
+// its meaning from the character after it. In exe, cwd and cgroup none of these stands for a
+// slash, and ** stands for any characters with slashes.
+//
+// # What is not known
+//
+// A term about a field that is unknown, or that was cut, is neither true nor false. "and", "or"
+// and "not" keep what follows all the same: false and unknown is false, true or unknown is true. A
+// thread of the kernel has no executable and no arguments, which is known: exe is empty. An event
+// of which the whole is unknown passes, and is counted as unsure: whoever reads a log rather sees
+// an event too much than misses one. To see it otherwise add "and known FIELD". A carried value
+// counts as it is shown; "and not carried FIELD" leaves it out.
+//
+// # Rules
+//
+// A file of rules has one a line. A backslash before the end of a line continues it, and # begins
+// a comment.
+//
+//	poison 7 on process.exe /usr/sbin/sshd
+//	pass on poison 7 process.uid 0
+//	drop if exit and not failed
+//	drop on any
+//
+// The first pass or drop whose conditions are true decides; an event that none decides on passes.
+// After "on" stand "any" or conditions which must all be true: process.pid, process.ppid,
+// process.uid, process.gid, process.sid and poison with a number, process.exe with a path, in
+// which one * stands for any characters with slashes. After "if" stands an expression. poison N
+// tags the process, in place of a tag that it has, and the next rules are looked at; the children
+// that it has from then on inherit the tag. At the start a tag is given where the rule is true of
+// what is known then, and the children of then inherit it too. A tag holds from the beginning of
+// the event, which may have been joined. Where conditions are unknown the next rules are looked at
+// as well: an event is dropped only if all that may decide on it drop it, and passes as unsure if
+// some do.
+package filter

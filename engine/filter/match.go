@@ -1,0 +1,328 @@
+package filter
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// truth is what a term says of an event. The least of two is "and", the greatest "or".
+type truth uint8
+
+const (
+	no truth = iota
+	unknown
+	yes
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// node is a part of a compiled expression.
+type node interface {
+	eval(m *Matcher, ev *engine.Event) truth
+}
+
+type (
+	allOf  []node
+	oneOfs []node
+	not    struct{ node }
+
+	kindTerm   engine.Events
+	failedTerm struct{}
+	threadTerm struct{}
+	anyTerm    struct{}
+
+	// numberTerm is true if the value is in one of the ranges, or with none if it is in none.
+	numberTerm struct {
+		field *numberField
+		in    []interval[uint64]
+		none  bool
+	}
+
+	// textTerm is true if the value is one of the texts, or one of the patterns matches it, or
+	// with none if that is not so.
+	textTerm struct {
+		field *textField
+		patterns
+	}
+	argvTerm struct{ patterns }
+
+	stateTerm struct {
+		fields  engine.Fields
+		carried bool
+	}
+
+	// markTerm is true if the process has one of the marks, or with none if it has none.
+	markTerm struct {
+		marks []mark
+		none  bool
+	}
+)
+
+type patterns struct {
+	texts []string
+	globs []glob
+	path  bool
+	none  bool
+}
+
+// mark is what a filter notes of a process: that it is in the tree of a pid, or the tag of a rule.
+type mark struct {
+	tree bool
+	n    uint64
+}
+
+func (all allOf) eval(m *Matcher, ev *engine.Event) truth {
+	t := yes
+	for _, n := range all {
+		if t = min(t, n.eval(m, ev)); t == no {
+			break
+		}
+	}
+	return t
+}
+
+func (any oneOfs) eval(m *Matcher, ev *engine.Event) truth {
+	t := no
+	for _, n := range any {
+		if t = max(t, n.eval(m, ev)); t == yes {
+			break
+		}
+	}
+	return t
+}
+
+func (n not) eval(m *Matcher, ev *engine.Event) truth { return yes - n.node.eval(m, ev) }
+
+// otherwise returns t, or with none the opposite.
+func (t truth) otherwise(none bool) truth {
+	if none {
+		return yes - t
+	}
+	return t
+}
+
+const ends = engine.EventExit | engine.EventGone
+
+func (k kindTerm) eval(_ *Matcher, ev *engine.Event) truth {
+	return truthOf(ev.Events.Has(engine.Events(k)))
+}
+
+func (failedTerm) eval(_ *Matcher, ev *engine.Event) truth {
+	switch p := ev.Process; {
+	case !ev.Events.Has(ends):
+		return no
+	case !p.Known.Has(engine.FieldExit):
+		return unknown
+	default:
+		return truthOf(p.Task.Exit.WaitStatus != 0)
+	}
+}
+
+func (threadTerm) eval(_ *Matcher, ev *engine.Event) truth { return truthOf(ev.Thread) }
+
+func (anyTerm) eval(*Matcher, *engine.Event) truth { return yes }
+
+func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {
+	if n.field.ofEnd && !ev.Events.Has(ends) {
+		return no
+	}
+	if n.field.fields&^ev.Process.Known != 0 {
+		return unknown
+	}
+	least, most, ok := n.field.get(m, ev)
+	if !ok {
+		return no
+	}
+	t := no
+	for _, in := range n.in {
+		switch {
+		case in.has(least) && in.has(most):
+			return yes.otherwise(n.none)
+		case least <= in.to && in.from <= most:
+			t = unknown
+		}
+	}
+	return t.otherwise(n.none)
+}
+
+func (t *textTerm) eval(m *Matcher, ev *engine.Event) truth {
+	p, f := ev.Process, t.field.fields
+	if t.field.ofImage && p.IsKernelThread() {
+		return truthOf(t.has("")).otherwise(t.none)
+	}
+	if f&^p.Known != 0 || f&p.Truncated != 0 {
+		return unknown
+	}
+	return truthOf(t.has(t.field.get(m, p))).otherwise(t.none)
+}
+
+func (p *patterns) has(s string) bool {
+	if slices.Contains(p.texts, s) {
+		return true
+	}
+	for _, g := range p.globs {
+		if g.match(s, p.path) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *argvTerm) eval(_ *Matcher, ev *engine.Event) truth {
+	p := ev.Process
+	switch {
+	case p.Known.Has(engine.FieldCmdline):
+	case p.IsKernelThread():
+		return no.otherwise(t.none)
+	default:
+		return unknown
+	}
+	// Cmdline does not change while the event is looked at.
+	return t.ofArguments(unsafe.String(unsafe.SliceData(p.Cmdline), len(p.Cmdline)), p.Truncated.Has(engine.FieldCmdline)).otherwise(t.none)
+}
+
+// ofArguments looks at each argument. Of a list that was cut the last one may be, and others
+// follow.
+func (t *argvTerm) ofArguments(rest string, cut bool) truth {
+	for rest != "" {
+		arg, after, _ := strings.Cut(rest, "\x00")
+		if cut && after == "" {
+			break
+		}
+		if t.has(arg) {
+			return yes
+		}
+		rest = after
+	}
+	if cut {
+		return unknown
+	}
+	return no
+}
+
+func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
+	known := ev.Process.Known
+	if s.carried {
+		return truthOf(ev.Process.Carried&known&s.fields != 0)
+	}
+	return truthOf(s.fields&^known == 0)
+}
+
+func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
+	var bits uint32
+	for _, k := range t.marks {
+		bits |= m.bit(k)
+	}
+	switch marks := &ev.Process.Marks; {
+	case marks.Set&bits != 0:
+		return yes.otherwise(t.none)
+	case marks.Maybe&bits != 0:
+		return unknown
+	}
+	return no.otherwise(t.none)
+}
+
+// Filter says which events are delivered. It may be used by several queues.
+type Filter struct {
+	conditions []node
+	rules      [][]rule
+	marks      []mark
+}
+
+// And returns a filter that lets an event pass if all of some filters do. Those that are nil are
+// left out; if all are it returns nil.
+func And(filters ...*Filter) *Filter {
+	var all *Filter
+	for _, f := range filters {
+		if f == nil {
+			continue
+		}
+		if all == nil {
+			all = new(Filter)
+		}
+		all.conditions = append(all.conditions, f.conditions...)
+		all.rules = append(all.rules, f.rules...)
+		all.note(f.marks...)
+	}
+	return all
+}
+
+// note makes marks some of the filter's.
+func (f *Filter) note(marks ...mark) {
+	for _, k := range marks {
+		if !slices.Contains(f.marks, k) {
+			f.marks = append(f.marks, k)
+		}
+	}
+}
+
+// maxMarks is how many marks a process can have.
+const maxMarks = 32
+
+// Matcher applies a filter to the events of one queue, of which it remembers which process is the
+// root of a tree.
+type Matcher struct {
+	*Filter
+	bootOffset uint64
+	tags       uint32 // the bits of tags
+	rooted     uint32 // the bits of trees whose root was there
+
+	cached bool
+	cgroup string
+	of     engine.Container // the one of cgroup
+}
+
+// Matcher returns a matcher for a queue with that clock. It is an error if the filter has more than
+// 32 trees and tags.
+func (f *Filter) Matcher(clock *engine.Clock) (*Matcher, error) {
+	m := &Matcher{Filter: f, bootOffset: clock.BootOffset}
+	if len(f.marks) > maxMarks {
+		return nil, errors.New("the filter names more than 32 trees and poisons")
+	}
+	for i, k := range f.marks {
+		if !k.tree {
+			m.tags |= 1 << i
+		}
+	}
+	return m, nil
+}
+
+// bit returns the bit of a mark.
+func (m *Matcher) bit(k mark) uint32 { return 1 << slices.Index(m.marks, k) }
+
+// Judge decides on an event, for [engine.Options.Judge].
+func (m *Matcher) Judge(ev *engine.Event) engine.Verdict {
+	p := ev.Process
+	if !ev.Thread {
+		for i, k := range m.marks {
+			if k.tree && k.n == uint64(p.PID) && m.rooted&(1<<i) == 0 {
+				m.rooted |= 1 << i
+				p.Marks.Set |= 1 << i
+				p.Marks.Maybe &^= 1 << i
+			}
+		}
+	}
+	verdict := engine.VerdictPass
+	for _, rules := range m.rules {
+		verdict = max(verdict, m.decide(rules, ev))
+	}
+	if verdict == engine.VerdictDrop {
+		return verdict
+	}
+	switch allOf(m.conditions).eval(m, ev) {
+	case no:
+		return engine.VerdictDrop
+	case unknown:
+		return engine.VerdictUnsure
+	}
+	return verdict
+}

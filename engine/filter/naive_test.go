@@ -1,0 +1,426 @@
+package filter
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// made is a term or an expression with what it should say of an event, found without the compiler.
+type made struct {
+	text string
+	says func(ev *engine.Event) truth
+}
+
+// events is a source of random events.
+type events struct{ *rand.Rand }
+
+func pick[T any](r events, from ...T) T { return from[r.IntN(len(from))] }
+
+var (
+	someTexts = []string{"", "a", "sh", "ssh", "sshd", "/", "/a", "/a/b", "/a/b/c", "a\xffb", "é", "/tmp/é", "x y"}
+	someKinds = []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit, engine.KindIDChange, engine.KindComm}
+)
+
+func (r events) number() uint32 { return pick[uint32](r, 0, 1, 2, 1000, 1<<32-1) }
+
+func (r events) event() *engine.Event {
+	p := &engine.Process{PID: r.number()}
+	p.Known = engine.Fields(r.Uint32()|r.Uint32()) & (1<<engine.NumFields - 1)
+	p.Truncated, p.Carried = p.Known&engine.Fields(r.Uint32()&r.Uint32()), p.Known&engine.Fields(r.Uint32())
+	p.PPID, p.PGID, p.SID = r.number(), r.number(), r.number()
+	p.Cred = engine.Credentials{UID: r.number(), EUID: r.number(), SUID: r.number(), GID: r.number(), EGID: r.number(), SGID: r.number()}
+	p.Login = engine.Login{UID: r.number(), Session: r.number()}
+	p.NS = engine.Namespaces{UTS: r.number(), IPC: r.number(), Mnt: r.number(), Net: r.number()}
+	p.Comm, p.Filename, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...)
+	for range r.IntN(4) {
+		p.Cmdline = append(append(p.Cmdline, pick(r, someTexts...)...), 0)
+	}
+	p.Start, p.StartUnit = 1000+r.Uint64N(50), pick[uint64](r, 1, 10)
+	p.Task.Exit = engine.Exit{WaitStatus: pick[int32](r, 0, 1<<8, 2<<8, 9, 11|0x80), Time: 900 + r.Uint64N(60)}
+	if p.EntryType = engine.EntryType(r.IntN(7)); r.IntN(4) == 0 {
+		p.EntryType = engine.EntryKThread
+		p.Known = p.Known&^engine.SetOf(engine.FieldFilename, engine.FieldCmdline) | engine.FieldEntry.Set()
+		p.Truncated, p.Carried = p.Truncated&p.Known, p.Carried&p.Known
+	}
+	ev := &engine.Event{Process: p, Thread: r.IntN(8) == 0}
+	for range r.IntN(3) {
+		k := pick(r, someKinds...)
+		ev.Events |= k.Events()
+		ev.Parts = append(ev.Parts, engine.Part{Kind: k, Time: 900 + r.Uint64N(20)})
+	}
+	if r.IntN(10) == 0 {
+		ev.Events = engine.EventGone
+	}
+	return ev
+}
+
+const testBootOffset = 100 // CLOCK_BOOTTIME minus CLOCK_MONOTONIC of the events
+
+// quoted writes a text in one of the ways that there are.
+func (r events) quoted(s string) string {
+	word := s != "" && !isKeyword(s)
+	for i := range len(s) {
+		word = word && inWord(s[i])
+	}
+	switch {
+	case word && r.IntN(2) == 0:
+		return s
+	case !strings.Contains(s, "'") && r.IntN(2) == 0:
+		return "'" + s + "'"
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || r.IntN(5) == 0 {
+			fmt.Fprintf(&b, `\x%02X`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return `"` + b.String() + `"`
+}
+
+// list writes one value, or several as a list.
+func (r events) list(values []string) string {
+	if len(values) == 1 && r.IntN(2) == 0 {
+		return values[0]
+	}
+	return "(" + strings.Join(values, pick(r, ",", ", ", " ,\n ")) + ")"
+}
+
+// known returns what is said if a field is known, and else that nothing is known.
+func known(f engine.Fields, says func(ev *engine.Event) bool) func(ev *engine.Event) truth {
+	return func(ev *engine.Event) truth {
+		if ev.Process.Known&f != f {
+			return unknown
+		}
+		return truthOf(says(ev))
+	}
+}
+
+func isEnd(ev *engine.Event) bool { return ev.Events&(engine.EventExit|engine.EventGone) != 0 }
+
+func ofEnd(says func(ev *engine.Event) truth) func(ev *engine.Event) truth {
+	return func(ev *engine.Event) truth {
+		if !isEnd(ev) {
+			return no
+		}
+		return says(ev)
+	}
+}
+
+var naiveNumbers = []struct {
+	name string
+	f    engine.Fields
+	get  func(p *engine.Process) uint32
+}{
+	{"pid", 0, func(p *engine.Process) uint32 { return p.PID }},
+	{"ppid", 1 << engine.FieldPPID, func(p *engine.Process) uint32 { return p.PPID }},
+	{"uid", 1 << engine.FieldUIDs, func(p *engine.Process) uint32 { return p.Cred.UID }},
+	{"egid", 1 << engine.FieldGIDs, func(p *engine.Process) uint32 { return p.Cred.EGID }},
+	{"suid", 1 << engine.FieldSUID, func(p *engine.Process) uint32 { return p.Cred.SUID }},
+	{"login_session", 1 << engine.FieldLogin, func(p *engine.Process) uint32 { return p.Login.Session }},
+	{"net_ns", 1 << engine.FieldNetNS, func(p *engine.Process) uint32 { return p.NS.Net }},
+}
+
+var naiveTexts = []struct {
+	name string
+	path bool
+	f    engine.Field
+	get  func(p *engine.Process) string
+}{
+	{"comm", false, engine.FieldComm, func(p *engine.Process) string { return p.Comm }},
+	{"exe", true, engine.FieldFilename, func(p *engine.Process) string { return p.Filename }},
+	{"cwd", true, engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
+	{"cgroup", true, engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
+}
+
+// isKernelThread reports whether nothing is known of an image, and the entry leader says why.
+func isKernelThread(p *engine.Process) bool {
+	return p.Known.Has(engine.FieldEntry) && !p.Carried.Has(engine.FieldEntry) && p.EntryType == engine.EntryKThread &&
+		!p.Known.Has(engine.FieldFilename) && !p.Known.Has(engine.FieldCmdline)
+}
+
+func compare(op string, v, n uint64) bool {
+	return map[string]bool{"==": v == n, "!=": v != n, "<": v < n, "<=": v <= n, ">": v > n, ">=": v >= n}[op]
+}
+
+// term returns a random term.
+func (r events) term() made {
+	switch r.IntN(8) {
+	case 0:
+		k := pick(r, someKinds...)
+		return made{strings.ToLower(k.String()), func(ev *engine.Event) truth { return truthOf(ev.Events&k.Events() != 0) }}
+	case 1:
+		return made{"failed", ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
+			x := ev.Process.Task.Exit
+			return x.Code() != 0 || x.Signal() != 0
+		}))}
+	case 2:
+		f := naiveNumbers[r.IntN(len(naiveNumbers))]
+		if op := pick(r, "<", "<=", ">", ">="); r.IntN(2) == 0 {
+			n := uint64(pick[uint32](r, 1, 2, 1000, 1<<32-1))
+			return made{fmt.Sprint(f.name, op, n), known(f.f, func(ev *engine.Event) bool { return compare(op, uint64(f.get(ev.Process)), n) })}
+		}
+		var values []string
+		var numbers []uint32
+		for range 1 + r.IntN(3) {
+			numbers = append(numbers, r.number())
+			values = append(values, strconv.FormatUint(uint64(numbers[len(numbers)-1]), 10))
+		}
+		op := pick(r, "==", "!=")
+		return made{f.name + op + r.list(values), known(f.f, func(ev *engine.Event) bool {
+			found := false
+			for _, n := range numbers {
+				found = found || f.get(ev.Process) == n
+			}
+			return found == (op == "==")
+		})}
+	case 3:
+		f := naiveTexts[r.IntN(len(naiveTexts))]
+		op, has, list := r.patterns(f.path)
+		return made{f.name + " " + op + " " + list, func(ev *engine.Event) truth {
+			if ev.Process.Truncated.Has(f.f) {
+				return unknown
+			}
+			if f.name == "exe" && isKernelThread(ev.Process) {
+				return truthOf(has("") == (op[0] != '!'))
+			}
+			return known(f.f.Set(), func(ev *engine.Event) bool { return has(f.get(ev.Process)) == (op[0] != '!') })(ev)
+		}}
+	case 4:
+		op, has, list := r.patterns(false)
+		return made{"argv " + op + list, func(ev *engine.Event) truth {
+			p := ev.Process
+			if isKernelThread(p) {
+				return truthOf(op[0] == '!')
+			}
+			if !p.Known.Has(engine.FieldCmdline) {
+				return unknown
+			}
+			args := bytes.Split(p.Cmdline, []byte{0})
+			args = args[:len(args)-1]
+			t := no
+			if p.Truncated.Has(engine.FieldCmdline) {
+				t = unknown
+				args = args[:max(0, len(args)-1)]
+			}
+			for _, arg := range args {
+				if has(string(arg)) {
+					t = yes
+				}
+			}
+			if op[0] == '!' {
+				return yes - t
+			}
+			return t
+		}}
+	case 5:
+		f := naiveTexts[r.IntN(len(naiveTexts))]
+		if r.IntN(2) == 0 {
+			return made{"known " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Known.Has(f.f)) }}
+		}
+		return made{"carried " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Carried.Has(f.f)) }}
+	case 6:
+		op, n := pick(r, "<", "<=", ">", ">="), r.Uint64N(100)+1
+		return made{fmt.Sprintf("duration %s %dns", op, n), ofEnd(func(ev *engine.Event) truth {
+			p := ev.Process
+			if !p.Known.Has(engine.FieldExit) {
+				return unknown
+			}
+			// Each time at which it can have begun.
+			var begins []uint64
+			switch forked := len(ev.Parts) > 0 && ev.Parts[0].Kind == engine.KindFork; {
+			case !ev.Thread && p.Known.Has(engine.FieldStart) && (p.StartUnit == 1 || !forked):
+				for i := range p.StartUnit {
+					begins = append(begins, p.Start-testBootOffset+i)
+				}
+			case forked:
+				begins = []uint64{ev.Parts[0].Time}
+			default:
+				return unknown
+			}
+			some := map[bool]bool{}
+			for _, begin := range begins {
+				some[compare(op, p.Task.Exit.Time-min(begin, p.Task.Exit.Time), n)] = true
+			}
+			if len(some) > 1 {
+				return unknown
+			}
+			return truthOf(some[true])
+		})}
+	default:
+		op, n := pick(r, "==", "!="), pick[uint64](r, 0, 9, 11)
+		return made{fmt.Sprint("signal", op, n), ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
+			return compare(op, uint64(ev.Process.Task.Exit.Signal()), n)
+		}))}
+	}
+}
+
+// patterns returns an operator of texts, its values, and what says whether one has a text.
+func (r events) patterns(path bool) (op string, has func(string) bool, list string) {
+	op = pick(r, "==", "!=", "~", "!~")
+	var values []string
+	var matches []func(string) bool
+	for range 1 + r.IntN(2) {
+		v := pick(r, someTexts...)
+		match := func(s string) bool { return s == v }
+		if strings.HasSuffix(op, "~") {
+			v = r.glob()
+			re := naiveGlob(v, path)
+			match = func(s string) bool { return re.MatchString(s) }
+		}
+		values = append(values, r.quoted(v))
+		matches = append(matches, match)
+	}
+	return op, func(s string) bool {
+		for _, m := range matches {
+			if m(s) {
+				return true
+			}
+		}
+		return false
+	}, r.list(values)
+}
+
+func (r events) glob() (g string) {
+	star := false
+	for range r.IntN(7) {
+		e := pick(r, "*", "**", "?", "a", "b", "/", "s", "é", "[ab]", "[!a-c]", "[^/é]", "[]b]", `\*`, `\\`)
+		if e[0] == '*' && star {
+			continue
+		}
+		star = e[0] == '*'
+		g += e
+	}
+	return g
+}
+
+// naiveGlob returns the regular expression of a pattern of events.glob.
+func naiveGlob(g string, path bool) *regexp.Regexp {
+	one, set := ".", ""
+	if path {
+		one, set = "[^/]", "/"
+	}
+	re := "(?s)^"
+	for g != "" {
+		switch {
+		case strings.HasPrefix(g, "**"):
+			re, g = re+".*", g[2:]
+		case g[0] == '*':
+			re, g = re+one+"*", g[1:]
+		case g[0] == '?':
+			re, g = re+one, g[1:]
+		case g[0] == '[':
+			end := 2 + strings.IndexByte(g[2:], ']')
+			body := strings.Replace(g[1:end], "]", `\]`, 1)
+			switch {
+			case body[0] == '!' || body[0] == '^':
+				body = "^" + body[1:] + set
+			case path:
+				body = strings.ReplaceAll(body, "/", "")
+			}
+			re, g = re+"["+body+"]", g[end+1:]
+		case g[0] == '\\':
+			re, g = re+regexp.QuoteMeta(g[1:2]), g[2:]
+		default:
+			re, g = re+regexp.QuoteMeta(g[:1]), g[1:]
+		}
+	}
+	// Bytes that are not UTF-8 are single characters for both.
+	return regexp.MustCompile(re + "$")
+}
+
+// expression returns a random expression.
+func (r events) expression(depth int) made {
+	if depth == 0 || r.IntN(3) == 0 {
+		return r.term()
+	}
+	a, b := r.expression(depth-1), r.expression(depth-1)
+	switch r.IntN(3) {
+	case 0:
+		return made{"not (" + a.text + ")", func(ev *engine.Event) truth { return [...]truth{yes, unknown, no}[a.says(ev)] }}
+	case 1:
+		return made{"(" + a.text + ") and (" + b.text + ")", func(ev *engine.Event) truth {
+			x, y := a.says(ev), b.says(ev)
+			switch {
+			case x == no || y == no:
+				return no
+			case x == yes && y == yes:
+				return yes
+			}
+			return unknown
+		}}
+	}
+	return made{a.text + "\n or " + b.text, func(ev *engine.Event) truth {
+		x, y := a.says(ev), b.says(ev)
+		switch {
+		case x == yes || y == yes:
+			return yes
+		case x == no && y == no:
+			return no
+		}
+		return unknown
+	}}
+}
+
+// The compiled matcher and a plain evaluation of the same expression agree.
+func TestCompiledAsNaive(t *testing.T) {
+	n := 20_000
+	if testing.Short() {
+		n = 2000
+	}
+	said := map[truth]int{}
+	for seed := range uint64(n) {
+		r := events{rand.New(rand.NewPCG(seed, 1))}
+		e := r.expression(r.IntN(4))
+		f, err := Parse(e.text)
+		if err != nil {
+			t.Fatalf("seed %d: %s: %v", seed, e.text, err)
+		}
+		m, err := f.Matcher(&engine.Clock{BootOffset: testBootOffset})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			ev := r.event()
+			want := e.says(ev)
+			said[want]++
+			if got := m.Judge(ev); got != [...]engine.Verdict{engine.VerdictDrop, engine.VerdictUnsure, engine.VerdictPass}[want] {
+				t.Fatalf("seed %d: %s says %d, and not %d, of %v, %+v", seed, e.text, got, want, ev.Events, ev.Process)
+			}
+		}
+	}
+	if len(said) != 3 || min(said[no], said[unknown], said[yes]) < n/2 {
+		t.Errorf("some of the three were hardly tried: %v", said)
+	}
+}
+
+// An expression that is cut by something that no expression has is wrong at that place.
+func TestPositionOfErrors(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := events{rand.New(rand.NewPCG(seed, 2))}
+		text := r.expression(3).text
+		s := scanner{src: text}
+		var starts []int
+		for tok := s.next(); tok.kind != tokenEnd; tok = s.next() {
+			starts = append(starts, tok.at)
+		}
+		at := pick(r, starts...)
+		for _, src := range []string{text[:at] + "\x01" + text[at:], text[:at] + `"` + "\n"} {
+			before := text[:at]
+			line := strings.Count(before, "\n") + 1
+			column := len([]rune(before[strings.LastIndex(before, "\n")+1:])) + 1
+			_, err := Parse(src)
+			if e, ok := err.(*Error); !ok || e.Line != line || e.Column != column {
+				t.Fatalf("seed %d: %q: %v, and not line %d, column %d", seed, src, err, line, column)
+			}
+		}
+	}
+}

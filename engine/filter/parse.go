@@ -1,0 +1,312 @@
+package filter
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// Parse compiles an expression. The error is an *[Error].
+func Parse(expression string) (f *Filter, err error) {
+	defer catch(&err)
+	p := newParser(expression)
+	p.advance()
+	p.filter.conditions = []node{p.whole()}
+	return p.filter, nil
+}
+
+// Compare compiles the term "field op (value, ...)", without any quoting of the values. It is for
+// those that come from elsewhere, such as options.
+func Compare(field, op string, values ...string) (f *Filter, err error) {
+	defer catch(&err)
+	p := newParser("")
+	p.ready = append(p.ready, token{tokenWord, field, 0}, token{tokenSymbol, op, 0}, token{tokenSymbol, "(", 0})
+	for i, v := range values {
+		if i > 0 {
+			p.ready = append(p.ready, token{tokenSymbol, ",", 0})
+		}
+		p.ready = append(p.ready, token{tokenValue, v, 0})
+	}
+	p.ready = append(p.ready, token{tokenSymbol, ")", 0})
+	p.advance()
+	p.filter.conditions = []node{p.whole()}
+	return p.filter, nil
+}
+
+// parser makes a filter of a source.
+type parser struct {
+	scanner
+	t      token // the next one
+	ready  []token
+	depth  int
+	filter *Filter
+}
+
+func newParser(source string) *parser {
+	p := &parser{scanner: scanner{src: source}, filter: new(Filter)}
+	if len(source) > maxLength {
+		p.src = ""
+		p.fail(0, "longer than %d bytes", maxLength)
+	}
+	return p
+}
+
+// advance reads the next token.
+func (p *parser) advance() {
+	if len(p.ready) > 0 {
+		p.t, p.ready = p.ready[0], p.ready[1:]
+		return
+	}
+	p.t = p.next()
+}
+
+// accept reports whether the next token is a word or symbol, and reads on if so.
+func (p *parser) accept(text string) bool {
+	if !p.t.is(text) {
+		return false
+	}
+	p.advance()
+	return true
+}
+
+// whole parses an expression up to the end.
+func (p *parser) whole() node {
+	n := p.or()
+	if p.t.kind != tokenEnd {
+		p.fail(p.t.at, "and, or or the end is expected, not %s", &p.t)
+	}
+	return n
+}
+
+func (p *parser) or() node {
+	n := p.and()
+	if !p.t.is("or") {
+		return n
+	}
+	any := oneOfs{n}
+	for p.accept("or") {
+		any = append(any, p.and())
+	}
+	return any
+}
+
+func (p *parser) and() node {
+	n := p.unary()
+	if !p.t.is("and") {
+		return n
+	}
+	all := allOf{n}
+	for p.accept("and") {
+		all = append(all, p.unary())
+	}
+	return all
+}
+
+func (p *parser) unary() node {
+	if p.depth++; p.depth > maxDepth {
+		p.fail(p.t.at, "more than %d parentheses and nots in each other", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	open := p.t.at
+	switch {
+	case p.accept("not"):
+		return not{p.unary()}
+	case p.accept("("):
+		n := p.or()
+		if p.t.kind == tokenEnd {
+			p.fail(open, "this ( is not closed")
+		}
+		if !p.accept(")") {
+			p.fail(p.t.at, "and, or or ) is expected, not %s", &p.t)
+		}
+		return n
+	}
+	return p.term()
+}
+
+func (p *parser) term() node {
+	t := p.t
+	if t.kind != tokenWord || isKeyword(t.text) {
+		p.fail(t.at, "a kind of event or a field is expected, not %s", &t)
+	}
+	p.advance()
+	if k, ok := kinds[t.text]; ok {
+		return kindTerm(k)
+	}
+	switch t.text {
+	case "failed":
+		return failedTerm{}
+	case "thread":
+		return threadTerm{}
+	case "known", "carried":
+		return p.state(t.text == "carried")
+	case "tree", "poison":
+		return p.marks(t.text == "tree")
+	}
+	if f := numbers[t.text]; f != nil {
+		return p.comparison(t.text, f)
+	}
+	if f := texts[t.text]; f != nil {
+		return p.texts(t.text, f)
+	}
+	p.fail(t.at, "%s is no kind of event and no field: choose from %s", &t, strings.Join(Words(), ", "))
+	return nil
+}
+
+var (
+	keywords = []string{"and", "or", "not"}
+	flags    = []string{"failed", "thread", "known", "carried", "tree", "poison"}
+)
+
+func isKeyword(word string) bool { return slices.Contains(keywords, word) }
+
+// Words returns the words that a term can begin with.
+func Words() []string {
+	words := slices.Concat(flags, slices.Collect(maps.Keys(kinds)), slices.Collect(maps.Keys(numbers)), slices.Collect(maps.Keys(texts)))
+	slices.Sort(words)
+	return words
+}
+
+func (p *parser) state(carried bool) node {
+	t := p.t
+	s := stateTerm{carried: carried}
+	if f := numbers[t.text]; f != nil {
+		s.fields = f.fields
+	} else if f := texts[t.text]; f != nil {
+		s.fields = f.fields
+	}
+	if t.kind != tokenWord || s.fields == 0 {
+		p.fail(t.at, "a field of a process is expected, not %s", &t)
+	}
+	p.advance()
+	return s
+}
+
+// operator parses an operator, which has to be one of some.
+func (p *parser) operator(name string, some ...string) string {
+	t := p.t
+	if t.kind != tokenSymbol || !slices.Contains(some, t.text) {
+		p.fail(t.at, "after %s one of %s is expected, not %s", name, strings.Join(some, " "), &t)
+	}
+	p.advance()
+	return t.text
+}
+
+// values parses a value, or several in parentheses, and calls f with each.
+func (p *parser) values(f func(*token)) {
+	list := p.accept("(")
+	for {
+		t := p.t
+		if t.kind != tokenQuoted && t.kind != tokenValue && (t.kind != tokenWord || isKeyword(t.text)) {
+			p.fail(t.at, "a value is expected, not %s", &t)
+		}
+		f(&t)
+		p.advance()
+		switch {
+		case !list, p.accept(")"):
+			return
+		case !p.accept(","):
+			p.fail(p.t.at, "a comma or ) is expected, not %s", &p.t)
+		}
+	}
+}
+
+func (p *parser) marks(tree bool) node {
+	name := map[bool]string{true: "tree", false: "poison"}[tree]
+	m := &markTerm{none: p.operator(name, "==", "!=") == "!="}
+	most := uint64(math.MaxUint64)
+	if tree {
+		most = math.MaxUint32
+	}
+	p.values(func(t *token) { m.marks = append(m.marks, mark{tree, p.number(t, 1, most)}) })
+	p.filter.note(m.marks...)
+	return m
+}
+
+func (p *parser) comparison(name string, f *numberField) node {
+	op := p.operator(name, "==", "!=", "<", "<=", ">", ">=")
+	n := &numberTerm{field: f, none: op == "!="}
+	if op != "==" && op != "!=" && p.t.is("(") {
+		p.fail(p.t.at, "only == and != take several values")
+	}
+	p.values(func(t *token) {
+		v := p.numberOf(t, name, f)
+		in := interval[uint64]{v, v}
+		switch op {
+		case "<":
+			in = interval[uint64]{0, v - 1}
+			if v == 0 {
+				p.fail(t.at, "nothing is below 0")
+			}
+		case "<=":
+			in.from = 0
+		case ">":
+			in = interval[uint64]{v + 1, math.MaxUint64}
+		case ">=":
+			in.to = math.MaxUint64
+		}
+		n.in = append(n.in, in)
+	})
+	return n
+}
+
+// numberOf returns the value of a field that a token stands for.
+func (p *parser) numberOf(t *token, name string, f *numberField) uint64 {
+	if t.kind == tokenQuoted {
+		p.fail(t.at, "%s has a number, which stands without quotes", name)
+	}
+	if f.times {
+		d, err := time.ParseDuration(t.text)
+		if err != nil || d < 0 {
+			p.fail(t.at, "%s is no time: write such as 1.5s, 200ms or 1h", t)
+		}
+		return uint64(d)
+	}
+	if f.named != nil {
+		if n, ok := f.named(t.text); ok {
+			return n
+		}
+	}
+	return p.number(t, 0, f.max)
+}
+
+// number returns the decimal number that a token is.
+func (p *parser) number(t *token, least, most uint64) uint64 {
+	n, err := strconv.ParseUint(t.text, 10, 64)
+	if err != nil || t.kind == tokenQuoted || t.text[0] == '+' || n < least || n > most {
+		p.fail(t.at, "a number from %d to %d is expected, not %s", least, most, t)
+	}
+	return n
+}
+
+func (p *parser) texts(name string, f *textField) node {
+	operators := []string{"==", "!=", "~", "!~"}
+	if f.among != nil {
+		operators = operators[:2]
+	}
+	op := p.operator(name, operators...)
+	is := patterns{path: f.path, none: op[0] == '!'}
+	p.values(func(t *token) {
+		switch {
+		case f.among != nil && !slices.Contains(f.among, t.text):
+			p.fail(t.at, "%s is none of %s", t, strings.Join(f.among, ", "))
+		case op == "==" || op == "!=":
+			is.texts = append(is.texts, t.text)
+		default:
+			g, wrong := compileGlob(t.text, f.path)
+			if wrong != "" {
+				p.fail(t.at, "the pattern has %s", wrong)
+			}
+			is.globs = append(is.globs, g)
+		}
+	})
+	if f.fields == engine.FieldCmdline.Set() {
+		return &argvTerm{is}
+	}
+	return &textTerm{f, is}
+}

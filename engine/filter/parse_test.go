@@ -1,0 +1,266 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+func TestErrors(t *testing.T) {
+	deep := strings.Repeat("(", 300) + "exec"
+	for _, c := range []struct{ source, want string }{
+		{"", "line 1, column 1: a kind of event or a field is expected, not the end"},
+		{"exec and", "line 1, column 9: a kind of event or a field is expected, not the end"},
+		{"exec\n  and foo == 1", `line 2, column 7: "foo" is no kind of event and no field: choose from argv, carried, cgroup`},
+		{"exec exit", `line 1, column 6: and, or or the end is expected, not "exit"`},
+		{"uid = 0", `line 1, column 5: "=": write ==`},
+		{"exec && exit", `line 1, column 6: "&": write "and"`},
+		{"uid", "line 1, column 4: after uid one of == != < <= > >= is expected, not the end"},
+		{"comm < 5", `line 1, column 6: after comm one of == != ~ !~ is expected, not "<"`},
+		{"uid == root", `line 1, column 8: a number from 0 to 4294967295 is expected, not "root"`},
+		{"uid == 4294967296", "line 1, column 8: a number from 0 to 4294967295"},
+		{"uid == +1", "line 1, column 8: a number from 0"},
+		{`uid == "0"`, "line 1, column 8: uid has a number, which stands without quotes"},
+		{"uid < 0", "line 1, column 7: nothing is below 0"},
+		{"uid < (1, 2)", "line 1, column 7: only == and != take several values"},
+		{"uid == (1, 2", "line 1, column 13: a comma or ) is expected, not the end"},
+		{"uid == ()", `line 1, column 9: a value is expected, not ")"`},
+		{"comm == and", `line 1, column 9: a value is expected, not "and"`},
+		{`é == 1 or comm == "x`, `line 1, column 1: "é" is no kind`},
+		{`comm == "é" and comm == "x`, "line 1, column 25: the quote is not closed in its line"},
+		{`comm == "a\q"`, `line 1, column 11: there is no such escape`},
+		{`comm == "a\x00"`, `line 1, column 11: there is no such escape`},
+		{"comm == a\\b", `line 1, column 10: '\\' is not expected: put quotes around a text`},
+		{"comm ~ a***", "line 1, column 8: the pattern has more than two * in a row"},
+		{"comm ~ 'a[b'", "line 1, column 8: the pattern has [ without ]"},
+		{"comm ~ '[b-a]'", "line 1, column 8: the pattern has a range in [] whose end is before"},
+		{`comm ~ 'a\'`, `line 1, column 8: the pattern has a \ at the end`},
+		{"(exec", "line 1, column 1: this ( is not closed"},
+		{"(exec exit)", `line 1, column 7: and, or or ) is expected, not "exit"`},
+		{"exec)", `line 1, column 5: and, or or the end is expected, not ")"`},
+		{"known tree", `line 1, column 7: a field of a process is expected, not "tree"`},
+		{"known pid", `line 1, column 7: a field of a process is expected, not "pid"`},
+		{"tree == 0", "line 1, column 9: a number from 1"},
+		{"tree < 5", `line 1, column 6: after tree one of == != is expected, not "<"`},
+		{"entry == nobody", `line 1, column 10: "nobody" is none of unknown, init, kthread, sshd`},
+		{"duration > 5", `line 1, column 12: "5" is no time: write such as 1.5s, 200ms or 1h`},
+		{"signal == SIGFOO", `line 1, column 11: a number from 0 to 127 is expected, not "SIGFOO"`},
+		{"exec\x00", `line 1, column 5: '\x00' is not expected`},
+		{"comm == \xff\x01", `line 1, column 10: '\x01' is not expected`},
+		{deep, "line 1, column 201: more than 200 parentheses and nots in each other"},
+		{"comm == " + strings.Repeat("x", 5000), "line 1, column 9: longer than 4096 bytes"},
+		{strings.Repeat(" ", 2<<20), "line 1, column 1: longer than 1048576 bytes"},
+	} {
+		_, err := Parse(c.source)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%.60q: %v, and not %s", c.source, err, c.want)
+		}
+	}
+}
+
+// Of the language nothing is wrong here, whatever it says.
+func TestGoodExpressions(t *testing.T) {
+	for _, source := range []string{
+		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "signal == (SIGKILL, TERM, 6)",
+		"login_uid != unset", "container == '' and pod != x", "entry == (container, sshd)", "duration >= 1h2m and exit_code > 127",
+		"tree == (1, 4711) or poison != 18446744073709551615", "comm == \"\" or exec", "core_dump or gone or setproctitle",
+		"comm ~ [a-z]*-?", "known exit_code and not carried cgroup", "runtime == docker and uts_ns != 4026531838",
+	} {
+		if _, err := Parse(source); err != nil {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+// matcher returns the matcher of a filter.
+func matcher(t testing.TB, f *Filter, err error) *Matcher {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := f.Matcher(new(engine.Clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Values that come from elsewhere are not looked at for quotes or operators.
+func TestCompare(t *testing.T) {
+	ev := &engine.Event{Process: &engine.Process{Comm: `a" or 'b) `}}
+	ev.Process.Known = engine.FieldComm.Set()
+	f, err := Compare("comm", "==", "x", ev.Process.Comm)
+	if v := matcher(t, f, err).Judge(ev); v != engine.VerdictPass {
+		t.Errorf("the name itself: %v", v)
+	}
+	f, err = Compare("comm", "~", "b*", "*'b*")
+	if v := matcher(t, f, err).Judge(ev); v != engine.VerdictPass {
+		t.Errorf("a pattern: %v", v)
+	}
+	for _, wrong := range [][]string{{"uid", "==", ""}, {"uid", "==", "-3"}, {"uid", "==", "1 or exec"}, {"comm", "~", "["}, {"foo", "==", "1"}, {"uid", "~", "1"}, {"uid", "=="}} {
+		if _, err := Compare(wrong[0], wrong[1], wrong[2:]...); err == nil {
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+}
+
+// What is joined by And has to pass all, and marks of both fit into one process.
+func TestAnd(t *testing.T) {
+	if And(nil, nil) != nil {
+		t.Error("a filter of nothing")
+	}
+	a, errA := Parse("tree == 5 or poison == 1")
+	b, errB := ParseRules("poison 1 on process.pid 6\npoison 2 on process.pid 7\ndrop on process.pid 8")
+	if errA != nil || errB != nil {
+		t.Fatal(errA, errB)
+	}
+	m := matcher(t, And(a, nil, b), nil)
+	for pid, want := range map[uint32]engine.Verdict{5: engine.VerdictPass, 6: engine.VerdictPass, 7: engine.VerdictDrop, 8: engine.VerdictDrop} {
+		if got := m.Judge(&engine.Event{Process: &engine.Process{PID: pid}}); got != want {
+			t.Errorf("pid %d: %v, not %v", pid, got, want)
+		}
+	}
+	var many []*Filter
+	for n := range 33 {
+		f, err := Compare("tree", "==", fmt.Sprint(n+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		many = append(many, f)
+	}
+	if _, err := And(many...).Matcher(new(engine.Clock)); err == nil {
+		t.Error("33 trees fit into 32 bits")
+	}
+	matcher(t, And(many[:32]...), nil)
+}
+
+func TestMatcherDoesNotAllocate(t *testing.T) {
+	f, err := Parse(`exec and uid != 0 and (exe ~ ("/tmp/**", "/**/*x[a-z]?") or argv ~ "*secret*" or container ~ "ab*" or
+		duration > 1s or tree == 7 or entry == init or not known cwd and not failed)`)
+	rules, err2 := ParseRules("poison 3 on process.exe /bin/*\npass if poison == 3 and exit\ndrop on process.uid 77")
+	if err2 != nil {
+		t.Fatal(err2)
+	}
+	m := matcher(t, And(f, rules), err)
+	r := events{rand.New(rand.NewPCG(3, 3))}
+	var list []*engine.Event
+	for range 100 {
+		ev := r.event()
+		ev.Process.Cgroup = pick(r, "/", "/docker/"+strings.Repeat("ab", 32), "/user.slice/a.scope")
+		list = append(list, ev)
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		for _, ev := range list {
+			m.Judge(ev)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for %d events", n, len(list))
+	}
+}
+
+// checkError checks that an error has a place in the source.
+func checkError(t *testing.T, source string, err error) {
+	t.Helper()
+	e := new(Error)
+	if !errors.As(err, &e) {
+		t.Fatalf("%q: %v is no *Error", source, err)
+	}
+	lines := strings.Split(source, "\n")
+	if e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > utf8.RuneCountInString(lines[e.Line-1])+1 {
+		t.Fatalf("%q: %v is no place in it", source, err)
+	}
+	if e.Msg == "" || !utf8.ValidString(e.Msg) {
+		t.Fatalf("%q: %q", source, e.Msg)
+	}
+}
+
+// try applies a filter to some events.
+func try(t *testing.T, f *Filter) {
+	m, err := f.Matcher(new(engine.Clock))
+	if err != nil {
+		return // too many marks
+	}
+	r := events{rand.New(rand.NewPCG(9, 9))}
+	for range 10 {
+		ev := r.event()
+		if v := m.Judge(ev); v > engine.VerdictDrop {
+			t.Fatalf("verdict %d", v)
+		}
+		if ev.Process.Marks.Set&ev.Process.Marks.Maybe != 0 {
+			t.Fatalf("marks %+v", ev.Process.Marks)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(events{rand.New(rand.NewPCG(seed, 4))}.expression(3).text)
+	}
+	f.Add(`exec and uid != 0 and exe ~ "/tmp/**"`)
+	f.Add("comm ~ [a-z\\")
+	f.Add("signal == (SIGKILL, 9) or tree == 1 # x\n and known\xff")
+	f.Fuzz(func(t *testing.T, source string) {
+		filter, err := Parse(source)
+		if err != nil {
+			checkError(t, source, err)
+			return
+		}
+		try(t, filter)
+	})
+}
+
+func FuzzParseRules(f *testing.F) {
+	for _, source := range goodRules {
+		f.Add(source)
+	}
+	for _, c := range badRules {
+		f.Add(c.source)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		filter, err := ParseRules(source)
+		if err != nil {
+			checkError(t, source, err)
+			return
+		}
+		try(t, filter)
+	})
+}
+
+func FuzzGlob(f *testing.F) {
+	f.Add("/tmp/**/*.[ch]", "/tmp/a/b.c", true)
+	f.Add("*a*a*a*b", strings.Repeat("a", 300), false)
+	f.Fuzz(func(t *testing.T, pattern, text string, path bool) {
+		g, wrong := compileGlob(pattern, path)
+		if wrong != "" {
+			return
+		}
+		got := g.match(text, path)
+		if len(pattern) < 12 && len(text) < 24 && got != slowMatch(g, text, path) {
+			t.Errorf("%q of %q, path %v: %v", pattern, text, path, got)
+		}
+	})
+}
+
+// slowMatch is match by trying everything.
+func slowMatch(g glob, s string, path bool) bool {
+	if len(g) == 0 {
+		return s == ""
+	}
+	if k := g[0].kind; k == anything || k == anyName {
+		if slowMatch(g[1:], s, path) {
+			return true
+		}
+		if s == "" || k == anyName && s[0] == '/' {
+			return false
+		}
+		_, n := character(s)
+		return slowMatch(g, s[n:], path)
+	}
+	n := g[0].matchOne(s, path)
+	return n >= 0 && slowMatch(g[1:], s[n:], path)
+}

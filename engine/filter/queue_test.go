@@ -1,0 +1,259 @@
+package filter_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/engine/filter"
+)
+
+// compile returns the filter of an expression, or of rules if it has lines.
+func compile(t *testing.T, source string) *filter.Filter {
+	t.Helper()
+	parse := filter.Parse
+	if strings.Contains(source, "\n") {
+		parse = filter.ParseRules
+	}
+	f, err := parse(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// run returns what a filter lets pass of what a source reports.
+func run(t *testing.T, m *enginetest.Machine, source string, opts engine.Options) (lines []string, e *engine.Engine) {
+	t.Helper()
+	clock := m.Clock()
+	matcher, err := compile(t, source).Matcher(&clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Judge = matcher.Judge
+	if e, err = engine.New(m, clock, opts); err != nil {
+		t.Fatal(err)
+	}
+	m.Scan(func(r *engine.RawEvent) error {
+		e.Learn(r)
+		return nil
+	})
+	for !e.Drained() {
+		ev, err := e.Get()
+		if err == nil {
+			lines = append(lines, fmt.Sprintf("%d %v", ev.Process.PID, ev.Events))
+		} else if !errors.Is(err, engine.ErrNothing) {
+			t.Fatal(err)
+		}
+	}
+	return lines, e
+}
+
+func check(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("delivered %q, and not %q", got, want)
+	}
+}
+
+// A joined event is looked at as a whole, what is left out is counted, and the table has it.
+func TestJoined(t *testing.T) {
+	m := enginetest.NewMachine()
+	sh := m.Running("/bin/sh")
+	sh.Fork().Exec("/bin/true").Exit(0)
+	sh.Fork().Exec("/tmp/x/y").Exit(3)
+	sh.Fork()
+	lines, e := run(t, m, `exec and exe ~ "/tmp/**" or fork and not exec`, engine.Options{})
+	check(t, lines, "4 FORK+EXEC+EXIT", "5 FORK")
+	s, err := e.Stats()
+	if p := e.Lookup(3); err != nil || s.Filtered != 1 || s.Unsure != 0 || s.Aggregations+s.NonAggregations != 2 || p == nil || p.Filename != "/bin/true" {
+		t.Errorf("%+v, %v; process 3 is %+v", s, err, p)
+	}
+	m = enginetest.NewMachine()
+	m.Running("/bin/sh").Fork().Exec("/bin/true").Exit(0)
+	lines, _ = run(t, m, "exec", engine.Options{MinAgg: true})
+	check(t, lines, "3 EXEC")
+}
+
+// A tree is of a process, all its descendants and nobody else, also after its end.
+func TestTree(t *testing.T) {
+	make := func() *enginetest.Machine {
+		m := enginetest.NewMachine()
+		root, other := m.Running("/bin/sh"), m.Running("/sbin/sshd")
+		a := root.Fork()
+		root.Exit(0)
+		m.Sleep(time.Minute) // until nobody knows the root any more
+		b := a.Fork()
+		other.Fork().Exit(0)
+		a.Exit(0)
+		m.Sleep(time.Minute)
+		b.Fork().Exit(0)
+		return m
+	}
+	lines, e := run(t, make(), "tree == 2", engine.Options{})
+	check(t, lines, "4 FORK", "2 EXIT", "5 FORK", "4 EXIT", "7 FORK+EXIT")
+	if s, _ := e.Stats(); s.Filtered != 1 || s.Unsure != 0 {
+		t.Errorf("%+v", s)
+	}
+	lines, _ = run(t, make(), "tree != (2, 4)", engine.Options{})
+	check(t, lines, "6 FORK+EXIT")
+	lines, _ = run(t, make(), "tree == 5", engine.Options{}) // a process of later
+	check(t, lines, "5 FORK", "7 FORK+EXIT")
+	lines, _ = run(t, make(), "poison 9 on process.pid 2\npass on poison 9\ndrop on any", engine.Options{})
+	check(t, lines, "4 FORK", "2 EXIT", "5 FORK", "4 EXIT", "7 FORK+EXIT")
+}
+
+// A tag is inherited by children of later alone, replaces another, and is looked at by later rules.
+func TestPoison(t *testing.T) {
+	m := enginetest.NewMachine()
+	sh := m.Running("/bin/sh")
+	before := sh.Fork()
+	sh.Exec("/bin/login")
+	after := sh.Fork()
+	before.SetUID(1)
+	after.SetUID(2)
+	after.Fork().Exec("/bin/su").Exit(0)
+	lines, _ := run(t, m, "poison 1 on process.exe /bin/login\npoison 2 on process.exe /bin/su\ndrop on poison 1\npass on any\n",
+		engine.Options{Matrix: new(engine.Matrix)})
+	check(t, lines, "3 FORK", "3 ID_CHANGE", "5 EXEC", "5 EXIT")
+}
+
+// Neither a gap nor what is said of it is ever left out.
+func TestGapsPass(t *testing.T) {
+	m := enginetest.NewMachine()
+	sh := m.Running("/bin/sh")
+	sh.Fork()
+	m.Miss(engine.LossRingFull, 3)
+	sh.Exit(0)
+	lines, _ := run(t, m, "drop on any\n", engine.Options{})
+	check(t, lines, "0 GAP")
+}
+
+// An event that cannot be decided on passes, and is counted.
+func TestUnknownPasses(t *testing.T) {
+	for source, want := range map[string]int{"uid == 0": 1, "uid != 0": 1, "uid == 0 and fork": 1, "uid == 0 and gone": 0, "uid == 0 and known uid": 0} {
+		m := enginetest.NewMachine()
+		sh := m.Running("/bin/sh")
+		sh.State.Task.Known &^= engine.FieldsIDs
+		sh.Fork().Exec("/bin/true").Exit(0)
+		lines, e := run(t, m, source, engine.Options{})
+		if s, _ := e.Stats(); len(lines) != want || s.Unsure != uint64(want) || s.Filtered != uint64(1-want) {
+			t.Errorf("%s: %q, %+v", source, lines, s)
+		}
+	}
+}
+
+// being is a process of a made-up world.
+type being struct {
+	pid, ppid uint32
+	start     uint64
+	inTree    bool
+}
+
+// Whatever is lost and however often pids are used again: what passes for sure is in the tree,
+// what is left out is not, and without a loss that is always certain.
+func TestTreeIsNeverWrong(t *testing.T) {
+	passed, unsure, dropped := 0, 0, 0
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		lossy := seed%2 == 1
+		src, clock := new(enginetest.Source), enginetest.NewClock()
+		engineClock := clock.Engine()
+		m, err := compile(t, "tree == 10").Matcher(&engineClock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth := make(map[uint64]bool) // by the time of the event
+		e, err := engine.New(src, engineClock, engine.Options{HoldTime: 10 * time.Millisecond, CacheGraceTime: time.Duration(1+rnd.IntN(20)) * 50 * time.Millisecond,
+			Judge: func(ev *engine.Event) engine.Verdict {
+				v := m.Judge(ev)
+				if ev.Events == 0 {
+					return v
+				}
+				in := truth[ev.Time]
+				switch {
+				case v == engine.VerdictPass && !in, v == engine.VerdictDrop && in, v == engine.VerdictUnsure && !lossy:
+					t.Fatalf("seed %d: at %d %v of %d: verdict %d, in the tree %v: %+v", seed, ev.Time, ev.Events, ev.Process.PID, v, in, ev.Process)
+				case v == engine.VerdictUnsure:
+					unsure++
+				case in:
+					passed++
+				default:
+					dropped++
+				}
+				return v
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		world := map[uint32]*being{1: {pid: 1, start: 1}, 10: {pid: 10, ppid: 1, start: 2, inTree: true}, 11: {pid: 11, ppid: 10, start: 3, inTree: true}, 5: {pid: 5, ppid: 11, start: 4, inTree: true}}
+		raw := func(kind engine.Kind, b *being) enginetest.Raw {
+			r := enginetest.Raw{Kind: kind, PID: b.pid, Time: clock.Now()}
+			r.Task.PPID, r.Task.Start, r.Task.StartUnit = b.ppid, b.start, 1
+			r.Task.Known = engine.SetOf(engine.FieldPPID, engine.FieldStart)
+			return r
+		}
+		for _, b := range world {
+			r := new(engine.RawEvent)
+			d := raw(0, b)
+			d.Fill(r)
+			r.Time = clock.Now()
+			e.Learn(r)
+		}
+		var lost engine.Gap
+		push := func(r enginetest.Raw, b *being) {
+			truth[r.Time] = b.inTree
+			if lossy && rnd.IntN(10) == 0 {
+				if lost.Count++; lost.From == 0 {
+					lost.From = r.Time
+				}
+				lost.To = r.Time
+				return
+			}
+			if lost.Count > 0 {
+				lost.CPU = engine.AllCPUs
+				src.Push(enginetest.Raw{Kind: engine.KindGap, Time: lost.From, Gap: lost})
+				lost = engine.Gap{}
+			}
+			src.Push(r)
+		}
+		for range 200 {
+			clock.Advance(time.Duration(1+rnd.IntN(20)) * time.Millisecond)
+			pids := slices.Sorted(maps.Keys(world))
+			b := world[pids[rnd.IntN(len(pids))]]
+			switch pid := uint32(2 + rnd.IntN(12)); {
+			case world[pid] == nil:
+				child := &being{pid: pid, ppid: b.pid, start: clock.Now(), inTree: b.inTree}
+				world[pid] = child
+				r := raw(engine.KindFork, child)
+				r.Creator = b.pid
+				push(r, child)
+			case b.pid != 1 && rnd.IntN(2) == 0:
+				delete(world, b.pid)
+				for _, c := range world {
+					if c.ppid == b.pid {
+						c.ppid = 1
+					}
+				}
+				push(raw(engine.KindExit, b), b)
+			default:
+				push(raw(engine.KindExec, b), b)
+			}
+			for {
+				if _, err := e.Get(); err != nil {
+					break
+				}
+			}
+		}
+	}
+	if min(passed, dropped, unsure) < 500 {
+		t.Errorf("%d in the tree, %d not, %d unsure: some were hardly tried", passed, dropped, unsure)
+	}
+}

@@ -1,0 +1,171 @@
+package filter
+
+import (
+	"math"
+	"strings"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// rule is a line of a file of rules.
+type rule struct {
+	action    action
+	tag       mark // of poison
+	condition node
+}
+
+type action uint8
+
+const (
+	pass action = iota
+	drop
+	poison
+)
+
+// decide applies rules to an event.
+func (m *Matcher) decide(rules []rule, ev *engine.Event) engine.Verdict {
+	mayPass, mayDrop, decided := false, false, false
+	for i := range rules {
+		r := &rules[i]
+		t := r.condition.eval(m, ev)
+		switch {
+		case t == no:
+		case r.action == poison:
+			// What a process was before the start is not known anyway.
+			if t == yes || ev.Events != 0 {
+				m.poison(&ev.Process.Marks, m.bit(r.tag), t)
+			}
+		default:
+			mayPass, mayDrop = mayPass || r.action == pass, mayDrop || r.action == drop
+			decided = t == yes
+		}
+		if decided {
+			break
+		}
+	}
+	switch mayPass = mayPass || !decided; {
+	case mayPass && mayDrop:
+		return engine.VerdictUnsure
+	case mayDrop:
+		return engine.VerdictDrop
+	}
+	return engine.VerdictPass
+}
+
+// poison gives a process a tag, in place of others, or makes it unknown whether it has it.
+func (m *Matcher) poison(marks *engine.Marks, tag uint32, t truth) {
+	switch had := marks.Set & m.tags; {
+	case t == yes:
+		marks.Set = marks.Set&^m.tags | tag
+		marks.Maybe &^= m.tags
+	case had != tag:
+		marks.Set &^= had
+		marks.Maybe |= had | tag
+	}
+}
+
+// ParseRules compiles a file of rules. The error is an *[Error].
+func ParseRules(source string) (f *Filter, err error) {
+	defer catch(&err)
+	p := newParser(source)
+	p.rules = true
+	var rules []rule
+	for {
+		for !p.blank() {
+			if p.pos == len(p.src) {
+				p.filter.rules = [][]rule{rules}
+				return p.filter, nil
+			}
+			p.pos++ // the end of a line
+		}
+		rules = append(rules, p.rule())
+	}
+}
+
+// rule parses a rule up to the end of its line.
+func (p *parser) rule() (r rule) {
+	switch t := p.word(); {
+	case t.is("pass"):
+	case t.is("drop"):
+		r.action = drop
+	case t.is("poison"):
+		r.action, r.tag = poison, p.tag()
+	default:
+		p.fail(t.at, "%s is no action: a rule begins with pass, drop or poison", &t)
+	}
+	switch t := p.word(); {
+	case t.is("if"):
+		p.advance()
+		r.condition = p.whole()
+	case !t.is("on"):
+		p.fail(t.at, "on or if is expected, not %s", &t)
+	default:
+		r.condition = p.matches()
+	}
+	return r
+}
+
+// tag parses the number of a tag.
+func (p *parser) tag() mark {
+	t := p.word()
+	k := mark{n: p.number(&t, 1, math.MaxUint64)}
+	p.filter.note(k)
+	return k
+}
+
+// matches parses what follows "on".
+func (p *parser) matches() node {
+	var all allOf
+	for first := true; ; first = false {
+		t := p.word()
+		switch {
+		case t.kind == tokenEnd && first:
+			p.fail(t.at, "any or a condition is expected")
+		case t.kind == tokenEnd:
+			return all
+		case first && t.is("any"):
+			if t = p.word(); t.kind != tokenEnd {
+				p.fail(t.at, "nothing goes with any, so %s can't follow it", &t)
+			}
+			return anyTerm{}
+		case t.is("poison"):
+			all = append(all, &markTerm{marks: []mark{p.tag()}})
+		case t.is("process.exe"):
+			all = append(all, p.path())
+		case t.is("process.pid"), t.is("process.ppid"), t.is("process.uid"), t.is("process.gid"), t.is("process.sid"):
+			least := uint64(0)
+			if strings.HasSuffix(t.text, "pid") {
+				least = 1
+			}
+			value := p.word()
+			n := p.number(&value, least, math.MaxUint32)
+			all = append(all, &numberTerm{field: numbers[strings.TrimPrefix(t.text, "process.")], in: []interval[uint64]{{n, n}}})
+		case t.is("file.path"):
+			p.fail(t.at, "quark has no events of files")
+		default:
+			p.fail(t.at, "%s is no condition: choose from any, process.pid, process.ppid, process.uid, process.gid, process.sid, process.exe, poison", &t)
+		}
+	}
+}
+
+// path parses the path of an executable, in which one * stands for anything.
+func (p *parser) path() node {
+	t := p.word()
+	switch {
+	case t.kind == tokenEnd || t.text == "":
+		p.fail(t.at, "a path is expected")
+	case len(t.text) >= maxWord:
+		p.fail(t.at, "a path has less than %d bytes", maxWord)
+	}
+	before, after, star := strings.Cut(t.text, "*")
+	if strings.Contains(after, "*") {
+		p.fail(t.at, "a path with more than one *: write \"if exe ~ ...\"")
+	}
+	is := patterns{path: true}
+	if star {
+		is.globs = []glob{{{text: before}, {kind: anything}, {text: after}}}
+	} else {
+		is.texts = []string{t.text}
+	}
+	return &textTerm{texts["exe"], is}
+}

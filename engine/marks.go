@@ -1,0 +1,87 @@
+package engine
+
+// Verdict is what [Options.Judge] says of an event.
+type Verdict uint8
+
+const (
+	VerdictPass   Verdict = iota // it is delivered
+	VerdictUnsure                // it is delivered, as what would decide is not known
+	VerdictDrop                  // it is left out, and counted
+)
+
+// Marks are what [Options.Judge] notes of a process, in up to 32 bits of its own meaning. A child
+// inherits those of its parent, and of who made it where that is another (CLONE_PARENT). A process
+// of before the source inherits those of the parent that it has at the start.
+type Marks struct {
+	Set   uint32
+	Maybe uint32 // those of which it is not known whether they are set
+}
+
+// add adds the marks in o to m.
+func (m *Marks) add(o Marks) {
+	m.Set |= o.Set
+	m.Maybe = (m.Maybe | o.Maybe) &^ m.Set
+}
+
+// noMarksKnown are the marks of a process of which nobody knows where it comes from.
+var noMarksKnown = Marks{Maybe: ^uint32(0)}
+
+// inheritMarks gives p, which was forked, the marks of its parent and of its creator, which are nil
+// if they are not certain. The creator is the parent where the source does not tell them apart.
+func (p *Process) inheritMarks(parent, creator *Process, fork *RawEvent) {
+	if parent == nil || creator == nil && fork.Creator != 0 {
+		p.Marks.add(noMarksKnown)
+	}
+	for _, o := range [...]*Process{parent, creator} {
+		if o != nil {
+			p.Marks.add(o.Marks)
+		}
+	}
+}
+
+// adoptMarks gives p, whose birth was not seen, the marks of the parent that it has now. Those that
+// this one does not have may be those of an earlier parent, and stay unknown.
+func (t *table) adoptMarks(p *Process) {
+	if parent := t.parent(p); parent != nil {
+		p.Marks.add(Marks{Set: parent.Marks.Set})
+	}
+}
+
+// settleMarks lets the judge mark a process that /proc showed, after its parent.
+func (t *table) settleMarks(p *Process) {
+	switch parent := t.byPID.get(p.PPID); {
+	case !p.Known.Has(FieldPPID):
+		p.Marks.add(noMarksKnown)
+	case p.PPID == 0 || parent == p:
+	case parent == nil:
+		p.Marks.add(noMarksKnown)
+	default:
+		p.Marks.add(parent.Marks)
+	}
+	t.judge(&Event{Process: p, TID: p.PID, Time: p.asOf, CPU: AllCPUs})
+}
+
+// passes reports whether an event is to be delivered.
+func (e *Engine) passes(ev *Event) bool {
+	if e.opts.Judge != nil {
+		switch e.opts.Judge(ev) {
+		case VerdictDrop:
+			e.filtered++
+			return false
+		case VerdictUnsure:
+			e.unsure++
+		}
+	}
+	if e.opts.Filter != nil && !e.opts.Filter(ev) {
+		e.filtered++
+		return false
+	}
+	return true
+}
+
+// Passes reports whether Options.Judge and Options.Filter let an event pass, such as one without a
+// kind that was made of a process of Processes. It counts nothing.
+func (e *Engine) Passes(ev *Event) bool {
+	e.table.settleEntries()
+	return (e.opts.Judge == nil || e.opts.Judge(ev) != VerdictDrop) && (e.opts.Filter == nil || e.opts.Filter(ev))
+}
