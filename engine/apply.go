@@ -92,7 +92,7 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		t.revive(p, r.Time)
 	}
 	if isNew && t.judge != nil && (r.Thread || r.Kind != KindFork) {
-		p.Marks = noMarksKnown
+		p.Marks.add(noMarksKnown)
 	}
 	if r.Thread {
 		if t.certainly(p, r) {
