@@ -302,3 +302,24 @@ func BenchmarkAppend(b *testing.B) {
 		line = p.Append(line[:0], ev)
 	}
 }
+
+func TestLogin(t *testing.T) {
+	p := New(Options{Columns: columns(t, "login,session,group,egroup"), Clock: zeroClock, User: made, Group: made})
+	proc := &quark.Process{}
+	ev := &quark.Event{Process: proc}
+	p.Append(nil, ev)
+	for _, c := range []struct {
+		known quark.Fields
+		login quark.Login
+		want  string
+	}{
+		{0, quark.Login{}, "?              ? ?        ?       "},
+		{quark.SetOf(quark.FieldLogin), quark.Login{UID: quark.LoginUnset, Session: quark.LoginUnset}, "-              - ?        ?       "},
+		{quark.SetOf(quark.FieldLogin, quark.FieldGIDs), quark.Login{UID: 1000, Session: 4711}, "größe       4711 www-data 7       "},
+	} {
+		proc.Known, proc.Login, proc.Cred.GID, proc.Cred.EGID = c.known, c.login, 33, 7
+		if got := strings.TrimRight(string(p.Append(nil, ev)), " \n"); got != strings.TrimRight(c.want, " ") {
+			t.Errorf("%q, not %q", got, c.want)
+		}
+	}
+}

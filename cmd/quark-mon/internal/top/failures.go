@@ -1,6 +1,7 @@
 package top
 
 import (
+	"bytes"
 	"container/heap"
 
 	"github.com/quark-linux/quark"
@@ -58,11 +59,24 @@ func (f *failures) add(p *quark.Process, time uint64) {
 	}
 	// A copy a second is enough.
 	if x.Process == nil || time/second != x.Last/second {
-		x.Process = p.Clone()
+		x.Process = shown(p)
 	}
 	x.Count++
 	x.Last = max(x.Last, time)
 	heap.Fix(f, x.index)
+}
+
+// maxArgs is how many bytes of arguments are kept.
+const maxArgs = 1024
+
+// shown returns a copy of what is shown of a process, or says whose its user is.
+func shown(p *quark.Process) *quark.Process {
+	c := &quark.Process{PID: p.PID, Task: p.Task, Comm: p.Comm, Cgroup: p.Cgroup, Exited: p.Exited}
+	c.Cmdline = bytes.Clone(p.Cmdline[:min(len(p.Cmdline), maxArgs)])
+	if len(c.Cmdline) < len(p.Cmdline) {
+		c.Truncated |= quark.SetOf(quark.FieldCmdline)
+	}
+	return c
 }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.

@@ -169,7 +169,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 	f.Trees = m.busiest(last, f.Seconds, find, ancestors)
 	for i := range f.Trees {
 		t := &f.Trees[i]
-		t.Leader = t.Leader.Clone()
+		t.Leader = shown(t.Leader)
 		for _, a := range t.above {
 			if !a.Known.Has(quark.FieldComm) {
 				break

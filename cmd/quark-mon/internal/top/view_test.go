@@ -2,9 +2,7 @@ package top
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,13 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
+	"github.com/quark-linux/quark/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files in testdata as they are now")
 
 // busy is a frame with much in it, some of it hostile.
 func busy() (*Frame, *State) {
@@ -87,20 +82,8 @@ func drawn(t *testing.T, lines [][]Span, width int) string {
 func TestView(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 50}, {40, 16}, {20, 5}} {
 		f, s := busy()
-		golden := filepath.Join("testdata", strconv.Itoa(size[0])+"x"+strconv.Itoa(size[1])+".txt")
 		got := drawn(t, view().Lines(f, s, size[0], size[1]), size[0])
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := gocmp.Diff(string(want), got); diff != "" {
-			t.Error(diff)
-		}
+		golden.Compare(t, fmt.Sprintf("testdata/%dx%d.txt", size[0], size[1]), []byte(got))
 	}
 }
 
