@@ -32,6 +32,7 @@ type (
 	TTY          = engine.TTY          // the number of a terminal
 	Namespaces   = engine.Namespaces   // their inode numbers
 	Exit         = engine.Exit         // how and when a process ended
+	FailedExec   = engine.FailedExec   // what an exec that failed asked for
 
 	Field  = engine.Field  // a group of attributes that is known as a whole
 	Fields = engine.Fields // a set of fields, such as Process.Known
@@ -79,6 +80,7 @@ const (
 	EventCoreDump     = engine.EventCoreDump
 	EventGap          = engine.EventGap  // events were lost: Event.Gap
 	EventGone         = engine.EventGone // a process is gone, and its EXIT was lost
+	EventExecFailed   = engine.EventExecFailed
 )
 
 // The ids of an ID_CHANGE.
@@ -200,7 +202,10 @@ const (
 	KindPtrace   = engine.KindPtrace
 	KindCoreDump = engine.KindCoreDump
 	KindGap      = engine.KindGap
-	NumKinds     = engine.NumKinds
+
+	KindExecFailed = engine.KindExecFailed
+
+	NumKinds = engine.NumKinds
 
 	JoinNever      = engine.JoinNever
 	JoinOnce       = engine.JoinOnce       // unless one of the kind has joined already

@@ -61,11 +61,17 @@ type Options struct {
 	// a silent change of backend would be worse than none.
 	Strict bool
 
-	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all.
+	// Kinds is the set of events that are reported, such as EventExec|EventExit; 0 for all but
+	// EXEC_FAILED.
 	// The kernel makes no others, as far as the backend does not need them itself, so that
 	// few kinds cost less. What the others would change is carried or unknown. A backend that
 	// has none of them is passed over. Gaps are always reported, GONE only with all EXITs.
 	Kinds Events
+
+	// FailedExecs adds EventExecFailed to the kinds that are reported: each exec that failed,
+	// with the path asked for and the error. They are joined to nothing. The search of a
+	// command in PATH makes several. It makes all system calls a little slower.
+	FailedExecs bool
 
 	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
 	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
@@ -116,7 +122,7 @@ func Open(opts Options) (*Queue, error) {
 	// twice, which the table reconciles, and not missed.
 	src, attempts, err := backends.Open(backends.Options{
 		Allowed: opts.Backends, Strict: opts.Strict,
-		Shared: source.Options{Threads: opts.Threads, Kinds: opts.Kinds, Exits: opts.Exits, BTF: opts.BTF,
+		Shared: source.Options{Threads: opts.Threads, Kinds: opts.kinds(), Exits: opts.Exits, BTF: opts.BTF,
 			HoldTime: cmp.Or(opts.HoldTime, engine.DefaultHoldTime)},
 		EBPF: opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
 	})
@@ -131,6 +137,14 @@ func Open(opts Options) (*Queue, error) {
 		return nil, fmt.Errorf("open quark: %w", errors.Join(err, q.Close()))
 	}
 	return q, nil
+}
+
+// kinds returns the kinds of events for the backends.
+func (o *Options) kinds() Events {
+	if o.FailedExecs {
+		return cmp.Or(o.Kinds, source.DefaultKinds) | EventExecFailed
+	}
+	return o.Kinds
 }
 
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither

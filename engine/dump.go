@@ -40,6 +40,9 @@ func (e *Event) AppendDump(b []byte) []byte {
 	if e.Events.Has(EventPtrace) {
 		b = fmt.Appendf(b, "  PTRA\ttracer_pid=%d\n", e.Tracer.PID)
 	}
+	if e.Events.Has(EventExecFailed) {
+		b = e.Failed.appendDump(b)
+	}
 	if len(e.Parts) > 1 {
 		b = append(b, "  PART\t"...)
 		for i, p := range e.Parts {

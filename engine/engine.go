@@ -260,6 +260,9 @@ func (e *Engine) deliverGap(r *RawEvent) *Event {
 // take applies one raw event and adds what it says to the event.
 func (e *Engine) take(r *RawEvent, now uint64) {
 	ev := &e.event
+	if r.Kind == KindExecFailed {
+		ev.Failed = e.table.failed(r)
+	}
 	p := e.table.apply(r, now)
 	ev.Process = p
 	ev.Parts = append(ev.Parts, Part{

@@ -29,6 +29,9 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	}
 	o.uintIf(e.Events.Has(EventPtrace), "tracer_pid", e.Tracer.PID)
 	o.uintIf(e.Thread, "thread", e.TID)
+	if e.Events.Has(EventExecFailed) {
+		o.failed(&e.Failed)
+	}
 	if len(e.Parts) > 1 {
 		o.parts(e.Parts)
 	}

@@ -7,15 +7,16 @@ type Kind uint8
 
 // The kinds of raw event.
 const (
-	KindFork     Kind = iota // a process (or, with Thread set, a thread) was created
-	KindExec                 // a process replaced its image
-	KindExit                 // a thread group ended (or, with Thread set, one thread)
-	KindIDChange             // user, group or session ids changed
-	KindComm                 // comm was set by other means than exec
-	KindPtrace               // a tracer attached or detached by ptrace(2)
-	KindCoreDump             // the kernel has written a core of a process
-	KindGap                  // events were lost, see [Gap]; of no process
-	NumKinds     = iota
+	KindFork       Kind = iota // a process (or, with Thread set, a thread) was created
+	KindExec                   // a process replaced its image
+	KindExit                   // a thread group ended (or, with Thread set, one thread)
+	KindIDChange               // user, group or session ids changed
+	KindComm                   // comm was set by other means than exec
+	KindPtrace                 // a tracer attached or detached by ptrace(2)
+	KindCoreDump               // the kernel has written a core of a process
+	KindGap                    // events were lost, see [Gap]; of no process
+	KindExecFailed             // an exec failed, and the process goes on as it was
+	NumKinds       = iota
 )
 
 func (k Kind) String() string {
@@ -36,6 +37,7 @@ func (k Kind) Events() Events {
 var kindEvents = [NumKinds]Events{
 	KindFork: EventFork, KindExec: EventExec, KindExit: EventExit, KindIDChange: EventIDChange,
 	KindComm: EventSetProcTitle, KindPtrace: EventPtrace, KindCoreDump: EventCoreDump, KindGap: EventGap,
+	KindExecFailed: EventExecFailed,
 }
 
 // Events is the set of things that one delivered event reports. The values of
@@ -57,6 +59,9 @@ const (
 	// EventGone: a process is not there any more and its EXIT was lost. When and how it
 	// ended is not known; Process.Exited and Process.Inferred are set.
 	EventGone Events = 1 << 17
+	// EventExecFailed: an exec failed, Event.Failed says of what and why. It is reported only
+	// if it is asked for.
+	EventExecFailed Events = 1 << 18
 )
 
 var eventNames = []struct {
@@ -65,7 +70,7 @@ var eventNames = []struct {
 }{
 	{EventFork, "FORK"}, {EventExec, "EXEC"}, {EventExit, "EXIT"}, {EventIDChange, "ID_CHANGE"},
 	{EventSetProcTitle, "SETPROCTITLE"}, {EventPtrace, "PTRACE"}, {EventCoreDump, "CORE_DUMP"},
-	{EventGap, "GAP"}, {EventGone, "GONE"},
+	{EventGap, "GAP"}, {EventGone, "GONE"}, {EventExecFailed, "EXEC_FAILED"},
 }
 
 // Has reports whether e has one of the kinds in any.

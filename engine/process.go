@@ -198,6 +198,8 @@ type Event struct {
 
 	Tracer struct{ PID, TID uint32 } // for PTRACE; 0:0 is a detach
 
+	Failed FailedExec // for EXEC_FAILED
+
 	// Parts are the raw events that the event reports, in their order: one, unless
 	// some were joined.
 	Parts []Part

@@ -44,6 +44,10 @@ type RawEvent struct {
 
 	IDChange IDChange // for KindIDChange
 
+	// Errno is for KindExecFailed what the call failed with. FieldFilename is then the path
+	// that it was given, and not that of an image: see [FailedExec].
+	Errno uint16
+
 	Gap *Gap // for KindGap, which SetGap makes
 
 	// Task is the state that the source saw with the event. In a Thread event

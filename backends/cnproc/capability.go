@@ -66,6 +66,10 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		if k != int(engine.KindGap) && !s.shared.Reports(at) {
 			continue
 		}
+		if row.via == "" {
+			t.Kinds[k].Via = "the kernel sends no message"
+			continue
+		}
 		reported |= at
 		t.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: row.via, At: at}
 	}

@@ -319,6 +319,37 @@ func (s *Source) tracePtrace(l *loader) error {
 	return s.traceSyscall(l, fs, loaded, "sys_enter_ptrace", "request", programsProgQuarkEnterPtrace)
 }
 
+// openFailedExecs attaches to both ends of execve(2) and execveat(2). A probe of a function's
+// return would cost other system calls nothing, but while many calls are under way the kernel
+// leaves returns out, without a word, and an exec can take long.
+func (s *Source) openFailedExecs(l *loader) {
+	kind := &s.capabilities.Kinds[engine.KindExecFailed]
+	fs, err := tracefs.Open()
+	if err == nil {
+		defer fs.Close()
+		err = s.traceExecs(l, fs)
+	}
+	if err != nil {
+		*kind = without(err)
+		return
+	}
+	*kind = kernelVia("tracepoint/syscalls/sys_{enter,exit}_{execve,execveat}, which slow all syscalls down a little; not of 32-bit programs")
+	kind.Partial = engine.EventExecFailed
+}
+
+func (s *Source) traceExecs(l *loader, fs *tracefs.FS) error {
+	loaded := map[string]*ebpf.Program{}
+	for _, t := range []struct{ name, value, program string }{
+		{"sys_exit_execve", "ret", programsProgQuarkExitExecve}, {"sys_exit_execveat", "ret", programsProgQuarkExitExecve},
+		{"sys_enter_execve", "filename", programsProgQuarkEnterExecve}, {"sys_enter_execveat", "fd", programsProgQuarkEnterExecveat},
+	} {
+		if err := s.traceSyscall(l, fs, loaded, t.name, t.value, t.program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // perfEvents are the descriptors of tracepoints with a program. Closing one detaches its program.
 type perfEvents []int
 

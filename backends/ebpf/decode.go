@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,12 +20,13 @@ const (
 
 // kinds maps the programs' kinds of event to the engine's.
 var kinds = [programsEventKindEVENT_KINDS]engine.Kind{
-	programsEventKindEVENT_FORK:      engine.KindFork,
-	programsEventKindEVENT_EXEC:      engine.KindExec,
-	programsEventKindEVENT_EXIT:      engine.KindExit,
-	programsEventKindEVENT_ID_CHANGE: engine.KindIDChange,
-	programsEventKindEVENT_COMM:      engine.KindComm,
-	programsEventKindEVENT_PTRACE:    engine.KindPtrace,
+	programsEventKindEVENT_FORK:        engine.KindFork,
+	programsEventKindEVENT_EXEC:        engine.KindExec,
+	programsEventKindEVENT_EXIT:        engine.KindExit,
+	programsEventKindEVENT_ID_CHANGE:   engine.KindIDChange,
+	programsEventKindEVENT_COMM:        engine.KindComm,
+	programsEventKindEVENT_PTRACE:      engine.KindPtrace,
+	programsEventKindEVENT_EXEC_FAILED: engine.KindExecFailed,
 }
 
 // The bits of event.ids are those of engine.IDChange: else this index is out of range.
@@ -94,10 +96,34 @@ func decode(ev *engine.RawEvent, record []byte) error {
 		}
 		ev.Set(engine.FieldComm, comm)
 	}
-	if len(record) == eventSize {
-		return nil
+	if len(record) > eventSize {
+		if err := decodeTexts(ev, record); err != nil {
+			return err
+		}
 	}
-	return decodeTexts(ev, record)
+	if ev.Kind == engine.KindExecFailed {
+		decodeFailed(ev, &e)
+	}
+	return nil
+}
+
+// decodeFailed adds what a record of a failed exec alone has.
+func decodeFailed(ev *engine.RawEvent, e *programsEvent) {
+	ev.Tracer.PID, ev.Tracer.TID = 0, 0
+	ev.Errno = uint16(-e.WaitStatus)
+	f := engine.FieldFilename
+	if e.TracerTid != 0 {
+		ev.Task.Carried |= f.Set() & ev.Task.Known
+	}
+	path := ev.Bytes(f)
+	if !ev.Task.Known.Has(f) || int32(e.Tracer) == unix.AT_FDCWD || len(path) > 0 && path[0] == '/' {
+		return
+	}
+	named := strconv.AppendInt([]byte("/dev/fd/"), int64(int32(e.Tracer)), 10)
+	if len(path) > 0 {
+		named = append(append(named, '/'), path...)
+	}
+	ev.Set(f, named)
 }
 
 func decodeTask(t *engine.Task, e *programsEvent) {

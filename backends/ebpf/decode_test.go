@@ -72,6 +72,38 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// The path of a failed exec is as the kernel names a file below a descriptor.
+func TestDecodeFailedExec(t *testing.T) {
+	const cwd = ^uint32(99) // AT_FDCWD
+	for _, c := range []struct {
+		dir, shared uint32
+		form        programsTextForm
+		path, want  string
+	}{
+		{cwd, 0, programsTextFormTEXT_BYTES, "a\x00", "a"},
+		{cwd, 1, programsTextFormTEXT_BYTES, "\x00", ""},
+		{7, 0, programsTextFormTEXT_BYTES, "\x00", "/dev/fd/7"},
+		{7, 0, programsTextFormTEXT_BYTES_CUT, "a/b\x00", "/dev/fd/7/a/b"},
+		{1<<32 - 1, 1, programsTextFormTEXT_BYTES, "a\x00", "/dev/fd/-1/a"},
+		{7, 0, programsTextFormTEXT_BYTES, "/a\x00", "/a"},
+		{7, 1, programsTextFormTEXT_UNKNOWN, "", ""},
+	} {
+		e := programsEvent{Kind: programsEventKindEVENT_EXEC_FAILED, Tgid: 10, Tid: 11, WaitStatus: -13, Tracer: c.dir, TracerTid: c.shared}
+		none := text{0, programsTextFormTEXT_UNKNOWN}
+		var ev engine.RawEvent
+		if err := decode(&ev, append(record(e, none, text{uint32(len(c.path)), c.form}, none, none), c.path...)); err != nil {
+			t.Fatal(err)
+		}
+		f, s := engine.FieldFilename, &ev.Task
+		known := c.form != programsTextFormTEXT_UNKNOWN
+		if ev.Kind != engine.KindExecFailed || ev.TID != 11 || ev.Thread || ev.Errno != 13 || ev.Tracer.PID != 0 || ev.Tracer.TID != 0 ||
+			string(ev.Bytes(f)) != c.want || s.Known.Has(f) != known || s.Carried.Has(f) != (known && c.shared != 0) ||
+			s.Truncated.Has(f) != (c.form == programsTextFormTEXT_BYTES_CUT) {
+			t.Errorf("%+v: %q in %+v", c, ev.Bytes(f), ev)
+		}
+	}
+}
+
 // TestKnownFields holds the short way of decodeTask equal to the long one.
 func TestKnownFields(t *testing.T) {
 	var bits programsEventKnown

@@ -39,6 +39,9 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1
 	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
+	if !shared.Reports(engine.EventExecFailed) {
+		spec.Maps[programsMapExecCalls].MaxEntries = 1
+	}
 	// Before 5.11 maps count against the limit on locked memory, even for a while after they
 	// are gone, and cilium/ebpf takes a limit for missing features. If the limit can't be
 	// lifted loading may still succeed; if not, its error says why.

@@ -95,6 +95,9 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	if shared.Reports(engine.EventPtrace) {
 		s.openPtrace(l)
 	}
+	if shared.Reports(engine.EventExecFailed) {
+		s.openFailedExecs(l)
+	}
 	for _, h := range births {
 		if err := s.attachTwins(l, h, programs); err != nil {
 			return err

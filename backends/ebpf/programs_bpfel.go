@@ -70,13 +70,14 @@ const (
 type programsEventKind uint32
 
 const (
-	programsEventKindEVENT_FORK      programsEventKind = 0
-	programsEventKindEVENT_EXEC      programsEventKind = 1
-	programsEventKindEVENT_EXIT      programsEventKind = 2
-	programsEventKindEVENT_ID_CHANGE programsEventKind = 3
-	programsEventKindEVENT_COMM      programsEventKind = 4
-	programsEventKindEVENT_PTRACE    programsEventKind = 5
-	programsEventKindEVENT_KINDS     programsEventKind = 6
+	programsEventKindEVENT_FORK        programsEventKind = 0
+	programsEventKindEVENT_EXEC        programsEventKind = 1
+	programsEventKindEVENT_EXIT        programsEventKind = 2
+	programsEventKindEVENT_ID_CHANGE   programsEventKind = 3
+	programsEventKindEVENT_COMM        programsEventKind = 4
+	programsEventKindEVENT_PTRACE      programsEventKind = 5
+	programsEventKindEVENT_EXEC_FAILED programsEventKind = 6
+	programsEventKindEVENT_KINDS       programsEventKind = 7
 )
 
 type programsEventKnown uint32
@@ -115,8 +116,7 @@ type programsExecutable struct {
 
 type programsTallies struct {
 	_    structs.HostLayout
-	Kind [6]programsTally
-	Pad  [2]uint64
+	Kind [8]programsTally
 }
 
 type programsTally struct {
@@ -171,6 +171,7 @@ const (
 const (
 	programsMapClaims                = "claims"
 	programsMapCounters              = "counters"
+	programsMapExecCalls             = "exec_calls"
 	programsMapFreeSlots             = "free_slots"
 	programsMapGroups                = "groups"
 	programsMapHandlers              = "handlers"
@@ -180,12 +181,15 @@ const (
 	programsMapTaken                 = "taken"
 	programsMapTerminals             = "terminals"
 	programsProgQuarkCommitCreds     = "quark_commit_creds"
+	programsProgQuarkEnterExecve     = "quark_enter_execve"
+	programsProgQuarkEnterExecveat   = "quark_enter_execveat"
 	programsProgQuarkEnterPtrace     = "quark_enter_ptrace"
 	programsProgQuarkExec            = "quark_exec"
 	programsProgQuarkExecLeader      = "quark_exec_leader"
 	programsProgQuarkExecPerf        = "quark_exec_perf"
 	programsProgQuarkExecTwin        = "quark_exec_twin"
 	programsProgQuarkExit            = "quark_exit"
+	programsProgQuarkExitExecve      = "quark_exit_execve"
 	programsProgQuarkExitHandler     = "quark_exit_handler"
 	programsProgQuarkExitPerf        = "quark_exit_perf"
 	programsProgQuarkExitPtrace      = "quark_exit_ptrace"

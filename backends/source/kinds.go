@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +19,10 @@ const (
 
 // allKinds is what Options.Kinds can have.
 const allKinds = engine.EventFork | engine.EventExec | engine.EventExit | engine.EventIDChange | engine.EventSetProcTitle |
-	engine.EventPtrace | engine.EventCoreDump
+	engine.EventPtrace | engine.EventCoreDump | engine.EventExecFailed
+
+// DefaultKinds is what is reported unless Options.Kinds says otherwise.
+const DefaultKinds = allKinds &^ engine.EventExecFailed
 
 // kindNames lists the names that ParseKinds takes.
 func kindNames() string { return strings.ToLower(strings.Join(allKinds.Names(nil), ",")) }
@@ -41,10 +45,7 @@ func ParseKinds(list string) (kinds engine.Events, err error) {
 }
 
 // Reports reports whether one of these kinds is to be reported.
-func (o *Options) Reports(any engine.Events) bool { return o.Kinds == 0 || o.Kinds.Has(any) }
-
-// Narrow reports whether some events are left out.
-func (o *Options) Narrow() bool { return o.Kinds != 0 || o.Exits != ExitsAll }
+func (o *Options) Reports(any engine.Events) bool { return cmp.Or(o.Kinds, DefaultKinds).Has(any) }
 
 // Passes reports whether an EXIT with a wait status is to be reported.
 func (o *Options) Passes(status int32) bool { return o.Exits == ExitsAll || status != 0 }
@@ -92,7 +93,9 @@ func (o *Options) LeaveOut(t *engine.CapabilityTable) error {
 		switch kind := engine.Kind(k); {
 		case kind == engine.KindGap:
 		case !o.Reports(kind.Events()):
-			t.Kinds[k] = LeftOut
+			if t.Kinds[k] = LeftOut; o.Kinds == 0 {
+				t.Kinds[k].Via = "needs Options.FailedExecs"
+			}
 		case t.Kinds[k].Origin != engine.OriginNone:
 			some = true
 		}

@@ -21,8 +21,8 @@ type Options struct {
 	// the start and end of each thread.
 	Threads bool
 
-	// Kinds is the set of events that are reported, 0 for all. The kernel makes no others, as
-	// far as the source does not need them itself. Gaps are always reported.
+	// Kinds is the set of events that are reported, 0 for DefaultKinds. The kernel makes no
+	// others, as far as the source does not need them itself. Gaps are always reported.
 	Kinds engine.Events
 
 	// Exits says which ends are reported: all by default.

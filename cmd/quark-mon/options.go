@@ -46,7 +46,8 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
 	})
 	command.Group(all, "Which events", func(f *pflag.FlagSet) {
-		f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+" (default all)")
+		f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+" (default all but exec_failed)")
+		f.BoolVar(&o.queue.FailedExecs, "failed-execs", false, "also report execs that failed: the error and the path asked for")
 		f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
 		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
 		f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
@@ -91,7 +92,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
-                 [--text | --names -j | --columns LIST] [--events LIST] [--exits all|nonzero]
+                 [--text | --names -j | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
                  [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
                  [--failed] [--filter EXPRESSION] [--rules FILE]
@@ -133,7 +134,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits"} {
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "failed-execs"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
 		}

@@ -12,6 +12,16 @@ import (
 // what each of them delivered.
 func lives(t *test) { t.judge(t.witnesses(), scenario.Of(t.Test.Name)...) }
 
+// failedExecs does what lives does, with queues that report failed execs.
+func failedExecs(t *test) {
+	open := func(kind string) []*view {
+		opts := options(kind)
+		opts.FailedExecs = true
+		return t.openEach(opts)
+	}
+	t.judge(witnessesOf(open(single), open(joined)), scenario.Of(t.Test.Name)...)
+}
+
 // wantWorking checks that what each of the test's queues, which are of the kind single, reports
 // of a whole life is right, and that it loses nothing.
 func (t *test) wantWorking() {

@@ -105,6 +105,11 @@ func (p *Process) Exec(file string, args ...string) *Process {
 	return p
 }
 
+// ExecFails makes an exec of a path that fails with an error number.
+func (p *Process) ExecFails(path string, errno uint16) *Process {
+	return p.push(engine.KindExecFailed, func(r *Raw) { r.Filename, r.Errno = []byte(path), errno })
+}
+
 func (p *Process) setImage(file string, args []string) {
 	p.State.Filename, p.State.Cmdline = []byte(file), append([]byte(file), 0)
 	for _, arg := range args {

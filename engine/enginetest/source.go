@@ -20,6 +20,7 @@ type Raw struct {
 	Creator  uint32
 	Image    uint16
 	IDChange engine.IDChange
+	Errno    uint16     // for engine.KindExecFailed
 	Gap      engine.Gap // for engine.KindGap, with Time = Gap.From
 	Task     engine.Task
 	Comm     []byte
@@ -36,7 +37,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
-	r.Image = d.Image
+	r.Image, r.Errno = d.Image, d.Errno
 	if d.Kind == engine.KindGap {
 		r.SetGap(d.Gap)
 		r.Time = d.Time

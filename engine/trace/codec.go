@@ -122,6 +122,7 @@ func newRow() *row {
 		of(&r.Tracer.PID), of(&r.Tracer.TID), of(&g.Cause), of(&g.CPU), of(&g.From), of(&g.To), of(&g.Count),
 		of(&t.ExitSignal), of(&t.ParentTID), of(&t.Login.UID), of(&t.Login.Session),
 		of(&x.Inode), of(&x.Ctime), of(&x.Device), of(&x.UID), of(&x.GID), of(&x.Mode), ofBool(&x.Removed),
+		of(&r.Errno),
 	}
 	w.last = make([]uint64, len(w.columns))
 	return w
@@ -275,7 +276,7 @@ func (w *row) read(first uint64, c *cursor, texts *[][]byte) error {
 func (w *row) fill(r *engine.RawEvent, texts [][]byte) {
 	s := &w.r
 	r.Kind, r.Thread, r.Image, r.PID, r.Time, r.TID = s.Kind, s.Thread, s.Image, s.PID, s.Time, s.TID
-	r.CPU, r.Seq, r.Creator, r.Tracer, r.IDChange, r.Task = s.CPU, s.Seq, s.Creator, s.Tracer, s.IDChange, s.Task
+	r.CPU, r.Seq, r.Creator, r.Tracer, r.IDChange, r.Errno, r.Task = s.CPU, s.Seq, s.Creator, s.Tracer, s.IDChange, s.Errno, s.Task
 	if r.Kind == engine.KindGap {
 		r.SetGap(w.gap)
 		r.Time = s.Time

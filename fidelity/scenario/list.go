@@ -94,6 +94,7 @@ func init() {
 		{Name: "ns-user", Test: "t_namespace", Doc: "a process in a user namespace", run: nsUser},
 		{Name: "ns-mnt-net-uts-ipc", Test: "t_namespace", Doc: "unshare of the other namespaces, one process each"},
 		{Name: "entry-leaders", Test: "t_entry", Doc: "logins with sshd, containers and their runtimes, sessions of SSM", run: entries},
+		{Name: "exec-failed", Test: "t_exec_failed", Doc: "execs that fail, in processes, threads and searches of a path", run: execFailed},
 		{Name: "login", Test: "t_login", Doc: "processes that write their login uid, fork and execute"},
 		{Name: "pty", Test: "t_id_change", Doc: "a session on a pseudo terminal", run: pty},
 		{Name: "pid-reuse", Test: "t_pid_reuse", Doc: "a pid is used again within a millisecond", run: pidReuse},

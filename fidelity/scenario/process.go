@@ -264,7 +264,7 @@ func (d *director) tell(p *process, end uint64) {
 	for _, s := range p.steps {
 		before, ok := p.run.Stamp(p.number, s.before)
 		result, returned := p.run.Result(p.number, s.call)
-		if !ok || returned && result < 0 {
+		if !ok || returned && result < 0 && s.record.Op != truth.ExecFailed {
 			continue // the process ended before this step, or the kernel refused it
 		}
 		after, r := end, s.record
@@ -355,7 +355,7 @@ func (d *director) tell(p *process, end uint64) {
 			}
 			r.Optional = false // it is there
 			d.record(r)
-		case process, r.Op == truth.Exec: // of a thread perhaps, as its process ended
+		case process, r.Op == truth.Exec, r.Op == truth.ExecFailed: // perhaps of a thread
 			d.record(r)
 		}
 	}

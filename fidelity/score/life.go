@@ -85,7 +85,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	var left []*Seen
 	for _, s := range seen {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameTracer(s, e)
+			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && sameDetails(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
@@ -94,7 +94,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 		j.match(s, events[i], found)
 	}
 	for _, s := range left {
-		i := slices.IndexFunc(events, func(e *truth.Event) bool { return !found[e] && j.sameTracer(s, e) })
+		i := slices.IndexFunc(events, func(e *truth.Event) bool { return !found[e] && sameDetails(s, e) })
 		switch {
 		case i >= 0:
 			j.match(s, events[i], found)
@@ -108,8 +108,15 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	}
 }
 
-func (j *judge) sameTracer(s *Seen, e *truth.Event) bool {
-	return e.Kind != engine.KindPtrace || int(s.Tracer) == e.Tracer
+// sameDetails reports whether s has what e alone has of the events of its kind.
+func sameDetails(s *Seen, e *truth.Event) bool {
+	switch e.Kind {
+	case engine.KindPtrace:
+		return int(s.Tracer) == e.Tracer
+	case engine.KindExecFailed:
+		return e.Failed.Is(&s.Failed)
+	}
+	return true
 }
 
 func (j *judge) match(s *Seen, e *truth.Event, found map[*truth.Event]bool) {

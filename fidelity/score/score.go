@@ -17,6 +17,7 @@ type Seen struct {
 	Wall    time.Time // its wall time; zero where nobody asked
 	At      uint64    // when it was delivered
 	Tracer  uint32
+	Failed  engine.FailedExec
 	Thread  bool // of one thread, TID
 	TID     uint32
 	Parts   []engine.Part

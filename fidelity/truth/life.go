@@ -36,6 +36,7 @@ type Event struct {
 	ID               engine.IDChange
 	Tracer           int
 	Status           int32
+	Failed           Failed
 	Optional, Compat bool
 	Unchanged        bool
 	Earliest, Latest uint64
@@ -77,6 +78,7 @@ func (l *Life) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
 var kinds = map[Op]engine.Kind{
 	Fork: engine.KindFork, Exec: engine.KindExec, Exit: engine.KindExit, IDs: engine.KindIDChange,
 	Comm: engine.KindComm, Ptrace: engine.KindPtrace, Core: engine.KindCoreDump,
+	ExecFailed: engine.KindExecFailed,
 }
 
 // rank puts a fork first and an exit last.
@@ -208,7 +210,7 @@ func (a *assembler) add(list []*Record) error {
 			}
 		}
 		e := &Event{
-			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
+			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 			Unreachable: unreachable,
 		}

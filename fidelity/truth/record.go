@@ -10,6 +10,7 @@
 package truth
 
 import (
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,14 +22,15 @@ import (
 type Op string
 
 const (
-	Fork   Op = "fork"   // a process was made
-	Exec   Op = "exec"   // it executed a program
-	Exit   Op = "exit"   // its thread group ended
-	IDs    Op = "ids"    // its ids changed
-	Comm   Op = "comm"   // its leader's comm was set
-	Ptrace Op = "ptrace" // a tracer attached or, with Tracer 0, detached
-	Core   Op = "core"   // it dumped core
-	Now    Op = "now"    // nothing happened: how things are
+	Fork       Op = "fork"   // a process was made
+	Exec       Op = "exec"   // it executed a program
+	Exit       Op = "exit"   // its thread group ended
+	IDs        Op = "ids"    // its ids changed
+	Comm       Op = "comm"   // its leader's comm was set
+	Ptrace     Op = "ptrace" // a tracer attached or, with Tracer 0, detached
+	Core       Op = "core"   // it dumped core
+	ExecFailed Op = "exec-failed"
+	Now        Op = "now" // nothing happened: how things are
 	// nothing happened: /proc shows State from now on, though the fields mean something else
 	Shown Op = "shown"
 	// nothing happened: it stood still until all queues had been read
@@ -81,6 +83,7 @@ type Record struct {
 	ID     engine.IDChange `json:"id,omitempty"`
 	Tracer int             `json:"tracer,omitempty"` // Ptrace
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
+	Failed Failed          `json:"failed,omitzero"`  // ExecFailed
 	// Optional events may be reported or not.
 	Optional bool `json:"optional,omitempty"`
 	// Compat is set if a 32-bit system call did it, which not every source sees: its table says
@@ -90,6 +93,26 @@ type Record struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 
 	Reason string `json:"reason,omitempty"`
+}
+
+// Failed is an exec that failed.
+type Failed struct {
+	Errno int
+	Path  string // as engine.FailedExec has it
+	// NoPath is set if nobody can know the path, MayCut if it is too long, and Shared if other
+	// tasks may write to it.
+	NoPath, MayCut, Shared bool
+}
+
+// Is reports whether a source may report f so.
+func (f *Failed) Is(got *engine.FailedExec) bool {
+	switch {
+	case int(got.Errno) != f.Errno, got.PathKnown == f.NoPath, got.PathCarried && !f.Shared, got.PathCut && !f.MayCut:
+		return false
+	case got.PathCut:
+		return len(got.Path) > 0 && strings.HasPrefix(f.Path, got.Path)
+	}
+	return f.NoPath || got.Path == f.Path
 }
 
 // Clock returns CLOCK_MONOTONIC, the clock of the events.

@@ -167,7 +167,7 @@ func (l *Listener) pump() error {
 
 func (l *Listener) keep(ev *engine.Event) {
 	s := score.Seen{
-		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: truth.Clock(), Tracer: ev.Tracer.PID,
+		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: truth.Clock(), Tracer: ev.Tracer.PID, Failed: ev.Failed,
 		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
 	}
 	if l.lookup {

@@ -224,12 +224,17 @@ func (p *Process) Thread(n int) int {
 	return 0
 }
 
-// Check returns an error that names the first failed call. Calls that have not returned, such as
-// exit(2), are not errors.
+// Check returns an error that names the first failed call, or one that has not failed as it had to.
+// Calls that have not returned, such as exit(2), are not errors.
 func (p *Process) Check() error {
 	for t, s := range p.scripts {
 		for i := range s.calls {
-			if r, ok := p.Result(t, i); ok && r < 0 && r > -4096 {
+			r, ok := p.Result(t, i)
+			switch fails := s.calls[i].fails; {
+			case !ok, fails != 0 && r == -int(fails):
+			case fails != 0:
+				return fmt.Errorf("process %d, thread %d, call %d: %s returned %d, not %w", p.PID, t, i, s.calls[i].name, r, fails)
+			case r < 0 && r > -4096:
 				return fmt.Errorf("process %d, thread %d, call %d: %s: %w", p.PID, t, i, s.calls[i].name, syscall.Errno(-r))
 			}
 		}

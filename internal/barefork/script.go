@@ -22,8 +22,9 @@ type listed struct {
 	name   string
 	number uintptr
 	args   []any
-	other  *Script // that it starts
-	skip   int     // if it fails, the index of the call that follows; 0 for the next one
+	other  *Script    // that it starts
+	skip   int        // if it fails, the index of the call that follows; 0 for the next one
+	fails  unix.Errno // with which it has to fail; 0: it must not
 }
 
 // EndStatus is the exit status of a process whose script has reached its end.
@@ -66,6 +67,12 @@ func (s *Script) Exec(path string, argv, env []string) *Script {
 // ExecFD appends execveat(2) of an open file.
 func (s *Script) ExecFD(fd int, argv, env []string) *Script {
 	return s.Call("execveat", unix.SYS_EXECVEAT, fd, "", argv, env, unix.AT_EMPTY_PATH)
+}
+
+// Fails makes the call that was appended last one that has to fail.
+func (s *Script) Fails(with unix.Errno) *Script {
+	s.calls[len(s.calls)-1].fails = with
+	return s
 }
 
 // Resume makes the calls from here on those of a program, which the call before executes: write

@@ -150,7 +150,8 @@ struct file {
 	struct inode *f_inode;
 };
 struct mm_struct {
-	unsigned long arg_start, arg_end;
+	atomic_t mm_users;
+	unsigned long arg_start, arg_end, env_start, env_end;
 	struct file *exe_file;
 };
 
@@ -190,6 +191,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	kuid_t loginuid;
 	unsigned int sessionid;
+	struct completion *vfork_done;
 	struct spinlock alloc_lock;
 };
 /* The name of start_boottime before 5.5; some distributions kept it in later kernels. */

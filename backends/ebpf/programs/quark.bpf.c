@@ -638,3 +638,120 @@ int quark_exit_ptrace(void *ctx)
 	}
 	return 0;
 }
+
+/*
+ * The execve(2) calls in progress, by the address of the task: one that is not the leader of its
+ * group becomes it and takes its pid.
+ */
+struct exec_call {
+	__u64 path; /* in user memory */
+	__u64 mm;
+	__u32 dir, pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024); /* 1 where nobody asks for failed execs, set at load */
+	__type(key, __u64);
+	__type(value, struct exec_call);
+} exec_calls SEC(".maps");
+
+#define AT_FDCWD -100
+#define MAX_ERRNO 511 /* from 512 on the kernel makes the call again, or ends the process */
+
+static __always_inline void begin_exec(__u64 path, __u32 dir)
+{
+	struct task_struct *task = current_task();
+	struct exec_call call = { .path = path, .dir = dir };
+	__u64 key = (__u64)task;
+
+	bpf_core_read(&call.mm, sizeof(call.mm), &task->mm);
+	bpf_map_update_elem(&exec_calls, &key, &call, BPF_ANY);
+}
+
+SEC("tracepoint/syscalls/sys_enter_execve")
+int quark_enter_execve(void *ctx)
+{
+	begin_exec(word_at(ctx, syscall_offset), AT_FDCWD);
+	return 0;
+}
+
+SEC("tracepoint/syscalls/sys_enter_execveat")
+int quark_enter_execveat(void *ctx)
+{
+	begin_exec(word_at(ctx, syscall_offset + 8), word_at(ctx, syscall_offset));
+	return 0;
+}
+
+/*
+ * Whether a task other than the current one may have written to its memory while it was in a system
+ * call. A parent that waits in vfork(2) has not, nor has who looks at the memory from outside.
+ */
+static __always_inline int others_write(struct task_struct *task, struct mm_struct *mm)
+{
+	struct completion *parent_waits = 0;
+	int users = 0;
+
+	if (!bpf_core_field_exists(mm->mm_users) || !bpf_core_field_exists(task->vfork_done) ||
+	    bpf_core_read(&users, sizeof(users), &mm->mm_users.counter) ||
+	    bpf_core_read(&parent_waits, sizeof(parent_waits), &task->vfork_done))
+		return 1;
+	return users - (parent_waits != 0) > 1;
+}
+
+static __always_inline void report_failed_exec(struct task_struct *task, struct mm_struct *mm, __u64 path, __u32 dir, int err)
+{
+	struct task_struct *leader = 0;
+	struct event *e;
+	struct slot *s;
+	__u32 index;
+	long len;
+
+	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
+	s = take_slot(EVENT_EXEC_FAILED, &index);
+	if (!s)
+		return;
+	e = &s->record.event;
+	fill_event(e, EVENT_EXEC_FAILED, leader, 0); /* whichever thread has called */
+	e->tid = tid_of(task);
+	e->wait_status = err;
+	e->tracer = dir;
+	e->tracer_tid = others_write(task, mm);
+	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
+	/* One byte more than a path can have, its NUL included. */
+	len = bpf_probe_read_user_str(s->record.data, PATH_MAX + 1, (void *)path);
+	if (len > 0 && len <= PATH_MAX + 1)
+		s->used = len;
+	end_text(s, &s->record.filename, len <= 0 ? TEXT_UNKNOWN : len > PATH_MAX ? TEXT_BYTES_CUT : TEXT_BYTES, 0);
+	end_text(s, &s->record.cwd, TEXT_UNKNOWN, s->used);
+	end_text(s, &s->record.cgroup, TEXT_UNKNOWN, s->used);
+	send_slot(s, EVENT_EXEC_FAILED);
+	put_slot(index);
+}
+
+/* Of both system calls. */
+SEC("tracepoint/syscalls/sys_exit_execve")
+int quark_exit_execve(void *ctx)
+{
+	struct task_struct *task = current_task();
+	struct exec_call *call, was;
+	struct mm_struct *mm = 0;
+	long result = word_at(ctx, syscall_offset);
+	__u64 key = (__u64)task;
+
+	call = bpf_map_lookup_elem(&exec_calls, &key);
+	if (call) {
+		was = *call;
+		bpf_map_delete_elem(&exec_calls, &key);
+	}
+	if (result >= 0 || result < -MAX_ERRNO)
+		return 0;
+	bpf_core_read(&mm, sizeof(mm), &task->mm);
+	if (!call) {
+		COUNT(EVENT_EXEC_FAILED, produced);
+		COUNT(EVENT_EXEC_FAILED, no_slot);
+	} else if ((__u64)mm == was.mm) { /* else it ends the process */
+		report_failed_exec(task, mm, was.path, was.dir, result);
+	}
+	return 0;
+}

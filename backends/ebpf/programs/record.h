@@ -6,7 +6,9 @@
 #ifndef QUARK_RECORD_H
 #define QUARK_RECORD_H
 
-enum event_kind { EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_PTRACE, EVENT_KINDS };
+enum event_kind {
+	EVENT_FORK, EVENT_EXEC, EVENT_EXIT, EVENT_ID_CHANGE, EVENT_COMM, EVENT_PTRACE, EVENT_EXEC_FAILED, EVENT_KINDS
+};
 
 /* Bits of event.known: the members that have a value. */
 enum event_known {
@@ -44,14 +46,16 @@ struct event {
 	__u32 tgid, tid;
 	__u32 creator;		/* fork: tgid of the process that called fork */
 	__u32 parent_tid;	/* fork: the thread of the parent */
-	__u32 tracer, tracer_tid; /* ptrace: tgid and thread of the tracer, 0 for none */
+	/* ptrace: tgid and thread of the tracer, 0 for none. Failed exec: the descriptor that its
+	 * path is relative to; 1 if another task may have written to the path. */
+	__u32 tracer, tracer_tid;
 	__u32 ppid, pgid, sid;
 	__u32 uid, gid, suid, sgid, euid, egid;	/* in struct cred's order */
 	__u32 tty_major, tty_minor;
 	__u32 uts, ipc, mnt, net;
 	__u32 login_uid, audit_session;
 	__u32 exit_signal;
-	__s32 wait_status;
+	__s32 wait_status;	/* failed exec: what it returned, -errno */
 	char comm[16];
 };
 
@@ -87,7 +91,10 @@ struct executable {
 #define DATA_MASK 0x7fff
 _Static_assert(ARGV_MAX + 3 * PATH_MAX == DATA_MASK + 1, "all texts fit below the mask");
 
-/* A fork or an exec. data holds the texts one after the other, in this order. */
+/*
+ * A fork, or an exec, or one that failed, whose filename is the path asked for. data holds the
+ * texts one after the other, in this order.
+ */
 struct text_event {
 	struct event event;
 	struct text argv, filename, cwd, cgroup;
@@ -104,8 +111,7 @@ struct tally {
 	__u64 rescued;		/* events that a twin handled */
 };
 struct tallies {
-	struct tally kind[EVENT_KINDS];
-	__u64 pad[2]; /* fills four cache lines */
+	struct tally kind[8]; /* by enum event_kind; fills five cache lines */
 };
 
 #endif

@@ -99,21 +99,21 @@ static __always_inline void submit_event(struct event *e)
 	bpf_ringbuf_submit(e, wakeup());
 }
 
-/* The kind of a fork or an exec, with bounds that the verifier sees. */
-#define FORK_OR_EXEC(kind) ((kind) & 1)
-_Static_assert(EVENT_FORK == 0 && EVENT_EXEC == 1, "FORK_OR_EXEC keeps both");
+/* A kind of event with bounds that the verifier sees. */
+#define BOUNDED(kind) ((kind) & 7)
+_Static_assert(EVENT_KINDS <= 8, "BOUNDED keeps all kinds");
 
 /*
- * Take a slot from the pool for a fork or an exec. The caller gives it back with put_slot on every
- * path.
+ * Take a slot from the pool for an event with texts. The caller gives it back with put_slot on
+ * every path.
  */
 static __always_inline struct slot *take_slot(enum event_kind kind, __u32 *index)
 {
 	struct slot *s;
 
-	COUNT(FORK_OR_EXEC(kind), produced);
+	COUNT(BOUNDED(kind), produced);
 	if (bpf_map_pop_elem(&free_slots, index)) {
-		COUNT(FORK_OR_EXEC(kind), no_slot);
+		COUNT(BOUNDED(kind), no_slot);
 		return 0;
 	}
 	s = bpf_map_lookup_elem(&slots, index);
@@ -138,7 +138,7 @@ static __always_inline void send_slot(struct slot *s, enum event_kind kind)
 		len += __builtin_offsetof(struct text_event, data);
 	}
 	if (bpf_ringbuf_output(&ring, &s->record, len, flags)) {
-		COUNT(FORK_OR_EXEC(kind), ring_full);
+		COUNT(BOUNDED(kind), ring_full);
 		if (flags == BPF_RB_FORCE_WAKEUP)
 			armed = 1;
 		return;

@@ -202,10 +202,14 @@ func showCarried(c *cell, _ *Printer, ev *quark.Event) {
 	c.ascii(names)
 }
 
-// showArgv writes the arguments. Where there are none, or they are not known, the name follows in
-// brackets, as of a kernel thread.
+// showArgv writes the arguments, and of an exec that failed the path asked for. Where there are no
+// arguments, or they are not known, the name follows in brackets, as of a kernel thread.
 func showArgv(c *cell, _ *Printer, ev *quark.Event) {
 	p := ev.Process
+	if ev.Events == quark.EventExecFailed {
+		showFailed(c, &ev.Failed)
+		return
+	}
 	if known := c.mark(p, quark.FieldCmdline); known && len(p.Cmdline) > 0 {
 		first := true
 		for arg := range p.Args() {
@@ -230,6 +234,21 @@ func showArgv(c *cell, _ *Printer, ev *quark.Event) {
 		c.quote(p.Comm)
 	}
 	c.put("]", 1)
+}
+
+// showFailed writes the path of an exec that failed.
+func showFailed(c *cell, f *quark.FailedExec) {
+	if !f.PathKnown {
+		c.unknown()
+		return
+	}
+	if f.PathCarried {
+		c.put("*", 1)
+	}
+	c.quote(f.Path)
+	if f.PathCut {
+		c.ascii("...")
+	}
 }
 
 // terminal returns the usual name of a terminal, or its numbers.

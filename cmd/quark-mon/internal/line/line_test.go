@@ -105,7 +105,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// GONE, an end without a status, a start time of /proc, and what can't be.
+// GONE, an end without a status, a start time of /proc, what can't be, and execs that failed.
 func TestUncertain(t *testing.T) {
 	var b []byte
 	p := New(Options{Columns: columns(t, "dur,status,user,argv"), Clock: &quark.Clock{BootOffset: 5}, Zone: time.UTC, User: made})
@@ -137,6 +137,11 @@ func TestUncertain(t *testing.T) {
 		t := &ev.Process.Task
 		t.Known, t.Carried, t.Start, t.StartUnit, t.Exit.Time = c.known, c.carried&c.known, c.start, c.unit, c.end
 		b = p.Append(b, ev)
+	}
+	for _, f := range []quark.FailedExec{
+		{}, {Errno: 2, Path: "/a b", PathKnown: true, PathCarried: true}, {Errno: 36, Path: "/a", PathKnown: true, PathCut: true},
+	} {
+		b = p.Append(b, &quark.Event{Events: quark.EventExecFailed, Failed: f, Process: &quark.Process{PID: 7}})
 	}
 	golden.Compare(t, "testdata/uncertain.txt", b)
 }

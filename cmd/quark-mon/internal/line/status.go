@@ -11,6 +11,11 @@ import (
 // showStatus writes how the process ended: an exit code or a signal, "-" while it lives.
 func showStatus(c *cell, _ *Printer, ev *quark.Event) {
 	p := ev.Process
+	if ev.Events == quark.EventExecFailed {
+		c.style = red
+		c.ascii(ev.Failed.ErrnoName())
+		return
+	}
 	if !ended(p) {
 		c.put("-", 1)
 		c.style = dim

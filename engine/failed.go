@@ -1,0 +1,74 @@
+package engine
+
+import "strconv"
+
+// FailedExec is an execve(2) or execveat(2) that failed. One that fails when there is no way back
+// ends the process instead, which its EXIT tells.
+type FailedExec struct {
+	Errno uint16 // as errno(3) has it; 0 is unknown
+	// Path is the path that the call was given, if PathKnown is set. For execveat(2) with a
+	// descriptor it is /dev/fd/N, and a slash and the path if that is not empty, as the kernel
+	// has it in messages; a relative path is one from the working directory.
+	Path      string
+	PathKnown bool
+	// PathCarried is set if the path was read after the call from memory to which another task
+	// may have written meanwhile.
+	PathCarried bool
+	PathCut     bool // its end is missing
+}
+
+// failed returns what a KindExecFailed reports, and leaves in r what is of the process.
+func (t *table) failed(r *RawEvent) FailedExec {
+	f := FailedExec{Errno: r.Errno, PathKnown: r.Task.Known.Has(FieldFilename)}
+	if f.PathKnown {
+		f.Path = t.names.get(r.Bytes(FieldFilename))
+		f.PathCarried, f.PathCut = r.Task.Carried.Has(FieldFilename), r.Task.Truncated.Has(FieldFilename)
+	}
+	for _, s := range []*Fields{&r.Task.Known, &r.Task.Carried, &r.Task.Truncated} {
+		*s &^= FieldFilename.Set()
+	}
+	return f
+}
+
+// errnoNames has the errors that an exec is known to fail with, of asm-generic/errno.h.
+var errnoNames = map[uint16]string{
+	1: "EPERM", 2: "ENOENT", 4: "EINTR", 5: "EIO", 7: "E2BIG", 8: "ENOEXEC", 9: "EBADF", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES",
+	14: "EFAULT", 20: "ENOTDIR", 21: "EISDIR", 22: "EINVAL", 23: "ENFILE", 24: "EMFILE", 26: "ETXTBSY", 36: "ENAMETOOLONG", 40: "ELOOP",
+	80: "ELIBBAD", 116: "ESTALE",
+}
+
+// ErrnoName returns the name of the error, such as ENOENT, or its number, or "?".
+func (f *FailedExec) ErrnoName() string {
+	if name, ok := errnoNames[f.Errno]; ok {
+		return name
+	}
+	if f.Errno == 0 {
+		return "?"
+	}
+	return strconv.Itoa(int(f.Errno))
+}
+
+func (f *FailedExec) appendDump(b []byte) []byte {
+	b = append(append(append(b, "  FAIL\terrno="...), f.ErrnoName()...), " path="...)
+	if !f.PathKnown {
+		return append(b, "?\n"...)
+	}
+	b = appendEscaped(b, f.Path)
+	if f.PathCut {
+		b = append(b, "..."...)
+	}
+	if f.PathCarried {
+		b = append(b, " path_carried=1"...)
+	}
+	return append(b, '\n')
+}
+
+func (o *object) failed(f *FailedExec) {
+	o.begin("exec_failed", '{')
+	o.uintIf(f.Errno != 0, "errno", uint32(f.Errno))
+	o.textIf(f.Errno != 0, "error", f.ErrnoName())
+	o.textIf(f.PathKnown, "path", f.Path)
+	o.trueIf(f.PathCarried, "path_carried")
+	o.trueIf(f.PathCut, "path_truncated")
+	o.end('}')
+}
