@@ -86,7 +86,7 @@ help:
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
-	@echo 'make picture        the picture of quark-mon in README.md, from a terminal (root)'
+	@echo 'make picture        the pictures of quark-mon in README.md, from a terminal (root)'
 	@echo 'make svg            draws the process trees of quark-mon -C FILE.dot (DOT=FILE.dot... or those here)'
 	@echo 'make generate       the committed generated files (see make deps-generate)'
 	@echo 'make deps           the Debian packages that the tests need (ARCHES="amd64 arm64": for guests of both)'
@@ -259,7 +259,7 @@ docs: deps-docs
 # What a terminal shows of quark-mon now.
 .PHONY: picture deps-picture
 picture: build deps-picture
-	$(Q)docs/terminal.sh $(OUT)/quark-mon docs/quark-mon.svg
+	$(Q)docs/terminal.sh $(OUT)/quark-mon docs
 
 # DOT files, such as quark-mon -C writes, as drawings.
 DOT ?= $(wildcard *.dot)

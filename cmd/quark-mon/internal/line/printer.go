@@ -71,8 +71,11 @@ func (p *Printer) Append(b []byte, ev *quark.Event) []byte {
 }
 
 // Ancestors appends a line of the ancestors of a process, as they are now, the parent first. whole
-// is whether there are no more.
+// is whether there are no more: then the last one is everybody's, and left out after others.
 func (p *Printer) Ancestors(b []byte, ancestors []*quark.Process, whole bool) []byte {
+	if n := len(ancestors); whole && n > 1 {
+		ancestors = ancestors[:n-1]
+	}
 	return p.note(p.page(b, 2), bold, func(c *cell) {
 		c.ascii("--")
 		for i, a := range ancestors {

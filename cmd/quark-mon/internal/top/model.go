@@ -132,7 +132,7 @@ type Rate struct {
 type Tree struct {
 	Counts
 	Leader    *quark.Process
-	Ancestors []string // their names, the parent first, as far as they are known
+	Ancestors []string // their names but that of process 1, the parent first, as far as known
 	above     []*quark.Process
 }
 
@@ -171,7 +171,7 @@ func (m *Model) Frame(now uint64, find func(quark.Identity) *quark.Process, ance
 		t := &f.Trees[i]
 		t.Leader = shown(t.Leader)
 		for _, a := range t.above {
-			if !a.Known.Has(quark.FieldComm) {
+			if a.PID == 1 || !a.Known.Has(quark.FieldComm) {
 				break
 			}
 			t.Ancestors = append(t.Ancestors, a.Comm)

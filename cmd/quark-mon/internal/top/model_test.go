@@ -137,7 +137,7 @@ func (w *world) frame(hold time.Duration) *Frame {
 		if !p.Exited && c.all() > 0 && !dominated {
 			t := Tree{Counts: *c, Leader: p}
 			above, _ := w.ancestors(p)
-			for _, a := range above {
+			for _, a := range above[:max(1, len(above))-1] {
 				t.Ancestors = append(t.Ancestors, a.Comm)
 			}
 			f.Trees = append(f.Trees, t)
