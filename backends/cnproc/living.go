@@ -2,122 +2,137 @@ package cnproc
 
 import "math"
 
-// living knows which processes were born, or have executed, since the last loss and have not ended:
-// all their messages since come. After a loss nobody can say whose a message is, so nothing of
-// before counts.
+// living says of which process the end of a leader is: of the one that has the number, or of one
+// that had it before.
 //
-// It says of which process the end of a leader is. A process that ends wakes its parent before it
-// makes its message: the parent may have reaped it, and its number may be another's, when the
-// message is made, or comes. On a kernel with PREEMPT_RT that is the rule where a parent takes the
-// same number again. But the kernel gives the parent's number only of one that had not been reaped
-// when the message was stamped: then it is of the process that had the number at that time. See
-// message.reaped.
+// A process that ends wakes its parent before it makes its message: the parent may have reaped it,
+// and its number may be another's, when the message is made, or comes. On a kernel with PREEMPT_RT
+// that is the rule where a parent takes the same number again. But the kernel gives the parent's
+// number only of one that had not been reaped when the message was stamped: then it is of the
+// process that had the number at that time. See message.reaped.
+//
+// After a loss nobody can say whose a message is, so nothing of before counts.
 type living struct {
-	pids bits
-	seen bits // others that were in /proc at the latest look and whose end has not come
+	// pids were born, or have executed, since the last loss and have not ended: all their
+	// messages since come.
+	pids pidSet
+	seen pidSet // others that were in /proc at the latest look and whose end has not come
 
 	// numbers has what is known of a number that can have ends of several processes to come.
 	numbers map[uint32]number
 	settled uint64 // when they were looked through
+
+	runs func(pid uint32) (now uint64, ok bool) // is a process of the number seen to run, and when?
+	tell func(pid uint32, next uint64)          // states the end of one that is late
 }
 
-// number is what is known of a number while ends of several of its processes can come.
+// number is what is known of a number while ends of several of its processes can come: of the
+// latest that was born; of late ones, that were born before it and have not sent their ends; and of
+// older ones, that no message has told of.
 type number struct {
-	born  uint64 // birth of the latest process, 0 for unknown
+	born  uint64 // birth of the latest, 0 for unknown
 	over  bool   // its end was told
-	mixed span   // stamps of ends that were taken for one of several that they could be
-	older uint64 // until when the end can come of one that the look has shown, 0 for none
+	late  []late // in their order
+	older uint64 // until when the end can come of an older one that the look has shown, 0 for none
+
 	doubt uint64 // ends that were stamped before may have been told, 0 for none
-	// Looks that showed that the latest process runs, so that an end was not its: what was seen
-	// can be one that was born since. The end was taken for an older one's, or for that of a
-	// late one.
-	turned, taken uint64
-	late          []late // processes before it that have not sent their ends, in their order
-}
-
-// span are the times from the earliest to the latest of some; the zero value is of none.
-type span struct{ from, to uint64 }
-
-func (s *span) add(from, to uint64) {
-	if from != 0 {
-		s.from, s.to = soonest(s.from, from), max(s.to, to)
-	}
-}
-
-// with returns s with another time.
-func (s span) with(time uint64) span {
-	s.add(time, time)
-	return s
+	mixed span   // stamps of ends that were taken for one of several that they could be
+	// The latest times when the latest was seen to run, so that an end was not its, and was
+	// taken for an older one's, or for a late one's. Who ran can be one that was born since.
+	ranOlder, ranLate uint64
 }
 
 // late is a process whose number was given again before its end came.
 type late struct{ born, next uint64 }
 
-// pidsPerChunk are so many that few chunks are in use; PID_MAX_LIMIT is 1 << 22.
-const pidsPerChunk = 1 << 12
+// span are the times from the earliest to the latest of some; the zero value is of none.
+type span struct{ from, to uint64 }
 
-// bits is a set of processes.
-type bits [1 << 22 / pidsPerChunk]*[pidsPerChunk / 64]uint64
+func (s *span) add(time uint64) { s.from, s.to = soonest(s.from, time), max(s.to, time) }
 
-// bit returns where the bit of a process is, nil if there can be no such process.
-func (b *bits) bit(pid uint32) (word *uint64, mask uint64) {
-	i := pid / pidsPerChunk
-	if int(i) >= len(b) {
-		return nil, 0
-	}
-	if b[i] == nil {
-		b[i] = new([pidsPerChunk / 64]uint64)
-	}
-	return &b[i][pid%pidsPerChunk/64], 1 << (pid % 64)
+// with returns s with another time.
+func (s span) with(time uint64) span {
+	s.add(time)
+	return s
 }
 
-func (b *bits) set(pid uint32, in bool) {
-	switch word, mask := b.bit(pid); {
-	case word == nil:
-	case in:
-		*word |= mask
-	default:
-		*word &^= mask
-	}
+// owner is the process that the end of a leader is of.
+type owner uint8
+
+const (
+	ofLatest owner = iota
+	ofLate
+	ofOlder
+	ofTold // one whose end was told
+)
+
+// verdict says whose the end of a leader is.
+type verdict struct {
+	owner  owner
+	next   uint64 // ofLate: when its number was given again
+	lost   span   // ofOlder, unsure: when the message of the end that is lost was stamped
+	known  bool   // the message is certain to be of that process
+	seen   uint64 // known unless one is born before this, when the latest was seen to run
+	unsure bool   // ofLatest: if it has ended, the message can still be of an older one
 }
 
-func (b *bits) has(pid uint32) bool {
-	word, mask := b.bit(pid)
-	return word != nil && *word&mask != 0
-}
-
-func (b *bits) clear() {
-	for _, chunk := range b {
-		if chunk != nil {
-			clear(chunk[:])
+// whose says of which process the end of a leader is. strays is set if it can be of an older one,
+// doubtful if a loss may have hidden the birth of the latest.
+func (l *living) whose(m *message, strays, doubtful bool) verdict {
+	n := l.numbers[m.pid]
+	strays = strays || m.time <= n.older
+	latest, after := !n.over || m.again, m.time > max(n.born, n.doubt)
+	if !m.reaped() { // it had the number at that time
+		if latest && after {
+			return verdict{known: true}
+		}
+		for i, p := range n.late {
+			if p.born < m.time && m.time < p.next {
+				return l.take(m, n, i, true, strays)
+			}
 		}
 	}
+	switch {
+	case !latest:
+	case m.reaped() && strays && doubtful && !m.again:
+		latest = false // it may have been told of, and nothing tells that from an older one
+	case !after: // but the end of the latest may have been taken for that of another
+		latest = n.mixed.from != 0 && (m.reaped() || !strays)
+	}
+	seen := uint64(0)
+	if latest && (strays || len(n.late) > 0) {
+		if now, ok := l.runs(m.pid); ok {
+			latest, seen = false, now
+		}
+	}
+	switch {
+	case len(n.late) > 0: // one of them has ended, whosever the message is
+		n.ranLate = max(n.ranLate, seen)
+		alone := len(n.late) == 1 && !strays && !latest
+		v := l.take(m, n, 0, alone && n.mixed.from == 0 && m.reaped(), strays)
+		v.seen = seen
+		return v
+	case latest:
+		return verdict{known: n.mixed.from == 0, unsure: strays, lost: n.mixed.with(m.time), seen: n.ranLate}
+	case strays:
+		if n.ranOlder = max(n.ranOlder, seen); seen == 0 && n.mixed.from != 0 {
+			n.ranOlder = math.MaxUint64 // the latest's end may be the one that is missing
+		}
+		l.note(m.pid, n, true)
+		return verdict{owner: ofOlder, lost: n.mixed.with(m.time)}
+	}
+	return verdict{owner: ofTold}
 }
 
-// has reports whether a process is in the set.
-func (l *living) has(pid uint32) bool { return l.pids.has(pid) }
-
-// born notes the birth of a process at a time. strays is set if ends of processes can come that had
-// the number before and that no message has told of.
-func (l *living) born(pid uint32, time uint64, strays bool) {
-	n, ok := l.numbers[pid]
-	lives, seen := l.has(pid), l.seen.has(pid)
-	l.pids.set(pid, true)
-	if !ok && !strays && !lives && !seen {
-		return
+// take takes a message for the end of the ith of those that are late.
+func (l *living) take(m *message, n number, i int, known, strays bool) verdict {
+	v := verdict{owner: ofLate, next: n.late[i].next, known: known}
+	n.late = append(n.late[:i:i], n.late[i+1:]...)
+	if !known {
+		n.mixed.add(m.time)
 	}
-	if seen {
-		l.seen.set(pid, false)
-		n.older = time + maxStraggle
-	}
-	if lives && time > n.turned { // else the end that was turned away may have been its end
-		n.late = append(n.late, late{n.born, time})
-	}
-	if time <= n.taken {
-		n.mixed.add(time, time)
-	}
-	n.born, n.over, n.doubt, n.turned, n.taken = time, false, 0, 0, 0
-	l.note(pid, n, strays)
+	l.note(m.pid, n, strays)
+	return v
 }
 
 // note keeps what is known of a number, unless no end of it can come.
@@ -132,6 +147,31 @@ func (l *living) note(pid uint32, n number, strays bool) {
 	l.numbers[pid] = n
 }
 
+// has reports whether all messages of a process come.
+func (l *living) has(pid uint32) bool { return l.pids.has(pid) }
+
+// born notes the birth of a process at a time. strays is as for whose.
+func (l *living) born(pid uint32, time uint64, strays bool) {
+	n, ok := l.numbers[pid]
+	lives, seen := l.has(pid), l.seen.has(pid)
+	l.pids.set(pid, true)
+	if !ok && !strays && !lives && !seen {
+		return
+	}
+	if seen {
+		l.seen.set(pid, false)
+		n.older = time + maxStraggle
+	}
+	if lives && time > n.ranOlder { // else what was taken for an older one's may have been its end
+		n.late = append(n.late, late{n.born, time})
+	}
+	if time <= n.ranLate {
+		n.mixed.add(time)
+	}
+	n.born, n.over, n.doubt, n.ranOlder, n.ranLate = time, false, 0, 0, 0
+	l.note(pid, n, strays)
+}
+
 // executed notes that a process runs, as it has executed.
 func (l *living) executed(pid uint32) {
 	l.pids.set(pid, true)
@@ -141,142 +181,64 @@ func (l *living) executed(pid uint32) {
 	}
 }
 
-// ended notes that the end of the latest process of a number was told. unsure is the stamp of its
-// message if that can be of another, 0 if not.
-func (l *living) ended(pid uint32, strays bool, unsure uint64) {
+// ended notes that the end of the latest process of a number was told, at a time. unsure is set if
+// the message can be of another. strays is as for whose.
+func (l *living) ended(pid uint32, time uint64, strays, unsure bool) {
 	l.pids.set(pid, false)
 	l.seen.set(pid, false)
 	n, ok := l.numbers[pid]
-	if ok || strays {
-		n.over = true
-		n.mixed.add(unsure, unsure)
-		l.note(pid, n, strays)
+	if !ok && !strays {
+		return
 	}
-}
-
-// owner is the process that the end of a leader is of.
-type owner uint8
-
-const (
-	ofLatest owner = iota // the one that has the number, or had it last
-	ofLate                // one of before, whose end was not told
-	ofOlder               // one of before that no message has told of
-	ofTold                // one whose end was told
-)
-
-// verdict says whose the end of a leader is.
-type verdict struct {
-	owner  owner
-	next   uint64 // ofLate: when its number was given again
-	lost   span   // ofOlder, unsure: when the message of the end that is lost was stamped
-	known  bool   // the message is certain to be of that process
-	seen   uint64 // known unless one is born before this, when the latest was seen to run
-	unsure bool   // ofLatest: if it has ended, the message can still be of an older one
-}
-
-// whose says of which process the end of a leader is. strays is set if it can be of one that no
-// message has told of and that had the number before, lost if there was a loss. runs reports
-// whether a process of the number is seen to run now, and when.
-func (l *living) whose(m *message, strays, lost bool, runs func() (now uint64, ok bool)) verdict {
-	n := l.numbers[m.pid]
-	strays = strays || m.time <= n.older
-	of := m.time > max(n.born, n.doubt) // the message can be of the latest
-	latest := !n.over || m.again
-	switch {
-	case !m.reaped() && latest && of:
-		return verdict{known: true}
-	case !m.reaped() && m.time <= n.born:
-		for i, p := range n.late {
-			if p.born < m.time && m.time < p.next {
-				return l.take(m, n, i, true, strays)
-			}
-		}
+	n.over = true
+	if unsure {
+		n.mixed.add(time)
 	}
-	// If it is not, the latest's may have been taken for that of another. A process whose birth
-	// was not seen since a loss may have been told of, and nothing tells that from another of
-	// before.
-	latest = latest && (of || n.mixed.from != 0 && (m.reaped() || !strays)) && (!m.reaped() || m.again || !strays || !lost || l.has(m.pid))
-	could := len(n.late)
-	if strays {
-		could++
-	}
-	seen := uint64(0)
-	if latest && could > 0 {
-		if now, ok := runs(); ok {
-			latest, seen = false, now
-		}
-	}
-	switch {
-	case len(n.late) > 0:
-		// One of them has ended, whosever the message is.
-		n.taken = max(n.taken, seen)
-		v := l.take(m, n, 0, could == 1 && !latest && n.mixed.from == 0 && m.reaped(), strays)
-		v.seen = seen
-		return v
-	case latest:
-		return verdict{known: n.mixed.from == 0, unsure: strays, lost: n.mixed.with(m.time), seen: n.taken}
-	case strays:
-		if n.turned = max(n.turned, seen); seen == 0 && n.mixed.from != 0 {
-			n.turned = math.MaxUint64 // the latest's end may be the one that is missing
-		}
-		l.note(m.pid, n, true)
-		return verdict{owner: ofOlder, lost: n.mixed.with(m.time)}
-	}
-	return verdict{owner: ofTold}
-}
-
-// take takes a message for the end of one of those that are late.
-func (l *living) take(m *message, n number, i int, known, strays bool) verdict {
-	v := verdict{owner: ofLate, next: n.late[i].next, known: known}
-	n.late = append(n.late[:i:i], n.late[i+1:]...)
-	if !known {
-		n.mixed.add(m.time, m.time)
-	}
-	l.note(m.pid, n, strays)
-	return v
+	l.note(pid, n, strays)
 }
 
 // settleInterval is how often numbers are looked through at most, in ns.
 const settleInterval = 100_000_000
 
-// settle forgets what cannot matter any more, as no end of before a time comes. It tells of
-// processes as tell does.
-func (l *living) settle(before uint64, strays bool, told func(pid uint32, next uint64)) {
+// settle forgets what cannot matter any more, as no end of before a time comes.
+func (l *living) settle(before uint64, strays bool) {
 	if before < l.settled+settleInterval {
 		return
 	}
 	l.settled = before
-	l.tell(before, told)
+	l.tellLate(before)
 	for pid, n := range l.numbers {
-		if !strays && len(n.late) == 0 && max(n.born, n.older, n.doubt, n.taken, n.mixed.to) < before {
+		if !strays && len(n.late) == 0 && max(n.born, n.older, n.doubt, n.ranLate, n.mixed.to) < before {
 			delete(l.numbers, pid)
 		}
 	}
 }
 
-// tell calls told for each process that is late whose number was given again before a time, and
-// takes its end for one that was told.
-func (l *living) tell(before uint64, told func(pid uint32, next uint64)) {
+// tellLate tells the end of each process that is late and whose number was given again before a
+// time: its message does not come any more.
+func (l *living) tellLate(before uint64) {
 	for pid, n := range l.numbers {
 		for len(n.late) > 0 && n.late[0].next < before {
-			told(pid, n.late[0].next)
-			n.mixed.add(n.late[0].next, n.late[0].next)
+			l.tell(pid, n.late[0].next)
+			n.mixed.add(n.late[0].next)
 			n.late = n.late[1:]
 			l.numbers[pid] = n
 		}
 	}
 }
 
-// forget empties the set, after a loss that was noticed at a time. It returns the earliest stamp of
-// an end that was taken for another, 0 for none: the other can be missing in its place.
+// forget gives up what is known, after a loss that was noticed at a time. It returns the earliest
+// stamp of an end that was taken for another, 0 for none: the other can be missing in its place.
 func (l *living) forget(now uint64) (mixed uint64) {
+	l.tellLate(math.MaxUint64)
 	l.pids.clear()
 	l.seen.clear()
 	for pid, n := range l.numbers {
-		if n.taken != 0 {
-			n.mixed.add(n.born, n.taken)
+		if n.ranLate != 0 {
+			n.mixed.add(n.born)
+			n.mixed.add(n.ranLate)
 		}
-		if n.mixed.from == 0 && len(n.late) == 0 && n.doubt == 0 {
+		if n.mixed.from == 0 && n.doubt == 0 {
 			delete(l.numbers, pid)
 			continue
 		}

@@ -1,8 +1,6 @@
 package cnproc
 
 import (
-	"math"
-
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 )
@@ -55,6 +53,7 @@ type view interface {
 
 func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *tracker {
 	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: newGroups(last6), dumping: map[uint32]uint32{}}
+	t.living.runs, t.living.tell = t.leaderRuns, t.tellLate
 	if v == nil {
 		l.lose(1) // of the processes that there are nothing is known
 	}
@@ -113,11 +112,10 @@ func (t *tracker) take(m *message) {
 // lose gives up what a message that is missing can have changed, and states the gap unless gaps
 // have told of all that is missing.
 func (t *tracker) lose(g engine.Gap) {
-	t.living.tell(math.MaxUint64, t.tellLate)
-	t.loss.lose(g.To)
 	if mixed := t.living.forget(t.clock.now()); mixed != 0 {
 		g.From = min(g.From, mixed)
 	}
+	t.loss.lose(g.To)
 	clear(t.dumping)
 	if g.CPU == engine.AllCPUs || g.Count > 0 {
 		t.state(&fact{kind: engine.KindGap, gap: g})
@@ -167,17 +165,17 @@ func (t *tracker) fork(m *message) {
 		status, _ := e.endings.verdict(e.leader, t.groups.last6)
 		end := message{cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, status: uint32(status), exitSignal: -1}
 		t.endLate(&end, m.time, e.endings.fatal != 0, 0)
-		t.living.ended(m.pid, t.strays(m), 0)
+		t.living.ended(m.pid, m.time, t.strays(m.time), false)
 	}
 	delete(t.dumping, m.pid)
 	if t.lives && t.loss.sees(m) {
-		t.living.born(m.pid, m.time, t.strays(m))
+		t.living.born(m.pid, m.time, t.strays(m.time))
 	}
 }
 
-// strays reports whether an end can be of a process that no message has told of, and whose number
-// another has by now.
-func (t *tracker) strays(m *message) bool { return t.view != nil && t.loss.strays(m.time) }
+// strays reports whether an end that was stamped at a time can be of a process that no message has
+// told of, and whose number another has by now.
+func (t *tracker) strays(time uint64) bool { return t.view != nil && t.loss.strays(time) }
 
 // leaderRuns reports whether the leader of a process is seen to run, and when.
 func (t *tracker) leaderRuns(pid uint32) (now uint64, ok bool) {
@@ -191,7 +189,7 @@ func (t *tracker) leaderRuns(pid uint32) (now uint64, ok bool) {
 // exit states the end of a thread, and that of its process if it was the last.
 func (t *tracker) exit(f *fact) {
 	m := f.m
-	strays, v := t.strays(m), verdict{known: true}
+	strays, v := t.strays(m.time), verdict{known: true}
 	if o, ok := t.groups.overtaken[m.tid]; ok && o.pid == m.pid && m.time < o.next+maxStraggle {
 		delete(t.groups.overtaken, m.tid)
 		m.time = min(m.time, o.next-1)
@@ -200,7 +198,7 @@ func (t *tracker) exit(f *fact) {
 		return
 	}
 	if m.tid == m.pid && !m.former {
-		v = t.living.whose(m, strays, t.loss.until > 0, func() (uint64, bool) { return t.leaderRuns(m.pid) })
+		v = t.living.whose(m, strays, f.doubtful)
 		switch v.owner {
 		case ofLate:
 			t.endLate(m, v.next, v.known, v.seen)
@@ -238,11 +236,7 @@ func (t *tracker) exit(f *fact) {
 	}
 	m.time = e.time
 	f.lost, f.seen = v.lost.with(m.time), v.seen
-	if e.unsure {
-		t.living.ended(m.pid, strays, m.time)
-	} else {
-		t.living.ended(m.pid, strays, 0)
-	}
+	t.living.ended(m.pid, m.time, strays, e.unsure)
 	e.known, f.doubtful = e.known && v.known, f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
 	if thread, ok := t.dumping[m.pid]; ok {
@@ -260,7 +254,7 @@ func (t *tracker) exit(f *fact) {
 // nothing of them is on its way.
 func (t *tracker) settled(now uint64) {
 	if now > maxStraggle {
-		t.living.settle(now-maxStraggle, t.strays(&message{time: now}), t.tellLate)
+		t.living.settle(now-maxStraggle, t.strays(now))
 	}
 	for pid, e := range t.groups.byPID {
 		if e.over != 0 && now > e.over+maxStraggle {
