@@ -207,32 +207,14 @@ func (e *enricher) note(m *message) {
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	h.sure = h.sure || m.tells()
 	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
-	if m.what == Fork && m.tid == m.pid && h.ended && h.ev.Time >= m.time {
-		h.ev.Time, h.ev.Task.Exit.Time = m.time-1, m.time-1
-	}
-	if m.what == Fork && m.tid == m.pid && m.time <= h.seen {
-		h.ev.Task.Known &^= ofEnd
-		if h.ended {
-			h.ev.Time = m.time - 1
-		}
-		h.ended, h.seen = false, 0
-	}
-	if h.unsure {
-		switch {
-		case m.what == Exec:
-			h.unsure, h.none = false, true
-		case m.what == Exit && m.tid == m.pid:
-			m.again = true
-			e.lose(h)
-		case m.what == Fork && m.tid == m.pid:
-			// It has ended by now. How it did can be of another, and when, if that had
-			// been reaped.
-			if h.unsure = false; h.ended {
-				h.ev.Time = m.time - 1
-			}
-			h.ev.Task.Known &^= ofEnd
-			h.read &= h.ev.Task.Known
-		}
+	switch {
+	case m.what == Fork && m.tid == m.pid:
+		h.overtaken(m.time)
+	case h.unsure && m.what == Exec:
+		h.unsure, h.none = false, true
+	case h.unsure && m.what == Exit && m.tid == m.pid:
+		m.again = true
+		e.lose(h)
 	}
 	switch {
 	case lost == 0:
@@ -252,6 +234,20 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 		h.drop(lost & engine.FieldsIDs)
 	case m.time <= h.time || m.showsIn(h.ev):
 		h.drop(lost)
+	}
+}
+
+// overtaken notes that the number of h's process was given again at a time: it has ended before.
+// How it did can be of another, and when, if that had been reaped.
+func (h *entry) overtaken(time uint64) {
+	t, others := &h.ev.Task, h.unsure || time <= h.seen
+	if h.ended && (others || h.ev.Time >= time) {
+		h.ev.Time, t.Exit.Time = time-1, time-1
+	}
+	if others {
+		t.Known &^= ofEnd
+		h.read &= t.Known
+		h.unsure, h.seen = false, 0
 	}
 }
 

@@ -22,8 +22,9 @@ type living struct {
 	numbers map[uint32]number
 	settled uint64 // when they were looked through
 
-	runs func(pid uint32) (now uint64, ok bool) // is a process of the number seen to run, and when?
-	tell func(pid uint32, next uint64)          // states the end of one that is late
+	// runs reports whether a process of a number is seen to run, and when.
+	runs func(pid uint32) (now uint64, ok bool)
+	tell func(pid uint32, next uint64) // states the end of one that is late
 }
 
 // number is what is known of a number while ends of several of its processes can come: of the
@@ -33,7 +34,7 @@ type number struct {
 	born  uint64 // birth of the latest, 0 for unknown
 	over  bool   // its end was told
 	late  []late // in their order
-	older uint64 // until when the end can come of an older one that the look has shown, 0 for none
+	older uint64 // until when the end of one that the look has shown can come, 0 for none
 
 	doubt uint64 // ends that were stamped before may have been told, 0 for none
 	mixed span   // stamps of ends that were taken for one of several that they could be
@@ -116,7 +117,7 @@ func (l *living) whose(m *message, strays, doubtful bool) verdict {
 		return verdict{known: n.mixed.from == 0, unsure: strays, lost: n.mixed.with(m.time), seen: n.ranLate}
 	case strays:
 		if n.ranOlder = max(n.ranOlder, seen); seen == 0 && n.mixed.from != 0 {
-			n.ranOlder = math.MaxUint64 // the latest's end may be the one that is missing
+			n.ranOlder = math.MaxUint64 // the latest's end may be what is missing
 		}
 		l.note(m.pid, n, true)
 		return verdict{owner: ofOlder, lost: n.mixed.with(m.time)}
@@ -162,7 +163,7 @@ func (l *living) born(pid uint32, time uint64, strays bool) {
 		l.seen.set(pid, false)
 		n.older = time + maxStraggle
 	}
-	if lives && time > n.ranOlder { // else what was taken for an older one's may have been its end
+	if lives && time > n.ranOlder { // else what was taken for an older one's may be its end
 		n.late = append(n.late, late{n.born, time})
 	}
 	if time <= n.ranLate {
