@@ -186,6 +186,12 @@ func TestLiveStalled(t *testing.T) {
 	}
 }
 
+func init() {
+	if os.Getenv("QUARK_MON_PANIC") != "" {
+		panicLive()
+	}
+}
+
 // panicLive panics while the screen is open, where $QUARK_MON_PANIC says.
 func panicLive() {
 	m := &monitor{options: &options{}}
@@ -208,7 +214,7 @@ func TestLivePanics(t *testing.T) {
 		e, slave := newEmulator(t)
 		before := termios(t, slave)
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
-		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=panic", "TERM=xterm", "QUARK_MON_PANIC="+where)
+		cmd.Env = append(os.Environ(), "TERM=xterm", "QUARK_MON_PANIC="+where)
 		cmd.Stdout, cmd.Stderr = slave, slave
 		if err := cmd.Run(); err == nil {
 			t.Errorf("%s: no panic", where)
