@@ -117,7 +117,8 @@ const (
 	FieldParentTID  = engine.FieldParentTID
 	FieldLogin      = engine.FieldLogin // login uid and session of audit
 	FieldExecutable = engine.FieldExecutable
-	FieldEntry      = engine.FieldEntry // derived by quark
+	FieldExecPath   = engine.FieldExecPath // what execve(2) was asked for
+	FieldEntry      = engine.FieldEntry    // derived by quark
 
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
 

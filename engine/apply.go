@@ -328,6 +328,7 @@ func (p *Process) bringBack() {
 	copyIf(back.Has(FieldComm), &p.Comm, &o.Comm)
 	copyIf(back.Has(FieldFilename), &p.Filename, &o.Filename)
 	copyIf(back.Has(FieldCmdline), &p.Cmdline, &o.Cmdline)
+	copyIf(back.Has(FieldExecPath), &p.ExecPath, &o.ExecPath)
 	copyIf(back.Has(FieldCwd), &p.Cwd, &o.Cwd)
 	copyIf(back.Has(FieldCgroup), &p.Cgroup, &o.Cgroup)
 	copyIf(back.Has(FieldEntry), &p.EntryLeader, &o.EntryLeader)
@@ -355,6 +356,7 @@ func (t *table) update(p *Process, r *RawEvent) {
 	p.Task.copy(s, k)
 	t.updateName(&p.Comm, r, FieldComm)
 	t.updateName(&p.Filename, r, FieldFilename)
+	t.updateName(&p.ExecPath, r, FieldExecPath)
 	t.updateName(&p.Cwd, r, FieldCwd)
 	t.updateName(&p.Cgroup, r, FieldCgroup)
 	if k.Has(FieldCmdline) {
@@ -425,7 +427,7 @@ func (p *Process) inheritImage(c *Process, fork *RawEvent) {
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
 		p.setImage(c.Known.ofImage(), c.Truncated.ofImage(), c.Carried.ofImage(), c.Filename, c.Cmdline)
-		p.Executable = c.Executable
+		p.Executable, p.ExecPath = c.Executable, c.ExecPath
 	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
 		p.setImage(b.known, b.truncated, b.carried, b.filename, b.cmdline)
 	}
@@ -461,7 +463,7 @@ func (p *Process) setImage(known, truncated, carried imageFlags, filename string
 func (p *Process) replaceImage(time uint64) {
 	b := &p.before
 	b.known, b.truncated, b.carried = p.Known.ofImage(), p.Truncated.ofImage(), p.Carried.ofImage()
-	b.known &^= FieldExecutable.Set().ofImage() // which is not kept: this is seldom looked at
+	b.known &^= SetOf(FieldExecutable, FieldExecPath).ofImage() // seldom needed: not kept
 	b.number, b.since, b.until = p.imageNumber, p.imageSince, time
 	b.filename = p.Filename
 	b.cmdline, p.Cmdline = p.Cmdline, b.cmdline[:0]

@@ -18,7 +18,7 @@ func told(kind engine.Kind, pid uint32, at uint64, fields engine.Fields) enginet
 	r.Task.Known = fields
 	for f, to := range map[engine.Field]*[]byte{
 		engine.FieldComm: &r.Comm, engine.FieldFilename: &r.Filename, engine.FieldCmdline: &r.Cmdline,
-		engine.FieldCwd: &r.Cwd, engine.FieldCgroup: &r.Cgroup,
+		engine.FieldCwd: &r.Cwd, engine.FieldCgroup: &r.Cgroup, engine.FieldExecPath: &r.ExecPath,
 	} {
 		if fields.Has(f) {
 			*to = []byte(f.String())

@@ -36,6 +36,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldCgroup:   {Unseen: "a write to cgroup.procs"},
 
 	FieldExecutable: {By: EventExec, Unseen: "chmod(2), chown(2), link(2), rename(2), unlink(2), a write to a file of several names, prctl(2)"},
+	FieldExecPath:   {By: EventExec},
 	FieldLogin:      {Unseen: "a write to /proc/PID/loginuid"},
 	FieldExitSignal: {By: EventExec, Unseen: "the parent ends"},
 	FieldEntry:      {By: EventExec},

@@ -89,7 +89,7 @@ func (p *Process) AppendDump(b []byte) []byte {
 	d.line("PROC").num("mnt_inonum", FieldMntNS, p.NS.Mnt).num("net_inonum", FieldNetNS, p.NS.Net)
 	d.line("PROC").login("login_uid", p.Login.UID).login("audit_session", p.Login.Session)
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
-	d.line("EXE").text("exe", FieldFilename, p.Filename).executable()
+	d.line("EXE").text("exe", FieldFilename, p.Filename).text("exec_path", FieldExecPath, p.ExecPath).executable()
 	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
 	if c, _ := p.Container(); c.ID != "" {
 		d.line("CONT").container(&c)

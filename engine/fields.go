@@ -32,6 +32,7 @@ const (
 	FieldParentTID               // the thread of the parent at birth
 	FieldLogin                   // login uid and session of audit(8)
 	FieldExecutable              // the file of the image, as stat(2) has it
+	FieldExecPath                // the path that execve(2) was asked for
 	FieldEntry                   // entry leader, which the engine derives
 	NumFields       = iota
 )
@@ -39,7 +40,7 @@ const (
 var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
-	"exit_signal", "parent_tid", "login", "executable", "entry_leader",
+	"exit_signal", "parent_tid", "login", "executable", "exec_path", "entry_leader",
 }
 
 func (f Field) String() string {

@@ -57,6 +57,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	}
 	o.textIf(known(FieldComm), "comm", p.Comm)
 	o.textIf(known(FieldFilename), "filename", p.Filename)
+	o.textIf(known(FieldExecPath), "exec_path", p.ExecPath)
 	if known(FieldExecutable) {
 		o.executable(&p.Executable)
 	}

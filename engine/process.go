@@ -28,6 +28,7 @@ type Process struct {
 
 	Comm     string // up to 15 bytes
 	Filename string // absolute path of the executable, or "memfd:NAME"
+	ExecPath string // the path that execve(2) was asked for, as it was given
 	Cwd      string
 	Cgroup   string
 	Cmdline  []byte // each argument followed by a NUL, as the process was started with it
@@ -105,7 +106,7 @@ type image struct {
 	cmdline   []byte
 }
 
-const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable)
+const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable | 1<<FieldExecPath)
 
 // imageFlags has the bits of imageFields from FieldFilename on.
 type imageFlags uint16

@@ -58,9 +58,9 @@ type RawEvent struct {
 	data []byte
 }
 
-// numVars is the number of fields of variable length, FieldComm to FieldCgroup, which follow
-// each other.
-const numVars = FieldCgroup - FieldComm + 1
+// numVars is the number of fields of variable length: FieldComm to FieldCgroup, which follow each
+// other, and FieldExecPath.
+const numVars = FieldCgroup - FieldComm + 1 + 1
 
 type span struct{ off, len uint32 }
 
@@ -70,7 +70,10 @@ const maxKeptData = 2048
 
 // varOf returns the index of a field in RawEvent.vars.
 func varOf(f Field) Field {
-	if f-FieldComm >= numVars { // also for those before FieldComm
+	if f == FieldExecPath {
+		return numVars - 1
+	}
+	if f-FieldComm >= numVars-1 { // also for those before FieldComm
 		panic("engine: " + f.String() + " has no bytes")
 	}
 	return f - FieldComm
@@ -87,7 +90,7 @@ func (r *RawEvent) Reset() {
 }
 
 // Grow makes n bytes of storage for field f (FieldComm, FieldFilename,
-// FieldCmdline, FieldCwd or FieldCgroup), marks f as known and returns the
+// FieldCmdline, FieldCwd, FieldCgroup or FieldExecPath), marks f as known and returns the
 // bytes for the caller to fill. The slice is valid until the next call of Grow
 // or Set.
 func (r *RawEvent) Grow(f Field, n int) []byte {

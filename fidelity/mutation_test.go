@@ -106,6 +106,8 @@ func set(p *engine.Process, f engine.Field, text string) {
 		p.Comm = text
 	case engine.FieldFilename:
 		p.Filename = text
+	case engine.FieldExecPath:
+		p.ExecPath = text
 	case engine.FieldCwd:
 		p.Cwd = text
 	case engine.FieldCgroup:
@@ -559,7 +561,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldPGID, "8", engine.FieldSID, "8", engine.FieldTTY, "0:0", engine.FieldUTSNS, "11", engine.FieldIPCNS, "12",
 			engine.FieldMntNS, "13", engine.FieldNetNS, "14", engine.FieldComm, "old", engine.FieldFilename, "/bin/old",
 			engine.FieldCmdline, "old\x00one\x00", engine.FieldCwd, "/a/b", engine.FieldCgroup, "/slice",
-			engine.FieldExitSignal, "10", engine.FieldParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExecutable, "0:0 1 2 100755 0 0 false", engine.FieldEntry, "container 8")},
+			engine.FieldExitSignal, "10", engine.FieldParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExecutable, "0:0 1 2 100755 0 0 false", engine.FieldExecPath, "./old", engine.FieldEntry, "container 8")},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110, State: tell(
 			engine.FieldExitSignal, "10", engine.FieldParentTID, "8")},
 		{Op: truth.IDs, PID: 9, Earliest: 1e9 + 120, Latest: 1e9 + 130, Own: true, ID: engine.ChangedUID | engine.ChangedGID, State: tell(
@@ -570,7 +572,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldPGID, "9", engine.FieldSID, "9", engine.FieldTTY, "1:2", engine.FieldUTSNS, "21", engine.FieldIPCNS, "22",
 			engine.FieldMntNS, "23", engine.FieldNetNS, "24", engine.FieldComm, "new", engine.FieldFilename, "/bin/new",
 			engine.FieldCmdline, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other",
-			engine.FieldLogin, "7 2", engine.FieldExecutable, "0:0 3 4 100755 0 0 true", engine.FieldEntry, "sshd 9")},
+			engine.FieldLogin, "7 2", engine.FieldExecutable, "0:0 3 4 100755 0 0 true", engine.FieldExecPath, "./new", engine.FieldEntry, "sshd 9")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},
 		{Op: truth.Ptrace, PID: 9, Earliest: 1e9 + 177, Latest: 1e9 + 178, Own: true, Tracer: 3},

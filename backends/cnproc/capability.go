@@ -89,6 +89,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "/proc/PID/" + fieldRows[f].file + "; as of right after the event, if it lives so long"
 		case row.At != 0:
 			row.Origin, row.Via = engine.OriginKernel, "proc_event"
+		case f == engine.FieldExecPath:
+			row.Via = "it is in the memory of the process alone, which is not read"
 		case s.opts.Enrich == EnrichFull && f == engine.FieldLogin:
 			row.Via = "the kernel has no CONFIG_AUDIT"
 		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):

@@ -106,6 +106,7 @@ var fieldSources = []struct {
 	{engine.FieldExitSignal, "task.group_leader.exit_signal", atAll, ""},
 	{engine.FieldLogin, "task.loginuid and task.sessionid", atAll, "task_struct.loginuid"},
 	{engine.FieldExecutable, "task.mm.exe_file.f_inode", atExec, "inode.i_ctime|inode.__i_ctime|inode.i_ctime_sec"},
+	{engine.FieldExecPath, "task.mm.env_end", atExec, "mm_struct.env_end"},
 	{engine.FieldParentTID, "task.real_parent.pid", engine.EventFork, ""},
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }
@@ -118,6 +119,7 @@ var wholeTexts = [engine.NumFields]engine.Extent{
 	engine.FieldCwd:      {Bytes: 3800, Names: 128},
 	engine.FieldCgroup:   {Bytes: 3800, Names: 60},
 	engine.FieldCmdline:  {Bytes: 20480},
+	engine.FieldExecPath: {Bytes: 4096},
 }
 
 // missingMember returns the members of needs if the types lack them, or "". needs is TYPE.MEMBER,

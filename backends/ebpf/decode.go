@@ -57,7 +57,8 @@ var knownFields = []struct {
 const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
-		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecutable)
+		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecutable |
+		1<<engine.FieldExecPath)
 )
 
 var (
@@ -159,7 +160,7 @@ type text struct {
 }
 
 // textFields is the order of the texts in a record.
-var textFields = [...]engine.Field{engine.FieldCmdline, engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup}
+var textFields = [...]engine.Field{engine.FieldCmdline, engine.FieldFilename, engine.FieldCwd, engine.FieldCgroup, engine.FieldExecPath}
 
 // headersEnd is where the headers of the texts end and the executable begins.
 const headersEnd = int(unsafe.Offsetof(programsTextEvent{}.Executable))

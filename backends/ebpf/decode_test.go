@@ -25,7 +25,7 @@ func record(e programsEvent, texts ...text) []byte {
 	return b
 }
 
-// exampleExec is an exec with all four texts.
+// exampleExec is an exec with all texts.
 func exampleExec() []byte {
 	e := programsEvent{
 		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: 1<<16 - 1, Cpu: 3, Tgid: 10, Tid: 10,
@@ -34,8 +34,8 @@ func exampleExec() []byte {
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e.Comm)), 16), "true")
 	b := record(e, text{7, programsTextFormTEXT_BYTES}, text{9, programsTextFormTEXT_PATH},
-		text{0, programsTextFormTEXT_PATH}, text{6, programsTextFormTEXT_PATH_CUT})
-	return append(b, "true\x00a\x00true\x00bin\x00abc\x00d\x00"...)
+		text{0, programsTextFormTEXT_PATH}, text{6, programsTextFormTEXT_PATH_CUT}, text{7, programsTextFormTEXT_BYTES})
+	return append(b, "true\x00a\x00true\x00bin\x00abc\x00d\x00./true\x00"...)
 }
 
 func TestDecode(t *testing.T) {
@@ -64,7 +64,7 @@ func TestDecode(t *testing.T) {
 	}
 	for f, want := range map[engine.Field]string{
 		engine.FieldComm: "true", engine.FieldCmdline: "true\x00a\x00", engine.FieldFilename: "/bin/true",
-		engine.FieldCwd: "/", engine.FieldCgroup: "d/abc",
+		engine.FieldCwd: "/", engine.FieldCgroup: "d/abc", engine.FieldExecPath: "./true",
 	} {
 		if got := string(ev.Bytes(f)); got != want {
 			t.Errorf("%v is %q, not %q", f, got, want)
@@ -91,7 +91,7 @@ func TestDecodeFailedExec(t *testing.T) {
 		e := programsEvent{Kind: programsEventKindEVENT_EXEC_FAILED, Tgid: 10, Tid: 11, WaitStatus: -13, Tracer: c.dir, TracerTid: c.shared}
 		none := text{0, programsTextFormTEXT_UNKNOWN}
 		var ev engine.RawEvent
-		if err := decode(&ev, append(record(e, none, text{uint32(len(c.path)), c.form}, none, none), c.path...)); err != nil {
+		if err := decode(&ev, append(record(e, none, text{uint32(len(c.path)), c.form}, none, none, none), c.path...)); err != nil {
 			t.Fatal(err)
 		}
 		f, s := engine.FieldFilename, &ev.Task

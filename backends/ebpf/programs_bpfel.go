@@ -151,6 +151,11 @@ type programsTextEvent struct {
 		Len  uint32
 		Form programsTextForm
 	}
+	Asked struct {
+		_    structs.HostLayout
+		Len  uint32
+		Form programsTextForm
+	}
 	Executable programsExecutable
 	Data       [33024]int8
 }

@@ -100,6 +100,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		c.Fields[t.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, t.rest), at)
 		c.Fields[t.field].Whole = whole
 	}
+	c.Fields[engine.FieldExecPath].Via = "a probe's record has no room for the longest path"
 	if in.cgroups == proctext.NoHierarchy {
 		c.Fields[engine.FieldCgroup].Via = "no cgroup2 and no pids hierarchy in /proc/self/cgroup"
 	}

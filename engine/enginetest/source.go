@@ -7,7 +7,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// Raw describes one raw event. Comm, Filename, Cmdline, Cwd and Cgroup are
+// Raw describes one raw event. Comm, Filename, Cmdline, Cwd, Cgroup and ExecPath are
 // unknown when nil; the members of Task are known as Task.Known says.
 type Raw struct {
 	Kind     engine.Kind
@@ -28,6 +28,7 @@ type Raw struct {
 	Cmdline  []byte
 	Cwd      []byte
 	Cgroup   []byte
+	ExecPath []byte
 }
 
 // Fill writes the description into r, which the engine has made empty.
@@ -47,6 +48,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 	set(r, engine.FieldCmdline, d.Cmdline)
 	set(r, engine.FieldCwd, d.Cwd)
 	set(r, engine.FieldCgroup, d.Cgroup)
+	set(r, engine.FieldExecPath, d.ExecPath)
 }
 
 func set(r *engine.RawEvent, f engine.Field, b []byte) {

@@ -152,6 +152,7 @@ func (b *bare) Get() (_ *engine.Event, err error) {
 			Comm:     string(ev.Bytes(engine.FieldComm)),
 			Filename: string(ev.Bytes(engine.FieldFilename)),
 			Cwd:      string(ev.Bytes(engine.FieldCwd)),
+			ExecPath: string(ev.Bytes(engine.FieldExecPath)),
 			Cgroup:   string(ev.Bytes(engine.FieldCgroup)),
 			Cmdline:  ev.Bytes(engine.FieldCmdline),
 			Exited:   ev.Kind == engine.KindExit && !ev.Thread,

@@ -413,11 +413,13 @@ func (a *actor) exec(how string, argv []string) int {
 	before := a.stamp()
 	a.steps = append(a.steps, step{call: a.Len(), before: before, record: r})
 	s := &a.steps[len(a.steps)-1]
+	s.record.State.Set(engine.FieldExecPath, at)
 	switch how {
-	case "memfd":
-		a.ExecFD(fd, argv, nil)
-	case "unlinked":
-		fd = a.f.reserve()
+	case "memfd", "unlinked":
+		if how == "unlinked" {
+			fd = a.f.reserve()
+		}
+		s.record.State.Set(engine.FieldExecPath, fmt.Sprint("/dev/fd/", fd))
 		a.ExecFD(fd, argv, nil)
 	default:
 		a.Exec(at, argv, nil)

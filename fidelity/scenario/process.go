@@ -252,7 +252,8 @@ func (p *process) became(r *truth.Record, list []says) {
 }
 
 // setByExec are the fields that an exec can set.
-const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldExecutable | 1<<engine.FieldCmdline | 1<<engine.FieldCaps)
+const setByExec = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldExecutable | 1<<engine.FieldExecPath |
+	1<<engine.FieldCmdline | 1<<engine.FieldCaps)
 
 // ofThreads are the fields that a thread has for itself, and so its process after its exec.
 const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.FieldCaps|1<<engine.FieldCwd|1<<engine.FieldCgroup|1<<engine.FieldLogin)
@@ -413,6 +414,7 @@ type held struct {
 	ready, goOn *gate
 	execer      *process    // executes: the process, or a child or thread of it
 	inside      truth.State // paths as seen from the process's own root
+	path        string      // what the execve(2) asks for, "" if it is not told
 }
 
 // prepare gives p the descriptors that a program of [director.waiter] uses.
@@ -425,6 +427,7 @@ func (d *director) prepare(p *process) *held {
 // hold lets p execute a program that waits, and records its state.
 func (d *director) hold(p *process, path string, argv ...string) *held {
 	h := d.prepare(p)
+	h.path = path
 	p.image(path, argv, nil)
 	d.start(p)
 	h.await()
@@ -460,7 +463,11 @@ func (h *held) await() {
 	if h.execer.thread {
 		h.execer.left = now
 	}
-	h.d.record(truth.Record{Op: truth.Exec, PID: pid, Earliest: execed, Latest: now, State: h.d.look(pid), Inside: h.inside})
+	is := h.d.look(pid)
+	if h.path != "" {
+		is.Set(engine.FieldExecPath, h.path)
+	}
+	h.d.record(truth.Record{Op: truth.Exec, PID: pid, Earliest: execed, Latest: now, State: is, Inside: h.inside})
 	h.d.awaitReaders(pid)
 }
 

@@ -274,6 +274,8 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 		return p.Comm
 	case engine.FieldFilename:
 		return p.Filename
+	case engine.FieldExecPath:
+		return p.ExecPath
 	case engine.FieldCmdline:
 		return string(p.Cmdline)
 	case engine.FieldCwd:

@@ -133,7 +133,7 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 	int form = TEXT_UNKNOWN;
 	struct event *e;
 	struct slot *s;
-	__u32 index;
+	__u32 index, begin;
 
 	if (kind == EVENT_FORK && !want_threads && is_thread(task))
 		return 0;
@@ -159,6 +159,8 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 		read_executable(index, (__u64)exe);
 		end_text(s, &s->record.argv, form, 0);
 		append_paths(s, index, task, exe, &(struct walks){ walk_path, walk_cgroup });
+		begin = s->used;
+		end_text(s, &s->record.asked, copy_asked(index, (__u64)mm), begin);
 	}
 	send_slot(s, kind);
 	put_slot(index);
@@ -725,6 +727,7 @@ static __always_inline void report_failed_exec(struct task_struct *task, struct 
 	end_text(s, &s->record.filename, len <= 0 ? TEXT_UNKNOWN : len > PATH_MAX ? TEXT_BYTES_CUT : TEXT_BYTES, 0);
 	end_text(s, &s->record.cwd, TEXT_UNKNOWN, s->used);
 	end_text(s, &s->record.cgroup, TEXT_UNKNOWN, s->used);
+	end_text(s, &s->record.asked, TEXT_UNKNOWN, s->used);
 	send_slot(s, EVENT_EXEC_FAILED);
 	put_slot(index);
 }

@@ -97,7 +97,7 @@ _Static_assert(ARGV_MAX + 3 * PATH_MAX == DATA_MASK + 1, "all texts fit below th
  */
 struct text_event {
 	struct event event;
-	struct text argv, filename, cwd, cgroup;
+	struct text argv, filename, cwd, cgroup, asked;
 	struct executable executable;
 	char data[DATA_MASK + 1 + NAME_MAX];
 };

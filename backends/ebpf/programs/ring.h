@@ -117,8 +117,10 @@ static __always_inline struct slot *take_slot(enum event_kind kind, __u32 *index
 		return 0;
 	}
 	s = bpf_map_lookup_elem(&slots, index);
-	if (s)
+	if (s) {
 		s->used = 0;
+		s->record.executable.mode = 0;
+	}
 	return s;
 }
 

@@ -179,6 +179,7 @@ static __always_inline int describe(struct slot *s, __u32 index, struct task_str
 	*(struct two *)e->comm = has->comm;
 	read_executable(index, user ? has->exe : 0);
 	append_paths(s, index, task, user ? (void *)has->exe : 0, &(struct walks){ loop_path, loop_cgroup });
+	end_text(s, &s->record.asked, TEXT_UNKNOWN, s->used);
 	if ((e->known | KNOWN_LOGIN) != KNOWN_OF_ALL || (state & TASK_NEW) || (has->fs_seq & 1) ||
 	    (user && s->record.filename.form != TEXT_PATH) || s->record.cwd.form != TEXT_PATH ||
 	    (cgroup_from != CGROUP_NONE && s->record.cgroup.form != TEXT_PATH) || s->used > TEXTS_MAX)

@@ -323,6 +323,30 @@ __attribute__((noinline)) int copy_argv(__u32 index, __u64 start, __u64 end)
 	return s->used ? TEXT_BYTES_CUT : TEXT_UNKNOWN;
 }
 
+/*
+ * An execve leaves the path that it was asked for at the end of the environment. That of execveat,
+ * /dev/fd/NUMBER/PATH, can be longer than others. Append it to the slot's data, as enum text_form.
+ */
+#define ASKED_MAX (PATH_MAX + 32)
+__attribute__((noinline)) int copy_asked(__u32 index, __u64 mm_address)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct mm_struct *mm = (void *)mm_address;
+	__u64 end = 0, used;
+	long n;
+
+	if (!s || !mm || !bpf_core_field_exists(mm->env_end) || bpf_core_read(&end, sizeof(end), &mm->env_end))
+		return TEXT_UNKNOWN;
+	used = s->used;
+	if (used > DATA_MASK + 1 - ASKED_MAX)
+		return TEXT_UNKNOWN;
+	n = bpf_probe_read_user_str(&s->record.data[used], ASKED_MAX, (void *)end);
+	if (n <= 0)
+		return TEXT_UNKNOWN;
+	s->used = used + n;
+	return n < ASKED_MAX ? TEXT_BYTES : TEXT_BYTES_CUT;
+}
+
 enum cgroup_source { CGROUP_NONE, CGROUP_V2, CGROUP_PIDS };
 const volatile enum cgroup_source cgroup_from = CGROUP_NONE;
 

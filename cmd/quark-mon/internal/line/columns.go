@@ -47,6 +47,7 @@ var all = []Column{
 	number("sid", quark.FieldSID, func(p *quark.Process) uint32 { return p.SID }),
 	text("comm", 20, quark.FieldComm, func(p *quark.Process) string { return p.Comm }),
 	text("exe", 40, quark.FieldFilename, func(p *quark.Process) string { return p.Filename }),
+	text("path", 40, quark.FieldExecPath, func(p *quark.Process) string { return p.ExecPath }),
 	{"inode", false, 8, 24, quark.FieldExecutable, showInode},
 	{"mode", false, 5, 6, quark.FieldExecutable, func(c *cell, _ *Printer, ev *quark.Event) {
 		c.ascii(fmt.Sprintf("%05o", ev.Process.Executable.Mode&0o7777))
