@@ -85,7 +85,7 @@ type entry struct {
 	same bool // an exit: /proc shows the status of the message
 	// an end of a process, or none if an exec or another end of it follows
 	unsure, none bool
-	ended        bool   // an end of a process that may have been reaped before its stamp
+	reaped       bool   // an end of a process that may have been reaped before its stamp
 	lost         span   // unsure: when what is lost was sent if it is none
 	seen         uint64 // an end: how is not known if another process is born before
 	killed       bool   // a signal ended the process
@@ -241,7 +241,7 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 // How it did can be of another, and when, if that had been reaped.
 func (h *entry) overtaken(time uint64) {
 	t, others := &h.ev.Task, h.unsure || time <= h.seen
-	if h.ended && (others || h.ev.Time >= time) {
+	if h.reaped && (others || h.ev.Time >= time) {
 		h.ev.Time, t.Exit.Time = time-1, time-1
 	}
 	if others {
@@ -349,7 +349,7 @@ func (e *enricher) addEnd(ev *engine.RawEvent, want engine.Fields, f *fact) {
 	e.add(ev, want)
 	e.end--
 	h := e.at(e.end)
-	h.ended, h.unsure, h.lost, h.seen = !f.gone && !ev.Task.Known.Has(engine.FieldPPID), f.unsure, f.lost, f.seen
+	h.reaped, h.unsure, h.lost, h.seen = f.reaped(), f.unsure, f.lost, f.seen
 	if f.unsure && ev.Time <= e.loss.gapTo {
 		e.lose(h)
 	} else if h.want == 0 {

@@ -365,7 +365,7 @@ func (s *Source) take(f *fact) {
 	if s.wants(f) {
 		ev := s.to.Reserve()
 		f.fill(ev)
-		if f.unsure || f.seen != 0 || f.kind == engine.KindExit && !f.thread && !f.gone && !ev.Task.Known.Has(engine.FieldPPID) {
+		if f.unsure || f.seen != 0 || f.reaped() {
 			s.enrich.addEnd(ev, s.wanted(f), f)
 			return
 		}
@@ -376,7 +376,7 @@ func (s *Source) take(f *fact) {
 // wanted returns the fields that are read from /proc for the event of a fact.
 func (s *Source) wanted(f *fact) (want engine.Fields) {
 	switch {
-	case f.thread, f.gone, f.kind == engine.KindExit && f.m.tid == f.m.pid && f.m.reaped():
+	case f.thread, f.gone, f.reaped() && f.m.tid == f.m.pid:
 		return 0 // what /proc has is not of it
 	case f.kind == engine.KindFork:
 		return procfs.Readable &^ engine.FieldLogin.Set() // it has that of who forked it

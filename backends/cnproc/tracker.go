@@ -268,6 +268,12 @@ func (t *tracker) settled(now uint64) {
 	}
 }
 
+// reaped reports whether f is the end of a process that may have been reaped before its stamp, so
+// that its number may be another's then.
+func (f *fact) reaped() bool {
+	return f.kind == engine.KindExit && !f.thread && !f.gone && f.m.reaped()
+}
+
 // fill makes ev the event of a fact that is of a message.
 func (f *fact) fill(ev *engine.RawEvent) {
 	m, t := f.m, &ev.Task
