@@ -118,7 +118,11 @@ const (
 	FieldLogin      = engine.FieldLogin // login uid and session of audit
 	FieldExecutable = engine.FieldExecutable
 	FieldExecPath   = engine.FieldExecPath // what execve(2) was asked for
-	FieldEntry      = engine.FieldEntry    // derived by quark
+	FieldPIDNS      = engine.FieldPIDNS    // with the pid in it
+	FieldUserNS     = engine.FieldUserNS
+	FieldCgroupNS   = engine.FieldCgroupNS
+	FieldTimeNS     = engine.FieldTimeNS
+	FieldEntry      = engine.FieldEntry // derived by quark
 
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
 
@@ -128,7 +132,7 @@ const (
 	NumFields = engine.NumFields
 
 	FieldsIDs = engine.FieldsIDs // the four of user and group ids
-	FieldsNS  = engine.FieldsNS  // the four namespaces
+	FieldsNS  = engine.FieldsNS  // the namespaces, without FieldPIDNS
 	AllFields = engine.AllFields // without FieldEntry
 )
 

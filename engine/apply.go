@@ -367,7 +367,7 @@ func (t *table) update(p *Process, r *RawEvent) {
 }
 
 // copied is the set of fields that copy copies, without the exit.
-const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY|1<<FieldExitSignal|1<<FieldLogin)
+const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY|1<<FieldExitSignal|1<<FieldLogin|1<<FieldPIDNS)
 
 // copy copies the fixed-size fields in k from o, except the start time.
 func (t *Task) copy(o *Task, k Fields) {
@@ -377,6 +377,7 @@ func (t *Task) copy(o *Task, k Fields) {
 	if k&copied == copied { // the common case: all together
 		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
 		t.Cred, t.Caps, t.TTY, t.NS, t.ExitSignal, t.Login = o.Cred, o.Caps, o.TTY, o.NS, o.ExitSignal, o.Login
+		t.NSPID = o.NSPID
 		return
 	}
 	copyIf(k.Has(FieldPPID), &t.PPID, &o.PPID)
@@ -396,6 +397,11 @@ func (t *Task) copy(o *Task, k Fields) {
 	copyIf(k.Has(FieldIPCNS), &t.NS.IPC, &o.NS.IPC)
 	copyIf(k.Has(FieldMntNS), &t.NS.Mnt, &o.NS.Mnt)
 	copyIf(k.Has(FieldNetNS), &t.NS.Net, &o.NS.Net)
+	copyIf(k.Has(FieldUserNS), &t.NS.User, &o.NS.User)
+	copyIf(k.Has(FieldCgroupNS), &t.NS.Cgroup, &o.NS.Cgroup)
+	copyIf(k.Has(FieldTimeNS), &t.NS.Time, &o.NS.Time)
+	copyIf(k.Has(FieldPIDNS), &t.NS.PID, &o.NS.PID)
+	copyIf(k.Has(FieldPIDNS), &t.NSPID, &o.NSPID)
 }
 
 func copyIf[T any](known bool, to, from *T) {

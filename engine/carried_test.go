@@ -39,7 +39,8 @@ func (r *rig) one(t *testing.T) *engine.Event {
 	return ev.Clone()
 }
 
-const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID)
+// allButExit are the fields but those of the end, and but the start those that never change.
+const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldPIDNS)
 
 // Each row of FieldChanges, held against an event that brings nothing.
 func TestFieldChanges(t *testing.T) {

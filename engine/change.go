@@ -39,6 +39,9 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldExecPath:   {By: EventExec},
 	FieldLogin:      {Unseen: "a write to /proc/PID/loginuid"},
 	FieldExitSignal: {By: EventExec, Unseen: "the parent ends"},
+	FieldUserNS:     {Unseen: "unshare(2), setns(2)"},
+	FieldCgroupNS:   {Unseen: "unshare(2), setns(2)"},
+	FieldTimeNS:     {By: EventExec, Unseen: "setns(2)"},
 	FieldEntry:      {By: EventExec},
 }
 
@@ -46,7 +49,7 @@ var FieldChanges = [NumFields]FieldChange{
 const ChangeUnseen = FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldCaps|1<<FieldTTY|1<<FieldFilename|1<<FieldCwd|1<<FieldCgroup|1<<FieldExitSignal|1<<FieldLogin|1<<FieldExecutable)
 
 // constant are the fields that never change in a life.
-const constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldParentTID)
+const constant = Fields(1<<FieldStart | 1<<FieldExit | 1<<FieldParentTID | 1<<FieldPIDNS)
 
 // ChangedUnseen returns the fields that can change without an event that a source with
 // this table always reports.

@@ -87,6 +87,9 @@ func (p *Process) AppendDump(b []byte) []byte {
 		num("tty_minor", FieldTTY, p.TTY.Minor)
 	d.line("PROC").num("uts_inonum", FieldUTSNS, p.NS.UTS).num("ipc_inonum", FieldIPCNS, p.NS.IPC)
 	d.line("PROC").num("mnt_inonum", FieldMntNS, p.NS.Mnt).num("net_inonum", FieldNetNS, p.NS.Net)
+	d.line("PROC").num("user_inonum", FieldUserNS, p.NS.User).num("cgroup_inonum", FieldCgroupNS, p.NS.Cgroup).
+		num("time_inonum", FieldTimeNS, p.NS.Time)
+	d.line("PROC").num("pid_inonum", FieldPIDNS, p.NS.PID).num("ns_pid", FieldPIDNS, p.NSPID)
 	d.line("PROC").login("login_uid", p.Login.UID).login("audit_session", p.Login.Session)
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
 	d.line("EXE").text("exe", FieldFilename, p.Filename).text("exec_path", FieldExecPath, p.ExecPath).executable()

@@ -33,6 +33,10 @@ const (
 	FieldLogin                   // login uid and session of audit(8)
 	FieldExecutable              // the file of the image, as stat(2) has it
 	FieldExecPath                // the path that execve(2) was asked for
+	FieldPIDNS                   // pid namespace, and the pid in it
+	FieldUserNS                  // namespace inode numbers
+	FieldCgroupNS                //
+	FieldTimeNS                  //
 	FieldEntry                   // entry leader, which the engine derives
 	NumFields       = iota
 )
@@ -40,7 +44,7 @@ const (
 var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
-	"exit_signal", "parent_tid", "login", "executable", "exec_path", "entry_leader",
+	"exit_signal", "parent_tid", "login", "executable", "exec_path", "pid_ns", "user_ns", "cgroup_ns", "time_ns", "entry_leader",
 }
 
 func (f Field) String() string {
@@ -70,7 +74,8 @@ const AllFields Fields = 1<<FieldEntry - 1
 // Sets that sources report together.
 const (
 	FieldsIDs = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID)
-	FieldsNS  = Fields(1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS)
+	// FieldsNS are the namespaces that a process can change: all but that of its pids.
+	FieldsNS = Fields(1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
 )
 
 // Has reports whether f is in s.

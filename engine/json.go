@@ -49,6 +49,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	o := object{b: append(b, '{')}
 	known := p.Known.Has
 	o.uint("pid", uint64(p.PID))
+	o.uintIf(known(FieldPIDNS), "ns_pid", p.NSPID)
 	o.uintIf(known(FieldPPID), "ppid", p.PPID)
 	if known(FieldStart) {
 		o.uint("start_boottime_ns", p.Start)
@@ -224,7 +225,7 @@ func (o *object) list(name string, p *Process, item func(b, arg []byte) []byte) 
 }
 
 func (o *object) namespaces(p *Process) {
-	if p.Known&FieldsNS == 0 {
+	if p.Known&FieldsNS.With(FieldPIDNS) == 0 {
 		return
 	}
 	o.begin("namespaces", '{')
@@ -232,6 +233,10 @@ func (o *object) namespaces(p *Process) {
 	o.uintIf(p.Known.Has(FieldIPCNS), "ipc", p.NS.IPC)
 	o.uintIf(p.Known.Has(FieldMntNS), "mnt", p.NS.Mnt)
 	o.uintIf(p.Known.Has(FieldNetNS), "net", p.NS.Net)
+	o.uintIf(p.Known.Has(FieldPIDNS), "pid", p.NS.PID)
+	o.uintIf(p.Known.Has(FieldUserNS), "user", p.NS.User)
+	o.uintIf(p.Known.Has(FieldCgroupNS), "cgroup", p.NS.Cgroup)
+	o.uintIf(p.Known.Has(FieldTimeNS), "time", p.NS.Time)
 	o.end('}')
 }
 

@@ -20,6 +20,7 @@ func full() *engine.Process {
 	p.ExitSignal, p.ParentTID, p.Login = 17, 2, engine.Login{UID: 1000, Session: 3}
 	p.ExecPath = "true"
 	p.Executable = engine.Executable{Inode: 1 << 63, Ctime: 2e9 + 3, Device: 254<<8 | 1, UID: 4, GID: 5, Mode: 0o104755, Removed: true}
+	p.NSPID, p.NS.PID, p.NS.User, p.NS.Cgroup, p.NS.Time = 3, 4, 5, 6, 7
 	p.Birth = engine.Birth{Parent: engine.Identity{PID: 1}, Known: engine.FieldPPID.Set()}
 	p.Task.Exit = engine.Exit{WaitStatus: 0x8b, Time: 6e9}
 	return p
@@ -29,11 +30,11 @@ func TestJSON(t *testing.T) {
 	ev := &engine.Event{Events: engine.EventFork | engine.EventExit, Time: 5e9, Wall: wall.At(5e9), CPU: 3, Process: full()}
 	got := string(ev.AppendJSON(nil, &wall, "ebpf"))
 	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],` +
-		`"process":{"pid":7,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
+		`"process":{"pid":7,"ns_pid":3,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
 		`"comm":"true","filename":"/bin/true","exec_path":"true","executable":{"major":254,"minor":1,"inode":"9223372036854775808",` +
 		`"ctime":"1970-01-01T00:00:02.000000003Z","mode":"0104755","uid":4,"gid":5,"removed":true},"cmdline":["true","a b"],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
 		`"login":{"uid":1000,"session":3},"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
-		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0},"tty":{"major":0,"minor":0},"cgroup":"/a","exit_signal":17,` +
+		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0,"pid":4,"user":5,"cgroup":6,"time":7},"tty":{"major":0,"minor":0},"cgroup":"/a","exit_signal":17,` +
 		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000},"birth":{"ppid":1,"parent_tid":2}}}`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -130,6 +131,8 @@ func TestDump(t *testing.T) {
   PROC	start_boottime=5000000000 tty_major=0 tty_minor=0
   PROC	uts_inonum=0 ipc_inonum=0
   PROC	mnt_inonum=0 net_inonum=0
+  PROC	user_inonum=5 cgroup_inonum=6 time_inonum=7
+  PROC	pid_inonum=4 ns_pid=3
   PROC	login_uid=1000 audit_session=3
   CWD	cwd=?
   EXE	exe=/bin/true exec_path=true exe_mode=0104755 exe_uid=4 exe_gid=5 exe_dev=254:1 exe_inode=9223372036854775808 exe_ctime=2.000000003 exe_removed=1

@@ -37,5 +37,9 @@ var numberTexts = [NumFields]func(*Task) string{
 		x := &t.Executable
 		return fmt.Sprintf("%d:%d %d %d %o %d %d %t", x.Major(), x.Minor(), x.Inode, x.Ctime, x.Mode, x.UID, x.GID, x.Removed)
 	},
-	FieldExit: func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
+	FieldPIDNS:    func(t *Task) string { return fmt.Sprint(t.NS.PID, " ", t.NSPID) },
+	FieldUserNS:   func(t *Task) string { return fmt.Sprint(t.NS.User) },
+	FieldCgroupNS: func(t *Task) string { return fmt.Sprint(t.NS.Cgroup) },
+	FieldTimeNS:   func(t *Task) string { return fmt.Sprint(t.NS.Time) },
+	FieldExit:     func(t *Task) string { return fmt.Sprintf("%#x", t.Exit.WaitStatus) },
 }

@@ -18,6 +18,9 @@ type Task struct {
 	// clone(2) was told, and SIGCHLD after an exec.
 	ExitSignal uint32
 
+	// NSPID is the pid in the process's own pid namespace, NS.PID, as getpid(2) returns it.
+	NSPID uint32
+
 	// Start is when the process started, in nanoseconds of CLOCK_BOOTTIME as
 	// the kernel's start_boottime has it, rounded down to a multiple of
 	// StartUnit. StartUnit is 1 where the kernel said it and [ProcStartUnit]
@@ -98,7 +101,9 @@ type Capabilities struct {
 type TTY struct{ Major, Minor uint32 }
 
 // Namespaces are the inode numbers of namespaces as /proc/PID/ns shows them.
-type Namespaces struct{ UTS, IPC, Mnt, Net uint32 }
+// PID never changes: unshare(2) and setns(2) choose that of children to come. Time is not that of
+// children to come either, which a process enters with its next exec too, since Linux 6.2.
+type Namespaces struct{ UTS, IPC, Mnt, Net, PID, User, Cgroup, Time uint32 }
 
 // Exit is how and when a thread group ended.
 type Exit struct {

@@ -24,6 +24,8 @@ var kindRows = [engine.NumKinds]struct {
 	engine.KindCoreDump: {CoreDump, "PROC_EVENT_COREDUMP, reported at the end of the process if its status has a core"},
 }
 
+const ofOthers = " of processes whose uts, ipc, mount or net namespace is not that of the first"
+
 // fieldRows names the file below /proc/PID that each field is read from, and the events whose
 // messages contain it.
 var fieldRows = [engine.NumFields]struct {
@@ -56,6 +58,10 @@ var fieldRows = [engine.NumFields]struct {
 	engine.FieldExitSignal: {"stat; at exit the kernel's message (unless another thread than the leader ends last)", engine.EventExit},
 	engine.FieldParentTID:  {"", engine.EventFork},
 	engine.FieldExecutable: {"exe, by statx(2)", 0},
+	engine.FieldPIDNS:      {"status and ns/pid", 0},
+	engine.FieldUserNS:     {"ns/user" + ofOthers, 0},
+	engine.FieldCgroupNS:   {"ns/cgroup" + ofOthers, 0},
+	engine.FieldTimeNS:     {"ns/time" + ofOthers, 0},
 	engine.FieldLogin:      {"{loginuid,sessionid} of session leaders, else of who forked the process", 0},
 }
 
@@ -93,6 +99,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "it is in the memory of the process alone, which is not read"
 		case s.opts.Enrich == EnrichFull && f == engine.FieldLogin:
 			row.Via = "the kernel has no CONFIG_AUDIT"
+		case s.opts.Enrich == EnrichFull && engine.FieldsNS.With(engine.FieldPIDNS).Has(f):
+			row.Via = "the kernel has no such namespaces"
 		case s.opts.Enrich == EnrichFull && procfs.Readable.Has(f):
 			row.Via = "this process is in a cgroup namespace of its own, in which /proc shows other paths than the host's"
 		default:
@@ -107,6 +115,9 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	t.Fields[engine.FieldLogin].At &= engine.EventExec
 	t.Fields[engine.FieldLogin].Partial = t.Fields[engine.FieldLogin].At
 	t.Fields[engine.FieldExitSignal].Partial = engine.EventExit
+	for _, f := range []engine.Field{engine.FieldUserNS, engine.FieldCgroupNS, engine.FieldTimeNS} {
+		t.Fields[f].Partial = t.Fields[f].At
+	}
 	if s.opts.Enrich == EnrichFull {
 		t.Notes = append(t.Notes, "the image of an exec is carried unless it is seen that no other exec was under way")
 	}

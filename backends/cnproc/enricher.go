@@ -143,7 +143,7 @@ const (
 
 	// ofZombie are the fields that /proc shows of a process that has ended.
 	ofZombie = engine.FieldsIDs | engine.Fields(1<<engine.FieldStart|1<<engine.FieldPGID|1<<engine.FieldSID|
-		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit)
+		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS)
 
 	// ofEnd are the fields of an end that are another's if its message is.
 	ofEnd = engine.Fields(1<<engine.FieldExit | 1<<engine.FieldExitSignal | 1<<engine.FieldPPID)

@@ -88,7 +88,7 @@ func (s *Source) stages() {
 	var r reader
 	if s.proc != nil {
 		v = s.proc
-		s.proc.LoginOfLeaders = true
+		s.proc.Sparing = true
 		if s.opts.Enrich == EnrichFull {
 			r = s.proc
 		}

@@ -45,7 +45,7 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 			f.at |= engine.EventCoreDump
 		}
 		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at, Whole: wholeTexts[f.field]}
-		if engine.FieldsNS.Has(f.field) {
+		if f.field != engine.FieldUserNS && engine.FieldsNS.Has(f.field) {
 			c.Partial = (engine.EventExit | engine.EventCoreDump) & at
 		}
 		if missing := missingMember(types, f.needs); missing != "" {
@@ -107,6 +107,10 @@ var fieldSources = []struct {
 	{engine.FieldLogin, "task.loginuid and task.sessionid", atAll, "task_struct.loginuid"},
 	{engine.FieldExecutable, "task.mm.exe_file.f_inode", atExec, "inode.i_ctime|inode.__i_ctime|inode.i_ctime_sec"},
 	{engine.FieldExecPath, "task.mm.env_end", atExec, "mm_struct.env_end"},
+	{engine.FieldPIDNS, "task.group_leader.thread_pid.numbers", atAll, "upid.ns"},
+	{engine.FieldUserNS, "task.real_cred.user_ns", atAll, "cred.user_ns"},
+	{engine.FieldCgroupNS, "task.nsproxy.cgroup_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.cgroup_ns"},
+	{engine.FieldTimeNS, "task.nsproxy.time_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.time_ns"},
 	{engine.FieldParentTID, "task.real_parent.pid", engine.EventFork, ""},
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }

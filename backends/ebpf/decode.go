@@ -51,6 +51,10 @@ var knownFields = []struct {
 	{programsEventKnownKNOWN_NET, engine.FieldNetNS.Set()},
 	{programsEventKnownKNOWN_EXIT_SIGNAL, engine.FieldExitSignal.Set()},
 	{programsEventKnownKNOWN_LOGIN, engine.FieldLogin.Set()},
+	{programsEventKnownKNOWN_PIDNS, engine.FieldPIDNS.Set()},
+	{programsEventKnownKNOWN_USERNS, engine.FieldUserNS.Set()},
+	{programsEventKnownKNOWN_CGROUPNS, engine.FieldCgroupNS.Set()},
+	{programsEventKnownKNOWN_TIMENS, engine.FieldTimeNS.Set()},
 }
 
 // allKnown has all bits of knownFields, and allFields their fields.
@@ -148,7 +152,9 @@ func decodeTask(t *engine.Task, e *programsEvent) {
 		Inheritable: e.Caps[0], Permitted: e.Caps[1], Effective: e.Caps[2], Bounding: e.Caps[3], Ambient: e.Caps[4],
 	}
 	t.TTY = engine.TTY{Major: e.TtyMajor, Minor: e.TtyMinor}
-	t.NS = engine.Namespaces{UTS: e.Uts, IPC: e.Ipc, Mnt: e.Mnt, Net: e.Net}
+	t.NS = engine.Namespaces{UTS: e.Uts, IPC: e.Ipc, Mnt: e.Mnt, Net: e.Net,
+		PID: e.Pidns, User: e.Userns, Cgroup: e.Cgroupns, Time: e.Timens}
+	t.NSPID = e.NsPid
 	t.ExitSignal = e.ExitSignal
 	t.Login = engine.Login{UID: e.LoginUid, Session: e.AuditSession}
 }

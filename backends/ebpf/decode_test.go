@@ -28,9 +28,10 @@ func record(e programsEvent, texts ...text) []byte {
 // exampleExec is an exec with all texts.
 func exampleExec() []byte {
 	e := programsEvent{
-		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: 1<<16 - 1, Cpu: 3, Tgid: 10, Tid: 10,
+		Time: 5, Start: 4, Kind: programsEventKindEVENT_EXEC, Known: 1<<20 - 1, Cpu: 3, Tgid: 10, Tid: 10,
 		Ppid: 9, Pgid: 8, Sid: 7, Uid: 1, Gid: 2, Suid: 3, Sgid: 4, Euid: 5, Egid: 6,
 		Caps: [5]uint64{1, 2, 3, 4, 5}, TtyMajor: 136, TtyMinor: 1, Uts: 21, Ipc: 22, Mnt: 23, Net: 24, LoginUid: 31, AuditSession: 32,
+		Pidns: 25, Userns: 26, Cgroupns: 27, Timens: 28, NsPid: 29,
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&e.Comm)), 16), "true")
 	b := record(e, text{7, programsTextFormTEXT_BYTES}, text{9, programsTextFormTEXT_PATH},

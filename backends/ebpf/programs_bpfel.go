@@ -52,10 +52,16 @@ type programsEvent struct {
 	Ipc          uint32
 	Mnt          uint32
 	Net          uint32
+	Pidns        uint32
+	Userns       uint32
+	Cgroupns     uint32
+	Timens       uint32
+	NsPid        uint32
 	LoginUid     uint32
 	AuditSession uint32
 	ExitSignal   uint32
 	WaitStatus   int32
+	Pad          uint32
 	Comm         [16]int8
 }
 
@@ -96,9 +102,13 @@ const (
 	programsEventKnownKNOWN_NET         programsEventKnown = 1024
 	programsEventKnownKNOWN_EXIT_SIGNAL programsEventKnown = 2048
 	programsEventKnownKNOWN_LOGIN       programsEventKnown = 4096
-	programsEventKnownKNOWN_COMM        programsEventKnown = 8192
-	programsEventKnownKNOWN_WAIT        programsEventKnown = 16384
-	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 32768
+	programsEventKnownKNOWN_PIDNS       programsEventKnown = 8192
+	programsEventKnownKNOWN_USERNS      programsEventKnown = 16384
+	programsEventKnownKNOWN_CGROUPNS    programsEventKnown = 32768
+	programsEventKnownKNOWN_TIMENS      programsEventKnown = 65536
+	programsEventKnownKNOWN_COMM        programsEventKnown = 131072
+	programsEventKnownKNOWN_WAIT        programsEventKnown = 262144
+	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 524288
 )
 
 type programsExecutable struct {

@@ -454,7 +454,7 @@ type attacker struct {
 // check checks what is shown of an attacker or its child, which are forked by the process self.
 func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 	changing := engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldComm | 1<<engine.FieldFilename |
-		1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldExitSignal)
+		1<<engine.FieldCmdline | 1<<engine.FieldCwd | 1<<engine.FieldExitSignal | 1<<engine.FieldPIDNS)
 	switch a.kind {
 	case "exec":
 		changing |= 1 << engine.FieldExecutable // its files are written anew all the time
@@ -477,6 +477,7 @@ func (a *attacker) check(t *testing.T, ev, self *engine.RawEvent, child bool) {
 			t.Errorf("%s, child: %v, start %d in %d ns: %v is %q, not one of %q", a.kind, child, ev.Task.Start, ev.Task.StartUnit, f, got, of)
 		}
 	}
+	must(engine.FieldPIDNS, fmt.Sprint(self.Task.NS.PID, " ", ev.PID))
 	for f := range engine.Field(engine.NumFields) {
 		if !changing.Has(f) && self.Task.Known.Has(f) {
 			must(f, valueOf(self, f))

@@ -77,7 +77,7 @@ func (s *Source) describe(in *installer, failed []error) {
 				without |= set.kind.Events()
 			}
 		}
-		if engine.FieldsNS&n.fields != 0 {
+		if ofNSProxy&n.fields != 0 {
 			without |= engine.EventExit | engine.EventCoreDump
 		}
 		for f := range engine.Field(engine.NumFields) {

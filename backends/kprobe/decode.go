@@ -39,12 +39,19 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 		ev.Task.Known &^= engine.FieldParentTID.Set()
 	}
 	if v.number(slotNSProxy) == 0 { // a thread that has ended has none
-		ev.Task.Known &^= engine.FieldsNS
+		ev.Task.Known &^= ofNSProxy
+	}
+	if v.number(slotPIDLevel) > pidLevels {
+		ev.Task.Known &^= engine.FieldPIDNS.Set()
 	}
 }
 
 // ofGroup are the fields that the threads of a group share.
-const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY)
+const ofGroup = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldTTY |
+	1<<engine.FieldPIDNS)
+
+// ofNSProxy are the namespaces that a thread which has ended does not have any more.
+const ofNSProxy = engine.FieldsNS &^ (1 << engine.FieldUserNS)
 
 // fillThread replaces what ev has of the leader by what is the ending thread's own.
 func (a *assembly) fillThread(ev *engine.RawEvent) {

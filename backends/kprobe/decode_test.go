@@ -539,3 +539,32 @@ func TestThreadEnd(t *testing.T) {
 		t.Errorf("known %v of what was not fetched", ev.Task.Known)
 	}
 }
+
+// The pid is that of the level of the process's own pid namespace.
+func TestPIDNamespace(t *testing.T) {
+	s := set{kind: engine.KindExec}
+	b := builder{offsets: &recorder{make(map[string]bool)}, reads: minReads}
+	b.addIdentity()
+	b.addPIDNamespace(firstArgument)
+	l := layout{}
+	for _, a := range b.args {
+		l.places = append(l.places, place{slot: a.slot, off: uint16(l.size), size: 8, kind: placeWord, count: 1})
+		l.size += 8
+	}
+	s.add(&probe{layout: &l})
+	for level, want := range [][2]uint32{{0xeffffffc, 4711}, {31, 30}, {33, 32}, {}} {
+		a, raw := new(assembly), make([]byte, l.size)
+		a.begin(&s, 1)
+		for _, p := range l.places {
+			v := map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotPIDLevel: uint64(level), slotPIDs: 30, slotPIDs + 1: 31, slotPIDs + 2: 32, slotPIDs + 3: 33}
+			binary.NativeEndian.PutUint64(raw[p.off:], v[p.slot])
+		}
+		a.values.add(0, raw)
+		var ev engine.RawEvent
+		a.fill(&ev)
+		known := ev.Task.Known.Has(engine.FieldPIDNS)
+		if got := [2]uint32{ev.Task.NS.PID, ev.Task.NSPID}; known != (level <= pidLevels) || known && got != want {
+			t.Errorf("level %d: %v, known %v", level, got, known)
+		}
+	}
+}

@@ -95,7 +95,9 @@ func (b *builder) addTask(state expr) {
 	b.addMember(slotLeaderSignal, typeS32, leader, "task_struct.exit_signal")
 	b.addCredentials(b.follow(state, "task_struct.real_cred"), slotUID, slotCapInheritable)
 	b.addRow(slotLoginUID, typeU32, state, "task_struct.loginuid", "task_struct.sessionid")
+	b.addMember(slotUserNS, typeU32, state, "task_struct.real_cred", "cred.user_ns", "user_namespace.ns.inum")
 	b.addNamespaces(state)
+	b.addPIDNamespace(leader)
 	b.addSignal()
 }
 
@@ -140,6 +142,26 @@ func (b *builder) addNamespaces(task expr) {
 	b.addMember(slotIPCNS, typeU32, nsproxy, "nsproxy.ipc_ns", "ipc_namespace.ns.inum")
 	b.addMember(slotMntNS, typeU32, nsproxy, "nsproxy.mnt_ns", "mnt_namespace.ns.inum")
 	b.addMember(slotNetNS, typeU32, nsproxy, "nsproxy.net_ns", "net.ns.inum")
+	b.addMember(slotCgroupNS, typeU32, nsproxy, "nsproxy.cgroup_ns", "cgroup_namespace.ns.inum")
+	b.addMember(slotTimeNS, typeU32, nsproxy, "nsproxy.time_ns", "time_namespace.ns.inum")
+}
+
+// addPIDNamespace fetches the pids of a group below the initial pid namespace. An argument can't
+// choose one by the level, and those below the group's own are of other memory.
+func (b *builder) addPIDNamespace(leader expr) {
+	pid := b.follow(leader, "task_struct.thread_pid")
+	b.addMember(slotPIDLevel, typeU32, pid, "pid.level")
+	nr, ok := b.off("pid.numbers+upid.nr")
+	ns, also := b.off("pid.numbers+upid.ns")
+	if !ok || !also {
+		return
+	}
+	const size = 16 // of struct upid: an int and a pointer
+	for level := 1; level <= pidLevels; level++ {
+		s := slotPIDs + 2*slot(level-1)
+		b.add(s, typeU32, pid.at(nr+level*size))
+		b.addMember(s+1, typeU32, pid.at(ns+level*size), "pid_namespace.ns.inum")
+	}
 }
 
 // addSignal fetches what the threads of a group share.

@@ -1,9 +1,12 @@
 package kprobe
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // numberSource says where the values of fields are: in which slots, and where the kernel has them.
@@ -52,9 +55,26 @@ var numberSources = []numberSource{
 			ev.Task.Login = engine.Login{UID: v.u32(slotLoginUID), Session: v.u32(slotAuditSession)}
 		}},
 	{engine.FieldExecutable.Set(), "task.mm.exe_file.f_inode", slotExeMode, slotExeCtimeNs, setExecutable},
+	{engine.FieldUserNS.Set(), viaCred + ".user_ns", slotUserNS, slotUserNS,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NS.User = v.u32(slotUserNS) }},
+	{engine.FieldCgroupNS.Set(), "task.nsproxy.cgroup_ns" + viaNS, slotCgroupNS, slotCgroupNS,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Cgroup = v.u32(slotCgroupNS) }},
+	{engine.FieldTimeNS.Set(), "task.nsproxy.time_ns" + viaNS, slotTimeNS, slotTimeNS,
+		func(ev *engine.RawEvent, v *values) { ev.Task.NS.Time = v.u32(slotTimeNS) }},
+	{engine.FieldPIDNS.Set(), fmt.Sprintf("task.group_leader.thread_pid.numbers (unknown more than %d below the initial one)", pidLevels),
+		slotPIDLevel, slotPIDs + 2*pidLevels - 1, setPIDNamespace},
 	{engine.FieldComm.Set(), "task.comm", slotComm, slotComm2,
 		func(ev *engine.RawEvent, v *values) { v.setComm(ev, slotComm) }},
 	{engine.FieldExit.Set(), "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode, nil},
+}
+
+func setPIDNamespace(ev *engine.RawEvent, v *values) {
+	t := &ev.Task
+	t.NS.PID, t.NSPID = proctext.InitialPIDNamespace, v.u32(slotTGID)
+	if level := v.number(slotPIDLevel); level > 0 && level <= pidLevels {
+		own := slotPIDs + 2*slot(level-1)
+		t.NSPID, t.NS.PID = v.u32(own), v.u32(own+1)
+	}
 }
 
 func setTTY(ev *engine.RawEvent, v *values) {

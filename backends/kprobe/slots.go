@@ -84,7 +84,13 @@ const (
 	slotExeCtimeNs = slotExeCtime + 1
 
 	slotRequest = slotExeCtimeNs + 1 // of ptrace(2)
-	numSlots    = slotRequest + 1
+
+	slotUserNS   = slotRequest + 1
+	slotCgroupNS = slotUserNS + 1
+	slotTimeNS   = slotCgroupNS + 1
+	slotPIDLevel = slotTimeNS + 1   // of the pid namespace: 0 is the initial one
+	slotPIDs     = slotPIDLevel + 1 // on each level from 1: the pid, and the namespace
+	numSlots     = slotPIDs + 2*pidLevels
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct
@@ -109,6 +115,9 @@ func pathDentrySlot(base slot, mount, level int) slot {
 func pathNameSlot(base slot, mount, level int) slot {
 	return base + pathNames + slot(mount*(pathLevels+1)+level)
 }
+
+// pidLevels is how many pid namespaces below the initial one are fetched.
+const pidLevels = 2
 
 // cgroupLevels is how many components of a cgroup path are fetched.
 const cgroupLevels = 7

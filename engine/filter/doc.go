@@ -18,10 +18,10 @@
 //   - known FIELD, carried FIELD: whether the field is known, and if so carried.
 //
 // Fields with a number: pid, ppid, pgid, sid, uid, euid, suid, gid, egid, sgid, login_uid,
-// login_session, uts_ns, ipc_ns, mnt_ns, net_ns; exit_code, signal (a number or a name such as
-// SIGKILL) and duration, a time such as 1.5s or 200ms. The last three are of the end of a process:
-// a term with one of them is false of an event without EXIT or GONE, and with exit_code also if a
-// signal ended the process.
+// login_session, uts_ns, ipc_ns, mnt_ns, net_ns, pid_ns, user_ns, cgroup_ns, time_ns, ns_pid (the
+// pid in pid_ns); exit_code, signal (a number or a name such as SIGKILL) and duration, a time such
+// as 1.5s or 200ms. The last three are of the end of a process: a term with one of them is false of
+// an event without EXIT or GONE, and with exit_code also if a signal ended the process.
 //
 // Fields with a text: comm, exe, cwd, cgroup, argv, of which one argument is enough, container
 // (the id), runtime, pod, and entry, the type of the entry leader.

@@ -60,10 +60,15 @@ var numbers = map[string]*numberField{
 	"login_uid":     login(func(p *engine.Process) uint32 { return p.Login.UID }),
 	"login_session": login(func(p *engine.Process) uint32 { return p.Login.Session }),
 
-	"uts_ns": number(engine.FieldUTSNS.Set(), func(p *engine.Process) uint32 { return p.NS.UTS }),
-	"ipc_ns": number(engine.FieldIPCNS.Set(), func(p *engine.Process) uint32 { return p.NS.IPC }),
-	"mnt_ns": number(engine.FieldMntNS.Set(), func(p *engine.Process) uint32 { return p.NS.Mnt }),
-	"net_ns": number(engine.FieldNetNS.Set(), func(p *engine.Process) uint32 { return p.NS.Net }),
+	"uts_ns":    number(engine.FieldUTSNS.Set(), func(p *engine.Process) uint32 { return p.NS.UTS }),
+	"ipc_ns":    number(engine.FieldIPCNS.Set(), func(p *engine.Process) uint32 { return p.NS.IPC }),
+	"mnt_ns":    number(engine.FieldMntNS.Set(), func(p *engine.Process) uint32 { return p.NS.Mnt }),
+	"net_ns":    number(engine.FieldNetNS.Set(), func(p *engine.Process) uint32 { return p.NS.Net }),
+	"pid_ns":    number(engine.FieldPIDNS.Set(), func(p *engine.Process) uint32 { return p.NS.PID }),
+	"ns_pid":    number(engine.FieldPIDNS.Set(), func(p *engine.Process) uint32 { return p.NSPID }),
+	"user_ns":   number(engine.FieldUserNS.Set(), func(p *engine.Process) uint32 { return p.NS.User }),
+	"cgroup_ns": number(engine.FieldCgroupNS.Set(), func(p *engine.Process) uint32 { return p.NS.Cgroup }),
+	"time_ns":   number(engine.FieldTimeNS.Set(), func(p *engine.Process) uint32 { return p.NS.Time }),
 
 	"exit_code": {fields: engine.FieldExit.Set(), max: 255, ofEnd: true, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 		code := uint64(ev.Process.Task.Exit.Code())

@@ -124,6 +124,7 @@ func newRow() *row {
 		of(&t.ExitSignal), of(&t.ParentTID), of(&t.Login.UID), of(&t.Login.Session),
 		of(&x.Inode), of(&x.Ctime), of(&x.Device), of(&x.UID), of(&x.GID), of(&x.Mode), ofBool(&x.Removed),
 		of(&r.Errno),
+		of(&t.NSPID), of(&t.NS.PID), of(&t.NS.User), of(&t.NS.Cgroup), of(&t.NS.Time),
 	}
 	w.last = make([]uint64, len(w.columns))
 	return w

@@ -39,6 +39,7 @@ type actor struct {
 	n       int           // counts names
 	child   *process      // the last one
 	apart   bool          // its children are in a pid namespace that ends with the first
+	timed   bool          // its children are in another time namespace, and it after an exec
 	clone   []any         // the arguments of the child's clone3(2)
 	waited  *bare.Memory  // what the last waitid(2) has told
 	mounts  bool          // it may have its own mount namespace
@@ -223,31 +224,61 @@ func (a *actor) chdir(dir string) int {
 // refused that path does not exist.
 func (a *actor) in(path string) string { return cmp.Or(strings.TrimPrefix(path, a.root), "/") }
 
-// namespaces are those that are reported, and others are those that are not, with what changes.
-var namespaces = map[string]struct {
+// namespace is a kind of namespace.
+type namespace struct {
 	flag  int
 	field engine.Field
-}{
-	"uts": {unix.CLONE_NEWUTS, engine.FieldUTSNS}, "ipc": {unix.CLONE_NEWIPC, engine.FieldIPCNS},
-	"mnt": {unix.CLONE_NEWNS, engine.FieldMntNS}, "net": {unix.CLONE_NEWNET, engine.FieldNetNS},
+	link  string // in /proc/PID
 }
 
-var others = map[string]struct {
-	flag   int
-	fields engine.Fields
-}{
-	"user": {unix.CLONE_NEWUSER, engine.FieldCaps.Set()}, "pid": {unix.CLONE_NEWPID, 0}, "cgroupns": {unix.CLONE_NEWCGROUP, 0},
+var namespaces = map[string]namespace{
+	"uts": {unix.CLONE_NEWUTS, engine.FieldUTSNS, "ns/uts"}, "ipc": {unix.CLONE_NEWIPC, engine.FieldIPCNS, "ns/ipc"},
+	"mnt": {unix.CLONE_NEWNS, engine.FieldMntNS, "ns/mnt"}, "net": {unix.CLONE_NEWNET, engine.FieldNetNS, "ns/net"},
+	"user": {unix.CLONE_NEWUSER, engine.FieldUserNS, "ns/user"}, "cgroupns": {unix.CLONE_NEWCGROUP, engine.FieldCgroupNS, "ns/cgroup"},
+	"time": {unix.CLONE_NEWTIME, engine.FieldTimeNS, "ns/time"}, "pid": {unix.CLONE_NEWPID, engine.FieldPIDNS, "ns/pid"},
+}
+
+// changes are the fields that a new namespace changes.
+func (ns *namespace) changes() engine.Fields {
+	if ns.field == engine.FieldUserNS {
+		return ns.field.Set().With(engine.FieldCaps)
+	}
+	return ns.field.Set()
+}
+
+// says is what a process finds out of its namespace.
+func (ns *namespace) says(p *process) says {
+	getpid := p.Len()
+	if ns.field != engine.FieldPIDNS {
+		return linked(p, ns.field, ns.link)
+	}
+	p.call("getpid", unix.SYS_GETPID)
+	s := linked(p, ns.field, ns.link)
+	link := s.read
+	s.read = func(p *process, call, n int) truth.State {
+		s := link(p, call, n)
+		pid, _ := p.run.Result(p.number, getpid)
+		s.Set(engine.FieldPIDNS, fmt.Sprint(s.Value[engine.FieldPIDNS], " ", pid))
+		return s
+	}
+	return s
 }
 
 // unshare appends the way to a new namespace, and returns the index of the system call.
 func (a *actor) unshare(name string) int {
-	if ns, ok := others[name]; ok {
-		a.apart = a.apart || name == "pid"
-		return a.change(ns.fields, "unshare", unix.SYS_UNSHARE, ns.flag).call
-	}
 	ns := namespaces[name]
-	a.mounts = a.mounts || name == "mnt"
-	return a.moved(ns.field, "ns/"+name, "unshare", unix.SYS_UNSHARE, ns.flag)
+	switch name {
+	case "pid":
+		a.apart = true
+		return a.change(0, "unshare", unix.SYS_UNSHARE, ns.flag).call
+	case "time":
+		a.timed = true
+	case "mnt":
+		a.mounts = true
+	}
+	s := a.change(ns.changes(), "unshare", unix.SYS_UNSHARE, ns.flag)
+	s.says = append(s.says, ns.says(a.process))
+	return s.call
 }
 
 // setIDs appends a system call that sets user or group ids, which may be what they are.
@@ -331,19 +362,22 @@ func (a *actor) start(op *script.Op, flags uint64) {
 			flags |= unix.CLONE_VM
 		case "signal":
 			signal = unix.SIGURG // which nobody heeds
-		case "user", "pid", "cgroupns":
-			flags, fresh = flags|uint64(others[how].flag), fresh|others[how].fields
 		default:
-			ns := namespaces[how]
-			flags, fresh = flags|uint64(ns.flag), fresh|ns.field.Set()
-			begin = append(begin, func(p *process) {
-				p.look(truth.State{})
-				s := &p.steps[len(p.steps)-1]
-				s.says = append(s.says, linked(p, ns.field, "ns/"+how))
-			})
+			flags |= uint64(namespaces[how].flag)
 		}
 	}
 	thread := flags&unix.CLONE_THREAD != 0
+	for how, ns := range namespaces {
+		if !slices.Contains(op.Args, how) && (thread || !(how == "pid" && a.apart || how == "time" && a.timed)) {
+			continue
+		}
+		fresh |= ns.changes()
+		begin = append(begin, func(p *process) {
+			p.look(truth.State{})
+			s := &p.steps[len(p.steps)-1]
+			s.says = append(s.says, ns.says(p))
+		})
+	}
 	if !thread {
 		// What others have too nobody renames or removes: their truth would not tell.
 		a.dir, a.program = "", ""
@@ -355,7 +389,8 @@ func (a *actor) start(op *script.Op, flags uint64) {
 			b(p)
 		}
 	})
-	c.fresh, c.flags, c.prey = fresh, uintptr(flags), a.apart && !thread
+	// Of that flag clone(2) would make another signal.
+	c.fresh, c.flags, c.prey = fresh, uintptr(flags&^unix.CLONE_NEWTIME), a.apart && !thread
 	args := bare.CloneArgs(flags|unix.CLONE_CHILD_SETTID|unix.CLONE_PARENT_SETTID, c.self, c.told, pid, group)
 	if signal != 0 && flags&unix.CLONE_PARENT == 0 {
 		args[4] = int(signal)
@@ -465,8 +500,13 @@ func (a *actor) exec(how string, argv []string) int {
 		open := func(*process, int, int) truth.State { return truth.State{} }
 		s.says = append(s.says, says{engine.FieldLogin.Set(), s.call, open})
 		for name, ns := range namespaces {
-			s.says = append(s.says, linked(a.process, ns.field, "ns/"+name))
+			if name != "pid" {
+				s.says = append(s.says, ns.says(a.process))
+			}
 		}
+	} else if a.timed {
+		time := namespaces["time"]
+		s.says = append(s.says, time.says(a.process))
 	}
 	return s.call
 }

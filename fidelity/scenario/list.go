@@ -93,6 +93,8 @@ func init() {
 		{Name: "ns-pid", Test: "t_namespace", Doc: "the first process of a pid namespace", run: nsPID},
 		{Name: "ns-user", Test: "t_namespace", Doc: "a process in a user namespace", run: nsUser},
 		{Name: "ns-mnt-net-uts-ipc", Test: "t_namespace", Doc: "unshare of the other namespaces, one process each"},
+		{Name: "ns-others", Test: "t_namespace", Doc: "unshare and clone of user, cgroup, time and pid namespaces, one process each"},
+		{Name: "ns-enter", Test: "t_namespace", Doc: "setns to namespaces of each kind", run: nsEnter},
 		{Name: "entry-leaders", Test: "t_entry", Doc: "logins with sshd, containers and their runtimes, sessions of SSM", run: entries},
 		{Name: "exec-failed", Test: "t_exec_failed", Doc: "execs that fail, in processes, threads and searches of a path", run: execFailed},
 		{Name: "login", Test: "t_login", Doc: "processes that write their login uid, fork and execute"},

@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -247,6 +249,7 @@ func (d *director) onRootfs() bool {
 
 func nsPID(d *director) {
 	child := d.script()
+	child.fresh = engine.FieldPIDNS.Set()
 	h := d.prepare(child)
 	child.image(d.waiter(6), []string{"first"}, nil)
 	p := d.script()
@@ -257,10 +260,54 @@ func nsPID(d *director) {
 	h.release()
 }
 
+// nsEnter lets a process enter a namespace of each kind that another one has made.
+func nsEnter(d *director) {
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		ns, link := namespaces[name], namespaces[name].link
+		first, second := d.script(), d.script()
+		first.mayFail, second.mayFail = true, true
+		var inside, entered *held
+		of, changes := first, ns.changes()
+		if name == "pid" {
+			changes = 0 // it is that of children
+		}
+		switch first.unsettled(changes).call("unshare", unix.SYS_UNSHARE, ns.flag); name {
+		case "pid":
+			child := d.script()
+			of, child.fresh = child, ns.changes()
+			inside = d.prepare(child)
+			child.image(d.waiter(0), []string{"first"}, nil)
+			inside.process = d.start(first.child(0, child).awaitChild().end(0))
+			inside.await()
+		case "time":
+			link += "_for_children"
+			fallthrough
+		default:
+			inside = d.hold(first, d.waiter(0), "has "+name)
+		}
+		fd, err := unix.Open("/proc/"+itoa(of.pid)+"/"+link, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		d.must(err)
+		d.fds = append(d.fds, fd)
+		second.unsettled(changes).call("setns", unix.SYS_SETNS, fd, ns.flag)
+		if name == "pid" {
+			child := d.script()
+			child.fresh = ns.changes()
+			entered = d.prepare(child)
+			child.image(d.waiter(0), []string{"second"}, nil)
+			entered.process = d.start(second.child(0, child).awaitChild().end(0))
+			entered.await()
+			entered.release()
+		} else {
+			d.holdTwice(second, "enters "+name, func() {})
+		}
+		inside.release()
+	}
+}
+
 func nsUser(d *director) {
 	p := d.script()
 	p.mayFail = true
-	p.unsettled(engine.FieldCaps.Set())
+	p.unsettled(engine.SetOf(engine.FieldCaps, engine.FieldUserNS))
 	p.call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)
 	d.holdTwice(p, "user", func() {
 		if err := os.WriteFile("/proc/"+itoa(p.pid)+"/uid_map", []byte("0 0 1\n1 3001 10\n"), 0); err != nil {

@@ -444,7 +444,7 @@ func (w *Witness) reportsAlways(e *truth.Event, f engine.Field) bool {
 	case engine.KindFork, engine.KindExec:
 		return w.Table.Fields[f].Brings(e.Kind.Events())
 	case engine.KindExit:
-		if engine.FieldsNS.Has(f) {
+		if engine.FieldsNS.Has(f) && f != engine.FieldUserNS {
 			return !e.Life.OpenThreads && len(e.Life.Threads) == 0
 		}
 		return engine.FieldsIDs.Has(f) || f == engine.FieldComm

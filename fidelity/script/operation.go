@@ -59,7 +59,7 @@ var operations = []operation{
 	{name: "fork", in: inProcess, starts: inProcess, weight: 10},
 	{name: "vfork", in: inProcess, starts: inProcess, weight: 4},
 	{name: "clone", in: inProcess, starts: inProcess, weight: 4, args: []param{{
-		words: []string{"parent", "uts", "ipc", "mnt", "user", "pid", "cgroupns", "cgroup", "again", "memory", "signal"}, many: true,
+		words: []string{"parent", "uts", "ipc", "mnt", "user", "pid", "cgroupns", "time", "cgroup", "again", "memory", "signal"}, many: true,
 	}}},
 	{name: "thread", in: inProcess, starts: inThread, weight: 6},
 	{name: "exec", in: inBoth, weight: 14, args: []param{{words: Programs}, {many: true}}},
@@ -76,7 +76,7 @@ var operations = []operation{
 	{name: "comm", in: inBoth, weight: 3, args: []param{{}}},
 	{name: "setsid", in: inProcess, weight: 2},
 	{name: "setpgid", in: inProcess, weight: 2},
-	{name: "unshare", in: inProcess, weight: 2, args: []param{{words: []string{"uts", "ipc", "mnt", "net", "user", "pid", "cgroupns"}}}},
+	{name: "unshare", in: inProcess, weight: 2, args: []param{{words: []string{"uts", "ipc", "mnt", "net", "user", "pid", "cgroupns", "time"}}}},
 	{name: "cgroup", in: inProcess, weight: 1},
 	{name: "login", in: inProcess, weight: 1, args: []param{id}},
 	{name: "chdir", in: inProcess, weight: 5, args: []param{name}},

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/quark-linux/quark/engine"
 )
@@ -362,6 +363,12 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 		fresh = fresh.With(engine.FieldExitSignal)
 	}
 	now.Untell(fresh)
+	// In the initial pid namespace, which has this number, pids are those of the records.
+	if ns, _, _ := strings.Cut(now.Value[engine.FieldPIDNS], " "); ns == "4026531836" {
+		now.Set(engine.FieldPIDNS, ns+" "+strconv.Itoa(r.PID))
+	} else {
+		now.Untell(engine.FieldPIDNS.Set())
+	}
 	if r.Parent != 0 {
 		now.Set(engine.FieldPPID, strconv.Itoa(r.Parent))
 	}

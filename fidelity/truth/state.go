@@ -173,6 +173,12 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 	for i, ns := range []string{"uts", "ipc", "mnt", "net"} {
 		s.Set(engine.FieldUTSNS+engine.Field(i), strings.Trim(get(p.link, "ns/"+ns), ns+":[]"))
 	}
+	for f, ns := range map[engine.Field]string{engine.FieldUserNS: "user", engine.FieldCgroupNS: "cgroup", engine.FieldTimeNS: "time"} {
+		// Else the kernel has no such namespaces.
+		if v, err := p.link(name + "/ns/" + ns); !errors.Is(err, os.ErrNotExist) {
+			s.Set(f, strings.Trim(v, ns+":[]"))
+		}
+	}
 	if path, ok := CgroupOf(get(p.file, "cgroup")); ok {
 		s.Set(engine.FieldCgroup, path)
 	}
@@ -185,7 +191,7 @@ func (p Proc) Read(name string) (pid int, s State, err error) {
 		return 0, State{}, first
 	}
 	if pid, err = parseStat(stat, &s); err == nil {
-		err = parseStatus(status, &s)
+		err = parseStatus(status, strings.Trim(get(p.link, "ns/pid"), "pid:[]"), &s)
 	}
 	if err != nil {
 		return 0, State{}, fmt.Errorf("read /proc/%s: %w", name, err)
@@ -218,7 +224,7 @@ func parseStat(stat string, s *State) (pid int, err error) {
 	return pid, nil
 }
 
-func parseStatus(status string, s *State) error {
+func parseStatus(status, pidNS string, s *State) error {
 	lines := make(map[string][]string)
 	for line := range strings.Lines(status) {
 		if key, value, ok := strings.Cut(line, ":"); ok {
@@ -238,6 +244,10 @@ func parseStatus(status string, s *State) error {
 		caps = append(caps, strings.Join(lines[set], ""))
 	}
 	s.Set(engine.FieldCaps, strings.Join(caps, " "))
+	// The last is its own. A kernel without pid namespaces has no such line.
+	if pids := lines["NSpid"]; len(pids) > 0 {
+		s.Set(engine.FieldPIDNS, pidNS+" "+pids[len(pids)-1])
+	}
 	return nil
 }
 

@@ -60,9 +60,13 @@ struct cred {
 	kuid_t euid;
 	kgid_t egid;
 	kernel_cap_t cap_inheritable, cap_permitted, cap_effective, cap_bset, cap_ambient;
+	struct user_namespace *user_ns;
 };
 
 struct ns_common { unsigned int inum; };
+struct user_namespace { struct ns_common ns; };
+struct cgroup_namespace { struct ns_common ns; };
+struct time_namespace { struct ns_common ns; };
 struct uts_namespace { struct ns_common ns; };
 struct ipc_namespace { struct ns_common ns; };
 struct mnt_namespace { struct ns_common ns; };
@@ -74,9 +78,14 @@ struct nsproxy {
 	struct mnt_namespace *mnt_ns;
 	struct pid_namespace *pid_ns_for_children;
 	struct net *net_ns;
+	struct time_namespace *time_ns;
+	struct cgroup_namespace *cgroup_ns;
 };
 
-struct upid { int nr; };
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
 struct pid {
 	unsigned int level;
 	struct upid numbers[1];

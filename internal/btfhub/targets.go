@@ -42,6 +42,7 @@ var targets = []Target{
 	want("task_struct.cgroups"),  // CONFIG_CGROUPS
 	want("task_struct.loginuid"), // CONFIG_AUDIT
 	want("task_struct.sessionid"),
+	want("task_struct.thread_pid"), // before 4.19 in an array
 
 	// The thread group.
 	need("signal_struct.live.counter"),
@@ -59,6 +60,9 @@ var targets = []Target{
 	need("pid_type.PIDTYPE_SID"),
 	need("pid.numbers"),
 	need("upid.nr"),
+	want("upid.ns"),
+	want("pid.level"),
+	want("pid_namespace.ns.inum"),
 
 	// Credentials.
 	need("cred.uid"),
@@ -120,6 +124,12 @@ var targets = []Target{
 	need("ipc_namespace.ns.inum", "ipc_namespace.proc_inum"),
 	need("mnt_namespace.ns.inum", "mnt_namespace.proc_inum"),
 	need("net.ns.inum", "net.proc_inum"),
+	want("cred.user_ns"),
+	want("user_namespace.ns.inum"),
+	want("nsproxy.cgroup_ns"), // since 4.6
+	want("cgroup_namespace.ns.inum"),
+	want("nsproxy.time_ns"), // since 5.6
+	want("time_namespace.ns.inum"),
 
 	// Terminals.
 	need("tty_struct.driver"),

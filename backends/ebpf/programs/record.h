@@ -25,9 +25,13 @@ enum event_known {
 	KNOWN_NET = 1 << 10,
 	KNOWN_EXIT_SIGNAL = 1 << 11,
 	KNOWN_LOGIN = 1 << 12,
-	KNOWN_COMM = 1 << 13,
-	KNOWN_WAIT = 1 << 14,
-	KNOWN_PARENT_TID = 1 << 15,
+	KNOWN_PIDNS = 1 << 13,	/* with ns_pid */
+	KNOWN_USERNS = 1 << 14,
+	KNOWN_CGROUPNS = 1 << 15,
+	KNOWN_TIMENS = 1 << 16,
+	KNOWN_COMM = 1 << 17,
+	KNOWN_WAIT = 1 << 18,
+	KNOWN_PARENT_TID = 1 << 19,
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
@@ -52,10 +56,12 @@ struct event {
 	__u32 ppid, pgid, sid;
 	__u32 uid, gid, suid, sgid, euid, egid;	/* in struct cred's order */
 	__u32 tty_major, tty_minor;
-	__u32 uts, ipc, mnt, net;
+	__u32 uts, ipc, mnt, net, pidns, userns, cgroupns, timens;
+	__u32 ns_pid;		/* the process's pid in its own pid namespace */
 	__u32 login_uid, audit_session;
 	__u32 exit_signal;
 	__s32 wait_status;	/* failed exec: what it returned, -errno */
+	__u32 pad;
 	char comm[16];
 };
 

@@ -29,7 +29,9 @@
 #define KNOWN_OF_ALL                                                                               \
 	(KNOWN_START | KNOWN_PPID | KNOWN_PGID | KNOWN_SID | KNOWN_IDS | KNOWN_CAPS | KNOWN_TTY |  \
 	 KNOWN_UTS | KNOWN_IPC | KNOWN_MNT | KNOWN_NET | KNOWN_EXIT_SIGNAL | KNOWN_COMM |          \
-	 KNOWN_LOGIN) /* the last if the kernel has it */
+	 KNOWN_USERNS | KNOWN_OPTIONAL)
+/* Those that a kernel may lack. */
+#define KNOWN_OPTIONAL (KNOWN_LOGIN | KNOWN_PIDNS | KNOWN_CGROUPNS | KNOWN_TIMENS)
 
 /* The one of the slots that is not in the pool. */
 const volatile __u32 snapshot_slot = 0;
@@ -180,7 +182,7 @@ static __always_inline int describe(struct slot *s, __u32 index, struct task_str
 	read_executable(index, user ? has->exe : 0);
 	append_paths(s, index, task, user ? (void *)has->exe : 0, &(struct walks){ loop_path, loop_cgroup });
 	end_text(s, &s->record.asked, TEXT_UNKNOWN, s->used);
-	if ((e->known | KNOWN_LOGIN) != KNOWN_OF_ALL || (state & TASK_NEW) || (has->fs_seq & 1) ||
+	if ((e->known | KNOWN_OPTIONAL) != KNOWN_OF_ALL || (state & TASK_NEW) || (has->fs_seq & 1) ||
 	    (user && s->record.filename.form != TEXT_PATH) || s->record.cwd.form != TEXT_PATH ||
 	    (cgroup_from != CGROUP_NONE && s->record.cgroup.form != TEXT_PATH) || s->used > TEXTS_MAX)
 		return 0;

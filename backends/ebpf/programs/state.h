@@ -57,8 +57,22 @@ static __always_inline int is_thread(struct task_struct *task)
 	return ids[0] != ids[1];
 }
 
+/* The pointer is NULL where the kernel was built without that kind of namespace. */
+#define FILL_NAMESPACE(e, span, base, first, member, field, flag)                                  \
+	({                                                                                         \
+		if (bpf_core_field_exists((base)->member) &&                                       \
+		    bpf_core_field_exists((base)->member->ns.inum)) {                              \
+			typeof((base)->member) ns = 0;                                             \
+			FROM_SPAN(&ns, span, base, first, member);                                 \
+			if (ns && !bpf_core_read(&(e)->field, 4, &ns->ns.inum))                    \
+				(e)->known |= flag;                                                \
+		}                                                                                  \
+	})
+
 static __always_inline void fill_credentials(struct event *e, const struct cred *cred)
 {
+	__u64 span[14];
+
 	/* One read where the members have the order that all kernels so far have. */
 	if (OFFSET(struct cred, egid) - OFFSET(struct cred, uid) == 20 &&
 	    OFFSET(struct cred, euid) - OFFSET(struct cred, uid) == 16 &&
@@ -77,12 +91,14 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 		if (!err)
 			e->known |= KNOWN_IDS;
 	}
+	if (READ_SPAN(span, cred, cap_inheritable))
+		return;
 	if (OFFSET(struct cred, cap_ambient) - OFFSET(struct cred, cap_inheritable) == 32 &&
 	    OFFSET(struct cred, cap_bset) - OFFSET(struct cred, cap_inheritable) == 24 &&
 	    OFFSET(struct cred, cap_effective) - OFFSET(struct cred, cap_inheritable) == 16 &&
 	    OFFSET(struct cred, cap_permitted) - OFFSET(struct cred, cap_inheritable) == 8) {
-		if (!bpf_probe_read_kernel(&e->caps, 40, (void *)cred + OFFSET(struct cred, cap_inheritable)))
-			e->known |= KNOWN_CAPS;
+		__builtin_memcpy(e->caps, span, sizeof(e->caps));
+		e->known |= KNOWN_CAPS;
 	} else {
 		int err = 0;
 
@@ -94,6 +110,7 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 		if (!err)
 			e->known |= KNOWN_CAPS;
 	}
+	FILL_NAMESPACE(e, span, (struct cred *)cred, cap_inheritable, user_ns, userns, KNOWN_USERNS);
 }
 
 /* A kernel without CONFIG_AUDIT has neither member; all others have one after the other. */
@@ -106,27 +123,46 @@ static __always_inline void fill_login(struct event *e, struct task_struct *task
 		e->known |= KNOWN_LOGIN;
 }
 
-/* The pointer is NULL where the kernel was built without that kind of namespace. */
-#define FILL_NAMESPACE(e, span, nsproxy, member, field, flag)                                      \
-	({                                                                                         \
-		if (bpf_core_field_exists((nsproxy)->member) &&                                    \
-		    bpf_core_field_exists((nsproxy)->member->ns.inum)) {                           \
-			typeof((nsproxy)->member) ns = 0;                                          \
-			FROM_SPAN(&ns, span, nsproxy, uts_ns, member);                             \
-			if (ns && !bpf_core_read(&(e)->field, 4, &ns->ns.inum))                    \
-				(e)->known |= flag;                                                \
-		}                                                                                  \
-	})
-
 static __always_inline void fill_namespaces(struct event *e, struct nsproxy *nsproxy)
 {
-	__u64 span[5];
+	__u64 span[8];
 
 	READ_SPAN(span, nsproxy, uts_ns);
-	FILL_NAMESPACE(e, span, nsproxy, uts_ns, uts, KNOWN_UTS);
-	FILL_NAMESPACE(e, span, nsproxy, ipc_ns, ipc, KNOWN_IPC);
-	FILL_NAMESPACE(e, span, nsproxy, mnt_ns, mnt, KNOWN_MNT);
-	FILL_NAMESPACE(e, span, nsproxy, net_ns, net, KNOWN_NET);
+	FILL_NAMESPACE(e, span, nsproxy, uts_ns, uts_ns, uts, KNOWN_UTS);
+	FILL_NAMESPACE(e, span, nsproxy, uts_ns, ipc_ns, ipc, KNOWN_IPC);
+	FILL_NAMESPACE(e, span, nsproxy, uts_ns, mnt_ns, mnt, KNOWN_MNT);
+	FILL_NAMESPACE(e, span, nsproxy, uts_ns, net_ns, net, KNOWN_NET);
+	FILL_NAMESPACE(e, span, nsproxy, uts_ns, cgroup_ns, cgroupns, KNOWN_CGROUPNS);
+	FILL_NAMESPACE(e, span, nsproxy, uts_ns, time_ns, timens, KNOWN_TIMENS);
+}
+
+/* In linux/proc_ns.h. */
+#define PROC_PID_INIT_INO 0xEFFFFFFCU
+
+/*
+ * The pid namespace is that of the pid itself: nsproxy has that of children to come. A pid has a
+ * number in each namespace from the initial one, level 0, down to its own.
+ */
+static __always_inline void fill_pid_namespace(struct event *e, struct pid *pid)
+{
+	struct pid_namespace *ns = 0;
+	__u32 level = 0;
+
+	if (!pid || !bpf_core_field_exists(pid->numbers[0].ns) || !bpf_core_field_exists(ns->ns.inum) ||
+	    bpf_core_read(&level, sizeof(level), &pid->level))
+		return;
+	if (level) {
+		struct upid *own = (void *)pid + OFFSET(struct pid, numbers) +
+				   (__u64)level * bpf_core_type_size(struct upid);
+
+		if (bpf_core_read(&e->ns_pid, 4, &own->nr) || bpf_core_read(&ns, sizeof(ns), &own->ns) ||
+		    bpf_core_read(&e->pidns, 4, &ns->ns.inum))
+			return;
+	} else {
+		e->ns_pid = e->tgid;
+		e->pidns = PROC_PID_INIT_INO;
+	}
+	e->known |= KNOWN_PIDNS;
 }
 
 struct terminal {
@@ -201,17 +237,23 @@ static __noinline void fill_event(struct event *e, enum event_kind kind, struct 
 	struct task_struct *leader = 0, *parent = 0;
 	struct signal_struct *signal = 0;
 	struct nsproxy *nsproxy = 0;
+	struct pid *pid = 0;
 
 	begin_event(e, kind);
 	{
-		__u64 span[9];
+		__u64 span[15];
 
 		READ_SPAN(span, task, pid);
 		FROM_SPAN(&e->tgid, span, task, pid, tgid);
 		FROM_SPAN(&e->tid, span, task, pid, pid);
 		FROM_SPAN(&leader, span, task, pid, group_leader);
 		FROM_SPAN(&parent, span, task, pid, real_parent);
+		if (leader == task)
+			FROM_SPAN(&pid, span, task, pid, thread_pid);
+		else
+			bpf_core_read(&pid, sizeof(pid), &leader->thread_pid);
 	}
+	fill_pid_namespace(e, pid);
 	if (bpf_core_field_exists(task->self_exec_id) && !bpf_core_read(&e->image, 2, &task->self_exec_id))
 		e->image++;
 

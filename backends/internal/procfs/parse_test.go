@@ -44,6 +44,22 @@ func TestParseStatus(t *testing.T) {
 			t.Errorf("%s: found %v, want %v", c.name, task.Known, c.want)
 		}
 	}
+	for _, c := range []struct {
+		text  string
+		want  engine.Task
+		below bool
+	}{
+		{"NSpid:\t4711\n", engine.Task{Known: engine.FieldPIDNS.Set(), NSPID: 4711, NS: engine.Namespaces{PID: 0xeffffffc}}, false},
+		{"NSpid:\t4711\t12\t1\n", engine.Task{NSPID: 1}, true},
+		{"NSpid:\t0\n", engine.Task{}, false}, // it is being reaped
+		{"NSpid:\t0\t0\n", engine.Task{}, false},
+		{"NSpid:\t4711\tx\n", engine.Task{}, false},
+	} {
+		var got engine.Task
+		if below := parseStatus([]byte(c.text), engine.AllFields, &got); got != c.want || below != c.below {
+			t.Errorf("%q: %+v, below %v", c.text, got, below)
+		}
+	}
 }
 
 func FuzzParseStatus(f *testing.F) {

@@ -38,14 +38,14 @@ const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
 const (
 	fieldsStat = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPPID | 1<<engine.FieldPGID | 1<<engine.FieldSID |
 		1<<engine.FieldTTY | 1<<engine.FieldComm | 1<<engine.FieldExitSignal)
-	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps
+	fieldsStatus = engine.FieldsIDs | 1<<engine.FieldCaps | 1<<engine.FieldPIDNS
 )
 
 // paths are the fields that are told as from the root directory of the process.
 const paths = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd)
 
 // gone are the fields that a process that has ended does not have any more.
-const gone = engine.FieldsNS | paths | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable
+const gone = engine.FieldsNS&^(1<<engine.FieldUserNS) | paths | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable
 
 // Status is what a read returns besides the fields of an event.
 type Status struct {
@@ -70,9 +70,10 @@ func (s Status) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
 // Reader reads processes from /proc. It is not safe for concurrent use.
 type Reader struct {
-	// LoginOfLeaders is set if Read reads the login of session leaders only: a login makes a
-	// session too. Scan reads that of all.
-	LoginOfLeaders bool
+	// Sparing is set if Read leaves out what costs much and rarely differs. It reads the login
+	// of session leaders only, as a login makes a session too; and the user, cgroup and time
+	// namespace where one of the others is not that of the first process. Scan reads all.
+	Sparing bool
 
 	proc int // descriptor of /proc
 	path [48]byte
@@ -86,6 +87,7 @@ type Reader struct {
 	ownRoot place // where that of this process is, during a scan
 	// firstRoot is where it was when /proc was opened.
 	firstRoot place
+	firstNS   engine.Namespaces // without those that are read sparingly
 	own       mounts
 
 	memfds uint64        // device of memfds, 0 for unknown
@@ -115,6 +117,17 @@ func Open() (*Reader, error) {
 	}
 	if _, errno := statx(fd, []byte("self/loginuid\x00"), 0); errno != 0 {
 		r.hidden |= engine.FieldLogin.Set() // the kernel has no CONFIG_AUDIT
+	}
+	for _, ns := range namespaces {
+		if !sparingly.Has(ns.field) {
+			r.readNamespace(fd, append([]byte("1/"), ns.path...), ns.field, ns.in(&r.firstNS), new(engine.Task))
+		}
+		if _, errno := readlinkat(fd, append([]byte("self/"), ns.path...), r.buf); errno == unix.ENOENT {
+			r.hidden |= ns.field.Set() // the kernel has none
+		}
+	}
+	if inode, err := proctext.OwnNamespace("pid"); inode != proctext.InitialPIDNamespace || err != nil {
+		r.hidden |= engine.FieldPIDNS.Set() // /proc has no pids of those above
 	}
 	return r, nil
 }
@@ -193,6 +206,7 @@ var (
 	pathSelf           = []byte(".\x00")
 	pathLoginUID       = []byte("loginuid\x00")
 	pathSessionID      = []byte("sessionid\x00")
+	pathPIDNS          = []byte("ns/pid\x00")
 	pathAuxv           = []byte("auxv\x00")
 	pathMem            = []byte("mem\x00")
 )
@@ -206,6 +220,9 @@ var namespaces = [...]struct {
 	{engine.FieldIPCNS, []byte("ns/ipc\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.IPC }},
 	{engine.FieldMntNS, []byte("ns/mnt\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Mnt }},
 	{engine.FieldNetNS, []byte("ns/net\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Net }},
+	{engine.FieldUserNS, []byte("ns/user\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.User }},
+	{engine.FieldCgroupNS, []byte("ns/cgroup\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Cgroup }},
+	{engine.FieldTimeNS, []byte("ns/time\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Time }},
 }
 
 func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
@@ -246,7 +263,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	if want&engine.FieldsNS != 0 {
 		r.readNamespaces(dir, want, t)
 	}
-	if want.Has(engine.FieldLogin) && (!r.LoginOfLeaders || t.Known.Has(engine.FieldSID) && t.SID == ev.PID) {
+	if want.Has(engine.FieldLogin) && (!r.Sparing || t.Known.Has(engine.FieldSID) && t.SID == ev.PID) {
 		r.readLogin(dir, t)
 	}
 	if want.Has(engine.FieldCgroup) {
@@ -260,7 +277,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want&fieldsStatus != 0 {
 		if b, ok := r.readFile(dir, pathStatus); ok {
-			parseStatus(b, want, t)
+			if parseStatus(b, want, t) {
+				r.readNamespace(dir, pathPIDNS, engine.FieldPIDNS, &t.NS.PID, t)
+			}
 		}
 	}
 	if want&Replaced != 0 && !st.Kthread {
@@ -443,17 +462,29 @@ func (r *Reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool 
 func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {
 	for i := range namespaces {
 		ns := &namespaces[i]
-		if !want.Has(ns.field) {
-			continue
+		if want.Has(ns.field) && !(r.Sparing && sparingly.Has(ns.field) && r.inFirst(t)) {
+			r.readNamespace(dir, ns.path, ns.field, ns.in(&t.NS), t)
 		}
-		n, errno := readlinkat(dir, ns.path, r.buf)
-		if errno != 0 {
-			continue
-		}
-		if inode, ok := proctext.ParseNamespace(r.buf[:n]); ok {
-			*ns.in(&t.NS) = inode
-			t.Known |= ns.field.Set()
-		}
+	}
+}
+
+// sparingly are the namespaces that are left out of what Sparing is for.
+const sparingly = engine.Fields(1<<engine.FieldUserNS | 1<<engine.FieldCgroupNS | 1<<engine.FieldTimeNS)
+
+// inFirst reports whether the namespaces that have been read are those of the first process.
+func (r *Reader) inFirst(t *engine.Task) bool {
+	ns := engine.Namespaces{UTS: t.NS.UTS, IPC: t.NS.IPC, Mnt: t.NS.Mnt, Net: t.NS.Net}
+	return ns == r.firstNS || t.Known&engine.FieldsNS == 0
+}
+
+func (r *Reader) readNamespace(dir int, path []byte, f engine.Field, to *uint32, t *engine.Task) {
+	n, errno := readlinkat(dir, path, r.buf)
+	if errno != 0 {
+		return
+	}
+	if inode, ok := proctext.ParseNamespace(r.buf[:n]); ok {
+		*to = inode
+		t.Known |= f.Set()
 	}
 }
 

@@ -109,10 +109,14 @@ func checkSelf(t *testing.T, ev *engine.RawEvent) {
 			t.Errorf("%v is %q, want %q", f, got, want)
 		}
 	}
-	for name, got := range map[string]uint32{"uts": task.NS.UTS, "ipc": task.NS.IPC, "mnt": task.NS.Mnt, "net": task.NS.Net} {
+	for name, got := range map[string]uint32{"uts": task.NS.UTS, "ipc": task.NS.IPC, "mnt": task.NS.Mnt, "net": task.NS.Net,
+		"pid": task.NS.PID, "user": task.NS.User, "cgroup": task.NS.Cgroup, "time": task.NS.Time} {
 		if link, _ := os.Readlink("/proc/self/ns/" + name); link != fmt.Sprintf("%s:[%d]", name, got) {
 			t.Errorf("namespace %s is %d, want %s", name, got, link)
 		}
+	}
+	if task.NSPID != uint32(os.Getpid()) {
+		t.Errorf("pid %d in its namespace", task.NSPID)
 	}
 	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -535,13 +539,45 @@ func TestLogin(t *testing.T) {
 				return
 			}
 			want := engine.Login{UID: uid, Session: uint32(session)}
-			for _, r.LoginOfLeaders = range []bool{false, true} {
+			for _, r.Sparing = range []bool{false, true} {
 				var ev engine.RawEvent
 				ev.PID = uint32(unix.Gettid())
-				if _, err := r.Read(ev.PID, Readable, &ev); err != nil || !r.LoginOfLeaders && ev.Task.Login != want ||
-					ev.Task.Known.Has(engine.FieldLogin) == r.LoginOfLeaders {
-					t.Errorf("%d of leaders %v: %+v, known %v; %v", uid, r.LoginOfLeaders, ev.Task.Login, ev.Task.Known, err)
+				if _, err := r.Read(ev.PID, Readable, &ev); err != nil || !r.Sparing && ev.Task.Login != want ||
+					ev.Task.Known.Has(engine.FieldLogin) == r.Sparing {
+					t.Errorf("%d of leaders %v: %+v, known %v; %v", uid, r.Sparing, ev.Task.Login, ev.Task.Known, err)
 				}
+			}
+		}
+	})
+}
+
+// User, cgroup and time namespace are always read, or only where another namespace is not that of
+// the first process.
+func TestNamespacesSparingly(t *testing.T) {
+	r := open(t)
+	onThread(func() {
+		read := func(sparing bool) (known engine.Fields) {
+			var ev engine.RawEvent
+			ev.PID, r.Sparing = uint32(unix.Gettid()), sparing
+			if _, err := r.Read(ev.PID, engine.FieldsNS, &ev); err != nil {
+				t.Error(err)
+			}
+			return ev.Task.Known
+		}
+		all := r.Readable() & engine.FieldsNS
+		first, _ := os.Readlink("/proc/1/ns/mnt")
+		if own, err := os.Readlink("/proc/thread-self/ns/mnt"); err == nil && own == first {
+			if got := read(true); got != all&^sparingly {
+				t.Errorf("known %s of %s", got, all)
+			}
+		}
+		if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
+			t.Log(err)
+			return
+		}
+		for _, sparing := range []bool{false, true} {
+			if got := read(sparing); got != all {
+				t.Errorf("in another namespace, sparing %v: known %s, not %s", sparing, got, all)
 			}
 		}
 	})

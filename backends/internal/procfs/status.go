@@ -7,15 +7,16 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-// parseStatus sets the ids and the capability sets of want that the text of /proc/PID/status has.
-// The ids and the five sets are each known as a whole or not at all.
-func parseStatus(b []byte, want engine.Fields, t *engine.Task) {
+// parseStatus sets the ids, the capability sets and the pid namespace of want that the text of
+// /proc/PID/status has. The ids and the five sets are each known as a whole or not at all. It
+// reports whether the process has a pid namespace below the initial one, which has to be read.
+func parseStatus(b []byte, want engine.Fields, t *engine.Task) (below bool) {
 	var caps engine.Capabilities
 	have := 0 // of the sets
 	cred := &t.Cred
 	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
-		// The lines that are parsed begin with U, G or C: most others are skipped here.
-		if len(line) < 5 || line[0] != 'U' && line[0] != 'G' && line[0] != 'C' {
+		// The lines that are parsed begin with U, G, N or C: most others are skipped here.
+		if len(line) < 5 || line[0] != 'U' && line[0] != 'G' && line[0] != 'N' && line[0] != 'C' {
 			continue
 		}
 		var set *uint64
@@ -25,6 +26,15 @@ func parseStatus(b []byte, want engine.Fields, t *engine.Task) {
 			t.Known |= parseIDs(value, want, engine.FieldUIDs, engine.FieldSUID, [3]*uint32{&cred.UID, &cred.EUID, &cred.SUID})
 		case "Gid:":
 			t.Known |= parseIDs(value, want, engine.FieldGIDs, engine.FieldSGID, [3]*uint32{&cred.GID, &cred.EGID, &cred.SGID})
+		case "NSpid:": // from the initial namespace down to the process's own
+			tab := bytes.LastIndexByte(value, '\t')
+			// The pids of a process that is being reaped are 0.
+			if pid, ok := proctext.Uint32(value[tab+1:]); ok && pid != 0 && want.Has(engine.FieldPIDNS) {
+				if t.NSPID, below = pid, tab >= 0; !below {
+					t.NS.PID = proctext.InitialPIDNamespace
+					t.Known |= engine.FieldPIDNS.Set()
+				}
+			}
 		case "CapInh:":
 			set = &caps.Inheritable
 		case "CapPrm:":
@@ -41,7 +51,7 @@ func parseStatus(b []byte, want engine.Fields, t *engine.Task) {
 		}
 		var ok bool
 		if *set, ok = proctext.Uint64(value, 16); !ok {
-			return
+			return below
 		}
 		if have++; have == 5 {
 			break // they stand behind the ids
@@ -51,6 +61,7 @@ func parseStatus(b []byte, want engine.Fields, t *engine.Task) {
 		t.Caps = caps
 		t.Known |= engine.FieldCaps.Set()
 	}
+	return below
 }
 
 // parseIDs parses real, effective, saved and file system id into ids, as far as the fields of the

@@ -24,7 +24,8 @@ func sample(k engine.Kind) *engine.RawEvent {
 	t.Cred = engine.Credentials{UID: 4, EUID: 5, SUID: 6, GID: 7, EGID: 8, SGID: 9}
 	t.Caps = engine.Capabilities{Inheritable: 10, Permitted: 11, Effective: 12, Bounding: 13, Ambient: 14}
 	t.TTY = engine.TTY{Major: 15, Minor: 16}
-	t.NS = engine.Namespaces{UTS: 17, IPC: 18, Mnt: 19, Net: 20}
+	t.NS = engine.Namespaces{UTS: 17, IPC: 18, Mnt: 19, Net: 20, PID: 22, User: 23, Cgroup: 24, Time: 25}
+	t.NSPID = 26
 	t.Exit = engine.Exit{WaitStatus: 21}
 	return ev
 }
@@ -65,6 +66,10 @@ func TestCompare(t *testing.T) {
 		"ipc_ns":         func(ev *engine.RawEvent) { ev.Task.NS.IPC = 0 },
 		"mnt_ns":         func(ev *engine.RawEvent) { ev.Task.NS.Mnt = 0 },
 		"net_ns":         func(ev *engine.RawEvent) { ev.Task.NS.Net = 0 },
+		"pid_ns":         func(ev *engine.RawEvent) { ev.Task.NSPID = 0 },
+		"user_ns":        func(ev *engine.RawEvent) { ev.Task.NS.User = 0 },
+		"cgroup_ns":      func(ev *engine.RawEvent) { ev.Task.NS.Cgroup = 0 },
+		"time_ns":        func(ev *engine.RawEvent) { ev.Task.NS.Time = 0 },
 		"comm":           func(ev *engine.RawEvent) { ev.Set(engine.FieldComm, nil) },
 		"filename":       func(ev *engine.RawEvent) { ev.Set(engine.FieldFilename, []byte("/else")) },
 		"cmdline":        func(ev *engine.RawEvent) { ev.Set(engine.FieldCmdline, []byte("/cmdline\x00")) },

@@ -17,7 +17,7 @@ const inherited = engine.FieldsIDs | engine.FieldsNS |
 	1<<engine.FieldPGID | 1<<engine.FieldSID | 1<<engine.FieldCaps | 1<<engine.FieldTTY | 1<<engine.FieldLogin
 
 // optional are the fields that a kernel may have without showing them in /proc.
-const optional = engine.FieldsNS | 1<<engine.FieldCgroup
+const optional = engine.FieldsNS | 1<<engine.FieldCgroup | 1<<engine.FieldPIDNS
 
 // truths are the right values of each event of a witness program.
 type truths struct {
