@@ -73,6 +73,14 @@ type Options struct {
 	// command in PATH makes several. It makes all system calls a little slower.
 	FailedExecs bool
 
+	// Users, if not empty, are up to 16 users: a process that is made from now on is reported
+	// only if its real user id is one of these, at its birth or, from that event on, at a later
+	// one. The kernel says nothing of the others, which is what makes this cheaper than Where:
+	// the table lacks them, also as parents and ancestors, and what depends on them is unknown.
+	// Processes that exist already, and all that were reported once, are reported to their
+	// ends. Only the eBPF backend can do this; others are passed over.
+	Users []uint32
+
 	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
 	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
 	// 6.6) then makes messages of failing threads only: the exit status is carried where
@@ -122,7 +130,7 @@ func Open(opts Options) (*Queue, error) {
 	// twice, which the table reconciles, and not missed.
 	src, attempts, err := backends.Open(backends.Options{
 		Allowed: opts.Backends, Strict: opts.Strict,
-		Shared: source.Options{Threads: opts.Threads, Kinds: opts.kinds(), Exits: opts.Exits, BTF: opts.BTF,
+		Shared: source.Options{Threads: opts.Threads, Kinds: opts.kinds(), Exits: opts.Exits, Users: opts.Users, BTF: opts.BTF,
 			HoldTime: cmp.Or(opts.HoldTime, engine.DefaultHoldTime)},
 		EBPF: opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
 	})

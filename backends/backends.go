@@ -114,6 +114,10 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		if !opts.Allowed.has(i) && opts.Allowed != 0 {
 			continue
 		}
+		if len(opts.Shared.Users) > 0 && names[i] != "ebpf" {
+			failed = append(failed, Attempt{names[i], fmt.Errorf("it can't leave out the processes of users in the kernel: %w", errors.ErrUnsupported)})
+			continue
+		}
 		s, err := b.open(&opts)
 		if err == nil {
 			return s, failed, nil

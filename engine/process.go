@@ -136,7 +136,7 @@ func (p *Process) AsOf() uint64 { return p.asOf }
 // executable nor arguments.
 func (p *Process) IsKernelThread() bool {
 	certain := (p.Known &^ p.Carried).Has(FieldEntry) && p.EntryType == EntryKThread
-	return certain && !p.execed && p.Known&imageFields == 0
+	return certain && !p.execed && !p.Known.Has(FieldFilename) && !p.Known.Has(FieldCmdline)
 }
 
 // Args yields the arguments, without their NULs. The slices are parts of Cmdline.

@@ -57,7 +57,21 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
 		l.set(programsVarSnapshotSlot, slotCount(cpus)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
+		l.setUsers(shared.Users),
 	)
+}
+
+// maxFollowed is how many processes can be followed at a time where only some users are asked for.
+const maxFollowed = 1 << 16
+
+func (l *loader) setUsers(users []uint32) error {
+	if len(users) == 0 {
+		return nil
+	}
+	l.spec.Maps[programsMapFollowed].MaxEntries = maxFollowed
+	var all [source.MaxUsers]uint32
+	copy(all[:], users)
+	return errors.Join(l.set(programsVarUserCount, uint32(len(users))), l.set(programsVarUsers, all))
 }
 
 // exitBits returns the bits of which a wait status has to have one, 0 for all exits.

@@ -121,11 +121,12 @@ func (s *Source) share(l *loader, cpus int) (err error) {
 		return err
 	}
 	armed, nudged, images := l.spec.Variables[programsVarArmed], l.spec.Variables[programsVarNudged], l.spec.Variables[programsVarImagesOnly]
+	scoped := l.spec.Variables[programsVarScoped]
 	variables := s.maps[armed.SectionName]
 	if variables == nil {
 		return fmt.Errorf("the programs have no section %s", armed.SectionName)
 	}
-	if s.control, err = mapControl(variables.FD(), armed.Offset, nudged.Offset, images.Offset); err != nil {
+	if s.control, err = mapControl(variables.FD(), armed.Offset, nudged.Offset, images.Offset, scoped.Offset); err != nil {
 		return err
 	}
 	if s.counters, err = mapCounters(s.maps[programsMapCounters].FD(), cpus); err != nil {

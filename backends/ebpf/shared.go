@@ -15,19 +15,21 @@ type control struct {
 	memory        []byte
 	armed, nudged *uint32
 	imagesOnly    *uint32
+	scoped        *uint32
 }
 
 // mapControl maps the programs' zero-initialised data, in which the variables have these offsets.
-func mapControl(fd int, armed, nudged, images uint32) (*control, error) {
+func mapControl(fd int, armed, nudged, images, scoped uint32) (*control, error) {
 	page := os.Getpagesize()
-	if end := max(armed, nudged, images) + 4; int(end) > page || (armed|nudged|images)%4 != 0 {
-		return nil, fmt.Errorf("map variables: offsets %d, %d and %d", armed, nudged, images)
+	if end := max(armed, nudged, images, scoped) + 4; int(end) > page || (armed|nudged|images|scoped)%4 != 0 {
+		return nil, fmt.Errorf("map variables: offsets %d, %d, %d and %d", armed, nudged, images, scoped)
 	}
 	m, err := unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map variables: %w", err)
 	}
-	return &control{m, (*uint32)(unsafe.Pointer(&m[armed])), (*uint32)(unsafe.Pointer(&m[nudged])), (*uint32)(unsafe.Pointer(&m[images]))}, nil
+	at := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&m[offset])) }
+	return &control{m, at(armed), at(nudged), at(images), at(scoped)}, nil
 }
 
 func (c *control) unmap() { unix.Munmap(c.memory) }

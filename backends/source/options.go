@@ -28,6 +28,10 @@ type Options struct {
 	// Exits says which ends are reported: all by default.
 	Exits Exits
 
+	// Users, if not empty, are those whose processes are reported, by their real user id: at
+	// most MaxUsers. Only the eBPF source can.
+	Users []uint32
+
 	// HoldTime is how long the engine holds events to put them in order; 0 means for any time.
 	HoldTime time.Duration
 
@@ -39,6 +43,9 @@ type Options struct {
 	// running kernel's make wrong events. It is for tests.
 	KernelTypes *btf.Spec
 }
+
+// MaxUsers is the length of the longest Options.Users.
+const MaxUsers = 16
 
 // Types returns the running kernel's types.
 func (o *Options) Types() (*btfhub.Kernel, error) {
@@ -69,6 +76,8 @@ func (o *Options) Validate() error {
 		return wrong("Exits", uint8(o.Exits), fmt.Errorf("it must be ExitsAll (%d) or ExitsNonzero (%d)", ExitsAll, ExitsNonzero))
 	case o.Exits == ExitsNonzero && !o.Reports(engine.EventExit):
 		return wrong("Exits", "ExitsNonzero", errors.New("the option Kinds leaves out EXIT"))
+	case len(o.Users) > MaxUsers:
+		return wrong("Users", fmt.Sprintf("%d users", len(o.Users)), fmt.Errorf("it must be at most %d", MaxUsers))
 	case o.BTF.Path == "":
 		return nil
 	}

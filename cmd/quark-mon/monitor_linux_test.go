@@ -317,7 +317,7 @@ func TestKillLeavesNothing(t *testing.T) {
 }
 
 // programsOf returns the eBPF programs that a process holds descriptors of.
-func programsOf(t *testing.T, pid int) (ids []ebpf.ProgramID) {
+func programsOf(t testing.TB, pid int) (ids []ebpf.ProgramID) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+" (default all but exec_failed)")
 		f.BoolVar(&o.queue.FailedExecs, "failed-execs", false, "also report execs that failed: the error and the path asked for")
 		f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
+		f.Func("users", "report only processes of these user `ids`, a list; the kernel leaves out the others (eBPF only)", o.setUsers)
 		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
 		f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
 	})
@@ -77,6 +79,19 @@ func newFlags(o *options) *pflag.FlagSet {
 	return all
 }
 
+// setUsers takes the value of --users.
+func (o *options) setUsers(list string) error {
+	o.queue.Users = nil
+	for id := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q is no user id", id)
+		}
+		o.queue.Users = append(o.queue.Users, uint32(n))
+	}
+	return nil
+}
+
 // kindNames returns the names that --events takes.
 func kindNames() (names []string) {
 	for k := range quark.Kind(quark.NumKinds) {
@@ -93,6 +108,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --names -j | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
+                 [--users LIST]
                  [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
                  [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
                  [--failed] [--filter EXPRESSION] [--rules FILE]
@@ -134,7 +150,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "failed-execs"} {
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "users", "failed-execs"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
 		}

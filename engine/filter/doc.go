@@ -8,9 +8,9 @@
 //
 // A term is one of:
 //
-//   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, gone. An
-//     event that was joined has each kind of its parts, and the term is about the event as a
-//     whole, with the process as it is after the last part.
+//   - a kind of event: fork, exec, exit, id_change, setproctitle, ptrace, core_dump, exec_failed,
+//     gone. An event that was joined has each kind of its parts, and the term is about the event as
+//     a whole, with the process as it is after the last part.
 //   - failed: the end of a process with a code other than 0, or by a signal.
 //   - thread: what concerns a single thread.
 //   - FIELD OP VALUE or FIELD OP (VALUE, ...), which is true for == if one of the values is equal,

@@ -46,7 +46,7 @@ func (r events) event() *engine.Event {
 	p.Task.Exit = engine.Exit{WaitStatus: pick[int32](r, 0, 1<<8, 2<<8, 9, 11|0x80), Time: 900 + r.Uint64N(60)}
 	if p.EntryType = engine.EntryType(r.IntN(7)); r.IntN(4) == 0 {
 		p.EntryType = engine.EntryKThread
-		p.Known = p.Known&^engine.SetOf(engine.FieldFilename, engine.FieldCmdline) | engine.FieldEntry.Set()
+		p.Known = p.Known&^image | engine.FieldEntry.Set()
 		p.Truncated, p.Carried = p.Truncated&p.Known, p.Carried&p.Known
 	}
 	ev := &engine.Event{Process: p, Thread: r.IntN(8) == 0}
@@ -141,10 +141,13 @@ var naiveTexts = []struct {
 	{"cgroup", true, engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
 }
 
+// image are the fields that a thread of the kernel does not have.
+var image = engine.SetOf(engine.FieldFilename, engine.FieldCmdline)
+
 // isKernelThread reports whether nothing is known of an image, and the entry leader says why.
 func isKernelThread(p *engine.Process) bool {
 	return p.Known.Has(engine.FieldEntry) && !p.Carried.Has(engine.FieldEntry) && p.EntryType == engine.EntryKThread &&
-		!p.Known.Has(engine.FieldFilename) && !p.Known.Has(engine.FieldCmdline)
+		p.Known&image == 0
 }
 
 func compare(op string, v, n uint64) bool {

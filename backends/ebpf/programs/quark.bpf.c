@@ -10,6 +10,7 @@
 #include "task.h"
 #include "record.h"
 #include "ring.h"
+#include "users.h"
 #include "state.h"
 #include "text.h"
 #include "twin.h"
@@ -36,10 +37,18 @@ const volatile __u32 result_offset = 0;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
+/* Whether a fork made a process, and not a thread of which somebody wants to know. */
+static __always_inline int is_birth(struct task_struct *child) { return !want_threads || !is_thread(child); }
+
+static __always_inline int fork_wanted(struct task_struct *child)
+{
+	return !user_count || !is_left_out(child, 0, is_birth(child));
+}
+
 SEC("raw_tp/sched_process_fork")
 int quark_fork(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (take_first(ARGUMENT(ctx, 1), EVENT_FORK))
+	if (fork_wanted(ARGUMENT(ctx, 1)) && take_first(ARGUMENT(ctx, 1), EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
 	return 0;
 }
@@ -47,7 +56,7 @@ int quark_fork(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_fork")
 int quark_fork_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (take_second(ARGUMENT(ctx, 1), EVENT_FORK))
+	if (fork_wanted(ARGUMENT(ctx, 1)) && take_second(ARGUMENT(ctx, 1), EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
 	return 0;
 }
@@ -63,7 +72,7 @@ int quark_fork_wakeup(struct bpf_raw_tracepoint_args *ctx)
 
 	if (bpf_core_field_exists(child->flags))
 		bpf_core_read(&flags, sizeof(flags), &child->flags);
-	if (!(flags & PF_USER_WORKER) && take_second(child, EVENT_FORK))
+	if (!(flags & PF_USER_WORKER) && fork_wanted(ARGUMENT(ctx, 0)) && take_second(child, EVENT_FORK))
 		bpf_tail_call(ctx, &handlers, EVENT_FORK);
 	return 0;
 }
@@ -137,6 +146,8 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 
 	if (kind == EVENT_FORK && !want_threads && is_thread(task))
 		return 0;
+	if (left_out(task, kind, 0, kind == EVENT_FORK && is_birth(task)))
+		return 0;
 	s = take_slot(kind, &index);
 	if (!s)
 		return 0;
@@ -170,7 +181,7 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 SEC("raw_tp/sched_process_exec")
 int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (claim_first(ARGUMENT(ctx, 0), EVENT_EXEC))
+	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && claim_first(ARGUMENT(ctx, 0), EVENT_EXEC))
 		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
 	return 0;
 }
@@ -178,7 +189,7 @@ int quark_exec(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exec")
 int quark_exec_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (claim_second(ARGUMENT(ctx, 0), EVENT_EXEC))
+	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && claim_second(ARGUMENT(ctx, 0), EVENT_EXEC))
 		bpf_tail_call(ctx, &handlers, EVENT_EXEC);
 	return 0;
 }
@@ -189,7 +200,7 @@ int quark_exec_perf(void *ctx)
 {
 	struct task_struct *task = current_task();
 
-	if (claim_second(task, EVENT_EXEC))
+	if (!is_left_out(task, 0, 0) && claim_second(task, EVENT_EXEC))
 		report_image((__u64)task, EVENT_EXEC, 0);
 	return 0;
 }
@@ -273,6 +284,10 @@ static __always_inline void end_thread(struct task_struct *task)
 	group = reports_group(task, leader, signal);
 	if (!group && !want_threads)
 		return;
+	if (left_out(task, EVENT_EXIT, 0, 0))
+		return;
+	if (group)
+		end_following(task);
 	if (group)
 		err = group_status(leader, signal, &status);
 	else
@@ -309,8 +324,11 @@ int quark_exit_handler(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exit")
 int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 {
+	if (is_left_out(ARGUMENT(ctx, 0), 0, 0))
+		return 0;
 	if (claim_first(ARGUMENT(ctx, 0), EVENT_EXIT))
 		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
+	forget_ended(ARGUMENT(ctx, 0));
 	return 0;
 }
 
@@ -318,8 +336,11 @@ int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_exit")
 int quark_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 {
+	if (is_left_out(ARGUMENT(ctx, 0), 0, 0))
+		return 0;
 	if (claim_second(ARGUMENT(ctx, 0), EVENT_EXIT))
 		bpf_tail_call(ctx, &handlers, EVENT_EXIT);
+	forget_ended(ARGUMENT(ctx, 0));
 	return 0;
 }
 
@@ -329,8 +350,12 @@ int quark_exit_perf(void *ctx)
 {
 	struct task_struct *task = current_task();
 
+	if (is_left_out(task, 0, 0))
+		return 0;
 	if (claim_second(task, EVENT_EXIT))
 		end_thread(task);
+	else
+		forget_ended(task);
 	return 0;
 }
 
@@ -364,6 +389,8 @@ int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 
 	if (thread && !want_threads)
 		return 0;
+	if (left_out(task, EVENT_COMM, 0, 0))
+		return 0;
 	if (task == current && in_exec(current))
 		return 0; /* EXEC reports it */
 	e = reserve_event(EVENT_COMM);
@@ -383,7 +410,7 @@ int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/task_rename")
 int quark_rename(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (take_first(ARGUMENT(ctx, 0), EVENT_COMM))
+	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && take_first(ARGUMENT(ctx, 0), EVENT_COMM))
 		bpf_tail_call(ctx, &handlers, EVENT_COMM);
 	return 0;
 }
@@ -391,7 +418,7 @@ int quark_rename(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/task_rename")
 int quark_rename_twin(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (take_second(ARGUMENT(ctx, 0), EVENT_COMM))
+	if (!is_left_out(ARGUMENT(ctx, 0), 0, 0) && take_second(ARGUMENT(ctx, 0), EVENT_COMM))
 		bpf_tail_call(ctx, &handlers, EVENT_COMM);
 	return 0;
 }
@@ -403,6 +430,8 @@ static __always_inline int report_ids(struct task_struct *task, const struct cre
 	struct event *e;
 
 	if (thread && !want_threads && !(ids & IDS_SID)) /* threads share the session */
+		return 0;
+	if (left_out(task, EVENT_ID_CHANGE, cred, 0))
 		return 0;
 	e = reserve_event(EVENT_ID_CHANGE);
 	if (!e)
@@ -499,6 +528,7 @@ struct tracee {
 	__u32 tgid, tid; /* 0: not found */
 	__u32 nr;	 /* the pid that the tracer calls it by */
 	int request;
+	int left_out;
 };
 
 static __always_inline void identify(struct tracee *t, struct task_struct *task)
@@ -509,6 +539,7 @@ static __always_inline void identify(struct tracee *t, struct task_struct *task)
 	t->start = start_time(leader);
 	t->tgid = tgid_of(task);
 	t->tid = tid_of(task);
+	t->left_out = left_out(task, EVENT_PTRACE, 0, 0);
 }
 
 /* Report that the current task attached or detached. Nothing else is read of the tracee, which may
@@ -518,7 +549,7 @@ static __always_inline void report_ptrace(const struct tracee *t)
 	int thread = t->tid != t->tgid;
 	struct event *e;
 
-	if (thread && !want_threads)
+	if (t->left_out || (thread && !want_threads))
 		return;
 	e = reserve_event(EVENT_PTRACE);
 	if (!e)
@@ -747,7 +778,7 @@ int quark_exit_execve(void *ctx)
 		was = *call;
 		bpf_map_delete_elem(&exec_calls, &key);
 	}
-	if (result >= 0 || result < -MAX_ERRNO)
+	if (result >= 0 || result < -MAX_ERRNO || left_out(task, EVENT_EXEC_FAILED, 0, 0))
 		return 0;
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (!call) {

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Where only the processes of some users are reported: which ones are followed. A process is
+ * followed from its birth if its user is one of them, else from the first event at which that is
+ * so, and if it exists when user space takes the processes that exist. It is followed to its end,
+ * whoever its user is then. So of each process in user space's table all later events are
+ * reported, and the table is right.
+ *
+ * The programs look at this before they mark or claim an event, see twin.h, as that costs most of
+ * what an event costs that is left out. Of one that the kernel skipped the first program for, the
+ * second does not tell that it did not matter: it counts as lost.
+ */
+#ifndef QUARK_USERS_H
+#define QUARK_USERS_H
+
+#define MAX_USERS 16
+
+const volatile __u32 user_count = 0; /* 0: all processes are reported */
+const volatile __u32 users[MAX_USERS] = {};
+
+/* Written by user space: 0 while all processes that have an event are followed, for as long as it
+ * takes those that exist. */
+volatile __u32 scoped;
+
+enum following { FOLLOWS, ENDED };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set at load */
+	__type(key, __u32); /* tgid */
+	__type(value, __u8); /* enum following */
+} followed SEC(".maps");
+
+/* Whether the user of cred, or of task if that is NULL, is one of those that are asked for. */
+static __always_inline int is_wanted(struct task_struct *task, const struct cred *cred)
+{
+	__u32 uid;
+
+	if (!cred)
+		bpf_core_read(&cred, sizeof(cred), &task->real_cred);
+	if (bpf_core_read(&uid, sizeof(uid), &cred->uid.val))
+		return 1;
+	for (int i = 0; i < MAX_USERS; i++)
+		if (i < user_count && users[i] == uid)
+			return 1;
+	return 0;
+}
+
+/*
+ * Whether an event of task, which may be a thread, is to be left out. cred is what its credentials
+ * become with the event, NULL if they stay. birth: it is that of a process.
+ */
+static __always_inline int is_left_out(struct task_struct *task, const struct cred *cred, int birth)
+{
+	__u32 tgid;
+
+	if (!user_count || !scoped)
+		return 0;
+	if (!birth) {
+		tgid = tgid_of(task);
+		if (bpf_map_lookup_elem(&followed, &tgid))
+			return 0;
+	}
+	return !is_wanted(task, cred);
+}
+
+/* The same, and if the event is not left out the process is followed from now on. */
+static __always_inline int left_out(struct task_struct *task, enum event_kind kind, const struct cred *cred, int birth)
+{
+	__u32 tgid;
+	__u8 follows = FOLLOWS;
+	int err;
+
+	if (!user_count)
+		return 0;
+	if (is_left_out(task, cred, birth))
+		return 1;
+	tgid = tgid_of(task);
+	err = bpf_map_update_elem(&followed, &tgid, &follows, birth ? BPF_ANY : BPF_NOEXIST);
+	if (err && err != -EEXIST) {
+		/* Events of it may be left out later: they count as lost from now on. */
+		COUNT(BOUNDED(kind), produced);
+		COUNT(BOUNDED(kind), no_slot);
+	}
+	return 0;
+}
+
+/* The process of task has ended. The second of the two programs of the end makes it be followed no
+ * more: both have to find the same. */
+static __always_inline void end_following(struct task_struct *task)
+{
+	__u32 tgid;
+	__u8 ended = ENDED;
+
+	if (!user_count)
+		return;
+	tgid = tgid_of(task);
+	bpf_map_update_elem(&followed, &tgid, &ended, BPF_EXIST);
+}
+
+static __always_inline void forget_ended(struct task_struct *task)
+{
+	__u32 tgid;
+	__u8 *state;
+
+	if (!user_count)
+		return;
+	tgid = tgid_of(task);
+	state = bpf_map_lookup_elem(&followed, &tgid);
+	if (state && *state == ENDED)
+		bpf_map_delete_elem(&followed, &tgid);
+}
+
+#endif
