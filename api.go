@@ -28,6 +28,7 @@ type (
 	Credentials  = engine.Credentials  // user and group ids
 	Login        = engine.Login        // by which login it came in
 	Executable   = engine.Executable   // the file that it executes
+	Usage        = engine.Usage        // what it has used when it ends
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
 	TTY          = engine.TTY          // the number of a terminal
 	Namespaces   = engine.Namespaces   // their inode numbers
@@ -122,6 +123,9 @@ const (
 	FieldUserNS     = engine.FieldUserNS
 	FieldCgroupNS   = engine.FieldCgroupNS
 	FieldTimeNS     = engine.FieldTimeNS
+	FieldCPUTime    = engine.FieldCPUTime
+	FieldPeakRSS    = engine.FieldPeakRSS
+	FieldIO         = engine.FieldIO
 	FieldEntry      = engine.FieldEntry // derived by quark
 
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
@@ -131,9 +135,10 @@ const (
 
 	NumFields = engine.NumFields
 
-	FieldsIDs = engine.FieldsIDs // the four of user and group ids
-	FieldsNS  = engine.FieldsNS  // the namespaces, without FieldPIDNS
-	AllFields = engine.AllFields // without FieldEntry
+	FieldsIDs   = engine.FieldsIDs   // the four of user and group ids
+	FieldsNS    = engine.FieldsNS    // the namespaces, without FieldPIDNS
+	FieldsUsage = engine.FieldsUsage // the three of Usage
+	AllFields   = engine.AllFields   // without FieldEntry
 )
 
 // The ways by which processes come in: what Process.EntryLeader is.

@@ -354,6 +354,9 @@ func (t *table) update(p *Process, r *RawEvent) {
 		p.loginMixed = p.loginMixed || p.parented
 	}
 	p.Task.copy(s, k)
+	if k&FieldsUsage != 0 {
+		t.use(p, &r.Usage)
+	}
 	t.updateName(&p.Comm, r, FieldComm)
 	t.updateName(&p.Filename, r, FieldFilename)
 	t.updateName(&p.ExecPath, r, FieldExecPath)

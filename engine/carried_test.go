@@ -40,7 +40,7 @@ func (r *rig) one(t *testing.T) *engine.Event {
 }
 
 // allButExit are the fields but those of the end, and but the start those that never change.
-const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldPIDNS)
+const allButExit = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldPIDNS | engine.FieldsUsage)
 
 // Each row of FieldChanges, held against an event that brings nothing.
 func TestFieldChanges(t *testing.T) {

@@ -100,6 +100,12 @@ func (p *Process) AppendDump(b []byte) []byte {
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		d.line("EXIT").exit()
 	}
+	if u := p.Usage; u != nil {
+		d.line("USED").big("user_time", FieldCPUTime, u.UserTime).big("system_time", FieldCPUTime, u.SystemTime).
+			big("peak_rss", FieldPeakRSS, u.PeakRSS)
+		d.line("USED").big("rchar", FieldIO, u.RChar).big("wchar", FieldIO, u.WChar).
+			big("read_bytes", FieldIO, u.ReadBytes).big("write_bytes", FieldIO, u.WriteBytes)
+	}
 	if b := &p.Birth; b.Known != 0 {
 		d.line("BRTH").number("parent_pid", b.Known.Has(FieldPPID), uint64(b.Parent.PID)).
 			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start).num("parent_tid", FieldParentTID, p.ParentTID)

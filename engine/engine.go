@@ -80,6 +80,7 @@ func (e *Engine) Learn(r *RawEvent) {
 func (e *Engine) Get() (*Event, error) {
 	now, read := e.clock.Now(), false
 	e.table.settleEntries()
+	e.table.dropUsage()
 	for {
 		// Before anything is looked up, so that nothing handed out below can be
 		// collected in the same call.

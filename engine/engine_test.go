@@ -544,7 +544,7 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	first := raw(fork, 1, 0)
 	first.Task.Known = engine.AllFields &^ (engine.FieldComm.Set() | engine.FieldFilename.Set() | engine.FieldCmdline.Set() |
-		engine.FieldCwd.Set() | engine.FieldCgroup.Set() | engine.FieldExit.Set())
+		engine.FieldCwd.Set() | engine.FieldCgroup.Set() | engine.FieldExit.Set() | engine.FieldsUsage)
 	first.Comm = []byte("a")
 	r.src.Push(first)
 	r.drain(t)

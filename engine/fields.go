@@ -37,6 +37,9 @@ const (
 	FieldUserNS                  // namespace inode numbers
 	FieldCgroupNS                //
 	FieldTimeNS                  //
+	FieldCPUTime                 // time in user mode and in the kernel, of an EXIT
+	FieldPeakRSS                 // the most memory that was resident, of an EXIT
+	FieldIO                      // bytes read and written, of an EXIT
 	FieldEntry                   // entry leader, which the engine derives
 	NumFields       = iota
 )
@@ -44,7 +47,8 @@ const (
 var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
-	"exit_signal", "parent_tid", "login", "executable", "exec_path", "pid_ns", "user_ns", "cgroup_ns", "time_ns", "entry_leader",
+	"exit_signal", "parent_tid", "login", "executable", "exec_path", "pid_ns", "user_ns", "cgroup_ns", "time_ns",
+	"cpu_time", "peak_rss", "io", "entry_leader",
 }
 
 func (f Field) String() string {
@@ -75,7 +79,8 @@ const AllFields Fields = 1<<FieldEntry - 1
 const (
 	FieldsIDs = Fields(1<<FieldUIDs | 1<<FieldSUID | 1<<FieldGIDs | 1<<FieldSGID)
 	// FieldsNS are the namespaces that a process can change: all but that of its pids.
-	FieldsNS = Fields(1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
+	FieldsNS    = Fields(1<<FieldUTSNS | 1<<FieldIPCNS | 1<<FieldMntNS | 1<<FieldNetNS | 1<<FieldUserNS | 1<<FieldCgroupNS | 1<<FieldTimeNS)
+	FieldsUsage = Fields(1<<FieldCPUTime | 1<<FieldPeakRSS | 1<<FieldIO)
 )
 
 // Has reports whether f is in s.

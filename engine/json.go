@@ -104,6 +104,9 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 	if p.Exited || p.Known.Has(FieldExit) { // the latter alone: a thread
 		o.exit(p, clock)
 	}
+	if p.Usage != nil {
+		o.usage(p)
+	}
 	if p.Birth.Known != 0 {
 		o.birth(p)
 	}
@@ -304,6 +307,25 @@ func (o *object) exit(p *Process, clock *Clock) {
 		o.b = strconv.AppendInt(o.b, int64(s.WaitStatus), 10)
 		o.time("time", clock.At(s.Time))
 		o.uint("monotonic_ns", s.Time)
+	}
+	o.end('}')
+}
+
+func (o *object) usage(p *Process) {
+	u := p.Usage
+	o.begin("usage", '{')
+	if p.Known.Has(FieldCPUTime) {
+		o.uint("user_ns", u.UserTime)
+		o.uint("system_ns", u.SystemTime)
+	}
+	if p.Known.Has(FieldPeakRSS) {
+		o.uint("peak_rss_bytes", u.PeakRSS)
+	}
+	if p.Known.Has(FieldIO) {
+		o.uint("rchar", u.RChar)
+		o.uint("wchar", u.WChar)
+		o.uint("read_bytes", u.ReadBytes)
+		o.uint("write_bytes", u.WriteBytes)
 	}
 	o.end('}')
 }

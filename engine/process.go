@@ -36,6 +36,9 @@ type Process struct {
 	// Birth is who made the process. It never changes; Task.PPID is the parent now.
 	Birth Birth
 
+	// Usage is nil but in the event of the EXIT, and there if nothing of it is known.
+	Usage *Usage
+
 	// EntryLeader is the process by which this one came in, and EntryType by which way, if
 	// FieldEntry is known. It may have ended.
 	EntryLeader Identity
@@ -173,6 +176,10 @@ func (p *Process) Clone() *Process {
 	c := *p
 	c.Cmdline = bytes.Clone(p.Cmdline)
 	c.before, c.older, c.nextGC, c.ahead = image{}, nil, nil, nil
+	if c.Usage != nil {
+		u := *c.Usage
+		c.Usage = &u
+	}
 	return &c
 }
 

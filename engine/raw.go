@@ -43,6 +43,7 @@ type RawEvent struct {
 	Tracer struct{ PID, TID uint32 }
 
 	IDChange IDChange // for KindIDChange
+	Usage    Usage    // for KindExit
 
 	// Errno is for KindExecFailed what the call failed with. FieldFilename is then the path
 	// that it was given, and not that of an image: see [FailedExec].

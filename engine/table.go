@@ -23,6 +23,9 @@ type table struct {
 	free *Process
 	view Process // what the last event of a thread is about
 
+	usage Usage    // of the process that has ended last,
+	used  *Process // which has it until the next event
+
 	unseen Fields // fields that can change without an event of the source
 	births bool   // the source reports every FORK
 	ends   bool   // the source reports every EXIT

@@ -442,6 +442,10 @@ func (d *delivery) slow(s *score.Seen) bool {
 // fieldMutants give each field a wrong value, one of before, and none.
 func fieldMutants() (list []mutant) {
 	for f := range engine.Field(engine.NumFields) {
+		if engine.FieldsUsage.Has(f) {
+			list = append(list, usageMutants(f)...)
+			continue
+		}
 		list = append(list, mutant{name: "wrong " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
 			p := s.Process
 			ok := d.reported(s).Has(f)
@@ -484,6 +488,42 @@ func fieldMutants() (list []mutant) {
 		}})
 	}
 	return list
+}
+
+// usageMutants damage what a process has used.
+func usageMutants(f engine.Field) []mutant {
+	used := func(d *delivery, s *score.Seen) *truth.Used {
+		e, _ := d.eventOf(s)
+		if e == nil || e.Used == nil || !s.Process.Known.Has(f) || f == engine.FieldIO && e.Used.IO == nil {
+			return nil
+		}
+		return e.Used
+	}
+	wrong := func(what string, change func(*engine.Usage, *truth.Used)) mutant {
+		return mutant{name: what + " " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
+			u := used(d, s)
+			if u != nil {
+				change(s.Process.Usage, u)
+			}
+			return u != nil
+		}}
+	}
+	unknown := mutant{name: "unknown " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
+		e, _ := d.eventOf(s)
+		u := used(d, s)
+		s.Process.Known &^= f.Set()
+		return u != nil && len(e.Life.Threads) == 0 && !e.Life.OpenThreads
+	}}
+	switch f {
+	case engine.FieldCPUTime:
+		return []mutant{unknown, wrong("too much", func(u *engine.Usage, most *truth.Used) { u.SystemTime = most.CPU + 1e6 })}
+	case engine.FieldPeakRSS:
+		return []mutant{unknown, wrong("too much", func(u *engine.Usage, most *truth.Used) { u.PeakRSS = most.PeakRSS + 1 })}
+	}
+	return []mutant{unknown,
+		wrong("too much", func(u *engine.Usage, most *truth.Used) { u.WriteBytes = most.IO.WriteBytes + 1 }),
+		wrong("too much read", func(u *engine.Usage, most *truth.Used) { u.RChar = most.IO.RChar + 1 }),
+	}
 }
 
 // extra is an event that did not happen, at the time of one that did.
@@ -584,7 +624,7 @@ func flawless(t *testing.T) *delivery {
 		{Op: truth.Fork, PID: 11, Creator: 9, Parent: 9, Earliest: 1e9 + 178, Latest: 1e9 + 179},
 		{Op: truth.Exit, PID: 9, Earliest: 1e9 + 180, Latest: 1e9 + 190, Status: 0x300},
 		{Op: truth.Exec, PID: 11, Earliest: 1e9 + 192, Latest: 1e9 + 193, Own: true, State: tell(engine.FieldPPID, "8", engine.FieldComm, "orphan")},
-		{Op: truth.Exit, PID: 11, Earliest: 1e9 + 195, Latest: 1e9 + 196},
+		{Op: truth.Exit, PID: 11, Earliest: 1e9 + 195, Latest: 1e9 + 196, Used: &truth.Used{CPU: 5e6, User: 4e6, System: 1e6, PeakRSS: 4096, IO: &truth.IO{RChar: 1}}},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 200, Latest: 1e9 + 210},
 		{Op: truth.Exec, PID: 9, Earliest: 1e9 + 220, Latest: 1e9 + 230, Own: true, State: tell(engine.FieldComm, "brief")},
 		{Op: truth.Exit, PID: 9, Earliest: 1e9 + 240, Latest: 1e9 + 250, Status: 9},
@@ -647,6 +687,11 @@ func perfectly(e *truth.Event) score.Seen {
 	}
 	if e.Kind == engine.KindExit {
 		p.Exited, p.Known, p.Task.Exit = true, p.Known|engine.FieldExit.Set(), engine.Exit{WaitStatus: e.Status, Time: e.Earliest}
+	}
+	if u := e.Used; u != nil {
+		p.Known |= engine.FieldsUsage
+		p.Usage = &engine.Usage{UserTime: u.User, SystemTime: u.System, PeakRSS: u.PeakRSS,
+			RChar: u.IO.RChar, WChar: u.IO.WChar, ReadBytes: u.IO.ReadBytes, WriteBytes: u.IO.WriteBytes}
 	}
 	var leaders [2]*engine.Identity
 	for i, pid := range []uint32{p.SID, p.PGID} {

@@ -97,6 +97,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Origin, row.Via = engine.OriginKernel, "proc_event"
 		case f == engine.FieldExecPath:
 			row.Via = "it is in the memory of the process alone, which is not read"
+		case engine.FieldsUsage.Has(f):
+			row.Via = "/proc shows it of a process that has ended only until it is waited for, and the times in ticks of 10 ms"
 		case s.opts.Enrich == EnrichFull && f == engine.FieldLogin:
 			row.Via = "the kernel has no CONFIG_AUDIT"
 		case s.opts.Enrich == EnrichFull && engine.FieldsNS.With(engine.FieldPIDNS).Has(f):

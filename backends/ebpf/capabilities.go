@@ -41,12 +41,15 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 		at |= engine.Kind(k).Events()
 	}
 	for _, f := range fieldSources {
-		if f.at.Has(engine.EventExit) && f.field != engine.FieldExit {
+		if f.at.Has(engine.EventExit) && f.field != engine.FieldExit && !engine.FieldsUsage.Has(f.field) {
 			f.at |= engine.EventCoreDump
 		}
 		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at, Whole: wholeTexts[f.field]}
 		if f.field != engine.FieldUserNS && engine.FieldsNS.Has(f.field) {
 			c.Partial = (engine.EventExit | engine.EventCoreDump) & at
+		}
+		if engine.FieldsUsage.Has(f.field) {
+			c.Partial = engine.EventExit & at // threads that end together
 		}
 		if missing := missingMember(types, f.needs); missing != "" {
 			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
@@ -112,6 +115,9 @@ var fieldSources = []struct {
 	{engine.FieldCgroupNS, "task.nsproxy.cgroup_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.cgroup_ns"},
 	{engine.FieldTimeNS, "task.nsproxy.time_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.time_ns"},
 	{engine.FieldParentTID, "task.real_parent.pid", engine.EventFork, ""},
+	{engine.FieldCPUTime, "task.se.sum_exec_runtime, task.utime and stime of each thread, divided as getrusage(2) does", atExit, "signal_struct.sum_sched_runtime"},
+	{engine.FieldPeakRSS, "task.signal.maxrss (unknown if threads that end together are not at the same point)", atExit, "signal_struct.sum_sched_runtime"},
+	{engine.FieldIO, "task.ioac of each thread", atExit, "signal_struct.ioac.write_bytes"},
 	{engine.FieldExit, "task.signal.group_exit_code or task.group_leader.exit_code", atExit, ""},
 }
 

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/cputime"
 	"github.com/quark-linux/quark/engine"
 )
 
 const (
 	eventSize = int(unsafe.Sizeof(programsEvent{}))
+	exitSize  = int(unsafe.Sizeof(programsExitEvent{}))
 	// size of a record with texts, without the texts
 	textsSize = int(unsafe.Offsetof(programsTextEvent{}.Data))
 )
@@ -62,7 +65,7 @@ const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
 		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecutable |
-		1<<engine.FieldExecPath)
+		1<<engine.FieldExecPath | engine.FieldsUsage)
 )
 
 var (
@@ -102,6 +105,9 @@ func decode(ev *engine.RawEvent, record []byte) error {
 		ev.Set(engine.FieldComm, comm)
 	}
 	if len(record) > eventSize {
+		if e.Kind == programsEventKindEVENT_EXIT {
+			return decodeUsage(ev, e.Known, record)
+		}
 		if err := decodeTexts(ev, record); err != nil {
 			return err
 		}
@@ -129,6 +135,32 @@ func decodeFailed(ev *engine.RawEvent, e *programsEvent) {
 		named = append(append(named, '/'), path...)
 	}
 	ev.Set(f, named)
+}
+
+var pageSize = uint64(os.Getpagesize())
+
+func decodeUsage(ev *engine.RawEvent, known programsEventKnown, record []byte) error {
+	if len(record) != exitSize {
+		return errSize
+	}
+	var x programsExitEvent
+	u := &x.Usage
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(u)), exitSize-eventSize), record[eventSize:])
+	if known&programsEventKnownKNOWN_CPU_TIME != 0 {
+		ev.Task.Known |= engine.FieldCPUTime.Set()
+		ev.Usage.UserTime, ev.Usage.SystemTime = cputime.Times{
+			Run: u.Run, User: u.Utime, System: u.Stime, ShownUser: u.ShownUtime, ShownSystem: u.ShownStime,
+		}.Divide()
+	}
+	if known&programsEventKnownKNOWN_PEAK_RSS != 0 {
+		ev.Task.Known |= engine.FieldPeakRSS.Set()
+		ev.Usage.PeakRSS = u.PeakRss * pageSize
+	}
+	if known&programsEventKnownKNOWN_IO != 0 {
+		ev.Task.Known |= engine.FieldIO.Set()
+		ev.Usage.RChar, ev.Usage.WChar, ev.Usage.ReadBytes, ev.Usage.WriteBytes = u.Rchar, u.Wchar, u.ReadBytes, u.WriteBytes
+	}
+	return nil
 }
 
 func decodeTask(t *engine.Task, e *programsEvent) {

@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -47,7 +48,7 @@ func TestDecode(t *testing.T) {
 	if ev.Kind != engine.KindExec || ev.PID != 10 || ev.TID != 10 || ev.CPU != 3 || ev.Time != 5 || ev.Thread {
 		t.Errorf("%+v", ev)
 	}
-	if ev.Task.Known != engine.AllFields || ev.Task.Truncated != engine.FieldCgroup.Set() {
+	if ev.Task.Known != engine.AllFields&^engine.FieldsUsage || ev.Task.Truncated != engine.FieldCgroup.Set() {
 		t.Errorf("known %v, truncated %v", ev.Task.Known, ev.Task.Truncated)
 	}
 	if want := (engine.Credentials{UID: 1, GID: 2, SUID: 3, SGID: 4, EUID: 5, EGID: 6}); ev.Task.Cred != want {
@@ -159,6 +160,31 @@ func TestDecodeText(t *testing.T) {
 	}
 }
 
+func TestDecodeUsage(t *testing.T) {
+	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: 1<<23 - 1}}
+	u := &x.Usage
+	u.Run, u.Utime, u.Stime, u.PeakRss, u.Rchar, u.Wchar, u.ReadBytes, u.WriteBytes = 1000, 3, 1, 2, 11, 12, 13, 14
+	all := unsafe.Slice((*byte)(unsafe.Pointer(&x)), exitSize)
+	var ev engine.RawEvent
+	if err := decode(&ev, all); err != nil {
+		t.Fatal(err)
+	}
+	want := engine.Usage{UserTime: 750, SystemTime: 250, PeakRSS: 2 * pageSize, RChar: 11, WChar: 12, ReadBytes: 13, WriteBytes: 14}
+	if ev.Usage != want || ev.Task.Known&engine.FieldsUsage != engine.FieldsUsage {
+		t.Errorf("%+v, known %v, want %+v", ev.Usage, ev.Task.Known, want)
+	}
+	x.Event.Known = 0
+	ev.Reset()
+	if err := decode(&ev, all); err != nil || ev.Usage != (engine.Usage{}) || ev.Task.Known != 0 {
+		t.Errorf("%+v, known %v, %v, want nothing", ev.Usage, ev.Task.Known, err)
+	}
+	for n := eventSize + 1; n < exitSize; n++ {
+		if err := decode(&ev, all[:n]); err == nil {
+			t.Errorf("%d bytes of %d were taken for a record", n, exitSize)
+		}
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	whole := exampleExec()
 	for n := range whole {
@@ -216,6 +242,8 @@ func FuzzJoinPath(f *testing.F) {
 func FuzzDecode(f *testing.F) {
 	f.Add(exampleExec())
 	f.Add(exampleExec()[:eventSize])
+	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: 1<<23 - 1}}
+	f.Add(bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&x)), exitSize)))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var ev engine.RawEvent

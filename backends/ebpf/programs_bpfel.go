@@ -109,6 +109,9 @@ const (
 	programsEventKnownKNOWN_COMM        programsEventKnown = 131072
 	programsEventKnownKNOWN_WAIT        programsEventKnown = 262144
 	programsEventKnownKNOWN_PARENT_TID  programsEventKnown = 524288
+	programsEventKnownKNOWN_CPU_TIME    programsEventKnown = 1048576
+	programsEventKnownKNOWN_PEAK_RSS    programsEventKnown = 2097152
+	programsEventKnownKNOWN_IO          programsEventKnown = 4194304
 )
 
 type programsExecutable struct {
@@ -122,6 +125,24 @@ type programsExecutable struct {
 	Links     uint32
 	Mode      uint16
 	Pad       uint16
+}
+
+type programsExitEvent struct {
+	_     structs.HostLayout
+	Event programsEvent
+	Usage struct {
+		_          structs.HostLayout
+		Run        uint64
+		Utime      uint64
+		Stime      uint64
+		ShownUtime uint64
+		ShownStime uint64
+		PeakRss    uint64
+		Rchar      uint64
+		Wchar      uint64
+		ReadBytes  uint64
+		WriteBytes uint64
+	}
 }
 
 type programsTallies struct {

@@ -80,6 +80,9 @@ func (s *Source) describe(in *installer, failed []error) {
 		if ofNSProxy&n.fields != 0 {
 			without |= engine.EventExit | engine.EventCoreDump
 		}
+		if engine.FieldsUsage&n.fields != 0 {
+			without |= engine.EventExit
+		}
 		for f := range engine.Field(engine.NumFields) {
 			if n.fields.Has(f) {
 				c.Fields[f] = capability(n.via, at)
@@ -110,7 +113,7 @@ func (s *Source) describe(in *installer, failed []error) {
 // of an EXIT but the status.
 func (s *Source) brings(set *set, fields engine.Fields) engine.Events {
 	at := set.kind.Events()
-	if set.family == familyExit && !fields.Has(engine.FieldExit) {
+	if set.family == familyExit && !fields.Has(engine.FieldExit) && fields&engine.FieldsUsage == 0 {
 		at |= engine.EventCoreDump
 	}
 	if s.shared.Kinds != 0 {

@@ -38,12 +38,23 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	if ev.Thread { // its process has another
 		ev.Task.Known &^= engine.FieldParentTID.Set()
 	}
+	if a.set.kind == engine.KindExit && !a.allReleased() {
+		ev.Task.Known &^= engine.FieldsUsage
+	}
 	if v.number(slotNSProxy) == 0 { // a thread that has ended has none
 		ev.Task.Known &^= ofNSProxy
 	}
 	if v.number(slotPIDLevel) > pidLevels {
 		ev.Task.Known &^= engine.FieldPIDNS.Set()
 	}
+}
+
+// allReleased reports whether no threads of the group are left but the one that ends, and a leader
+// that has written the group's peak if it was the last to live.
+func (a *assembly) allReleased() bool {
+	v := &a.values
+	n := v.u32(slotThreads)
+	return n == 1 || n == 2 && v.u32(slotTGID) != v.u32(slotTID) && (a.known(slotGroupDead) || v.u32(slotLeaderState) != 0)
 }
 
 // ofGroup are the fields that the threads of a group share.

@@ -176,6 +176,18 @@ func (b *builder) addSignal() {
 	b.addMember(slotTTYMinorStart, typeS32, tty, "tty_struct.driver", "tty_driver.minor_start")
 }
 
+// addUse fetches what a thread has used, or with released the released threads of a group.
+func (b *builder) addUse(s slot, e expr, released bool) {
+	of, run := "task_struct.", "task_struct.se.sum_exec_runtime"
+	if released {
+		of, run = "signal_struct.", "signal_struct.sum_sched_runtime"
+	}
+	b.addRow(s+useUser, typeX64, e, of+"utime", of+"stime")
+	b.addMember(s+useRun, typeX64, e, run)
+	b.addRow(s+useRChar, typeX64, e, of+"ioac.rchar", of+"ioac.wchar")
+	b.addRow(s+useReadBytes, typeX64, e, of+"ioac.read_bytes", of+"ioac.write_bytes")
+}
+
 // element returns an element of an array of pointers in a struct, by the name of its index.
 func (b *builder) element(e expr, array, index string) expr {
 	n, ok := b.offsets.Value(index)

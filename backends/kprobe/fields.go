@@ -2,9 +2,11 @@ package kprobe
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/cputime"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 )
@@ -21,6 +23,7 @@ type numberSource struct {
 const (
 	viaCred = "task.real_cred"
 	viaNS   = " (at EXIT only if the leader ended last)"
+	viaUse  = " (unknown while other threads than the leader and the last to end are not released)"
 )
 
 // numberSources are the fields that the first probe of a set fetches.
@@ -65,6 +68,10 @@ var numberSources = []numberSource{
 		slotPIDLevel, slotPIDs + 2*pidLevels - 1, setPIDNamespace},
 	{engine.FieldComm.Set(), "task.comm", slotComm, slotComm2,
 		func(ev *engine.RawEvent, v *values) { v.setComm(ev, slotComm) }},
+	{engine.FieldCPUTime.Set(), "task.se.sum_exec_runtime, task.utime and stime, divided as getrusage(2) does" + viaUse, slotThreads, slotPeakRSS, setTimes},
+	{engine.FieldPeakRSS.Set(), "task.signal.maxrss" + viaUse, slotThreads, slotPeakRSS,
+		func(ev *engine.RawEvent, v *values) { ev.Usage.PeakRSS = v.number(slotPeakRSS) * pageSize }},
+	{engine.FieldIO.Set(), "task.ioac" + viaUse, slotThreads, slotPeakRSS, setIO},
 	{engine.FieldExit.Set(), "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode, nil},
 }
 
@@ -95,6 +102,30 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 		Device: uint32(unix.Mkdev(v.u32(slotExeDevice)>>20, v.u32(slotExeDevice)&0xfffff)),
 		UID:    v.u32(slotExeUID), GID: v.u32(slotExeGID), Mode: mode, Removed: v.number(slotExeLinks) == 0,
 	}
+}
+
+var pageSize = uint64(os.Getpagesize())
+
+// used returns what all threads of a group have used, by the numbers of the slots. The leader is
+// another thread if there are two.
+func (v *values) used(n slot) uint64 {
+	sum := v.number(slotReleasedUse+n) + v.number(slotOwnUse+n)
+	if v.u32(slotThreads) > 1 {
+		sum += v.number(slotLeaderUse + n)
+	}
+	return sum
+}
+
+func setTimes(ev *engine.RawEvent, v *values) {
+	ev.Usage.UserTime, ev.Usage.SystemTime = cputime.Times{
+		Run: v.used(useRun), User: v.used(useUser), System: v.used(useSystem),
+		ShownUser: v.number(slotShownTimes), ShownSystem: v.number(slotShownTimes + 1),
+	}.Divide()
+}
+
+func setIO(ev *engine.RawEvent, v *values) {
+	u := &ev.Usage
+	u.RChar, u.WChar, u.ReadBytes, u.WriteBytes = v.used(useRChar), v.used(useWChar), v.used(useReadBytes), v.used(useWriteBytes)
 }
 
 // text is a field with probes of its own.

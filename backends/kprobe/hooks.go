@@ -201,6 +201,14 @@ func exitState(b *builder, _ *hook) {
 	b.addMember(slotLeaderCode, typeS32, leader, "task_struct.exit_code")
 	b.addMember(slotLeaderState, typeU32, leader, "task_struct.exit_state")
 	b.addMember(slotOwnCode, typeS32, firstArgument, "task_struct.exit_code")
+	// Before the rest: no thread is released after this has shown that all but these two are.
+	signal := b.follow(firstArgument, "task_struct.signal")
+	b.addMember(slotThreads, typeU32, signal, "signal_struct.nr_threads")
+	b.addUse(slotOwnUse, firstArgument, false)
+	b.addUse(slotLeaderUse, leader, false)
+	b.addUse(slotReleasedUse, signal, true)
+	b.addRow(slotShownTimes, typeX64, signal, "signal_struct.prev_cputime.utime", "signal_struct.prev_cputime.stime")
+	b.addMember(slotPeakRSS, typeX64, signal, "signal_struct.maxrss")
 	if b.threads {
 		b.addComm(firstArgument, slotOwnComm)
 		b.addCredentials(b.follow(firstArgument, "task_struct.real_cred"), slotOwnUID, slotOwnCapInheritable)

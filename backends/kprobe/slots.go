@@ -90,7 +90,15 @@ const (
 	slotTimeNS   = slotCgroupNS + 1
 	slotPIDLevel = slotTimeNS + 1   // of the pid namespace: 0 is the initial one
 	slotPIDs     = slotPIDLevel + 1 // on each level from 1: the pid, and the namespace
-	numSlots     = slotPIDs + 2*pidLevels
+
+	// What the thread that ends, its leader, and the released threads of the group have used.
+	slotThreads     = slotPIDs + 2*pidLevels // of the group, which are not released
+	slotOwnUse      = slotThreads + 1
+	slotLeaderUse   = slotOwnUse + useSlots
+	slotReleasedUse = slotLeaderUse + useSlots
+	slotShownTimes  = slotReleasedUse + useSlots // user and system time
+	slotPeakRSS     = slotShownTimes + 2
+	numSlots        = slotPeakRSS + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct
@@ -118,6 +126,18 @@ func pathNameSlot(base slot, mount, level int) slot {
 
 // pidLevels is how many pid namespaces below the initial one are fetched.
 const pidLevels = 2
+
+// The slots of what has been used.
+const (
+	useUser = iota
+	useSystem
+	useRun
+	useRChar
+	useWChar
+	useReadBytes
+	useWriteBytes
+	useSlots
+)
 
 // cgroupLevels is how many components of a cgroup path are fetched.
 const cgroupLevels = 7

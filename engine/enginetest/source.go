@@ -23,6 +23,7 @@ type Raw struct {
 	Errno    uint16     // for engine.KindExecFailed
 	Gap      engine.Gap // for engine.KindGap, with Time = Gap.From
 	Task     engine.Task
+	Usage    engine.Usage
 	Comm     []byte
 	Filename []byte
 	Cmdline  []byte
@@ -38,7 +39,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
-	r.Image, r.Errno = d.Image, d.Errno
+	r.Image, r.Errno, r.Usage = d.Image, d.Errno, d.Usage
 	if d.Kind == engine.KindGap {
 		r.SetGap(d.Gap)
 		r.Time = d.Time

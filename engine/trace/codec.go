@@ -112,7 +112,7 @@ type row struct {
 // often come first, and new ones last, so that older traces can be read.
 func newRow() *row {
 	w := new(row)
-	r, t, x, g := &w.r, &w.r.Task, &w.r.Task.Executable, &w.gap
+	r, t, x, u, g := &w.r, &w.r.Task, &w.r.Task.Executable, &w.r.Usage, &w.gap
 	w.columns = []column{
 		of(&r.Kind), of(&r.Time), of(&r.PID), of(&r.TID), of(&t.Known), of(&r.CPU), of(&t.Exit.Time), of(&t.Start), of(&t.PPID),
 		of(&r.Creator), of(&r.Seq), of(&t.Exit.WaitStatus), of(&t.Carried), of(&r.Image), ofBool(&r.Thread), of(&t.PGID), of(&t.SID),
@@ -125,6 +125,7 @@ func newRow() *row {
 		of(&x.Inode), of(&x.Ctime), of(&x.Device), of(&x.UID), of(&x.GID), of(&x.Mode), ofBool(&x.Removed),
 		of(&r.Errno),
 		of(&t.NSPID), of(&t.NS.PID), of(&t.NS.User), of(&t.NS.Cgroup), of(&t.NS.Time),
+		of(&u.UserTime), of(&u.SystemTime), of(&u.PeakRSS), of(&u.RChar), of(&u.WChar), of(&u.ReadBytes), of(&u.WriteBytes),
 	}
 	w.last = make([]uint64, len(w.columns))
 	return w
@@ -279,6 +280,7 @@ func (w *row) fill(r *engine.RawEvent, texts [][]byte) {
 	s := &w.r
 	r.Kind, r.Thread, r.Image, r.PID, r.Time, r.TID = s.Kind, s.Thread, s.Image, s.PID, s.Time, s.TID
 	r.CPU, r.Seq, r.Creator, r.Tracer, r.IDChange, r.Errno, r.Task = s.CPU, s.Seq, s.Creator, s.Tracer, s.IDChange, s.Errno, s.Task
+	r.Usage = s.Usage
 	if r.Kind == engine.KindGap {
 		r.SetGap(w.gap)
 		r.Time = s.Time

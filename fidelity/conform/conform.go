@@ -155,6 +155,7 @@ func (b *bare) Get() (_ *engine.Event, err error) {
 			ExecPath: string(ev.Bytes(engine.FieldExecPath)),
 			Cgroup:   string(ev.Bytes(engine.FieldCgroup)),
 			Cmdline:  ev.Bytes(engine.FieldCmdline),
+			Usage:    &ev.Usage,
 			Exited:   ev.Kind == engine.KindExit && !ev.Thread,
 		},
 	}, nil

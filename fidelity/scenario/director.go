@@ -233,16 +233,33 @@ func (d *director) do(p *process) unix.WaitStatus { return d.finish(d.start(p)) 
 // ended is the end of a process that has been waited for.
 type ended struct {
 	status unix.WaitStatus
+	used   truth.Used
 	at     uint64 // the latest time of the end, CLOCK_MONOTONIC ns
+}
+
+// usage returns what the process has used, nil if that is not known.
+func (e *ended) usage() *truth.Used {
+	if e.used == (truth.Used{}) {
+		return nil
+	}
+	return &e.used
 }
 
 // reap waits for the end of a process.
 func (d *director) reap(pid int) ended {
-	status, err := children.Wait(pid)
+	var e ended
+	for err := error(unix.EINTR); err == unix.EINTR; {
+		err = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
+	}
+	e.used.ReadIO(itoa(pid))
+	var ru unix.Rusage
+	_, err := unix.Wait4(pid, &e.status, unix.WALL, &ru)
 	if err != nil {
 		d.fail(fmt.Errorf("wait for process %d: %w", pid, err))
 	}
-	return ended{status, truth.Clock()}
+	e.used.Add(&ru)
+	e.at = truth.Clock()
+	return e
 }
 
 // spawn starts this program as os/exec does, and records the fork. os/exec itself would start
@@ -261,7 +278,7 @@ func (d *director) spawn(name string, attr *syscall.ProcAttr) (pid int) {
 // reapSpawned waits for the end of a spawned process, and records it.
 func (d *director) reapSpawned(pid int) unix.WaitStatus {
 	e := d.reap(pid)
-	d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: e.at, Status: int32(e.status)})
+	d.record(truth.Record{Op: truth.Exit, PID: pid, Latest: e.at, Status: int32(e.status), Used: &e.used})
 	return e.status
 }
 

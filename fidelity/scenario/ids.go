@@ -270,9 +270,9 @@ func clonePtrace(d *director) {
 		case status.Stopped():
 			ptraceCall(unix.PTRACE_CONT, pid, 0)
 		case pid == p.pid:
-			mine = &ended{status, truth.Clock()}
+			mine = &ended{status: status, at: truth.Clock()}
 		default:
-			childPID, childs = pid, &ended{status, truth.Clock()}
+			childPID, childs = pid, &ended{status: status, at: truth.Clock()}
 		}
 	}
 	d.must(p.run.Check())

@@ -112,6 +112,7 @@ func init() {
 		{Name: "thread-killed", Test: "t_exit_tgid", Doc: "seccomp kills one thread, and the process ends later with a code", run: threadKilled},
 		{Name: "held-thread", Test: "t_exit_tgid", Doc: "a tracer holds a thread that began to end before its process did", run: heldThread},
 		{Name: "end-together", Test: "t_exit_tgid", Doc: "all threads of a process end at the same moment", run: endTogether},
+		{Name: "usage", Test: "t_usage", Doc: "processes with one and more threads that use CPU time, memory and files", run: usage},
 		{Name: "thread-ends", Test: "t_threads", Doc: "threads live and end while their process lives on", run: threadEnds},
 		{Name: "single-ids", Test: "t_id_change", Doc: "one call that changes an id in each process", run: singleIDs},
 		{Name: "same-ids", Test: "t_id_change", Doc: "ids set to what they are, and ids of file system access", run: sameIDs},

@@ -75,6 +75,7 @@ func Main() {
 //	report  ends with the code
 //	chain   executes itself more times before it ends
 //	threads starts more threads before it ends
+//	use     uses CPU time, memory and files in so many threads before it ends
 //	enter   starts the programs that its arguments name; see [entries]
 func role(name string, code, more int) []string {
 	return []string{fmt.Sprintf("%s=%s:%d:%d", Env, name, code, more)}
@@ -102,6 +103,10 @@ func image(name string, args []string) error {
 		}
 	case "threads":
 		startThreads(more)
+	case "use":
+		if err := use(more); err != nil {
+			return err
+		}
 	case "enter":
 		self, err := os.Executable()
 		if err == nil {

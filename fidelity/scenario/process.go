@@ -173,7 +173,7 @@ func (p *process) endThread(code int) *process {
 
 // exit returns the record of the end.
 func (p *process) exit(e ended) truth.Record {
-	return truth.Record{Op: truth.Exit, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Status: int32(e.status)}
+	return truth.Record{Op: truth.Exit, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Status: int32(e.status), Used: e.usage()}
 }
 
 // leave returns the record of the end of a thread of process pid, which has ended. A thread that

@@ -148,12 +148,15 @@ func (d *director) inherited() *gate {
 func reapAll() (list []reaped) {
 	for {
 		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		var ru unix.Rusage
+		pid, err := unix.Wait4(-1, &status, unix.WALL, &ru)
 		switch {
 		case err == unix.ECHILD:
 			return list
 		case err == nil && !status.Stopped():
-			list = append(list, reaped{pid, ended{status, truth.Clock()}})
+			e := ended{status: status, at: truth.Clock()}
+			e.used.Add(&ru)
+			list = append(list, reaped{pid, e})
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (j *judge) alone(l *truth.Life, s *Seen) {
 // parts scores joined events by their parts: each event that happened is one, and the fields are
 // what the process was after the last.
 func (j *judge) parts(l *truth.Life, seen []*Seen) {
-	own := &judge{Score: new(Score), w: j.w, matched: make(map[*Seen][]*truth.Event), gaps: j.gaps}
+	own := &judge{Score: new(Score), w: j.w, byPID: j.byPID, matched: make(map[*Seen][]*truth.Event), gaps: j.gaps}
 	heads := make(map[*Seen]*Seen)
 	var parts []*Seen
 	for _, s := range seen {

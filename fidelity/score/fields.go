@@ -54,6 +54,10 @@ func (j *judge) verdicts(s *Seen, e *truth.Event) {
 			if e.Kind == engine.KindExit {
 				j.exit(v, s, e)
 			}
+		case engine.FieldCPUTime, engine.FieldPeakRSS, engine.FieldIO:
+			if e.Kind == engine.KindExit {
+				j.used(v, s, e, f)
+			}
 		default:
 			j.field(v, s, e, f)
 		}

@@ -21,6 +21,9 @@ type Life struct {
 	// were others too.
 	Threads     []*Thread
 	OpenThreads bool
+
+	// Used is what it had used at some time before its end, nil if that is not told.
+	Used *Used
 }
 
 // Thread is one that a process started. The stamps of its birth and of its end are
@@ -38,6 +41,7 @@ type Event struct {
 	Tracer           int
 	Status           int32
 	Failed           Failed
+	Used             *Used // of an exit, see Record
 	Optional, Compat bool
 	Unchanged        bool
 	Earliest, Latest uint64
@@ -168,6 +172,10 @@ func (a *assembler) add(list []*Record) error {
 				l.Events[n-1].Drift = append(l.Events[n-1].Drift, Look{r.Latest, shown}, Look{r.Latest, now})
 			}
 			continue
+		case HasUsed:
+			l.Used = r.Used
+			last = max(last, r.bound())
+			continue
 		case ThreadStart, ThreadEnd:
 			if err := l.thread(r); err != nil {
 				return err
@@ -211,7 +219,7 @@ func (a *assembler) add(list []*Record) error {
 			}
 		}
 		e := &Event{
-			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
+			Life: l, Kind: kinds[r.Op], ID: r.ID, Tracer: r.Tracer, Status: r.Status, Used: r.Used, Failed: r.Failed, Optional: r.Optional, Compat: r.Compat, Unchanged: r.Unchanged,
 			Earliest: max(r.Earliest, last), Latest: r.Latest, State: now, Inside: inside, MayCut: mayCut,
 			Unreachable: unreachable,
 		}

@@ -32,7 +32,8 @@ const (
 	ExecFailed Op = "exec-failed"
 	Now        Op = "now" // nothing happened: how things are
 	// nothing happened: /proc shows State from now on, though the fields mean something else
-	Shown Op = "shown"
+	Shown   Op = "shown"
+	HasUsed Op = "used" // nothing happened: it had used Used
 	// nothing happened: it stood still until all queues had been read
 	Read        Op = "read"
 	ThreadStart Op = "thread-start" // a thread of it, TID, started
@@ -84,6 +85,9 @@ type Record struct {
 	Tracer int             `json:"tracer,omitempty"` // Ptrace
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	Failed Failed          `json:"failed,omitzero"`  // ExecFailed
+	// Used is what the process and the children that it waited for have used. Exit: with all of
+	// the end.
+	Used *Used `json:"used,omitempty"`
 	// Optional events may be reported or not.
 	Optional bool `json:"optional,omitempty"`
 	// Compat is set if a 32-bit system call did it, which not every source sees: its table says

@@ -106,6 +106,11 @@ struct mutex___rt { struct rt_mutex_base rtmutex; };
 struct rt_mutex { struct task_struct *owner; };
 struct mutex___rt510 { struct rt_mutex lock; }; /* the real-time patches for 5.10 */
 
+struct prev_cputime { __u64 utime, stime; };
+struct task_io_accounting { __u64 rchar, wchar, read_bytes, write_bytes; };
+struct list_head { struct list_head *next; };
+struct seqcount { unsigned int sequence; };
+
 struct signal_struct {
 	atomic_t live;
 	int nr_threads;
@@ -114,10 +119,16 @@ struct signal_struct {
 	struct pid *pids[PIDTYPE_MAX];
 	struct tty_struct *tty;
 	struct mutex cred_guard_mutex;
+	/* Threads that have been released. */
+	struct list_head thread_head; /* the others */
+	struct seqcount stats_lock; /* a seqlock, which has it first */
+	__u64 utime, stime, sum_sched_runtime;
+	struct prev_cputime prev_cputime;
+	unsigned long maxrss;
+	struct task_io_accounting ioac;
 };
 
 struct qstr { const unsigned char *name; };
-struct seqcount { unsigned int sequence; };
 struct dentry {
 	struct seqcount d_seq; /* other types of counter have it as their first member */
 	struct dentry *d_parent;
@@ -180,8 +191,8 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
-struct list_head { struct list_head *next; };
 struct spinlock { int slock; };
+struct sched_entity { __u64 sum_exec_runtime; };
 struct task_struct {
 	unsigned int __state;
 	int pid, tgid;
@@ -202,6 +213,10 @@ struct task_struct {
 	unsigned int sessionid;
 	struct completion *vfork_done;
 	struct spinlock alloc_lock;
+	struct list_head thread_node;
+	struct sched_entity se;
+	__u64 utime, stime;
+	struct task_io_accounting ioac;
 };
 /* The name of start_boottime before 5.5; some distributions kept it in later kernels. */
 struct task_struct___real { __u64 real_start_time; };

@@ -51,6 +51,25 @@ var targets = []Target{
 	need("signal_struct.group_exit_code"),
 	need("signal_struct.tty"),
 	need("signal_struct.cred_guard_mutex"),
+
+	// What the threads have used.
+	want("task_struct.utime"),
+	want("task_struct.stime"),
+	want("task_struct.se.sum_exec_runtime"),
+	want("task_struct.ioac.rchar"), // CONFIG_TASK_XACCT
+	want("task_struct.ioac.wchar"),
+	want("task_struct.ioac.read_bytes"), // CONFIG_TASK_IO_ACCOUNTING
+	want("task_struct.ioac.write_bytes"),
+	want("signal_struct.utime"),
+	want("signal_struct.stime"),
+	want("signal_struct.sum_sched_runtime"),
+	want("signal_struct.ioac.rchar"),
+	want("signal_struct.ioac.wchar"),
+	want("signal_struct.ioac.read_bytes"),
+	want("signal_struct.ioac.write_bytes"),
+	want("signal_struct.prev_cputime.utime"), // no CONFIG_VIRT_CPU_ACCOUNTING_NATIVE
+	want("signal_struct.prev_cputime.stime"),
+	want("signal_struct.maxrss"),
 	// The second is of PREEMPT_RT, the third of PREEMPT_RT in 5.10.
 	want("mutex.owner", "mutex.rtmutex.owner", "mutex.lock.owner"),
 

@@ -14,6 +14,7 @@
 #include "state.h"
 #include "text.h"
 #include "twin.h"
+#include "usage.h"
 #include "snapshot.h"
 
 char license_text[] SEC("license") = "Dual BSD/GPL";
@@ -275,6 +276,7 @@ static __always_inline void end_thread(struct task_struct *task)
 	struct task_struct *leader = 0;
 	struct signal_struct *signal = 0;
 	int group, status = 0, err;
+	struct exit_event *x;
 	struct event *e;
 
 	bpf_core_read(&leader, sizeof(leader), &task->group_leader);
@@ -294,10 +296,12 @@ static __always_inline void end_thread(struct task_struct *task)
 		err = bpf_core_read(&status, sizeof(status), &task->exit_code);
 	if (exit_bits && !err && !(status & exit_bits))
 		return;
-	e = reserve_event(EVENT_EXIT);
-	if (!e)
+	x = RESERVE(EVENT_EXIT, struct exit_event);
+	if (!x)
 		return;
+	e = &x->event;
 	fill_event(e, EVENT_EXIT, group ? leader : task, 0);
+	__builtin_memset(&x->usage, 0, sizeof(x->usage));
 	if (group) {
 		struct group g = { e->start, e->tgid, HAD_TERMINAL };
 		/* After fill_event: the entry was made before the terminal was taken away. */
@@ -305,6 +309,7 @@ static __always_inline void end_thread(struct task_struct *task)
 
 		if (t)
 			set_tty(e, t);
+		fill_usage(x, task, signal);
 	} else {
 		e->thread = 1;
 	}

@@ -32,6 +32,9 @@ enum event_known {
 	KNOWN_COMM = 1 << 17,
 	KNOWN_WAIT = 1 << 18,
 	KNOWN_PARENT_TID = 1 << 19,
+	KNOWN_CPU_TIME = 1 << 20,
+	KNOWN_PEAK_RSS = 1 << 21,
+	KNOWN_IO = 1 << 22,
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
@@ -63,6 +66,21 @@ struct event {
 	__s32 wait_status;	/* failed exec: what it returned, -errno */
 	__u32 pad;
 	char comm[16];
+};
+
+/* What a thread group has used. Pairs are read as one where the kernel has them side by side. */
+struct usage {
+	__u64 run;		/* ns that its threads ran, as the scheduler has accounted it */
+	__u64 utime, stime;	/* ns in user mode and in the kernel, mostly in whole ticks */
+	__u64 shown_utime, shown_stime; /* what was last shown of the group, see package cputime */
+	__u64 peak_rss;		/* pages */
+	__u64 rchar, wchar, read_bytes, write_bytes; /* as in /proc/PID/io */
+};
+
+/* An exit. */
+struct exit_event {
+	struct event event;
+	struct usage usage;	/* known if it is of a group */
 };
 
 /* The meaning of the text.len bytes of a text. */

@@ -84,14 +84,18 @@ static __always_inline __u64 wakeup(void)
 }
 
 /* Reserve a record without texts. The caller passes it to submit_event. */
+#define RESERVE(kind, type)                                        \
+	({                                                         \
+		type *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0); \
+		COUNT(kind, produced);                             \
+		if (!e)                                            \
+			COUNT(kind, ring_full);                    \
+		e;                                                 \
+	})
+
 static __always_inline struct event *reserve_event(enum event_kind kind)
 {
-	struct event *e = bpf_ringbuf_reserve(&ring, sizeof(struct event), 0);
-
-	COUNT(kind, produced);
-	if (!e)
-		COUNT(kind, ring_full);
-	return e;
+	return RESERVE(kind, struct event);
 }
 
 static __always_inline void submit_event(struct event *e)

@@ -25,9 +25,9 @@ var ErrVanished = errors.New("read /proc: the process is gone")
 
 var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
 
-// Readable are the fields that a Reader can fill in: all but how a process ended, who made it, and
-// what its execve was asked for.
-const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecPath)
+// Readable are the fields that a Reader can fill in: all but how a process ended, who made it, what
+// its execve was asked for, and what it used.
+const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecPath | engine.FieldsUsage)
 
 // Image are the fields that belong to the image of a process. An execve changes them together.
 const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable)

@@ -67,6 +67,10 @@ var all = []Column{
 	{"tty", false, 5, 12, quark.FieldTTY, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(terminal(ev.Process.TTY)) }},
 	{"entry", false, 5, 9, quark.FieldEntry, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(ev.Process.EntryType.String()) }},
 	{"cpu", true, 3, 10, noField, showCPU},
+	used("cputime", quark.FieldCPUTime, func(u *quark.Usage) string { return Short(time.Duration(u.UserTime + u.SystemTime)) }),
+	used("maxrss", quark.FieldPeakRSS, func(u *quark.Usage) string { return bytes(u.PeakRSS) }),
+	used("read", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.ReadBytes) }),
+	used("written", quark.FieldIO, func(u *quark.Usage) string { return bytes(u.WriteBytes) }),
 	{"carried", false, 7, 40, noField, showCarried},
 	{"argv", false, 4, 60, noField, showArgv},
 }
@@ -81,6 +85,34 @@ func user(name string, of func(*quark.Credentials) uint32) Column {
 
 func group(name string, of func(*quark.Credentials) uint32) Column {
 	return Column{name, false, 8, 16, quark.FieldGIDs, func(c *cell, p *Printer, ev *quark.Event) { c.id(p.Group, ev.Process, of(&ev.Process.Cred)) }}
+}
+
+func used(name string, f quark.Field, of func(*quark.Usage) string) Column {
+	return Column{name, true, max(len(name), 6), 10, noField, func(c *cell, _ *Printer, ev *quark.Event) {
+		switch {
+		case !ev.Events.Has(quark.EventExit) || ev.Thread:
+			c.put("-", 1)
+		case !ev.Process.Known.Has(f):
+			c.unknown()
+		default:
+			c.ascii(of(ev.Process.Usage))
+		}
+	}}
+}
+
+// bytes returns a number of bytes, rounded down to three digits or four.
+func bytes(n uint64) string {
+	units := "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprint(n)
+	}
+	for n >= 1<<20 {
+		n, units = n>>10, units[1:]
+	}
+	if n < 10<<10 {
+		return fmt.Sprintf("%d.%d%c", n>>10, n%(1<<10)*10>>10, units[0])
+	}
+	return fmt.Sprintf("%d%c", n>>10, units[0])
 }
 
 func text(name string, max int, f quark.Field, of func(*quark.Process) string) Column {

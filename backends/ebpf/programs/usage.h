@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What a thread group has used when its last thread passes sched_process_exit, which is before what
+ * the rest of its end takes. A thread that is released adds its figures to those of the group and
+ * leaves the list of threads, in one critical section of signal->stats_lock.
+ */
+#ifndef QUARK_USAGE_H
+#define QUARK_USAGE_H
+
+#define MOST_THREADS 64 /* not released yet; of a group with more nothing is known */
+#define MOST_TRIES 4	/* while others are released */
+
+/* What the kernel's types lack is unknown. */
+static __always_inline int have_usage(struct task_struct *task)
+{
+	struct signal_struct *signal = 0;
+
+	return bpf_core_field_exists(signal->stats_lock) && bpf_core_field_exists(signal->prev_cputime) &&
+	       bpf_core_field_exists(signal->sum_sched_runtime) && bpf_core_field_exists(task->thread_node);
+}
+
+static __always_inline int have_io(struct task_struct *task)
+{
+	struct signal_struct *signal = 0;
+
+	return bpf_core_field_exists(task->ioac.rchar) && bpf_core_field_exists(task->ioac.write_bytes) &&
+	       bpf_core_field_exists(signal->ioac.rchar) && bpf_core_field_exists(signal->ioac.write_bytes);
+}
+
+/* Add what a thread has used. Returns 0, or an error. */
+static __always_inline long add_thread(struct usage *u, struct task_struct *task)
+{
+	struct two two = {};
+	__u64 run = 0;
+	long err = READ_TWO(&two, task, struct task_struct, utime, stime);
+
+	u->utime += two.first;
+	u->stime += two.second;
+	err |= bpf_core_read(&run, sizeof(run), &task->se.sum_exec_runtime);
+	u->run += run;
+	if (have_io(task)) {
+		err |= READ_TWO(&two, task, struct task_struct, ioac.rchar, ioac.wchar);
+		u->rchar += two.first;
+		u->wchar += two.second;
+		err |= READ_TWO(&two, task, struct task_struct, ioac.read_bytes, ioac.write_bytes);
+		u->read_bytes += two.first;
+		u->write_bytes += two.second;
+	}
+	return err;
+}
+
+/* Set u to what the released threads have used, and what is of the group. */
+static __always_inline long set_group(struct usage *u, struct task_struct *task, struct signal_struct *signal)
+{
+	long err = READ_TWO((struct two *)&u->utime, signal, struct signal_struct, utime, stime);
+
+	err |= READ_TWO((struct two *)&u->shown_utime, signal, struct signal_struct, prev_cputime.utime,
+			prev_cputime.stime);
+	err |= bpf_core_read(&u->run, sizeof(u->run), &signal->sum_sched_runtime);
+	err |= bpf_core_read(&u->peak_rss, sizeof(u->peak_rss), &signal->maxrss);
+	if (have_io(task)) {
+		err |= READ_TWO((struct two *)&u->rchar, signal, struct signal_struct, ioac.rchar, ioac.wchar);
+		err |= READ_TWO((struct two *)&u->read_bytes, signal, struct signal_struct, ioac.read_bytes,
+				ioac.write_bytes);
+	}
+	return err;
+}
+
+/* What add_threads makes, in the slot's memory for belongings. */
+struct threads {
+	struct usage usage;
+	__u64 memories; /* the sum of the addresses of their mm_structs */
+};
+_Static_assert(sizeof(struct threads) <= sizeof(((struct slot *)0)->belongings), "it has room");
+
+/* Add to those in a slot what a thread has used. Returns 0, or an error. The verifier checks a
+ * function that is not static once, and not for each call. */
+__attribute__((noinline)) int add_to_slot(__u32 index, __u64 address)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct task_struct *task = (void *)address;
+	struct mm_struct *mm = 0;
+	struct threads *sum;
+	long err;
+
+	if (!s || !have_usage(task))
+		return 1;
+	sum = (void *)s->belongings;
+	err = add_thread(&sum->usage, task) | bpf_core_read(&mm, sizeof(mm), &task->mm);
+	sum->memories += (__u64)mm;
+	return err != 0;
+}
+
+/* Sum up, in a slot, what the threads have used that are not released. Returns 0, or an error. */
+__attribute__((noinline)) int add_threads(__u32 index, __u64 address)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct task_struct *task = 0;
+	__u64 head = address, at;
+	int err = 0;
+
+	if (!s || !have_usage(task))
+		return 1;
+	__builtin_memset(s->belongings, 0, sizeof(s->belongings));
+	head += OFFSET(struct signal_struct, thread_head);
+	at = head;
+	for (int i = 0; i <= MOST_THREADS; i++) {
+		struct list_head *entry = (void *)at;
+
+		if (bpf_core_read(&at, sizeof(at), &entry->next))
+			return 1;
+		if (at == head)
+			return err;
+		err |= add_to_slot(index, at - OFFSET(struct task_struct, thread_node));
+	}
+	return 1;
+}
+
+#define ADD(u, v, member) ((u)->member += (v)->member)
+
+/* Sum up what a group of several threads has used. Returns what of it is known. */
+static __always_inline __u32 sum_group(struct usage *u, __u32 index, struct task_struct *task,
+				       struct signal_struct *signal)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct mm_struct *mm = 0;
+	struct threads *sum;
+
+	if (!s || set_group(u, task, signal) || add_threads(index, (__u64)signal))
+		return 0;
+	sum = (void *)s->belongings;
+	ADD(u, &sum->usage, utime);
+	ADD(u, &sum->usage, stime);
+	ADD(u, &sum->usage, run);
+	ADD(u, &sum->usage, rchar);
+	ADD(u, &sum->usage, wchar);
+	ADD(u, &sum->usage, read_bytes);
+	ADD(u, &sum->usage, write_bytes);
+	/* The last thread to live writes the group's peak, and then gives up its memory. Another
+	 * one may be here before it. */
+	bpf_core_read(&mm, sizeof(mm), &task->mm);
+	return sum->memories == (__u64)mm ? ~0 : ~KNOWN_PEAK_RSS;
+}
+
+/* Apart from fill_event, whose frame on the stack is large. */
+static __noinline void fill_usage(struct exit_event *x, struct task_struct *task, struct signal_struct *signal)
+{
+	struct usage *u = &x->usage;
+	__u32 known = 0, index = 0;
+	int threads = 0;
+
+	if (!have_usage(task))
+		return;
+	bpf_core_read(&threads, sizeof(threads), &signal->nr_threads);
+	if (threads == 1) {
+		if (!set_group(u, task, signal) && !add_thread(u, task))
+			known = ~0;
+	} else if (!bpf_map_pop_elem(&free_slots, &index)) {
+		for (int i = 0; i < MOST_TRIES && !known; i++) {
+			__u32 before = 0, after = 0;
+
+			bpf_core_read(&before, sizeof(before), &signal->stats_lock);
+			known = sum_group(u, index, task, signal);
+			bpf_core_read(&after, sizeof(after), &signal->stats_lock);
+			if (before != after || before & 1)
+				known = 0;
+		}
+		put_slot(index);
+	}
+	x->event.known |= known & (KNOWN_CPU_TIME | KNOWN_PEAK_RSS);
+	if (have_io(task))
+		x->event.known |= known & KNOWN_IO;
+}
+
+#endif

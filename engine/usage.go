@@ -1,0 +1,36 @@
+package engine
+
+// Usage is what a process has used in its life, all its threads together and without its children,
+// as of its EXIT: what the rest of its end takes is not in it.
+type Usage struct {
+	// CPU time in nanoseconds, divided as getrusage(2) divides it. Their sum is what the
+	// scheduler has accounted, which lacks what the last thread ran since the last tick or
+	// switch.
+	UserTime, SystemTime uint64
+
+	// PeakRSS is the most memory in bytes that was resident, ru_maxrss of wait4(2): of all
+	// images since the fork, which begins with what the parent had.
+	PeakRSS uint64
+
+	// RChar and WChar are the bytes that read(2), write(2) and the like have moved; ReadBytes
+	// and WriteBytes are those that storage was, or will be, read and written for it: rchar,
+	// wchar, read_bytes and write_bytes of /proc/PID/io.
+	RChar, WChar, ReadBytes, WriteBytes uint64
+}
+
+// use gives p what it has used, until dropUsage.
+func (t *table) use(p *Process, u *Usage) {
+	t.dropUsage()
+	t.usage = *u
+	p.Usage, t.used = &t.usage, p
+}
+
+// dropUsage takes from the last process that has ended what it has used, which its EXIT alone has:
+// so that the table need not keep it.
+func (t *table) dropUsage() {
+	if p := t.used; p != nil {
+		p.Usage, t.used = nil, nil
+		p.Known &^= FieldsUsage
+		p.Carried &^= FieldsUsage
+	}
+}
