@@ -138,6 +138,51 @@ func BenchmarkUsers(b *testing.B) {
 	}
 }
 
+// BenchmarkTop compares the CPU time of quark-mon top, once it is ready, with that of counting
+// only, for as many processes.
+//
+//	go test -run - -bench Top -benchtime 3x ./cmd/quark-mon
+func BenchmarkTop(b *testing.B) {
+	if os.Getuid() != 0 {
+		b.Skip("needs root")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	program := filepath.Join(b.TempDir(), "tiny")
+	if err := tinyelf.Write(program, 0); err != nil {
+		b.Fatal(err)
+	}
+	measure := func(args, ready string) time.Duration {
+		e, slave := newEmulator(b)
+		cmd := quarkMon(self, args)
+		cmd.Env = append(cmd.Env, "TERM=xterm")
+		cmd.Stdout, cmd.Stderr = slave, slave
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		defer cmd.Wait()
+		defer cmd.Process.Signal(syscall.SIGINT)
+		e.await(b, ready)
+		opening := cpuTime(b, cmd.Process.Pid)
+		load(b, benchProcesses, program)
+		time.Sleep(2 * time.Second) // they are held, and drawn
+		return cpuTime(b, cmd.Process.Pid) - opening
+	}
+	for _, backend := range []string{"-b", "-c"} {
+		b.Run(backend, func(b *testing.B) {
+			var top, count time.Duration
+			for range b.N {
+				count += measure(backend+" -M -p", "insertions")
+				top += measure(backend+" top", "c clear")
+			}
+			b.ReportMetric(float64(top.Microseconds())/float64(b.N)/benchProcesses, "us-cpu/process")
+			b.ReportMetric(top.Seconds()/count.Seconds(), "x-count-cpu")
+		})
+	}
+}
+
 // quarkMon returns the command with options.
 func quarkMon(self, args string) *exec.Cmd {
 	cmd := exec.Command(self, strings.Fields(args)...)

@@ -25,7 +25,7 @@ type emulator struct {
 	got []byte
 }
 
-func newEmulator(t *testing.T) (e *emulator, slave *os.File) {
+func newEmulator(t testing.TB) (e *emulator, slave *os.File) {
 	master, slave := newTerminal(t, 80, 24)
 	e = &emulator{File: master}
 	go func() {
@@ -50,7 +50,7 @@ func (e *emulator) text() string {
 }
 
 // await waits until text is written that was not before, and returns all since the last call.
-func (e *emulator) await(t *testing.T, text string) string {
+func (e *emulator) await(t testing.TB, text string) string {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < deadline; time.Sleep(5 * time.Millisecond) {
 		e.mu.Lock()

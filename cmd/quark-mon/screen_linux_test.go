@@ -23,7 +23,7 @@ var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 const recording = "../../engine/enginetest/testdata/ebpf-6.18"
 
 // newTerminal returns the two ends of a pseudo-terminal of a size.
-func newTerminal(t *testing.T, width, height uint16) (master, slave *os.File) {
+func newTerminal(t testing.TB, width, height uint16) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -47,7 +47,7 @@ func newTerminal(t *testing.T, width, height uint16) (master, slave *os.File) {
 	return master, slave
 }
 
-func resize(t *testing.T, master *os.File, width, height uint16) {
+func resize(t testing.TB, master *os.File, width, height uint16) {
 	t.Helper()
 	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height}); err != nil {
 		t.Fatal(err)
