@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // Names has the names of this host's users and groups, as /etc/passwd and /etc/group have them. It
@@ -24,8 +26,10 @@ func newNames(passwd, group string) *Names {
 	return n
 }
 
-// User returns the name of a user id of p, "" if there is none. There is none either if p is in a
-// container, whose users are its own. A nil p is one of the host.
+// User returns the name of a user id of p, "" if there is none. A nil p is one of the host.
+//
+// The ids of a container's processes are those of users of its own, which have no names, unless it
+// has a user namespace: then the host has given it ids, and knows whose they are.
 func (n *Names) User(p *Process, uid uint32) string { return n.users.name(p, uid) }
 
 // Group returns the name of a group id of p, as User that of a user id.
@@ -46,7 +50,7 @@ type nameFile struct {
 const recheck = time.Second
 
 func (f *nameFile) name(p *Process, id uint32) string {
-	if p != nil {
+	if p != nil && !(p.Known.Has(FieldUserNS) && p.NS.User != proctext.InitialUserNamespace) {
 		if c, _ := p.Container(); c.ID != "" {
 			return ""
 		}

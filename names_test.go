@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/proctext"
 )
 
 // writeFile writes a file whose time is so many seconds after 1970.
@@ -34,6 +36,14 @@ func TestNames(t *testing.T) {
 	p.Known, p.Cgroup = SetOf(FieldCgroup), "/docker/"+strings.Repeat("0123456789abcdef", 4)
 	if u, g := n.User(p, 1), n.Group(p, 4); u != "" || g != "" {
 		t.Errorf("in a container uid 1 is %q, gid 4 %q", u, g)
+	}
+
+	p.Known, p.NS.User = SetOf(FieldCgroup, FieldUserNS), proctext.InitialUserNamespace
+	if u := n.User(p, 1); u != "" {
+		t.Errorf("in a container with the host's users uid 1 is %q", u)
+	}
+	if p.NS.User = 4026532000; n.User(p, 1) != "daemon" {
+		t.Errorf("in a container with a user namespace uid 1 is %q", n.User(p, 1))
 	}
 
 	// waitFor asks for the name of uid 1, of a file to be looked at again, until it is want.
