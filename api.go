@@ -63,6 +63,7 @@ type (
 	OpenError     = backends.Error       // the error of Open if no backend can be used
 	OptionError   = engine.OptionError   // the error of Open if an option is wrong
 	Exits         = source.Exits         // the ends that are reported
+	Environ       = source.Environ       // the variables that are reported
 	BTFOptions    = btfhub.Options       // where the kernel's types are found
 	EBPFOptions   = source.EBPFOptions   // of the eBPF backend alone
 	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
@@ -126,7 +127,8 @@ const (
 	FieldCPUTime    = engine.FieldCPUTime
 	FieldPeakRSS    = engine.FieldPeakRSS
 	FieldIO         = engine.FieldIO
-	FieldEntry      = engine.FieldEntry // derived by quark
+	FieldEnviron    = engine.FieldEnviron // as far as Options.Environ asks for it
+	FieldEntry      = engine.FieldEntry   // derived by quark
 
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
 

@@ -87,6 +87,10 @@ type Options struct {
 	// /proc does not show any more whether another thread ended last.
 	Exits Exits
 
+	// Environ selects variables of the environment with which programs are started, none by
+	// default, and hides values of some. The kprobe backend does not have them.
+	Environ Environ
+
 	// BTF says where the running kernel's types are looked for, which eBPF and
 	// kprobe need: by default what the kernel offers, else what quark carries.
 	// BTF.Path names a file; Open fails if it can't be used. Types of another
@@ -131,14 +135,14 @@ func Open(opts Options) (*Queue, error) {
 	src, attempts, err := backends.Open(backends.Options{
 		Allowed: opts.Backends, Strict: opts.Strict,
 		Shared: source.Options{Threads: opts.Threads, Kinds: opts.kinds(), Exits: opts.Exits, Users: opts.Users, BTF: opts.BTF,
-			HoldTime: cmp.Or(opts.HoldTime, engine.DefaultHoldTime)},
+			Environ: opts.Environ, HoldTime: cmp.Or(opts.HoldTime, engine.DefaultHoldTime)},
 		EBPF: opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
 	q := &Queue{source: src, attempts: attempts}
-	if q.proc, err = backends.OpenProc(src); err == nil {
+	if q.proc, err = backends.OpenProc(src, &opts.Environ); err == nil {
 		err = q.start(opts, systemClock(), q.look, q.proc.Scan)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -24,4 +25,4 @@ func checkSystem() error {
 }
 
 // OpenProc opens /proc.
-func OpenProc(engine.Source) (Proc, error) { return nil, checkSystem() }
+func OpenProc(engine.Source, *source.Environ) (Proc, error) { return nil, checkSystem() }

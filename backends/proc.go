@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -17,11 +18,14 @@ type proc struct {
 	source engine.Source
 }
 
-// OpenProc opens /proc, to be used beside a source.
-func OpenProc(src engine.Source) (Proc, error) {
+// OpenProc opens /proc, to be used beside a source, with what is asked for of the environment.
+func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
 	r, err := procfs.Open()
 	if err != nil {
 		return nil, err
+	}
+	if environ.Wanted() {
+		r.ReadEnviron(environ.Set)
 	}
 	return proc{r, src}, nil
 }

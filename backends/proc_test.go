@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
 func TestLook(t *testing.T) {
-	p, err := OpenProc(nil)
+	p, err := OpenProc(nil, new(source.Environ))
 	if err != nil {
 		t.Fatal(err)
 	}

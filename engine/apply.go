@@ -173,6 +173,9 @@ func (t *table) thread(p *Process, r *RawEvent) *Process {
 	if r.Task.Known.Has(FieldCmdline) {
 		v.Cmdline = nil // the bytes are those of p
 	}
+	if r.Task.Known.Has(FieldEnviron) {
+		v.Environ = nil
+	}
 	t.update(v, r)
 	v.setCarried(t.unseen, r)
 	return v
@@ -295,7 +298,7 @@ func (t *table) learn(r *RawEvent) *Process {
 	p.sighted, p.asOf, p.imageSince = r.Time, r.Time, r.Time
 	t.update(p, r)
 	// /proc shows the current arguments, which the process may have overwritten.
-	p.Carried = p.Known & (t.unseen | FieldCmdline.Set() | p.Carried&FieldEntry.Set())
+	p.Carried = p.Known & (t.unseen | SetOf(FieldCmdline, FieldEnviron) | p.Carried&FieldEntry.Set())
 	p.unsettled, t.learned, p.parented = true, true, true
 	return p
 }
@@ -329,6 +332,7 @@ func (p *Process) bringBack() {
 	copyIf(back.Has(FieldFilename), &p.Filename, &o.Filename)
 	copyIf(back.Has(FieldCmdline), &p.Cmdline, &o.Cmdline)
 	copyIf(back.Has(FieldExecPath), &p.ExecPath, &o.ExecPath)
+	copyIf(back.Has(FieldEnviron), &p.Environ, &o.Environ)
 	copyIf(back.Has(FieldCwd), &p.Cwd, &o.Cwd)
 	copyIf(back.Has(FieldCgroup), &p.Cgroup, &o.Cgroup)
 	copyIf(back.Has(FieldEntry), &p.EntryLeader, &o.EntryLeader)
@@ -364,6 +368,9 @@ func (t *table) update(p *Process, r *RawEvent) {
 	t.updateName(&p.Cgroup, r, FieldCgroup)
 	if k.Has(FieldCmdline) {
 		p.Cmdline = append(p.Cmdline[:0], r.Bytes(FieldCmdline)...)
+	}
+	if k.Has(FieldEnviron) {
+		p.Environ = append(p.Environ[:0], r.Bytes(FieldEnviron)...)
 	}
 	p.Known |= k
 	p.Truncated = p.Truncated&^k | s.Truncated&k
@@ -424,7 +431,7 @@ func (t *table) updateName(dst *string, r *RawEvent, f Field) {
 
 // clearImage makes the image unknown.
 func (p *Process) clearImage() {
-	p.Filename, p.Cmdline = "", p.Cmdline[:0]
+	p.Filename, p.Cmdline, p.Environ = "", p.Cmdline[:0], p.Environ[:0]
 	p.Known &^= imageFields
 	p.Truncated &^= imageFields
 	p.Carried &^= imageFields
@@ -437,6 +444,11 @@ func (p *Process) inheritImage(c *Process, fork *RawEvent) {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
 		p.setImage(c.Known.ofImage(), c.Truncated.ofImage(), c.Carried.ofImage(), c.Filename, c.Cmdline)
 		p.Executable, p.ExecPath = c.Executable, c.ExecPath
+		p.Environ = append(p.Environ[:0], c.Environ...)
+		environ := FieldEnviron.Set()
+		p.Known |= c.Known & environ
+		p.Truncated |= c.Truncated & environ
+		p.Carried |= c.Carried & environ
 	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
 		p.setImage(b.known, b.truncated, b.carried, b.filename, b.cmdline)
 	}

@@ -14,7 +14,7 @@ type FieldChange struct {
 // the source does not report.
 //
 // Filename is the path as it was when the image was executed. Cmdline is what the process
-// was started with, which stays true when the process overwrites its arguments.
+// was started with, which stays true when the process overwrites its arguments; so is Environ.
 var FieldChanges = [NumFields]FieldChange{
 	FieldPPID:     {Unseen: "the parent ends"},
 	FieldPGID:     {By: EventIDChange, Unseen: "setpgid(2)"},
@@ -42,6 +42,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldUserNS:     {Unseen: "unshare(2), setns(2)"},
 	FieldCgroupNS:   {Unseen: "unshare(2), setns(2)"},
 	FieldTimeNS:     {By: EventExec, Unseen: "setns(2)"},
+	FieldEnviron:    {By: EventExec},
 	FieldEntry:      {By: EventExec},
 }
 

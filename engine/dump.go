@@ -74,7 +74,10 @@ func appendGap(b []byte, g *Gap) []byte {
 func (p *Process) AppendDump(b []byte) []byte {
 	d := dumper{b: b, p: p}
 	d.line("COMM").text("comm", FieldComm, p.Comm)
-	d.line("CMDL").args()
+	d.line("CMDL").list("cmdline", FieldCmdline, p.Cmdline)
+	if p.Known.Has(FieldEnviron) {
+		d.line("ENVI").list("environ", FieldEnviron, p.Environ)
+	}
 	d.line("PROC").num("ppid", FieldPPID, p.PPID).num("parent_signal", FieldExitSignal, p.ExitSignal)
 	d.line("PROC").num("uid", FieldUIDs, p.Cred.UID).num("gid", FieldGIDs, p.Cred.GID).
 		num("suid", FieldSUID, p.Cred.SUID).num("sgid", FieldSGID, p.Cred.SGID).
@@ -186,17 +189,18 @@ func (d *dumper) cut(f Field) {
 	}
 }
 
-func (d *dumper) args() {
-	if !d.key("cmdline", d.p.Known.Has(FieldCmdline)) {
+// list appends texts that NULs end.
+func (d *dumper) list(name string, f Field, texts []byte) {
+	if !d.key(name, d.p.Known.Has(f)) {
 		return
 	}
 	d.b = append(d.b, '[')
 	sep := " "
-	for arg := range d.p.Args() {
-		d.b = appendEscaped(append(d.b, sep...), string(arg))
+	for text := range parts(texts) {
+		d.b = appendEscaped(append(d.b, sep...), string(text))
 		sep = ", "
 	}
-	d.cut(FieldCmdline)
+	d.cut(f)
 	d.b = append(d.b, " ]"...)
 }
 

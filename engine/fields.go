@@ -40,6 +40,7 @@ const (
 	FieldCPUTime                 // time in user mode and in the kernel, of an EXIT
 	FieldPeakRSS                 // the most memory that was resident, of an EXIT
 	FieldIO                      // bytes read and written, of an EXIT
+	FieldEnviron                 // environment, as far as Options asked for it
 	FieldEntry                   // entry leader, which the engine derives
 	NumFields       = iota
 )
@@ -48,7 +49,7 @@ var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
 	"exit_signal", "parent_tid", "login", "executable", "exec_path", "pid_ns", "user_ns", "cgroup_ns", "time_ns",
-	"cpu_time", "peak_rss", "io", "entry_leader",
+	"cpu_time", "peak_rss", "io", "environ", "entry_leader",
 }
 
 func (f Field) String() string {

@@ -63,7 +63,10 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.executable(&p.Executable)
 	}
 	if known(FieldCmdline) {
-		o.args(p)
+		o.list("cmdline", p.Cmdline)
+	}
+	if known(FieldEnviron) {
+		o.list("environ", p.Environ)
 	}
 	o.textIf(known(FieldCwd), "cwd", p.Cwd)
 	o.ids(&p.Cred, p.Known)
@@ -197,10 +200,11 @@ func (o *object) text(name, v string) {
 	}
 }
 
-func (o *object) args(p *Process) {
-	o.list("cmdline", p, func(b, arg []byte) []byte { return appendJSONString(b, string(arg)) })
-	if !utf8.Valid(p.Cmdline) {
-		o.list("cmdline_b64", p, appendBase64)
+// list appends an array of texts that NULs end, and a twin if not all of them are UTF-8.
+func (o *object) list(name string, texts []byte) {
+	o.items(name, texts, func(b, text []byte) []byte { return appendJSONString(b, string(text)) })
+	if !utf8.Valid(texts) {
+		o.items(name+"_b64", texts, appendBase64)
 	}
 }
 
@@ -217,10 +221,10 @@ func (o *object) executable(x *Executable) {
 	o.end('}')
 }
 
-// list appends an array of the arguments of p.
-func (o *object) list(name string, p *Process, item func(b, arg []byte) []byte) {
+// items appends an array of texts that NULs end.
+func (o *object) items(name string, texts []byte, item func(b, arg []byte) []byte) {
 	o.begin(name, '[')
-	for arg := range p.Args() {
+	for arg := range parts(texts) {
 		o.next()
 		o.b = item(o.b, arg)
 	}

@@ -13,7 +13,7 @@ import (
 var wall = engine.Clock{Wall: time.Unix(1000, 0)}
 
 func full() *engine.Process {
-	p := &engine.Process{PID: 7, Comm: "true", Filename: "/bin/true", Cwd: "/", Cgroup: "/a", Cmdline: []byte("true\x00a b\x00"), Exited: true}
+	p := &engine.Process{PID: 7, Environ: []byte("A=b\x00C=\x00"), Comm: "true", Filename: "/bin/true", Cwd: "/", Cgroup: "/a", Cmdline: []byte("true\x00a b\x00"), Exited: true}
 	p.Known = engine.AllFields
 	p.Start, p.StartUnit, p.PPID = 5e9, 1, 1
 	p.Caps.Effective = 1<<41 - 1
@@ -32,7 +32,7 @@ func TestJSON(t *testing.T) {
 	want := `{"time":"1970-01-01T00:16:45.000000000Z","monotonic_ns":5000000000,"cpu":3,"backend":"ebpf","events":["FORK","EXIT"],` +
 		`"process":{"pid":7,"ns_pid":3,"ppid":1,"start_boottime_ns":5000000000,"start_precision_ns":1,"start":"1970-01-01T00:16:45.000000000Z",` +
 		`"comm":"true","filename":"/bin/true","exec_path":"true","executable":{"major":254,"minor":1,"inode":"9223372036854775808",` +
-		`"ctime":"1970-01-01T00:00:02.000000003Z","mode":"0104755","uid":4,"gid":5,"removed":true},"cmdline":["true","a b"],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
+		`"ctime":"1970-01-01T00:00:02.000000003Z","mode":"0104755","uid":4,"gid":5,"removed":true},"cmdline":["true","a b"],"environ":["A=b","C="],"cwd":"/","uid":0,"euid":0,"suid":0,"gid":0,"egid":0,"sgid":0,` +
 		`"login":{"uid":1000,"session":3},"pgid":0,"sid":0,"caps":{"inheritable":"0x0","permitted":"0x0","effective":"0x1ffffffffff","bounding":"0x0","ambient":"0x0"},` +
 		`"namespaces":{"uts":0,"ipc":0,"mnt":0,"net":0,"pid":4,"user":5,"cgroup":6,"time":7},"tty":{"major":0,"minor":0},"cgroup":"/a","exit_signal":17,` +
 		`"exit":{"code":0,"signal":11,"core_dumped":true,"wait_status":139,"time":"1970-01-01T00:16:46.000000000Z","monotonic_ns":6000000000},"birth":{"ppid":1,"parent_tid":2}}}`
@@ -124,6 +124,7 @@ func TestDump(t *testing.T) {
   CPU	cpu=0
   COMM	comm=true
   CMDL	cmdline=[ true, a b... ]
+  ENVI	environ=[ A=b, C= ]
   PROC	ppid=1 parent_signal=17
   PROC	uid=0 gid=0 suid=0 sgid=0 euid=0 egid=0 pgid=0 sid=0
   PROC	cap_inheritable=0x0 cap_permitted=0x0 cap_effective=0x1ffffffffff

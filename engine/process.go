@@ -21,7 +21,7 @@ type Identity struct {
 // says which members hold a value.
 //
 // A *Process that the engine hands out is valid until the next call of Get;
-// [Process.Clone] keeps one. The strings may be kept, Cmdline may not.
+// [Process.Clone] keeps one. The strings may be kept, Cmdline and Environ may not.
 type Process struct {
 	PID uint32
 	Task
@@ -32,6 +32,7 @@ type Process struct {
 	Cwd      string
 	Cgroup   string
 	Cmdline  []byte // each argument followed by a NUL, as the process was started with it
+	Environ  []byte // likewise the variables that were asked for, as NAME=value
 
 	// Birth is who made the process. It never changes; Task.PPID is the parent now.
 	Birth Birth
@@ -109,9 +110,9 @@ type image struct {
 	cmdline   []byte
 }
 
-const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable | 1<<FieldExecPath)
+const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable | 1<<FieldExecPath | 1<<FieldEnviron)
 
-// imageFlags has the bits of imageFields from FieldFilename on.
+// imageFlags has the bits of imageFields from FieldFilename on, without FieldEnviron.
 type imageFlags uint16
 
 func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldFilename) }
@@ -144,10 +145,18 @@ func (p *Process) IsKernelThread() bool {
 
 // Args yields the arguments, without their NULs. The slices are parts of Cmdline.
 func (p *Process) Args() iter.Seq[[]byte] {
+	return parts(p.Cmdline)
+}
+
+// Variables yields the variables of the environment. The slices are parts of Environ.
+func (p *Process) Variables() iter.Seq[[]byte] { return parts(p.Environ) }
+
+// parts yields what NULs end.
+func parts(all []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for rest := p.Cmdline; len(rest) > 0; {
-			arg, after, found := bytes.Cut(rest, []byte{0})
-			if !yield(arg) || !found {
+		for rest := all; len(rest) > 0; {
+			part, after, found := bytes.Cut(rest, []byte{0})
+			if !yield(part) || !found {
 				return
 			}
 			rest = after
@@ -174,7 +183,7 @@ func (p *Process) Clone() *Process {
 		return nil
 	}
 	c := *p
-	c.Cmdline = bytes.Clone(p.Cmdline)
+	c.Cmdline, c.Environ = bytes.Clone(p.Cmdline), bytes.Clone(p.Environ)
 	c.before, c.older, c.nextGC, c.ahead = image{}, nil, nil, nil
 	if c.Usage != nil {
 		u := *c.Usage

@@ -60,8 +60,8 @@ type RawEvent struct {
 }
 
 // numVars is the number of fields of variable length: FieldComm to FieldCgroup, which follow each
-// other, and FieldExecPath.
-const numVars = FieldCgroup - FieldComm + 1 + 1
+// other, FieldExecPath and FieldEnviron.
+const numVars = FieldCgroup - FieldComm + 1 + 2
 
 type span struct{ off, len uint32 }
 
@@ -71,10 +71,13 @@ const maxKeptData = 2048
 
 // varOf returns the index of a field in RawEvent.vars.
 func varOf(f Field) Field {
-	if f == FieldExecPath {
+	switch f {
+	case FieldExecPath:
+		return numVars - 2
+	case FieldEnviron:
 		return numVars - 1
 	}
-	if f-FieldComm >= numVars-1 { // also for those before FieldComm
+	if f-FieldComm >= numVars-2 { // also for those before FieldComm
 		panic("engine: " + f.String() + " has no bytes")
 	}
 	return f - FieldComm
@@ -90,10 +93,9 @@ func (r *RawEvent) Reset() {
 	r.data = data
 }
 
-// Grow makes n bytes of storage for field f (FieldComm, FieldFilename,
-// FieldCmdline, FieldCwd, FieldCgroup or FieldExecPath), marks f as known and returns the
-// bytes for the caller to fill. The slice is valid until the next call of Grow
-// or Set.
+// Grow makes n bytes of storage for field f (FieldComm, FieldFilename, FieldCmdline, FieldCwd,
+// FieldCgroup, FieldExecPath or FieldEnviron), marks f as known and returns the bytes for the
+// caller to fill. The slice is valid until the next call of Grow or Set.
 func (r *RawEvent) Grow(f Field, n int) []byte {
 	off := len(r.data)
 	if off+n <= cap(r.data) {

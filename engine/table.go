@@ -97,9 +97,9 @@ func (t *table) add(pid uint32, born uint64) *Process {
 	p := t.free
 	if p != nil {
 		t.free = p.nextGC
-		cmdline, before := p.Cmdline[:0], p.before.cmdline[:0]
+		cmdline, environ, before := p.Cmdline[:0], p.Environ[:0], p.before.cmdline[:0]
 		*p = Process{} // faster: a literal with both fields would be built and then copied
-		p.Cmdline, p.before.cmdline = cmdline, before
+		p.Cmdline, p.Environ, p.before.cmdline = cmdline, environ, before
 	} else {
 		p = new(Process)
 	}
@@ -185,6 +185,9 @@ func (t *table) remove(p *Process) {
 	t.unlink(p)
 	if cap(p.Cmdline) > maxKeptData {
 		p.Cmdline = nil
+	}
+	if cap(p.Environ) > maxKeptData {
+		p.Environ = nil
 	}
 	if cap(p.before.cmdline) > maxKeptData {
 		p.before.cmdline = nil

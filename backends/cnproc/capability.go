@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -53,6 +54,7 @@ var fieldRows = [engine.NumFields]struct {
 	engine.FieldFilename:   {"exe", 0},
 	engine.FieldCmdline:    {"cmdline", 0},
 	engine.FieldCwd:        {"cwd", 0},
+	engine.FieldEnviron:    {"environ", 0},
 	engine.FieldCgroup:     {"cgroup", 0},
 	engine.FieldExit:       {"", engine.EventExit},
 	engine.FieldExitSignal: {"stat; at exit the kernel's message (unless another thread than the leader ends last)", engine.EventExit},
@@ -99,6 +101,8 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			row.Via = "it is in the memory of the process alone, which is not read"
 		case engine.FieldsUsage.Has(f):
 			row.Via = "/proc shows it of a process that has ended only until it is waited for, and the times in ticks of 10 ms"
+		case f == engine.FieldEnviron && !s.shared.Environ.Wanted():
+			*row = source.NoEnviron
 		case s.opts.Enrich == EnrichFull && f == engine.FieldLogin:
 			row.Via = "the kernel has no CONFIG_AUDIT"
 		case s.opts.Enrich == EnrichFull && engine.FieldsNS.With(engine.FieldPIDNS).Has(f):
@@ -110,6 +114,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		}
 	}
 	t.Fields[engine.FieldCmdline].Whole.Bytes = procfs.MaxCmdline
+	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldExit].Via = "exit_code of the threads, or /proc/PID/stat of a process not waited for yet (Linux 6.1); " +
 		"unknown where its threads ended with statuses that leave it open"
 	t.Fields[engine.FieldExit].Partial = engine.EventExit

@@ -151,7 +151,7 @@ const (
 	// carried are the fields that are true at the reading and perhaps not at the event
 	// in any case: those that change without a message, and the arguments, which are in
 	// memory that the process can write.
-	carried = engine.ChangeUnseen | 1<<engine.FieldCmdline
+	carried = engine.ChangeUnseen | 1<<engine.FieldCmdline | 1<<engine.FieldEnviron
 )
 
 // showsIn reports whether ev has what m says, or nothing that tells.

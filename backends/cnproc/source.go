@@ -104,6 +104,8 @@ func (s *Source) open() (err error) {
 			return err
 		}
 		s.proc = nil
+	} else if s.shared.Environ.Wanted() {
+		s.proc.ReadEnviron(s.shared.Environ.Set)
 	}
 	s.stages()
 	if s.filtered, err = listen(s.fd, s.batch, kernelFilter(&s.shared)); err != nil {

@@ -54,6 +54,9 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 		if missing := missingMember(types, f.needs); missing != "" {
 			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
 		}
+		if f.field == engine.FieldEnviron && !s.shared.Environ.Wanted() {
+			c = source.NoEnviron
+		}
 		s.capabilities.Fields[f.field] = c
 	}
 	for _, c := range []struct{ needs, without string }{
@@ -114,6 +117,7 @@ var fieldSources = []struct {
 	{engine.FieldUserNS, "task.real_cred.user_ns", atAll, "cred.user_ns"},
 	{engine.FieldCgroupNS, "task.nsproxy.cgroup_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.cgroup_ns"},
 	{engine.FieldTimeNS, "task.nsproxy.time_ns (at EXIT only if the leader ended last)", atAll, "nsproxy.time_ns"},
+	{engine.FieldEnviron, "task.mm.env_start", atExec, "mm_struct.env_start"},
 	{engine.FieldParentTID, "task.real_parent.pid", engine.EventFork, ""},
 	{engine.FieldCPUTime, "task.se.sum_exec_runtime, task.utime and stime of each thread, divided as getrusage(2) does", atExit, "signal_struct.sum_sched_runtime"},
 	{engine.FieldPeakRSS, "task.signal.maxrss (unknown if threads that end together are not at the same point)", atExit, "signal_struct.sum_sched_runtime"},
@@ -125,6 +129,7 @@ var fieldSources = []struct {
 // PATH_STEPS for each name and each mount, and stops where less than a longest name is left of
 // PATH_MAX.
 var wholeTexts = [engine.NumFields]engine.Extent{
+	engine.FieldEnviron:  {Bytes: 20480},
 	engine.FieldFilename: {Bytes: 3800, Names: 128},
 	engine.FieldCwd:      {Bytes: 3800, Names: 128},
 	engine.FieldCgroup:   {Bytes: 3800, Names: 60},

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/cputime"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -65,7 +66,7 @@ const (
 	allKnown  = programsEventKnownKNOWN_COMM - 1
 	allFields = engine.AllFields &^ (1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline |
 		1<<engine.FieldCwd | 1<<engine.FieldCgroup | 1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecutable |
-		1<<engine.FieldExecPath | engine.FieldsUsage)
+		1<<engine.FieldExecPath | 1<<engine.FieldEnviron | engine.FieldsUsage)
 )
 
 var (
@@ -76,8 +77,8 @@ var (
 	errForm  = errors.New("text in the record has an unknown form")
 )
 
-// decode fills the empty ev from a record.
-func decode(ev *engine.RawEvent, record []byte) error {
+// decode fills the empty ev from a record, with what is asked for of the environment.
+func decode(ev *engine.RawEvent, record []byte, environ *source.Environ) error {
 	if len(record) < eventSize {
 		return errShort
 	}
@@ -108,7 +109,13 @@ func decode(ev *engine.RawEvent, record []byte) error {
 		if e.Kind == programsEventKindEVENT_EXIT {
 			return decodeUsage(ev, e.Known, record)
 		}
-		if err := decodeTexts(ev, record); err != nil {
+		rest, err := decodeTexts(ev, record)
+		if err == nil && e.Known&programsEventKnownKNOWN_ENVIRON != 0 {
+			environ.Set(ev, rest, e.Known&programsEventKnownKNOWN_ENVIRON_CUT != 0)
+		} else if err == nil && len(rest) != 0 {
+			err = errSize
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -206,25 +213,23 @@ const headersEnd = int(unsafe.Offsetof(programsTextEvent{}.Executable))
 // This index is out of range unless there are as many headers as fields.
 var _ = [1]struct{}{}[headersEnd-eventSize-len(textFields)*int(unsafe.Sizeof(text{}))]
 
-func decodeTexts(ev *engine.RawEvent, record []byte) error {
+// decodeTexts returns what follows the texts.
+func decodeTexts(ev *engine.RawEvent, record []byte) (rest []byte, err error) {
 	if len(record) < textsSize {
-		return errSize
+		return nil, errSize
 	}
 	decodeExecutable(&ev.Task, record[headersEnd:textsSize])
-	rest := record[textsSize:]
+	rest = record[textsSize:]
 	for i, h := range textHeaders(record) {
 		if uint64(h.length) > uint64(len(rest)) {
-			return errSize
+			return nil, errSize
 		}
 		if err := decodeText(ev, textFields[i], h.form, rest[:h.length]); err != nil {
-			return fmt.Errorf("%s: %w", textFields[i], err)
+			return nil, fmt.Errorf("%s: %w", textFields[i], err)
 		}
 		rest = rest[h.length:]
 	}
-	if len(rest) != 0 {
-		return errSize
-	}
-	return nil
+	return rest, nil
 }
 
 // textHeaders returns the headers of the texts of a record.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -42,13 +43,13 @@ func exampleExec() []byte {
 
 func TestDecode(t *testing.T) {
 	var ev engine.RawEvent
-	if err := decode(&ev, exampleExec()); err != nil {
+	if err := decode(&ev, exampleExec(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if ev.Kind != engine.KindExec || ev.PID != 10 || ev.TID != 10 || ev.CPU != 3 || ev.Time != 5 || ev.Thread {
 		t.Errorf("%+v", ev)
 	}
-	if ev.Task.Known != engine.AllFields&^engine.FieldsUsage || ev.Task.Truncated != engine.FieldCgroup.Set() {
+	if ev.Task.Known != engine.AllFields&^(engine.FieldsUsage|engine.FieldEnviron.Set()) || ev.Task.Truncated != engine.FieldCgroup.Set() {
 		t.Errorf("known %v, truncated %v", ev.Task.Known, ev.Task.Truncated)
 	}
 	if want := (engine.Credentials{UID: 1, GID: 2, SUID: 3, SGID: 4, EUID: 5, EGID: 6}); ev.Task.Cred != want {
@@ -74,6 +75,39 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// What follows the texts is the environment, of which only what is asked for is taken.
+func TestDecodeEnviron(t *testing.T) {
+	e := programsEvent{Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_ENVIRON}
+	none := text{0, programsTextFormTEXT_UNKNOWN}
+	asked := &source.Environ{Names: []string{"A*", "KEY"}, Redacted: []string{"KEY"}}
+	for _, c := range []struct{ all, whole, cut string }{
+		{"", "", ""},
+		{"A=1\x00B=2\x00A2\x00KEY=secret\x00A=\x00", "A=1\x00A2\x00KEY=[redacted]\x00A=\x00", "A=1\x00A2\x00KEY=[redacted]\x00A=\x00"},
+		{"KEY=secret", "KEY=[redacted]\x00", "KEY=[redacted]"},
+		{"B=\x00A=half", "A=half\x00", "A=half"},
+		{"A=1\x00KE", "A=1\x00", "A=1\x00"},
+		{"A=1\x00A2", "A=1\x00A2\x00", "A=1\x00"},
+		{"A\xff=\n\x00\x00", "A\xff=\n\x00", "A\xff=\n\x00"},
+	} {
+		for _, cut := range []bool{false, true} {
+			e.Known &^= programsEventKnownKNOWN_ENVIRON_CUT
+			want := c.whole
+			if cut {
+				e.Known |= programsEventKnownKNOWN_ENVIRON_CUT
+				want = c.cut
+			}
+			var ev engine.RawEvent
+			if err := decode(&ev, append(record(e, none, none, none, none, none), c.all...), asked); err != nil {
+				t.Fatal(err)
+			}
+			f := engine.FieldEnviron
+			if got := string(ev.Bytes(f)); got != want || !ev.Task.Known.Has(f) || ev.Task.Truncated.Has(f) != cut {
+				t.Errorf("of %q, cut %v: %q, not %q; %+v", c.all, cut, got, want, ev.Task)
+			}
+		}
+	}
+}
+
 // The path of a failed exec is as the kernel names a file below a descriptor.
 func TestDecodeFailedExec(t *testing.T) {
 	const cwd = ^uint32(99) // AT_FDCWD
@@ -93,7 +127,7 @@ func TestDecodeFailedExec(t *testing.T) {
 		e := programsEvent{Kind: programsEventKindEVENT_EXEC_FAILED, Tgid: 10, Tid: 11, WaitStatus: -13, Tracer: c.dir, TracerTid: c.shared}
 		none := text{0, programsTextFormTEXT_UNKNOWN}
 		var ev engine.RawEvent
-		if err := decode(&ev, append(record(e, none, text{uint32(len(c.path)), c.form}, none, none, none), c.path...)); err != nil {
+		if err := decode(&ev, append(record(e, none, text{uint32(len(c.path)), c.form}, none, none, none), c.path...), nil); err != nil {
 			t.Fatal(err)
 		}
 		f, s := engine.FieldFilename, &ev.Task
@@ -166,7 +200,7 @@ func TestDecodeUsage(t *testing.T) {
 	u.Run, u.Utime, u.Stime, u.PeakRss, u.Rchar, u.Wchar, u.ReadBytes, u.WriteBytes = 1000, 3, 1, 2, 11, 12, 13, 14
 	all := unsafe.Slice((*byte)(unsafe.Pointer(&x)), exitSize)
 	var ev engine.RawEvent
-	if err := decode(&ev, all); err != nil {
+	if err := decode(&ev, all, nil); err != nil {
 		t.Fatal(err)
 	}
 	want := engine.Usage{UserTime: 750, SystemTime: 250, PeakRSS: 2 * pageSize, RChar: 11, WChar: 12, ReadBytes: 13, WriteBytes: 14}
@@ -175,11 +209,11 @@ func TestDecodeUsage(t *testing.T) {
 	}
 	x.Event.Known = 0
 	ev.Reset()
-	if err := decode(&ev, all); err != nil || ev.Usage != (engine.Usage{}) || ev.Task.Known != 0 {
+	if err := decode(&ev, all, nil); err != nil || ev.Usage != (engine.Usage{}) || ev.Task.Known != 0 {
 		t.Errorf("%+v, known %v, %v, want nothing", ev.Usage, ev.Task.Known, err)
 	}
 	for n := eventSize + 1; n < exitSize; n++ {
-		if err := decode(&ev, all[:n]); err == nil {
+		if err := decode(&ev, all[:n], nil); err == nil {
 			t.Errorf("%d bytes of %d were taken for a record", n, exitSize)
 		}
 	}
@@ -192,15 +226,15 @@ func TestDecodeRefuses(t *testing.T) {
 			continue // a record without texts
 		}
 		var ev engine.RawEvent
-		if err := decode(&ev, whole[:n]); err == nil {
+		if err := decode(&ev, whole[:n], nil); err == nil {
 			t.Errorf("the first %d bytes of %d were taken for a record", n, len(whole))
 		}
 	}
 	var ev engine.RawEvent
-	if err := decode(&ev, append(whole, 0)); err == nil {
+	if err := decode(&ev, append(whole, 0), nil); err == nil {
 		t.Error("a byte too many was not seen")
 	}
-	if err := decode(&ev, record(programsEvent{Kind: programsEventKindEVENT_KINDS})); err == nil {
+	if err := decode(&ev, record(programsEvent{Kind: programsEventKindEVENT_KINDS}), nil); err == nil {
 		t.Error("an unknown kind was not seen")
 	}
 }
@@ -247,7 +281,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var ev engine.RawEvent
-		if err := decode(&ev, b); err != nil {
+		if err := decode(&ev, b, nil); err != nil {
 			return
 		}
 		for _, field := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {
@@ -266,7 +300,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 	b := exampleExec()
 	if n := testing.AllocsPerRun(1000, func() {
 		ev.Reset()
-		if decode(&ev, b) != nil {
+		if decode(&ev, b, nil) != nil {
 			t.Fatal("not decoded")
 		}
 	}); n != 0 {
@@ -280,7 +314,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ev.Reset()
-		decode(&ev, rec)
+		decode(&ev, rec, nil)
 	}
 }
 

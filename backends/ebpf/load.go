@@ -17,6 +17,10 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
+// environRoom is what a slot has for the environment alone: from the longest name after the texts
+// on.
+const environRoom = 20480 - 256 // ENVIRON_MAX, NAME_MAX
+
 // loader loads programs in groups, so that those which this kernel refuses or does not need cost
 // nothing. All groups share the maps.
 type loader struct {
@@ -39,6 +43,11 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1
 	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
+	if !shared.Environ.Wanted() {
+		slots := spec.Maps[programsMapSlots]
+		// The kernel compares the size with that of the types.
+		slots.ValueSize, slots.Key, slots.Value = slots.ValueSize-environRoom, nil, nil
+	}
 	if !shared.Reports(engine.EventExecFailed) {
 		spec.Maps[programsMapExecCalls].MaxEntries = 1
 	}
@@ -55,6 +64,7 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 		l.set(programsVarWantThreads, flag(shared.Threads)),
 		l.set(programsVarExitBits, exitBits(shared)),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
+		l.set(programsVarWantEnviron, flag(shared.Environ.Wanted())),
 		l.set(programsVarSnapshotSlot, slotCount(cpus)),
 		l.set(programsVarWakeLevel, uint64(size/4)),
 		l.setUsers(shared.Users),

@@ -112,6 +112,8 @@ const (
 	programsEventKnownKNOWN_CPU_TIME    programsEventKnown = 1048576
 	programsEventKnownKNOWN_PEAK_RSS    programsEventKnown = 2097152
 	programsEventKnownKNOWN_IO          programsEventKnown = 4194304
+	programsEventKnownKNOWN_ENVIRON     programsEventKnown = 8388608
+	programsEventKnownKNOWN_ENVIRON_CUT programsEventKnown = 16777216
 )
 
 type programsExecutable struct {
@@ -188,7 +190,7 @@ type programsTextEvent struct {
 		Form programsTextForm
 	}
 	Executable programsExecutable
-	Data       [33024]int8
+	Data       [53248]int8
 }
 
 type programsTextForm uint32
@@ -258,6 +260,7 @@ const (
 	programsVarUserCount             = "user_count"
 	programsVarUsers                 = "users"
 	programsVarWakeLevel             = "wake_level"
+	programsVarWantEnviron           = "want_environ"
 	programsVarWantThreads           = "want_threads"
 )
 

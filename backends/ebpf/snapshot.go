@@ -64,6 +64,7 @@ type argument struct {
 	start   uint64
 	image   uint16 // as in an event
 	cmdline []byte
+	environ []byte // nil: unknown
 }
 
 // arguments reads the arguments of all processes, after the program has said which image each
@@ -87,7 +88,7 @@ func (s *Source) arguments(r *procfs.Reader) (map[uint32]argument, error) {
 		ev.Reset()
 		if ev.PID = binary.NativeEndian.Uint32(images[8:]); r.Cmdline(&ev) && ev.Task.Truncated == 0 {
 			all[ev.PID] = argument{binary.NativeEndian.Uint64(images), binary.NativeEndian.Uint16(images[12:]) + 1,
-				bytes.Clone(ev.Bytes(engine.FieldCmdline))}
+				bytes.Clone(ev.Bytes(engine.FieldCmdline)), bytes.Clone(ev.Bytes(engine.FieldEnviron))}
 		}
 	}
 	return all, nil
@@ -122,7 +123,7 @@ func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) err
 			return err
 		}
 		ev.Reset()
-		if err := decode(&ev, record); err != nil {
+		if err := decode(&ev, record, &s.shared.Environ); err != nil {
 			return err
 		}
 		in.Discard(len(record))
@@ -131,6 +132,9 @@ func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) err
 			a := arguments[ev.PID]
 			if certain = a.start == ev.Task.Start && a.image == ev.Image; certain {
 				ev.Set(engine.FieldCmdline, a.cmdline)
+				if a.environ != nil {
+					ev.Set(engine.FieldEnviron, a.environ)
+				}
 			}
 		}
 		ev.Kind, ev.TID, ev.CPU, ev.Image = 0, ev.PID, 0, 0 // it is no event

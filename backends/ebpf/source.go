@@ -71,7 +71,7 @@ func (s *Source) Populate(to engine.Sink) error {
 			break
 		}
 		ev := to.Reserve()
-		if err := decode(ev, record); err != nil {
+		if err := decode(ev, record, &s.shared.Environ); err != nil {
 			to.Release(ev)
 			s.decode++
 			continue

@@ -65,6 +65,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		}
 	}
 	c.Kinds[engine.KindCoreDump] = source.CoreDumps
+	c.Fields[engine.FieldEnviron].Via = "the probes do not read it"
 	s.describeIDs(failed)
 	for _, n := range numberSources {
 		var at, without engine.Events // some kinds have several sets of probes

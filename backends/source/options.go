@@ -32,6 +32,9 @@ type Options struct {
 	// most MaxUsers. Only the eBPF source can.
 	Users []uint32
 
+	// Environ says what is reported of the environment.
+	Environ Environ
+
 	// HoldTime is how long the engine holds events to put them in order; 0 means for any time.
 	HoldTime time.Duration
 
@@ -78,8 +81,9 @@ func (o *Options) Validate() error {
 		return wrong("Exits", "ExitsNonzero", errors.New("the option Kinds leaves out EXIT"))
 	case len(o.Users) > MaxUsers:
 		return wrong("Users", fmt.Sprintf("%d users", len(o.Users)), fmt.Errorf("it must be at most %d", MaxUsers))
-	case o.BTF.Path == "":
-		return nil
+	}
+	if err := o.Environ.validate(); err != nil || o.BTF.Path == "" {
+		return err
 	}
 	f, err := os.Open(o.BTF.Path)
 	if err != nil {

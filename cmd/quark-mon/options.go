@@ -56,6 +56,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	command.Group(all, "Which of them are shown", o.filter.flags)
 	command.Group(all, "What is printed", func(f *pflag.FlagSet) {
+		f.StringSliceVar(&o.queue.Environ.Names, "environ", nil, "also the variables with which programs are started: a `list` of names such as LD_*, or * for all")
+		f.StringSliceVar(&o.queue.Environ.Redacted, "redact", nil, "with --environ: do not tell the values of these variables, a `list` of names such as *KEY*")
 		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
@@ -108,7 +110,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --names -j | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
-                 [--users LIST]
+                 [--users LIST] [--environ LIST [--redact LIST]]
                  [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
                  [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
                  [--failed] [--filter EXPRESSION] [--rules FILE]
@@ -150,7 +152,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "users", "failed-execs"} {
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
 		}

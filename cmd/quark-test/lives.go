@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/witness"
@@ -13,10 +14,16 @@ import (
 func lives(t *test) { t.judge(t.witnesses(), scenario.Of(t.Test.Name)...) }
 
 // failedExecs does what lives does, with queues that report failed execs.
-func failedExecs(t *test) {
+func failedExecs(t *test) { t.livesWith(func(o *quark.Options) { o.FailedExecs = true }) }
+
+// environment does what lives does, with queues that report some variables.
+func environment(t *test) { t.livesWith(func(o *quark.Options) { o.Environ = scenario.Environ }) }
+
+// livesWith does what lives does, with queues of other options.
+func (t *test) livesWith(set func(*quark.Options)) {
 	open := func(kind string) []*view {
 		opts := options(kind)
-		opts.FailedExecs = true
+		set(&opts)
 		return t.openEach(opts)
 	}
 	t.judge(witnessesOf(open(single), open(joined)), scenario.Of(t.Test.Name)...)

@@ -27,6 +27,7 @@ type Raw struct {
 	Comm     []byte
 	Filename []byte
 	Cmdline  []byte
+	Environ  []byte
 	Cwd      []byte
 	Cgroup   []byte
 	ExecPath []byte
@@ -47,6 +48,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 	set(r, engine.FieldComm, d.Comm)
 	set(r, engine.FieldFilename, d.Filename)
 	set(r, engine.FieldCmdline, d.Cmdline)
+	set(r, engine.FieldEnviron, d.Environ)
 	set(r, engine.FieldCwd, d.Cwd)
 	set(r, engine.FieldCgroup, d.Cgroup)
 	set(r, engine.FieldExecPath, d.ExecPath)

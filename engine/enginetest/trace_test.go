@@ -48,7 +48,7 @@ func (c *census) Record(r *engine.RawEvent)          { c.fields |= r.Task.Known 
 
 // newer are the fields that there were not yet when the traces were recorded.
 var newer = engine.SetOf(engine.FieldExecutable, engine.FieldExecPath, engine.FieldPIDNS, engine.FieldUserNS, engine.FieldCgroupNS,
-	engine.FieldTimeNS) | engine.FieldsUsage
+	engine.FieldTimeNS, engine.FieldEnviron) | engine.FieldsUsage
 
 // Each trace is of a recorder that knows all other fields, and when the source was read. The
 // proc connector's are of lives too short for /proc.

@@ -19,7 +19,7 @@ const (
 // textFields are the columns of variable length, in the order of their bits in a mask.
 var textFields = [...]engine.Field{
 	engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup,
-	engine.FieldExecPath,
+	engine.FieldExecPath, engine.FieldEnviron,
 }
 
 const numTexts = len(textFields)

@@ -156,6 +156,7 @@ func (b *bare) Get() (_ *engine.Event, err error) {
 			Cgroup:   string(ev.Bytes(engine.FieldCgroup)),
 			Cmdline:  ev.Bytes(engine.FieldCmdline),
 			Usage:    &ev.Usage,
+			Environ:  ev.Bytes(engine.FieldEnviron),
 			Exited:   ev.Kind == engine.KindExit && !ev.Thread,
 		},
 	}, nil

@@ -97,6 +97,7 @@ func init() {
 		{Name: "ns-enter", Test: "t_namespace", Doc: "setns to namespaces of each kind", run: nsEnter},
 		{Name: "entry-leaders", Test: "t_entry", Doc: "logins with sshd, containers and their runtimes, sessions of SSM", run: entries},
 		{Name: "exec-failed", Test: "t_exec_failed", Doc: "execs that fail, in processes, threads and searches of a path", run: execFailed},
+		{Name: "environ", Test: "t_environ", Doc: "programs with empty, odd, secret and long environments", run: environ},
 		{Name: "login", Test: "t_login", Doc: "processes that write their login uid, fork and execute"},
 		{Name: "pty", Test: "t_id_change", Doc: "a session on a pseudo terminal", run: pty},
 		{Name: "pid-reuse", Test: "t_pid_reuse", Doc: "a pid is used again within a millisecond", run: pidReuse},

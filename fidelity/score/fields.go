@@ -127,7 +127,7 @@ const texts = paths | engine.Fields(1<<engine.FieldCmdline|1<<engine.FieldCgroup
 
 // ofImage are the fields that each exec sets.
 const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldExecutable | 1<<engine.FieldExecPath |
-	1<<engine.FieldCmdline | 1<<engine.FieldCaps)
+	1<<engine.FieldCmdline | 1<<engine.FieldEnviron | 1<<engine.FieldCaps)
 
 // hides reports whether a field that was read after e may be that of a later change of ids, whose
 // message has the real and the effective ids alone: they are those of e.
@@ -408,7 +408,8 @@ func (v value) isOfAbout(e *truth.Event) bool {
 }
 
 // handedOn are the fields that a child has of its creator, whatever it is told at its birth.
-var handedOn = engine.SetOf(engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline, engine.FieldLogin)
+var handedOn = engine.SetOf(engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline,
+	engine.FieldEnviron, engine.FieldLogin)
 
 // isOfAnotherTime reports whether the process had v before e, or whether its creators had before
 // its birth what it inherits, or may inherit where the birth does not tell; where the field comes
@@ -462,7 +463,7 @@ func part(f engine.Field, got, whole string) bool {
 	if len(got) >= len(whole) {
 		return false
 	}
-	if f == engine.FieldCmdline {
+	if f == engine.FieldCmdline || f == engine.FieldEnviron {
 		return strings.HasPrefix(whole, got)
 	}
 	return got != "" && strings.HasSuffix(whole, "/"+got)

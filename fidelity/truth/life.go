@@ -278,7 +278,7 @@ func duringExec(before State, after *State) State {
 	ids := *after
 	ids.Untell(^engine.FieldsIDs)
 	before.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath,
-		engine.FieldCmdline, engine.FieldCaps))
+		engine.FieldCmdline, engine.FieldEnviron, engine.FieldCaps))
 	before.Untell(engine.FieldsIDs)
 	before.Overlay(&ids)
 	return before
@@ -321,7 +321,7 @@ func change(now *State, r *Record) {
 	case Exec:
 		_, euid, uids := cut(now.Value[engine.FieldUIDs])
 		_, egid, gids := cut(now.Value[engine.FieldGIDs])
-		now.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline,
+		now.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline, engine.FieldEnviron,
 			engine.FieldSUID, engine.FieldSGID, engine.FieldCaps))
 		if now.Told.Has(engine.FieldExitSignal) {
 			now.Set(engine.FieldExitSignal, sigchld)

@@ -288,6 +288,8 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 		return p.ExecPath
 	case engine.FieldCmdline:
 		return string(p.Cmdline)
+	case engine.FieldEnviron:
+		return string(p.Environ)
 	case engine.FieldCwd:
 		return p.Cwd
 	case engine.FieldCgroup:

@@ -100,10 +100,7 @@ var targets = []Target{
 	need("mm_struct.exe_file"),
 	need("mm_struct.arg_start"),
 	need("mm_struct.arg_end"),
-	want("mm_struct.env_start"),
 	want("mm_struct.env_end"),
-	want("mm_struct.mm_users.counter"),
-	want("task_struct.vfork_done"),
 
 	// The file of the executable.
 	want("file.f_inode"),

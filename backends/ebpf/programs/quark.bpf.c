@@ -173,6 +173,8 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 		append_paths(s, index, task, exe, &(struct walks){ walk_path, walk_cgroup });
 		begin = s->used;
 		end_text(s, &s->record.asked, copy_asked(index, (__u64)mm), begin);
+		if (want_environ && mm)
+			append_environ(s, index, mm);
 	}
 	send_slot(s, kind);
 	put_slot(index);
@@ -755,6 +757,7 @@ static __always_inline void report_failed_exec(struct task_struct *task, struct 
 	e->wait_status = err;
 	e->tracer = dir;
 	e->tracer_tid = others_write(task, mm);
+	s->record.executable.mode = 0;
 	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
 	/* One byte more than a path can have, its NUL included. */
 	len = bpf_probe_read_user_str(s->record.data, PATH_MAX + 1, (void *)path);

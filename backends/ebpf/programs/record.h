@@ -35,6 +35,8 @@ enum event_known {
 	KNOWN_CPU_TIME = 1 << 20,
 	KNOWN_PEAK_RSS = 1 << 21,
 	KNOWN_IO = 1 << 22,
+	KNOWN_ENVIRON = 1 << 23, /* the rest of data */
+	KNOWN_ENVIRON_CUT = 1 << 24, /* its end is missing */
 };
 
 /* Bits of event.ids: the ids that an EVENT_ID_CHANGE reports. */
@@ -110,6 +112,7 @@ struct executable {
 };
 
 #define ARGV_MAX 20480
+#define ENVIRON_MAX 20480
 #define PATH_MAX 4096
 #define NAME_MAX 256	/* with its NUL */
 #define DATA_MASK 0x7fff
@@ -123,7 +126,8 @@ struct text_event {
 	struct event event;
 	struct text argv, filename, cwd, cgroup, asked;
 	struct executable executable;
-	char data[DATA_MASK + 1 + NAME_MAX];
+	/* Where nobody asks for the environment the end is cut off at load. */
+	char data[DATA_MASK + 1 + ENVIRON_MAX];
 };
 
 /* The counters of one CPU for one kind of event. */

@@ -56,6 +56,9 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } free_slots SEC(".maps");
 
+/* 1: report the environment of each exec. */
+const volatile __u8 want_environ = 0;
+
 /* Written by user space through shared memory. */
 volatile __u32 armed;	/* 1: the reader waits for the next record */
 volatile __u32 nudged;	/* 1: the reader has been woken because the ring fills up */
@@ -139,7 +142,7 @@ static __always_inline void send_slot(struct slot *s, enum event_kind kind)
 
 	if (!s->record.event.thread) {
 		len = s->used;
-		if (len > DATA_MASK + 1)
+		if (len > DATA_MASK + 1 + (want_environ ? ENVIRON_MAX : 0))
 			len = DATA_MASK + 1;
 		len += __builtin_offsetof(struct text_event, data);
 	}

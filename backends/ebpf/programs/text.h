@@ -347,6 +347,48 @@ __attribute__((noinline)) int copy_asked(__u32 index, __u64 mm_address)
 	return n < ASKED_MAX ? TEXT_BYTES : TEXT_BYTES_CUT;
 }
 
+/* Append the current process's environment to the slot's data. Returns an enum text_form. */
+__attribute__((noinline)) int copy_environ(__u32 index, __u64 start, __u64 end)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	__u64 len = end - start, begin;
+	int form = TEXT_BYTES;
+
+	if (!want_environ || !s || !start || end < start || s->used > DATA_MASK)
+		return TEXT_UNKNOWN;
+	if (len > ENVIRON_MAX) {
+		len = ENVIRON_MAX;
+		form = TEXT_BYTES_CUT;
+	}
+	begin = s->used & DATA_MASK;
+	if (!bpf_probe_read_user(&s->record.data[begin], len, (void *)start)) {
+		s->used = begin + len;
+		return form;
+	}
+	/* As in copy_argv. */
+	for (__u64 at = 0; at < ENVIRON_MAX; at += 1024) {
+		if (at + 1024 > len || bpf_probe_read_user(&s->record.data[begin + at], 1024, (void *)start + at))
+			break;
+		s->used = begin + at + 1024;
+	}
+	return s->used > begin ? TEXT_BYTES_CUT : TEXT_UNKNOWN;
+}
+
+static __always_inline void append_environ(struct slot *s, __u32 index, struct mm_struct *mm)
+{
+	struct two range = {};
+
+	if (!bpf_core_field_exists(mm->env_start) || READ_TWO(&range, mm, struct mm_struct, env_start, env_end))
+		return;
+	switch (copy_environ(index, range.first, range.second)) {
+	case TEXT_BYTES_CUT:
+		s->record.event.known |= KNOWN_ENVIRON_CUT;
+		/* fall through */
+	case TEXT_BYTES:
+		s->record.event.known |= KNOWN_ENVIRON;
+	}
+}
+
 enum cgroup_source { CGROUP_NONE, CGROUP_V2, CGROUP_PIDS };
 const volatile enum cgroup_source cgroup_from = CGROUP_NONE;
 

@@ -30,7 +30,8 @@ var errMalformed = errors.New("read /proc/PID/stat: the text makes no sense")
 const Readable = engine.AllFields &^ (1<<engine.FieldExit | 1<<engine.FieldParentTID | 1<<engine.FieldExecPath | engine.FieldsUsage)
 
 // Image are the fields that belong to the image of a process. An execve changes them together.
-const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable)
+const Image = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable |
+	1<<engine.FieldEnviron)
 
 // Replaced are the fields that an execve can change.
 const Replaced = Image | engine.FieldsIDs | 1<<engine.FieldCaps
@@ -45,7 +46,8 @@ const (
 const paths = engine.Fields(1<<engine.FieldFilename | 1<<engine.FieldCwd)
 
 // gone are the fields that a process that has ended does not have any more.
-const gone = engine.FieldsNS&^(1<<engine.FieldUserNS) | paths | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable
+const gone = engine.FieldsNS&^(1<<engine.FieldUserNS) | paths | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable |
+	1<<engine.FieldEnviron
 
 // Status is what a read returns besides the fields of an event.
 type Status struct {
@@ -90,6 +92,9 @@ type Reader struct {
 	firstNS   engine.Namespaces // without those that are read sparingly
 	own       mounts
 
+	// environ sets the environment, of which the end may be cut off; nil if it is not read.
+	environ func(ev *engine.RawEvent, all []byte, cut bool)
+
 	memfds uint64        // device of memfds, 0 for unknown
 	hidden engine.Fields // of which /proc shows something else here
 }
@@ -129,12 +134,19 @@ func Open() (*Reader, error) {
 	if inode, err := proctext.OwnNamespace("pid"); inode != proctext.InitialPIDNamespace || err != nil {
 		r.hidden |= engine.FieldPIDNS.Set() // /proc has no pids of those above
 	}
+	r.hidden |= engine.FieldEnviron.Set()
 	return r, nil
+}
+
+// ReadEnviron makes Read read the environment, too: set sets it. The end of all may be cut off.
+func (r *Reader) ReadEnviron(set func(ev *engine.RawEvent, all []byte, cut bool)) {
+	r.environ = set
+	r.hidden &^= engine.FieldEnviron.Set()
 }
 
 // another returns a Reader of the same /proc, with buffers and a descriptor r.own.fd of its own.
 func (r *Reader) another() *Reader {
-	another := &Reader{proc: r.proc, memfds: r.memfds, hidden: r.hidden, firstRoot: r.firstRoot,
+	another := &Reader{proc: r.proc, memfds: r.memfds, hidden: r.hidden, firstRoot: r.firstRoot, environ: r.environ,
 		buf: make([]byte, MaxCmdline+1), dirs: make([]byte, 32<<10), rootBuf: make([]byte, maxLink)}
 	fd, errno := openat(r.proc, pathOwnMountinfo, unix.O_RDONLY)
 	if errno != 0 {
@@ -209,6 +221,7 @@ var (
 	pathPIDNS          = []byte("ns/pid\x00")
 	pathAuxv           = []byte("auxv\x00")
 	pathMem            = []byte("mem\x00")
+	pathEnviron        = []byte("environ\x00")
 )
 
 var namespaces = [...]struct {
@@ -240,7 +253,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	switch {
 	case st.Kthread:
 		// It has no image: its executable and its command line read as empty.
-		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable
+		want &^= 1<<engine.FieldFilename | 1<<engine.FieldCmdline | 1<<engine.FieldExecutable | 1<<engine.FieldEnviron
 	case st.Zombie():
 		want &^= gone // comm outlives the image
 	}
@@ -254,6 +267,9 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 		r.readExecutable(dir, t)
 	}
 	noCmdline := want.Has(engine.FieldCmdline) && !r.readCmdline(dir, pathCmdline, ev)
+	if want.Has(engine.FieldEnviron) {
+		r.readEnviron(dir, pathEnviron, st.Memory != 0, ev)
+	}
 	if want.Has(engine.FieldCwd) {
 		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
 	}
@@ -457,6 +473,20 @@ func (r *Reader) readCmdline(dir int, pathNUL []byte, ev *engine.RawEvent) bool 
 	}
 	ev.Set(engine.FieldCmdline, r.buf[:n])
 	return true
+}
+
+// readEnviron reads the environment. An empty one is known only of a process that has its image:
+// there is none before.
+func (r *Reader) readEnviron(dir int, pathNUL []byte, complete bool, ev *engine.RawEvent) {
+	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
+	if errno != 0 {
+		return
+	}
+	n, errno := read(fd, r.buf[:MaxCmdline+1])
+	closeFD(fd)
+	if errno == 0 && (n > 0 || complete) {
+		r.environ(ev, r.buf[:min(n, MaxCmdline)], n > MaxCmdline)
+	}
 }
 
 func (r *Reader) readNamespaces(dir int, want engine.Fields, t *engine.Task) {

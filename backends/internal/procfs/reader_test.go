@@ -33,6 +33,10 @@ func open(t testing.TB) *Reader {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { r.Close() })
+	if r.Readable().Has(engine.FieldEnviron) {
+		t.Error("the environment is read without being asked for")
+	}
+	r.ReadEnviron(func(ev *engine.RawEvent, all []byte, cut bool) { ev.Set(engine.FieldEnviron, all) })
 	return r
 }
 
@@ -146,7 +150,7 @@ func TestReadOnlyWhatIsWanted(t *testing.T) {
 		if _, err := r.Read(uint32(os.Getpid()), f.Set(), &ev); err != nil {
 			t.Fatal(err)
 		}
-		if want := f.Set() & Readable; ev.Task.Known != want {
+		if want := f.Set() & r.Readable(); ev.Task.Known != want {
 			t.Errorf("asked for %v, got %v", f, ev.Task.Known)
 		}
 	}

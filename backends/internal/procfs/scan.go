@@ -81,8 +81,12 @@ func (r *Reader) Describe(pid uint32, ev *engine.RawEvent) bool {
 	return err == nil
 }
 
-// Cmdline reads the arguments of process ev.PID and reports whether it has any.
+// Cmdline reads the arguments of process ev.PID and reports whether it has any. It reads the
+// environment too, if Read does, and leaves an empty one unknown.
 func (r *Reader) Cmdline(ev *engine.RawEvent) bool {
+	if r.environ != nil {
+		r.readEnviron(r.proc, r.name(ev.PID, "/environ"), false, ev)
+	}
 	return r.readCmdline(r.proc, r.name(ev.PID, "/cmdline"), ev)
 }
 

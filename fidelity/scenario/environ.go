@@ -1,0 +1,47 @@
+package scenario
+
+import (
+	"strings"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// Environ is what queues have to ask for that watch the scenario of this name.
+var Environ = source.Environ{Names: []string{"A*", "TOKEN", "NONE"}, Redacted: []string{"TOK*", "AWAY"}}
+
+// withEnviron appends the execution of a program with an environment, of which reported is told.
+func (p *process) withEnviron(path string, s truth.State, env []string, reported ...string) *process {
+	if s.Set(engine.FieldEnviron, ""); len(reported) > 0 {
+		s.Set(engine.FieldEnviron, cmdline(reported))
+	}
+	before := p.stamp()
+	p.steps = append(p.steps, step{call: p.Len(), before: before, noNext: true, record: truth.Record{Op: truth.Exec, State: s}})
+	p.Exec(path, []string{"x"}, env)
+	return p
+}
+
+// environ executes programs with environments, of short lives and of processes that go on.
+func environ(d *director) {
+	path, s := d.tiny("environ", 5, "x")
+	for _, c := range []struct{ env, reported []string }{
+		{nil, nil},
+		{[]string{"B=1", "TO=2"}, nil},
+		{[]string{"A=1", "B=secret", "A=again", "A", "AWAY=secret", "TOKEN=secret", "TOKENS=x", "A=x=\xff\n"},
+			[]string{"A=1", "A=again", "A", "AWAY=[redacted]", "TOKEN=[redacted]", "A=x=\xff\n"}},
+		{[]string{"B=" + strings.Repeat("b", 15000), "A=after"}, []string{"A=after"}},
+	} {
+		d.do(d.light().withEnviron(path, s, c.env, c.reported...))
+		h := d.prepare(d.script())
+		held := s
+		held.Untell(engine.AllFields)
+		h.withEnviron(d.waiter(0), held, c.env, c.reported...)
+		d.start(h.process)
+		h.ready.pass(h.process)
+		d.awaitReaders(h.pid)
+		h.release()
+	}
+	long := "A=" + strings.Repeat("a", 100<<10)
+	d.do(d.light().mayCut(engine.FieldEnviron.Set()).withEnviron(path, s, []string{long}, long))
+}
