@@ -29,6 +29,7 @@ type (
 	Login        = engine.Login        // by which login it came in
 	Executable   = engine.Executable   // the file that it executes
 	Usage        = engine.Usage        // what it has used when it ends
+	Privileges   = engine.Privileges   // what that gave it
 	Capabilities = engine.Capabilities // the sets of capabilities(7)
 	TTY          = engine.TTY          // the number of a terminal
 	Namespaces   = engine.Namespaces   // their inode numbers
@@ -127,10 +128,15 @@ const (
 	FieldCPUTime    = engine.FieldCPUTime
 	FieldPeakRSS    = engine.FieldPeakRSS
 	FieldIO         = engine.FieldIO
-	FieldEnviron    = engine.FieldEnviron // as far as Options.Environ asks for it
-	FieldEntry      = engine.FieldEntry   // derived by quark
+	FieldEnviron    = engine.FieldEnviron    // as far as Options.Environ asks for it
+	FieldEntry      = engine.FieldEntry      // derived by quark
+	FieldPrivileges = engine.FieldPrivileges // likewise
 
 	LoginUnset = engine.LoginUnset // what Login has if nobody has logged in
+
+	BySetUID   = engine.BySetUID // Process.Privileges
+	BySetGID   = engine.BySetGID
+	ByFileCaps = engine.ByFileCaps
 
 	ModeSetUID = engine.ModeSetUID // of Executable.Mode
 	ModeSetGID = engine.ModeSetGID

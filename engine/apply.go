@@ -100,6 +100,10 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		}
 		return t.thread(p, r)
 	}
+	before, beforeKnown := p.Cred, p.Known&^p.Carried&^t.unseen
+	if p.asOf > r.Time {
+		beforeKnown = 0
+	}
 	switch r.Kind {
 	case KindFork:
 		late := p.ahead == nil && p.asOf > r.Time
@@ -145,7 +149,9 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 	p.setCarried(t.unseen|r.ofFailedExec(), r)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)
+		p.derivePrivileges(&before, beforeKnown)
 	}
+	p.idsSet = r.IDChange&(ChangedUID|ChangedGID) != 0
 	p.asOf = r.Time
 	if r.Kind == KindExit {
 		p.Inferred = false
@@ -432,7 +438,7 @@ func (t *table) updateName(dst *string, r *RawEvent, f Field) {
 // clearImage makes the image unknown.
 func (p *Process) clearImage() {
 	p.Filename, p.Cmdline, p.Environ = "", p.Cmdline[:0], p.Environ[:0]
-	p.Known &^= imageFields
+	p.Known &^= imageFields.With(FieldPrivileges)
 	p.Truncated &^= imageFields
 	p.Carried &^= imageFields
 }

@@ -44,6 +44,7 @@ var FieldChanges = [NumFields]FieldChange{
 	FieldTimeNS:     {By: EventExec, Unseen: "setns(2)"},
 	FieldEnviron:    {By: EventExec},
 	FieldEntry:      {By: EventExec},
+	FieldPrivileges: {By: EventExec},
 }
 
 // ChangeUnseen are the fields that can change without an event of any kind.

@@ -96,6 +96,10 @@ func (p *Process) AppendDump(b []byte) []byte {
 	d.line("PROC").login("login_uid", p.Login.UID).login("audit_session", p.Login.Session)
 	d.line("CWD").text("cwd", FieldCwd, p.Cwd)
 	d.line("EXE").text("exe", FieldFilename, p.Filename).text("exec_path", FieldExecPath, p.ExecPath).executable()
+	if p.Known.Has(FieldPrivileges) && p.Privileges != 0 {
+		d.line("PRIV").key("privileges", true)
+		d.b = append(d.b, p.Privileges.String()...)
+	}
 	d.line("CGRP").text("cgroup", FieldCgroup, p.Cgroup)
 	if c, _ := p.Container(); c.ID != "" {
 		d.line("CONT").container(&c)

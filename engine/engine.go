@@ -50,7 +50,7 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
 	e.table.grace, e.table.bootOffset = uint64(opts.CacheGraceTime), clock.BootOffset
 	table := source.Capabilities()
-	table.addEntry()
+	table.addDerived()
 	e.table.unseen, e.table.births, e.table.ends = table.ChangedUnseen(), table.all(KindFork), table.all(KindExit)
 	e.table.cgroups = table.Fields[FieldCgroup].Origin != OriginNone
 	e.table.look, e.table.now, e.table.judge = opts.Look, clock.Now, opts.Judge

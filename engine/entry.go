@@ -223,6 +223,22 @@ func (t *table) settleEntry(p *Process) {
 	}
 }
 
+// addDerived adds the rows of what the engine derives.
+func (t *CapabilityTable) addDerived() {
+	t.addEntry()
+	row := &t.Fields[FieldPrivileges]
+	*row = Capability{Origin: OriginDerived, Via: "at EXEC from executable, ids, caps and user_ns", At: EventExec}
+	if t.ChangedUnseen()&FieldsIDs != 0 {
+		row.Via += "; not for a set-id program, as ids can change without an ID_CHANGE"
+		row.Partial = EventExec
+	}
+	for _, f := range []Field{FieldExecutable, FieldUIDs, FieldGIDs, FieldCaps, FieldUserNS} {
+		if !t.Fields[f].Brings(EventExec) {
+			*row = Capability{Via: "it needs " + f.String() + " from the kernel at EXEC"}
+		}
+	}
+}
+
 // addEntry adds the row of the entry leader, which every source has that reports births.
 func (t *CapabilityTable) addEntry() {
 	row := &t.Fields[FieldEntry]

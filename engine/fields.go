@@ -42,6 +42,7 @@ const (
 	FieldIO                      // bytes read and written, of an EXIT
 	FieldEnviron                 // environment, as far as Options asked for it
 	FieldEntry                   // entry leader, which the engine derives
+	FieldPrivileges              // what the executable gave the process, which it derives too
 	NumFields       = iota
 )
 
@@ -49,7 +50,7 @@ var fieldNames = [NumFields]string{
 	"start_boottime", "ppid", "pgid", "sid", "uid+euid", "suid", "gid+egid", "sgid", "caps", "tty",
 	"uts_ns", "ipc_ns", "mnt_ns", "net_ns", "comm", "filename", "cmdline", "cwd", "cgroup", "exit",
 	"exit_signal", "parent_tid", "login", "executable", "exec_path", "pid_ns", "user_ns", "cgroup_ns", "time_ns",
-	"cpu_time", "peak_rss", "io", "environ", "entry_leader",
+	"cpu_time", "peak_rss", "io", "environ", "entry_leader", "privileges",
 }
 
 func (f Field) String() string {
@@ -73,7 +74,8 @@ func SetOf(fields ...Field) (s Fields) {
 	return s
 }
 
-// AllFields has every field that a source can report: all but FieldEntry.
+// AllFields has every field that a source can report: all but FieldEntry and
+// those that follow it.
 const AllFields Fields = 1<<FieldEntry - 1
 
 // Sets that sources report together.

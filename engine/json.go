@@ -119,6 +119,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.identity(p.EntryLeader)
 		o.end('}')
 	}
+	o.textIf(known(FieldPrivileges), "privileges", p.Privileges.String())
 	o.trueIf(p.Inferred, "inferred")
 	if p.Carried != 0 {
 		o.text("carried", p.Carried.String())

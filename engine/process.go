@@ -45,6 +45,11 @@ type Process struct {
 	EntryLeader Identity
 	EntryType   EntryType
 
+	// Privileges are what the file gave the process at its last EXEC, if FieldPrivileges is
+	// known.
+	Privileges Privileges
+	idsSet     bool // its last event was an ID_CHANGE of user or group ids
+
 	// Marks are what a filter has noted of the process.
 	Marks Marks
 

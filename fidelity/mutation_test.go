@@ -114,6 +114,9 @@ func set(p *engine.Process, f engine.Field, text string) {
 		p.Cgroup = text
 	case engine.FieldCmdline:
 		p.Cmdline = []byte(text)
+	case engine.FieldPrivileges:
+		for p.Privileges = 7; p.Privileges.String() != text; p.Privileges-- {
+		}
 	case engine.FieldEntry:
 		way, pid, _ := strings.Cut(text, " ")
 		for p.EntryType = engine.EntryTerminal; p.EntryType.String() != way; p.EntryType-- {
@@ -156,6 +159,8 @@ func never(f engine.Field) string {
 		return "999:999"
 	case engine.FieldCaps:
 		return "abc abc abc abc abc"
+	case engine.FieldPrivileges:
+		return engine.ByFileCaps.String()
 	case engine.FieldExecutable:
 		return "0:0 9 9 100755 9 9 true"
 	case engine.FieldUIDs, engine.FieldGIDs, engine.FieldLogin, engine.FieldPIDNS:
@@ -607,7 +612,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldExitSignal, "10", engine.FieldParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExecutable, "0:0 1 2 100755 0 0 false", engine.FieldExecPath, "./old",
 			engine.FieldPIDNS, "4026531836 8", engine.FieldUserNS, "15", engine.FieldCgroupNS, "16", engine.FieldTimeNS, "17", engine.FieldEntry, "container 8")},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110, State: tell(
-			engine.FieldExitSignal, "10", engine.FieldParentTID, "8")},
+			engine.FieldExitSignal, "10", engine.FieldParentTID, "8", engine.FieldPrivileges, "set_gid")},
 		{Op: truth.IDs, PID: 9, Earliest: 1e9 + 120, Latest: 1e9 + 130, Own: true, ID: engine.ChangedUID | engine.ChangedGID, State: tell(
 			engine.FieldUIDs, "5 6", engine.FieldSUID, "6", engine.FieldGIDs, "4 3", engine.FieldSGID, "3", engine.FieldCaps, caps("0 0 0 3 0"))},
 		{Op: truth.Comm, PID: 9, Earliest: 1e9 + 140, Latest: 1e9 + 150, Own: true, State: tell(engine.FieldComm, "mid")},
@@ -617,7 +622,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldMntNS, "23", engine.FieldNetNS, "24", engine.FieldComm, "new", engine.FieldFilename, "/bin/new",
 			engine.FieldCmdline, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other",
 			engine.FieldLogin, "7 2", engine.FieldExecutable, "0:0 3 4 100755 0 0 true", engine.FieldExecPath, "./new",
-			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntry, "sshd 9")},
+			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntry, "sshd 9", engine.FieldPrivileges, "set_uid")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},
 		{Op: truth.Ptrace, PID: 9, Earliest: 1e9 + 177, Latest: 1e9 + 178, Own: true, Tracer: 3},

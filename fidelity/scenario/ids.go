@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -121,11 +122,12 @@ func setuidProgram(d *director) {
 		uid, gid   int
 		mode       uint32
 		uids, gids string // real and effective
+		by         engine.Privileges
 	}{
-		{0, 0, 0o4755, "2002 0", "2001 2001"},
-		{1234, 1235, 0o4755, "2002 1234", "2001 2001"},
-		{1234, 1235, 0o2755, "2002 2002", "2001 1235"},
-		{1234, 1235, 0o6755, "2002 1234", "2001 1235"},
+		{0, 0, 0o4755, "2002 0", "2001 2001", engine.BySetUID},
+		{1234, 1235, 0o4755, "2002 1234", "2001 2001", engine.BySetUID},
+		{1234, 1235, 0o2755, "2002 2002", "2001 1235", engine.BySetGID},
+		{1234, 1235, 0o6755, "2002 1234", "2001 1235", engine.BySetUID | engine.BySetGID},
 	} {
 		// chown clears the set-id bits, so it comes before chmod.
 		if err := os.Chown(path, c.uid, c.gid); err != nil {
@@ -134,12 +136,35 @@ func setuidProgram(d *director) {
 		d.must(unix.Chmod(path, c.mode))
 		p := d.script().call("setgroups", unix.SYS_SETGROUPS, 0, nil).setresgid(2001, 2001, 2001).setresuid(2002, 2002, 2002)
 		p.mayFail = true
+		p.after.Set(engine.FieldPrivileges, c.by.String())
 		h := d.hold(p, path, fmt.Sprintf("%o", c.mode))
 		s := d.look(h.pid)
 		u, g := s.Value[engine.FieldUIDs], s.Value[engine.FieldGIDs]
 		d.want(u == c.uids && g == c.gids, "mode %o: user ids %s, group ids %s", c.mode, u, g)
 		h.release()
 	}
+}
+
+// fileCaps executes a program that has a capability, as root, who has it already, and as a user.
+func fileCaps(d *director) {
+	path := filepath.Join(d.dir, "file-caps")
+	d.writeWaiter(path, 0)
+	if status, err := os.ReadFile("/proc/self/status"); err != nil || strings.Contains(string(status), "NoNewPrivs:\t1") {
+		d.skip("capabilities of files have no effect here: no_new_privs is set (%v)", err)
+	}
+	// struct vfs_cap_data: version 2, effective bit; permitted, inheritable; high words.
+	value := binary.LittleEndian.AppendUint32(nil, 0x02000001)
+	for _, word := range []uint32{1 << unix.CAP_NET_BIND_SERVICE, 0, 0, 0} {
+		value = binary.LittleEndian.AppendUint32(value, word)
+	}
+	if err := unix.Setxattr(path, "security.capability", value, 0); err != nil {
+		d.skip("a file can't have a capability in %s: %v", d.dir, err)
+	}
+	root, user := d.script(), d.script().setresuid(2002, 2002, 2002)
+	root.after.Set(engine.FieldPrivileges, "")
+	user.after.Set(engine.FieldPrivileges, engine.ByFileCaps.String())
+	d.hold(root, path, "root").release()
+	d.hold(user, path, "user").release()
 }
 
 // capset lowers the effective and inheritable sets. An exec by root then raises the permitted and

@@ -62,6 +62,7 @@ func init() {
 		{Name: "kill-core-pipe", Test: "t_exit_core", Doc: "cores that go to a program, in guests only", run: pipeCore},
 		{Name: "daemon", Test: "t_fork", Doc: "double fork, setsid, and a subreaper as the new parent", run: daemon},
 		{Name: "setuid", Test: "t_setuid_exec", Doc: "a set-user-ID and set-group-ID program", run: setuidProgram},
+		{Name: "file-caps", Test: "t_setuid_exec", Doc: "a program with a capability", run: fileCaps},
 		{Name: "setres-ids", Test: "t_id_change", Doc: "setresgid and setresuid"},
 		{Name: "capset", Test: "t_live_after_exec", Doc: "capset and a smaller bounding set, then exec", run: capset},
 		{Name: "session", Test: "t_id_change", Doc: "setsid, and setpgid in another process"},

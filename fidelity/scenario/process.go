@@ -22,6 +22,7 @@ type process struct {
 	prey    bool          // its parent may kill it
 	broken  truth.State   // after the exec of a broken program, its last call
 	code    int           // with which it is to end
+	after   truth.State   // besides what /proc shows, once the program of hold runs
 
 	steps  []step
 	others []*process // children and threads in the order of their start
@@ -464,6 +465,7 @@ func (h *held) await() {
 		h.execer.left = now
 	}
 	is := h.d.look(pid)
+	is.Overlay(&h.after)
 	if h.path != "" {
 		is.Set(engine.FieldExecPath, h.path)
 	}

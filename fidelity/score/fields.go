@@ -71,7 +71,7 @@ func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	c := &j.w.Table.Fields[f]
 	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
 	// The engine derives what follows from fields that eBPF always brings.
-	derived := c.Origin == engine.OriginDerived && j.w.Backend == "ebpf"
+	derived := c.Origin == engine.OriginDerived && c.Partial == 0 && j.w.Backend == "ebpf"
 	if c.Brings(s.Events) && !(j.w.Cut && texts.Has(f)) || proc || derived {
 		v.Unexplained++
 		j.find(e.Life, "%s: %s is unknown", s.Events, f)

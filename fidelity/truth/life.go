@@ -278,7 +278,7 @@ func duringExec(before State, after *State) State {
 	ids := *after
 	ids.Untell(^engine.FieldsIDs)
 	before.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath,
-		engine.FieldCmdline, engine.FieldEnviron, engine.FieldCaps))
+		engine.FieldCmdline, engine.FieldEnviron, engine.FieldCaps, engine.FieldPrivileges))
 	before.Untell(engine.FieldsIDs)
 	before.Overlay(&ids)
 	return before
@@ -321,7 +321,7 @@ func change(now *State, r *Record) {
 	case Exec:
 		_, euid, uids := cut(now.Value[engine.FieldUIDs])
 		_, egid, gids := cut(now.Value[engine.FieldGIDs])
-		now.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline, engine.FieldEnviron,
+		now.Untell(engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldExecutable, engine.FieldExecPath, engine.FieldCmdline, engine.FieldEnviron, engine.FieldPrivileges,
 			engine.FieldSUID, engine.FieldSGID, engine.FieldCaps))
 		if now.Told.Has(engine.FieldExitSignal) {
 			now.Set(engine.FieldExitSignal, sigchld)
@@ -365,7 +365,7 @@ func (a *assembler) inherit(now, inside *State, r *Record) (creator *Life) {
 		now.Untell(c.unsettled(r.Earliest, r.Latest))
 		break
 	}
-	fresh := r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldParentTID)
+	fresh := r.Fresh | engine.SetOf(engine.FieldStart, engine.FieldPPID, engine.FieldParentTID, engine.FieldPrivileges)
 	if r.Parent == r.Creator || now.Value[engine.FieldExitSignal] != sigchld {
 		// With CLONE_PARENT it is the creator's, which the end of a parent makes SIGCHLD.
 		fresh = fresh.With(engine.FieldExitSignal)

@@ -294,6 +294,8 @@ func ValueOf(p *engine.Process, f engine.Field) string {
 		return p.Cwd
 	case engine.FieldCgroup:
 		return p.Cgroup
+	case engine.FieldPrivileges:
+		return p.Privileges.String()
 	case engine.FieldEntry:
 		return fmt.Sprint(p.EntryType, " ", p.EntryLeader.PID)
 	}

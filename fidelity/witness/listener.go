@@ -236,7 +236,7 @@ const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.F
 // inTable compares an event's process with the one that the queue's table has under
 // its pid and under its identity, and returns what differs.
 func (l *Listener) inTable(ev *engine.Event) string {
-	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry)
+	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry).With(engine.FieldPrivileges)
 	if ev.Thread {
 		// What changes without an event is new with the event of a thread.
 		fields &^= ofThreads | engine.ChangeUnseen

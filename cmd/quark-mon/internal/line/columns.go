@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,7 @@ var all = []Column{
 	{"mode", false, 5, 6, quark.FieldExecutable, func(c *cell, _ *Printer, ev *quark.Event) {
 		c.ascii(fmt.Sprintf("%05o", ev.Process.Executable.Mode&0o7777))
 	}},
+	{"privileges", false, 10, 25, quark.FieldPrivileges, func(c *cell, _ *Printer, ev *quark.Event) { c.ascii(cmp.Or(ev.Process.Privileges.String(), "-")) }},
 	text("cwd", 40, quark.FieldCwd, func(p *quark.Process) string { return p.Cwd }),
 	text("cgroup", 40, quark.FieldCgroup, func(p *quark.Process) string { return p.Cgroup }),
 	{"container", false, 12, 40, quark.FieldCgroup, showContainer},
