@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -150,6 +151,24 @@ func TestLive(t *testing.T) {
 		t.Errorf("the terminal was %v and is %v", before, after)
 	}
 	l.close()
+}
+
+// Without colours what is red is bold still.
+func TestLiveWithoutColours(t *testing.T) {
+	t.Setenv("TERM", "xterm-256color")
+	t.Setenv("NO_COLOR", "1")
+	e, slave := newEmulator(t)
+	source := enginetest.NewMachine()
+	source.Miss(engine.LossRingFull, 583)
+	l, err := newLive(liveMonitor(t, source), slave, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	got := e.await(t, "c clear")
+	if colour := regexp.MustCompile("\x1b\\[([34][0-8]|38;.*)m").FindString(got); colour != "" || !strings.Contains(got, "\x1b[1m") {
+		t.Errorf("%q is a colour, or nothing is bold, in %q", colour, got)
+	}
 }
 
 // A terminal that takes nothing delays neither events nor the end.
