@@ -334,6 +334,12 @@ func (s *Source) openFailedExecs(l *loader) {
 		return
 	}
 	*kind = kernelVia("tracepoint/syscalls/sys_{enter,exit}_{execve,execveat}, which slow all syscalls down a little; not of 32-bit programs")
+	for _, member := range []string{"mm_struct.mm_users", "task_struct.vfork_done"} {
+		if missing := missingMember(l.types, member); missing != "" {
+			kind.Via += "; each path is carried, as the kernel's types have no " + missing
+			break
+		}
+	}
 	kind.Partial = engine.EventExecFailed
 }
 

@@ -85,7 +85,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	var left []*Seen
 	for _, s := range seen {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && sameDetails(s, e)
+			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameDetails(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
@@ -94,13 +94,13 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 		j.match(s, events[i], found)
 	}
 	for _, s := range left {
-		i := slices.IndexFunc(events, func(e *truth.Event) bool { return !found[e] && sameDetails(s, e) })
+		i := slices.IndexFunc(events, func(e *truth.Event) bool { return !found[e] && j.sameDetails(s, e) })
 		switch {
 		case i >= 0:
 			j.match(s, events[i], found)
 		case len(events) > 0:
 			j.Duplicates++
-			j.find(l, "%s at %d was seen %d times more than it happened", s.Events, s.Time, len(left))
+			j.find(l, "%s at %d was seen %d times more than it happened%s", s.Events, s.Time, len(left), details(s))
 		default:
 			j.Phantoms++
 			j.find(l, "%s at %d did not happen", s.Events, s.Time)
@@ -108,13 +108,22 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	}
 }
 
+// details returns what sameDetails looks at, for a finding.
+func details(s *Seen) string {
+	if s.Events.Has(engine.EventExecFailed) {
+		return fmt.Sprintf(": %+v", s.Failed)
+	}
+	return ""
+}
+
 // sameDetails reports whether s has what e alone has of the events of its kind.
-func sameDetails(s *Seen, e *truth.Event) bool {
+func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 	switch e.Kind {
 	case engine.KindPtrace:
 		return int(s.Tracer) == e.Tracer
 	case engine.KindExecFailed:
-		return e.Failed.Is(&s.Failed)
+		carried := e.Failed.Shared || strings.Contains(j.w.Table.Kinds[e.Kind].Via, "path is carried")
+		return e.Failed.Is(&s.Failed) && (carried || !s.Failed.PathCarried)
 	}
 	return true
 }

@@ -111,7 +111,7 @@ type Failed struct {
 // Is reports whether a source may report f so.
 func (f *Failed) Is(got *engine.FailedExec) bool {
 	switch {
-	case int(got.Errno) != f.Errno, got.PathKnown == f.NoPath, got.PathCarried && !f.Shared, got.PathCut && !f.MayCut:
+	case int(got.Errno) != f.Errno, got.PathKnown == f.NoPath, got.PathCut && !f.MayCut:
 		return false
 	case got.PathCut:
 		return len(got.Path) > 0 && strings.HasPrefix(f.Path, got.Path)

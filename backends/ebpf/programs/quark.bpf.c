@@ -759,11 +759,12 @@ static __always_inline void report_failed_exec(struct task_struct *task, struct 
 	e->tracer_tid = others_write(task, mm);
 	s->record.executable.mode = 0;
 	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
-	/* One byte more than a path can have, its NUL included. */
+	/* One byte more than a path can have, its NUL included. Some kernels return 0 for an empty
+	 * text. */
 	len = bpf_probe_read_user_str(s->record.data, PATH_MAX + 1, (void *)path);
 	if (len > 0 && len <= PATH_MAX + 1)
 		s->used = len;
-	end_text(s, &s->record.filename, len <= 0 ? TEXT_UNKNOWN : len > PATH_MAX ? TEXT_BYTES_CUT : TEXT_BYTES, 0);
+	end_text(s, &s->record.filename, len < 0 ? TEXT_UNKNOWN : len > PATH_MAX ? TEXT_BYTES_CUT : TEXT_BYTES, 0);
 	end_text(s, &s->record.cwd, TEXT_UNKNOWN, s->used);
 	end_text(s, &s->record.cgroup, TEXT_UNKNOWN, s->used);
 	end_text(s, &s->record.asked, TEXT_UNKNOWN, s->used);
