@@ -141,6 +141,9 @@ func (g glob) match(s string, path bool) bool {
 				if i++; i == len(g) {
 					return true
 				}
+				if p = g.seek(i, s, p); p < 0 {
+					return false
+				}
 				all, name.next = retry{i, p}, -1
 				continue
 			case anyName:
@@ -160,12 +163,26 @@ func (g glob) match(s string, path bool) bool {
 			i, p = name.next, name.at
 		case all.next >= 0 && all.at < len(s):
 			_, n := character(s[all.at:])
-			all.at += n
+			if all.at = g.seek(all.next, s, all.at+n); all.at < 0 {
+				return false
+			}
 			i, p, name.next = all.next, all.at, -1
 		default:
 			return false
 		}
 	}
+}
+
+// seek returns the first place from p on at which element i, after a **, may match, -1 if there is
+// none. A literal that begins in the middle of a character is not looked for.
+func (g glob) seek(i int, s string, p int) int {
+	if e := &g[i]; e.kind == literal && utf8.RuneStart(e.text[0]) {
+		if n := strings.Index(s[p:], e.text); n >= 0 {
+			return p + n
+		}
+		return -1
+	}
+	return p
 }
 
 // matchOne returns how many bytes of s the element, which is no star, matches at its beginning, -1

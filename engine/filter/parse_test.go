@@ -264,3 +264,21 @@ func slowMatch(g glob, s string, path bool) bool {
 	n := g[0].matchOne(s, path)
 	return n >= 0 && slowMatch(g[1:], s[n:], path)
 }
+
+// BenchmarkJudge measures what a filter costs an event.
+func BenchmarkJudge(b *testing.B) {
+	for _, source := range []string{"uid == 1000", "exec and uid != 0 and exe ~ '/tmp/**'", "argv ~ '*secret*' or container ~ 'ab*' or tree == 7"} {
+		b.Run(source, func(b *testing.B) {
+			f, err := Parse(source)
+			m := matcher(b, f, err)
+			p := &engine.Process{PID: 5, Filename: "/usr/bin/gcc", Cgroup: "/docker/" + strings.Repeat("ab", 32), Cmdline: []byte("gcc\x00-O2\x00-c\x00x.c\x00")}
+			p.Known = engine.AllFields
+			p.Cred.UID = 1000
+			ev := &engine.Event{Events: engine.EventExec | engine.EventFork, Process: p}
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Judge(ev)
+			}
+		})
+	}
+}

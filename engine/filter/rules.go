@@ -2,6 +2,7 @@ package filter
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
@@ -163,7 +164,8 @@ func (p *parser) path() node {
 	}
 	is := patterns{path: true}
 	if star {
-		is.globs = []glob{{{text: before}, {kind: anything}, {text: after}}}
+		g := glob{{text: before}, {kind: anything}, {text: after}}
+		is.globs = []glob{slices.DeleteFunc(g, func(e element) bool { return e.kind == literal && e.text == "" })}
 	} else {
 		is.texts = []string{t.text}
 	}
