@@ -274,6 +274,7 @@ func FuzzJoinPath(f *testing.F) {
 }
 
 func FuzzDecode(f *testing.F) {
+	environ := &source.Environ{Names: []string{"*"}, Redacted: []string{"A*"}}
 	f.Add(exampleExec())
 	f.Add(exampleExec()[:eventSize])
 	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: 1<<23 - 1}}
@@ -281,7 +282,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var ev engine.RawEvent
-		if err := decode(&ev, b, nil); err != nil {
+		if err := decode(&ev, b, environ); err != nil {
 			return
 		}
 		for _, field := range []engine.Field{engine.FieldComm, engine.FieldFilename, engine.FieldCmdline, engine.FieldCwd, engine.FieldCgroup} {

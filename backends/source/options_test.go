@@ -92,3 +92,23 @@ func TestInsertExit(t *testing.T) {
 		}
 	}
 }
+
+// Patterns that can't be used are wrong, and to redact what is not reported is a mistake.
+func TestEnvironValidate(t *testing.T) {
+	for _, c := range []struct {
+		environ Environ
+		option  string
+	}{
+		{Environ{}, ""},
+		{Environ{Names: []string{"*", "LD_[A-Z]?"}, Redacted: []string{"*KEY*"}}, ""},
+		{Environ{Names: []string{"A["}}, "Environ.Names"},
+		{Environ{Names: []string{"*"}, Redacted: []string{`\`}}, "Environ.Redacted"},
+		{Environ{Redacted: []string{"A"}}, "Environ.Redacted"},
+	} {
+		err := (&Options{Environ: c.environ}).Validate()
+		wrong := new(engine.OptionError)
+		if c.option == "" && err != nil || c.option != "" && (!errors.As(err, &wrong) || wrong.Option != c.option) {
+			t.Errorf("%+v: %v", c.environ, err)
+		}
+	}
+}
