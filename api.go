@@ -43,6 +43,7 @@ type (
 	SourceStats = engine.SourceStats // what came, and what was lost by cause
 	Loss        = engine.Loss        // a cause of loss
 	Clock       = engine.Clock       // turns stamps into wall time
+	Host        = engine.Host        // what Clock.Host is
 
 	Filter      = filter.Filter // what Options.Where is
 	FilterError = filter.Error  // where an expression or a file of rules is wrong

@@ -1,6 +1,9 @@
 package quark
 
 import (
+	"os"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/quark-linux/quark/engine"
@@ -27,5 +30,20 @@ func systemClock() engine.Clock {
 		c.BootOffset = 0 // never suspended: the offset is the time between the readings
 	}
 	c.Now = clock.Monotonic
+	c.Host = thisHost()
 	return c
+}
+
+// thisHost returns what is known of this machine.
+func thisHost() engine.Host {
+	read := func(name string) string {
+		b, _ := os.ReadFile(name) // what can't be read is unknown
+		return strings.TrimSpace(string(b))
+	}
+	const kernel = "/proc/sys/kernel/"
+	name, _ := os.Hostname()
+	return engine.Host{
+		Name: name, MachineID: read("/etc/machine-id"), BootID: read(kernel + "random/boot_id"), Kernel: read(kernel + "osrelease"),
+		Arch: runtime.GOARCH,
+	}
 }

@@ -18,6 +18,9 @@ type Clock struct {
 
 	// WallError bounds the error of Wall at the moment of measuring.
 	WallError time.Duration
+
+	// Host is the machine and the boot that the clock is of.
+	Host Host
 }
 
 // At is the wall time of a CLOCK_MONOTONIC stamp.

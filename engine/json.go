@@ -55,6 +55,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.uint("start_boottime_ns", p.Start)
 		o.uint("start_precision_ns", max(p.StartUnit, 1))
 		o.time("start", clock.BootAt(p.Start))
+		o.entity("entity_id", true, Identity{p.PID, p.Start}, &clock.Host)
 	}
 	o.textIf(known(FieldComm), "comm", p.Comm)
 	o.textIf(known(FieldFilename), "filename", p.Filename)
@@ -111,7 +112,7 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.usage(p)
 	}
 	if p.Birth.Known != 0 {
-		o.birth(p)
+		o.birth(p, &clock.Host)
 	}
 	if known(FieldEntry) {
 		o.begin("entry_leader", '{')
@@ -275,7 +276,7 @@ func (o *object) ids(c *Credentials, known Fields) {
 	o.uintIf(known.Has(FieldSGID), "sgid", c.SGID)
 }
 
-func (o *object) birth(p *Process) {
+func (o *object) birth(p *Process, h *Host) {
 	o.begin("birth", '{')
 	b := &p.Birth
 	o.uintIf(b.Known.Has(FieldPPID), "ppid", b.Parent.PID)
@@ -283,6 +284,7 @@ func (o *object) birth(p *Process) {
 	if b.Known.Has(FieldStart) {
 		o.uint("parent_start_boottime_ns", b.Parent.Start)
 	}
+	o.entity("parent_entity_id", b.Known.Has(FieldPPID) && b.Known.Has(FieldStart), b.Parent, h)
 	o.end('}')
 }
 

@@ -187,6 +187,12 @@ func (m *monitor) describe(w io.Writer) {
 func (m *monitor) watch(ctx context.Context) error {
 	defer context.AfterFunc(ctx, m.q.Wake)()
 	m.tick = time.Now().Add(time.Second)
+	if m.host {
+		m.line = append(m.q.Clock().Host.AppendJSON(append(m.line[:0], `{"host":`...)), "}\n"...)
+		if _, err := m.out.Write(m.line); err != nil {
+			return err
+		}
+	}
 	if err := m.snapshot(); err != nil {
 		return err
 	}

@@ -147,3 +147,30 @@ func each(t *testing.T, src source, opts engine.Options, f func(*engine.Event)) 
 		}
 	}
 }
+
+// A replay, and a recording of it, have the host of the recording.
+func TestHost(t *testing.T) {
+	m := enginetest.NewMachine()
+	host := engine.Host{Name: "a", MachineID: "b", BootID: "c", Arch: "d"}
+	clock := m.Clock()
+	for range 2 {
+		var b bytes.Buffer
+		w, err := trace.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.Host = host
+		w.Begin(m, &clock)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := trace.NewReader(&b, trace.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock = r.Clock()
+		if host.Kernel = r.Kernel(); clock.Host != host {
+			t.Errorf("the host is %+v, want %+v", clock.Host, host)
+		}
+	}
+}

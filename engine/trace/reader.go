@@ -89,6 +89,7 @@ func (t *Reader) readHeader() error {
 	if h.Capabilities == nil || !strings.HasPrefix(engine.AllFields.String(), h.Fields) || !strings.HasPrefix(kinds(), h.Kinds) {
 		return errors.New("its fields or kinds of event are of another version of quark")
 	}
+	h.Host.Kernel = h.Kernel
 	t.cursor.b, t.now = nil, h.Start
 	return nil
 }
@@ -229,7 +230,7 @@ func (t *Reader) Populate(to engine.Sink) error {
 // Clock implements engine.Timekeeper.
 func (t *Reader) Clock() engine.Clock {
 	h := &t.header
-	return engine.Clock{Now: t.time, BootOffset: h.BootOffset, Wall: h.Wall, WallError: h.WallError}
+	return engine.Clock{Now: t.time, BootOffset: h.BootOffset, Wall: h.Wall, WallError: h.WallError, Host: h.Host}
 }
 
 func (t *Reader) time() uint64 {

@@ -26,6 +26,7 @@ type header struct {
 	Wall         time.Time
 	WallError    time.Duration
 	Capabilities *engine.CapabilityTable
+	Host         engine.Host `json:",omitzero"`
 }
 
 const (
@@ -87,9 +88,12 @@ func (w *Writer) Begin(source engine.Source, clock *engine.Clock) {
 	if t, ok := source.(*Reader); ok {
 		release = []byte(t.Kernel())
 	}
+	host := clock.Host
+	host.Kernel = "" // the header has it
 	h, err := json.Marshal(&header{
 		Backend: source.Name(), Kernel: strings.TrimSpace(string(release)), Fields: engine.AllFields.String(), Kinds: kinds(),
 		Start: clock.Now(), BootOffset: clock.BootOffset, Wall: clock.Wall, WallError: clock.WallError, Capabilities: source.Capabilities(),
+		Host: host,
 	})
 	w.fail(err)
 	w.write([]byte(firstLine))

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+// Host is the machine that events are of. What is not known is empty.
+type Host struct {
+	Name      string // host name
+	MachineID string // as in machine-id(5)
+	BootID    string // /proc/sys/kernel/random/boot_id, which the kernel draws at each boot
+	Kernel    string // release
+	Arch      string // as Go calls it
+}
+
+// AppendJSON appends h to b as one JSON object, without what is unknown.
+func (h *Host) AppendJSON(b []byte) []byte {
+	o := object{b: append(b, '{')}
+	o.textIf(h.Name != "", "hostname", h.Name)
+	o.textIf(h.MachineID != "", "machine_id", h.MachineID)
+	o.textIf(h.BootID != "", "boot_id", h.BootID)
+	o.textIf(h.Kernel != "", "kernel", h.Kernel)
+	o.textIf(h.Arch != "", "arch", h.Arch)
+	return append(o.b, '}')
+}
+
+// EntityID returns a name of the process that is the same in all its life, with every backend and
+// in a replay, and that no other process has, on whatever host and after whatever boot, unless its
+// pid is used again within [ProcStartUnit] of its start. It is the beginning, 32 hexadecimal
+// digits, of the SHA-256 of "BOOT_ID PID START", where START is the start time in that unit, field
+// 22 of /proc/PID/stat. It is unknown if one of them is.
+func (p *Process) EntityID(h *Host) (id string, known bool) {
+	who, known := p.Identity()
+	if !known || h.BootID == "" {
+		return "", false
+	}
+	return string(who.appendEntityID(nil, h)), true
+}
+
+func (id Identity) appendEntityID(b []byte, h *Host) []byte {
+	text := append(make([]byte, 0, 80), h.BootID...)
+	text = strconv.AppendUint(append(text, ' '), uint64(id.PID), 10)
+	text = strconv.AppendUint(append(text, ' '), id.Start/ProcStartUnit, 10)
+	sum := sha256.Sum256(text)
+	return hex.AppendEncode(b, sum[:16])
+}
+
+func (o *object) entity(name string, known bool, id Identity, h *Host) {
+	if known && h.BootID != "" {
+		o.key(name)
+		o.b = append(id.appendEntityID(append(o.b, '"'), h), '"')
+	}
+}
