@@ -31,15 +31,22 @@ struct {
 	__type(value, __u8); /* enum following */
 } followed SEC(".maps");
 
-/* Whether the user of cred, or of task if that is NULL, is one of those that are asked for. */
-static __always_inline int is_wanted(struct task_struct *task, const struct cred *cred)
+/*
+ * Whether the user of cred, or of task if that is NULL, is one of those that are asked for. A child
+ * has the current task's user at its birth, which a helper knows without a read.
+ */
+static __always_inline int is_wanted(struct task_struct *task, const struct cred *cred, int birth)
 {
 	__u32 uid;
 
-	if (!cred)
-		bpf_core_read(&cred, sizeof(cred), &task->real_cred);
-	if (bpf_core_read(&uid, sizeof(uid), &cred->uid.val))
-		return 1;
+	if (!cred && (birth || task == current_task())) {
+		uid = bpf_get_current_uid_gid();
+	} else {
+		if (!cred)
+			bpf_core_read(&cred, sizeof(cred), &task->real_cred);
+		if (bpf_core_read(&uid, sizeof(uid), &cred->uid.val))
+			return 1;
+	}
 	for (int i = 0; i < MAX_USERS; i++)
 		if (i < user_count && users[i] == uid)
 			return 1;
@@ -61,7 +68,7 @@ static __always_inline int is_left_out(struct task_struct *task, const struct cr
 		if (bpf_map_lookup_elem(&followed, &tgid))
 			return 0;
 	}
-	return !is_wanted(task, cred);
+	return !is_wanted(task, cred, birth);
 }
 
 /* The same, and if the event is not left out the process is followed from now on. */
