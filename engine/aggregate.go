@@ -108,21 +108,47 @@ func (m *Matrix) check() error {
 }
 
 // joins reports whether next may join an event that began with head and has
-// absorbed the kinds in joined.
-func (m *Matrix) joins(head, next *RawEvent, joined Events) bool {
+// absorbed the kinds in joined, after which the process is p.
+func (m *Matrix) joins(head, next *RawEvent, joined Events, p *Process) bool {
 	if head.Thread || next.Thread {
 		return false
 	}
 	if head.Task.Known.Has(FieldStart) && next.Task.Known.Has(FieldStart) && !head.Task.sameStart(&next.Task) {
 		return false // the pid was used again
 	}
-	switch m[head.Kind][next.Kind] {
+	if p.otherCredentials(next) { // as if the ID_CHANGE that nobody saw were there
+		if !m.allows(head.Kind, KindIDChange, joined) {
+			return false
+		}
+		joined |= EventIDChange
+	}
+	return m.allows(head.Kind, next.Kind, joined)
+}
+
+// otherCredentials reports whether ids or capabilities were changed between p and r, as r shows,
+// and not by r.
+func (p *Process) otherCredentials(r *RawEvent) bool {
+	known, o, n := p.Known&r.Task.Known, &p.Cred, &r.Task.Cred
+	switch r.Kind {
+	case KindIDChange:
+		return false
+	case KindExec: // sets all but the real ids
+		return known.Has(FieldUIDs) && o.UID != n.UID || known.Has(FieldGIDs) && o.GID != n.GID
+	}
+	return known.Has(FieldUIDs) && (o.UID != n.UID || o.EUID != n.EUID) || known.Has(FieldSUID) && o.SUID != n.SUID ||
+		known.Has(FieldGIDs) && (o.GID != n.GID || o.EGID != n.EGID) || known.Has(FieldSGID) && o.SGID != n.SGID ||
+		known.Has(FieldCaps) && p.Caps != r.Task.Caps
+}
+
+// allows reports whether the rule of two kinds allows next to join head, and those in joined.
+func (m *Matrix) allows(head, next Kind, joined Events) bool {
+	switch m[head][next] {
 	case JoinOnce:
-		return joined&next.Kind.Events() == 0
+		return joined&next.Events() == 0
 	case JoinAlways:
 		return true
 	case JoinForkExec:
-		return joined&(next.Kind.Events()|EventIDChange) == 0
+		return joined&(next.Events()|EventIDChange) == 0
 	case JoinBeforeExec:
 		return joined&EventExec == 0
 	}

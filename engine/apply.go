@@ -242,7 +242,8 @@ func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) *Process 
 // not in the table.
 func (t *table) orphaned(p *Process, time uint64) bool {
 	parent := t.at(p.PPID, time)
-	return parent == nil || parent.Exited
+	// An end may have been joined, and be later.
+	return parent == nil || parent.Exited && (parent.Inferred || parent.asOf <= time)
 }
 
 // changed returns the fields that the kernel may have changed with the event. Those that the source

@@ -646,6 +646,43 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 	}
 }
 
+// What has other ids or capabilities than the event before it joins it only if their ID_CHANGE,
+// which the source did not report, would have: an image is seen with those that it began with.
+func TestOtherCredentialsDoNotJoin(t *testing.T) {
+	root := engine.Task{Known: engine.FieldsIDs.With(engine.FieldCaps), Caps: engine.Capabilities{Permitted: 1}}
+	uid, euid, sgid, caps := root, root, root, root
+	uid.Cred.UID, euid.Cred.EUID, sgid.Cred.SGID, caps.Caps.Permitted = 7, 7, 7, 0
+	for _, c := range []struct {
+		name   string
+		minAgg bool
+		kinds  []engine.Kind
+		tasks  []engine.Task
+		want   string
+	}{
+		{"same", false, []engine.Kind{fork, exec, comm, exit}, []engine.Task{root, root, root, root}, "FORK+EXEC+EXIT+SETPROCTITLE"},
+		{"unknown", false, []engine.Kind{exec, exit}, []engine.Task{root, {}}, "EXEC+EXIT"},
+		{"uid of an image", false, []engine.Kind{fork, exec, exit}, []engine.Task{root, root, uid}, "FORK+EXEC EXIT"},
+		{"euid of an image", false, []engine.Kind{exec, exit}, []engine.Task{root, euid}, "EXEC EXIT"},
+		{"sgid of an image", false, []engine.Kind{exec, exit}, []engine.Task{root, sgid}, "EXEC EXIT"},
+		{"capabilities of an image", false, []engine.Kind{exec, comm, exit}, []engine.Task{root, caps, caps}, "EXEC EXIT+SETPROCTITLE"},
+		{"core dump", false, []engine.Kind{exec, core, exit}, []engine.Task{root, uid, uid}, "EXEC CORE_DUMP EXIT"},
+		{"before the EXEC", false, []engine.Kind{fork, exec, exit}, []engine.Task{root, uid, uid}, "FORK EXEC+EXIT"},
+		{"by the EXEC", false, []engine.Kind{fork, exec, exit}, []engine.Task{root, euid, euid}, "FORK+EXEC+EXIT"},
+		{"without an EXEC", false, []engine.Kind{fork, comm, exit}, []engine.Task{root, root, uid}, "FORK+EXIT+SETPROCTITLE"},
+		{"comm, minimal", true, []engine.Kind{fork, comm, comm}, []engine.Task{root, uid, uid}, "FORK SETPROCTITLE"},
+	} {
+		r := newRig(t, engine.Options{MinAgg: c.minAgg})
+		for i, kind := range c.kinds {
+			ev := raw(kind, 1, uint64(i))
+			ev.Task = c.tasks[i]
+			r.src.Push(ev)
+		}
+		if got := strings.ReplaceAll(strings.Join(r.drain(t), " "), "1 ", ""); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // A process is said to be gone by a time at which it was: it can end while it is looked for.
 func TestGoneBy(t *testing.T) {
 	var ended uint64

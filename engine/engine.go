@@ -224,7 +224,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	}
 	for next != nil && next.Time < gap && e.table.sameLife(head, next, joined) {
 		r, idle := next, e.table.idle(next)
-		if !idle && !e.opts.Matrix.joins(head, r, joined) {
+		if !idle && !e.opts.Matrix.joins(head, r, joined, ev.Process) {
 			break
 		}
 		next = r.next

@@ -581,20 +581,21 @@ func TestWhatAnEventMayHaveChangedIsUnknown(t *testing.T) {
 func TestParentAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		parentEnds bool
+		parentEnds uint64 // 0: not
 		told, want uint32 // 0: unknown
 	}{
-		{"parent lives", false, 0, 1},
-		{"parent ended", true, 0, 0},
-		{"parent ended, the new one is told", true, 9, 9},
+		{"parent lives", 0, 0, 1},
+		{"parent ended", 20, 0, 0},
+		{"parent ended, the new one is told", 20, 9, 9},
+		{"parent ended later, joined with its FORK", 40, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, engine.Options{})
 			child := raw(fork, 2, 10)
 			child.Task.PPID, child.Task.Known = 1, engine.FieldPPID.Set()
 			r.src.Push(raw(fork, 1, 0), child)
-			if c.parentEnds {
-				r.src.Push(exited(raw(exit, 1, 20), 0))
+			if c.parentEnds != 0 {
+				r.src.Push(exited(raw(exit, 1, c.parentEnds), 0))
 			}
 			end := exited(raw(exit, 2, 30), 0)
 			if c.told != 0 {
@@ -604,8 +605,9 @@ func TestParentAtTheEnd(t *testing.T) {
 			r.src.Push(end)
 			r.drain(t)
 			p := r.Lookup(2)
-			if got := p.Known.Has(engine.FieldPPID); got != (c.want != 0) || got && p.PPID != c.want {
-				t.Errorf("ppid is %d, known %v", p.PPID, got)
+			carried := p.Carried.Has(engine.FieldPPID)
+			if got := p.Known.Has(engine.FieldPPID); got != (c.want != 0) || got && (p.PPID != c.want || carried == (c.told != 0)) {
+				t.Errorf("ppid is %d, known %v, carried %v", p.PPID, got, carried)
 			}
 		})
 	}
