@@ -2,6 +2,7 @@ package filter
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -421,7 +422,7 @@ func TestPositionOfErrors(t *testing.T) {
 			line := strings.Count(before, "\n") + 1
 			column := len([]rune(before[strings.LastIndex(before, "\n")+1:])) + 1
 			_, err := Parse(src)
-			if e, ok := err.(*Error); !ok || e.Line != line || e.Column != column {
+			if e := new(Error); !errors.As(err, &e) || e.Line != line || e.Column != column {
 				t.Fatalf("seed %d: %q: %v, and not line %d, column %d", seed, src, err, line, column)
 			}
 		}

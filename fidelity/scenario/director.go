@@ -248,7 +248,7 @@ func (e *ended) usage() *truth.Used {
 // reap waits for the end of a process.
 func (d *director) reap(pid int) ended {
 	var e ended
-	for err := error(unix.EINTR); err == unix.EINTR; {
+	for err := error(unix.EINTR); errors.Is(err, unix.EINTR); {
 		err = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
 	}
 	e.used.ReadIO(itoa(pid))
