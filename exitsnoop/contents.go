@@ -70,9 +70,15 @@ func (s *Store) allMembers() (map[uint64]programsMember, error) {
 
 func (m programsMember) place() Membership { return Membership{m.Tree, m.Parent} }
 
+// batches is a map, of a store or not.
+type batches interface {
+	MaxEntries() uint32
+	BatchLookup(*ebpf.MapBatchCursor, any, any, *ebpf.BatchOptions) (int, error)
+}
+
 // collect reads a whole map in batches of buckets. Entries that others add or delete meanwhile do
 // not make it skip or repeat a bucket.
-func collect[K comparable, V any](m *ebpf.Map, what string) (map[K]V, error) {
+func collect[K comparable, V any](m batches, what string) (map[K]V, error) {
 	keys, values := make([]K, m.MaxEntries()), make([]V, m.MaxEntries())
 	all := map[K]V{}
 	for cursor := new(ebpf.MapBatchCursor); ; {
@@ -84,7 +90,7 @@ func collect[K comparable, V any](m *ebpf.Map, what string) (map[K]V, error) {
 		case errors.Is(err, ebpf.ErrKeyNotExist): // the end
 			return all, nil
 		case err != nil:
-			return nil, fmt.Errorf("read the %s: %w", what, mapKeyError(err, err))
+			return nil, fmt.Errorf("read the %s: %w", what, err)
 		}
 	}
 }

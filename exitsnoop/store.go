@@ -3,7 +3,6 @@ package exitsnoop
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -15,14 +14,19 @@ import (
 // Store is the traced processes and their exits. Its methods may be called from any goroutine.
 // Several processes can use a pinned store at the same time.
 type Store struct {
-	tasks, events, counters *ebpf.Map
-	members, treeCounters   *ebpf.Map
+	tasks, events, counters table
+	members, treeCounters   table
 	filter                  *filter
 
-	maps   maps    // all of them
-	links  links   // of a private store, closed with it
-	dir    *pinDir // nil for a private store
-	offset bootOffset
+	closing *closing
+	maps    maps    // all of them
+	links   links   // of a private store, closed with it
+	dir     *pinDir // nil for a private store
+	offset  bootOffset
+
+	// whole is held for reading by what must not be half done: what would be left of it in
+	// pinned maps would look like a lost exit.
+	whole sync.RWMutex
 
 	mu       sync.Mutex
 	watchers map[*watcher]bool // of running Wait and Events
@@ -76,15 +80,18 @@ func newStore(m maps, l links) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := new(closing)
+	use := func(name string) table { return table{m[name], c} }
 	return &Store{
-		tasks: m[programsMapTracingTasks], events: m[programsMapExitedEvents], counters: m[programsMapCounters],
-		members: m[programsMapTreeMembers], treeCounters: m[programsMapTreeCounters],
-		filter: f, maps: m, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
+		tasks: use(programsMapTracingTasks), events: use(programsMapExitedEvents), counters: use(programsMapCounters),
+		members: use(programsMapTreeMembers), treeCounters: use(programsMapTreeCounters),
+		filter: f, closing: c, maps: m, links: l, offset: ownOffset(), watchers: map[*watcher]bool{},
 	}, nil
 }
 
-// Close closes the store and ends the tracing of a private one. It ends [Store.Wait], with
-// os.ErrClosed, and [Store.Events]. A second Close does nothing.
+// Close closes the store and ends the tracing of a private one. It may be called from any goroutine
+// and ends what others do with the store: [Store.Events] ends without an error, all else with
+// os.ErrClosed, as do later calls. A running Trace is waited for. A second Close does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -96,6 +103,9 @@ func (s *Store) Close() error {
 		w.poll.Close()
 	}
 	s.mu.Unlock()
+	s.whole.Lock() // without mu, which those who hold it may want
+	s.closing.begin()
+	s.whole.Unlock()
 	err := s.links.close()
 	s.maps.close()
 	s.filter.close() // after the tasks, so that none is added that it does not count
@@ -118,6 +128,8 @@ func (t *programsTask) info() *TaskInfo {
 // DeleteTracingTask ends the tracing of a process, or returns ErrNotTraced. If no exit was recorded
 // the trace id can be used again.
 func (s *Store) DeleteTracingTask(pid uint32) error {
+	s.whole.RLock()
+	defer s.whole.RUnlock()
 	t, err := s.task(pid)
 	if err == nil {
 		err = s.drop(pid, t.TraceId)
@@ -170,6 +182,8 @@ func (e *programsExitEvent) status() (*ExitStatus, error) {
 // DeleteExitedEvent deletes the event of a trace that has ended or was lost. The error is
 // ErrNotEnded or ErrNotTraced.
 func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
+	s.whole.RLock()
+	defer s.whole.RUnlock()
 	e, err := s.event(traceEventID)
 	switch {
 	case err != nil:
@@ -192,6 +206,8 @@ func (s *Store) DeleteExitedEvent(traceEventID uint64) error {
 // process is traced with this id, or not traced. If the id has a status already the error is
 // ErrDuplicateID.
 func (s *Store) ExitedEventFromWaitStatus(traceEventID uint64, pid, status uint32) error {
+	s.whole.RLock()
+	defer s.whole.RUnlock()
 	e := programsExitEvent{Pid: pid, ExitCode: int32(status), StoredTime: clock.Monotonic(), State: programsEventStateSTATE_ENDED}
 	old, err := s.event(traceEventID)
 	switch {
@@ -223,7 +239,7 @@ func (s *Store) reserve(id uint64, e *programsExitEvent) error {
 }
 
 // mapFull returns ErrFull and counts it.
-func (s *Store) mapFull(what string, m *ebpf.Map) error {
+func (s *Store) mapFull(what string, m table) error {
 	err := fmt.Errorf("%w (the map of %s has %d entries)", ErrFull, what, m.MaxEntries())
 	return errors.Join(err, s.count(programsCounterCOUNT_REFUSED))
 }
@@ -256,22 +272,19 @@ func (s *Store) event(id uint64) (*programsExitEvent, error) {
 	return e, mapKeyError(s.events.Lookup(id, e), ErrNotTraced)
 }
 
-// mapKeyError returns missing for a key that is not in the map, and os.ErrClosed for a closed map.
+// mapKeyError returns missing for a key that is not in the map.
 func mapKeyError(err, missing error) error {
-	switch {
-	case errors.Is(err, ebpf.ErrKeyNotExist):
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return missing
-	case errors.Is(err, unix.EBADF):
-		return os.ErrClosed
 	}
 	return err
 }
 
 // counted returns a counter: the sum of all CPUs' values.
-func counted(counters *ebpf.Map, index uint32) (sum uint64, err error) {
+func counted(counters table, index uint32) (sum uint64, err error) {
 	var n []uint64
 	if err := counters.Lookup(index, &n); err != nil {
-		return 0, fmt.Errorf("read the counters: %w", mapKeyError(err, err))
+		return 0, fmt.Errorf("read the counters: %w", err)
 	}
 	for _, v := range n {
 		sum += v
@@ -282,7 +295,7 @@ func counted(counters *ebpf.Map, index uint32) (sum uint64, err error) {
 // Stats returns the counters.
 func (s *Store) Stats() (st Stats, err error) {
 	for to, in := range map[*uint64]struct {
-		counters *ebpf.Map
+		counters table
 		index    uint32
 	}{
 		&st.Recorded:       {s.counters, uint32(programsCounterCOUNT_RECORDED)},

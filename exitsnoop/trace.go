@@ -56,6 +56,8 @@ func withRandomID(trace func(id uint64) error) (id uint64, err error) {
 // trace traces a process, as a member of a tree unless m is nil. If start is not 0 the process must
 // have started then.
 func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64) error {
+	s.whole.RLock()
+	defer s.whole.RUnlock()
 	p, err := openProcess(pid)
 	if err != nil {
 		return err

@@ -57,7 +57,8 @@ func (s *Store) wait(ctx context.Context, id uint64) (*ExitStatus, error) {
 // when Events is called, of the descendants that their trees get, and of processes that this Store
 // begins to trace while Events runs. Processes that have ended already come first. If the status
 // was lost the error is ErrLost and only the pid, the trace id and the membership are valid; the
-// iteration goes on. It ends with ctx, with Close, or after yielding an error of the kernel.
+// iteration goes on. It ends without an error with ctx and with Close, also one before, and after
+// yielding an error of the kernel.
 //
 // With trace ids only the exits of these and of the trees that began with them are yielded, and
 // Events ends after the last of them.
@@ -77,11 +78,11 @@ func (s *Store) Events(ctx context.Context, traceIDs ...uint64) iter.Seq2[Exit, 
 // yieldEvents returns the error that ends the iteration, nil if there is none to be told.
 func (s *Store) yieldEvents(ctx context.Context, ids []uint64, yield func(Exit, error) bool) error {
 	w, err := s.newWatcher(ids...)
-	if err != nil {
-		return err
+	if err == nil {
+		defer w.close()
+		err = w.scan()
 	}
-	defer w.close()
-	for err = w.scan(); err == nil; {
+	for err == nil {
 		var id uint64
 		var e *programsExitEvent
 		if id, e, err = w.next(ctx); err != nil {
