@@ -24,7 +24,11 @@ const (
 func runCommand(ctx context.Context, o *options) (int, error) {
 	path, err := exec.LookPath(o.args[0])
 	if err != nil {
-		return statusNotFound, fmt.Errorf("run: %w", err)
+		status := statusCannotRun
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			status = statusNotFound
+		}
+		return status, fmt.Errorf("run: %w", err)
 	}
 	// A private store, so that nothing stays pinned.
 	s, err := exitsnoop.NewStoreFromAttach()
