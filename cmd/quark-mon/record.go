@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine/trace"
@@ -26,11 +27,38 @@ func (f *files) create(name string) (*os.File, error) {
 			}
 		}
 	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err == nil {
-		f.opened = append(f.opened, file)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
 	}
-	return file, err
+	if err := emptyForOwner(file); err != nil {
+		file.Close()
+		return nil, err
+	}
+	f.opened = append(f.opened, file)
+	return file, nil
+}
+
+// emptyForOwner empties a regular file, once only its owner can read it: it may have been there.
+func emptyForOwner(f *os.File) error {
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return err
+	}
+	const others = 0o077
+	if st.Mode()&others != 0 && runtime.GOOS != "windows" { // which has no such modes
+		err := f.Chmod(0o600)
+		if err == nil {
+			st, err = f.Stat() // some file systems ignore it
+		}
+		if err == nil && st.Mode()&others != 0 {
+			err = errors.ErrUnsupported
+		}
+		if err != nil {
+			return fmt.Errorf("others can read %s, name another file: %w", f.Name(), err)
+		}
+	}
+	return f.Truncate(0)
 }
 
 // open makes the queue: of the kernel or of a recording.
