@@ -50,6 +50,7 @@ var table = []feature{
 	{Backend: "ebpf", Name: "helper: probe_read_user", Since: "5.5", Probe: helper(ebpf.RawTracepoint, asm.FnProbeReadUser)},
 	{Backend: "ebpf", Name: "helper: probe_read_user_str", Since: "5.5", Without: "failed execs", Probe: helper(ebpf.TracePoint, asm.FnProbeReadUserStr)},
 	{Backend: "ebpf", Name: "helper: get_current_pid_tgid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentPidTgid)},
+	{Backend: "ebpf", Name: "helper: get_current_uid_gid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentUidGid)},
 	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
 	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
 	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
