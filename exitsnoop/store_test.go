@@ -181,6 +181,9 @@ func TestBadInput(t *testing.T) {
 	zombie := gone
 	// not reaped
 	ok(t, unix.Waitid(unix.P_PID, int(zombie), nil, unix.WEXITED|unix.WNOWAIT, nil))
+	ok(t, CanTrace(pid))
+	want(t, CanTrace(0), ErrBadPid)
+	want(t, CanTrace(zombie), ErrNoProcess)
 	want(t, s.Trace(0, &TaskInfo{TraceID: 1}), ErrBadPid)
 	want(t, s.Trace(1<<31, &TaskInfo{TraceID: 1}), ErrBadPid)
 	want(t, s.Trace(zombie, &TaskInfo{TraceID: 1}), ErrNoProcess)

@@ -63,7 +63,7 @@ func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64
 		return err
 	}
 	defer p.close()
-	t, err := s.newTask(p, info)
+	t, err := newTask(p, info, s.offset)
 	switch {
 	case err != nil:
 		return err
@@ -84,12 +84,23 @@ func (s *Store) trace(pid uint32, info TaskInfo, m *programsMember, start uint64
 	return nil
 }
 
+// CanTrace returns the error that [Store.Trace] has for a pid that cannot be traced. It needs no
+// store, so that a caller that has nothing to trace need not start the program.
+func CanTrace(pid uint32) error {
+	p, err := openProcess(pid)
+	if err == nil {
+		defer p.close()
+		_, err = newTask(p, TaskInfo{}, ownOffset())
+	}
+	return withPID(pid, err)
+}
+
 // newTask returns the tracing entry of a process that has not ended.
-func (s *Store) newTask(p *process, info TaskInfo) (*programsTask, error) {
+func newTask(p *process, info TaskInfo, offset bootOffset) (*programsTask, error) {
 	if err := inInitialNamespace(); err != nil {
 		return nil, err
 	}
-	from, to, err1 := p.start(s.offset)
+	from, to, err1 := p.start(offset)
 	ns, err2 := p.namespace()
 	// If it has not ended now, the reads were of this process.
 	if p.ended() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/exitsnoop"
 	"github.com/quark-linux/quark/internal/children"
@@ -23,13 +24,17 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Condition: func(cond string) (bool, error) {
+			if cond == "hidden" { // the namespace of pid 1
+				_, err := os.Stat("/proc/1/ns/pid")
+				return err != nil, nil
+			}
 			return cond == "kernel" && usable(), nil
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Defer(func() { exitsnoop.Clean(e.WorkDir) })
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"sleeper": sleeper, "shell": shell, "tell": tell, "traced": traced, "recorded": recorded},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"sleeper": sleeper, "zombie": zombie, "shell": shell, "tell": tell, "traced": traced, "recorded": recorded},
 	})
 }
 
@@ -81,6 +86,15 @@ func await(ts *testscript.TestScript, what string, done func(*exitsnoop.Store, u
 // sleeper starts a process, and sets a variable to its pid.
 func sleeper(ts *testscript.TestScript, _ bool, args []string) {
 	startProcess(ts, args[0], exec.Command("sleep", "600"))
+}
+
+// zombie starts a process that ends, and is not waited for before the test has ended.
+func zombie(ts *testscript.TestScript, _ bool, args []string) {
+	c := exec.Command("true")
+	ts.Check(c.Start())
+	ts.Defer(func() { c.Wait() })
+	ts.Setenv(args[0], strconv.Itoa(c.Process.Pid))
+	ts.Check(unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 }
 
 // shell starts a process with a child, and sets variables to their pids. Both end after tell, when

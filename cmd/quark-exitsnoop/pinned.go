@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark/exitsnoop"
 )
 
@@ -17,7 +15,7 @@ func trace(ctx context.Context, o *options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pids, failed := living(pids)
+	pids, failed := traceable(pids)
 	if len(pids) == 0 {
 		return 0, failed // without starting anything
 	}
@@ -80,14 +78,13 @@ func parsePids(args []string) (pids []uint32, err error) {
 	return pids, nil
 }
 
-// living returns the pids of existing processes, and an error for each other one.
-func living(pids []uint32) (found []uint32, err error) {
+// traceable returns the pids of processes that can be traced, and an error for each other one.
+func traceable(pids []uint32) (found []uint32, err error) {
 	for _, pid := range pids {
-		if fd, e := unix.PidfdOpen(int(pid), 0); e == nil {
-			unix.Close(fd)
+		if e := exitsnoop.CanTrace(pid); e == nil {
 			found = append(found, pid)
 		} else {
-			err = errors.Join(err, fmt.Errorf("trace pid %d: %w", pid, exitsnoop.ErrNoProcess))
+			err = errors.Join(err, e)
 		}
 	}
 	return found, err
