@@ -33,6 +33,10 @@ func main() {
 }
 
 func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	undo := make(chan func(), 3)
+	go end(signals, stop, undo, errw)
 	o, err := parse(args, out)
 	if o == nil {
 		return err
@@ -40,12 +44,20 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	// No garbage collection while opening: what it needs is freed below, once.
 	percent := debug.SetGCPercent(-1)
 	m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
-	err = m.open()
+	opening, cancel := ctx, func() {}
+	if o.duration > 0 {
+		opening, cancel = context.WithTimeout(ctx, o.duration)
+	}
+	err = m.open(opening)
+	cancel()
 	debug.SetGCPercent(percent)
 	if err != nil {
 		return err
 	}
 	q := m.q
+	// A write to a recording that nobody reads, or a read, holds the queue up.
+	undo <- func() { m.closeFiles() }
+	undo <- func() { q.Close() }
 	if o.shown != nil {
 		m.screen = newScreen(m, out)
 	}
@@ -64,36 +76,14 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	case o.verbose > 2 && o.verb != "top":
 		m.stats = errw
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
 	if o.verb == "top" {
 		m.announce(errw)
 		if m.live, err = newLive(m, out.(*os.File), stop); err != nil {
 			return errors.Join(err, m.close())
 		}
 		defer m.live.close()
+		undo <- m.live.close
 	}
-	go func() {
-		<-signals
-		stop()
-		// timeout(1) and others send a signal to the process and to its group: that is one.
-		for same := time.After(50 * time.Millisecond); same != nil; {
-			select {
-			case <-signals:
-			case <-same:
-				same = nil
-			}
-		}
-		<-signals
-		// The reader of the output may have stalled, and run with it. Close detaches from
-		// the kernel.
-		q.Close()
-		if m.live != nil {
-			m.live.close()
-		}
-		fmt.Fprintln(errw, "quark-mon: ended by a second signal: not all was printed")
-		os.Exit(1)
-	}()
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
 			return errors.Join(err, m.close())
@@ -124,6 +114,45 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		err = nil // the reader of our output has closed it
 	}
 	return errors.Join(err, m.close())
+}
+
+// end calls stop at the first signal, and ends the program at the second, whatever stands still: the
+// reader of the output or of standard error may have stalled, and run with it, or a FIFO that is
+// opened have no other end. It first does what undo has, which detaches from the kernel.
+func end(signals <-chan os.Signal, stop func(), undo <-chan func(), errw io.Writer) {
+	<-signals
+	stop()
+	// timeout(1) and others send a signal to the process and to its group: that is one.
+	for same := time.After(50 * time.Millisecond); same != nil; {
+		select {
+		case <-signals:
+		case <-same:
+			same = nil
+		}
+	}
+	<-signals
+	within(3*time.Second, func() {
+		for len(undo) > 0 {
+			(<-undo)()
+		}
+	})
+	within(100*time.Millisecond, func() {
+		fmt.Fprintln(errw, "quark-mon: ended by a second signal: not all was printed")
+	})
+	os.Exit(1)
+}
+
+// within waits for f, but not longer than limit.
+func within(limit time.Duration, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
 }
 
 // monitor prints the events of a queue.

@@ -414,6 +414,68 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// Neither does a standard error that stalls, nor a FIFO that nobody reads; that ends with -d, too.
+func TestEndStalled(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		signals int
+		args    []string
+	}{
+		{2, []string{"-R", "../../engine/enginetest/testdata/ebpf-6.18.trace"}},
+		{2, []string{"-c", "-j"}},
+		{2, []string{"-c", "-M", "-vvv"}},
+		{2, []string{"--no-such-option"}},
+		{2, []string{"--rules", fifo}},
+		{1, []string{"-c", "-w", fifo}},
+		{1, []string{"-R", fifo}},
+		{0, []string{"-c", "-C", fifo, "-d", "500ms"}},
+	} {
+		// Of the two that are stalled standard error has no room for a line.
+		full, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer full.Close()
+		size, err := unix.FcntlInt(w.Fd(), unix.F_GETPIPE_SZ, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.signals == 2 {
+			w.Write(make([]byte, size))
+		}
+		cmd := exec.Command("/proc/self/exe", c.args...)
+		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+		cmd.Stdout, cmd.Stderr = w, w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		ended := make(chan struct{})
+		go func() {
+			cmd.Wait()
+			close(ended)
+		}()
+		time.Sleep(time.Second)
+		for range c.signals {
+			cmd.Process.Signal(syscall.SIGTERM)
+			time.Sleep(200 * time.Millisecond)
+		}
+		select {
+		case <-ended:
+		case <-time.After(3 * time.Second):
+			t.Errorf("%q: it still runs three seconds after %d signals", c.args, c.signals)
+			cmd.Process.Kill()
+			<-ended
+		}
+	}
+}
+
 // What is recorded is replayed with the same events, also if quark-mon was killed.
 func TestRecord(t *testing.T) {
 	for _, flag := range []string{"-b", "-c"} {

@@ -154,6 +154,11 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
 	}
+	for _, name := range []string{"btf", "replay", "record", "graph", "rules"} {
+		if file := f.Lookup(name); file.Changed && file.Value.String() == "" {
+			return nil, fmt.Errorf("--%s: the name of the file is empty", name)
+		}
+	}
 	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)

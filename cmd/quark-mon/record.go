@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ type files struct {
 }
 
 // create makes a file that only its owner can read: it shows the arguments of all processes.
-func (f *files) create(name string) (*os.File, error) {
+func (f *files) create(ctx context.Context, name string) (*os.File, error) {
 	if there, err := os.Stat(name); err == nil {
 		for _, o := range f.opened {
 			if used, err := o.Stat(); err == nil && os.SameFile(used, there) {
@@ -27,16 +28,28 @@ func (f *files) create(name string) (*os.File, error) {
 			}
 		}
 	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := f.open(ctx, name, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return nil, err
 	}
 	if err := emptyForOwner(file); err != nil {
 		file.Close()
+		f.opened = f.opened[:len(f.opened)-1]
 		return nil, err
 	}
-	f.opened = append(f.opened, file)
 	return file, nil
+}
+
+// open opens a file. A FIFO waits for its other end, but not longer than ctx.
+func (f *files) open(ctx context.Context, name string, flag int) (*os.File, error) {
+	file, err := await(ctx, func() (*os.File, error) { return os.OpenFile(name, flag, 0o600) })
+	switch {
+	case err == nil:
+		f.opened = append(f.opened, file)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("open %s: ended before its other end was opened", name)
+	}
+	return file, err
 }
 
 // emptyForOwner empties a regular file, once only its owner can read it: it may have been there.
@@ -61,25 +74,42 @@ func emptyForOwner(f *os.File) error {
 	return f.Truncate(0)
 }
 
+// await returns what f returns, or the error of ctx if that ends first.
+func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	var v T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v, err = f()
+	}()
+	select {
+	case <-done:
+		return v, err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
 // open makes the queue: of the kernel or of a recording.
-func (m *monitor) open() error {
-	err := m.openQueue()
+func (m *monitor) open(ctx context.Context) error {
+	err := m.openQueue(ctx)
 	if err != nil {
 		return errors.Join(err, m.closeFiles())
 	}
 	return nil
 }
 
-func (m *monitor) openQueue() (err error) {
+func (m *monitor) openQueue(ctx context.Context) (err error) {
 	var recording *os.File
 	if m.replay != "" {
-		if recording, err = os.Open(m.replay); err != nil {
+		if recording, err = m.files.open(ctx, m.replay, os.O_RDONLY); err != nil {
 			return err
 		}
-		m.opened = append(m.opened, recording)
 	}
 	if m.record != "" {
-		f, err := m.create(m.record)
+		f, err := m.create(ctx, m.record)
 		if err != nil {
 			return err
 		}
@@ -89,7 +119,7 @@ func (m *monitor) openQueue() (err error) {
 		m.queue.Record = m.recorder
 	}
 	if m.tree != "" {
-		if m.treeFile, err = m.create(m.tree); err != nil {
+		if m.treeFile, err = m.create(ctx, m.tree); err != nil {
 			return err
 		}
 	}
@@ -97,7 +127,8 @@ func (m *monitor) openQueue() (err error) {
 		m.q, err = quark.Open(m.queue)
 		return err
 	}
-	if m.replayed, err = trace.NewReader(recording, trace.Options{Speed: m.speed}); err != nil {
+	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(recording, trace.Options{Speed: m.speed}) })
+	if err != nil {
 		return fmt.Errorf("%s: %w", m.replay, err)
 	}
 	m.q, err = quark.New(m.replayed, m.queue)

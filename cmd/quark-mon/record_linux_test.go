@@ -38,7 +38,7 @@ func TestFilesAreTheOwners(t *testing.T) {
 		there: 0o600, filepath.Join(dir, "link"): 0o600, filepath.Join(dir, "new"): 0o600,
 		fifo: 0o644 | os.ModeNamedPipe, os.DevNull: 0o666 | os.ModeDevice | os.ModeCharDevice,
 	} {
-		f, err := new(files).create(name)
+		f, err := new(files).create(t.Context(), name)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -58,7 +58,7 @@ func TestFileOfAllIsRefused(t *testing.T) {
 		t.Skip(err)
 	}
 	f := new(files)
-	if _, err := f.create(comm); err == nil || len(f.opened) > 0 {
+	if _, err := f.create(t.Context(), comm); err == nil || len(f.opened) > 0 {
 		t.Errorf("%v, %v", err, f.opened)
 	} else {
 		t.Log(err)

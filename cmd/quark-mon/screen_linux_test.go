@@ -119,7 +119,7 @@ func TestTerminalResized(t *testing.T) {
 	master, slave := newTerminal(t, 90, 20)
 	m := &monitor{options: &options{replay: recording + ".trace"}}
 	m.shown, _ = line.Parse("argv")
-	if err := m.open(); err != nil {
+	if err := m.open(t.Context()); err != nil {
 		t.Skip(err)
 	}
 	defer m.close()
