@@ -263,7 +263,8 @@ func TestChoice(t *testing.T) {
 
 // A wrong option of any backend is the caller's mistake: no other backend is tried instead.
 func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
-	missing := t.TempDir() + "/missing"
+	dir := t.TempDir()
+	missing := dir + "/missing"
 	for want, opts := range map[string]quark.Options{
 		"option EBPF.RingSize is -1: it must be from 0 to 1073741824 bytes":                   {EBPF: quark.EBPFOptions{RingSize: -1}},
 		"option KProbe.RingSize is 1073741825: it must be from 0 to 1073741824 bytes":         {KProbe: quark.KProbeOptions{RingSize: 1<<30 + 1}},
@@ -274,6 +275,8 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 		"option Exits is ExitsNonzero: the option Kinds leaves out EXIT":                      {Kinds: quark.EventFork, Exits: quark.ExitsNonzero},
 		"option CNProc.Enrich is 7: it must be EnrichFull (0) or EnrichNone (1)":              {CNProc: quark.CNProcOptions{Enrich: 7}},
 		"option BTF.Path is " + missing + ": open " + missing + ": no such file or directory": {BTF: quark.BTFOptions{Path: missing}},
+		"option BTF.Path is " + dir + ": read BTF file: " + dir:                               {BTF: quark.BTFOptions{Path: dir}},
+		"option BTF.Path is /dev/null: read BTF file: /dev/null: ":                            {BTF: quark.BTFOptions{Path: "/dev/null"}},
 		"option Backends is 0x80: it must be a set of ebpf,kprobe,cnproc":                     {Backends: 0x80},
 	} {
 		for _, allowed := range []quark.BackendSet{0, quark.CNProc} {
@@ -290,8 +293,10 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 		}
 	}
 	t.Setenv(btfhub.PathVariable, missing)
-	if _, err := quark.Open(quark.Options{}); err == nil || !strings.Contains(err.Error(), "option QUARK_BTF_PATH is "+missing) {
-		t.Errorf("a missing file in the environment: %v", err)
+	for _, allowed := range []quark.BackendSet{0, quark.CNProc} {
+		if _, err := quark.Open(quark.Options{Backends: allowed}); err == nil || !strings.Contains(err.Error(), "option QUARK_BTF_PATH is "+missing) {
+			t.Errorf("a missing file in the environment: %v", err)
+		}
 	}
 }
 

@@ -116,9 +116,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	return errors.Join(err, m.close())
 }
 
-// end calls stop at the first signal, and ends the program at the second, whatever stands still: the
-// reader of the output or of standard error may have stalled, and run with it, or a FIFO that is
-// opened have no other end. It first does what undo has, which detaches from the kernel.
+// end calls stop at the first signal, and ends the program at the second, whatever stands still:
+// the reader of the output or of standard error may have stalled, and run with it, or a FIFO that
+// is opened have no other end. It first does what undo has, which detaches from the kernel.
 func end(signals <-chan os.Signal, stop func(), undo <-chan func(), errw io.Writer) {
 	<-signals
 	stop()
