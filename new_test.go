@@ -51,6 +51,26 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// A wrong value of an option fails, also where the right ones have no effect.
+func TestNewWrongOptions(t *testing.T) {
+	for want, opts := range map[string]quark.Options{
+		"option Kinds is ":           {Kinds: 1 << 30},
+		"option Exits is ":           {Exits: 99},
+		"option Backends is ":        {Backends: 1 << 7},
+		"option Environ.Names is ":   {Environ: quark.Environ{Names: []string{"["}}},
+		"option BTF.Path is /no/btf": {BTF: quark.BTFOptions{Path: "/no/btf"}},
+	} {
+		m := enginetest.NewMachine()
+		_, err := quark.New(m, opts)
+		if wrong := new(quark.OptionError); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || !errors.Is(m.Populate(nil), os.ErrClosed) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := quark.New(nil, quark.Options{}); err == nil || !strings.Contains(err.Error(), "the source is nil") {
+		t.Errorf("no source: %v", err)
+	}
+}
+
 // What Lookup does not find has no relatives and no cgroups.
 func TestNobody(t *testing.T) {
 	q, err := quark.New(enginetest.NewMachine(), quark.Options{})

@@ -132,12 +132,7 @@ type Queue struct {
 func Open(opts Options) (*Queue, error) {
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
-	src, attempts, err := backends.Open(backends.Options{
-		Allowed: opts.Backends, Strict: opts.Strict,
-		Shared: source.Options{Threads: opts.Threads, Kinds: opts.kinds(), Exits: opts.Exits, Users: opts.Users, BTF: opts.BTF,
-			Environ: opts.Environ, HoldTime: cmp.Or(opts.HoldTime, engine.DefaultHoldTime)},
-		EBPF: opts.EBPF, KProbe: opts.KProbe, CNProc: opts.CNProc,
-	})
+	src, attempts, err := backends.Open(opts.backends())
 	if err != nil {
 		return nil, fmt.Errorf("open quark: %w", err)
 	}
@@ -151,6 +146,16 @@ func Open(opts Options) (*Queue, error) {
 	return q, nil
 }
 
+// backends returns the options of the backends.
+func (o *Options) backends() backends.Options {
+	return backends.Options{
+		Allowed: o.Backends, Strict: o.Strict,
+		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, Users: o.Users, BTF: o.BTF,
+			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
+		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc,
+	}
+}
+
 // kinds returns the kinds of events for the backends.
 func (o *Options) kinds() Events {
 	if o.FailedExecs {
@@ -161,10 +166,14 @@ func (o *Options) kinds() Events {
 
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
 // the kernel nor /proc, and works on every system. On other systems than Linux the source must have
-// no descriptor. Options that are for backends have no effect. If the source is an
-// [engine.Timekeeper] or [engine.Scanner], the queue takes the time and the first processes from
-// it. Close closes the source, as New does if it fails.
+// no descriptor. Options that are for backends have no effect, but fail with a wrong value:
+// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF, KProbe and
+// CNProc. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the time and
+// the first processes from it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {
+	if src == nil {
+		return nil, errors.New("make queue: the source is nil")
+	}
 	clock := systemClock()
 	if t, ok := src.(engine.Timekeeper); ok {
 		clock = t.Clock()
@@ -174,7 +183,12 @@ func New(src Source, opts Options) (*Queue, error) {
 		scan = s.Scan
 	}
 	q := &Queue{source: src}
-	if err := q.start(opts, clock, nil, scan); err != nil {
+	wanted := opts.backends()
+	err := wanted.Validate()
+	if err == nil {
+		err = q.start(opts, clock, nil, scan)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("make queue of %s: %w", src.Name(), errors.Join(err, q.Close()))
 	}
 	return q, nil

@@ -103,7 +103,7 @@ func Parse(name string) (Set, error) {
 // be tried; it is errors.ErrUnsupported on another system than Linux on amd64 and arm64, and
 // in a pid, user or time namespace that is not the host's.
 func Open(opts Options) (engine.Source, []Attempt, error) {
-	if err := opts.validate(); err != nil {
+	if err := opts.Validate(); err != nil {
 		return nil, nil, err
 	}
 	if err := checkSystem(); err != nil {
@@ -133,8 +133,9 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 	return nil, failed, &Error{failed}
 }
 
-// validate checks the options of all backends, allowed or not.
-func (o *Options) validate() error {
+// Validate returns an *engine.OptionError if a value can't be used, be it of a backend that is not
+// allowed.
+func (o *Options) Validate() error {
 	if extra := o.Allowed &^ All; extra != 0 {
 		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", All)}
 	}

@@ -2,7 +2,9 @@ package enginetest_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,4 +72,14 @@ func TestMachineLosesNothing(t *testing.T) {
 			t.Errorf("seed %d: delivered %d, %+v, %v", seed, delivered, st, err)
 		}
 	}
+}
+
+// A cause that there is not is a mistake of the test, which is told.
+func TestMissOfNoCause(t *testing.T) {
+	defer func() {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, "99 is no cause of loss") {
+			t.Error(text)
+		}
+	}()
+	enginetest.NewMachine().Miss(99, 1)
 }

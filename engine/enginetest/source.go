@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"math"
 	"os"
 
@@ -85,6 +86,9 @@ func (s *Source) Push(events ...Raw) {
 
 // Lose counts n events as produced and lost.
 func (s *Source) Lose(cause engine.Loss, n uint64) {
+	if cause >= engine.NumLosses {
+		panic(fmt.Sprintf("enginetest: %d is no cause of loss: they are LossRingFull (0) to %s (%d)", cause, engine.Loss(engine.NumLosses-1), engine.NumLosses-1))
+	}
 	s.stats.Produced += n
 	s.stats.Lost[cause] += n
 }

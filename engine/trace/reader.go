@@ -103,6 +103,9 @@ func (t *Reader) readBlock() error {
 	n := binary.LittleEndian.Uint32(head[:])
 	switch {
 	case head == noBlock:
+		if _, err := t.from.ReadByte(); err == nil {
+			return errors.New("something follows its end: a second trace is replayed by itself")
+		}
 		return io.EOF
 	case n > maxBlock:
 		return fmt.Errorf("a block of %d bytes", n)

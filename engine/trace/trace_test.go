@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +216,11 @@ func TestTorn(t *testing.T) {
 	}
 	if n, torn := read(whole); n != 80 || torn != nil {
 		t.Fatalf("%d events, %v", n, torn)
+	}
+	for _, more := range [][]byte{whole, []byte("x")} {
+		if n, torn := read(slices.Concat(whole, more)); n != 80 || torn == nil || !strings.Contains(torn.Error(), "something follows its end") {
+			t.Errorf("followed by %d bytes: %d events, %v", len(more), n, torn)
+		}
 	}
 	most := 0
 	for cut := range whole {

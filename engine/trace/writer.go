@@ -208,7 +208,10 @@ func (w *Writer) Err() error { return w.err }
 func (w *Writer) Close() error {
 	if w.source != nil {
 		w.flush()
-		w.write(noBlock[:])
+		// The copy of a torn one is torn.
+		if t, ok := w.source.(*Reader); !ok || t.Torn() == nil {
+			w.write(noBlock[:])
+		}
 		w.source = nil
 	}
 	w.fail(w.zstd.Close())
