@@ -201,11 +201,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	if head.Kind == KindGap {
 		return e.deliverGap(head)
 	}
-	if head.Time < e.delivered {
-		e.late++
-	}
-	e.delivered = max(e.delivered, head.Time)
-
+	e.countLate(head.Time)
 	if e.table.idle(head) {
 		e.buffer.Release(head)
 		return nil
@@ -248,9 +244,18 @@ func (e *Engine) deliver(now uint64) *Event {
 	return ev
 }
 
+// countLate counts what is handed out, or passed over, after something younger.
+func (e *Engine) countLate(time uint64) {
+	if time < e.delivered {
+		e.late++
+	}
+	e.delivered = max(e.delivered, time)
+}
+
 // deliverGap makes an event of a gap.
 func (e *Engine) deliverGap(r *RawEvent) *Event {
 	e.table.gap(r.Gap)
+	e.countLate(r.Time)
 	e.event = Event{
 		Parts: e.event.Parts[:0], Events: EventGap, Time: r.Time, Wall: e.clock.At(r.Time), CPU: AllCPUs, Gap: *r.Gap, Process: new(Process),
 	}

@@ -108,6 +108,7 @@ func (e *Engine) gone(now uint64) *Event {
 		e.event = Event{
 			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, CPU: AllCPUs, Wall: e.clock.At(m.time), TID: m.p.PID, Process: m.p,
 		}
+		e.countLate(m.time)
 		if e.passes(&e.event) {
 			return &e.event
 		}
