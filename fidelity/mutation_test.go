@@ -114,6 +114,8 @@ func set(p *engine.Process, f engine.Field, text string) {
 		p.Cgroup = text
 	case engine.FieldCmdline:
 		p.Cmdline = []byte(text)
+	case engine.FieldEnviron:
+		p.Environ = []byte(text)
 	case engine.FieldPrivileges:
 		for p.Privileges = 7; p.Privileges.String() != text; p.Privileges-- {
 		}
@@ -610,6 +612,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldMntNS, "13", engine.FieldNetNS, "14", engine.FieldComm, "old", engine.FieldFilename, "/bin/old",
 			engine.FieldCmdline, "old\x00one\x00", engine.FieldCwd, "/a/b", engine.FieldCgroup, "/slice",
 			engine.FieldExitSignal, "10", engine.FieldParentTID, "3", engine.FieldLogin, "6 1", engine.FieldExecutable, "0:0 1 2 100755 0 0 false", engine.FieldExecPath, "./old",
+			engine.FieldEnviron, "A=1\x00",
 			engine.FieldPIDNS, "4026531836 8", engine.FieldUserNS, "15", engine.FieldCgroupNS, "16", engine.FieldTimeNS, "17", engine.FieldEntry, "container 8")},
 		{Op: truth.Fork, PID: 9, Creator: 8, Parent: 8, Earliest: 1e9 + 100, Latest: 1e9 + 110, State: tell(
 			engine.FieldExitSignal, "10", engine.FieldParentTID, "8", engine.FieldPrivileges, "set_gid")},
@@ -622,6 +625,7 @@ func flawless(t *testing.T) *delivery {
 			engine.FieldMntNS, "23", engine.FieldNetNS, "24", engine.FieldComm, "new", engine.FieldFilename, "/bin/new",
 			engine.FieldCmdline, "new\x00two\x00", engine.FieldCwd, "/c/d", engine.FieldCgroup, "/other",
 			engine.FieldLogin, "7 2", engine.FieldExecutable, "0:0 3 4 100755 0 0 true", engine.FieldExecPath, "./new",
+			engine.FieldEnviron, "B=2\x00",
 			engine.FieldUserNS, "25", engine.FieldCgroupNS, "26", engine.FieldTimeNS, "27", engine.FieldEntry, "sshd 9", engine.FieldPrivileges, "set_uid")},
 		{Op: truth.ThreadStart, PID: 9, TID: 10, Earliest: 1e9 + 172, Latest: 1e9 + 173},
 		{Op: truth.ThreadEnd, PID: 9, TID: 10, Earliest: 1e9 + 175, Latest: 1e9 + 176},

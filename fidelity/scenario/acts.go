@@ -49,7 +49,7 @@ type actor struct {
 // life lists the system calls of a life that another one starts. before, if not nil, lists those at
 // its beginning.
 func (f *play) life(l *script.Life, by *actor, thread bool, before func(*process)) *process {
-	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts, root: by.root, hides: by.hides}
+	a := &actor{process: f.script(), f: f, number: f.lives, mounts: by.mounts, timed: by.timed, root: by.root, hides: by.hides}
 	f.lives++
 	p := a.process
 	p.refused, p.thread = true, thread
@@ -384,6 +384,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 	}
 	by := *a
 	by.mounts = a.mounts || slices.Contains(op.Args, "mnt")
+	by.timed = a.timed || slices.Contains(op.Args, "time")
 	c := a.f.life(op.Life, &by, thread, func(p *process) {
 		for _, b := range begin {
 			b(p)
@@ -544,8 +545,10 @@ func (a *actor) execBroken(*script.Op) {
 	a.broken.Set(engine.FieldFilename, a.in(path))
 	a.broken.Set(engine.FieldCmdline, cmdline([]string{"broken"}))
 	before := a.stamp()
+	// The time namespace that children were to have becomes the process's own.
+	open := setByExec | engine.FieldsIDs | engine.FieldExitSignal.Set() | engine.FieldTimeNS.Set()
 	for _, r := range []truth.Record{
-		{Op: truth.Now, Open: setByExec | engine.FieldsIDs | engine.FieldExitSignal.Set()},
+		{Op: truth.Now, Open: open},
 		{Op: truth.IDs, ID: engine.ChangedUID, Open: engine.FieldsIDs, Optional: true},
 		{Op: truth.IDs, ID: engine.ChangedGID, Open: engine.FieldsIDs, Optional: true},
 	} {

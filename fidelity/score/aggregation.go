@@ -246,17 +246,24 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 		got = append(got, s.Events)
 	}
 	for choice := range 1 << n {
-		if text(got, optional) == text(Join(j.chosen(events, choice)), optional) {
-			j.Joined++
+		chosen := j.chosen(events, choice)
+		unseen := unseenChanges(chosen)
+		if n+len(unseen) > maxOptional {
 			return
+		}
+		for shown := range 1 << len(unseen) {
+			if text(got, optional) == text(join(chosen, unseen, shown), optional) {
+				j.Joined++
+				return
+			}
 		}
 	}
 	j.Unjoined++
 	j.find(l, "joined to %s, not %s", text(got, 0), text(Join(j.chosen(events, 0)), 0))
 }
 
-// maxOptional bounds the optional events of lives whose joined events are judged: each choice of
-// them is tried.
+// maxOptional bounds the optional events of lives whose joined events are judged, and those that may
+// show a change that has no event: each choice of them is tried.
 const maxOptional = 10
 
 // chosen returns the events without those optional ones whose bit is not in choice.
@@ -288,19 +295,53 @@ func text(list []engine.Events, ignored engine.Events) string {
 // their order: FORK takes in the comms that follow, the id changes until an EXEC, one
 // EXEC unless ids have changed, and the end; EXEC takes in comms and the end; a comm takes in
 // further comms and the end, an id change further id changes.
-func Join(events []*truth.Event) (delivered []engine.Events) {
+func Join(events []*truth.Event) []engine.Events { return join(events, nil, 0) }
+
+// join is Join of a source whose events show that ids or capabilities have changed without an event:
+// what shows it joins as if there were an id change before it. These are the events in unseen whose
+// bit is in shown.
+func join(events, unseen []*truth.Event, shown int) (delivered []engine.Events) {
 	for len(events) > 0 {
 		head := events[0].Kind
 		mask := head.Events()
-		n := 1
-		for n < len(events) && takes(head, events[n].Kind, mask) {
-			mask |= events[n].Kind.Events()
-			n++
+		n, before := 1, mask
+		for ; n < len(events); n++ {
+			next := events[n].Kind
+			if i := slices.Index(unseen, events[n]); i >= 0 && shown>>i&1 != 0 {
+				if !takes(head, engine.KindIDChange, before) {
+					break
+				}
+				before |= engine.EventIDChange
+			}
+			if !takes(head, next, before) {
+				break
+			}
+			mask |= next.Events()
+			before |= next.Events()
 		}
 		delivered = append(delivered, mask)
 		events = events[n:]
 	}
 	return delivered
+}
+
+// unseenChanges returns the events, other than those of ids, that may find other ids or capabilities
+// than the event before them.
+func unseenChanges(events []*truth.Event) (list []*truth.Event) {
+	for i, e := range events {
+		if i == 0 || e.Kind == engine.KindIDChange || e.Kind == engine.KindExec {
+			continue
+		}
+		is, was := &e.State, &events[i-1].State
+		for f := range engine.Field(engine.NumFields) {
+			told := is.Told.Has(f) && was.Told.Has(f)
+			if engine.FieldsIDs.With(engine.FieldCaps).Has(f) && (!told || is.Value[f] != was.Value[f]) {
+				list = append(list, e)
+				break
+			}
+		}
+	}
+	return list
 }
 
 func takes(head, next engine.Kind, mask engine.Events) bool {
