@@ -262,8 +262,8 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 	j.find(l, "joined to %s, not %s", text(got, 0), text(Join(j.chosen(events, 0)), 0))
 }
 
-// maxOptional bounds the optional events of lives whose joined events are judged, and those that may
-// show a change that has no event: each choice of them is tried.
+// maxOptional bounds the optional events of lives whose joined events are judged, and those that
+// may show a change that has no event: each choice of them is tried.
 const maxOptional = 10
 
 // chosen returns the events without those optional ones whose bit is not in choice.
@@ -297,9 +297,9 @@ func text(list []engine.Events, ignored engine.Events) string {
 // further comms and the end, an id change further id changes.
 func Join(events []*truth.Event) []engine.Events { return join(events, nil, 0) }
 
-// join is Join of a source whose events show that ids or capabilities have changed without an event:
-// what shows it joins as if there were an id change before it. These are the events in unseen whose
-// bit is in shown.
+// join is Join of a source whose events show that ids or capabilities have changed without an
+// event: what shows it joins as if there were an id change before it. These are the events in
+// unseen whose bit is in shown.
 func join(events, unseen []*truth.Event, shown int) (delivered []engine.Events) {
 	for len(events) > 0 {
 		head := events[0].Kind
@@ -325,8 +325,8 @@ func join(events, unseen []*truth.Event, shown int) (delivered []engine.Events) 
 	return delivered
 }
 
-// unseenChanges returns the events, other than those of ids, that may find other ids or capabilities
-// than the event before them.
+// unseenChanges returns the events, other than those of ids, that may find other ids or
+// capabilities than the event before them.
 func unseenChanges(events []*truth.Event) (list []*truth.Event) {
 	for i, e := range events {
 		if i == 0 || e.Kind == engine.KindIDChange || e.Kind == engine.KindExec {

@@ -15,7 +15,7 @@ func TestParseStatus(t *testing.T) {
 	all := engine.FieldsIDs | engine.FieldCaps.Set()
 	uids := engine.FieldUIDs.Set() | engine.FieldSUID.Set()
 	var got engine.Task
-	parseStatus([]byte(statusText), engine.AllFields, &got)
+	parseStatus([]byte(statusText), 4711, engine.AllFields, &got)
 	want := engine.Task{
 		Known: all,
 		Cred:  engine.Credentials{UID: 1, EUID: 2, SUID: 3, GID: 5, EGID: 6, SGID: 7},
@@ -25,7 +25,7 @@ func TestParseStatus(t *testing.T) {
 		t.Error(d)
 	}
 	var some engine.Task
-	if parseStatus([]byte(statusText), uids, &some); some != (engine.Task{Known: uids, Cred: engine.Credentials{UID: 1, EUID: 2, SUID: 3}}) {
+	if parseStatus([]byte(statusText), 4711, uids, &some); some != (engine.Task{Known: uids, Cred: engine.Credentials{UID: 1, EUID: 2, SUID: 3}}) {
 		t.Errorf("only %v is wanted: %+v", uids, some)
 	}
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestParseStatus(t *testing.T) {
 		{"name that looks like a line", "Name:\tx\\nUid:\t0\t0\t0\n", 0},
 	} {
 		var task engine.Task
-		if parseStatus([]byte(c.text), engine.AllFields, &task); task.Known != c.want {
+		if parseStatus([]byte(c.text), 4711, engine.AllFields, &task); task.Known != c.want {
 			t.Errorf("%s: found %v, want %v", c.name, task.Known, c.want)
 		}
 	}
@@ -54,9 +54,11 @@ func TestParseStatus(t *testing.T) {
 		{"NSpid:\t0\n", engine.Task{}, false}, // it is being reaped
 		{"NSpid:\t0\t0\n", engine.Task{}, false},
 		{"NSpid:\t4711\tx\n", engine.Task{}, false},
+		// A thread has replaced it.
+		{"Uid:\t0\t0\t0\t0\nNSpid:\t4712\n", engine.Task{}, false},
 	} {
 		var got engine.Task
-		if below := parseStatus([]byte(c.text), engine.AllFields, &got); got != c.want || below != c.below {
+		if below := parseStatus([]byte(c.text), 4711, engine.AllFields, &got); got != c.want || below != c.below {
 			t.Errorf("%q: %+v, below %v", c.text, got, below)
 		}
 	}
@@ -66,7 +68,7 @@ func FuzzParseStatus(f *testing.F) {
 	f.Add([]byte(statusText))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		task := engine.Task{Known: engine.FieldPPID.Set()}
-		parseStatus(b, engine.AllFields, &task)
+		parseStatus(b, 4711, engine.AllFields, &task)
 		if found := task.Known &^ engine.FieldPPID.Set(); found&^fieldsStatus != 0 || !task.Known.Has(engine.FieldPPID) {
 			t.Errorf("found %v, known %v", found, task.Known)
 		}

@@ -196,7 +196,7 @@ func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Stat
 	if errno != 0 {
 		return Status{}, ErrVanished
 	}
-	st, err := r.readAll(dir, want, ev)
+	st, err := r.readAll(dir, pid, want, ev)
 	closeFD(dir)
 	return st, err
 }
@@ -238,7 +238,7 @@ var namespaces = [...]struct {
 	{engine.FieldTimeNS, []byte("ns/time\x00"), func(ns *engine.Namespaces) *uint32 { return &ns.Time }},
 }
 
-func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
+func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	// Its text is made anew by each read, so that it need not be opened again.
 	stat, errno := openat(dir, pathStat, unix.O_RDONLY)
 	if errno != 0 {
@@ -293,7 +293,7 @@ func (r *Reader) readAll(dir int, want engine.Fields, ev *engine.RawEvent) (Stat
 	}
 	if want&fieldsStatus != 0 {
 		if b, ok := r.readFile(dir, pathStatus); ok {
-			if parseStatus(b, want, t) {
+			if parseStatus(b, pid, want, t) {
 				r.readNamespace(dir, pathPIDNS, engine.FieldPIDNS, &t.NS.PID, t)
 			}
 		}

@@ -687,7 +687,7 @@ func TestDirectoryIsOfTheProcess(t *testing.T) {
 			t.Errorf("the new process: %v", err)
 		}
 		ev.Reset()
-		if _, err := r.readAll(dir, Readable, &ev); !errors.Is(err, ErrVanished) || ev.Task.Known != 0 {
+		if _, err := r.readAll(dir, 1, Readable, &ev); !errors.Is(err, ErrVanished) || ev.Task.Known != 0 {
 			t.Errorf("the old directory: %v, known %v", err, ev.Task.Known)
 		}
 		return

@@ -10,7 +10,9 @@ import (
 // parseStatus sets the ids, the capability sets and the pid namespace of want that the text of
 // /proc/PID/status has. The ids and the five sets are each known as a whole or not at all. It
 // reports whether the process has a pid namespace below the initial one, which has to be read.
-func parseStatus(b []byte, want engine.Fields, t *engine.Task) (below bool) {
+// A text of another pid tells nothing: a leader whose place its thread takes, at an exec, has
+// that of the thread.
+func parseStatus(b []byte, pid uint32, want engine.Fields, t *engine.Task) (below bool) {
 	var caps engine.Capabilities
 	have := 0 // of the sets
 	cred := &t.Cred
@@ -27,10 +29,15 @@ func parseStatus(b []byte, want engine.Fields, t *engine.Task) (below bool) {
 		case "Gid:":
 			t.Known |= parseIDs(value, want, engine.FieldGIDs, engine.FieldSGID, [3]*uint32{&cred.GID, &cred.EGID, &cred.SGID})
 		case "NSpid:": // from the initial namespace down to the process's own
+			outer, _, _ := proctext.Cut(value, '\t')
+			// 0 while it is being reaped
+			if n, ok := proctext.Uint32(outer); ok && n != 0 && n != pid {
+				t.Known &^= want & fieldsStatus
+				return false
+			}
 			tab := bytes.LastIndexByte(value, '\t')
-			// The pids of a process that is being reaped are 0.
-			if pid, ok := proctext.Uint32(value[tab+1:]); ok && pid != 0 && want.Has(engine.FieldPIDNS) {
-				if t.NSPID, below = pid, tab >= 0; !below {
+			if n, ok := proctext.Uint32(value[tab+1:]); ok && n != 0 && want.Has(engine.FieldPIDNS) {
+				if t.NSPID, below = n, tab >= 0; !below {
 					t.NS.PID = proctext.InitialPIDNamespace
 					t.Known |= engine.FieldPIDNS.Set()
 				}
