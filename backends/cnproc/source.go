@@ -23,6 +23,7 @@ type Source struct {
 	fd        int
 	pace      *pacer
 	busy      bool // there were messages since Arm
+	emptied   bool // Populate has seen the socket empty
 	filtered  bool // the kernel leaves out kinds
 	finishing bool // see Finish
 	batch     *batch
@@ -208,6 +209,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	} else {
 		s.enrich.hurry()
 	}
+	s.emptied = false
 	for {
 		full, err := s.receive()
 		if hold { // else nothing could show that what is read is of another time
@@ -221,8 +223,8 @@ func (s *Source) Populate(to engine.Sink) error {
 			s.noteRest()
 			s.release(true)
 			return nil
-		case s.batch.n == batchSize:
-			s.release(false) // there may be more in the socket
+		case !s.emptied: // by the batch, which may be one of before
+			s.release(false)
 		default:
 			s.track.settled(s.loss.noted)
 			s.nextLook = s.track.look()
@@ -284,6 +286,7 @@ func (s *Source) fetch() error {
 				return nil
 			}
 		case unix.EAGAIN:
+			s.emptied = true
 			if s.loss.emptied(now, s.drops) {
 				s.tellOverrun()
 			}
