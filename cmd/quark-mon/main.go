@@ -64,6 +64,9 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	if o.names {
 		m.names = quark.NewNames()
 	}
+	if o.hash {
+		m.hasher = newHasher(m.out, o.json, stop)
+	}
 	switch o.verb {
 	case "tree":
 		m.lives = &lives{screen: m.screen, q: q}
@@ -163,6 +166,7 @@ type monitor struct {
 	out    *bufio.Writer
 	line   []byte
 	names  *quark.Names // nil without --names
+	hasher *hasher      // nil without --hash; it has out
 	lives  *lives       // of tree
 	tally  *tally       // of stats
 	live   *live        // of top
@@ -218,7 +222,7 @@ func (m *monitor) watch(ctx context.Context) error {
 	m.tick = time.Now().Add(time.Second)
 	if m.host {
 		m.line = append(m.q.Clock().Host.AppendJSON(append(m.line[:0], `{"host":`...)), "}\n"...)
-		if _, err := m.out.Write(m.line); err != nil {
+		if err := m.write(nil); err != nil {
 			return err
 		}
 	}
@@ -269,7 +273,7 @@ func (m *monitor) rest() error {
 			timeout = max(0, time.Until(m.tick))
 		}
 	}
-	if err := m.out.Flush(); err != nil {
+	if err := m.flush(); err != nil {
 		return err
 	}
 	if m.screen != nil {
@@ -294,7 +298,7 @@ func (m *monitor) snapshot() error {
 			return err
 		}
 	}
-	return m.out.Flush()
+	return m.flush()
 }
 
 func (m *monitor) print(ev *quark.Event) error {
@@ -324,8 +328,24 @@ func (m *monitor) print(ev *quark.Event) error {
 	if m.names != nil {
 		m.line = appendNames(m.line, m.names, ev.Process)
 	}
+	return m.write(ev.Process)
+}
+
+// write prints m.line, which is of process p or of none.
+func (m *monitor) write(p *quark.Process) error {
+	if m.hasher != nil {
+		return m.hasher.print(m.line, p)
+	}
 	_, err := m.out.Write(m.line)
 	return err
+}
+
+// flush writes what is printed.
+func (m *monitor) flush() error {
+	if m.hasher != nil {
+		return nil // it does so itself
+	}
+	return m.out.Flush()
 }
 
 // finish prints what is still held, then the statistics.
@@ -341,6 +361,11 @@ func (m *monitor) finish(errw io.Writer) error {
 			break
 		}
 		if err := m.q.Block(-1); err != nil {
+			return err
+		}
+	}
+	if m.hasher != nil {
+		if err := m.hasher.close(); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ type options struct {
 	drop                 bool
 	json, lineage, text  bool
 	names                bool
-	host                 bool
+	host, hash           bool
 	columns              string
 	verb                 string // "tree", "stats", "top" or nothing
 	duration             time.Duration
@@ -63,6 +63,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
 		f.BoolVar(&o.names, "names", false, "with -j: also the names that this host has for users and groups")
+		f.BoolVar(&o.hash, "hash", false, "with -j or --text: also the SHA-256 and the capabilities of the file that a process executes")
 		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
 		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
 		f.BoolVarP(&o.count, "count", "M", false, "no events but statistics once a second")
@@ -111,7 +112,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
-                 [--text | --names --host -j | --columns LIST] [--events LIST] [--exits all|nonzero] [--failed-execs]
+                 [--text | --names --host -j | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--users LIST] [--environ LIST [--redact LIST]]
                  [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
                  [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
@@ -229,6 +230,9 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	if o.host && (!o.json || o.count || o.verb != "") {
 		return errors.New("--host has a meaning only with -j, and for events: leave it out")
 	}
+	if o.hash && (o.count || o.verb != "" || columns || o.replay != "" || o.drop) {
+		return errors.New("--hash has a meaning only with -j or --text, for events of this host, and not with -D: leave it out")
+	}
 	for _, name := range map[string][]string{
 		"tree":  {"text", "json", "lineage", "count"},
 		"stats": {"columns", "text", "lineage", "count"},
@@ -251,7 +255,7 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		}
 	case o.verb == "tree":
 		o.shown, err = line.Parse(treeColumns)
-	case !o.text && !o.json && !o.lineage && !o.count && terminal(out) >= 0:
+	case !o.text && !o.json && !o.lineage && !o.count && !o.hash && terminal(out) >= 0:
 		o.shown, err = line.Parse(line.Default)
 	}
 	return err

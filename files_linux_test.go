@@ -1,0 +1,314 @@
+//go:build amd64 || arm64
+
+package quark_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// writeProgram writes a program that waits until its standard input ends, and returns its digest.
+// What the program begins with has no effect.
+func writeProgram(t *testing.T, path, tail string) [sha256.Size]byte {
+	t.Helper()
+	b, err := tinyelf.Reader(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = append(b, tail...)
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return sha256.Sum256(b)
+}
+
+// grow makes a file so old that its next change has another ctime.
+func grow() { time.Sleep(50 * time.Millisecond) }
+
+// running starts a program, and returns what /proc says of its process, and how to end it.
+func running(t *testing.T, path string) (p *quark.Process, end func()) {
+	t.Helper()
+	cmd := exec.Command(path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = func() { in.Close(); cmd.Wait() }
+	t.Cleanup(end)
+	proc := fmt.Sprintf("/proc/%d/", cmd.Process.Pid)
+	st, err := proctext.ReadStat(proc + "stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = &quark.Process{PID: uint32(cmd.Process.Pid), Filename: path}
+	p.Known = quark.SetOf(quark.FieldStart, quark.FieldFilename, quark.FieldExecutable)
+	p.Start, p.StartUnit = st.Start, engine.ProcStartUnit
+	p.Executable = executable(t, proc+"exe")
+	return p, end
+}
+
+func executable(t *testing.T, path string) (x quark.Executable) {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return quark.Executable{Device: uint32(st.Dev), Inode: st.Ino, Ctime: st.Ctim.Nano(), Mode: uint16(st.Mode)}
+}
+
+// tells reports whether the file system of a directory sets the ctime at each change.
+func tells(t *testing.T, dir string) bool {
+	t.Helper()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	return fs.Type == unix.EXT4_SUPER_MAGIC || fs.Type == unix.XFS_SUPER_MAGIC
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	carried := !tells(t, dir)
+	path := filepath.Join(dir, "program")
+	sum := writeProgram(t, path, "")
+	grow()
+	p, end := running(t, path)
+	end()
+	check := func(files *quark.Files, what string, want quark.File) {
+		t.Helper()
+		if got, err := files.Read(p); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	fails := func(files *quark.Files, what string, want error) {
+		t.Helper()
+		if got, err := files.Read(p); !errors.Is(err, want) || got != (quark.File{}) {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	check(new(quark.Files), "by its path", quark.File{SHA256: sum, Carried: carried})
+	p, end = running(t, path)
+	var files quark.Files
+	check(&files, "of a process", quark.File{SHA256: sum, Carried: carried})
+	check(&files, "again", quark.File{SHA256: sum, Carried: carried})
+	check(&quark.Files{MaxSize: 10}, "a large one", quark.File{TooLarge: true, Carried: carried})
+
+	p.Carried = quark.SetOf(quark.FieldExecutable)
+	check(&files, "of an earlier event", quark.File{SHA256: sum, Carried: true})
+	p.Carried = 0
+	// Where stat(2) says another device than the inode has.
+	p.Executable.Device++
+	check(&files, "on another device", quark.File{SHA256: sum, Carried: true})
+	p.Start += 1e9
+	fails(&files, "of another process, on another device", quark.ErrFileGone)
+	p.Start -= 1e9
+	p.Executable.Ctime++
+	fails(&files, "of another time and on another device", quark.ErrFileGone)
+	p.Executable.Device--
+	p.Executable.Ctime--
+	p.Executable.Inode++
+	fails(&files, "another file", quark.ErrFileGone)
+	p.Executable.Inode--
+
+	if err := os.Remove(path); err != nil { // which changes it, too
+		t.Fatal(err)
+	}
+	grow()
+	check(&files, "what is remembered", quark.File{SHA256: sum, Carried: carried})
+	check(new(quark.Files), "removed while it is executed", quark.File{SHA256: sum, Carried: true})
+	p.Executable = executable(t, fmt.Sprintf("/proc/%d/exe", p.PID))
+	check(&files, "a removed one", quark.File{SHA256: sum, Carried: true})
+	writeProgram(t, path, "other")
+	end()
+	check(&files, "a removed one, again", quark.File{SHA256: sum, Carried: true})
+	fails(new(quark.Files), "a removed one of a process that has ended", quark.ErrFileGone)
+
+	p.Executable = executable(t, path)
+	p.Executable.Ctime--
+	fails(&files, "a change of the file of a process that has ended", quark.ErrFileChanged)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.Executable = executable(t, path)
+	fails(&files, "a FIFO", quark.ErrFileGone)
+	p.Executable, p.Filename = executable(t, "/proc/self/stat"), "/proc/1/stat"
+	fails(&files, "a file of another kind of file system", quark.ErrFileRemote)
+	p.Known = 0
+	if _, err := files.Read(p); err == nil {
+		t.Error("an unknown file is known")
+	}
+	if _, err := files.Read(nil); err == nil {
+		t.Error("the file of nobody is known")
+	}
+}
+
+// A file that was written right before it was executed can be written again with the same ctime.
+func TestFilesThatAreNew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	sum := writeProgram(t, path, "")
+	p, _ := running(t, path)
+	p.Start = min(p.Start, p.Start/1e9*1e9)
+	if got, err := new(quark.Files).Read(p); err != nil || got != (quark.File{SHA256: sum, Carried: true}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestFilesInMemory(t *testing.T) {
+	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Skip(err)
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d", fd)
+	sum := writeProgram(t, path, "")
+	// It can be executed when nobody has it open for writing.
+	ro, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ro.Close()
+	if err := unix.Close(fd); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := running(t, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ro.Fd()))
+	if got, err := new(quark.Files).Read(p); err != nil || got != (quark.File{SHA256: sum, Carried: true}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestFileCaps(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("it gives a file capabilities: needs root")
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	sum := writeProgram(t, path, "")
+	const chown2 = "\x01\x00\x00\x02\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	const raw3 = "\x00\x00\x00\x03\x00\x20\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x39\x30\x00\x00"
+	for attribute, want := range map[string]quark.FileCaps{
+		chown2: {Permitted: 1 << unix.CAP_CHOWN, Effective: true},
+		raw3:   {Permitted: 1 << unix.CAP_NET_RAW, Inheritable: 1 << unix.CAP_NET_RAW, Root: 12345},
+	} {
+		if err := unix.Setxattr(path, "security.capability", []byte(attribute), 0); errors.Is(err, unix.EOPNOTSUPP) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		grow()
+		p, end := running(t, path)
+		got, err := new(quark.Files).Read(p)
+		if err != nil || got != (quark.File{SHA256: sum, Caps: want, HasCaps: true, Carried: got.Carried}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		end()
+	}
+}
+
+// Each backend says which file is executed so that it can be read, and never another one.
+func TestFilesOfEvents(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		q := open(t, opts)
+		dir := t.TempDir()
+		sums := make(map[uint32][sha256.Size]byte)
+		paths := []string{filepath.Join(dir, "one"), filepath.Join(dir, "two")}
+		var ends []func()
+		for i := range 6 {
+			path := paths[i%2]
+			os.Remove(path)
+			sum := writeProgram(t, path, fmt.Sprint(i))
+			if i > 2 {
+				grow()
+			}
+			p, end := running(t, path)
+			sums[p.PID] = sum
+			ends = append(ends, end)
+		}
+		var files quark.Files
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		known := 0
+		for ev, err := range q.Events(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := ev.Process
+			if ev.Events.Has(quark.EventGap) || !bytes.HasPrefix([]byte(p.Filename), []byte(dir)) {
+				continue
+			}
+			want, ok := sums[p.PID]
+			if !ok {
+				continue
+			}
+			got, err := files.Read(p)
+			switch {
+			case err == nil && got.SHA256 != want:
+				t.Errorf("%s of pid %d: %x, not %x", ev.Events, p.PID, got.SHA256, want)
+			case err != nil && !errors.Is(err, quark.ErrFileGone) && !errors.Is(err, quark.ErrFileChanged):
+				t.Errorf("%s of pid %d: %v", ev.Events, p.PID, err)
+			case err == nil:
+				known++
+			}
+			if !ev.Events.Has(quark.EventExit) && len(ends) > 0 {
+				ends[0]()
+				ends = ends[1:]
+			}
+			if ev.Events.Has(quark.EventExit) {
+				delete(sums, p.PID)
+			}
+			if len(sums) == 0 {
+				break
+			}
+		}
+		// The first four of them have lost their names while they ran.
+		if len(sums) > 0 || known < 4 {
+			t.Errorf("the files of %d events were known; %d processes without an end", known, len(sums))
+		}
+	})
+}
+
+func BenchmarkFiles(b *testing.B) {
+	p := &quark.Process{PID: uint32(os.Getpid())}
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/exe", &st); err != nil {
+		b.Fatal(err)
+	}
+	p.Known = quark.SetOf(quark.FieldExecutable)
+	p.Executable = quark.Executable{Device: uint32(st.Dev), Inode: st.Ino, Ctime: st.Ctim.Nano()}
+	time.Sleep(time.Second)
+	b.Run("remembered", func(b *testing.B) {
+		var files quark.Files
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := files.Read(p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(st.Size)
+		for b.Loop() {
+			if _, err := new(quark.Files).Read(p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

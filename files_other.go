@@ -1,0 +1,13 @@
+//go:build !linux
+
+package quark
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Read returns [errors.ErrUnsupported]: this system has no /proc.
+func (f *Files) Read(*Process) (File, error) {
+	return File{}, fmt.Errorf("read executable: %w", errors.ErrUnsupported)
+}
