@@ -20,12 +20,16 @@ type proc struct {
 
 // OpenProc opens /proc, to be used beside a source, with what is asked for of the environment.
 func OpenProc(src engine.Source, environ *source.Environ) (Proc, error) {
+	variables, err := environ.Compile()
+	if err != nil {
+		return nil, err
+	}
 	r, err := procfs.Open()
 	if err != nil {
 		return nil, err
 	}
-	if environ.Wanted() {
-		r.ReadEnviron(environ.Set)
+	if variables != nil {
+		r.ReadEnviron(variables.Set)
 	}
 	return proc{r, src}, nil
 }

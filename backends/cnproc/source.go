@@ -105,13 +105,17 @@ func (s *Source) stages() {
 }
 
 func (s *Source) open() (err error) {
+	environ, err := s.shared.Environ.Compile()
+	if err != nil {
+		return err
+	}
 	if s.proc, err = procfs.Open(); err != nil {
 		if s.opts.Enrich == EnrichFull {
 			return err
 		}
 		s.proc = nil
-	} else if s.shared.Environ.Wanted() {
-		s.proc.ReadEnviron(s.shared.Environ.Set)
+	} else if environ != nil {
+		s.proc.ReadEnviron(environ.Set)
 	}
 	s.stages()
 	if s.filtered, err = listen(s.fd, s.batch, kernelFilter(&s.shared)); err != nil {

@@ -78,7 +78,7 @@ var (
 )
 
 // decode fills the empty ev from a record, with what is asked for of the environment.
-func decode(ev *engine.RawEvent, record []byte, environ *source.Environ) error {
+func decode(ev *engine.RawEvent, record []byte, environ *source.Variables) error {
 	if len(record) < eventSize {
 		return errShort
 	}

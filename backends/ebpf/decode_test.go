@@ -79,7 +79,10 @@ func TestDecode(t *testing.T) {
 func TestDecodeEnviron(t *testing.T) {
 	e := programsEvent{Kind: programsEventKindEVENT_EXEC, Known: programsEventKnownKNOWN_ENVIRON}
 	none := text{0, programsTextFormTEXT_UNKNOWN}
-	asked := &source.Environ{Names: []string{"A*", "KEY"}, Redacted: []string{"KEY"}}
+	asked, err := (&source.Environ{Names: []string{"A*", "KEY"}, Redacted: []string{"KEY"}}).Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ all, whole, cut string }{
 		{"", "", ""},
 		{"A=1\x00B=2\x00A2\x00KEY=secret\x00A=\x00", "A=1\x00A2\x00KEY=[redacted]\x00A=\x00", "A=1\x00A2\x00KEY=[redacted]\x00A=\x00"},
@@ -274,7 +277,10 @@ func FuzzJoinPath(f *testing.F) {
 }
 
 func FuzzDecode(f *testing.F) {
-	environ := &source.Environ{Names: []string{"*"}, Redacted: []string{"A*"}}
+	environ, err := (&source.Environ{Names: []string{"*"}, Redacted: []string{"A*"}}).Compile()
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Add(exampleExec())
 	f.Add(exampleExec()[:eventSize])
 	x := programsExitEvent{Event: programsEvent{Kind: programsEventKindEVENT_EXIT, Known: 1<<23 - 1}}

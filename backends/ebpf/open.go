@@ -34,7 +34,11 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{maps: l.maps, shared: *shared}
+	environ, err := shared.Environ.Compile()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{maps: l.maps, shared: *shared, environ: environ}
 	s.gaps.begin()
 	if err := s.open(l, shared, cpus); err != nil {
 		s.Close()

@@ -123,7 +123,7 @@ func (s *Source) readTasks(r *procfs.Reader, f func(*engine.RawEvent) error) err
 			return err
 		}
 		ev.Reset()
-		if err := decode(&ev, record, &s.shared.Environ); err != nil {
+		if err := decode(&ev, record, s.environ); err != nil {
 			return err
 		}
 		in.Discard(len(record))

@@ -19,6 +19,7 @@ import (
 // and change its root.
 type Source struct {
 	shared       source.Options
+	environ      *source.Variables
 	capabilities engine.CapabilityTable
 
 	maps     map[string]*ebpf.Map
@@ -71,7 +72,7 @@ func (s *Source) Populate(to engine.Sink) error {
 			break
 		}
 		ev := to.Reserve()
-		if err := decode(ev, record, &s.shared.Environ); err != nil {
+		if err := decode(ev, record, s.environ); err != nil {
 			to.Release(ev)
 			s.decode++
 			continue

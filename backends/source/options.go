@@ -82,7 +82,7 @@ func (o *Options) Validate() error {
 	case len(o.Users) > MaxUsers:
 		return wrong("Users", fmt.Sprintf("%d users", len(o.Users)), fmt.Errorf("it must be at most %d", MaxUsers))
 	}
-	if err := o.Environ.validate(); err != nil || o.BTF.Path == "" {
+	if _, err := o.Environ.Compile(); err != nil || o.BTF.Path == "" {
 		return err
 	}
 	f, err := os.Open(o.BTF.Path)

@@ -100,7 +100,7 @@ func TestEnvironValidate(t *testing.T) {
 		option  string
 	}{
 		{Environ{}, ""},
-		{Environ{Names: []string{"*", "LD_[A-Z]?"}, Redacted: []string{"*KEY*"}}, ""},
+		{Environ{Names: []string{"*", "LD_[!A-Z]?"}, Redacted: []string{"*KEY*"}}, ""},
 		{Environ{Names: []string{"A["}}, "Environ.Names"},
 		{Environ{Names: []string{"*"}, Redacted: []string{`\`}}, "Environ.Redacted"},
 		{Environ{Redacted: []string{"A"}}, "Environ.Redacted"},
@@ -110,5 +110,27 @@ func TestEnvironValidate(t *testing.T) {
 		if c.option == "" && err != nil || c.option != "" && (!errors.As(err, &wrong) || wrong.Option != c.option) {
 			t.Errorf("%+v: %v", c.environ, err)
 		}
+	}
+}
+
+// Names of variables have any characters, also slashes. Few variables cost no allocation.
+func TestVariables(t *testing.T) {
+	v, err := (&Environ{Names: []string{"A*", "LONG*"}, Redacted: []string{"A*B", "*?/[a-z]", "LONG*KEY"}}).Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := "LONG" + strings.Repeat("_", 100) + "KEY"
+	all := []byte("A/B=s\x00A/C=1\x00A-B=s\x00A/x/y=s\x00B=\x00" + long + "=s\x00")
+	want := "A/B=[redacted]\x00A/C=1\x00A-B=[redacted]\x00A/x/y=[redacted]\x00" + long + "=[redacted]\x00"
+	var ev engine.RawEvent
+	set := func() {
+		ev.Reset()
+		v.Set(&ev, all, false)
+	}
+	if set(); string(ev.Bytes(engine.FieldEnviron)) != want {
+		t.Errorf("%q, not %q", ev.Bytes(engine.FieldEnviron), want)
+	}
+	if n := testing.AllocsPerRun(100, set); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

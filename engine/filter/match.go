@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/glob"
 )
 
 // truth is what a term says of an event. The least of two is "and", the greatest "or".
@@ -43,7 +44,7 @@ type (
 	// numberTerm is true if the value is in one of the ranges, or with none if it is in none.
 	numberTerm struct {
 		field *numberField
-		in    []interval[uint64]
+		in    []interval
 		none  bool
 	}
 
@@ -67,10 +68,13 @@ type (
 	}
 )
 
+type interval struct{ from, to uint64 }
+
+func (i interval) has(v uint64) bool { return i.from <= v && v <= i.to }
+
 type patterns struct {
 	texts []string
-	globs []glob
-	path  bool
+	globs []glob.Glob
 	none  bool
 }
 
@@ -169,8 +173,8 @@ func (p *patterns) has(s string) bool {
 	if slices.Contains(p.texts, s) {
 		return true
 	}
-	for _, g := range p.globs {
-		if g.match(s, p.path) {
+	for i := range p.globs {
+		if p.globs[i].Match(s) {
 			return true
 		}
 	}

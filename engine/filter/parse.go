@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/glob"
 )
 
 // Parse compiles an expression. The error is an *[Error].
@@ -236,17 +237,17 @@ func (p *parser) comparison(name string, f *numberField) node {
 	}
 	p.values(func(t *token) {
 		v := p.numberOf(t, name, f)
-		in := interval[uint64]{v, v}
+		in := interval{v, v}
 		switch op {
 		case "<":
-			in = interval[uint64]{0, v - 1}
+			in = interval{0, v - 1}
 			if v == 0 {
 				p.fail(t.at, "nothing is below 0")
 			}
 		case "<=":
 			in.from = 0
 		case ">":
-			in = interval[uint64]{v + 1, math.MaxUint64}
+			in = interval{v + 1, math.MaxUint64}
 		case ">=":
 			in.to = math.MaxUint64
 		}
@@ -290,7 +291,11 @@ func (p *parser) texts(name string, f *textField) node {
 		operators = operators[:2]
 	}
 	op := p.operator(name, operators...)
-	is := patterns{path: f.path, none: op[0] == '!'}
+	compile := glob.Compile
+	if f.path {
+		compile = glob.CompilePath
+	}
+	is := patterns{none: op[0] == '!'}
 	p.values(func(t *token) {
 		switch {
 		case f.among != nil && !slices.Contains(f.among, t.text):
@@ -298,9 +303,9 @@ func (p *parser) texts(name string, f *textField) node {
 		case op == "==" || op == "!=":
 			is.texts = append(is.texts, t.text)
 		default:
-			g, wrong := compileGlob(t.text, f.path)
-			if wrong != "" {
-				p.fail(t.at, "the pattern has %s", wrong)
+			g, err := compile(t.text)
+			if err != nil {
+				p.fail(t.at, "%v", err)
 			}
 			is.globs = append(is.globs, g)
 		}

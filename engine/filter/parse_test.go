@@ -231,40 +231,6 @@ func FuzzParseRules(f *testing.F) {
 	})
 }
 
-func FuzzGlob(f *testing.F) {
-	f.Add("/tmp/**/*.[ch]", "/tmp/a/b.c", true)
-	f.Add("*a*a*a*b", strings.Repeat("a", 300), false)
-	f.Fuzz(func(t *testing.T, pattern, text string, path bool) {
-		g, wrong := compileGlob(pattern, path)
-		if wrong != "" {
-			return
-		}
-		got := g.match(text, path)
-		if len(pattern) < 12 && len(text) < 24 && got != slowMatch(g, text, path) {
-			t.Errorf("%q of %q, path %v: %v", pattern, text, path, got)
-		}
-	})
-}
-
-// slowMatch is match by trying everything.
-func slowMatch(g glob, s string, path bool) bool {
-	if len(g) == 0 {
-		return s == ""
-	}
-	if k := g[0].kind; k == anything || k == anyName {
-		if slowMatch(g[1:], s, path) {
-			return true
-		}
-		if s == "" || k == anyName && s[0] == '/' {
-			return false
-		}
-		_, n := character(s)
-		return slowMatch(g, s[n:], path)
-	}
-	n := g[0].matchOne(s, path)
-	return n >= 0 && slowMatch(g[1:], s[n:], path)
-}
-
 // BenchmarkJudge measures what a filter costs an event.
 func BenchmarkJudge(b *testing.B) {
 	for _, source := range []string{"uid == 1000", "exec and uid != 0 and exe ~ '/tmp/**'", "argv ~ '*secret*' or container ~ 'ab*' or tree == 7"} {

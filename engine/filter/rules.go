@@ -2,10 +2,10 @@ package filter
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/glob"
 )
 
 // rule is a line of a file of rules.
@@ -140,7 +140,7 @@ func (p *parser) matches() node {
 			}
 			value := p.word()
 			n := p.number(&value, least, math.MaxUint32)
-			all = append(all, &numberTerm{field: numbers[strings.TrimPrefix(t.text, "process.")], in: []interval[uint64]{{n, n}}})
+			all = append(all, &numberTerm{field: numbers[strings.TrimPrefix(t.text, "process.")], in: []interval{{n, n}}})
 		case t.is("file.path"):
 			p.fail(t.at, "quark has no events of files")
 		default:
@@ -162,10 +162,10 @@ func (p *parser) path() node {
 	if strings.Contains(after, "*") {
 		p.fail(t.at, "a path with more than one *: write \"if exe ~ ...\"")
 	}
-	is := patterns{path: true}
+	var is patterns
 	if star {
-		g := glob{{text: before}, {kind: anything}, {text: after}}
-		is.globs = []glob{slices.DeleteFunc(g, func(e element) bool { return e.kind == literal && e.text == "" })}
+		g, _ := glob.Compile(glob.Quote(before) + "*" + glob.Quote(after))
+		is.globs = []glob.Glob{g}
 	} else {
 		is.texts = []string{t.text}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // public are the packages that users import.
-var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/trace", "exitsnoop", "btfhub"}
+var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/glob", "engine/trace", "exitsnoop", "btfhub"}
 
 // parsed returns the files of a package, its tests or the others, for every system.
 func parsed(t *testing.T, pkg string, tests bool) (syntax []*ast.File) {

@@ -1,17 +1,24 @@
-package filter
+// Package glob matches texts with patterns, as of names and paths. In a pattern * stands for any
+// characters, ? for one, [a-z] and [!a-z] for one of a set; \ takes its meaning from the character
+// after it. In one of paths none of these stands for a slash, and ** for any characters.
+package glob
 
 import (
+	"errors"
 	"strings"
 	"unicode/utf8"
 )
 
-// glob is a compiled pattern.
-type glob []element
+// Glob is a compiled pattern.
+type Glob struct {
+	elements []element
+	path     bool
+}
 
 type element struct {
 	kind elementKind
 	text string // of a literal
-	set  []interval[rune]
+	set  []interval
 }
 
 type elementKind uint8
@@ -25,20 +32,28 @@ const (
 	anything             // **
 )
 
-type interval[T rune | uint64] struct{ from, to T }
+type interval struct{ from, to rune }
 
-func (i interval[T]) has(v T) bool { return i.from <= v && v <= i.to }
+// Compile compiles a pattern of texts in which a slash is like any character.
+func Compile(pattern string) (Glob, error) { return compile(pattern, false) }
 
-// compileGlob compiles a pattern. If it is not one of a path, * is the same as **. It returns what
-// is wrong, "" if nothing.
-func compileGlob(pattern string, path bool) (g glob, wrong string) {
+// CompilePath compiles a pattern of paths.
+func CompilePath(pattern string) (Glob, error) { return compile(pattern, true) }
+
+// Quote returns the pattern that only a text matches.
+func Quote(text string) string { return quoting.Replace(text) }
+
+var quoting = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
+
+func compile(pattern string, path bool) (g Glob, err error) {
+	g.path = path
 	for pattern != "" {
 		e := element{}
 		switch c := pattern[0]; c {
 		case '*':
 			n := len(pattern) - len(strings.TrimLeft(pattern, "*"))
 			if n > 2 {
-				return nil, "more than two * in a row"
+				return Glob{}, errors.New("the pattern has more than two * in a row")
 			}
 			e.kind = anything
 			if n == 1 && path {
@@ -48,12 +63,12 @@ func compileGlob(pattern string, path bool) (g glob, wrong string) {
 		case '?':
 			e.kind, pattern = anyOne, pattern[1:]
 		case '[':
-			if e, pattern, wrong = compileSet(pattern[1:]); wrong != "" {
-				return nil, wrong
+			if e, pattern, err = compileSet(pattern[1:]); err != nil {
+				return Glob{}, err
 			}
 		case '\\':
 			if pattern = pattern[1:]; pattern == "" {
-				return nil, `a \ at the end`
+				return Glob{}, errors.New(`the pattern has a \ at the end`)
 			}
 			_, n := utf8.DecodeRuneInString(pattern)
 			e.text, pattern = pattern[:n], pattern[n:]
@@ -64,39 +79,41 @@ func compileGlob(pattern string, path bool) (g glob, wrong string) {
 			}
 			e.text, pattern = pattern[:n], pattern[n:]
 		}
-		if last := len(g) - 1; last >= 0 && e.kind == literal && g[last].kind == literal {
-			g[last].text += e.text
+		if last := len(g.elements) - 1; last >= 0 && e.kind == literal && g.elements[last].kind == literal {
+			g.elements[last].text += e.text
 			continue
 		}
-		g = append(g, e)
+		g.elements = append(g.elements, e)
 	}
-	return g, ""
+	return g, nil
 }
 
+var errUnclosed = errors.New("the pattern has [ without ]")
+
 // compileSet compiles a set after its "[".
-func compileSet(pattern string) (e element, rest, wrong string) {
+func compileSet(pattern string) (e element, rest string, err error) {
 	e.kind = oneOf
 	if pattern != "" && (pattern[0] == '!' || pattern[0] == '^') {
 		e.kind, pattern = noneOf, pattern[1:]
 	}
 	for first := true; ; first = false {
 		if pattern == "" {
-			return e, "", "[ without ]"
+			return e, "", errUnclosed
 		}
 		if pattern[0] == ']' && !first {
-			return e, pattern[1:], ""
+			return e, pattern[1:], nil
 		}
-		var in interval[rune]
-		if in.from, pattern, wrong = member(pattern); wrong != "" {
-			return e, "", wrong
+		var in interval
+		if in.from, pattern, err = member(pattern); err != nil {
+			return e, "", err
 		}
 		in.to = in.from
 		if len(pattern) > 1 && pattern[0] == '-' && pattern[1] != ']' {
-			if in.to, pattern, wrong = member(pattern[1:]); wrong != "" {
-				return e, "", wrong
+			if in.to, pattern, err = member(pattern[1:]); err != nil {
+				return e, "", err
 			}
 			if in.to < in.from {
-				return e, "", "a range in [] whose end is before its beginning"
+				return e, "", errors.New("the pattern has a range in [] whose end is before its beginning")
 			}
 		}
 		e.set = append(e.set, in)
@@ -104,14 +121,14 @@ func compileSet(pattern string) (e element, rest, wrong string) {
 }
 
 // member returns the first character of the rest of a set.
-func member(pattern string) (r rune, rest, wrong string) {
+func member(pattern string) (r rune, rest string, err error) {
 	if pattern[0] == '\\' {
 		if pattern = pattern[1:]; pattern == "" {
-			return 0, "", "[ without ]"
+			return 0, "", errUnclosed
 		}
 	}
 	r, n := character(pattern)
-	return r, pattern[n:], ""
+	return r, pattern[n:], nil
 }
 
 // character returns the first character of a text, which is not empty, and its length. A byte that
@@ -124,21 +141,21 @@ func character(s string) (rune, int) {
 	return r, n
 }
 
-// match reports whether the whole text matches. After a * the rest of the pattern is tried from
+// Match reports whether the whole text matches. After a * the rest of the pattern is tried from
 // each place on; of several only the last one, since the earliest match of what stands before it
 // leaves the most room, and of ** likewise.
-func (g glob) match(s string, path bool) bool {
+func (g *Glob) Match(s string) bool {
 	type retry struct{ next, at int } // element after the star, where it is tried
 	name, all := retry{-1, 0}, retry{-1, 0}
 	i, p := 0, 0
 	for {
-		if i == len(g) && p == len(s) {
+		if i == len(g.elements) && p == len(s) {
 			return true
 		}
-		if i < len(g) {
-			switch g[i].kind {
+		if i < len(g.elements) {
+			switch g.elements[i].kind {
 			case anything:
-				if i++; i == len(g) {
+				if i++; i == len(g.elements) {
 					return true
 				}
 				if p = g.seek(i, s, p); p < 0 {
@@ -151,13 +168,13 @@ func (g glob) match(s string, path bool) bool {
 				name = retry{i, p}
 				continue
 			}
-			if n := g[i].matchOne(s[p:], path); n >= 0 {
+			if n := g.elements[i].matchOne(s[p:], g.path); n >= 0 {
 				i, p = i+1, p+n
 				continue
 			}
 		}
 		switch {
-		case name.next >= 0 && name.at < len(s) && !(path && s[name.at] == '/'):
+		case name.next >= 0 && name.at < len(s) && !(g.path && s[name.at] == '/'):
 			_, n := character(s[name.at:])
 			name.at += n
 			i, p = name.next, name.at
@@ -175,8 +192,8 @@ func (g glob) match(s string, path bool) bool {
 
 // seek returns the first place from p on at which element i, after a **, may match, -1 if there is
 // none. A literal that begins in the middle of a character is not looked for.
-func (g glob) seek(i int, s string, p int) int {
-	if e := &g[i]; e.kind == literal && utf8.RuneStart(e.text[0]) {
+func (g *Glob) seek(i int, s string, p int) int {
+	if e := &g.elements[i]; e.kind == literal && utf8.RuneStart(e.text[0]) {
 		if n := strings.Index(s[p:], e.text); n >= 0 {
 			return p + n
 		}
@@ -203,7 +220,7 @@ func (e *element) matchOne(s string, path bool) int {
 	}
 	found := false
 	for _, in := range e.set {
-		found = found || in.has(r)
+		found = found || in.from <= r && r <= in.to
 	}
 	if found != (e.kind == oneOf) {
 		return -1
