@@ -3,7 +3,6 @@ package score
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quark-linux/quark/engine"
@@ -226,122 +225,142 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 		j.Slow++
 		return
 	}
-	var events []*truth.Event
+	var events, certain []*truth.Event
 	var optional engine.Events
-	n := 0
 	for _, e := range l.Events {
-		if j.w.reported(e.Kind) {
-			events = append(events, e)
-			if j.w.optional(e) {
-				optional |= e.Kind.Events()
-				n++
-			}
+		switch {
+		case !j.w.reported(e.Kind):
+			continue
+		case j.w.optional(e):
+			optional |= e.Kind.Events()
+		default:
+			certain = append(certain, e)
 		}
+		events = append(events, e)
 	}
-	if n > maxOptional {
-		return
-	}
-	var got []engine.Events
+	var got, visible []engine.Events
 	for _, s := range seen {
 		got = append(got, s.Events)
+		if m := s.Events &^ optional; m != 0 {
+			visible = append(visible, m)
+		}
 	}
-	for choice := range 1 << n {
-		chosen := j.chosen(events, choice)
-		unseen := unseenChanges(chosen)
-		if n+len(unseen) > maxOptional {
-			return
-		}
-		for shown := range 1 << len(unseen) {
-			if text(got, optional) == text(join(chosen, unseen, shown), optional) {
-				j.Joined++
-				return
-			}
-		}
+	if j.joinsTo(events, optional, visible) {
+		j.Joined++
+		return
 	}
 	j.Unjoined++
-	j.find(l, "joined to %s, not %s", text(got, 0), text(Join(j.chosen(events, 0)), 0))
+	j.find(l, "joined to %v, not %v", got, Join(certain))
 }
 
-// maxOptional bounds the optional events of lives whose joined events are judged, and those that
-// may show a change that has no event: each choice of them is tried.
-const maxOptional = 10
+// group is the beginning of a joined event: its first kind and all kinds, and with these the id
+// changes that have no event.
+type group struct {
+	head        engine.Kind
+	mask, shown engine.Events
+}
 
-// chosen returns the events without those optional ones whose bit is not in choice.
-func (j *judge) chosen(events []*truth.Event, choice int) (list []*truth.Event) {
+// take adds an event, if the documented rules let the group take it: FORK takes in the comms that
+// follow, the id changes until an EXEC, one EXEC unless ids have changed, and the end; EXEC takes
+// in comms and the end; a comm takes in further comms and the end, an id change further id changes.
+// If the event shows that ids or capabilities have changed, an id change comes before it.
+func (g *group) take(next engine.Kind, changed bool) bool {
+	if g.mask == 0 || changed && !takes(g.head, engine.KindIDChange, g.shown) {
+		return false
+	}
+	if changed {
+		g.shown |= engine.EventIDChange
+	}
+	if !takes(g.head, next, g.shown) {
+		return false
+	}
+	g.mask |= next.Events()
+	g.shown |= next.Events()
+	return true
+}
+
+func begin(head engine.Kind) group { return group{head, head.Events(), head.Events()} }
+
+// Join applies the rules to the events of one process, in their order.
+func Join(events []*truth.Event) (joined []engine.Events) {
+	var g group
 	for _, e := range events {
-		if !j.w.optional(e) || choice&1 != 0 {
-			list = append(list, e)
-		}
-		if j.w.optional(e) {
-			choice >>= 1
-		}
-	}
-	return list
-}
-
-// text names joined events. Kinds that are ignored are left out: a source may have such an event
-// without telling of it.
-func text(list []engine.Events, ignored engine.Events) string {
-	var names []string
-	for _, e := range list {
-		if e &^= ignored; e != 0 {
-			names = append(names, e.String())
+		if g.take(e.Kind, false) {
+			joined[len(joined)-1] = g.mask
+		} else {
+			g = begin(e.Kind)
+			joined = append(joined, g.mask)
 		}
 	}
-	return strings.Join(names, ", ")
+	return joined
 }
 
-// Join applies the documented rules of aggregation to the events of one process, in
-// their order: FORK takes in the comms that follow, the id changes until an EXEC, one
-// EXEC unless ids have changed, and the end; EXEC takes in comms and the end; a comm takes in
-// further comms and the end, an id change further id changes.
-func Join(events []*truth.Event) []engine.Events { return join(events, nil, 0) }
-
-// join is Join of a source whose events show that ids or capabilities have changed without an
-// event: what shows it joins as if there were an id change before it. These are the events in
-// unseen whose bit is in shown.
-func join(events, unseen []*truth.Event, shown int) (delivered []engine.Events) {
-	for len(events) > 0 {
-		head := events[0].Kind
-		mask := head.Events()
-		n, before := 1, mask
-		for ; n < len(events); n++ {
-			next := events[n].Kind
-			if i := slices.Index(unseen, events[n]); i >= 0 && shown>>i&1 != 0 {
-				if !takes(head, engine.KindIDChange, before) {
+// joinsTo reports whether the rules can make the joined events of some: any of the optional ones
+// may be missing, and each that may show a change without an event may show it or not. The kinds of
+// optional events are ignored: a source may have such an event without telling of it.
+func (j *judge) joinsTo(events []*truth.Event, optional engine.Events, joined []engine.Events) bool {
+	// way is how the events up to one can have been joined.
+	type way struct {
+		group
+		last *truth.Event // the last one that is not missing
+		done int          // how many of joined came before the group
+	}
+	end := func(w *way) bool {
+		m := w.mask &^ optional
+		switch {
+		case m == 0:
+			return true
+		case w.done == len(joined) || joined[w.done] != m:
+			return false
+		}
+		w.done++
+		return true
+	}
+	ways := map[way]bool{{}: true}
+	for _, e := range events {
+		next := make(map[way]bool)
+		for w := range ways {
+			if j.w.optional(e) {
+				next[w] = true
+			}
+			for _, changed := range []bool{false, true} {
+				if changed && (w.last == nil || !mayShowChange(e, w.last)) {
 					break
 				}
-				before |= engine.EventIDChange
+				n := way{w.group, e, w.done}
+				if !n.take(e.Kind, changed) {
+					if !end(&n) {
+						continue
+					}
+					n.group = begin(e.Kind)
+				}
+				next[n] = true
 			}
-			if !takes(head, next, before) {
-				break
-			}
-			mask |= next.Events()
-			before |= next.Events()
 		}
-		delivered = append(delivered, mask)
-		events = events[n:]
+		ways = next
 	}
-	return delivered
+	for w := range ways {
+		if end(&w) && w.done == len(joined) {
+			return true
+		}
+	}
+	return false
 }
 
-// unseenChanges returns the events, other than those of ids, that may find other ids or
-// capabilities than the event before them.
-func unseenChanges(events []*truth.Event) (list []*truth.Event) {
-	for i, e := range events {
-		if i == 0 || e.Kind == engine.KindIDChange || e.Kind == engine.KindExec {
-			continue
-		}
-		is, was := &e.State, &events[i-1].State
-		for f := range engine.Field(engine.NumFields) {
-			told := is.Told.Has(f) && was.Told.Has(f)
-			if engine.FieldsIDs.With(engine.FieldCaps).Has(f) && (!told || is.Value[f] != was.Value[f]) {
-				list = append(list, e)
-				break
-			}
+// mayShowChange reports whether an event may find other ids or capabilities than the one before it,
+// without an event that says so.
+func mayShowChange(e, before *truth.Event) bool {
+	if e.Kind == engine.KindIDChange || e.Kind == engine.KindExec {
+		return false
+	}
+	is, was := &e.State, &before.State
+	for f := range engine.Field(engine.NumFields) {
+		told := is.Told.Has(f) && was.Told.Has(f)
+		if engine.FieldsIDs.With(engine.FieldCaps).Has(f) && (!told || is.Value[f] != was.Value[f]) {
+			return true
 		}
 	}
-	return list
+	return false
 }
 
 func takes(head, next engine.Kind, mask engine.Events) bool {

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -946,6 +947,126 @@ func TestPrintedAsEnded(t *testing.T) {
 		w.Single = []Seen{{Events: engine.EventFork, Time: c.time, At: c.time, Process: &engine.Process{PID: 9}, Ended: []engine.Identity{{PID: c.pid, Start: 105}}}}
 		if s := Lives(w, family); s.Table != c.want {
 			t.Errorf("%+v: %d\n%s", c, s.Table, strings.Join(s.Findings, "\n"))
+		}
+	}
+}
+
+// slowJoins calls f with each way in which the rules can join events.
+func slowJoins(events []*truth.Event, f func([]engine.Events)) {
+	for choice := range 1 << len(events) {
+		var chosen []*truth.Event
+		missing := 0
+		for i, e := range events {
+			if choice>>i&1 == 0 {
+				chosen = append(chosen, e)
+			} else if !e.Optional {
+				missing++
+			}
+		}
+		if missing > 0 {
+			continue
+		}
+	changes:
+		for changed := range 1 << len(chosen) {
+			for i, e := range chosen {
+				if changed>>i&1 != 0 && (i == 0 || !mayShowChange(e, chosen[i-1])) {
+					continue changes
+				}
+			}
+			var joined []engine.Events
+			for i := 0; i < len(chosen); {
+				head := chosen[i].Kind
+				mask, shown := head.Events(), head.Events()
+				for i++; i < len(chosen); i++ {
+					if changed>>i&1 != 0 {
+						if !takes(head, engine.KindIDChange, shown) {
+							break
+						}
+						shown |= engine.EventIDChange
+					}
+					if !takes(head, chosen[i].Kind, shown) {
+						break
+					}
+					mask |= chosen[i].Kind.Events()
+					shown |= chosen[i].Kind.Events()
+				}
+				joined = append(joined, mask)
+			}
+			f(joined)
+		}
+	}
+}
+
+// What the rules can make of events is what trying all ways finds.
+func TestJoinsAsDefined(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	kinds := []engine.Kind{engine.KindFork, engine.KindComm, engine.KindIDChange, engine.KindExec, engine.KindExit, engine.KindCoreDump}
+	j := &judge{w: perfect()}
+	for range 300 {
+		var optional engine.Events
+		events := make([]*truth.Event, 1+rng.IntN(5))
+		for i := range events {
+			e := &truth.Event{Kind: kinds[rng.IntN(len(kinds))], Optional: rng.IntN(4) == 0}
+			e.State.Told = engine.FieldsIDs.With(engine.FieldCaps)
+			e.State.Value[engine.FieldUIDs] = string(rune('0' + rng.IntN(2)))
+			if events[i] = e; e.Optional {
+				optional |= e.Kind.Events()
+			}
+		}
+		visible := func(joined []engine.Events) []engine.Events {
+			for i := range joined {
+				joined[i] &^= optional
+			}
+			return slices.DeleteFunc(joined, func(e engine.Events) bool { return e == 0 })
+		}
+		ways := make(map[string]bool)
+		slowJoins(events, func(joined []engine.Events) {
+			joined = visible(joined)
+			ways[fmt.Sprint(joined)] = true
+			if !j.joinsTo(events, optional, joined) {
+				t.Fatalf("%v can be made of %v", joined, events)
+			}
+		})
+		for range 20 {
+			other := make([]engine.Events, rng.IntN(4))
+			for i := range other {
+				other[i] = kinds[rng.IntN(len(kinds))].Events() | kinds[rng.IntN(len(kinds))].Events()
+			}
+			if other = visible(other); j.joinsTo(events, optional, other) != ways[fmt.Sprint(other)] {
+				t.Fatalf("%v, of %v: %v", other, events, !ways[fmt.Sprint(other)])
+			}
+		}
+	}
+}
+
+// A life in which ids may have changed at each of many events is judged, too.
+func TestLongLifeIsJoined(t *testing.T) {
+	r := records()
+	r = append(r[:1], r[4], r[5])
+	for i := range uint64(30) {
+		r = slices.Insert(r, 2, truth.Record{Op: truth.Comm, PID: 9, Earliest: 171 + i/5, Latest: 171 + i/5, Own: true, State: r[0].State})
+	}
+	l := lives(t, r...)[0]
+	start, comm, exit := engine.EventFork|engine.EventExec, engine.EventSetProcTitle, engine.EventExit
+	comms := slices.Repeat([]engine.Events{comm}, 30)
+	for _, c := range []struct {
+		right  bool
+		joined []engine.Events
+	}{
+		{true, []engine.Events{start | comm | exit}},
+		{true, []engine.Events{start, comm | exit}},
+		{true, append(append([]engine.Events{start}, comms...), exit)},
+		{false, []engine.Events{start, exit}},
+		{false, []engine.Events{start | comm | exit, exit}},
+		{false, append(append([]engine.Events{start | comm}, comms...), exit)},
+	} {
+		var seen []*Seen
+		for _, e := range c.joined {
+			seen = append(seen, &Seen{Events: e})
+		}
+		j := &judge{Score: new(Score), w: perfect()}
+		if j.aggregation(l, seen); j.Joined+j.Unjoined != 1 || (j.Joined == 1) != c.right {
+			t.Errorf("%v: joined %d, unjoined %d", c.joined, j.Joined, j.Unjoined)
 		}
 	}
 }
