@@ -23,7 +23,6 @@ type Source struct {
 	fd        int
 	pace      *pacer
 	busy      bool // there were messages since Arm
-	emptied   bool // Populate has seen the socket empty
 	filtered  bool // the kernel leaves out kinds
 	finishing bool // see Finish
 	batch     *batch
@@ -213,9 +212,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	} else {
 		s.enrich.hurry()
 	}
-	s.emptied = false
 	for {
-		full, err := s.receive()
+		full, emptied, err := s.receive()
 		if hold { // else nothing could show that what is read is of another time
 			s.enrich.readAll()
 		}
@@ -227,7 +225,7 @@ func (s *Source) Populate(to engine.Sink) error {
 			s.noteRest()
 			s.release(true)
 			return nil
-		case !s.emptied: // by the batch, which may be one of before
+		case !emptied:
 			s.release(false)
 		default:
 			s.track.settled(s.loss.noted)
@@ -257,50 +255,50 @@ func (s *Source) release(force bool) {
 	s.handed += s.enrich.release(s.to, s.loss.noted, force)
 }
 
-// receive takes one batch of messages. It reports whether the sink has no room for all of
-// them; the rest of the batch is for the next call.
-func (s *Source) receive() (full bool, err error) {
+// receive takes the rest of a batch of messages, or fetches one. It reports whether the sink has no
+// room for all of them, so that the rest is for the next call, and whether the socket was empty.
+func (s *Source) receive() (full, emptied bool, err error) {
 	if s.batch.next == s.batch.n {
 		if !s.room() {
-			return true, nil // what stays in the socket is counted there
+			return true, false, nil // what stays in the socket is counted there
 		}
-		if err := s.fetch(); err != nil {
-			return false, err
+		if emptied, err = s.fetch(); err != nil {
+			return false, false, err
 		}
 	}
 	for s.batch.next < s.batch.n {
 		if !s.room() {
-			return true, nil
+			return true, emptied, nil
 		}
 		data, genuine := s.batch.message(s.batch.next)
 		s.batch.next++
 		s.message(data, genuine)
 	}
-	return false, nil
+	return false, emptied, nil
 }
 
-// fetch adds to the batch what the socket has, as far as there are places.
-func (s *Source) fetch() error {
+// fetch adds to the batch what the socket has, as far as there are places. It reports whether the
+// socket is empty then.
+func (s *Source) fetch() (emptied bool, err error) {
 	for {
 		now := clock.Monotonic()
 		switch errno := s.batch.receive(s.fd); errno {
 		case 0:
 			// It returns less than there is if the socket drops something meanwhile.
 			if s.busy = true; s.batch.n == batchSize {
-				return nil
+				return false, nil
 			}
 		case unix.EAGAIN:
-			s.emptied = true
 			if s.loss.emptied(now, s.drops) {
 				s.tellOverrun()
 			}
-			return nil
+			return true, nil
 		case unix.EINTR:
 		case unix.ENOBUFS:
 			// A flag, not a message: the socket dropped something.
 			s.loss.overran(s.drops)
 		default:
-			return fmt.Errorf("receive from the proc connector: %w", errno)
+			return false, fmt.Errorf("receive from the proc connector: %w", errno)
 		}
 	}
 }
