@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,28 +33,18 @@ const benchProcesses = 20000
 //
 //	go test -run - -bench Monitor -benchtime 1x ./cmd/quark-mon
 func BenchmarkMonitor(b *testing.B) {
-	if os.Getuid() != 0 {
-		b.Skip("needs root")
-	}
+	self, programs := benchmarked(b, 0)
 	forkstat, err := exec.LookPath("forkstat")
 	if err != nil {
 		b.Skip("needs forkstat: apt-get install forkstat")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	program := filepath.Join(b.TempDir(), "tiny")
-	if err := tinyelf.Write(program, 0); err != nil {
-		b.Fatal(err)
-	}
 	for _, args := range []string{"-b -M -j", "-c -M -j", "-c -M -p -j"} {
 		b.Run("quark-mon "+strings.TrimSuffix(args, " -j"), func(b *testing.B) {
 			for range b.N {
-				alone := load(b, benchProcesses, program)
-				base := measure(b, exec.Command(forkstat), benchProcesses, program)
-				r := measure(b, quarkMon(self, args), benchProcesses, program)
-				alone = min(alone, load(b, benchProcesses, program))
+				alone := load(b, benchProcesses, programs...)
+				base := measure(b, exec.Command(forkstat), benchProcesses, programs...)
+				r := measure(b, quarkMon(self, args), benchProcesses, programs...)
+				alone = min(alone, load(b, benchProcesses, programs...))
 				b.ReportMetric(r.cpu.Seconds()/base.cpu.Seconds(), "x-forkstat-cpu")
 				b.ReportMetric(r.ready.Seconds()/base.ready.Seconds(), "x-forkstat-cpu-when-ready")
 				b.ReportMetric(float64(r.ready.Microseconds())/benchProcesses, "us-cpu/process")
@@ -71,20 +62,7 @@ func BenchmarkMonitor(b *testing.B) {
 // fail and 10,000 that do not: with all events, with only the failing EXITs, and with nothing else
 // than these.
 func BenchmarkExits(b *testing.B) {
-	if os.Getuid() != 0 {
-		b.Skip("needs root")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	var programs []string
-	for i := range 11 {
-		programs = append(programs, filepath.Join(b.TempDir(), "tiny"))
-		if err := tinyelf.Write(programs[i], uint8(i/10)); err != nil {
-			b.Fatal(err)
-		}
-	}
+	self, programs := benchmarked(b, append(make([]uint8, 10), 1)...)
 	for _, backend := range []string{"-b", "-c", "-c -p"} {
 		for _, kinds := range []string{"", " --exits nonzero", " --events exit --exits nonzero"} {
 			b.Run(backend+kinds, func(b *testing.B) {
@@ -103,32 +81,18 @@ func BenchmarkExits(b *testing.B) {
 // processes of which one in a hundred is another user's: with all events, with a filter for that
 // user, and where the kernel leaves out all but that user's.
 func BenchmarkUsers(b *testing.B) {
-	if os.Getuid() != 0 {
-		b.Skip("needs root")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	self, programs := benchmarked(b, 0)
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
 		b.Skip(err)
 	}
 	defer stats.Close()
-	dir := b.TempDir()
-	for d := dir; d != "/"; d = filepath.Dir(d) {
-		os.Chmod(d, 0o777)
-	}
-	program := filepath.Join(dir, "tiny")
-	if err := tinyelf.Write(program, 0); err != nil {
-		b.Fatal(err)
-	}
 	other = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 33, Gid: 33}}
 	defer func() { other = nil }()
 	for _, args := range []string{"", " --uid 33", " --users 33"} {
 		b.Run("all"+args, func(b *testing.B) {
 			for range b.N {
-				r := measure(b, quarkMon(self, "-b -M -j"+args), benchProcesses, program)
+				r := measure(b, quarkMon(self, "-b -M -j"+args), benchProcesses, programs...)
 				b.ReportMetric(float64(r.ready.Microseconds())/benchProcesses, "us-cpu/process")
 				b.ReportMetric(float64(r.programs.Nanoseconds())/benchProcesses/1000, "us-ebpf/process")
 				b.ReportMetric(float64(r.raw), "raw")
@@ -143,18 +107,8 @@ func BenchmarkUsers(b *testing.B) {
 //
 //	go test -run - -bench Top -benchtime 3x ./cmd/quark-mon
 func BenchmarkTop(b *testing.B) {
-	if os.Getuid() != 0 {
-		b.Skip("needs root")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	program := filepath.Join(b.TempDir(), "tiny")
-	if err := tinyelf.Write(program, 0); err != nil {
-		b.Fatal(err)
-	}
-	measure := func(args, ready string) time.Duration {
+	self, programs := benchmarked(b, 0)
+	onTerminal := func(args, ready string) time.Duration {
 		e, slave := newEmulator(b)
 		cmd := quarkMon(self, args)
 		cmd.Env = append(cmd.Env, "TERM=xterm")
@@ -166,7 +120,7 @@ func BenchmarkTop(b *testing.B) {
 		defer cmd.Process.Signal(syscall.SIGINT)
 		e.await(b, ready)
 		opening := cpuTime(b, cmd.Process.Pid)
-		load(b, benchProcesses, program)
+		load(b, benchProcesses, programs...)
 		time.Sleep(2 * time.Second) // they are held, and drawn
 		return cpuTime(b, cmd.Process.Pid) - opening
 	}
@@ -174,13 +128,37 @@ func BenchmarkTop(b *testing.B) {
 		b.Run(backend, func(b *testing.B) {
 			var top, count time.Duration
 			for range b.N {
-				count += measure(backend+" -M -p", "insertions")
-				top += measure(backend+" top", "c clear")
+				count += onTerminal(backend+" -M -p", "insertions")
+				top += onTerminal(backend+" top", "c clear")
 			}
 			b.ReportMetric(float64(top.Microseconds())/float64(b.N)/benchProcesses, "us-cpu/process")
 			b.ReportMetric(top.Seconds()/count.Seconds(), "x-count-cpu")
 		})
 	}
+}
+
+// benchmarked returns this program, for quarkMon, and programs for a load that any user can execute
+// and that end with the statuses.
+func benchmarked(b *testing.B, statuses ...uint8) (self string, programs []string) {
+	b.Helper()
+	if os.Getuid() != 0 {
+		b.Skip("needs root")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	for i, status := range statuses {
+		programs = append(programs, filepath.Join(dir, strconv.Itoa(i)))
+		if err := tinyelf.Write(programs[i], status); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return self, programs
 }
 
 // quarkMon returns the command with options.
