@@ -139,6 +139,8 @@ const (
 	BySetGID   = engine.BySetGID
 	ByFileCaps = engine.ByFileCaps
 
+	InitialUserNamespace = engine.InitialUserNamespace // a Namespaces.User
+
 	ModeSetUID = engine.ModeSetUID // of Executable.Mode
 	ModeSetGID = engine.ModeSetGID
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/engine"
 )
 
 // Names has the names of this host's users and groups, as /etc/passwd and /etc/group have them. It
@@ -50,7 +50,7 @@ type nameFile struct {
 const recheck = time.Second
 
 func (f *nameFile) name(p *Process, id uint32) string {
-	if p != nil && !(p.Known.Has(FieldUserNS) && p.NS.User != proctext.InitialUserNamespace) {
+	if p != nil && !(p.Known.Has(FieldUserNS) && p.NS.User != engine.InitialUserNamespace) {
 		if c, _ := p.Container(); c.ID != "" {
 			return ""
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/engine"
 )
 
 // writeFile writes a file whose time is so many seconds after 1970.
@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("in a container uid 1 is %q, gid 4 %q", u, g)
 	}
 
-	p.Known, p.NS.User = SetOf(FieldCgroup, FieldUserNS), proctext.InitialUserNamespace
+	p.Known, p.NS.User = SetOf(FieldCgroup, FieldUserNS), engine.InitialUserNamespace
 	if u := n.User(p, 1); u != "" {
 		t.Errorf("in a container with the host's users uid 1 is %q", u)
 	}

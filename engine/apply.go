@@ -449,15 +449,10 @@ func (p *Process) inheritImage(c *Process, fork *RawEvent) {
 	p.imageSince = fork.Time
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
-		p.setImage(c.Known.ofImage(), c.Truncated.ofImage(), c.Carried.ofImage(), c.Filename, c.Cmdline)
-		p.Executable, p.ExecPath = c.Executable, c.ExecPath
-		p.Environ = append(p.Environ[:0], c.Environ...)
-		environ := FieldEnviron.Set()
-		p.Known |= c.Known & environ
-		p.Truncated |= c.Truncated & environ
-		p.Carried |= c.Carried & environ
+		p.setImage(c.Known, c.Truncated, c.Carried, c.Filename, c.Cmdline)
+		p.Executable, p.ExecPath, p.Environ = c.Executable, c.ExecPath, append(p.Environ[:0], c.Environ...)
 	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
-		p.setImage(b.known, b.truncated, b.carried, b.filename, b.cmdline)
+		p.setImage(b.known.fields(), b.truncated.fields(), b.carried.fields(), b.filename, b.cmdline)
 	}
 }
 
@@ -478,10 +473,10 @@ func (r *RawEvent) mayHaveImage(number uint16) bool {
 	return r.Image == 0 || number == 0 || r.Image == number
 }
 
-func (p *Process) setImage(known, truncated, carried imageFlags, filename string, cmdline []byte) {
-	p.Known |= known.fields()
-	p.Truncated |= truncated.fields()
-	p.Carried |= carried.fields()
+func (p *Process) setImage(known, truncated, carried Fields, filename string, cmdline []byte) {
+	p.Known |= known & imageFields
+	p.Truncated |= truncated & imageFields
+	p.Carried |= carried & imageFields
 	p.Filename = filename
 	p.Cmdline = append(p.Cmdline[:0], cmdline...)
 }

@@ -24,8 +24,8 @@ func (v Privileges) String() string {
 	return strings.Join(names, ",")
 }
 
-// initialUserNS is the inode number of the first user namespace (linux/proc_ns.h).
-const initialUserNS = 0xEFFFFFFD
+// InitialUserNamespace is the NS.User of processes in the first user namespace (linux/proc_ns.h).
+const InitialUserNamespace = 0xEFFFFFFD
 
 // derivePrivileges tells what the file of an EXEC that was just applied gave p, which had other ids
 // before. What can't be told for certain is unknown.
@@ -77,7 +77,7 @@ func (p *Process) fileCaps() (some, told bool) {
 	switch {
 	case c.Permitted&^c.Ambient == 0:
 		return false, true
-	case p.NS.User != initialUserNS:
+	case p.NS.User != InitialUserNamespace:
 		return false, false
 	case p.Cred.UID == 0 || p.Cred.EUID == 0:
 		return false, c.Permitted == c.Bounding|c.Inheritable

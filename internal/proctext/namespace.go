@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// The inode numbers of the initial pid and user namespaces.
-const InitialPIDNamespace, InitialUserNamespace = 0xeffffffc, 0xeffffffd
+// InitialPIDNamespace is the inode number of the initial pid namespace.
+const InitialPIDNamespace = 0xeffffffc
 
 // initialNamespaces have fixed inode numbers: include/linux/proc_ns.h in the kernel. Network and
 // mount namespaces have none.
 var initialNamespaces = map[string]uint32{
-	"time": 0xeffffffa, "cgroup": 0xeffffffb, "pid": InitialPIDNamespace, "user": InitialUserNamespace,
+	"time": 0xeffffffa, "cgroup": 0xeffffffb, "pid": InitialPIDNamespace, "user": 0xeffffffd,
 }
 
 // ParseNamespace returns the inode number in a link such as "mnt:[4026531841]".
