@@ -149,7 +149,7 @@ const (
 	FieldsIDs   = engine.FieldsIDs   // the four of user and group ids
 	FieldsNS    = engine.FieldsNS    // the namespaces, without FieldPIDNS
 	FieldsUsage = engine.FieldsUsage // the three of Usage
-	AllFields   = engine.AllFields   // without FieldEntry
+	AllFields   = engine.AllFields   // without FieldEntry and FieldPrivileges
 )
 
 // The ways by which processes come in: what Process.EntryLeader is.

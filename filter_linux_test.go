@@ -5,6 +5,7 @@ package quark_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -56,6 +57,16 @@ func filterChild(path, role string) *exec.Cmd {
 	return cmd
 }
 
+// dirForAll returns an empty directory that every user may use.
+func dirForAll(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Each filter lets pass what is true of a process, and nothing else.
 func TestFilters(t *testing.T) {
 	if role := os.Getenv(filterRole); role != "" {
@@ -64,12 +75,7 @@ func TestFilters(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it makes processes of other users: needs root")
 	}
-	dir := t.TempDir()
-	for d := dir; d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := dirForAll(t)
 	program := func(name string) string {
 		path := filepath.Join(dir, name)
 		os.MkdirAll(filepath.Dir(path), 0o755)
@@ -230,12 +236,7 @@ func TestUsers(t *testing.T) {
 	if err := tryBackend(opts); err != nil {
 		t.Skip(err)
 	}
-	dir := t.TempDir()
-	for d := dir; d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := dirForAll(t)
 	program := filepath.Join(dir, "program")
 	self, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
