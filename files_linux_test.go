@@ -312,3 +312,65 @@ func BenchmarkFiles(b *testing.B) {
 		}
 	})
 }
+
+// A program in a lower layer of an overlayfs and one that was copied up look the same from user
+// space, on one file system and on two: which layer it is in cannot be told honestly.
+func TestOverlayShowsNoLayer(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("it mounts file systems: needs root")
+	}
+	mount := func(kind, at, data string) {
+		t.Helper()
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount(kind, at, kind, 0, data); err != nil {
+			t.Skipf("mount %s: %v", kind, err)
+		}
+		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+	}
+	for _, two := range []bool{false, true} {
+		dir := t.TempDir()
+		lower, upper, work, merged := dir+"/a/lower", dir+"/a/upper", dir+"/a/work", dir+"/merged"
+		mount("tmpfs", dir+"/a", "")
+		if two {
+			upper, work = dir+"/b/upper", dir+"/b/work"
+			mount("tmpfs", dir+"/b", "")
+		}
+		for _, d := range []string{lower, upper, work} {
+			if err := os.MkdirAll(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writeProgram(t, lower+"/below", "")
+		writeProgram(t, lower+"/above", "")
+		mount("overlay", merged, "lowerdir="+lower+",upperdir="+upper+",workdir="+work)
+		f, err := os.OpenFile(merged+"/above", os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.WriteString("changed")
+		f.Close()
+		if _, err := os.Stat(upper + "/above"); err != nil {
+			t.Fatal(err)
+		}
+		var below, above string
+		for name, shown := range map[string]*string{"below": &below, "above": &above} {
+			p, _ := running(t, merged+"/"+name)
+			exe := fmt.Sprintf("/proc/%d/exe", p.PID)
+			var st, origin unix.Stat_t
+			var fs unix.Statfs_t
+			list := make([]byte, 1000)
+			n, err := unix.Listxattr(exe, list)
+			_, hidden := unix.Getxattr(exe, "trusted.overlay.origin", list)
+			if err := errors.Join(err, unix.Stat(exe, &st), unix.Stat(lower+"/"+name, &origin), unix.Statfs(exe, &fs)); err != nil {
+				t.Fatal(err)
+			}
+			*shown = fmt.Sprintf("device %d, the inode of below %t, links %d, file system %+v, attributes %q, %v",
+				st.Dev, st.Ino == origin.Ino, st.Nlink, fs, list[:n], hidden)
+		}
+		if below != above {
+			t.Errorf("the layers are told apart:\n%s\n%s", below, above)
+		}
+	}
+}
