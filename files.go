@@ -25,11 +25,11 @@ type File struct {
 	Caps     FileCaps
 	HasCaps  bool
 
-	// Carried is set if the file may have been another at the EXEC: the field executable is
-	// carried; the process executes the file, which got another ctime since, as by its removal;
-	// or the ctime does not tell. It tells if the file is older than the process, and is on
-	// ext2 to 4, XFS, F2FS, EROFS, SquashFS or, where the field is from /proc, btrfs. With
-	// tmpfs a write to a mapping does not set it, and overlayfs may lie on that.
+	// Carried is set if the file may have been another at the EXEC: the fields executable and
+	// cmdline are carried; the process executes the file, which got another ctime since, as by
+	// its removal; or the ctime does not tell. It tells if the file is older than the process,
+	// and is on ext2 to 4, XFS, F2FS, EROFS, SquashFS or, where the field is from /proc, btrfs.
+	// With tmpfs a write to a mapping does not set it, and overlayfs may lie on that.
 	Carried bool
 }
 

@@ -37,8 +37,16 @@ func (f *Files) Read(p *Process) (File, error) {
 	// Nobody can write to a file that is executed. So all is told by the ctime if what was
 	// written when the process had started, or later, has another one.
 	started := time.Now().UnixNano() - int64(clock.Boottime()-p.Start)
-	file.Carried = file.Carried || p.Carried.Has(FieldExecutable) || !p.Known.Has(FieldStart) || !settled(x.Ctime, started)
+	file.Carried = file.Carried || !imageIsCertain(p) || !p.Known.Has(FieldStart) || !settled(x.Ctime, started)
 	return file, nil
+}
+
+// imageIsCertain reports whether p.Executable is of the last EXEC of p, or of the process that p
+// inherited its image from. It is carried from then on because the attributes of a file change
+// unseen; the arguments are carried only if an EXEC may have been missed.
+func imageIsCertain(p *Process) bool {
+	certain := p.Known &^ p.Carried
+	return certain.Has(FieldExecutable) || certain.Has(FieldCmdline)
 }
 
 // settled reports whether a change of a file at that time or later, in ns since 1970, sets another
@@ -82,11 +90,25 @@ func (f *Files) find(p *Process, id fileID) (File, error) {
 	if !errors.Is(err, ErrFileGone) || !p.Known.Has(FieldFilename) || p.Truncated.Has(FieldFilename) || !filepath.IsAbs(p.Filename) {
 		return File{}, err
 	}
-	fd, pathErr := unix.Openat2(unix.AT_FDCWD, p.Filename, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	fd, pathErr := openCached(p.Filename)
 	if pathErr != nil {
 		return File{}, err
 	}
 	return f.load(fd, id, false)
+}
+
+// openCached opens a path with O_PATH, if the kernel knows where it leads. A process can have any
+// path in a root directory of its own: where this one's is must not be asked of a server, or
+// mounted. It fails before Linux 5.12.
+func openCached(path string) (fd int, err error) {
+	const cached = 0x20 // RESOLVE_CACHED, linux/openat2.h
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | cached}
+	for range 3 { // a rename anywhere can make it fail
+		if fd, err = unix.Openat2(unix.AT_FDCWD, path, &how); !errors.Is(err, unix.EAGAIN) {
+			break
+		}
+	}
+	return fd, err
 }
 
 // openExe opens the file that a process executes now, with O_PATH.
