@@ -309,14 +309,14 @@ apidiff: $(TOOLS)/apidiff
 		[ -z "$$diff" ] || { echo "$$p:"; echo "$$diff"; bad=1; }; \
 	done; [ -z "$$bad" ]
 
-# Each dependency as PACKAGE:FILE, where FILE shows that it is there. Guests need all but forkstat.
+# Each dependency as PACKAGE:FILE, where FILE shows that it is there. Guests need DEPS_GUEST.
 DEPS_amd64 := qemu-system-x86:/usr/bin/qemu-system-x86_64
 DEPS_arm64 := qemu-system-arm:/usr/bin/qemu-system-aarch64
 DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
 	xz-utils:/usr/bin/xz
-DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat
+DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
 # The types of kernels are kept in the user's cache, so only the first time takes long.

@@ -1,8 +1,9 @@
 // Package container tells from the path of a cgroup in which container its processes are.
 //
 // Runtimes give the cgroup of a container a name that has its id. [Of] knows the names that docker,
-// containerd, CRI-O, podman, LXC, systemd-nspawn, runc and crun make, with systemd and without, in
-// cgroup v1 and v2, and those of the kubelet for pods.
+// containerd, CRI-O, podman, LXC and systemd-nspawn make, with systemd and without, in cgroup v1
+// and v2, those of the kubelet for pods, and those of runc and crun with systemd. Without it
+// somebody has chosen the whole name of theirs.
 //
 // A name is only as good as who made it. The outermost component that names a container decides:
 // the names below it can be made by those who are inside. Where a systemd unit manages the cgroups

@@ -1,0 +1,754 @@
+//go:build linux && (amd64 || arm64)
+
+package quark_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// No test runs on the main thread: TestRuntimes gives its thread a mount namespace of its own, and
+// what /proc/self shows of the main thread is what others take for this process's.
+func init() { runtime.LockOSThread() }
+
+// box is a container that a runtime is to make.
+type box struct {
+	name, runtime string // runtime is the program
+	host          string // what it sees of cgroups, see ownMounts
+	cgroup        string // where the container shall be, or is
+	userNS        bool   // with a user namespace
+	legacy        bool   // it is not in cgroup v2
+	want          quark.Container
+	write         func(t *testing.T, b *box) // makes its files, and sets what follows
+
+	dir, id, root string // a directory, a name that nothing else has, the root directory
+
+	run, start    []string // runs /init in the foreground; starts it if run only makes it
+	enter, remove []string // runs a program in it; ends and removes it
+	attr          *syscall.SysProcAttr
+
+	// state returns the id and the pid of /init as the runtime has them; first is its own pid.
+	state func(t *testing.T, first int) (id string, pid int)
+}
+
+const (
+	boxID    = "4f797c539e6c745de61a93ca3ff892358ecbcaccd8414d5db545c38428142970"
+	boxOuter = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d"
+	boxPod   = "a5c1f8d5-1919-434d-add7-4afaafdaef89"
+)
+
+// Each backend says of what real runtimes make what these and the kernel say: the container from
+// its first exec on, namespaces, ids and paths, what enters it later, and how it ends.
+func TestRuntimes(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("it makes containers: needs root")
+	}
+	const pod = "/kubepods/burstable/pod" + boxPod + "/" + boxID
+	boxes := []*box{{
+		name: "runc", runtime: "runc", write: writeOCI,
+		cgroup: "/system.slice/docker-" + boxID + ".scope",
+		want:   quark.Container{ID: boxID, Runtime: "docker", Inside: "/"},
+	}, { // a pod in a container of docker, as in kind
+		name: "runc-create-userns", runtime: "runc", write: writeOCI, userNS: true,
+		cgroup: "/docker/" + boxOuter + "/kubelet" + pod,
+		want:   quark.Container{ID: boxOuter, Runtime: "docker", Inside: "/kubelet" + pod},
+	}, {
+		name: "runc-v1", runtime: "runc", write: writeOCI, host: "v1", legacy: true, cgroup: pod,
+		want: quark.Container{ID: boxID, Pod: boxPod, Inside: "/"},
+	}, {
+		name: "crun", runtime: "crun", write: writeOCI, host: "v2",
+		cgroup: "/kubepods.slice/kubepods-pod" + strings.ReplaceAll(boxPod, "-", "_") + ".slice/crio-" + boxID + ".scope",
+		want:   quark.Container{ID: boxID, Runtime: "cri-o", Pod: boxPod, Inside: "/"},
+	},
+		{name: "podman", runtime: "podman", write: writePodman},
+		{name: "lxc", runtime: "lxc-start", write: writeLXC},
+		{name: "systemd-nspawn", runtime: "systemd-nspawn", host: "v2", write: writeNspawn},
+	}
+	if !slices.ContainsFunc(boxes, func(b *box) bool { return have(b.runtime) == nil }) {
+		t.Skip("none of runc, crun, podman, lxc-start and systemd-nspawn is installed")
+	}
+	watches := watchAll(t)
+	for _, b := range boxes {
+		t.Run(b.name, func(t *testing.T) {
+			if err := have(b.runtime); err != nil {
+				t.Skip(err)
+			}
+			b.test(t, watches)
+		})
+	}
+	for _, w := range watches {
+		w.end(t)
+	}
+}
+
+func have(program string) error {
+	_, err := exec.LookPath(program)
+	return err
+}
+
+// watch is a queue that is read, and what it delivered.
+type watch struct {
+	name   string
+	queue  *quark.Queue
+	cancel context.CancelFunc
+	done   chan error
+
+	mu     sync.Mutex
+	events []*quark.Event
+}
+
+// watchAll opens and reads a queue on each backend that this machine has.
+func watchAll(t *testing.T) (all []*watch) {
+	for _, name := range backends.All.Names() {
+		set, err := backends.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := quark.Options{Backends: set, Strict: true, HoldTime: 50 * time.Millisecond}
+		if err := tryBackend(opts); err != nil {
+			t.Logf("%s does not run: %v", name, err)
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		w := &watch{name: name, queue: open(t, opts), cancel: cancel, done: make(chan error, 1)}
+		go func() {
+			for ev, err := range w.queue.Events(ctx) {
+				if err != nil {
+					w.done <- err
+					return
+				}
+				w.mu.Lock()
+				w.events = append(w.events, ev.Clone())
+				w.mu.Unlock()
+			}
+			w.done <- nil
+		}()
+		t.Cleanup(cancel)
+		all = append(all, w)
+	}
+	if len(all) == 0 {
+		t.Skip("no backend runs here")
+	}
+	return all
+}
+
+// end stops the reading: whatever was in a container has ended.
+func (w *watch) end(t *testing.T) {
+	w.cancel()
+	if err := <-w.done; err != nil {
+		t.Errorf("%s: %v", w.name, err)
+	}
+	for p := range w.queue.Processes() {
+		if c, _ := p.Container(); !p.Exited && strings.Contains(p.Cgroup, unique()) {
+			t.Errorf("%s: pid %d, %s, is still in %+v", w.name, p.PID, p.Filename, c)
+		}
+	}
+}
+
+// last returns the last event of a process with a kind, once it is there.
+func (w *watch) last(t *testing.T, pid int, kind quark.Events) *quark.Event {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		w.mu.Lock()
+		for _, ev := range slices.Backward(w.events) {
+			if int(ev.Process.PID) == pid && ev.Events.Has(kind) && !ev.Thread {
+				w.mu.Unlock()
+				return ev
+			}
+		}
+		w.mu.Unlock()
+	}
+	t.Fatalf("%s: no %v of pid %d", w.name, kind, pid)
+	return nil
+}
+
+// unique returns a name for what is made here.
+func unique() string { return fmt.Sprintf("quark-test-%d", os.Getpid()) }
+
+func (b *box) test(t *testing.T, watches []*watch) {
+	b.dir, b.id = t.TempDir(), fmt.Sprint(unique(), "-", b.name)
+	b.root = filepath.Join(b.dir, "root")
+	b.attr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	ownMounts(t, b.host)
+	b.makeRoot(t)
+	before := cgroupDirs()
+	t.Cleanup(func() { b.sweep(t, before) })
+	if b.cgroup != "" {
+		b.cgroup = "/" + unique() + b.cgroup
+	}
+	b.write(t, b)
+
+	// What is not there if the runtime does not run here is the reason to skip.
+	begin := truth.Clock()
+	first := b.spawn(t, b.run, b.attr)
+	if b.start != nil {
+		if err := first.cmd.Wait(); err != nil {
+			t.Skipf("%s: %v", strings.Join(b.run, " "), first.failure())
+		}
+		if out, err := exec.Command(b.start[0], b.start[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", strings.Join(b.start, " "), err, out)
+		}
+	}
+	if !first.ready() {
+		t.Skipf("%s: %v", strings.Join(b.run, " "), first.failure())
+	}
+	id, pid := b.state(t, first.cmd.Process.Pid)
+	if b.want.ID == "" {
+		b.want.ID = id
+	}
+	proc, err := truth.OpenProc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proc.Close()
+	init := b.look(t, proc, pid)
+	if inner := strings.Fields(init.Value[engine.FieldPIDNS]); inner[1] != "1" || init.Value[engine.FieldFilename] != "/init" {
+		t.Fatalf("pid %d is not the first of the container: %v, %s", pid, inner, init.Value[engine.FieldFilename])
+	}
+
+	// A process that lives long, and one that ends at once.
+	var later int
+	var entered truth.State
+	if b.enter != nil {
+		s := b.spawn(t, append(slices.Clip(b.enter), "/later", "one two"), nil)
+		if !s.ready() {
+			t.Fatalf("%s: %v", b.enter, s.failure())
+		}
+		if later = findIn(t, proc, init, "/later"); later == 0 {
+			t.Fatal("there is no /later in the container")
+		}
+		entered = b.look(t, proc, later)
+		s.gate.Close()
+		s.cmd.Wait()
+		s = b.spawn(t, append(slices.Clip(b.enter), "/brief"), nil)
+		s.cmd.Wait()
+		if s.cmd.ProcessState.ExitCode() != 3 {
+			t.Fatalf("%s: /brief: %v", b.enter, s.failure())
+		}
+	}
+
+	// A process from outside that is moved there long after its exec.
+	moved := b.spawn(t, []string{filepath.Join(b.root, "later")}, b.attr)
+	if !moved.ready() {
+		t.Fatal("a process outside: ", moved.failure())
+	}
+	if !b.legacy {
+		procs := filepath.Join(unified(), init.Value[engine.FieldCgroup], "cgroup.procs")
+		if err := os.WriteFile(procs, fmt.Append(nil, moved.cmd.Process.Pid), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved.gate.Close()
+	moved.cmd.Wait()
+
+	for _, w := range watches {
+		ev := w.last(t, pid, quark.EventExec)
+		b.judge(t, w, ev, init)
+		if p := ev.Process; b.legacy {
+			b.judgeLegacy(t, w, p)
+		} else if p.Known.Has(quark.FieldEntry) && (p.EntryType != quark.EntryContainer || int(p.EntryLeader.PID) != pid) {
+			t.Errorf("%s: the first process came in by %v, leader %d", w.name, p.EntryType, p.EntryLeader.PID)
+		}
+		if later != 0 {
+			b.judge(t, w, w.last(t, later, quark.EventExec), entered)
+			b.judgeEnd(t, w, later, 5, entered)
+		}
+		if !b.legacy {
+			b.judgeMoved(t, w, moved.cmd.Process.Pid, init.Value[engine.FieldCgroup])
+		}
+	}
+
+	// It ends by itself, and so does the runtime.
+	first.gate.Close()
+	if b.start == nil {
+		first.cmd.Wait()
+	} else {
+		for tries := 0; unix.Kill(pid, 0) == nil && tries < 500; tries++ {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if b.remove != nil {
+		if out, err := exec.Command(b.remove[0], b.remove[1:]...).CombinedOutput(); err != nil && b.start != nil {
+			t.Errorf("%s: %v: %s", b.remove, err, out)
+		}
+	}
+	for _, w := range watches {
+		b.judgeEnd(t, w, pid, 7, init)
+		for _, kind := range []quark.Events{quark.EventExec, quark.EventExit} {
+			p := w.last(t, first.cmd.Process.Pid, kind).Process
+			if c, _ := p.Container(); c.ID != "" {
+				t.Errorf("%s: the runtime itself is in %+v at its %v", w.name, c, kind)
+			}
+		}
+		if b.enter != nil {
+			b.judgeBrief(t, w, entered, begin)
+		}
+	}
+}
+
+// look returns what the kernel says of a process that stands still.
+func (b *box) look(t *testing.T, proc truth.Proc, pid int) truth.State {
+	t.Helper()
+	_, s, err := proc.Read(strconv.Itoa(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.legacy && !strings.HasPrefix(s.Value[engine.FieldCgroup], b.cgroup) {
+		t.Fatalf("pid %d is in %s and not in %s", pid, s.Value[engine.FieldCgroup], b.cgroup)
+	}
+	return s
+}
+
+// judge compares an exec with the truth. All is known, as the process stood still.
+func (b *box) judge(t *testing.T, w *watch, ev *quark.Event, want truth.State) {
+	t.Helper()
+	p := ev.Process
+	for f := range engine.FieldEntry {
+		got, carried := truth.ValueOf(p, f), p.Carried.Has(f)
+		switch none := w.queue.Capabilities().Fields[f].Origin == quark.OriginNone; {
+		case !want.Told.Has(f), none, f == engine.FieldPPID: // runtimes end after it
+		case !p.Known.Has(f):
+			t.Errorf("%s: %v of pid %d is unknown at %v", w.name, f, p.PID, ev.Events)
+		case got != want.Value[f] && !carried:
+			t.Errorf("%s: %v of pid %d is %q, not %q", w.name, f, p.PID, got, want.Value[f])
+		}
+	}
+	b.judgeContainer(t, w, ev, want.Value[engine.FieldCgroup])
+}
+
+// judgeContainer looks at the container of a process in a cgroup, which may be one below the box's.
+func (b *box) judgeContainer(t *testing.T, w *watch, ev *quark.Event, cgroup string) {
+	t.Helper()
+	want := b.want
+	if b.legacy {
+		want = quark.Container{}
+	} else if below := strings.TrimPrefix(cgroup, b.cgroup); below != "" {
+		want.Inside = strings.TrimSuffix(want.Inside, "/") + below
+	}
+	if c, known := ev.Process.Container(); known && c != want || !known && w.name == "ebpf" {
+		t.Errorf("%s: pid %d at %v is in %+v (%t), not in %+v", w.name, ev.Process.PID, ev.Events, c, known, want)
+	}
+}
+
+// judgeLegacy looks for a container where cgroup v1 has it.
+func (b *box) judgeLegacy(t *testing.T, w *watch, p *quark.Process) {
+	t.Helper()
+	paths, err := w.queue.Cgroups(p)
+	if c := quark.ContainerOf(paths["pids"]); c != b.want || err != nil {
+		t.Errorf("%s: %v of pid %d is of %+v, not of %+v: %v", w.name, paths, p.PID, c, b.want, err)
+	}
+}
+
+// judgeEnd looks at the end of a process.
+func (b *box) judgeEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
+	t.Helper()
+	ev := w.last(t, pid, quark.EventExit)
+	p := ev.Process
+	if !p.Known.Has(quark.FieldExit) || int(p.Exit.WaitStatus) != code<<8 {
+		t.Errorf("%s: pid %d ended with %#x (known: %v), not with %d", w.name, pid, p.Exit.WaitStatus, p.Known, code)
+	}
+	if ppid := fmt.Sprint(p.PPID); p.Known.Has(quark.FieldPPID) && !p.Carried.Has(quark.FieldPPID) && ppid != was.Value[engine.FieldPPID] {
+		t.Errorf("%s: the parent of pid %d is %s at its end, not %s", w.name, pid, ppid, was.Value[engine.FieldPPID])
+	}
+	b.judgeContainer(t, w, ev, was.Value[engine.FieldCgroup])
+}
+
+// judgeMoved looks at a process that was moved into the container between its exec and its end,
+// which nothing tells: it is not in there, or what is said may be old.
+func (b *box) judgeMoved(t *testing.T, w *watch, pid int, to string) {
+	t.Helper()
+	if p := w.last(t, pid, quark.EventExec).Process; p.Cgroup == to && !p.Carried.Has(quark.FieldCgroup) {
+		t.Errorf("%s: pid %d was not yet in %s at its exec", w.name, pid, to)
+	}
+	ev := w.last(t, pid, quark.EventExit)
+	if ev.Process.Carried.Has(quark.FieldCgroup) && ev.Process.Cgroup != to {
+		return
+	}
+	b.judgeContainer(t, w, ev, to)
+}
+
+// judgeBrief looks for the process that ended at once, of which no pid is known.
+func (b *box) judgeBrief(t *testing.T, w *watch, like truth.State, begin uint64) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ev := range slices.Backward(w.events) {
+		if p := ev.Process; ev.Time > begin && ev.Events.Has(quark.EventExit) && p.Filename == "/brief" {
+			if b.judgeContainer(t, w, ev, like.Value[engine.FieldCgroup]); p.Exit.WaitStatus != 3<<8 {
+				t.Errorf("%s: /brief ended with %#x", w.name, p.Exit.WaitStatus)
+			}
+			return
+		}
+	}
+	if w.name != "cnproc" {
+		t.Errorf("%s: /brief was not seen", w.name)
+	}
+}
+
+// findIn returns the process of a program in the pid namespace of another.
+func findIn(t *testing.T, proc truth.Proc, of truth.State, program string) int {
+	ns, _, _ := strings.Cut(of.Value[engine.FieldPIDNS], " ")
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		if pid, err := strconv.Atoi(d.Name()); err == nil {
+			_, s, err := proc.Read(d.Name())
+			if own, _, _ := strings.Cut(s.Value[engine.FieldPIDNS], " "); err == nil && own == ns && s.Value[engine.FieldFilename] == program {
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
+// spawned is a command whose program waits at a gate.
+type spawned struct {
+	cmd  *exec.Cmd
+	gate *os.File // it goes on when this is closed, also by our end
+	out  *os.File
+	log  string
+}
+
+func (b *box) spawn(t *testing.T, args []string, attr *syscall.SysProcAttr) *spawned {
+	t.Helper()
+	in, gate, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.CreateTemp(b.dir, "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &spawned{cmd: exec.Command(args[0], args[1:]...), gate: gate, out: out, log: log.Name()}
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr, s.cmd.SysProcAttr = in, to, log, attr
+	err = s.cmd.Start()
+	in.Close()
+	to.Close()
+	log.Close()
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		gate.Close()
+		out.Close()
+		if s.cmd.ProcessState == nil {
+			s.cmd.Process.Kill()
+			s.cmd.Wait()
+		}
+	})
+	return s
+}
+
+// ready waits until the program runs.
+func (s *spawned) ready() bool {
+	s.out.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	n, _ := s.out.Read(make([]byte, 1))
+	return n == 1
+}
+
+// failure ends the command and returns how it did and what it wrote.
+func (s *spawned) failure() string {
+	if s.cmd.ProcessState == nil {
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	}
+	b, _ := os.ReadFile(s.log)
+	return fmt.Sprintf("%v: %s", s.cmd.ProcessState, bytes.TrimSpace(b))
+}
+
+// ownMounts gives this thread, which ends with the test, a mount namespace: nothing that is mounted
+// in it stays, and it has a /run of its own. host is what a runtime sees of a machine that has both
+// versions of cgroups: "v1" and "v2" alone.
+func ownMounts(t *testing.T, host string) {
+	var hybrid bool
+	if _, err := os.Stat("/sys/fs/cgroup/unified/cgroup.procs"); err == nil {
+		hybrid = true
+	} else if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err != nil {
+		t.Skip("cgroup v2 is not mounted")
+	} else if host == "v1" {
+		t.Skip("the machine has no cgroup v1")
+	}
+	runtime.LockOSThread()
+	err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+	mount := func(from, at, fs string, flags uintptr) {
+		if err == nil {
+			err = unix.Mount(from, at, fs, flags, "")
+		}
+	}
+	mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE)
+	mount("run", "/run", "tmpfs", 0)
+	mount("shm", "/dev/shm", "tmpfs", 0)
+	switch {
+	case host == "v2" && hybrid:
+		mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0)
+	case host == "v1" && err == nil:
+		err = unix.Unmount("/sys/fs/cgroup/unified", 0)
+	}
+	if err != nil {
+		t.Skipf("no mount namespace of its own: %v", err)
+	}
+}
+
+// unified returns where cgroup v2 is mounted.
+func unified() string {
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil {
+		return "/sys/fs/cgroup"
+	}
+	return "/sys/fs/cgroup/unified"
+}
+
+// cgroupDirs returns all cgroups, those inside others first.
+func cgroupDirs() (dirs []string) {
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	slices.Reverse(dirs)
+	return dirs
+}
+
+// sweep removes what is left, and fails if that is more than the empty cgroups that no runtime
+// removes: those above a container, and LXC's own.
+func (b *box) sweep(t *testing.T, before []string) {
+	if b.remove != nil {
+		exec.Command(b.remove[0], b.remove[1:]...).Run()
+	}
+	mine := func(s string) bool { return strings.Contains(s, unique()) || strings.Contains(s, b.dir) }
+	for tries := 0; ; tries++ {
+		var left []string
+		procs, _ := filepath.Glob("/proc/[0-9]*")
+		for _, p := range procs {
+			cgroup, _ := os.ReadFile(p + "/cgroup")
+			args, err := os.ReadFile(p + "/cmdline")
+			if pid, _ := strconv.Atoi(filepath.Base(p)); err == nil && pid != os.Getpid() && (mine(string(cgroup)) || mine(string(args))) {
+				left = append(left, fmt.Sprintf("pid %d: %q", pid, args))
+				if tries == 50 {
+					unix.Kill(pid, unix.SIGKILL)
+				}
+			}
+		}
+		for _, dir := range cgroupDirs() {
+			if mine(dir) || filepath.Base(dir) == "lxc.pivot" && !slices.Contains(before, dir) {
+				if err := os.Remove(dir); err != nil {
+					left = append(left, err.Error())
+				}
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if tries == 50 {
+			t.Errorf("left behind: %q", left)
+		} else if tries > 60 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// makeRoot makes a root directory: /init ends with 7, /later with 5 and /brief at once with 3.
+func (b *box) makeRoot(t *testing.T) {
+	for _, d := range []string{"", "proc", "dev", "sys", "run", "tmp", "etc", "usr", "var", "root", "work"} {
+		if err := os.MkdirAll(filepath.Join(b.root, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for d := b.dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range []error{
+		tinyelf.WriteWaiter(b.root+"/init", 7), tinyelf.WriteWaiter(b.root+"/later", 5), tinyelf.Write(b.root+"/brief", 3),
+		os.WriteFile(b.root+"/etc/os-release", nil, 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// output returns what a command of the runtime says.
+func output(t *testing.T, args ...string) []byte {
+	t.Helper()
+	out, err := exec.Command(args[0], args[1:]...).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// writeOCI is for runtimes that are given a bundle. One with a user namespace is made first and
+// started then, as containerd does.
+func writeOCI(t *testing.T, b *box) {
+	type object = map[string]any
+	var namespaces []object
+	for _, ns := range []string{"pid", "mount", "uts", "ipc", "network", "cgroup"} {
+		namespaces = append(namespaces, object{"type": ns})
+	}
+	linux := object{"cgroupsPath": b.cgroup}
+	if b.userNS {
+		namespaces = append(namespaces, object{"type": "user"})
+		ids := []object{{"containerID": 0, "hostID": 100000, "size": 1000}}
+		linux["uidMappings"], linux["gidMappings"] = ids, ids
+	}
+	linux["namespaces"] = namespaces
+	config, err := json.Marshal(object{
+		"ociVersion": "1.0.2", "hostname": "box", "linux": linux, "root": object{"path": b.root},
+		"process": object{
+			"args": []string{"/init", "a b"}, "cwd": "/work", "user": object{"uid": 7, "gid": 8}, "noNewPrivileges": true,
+		},
+		"mounts": []object{
+			{"destination": "/proc", "type": "proc", "source": "proc"}, {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
+		},
+	})
+	if err == nil {
+		err = os.WriteFile(b.dir+"/config.json", config, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(args ...string) []string {
+		return append([]string{b.runtime, "--root", b.dir + "/state"}, args...)
+	}
+	b.run = call("run", "--bundle", b.dir, b.id)
+	b.enter, b.remove = call("exec", b.id), call("delete", "--force", b.id)
+	if b.userNS {
+		b.run, b.start = call("create", "--bundle", b.dir, b.id), call("start", b.id)
+	}
+	b.state = func(t *testing.T, _ int) (string, int) {
+		var s struct {
+			ID  string
+			PID int
+		}
+		if err := json.Unmarshal(output(t, call("state", b.id)...), &s); err != nil || s.ID != b.id {
+			t.Fatalf("state of %s: %+v, %v", b.id, s, err)
+		}
+		return b.want.ID, s.PID
+	}
+}
+
+func writePodman(t *testing.T, b *box) {
+	oci := "crun"
+	if have("runc") == nil {
+		oci = "runc"
+	}
+	config := b.dir + "/containers.conf"
+	if err := os.WriteFile(config, fmt.Appendf(nil, "[engine]\nevents_logger=\"none\"\n[network]\nnetwork_config_dir=%q\n", b.dir+"/cni"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("CONTAINERS_CONF") == "" {
+		t.Setenv("CONTAINERS_CONF", config)
+	}
+	call := func(args ...string) []string {
+		return append([]string{"podman", "--runtime", oci, "--cgroup-manager", "cgroupfs", "--storage-driver", "vfs",
+			"--root", b.dir + "/storage", "--runroot", b.dir + "/run", "--tmpdir", b.dir + "/tmp"}, args...)
+	}
+	b.run = call("run", "-i", "--rm", "--name", b.id, "--network", "none", "--cgroup-parent", "/"+unique()+"/libpod_parent",
+		"--security-opt", "seccomp=unconfined", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024",
+		"--user", "7:8", "--workdir", "/work", "--rootfs", b.root, "/init", "a b")
+	b.enter, b.remove = call("exec", "-i", b.id), call("rm", "--force", "--ignore", b.id)
+	b.want = quark.Container{Runtime: "podman", Inside: "/"}
+	b.state = func(t *testing.T, _ int) (id string, pid int) {
+		out := output(t, call("inspect", "--format", "{{.Id}} {{.State.Pid}} {{.State.CgroupPath}}", b.id)...)
+		if _, err := fmt.Sscan(string(out), &id, &pid, &b.cgroup); err != nil {
+			t.Fatalf("podman inspect: %q: %v", out, err)
+		}
+		return id, pid
+	}
+}
+
+func writeLXC(t *testing.T, b *box) {
+	config := fmt.Sprintf(`
+lxc.uts.name = box
+lxc.rootfs.path = dir:%s
+lxc.rootfs.mount = %s
+lxc.net.0.type = empty
+lxc.console.path = none
+lxc.mount.auto = proc
+lxc.apparmor.profile = unconfined
+lxc.init.cmd = /init "a b"
+lxc.init.uid = 7
+lxc.init.gid = 8
+lxc.init.cwd = /work
+`, b.root, b.dir)
+	err := os.Mkdir(b.dir+"/"+b.id, 0o755)
+	if err == nil {
+		err = os.WriteFile(b.dir+"/"+b.id+"/config", []byte(config), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(name string, args ...string) []string {
+		return append([]string{name, "-P", b.dir, "-n", b.id}, args...)
+	}
+	b.run = call("lxc-start", "-F")
+	b.enter, b.remove = call("lxc-attach", "--"), call("lxc-stop", "--kill")
+	b.want = quark.Container{ID: b.id, Runtime: "lxc", Inside: "/"}
+	b.cgroup = "/lxc.payload." + b.id
+	b.state = func(t *testing.T, _ int) (string, int) {
+		out := output(t, call("lxc-info", "-p", "-H")...)
+		pid, err := strconv.Atoi(string(bytes.TrimSpace(out)))
+		if err != nil {
+			t.Fatalf("lxc-info: %q", out)
+		}
+		return b.id, pid
+	}
+}
+
+// writeNspawn makes the cgroup that systemd makes for the unit systemd-nspawn@NAME.service.
+func writeNspawn(t *testing.T, b *box) {
+	unit := fmt.Sprintf("%s/%s/machine.slice/systemd-nspawn@%s.service", unified(), unique(), b.id)
+	if err := os.MkdirAll(unit, 0o755); err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.Open(unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	b.attr.UseCgroupFD, b.attr.CgroupFD = true, int(dir.Fd())
+	t.Setenv("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1")
+	b.run = []string{"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--console=pipe", "--private-network", "--link-journal=no",
+		"--resolv-conf=off", "--timezone=off", "--chdir=/work", "--machine=" + b.id, "--directory=" + b.root, "/init", "a b"}
+	b.cgroup = strings.TrimPrefix(unit, unified()) + "/payload"
+	b.want = quark.Container{ID: b.id, Runtime: "systemd-nspawn", Inside: "/payload"}
+	b.state = func(t *testing.T, first int) (string, int) {
+		pids, err := children.Of(first)
+		if len(pids) != 1 {
+			t.Fatalf("children of systemd-nspawn: %v, %v", pids, err)
+		}
+		return b.id, pids[0]
+	}
+}
