@@ -62,6 +62,9 @@ type SourceStats struct {
 	// loss whose size it will learn with later events, or never, as that of
 	// what a CPU did before it was seen to have come online.
 	Bound bool
+	// UsageLost is how many records of what threads have used were lost, for which
+	// events are delivered without FieldsUsage: they are not in Lost.
+	UsageLost uint64
 }
 
 // LostTotal is the sum over all causes.

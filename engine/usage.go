@@ -32,5 +32,6 @@ func (t *table) dropUsage() {
 		p.Usage, t.used = nil, nil
 		p.Known &^= FieldsUsage
 		p.Carried &^= FieldsUsage
+		p.Truncated &^= FieldsUsage
 	}
 }

@@ -100,7 +100,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		case f == engine.FieldExecPath:
 			row.Via = "it is in the memory of the process alone, which is not read"
 		case engine.FieldsUsage.Has(f):
-			row.Via = "/proc shows it of a process that has ended only until it is waited for, and the times in ticks of 10 ms"
+			s.describeUsage(f, row)
 		case f == engine.FieldEnviron && !s.shared.Environ.Wanted():
 			*row = source.NoEnviron
 		case s.opts.Enrich == EnrichFull && f == engine.FieldLogin:
@@ -131,7 +131,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	if s.proc == nil {
 		t.Notes = append(t.Notes, "no /proc: processes that had threads before the source was opened may be reported as ended with their leader")
 	}
-	if want := kernelFilter(&s.shared); want != allKinds {
+	if want := s.kernelFilter(); want != allKinds {
 		if s.filtered {
 			t.Notes = append(t.Notes, fmt.Sprintf("the kernel delivers only the kinds 0x%x", uint32(want)))
 		} else {
@@ -144,6 +144,31 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	return t
 }
 
+// describeUsage sets the row of what a process has used.
+func (s *Source) describeUsage(f engine.Field, row *engine.Capability) {
+	switch {
+	case !s.opts.TaskStats:
+		row.Via = "needs CNProcOptions.TaskStats"
+	case !s.shared.Reports(engine.EventExit):
+		row.Via = "ends are not asked for"
+	case s.usages == nil:
+		row.Via = s.noUsages.Error()
+	case s.usages.lacks(f) != "":
+		row.Via = s.usages.lacks(f)
+	default:
+		*row = engine.Capability{Origin: engine.OriginKernel, Via: usageVia[f], At: engine.EventExit, Partial: engine.EventExit}
+		if !s.usages.marked {
+			row.Via += "; unknown of processes that had several threads (before Linux 5.19)"
+		}
+	}
+}
+
+var usageVia = map[engine.Field]string{
+	engine.FieldCPUTime: "taskstats.cpu_run_virtual_total, divided by ac_utime and ac_stime; carried if it was in the kernel or had several threads",
+	engine.FieldPeakRSS: "taskstats.hiwater_rss; carried if it has executed, as it is of the last image",
+	engine.FieldIO:      "taskstats.read_char, write_char, read_bytes, write_bytes, in whole KiB; unknown if it had several threads",
+}
+
 // Stats returns the counters. Loss is counted in two ways, and the larger figure is reported. The
 // socket counts the messages that it drops, at once. Gaps in the sequence numbers also show
 // messages that the kernel had no memory to send, but only once later messages arrive.
@@ -152,6 +177,9 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	s.loss.dropped = s.drops()
 	st.Lost[engine.LossSocketFull] = s.loss.total()
 	st.Lost[engine.LossDecode] = s.decode
+	if s.usages != nil {
+		st.UsageLost = s.usages.missing()
+	}
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }

@@ -361,7 +361,7 @@ func TestGapBeforeWhatWaits(t *testing.T) {
 func fill(b *batch, records ...[]byte) {
 	for _, r := range records {
 		h := &b.hdrs[b.n]
-		h.len, h.hdr.Namelen = uint32(copy(b.data[b.n][:], r)), unix.SizeofSockaddrNetlink
+		h.len, h.hdr.Namelen = uint32(copy(b.data[b.n*b.size:], r)), unix.SizeofSockaddrNetlink
 		b.names[b.n] = unix.RawSockaddrNetlink{Family: unix.AF_NETLINK}
 		b.n++
 	}

@@ -146,7 +146,7 @@ const (
 		1<<engine.FieldCaps|1<<engine.FieldComm|1<<engine.FieldExit|1<<engine.FieldPIDNS|1<<engine.FieldUserNS)
 
 	// ofEnd are the fields of an end that are another's if its message is.
-	ofEnd = engine.Fields(1<<engine.FieldExit | 1<<engine.FieldExitSignal | 1<<engine.FieldPPID)
+	ofEnd = engine.FieldsUsage | engine.Fields(1<<engine.FieldExit|1<<engine.FieldExitSignal|1<<engine.FieldPPID)
 
 	// carried are the fields that are true at the reading and perhaps not at the event
 	// in any case: those that change without a message, and the arguments, which are in

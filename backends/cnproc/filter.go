@@ -11,14 +11,15 @@ func failuresOnly(o *source.Options) bool {
 }
 
 // kernelFilter returns the set of messages that the source needs for what is wanted.
-func kernelFilter(o *source.Options) (need What) {
+func (s *Source) kernelFilter() (need What) {
+	o := &s.shared
 	for k, row := range kindRows {
 		if o.Reports(engine.Kind(k).Events()) {
 			need |= row.what
 		}
 	}
 	switch {
-	case failuresOnly(o):
+	case failuresOnly(o) && s.usages == nil: // else each end takes its record away
 		return NonzeroExit
 	case need&(Exit|CoreDump) != 0:
 		// A process has ended when its last thread has; exec leaves one thread. Its status

@@ -24,24 +24,32 @@ func dial(o *Options) (fd int, err error) {
 		return -1, fmt.Errorf("open a connector socket: %w", err)
 	}
 	defer conn.Close()
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return -1, fmt.Errorf("reach the connector socket's descriptor: %w", err)
-	}
-	var inner error
-	if err := raw.Control(func(s uintptr) {
-		fd, inner = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 3)
-	}); err != nil {
-		return -1, fmt.Errorf("reach the connector socket's descriptor: %w", err)
-	}
-	if inner != nil {
-		return -1, fmt.Errorf("duplicate the connector socket's descriptor: %w", inner)
+	if fd, err = duplicate(conn); err != nil {
+		return -1, err
 	}
 	// At least the default size until the request is answered: on a busy system the answer
 	// would not fit into a smaller buffer. Open sets the wanted size afterwards.
 	if err := setReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer)); err != nil {
 		unix.Close(fd)
 		return -1, err
+	}
+	return fd, nil
+}
+
+// duplicate returns a duplicate of a socket's descriptor.
+func duplicate(conn *netlink.Conn) (fd int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, fmt.Errorf("reach a netlink socket's descriptor: %w", err)
+	}
+	var inner error
+	if err := raw.Control(func(s uintptr) {
+		fd, inner = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 3)
+	}); err != nil {
+		return -1, fmt.Errorf("reach a netlink socket's descriptor: %w", err)
+	}
+	if inner != nil {
+		return -1, fmt.Errorf("duplicate a netlink socket's descriptor: %w", inner)
 	}
 	return fd, nil
 }
@@ -205,10 +213,10 @@ const batchSize = 128
 
 // batch is the reusable storage for a call of recvmmsg(2).
 type batch struct {
-	hdrs  [batchSize]mmsghdr
-	iovs  [batchSize]unix.Iovec
-	names [batchSize]unix.RawSockaddrNetlink
-	data  [batchSize][sizeMaxRecord]byte
+	hdrs  []mmsghdr
+	names []unix.RawSockaddrNetlink
+	data  []byte
+	size  int // room for a message
 	n     int // messages received
 	next  int // index of the first message that was not handled
 }
@@ -220,14 +228,16 @@ type mmsghdr struct {
 	_   [4]byte
 }
 
-func newBatch() *batch {
-	b := new(batch)
+// newBatch returns a batch for n messages of at most size bytes.
+func newBatch(n, size int) *batch {
+	b := &batch{hdrs: make([]mmsghdr, n), names: make([]unix.RawSockaddrNetlink, n), data: make([]byte, n*size), size: size}
+	iovs := make([]unix.Iovec, n)
 	for i := range b.hdrs {
-		b.iovs[i].Base = &b.data[i][0]
-		b.iovs[i].SetLen(sizeMaxRecord)
+		iovs[i].Base = &b.data[i*size]
+		iovs[i].SetLen(size)
 		h := &b.hdrs[i].hdr
 		h.Name = (*byte)(unsafe.Pointer(&b.names[i]))
-		h.Iov = &b.iovs[i]
+		h.Iov = &iovs[i]
 		h.SetIovlen(1)
 	}
 	return b
@@ -259,8 +269,8 @@ func (b *batch) receive(fd int) unix.Errno {
 // kernel's.
 func (b *batch) message(i int) (data []byte, genuine bool) {
 	h := &b.hdrs[i]
-	n := min(h.len, sizeMaxRecord)
+	n := min(int(h.len), b.size)
 	name := &b.names[i]
 	genuine = h.hdr.Namelen >= unix.SizeofSockaddrNetlink && name.Family == unix.AF_NETLINK && name.Pid == 0
-	return b.data[i][:n], genuine && h.hdr.Flags&unix.MSG_TRUNC == 0
+	return b.data[i*b.size:][:n], genuine && h.hdr.Flags&unix.MSG_TRUNC == 0
 }

@@ -32,6 +32,8 @@ type Source struct {
 	clock      *bootClock
 	track      *tracker
 	enrich     *enricher
+	usages     *usages // nil if they are not asked for, or for the reason noUsages
+	noUsages   error
 	to         engine.Sink // of the Populate in its course
 	size       int         // the most room that the sink had
 	nextLook   uint64      // when the tracker wants to look at groups, 0 for not at all
@@ -81,7 +83,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 
 // newSource returns a source without a socket.
 func newSource(shared source.Options, o Options) *Source {
-	s := &Source{shared: shared, opts: o, fd: -1, batch: newBatch(), clock: newClock()}
+	s := &Source{shared: shared, opts: o, fd: -1, batch: newBatch(batchSize, sizeMaxRecord), clock: newClock()}
 	s.showStatus = kernelversion.AtLeast("6.1")
 	s.stages()
 	return s
@@ -117,7 +119,10 @@ func (s *Source) open() (err error) {
 		s.proc.ReadEnviron(environ.Set)
 	}
 	s.stages()
-	if s.filtered, err = listen(s.fd, s.batch, kernelFilter(&s.shared)); err != nil {
+	if s.opts.TaskStats && s.shared.Reports(engine.EventExit) {
+		s.usages, s.noUsages = openUsages(s.opts.ReceiveBuffer)
+	}
+	if s.filtered, err = listen(s.fd, s.batch, s.kernelFilter()); err != nil {
 		return err
 	}
 	if s.opts.ReceiveBuffer < defaultReceiveBuffer {
@@ -131,7 +136,7 @@ func (s *Source) open() (err error) {
 	}
 	need := allKinds
 	if s.filtered {
-		need = kernelFilter(&s.shared)
+		need = s.kernelFilter()
 	}
 	s.loss.filtered = s.filtered
 	s.track.failures = need == NonzeroExit
@@ -189,6 +194,9 @@ func (s *Source) Close() error {
 	}
 	if s.proc != nil {
 		s.proc.Close()
+	}
+	if s.usages != nil {
+		s.usages.close()
 	}
 	if err == nil && ignored != nil {
 		err = fmt.Errorf("end the subscription to the proc connector: %w", ignored)
@@ -249,6 +257,9 @@ func (s *Source) room() bool { return s.to.Room()-s.enrich.len() > 0 }
 // release gives to the sink what is certain, or, with force set, all. Each message in the batch
 // was noted.
 func (s *Source) release(force bool) {
+	if s.usages != nil {
+		s.usages.match()
+	}
 	if force || !s.loss.congested && s.batch.next == s.batch.n {
 		s.tellOverrun()
 	}
@@ -359,30 +370,42 @@ func (s *Source) message(data []byte, genuine bool) {
 		}
 		m.threads = !s.enrich.births || s.track.threads(&m)
 		s.enrich.note(&m)
+		if m.what == Fork && s.usages != nil {
+			s.usages.born(m.tid, m.time)
+		}
 	}
 	s.track.take(&m)
 }
 
-// take queues the event of a fact, if it is wanted.
+// take takes a fact of the tracker.
 func (s *Source) take(f *fact) {
-	if f.kind == engine.KindGap {
-		if f.m == nil {
-			s.enrich.distrust(&f.gap)
-		}
-		ev := s.to.Reserve()
+	ev := s.queue(f)
+	if s.usages != nil {
+		s.usages.take(f, ev)
+	}
+}
+
+// queue queues the event of a fact, and returns it, if it is wanted.
+func (s *Source) queue(f *fact) *engine.RawEvent {
+	if f.kind == engine.KindGap && f.m == nil {
+		s.enrich.distrust(&f.gap)
+	}
+	if f.kind != engine.KindGap && !s.wants(f) {
+		return nil
+	}
+	ev := s.to.Reserve()
+	switch {
+	case f.kind == engine.KindGap:
 		ev.SetGap(f.gap)
 		s.enrich.add(ev, 0)
-		return
-	}
-	if s.wants(f) {
-		ev := s.to.Reserve()
+	case f.unsure || f.seen != 0 || f.reaped():
 		f.fill(ev)
-		if f.unsure || f.seen != 0 || f.reaped() {
-			s.enrich.addEnd(ev, s.wanted(f), f)
-			return
-		}
+		s.enrich.addEnd(ev, s.wanted(f), f)
+	default:
+		f.fill(ev)
 		s.enrich.add(ev, s.wanted(f))
 	}
+	return ev
 }
 
 // wanted returns the fields that are read from /proc for the event of a fact.

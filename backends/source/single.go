@@ -22,7 +22,7 @@ type KProbeOptions struct {
 
 // CNProcOptions are those of the proc connector alone. The zero value is right for most.
 type CNProcOptions struct {
-	// ReceiveBuffer is the size of the socket's receive buffer in bytes as the
+	// ReceiveBuffer is the size of the receive buffer of each socket in bytes as the
 	// kernel accounts it, several hundred for each message. 0 means 16 MiB,
 	// some ten thousand messages. Up to 1 GiB. Without CAP_NET_ADMIN the
 	// kernel caps it at /proc/sys/net/core/rmem_max. Do not set it, except to
@@ -36,6 +36,12 @@ type CNProcOptions struct {
 	// that show what was read to be of another time: 0 means 50 ms, or a quarter of the
 	// engine's HoldTime if that is shorter. Do not set it.
 	DoubtTime time.Duration
+
+	// TaskStats makes an EXIT have what its process has used (FieldsUsage), by the
+	// kernel's taskstats: cpu_time in quark(7) says what is known of it. Open needs
+	// CAP_NET_ADMIN for it. The kernel makes a record of 600 bytes for each thread that
+	// ends: do not set it where these are not needed.
+	TaskStats bool
 }
 
 // Enrich says what is read from /proc.

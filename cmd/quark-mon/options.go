@@ -59,6 +59,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	command.Group(all, "What is printed", func(f *pflag.FlagSet) {
 		f.StringSliceVar(&o.queue.Environ.Names, "environ", nil, "also the variables with which programs are started: a `list` of names such as LD_*, or * for all")
 		f.StringSliceVar(&o.queue.Environ.Redacted, "redact", nil, "with --environ: do not tell the values of these variables, a `list` of names such as *KEY*")
+		f.BoolVar(&o.queue.CNProc.TaskStats, "taskstats", false, "with the proc connector: also what each process has used at its end")
 		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
@@ -114,6 +115,7 @@ const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --names --host -j | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--users LIST] [--environ LIST [--redact LIST]]
+                 [--taskstats]
                  [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
                  [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
                  [--failed] [--filter EXPRESSION] [--rules FILE]
@@ -160,7 +162,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 			return nil, fmt.Errorf("--%s: the name of the file is empty", name)
 		}
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact"} {
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
 		}

@@ -17,7 +17,8 @@ func statsRow(s *quark.Stats) string {
 		s.Lost(), s.GarbageCollections, s.Buffered, s.Processes)
 }
 
-// lossLine returns the numbers of lost events by cause, or "" if none was lost.
+// lossLine returns the numbers of lost events by cause, and of lost records, or "" if there are
+// none.
 func lossLine(s *quark.Stats) string {
 	var causes []string
 	for l := range quark.Loss(quark.NumLosses) {
@@ -28,10 +29,14 @@ func lossLine(s *quark.Stats) string {
 	if s.Source.Bound {
 		causes = append(causes, "and more whose number is not known")
 	}
-	if len(causes) == 0 {
-		return ""
+	var b strings.Builder
+	if len(causes) > 0 {
+		fmt.Fprintf(&b, "lost: %s\n", strings.Join(causes, ", "))
 	}
-	return "lost: " + strings.Join(causes, ", ") + "\n"
+	if n := s.Source.UsageLost; n > 0 {
+		fmt.Fprintf(&b, "not known of ends: %d records of what threads have used were lost\n", n)
+	}
+	return b.String()
 }
 
 // filterLine returns what a filter did, or "" if there is none.
@@ -83,6 +88,7 @@ type statsRecord struct {
 	Lost               uint64            `json:"lost"`
 	LostBy             map[string]uint64 `json:"lost_by"`
 	LostIsLowerBound   bool              `json:"lost_is_lower_bound"`
+	UsageLost          uint64            `json:"usage_lost"`
 }
 
 func newStatsRecord(s *quark.Stats) *statsRecord {
@@ -90,7 +96,7 @@ func newStatsRecord(s *quark.Stats) *statsRecord {
 		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
 		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
 		Late: s.Late, Filtered: s.Filtered, Unsure: s.Unsure, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
-		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound,
+		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, UsageLost: s.Source.UsageLost,
 	}
 	for l := range quark.Loss(quark.NumLosses) {
 		r.LostBy[l.String()] = s.Source.Lost[l]

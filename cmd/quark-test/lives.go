@@ -19,6 +19,9 @@ func failedExecs(t *test) { t.livesWith(func(o *quark.Options) { o.FailedExecs =
 // environment does what lives does, with queues that report some variables.
 func environment(t *test) { t.livesWith(func(o *quark.Options) { o.Environ = scenario.Environ }) }
 
+// resources does what lives does, with queues that report what processes have used.
+func resources(t *test) { t.livesWith(func(o *quark.Options) { o.CNProc.TaskStats = true }) }
+
 // livesWith does what lives does, with queues of other options.
 func (t *test) livesWith(set func(*quark.Options)) {
 	open := func(kind string) []*view {

@@ -26,7 +26,7 @@ var tests = []testrun.Test{
 	{Name: "t_namespace", Doc: "namespaces are those of the process", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_cgroup", Doc: "the cgroup is that of the process", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_login", Doc: "the login is that of the process", Run: with(lives), Shared: defaultQueue, Types: true},
-	{Name: "t_usage", Doc: "what a process has used is what its parent is told", Run: with(lives), Shared: defaultQueue, Types: true},
+	{Name: "t_usage", Doc: "what a process has used is what its parent is told", Run: with(resources), Types: true},
 	{Name: "t_live_after_exec", Doc: "a process that lives on after exec has its new state", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_ptrace", Doc: "a tracer attaches and detaches", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_long_args", Doc: "16 KB of arguments are whole, 100 KB marked as cut", Run: with(lives), Shared: defaultQueue},

@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -10,11 +12,24 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// usage executes this program, which uses something in several threads and tells how much.
+// usage executes this program, which uses something in several threads and tells how much. One
+// process has a single thread, and works in the kernel.
 func usage(d *director) {
+	const odd = 10_000_001 // not whole KiB
+	from, to := d.create("from"), d.create("to")
+	d.must(from.Truncate(odd))
+	d.do(d.script().call("sendfile", unix.SYS_SENDFILE, int(to.Fd()), int(from.Fd()), nil, odd).end(0))
+	d.must(errors.Join(from.Close(), to.Close()))
 	for _, threads := range []int{1, 3, 8} {
 		d.do(d.light().image(d.self, []string{"usage"}, role("use", 0, threads)))
 	}
+}
+
+// create makes a file.
+func (d *director) create(name string) *os.File {
+	f, err := os.Create(filepath.Join(d.dir, name))
+	d.must(err)
+	return f
 }
 
 // use uses CPU time, memory and files in n threads, of which every other one ends before the

@@ -9,14 +9,17 @@ import (
 
 // used judges what an EXIT says of what the process has used: no less than it had said itself
 // before its end, and no more than who waited for it was told, which has the rest of the end too.
+// The proc connector may mark as carried what can be less, or divided in another way, and as cut
+// what is in whole KiB.
 func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p, least, most := s.Process, e.Life.Used, e.Used
+	one := len(e.Life.Threads) == 0 && !e.Life.OpenThreads
 	if most == nil || f == engine.FieldIO && most.IO == nil {
 		return
 	}
 	if !p.Known.Has(f) {
-		one := len(e.Life.Threads) == 0 && !e.Life.OpenThreads
-		if one && j.w.Backend != "cnproc" && j.w.Table.Fields[f].At.Has(s.Events&engine.EventExit) {
+		again := j.w.Backend == "cnproc" && len(j.byPID[p.PID]) > 1 // the number had others
+		if one && !again && j.w.Table.Fields[f].At.Has(s.Events&engine.EventExit) {
 			v.Unexplained++
 			j.find(e.Life, "%s: %s is unknown, of a process with one thread", s.Events, f)
 			return
@@ -24,25 +27,40 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		v.Unknown++
 		return
 	}
-	right, u := true, p.Usage
+	verdict, unit := &v.Right, uint64(1)
+	if j.w.Backend == "cnproc" && p.Carried.Has(f) {
+		verdict = &v.Carried
+	} else if j.w.Backend == "cnproc" && p.Truncated.Has(f) {
+		verdict, unit = &v.Truncated, 1024
+	}
+	u := p.Usage
 	within := func(what string, got, from, to uint64) {
 		if got < from || got > to {
-			right = false
+			verdict = &v.Wrong
 			j.find(e.Life, "%s: %s is %d, not between %d and %d", s.Events, what, got, from, to)
 		}
 	}
 	if least == nil {
 		least = &truth.Used{}
 	}
+	carried := verdict == &v.Carried
 	switch f {
 	case engine.FieldCPUTime:
 		const cut = 2000 // rusage has whole microseconds
-		within("the CPU time", u.UserTime+u.SystemTime+cut, least.CPU, most.CPU+2*cut)
-		within("the user time", u.UserTime+cut, least.User, truth.Forever)
-		within("the system time", u.SystemTime+cut, least.System, truth.Forever)
+		low := least.CPU
+		if carried && !one {
+			low = 0
+		}
+		within("the CPU time", u.UserTime+u.SystemTime+cut, low, most.CPU+2*cut)
+		if !carried {
+			within("the user time", u.UserTime+cut, least.User, truth.Forever)
+			within("the system time", u.SystemTime+cut, least.System, truth.Forever)
+		}
 	case engine.FieldPeakRSS:
 		low := least.PeakRSS
-		if !j.hasChildren(e.Life) { // else most may be that of a child
+		if carried {
+			low = 0
+		} else if !j.hasChildren(e.Life) { // else most may be that of a child
 			low = most.PeakRSS
 		}
 		within("the peak RSS", u.PeakRSS, low, most.PeakRSS)
@@ -51,16 +69,12 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		if from == nil {
 			from = &truth.IO{RChar: most.IO.RChar, WChar: most.IO.WChar}
 		}
-		within("rchar", u.RChar, from.RChar, most.IO.RChar)
-		within("wchar", u.WChar, from.WChar, most.IO.WChar)
-		within("read_bytes", u.ReadBytes, from.ReadBytes, most.IO.ReadBytes)
-		within("write_bytes", u.WriteBytes, from.WriteBytes, most.IO.WriteBytes)
+		within("rchar", u.RChar, from.RChar/unit*unit, most.IO.RChar)
+		within("wchar", u.WChar, from.WChar/unit*unit, most.IO.WChar)
+		within("read_bytes", u.ReadBytes, from.ReadBytes/unit*unit, most.IO.ReadBytes)
+		within("write_bytes", u.WriteBytes, from.WriteBytes/unit*unit, most.IO.WriteBytes)
 	}
-	if right {
-		v.Right++
-	} else {
-		v.Wrong++
-	}
+	*verdict++
 }
 
 // hasChildren reports whether a life made others.
