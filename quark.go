@@ -43,7 +43,7 @@ type Options struct {
 
 	// Where, if not nil, decides whether an event is delivered: [ParseFilter] compiles an
 	// expression, [ParseRules] a file of rules. The process table follows all events, and gaps
-	// are always delivered.
+	// are always delivered. Environ has to ask for the variables of the environment in it.
 	Where *Filter
 
 	// Filter, if not nil, decides the same, of what passes Where. It may use the
@@ -130,6 +130,11 @@ type Queue struct {
 // If no backend can be used the error is an *[OpenError] with all reasons, and an
 // *[OptionError] if an option has a value that can't be used.
 func Open(opts Options) (*Queue, error) {
+	for _, name := range opts.Where.Variables() {
+		if !opts.Environ.Has(name) {
+			return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "about env." + name, Err: errors.New("Environ does not ask for this variable")})
+		}
+	}
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
 	src, attempts, err := backends.Open(opts.backends())

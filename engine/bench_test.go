@@ -6,6 +6,7 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/engine/filter"
 )
 
 // life is fork, exec and exit of one process, with all the strings that the
@@ -29,8 +30,9 @@ func life() []enginetest.Raw {
 
 // steady keeps 10,000 raw events buffered: the clock stands still, so that only
 // a full buffer delivers, and one step makes one life and delivers one.
-func steady(tb testing.TB, matrix *engine.Matrix) (r *rig, step func()) {
-	r = newRig(tb, engine.Options{Matrix: matrix, CacheGraceTime: time.Millisecond})
+func steady(tb testing.TB, opts engine.Options) (r *rig, step func()) {
+	opts.CacheGraceTime = time.Millisecond
+	r = newRig(tb, opts)
 	pid := uint32(1)
 	events := life()
 	step = func() {
@@ -56,8 +58,16 @@ func steady(tb testing.TB, matrix *engine.Matrix) (r *rig, step func()) {
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
-	for name, matrix := range map[string]*engine.Matrix{"joined": nil, "apart": new(engine.Matrix)} {
-		_, step := steady(t, matrix)
+	f, err := filter.Parse(`exec and exe ~ "/usr/**" and argv == 'nop!' and uid == 0 or tree == 7 or failed and cwd ~ "/root*"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := f.Matcher(new(engine.Clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string]engine.Options{"joined": {}, "apart": {Matrix: new(engine.Matrix)}, "filtered": {Judge: m.Judge}} {
+		_, step := steady(t, opts)
 		if n := testing.AllocsPerRun(20000, step); n != 0 {
 			t.Errorf("%s: %v allocations for three raw events", name, n)
 		}
@@ -69,7 +79,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 func BenchmarkEngine(b *testing.B) {
 	for name, matrix := range map[string]*engine.Matrix{"joined": nil, "apart": new(engine.Matrix)} {
 		b.Run(name, func(b *testing.B) {
-			r, step := steady(b, matrix)
+			r, step := steady(b, engine.Options{Matrix: matrix})
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {

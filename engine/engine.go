@@ -234,6 +234,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	}
 	e.buffer.Release(head)
 	if !e.passes(ev) {
+		e.table.dropUsage()
 		return nil
 	}
 	if absorbed {

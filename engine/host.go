@@ -32,11 +32,17 @@ func (h *Host) AppendJSON(b []byte) []byte {
 // digits, of the SHA-256 of "BOOT_ID PID START", where START is the start time in that unit, field
 // 22 of /proc/PID/stat. It is unknown if one of them is.
 func (p *Process) EntityID(h *Host) (id string, known bool) {
+	b := p.AppendEntityID(nil, h)
+	return string(b), len(b) > 0
+}
+
+// AppendEntityID appends what EntityID returns to b.
+func (p *Process) AppendEntityID(b []byte, h *Host) []byte {
 	who, known := p.Identity()
 	if !known || h.BootID == "" {
-		return "", false
+		return b
 	}
-	return string(who.appendEntityID(nil, h)), true
+	return who.appendEntityID(b, h)
 }
 
 func (id Identity) appendEntityID(b []byte, h *Host) []byte {

@@ -26,6 +26,13 @@ const Redacted = "[redacted]"
 // Wanted reports whether any variable is reported.
 func (e *Environ) Wanted() bool { return len(e.Names) > 0 }
 
+// Has reports whether the variable of that name is reported, with its value. If a pattern can't be
+// used, which Compile says, all are.
+func (e *Environ) Has(name string) bool {
+	v, err := e.Compile()
+	return err != nil || v != nil && anyMatches(v.names, name) && !anyMatches(v.redacted, name)
+}
+
 // NoEnviron is the row of a source that is not asked for the environment.
 var NoEnviron = engine.Capability{Via: "needs Options.Environ"}
 

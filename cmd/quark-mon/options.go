@@ -195,6 +195,11 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if o.queue.Where, err = o.filter.compile(); err != nil {
 		return nil, err
 	}
+	for _, name := range o.queue.Where.Variables() {
+		if o.replay == "" && !o.queue.Environ.Has(name) {
+			return nil, fmt.Errorf("env.%s in a filter: needs --environ %s, and no --redact of it", name, name)
+		}
+	}
 	if o.count && !o.enrich && o.queue.Where == nil {
 		// Nobody sees what /proc says.
 		o.queue.CNProc.Enrich = quark.EnrichNone

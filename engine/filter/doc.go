@@ -17,14 +17,30 @@
 //     for ~ if one of the patterns matches, for != and !~ if none. Numbers also have < <= > >=.
 //   - known FIELD, carried FIELD: whether the field is known, and if so carried.
 //
-// Fields with a number: pid, ppid, pgid, sid, uid, euid, suid, gid, egid, sgid, login_uid,
-// login_session, uts_ns, ipc_ns, mnt_ns, net_ns, pid_ns, user_ns, cgroup_ns, time_ns, ns_pid (the
-// pid in pid_ns); exit_code, signal (a number or a name such as SIGKILL) and duration, a time such
-// as 1.5s or 200ms. The last three are of the end of a process: a term with one of them is false of
-// an event without EXIT or GONE, and with exit_code also if a signal ended the process.
+// Fields with a number:
 //
-// Fields with a text: comm, exe, cwd, cgroup, argv, of which one argument is enough, container
-// (the id), runtime, pod, and entry, the type of the entry leader.
+//   - pid, ppid, pgid, sid, uid, euid, suid, gid, egid, sgid; login_uid and login_session, which
+//     may be unset; uts_ns, ipc_ns, mnt_ns, net_ns, pid_ns, user_ns, cgroup_ns, time_ns and
+//     ns_pid, the pid in pid_ns; tty, a device such as 136:0, or 0:0 for none.
+//   - exe_uid, exe_gid, exe_device (such as 8:1) and exe_inode, of the file of the executable. A
+//     thread of the kernel has none: such a term is false of it.
+//   - exit_code, signal (a number or a name such as SIGKILL) and duration, a time such as 1.5s or
+//     200ms; cpu_time, user_time and system_time; peak_rss, rchar, wchar, read_bytes and
+//     write_bytes, in bytes or with K, M or G for 1024, 1024² or 1024³ of them. These are of the
+//     end of a process: a term with one of them is false of an event without EXIT or GONE, and
+//     with exit_code also if a signal ended the process.
+//   - errno, a number or a name such as ENOENT, is of a failed exec: a term with it is false of
+//     other events, as one with failed_path is.
+//
+// Fields with a text: comm, exe, exec_path, cwd, cgroup, failed_path, argv, of which one argument
+// is enough, container (the id), runtime, pod, entity_id, and entry, the type of the entry leader.
+// env.NAME is the variable NAME of the environment at the last exec; a term with == or ~ is false,
+// and one with != or !~ true, if there is none. The source has to be asked for the variable: to
+// the filter one that it was not asked for is not there.
+//
+// Fields with a set, of which one member is enough, and which is none if it is empty: exe_flags,
+// with set_uid, set_gid, other_writable and removed, of the file of the executable; and
+// privileges, with set_uid, set_gid and file_caps, which this file gave the process.
 //
 // tree == PID is of the process that has the pid at the start, or else of the first one that gets
 // it, and of all its descendants, also after its end. For processes of before the start descent is
@@ -36,17 +52,17 @@
 // ~.
 //
 // In a pattern * stands for any characters, ? for one, [a-z] and [!a-z] for one of a set; \ takes
-// its meaning from the character after it. In exe, cwd and cgroup none of these stands for a
-// slash, and ** stands for any characters with slashes.
+// its meaning from the character after it. In exe, exec_path, failed_path, cwd and cgroup none of
+// these stands for a slash, and ** stands for any characters with slashes.
 //
 // # What is not known
 //
 // A term about a field that is unknown, or that was cut, is neither true nor false. "and", "or"
 // and "not" keep what follows all the same: false and unknown is false, true or unknown is true. A
-// thread of the kernel has no executable and no arguments, which is known: exe is empty. An event
-// of which the whole is unknown passes, and is counted as unsure: whoever reads a log rather sees
-// an event too much than misses one. To see it otherwise add "and known FIELD". A carried value
-// counts as it is shown; "and not carried FIELD" leaves it out.
+// thread of the kernel has neither executable nor arguments nor environment, which is known: exe
+// is empty. An event of which the whole is unknown passes, and is counted as unsure: whoever reads
+// a log rather sees an event too much than misses one. To see it otherwise add "and known FIELD".
+// A carried value counts as it is shown; "and not carried FIELD" leaves it out.
 //
 // # Rules
 //

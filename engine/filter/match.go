@@ -43,18 +43,28 @@ type (
 
 	// numberTerm is true if the value is in one of the ranges, or with none if it is in none.
 	numberTerm struct {
-		field *numberField
-		in    []interval
-		none  bool
+		*numberField
+		in   []interval
+		none bool
 	}
 
 	// textTerm is true if the value is one of the texts, or one of the patterns matches it, or
 	// with none if that is not so.
 	textTerm struct {
-		field *textField
+		*textField
 		patterns
 	}
-	argvTerm struct{ patterns }
+	listTerm struct {
+		*listField
+		patterns
+	}
+
+	// setTerm is true if the value has one of the bits, or is empty, or with none if not.
+	setTerm struct {
+		*setField
+		bits        uint
+		empty, none bool
+	}
 
 	stateTerm struct {
 		fields  engine.Fields
@@ -114,8 +124,6 @@ func (t truth) otherwise(none bool) truth {
 	return t
 }
 
-const ends = engine.EventExit | engine.EventGone
-
 func (k kindTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	return truthOf(ev.Events.Has(engine.Events(k)))
 }
@@ -135,14 +143,20 @@ func (threadTerm) eval(_ *Matcher, ev *engine.Event) truth { return truthOf(ev.T
 
 func (anyTerm) eval(*Matcher, *engine.Event) truth { return yes }
 
+// has reports whether an event has a field of some events, or of all if it is 0.
+func has(ev *engine.Event, of engine.Events) bool { return of == 0 || ev.Events.Has(of) }
+
 func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {
-	if n.field.ofEnd && !ev.Events.Has(ends) {
+	switch p := ev.Process; {
+	case !has(ev, n.of):
 		return no
-	}
-	if n.field.fields&^ev.Process.Known != 0 {
+	case n.fields&^p.Known != 0:
+		if n.fields.Has(engine.FieldExecutable) && p.IsKernelThread() {
+			return no
+		}
 		return unknown
 	}
-	least, most, ok := n.field.get(m, ev)
+	least, most, ok := n.get(m, ev)
 	if !ok {
 		return no
 	}
@@ -159,14 +173,31 @@ func (n *numberTerm) eval(m *Matcher, ev *engine.Event) truth {
 }
 
 func (t *textTerm) eval(m *Matcher, ev *engine.Event) truth {
-	p, f := ev.Process, t.field.fields
-	if t.field.ofImage && p.IsKernelThread() {
-		return truthOf(t.has("")).otherwise(t.none)
-	}
-	if f&^p.Known != 0 || f&p.Truncated != 0 {
+	switch p := ev.Process; {
+	case !has(ev, t.of):
+		return no
+	case t.fields&^p.Known != 0:
+		if t.ofImage && p.IsKernelThread() {
+			return truthOf(t.has("")).otherwise(t.none)
+		}
 		return unknown
 	}
-	return truthOf(t.has(t.field.get(m, p))).otherwise(t.none)
+	s, ok := t.get(m, ev)
+	if !ok {
+		return unknown
+	}
+	return truthOf(t.has(s)).otherwise(t.none)
+}
+
+func (t *setTerm) eval(_ *Matcher, ev *engine.Event) truth {
+	var bits uint
+	switch p := ev.Process; {
+	case t.fields&^p.Known == 0:
+		bits = t.get(p)
+	case !p.IsKernelThread():
+		return unknown
+	}
+	return truthOf(bits&t.bits != 0 || t.empty && bits == 0).otherwise(t.none)
 }
 
 func (p *patterns) has(s string) bool {
@@ -181,28 +212,28 @@ func (p *patterns) has(s string) bool {
 	return false
 }
 
-func (t *argvTerm) eval(_ *Matcher, ev *engine.Event) truth {
+func (t *listTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	p := ev.Process
 	switch {
-	case p.Known.Has(engine.FieldCmdline):
+	case p.Known.Has(t.field):
 	case p.IsKernelThread():
 		return no.otherwise(t.none)
 	default:
 		return unknown
 	}
-	// Cmdline does not change while the event is looked at.
-	return t.ofArguments(unsafe.String(unsafe.SliceData(p.Cmdline), len(p.Cmdline)), p.Truncated.Has(engine.FieldCmdline)).otherwise(t.none)
+	// The list does not change while the event is looked at.
+	all := t.get(p)
+	return t.oneOf(unsafe.String(unsafe.SliceData(all), len(all)), p.Truncated.Has(t.field)).otherwise(t.none)
 }
 
-// ofArguments looks at each argument. Of a list that was cut the last one may be, and others
-// follow.
-func (t *argvTerm) ofArguments(rest string, cut bool) truth {
+// oneOf looks at each text. Of a list that was cut the last one may be, and others follow.
+func (t *listTerm) oneOf(rest string, cut bool) truth {
 	for rest != "" {
-		arg, after, _ := strings.Cut(rest, "\x00")
+		text, after, _ := strings.Cut(rest, "\x00")
 		if cut && after == "" {
 			break
 		}
-		if t.has(arg) {
+		if value, ok := strings.CutPrefix(text, t.prefix); ok && t.has(value) {
 			return yes
 		}
 		rest = after
@@ -240,6 +271,15 @@ type Filter struct {
 	conditions []node
 	rules      [][]rule
 	marks      []mark
+	variables  []string
+}
+
+// Variables returns the names of the variables of the environment that f is about. f may be nil.
+func (f *Filter) Variables() []string {
+	if f == nil {
+		return nil
+	}
+	return f.variables
 }
 
 // And returns a filter that lets an event pass if all of some filters do. Those that are nil are
@@ -256,6 +296,7 @@ func And(filters ...*Filter) *Filter {
 		all.conditions = append(all.conditions, f.conditions...)
 		all.rules = append(all.rules, f.rules...)
 		all.note(f.marks...)
+		all.variables = append(all.variables, f.variables...)
 	}
 	return all
 }
@@ -277,18 +318,21 @@ const maxMarks = 32
 type Matcher struct {
 	*Filter
 	bootOffset uint64
+	host       engine.Host
 	tags       uint32 // the bits of tags
 	rooted     uint32 // the bits of trees whose root was there
 
 	cached bool
 	cgroup string
 	of     engine.Container // the one of cgroup
+
+	id []byte // what entityID returned last
 }
 
 // Matcher returns a matcher for a queue with that clock. It is an error if the filter has more than
 // 32 trees and tags.
 func (f *Filter) Matcher(clock *engine.Clock) (*Matcher, error) {
-	m := &Matcher{Filter: f, bootOffset: clock.BootOffset}
+	m := &Matcher{Filter: f, bootOffset: clock.BootOffset, host: clock.Host}
 	if len(f.marks) > maxMarks {
 		return nil, errors.New("the filter names more than 32 trees and poisons")
 	}

@@ -40,8 +40,11 @@ func (r events) event() *engine.Event {
 	p.Login = engine.Login{UID: r.number(), Session: r.number()}
 	p.NS = engine.Namespaces{UTS: r.number(), IPC: r.number(), Mnt: r.number(), Net: r.number()}
 	p.Comm, p.Filename, p.Cwd, p.Cgroup = pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...), pick(r, someTexts...)
+	p.ExecPath, p.Privileges = pick(r, someTexts...), engine.Privileges(r.IntN(8))
+	p.Executable = engine.Executable{UID: r.number(), Inode: r.Uint64(), Device: r.Uint32(), Mode: uint16(r.Uint32()), Removed: r.IntN(3) == 0}
 	for range r.IntN(4) {
 		p.Cmdline = append(append(p.Cmdline, pick(r, someTexts...)...), 0)
+		p.Environ = append(append(append(p.Environ, pick(r, "A=", "AB=", "B=", "", "A")...), pick(r, someTexts...)...), 0)
 	}
 	p.Start, p.StartUnit = 1000+r.Uint64N(50), pick[uint64](r, 1, 10)
 	p.Task.Exit = engine.Exit{WaitStatus: pick[int32](r, 0, 1<<8, 2<<8, 9, 11|0x80), Time: 900 + r.Uint64N(60)}
@@ -59,8 +62,17 @@ func (r events) event() *engine.Event {
 	if r.IntN(10) == 0 {
 		ev.Events = engine.EventGone
 	}
+	if isEnd(ev) {
+		p.Usage = &engine.Usage{UserTime: r.Uint64N(5), SystemTime: r.Uint64N(5), PeakRSS: r.Uint64N(4) << 20, RChar: r.Uint64N(3)}
+	}
+	if r.IntN(8) == 0 {
+		ev.Events = engine.EventExecFailed
+		ev.Failed = engine.FailedExec{Errno: uint16(r.IntN(3)), Path: pick(r, someTexts...), PathKnown: r.IntN(3) > 0, PathCut: r.IntN(3) == 0}
+	}
 	return ev
 }
+
+var testHost = engine.Host{BootID: "boot"}
 
 const testBootOffset = 100 // CLOCK_BOOTTIME minus CLOCK_MONOTONIC of the events
 
@@ -105,6 +117,16 @@ func known(f engine.Fields, says func(ev *engine.Event) bool) func(ev *engine.Ev
 	}
 }
 
+// known is the function of this name, but for threads of the kernel, which have no executable.
+func (f *naiveNumber) known(says func(ev *engine.Event) bool) func(ev *engine.Event) truth {
+	return func(ev *engine.Event) truth {
+		if p := ev.Process; f.name == "exe_uid" && isKernelThread(p) && p.Known&f.f == 0 {
+			return no
+		}
+		return known(f.f, says)(ev)
+	}
+}
+
 func isEnd(ev *engine.Event) bool { return ev.Events&(engine.EventExit|engine.EventGone) != 0 }
 
 func ofEnd(says func(ev *engine.Event) truth) func(ev *engine.Event) truth {
@@ -116,11 +138,13 @@ func ofEnd(says func(ev *engine.Event) truth) func(ev *engine.Event) truth {
 	}
 }
 
-var naiveNumbers = []struct {
+type naiveNumber struct {
 	name string
 	f    engine.Fields
 	get  func(p *engine.Process) uint32
-}{
+}
+
+var naiveNumbers = []naiveNumber{
 	{"pid", 0, func(p *engine.Process) uint32 { return p.PID }},
 	{"ppid", 1 << engine.FieldPPID, func(p *engine.Process) uint32 { return p.PPID }},
 	{"uid", 1 << engine.FieldUIDs, func(p *engine.Process) uint32 { return p.Cred.UID }},
@@ -128,6 +152,7 @@ var naiveNumbers = []struct {
 	{"suid", 1 << engine.FieldSUID, func(p *engine.Process) uint32 { return p.Cred.SUID }},
 	{"login_session", 1 << engine.FieldLogin, func(p *engine.Process) uint32 { return p.Login.Session }},
 	{"net_ns", 1 << engine.FieldNetNS, func(p *engine.Process) uint32 { return p.NS.Net }},
+	{"exe_uid", 1 << engine.FieldExecutable, func(p *engine.Process) uint32 { return p.Executable.UID }},
 }
 
 var naiveTexts = []struct {
@@ -138,17 +163,18 @@ var naiveTexts = []struct {
 }{
 	{"comm", false, engine.FieldComm, func(p *engine.Process) string { return p.Comm }},
 	{"exe", true, engine.FieldFilename, func(p *engine.Process) string { return p.Filename }},
+	{"exec_path", true, engine.FieldExecPath, func(p *engine.Process) string { return p.ExecPath }},
 	{"cwd", true, engine.FieldCwd, func(p *engine.Process) string { return p.Cwd }},
 	{"cgroup", true, engine.FieldCgroup, func(p *engine.Process) string { return p.Cgroup }},
 }
 
 // image are the fields that a thread of the kernel does not have.
-var image = engine.SetOf(engine.FieldFilename, engine.FieldCmdline)
+var image = engine.SetOf(engine.FieldFilename, engine.FieldCmdline, engine.FieldExecutable, engine.FieldExecPath, engine.FieldEnviron, engine.FieldPrivileges)
 
 // isKernelThread reports whether nothing is known of an image, and the entry leader says why.
 func isKernelThread(p *engine.Process) bool {
 	return p.Known.Has(engine.FieldEntry) && !p.Carried.Has(engine.FieldEntry) && p.EntryType == engine.EntryKThread &&
-		p.Known&image == 0
+		p.Known&engine.SetOf(engine.FieldFilename, engine.FieldCmdline) == 0
 }
 
 func compare(op string, v, n uint64) bool {
@@ -157,7 +183,7 @@ func compare(op string, v, n uint64) bool {
 
 // term returns a random term.
 func (r events) term() made {
-	switch r.IntN(8) {
+	switch r.IntN(13) {
 	case 0:
 		k := pick(r, someKinds...)
 		return made{strings.ToLower(k.String()), func(ev *engine.Event) truth { return truthOf(ev.Events&k.Events() != 0) }}
@@ -170,7 +196,7 @@ func (r events) term() made {
 		f := naiveNumbers[r.IntN(len(naiveNumbers))]
 		if op := pick(r, "<", "<=", ">", ">="); r.IntN(2) == 0 {
 			n := uint64(pick[uint32](r, 1, 2, 1000, 1<<32-1))
-			return made{fmt.Sprint(f.name, op, n), known(f.f, func(ev *engine.Event) bool { return compare(op, uint64(f.get(ev.Process)), n) })}
+			return made{fmt.Sprint(f.name, op, n), f.known(func(ev *engine.Event) bool { return compare(op, uint64(f.get(ev.Process)), n) })}
 		}
 		var values []string
 		var numbers []uint32
@@ -179,7 +205,7 @@ func (r events) term() made {
 			values = append(values, strconv.FormatUint(uint64(numbers[len(numbers)-1]), 10))
 		}
 		op := pick(r, "==", "!=")
-		return made{f.name + op + r.list(values), known(f.f, func(ev *engine.Event) bool {
+		return made{f.name + op + r.list(values), f.known(func(ev *engine.Event) bool {
 			found := false
 			for _, n := range numbers {
 				found = found || f.get(ev.Process) == n
@@ -193,37 +219,81 @@ func (r events) term() made {
 			if ev.Process.Truncated.Has(f.f) {
 				return unknown
 			}
-			if f.name == "exe" && isKernelThread(ev.Process) {
+			if (f.name == "exe" || f.name == "exec_path") && isKernelThread(ev.Process) && !ev.Process.Known.Has(f.f) {
 				return truthOf(has("") == (op[0] != '!'))
 			}
 			return known(f.f.Set(), func(ev *engine.Event) bool { return has(f.get(ev.Process)) == (op[0] != '!') })(ev)
 		}}
 	case 4:
 		op, has, list := r.patterns(false)
-		return made{"argv " + op + list, func(ev *engine.Event) truth {
-			p := ev.Process
-			if isKernelThread(p) {
-				return truthOf(op[0] == '!')
+		return made{"argv " + op + list, r.oneOf(op, engine.FieldCmdline, has, func(p *engine.Process) []byte { return p.Cmdline })}
+	case 7:
+		op, has, list := r.patterns(false)
+		name := pick(r, "A", "AB", "C")
+		return made{"env." + name + op + list, r.oneOf(op, engine.FieldEnviron, func(s string) bool {
+			return strings.HasPrefix(s, name+"=") && has(s[len(name)+1:])
+		}, func(p *engine.Process) []byte { return p.Environ })}
+	case 8:
+		names, f := []string{"set_uid", "set_gid", "file_caps", "none"}, engine.FieldPrivileges
+		bits := func(p *engine.Process) []bool {
+			v := p.Privileges
+			return []bool{v&engine.BySetUID != 0, v&engine.BySetGID != 0, v&engine.ByFileCaps != 0, v == 0}
+		}
+		field := "privileges"
+		if r.IntN(2) == 0 {
+			field, names, f = "exe_flags", []string{"set_uid", "set_gid", "other_writable", "removed", "none"}, engine.FieldExecutable
+			bits = func(p *engine.Process) []bool {
+				x := p.Executable
+				b := []bool{x.Mode&04000 != 0, x.Mode&02000 != 0, x.Mode&2 != 0, x.Removed, false}
+				b[4] = !b[0] && !b[1] && !b[2] && !b[3]
+				return b
 			}
-			if !p.Known.Has(engine.FieldCmdline) {
+		}
+		op, i, k := pick(r, "==", "!="), r.IntN(len(names)), r.IntN(len(names))
+		last := len(names) - 1
+		return made{field + op + r.list([]string{names[i], names[k]}), func(ev *engine.Event) truth {
+			if isKernelThread(ev.Process) && !ev.Process.Known.Has(f) {
+				return truthOf((i == last || k == last) == (op == "=="))
+			}
+			return known(f.Set(), func(ev *engine.Event) bool { b := bits(ev.Process); return (b[i] || b[k]) == (op == "==") })(ev)
+		}}
+	case 9:
+		f := pick(r, "cpu_time", "peak_rss", "rchar")
+		op, n := pick(r, "<", ">="), 1+r.Uint64N(4)
+		unit := map[string]string{"cpu_time": "ns", "peak_rss": "M", "rchar": ""}[f]
+		of := map[string]engine.Field{"cpu_time": engine.FieldCPUTime, "peak_rss": engine.FieldPeakRSS, "rchar": engine.FieldIO}[f]
+		return made{fmt.Sprint(f, op, n, unit), ofEnd(known(of.Set(), func(ev *engine.Event) bool {
+			u := ev.Process.Usage
+			return compare(op, map[string]uint64{"cpu_time": u.UserTime + u.SystemTime, "peak_rss": u.PeakRSS >> 20, "rchar": u.RChar}[f], n)
+		}))}
+	case 11:
+		p := engine.Process{PID: r.number()} // of which the start is in the same unit
+		p.Known = engine.FieldStart.Set()
+		id, _ := p.EntityID(&testHost)
+		op := pick(r, "==", "!=")
+		return made{"entity_id" + op + id, known(engine.FieldStart.Set(), func(ev *engine.Event) bool { return (ev.Process.PID == p.PID) == (op == "==") })}
+	case 10:
+		if r.IntN(2) == 0 {
+			op := pick(r, "==", "!=")
+			return made{"errno" + op + "ENOENT", func(ev *engine.Event) truth {
+				switch {
+				case ev.Events != engine.EventExecFailed:
+					return no
+				case ev.Failed.Errno == 0:
+					return unknown
+				}
+				return truthOf((ev.Failed.Errno == 2) == (op == "=="))
+			}}
+		}
+		op, has, list := r.patterns(true)
+		return made{"failed_path" + op + list, func(ev *engine.Event) truth {
+			switch {
+			case ev.Events != engine.EventExecFailed:
+				return no
+			case !ev.Failed.PathKnown || ev.Failed.PathCut:
 				return unknown
 			}
-			args := bytes.Split(p.Cmdline, []byte{0})
-			args = args[:len(args)-1]
-			t := no
-			if p.Truncated.Has(engine.FieldCmdline) {
-				t = unknown
-				args = args[:max(0, len(args)-1)]
-			}
-			for _, arg := range args {
-				if has(string(arg)) {
-					t = yes
-				}
-			}
-			if op[0] == '!' {
-				return yes - t
-			}
-			return t
+			return truthOf(has(ev.Failed.Path) == (op[0] != '!'))
 		}}
 	case 5:
 		f := naiveTexts[r.IntN(len(naiveTexts))]
@@ -264,6 +334,35 @@ func (r events) term() made {
 		return made{fmt.Sprint("signal", op, n), ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
 			return compare(op, uint64(ev.Process.Task.Exit.Signal()), n)
 		}))}
+	}
+}
+
+// oneOf returns what is said of a list that NULs end, of which one is enough.
+func (r events) oneOf(op string, f engine.Field, has func(string) bool, list func(p *engine.Process) []byte) func(ev *engine.Event) truth {
+	return func(ev *engine.Event) truth {
+		p := ev.Process
+		if isKernelThread(p) && !p.Known.Has(f) {
+			return truthOf(op[0] == '!')
+		}
+		if !p.Known.Has(f) {
+			return unknown
+		}
+		all := bytes.Split(list(p), []byte{0})
+		all = all[:len(all)-1]
+		t := no
+		if p.Truncated.Has(f) {
+			t = unknown
+			all = all[:max(0, len(all)-1)]
+		}
+		for _, one := range all {
+			if has(string(one)) {
+				t = yes
+			}
+		}
+		if op[0] == '!' {
+			return yes - t
+		}
+		return t
 	}
 }
 
@@ -388,7 +487,7 @@ func TestCompiledAsNaive(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, e.text, err)
 		}
-		m, err := f.Matcher(&engine.Clock{BootOffset: testBootOffset})
+		m, err := f.Matcher(&engine.Clock{BootOffset: testBootOffset, Host: testHost})
 		if err != nil {
 			t.Fatal(err)
 		}

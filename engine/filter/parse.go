@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/engine/glob"
@@ -149,11 +148,8 @@ func (p *parser) term() node {
 	case "tree", "poison":
 		return p.marks(t.text == "tree")
 	}
-	if f := numbers[t.text]; f != nil {
-		return p.comparison(t.text, f)
-	}
-	if f := texts[t.text]; f != nil {
-		return p.texts(t.text, f)
+	if f := p.field(t.text); f != nil {
+		return f.term(p, t.text)
 	}
 	p.fail(t.at, "%s is no kind of event and no field: choose from %s", &t, strings.Join(Words(), ", "))
 	return nil
@@ -168,18 +164,25 @@ func isKeyword(word string) bool { return slices.Contains(keywords, word) }
 
 // Words returns the words that a term can begin with.
 func Words() []string {
-	words := slices.Concat(flags, slices.Collect(maps.Keys(kinds)), slices.Collect(maps.Keys(numbers)), slices.Collect(maps.Keys(texts)))
+	words := slices.Concat(flags, slices.Collect(maps.Keys(kinds)), slices.Collect(maps.Keys(fields)), []string{environment + "NAME"})
 	slices.Sort(words)
 	return words
+}
+
+// field returns the field of a name, nil if there is none.
+func (p *parser) field(name string) field {
+	if variable, ok := strings.CutPrefix(name, environment); ok && variable != "" {
+		p.filter.variables = append(p.filter.variables, variable)
+		return &listField{engine.FieldEnviron, func(p *engine.Process) []byte { return p.Environ }, variable + "="}
+	}
+	return fields[name]
 }
 
 func (p *parser) state(carried bool) node {
 	t := p.t
 	s := stateTerm{carried: carried}
-	if f := numbers[t.text]; f != nil {
-		s.fields = f.fields
-	} else if f := texts[t.text]; f != nil {
-		s.fields = f.fields
+	if f := p.field(t.text); f != nil {
+		s.fields = f.needs()
 	}
 	if t.kind != tokenWord || s.fields == 0 {
 		p.fail(t.at, "a field of a process is expected, not %s", &t)
@@ -229,14 +232,14 @@ func (p *parser) marks(tree bool) node {
 	return m
 }
 
-func (p *parser) comparison(name string, f *numberField) node {
+func (f *numberField) term(p *parser, name string) node {
 	op := p.operator(name, "==", "!=", "<", "<=", ">", ">=")
-	n := &numberTerm{field: f, none: op == "!="}
+	n := &numberTerm{numberField: f, none: op == "!="}
 	if op != "==" && op != "!=" && p.t.is("(") {
 		p.fail(p.t.at, "only == and != take several values")
 	}
 	p.values(func(t *token) {
-		v := p.numberOf(t, name, f)
+		v := f.value(p, t, name)
 		in := interval{v, v}
 		switch op {
 		case "<":
@@ -248,6 +251,9 @@ func (p *parser) comparison(name string, f *numberField) node {
 			in.from = 0
 		case ">":
 			in = interval{v + 1, math.MaxUint64}
+			if v == math.MaxUint64 {
+				p.fail(t.at, "nothing is above %d", v)
+			}
 		case ">=":
 			in.to = math.MaxUint64
 		}
@@ -256,21 +262,17 @@ func (p *parser) comparison(name string, f *numberField) node {
 	return n
 }
 
-// numberOf returns the value of a field that a token stands for.
-func (p *parser) numberOf(t *token, name string, f *numberField) uint64 {
+// value returns the value that a token stands for.
+func (f *numberField) value(p *parser, t *token, name string) uint64 {
 	if t.kind == tokenQuoted {
 		p.fail(t.at, "%s has a number, which stands without quotes", name)
 	}
-	if f.times {
-		d, err := time.ParseDuration(t.text)
-		if err != nil || d < 0 {
-			p.fail(t.at, "%s is no time: write such as 1.5s, 200ms or 1h", t)
-		}
-		return uint64(d)
-	}
-	if f.named != nil {
-		if n, ok := f.named(t.text); ok {
+	if f.read != nil {
+		switch n, ok := f.read(t.text); {
+		case ok:
 			return n
+		case f.want != "":
+			p.fail(t.at, "%s is expected, not %s", f.want, t)
 		}
 	}
 	return p.number(t, 0, f.max)
@@ -285,33 +287,60 @@ func (p *parser) number(t *token, least, most uint64) uint64 {
 	return n
 }
 
-func (p *parser) texts(name string, f *textField) node {
-	operators := []string{"==", "!=", "~", "!~"}
+func (f *textField) term(p *parser, name string) node {
 	if f.among != nil {
-		operators = operators[:2]
+		op := p.operator(name, "==", "!=")
+		is := patterns{none: op == "!="}
+		p.values(func(t *token) { is.texts = append(is.texts, f.among[p.one(t, f.among)]) })
+		return &textTerm{f, is}
 	}
-	op := p.operator(name, operators...)
-	compile := glob.Compile
-	if f.path {
-		compile = glob.CompilePath
-	}
-	is := patterns{none: op[0] == '!'}
-	p.values(func(t *token) {
-		switch {
-		case f.among != nil && !slices.Contains(f.among, t.text):
-			p.fail(t.at, "%s is none of %s", t, strings.Join(f.among, ", "))
-		case op == "==" || op == "!=":
-			is.texts = append(is.texts, t.text)
-		default:
-			g, err := compile(t.text)
-			if err != nil {
-				p.fail(t.at, "%v", err)
-			}
-			is.globs = append(is.globs, g)
+	return &textTerm{f, p.patterns(name, f.path)}
+}
+
+func (f *listField) term(p *parser, name string) node {
+	return &listTerm{f, p.patterns(name, false)}
+}
+
+func (f *setField) term(p *parser, name string) node {
+	t := &setTerm{setField: f, none: p.operator(name, "==", "!=") == "!="}
+	names := append(slices.Clip(f.names), "none")
+	p.values(func(v *token) {
+		if i := p.one(v, names); i < len(f.names) {
+			t.bits |= 1 << i
+		} else {
+			t.empty = true
 		}
 	})
-	if f.fields == engine.FieldCmdline.Set() {
-		return &argvTerm{is}
+	return t
+}
+
+// one returns which of some values a token is.
+func (p *parser) one(t *token, among []string) int {
+	i := slices.Index(among, t.text)
+	if i < 0 {
+		p.fail(t.at, "%s is none of %s", t, strings.Join(among, ", "))
 	}
-	return &textTerm{f, is}
+	return i
+}
+
+// patterns parses an operator of texts and its values.
+func (p *parser) patterns(name string, slashes bool) patterns {
+	op := p.operator(name, "==", "!=", "~", "!~")
+	is := patterns{none: op[0] == '!'}
+	compile := glob.Compile
+	if slashes {
+		compile = glob.CompilePath
+	}
+	p.values(func(t *token) {
+		if op == "==" || op == "!=" {
+			is.texts = append(is.texts, t.text)
+			return
+		}
+		g, err := compile(t.text)
+		if err != nil {
+			p.fail(t.at, "%v", err)
+		}
+		is.globs = append(is.globs, g)
+	})
+	return is
 }

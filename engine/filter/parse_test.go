@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -48,7 +51,16 @@ func TestErrors(t *testing.T) {
 		{"tree == 0", "line 1, column 9: a number from 1"},
 		{"tree < 5", `line 1, column 6: after tree one of == != is expected, not "<"`},
 		{"entry == nobody", `line 1, column 10: "nobody" is none of unknown, init, kthread, sshd`},
-		{"duration > 5", `line 1, column 12: "5" is no time: write such as 1.5s, 200ms or 1h`},
+		{"duration > 5", `line 1, column 12: a time such as 1.5s, 200ms or 1h is expected, not "5"`},
+		{"peak_rss > 1MB", `line 1, column 12: a number of bytes such as 4096, 10K, 2M or 1G is expected, not "1MB"`},
+		{"rchar > 18446744073709551615K", `line 1, column 9: a number of bytes such as`},
+		{"tty == 136", `line 1, column 8: a device such as 8:1 is expected, not "136"`},
+		{"exe_inode > 18446744073709551615", `line 1, column 13: nothing is above 18446744073709551615`},
+		{"exec and\n privileges == root", `line 2, column 16: "root" is none of set_uid, set_gid, file_caps, none`},
+		{"exe_flags ~ set_uid", `line 1, column 11: after exe_flags one of == != is expected, not "~"`},
+		{"errno == EFOO", `line 1, column 10: a number from 0 to 65535 is expected, not "EFOO"`},
+		{"env. == x", `line 1, column 1: "env." is no kind of event and no field`},
+		{"env.A < x", `line 1, column 7: after env.A one of == != ~ !~ is expected, not "<"`},
 		{"signal == SIGFOO", `line 1, column 11: a number from 0 to 127 is expected, not "SIGFOO"`},
 		{"exec\x00", `line 1, column 5: '\x00' is not expected`},
 		{"comm == \xff\x01", `line 1, column 10: '\x01' is not expected`},
@@ -69,6 +81,9 @@ func TestGoodExpressions(t *testing.T) {
 		`exec and uid != 0 and exe ~ "/tmp/**"`, "not not exec", "failed # those\n or thread", "signal == (SIGKILL, TERM, 6)",
 		"login_uid != unset", "container == '' and pod != x", "entry == (container, sshd)", "duration >= 1h2m and exit_code > 127",
 		"tree == (1, 4711) or poison != 18446744073709551615", "comm == \"\" or exec", "core_dump or gone or setproctitle",
+		"cpu_time > 1.5s or write_bytes >= 10M or peak_rss < 4096", "errno == (ENOENT, 13) and failed_path ~ '/opt/**'",
+		"exe_flags == (set_uid, removed) and exe_device != 8:1 and exe_inode == 18446744073709551615 and tty == 0:0", "privileges != none",
+		"env.LD_PRELOAD ~ '*' or env.A=='' or carried env.A", "entity_id == 'ab' and ns_pid == 1",
 		"comm ~ [a-z]*-?", "known exit_code and not carried cgroup", "runtime == docker and uts_ns != 4026531838",
 	} {
 		if _, err := Parse(source); err != nil {
@@ -139,14 +154,32 @@ func TestAnd(t *testing.T) {
 	matcher(t, And(many[:32]...), nil)
 }
 
+// The documentation has all words.
+func TestWordsAreDocumented(t *testing.T) {
+	for _, file := range []string{"doc.go", "../../docs/quark.7"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := regexp.MustCompile(`\w+(\.\w+)*`).FindAllString(string(b), -1)
+		for _, word := range Words() {
+			if !slices.Contains(has, word) {
+				t.Errorf("%s does not have %s", file, word)
+			}
+		}
+	}
+}
+
 func TestMatcherDoesNotAllocate(t *testing.T) {
 	f, err := Parse(`exec and uid != 0 and (exe ~ ("/tmp/**", "/**/*x[a-z]?") or argv ~ "*secret*" or container ~ "ab*" or
-		duration > 1s or tree == 7 or entry == init or not known cwd and not failed)`)
+		duration > 1s or tree == 7 or entry == init or not known cwd and not failed or
+		entity_id ~ "a*" or env.A ~ "*x" or privileges == set_uid or errno == ENOENT or peak_rss > 1M or exe_device == 8:1)`)
 	rules, err2 := ParseRules("poison 3 on process.exe /bin/*\npass if poison == 3 and exit\ndrop on process.uid 77")
 	if err2 != nil {
 		t.Fatal(err2)
 	}
 	m := matcher(t, And(f, rules), err)
+	m.host = testHost
 	r := events{rand.New(rand.NewPCG(3, 3))}
 	var list []*engine.Event
 	for range 100 {
@@ -202,6 +235,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(events{rand.New(rand.NewPCG(seed, 4))}.expression(3).text)
 	}
 	f.Add(`exec and uid != 0 and exe ~ "/tmp/**"`)
+	f.Add("env.A ~ x or peak_rss > 1G or privileges != (set_uid, none) or exe_device == 8:1 and errno == ENOENT")
 	f.Add("comm ~ [a-z\\")
 	f.Add("signal == (SIGKILL, 9) or tree == 1 # x\n and known\xff")
 	f.Fuzz(func(t *testing.T, source string) {

@@ -140,7 +140,7 @@ func (p *parser) matches() node {
 			}
 			value := p.word()
 			n := p.number(&value, least, math.MaxUint32)
-			all = append(all, &numberTerm{field: numbers[strings.TrimPrefix(t.text, "process.")], in: []interval{{n, n}}})
+			all = append(all, &numberTerm{numberField: fields[strings.TrimPrefix(t.text, "process.")].(*numberField), in: []interval{{n, n}}})
 		case t.is("file.path"):
 			p.fail(t.at, "quark has no events of files")
 		default:
@@ -169,5 +169,5 @@ func (p *parser) path() node {
 	} else {
 		is.texts = []string{t.text}
 	}
-	return &textTerm{texts["exe"], is}
+	return &textTerm{fields["exe"].(*textField), is}
 }
