@@ -50,6 +50,15 @@ func (t *test) wantWorking() {
 // judge performs scenarios while witnesses listen, and scores what each of them delivered.
 func (t *test) judge(all []*witness.Witness, list ...scenario.Scenario) {
 	before := t.lost(all)
+	done := t.observe(all, list...)
+	after := t.lost(all)
+	for i, w := range all {
+		t.score(w, done, after[i]-before[i])
+	}
+}
+
+// observe performs scenarios while witnesses listen, and returns those that were not skipped.
+func (t *test) observe(all []*witness.Witness, list ...scenario.Scenario) (done []*scenario.Outcome) {
 	witness.Start(all)
 	t.Cleanup(func() {
 		if err := witness.Pause(all); err != nil {
@@ -59,7 +68,6 @@ func (t *test) judge(all []*witness.Witness, list ...scenario.Scenario) {
 			w.Forget()
 		}
 	})
-	var done []*scenario.Outcome
 	var skipped []string
 	for _, group := range groups(list) {
 		t.Waiting("scenario " + group[0].Name)
@@ -86,10 +94,7 @@ func (t *test) judge(all []*witness.Witness, list ...scenario.Scenario) {
 	if err := witness.Pause(all); err != nil {
 		t.Fatalf("%v", err)
 	}
-	after := t.lost(all)
-	for i, w := range all {
-		t.score(w, done, after[i]-before[i])
-	}
+	return done
 }
 
 // lost returns how many events the queue of each witness that reports each event by itself

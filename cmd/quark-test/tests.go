@@ -20,6 +20,7 @@ var tests = []testrun.Test{
 	{Name: "t_exec", Doc: "several execs, scripts, programs without a file", Run: with(lives), Shared: defaultQueue},
 	{Name: "t_exec_failed", Doc: "execs that fail, where they are asked for", Run: with(failedExecs)},
 	{Name: "t_environ", Doc: "what is asked for of the environment, and no more", Run: with(environment)},
+	{Name: "t_filter", Doc: "filters about each field deliver what has the value, and no more", Run: with(filterFields)},
 	{Name: "t_exec_nonleader", Doc: "another thread than the leader executes", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_comm", Doc: "a process renames itself", Run: with(lives), Shared: defaultQueue, Types: true},
 	{Name: "t_setuid_exec", Doc: "a set-id program has the ids of its file", Run: with(lives), Shared: defaultQueue},
