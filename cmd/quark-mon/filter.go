@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -25,6 +27,8 @@ type comparison struct {
 	flag, field, op string
 	suffix          string // added to each value
 	values          []string
+	// id returns the id of what is given by its name, nil where there are no names
+	id func(name string) (string, error)
 }
 
 func (o *filterOptions) flags(f *pflag.FlagSet) {
@@ -39,7 +43,7 @@ func (o *filterOptions) flags(f *pflag.FlagSet) {
 		}
 		return t
 	}
-	add("uid", "", "uid", "==", "only of processes with one of these user `ids`, a list")
+	add("uid", "", "uid", "==", "only of processes of one of these `users`, a list of ids or names").id = userID
 	add("gid", "", "gid", "==", "only with one of these group `ids`, a list")
 	add("pid", "", "pid", "==", "only of these `processes`, a list")
 	add("ppid", "P", "ppid", "==", "only of the children of these `processes`, a list")
@@ -70,6 +74,12 @@ func (o *filterOptions) compile() (*quark.Filter, error) {
 		}
 		values := make([]string, len(t.values))
 		for i, v := range t.values {
+			if t.id != nil {
+				var err error
+				if v, err = t.id(v); err != nil {
+					return nil, fmt.Errorf("--%s: %w", t.flag, err)
+				}
+			}
 			values[i] = v + t.suffix
 		}
 		f, err := quark.CompareFilter(t.field, t.op, values...)
@@ -100,6 +110,21 @@ func (o *filterOptions) compile() (*quark.Filter, error) {
 		}
 	}
 	return quark.AllOf(all...), nil
+}
+
+// userID returns the id of a user of this host, given by its name or its id.
+func userID(name string) (string, error) {
+	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
+		return name, nil
+	}
+	u, err := user.Lookup(name)
+	switch {
+	case errors.As(err, new(user.UnknownUserError)):
+		return "", fmt.Errorf("this host has no user %q", name)
+	case err != nil:
+		return "", fmt.Errorf("look up user %q: %w", name, err)
+	}
+	return u.Uid, nil
 }
 
 func readRules(name string) (string, error) {

@@ -51,7 +51,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.StringVar(&o.events, "events", "", "report only these `kinds`: a list of "+strings.Join(kindNames(), ", ")+" (default all but exec_failed)")
 		f.BoolVar(&o.queue.FailedExecs, "failed-execs", false, "also report execs that failed: the error and the path asked for")
 		f.StringVar(&o.exits, "exits", "all", "report all exits, or only those of a `status` other than 0: all or nonzero")
-		f.Func("users", "report only processes of these user `ids`, a list; the kernel leaves out the others (eBPF only)", o.setUsers)
+		f.Func("users", "report only processes of these `users`, a list of ids or names; the kernel leaves out the others (eBPF only)", o.setUsers)
 		f.BoolVarP(&o.noSnapshot, "no-snapshot", "s", false, "do not print the processes that exist at the start")
 		f.BoolVarP(&o.queue.Threads, "threads", "t", false, "also show events of single threads")
 	})
@@ -88,7 +88,11 @@ func newFlags(o *options) *pflag.FlagSet {
 // setUsers takes the value of --users.
 func (o *options) setUsers(list string) error {
 	o.queue.Users = nil
-	for id := range strings.SplitSeq(list, ",") {
+	for name := range strings.SplitSeq(list, ",") {
+		id, err := userID(name)
+		if err != nil {
+			return err
+		}
 		n, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
 			return fmt.Errorf("%q is no user id", id)

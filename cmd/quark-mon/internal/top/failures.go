@@ -12,6 +12,8 @@ type command struct {
 	known      quark.Fields // whether the name is
 	comm       string
 	waitStatus int32
+	events     quark.Events     // EventExecFailed, or 0 for the end of a process
+	failed     quark.FailedExec // for that
 }
 
 // Failure is how often a command failed in one way.
@@ -36,8 +38,23 @@ type failures struct {
 // maxFailures is how many ways of failing are told apart.
 const maxFailures = 512
 
-func (f *failures) add(p *quark.Process, time uint64) {
-	key := command{known: p.Known & quark.SetOf(quark.FieldComm), waitStatus: p.Task.Exit.WaitStatus}
+// event returns what a line shows of a failure.
+func (x *Failure) event() *quark.Event {
+	return &quark.Event{Process: x.Process, Events: x.events, Failed: x.failed}
+}
+
+// add counts the end of a process that failed, or an exec.
+func (f *failures) add(ev *quark.Event, time uint64) {
+	p := ev.Process
+	key := command{known: p.Known & quark.SetOf(quark.FieldComm)}
+	if ev.Events == quark.EventExecFailed {
+		key.events, key.failed = ev.Events, ev.Failed
+		if path := ev.Failed.Path; len(path) > maxArgs {
+			key.failed.Path, key.failed.PathCut = path[:maxArgs], true
+		}
+	} else {
+		key.waitStatus = p.Task.Exit.WaitStatus
+	}
 	if key.known != 0 {
 		key.comm = p.Comm
 	}

@@ -51,6 +51,9 @@ type Ancestors func(*quark.Process) ([]*quark.Process, bool)
 
 // Count adds an event.
 func (m *Model) Count(ev *quark.Event, ancestors Ancestors) {
+	if ev.Events == quark.EventExecFailed {
+		m.failures.add(ev, ev.Parts[0].Time)
+	}
 	if ev.Process == nil || ev.Thread || !ev.Events.Has(quark.EventFork|quark.EventExec|quark.EventExit) {
 		return
 	}
@@ -58,7 +61,7 @@ func (m *Model) Count(ev *quark.Event, ancestors Ancestors) {
 		m.total[what]++
 		m.rates.add(at/second, what)
 		if what == Failed {
-			m.failures.add(ev.Process, at)
+			m.failures.add(ev, at)
 		}
 	}
 	above, _ := ancestors(ev.Process)

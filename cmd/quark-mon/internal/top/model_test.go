@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,6 +214,35 @@ func TestModelIsRight(t *testing.T) {
 	}
 }
 
+// An exec that failed is a failure by its error and path, and no end.
+func TestFailedExecs(t *testing.T) {
+	m := New(begin, time.Second)
+	p := &quark.Process{PID: 7, Comm: "sh"}
+	p.Known = quark.SetOf(quark.FieldComm)
+	for _, x := range []struct {
+		errno uint16
+		path  string
+	}{{2, "/bin/a"}, {2, "/bin/a"}, {13, "/bin/a"}, {2, strings.Repeat("x", 2*maxArgs)}} {
+		m.Count(&quark.Event{Process: p, Events: quark.EventExecFailed, Parts: []quark.Part{{Kind: quark.KindExecFailed, Time: begin}},
+			Failed: quark.FailedExec{Errno: x.errno, Path: x.path, PathKnown: true}}, nil)
+	}
+	f := m.Frame(begin+uint64(5*time.Second), nil, nil)
+	screen := drawn(t, view().Lines(f, new(State), 120, 30), 120)
+	if len(f.Failures) != 3 || f.Failures[0].Count+f.Failures[1].Count+f.Failures[2].Count != 4 || m.total[Failed] != 0 {
+		t.Errorf("%+v", f.Failures)
+	}
+	for _, want := range []string{`2\s+\w+  ENOENT +7 .* /bin/a\n`, `1\s+\w+  EACCES +7 .* /bin/a\n`} {
+		if !regexp.MustCompile(want).MatchString(screen) {
+			t.Errorf("%s is not in\n%s", want, screen)
+		}
+	}
+	for _, x := range f.Failures {
+		if len(x.failed.Path) > maxArgs || (len(x.failed.Path) == maxArgs) != x.failed.PathCut {
+			t.Errorf("%d bytes of a path are kept", len(x.failed.Path))
+		}
+	}
+}
+
 // Whoever fails often is found among many that fail once, and memory does not grow.
 func TestStormOfFailures(t *testing.T) {
 	var f failures
@@ -226,7 +257,7 @@ func TestStormOfFailures(t *testing.T) {
 			p.Comm = "often"
 		}
 		truth[p.Comm]++
-		f.add(p, begin+i*uint64(time.Millisecond))
+		f.add(&quark.Event{Process: p, Events: quark.EventExit}, begin+i*uint64(time.Millisecond))
 	}
 	if len(f.of) != maxFailures || len(f.heap) != maxFailures {
 		t.Fatalf("%d of %d are kept", len(f.of), len(f.heap))

@@ -184,7 +184,7 @@ func (v *View) trees(f *Frame, newRow func() *row, rows int) {
 			}
 			r.put(style, fmt.Sprintf("%7s", perSecond(n, f.Seconds)))
 		}
-		v.process(r, t.Leader)
+		v.process(r, &quark.Event{Process: t.Leader})
 		for _, name := range t.Ancestors {
 			if r.width-r.x < 4 {
 				break
@@ -197,8 +197,7 @@ func (v *View) trees(f *Frame, newRow func() *row, rows int) {
 }
 
 // process writes who a process is, and its arguments.
-func (v *View) process(r *row, p *quark.Process) {
-	ev := &quark.Event{Process: p}
+func (v *View) process(r *row, ev *quark.Event) {
 	r.put(plain, " ")
 	v.cell(r, &v.cells.pid, ev, 7, -1)
 	r.put(plain, " ")
@@ -258,8 +257,9 @@ func (v *View) failures(f *Frame, newRow func() *row, rows int) {
 			count = ">=" + count
 		}
 		r.put(plain, fmt.Sprintf("%9s", count), fmt.Sprintf("%7s", ago(time.Duration(f.Now-min(f.Now, x.Last)))), "  ")
-		v.cell(r, &v.cells.status, &quark.Event{Process: x.Process}, 12, 1)
-		v.process(r, x.Process)
+		ev := x.event()
+		v.cell(r, &v.cells.status, ev, 12, 1)
+		v.process(r, ev)
 	}
 }
 
