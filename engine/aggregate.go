@@ -109,7 +109,7 @@ func (m *Matrix) check() error {
 
 // joins reports whether next may join an event that began with head and has
 // absorbed the kinds in joined, after which the process is p.
-func (m *Matrix) joins(head, next *RawEvent, joined Events, p *Process) bool {
+func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 	if head.Thread || next.Thread {
 		return false
 	}
@@ -127,7 +127,7 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events, p *Process) bool {
 
 // otherCredentials reports whether ids or capabilities were changed between p and r, as r shows,
 // and not by r.
-func (p *Process) otherCredentials(r *RawEvent) bool {
+func (p *process) otherCredentials(r *RawEvent) bool {
 	known, o, n := p.Known&r.Task.Known, &p.Cred, &r.Task.Cred
 	switch r.Kind {
 	case KindIDChange:

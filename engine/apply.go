@@ -1,7 +1,9 @@
 package engine
 
+import "math"
+
 // find returns the process that a raw event is about, nil if the table has none.
-func (t *table) find(r *RawEvent) *Process {
+func (t *table) find(r *RawEvent) *process {
 	for p := t.byPID.get(r.PID); p != nil; p = p.older {
 		if p.mayBe(r) && (!t.doubtful(p) || t.certainly(p, r) || r.Time <= p.sighted || t.check(p)) {
 			return t.orOlder(p, r)
@@ -12,7 +14,7 @@ func (t *table) find(r *RawEvent) *Process {
 
 // orOlder returns the process of r, which may be about p: p, unless p is guessed and r has the
 // start time of the process before it.
-func (t *table) orOlder(p *Process, r *RawEvent) *Process {
+func (t *table) orOlder(p *process, r *RawEvent) *process {
 	o := p
 	for o != nil && r.Task.Known.Has(FieldStart) && o.guessed(r.Time) {
 		o = o.older
@@ -25,12 +27,12 @@ func (t *table) orOlder(p *Process, r *RawEvent) *Process {
 
 // certainly reports whether r, which may be about p, is about p by its start time: that of p, or
 // one by which p had been forked.
-func (t *table) certainly(p *Process, r *RawEvent) bool {
+func (t *table) certainly(p *process, r *RawEvent) bool {
 	return r.Task.Known.Has(FieldStart) && (p.Known.Has(FieldStart) || p.forked && t.bornBy(r) <= p.born)
 }
 
 // mayBe reports whether r is about p.
-func (p *Process) mayBe(r *RawEvent) bool {
+func (p *process) mayBe(r *RawEvent) bool {
 	birth := r.Kind == KindFork && !r.Thread
 	if birth && (p.Exited || p.forked) {
 		return false // a process is born only once, and before it ends
@@ -38,7 +40,7 @@ func (p *Process) mayBe(r *RawEvent) bool {
 	if p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart) {
 		// Two processes of one pid can have the same start time, rounded to a tick.
 		// Then the order of birth and end decides.
-		return p.sameStart(&r.Task) && (p.exact(r) || !p.endedBefore(r.Time))
+		return p.sameStart(r.Task.Start, r.Task.StartUnit) && (p.exact(r) || !p.endedBefore(r.Time))
 	}
 	if birth {
 		// Without start times: a process that /proc showed after this fork, and that
@@ -49,10 +51,10 @@ func (p *Process) mayBe(r *RawEvent) bool {
 }
 
 // exact reports whether both start times are the kernel's, in ns, and not rounded to ticks.
-func (p *Process) exact(r *RawEvent) bool { return p.StartUnit == 1 && r.Task.StartUnit == 1 }
+func (p *process) exact(r *RawEvent) bool { return p.StartUnit == 1 && r.Task.StartUnit == 1 }
 
 // endedBefore reports whether p is known to have ended before a time.
-func (p *Process) endedBefore(time uint64) bool {
+func (p *process) endedBefore(time uint64) bool {
 	return p.Exited && !p.Inferred && p.asOf < time
 }
 
@@ -66,7 +68,7 @@ func (t *table) bornBy(r *RawEvent) uint64 {
 }
 
 // apply updates the table with r and returns r's process.
-func (t *table) apply(r *RawEvent, now uint64) *Process {
+func (t *table) apply(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
 	p := t.find(r)
 	isNew := p == nil
@@ -85,7 +87,7 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		t.revive(p, r.Time)
 	}
 	if p.sighted != 0 {
-		p.alignSnapshot(r.Time)
+		t.alignSnapshot(p, r.Time)
 	}
 	t.refresh(p)
 	if p.Inferred {
@@ -109,10 +111,13 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		late := p.ahead == nil && p.asOf > r.Time
 		p.forked, p.mayLead, p.missed = true, false, false
 		t.rebirth(p, r.Time)
-		p.clearImage()
+		t.clearImage(p)
 		creator := t.parentAt(r.Creator, p, r.Time)
 		if creator != nil {
-			p.inheritImage(creator, r)
+			t.inheritImage(p, creator, r)
+			if isNew {
+				p.context = creator.context
+			}
 		}
 		parent := t.setBirth(p, r, creator)
 		if t.judge != nil {
@@ -124,15 +129,15 @@ func (t *table) apply(r *RawEvent, now uint64) *Process {
 		if creator == nil && r.Creator == 0 {
 			creator = parent
 		}
-		p.inheritLogin(creator, r)
+		t.inheritLogin(p, creator, r)
 		p.inheritEntry(parent, r.Time)
 	case KindExec:
-		p.replaceImage(r.Time)
+		t.replaceImage(p, r.Time)
 		p.missed, p.execed = false, true
 	default:
 		p.mayLead = p.mayLead || r.IDChange&ChangedSID != 0
 		if !r.mayHaveImage(p.imageNumber) {
-			p.clearImage() // an exec replaced it and failed, or its EXEC was lost
+			t.clearImage(p) // an exec replaced it and failed, or its EXEC was lost
 		}
 	}
 	if r.Image != 0 {
@@ -165,7 +170,7 @@ const ofThreads = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldComm|1<<Fie
 
 // thread returns what is known of the thread of r. Its process p takes from the event only what all
 // its threads share. The result is valid until the next event.
-func (t *table) thread(p *Process, r *RawEvent) *Process {
+func (t *table) thread(p *process, r *RawEvent) *process {
 	if known, carried := r.Task.Known, r.Task.Carried; !p.Exited {
 		r.Task.Known &^= ofThreads
 		r.Task.Carried &^= ofThreads
@@ -174,14 +179,9 @@ func (t *table) thread(p *Process, r *RawEvent) *Process {
 		r.Task.Known, r.Task.Carried = known, carried
 	}
 	v := &t.view
-	*v = *p
+	t.release(v)
+	p.copyTo(v)
 	v.Known &^= ofThreads
-	if r.Task.Known.Has(FieldCmdline) {
-		v.Cmdline = nil // the bytes are those of p
-	}
-	if r.Task.Known.Has(FieldEnviron) {
-		v.Environ = nil
-	}
 	t.update(v, r)
 	v.setCarried(t.unseen, r)
 	return v
@@ -198,19 +198,19 @@ func (r *RawEvent) ofFailedExec() Fields {
 }
 
 // setCarried marks what r does not report and may have changed unseen as carried.
-func (p *Process) setCarried(unseen Fields, r *RawEvent) {
+func (p *process) setCarried(unseen Fields, r *RawEvent) {
 	p.Carried = (p.Carried|unseen)&^r.Task.Known | r.Task.Carried
 	p.Carried &= p.Known &^ FieldStart.Set()
 }
 
 // parentAt returns the process that had a pid at the time when child was forked, or nil if that is
 // not certain or pid is 0.
-func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
+func (t *table) parentAt(pid uint32, child *process, time uint64) *process {
 	if pid == 0 {
 		return nil
 	}
 	c := t.at(pid, time)
-	if c == nil || c == child || c.endedBefore(time) || t.doubtful(c) && !t.check(c) {
+	if c == nil || c.same(child) || c.endedBefore(time) || t.doubtful(c) && !t.check(c) {
 		return nil
 	}
 	return c
@@ -218,12 +218,12 @@ func (t *table) parentAt(pid uint32, child *Process, time uint64) *Process {
 
 // setBirth records who forked p, which only its FORK event shows. creator is the process of
 // fork.Creator, nil if it is not certain. It returns the parent, or nil.
-func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) *Process {
-	p.Birth = Birth{}
+func (t *table) setBirth(p *process, fork *RawEvent, creator *process) *process {
+	p.birthKnown, p.birthStarted = false, false
 	if !fork.Task.Known.Has(FieldPPID) || fork.Task.Carried.Has(FieldPPID) {
 		return nil
 	}
-	p.Birth = Birth{Parent: Identity{PID: fork.Task.PPID}, Known: FieldPPID.Set()}
+	p.birthPID, p.birthKnown = fork.Task.PPID, true
 	parent := creator
 	if fork.Task.PPID != fork.Creator {
 		parent = t.parentAt(fork.Task.PPID, p, fork.Time)
@@ -232,15 +232,14 @@ func (t *table) setBirth(p *Process, fork *RawEvent, creator *Process) *Process 
 		parent.parented = true
 	}
 	if parent != nil && parent.Known.Has(FieldStart) {
-		p.Birth.Parent.Start = parent.Start
-		p.Birth.Known |= FieldStart.Set()
+		p.birthStart, p.birthStarted = parent.Start, true
 	}
 	return parent
 }
 
 // orphaned reports whether p may have a new parent at that time, because its parent has ended or is
 // not in the table.
-func (t *table) orphaned(p *Process, time uint64) bool {
+func (t *table) orphaned(p *process, time uint64) bool {
 	parent := t.at(p.PPID, time)
 	// An end may have been joined, and be later.
 	return parent == nil || parent.Exited && (parent.Inferred || parent.asOf <= time)
@@ -296,10 +295,10 @@ func (t *table) idle(r *RawEvent) bool {
 }
 
 // learn adds a process that /proc shows now to the table.
-func (t *table) learn(r *RawEvent) *Process {
+func (t *table) learn(r *RawEvent) *process {
 	r.Task.Known &= AllFields
 	p := t.byPID.get(r.PID)
-	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(&r.Task)) {
+	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(r.Task.Start, r.Task.StartUnit)) {
 		p = t.add(r.PID, t.bornBy(r))
 	}
 	p.sighted, p.asOf, p.imageSince = r.Time, r.Time, r.Time
@@ -313,11 +312,12 @@ func (t *table) learn(r *RawEvent) *Process {
 // alignSnapshot prepares the state of a process that /proc showed for an event at a time. What
 // /proc showed says nothing of before: an event of before sets it aside, and the first one after
 // brings back what no event has reported.
-func (p *Process) alignSnapshot(time uint64) {
+func (t *table) alignSnapshot(p *process, time uint64) {
 	switch {
 	case time < p.sighted && p.asOf == p.sighted && p.ahead == nil:
-		p.ahead = p.Clone()
-		p.clearImage()
+		p.ahead = new(process)
+		p.copyTo(p.ahead)
+		t.clearImage(p)
 		kept := constant
 		if !p.entersItself() {
 			kept |= FieldEntry.Set()
@@ -325,100 +325,104 @@ func (p *Process) alignSnapshot(time uint64) {
 		p.Known &= kept
 		p.Truncated, p.Carried = 0, p.Carried&kept
 	case p.ahead != nil && time >= p.sighted:
-		p.bringBack()
+		t.bringBack(p)
 	}
 }
 
 // bringBack adds the fields of p.ahead that p does not know.
-func (p *Process) bringBack() {
+func (t *table) bringBack(p *process) {
 	o := p.ahead
 	p.ahead = nil
 	back := o.Known &^ p.Known
-	p.Task.copy(&o.Task, back)
+	var v Process
+	t.fill(&v, o)
+	p.set(&v.Task, back)
+	c := t.change(p)
+	c.copy(&v.Task, back)
+	copyIf(back.Has(FieldCgroup), &c.Cgroup, &o.Cgroup)
+	t.setContext(p, c)
 	copyIf(back.Has(FieldComm), &p.Comm, &o.Comm)
-	copyIf(back.Has(FieldFilename), &p.Filename, &o.Filename)
-	copyIf(back.Has(FieldCmdline), &p.Cmdline, &o.Cmdline)
-	copyIf(back.Has(FieldExecPath), &p.ExecPath, &o.ExecPath)
-	copyIf(back.Has(FieldEnviron), &p.Environ, &o.Environ)
 	copyIf(back.Has(FieldCwd), &p.Cwd, &o.Cwd)
-	copyIf(back.Has(FieldCgroup), &p.Cgroup, &o.Cgroup)
-	copyIf(back.Has(FieldEntry), &p.EntryLeader, &o.EntryLeader)
-	copyIf(back.Has(FieldEntry), &p.EntryType, &o.EntryType)
+	if back.Has(FieldEntry) {
+		p.EntryType, p.entryPID, p.entryStart = o.EntryType, o.entryPID, o.entryStart
+	}
 	if back&imageFields != 0 {
+		t.bringImageBack(p, o.image, back)
 		p.imageSince = p.sighted
 	}
 	p.Known |= back
 	p.Truncated |= o.Truncated & back
 	p.Carried |= o.Carried & back
+	t.release(o)
 }
 
 // update copies the fields that r knows. A start time, once known, stays: it
 // is part of the identity.
-func (t *table) update(p *Process, r *RawEvent) {
+func (t *table) update(p *process, r *RawEvent) {
 	k := r.Task.Known
 	s := &r.Task
 	if k.Has(FieldStart) && !p.Known.Has(FieldStart) {
-		p.Start, p.StartUnit = s.Start, max(s.StartUnit, 1)
+		p.Start, p.StartUnit = s.Start, uint32(min(max(s.StartUnit, 1), math.MaxUint32))
 	}
 	if k.Has(FieldLogin) && (p.Login != s.Login || !p.Known.Has(FieldLogin)) {
 		p.loginSince = r.Time
 		p.loginMixed = p.loginMixed || p.parented
 	}
-	p.Task.copy(s, k)
+	p.set(s, k)
+	if k&(ofContext|FieldCgroup.Set()) != 0 {
+		c := t.change(p)
+		c.copy(s, k)
+		t.updateName(&c.Cgroup, r, FieldCgroup)
+		t.setContext(p, c)
+	}
 	if k&FieldsUsage != 0 {
 		t.use(p, &r.Usage)
 	}
 	t.updateName(&p.Comm, r, FieldComm)
-	t.updateName(&p.Filename, r, FieldFilename)
-	t.updateName(&p.ExecPath, r, FieldExecPath)
 	t.updateName(&p.Cwd, r, FieldCwd)
-	t.updateName(&p.Cgroup, r, FieldCgroup)
-	if k.Has(FieldCmdline) {
-		p.Cmdline = append(p.Cmdline[:0], r.Bytes(FieldCmdline)...)
-	}
-	if k.Has(FieldEnviron) {
-		p.Environ = append(p.Environ[:0], r.Bytes(FieldEnviron)...)
+	if k&imageFields != 0 {
+		t.updateImage(p, r, k&imageFields)
 	}
 	p.Known |= k
 	p.Truncated = p.Truncated&^k | s.Truncated&k
 }
 
-// copied is the set of fields that copy copies, without the exit.
-const copied = FieldsIDs | FieldsNS | Fields(1<<FieldPPID|1<<FieldPGID|1<<FieldSID|1<<FieldCaps|1<<FieldTTY|1<<FieldExitSignal|1<<FieldLogin|1<<FieldPIDNS)
+// set copies the fields of fixed size in k from s that p does not share, except the start time.
+func (p *process) set(s *Task, k Fields) {
+	if k.Has(FieldExit) {
+		p.waitStatus, p.exitTime = s.Exit.WaitStatus, s.Exit.Time
+	}
+	copyIf(k.Has(FieldParentTID), &p.ParentTID, &s.ParentTID)
+	copyIf(k.Has(FieldPPID), &p.PPID, &s.PPID)
+	copyIf(k.Has(FieldExitSignal), &p.ExitSignal, &s.ExitSignal)
+	copyIf(k.Has(FieldPGID), &p.PGID, &s.PGID)
+	copyIf(k.Has(FieldSID), &p.SID, &s.SID)
+	copyIf(k.Has(FieldPIDNS), &p.NSPID, &s.NSPID)
+}
 
-// copy copies the fixed-size fields in k from o, except the start time.
-func (t *Task) copy(o *Task, k Fields) {
-	copyIf(k.Has(FieldExit), &t.Exit, &o.Exit)
-	copyIf(k.Has(FieldParentTID), &t.ParentTID, &o.ParentTID)
-	copyIf(k.Has(FieldExecutable), &t.Executable, &o.Executable)
-	if k&copied == copied { // the common case: all together
-		t.PPID, t.PGID, t.SID = o.PPID, o.PGID, o.SID
-		t.Cred, t.Caps, t.TTY, t.NS, t.ExitSignal, t.Login = o.Cred, o.Caps, o.TTY, o.NS, o.ExitSignal, o.Login
-		t.NSPID = o.NSPID
+// copy copies the fields in k from s, which has no cgroup.
+func (c *context) copy(s *Task, k Fields) {
+	if k&ofContext == ofContext { // the common case: all together
+		c.Cred, c.Caps, c.TTY, c.NS, c.Login = s.Cred, s.Caps, s.TTY, s.NS, s.Login
 		return
 	}
-	copyIf(k.Has(FieldPPID), &t.PPID, &o.PPID)
-	copyIf(k.Has(FieldExitSignal), &t.ExitSignal, &o.ExitSignal)
-	copyIf(k.Has(FieldLogin), &t.Login, &o.Login)
-	copyIf(k.Has(FieldPGID), &t.PGID, &o.PGID)
-	copyIf(k.Has(FieldSID), &t.SID, &o.SID)
-	copyIf(k.Has(FieldUIDs), &t.Cred.UID, &o.Cred.UID)
-	copyIf(k.Has(FieldUIDs), &t.Cred.EUID, &o.Cred.EUID)
-	copyIf(k.Has(FieldSUID), &t.Cred.SUID, &o.Cred.SUID)
-	copyIf(k.Has(FieldGIDs), &t.Cred.GID, &o.Cred.GID)
-	copyIf(k.Has(FieldGIDs), &t.Cred.EGID, &o.Cred.EGID)
-	copyIf(k.Has(FieldSGID), &t.Cred.SGID, &o.Cred.SGID)
-	copyIf(k.Has(FieldCaps), &t.Caps, &o.Caps)
-	copyIf(k.Has(FieldTTY), &t.TTY, &o.TTY)
-	copyIf(k.Has(FieldUTSNS), &t.NS.UTS, &o.NS.UTS)
-	copyIf(k.Has(FieldIPCNS), &t.NS.IPC, &o.NS.IPC)
-	copyIf(k.Has(FieldMntNS), &t.NS.Mnt, &o.NS.Mnt)
-	copyIf(k.Has(FieldNetNS), &t.NS.Net, &o.NS.Net)
-	copyIf(k.Has(FieldUserNS), &t.NS.User, &o.NS.User)
-	copyIf(k.Has(FieldCgroupNS), &t.NS.Cgroup, &o.NS.Cgroup)
-	copyIf(k.Has(FieldTimeNS), &t.NS.Time, &o.NS.Time)
-	copyIf(k.Has(FieldPIDNS), &t.NS.PID, &o.NS.PID)
-	copyIf(k.Has(FieldPIDNS), &t.NSPID, &o.NSPID)
+	copyIf(k.Has(FieldLogin), &c.Login, &s.Login)
+	copyIf(k.Has(FieldUIDs), &c.Cred.UID, &s.Cred.UID)
+	copyIf(k.Has(FieldUIDs), &c.Cred.EUID, &s.Cred.EUID)
+	copyIf(k.Has(FieldSUID), &c.Cred.SUID, &s.Cred.SUID)
+	copyIf(k.Has(FieldGIDs), &c.Cred.GID, &s.Cred.GID)
+	copyIf(k.Has(FieldGIDs), &c.Cred.EGID, &s.Cred.EGID)
+	copyIf(k.Has(FieldSGID), &c.Cred.SGID, &s.Cred.SGID)
+	copyIf(k.Has(FieldCaps), &c.Caps, &s.Caps)
+	copyIf(k.Has(FieldTTY), &c.TTY, &s.TTY)
+	copyIf(k.Has(FieldUTSNS), &c.NS.UTS, &s.NS.UTS)
+	copyIf(k.Has(FieldIPCNS), &c.NS.IPC, &s.NS.IPC)
+	copyIf(k.Has(FieldMntNS), &c.NS.Mnt, &s.NS.Mnt)
+	copyIf(k.Has(FieldNetNS), &c.NS.Net, &s.NS.Net)
+	copyIf(k.Has(FieldUserNS), &c.NS.User, &s.NS.User)
+	copyIf(k.Has(FieldCgroupNS), &c.NS.Cgroup, &s.NS.Cgroup)
+	copyIf(k.Has(FieldTimeNS), &c.NS.Time, &s.NS.Time)
+	copyIf(k.Has(FieldPIDNS), &c.NS.PID, &s.NS.PID)
 }
 
 func copyIf[T any](known bool, to, from *T) {
@@ -437,33 +441,46 @@ func (t *table) updateName(dst *string, r *RawEvent, f Field) {
 }
 
 // clearImage makes the image unknown.
-func (p *Process) clearImage() {
-	p.Filename, p.Cmdline, p.Environ = "", p.Cmdline[:0], p.Environ[:0]
+func (t *table) clearImage(p *process) {
+	t.setImage(p, &noImage)
+	p.forgetImage()
+}
+
+func (p *process) forgetImage() {
 	p.Known &^= imageFields.With(FieldPrivileges)
 	p.Truncated &^= imageFields
 	p.Carried &^= imageFields
 }
 
 // inheritImage gives p the image that its creator c had at the time of the fork.
-func (p *Process) inheritImage(c *Process, fork *RawEvent) {
+func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	p.imageSince = fork.Time
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
-		p.setImage(c.Known, c.Truncated, c.Carried, c.Filename, c.Cmdline)
-		p.Executable, p.ExecPath, p.Environ = c.Executable, c.ExecPath, append(p.Environ[:0], c.Environ...)
-	case b.since <= fork.Time && fork.Time < b.until && fork.mayHaveImage(b.number):
-		p.setImage(b.known.fields(), b.truncated.fields(), b.carried.fields(), b.filename, b.cmdline)
+		t.inherit(p, c.image, c.Known, c.Truncated, c.Carried)
+	case c.hadEarlier(fork.Time) && fork.mayHaveImage(b.number):
+		t.inherit(p, b.image, b.known.fields(), b.truncated.fields(), b.carried.fields())
 	}
+}
+
+func (t *table) inherit(p *process, i *image, known, truncated, carried Fields) {
+	t.setImage(p, i.share())
+	p.Known |= known & imageFields
+	p.Truncated |= truncated & imageFields
+	p.Carried |= carried & imageFields
 }
 
 // inheritLogin gives p the login that c had at the time of the fork: its creator, or its parent
 // where the source does not know the creator. Then a child of the parent may have made p
 // (CLONE_PARENT). It had that login too, unless the parent has changed it since.
-func (p *Process) inheritLogin(c *Process, fork *RawEvent) {
+func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
 	if c == nil || !c.Known.Has(FieldLogin) || c.loginSince > fork.Time || fork.Creator == 0 && c.loginMixed {
 		return
 	}
-	p.Login, p.loginSince = c.Login, fork.Time
+	changed := t.change(p)
+	changed.Login = c.Login
+	t.setContext(p, changed)
+	p.loginSince = fork.Time
 	p.Known |= FieldLogin.Set()
 	p.Carried |= FieldLogin.Set()
 }
@@ -473,23 +490,13 @@ func (r *RawEvent) mayHaveImage(number uint16) bool {
 	return r.Image == 0 || number == 0 || r.Image == number
 }
 
-func (p *Process) setImage(known, truncated, carried Fields, filename string, cmdline []byte) {
-	p.Known |= known & imageFields
-	p.Truncated |= truncated & imageFields
-	p.Carried |= carried & imageFields
-	p.Filename = filename
-	p.Cmdline = append(p.Cmdline[:0], cmdline...)
-}
-
 // replaceImage keeps the image that an exec at a time replaces, and makes the new one unknown until
 // the event sets it.
-func (p *Process) replaceImage(time uint64) {
-	b := &p.before
-	b.known, b.truncated, b.carried = p.Known.ofImage(), p.Truncated.ofImage(), p.Carried.ofImage()
-	b.known &^= SetOf(FieldExecutable, FieldExecPath).ofImage() // seldom needed: not kept
-	b.number, b.since, b.until = p.imageNumber, p.imageSince, time
-	b.filename = p.Filename
-	b.cmdline, p.Cmdline = p.Cmdline, b.cmdline[:0]
-	p.clearImage()
+func (t *table) replaceImage(p *process, time uint64) {
+	t.drop(p.before.image)
+	p.before = earlier{p.image, p.Known.ofImage(), p.Truncated.ofImage(), p.Carried.ofImage(), p.imageNumber}
+	p.before.known &^= SetOf(FieldExecutable, FieldExecPath).ofImage() // seldom needed
+	p.image = t.newImage(time)
+	p.forgetImage()
 	p.imageSince = time
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -72,6 +73,36 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations for three raw events", name, n)
 		}
 	}
+}
+
+// What the table keeps of a process that has executed a program is at most 440 bytes.
+func TestTableMemory(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	heap := func(from, to uint32) uint64 {
+		events := life()[:2]
+		for pid := from; pid < to; pid++ {
+			for i := range events {
+				events[i].PID, events[i].Time, events[i].Task.Start = pid, r.clock.Now()+uint64(i), r.clock.Now()
+			}
+			r.src.Push(events...)
+			r.clock.Advance(time.Millisecond)
+			if pid%1000 == 0 {
+				r.drain(t)
+			}
+		}
+		r.drain(t)
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const n = 20000
+	before := heap(2, 3000)
+	each := float64(heap(3000, 3000+n)-before) / n
+	if t.Logf("%.0f bytes", each); each > 440 {
+		t.Errorf("a process takes %.0f bytes", each)
+	}
+	runtime.KeepAlive(r)
 }
 
 // BenchmarkEngine reports the cost per raw event, of which an iteration has

@@ -84,6 +84,7 @@ func (e *Engine) Get() (*Event, error) {
 	for {
 		// Before anything is looked up, so that nothing handed out below can be
 		// collected in the same call.
+		e.table.hide()
 		e.table.collect(now)
 		// Once in a call, so that it ends however much is produced and passed over.
 		ripe := e.ripe(now)
@@ -210,7 +211,7 @@ func (e *Engine) deliver(now uint64) *Event {
 	parts := ev.Parts[:0]
 	*ev = Event{} // a literal with all would be built elsewhere and copied
 	ev.Parts, ev.Time, ev.Wall, ev.TID, ev.Thread, ev.CPU = parts, head.Time, e.clock.At(head.Time), head.TID, head.Thread, head.CPU
-	e.take(head, now)
+	p := e.take(head, now)
 	joined := head.Kind.Events()
 	absorbed := false
 	// Events join only where none is missing between them.
@@ -220,20 +221,21 @@ func (e *Engine) deliver(now uint64) *Event {
 	}
 	for next != nil && next.Time < gap && e.table.sameLife(head, next, joined) {
 		r, idle := next, e.table.idle(next)
-		if !idle && !e.opts.Matrix.joins(head, r, joined, ev.Process) {
+		if !idle && !e.opts.Matrix.joins(head, r, joined, p) {
 			break
 		}
 		next = r.next
 		e.buffer.remove(r)
 		if !idle {
-			e.take(r, now)
+			p = e.take(r, now)
 			joined |= r.Kind.Events()
 			absorbed = true
 		}
 		e.buffer.Release(r)
 	}
 	e.buffer.Release(head)
-	if !e.passes(ev) {
+	ev.Process = e.table.show(p)
+	if !e.passes(ev, p) {
 		e.table.dropUsage()
 		return nil
 	}
@@ -264,14 +266,13 @@ func (e *Engine) deliverGap(r *RawEvent) *Event {
 	return &e.event
 }
 
-// take applies one raw event and adds what it says to the event.
-func (e *Engine) take(r *RawEvent, now uint64) {
+// take applies one raw event, adds what it says to the event, and returns its process.
+func (e *Engine) take(r *RawEvent, now uint64) *process {
 	ev := &e.event
 	if r.Kind == KindExecFailed {
 		ev.Failed = e.table.failed(r)
 	}
 	p := e.table.apply(r, now)
-	ev.Process = p
 	ev.Parts = append(ev.Parts, Part{
 		Kind: r.Kind, IDChange: r.IDChange, Time: r.Time, CPU: r.CPU, Known: p.Known & FieldsIDs, Carried: p.Carried & FieldsIDs, Cred: p.Cred,
 	})
@@ -280,16 +281,19 @@ func (e *Engine) take(r *RawEvent, now uint64) {
 	if r.Kind == KindPtrace {
 		ev.Tracer = r.Tracer
 	}
+	return p
 }
 
 // Lookup returns the youngest process that has or had the pid, nil if none is
 // known. It stays findable for the grace time after its end. The result is
 // valid until the next call of Get.
-func (e *Engine) Lookup(pid uint32) *Process { return e.table.lookup(pid) }
+func (e *Engine) Lookup(pid uint32) *Process { return e.table.show(e.table.lookup(pid)) }
 
 // LookupIdentity returns the process of that identity, also when its pid has
 // been used again; nil if it is not known.
-func (e *Engine) LookupIdentity(id Identity) *Process { return e.table.lookupIdentity(id) }
+func (e *Engine) LookupIdentity(id Identity) *Process {
+	return e.table.show(e.table.lookupIdentity(id))
+}
 
 // Processes yields the process table in order of pid, and of birth where a pid
 // was used again. Get must not be called meanwhile.

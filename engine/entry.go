@@ -50,7 +50,7 @@ func isSSHD(name string) bool { return name == "sshd" || strings.HasPrefix(name,
 
 // ownEntry returns by which way p, a session leader, came in itself: EntryUnknown if it keeps the
 // entry leader that it has. parent is the name of its parent's program.
-func (p *Process) ownEntry(parent string) EntryType {
+func (p *process) ownEntry(parent string) EntryType {
 	name := fileName(p.Filename)
 	const serial = 64 // the first minor number after those of the consoles
 	terminal := p.TTY.Major == 4 && (p.TTY.Minor >= serial || name == "login")
@@ -72,23 +72,23 @@ func (p *Process) ownEntry(parent string) EntryType {
 
 // entersContainer reports whether p, a session leader, is in a container that its parent is not in.
 // Both have to be in cgroups that are known.
-func (p *Process) entersContainer(parent *Process) (enters, known bool) {
-	own, known := p.Container()
+func (p *process) entersContainer(parent *process) (enters, known bool) {
+	own, known := p.container()
 	if !known || own.ID == "" {
 		return false, known
 	}
-	of, known := parent.Container()
+	of, known := parent.container()
 	own.Inside, of.Inside = "", ""
 	return own != of && !beginsWith(fileName(p.Filename), helpers), known
 }
 
 // setEntry makes p an entry leader.
-func (p *Process) setEntry(by EntryType, carried bool) {
-	p.EntryType, p.EntryLeader = by, Identity{p.PID, p.Start}
+func (p *process) setEntry(by EntryType, carried bool) {
+	p.EntryType, p.entryPID, p.entryStart = by, p.PID, p.Start
 	p.markEntry(p.Known.Has(FieldStart), carried)
 }
 
-func (p *Process) markEntry(known, carried bool) {
+func (p *process) markEntry(known, carried bool) {
 	p.Known &^= FieldEntry.Set()
 	p.Carried &^= FieldEntry.Set()
 	if known {
@@ -100,23 +100,23 @@ func (p *Process) markEntry(known, carried bool) {
 }
 
 // entersItself reports whether p is its own entry leader, and has not been since its birth.
-func (p *Process) entersItself() bool {
-	return p.EntryLeader.PID == p.PID && p.EntryType > EntryKThread
+func (p *process) entersItself() bool {
+	return p.entryPID == p.PID && p.EntryType > EntryKThread
 }
 
 // inheritEntry gives p the entry leader that its parent had at a time. parent is nil if it is not
 // certain.
-func (p *Process) inheritEntry(parent *Process, time uint64) {
+func (p *process) inheritEntry(parent *process, time uint64) {
 	if parent == nil || !parent.Known.Has(FieldEntry) || parent.entersItself() && time < parent.imageSince {
 		p.markEntry(false, false)
 		return
 	}
-	p.EntryType, p.EntryLeader = parent.EntryType, parent.EntryLeader
+	p.EntryType, p.entryPID, p.entryStart = parent.EntryType, parent.entryPID, parent.entryStart
 	p.markEntry(true, parent.Carried.Has(FieldEntry))
 }
 
 // decideEntry decides whether p has become an entry leader when it executed a program.
-func (t *table) decideEntry(p *Process, exec *RawEvent) {
+func (t *table) decideEntry(p *process, exec *RawEvent) {
 	leads, known, carried := t.leadsSession(p)
 	switch {
 	case p.PID == 1:
@@ -145,7 +145,7 @@ func (t *table) decideEntry(p *Process, exec *RawEvent) {
 			return
 		}
 		// The parent's cgroup is of another time.
-		if own, _ := p.Container(); own.ID != "" || p.Carried.Has(FieldCgroup) {
+		if own, _ := p.container(); own.ID != "" || p.Carried.Has(FieldCgroup) {
 			carried = true
 		}
 		if enters {
@@ -161,7 +161,7 @@ func (t *table) decideEntry(p *Process, exec *RawEvent) {
 
 // leadsSession reports whether p leads a session; carried if it may have become the leader without
 // an event.
-func (t *table) leadsSession(p *Process) (leads, known, carried bool) {
+func (t *table) leadsSession(p *process) (leads, known, carried bool) {
 	switch {
 	case p.Known.Has(FieldSID) && p.SID == p.PID: // for good
 		return true, true, false
@@ -177,7 +177,7 @@ func (t *table) settleEntries() {
 		return
 	}
 	t.learned = false
-	var chain []*Process
+	var chain []*process
 	for pid := range t.byPID.pids() {
 		// From the first ancestor that is decided down to the process.
 		for p := t.byPID.get(pid); p != nil && p.unsettled; p = t.byPID.get(p.PPID) {
@@ -195,7 +195,7 @@ func (t *table) settleEntries() {
 }
 
 // settleEntry decides the entry leader of a process that /proc showed, after that of its parent.
-func (t *table) settleEntry(p *Process) {
+func (t *table) settleEntry(p *process) {
 	switch parent := t.byPID.get(p.PPID); {
 	case p.Known.Has(FieldEntry):
 	case p.PID == 1:

@@ -9,13 +9,13 @@ import (
 // Who it is holds as of p.AsOf. Its state is of its own AsOf, which is later than an event of p if
 // later events of it were joined with an earlier one.
 func (e *Engine) SessionLeader(p *Process) *Process {
-	return e.table.leader(p, FieldSID, func(t *Task) uint32 { return t.SID })
+	return e.table.show(e.sessionLeader(p))
 }
 
 // GroupLeader returns the leader of p's process group, which may have ended, or nil if it is not
 // known. Its state is of its own AsOf, as that of the SessionLeader.
 func (e *Engine) GroupLeader(p *Process) *Process {
-	return e.table.leader(p, FieldPGID, func(t *Task) uint32 { return t.PGID })
+	return e.table.show(e.groupLeader(p))
 }
 
 // Ancestors returns p's parent, its parent and so on: for each process the parent at birth, or, if
@@ -26,26 +26,48 @@ func (e *Engine) Ancestors(p *Process) (ancestors []*Process, whole bool) {
 	if p == nil {
 		return nil, false
 	}
-	for !p.isFirst() {
-		// A table that is wrong could have a circle.
-		if p = e.table.parent(p); p == nil || len(ancestors) > e.table.count {
-			return ancestors, false
-		}
-		ancestors = append(ancestors, p)
+	list, whole := e.ancestors(p)
+	for _, a := range list {
+		ancestors = append(ancestors, e.table.show(a))
 	}
-	return ancestors, true
+	return ancestors, whole
+}
+
+func (e *Engine) ancestors(of *Process) (list []*process, whole bool) {
+	child := of.inner()
+	for p := &child; !p.isFirst(); list = append(list, p) {
+		// A table that is wrong could have a circle.
+		if p = e.table.parent(p); p == nil || len(list) > e.table.count {
+			return list, false
+		}
+	}
+	return list, true
+}
+
+func (e *Engine) sessionLeader(p *Process) *process {
+	if p == nil {
+		return nil
+	}
+	return e.table.leader(p, FieldSID, p.SID)
+}
+
+func (e *Engine) groupLeader(p *Process) *process {
+	if p == nil {
+		return nil
+	}
+	return e.table.leader(p, FieldPGID, p.PGID)
 }
 
 // isFirst reports whether p has no parent: process 1, and kthreadd.
-func (p *Process) isFirst() bool { return p.PID == 1 || p.Known.Has(FieldPPID) && p.PPID == 0 }
+func (p *process) isFirst() bool { return p.PID == 1 || p.Known.Has(FieldPPID) && p.PPID == 0 }
 
 // parent returns the parent of p at its birth, or nil if that is not certain.
-func (t *table) parent(p *Process) *Process {
+func (t *table) parent(p *process) *process {
 	switch {
-	case p.Birth.Known.Has(FieldStart):
-		return t.lookupIdentity(p.Birth.Parent)
-	case p.Birth.Known.Has(FieldPPID):
-		return t.parentAt(p.Birth.Parent.PID, p, p.born)
+	case p.birthStarted:
+		return t.lookupIdentity(Identity{p.birthPID, p.birthStart})
+	case p.birthKnown:
+		return t.parentAt(p.birthPID, p, p.born)
 	case p.Known.Has(FieldPPID):
 		// A parent is older than its child, also one that adopted it.
 		return t.parentAt(p.PPID, p, p.born)
@@ -53,12 +75,11 @@ func (t *table) parent(p *Process) *Process {
 	return nil
 }
 
-// leader returns the process whose pid is the number of a group or session of p, which may be nil.
-func (t *table) leader(p *Process, f Field, number func(*Task) uint32) *Process {
-	if p == nil || !p.Known.Has(f) || number(&p.Task) == 0 {
+// leader returns the process whose pid is the number of a group or session of p.
+func (t *table) leader(p *Process, f Field, pid uint32) *process {
+	if !p.Known.Has(f) || pid == 0 {
 		return nil
 	}
-	pid := number(&p.Task)
 	at := p.asOf
 	if p.Carried.Has(f) {
 		at = p.born // the group may be gone since, and its number another's
@@ -68,7 +89,7 @@ func (t *table) leader(p *Process, f Field, number func(*Task) uint32) *Process 
 	case l == nil, !t.births && l.Exited:
 		return nil
 	case l.Exited && l.PID != p.PID: // nobody else gets its pid while the group lasts
-		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.Task.Exit.Time <= t.gapTo) {
+		if t.gapTo != 0 && (!l.Known.Has(FieldExit) || l.exitTime <= t.gapTo) {
 			return nil
 		}
 	case t.doubtful(l) && !t.check(l):
@@ -80,14 +101,14 @@ func (t *table) leader(p *Process, f Field, number func(*Task) uint32) *Process 
 // relative is what is printed of a leader or an ancestor: what was true when the event began. From
 // then on events may be missing, or applied too early, as they joined an earlier one.
 type relative struct {
-	*Process
+	*process
 	known, carried Fields // of FieldComm and FieldFilename
 	filename       string
 	exited         bool
 }
 
 // relative returns what is printed of p, which is a leader or an ancestor of e.Process.
-func (e *Event) relative(p *Process) relative {
+func (e *Event) relative(p *process) relative {
 	time := e.Time
 	switch {
 	case e.Events == 0: // what /proc showed
@@ -95,20 +116,20 @@ func (e *Event) relative(p *Process) relative {
 	case !e.Thread && p.PID == e.Process.PID && p.born == e.Process.born: // its own leader
 		time = p.asOf
 	}
-	r := relative{Process: p, filename: p.Filename}
-	r.exited = p.Exited && p.Known.Has(FieldExit) && p.Task.Exit.Time <= time
+	r := relative{process: p, filename: p.Filename}
+	r.exited = p.Exited && p.Known.Has(FieldExit) && p.exitTime <= time
 	if p.asOf <= time {
 		r.known = p.Known & FieldComm.Set()
 	}
 	// An exec that a signal ends may have changed the image first, without an EXEC.
-	killed := p.Exited && (!p.Known.Has(FieldExit) || p.Task.Exit.Signal() != 0)
+	killed := p.Exited && (!p.Known.Has(FieldExit) || Exit{WaitStatus: p.waitStatus}.Signal() != 0)
 	carried, file := p.Carried, FieldFilename.Set()
 	switch b := &p.before; {
 	case p.imageSince <= time && (p.asOf <= time || !killed):
 		r.known |= p.Known & file
-	case b.since <= time && time < b.until:
+	case p.hadEarlier(time):
 		r.known |= b.known.fields() & file
-		r.filename, carried = b.filename, b.carried.fields()|p.Carried&^file
+		r.filename, carried = b.Filename, b.carried.fields()|p.Carried&^file
 	}
 	r.carried = carried & r.known
 	return r
@@ -123,10 +144,10 @@ func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 		return b
 	}
 	o := object{b: b[:len(b)-1], some: true}
-	o.relative("session_leader", ev, e.SessionLeader(ev.Process))
-	o.relative("group_leader", ev, e.GroupLeader(ev.Process))
+	o.relative("session_leader", ev, e.sessionLeader(ev.Process))
+	o.relative("group_leader", ev, e.groupLeader(ev.Process))
 	o.begin("ancestors", '[')
-	ancestors, whole := e.Ancestors(ev.Process)
+	ancestors, whole := e.ancestors(ev.Process)
 	for _, p := range ancestors {
 		o.next()
 		o.b = ev.relative(p).appendTo(o.b)
@@ -136,7 +157,7 @@ func (e *Engine) AppendJSON(b []byte, ev *Event) []byte {
 	return append(o.b, '}')
 }
 
-func (o *object) relative(key string, ev *Event, p *Process) {
+func (o *object) relative(key string, ev *Event, p *process) {
 	if p != nil {
 		o.key(key)
 		o.b = ev.relative(p).appendTo(o.b)
@@ -173,10 +194,10 @@ func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 		d.b = append(d.b, p.EntryType.String()...)
 	}
 	d.num("entry_leader", FieldEntry, p.EntryLeader.PID)
-	d.relative("session_leader", ev, e.SessionLeader(p)).relative("group_leader", ev, e.GroupLeader(p))
+	d.relative("session_leader", ev, e.sessionLeader(p)).relative("group_leader", ev, e.groupLeader(p))
 	d.line("ANCS").key("ancestors", true)
 	d.b = append(d.b, '[')
-	ancestors, whole := e.Ancestors(p)
+	ancestors, whole := e.ancestors(p)
 	for _, a := range ancestors {
 		d.b = append(d.b, ' ')
 		d.relativeName(ev.relative(a))
@@ -187,7 +208,7 @@ func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
 	return append(d.b, " ]\n"...)
 }
 
-func (d *dumper) relative(key string, ev *Event, p *Process) *dumper {
+func (d *dumper) relative(key string, ev *Event, p *process) *dumper {
 	if d.key(key, p != nil) {
 		d.relativeName(ev.relative(p))
 	}

@@ -16,7 +16,7 @@ const (
 func (t *table) gap(g *Gap) { t.gapTo = max(t.gapTo, g.To) }
 
 // refresh marks as carried what may have been changed by a lost event.
-func (t *table) refresh(p *Process) {
+func (t *table) refresh(p *process) {
 	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
 		p.Carried |= p.Known &^ constant
 		p.missed = true
@@ -25,7 +25,7 @@ func (t *table) refresh(p *Process) {
 
 // doubtful reports whether the pid of p may be another's: its end may have been lost, or the source
 // reports neither this end nor the next birth.
-func (t *table) doubtful(p *Process) bool {
+func (t *table) doubtful(p *process) bool {
 	if !t.births && (!t.ends || p.Exited) {
 		return true
 	}
@@ -39,10 +39,10 @@ func (t *table) sameLife(head, next *RawEvent, joined Events) bool {
 }
 
 // check looks whether p still has its pid, and reports whether that is certain.
-func (t *table) check(p *Process) bool { return t.sight(p) == SightAlive }
+func (t *table) check(p *process) bool { return t.sight(p) == SightAlive }
 
 // sight looks at p's pid. SightGone is also that another process has it.
-func (t *table) sight(p *Process) Sight {
+func (t *table) sight(p *process) Sight {
 	if t.look == nil {
 		return SightUnknown
 	}
@@ -54,7 +54,7 @@ func (t *table) sight(p *Process) Sight {
 	if !p.Known.Has(FieldStart) {
 		return SightUnknown
 	}
-	if !p.sameStart(&Task{Start: start, StartUnit: ProcStartUnit}) {
+	if !p.sameStart(start, ProcStartUnit) {
 		return SightGone
 	}
 	p.checked = now
@@ -62,7 +62,7 @@ func (t *table) sight(p *Process) Sight {
 }
 
 // infer ends p, whose EXIT was lost.
-func (t *table) infer(p *Process, now uint64) {
+func (t *table) infer(p *process, now uint64) {
 	if !p.Exited {
 		p.Inferred = true
 		t.markExited(p, now)
@@ -71,14 +71,14 @@ func (t *table) infer(p *Process, now uint64) {
 
 // guessed reports whether p is a process of its own only for lack of proof: the events that made
 // it, by a time, have no start time, and may be those of an older process of the pid.
-func (p *Process) guessed(time uint64) bool {
+func (p *process) guessed(time uint64) bool {
 	return !p.Known.Has(FieldStart) && !p.forked && (!p.Exited || p.Inferred) && p.born <= time
 }
 
 // guessAgain makes another process of the guessed one that has r's pid, if that of r would be no
 // less guessed, and returns it, else nil. Else after a gap each event of a process that has ended
 // since would leave one more to look through at the next.
-func (t *table) guessAgain(r *RawEvent) *Process {
+func (t *table) guessAgain(r *RawEvent) *process {
 	p := t.byPID.get(r.PID)
 	if p == nil || p.Exited || !p.guessed(r.Time) || r.Kind == KindFork || r.Task.Known.Has(FieldStart) {
 		return nil
@@ -92,7 +92,7 @@ func (t *table) guessAgain(r *RawEvent) *Process {
 
 // revive undoes the inferred end of p, which has an event at a time. The guessed processes of until
 // then are p: what their events told is unknown of p, and the rest carried.
-func (t *table) revive(p *Process, time uint64) {
+func (t *table) revive(p *process, time uint64) {
 	for o := t.byPID.get(p.PID); o != p; o = o.older {
 		if o.guessed(time) {
 			p.Known &^= (o.Known | o.guesses) &^ constant
@@ -102,6 +102,7 @@ func (t *table) revive(p *Process, time uint64) {
 			o.missing = 0
 			t.cancelExit(o)
 			t.unlink(o)
+			t.release(o)
 		}
 	}
 	if t.byPID.get(p.PID) == p {

@@ -28,11 +28,11 @@ var noMarksKnown = Marks{Maybe: ^uint32(0)}
 
 // inheritMarks gives p, which was forked, the marks of its parent and of its creator, which are nil
 // if they are not certain. The creator is the parent where the source does not tell them apart.
-func (p *Process) inheritMarks(parent, creator *Process, fork *RawEvent) {
+func (p *process) inheritMarks(parent, creator *process, fork *RawEvent) {
 	if parent == nil || creator == nil && fork.Creator != 0 {
 		p.Marks.add(noMarksKnown)
 	}
-	for _, o := range [...]*Process{parent, creator} {
+	for _, o := range [...]*process{parent, creator} {
 		if o != nil {
 			p.Marks.add(o.Marks)
 		}
@@ -41,14 +41,14 @@ func (p *Process) inheritMarks(parent, creator *Process, fork *RawEvent) {
 
 // adoptMarks gives p, whose birth was not seen, the marks of the parent that it has now. Those that
 // this one does not have may be those of an earlier parent, and stay unknown.
-func (t *table) adoptMarks(p *Process) {
+func (t *table) adoptMarks(p *process) {
 	if parent := t.parent(p); parent != nil {
 		p.Marks.add(Marks{Set: parent.Marks.Set})
 	}
 }
 
 // settleMarks lets the judge mark a process that /proc showed, after its parent.
-func (t *table) settleMarks(p *Process) {
+func (t *table) settleMarks(p *process) {
 	switch parent := t.byPID.get(p.PPID); {
 	case !p.Known.Has(FieldPPID):
 		p.Marks.add(noMarksKnown)
@@ -58,13 +58,18 @@ func (t *table) settleMarks(p *Process) {
 	default:
 		p.Marks.add(parent.Marks)
 	}
-	t.judge(&Event{Process: p, TID: p.PID, Time: p.asOf, CPU: AllCPUs})
+	v := &t.judged
+	t.fill(v, p)
+	t.judge(&Event{Process: v, TID: p.PID, Time: p.asOf, CPU: AllCPUs})
+	p.Marks = v.Marks
 }
 
-// passes reports whether an event is to be delivered.
-func (e *Engine) passes(ev *Event) bool {
+// passes reports whether an event, which is about p, is to be delivered.
+func (e *Engine) passes(ev *Event, p *process) bool {
 	if e.opts.Judge != nil {
-		switch e.opts.Judge(ev) {
+		verdict := e.opts.Judge(ev)
+		p.Marks = ev.Process.Marks
+		switch verdict {
 		case VerdictDrop:
 			e.filtered++
 			return false

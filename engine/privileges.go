@@ -29,7 +29,7 @@ const InitialUserNamespace = 0xEFFFFFFD
 
 // derivePrivileges tells what the file of an EXEC that was just applied gave p, which had other ids
 // before. What can't be told for certain is unknown.
-func (p *Process) derivePrivileges(before *Credentials, known Fields) {
+func (p *process) derivePrivileges(before *Credentials, known Fields) {
 	const needed = Fields(1<<FieldExecutable | 1<<FieldUIDs | 1<<FieldGIDs | 1<<FieldCaps | 1<<FieldUserNS)
 	if p.Known&^p.Carried&needed != needed {
 		return
@@ -57,7 +57,7 @@ func (p *Process) derivePrivileges(before *Credentials, known Fields) {
 
 // setID reports whether a set-id bit made the effective id another. On a mount with mapped ids that
 // is not the owner; and some sources report the change before the EXEC, as an ID_CHANGE.
-func (p *Process) setID(bit, known bool, before, now, owner uint32) (changed, told bool) {
+func (p *process) setID(bit, known bool, before, now, owner uint32) (changed, told bool) {
 	switch {
 	case !bit:
 		return false, true
@@ -72,7 +72,7 @@ func (p *Process) setID(bit, known bool, before, now, owner uint32) (changed, to
 // fileCaps reports whether permitted capabilities are the file's: neither ambient, nor of root,
 // which gets all that the bounding and the inheritable set have. In another user namespace root has
 // another id, and with no_new_privs fewer capabilities.
-func (p *Process) fileCaps() (some, told bool) {
+func (p *process) fileCaps() (some, told bool) {
 	c := &p.Caps
 	switch {
 	case c.Permitted&^c.Ambient == 0:

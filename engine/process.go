@@ -48,7 +48,6 @@ type Process struct {
 	// Privileges are what the file gave the process at its last EXEC, if FieldPrivileges is
 	// known.
 	Privileges Privileges
-	idsSet     bool // its last event was an ID_CHANGE of user or group ids
 
 	// Marks are what a filter has noted of the process.
 	Marks Marks
@@ -61,68 +60,11 @@ type Process struct {
 	// be there any more, or its pid to be another's. A later event of it takes both back.
 	Inferred bool
 
-	// born orders the processes of one pid: the monotonic time of the fork, or
-	// the best lower bound known.
+	asOf uint64 // see AsOf
 	born uint64
-	// sighted is when /proc showed the process, 0 if an event made it known.
-	sighted uint64
-	forked  bool // its FORK has been applied
-	mayLead bool // it may have made a session since its FORK
-	missed  bool // events of it may have been lost since its last EXEC
-	execed  bool // an EXEC of it has been applied
-	// unsettled is set until the entry leader is told from what /proc showed.
-	unsettled bool
-
-	parented   bool // it was the parent at a FORK
-	loginMixed bool // Login became another after that
-
-	imageNumber uint16
-
-	loginSince uint64 // the time that Login became what it is
-
-	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
-	guesses Fields
-
-	// asOf is the time that the state is of: that of the last event, or sighted.
-	asOf uint64
-	// ahead is what /proc showed, while events of before that time are applied.
-	ahead *Process
-	// checked is when /proc showed that this process still has the pid.
-	checked uint64
-	// missing is when /proc did not show it, until its end is inferred from that; see sweep.
-	missing uint64
-
-	// Filename and Cmdline are those of image imageNumber, see [RawEvent.Image], since
-	// imageSince; before is the image that the process had until then. A child forked
-	// before an exec that was delivered ahead of the fork inherits that one.
-	imageSince uint64
-	before     image
-
-	older  *Process // previous process of the same pid
-	exitAt uint64   // when the end was applied, for the grace time
-	nextGC *Process // next in order of exitAt; free list
+	// execed is set if an EXEC of it has been seen.
+	execed bool
 }
-
-// image is what an exec replaces.
-type image struct {
-	known     imageFlags
-	truncated imageFlags
-	carried   imageFlags
-	number    uint16
-	since     uint64
-	until     uint64
-	filename  string
-	cmdline   []byte
-}
-
-const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable | 1<<FieldExecPath | 1<<FieldEnviron)
-
-// imageFlags has the bits of imageFields from FieldFilename on, without FieldEnviron.
-type imageFlags uint16
-
-func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldFilename) }
-
-func (f imageFlags) fields() Fields { return Fields(f) << FieldFilename }
 
 // Birth is the parent that a process had when it was forked, which for a child made
 // with CLONE_PARENT is not who called fork.
@@ -176,10 +118,18 @@ type Container = container.Container
 // [github.com/quark-linux/quark/engine/container]; the zero Container is none that it knows. It is
 // unknown if Cgroup is unknown or lacks its beginning, and carried if Cgroup is.
 func (p *Process) Container() (c Container, known bool) {
-	if !p.Known.Has(FieldCgroup) || p.Truncated.Has(FieldCgroup) {
+	return containerOf(p.Cgroup, p.Known&^p.Truncated)
+}
+
+func (p *process) container() (c Container, known bool) {
+	return containerOf(p.Cgroup, p.Known&^p.Truncated)
+}
+
+func containerOf(cgroup string, whole Fields) (c Container, known bool) {
+	if !whole.Has(FieldCgroup) {
 		return c, false
 	}
-	return container.Of(p.Cgroup), true
+	return container.Of(cgroup), true
 }
 
 // Clone returns a copy that stays as it is.
@@ -189,7 +139,6 @@ func (p *Process) Clone() *Process {
 	}
 	c := *p
 	c.Cmdline, c.Environ = bytes.Clone(p.Cmdline), bytes.Clone(p.Environ)
-	c.before, c.older, c.nextGC, c.ahead = image{}, nil, nil, nil
 	if c.Usage != nil {
 		u := *c.Usage
 		c.Usage = &u

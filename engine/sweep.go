@@ -16,7 +16,7 @@ type sweep struct {
 
 // missing is a process that was not there. Its EXIT may only not have been delivered yet.
 type missing struct {
-	p    *Process
+	p    *process
 	time uint64 // of the look; also in p.missing, which a process in the same place has not
 }
 
@@ -106,10 +106,10 @@ func (e *Engine) gone(now uint64) *Event {
 			continue // nobody asked for its EXIT
 		}
 		e.event = Event{
-			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, CPU: AllCPUs, Wall: e.clock.At(m.time), TID: m.p.PID, Process: m.p,
+			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, CPU: AllCPUs, Wall: e.clock.At(m.time), TID: m.p.PID, Process: e.table.show(m.p),
 		}
 		e.countLate(m.time)
-		if e.passes(&e.event) {
+		if e.passes(&e.event, m.p) {
 			return &e.event
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // table is the process table. For each pid it has a chain of processes, the youngest first: the
 // live one, and exited ones whose grace time is not over.
 type table struct {
-	byPID pidMap[Process]
+	byPID pidMap[process]
 	count int
 	grace uint64 // ns
 	// bootOffset is CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
@@ -17,14 +17,23 @@ type table struct {
 
 	// Exited processes in the order of their end. All have the same grace time, so only the
 	// head has to be checked.
-	gcFirst, gcLast *Process
+	gcFirst, gcLast *process
 	collected       uint64
 
-	free *Process
-	view Process // what the last event of a thread is about
+	free     *process
+	images   []*image // free ones
+	contexts equals[context]
+	files    equals[file]
+	changed  context // see change
+	executed file    // see updateImage
+	view     process // what the last event of a thread is about
+
+	judged Process
+	views  []*Process // of those in shown, and more for later
+	shown  []*process // see show
 
 	usage Usage    // of the process that has ended last,
-	used  *Process // which has it until the next event
+	used  *process // which has it until the next event
 
 	unseen Fields // fields that can change without an event of the source
 	births bool   // the source reports every FORK
@@ -40,7 +49,7 @@ type table struct {
 }
 
 // lookup returns the youngest process of a pid.
-func (t *table) lookup(pid uint32) *Process {
+func (t *table) lookup(pid uint32) *process {
 	t.settleEntries()
 	p := t.byPID.get(pid)
 	if p != nil {
@@ -49,11 +58,10 @@ func (t *table) lookup(pid uint32) *Process {
 	return p
 }
 
-func (t *table) lookupIdentity(id Identity) *Process {
+func (t *table) lookupIdentity(id Identity) *process {
 	t.settleEntries()
-	want := Task{Start: id.Start, StartUnit: 1}
 	for p := t.byPID.get(id.PID); p != nil; p = p.older {
-		if p.Known.Has(FieldStart) && p.sameStart(&want) {
+		if p.Known.Has(FieldStart) && p.sameStart(id.Start, 1) {
 			t.refresh(p)
 			return p
 		}
@@ -65,7 +73,7 @@ func (t *table) lookupIdentity(id Identity) *Process {
 func (t *table) all() iter.Seq[*Process] {
 	return func(yield func(*Process) bool) {
 		t.settleEntries()
-		var chain []*Process
+		var chain []*process
 		for _, pid := range slices.Sorted(t.byPID.pids()) {
 			chain = chain[:0]
 			for p := t.byPID.get(pid); p != nil; p = p.older {
@@ -73,7 +81,7 @@ func (t *table) all() iter.Seq[*Process] {
 			}
 			for _, p := range slices.Backward(chain) {
 				t.refresh(p)
-				if !yield(p) {
+				if !yield(t.show(p)) {
 					return
 				}
 			}
@@ -82,7 +90,7 @@ func (t *table) all() iter.Seq[*Process] {
 }
 
 // at returns the process that had the pid at a time, or nil if that is unknown.
-func (t *table) at(pid uint32, time uint64) *Process {
+func (t *table) at(pid uint32, time uint64) *process {
 	for p := t.byPID.get(pid); p != nil; p = p.older {
 		if p.born <= time {
 			t.refresh(p)
@@ -93,23 +101,21 @@ func (t *table) at(pid uint32, time uint64) *Process {
 }
 
 // add makes a process and inserts it into the chain of its pid, which is ordered by birth.
-func (t *table) add(pid uint32, born uint64) *Process {
+func (t *table) add(pid uint32, born uint64) *process {
 	p := t.free
 	if p != nil {
 		t.free = p.nextGC
-		cmdline, environ, before := p.Cmdline[:0], p.Environ[:0], p.before.cmdline[:0]
-		*p = Process{} // faster: a literal with both fields would be built and then copied
-		p.Cmdline, p.Environ, p.before.cmdline = cmdline, environ, before
+		*p = process{}
 	} else {
-		p = new(Process)
+		p = new(process)
 	}
-	p.PID, p.born = pid, born
+	p.PID, p.born, p.context, p.image = pid, born, &noContext, &noImage
 	t.link(p)
 	return p
 }
 
 // link inserts p into the chain of its pid.
-func (t *table) link(p *Process) {
+func (t *table) link(p *process) {
 	t.count++
 	head := t.byPID.get(p.PID)
 	if head == nil || head.born <= p.born {
@@ -125,7 +131,7 @@ func (t *table) link(p *Process) {
 }
 
 // rebirth sets the time of birth of p and moves p to its place in the chain.
-func (t *table) rebirth(p *Process, born uint64) {
+func (t *table) rebirth(p *process, born uint64) {
 	if p.born != born {
 		t.unlink(p)
 		p.born = born
@@ -134,7 +140,7 @@ func (t *table) rebirth(p *Process, born uint64) {
 }
 
 // markExited starts the grace time of p.
-func (t *table) markExited(p *Process, now uint64) {
+func (t *table) markExited(p *process, now uint64) {
 	if p.Exited {
 		return
 	}
@@ -149,11 +155,11 @@ func (t *table) markExited(p *Process, now uint64) {
 }
 
 // cancelExit undoes markExited.
-func (t *table) cancelExit(p *Process) {
+func (t *table) cancelExit(p *process) {
 	if !p.Exited {
 		return
 	}
-	var before *Process
+	var before *process
 	for o := t.gcFirst; o != p; o = o.nextGC {
 		before = o
 	}
@@ -181,22 +187,14 @@ func (t *table) collect(now uint64) {
 }
 
 // remove forgets p, whose memory add takes.
-func (t *table) remove(p *Process) {
+func (t *table) remove(p *process) {
 	t.unlink(p)
-	if cap(p.Cmdline) > maxKeptData {
-		p.Cmdline = nil
-	}
-	if cap(p.Environ) > maxKeptData {
-		p.Environ = nil
-	}
-	if cap(p.before.cmdline) > maxKeptData {
-		p.before.cmdline = nil
-	}
+	t.release(p)
 	p.nextGC = t.free
 	t.free = p
 }
 
-func (t *table) unlink(p *Process) {
+func (t *table) unlink(p *process) {
 	t.count--
 	head := t.byPID.get(p.PID)
 	if head != p {

@@ -123,10 +123,13 @@ func (e Exit) CoreDumped() bool { return e.WaitStatus&0x80 != 0 }
 
 // sameStart reports whether two known start times, each rounded down to its
 // own unit, can be of the same process.
-func (t *Task) sameStart(o *Task) bool {
-	if t.Start == o.Start {
-		return true
-	}
-	unit := max(t.StartUnit, o.StartUnit, 1)
-	return t.Start/unit == o.Start/unit
+func (t *Task) sameStart(o *Task) bool { return sameStart(t.Start, t.StartUnit, o.Start, o.StartUnit) }
+
+func (p *process) sameStart(start, unit uint64) bool {
+	return sameStart(p.Start, uint64(p.StartUnit), start, unit)
+}
+
+func sameStart(a, unitA, b, unitB uint64) bool {
+	unit := max(unitA, unitB, 1)
+	return a == b || a/unit == b/unit
 }

@@ -19,17 +19,17 @@ type Usage struct {
 }
 
 // use gives p what it has used, until dropUsage.
-func (t *table) use(p *Process, u *Usage) {
+func (t *table) use(p *process, u *Usage) {
 	t.dropUsage()
 	t.usage = *u
-	p.Usage, t.used = &t.usage, p
+	t.used = p
 }
 
 // dropUsage takes from the last process that has ended what it has used, which its EXIT alone has:
 // so that the table need not keep it.
 func (t *table) dropUsage() {
 	if p := t.used; p != nil {
-		p.Usage, t.used = nil, nil
+		t.used = nil
 		p.Known &^= FieldsUsage
 		p.Carried &^= FieldsUsage
 		p.Truncated &^= FieldsUsage

@@ -1,0 +1,389 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+)
+
+// process is what the table keeps of a process; show makes a [Process] of it. What is the same for
+// many they share: a child has the context and the image of its parent until either gets another.
+type process struct {
+	PID, ExitSignal           uint32
+	Known, Truncated, Carried Fields
+
+	*context // of setContext alone, not to be written to
+	*image   // of setImage and ownImage, likewise
+
+	Comm, Cwd string
+
+	Start     uint64
+	StartUnit uint32
+	shown     uint32 // 1 + its index in table.shown, 0 while it is not there
+
+	NSPID, PPID, PGID, SID, ParentTID uint32
+
+	waitStatus int32
+	exitTime   uint64
+
+	Marks Marks
+
+	imageNumber uint16
+	EntryType   EntryType
+	Privileges  Privileges
+
+	birthKnown   bool // the pid of the parent at birth
+	birthStarted bool // its start time
+	idsSet       bool // its last event was an ID_CHANGE of user or group ids
+	Exited       bool
+	Inferred     bool
+	forked       bool // its FORK has been applied
+	mayLead      bool // it may have made a session since its FORK
+	missed       bool // events of it may have been lost since its last EXEC
+	execed       bool // an EXEC of it has been applied
+	// unsettled is set until the entry leader is told from what /proc showed.
+	unsettled  bool
+	parented   bool // it was the parent at a FORK
+	loginMixed bool // Login became another after that
+
+	birthPID, entryPID     uint32
+	birthStart, entryStart uint64
+
+	loginSince uint64 // the time that Login became what it is
+
+	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
+	guesses Fields
+
+	// asOf is the time that the state is of: that of the last event, or sighted.
+	asOf uint64
+	// born orders the processes of one pid: the monotonic time of the fork, or
+	// the best lower bound known.
+	born uint64
+	// sighted is when /proc showed the process, 0 if an event made it known.
+	sighted uint64
+	// checked is when /proc showed that this process still has the pid.
+	checked uint64
+	// missing is when /proc did not show it, until its end is inferred from that; see sweep.
+	missing uint64
+
+	// The image is that of imageNumber, see [RawEvent.Image], since imageSince; before is the
+	// one that the process had until then. A child forked before an exec that was delivered
+	// ahead of the fork inherits that one.
+	imageSince uint64
+	before     earlier
+
+	// ahead is what /proc showed, while events of before that time are applied.
+	ahead  *process
+	older  *process // previous process of the same pid
+	exitAt uint64   // when the end was applied, for the grace time
+	nextGC *process // next in order of exitAt; free list
+}
+
+// context is what a child has of its parent and most processes never change. Equal ones are one.
+type context struct {
+	Cred   Credentials
+	Login  Login
+	Caps   Capabilities
+	TTY    TTY
+	NS     Namespaces
+	Cgroup string
+}
+
+// ofContext are the fields of a context that a Task has.
+const ofContext = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldTTY|1<<FieldLogin|1<<FieldPIDNS)
+
+// file is what a process executes, the same for all that execute it.
+type file struct {
+	Filename   string
+	Executable Executable
+}
+
+// equals makes one of what is equal. Like an interner it forgets what was not asked for while a
+// whole generation filled.
+type equals[T comparable] struct {
+	last       *T
+	young, old map[T]*T
+}
+
+const equalsGeneration = 256
+
+func (e *equals[T]) get(v *T) *T {
+	if e.last == nil || *e.last != *v {
+		e.last = e.find(v)
+	}
+	return e.last
+}
+
+func (e *equals[T]) find(v *T) *T {
+	if one, ok := e.young[*v]; ok {
+		return one
+	}
+	one, ok := e.old[*v]
+	if !ok {
+		one = new(T)
+		*one = *v
+	}
+	if len(e.young) >= equalsGeneration || e.young == nil {
+		e.young, e.old = e.old, e.young
+		if e.young == nil {
+			e.young = make(map[T]*T)
+		}
+		clear(e.young)
+	}
+	e.young[*one] = one
+	return one
+}
+
+// image is what an exec replaces.
+type image struct {
+	*file    // not to be written to
+	ExecPath string
+
+	texts  []byte // the arguments and the environment
+	args   uint32 // length of the arguments
+	shared int32  // processes that have it, also as an earlier one
+	since  uint64 // when it was first seen
+}
+
+const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable | 1<<FieldExecPath | 1<<FieldEnviron)
+
+// imageFlags has the bits of imageFields from FieldFilename on, without FieldEnviron.
+type imageFlags uint16
+
+func (s Fields) ofImage() imageFlags { return imageFlags(s & imageFields >> FieldFilename) }
+
+func (f imageFlags) fields() Fields { return Fields(f) << FieldFilename }
+
+// earlier is the image that a process had until imageSince, nil if it is not known.
+type earlier struct {
+	*image
+	known, truncated, carried imageFlags
+	number                    uint16
+}
+
+// hadEarlier reports whether the process p had its earlier image at a time.
+func (p *process) hadEarlier(time uint64) bool {
+	return p.before.image != nil && p.before.since <= time && time < p.imageSince
+}
+
+func (i *image) cmdline() []byte { return i.texts[:i.args:i.args] }
+func (i *image) environ() []byte { return i.texts[i.args:len(i.texts):len(i.texts)] }
+
+// newImage returns an image for one process. Its memory is used again.
+func (t *table) newImage(since uint64) *image {
+	n := len(t.images)
+	if n == 0 {
+		return &image{file: &noFile, shared: 1, since: since}
+	}
+	i := t.images[n-1]
+	t.images = t.images[:n-1]
+	*i = image{file: &noFile, texts: i.texts[:0], shared: 1, since: since}
+	return i
+}
+
+// drop says that a process has i no more.
+func (t *table) drop(i *image) {
+	if i == nil || i == &noImage {
+		return
+	}
+	if i.shared--; i.shared > 0 {
+		return
+	}
+	if cap(i.texts) > maxKeptData {
+		i.texts = nil
+	}
+	t.images = append(t.images, i)
+}
+
+// share returns i for another process.
+func (i *image) share() *image {
+	if i != nil && i != &noImage {
+		i.shared++
+	}
+	return i
+}
+
+var (
+	noFile    file
+	noImage   = image{file: &noFile}
+	noContext context
+)
+
+// setImage makes i, which is p's already, the image of p.
+func (t *table) setImage(p *process, i *image) {
+	t.drop(p.image)
+	p.image = i
+}
+
+// ownImage returns the image of p for writing to: one that no other has.
+func (t *table) ownImage(p *process) *image {
+	if p.image.shared == 1 {
+		return p.image
+	}
+	since := p.image.since
+	if p.image == &noImage {
+		since = p.imageSince
+	}
+	i := t.newImage(since)
+	i.file, i.ExecPath = p.file, p.ExecPath
+	i.texts, i.args = append(i.texts, p.texts...), p.args
+	t.setImage(p, i)
+	return i
+}
+
+// updateImage copies the fields of the image in k from r.
+func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
+	cmdline, environ := p.cmdline(), p.environ()
+	if k.Has(FieldCmdline) {
+		cmdline = r.Bytes(FieldCmdline)
+	}
+	if k.Has(FieldEnviron) {
+		environ = r.Bytes(FieldEnviron)
+	}
+	f, path := &t.executed, p.ExecPath
+	*f = *p.file
+	t.updateName(&f.Filename, r, FieldFilename)
+	t.updateName(&path, r, FieldExecPath)
+	copyIf(k.Has(FieldExecutable), &f.Executable, &r.Task.Executable)
+	sameTexts := string(cmdline) == string(p.cmdline()) && string(environ) == string(p.environ())
+	if sameTexts && *f == *p.file && path == p.ExecPath {
+		return
+	}
+	i := t.ownImage(p)
+	i.file, i.ExecPath = t.files.get(f), path
+	if !sameTexts {
+		i.setTexts(cmdline, environ)
+	}
+}
+
+// setTexts sets the arguments and the environment, of which either can be what i has.
+func (i *image) setTexts(cmdline, environ []byte) {
+	if len(i.texts) > 0 && len(environ) > 0 {
+		environ = bytes.Clone(environ)
+	}
+	i.texts, i.args = append(append(i.texts[:0], cmdline...), environ...), uint32(len(cmdline))
+}
+
+// bringImageBack adds the fields in back of an image to that of p, which does not know them. When
+// p had an earlier image is no longer known.
+func (t *table) bringImageBack(p *process, o *image, back Fields) {
+	t.drop(p.before.image)
+	p.before = earlier{}
+	if p.Known&imageFields == 0 {
+		t.setImage(p, o.share())
+		return
+	}
+	i := t.ownImage(p)
+	f := *i.file
+	copyIf(back.Has(FieldFilename), &f.Filename, &o.Filename)
+	copyIf(back.Has(FieldExecutable), &f.Executable, &o.Executable)
+	i.file = t.files.get(&f)
+	copyIf(back.Has(FieldExecPath), &i.ExecPath, &o.ExecPath)
+	cmdline, environ := i.cmdline(), i.environ()
+	if back.Has(FieldCmdline) {
+		cmdline = o.cmdline()
+	}
+	if back.Has(FieldEnviron) {
+		environ = o.environ()
+	}
+	i.setTexts(cmdline, environ)
+}
+
+// change returns a copy of the context of p, for setContext.
+func (t *table) change(p *process) *context {
+	t.changed = *p.context
+	return &t.changed
+}
+
+// setContext makes what c is like the context of p.
+func (t *table) setContext(p *process, c *context) {
+	if *c != *p.context {
+		p.context = t.contexts.get(c)
+	}
+}
+
+// copyTo makes c, which shares nothing, a copy of p that has its own part in what p shares.
+func (p *process) copyTo(c *process) {
+	*c = *p
+	c.image.share()
+	c.before.image.share()
+	c.older, c.nextGC, c.ahead, c.shown = nil, nil, nil, 0
+}
+
+// release gives up what p shares.
+func (t *table) release(p *process) {
+	t.drop(p.image)
+	t.drop(p.before.image)
+	p.image, p.before.image = &noImage, nil
+	if p.ahead != nil {
+		t.release(p.ahead)
+		p.ahead = nil
+	}
+}
+
+// show returns p as callers see it, until hide, nil for nil.
+func (t *table) show(p *process) *Process {
+	if p == nil {
+		return nil
+	}
+	if p.shown == 0 {
+		t.shown = append(t.shown, p)
+		p.shown = uint32(len(t.shown))
+		if len(t.views) < len(t.shown) {
+			t.views = append(t.views, new(Process))
+		}
+		t.fill(t.views[p.shown-1], p)
+	}
+	return t.views[p.shown-1]
+}
+
+// maxViews is how many are kept for their next use.
+const maxViews = 64
+
+// hide ends what show has returned.
+func (t *table) hide() {
+	for _, p := range t.shown {
+		p.shown = 0
+	}
+	t.shown = t.shown[:0]
+	if len(t.views) > maxViews {
+		t.shown, t.views = nil, slices.Clone(t.views[:maxViews])
+	}
+}
+
+// fill writes p to v.
+func (t *table) fill(v *Process, p *process) {
+	*v = Process{}
+	v.PID, v.Comm, v.Filename, v.ExecPath, v.Cwd, v.Cgroup = p.PID, p.Comm, p.Filename, p.ExecPath, p.Cwd, p.Cgroup
+	v.Cmdline, v.Environ = p.cmdline(), p.environ()
+	k := &v.Task
+	k.Known, k.Truncated, k.Carried, k.ExitSignal, k.NSPID = p.Known, p.Truncated, p.Carried, p.ExitSignal, p.NSPID
+	k.Start, k.StartUnit = p.Start, uint64(p.StartUnit)
+	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.ParentTID
+	k.Cred, k.Login, k.Caps, k.TTY, k.NS = p.Cred, p.Login, p.Caps, p.TTY, p.NS
+	k.Executable, k.Exit = p.Executable, Exit{p.waitStatus, p.exitTime}
+	v.Birth.Parent = Identity{p.birthPID, p.birthStart}
+	if p.birthKnown {
+		v.Birth.Known |= FieldPPID.Set()
+	}
+	if p.birthStarted {
+		v.Birth.Known |= FieldStart.Set()
+	}
+	if p == t.used {
+		v.Usage = &t.usage
+	}
+	v.EntryLeader, v.EntryType, v.Privileges = Identity{p.entryPID, p.entryStart}, p.EntryType, p.Privileges
+	v.Marks, v.Exited, v.Inferred = p.Marks, p.Exited, p.Inferred
+	v.asOf, v.born, v.execed = p.asOf, p.born, p.execed
+}
+
+// inner returns of p, which may be a clone of one that is gone, what tells who belongs to it.
+func (p *Process) inner() process {
+	return process{
+		PID: p.PID, Known: p.Known, Carried: p.Carried, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf, born: p.born,
+		birthKnown: p.Birth.Known.Has(FieldPPID), birthStarted: p.Birth.Known.Has(FieldStart),
+		birthPID: p.Birth.Parent.PID, birthStart: p.Birth.Parent.Start,
+	}
+}
+
+// same reports whether p and o, which may be a copy, are one process.
+func (p *process) same(o *process) bool { return p.PID == o.PID && p.born == o.born }
