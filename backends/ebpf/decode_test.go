@@ -330,15 +330,14 @@ func BenchmarkDecode(b *testing.B) {
 func TestRing(t *testing.T) {
 	page := os.Getpagesize()
 	const size = 4096
-	consumer, rest := make([]byte, page), make([]byte, page+2*size)
+	consumer, rest := make([]byte, page), make([]byte, page+size)
 	r := newRing(consumer, rest, page, size)
 	put := func(header uint32, b string) {
 		at := *r.producer & r.mask
 		all := append(binary.LittleEndian.AppendUint32(nil, header|uint32(len(b))), 0, 0, 0, 0)
 		all = append(all, b...)
-		for i, c := range all { // the kernel's double mapping
-			o := (at + uint64(i)) % size
-			r.data[o], r.data[o+size] = c, c
+		for i, c := range all {
+			r.data[(at+uint64(i))%size] = c
 		}
 		*r.producer += uint64(len(all)+7) &^ 7
 	}

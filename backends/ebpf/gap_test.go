@@ -119,7 +119,7 @@ func TestGapInItsPlace(t *testing.T) {
 // Of one cause, gaps that go on from each other are one; each comes before what is younger.
 func TestWaitingGaps(t *testing.T) {
 	const page, size = 4096, 4096
-	r := newRing(make([]byte, page), make([]byte, page+2*size), page, size)
+	r := newRing(make([]byte, page), make([]byte, page+size), page, size)
 	for i, time := range []uint64{10, 20, 30} {
 		binary.NativeEndian.PutUint32(r.data[i*16:], 8)
 		binary.NativeEndian.PutUint64(r.data[i*16+8:], time)
@@ -151,16 +151,12 @@ func TestWaitingGaps(t *testing.T) {
 func TestFullSince(t *testing.T) {
 	const size = 1 << 17
 	page := os.Getpagesize()
-	rest := make([]byte, page+2*size)
+	rest := make([]byte, page+size)
 	r := newRing(make([]byte, page), rest, page, size)
 	put := func(length int, time uint64) {
 		at := *r.producer & r.mask
-		for _, base := range []uint64{at, (at + size) % (2 * size)} {
-			if base+8+uint64(length) <= 2*size {
-				binary.NativeEndian.PutUint32(r.data[base:], uint32(length))
-				binary.NativeEndian.PutUint64(r.data[base+8:], time)
-			}
-		}
+		binary.NativeEndian.PutUint32(r.data[at:], uint32(length))
+		binary.NativeEndian.PutUint64(r.data[(at+8)%size:], time)
 		*r.producer += uint64(length+8+7) &^ 7
 	}
 	if since := r.fullSince(); since != 0 {
@@ -188,7 +184,7 @@ func TestFullSince(t *testing.T) {
 	if since := r.fullSince(); since != 1000*ms-reorder {
 		t.Errorf("full since %d after losses of before were told", since)
 	}
-	small := newRing(make([]byte, page), make([]byte, page+2*4096), page, 4096)
+	small := newRing(make([]byte, page), make([]byte, page+4096), page, 4096)
 	if since := small.fullSince(); since != 0 {
 		t.Errorf("a ring smaller than a record: %d", since)
 	}

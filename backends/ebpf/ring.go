@@ -18,10 +18,11 @@ const (
 	recordHeader  = 8
 )
 
-// ring is the reader's end of a BPF ring buffer. The kernel maps its data twice in a row, so that
-// every record is one slice.
+// ring is the reader's end of a BPF ring buffer. The kernel would map its data twice in a row, so
+// that every record is one slice; but each mapping counts as memory of the process.
 type ring struct {
 	consumerPage, rest []byte // mappings: one page; the producer's page and the data
+	whole              []byte // the record that lies across the end of the data
 
 	consumer, producer *uint64 // positions, in bytes since the ring was made
 	data               []byte
@@ -36,7 +37,7 @@ func mapRing(fd int, size uint32) (*ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map ring: %w", err)
 	}
-	p, err := unix.Mmap(fd, int64(page), page+2*int(size), unix.PROT_READ, unix.MAP_SHARED)
+	p, err := unix.Mmap(fd, int64(page), page+int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		unix.Munmap(c)
 		return nil, fmt.Errorf("map ring's data: %w", err)
@@ -57,8 +58,8 @@ func newRing(consumerPage, rest []byte, page int, size uint32) *ring {
 	return r
 }
 
-// next returns the next record, valid until release, or nil if there is no complete one. A position
-// or length of the kernel's that does not fit ends the ring.
+// next returns the next record, valid until it is called again, or nil if there
+// is no complete one. A position or length of the kernel's that does not fit ends the ring.
 func (r *ring) next() []byte {
 	for {
 		end := atomic.LoadUint64(r.producer)
@@ -78,7 +79,12 @@ func (r *ring) next() []byte {
 		}
 		r.at += size
 		if header&recordDiscard == 0 {
-			return r.data[start+recordHeader:][:length:length]
+			record := r.data[start+recordHeader:]
+			if length <= uint64(len(record)) {
+				return record[:length:length]
+			}
+			r.whole = append(append(r.whole[:0], record...), r.data[:length-uint64(len(record))]...)
+			return r.whole
 		}
 	}
 }
@@ -91,7 +97,7 @@ func (r *ring) release() {
 
 // roomy returns how many bytes can be in the ring so that there is room for every record.
 func (r *ring) roomy() uint64 {
-	return uint64(len(r.data)/2) - min(uint64(maxRecord), uint64(len(r.data)/2))
+	return r.mask + 1 - min(uint64(maxRecord), r.mask+1)
 }
 
 // pending reports whether something is queued, be it complete or not.
