@@ -69,6 +69,9 @@ type span struct{ off, len uint32 }
 // events need a few hundred bytes, the longest 36 KiB.
 const maxKeptData = 2048
 
+// minData is enough for the texts of most events.
+const minData = 192
+
 // varOf returns the index of a field in RawEvent.vars.
 func varOf(f Field) Field {
 	switch f {
@@ -98,11 +101,11 @@ func (r *RawEvent) Reset() {
 // caller to fill. The slice is valid until the next call of Grow or Set.
 func (r *RawEvent) Grow(f Field, n int) []byte {
 	off := len(r.data)
-	if off+n <= cap(r.data) {
-		r.data = r.data[:off+n]
-	} else {
-		r.data = append(r.data, make([]byte, n)...)
+	if off+n > cap(r.data) {
+		// At once what most events need: what is outgrown stays until the next collection.
+		r.data = append(make([]byte, 0, max(minData, 2*off, off+n)), r.data...)
 	}
+	r.data = r.data[:off+n]
 	r.vars[varOf(f)] = span{uint32(off), uint32(n)}
 	r.Task.Known |= f.Set()
 	return r.data[off : off+n : off+n]
