@@ -12,25 +12,65 @@ const suffixDeleted = " (deleted)"
 
 func deleted(path []byte) bool { return bytes.HasSuffix(path, []byte(suffixDeleted)) }
 
-// readPath reads the link exe or cwd of dir into field f of ev.
-func (r *Reader) readPath(dir int, linkNUL []byte, f engine.Field, ev *engine.RawEvent) {
+// readExe reads the link exe of dir and what stat(2) says of its file, as far as they are wanted.
+func (r *Reader) readExe(dir int, want engine.Fields, ev *engine.RawEvent) {
+	n := 0
+	if want.Has(engine.FieldFilename) {
+		n = r.readLink(dir, pathExe)
+	}
+	st, errno := statx(dir, pathExe, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID)
+	if errno != 0 {
+		return
+	}
+	if want.Has(engine.FieldExecutable) && st.Mask&unix.STATX_BASIC_STATS == unix.STATX_BASIC_STATS {
+		ev.Task.Known |= engine.FieldExecutable.Set()
+		ev.Task.Executable = engine.Executable{
+			Inode: st.Ino, Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec), Device: uint32(unix.Mkdev(st.Dev_major, st.Dev_minor)),
+			UID: st.Uid, GID: st.Gid, Mode: st.Mode, Removed: st.Nlink == 0,
+		}
+	}
+	r.setPath(dir, n, placeIn(&st), engine.FieldFilename, ev)
+}
+
+// readCwd reads the link cwd of dir.
+func (r *Reader) readCwd(dir int, ev *engine.RawEvent) {
+	n := r.readLink(dir, pathCwd)
+	if n == 0 {
+		return
+	}
+	if at, errno := placeOf(dir, pathCwd); errno == 0 {
+		r.setPath(dir, n, at, engine.FieldCwd, ev)
+	}
+}
+
+// readLink reads a link into r.buf and returns its length, 0 if it can't be read.
+func (r *Reader) readLink(dir int, linkNUL []byte) int {
 	// The kernel assembles the path in one page, and refuses a longer one with ENAMETOOLONG: a
 	// path is never cut.
 	n, errno := readlinkat(dir, linkNUL, r.buf[:maxLink])
-	if errno != 0 || n == 0 || n == maxLink {
+	if errno != 0 || n == maxLink {
+		return 0
+	}
+	return n
+}
+
+// setPath sets field f of ev to the path of n bytes in r.buf, which a link of dir that leads to at
+// had a moment ago.
+func (r *Reader) setPath(dir, n int, at place, f engine.Field, ev *engine.RawEvent) {
+	if n == 0 {
 		return
 	}
 	if !(deleted(r.buf[:n]) && bytes.HasPrefix(r.buf, []byte(prefixMemfd))) {
 		// A process that ends gives up its directory, and then its mounts: a path that was
 		// assembled meanwhile may begin at a mount that was taken away. It was not if the
 		// process still has its directory.
-		if n = r.fromRoot(n); n == 0 || !r.attached(dir, linkNUL, f) {
+		if n = r.fromRoot(n); n == 0 || !r.attached(dir, at.mount, f) {
 			return
 		}
 	}
 	path := r.buf[:n]
 	if deleted(path) {
-		what := r.judge(dir, linkNUL, f, n)
+		what := r.judge(dir, at, f, n)
 		if what == ambiguous {
 			return
 		}
@@ -128,11 +168,7 @@ const (
 
 // judge says what the end of the path of n bytes in r.buf means. The kernel appends the
 // same words to the path of a file that has been removed.
-func (r *Reader) judge(dir int, linkNUL []byte, f engine.Field, n int) ending {
-	link, errno := placeOf(dir, linkNUL)
-	if errno != 0 {
-		return ambiguous
-	}
+func (r *Reader) judge(dir int, link place, f engine.Field, n int) ending {
 	if bytes.HasPrefix(r.buf[:n], []byte(prefixMemfd)) && r.memfds != 0 && link.device == r.memfds {
 		return inMemory
 	}
@@ -165,17 +201,4 @@ func memfdDevice() uint64 {
 		return 0
 	}
 	return st.Dev
-}
-
-// readExecutable reads what stat(2) says of the file that the process of dir executes.
-func (r *Reader) readExecutable(dir int, t *engine.Task) {
-	st, errno := statx(dir, pathExe, unix.STATX_BASIC_STATS)
-	if errno != 0 || st.Mask&unix.STATX_BASIC_STATS != unix.STATX_BASIC_STATS {
-		return
-	}
-	t.Known |= engine.FieldExecutable.Set()
-	t.Executable = engine.Executable{
-		Inode: st.Ino, Ctime: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec), Device: uint32(unix.Mkdev(st.Dev_major, st.Dev_minor)),
-		UID: st.Uid, GID: st.Gid, Mode: st.Mode, Removed: st.Nlink == 0,
-	}
 }

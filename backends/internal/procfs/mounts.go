@@ -56,25 +56,21 @@ type place struct {
 // placeOf returns where a link leads to.
 func placeOf(dir int, linkNUL []byte) (place, unix.Errno) {
 	st, errno := statx(dir, linkNUL, unix.STATX_MNT_ID|unix.STATX_INO)
-	return place{st.Mnt_id, st.Ino, unix.Mkdev(st.Dev_major, st.Dev_minor)}, errno
+	return placeIn(&st), errno
 }
 
-// attached reports whether a link leads to a mount below the root directory of the process of dir.
-// The path in a mount that was detached looks like any other.
+func placeIn(st *unix.Statx_t) place {
+	return place{st.Mnt_id, st.Ino, unix.Mkdev(st.Dev_major, st.Dev_minor)}
+}
+
+// attached reports whether a mount, which a link leads to, is below the root directory of the
+// process of dir. The path in a mount that was detached looks like any other.
 //
 // A process that leaves its mount namespace keeps its executable, whose path is of the EXEC: if the
 // process has no root of its own, the link exe may also lead to a mount of the first process's
 // namespace.
-func (r *Reader) attached(dir int, linkNUL []byte, f engine.Field) bool {
-	at, errno := placeOf(dir, linkNUL)
-	id := at.mount
-	switch {
-	case errno != 0:
-		return false
-	case id == r.rootAt.mount, r.own.has(id, r.dirs) && r.own.has(r.rootAt.mount, r.dirs):
-		return true
-	}
-	return r.mounted(dir, pathMountinfo, id) ||
+func (r *Reader) attached(dir int, id uint64, f engine.Field) bool {
+	return id == r.rootAt.mount || r.own.has(id, r.dirs) && r.own.has(r.rootAt.mount, r.dirs) || r.mounted(dir, pathMountinfo, id) ||
 		f == engine.FieldFilename && string(r.root) == "/" && r.mounted(r.proc, pathFirstMountinfo, id)
 }
 

@@ -260,18 +260,15 @@ func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 	if want&paths != 0 {
 		r.readRoot(dir)
 	}
-	if want.Has(engine.FieldFilename) {
-		r.readPath(dir, pathExe, engine.FieldFilename, ev)
-	}
-	if want.Has(engine.FieldExecutable) {
-		r.readExecutable(dir, t)
+	if want.Has(engine.FieldFilename) || want.Has(engine.FieldExecutable) {
+		r.readExe(dir, want, ev)
 	}
 	noCmdline := want.Has(engine.FieldCmdline) && !r.readCmdline(dir, pathCmdline, ev)
 	if want.Has(engine.FieldEnviron) {
 		r.readEnviron(dir, pathEnviron, st.Memory != 0, ev)
 	}
 	if want.Has(engine.FieldCwd) {
-		r.readPath(dir, pathCwd, engine.FieldCwd, ev)
+		r.readCwd(dir, ev)
 	}
 	if want&t.Known&paths != 0 && !r.rootIsSame(dir) {
 		t.Known &^= want & paths
@@ -283,7 +280,7 @@ func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 		r.readLogin(dir, t)
 	}
 	if want.Has(engine.FieldCgroup) {
-		if b, ok := r.readFile(dir, pathCgroup); ok {
+		if b, ok := r.readCgroup(dir); ok {
 			// The kernel appends words to the path of a removed cgroup, which a process
 			// that has ended can still be in. They could also be part of a name.
 			if p, h := proctext.ParseCgroup(b); h != proctext.NoHierarchy && !deleted(p) {
@@ -330,7 +327,7 @@ func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, ok := r.readFile(dir, pathCgroup)
+	b, ok := r.readCgroup(dir)
 	if !ok || now/engine.ProcStartUnit != start/engine.ProcStartUnit {
 		return nil, ErrVanished
 	}
@@ -341,7 +338,7 @@ func (r *Reader) Cgroups(pid uint32, start uint64) (map[string]string, error) {
 
 // readStat reads the file stat of dir and sets the fields of want that it has in ev.
 func (r *Reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent) (Status, error) {
-	n, errno := pread(stat, r.buf)
+	n, errno := pread(stat, r.buf, 0)
 	if errno != 0 || n == 0 {
 		return Status{}, ErrVanished
 	}
@@ -425,8 +422,18 @@ func (r *Reader) setStat(s *proctext.Stat, want engine.Fields, ev *engine.RawEve
 	}
 }
 
-// readFile reads a whole file of dir. The bytes are valid until the next read.
+// readFile reads a whole file of dir, for which the kernel does not wait. The bytes are valid until
+// the next read.
 func (r *Reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
+	return r.readWhole(dir, pathNUL, pread)
+}
+
+// readCgroup reads the cgroups, for which the kernel can wait for a change of cgroups.
+func (r *Reader) readCgroup(dir int) ([]byte, bool) {
+	return r.readWhole(dir, pathCgroup, func(fd int, buf []byte, _ int) (int, unix.Errno) { return read(fd, buf) })
+}
+
+func (r *Reader) readWhole(dir int, pathNUL []byte, get func(fd int, buf []byte, offset int) (int, unix.Errno)) ([]byte, bool) {
 	fd, errno := openat(dir, pathNUL, unix.O_RDONLY)
 	if errno != 0 {
 		return nil, false
@@ -434,7 +441,7 @@ func (r *Reader) readFile(dir int, pathNUL []byte) ([]byte, bool) {
 	defer closeFD(fd)
 	n := 0
 	for {
-		got, errno := read(fd, r.buf[n:])
+		got, errno := get(fd, r.buf[n:], n)
 		if errno != 0 {
 			return nil, false
 		}
@@ -547,7 +554,7 @@ func (r *Reader) readLogin(dir int, t *engine.Task) {
 
 // number reads the number that a file has now.
 func (r *Reader) number(fd int) (uint32, bool) {
-	n, errno := pread(fd, r.buf)
+	n, errno := pread(fd, r.buf, 0)
 	if errno != 0 {
 		return 0, false
 	}

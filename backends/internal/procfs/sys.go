@@ -7,11 +7,12 @@ import (
 )
 
 // The wrappers of package unix copy every path into a new string with a final NUL. These take paths
-// that have one, and allocate nothing.
+// that have one, and allocate nothing. Those that never wait for a process or a file system do not
+// tell Go's scheduler, whose monitor thread would wake up for it, and then every 20 microseconds.
 
 func openat(dir int, pathNUL []byte, flags int) (int, unix.Errno) {
 	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
+		fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
 			uintptr(flags|unix.O_CLOEXEC), 0, 0, 0)
 		if errno != unix.EINTR {
 			return int(fd), errno
@@ -20,11 +21,12 @@ func openat(dir int, pathNUL []byte, flags int) (int, unix.Errno) {
 }
 
 func readlinkat(dir int, pathNUL, buf []byte) (int, unix.Errno) {
-	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
+	n, _, errno := unix.RawSyscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
 	return int(n), errno
 }
 
+// read may wait: for the memory of a process, or a lock.
 func read(fd int, buf []byte) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
@@ -34,17 +36,18 @@ func read(fd int, buf []byte) (int, unix.Errno) {
 	}
 }
 
-// pread reads from the beginning of a file.
-func pread(fd int, buf []byte) (int, unix.Errno) {
+// pread reads from an offset of a file whose text the kernel has at hand.
+func pread(fd int, buf []byte, offset int) (int, unix.Errno) {
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(offset), 0, 0)
 		if errno != unix.EINTR {
 			return int(n), errno
 		}
 	}
 }
 
-// statx returns what a path leads to. It asks no file system for it that may be far away.
+// statx returns what a path leads to. It may wait for a file system that is far away, though it
+// does not ask for what is new there.
 func statx(dir int, pathNUL []byte, mask uintptr) (st unix.Statx_t, errno unix.Errno) {
 	_, _, errno = unix.Syscall6(unix.SYS_STATX, uintptr(dir), uintptr(unsafe.Pointer(&pathNUL[0])),
 		unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, mask, uintptr(unsafe.Pointer(&st)), 0)
