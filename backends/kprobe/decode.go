@@ -31,10 +31,10 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	}
 	ev.Thread = ev.PID != ev.TID
 	ev.CPU, ev.Time = a.cpu, a.time
-	for _, set := range a.set.numbers {
+	ev.Task.Known |= a.set.known
+	for _, set := range a.set.numbers { // may make it unknown again
 		set(ev, v)
 	}
-	ev.Task.Known |= a.set.known
 	if ev.Thread { // its process has another
 		ev.Task.Known &^= engine.FieldParentTID.Set()
 	}

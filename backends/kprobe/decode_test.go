@@ -540,31 +540,56 @@ func TestThreadEnd(t *testing.T) {
 	}
 }
 
-// The pid is that of the level of the process's own pid namespace.
-func TestPIDNamespace(t *testing.T) {
+// filled returns the event of an EXEC for which build fetches values.
+func filled(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
 	s := set{kind: engine.KindExec}
 	b := builder{offsets: &recorder{make(map[string]bool)}, reads: minReads}
 	b.addIdentity()
-	b.addPIDNamespace(firstArgument)
+	build(&b)
 	l := layout{}
 	for _, a := range b.args {
-		l.places = append(l.places, place{slot: a.slot, off: uint16(l.size), size: 8, kind: placeWord, count: 1})
-		l.size += 8
+		n := max(a.count, 1)
+		l.places = append(l.places, place{slot: a.slot, off: uint16(l.size), size: 8, kind: placeWord, count: uint8(n)})
+		l.size += 8 * n
 	}
 	s.add(&probe{layout: &l})
-	for level, want := range [][2]uint32{{0xeffffffc, 4711}, {31, 30}, {33, 32}, {}} {
-		a, raw := new(assembly), make([]byte, l.size)
-		a.begin(&s, 1)
-		for _, p := range l.places {
-			v := map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotPIDLevel: uint64(level), slotPIDs: 30, slotPIDs + 1: 31, slotPIDs + 2: 32, slotPIDs + 3: 33}
-			binary.NativeEndian.PutUint64(raw[p.off:], v[p.slot])
+	a, raw := new(assembly), make([]byte, l.size)
+	a.begin(&s, 1)
+	for _, p := range l.places {
+		for i := range slot(p.count) {
+			binary.NativeEndian.PutUint64(raw[p.off+8*uint16(i):], values[p.slot+i])
 		}
-		a.values.add(0, raw)
-		var ev engine.RawEvent
-		a.fill(&ev)
+	}
+	a.values.add(0, raw)
+	a.fill(&ev)
+	return ev
+}
+
+// The pid is that of the level of the process's own pid namespace.
+func TestPIDNamespace(t *testing.T) {
+	for level, want := range [][2]uint32{{0xeffffffc, 4711}, {31, 30}, {33, 32}, {}} {
+		ev := filled(func(b *builder) { b.addPIDNamespace(firstArgument) },
+			map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotPIDLevel: uint64(level), slotPIDs: 30, slotPIDs + 1: 31, slotPIDs + 2: 32, slotPIDs + 3: 33})
 		known := ev.Task.Known.Has(engine.FieldPIDNS)
 		if got := [2]uint32{ev.Task.NS.PID, ev.Task.NSPID}; known != (level <= pidLevels) || known && got != want {
 			t.Errorf("level %d: %v, known %v", level, got, known)
+		}
+	}
+}
+
+// An executable that could not be read, or that was changed meanwhile, is unknown.
+func TestExecutable(t *testing.T) {
+	for _, c := range []struct {
+		mode, before, after uint64
+		known               bool
+	}{
+		{0o104755, 7, 7, true}, {0o104755, 7, 1<<31 | 7, true}, {0o104755, 7, 8, false}, {0, 0, 0, false},
+	} {
+		ev := filled((*builder).addExecutable, map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotExeMode: 0xabcd<<16 | c.mode, slotExeUID: 1, slotExeGID: 2,
+			slotExeDevice: 8<<20 | 300, slotExeInode: 5, slotExeLinks: 1, slotExeBefore: c.before, slotExeCtime: 3, slotExeCtimeNs: c.after})
+		want := engine.Executable{Inode: 5, Ctime: 3e9 + 7, Device: 1<<20 | 8<<8 | 44, UID: 1, GID: 2, Mode: 0o104755}
+		if known := ev.Task.Known.Has(engine.FieldExecutable); known != c.known || known && ev.Task.Executable != want {
+			t.Errorf("%+v: %+v, known %v", c, ev.Task.Executable, known)
 		}
 	}
 }

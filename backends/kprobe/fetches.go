@@ -101,9 +101,11 @@ func (b *builder) addTask(state expr) {
 	b.addSignal()
 }
 
-// addExecutable fetches what stat(2) says of the file of the image.
+// addExecutable fetches what stat(2) says of the file of the image. Who changes the inode meanwhile
+// sets the time of the change.
 func (b *builder) addExecutable() {
 	inode := b.follow(firstArgument, "task_struct.mm", "mm_struct.exe_file", "file.f_inode")
+	b.addMember(slotExeBefore, typeU32, inode, "inode.i_ctime.tv_nsec")
 	b.addMember(slotExeMode, typeU32, inode, "inode.i_mode")
 	b.addRow(slotExeUID, typeU32, inode, "inode.i_uid", "inode.i_gid")
 	b.addMember(slotExeDevice, typeU32, inode, "inode.i_sb", "super_block.s_dev")

@@ -57,7 +57,7 @@ var numberSources = []numberSource{
 		func(ev *engine.RawEvent, v *values) {
 			ev.Task.Login = engine.Login{UID: v.u32(slotLoginUID), Session: v.u32(slotAuditSession)}
 		}},
-	{engine.FieldExecutable.Set(), "task.mm.exe_file.f_inode", slotExeMode, slotExeCtimeNs, setExecutable},
+	{engine.FieldExecutable.Set(), "task.mm.exe_file.f_inode", slotExeBefore, slotExeCtimeNs, setExecutable},
 	{engine.FieldUserNS.Set(), viaCred + ".user_ns", slotUserNS, slotUserNS,
 		func(ev *engine.RawEvent, v *values) { ev.Task.NS.User = v.u32(slotUserNS) }},
 	{engine.FieldCgroupNS.Set(), "task.nsproxy.cgroup_ns" + viaNS, slotCgroupNS, slotCgroupNS,
@@ -91,12 +91,13 @@ func setTTY(ev *engine.RawEvent, v *values) {
 }
 
 func setExecutable(ev *engine.RawEvent, v *values) {
+	const queried = 1 << 31 // a flag in i_ctime_nsec since Linux 6.13
 	mode := uint16(v.number(slotExeMode))
-	if mode == 0 { // the kernel could not read it
+	changed := (v.u32(slotExeBefore)^v.u32(slotExeCtimeNs))&^queried != 0
+	if mode == 0 || changed { // 0: the kernel could not read it
 		ev.Task.Known &^= engine.FieldExecutable.Set()
 		return
 	}
-	const queried = 1 << 31 // a flag in i_ctime_nsec since Linux 6.13
 	ev.Task.Executable = engine.Executable{
 		Inode: v.number(slotExeInode), Ctime: int64(v.number(slotExeCtime))*1e9 + int64(v.u32(slotExeCtimeNs)&^queried),
 		Device: uint32(unix.Mkdev(v.u32(slotExeDevice)>>20, v.u32(slotExeDevice)&0xfffff)),

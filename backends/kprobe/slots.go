@@ -74,7 +74,8 @@ const (
 	slotLoginUID     = slotParentTID + 1
 	slotAuditSession = slotLoginUID + 1
 
-	slotExeMode    = slotAuditSession + 1 // the lower half
+	slotExeBefore  = slotAuditSession + 1 // slotExeCtimeNs before the others are read
+	slotExeMode    = slotExeBefore + 1    // the lower half
 	slotExeUID     = slotExeMode + 1
 	slotExeGID     = slotExeUID + 1
 	slotExeDevice  = slotExeGID + 1
