@@ -91,51 +91,65 @@ __attribute__((noinline)) int add_to_slot(__u32 index, __u64 address)
 	return err != 0;
 }
 
-/* Sum up, in a slot, what the threads have used that are not released. Returns 0, or an error. */
-__attribute__((noinline)) int add_threads(__u32 index, __u64 address)
-{
-	struct slot *s = bpf_map_lookup_elem(&slots, &index);
-	struct task_struct *task = 0;
-	__u64 head = address, at;
-	int err = 0;
+/* The list of MOST_THREADS threads and its head are so many steps. The verifier follows each step
+ * of a loop by itself, and a function only once. */
+#define THREADS_AT_ONCE 13
+_Static_assert((MOST_THREADS + 1) % THREADS_AT_ONCE == 0, "whole rounds");
 
-	if (!s || !have_usage(task))
+/* Add the next threads of a group's list to those in a slot. Returns where to go on, 0 at the end,
+ * or 1 for an error. */
+__attribute__((noinline)) __u64 add_next_threads(__u32 index, __u64 head, __u64 at)
+{
+	struct task_struct *task = 0;
+
+	if (!have_usage(task))
 		return 1;
-	__builtin_memset(s->belongings, 0, sizeof(s->belongings));
-	head += OFFSET(struct signal_struct, thread_head);
-	at = head;
-	for (int i = 0; i <= MOST_THREADS; i++) {
+	for (int i = 0; i < THREADS_AT_ONCE; i++) {
 		struct list_head *entry = (void *)at;
 
 		if (bpf_core_read(&at, sizeof(at), &entry->next))
 			return 1;
 		if (at == head)
-			return err;
-		err |= add_to_slot(index, at - OFFSET(struct task_struct, thread_node));
+			return 0;
+		if (add_to_slot(index, at - OFFSET(struct task_struct, thread_node)))
+			return 1;
+	}
+	return at;
+}
+
+/* Add to a slot what the threads have used that are not released. Returns 0, or an error. */
+static __always_inline int add_threads(__u32 index, struct signal_struct *signal)
+{
+	__u64 head = (__u64)signal + OFFSET(struct signal_struct, thread_head), at = head;
+
+	for (int i = 0; i <= MOST_THREADS / THREADS_AT_ONCE; i++) {
+		at = add_next_threads(index, head, at);
+		if (at <= 1)
+			return at;
 	}
 	return 1;
 }
 
-#define ADD(u, v, member) ((u)->member += (v)->member)
-
-/* Sum up what a group of several threads has used. Returns what of it is known. */
-static __always_inline __u32 sum_group(struct usage *u, __u32 index, struct task_struct *task,
-				       struct signal_struct *signal)
+/* Sum up, in a slot, what a group of several threads has used. Returns what of it is known. */
+__attribute__((noinline)) __u32 sum_group(__u32 index, __u64 task_address, __u64 signal_address)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
+	struct task_struct *task = (void *)task_address;
+	struct signal_struct *signal = (void *)signal_address;
+	__u32 before = 0, after = 0;
 	struct mm_struct *mm = 0;
 	struct threads *sum;
 
-	if (!s || set_group(u, task, signal) || add_threads(index, (__u64)signal))
+	if (!s || !have_usage(task))
 		return 0;
 	sum = (void *)s->belongings;
-	ADD(u, &sum->usage, utime);
-	ADD(u, &sum->usage, stime);
-	ADD(u, &sum->usage, run);
-	ADD(u, &sum->usage, rchar);
-	ADD(u, &sum->usage, wchar);
-	ADD(u, &sum->usage, read_bytes);
-	ADD(u, &sum->usage, write_bytes);
+	__builtin_memset(sum, 0, sizeof(*sum));
+	bpf_core_read(&before, sizeof(before), &signal->stats_lock);
+	if (set_group(&sum->usage, task, signal) || add_threads(index, signal))
+		return 0;
+	bpf_core_read(&after, sizeof(after), &signal->stats_lock);
+	if (before != after || before & 1)
+		return 0;
 	/* The last thread to live writes the group's peak, and then gives up its memory. Another
 	 * one may be here before it. */
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
@@ -156,15 +170,12 @@ static __noinline void fill_usage(struct exit_event *x, struct task_struct *task
 		if (!set_group(u, task, signal) && !add_thread(u, task))
 			known = ~0;
 	} else if (!bpf_map_pop_elem(&free_slots, &index)) {
-		for (int i = 0; i < MOST_TRIES && !known; i++) {
-			__u32 before = 0, after = 0;
+		struct slot *s = bpf_map_lookup_elem(&slots, &index);
 
-			bpf_core_read(&before, sizeof(before), &signal->stats_lock);
-			known = sum_group(u, index, task, signal);
-			bpf_core_read(&after, sizeof(after), &signal->stats_lock);
-			if (before != after || before & 1)
-				known = 0;
-		}
+		for (int i = 0; i < MOST_TRIES && !known; i++)
+			known = sum_group(index, (__u64)task, (__u64)signal);
+		if (s)
+			*u = ((struct threads *)s->belongings)->usage;
 		put_slot(index);
 	}
 	x->event.known |= known & (KNOWN_CPU_TIME | KNOWN_PEAK_RSS);
