@@ -2,11 +2,23 @@ package engine
 
 import "math"
 
-// find returns the process that a raw event is about, nil if the table has none.
+// find returns the process that a raw event is about, nil if the table has none. It does not look
+// through all that had the pid before: there can be thousands.
 func (t *table) find(r *RawEvent) *process {
+	birth, known := r.Kind == KindFork && !r.Thread, r.Task.Known.Has(FieldStart)
+	var since uint64 // the process was born no earlier, but for the rounding of start times
+	if known {
+		since = t.bornBy(r)
+	}
 	for p := t.byPID.get(r.PID); p != nil; p = p.older {
 		if p.mayBe(r) && (!t.doubtful(p) || t.certainly(p, r) || r.Time <= p.sighted || t.check(p)) {
 			return t.orOlder(p, r)
+		}
+		if !known && p.born <= r.Time {
+			since = max(since, p.born)
+		}
+		if p.born+ProcStartUnit < since || birth && !p.stragglers {
+			break
 		}
 	}
 	return nil
@@ -80,8 +92,9 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		if p = t.guessAgain(r); p == nil {
 			p = t.add(r.PID, born)
 			// A pid has one process at a time: the ends of the earlier ones were lost.
-			for o := p.older; o != nil; o = o.older {
-				t.infer(o, now)
+			for o := p; o.stragglers && o.older != nil; o = o.older {
+				o.stragglers = false
+				t.infer(o.older, now)
 			}
 		}
 		t.revive(p, r.Time)

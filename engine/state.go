@@ -44,6 +44,8 @@ type process struct {
 	unsettled  bool
 	parented   bool // it was the parent at a FORK
 	loginMixed bool // Login became another after that
+	// stragglers is set if an older process of the pid may not have ended.
+	stragglers bool
 
 	birthPID, entryPID     uint32
 	birthStart, entryStart uint64
@@ -72,10 +74,9 @@ type process struct {
 	before     earlier
 
 	// ahead is what /proc showed, while events of before that time are applied.
-	ahead  *process
-	older  *process // previous process of the same pid
-	exitAt uint64   // when the end was applied, for the grace time
-	nextGC *process // next in order of exitAt; free list
+	ahead   *process
+	older   *process // previous process of the same pid; free list
+	younger *process // next one
 }
 
 // context is what a child has of its parent and most processes never change. Equal ones are one.
@@ -306,7 +307,7 @@ func (p *process) copyTo(c *process) {
 	*c = *p
 	c.image.share()
 	c.before.image.share()
-	c.older, c.nextGC, c.ahead, c.shown = nil, nil, nil, 0
+	c.older, c.younger, c.ahead, c.shown = nil, nil, nil, 0
 }
 
 // release gives up what p shares.

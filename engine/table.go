@@ -15,10 +15,11 @@ type table struct {
 	bootOffset uint64
 	names      interner
 
-	// Exited processes in the order of their end. All have the same grace time, so only the
-	// head has to be checked.
-	gcFirst, gcLast *process
-	collected       uint64
+	// Exited processes in the order of their end, from firstExit on. All have the same grace
+	// time, so only the first has to be checked.
+	exits     []exit
+	firstExit int
+	collected uint64
 
 	free     *process
 	images   []*image // free ones
@@ -46,6 +47,12 @@ type table struct {
 	look    func(pid uint32) (start uint64, sight Sight)
 	now     func() uint64
 	judge   func(*Event) Verdict // nil for none
+}
+
+// exit is the end of a process, and when it was applied.
+type exit struct {
+	p  *process
+	at uint64
 }
 
 // lookup returns the youngest process of a pid.
@@ -104,7 +111,7 @@ func (t *table) at(pid uint32, time uint64) *process {
 func (t *table) add(pid uint32, born uint64) *process {
 	p := t.free
 	if p != nil {
-		t.free = p.nextGC
+		t.free = p.older
 		*p = process{}
 	} else {
 		p = new(process)
@@ -117,17 +124,20 @@ func (t *table) add(pid uint32, born uint64) *process {
 // link inserts p into the chain of its pid.
 func (t *table) link(p *process) {
 	t.count++
-	head := t.byPID.get(p.PID)
-	if head == nil || head.born <= p.born {
-		p.older = head
+	p.younger, p.older = nil, t.byPID.get(p.PID)
+	for p.older != nil && p.older.born > p.born {
+		p.younger, p.older = p.older, p.older.older
+		p.younger.stragglers = p.younger.stragglers || !p.Exited
+	}
+	if p.older != nil {
+		p.older.younger = p
+	}
+	p.stragglers = p.older != nil && (!p.older.Exited || p.older.stragglers)
+	if p.younger != nil {
+		p.younger.older = p
+	} else {
 		t.byPID.set(p.PID, p)
-		return
 	}
-	for head.older != nil && head.older.born > p.born {
-		head = head.older
-	}
-	p.older = head.older
-	head.older = p
 }
 
 // rebirth sets the time of birth of p and moves p to its place in the chain.
@@ -145,13 +155,10 @@ func (t *table) markExited(p *process, now uint64) {
 		return
 	}
 	p.Exited = true
-	p.exitAt = now
-	if t.gcLast == nil {
-		t.gcFirst = p
-	} else {
-		t.gcLast.nextGC = p
+	if len(t.exits) == cap(t.exits) && 2*t.firstExit > len(t.exits) {
+		t.exits, t.firstExit = t.exits[:copy(t.exits, t.exits[t.firstExit:])], 0
 	}
-	t.gcLast = p
+	t.exits = append(t.exits, exit{p, now})
 }
 
 // cancelExit undoes markExited.
@@ -159,29 +166,21 @@ func (t *table) cancelExit(p *process) {
 	if !p.Exited {
 		return
 	}
-	var before *process
-	for o := t.gcFirst; o != p; o = o.nextGC {
-		before = o
+	for i := t.firstExit; i < len(t.exits); i++ {
+		if t.exits[i].p == p {
+			t.exits = slices.Delete(t.exits, i, i+1)
+		}
 	}
-	if before == nil {
-		t.gcFirst = p.nextGC
-	} else {
-		before.nextGC = p.nextGC
-	}
-	if t.gcLast == p {
-		t.gcLast = before
-	}
-	p.Exited, p.Inferred, p.nextGC = false, false, nil
+	p.Exited, p.Inferred = false, false
 }
 
 // collect removes the processes whose grace time is over.
 func (t *table) collect(now uint64) {
-	for p := t.gcFirst; p != nil && now-p.exitAt >= t.grace && now >= p.exitAt; p = t.gcFirst {
-		t.gcFirst = p.nextGC
-		if t.gcFirst == nil {
-			t.gcLast = nil
+	for ; t.firstExit < len(t.exits); t.firstExit++ {
+		if e := t.exits[t.firstExit]; now < e.at || now-e.at < t.grace {
+			return
 		}
-		t.remove(p)
+		t.remove(t.exits[t.firstExit].p)
 		t.collected++
 	}
 }
@@ -190,21 +189,21 @@ func (t *table) collect(now uint64) {
 func (t *table) remove(p *process) {
 	t.unlink(p)
 	t.release(p)
-	p.nextGC = t.free
+	p.older = t.free
 	t.free = p
 }
 
 func (t *table) unlink(p *process) {
 	t.count--
-	head := t.byPID.get(p.PID)
-	if head != p {
-		for head.older != p {
-			head = head.older
-		}
-		head.older = p.older
-	} else if p.older != nil {
+	if p.older != nil {
+		p.older.younger = p.younger
+	}
+	switch {
+	case p.younger != nil:
+		p.younger.older = p.older
+	case p.older != nil:
 		t.byPID.set(p.PID, p.older)
-	} else {
+	default:
 		t.byPID.delete(p.PID)
 	}
 }
