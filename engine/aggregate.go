@@ -116,7 +116,7 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 	if head.Task.Known.Has(FieldStart) && next.Task.Known.Has(FieldStart) && !head.Task.sameStart(&next.Task) {
 		return false // the pid was used again
 	}
-	if p.otherCredentials(next) { // as if the ID_CHANGE that nobody saw were there
+	if p.otherIDs(next) { // as if an ID_CHANGE that nobody saw were there
 		if !m.allows(head.Kind, KindIDChange, joined) {
 			return false
 		}
@@ -125,19 +125,34 @@ func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
 	return m.allows(head.Kind, next.Kind, joined)
 }
 
-// otherCredentials reports whether ids or capabilities were changed between p and r, as r shows,
-// and not by r.
-func (p *process) otherCredentials(r *RawEvent) bool {
+// otherIDs reports whether ids, capabilities or what is looked at like them were changed between p
+// and r, as r shows, and not by r. Where an image begins only the real ids count: EXEC sets the
+// others, and a shell the group of each command before it.
+func (p *process) otherIDs(r *RawEvent) bool {
 	known, o, n := p.Known&r.Task.Known, &p.Cred, &r.Task.Cred
 	switch r.Kind {
 	case KindIDChange:
 		return false
-	case KindExec: // sets all but the real ids
+	case KindExec:
 		return known.Has(FieldUIDs) && o.UID != n.UID || known.Has(FieldGIDs) && o.GID != n.GID
 	}
 	return known.Has(FieldUIDs) && (o.UID != n.UID || o.EUID != n.EUID) || known.Has(FieldSUID) && o.SUID != n.SUID ||
 		known.Has(FieldGIDs) && (o.GID != n.GID || o.EGID != n.EGID) || known.Has(FieldSGID) && o.SGID != n.SGID ||
-		known.Has(FieldCaps) && p.Caps != r.Task.Caps
+		known.Has(FieldCaps) && p.Caps != r.Task.Caps || known.Has(FieldPGID) && p.PGID != r.Task.PGID ||
+		known.Has(FieldSID) && p.SID != r.Task.SID || known.Has(FieldTTY) && p.TTY != r.Task.TTY ||
+		known.Has(FieldLogin) && p.Login != r.Task.Login || p.otherNamespaces(&r.Task)
+}
+
+// otherNamespaces reports whether t shows p in another namespace.
+func (p *process) otherNamespaces(t *Task) bool {
+	if p.NS == t.NS {
+		return false
+	}
+	known, o, n := p.Known&t.Known, &p.NS, &t.NS
+	return known.Has(FieldUTSNS) && o.UTS != n.UTS || known.Has(FieldIPCNS) && o.IPC != n.IPC ||
+		known.Has(FieldMntNS) && o.Mnt != n.Mnt || known.Has(FieldNetNS) && o.Net != n.Net ||
+		known.Has(FieldUserNS) && o.User != n.User || known.Has(FieldCgroupNS) && o.Cgroup != n.Cgroup ||
+		known.Has(FieldTimeNS) && o.Time != n.Time
 }
 
 // allows reports whether the rule of two kinds allows next to join head, and those in joined.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -646,19 +647,25 @@ func TestPartsOfAJoinedEvent(t *testing.T) {
 	}
 }
 
-// What has other ids or capabilities than the event before it joins it only if their ID_CHANGE,
-// which the source did not report, would have: an image is seen with those that it began with.
-func TestOtherCredentialsDoNotJoin(t *testing.T) {
-	root := engine.Task{Known: engine.FieldsIDs.With(engine.FieldCaps), Caps: engine.Capabilities{Permitted: 1}}
+// What has other ids, capabilities or namespaces than the event before it joins it only if an
+// ID_CHANGE, which the source did not report, would have: an image is seen with those that it
+// began with.
+func TestOtherIDsDoNotJoin(t *testing.T) {
+	root := engine.Task{Caps: engine.Capabilities{Permitted: 1}, Known: engine.FieldsIDs | engine.FieldsNS | engine.SetOf(
+		engine.FieldCaps, engine.FieldPGID, engine.FieldSID, engine.FieldTTY, engine.FieldLogin)}
 	uid, euid, sgid, caps := root, root, root, root
 	uid.Cred.UID, euid.Cred.EUID, sgid.Cred.SGID, caps.Caps.Permitted = 7, 7, 7, 0
-	for _, c := range []struct {
+	group, session, terminal, login, unknown := root, root, root, root, root
+	group.PGID, session.SID, terminal.TTY.Minor, login.Login.Session = 7, 7, 7, 7
+	unknown.PGID, unknown.Known = 7, 0
+	type test struct {
 		name   string
 		minAgg bool
 		kinds  []engine.Kind
 		tasks  []engine.Task
 		want   string
-	}{
+	}
+	tests := []test{
 		{"same", false, []engine.Kind{fork, exec, comm, exit}, []engine.Task{root, root, root, root}, "FORK+EXEC+EXIT+SETPROCTITLE"},
 		{"unknown", false, []engine.Kind{exec, exit}, []engine.Task{root, {}}, "EXEC+EXIT"},
 		{"uid of an image", false, []engine.Kind{fork, exec, exit}, []engine.Task{root, root, uid}, "FORK+EXEC EXIT"},
@@ -670,7 +677,20 @@ func TestOtherCredentialsDoNotJoin(t *testing.T) {
 		{"by the EXEC", false, []engine.Kind{fork, exec, exit}, []engine.Task{root, euid, euid}, "FORK+EXEC+EXIT"},
 		{"without an EXEC", false, []engine.Kind{fork, comm, exit}, []engine.Task{root, root, uid}, "FORK+EXIT+SETPROCTITLE"},
 		{"comm, minimal", true, []engine.Kind{fork, comm, comm}, []engine.Task{root, uid, uid}, "FORK SETPROCTITLE"},
-	} {
+		{"group of an image", false, []engine.Kind{fork, exec, exit}, []engine.Task{root, root, group}, "FORK+EXEC EXIT"},
+		{"group of a command", false, []engine.Kind{fork, exec, exit}, []engine.Task{root, group, group}, "FORK+EXEC+EXIT"},
+		{"group without an EXEC", false, []engine.Kind{fork, exit}, []engine.Task{root, group}, "FORK+EXIT"},
+		{"session of an image", false, []engine.Kind{exec, exit}, []engine.Task{root, session}, "EXEC EXIT"},
+		{"terminal of an image", false, []engine.Kind{exec, exit}, []engine.Task{root, terminal}, "EXEC EXIT"},
+		{"login of an image", false, []engine.Kind{exec, exit}, []engine.Task{root, login}, "EXEC EXIT"},
+		{"unknown group", false, []engine.Kind{exec, exit}, []engine.Task{root, unknown}, "EXEC+EXIT"},
+	}
+	for i, ns := range []engine.Namespaces{{UTS: 7}, {IPC: 7}, {Mnt: 7}, {Net: 7}, {User: 7}, {Cgroup: 7}, {Time: 7}} {
+		other := root
+		other.NS = ns
+		tests = append(tests, test{fmt.Sprint("namespace ", i), false, []engine.Kind{exec, exit}, []engine.Task{root, other}, "EXEC EXIT"})
+	}
+	for _, c := range tests {
 		r := newRig(t, engine.Options{MinAgg: c.minAgg})
 		for i, kind := range c.kinds {
 			ev := raw(kind, 1, uint64(i))

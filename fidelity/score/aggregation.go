@@ -263,7 +263,7 @@ type group struct {
 // take adds an event, if the documented rules let the group take it: FORK takes in the comms that
 // follow, the id changes until an EXEC, one EXEC unless ids have changed, and the end; EXEC takes
 // in comms and the end; a comm takes in further comms and the end, an id change further id changes.
-// If the event shows that ids or capabilities have changed, an id change comes before it.
+// If the event shows that a changeable field has changed, an id change comes before it.
 func (g *group) take(next engine.Kind, changed bool) bool {
 	if g.mask == 0 || changed && !takes(g.head, engine.KindIDChange, g.shown) {
 		return false
@@ -347,8 +347,12 @@ func (j *judge) joinsTo(events []*truth.Event, optional engine.Events, joined []
 	return false
 }
 
-// mayShowChange reports whether an event may find other ids or capabilities than the one before it,
-// without an event that says so.
+// changeable are the fields that end joining where they have changed.
+const changeable = engine.FieldsIDs | engine.FieldsNS | engine.Fields(
+	1<<engine.FieldCaps|1<<engine.FieldPGID|1<<engine.FieldSID|1<<engine.FieldTTY|1<<engine.FieldLogin)
+
+// mayShowChange reports whether an event may find another value of a changeable field than the one
+// before it, without an event that says so.
 func mayShowChange(e, before *truth.Event) bool {
 	if e.Kind == engine.KindIDChange || e.Kind == engine.KindExec {
 		return false
@@ -356,7 +360,7 @@ func mayShowChange(e, before *truth.Event) bool {
 	is, was := &e.State, &before.State
 	for f := range engine.Field(engine.NumFields) {
 		told := is.Told.Has(f) && was.Told.Has(f)
-		if engine.FieldsIDs.With(engine.FieldCaps).Has(f) && (!told || is.Value[f] != was.Value[f]) {
+		if changeable.Has(f) && (!told || is.Value[f] != was.Value[f]) {
 			return true
 		}
 	}
