@@ -19,14 +19,19 @@ import (
 // member's zero is its default. Wrong values make Open fail with an error that
 // names the option and its range.
 type Options struct {
-	// MaxLength is how many raw events are buffered at most: 10000 by default.
-	// Events beyond that wait in the kernel, which may have to drop them.
+	// MaxLength is how many raw events are buffered at most: 10000 by default, and fewer if
+	// they have more than 4 KiB of texts each. Events beyond that wait in the kernel, which
+	// may have to drop them. A full buffer gives up the order: an event or a GAP can follow
+	// younger ones, and Stats.Late counts these. Such a GAP begins no earlier than when the
+	// source was last read to its end.
 	MaxLength int
 
 	// HoldTime is how long an event is held to be put in order and joined with
 	// those that follow: 1 s by default, at least 10 ms. A shorter time gives
 	// quicker and more, smaller events. While events are held, the reader polls every
 	// HoldTime/20 to HoldTime/10, at most every 50 ms; delivery may be late by that much.
+	// With less than 0.5 s a GAP of skipped eBPF programs (PREEMPT_RT, Linux 7.0) follows
+	// younger events: it is known only then.
 	HoldTime time.Duration
 
 	// CacheGraceTime is how long a process can be looked up after its end: 4 s
@@ -487,7 +492,7 @@ func (q *Queue) Cgroups(p *Process) (map[string]string, error) {
 }
 
 // Stats returns the counters; it may cost a system call. It may be called from any
-// goroutine.
+// goroutine. After Close it returns os.ErrClosed.
 func (q *Queue) Stats() (Stats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

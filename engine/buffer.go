@@ -7,6 +7,7 @@ import "math"
 // with the same time keep the order in which they arrived.
 type Buffer struct {
 	max    int
+	bytes  int64 // of the texts held
 	order  timeList
 	byPID  pidIndex
 	free   *RawEvent
@@ -18,6 +19,10 @@ type Buffer struct {
 	removals   uint64
 }
 
+// bytesPerEvent bounds the texts that are held, to so many bytes for each event of the buffer's
+// length. Few have more than 300; one alone may have more than all together.
+const bytesPerEvent = 4096
+
 // NewBuffer returns a buffer that has room for max events.
 func NewBuffer(max int) *Buffer {
 	return &Buffer{max: max}
@@ -28,7 +33,12 @@ func (b *Buffer) Len() int { return b.order.len }
 
 // Room returns how many more events may be inserted. A source stops reading when it is 0. Unread
 // events stay in the kernel, which counts those that it drops.
-func (b *Buffer) Room() int { return b.max - b.order.len }
+func (b *Buffer) Room() int {
+	if b.bytes >= int64(b.max)*bytesPerEvent {
+		return 0
+	}
+	return b.max - b.order.len
+}
 
 // Reserve returns an empty event to fill. The caller passes it to Insert or Release.
 func (b *Buffer) Reserve() *RawEvent {
@@ -52,6 +62,7 @@ func (b *Buffer) Insert(r *RawEvent) {
 	} else {
 		b.insertions++
 	}
+	b.bytes += int64(len(r.data))
 	b.order.insert(r)
 	b.byPID.add(r)
 }
@@ -93,6 +104,7 @@ func (b *Buffer) remove(r *RawEvent) {
 	} else {
 		b.removals++
 	}
+	b.bytes -= int64(len(r.data))
 	b.order.remove(r)
 	b.byPID.remove(r)
 }

@@ -23,6 +23,31 @@ func (n naiveBuffer) sorted() naiveBuffer {
 	return s
 }
 
+// Texts fill the buffer as well as events do. One event always finds room.
+func TestRoomForTexts(t *testing.T) {
+	for _, c := range []struct{ max, long, want int }{{1, 40000, 1}, {10, 12 << 10, 4}, {10, 4000, 10}, {1 << 24, 1 << 20, 100}} {
+		b := NewBuffer(c.max)
+		var n int
+		for ; b.Room() > 0 && n < 100; n++ {
+			r := b.Reserve()
+			r.PID = 1
+			r.Grow(FieldCmdline, c.long)
+			b.Insert(r)
+		}
+		if n != c.want {
+			t.Errorf("%d texts of %d bytes in a buffer of %d, want %d", n, c.long, c.max, c.want)
+		}
+		for b.Len() > 0 {
+			r := b.oldest()
+			b.remove(r)
+			b.Release(r)
+		}
+		if b.Room() != c.max {
+			t.Errorf("room for %d of %d after all left", b.Room(), c.max)
+		}
+	}
+}
+
 // TestBufferEqualsSortedSlice inserts and removes at random and compares the
 // oldest event and the successors of every pid with a sorted slice.
 func TestBufferEqualsSortedSlice(t *testing.T) {

@@ -226,7 +226,7 @@ func (c *cursor) int() uint64 {
 
 func (c *cursor) bytes() []byte {
 	n := c.uint()
-	if n > uint64(len(c.b)) {
+	if n > min(maxText, uint64(len(c.b))) { // each event and child copies it
 		c.b, c.bad = nil, true
 		return nil
 	}

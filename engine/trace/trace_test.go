@@ -243,6 +243,44 @@ func TestTorn(t *testing.T) {
 	}
 }
 
+// A small trace can be of many events with one long text: no more of them are buffered than
+// there is room for, and none has a longer text than a source.
+func TestLongTexts(t *testing.T) {
+	const events = 10000
+	for _, c := range []struct{ long, least, most int }{{maxText, 1000, 1300}, {maxText + 1, 0, 0}} {
+		var b bytes.Buffer
+		w := newWriter(t, &b, func() uint64 { return 1 })
+		w.Read(2)
+		w.block = append(w.block, readMask, 2)
+		for i := range events {
+			r := &engine.RawEvent{Kind: engine.KindExec, PID: uint32(i), Time: 1}
+			r.Grow(engine.FieldCmdline, c.long)
+			w.block = w.row.append(w.block, r, func([]byte) (uint64, bool) { return 0, i == 0 })
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReader(&b, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := engine.NewBuffer(events)
+		for range 10 {
+			r.Populate(to)
+			r.Arm(true)
+		}
+		if n := to.Len(); n < c.least || n > c.most || (r.Torn() != nil) != (c.most == 0) {
+			t.Errorf("%d events with texts of %d bytes, %v", n, c.long, r.Torn())
+		}
+	}
+	w := newWriter(t, io.Discard, func() uint64 { return 1 })
+	r := new(engine.RawEvent)
+	r.Grow(engine.FieldCmdline, maxText+1)
+	if w.Record(r); w.Err() == nil {
+		t.Error("a text is recorded that can't be read")
+	}
+}
+
 // In time, the events come when the recording's clock would show it.
 func TestSpeed(t *testing.T) {
 	reading := []*engine.RawEvent{{PID: 1}}

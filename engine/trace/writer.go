@@ -32,6 +32,7 @@ type header struct {
 const (
 	blockSize  = 128 << 10 // from this length on a block is written
 	maxBlock   = 1 << 20   // no block is longer
+	maxText    = 32 << 10  // nor a text: sources cut them at 20 KiB
 	blockAge   = uint64(time.Second)
 	maxKept    = 1 << 20 // bytes of texts that are kept over blocks
 	maxKeptLen = 256     // of each
@@ -134,6 +135,9 @@ func (w *Writer) Record(r *engine.RawEvent) {
 
 // number returns the number of a text in the block, and whether it is a new one.
 func (w *Writer) number(text []byte) (n uint64, added bool) {
+	if len(text) > maxText {
+		w.fail(fmt.Errorf("a text has %d bytes", len(text)))
+	}
 	i, known := w.texts[string(text)]
 	if known && w.uses[i].block == w.blocks {
 		return w.uses[i].number, false
