@@ -728,6 +728,35 @@ func TestGoneBy(t *testing.T) {
 	t.Error("it is not told that the process is gone")
 }
 
+// In a full buffer events are delivered early. A process that was found to be gone before them is
+// told as gone after them.
+func TestGoneIsNeverLate(t *testing.T) {
+	r := newRig(t, engine.Options{MaxLength: 2, Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r.src.Push(raw(fork, 1, 0))
+	r.drain(t)
+	now := r.clock.Now() - uint64(time.Second)
+	r.src.Push(gapAt(now, now+10, 1))
+	for n := uint64(1); n < 400; n++ {
+		r.clock.Advance(10 * time.Millisecond)
+		for i := range uint64(3) {
+			r.src.Push(raw(fork, uint32(10*n+i), r.clock.Now()-uint64(time.Second)+i))
+		}
+		for {
+			ev, err := r.Get()
+			if err != nil {
+				break
+			}
+			if ev.Events == engine.EventGone {
+				if st, _ := r.Stats(); st.Late != 0 || ev.Process.PID != 1 {
+					t.Errorf("process %d is gone, %d events are late", ev.Process.PID, st.Late)
+				}
+				return
+			}
+		}
+	}
+	t.Error("it is not told that the process is gone")
+}
+
 // A child has the executable of its creator, as carried. If the creator has executed since, it is
 // unknown, and not that of the new image.
 func TestExecutableIsInherited(t *testing.T) {

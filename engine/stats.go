@@ -10,7 +10,7 @@ type Stats struct {
 	Aggregations       uint64 // delivered events that had absorbed others
 	NonAggregations    uint64 // delivered events that had not
 	GarbageCollections uint64 // processes forgotten after their grace time
-	Late               uint64 // events delivered after a younger one: HoldTime was too short
+	Late               uint64 // events delivered after a younger one, also gaps: see MaxLength
 	Filtered           uint64 // events that a filter left out
 	Unsure             uint64 // delivered events of which a filter could not tell
 	Buffered           int    // raw events waiting

@@ -105,10 +105,11 @@ func (e *Engine) gone(now uint64) *Event {
 		if !e.table.ends {
 			continue // nobody asked for its EXIT
 		}
+		time := max(m.time, e.delivered) // it is gone since
 		e.event = Event{
-			Parts: e.event.Parts[:0], Events: EventGone, Time: m.time, CPU: AllCPUs, Wall: e.clock.At(m.time), TID: m.p.PID, Process: e.table.show(m.p),
+			Parts: e.event.Parts[:0], Events: EventGone, Time: time, CPU: AllCPUs, Wall: e.clock.At(time), TID: m.p.PID, Process: e.table.show(m.p),
 		}
-		e.countLate(m.time)
+		e.delivered = time
 		if e.passes(&e.event, m.p) {
 			return &e.event
 		}

@@ -147,6 +147,37 @@ func TestWaitingGaps(t *testing.T) {
 	}
 }
 
+// A loss while the ring is read is a gap by the time that its events are delivered.
+func TestLossWhileReading(t *testing.T) {
+	const page, size = 4096, 4096
+	r := newRing(make([]byte, page), make([]byte, page+2*size), page, size)
+	binary.NativeEndian.PutUint32(r.data, 8) // a record that can't be decoded
+	*r.producer = 16
+	s := &Source{ring: r, control: &control{nudged: new(uint32)}, counters: &counters{byCPU: make([]programsTallies, 1)}}
+	s.gaps.begin()
+	sink := &losing{Buffer: engine.NewBuffer(1), lost: &s.counters.byCPU[0].Kind[0].RingFull}
+	if err := s.Populate(sink); err != nil {
+		t.Fatal(err)
+	}
+	if len(sink.gaps) != 2 || sink.gaps[0].Cause != engine.LossRingFull || sink.gaps[1].Cause != engine.LossDecode {
+		t.Errorf("%d events lost, gaps %+v", *sink.lost, sink.gaps)
+	}
+}
+
+// losing is a sink that takes its time, so that the ring has no room for an event meanwhile.
+type losing struct {
+	*engine.Buffer
+	lost *uint64
+	gaps []engine.Gap
+}
+
+func (l *losing) Release(r *engine.RawEvent) {
+	*l.lost++
+	l.Buffer.Release(r)
+}
+
+func (l *losing) Insert(r *engine.RawEvent) { l.gaps = append(l.gaps, *r.Gap) }
+
 // The ring says since when it may have been full, against a ring made by hand.
 func TestFullSince(t *testing.T) {
 	const size = 1 << 17

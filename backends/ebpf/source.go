@@ -61,10 +61,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	atomic.StoreUint32(s.control.nudged, 0)
 	s.findGaps()
 	for to.Room() > 0 {
-		if gap, ok := s.gaps.due(s.ring); ok {
-			ev := to.Reserve()
-			ev.SetGap(gap)
-			to.Insert(ev)
+		if s.insertGap(to) {
 			continue
 		}
 		record := s.ring.next()
@@ -84,7 +81,21 @@ func (s *Source) Populate(to engine.Sink) error {
 		to.Insert(ev)
 	}
 	s.ring.release()
+	// The engine may deliver at once what it got: not before a gap of an earlier loss.
+	for s.findGaps(); s.insertGap(to); {
+	}
 	return nil
+}
+
+// insertGap inserts the first gap that waits, if it is its turn.
+func (s *Source) insertGap(to engine.Sink) bool {
+	gap, ok := s.gaps.due(s.ring)
+	if ok {
+		ev := to.Reserve()
+		ev.SetGap(gap)
+		to.Insert(ev)
+	}
+	return ok
 }
 
 // Arm makes the next event wake the reader if the engine is idle. Else only a ring that fills up
