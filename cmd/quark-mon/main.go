@@ -219,6 +219,9 @@ func (m *monitor) describe(w io.Writer) {
 // watch prints until ctx is done, an error occurs, a recording ends or one can't be written.
 func (m *monitor) watch(ctx context.Context) error {
 	defer context.AfterFunc(ctx, m.q.Wake)()
+	if m.recording != nil {
+		defer context.AfterFunc(ctx, m.stopReading)()
+	}
 	m.tick = time.Now().Add(time.Second)
 	if m.host {
 		m.line = append(m.q.Clock().Host.AppendJSON(append(m.line[:0], `{"host":`...)), "}\n"...)

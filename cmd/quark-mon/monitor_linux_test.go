@@ -511,6 +511,39 @@ func TestEndStalled(t *testing.T) {
 	}
 }
 
+// A recording that comes from a FIFO whose writer falls silent ends with one signal, and all that
+// came is shown.
+func TestReplayOfASilentWriter(t *testing.T) {
+	const name = "../../engine/enginetest/testdata/ebpf-6.18.trace"
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if _, err := writer.Write(whole[:len(whole)-8]); err != nil { // without its end
+		t.Fatal(err)
+	}
+	want, _ := io.ReadAll(start(t, "-R", name, "-s", "-j").out)
+	r := start(t, "-R", fifo, "-s", "-j")
+	time.Sleep(time.Second)
+	if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := io.ReadAll(r.out)
+	errs, _ := io.ReadAll(r.errs)
+	if err := r.Wait(); err != nil || !bytes.Equal(got, want) || len(want) == 0 {
+		t.Errorf("%v, %d bytes of %d: %s", err, len(got), len(want), errs)
+	}
+}
+
 // What is recorded is replayed with the same events, also if quark-mon was killed.
 func TestRecord(t *testing.T) {
 	for _, flag := range []string{"-b", "-c"} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine/trace"
@@ -13,10 +14,11 @@ import (
 
 // files are those that are written and read, as far as there are any.
 type files struct {
-	recorder *trace.Writer
-	replayed *trace.Reader
-	treeFile *os.File
-	opened   []*os.File
+	recorder  *trace.Writer
+	recording *os.File // that is replayed
+	replayed  *trace.Reader
+	treeFile  *os.File
+	opened    []*os.File
 }
 
 // create makes a file that only its owner can read: it shows the arguments of all processes.
@@ -102,11 +104,11 @@ func (m *monitor) open(ctx context.Context) error {
 }
 
 func (m *monitor) openQueue(ctx context.Context) (err error) {
-	var recording *os.File
 	if m.replay != "" {
-		if recording, err = m.files.open(ctx, m.replay, os.O_RDONLY); err != nil {
+		if m.recording, err = m.files.open(ctx, m.replay, os.O_RDONLY); err != nil {
 			return err
 		}
+		defer context.AfterFunc(ctx, m.stopReading)()
 	}
 	if m.record != "" {
 		f, err := m.create(ctx, m.record)
@@ -127,13 +129,16 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		m.q, err = quark.Open(m.queue)
 		return err
 	}
-	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(recording, trace.Options{Speed: m.speed}) })
+	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.replay, err)
 	}
 	m.q, err = quark.New(m.replayed, m.queue)
 	return err
 }
+
+// stopReading ends the wait for more of a recording, where that is a FIFO.
+func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
 
 // failed reports whether a recording can't be written. close returns why.
 func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }

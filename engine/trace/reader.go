@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,9 @@ type Reader struct {
 	now   uint64    // the time of the trace, at full speed
 }
 
-// NewReader returns a source that replays the trace that r reads.
+// NewReader returns a source that replays the trace that r reads. A read that fails with
+// [os.ErrDeadlineExceeded] ends the replay in order, so that SetReadDeadline of a file or
+// connection ends one that waits for more.
 func NewReader(r io.Reader, opts Options) (*Reader, error) {
 	if !(opts.Speed >= 0 && opts.Speed <= maxSpeed) {
 		return nil, fmt.Errorf("option Speed is %g: it must be from 0 to %g", opts.Speed, maxSpeed)
@@ -174,7 +177,7 @@ func (t *Reader) readStats() error {
 
 // end ends the trace, with an error that is not io.EOF too early.
 func (t *Reader) end(err error) {
-	if t.ended = true; !errors.Is(err, io.EOF) {
+	if t.ended = true; !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.torn = fmt.Errorf("torn after %d bytes: %w (all before was read)", t.offset, err)
 	}
 }
