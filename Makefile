@@ -296,7 +296,7 @@ vulncheck: $(TOOLS)/govulncheck
 	$(Q)$(TOOLS)/govulncheck ./...
 
 # What the interface lost or changed since API_BASE, the last release by default.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/trace ./exitsnoop ./btfhub
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
 apidiff: $(TOOLS)/apidiff

@@ -18,7 +18,7 @@ const (
 	KProbe                 // tracefs probes and perf rings
 	CNProc                 // the proc connector
 
-	All = EBPF | KProbe | CNProc
+	All = EBPF | KProbe | CNProc // of them
 )
 
 // Options say which backends may be tried and with which options. The zero value tries all with

@@ -27,6 +27,7 @@ const (
 // What is a kind of proc_event or, or-ed, a set of kinds.
 type What uint32
 
+// The kinds of message.
 const (
 	whatAck What = 0 // PROC_EVENT_NONE
 

@@ -13,8 +13,8 @@ import (
 type Exits uint8
 
 const (
-	ExitsAll     Exits = iota
-	ExitsNonzero       // those whose wait status is not 0: failures, and ends by a signal
+	ExitsAll     Exits = iota // also status 0
+	ExitsNonzero              // those with another wait status: failures, and ends by a signal
 )
 
 // allKinds is what Options.Kinds can have.

@@ -58,10 +58,16 @@ func (evs Events) Kinds(pid int) string {
 }
 
 // Room is of an [engine.Sink] that keeps all, as Reserve, Insert and Release are.
-func (evs *Events) Room() int                  { return 1 << 20 }
-func (evs *Events) Reserve() *engine.RawEvent  { return new(engine.RawEvent) }
+func (evs *Events) Room() int { return 1 << 20 }
+
+// Reserve implements engine.Sink.
+func (evs *Events) Reserve() *engine.RawEvent { return new(engine.RawEvent) }
+
+// Insert implements engine.Sink.
 func (evs *Events) Insert(ev *engine.RawEvent) { *evs = append(*evs, ev) }
-func (evs *Events) Release(*engine.RawEvent)   {}
+
+// Release implements engine.Sink.
+func (evs *Events) Release(*engine.RawEvent) {}
 
 // Drain returns what s has queued, ordered by time as the engine would deliver it. The
 // test fails if s met a record that it could not decode.

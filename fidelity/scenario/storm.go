@@ -36,6 +36,7 @@ const StormName = "storm"
 // Mode is the kind of lives of a storm.
 type Mode string
 
+// The kinds of lives.
 const (
 	ForkExit     Mode = "fork+exit"
 	ForkExecExit Mode = "fork+exec+exit"

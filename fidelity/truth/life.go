@@ -75,9 +75,10 @@ func (e *Event) Before(o *Event) bool {
 	return e.Latest < o.Earliest
 }
 
-// Born is when the process was forked at the earliest, Ended when it had ended at
-// the latest.
-func (l *Life) Born() uint64  { return l.Events[0].Earliest }
+// Born is when the process was forked at the earliest.
+func (l *Life) Born() uint64 { return l.Events[0].Earliest }
+
+// Ended is when the process had ended at the latest.
 func (l *Life) Ended() uint64 { return l.Events[len(l.Events)-1].Latest }
 
 var kinds = map[Op]engine.Kind{

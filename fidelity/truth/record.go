@@ -22,15 +22,15 @@ import (
 type Op string
 
 const (
-	Fork       Op = "fork"   // a process was made
-	Exec       Op = "exec"   // it executed a program
-	Exit       Op = "exit"   // its thread group ended
-	IDs        Op = "ids"    // its ids changed
-	Comm       Op = "comm"   // its leader's comm was set
-	Ptrace     Op = "ptrace" // a tracer attached or, with Tracer 0, detached
-	Core       Op = "core"   // it dumped core
-	ExecFailed Op = "exec-failed"
-	Now        Op = "now" // nothing happened: how things are
+	Fork       Op = "fork"        // a process was made
+	Exec       Op = "exec"        // it executed a program
+	Exit       Op = "exit"        // its thread group ended
+	IDs        Op = "ids"         // its ids changed
+	Comm       Op = "comm"        // its leader's comm was set
+	Ptrace     Op = "ptrace"      // a tracer attached or, with Tracer 0, detached
+	Core       Op = "core"        // it dumped core
+	ExecFailed Op = "exec-failed" // an exec failed
+	Now        Op = "now"         // nothing happened: how things are
 	// nothing happened: /proc shows State from now on, though the fields mean something else
 	Shown   Op = "shown"
 	HasUsed Op = "used" // nothing happened: it had used Used

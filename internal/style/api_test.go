@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -15,6 +16,21 @@ import (
 
 // public are the packages that users import.
 var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/glob", "engine/trace", "exitsnoop", "btfhub"}
+
+// make apidiff compares just these.
+func TestAPIDiffHasAllPackages(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compared []string
+	for _, word := range strings.Fields(string(regexp.MustCompile(`(?m)^API :=.*`).Find(makefile)))[2:] {
+		compared = append(compared, path.Clean(word))
+	}
+	if slices.Sort(compared); !slices.Equal(compared, slices.Sorted(slices.Values(public))) {
+		t.Errorf("make apidiff compares %q, public are %q", compared, public)
+	}
+}
 
 // parsed returns the files of a package, its tests or the others, for every system.
 func parsed(t *testing.T, pkg string, tests bool) (syntax []*ast.File) {
@@ -93,7 +109,11 @@ func receiver(d *ast.FuncDecl) *ast.Ident {
 var inherited = regexp.MustCompile(`\.(String|Error)$`)
 
 func TestExportedNamesAreDocumented(t *testing.T) {
-	for _, pkg := range public {
+	for _, p := range goList(t, "./...") {
+		pkg, _ := local(p.ImportPath)
+		if strings.HasPrefix(pkg, "cmd/") || strings.Contains(pkg, "internal/") {
+			continue
+		}
 		for _, file := range parsed(t, pkg, false) {
 			for _, e := range exports(file) {
 				if !e.documented && !inherited.MatchString(e.name) {
