@@ -8,7 +8,7 @@ import (
 // pidMap finds what belongs to a pid. It is a hash table with linear probing whose slots
 // are used again: the runtime's map is slower, and allocates as pids come and go.
 type pidMap[T any] struct {
-	slots []pidSlot[T] // a power of two of them, at most half of them taken
+	slots []pidSlot[T] // a power of two of them, at most three quarters of them taken
 	shift uint         // 64 less the logarithm of their number
 	len   int
 }
@@ -45,7 +45,7 @@ func (m *pidMap[T]) get(pid uint32) *T {
 
 // set makes v, which is not nil, the value of a pid.
 func (m *pidMap[T]) set(pid uint32, v *T) {
-	if 2*m.len >= len(m.slots) {
+	if 4*m.len >= 3*len(m.slots) {
 		m.grow()
 	}
 	s := &m.slots[m.find(pid)]

@@ -70,7 +70,7 @@ type span struct{ off, len uint32 }
 const maxKeptData = 2048
 
 // minData is enough for the texts of most events.
-const minData = 192
+const minData = 128
 
 // varOf returns the index of a field in RawEvent.vars.
 func varOf(f Field) Field {
