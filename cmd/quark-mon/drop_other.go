@@ -10,3 +10,5 @@ import (
 func dropPrivileges() error {
 	return fmt.Errorf("%w: -D is for Linux: leave it out", errors.ErrUnsupported)
 }
+
+func freeProgram() {}

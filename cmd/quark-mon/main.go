@@ -87,6 +87,7 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		defer m.live.close()
 		undo <- m.live.close
 	}
+	freeProgram()
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
 			return errors.Join(err, m.close())
