@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 )
@@ -449,6 +450,58 @@ func TestImageOfExecUnderWay(t *testing.T) {
 		}
 		if got := ev.Task.Carried.Has(engine.FieldComm); got != c.carried || len(to.events) != 1 {
 			t.Errorf("%s: carried %v, %d events", c.name, got, len(to.events))
+		}
+	}
+}
+
+// A message of user ids may be half of a change of both: the group ids are carried if one of those
+// follows, or if that could not be seen.
+func TestGroupIDsOfUID(t *testing.T) {
+	const none = What(0)
+	for _, c := range []struct {
+		name    string
+		next    What
+		lost    bool // a message before the next one
+		early   bool // the event is taken before the doubt time is over
+		carried bool
+	}{
+		{"nothing follows", none, false, false, false},
+		{"nothing has followed yet", none, false, true, true},
+		{"group ids follow", GID, false, false, true},
+		{"an exec follows", Exec, false, true, false},
+		{"other user ids follow", UID, false, true, false},
+		{"the end follows", Exit, false, true, false},
+		{"a tracer attaches", Ptrace, false, true, true},
+		{"a message is lost before the exec", Exec, true, false, true},
+	} {
+		for _, enrich := range []source.Enrich{EnrichNone, EnrichFull} {
+			s := offline(Options{Enrich: enrich})
+			if enrich == EnrichFull {
+				s.enrich = newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, s.clock, &s.loss, ms)
+			}
+			to := &sink{room: 9}
+			s.to = to
+			now := clock.Monotonic()
+			s.message(record(UID, 0, 1, now, 5, 5, 1000, 1001), true)
+			s.enrich.readAll()
+			if c.next != none {
+				seq := uint32(2)
+				if c.lost {
+					seq = 3
+				}
+				s.message(record(c.next, 0, seq, now+1, 5, 5, 0, 0, 1, 1), true)
+				if c.next == GID {
+					s.message(record(Exec, 0, 3, now+2, 5, 5), true)
+				}
+			}
+			if !c.early {
+				s.loss.noted = clock.Monotonic() + uint64(s.opts.DoubtTime)
+			}
+			s.enrich.release(to, s.loss.noted, c.early)
+			ev := to.events.Of(5, engine.KindIDChange)[0]
+			if got := ev.Task.Carried & ofGroup; got != 0 != c.carried || ev.Task.Known&ofGroup != 0 {
+				t.Errorf("%s, enrich %v: carries %v, knows %v", c.name, enrich, got, ev.Task.Known)
+			}
 		}
 	}
 }

@@ -30,6 +30,8 @@ import (
 //     process slept, has sent a message since, or is seen later to have slept or run in it;
 //   - a comm that was read right before a signal ended the process is carried: it may be of an
 //     exec that failed when it was too late to go back;
+//   - a change of user and group ids at once, which an exec can make, is two messages, that of the
+//     user ids first: an event of those carries the group ids if a message of these comes next;
 //   - a loss takes away all that was read of events before it;
 //   - so does a sink that takes an event before the doubt time is over, for lack of room or at
 //     the end.
@@ -68,6 +70,7 @@ type entry struct {
 	want   engine.Fields // to be read
 	read   engine.Fields // were read
 	old    engine.Fields // if not read, an earlier value is carried
+	group  groupIDs      // of a change of user ids: whether it left the group ids
 	time   uint64        // of the reading, 0 while there is none
 	memory uint64        // address space that was read in, 0 for unknown
 	cpu    uint64        // time that it had run
@@ -90,6 +93,15 @@ type entry struct {
 	seen         uint64 // an end: how is not known if another process is born before
 	killed       bool   // a signal ended the process
 }
+
+// groupIDs says whether a change of user ids has left the group ids.
+type groupIDs uint8
+
+const (
+	groupUnsure groupIDs = iota
+	groupOpen            // the next message of the process tells
+	groupSame
+)
 
 func newEnricher(p reader, c *bootClock, l *loss, doubt uint64) *enricher {
 	return &enricher{
@@ -117,7 +129,7 @@ func changedBy(m *message) engine.Fields {
 		}
 	case GID:
 		if m.tid == m.pid {
-			return engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
+			return ofGroup
 		}
 	case SID:
 		return ofSession
@@ -137,6 +149,9 @@ const (
 	// ofExec are the fields that an exec changes: it computes new capabilities, too.
 	// New ids come as UID and GID.
 	ofExec = procfs.Image | 1<<engine.FieldCaps
+
+	// ofGroup are the fields that a change of group ids is about.
+	ofGroup = engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
 
 	// ofSession are the fields that setsid(2) changes.
 	ofSession = engine.Fields(1<<engine.FieldSID | 1<<engine.FieldPGID | 1<<engine.FieldTTY)
@@ -207,6 +222,11 @@ func (e *enricher) note(m *message) {
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	h.sure = h.sure || m.tells()
 	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
+	if h.group == groupOpen && m.what != Ptrace { // which the tracer sends
+		if h.group = groupSame; m.what == GID {
+			h.group = groupUnsure
+		}
+	}
 	switch {
 	case m.what == Fork && m.tid == m.pid:
 		h.overtaken(m.time)
@@ -289,7 +309,7 @@ func (e *enricher) distrust(g *engine.Gap) {
 	e.loss.gapTo = max(e.loss.gapTo, g.To)
 	for pos := e.head; pos < e.end; pos++ {
 		h := e.at(pos)
-		h.want, h.wait = 0, false
+		h.want, h.wait, h.group = 0, false, groupUnsure
 		h.drop(h.read)
 		if h.unsure {
 			e.lose(h)
@@ -353,6 +373,24 @@ func (e *enricher) addEnd(ev *engine.RawEvent, want engine.Fields, f *fact) {
 	if f.unsure && ev.Time <= e.loss.gapTo {
 		e.lose(h)
 	} else if h.want == 0 {
+		e.enter(h)
+		h.time = e.clock.now()
+	}
+	e.end++
+}
+
+// addUID adds a change of user ids, which carries the group ids unless something shows that they
+// did not change with it. Only an exec changes both at once: the process sends the message of the
+// group ids before any other then.
+func (e *enricher) addUID(ev *engine.RawEvent, want engine.Fields) {
+	ev.Task.Carried |= ofGroup
+	e.add(ev, want)
+	if ev.Time <= e.loss.gapTo {
+		return
+	}
+	e.end--
+	h := e.at(e.end)
+	if h.group = groupOpen; h.want == 0 {
 		e.enter(h)
 		h.time = e.clock.now()
 	}
@@ -532,6 +570,11 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 			if noted < h.again || !h.past {
 				h.ev.Task.Carried |= h.read & procfs.Image
 			}
+		case h.group == groupOpen && h.time != 0:
+			h.group = groupSame
+		}
+		if h.group == groupSame {
+			h.old &^= ofGroup
 		}
 		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {
 			delete(e.byPID, h.ev.PID)

@@ -401,6 +401,9 @@ func (s *Source) queue(f *fact) *engine.RawEvent {
 	case f.unsure || f.seen != 0 || f.reaped():
 		f.fill(ev)
 		s.enrich.addEnd(ev, s.wanted(f), f)
+	case f.m.what == UID && !f.thread && !f.m.threads:
+		f.fill(ev)
+		s.enrich.addUID(ev, s.wanted(f))
 	default:
 		f.fill(ev)
 		s.enrich.add(ev, s.wanted(f))

@@ -195,7 +195,11 @@ func TestGroupsDoNotLeak(t *testing.T) {
 // A thread with ids of its own that executes a program becomes the process, and no message has its
 // ids: those of before are carried where another thread may have been, unless they were read.
 func TestIDsOfThreads(t *testing.T) {
-	ids := func(s *Source, what What) { s.message(record(what, 1, 1, 90*ms, 10, 10, 4182, 0), true) }
+	ids := func(s *Source, what What) {
+		s.message(record(what, 1, 1, 90*ms, 10, 10, 4182, 0), true)
+		// No change of group ids came with that of the user ids.
+		s.message(record(CoreDump, 1, 2, 91*ms, 10, 10), true)
+	}
 	for _, c := range []struct {
 		name    string
 		steps   []string

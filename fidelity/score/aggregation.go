@@ -140,10 +140,6 @@ func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
 		all |= p.Kind.Events()
 		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
 		told := p.Known &^ p.Carried
-		if p.Kind == engine.KindIDChange {
-			// An exec can change user and group ids, which are two events.
-			told &= changed(p.IDChange)
-		}
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
 			if e.Kind != p.Kind || p.Time < e.Earliest || p.Time > latest(e, j.w.AfterEnd) {
 				return false

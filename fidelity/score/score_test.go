@@ -667,6 +667,10 @@ func TestDelivery(t *testing.T) {
 		"a joined part that is missing":   func(w *Witness) { w.Hold, w.Joined[0].Parts = 1, w.Joined[0].Parts[:2] },
 		"a joined event with an old comm": func(w *Witness) { w.Joined[1].Process.Comm = "mid" },
 		"a thread that is not asked":      func(w *Witness) { w.Joined[1].Thread = true },
+		"a change of other ids with ids of before": func(w *Witness) {
+			p := &w.Single[1].Parts[0]
+			p.IDChange, p.Known = engine.ChangedGID, engine.FieldUIDs.Set()
+		},
 	} {
 		w := perfect()
 		damage(w)
