@@ -331,7 +331,11 @@ func (r events) term() made {
 		})}
 	default:
 		op, n := pick(r, "==", "!="), pick[uint64](r, 0, 9, 11)
-		return made{fmt.Sprint("signal", op, n), ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
+		word := fmt.Sprint(n)
+		if name := map[uint64]string{9: "SIGKILL", 11: "SEGV"}[n]; name != "" && r.IntN(2) == 0 {
+			word = name
+		}
+		return made{"signal" + op + word, ofEnd(known(1<<engine.FieldExit, func(ev *engine.Event) bool {
 			return compare(op, uint64(ev.Process.Task.Exit.Signal()), n)
 		}))}
 	}
