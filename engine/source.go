@@ -65,6 +65,9 @@ type SourceStats struct {
 	// UsageLost is how many records of what threads have used were lost, for which
 	// events are delivered without FieldsUsage: they are not in Lost.
 	UsageLost uint64
+	// Unread is how many events lack what /proc has because they could not wait until it was
+	// read, as they filled half of the sink. Those of an orderly end are not counted.
+	Unread uint64
 }
 
 // LostTotal is the sum over all causes.

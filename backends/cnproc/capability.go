@@ -183,6 +183,7 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.usages != nil {
 		st.UsageLost = s.usages.missing()
 	}
+	st.Unread = s.unread
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }

@@ -326,6 +326,9 @@ func TestReadingInFullSink(t *testing.T) {
 		if len(to.events) == 0 || to.events[0].Task.Known != 0 {
 			t.Errorf("room for %d: %d events, known %v", room, len(to.events), to.events[0].Task.Known)
 		}
+		if (s.unread == 0) != s.finishing {
+			t.Errorf("room for %d: %d events are counted as not read", room, s.unread)
+		}
 		unix.Close(fds[0])
 		unix.Close(fds[1])
 	}

@@ -51,6 +51,8 @@ type enricher struct {
 	byPID map[uint32]uint64
 	loss  *loss
 	reads uint64 // processes read
+	// events that were given away before they were read, or the reading was known to be true
+	hurried uint64
 
 	carried engine.Fields // those that are true at the reading and perhaps not at the event
 	births  bool          // the kernel tells of each fork
@@ -559,6 +561,9 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		h := e.at(e.head)
 		if !force && (h.wait || h.want != 0 && h.time == 0 || h.time != 0 && noted < h.time+e.doubt) {
 			break
+		}
+		if h.want != 0 && (h.time == 0 || noted < h.time+e.doubt) {
+			e.hurried++
 		}
 		switch {
 		case noted < h.time+e.doubt:

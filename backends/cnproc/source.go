@@ -25,6 +25,7 @@ type Source struct {
 	busy      bool // there were messages since Arm
 	filtered  bool // the kernel leaves out kinds
 	finishing bool // see Finish
+	unread    uint64
 	batch     *batch
 	proc      *procfs.Reader
 	caps      engine.CapabilityTable
@@ -263,7 +264,11 @@ func (s *Source) release(force bool) {
 	if force || !s.loss.congested && s.batch.next == s.batch.n {
 		s.tellOverrun()
 	}
+	hurried := s.enrich.hurried
 	s.handed += s.enrich.release(s.to, s.loss.noted, force)
+	if !s.finishing {
+		s.unread += s.enrich.hurried - hurried
+	}
 }
 
 // receive takes the rest of a batch of messages, or fetches one. It reports whether the sink has no

@@ -36,6 +36,9 @@ func lossLine(s *quark.Stats) string {
 	if n := s.Source.UsageLost; n > 0 {
 		fmt.Fprintf(&b, "not known of ends: %d records of what threads have used were lost\n", n)
 	}
+	if n := s.Source.Unread; n > 0 {
+		fmt.Fprintf(&b, "not read from /proc: %d events, which could not wait\n", n)
+	}
 	return b.String()
 }
 
@@ -89,6 +92,7 @@ type statsRecord struct {
 	LostBy             map[string]uint64 `json:"lost_by"`
 	LostIsLowerBound   bool              `json:"lost_is_lower_bound"`
 	UsageLost          uint64            `json:"usage_lost"`
+	Unread             uint64            `json:"unread"`
 }
 
 func newStatsRecord(s *quark.Stats) *statsRecord {
@@ -96,7 +100,7 @@ func newStatsRecord(s *quark.Stats) *statsRecord {
 		Time: time.Now().UTC(), Backend: s.Backend, Types: s.Types, Insertions: s.Insertions, Removals: s.Removals,
 		Aggregations: s.Aggregations, NonAggregations: s.NonAggregations, GarbageCollections: s.GarbageCollections,
 		Late: s.Late, Filtered: s.Filtered, Unsure: s.Unsure, Buffered: s.Buffered, Processes: s.Processes, Produced: s.Source.Produced, Lost: s.Lost(),
-		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, UsageLost: s.Source.UsageLost,
+		LostBy: make(map[string]uint64), LostIsLowerBound: s.Source.Bound, UsageLost: s.Source.UsageLost, Unread: s.Source.Unread,
 	}
 	for l := range quark.Loss(quark.NumLosses) {
 		r.LostBy[l.String()] = s.Source.Lost[l]

@@ -66,10 +66,10 @@ func (j *judge) verdicts(s *Seen, e *truth.Event) {
 
 // unknown counts a field that is not known. That is a defect where the kernel's event brings it
 // or what it is derived from, or where /proc does and the process stood still until it had been
-// read, and nothing was lost meanwhile.
+// read, nothing was lost meanwhile, and the source had the time to read.
 func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	c := &j.w.Table.Fields[f]
-	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
+	proc := c.Origin == engine.OriginProc && c.At&^c.Partial&e.Kind.Events() != 0 && readable(e, f) && !j.w.Unread && !j.inGap(e.Earliest, e.Latest+j.w.Hold)
 	// The engine derives what follows from fields that eBPF always brings.
 	derived := c.Origin == engine.OriginDerived && c.Partial == 0 && j.w.Backend == "ebpf"
 	if c.Brings(s.Events) && !(j.w.Cut && texts.Has(f)) || proc || derived {

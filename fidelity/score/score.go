@@ -52,6 +52,9 @@ type Witness struct {
 	// Cut says that records found no room: of an event that more than one record tells the
 	// texts may be unknown.
 	Cut bool
+	// Unread says that the source could not wait until it had read /proc: what comes from
+	// there may be unknown.
+	Unread bool
 	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
 	JoinedHold uint64
 }

@@ -832,6 +832,26 @@ func TestReadableBeforeAGap(t *testing.T) {
 	}
 }
 
+// Who has no time to read /proc does not know what is there, but nothing else is forgiven.
+func TestUnread(t *testing.T) {
+	for _, unread := range []bool{false, true} {
+		w := perfect()
+		w.Table.Fields[engine.FieldCwd].Origin = engine.OriginProc
+		w.Single[3].Process.Known &^= engine.FieldCwd.Set()
+		w.Joined, w.Unread = nil, unread
+		l := lives(t, records()...)
+		l[0].Events[3].Read = true
+		if s := Lives(w, l); s.Perfect() != unread {
+			t.Errorf("unread %v: %v %s", unread, s, s.Findings)
+		}
+		w.Single[3].Process.Cwd = "/wrong"
+		w.Single[3].Process.Known |= engine.FieldCwd.Set()
+		if s := Lives(w, l); s.Perfect() {
+			t.Errorf("unread %v: a wrong value is not found", unread)
+		}
+	}
+}
+
 // An event at the time of an optional one is that, though others are missing that a gap explains.
 func TestOptionalByItsTime(t *testing.T) {
 	w := perfect()

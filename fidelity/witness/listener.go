@@ -42,6 +42,8 @@ type Listener struct {
 	mu    sync.Mutex
 	seen  []score.Seen
 	ended map[uint32]uint64 // the stamp of a pid's last EXIT
+
+	unreadBefore uint64 // SourceStats.Unread at the last forget
 }
 
 // Listen returns a listener that has not started, of a queue with a HoldTime.
@@ -289,6 +291,14 @@ func (l *Listener) forget() {
 	defer l.mu.Unlock()
 	l.seen = nil
 	clear(l.ended)
+	l.unreadBefore = l.unread()
+}
+
+// unread returns how many events the source had no time to read more of. A queue that says
+// nothing has read all.
+func (l *Listener) unread() uint64 {
+	s, _ := l.Queue.Stats()
+	return s.Source.Unread
 }
 
 // checkEnded looks up every process whose end was delivered, by its identity: each has

@@ -92,9 +92,10 @@ func (w *Witness) Testimony() *score.Witness {
 	out := &score.Witness{
 		Backend: w.Backend, Table: w.Single.Queue.Capabilities(), Hold: uint64(w.Single.hold), Opened: w.opened, Closed: w.closed,
 		BootOffset: truth.BootOffset(), WallOffset: truth.WallOffset(), Threads: w.Threads, AfterEnd: score.AfterEnd(w.Backend),
-		Single: w.Single.Seen(),
+		Single: w.Single.Seen(), Unread: w.Single.unread() > w.Single.unreadBefore,
 	}
 	if w.Joined != nil {
+		out.Unread = out.Unread || w.Joined.unread() > w.Joined.unreadBefore
 		w.Joined.checkEnded()
 		out.Joined, out.JoinedHold = w.Joined.Seen(), uint64(w.Joined.hold)
 	}
