@@ -128,8 +128,8 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 		creator := t.parentAt(r.Creator, p, r.Time)
 		if creator != nil {
 			t.inheritImage(p, creator, r)
-			if isNew {
-				p.context = creator.context
+			if isNew { // what the event says too need not be looked up
+				p.context, p.Comm, p.Cwd = creator.context, creator.Comm, creator.Cwd
 			}
 		}
 		parent := t.setBirth(p, r, creator)
@@ -382,7 +382,7 @@ func (t *table) update(p *process, r *RawEvent) {
 		p.loginMixed = p.loginMixed || p.parented
 	}
 	p.set(s, k)
-	if k&(ofContext|FieldCgroup.Set()) != 0 {
+	if k&(ofContext|FieldCgroup.Set()) != 0 && !p.context.has(r) {
 		c := t.change(p)
 		c.copy(s, k)
 		t.updateName(&c.Cgroup, r, FieldCgroup)
@@ -411,6 +411,16 @@ func (p *process) set(s *Task, k Fields) {
 	copyIf(k.Has(FieldPGID), &p.PGID, &s.PGID)
 	copyIf(k.Has(FieldSID), &p.SID, &s.SID)
 	copyIf(k.Has(FieldPIDNS), &p.NSPID, &s.NSPID)
+}
+
+// has reports whether c is known at a glance to have what r says.
+func (c *context) has(r *RawEvent) bool {
+	s, k := &r.Task, r.Task.Known
+	if k.Has(FieldCgroup) && c.Cgroup != string(r.Bytes(FieldCgroup)) {
+		return false
+	}
+	return k&ofContext == ofContext && c.Cred == s.Cred && c.NS == s.NS && c.Caps == s.Caps && c.TTY == s.TTY && c.Login == s.Login ||
+		k&ofContext == 0
 }
 
 // copy copies the fields in k from s, which has no cgroup.
@@ -490,9 +500,11 @@ func (t *table) inheritLogin(p, c *process, fork *RawEvent) {
 	if c == nil || !c.Known.Has(FieldLogin) || c.loginSince > fork.Time || fork.Creator == 0 && c.loginMixed {
 		return
 	}
-	changed := t.change(p)
-	changed.Login = c.Login
-	t.setContext(p, changed)
+	if p.Login != c.Login {
+		changed := t.change(p)
+		changed.Login = c.Login
+		t.setContext(p, changed)
+	}
 	p.loginSince = fork.Time
 	p.Known |= FieldLogin.Set()
 	p.Carried |= FieldLogin.Set()

@@ -10,8 +10,8 @@ import (
 	"github.com/quark-linux/quark/engine/filter"
 )
 
-// life is fork, exec and exit of one process, with all the strings that the
-// eBPF source reports.
+// life is fork, exec and exit of one process, with all that the eBPF source reports by default, and
+// with more at the end.
 func life() []enginetest.Raw {
 	strings := engine.FieldComm.Set() | engine.FieldFilename.Set() | engine.FieldCmdline.Set() |
 		engine.FieldCwd.Set() | engine.FieldCgroup.Set()
@@ -21,11 +21,14 @@ func life() []enginetest.Raw {
 			Cmdline: []byte("true\x00this\x00is\x00nop!\x00"), Cwd: []byte("/root"), Cgroup: []byte("/system.slice/cron.service")},
 		{Kind: exit, Comm: []byte("true")},
 	}
+	ofExec := engine.SetOf(engine.FieldExecutable, engine.FieldExecPath)
+	ofEnd := engine.FieldsUsage.With(engine.FieldExit)
 	for i := range l {
-		l[i].Task.Known = engine.AllFields &^ (strings | engine.FieldExit.Set())
+		l[i].Task.Known = engine.AllFields &^ (strings | ofExec | ofEnd | engine.FieldEnviron.Set())
 		l[i].Task.StartUnit = 1
 	}
-	l[2].Task.Known = l[2].Task.Known.With(engine.FieldExit)
+	l[1].Task.Known |= ofExec
+	l[2].Task.Known |= ofEnd
 	return l
 }
 
@@ -36,6 +39,9 @@ func steady(tb testing.TB, opts engine.Options) (r *rig, step func()) {
 	r = newRig(tb, opts)
 	pid := uint32(1)
 	events := life()
+	parent := events[0]
+	parent.PID, parent.Creator, parent.Time, parent.Task.Start = 1, 0, r.clock.Now(), r.clock.Now()
+	r.src.Push(parent)
 	step = func() {
 		pid = pid%30000 + 2
 		r.clock.Advance(time.Microsecond)

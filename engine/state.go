@@ -101,17 +101,23 @@ type file struct {
 // equals makes one of what is equal. Like an interner it forgets what was not asked for while a
 // whole generation filled.
 type equals[T comparable] struct {
-	last       *T
+	recent     [4]*T // those asked for last, which is cheaper than the hash of a map
+	next       uint8 // in recent
 	young, old map[T]*T
 }
 
 const equalsGeneration = 256
 
 func (e *equals[T]) get(v *T) *T {
-	if e.last == nil || *e.last != *v {
-		e.last = e.find(v)
+	for _, one := range e.recent {
+		if one != nil && *one == *v {
+			return one
+		}
 	}
-	return e.last
+	one := e.find(v)
+	e.recent[e.next%4] = one
+	e.next++
+	return one
 }
 
 func (e *equals[T]) find(v *T) *T {
