@@ -79,7 +79,7 @@ func TestThreadExitAfterTheNextFork(t *testing.T) {
 		ends          int // of the process
 	}{
 		{"a thread is late", []string{"+11", "-10=0"}, []string{"-11=0"}, false, 1},
-		{"the leader is late, too", []string{"+11"}, []string{"-10=0", "-11=0"}, false, 1},
+		{"the leader is late, too", []string{"+11"}, []string{"!10=0", "-11=0"}, false, 1},
 		{"after a loss", []string{"+11", "-10=0"}, []string{"-11=0"}, true, 0},
 	} {
 		s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
@@ -105,5 +105,29 @@ func TestThreadExitAfterTheNextFork(t *testing.T) {
 		if n := len(got.events.Of(10, engine.KindExit)); ends != c.ends || n != 2+ends || len(s.track.groups.overtaken) > 0 {
 			t.Errorf("%s: %d ends, of the process %d, left behind %v", c.name, n, ends, s.track.groups.overtaken)
 		}
+	}
+}
+
+// The next process can end before the messages of the former one come, which was reaped: its end is
+// not taken for that of the former leader.
+func TestEndBeforeThatOfTheFormerLeader(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
+	got := sink{room: 100}
+	next := uint64(ms + 1500)
+	fork := func(s *Source) { s.message(record(Fork, 1, 1, next, 1, 1, 10, 10), true) }
+	all := script("+11", "-10=768", "!10=0", "-11=0")
+	play(s, &got, all[0], fork, all[1], all[2], all[3])
+	status := map[bool]int{} // ends of processes, by whether they are after the fork
+	for _, ev := range got.events.Of(10, engine.KindExit) {
+		if ev.Thread {
+			continue
+		}
+		status[ev.Time > next]++
+		if ev.Time > next && (!ev.Task.Known.Has(engine.FieldExit) || ev.Task.Exit.WaitStatus != 768) {
+			t.Errorf("the next one's EXIT: known %v, %+v", ev.Task.Known, ev.Task.Exit)
+		}
+	}
+	if status[true] != 1 || status[false] != 1 || len(s.track.groups.overtaken) > 0 {
+		t.Errorf("ends after and before the fork: %v, left behind %v", status, s.track.groups.overtaken)
 	}
 }

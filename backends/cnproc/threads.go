@@ -22,6 +22,12 @@ type overtaken struct {
 	next uint64
 }
 
+// of reports whether m is the exit message of that thread. A leader that had not been reaped had
+// its number at that time: after the birth it is the next process.
+func (o overtaken) of(m *message) bool {
+	return o.pid == m.pid && m.time < o.next+maxStraggle && (m.tid != m.pid || m.reaped() || m.time < o.next)
+}
+
 // group is a thread group that has, or had, threads besides its leader.
 type group struct {
 	live       uint32 // threads besides the leader

@@ -14,12 +14,13 @@ const ms = 1_000_000
 
 // A script of messages of process 10: "+11" thread 11 starts, "-11=7" it exits with that
 // wait status, "x" the process executes. With "?" the process is seen to run. "~10=0" is an exit
-// message that was made before all others, "^10=0" one of a former leader.
+// message that was made before all others, "^10=0" one of a former leader, "!10=0" one of a process
+// that was reaped before.
 func script(steps ...string) (messages []func(*Source)) {
 	now, seq := uint64(ms), uint32(0)
 	add := func(record []byte) { messages = append(messages, func(s *Source) { s.message(record, true) }) }
 	for _, step := range steps {
-		tid, status, signal, stamp := uint32(0), uint32(0), uint32(unix.SIGCHLD), now+1000
+		tid, status, signal, parent, stamp := uint32(0), uint32(0), uint32(unix.SIGCHLD), uint32(1), now+1000
 		seq++
 		now += 1000
 		switch {
@@ -40,7 +41,10 @@ func script(steps ...string) (messages []func(*Source)) {
 			if step[0] == '~' {
 				stamp = ms
 			}
-			add(record(Exit, 0, seq, stamp, tid, 10, status, signal, 2, 1))
+			if step[0] == '!' {
+				parent = 0
+			}
+			add(record(Exit, 0, seq, stamp, tid, 10, status, signal, 2*parent, parent))
 		}
 	}
 	return messages

@@ -190,7 +190,7 @@ func (t *tracker) leaderRuns(pid uint32) (now uint64, ok bool) {
 func (t *tracker) exit(f *fact) {
 	m := f.m
 	strays, v := t.strays(m.time), verdict{known: true}
-	if o, ok := t.groups.overtaken[m.tid]; ok && o.pid == m.pid && m.time < o.next+maxStraggle {
+	if o, ok := t.groups.overtaken[m.tid]; ok && o.of(m) {
 		delete(t.groups.overtaken, m.tid)
 		m.time = min(m.time, o.next-1)
 		f.thread, f.status, f.known = true, int32(m.status), true
