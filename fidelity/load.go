@@ -283,11 +283,11 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	}
 	// Nothing has been read from the tiny queue before this point.
 	some.Start()
-	to, err := witness.Settle([]*witness.Listener{all, some}, patience)
+	to, err := witness.Settle([]*witness.Listener{all, some}, nil, patience)
 	stats, err1 := some.Close()
 	if err == nil && err1 == nil {
 		// Everything that happened while tiny was open has then reached full.
-		_, err = witness.Settle([]*witness.Listener{all}, patience)
+		_, err = witness.Settle([]*witness.Listener{all}, nil, patience)
 	}
 	whole, err2 := all.Close()
 	if err = errors.Join(err, err1, err2); err != nil {

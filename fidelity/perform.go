@@ -169,7 +169,7 @@ func listen(
 		}
 	}
 	o.Progress("the last events")
-	_, err = witness.Settle(witness.Listeners(open), o.Patience)
+	_, err = witness.Settle(witness.Listeners(open), outcomes, o.Patience)
 	if err := errors.Join(err, witness.Pause(open)); err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func (t *test) observe(all []*witness.Witness, list ...scenario.Scenario) (done 
 		t.Skipf("%s", strings.Join(skipped, "; "))
 	}
 	t.Waiting("the last events")
-	if _, err := witness.Settle(witness.Listeners(all), t.Limit/3); err != nil {
+	if _, err := witness.Settle(witness.Listeners(all), done, t.Limit/3); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if err := witness.Pause(all); err != nil {

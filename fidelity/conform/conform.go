@@ -193,13 +193,13 @@ func judge(t *testing.T, w *witness.Witness, run *scenario.Running) {
 	if o.Skip != "" {
 		t.Skip(o.Skip)
 	}
-	// The proc connector's message of an end can come after those of processes that were
-	// started later.
+	// The proc connector's message of the end of a thread can come after those of processes
+	// that were started later.
 	var sc *score.Score
 	late := time.Duration(score.AfterEnd(w.Backend))
 	for end := time.Now().Add(late); sc == nil || sc.Seen < sc.Truth && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		witness.Start(all)
-		_, err := witness.Settle(witness.Listeners(all), patience)
+		_, err := witness.Settle(witness.Listeners(all), outcomes, patience)
 		if err := errors.Join(err, witness.Pause(all)); err != nil {
 			t.Fatal(err)
 		}

@@ -112,7 +112,7 @@ func (t *trial) perform(announce func()) (r *result, err error) {
 		return nil, err
 	}
 	if t.Faults.Drain == 0 {
-		if err := t.settle(r, all); err != nil {
+		if err := t.settle(r, all, outcomes); err != nil {
 			return nil, err
 		}
 	}
@@ -249,7 +249,7 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 
 // settle waits for the last events, and until what was produced was delivered or lost. As other
 // processes make events meanwhile, the sums agree only now and then.
-func (t *trial) settle(r *result, all []*witness.Witness) error {
+func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outcome) error {
 	list := witness.Listeners(all)
 	lost := make([]engine.SourceStats, len(list)) // of before the last events
 	for i, l := range list {
@@ -259,7 +259,7 @@ func (t *trial) settle(r *result, all []*witness.Witness) error {
 		}
 		lost[i] = s.Source
 	}
-	if _, err := witness.Settle(list, t.Patience); err != nil {
+	if _, err := witness.Settle(list, done, t.Patience); err != nil {
 		return err
 	}
 	for _, l := range list {

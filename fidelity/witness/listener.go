@@ -42,6 +42,7 @@ type Listener struct {
 	mu    sync.Mutex
 	seen  []score.Seen
 	ended map[uint32]uint64 // the stamp of a pid's last EXIT
+	gaps  []engine.Gap
 
 	unreadBefore uint64 // SourceStats.Unread at the last forget
 }
@@ -179,6 +180,9 @@ func (l *Listener) keep(ev *engine.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, s)
+	if ev.Events.Has(engine.EventGap) {
+		l.gaps = append(l.gaps, ev.Gap)
+	}
 	if ev.Events.Has(engine.EventExit) && !ev.Thread {
 		l.ended[s.Process.PID] = max(s.Time, l.ended[s.Process.PID])
 	}
@@ -283,13 +287,29 @@ func (l *Listener) end(pid int) uint64 {
 	return l.ended[uint32(pid)]
 }
 
+// awaits reports whether the end of a life was not delivered and can still come: the proc
+// connector's message of an end can come after those of processes that were started later.
+// The last thread of a process tells the parent, then takes what is cached of itself out of
+// /proc, for which it can give its CPU away in any kernel, and then makes its message.
+func (l *Listener) awaits(life *truth.Life) bool {
+	end := life.Events[len(life.Events)-1]
+	latest := end.Latest + score.AfterEnd(l.Queue.Backend())
+	if end.Kind != engine.KindExit || truth.Clock() > latest {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := slices.ContainsFunc(l.gaps, func(g engine.Gap) bool { return end.Earliest <= g.To && g.From <= latest })
+	return !lost && l.ended[uint32(life.PID)] < life.Born() // joined, it has an earlier stamp
+}
+
 // Seen returns what was delivered since the last forget. The listener has to be paused.
 func (l *Listener) Seen() []score.Seen { return l.seen }
 
 func (l *Listener) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen = nil
+	l.seen, l.gaps = nil, nil
 	clear(l.ended)
 	l.unreadBefore = l.unread()
 }

@@ -136,11 +136,23 @@ func (m *marker) start() (err error) {
 	return err
 }
 
-// Settle waits until every listener has delivered the end of a process of each CPU
-// that was started after everything else. As queues deliver in order, everything from
-// before has come then, and every CPU has said what it lost. It returns the stamp of
-// the last of those ends.
-func Settle(all []*Listener, patience time.Duration) (last uint64, err error) {
+// Settle waits until every listener has delivered the ends of what was done, see awaits, and
+// the end of a process of each CPU that was started after everything else. As queues deliver
+// in order, everything from before has come then, and every CPU has said what it lost. It
+// returns the stamp of the last of those ends.
+func Settle(all []*Listener, done []*scenario.Outcome, patience time.Duration) (last uint64, err error) {
+	for _, l := range all {
+		for _, o := range done {
+			for _, life := range o.Lives {
+				for l.awaits(life) {
+					if err := l.failed(); err != nil {
+						return 0, err
+					}
+					time.Sleep(2 * time.Millisecond)
+				}
+			}
+		}
+	}
 	list, err := scenario.CPUs()
 	if err != nil {
 		return 0, err

@@ -1,0 +1,53 @@
+package witness
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+type queue struct {
+	Queue
+	backend string
+}
+
+func (q queue) Backend() string { return q.backend }
+
+// The message of an end can come after those of processes that were started later, so that it is
+// waited for by itself: until it has come, is lost or cannot come any more.
+func TestAwaitsLateEnd(t *testing.T) {
+	now := truth.Clock()
+	life := func(kind engine.Kind, ago time.Duration) *truth.Life {
+		at := now - uint64(ago)
+		return &truth.Life{PID: 7, Events: []*truth.Event{
+			{Kind: engine.KindFork, Earliest: at - 100, Latest: at - 90}, {Kind: kind, Earliest: at - 10, Latest: at},
+		}}
+	}
+	end := func(pid uint32, time uint64) *engine.Event {
+		return &engine.Event{Events: engine.EventExit, Time: time, Process: &engine.Process{PID: pid}}
+	}
+	gap := &engine.Event{Events: engine.EventGap, Gap: engine.Gap{From: now - 5, To: now}, Process: new(engine.Process)}
+	for _, c := range []struct {
+		name, backend string
+		life          *truth.Life
+		delivered     *engine.Event
+		awaits        bool
+	}{
+		{"the end of another", "cnproc", life(engine.KindExit, 0), end(8, now+1), true},
+		{"its end, late", "cnproc", life(engine.KindExit, 0), end(7, now+uint64(time.Second)), false},
+		{"its whole life", "cnproc", life(engine.KindExit, 0), end(7, now-95), false},
+		{"the end of the process before", "cnproc", life(engine.KindExit, 0), end(7, now-101), true},
+		{"a gap", "cnproc", life(engine.KindExit, 0), gap, false},
+		{"nothing for 3 s", "cnproc", life(engine.KindExit, 3*time.Second), end(8, now), false},
+		{"no end", "cnproc", life(engine.KindExec, 0), end(8, now), false},
+		{"the end of another", "ebpf", life(engine.KindExit, 0), end(8, now+1), false},
+	} {
+		l := Listen(queue{backend: c.backend}, 0, false)
+		l.keep(c.delivered)
+		if got := l.awaits(c.life); got != c.awaits {
+			t.Errorf("%s, %s: awaits the end: %v, want %v", c.backend, c.name, got, c.awaits)
+		}
+	}
+}
