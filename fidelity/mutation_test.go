@@ -474,9 +474,12 @@ func fieldMutants() (list []mutant) {
 			continue
 		}
 		list = append(list, mutant{name: "carried and of no time: " + f.String(), damage: func(d *delivery, s *score.Seen, _ int) bool {
-			e, _ := d.eventOf(s)
+			e, i := d.eventOf(s)
 			if e == nil || !d.reported(s).Has(f) || d.Table.Fields[f].Origin != engine.OriginKernel {
 				return false
+			}
+			if slices.ContainsFunc(e.Life.Events[:i], func(was *truth.Event) bool { return !was.State.Told.Has(f) && !was.Inside.Told.Has(f) }) {
+				return false // it may be what the scenario does not say
 			}
 			set(s.Process, f, never(f))
 			s.Process.Carried |= f.Set()
