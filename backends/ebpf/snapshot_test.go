@@ -306,7 +306,8 @@ func restless() {
 		p, _ := unix.BytePtrFromString(s)
 		return address(p)
 	}
-	// If the test is killed.
+	// If the test is killed. A child does not inherit the signal, but the limit.
+	conform.Try("prctl", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
 	conform.Try("limit", unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: 60, Max: 60}))
 	if kind == "ipc" {
 		conform.Try("unshare", unix.Unshare(unix.CLONE_NEWIPC|unix.CLONE_NEWNET))
@@ -321,6 +322,8 @@ func restless() {
 		for i := uintptr(0); ; i++ {
 			call(unix.SYS_SETRESGID, 1+i%2, 1+i%2, 1+i%2)
 			if i%16 == 0 { // other packages' tests watch this machine, too
+				// New ids have cleared it.
+				call(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 				time.Sleep(time.Millisecond)
 			}
 		}
