@@ -99,7 +99,9 @@ func openUsages(receiveBuffer int) (*usages, error) {
 }
 
 func (u *usages) close() {
+	u.lost = u.missing()
 	unix.Close(u.fd) // the kernel forgets a listener that is gone
+	u.fd = -1
 }
 
 // generic returns a message of generic netlink with one attribute.
@@ -434,4 +436,9 @@ func (u *usages) lose(now uint64) {
 }
 
 // missing returns how many records were lost.
-func (u *usages) missing() uint64 { return uint64(drops(u.fd)-u.drops) + u.lost }
+func (u *usages) missing() uint64 {
+	if u.fd < 0 {
+		return u.lost
+	}
+	return uint64(drops(u.fd)-u.drops) + u.lost
+}

@@ -282,6 +282,15 @@ func TestUsageLoss(t *testing.T) {
 	if ev := to.events.One(t, cmd.Process.Pid, engine.KindExit); ev.Task.Known&engine.FieldsUsage != s.usages.kinds {
 		t.Errorf("after the loss %v is known", ev.Task.Known)
 	}
+	if st, err = s.Stats(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := s.Stats(); err != nil || after.UsageLost != st.UsageLost {
+		t.Errorf("after Close %d records were lost, before it %d: %v", after.UsageLost, st.UsageLost, err)
+	}
 }
 
 // Without the privilege the reason is in the table, and the rest works.
