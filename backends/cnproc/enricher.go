@@ -51,8 +51,6 @@ type enricher struct {
 	byPID map[uint32]uint64
 	loss  *loss
 	reads uint64 // processes read
-	// events that were given away before they were read, or the reading was known to be true
-	hurried uint64
 
 	carried engine.Fields // those that are true at the reading and perhaps not at the event
 	births  bool          // the kernel tells of each fork
@@ -555,22 +553,22 @@ func (e *enricher) compare(h, next *entry) {
 
 // release gives the events to the sink that are certain: all that was sent before a time
 // has been noted. With force set it gives all, those that are not certain without what was read. It
-// returns how many it gave, without gaps.
-func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) {
+// returns how many it gave, without gaps, and how many of which not all was read that was to be.
+func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread uint64) {
 	for ; e.head < e.end; e.head++ {
 		h := e.at(e.head)
 		if !force && (h.wait || h.want != 0 && h.time == 0 || h.time != 0 && noted < h.time+e.doubt) {
 			break
 		}
 		if h.want != 0 && (h.time == 0 || noted < h.time+e.doubt) {
-			e.hurried++
+			unread++
 		}
 		switch {
 		case noted < h.time+e.doubt:
 			h.drop(h.read)
 		case e.doubtful(h):
 			if noted < h.again && !force {
-				return n
+				return n, unread
 			}
 			if noted < h.again || !h.past {
 				h.ev.Task.Carried |= h.read & procfs.Image
@@ -601,7 +599,7 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n uint64) 
 		}
 		to.Insert(ev)
 	}
-	return n
+	return n, unread
 }
 
 // due returns when the first of the queued events has to be read or released, 0 for never.

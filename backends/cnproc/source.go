@@ -264,10 +264,10 @@ func (s *Source) release(force bool) {
 	if force || !s.loss.congested && s.batch.next == s.batch.n {
 		s.tellOverrun()
 	}
-	hurried := s.enrich.hurried
-	s.handed += s.enrich.release(s.to, s.loss.noted, force)
+	n, unread := s.enrich.release(s.to, s.loss.noted, force)
+	s.handed += n
 	if !s.finishing {
-		s.unread += s.enrich.hurried - hurried
+		s.unread += unread
 	}
 }
 
