@@ -79,10 +79,7 @@ func (r *Recording) play(where *filter.Filter, whole bool) (p *replay, err error
 		ev, failed := p.Get()
 		switch {
 		case failed == nil:
-			p.seen = append(p.seen, score.Seen{
-				Events: ev.Events, ID: ev.IDChange, Time: ev.Time, At: ev.Time, Tracer: ev.Tracer.PID, Failed: ev.Failed, Thread: ev.Thread,
-				TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
-			})
+			p.seen = append(p.seen, score.SeenOf(ev, ev.Time))
 		case errors.Is(failed, engine.ErrNothing):
 			p.source.Arm(true) // the clock goes on
 		default:

@@ -33,6 +33,14 @@ type Seen struct {
 	Ended []engine.Identity
 }
 
+// SeenOf returns what an event says that was delivered at a time, and stays as it is.
+func SeenOf(ev *engine.Event, at uint64) Seen {
+	return Seen{
+		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: at, Tracer: ev.Tracer.PID, Failed: ev.Failed,
+		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
+	}
+}
+
 // Witness is what one backend delivered during a run, in the order of delivery.
 type Witness struct {
 	Backend    string

@@ -169,10 +169,7 @@ func (l *Listener) pump() error {
 }
 
 func (l *Listener) keep(ev *engine.Event) {
-	s := score.Seen{
-		Events: ev.Events, ID: ev.IDChange, Time: ev.Time, Wall: ev.Wall, At: truth.Clock(), Tracer: ev.Tracer.PID, Failed: ev.Failed,
-		Thread: ev.Thread, TID: ev.TID, Parts: slices.Clone(ev.Parts), Gap: ev.Gap, Process: ev.Process.Clone(),
-	}
+	s := score.SeenOf(ev, truth.Clock())
 	if l.lookup {
 		s.Table = l.inTable(ev)
 		l.addRelatives(&s, ev)
