@@ -44,7 +44,7 @@ func (o *filterOptions) flags(f *pflag.FlagSet) {
 		return t
 	}
 	add("uid", "", "uid", "==", "only of processes of one of these `users`, a list of ids or names").id = userID
-	add("gid", "", "gid", "==", "only with one of these group `ids`, a list")
+	add("gid", "", "gid", "==", "only of processes with one of these `groups`, a list of ids or names").id = groupID
 	add("pid", "", "pid", "==", "only of these `processes`, a list")
 	add("ppid", "P", "ppid", "==", "only of the children of these `processes`, a list")
 	add("tree", "", "tree", "==", "only of these `processes`, a list, and all their descendants")
@@ -125,6 +125,21 @@ func userID(name string) (string, error) {
 		return "", fmt.Errorf("look up user %q: %w", name, err)
 	}
 	return u.Uid, nil
+}
+
+// groupID returns the id of a group of this host, given by its name or its id.
+func groupID(name string) (string, error) {
+	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
+		return name, nil
+	}
+	g, err := user.LookupGroup(name)
+	switch {
+	case errors.As(err, new(user.UnknownGroupError)):
+		return "", fmt.Errorf("this host has no group %q", name)
+	case err != nil:
+		return "", fmt.Errorf("look up group %q: %w", name, err)
+	}
+	return g.Gid, nil
 }
 
 func readRules(name string) (string, error) {
