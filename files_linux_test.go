@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,11 +23,11 @@ import (
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// writeProgram writes a program that waits until its standard input ends, and returns its digest.
-// What the program begins with has no effect.
+// writeProgram writes the program of tinyelf.Waiter with a tail that has no effect, and returns its
+// digest.
 func writeProgram(t *testing.T, path, tail string) [sha256.Size]byte {
 	t.Helper()
-	b, err := tinyelf.Reader(0)
+	b, err := tinyelf.Waiter(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,15 +45,18 @@ func grow() { time.Sleep(50 * time.Millisecond) }
 func running(t *testing.T, path string) (p *quark.Process, end func()) {
 	t.Helper()
 	cmd := exec.Command(path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
 	end = func() { in.Close(); cmd.Wait() }
 	t.Cleanup(end)
+	// Start may return while /proc shows this test's program: in newer kernels, such as
+	// Debian's 6.1.192, an execve closes its descriptors before it takes the new image.
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	proc := fmt.Sprintf("/proc/%d/", cmd.Process.Pid)
 	st, err := proctext.ReadStat(proc + "stat")
 	if err != nil {
