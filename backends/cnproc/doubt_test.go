@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
-	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 )
@@ -263,7 +262,7 @@ func TestIDsBeforeExecOfThread(t *testing.T) {
 // Ids that may be another thread's are carried, unless they were read after the event.
 func TestIDsThatMayBeOfAThread(t *testing.T) {
 	for _, read := range []bool{true, false} {
-		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
+		e := newEnricher(&fakeProc{memory: 7, state: 'S', known: procfs.Readable}, newClock(), new(loss), ms)
 		ev := &engine.RawEvent{Kind: engine.KindExec, PID: 1, TID: 1, Time: clock.Monotonic()}
 		ev.Task.Carried = engine.FieldsIDs
 		e.add(ev, procfs.Readable)
@@ -416,49 +415,60 @@ func TestQueueKeepsOrder(t *testing.T) {
 	}
 }
 
-// The image of an exec can be of the next one, whose thread has not made its message: it is carried
-// unless something shows that there is none.
-func TestImageOfExecUnderWay(t *testing.T) {
+// A change is in /proc before its message is made, and a thread can lose its CPU in between: image
+// and ids at an exec or a change of ids are carried unless something shows that none is under way.
+func TestChangeUnderWay(t *testing.T) {
+	const comm, ids, sleeps = 1 << engine.FieldComm, engine.FieldsIDs, 'S'
 	for _, c := range []struct {
 		name    string
-		proc    fakeProc // at the second look
-		m       message
-		carried bool
+		first   fakeProc
+		second  fakeProc
+		m       message // of after the reading
+		carried engine.Fields
 	}{
-		{"runs", fakeProc{memory: 7, state: 'R', cpu: 1}, message{}, true},
-		{"has run", fakeProc{memory: 7, state: 'R', cpu: 2}, message{}, false},
-		{"sleeps", fakeProc{memory: 7, state: 'S'}, message{}, false},
-		{"sleeps in another image", fakeProc{memory: 8, state: 'S'}, message{}, true},
-		{"has ended", fakeProc{}, message{what: Exit}, false},
-		{"a thread has ended", fakeProc{}, message{what: Exit, tid: 2}, true},
-		{"has changed its ids, perhaps in an exec", fakeProc{}, message{what: UID}, true},
+		{"runs", fakeProc{memory: 7}, fakeProc{memory: 7, cpu: 1}, message{}, comm | ids},
+		{"has run", fakeProc{memory: 7}, fakeProc{memory: 7, cpu: 2}, message{}, 0},
+		{"slept", fakeProc{memory: 7, state: sleeps}, fakeProc{}, message{}, 0},
+		{"sleeps", fakeProc{memory: 7}, fakeProc{memory: 7, state: sleeps}, message{}, 0},
+		{"sleeps in another image", fakeProc{memory: 7}, fakeProc{memory: 8, state: sleeps}, message{}, comm},
+		{"was in an exec, as it is", fakeProc{}, fakeProc{cpu: 1}, message{}, comm | ids},
+		{"was in an exec, which is complete", fakeProc{}, fakeProc{memory: 8, state: sleeps}, message{}, comm},
+		{"waits in an exec", fakeProc{state: sleeps}, fakeProc{state: sleeps}, message{}, comm},
+		{"had ended", fakeProc{state: 'Z'}, fakeProc{state: 'Z'}, message{}, comm},
+		{"has ended", fakeProc{memory: 7}, fakeProc{}, message{what: Exit}, 0},
+		{"a thread has ended", fakeProc{memory: 7}, fakeProc{}, message{what: Exit, tid: 2}, comm | ids},
+		{"has changed its ids, perhaps in an exec", fakeProc{memory: 7}, fakeProc{}, message{what: GID}, comm | ids},
+		{"has made a session", fakeProc{memory: 7}, fakeProc{}, message{what: SID}, 0},
+		{"had made a session before the reading", fakeProc{memory: 7}, fakeProc{}, message{what: SID, time: 1}, comm | ids},
 	} {
-		proc := &fakeProc{memory: 7, known: procfs.Readable}
-		e := newEnricher(proc, newClock(), new(loss), 1)
-		ev := queue(e, engine.KindExec, clock.Monotonic())
-		e.readAll()
-		if c.m.what != 0 {
-			c.m.pid, c.m.time = 1, clock.Monotonic()
-			c.m.tid = max(c.m.tid, 1)
-			e.note(&c.m)
-		}
-		*proc = c.proc
-		to := &sink{room: 9}
-		e.release(to, e.at(0).time+1, false)
-		if looked := e.at(0).again; looked != 0 {
-			if len(to.events) != 0 {
-				t.Errorf("%s: released before what was sent until the second look was noted", c.name)
+		for _, kind := range []engine.Kind{engine.KindExec, engine.KindIDChange} {
+			proc := c.first
+			proc.known = procfs.Readable
+			e := newEnricher(&proc, newClock(), new(loss), 1)
+			ev := queue(e, kind, clock.Monotonic())
+			e.readAll()
+			if m := c.m; m.what != 0 {
+				m.pid, m.tid, m.time = 1, max(m.tid, 1), cmp.Or(m.time, clock.Monotonic())
+				e.note(&m)
 			}
-			e.release(to, looked, false)
-		}
-		if got := ev.Task.Carried.Has(engine.FieldComm); got != c.carried || len(to.events) != 1 {
-			t.Errorf("%s: carried %v, %d events", c.name, got, len(to.events))
+			proc = c.second
+			to := &sink{room: 9}
+			e.release(to, e.at(0).time+1, false)
+			if looked := e.at(0).again; looked != 0 {
+				if len(to.events) != 0 {
+					t.Errorf("%s, %v: released before what was sent until the second look was noted", c.name, kind)
+				}
+				e.release(to, looked, false)
+			}
+			if got := ev.Task.Carried & (comm | ids); got != c.carried || ev.Task.Known&got != got || len(to.events) != 1 {
+				t.Errorf("%s, %v: carried %v, known %v, %d events", c.name, kind, got, ev.Task.Known, len(to.events))
+			}
 		}
 	}
 }
 
 // A message of user ids may be half of a change of both: the group ids are carried if one of those
-// follows, or if that could not be seen.
+// follows, or if nothing shows that none does.
 func TestGroupIDsOfUID(t *testing.T) {
 	const none = What(0)
 	for _, c := range []struct {
@@ -467,20 +477,22 @@ func TestGroupIDsOfUID(t *testing.T) {
 		lost    bool // a message before the next one
 		early   bool // the event is taken before the doubt time is over
 		carried bool
+		shown   bool // and not if it is read in a memory
 	}{
-		{"nothing follows", none, false, false, false},
-		{"nothing has followed yet", none, false, true, true},
-		{"group ids follow", GID, false, false, true},
-		{"an exec follows", Exec, false, true, false},
-		{"other user ids follow", UID, false, true, false},
-		{"the end follows", Exit, false, true, false},
-		{"a tracer attaches", Ptrace, false, true, true},
-		{"a message is lost before the exec", Exec, true, false, true},
+		{"nothing follows", none, false, false, true, true},
+		{"nothing has followed yet", none, false, true, true, false},
+		{"group ids follow", GID, false, false, true, false},
+		{"an exec follows", Exec, false, true, false, false},
+		{"other user ids follow", UID, false, true, false, false},
+		{"the end follows", Exit, false, true, false, false},
+		{"a tracer attaches", Ptrace, false, true, true, false},
+		{"a message is lost before the exec", Exec, true, false, true, false},
 	} {
-		for _, enrich := range []source.Enrich{EnrichNone, EnrichFull} {
-			s := offline(Options{Enrich: enrich})
-			if enrich == EnrichFull {
-				s.enrich = newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, s.clock, &s.loss, ms)
+		for _, proc := range []*fakeProc{nil, {known: procfs.Readable}, {memory: 7, known: procfs.Readable}} {
+			s := offline(Options{Enrich: EnrichNone})
+			if proc != nil {
+				s = offline(Options{Enrich: EnrichFull})
+				s.enrich = newEnricher(proc, s.clock, &s.loss, ms)
 			}
 			to := &sink{room: 9}
 			s.to = to
@@ -501,9 +513,11 @@ func TestGroupIDsOfUID(t *testing.T) {
 				s.loss.noted = clock.Monotonic() + uint64(s.opts.DoubtTime)
 			}
 			s.enrich.release(to, s.loss.noted, c.early)
+			s.enrich.release(to, clock.Monotonic(), true) // what waited for a look
+			want := c.carried && !(c.shown && proc != nil && proc.memory != 0)
 			ev := to.events.Of(5, engine.KindIDChange)[0]
-			if got := ev.Task.Carried & ofGroup; got != 0 != c.carried || ev.Task.Known&ofGroup != 0 {
-				t.Errorf("%s, enrich %v: carries %v, knows %v", c.name, enrich, got, ev.Task.Known)
+			if got := ev.Task.Carried & ofGroup; got != 0 != want || ev.Task.Known&ofGroup != 0 {
+				t.Errorf("%s, %+v: carries %v, knows %v", c.name, proc, got, ev.Task.Known)
 			}
 		}
 	}

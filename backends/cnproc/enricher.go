@@ -26,12 +26,13 @@ import (
 //     reports: a change is in /proc some instructions before its message is made, and a
 //     busy machine can let a process wait right there. The event waits for that as long
 //     as the doubt time;
-//   - the image of an exec is carried unless something shows that it is not of the next exec: the
-//     process slept, has sent a message since, or is seen later to have slept or run in it;
+//   - image and ids at an exec or a change of ids are carried unless something shows that no other
+//     exec or change was under way: see [entry.doubt];
 //   - a comm that was read right before a signal ended the process is carried: it may be of an
 //     exec that failed when it was too late to go back;
 //   - a change of user and group ids at once, which an exec can make, is two messages, that of the
-//     user ids first: an event of those carries the group ids if a message of these comes next;
+//     user ids first: an event of those carries the group ids unless another message comes next, or
+//     the reading shows that it was none of an exec;
 //   - a loss takes away all that was read of events before it;
 //   - so does a sink that takes an event before the doubt time is over, for lack of room or at
 //     the end.
@@ -74,11 +75,11 @@ type entry struct {
 	time   uint64        // of the reading, 0 while there is none
 	memory uint64        // address space that was read in, 0 for unknown
 	cpu    uint64        // time that it had run
-	// The image is that of the exec: none was under way at the reading that is still to be
-	// told.
-	sure  bool
-	again uint64 // time of the second look at it, 0 for none
-	past  bool   // that showed that it is past any exec of before
+	// Of an exec or a change of ids, fields that may be those of the next one, which is still
+	// to be told: it sets them before it makes its message, and a thread can lose its CPU in
+	// between for any time. An exec loads the program there, and can wait for its file.
+	doubt engine.Fields
+	again uint64 // time of the second look at the process, 0 for none
 	// 1 + position of the event of the process before it in byPID, 0 for none
 	older  uint64
 	before uint64 // 1 + position of the exec before it that was read, 0 for none
@@ -220,7 +221,9 @@ func (e *enricher) note(m *message) {
 }
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
-	h.sure = h.sure || m.tells()
+	if m.tells(h.time) {
+		h.doubt = 0
+	}
 	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
 	if h.group == groupOpen && m.what != Ptrace { // which the tracer sends
 		if h.group = groupSame; m.what == GID {
@@ -271,25 +274,39 @@ func (h *entry) overtaken(time uint64) {
 	}
 }
 
-// tells reports whether the leader of a process sent m of its own: it has told of each exec before.
-func (m *message) tells() bool {
-	return m.tid == m.pid && (m.what == Exit && !m.former || m.what == SID || m.what == Comm || m.what == CoreDump)
+// tells reports whether m shows that the leader of a process has told of all that it had done at a
+// time: it has sent m of its own since, and not within an exec or a change of ids, or has ended.
+func (m *message) tells(time uint64) bool {
+	switch m.what {
+	case Exit:
+		return m.tid == m.pid && !m.former
+	case CoreDump:
+		return m.tid == m.pid
+	case SID, Comm:
+		return m.tid == m.pid && m.time > time
+	}
+	return false
 }
 
-// doubtful reports whether the image of an exec can be of the next one, whose message is still to
-// come: an exec sets it some instructions before it makes that, and a thread can lose its CPU there
-// for any time. It looks at the process once more. If that has the same image, and sleeps or has
-// run since, it is past that, and the message has been sent by now.
-func (e *enricher) doubtful(h *entry) bool {
-	if h.sure || h.ev.Kind != engine.KindExec || h.read&procfs.Image == 0 {
-		return false
+// settle takes away doubt by a look at the process. If that sleeps, has ended or has run since the
+// reading, it has told of the ids that were read; also of the image, if it is still in that.
+func (h *entry) settle(st *procfs.Status) {
+	if st.State != 'S' && !st.Zombie() && st.CPU < h.cpu+2 {
+		return
 	}
-	if h.again == 0 {
-		st, _, err := e.proc.Status(h.ev.PID)
-		h.again = e.clock.now()
-		h.past = err == nil && st.Memory != 0 && st.Memory == h.memory && (st.State == 'S' || st.CPU >= h.cpu+2)
+	if h.doubt &= procfs.Image; st.Memory != 0 && st.Memory == h.memory {
+		h.doubt = 0
 	}
-	return true
+}
+
+// lookAgain takes a second look at a process of which something is in doubt. The messages that it
+// has sent by now are to be noted before the event is certain.
+func (e *enricher) lookAgain(h *entry) {
+	st, _, err := e.proc.Status(h.ev.PID)
+	h.again = e.clock.now()
+	if err == nil {
+		h.settle(&st)
+	}
 }
 
 // drop takes away fields that were read.
@@ -515,7 +532,11 @@ func (e *enricher) readProcess(h *entry) {
 	}
 	h.read |= t.Known &^ known
 	t.Carried |= h.read & e.carried
-	h.memory, h.cpu, h.sure = st.Memory, st.CPU, st.State == 'S' && st.Memory != 0
+	h.memory, h.cpu = st.Memory, st.CPU
+	if ev.Kind == engine.KindExec || ev.Kind == engine.KindIDChange {
+		h.doubt = h.read & procfs.Replaced
+		h.settle(&st)
+	}
 }
 
 // mayBe reports whether a process that started at a time can be that of the event. When the message
@@ -566,17 +587,18 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 		switch {
 		case noted < h.time+e.doubt:
 			h.drop(h.read)
-		case e.doubtful(h):
-			if noted < h.again && !force {
-				return n, unread
-			}
-			if noted < h.again || !h.past {
-				h.ev.Task.Carried |= h.read & procfs.Image
-			}
-		case h.group == groupOpen && h.time != 0:
-			h.group = groupSame
+		case h.doubt != 0 && h.again == 0 && !force:
+			e.lookAgain(h)
 		}
-		if h.group == groupSame {
+		if noted < h.again {
+			if !force {
+				break
+			}
+			h.doubt = procfs.Replaced
+		}
+		h.ev.Task.Carried |= h.read & h.doubt
+		// Between the two messages of an exec its memory is not complete.
+		if h.group == groupSame || h.group == groupOpen && h.memory != 0 && noted >= h.time {
 			h.old &^= ofGroup
 		}
 		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -19,7 +20,9 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // run starts cmd and watches until the kernel reports its end.
@@ -145,6 +148,43 @@ func TestExecChainAtFixedAddresses(t *testing.T) {
 	}
 	if want := []string{"5", "6", "7", "8", "9"}; !slices.Equal(got, want) {
 		t.Errorf("arguments %q, not %q", got, want)
+	}
+}
+
+// A change of ids is read when a tracer holds its process in the next exec, which is still to be
+// told: the name is not reported. So it is while an exec waits for the file that it loads.
+func TestCommOfExecUnderWay(t *testing.T) {
+	s, to := kernel(t, Options{DoubtTime: 5 * time.Millisecond}), &sink{room: 1 << 20}
+	next := filepath.Join(t.TempDir(), "next")
+	if err := tinyelf.Write(next, 0); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { r.Close(); w.Close() }()
+	p, err := barefork.Start(new(barefork.Script).WaitFor(int(r.Fd())).
+		Call("setresuid", unix.SYS_SETRESUID, 5, -1, -1).Exec(next, []string{"next"}, nil), barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	lockThread() // which traces, and ends with the test
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(p.PID), 0, unix.PTRACE_O_TRACEEXEC, 0, 0); errno != 0 {
+		t.Skipf("this machine allows no ptrace: %v", errno)
+	}
+	var status unix.WaitStatus
+	if _, err := w.Write([]byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Wait4(p.PID, &status, unix.WALL, nil); err != nil || status.TrapCause() != unix.PTRACE_EVENT_EXEC {
+		t.Fatalf("wait status %#x, %v", status, err)
+	}
+	watch(t, s, to, func() bool { return len(to.events.Of(p.PID, engine.KindIDChange)) > 0 })
+	ev := to.events.One(t, p.PID, engine.KindIDChange)
+	if comm := ev.Bytes(engine.FieldComm); ev.Task.Known.Has(engine.FieldComm) && !ev.Task.Carried.Has(engine.FieldComm) || len(to.events.Of(p.PID, engine.KindExec)) != 0 {
+		t.Errorf("the comm %q is reported, or the exec was told", comm)
 	}
 }
 
