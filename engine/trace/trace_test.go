@@ -73,13 +73,50 @@ func random(rnd *rand.Rand) *engine.RawEvent {
 }
 
 // fake is a source as a writer sees it, which has lost 3 events.
-type fake struct{ engine.Source }
+type fake struct {
+	engine.Source
+	usageLost, unread uint64
+}
 
 func (fake) Name() string                          { return "fake" }
 func (fake) Capabilities() *engine.CapabilityTable { return new(engine.CapabilityTable) }
-func (fake) Stats() (s engine.SourceStats, err error) {
-	s.Produced, s.Lost[engine.LossRingFull], s.Bound = 3, 3, true
+func (f fake) Stats() (s engine.SourceStats, err error) {
+	s.Produced, s.Lost[engine.LossRingFull], s.Bound, s.UsageLost, s.Unread = 3, 3, true, f.usageLost, f.unread
 	return s, nil
+}
+
+// The counters of a replay are those of the source, whichever of them are 0.
+func TestStats(t *testing.T) {
+	for _, source := range []fake{{}, {usageLost: 300}, {unread: 1 << 40}, {usageLost: 1, unread: 2}} {
+		var b bytes.Buffer
+		now := uint64(time.Second)
+		w, err := NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Begin(source, &engine.Clock{Now: func() uint64 { return now }, Wall: time.Unix(0, 0)})
+		for range 3 { // a block each
+			now += blockAge
+			w.Read(now)
+			w.Record(random(rand.New(rand.NewPCG(1, 2))))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReader(&b, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := list{room: 9}
+		for err == nil {
+			r.Arm(true)
+			err = r.Populate(&got)
+		}
+		want, _ := source.Stats()
+		if s, _ := r.Stats(); s != want || r.Torn() != nil || len(got.events) != 3 {
+			t.Errorf("%+v, %v, %d events, want %+v", s, r.Torn(), len(got.events), want)
+		}
+	}
 }
 
 // newWriter returns a writer that has begun.

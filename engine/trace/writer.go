@@ -171,6 +171,9 @@ func (w *Writer) flush() {
 		bound = 1
 	}
 	b = binary.AppendUvarint(b, bound)
+	if stats.UsageLost|stats.Unread != 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, stats.UsageLost), stats.Unread)
+	}
 	w.writeBlock(b)
 	w.block, w.inBlock = b[:0], 0
 	w.row.reset()
