@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -134,14 +133,9 @@ func decodeFailed(ev *engine.RawEvent, e *programsEvent) {
 		ev.Task.Carried |= f.Set() & ev.Task.Known
 	}
 	path := ev.Bytes(f)
-	if !ev.Task.Known.Has(f) || int32(e.Tracer) == unix.AT_FDCWD || len(path) > 0 && path[0] == '/' {
-		return
+	if named := source.PathBelow(int32(e.Tracer), path); ev.Task.Known.Has(f) && len(named) > len(path) {
+		ev.Set(f, named)
 	}
-	named := strconv.AppendInt([]byte("/dev/fd/"), int64(int32(e.Tracer)), 10)
-	if len(path) > 0 {
-		named = append(append(named, '/'), path...)
-	}
-	ev.Set(f, named)
 }
 
 var pageSize = uint64(os.Getpagesize())

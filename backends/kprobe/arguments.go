@@ -15,17 +15,27 @@ const (
 // argvProbes fetches the start of the arguments. They are in user memory. The kernel reads arrays
 // from kernel memory, except that on amd64 and arm64 it tells the two apart by the address (since
 // 5.7).
-func (b *builder) argvProbes() (probes [][]fetch) {
+func (b *builder) argvProbes() [][]fetch {
 	start := b.follow(firstArgument, "task_struct.mm", "mm_struct.arg_start")
 	if start.missing() {
 		return nil
 	}
+	probes := b.chunkProbes(start)
+	for i, args := range probes {
+		part := builder{offsets: b.offsets, reads: b.reads, args: args}
+		part.addArguments()
+		probes[i] = part.args
+	}
+	return probes
+}
+
+// chunkProbes fetches the text at an address.
+func (b *builder) chunkProbes(start expr) (probes [][]fetch) {
 	for c := 0; c < chunks; c += chunksPerProbe {
 		part := builder{offsets: b.offsets, reads: b.reads}
 		for n := c; n < c+chunksPerProbe; n++ {
 			part.addArray(slotArgv+slot(n), typeX64, start.at(n*chunkSize+argvShift), maxArray)
 		}
-		part.addArguments()
 		probes = append(probes, part.args)
 	}
 	return probes

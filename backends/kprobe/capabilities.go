@@ -65,6 +65,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		}
 	}
 	c.Kinds[engine.KindCoreDump] = source.CoreDumps
+	s.describeExecs(failed)
 	c.Fields[engine.FieldEnviron].Via = "the probes do not read it"
 	s.describeIDs(failed)
 	for _, n := range numberSources {
@@ -121,6 +122,22 @@ func (s *Source) brings(set *set, fields engine.Fields) engine.Events {
 		at &= s.shared.Kinds
 	}
 	return at
+}
+
+// describeExecs says how failed execs are found.
+func (s *Source) describeExecs(failed []error) {
+	k := &s.capabilities.Kinds[engine.KindExecFailed]
+	if k.Origin == engine.OriginNone {
+		return
+	}
+	k.Via = "tracepoint/syscalls/sys_{enter,exit}_{execve,execveat}, which slow all syscalls down a little, and kprobe/" +
+		s.setOf(familyExecNoReturn).symbol + "; not of 32-bit programs"
+	k.Partial = engine.EventExecFailed
+	if set := s.setOf(familyExecPath); set == nil {
+		k.Via += "; each path is unknown: " + source.OneLine(failed[familyExecPath])
+	} else {
+		k.Via += "; kprobe/" + set.symbol + ": a path is unknown that is empty, longer than a path can be, or of a user with too many processes"
+	}
 }
 
 // describeIDs notes how changes of ids are told from calls that change nothing.

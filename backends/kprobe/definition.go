@@ -82,7 +82,12 @@ type fetch struct {
 }
 
 // name returns the name of the slot's argument and of its field in the records.
-func (s slot) name() string { return "f" + strconv.Itoa(int(s)) }
+func (s slot) name() string {
+	if s == slotResult {
+		return "ret" // in all tracepoints of the ends of system calls
+	}
+	return "f" + strconv.Itoa(int(s))
+}
 
 func (f fetch) String() string { return f.slot.name() + "=" + f.body() }
 

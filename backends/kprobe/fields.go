@@ -149,4 +149,7 @@ var (
 		"the front of more from /proc/PID/cgroup if it still lives", slotCgroup, (*builder).cgroupProbes}
 	cmdline = &text{engine.FieldCmdline, "argv", "task.mm.arg_start",
 		"the end of more from /proc/PID/cmdline if it still lives", slotArgv, (*builder).argvProbes}
+	// execPath is a path that the kernel has copied, filename->name, in the slots of arguments.
+	execPath = &text{engine.FieldFilename, "path", "", "", slotArgv,
+		func(b *builder) [][]fetch { return b.chunkProbes(secondArgument.at(0)) }}
 )

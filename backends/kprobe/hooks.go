@@ -17,6 +17,8 @@ type hook struct {
 	// ofCurrent is set if no argument leads to the task. It is the current one then, and the
 	// record has its ids in the pid namespace of the process that opened the event.
 	ofCurrent bool
+	// tracepoint is set if symbol is a tracepoint of system calls and not a function.
+	tracepoint bool
 }
 
 // family is the way to the events of one kind: the hooks in the order of preference, of which the
@@ -151,7 +153,29 @@ var families = []family{
 		// The tracee may run: what it changes is not read.
 		state: func(b *builder, _ *hook) { b.addIdentity() },
 	},
+	stageOf(hook{symbol: "sys_enter_execve", tracepoint: true}),
+	stageOf(hook{symbol: "sys_enter_execveat", tracepoint: true}),
+	// alloc_bprm(dir, filename), Linux 5.8
+	stageOf(hook{symbol: "alloc_bprm", args: func(b *builder) { b.add(slotDir, typeS32, firstArgument) }}),
+	// Linux 7.3 has the second one only. In between a call can fail for want of memory alone.
+	stageOf(hook{symbol: "exec_mm_release"}, hook{symbol: "perf_event_exec"}),
+	stageOf(hook{symbol: "sys_exit_execve", tracepoint: true, args: result}),
+	stageOf(hook{symbol: "sys_exit_execveat", tracepoint: true, args: result}),
 }
+
+// stageOf returns the family of the records of a stage of execs, see execs.
+func stageOf(hooks ...hook) family {
+	f := family{kind: engine.KindExecFailed, name: hooks[0].symbol, hooks: hooks, state: func(*builder, *hook) {}}
+	switch f.before = true; f.name {
+	case "alloc_bprm":
+		f.texts = []*text{execPath}
+	case "sys_exit_execve", "sys_exit_execveat":
+		f.before = false
+	}
+	return f
+}
+
+func result(b *builder) { b.add(slotResult, typeX64, firstArgument) }
 
 const (
 	familyFork = iota
@@ -163,6 +187,12 @@ const (
 	familyGID
 	familySID
 	familyPtrace
+	familyExecBegins
+	familyExecAtBegins
+	familyExecPath
+	familyExecNoReturn
+	familyExecEnds
+	familyExecAtEnds
 	numFamilies = iota
 )
 

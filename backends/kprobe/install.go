@@ -79,13 +79,20 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	own := len(b.args)
 	f.state(&b, h)
 	needs := []slot{slotTID, slotTGID}
-	if h.ofCurrent {
+	switch {
+	case f.kind == engine.KindExecFailed:
+		needs = nil
+	case h.ofCurrent:
 		needs = []slot{slotCred, slotUID, slotEGID}
 	}
 	if !fetches(b.args, needs...) {
 		return nil, errors.New("the kernel's types have no " + b.lacks)
 	}
-	if err := in.add(s, f.name, b.args); err != nil {
+	add := in.add
+	if h.tracepoint {
+		add = in.tracepoint
+	}
+	if err := add(s, f.name, b.args); err != nil {
 		return nil, err
 	}
 	// A filter must drop all records of an event or none.
@@ -117,7 +124,7 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	for i, args := range parts {
 		// The chunks come first: the guard writes its words there.
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
-		if err == nil && t == cmdline {
+		if err == nil && (t == cmdline || t == execPath) {
 			err = in.guard(s)
 		}
 		if err != nil {
@@ -142,6 +149,19 @@ func (in *installer) add(s *set, name string, args []fetch) error {
 	}
 	s.add(p)
 	return nil
+}
+
+// tracepoint adds a tracepoint of system calls to a set, in the place of a probe.
+func (in *installer) tracepoint(s *set, name string, args []fetch) error {
+	event, err := in.fs.Event("syscalls", name)
+	if err != nil {
+		return err
+	}
+	p := &probe{def: definition{group: "syscalls", name: name, symbol: name, args: args}}
+	if p.layout, err = newLayout(args, event); err == nil {
+		s.add(p)
+	}
+	return err
 }
 
 // define writes the definition of a probe to tracefs.

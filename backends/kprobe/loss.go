@@ -30,6 +30,7 @@ func (s *Source) release(to engine.Sink) {
 		}
 		c.noteFull(c.ring.Release())
 		if c.losses.since != 0 {
+			s.execs.doubt(c.losses.since)
 			s.reportLoss(c, to)
 		}
 	}

@@ -1,6 +1,7 @@
 package kprobe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/kernelversion"
@@ -69,7 +71,7 @@ func openWith(shared source.Options, ringSize int, types *btfhub.Kernel) (*Sourc
 	}
 	s := &Source{
 		probes: probes, poll: -1, shared: shared, ringSize: ringSize,
-		endings: endings{byPID: make(map[uint32]ending)}, completer: newCompleter(),
+		endings: endings{byPID: make(map[uint32]ending)}, execs: execs{calls: make(map[uint32]*execCall)}, completer: newCompleter(),
 	}
 	if err := s.open(fs, btfhub.Resolve(types.Spec)); err != nil {
 		s.Close()
@@ -147,8 +149,16 @@ func (s *Source) dropIncomplete(failed []error) {
 			failed[familyIDs] = fmt.Errorf("probe %s alone does not tell a change: %w", ids.symbol, errors.Join(failed[familyUID], failed[familyGID]))
 			return true
 		}
-		return families[set.family].before && ids == nil
+		return families[set.family].kind == engine.KindIDChange && families[set.family].before && ids == nil
 	})
+	var missing error
+	for _, n := range []int{familyExecBegins, familyExecAtBegins, familyExecNoReturn, familyExecEnds, familyExecAtEnds} {
+		missing = cmp.Or(missing, failed[n])
+	}
+	if missing != nil {
+		failed[familyExecEnds], failed[familyExecAtEnds] = missing, missing
+		s.sets = slices.DeleteFunc(s.sets, func(set *set) bool { return set.kind == engine.KindExecFailed })
+	}
 }
 
 func (s *Source) openCPUs() (err error) {

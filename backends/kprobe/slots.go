@@ -99,7 +99,9 @@ const (
 	slotReleasedUse = slotLeaderUse + useSlots
 	slotShownTimes  = slotReleasedUse + useSlots // user and system time
 	slotPeakRSS     = slotShownTimes + 2
-	numSlots        = slotPeakRSS + 1
+	slotDir         = slotPeakRSS + 1 // the descriptor that an exec begins at
+	slotResult      = slotDir + 1     // of a system call
+	numSlots        = slotResult + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

@@ -36,6 +36,7 @@ type Source struct {
 	completer *completer // nil without /proc
 	endings   endings
 	ids       idChanges
+	execs     execs
 
 	handed    uint64
 	lost      uint64 // missing samples of first probes, by the counts of those around them
@@ -69,7 +70,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	for to.Room() > 0 && s.readQueued(to) {
 	}
-	if to.Room() > 0 { // else their other records may still be in a ring
+	all := to.Room() > 0 // else their other records may still be in a ring
+	if all {
 		s.settleIDs(to)
 	}
 	s.giveUp(to)
@@ -77,6 +79,9 @@ func (s *Source) Populate(to engine.Sink) error {
 	// After the rings were read, so that no event is handed over before a gap of earlier times.
 	s.followCPUs(to)
 	s.closeGone(to)
+	if all { // after all that finds what may be missing
+		s.settleExecs(to)
+	}
 	s.held = s.oldestHeld()
 	return nil
 }
@@ -95,6 +100,9 @@ func (s *Source) oldestHeld() uint64 {
 	}
 	for _, t := range s.ids.second {
 		oldest = min(oldest, t.ev.Time)
+	}
+	if len(s.execs.read) > 0 {
+		oldest = min(oldest, s.execs.read[0].time)
 	}
 	if oldest == none {
 		return 0
@@ -141,6 +149,7 @@ func (s *Source) followCPUs(to engine.Sink) {
 	began := clock.Monotonic()
 	s.online.follow(s)
 	for _, cpu := range s.unseen {
+		s.execs.doubt(s.followed)
 		insertUnseen(to, cpu, s.followed, clock.Monotonic())
 	}
 	s.unseen = s.unseen[:0]
@@ -162,6 +171,7 @@ func (s *Source) closeGone(to engine.Sink) {
 		s.reportLoss(c, to)
 		s.lost += c.outstanding()
 		// The kernel takes the perf events away before the tasks.
+		s.execs.doubt(c.losses.last)
 		insertUnseen(to, c.number, c.losses.last, now)
 		s.blind = true
 		c.close()
@@ -304,6 +314,9 @@ func (s *Source) deliver(a *assembly, to engine.Sink) {
 		return
 	case familyUID, familyGID:
 		s.ids.addFirst(a)
+		return
+	case familyExecBegins, familyExecAtBegins, familyExecPath, familyExecNoReturn, familyExecEnds, familyExecAtEnds:
+		s.execs.add(a)
 		return
 	case familyFork, familyIDs, familyComm, familyPtrace:
 		if a.set.family == familyFork && a.time < s.opened {

@@ -122,8 +122,12 @@ func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 	case engine.KindPtrace:
 		return int(s.Tracer) == e.Tracer
 	case engine.KindExecFailed:
-		carried := e.Failed.Shared || strings.Contains(j.w.Table.Kinds[e.Kind].Via, "path is carried")
-		return e.Failed.Is(&s.Failed) && (carried || !s.Failed.PathCarried)
+		via, f := j.w.Table.Kinds[e.Kind].Via, e.Failed
+		carried := f.Shared || strings.Contains(via, "path is carried")
+		early := f.Path == "" || f.MayCut // the kernel refuses it before it has a copy
+		unknown := early && strings.Contains(via, "path is unknown") || strings.Contains(via, "each path is unknown")
+		f.NoPath = f.NoPath || unknown && !s.Failed.PathKnown
+		return f.Is(&s.Failed) && (carried || !s.Failed.PathCarried)
 	}
 	return true
 }

@@ -1,0 +1,128 @@
+package kprobe
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+)
+
+// execs finds the execs that fail. No record of the call's end has the path, so each call is
+// followed through its stages: it begins, the kernel has copied the path, the memory of before is
+// given up, the call ends. A task can move to another CPU in between, so that the records are put
+// in order when the rings of all CPUs were read. The copy is what the kernel goes by: what user
+// memory holds at the begin may not be resident, and may change.
+type execs struct {
+	read  []execStage
+	calls map[uint32]*execCall // in progress, by thread
+	since uint64               // not 0: stages of after this time may be missing
+	path  [chunks * chunkSize]byte
+}
+
+type execStage struct {
+	family        int
+	pid, tid, cpu uint32
+	time          uint64
+	call          execCall // of familyExecPath
+	result        int64    // of the end
+}
+
+type execCall struct {
+	path       []byte // as engine.FailedExec has it
+	known, cut bool
+	noReturn   bool // a failure from now on ends the process
+}
+
+const (
+	// maxExecs bounds the number of calls. Few end unseen, with their threads.
+	maxExecs = 4096
+	// maxErrno is the largest error that a program gets. With others the kernel makes the call
+	// again, or ends the process.
+	maxErrno = 511
+)
+
+// add notes a stage.
+func (e *execs) add(a *assembly) {
+	v := &a.values
+	st := execStage{family: a.set.family, pid: a.pid, tid: a.tid, cpu: a.cpu, time: a.time}
+	switch st.family {
+	case familyExecPath:
+		path := e.path[:v.readable(len(e.path))]
+		v.arguments(path)
+		end := bytes.IndexByte(path, 0)
+		st.call.known, st.call.cut = len(path) > 0, end < 0
+		if end >= 0 {
+			path = path[:end]
+		}
+		st.call.path = source.PathBelow(int32(v.u32(slotDir)), bytes.Clone(path))
+	case familyExecEnds, familyExecAtEnds:
+		st.result = int64(v.number(slotResult))
+	}
+	e.read = append(e.read, st)
+}
+
+// doubt notes that stages of after a time may be missing.
+func (e *execs) doubt(since uint64) {
+	if e.since == 0 || since < e.since {
+		e.since = since
+	}
+}
+
+// next takes a stage, and returns the call if it ends by it and has failed.
+func (e *execs) next(st *execStage) *execCall {
+	call := e.calls[st.tid]
+	switch st.family {
+	case familyExecBegins, familyExecAtBegins:
+		if len(e.calls) >= maxExecs {
+			for tid := range e.calls { // any
+				delete(e.calls, tid)
+				break
+			}
+		}
+		e.calls[st.tid] = new(execCall)
+	case familyExecPath:
+		if call != nil {
+			*call = st.call
+		}
+	case familyExecNoReturn:
+		if call != nil {
+			call.noReturn = true
+		}
+	default:
+		delete(e.calls, st.tid)
+		if call != nil && !call.noReturn && -maxErrno <= st.result && st.result < 0 && (e.since == 0 || st.time <= e.since) {
+			return call
+		}
+	}
+	return nil
+}
+
+// settleExecs passes failed execs to the sink, after the rings of all CPUs were read.
+func (s *Source) settleExecs(to engine.Sink) {
+	e := &s.execs
+	slices.SortStableFunc(e.read, func(a, b execStage) int { return cmp.Compare(a.time, b.time) })
+	n := 0
+	for ; n < len(e.read) && to.Room() > 0; n++ {
+		st := &e.read[n]
+		call := e.next(st)
+		if call == nil {
+			continue
+		}
+		ev := to.Reserve()
+		ev.Kind, ev.PID, ev.TID, ev.CPU, ev.Time, ev.Errno = engine.KindExecFailed, st.pid, st.tid, st.cpu, st.time, uint16(-st.result)
+		if call.known {
+			ev.Set(engine.FieldFilename, call.path)
+			if call.cut {
+				ev.Task.Truncated |= engine.FieldFilename.Set()
+			}
+		}
+		s.hand(to, ev)
+	}
+	e.read = slices.Delete(e.read, 0, n)
+	if len(e.read) == 0 && e.since != 0 {
+		clear(e.calls)
+		e.since = 0
+	}
+}

@@ -1,0 +1,90 @@
+package kprobe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// failedExecs is an [engine.Sink] that notes the failed execs.
+type failedExecs struct {
+	reuse
+	room int
+	got  []string
+}
+
+func (e *failedExecs) Room() int { return e.room - len(e.got) }
+
+func (e *failedExecs) Insert(ev *engine.RawEvent) {
+	text := fmt.Sprintf("%d/%d at %d: %d", ev.PID, ev.TID, ev.Time, ev.Errno)
+	if f := engine.FieldFilename; ev.Task.Known.Has(f) {
+		text += fmt.Sprintf(" %s", ev.Bytes(f))
+	}
+	e.got = append(e.got, text)
+}
+
+// A failed exec is known by the stages of its call alone, however they are read.
+func TestExecs(t *testing.T) {
+	at := uint64(0)
+	stage := func(tid uint32, family int, detail any) execStage {
+		at++
+		st := execStage{family: family, pid: 10, tid: tid, time: at}
+		switch d := detail.(type) {
+		case string:
+			st.call = execCall{path: []byte(d), known: true}
+		case int:
+			st.result = int64(d)
+		}
+		return st
+	}
+	const begins, path, noReturn, ends = familyExecBegins, familyExecPath, familyExecNoReturn, familyExecEnds
+	read := []execStage{
+		stage(11, begins, nil), stage(12, familyExecAtBegins, nil), stage(12, path, "b"), stage(11, path, "a"),
+		stage(11, ends, -2), stage(12, familyExecAtEnds, -13), // at 5 and 6
+		// Not with the path of before.
+		stage(11, begins, nil), stage(11, ends, -14), // at 8
+		// It ends the process.
+		stage(11, begins, nil), stage(11, path, "c"), stage(11, noReturn, nil), stage(11, ends, -12),
+		stage(11, begins, nil), stage(11, path, "d"), stage(11, noReturn, nil), stage(11, ends, 0),
+		// Its begin was not seen.
+		stage(11, ends, -2),
+		// It is made again.
+		stage(11, begins, nil), stage(11, path, "e"), stage(11, ends, -513),
+		// A 32-bit call was before.
+		stage(13, path, "f"), stage(13, begins, nil), stage(13, ends, -2), // at 23
+	}
+	want := []string{"10/11 at 5: 2 a", "10/12 at 6: 13 b", "10/11 at 8: 14", "10/13 at 23: 2"}
+	slices.Reverse(read)
+	s := &Source{execs: execs{read: read, calls: map[uint32]*execCall{}}}
+	sink := &failedExecs{reuse: reuse{new(engine.RawEvent)}, room: 2}
+	s.settleExecs(sink)
+	if held := s.oldestHeld(); held != 7 {
+		t.Errorf("%d is held", held)
+	}
+	sink.room = 10
+	s.settleExecs(sink)
+	if !slices.Equal(sink.got, want) || len(s.execs.calls) != 0 || s.oldestHeld() != 0 {
+		t.Errorf("%s, %d calls", strings.Join(sink.got, "\n"), len(s.execs.calls))
+	}
+
+	// What may have lost a stage is no event.
+	sink.got = nil
+	s.execs.read = []execStage{stage(11, begins, nil), stage(11, ends, -2), stage(11, begins, nil), stage(12, begins, nil), stage(12, ends, -2)}
+	s.execs.doubt(at)
+	s.execs.doubt(at - 2)
+	s.settleExecs(sink)
+	s.execs.read = []execStage{stage(11, ends, -2)}
+	s.settleExecs(sink)
+	if want := []string{"10/11 at 25: 2"}; !slices.Equal(sink.got, want) {
+		t.Errorf("%q", sink.got)
+	}
+	for tid := range uint32(2 * maxExecs) {
+		s.execs.read = append(s.execs.read, stage(tid, begins, nil))
+	}
+	if s.settleExecs(sink); len(s.execs.calls) != maxExecs {
+		t.Errorf("%d calls are kept", len(s.execs.calls))
+	}
+}
