@@ -99,11 +99,13 @@ timeout 0.3 sh -c 'sleep 9; true'
 sh -c 'ulimit -c 0; kill -SEGV $$'
 END
 
-picture quark-mon-top.svg 40 'top -b --tree WORKER' <<'END'
+picture quark-mon-top.svg 40 'top -b --failed-execs --tree WORKER' <<'END'
 cd /usr/share/doc
+PATH=/usr/bin # a search elsewhere would fail
 (while sleep 0.1; do ls | xargs -n 20 -P 2 du -s; done) &
 (while sleep 0.02; do find . -maxdepth 2 -name copyright -exec gzip -t {} \; ; done) &
 (while sleep 0.5; do pgrep -x nobody-runs-this; printenv 'A variable'; done) &
+(while sleep 0.4; do /etc/passwd; env no-such-tool; done) &
 (while sleep 3; do sh -c 'ulimit -c 0; kill -SEGV $$'; timeout 0.1 sleep 1; done) &
 (while sleep 1; do setpriv --reuid=nobody --clear-groups sh -c 'cat /etc/shadow; id -un'; done) &
 END
