@@ -110,7 +110,7 @@ func (m *Matrix) check() error {
 // joins reports whether next may join an event that began with head and has
 // absorbed the kinds in joined, after which the process is p.
 func (m *Matrix) joins(head, next *RawEvent, joined Events, p *process) bool {
-	if head.Thread || next.Thread {
+	if m[head.Kind][next.Kind] == JoinNever || head.Thread || next.Thread {
 		return false
 	}
 	if head.Task.Known.Has(FieldStart) && next.Task.Known.Has(FieldStart) && !head.Task.sameStart(&next.Task) {

@@ -385,14 +385,20 @@ func (t *table) update(p *process, r *RawEvent) {
 	if k&(ofContext|FieldCgroup.Set()) != 0 && !p.context.has(r) {
 		c := t.change(p)
 		c.copy(s, k)
-		t.updateName(&c.Cgroup, r, FieldCgroup)
+		if k.Has(FieldCgroup) {
+			t.updateName(&c.Cgroup, r.Bytes(FieldCgroup))
+		}
 		t.setContext(p, c)
 	}
 	if k&FieldsUsage != 0 {
 		t.use(p, &r.Usage)
 	}
-	t.updateName(&p.Comm, r, FieldComm)
-	t.updateName(&p.Cwd, r, FieldCwd)
+	if k.Has(FieldComm) {
+		t.updateName(&p.Comm, r.Bytes(FieldComm))
+	}
+	if k.Has(FieldCwd) {
+		t.updateName(&p.Cwd, r.Bytes(FieldCwd))
+	}
 	if k&imageFields != 0 {
 		t.updateImage(p, r, k&imageFields)
 	}
@@ -454,11 +460,9 @@ func copyIf[T any](known bool, to, from *T) {
 	}
 }
 
-func (t *table) updateName(dst *string, r *RawEvent, f Field) {
-	if !r.Task.Known.Has(f) {
-		return
-	}
-	if b := r.Bytes(f); *dst != string(b) {
+// updateName makes b the value of a text of the table.
+func (t *table) updateName(dst *string, b []byte) {
+	if *dst != string(b) {
 		*dst = t.names.get(b)
 	}
 }

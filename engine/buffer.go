@@ -8,6 +8,7 @@ import "math"
 type Buffer struct {
 	max    int
 	bytes  int64 // of the texts held
+	full   int64 // how many are enough
 	order  timeList
 	byPID  pidIndex
 	free   *RawEvent
@@ -25,7 +26,7 @@ const bytesPerEvent = 4096
 
 // NewBuffer returns a buffer that has room for max events.
 func NewBuffer(max int) *Buffer {
-	return &Buffer{max: max}
+	return &Buffer{max: max, full: int64(max) * bytesPerEvent}
 }
 
 // Len returns the number of events held.
@@ -34,7 +35,7 @@ func (b *Buffer) Len() int { return b.order.len }
 // Room returns how many more events may be inserted. A source stops reading when it is 0. Unread
 // events stay in the kernel, which counts those that it drops.
 func (b *Buffer) Room() int {
-	if b.bytes >= int64(b.max)*bytesPerEvent {
+	if b.bytes >= b.full {
 		return 0
 	}
 	return b.max - b.order.len

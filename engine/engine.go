@@ -95,8 +95,10 @@ func (e *Engine) Get() (*Event, error) {
 			}
 			ripe = e.ripe(now)
 		}
-		if ev := e.sweep(now); ev != nil {
-			return ev, nil
+		if e.table.look != nil {
+			if ev := e.sweep(now); ev != nil {
+				return ev, nil
+			}
 		}
 		if !ripe {
 			return nil, ErrNothing
@@ -122,13 +124,12 @@ func (e *Engine) populate(now uint64) error {
 		// now may be older: in a drain Get reads more than once.
 		e.opts.Record.Read(e.clock.Now())
 	}
-	err := e.source.Populate(e.sink)
-	if errors.Is(err, io.EOF) {
+	if err := e.source.Populate(e.sink); err != nil {
+		if !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read from %s: %w", e.source.Name(), err)
+		}
 		e.drain = drain{at: max(now, 1), done: true}
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read from %s: %w", e.source.Name(), err)
 	}
 	if e.buffer.Room() > 0 {
 		e.emptied = now
@@ -143,14 +144,13 @@ func (e *Engine) populate(now uint64) error {
 // back, the engine is no further in time than that event.
 func (e *Engine) ripe(now uint64) bool {
 	at, ok := e.ripeAt()
-	if !ok || now < at {
-		return false
-	}
-	if e.holder == nil {
-		return true
-	}
+	return ok && now >= at && (e.holder == nil || e.heldSince(at))
+}
+
+// heldSince reports whether the source holds no event of before a time back.
+func (e *Engine) heldSince(time uint64) bool {
 	held, some := e.holder.Held()
-	return !some || held >= at
+	return !some || held >= time
 }
 
 // ripeAt is when the oldest event will be old enough if none comes meanwhile. In a full buffer it
@@ -273,9 +273,11 @@ func (e *Engine) take(r *RawEvent, now uint64) *process {
 		ev.Failed = e.table.failed(r)
 	}
 	p := e.table.apply(r, now)
-	ev.Parts = append(ev.Parts, Part{
-		Kind: r.Kind, IDChange: r.IDChange, Time: r.Time, CPU: r.CPU, Known: p.Known & FieldsIDs, Carried: p.Carried & FieldsIDs, Cred: p.Cred,
-	})
+	n := len(ev.Parts)
+	ev.Parts = append(ev.Parts, Part{})
+	part := &ev.Parts[n] // a literal would be built elsewhere and copied
+	part.Kind, part.IDChange, part.Time, part.CPU = r.Kind, r.IDChange, r.Time, r.CPU
+	part.Cred, part.Known, part.Carried = p.Cred, p.Known&FieldsIDs, p.Carried&FieldsIDs
 	ev.Events |= r.Kind.Events()
 	ev.IDChange |= r.IDChange
 	if r.Kind == KindPtrace {

@@ -79,8 +79,11 @@ func (p *process) guessed(time uint64) bool {
 // less guessed, and returns it, else nil. Else after a gap each event of a process that has ended
 // since would leave one more to look through at the next.
 func (t *table) guessAgain(r *RawEvent) *process {
+	if r.Kind == KindFork || r.Task.Known.Has(FieldStart) {
+		return nil
+	}
 	p := t.byPID.get(r.PID)
-	if p == nil || p.Exited || !p.guessed(r.Time) || r.Kind == KindFork || r.Task.Known.Has(FieldStart) {
+	if p == nil || p.Exited || !p.guessed(r.Time) {
 		return nil
 	}
 	guesses := p.guesses | p.Known
@@ -93,7 +96,8 @@ func (t *table) guessAgain(r *RawEvent) *process {
 // revive undoes the inferred end of p, which has an event at a time. The guessed processes of until
 // then are p: what their events told is unknown of p, and the rest carried.
 func (t *table) revive(p *process, time uint64) {
-	for o := t.byPID.get(p.PID); o != p; o = o.older {
+	for o := p.younger; o != nil; {
+		next := o.younger
 		if o.guessed(time) {
 			p.Known &^= (o.Known | o.guesses) &^ constant
 			p.Truncated &= p.Known
@@ -104,8 +108,9 @@ func (t *table) revive(p *process, time uint64) {
 			t.unlink(o)
 			t.release(o)
 		}
+		o = next
 	}
-	if t.byPID.get(p.PID) == p {
+	if p.younger == nil {
 		t.cancelExit(p)
 	}
 }

@@ -14,7 +14,8 @@ type pidIndex struct {
 }
 
 func (x *pidIndex) add(r *RawEvent) {
-	q := x.queues.get(r.PID)
+	slot := x.queues.place(r.PID)
+	q := *slot
 	if q == nil {
 		if q = x.free; q != nil {
 			x.free = q.next
@@ -22,7 +23,7 @@ func (x *pidIndex) add(r *RawEvent) {
 			q = new(pidQueue)
 		}
 		q.pid, q.next = r.PID, nil
-		x.queues.set(r.PID, q)
+		*slot = q
 	}
 	r.queue = q
 	// Events arrive nearly in order: the place is at the end or close to it.

@@ -43,16 +43,17 @@ func (m *pidMap[T]) get(pid uint32) *T {
 	return m.slots[m.find(pid)].value
 }
 
-// set makes v, which is not nil, the value of a pid.
-func (m *pidMap[T]) set(pid uint32, v *T) {
+// place returns where the value of a pid is. If there is nil, the caller has to set it at once.
+func (m *pidMap[T]) place(pid uint32) **T {
 	if 4*m.len >= 3*len(m.slots) {
 		m.grow()
 	}
 	s := &m.slots[m.find(pid)]
 	if s.value == nil {
+		s.pid = pid
 		m.len++
 	}
-	s.pid, s.value = pid, v
+	return &s.value
 }
 
 func (m *pidMap[T]) grow() {

@@ -23,7 +23,7 @@ func TestPIDMapEqualsMap(t *testing.T) {
 			if set {
 				v := new(int)
 				oracle[pid] = v
-				m.set(pid, v)
+				*m.place(pid) = v
 			} else if oracle[pid] != nil {
 				delete(oracle, pid)
 				m.delete(pid)

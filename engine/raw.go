@@ -72,18 +72,17 @@ const maxKeptData = 2048
 // minData is enough for the texts of most events.
 const minData = 128
 
-// varOf returns the index of a field in RawEvent.vars.
+// varOf returns the index of a field in RawEvent.vars. One that has no bytes gets one out of range.
 func varOf(f Field) Field {
 	switch f {
 	case FieldExecPath:
 		return numVars - 2
 	case FieldEnviron:
 		return numVars - 1
+	case FieldComm, FieldFilename, FieldCmdline, FieldCwd, FieldCgroup:
+		return f - FieldComm
 	}
-	if f-FieldComm >= numVars-2 { // also for those before FieldComm
-		panic("engine: " + f.String() + " has no bytes")
-	}
-	return f - FieldComm
+	return numVars
 }
 
 // Reset makes r an empty event that keeps its storage.
@@ -102,23 +101,29 @@ func (r *RawEvent) Reset() {
 func (r *RawEvent) Grow(f Field, n int) []byte {
 	off := len(r.data)
 	if off+n > cap(r.data) {
-		// At once what most events need: what is outgrown stays until the next collection.
-		r.data = append(make([]byte, 0, max(minData, 2*off, off+n)), r.data...)
+		r.enlarge(off + n)
 	}
-	r.data = r.data[:off+n]
+	data := r.data[:off+n]
+	r.data = data
 	r.vars[varOf(f)] = span{uint32(off), uint32(n)}
 	r.Task.Known |= f.Set()
-	return r.data[off : off+n : off+n]
+	return data[off:]
+}
+
+// enlarge makes storage for n bytes, and at once what most events need: what is outgrown stays
+// until the next collection of garbage.
+func (r *RawEvent) enlarge(n int) {
+	r.data = append(make([]byte, 0, max(minData, 2*len(r.data), n)), r.data...)
 }
 
 // Set copies b into field f and marks f as known.
 func (r *RawEvent) Set(f Field, b []byte) { copy(r.Grow(f, len(b)), b) }
 
-// Bytes returns the value of field f, which is nil when f is unknown.
+// Bytes returns the value of field f, which is nil when f is unknown. It is not to be written to.
 func (r *RawEvent) Bytes(f Field) []byte {
 	s := r.vars[varOf(f)]
 	if !r.Task.Known.Has(f) {
 		return nil
 	}
-	return r.data[s.off : s.off+s.len : s.off+s.len]
+	return r.data[s.off : s.off+s.len]
 }

@@ -248,8 +248,12 @@ func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
 	}
 	f, path := &t.executed, p.ExecPath
 	*f = *p.file
-	t.updateName(&f.Filename, r, FieldFilename)
-	t.updateName(&path, r, FieldExecPath)
+	if k.Has(FieldFilename) {
+		t.updateName(&f.Filename, r.Bytes(FieldFilename))
+	}
+	if k.Has(FieldExecPath) {
+		t.updateName(&path, r.Bytes(FieldExecPath))
+	}
 	copyIf(k.Has(FieldExecutable), &f.Executable, &r.Task.Executable)
 	sameTexts := string(cmdline) == string(p.cmdline()) && string(environ) == string(p.environ())
 	if sameTexts && *f == *p.file && path == p.ExecPath {
@@ -357,9 +361,8 @@ func (t *table) hide() {
 	}
 }
 
-// fill writes p to v.
+// fill writes p to v, every member of it: v is used again.
 func (t *table) fill(v *Process, p *process) {
-	*v = Process{}
 	v.PID, v.Comm, v.Filename, v.ExecPath, v.Cwd, v.Cgroup = p.PID, p.Comm, p.Filename, p.ExecPath, p.Cwd, p.Cgroup
 	v.Cmdline, v.Environ = p.cmdline(), p.environ()
 	k := &v.Task
@@ -368,13 +371,14 @@ func (t *table) fill(v *Process, p *process) {
 	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.ParentTID
 	k.Cred, k.Login, k.Caps, k.TTY, k.NS = p.Cred, p.Login, p.Caps, p.TTY, p.NS
 	k.Executable, k.Exit = p.Executable, Exit{p.waitStatus, p.exitTime}
-	v.Birth.Parent = Identity{p.birthPID, p.birthStart}
+	v.Birth = Birth{Parent: Identity{p.birthPID, p.birthStart}}
 	if p.birthKnown {
 		v.Birth.Known |= FieldPPID.Set()
 	}
 	if p.birthStarted {
 		v.Birth.Known |= FieldStart.Set()
 	}
+	v.Usage = nil
 	if p == t.used {
 		v.Usage = &t.usage
 	}

@@ -31,9 +31,6 @@ const (
 func (e *Engine) sweep(now uint64) *Event {
 	s := &e.sweeping
 	gapTo := max(e.table.gapTo, e.buffer.gapTo)
-	if e.table.look == nil {
-		return nil
-	}
 	if !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(s.missing) == 0 && now >= s.again {
 		gapTo, s.alive, s.again = now, 0, now+e.table.grace
 	}

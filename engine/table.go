@@ -124,7 +124,8 @@ func (t *table) add(pid uint32, born uint64) *process {
 // link inserts p into the chain of its pid.
 func (t *table) link(p *process) {
 	t.count++
-	p.younger, p.older = nil, t.byPID.get(p.PID)
+	youngest := t.byPID.place(p.PID)
+	p.younger, p.older = nil, *youngest
 	for p.older != nil && p.older.born > p.born {
 		p.younger, p.older = p.older, p.older.older
 		p.younger.stragglers = p.younger.stragglers || !p.Exited
@@ -136,7 +137,7 @@ func (t *table) link(p *process) {
 	if p.younger != nil {
 		p.younger.older = p
 	} else {
-		t.byPID.set(p.PID, p)
+		*youngest = p
 	}
 }
 
@@ -202,7 +203,7 @@ func (t *table) unlink(p *process) {
 	case p.younger != nil:
 		p.younger.older = p.older
 	case p.older != nil:
-		t.byPID.set(p.PID, p.older)
+		*t.byPID.place(p.PID) = p.older
 	default:
 		t.byPID.delete(p.PID)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -121,6 +122,45 @@ func (t *table) checkChain(tb testing.TB) {
 	for i, p := range chain {
 		if !p.stragglers && slices.ContainsFunc(chain[i+1:], func(o *process) bool { return !o.Exited }) {
 			tb.Fatal("an older process lives")
+		}
+	}
+}
+
+// A view is used again for another process: fill leaves nothing of the one before.
+func TestFillWritesAll(t *testing.T) {
+	var tab table
+	p := &process{context: &noContext, image: &noImage}
+	var fresh, used Process
+	poison(reflect.ValueOf(&used).Elem())
+	tab.fill(&fresh, p)
+	tab.fill(&used, p)
+	if !reflect.DeepEqual(fresh, used) {
+		t.Errorf("a view that was used: %+v\na new one: %+v", used, fresh)
+	}
+}
+
+// poison makes no member of v zero.
+func poison(v reflect.Value) {
+	// By address, also members that are not exported can be set.
+	v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			poison(v.Field(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		if v.CanInt() {
+			v.SetInt(1)
+		} else {
+			v.SetUint(1)
 		}
 	}
 }
