@@ -140,6 +140,9 @@ func Open(opts Options) (*Queue, error) {
 			return nil, fmt.Errorf("open quark: %w", &OptionError{Option: "Where", Value: "about env." + name, Err: errors.New("Environ does not ask for this variable")})
 		}
 	}
+	if err := opts.engine().Check(); err != nil { // before anything is asked of the kernel
+		return nil, fmt.Errorf("open quark: %w", err)
+	}
 	// The source comes first: a process born while /proc is read is then seen
 	// twice, which the table reconciles, and not missed.
 	src, attempts, err := backends.Open(opts.backends())
@@ -163,6 +166,13 @@ func (o *Options) backends() backends.Options {
 		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, Users: o.Users, BTF: o.BTF,
 			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
 		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc,
+	}
+}
+
+// engine returns the options of the engine, apart from what it calls.
+func (o *Options) engine() engine.Options {
+	return engine.Options{
+		MaxLength: o.MaxLength, HoldTime: o.HoldTime, CacheGraceTime: o.CacheGraceTime, MinAgg: o.MinAgg, Matrix: o.Matrix,
 	}
 }
 
@@ -215,11 +225,9 @@ func (q *Queue) start(opts Options, clock Clock, look func(uint32) (uint64, engi
 		}
 		judge = m.Judge
 	}
-	q.engine, err = engine.New(q.source, clock, engine.Options{
-		MaxLength: opts.MaxLength, HoldTime: opts.HoldTime, CacheGraceTime: opts.CacheGraceTime,
-		MinAgg: opts.MinAgg, Matrix: opts.Matrix, Judge: judge, Filter: q.unlocked(opts.Filter), Look: look, Record: opts.Record,
-	})
-	if err != nil {
+	o := opts.engine()
+	o.Judge, o.Filter, o.Look, o.Record = judge, q.unlocked(opts.Filter), look, opts.Record
+	if q.engine, err = engine.New(q.source, clock, o); err != nil {
 		return err
 	}
 	if err := q.poller.open(q.source.FD(), q.next); err != nil {

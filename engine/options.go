@@ -52,6 +52,12 @@ const (
 	MaxCacheGraceTime     = 24 * time.Hour
 )
 
+// Check returns an error that names the option whose value can't be used, and its range, or nil.
+func (o Options) Check() error {
+	_, err := o.withDefaults()
+	return err
+}
+
 // withDefaults returns o with the zero members filled in, or an error that
 // names the option and its range.
 func (o Options) withDefaults() (Options, error) {
