@@ -86,7 +86,7 @@ const (
 	LossRingFull   Loss = iota // no room in the ring between kernel and user space
 	LossSocketFull             // no room in the socket's receive buffer
 	LossScratch                // the kernel side had no memory to build the record in
-	// the kernel did not run the program, as it was running on that CPU already
+	// the kernel did not run the program, as it or another part of eBPF was active on that CPU
 	LossSkipped
 	LossDecode // the record made no sense
 	LossUnseen // of a CPU that came online, before its events were read

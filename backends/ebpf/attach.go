@@ -214,6 +214,7 @@ func (s *Source) probeFunction(l *loader, program, function string,
 		return fmt.Errorf("probe %s: %w", function, err)
 	}
 	s.links = append(s.links, lnk)
+	s.alone = append(s.alone, programs[program])
 	return nil
 }
 
@@ -276,6 +277,10 @@ func (s *Source) traceSyscall(l *loader, fs *tracefs.FS, loaded map[string]*ebpf
 		}
 		p = programs[program]
 		loaded[program] = p
+		// Without the beginning of an exec its end counts it as lost.
+		if program != programsProgQuarkEnterExecve && program != programsProgQuarkEnterExecveat {
+			s.alone = append(s.alone, p)
+		}
 	}
 	if err := s.events.attach(event, p); err != nil {
 		return fmt.Errorf("attach to tracepoint %s: %w", name, err)
@@ -321,7 +326,8 @@ func (s *Source) tracePtrace(l *loader) error {
 
 // openFailedExecs attaches to both ends of execve(2) and execveat(2). A probe of a function's
 // return would cost other system calls nothing, but while many calls are under way the kernel
-// leaves returns out, without a word, and an exec can take long.
+// leaves returns out, without a word, and an exec can take long. A raw tracepoint, which the kernel
+// skips more seldom, would run a program at each system call.
 func (s *Source) openFailedExecs(l *loader) {
 	kind := &s.capabilities.Kinds[engine.KindExecFailed]
 	fs, err := tracefs.Open()

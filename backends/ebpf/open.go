@@ -9,6 +9,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Open loads the programs into the kernel and attaches them. It needs CAP_BPF and CAP_PERFMON, and
@@ -23,6 +24,10 @@ func Open(shared source.Options, o Options) (*Source, error) {
 		return openWith(&o, &shared, kernel)
 	})
 }
+
+// skipsCounted is the first Linux that counts programs of perf events and kprobes that it skips. It
+// skips them while a task that uses a map by bpf(2) is preempted on the CPU.
+const skipsCounted = "6.7"
 
 func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Source, error) {
 	cpus, err := ebpf.PossibleCPU()
@@ -45,6 +50,10 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 		return nil, err
 	}
 	s.openSnapshot(l, kernel.TaskIterator, cgroup)
+	if len(s.alone) > 0 && !kernelversion.AtLeast(skipsCounted) {
+		s.capabilities.Notes = append(s.capabilities.Notes,
+			"EXEC_FAILED, ID_CHANGE and PTRACE may be missing uncounted where the kernel preempts a task in bpf(2): before Linux "+skipsCounted+" it does not say what it skips then")
+	}
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
 	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.capabilities.Types = kernel.Origin

@@ -25,6 +25,7 @@ type Source struct {
 	maps     map[string]*ebpf.Map
 	programs []*ebpf.Program
 	first    []*ebpf.Program // the first programs of twins
+	alone    []*ebpf.Program // those of perf events without which an event is missing
 	links    []link.Link
 	events   perfEvents
 
@@ -116,8 +117,9 @@ func (s *Source) Arm(idle bool) bool {
 }
 
 // Stats returns the sum of the counters of all CPUs. An event for which the kernel skipped both
-// twin programs is lost by LossSkipped, even if it was of a thread and the option Threads is not
-// set: that is unknown.
+// twin programs, or one that has no twin, is lost by LossSkipped, even if it was of a thread and
+// the option Threads is not set, an exec that did not fail, or new credentials with the same ids:
+// that is unknown.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.ring == nil {
 		return engine.SourceStats{}, os.ErrClosed
@@ -129,21 +131,26 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 
 // count returns what the programs have counted.
 func (s *Source) count() engine.SourceStats {
-	var missed uint64
-	for _, p := range s.first {
-		// The kernel has this counter from 5.12 on, and until 6.0 shows it only to a
-		// process with privileges. Before 6.1 it does not skip programs.
+	// Before 6.1 the kernel does not skip programs of raw tracepoints.
+	missed, skipped := misses(s.first), misses(s.alone)
+	st, passed, rescued := s.counters.sum()
+	if missed += passed; missed > rescued {
+		skipped += missed - rescued
+	}
+	st.Produced += s.derived + skipped
+	st.Lost[engine.LossSkipped] += skipped
+	return st
+}
+
+// misses returns how often the kernel skipped programs. It has this counter from 5.12 on, and until
+// 6.0 shows it only to a process with privileges.
+func misses(programs []*ebpf.Program) (n uint64) {
+	for _, p := range programs {
 		if st, err := p.Stats(); err == nil {
-			missed += st.RecursionMisses
+			n += st.RecursionMisses
 		}
 	}
-	st, passed, rescued := s.counters.sum()
-	st.Produced += s.derived
-	if missed += passed; missed > rescued {
-		st.Produced += missed - rescued
-		st.Lost[engine.LossSkipped] += missed - rescued
-	}
-	return st
+	return n
 }
 
 // detach detaches all programs at the same time: for each the kernel waits until no CPU runs it any

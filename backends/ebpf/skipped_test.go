@@ -1,0 +1,127 @@
+package ebpf
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/kernelversion"
+)
+
+// pin lets the calling thread run on one CPU only, which it may run on already.
+func pin(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	return unix.SchedSetaffinity(0, &set)
+}
+
+// readsMap reads a map until it is killed, and gives the CPU to whoever wants it.
+func readsMap() {
+	runtime.LockOSThread()
+	cpu, err := strconv.Atoi(os.Args[1])
+	conform.Try("CPU", err)
+	conform.Try("pin", pin(cpu))
+	conform.Try("be idle", unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0))
+	value := make([]byte, 1<<20)
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: uint32(len(value)), MaxEntries: 1})
+	conform.Try("map", err)
+	fmt.Println()
+	for {
+		conform.Try("read", m.Lookup(uint32(0), &value))
+	}
+}
+
+// While a task that uses a map is preempted the kernel skips programs on its CPU. Failed execs that
+// are missing are in a gap, and none is told with the path of another.
+func TestSkippedFailedExecs(t *testing.T) {
+	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
+	if k := s.Capabilities().Kinds[engine.KindExecFailed]; k.Origin == engine.OriginNone {
+		t.Skip(k.Via)
+	}
+	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !allowed.IsSet(cpu) {
+		cpu++
+	}
+	reader := conform.Child("reads-map", strconv.Itoa(cpu))
+	out, err := reader.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Wait()
+	defer reader.Process.Kill()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := pin(cpu); err != nil {
+		t.Fatal(err)
+	}
+	// Kernels that preempt one another lazily do it at once for this one.
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
+		t.Log(err)
+	}
+
+	const rounds, batch = 300, 10
+	paths := make([][]byte, rounds*batch) // each has its own, as the programs see pointers
+	for i := range paths {
+		paths[i] = fmt.Appendf(nil, "/no/%d\x00", i)
+	}
+	argv := []*byte{nil}
+	told, next, gaps := 0, 0, uint64(0)
+	look := func() {
+		see := recorder{engine.NewBuffer(1 << 12), func(r *engine.RawEvent) {
+			switch {
+			case r.Kind == engine.KindGap:
+				gaps += r.Gap.Count
+			case r.Kind == engine.KindExecFailed && r.TID == uint32(unix.Gettid()):
+				n, err := strconv.Atoi(strings.TrimPrefix(string(r.Bytes(engine.FieldFilename)), "/no/"))
+				if err != nil || n < next {
+					t.Errorf("%q after number %d: %v", r.Bytes(engine.FieldFilename), next-1, err)
+				}
+				told, next = told+1, n+1
+			}
+		}}
+		if err := s.Populate(see); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, path := range paths {
+		if i%batch == 0 {
+			unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil) // the reader runs
+			look()
+		}
+		unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&argv[0])), 0)
+	}
+	missing := uint64(len(paths)) // at most
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		look()
+		if missing = uint64(len(paths) - told); gaps >= missing {
+			break
+		}
+	}
+	t.Logf("%d failed execs, %d told, %d in gaps", len(paths), told, gaps)
+	if gaps < missing && kernelversion.AtLeast(skipsCounted) {
+		t.Errorf("%d failed execs are missing, %d in gaps", missing, gaps)
+	}
+	if other := uint64(len(paths) / 20); gaps > missing+other { // other tasks' calls
+		t.Errorf("%d failed execs are missing, but %d in gaps", missing, gaps)
+	}
+}
