@@ -72,10 +72,16 @@ func (t *tracker) learnGroup(pid uint32, st procfs.Status, began uint64) {
 	if !ok {
 		return
 	}
+	if e.leaderTold && !st.Zombie() {
+		e = group{live: e.live} // another thread has replaced that leader
+	}
 	// A leader that has ended can also be one that another thread is about to replace by
 	// an exec. Its exit may not have been seen, nor may those of other threads.
 	e.over, e.unseen = 0, true
 	e.confirm, e.leaderDone = e.confirm || st.Zombie(), e.leaderDone || st.Zombie()
+	if e.live == 0 && e.leaderDone {
+		e.over = began // the last thread has left since st was read
+	}
 	runs := st.State == 'S' && !st.Ending // see runs
 	if !runs && !e.probed {
 		e.probed = true

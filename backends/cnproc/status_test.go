@@ -301,18 +301,41 @@ func TestHeldBeforeLoss(t *testing.T) {
 	}
 }
 
+// leaves is a view of a process whose leader has ended and whose last thread leaves amid the look.
+type leaves struct {
+	oneThread
+	left bool
+}
+
+func (*leaves) PIDs() ([]uint32, error)     { return []uint32{10}, nil }
+func (v *leaves) Tasks(pid uint32) []uint32 { v.left = true; return []uint32{pid} }
+func (v *leaves) Status(pid uint32) (procfs.Status, uint64, error) {
+	if v.left {
+		return procfs.Status{}, 0, procfs.ErrVanished
+	}
+	return v.oneThread.Status(pid)
+}
+
 // A process can leave /proc before its last exit message is sent. After a loss, messages of other
 // threads may be missing.
 func TestExitAfterLook(t *testing.T) {
-	for _, c := range []struct{ before, after []string }{
-		{[]string{"+11", "-10=0"}, []string{"-11=0"}},
-		{[]string{"+11", "-11=0"}, []string{"-10=0"}},
-		{[]string{"+11", "+12", "-10=0"}, []string{"-12=0"}},
-		{[]string{"+11", "+12", "-10=0"}, []string{"-12=0", "-11=0"}},
-		{[]string{"+11"}, []string{"-10=0"}},
+	for _, c := range []struct {
+		leaves        bool // amid the look
+		before, after []string
+	}{
+		{false, []string{"+11", "-10=0"}, []string{"-11=0"}},
+		{false, []string{"+11", "-11=0"}, []string{"-10=0"}},
+		{false, []string{"+11", "+12", "-10=0"}, []string{"-12=0"}},
+		{false, []string{"+11", "+12", "-10=0"}, []string{"-12=0", "-11=0"}},
+		{false, []string{"+11"}, []string{"-10=0"}},
+		{true, []string{"+11", "-10=0"}, []string{"-11=0"}},
+		{true, []string{"+11"}, []string{"-11=0"}}, // that of the leader was lost
 	} {
 		s := offline(Options{Enrich: EnrichNone})
 		s.track.view = oneThread{} // it has no process
+		if c.leaves {
+			s.track.view = new(leaves)
+		}
 		got := sink{room: 100}
 		all := script(append(slices.Clone(c.before), c.after...)...)
 		play(s, &got, all[:len(c.before)]...)
@@ -326,6 +349,20 @@ func TestExitAfterLook(t *testing.T) {
 		if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
 			t.Errorf("%v, a look, %v: left behind: %+v", c.before, c.after, s.track.groups)
 		}
+	}
+}
+
+// A leader that runs, though the end of one was told before, is a thread that has replaced it: the
+// end of another thread is not that of the process.
+func TestLeaderReplacedBeforeLook(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	s.track.view = threaded{}
+	got := sink{room: 100}
+	all := script("+11", "-10=9", "-11=0")
+	play(s, &got, all[:2]...)
+	s.track.learn()
+	if play(s, &got, all[2]); len(got.events.Of(10, engine.KindExit)) != 0 {
+		t.Error("an EXIT of a process that runs")
 	}
 }
 

@@ -40,6 +40,7 @@ type group struct {
 	over    uint64
 	confirm bool // its end is to be confirmed by /proc
 	probed  bool // it is among those that are looked at
+	doubted bool // a gap has told that its end may be lost
 	aliveAt uint64
 	endings endings // of threads that ended after aliveAt
 	last    uint64  // the latest time of an exit message
@@ -194,11 +195,11 @@ func (g *groups) exit(m *message) end {
 		return end{group: true, time: m.time, status: int32(m.status), known: true}
 	case leader:
 		e.leaderDone, e.leaderTold, e.leader = true, true, int32(m.status)
-	case !known:
-		return end{}
-	default:
+	case known:
 		delete(g.threads, m.tid)
 		e.live--
+	case e.over == 0 || e.live > 0:
+		return end{}
 	}
 	e.last = max(e.last, m.time)
 	if m.time > e.aliveAt {

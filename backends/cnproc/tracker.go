@@ -204,7 +204,7 @@ func (t *tracker) exit(f *fact) {
 			t.endLate(m, v.next, v.known, v.seen)
 			return
 		case ofOlder:
-			t.loseEnd(m, v.lost)
+			t.loseEnd(m, v.lost.with(t.clock.now())) // threads can have ended since
 			return
 		case ofTold:
 			return
@@ -232,10 +232,15 @@ func (t *tracker) exit(f *fact) {
 		t.state(f)
 	}
 	if !e.group {
+		if unseen {
+			t.doubtEnd(m)
+		}
 		return
 	}
 	m.time = e.time
-	f.lost, f.seen = v.lost.with(m.time), v.seen
+	if f.lost, f.seen = v.lost.with(m.time), v.seen; e.unsure {
+		f.lost.add(t.clock.now())
+	}
 	t.living.ended(m.pid, m.time, strays, e.unsure)
 	e.known, f.doubtful = e.known && v.known, f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
@@ -248,6 +253,26 @@ func (t *tracker) exit(f *fact) {
 		}
 	}
 	t.state(f)
+}
+
+// doubtEnd states, once, that the end of a process may be lost, as nothing of it is left though
+// m was taken for the end of one thread: if a loss has hidden an exec, or the ends of other
+// threads, m can be the last message. When that comes nothing is left, so no end is missed.
+func (t *tracker) doubtEnd(m *message) {
+	g, known := t.groups.byPID[m.pid]
+	if t.view == nil || g.doubted || t.living.numbers[m.pid].over {
+		return
+	}
+	st, start, err := t.view.Status(m.pid)
+	if err == nil && t.clock.startedBy(start, m.time) && !(st.Zombie() && st.Threads <= 1) {
+		return
+	}
+	now := t.clock.now()
+	if g.unseen, g.doubted = true, true; !known {
+		g.over = now
+	}
+	t.groups.byPID[m.pid] = g
+	t.loseEnd(m, span{m.time, now})
 }
 
 // settled says that the socket was empty at a time: groups that were over long before go, now that

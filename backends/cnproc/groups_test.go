@@ -1,0 +1,208 @@
+package cnproc
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/engine"
+)
+
+// town is a machine on which processes with threads live at the same time, each with a number of
+// its own.
+type town struct {
+	*machine
+	groups map[uint32]*oneGroup
+}
+
+// oneGroup is the life of a process with threads.
+type oneGroup struct {
+	threads       []oneTask
+	ended, reaped uint64
+	sent          uint64 // the last message
+	told          int
+}
+
+// oneTask is a thread while it has a number.
+type oneTask struct {
+	tid          uint32
+	begin, until uint64
+}
+
+func newTown(t testing.TB, seed uint64) *town {
+	w := &town{newMachine(t, seed), make(map[uint32]*oneGroup)}
+	w.sends, w.lives, w.room = w.sends[:0], nil, 1<<(2+w.rnd.IntN(5))
+	for i := range uint32(60) {
+		w.group(100+10*i, 1000*ms+w.rnd.Uint64N(2000*ms))
+	}
+	slices.SortStableFunc(w.sends, func(x, y sending) int { return cmp.Compare(x.at, y.at) })
+	return w
+}
+
+// some returns a time, mostly a short one.
+func (w *town) some(most uint64) uint64 {
+	if w.rnd.IntN(3) > 0 {
+		most /= 50
+	}
+	return 1 + w.rnd.Uint64N(most)
+}
+
+// group makes the life of a process: threads are born and end; one of them may execute, for which
+// the others end; and so on.
+func (w *town) group(pid uint32, born uint64) {
+	g := &oneGroup{}
+	w.groups[pid] = g
+	now := born
+	w.send(now, Fork, now, 1, 1, pid, pid)
+	next, image := pid, now
+	for images := w.rnd.IntN(3); ; images-- {
+		live := []oneTask{{tid: pid, begin: image}}
+		for range w.rnd.IntN(4) {
+			now += w.some(10 * ms)
+			next++
+			live = append(live, oneTask{tid: next, begin: now})
+			w.send(now, Fork, now, pid, pid, next, pid)
+		}
+		w.rnd.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+		executes := images > 0
+		made := uint64(0) // the latest message
+		for i := range live {
+			last := i == len(live)-1
+			if now += w.some(20 * ms); !last || !executes {
+				stamp := now + w.some(ms)
+				live[i].until = now
+				made = stamp + w.some(20*ms)
+				g.sent = max(g.sent, made)
+				signal, parent := ^uint32(0), uint32(1)
+				if live[i].tid == pid {
+					signal = 17
+				}
+				if !last || w.rnd.IntN(2) == 0 {
+					g.reaped = made + w.some(40*ms)
+				} else {
+					parent, g.reaped = 0, now+1
+				}
+				w.send(made, Exit, stamp, live[i].tid, pid, 0, signal, parent, parent)
+			}
+			if executes && !last {
+				now = max(now, made) // it is waited for
+			}
+		}
+		if !executes {
+			g.ended = now
+			g.threads = append(g.threads, live...)
+			return
+		}
+		now += w.some(ms)
+		live[len(live)-1].until = now
+		g.threads = append(g.threads, live...)
+		stamp := now + w.some(ms)
+		w.send(stamp, Exec, stamp, pid, pid)
+		image = now
+		now = stamp
+	}
+}
+
+func (w *town) PIDs() (pids []uint32, err error) {
+	for pid := range w.groups {
+		if _, _, err := w.Status(pid); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+func (w *town) Tasks(pid uint32) (tids []uint32) {
+	w.pass(w.rnd.Uint64N(ms / 20))
+	g := w.groups[pid]
+	for _, t := range g.threads {
+		if t.begin <= w.time && w.time < t.until {
+			tids = append(tids, t.tid)
+		}
+	}
+	if len(g.threads) > 0 && g.threads[0].begin <= w.time && w.time < g.reaped && !slices.Contains(tids, pid) {
+		tids = append(tids, pid)
+	}
+	return tids
+}
+
+func (w *town) Threads(pid uint32) uint32 { return uint32(len(w.Tasks(pid))) }
+
+func (w *town) ThreadStatus(pid, _ uint32) (procfs.Status, uint64, error) { return w.Status(pid) }
+
+func (w *town) Status(pid uint32) (st procfs.Status, start uint64, err error) {
+	tids := w.Tasks(pid)
+	if len(tids) == 0 {
+		return st, 0, procfs.ErrVanished
+	}
+	st = procfs.Status{State: 'Z', Threads: uint32(len(tids))}
+	start = ^uint64(0)
+	for _, t := range w.groups[pid].threads {
+		if start = min(start, t.begin); t.tid == pid && t.begin <= w.time && w.time < t.until {
+			st.State = 'R'
+		}
+	}
+	return st, start / engine.ProcStartUnit * engine.ProcStartUnit, nil
+}
+
+// The end of a process with threads is told once, when it has ended, or is in a gap.
+func TestEndOfGroupAfterLoss(t *testing.T) {
+	ends, lost, outside := 0, 0, 0
+	for seed := uint64(1400); seed < 1700; seed++ { // with some of what is rare
+		w := newTown(t, seed)
+		s := offline(Options{Enrich: EnrichNone})
+		s.clock.offset, s.clock.before, s.clock.test = 0, 0, func() uint64 { return w.time }
+		s.track.view = w
+		got := &sink{room: 1 << 20}
+		s.to = got
+		s.loss.noted = w.time
+		s.track.learn()
+		var gaps []engine.Gap
+		step := func() {
+			n := len(got.events)
+			w.populate(s)
+			for _, ev := range got.events[n:] {
+				switch g := w.groups[ev.PID]; {
+				case ev.Kind == engine.KindGap:
+					gaps = append(gaps, *ev.Gap)
+				case ev.Kind != engine.KindExit || ev.Thread:
+				case w.time < g.ended:
+					t.Errorf("seed %d: EXIT of %d at %d, told at %d, before its end at %d", seed, ev.PID, ev.Time, w.time, g.ended)
+				default:
+					g.told++
+					ends++
+				}
+			}
+		}
+		for len(w.sends) > 0 || len(w.queue) > 0 {
+			step()
+			wait := uint64(ms)
+			if w.rnd.IntN(60) == 0 {
+				wait = 100 * ms
+			}
+			w.pass(w.rnd.Uint64N(wait))
+		}
+		for range 2 {
+			w.pass(2 * maxStraggle)
+			step()
+		}
+		for pid, g := range w.groups {
+			if g.told > 1 {
+				t.Errorf("seed %d: %d EXITs of %d", seed, g.told, pid)
+			}
+			if g.told > 0 {
+				continue
+			}
+			lost++
+			if !slices.ContainsFunc(gaps, func(gap engine.Gap) bool { return gap.From <= g.sent && g.ended <= gap.To }) {
+				outside++
+				t.Logf("seed %d: the EXIT of %d between %d and %d is missing", seed, pid, g.ended, g.sent)
+			}
+		}
+	}
+	if ends < lost || outside > 0 {
+		t.Errorf("%d ends are told, %d are lost, %d of them outside of gaps", ends, lost, outside)
+	}
+}
