@@ -32,10 +32,14 @@ type live struct {
 	frames chan frame
 	clear  atomic.Bool // asked for by a key
 	closed sync.Once
-	fd     int // of the terminal, and how it was
-	saved  *term.State
-	cost   cost
-	lost   uint64 // up to the last frame
+	// drawing is held while something is drawn. What Fini writes is lost if something is drawn
+	// meanwhile, and the terminal stays with the other screen.
+	drawing sync.Mutex
+	ended   bool // Fini has been called
+	fd      int  // of the terminal, and how it was
+	saved   *term.State
+	cost    cost
+	lost    uint64 // up to the last frame
 }
 
 type frame struct {
@@ -169,7 +173,7 @@ func (l *live) run() {
 			shown = f
 		}
 		if shown.Frame != nil {
-			l.draw(&shown)
+			l.onScreen(func() { l.draw(&shown) })
 		}
 	}
 }
@@ -183,12 +187,21 @@ func (l *live) handle(ev tcell.Event) {
 		case key == tcell.KeyCtrlC, key == tcell.KeyRune && ev.Rune() == 'q':
 			l.stop()
 		case key == tcell.KeyCtrlL:
-			l.screen.Sync()
+			l.onScreen(l.screen.Sync)
 		case key == tcell.KeyRune && ev.Rune() == 'c':
 			l.clear.Store(true)
 		case key == tcell.KeyRune:
 			l.view.Key(ev.Rune())
 		}
+	}
+}
+
+// onScreen lets f draw unless the screen is closed.
+func (l *live) onScreen(f func()) {
+	l.drawing.Lock()
+	defer l.drawing.Unlock()
+	if !l.ended {
+		f()
 	}
 }
 
@@ -226,7 +239,10 @@ func (l *live) close() {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			l.screen.Fini()
+			l.onScreen(func() {
+				l.ended = true
+				l.screen.Fini()
+			})
 		}()
 		select {
 		case <-done:

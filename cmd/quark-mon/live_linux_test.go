@@ -153,6 +153,25 @@ func TestLive(t *testing.T) {
 	l.close()
 }
 
+// A frame that is drawn while the screen is closed does not keep the terminal on it.
+func TestLiveClosesWhileItDraws(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	m := liveMonitor(t, enginetest.NewMachine())
+	for range 200 {
+		e, slave := newEmulator(t)
+		l, err := newLive(m, slave, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.await(t, "c clear")
+		e.Write([]byte("qqqq")) // each draws the frame again
+		l.close()
+		e.await(t, leaveScreen)
+		e.Close()
+		slave.Close()
+	}
+}
+
 // Without colours what is red is bold still.
 func TestLiveWithoutColours(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
