@@ -152,13 +152,7 @@ func TestEndOfGroupAfterLoss(t *testing.T) {
 	ends, lost, outside := 0, 0, 0
 	for seed := uint64(1400); seed < 1700; seed++ { // with some of what is rare
 		w := newTown(t, seed)
-		s := offline(Options{Enrich: EnrichNone})
-		s.clock.offset, s.clock.before, s.clock.test = 0, 0, func() uint64 { return w.time }
-		s.track.view = w
-		got := &sink{room: 1 << 20}
-		s.to = got
-		s.loss.noted = w.time
-		s.track.learn()
+		s, got := watching(w, &w.time)
 		var gaps []engine.Gap
 		step := func() {
 			n := len(got.events)

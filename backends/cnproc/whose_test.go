@@ -175,13 +175,7 @@ func TestWhoseEndAfterLoss(t *testing.T) {
 	ends, known, lost, outside := 0, 0, 0, 0
 	for seed := range uint64(300) {
 		w := newMachine(t, seed)
-		s := offline(Options{Enrich: EnrichNone})
-		s.clock.offset, s.clock.before, s.clock.test = 0, 0, func() uint64 { return w.time }
-		s.track.view = w
-		got := &sink{room: 1 << 20}
-		s.to = got
-		s.loss.noted = w.time
-		s.track.learn()
+		s, got := watching(w, &w.time)
 		for len(w.sends) > 0 || len(w.queue) > 0 {
 			w.populate(s)
 			wait := uint64(ms)

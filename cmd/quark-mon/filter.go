@@ -114,32 +114,39 @@ func (o *filterOptions) compile() (*quark.Filter, error) {
 
 // userID returns the id of a user of this host, given by its name or its id.
 func userID(name string) (string, error) {
-	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
-		return name, nil
-	}
-	u, err := user.Lookup(name)
-	switch {
-	case errors.As(err, new(user.UnknownUserError)):
-		return "", fmt.Errorf("this host has no user %q", name)
-	case err != nil:
-		return "", fmt.Errorf("look up user %q: %w", name, err)
-	}
-	return u.Uid, nil
+	return hostID("user", name, func() (string, error) {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return "", err
+		}
+		return u.Uid, nil
+	})
 }
 
 // groupID returns the id of a group of this host, given by its name or its id.
 func groupID(name string) (string, error) {
+	return hostID("group", name, func() (string, error) {
+		g, err := user.LookupGroup(name)
+		if err != nil {
+			return "", err
+		}
+		return g.Gid, nil
+	})
+}
+
+// hostID returns the id that look finds for the name of a user or a group. An id is its own.
+func hostID(what, name string, look func() (string, error)) (string, error) {
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return name, nil
 	}
-	g, err := user.LookupGroup(name)
+	id, err := look()
 	switch {
-	case errors.As(err, new(user.UnknownGroupError)):
-		return "", fmt.Errorf("this host has no group %q", name)
+	case errors.As(err, new(user.UnknownUserError)), errors.As(err, new(user.UnknownGroupError)):
+		return "", fmt.Errorf("this host has no %s %q", what, name)
 	case err != nil:
-		return "", fmt.Errorf("look up group %q: %w", name, err)
+		return "", fmt.Errorf("look up %s %q: %w", what, name, err)
 	}
-	return g.Gid, nil
+	return id, nil
 }
 
 func readRules(name string) (string, error) {
