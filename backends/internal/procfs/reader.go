@@ -64,7 +64,10 @@ type Status struct {
 	// the kernel chooses at random, else by the number of AT_RANDOM. It is 0 if there is none,
 	// if it is not complete yet, and if the caller may not see it.
 	Memory uint64
-	comm   [16]byte
+	// Ended is set if the process ended while it was read, so that nothing tells whether it
+	// executed another image meanwhile: the fields of [Replaced] may be of two.
+	Ended bool
+	comm  [16]byte
 }
 
 // Zombie reports whether the leader has ended.
@@ -188,8 +191,8 @@ func (r *Reader) name(pid uint32, suffix string) []byte {
 // and who has no command line hides it; else the fields are unknown. The kernel writes comm into
 // stat before it looks at the memory, so that it can be of before an execve, and the memory of
 // after: then comm is another one at the end, and is unknown. If the memory is not shown, only the
-// command line tells. The image may still be that of an execve which is about to be reported.
-// ForkNoExec and Memory are as of the end of the read.
+// command line tells; if the process has ended, see Status.Ended. The image may still be that of an
+// execve which is about to be reported. ForkNoExec and Memory are as of the end of the read.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	want &^= r.hidden
 	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
@@ -297,6 +300,8 @@ func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 	}
 	if want&Replaced != 0 && !st.Kthread {
 		again, err := r.readStat(dir, stat, 0, ev)
+		// A thread can execute in the place of a leader that has ended.
+		st.Ended = err != nil || again.Zombie() && (!st.Zombie() || st.Threads > 1)
 		if err == nil && !again.Zombie() && again.Memory != st.Memory {
 			t.Known &^= want & Replaced
 		}

@@ -507,6 +507,50 @@ func TestZombieAndVanished(t *testing.T) {
 	}
 }
 
+// Who executes another image and ends while it is read is not told with the comm of one image and
+// the arguments of the other.
+func TestEndedWhileRead(t *testing.T) {
+	r, proc := open(t), t.TempDir()
+	dir := filepath.Join(proc, "1")
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Skip(err)
+	}
+	fd, err := unix.Open(proc, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err := errors.Join(err, os.Mkdir(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(r.proc)
+	r.proc = fd
+	for file, next := range map[string]string{"vanished": "", "zombie": "1 (y) Z 0" + strings.Repeat(" 0", 60)} {
+		for name, b := range map[string][]byte{"stat": text, "next": []byte(next)} {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		os.Remove(filepath.Join(dir, "cmdline"))
+		if err := unix.Mkfifo(filepath.Join(dir, "cmdline"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// The fifo opens when stat has been read.
+		ends := exec.Command("sh", "-c", "{ cat next >stat; printf 'y\\0'; } >cmdline")
+		ends.Dir = dir
+		if err := ends.Start(); err != nil {
+			t.Skip(err)
+		}
+		var ev engine.RawEvent
+		if !r.Describe(1, &ev) {
+			t.Fatal("no process")
+		}
+		if err := ends.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if ev.Task.Known&Replaced != 0 || !ev.Task.Known.Has(engine.FieldSID) {
+			t.Errorf("%s: known %v", file, ev.Task.Known)
+		}
+	}
+}
+
 // A thread, as a leader that an exec of a thread replaces, has no exit signal.
 func TestExitSignalOfThread(t *testing.T) {
 	r, err := Open()

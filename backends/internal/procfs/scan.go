@@ -76,7 +76,10 @@ func (r *Reader) readBatch(pids []uint32, to *[scanBatch]engine.RawEvent) (n int
 func (r *Reader) Describe(pid uint32, ev *engine.RawEvent) bool {
 	ev.Reset()
 	ev.PID, ev.TID = pid, pid
-	_, err := r.Read(pid, Readable, ev)
+	st, err := r.Read(pid, Readable, ev)
+	if st.Ended {
+		ev.Task.Known &^= Replaced
+	}
 	ev.Time = clock.Monotonic()
 	return err == nil
 }
