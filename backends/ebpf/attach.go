@@ -324,22 +324,23 @@ func (s *Source) tracePtrace(l *loader) error {
 	return s.traceSyscall(l, fs, loaded, "sys_enter_ptrace", "request", programsProgQuarkEnterPtrace)
 }
 
-// openFailedExecs attaches to both ends of execve(2) and execveat(2). A probe of a function's
+// openFailedExecs attaches to the ends of execve(2) and execveat(2). A probe of a function's
 // return would cost other system calls nothing, but while many calls are under way the kernel
 // leaves returns out, without a word, and an exec can take long. A raw tracepoint, which the kernel
 // skips more seldom, would run a program at each system call.
 func (s *Source) openFailedExecs(l *loader) {
 	kind := &s.capabilities.Kinds[engine.KindExecFailed]
+	var ends string
 	fs, err := tracefs.Open()
 	if err == nil {
 		defer fs.Close()
-		err = s.traceExecs(l, fs)
+		ends, err = s.traceExecs(l, fs)
 	}
 	if err != nil {
 		*kind = without(err)
 		return
 	}
-	*kind = kernelVia("tracepoint/syscalls/sys_{enter,exit}_{execve,execveat}, which slow all syscalls down a little; not of 32-bit programs")
+	*kind = kernelVia("tracepoint/syscalls/" + ends + "_{execve,execveat}, which slow all syscalls down a little; not of 32-bit programs")
 	for _, member := range []string{"mm_struct.mm_users", "task_struct.vfork_done"} {
 		if missing := missingMember(l.types, member); missing != "" {
 			kind.Via += "; each path is carried, as the kernel's types have no " + missing
@@ -349,17 +350,24 @@ func (s *Source) openFailedExecs(l *loader) {
 	kind.Partial = engine.EventExecFailed
 }
 
-func (s *Source) traceExecs(l *loader, fs *tracefs.FS) error {
+// traceExecs attaches to the exits, where the task's registers have the arguments still. Programs
+// get these from Linux 5.15 on, if the kernel has types of its own. Else it attaches to the entries
+// too, where some kernels run no program if they can't read the path without waiting for it.
+func (s *Source) traceExecs(l *loader, fs *tracefs.FS) (ends string, err error) {
 	loaded := map[string]*ebpf.Program{}
+	if s.traceSyscall(l, fs, loaded, "sys_exit_execve", "ret", programsProgQuarkEndExecve) == nil {
+		return "sys_exit", s.traceSyscall(l, fs, loaded, "sys_exit_execveat", "ret", programsProgQuarkEndExecveat)
+	}
+	l.spec.Maps[programsMapExecCalls] = l.execCalls
 	for _, t := range []struct{ name, value, program string }{
 		{"sys_exit_execve", "ret", programsProgQuarkExitExecve}, {"sys_exit_execveat", "ret", programsProgQuarkExitExecve},
 		{"sys_enter_execve", "filename", programsProgQuarkEnterExecve}, {"sys_enter_execveat", "fd", programsProgQuarkEnterExecveat},
 	} {
 		if err := s.traceSyscall(l, fs, loaded, t.name, t.value, t.program); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	return "sys_{enter,exit}", nil
 }
 
 // perfEvents are the descriptors of tracepoints with a program. Closing one detaches its program.

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	conform.Main(m, map[string]func(){"dropped": dropped, "from-moved": fromMoved, "restless": restless, "reads-map": readsMap,
+	conform.Main(m, map[string]func(){"dropped": dropped, "from-moved": fromMoved, "restless": restless, "reads-map": readsMap, "fails-execs": failsExecs,
 		"detached":      func() { detached(tinyelf.Write) },
 		"wait-detached": func() { detached(tinyelf.WriteWaiter) }})
 }

@@ -27,6 +27,8 @@ type loader struct {
 	spec  *ebpf.CollectionSpec
 	types *btf.Spec
 	maps  map[string]*ebpf.Map
+	// execCalls is not among the maps of spec until programs need it.
+	execCalls *ebpf.MapSpec
 }
 
 // newLoader sets the constants and sizes that are fixed before anything is loaded.
@@ -48,19 +50,18 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 		// The kernel compares the size with that of the types.
 		slots.ValueSize, slots.Key, slots.Value = slots.ValueSize-environRoom, nil, nil
 	}
-	if !shared.Reports(engine.EventExecFailed) {
-		spec.Maps[programsMapExecCalls].MaxEntries = 1
-	}
 	// Before 5.11 maps count against the limit on locked memory, even for a while after they
 	// are gone, and cilium/ebpf takes a limit for missing features. If the limit can't be
 	// lifted loading may still succeed; if not, its error says why.
 	_ = rlimit.RemoveMemlock()
-	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}}
+	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}, execCalls: spec.Maps[programsMapExecCalls]}
+	delete(spec.Maps, programsMapExecCalls)
 	at := registers[runtime.GOARCH]
 	return l, errors.Join(
 		l.set(programsVarArgumentOffset, at.argument),
 		l.set(programsVarSecondArgumentOffset, at.second),
 		l.set(programsVarResultOffset, at.result),
+		l.set(programsVarFirstOffset, at.first),
 		l.set(programsVarWantThreads, flag(shared.Threads)),
 		l.set(programsVarExitBits, exitBits(shared)),
 		l.set(programsVarCgroupFrom, uint32(cgroup)),
@@ -104,8 +105,9 @@ func flag(set bool) uint8 {
 }
 
 // registers has by architecture the offsets in struct pt_regs of a function's first two arguments
-// and of its return value: di, si and ax, or x0, x1 and x0.
-var registers = map[string]struct{ argument, second, result uint32 }{"amd64": {112, 104, 80}, "arm64": {0, 8, 0}}
+// and of its return value, and of a system call's first argument: di, si, ax and di, or x0, x1, x0
+// and orig_x0.
+var registers = map[string]struct{ argument, second, result, first uint32 }{"amd64": {112, 104, 80, 112}, "arm64": {0, 8, 0, 272}}
 
 // set sets a constant of the programs that are loaded from now on.
 func (l *loader) set(variable string, value any) error {
@@ -116,7 +118,7 @@ func (l *loader) set(variable string, value any) error {
 	return v.Set(value)
 }
 
-// load loads the named programs, and with the first group the maps.
+// load loads the named programs, and the maps that are not there yet.
 func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
 	programs, err := l.tryLoad(true, names)
 	if err != nil && slices.ContainsFunc(names, isHandler) {
@@ -150,12 +152,10 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 		return nil, explain(err)
 	}
 	defer c.Close()
-	if len(l.maps) == 0 {
-		for name, m := range c.Maps {
-			if !m.IsPinned() && name != constants {
-				l.maps[name] = m
-				delete(c.Maps, name)
-			}
+	for name, m := range c.Maps {
+		if l.maps[name] == nil && !m.IsPinned() && name != constants {
+			l.maps[name] = m
+			delete(c.Maps, name)
 		}
 	}
 	programs := c.Programs

@@ -2,18 +2,22 @@ package ebpf
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -119,7 +123,7 @@ func TestRenamedDirectory(t *testing.T) {
 
 // An exec that fails when the old image is gone makes no EXEC, but a new number of the image.
 func TestFailedExec(t *testing.T) {
-	s := open(t, Options{})
+	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
 	path := filepath.Join(t.TempDir(), "program")
 	if err := tinyelf.Write(path, 0); err != nil {
 		t.Fatal(err)
@@ -138,8 +142,57 @@ func TestFailedExec(t *testing.T) {
 	if n := len(evs.Of(c.Process.Pid, engine.KindExec)); n > 0 {
 		t.Fatalf("%d EXECs", n)
 	}
+	if n := len(evs.Of(c.Process.Pid, engine.KindExecFailed)); n > 0 {
+		t.Errorf("%d times the process goes on as it was", n)
+	}
 	fork, exit := evs.One(t, c.Process.Pid, engine.KindFork), evs.One(t, c.Process.Pid, engine.KindExit)
 	if fork.Image == 0 || exit.Image != fork.Image+1 {
 		t.Errorf("image %d at the FORK, %d at the EXIT", fork.Image, exit.Image)
+	}
+}
+
+// failsExecs makes two calls whose beginning some kernels show to no program: one with a path that
+// has to be read from a file, and one that is denied.
+func failsExecs() {
+	runtime.LockOSThread()
+	f, err := os.Open(os.Args[1])
+	conform.Try("open", err)
+	paths, err := unix.Mmap(int(f.Fd()), 0, 1, unix.PROT_READ, unix.MAP_PRIVATE)
+	conform.Try("map", err)
+	path, none := uintptr(unsafe.Pointer(&paths[0])), new([1]uintptr)
+	argv := uintptr(unsafe.Pointer(none))
+	unix.RawSyscall(unix.SYS_EXECVE, path, argv, argv)
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_EXECVEAT, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSPC)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		conform.Try("filter", errno)
+	}
+	unix.RawSyscall6(unix.SYS_EXECVEAT, 77, path+1, argv, argv, 0, 0)
+}
+
+// A failed exec is told by its end alone where the kernel shows the task's registers.
+func TestFailedExecWithoutBeginning(t *testing.T) {
+	s := openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
+	if via := s.Capabilities().Kinds[engine.KindExecFailed].Via; !strings.Contains(via, "/sys_exit_") {
+		t.Skip(via)
+	}
+	file := filepath.Join(t.TempDir(), "paths")
+	if err := os.WriteFile(file, []byte("/no/program\x00"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := conform.Child("fails-execs", file)
+	failed := conform.Run(t, s, c).Of(c.Process.Pid, engine.KindExecFailed)
+	var got []string
+	for _, ev := range failed {
+		got = append(got, fmt.Sprintf("%d %s", ev.Errno, ev.Bytes(engine.FieldFilename)))
+	}
+	want := []string{"2 /no/program", "28 /dev/fd/77/no/program"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

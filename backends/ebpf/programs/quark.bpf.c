@@ -35,6 +35,8 @@ const volatile __u32 syscall_offset = 16;
 const volatile __u32 argument_offset = 0;
 const volatile __u32 second_argument_offset = 0;
 const volatile __u32 result_offset = 0;
+/* The same of a system call's first argument; the second is where a function's is. */
+const volatile __u32 first_offset = 0;
 
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
@@ -681,7 +683,7 @@ int quark_exit_ptrace(void *ctx)
 
 /*
  * The execve(2) calls in progress, by the address of the task: one that is not the leader of its
- * group becomes it and takes its pid.
+ * group becomes it and takes its pid. Not used where programs get registers.
  */
 struct exec_call {
 	__u64 path; /* in user memory */
@@ -691,7 +693,7 @@ struct exec_call {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024); /* 1 where nobody asks for failed execs, set at load */
+	__uint(max_entries, 1024);
 	__type(key, __u64);
 	__type(value, struct exec_call);
 } exec_calls SEC(".maps");
@@ -772,6 +774,41 @@ static __always_inline void report_failed_exec(struct task_struct *task, struct 
 	put_slot(index);
 }
 
+static __always_inline int is_failure(struct task_struct *task, long result)
+{
+	return result < 0 && result >= -MAX_ERRNO && !left_out(task, EVENT_EXEC_FAILED, 0, 0);
+}
+
+/*
+ * The user's registers have the arguments until an exec succeeds. New memory has no end of the
+ * program's arguments until little can fail; an exec that fails before that ends the process.
+ */
+static __always_inline int end_exec(long result, __u32 path_offset, int has_dir)
+{
+	struct task_struct *task = current_task();
+	__u64 path = 0, dir = AT_FDCWD, arg_end = 0;
+	struct mm_struct *mm = 0;
+	void *regs;
+
+	if (!is_failure(task, result))
+		return 0;
+	bpf_core_read(&mm, sizeof(mm), &task->mm);
+	if (bpf_core_read(&arg_end, sizeof(arg_end), &mm->arg_end) || !arg_end)
+		return 0;
+	regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	bpf_probe_read_kernel(&path, sizeof(path), regs + path_offset);
+	if (has_dir)
+		bpf_probe_read_kernel(&dir, sizeof(dir), regs + first_offset);
+	report_failed_exec(task, mm, path, dir, result);
+	return 0;
+}
+
+SEC("tracepoint/syscalls/sys_exit_execve")
+int quark_end_execve(void *ctx) { return end_exec(word_at(ctx, syscall_offset), first_offset, 0); }
+
+SEC("tracepoint/syscalls/sys_exit_execveat")
+int quark_end_execveat(void *ctx) { return end_exec(word_at(ctx, syscall_offset), second_argument_offset, 1); }
+
 /* Of both system calls. */
 SEC("tracepoint/syscalls/sys_exit_execve")
 int quark_exit_execve(void *ctx)
@@ -787,7 +824,7 @@ int quark_exit_execve(void *ctx)
 		was = *call;
 		bpf_map_delete_elem(&exec_calls, &key);
 	}
-	if (result >= 0 || result < -MAX_ERRNO || left_out(task, EVENT_EXEC_FAILED, 0, 0))
+	if (!is_failure(task, result))
 		return 0;
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (!call) {
