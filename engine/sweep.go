@@ -24,6 +24,10 @@ const (
 	sweepBatch = 32
 	minFull    = 1024
 	sweepPause = uint64(5 * time.Millisecond)
+
+	// lastWord is how long a process may still report its end after it has left /proc: on a
+	// busy machine it waits for a CPU in between. 0.3 s have been seen.
+	lastWord = uint64(2 * time.Second)
 )
 
 // sweep goes on looking, and returns the event of a process whose EXIT was lost, nil if
@@ -76,8 +80,8 @@ func (e *Engine) gone(now uint64) *Event {
 	for len(s.missing) > 0 {
 		m := s.missing[0]
 		if m.p.missing == m.time {
-			head := e.buffer.oldest()
-			if now < m.time+e.hold || head != nil && head.Time <= m.time {
+			head, late := e.buffer.oldest(), m.time+max(e.hold, lastWord)
+			if now < late || head != nil && head.Time <= m.time {
 				return nil
 			}
 			if e.holder != nil {
@@ -85,7 +89,7 @@ func (e *Engine) gone(now uint64) *Event {
 					return nil
 				}
 			}
-			if e.emptied < m.time+e.hold && (head == nil || head.Time < m.time+e.hold) {
+			if e.emptied < late && (head == nil || head.Time < late) {
 				return nil
 			}
 		}
@@ -121,7 +125,7 @@ func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	case len(s.todo) > 0:
 		return s.next - min(now, s.next), true
 	case len(s.missing) > 0:
-		at := s.missing[0].time + e.hold
+		at := s.missing[0].time + max(e.hold, lastWord)
 		return at - min(now, at), true
 	}
 	return 0, false
