@@ -249,7 +249,10 @@ func TestEndings(t *testing.T) {
 	}
 	end(8, 1, 1<<8) // the leader's record never comes
 	s.endings.parked[0].Time = 1
-	if ev := s.endings.overdue(maxParked + 1); ev == nil || ev.Task.Known.Has(engine.FieldExit) {
+	if s.endings.overdue(500e6) != nil {
+		t.Error("given up while the leader may wait for a CPU")
+	}
+	if ev := s.endings.overdue(maxWait + 1); ev == nil || ev.Task.Known.Has(engine.FieldExit) {
 		t.Error("not given up, or with a status")
 	}
 }

@@ -22,13 +22,8 @@ type ending struct {
 	reported bool // the end of the group was reported
 }
 
-const (
-	// maxEndings bounds the number of groups in byPID. Few leaders end before their group.
-	maxEndings = 8192
-	// maxParked is how long a parked end waits for the leader's record, in ns. The record comes
-	// within microseconds, unless it was lost.
-	maxParked = 20e6
-)
+// maxEndings bounds the number of groups in byPID. Few leaders end before their group.
+const maxEndings = 8192
 
 // signalGroupExit is SIGNAL_GROUP_EXIT of linux/sched/signal.h.
 const signalGroupExit = 4
@@ -121,9 +116,10 @@ func (e *endings) take(pid uint32, start uint64) *engine.RawEvent {
 	return nil
 }
 
-// overdue removes and returns the oldest parked end if it has waited too long, or nil.
+// overdue removes and returns the oldest parked end if it has waited too long, or nil. The leader's
+// record comes within microseconds, unless it was lost or the leader waits for a CPU.
 func (e *endings) overdue(now uint64) *engine.RawEvent {
-	if len(e.parked) == 0 || now < e.parked[0].Time+maxParked {
+	if len(e.parked) == 0 || now < e.parked[0].Time+maxWait {
 		return nil
 	}
 	ev := e.parked[0]
