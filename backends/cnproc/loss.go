@@ -8,7 +8,8 @@ import "github.com/quark-linux/quark/engine"
 //
 // The socket counts what it drops, and reports an overrun once, before it gives what it held, which
 // is of before the loss. From then on it drops all until it is empty. So an overrun is told, as a
-// gap, behind what was held; what is dropped between the report and the empty socket is told in a
+// gap, behind what was held: where the socket was seen empty, or before a message with a later
+// stamp, whichever is first. What is dropped between the report and the empty socket is told in a
 // second gap. Numbers that are missing among the messages of a CPU also show what the kernel had no
 // memory to send.
 type loss struct {
@@ -21,6 +22,7 @@ type loss struct {
 	overrun   overrun
 	congested bool   // the socket has not been empty since an overrun
 	losing    bool   // nor since that was told: what is not told yet may be missing at any time
+	drained   bool   // what the socket held at the overrun that is not told was read
 	dropped   uint64 // messages that the socket dropped
 	told      uint64 // messages that gaps have told of
 	void      uint64 // ends that nothing confirms, as what would is lost
@@ -101,7 +103,7 @@ func (l *loss) tell() (g engine.Gap, ok bool) {
 	if o.reported == 0 {
 		return g, false
 	}
-	o.reported, l.losing = 0, l.congested
+	o.reported, l.losing, l.drained = 0, l.congested, false
 	g = engine.Gap{Cause: engine.LossSocketFull, CPU: engine.AllCPUs, From: o.from, To: o.to}
 	l.count(&g, o.dropped)
 	o.from = o.counted

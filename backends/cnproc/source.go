@@ -293,15 +293,15 @@ func (s *Source) receive() (full, emptied bool, err error) {
 	return false, emptied, nil
 }
 
-// fetch adds to the batch what the socket has, as far as there are places. It reports whether the
-// socket is empty then.
+// fetch adds to the batch what the socket has, as far as there are places, and not what came after
+// an overrun to what was held at that. It reports whether the socket is empty then.
 func (s *Source) fetch() (emptied bool, err error) {
 	for {
 		now := clock.Monotonic()
 		switch errno := s.batch.receive(s.fd); errno {
 		case 0:
-			// It returns less than there is if the socket drops something meanwhile.
-			if s.busy = true; s.batch.n == batchSize {
+			full := s.batch.n == batchSize
+			if s.busy = true; s.arrived(full) || full {
 				return false, nil
 			}
 		case unix.EAGAIN:
@@ -312,11 +312,28 @@ func (s *Source) fetch() (emptied bool, err error) {
 		case unix.EINTR:
 		case unix.ENOBUFS:
 			// A flag, not a message: the socket dropped something.
-			s.loss.overran(s.drops)
+			s.overran(s.drops)
 		default:
 			return false, fmt.Errorf("receive from the proc connector: %w", errno)
 		}
 	}
+}
+
+// arrived notes that messages were received, fewer than there was room for unless full is set: then
+// the socket was empty, or is about to report an overrun, before which it was. It reports whether
+// they may be of before an overrun that is not told, and those that come next are not.
+func (s *Source) arrived(full bool) bool {
+	if s.loss.drained {
+		s.tellOverrun()
+	}
+	s.loss.drained = !full && s.loss.overrun.reported != 0
+	return s.loss.drained
+}
+
+// overran notes the report of an overrun: the socket has been empty since the one before.
+func (s *Source) overran(drops func() uint64) {
+	s.tellOverrun()
+	s.loss.overran(drops)
 }
 
 // tellOverrun tells the tracker of what the socket dropped. The gap comes before the messages in

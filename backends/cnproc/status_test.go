@@ -218,18 +218,24 @@ func TestFormerLeaderBeforeLook(t *testing.T) {
 }
 
 // A leader whose exit message has come has not ended once more: after a loss, the next one is of a
-// thread that has executed.
+// thread that has executed. It can have made threads, which /proc shows then.
 func TestSecondEndOfLeaderAfterLoss(t *testing.T) {
-	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
-	s.track.view = goes{oneThread{'S'}, new(int)}
-	got := sink{room: 100}
-	steps := script("+11", "-10=0", "-10=512")
-	play(s, &got, steps[:2]...)
-	s.track.learnGroup(10, procfs.Status{State: 'Z', Threads: 2}, 0)
-	play(s, &got, steps[2])
-	exits := got.events.Of(10, engine.KindExit)
-	if len(exits) != 2 || !exits[0].Thread || exits[1].Thread {
-		t.Errorf("%d exits", len(exits))
+	for _, gone := range []bool{true, false} {
+		s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
+		looks := 0
+		if gone {
+			looks = 1
+		}
+		s.track.view = goes{oneThread{'S'}, &looks}
+		got := sink{room: 100}
+		steps := script("+11", "-10=0", "-10=512")
+		play(s, &got, steps[:2]...)
+		s.track.learnGroup(10, procfs.Status{State: 'Z', Threads: 2}, 0)
+		play(s, &got, steps[2])
+		exits := got.events.Of(10, engine.KindExit)
+		if len(exits) != 2 || !exits[0].Thread || exits[1].Thread == gone {
+			t.Errorf("gone %v: %d exits", gone, len(exits))
+		}
 	}
 }
 

@@ -172,6 +172,7 @@ type end struct {
 	probe   bool   // whether the group still runs is worth knowing
 	unsure  bool   // see confirm
 	lost    bool   // nothing tells any more whether it is one
+	gone    bool   // the thread, or its group, had left /proc at the look after a loss
 }
 
 // exit notes the exit of a thread.
@@ -181,7 +182,7 @@ func (g *groups) exit(m *message) end {
 	switch {
 	case !ok:
 		// One thread only; or a straggler of a group that is gone.
-		return end{group: leader && !m.former, time: m.time, status: int32(m.status), known: true}
+		return end{group: leader && !m.former, time: m.time, status: int32(m.status), known: true, gone: !leader}
 	case e.late > 0 && !known && (!leader || m.former || m.time < e.execed):
 		e.late--
 		g.byPID[m.pid] = e
@@ -190,16 +191,17 @@ func (g *groups) exit(m *message) end {
 		}
 		return end{}
 	case leader && e.leaderTold && !m.former:
-		// A thread took the leader's number to execute, and was killed in the exec.
+		// A thread took the leader's number to execute, and was killed in the exec, unless
+		// a loss has hidden that: then it can be a leader whose threads run.
 		g.forget(m.pid)
-		return end{group: true, time: m.time, status: int32(m.status), known: true}
+		return end{group: true, time: m.time, status: int32(m.status), known: true, confirm: e.unseen}
 	case leader:
 		e.leaderDone, e.leaderTold, e.leader = true, true, int32(m.status)
 	case known:
 		delete(g.threads, m.tid)
 		e.live--
 	case e.over == 0 || e.live > 0:
-		return end{}
+		return end{gone: e.over != 0 || e.live == 0}
 	}
 	e.last = max(e.last, m.time)
 	if m.time > e.aliveAt {
@@ -221,5 +223,5 @@ func (g *groups) exit(m *message) end {
 		g.forget(m.pid)
 		g.expect(m.pid, e.late, e.execed)
 	}
-	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm}
+	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm, gone: e.over != 0}
 }

@@ -143,12 +143,19 @@ func (w *machine) Status(uint32) (procfs.Status, uint64, error) {
 // populate does what Populate does.
 func (w *machine) populate(s *Source) {
 	var batch [][]byte
+	handle := func() {
+		for _, m := range batch {
+			w.pass(w.rnd.Uint64N(ms / 10))
+			s.message(m, true)
+		}
+		batch = nil
+	}
 	for {
 		now := w.time
 		w.pass(w.rnd.Uint64N(ms / 10))
 		if w.report {
 			w.report = false
-			s.loss.overran(w.drops)
+			s.overran(w.drops)
 			continue
 		}
 		if len(w.queue) == 0 {
@@ -158,12 +165,12 @@ func (w *machine) populate(s *Source) {
 			}
 			break
 		}
-		batch, w.queue, w.full = append(batch, w.queue...), nil, false
+		first := s.arrived(false)
+		if batch, w.queue, w.full = append(batch, w.queue...), nil, false; first {
+			handle()
+		}
 	}
-	for _, m := range batch {
-		w.pass(w.rnd.Uint64N(ms / 10))
-		s.message(m, true)
-	}
+	handle()
 	s.batch.n, s.batch.next = 0, 0
 	s.track.settled(s.loss.noted)
 	s.release(false)
