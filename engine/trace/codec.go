@@ -257,12 +257,15 @@ func (w *row) read(first uint64, c *cursor, texts *[][]byte) error {
 		}
 		w.refs[i] = ref
 	}
-	for i := range m.numbers {
+	for b := m[0] % moreMask >> earlyTexts; b != 0; b &= b - 1 {
+		w.readNumber(bits.TrailingZeros64(b), c)
+	}
+	for b := m[1] >> lateTexts; b != 0; b &= b - 1 {
+		i := earlyNumbers + bits.TrailingZeros64(b)
 		if i >= len(w.columns) {
 			return errRecord
 		}
-		w.last[i] += c.int()
-		w.columns[i].set(w.last[i])
+		w.readNumber(i, c)
 	}
 	if int(w.r.Kind) >= engine.NumKinds || w.r.Task.Known&^engine.AllFields != 0 || w.gap.Cause >= engine.NumLosses {
 		return errRecord
@@ -273,6 +276,11 @@ func (w *row) read(first uint64, c *cursor, texts *[][]byte) error {
 		}
 	}
 	return c.err()
+}
+
+func (w *row) readNumber(i int, c *cursor) {
+	w.last[i] += c.int()
+	w.columns[i].set(w.last[i])
 }
 
 // fill makes r, which is empty, the event of the row.

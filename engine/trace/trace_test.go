@@ -440,7 +440,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // BenchmarkReplay reports the cost per raw event of a replay through an engine.
 func BenchmarkReplay(b *testing.B) {
-	const n = 20_000
+	const n = 200_000 // with few, much of the time goes into the growth of an engine
 	file := record(b, 10*time.Millisecond, nil, lives(n)...)
 	for name, opts := range map[string]engine.Options{"joined": {}, "apart": {Matrix: new(engine.Matrix)}} {
 		b.Run(name, func(b *testing.B) {
