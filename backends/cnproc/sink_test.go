@@ -38,26 +38,12 @@ func offline(o Options, shared ...source.Options) *Source {
 	return s
 }
 
-// watching returns a source that has begun to watch a model of a kernel, whose clock is now, before
-// anything happened there.
+// watching returns a source that has begun to watch a model of a kernel, whose clock is now.
 func watching(model view, now *uint64) (s *Source, got *sink) {
-	s, got = beforeOpen(model, now)
-	s.track.learn()
-	return s, got
-}
-
-// watchingLate returns one that begins to watch in the middle of lives.
-func watchingLate(model view, now *uint64) (s *Source, got *sink) {
-	s, got = beforeOpen(model, now)
-	s.loss.lose(*now)
-	s.track.learn()
-	return s, got
-}
-
-func beforeOpen(model view, now *uint64) (s *Source, got *sink) {
 	s, got = offline(Options{Enrich: EnrichNone}), &sink{room: 1 << 20}
 	s.clock.offset, s.clock.before, s.clock.test = 0, 0, func() uint64 { return *now }
 	s.track.view, s.to, s.loss.noted = model, got, *now
+	s.track.learn()
 	return s, got
 }
 

@@ -144,7 +144,6 @@ func (s *Source) open() (err error) {
 	s.track.lives = need&Fork != 0 && need&Exit != 0
 	s.enrich.births, s.enrich.passes = need&Fork != 0, s.shared.Passes
 	s.loss.noted = clock.Monotonic()
-	s.loss.lose(s.loss.noted) // of what was there before little is known
 	s.track.learn()
 	s.caps = s.capabilities()
 	s.enrich.carried |= s.caps.ChangedUnseen()

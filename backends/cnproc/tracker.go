@@ -54,6 +54,9 @@ type view interface {
 func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *tracker {
 	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: newGroups(last6), dumping: map[uint32]uint32{}}
 	t.living.runs, t.living.tell = t.leaderRuns, t.tellLate
+	if v == nil {
+		l.lose(1) // of the processes that there are nothing is known
+	}
 	return t
 }
 
