@@ -38,8 +38,20 @@ func writeProgram(t *testing.T, path, tail string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// grow makes a file so old that its next change has another ctime.
-func grow() { time.Sleep(50 * time.Millisecond) }
+// grow makes a file so old that its next change has another ctime. That is no whole second: some
+// file systems have nothing smaller, so that such a file is young for seconds.
+func grow(t *testing.T, path string) {
+	t.Helper()
+	for {
+		time.Sleep(50 * time.Millisecond)
+		if executable(t, path).Ctime%1e9 != 0 {
+			return
+		}
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // running starts a program, and returns what /proc says of its process, and how to end it.
 func running(t *testing.T, path string) (p *quark.Process, end func()) {
@@ -103,7 +115,7 @@ func TestFiles(t *testing.T) {
 	carried := !tells(t, dir)
 	path := filepath.Join(dir, "program")
 	sum := writeProgram(t, path, "")
-	grow()
+	grow(t, path)
 	p, end := running(t, path)
 	end()
 	check := func(files *quark.Files, what string, want quark.File) {
@@ -154,7 +166,7 @@ func TestFiles(t *testing.T) {
 	if err := os.Remove(path); err != nil { // which changes it, too
 		t.Fatal(err)
 	}
-	grow()
+	grow(t, fmt.Sprintf("/proc/%d/exe", p.PID))
 	check(&files, "what is remembered", quark.File{SHA256: sum, Carried: carried})
 	check(new(quark.Files), "removed while it is executed", quark.File{SHA256: sum, Carried: true})
 	p.Executable = executable(t, fmt.Sprintf("/proc/%d/exe", p.PID))
@@ -240,7 +252,7 @@ func TestFileCaps(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		grow()
+		grow(t, path)
 		p, end := running(t, path)
 		got, err := new(quark.Files).Read(p)
 		if err != nil || got != (quark.File{SHA256: sum, Caps: want, HasCaps: true, Carried: got.Carried}) {
@@ -263,7 +275,7 @@ func TestFilesOfEvents(t *testing.T) {
 			os.Remove(path)
 			sum := writeProgram(t, path, fmt.Sprint(i))
 			if i > 2 {
-				grow()
+				grow(t, path)
 			}
 			p, end := running(t, path)
 			sums[p.PID] = sum
