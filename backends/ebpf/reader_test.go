@@ -2,7 +2,9 @@ package ebpf
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -112,17 +114,22 @@ func sleepingReader(t *testing.T, s *Source) (woken chan int) {
 	for range 10 {
 		conform.Drain(t, s)
 		woken = make(chan int, 1)
+		reader := make(chan int)
 		go func() {
+			runtime.LockOSThread()
+			reader <- unix.Gettid()
 			n, err := 0, error(unix.EINTR)
 			for errors.Is(err, unix.EINTR) {
-				n, err = conform.Poll(s, 10*time.Second)
+				n, err = unix.Ppoll([]unix.PollFd{{Fd: int32(s.FD()), Events: unix.POLLIN}}, &unix.Timespec{Sec: 10}, nil)
 			}
 			woken <- n
 		}()
-		select {
-		case <-woken:
-		case <-time.After(100 * time.Millisecond): // the reader sleeps by now
-			return woken
+		call := fmt.Sprintf("/proc/self/task/%d/syscall", <-reader)
+		for len(woken) == 0 {
+			if text, _ := os.ReadFile(call); strings.HasPrefix(string(text), fmt.Sprint(unix.SYS_PPOLL, " ")) {
+				return woken // the thread has left its CPU within the call
+			}
+			time.Sleep(time.Millisecond)
 		}
 	}
 	t.Skip("events of other programs keep the reader from sleeping")
