@@ -92,6 +92,39 @@ func TestMessageAfterReading(t *testing.T) {
 	}
 }
 
+// What is read of an id change is of before the next one, or unknown.
+func TestReadingAfterNextChange(t *testing.T) {
+	told := engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldGIDs)
+	for _, c := range []struct {
+		name string
+		told engine.Fields
+		cred engine.Credentials
+		want engine.Fields
+	}{
+		{"of user ids", engine.FieldUIDs.Set(), engine.Credentials{UID: 7, EUID: 8}, engine.SetOf(engine.FieldSUID, engine.FieldCaps)},
+		{"of user ids, and another", engine.FieldUIDs.Set(), engine.Credentials{UID: 7, EUID: 9}, 0},
+		{"of group ids", engine.FieldGIDs.Set(), engine.Credentials{GID: 5, EGID: 6}, engine.FieldSGID.Set()},
+		{"of group ids, and another", engine.FieldGIDs.Set(), engine.Credentials{GID: 4, EGID: 6}, 0},
+	} {
+		e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable}, newClock(), new(loss), ms)
+		ev := &engine.RawEvent{Kind: engine.KindIDChange, PID: 1, TID: 1, Time: clock.Monotonic()}
+		ev.Task.Cred, ev.Task.Known = c.cred, c.told
+		read := ofUser &^ told
+		if c.told.Has(engine.FieldGIDs) {
+			read = ofGroup &^ told
+		}
+		e.add(ev, read)
+		e.readAll()
+		if got := ev.Task.Known &^ told &^ engine.FieldStart.Set(); got != c.want || ev.Task.Known&told != c.told {
+			t.Errorf("%s: known %v, want %v with %v", c.name, ev.Task.Known, c.want, c.told)
+		}
+		if cred := ev.Task.Cred; c.told.Has(engine.FieldUIDs) && (cred.UID != c.cred.UID || cred.EUID != c.cred.EUID) ||
+			c.told.Has(engine.FieldGIDs) && (cred.GID != c.cred.GID || cred.EGID != c.cred.EGID) {
+			t.Errorf("%s: %+v, want %+v", c.name, cred, c.cred)
+		}
+	}
+}
+
 // A change after two execs takes away what was read of the first after the second.
 func TestChangeAfterSecondExec(t *testing.T) {
 	for _, late := range []bool{true, false} {

@@ -126,7 +126,7 @@ func changedBy(m *message) engine.Fields {
 		return ofExec
 	case UID:
 		if m.tid == m.pid {
-			return engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldSUID | 1<<engine.FieldCaps)
+			return ofUser
 		}
 	case GID:
 		if m.tid == m.pid {
@@ -150,6 +150,9 @@ const (
 	// ofExec are the fields that an exec changes: it computes new capabilities, too.
 	// New ids come as UID and GID.
 	ofExec = procfs.Image | 1<<engine.FieldCaps
+
+	// ofUser are the fields that a change of user ids is about.
+	ofUser = engine.Fields(1<<engine.FieldUIDs | 1<<engine.FieldSUID | 1<<engine.FieldCaps)
 
 	// ofGroup are the fields that a change of group ids is about.
 	ofGroup = engine.Fields(1<<engine.FieldGIDs | 1<<engine.FieldSGID)
@@ -498,15 +501,20 @@ func (e *enricher) readExit(h *entry) {
 
 func (e *enricher) readProcess(h *entry) {
 	ev, t := h.ev, &h.ev.Task
-	known, truncated := t.Known, t.Truncated
-	want := h.want &^ engine.FieldExit.Set()
-	st, err := e.proc.Read(ev.PID, want|engine.FieldStart.Set(), ev)
+	known, truncated, cred := t.Known, t.Truncated, t.Cred
+	want, told := h.want&^engine.FieldExit.Set(), engine.Fields(0)
+	if ev.Kind == engine.KindIDChange {
+		told = known & (1<<engine.FieldUIDs | 1<<engine.FieldGIDs)
+	}
+	st, err := e.proc.Read(ev.PID, want|told|engine.FieldStart.Set(), ev)
+	later := keepIDs(t, told, cred)
 	if err != nil || !e.mayBe(h, t.Start) || !e.births && !e.proven(h, &st) {
 		// Gone, or another process with the same number.
 		t.Known, t.Truncated = known, truncated
 		return
 	}
 	h.own = ev.Kind == engine.KindFork && st.ForkNoExec && !st.Kthread
+	t.Known &^= want & later
 	if st.Zombie() {
 		// Its parent may have ended since, and its children are another's then.
 		t.Known &^= want & engine.FieldPPID.Set()
@@ -537,6 +545,20 @@ func (e *enricher) readProcess(h *entry) {
 		h.doubt = h.read & procfs.Replaced
 		h.settle(&st)
 	}
+}
+
+// keepIDs gives an event the ids back that its message told. Where others were read the process has
+// changed them since, and that message is to come: it returns what else that may have changed.
+func keepIDs(t *engine.Task, told engine.Fields, was engine.Credentials) (later engine.Fields) {
+	now := &t.Cred
+	if told.Has(engine.FieldUIDs) && (now.UID != was.UID || now.EUID != was.EUID) {
+		now.UID, now.EUID, later = was.UID, was.EUID, later|ofUser
+	}
+	if told.Has(engine.FieldGIDs) && (now.GID != was.GID || now.EGID != was.EGID) {
+		now.GID, now.EGID, later = was.GID, was.EGID, later|ofGroup
+	}
+	t.Known |= told
+	return later &^ told
 }
 
 // mayBe reports whether a process that started at a time can be that of the event. When the message

@@ -260,6 +260,26 @@ func TestEndBeforeTheNextOfTheTick(t *testing.T) {
 	}
 }
 
+// zombie is a view of a process of which only the leader is left, which has ended.
+type zombie struct{ alone }
+
+func (zombie) Status(uint32) (procfs.Status, uint64, error) {
+	return procfs.Status{State: 'Z', Threads: 1}, 0, nil
+}
+
+// The last thread of a process can have left /proc before the look, and wait for a CPU for long
+// before it sends its message. That of the leader was lost.
+func TestLastMessageLongAfterLook(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	s.track.view, s.loss.until = zombie{}, 1
+	s.track.learn()
+	got := sink{room: 100}
+	feed(s, &got, record(Exit, 0, 1, s.loss.looked+2*maxStraggle, 11, 10, 0, 17, 2, 1))
+	if st, _ := s.Stats(); len(got.events) != 1 || got.events[0].Kind != engine.KindGap || st.LostTotal() != 1 {
+		t.Errorf("%d events, %+v", len(got.events), st)
+	}
+}
+
 // amid is a view of such a process that takes its time.
 type amid struct {
 	alone
@@ -326,7 +346,7 @@ func (v *leaves) Status(pid uint32) (procfs.Status, uint64, error) {
 // threads may be missing.
 func TestExitAfterLook(t *testing.T) {
 	for _, c := range []struct {
-		leaves        bool // amid the look
+		leaves        bool // amid the look, not before
 		before, after []string
 	}{
 		{false, []string{"+11", "-10=0"}, []string{"-11=0"}},
@@ -338,10 +358,7 @@ func TestExitAfterLook(t *testing.T) {
 		{true, []string{"+11"}, []string{"-11=0"}}, // that of the leader was lost
 	} {
 		s := offline(Options{Enrich: EnrichNone})
-		s.track.view = oneThread{} // it has no process
-		if c.leaves {
-			s.track.view = new(leaves)
-		}
+		s.track.view = &leaves{left: !c.leaves}
 		got := sink{room: 100}
 		all := script(append(slices.Clone(c.before), c.after...)...)
 		play(s, &got, all[:len(c.before)]...)

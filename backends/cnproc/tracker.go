@@ -218,7 +218,7 @@ func (t *tracker) exit(f *fact) {
 		t.probes = append(t.probes, probe{pid: m.pid})
 	}
 	// It may have had threads that nobody told of, or that ended before the look.
-	unseen := f.doubtful && (t.loss.unseen(m.time) || e.gone && strays)
+	unseen := !t.living.has(m.pid) && (t.loss.unseen(m.time) || e.gone && (strays || t.living.seen.has(m.pid)))
 	if e.confirm || e.group && (unseen || v.unsure) {
 		e = t.confirm(m, e)
 		e.known = e.known && (!unseen || certain(e.status))
