@@ -241,6 +241,9 @@ func (b *box) test(t *testing.T, watches []*watch) {
 			t.Fatal("there is no /later in the container")
 		}
 		entered = b.look(t, proc, later)
+		for _, w := range watches {
+			w.last(t, later, quark.EventExec) // all of it has been read
+		}
 		s.gate.Close()
 		s.cmd.Wait()
 		s = b.spawn(t, append(slices.Clip(b.enter), "/brief"), nil)

@@ -11,8 +11,8 @@ type FailedExec struct {
 	// has it in messages; a relative path is one from the working directory.
 	Path      string
 	PathKnown bool
-	// PathCarried is set if the path was read after the call from memory to which another task
-	// may have written meanwhile.
+	// PathCarried is set if the path was read after the call from the memory of the process, to
+	// which others may have written meanwhile.
 	PathCarried bool
 	PathCut     bool // its end is missing
 }

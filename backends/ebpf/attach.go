@@ -340,13 +340,8 @@ func (s *Source) openFailedExecs(l *loader) {
 		*kind = without(err)
 		return
 	}
-	*kind = kernelVia("tracepoint/syscalls/" + ends + "_{execve,execveat}, which slow all syscalls down a little; not of 32-bit programs")
-	for _, member := range []string{"mm_struct.mm_users", "task_struct.vfork_done"} {
-		if missing := missingMember(l.types, member); missing != "" {
-			kind.Via += "; each path is carried, as the kernel's types have no " + missing
-			break
-		}
-	}
+	*kind = kernelVia("tracepoint/syscalls/" + ends + "_{execve,execveat}, which slow all syscalls down a little; " +
+		"each path is carried, as it is read after the call; not of 32-bit programs")
 	kind.Partial = engine.EventExecFailed
 }
 

@@ -129,9 +129,7 @@ func decodeFailed(ev *engine.RawEvent, e *programsEvent) {
 	ev.Tracer.PID, ev.Tracer.TID = 0, 0
 	ev.Errno = uint16(-e.WaitStatus)
 	f := engine.FieldFilename
-	if e.TracerTid != 0 {
-		ev.Task.Carried |= f.Set() & ev.Task.Known
-	}
+	ev.Task.Carried |= f.Set() & ev.Task.Known
 	path := ev.Bytes(f)
 	if named := source.PathBelow(int32(e.Tracer), path); ev.Task.Known.Has(f) && len(named) > len(path) {
 		ev.Set(f, named)

@@ -115,19 +115,19 @@ func TestDecodeEnviron(t *testing.T) {
 func TestDecodeFailedExec(t *testing.T) {
 	const cwd = ^uint32(99) // AT_FDCWD
 	for _, c := range []struct {
-		dir, shared uint32
-		form        programsTextForm
-		path, want  string
+		dir        uint32
+		form       programsTextForm
+		path, want string
 	}{
-		{cwd, 0, programsTextFormTEXT_BYTES, "a\x00", "a"},
-		{cwd, 1, programsTextFormTEXT_BYTES, "\x00", ""},
-		{7, 0, programsTextFormTEXT_BYTES, "\x00", "/dev/fd/7"},
-		{7, 0, programsTextFormTEXT_BYTES_CUT, "a/b\x00", "/dev/fd/7/a/b"},
-		{1<<32 - 1, 1, programsTextFormTEXT_BYTES, "a\x00", "/dev/fd/-1/a"},
-		{7, 0, programsTextFormTEXT_BYTES, "/a\x00", "/a"},
-		{7, 1, programsTextFormTEXT_UNKNOWN, "", ""},
+		{cwd, programsTextFormTEXT_BYTES, "a\x00", "a"},
+		{cwd, programsTextFormTEXT_BYTES, "\x00", ""},
+		{7, programsTextFormTEXT_BYTES, "\x00", "/dev/fd/7"},
+		{7, programsTextFormTEXT_BYTES_CUT, "a/b\x00", "/dev/fd/7/a/b"},
+		{1<<32 - 1, programsTextFormTEXT_BYTES, "a\x00", "/dev/fd/-1/a"},
+		{7, programsTextFormTEXT_BYTES, "/a\x00", "/a"},
+		{7, programsTextFormTEXT_UNKNOWN, "", ""},
 	} {
-		e := programsEvent{Kind: programsEventKindEVENT_EXEC_FAILED, Tgid: 10, Tid: 11, WaitStatus: -13, Tracer: c.dir, TracerTid: c.shared}
+		e := programsEvent{Kind: programsEventKindEVENT_EXEC_FAILED, Tgid: 10, Tid: 11, WaitStatus: -13, Tracer: c.dir}
 		none := text{0, programsTextFormTEXT_UNKNOWN}
 		var ev engine.RawEvent
 		if err := decode(&ev, append(record(e, none, text{uint32(len(c.path)), c.form}, none, none, none), c.path...), nil); err != nil {
@@ -136,7 +136,7 @@ func TestDecodeFailedExec(t *testing.T) {
 		f, s := engine.FieldFilename, &ev.Task
 		known := c.form != programsTextFormTEXT_UNKNOWN
 		if ev.Kind != engine.KindExecFailed || ev.TID != 11 || ev.Thread || ev.Errno != 13 || ev.Tracer.PID != 0 || ev.Tracer.TID != 0 ||
-			string(ev.Bytes(f)) != c.want || s.Known.Has(f) != known || s.Carried.Has(f) != (known && c.shared != 0) ||
+			string(ev.Bytes(f)) != c.want || s.Known.Has(f) != known || s.Carried.Has(f) != known ||
 			s.Truncated.Has(f) != (c.form == programsTextFormTEXT_BYTES_CUT) {
 			t.Errorf("%+v: %q in %+v", c, ev.Bytes(f), ev)
 		}

@@ -37,7 +37,6 @@ func (p *process) execAtFails(with unix.Errno, dir int, path string) *process {
 }
 
 func (p *process) failed(f truth.Failed, name string, number uintptr, args ...any) *process {
-	f.Shared = p.opts.Share || p.thread || p.flags&unix.CLONE_VM != 0
 	before := p.stamp()
 	p.steps = append(p.steps, step{call: p.Len(), before: before, record: truth.Record{Op: truth.ExecFailed, Failed: f}})
 	p.Call(name, number, args...).Fails(unix.Errno(f.Errno))

@@ -123,11 +123,10 @@ func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 		return int(s.Tracer) == e.Tracer
 	case engine.KindExecFailed:
 		via, f := j.w.Table.Kinds[e.Kind].Via, e.Failed
-		carried := f.Shared || strings.Contains(via, "path is carried")
 		early := f.Path == "" || f.MayCut // the kernel refuses it before it has a copy
 		unknown := early && strings.Contains(via, "path is unknown") || strings.Contains(via, "each path is unknown")
 		f.NoPath = f.NoPath || unknown && !s.Failed.PathKnown
-		return f.Is(&s.Failed) && (carried || !s.Failed.PathCarried)
+		return f.Is(&s.Failed) && s.Failed.PathCarried == (s.Failed.PathKnown && strings.Contains(via, "path is carried"))
 	}
 	return true
 }

@@ -103,9 +103,8 @@ type Record struct {
 type Failed struct {
 	Errno int
 	Path  string // as engine.FailedExec has it
-	// NoPath is set if nobody can know the path, MayCut if it is too long, and Shared if other
-	// tasks may write to it.
-	NoPath, MayCut, Shared bool
+	// NoPath is set if nobody can know the path, and MayCut if it is too long.
+	NoPath, MayCut bool
 }
 
 // Is reports whether a source may report f so.

@@ -170,7 +170,6 @@ struct file {
 	struct inode *f_inode;
 };
 struct mm_struct {
-	atomic_t mm_users;
 	unsigned long arg_start, arg_end, env_start, env_end;
 	struct file *exe_file;
 };
@@ -211,7 +210,6 @@ struct task_struct {
 	struct css_set *cgroups;
 	kuid_t loginuid;
 	unsigned int sessionid;
-	struct completion *vfork_done;
 	struct spinlock alloc_lock;
 	struct list_head thread_node;
 	struct sched_entity se;

@@ -725,23 +725,7 @@ int quark_enter_execveat(void *ctx)
 	return 0;
 }
 
-/*
- * Whether a task other than the current one may have written to its memory while it was in a system
- * call. A parent that waits in vfork(2) has not, nor has who looks at the memory from outside.
- */
-static __always_inline int others_write(struct task_struct *task, struct mm_struct *mm)
-{
-	struct completion *parent_waits = 0;
-	int users = 0;
-
-	if (!bpf_core_field_exists(mm->mm_users) || !bpf_core_field_exists(task->vfork_done) ||
-	    bpf_core_read(&users, sizeof(users), &mm->mm_users.counter) ||
-	    bpf_core_read(&parent_waits, sizeof(parent_waits), &task->vfork_done))
-		return 1;
-	return users - (parent_waits != 0) > 1;
-}
-
-static __always_inline void report_failed_exec(struct task_struct *task, struct mm_struct *mm, __u64 path, __u32 dir, int err)
+static __always_inline void report_failed_exec(struct task_struct *task, __u64 path, __u32 dir, int err)
 {
 	struct task_struct *leader = 0;
 	struct event *e;
@@ -758,7 +742,6 @@ static __always_inline void report_failed_exec(struct task_struct *task, struct 
 	e->tid = tid_of(task);
 	e->wait_status = err;
 	e->tracer = dir;
-	e->tracer_tid = others_write(task, mm);
 	s->record.executable.mode = 0;
 	end_text(s, &s->record.argv, TEXT_UNKNOWN, 0);
 	/* One byte more than a path can have, its NUL included. Some kernels return 0 for an empty
@@ -799,7 +782,7 @@ static __always_inline int end_exec(long result, __u32 path_offset, int has_dir)
 	bpf_probe_read_kernel(&path, sizeof(path), regs + path_offset);
 	if (has_dir)
 		bpf_probe_read_kernel(&dir, sizeof(dir), regs + first_offset);
-	report_failed_exec(task, mm, path, dir, result);
+	report_failed_exec(task, path, dir, result);
 	return 0;
 }
 
@@ -831,7 +814,7 @@ int quark_exit_execve(void *ctx)
 		COUNT(EVENT_EXEC_FAILED, produced);
 		COUNT(EVENT_EXEC_FAILED, no_slot);
 	} else if ((__u64)mm == was.mm) { /* else it ends the process */
-		report_failed_exec(task, mm, was.path, was.dir, result);
+		report_failed_exec(task, was.path, was.dir, result);
 	}
 	return 0;
 }
