@@ -383,7 +383,7 @@ func (b *box) judgeEnd(t *testing.T, w *watch, pid, code int, was truth.State) {
 // which nothing tells: it is not in there, or what is said may be old.
 func (b *box) judgeMoved(t *testing.T, w *watch, pid int, to string) {
 	t.Helper()
-	if p := w.last(t, pid, quark.EventExec).Process; p.Cgroup == to && !p.Carried.Has(quark.FieldCgroup) {
+	if p := w.last(t, pid, quark.EventExec).Process; p.Cgroup == to && p.Known.Has(quark.FieldCgroup) && !p.Carried.Has(quark.FieldCgroup) {
 		t.Errorf("%s: pid %d was not yet in %s at its exec", w.name, pid, to)
 	}
 	ev := w.last(t, pid, quark.EventExit)

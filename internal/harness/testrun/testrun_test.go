@@ -382,18 +382,29 @@ func TestResidue(t *testing.T) {
 func TestChildren(t *testing.T) {
 	var want []int
 	for range 3 {
-		c := exec.Command("sleep", "60")
-		if err := c.Start(); err != nil {
+		c := exec.Command("sh", "-c", "echo; read x")
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := c.StdinPipe() // it reads until this is closed
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
 			t.Skip(err)
 		}
-		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+		t.Cleanup(func() { in.Close(); c.Wait() })
+		if _, err := out.Read(make([]byte, 1)); err != nil { // its exec has set comm
+			t.Fatal(err)
+		}
 		want = append(want, c.Process.Pid)
 	}
 	for name, list := range map[string][]child{"listed": childrenOf(os.Getpid()), "of all": childrenAmong(allProcesses(), os.Getpid())} {
 		var got []int
 		for _, c := range list {
 			got = append(got, c.pid)
-			if c.comm != "sleep" && slices.Contains(want, c.pid) {
+			if c.comm != "sh" && slices.Contains(want, c.pid) {
 				t.Errorf("%s: %d is called %s", name, c.pid, c.comm)
 			}
 		}
