@@ -119,11 +119,14 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 	return fmt.Sprintf("%+v, not process %d", *got, number)
 }
 
-// lived reports whether the relative of a process was alive when an event of the process began.
+// lived reports whether the relative of a process was alive when an event of the process began. Of
+// those whose pid was given again right after their end it is either.
 func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
 	for _, o := range j.byPID[id.PID] {
 		if j.startedAt(o, id.Start, engine.ProcStartUnit) {
-			lived = livedAt(o, s.Time)
+			if lived = livedAt(o, s.Time); !lived {
+				return false
+			}
 		}
 	}
 	return lived && id.PID != s.Process.PID // a leader of itself is as in its own event

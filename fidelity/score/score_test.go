@@ -960,12 +960,13 @@ func TestReadableInTheMiddleOfAChange(t *testing.T) {
 func TestPrintedAsEnded(t *testing.T) {
 	family := lives(t,
 		truth.Record{Op: truth.Fork, PID: 8, Earliest: 100, Latest: 110}, truth.Record{Op: truth.Exit, PID: 8, Earliest: 180, Latest: 190},
-		truth.Record{Op: truth.Fork, PID: 9, Earliest: 130, Latest: 140, Parent: 8}, truth.Record{Op: truth.Exit, PID: 9, Earliest: 200, Latest: 210})
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 130, Latest: 140, Parent: 8}, truth.Record{Op: truth.Exit, PID: 9, Earliest: 200, Latest: 210},
+		truth.Record{Op: truth.Fork, PID: 8, Earliest: 191, Latest: 192}, truth.Record{Op: truth.Exit, PID: 8, Earliest: 300, Latest: 310})
 	for _, c := range []struct {
 		time uint64
 		pid  uint32
 		want int
-	}{{135, 8, 1}, {135, 7, 0}, {185, 8, 0}, {135, 9, 0}} {
+	}{{135, 8, 1}, {135, 7, 0}, {185, 8, 0}, {195, 8, 0}, {135, 9, 0}} {
 		w := perfect()
 		w.Joined = nil
 		w.Single = []Seen{{Events: engine.EventFork, Time: c.time, At: c.time, Process: &engine.Process{PID: 9}, Ended: []engine.Identity{{PID: c.pid, Start: 105}}}}
