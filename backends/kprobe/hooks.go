@@ -10,7 +10,7 @@ type hook struct {
 	// filter is an expression over the slots of args: a hit for which it is false is not
 	// recorded. "" means no filter.
 	filter string
-	// threads is the filter of a source without the option Threads.
+	// threads is, if it is not "", the filter of a source without the option Threads.
 	threads string
 	// since is the first Linux, as 5.16, in which the records have the last word; "" means all.
 	since string
@@ -89,8 +89,9 @@ var families = []family{
 			// kernels let the core dump of another process with the same memory set
 			// the status until it has.
 			{symbol: "taskstats_exit", args: groupDead, threads: filterEnds, since: "5.16"},
-			// On every kernel. Several threads can see that none is alive.
-			{symbol: "exit_files", args: live, threads: filterMayEnd},
+			// On every kernel. Several threads can see that none is alive. A fork that
+			// fails calls it, too, for the task that it gives up.
+			{symbol: "exit_files", args: liveAndExiting, filter: filterExiting, threads: filterExiting + "&&(" + filterMayEnd + ")"},
 			// CONFIG_SCHED_AUTOGROUP
 			{symbol: "sched_autogroup_exit_task", args: live, threads: filterMayEnd},
 		},
@@ -220,6 +221,11 @@ func live(b *builder) {
 	b.addMember(slotLive, typeS32, firstArgument, "task_struct.signal", "signal_struct.live.counter")
 }
 
+func liveAndExiting(b *builder) {
+	live(b)
+	exiting(b)
+}
+
 // exitState fetches the state of the leader, which is that of the process, and for an EXIT of a
 // thread also what is its own.
 func exitState(b *builder, _ *hook) {
@@ -268,5 +274,6 @@ var (
 	filterEnds    = slotGroupDead.name() + "!=0||" + filterLeader
 	filterMayEnd  = slotLive.name() + "==0||" + filterLeader
 	filterRunning = slotExiting.name() + "==0"
+	filterExiting = slotExiting.name() + "!=0"
 	filterNotExec = slotByExec.name() + "==0"
 )

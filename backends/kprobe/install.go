@@ -68,7 +68,7 @@ func (in *installer) family(n int) (*set, error) {
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 	s := &set{family: n, kind: f.kind, symbol: h.symbol, ofCurrent: h.ofCurrent, filter: h.filter}
-	if s.filter == "" && !in.threads {
+	if h.threads != "" && !in.threads {
 		s.filter = h.threads
 	}
 

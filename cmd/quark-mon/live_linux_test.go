@@ -132,7 +132,7 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.await(t, "quark-mon top")
-	e.await(t, "exits ")
+	e.await(t, "exits")
 	if got := e.text(); strings.Contains(got, "failed") {
 		t.Errorf("5 lines have %q", got)
 	}

@@ -28,6 +28,13 @@ func forkExecExit(d *director) {
 	}
 }
 
+func forkFailed(d *director) {
+	const nowhere = 1 // no address for the child's descriptor, which the kernel stores late
+	p := d.script()
+	p.Call("clone", unix.SYS_CLONE, unix.CLONE_PIDFD|int(unix.SIGCHLD), 0, nowhere, 0, 0).Fails(unix.EFAULT)
+	d.do(p.end(3))
+}
+
 // tiny makes a program that ends at once, and returns its path and the state of a process that
 // has executed it.
 func (d *director) tiny(name string, code int, argv ...string) (path string, s truth.State) {

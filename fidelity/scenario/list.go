@@ -42,6 +42,7 @@ func init() {
 		{Name: "vfork", Test: "t_fork", Doc: "vfork and exec"},
 		{Name: "posix-spawn", Test: "t_fork", Doc: "a program started by the Go runtime, as posix_spawn does it", run: posixSpawn},
 		{Name: "clone-parent", Test: "t_fork", Doc: "clone with CLONE_PARENT: the creator is not the parent", run: cloneParent},
+		{Name: "fork-failed", Test: "t_fork", Doc: "a fork that fails when the kernel has made most of the child", run: forkFailed},
 		{Name: "clone-signal", Test: "t_fork", Doc: "children that end with another signal than SIGCHLD"},
 		{Name: "thread-forks", Test: "t_fork", Doc: "a thread that is not the leader forks", run: threadForks},
 		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup"},
