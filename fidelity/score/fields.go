@@ -213,16 +213,25 @@ func opened(e *truth.Event, f engine.Field) bool {
 }
 
 // wasOpen reports whether the last event before e that brings a field does not tell what it was, or
-// an earlier one where the later ones may be lost.
+// an earlier one where the later ones may be lost or be of after a fork. What a child has of its
+// creator an event of the creator brought.
 func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
-	for _, was := range slices.Backward(e.Life.Events[:slices.Index(e.Life.Events, e)]) {
-		if j.w.Table.Fields[f].At.Has(was.Kind.Events()) {
-			if open := !was.State.Told.Has(f) && !was.Inside.Told.Has(f); open || !j.inGap(was.Earliest, was.Latest) {
+	before, born := e.Life.Events[:slices.Index(e.Life.Events, e)], e.Earliest
+	for l := e.Life; ; l = l.Creator {
+		for _, was := range slices.Backward(before) {
+			if !j.w.Table.Fields[f].At.Has(was.Kind.Events()) || was.Earliest > born {
+				continue
+			}
+			open := !was.State.Told.Has(f) && !was.Inside.Told.Has(f)
+			if open || was.Latest <= born && !j.inGap(was.Earliest, was.Latest) {
 				return open
 			}
 		}
+		if !handedOn.Has(f) || l.Creator == nil {
+			return false
+		}
+		before, born = l.Creator.Events, l.Events[0].Latest
 	}
-	return false
 }
 
 // parentOf returns the parent that a process was born of, nil if nothing is told of that.

@@ -445,6 +445,34 @@ func TestCarriedFromTheParent(t *testing.T) {
 	}
 }
 
+// What a child carries may be what its creator executed with, which no scenario tells. Where the
+// creator's last exec before the birth is told, it can be nothing else.
+func TestCarriedFromWhatIsNotTold(t *testing.T) {
+	for name, told := range map[string]bool{"told": true, "open": false} {
+		exec := truth.Record{Op: truth.Exec, PID: 8, Own: true, Earliest: 30, Latest: 40}
+		if told {
+			exec.State.Set(engine.FieldCmdline, "told\x00")
+		} else {
+			exec.Open = engine.FieldCmdline.Set()
+		}
+		end := truth.Record{Op: truth.Exit, PID: 9, Earliest: 90, Latest: 95, Status: 11}
+		end.State.Set(engine.FieldCmdline, "broken\x00")
+		family := lives(t,
+			truth.Record{Op: truth.Fork, PID: 8, Earliest: 10, Latest: 20},
+			exec,
+			truth.Record{Op: truth.Fork, PID: 9, Creator: 8, Earliest: 50, Latest: 60},
+			end,
+			truth.Record{Op: truth.Exit, PID: 8, Earliest: 96, Latest: 99})
+		w := &Witness{Backend: "x", Table: perfect().Table}
+		p := &engine.Process{PID: 9, Cmdline: []byte{0}, Exited: true}
+		p.Known, p.Carried = engine.FieldCmdline.Set(), engine.FieldCmdline.Set()
+		w.Single = []Seen{{Events: engine.EventExit, Time: 92, At: 92, Process: p}}
+		if got := Lives(w, family).Fields[engine.FieldCmdline].Wrong != 0; got != told {
+			t.Errorf("%s: wrong is %v", name, got)
+		}
+	}
+}
+
 // The end of a process is stamped when its pid is about to be used again.
 func TestLateEndBeforeNextLife(t *testing.T) {
 	two := lives(t,
