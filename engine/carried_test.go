@@ -296,6 +296,33 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// Of a process whose EXIT was lost it is told that it is gone before its pid is another's.
+func TestGoneWhenReplaced(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		gap  bool
+		next func(at uint64) enginetest.Raw
+		want []string
+	}{
+		{"born after a gap", true, func(at uint64) enginetest.Raw { return raw(fork, 1, at) }, []string{"0 GAP", "1 GONE", "1 FORK"}},
+		{"born with no gap before", false, func(at uint64) enginetest.Raw { return raw(fork, 1, at) }, []string{"1 FORK"}},
+		{"started later", true, func(at uint64) enginetest.Raw { return started(raw(core, 1, at), at) }, []string{"0 GAP", "1 GONE", "1 CORE_DUMP"}},
+		{"perhaps the same", true, func(at uint64) enginetest.Raw { return raw(core, 1, at) }, []string{"0 GAP", "1 CORE_DUMP"}},
+	} {
+		r := newRig(t, engine.Options{})
+		r.src.Push(started(raw(fork, 1, 10), 10))
+		r.drain(t)
+		now := r.clock.Now() - uint64(time.Second)
+		if c.gap {
+			r.src.Push(gapAt(now, now+10, 1))
+		}
+		r.src.Push(c.next(now + 20))
+		if diff := cmp.Diff(c.want, r.drain(t)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
 // What a source still holds for lack of room comes before the word that a process was gone later.
 func TestGoneAfterWhatIsUnread(t *testing.T) {
 	look := func(pid uint32) (uint64, engine.Sight) {

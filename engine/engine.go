@@ -103,6 +103,9 @@ func (e *Engine) Get() (*Event, error) {
 		if !ripe {
 			return nil, ErrNothing
 		}
+		if ev := e.replaced(now); ev != nil {
+			return ev, nil
+		}
 		if ev := e.deliver(now); ev != nil {
 			return ev, nil
 		}

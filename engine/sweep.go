@@ -101,19 +101,57 @@ func (e *Engine) gone(now uint64) *Event {
 		if m.p.Exited || e.buffer.hasExit(m.p.PID) {
 			continue
 		}
-		e.table.refresh(m.p)
-		e.table.infer(m.p, now)
-		if !e.table.ends {
-			continue // nobody asked for its EXIT
+		if ev := e.tellGone(m.p, m.time, now); ev != nil {
+			return ev
 		}
-		time := max(m.time, e.delivered) // it is gone since
-		e.event = Event{
-			Parts: e.event.Parts[:0], Events: EventGone, Time: time, CPU: AllCPUs, Wall: e.clock.At(time), TID: m.p.PID, Process: e.table.show(m.p),
-		}
-		e.delivered = time
-		if e.passes(&e.event, m.p) {
-			return &e.event
-		}
+	}
+	return nil
+}
+
+// replaced returns the event of a process whose pid the oldest raw event gives to another one:
+// its EXIT was lost, and it is gone by then. It is nil if there is none.
+func (e *Engine) replaced(now uint64) *Event {
+	if e.table.gapTo == 0 {
+		return nil
+	}
+	head := e.buffer.oldest()
+	if p := e.table.replaced(head); p != nil {
+		return e.tellGone(p, head.Time, now)
+	}
+	return nil
+}
+
+// replaced returns the process of which r, an event of another one of its pid, is the first word
+// that it has ended, nil if there is none.
+func (t *table) replaced(r *RawEvent) *process {
+	p := t.byPID.get(r.PID)
+	if r.Kind == KindGap || p == nil || p.Exited || p.asOf > t.gapTo || p.checked > t.gapTo || p.asOf >= r.Time {
+		return nil
+	}
+	birth := r.Kind == KindFork && !r.Thread && p.born < r.Time
+	other := p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart) && !p.sameStart(r.Task.Start, r.Task.StartUnit) &&
+		p.born < t.bornBy(r)
+	if !birth && !other || t.find(r) != nil {
+		return nil
+	}
+	return p
+}
+
+// tellGone ends p, which was gone by a time, and returns the event that says so, nil if nobody
+// wants it.
+func (e *Engine) tellGone(p *process, time, now uint64) *Event {
+	e.table.refresh(p)
+	e.table.infer(p, now)
+	if !e.table.ends {
+		return nil // nobody asked for its EXIT
+	}
+	time = max(time, e.delivered)
+	e.event = Event{
+		Parts: e.event.Parts[:0], Events: EventGone, Time: time, CPU: AllCPUs, Wall: e.clock.At(time), TID: p.PID, Process: e.table.show(p),
+	}
+	e.delivered = time
+	if e.passes(&e.event, p) {
+		return &e.event
 	}
 	return nil
 }

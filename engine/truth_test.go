@@ -262,9 +262,7 @@ func (w *world) judge(ev *engine.Event) (lies []string) {
 	}
 	l := w.find(p.PID, at)
 	if ev.Events == engine.EventGone {
-		if p.Known.Has(engine.FieldStart) && l != nil && l.start/p.StartUnit != p.Start/p.StartUnit {
-			l = nil // the next one of the pid
-		}
+		l = w.find(p.PID, p.AsOf()) // not the next one of the pid
 		if l != nil && (l.end == 0 || l.end > at) {
 			lies = append(lies, fmt.Sprintf("%d is said to have ended at %d, and lives", p.PID, at))
 		}

@@ -171,6 +171,7 @@ func TestTreeIsNeverWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		truth := make(map[uint64]bool) // by the time of the event
+		trees := make(map[uint64]bool) // by the start of the process
 		e, err := engine.New(src, engineClock, engine.Options{HoldTime: 10 * time.Millisecond, CacheGraceTime: time.Duration(1+rnd.IntN(20)) * 50 * time.Millisecond,
 			Judge: func(ev *engine.Event) engine.Verdict {
 				v := m.Judge(ev)
@@ -178,6 +179,9 @@ func TestTreeIsNeverWrong(t *testing.T) {
 					return v
 				}
 				in := truth[ev.Time]
+				if ev.Events == engine.EventGone {
+					in = trees[ev.Process.Start]
+				}
 				switch {
 				case v == engine.VerdictPass && !in, v == engine.VerdictDrop && in, v == engine.VerdictUnsure && !lossy:
 					t.Fatalf("seed %d: at %d %v of %d: verdict %d, in the tree %v: %+v", seed, ev.Time, ev.Events, ev.Process.PID, v, in, ev.Process)
@@ -203,13 +207,14 @@ func TestTreeIsNeverWrong(t *testing.T) {
 		for _, b := range world {
 			r := new(engine.RawEvent)
 			d := raw(0, b)
+			trees[b.start] = b.inTree
 			d.Fill(r)
 			r.Time = clock.Now()
 			e.Learn(r)
 		}
 		var lost engine.Gap
 		push := func(r enginetest.Raw, b *being) {
-			truth[r.Time] = b.inTree
+			truth[r.Time], trees[b.start] = b.inTree, b.inTree
 			if lossy && rnd.IntN(10) == 0 {
 				if lost.Count++; lost.From == 0 {
 					lost.From = r.Time

@@ -43,7 +43,8 @@ func TestRun(t *testing.T) {
 		if r.Offered <= 0 || r.Slow <= 0 || r.RSS <= 0 || r.Mode != scenario.Threads && r.CPU <= 0 {
 			t.Errorf("not measured: %+v", r)
 		}
-		if !r.Silent && r.Lost != 0 {
+		// As fast as it can is as fast as the neighbours let it: it may lose, and says so.
+		if !r.Silent && r.Lost != 0 && r.Rate != 0 {
 			t.Errorf("lost: %+v", r)
 		}
 	}
