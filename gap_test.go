@@ -108,6 +108,23 @@ func TestLossIsToldAndNotBelieved(t *testing.T) {
 	})
 }
 
+// A process that had ended before the start and waits for its parent is not taken for a living one.
+func TestZombieBeforeOpen(t *testing.T) {
+	onEach(t, func(t *testing.T, opts quark.Options) {
+		pid, end := waiter(t, 0, func(*bare.Script) {}, func(s *bare.Script) { s.Exit(0) })
+		end()
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
+		q := open(t, opts)
+		reap(t, pid)
+		each(t, q, func(ev *quark.Event) bool {
+			p := ev.Process
+			return ev.Events == quark.EventGone && p.PID == uint32(pid) && p.Exited && p.Inferred
+		})
+	})
+}
+
 // A process whose pid was another's before a loss has nothing of that one.
 func TestPidReusedDuringLoss(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {

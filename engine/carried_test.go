@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -319,6 +320,37 @@ func TestGoneWhenReplaced(t *testing.T) {
 		r.src.Push(c.next(now + 20))
 		if diff := cmp.Diff(c.want, r.drain(t)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
+// A zombie at the start is gone, unless its EXIT was after the source was opened.
+func TestZombieAtTheStart(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  bool
+		want []string
+	}{
+		{"ended before", false, []string{"1 GONE"}},
+		{"ended since", true, []string{"1 EXIT"}},
+	} {
+		r := newRig(t, engine.Options{})
+		now := r.clock.Now()
+		var seen engine.RawEvent
+		seen.PID, seen.Kind, seen.Time = 1, engine.KindExit, now
+		seen.Task.Known, seen.Task.Start, seen.Task.StartUnit = engine.FieldStart.Set(), 1, 1
+		r.Learn(&seen)
+		if p := r.Lookup(1); p == nil || p.Exited {
+			t.Errorf("%s: in the table: %+v", c.name, p)
+		}
+		if c.end {
+			r.src.Push(exited(raw(exit, 1, now-uint64(time.Second)-10), 0))
+		}
+		if diff := cmp.Diff(c.want, slices.Concat(r.drain(t), r.drain(t))); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+		if p := r.Lookup(1); p == nil || !p.Exited || p.Inferred == c.end {
+			t.Errorf("%s: at the end: %+v", c.name, p)
 		}
 	}
 }

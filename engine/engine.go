@@ -65,11 +65,16 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 // Learn takes a process into the table that /proc shows. It is meant for the
 // time between opening the source and the first Get, so that a process born
 // meanwhile is seen twice rather than not at all. r.Time is when /proc was read.
+// A zombie has r.Kind KindExit: its EXIT may have been before the source was opened.
 func (e *Engine) Learn(r *RawEvent) {
 	if e.opts.Record != nil {
 		e.opts.Record.Record(r)
 	}
-	e.table.learn(r)
+	zombie := r.Kind == KindExit
+	r.Kind = 0 // it is no event
+	if p := e.table.learn(r); zombie {
+		e.sweeping.miss(p, r.Time)
+	}
 }
 
 // Get returns the next event, ErrNothing or an error of the source, after which
@@ -95,10 +100,8 @@ func (e *Engine) Get() (*Event, error) {
 			}
 			ripe = e.ripe(now)
 		}
-		if e.table.look != nil {
-			if ev := e.sweep(now); ev != nil {
-				return ev, nil
-			}
+		if ev := e.sweep(now); ev != nil {
+			return ev, nil
 		}
 		if !ripe {
 			return nil, ErrNothing

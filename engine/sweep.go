@@ -30,16 +30,24 @@ const (
 	lastWord = uint64(2 * time.Second)
 )
 
-// sweep goes on looking, and returns the event of a process whose EXIT was lost, nil if
-// there is none.
+// sweep goes on looking, and returns the event of a process whose EXIT was lost or was before the
+// start, nil if there is none.
 func (e *Engine) sweep(now uint64) *Event {
+	if e.table.look != nil {
+		e.search(now)
+	}
+	return e.gone(now)
+}
+
+// search looks at the next processes, if it is time to.
+func (e *Engine) search(now uint64) {
 	s := &e.sweeping
 	gapTo := max(e.table.gapTo, e.buffer.gapTo)
 	if !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(s.missing) == 0 && now >= s.again {
 		gapTo, s.alive, s.again = now, 0, now+e.table.grace
 	}
 	if gapTo == 0 && s.gapTo == 0 {
-		return nil
+		return
 	}
 	if len(s.todo) == 0 && s.gapTo < gapTo {
 		s.gapTo = gapTo
@@ -55,7 +63,6 @@ func (e *Engine) sweep(now uint64) *Event {
 		}
 		s.todo = s.todo[:n]
 	}
-	return e.gone(now)
 }
 
 // lookFor looks at the live process of a pid.
@@ -66,11 +73,16 @@ func (e *Engine) lookFor(pid uint32) {
 		return
 	}
 	if e.table.sight(p) == SightGone {
-		p.missing = e.clock.Now() // it may have ended since this call of Get began
-		s.missing = append(s.missing, missing{p, p.missing})
+		s.miss(p, e.clock.Now()) // it may have ended since this call of Get began
 	} else {
 		s.alive++
 	}
+}
+
+// miss says that p was not there at a time.
+func (s *sweep) miss(p *process, time uint64) {
+	p.missing = time
+	s.missing = append(s.missing, missing{p, time})
 }
 
 // gone ends the first of the missing processes of which no EXIT can come any more: all

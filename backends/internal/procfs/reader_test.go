@@ -510,18 +510,14 @@ func TestZombieAndVanished(t *testing.T) {
 // Who executes another image and ends while it is read is not told with the comm of one image and
 // the arguments of the other.
 func TestEndedWhileRead(t *testing.T) {
-	r, proc := open(t), t.TempDir()
-	dir := filepath.Join(proc, "1")
+	r := open(t)
 	text, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		t.Skip(err)
 	}
-	fd, err := unix.Open(proc, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err := errors.Join(err, os.Mkdir(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
 	unix.Close(r.proc)
-	r.proc = fd
+	r.proc = procOf(t, string(text))
+	dir := fmt.Sprintf("/proc/self/fd/%d/1", r.proc)
 	for file, next := range map[string]string{"vanished": "", "zombie": "1 (y) Z 0" + strings.Repeat(" 0", 60)} {
 		for name, b := range map[string][]byte{"stat": text, "next": []byte(next)} {
 			if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
@@ -549,6 +545,31 @@ func TestEndedWhileRead(t *testing.T) {
 			t.Errorf("%s: known %v", file, ev.Task.Known)
 		}
 	}
+}
+
+// A leader that has ended before its threads is no zombie yet: its process goes on.
+func TestKindOfZombie(t *testing.T) {
+	r := open(t)
+	for threads, want := range map[string]engine.Kind{"1": engine.KindExit, "2": 0} {
+		unix.Close(r.proc)
+		r.proc = procOf(t, "1 (y) Z 0"+strings.Repeat(" 0", 15)+" "+threads+strings.Repeat(" 0", 40))
+		var ev engine.RawEvent
+		if !r.Describe(1, &ev) || ev.Kind != want {
+			t.Errorf("%s threads: %s, %s is right", threads, ev.Kind, want)
+		}
+	}
+}
+
+// procOf opens a directory like /proc, in which process 1 has a stat alone.
+func procOf(t *testing.T, stat string) int {
+	t.Helper()
+	proc := t.TempDir()
+	dir := filepath.Join(proc, "1")
+	fd, err := unix.Open(proc, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err := errors.Join(err, os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return fd
 }
 
 // A thread, as a leader that an exec of a thread replaces, has no exit signal.

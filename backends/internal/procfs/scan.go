@@ -72,13 +72,17 @@ func (r *Reader) readBatch(pids []uint32, to *[scanBatch]engine.RawEvent) (n int
 }
 
 // Describe reads all that can be read of a process, and reports whether there is one. The time of
-// ev is that of the end of the reading.
+// ev is that of the end of the reading. The kind of a zombie is EXIT, as [engine.Engine.Learn]
+// wants it.
 func (r *Reader) Describe(pid uint32, ev *engine.RawEvent) bool {
 	ev.Reset()
 	ev.PID, ev.TID = pid, pid
 	st, err := r.Read(pid, Readable, ev)
 	if st.Ended {
 		ev.Task.Known &^= Replaced
+	}
+	if st.Zombie() && st.Threads <= 1 {
+		ev.Kind = engine.KindExit
 	}
 	ev.Time = clock.Monotonic()
 	return err == nil
