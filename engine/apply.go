@@ -94,7 +94,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 			// A pid has one process at a time: the ends of the earlier ones were lost.
 			for o := p; o.stragglers && o.older != nil; o = o.older {
 				o.stragglers = false
-				t.infer(o.older, now)
+				t.replace(o.older, r, now)
 			}
 		}
 		t.revive(p, r.Time)

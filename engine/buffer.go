@@ -83,11 +83,11 @@ func (b *Buffer) firstGap() uint64 {
 	return b.byPID.queues.get(0).first.Time // gaps are events of pid 0, and no others are
 }
 
-// hasExit reports whether the EXIT of a process with that pid is held.
-func (b *Buffer) hasExit(pid uint32) bool {
+// hasExit reports whether the EXIT of a process that had the pid before a time is held.
+func (b *Buffer) hasExit(pid uint32, before uint64) bool {
 	if q := b.byPID.queues.get(pid); q != nil {
 		for r := q.first; r != nil; r = r.next {
-			if r.Kind == KindExit && !r.Thread {
+			if r.Kind == KindExit && !r.Thread && r.Time < before {
 				return true
 			}
 		}

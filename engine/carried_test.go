@@ -297,18 +297,20 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// Of a process whose EXIT was lost it is told that it is gone before its pid is another's.
+// A process whose EXIT was lost is told as gone, also if its pid is another's by then.
 func TestGoneWhenReplaced(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		gap  bool
+		late bool // its EXIT comes after that
 		next func(at uint64) enginetest.Raw
 		want []string
 	}{
-		{"born after a gap", true, func(at uint64) enginetest.Raw { return raw(fork, 1, at) }, []string{"0 GAP", "1 GONE", "1 FORK"}},
-		{"born with no gap before", false, func(at uint64) enginetest.Raw { return raw(fork, 1, at) }, []string{"1 FORK"}},
-		{"started later", true, func(at uint64) enginetest.Raw { return started(raw(core, 1, at), at) }, []string{"0 GAP", "1 GONE", "1 CORE_DUMP"}},
-		{"perhaps the same", true, func(at uint64) enginetest.Raw { return raw(core, 1, at) }, []string{"0 GAP", "1 CORE_DUMP"}},
+		{"born after a gap", true, false, func(at uint64) enginetest.Raw { return raw(fork, 1, at) }, []string{"0 GAP", "1 FORK", "1 GONE"}},
+		{"born with no gap before", false, false, func(at uint64) enginetest.Raw { return raw(fork, 1, at) }, []string{"1 FORK"}},
+		{"started later", true, false, func(at uint64) enginetest.Raw { return started(raw(core, 1, at), at) }, []string{"0 GAP", "1 CORE_DUMP", "1 GONE"}},
+		{"its EXIT comes late", true, true, func(at uint64) enginetest.Raw { return raw(fork, 1, at) }, []string{"0 GAP", "1 FORK", "1 EXIT"}},
+		{"perhaps the same", true, false, func(at uint64) enginetest.Raw { return raw(core, 1, at) }, []string{"0 GAP", "1 CORE_DUMP"}},
 	} {
 		r := newRig(t, engine.Options{})
 		r.src.Push(started(raw(fork, 1, 10), 10))
@@ -318,7 +320,13 @@ func TestGoneWhenReplaced(t *testing.T) {
 			r.src.Push(gapAt(now, now+10, 1))
 		}
 		r.src.Push(c.next(now + 20))
-		if diff := cmp.Diff(c.want, r.drain(t)); diff != "" {
+		var events []string
+		if c.late {
+			r.clock.Advance(-500 * time.Millisecond)
+			events = r.drain(t)
+			r.src.Push(started(exited(raw(exit, 1, now+15), 0), 10))
+		}
+		if diff := cmp.Diff(c.want, slices.Concat(events, r.drain(t), r.drain(t))); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}

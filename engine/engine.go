@@ -73,7 +73,7 @@ func (e *Engine) Learn(r *RawEvent) {
 	zombie := r.Kind == KindExit
 	r.Kind = 0 // it is no event
 	if p := e.table.learn(r); zombie {
-		e.sweeping.miss(p, r.Time)
+		e.table.miss(p, r.Time)
 	}
 }
 
@@ -105,9 +105,6 @@ func (e *Engine) Get() (*Event, error) {
 		}
 		if !ripe {
 			return nil, ErrNothing
-		}
-		if ev := e.replaced(now); ev != nil {
-			return ev, nil
 		}
 		if ev := e.deliver(now); ev != nil {
 			return ev, nil

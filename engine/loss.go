@@ -111,6 +111,7 @@ func (t *table) revive(p *process, time uint64) {
 		o = next
 	}
 	if p.younger == nil {
+		p.missing = 0
 		t.cancelExit(p)
 	}
 }

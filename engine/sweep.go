@@ -1,23 +1,26 @@
 package engine
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // sweep looks which processes of the table are still there: after a gap, and, if the source
 // does not report every EXIT, when the table has doubled. It does a few at a time, so that no
 // call of Get takes long.
 type sweep struct {
-	todo    []uint32 // pids to look at
-	gapTo   uint64   // the end of the gap that they are looked at for
-	alive   int      // processes that were there at the latest look without EXITs
-	again   uint64   // the earliest time of the next one
-	next    uint64   // when to go on
-	missing []missing
+	todo  []uint32 // pids to look at
+	gapTo uint64   // the end of the gap that they are looked at for
+	alive int      // processes that were there at the latest look without EXITs
+	again uint64   // the earliest time of the next one
+	next  uint64   // when to go on
 }
 
-// missing is a process that was not there. Its EXIT may only not have been delivered yet.
+// missing is a process that was not there, or whose pid was another's. Its EXIT may only not have
+// been delivered yet.
 type missing struct {
 	p    *process
-	time uint64 // of the look; also in p.missing, which a process in the same place has not
+	time uint64 // of that; also in p.missing, which a process in the same place has not
 }
 
 const (
@@ -43,7 +46,7 @@ func (e *Engine) sweep(now uint64) *Event {
 func (e *Engine) search(now uint64) {
 	s := &e.sweeping
 	gapTo := max(e.table.gapTo, e.buffer.gapTo)
-	if !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(s.missing) == 0 && now >= s.again {
+	if !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(e.table.missing) == 0 && now >= s.again {
 		gapTo, s.alive, s.again = now, 0, now+e.table.grace
 	}
 	if gapTo == 0 && s.gapTo == 0 {
@@ -73,24 +76,34 @@ func (e *Engine) lookFor(pid uint32) {
 		return
 	}
 	if e.table.sight(p) == SightGone {
-		s.miss(p, e.clock.Now()) // it may have ended since this call of Get began
+		e.table.miss(p, e.clock.Now()) // it may have ended since this call of Get began
 	} else {
 		s.alive++
 	}
 }
 
 // miss says that p was not there at a time.
-func (s *sweep) miss(p *process, time uint64) {
+func (t *table) miss(p *process, time uint64) {
 	p.missing = time
-	s.missing = append(s.missing, missing{p, time})
+	t.missing = append(t.missing, missing{p, time})
+}
+
+// replace ends p, whose pid another process had at r. That is certain if r is a birth, or has a
+// start time.
+func (t *table) replace(p *process, r *RawEvent, now uint64) {
+	certain := r.Kind == KindFork && !r.Thread || r.Task.Known.Has(FieldStart)
+	if certain && !p.Exited && p.missing == 0 && t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo {
+		t.miss(p, r.Time)
+	}
+	t.infer(p, now)
 }
 
 // gone ends the first of the missing processes of which no EXIT can come any more: all
 // that happened before it was looked for has been delivered. An EXIT can be stamped later.
 func (e *Engine) gone(now uint64) *Event {
-	s := &e.sweeping
-	for len(s.missing) > 0 {
-		m := s.missing[0]
+	t := &e.table
+	for len(t.missing) > 0 {
+		m := t.missing[0]
 		if m.p.missing == m.time {
 			head, late := e.buffer.oldest(), m.time+max(e.hold, lastWord)
 			if now < late || head != nil && head.Time <= m.time {
@@ -105,12 +118,16 @@ func (e *Engine) gone(now uint64) *Event {
 				return nil
 			}
 		}
-		s.missing = s.missing[:copy(s.missing, s.missing[1:])]
+		t.missing = t.missing[:copy(t.missing, t.missing[1:])]
 		if m.p.missing != m.time {
 			continue
 		}
 		m.p.missing = 0
-		if m.p.Exited || e.buffer.hasExit(m.p.PID) {
+		next := uint64(math.MaxUint64) // when its pid was another's
+		if m.p.younger != nil {
+			next = m.p.younger.born
+		}
+		if m.p.Exited && !m.p.Inferred || e.buffer.hasExit(m.p.PID, next) {
 			continue
 		}
 		if ev := e.tellGone(m.p, m.time, now); ev != nil {
@@ -118,35 +135,6 @@ func (e *Engine) gone(now uint64) *Event {
 		}
 	}
 	return nil
-}
-
-// replaced returns the event of a process whose pid the oldest raw event gives to another one:
-// its EXIT was lost, and it is gone by then. It is nil if there is none.
-func (e *Engine) replaced(now uint64) *Event {
-	if e.table.gapTo == 0 {
-		return nil
-	}
-	head := e.buffer.oldest()
-	if p := e.table.replaced(head); p != nil {
-		return e.tellGone(p, head.Time, now)
-	}
-	return nil
-}
-
-// replaced returns the process of which r, an event of another one of its pid, is the first word
-// that it has ended, nil if there is none.
-func (t *table) replaced(r *RawEvent) *process {
-	p := t.byPID.get(r.PID)
-	if r.Kind == KindGap || p == nil || p.Exited || p.asOf > t.gapTo || p.checked > t.gapTo || p.asOf >= r.Time {
-		return nil
-	}
-	birth := r.Kind == KindFork && !r.Thread && p.born < r.Time
-	other := p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart) && !p.sameStart(r.Task.Start, r.Task.StartUnit) &&
-		p.born < t.bornBy(r)
-	if !birth && !other || t.find(r) != nil {
-		return nil
-	}
-	return p
 }
 
 // tellGone ends p, which was gone by a time, and returns the event that says so, nil if nobody
@@ -174,8 +162,8 @@ func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 	switch {
 	case len(s.todo) > 0:
 		return s.next - min(now, s.next), true
-	case len(s.missing) > 0:
-		at := s.missing[0].time + max(e.hold, lastWord)
+	case len(e.table.missing) > 0:
+		at := e.table.missing[0].time + max(e.hold, lastWord)
 		return at - min(now, at), true
 	}
 	return 0, false

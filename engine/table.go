@@ -21,6 +21,8 @@ type table struct {
 	firstExit int
 	collected uint64
 
+	missing []missing // in the order in which they were missed
+
 	free     *process
 	images   []*image // free ones
 	contexts equals[context]
@@ -178,7 +180,7 @@ func (t *table) cancelExit(p *process) {
 // collect removes the processes whose grace time is over.
 func (t *table) collect(now uint64) {
 	for ; t.firstExit < len(t.exits); t.firstExit++ {
-		if e := t.exits[t.firstExit]; now < e.at || now-e.at < t.grace {
+		if e := t.exits[t.firstExit]; now < e.at || now-e.at < t.grace || e.p.missing != 0 {
 			return
 		}
 		t.remove(t.exits[t.firstExit].p)

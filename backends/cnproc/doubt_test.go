@@ -259,13 +259,16 @@ func TestLossAfterUnsureEnd(t *testing.T) {
 	e := newEnricher(&fakeProc{}, newClock(), new(loss), ms)
 	now := clock.Monotonic()
 	e.addEnd(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: now}, engine.FieldExit.Set(), &fact{unsure: true, lost: span{now, now}})
-	g := engine.Gap{From: now + 1, To: now + 2}
+	g := engine.Gap{From: now + 1, To: now + 2, Count: 7}
 	e.distrust(&g)
+	if g.From != now || g.Count != 8 {
+		t.Errorf("%+v", g)
+	}
 	to := &sink{room: 9}
 	e.release(to, clock.Monotonic(), true)
 	e.addEnd(&engine.RawEvent{Kind: engine.KindExit, PID: 1, TID: 1, Time: g.To}, 0, &fact{unsure: true, lost: span{g.To, g.To}})
 	e.release(to, clock.Monotonic(), true)
-	if len(to.events) != 2 || to.events[0].Kind != engine.KindGap || to.events[1].Kind != engine.KindGap || to.events[0].Gap.From != now {
+	if len(to.events) != 1 || to.events[0].Kind != engine.KindGap {
 		t.Errorf("%d events", len(to.events))
 	}
 	if e.loss.void != 2 || len(e.byPID) != 0 {

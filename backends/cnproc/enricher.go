@@ -324,20 +324,25 @@ func (h *entry) drop(lost engine.Fields) {
 
 // distrust gives up what was read, or is to be, for events up to the end of a gap: messages of
 // before are missing. What would tell whether an end is one may be among them, so that the end is
-// in the gap as well.
+// added to the gap.
 func (e *enricher) distrust(g *engine.Gap) {
-	e.loss.gapTo = max(e.loss.gapTo, g.To)
 	for pos := e.head; pos < e.end; pos++ {
 		h := e.at(pos)
 		h.want, h.wait, h.group = 0, false, groupUnsure
 		h.drop(h.read)
 		if h.unsure {
-			e.lose(h)
+			h.unsure, h.none = false, true
+			e.loss.void++
+			g.Count++
+			if g.From, g.To = min(g.From, h.lost.from), max(g.To, h.lost.to); g.CPU != h.ev.CPU {
+				g.CPU = engine.AllCPUs
+			}
 		}
 		if h.seen != 0 {
 			h.ev.Task.Known &^= ofEnd
 		}
 	}
+	e.loss.gapTo = max(e.loss.gapTo, g.To)
 }
 
 // lose makes an end that is unsure a gap.

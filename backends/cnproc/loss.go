@@ -9,9 +9,9 @@ import "github.com/quark-linux/quark/engine"
 // The socket counts what it drops, and reports an overrun once, before it gives what it held, which
 // is of before the loss. From then on it drops all until it is empty. So an overrun is told, as a
 // gap, behind what was held: where the socket was seen empty, or before a message with a later
-// stamp, whichever is first. What is dropped between the report and the empty socket is told in a
-// second gap. Numbers that are missing among the messages of a CPU also show what the kernel had no
-// memory to send.
+// stamp, whichever is first. The sink gets the gap earlier if what was held fills it. What is
+// dropped between the report and the empty socket is told in a second gap. Numbers that are missing
+// among the messages of a CPU also show what the kernel had no memory to send.
 type loss struct {
 	clock    *bootClock
 	filtered bool // the kernel leaves out kinds, so that numbers are missing anyway
@@ -39,6 +39,7 @@ type loss struct {
 type overrun struct {
 	from, to uint64
 	reported uint64 // time of the report, 0 if all is told
+	early    bool   // its gap was told, as the sink was full, before what was held
 	dropped  uint64 // since the socket was opened
 	counted  uint64 // a time before dropped was read, as to is one after it
 }
@@ -88,7 +89,7 @@ func (l *loss) emptied(now uint64, drops func() uint64) bool {
 	}
 	o := &l.overrun
 	o.counted, o.to, o.dropped = counted, l.clock.now(), l.dropped
-	o.reported = o.to
+	o.reported, o.early = o.to, false
 	return true
 }
 
@@ -97,17 +98,33 @@ func (l *loss) beforeOverrun(m *message) bool {
 	return l.overrun.reported == 0 || m.time <= l.overrun.reported
 }
 
-// tell returns the gap of what the socket dropped and no gap has told of.
-func (l *loss) tell() (g engine.Gap, ok bool) {
-	o := &l.overrun
-	if o.reported == 0 {
+// tellEarly returns the gap of what the socket dropped and no gap has told of, for the sink alone.
+func (l *loss) tellEarly() (g engine.Gap, ok bool) {
+	if l.overrun.reported == 0 || l.overrun.early {
 		return g, false
 	}
-	o.reported, l.losing, l.drained = 0, l.congested, false
-	g = engine.Gap{Cause: engine.LossSocketFull, CPU: engine.AllCPUs, From: o.from, To: o.to}
-	l.count(&g, o.dropped)
+	l.overrun.early = true
+	return l.gap(), true
+}
+
+// tell returns the gap of what the socket dropped and the tracker does not know of. early is
+// whether the sink does.
+func (l *loss) tell() (g engine.Gap, early, ok bool) {
+	o := &l.overrun
+	if o.reported == 0 {
+		return g, false, false
+	}
+	g, early = l.gap(), o.early
+	o.reported, o.early, l.losing, l.drained = 0, false, l.congested, false
 	o.from = o.counted
-	return g, true
+	return g, early, true
+}
+
+func (l *loss) gap() engine.Gap {
+	o := &l.overrun
+	g := engine.Gap{Cause: engine.LossSocketFull, CPU: engine.AllCPUs, From: o.from, To: o.to}
+	l.count(&g, o.dropped)
+	return g
 }
 
 // lose notes that messages of until a time may be missing.

@@ -261,8 +261,13 @@ func (s *Source) release(force bool) {
 	if s.usages != nil {
 		s.usages.match()
 	}
-	if force || !s.loss.congested && s.batch.next == s.batch.n {
+	switch {
+	case !s.loss.congested && s.batch.next == s.batch.n:
 		s.tellOverrun()
+	case force:
+		if g, ok := s.loss.tellEarly(); ok {
+			s.take(&fact{kind: engine.KindGap, gap: s.beforeRest(g)})
+		}
 	}
 	n, unread := s.enrich.release(s.to, s.loss.noted, force)
 	s.handed += n
@@ -336,17 +341,20 @@ func (s *Source) overran(drops func() uint64) {
 	s.loss.overran(drops)
 }
 
-// tellOverrun tells the tracker of what the socket dropped. The gap comes before the messages in
-// the batch: if the sink has no room for them to be ordered in, it begins no later than they do.
+// tellOverrun tells the tracker of what the socket dropped.
 func (s *Source) tellOverrun() {
-	g, ok := s.loss.tell()
-	if !ok {
-		return
+	if g, early, ok := s.loss.tell(); ok {
+		s.track.lose(s.beforeRest(g), early)
 	}
+}
+
+// beforeRest returns a gap that comes before the messages in the batch: if the sink has no room for
+// them to be ordered in, it begins no later than they do.
+func (s *Source) beforeRest(g engine.Gap) engine.Gap {
 	if s.to.Room()-s.enrich.len() < s.batch.n-s.batch.next {
 		s.rest(func(m *message) { g.From = min(g.From, m.time) })
 	}
-	s.track.lose(g)
+	return g
 }
 
 // noteRest shows the messages that have not been taken to the queued events.

@@ -280,6 +280,66 @@ func TestLastMessageLongAfterLook(t *testing.T) {
 	}
 }
 
+// The message of a leader is no end where a loss may have hidden threads: they can end later. What
+// follows tells of no second end.
+func TestLeaderOfUnseenThreads(t *testing.T) {
+	for _, lost := range []bool{true, false} { // else the source has only begun to watch
+		for _, status := range []string{"0", "9", "15"} {
+			s := offline(Options{Enrich: EnrichNone})
+			s.track.view = zombie{}
+			if s.loss.rescan = true; lost {
+				s.loss.until = 1
+			}
+			got := sink{room: 100}
+			play(s, &got, script("-10="+status, "-11=256")...)
+			var kinds []engine.Kind
+			for _, ev := range got.events {
+				kinds = append(kinds, ev.Kind)
+			}
+			want := engine.KindExit
+			if lost && status != "15" {
+				want = engine.KindGap
+			}
+			if !slices.Equal(kinds, []engine.Kind{want}) {
+				t.Errorf("lost %v, status %s: %v, want %v", lost, status, kinds, want)
+			}
+		}
+	}
+}
+
+// A full sink gets the gap of an overrun ahead of what the socket held, of which nothing is lost.
+func TestFullSinkBeforeWhatWasHeld(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	s.track.view = oneThread{} // it has no process
+	got := sink{room: 100}
+	feed(s, &got, record(Fork, 0, 1, ms, 1, 1, 10, 10))
+	s.loss.overrun = overrun{from: 1, to: 9 * ms, reported: 9 * ms, counted: 9 * ms, dropped: 4}
+	s.loss.congested = true
+	s.release(true)
+	feed(s, &got, record(Exit, 0, 2, 2*ms, 10, 10, 0, 17, 2, 1))
+	lives := s.track.loss.until == 0
+	s.tellOverrun()
+	gaps, exits := got.events.Of(0, engine.KindGap), got.events.Of(10, engine.KindExit)
+	if len(gaps) != 1 || gaps[0].Gap.Count != 4 || len(exits) != 1 || !lives || s.track.loss.until == 0 {
+		t.Errorf("%d gaps, %d exits, lives %v, %+v", len(gaps), len(exits), lives, s.loss)
+	}
+}
+
+// Whether a core was dumped is told with the end. If that is lost the gap begins where the core may
+// have been dumped.
+func TestLossAfterCoreMessage(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	got := sink{room: 100}
+	core := record(CoreDump, 0, 1, 1000*ms, 10, 10, 1, 1)
+	feed(s, &got, record(Fork, 0, 0, 999*ms, 1, 1, 10, 10))
+	feed(s, &got, core)
+	feed(s, &got, record(Exit, 0, 3, 1002*ms, 10, 10, 134, 17, 2, 1))
+	gaps := got.events.Of(0, engine.KindGap)
+	if len(gaps) == 0 || gaps[0].Gap.From > 1000*ms {
+		t.Errorf("%d gaps", len(gaps))
+	}
+}
+
 // amid is a view of such a process that takes its time.
 type amid struct {
 	alone

@@ -37,9 +37,15 @@ type tracker struct {
 	loss    *loss
 	groups  groups
 	living  living
-	dumping map[uint32]uint32 // processes whose core may be dumped -> the thread
+	dumping map[uint32]dump   // processes whose core may be dumped
 	failed  map[uint32]failed // processes whose end was stated by failure
 	probes  []probe
+}
+
+// dump is the message that a core may be dumped: the thread, and when it was sent.
+type dump struct {
+	tid  uint32
+	time uint64
 }
 
 // view is what the tracker looks at in /proc: a [procfs.Reader].
@@ -52,7 +58,7 @@ type view interface {
 }
 
 func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *tracker {
-	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: newGroups(last6), dumping: map[uint32]uint32{}}
+	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: newGroups(last6), dumping: map[uint32]dump{}}
 	t.living.runs, t.living.tell = t.leaderRuns, t.tellLate
 	if v == nil {
 		l.lose(1) // of the processes that there are nothing is known
@@ -64,7 +70,7 @@ func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *t
 func (t *tracker) take(m *message) {
 	seq, missing, g := t.loss.saw(m)
 	if missing {
-		t.lose(g)
+		t.lose(g, false)
 	}
 	if m.what == whatAck {
 		return
@@ -95,7 +101,7 @@ func (t *tracker) take(m *message) {
 	case CoreDump:
 		// Sent when a signal of that action arrives, whether or not a core is dumped:
 		// the exit status tells.
-		t.dumping[m.pid] = m.tid
+		t.dumping[m.pid] = dump{m.tid, m.time}
 		return
 	case Comm:
 		f.kind = engine.KindComm
@@ -110,14 +116,18 @@ func (t *tracker) take(m *message) {
 }
 
 // lose gives up what a message that is missing can have changed, and states the gap unless gaps
-// have told of all that is missing.
-func (t *tracker) lose(g engine.Gap) {
+// have told of all that is missing. early is set if the gap was stated already.
+func (t *tracker) lose(g engine.Gap, early bool) {
+	from := g.From
 	if mixed := t.living.forget(t.clock.now()); mixed != 0 {
 		g.From = min(g.From, mixed)
 	}
 	t.loss.lose(g.To)
+	for _, d := range t.dumping {
+		g.From = min(g.From, d.time) // nothing tells any more whether there was a core
+	}
 	clear(t.dumping)
-	if g.CPU == engine.AllCPUs || g.Count > 0 {
+	if !early && (g.CPU == engine.AllCPUs || g.Count > 0) || g.From < from {
 		t.state(&fact{kind: engine.KindGap, gap: g})
 	}
 }
@@ -141,6 +151,9 @@ func (t *tracker) endLate(m *message, next uint64, known bool, seen uint64) {
 // loseEnd states that the end of a process is lost: nothing tells which one it is of.
 func (t *tracker) loseEnd(m *message, lost span) {
 	t.loss.void++
+	if d, ok := t.dumping[m.pid]; ok {
+		lost.add(d.time)
+	}
 	t.state(&fact{kind: engine.KindGap, m: m,
 		gap: engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: lost.from, To: lost.to, Count: 1}})
 }
@@ -213,6 +226,7 @@ func (t *tracker) exit(f *fact) {
 	if !v.known {
 		m.time = max(m.time, v.lost.to) // one of those messages is its own
 	}
+	_, told := t.groups.byPID[m.pid]
 	e := t.groups.exit(m)
 	if e.probe {
 		t.probes = append(t.probes, probe{pid: m.pid})
@@ -222,6 +236,11 @@ func (t *tracker) exit(f *fact) {
 	if e.confirm || e.group && (unseen || v.unsure) {
 		e = t.confirm(m, e)
 		e.known = e.known && (!unseen || certain(e.status))
+		if e.group && unseen && !e.known && f.doubtful && !told {
+			t.doubtEnd(m) // it may have had threads that ended later
+			t.living.ended(m.pid, m.time, strays, true)
+			return
+		}
 	}
 	if e.lost {
 		t.loseEnd(m, span{m.time, m.time})
@@ -244,11 +263,11 @@ func (t *tracker) exit(f *fact) {
 	t.living.ended(m.pid, m.time, strays, e.unsure)
 	e.known, f.doubtful = e.known && v.known, f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
-	if thread, ok := t.dumping[m.pid]; ok {
+	if d, ok := t.dumping[m.pid]; ok {
 		delete(t.dumping, m.pid)
 		if core := (engine.Exit{WaitStatus: e.status}); e.known && core.CoreDumped() {
 			dump := *m
-			dump.tid = thread
+			dump.tid = d.tid
 			t.state(&fact{kind: engine.KindCoreDump, m: &dump, seq: f.seq, doubtful: f.doubtful})
 		}
 	}
