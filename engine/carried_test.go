@@ -332,6 +332,20 @@ func TestGoneWhenReplaced(t *testing.T) {
 	}
 }
 
+// A process that was missed is not gone if an event without a start time can be its EXIT.
+func TestGoneOrPerhapsEnded(t *testing.T) {
+	r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+	r.src.Push(started(raw(fork, 1, 10), 10))
+	r.drain(t)
+	now := r.clock.Now() - uint64(time.Second)
+	r.src.Push(gapAt(now, now+10, 1))
+	r.drain(t)
+	r.src.Push(exited(raw(exit, 1, r.clock.Now()-uint64(time.Second)-500), 0))
+	if diff := cmp.Diff([]string{"1 EXIT"}, slices.Concat(r.drain(t), r.drain(t), r.drain(t))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A zombie at the start is gone, unless its EXIT was after the source was opened.
 func TestZombieAtTheStart(t *testing.T) {
 	for _, c := range []struct {

@@ -89,10 +89,13 @@ func (t *table) miss(p *process, time uint64) {
 }
 
 // replace ends p, whose pid another process had at r. That is certain if r is a birth, or has a
-// start time.
+// start time; else r can be an event of p, also its EXIT.
 func (t *table) replace(p *process, r *RawEvent, now uint64) {
-	certain := r.Kind == KindFork && !r.Thread || r.Task.Known.Has(FieldStart)
-	if certain && !p.Exited && p.missing == 0 && t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo {
+	switch certain := r.Kind == KindFork && !r.Thread || r.Task.Known.Has(FieldStart); {
+	case p.Exited:
+	case !certain:
+		p.missing = 0
+	case p.missing == 0 && t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo:
 		t.miss(p, r.Time)
 	}
 	t.infer(p, now)

@@ -144,6 +144,9 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	if !s.track.groups.last6 {
 		t.Notes = append(t.Notes, "before Linux 6.0 the exit status of a process whose leader ended first is not always known")
 	}
+	if s.track.spreads {
+		t.Notes = append(t.Notes, "before Linux 5.16 the exit status of a process that ends while another one dumps core is not known")
+	}
 	return t
 }
 

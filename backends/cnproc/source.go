@@ -103,6 +103,7 @@ func (s *Source) stages() {
 	}
 	s.loss = loss{clock: s.clock}
 	s.track = newTracker(v, s.clock, &s.loss, kernelversion.AtLeast("6.0"), s.take)
+	s.track.spreads = !kernelversion.AtLeast("5.16")
 	s.enrich = newEnricher(r, s.clock, &s.loss, uint64(s.opts.DoubtTime))
 }
 

@@ -307,6 +307,26 @@ func TestLeaderOfUnseenThreads(t *testing.T) {
 	}
 }
 
+// Where a core dump sets the status of others, that of who ends meanwhile is unknown.
+func TestStatusWhileAnotherDumps(t *testing.T) {
+	for _, spreads := range []bool{true, false} {
+		s := offline(Options{Enrich: EnrichNone})
+		s.track.spreads = spreads
+		got := sink{room: 100}
+		feed(s, &got, record(CoreDump, 0, 1, 1000*ms, 10, 10, 1, 1))
+		feed(s, &got, record(Exit, 0, 2, 1001*ms, 11, 11, 256, 17, 10, 10))
+		feed(s, &got, record(Exit, 0, 3, 1002*ms, 10, 10, 139, 17, 1, 1))
+		feed(s, &got, record(Exit, 0, 4, 1003*ms, 12, 12, 256, 17, 1, 1))
+		feed(s, &got, record(Exit, 0, 5, 1003*ms+maxStraggle, 13, 13, 256, 17, 1, 1))
+		for pid, want := range map[int]bool{11: !spreads, 10: true, 12: !spreads, 13: true} {
+			exits := got.events.Of(pid, engine.KindExit)
+			if len(exits) != 1 || exits[0].Task.Known.Has(engine.FieldExit) != want {
+				t.Errorf("spreads %v: %d exits of %d, known is to be %v", spreads, len(exits), pid, want)
+			}
+		}
+	}
+}
+
 // A full sink gets the gap of an overrun ahead of what the socket held, of which nothing is lost.
 func TestFullSinkBeforeWhatWasHeld(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})

@@ -33,6 +33,10 @@ type tracker struct {
 	// lives is set if all forks and exits come.
 	lives    bool
 	failures bool // only the exits of threads that failed come
+	// spreads is set if a core dump sets the wait status of all that share the memory, also
+	// of one that ends with another: before Linux 5.16.
+	spreads bool
+	dumped  uint64 // the latest end of a process whose core may have been dumped
 
 	loss    *loss
 	groups  groups
@@ -261,10 +265,11 @@ func (t *tracker) exit(f *fact) {
 		f.lost.add(t.clock.now())
 	}
 	t.living.ended(m.pid, m.time, strays, e.unsure)
-	e.known, f.doubtful = e.known && v.known, f.doubtful || !v.known
+	e.known, f.doubtful = e.known && v.known && !t.dumpSets(m, e.status), f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
 	if d, ok := t.dumping[m.pid]; ok {
 		delete(t.dumping, m.pid)
+		t.dumped = max(t.dumped, m.time)
 		if core := (engine.Exit{WaitStatus: e.status}); e.known && core.CoreDumped() {
 			dump := *m
 			dump.tid = d.tid
@@ -272,6 +277,20 @@ func (t *tracker) exit(f *fact) {
 		}
 	}
 	t.state(f)
+}
+
+// dumpSets reports whether the core dump of another process may have set the wait status that the
+// parent gets.
+func (t *tracker) dumpSets(m *message, status int32) bool {
+	if !t.spreads || certain(status) {
+		return false
+	}
+	others := len(t.dumping)
+	if _, own := t.dumping[m.pid]; own {
+		others--
+	}
+	since := max(t.dumped, t.loss.until)
+	return others > 0 || since != 0 && m.time <= since+maxStraggle
 }
 
 // doubtEnd states, once, that the end of a process may be lost, as nothing of it is left though
