@@ -33,7 +33,7 @@ func offline(o Options, shared ...source.Options) *Source {
 		panic(err)
 	}
 	s := newSource(append(shared, source.Options{})[0], o)
-	s.loss.until, s.loss.rescan, s.track.groups.last6 = 0, false, true
+	s.loss.until, s.loss.rescan, s.track.groups.last6, s.track.spreads = 0, false, true, false
 	s.to = &sink{}
 	return s
 }
