@@ -70,7 +70,7 @@ func (p proc) Look(pid uint32) (start uint64, sight engine.Sight) {
 	switch {
 	case err != nil:
 		return 0, engine.SightUnknown
-	case st.Zombie() && st.Threads <= 1:
+	case st.Over():
 		return 0, engine.SightGone
 	}
 	return start, engine.SightAlive

@@ -104,7 +104,7 @@ func (t *tracker) confirm(m *message, e end) end {
 	e.unsure = true
 	st, start, err := t.view.Status(m.pid)
 	switch {
-	case err != nil, !t.clock.startedBy(start, m.time), st.Zombie() && st.Threads <= 1:
+	case err != nil, !t.clock.startedBy(start, m.time), st.Over():
 		// Gone, and perhaps there is a new one already; or waiting for its parent.
 		t.groups.forget(m.pid)
 		return e

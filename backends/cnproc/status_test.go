@@ -307,6 +307,34 @@ func TestLeaderOfUnseenThreads(t *testing.T) {
 	}
 }
 
+// Without /proc, and where it shows another process of the tick by then, an end is told or lost.
+func TestLeaderOfUnseenThreadsIsNotForgotten(t *testing.T) {
+	for name, v := range map[string]view{"no /proc": nil, "the number is given again": &again{}} {
+		s := offline(Options{Enrich: EnrichNone})
+		s.track.view = v
+		s.loss.until, s.loss.rescan = 1, true
+		got := sink{room: 100}
+		feed(s, &got, record(Exit, 0, 1, engine.ProcStartUnit+5, 10, 10, 0, 17, 2, 1))
+		if st, _ := s.Stats(); uint64(len(got.events.Of(10, engine.KindExit)))+st.LostTotal() != 1 {
+			t.Errorf("%s: %d events, %+v", name, len(got.events), st)
+		}
+	}
+}
+
+// again is a view of a process that is gone at the first look, and at the next of another one that
+// started in the tick of its end.
+type again struct {
+	alone
+	looks int
+}
+
+func (v *again) Status(pid uint32) (procfs.Status, uint64, error) {
+	if v.looks++; v.looks == 1 {
+		return procfs.Status{}, 0, procfs.ErrVanished
+	}
+	return young{}.Status(pid)
+}
+
 // Where a core dump sets the status of others, that of who ends meanwhile is unknown.
 func TestStatusWhileAnotherDumps(t *testing.T) {
 	for _, spreads := range []bool{true, false} {

@@ -173,6 +173,7 @@ type end struct {
 	unsure  bool   // see confirm
 	lost    bool   // nothing tells any more whether it is one
 	gone    bool   // the thread, or its group, had left /proc at the look after a loss
+	alone   bool   // nothing has told of another thread
 }
 
 // exit notes the exit of a thread.
@@ -182,7 +183,7 @@ func (g *groups) exit(m *message) end {
 	switch {
 	case !ok:
 		// One thread only; or a straggler of a group that is gone.
-		return end{group: leader && !m.former, time: m.time, status: int32(m.status), known: true, gone: !leader}
+		return end{group: leader && !m.former, time: m.time, status: int32(m.status), known: true, gone: !leader, alone: true}
 	case e.late > 0 && !known && (!leader || m.former || m.time < e.execed):
 		e.late--
 		g.byPID[m.pid] = e

@@ -230,7 +230,6 @@ func (t *tracker) exit(f *fact) {
 	if !v.known {
 		m.time = max(m.time, v.lost.to) // one of those messages is its own
 	}
-	_, told := t.groups.byPID[m.pid]
 	e := t.groups.exit(m)
 	if e.probe {
 		t.probes = append(t.probes, probe{pid: m.pid})
@@ -240,8 +239,8 @@ func (t *tracker) exit(f *fact) {
 	if e.confirm || e.group && (unseen || v.unsure) {
 		e = t.confirm(m, e)
 		e.known = e.known && (!unseen || certain(e.status))
-		if e.group && unseen && !e.known && f.doubtful && !told {
-			t.doubtEnd(m) // it may have had threads that ended later
+		if e.group && e.alone && unseen && !e.known && f.doubtful && t.view != nil {
+			t.loseDoubted(m) // it may have had threads that ended later
 			t.living.ended(m.pid, m.time, strays, true)
 			return
 		}
@@ -297,15 +296,20 @@ func (t *tracker) dumpSets(m *message, status int32) bool {
 // m was taken for the end of one thread: if a loss has hidden an exec, or the ends of other
 // threads, m can be the last message. When that comes nothing is left, so no end is missed.
 func (t *tracker) doubtEnd(m *message) {
-	g, known := t.groups.byPID[m.pid]
-	if t.view == nil || g.doubted || t.living.numbers[m.pid].over {
+	if t.view == nil || t.groups.byPID[m.pid].doubted || t.living.numbers[m.pid].over {
 		return
 	}
 	st, start, err := t.view.Status(m.pid)
-	if err == nil && t.clock.startedBy(start, m.time) && !(st.Zombie() && st.Threads <= 1) {
-		return
+	if err != nil || !t.clock.startedBy(start, m.time) || st.Over() {
+		t.loseDoubted(m)
 	}
+}
+
+// loseDoubted states that the end of a process is lost, of which nothing is left, and that no
+// message of it that is still to come is one more.
+func (t *tracker) loseDoubted(m *message) {
 	now := t.clock.now()
+	g, known := t.groups.byPID[m.pid]
 	if g.unseen, g.doubted = true, true; !known {
 		g.over = now
 	}

@@ -73,6 +73,10 @@ type Status struct {
 // Zombie reports whether the leader has ended.
 func (s Status) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
+// Over reports whether all threads of the process have ended: it is a zombie that no living
+// thread keeps.
+func (s Status) Over() bool { return s.Zombie() && s.Threads <= 1 }
+
 // Reader reads processes from /proc. It is not safe for concurrent use.
 type Reader struct {
 	// Sparing is set if Read leaves out what costs much and rarely differs. It reads the login

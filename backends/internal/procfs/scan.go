@@ -81,7 +81,7 @@ func (r *Reader) Describe(pid uint32, ev *engine.RawEvent) bool {
 	if st.Ended {
 		ev.Task.Known &^= Replaced
 	}
-	if st.Zombie() && st.Threads <= 1 {
+	if st.Over() {
 		ev.Kind = engine.KindExit
 	}
 	ev.Time = clock.Monotonic()
