@@ -46,3 +46,10 @@ func (e *Engine) drained() bool {
 	head := e.buffer.oldest()
 	return head != nil && head.Time > e.drain.at+min(e.hold, disorder)
 }
+
+// unsettled reports whether, in a drain, the oldest event is of after the last reading of the source
+// began. An event of before it can be in a ring that was read before it happened, and comes with the
+// next reading.
+func (e *Engine) unsettled() bool {
+	return e.drain.at != 0 && !e.drain.done && e.buffer.Room() > 0 && e.buffer.Len() > 0 && e.buffer.oldest().Time >= e.populated
+}

@@ -104,6 +104,9 @@ func (e *Engine) Get() (*Event, error) {
 			return ev, nil
 		}
 		if !ripe {
+			if e.unsettled() && e.buffer.oldest().Time < e.clock.Now() {
+				continue // the next reading settles it
+			}
 			return nil, ErrNothing
 		}
 		if ev := e.deliver(now); ev != nil {
@@ -116,16 +119,18 @@ func (e *Engine) Get() (*Event, error) {
 // is whether there is one to deliver.
 func (e *Engine) wantsMore(now uint64, ripe bool) bool {
 	if e.drain.at != 0 {
-		return !e.drain.done && 2*e.buffer.Len() <= e.opts.MaxLength
+		return !e.drain.done && (!ripe || 2*e.buffer.Len() <= e.opts.MaxLength)
 	}
 	return now-e.populated >= e.pollEvery || !ripe
 }
 
 func (e *Engine) populate(now uint64) error {
+	if e.drain.at != 0 {
+		now = e.clock.Now() // in a drain Get reads more than once
+	}
 	e.populated = now
 	if e.opts.Record != nil {
-		// now may be older: in a drain Get reads more than once.
-		e.opts.Record.Read(e.clock.Now())
+		e.opts.Record.Read(now)
 	}
 	if err := e.source.Populate(e.sink); err != nil {
 		if !errors.Is(err, io.EOF) {
@@ -147,7 +152,7 @@ func (e *Engine) populate(now uint64) error {
 // back, the engine is no further in time than that event.
 func (e *Engine) ripe(now uint64) bool {
 	at, ok := e.ripeAt()
-	return ok && now >= at && (e.holder == nil || e.heldSince(at))
+	return ok && now >= at && (e.holder == nil || e.heldSince(at)) && !e.unsettled()
 }
 
 // heldSince reports whether the source holds no event of before a time back.
@@ -173,7 +178,7 @@ func (e *Engine) ripeAt() (at uint64, ok bool) {
 // ok is false if that is forever.
 func (e *Engine) Wait() (d time.Duration, ok bool) {
 	at, ok := e.ripeAt()
-	if !ok && e.drain.at != 0 && !e.drain.done {
+	if e.drain.at != 0 && !e.drain.done && (!ok || e.unsettled()) {
 		return drainPause, true
 	}
 	now := e.clock.Now()

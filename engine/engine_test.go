@@ -838,6 +838,75 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
+// twoRings is a source of the rings of two CPUs. Things happen on both while it reads them.
+type twoRings struct {
+	enginetest.Source
+	clock  *enginetest.Clock
+	random *rand.Rand
+	first  []uint64 // times of what is in the ring that is read first
+	left   int      // how much will happen
+}
+
+func (s *twoRings) Populate(to engine.Sink) error {
+	insert := func(time uint64) {
+		r := to.Reserve()
+		r.Kind, r.PID, r.Time = comm, 1, time
+		to.Insert(r)
+	}
+	for ; len(s.first) > 0 && to.Room() > 0; s.first = s.first[1:] {
+		insert(s.first[0])
+	}
+	if s.happens() {
+		s.first = append(s.first, s.clock.Now())
+	}
+	if to.Room() > 0 && s.happens() {
+		insert(s.clock.Now())
+	}
+	return nil
+}
+
+func (s *twoRings) happens() bool {
+	s.clock.Advance(time.Microsecond)
+	if s.left == 0 || s.random.IntN(2) == 0 {
+		return false
+	}
+	s.left--
+	return true
+}
+
+func (s *twoRings) Arm(bool) bool { return s.left == 0 && len(s.first) == 0 }
+
+// A drain hands nothing out before a reading could show what happened before it.
+func TestDrainKeepsOrder(t *testing.T) {
+	const all = 1000
+	for seed := range uint64(20) {
+		src := &twoRings{clock: enginetest.NewClock(), random: rand.New(rand.NewPCG(1, seed)), left: all}
+		e, err := engine.New(src, src.clock.Engine(), engine.Options{Matrix: new(engine.Matrix)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Drain(); err != nil {
+			t.Fatal(err)
+		}
+		n, last := 0, uint64(0)
+		for !e.Drained() {
+			ev, err := e.Get()
+			if errors.Is(err, engine.ErrNothing) {
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if ev.Time < last {
+				t.Fatalf("seed %d: event %d is of %d ns before the one that came before", seed, n, last-ev.Time)
+			}
+			n, last = n+1, ev.Time
+		}
+		if n != all {
+			t.Errorf("seed %d: %d of %d events", seed, n, all)
+		}
+	}
+}
+
 // quark(7) has the default rules as a table, cell by cell.
 func TestManualHasTheDefaultMatrix(t *testing.T) {
 	manual, err := os.ReadFile("../docs/quark.7")
