@@ -146,6 +146,11 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 	}
 	if s.track.spreads {
 		t.Notes = append(t.Notes, "before Linux 5.16 the exit status of a process that ends while another one dumps core is not known")
+		dumps := &t.Kinds[engine.KindCoreDump]
+		if dumps.Origin != engine.OriginNone {
+			dumps.Partial = engine.EventCoreDump
+			dumps.Via += "; not that of a process whose last thread seccomp(2) ends (KILL_THREAD): before Linux 5.16 nothing tells it, nor the exit status"
+		}
 	}
 	return t
 }

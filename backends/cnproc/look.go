@@ -125,7 +125,7 @@ func (t *tracker) confirm(m *message, e end) end {
 	}
 	if m.tid == m.pid && g.endings.n == 0 {
 		g.leader = int32(m.status)
-		g.endings.add(g.leader)
+		g.endings.add(m.tid, g.leader)
 	}
 	g.leaderDone, g.leaderTold, g.confirm = true, g.leaderTold || m.tid == m.pid, true
 	t.groups.byPID[m.pid] = g

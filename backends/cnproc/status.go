@@ -20,13 +20,14 @@ import "golang.org/x/sys/unix"
 //     is dumped sets the group's status once more, and the thread that dumps ends with that.
 type endings struct {
 	n      uint32
-	status int32 // of the first
-	mixed  bool  // there was another
-	fatal  int32 // a status of a signal to the whole group, 0 while there is none
-	killed bool  // one ended by SIGKILL
+	dumper uint32 // the thread that dumped core, 0 if none did
+	status int32  // of the first
+	mixed  bool   // there was another
+	fatal  int32  // a status of a signal to the whole group, 0 while there is none
+	killed bool   // one ended by SIGKILL
 }
 
-func (e *endings) add(status int32) {
+func (e *endings) add(tid uint32, status int32) {
 	if e.n++; e.n == 1 {
 		e.status = status
 	}
@@ -34,6 +35,9 @@ func (e *endings) add(status int32) {
 	e.killed = e.killed || status == int32(unix.SIGKILL)
 	if endsGroup(status) && e.fatal&coreDumped == 0 {
 		e.fatal = status
+	}
+	if status&coreDumped != 0 {
+		e.dumper = tid
 	}
 }
 
@@ -44,9 +48,12 @@ const coreDumped = 0x80
 // endsGroup reports whether the wait status is of a signal that ended the whole group.
 // Seccomp ends a single thread by SIGKILL (strict mode) and by SIGSYS (KILL_THREAD).
 func endsGroup(status int32) bool {
-	const sigkill, sigsys = 9, 31
-	return status&0x7f != 0 && status != sigkill && status != sigsys
+	return status&0x7f != 0 && status != int32(unix.SIGKILL) && status != killedThread
 }
+
+// killedThread is the status with which a thread ends that seccomp's KILL_THREAD ends. Before Linux
+// 5.16 it is that of a last thread, too, whose core was dumped: then the group's has coreDumped.
+const killedThread = int32(unix.SIGSYS)
 
 // verdict returns the wait status of a group all of whose threads have ended, and whether
 // it is certain. leader is the status of the leader.

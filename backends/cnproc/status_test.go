@@ -355,6 +355,38 @@ func TestStatusWhileAnotherDumps(t *testing.T) {
 	}
 }
 
+// Before Linux 5.16 seccomp has core dumped without a message: after KILL_PROCESS the status tells,
+// after KILL_THREAD nothing does.
+func TestStatusAfterSeccompDumps(t *testing.T) {
+	for _, spreads := range []bool{true, false} {
+		s := offline(Options{Enrich: EnrichNone})
+		s.track.spreads = spreads
+		got := sink{room: 100}
+		feed(s, &got, record(Exit, 0, 1, 1000*ms, 10, 10, 159, 17, 1, 1))
+		feed(s, &got, record(Exit, 0, 2, 1001*ms, 11, 11, 31, 17, 1, 1))
+		feed(s, &got, record(Fork, 0, 3, 1002*ms, 12, 12, 13, 12))
+		feed(s, &got, record(Exit, 0, 4, 1003*ms, 13, 12, 159, 17, 1, 1))
+		feed(s, &got, record(Exit, 0, 5, 1004*ms, 12, 12, 31, 17, 1, 1))
+		for pid, want := range map[int]struct {
+			status int32 // -1: unknown
+			dumper uint32
+		}{10: {159, 10}, 11: {-1, 0}, 12: {159, 13}} {
+			if !spreads {
+				if want.dumper = 0; want.status < 0 {
+					want.status = 31
+				}
+			}
+			exits, dumps := got.events.Of(pid, engine.KindExit), got.events.Of(pid, engine.KindCoreDump)
+			if len(exits) != 1 || exits[0].Task.Known.Has(engine.FieldExit) != (want.status >= 0) || want.status >= 0 && exits[0].Task.Exit.WaitStatus != want.status {
+				t.Errorf("spreads %v: exits of %d: %+v, want one with status %d", spreads, pid, exits, want.status)
+			}
+			if (len(dumps) == 1) != (want.dumper != 0) || len(dumps) == 1 && dumps[0].TID != want.dumper {
+				t.Errorf("spreads %v: core dumps of %d: %+v, want %d", spreads, pid, dumps, want.dumper)
+			}
+		}
+	}
+}
+
 // A full sink gets the gap of an overrun ahead of what the socket held, of which nothing is lost.
 func TestFullSinkBeforeWhatWasHeld(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})

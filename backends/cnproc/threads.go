@@ -174,6 +174,7 @@ type end struct {
 	lost    bool   // nothing tells any more whether it is one
 	gone    bool   // the thread, or its group, had left /proc at the look after a loss
 	alone   bool   // nothing has told of another thread
+	dumper  uint32 // the thread that dumped core, if one is known to have
 }
 
 // exit notes the exit of a thread.
@@ -206,7 +207,7 @@ func (g *groups) exit(m *message) end {
 	}
 	e.last = max(e.last, m.time)
 	if m.time > e.aliveAt {
-		e.endings.add(int32(m.status))
+		e.endings.add(m.tid, int32(m.status))
 	}
 	if e.live > 0 && e.over == 0 || !e.leaderDone || m.former {
 		probe := !e.probed
@@ -224,5 +225,5 @@ func (g *groups) exit(m *message) end {
 		g.forget(m.pid)
 		g.expect(m.pid, e.late, e.execed)
 	}
-	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm, gone: e.over != 0}
+	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm, gone: e.over != 0, dumper: e.endings.dumper}
 }

@@ -1,6 +1,8 @@
 package cnproc
 
 import (
+	"cmp"
+
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 )
@@ -264,18 +266,29 @@ func (t *tracker) exit(f *fact) {
 		f.lost.add(t.clock.now())
 	}
 	t.living.ended(m.pid, m.time, strays, e.unsure)
-	e.known, f.doubtful = e.known && v.known && !t.dumpSets(m, e.status), f.doubtful || !v.known
+	d, announced := t.dumping[m.pid]
+	quiet := !announced && t.dumpsQuietly(e.status)
+	e.known = e.known && v.known && !t.dumpSets(m, e.status) && !(quiet && e.status == killedThread)
+	f.doubtful = f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
-	if d, ok := t.dumping[m.pid]; ok {
+	if announced || quiet {
 		delete(t.dumping, m.pid)
 		t.dumped = max(t.dumped, m.time)
 		if core := (engine.Exit{WaitStatus: e.status}); e.known && core.CoreDumped() {
 			dump := *m
-			dump.tid = d.tid
+			if dump.tid = d.tid; quiet {
+				dump.tid = cmp.Or(e.dumper, m.tid)
+			}
 			t.state(&fact{kind: engine.KindCoreDump, m: &dump, seq: f.seq, doubtful: f.doubtful})
 		}
 	}
 	t.state(f)
+}
+
+// dumpsQuietly reports whether a process that ended with a status may have dumped core without a
+// message, as seccomp makes it do before Linux 5.16.
+func (t *tracker) dumpsQuietly(status int32) bool {
+	return t.spreads && status&^coreDumped == killedThread
 }
 
 // dumpSets reports whether the core dump of another process may have set the wait status that the

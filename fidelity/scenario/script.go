@@ -123,7 +123,7 @@ func (d *director) performLives(lives []*script.Life, check func(*process, ended
 			d.record(truth.Record{Op: truth.Now, PID: p.pid, Latest: at, Own: true, State: p.broken})
 		}
 		if sig := e.status.Signal(); e.status.Signaled() && slices.Contains(dumping, sig) {
-			d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Optional: !e.status.CoreDump()})
+			d.record(truth.Record{Op: truth.Core, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Optional: !e.status.CoreDump(), Compat: e.status.Signal() == unix.SIGSYS})
 		}
 	}
 	for _, p := range first {

@@ -90,8 +90,8 @@ type Record struct {
 	Used *Used `json:"used,omitempty"`
 	// Optional events may be reported or not.
 	Optional bool `json:"optional,omitempty"`
-	// Compat is set if a 32-bit system call did it, which not every source sees: its table says
-	// so.
+	// Compat is set if a 32-bit system call did it, or if seccomp(2) had the core dumped, which
+	// not every source sees: its table says so.
 	Compat bool `json:"compat,omitempty"`
 	// Unchanged is set if the ids were set to what they are, or ids of no interest were.
 	Unchanged bool `json:"unchanged,omitempty"`
