@@ -262,8 +262,9 @@ func (q *Queue) unlocked(filter func(*Event) bool) func(*Event) bool {
 	}
 }
 
-// Drain begins an orderly end: Get then returns without delay all events of before
-// the call, also those that still wait in the kernel, and then ErrNothing.
+// Drain begins an orderly end: Get then returns all events of before the call, also those that
+// still wait in the kernel, as soon as their order is sure, 100 ms after they happened; and then
+// ErrNothing.
 // [Queue.Drained] reports when that is for good, and Events ends then. It may be called from any
 // goroutine.
 func (q *Queue) Drain() error {

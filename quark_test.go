@@ -111,11 +111,7 @@ func TestDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := false
-		for {
-			ev, err := q.Get()
-			if errors.Is(err, quark.ErrNothing) {
-				break
-			}
+		for ev, err := range q.Events(t.Context()) {
 			seen = seen || err == nil && ev.Process.PID == pid && ev.Events.Has(quark.EventExit)
 		}
 		if !seen {

@@ -4,9 +4,14 @@ import "time"
 
 // drain is the state of an orderly end, which Drain begins or the source, with io.EOF.
 type drain struct {
-	at   uint64 // when it began; 0 before
-	done bool   // nothing of before that time is left in the source
+	at     uint64 // when it began; 0 before
+	done   bool   // nothing of before that time is left in the source
+	settle uint64 // how old an event has to be when the source is read; see settle
 }
+
+// settle is how long after an event all that happened before it can be read from a source: a CPU
+// takes the time, then writes the record, and a virtual one can stand still in between.
+const settle = uint64(100 * time.Millisecond)
 
 // drainPause is the time to wait for a record that the kernel has begun to write.
 const drainPause = time.Millisecond
@@ -19,9 +24,9 @@ const disorder = uint64(time.Second)
 // called once: from then on Populate holds nothing back.
 type Finisher interface{ Finish() }
 
-// Drain ends the holding of events, for an orderly end: Get from then on returns without
-// delay what the source has queued, also what did not fit into the buffer yet, then
-// ErrNothing. [Engine.Drained] reports when that is for good.
+// Drain ends the holding of events, for an orderly end: Get from then on returns what the
+// source has queued, also what did not fit into the buffer yet, as soon as its order is sure, 100 ms
+// after it happened; then ErrNothing. [Engine.Drained] reports when that is for good.
 func (e *Engine) Drain() error {
 	if e.drain.at != 0 {
 		return nil
@@ -37,19 +42,18 @@ func (e *Engine) Drain() error {
 func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
 
 // drained reports, after Populate, whether the source has nothing left of before the call
-// of Drain: it left room in the buffer and will say when there is more, or all it brings
-// is younger than any disorder of its events could explain.
+// of Drain: it left room in the buffer, will say when there is more, and had the time for
+// what was being written; or all it brings is younger than any disorder of its events could explain.
 func (e *Engine) drained() bool {
-	if e.buffer.Room() > 0 && e.source.Arm(true) {
+	if e.buffer.Room() > 0 && e.source.Arm(true) && e.populated >= e.drain.at+e.drain.settle {
 		return true
 	}
 	head := e.buffer.oldest()
 	return head != nil && head.Time > e.drain.at+min(e.hold, disorder)
 }
 
-// unsettled reports whether, in a drain, the oldest event is of after the last reading of the source
-// began. An event of before it can be in a ring that was read before it happened, and comes with the
-// next reading.
+// unsettled reports whether, in a drain, the last reading of the source began too early to have
+// brought all that happened before the oldest event.
 func (e *Engine) unsettled() bool {
-	return e.drain.at != 0 && !e.drain.done && e.buffer.Room() > 0 && e.buffer.Len() > 0 && e.buffer.oldest().Time >= e.populated
+	return e.drain.at != 0 && !e.drain.done && e.buffer.Room() > 0 && e.buffer.Len() > 0 && e.buffer.oldest().Time+e.drain.settle > e.populated
 }

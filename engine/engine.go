@@ -48,6 +48,9 @@ func New(source Source, clock Clock, opts Options) (*Engine, error) {
 	e.holder, _ = source.(Holder)
 	e.hold = uint64(opts.HoldTime)
 	e.pollEvery = min(e.hold/10, uint64(10*time.Millisecond))
+	if _, alone := source.(Timekeeper); !alone { // else nothing happens while it is read
+		e.drain.settle = min(e.hold, settle)
+	}
 	e.table.grace, e.table.bootOffset = uint64(opts.CacheGraceTime), clock.BootOffset
 	table := source.Capabilities()
 	table.addDerived()
@@ -104,7 +107,7 @@ func (e *Engine) Get() (*Event, error) {
 			return ev, nil
 		}
 		if !ripe {
-			if e.unsettled() && e.buffer.oldest().Time < e.clock.Now() {
+			if e.unsettled() && e.buffer.oldest().Time+e.drain.settle <= e.clock.Now() {
 				continue // the next reading settles it
 			}
 			return nil, ErrNothing
@@ -136,7 +139,7 @@ func (e *Engine) populate(now uint64) error {
 		if !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read from %s: %w", e.source.Name(), err)
 		}
-		e.drain = drain{at: max(now, 1), done: true}
+		e.drain.at, e.drain.done = max(now, 1), true
 		return nil
 	}
 	if e.buffer.Room() > 0 {

@@ -763,11 +763,13 @@ func TestDrainDeliversAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := 0
-			for {
-				if _, err := r.Get(); err != nil {
-					break
+			for i := 0; i < 200 && !r.Drained(); {
+				if _, err := r.Get(); err == nil {
+					got++
+					continue
 				}
-				got++
+				i++
+				r.clock.Advance(time.Millisecond)
 			}
 			if got != n || r.src.Queued() != 0 || !r.Drained() {
 				t.Errorf("length %d: %d of %d events, %d queued, drained %v", length, got, n, r.src.Queued(), r.Drained())
@@ -828,8 +830,10 @@ func TestDrainEnds(t *testing.T) {
 		}
 		n := 0
 		for end := int(2 * time.Second / time.Microsecond); n < end; n++ {
-			if _, err := e.Get(); err != nil {
+			if _, err := e.Get(); e.Drained() {
 				break
+			} else if err != nil {
+				src.clock.Advance(time.Millisecond)
 			}
 		}
 		if least := int(min(hold, time.Second) / time.Microsecond); !e.Drained() || n < least {
@@ -838,7 +842,8 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
-// twoRings is a source of the rings of two CPUs. Things happen on both while it reads them.
+// twoRings is a source of the rings of two CPUs. Things happen on both while it reads them, and
+// the first CPU takes 50 ms to write a record.
 type twoRings struct {
 	enginetest.Source
 	clock  *enginetest.Clock
@@ -853,7 +858,7 @@ func (s *twoRings) Populate(to engine.Sink) error {
 		r.Kind, r.PID, r.Time = comm, 1, time
 		to.Insert(r)
 	}
-	for ; len(s.first) > 0 && to.Room() > 0; s.first = s.first[1:] {
+	for ; s.pending() && to.Room() > 0; s.first = s.first[1:] {
 		insert(s.first[0])
 	}
 	if s.happens() {
@@ -874,11 +879,15 @@ func (s *twoRings) happens() bool {
 	return true
 }
 
-func (s *twoRings) Arm(bool) bool { return s.left == 0 && len(s.first) == 0 }
+func (s *twoRings) pending() bool {
+	return len(s.first) > 0 && s.first[0]+uint64(50*time.Millisecond) <= s.clock.Now()
+}
+
+func (s *twoRings) Arm(bool) bool { return !s.pending() }
 
 // A drain hands nothing out before a reading could show what happened before it.
 func TestDrainKeepsOrder(t *testing.T) {
-	const all = 1000
+	const all = 200
 	for seed := range uint64(20) {
 		src := &twoRings{clock: enginetest.NewClock(), random: rand.New(rand.NewPCG(1, seed)), left: all}
 		e, err := engine.New(src, src.clock.Engine(), engine.Options{Matrix: new(engine.Matrix)})
@@ -888,10 +897,11 @@ func TestDrainKeepsOrder(t *testing.T) {
 		if err := e.Drain(); err != nil {
 			t.Fatal(err)
 		}
-		n, last := 0, uint64(0)
+		n, last, began := 0, uint64(0), src.clock.Now()
 		for !e.Drained() {
 			ev, err := e.Get()
 			if errors.Is(err, engine.ErrNothing) {
+				src.clock.Advance(time.Millisecond)
 				continue
 			} else if err != nil {
 				t.Fatal(err)
@@ -901,8 +911,9 @@ func TestDrainKeepsOrder(t *testing.T) {
 			}
 			n, last = n+1, ev.Time
 		}
-		if n != all {
-			t.Errorf("seed %d: %d of %d events", seed, n, all)
+		// What happens after the call of Drain need not be delivered.
+		if len(src.first) > 0 && src.first[0] <= began || n == 0 {
+			t.Errorf("seed %d: %d of %d events, not %d of the first CPU", seed, n, all, len(src.first))
 		}
 	}
 }
