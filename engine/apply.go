@@ -378,7 +378,7 @@ func (t *table) update(p *process, r *RawEvent) {
 		p.Start, p.StartUnit = s.Start, uint32(min(max(s.StartUnit, 1), math.MaxUint32))
 	}
 	if k.Has(FieldLogin) && (p.Login != s.Login || !p.Known.Has(FieldLogin)) {
-		p.loginSince = r.Time
+		p.loginSince = max(r.Time, r.LoginRead)
 		p.loginMixed = p.loginMixed || p.parented
 	}
 	p.set(s, k)

@@ -212,6 +212,10 @@ func TestLoginIsInherited(t *testing.T) {
 		p.Task.Known |= engine.FieldLogin.Set()
 		return p
 	}
+	read := func(at uint64, p enginetest.Raw) enginetest.Raw {
+		p.LoginRead = uint64(time.Second) + at
+		return p
+	}
 	by := func(creator uint32, p enginetest.Raw) enginetest.Raw {
 		p.Creator = creator
 		return p
@@ -231,6 +235,9 @@ func TestLoginIsInherited(t *testing.T) {
 		{by(0, leading(fork, 14, 10, 10, 8, "")), "?"},  // perhaps made by 11
 		{by(99, leading(fork, 15, 10, 10, 9, "")), "?"},
 		{login(3, leading(exec, 15, 10, 10, 10, "/bin/sh")), "3 4"},
+		{read(14, login(5, leading(exec, 15, 10, 10, 11, "/bin/sh"))), "5 6"},
+		{by(15, leading(fork, 16, 15, 10, 13, "")), "?"}, // of before the reading
+		{by(15, leading(fork, 17, 15, 10, 14, "")), "5 6 carried"},
 	} {
 		r.src.Push(step.event)
 		p, got := r.one(t).Process, "?"

@@ -51,6 +51,10 @@ type RawEvent struct {
 
 	Gap *Gap // for KindGap, which SetGap makes
 
+	// LoginRead is when Task.Login was read, if that was after Time: a child that was born in
+	// between may have another. It is 0 otherwise.
+	LoginRead uint64
+
 	// Task is the state that the source saw with the event. In a Thread event
 	// FieldExit is the thread's own code.
 	Task Task
