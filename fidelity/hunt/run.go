@@ -93,12 +93,15 @@ func (f *Faults) begin(pid int) (end func()) {
 	}
 }
 
-// repeat switches something on and off until ctx ends, and leaves it off.
+// repeat switches something on and off until ctx ends, and leaves it off. It is off for a quarter
+// longer each time: the kernel verifies eBPF programs from the beginning after a signal, and a slow
+// guest would never open a queue else.
 func (p Pulse) repeat(ctx context.Context, set func(on bool)) {
 	for on := false; p.On != 0; on = !on {
 		wait := p.Off
 		if on {
 			wait = p.On
+			p.Off += p.Off / 4
 		}
 		select {
 		case <-time.After(wait):

@@ -337,6 +337,9 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 				at = last
 			}
 		}
+		if at != nil && ofEarlier(at, s) {
+			continue
+		}
 		if at != nil {
 			a.of[at] = append(a.of[at], s)
 			continue
@@ -354,6 +357,16 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 		}
 	}
 	return a
+}
+
+// ofEarlier reports whether an end from about when a process was born is that of another process,
+// which had the pid before: it was born of another parent. It can have the last stamp before the
+// birth, which is known less exactly, where its own message was lost.
+func ofEarlier(l *truth.Life, s *Seen) bool {
+	fork, b := l.Events[0], &s.Process.Birth
+	parent := fmt.Sprint(b.Parent.PID)
+	return s.Events == engine.EventExit && s.Time <= fork.Latest && b.Known.Has(engine.FieldPPID) && fork.State.Told.Has(engine.FieldPPID) &&
+		parent != fork.State.Value[engine.FieldPPID] && !adopted(fork, parent, fork.Latest)
 }
 
 // hasThread reports whether a process has started a thread.

@@ -509,6 +509,23 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 	}
 }
 
+// An end from about when the pid was given again is that of a process that the scenario does not
+// know, if it was born of another parent.
+func TestEndOfUnknownBeforeLife(t *testing.T) {
+	for parent, perfectly := range map[uint32]bool{3: false, 4: true} {
+		w := perfect()
+		w.Joined = nil
+		p := &engine.Process{PID: 9, Exited: true}
+		p.Known, p.Birth.Known, p.Birth.Parent.PID = engine.FieldExit.Set(), engine.FieldPPID.Set(), parent
+		p.Task.Exit = engine.Exit{WaitStatus: 0x300, Time: 104}
+		parts := []engine.Part{{Kind: engine.KindExit, Time: 104}}
+		w.Single = append([]Seen{{Events: engine.EventExit, Time: 104, At: 1111, Process: p, Parts: parts}}, w.Single...)
+		if s := Lives(w, lives(t, records()...)); s.Perfect() != perfectly {
+			t.Errorf("born of %d: perfect %v, %+v", parent, s.Perfect(), s)
+		}
+	}
+}
+
 // Where the end of the first was delivered, and of the second no birth, an end is the second's.
 func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
 	two := lives(t,
