@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math"
+	"os"
 	"sync"
 )
 
@@ -14,8 +16,9 @@ type Files struct {
 	// MaxSize is the size in bytes up to which files are read, 0 for 128 MiB.
 	MaxSize int64
 
-	mu    sync.Mutex
-	files map[fileID]File
+	mu     sync.Mutex
+	files  map[fileID]remembered
+	mounts mounts
 }
 
 // File is what [Files] knows of the file that a process executes.
@@ -27,7 +30,8 @@ type File struct {
 
 	// Carried is set if the file may have been another at the EXEC: the fields executable and
 	// cmdline are carried; the process executes the file, which got another ctime since, as by
-	// its removal; or the ctime does not tell. It tells if the file is older than the process,
+	// its removal; the process has ended, and its file system may have been mounted after it
+	// began; or the ctime does not tell. It tells if the file is older than the process,
 	// and is on ext2 to 4, XFS, F2FS, EROFS, SquashFS or, where the field is from /proc, btrfs.
 	// With tmpfs a write to a mapping does not set it, and overlayfs may lie on that.
 	Carried bool
@@ -62,23 +66,62 @@ type fileID struct {
 	ctime  int64
 }
 
+// remembered is a file that was read.
+type remembered struct {
+	File
+	since uint64 // boot ns: the device has been mounted since then; the greatest if nobody knows
+}
+
 // maxFiles is how many files are remembered.
 const maxFiles = 4096
 
-func (f *Files) lookup(id fileID) (file File, ok bool) {
+func (f *Files) lookup(id fileID) (file remembered, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.forgetUnmounted()
 	file, ok = f.files[id]
 	return file, ok
 }
 
+// remember remembers a file that is open, so that its device is mounted.
 func (f *Files) remember(id fileID, file File) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.files == nil || len(f.files) >= maxFiles {
-		f.files = make(map[fileID]File)
+	f.forgetUnmounted()
+	since, ok := f.mounts.since[id.device]
+	if !ok {
+		return
 	}
-	f.files[id] = file
+	if f.files == nil {
+		f.files = make(map[fileID]remembered)
+	}
+	f.files[id] = remembered{file, since}
+}
+
+// forgetUnmounted forgets the files of devices that were unmounted: the number of a device is given
+// again, and files of two images can have the same inode and ctime.
+func (f *Files) forgetUnmounted() {
+	for device, unmounted := range f.mounts.ended() {
+		for id, file := range f.files {
+			switch {
+			case id.device != device:
+			case unmounted:
+				delete(f.files, id)
+			default:
+				file.since = math.MaxUint64
+				f.files[id] = file
+			}
+		}
+	}
+}
+
+// mounts knows since when devices have been mounted, as long as a file of each is watched.
+type mounts struct {
+	notices *os.File // of inotify(7), nil before the first
+	fd      int      // its descriptor
+	devices map[int32]uint32
+	watches map[uint32]int    // how many of a device
+	since   map[uint32]uint64 // boot ns, of the devices that are watched
 }
 
 // parseFileCaps parses the attribute security.capability: struct vfs_cap_data or vfs_ns_cap_data of

@@ -27,10 +27,15 @@ func (f *Files) Read(p *Process) (File, error) {
 	}
 	x := &p.Executable
 	id := fileID{x.Device, x.Inode, x.Ctime}
-	file, ok := f.lookup(id)
-	if !ok {
-		var err error
-		if file, err = f.find(p, id); err != nil {
+	known, ok := f.lookup(id)
+	file := known.File
+	if !ok || !startedAfter(p, known.since) && !executes(p, id) {
+		switch found, err := f.find(p, id); {
+		case err == nil:
+			file = found
+		case ok:
+			file.Carried = true
+		default:
 			return File{}, fmt.Errorf("read executable of pid %d: %w", p.PID, err)
 		}
 	}
@@ -39,6 +44,23 @@ func (f *Files) Read(p *Process) (File, error) {
 	started := time.Now().UnixNano() - int64(clock.Boottime()-p.Start)
 	file.Carried = file.Carried || !imageIsCertain(p) || !p.Known.Has(FieldStart) || !settled(x.Ctime, started)
 	return file, nil
+}
+
+// startedAfter reports whether a process is known to have started after a time, in boot ns.
+func startedAfter(p *Process, since uint64) bool {
+	return p.Known.Has(FieldStart) && p.Start >= since
+}
+
+// executes reports whether a process lives and executes a file of that device and inode, which the
+// ctime may have changed of: so its file system is mounted.
+func executes(p *Process, id fileID) bool {
+	fd, err := openExe(p)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	is, _, err := identify(fd)
+	return err == nil && is.inode == id.inode && is.device == id.device
 }
 
 // imageIsCertain reports whether p.Executable is of the last EXEC of p, or of the process that p
@@ -94,7 +116,10 @@ func (f *Files) find(p *Process, id fileID) (File, error) {
 	if pathErr != nil {
 		return File{}, err
 	}
-	return f.load(fd, id, false)
+	file, err := f.load(fd, id, false)
+	known, ok := f.lookup(id)
+	file.Carried = file.Carried || !ok || !startedAfter(p, known.since)
+	return file, err
 }
 
 // openCached opens a path with O_PATH, if the kernel knows where it leads. A process can have any
@@ -158,8 +183,10 @@ func (f *Files) load(fd int, id fileID, ofProcess bool) (File, error) {
 	case is.ctime != id.ctime && !ofProcess:
 		return File{}, ErrFileChanged
 	}
-	file, ok := f.lookup(is)
+	known, ok := f.lookup(is)
+	file := known.File
 	if !ok {
+		f.watch(fd, is.device)
 		if file, err = readFile(fd, is, size, f.maxSize()); err != nil {
 			return File{}, err
 		}

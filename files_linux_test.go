@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,20 @@ func running(t *testing.T, path string) (p *quark.Process, end func()) {
 	return p, end
 }
 
+// watching returns Files that know that the file system of a directory is mounted from now on.
+func watching(t *testing.T, dir string) *quark.Files {
+	t.Helper()
+	files := new(quark.Files)
+	path := filepath.Join(dir, "first")
+	writeProgram(t, path, "first")
+	grow(t, path)
+	p, _ := running(t, path)
+	if _, err := files.Read(p); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 func executable(t *testing.T, path string) (x quark.Executable) {
 	t.Helper()
 	var st unix.Stat_t
@@ -132,7 +147,12 @@ func TestFiles(t *testing.T) {
 	}
 	byPath := opensCached(path)
 	if byPath {
-		check(new(quark.Files), "by its path", quark.File{SHA256: sum, Carried: carried})
+		check(new(quark.Files), "by its path", quark.File{SHA256: sum, Carried: true})
+		files := watching(t, dir)
+		time.Sleep(20 * time.Millisecond) // start times of /proc are rounded down to 10 ms
+		p, end = running(t, path)
+		end()
+		check(files, "by its path, of a file system that was mounted before", quark.File{SHA256: sum, Carried: carried})
 	} else {
 		fails(new(quark.Files), "before Linux 5.12", quark.ErrFileGone)
 	}
@@ -262,11 +282,81 @@ func TestFileCaps(t *testing.T) {
 	}
 }
 
+// Two images have a file of one inode and ctime, one after the other on the same device: neither is
+// taken for the other.
+func TestFilesOfOtherImage(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount")
+	}
+	for _, program := range []string{"mkfs.ext4", "losetup"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	dir := t.TempDir()
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Skipf("%s: %v: %s", cmd, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	for _, sub := range []string{"root", "mnt"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeProgram(t, filepath.Join(dir, "root", "program"), "the first image")
+	run("truncate", "-s", "4M", "first")
+	run("mkfs.ext4", "-q", "-d", "root", "first")
+	time.Sleep(4 * time.Second) // what is so young is not remembered
+	image, err := os.ReadFile(filepath.Join(dir, "first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image = bytes.Replace(image, []byte("the first image"), []byte("the other image"), 1)
+	if err := os.WriteFile(filepath.Join(dir, "other"), image, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	device := run("losetup", "-f")
+	var files quark.Files
+	var before *quark.Process
+	for _, name := range []string{"first", "other"} {
+		run("losetup", device, name)
+		run("mount", "-r", device, "mnt")
+		path := filepath.Join(dir, "mnt", "program")
+		p, end := running(t, path)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		if got, err := files.Read(p); err != nil || got.SHA256 != sha256.Sum256(b) || got.Carried {
+			t.Errorf("of the %s image: %+v, %v", name, got, err)
+		}
+		if before != nil {
+			if before.Executable != p.Executable {
+				t.Skipf("the images differ in more than the contents: %+v, %+v", before.Executable, p.Executable)
+			}
+			if got, err := files.Read(before); err == nil && !got.Carried {
+				t.Errorf("of the first image, after it was unmounted: %+v", got)
+			}
+		}
+		before = p
+		end()
+		run("umount", "mnt")
+		run("losetup", "-d", device)
+	}
+}
+
 // Each backend says which file is executed so that it can be read, and never another one.
 func TestFilesOfEvents(t *testing.T) {
 	onEach(t, func(t *testing.T, opts quark.Options) {
 		q := open(t, opts)
 		dir := t.TempDir()
+		files := watching(t, dir)
 		sums := make(map[uint32][sha256.Size]byte)
 		paths := []string{filepath.Join(dir, "one"), filepath.Join(dir, "two")}
 		var ends []func()
@@ -281,7 +371,6 @@ func TestFilesOfEvents(t *testing.T) {
 			sums[p.PID] = sum
 			ends = append(ends, end)
 		}
-		var files quark.Files
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		defer cancel()
 		known, certain := 0, 0
