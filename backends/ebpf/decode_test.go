@@ -11,6 +11,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"golang.org/x/sys/unix"
 )
 
 // record makes the bytes of a record; texts are in textFields' order, before the executable.
@@ -325,24 +326,59 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestRing walks records over the end of the ring at every offset, with
+// madeRing returns a ring in memory, and its data.
+func madeRing(size int) (*ring, []byte) {
+	page, data := os.Getpagesize(), make([]byte, size)
+	return newRing(make([]byte, page), make([]byte, page), &window{part: data}, uint32(size)), data
+}
+
+// seenInParts returns a ring in a file of which a page is mapped at a time, and its data.
+func seenInParts(t *testing.T) (*ring, []byte) {
+	page := os.Getpagesize()
+	fd, err := unix.MemfdCreate("ring", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Ftruncate(fd, int64(6*page)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := unix.Mmap(fd, int64(2*page), 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(data) })
+	w := &window{fd: fd, before: int64(2 * page), size: uint64(page)}
+	t.Cleanup(w.unmap)
+	return newRing(make([]byte, page), make([]byte, page), w, uint32(4*page)), data
+}
+
+// TestRing walks records over the end of the ring, and of its parts, at every offset, with
 // discarded and busy ones between them.
 func TestRing(t *testing.T) {
-	page := os.Getpagesize()
-	const size = 4096
-	consumer, rest := make([]byte, page), make([]byte, page+size)
-	r := newRing(consumer, rest, page, size)
+	t.Run("whole", func(t *testing.T) {
+		r, data := madeRing(4096)
+		testRing(t, r, data, 50)
+	})
+	t.Run("in parts", func(t *testing.T) {
+		r, data := seenInParts(t)
+		testRing(t, r, data, 3*os.Getpagesize()-100)
+	})
+}
+
+func testRing(t *testing.T, r *ring, data []byte, longest int) {
+	size := uint64(len(data))
 	put := func(header uint32, b string) {
 		at := *r.producer & r.mask
 		all := append(binary.LittleEndian.AppendUint32(nil, header|uint32(len(b))), 0, 0, 0, 0)
 		all = append(all, b...)
 		for i, c := range all {
-			r.data[(at+uint64(i))%size] = c
+			data[(at+uint64(i))%size] = c
 		}
 		*r.producer += uint64(len(all)+7) &^ 7
 	}
 	for i := range 3000 {
-		want := strings.Repeat(string(rune('a'+i%26)), i%50)
+		want := strings.Repeat(string(rune('a'+i%26)), i*(longest/50)%longest+i%50)
 		put(recordDiscard, "not this one")
 		put(0, want)
 		if got := r.next(); string(got) != want {
@@ -353,7 +389,7 @@ func TestRing(t *testing.T) {
 		if got := r.next(); got != nil || !r.pending() {
 			t.Fatalf("took %q before it was complete", got)
 		}
-		binary.LittleEndian.PutUint32(r.data[busyAt:], 5)
+		binary.LittleEndian.PutUint32(data[busyAt:], 5)
 		if got := r.next(); string(got) != "later" {
 			t.Fatalf("record is %q", got)
 		}
@@ -362,8 +398,9 @@ func TestRing(t *testing.T) {
 		}
 		r.release()
 	}
-	for _, length := range []uint32{100, size, 1<<30 - 1} { // more than what was produced
-		binary.LittleEndian.PutUint32(r.data[r.at&r.mask:], length)
+	// More than what was produced.
+	for _, length := range []uint32{100, uint32(size), 1<<30 - 1} {
+		binary.LittleEndian.PutUint32(data[r.at&r.mask:], length)
 		*r.producer = r.at + 16
 		if got := r.next(); got != nil {
 			t.Errorf("took %d bytes", len(got))
@@ -372,6 +409,19 @@ func TestRing(t *testing.T) {
 	*r.producer = r.at + 1<<40
 	if r.next() != nil {
 		t.Error("went beyond the ring")
+	}
+}
+
+// Where a part of the ring can't be mapped reading ends with the error.
+func TestWindowFails(t *testing.T) {
+	r, _ := seenInParts(t)
+	*r.producer = 16
+	r.data.fd = -1
+	s := &Source{ring: r, control: &control{nudged: new(uint32)}, counters: new(counters)}
+	for range 2 {
+		if err := s.Populate(engine.NewBuffer(1)); !errors.Is(err, unix.EBADF) || !r.pending() {
+			t.Errorf("%v, at %d", err, r.at)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package ebpf
 
 import (
 	"encoding/binary"
-	"os"
 	"testing"
 	"time"
 
@@ -118,11 +117,10 @@ func TestGapInItsPlace(t *testing.T) {
 
 // Of one cause, gaps that go on from each other are one; each comes before what is younger.
 func TestWaitingGaps(t *testing.T) {
-	const page, size = 4096, 4096
-	r := newRing(make([]byte, page), make([]byte, page+size), page, size)
+	r, data := madeRing(4096)
 	for i, time := range []uint64{10, 20, 30} {
-		binary.NativeEndian.PutUint32(r.data[i*16:], 8)
-		binary.NativeEndian.PutUint64(r.data[i*16+8:], time)
+		binary.NativeEndian.PutUint32(data[i*16:], 8)
+		binary.NativeEndian.PutUint64(data[i*16+8:], time)
 	}
 	*r.producer = 48
 	var g gaps
@@ -149,9 +147,8 @@ func TestWaitingGaps(t *testing.T) {
 
 // A loss while the ring is read is a gap by the time that its events are delivered.
 func TestLossWhileReading(t *testing.T) {
-	const page, size = 4096, 4096
-	r := newRing(make([]byte, page), make([]byte, page+2*size), page, size)
-	binary.NativeEndian.PutUint32(r.data, 8) // a record that can't be decoded
+	r, data := madeRing(4096)
+	binary.NativeEndian.PutUint32(data, 8) // a record that can't be decoded
 	*r.producer = 16
 	s := &Source{ring: r, control: &control{nudged: new(uint32)}, counters: &counters{byCPU: make([]programsTallies, 1)}}
 	s.gaps.begin()
@@ -181,13 +178,11 @@ func (l *losing) Insert(r *engine.RawEvent) { l.gaps = append(l.gaps, *r.Gap) }
 // The ring says since when it may have been full, against a ring made by hand.
 func TestFullSince(t *testing.T) {
 	const size = 1 << 17
-	page := os.Getpagesize()
-	rest := make([]byte, page+size)
-	r := newRing(make([]byte, page), rest, page, size)
+	r, data := madeRing(size)
 	put := func(length int, time uint64) {
 		at := *r.producer & r.mask
-		binary.NativeEndian.PutUint32(r.data[at:], uint32(length))
-		binary.NativeEndian.PutUint64(r.data[(at+8)%size:], time)
+		binary.NativeEndian.PutUint32(data[at:], uint32(length))
+		binary.NativeEndian.PutUint64(data[(at+8)%size:], time)
 		*r.producer += uint64(length+8+7) &^ 7
 	}
 	if since := r.fullSince(); since != 0 {
@@ -215,7 +210,7 @@ func TestFullSince(t *testing.T) {
 	if since := r.fullSince(); since != 1000*ms-reorder {
 		t.Errorf("full since %d after losses of before were told", since)
 	}
-	small := newRing(make([]byte, page), make([]byte, page+4096), page, 4096)
+	small, _ := madeRing(4096)
 	if since := small.fullSince(); since != 0 {
 		t.Errorf("a ring smaller than a record: %d", since)
 	}

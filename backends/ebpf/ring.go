@@ -18,14 +18,13 @@ const (
 	recordHeader  = 8
 )
 
-// ring is the reader's end of a BPF ring buffer. The kernel would map its data twice in a row, so
-// that every record is one slice; but each mapping counts as memory of the process.
+// ring is the reader's end of a BPF ring buffer.
 type ring struct {
-	consumerPage, rest []byte // mappings: one page; the producer's page and the data
-	whole              []byte // the record that lies across the end of the data
+	consumerPage, producerPage []byte // mappings
 
 	consumer, producer *uint64 // positions, in bytes since the ring was made
-	data               []byte
+	data               *window
+	whole              []byte // the record that lies across the end of a part of the data
 	mask               uint64
 	at                 uint64 // what was read, published by release
 	crowded            bool   // it may have been full before a release, and no gap has told
@@ -37,29 +36,35 @@ func mapRing(fd int, size uint32) (*ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map ring: %w", err)
 	}
-	p, err := unix.Mmap(fd, int64(page), page+int(size), unix.PROT_READ, unix.MAP_SHARED)
+	p, err := unix.Mmap(fd, int64(page), page, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		unix.Munmap(c)
-		return nil, fmt.Errorf("map ring's data: %w", err)
+		return nil, fmt.Errorf("map ring: %w", err)
 	}
-	return newRing(c, p, page, size), nil
+	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: min(uint64(size), windowSize)}, size)
+	if r.data.from(0); r.data.err != nil { // so that it fails here if it ever does
+		r.unmap()
+		return nil, r.data.err
+	}
+	return r, nil
 }
 
-func newRing(consumerPage, rest []byte, page int, size uint32) *ring {
+func newRing(consumerPage, producerPage []byte, data *window, size uint32) *ring {
 	r := &ring{
 		consumerPage: consumerPage,
-		rest:         rest,
+		producerPage: producerPage,
 		consumer:     (*uint64)(unsafe.Pointer(&consumerPage[0])),
-		producer:     (*uint64)(unsafe.Pointer(&rest[0])),
-		data:         rest[page:],
+		producer:     (*uint64)(unsafe.Pointer(&producerPage[0])),
+		data:         data,
 		mask:         uint64(size) - 1,
 	}
 	r.at = atomic.LoadUint64(r.consumer)
 	return r
 }
 
-// next returns the next record, valid until it is called again, or nil if there
-// is no complete one. A position or length of the kernel's that does not fit ends the ring.
+// next returns the next record, valid until it or that of a copy of the ring is called again, or
+// nil if there is no complete one. A position or length of the kernel's that does not fit ends the
+// ring, as does an error of the window.
 func (r *ring) next() []byte {
 	for {
 		end := atomic.LoadUint64(r.producer)
@@ -67,8 +72,11 @@ func (r *ring) next() []byte {
 		if queued < recordHeader || queued > r.mask+1 {
 			return nil
 		}
-		start := r.at & r.mask
-		header := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[start])))
+		head := r.data.from(r.at & r.mask)
+		if head == nil {
+			return nil
+		}
+		header := atomic.LoadUint32((*uint32)(unsafe.Pointer(&head[0])))
 		if header&recordBusy != 0 {
 			return nil
 		}
@@ -77,16 +85,29 @@ func (r *ring) next() []byte {
 		if size > queued {
 			return nil
 		}
+		start := r.at + recordHeader
 		r.at += size
-		if header&recordDiscard == 0 {
-			record := r.data[start+recordHeader:]
-			if length <= uint64(len(record)) {
-				return record[:length:length]
-			}
-			r.whole = append(append(r.whole[:0], record...), r.data[:length-uint64(len(record))]...)
-			return r.whole
+		if header&recordDiscard != 0 {
+			continue
 		}
+		if record := head[recordHeader:]; length <= uint64(len(record)) {
+			return record[:length:length]
+		}
+		return r.join(start, length)
 	}
+}
+
+// join returns the bytes from a position on, which are in several parts of the data.
+func (r *ring) join(start, length uint64) []byte {
+	r.whole = r.whole[:0]
+	for have := uint64(0); have < length; have = uint64(len(r.whole)) {
+		part := r.data.from((start + have) & r.mask)
+		if part == nil {
+			return nil
+		}
+		r.whole = append(r.whole, part[:min(uint64(len(part)), length-have)]...)
+	}
+	return r.whole
 }
 
 // release gives the room of the records read so far back to the kernel.
@@ -105,5 +126,6 @@ func (r *ring) pending() bool { return atomic.LoadUint64(r.producer) != r.at }
 
 func (r *ring) unmap() {
 	unix.Munmap(r.consumerPage)
-	unix.Munmap(r.rest)
+	unix.Munmap(r.producerPage)
+	r.data.unmap()
 }

@@ -85,7 +85,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	// The engine may deliver at once what it got: not before a gap of an earlier loss.
 	for s.findGaps(); s.insertGap(to); {
 	}
-	return nil
+	return s.ring.data.err
 }
 
 // insertGap inserts the first gap that waits, if it is its turn.

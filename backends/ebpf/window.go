@@ -1,0 +1,54 @@
+package ebpf
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// window is the part of a ring's data that is mapped. The kernel would map all of it, twice in a
+// row, so that every record is one slice; but each mapping counts as memory of the process, and
+// most of a ring waits unused for a storm.
+type window struct {
+	fd     int
+	before int64  // bytes before the data, with what the file begins
+	size   uint64 // of the part, a power of two
+	start  uint64 // of the part, from the beginning of the data
+	part   []byte // nil before the first call of from
+	err    error  // why it could not be moved
+}
+
+// windowSize is enough for several hundred events: a move costs little for each.
+const windowSize = 512 << 10
+
+// from returns the data at an offset, up to the end of the part that it is in, until the next call.
+// It is nil if that can't be mapped, now and for good.
+func (w *window) from(at uint64) []byte {
+	if in := at - w.start; in < uint64(len(w.part)) {
+		return w.part[in:]
+	}
+	return w.move(at)
+}
+
+// move maps the part that has the offset, in place of the one that is mapped.
+func (w *window) move(at uint64) []byte {
+	if w.err != nil {
+		return nil
+	}
+	w.unmap()
+	start := at &^ (w.size - 1)
+	part, err := unix.Mmap(w.fd, w.before+int64(start), int(w.size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		w.err = fmt.Errorf("map a part of the ring's data: %w", err)
+		return nil
+	}
+	w.start, w.part = start, part
+	return part[at-start:]
+}
+
+func (w *window) unmap() {
+	if w.part != nil {
+		unix.Munmap(w.part)
+		w.part = nil
+	}
+}
