@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"runtime"
@@ -16,6 +17,12 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
+
+// object is the compiled programs. A string is not in memory while nobody reads it, which the byte
+// slice of the generated loadPrograms is for good.
+//
+//go:embed programs_bpfel.o
+var object string
 
 // environRoom is what a slot has for the environment alone: from the longest name after the texts
 // on.
@@ -37,9 +44,9 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	if err != nil {
 		return nil, err
 	}
-	spec, err := loadPrograms()
+	spec, err := ebpf.LoadCollectionSpecFromReader(strings.NewReader(object))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load programs' object: %w", err)
 	}
 	spec.Maps[programsMapRing].MaxEntries = uint32(size)
 	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1

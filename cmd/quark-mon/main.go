@@ -41,6 +41,10 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	if o == nil {
 		return err
 	}
+	// The garbage collector runs when the heap has doubled, which would be often with a heap
+	// this small. Ballast makes it larger. It takes no memory, as nothing touches it: it comes
+	// before what is freed, because memory that is used again is cleared first.
+	ballast := make([]byte, 16<<20)
 	// No garbage collection while opening: what it needs is freed below, once.
 	percent := debug.SetGCPercent(-1)
 	m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
@@ -87,22 +91,19 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 		defer m.live.close()
 		undo <- m.live.close
 	}
-	freeProgram()
+	debug.FreeOSMemory()
+	freeProgram() // while /proc is there
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
 			return errors.Join(err, m.close())
 		}
 	}
-	debug.FreeOSMemory()
 	if m.live == nil {
 		m.announce(errw)
 	}
 	if o.duration > 0 {
 		defer time.AfterFunc(o.duration, stop).Stop()
 	}
-	// The garbage collector runs when the heap has doubled, which would be often with a heap
-	// this small. Ballast makes it larger; as nothing touches it, it takes no memory.
-	ballast := make([]byte, 16<<20)
 	err = m.watch(ctx)
 	runtime.KeepAlive(ballast)
 	if m.live != nil {
