@@ -275,7 +275,8 @@ func TestCountJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.Backend != "cnproc" || s.Lost != 0 {
+	// Others may have made a storm meanwhile, of which something is lost.
+	if s.Backend != "cnproc" || s.Produced != s.Insertions+s.Lost {
 		t.Errorf("got %+v", s)
 	}
 	r.interrupt(t)
