@@ -337,7 +337,7 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 				at = last
 			}
 		}
-		if at != nil && ofEarlier(at, s) {
+		if at != nil && ofEarlier(at, s, afterEnd) {
 			continue
 		}
 		if at != nil {
@@ -360,12 +360,12 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 }
 
 // ofEarlier reports whether an end from about when a process was born is that of another process,
-// which had the pid before: it was born of another parent. It can have the last stamp before the
-// birth, which is known less exactly, where its own message was lost.
-func ofEarlier(l *truth.Life, s *Seen) bool {
+// which had the pid before: it was born of another parent. It can be stamped as late as any end, or,
+// where its own message was lost, right before the birth, which is known less exactly.
+func ofEarlier(l *truth.Life, s *Seen, afterEnd uint64) bool {
 	fork, b := l.Events[0], &s.Process.Birth
 	parent := fmt.Sprint(b.Parent.PID)
-	return s.Events == engine.EventExit && s.Time <= fork.Latest && b.Known.Has(engine.FieldPPID) && fork.State.Told.Has(engine.FieldPPID) &&
+	return s.Events == engine.EventExit && s.Time <= fork.Latest+afterEnd && b.Known.Has(engine.FieldPPID) && fork.State.Told.Has(engine.FieldPPID) &&
 		parent != fork.State.Value[engine.FieldPPID] && !adopted(fork, parent, fork.Latest)
 }
 

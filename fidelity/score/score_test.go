@@ -514,12 +514,12 @@ func TestLateEndBeforeNextLife(t *testing.T) {
 func TestEndOfUnknownBeforeLife(t *testing.T) {
 	for parent, perfectly := range map[uint32]bool{3: false, 4: true} {
 		w := perfect()
-		w.Joined = nil
+		w.Joined, w.AfterEnd = nil, 10
 		p := &engine.Process{PID: 9, Exited: true}
 		p.Known, p.Birth.Known, p.Birth.Parent.PID = engine.FieldExit.Set(), engine.FieldPPID.Set(), parent
-		p.Task.Exit = engine.Exit{WaitStatus: 0x300, Time: 104}
-		parts := []engine.Part{{Kind: engine.KindExit, Time: 104}}
-		w.Single = append([]Seen{{Events: engine.EventExit, Time: 104, At: 1111, Process: p, Parts: parts}}, w.Single...)
+		p.Task.Exit = engine.Exit{WaitStatus: 0x300, Time: 115}
+		parts := []engine.Part{{Kind: engine.KindExit, Time: 115}}
+		w.Single = slices.Insert(w.Single, 1, Seen{Events: engine.EventExit, Time: 115, At: 1122, Process: p, Parts: parts})
 		if s := Lives(w, lives(t, records()...)); s.Perfect() != perfectly {
 			t.Errorf("born of %d: perfect %v, %+v", parent, s.Perfect(), s)
 		}
