@@ -111,7 +111,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	}
 	if r.Thread {
 		if t.certainly(p, r) {
-			p.checked = max(p.checked, r.Time)
+			t.ownDoubts(p).checked = max(p.checked, r.Time)
 		}
 		return t.thread(p, r)
 	}
@@ -193,7 +193,7 @@ func (t *table) thread(p *process, r *RawEvent) *process {
 	}
 	v := &t.view
 	t.release(v)
-	p.copyTo(v)
+	t.copy(v, p)
 	v.Known &^= ofThreads
 	t.update(v, r)
 	v.setCarried(t.unseen, r)
@@ -314,7 +314,8 @@ func (t *table) learn(r *RawEvent) *process {
 	if p == nil || !(p.Known.Has(FieldStart) && p.sameStart(r.Task.Start, r.Task.StartUnit)) {
 		p = t.add(r.PID, t.bornBy(r))
 	}
-	p.sighted, p.asOf, p.imageSince = r.Time, r.Time, r.Time
+	t.ownDoubts(p).sighted = r.Time
+	p.asOf, p.imageSince = r.Time, r.Time
 	t.update(p, r)
 	// /proc shows the current arguments, which the process may have overwritten.
 	p.Carried = p.Known & (t.unseen | SetOf(FieldCmdline, FieldEnviron) | p.Carried&FieldEntry.Set())
@@ -328,8 +329,9 @@ func (t *table) learn(r *RawEvent) *process {
 func (t *table) alignSnapshot(p *process, time uint64) {
 	switch {
 	case time < p.sighted && p.asOf == p.sighted && p.ahead == nil:
-		p.ahead = new(process)
-		p.copyTo(p.ahead)
+		ahead := new(process)
+		t.copy(ahead, p)
+		t.ownDoubts(p).ahead = ahead
 		t.clearImage(p)
 		kept := constant
 		if !p.entersItself() {
@@ -345,7 +347,7 @@ func (t *table) alignSnapshot(p *process, time uint64) {
 // bringBack adds the fields of p.ahead that p does not know.
 func (t *table) bringBack(p *process) {
 	o := p.ahead
-	p.ahead = nil
+	t.ownDoubts(p).ahead = nil
 	back := o.Known &^ p.Known
 	var v Process
 	t.fill(&v, o)

@@ -81,7 +81,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What the table keeps of a process that has executed a program is at most 440 bytes.
+// What the table keeps of a process that has executed a program is at most 368 bytes.
 func TestTableMemory(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	heap := func(from, to uint32) uint64 {
@@ -105,7 +105,7 @@ func TestTableMemory(t *testing.T) {
 	const n = 20000
 	before := heap(2, 3000)
 	each := float64(heap(3000, 3000+n)-before) / n
-	if t.Logf("%.0f bytes", each); each > 440 {
+	if t.Logf("%.0f bytes", each); each > 368 {
 		t.Errorf("a process takes %.0f bytes", each)
 	}
 	runtime.KeepAlive(r)

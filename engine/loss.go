@@ -57,7 +57,7 @@ func (t *table) sight(p *process) Sight {
 	if !p.sameStart(start, ProcStartUnit) {
 		return SightGone
 	}
-	p.checked = now
+	t.ownDoubts(p).checked = now
 	return SightAlive
 }
 
@@ -89,7 +89,7 @@ func (t *table) guessAgain(r *RawEvent) *process {
 	guesses := p.guesses | p.Known
 	t.remove(p)
 	p = t.add(r.PID, r.Time)
-	p.guesses = guesses
+	t.ownDoubts(p).guesses = guesses
 	return p
 }
 
@@ -103,7 +103,7 @@ func (t *table) revive(p *process, time uint64) {
 			p.Truncated &= p.Known
 			p.Carried = p.Known &^ constant
 			p.Marks.add(Marks{Set: o.Marks.Set})
-			o.missing = 0
+			o.found()
 			t.cancelExit(o)
 			t.unlink(o)
 			t.release(o)
@@ -111,7 +111,7 @@ func (t *table) revive(p *process, time uint64) {
 		o = next
 	}
 	if p.younger == nil {
-		p.missing = 0
+		p.found()
 		t.cancelExit(p)
 	}
 }

@@ -13,6 +13,7 @@ type process struct {
 
 	*context // of setContext alone, not to be written to
 	*image   // of setImage and ownImage, likewise
+	*doubts  // of ownDoubts, likewise
 
 	Comm, Cwd string
 
@@ -52,20 +53,11 @@ type process struct {
 
 	loginSince uint64 // the time that Login became what it is
 
-	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
-	guesses Fields
-
 	// asOf is the time that the state is of: that of the last event, or sighted.
 	asOf uint64
 	// born orders the processes of one pid: the monotonic time of the fork, or
 	// the best lower bound known.
 	born uint64
-	// sighted is when /proc showed the process, 0 if an event made it known.
-	sighted uint64
-	// checked is when /proc showed that this process still has the pid.
-	checked uint64
-	// missing is when /proc did not show it, until its end is inferred from that; see sweep.
-	missing uint64
 
 	// The image is that of imageNumber, see [RawEvent.Image], since imageSince; before is the
 	// one that the process had until then. A child forked before an exec that was delivered
@@ -73,10 +65,43 @@ type process struct {
 	imageSince uint64
 	before     earlier
 
-	// ahead is what /proc showed, while events of before that time are applied.
-	ahead   *process
 	older   *process // previous process of the same pid; free list
 	younger *process // next one
+}
+
+// doubts are what it takes to know of some processes whether they are there and what is true of
+// them: nothing of most, which share noDoubts.
+type doubts struct {
+	// sighted is when /proc showed the process, 0 if an event made it known.
+	sighted uint64
+	// checked is when /proc showed that this process still has the pid.
+	checked uint64
+	// missing is when /proc did not show it, until its end is inferred from that; see sweep.
+	missing uint64
+	// ahead is what /proc showed, while events of before that time are applied.
+	ahead *process
+	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
+	guesses Fields
+}
+
+// ownDoubts returns the doubts of p for writing to. Their memory is used again.
+func (t *table) ownDoubts(p *process) *doubts {
+	if p.doubts != &noDoubts {
+		return p.doubts
+	}
+	if n := len(t.doubts); n > 0 {
+		p.doubts, t.doubts = t.doubts[n-1], t.doubts[:n-1]
+	} else {
+		p.doubts = new(doubts)
+	}
+	return p.doubts
+}
+
+// found says that p is not missing.
+func (p *process) found() {
+	if p.missing != 0 { // so they are its own
+		p.doubts.missing = 0
+	}
 }
 
 // context is what a child has of its parent and most processes never change. Equal ones are one.
@@ -92,9 +117,10 @@ type context struct {
 // ofContext are the fields of a context that a Task has.
 const ofContext = FieldsIDs | FieldsNS | Fields(1<<FieldCaps|1<<FieldTTY|1<<FieldLogin|1<<FieldPIDNS)
 
-// file is what a process executes, the same for all that execute it.
+// file is what a process executes and how it was asked for, the same for all that execute it so.
 type file struct {
 	Filename   string
+	ExecPath   string
 	Executable Executable
 }
 
@@ -142,8 +168,7 @@ func (e *equals[T]) find(v *T) *T {
 
 // image is what an exec replaces.
 type image struct {
-	*file    // not to be written to
-	ExecPath string
+	*file // not to be written to
 
 	texts  []byte // the arguments and the environment
 	args   uint32 // length of the arguments
@@ -213,6 +238,7 @@ var (
 	noFile    file
 	noImage   = image{file: &noFile}
 	noContext context
+	noDoubts  doubts
 )
 
 // setImage makes i, which is p's already, the image of p.
@@ -231,7 +257,7 @@ func (t *table) ownImage(p *process) *image {
 		since = p.imageSince
 	}
 	i := t.newImage(since)
-	i.file, i.ExecPath = p.file, p.ExecPath
+	i.file = p.file
 	i.texts, i.args = append(i.texts, p.texts...), p.args
 	t.setImage(p, i)
 	return i
@@ -246,21 +272,21 @@ func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
 	if k.Has(FieldEnviron) {
 		environ = r.Bytes(FieldEnviron)
 	}
-	f, path := &t.executed, p.ExecPath
+	f := &t.executed
 	*f = *p.file
 	if k.Has(FieldFilename) {
 		t.updateName(&f.Filename, r.Bytes(FieldFilename))
 	}
 	if k.Has(FieldExecPath) {
-		t.updateName(&path, r.Bytes(FieldExecPath))
+		t.updateName(&f.ExecPath, r.Bytes(FieldExecPath))
 	}
 	copyIf(k.Has(FieldExecutable), &f.Executable, &r.Task.Executable)
 	sameTexts := string(cmdline) == string(p.cmdline()) && string(environ) == string(p.environ())
-	if sameTexts && *f == *p.file && path == p.ExecPath {
+	if sameTexts && *f == *p.file {
 		return
 	}
 	i := t.ownImage(p)
-	i.file, i.ExecPath = t.files.get(f), path
+	i.file = t.files.get(f)
 	if !sameTexts {
 		i.setTexts(cmdline, environ)
 	}
@@ -287,8 +313,8 @@ func (t *table) bringImageBack(p *process, o *image, back Fields) {
 	f := *i.file
 	copyIf(back.Has(FieldFilename), &f.Filename, &o.Filename)
 	copyIf(back.Has(FieldExecutable), &f.Executable, &o.Executable)
+	copyIf(back.Has(FieldExecPath), &f.ExecPath, &o.ExecPath)
 	i.file = t.files.get(&f)
-	copyIf(back.Has(FieldExecPath), &i.ExecPath, &o.ExecPath)
 	cmdline, environ := i.cmdline(), i.environ()
 	if back.Has(FieldCmdline) {
 		cmdline = o.cmdline()
@@ -312,12 +338,17 @@ func (t *table) setContext(p *process, c *context) {
 	}
 }
 
-// copyTo makes c, which shares nothing, a copy of p that has its own part in what p shares.
-func (p *process) copyTo(c *process) {
+// copy makes c, which shares nothing, a copy of p that has its own part in what p shares.
+func (t *table) copy(c, p *process) {
 	*c = *p
 	c.image.share()
 	c.before.image.share()
-	c.older, c.younger, c.ahead, c.shown = nil, nil, nil, 0
+	c.older, c.younger, c.shown = nil, nil, 0
+	if c.doubts = &noDoubts; p.doubts != &noDoubts {
+		own := t.ownDoubts(c)
+		*own = *p.doubts
+		own.ahead = nil
+	}
 }
 
 // release gives up what p shares.
@@ -325,10 +356,14 @@ func (t *table) release(p *process) {
 	t.drop(p.image)
 	t.drop(p.before.image)
 	p.image, p.before.image = &noImage, nil
-	if p.ahead != nil {
-		t.release(p.ahead)
-		p.ahead = nil
+	if d := p.doubts; d != nil && d != &noDoubts {
+		if d.ahead != nil {
+			t.release(d.ahead)
+		}
+		*d = doubts{}
+		t.doubts = append(t.doubts, d)
 	}
+	p.doubts = &noDoubts
 }
 
 // show returns p as callers see it, until hide, nil for nil.
@@ -390,7 +425,7 @@ func (t *table) fill(v *Process, p *process) {
 // inner returns of p, which may be a clone of one that is gone, what tells who belongs to it.
 func (p *Process) inner() process {
 	return process{
-		PID: p.PID, Known: p.Known, Carried: p.Carried, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf, born: p.born,
+		doubts: &noDoubts, PID: p.PID, Known: p.Known, Carried: p.Carried, PPID: p.PPID, PGID: p.PGID, SID: p.SID, asOf: p.asOf, born: p.born,
 		birthKnown: p.Birth.Known.Has(FieldPPID), birthStarted: p.Birth.Known.Has(FieldStart),
 		birthPID: p.Birth.Parent.PID, birthStart: p.Birth.Parent.Start,
 	}

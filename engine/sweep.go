@@ -84,7 +84,7 @@ func (e *Engine) lookFor(pid uint32) {
 
 // miss says that p was not there at a time.
 func (t *table) miss(p *process, time uint64) {
-	p.missing = time
+	t.ownDoubts(p).missing = time
 	t.missing = append(t.missing, missing{p, time})
 }
 
@@ -94,7 +94,7 @@ func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	switch certain := r.Kind == KindFork && !r.Thread || r.Task.Known.Has(FieldStart); {
 	case p.Exited:
 	case !certain:
-		p.missing = 0
+		p.found()
 	case p.missing == 0 && t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo:
 		t.miss(p, r.Time)
 	}
@@ -125,7 +125,7 @@ func (e *Engine) gone(now uint64) *Event {
 		if m.p.missing != m.time {
 			continue
 		}
-		m.p.missing = 0
+		m.p.found()
 		next := uint64(math.MaxUint64) // when its pid was another's
 		if m.p.younger != nil {
 			next = m.p.younger.born

@@ -24,7 +24,8 @@ type table struct {
 	missing []missing // in the order in which they were missed
 
 	free     *process
-	images   []*image // free ones
+	images   []*image  // free ones
+	doubts   []*doubts // likewise
 	contexts equals[context]
 	files    equals[file]
 	changed  context // see change
@@ -118,7 +119,7 @@ func (t *table) add(pid uint32, born uint64) *process {
 	} else {
 		p = new(process)
 	}
-	p.PID, p.born, p.context, p.image = pid, born, &noContext, &noImage
+	p.PID, p.born, p.context, p.image, p.doubts = pid, born, &noContext, &noImage, &noDoubts
 	t.link(p)
 	return p
 }

@@ -129,7 +129,7 @@ func (t *table) checkChain(tb testing.TB) {
 // A view is used again for another process: fill leaves nothing of the one before.
 func TestFillWritesAll(t *testing.T) {
 	var tab table
-	p := &process{context: &noContext, image: &noImage}
+	p := &process{context: &noContext, image: &noImage, doubts: &noDoubts}
 	var fresh, used Process
 	poison(reflect.ValueOf(&used).Elem())
 	tab.fill(&fresh, p)
