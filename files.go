@@ -69,7 +69,7 @@ type fileID struct {
 // remembered is a file that was read.
 type remembered struct {
 	File
-	since uint64 // boot ns: the device has been mounted since then; the greatest if nobody knows
+	since uint64 // boot ns: the device has been mounted since then; the most if nobody knows
 }
 
 // maxFiles is how many files are remembered.

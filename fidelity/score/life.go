@@ -360,8 +360,8 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 }
 
 // ofEarlier reports whether an end from about when a process was born is that of another process,
-// which had the pid before: it was born of another parent. It can be stamped as late as any end, or,
-// where its own message was lost, right before the birth, which is known less exactly.
+// which had the pid before: it was born of another parent. It can be stamped as late as any end,
+// or, where its own message was lost, right before the birth, which is known less exactly.
 func ofEarlier(l *truth.Life, s *Seen, afterEnd uint64) bool {
 	fork, b := l.Events[0], &s.Process.Birth
 	parent := fmt.Sprint(b.Parent.PID)
