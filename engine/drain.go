@@ -25,8 +25,8 @@ const disorder = uint64(time.Second)
 type Finisher interface{ Finish() }
 
 // Drain ends the holding of events, for an orderly end: Get from then on returns what the
-// source has queued, also what did not fit into the buffer yet, as soon as its order is sure, 100 ms
-// after it happened; then ErrNothing. [Engine.Drained] reports when that is for good.
+// source has queued, also what did not fit into the buffer yet, as soon as its order is sure,
+// 100 ms after it happened; then ErrNothing. [Engine.Drained] reports when that is for good.
 func (e *Engine) Drain() error {
 	if e.drain.at != 0 {
 		return nil
@@ -43,7 +43,8 @@ func (e *Engine) Drained() bool { return e.drain.done && e.buffer.Len() == 0 }
 
 // drained reports, after Populate, whether the source has nothing left of before the call
 // of Drain: it left room in the buffer, will say when there is more, and had the time for
-// what was being written; or all it brings is younger than any disorder of its events could explain.
+// what was being written; or all it brings is younger than any disorder of its events could
+// explain.
 func (e *Engine) drained() bool {
 	if e.buffer.Room() > 0 && e.source.Arm(true) && e.populated >= e.drain.at+e.drain.settle {
 		return true

@@ -305,7 +305,8 @@ type stray struct {
 
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
-func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
+func (j *judge) assign(events []Seen) assigned {
+	lives, afterEnd := j.byPID, j.w.AfterEnd
 	gaps := gapsOf(events)
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
 	foreign := make(map[uint32]bool) // pids that others have taken since
@@ -337,7 +338,7 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 				at = last
 			}
 		}
-		if at != nil && ofEarlier(at, s, afterEnd) {
+		if at != nil && j.ofEarlier(at, s) {
 			continue
 		}
 		if at != nil {
@@ -359,13 +360,21 @@ func assign(events []Seen, lives byPID, afterEnd uint64) assigned {
 	return a
 }
 
-// ofEarlier reports whether an end from about when a process was born is that of another process,
-// which had the pid before: it was born of another parent. It can be stamped as late as any end,
-// or, where its own message was lost, right before the birth, which is known less exactly.
-func ofEarlier(l *truth.Life, s *Seen, afterEnd uint64) bool {
-	fork, b := l.Events[0], &s.Process.Birth
-	parent := fmt.Sprint(b.Parent.PID)
-	return s.Events == engine.EventExit && s.Time <= fork.Latest+afterEnd && b.Known.Has(engine.FieldPPID) && fork.State.Told.Has(engine.FieldPPID) &&
+// ofEarlier reports whether an end is that of a process that had the pid before a life and that the
+// scenario does not know: it started at another time or, at about the birth, was born of another
+// parent. Such an end can be stamped as late as any, or, where its own message was lost, right
+// before the birth, which is known less exactly; GONE is told at any time later.
+func (j *judge) ofEarlier(l *truth.Life, s *Seen) bool {
+	fork, p := l.Events[0], s.Process
+	parent := fmt.Sprint(p.Birth.Parent.PID)
+	other := p.Known.Has(engine.FieldStart) && !j.startedAt(l, p.Start, max(p.StartUnit, 1))
+	switch {
+	case s.Events == engine.EventGone:
+		return other
+	case s.Events != engine.EventExit || s.Time > fork.Latest+j.w.AfterEnd:
+		return false
+	}
+	return other || p.Birth.Known.Has(engine.FieldPPID) && fork.State.Told.Has(engine.FieldPPID) &&
 		parent != fork.State.Value[engine.FieldPPID] && !adopted(fork, parent, fork.Latest)
 }
 

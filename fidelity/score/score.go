@@ -232,7 +232,7 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 	for _, l := range all {
 		j.byPID[uint32(l.PID)] = append(j.byPID[uint32(l.PID)], l)
 	}
-	single := assign(w.Single, j.byPID, w.AfterEnd)
+	single := j.assign(w.Single)
 	for _, l := range lives {
 		j.life(l, single.of[l])
 		j.delivery(l, single.of[l])
@@ -250,7 +250,7 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 		j.find(s.near, "%s at %d: no such process, or not at that time", s.seen.Events, s.seen.Time)
 	}
 	if len(w.Joined) > 0 {
-		joined := assign(w.Joined, j.byPID, w.AfterEnd)
+		joined := j.assign(w.Joined)
 		j.gaps = gapsOf(w.Joined)
 		for _, l := range lives {
 			j.parts(l, joined.of[l])

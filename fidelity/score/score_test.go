@@ -526,6 +526,20 @@ func TestEndOfUnknownBeforeLife(t *testing.T) {
 	}
 }
 
+// So is an inferred end, if it started at another time.
+func TestUnknownIsGone(t *testing.T) {
+	for start, perfectly := range map[uint64]bool{105: false, 50: true} {
+		w := perfect()
+		w.Joined = nil
+		p := &engine.Process{PID: 9, Exited: true, Inferred: true}
+		p.Known, p.Start, p.StartUnit = engine.FieldStart.Set(), start, 1
+		w.Single = append(w.Single, Seen{Events: engine.EventGone, Time: 500, At: 1500, Process: p})
+		if s := Lives(w, lives(t, records()...)); s.Perfect() != perfectly {
+			t.Errorf("started at %d: perfect %v, %+v", start, s.Perfect(), s)
+		}
+	}
+}
+
 // Where the end of the first was delivered, and of the second no birth, an end is the second's.
 func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
 	two := lives(t,
