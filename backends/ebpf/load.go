@@ -79,14 +79,11 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	)
 }
 
-// maxFollowed is how many processes can be followed at a time where only some users are asked for.
-const maxFollowed = 1 << 16
-
 func (l *loader) setUsers(users []uint32) error {
 	if len(users) == 0 {
 		return nil
 	}
-	l.spec.Maps[programsMapFollowed].MaxEntries = maxFollowed
+	l.spec.Maps[programsMapFollowed].MaxEntries = followedPages
 	var all [source.MaxUsers]uint32
 	copy(all[:], users)
 	return errors.Join(l.set(programsVarUserCount, uint32(len(users))), l.set(programsVarUsers, all))

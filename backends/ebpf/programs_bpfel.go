@@ -147,6 +147,11 @@ type programsExitEvent struct {
 	}
 }
 
+type programsFollowingPage struct {
+	_  structs.HostLayout
+	Of [4096]uint8
+}
+
 type programsTallies struct {
 	_    structs.HostLayout
 	Kind [8]programsTally

@@ -44,7 +44,7 @@ func mapRing(fd int, size uint32) (*ring, error) {
 	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: min(uint64(size), windowSize)}, size)
 	if r.data.from(0); r.data.err != nil { // so that it fails here if it ever does
 		r.unmap()
-		return nil, r.data.err
+		return nil, fmt.Errorf("map ring's data: %w", r.data.err)
 	}
 	return r, nil
 }

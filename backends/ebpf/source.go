@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -85,7 +86,10 @@ func (s *Source) Populate(to engine.Sink) error {
 	// The engine may deliver at once what it got: not before a gap of an earlier loss.
 	for s.findGaps(); s.insertGap(to); {
 	}
-	return s.ring.data.err
+	if err := s.ring.data.err; err != nil {
+		return fmt.Errorf("read ring: %w", err)
+	}
+	return nil
 }
 
 // insertGap inserts the first gap that waits, if it is its turn.

@@ -6,19 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// window is the part of a ring's data that is mapped. The kernel would map all of it, twice in a
-// row, so that every record is one slice; but each mapping counts as memory of the process, and
-// most of a ring waits unused for a storm.
+// window is the part of a map that is mapped, of a ring's data or of an array. The kernel would map
+// all of it, a ring twice in a row, so that every record is one slice; but each mapping counts as
+// memory of the process, and most of a ring waits unused for a storm.
 type window struct {
-	fd     int
-	before int64  // bytes before the data, with what the file begins
-	size   uint64 // of the part, a power of two
-	start  uint64 // of the part, from the beginning of the data
-	part   []byte // nil before the first call of from
-	err    error  // why it could not be moved
+	fd       int
+	before   int64  // bytes before the data, with what the file begins
+	size     uint64 // of the part, a power of two
+	writable bool
+	start    uint64 // of the part, from the beginning of the data
+	part     []byte // nil before the first call of from
+	err      error  // why it could not be moved
 }
 
-// windowSize is enough for several hundred events: a move costs little for each.
+// windowSize is that of a ring: enough for several hundred events: a move costs little for each.
 const windowSize = 512 << 10
 
 // from returns the data at an offset, up to the end of the part that it is in, until the next call.
@@ -37,9 +38,13 @@ func (w *window) move(at uint64) []byte {
 	}
 	w.unmap()
 	start := at &^ (w.size - 1)
-	part, err := unix.Mmap(w.fd, w.before+int64(start), int(w.size), unix.PROT_READ, unix.MAP_SHARED)
+	protection := unix.PROT_READ
+	if w.writable {
+		protection |= unix.PROT_WRITE
+	}
+	part, err := unix.Mmap(w.fd, w.before+int64(start), int(w.size), protection, unix.MAP_SHARED)
 	if err != nil {
-		w.err = fmt.Errorf("map a part of the ring's data: %w", err)
+		w.err = fmt.Errorf("map a part: %w", err)
 		return nil
 	}
 	w.start, w.part = start, part

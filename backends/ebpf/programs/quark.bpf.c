@@ -149,7 +149,7 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 
 	if (kind == EVENT_FORK && !want_threads && is_thread(task))
 		return 0;
-	if (left_out(task, kind, 0, kind == EVENT_FORK && is_birth(task)))
+	if (left_out(task, 0, kind == EVENT_FORK && is_birth(task)))
 		return 0;
 	s = take_slot(kind, &index);
 	if (!s)
@@ -290,7 +290,7 @@ static __always_inline void end_thread(struct task_struct *task)
 	group = reports_group(task, leader, signal);
 	if (!group && !want_threads)
 		return;
-	if (left_out(task, EVENT_EXIT, 0, 0))
+	if (left_out(task, 0, 0))
 		return;
 	if (group)
 		end_following(task);
@@ -398,7 +398,7 @@ int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 
 	if (thread && !want_threads)
 		return 0;
-	if (left_out(task, EVENT_COMM, 0, 0))
+	if (left_out(task, 0, 0))
 		return 0;
 	if (task == current && in_exec(current))
 		return 0; /* EXEC reports it */
@@ -440,7 +440,7 @@ static __always_inline int report_ids(struct task_struct *task, const struct cre
 
 	if (thread && !want_threads && !(ids & IDS_SID)) /* threads share the session */
 		return 0;
-	if (left_out(task, EVENT_ID_CHANGE, cred, 0))
+	if (left_out(task, cred, 0))
 		return 0;
 	e = reserve_event(EVENT_ID_CHANGE);
 	if (!e)
@@ -548,7 +548,7 @@ static __always_inline void identify(struct tracee *t, struct task_struct *task)
 	t->start = start_time(leader);
 	t->tgid = tgid_of(task);
 	t->tid = tid_of(task);
-	t->left_out = left_out(task, EVENT_PTRACE, 0, 0);
+	t->left_out = left_out(task, 0, 0);
 }
 
 /* Report that the current task attached or detached. Nothing else is read of the tracee, which may
@@ -759,7 +759,7 @@ static __always_inline void report_failed_exec(struct task_struct *task, __u64 p
 
 static __always_inline int is_failure(struct task_struct *task, long result)
 {
-	return result < 0 && result >= -MAX_ERRNO && !left_out(task, EVENT_EXEC_FAILED, 0, 0);
+	return result < 0 && result >= -MAX_ERRNO && !left_out(task, 0, 0);
 }
 
 /*
