@@ -214,15 +214,16 @@ func opened(e *truth.Event, f engine.Field) bool {
 
 // wasOpen reports whether the last event before e that brings a field does not tell what it was, or
 // an earlier one where the later ones may be lost or be of after a fork. What a child has of its
-// creator an event of the creator brought.
+// creator an event of the creator brought. What is read from /proc can be of any event since.
 func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
+	row := &j.w.Table.Fields[f]
 	before, born := e.Life.Events[:slices.Index(e.Life.Events, e)], e.Earliest
 	for l := e.Life; ; l = l.Creator {
 		for _, was := range slices.Backward(before) {
-			if !j.w.Table.Fields[f].At.Has(was.Kind.Events()) || was.Earliest > born {
+			open := !was.State.Told.Has(f) && !was.Inside.Told.Has(f)
+			if was.Earliest > born || !row.At.Has(was.Kind.Events()) && !(open && row.Origin == engine.OriginProc) {
 				continue
 			}
-			open := !was.State.Told.Has(f) && !was.Inside.Told.Has(f)
 			if open || was.Latest <= born && !j.inGap(was.Earliest, was.Latest) {
 				return open
 			}
