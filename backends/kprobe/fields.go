@@ -24,6 +24,7 @@ const (
 	viaCred = "task.real_cred"
 	viaNS   = " (at EXIT only if the leader ended last)"
 	viaUse  = " (unknown while other threads than the leader and the last to end are not released)"
+	viaIO   = " (unknown where threads were released and children waited for)"
 )
 
 // numberSources are the fields that the first probe of a set fetches.
@@ -71,7 +72,7 @@ var numberSources = []numberSource{
 	{engine.FieldCPUTime.Set(), "task.se.sum_exec_runtime, task.utime and stime, divided as getrusage(2) does" + viaUse, slotThreads, slotPeakRSS, setTimes},
 	{engine.FieldPeakRSS.Set(), "task.signal.maxrss" + viaUse, slotThreads, slotPeakRSS,
 		func(ev *engine.RawEvent, v *values) { ev.Usage.PeakRSS = v.number(slotPeakRSS) * pageSize }},
-	{engine.FieldIO.Set(), "task.ioac" + viaUse, slotThreads, slotPeakRSS, setIO},
+	{engine.FieldIO.Set(), "task.ioac" + viaUse + viaIO, slotThreads, slotChildRSS, setIO},
 	{engine.FieldExit.Set(), "task.signal.group_exit_code or task.group_leader.exit_code", slotGroupCode, slotOwnCode, nil},
 }
 
@@ -107,10 +108,13 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 
 var pageSize = uint64(os.Getpagesize())
 
-// used returns what all threads of a group have used, by the numbers of the slots. The leader is
-// another thread if there are two.
-func (v *values) used(n slot) uint64 {
-	sum := v.number(slotReleasedUse+n) + v.number(slotOwnUse+n)
+// used returns what all threads of a group have used, by the numbers of the slots.
+func (v *values) used(n slot) uint64 { return v.number(slotReleasedUse+n) + v.living(n) }
+
+// living returns what the threads that are not released have used. The leader is another thread if
+// there are two.
+func (v *values) living(n slot) uint64 {
+	sum := v.number(slotOwnUse + n)
 	if v.u32(slotThreads) > 1 {
 		sum += v.number(slotLeaderUse + n)
 	}
@@ -124,9 +128,20 @@ func setTimes(ev *engine.RawEvent, v *values) {
 	}.Divide()
 }
 
+// setIO leaves out the children that were waited for. The kernel adds their I/O to that of the
+// released threads, and keeps the CPU time of the two apart. The memory of a small child can be 0 in
+// the kernel's eyes, and so can its time where the clock is coarse.
 func setIO(ev *engine.RawEvent, v *values) {
+	used := v.used
+	if v.number(slotChildTimes)|v.number(slotChildTimes+1)|v.number(slotChildRSS) != 0 {
+		if v.number(slotReleasedUse+useRun) != 0 {
+			ev.Task.Known &^= engine.FieldIO.Set()
+			return
+		}
+		used = v.living
+	}
 	u := &ev.Usage
-	u.RChar, u.WChar, u.ReadBytes, u.WriteBytes = v.used(useRChar), v.used(useWChar), v.used(useReadBytes), v.used(useWriteBytes)
+	u.RChar, u.WChar, u.ReadBytes, u.WriteBytes = used(useRChar), used(useWChar), used(useReadBytes), used(useWriteBytes)
 }
 
 // text is a field with probes of its own.

@@ -245,6 +245,8 @@ func exitState(b *builder, _ *hook) {
 	b.addUse(slotReleasedUse, signal, true)
 	b.addRow(slotShownTimes, typeX64, signal, "signal_struct.prev_cputime.utime", "signal_struct.prev_cputime.stime")
 	b.addMember(slotPeakRSS, typeX64, signal, "signal_struct.maxrss")
+	b.addRow(slotChildTimes, typeX64, signal, "signal_struct.cutime", "signal_struct.cstime")
+	b.addMember(slotChildRSS, typeX64, signal, "signal_struct.cmaxrss")
 	if b.threads {
 		b.addComm(firstArgument, slotOwnComm)
 		b.addCredentials(b.follow(firstArgument, "task_struct.real_cred"), slotOwnUID, slotOwnCapInheritable)

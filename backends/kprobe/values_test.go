@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 )
 
@@ -73,6 +74,48 @@ func TestKeep(t *testing.T) {
 		}
 		if right := l[0].PID == 7 && l[0].Task.Cred.UID == 5; right != keep {
 			t.Errorf("kept %v: pid %d, uid %d", keep, l[0].PID, l[0].Task.Cred.UID)
+		}
+	}
+}
+
+// The I/O of children that were waited for is in the sum of the released threads.
+func TestIO(t *testing.T) {
+	const own, leader, sum = 1, 20, 300 // bytes
+	for _, c := range []struct {
+		name                               string
+		threads, released                  uint64 // threads that live, ns of others
+		childUser, childSystem, childPages uint64
+		want                               uint64 // 0 if it is unknown
+	}{
+		{name: "one thread", threads: 1, want: own + sum},
+		{name: "others were released", threads: 1, released: 5, want: own + sum},
+		{name: "a leader is left", threads: 2, released: 5, want: own + leader + sum},
+		{name: "a child", threads: 1, childUser: 1, childPages: 1, want: own},
+		{name: "a child, and a leader is left", threads: 2, childSystem: 1, want: own + leader},
+		{name: "a child that took no time", threads: 1, childPages: 1, want: own},
+		{name: "both", threads: 1, released: 5, childUser: 1},
+		{name: "both, in the kernel", threads: 2, released: 5, childSystem: 1},
+		{name: "both, without time", threads: 1, released: 5, childPages: 1},
+	} {
+		r := newTestRecord()
+		r.set(slotThreads, c.threads)
+		r.set(slotReleasedUse+useRun, c.released)
+		r.set(slotChildTimes, c.childUser)
+		r.set(slotChildTimes+1, c.childSystem)
+		r.set(slotChildRSS, c.childPages)
+		for n := slot(useRChar); n <= useWriteBytes; n++ {
+			r.set(slotOwnUse+n, own)
+			r.set(slotLeaderUse+n, leader)
+			r.set(slotReleasedUse+n, sum)
+		}
+		ev, v := engine.RawEvent{Task: engine.Task{Known: engine.FieldsUsage}}, r.values()
+		setIO(&ev, &v)
+		want := engine.RawEvent{Task: engine.Task{Known: engine.FieldsUsage}, Usage: engine.Usage{RChar: c.want, WChar: c.want, ReadBytes: c.want, WriteBytes: c.want}}
+		if c.want == 0 {
+			want.Task.Known &^= engine.FieldIO.Set()
+		}
+		if ev.Usage != want.Usage || ev.Task.Known != want.Task.Known {
+			t.Errorf("%s: %+v, known %v, want %d", c.name, ev.Usage, ev.Task.Known, c.want)
 		}
 	}
 }

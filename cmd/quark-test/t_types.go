@@ -92,6 +92,7 @@ func archivedTypes(t *test) {
 	sinceArchive := []string{"task_struct.loginuid", "task_struct.sessionid", "file.f_inode", "inode.", "super_block.",
 		"mm_struct.env_start", "mm_struct.env_end", "upid.ns", "pid.numbers.ns", "cred.user_ns", "user_namespace.",
 		"nsproxy.cgroup_ns", "cgroup_namespace.", "nsproxy.time_ns", "time_namespace.",
+		"signal_struct.cmaxrss", "signal_struct.cstime", "signal_struct.cutime",
 		"signal_struct.ioac.", "signal_struct.maxrss", "signal_struct.prev_cputime", "signal_struct.stats_lock", "signal_struct.stime",
 		"signal_struct.sum_sched_runtime", "signal_struct.thread_head", "signal_struct.utime", "task_struct.ioac.", "task_struct.se.",
 		"task_struct.stime", "task_struct.thread_node", "task_struct.utime"}

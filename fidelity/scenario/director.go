@@ -31,6 +31,8 @@ type director struct {
 	// How many lives its scripts had. Each has names of its own, as a reader of /proc can keep
 	// the program of one that has ended busy.
 	lives int
+
+	waited truth.IO // of the children that this process has waited for
 }
 
 // stop is the panic value with which the director ends a scenario early.
@@ -258,6 +260,9 @@ func (d *director) reap(pid int) ended {
 		d.fail(fmt.Errorf("wait for process %d: %w", pid, err))
 	}
 	e.used.Add(&ru)
+	if e.used.IO != nil {
+		d.waited.Add(e.used.IO)
+	}
 	e.at = truth.Clock()
 	return e
 }

@@ -76,6 +76,7 @@ func Main() {
 //	chain   executes itself more times before it ends
 //	threads starts more threads before it ends
 //	use     uses CPU time, memory and files in so many threads before it ends
+//	use-wait likewise, and waits for a child which uses files
 //	enter   starts the programs that its arguments name; see [entries]
 func role(name string, code, more int) []string {
 	return []string{fmt.Sprintf("%s=%s:%d:%d", Env, name, code, more)}
@@ -103,8 +104,8 @@ func image(name string, args []string) error {
 		}
 	case "threads":
 		startThreads(more)
-	case "use":
-		if err := use(more); err != nil {
+	case "use", "use-wait":
+		if err := use(more, name == "use-wait"); err != nil {
 			return err
 		}
 	case "enter":

@@ -12,29 +12,45 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
+// oddBytes is how many bytes a child moves; not whole KiB.
+const oddBytes = 10_000_001
+
 // usage executes this program, which uses something in several threads and tells how much. One
-// process has a single thread, and works in the kernel.
+// process has a single thread, and works in the kernel. Others wait for such a child, whose I/O the
+// kernel adds to theirs.
 func usage(d *director) {
-	const odd = 10_000_001 // not whole KiB
-	from, to := d.create("from"), d.create("to")
-	d.must(from.Truncate(odd))
-	d.do(d.script().call("sendfile", unix.SYS_SENDFILE, int(to.Fd()), int(from.Fd()), nil, odd).end(0))
-	d.must(errors.Join(from.Close(), to.Close()))
+	d.do(d.mover())
+	d.doWaiting(d.script().child(0, d.mover()).call("wait4", unix.SYS_WAIT4, -1, nil, 0, nil).end(0))
 	for _, threads := range []int{1, 3, 8} {
 		d.do(d.light().image(d.self, []string{"usage"}, role("use", 0, threads)))
 	}
+	d.do(d.light().image(d.self, []string{"usage"}, role("use-wait", 0, 3)))
 }
 
-// create makes a file.
-func (d *director) create(name string) *os.File {
-	f, err := os.Create(filepath.Join(d.dir, name))
-	d.must(err)
-	return f
+// mover returns a process that moves oddBytes bytes.
+func (d *director) mover() *process {
+	var fds [2]int
+	for i, name := range []string{"from", "to"} {
+		fd, err := unix.Open(filepath.Join(d.dir, name), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		d.must(err)
+		d.fds, fds[i] = append(d.fds, fd), fd
+	}
+	d.must(unix.Ftruncate(fds[0], oddBytes))
+	return d.script().call("sendfile", unix.SYS_SENDFILE, fds[1], fds[0], nil, oddBytes).end(0)
+}
+
+// doWaiting performs p, which waits for its children; they end with 0.
+func (d *director) doWaiting(p *process) {
+	e := d.reap(d.start(p).pid)
+	d.check(p)
+	p.know()
+	d.history(p, e, func(*process) ended { return ended{at: e.at} })
+	p.run.Free()
 }
 
 // use uses CPU time, memory and files in n threads, of which every other one ends before the
-// process, and records what the process has used.
-func use(n int) error {
+// process, and, if it is to wait, has a child do so. It records what the process has used.
+func use(n int, wait bool) error {
 	done := make(chan error)
 	for i := range n {
 		go func() {
@@ -50,7 +66,20 @@ func use(n int) error {
 			return err
 		}
 	}
-	u, err := truth.OwnUse()
+	var waited truth.IO
+	if wait {
+		dir, err := os.MkdirTemp("", "usage")
+		if err != nil {
+			return err
+		}
+		d := &director{proc: truth.Proc{FD: procFD}, pid: os.Getpid(), dir: dir}
+		code := d.guard(func() { d.do(d.mover()) })
+		if err := os.RemoveAll(dir); err != nil || code != 0 {
+			return errors.Join(errors.New("the child did not do its work"), err)
+		}
+		waited = d.waited
+	}
+	u, err := truth.OwnUse(waited)
 	if err != nil {
 		return err
 	}

@@ -9,19 +9,28 @@ import (
 
 // used judges what an EXIT says of what the process has used: no less than it had said itself
 // before its end, and no more than who waited for it was told, which has the rest of the end too.
+// The I/O is without that of children, which both of these can have.
 // The proc connector may mark as carried what can be less, or divided in another way, and as cut
 // what is in whole KiB.
 func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p, least, most := s.Process, e.Life.Used, e.Used
-	one := len(e.Life.Threads) == 0 && !e.Life.OpenThreads
+	one := oneThread(e.Life)
 	if most == nil || f == engine.FieldIO && most.IO == nil {
 		return
 	}
 	if !p.Known.Has(f) {
 		again := j.w.Backend == "cnproc" && len(j.byPID[p.PID]) > 1 // the number had others
-		if one && !again && j.w.Table.Fields[f].At.Has(s.Events&engine.EventExit) {
+		whose := ""
+		switch {
+		case !j.w.Table.Fields[f].At.Has(s.Events & engine.EventExit):
+		case one && !again:
+			whose = "of a process with one thread"
+		case f == engine.FieldIO && j.w.Backend != "cnproc" && p.Known.Has(engine.FieldCPUTime) && !j.hasChildren(e.Life):
+			whose = "of a process without children, of which the CPU time is known"
+		}
+		if whose != "" {
 			v.Unexplained++
-			j.find(e.Life, "%s: %s is unknown, of a process with one thread", s.Events, f)
+			j.find(e.Life, "%s: %s is unknown, %s", s.Events, f, whose)
 			return
 		}
 		v.Unknown++
@@ -65,17 +74,31 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		}
 		within("the peak RSS", u.PeakRSS, low, most.PeakRSS)
 	case engine.FieldIO:
-		from := least.IO
-		if from == nil {
-			from = &truth.IO{RChar: most.IO.RChar, WChar: most.IO.WChar}
-		}
-		within("rchar", u.RChar, from.RChar/unit*unit, most.IO.RChar)
-		within("wchar", u.WChar, from.WChar/unit*unit, most.IO.WChar)
-		within("read_bytes", u.ReadBytes, from.ReadBytes/unit*unit, most.IO.ReadBytes)
-		within("write_bytes", u.WriteBytes, from.WriteBytes/unit*unit, most.IO.WriteBytes)
+		from, to := j.ownIO(e.Life, least, most)
+		within("rchar", u.RChar, from.RChar/unit*unit, to.RChar)
+		within("wchar", u.WChar, from.WChar/unit*unit, to.WChar)
+		within("read_bytes", u.ReadBytes, from.ReadBytes/unit*unit, to.ReadBytes)
+		within("write_bytes", u.WriteBytes, from.WriteBytes/unit*unit, to.WriteBytes)
 	}
 	*verdict++
 }
+
+// ownIO returns bounds of the I/O that the threads of a process did themselves until its EXIT. The
+// rest of the end can read and write storage, but moves no bytes.
+func (j *judge) ownIO(l *truth.Life, least, most *truth.Used) (from, to truth.IO) {
+	to = *most.IO
+	switch own := most.LeaderIO; {
+	case least.IO != nil: // and it told which children it had waited for
+		return least.IO.Less(&least.Waited), to.Less(&least.Waited)
+	case own != nil && oneThread(l):
+		to = *own
+	case own != nil && j.hasChildren(l): // for which it may have waited
+		return truth.IO{RChar: own.RChar, WChar: own.WChar}, to
+	}
+	return truth.IO{RChar: to.RChar, WChar: to.WChar}, to
+}
+
+func oneThread(l *truth.Life) bool { return len(l.Threads) == 0 && !l.OpenThreads }
 
 // hasChildren reports whether a life made others.
 func (j *judge) hasChildren(l *truth.Life) bool {

@@ -64,3 +64,47 @@ func TestUsed(t *testing.T) {
 		}
 	}
 }
+
+// The I/O of children is not the process's own, and only that of several threads which may have
+// waited for children can be unknown.
+func TestUsedIO(t *testing.T) {
+	const total, own, child = 5000, 1000, 3900
+	one, waited := truth.Used{IO: &truth.IO{RChar: total}, LeaderIO: &truth.IO{RChar: own}}, truth.Used{IO: &truth.IO{RChar: total - 50}, Waited: truth.IO{RChar: child}}
+	for _, c := range []struct {
+		name              string
+		threads, children bool
+		said              *truth.Used
+		unknown           bool
+		least, most       uint64 // that are right; most is 0 where unknown is
+	}{
+		{name: "one thread", least: own, most: own},
+		{name: "one thread with children", children: true, least: own, most: own},
+		{name: "one thread, unknown", children: true, unknown: true, least: 1},
+		{name: "threads", threads: true, least: total, most: total},
+		{name: "threads, unknown", threads: true, unknown: true, least: 1},
+		{name: "threads with children", threads: true, children: true, least: own, most: total},
+		{name: "threads with children, which told", threads: true, children: true, said: &waited, least: total - child - 50, most: total - child},
+		{name: "threads with children, unknown", threads: true, children: true, unknown: true},
+	} {
+		l := &truth.Life{PID: 7, OpenThreads: c.threads, Used: c.said}
+		lives := map[uint32][]*truth.Life{7: {l}}
+		if c.children {
+			lives[8] = []*truth.Life{{PID: 8, Creator: l}}
+		}
+		for got, want := range map[uint64]bool{c.least - 1: false, c.least: true, c.most: true, c.most + 1: false} {
+			p := &engine.Process{PID: 7, Usage: &engine.Usage{RChar: got}}
+			p.Known = engine.FieldsUsage
+			if c.unknown {
+				p.Known, want = p.Known&^engine.FieldIO.Set(), c.least == 0
+			}
+			w := &Witness{Backend: "ebpf", Table: new(engine.CapabilityTable)}
+			w.Table.Fields[engine.FieldIO].At = engine.EventExit
+			var v Verdicts
+			j := &judge{Score: new(Score), w: w, byPID: lives}
+			j.used(&v, &Seen{Events: engine.EventExit, Process: p}, &truth.Event{Life: l, Used: &one}, engine.FieldIO)
+			if good := v.Right+v.Unknown == 1; good != want || v.Right+v.Unknown+v.Wrong+v.Unexplained != 1 {
+				t.Errorf("%s, %d: %+v, want %v", c.name, got, v, want)
+			}
+		}
+	}
+}

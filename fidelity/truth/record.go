@@ -85,8 +85,8 @@ type Record struct {
 	Tracer int             `json:"tracer,omitempty"` // Ptrace
 	Status int32           `json:"status,omitempty"` // Exit: the wait status
 	Failed Failed          `json:"failed,omitzero"`  // ExecFailed
-	// Used is what the process and the children that it waited for have used. Exit: with all of
-	// the end.
+	// Used is what the process has used, the peak RSS and the I/O with what children had that
+	// were waited for. Exit: with all of the end.
 	Used *Used `json:"used,omitempty"`
 	// Optional events may be reported or not.
 	Optional bool `json:"optional,omitempty"`

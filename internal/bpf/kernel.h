@@ -125,7 +125,9 @@ struct signal_struct {
 	__u64 utime, stime, sum_sched_runtime;
 	struct prev_cputime prev_cputime;
 	unsigned long maxrss;
-	struct task_io_accounting ioac;
+	struct task_io_accounting ioac; /* and of the children that were waited for */
+	__u64 cutime, cstime; /* of these children */
+	unsigned long cmaxrss;
 };
 
 struct qstr { const unsigned char *name; };

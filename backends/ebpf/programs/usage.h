@@ -24,7 +24,8 @@ static __always_inline int have_io(struct task_struct *task)
 	struct signal_struct *signal = 0;
 
 	return bpf_core_field_exists(task->ioac.rchar) && bpf_core_field_exists(task->ioac.write_bytes) &&
-	       bpf_core_field_exists(signal->ioac.rchar) && bpf_core_field_exists(signal->ioac.write_bytes);
+	       bpf_core_field_exists(signal->ioac.rchar) && bpf_core_field_exists(signal->ioac.write_bytes) &&
+	       bpf_core_field_exists(signal->cutime) && bpf_core_field_exists(signal->cmaxrss);
 }
 
 /* Add what a thread has used. Returns 0, or an error. */
@@ -49,8 +50,29 @@ static __always_inline long add_thread(struct usage *u, struct task_struct *task
 	return err;
 }
 
-/* Set u to what the released threads have used, and what is of the group. */
-static __always_inline long set_group(struct usage *u, struct task_struct *task, struct signal_struct *signal)
+/* Set the I/O of u to that of the released threads. The kernel keeps it in one sum with the I/O of
+ * the children that were waited for. Returns whether that could be told apart: there were no such
+ * children, or no such threads, and of both the kernel keeps the CPU time on its own. The memory of
+ * a small child can be 0 in the kernel's eyes, and so can its time where the clock is coarse. */
+static __always_inline int set_group_io(struct usage *u, struct signal_struct *signal)
+{
+	struct two times = {};
+	unsigned long rss = 0;
+	long err = READ_TWO(&times, signal, struct signal_struct, cutime, cstime);
+
+	err |= bpf_core_read(&rss, sizeof(rss), &signal->cmaxrss);
+	if (err)
+		return 0;
+	if (times.first || times.second || rss)
+		return !u->run;
+	err |= READ_TWO((struct two *)&u->rchar, signal, struct signal_struct, ioac.rchar, ioac.wchar);
+	err |= READ_TWO((struct two *)&u->read_bytes, signal, struct signal_struct, ioac.read_bytes, ioac.write_bytes);
+	return !err;
+}
+
+/* Set u, which is 0, to what the released threads have used, and what is of the group. Returns
+ * what of it is known. */
+static __always_inline __u32 set_group(struct usage *u, struct task_struct *task, struct signal_struct *signal)
 {
 	long err = READ_TWO((struct two *)&u->utime, signal, struct signal_struct, utime, stime);
 
@@ -58,12 +80,9 @@ static __always_inline long set_group(struct usage *u, struct task_struct *task,
 			prev_cputime.stime);
 	err |= bpf_core_read(&u->run, sizeof(u->run), &signal->sum_sched_runtime);
 	err |= bpf_core_read(&u->peak_rss, sizeof(u->peak_rss), &signal->maxrss);
-	if (have_io(task)) {
-		err |= READ_TWO((struct two *)&u->rchar, signal, struct signal_struct, ioac.rchar, ioac.wchar);
-		err |= READ_TWO((struct two *)&u->read_bytes, signal, struct signal_struct, ioac.read_bytes,
-				ioac.write_bytes);
-	}
-	return err;
+	if (err)
+		return 0;
+	return have_io(task) && set_group_io(u, signal) ? ~0 : ~KNOWN_IO;
 }
 
 /* What add_threads makes, in the slot's memory for belongings. */
@@ -136,7 +155,7 @@ __attribute__((noinline)) __u32 sum_group(__u32 index, __u64 task_address, __u64
 	struct slot *s = bpf_map_lookup_elem(&slots, &index);
 	struct task_struct *task = (void *)task_address;
 	struct signal_struct *signal = (void *)signal_address;
-	__u32 before = 0, after = 0;
+	__u32 before = 0, after = 0, known;
 	struct mm_struct *mm = 0;
 	struct threads *sum;
 
@@ -145,7 +164,8 @@ __attribute__((noinline)) __u32 sum_group(__u32 index, __u64 task_address, __u64
 	sum = (void *)s->belongings;
 	__builtin_memset(sum, 0, sizeof(*sum));
 	bpf_core_read(&before, sizeof(before), &signal->stats_lock);
-	if (set_group(&sum->usage, task, signal) || add_threads(index, signal))
+	known = set_group(&sum->usage, task, signal);
+	if (!known || add_threads(index, signal))
 		return 0;
 	bpf_core_read(&after, sizeof(after), &signal->stats_lock);
 	if (before != after || before & 1)
@@ -153,7 +173,7 @@ __attribute__((noinline)) __u32 sum_group(__u32 index, __u64 task_address, __u64
 	/* The last thread to live writes the group's peak, and then gives up its memory. Another
 	 * one may be here before it. */
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
-	return sum->memories == (__u64)mm ? ~0 : ~KNOWN_PEAK_RSS;
+	return sum->memories == (__u64)mm ? known : known & ~KNOWN_PEAK_RSS;
 }
 
 /* Apart from fill_event, whose frame on the stack is large. */
@@ -167,8 +187,9 @@ static __noinline void fill_usage(struct exit_event *x, struct task_struct *task
 		return;
 	bpf_core_read(&threads, sizeof(threads), &signal->nr_threads);
 	if (threads == 1) {
-		if (!set_group(u, task, signal) && !add_thread(u, task))
-			known = ~0;
+		known = set_group(u, task, signal);
+		if (known && add_thread(u, task))
+			known = 0;
 	} else if (!bpf_map_pop_elem(&free_slots, &index)) {
 		struct slot *s = bpf_map_lookup_elem(&slots, &index);
 
@@ -178,9 +199,7 @@ static __noinline void fill_usage(struct exit_event *x, struct task_struct *task
 			*u = ((struct threads *)s->belongings)->usage;
 		put_slot(index);
 	}
-	x->event.known |= known & (KNOWN_CPU_TIME | KNOWN_PEAK_RSS);
-	if (have_io(task))
-		x->event.known |= known & KNOWN_IO;
+	x->event.known |= known & (KNOWN_CPU_TIME | KNOWN_PEAK_RSS | KNOWN_IO);
 }
 
 #endif
