@@ -20,7 +20,7 @@ type Names struct{ users, groups nameFile }
 func NewNames() *Names { return newNames("/etc/passwd", "/etc/group") }
 
 func newNames(passwd, group string) *Names {
-	n := &Names{users: nameFile{path: passwd, colons: 6}, groups: nameFile{path: group, colons: 3}}
+	n := &Names{users: nameFile{path: passwd, ids: 2}, groups: nameFile{path: group, ids: 1}}
 	n.users.read()
 	n.groups.read()
 	return n
@@ -35,11 +35,11 @@ func (n *Names) User(p *Process, uid uint32) string { return n.users.name(p, uid
 // Group returns the name of a group id of p, as User that of a user id.
 func (n *Names) Group(p *Process, gid uint32) string { return n.groups.name(p, gid) }
 
-// nameFile is a file of lines NAME:PASSWORD:ID:... that have at least so many colons.
+// nameFile is a file of lines NAME:PASSWORD:ID:... that have at least so many ids.
 type nameFile struct {
-	path   string
-	colons int
-	names  atomic.Pointer[map[uint32]string]
+	path  string
+	ids   int
+	names atomic.Pointer[map[uint32]string]
 	// seen is which file was read, nil for none. It is the reader's, who has set busy.
 	seen os.FileInfo
 	busy atomic.Bool
@@ -87,27 +87,41 @@ func (f *nameFile) read() {
 	if err != nil {
 		return
 	}
-	names := parseNames(text, f.colons)
+	names := parseNames(text, f.ids)
 	// What is written while it is read is found the next time.
 	f.seen = now
 	f.names.Store(&names)
 }
 
-// parseNames returns the first name of each id, as getpwuid(3) does. Other lines have no effect.
-func parseNames(text []byte, colons int) map[uint32]string {
+// parseNames returns the first name of each id, as getpwuid(3) and getgrgid(3) of glibc do with files.
+// The lines have so many ids. Others have no effect.
+func parseNames(text []byte, ids int) map[uint32]string {
 	names := make(map[uint32]string)
+lines:
 	for line := range bytes.Lines(text) {
-		fields := bytes.SplitN(line, []byte(":"), 4)
-		if bytes.Count(line, []byte(":")) < colons || len(fields[0]) == 0 || bytes.ContainsAny(fields[0][:1], "#+-") {
+		line, _, _ = bytes.Cut(bytes.TrimRight(line, "\n"), []byte{0})
+		fields := bytes.SplitN(bytes.TrimLeft(line, space), []byte(":"), 2+ids+1)
+		if len(fields) < 2+ids || len(fields[0]) > 0 && bytes.ContainsAny(fields[0][:1], "#+-") {
 			continue // a comment, or of NIS
 		}
-		id, err := strconv.ParseUint(string(fields[2]), 10, 32)
-		if err != nil || id == 1<<32-1 { // which means none
-			continue
+		for _, id := range fields[2 : 2+ids] {
+			if _, ok := parseID(id); !ok {
+				continue lines
+			}
 		}
-		if _, ok := names[uint32(id)]; !ok {
-			names[uint32(id)] = string(fields[0])
+		id, _ := parseID(fields[2])
+		if _, ok := names[id]; !ok && id != 1<<32-1 { // which means none
+			names[id] = string(fields[0])
 		}
 	}
 	return names
+}
+
+const space = " \t\v\f\r" // isspace(3), within a line
+
+// parseID parses an id as strtoul(3) does, but for negative ones, which it reports as no ids.
+func parseID(text []byte) (id uint32, ok bool) {
+	text = bytes.TrimPrefix(bytes.TrimLeft(text, space), []byte("+"))
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	return uint32(n), err == nil
 }

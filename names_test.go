@@ -1,9 +1,13 @@
 package quark
 
 import (
+	"maps"
+	"math/big"
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,10 +103,36 @@ func TestNamesOfThisHost(t *testing.T) {
 		t.Skip(err)
 	}
 	n := NewNames()
-	for uid, name := range parseNames(text, 6) {
+	for uid, name := range parseNames(text, 2) {
 		u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 		if err != nil || u.Username != name || n.User(nil, uid) != name {
 			t.Errorf("uid %d is %q, or %q, and not %v (%v)", uid, name, n.User(nil, uid), u, err)
+		}
+	}
+}
+
+// What glibc 2.36 makes of a line of /etc/passwd and of /etc/group: 0 where that is nothing.
+func TestNamesAsOfGlibc(t *testing.T) {
+	for _, c := range []struct {
+		line          string
+		passwd, group uint32
+	}{
+		{"n:x:7:8:g:d:s", 7, 7}, {"  n:x:7:7::/:", 7, 7}, {"\v\f\t\rn:x:7:7::/:\r", 7, 7}, {"n:x:+7:7::/:", 7, 7}, {"n:x: 7:+7::/:", 7, 7}, {"n:x:\r07:7::/:", 7, 7},
+		{"\t#n:x:7:7::/:", 0, 0}, {" # n:x:7:7::/:", 0, 0}, {"#n:x:7:7::/:", 0, 0},
+		{"+n:x:7:7::/:", 0, 0}, {" +n:x:7:7::/:", 0, 0}, {"-n:x:7:7::/:", 0, 0}, {"+", 0, 0},
+		{"n:x:-1:7::/:", 0, 0}, {"n:x:0x1b:7::/:", 0, 0}, {"n:x:4294974305:7::/:", 0, 0}, {"n:x:7 :7::/:", 0, 0}, {"n:x:7x:7::/:", 0, 0}, {"n:x::7::/:", 0, 0},
+		{"n:x:\xc2\xa07:7::/:", 0, 0}, {"n:x:++7:7::/:", 0, 0},
+		{"n:x:7", 0, 7}, {"n:x:7:8", 7, 7}, {"n:x:7:", 0, 7}, {"n:x:7:q::/:", 0, 7}, {"n:x:7:-1::/:", 0, 7}, {"n:x:7:99999999999:g:d:s", 0, 7}, {"n:x", 0, 0}, {"n", 0, 0},
+		{"n:x:7:8\x00::/:", 7, 7}, {"n:x:7\x00:8::/:", 0, 7}, {"n\x00:x:7:8::/:", 0, 0},
+	} {
+		for ids, id := range map[int]uint32{2: c.passwd, 1: c.group} {
+			want := map[uint32]string{}
+			if id != 0 {
+				want[id] = "n"
+			}
+			if got := parseNames([]byte(c.line+"\n"), ids); !maps.Equal(got, want) {
+				t.Errorf("%q with %d ids: %v, not %v", c.line, ids, got, want)
+			}
 		}
 	}
 }
@@ -112,32 +142,30 @@ func FuzzNames(f *testing.F) {
 	for _, s := range []string{
 		"root:x:0:0:root:/root:/bin/sh\n", "a:x:1:1::/:\nb:x:1:1::/:\n", "a:x:-1:1::/:", "a:x:4294967295:1::/:\n", "a:x:4294967294:1::/:\n",
 		"a:x:4294967296:1::/:\n", "a:x:01:1::/:\r\n", "+::::::\n-a:x:1:1::/:\n#a:x:2:2::/:", ":x:0:0:::\n", "a:x:0\n:0::/:\n", "\xff\x1b[2J:x:7:7:\x00::\n",
-		"a:x:7\nb:x:8:", strings.Repeat("a:x:9:1::/:\n", 3), "::::::", "a:x: 1:1::/:", "a:x:+1:1::/:", "a:x:1_0:1::/:",
+		"a:x:7\nb:x:8:", strings.Repeat("a:x:9:1::/:\n", 3), "::::::", "a:x: 1:1::/:", "a:x:+1:1::/:", "a:x:1_0:1::/:", " \t#a:x:1:1::/:\n \v+a:x:2:2:", ":x:3:3\nb:x:3:3",
 	} {
 		f.Add(s)
 	}
+	const begin, id = `^[ \t\v\f\r]*([^#+:\- \t\v\f\r][^:]*|):[^:]*:`, `[ \t\v\f\r]*\+?([0-9]+)`
+	rules := map[int]*regexp.Regexp{2: regexp.MustCompile(begin + id + ":" + id + "(?::|$)"), 1: regexp.MustCompile(begin + id + "(?::|$)")}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, colons := range []int{3, 6} {
-			got := parseNames([]byte(text), colons)
+		for ids, rule := range rules {
 			want := make(map[uint32]string)
 			lines := strings.Split(text, "\n")
-			for i := len(lines) - 1; i >= 0; i-- {
-				fields := strings.Split(lines[i], ":")
-				if len(fields) <= colons || fields[0] == "" || strings.ContainsRune("#+-", rune(fields[0][0])) {
+			for _, line := range slices.Backward(lines) {
+				line, _, _ = strings.Cut(line, "\x00")
+				m := rule.FindStringSubmatch(line)
+				if m == nil {
 					continue
 				}
-				digits := strings.Trim(fields[2], "0123456789") == ""
-				if id, err := strconv.ParseInt(fields[2], 10, 64); digits && err == nil && id < 1<<32-1 {
-					want[uint32(id)] = fields[0]
+				n, _ := new(big.Int).SetString(m[2], 10)
+				last, _ := new(big.Int).SetString(m[len(m)-1], 10)
+				if n.BitLen() <= 32 && last.BitLen() <= 32 && n.Uint64() < 1<<32-1 {
+					want[uint32(n.Uint64())] = m[1]
 				}
 			}
-			if len(got) != len(want) {
+			if got := parseNames([]byte(text), ids); !maps.Equal(got, want) {
 				t.Fatalf("%v, not %v", got, want)
-			}
-			for id, name := range want {
-				if got[id] != name {
-					t.Fatalf("%d is %q, not %q", id, got[id], name)
-				}
 			}
 		}
 	})

@@ -114,7 +114,7 @@ func (o *filterOptions) compile() (*quark.Filter, error) {
 
 // userID returns the id of a user of this host, given by its name or its id.
 func userID(name string) (string, error) {
-	return hostID("user", name, func() (string, error) {
+	return hostID("user", "/etc/passwd", name, func() (string, error) {
 		u, err := user.Lookup(name)
 		if err != nil {
 			return "", err
@@ -125,7 +125,7 @@ func userID(name string) (string, error) {
 
 // groupID returns the id of a group of this host, given by its name or its id.
 func groupID(name string) (string, error) {
-	return hostID("group", name, func() (string, error) {
+	return hostID("group", "/etc/group", name, func() (string, error) {
 		g, err := user.LookupGroup(name)
 		if err != nil {
 			return "", err
@@ -134,19 +134,36 @@ func groupID(name string) (string, error) {
 	})
 }
 
-// hostID returns the id that look finds for the name of a user or a group. An id is its own.
-func hostID(what, name string, look func() (string, error)) (string, error) {
+// hostID returns the id that look finds, in a file, for the name of a user or a group. An id is its
+// own.
+func hostID(what, file, name string, look func() (string, error)) (string, error) {
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return name, nil
 	}
-	id, err := look()
+	text, err := look()
 	switch {
 	case errors.As(err, new(user.UnknownUserError)), errors.As(err, new(user.UnknownGroupError)):
 		return "", fmt.Errorf("this host has no %s %q", what, name)
 	case err != nil:
 		return "", fmt.Errorf("look up %s %q: %w", what, name, err)
 	}
-	return id, nil
+	id, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 32)
+	if err != nil {
+		return "", fmt.Errorf("%s gives %s %q the id %q, which is none: correct it", lineOf(file, name), what, name, text)
+	}
+	return strconv.FormatUint(id, 10), nil
+}
+
+// lineOf returns FILE:LINE of the first line that begins with a name, or FILE if that is not found.
+func lineOf(file, name string) string {
+	b, _ := os.ReadFile(file)
+	n := 0
+	for line := range strings.Lines(string(b)) {
+		if n++; strings.HasPrefix(strings.TrimSpace(line), name+":") {
+			return fmt.Sprintf("%s:%d", file, n)
+		}
+	}
+	return file
 }
 
 func readRules(name string) (string, error) {
