@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"path"
 	"time"
@@ -14,6 +15,9 @@ import (
 //
 // A queue on a Machine has the machine's time, so that it joins what happens within its HoldTime,
 // however fast the test is. It ends when all is delivered: make the events first, then read.
+//
+// What no kernel does is a mistake of the test, and panics: events of a process that has ended, a
+// signal that there is not, time that goes back.
 type Machine struct {
 	Source
 	read      *Clock // the queue's time
@@ -29,6 +33,7 @@ type Process struct {
 	// event, such as chdir(2).
 	State   Raw
 	machine *Machine
+	ended   bool
 }
 
 // step is the time between two events.
@@ -59,13 +64,18 @@ func (m *Machine) Running(file string, args ...string) *Process {
 // add adds a process with the next pid.
 func (m *Machine) add(state Raw) *Process {
 	state.PID = uint32(len(m.processes) + 1)
-	p := &Process{state, m}
+	p := &Process{State: state, machine: m}
 	m.processes = append(m.processes, p)
 	return p
 }
 
 // Sleep lets time pass before the next event.
-func (m *Machine) Sleep(d time.Duration) { m.made.Advance(d) }
+func (m *Machine) Sleep(d time.Duration) {
+	if d < 0 {
+		panic(fmt.Sprintf("enginetest: Sleep(%v): time does not go back", d))
+	}
+	m.made.Advance(d)
+}
 
 // Miss loses n events: they are counted, and a gap is in the stream.
 func (m *Machine) Miss(cause engine.Loss, n uint64) {
@@ -76,8 +86,16 @@ func (m *Machine) Miss(cause engine.Loss, n uint64) {
 	m.Push(Raw{Kind: engine.KindGap, Time: gap.From, Gap: gap})
 }
 
+// mustLive panics if the process has ended.
+func (p *Process) mustLive(kind engine.Kind) {
+	if p.ended {
+		panic(fmt.Sprintf("enginetest: %v of process %d, which has ended", kind, p.State.PID))
+	}
+}
+
 // push makes an event of a kind of what the process is now, changed by adjust unless that is nil.
 func (p *Process) push(kind engine.Kind, adjust func(*Raw)) *Process {
+	p.mustLive(kind)
 	p.machine.made.Advance(step)
 	r := p.State
 	r.Kind, r.Time = kind, p.machine.made.Now()
@@ -90,6 +108,7 @@ func (p *Process) push(kind engine.Kind, adjust func(*Raw)) *Process {
 
 // Fork makes a child, which it returns.
 func (p *Process) Fork() *Process {
+	p.mustLive(engine.KindFork)
 	c := p.machine.add(p.State)
 	c.State.Task.PPID = p.State.PID
 	c.State.Task.Start = p.machine.made.Now() + uint64(step)
@@ -150,13 +169,20 @@ func (p *Process) pushChange(ids engine.IDChange) *Process {
 	return p.push(engine.KindIDChange, func(r *Raw) { r.IDChange = ids })
 }
 
-// Exit ends the process with a code. Its children get process 1 as their parent.
+// Exit ends the process with the low 8 bits of a code. Its children get process 1 as their parent.
 func (p *Process) Exit(code int) *Process { return p.end(int32(code&0xff) << 8) }
 
-// Kill ends the process by a signal.
-func (p *Process) Kill(signal int) *Process { return p.end(int32(signal)) }
+// Kill ends the process by a signal, 1 to 64.
+func (p *Process) Kill(signal int) *Process {
+	if signal < 1 || signal > 64 {
+		panic(fmt.Sprintf("enginetest: Kill(%d): signals are 1 to 64", signal))
+	}
+	return p.end(int32(signal))
+}
 
 func (p *Process) end(status int32) *Process {
+	p.mustLive(engine.KindExit)
+	defer func() { p.ended = true }()
 	for _, c := range p.machine.processes {
 		if c.State.Task.PPID == p.State.PID {
 			c.State.Task.PPID = 1

@@ -83,3 +83,38 @@ func TestMissOfNoCause(t *testing.T) {
 	}()
 	enginetest.NewMachine().Miss(99, 1)
 }
+
+// So is what no kernel does.
+func TestMachineRefusesTheImpossible(t *testing.T) {
+	for _, c := range []struct {
+		want string // "" for what a kernel does
+		do   func(m *enginetest.Machine, p, dead *enginetest.Process)
+	}{
+		{"Kill(999): signals are 1 to 64", func(_ *enginetest.Machine, p, _ *enginetest.Process) { p.Kill(999) }},
+		{"Kill(0): ", func(_ *enginetest.Machine, p, _ *enginetest.Process) { p.Kill(0) }},
+		{"Kill(-1): ", func(_ *enginetest.Machine, p, _ *enginetest.Process) { p.Kill(-1) }},
+		{"", func(_ *enginetest.Machine, p, _ *enginetest.Process) { p.Kill(64) }},
+		{"", func(_ *enginetest.Machine, p, _ *enginetest.Process) { p.Exit(256) }},
+		{"EXIT of process 3, which has ended", func(_ *enginetest.Machine, _, dead *enginetest.Process) { dead.Exit(2) }},
+		{"EXIT of process 3, which has ended", func(_ *enginetest.Machine, _, dead *enginetest.Process) { dead.Kill(9) }},
+		{"FORK of process 3, which has ended", func(_ *enginetest.Machine, _, dead *enginetest.Process) { dead.Fork() }},
+		{"EXEC of process 3, which has ended", func(_ *enginetest.Machine, _, dead *enginetest.Process) { dead.Exec("/bin/true") }},
+		{"of process 3, which has ended", func(_ *enginetest.Machine, _, dead *enginetest.Process) { dead.ExecFails("/none", 2) }},
+		{"of process 3, which has ended", func(_ *enginetest.Machine, _, dead *enginetest.Process) { dead.SetUID(7) }},
+		{"of process 3, which has ended", func(_ *enginetest.Machine, _, dead *enginetest.Process) { dead.SetComm("x") }},
+		{"Sleep(-5s): time does not go back", func(m *enginetest.Machine, _, _ *enginetest.Process) { m.Sleep(-5 * time.Second) }},
+		{"", func(m *enginetest.Machine, _, _ *enginetest.Process) { m.Sleep(0) }},
+	} {
+		func() {
+			defer func() {
+				r := recover()
+				if c.want == "" && r != nil || c.want != "" && (r == nil || !strings.Contains(fmt.Sprint(r), c.want)) {
+					t.Errorf("%v, not %q", r, c.want)
+				}
+			}()
+			m := enginetest.NewMachine()
+			p := m.Running("/bin/sh")
+			c.do(m, p, p.Fork().Exit(1))
+		}()
+	}
+}
