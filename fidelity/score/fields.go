@@ -20,7 +20,11 @@ func (j *judge) stamp(s *Seen, e *truth.Event) {
 
 // within judges a stamp that has to be between two times.
 func (j *judge) within(l *truth.Life, s *Seen, earliest, latest uint64) {
-	if earliest <= s.Time && s.Time <= latest {
+	if f := j.w.Foreign; f.during(s.Time, earliest, latest) {
+		if f != nil && f.NoStamps {
+			j.Stamp.Unknown++
+			return
+		}
 		j.Stamp.Right++
 		return
 	}
@@ -35,7 +39,7 @@ func (j *judge) fields(s *Seen, events []*truth.Event) {
 	for last > 0 && j.w.optional(events[last]) {
 		was := *j.Score
 		j.verdicts(s, events[last])
-		if now, was := j.All(), was.All(); now.Wrong == was.Wrong && now.Unexplained == was.Unexplained {
+		if now, was := j.All(), was.All(); now.Wrong == was.Wrong && now.Stale == was.Stale && now.Unexplained == was.Unexplained {
 			return
 		}
 		*j.Score = was
@@ -168,12 +172,13 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	got := j.value(p, f)
 	carried := p.Carried.Has(f)
 	verdict := &v.Right
+	foreign := j.w.Foreign != nil
 	switch {
-	case got.cut && !reaches(got.text, j.w.Table.Fields[f].Whole), f == engine.FieldCmdline && !splits(p),
-		f == engine.FieldPPID && !carried && orphaned(e, got.text):
+	case got.cut && !foreign && !reaches(got.text, j.w.Table.Fields[f].Whole), f == engine.FieldCmdline && !splits(p),
+		f == engine.FieldPPID && !carried && !foreign && orphaned(e, got.text):
 		j.wrong(v, s, e, f, got)
 		return
-	case got.cut && got.isOf(&e.State, &e.Inside) && (!e.Read || e.MayCut.Has(f)):
+	case got.cut && got.isOf(&e.State, &e.Inside) && (foreign || !e.Read || e.MayCut.Has(f)):
 		verdict = &v.Truncated
 	case f == engine.FieldCgroup && e.State.Container != "" && !got.cut && got.is(e.State.Value[f]) && truth.ContainerOf(p) != e.State.Container:
 		v.Wrong++
@@ -188,6 +193,12 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		verdict = &v.Carried
 	case carried && (!got.kernel && opened(e, f) || j.wasOpen(e, f)):
 		return // it was something else before or after, and the scenario does not say what
+	case carried && j.stale(got, e):
+		verdict = &v.Carried
+	case j.stale(got, e):
+		v.Stale++
+		j.find(e.Life, "%s: %s is %s, of another time, not %s", s.Events, f, short(got.text), short(e.State.Value[f]))
+		return
 	default:
 		j.wrong(v, s, e, f, got)
 		return
@@ -359,7 +370,7 @@ func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
 		v.Wrong++
 		j.find(e.Life, "%s: wait status %#x (code %d, signal %d, core %v), not %#x", s.Events, x.WaitStatus, x.Code(), x.Signal(),
 			x.CoreDumped(), e.Status)
-	case x.Time < e.Earliest || x.Time > latest(e, j.w.AfterEnd):
+	case !j.w.Foreign.during(x.Time, e.Earliest, latest(e, j.w.AfterEnd)):
 		v.Wrong++
 		j.find(e.Life, "%s: ended at %d, it was between %d and %d", s.Events, x.Time, e.Earliest, e.Latest)
 	default:
@@ -384,14 +395,21 @@ type value struct {
 	text   string
 	cut    bool // text is a part
 	kernel bool // the field comes from the kernel, else from /proc
+
+	foreign *Foreign // whose form of values it has
 }
 
 func (j *judge) value(p *engine.Process, f engine.Field) value {
-	return value{f, truth.ValueOf(p, f), p.Truncated.Has(f), j.w.Table.Fields[f].Origin == engine.OriginKernel}
+	kernel := j.w.Table.Fields[f].Origin == engine.OriginKernel
+	return value{f, truth.ValueOf(p, f), p.Truncated.Has(f), kernel, j.w.Foreign}
 }
 
 // is reports whether a process of which want is true can be reported so.
 func (v value) is(want string) bool {
+	want = v.foreign.as(v.field, want)
+	if v.cut && v.foreign != nil { // others keep the beginning of a path
+		return part(v.field, v.text, want) || strings.HasPrefix(want, v.text)
+	}
 	return !v.cut && v.text == want || v.cut && part(v.field, v.text, want)
 }
 

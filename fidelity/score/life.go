@@ -16,13 +16,17 @@ func (w *Witness) reported(k engine.Kind) bool { return w.Table.Kinds[k].Origin 
 // that does not: the proc connector's message comes for ids of file system access too,
 // and where a call returns nothing shows what the ids were.
 func (w *Witness) seesUnchanged() bool {
+	if w.Foreign != nil {
+		return w.Foreign.Unchanged
+	}
 	return w.Backend == "cnproc" || strings.Contains(w.Table.Kinds[engine.KindIDChange].Via, "sys_exit_")
 }
 
 // optional reports whether e need not be delivered: it is so by its nature, or the table says that
 // some events of its kind are not reported.
 func (w *Witness) optional(e *truth.Event) bool {
-	return e.Optional || e.Compat && w.Table.Kinds[e.Kind].Partial != 0
+	unchanged := e.Kind == engine.KindIDChange && e.Unchanged && w.Foreign.loose()
+	return e.Optional || unchanged || e.Compat && w.Table.Kinds[e.Kind].Partial != 0
 }
 
 // expected reports whether e has to be delivered.
@@ -37,8 +41,8 @@ func (w *Witness) open(t uint64) bool { return w.Closed == 0 || t < w.Closed }
 func (j *judge) life(l *truth.Life, seen []*Seen) {
 	found := make(map[*truth.Event]bool)
 	for k := range engine.Kind(engine.NumKinds) {
-		switch k {
-		case engine.KindComm, engine.KindIDChange:
+		switch {
+		case (k == engine.KindComm || k == engine.KindIDChange) && !j.w.Foreign.loose():
 			j.matchRepeated(l, seen, k, found)
 		default:
 			j.matchOnce(l, seen, k, found)
@@ -62,7 +66,11 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		slices.SortFunc(events, func(a, b *truth.Event) int {
 			return slices.Index(l.Events, a) - slices.Index(l.Events, b)
 		})
-		j.Delays = append(j.Delays, s.At-min(s.Time+j.w.Hold, s.At))
+		from := s.Time + j.w.Hold
+		if f := j.w.Foreign; f != nil && f.NoStamps {
+			from = events[0].Latest
+		}
+		j.Delays = append(j.Delays, s.At-min(from, s.At))
 		j.stamp(s, events[0])
 		if s.Process != nil {
 			j.fields(s, events)
@@ -85,7 +93,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	var left []*Seen
 	for _, s := range seen {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && e.Earliest <= s.Time && s.Time <= latest(e, j.w.AfterEnd) && j.sameDetails(s, e)
+			return !found[e] && j.w.Foreign.stamps(s.Time, e.Earliest, latest(e, j.w.AfterEnd)) && j.sameDetails(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
@@ -121,6 +129,8 @@ func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 	switch e.Kind {
 	case engine.KindPtrace:
 		return int(s.Tracer) == e.Tracer
+	case engine.KindIDChange: // one by one: only a monitor's are matched so
+		return s.ID&e.ID != 0
 	case engine.KindExecFailed:
 		via, f := j.w.Table.Kinds[e.Kind].Via, e.Failed
 		early := f.Path == "" || f.MayCut // the kernel refuses it before it has a copy

@@ -63,6 +63,8 @@ type Witness struct {
 	// Unread says that the source could not wait until it had read /proc: what comes from
 	// there may be unknown.
 	Unread bool
+	// Foreign is nil for quark's own backends.
+	Foreign *Foreign
 	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
 	JoinedHold uint64
 }
@@ -75,6 +77,9 @@ type Verdicts struct {
 	Unknown     int `json:"unknown,omitempty"`
 	Unexplained int `json:"unexplained,omitempty"`
 	Wrong       int `json:"wrong,omitempty"`
+	// Stale are values of another time in a monitor's event that does not say so. For quark's
+	// own backends they are Wrong.
+	Stale int `json:"stale,omitempty"`
 
 	// Missed are those of the others that are carried though the event brings the field.
 	Missed int `json:"missed,omitempty"`
@@ -88,12 +93,13 @@ func (v *Verdicts) Add(o Verdicts) {
 	v.Unknown += o.Unknown
 	v.Unexplained += o.Unexplained
 	v.Wrong += o.Wrong
+	v.Stale += o.Stale
 	v.Missed += o.Missed
 }
 
 // Total is the number of verdicts.
 func (v Verdicts) Total() int {
-	return v.Right + v.Carried + v.Truncated + v.Unknown + v.Unexplained + v.Wrong
+	return v.Right + v.Carried + v.Truncated + v.Unknown + v.Unexplained + v.Wrong + v.Stale
 }
 
 // Score is the outcome of a scenario for a backend. See the package's
@@ -148,7 +154,7 @@ func (s *Score) All() (v Verdicts) {
 func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)
-	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained == 0
+	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained+all.Stale == 0
 }
 
 // PerfectBut reports whether nothing is to be mended but events that are missing: each
@@ -171,8 +177,12 @@ func AfterEnd(backend string) uint64 {
 func (s *Score) String() string {
 	all := s.All()
 	all.Add(s.Stamp)
+	stale := ""
+	if all.Stale > 0 {
+		stale = fmt.Sprintf("%d stale, ", all.Stale)
+	}
 	return fmt.Sprintf("%d of %d events seen, %d phantoms, %d duplicates, %d out of order, %d not joined, %d wrong, "+
-		"%d unknown or carried without a reason, %d wrong in the table", s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
+		stale+"%d unknown or carried without a reason, %d wrong in the table", s.Seen, s.Truth, s.Phantoms, s.Duplicates, s.Inversions, s.Unjoined,
 		all.Wrong, all.Unexplained, s.Table)
 }
 
@@ -232,7 +242,7 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 	for _, l := range all {
 		j.byPID[uint32(l.PID)] = append(j.byPID[uint32(l.PID)], l)
 	}
-	single := j.assign(w.Single)
+	single := j.sort(w.Single)
 	for _, l := range lives {
 		j.life(l, single.of[l])
 		j.delivery(l, single.of[l])
@@ -250,7 +260,7 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 		j.find(s.near, "%s at %d: no such process, or not at that time", s.seen.Events, s.seen.Time)
 	}
 	if len(w.Joined) > 0 {
-		joined := j.assign(w.Joined)
+		joined := j.sort(w.Joined)
 		j.gaps = gapsOf(w.Joined)
 		for _, l := range lives {
 			j.parts(l, joined.of[l])

@@ -1,0 +1,135 @@
+package score
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// late is what a monitor without stamps delivers of the same life, each line this much later, and
+// without ids of users beyond the real one.
+func late(by uint64) *Witness {
+	w := perfect()
+	w.Joined = nil
+	w.Foreign = &Foreign{NoStamps: true, Late: 1000, As: func(f engine.Field, v string) string {
+		if f == engine.FieldUIDs {
+			real, _, _ := strings.Cut(v, " ")
+			return real + " " + real
+		}
+		return v
+	}}
+	for i := range w.Single {
+		s := &w.Single[i]
+		s.Time += by
+		s.At = s.Time
+		s.Process.Cred.EUID = s.Process.Cred.UID
+		if s.Process.Exited {
+			s.Process.Task.Exit.Time = s.Time
+		}
+	}
+	return w
+}
+
+func TestForeignWithoutStamps(t *testing.T) {
+	w := late(300) // all lines come after the end
+	s := Lives(w, lives(t, records()...))
+	if !s.Perfect() || s.Seen != 5 || s.Stamp != (Verdicts{Unknown: 5}) || s.Fields[engine.FieldUIDs].Right != 5 {
+		t.Errorf("%s %+v %+v %q", s, s.Stamp, s.Fields[engine.FieldUIDs], s.Findings)
+	}
+	for _, d := range s.Delays {
+		if d < 275 || d > 310 {
+			t.Errorf("delays are %d, from what happened to the line", s.Delays)
+			break
+		}
+	}
+	w.Foreign = nil
+	if s := Lives(w, lives(t, records()...)); s.Perfect() {
+		t.Error("late lines are perfect from a backend of quark")
+	}
+}
+
+func TestForeignFaults(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		break_ func(*Witness)
+		want   func(*Score) bool
+	}{
+		{"a name of before", func(w *Witness) { w.Single[3].Process.Comm = "mid" },
+			func(s *Score) bool { return s.Fields[engine.FieldComm].Stale == 1 && s.All().Wrong == 0 }},
+		{"a name of later", func(w *Witness) { w.Single[0].Process.Comm = "new" },
+			func(s *Score) bool { return s.Fields[engine.FieldComm].Stale == 1 && s.All().Wrong == 0 }},
+		{"a name of nobody", func(w *Witness) { w.Single[3].Process.Comm = "else" },
+			func(s *Score) bool { return s.Fields[engine.FieldComm].Wrong == 1 && s.All().Stale == 0 }},
+		{"a beginning without a mark", func(w *Witness) { w.Single[3].Process.Cmdline = []byte("new\x00a") },
+			func(s *Score) bool { return s.Fields[engine.FieldCmdline].Wrong == 1 }},
+		{"a beginning with a mark", func(w *Witness) {
+			p := w.Single[3].Process
+			p.Cmdline, p.Truncated = []byte("new\x00a"), engine.FieldCmdline.Set()
+		}, func(s *Score) bool { return s.Fields[engine.FieldCmdline].Truncated == 1 && s.All().Wrong == 0 }},
+		{"a line too few", func(w *Witness) { w.Single = append(w.Single[:3:3], w.Single[4]) },
+			func(s *Score) bool { return s.Seen == 4 && s.Truth == 5 }},
+		{"a line twice", func(w *Witness) { w.Single = append(w.Single, w.Single[4]) },
+			func(s *Score) bool { return s.Duplicates == 1 }},
+		{"an end before it", func(w *Witness) { w.Single[4].Time, w.Single[4].Process.Task.Exit.Time = 175, 175 },
+			func(s *Score) bool { return s.Stamp.Wrong == 1 && s.Fields[engine.FieldExit].Wrong == 1 }},
+		{"another status", func(w *Witness) { w.Single[4].Process.Task.Exit.WaitStatus = 0x400 },
+			func(s *Score) bool { return s.Fields[engine.FieldExit].Wrong == 1 }},
+		{"an end before the exec", func(w *Witness) { w.Single[3], w.Single[4] = w.Single[4], w.Single[3] },
+			func(s *Score) bool { return s.Inversions == 1 }},
+		{"a fork after the end", func(w *Witness) { w.Single = append(w.Single[1:], w.Single[0]) },
+			func(s *Score) bool { return s.Seen == 5 && s.Inversions == 1 && s.Phantoms == 0 }},
+		{"a child that never was", func(w *Witness) {
+			s := w.Single[0]
+			s.Process = s.Process.Clone()
+			s.Process.PID, s.Process.PPID = 10, 9
+			w.Single = append(w.Single[:1:1], append([]Seen{s}, w.Single[1:]...)...)
+		}, func(s *Score) bool { return s.Phantoms == 1 }},
+	} {
+		w := late(300)
+		c.break_(w)
+		if s := Lives(w, lives(t, records()...)); s.Perfect() || !c.want(s) {
+			if c.name != "a beginning with a mark" || !c.want(s) {
+				t.Errorf("%s: %s, fields %+v, stamps %+v, %q", c.name, s, s.All(), s.Stamp, s.Findings)
+			}
+		}
+	}
+}
+
+// A stamp of another clock is right within its error, and wrong beyond.
+func TestForeignUnit(t *testing.T) {
+	for _, c := range []struct{ early, right uint64 }{{5, 5}, {4, 4}} {
+		w := perfect()
+		w.Joined, w.Foreign = nil, &Foreign{Early: c.early}
+		for i := range w.Single {
+			w.Single[i].Time -= 10 // 5 before what happened
+			if p := w.Single[i].Process; p.Exited {
+				p.Task.Exit.Time = w.Single[i].Time
+			}
+		}
+		w.Single[4].Time++
+		if s := Lives(w, lives(t, records()...)); s.Stamp.Right != map[uint64]int{5: 5, 4: 1}[c.right] {
+			t.Errorf("within %d: %+v %q", c.early, s.Stamp, s.Findings)
+		}
+	}
+}
+
+// A monitor of execs alone does not show where a life ends: by number its lines are of the one
+// before or after.
+func TestForeignPIDAgain(t *testing.T) {
+	again := records()
+	for i := range again {
+		again[i].Earliest += 100
+		again[i].Latest += 100
+	}
+	w := late(300)
+	for _, k := range []engine.Kind{engine.KindFork, engine.KindExit, engine.KindIDChange, engine.KindComm} {
+		w.Table.Kinds[k] = engine.Capability{}
+	}
+	exec := w.Single[3]
+	w.Single = []Seen{exec, exec}
+	w.Single[1].Time += 10
+	if s := Lives(w, lives(t, append(records(), again...)...)); s.Seen != 2 || s.Truth != 2 || s.Duplicates+s.Phantoms != 0 {
+		t.Errorf("%s %q", s, s.Findings)
+	}
+}
