@@ -50,8 +50,20 @@ func (r *Report) Load(o Options) error {
 		return fmt.Errorf("storms: %w", err)
 	}
 	// Half a second's worth of processes: an emulated machine would need minutes for all.
-	if r.Costs, err = Costs(o, names, min(costProcesses, max(minCost, most/2))); err != nil {
+	n := min(costProcesses, max(minCost, most/2))
+	if r.Costs, err = Costs(o, names, n); err != nil {
 		return fmt.Errorf("cost: %w", err)
+	}
+	costs, absent := MonitorCosts(o, n)
+	r.Costs, r.Absent = append(r.Costs, costs...), append(r.Absent, absent...)
+	for _, m := range o.Monitors {
+		o.Progress("forced loss of " + m.Name)
+		h, err := HonestMonitor(m, o.Patience)
+		if err != nil {
+			r.Absent = append(r.Absent, Absence{m.Name, "its forced loss: " + err.Error()})
+			continue
+		}
+		r.Honesty = append(r.Honesty, h)
 	}
 	return nil
 }
@@ -68,7 +80,17 @@ type Cost struct {
 	// Programs is the run time of eBPF programs per process, 0 for backends without any.
 	Programs time.Duration `json:"programs_ns"`
 	RSS      int64         `json:"peak_rss_kib"`
-	Lost     uint64        `json:"lost"`
+	// Ready is how long it took from its start until it reported processes; 0 is not measured.
+	Ready time.Duration `json:"ready_ns,omitempty"`
+	Lost  uint64        `json:"lost"`
+}
+
+// ReadyText formats Ready in whole milliseconds.
+func (c *Cost) ReadyText() string {
+	if c.Ready == 0 {
+		return "-"
+	}
+	return c.Ready.Round(time.Millisecond).String()
 }
 
 // CPUText formats CPU, rounded to 0.1 ms: more digits would be noise.
@@ -89,32 +111,15 @@ const costRuns = 3
 func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	o.setDefaults()
 	load := scenario.Storm{Processes: n, Workers: 1, Mode: scenario.ForkExecExit, Bare: true}
-	observed := func(what string) (time.Duration, meter.Usage, error) {
-		return meter.Under(load, o.Patience, func() (func() (meter.Usage, error), error) { return meter.Start(what) })
-	}
 	for _, name := range names {
 		o.Progress("cost of " + name)
 		c := Cost{Backend: name, Processes: n}
-		// Other work of the machine only makes runs slower, so the fastest runs are
-		// compared. Runs with and without the monitor alternate.
-		alone, watched := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-		for range costRuns {
-			took, err := load.Time(o.Patience, nil)
-			if err != nil {
-				return nil, err
-			}
-			alone = min(alone, took)
-			took, u, err := observed(name)
-			if err != nil {
-				return nil, err
-			}
-			if cpu := u.CPU * 1000 / time.Duration(n); c.CPU == 0 || cpu < c.CPU {
-				c.CPU = cpu
-			}
-			watched = min(watched, took)
-			c.RSS, c.Lost = max(c.RSS, u.RSS), c.Lost+u.Lost
+		observed := func(what string) (time.Duration, meter.Usage, error) {
+			return meter.Under(load, o.Patience, func() (func() (meter.Usage, error), error) { return meter.Start(what) })
 		}
-		c.Slowdown = watched.Seconds() / alone.Seconds()
+		if err := c.measure(&o, load, func() (time.Duration, meter.Usage, error) { return observed(name) }); err != nil {
+			return nil, err
+		}
 		if name == "ebpf" {
 			// Measuring the programs costs time itself, so it has a separate run.
 			_, u, err := observed(name + "+stats")
@@ -128,6 +133,30 @@ func Costs(o Options, names []string, n int) (list []Cost, err error) {
 	return list, nil
 }
 
+// measure measures a monitor, under which observed runs the load. Other work of the machine only
+// makes runs slower, so the fastest runs are compared. Runs with and without the monitor alternate.
+func (c *Cost) measure(o *Options, load scenario.Storm, observed func() (time.Duration, meter.Usage, error)) error {
+	alone, watched := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for range costRuns {
+		took, err := load.Time(o.Patience, nil)
+		if err != nil {
+			return err
+		}
+		alone = min(alone, took)
+		took, u, err := observed()
+		if err != nil {
+			return err
+		}
+		if cpu := u.CPU * 1000 / time.Duration(load.Processes); c.CPU == 0 || cpu < c.CPU {
+			c.CPU = cpu
+		}
+		watched = min(watched, took)
+		c.RSS, c.Lost = max(c.RSS, u.RSS), c.Lost+u.Lost
+	}
+	c.Slowdown = watched.Seconds() / alone.Seconds()
+	return nil
+}
+
 // Storm is one point of the curve of events seen by offered rate.
 type Storm struct {
 	Backend string  `json:"backend"`
@@ -136,6 +165,7 @@ type Storm struct {
 	Seen    int     `json:"seen"`
 	Lost    uint64  `json:"lost"` // reported as lost
 	Cause   string  `json:"cause,omitempty"`
+	Foreign bool    `json:"foreign,omitempty"` // a monitor that is not quark's
 	// Known is the share of fields that were known, 0 to 1.
 	Known float64 `json:"known"`
 	// Extra counts phantoms and duplicates, Inverted events delivered out of order.
@@ -194,14 +224,16 @@ func Storms(o Options, most int) (list []Storm, err error) {
 func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	once := *o
 	once.Repeats = 1
-	_, err = listen(&once, []scenario.Scenario{s.Scenario()}, false, func(w *score.Witness, stats *quark.Stats, outcomes []*scenario.Outcome) {
-		lives, rate := stormLives(outcomes[0].Lives)
+	_, err = listen(&once, []scenario.Scenario{s.Scenario()}, false, func(h *heard) {
+		w, stats := h.Witness, &h.stats
+		lives, rate := stormLives(h.outcomes[0].Lives)
 		sc := score.Lives(w, lives)
 		all := sc.All()
 		list = append(list, Storm{
 			Backend: w.Backend, Offered: rate, Truth: sc.Truth, Seen: sc.Seen, Lost: stats.Lost(), Cause: causes(stats),
-			Known: float64(all.Right+all.Carried+all.Truncated) / float64(max(1, all.Total())),
-			Extra: sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong + sc.Table, Findings: sc.Findings,
+			Foreign: w.Foreign != nil,
+			Known:   float64(all.Right+all.Carried+all.Truncated) / float64(max(1, all.Total())),
+			Extra:   sc.Phantoms + sc.Duplicates, Inverted: sc.Inversions, Wrong: all.Wrong + sc.Stamp.Wrong + sc.Table, Findings: sc.Findings,
 		})
 	})
 	return list, err
@@ -238,6 +270,9 @@ type Honesty struct {
 	AtMost   int    `json:"at_most"`
 	Reported uint64 `json:"reported"` // events that the backend reported as lost
 	Cause    string `json:"cause"`
+	// Foreign is set for a monitor that is not quark's, which stood still during a storm:
+	// Absent is Missing then, and Reported may have events of other processes.
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // Exact reports whether events were lost and the number reported as lost is between Absent and

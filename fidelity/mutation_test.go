@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
 )
@@ -746,7 +744,8 @@ func TestMutantsOfRealLives(t *testing.T) {
 	o := Options{Repeats: 1}
 	o.setDefaults()
 	fits := make(map[string]int)
-	_, err = listen(&o, selected, true, func(w *score.Witness, _ *quark.Stats, outcomes []*scenario.Outcome) {
+	_, err = listen(&o, selected, true, func(h *heard) {
+		w, outcomes := h.Witness, h.outcomes
 		d := &delivery{Witness: w, lives: outcomes[0].All[:0:0]}
 		for _, o := range outcomes {
 			for _, l := range o.Lives {

@@ -25,7 +25,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 func Page(out io.Writer, list []*Report) error {
 	p := page{Reports: list}
 	for _, r := range list {
-		for _, b := range r.Backends {
+		for _, b := range r.columns() {
 			p.Columns = append(p.Columns, column{r, b})
 		}
 	}
@@ -89,6 +89,8 @@ func verdictCell(v score.Verdicts) cell {
 	switch {
 	case v.Wrong > 0:
 		c.Class, c.Text = "bad", share(v.Wrong, n)+" wrong"
+	case v.Stale > 0:
+		c.Class, c.Text = "bad", share(v.Stale, n)+" stale"
 	case v.Unexplained > 0:
 		c.Class, c.Text = "odd", share(v.Unexplained, n)+" unexplained"
 	}
@@ -174,6 +176,9 @@ func (c column) Rows() (rows []string) {
 // red-green colour-blind.
 var colours = map[string]string{"ebpf": "#0b66b2", "kprobe": "#c2570c", "cnproc": "#5d7a1f"}
 
+// colour returns the colour of a backend. Monitors of others have one together.
+func colour(name string) string { return cmp.Or(colours[name], "#777777") }
+
 const (
 	chartWidth  = 460
 	chartHeight = 220
@@ -229,15 +234,15 @@ func (p *plot) percentAxis() {
 
 type point struct{ x, y float64 }
 
-func (p *plot) curve(points []point, colour string, width float64, more string) {
+func (p *plot) curve(points []point, stroke string, width float64, more string) {
 	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 	fmt.Fprint(p, `<polyline points="`)
 	for _, pt := range points {
 		fmt.Fprintf(p, "%.1f,%.1f ", p.x(pt.x), p.y(pt.y))
 	}
-	fmt.Fprintf(p, `" fill="none" stroke="%s" stroke-width="%.0f" %s/>`, colour, width, more)
+	fmt.Fprintf(p, `" fill="none" stroke="%s" stroke-width="%.0f" %s/>`, stroke, width, more)
 	for _, pt := range points {
-		fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="%.0f" fill="%s"/>`, p.x(pt.x), p.y(pt.y), width/2+1, colour)
+		fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="%.0f" fill="%s"/>`, p.x(pt.x), p.y(pt.y), width/2+1, stroke)
 	}
 }
 
@@ -247,7 +252,7 @@ func (p *plot) legend(names []string) {
 	for _, n := range slices.Backward(names) {
 		p.text(x, 14, "end", n)
 		x -= float64(8*len(n) + 4)
-		fmt.Fprintf(p, `<rect x="%.1f" y="5" width="10" height="10" fill="%s"/>`, x-8, colours[n])
+		fmt.Fprintf(p, `<rect x="%.1f" y="5" width="10" height="10" fill="%s"/>`, x-8, colour(n))
 		x -= 18
 	}
 }
@@ -295,8 +300,8 @@ func stormChart(list []*Report) (out template.HTML) {
 			}
 			// Later curves are thinner, so that one drawn over another hides nothing.
 			width := float64(2 * (len(names) - i))
-			p.curve(known, colours[n], width, `stroke-dasharray="8 5"`)
-			p.curve(seen, colours[n], width, "")
+			p.curve(known, colour(n), width, `stroke-dasharray="8 5"`)
+			p.curve(seen, colour(n), width, "")
 		}
 		p.legend(names)
 		out += p.end()
@@ -325,7 +330,7 @@ func delayChart(columns []column) (out template.HTML) {
 			v := 100 * float64(n) / float64(d.N)
 			x := p.x(float64(low + i))
 			fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>below %s: %.2f %%</title></rect>`,
-				x, p.y(v), width-2, p.y(0)-p.y(v), colours[c.Backend.Name], duration(low+i), v)
+				x, p.y(v), width-2, p.y(0)-p.y(v), colour(c.Backend.Name), duration(low+i), v)
 			if i%3 == 0 {
 				p.text(x+width, p.y(0)+16, "middle", duration(low+i))
 			}

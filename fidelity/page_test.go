@@ -33,11 +33,41 @@ func example(kernel string) *Report {
 	}
 	b.Delay = spread(b.Total.Delays)
 	r.Backends = []*Backend{b}
+	other := &Monitor{Backend: Backend{Name: "other"}, Ready: 1e9, Notes: []string{"left running, and killed: process 7 (other)"}}
+	stale := &Score{Scenario: "fine"}
+	stale.Truth, stale.Seen = 10, 7
+	stale.Fields[engine.FieldComm] = score.Verdicts{Right: 6, Stale: 1}
+	stale.Findings = []string{"7: comm is of another time"}
+	other.Scenarios = []*Score{stale}
+	other.Total.Add(&stale.Score)
+	r.Monitors = []*Monitor{other}
 	r.Absent = []Absence{{"kprobe", "no probes"}}
 	r.Honesty = []*Honesty{{Backend: "ebpf", Truth: 600, Missing: 500, Absent: 510, AtMost: 510, Reported: 510}}
 	r.Storms = []Storm{{Backend: "ebpf", Offered: 500, Truth: 10, Seen: 10, Known: 1}, {Backend: "ebpf", Offered: 1000, Truth: 10, Seen: 9, Known: 1}}
 	r.Costs = []Cost{{Backend: "ebpf", Processes: 100, Slowdown: 1.2}}
 	return r
+}
+
+// What a monitor of others has wrong is said, and no defect.
+func TestPrintMonitors(t *testing.T) {
+	r := example("6.1")
+	r.Storms = append(r.Storms, Storm{Backend: "other", Offered: 500, Truth: 10, Seen: 3, Foreign: true})
+	r.Honesty = append(r.Honesty, &Honesty{Backend: "other", Truth: 10, Missing: 7, Absent: 7, AtMost: 7, Foreign: true})
+	var b strings.Builder
+	r.Print(&b)
+	for _, want := range []string{
+		"missing ", "ready after ", " 1s", "85.7 % right 14.3 % STALE", "other: left running, and killed: process 7 (other)",
+		"other, fine: 7 of 10 events seen", "  7: comm is of another time",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+	for _, d := range r.Defects() {
+		if strings.HasPrefix(d, "other") {
+			t.Errorf("a defect: %s", d)
+		}
+	}
 }
 
 func TestReportThroughFile(t *testing.T) {

@@ -10,11 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/fidelity/monitor"
+	"github.com/quark-linux/quark/fidelity/monitor/keeper"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/witness"
@@ -25,12 +28,15 @@ import (
 func Main() {
 	scenario.Main()
 	meter.Main()
+	keeper.Main()
 }
 
 // Options are the options of a run. The zero value runs every scenario once with every backend.
 type Options struct {
 	// Backends listen to the scenarios; 0 is all that can be opened.
 	Backends backends.Set
+	// Monitors are programs of others that watch the same processes.
+	Monitors []*monitor.Monitor
 	// Scenarios are names or patterns of path.Match; an empty list selects all.
 	Scenarios []string
 	// Repeats is how often each scenario is performed, 1 if 0.
@@ -97,38 +103,142 @@ func Perform(o Options) (*Report, error) {
 		return nil, err
 	}
 	r := newReport()
-	r.Absent, err = listen(&o, selected, true, r.add)
-	if err != nil {
+	if r.Absent, err = listen(&o, selected, true, r.add); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// listen performs scenarios while all backends listen, and calls each with what one delivered. With
-// whole each backend also joins events and reports threads, and its table is looked at.
-func listen(
-	o *Options, selected []scenario.Scenario, whole bool, each func(*score.Witness, *quark.Stats, []*scenario.Outcome),
-) (absent []Absence, err error) {
+// heard is what one backend or monitor delivered.
+type heard struct {
+	*score.Witness
+	stats    quark.Stats
+	outcomes []*scenario.Outcome
+	ready    time.Duration // of a monitor: how long it took to be ready
+	notes    []string      // likewise what went wrong
+}
+
+// listen performs scenarios while all backends and monitors listen, and calls each with what one
+// delivered. With whole each backend also joins events and reports threads, and its table is looked
+// at. A monitor that changes what others see has performances of its own.
+func listen(o *Options, selected []scenario.Scenario, whole bool, each func(*heard)) (absent []Absence, err error) {
+	together, alone := *o, []*monitor.Monitor(nil)
+	together.Monitors = nil
+	for _, m := range o.Monitors {
+		if m.Apart {
+			alone = append(alone, m)
+		} else {
+			together.Monitors = append(together.Monitors, m)
+		}
+	}
+	if absent, err = listenTogether(&together, selected, whole, each); err != nil {
+		return absent, err
+	}
+	for _, m := range alone {
+		one := *o
+		one.Backends, one.Monitors = 0, []*monitor.Monitor{m}
+		more, err := listenTogether(&one, selected, whole, each)
+		if absent = append(absent, more...); err != nil {
+			absent = append(absent, Absence{m.Name, err.Error()})
+		}
+	}
+	return absent, nil
+}
+
+func listenTogether(o *Options, selected []scenario.Scenario, whole bool, each func(*heard)) (absent []Absence, err error) {
 	early := make(map[string]*scenario.Running) // they have to run before the queues are opened
 	defer func() {
 		for _, run := range early {
 			run.Wait(0)
 		}
 	}()
+	traced := slices.ContainsFunc(o.Monitors, func(m *monitor.Monitor) bool { return m.Traces })
+	var list others
+	defer func() { list.stop() }()
+	if traced { // it follows the children of this process that it sees being made
+		list, absent = startMonitors(o)
+	}
 	for _, s := range selected {
-		if s.Early {
+		if s.Early && !(traced && s.Tracer) {
 			if early[s.Name], err = scenario.Start(s); err != nil {
 				delete(early, s.Name)
 				return nil, err
 			}
 		}
 	}
-	var open []*witness.Witness
+	open, missing, err := openBackends(o, whole)
 	defer func() { // those that are left after an error
 		for _, w := range open {
 			w.Close()
 		}
 	}()
+	if err != nil {
+		return nil, err
+	}
+	absent = append(absent, missing...)
+	if !traced {
+		list, missing = startMonitors(o)
+		absent = append(absent, missing...)
+	}
+	switch {
+	case len(open)+len(list) > 0:
+	case o.Backends == 0:
+		return absent, nil
+	default:
+		return nil, fmt.Errorf("no backend can be opened: %v", absent)
+	}
+	witness.Start(open)
+	var outcomes []*scenario.Outcome
+	for range o.Repeats {
+		for _, s := range selected {
+			o.Progress(s.Name)
+			if traced && s.Tracer {
+				outcomes = append(outcomes, &scenario.Outcome{Name: s.Name, Skip: "it needs a tracer of its own"})
+				continue
+			}
+			run := early[s.Name]
+			if run == nil {
+				if run, err = scenario.Start(s); err != nil {
+					return nil, err
+				}
+			}
+			delete(early, s.Name)
+			outcome, err := witness.Perform(run, open, o.Patience)
+			if err != nil && traced {
+				outcome, err = []*scenario.Outcome{{Name: s.Name, Skip: err.Error()}}, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			outcomes = append(outcomes, outcome...)
+		}
+	}
+	o.Progress("the last events")
+	if len(open) > 0 {
+		_, err = witness.Settle(witness.Listeners(open), outcomes, o.Patience)
+	}
+	absent = append(absent, list.settle(o)...)
+	if err := errors.Join(err, witness.Pause(open)); err != nil {
+		return nil, err
+	}
+	for len(open) > 0 {
+		h := &heard{Witness: open[0].Testimony(), outcomes: outcomes}
+		w := open[0]
+		open = open[1:]
+		if h.stats, err = w.Close(); err != nil {
+			return nil, err
+		}
+		each(h)
+	}
+	for _, h := range list.stop() {
+		h.outcomes = outcomes
+		each(h)
+	}
+	return absent, nil
+}
+
+// openBackends opens the queues of all backends that work here.
+func openBackends(o *Options, whole bool) (open []*witness.Witness, absent []Absence, err error) {
 	for _, name := range o.Backends.Names() {
 		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole}, whole)
 		if err != nil {
@@ -142,48 +252,11 @@ func listen(
 		// Lookups at the end of the run have to find every process.
 		joined, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, CacheGraceTime: time.Hour}, true)
 		if err != nil {
-			return nil, fmt.Errorf("open %s again: %w", name, err)
+			return open, nil, fmt.Errorf("open %s again: %w", name, err)
 		}
 		open[len(open)-1] = witness.New(single, joined, true)
 	}
-	if len(open) == 0 {
-		return nil, fmt.Errorf("no backend can be opened: %v", absent)
-	}
-	witness.Start(open)
-	var outcomes []*scenario.Outcome
-	for range o.Repeats {
-		for _, s := range selected {
-			o.Progress(s.Name)
-			run := early[s.Name]
-			if run == nil {
-				if run, err = scenario.Start(s); err != nil {
-					return nil, err
-				}
-			}
-			delete(early, s.Name)
-			outcome, err := witness.Perform(run, open, o.Patience)
-			if err != nil {
-				return nil, err
-			}
-			outcomes = append(outcomes, outcome...)
-		}
-	}
-	o.Progress("the last events")
-	_, err = witness.Settle(witness.Listeners(open), outcomes, o.Patience)
-	if err := errors.Join(err, witness.Pause(open)); err != nil {
-		return nil, err
-	}
-	for len(open) > 0 {
-		w := open[0]
-		open = open[1:]
-		delivered := w.Testimony()
-		stats, err := w.Close()
-		if err != nil {
-			return nil, err
-		}
-		each(delivered, &stats, outcomes)
-	}
-	return absent, nil
+	return open, absent, nil
 }
 
 // OpenQueue opens a queue of one backend for a listener, which looks each process up if lookup is
@@ -213,19 +286,19 @@ type Score struct {
 	score.Score
 }
 
-// add scores a backend in all outcomes and adds it to the report.
-func (r *Report) add(w *score.Witness, stats *quark.Stats, outcomes []*scenario.Outcome) {
-	b := &Backend{Name: w.Backend, Lost: stats.Lost(), Cause: causes(stats), Late: stats.Late}
-	b.describe(w.Table)
+// add scores a backend or a monitor in all outcomes and adds it to the report.
+func (r *Report) add(h *heard) {
+	b := &Backend{Name: h.Backend, Lost: h.stats.Lost(), Cause: causes(&h.stats), Late: h.stats.Late}
+	b.describe(h.Table)
 	at := make(map[string]*Score)
-	for _, o := range outcomes {
+	for _, o := range h.outcomes {
 		s := at[o.Name]
 		if s == nil {
 			s = &Score{Scenario: o.Name, Skip: o.Skip}
 			at[o.Name] = s
 			b.Scenarios = append(b.Scenarios, s)
 		}
-		s.Add(score.Lives(w, o.Lives))
+		s.Add(score.Lives(h.Witness, o.Lives))
 	}
 	for _, s := range b.Scenarios {
 		// A storm has more events than all other scenarios together, all alike.
@@ -235,5 +308,9 @@ func (r *Report) add(w *score.Witness, stats *quark.Stats, outcomes []*scenario.
 	}
 	b.Delay = spread(b.Total.Delays)
 	b.Total.Findings = nil
+	if h.Foreign != nil {
+		r.Monitors = append(r.Monitors, &Monitor{Backend: *b, Ready: h.ready, Notes: h.notes})
+		return
+	}
 	r.Backends = append(r.Backends, b)
 }

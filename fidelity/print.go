@@ -23,7 +23,12 @@ var events = []figure{
 	{"events seen", func(s *score.Score) string { return fmt.Sprintf("%d of %d", s.Seen, s.Truth) }},
 	{"phantoms, duplicates", func(s *score.Score) string { return fmt.Sprintf("%d, %d", s.Phantoms, s.Duplicates) }},
 	{"out of order", func(s *score.Score) string { return fmt.Sprint(s.Inversions) }},
-	{"lives joined as the rules say", func(s *score.Score) string { return fmt.Sprintf("%d of %d", s.Joined, s.Joined+s.Unjoined) }},
+	{"lives joined as the rules say", func(s *score.Score) string {
+		if s.Joined+s.Unjoined == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%d of %d", s.Joined, s.Joined+s.Unjoined)
+	}},
 }
 
 // fields are the figures of the stamps and of each field.
@@ -41,7 +46,7 @@ func (r *Report) Print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	row := func(name string, of func(*Backend) string) {
 		fmt.Fprint(w, name)
-		for _, b := range r.Backends {
+		for _, b := range r.columns() {
 			fmt.Fprintf(w, "\t%s", of(b))
 		}
 		fmt.Fprintln(w)
@@ -58,6 +63,10 @@ func (r *Report) Print(out io.Writer) {
 		return fmt.Sprintf("%s / %s / %s", ms(b.Delay.P50), ms(b.Delay.P99), ms(b.Delay.Max))
 	})
 	row("lost", func(b *Backend) string { return lostText(b.Lost, b.Cause) })
+	if len(r.Monitors) > 0 {
+		row("missing", func(b *Backend) string { return fmt.Sprint(b.missing()) })
+		row("ready after", func(b *Backend) string { return r.readyText(b) })
+	}
 	total(fields()...)
 	row("all fields", func(b *Backend) string { return percent(b.Total.All()) })
 	w.Flush()
@@ -65,13 +74,14 @@ func (r *Report) Print(out io.Writer) {
 	for _, a := range r.Absent {
 		fmt.Fprintf(out, "not run: %s: %s\n", a.Backend, a.Reason)
 	}
-	if len(r.Backends) > 0 {
-		for _, s := range r.Backends[0].Scenarios {
+	if columns := r.columns(); len(columns) > 0 {
+		for _, s := range columns[0].Scenarios {
 			if s.Skip != "" {
 				fmt.Fprintf(out, "skipped: %s: %s\n", s.Scenario, s.Skip)
 			}
 		}
 	}
+	r.printMonitors(out)
 	for _, d := range r.Defects() {
 		fmt.Fprintf(out, "DEFECT: %s\n", d)
 	}
@@ -92,7 +102,7 @@ func percent(v score.Verdicts) string {
 		n    int
 		name string
 	}{
-		{v.Carried, "carried"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Wrong, "WRONG"}, {v.Missed, "missed"},
+		{v.Carried, "carried"}, {v.Truncated, "cut"}, {v.Unknown, "unknown"}, {v.Unexplained, "UNEXPLAINED"}, {v.Stale, "STALE"}, {v.Wrong, "WRONG"}, {v.Missed, "missed"},
 	} {
 		if c.n > 0 {
 			rest = append(rest, share(c.n, n)+" "+c.name)
@@ -135,10 +145,10 @@ func (r *Report) printLoad(out io.Writer) {
 	}
 	for i, c := range r.Costs {
 		if i == 0 {
-			fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tpeak memory\tlost")
+			fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tpeak memory\tready after\tlost")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
-			c.ProgramsText(), float64(c.RSS)/1024, c.Lost)
+		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%s\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
+			c.ProgramsText(), float64(c.RSS)/1024, c.ReadyText(), c.Lost)
 	}
 	fmt.Fprintln(w)
 	w.Flush()
@@ -150,7 +160,7 @@ func Compare(out io.Writer, a, b *Report) {
 	fmt.Fprintf(out, "A: Linux %s, %s, %s\nB: Linux %s, %s, %s\n", a.Kernel, a.Arch, a.Version, b.Kernel, b.Arch, b.Version)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	defer w.Flush()
-	for _, x := range a.Backends {
+	for _, x := range a.columns() {
 		y := b.backend(x.Name)
 		if y == nil {
 			fmt.Fprintf(w, "\n%s: not in B\n", x.Name)
@@ -170,7 +180,7 @@ func Compare(out io.Writer, a, b *Report) {
 			}
 		}
 	}
-	for _, y := range b.Backends {
+	for _, y := range b.columns() {
 		if a.backend(y.Name) == nil {
 			fmt.Fprintf(w, "\n%s: not in A\n", y.Name)
 		}
@@ -214,7 +224,7 @@ func difference(w io.Writer, prefix string, a, b *score.Score) {
 }
 
 func (r *Report) backend(name string) *Backend {
-	return first(r.Backends, func(b *Backend) bool { return b.Name == name })
+	return first(r.columns(), func(b *Backend) bool { return b.Name == name })
 }
 
 func (b *Backend) scenario(name string) *Score {

@@ -29,6 +29,7 @@ type Report struct {
 	Version  string     `json:"version"` // quark's version, or the commit it was built from
 	Time     time.Time  `json:"time"`
 	Backends []*Backend `json:"backends"`
+	Monitors []*Monitor `json:"monitors,omitempty"`
 	Absent   []Absence  `json:"absent,omitempty"`
 	Honesty  []*Honesty `json:"honesty,omitempty"`
 	Storms   []Storm    `json:"storms,omitempty"`
@@ -37,7 +38,7 @@ type Report struct {
 
 const recordType = "fidelity"
 
-// Absence is a backend that could not be opened.
+// Absence is a backend that could not be opened, or a monitor that was not run to its end.
 type Absence struct {
 	Backend string `json:"backend"`
 	Reason  string `json:"reason"`
@@ -54,6 +55,15 @@ type Backend struct {
 	Lost  uint64      `json:"lost"`
 	Cause string      `json:"cause,omitempty"`
 	Late  uint64      `json:"late"`
+}
+
+// Monitor is what a program of others saw. What it has wrong is no defect of quark.
+type Monitor struct {
+	Backend
+	// Ready is how long it took from its start until it had reported a process.
+	Ready time.Duration `json:"ready_ns"`
+	// Notes say what went wrong with it.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Capability is a row of the capability table.
@@ -190,19 +200,31 @@ func (r *Report) Defects() (list []string) {
 		}
 	}
 	for _, s := range r.Storms {
-		if !s.Honest() {
+		if !s.Foreign && !s.Honest() {
 			add(s.Findings, "%s, a storm of %.0f a second: %d of %d events seen, %d reported as lost, %d that did not happen, %d out of order, %d wrong",
 				s.Backend, s.Offered, s.Seen, s.Truth, s.Lost, s.Extra, s.Inverted, s.Wrong)
 		}
 	}
 	for _, h := range r.Honesty {
-		if !h.Exact() {
+		if !h.Foreign && !h.Exact() {
 			add(nil, "%s under forced loss: %d to %d events missing (%d of %d of ours), %d reported: %s",
 				h.Backend, h.Absent, h.AtMost, h.Missing, h.Truth, h.Reported, h.Cause)
 		}
 	}
 	return list
 }
+
+// columns returns the backends, and the monitors after them.
+func (r *Report) columns() (list []*Backend) {
+	list = append(list, r.Backends...)
+	for _, m := range r.Monitors {
+		list = append(list, &m.Backend)
+	}
+	return list
+}
+
+// missing is how many events were not seen, outside storms.
+func (b *Backend) missing() int { return b.Total.Truth - b.Total.Seen }
 
 // lostIn reports whether s is a storm whose only defect is missing events that the backend
 // reported as lost.

@@ -16,6 +16,7 @@ import (
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity"
 	"github.com/quark-linux/quark/fidelity/hunt"
+	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/command"
 )
@@ -169,6 +170,8 @@ type options struct {
 	operands              []string
 	ebpf, kprobe, cnproc  bool
 	load                  bool
+	monitors, commands    []string
+	formats               []string
 	hunt                  hunt.Options
 	output, page, drawing string
 	verbose               bool
@@ -176,6 +179,7 @@ type options struct {
 }
 
 const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [--hold-time D] [-o FILE] [-p PAGE]
+                          [--monitor NAME]... [--command COMMAND --format FILE]...
        quark-fidelity run [-bck] [-n N] [--hold-time D] SCRIPT...
        quark-fidelity hunt [-bck] [--seed N] [--for D] [--faults] [--hold-time D] [-o DIRECTORY]
        quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
@@ -184,8 +188,9 @@ const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [--hol
        quark-fidelity bench [-v]
 
 run performs scenarios that record their own truth while all backends listen, and
-says what each backend saw of it. It needs root, and its exit status is 1 if a
-backend is not what its capability table says. hunt generates lives from a seed and
+says what each backend saw of it, and with --monitor what programs of others saw. It
+needs root, and its exit status is 1 if a backend is not what its capability table
+says. hunt generates lives from a seed and
 looks for lies: it shrinks the first one and writes a script, which run SCRIPT
 performs again; with a lie their exit status is 1. report shows runs again, compare
 what differs between two, list the scenarios. bench measures throughput and cost of
@@ -205,6 +210,9 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.hunt.Faults, "faults", false, "hunt: let the monitor stand still, lack room, begin late, end early; load the CPUs")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
+	f.StringArrayVar(&o.monitors, "monitor", nil, "also score this program of others: NAME, or all")
+	f.StringArrayVar(&o.commands, "command", nil, "also score this command, which prints what --format says")
+	f.StringArrayVar(&o.formats, "format", nil, "a file that says which member of a line of JSON is what, or the name of a monitor")
 	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON; hunt: write the script of a lie into this directory")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
 	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
@@ -236,6 +244,10 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("%s: %d operands, not %d (see quark-fidelity -h)", o.command, n, want)
 	case o.command == "run" && n > 0 && (len(o.run.Scenarios) > 0 || o.load || o.output+o.page != ""):
 		return nil, fmt.Errorf("run: scripts are performed without -S, -x, -o and -p")
+	case len(o.monitors)+len(o.commands)+len(o.formats) > 0 && (o.command != "run" || n > 0):
+		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts")
+	case len(o.commands) != len(o.formats):
+		return nil, fmt.Errorf("each --command has a --format: here are %d and %d", len(o.commands), len(o.formats))
 	case o.run.Repeats < 1:
 		return nil, fmt.Errorf("-n %d: must be at least 1", o.run.Repeats)
 	}
@@ -244,9 +256,35 @@ func parse(args []string, out io.Writer) (*options, error) {
 			o.run.Backends |= set
 		}
 	}
+	if err := o.addMonitors(); err != nil {
+		return nil, err
+	}
 	if !f.Changed("seed") {
 		o.hunt.Seed = rand.Uint64N(1e6)
 	}
 	o.hunt.Backends, o.hunt.Hold, o.hunt.Dir = o.run.Backends, o.run.Hold, o.output
 	return o, nil
+}
+
+// addMonitors adds the chosen programs of others to those that are run.
+func (o *options) addMonitors() error {
+	for _, name := range o.monitors {
+		if name == "all" {
+			o.run.Monitors = append(o.run.Monitors, monitor.All()...)
+			continue
+		}
+		m, err := monitor.Find(name)
+		if err != nil {
+			return err
+		}
+		o.run.Monitors = append(o.run.Monitors, m)
+	}
+	for i, command := range o.commands {
+		m, err := monitor.ReadFormat(o.formats[i], command)
+		if err != nil {
+			return err
+		}
+		o.run.Monitors = append(o.run.Monitors, m)
+	}
+	return nil
 }

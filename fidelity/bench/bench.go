@@ -3,19 +3,13 @@
 package bench
 
 import (
-	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
@@ -44,17 +38,12 @@ type Options struct {
 	Progress func(string)
 }
 
-// foreign maps the names of other projects' monitors to their command lines. Each is ready when
-// it has printed its first line.
-var foreign = map[string][]string{
-	"forkstat":  {"forkstat"},
-	"execsnoop": {"execsnoop"},
-	"bpftrace":  {"bpftrace", "-e", `BEGIN { printf("ready\n"); } tracepoint:sched:sched_process_fork,tracepoint:sched:sched_process_exec,tracepoint:sched:sched_process_exit { printf("%d %s\n", pid, comm); }`},
-}
+// foreign are the monitors of other projects.
+var foreign = []string{"forkstat", "execsnoop", "bpftrace"}
 
 // Monitors returns the monitors that run on this machine, and for each other one the reason.
 func Monitors() (list []string, absent []error) {
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "cnproc+count", "forkstat", "execsnoop", "bpftrace"} {
+	for _, name := range append([]string{"ebpf", "kprobe", "cnproc", "cnproc+count"}, foreign...) {
 		stop, err := start(name)
 		if err == nil {
 			_, err = stop()
@@ -138,76 +127,13 @@ func (o *Options) row(load scenario.Storm) (list []Result, err error) {
 
 // start starts a monitor, quark's or another project's, and returns what ends it.
 func start(name string) (stop func() (meter.Usage, error), err error) {
-	if command, ok := foreign[name]; ok {
-		return startForeign(command)
+	if !slices.Contains(foreign, name) {
+		return meter.Start(name)
 	}
-	return meter.Start(name)
-}
-
-// program is a monitor of another project.
-type program struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	base time.Duration // CPU time when it was ready
-}
-
-func startForeign(command []string) (stop func() (meter.Usage, error), err error) {
-	if _, err := exec.LookPath(command[0]); err != nil {
-		return nil, errors.New("not installed")
-	}
-	p := &program{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
-	out, err := p.cmd.StdoutPipe()
+	m, err := monitor.Find(name)
 	if err != nil {
 		return nil, err
 	}
-	var complaint strings.Builder
-	p.cmd.Stderr = &complaint
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	first := make(chan error, 1)
-	go func() {
-		defer close(p.done)
-		lines := bufio.NewReaderSize(out, 1<<20)
-		_, err := lines.ReadBytes('\n')
-		first <- err
-		io.Copy(io.Discard, lines)
-	}()
-	// Monitors without a header line print their first line when a process runs.
-	for end := time.Now().Add(20 * time.Second); ; {
-		select {
-		case err := <-first:
-			if err != nil {
-				p.cmd.Wait() // it says why
-				return nil, fmt.Errorf("it ended before it was ready: %s", strings.ReplaceAll(strings.TrimSpace(complaint.String()), "\n", "; "))
-			}
-			p.base = cpuOf(p.cmd.Process.Pid)
-			return p.stop, nil
-		case <-time.After(50 * time.Millisecond):
-			exec.Command("true").Run()
-		}
-		if time.Now().After(end) {
-			p.stop()
-			return nil, errors.New("it was not ready after 20 s")
-		}
-	}
-}
-
-func (p *program) stop() (u meter.Usage, err error) {
-	u.RSS, u.Silent = meter.Peak(p.cmd.Process.Pid), true
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		return u, err
-	}
-	<-p.done
-	p.cmd.Wait() // killed by a signal, or not: it is over
-	u.CPU = p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime() - p.base
-	return u, nil
-}
-
-// cpuOf returns the CPU time of a process with a single thread.
-func cpuOf(pid int) time.Duration {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
-	var ns int64
-	fmt.Sscan(string(b), &ns)
-	return time.Duration(ns)
+	stop, _, err = m.Measure()
+	return stop, err
 }

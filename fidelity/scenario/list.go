@@ -25,6 +25,8 @@ type Scenario struct {
 	// Early scenarios begin before the queues are opened: they announce that they are
 	// ready, and wait until Wait is called.
 	Early bool
+	// Tracer scenarios have a tracer for some processes, which nobody else can trace then.
+	Tracer bool
 	// run performs it; nil for the script in scripts/NAME.script.
 	run func(*director)
 }
@@ -48,7 +50,7 @@ func init() {
 		{Name: "clone-cgroup", Test: "t_cgroup", Doc: "clone3 into a cgroup"},
 		{Name: "containers", Test: "t_cgroup", Doc: "processes that come into cgroups with names of containers, before and after an exec", run: containers},
 		{Name: "clone-namespaces", Test: "t_namespace", Doc: "clone3 into new mount, uts, ipc and net namespaces", run: cloneNamespaces},
-		{Name: "clone-ptrace", Test: "t_ptrace", Doc: "clone with CLONE_PTRACE by a traced process", run: clonePtrace},
+		{Name: "clone-ptrace", Test: "t_ptrace", Doc: "clone with CLONE_PTRACE by a traced process", Tracer: true, run: clonePtrace},
 		{Name: "exec-chain-2", Test: "t_exec", Doc: "a process executes twice", run: chain(2)},
 		{Name: "exec-chain-5", Test: "t_exec", Doc: "a process executes five times", run: chain(5)},
 		{Name: "exec-chain-fixed", Test: "t_exec", Doc: "the same at addresses that are not random", run: chain(5, noRandomAddresses)},
@@ -105,15 +107,15 @@ func init() {
 		{Name: "pid-reuse", Test: "t_pid_reuse", Doc: "a pid is used again within a millisecond", run: pidReuse},
 		{Name: "older", Test: "t_older", Doc: "a process older than the monitor executes, changes and ends", Early: true, run: older},
 		{Name: StormName, Test: "t_storm_lives", Doc: "1,000 short lives (100 in a guest) by 4 workers, as fast as they can", Early: true, run: defaultStorm.run},
-		{Name: "ptrace", Test: "t_ptrace", Doc: "a tracer attaches, or seizes, and detaches", run: ptrace},
-		{Name: "tracer-ends", Test: "t_ptrace", Doc: "a tracer that ends, and a process that asks to be traced", run: tracerEnds},
-		{Name: "compat-tracer", Test: "t_ptrace", Doc: "a tracer that makes 32-bit system calls", run: compatTracer},
-		{Name: "compat-ids", Test: "t_id_change", Doc: "ids that 32-bit system calls change", run: compatIDs},
+		{Name: "ptrace", Test: "t_ptrace", Doc: "a tracer attaches, or seizes, and detaches", Tracer: true, run: ptrace},
+		{Name: "tracer-ends", Test: "t_ptrace", Doc: "a tracer that ends, and a process that asks to be traced", Tracer: true, run: tracerEnds},
+		{Name: "compat-tracer", Test: "t_ptrace", Doc: "a tracer that makes 32-bit system calls", Tracer: true, run: compatTracer},
+		{Name: "compat-ids", Test: "t_id_change", Doc: "ids that 32-bit system calls change", Tracer: true, run: compatIDs},
 		{Name: "kill-hup", Test: "t_exit_signal", Doc: "death by SIGHUP", run: kill(1)},
 		{Name: "kill-rt", Test: "t_exit_signal", Doc: "death by a real-time signal", run: kill(40)},
 		{Name: "thread-status", Test: "t_exit_tgid", Doc: "a thread ends with another status, before or at the same time as its process", run: threadStatus},
 		{Name: "thread-killed", Test: "t_exit_tgid", Doc: "seccomp kills one thread, and the process ends later with a code", run: threadKilled},
-		{Name: "held-thread", Test: "t_exit_tgid", Doc: "a tracer holds a thread that began to end before its process did", run: heldThread},
+		{Name: "held-thread", Test: "t_exit_tgid", Doc: "a tracer holds a thread that began to end before its process did", Tracer: true, run: heldThread},
 		{Name: "end-together", Test: "t_exit_tgid", Doc: "all threads of a process end at the same moment", run: endTogether},
 		{Name: "usage", Test: "t_usage", Doc: "processes with one and more threads that use CPU time, memory and files", run: usage},
 		{Name: "thread-ends", Test: "t_threads", Doc: "threads live and end while their process lives on", run: threadEnds},

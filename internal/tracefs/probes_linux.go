@@ -89,7 +89,12 @@ func lastError(log string) string {
 
 // List returns the GROUP/NAME of all probes.
 func (p *Probes) List() ([]string, error) {
-	b, err := p.fs.ReadFile(kprobeEvents)
+	return p.fs.ProbeNames(kprobeEvents)
+}
+
+// ProbeNames returns the GROUP/NAME of all probes in a file: kprobe_events or uprobe_events.
+func (fs *FS) ProbeNames(file string) ([]string, error) {
+	b, err := fs.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

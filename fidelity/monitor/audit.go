@@ -1,0 +1,232 @@
+package monitor
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// audit are the records of audit(8), as in its log and from its plugins, with rules for execve,
+// execveat, fork, vfork, clone, clone3 and exit_group.
+func audit() *Monitor {
+	const tick = 10_000_000 // of the coarse clock, at 100 Hz
+	return &Monitor{
+		Name: "audit", Silent: true, Package: "auditd", Programs: []string{"auditd"},
+		Never: "once audit was enabled a kernel audits until it is booted again; --command and --format audit read the records of a running auditd",
+		Table: table(map[engine.Kind]string{
+			engine.KindFork: "SYSCALL of the parent", engine.KindExec: "SYSCALL and EXECVE", engine.KindExecFailed: "SYSCALL success=no and PATH",
+			engine.KindExit: "SYSCALL of exit_group: no signal ends a process for audit",
+		}, []claim{
+			{engine.FieldPPID, atFork | atExec | atExit, "ppid=, of a fork the pid="},
+			{engine.FieldUIDs, atFork | atExec | atExit, "uid=, euid="}, {engine.FieldSUID, atFork | atExec | atExit, "suid="},
+			{engine.FieldGIDs, atFork | atExec | atExit, "gid=, egid="}, {engine.FieldSGID, atFork | atExec | atExit, "sgid="},
+			{engine.FieldComm, atExec | atExit, "comm="},
+			{engine.FieldFilename, atExec | atExit, "exe="},
+			{engine.FieldCmdline, atExec, "EXECVE"},
+			{engine.FieldCwd, atExec, "CWD"},
+			{engine.FieldExit, atExit, "the argument of exit_group"},
+		}, "clone3 does not show its flags, so that its threads are told as processes"),
+		Foreign: score.Foreign{Early: tick + 1_000_000, Late: tick},
+		Decoder: func() Decoder { return &auditDecoder{wall: truth.WallOffset()} },
+	}
+}
+
+// auditDecoder gathers the records of one event, which have its number. Those of some events may
+// come in turns.
+type auditDecoder struct {
+	wall int64
+	open []*auditEvent
+}
+
+type auditEvent struct {
+	serial  string
+	at      int64
+	syscall map[string]string
+	args    map[string]string // of EXECVE records
+	cwd     string
+	path    string // of the first PATH record
+}
+
+// auditOpen is how many events may come in turns.
+const auditOpen = 64
+
+var (
+	auditRecord = regexp.MustCompile(`^(?:type=)?(\w+) (?:msg=)?audit\((\d+)\.(\d{3}):(\d+)\): ?(.*)$`)
+	auditMember = regexp.MustCompile(`([\w\[\]-]+)=("[^"]*"|\S+)`)
+)
+
+func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) error {
+	m := auditRecord.FindStringSubmatch(strings.TrimRight(string(line), "\r\x1d "))
+	if m == nil {
+		return fmt.Errorf("no record")
+	}
+	at, err := strconv.ParseInt(m[2]+m[3]+"000000", 10, 64)
+	if err != nil {
+		return fmt.Errorf("a time that is none")
+	}
+	members := make(map[string]string)
+	// What follows the separator is auditd's own translation.
+	text, _, _ := strings.Cut(m[5], "\x1d")
+	for _, pair := range auditMember.FindAllStringSubmatch(text, -1) {
+		members[pair[1]] = pair[2]
+	}
+	var ev *auditEvent
+	for _, o := range d.open {
+		if o.serial == m[4] {
+			ev = o
+		}
+	}
+	switch m[1] {
+	case "SYSCALL":
+		if len(d.open) == auditOpen {
+			err = d.close(d.open[0], to)
+		}
+		d.open = append(d.open, &auditEvent{serial: m[4], at: at - d.wall, syscall: members, args: make(map[string]string)})
+		return err
+	case "EXECVE":
+		if ev != nil {
+			for name, v := range members {
+				ev.args[name] += v // a long one comes in parts, whose names differ
+			}
+		}
+	case "CWD":
+		if ev != nil {
+			ev.cwd = auditText(members["cwd"])
+		}
+	case "PATH":
+		if ev != nil && members["item"] == "0" {
+			ev.path = auditText(members["name"])
+		}
+	case "EOE":
+		if ev != nil {
+			return d.close(ev, to)
+		}
+	}
+	return nil
+}
+
+// auditText returns a text, which is quoted or in hexadecimal digits.
+func auditText(v string) string {
+	if text, ok := strings.CutPrefix(v, `"`); ok {
+		return strings.TrimSuffix(text, `"`)
+	}
+	if v == "(null)" || v == "(none)" {
+		return ""
+	}
+	b, err := hex.DecodeString(v)
+	if err != nil {
+		return v
+	}
+	return string(b)
+}
+
+// Numbers of system calls by architecture, as in SYSCALL records.
+var auditCalls = map[string]map[string]string{
+	"c000003e": {"56": "clone", "57": "fork", "58": "fork", "435": "fork", "59": "exec", "322": "exec", "231": "exit"},
+	"c00000b7": {"220": "clone", "435": "fork", "221": "exec", "281": "exec", "94": "exit"},
+}
+
+// close reports an event that is complete.
+func (d *auditDecoder) close(e *auditEvent, to *Output) error {
+	for i, o := range d.open {
+		if o == e {
+			d.open = append(d.open[:i], d.open[i+1:]...)
+			break
+		}
+	}
+	number := func(name string, base int) (uint32, bool) {
+		n, err := strconv.ParseInt(e.syscall[name], base, 64)
+		return uint32(n), err == nil
+	}
+	pid, ok := number("pid", 10)
+	if !ok {
+		return fmt.Errorf("event %s: no pid", e.serial)
+	}
+	at := uint64(max(e.at, 0)) // 0 is before the boot
+	result, _ := number("exit", 10)
+	call := auditCalls[e.syscall["arch"]][e.syscall["syscall"]]
+	a0, _ := strconv.ParseUint(e.syscall["a0"], 16, 64)
+	switch {
+	case call == "clone" && a0&unix.CLONE_THREAD != 0:
+	case (call == "fork" || call == "clone") && e.syscall["success"] == "yes":
+		_, p := to.add(engine.KindFork, result, at)
+		e.ids(p)
+		setParent(p, pid)
+	case call == "exec" && e.syscall["success"] == "yes":
+		_, p := to.add(engine.KindExec, pid, at)
+		e.process(p)
+		e.arguments(p)
+		if e.cwd != "" {
+			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), e.cwd
+		}
+	case call == "exec":
+		ev, p := to.add(engine.KindExecFailed, pid, at)
+		e.process(p)
+		ev.Failed = engine.FailedExec{Errno: uint16(-int32(result)), Path: e.path, PathKnown: e.path != ""}
+	case call == "exit":
+		ev, p := to.add(engine.KindExit, pid, at)
+		e.process(p)
+		setExit(ev, int32(a0&0xff)<<8)
+	}
+	return nil
+}
+
+// process sets what a SYSCALL record says of who called.
+func (e *auditEvent) process(p *engine.Process) {
+	e.ids(p)
+	if n, err := strconv.ParseUint(e.syscall["ppid"], 10, 32); err == nil {
+		setParent(p, uint32(n))
+	}
+	if v, ok := e.syscall["comm"]; ok {
+		setComm(p, auditText(v))
+	}
+	if v, ok := e.syscall["exe"]; ok {
+		p.Known, p.Filename = p.Known.With(engine.FieldFilename), auditText(v)
+	}
+}
+
+func (e *auditEvent) ids(p *engine.Process) {
+	all := true
+	for name, to := range map[string]*uint32{
+		"uid": &p.Cred.UID, "euid": &p.Cred.EUID, "suid": &p.Cred.SUID, "gid": &p.Cred.GID, "egid": &p.Cred.EGID, "sgid": &p.Cred.SGID,
+	} {
+		n, err := strconv.ParseUint(e.syscall[name], 10, 32)
+		*to, all = uint32(n), all && err == nil
+	}
+	if all {
+		p.Known |= engine.FieldsIDs
+	}
+}
+
+// arguments sets the command line from EXECVE records.
+func (e *auditEvent) arguments(p *engine.Process) {
+	argc, err := strconv.ParseUint(e.args["argc"], 10, 16)
+	if err != nil {
+		return
+	}
+	for i := range argc {
+		v, ok := e.args[fmt.Sprintf("a%d", i)]
+		if !ok { // a long one
+			for part := 0; ; part++ {
+				text, more := e.args[fmt.Sprintf("a%d[%d]", i, part)]
+				if !more {
+					break
+				}
+				v, ok = v+text, true
+			}
+		}
+		if !ok {
+			return
+		}
+		p.Cmdline = append(append(p.Cmdline, auditText(v)...), 0)
+	}
+	p.Known = p.Known.With(engine.FieldCmdline)
+}

@@ -1,0 +1,141 @@
+package monitor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
+)
+
+// execsnoop is the one of libbpf-tools. It has the arguments from the entry of execve(2), the path
+// in place of the first one.
+func execsnoop() *Monitor {
+	const args = "the call's arguments, of which each is cut at 127 bytes, and the 21st"
+	return &Monitor{
+		Name: "execsnoop", Package: "libbpf-tools", Programs: []string{"execsnoop-libbpf", "execsnoop"},
+		Arguments: []string{"-T", "-x", "-U", "-q"}, Terminal: true, Tracefs: true,
+		Table: table(map[engine.Kind]string{
+			engine.KindExec: "RET 0", engine.KindExecFailed: "RET below 0",
+		}, []claim{
+			{engine.FieldPPID, atExec, "PPID"},
+			{engine.FieldUIDs, atExec, "UID, the real one before the exec"},
+			{engine.FieldComm, atExec, "PCOMM"},
+			{engine.FieldExecPath, atExec, "the first of ARGS"},
+			{engine.FieldCmdline, atExec, args},
+		}, "a line has a second, so that its arrival is its time"),
+		Foreign: score.Foreign{NoStamps: true, Late: uint64(10 * time.Second), As: realOnly},
+		Decoder: func() Decoder { return execsnoopDecoder{} },
+	}
+}
+
+type execsnoopDecoder struct{}
+
+// snoopComm is the width of the column of a name.
+const snoopComm = 16
+
+func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
+	text := strings.TrimSuffix(string(line), "\r")
+	if strings.HasPrefix(text, "TIME") || text == "" {
+		return nil
+	}
+	if lost, ok := lostLine(text, to); ok {
+		return lost
+	}
+	if len(text) < 9 || strings.Count(text[:8], ":") != 2 {
+		return fmt.Errorf("no time at its beginning")
+	}
+	uid, rest, err := columnNumber(text[9:], 6)
+	if err != nil {
+		return fmt.Errorf("no user id: %w", err)
+	}
+	if len(rest) <= snoopComm {
+		return fmt.Errorf("a short line")
+	}
+	name, rest := strings.TrimRight(rest[:snoopComm], " "), rest[snoopComm+1:]
+	pid, rest, err := columnNumber(rest, 6)
+	if err != nil {
+		return fmt.Errorf("no pid: %w", err)
+	}
+	ppid, rest, err := columnNumber(rest, 6)
+	if err != nil {
+		return fmt.Errorf("no ppid: %w", err)
+	}
+	number, rest, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	result, err := strconv.ParseInt(number, 10, 32)
+	if err != nil {
+		return fmt.Errorf("no result: %w", err)
+	}
+	args, cut := snoopArgs(rest)
+	kind := engine.KindExec
+	if result < 0 {
+		kind = engine.KindExecFailed
+	}
+	ev, p := to.add(kind, uint32(pid), at)
+	setParent(p, uint32(ppid))
+	setUser(p, uint32(uid), uint32(uid))
+	setComm(p, name)
+	switch {
+	case len(args) == 0:
+	case result < 0:
+		ev.Failed = engine.FailedExec{Errno: uint16(-result), Path: args[0], PathKnown: true, PathCut: len(args[0]) == snoopArg}
+	default:
+		p.Known = p.Known.With(engine.FieldExecPath).With(engine.FieldCmdline)
+		p.ExecPath, p.Cmdline = args[0], []byte(strings.Join(args, "\x00")+"\x00")
+		if len(args[0]) == snoopArg {
+			p.Truncated = p.Truncated.With(engine.FieldExecPath)
+		}
+		if cut || len(args[len(args)-1]) == snoopArg {
+			p.Truncated, p.Cmdline = p.Truncated.With(engine.FieldCmdline), p.Cmdline[:len(p.Cmdline)-1]
+		}
+	}
+	return nil
+}
+
+// snoopArg is the number of bytes that are left of a longer argument.
+const snoopArg = 127
+
+// columnNumber cuts a number off, which has a column of at least that width, and a space after it.
+func columnNumber(text string, width int) (n uint64, rest string, err error) {
+	digits, _, _ := strings.Cut(strings.TrimLeft(text, " "), " ")
+	n, err = strconv.ParseUint(digits, 10, 32)
+	end := len(text) - len(strings.TrimLeft(text, " ")) + len(digits)
+	return n, text[min(len(text), max(end, width)):], err
+}
+
+// snoopArgs splits the quoted arguments. A quote within one has a backslash before it; a backslash
+// has none. cut is set if there were more.
+func snoopArgs(text string) (args []string, cut bool) {
+	text, cut = strings.CutSuffix(text, " ...")
+	for {
+		text = strings.TrimLeft(text, " ")
+		if len(text) == 0 || text[0] != '"' {
+			return args, cut
+		}
+		var arg strings.Builder
+		i := 1
+		for ; i < len(text) && text[i] != '"'; i++ {
+			if text[i] == '\\' && i+1 < len(text) && text[i+1] == '"' {
+				i++
+			}
+			arg.WriteByte(text[i])
+		}
+		args = append(args, arg.String())
+		text = text[min(i+1, len(text)):]
+	}
+}
+
+// lostLine decodes what programs of libbpf-tools and bpftrace say of lost events, such as
+// "Lost 12 events on CPU #1!".
+func lostLine(text string, to *Output) (err error, ok bool) {
+	rest, ok := strings.CutPrefix(strings.ToLower(text), "lost ")
+	if !ok {
+		return nil, false
+	}
+	number, _, _ := strings.Cut(rest, " ")
+	n, err := strconv.ParseUint(number, 10, 32)
+	to.Lost += n
+	return err, true
+}

@@ -1,0 +1,169 @@
+package monitor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// TestFormats shows that the formats that come with this package are right as to form.
+func TestFormats(t *testing.T) {
+	files, err := filepath.Glob("formats/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no formats: %v", err)
+	}
+	for _, file := range files {
+		if _, err := ReadFormat(file, "true"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWrongFormats(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{"members": {"pid": "p"}, "kind": "k", "unit": "s"}`, "unknown field"},
+		{`{"members": {"comm": "c"}}`, "the pid is missing"},
+		{`{"members": {"pid": "p", "argc": "c"}}`, `"argc" is none of`},
+		{`{"members": {"pid": "p"}, "kinds": {"a": "born"}}`, `"a" is "born", which is none of comm, core_dump`},
+		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "min"}}`, `the unit "min" is none of ms, ns`},
+		{`{"members": {"pid": "p"}, "time": {"member": "t", "unit": "s", "clock": "wall"}}`, `the clock "wall" is none of monotonic`},
+		{`{"members": {"pid": "p"}, "time": {"unit": "s"}}`, "the member is missing"},
+		{`{"members": {"pid": "p"}, "late": "soon"}`, `"soon" is no duration`},
+		{`{"members": {"pid": "p"}, "at": {"comm": ["exec"]}}`, `"comm" is not among the members`},
+		{`{"members": {"pid": "p"}, "partial": ["all"]}`, `"all" is none of`},
+		{`{"members": {"pid": "p"}, "ids": {"a": "euid"}}`, `"a" is "euid", which is none of gid, sid, uid`},
+	} {
+		if _, err := ParseFormat([]byte(c.text), "x"); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, not %s", c.text, err, c.want)
+		}
+	}
+}
+
+// decodeAll decodes lines that all came at a time.
+func decodeAll(t testing.TB, m *Monitor, text string, at uint64) (out Output, wrong []string) {
+	t.Helper()
+	d := m.Decoder()
+	for line := range strings.Lines(text) {
+		if err := d.Decode([]byte(strings.TrimSuffix(line, "\n")), at, &out); err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	return out, wrong
+}
+
+const nested = `{
+	"kinds": {"started": "exec", "over": "exit"}, "time": {"member": "at", "unit": "us", "clock": "monotonic"},
+	"only": {"host/name": "here"},
+	"members": {"pid": "*/process/pid", "uid": "*/process/uid", "comm": "*/process/name", "command_line": "*/process/line",
+		"code": "*/code", "signal": "*/signal", "core": "*/core"}}`
+
+func TestDecodeNested(t *testing.T) {
+	m, err := ParseFormat([]byte(nested), "nested")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, wrong := decodeAll(t, m, `
+{"host":{"name":"here"},"at":1000002.5,"started":{"process":{"pid":7,"uid":1000,"name":"a b","line":"a b c "}}}
+{"host":{"name":"there"},"at":3,"started":{"process":{"pid":8}}}
+{"host":{"name":"here"},"at":"1000003","over":{"process":{"pid":7},"code":3}}
+{"host":{"name":"here"},"at":4,"over":{"process":{"pid":9},"signal":"SIGSEGV","core":true}}
+{"host":{"name":"here"},"at":4,"other":{"process":{"pid":9}}}
+{"host":{"name":"here"},"at":4,"over":{"process":{"pid":0}}}
+{"host":{"name":"here"},"over":{"process":{"pid":1}}}
+{"host":{"name":"here"},"at":4,"over":{"process":{"pid":9},"code":"many"}}
+{"host"
+`, 1)
+	if len(wrong) != 4 || len(out.Events) != 3 {
+		t.Fatalf("%d events, wrong: %q", len(out.Events), wrong)
+	}
+	a, b, c := out.Events[0], out.Events[1], out.Events[2]
+	p := a.Process
+	if a.Events != engine.EventExec || a.Time != 1000002500 || p.Comm != "a b" || string(p.Cmdline) != "a b c" || p.Cred.UID != 1000 || p.Cred.EUID != 1000 ||
+		p.Known != engine.SetOf(engine.FieldComm, engine.FieldCmdline, engine.FieldUIDs) {
+		t.Errorf("%+v %+v", a, p)
+	}
+	if x := b.Process; b.Events != engine.EventExit || !x.Exited || x.Task.Exit.WaitStatus != 3<<8 || x.Known != engine.FieldExit.Set() {
+		t.Errorf("%+v", x)
+	}
+	if x := c.Process; x.Task.Exit.WaitStatus != 11|0x80 {
+		t.Errorf("%+v", x)
+	}
+	if got := m.Foreign.As(engine.FieldUIDs, "5 0"); got != "5 5" {
+		t.Error(got)
+	}
+}
+
+func TestDecimal(t *testing.T) {
+	for _, c := range []struct {
+		text, unit string
+		want       int64
+	}{
+		{"1795547001.123456789", "s", 1795547001123456789}, {"1.5", "ms", 1500000}, {"7", "us", 7000}, {"7.9", "ns", 7}, {"12", "s", 12000000000},
+	} {
+		if got, err := decimal(c.text, c.unit); err != nil || got != c.want {
+			t.Errorf("%s %s is %d, not %d (%v)", c.text, c.unit, got, c.want, err)
+		}
+	}
+	if _, err := decimal("1e9", "s"); err == nil {
+		t.Error("1e9 is accepted")
+	}
+}
+
+// fuzz lets a decoder read anything: what comes out can be judged.
+func fuzz(f *testing.F, m *Monitor, seeds ...string) {
+	for _, s := range seeds {
+		b, err := os.ReadFile(filepath.Join("testdata", s))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := m.Decoder()
+		var out Output
+		split := m.split()
+		for len(b) > 0 {
+			n, line, _ := split(b, true)
+			if n == 0 {
+				break
+			}
+			b = b[n:]
+			d.Decode(line, 1<<40, &out) // what makes no sense is an error
+		}
+		for _, ev := range out.Events {
+			if ev.Process == nil || len(ev.Events.Names(nil)) == 0 {
+				t.Fatalf("%+v", ev)
+			}
+			if ev.Events.Has(engine.EventExit) && !ev.Thread && !ev.Process.Exited {
+				t.Fatalf("an end of %d that is none", ev.Process.PID)
+			}
+		}
+	})
+}
+
+func FuzzJSON(f *testing.F) {
+	b, err := os.ReadFile("formats/quark-mon.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	m, err := ParseFormat(b, "quark-mon")
+	if err != nil {
+		f.Fatal(err)
+	}
+	fuzz(f, m, "quark-mon.jsonl")
+}
+
+func FuzzFormat(f *testing.F) {
+	f.Add([]byte(nested))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := ParseFormat(b, "x")
+		if err != nil {
+			return
+		}
+		var out Output
+		m.Decoder().Decode([]byte(`{"a":{"pid":1},"time":"2026-01-02T03:04:05Z"}`), 1, &out)
+	})
+}

@@ -1,0 +1,446 @@
+package monitor
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// noField is the field of members that are of the event.
+const noField = engine.Field(engine.NumFields)
+
+// memberFields are the members that a Format can name, with the field that each is of.
+var memberFields = map[string]engine.Field{
+	"pid": noField, "thread": noField, "tracer": noField, "id_change": noField, "errno": noField, "path": noField, "path_truncated": noField,
+	"birth_ppid": noField, "birth_start": noField, "carried": noField, "truncated": noField, "lost": noField, "lost_from": noField, "lost_to": noField,
+
+	"ppid": engine.FieldPPID, "pgid": engine.FieldPGID, "sid": engine.FieldSID, "uid": engine.FieldUIDs, "euid": engine.FieldUIDs,
+	"suid": engine.FieldSUID, "gid": engine.FieldGIDs, "egid": engine.FieldGIDs, "sgid": engine.FieldSGID, "start": engine.FieldStart, "start_unit": engine.FieldStart,
+	"comm": engine.FieldComm, "filename": engine.FieldFilename, "exec_path": engine.FieldExecPath, "cwd": engine.FieldCwd,
+	"cgroup": engine.FieldCgroup, "argv": engine.FieldCmdline, "command_line": engine.FieldCmdline, "exit_signal": engine.FieldExitSignal,
+	"status": engine.FieldExit, "code": engine.FieldExit, "signal": engine.FieldExit, "core": engine.FieldExit, "exit_time": engine.FieldExit,
+	"uts_ns": engine.FieldUTSNS, "ipc_ns": engine.FieldIPCNS, "mnt_ns": engine.FieldMntNS, "net_ns": engine.FieldNetNS,
+	"user_ns": engine.FieldUserNS, "cgroup_ns": engine.FieldCgroupNS, "time_ns": engine.FieldTimeNS,
+	"pid_ns": engine.FieldPIDNS, "ns_pid": engine.FieldPIDNS,
+}
+
+// jsonDecoder decodes lines of JSON by a Format.
+type jsonDecoder struct {
+	*Format
+	boot uint64 // CLOCK_BOOTTIME less CLOCK_MONOTONIC
+	wall int64  // CLOCK_REALTIME less CLOCK_MONOTONIC
+}
+
+func newJSONDecoder(f *Format) *jsonDecoder {
+	return &jsonDecoder{f, truth.BootOffset(), truth.WallOffset()}
+}
+
+// line is a decoded line.
+type line struct {
+	f    *Format
+	all  any
+	star string // what "*" stands for
+	err  error  // the first member that makes no sense
+}
+
+func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	l := &line{f: d.Format}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber() // 64 bits are more than a float64 has
+	if err := in.Decode(&l.all); err != nil {
+		return fmt.Errorf("no JSON: %w", err)
+	}
+	for path, want := range d.Only {
+		if got, ok := l.at(path); !ok || fmt.Sprint(got) != want {
+			return nil
+		}
+	}
+	kinds := l.kinds()
+	if len(kinds) == 0 {
+		return nil
+	}
+	if t := d.Time; t != nil {
+		v, ok := l.at(t.Member)
+		var err error
+		if at, err = d.time(v, ok); err != nil {
+			return err
+		}
+	}
+	if kinds[0] == engine.KindGap {
+		return d.gap(l, at, to)
+	}
+	pid, ok := l.number("pid")
+	if !ok || pid == 0 || pid > 1<<31 {
+		return fmt.Errorf("no pid")
+	}
+	ev, p := to.add(kinds[0], uint32(pid), at)
+	for _, k := range kinds[1:] {
+		ev.Events |= k.Events()
+	}
+	if tid, ok := l.number("thread"); ok {
+		ev.Thread, ev.TID = true, uint32(tid)
+	}
+	d.event(l, ev)
+	l.process(p)
+	d.exit(l, ev)
+	if start, ok := l.number("start"); ok {
+		p.Known, p.Start, p.StartUnit = p.Known.With(engine.FieldStart), start, 1
+		if unit, ok := l.number("start_unit"); ok {
+			p.StartUnit = unit
+		}
+	}
+	if ppid, ok := l.number("birth_ppid"); ok {
+		p.Birth.Known, p.Birth.Parent.PID = engine.FieldPPID.Set(), uint32(ppid)
+		if start, ok := l.number("birth_start"); ok {
+			p.Birth.Known, p.Birth.Parent.Start = p.Birth.Known.With(engine.FieldStart), start
+		}
+	}
+	p.Carried, p.Truncated = l.fields("carried")&p.Known, l.fields("truncated")&p.Known
+	if p.Truncated.Has(engine.FieldCmdline) {
+		p.Cmdline = bytes.TrimSuffix(p.Cmdline, []byte{0})
+	}
+	if l.err != nil {
+		to.Events = to.Events[:len(to.Events)-1]
+	}
+	return l.err
+}
+
+// kinds returns what happened.
+func (l *line) kinds() (list []engine.Kind) {
+	add := func(text string) {
+		if kind := l.f.Kinds[text]; kind != "" {
+			list = append(list, kindNames[kind])
+			l.star = text
+		}
+	}
+	if l.f.Kind == "" {
+		if members, ok := l.all.(map[string]any); ok {
+			for name := range l.f.Kinds {
+				if _, ok := members[name]; ok {
+					add(name)
+				}
+			}
+		}
+		return list
+	}
+	switch v, _ := l.at(l.f.Kind); v := v.(type) {
+	case []any:
+		for _, x := range v {
+			add(fmt.Sprint(x))
+		}
+	case nil:
+	default:
+		add(fmt.Sprint(v))
+	}
+	return list
+}
+
+// at returns the value of a path.
+func (l *line) at(path string) (v any, ok bool) {
+	if path == "" {
+		return nil, false
+	}
+	v = l.all
+	for name := range strings.SplitSeq(path, "/") {
+		if name == "*" {
+			name = l.star
+		}
+		m, isObject := v.(map[string]any)
+		if !isObject {
+			return nil, false
+		}
+		if v, ok = m[name]; !ok || v == nil {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// number returns a member that is a number, or a text that is one.
+func (l *line) number(name string) (uint64, bool) {
+	v, ok := l.at(l.f.Members[name])
+	if !ok {
+		return 0, false
+	}
+	text := fmt.Sprint(v)
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		// A wait status and an unset id may be negative.
+		signed, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			l.wrong(name, v)
+			return 0, false
+		}
+		n = uint64(uint32(signed))
+	}
+	return n, true
+}
+
+func (l *line) wrong(name string, v any) {
+	if l.err == nil {
+		l.err = fmt.Errorf("%s is %.40q", name, fmt.Sprint(v))
+	}
+}
+
+// text returns a member that is text.
+func (l *line) text(name string) (string, bool) {
+	path := l.f.Members[name]
+	if b, ok := l.at(path + l.f.Base64); ok && l.f.Base64 != "" && path != "" {
+		return l.decoded(name, b), true
+	}
+	v, ok := l.at(path)
+	if !ok {
+		return "", false
+	}
+	s, isText := v.(string)
+	if !isText {
+		l.wrong(name, v)
+	}
+	return s, isText
+}
+
+func (l *line) decoded(name string, v any) string {
+	s, _ := v.(string)
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		l.wrong(name, v)
+	}
+	return string(b)
+}
+
+// list returns a member that is a list of texts, a NUL after each.
+func (l *line) list(name string) (all []byte, ok bool) {
+	path := l.f.Members[name]
+	encoded := false
+	v, ok := l.at(path)
+	if b, some := l.at(path + l.f.Base64); some && l.f.Base64 != "" {
+		v, encoded = b, true
+	}
+	if !ok {
+		return nil, false
+	}
+	items, isList := v.([]any)
+	if !isList {
+		l.wrong(name, v)
+		return nil, false
+	}
+	all = []byte{}
+	for _, x := range items {
+		s, isText := x.(string)
+		if !isText {
+			l.wrong(name, v)
+		}
+		if encoded {
+			s = l.decoded(name, x)
+		}
+		all = append(append(all, s...), 0)
+	}
+	return all, true
+}
+
+// fields returns a member that is a list of fields by quark's names.
+func (l *line) fields(name string) (set engine.Fields) {
+	text, _ := l.text(name)
+	for word := range strings.SplitSeq(text, ",") {
+		for f := range engine.Field(engine.NumFields) {
+			if f.String() == word {
+				set = set.With(f)
+			}
+		}
+	}
+	return set
+}
+
+// event sets what an event has beside its process.
+func (d *jsonDecoder) event(l *line, ev *engine.Event) {
+	if n, ok := l.number("tracer"); ok {
+		ev.Tracer.PID = uint32(n)
+	}
+	if v, ok := l.at(d.Members["id_change"]); ok {
+		words, isList := v.([]any)
+		if !isList {
+			for word := range strings.SplitSeq(fmt.Sprint(v), "+") {
+				words = append(words, word)
+			}
+		}
+		for _, w := range words {
+			ev.IDChange |= idNames[d.IDs[fmt.Sprint(w)]]
+		}
+	}
+	if n, ok := l.number("errno"); ok {
+		ev.Failed.Errno = uint16(n)
+		if n > 1<<16 { // as the negative result of the call
+			ev.Failed.Errno = uint16(-int32(uint32(n)))
+		}
+	}
+	ev.Failed.Path, ev.Failed.PathKnown = l.text("path")
+	cut, _ := l.at(d.Members["path_truncated"])
+	ev.Failed.PathCut = cut == true
+}
+
+// process sets the numbers and texts of a process. A field of two members is known if all of them
+// that the format names are there.
+func (l *line) process(p *engine.Process) {
+	set := func(f engine.Field, known bool) {
+		if known {
+			p.Known = p.Known.With(f)
+		}
+	}
+	for name, to := range map[string]*uint32{
+		"ppid": &p.PPID, "pgid": &p.PGID, "sid": &p.SID, "suid": &p.Cred.SUID, "sgid": &p.Cred.SGID, "exit_signal": &p.ExitSignal,
+		"uts_ns": &p.NS.UTS, "ipc_ns": &p.NS.IPC, "mnt_ns": &p.NS.Mnt, "net_ns": &p.NS.Net, "user_ns": &p.NS.User,
+		"cgroup_ns": &p.NS.Cgroup, "time_ns": &p.NS.Time,
+	} {
+		n, ok := l.number(name)
+		*to = uint32(n)
+		set(memberFields[name], ok)
+	}
+	set(engine.FieldUIDs, l.pair("uid", "euid", &p.Cred.UID, &p.Cred.EUID))
+	set(engine.FieldGIDs, l.pair("gid", "egid", &p.Cred.GID, &p.Cred.EGID))
+	inode, ok := l.number("pid_ns")
+	number, ok2 := l.number("ns_pid")
+	p.NS.PID, p.NSPID = uint32(inode), uint32(number)
+	set(engine.FieldPIDNS, ok && ok2)
+	for name, to := range map[string]*string{
+		"comm": &p.Comm, "filename": &p.Filename, "exec_path": &p.ExecPath, "cwd": &p.Cwd, "cgroup": &p.Cgroup,
+	} {
+		*to, ok = l.text(name)
+		set(memberFields[name], ok)
+	}
+	if p.Cmdline, ok = l.list("argv"); !ok {
+		var text string
+		text, ok = l.text("command_line")
+		p.Cmdline = []byte(strings.TrimRight(text, " "))
+	}
+	set(engine.FieldCmdline, ok)
+}
+
+// pair sets two ids. If the format has only one of them it stands for both.
+func (l *line) pair(first, second string, a, b *uint32) bool {
+	x, ok := l.number(first)
+	y, ok2 := l.number(second)
+	switch {
+	case l.f.Members[second] == "":
+		y, ok2 = x, ok
+	case l.f.Members[first] == "":
+		x, ok = y, ok2
+	}
+	*a, *b = uint32(x), uint32(y)
+	return ok && ok2
+}
+
+// exit sets how a process ended.
+func (d *jsonDecoder) exit(l *line, ev *engine.Event) {
+	if !ev.Events.Has(engine.EventExit) {
+		return
+	}
+	ev.Process.Exited = !ev.Thread
+	status, ok := l.number("status")
+	if !ok {
+		code, some := l.number("code")
+		signal, killed := l.signal()
+		status, ok = code&0xff<<8, some || killed
+		if signal != 0 {
+			status = signal
+		}
+		if v, _ := l.at(d.Members["core"]); v == true {
+			status |= 0x80
+		}
+	}
+	if !ok {
+		return
+	}
+	over := ev.Process.Exited
+	setExit(ev, int32(uint32(status)))
+	ev.Process.Exited = over
+	if v, ok := l.at(d.Members["exit_time"]); ok && d.Time != nil {
+		if at, err := d.time(v, true); err == nil {
+			ev.Process.Task.Exit.Time = at
+		}
+	}
+}
+
+// signal returns a signal by number or name.
+func (l *line) signal() (n uint64, ok bool) {
+	if v, _ := l.at(l.f.Members["signal"]); v != nil {
+		if text, isText := v.(string); isText {
+			if text == "" {
+				return 0, false
+			}
+			if s := unix.SignalNum(text); s != 0 {
+				return uint64(s), true
+			}
+		}
+	}
+	return l.number("signal")
+}
+
+// gap adds a gap, and what was lost in it.
+func (d *jsonDecoder) gap(l *line, at uint64, to *Output) error {
+	g := engine.Gap{CPU: engine.AllCPUs, From: at, To: at}
+	n, ok := l.number("lost")
+	if g.Count = n; ok && n > 0 {
+		to.Lost += n
+	} else {
+		to.Uncounted++
+	}
+	for name, to := range map[string]*uint64{"lost_from": &g.From, "lost_to": &g.To} {
+		if v, ok := l.at(d.Members[name]); ok && d.Time != nil {
+			t, err := d.time(v, true)
+			if err != nil {
+				return err
+			}
+			*to = t
+		}
+	}
+	ev, p := to.add(engine.KindGap, 0, at)
+	ev.Gap, p.PID = g, 0
+	return l.err
+}
+
+// time returns a time as nanoseconds of CLOCK_MONOTONIC.
+func (d *jsonDecoder) time(v any, ok bool) (uint64, error) {
+	if !ok {
+		return 0, fmt.Errorf("no time")
+	}
+	text := fmt.Sprint(v)
+	var ns int64
+	var err error
+	if d.Time.Unit == "rfc3339" {
+		var t time.Time
+		t, err = time.Parse(time.RFC3339Nano, text)
+		ns = t.UnixNano()
+	} else {
+		ns, err = decimal(text, d.Time.Unit)
+	}
+	switch d.Time.Clock {
+	case "realtime":
+		ns -= d.wall
+	case "boottime":
+		ns -= int64(d.boot)
+	}
+	if err != nil || ns < 0 {
+		return 0, fmt.Errorf("the time is %.40q", text)
+	}
+	return uint64(ns), nil
+}
+
+// decimal returns a decimal number of a unit in nanoseconds, all digits of them.
+func decimal(text, unit string) (ns int64, err error) {
+	digits := len(strconv.FormatUint(units[unit], 10)) - 1
+	whole, fraction, _ := strings.Cut(text, ".")
+	fraction = (fraction + "000000000")[:digits]
+	return strconv.ParseInt(whole+fraction, 10, 64)
+}

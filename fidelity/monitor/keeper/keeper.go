@@ -1,0 +1,313 @@
+// Package keeper runs a program below a process of its own, the keeper, which adopts all that the
+// program leaves behind, and ends it. The keeper is the same program as its user, executed again,
+// so a program that uses this package calls [Main] first.
+package keeper
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/children"
+)
+
+// env is the environment variable that turns a program that calls Main into a keeper. Its value is
+// an Options in JSON.
+const env = "QUARK_FIDELITY_KEEPER"
+
+// reportFD is the keeper's descriptor for its reports.
+const reportFD = 3
+
+// Options say what a keeper runs.
+type Options struct {
+	Command []string `json:"command"`
+	Environ []string `json:"environ,omitempty"` // further variables
+	// Tracefs mounts tracefs and debugfs, for the program alone, where they are not mounted.
+	Tracefs bool `json:"tracefs,omitempty"`
+	// Accounting, if not "", has the kernel append a record for each process that ends to this
+	// file, instead of a program.
+	Accounting string `json:"accounting,omitempty"`
+	// Grace is how long the program has to end after SIGINT.
+	Grace time.Duration `json:"grace"`
+}
+
+// Report is what a keeper says at the end.
+type Report struct {
+	PID int `json:"pid"` // in the first report, which has nothing else but Error
+	// Status is how the program ended, as wait(2) has it, and Early is set if nobody had asked
+	// it to.
+	Status int32 `json:"status"`
+	Early  bool  `json:"early"`
+	// Hung is set if it had to be killed.
+	Hung bool `json:"hung"`
+	// Left names the processes that it had left running, which were killed.
+	Left  []string `json:"left,omitempty"`
+	Error string   `json:"error,omitempty"`
+}
+
+// Keeper is a running keeper.
+type Keeper struct {
+	PID  int // of the program
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	pipe *os.File
+	done chan struct{} // closed when last and err are set
+	last Report
+	err  error
+}
+
+// Start starts a program. Its output goes to out and its errors to errs.
+func Start(o Options, out, errs *os.File) (*Keeper, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	k := &Keeper{cmd: exec.Command(self), pipe: r, done: make(chan struct{})}
+	reports := json.NewDecoder(r)
+	k.cmd.Env = append(os.Environ(), env+"="+string(text))
+	k.cmd.Stdout, k.cmd.Stderr, k.cmd.ExtraFiles = out, errs, []*os.File{w}
+	if k.in, err = k.cmd.StdinPipe(); err == nil {
+		err = k.cmd.Start()
+	}
+	if err != nil {
+		r.Close()
+		return nil, fmt.Errorf("start a keeper: %w", err)
+	}
+	w.Close()
+	var first Report
+	if err = reports.Decode(&first); err == nil && first.Error != "" {
+		err = errors.New(first.Error)
+	}
+	if err != nil {
+		k.end()
+		return nil, err
+	}
+	k.PID = first.PID
+	go func() {
+		k.err = reports.Decode(&k.last)
+		close(k.done)
+	}()
+	return k, nil
+}
+
+// Done returns a channel that is closed when the program has ended.
+func (k *Keeper) Done() <-chan struct{} { return k.done }
+
+// Stop ends the program, by SIGINT first, and returns what became of it.
+func (k *Keeper) Stop() (r Report, err error) {
+	k.in.Close()
+	<-k.done
+	return k.last, errors.Join(k.err, k.end())
+}
+
+func (k *Keeper) end() error {
+	k.in.Close()
+	err := k.cmd.Wait()
+	return errors.Join(err, k.pipe.Close())
+}
+
+// Signal sends a signal to the process group of the program.
+func (k *Keeper) Signal(s unix.Signal) error { return unix.Kill(-k.PID, s) }
+
+// Main runs the keeper if this process was started as one, and does not return then.
+func Main() {
+	text := os.Getenv(env)
+	if text == "" {
+		return
+	}
+	os.Unsetenv(env)
+	runtime.LockOSThread() // whose mount namespace the program is to have
+	reports := os.NewFile(reportFD, "reports")
+	unix.CloseOnExec(reportFD)
+	out := json.NewEncoder(reports)
+	var o Options
+	err := json.Unmarshal([]byte(text), &o)
+	switch {
+	case err != nil:
+	case o.Accounting != "":
+		err = account(o.Accounting, out)
+	default:
+		err = keep(o, out)
+	}
+	if err != nil {
+		out.Encode(Report{Error: err.Error()})
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// account has the kernel account to a file until standard input ends.
+func account(file string, out *json.Encoder) error {
+	switch err := unix.Acct(file); {
+	case errors.Is(err, unix.ENOSYS):
+		return errors.New("the kernel has no process accounting (CONFIG_BSD_PROCESS_ACCT)")
+	case err != nil:
+		return fmt.Errorf("switch process accounting on: %w: needs CAP_SYS_PACCT", err)
+	}
+	err := out.Encode(Report{PID: os.Getpid()})
+	io.Copy(io.Discard, os.Stdin)
+	// unix.Acct has no NULL.
+	if _, _, errno := unix.Syscall(unix.SYS_ACCT, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("switch process accounting off: %w", errno)
+	}
+	return errors.Join(err, out.Encode(Report{}))
+}
+
+// keep runs the program until standard input ends, or until it ends itself.
+func keep(o Options, out *json.Encoder) error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become a subreaper: %w", err)
+	}
+	if o.Tracefs {
+		if err := mountTracefs(); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Env = append(os.Environ(), o.Environ...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	// A group of its own gets the signals. Should the keeper be killed the program is too.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	pid := cmd.Process.Pid
+	os.Stdout.Close() // that its reader learns when nobody has it open any more
+	if err := out.Encode(Report{PID: pid}); err != nil {
+		return err
+	}
+	ended := make(chan int32, 1)
+	go reap(pid, ended)
+	stop := make(chan bool)
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		close(stop)
+	}()
+	var r Report
+	select {
+	case r.Status = <-ended:
+		r.Early = true
+	case <-stop:
+		unix.Kill(-pid, unix.SIGCONT)
+		unix.Kill(-pid, unix.SIGINT)
+		select {
+		case r.Status = <-ended:
+		case <-time.After(o.Grace):
+			r.Hung = true
+			unix.Kill(-pid, unix.SIGKILL)
+			r.Status = <-ended
+		}
+	}
+	r.Left = killRest()
+	return out.Encode(r)
+}
+
+// reap waits for all descendants that have become children, and says how the program ended.
+func reap(pid int, ended chan<- int32) {
+	for {
+		var status unix.WaitStatus
+		got, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return // none is left
+		case got == pid:
+			ended <- int32(status)
+		}
+	}
+}
+
+// killRest kills the processes that the program has left, and names them. A pipeline's other parts
+// have some time to end by themselves.
+func killRest() (left []string) {
+	for n := range 200 {
+		pids, err := children.Of(os.Getpid())
+		if err != nil || len(pids) == 0 {
+			return left
+		}
+		for _, pid := range pids {
+			if n < 50 {
+				continue
+			}
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			name := fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(b)))
+			if !slices.Contains(left, name) {
+				left = append(left, name)
+			}
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return left
+}
+
+// mountTracefs enters a new mount namespace and mounts tracefs and debugfs in it.
+func mountTracefs() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("enter a new mount namespace: %w: needs root", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	for _, m := range []struct {
+		kind, at string
+		magic    int64
+	}{{"debugfs", "/sys/kernel/debug", unix.DEBUGFS_MAGIC}, {"tracefs", "/sys/kernel/tracing", unix.TRACEFS_MAGIC}} {
+		var st unix.Statfs_t
+		if unix.Statfs(m.at, &st) == nil && int64(st.Type) == m.magic {
+			continue
+		}
+		// What is missing the program says itself.
+		unix.Mount("nodev", m.at, m.kind, 0, "")
+	}
+	return nil
+}
+
+// Usage returns the CPU time and the peak memory, in KiB, of a running process group.
+func Usage(pgid int) (cpu time.Duration, rss int64) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+		if len(f) < 3 || f[2] != fmt.Sprint(pgid) {
+			continue
+		}
+		dir := filepath.Dir(path)
+		tasks, _ := filepath.Glob(dir + "/task/*/schedstat")
+		for _, t := range tasks {
+			var ns int64
+			b, _ := os.ReadFile(t)
+			fmt.Sscan(string(b), &ns)
+			cpu += time.Duration(ns)
+		}
+		b, _ = os.ReadFile(dir + "/status")
+		_, after, _ := strings.Cut(string(b), "VmHWM:")
+		var kib int64
+		fmt.Sscan(after, &kib)
+		rss += kib
+	}
+	return cpu, rss
+}

@@ -1,0 +1,469 @@
+package monitor
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	bare "github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/tinyelf"
+)
+
+// Options are the options of a run. The zero value is right for most machines.
+type Options struct {
+	// Patience limits how long a monitor may take to be ready, and to deliver its last events.
+	// 0 is 20 s.
+	Patience time.Duration
+	// Grace is how long it may take to end, 5 s if 0.
+	Grace time.Duration
+	// Count lets events be counted only, when its cost is measured.
+	Count bool
+}
+
+// Run is a running monitor.
+type Run struct {
+	*Queue
+	// Ready is how long it took from the start until it had reported a process.
+	Ready time.Duration
+
+	opts   Options
+	dir    string
+	keeper *keeper.Keeper
+	ours   io.ReadCloser
+	// theirErrs is what it says on standard error; nil without a program.
+	theirErrs io.Closer
+	reading   sync.WaitGroup
+	stopping  chan struct{}
+	errs      complaints
+	base      time.Duration // CPU time when it was ready
+	before    leftovers
+}
+
+// Start starts a monitor and waits until it reports processes.
+func (m *Monitor) Start(o Options) (*Run, error) {
+	o.Patience, o.Grace = cmp.Or(o.Patience, 20*time.Second), cmp.Or(o.Grace, 5*time.Second)
+	dir, err := os.MkdirTemp("", "quark-monitor-")
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{Queue: newQueue(m), opts: o, dir: dir, stopping: make(chan struct{}), before: findLeftovers()}
+	r.errs.lost = r.lostMore
+	r.count = o.Count
+	began := time.Now()
+	if err = r.start(); err == nil {
+		err = r.awaitReady()
+	}
+	if err != nil {
+		_, notes := r.Stop()
+		return nil, errors.New(oneLine(strings.Join(append([]string{err.Error()}, notes...), "; ")))
+	}
+	r.Ready = time.Since(began)
+	if r.keeper != nil {
+		r.base, _ = keeper.Usage(r.keeper.PID)
+	}
+	return r, nil
+}
+
+// Measure starts a monitor whose events are only counted, and returns what ends it when all has
+// come.
+func (m *Monitor) Measure() (stop func() (meter.Usage, error), ready time.Duration, err error) {
+	r, err := m.Start(Options{Count: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	return func() (meter.Usage, error) {
+		err := r.Settle()
+		u, _ := r.Stop()
+		return u, err
+	}, r.Ready, nil
+}
+
+func (r *Run) start() (err error) {
+	m := r.mon
+	file := filepath.Join(r.dir, "output")
+	var out *os.File
+	switch {
+	case m.File || m.Accounting:
+		f, err := os.Create(file)
+		if err != nil {
+			return err
+		}
+		out = f
+		r.ours = &tail{file: file, stopping: r.stopping}
+	case m.Terminal:
+		r.ours, out, err = terminal()
+	default:
+		r.ours, out, err = os.Pipe()
+	}
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err = r.program(file, out); err != nil {
+		return err
+	}
+	r.reading.Go(r.pump)
+	return nil
+}
+
+func (r *Run) program(file string, out *os.File) error {
+	m := r.mon
+	o := keeper.Options{Environ: m.Environment, Tracefs: m.Tracefs, Grace: r.opts.Grace}
+	var err error
+	if m.Accounting {
+		err, o.Accounting = accountingElsewhere(), file
+	} else {
+		o.Command, err = m.command(file)
+	}
+	if err != nil {
+		return err
+	}
+	theirs, errs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer errs.Close()
+	if m.File || m.Accounting {
+		out = errs
+	}
+	r.keeper, err = keeper.Start(o, out, errs)
+	if err != nil {
+		theirs.Close()
+		return err
+	}
+	r.theirErrs = theirs
+	r.reading.Go(func() { io.Copy(&r.errs, theirs) })
+	r.reading.Go(func() {
+		<-r.keeper.Done()
+		r.over(errors.New("it ended"))
+	})
+	return nil
+}
+
+// pump reads what the monitor prints until its end.
+func (r *Run) pump() {
+	for buf := make([]byte, 1<<18); ; {
+		n, err := r.ours.Read(buf)
+		if n > 0 {
+			r.read(buf[:n])
+		}
+		if err == nil {
+			continue
+		}
+		// A terminal that nobody has open any more gives EIO.
+		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.EIO) && !errors.Is(err, os.ErrClosed) {
+			r.lock(func() { r.fail(err) })
+		}
+		r.over(errors.New("it ended, or closed its output"))
+		return
+	}
+}
+
+// over notes why nothing more comes, unless that was wanted.
+func (r *Run) over(why error) {
+	select {
+	case <-r.stopping:
+	default:
+		r.lock(func() { r.fail(why) })
+		r.Wake()
+	}
+}
+
+func (r *Run) lock(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+// awaitReady starts processes until one was reported.
+func (r *Run) awaitReady() error {
+	path := filepath.Join(r.dir, "ready")
+	if err := tinyelf.Write(path, 0); err != nil {
+		return err
+	}
+	var pids []uint32
+	for end := time.Now().Add(r.opts.Patience); time.Now().Before(end); {
+		if err := r.Failed(); err != nil {
+			return err
+		}
+		pid, err := r.marker(0, path, false)
+		if err != nil {
+			return err
+		}
+		pids = append(pids, pid)
+		for range 20 {
+			for _, pid := range pids {
+				if r.saw(pid) != 0 {
+					return nil
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	hint := ""
+	if !r.mon.Terminal && !r.mon.File {
+		hint = ` (does it keep lines back in a buffer? it does not on a terminal: "terminal": true in its format)`
+	}
+	return fmt.Errorf("not ready after %v: %w%s", r.opts.Patience, errSilent, hint)
+}
+
+// marker runs a process that executes a program and ends, on one CPU if pin is set.
+func (r *Run) marker(cpu int, path string, pin bool) (pid uint32, err error) {
+	s := new(bare.Script)
+	if pin {
+		s.Pin(cpu)
+	}
+	p, err := bare.Start(s.Exec(path, []string{"marker"}, nil), bare.Options{Share: true})
+	if err != nil {
+		return 0, fmt.Errorf("start a process: %w", err)
+	}
+	defer p.Free()
+	if _, err := children.Wait(p.PID); err != nil {
+		return 0, fmt.Errorf("wait for a process: %w", err)
+	}
+	return uint32(p.PID), nil
+}
+
+// again is after how long another process is started in place of one whose event may be lost.
+const again = 3 * time.Second
+
+// Settle waits until the end of a process of each CPU, which is started after everything else,
+// was delivered. It returns why that will not be.
+func (r *Run) Settle() error {
+	cpus, err := scenario.CPUs()
+	if err != nil {
+		return err
+	}
+	path, last := filepath.Join(r.dir, "last"), r.mon.lastKind()
+	if err := tinyelf.Write(path, 0); err != nil {
+		return err
+	}
+	end := time.Now().Add(r.opts.Patience)
+	for _, cpu := range cpus {
+		var pids []uint32
+		var next time.Time
+		for done := false; !done; time.Sleep(2 * time.Millisecond) {
+			if err := r.Failed(); err != nil {
+				return err
+			}
+			if now := time.Now(); now.After(end) {
+				return fmt.Errorf("it hangs: after %v %w", r.opts.Patience, errSilent)
+			} else if now.After(next) {
+				next = now.Add(again)
+				pid, err := r.marker(cpu, path, true)
+				if err != nil {
+					return err
+				}
+				pids = append(pids, pid)
+			}
+			for _, pid := range pids {
+				done = done || r.saw(pid).Has(last)
+			}
+		}
+	}
+	for !r.Empty() {
+		if time.Now().After(end) {
+			return errors.New("nobody reads its events")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// Pause lets the monitor stand still, and Resume go on.
+func (r *Run) Pause() error { return r.signal(unix.SIGSTOP) }
+
+// Resume ends what Pause began.
+func (r *Run) Resume() error { return r.signal(unix.SIGCONT) }
+
+func (r *Run) signal(s unix.Signal) error {
+	if r.mon.Accounting {
+		return errors.New("it is no program that could stand still")
+	}
+	return r.keeper.Signal(s)
+}
+
+// Stop ends the monitor and all that it has left behind. It returns what the monitor has cost since
+// it was ready, and in one line each what went wrong and what it had left.
+func (r *Run) Stop() (u meter.Usage, notes []string) {
+	close(r.stopping)
+	pid := 0
+	if r.keeper != nil {
+		pid = r.keeper.PID
+		u.CPU, u.RSS = keeper.Usage(pid)
+		u.CPU = max(u.CPU-r.base, 0) // what it does to end is no part of its cost
+		notes = r.ended(r.keeper.Stop())
+	}
+	if !r.finish() {
+		notes = append(notes, "its output is still open: by a process that has left the keeper")
+	}
+	notes = append(notes, r.before.removeNew(pid)...)
+	os.RemoveAll(r.dir)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent
+	if r.rubbish > 0 {
+		notes = append(notes, fmt.Sprintf("%d lines make no sense, the first: %s", r.rubbish, r.nonsense))
+	}
+	if r.unknown > 0 {
+		notes = append(notes, fmt.Sprintf("it said %d times that it had lost events, not how many", r.unknown))
+	}
+	return u, notes
+}
+
+// finish waits for the end of the output, which nobody has open any more, and closes it. It reports
+// whether that was so.
+func (r *Run) finish() bool {
+	done := make(chan struct{})
+	go func() {
+		r.reading.Wait()
+		close(done)
+	}()
+	over := true
+	select {
+	case <-done:
+	case <-time.After(r.opts.Grace):
+		over = false
+	}
+	for _, c := range []io.Closer{r.ours, r.theirErrs} {
+		if c != nil {
+			c.Close()
+		}
+	}
+	<-done
+	return over
+}
+
+// ended tells how the program ended where that is not as it should.
+func (r *Run) ended(report keeper.Report, err error) (notes []string) {
+	status := unix.WaitStatus(report.Status)
+	said := r.errs.last()
+	switch {
+	case err != nil:
+		notes = append(notes, fmt.Sprintf("its keeper failed: %v", err))
+	case report.Error != "":
+		notes = append(notes, report.Error)
+	case report.Hung:
+		notes = append(notes, fmt.Sprintf("it did not end within %v of SIGINT and was killed", r.opts.Grace))
+	case report.Early && status.Signaled():
+		notes = append(notes, strings.TrimSuffix(fmt.Sprintf("killed by signal %d (%v): %s", status.Signal(), status.Signal(), said), ": "))
+	case report.Early:
+		notes = append(notes, strings.TrimSuffix(fmt.Sprintf("it exited with %d: %s", status.ExitStatus(), said), ": "))
+	}
+	if len(report.Left) > 0 {
+		notes = append(notes, "left running, and killed: "+strings.Join(report.Left, ", "))
+	}
+	return notes
+}
+
+// lostMore counts what the monitor says on standard error that it lost.
+func (r *Run) lostMore(out Output) {
+	r.lock(func() { r.lost += out.Lost })
+}
+
+// Events returns how many events were read.
+func (r *Run) Events() (n uint64) {
+	r.lock(func() { n = r.total })
+	return n
+}
+
+// tail reads a file as it grows, until the monitor has been stopped and its end is reached.
+type tail struct {
+	file     string
+	f        *os.File
+	stopping <-chan struct{}
+	late     bool
+}
+
+func (t *tail) Read(b []byte) (n int, err error) {
+	for {
+		if t.f == nil {
+			if t.f, err = os.Open(t.file); err != nil {
+				return 0, err
+			}
+		}
+		n, err := t.f.Read(b)
+		if n > 0 || !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		if t.late {
+			return 0, io.EOF
+		}
+		select {
+		case <-t.stopping:
+			time.Sleep(20 * time.Millisecond)
+			t.late = true // what it wrote at its end is read
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func (t *tail) Close() error {
+	if t.f == nil {
+		return nil
+	}
+	return t.f.Close()
+}
+
+// complaints keeps the end of what a program says on standard error, where programs of libbpf-tools
+// tell of what they lose, too.
+type complaints struct {
+	lost func(Output)
+	mu   sync.Mutex
+	text []byte
+	line []byte // the beginning of a line
+}
+
+func (c *complaints) Write(b []byte) (int, error) {
+	const most = 4 << 10
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.text = append(c.text, b...)
+	c.text = c.text[max(0, len(c.text)-most):]
+	c.line = append(c.line, b...)
+	for {
+		line, rest, ok := bytes.Cut(c.line, []byte{'\n'})
+		if !ok {
+			break
+		}
+		var out Output
+		if err, ok := lostLine(string(line), &out); ok && err == nil {
+			c.lost(out)
+		}
+		c.line = rest
+	}
+	if len(c.line) > most {
+		c.line = nil
+	}
+	return len(b), nil
+}
+
+// last returns the last lines, as one.
+func (c *complaints) last() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return oneLine(string(c.text))
+}
+
+// oneLine makes one line of a text, of which the end is left if it is long.
+func oneLine(text string) string {
+	const most = 400
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	if len(text) > most {
+		text = "..." + text[len(text)-most:]
+	}
+	return strings.ToValidUTF8(text, "?")
+}

@@ -1,0 +1,149 @@
+package monitor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+)
+
+func TestMain(m *testing.M) {
+	keeper.Main()
+	os.Exit(m.Run())
+}
+
+// ticks decodes lines of a program that sees nothing: each "tick" stands for the end of all
+// processes that were started not long ago.
+type ticks struct{}
+
+func (ticks) Decode(line []byte, at uint64, to *Output) error {
+	if string(line) != "tick" {
+		return errors.New("no tick")
+	}
+	b, _ := os.ReadFile("/proc/loadavg")
+	var last int
+	fmt.Sscan(string(b[strings.LastIndexByte(string(b), ' ')+1:]), &last)
+	for pid := max(1, last-2000); pid <= last; pid++ {
+		ev, _ := to.add(engine.KindExit, uint32(pid), at)
+		setExit(ev, 0)
+	}
+	return nil
+}
+
+const forever = `while echo tick; do sleep 0.01; done`
+
+func fake(script string) *Monitor {
+	return &Monitor{
+		Name: "fake", Programs: []string{"sh"}, Arguments: []string{"-c", script},
+		Table: table(map[engine.Kind]string{engine.KindExit: "tick"}, nil), Decoder: func() Decoder { return ticks{} },
+	}
+}
+
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		terminal     bool
+		start        string // in the error of the start
+		settle       string // in that of Settle
+		note         string
+		lost         uint64
+	}{
+		{name: "as it should be", script: `trap 'exit 0' INT; ` + forever},
+		{name: "it loses events", script: `trap 'exit 0' INT; echo 'lost 12 events on CPU #0' >&2; ` + forever, lost: 12},
+		{name: "on a terminal", script: `trap 'exit 0' INT; test -t 1 && ` + forever, terminal: true},
+		{name: "it is missing a feature", script: `echo no such tracepoint >&2; exit 3`, start: "it exited with 3: no such tracepoint"},
+		{name: "it says nothing", script: `sleep 1000`, start: "not ready after 1s"},
+		{name: "rubbish", script: `echo what; sleep 1000`, start: `of 1 lines none makes sense, the first: "what": no tick`},
+		{name: "some rubbish", script: `trap 'exit 0' INT; echo what; ` + forever, note: `1 lines make no sense, the first: "what": no tick`},
+		{name: "it dies", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; echo out of memory >&2; kill -9 $$`, settle: "it ended", note: "killed by signal 9 (killed): out of memory"},
+		{name: "it hangs", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; sleep 1000`, settle: "it hangs: after 1s"},
+		{name: "it does not end", script: `trap '' INT; ` + forever, note: "did not end within 500ms of SIGINT and was killed"},
+		{name: "it leaves a process", script: `trap 'exit 0' INT; setsid sleep 1000 & ` + forever, note: "left running, and killed: process "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := fake(c.script)
+			m.Terminal = c.terminal
+			patience := 20 * time.Second
+			if c.name == "it hangs" || c.start != "" {
+				patience = time.Second
+			}
+			r, err := m.Start(Options{Patience: patience, Grace: 500 * time.Millisecond})
+			if !contains(err, c.start) {
+				t.Errorf("start: %v, not %q", err, c.start)
+			}
+			if err != nil {
+				return
+			}
+			if c.settle != "" {
+				time.Sleep(time.Second)
+			}
+			go func() { // as a listener does
+				for r.Block(-1) == nil {
+					for _, err := r.Get(); err == nil; _, err = r.Get() {
+					}
+				}
+			}()
+			if err := r.Settle(); !contains(err, c.settle) {
+				t.Errorf("settle: %v, not %q", err, c.settle)
+			}
+			u, notes := r.Stop()
+			if u.Lost != c.lost {
+				t.Errorf("%d events lost, not %d", u.Lost, c.lost)
+			}
+			all := strings.Join(notes, "\n")
+			if c.note == "" && c.settle == "" && all != "" || !strings.Contains(all, c.note) {
+				t.Errorf("notes: %q, not %q", all, c.note)
+			}
+		})
+	}
+}
+
+func contains(err error, text string) bool {
+	if err == nil {
+		return text == ""
+	}
+	return text != "" && strings.Contains(err.Error(), text)
+}
+
+func TestNotInstalled(t *testing.T) {
+	m := forkstat()
+	m.Programs = []string{"no-such-program"}
+	if _, err := m.Start(Options{}); !contains(err, "no-such-program is not installed: apt-get install forkstat") {
+		t.Error(err)
+	}
+	m = perf()
+	m.Needs = "no-such-program"
+	if _, err := m.Start(Options{}); !contains(err, "no-such-program is not installed: apt-get install linux-perf") {
+		t.Error(err)
+	}
+	if _, err := audit().Start(Options{}); !contains(err, "never run: once audit was enabled") {
+		t.Error(err)
+	}
+	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {
+		t.Error(err)
+	}
+}
+
+func TestEachMonitorClaims(t *testing.T) {
+	for _, m := range All() {
+		if m.lastKind() == 0 {
+			t.Errorf("%s reports no event of a life", m.Name)
+		}
+		for k, c := range m.Table.Kinds {
+			if c.Via == "" {
+				t.Errorf("%s: %v: no reason", m.Name, engine.Kind(k))
+			}
+		}
+		for f, c := range m.Table.Fields {
+			if c.Via == "" || c.Origin != engine.OriginNone && c.At == 0 {
+				t.Errorf("%s: %v: %+v", m.Name, engine.Field(f), c)
+			}
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package monitor
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// strace is strace(1) attached to this process, of which the processes of all scenarios are
+// descendants. Each of their system calls that it wants stops them.
+func strace() *Monitor {
+	return &Monitor{
+		Name: "strace", Package: "strace", Programs: []string{"strace"}, File: true, Apart: true, Traces: true,
+		// SIGURG is what Go's runtime interrupts threads with; the end by a signal that is
+		// not traced is not printed. Its output goes to a file: if it waited for a pipe to
+		// be read, it would wait for this process, which waits for it.
+		Arguments: []string{"-f", "-q", "-ttt", "-xx", "-s", "131072", "-e", "signal=!SIGURG", "-e", "trace=process", "-o", "{}", "-p", strconv.Itoa(os.Getpid())},
+		Table: table(map[engine.Kind]string{
+			engine.KindFork: "fork, vfork, clone, clone3 without CLONE_THREAD", engine.KindExec: "execve, execveat",
+			engine.KindExecFailed: "their errors", engine.KindExit: "exited with, killed by",
+		}, []claim{
+			{engine.FieldPPID, atFork, "who called fork"},
+			{engine.FieldExecPath, atExec, "the call's path"},
+			{engine.FieldCmdline, atExec, "the call's arguments"},
+			{engine.FieldExit, atExit, "exited with, killed by"},
+		}, "of a fork in a pid namespace the pid is the one there; stamps are of CLOCK_REALTIME, taken by strace"),
+		Foreign: score.Foreign{Early: 50_000, Late: 20_000_000},
+		Decoder: func() Decoder {
+			return &straceDecoder{wall: truth.WallOffset(), threads: make(map[uint32]uint32), begun: make(map[uint32]string)}
+		},
+	}
+}
+
+type straceDecoder struct {
+	wall    int64
+	threads map[uint32]uint32 // the process of each thread that is not its leader
+	begun   map[uint32]string // the calls of threads that have not returned
+}
+
+var (
+	straceLine   = regexp.MustCompile(`^(\d+) +(\d+)\.(\d{6}) (.*)$`)
+	straceResult = regexp.MustCompile(`^(.*)\) += (-?\d+|\?)(?: E[A-Z0-9]+)?(?: \(.*\))?$`)
+	straceBegun  = regexp.MustCompile(`^(.*) <(?:unfinished|pid changed to \d+) \.\.\.>$`)
+	straceResume = regexp.MustCompile(`^<\.\.\. \w+ resumed>(.*)$`)
+	straceEnd    = regexp.MustCompile(`^\+\+\+ (?:exited with (\d+)|killed by (\w+)( \(core dumped\))?) \+\+\+$`)
+	straceTaken  = regexp.MustCompile(`^\+\+\+ superseded by execve in pid (\d+) \+\+\+$`)
+)
+
+func (d *straceDecoder) Decode(line []byte, _ uint64, to *Output) error {
+	m := straceLine.FindStringSubmatch(string(line))
+	if m == nil {
+		return fmt.Errorf("no pid and time at its beginning")
+	}
+	n, err := strconv.ParseUint(m[1], 10, 32)
+	at, err2 := strconv.ParseInt(m[2]+m[3]+"000", 10, 64)
+	if err != nil || err2 != nil {
+		return fmt.Errorf("a pid or time that is none")
+	}
+	tid, now, text := uint32(n), uint64(max(at-d.wall, 0)), m[4]
+	if m := straceTaken.FindStringSubmatch(text); m != nil {
+		// A thread has executed, and goes on with the pid of the leader.
+		n, err := strconv.ParseUint(m[1], 10, 32)
+		d.begun[tid] = d.begun[uint32(n)]
+		delete(d.begun, uint32(n))
+		delete(d.threads, uint32(n))
+		return err
+	}
+	if m := straceEnd.FindStringSubmatch(text); m != nil {
+		return d.end(tid, now, m[1], m[2], m[3] != "", to)
+	}
+	if m := straceBegun.FindStringSubmatch(text); m != nil {
+		d.begun[tid] = m[1]
+		return nil
+	}
+	if m := straceResume.FindStringSubmatch(text); m != nil {
+		text = d.begun[tid] + m[1]
+		delete(d.begun, tid)
+	}
+	name, args, ok := strings.Cut(text, "(")
+	if !ok {
+		return nil
+	}
+	m = straceResult.FindStringSubmatch(args)
+	if m == nil || m[2] == "?" {
+		return nil // it did not return
+	}
+	result, err := strconv.ParseInt(m[2], 10, 32)
+	if err != nil {
+		return fmt.Errorf("no result: %w", err)
+	}
+	switch name {
+	case "fork", "vfork", "clone", "clone3":
+		d.fork(tid, now, m[1], result, to)
+	case "execve", "execveat":
+		return d.exec(tid, now, name, m[1], args, result, to)
+	}
+	return nil
+}
+
+// process returns the process of a thread. Threads of this process may be older than strace.
+func (d *straceDecoder) process(tid uint32) uint32 {
+	if pid, ok := d.threads[tid]; ok {
+		return pid
+	}
+	if unix.Tgkill(os.Getpid(), int(tid), 0) == nil {
+		return uint32(os.Getpid())
+	}
+	return tid
+}
+
+func (d *straceDecoder) fork(tid uint32, at uint64, args string, result int64, to *Output) {
+	child := uint32(result)
+	switch {
+	case result <= 0:
+	case strings.Contains(args, "CLONE_THREAD"):
+		d.threads[child] = d.process(tid)
+	default:
+		delete(d.threads, child)
+		_, p := to.add(engine.KindFork, child, at)
+		if !strings.Contains(args, "CLONE_PARENT") {
+			setParent(p, d.process(tid))
+		}
+	}
+}
+
+func (d *straceDecoder) exec(tid uint32, at uint64, name, args, all string, result int64, to *Output) error {
+	texts, cut := straceTexts(args)
+	if result != 0 {
+		ev, _ := to.add(engine.KindExecFailed, d.process(tid), at)
+		_, errno, _ := strings.Cut(all, ") = -1 ")
+		errno, _, _ = strings.Cut(strings.TrimLeft(errno, " "), " ")
+		ev.Failed.Errno = uint16(straceErrno(errno))
+		if len(texts) > 0 && name == "execve" {
+			ev.Failed.Path, ev.Failed.PathKnown = texts[0], true
+		}
+		return nil
+	}
+	_, p := to.add(engine.KindExec, d.process(tid), at)
+	if len(texts) == 0 {
+		return fmt.Errorf("an exec without a path")
+	}
+	if name == "execve" {
+		p.Known, p.ExecPath = p.Known.With(engine.FieldExecPath), texts[0]
+	}
+	p.Known = p.Known.With(engine.FieldCmdline)
+	for _, arg := range texts[1:] {
+		p.Cmdline = append(append(p.Cmdline, arg...), 0)
+	}
+	if cut {
+		p.Truncated = engine.FieldCmdline.Set()
+	}
+	return nil
+}
+
+func straceErrno(name string) (n uint16) {
+	for e := unix.Errno(1); e < 134; e++ {
+		if unix.ErrnoName(e) == name {
+			return uint16(e)
+		}
+	}
+	return 0
+}
+
+// straceTexts returns the texts of the arguments of an exec: its path, and those of the list after
+// it, as far as they are printed.
+func straceTexts(args string) (texts []string, cut bool) {
+	inList := false
+	for len(args) > 0 {
+		switch c := args[0]; {
+		case c == '[':
+			inList = true
+		case c == ']':
+			return texts, cut
+		case strings.HasPrefix(args, "..."):
+			cut = true
+		case c == '"':
+			end := strings.IndexByte(args[1:], '"')
+			if end < 0 {
+				return texts, true
+			}
+			text := make([]byte, 0, end/4)
+			for hex := range strings.SplitSeq(args[1:1+end], `\x`) {
+				if b, err := strconv.ParseUint(hex, 16, 8); err == nil {
+					text = append(text, byte(b))
+				}
+			}
+			texts = append(texts, string(text))
+			args = args[1+end:]
+		case c == ' ' && inList == false && strings.HasPrefix(args, " NULL"):
+			return texts, cut
+		}
+		args = args[1:]
+	}
+	return texts, cut
+}
+
+func (d *straceDecoder) end(tid uint32, at uint64, code, signal string, core bool, to *Output) error {
+	delete(d.begun, tid)
+	if _, thread := d.threads[tid]; thread {
+		delete(d.threads, tid)
+		return nil
+	}
+	var status int32
+	if code != "" {
+		n, err := strconv.ParseUint(code, 10, 8)
+		if err != nil {
+			return fmt.Errorf("no code: %w", err)
+		}
+		status = int32(n) << 8
+	} else {
+		s, ok := signalOf(signal)
+		if !ok {
+			return fmt.Errorf("no signal %.20q", signal)
+		}
+		if status = s; core {
+			status |= 0x80
+		}
+	}
+	ev, _ := to.add(engine.KindExit, tid, at)
+	setExit(ev, status)
+	return nil
+}
+
+// signalOf returns a signal by its name, as strace has it: SIGRT_8 is the eighth real-time one
+// after SIGRTMIN, which is 34 in C programs and 32 here.
+func signalOf(name string) (n int32, ok bool) {
+	if rest, rt := strings.CutPrefix(name, "SIGRT_"); rt {
+		n, err := strconv.ParseUint(rest, 10, 6)
+		return int32(n) + 32, err == nil && n < 33
+	}
+	if name == "SIGRTMIN" {
+		return 32, true
+	}
+	s := unix.SignalNum(name)
+	return int32(s), s != 0
+}

@@ -1,0 +1,249 @@
+package fidelity
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/monitor"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/fidelity/witness"
+)
+
+// quarkMon returns a command of quark-mon as a monitor, by its committed format.
+func quarkMon(t *testing.T, command string) *monitor.Monitor {
+	t.Helper()
+	m, err := monitor.ReadFormat("monitor/formats/quark-mon.json", command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// tee keeps each delivered event as a line of JSON, too.
+type tee struct {
+	*quark.Queue
+	lines [][]byte
+	at    []uint64
+}
+
+func (q *tee) Get() (*engine.Event, error) {
+	ev, err := q.Queue.Get()
+	if err == nil {
+		q.lines, q.at = append(q.lines, q.AppendJSON(nil, ev)), append(q.at, truth.Clock())
+	}
+	return ev, err
+}
+
+// What the judge says of the JSON of a queue's events is what it says of the events, as far as the
+// JSON tells.
+func TestJSONIsJudgedAlike(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	selected, err := Select(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hold = 100 * time.Millisecond
+	for _, backend := range backends.All.Names() {
+		t.Run(backend, func(t *testing.T) {
+			l, err := OpenQueue(backend, quark.Options{HoldTime: hold, MinAgg: true, Threads: true}, false)
+			if err != nil {
+				t.Skip(err)
+			}
+			queue := &tee{Queue: l.Queue.(*quark.Queue)}
+			w := witness.New(witness.Listen(queue, hold, false), nil, true)
+			open := []*witness.Witness{w}
+			witness.Start(open)
+			var outcomes []*scenario.Outcome
+			for _, s := range selected {
+				if s.Early || s.Unread {
+					continue
+				}
+				run, err := scenario.Start(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o, err := witness.Perform(run, open, time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
+				outcomes = append(outcomes, o...)
+			}
+			_, err = witness.Settle(witness.Listeners(open), outcomes, time.Minute)
+			if err := errors.Join(err, witness.Pause(open)); err != nil {
+				t.Fatal(err)
+			}
+			own := w.Testimony()
+			if _, err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			compareJSON(t, own, queue, outcomes)
+		})
+	}
+}
+
+func compareJSON(t *testing.T, own *score.Witness, queue *tee, outcomes []*scenario.Outcome) {
+	m := quarkMon(t, "true")
+	printed := *own
+	table := m.Table
+	table.Kinds = own.Table.Kinds
+	for f := range table.Fields {
+		if table.Fields[f].Origin != engine.OriginNone {
+			table.Fields[f] = own.Table.Fields[f] // formats have no reasons
+		}
+	}
+	printed.Single, printed.Table, printed.Foreign = nil, &table, &m.Foreign
+	m.Foreign.Unchanged = queue.Backend() == "cnproc" || m.Foreign.Unchanged
+	d := m.Decoder()
+	for i, line := range queue.lines {
+		var out monitor.Output
+		if err := d.Decode(line, queue.at[i], &out); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		for _, ev := range out.Events {
+			printed.Single = append(printed.Single, score.SeenOf(ev, queue.at[i]))
+		}
+	}
+	for _, o := range outcomes {
+		a, b := score.Lives(own, o.Lives), score.Lives(&printed, o.Lives)
+		for f := range a.Fields {
+			if table.Fields[f].Origin == engine.OriginNone {
+				a.Fields[f], b.Fields[f] = score.Verdicts{}, score.Verdicts{}
+			}
+		}
+		findings := [][]string{a.Findings, b.Findings} // also of what JSON does not tell
+		a.Findings, b.Findings = nil, nil
+		a.Delays, b.Delays = nil, nil
+		if diff := cmp.Diff(a, b); diff != "" {
+			t.Errorf("%s: (-events +JSON)\n%s\n%q", o.Name, diff, findings)
+		}
+	}
+}
+
+// quark-mon, run as any monitor is, is judged to be perfect.
+func TestQuarkMonAsMonitor(t *testing.T) {
+	if os.Getuid() != 0 || testing.Short() {
+		t.Skip("needs root, and builds quark-mon")
+	}
+	path := filepath.Join(t.TempDir(), "quark-mon")
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/quark-mon").CombinedOutput(); err != nil {
+		t.Skipf("quark-mon cannot be built: %v\n%s", err, out)
+	}
+	m := quarkMon(t, path+" -b -j -g -t -s --failed-execs --hold-time 250ms")
+	r, err := Perform(Options{Backends: backends.EBPF, Monitors: []*monitor.Monitor{m}})
+	if err != nil {
+		t.Skip(err)
+	}
+	if len(r.Monitors) != 1 {
+		t.Fatalf("not run: %v", r.Absent)
+	}
+	got := r.Monitors[0]
+	t.Logf("ready after %v; %s", got.Ready, &got.Total)
+	for _, note := range got.Notes {
+		t.Error(note)
+	}
+	for _, s := range got.Scenarios {
+		if s.Skip == "" && !s.Perfect() {
+			t.Errorf("%s: %s\n%q", s.Scenario, &s.Score, s.Findings)
+		}
+	}
+	for f := range got.Total.Fields {
+		if m.Table.Fields[f].Origin != engine.OriginNone && got.Total.Fields[f].Right == 0 {
+			t.Errorf("%s is never right", engine.Field(f))
+		}
+	}
+}
+
+// accountVariable is the environment variable that allows process accounting, of which other tests
+// that run meanwhile would see the bytes.
+const accountVariable = "QUARK_TEST_ACCT"
+
+// What is known to be wrong of the monitors of others shows in the scenario that the manual names.
+func TestFaultsOfOthers(t *testing.T) {
+	if os.Getuid() != 0 || testing.Short() {
+		t.Skip("needs root, and runs the monitors that are installed")
+	}
+	for _, c := range []struct {
+		monitor, scenario, what string
+		wrong                   func(*score.Score) int
+	}{
+		{"forkstat", "leader-first", "the leader's status", func(s *score.Score) int { return s.Fields[engine.FieldExit].Wrong }},
+		{"execsnoop", "fork-exec-exit", "the path for the first argument", func(s *score.Score) int { return s.Fields[engine.FieldCmdline].Wrong }},
+		{"exitsnoop", "leader-first", "the leader's status", func(s *score.Score) int { return s.Fields[engine.FieldExit].Wrong }},
+		{"bpftrace", "leader-first", "the leader's end", func(s *score.Score) int { return s.Stamp.Wrong }},
+		{"bpftrace", "clone-parent", "who forked for the parent", func(s *score.Score) int { return s.Fields[engine.FieldPPID].Wrong }},
+		{"perf", "leader-first", "the leader's end", func(s *score.Score) int { return s.Stamp.Wrong }},
+		{"perf", "setuid", "an end at an exec", func(s *score.Score) int { return s.Duplicates }},
+		{"strace", "script", "the call's arguments", func(s *score.Score) int { return s.Fields[engine.FieldCmdline].Wrong }},
+		{"acct", "leader-first", "the leader's status", func(s *score.Score) int { return s.Fields[engine.FieldExit].Wrong }},
+	} {
+		t.Run(c.monitor+" "+c.scenario, func(t *testing.T) {
+			m, err := monitor.Find(c.monitor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Accounting && os.Getenv(accountVariable) == "" {
+				t.Skipf("it changes what all processes of the host have written: %s=1 runs it", accountVariable)
+			}
+			r, err := Perform(Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{c.scenario}})
+			if err != nil {
+				t.Skip(err)
+			}
+			if len(r.Monitors) == 0 {
+				t.Skip(r.Absent)
+			}
+			s := &r.Monitors[0].Total
+			t.Logf("%s %q", s, r.Monitors[0].Notes)
+			if c.wrong(s) == 0 {
+				t.Errorf("it has %s right", c.what)
+			}
+		})
+	}
+}
+
+// A monitor that fails is told in one line, and the results of the others stand.
+func TestFailingMonitors(t *testing.T) {
+	if os.Getuid() != 0 || testing.Short() {
+		t.Skip("needs root, and builds quark-mon")
+	}
+	path := filepath.Join(t.TempDir(), "quark-mon")
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/quark-mon").CombinedOutput(); err != nil {
+		t.Skipf("quark-mon cannot be built: %v\n%s", err, out)
+	}
+	events := path + " -c -j -g -s --hold-time 50ms"
+	var list []*monitor.Monitor
+	for _, command := range []string{"echo rubbish; sleep 1000", "no-such-program", "(" + events + " -d 2s; exit 3)", events} {
+		m := quarkMon(t, command)
+		m.Name = command
+		list = append(list, m)
+	}
+	r, err := Perform(Options{Backends: backends.CNProc, Monitors: list, Scenarios: []string{"fork-exec-exit", "cwd-*"}, Repeats: 5})
+	if err != nil {
+		t.Skip(err)
+	}
+	if len(r.Monitors) != 1 || len(r.Absent) != 3 {
+		t.Fatalf("%d monitors were run to the end, and not: %q", len(r.Monitors), r.Absent)
+	}
+	for i, want := range []string{"none makes sense", "exited with 127: .*not found", "after [0-9]+ events: it ended.*; it exited with 3"} {
+		if ok, err := regexp.MatchString(want, r.Absent[i].Reason); !ok || err != nil || strings.Contains(r.Absent[i].Reason, "\n") {
+			t.Errorf("%q, not %q", r.Absent[i].Reason, want)
+		}
+	}
+	if s := &r.Monitors[0].Total; s.Seen == 0 || len(r.Backends) != 1 {
+		t.Errorf("%s", s)
+	}
+}
