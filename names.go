@@ -93,8 +93,8 @@ func (f *nameFile) read() {
 	f.names.Store(&names)
 }
 
-// parseNames returns the first name of each id, as getpwuid(3) and getgrgid(3) of glibc do with files.
-// The lines have so many ids. Others have no effect.
+// parseNames returns the first name of each id, as getpwuid(3) and getgrgid(3) of glibc do with
+// files. The lines have so many ids. Others have no effect.
 func parseNames(text []byte, ids int) map[uint32]string {
 	names := make(map[uint32]string)
 lines:

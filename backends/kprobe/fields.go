@@ -129,8 +129,8 @@ func setTimes(ev *engine.RawEvent, v *values) {
 }
 
 // setIO leaves out the children that were waited for. The kernel adds their I/O to that of the
-// released threads, and keeps the CPU time of the two apart. The memory of a small child can be 0 in
-// the kernel's eyes, and so can its time where the clock is coarse.
+// released threads, and keeps the CPU time of the two apart. The memory of a small child can be 0
+// in the kernel's eyes, and so can its time where the clock is coarse.
 func setIO(ev *engine.RawEvent, v *values) {
 	used := v.used
 	if v.number(slotChildTimes)|v.number(slotChildTimes+1)|v.number(slotChildRSS) != 0 {

@@ -99,8 +99,8 @@ const (
 	slotReleasedUse = slotLeaderUse + useSlots
 	slotShownTimes  = slotReleasedUse + useSlots // user and system time
 	slotPeakRSS     = slotShownTimes + 2
-	slotChildTimes  = slotPeakRSS + 1    // of the children that were waited for: user and system time
-	slotChildRSS    = slotChildTimes + 2 // likewise
+	slotChildTimes  = slotPeakRSS + 1    // user and system time of the children waited for
+	slotChildRSS    = slotChildTimes + 2 // of these
 	slotDir         = slotChildRSS + 1   // the descriptor that an exec begins at
 	slotResult      = slotDir + 1        // of a system call
 	numSlots        = slotResult + 1

@@ -12,9 +12,12 @@ import (
 type Used struct {
 	CPU, User, System uint64 // ns
 	PeakRSS           uint64 // bytes
-	IO                *IO    // with that of all children that were waited for; nil where it can't be read
-	LeaderIO          *IO    // of the leader alone, as /proc/PID/task/PID/io says; nil likewise
-	Waited            IO     // of children that it has waited for, as far as it tells
+
+	// IO is with that of all children that were waited for, LeaderIO of the leader alone, as
+	// /proc/PID/task/PID/io says. They are nil where they can't be read.
+	IO, LeaderIO *IO
+	// Waited is of children that it has waited for, as far as it tells.
+	Waited IO
 }
 
 // IO has the counters of /proc/PID/io.
