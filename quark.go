@@ -59,7 +59,8 @@ type Options struct {
 	// Writer of package engine/trace makes a recording of them.
 	Record Recorder
 
-	// Backends are those that may be tried, in their fixed order; 0 means all.
+	// Backends are those that may be tried, in their fixed order; 0 means EBPF, KProbe and
+	// CNProc, as any other has to be named.
 	Backends BackendSet
 
 	// Strict fails when the first allowed backend can't be opened. Set it where

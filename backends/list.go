@@ -10,14 +10,14 @@ import (
 )
 
 // backends has an element for each of names.
-var backends = []backend{
-	{"EBPF",
+var backends = map[Set]backend{
+	EBPF: {"EBPF",
 		func(o *Options) error { return ebpf.Validate(o.EBPF) },
 		func(o *Options) (engine.Source, error) { return opened(ebpf.Open(o.Shared, o.EBPF)) }},
-	{"KProbe",
+	KProbe: {"KProbe",
 		func(o *Options) error { return kprobe.Validate(o.KProbe) },
 		func(o *Options) (engine.Source, error) { return opened(kprobe.Open(o.Shared, o.KProbe)) }},
-	{"CNProc",
+	CNProc: {"CNProc",
 		func(o *Options) error { return cnproc.Validate(o.CNProc) },
 		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
 }

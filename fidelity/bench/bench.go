@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
@@ -52,9 +53,15 @@ var foreign = map[string][]string{
 	"bpftrace":  {"bpftrace", "-e", `BEGIN { printf("ready\n"); } tracepoint:sched:sched_process_fork,tracepoint:sched:sched_process_exec,tracepoint:sched:sched_process_exit { printf("%d %s\n", pid, comm); }`},
 }
 
-// Monitors returns the monitors that run on this machine, and for each other one the reason.
-func Monitors() (list []string, absent []error) {
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "cnproc+count", "forkstat", "execsnoop", "bpftrace"} {
+// Monitors returns the monitors that run on this machine, and for each other one the reason. own
+// are the backends of quark that are measured; 0 is backends.All.
+func Monitors(own backends.Set) (list []string, absent []error) {
+	own = cmp.Or(own, backends.All)
+	names := own.Names()
+	if own&backends.CNProc != 0 {
+		names = append(names, "cnproc+count")
+	}
+	for _, name := range append(names, "forkstat", "execsnoop", "bpftrace") {
 		stop, err := start(name)
 		if err == nil {
 			_, err = stop()
