@@ -15,10 +15,6 @@ type cpu struct {
 	events []*perf.Event // the followers of the leader; the first owns the ring
 	gone   bool          // the CPU went offline; its ring is still to be read
 
-	// While Populate reads: whether the ring has a record, and the time of the next one.
-	pending bool
-	next    uint64
-
 	// wakeups are wakeup events, which write an empty record that wakes the reader, one for
 	// each set. The first is their leader. The kernel writes the wakeup record before the
 	// samples of the same hit, which wake nobody.
@@ -103,6 +99,9 @@ func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter stri
 	}
 	return e, nil
 }
+
+// Ring returns the CPU's ring, for [perf.ReadQueued].
+func (c *cpu) Ring() *perf.Ring { return c.ring }
 
 // wakeupLeader returns the leader of the wakeup events, nil before the first is opened.
 func (c *cpu) wakeupLeader() *perf.Event {

@@ -30,7 +30,7 @@ type Source struct {
 
 	poll   int // epoll
 	cpus   []*cpu
-	online *online
+	online *perf.Online
 
 	walker    walker
 	completer *completer // nil without /proc
@@ -68,7 +68,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	if s.probes == nil {
 		return os.ErrClosed
 	}
-	for to.Room() > 0 && s.readQueued(to) {
+	more, step := func() bool { return to.Room() > 0 }, func(c *cpu) { s.step(c, to) }
+	for to.Room() > 0 && perf.ReadQueued(s.cpus, more, step) {
 	}
 	all := to.Room() > 0 // else their other records may still be in a ring
 	if all {
@@ -114,31 +115,6 @@ func (s *Source) oldestHeld() uint64 {
 // make it wait for longer than the engine holds events.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
-// readQueued reads the records that are queued, the oldest first: those that the sink has no room
-// for are younger. It returns false if there are none.
-func (s *Source) readQueued(to engine.Sink) (some bool) {
-	for _, c := range s.cpus {
-		c.next, c.pending = c.ring.Time()
-	}
-	// An empty ring may get a record that is older than one that another gets meanwhile.
-	until := clock.Monotonic()
-	for to.Room() > 0 {
-		var c *cpu
-		for _, o := range s.cpus {
-			if o.pending && (c == nil || o.next < c.next) {
-				c = o
-			}
-		}
-		if c == nil || some && c.next > until {
-			return some
-		}
-		some = true
-		s.step(c, to)
-		c.next, c.pending = c.ring.Time()
-	}
-	return some
-}
-
 // Finish makes Populate hold nothing back: the end of a process whose leader's record has
 // not come by the time the rings are empty is delivered without a status.
 func (s *Source) Finish() { s.finishing = true }
@@ -147,7 +123,7 @@ func (s *Source) Finish() { s.finishing = true }
 // there since the last look nobody saw.
 func (s *Source) followCPUs(to engine.Sink) {
 	began := clock.Monotonic()
-	s.online.follow(s)
+	s.online.Follow(rings{s})
 	for _, cpu := range s.unseen {
 		s.execs.doubt(s.followed)
 		insertUnseen(to, cpu, s.followed, clock.Monotonic())
@@ -438,7 +414,7 @@ func (s *Source) Close() error {
 	}
 	errs = append(errs, s.probes.Close(), s.completer.close())
 	if s.online != nil {
-		errs = append(errs, s.online.close())
+		errs = append(errs, s.online.Close())
 	}
 	if s.poll >= 0 {
 		errs = append(errs, unix.Close(s.poll))

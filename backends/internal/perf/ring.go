@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // headerSize is the size of struct perf_event_header: type, misc, size.
@@ -29,6 +31,10 @@ type Ring struct {
 	// scratch holds a copy of a record that wraps around the end of the data. It grows to the
 	// largest such record.
 	scratch []byte
+
+	// While ReadQueued reads: whether there is a record, and the time of the next one.
+	pending bool
+	next    uint64
 }
 
 // Map maps a ring of an event. Its size in bytes is a power of two and at least one page. The
@@ -56,6 +62,7 @@ func (r *Ring) FD() int { return r.fd }
 // Record is a record of a ring. Its body is valid until Release.
 type Record struct {
 	Type uint32 // PERF_RECORD_*
+	Misc uint16 // PERF_RECORD_MISC_*
 	Body []byte // what follows the header
 	// the record wraps around the end of the ring; the body is overwritten by the next that
 	// does
@@ -83,7 +90,7 @@ func (r *Ring) Next() (rec Record, ok, bad bool) {
 		r.at = head
 		return rec, false, true
 	}
-	rec.Type = binary.NativeEndian.Uint32(header)
+	rec.Type, rec.Misc = binary.NativeEndian.Uint32(header), binary.NativeEndian.Uint16(header[4:])
 	r.at += size
 	if end := start + size; end <= uint64(len(r.data)) {
 		rec.Body = r.data[start+headerSize : end : end]
@@ -118,6 +125,34 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 		return 0, true
 	}
 	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
+}
+
+// ReadQueued calls step, which reads one record, for each record that is queued in some rings, the
+// oldest first, while more returns true: those that are left are younger. It returns false if there
+// are none.
+func ReadQueued[C interface{ Ring() *Ring }](all []C, more func() bool, step func(C)) (some bool) {
+	for _, c := range all {
+		r := c.Ring()
+		r.next, r.pending = r.Time()
+	}
+	// An empty ring may get a record that is older than one that another gets meanwhile.
+	until := clock.Monotonic()
+	for more() {
+		var oldest *Ring
+		var of C
+		for _, c := range all {
+			if r := c.Ring(); r.pending && (oldest == nil || r.next < oldest.next) {
+				oldest, of = r, c
+			}
+		}
+		if oldest == nil || some && oldest.next > until {
+			return some
+		}
+		some = true
+		step(of)
+		oldest.next, oldest.pending = oldest.Time()
+	}
+	return some
 }
 
 // Release gives the room of the records read so far back to the kernel. It returns how many bytes
