@@ -70,6 +70,9 @@ type (
 	EBPFOptions   = source.EBPFOptions   // of the eBPF backend alone
 	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
 	CNProcOptions = source.CNProcOptions // of the proc connector alone
+
+	TracepointOptions = source.TracepointOptions // of perf's tracepoints alone
+
 	Enrich        = source.Enrich        // what the proc connector reads from /proc
 )
 
@@ -249,6 +252,8 @@ const (
 	EBPF   = backends.EBPF
 	KProbe = backends.KProbe
 	CNProc = backends.CNProc
+
+	Tracepoint = backends.Tracepoint
 
 	EveryBackend = backends.Every // also those that Open tries only if they are named
 

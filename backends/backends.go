@@ -18,8 +18,10 @@ const (
 	KProbe Set = 1 << 1 // tracefs probes and perf rings
 	CNProc Set = 1 << 2 // the proc connector
 
+	Tracepoint Set = 1 << 3 // perf's tracepoints
+
 	All   = EBPF | KProbe | CNProc // those that Open tries if none are named
-	Every = All                    // all that exist
+	Every = All | Tracepoint       // all that exist
 )
 
 // Options say which backends may be tried and with which options. The zero value tries those of All
@@ -37,6 +39,8 @@ type Options struct {
 	EBPF   source.EBPFOptions
 	KProbe source.KProbeOptions
 	CNProc source.CNProcOptions
+
+	Tracepoint source.TracepointOptions
 }
 
 // Attempt is a backend that could not be opened, and why.
@@ -55,6 +59,7 @@ var names = [...]struct {
 	{EBPF, "ebpf"},
 	{KProbe, "kprobe"},
 	{CNProc, "cnproc"},
+	{Tracepoint, "tracepoint"},
 }
 
 // backend is a backend of this system.

@@ -6,6 +6,7 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/engine"
 )
 
@@ -20,6 +21,9 @@ var backends = map[Set]backend{
 	CNProc: {"CNProc",
 		func(o *Options) error { return cnproc.Validate(o.CNProc) },
 		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
+	Tracepoint: {"Tracepoint",
+		func(o *Options) error { return tracepoint.Validate(o.Tracepoint) },
+		func(o *Options) (engine.Source, error) { return opened(tracepoint.Open(o.Shared, o.Tracepoint)) }},
 }
 
 // opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.

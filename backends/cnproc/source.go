@@ -134,7 +134,7 @@ func (s *Source) open() (err error) {
 		}
 	}
 	s.dropsBase = drops(s.fd)
-	if s.pace, err = pace.New(s.fd, s.pacing()); err != nil {
+	if s.pace, err = pace.New(s.pacing(), s.fd); err != nil {
 		return err
 	}
 	need := allKinds

@@ -26,11 +26,9 @@ type cpu struct {
 	// that it announced are expected until then.
 	wakeupDeadline uint64
 
-	losses losses
+	tally perf.Tally // of the first probe of each family
 
-	first [numFamilies]*perf.Event // by family, the event that counts the hits
-	last  [numFamilies]uint64      // by family, the count in the last sample
-	now   assembly
+	now assembly
 }
 
 // openCPU opens the events of all sets on one CPU, disabled.
@@ -64,7 +62,7 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 				return err
 			}
 			if p.part == 1 {
-				c.first[s.family] = e
+				c.tally.Add(s.family, e)
 			}
 		}
 		for _, p := range s.guards { // they record nothing, so that they need no ring

@@ -199,7 +199,7 @@ func (s *Source) addCPU(n int) error {
 		c.close()
 		return err
 	}
-	c.losses.last = clock.Monotonic()
+	c.tally.Last = clock.Monotonic()
 	s.cpus = append(s.cpus, c)
 	return nil
 }

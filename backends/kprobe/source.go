@@ -145,10 +145,10 @@ func (s *Source) closeGone(to engine.Sink) {
 		}
 		now := clock.Monotonic()
 		s.reportLoss(c, to)
-		s.lost += c.outstanding()
+		s.lost += c.tally.Outstanding()
 		// The kernel takes the perf events away before the tasks.
-		s.execs.doubt(c.losses.last)
-		insertUnseen(to, c.number, c.losses.last, now)
+		s.execs.doubt(c.tally.Last)
+		insertUnseen(to, c.number, c.tally.Last, now)
 		s.blind = true
 		c.close()
 		return true
@@ -207,12 +207,12 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 			break
 		}
 		s.sample(c, to, &sample)
-		c.losses.last = sample.Time
+		c.tally.Last = sample.Time
 		if rec.Aside && c.now.set != nil {
 			c.now.values.keep()
 		}
 	case rec.Type == perf.RecordLost: // how many events they were of the counts say
-		c.losses.suspect()
+		c.tally.Suspect()
 	}
 }
 
@@ -241,15 +241,7 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 		a.begin(p.set, sample.Count)
 	}
 	if p.part == 1 {
-		last := &c.last[p.set.family]
-		if sample.Count > *last {
-			if n := sample.Count - *last - 1; n > 0 {
-				s.lost += n
-				c.losses.between += n
-				c.losses.suspect()
-			}
-			*last = sample.Count
-		}
+		s.lost += c.tally.Saw(p.set.family, sample.Count)
 		a.time, a.cpu, a.pid, a.tid = sample.Time, sample.CPU, sample.PID, sample.TID
 	} else if a.have == 0 {
 		a.time = sample.Time

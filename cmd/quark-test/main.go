@@ -37,6 +37,7 @@ func main() {
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},
 			{Name: "cnproc", Letter: "c", Default: true},
+			{Name: "tracepoint"},
 		},
 	}
 	suite.Child()

@@ -5,6 +5,8 @@
 package pace
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/wait"
@@ -32,25 +34,48 @@ var Counting = Options{Interval: 20_000_000, Refill: 20_000_000}
 type Pacer struct {
 	o            Options
 	epoll, timer int
-	events       int
+	events       []int
 	tokens       uint64
 	last         uint64 // time of the last refill
 	timed        bool   // only the timer wakes
 	due          uint64 // expiry of the timer, 0 if it is off
 }
 
-// New returns a Pacer for a descriptor that polls readable while there are events.
-func New(events int, o Options) (*Pacer, error) {
-	p := &Pacer{o: o, epoll: -1, timer: -1, events: events, tokens: o.Burst}
+// New returns a Pacer for descriptors that poll readable when there are events.
+func New(o Options, events ...int) (*Pacer, error) {
+	p := &Pacer{o: o, epoll: -1, timer: -1, tokens: o.Burst}
 	var err error
 	if p.timer, err = wait.Timer(); err != nil {
 		return nil, err
 	}
-	if p.epoll, err = wait.Epoll(events, p.timer); err != nil {
+	p.epoll, err = wait.Epoll(p.timer)
+	for _, fd := range events {
+		if err == nil {
+			err = p.Add(fd)
+		}
+	}
+	if err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// Add adds a descriptor.
+func (p *Pacer) Add(fd int) error {
+	if err := wait.Add(p.epoll, fd); err != nil {
+		return err
+	}
+	p.events = append(p.events, fd)
+	if p.timed {
+		wait.Change(p.epoll, fd, 0)
+	}
+	return nil
+}
+
+// Remove forgets a descriptor that is about to be closed.
+func (p *Pacer) Remove(fd int) {
+	p.events = slices.DeleteFunc(p.events, func(n int) bool { return n == fd })
 }
 
 // FD is the descriptor to wait on.
@@ -62,7 +87,7 @@ func (p *Pacer) Timed() bool { return p.timed }
 // Interval returns Options.Interval.
 func (p *Pacer) Interval() uint64 { return p.o.Interval }
 
-// Close closes the Pacer's descriptors, and not that of the events.
+// Close closes the Pacer's descriptors, and not those of the events.
 func (p *Pacer) Close() {
 	for _, fd := range []*int{&p.epoll, &p.timer} {
 		if *fd >= 0 {
@@ -87,11 +112,12 @@ func (p *Pacer) Arm(busy bool, due, now uint64) {
 	}
 	if busy != p.timed {
 		p.timed = busy
+		var signal uint32 = unix.EPOLLIN
 		if busy {
-			// An overrun of a socket still wakes: epoll always reports errors.
-			wait.Change(p.epoll, p.events, 0)
-		} else {
-			wait.Change(p.epoll, p.events, unix.EPOLLIN)
+			signal = 0 // an overrun of a socket still wakes: epoll always reports errors
+		}
+		for _, fd := range p.events {
+			wait.Change(p.epoll, fd, signal)
 		}
 	}
 	switch {

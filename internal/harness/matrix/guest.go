@@ -69,6 +69,7 @@ var Backends = []Backend{
 	{Name: "ebpf", Option: "-b", Types: true, Default: true},
 	{Name: "kprobe", Option: "-k", Types: true, Default: true},
 	{Name: "cnproc", Option: "-c", Default: true},
+	{Name: "tracepoint", Option: "--backend=tracepoint"},
 }
 
 // NoBackend stands for the backend in tests that need none.
