@@ -47,10 +47,10 @@ type CNProcOptions struct {
 // TracepointOptions are those of the source of perf's tracepoints alone. The zero value is right for
 // most.
 type TracepointOptions struct {
-	// RingSize is the size in bytes of each of the two rings of each CPU, rounded up to a power
-	// of two and at least one page. 0 means 256 KiB. A fork, an exec and an exit take about
-	// 400 bytes together. Set it larger where the reader may stop for long, smaller only to
-	// provoke loss.
+	// RingSize is the size in bytes of the ring of each CPU, rounded up to a power of two and
+	// at least one page; that of new names has a quarter of it. 0 means 1 MiB. A fork, an exec
+	// and an exit take about 400 bytes together. Set it larger where the reader may stop for
+	// long, smaller only to provoke loss.
 	RingSize int
 }
 

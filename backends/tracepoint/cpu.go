@@ -3,6 +3,7 @@ package tracepoint
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 )
@@ -51,7 +52,7 @@ func (c *cpu) open(layouts []*layout, names bool, ringSize int) (err error) {
 		return fmt.Errorf("open %s on CPU %d: %w", what, c.number, err)
 	}
 	if names {
-		mapped, err := perf.Map(c.leader, ringSize)
+		mapped, err := perf.Map(c.leader, max(ringSize/4, os.Getpagesize()))
 		if err != nil {
 			return err
 		}

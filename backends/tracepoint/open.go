@@ -25,7 +25,7 @@ func Validate(o Options) error {
 	return err
 }
 
-const defaultRing = 256 << 10
+const defaultRing = 1 << 20
 
 func ringSize(o Options) (int, error) { return source.RingSize(o.RingSize, defaultRing) }
 

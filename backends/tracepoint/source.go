@@ -84,7 +84,9 @@ func (b births) with(time uint64) births {
 }
 
 // within reports whether a process may have been born after a time and by another.
-func (b births) within(after, by uint64) bool { return b.before > after || b.last > after && b.last <= by }
+func (b births) within(after, by uint64) bool {
+	return b.before > after || b.last > after && b.last <= by
+}
 
 // Name returns "tracepoint".
 func (s *Source) Name() string { return "tracepoint" }
