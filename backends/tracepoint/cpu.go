@@ -3,7 +3,6 @@ package tracepoint
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/quark-linux/quark/backends/internal/perf"
 )
@@ -23,7 +22,6 @@ type ring struct {
 	*cpu
 	mapped *perf.Ring
 	tally  perf.Tally
-	lost   uint64 // new names that lost-records tell of
 }
 
 // Ring is for [perf.ReadQueued].
@@ -32,6 +30,10 @@ func (r *ring) Ring() *perf.Ring { return r.mapped }
 // wake is the watermark of all events, in bytes: each record wakes who waits, as what /proc has of a
 // process has to be read before that ends.
 const wake = 1
+
+// namesRing is the size of the ring of new names. It is not to be tiny where that of the tracepoints
+// is, as nothing but a difference tells how many of the names that it has lost are events.
+const namesRing = 256 << 10
 
 // openCPU opens the events of one CPU, disabled.
 func openCPU(number int, layouts []*layout, names bool, ringSize int) (*cpu, error) {
@@ -52,7 +54,7 @@ func (c *cpu) open(layouts []*layout, names bool, ringSize int) (err error) {
 		return fmt.Errorf("open %s on CPU %d: %w", what, c.number, err)
 	}
 	if names {
-		mapped, err := perf.Map(c.leader, max(ringSize/4, os.Getpagesize()))
+		mapped, err := perf.Map(c.leader, namesRing)
 		if err != nil {
 			return err
 		}

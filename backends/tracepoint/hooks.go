@@ -1,7 +1,9 @@
 package tracepoint
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/quark-linux/quark/internal/tracefs"
 )
@@ -111,8 +113,17 @@ func newLayout(w what, event *tracefs.Event) (*layout, error) {
 // findLayout reads the format of a tracepoint.
 func findLayout(fs *tracefs.FS, w what) (*layout, error) {
 	event, err := fs.Event(hooks[w].group, hooks[w].name)
+	advice := ""
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		advice = ": needs root, whom tracefs is for"
+	case errors.Is(err, os.ErrNotExist) && hooks[w].group == "syscalls":
+		advice = ": the kernel needs CONFIG_FTRACE_SYSCALLS"
+	case errors.Is(err, os.ErrNotExist):
+		advice = ": the kernel needs CONFIG_EVENT_TRACING"
+	}
 	if err != nil {
-		return nil, fmt.Errorf("find tracepoint %s/%s: %w", hooks[w].group, hooks[w].name, err)
+		return nil, fmt.Errorf("find tracepoint %s/%s: %w%s", hooks[w].group, hooks[w].name, err, advice)
 	}
 	return newLayout(w, event)
 }

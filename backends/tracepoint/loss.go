@@ -34,14 +34,40 @@ func (s *Source) reportLoss(r *ring) {
 	}
 }
 
-// loseNames notes that n new names are lost. They are not events if nobody wants to know them.
+// loseNames notes that n records of a ring of new names are lost. New names are no events if nobody
+// wants to know them.
 func (s *Source) loseNames(r *ring, n uint64) {
 	if !s.shared.Reports(engine.EventSetProcTitle) {
 		s.queue.add(&record{what: lost, time: max(r.tally.Last, s.noted)})
 		return
 	}
-	s.lost += n
-	s.gap(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(r.number), From: r.tally.Last, To: clock.Monotonic(), Count: n})
+	s.namesLost += n
+	s.gap(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(r.number), From: r.tally.Last, To: clock.Monotonic()})
+}
+
+// lostNames returns how many of the records that the rings of new names have lost were events: all but
+// those that each birth, exec and end of a thread has there, too. exact is false if nobody counts
+// these.
+func (s *Source) lostNames() (n uint64, exact bool) {
+	if s.namesLost == 0 {
+		return 0, true
+	}
+	if s.byWhat[newTask] == nil || s.byWhat[executed] == nil || s.byWhat[ended] == nil {
+		return 0, false
+	}
+	hits := s.hitsGone
+	for _, c := range s.cpus {
+		hits += c.hits.others()
+	}
+	return s.namesLost - min(s.namesLost, hits-min(hits, s.others)), true
+}
+
+// others returns how often a tracepoint was hit that has a record in the ring of new names, too.
+func (r *ring) others() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.tally.Hits(int(newTask)) + r.tally.Hits(int(executed)) + r.tally.Hits(int(ended))
 }
 
 // counts reports whether a record is counted: it is of a tracepoint.
@@ -57,9 +83,11 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 		return engine.SourceStats{}, os.ErrClosed
 	}
 	st := engine.SourceStats{Bound: s.blind, Unread: s.unread}
-	st.Lost[engine.LossRingFull] = s.lost
+	names, exact := s.lostNames()
+	st.Lost[engine.LossRingFull] = s.lost + names
+	st.Bound = st.Bound || !exact
 	st.Lost[engine.LossDecode] = s.decode
-	st.Produced = s.handed + s.lost + s.decode
+	st.Produced = s.handed + st.LostTotal()
 	for _, r := range s.rings {
 		if r != r.hits {
 			continue
@@ -132,6 +160,7 @@ func (s *Source) closeGone() {
 		if r := c.hits; r != nil {
 			s.reportLoss(r)
 			s.lost += r.tally.Outstanding()
+			s.hitsGone += r.others()
 		}
 		for _, r := range c.rings() {
 			from = max(from, r.tally.Last)

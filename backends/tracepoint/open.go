@@ -110,7 +110,7 @@ func (s *Source) open() (err error) {
 // there.
 func (s *Source) findLayouts(fs *tracefs.FS) (failed, err error) {
 	o := &s.shared
-	var found [numHooks]*layout
+	found := &s.byWhat
 	find := func(list ...what) error {
 		for _, w := range list {
 			l, err := findLayout(fs, w)

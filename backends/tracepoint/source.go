@@ -26,9 +26,10 @@ type Source struct {
 
 	layouts []*layout
 	byID    []*layout // by the first two bytes of a record
-	names   bool      // new names come
-	births  bool      // each new process comes
-	dead    bool      // the kernel tells the end of a process from that of a thread
+	byWhat  [numHooks]*layout
+	names   bool // new names come
+	births  bool // each new process comes
+	dead    bool // the kernel tells the end of a process from that of a thread
 
 	cpus     []*cpu
 	rings    []*ring // of all CPUs
@@ -58,10 +59,13 @@ type Source struct {
 	size             int    // the most room that the sink had
 	finishing        bool   // see Finish
 
-	handed uint64
-	lost   uint64 // records that are known to miss between those that were read
-	decode uint64
-	unread uint64
+	handed    uint64
+	lost      uint64 // records that are known to miss between those that were read
+	namesLost uint64 // records that the rings of new names have lost
+	others    uint64 // records read from there that are no new names
+	hitsGone  uint64 // of the tracepoints for which there is one, on CPUs that are gone
+	decode    uint64
+	unread    uint64
 }
 
 var _ interface {
@@ -204,7 +208,13 @@ func (s *Source) step(r *ring, to engine.Sink) {
 			return
 		}
 		r.tally.Last = c.Time
+		if c.Exec {
+			s.others++
+		}
 		got = record{what: renamed, time: c.Time, cpu: c.CPU, pid: c.PID, tid: c.TID, task: c.TID, byExec: c.Exec, text: c.Name}
+	case rec.Type == perf.RecordFork, rec.Type == perf.RecordExit:
+		s.others++
+		return
 	case rec.Type == perf.RecordLost && r == r.hits: // how many the counts say
 		r.tally.Suspect()
 		return

@@ -353,17 +353,28 @@ const changeable = engine.FieldsIDs | engine.FieldsNS | engine.Fields(
 // mayShowChange reports whether an event may find another value of a changeable field than the one
 // before it, without an event that says so.
 func (j *judge) mayShowChange(e, before *truth.Event) bool {
-	shows := changeable
 	switch {
 	case e.Kind == engine.KindIDChange, e.Kind == engine.KindExec && j.w.reported(engine.KindIDChange):
 		return false
-	case e.Kind == engine.KindExec: // the real ids, which it leaves, show a change of ids that has no event
-		shows = engine.SetOf(engine.FieldUIDs, engine.FieldGIDs)
+	case e.Kind == engine.KindExec:
+		// The real ids, which it leaves, show a change of ids that has no event, also one of
+		// right after the exec, if /proc is read then.
+		later := []*truth.Event{e}
+		if e.Life != nil {
+			later = e.Life.Events[slices.Index(e.Life.Events, e):]
+		}
+		return slices.ContainsFunc(later, func(e *truth.Event) bool {
+			return differ(&e.State, &before.State, engine.SetOf(engine.FieldUIDs, engine.FieldGIDs))
+		})
 	}
-	is, was := &e.State, &before.State
+	return differ(&e.State, &before.State, changeable)
+}
+
+// differ reports whether one of some fields may have another value in a state than before.
+func differ(is, was *truth.State, fields engine.Fields) bool {
 	for f := range engine.Field(engine.NumFields) {
 		told := is.Told.Has(f) && was.Told.Has(f)
-		if shows.Has(f) && (!told || is.Value[f] != was.Value[f]) {
+		if fields.Has(f) && (!told || is.Value[f] != was.Value[f]) {
 			return true
 		}
 	}

@@ -89,7 +89,8 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 }
 
 // OpenComm does what [OpenLeader] does, of an event that also writes a [RecordComm] to a ring of its own
-// for each new name of a thread, and wakes its reader.
+// for each new name of a thread, and wakes its reader. The kernel adds a [RecordFork] and a [RecordExit]
+// for each thread, unasked.
 func OpenComm(cpu int) (*Event, error) {
 	return open(&unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,

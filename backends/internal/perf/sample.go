@@ -13,6 +13,8 @@ const (
 	RecordLost   = unix.PERF_RECORD_LOST
 	RecordSample = unix.PERF_RECORD_SAMPLE
 	RecordComm   = unix.PERF_RECORD_COMM
+	RecordFork   = unix.PERF_RECORD_FORK
+	RecordExit   = unix.PERF_RECORD_EXIT
 )
 
 // Sample is one event.
