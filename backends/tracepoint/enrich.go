@@ -13,8 +13,8 @@ import (
 //   - if it may have started later in the same tick, no other process with its pid was born since, and
 //     nothing was lost since.
 //
-// But for what never changes it is marked as carried: it is of right after the event. What a fork
-// reads of a process that has executed since is not given to it.
+// But for what never changes it is marked as carried: it is of right after the event. What a fork reads
+// of a process that has executed since is not given to it, nor to an exec what may be of the next one.
 
 // constant are the fields that never change in a life.
 const constant = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
@@ -39,7 +39,9 @@ func (s *Source) readProc() {
 			}
 			s.readProcess(e, e.task)
 		case executed:
-			s.readProcess(e, e.pid)
+			if e.next == nil { // else it has another image
+				s.readProcess(e, e.pid)
+			}
 		case ended:
 			s.readStatus(e)
 		}
@@ -59,7 +61,7 @@ func (s *Source) readProcess(e *entry, pid uint32) {
 	if e.what == newTask && !st.ForkNoExec && !st.Kthread {
 		t.Known &^= want & procfs.Replaced
 	}
-	e.got, e.read = t.Known&^known, clock.Monotonic()
+	e.got, e.read, e.memory = t.Known&^known, clock.Monotonic(), st.Memory
 	t.Carried |= e.got &^ constant
 }
 
@@ -104,13 +106,26 @@ func (s *Source) prove(e *entry, pid uint32) {
 	e.forget()
 }
 
+// compare takes the image away from an exec that was read, if it may be that of the next exec: a
+// child that was made in between would have it then. An exec replaces the memory before its record is
+// made.
+func (s *Source) compare(e *entry) {
+	late := s.noted < e.read+inFlight || e.time <= s.lossTo && s.lossFrom <= e.read // the record of the next one may be missing
+	if late || e.next != nil && (e.memory == 0 || e.next.memory == 0 || e.memory == e.next.memory) {
+		e.drop(procfs.Image | engine.FieldCaps.Set())
+	}
+}
+
 // forget takes away what was read.
-func (e *entry) forget() {
+func (e *entry) forget() { e.drop(engine.AllFields) }
+
+func (e *entry) drop(fields engine.Fields) {
+	fields &= e.got
 	t := &e.ev.Task
-	t.Known &^= e.got
-	t.Carried &^= e.got
-	t.Truncated &^= e.got
-	e.got = 0
+	t.Known &^= fields
+	t.Carried &^= fields
+	t.Truncated &^= fields
+	e.got &^= fields
 }
 
 // learnInterval is how often threads are looked for at most, in ns, while events are lost.

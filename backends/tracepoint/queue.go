@@ -14,6 +14,8 @@ type entry struct {
 	got    engine.Fields // were read from /proc
 	read   uint64        // when that was done
 	unread bool          // /proc is to be read
+	memory uint64        // address space that was read in, 0 for unknown
+	next   *entry        // executed: the next exec of the process that is in the queue
 	gap    engine.Gap    // lost: what the sink is told, if anything
 }
 

@@ -113,7 +113,7 @@ func (s *Source) Arm(idle bool) bool {
 	}
 	var due uint64
 	if e := s.queue.oldest(); e != nil {
-		due = e.time + s.hold
+		due = s.due(e)
 	}
 	s.pace.Arm(s.busy && !idle, due, clock.Monotonic())
 	s.busy = false
@@ -258,8 +258,13 @@ func (s *Source) add(r *record, to engine.Sink) {
 			s.fork(e, to.Reserve())
 		}
 	case executed:
-		if x := s.execs[r.pid]; x == nil || x.time <= r.time {
+		switch x := s.execs[r.pid]; {
+		case x == nil:
 			s.execs[r.pid] = e
+		case x.time <= r.time:
+			x.next, s.execs[r.pid] = e, e
+		default:
+			e.next = x
 		}
 		if s.shared.Reports(engine.EventExec) {
 			e.event(to.Reserve(), engine.KindExec, r.pid, r.pid)
@@ -310,11 +315,14 @@ func (s *Source) fork(e *entry, ev *engine.RawEvent) {
 	e.unread = true
 }
 
+// due returns until when the rings have to be read for an entry to be certain.
+func (s *Source) due(e *entry) uint64 { return max(e.time+s.hold, e.read+inFlight) }
+
 // settle gives the events to the sink that are certain, or with force all.
 func (s *Source) settle(to engine.Sink, force bool) {
 	for to.Room() > 0 {
 		e := s.queue.oldest()
-		if e == nil || !force && s.noted < e.time+s.hold {
+		if e == nil || !force && s.noted < s.due(e) {
 			return
 		}
 		s.conclude(s.queue.take(), to)
@@ -338,6 +346,7 @@ func (s *Source) conclude(e *entry, to engine.Sink) {
 		}
 		if ev != nil {
 			s.prove(e, e.pid)
+			s.compare(e)
 			if named {
 				ev.Set(engine.FieldComm, name.text[:name.n])
 			}

@@ -357,13 +357,13 @@ func (j *judge) mayShowChange(e, before *truth.Event) bool {
 	case e.Kind == engine.KindIDChange, e.Kind == engine.KindExec && j.w.reported(engine.KindIDChange):
 		return false
 	case e.Kind == engine.KindExec:
-		// The real ids, which it leaves, show a change of ids that has no event, also one of
-		// right after the exec, if /proc is read then.
-		later := []*truth.Event{e}
+		// The real ids, which it leaves, show a change of ids that has no event. They are those of
+		// when /proc is read: they may have changed since, and back.
+		all := []*truth.Event{e}
 		if e.Life != nil {
-			later = e.Life.Events[slices.Index(e.Life.Events, e):]
+			all = e.Life.Events
 		}
-		return slices.ContainsFunc(later, func(e *truth.Event) bool {
+		return slices.ContainsFunc(all, func(e *truth.Event) bool {
 			return differ(&e.State, &before.State, engine.SetOf(engine.FieldUIDs, engine.FieldGIDs))
 		})
 	}
