@@ -73,7 +73,7 @@ type (
 
 	TracepointOptions = source.TracepointOptions // of perf's tracepoints alone
 
-	Enrich        = source.Enrich        // what the proc connector reads from /proc
+	Enrich = source.Enrich // what the proc connector reads from /proc
 )
 
 // The kinds of event.

@@ -191,9 +191,9 @@ func (o *Options) kinds() Events {
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
 // the kernel nor /proc, and works on every system. On other systems than Linux the source must have
 // no descriptor. Options that are for backends have no effect, but fail with a wrong value:
-// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF, KProbe,
-// CNProc and Tracepoint. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the time and
-// the first processes from it. Close closes the source, as New does if it fails.
+// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF, KProbe, CNProc
+// and Tracepoint. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the
+// time and the first processes from it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {
 	if src == nil {
 		return nil, errors.New("make queue: the source is nil")

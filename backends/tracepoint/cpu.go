@@ -27,12 +27,13 @@ type ring struct {
 // Ring is for [perf.ReadQueued].
 func (r *ring) Ring() *perf.Ring { return r.mapped }
 
-// wake is the watermark of all events, in bytes: each record wakes who waits, as what /proc has of a
-// process has to be read before that ends.
+// wake is the watermark of all events, in bytes: each record wakes who waits, as what /proc has of
+// a process has to be read before that ends.
 const wake = 1
 
-// namesRing is the size of the ring of new names. It is not to be tiny where that of the tracepoints
-// is, as nothing but a difference tells how many of the names that it has lost are events.
+// namesRing is the size of the ring of new names. It is not to be tiny where that of the
+// tracepoints is, as nothing but a difference tells how many of the names that it has lost are
+// events.
 const namesRing = 256 << 10
 
 // openCPU opens the events of one CPU, disabled.

@@ -12,7 +12,7 @@ type record struct {
 	what   what
 	time   uint64
 	cpu    uint32
-	pid    uint32 // the process that hit the tracepoint, or for renamed the one with the new name
+	pid    uint32 // the process that hit the tracepoint, or has the new name
 	tid    uint32 // and its thread
 	task   uint32 // the thread that the record is about
 	old    uint32 // executed: the thread that called execve

@@ -103,13 +103,15 @@ func TestDecode(t *testing.T) {
 	}{
 		{newTask, raw(44, map[int]uint64{8: 12, 32: cloneThread}, map[int]string{12: "sh"}), record{task: 12, flags: cloneThread, text: []byte("sh")}, true},
 		{newTask, raw(39, map[int]uint64{8: 12}, map[int]string{12: "sh"}), record{}, false},
-		{newTask, raw(44, nil, map[int]string{12: "sixteen letters!"}), record{}, false}, // no NUL
+		// A name without a NUL, and a path that is cut off.
+		{newTask, raw(44, nil, map[int]string{12: "sixteen letters!"}), record{}, false},
 		{executed, raw(32, map[int]uint64{8: at20, 12: 3, 16: 4}, map[int]string{20: "/bin/true"}), record{task: 3, old: 4, text: []byte("/bin/true")}, true},
-		{executed, raw(29, map[int]uint64{8: at20}, map[int]string{20: "/bin/true"}), record{}, false}, // cut off
+		{executed, raw(29, map[int]uint64{8: at20}, map[int]string{20: "/bin/true"}), record{}, false},
 		{ended, raw(33, map[int]uint64{24: 5}, map[int]string{8: "a", 32: "\x01"}), record{task: 5, dead: true, text: []byte("a")}, true},
 		{ended, raw(33, map[int]uint64{24: 5}, map[int]string{8: "a"}), record{task: 5, text: []byte("a")}, true},
 		{execEnds, raw(24, map[int]uint64{16: uint64(failed)}, nil), record{errno: 2}, true},
-		{execAtEnds, raw(24, map[int]uint64{16: uint64(failed - 510)}, nil), record{}, true}, // which makes the call again
+		// The kernel makes the call again.
+		{execAtEnds, raw(24, map[int]uint64{16: uint64(failed - 510)}, nil), record{}, true},
 	} {
 		l, err := layoutOf(t, c.what)
 		if err != nil {

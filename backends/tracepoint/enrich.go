@@ -10,11 +10,12 @@ import (
 // process:
 //
 //   - that started no later than the event, by the start time in /proc, which has ticks of 10 ms;
-//   - if it may have started later in the same tick, no other process with its pid was born since, and
-//     nothing was lost since.
+//   - if it may have started later in the same tick, no other process with its pid was born
+//     since, and nothing was lost since.
 //
-// But for what never changes it is marked as carried: it is of right after the event. What a fork reads
-// of a process that has executed since is not given to it, nor to an exec what may be of the next one.
+// But for what never changes it is marked as carried: it is of right after the event. What a fork
+// reads of a process that has executed since is not given to it, nor to an exec what may be of the
+// next one.
 
 // constant are the fields that never change in a life.
 const constant = engine.Fields(1<<engine.FieldStart | 1<<engine.FieldPIDNS)
@@ -35,7 +36,7 @@ func (s *Source) readProc() {
 		switch e.what {
 		case newTask:
 			if x := s.execs[e.task]; x != nil && x.time > e.time {
-				continue // its own reading has the start time, and the rest is of the next image
+				continue // the exec's reading has the start time
 			}
 			s.readProcess(e, e.task)
 		case executed:
@@ -85,8 +86,8 @@ func (s *Source) certain(e *entry, pid uint32) bool {
 	if s.clock.StartedBefore(e.ev.Task.Start, e.time) {
 		return true
 	}
-	// Another process with the same start time was born in the same tick, and its record was read
-	// or lost.
+	// Another process with the same start time was born in the same tick, and its record was
+	// read or lost.
 	const soon = engine.ProcStartUnit + inFlight
 	return s.births && s.noted >= e.time+soon && !s.born[pid].within(e.time, e.read+inFlight) && !(e.time <= s.lossTo && s.lossFrom <= e.time+soon)
 }
@@ -107,10 +108,11 @@ func (s *Source) prove(e *entry, pid uint32) {
 }
 
 // compare takes the image away from an exec that was read, if it may be that of the next exec: a
-// child that was made in between would have it then. An exec replaces the memory before its record is
-// made.
+// child that was made in between would have it then. An exec replaces the memory before its record
+// is made.
 func (s *Source) compare(e *entry) {
-	late := s.noted < e.read+inFlight || e.time <= s.lossTo && s.lossFrom <= e.read // the record of the next one may be missing
+	// The record of the next one may be missing.
+	late := s.noted < e.read+inFlight || e.time <= s.lossTo && s.lossFrom <= e.read
 	if late || e.next != nil && (e.memory == 0 || e.next.memory == 0 || e.memory == e.next.memory) {
 		e.drop(procfs.Image | engine.FieldCaps.Set())
 	}
@@ -147,7 +149,8 @@ func (s *Source) learn() {
 				continue
 			}
 			for _, tid := range s.proc.Tasks(pid) {
-				// The record of one that has begun to end may be of before the look.
+				// The record of one that has begun to end may be of before the
+				// look.
 				switch st, _, err := s.proc.ThreadStatus(pid, tid); {
 				case err != nil:
 				case !st.Zombie() && !st.Ending:

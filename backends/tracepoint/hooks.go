@@ -53,10 +53,11 @@ var hooks = [numHooks]hook{
 		{name: "pid", to: func(l *layout) *place { return &l.pid }, sizes: []int{4}},
 		{name: "old_pid", to: func(l *layout) *place { return &l.old }, sizes: []int{4}},
 	}},
+	// group_dead is there since Linux 6.16.
 	ended: {group: "sched", name: "sched_process_exit", fields: []field{
 		{name: "comm", to: func(l *layout) *place { return &l.text }, sizes: []int{sizeText, sizeDynamic}},
 		{name: "pid", to: func(l *layout) *place { return &l.pid }, sizes: []int{4}},
-		{name: "group_dead", to: func(l *layout) *place { return &l.dead }, sizes: []int{1}, optional: true}, // Linux 6.16
+		{name: "group_dead", to: func(l *layout) *place { return &l.dead }, sizes: []int{1}, optional: true},
 	}},
 	execEnds: {group: "syscalls", name: "sys_exit_execve", filter: "ret < 0", fields: []field{
 		{name: "ret", to: func(l *layout) *place { return &l.result }, sizes: []int{8}},

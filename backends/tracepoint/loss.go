@@ -45,9 +45,9 @@ func (s *Source) loseNames(r *ring, n uint64) {
 	s.gap(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(r.number), From: r.tally.Last, To: clock.Monotonic()})
 }
 
-// lostNames returns how many of the records that the rings of new names have lost were events: all but
-// those that each birth, exec and end of a thread has there, too. exact is false if nobody counts
-// these.
+// lostNames returns how many of the records that the rings of new names have lost were events: all
+// but those that each birth, exec and end of a thread has there, too. exact is false if nobody
+// counts these.
 func (s *Source) lostNames() (n uint64, exact bool) {
 	if s.namesLost == 0 {
 		return 0, true
@@ -76,8 +76,8 @@ func (s *Source) counts(rec perf.Record) bool {
 	return rec.Type == perf.RecordSample && sample.ParseSample(rec.Body) == nil && s.layoutOf(sample.Raw) != nil
 }
 
-// Stats returns how many events were produced and lost. Records that are lost, or in a ring, count as
-// produced, even if no event would have been made of them, such as of the end of a thread.
+// Stats returns how many events were produced and lost. Records that are lost, or in a ring, count
+// as produced, even if no event would have been made of them, such as of the end of a thread.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.closed {
 		return engine.SourceStats{}, os.ErrClosed

@@ -19,8 +19,8 @@ type entry struct {
 	gap    engine.Gap    // lost: what the sink is told, if anything
 }
 
-// queue has the records in the order of time, of all CPUs. It is a slice of which the part from head
-// on is used; entries that left it are used again.
+// queue has the records in the order of time, of all CPUs. It is a slice of which the part from
+// head on is used; entries that left it are used again.
 type queue struct {
 	entries []*entry
 	head    int

@@ -13,9 +13,9 @@ import (
 	"github.com/quark-linux/quark/internal/clock"
 )
 
-// Source delivers the events of perf's tracepoints. It implements [engine.Source]. After Open it uses
-// only its descriptors, shared memory and /proc, so that the process may drop its privileges and
-// change its root; a CPU that comes online later then can't be added any more.
+// Source delivers the events of perf's tracepoints. It implements [engine.Source]. After Open it
+// uses only its descriptors, shared memory and /proc, so that the process may drop its privileges
+// and change its root; a CPU that comes online later then can't be added any more.
 type Source struct {
 	caps     engine.CapabilityTable
 	shared   source.Options
@@ -157,8 +157,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	return nil
 }
 
-// readRings reads a batch of records, the oldest first. emptied is set if none is left, full if there
-// is no room for them.
+// readRings reads a batch of records, the oldest first. emptied is set if none is left, full if
+// there is no room for them.
 func (s *Source) readRings(to engine.Sink) (emptied, full bool) {
 	n := 0
 	more := func() bool { return n < batch && to.Room() > s.queue.len() }

@@ -44,8 +44,8 @@ func (v *view) checkField(what string, p *engine.Process, f engine.Field, want s
 	}
 }
 
-// checkExit compares the exit in an event with what wait4 returned. Unless need is set, or where the
-// backend has it from /proc, if at all, it may be unknown.
+// checkExit compares the exit in an event with what wait4 returned. Unless need is set, or where
+// the backend has it from /proc, if at all, it may be unknown.
 func (v *view) checkExit(ev *event, p *proc, need bool) {
 	q := ev.Process
 	if !q.Exited {

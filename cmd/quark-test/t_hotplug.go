@@ -70,7 +70,8 @@ func cpuHotplug(t *test) {
 			if !perCPU[v.Backend] {
 				return
 			}
-			// Its perf events work on the CPU once the reader has noticed that it is online.
+			// Its perf events work on the CPU once the reader has noticed that it is
+			// online.
 			v.await("an EXIT on the CPU that came back", func() bool {
 				p := on(cpu, 1)[0]
 				return v.sees(p, engine.EventFork, engine.EventExit)
@@ -83,8 +84,8 @@ func cpuHotplug(t *test) {
 		if lost(s) != lost(v.before) {
 			v.Errorf("%d lost %v, before it were %d %v", s.Lost(), s.Source.Lost, v.before.Lost(), v.before.Source.Lost)
 		}
-		// Events on a CPU before its perf events worked are not counted, so the loss has to be
-		// reported as a lower bound.
+		// Events on a CPU before its perf events worked are not counted, so the loss has to
+		// be reported as a lower bound.
 		if want := perCPU[v.Backend]; s.Source.Bound != want {
 			v.Errorf("the loss is a lower bound: %v, want %v", s.Source.Bound, want)
 		}

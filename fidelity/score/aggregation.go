@@ -357,8 +357,8 @@ func (j *judge) mayShowChange(e, before *truth.Event) bool {
 	case e.Kind == engine.KindIDChange, e.Kind == engine.KindExec && j.w.reported(engine.KindIDChange):
 		return false
 	case e.Kind == engine.KindExec:
-		// The real ids, which it leaves, show a change of ids that has no event. They are those of
-		// when /proc is read: they may have changed since, and back.
+		// The real ids, which it leaves, show a change of ids that has no event. They are
+		// those of when /proc is read: they may have changed since, and back.
 		all := []*truth.Event{e}
 		if e.Life != nil {
 			all = e.Life.Events

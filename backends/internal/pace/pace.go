@@ -1,7 +1,3 @@
-// Package pace has the descriptor that callers of a source wait on. A wake-up costs as much CPU time
-// as the reading of many events, so under load the descriptor wakes at intervals instead of for each
-// event. It is an epoll descriptor of what the events come from and a timer. Under load only the
-// timer wakes; otherwise the first does, and the timer when the source has work due.
 package pace
 
 import (
@@ -22,9 +18,9 @@ type Options struct {
 	Burst, Refill uint64
 }
 
-// Reading is for sources that read /proc, which can't wait long: a short-lived process takes about a
-// millisecond from exec to exit. A shorter interval would read more of the processes under load but
-// cost more for each. Up to some hundred events per second, every one wakes.
+// Reading is for sources that read /proc, which can't wait long: a short-lived process takes about
+// a millisecond from exec to exit. A shorter interval would read more of the processes under load
+// but cost more for each. Up to some hundred events per second, every one wakes.
 var Reading = Options{Interval: 1_000_000, Burst: 100, Refill: 5_000_000}
 
 // Counting is for sources whose events can wait.
@@ -114,7 +110,8 @@ func (p *Pacer) Arm(busy bool, due, now uint64) {
 		p.timed = busy
 		var signal uint32 = unix.EPOLLIN
 		if busy {
-			signal = 0 // an overrun of a socket still wakes: epoll always reports errors
+			// An overrun of a socket still wakes: epoll always reports errors.
+			signal = 0
 		}
 		for _, fd := range p.events {
 			wait.Change(p.epoll, fd, signal)

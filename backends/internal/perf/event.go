@@ -88,9 +88,9 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	return &Event{fd}, nil
 }
 
-// OpenComm does what [OpenLeader] does, of an event that also writes a [RecordComm] to a ring of its own
-// for each new name of a thread, and wakes its reader. The kernel adds a [RecordFork] and a [RecordExit]
-// for each thread, unasked.
+// OpenComm does what [OpenLeader] does, of an event that also writes a [RecordComm] to a ring of
+// its own for each new name of a thread, and wakes its reader. The kernel adds a [RecordFork] and a
+// [RecordExit] for each thread, unasked.
 func OpenComm(cpu int) (*Event, error) {
 	return open(&unix.PerfEventAttr{
 		Type:        unix.PERF_TYPE_SOFTWARE,

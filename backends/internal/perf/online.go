@@ -138,8 +138,8 @@ type Rings interface {
 	Failed(cpu int, err error)
 }
 
-// CPUs returns the CPUs that were online at the last look. The slice is valid until the next call of
-// Follow.
+// CPUs returns the CPUs that were online at the last look. The slice is valid until the next call
+// of Follow.
 func (o *Online) CPUs() []int { return o.cpus }
 
 // FD polls readable when a CPU has come or gone; it is -1 if nothing tells.

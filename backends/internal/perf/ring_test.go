@@ -156,8 +156,8 @@ type owner struct{ r *Ring }
 
 func (o owner) Ring() *Ring { return o.r }
 
-// TestReadQueued: the oldest record of all rings comes first, one without a time before all, and what
-// there was no room for is younger.
+// TestReadQueued: the oldest record of all rings comes first, one without a time before all, and
+// what there was no room for is younger.
 func TestReadQueued(t *testing.T) {
 	a, b := owner{fake(1024)}, owner{fake(1024)}
 	at := func(ns uint64) []byte { return binary.NativeEndian.AppendUint64(make([]byte, 8), ns) }

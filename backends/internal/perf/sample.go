@@ -72,7 +72,8 @@ const miscCommExec = 1 << 13
 
 // ParseComm decodes a [RecordComm] of an event of [OpenComm]. Name aliases its body.
 func (c *Comm) ParseComm(r Record) error {
-	const ids, trailer = 4 + 4, 8 + 8 + 8 // before the name; the ids of the current task, time and CPU after it
+	// Before the name are ids, and after it those of the current task, the time and the CPU.
+	const ids, trailer = 4 + 4, 8 + 8 + 8
 	if len(r.Body) < ids+trailer {
 		return ErrSample
 	}

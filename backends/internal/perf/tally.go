@@ -34,8 +34,8 @@ func (t *Tally) at(i int) *tallied {
 	return &t.events[i]
 }
 
-// Saw notes a sample of event i with its count, and returns how many of that event are missing before
-// it.
+// Saw notes a sample of event i with its count, and returns how many of that event are missing
+// before it.
 func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 	e := t.at(i)
 	if count <= e.seen {
@@ -89,8 +89,8 @@ func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool
 	return t.between + outstanding - min(outstanding, queued), r.Pending() == pending
 }
 
-// Gap returns the gap of what was lost until now and no gap has told of; ok is false if there is none.
-// counts reports whether a record is a sample of a counted event.
+// Gap returns the gap of what was lost until now and no gap has told of; ok is false if there is
+// none. counts reports whether a record is a sample of a counted event.
 func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, ok bool) {
 	missing, exact := t.missing(r, counts)
 	if ok = missing > t.told; ok {
