@@ -59,6 +59,7 @@ func (c *cpu) open(layouts []*layout, names bool, ringSize int) (err error) {
 		if err != nil {
 			return err
 		}
+		mapped.TimesBehind()
 		c.names = &ring{cpu: c, mapped: mapped}
 	}
 	for _, l := range layouts {
