@@ -34,7 +34,8 @@ func (s *Source) describe(failed error) {
 		c.Kinds[engine.KindExecFailed].Partial = engine.EventExecFailed
 	}
 	s.describeFields()
-	c.Notes = append(c.Notes, "ids, sessions, tracers and core dumps can change unseen: what /proc has of them is of the last FORK or EXEC")
+	c.Notes = append(c.Notes, "the kernel makes no record of a tracepoint, and counts none, while a BPF program on it returns 0, as that of exitsnoop(8) does",
+		"ids, sessions, tracers and core dumps can change unseen: what /proc has of them is of the last FORK or EXEC")
 }
 
 func kernel(via string, at engine.Events) engine.Capability {

@@ -20,8 +20,6 @@ const (
 	numHooks               // those that follow are not of tracepoints
 	renamed                // a thread has a new name
 	lost                   // records are missing
-	sideTask               // a task was made, by the ring of new names
-	sideEnd                // a thread ends, likewise
 )
 
 // hook is a tracepoint.

@@ -2,7 +2,6 @@ package tracepoint
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 
@@ -71,51 +70,6 @@ func (r *ring) others() uint64 {
 	return r.tally.Hits(int(newTask)) + r.tally.Hits(int(executed)) + r.tally.Hits(int(ended))
 }
 
-// The kernel makes no record, and counts none, of a tracepoint while a BPF program is attached to it
-// that returns 0, as those of exitsnoop(8) do. The ring of new names has a record of each birth and
-// end in any case: what it alone tells is lost.
-
-// sideOf returns what a record of the ring of new names shows, or lost for nothing.
-func (s *Source) sideOf(kind uint32) what {
-	switch {
-	case kind == perf.RecordFork && s.byWhat[newTask] != nil:
-		return sideTask
-	case kind == perf.RecordExit && s.byWhat[ended] != nil && s.byWhat[executed] != nil:
-		return sideEnd
-	}
-	return lost
-}
-
-// begun is how long after the opening the end of a thread may have passed its tracepoint before, ns.
-const begun = 500_000_000
-
-// maxMarks is how many marks of births and ends are kept before old ones are removed.
-const maxMarks = 1 << 16
-
-// checkSide reports a birth or an end as lost of which the tracepoint has told nothing.
-func (s *Source) checkSide(e *entry, to engine.Sink) {
-	seen, since := s.tasks, s.opened
-	if e.what == sideEnd {
-		seen, since = s.ends, s.opened+begun
-	}
-	_, told := seen[e.task]
-	if e.what == sideTask {
-		delete(seen, e.task)
-	} // else a number can come again, with those of threads that an exec ends
-	if len(seen) > maxMarks {
-		maps.DeleteFunc(seen, func(_ uint32, time uint64) bool { return time+begun < e.time })
-	}
-	inLoss := e.time <= s.lossTo+s.hold && s.lossFrom <= e.time+s.hold
-	if told || e.time < since || inLoss || s.noted < e.time+inFlight || e.task == 0 || e.task == 1<<32-1 {
-		return
-	}
-	s.skipped++
-	ev := to.Reserve()
-	ev.SetGap(engine.Gap{Cause: engine.LossSkipped, CPU: e.cpu, From: e.time - s.hold, To: e.time + inFlight, Count: 1})
-	to.Insert(ev)
-	s.relearn = s.groups != nil
-}
-
 // counts reports whether a record is counted: it is of a tracepoint.
 func (s *Source) counts(rec perf.Record) bool {
 	var sample perf.Sample
@@ -131,7 +85,6 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	st := engine.SourceStats{Bound: s.blind, Unread: s.unread}
 	names, exact := s.lostNames()
 	st.Lost[engine.LossRingFull] = s.lost + names
-	st.Lost[engine.LossSkipped] = s.skipped
 	st.Bound = st.Bound || !exact
 	st.Lost[engine.LossDecode] = s.decode
 	st.Produced = s.handed + st.LostTotal()

@@ -63,7 +63,6 @@ func newSource(shared source.Options, ringSize int) *Source {
 	s := &Source{
 		shared: shared, exits: shared, ringSize: ringSize, hold: uint64(defaultHold), clock: procfs.NewBootClock(),
 		execs: make(map[uint32]*entry), born: make(map[uint32]births), naming: make(map[uint32]newName),
-		tasks: make(map[uint32]uint64), ends: make(map[uint32]uint64),
 		showStatus: kernelversion.AtLeast("6.1"),
 	}
 	if shared.HoldTime > 0 { // an event is to come in time to be put in order
@@ -147,7 +146,7 @@ func (s *Source) findLayouts(fs *tracefs.FS) (failed, err error) {
 		}
 	}
 	s.births = found[newTask] != nil
-	s.names = true
+	s.names = o.Reports(engine.EventSetProcTitle | engine.EventExec | engine.EventExecFailed)
 	for _, l := range found {
 		if l == nil {
 			continue

@@ -49,8 +49,6 @@ type Source struct {
 	toRead []*entry
 	execs  map[uint32]*entry  // the latest exec of a process in the queue
 	born   map[uint32]births  // of the processes of a pid in the queue
-	tasks  map[uint32]uint64  // births and ends of threads by their tracepoints, until
-	ends   map[uint32]uint64  // the ring of new names tells them, too
 	naming map[uint32]newName // of a process: the name that an exec under way has set
 	groups *groups            // nil if the kernel tells the ends
 
@@ -63,7 +61,6 @@ type Source struct {
 
 	handed    uint64
 	lost      uint64 // records that are known to miss between those that were read
-	skipped   uint64 // hits of which another's program has kept the records back
 	namesLost uint64 // records that the rings of new names have lost
 	others    uint64 // records read from there that are no new names
 	hitsGone  uint64 // of the tracepoints for which there is one, on CPUs that are gone
@@ -217,14 +214,6 @@ func (s *Source) step(r *ring, to engine.Sink) {
 		got = record{what: renamed, time: c.Time, cpu: c.CPU, pid: c.PID, tid: c.TID, task: c.TID, byExec: c.Exec, text: c.Name}
 	case rec.Type == perf.RecordFork, rec.Type == perf.RecordExit:
 		s.others++
-		var task perf.Task
-		if task.ParseTask(rec.Body) != nil {
-			s.decode++
-			return
-		}
-		if w := s.sideOf(rec.Type); w != lost {
-			s.queue.add(&record{what: w, time: task.Time, cpu: uint32(r.number), pid: task.PID, task: task.TID})
-		}
 		return
 	case rec.Type == perf.RecordLost && r == r.hits: // how many the counts say
 		r.tally.Suspect()
@@ -262,8 +251,6 @@ func (s *Source) add(r *record, to engine.Sink) {
 	e := s.queue.add(r)
 	switch r.what {
 	case newTask:
-		s.tasks[r.task] = r.time
-		delete(s.ends, r.task)
 		if !r.thread() {
 			s.born[r.task] = s.born[r.task].with(r.time)
 		}
@@ -271,9 +258,6 @@ func (s *Source) add(r *record, to engine.Sink) {
 			s.fork(e, to.Reserve())
 		}
 	case executed:
-		if r.old != r.task {
-			s.ends[r.old] = r.time // the leader whose place the thread has taken may end by its number
-		}
 		switch x := s.execs[r.pid]; {
 		case x == nil:
 			s.execs[r.pid] = e
@@ -288,7 +272,6 @@ func (s *Source) add(r *record, to engine.Sink) {
 			e.unread = true
 		}
 	case ended:
-		s.ends[r.task] = r.time
 		if s.shared.Reports(engine.EventExit) {
 			e.event(to.Reserve(), engine.KindExit, r.pid, r.task)
 			e.unread = s.showStatus
@@ -382,9 +365,6 @@ func (s *Source) conclude(e *entry, to engine.Sink) {
 			copy(name.text[:], e.text)
 			s.naming[e.pid] = name
 		}
-	case sideTask, sideEnd:
-		s.checkSide(e, to)
-		return
 	case lost:
 		clear(s.naming)
 		if e.gap.To != 0 {

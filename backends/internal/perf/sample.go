@@ -88,21 +88,5 @@ func (c *Comm) ParseComm(r Record) error {
 	return nil
 }
 
-// Task is the birth or end of a thread, from a [RecordFork] or [RecordExit].
-type Task struct {
-	PID, TID uint32
-	Time     uint64 // CLOCK_MONOTONIC nanoseconds
-}
-
-// ParseTask decodes the body of a [RecordFork] or [RecordExit].
-func (t *Task) ParseTask(body []byte) error {
-	if len(body) < 24 { // pid, parent's, tid, parent's, time
-		return ErrSample
-	}
-	e := binary.NativeEndian
-	t.PID, t.TID, t.Time = e.Uint32(body), e.Uint32(body[8:]), e.Uint64(body[16:])
-	return nil
-}
-
 // IsWakeup reports whether a record is the empty one of a wakeup event.
 func IsWakeup(r Record) bool { return r.Type == RecordSample && len(r.Body) == 0 }

@@ -66,22 +66,6 @@ func TestParseComm(t *testing.T) {
 	}
 }
 
-func TestParseTask(t *testing.T) {
-	e := binary.NativeEndian
-	var b []byte
-	for _, n := range []uint32{1, 2, 3, 4} {
-		b = e.AppendUint32(b, n)
-	}
-	b = e.AppendUint64(b, 5)
-	var task Task
-	if err := task.ParseTask(b); err != nil || task != (Task{1, 3, 5}) {
-		t.Errorf("%+v, %v", task, err)
-	}
-	if task.ParseTask(b[:23]) == nil {
-		t.Error("23 bytes are enough")
-	}
-}
-
 func FuzzParseComm(f *testing.F) {
 	f.Add(comm("sh", 0).Body)
 	f.Add(make([]byte, 32))
@@ -91,7 +75,6 @@ func FuzzParseComm(f *testing.F) {
 			t.Error("more than there is")
 		}
 		ParseLost(b)
-		new(Task).ParseTask(b)
 	})
 }
 
