@@ -40,7 +40,7 @@ GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
 # runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of
 # three for two CPUs. PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none;
 # TESTS selects them as PACKAGE.TEST.
-PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/features ./exitsnoop ./fidelity/hunt .
+PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/tracepoint ./backends/features ./exitsnoop ./fidelity/hunt .
 KERNELS ?=
 BACKENDS ?=
 TESTS ?=

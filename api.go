@@ -70,7 +70,10 @@ type (
 	EBPFOptions   = source.EBPFOptions   // of the eBPF backend alone
 	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
 	CNProcOptions = source.CNProcOptions // of the proc connector alone
-	Enrich        = source.Enrich        // what the proc connector reads from /proc
+
+	TracepointOptions = source.TracepointOptions // of perf's tracepoints alone
+
+	Enrich = source.Enrich // what the proc connector reads from /proc
 )
 
 // The kinds of event.
@@ -180,6 +183,9 @@ func SetOf(fields ...Field) Fields { return engine.SetOf(fields...) }
 // Options.Kinds.
 func ParseKinds(list string) (Events, error) { return source.ParseKinds(list) }
 
+// ParseBackend returns the set of the backend with a name, such as "kprobe", for Options.Backends.
+func ParseBackend(name string) (BackendSet, error) { return backends.Parse(name) }
+
 // ParseFilter compiles an expression such as `exec and uid != 0 and exe ~ "/tmp/**"`, in the
 // language of package [github.com/quark-linux/quark/engine/filter]. The error is a *[FilterError].
 func ParseFilter(expression string) (*Filter, error) { return filter.Parse(expression) }
@@ -246,6 +252,10 @@ const (
 	EBPF   = backends.EBPF
 	KProbe = backends.KProbe
 	CNProc = backends.CNProc
+
+	Tracepoint = backends.Tracepoint
+
+	EveryBackend = backends.Every // also those that Open tries only if they are named
 
 	EnrichFull = source.EnrichFull // for CNProcOptions.Enrich
 	EnrichNone = source.EnrichNone

@@ -59,7 +59,8 @@ type Options struct {
 	// Writer of package engine/trace makes a recording of them.
 	Record Recorder
 
-	// Backends are those that may be tried, in their fixed order; 0 means all.
+	// Backends are those that may be tried, in their fixed order; 0 means EBPF, KProbe and
+	// CNProc, as any other has to be named.
 	Backends BackendSet
 
 	// Strict fails when the first allowed backend can't be opened. Set it where
@@ -111,6 +112,9 @@ type Options struct {
 	EBPF   EBPFOptions
 	KProbe KProbeOptions
 	CNProc CNProcOptions
+
+	// Tracepoint is for the backend of perf's tracepoints alone.
+	Tracepoint TracepointOptions
 }
 
 // Queue delivers the events of one backend. One goroutine uses it; Close, Drain, Stats
@@ -165,7 +169,7 @@ func (o *Options) backends() backends.Options {
 		Allowed: o.Backends, Strict: o.Strict,
 		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, Users: o.Users, BTF: o.BTF,
 			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
-		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc,
+		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Tracepoint: o.Tracepoint,
 	}
 }
 
@@ -187,9 +191,9 @@ func (o *Options) kinds() Events {
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
 // the kernel nor /proc, and works on every system. On other systems than Linux the source must have
 // no descriptor. Options that are for backends have no effect, but fail with a wrong value:
-// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF, KProbe and
-// CNProc. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the time and
-// the first processes from it. Close closes the source, as New does if it fails.
+// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF, KProbe, CNProc
+// and Tracepoint. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the
+// time and the first processes from it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {
 	if src == nil {
 		return nil, errors.New("make queue: the source is nil")
@@ -306,7 +310,7 @@ func (q *Queue) close() error {
 	return errors.Join(errs...)
 }
 
-// Backend is the name of the active backend: "ebpf", "kprobe" or "cnproc".
+// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc" or "tracepoint".
 func (q *Queue) Backend() string { return q.source.Name() }
 
 // Attempts are the backends that were tried before the active one, and why

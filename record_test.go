@@ -94,15 +94,17 @@ func newWriter(t *testing.T, to io.Writer) *trace.Writer {
 	return w
 }
 
-// ends returns which children of this process have ended with a known status, by the events of q.
+// ends returns which children of this process have ended, by the events of q: with a known status,
+// if the kernel tells it.
 func ends(t *testing.T, q *quark.Queue) map[uint32]bool {
 	pids := make(map[uint32]bool)
+	told := q.Capabilities().Fields[quark.FieldExit].Origin == quark.OriginKernel
 	for ev, err := range q.Events(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := ev.Process
-		if b := p.Birth; b.Known.Has(quark.FieldPPID) && int(b.Parent.PID) == os.Getpid() && ev.Events.Has(quark.EventExit) && p.Known.Has(quark.FieldExit) {
+		if b := p.Birth; b.Known.Has(quark.FieldPPID) && int(b.Parent.PID) == os.Getpid() && ev.Events.Has(quark.EventExit) && (p.Known.Has(quark.FieldExit) || !told) {
 			pids[p.PID] = true
 		}
 	}

@@ -1,9 +1,9 @@
 package backends
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/backends/source"
@@ -14,17 +14,20 @@ import (
 type Set uint8
 
 const (
-	EBPF   Set = 1 << iota // raw tracepoints and CO-RE programs
-	KProbe                 // tracefs probes and perf rings
-	CNProc                 // the proc connector
+	EBPF   Set = 1 << 0 // raw tracepoints and CO-RE programs
+	KProbe Set = 1 << 1 // tracefs probes and perf rings
+	CNProc Set = 1 << 2 // the proc connector
 
-	All = EBPF | KProbe | CNProc // of them
+	Tracepoint Set = 1 << 3 // perf's tracepoints
+
+	All   = EBPF | KProbe | CNProc // those that Open tries if none are named
+	Every = All | Tracepoint       // all that exist
 )
 
-// Options say which backends may be tried and with which options. The zero value tries all with
-// their defaults.
+// Options say which backends may be tried and with which options. The zero value tries those of All
+// with their defaults.
 type Options struct {
-	// Allowed are the backends that may be tried; 0 means all.
+	// Allowed are the backends that may be tried; 0 means All.
 	Allowed Set
 
 	// Strict fails when the first allowed backend can't be opened, instead of
@@ -36,6 +39,8 @@ type Options struct {
 	EBPF   source.EBPFOptions
 	KProbe source.KProbeOptions
 	CNProc source.CNProcOptions
+
+	Tracepoint source.TracepointOptions
 }
 
 // Attempt is a backend that could not be opened, and why.
@@ -46,8 +51,16 @@ type Attempt struct {
 
 func (a Attempt) String() string { return a.Backend + ": " + a.Err.Error() }
 
-// names are those of the backends, by bit of Set, which is the order in which Open tries them.
-var names = [...]string{"ebpf", "kprobe", "cnproc"}
+// names are those of the backends, in the order in which Open tries them.
+var names = [...]struct {
+	backend Set
+	name    string
+}{
+	{EBPF, "ebpf"},
+	{KProbe, "kprobe"},
+	{CNProc, "cnproc"},
+	{Tracepoint, "tracepoint"},
+}
 
 // backend is a backend of this system.
 type backend struct {
@@ -76,25 +89,24 @@ type Proc interface {
 
 // Names returns the names of the members of s in the order of preference.
 func (s Set) Names() (members []string) {
-	for i, name := range names {
-		if s.has(i) {
-			members = append(members, name)
+	for _, n := range names {
+		if s&n.backend != 0 {
+			members = append(members, n.name)
 		}
 	}
 	return members
 }
 
-// has reports whether s has the backend of a bit.
-func (s Set) has(bit int) bool { return s>>bit&1 != 0 }
-
 func (s Set) String() string { return strings.Join(s.Names(), ",") }
 
 // Parse returns the set of the backend with that name.
 func Parse(name string) (Set, error) {
-	if i := slices.Index(names[:], name); i >= 0 {
-		return 1 << i, nil
+	for _, n := range names {
+		if n.name == name {
+			return n.backend, nil
+		}
 	}
-	return 0, fmt.Errorf("unknown backend %q: it is one of %s", name, All)
+	return 0, fmt.Errorf("unknown backend %q: it is one of %s", name, Every)
 }
 
 // Open opens the first of the allowed backends that this kernel and these
@@ -110,22 +122,22 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		return nil, nil, err
 	}
 	var failed []Attempt
-	for i, b := range backends {
-		if !opts.Allowed.has(i) && opts.Allowed != 0 {
+	for _, n := range names {
+		if n.backend&cmp.Or(opts.Allowed, All) == 0 {
 			continue
 		}
-		if len(opts.Shared.Users) > 0 && names[i] != "ebpf" {
-			failed = append(failed, Attempt{names[i], fmt.Errorf("it can't leave out the processes of users in the kernel: %w", errors.ErrUnsupported)})
+		if len(opts.Shared.Users) > 0 && n.backend != EBPF {
+			failed = append(failed, Attempt{n.name, fmt.Errorf("it can't leave out the processes of users in the kernel: %w", errors.ErrUnsupported)})
 			continue
 		}
-		s, err := b.open(&opts)
+		s, err := backends[n.backend].open(&opts)
 		if err == nil {
 			return s, failed, nil
 		}
 		if wrong := new(engine.OptionError); errors.As(err, &wrong) {
 			return nil, failed, err
 		}
-		failed = append(failed, Attempt{names[i], err})
+		failed = append(failed, Attempt{n.name, err})
 		if opts.Strict {
 			break
 		}
@@ -136,13 +148,17 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 // Validate returns an *engine.OptionError if a value can't be used, be it of a backend that is not
 // allowed.
 func (o *Options) Validate() error {
-	if extra := o.Allowed &^ All; extra != 0 {
-		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", All)}
+	if extra := o.Allowed &^ Every; extra != 0 {
+		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", Every)}
 	}
 	if err := o.Shared.Validate(); err != nil {
 		return err
 	}
-	for _, b := range backends {
+	for _, n := range names {
+		b, ok := backends[n.backend]
+		if !ok {
+			continue // none exists on this system
+		}
 		if err := b.check(o); err != nil {
 			if wrong := new(engine.OptionError); errors.As(err, &wrong) {
 				wrong.Option = b.options + "." + wrong.Option

@@ -6,20 +6,24 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/engine"
 )
 
 // backends has an element for each of names.
-var backends = []backend{
-	{"EBPF",
+var backends = map[Set]backend{
+	EBPF: {"EBPF",
 		func(o *Options) error { return ebpf.Validate(o.EBPF) },
 		func(o *Options) (engine.Source, error) { return opened(ebpf.Open(o.Shared, o.EBPF)) }},
-	{"KProbe",
+	KProbe: {"KProbe",
 		func(o *Options) error { return kprobe.Validate(o.KProbe) },
 		func(o *Options) (engine.Source, error) { return opened(kprobe.Open(o.Shared, o.KProbe)) }},
-	{"CNProc",
+	CNProc: {"CNProc",
 		func(o *Options) error { return cnproc.Validate(o.CNProc) },
 		func(o *Options) (engine.Source, error) { return opened(cnproc.Open(o.Shared, o.CNProc)) }},
+	Tracepoint: {"Tracepoint",
+		func(o *Options) error { return tracepoint.Validate(o.Tracepoint) },
+		func(o *Options) (engine.Source, error) { return opened(tracepoint.Open(o.Shared, o.Tracepoint)) }},
 }
 
 // opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.

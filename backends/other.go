@@ -13,7 +13,7 @@ import (
 
 // backends is empty, on other architectures of Linux because none was ever tested there: a field
 // that is read from the wrong register or offset would be wrong instead of unknown.
-var backends []backend
+var backends map[Set]backend
 
 func checkSystem() error {
 	missing := "its backends are interfaces of the Linux kernel"

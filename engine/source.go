@@ -3,7 +3,7 @@ package engine
 // Source is a kernel interface that reports what processes do. All methods are
 // called by one goroutine at a time.
 type Source interface {
-	// Name is the short name: "ebpf", "kprobe", "cnproc".
+	// Name is the short name: "ebpf", "kprobe", "cnproc", "tracepoint".
 	Name() string
 
 	// Capabilities says what this source, on this kernel, reports and how.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/pace"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
@@ -225,7 +226,7 @@ func TestNextProcessOfTheNumber(t *testing.T) {
 		e.readAll()
 		next := clock.Monotonic()
 		if ev.Task.Start = 0; c.start < 1<<40 {
-			ev.Task.Start = e.clock.boot(next) - c.start*tick
+			ev.Task.Start = e.clock.Boot(next) - c.start*tick
 		}
 		e.note(&message{what: Fork, pid: 1, tid: 1, time: next})
 		if got := ev.Task.Known.Has(engine.FieldCwd); got != c.known {
@@ -349,7 +350,7 @@ func TestReadingInFullSink(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := offline(Options{Enrich: EnrichNone})
-		s.fd, s.pace, s.finishing = fds[0], &pacer{}, room == 100
+		s.fd, s.pace, s.finishing = fds[0], &pace.Pacer{}, room == 100
 		proc := &fakeProc{memory: 7, known: procfs.Readable}
 		s.enrich = newEnricher(proc, s.clock, &s.loss, ms)
 		now := clock.Monotonic()
@@ -378,7 +379,7 @@ func TestGapBeforeWhatWaits(t *testing.T) {
 	defer func() { unix.Close(fds[0]); unix.Close(fds[1]) }()
 	for _, room := range []int{1, 100} {
 		s := offline(Options{Enrich: EnrichNone})
-		s.fd, s.pace = fds[0], &pacer{}
+		s.fd, s.pace = fds[0], &pace.Pacer{}
 		now := clock.Monotonic()
 		fill(s.batch, record(Exec, 0, 1, now, 10, 10), record(Exec, 0, 2, now+1, 11, 11))
 		s.loss.overrun = overrun{from: now + 10, to: now + 30, reported: now + 20, dropped: 1}

@@ -248,7 +248,7 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 		// The image was read before the exec began, the ids perhaps of the thread that
 		// executes.
 		h.drop(lost & engine.FieldsIDs)
-	case m.what == Fork && h.time != 0 && e.clock.startedBefore(h.ev.Task.Start, m.time):
+	case m.what == Fork && h.time != 0 && e.clock.StartedBefore(h.ev.Task.Start, m.time):
 		// It was read of the process that had the number before.
 	case h.time == 0:
 		h.want &^= lost
@@ -460,7 +460,7 @@ func (e *enricher) readAll() {
 			continue
 		}
 		if now == 0 {
-			e.clock.update()
+			e.clock.Update()
 			now = e.clock.now()
 		}
 		if h.wait = h.wait && now < h.ev.Time+e.delay; h.wait {
@@ -570,16 +570,16 @@ func keepIDs(t *engine.Task, told engine.Fields, was engine.Credentials) (later 
 // of an end comes the number can be another process's, which a loss can hide.
 func (e *enricher) mayBe(h *entry, start uint64) bool {
 	if e.births && h.ev.Kind == engine.KindExit && h.want.Has(engine.FieldStart) {
-		return e.clock.startedBefore(start, h.ev.Time)
+		return e.clock.StartedBefore(start, h.ev.Time)
 	}
-	return e.clock.startedBy(start, h.ev.Time)
+	return e.clock.StartedBy(start, h.ev.Time)
 }
 
 // proven reports whether the process that was read is that of the event, where the kernel does not
 // tell of forks: it is older, or has executed or ended as the event says. Another process that does
 // the same sends a message of its own.
 func (e *enricher) proven(h *entry, st *procfs.Status) bool {
-	return e.clock.startedBefore(h.ev.Task.Start, h.ev.Time) || h.ev.Kind == engine.KindExec && !st.ForkNoExec || h.same && st.Zombie()
+	return e.clock.StartedBefore(h.ev.Task.Start, h.ev.Time) || h.ev.Kind == engine.KindExec && !st.ForkNoExec || h.same && st.Zombie()
 }
 
 // compare takes the image away from an exec that was read, if it may be that of the next

@@ -72,11 +72,11 @@ func (t *tracker) over(m *message) (over, unsure bool) {
 	}
 	st, start, err := t.view.Status(m.pid)
 	switch {
-	case err != nil || !t.clock.startedBy(start, m.time):
+	case err != nil || !t.clock.StartedBy(start, m.time):
 		return true, false
 	case st.Zombie():
 		return st.Threads <= 1, false
-	case m.tid != m.pid || t.clock.startedBefore(start, m.time):
+	case m.tid != m.pid || t.clock.StartedBefore(start, m.time):
 		return false, false
 	}
 	killed := m.status == uint32(unix.SIGKILL)

@@ -104,7 +104,7 @@ func (t *tracker) confirm(m *message, e end) end {
 	e.unsure = true
 	st, start, err := t.view.Status(m.pid)
 	switch {
-	case err != nil, !t.clock.startedBy(start, m.time), st.Over():
+	case err != nil, !t.clock.StartedBy(start, m.time), st.Over():
 		// Gone, and perhaps there is a new one already; or waiting for its parent.
 		t.groups.forget(m.pid)
 		return e
@@ -113,7 +113,7 @@ func (t *tracker) confirm(m *message, e end) end {
 		// process has it, which may have been born in the same tick, or before the message
 		// was made.
 		t.groups.forget(m.pid)
-		return end{lost: m.reaped() || !t.clock.startedBefore(start, m.time)}
+		return end{lost: m.reaped() || !t.clock.StartedBefore(start, m.time)}
 	}
 	for _, tid := range t.view.Tasks(m.pid) {
 		t.groups.add(m.pid, tid)

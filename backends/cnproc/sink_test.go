@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -41,7 +42,7 @@ func offline(o Options, shared ...source.Options) *Source {
 // watching returns a source that has begun to watch a model of a kernel, whose clock is now.
 func watching(model view, now *uint64) (s *Source, got *sink) {
 	s, got = offline(Options{Enrich: EnrichNone}), &sink{room: 1 << 20}
-	s.clock.offset, s.clock.before, s.clock.test = 0, 0, func() uint64 { return *now }
+	s.clock.BootClock, s.clock.test = procfs.BootClock{}, func() uint64 { return *now }
 	s.track.view, s.to, s.loss.noted = model, got, *now
 	s.track.learn()
 	return s, got

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/pace"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
@@ -21,7 +22,7 @@ type Source struct {
 	shared    source.Options
 	opts      Options
 	fd        int
-	pace      *pacer
+	pace      *pace.Pacer
 	busy      bool // there were messages since Arm
 	filtered  bool // the kernel leaves out kinds
 	finishing bool // see Finish
@@ -133,7 +134,7 @@ func (s *Source) open() (err error) {
 		}
 	}
 	s.dropsBase = drops(s.fd)
-	if s.pace, err = newPacer(s.fd, s.opts.Enrich); err != nil {
+	if s.pace, err = pace.New(s.pacing(), s.fd); err != nil {
 		return err
 	}
 	need := allKinds
@@ -151,12 +152,20 @@ func (s *Source) open() (err error) {
 	return s.shared.LeaveOut(&s.caps)
 }
 
+// pacing returns how often FD wakes under load. Counting alone can wait.
+func (s *Source) pacing() pace.Options {
+	if s.opts.Enrich == EnrichFull {
+		return pace.Reading
+	}
+	return pace.Counting
+}
+
 // Name is "cnproc".
 func (s *Source) Name() string { return "cnproc" }
 
 // FD polls readable while the socket has messages, or some time after the first
 // of them: see Arm.
-func (s *Source) FD() int { return s.pace.epoll }
+func (s *Source) FD() int { return s.pace.FD() }
 
 // Arm prepares FD. The socket stays readable as long as it holds something, so only
 // messages that have been taken out of it are in the way of waiting. While the engine is
@@ -166,7 +175,7 @@ func (s *Source) Arm(idle bool) bool {
 	if s.batch.next < s.batch.n {
 		return false
 	}
-	s.pace.arm(s.busy && !idle, soonest(s.enrich.due(), s.nextLook), clock.Monotonic())
+	s.pace.Arm(s.busy && !idle, soonest(s.enrich.due(), s.nextLook), clock.Monotonic())
 	s.busy = false
 	return true
 }
@@ -192,7 +201,7 @@ func (s *Source) Close() error {
 	err := unix.Close(s.fd)
 	s.fd = -1
 	if s.pace != nil {
-		s.pace.close()
+		s.pace.Close()
 	}
 	if s.proc != nil {
 		s.proc.Close()
@@ -217,8 +226,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	s.size = max(s.size, to.Room())
 	hold := s.mayHold()
 	s.enrich.delay = 0
-	if hold && s.pace.timing {
-		s.enrich.delay = s.pace.interval
+	if hold && s.pace.Timed() {
+		s.enrich.delay = s.pace.Interval()
 	} else {
 		s.enrich.hurry()
 	}

@@ -250,7 +250,7 @@ func (young) Status(uint32) (procfs.Status, uint64, error) {
 // whose former leader that was, or the next one.
 func TestEndBeforeTheNextOfTheTick(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone}, source.Options{Threads: true})
-	s.track.view, s.clock.offset, s.clock.before = young{}, 0, 0
+	s.track.view, s.clock.BootClock = young{}, procfs.BootClock{}
 	s.loss.until, s.loss.rescan, s.loss.looked = 1, true, clock.Monotonic()
 	got := sink{room: 100}
 	const at = engine.ProcStartUnit + 5

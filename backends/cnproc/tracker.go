@@ -313,7 +313,7 @@ func (t *tracker) doubtEnd(m *message) {
 		return
 	}
 	st, start, err := t.view.Status(m.pid)
-	if err != nil || !t.clock.startedBy(start, m.time) || st.Over() {
+	if err != nil || !t.clock.StartedBy(start, m.time) || st.Over() {
 		t.loseDoubted(m)
 	}
 }

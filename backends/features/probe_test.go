@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/tracefs"
@@ -30,6 +31,51 @@ func noKprobes() string {
 	}
 	p.Close()
 	return ""
+}
+
+// noEvents returns the reason if the kernel has no tracefs, else "".
+func noEvents() string {
+	fs, err := tracefs.Open()
+	if err != nil {
+		return "tracefs: " + err.Error()
+	}
+	fs.Close()
+	return ""
+}
+
+// tracepoint looks for a field of a tracepoint's records.
+func tracepoint(name, field string) func() error {
+	return func() error {
+		fs, err := tracefs.Open()
+		if err != nil {
+			return err
+		}
+		defer fs.Close()
+		group, event, _ := strings.Cut(name, "/")
+		e, err := fs.Event(group, event)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		case err != nil:
+			return err
+		}
+		if _, ok := e.Field(field); !ok {
+			return fmt.Errorf("%w: %s has no field %s", errors.ErrUnsupported, name, field)
+		}
+		return nil
+	}
+}
+
+// newNames opens the event whose records tell of new names.
+func newNames() error {
+	e, err := perf.OpenComm(0)
+	if errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	}
+	if err != nil {
+		return err
+	}
+	return e.Close()
 }
 
 // noSyscallEvents returns the reason if the kernel has no tracepoints of system calls, else "".

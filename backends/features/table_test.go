@@ -74,6 +74,15 @@ var table = []feature{
 	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: connector},
 	{Backend: "cnproc", Name: "filter of events in the kernel", Since: "6.6", Without: "time: what is not wanted is left out in user space",
 		Probe: connectorFilter},
+
+	{Backend: "tracepoint", Name: "tracepoint: task_newtask", Since: "3.4", Probe: tracepoint("task/task_newtask", "clone_flags"), Built: noEvents},
+	{Backend: "tracepoint", Name: "tracepoint: sched_process_exec", Since: "3.4", Probe: tracepoint("sched/sched_process_exec", "old_pid"), Built: noEvents},
+	{Backend: "tracepoint", Name: "tracepoint: sched_process_exit", Since: "2.6", Probe: tracepoint("sched/sched_process_exit", "pid"), Built: noEvents},
+	{Backend: "tracepoint", Name: "field: group_dead of sched_process_exit", Since: "6.16", Without: "certainty which thread is the last, after a loss",
+		Probe: tracepoint("sched/sched_process_exit", "group_dead"), Built: noEvents},
+	{Backend: "tracepoint", Name: "tracepoints of system calls", Since: "2.6", Without: "failed execs", Probe: tracepoint("syscalls/sys_exit_execve", "ret"),
+		Built: noSyscallEvents},
+	{Backend: "tracepoint", Name: "perf records of names that an exec sets", Since: "3.16", Probe: newNames},
 }
 
 func program(t ebpf.ProgramType) func() error {

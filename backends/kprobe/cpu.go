@@ -15,10 +15,6 @@ type cpu struct {
 	events []*perf.Event // the followers of the leader; the first owns the ring
 	gone   bool          // the CPU went offline; its ring is still to be read
 
-	// While Populate reads: whether the ring has a record, and the time of the next one.
-	pending bool
-	next    uint64
-
 	// wakeups are wakeup events, which write an empty record that wakes the reader, one for
 	// each set. The first is their leader. The kernel writes the wakeup record before the
 	// samples of the same hit, which wake nobody.
@@ -30,11 +26,9 @@ type cpu struct {
 	// that it announced are expected until then.
 	wakeupDeadline uint64
 
-	losses losses
+	tally perf.Tally // of the first probe of each family
 
-	first [numFamilies]*perf.Event // by family, the event that counts the hits
-	last  [numFamilies]uint64      // by family, the count in the last sample
-	now   assembly
+	now assembly
 }
 
 // openCPU opens the events of all sets on one CPU, disabled.
@@ -68,7 +62,7 @@ func (c *cpu) open(sets []*set, ringSize int) error {
 				return err
 			}
 			if p.part == 1 {
-				c.first[s.family] = e
+				c.tally.Add(s.family, e)
 			}
 		}
 		for _, p := range s.guards { // they record nothing, so that they need no ring
@@ -103,6 +97,9 @@ func (c *cpu) openEvent(p *probe, leader *perf.Event, watermark int, filter stri
 	}
 	return e, nil
 }
+
+// Ring returns the CPU's ring, for [perf.ReadQueued].
+func (c *cpu) Ring() *perf.Ring { return c.ring }
 
 // wakeupLeader returns the leader of the wakeup events, nil before the first is opened.
 func (c *cpu) wakeupLeader() *perf.Event {

@@ -3,12 +3,13 @@ package kprobe
 import (
 	"testing"
 
+	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/engine"
 )
 
 // The gap of a CPU that came online begins before all that a full buffer left in the rings.
 func TestUnseenBeginsBeforeWhatIsUnread(t *testing.T) {
-	s := &Source{online: &online{socket: -1}, unseen: []int{1}, followed: 7}
+	s := &Source{online: new(perf.Online), unseen: []int{1}, followed: 7}
 	for range 2 {
 		full := engine.NewBuffer(0)
 		var gap engine.Gap

@@ -163,18 +163,18 @@ func (s *Source) dropIncomplete(failed []error) {
 
 func (s *Source) openCPUs() (err error) {
 	s.followed = clock.Monotonic()
-	if s.online, err = openOnline(); err != nil {
+	if s.online, err = perf.OpenOnline(); err != nil {
 		return err
 	}
 	if s.poll, err = wait.Epoll(); err != nil {
 		return err
 	}
-	if fd := s.online.socket; fd >= 0 {
+	if fd := s.online.FD(); fd >= 0 {
 		if err := wait.Add(s.poll, fd); err != nil {
 			return err
 		}
 	}
-	for _, n := range s.online.cpus {
+	for _, n := range s.online.CPUs() {
 		if err := s.addCPU(n); err != nil && !errors.Is(err, perf.ErrNoCPU) {
 			return err
 		}
@@ -199,7 +199,7 @@ func (s *Source) addCPU(n int) error {
 		c.close()
 		return err
 	}
-	c.losses.last = clock.Monotonic()
+	c.tally.Last = clock.Monotonic()
 	s.cpus = append(s.cpus, c)
 	return nil
 }

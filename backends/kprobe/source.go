@@ -30,7 +30,7 @@ type Source struct {
 
 	poll   int // epoll
 	cpus   []*cpu
-	online *online
+	online *perf.Online
 
 	walker    walker
 	completer *completer // nil without /proc
@@ -68,7 +68,8 @@ func (s *Source) Populate(to engine.Sink) error {
 	if s.probes == nil {
 		return os.ErrClosed
 	}
-	for to.Room() > 0 && s.readQueued(to) {
+	more, step := func() bool { return to.Room() > 0 }, func(c *cpu) { s.step(c, to) }
+	for to.Room() > 0 && perf.ReadQueued(s.cpus, more, step) {
 	}
 	all := to.Room() > 0 // else their other records may still be in a ring
 	if all {
@@ -114,31 +115,6 @@ func (s *Source) oldestHeld() uint64 {
 // make it wait for longer than the engine holds events.
 func (s *Source) Held() (oldest uint64, ok bool) { return s.held, s.held != 0 }
 
-// readQueued reads the records that are queued, the oldest first: those that the sink has no room
-// for are younger. It returns false if there are none.
-func (s *Source) readQueued(to engine.Sink) (some bool) {
-	for _, c := range s.cpus {
-		c.next, c.pending = c.ring.Time()
-	}
-	// An empty ring may get a record that is older than one that another gets meanwhile.
-	until := clock.Monotonic()
-	for to.Room() > 0 {
-		var c *cpu
-		for _, o := range s.cpus {
-			if o.pending && (c == nil || o.next < c.next) {
-				c = o
-			}
-		}
-		if c == nil || some && c.next > until {
-			return some
-		}
-		some = true
-		s.step(c, to)
-		c.next, c.pending = c.ring.Time()
-	}
-	return some
-}
-
 // Finish makes Populate hold nothing back: the end of a process whose leader's record has
 // not come by the time the rings are empty is delivered without a status.
 func (s *Source) Finish() { s.finishing = true }
@@ -147,7 +123,7 @@ func (s *Source) Finish() { s.finishing = true }
 // there since the last look nobody saw.
 func (s *Source) followCPUs(to engine.Sink) {
 	began := clock.Monotonic()
-	s.online.follow(s)
+	s.online.Follow(rings{s})
 	for _, cpu := range s.unseen {
 		s.execs.doubt(s.followed)
 		insertUnseen(to, cpu, s.followed, clock.Monotonic())
@@ -169,10 +145,10 @@ func (s *Source) closeGone(to engine.Sink) {
 		}
 		now := clock.Monotonic()
 		s.reportLoss(c, to)
-		s.lost += c.outstanding()
+		s.lost += c.tally.Outstanding()
 		// The kernel takes the perf events away before the tasks.
-		s.execs.doubt(c.losses.last)
-		insertUnseen(to, c.number, c.losses.last, now)
+		s.execs.doubt(c.tally.Last)
+		insertUnseen(to, c.number, c.tally.Last, now)
 		s.blind = true
 		c.close()
 		return true
@@ -231,12 +207,12 @@ func (s *Source) step(c *cpu, to engine.Sink) {
 			break
 		}
 		s.sample(c, to, &sample)
-		c.losses.last = sample.Time
+		c.tally.Last = sample.Time
 		if rec.Aside && c.now.set != nil {
 			c.now.values.keep()
 		}
 	case rec.Type == perf.RecordLost: // how many events they were of the counts say
-		c.losses.suspect()
+		c.tally.Suspect()
 	}
 }
 
@@ -265,15 +241,7 @@ func (s *Source) sample(c *cpu, to engine.Sink, sample *perf.Sample) {
 		a.begin(p.set, sample.Count)
 	}
 	if p.part == 1 {
-		last := &c.last[p.set.family]
-		if sample.Count > *last {
-			if n := sample.Count - *last - 1; n > 0 {
-				s.lost += n
-				c.losses.between += n
-				c.losses.suspect()
-			}
-			*last = sample.Count
-		}
+		s.lost += c.tally.Saw(p.set.family, sample.Count)
 		a.time, a.cpu, a.pid, a.tid = sample.Time, sample.CPU, sample.PID, sample.TID
 	} else if a.have == 0 {
 		a.time = sample.Time
@@ -438,7 +406,7 @@ func (s *Source) Close() error {
 	}
 	errs = append(errs, s.probes.Close(), s.completer.close())
 	if s.online != nil {
-		errs = append(errs, s.online.close())
+		errs = append(errs, s.online.Close())
 	}
 	if s.poll >= 0 {
 		errs = append(errs, unix.Close(s.poll))

@@ -44,6 +44,16 @@ type CNProcOptions struct {
 	TaskStats bool
 }
 
+// TracepointOptions are those of the source of perf's tracepoints alone. The zero value is right
+// for most.
+type TracepointOptions struct {
+	// RingSize is the size in bytes of the ring of each CPU, rounded up to a power of two and
+	// at least one page. 0 means 1 MiB. A fork, an exec and an exit take about 400 bytes
+	// together. Set it larger where the reader may stop for long, smaller only to provoke
+	// loss. New names have another ring, of 256 KiB.
+	RingSize int
+}
+
 // Enrich says what is read from /proc.
 type Enrich uint8
 

@@ -23,7 +23,7 @@ const (
 
 // benchmark measures quark's backends next to other programs.
 func benchmark(o *options, out, errw io.Writer) error {
-	monitors, absent := bench.Monitors()
+	monitors, absent := bench.Monitors(o.run.Backends)
 	progress := func(what string) {
 		if o.verbose {
 			fmt.Fprintln(errw, what)

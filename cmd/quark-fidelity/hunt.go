@@ -35,7 +35,7 @@ func search(o *options, out, errw io.Writer) error {
 	}
 	if f := r.Found; f != nil {
 		printLie(out, f.Backend, f.Again, f.Of, f.Findings)
-		fmt.Fprintf(out, "run it again: quark-fidelity run --%s -n %d %s\n", f.Backend, f.Of, f.Path)
+		fmt.Fprintf(out, "run it again: quark-fidelity run --backend %s -n %d %s\n", f.Backend, f.Of, f.Path)
 		return errLie
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -178,14 +179,16 @@ type options struct {
 	run                   fidelity.Options
 }
 
-const usage = `usage: quark-fidelity run [-bckvx] [-S SCENARIO]... [-n N] [--hold-time D] [-o FILE] [-p PAGE]
+const usage = `usage: quark-fidelity run [-bckvx] [--backend NAME]... [-S SCENARIO]... [-n N]
+                          [--hold-time D] [-o FILE] [-p PAGE]
                           [--monitor NAME]... [--command COMMAND --format FILE]...
-       quark-fidelity run [-bck] [-n N] [--hold-time D] SCRIPT...
-       quark-fidelity hunt [-bck] [--seed N] [--for D] [--faults] [--hold-time D] [-o DIRECTORY]
+       quark-fidelity run [-bck] [--backend NAME]... [-n N] [--hold-time D] SCRIPT...
+       quark-fidelity hunt [-bck] [--backend NAME]... [--seed N] [--for D] [--faults]
+                          [--hold-time D] [-o DIRECTORY]
        quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
-       quark-fidelity bench [-v]
+       quark-fidelity bench [-bckv] [--backend NAME]...
 
 run performs scenarios that record their own truth while all backends listen, and
 says what each backend saw of it, and with --monitor what programs of others saw. It
@@ -202,7 +205,13 @@ func newFlags(o *options) *pflag.FlagSet {
 	f := command.NewFlags("quark-fidelity")
 	f.BoolVarP(&o.ebpf, "ebpf", "b", false, "listen with the eBPF backend")
 	f.BoolVarP(&o.kprobe, "kprobe", "k", false, "listen with the kprobe backend")
-	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k and -c: with all that work")
+	f.BoolVarP(&o.cnproc, "cnproc", "c", false, "listen with the proc connector; without -b, -k, -c and --backend: with all of these that work")
+	f.Func("backend", "listen with the backend of this `name`, one of "+strings.Join(backends.Every.Names(), ", ")+"; may be repeated, beside -b, -k and -c",
+		func(name string) error {
+			set, err := backends.Parse(name)
+			o.run.Backends |= set
+			return err
+		})
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
 	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario")
 	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt: the lives to begin with (default a random number)")

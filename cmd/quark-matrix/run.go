@@ -44,7 +44,7 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.StringVarP(&o.out, "output", "o", "build/matrix", "directory for the results")
 	f.StringSliceVar(&o.arches, "arch", []string{runtime.GOARCH}, "architectures of the kernels")
 	f.StringToStringVar(&o.initramfs, "initramfs", map[string]string{runtime.GOARCH: "initramfs.gz"}, "initramfs of each architecture")
-	f.StringSliceVarP(&o.backends, "backends", "b", nil, "run on these backends only: ebpf (b), kprobe (k), cnproc (c)")
+	f.StringSliceVarP(&o.backends, "backends", "b", nil, "run on these backends only: "+matrix.KnownBackends())
 	f.StringSliceVarP(&o.tests, "tests", "t", nil, "run these tests only, names or patterns: those of quark-test, and as PACKAGE.TEST Go tests")
 	f.StringSliceVar(&o.packages, "packages", nil, "run the Go tests of these packages, too, in guests of their own")
 	f.StringVar(&o.command, "command", "", "run this command and its words instead of tests; its exit status and its records are judged")

@@ -43,6 +43,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
 		f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
 		f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
+		f.Func("backend", "use the backend of this `name`, one of "+strings.Join(quark.EveryBackend.Names(), ", ")+"; may be repeated, beside -b, -k and -c", o.addBackend)
 		f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
 		f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
 		f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
@@ -85,6 +86,13 @@ func newFlags(o *options) *pflag.FlagSet {
 	return all
 }
 
+// addBackend takes a value of --backend.
+func (o *options) addBackend(name string) error {
+	set, err := quark.ParseBackend(name)
+	o.queue.Backends |= set
+	return err
+}
+
 // setUsers takes the value of --users.
 func (o *options) setUsers(list string) error {
 	o.queue.Users = nil
@@ -115,7 +123,7 @@ func kindNames() (names []string) {
 // treeColumns are those of tree, which shows the parent by itself.
 const treeColumns = "time,dur,user,pid,event,status,argv"
 
-const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
+const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [--backend NAME]... [-d D] [-B FILE] [-l N] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --names --host -j | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--users LIST] [--environ LIST [--redact LIST]]
@@ -130,7 +138,8 @@ standard error. tree prints it as a tree, and stats at the end how often which
 command was executed, ended and failed. top shows on a terminal how much
 happens, below which processes, and what fails. completion prints what makes a
 shell complete the options.
-Without -b, -k or -c the best backend that works is taken. With -R it is a
+Without -b, -k, -c and --backend the best of ebpf, kprobe and cnproc that works is
+taken. With -R it is a
 recording that is printed, and nothing is asked of the kernel.
 
 `
@@ -166,7 +175,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 			return nil, fmt.Errorf("--%s: the name of the file is empty", name)
 		}
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"} {
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "backend", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
 		}
@@ -218,6 +227,7 @@ func printCompletion(f *pflag.FlagSet, shell []string, out io.Writer) error {
 	}
 	script, err := command.Completion(shell[0], f, []string{"tree", "stats", "top", "completion"}, map[string]command.Values{
 		"events": {List: kindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
+		"backend": {List: quark.EveryBackend.Names()},
 	})
 	if err != nil {
 		return err

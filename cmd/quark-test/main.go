@@ -18,7 +18,7 @@ import (
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
-const usage = `usage: quark-test [-1bcklthvV] [-x TEST] [-j FILE] [--types] [TEST...]
+const usage = `usage: quark-test [-1bcklthvV] [--backend NAME]... [-x TEST] [-j FILE] [--types] [TEST...]
 
 Runs the tests named, or all, on the backends chosen, or eBPF and the proc
 connector. Names may be patterns as in t_exit*. The exit status is the number of
@@ -37,6 +37,7 @@ func main() {
 			{Name: "ebpf", Letter: "b", Default: true},
 			{Name: "kprobe", Letter: "k"},
 			{Name: "cnproc", Letter: "c", Default: true},
+			{Name: "tracepoint"},
 		},
 	}
 	suite.Child()

@@ -7,6 +7,9 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
+// perCPU are the backends with events of each CPU, which have to be opened anew when one comes.
+var perCPU = map[string]bool{"kprobe": true, "tracepoint": true}
+
 // cpuHotplug takes a CPU offline and brings it back.
 func cpuHotplug(t *test) {
 	if !inGuest() {
@@ -64,10 +67,11 @@ func cpuHotplug(t *test) {
 
 		set("1")
 		t.each(func(v *view) {
-			if v.Backend != "kprobe" {
+			if !perCPU[v.Backend] {
 				return
 			}
-			// Its probes work on the CPU once the reader has noticed that it is online.
+			// Its perf events work on the CPU once the reader has noticed that it is
+			// online.
 			v.await("an EXIT on the CPU that came back", func() bool {
 				p := on(cpu, 1)[0]
 				return v.sees(p, engine.EventFork, engine.EventExit)
@@ -80,9 +84,9 @@ func cpuHotplug(t *test) {
 		if lost(s) != lost(v.before) {
 			v.Errorf("%d lost %v, before it were %d %v", s.Lost(), s.Source.Lost, v.before.Lost(), v.before.Source.Lost)
 		}
-		// Events on a CPU before its probes worked are not counted, so the loss has to be
-		// reported as a lower bound.
-		if want := v.Backend == "kprobe"; s.Source.Bound != want {
+		// Events on a CPU before its perf events worked are not counted, so the loss has to
+		// be reported as a lower bound.
+		if want := perCPU[v.Backend]; s.Source.Bound != want {
 			v.Errorf("the loss is a lower bound: %v, want %v", s.Source.Bound, want)
 		}
 	})

@@ -98,7 +98,7 @@ func (k faults) watch(t *test, kind string) {
 	}
 	opts := options(kind)
 	if k.ring > 0 {
-		opts.EBPF.RingSize, opts.KProbe.RingSize = k.ring, k.ring
+		opts.EBPF.RingSize, opts.KProbe.RingSize, opts.Tracepoint.RingSize = k.ring, k.ring, k.ring
 	}
 	if k.socket > 0 {
 		opts.CNProc.ReceiveBuffer = k.socket

@@ -14,14 +14,19 @@ import (
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
+// needsTypes skips the test on a backend that reads no types of the kernel.
+func (t *test) needsTypes() {
+	if b := t.backend(); b != "ebpf" && b != "kprobe" {
+		t.Skipf("it needs no types")
+	}
+}
+
 // guessedTypes opens queues with the types of other kernels, as on a kernel that has no BTF and is
 // not in the archive. Types in which a member moved that the self-test checks have to be
 // refused. Types with the same offsets have to be accepted, and events have to be right with all
 // accepted ones.
 func guessedTypes(t *test) {
-	if t.backend() == "cnproc" {
-		t.Skipf("it needs no types")
-	}
+	t.needsTypes()
 	if hiddenTypes() {
 		t.Skipf("the archive's types are as right or wrong where the kernel shows its own, and are tested there")
 	}
@@ -222,9 +227,7 @@ func unameRelease(t *test) string {
 
 // typesFile opens queues with a file of types that the options name.
 func typesFile(t *test) {
-	if t.backend() == "cnproc" {
-		t.Skipf("it needs no types")
-	}
+	t.needsTypes()
 	dir := t.TempDir()
 	nothing, bad := filepath.Join(dir, "nothing"), filepath.Join(dir, "bad")
 	if err := os.WriteFile(bad, []byte("no types at all"), 0o644); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor"
 	"github.com/quark-linux/quark/fidelity/scenario"
@@ -41,9 +42,15 @@ type Options struct {
 // foreign are the monitors of other projects.
 var foreign = []string{"forkstat", "execsnoop", "bpftrace"}
 
-// Monitors returns the monitors that run on this machine, and for each other one the reason.
-func Monitors() (list []string, absent []error) {
-	for _, name := range append([]string{"ebpf", "kprobe", "cnproc", "cnproc+count"}, foreign...) {
+// Monitors returns the monitors that run on this machine, and for each other one the reason. own
+// are the backends of quark that are measured; 0 is backends.All.
+func Monitors(own backends.Set) (list []string, absent []error) {
+	own = cmp.Or(own, backends.All)
+	names := own.Names()
+	if own&backends.CNProc != 0 {
+		names = append(names, "cnproc+count")
+	}
+	for _, name := range append(names, foreign...) {
 		stop, err := start(name)
 		if err == nil {
 			_, err = stop()

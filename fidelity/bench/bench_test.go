@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	monitors, absent := Monitors()
+	monitors, absent := Monitors(0)
 	if len(monitors) == 0 {
 		t.Skipf("no monitor runs here: %v", absent)
 	}

@@ -40,10 +40,7 @@ func Test(t *testing.T, open Open) {
 	}
 	t.Run("at-once", func(t *testing.T) { all(t, open, true) })
 	t.Run("late", func(t *testing.T) { all(t, open, false) })
-	t.Run("threads", func(t *testing.T) {
-		w := watch(open(t, source.Options{Threads: true}), true)
-		perform(t, w, "thread-ends", "end-together", "leader-first", "exit-group-thread", "exec-from-thread")
-	})
+	t.Run("threads", func(t *testing.T) { Threads(t, open(t, source.Options{Threads: true})) })
 	t.Run("kernel-types", func(t *testing.T) {
 		types, err := btf.LoadSpec(btfhub.KernelBTF)
 		if err != nil {
@@ -75,6 +72,12 @@ func all(t *testing.T, open Open, atOnce bool) {
 			})
 		}
 	}
+}
+
+// Threads judges an open source that reports single threads in scenarios with threads.
+func Threads(t *testing.T, s engine.Source) {
+	t.Helper()
+	perform(t, watch(s, true), "thread-ends", "end-together", "leader-first", "exit-group-thread", "exec-from-thread")
 }
 
 // Judge judges an open source in scenarios that it reads at once.

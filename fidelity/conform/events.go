@@ -189,6 +189,9 @@ func Dropped(s engine.Source) {
 		}
 	}
 	fmt.Scanln()
+	if f, ok := s.(engine.Finisher); ok {
+		f.Finish() // what is held counts
+	}
 	b := engine.NewBuffer(1000)
 	Try("populate", s.Populate(b))
 	st, err := s.Stats()

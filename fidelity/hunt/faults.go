@@ -135,4 +135,5 @@ func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 // apply gives the options of a queue the faults that are part of them.
 func (f *Faults) apply(o *quark.Options) {
 	o.MaxLength, o.EBPF.RingSize, o.KProbe.RingSize, o.CNProc.ReceiveBuffer = f.Length, f.Ring, f.Ring, f.Ring
+	o.Tracepoint.RingSize = f.Ring
 }

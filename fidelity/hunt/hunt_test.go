@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
 )
@@ -91,7 +92,7 @@ func TestFound(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			again, err := Rerun(path, times, Options{})
+			again, err := Rerun(path, times, Options{Backends: backends.All | backends.Tracepoint})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -323,7 +323,7 @@ func (j *judge) joinsTo(events []*truth.Event, optional engine.Events, joined []
 				next[w] = true
 			}
 			for _, changed := range []bool{false, true} {
-				if changed && (w.last == nil || !mayShowChange(e, w.last)) {
+				if changed && (w.last == nil || !j.mayShowChange(e, w.last)) {
 					break
 				}
 				n := way{w.group, e, w.done}
@@ -352,14 +352,29 @@ const changeable = engine.FieldsIDs | engine.FieldsNS | engine.Fields(
 
 // mayShowChange reports whether an event may find another value of a changeable field than the one
 // before it, without an event that says so.
-func mayShowChange(e, before *truth.Event) bool {
-	if e.Kind == engine.KindIDChange || e.Kind == engine.KindExec {
+func (j *judge) mayShowChange(e, before *truth.Event) bool {
+	switch {
+	case e.Kind == engine.KindIDChange, e.Kind == engine.KindExec && j.w.reported(engine.KindIDChange):
 		return false
+	case e.Kind == engine.KindExec:
+		// The real ids, which it leaves, show a change of ids that has no event. They are
+		// those of when /proc is read: they may have changed since, and back.
+		all := []*truth.Event{e}
+		if e.Life != nil {
+			all = e.Life.Events
+		}
+		return slices.ContainsFunc(all, func(e *truth.Event) bool {
+			return differ(&e.State, &before.State, engine.SetOf(engine.FieldUIDs, engine.FieldGIDs))
+		})
 	}
-	is, was := &e.State, &before.State
+	return differ(&e.State, &before.State, changeable)
+}
+
+// differ reports whether one of some fields may have another value in a state than before.
+func differ(is, was *truth.State, fields engine.Fields) bool {
 	for f := range engine.Field(engine.NumFields) {
 		told := is.Told.Has(f) && was.Told.Has(f)
-		if changeable.Has(f) && (!told || is.Value[f] != was.Value[f]) {
+		if fields.Has(f) && (!told || is.Value[f] != was.Value[f]) {
 			return true
 		}
 	}

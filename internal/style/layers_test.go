@@ -24,6 +24,7 @@ var layers = []struct{ tree, imports string }{
 	{"backends/ebpf", "backends/source backends/internal engine internal/..."},
 	{"backends/kprobe", "backends/source backends/internal engine internal/..."},
 	{"backends/cnproc", "backends/source backends/internal engine internal/..."},
+	{"backends/tracepoint", "backends/source backends/internal engine internal/..."},
 	{"backends", "backends/... backends/internal engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
 	{"btfhub", "internal/..."},

@@ -88,6 +88,22 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	return &Event{fd}, nil
 }
 
+// OpenComm does what [OpenLeader] does, of an event that also writes a [RecordComm] to a ring of
+// its own for each new name of a thread, and wakes its reader. The kernel adds a [RecordFork] and a
+// [RecordExit] for each thread, unasked.
+func OpenComm(cpu int) (*Event, error) {
+	return open(&unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Size:        unix.PERF_ATTR_SIZE_VER5,
+		Config:      unix.PERF_COUNT_SW_DUMMY,
+		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU,
+		Bits: unix.PerfBitDisabled | unix.PerfBitUseClockID | unix.PerfBitComm | unix.PerfBitCommExec |
+			unix.PerfBitSampleIDAll | unix.PerfBitWatermark,
+		Wakeup:  1,
+		Clockid: unix.CLOCK_MONOTONIC,
+	}, cpu, -1)
+}
+
 // OpenLeader opens an event that never happens as the leader of others on a CPU, which are enabled
 // and disabled together.
 func OpenLeader(cpu int) (*Event, error) {

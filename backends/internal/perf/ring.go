@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/clock"
 )
 
 // headerSize is the size of struct perf_event_header: type, misc, size.
@@ -29,6 +31,12 @@ type Ring struct {
 	// scratch holds a copy of a record that wraps around the end of the data. It grows to the
 	// largest such record.
 	scratch []byte
+
+	behind bool // see TimesBehind
+
+	// While ReadQueued reads: whether there is a record, and the time of the next one.
+	pending bool
+	next    uint64
 }
 
 // Map maps a ring of an event. Its size in bytes is a power of two and at least one page. The
@@ -56,6 +64,7 @@ func (r *Ring) FD() int { return r.fd }
 // Record is a record of a ring. Its body is valid until Release.
 type Record struct {
 	Type uint32 // PERF_RECORD_*
+	Misc uint16 // PERF_RECORD_MISC_*
 	Body []byte // what follows the header
 	// the record wraps around the end of the ring; the body is overwritten by the next that
 	// does
@@ -83,7 +92,7 @@ func (r *Ring) Next() (rec Record, ok, bad bool) {
 		r.at = head
 		return rec, false, true
 	}
-	rec.Type = binary.NativeEndian.Uint32(header)
+	rec.Type, rec.Misc = binary.NativeEndian.Uint32(header), binary.NativeEndian.Uint16(header[4:])
 	r.at += size
 	if end := start + size; end <= uint64(len(r.data)) {
 		rec.Body = r.data[start+headerSize : end : end]
@@ -107,6 +116,10 @@ func (r *Ring) Ahead() Ring {
 	return ahead
 }
 
+// TimesBehind says that the records of the ring have their times in what ends them, as those of an
+// event of [OpenComm] do.
+func (r *Ring) TimesBehind() { r.behind = true }
+
 // Time returns the time of the next record, 0 if it has none; ok is false if there is no record.
 func (r *Ring) Time() (ns uint64, ok bool) {
 	const at, end = headerSize + 8, headerSize + 16 // after the ids of the task
@@ -114,10 +127,44 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 	switch queued := atomic.LoadUint64(r.head) - r.at; {
 	case queued == 0:
 		return 0, false
+	case r.behind:
+		size := uint64(binary.NativeEndian.Uint16(b[6:]))
+		if size < headerSize+24 || size > queued {
+			return 0, true
+		}
+		return binary.NativeEndian.Uint64(r.data[(r.at+size-16)&uint64(len(r.data)-1)&^7:]), true
 	case queued < end || binary.NativeEndian.Uint32(b) != RecordSample || binary.NativeEndian.Uint16(b[6:]) < end:
 		return 0, true
 	}
 	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
+}
+
+// ReadQueued calls step, which reads one record, for each record that is queued in some rings, the
+// oldest first, while more returns true: those that are left are younger. It returns false if there
+// are none.
+func ReadQueued[C interface{ Ring() *Ring }](all []C, more func() bool, step func(C)) (some bool) {
+	for _, c := range all {
+		r := c.Ring()
+		r.next, r.pending = r.Time()
+	}
+	// An empty ring may get a record that is older than one that another gets meanwhile.
+	until := clock.Monotonic()
+	for more() {
+		var oldest *Ring
+		var of C
+		for _, c := range all {
+			if r := c.Ring(); r.pending && (oldest == nil || r.next < oldest.next) {
+				oldest, of = r, c
+			}
+		}
+		if oldest == nil || some && oldest.next > until {
+			return some
+		}
+		some = true
+		step(of)
+		oldest.next, oldest.pending = oldest.Time()
+	}
+	return some
 }
 
 // Release gives the room of the records read so far back to the kernel. It returns how many bytes

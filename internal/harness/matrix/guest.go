@@ -56,11 +56,21 @@ type Guest struct {
 	Image    string   // path of the initramfs
 }
 
-// Backend is a backend's name and quark-test's option for it.
-type Backend struct{ Name, Option string }
+// Backend is a backend.
+type Backend struct {
+	Name    string
+	Option  string // quark-test's for it
+	Types   bool   // it reads the kernel's types
+	Default bool   // it runs where none is named
+}
 
 // Backends are all backends, in the order of the tables.
-var Backends = []Backend{{"ebpf", "-b"}, {"kprobe", "-k"}, {"cnproc", "-c"}}
+var Backends = []Backend{
+	{Name: "ebpf", Option: "-b", Types: true, Default: true},
+	{Name: "kprobe", Option: "-k", Types: true, Default: true},
+	{Name: "cnproc", Option: "-c", Default: true},
+	{Name: "tracepoint", Option: "--backend=tracepoint"},
+}
 
 // NoBackend stands for the backend in tests that need none.
 const NoBackend = "none"

@@ -98,7 +98,7 @@ func imageArch(path string) (string, error) {
 
 // Selection is what to run on each kernel. Its zero value runs all of quark-test.
 type Selection struct {
-	Backends []string // names or letters; none: all
+	Backends []string // names or letters; none: those that run by default
 	BTF      []BTF    // sources of the kernel's types; none: all
 
 	// Tests are patterns. None: all, but with types hidden only the tests that depend on them.
@@ -175,7 +175,7 @@ func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (wit
 		g.Tests = nil // the default command, whose results may be cached
 	}
 	for _, b := range chosen {
-		if g.BTF != BTFHidden || b.needsTypes() {
+		if g.BTF != BTFHidden || b.Types {
 			g.Backends = append(g.Backends, b)
 		}
 	}
@@ -222,18 +222,28 @@ func BackendOf(pkg string) string {
 	return NoBackend
 }
 
-// needsTypes reports whether the backend reads the kernel's types.
-func (b Backend) needsTypes() bool { return b.Name != "cnproc" }
+// KnownBackends returns the names of all backends, with their letters, for help.
+func KnownBackends() string {
+	var known []string
+	for _, b := range Backends {
+		name := b.Name
+		if letter, ok := strings.CutPrefix(b.Option, "-"); ok && len(letter) == 1 {
+			name += " (" + letter + ")"
+		}
+		known = append(known, name)
+	}
+	return strings.Join(known, ", ")
+}
 
 // backends returns the chosen backends, in the order of the tables.
 func (s Selection) backends() ([]Backend, error) {
 	if len(s.Backends) == 0 {
-		return Backends, nil
+		return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool { return !b.Default }), nil
 	}
 	is := func(b Backend, name string) bool { return name == b.Name || "-"+name == b.Option }
 	for _, name := range s.Backends {
 		if !slices.ContainsFunc(Backends, func(b Backend) bool { return is(b, name) }) {
-			return nil, fmt.Errorf("unknown backend %q: ebpf (b), kprobe (k) and cnproc (c) are known", name)
+			return nil, fmt.Errorf("unknown backend %q: it is one of %s", name, KnownBackends())
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool {

@@ -87,6 +87,9 @@ func TestFindKernels(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
+	known := Backends
+	defer func() { Backends = known }()
+	Backends = append(slices.Clone(known[:3]), Backend{Name: "further", Option: "--backend=further"})
 	kernels := []Kernel{{Name: "a", Arch: "amd64", Path: "k/a", GoTests: true}, {Name: "nobtf", Arch: "amd64", Path: "k/n", BTFFile: "nobtf.btf"}}
 	image := map[string]string{"amd64": "i.gz"}
 	for _, tt := range []struct {
@@ -134,7 +137,10 @@ func TestPlan(t *testing.T) {
 		}, ""},
 		{"bad pattern", Selection{Tests: []string{"["}}, nil, "syntax error"},
 		{"none", Selection{Backends: []string{"c"}, BTF: []BTF{BTFHidden}}, nil, "nothing to run"},
-		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x"`},
+		{"unknown", Selection{Backends: []string{"x"}}, nil, `unknown backend "x": it is one of ebpf (b), kprobe (k), cnproc (c), further`},
+		{"one by name alone", Selection{Backends: []string{"further", "c"}, BTF: []BTF{BTFPresent}}, []string{
+			"./krun.sh i.gz k/a quark-test -c --backend=further",
+		}, ""},
 	} {
 		guests, err := Plan(kernels, tt.s, image)
 		if tt.err != "" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quark-linux/quark/internal/command"
@@ -85,9 +86,15 @@ func (s *Suite) parse(args []string, out io.Writer) (o *options, shown bool, err
 	o = new(options)
 	f := command.NewFlags(s.Program)
 	f.BoolVarP(&o.inProcess, "one-process", "1", false, "run the tests in this process, for a debugger")
+	var known []string
 	for _, b := range s.Backends {
-		f.BoolP(b.Name, b.Letter, false, "run on "+b.Name)
+		known = append(known, b.Name)
+		if b.Letter != "" {
+			f.BoolP(b.Name, b.Letter, false, "run on "+b.Name)
+		}
 	}
+	var named []string
+	f.StringArrayVar(&named, "backend", nil, "run on the backend of this `name`, one of "+strings.Join(known, ", ")+"; may be repeated")
 	f.DurationVar(&o.deadline, "deadline", 60*time.Second, "how long a test may take")
 	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
 		"append a JSON record a line to this file or serial line (default $QUARK_RESULTS)")
@@ -107,9 +114,14 @@ func (s *Suite) parse(args []string, out io.Writer) (o *options, shown bool, err
 	case o.inProcess && o.trace:
 		return nil, false, fmt.Errorf("-1 and -t exclude each other (see %s -h)", s.Program)
 	}
+	for _, name := range named {
+		if !slices.Contains(known, name) {
+			return nil, false, fmt.Errorf("unknown backend %q: it is one of %s (see %s -h)", name, strings.Join(known, ", "), s.Program)
+		}
+	}
 	var defaults []string
 	for _, b := range s.Backends {
-		if f.Changed(b.Name) {
+		if f.Changed(b.Name) || slices.Contains(named, b.Name) {
 			o.backends = append(o.backends, b.Name)
 		}
 		if b.Default {

@@ -17,7 +17,7 @@ type Suite struct {
 	Usage   string // printed by -h before the options
 	Tests   []Test
 
-	// Backends are the letters of the options that choose a backend.
+	// Backends are what option --backend takes, and have options of their own.
 	Backends []Backend
 
 	// Share opens the fixture of a name, once for each process that runs tests with this
@@ -37,8 +37,8 @@ type Suite struct {
 // Backend is what each test runs on.
 type Backend struct {
 	Name    string
-	Letter  string // the option
-	Default bool   // run without such an option
+	Letter  string // of an option that chooses it, as --NAME does; "" for neither
+	Default bool   // run without any such option
 }
 
 // runner runs jobs and reports them.

@@ -21,7 +21,7 @@ import (
 // fake is a suite of tests that go wrong in every way.
 var fake = &Suite{
 	Program: "fake", Usage: "usage: fake\n",
-	Backends: []Backend{{"ebpf", "b", true}, {"kprobe", "k", false}, {"cnproc", "c", true}},
+	Backends: []Backend{{"ebpf", "b", true}, {"kprobe", "k", false}, {"cnproc", "c", true}, {"further", "", false}},
 	Tests: []Test{
 		{Name: "t_pass", Doc: "passes", Run: func(t *T) { t.Logf("log of a good test") }},
 		{Name: "t_fail", Doc: "fails twice", Run: func(t *T) { t.Errorf("first %s", t.Cells[0].Backend); t.Errorf("second") }},
@@ -217,6 +217,8 @@ func TestOutcomes(t *testing.T) {
 		{"-bv t_pass", 0, []string{"t_pass @ ebpf: ok ", " ms\n  log of a good test\n"}, ""},
 		{"t_pass t_skip", 0, []string{"t_pass @ ebpf: ok\nt_skip @ ebpf: skip (no moon here)\nt_pass @ cnproc: ok\n", "2 passed, 0 failed, 2 skipped"}, ""},
 		{"-kc t_pass", 0, []string{"t_pass @ kprobe: ok\nt_pass @ cnproc: ok\n"}, "ebpf"},
+		{"-k --backend further --backend ebpf t_pass", 0, []string{"t_pass @ ebpf: ok\nt_pass @ kprobe: ok\nt_pass @ further: ok\n"}, "cnproc"},
+		{"--backend x t_pass", Unusable, []string{`fake: unknown backend "x": it is one of ebpf, kprobe, cnproc, further (see fake -h)`}, ""},
 		{"t_fail", 2, []string{"t_fail @ ebpf: FAIL (first ebpf)\n  first ebpf\n  second\n", "FAIL (first cnproc)"}, ""},
 		{"-b t_fatal", 1, []string{"FAIL (fatal)\n"}, "not reached"},
 		{"-b t_fail_skip", 1, []string{"FAIL (bad)\n"}, ""},

@@ -1,0 +1,130 @@
+package pace
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/wait"
+)
+
+// Options say how often a Pacer wakes under load.
+type Options struct {
+	Interval uint64 // ns between wake-ups under load
+
+	// Burst and Refill are those of a token bucket: each wake-up takes a token, and while there
+	// are tokens every event wakes. Burst is how many there are at most, Refill the ns until
+	// there is another one. With a Burst of 0 every event of a busy time waits.
+	Burst, Refill uint64
+}
+
+// Reading is for sources that read /proc, which can't wait long: a short-lived process takes about
+// a millisecond from exec to exit. A shorter interval would read more of the processes under load
+// but cost more for each. Up to some hundred events per second, every one wakes.
+var Reading = Options{Interval: 1_000_000, Burst: 100, Refill: 5_000_000}
+
+// Counting is for sources whose events can wait.
+var Counting = Options{Interval: 20_000_000, Refill: 20_000_000}
+
+// Pacer is the descriptor. The zero value is for tests that do not wait.
+type Pacer struct {
+	o            Options
+	epoll, timer int
+	events       []int
+	tokens       uint64
+	last         uint64 // time of the last refill
+	timed        bool   // only the timer wakes
+	due          uint64 // expiry of the timer, 0 if it is off
+}
+
+// New returns a Pacer for descriptors that poll readable when there are events.
+func New(o Options, events ...int) (*Pacer, error) {
+	p := &Pacer{o: o, epoll: -1, timer: -1, tokens: o.Burst}
+	var err error
+	if p.timer, err = wait.Timer(); err != nil {
+		return nil, err
+	}
+	p.epoll, err = wait.Epoll(p.timer)
+	for _, fd := range events {
+		if err == nil {
+			err = p.Add(fd)
+		}
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Add adds a descriptor.
+func (p *Pacer) Add(fd int) error {
+	if err := wait.Add(p.epoll, fd); err != nil {
+		return err
+	}
+	p.events = append(p.events, fd)
+	if p.timed {
+		wait.Change(p.epoll, fd, 0)
+	}
+	return nil
+}
+
+// Remove forgets a descriptor that is about to be closed.
+func (p *Pacer) Remove(fd int) {
+	p.events = slices.DeleteFunc(p.events, func(n int) bool { return n == fd })
+}
+
+// FD is the descriptor to wait on.
+func (p *Pacer) FD() int { return p.epoll }
+
+// Timed reports whether the wait before was one for the timer alone.
+func (p *Pacer) Timed() bool { return p.timed }
+
+// Interval returns Options.Interval.
+func (p *Pacer) Interval() uint64 { return p.o.Interval }
+
+// Close closes the Pacer's descriptors, and not those of the events.
+func (p *Pacer) Close() {
+	for _, fd := range []*int{&p.epoll, &p.timer} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// Arm prepares the next wait. busy means that events came since the last wait and that further ones
+// may be delayed. due is the time at which the source has work even without events, 0 for none.
+func (p *Pacer) Arm(busy bool, due, now uint64) {
+	if busy {
+		if made := (now - p.last) / p.o.Refill; made > 0 {
+			p.tokens = min(p.o.Burst, p.tokens+made)
+			p.last = now
+		}
+		if p.tokens > 0 {
+			p.tokens--
+			busy = false
+		}
+	}
+	if busy != p.timed {
+		p.timed = busy
+		var signal uint32 = unix.EPOLLIN
+		if busy {
+			// An overrun of a socket still wakes: epoll always reports errors.
+			signal = 0
+		}
+		for _, fd := range p.events {
+			wait.Change(p.epoll, fd, signal)
+		}
+	}
+	switch {
+	case busy:
+		due = now + p.o.Interval
+	case due != 0:
+		due = max(due, now+1)
+	}
+	if due != p.due {
+		p.due = due
+		wait.SetTimer(p.timer, due)
+	}
+}

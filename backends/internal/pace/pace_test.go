@@ -1,0 +1,67 @@
+package pace
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// readable reports whether a descriptor polls readable within some ms.
+func readable(t *testing.T, fd, ms int) bool {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, ms)
+	for err == unix.EINTR {
+		n, err = unix.Poll(fds, ms)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n == 1
+}
+
+// TestPacer: an event wakes while there are tokens, then the interval does, and what is due.
+func TestPacer(t *testing.T) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pipe[1])
+	p, err := New(Options{Interval: 300_000_000, Burst: 1, Refill: 1 << 62}, pipe[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if p.Arm(false, 0, clock.Monotonic()); readable(t, p.FD(), 0) {
+		t.Error("nothing happened, and it wakes")
+	}
+	unix.Write(pipe[1], []byte("x"))
+	if !readable(t, p.FD(), 0) {
+		t.Error("an event does not wake")
+	}
+	if p.Arm(true, 0, clock.Monotonic()); p.Timed() || !readable(t, p.FD(), 0) {
+		t.Error("an event does not wake while there are tokens")
+	}
+	began := clock.Monotonic()
+	if p.Arm(true, 0, began); !p.Timed() || readable(t, p.FD(), 0) && clock.Monotonic() < began+p.Interval() {
+		t.Error("an event wakes without a token")
+	}
+	if !readable(t, p.FD(), 5000) || clock.Monotonic() < began+p.Interval() {
+		t.Error("the interval does not wake, or too early")
+	}
+	if p.Arm(false, 0, clock.Monotonic()); p.Timed() || !readable(t, p.FD(), 0) {
+		t.Error("an event does not wake who is not busy")
+	}
+	// Without events what is due wakes.
+	unix.Read(pipe[0], make([]byte, 1))
+	began = clock.Monotonic()
+	p.Arm(false, began+50_000_000, began)
+	if !readable(t, p.FD(), 5000) || clock.Monotonic() < began+50_000_000 {
+		t.Error("what is due does not wake, or too early")
+	}
+	p.Remove(pipe[0])
+	unix.Close(pipe[0])
+	p.Arm(true, 0, clock.Monotonic())
+}

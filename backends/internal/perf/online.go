@@ -1,0 +1,183 @@
+package perf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Online keeps the list of online CPUs. The kernel announces a change on a netlink socket, after
+// which the list in sysfs is read again. It announces a CPU after tasks have begun to run there,
+// so the list is also read each time while a CPU has no ring. The zero value knows of no CPU.
+type Online struct {
+	list   *os.File // in sysfs, held open: the root may change
+	socket int      // -1 if there is none
+	text   []byte   // the list
+	cpus   []int    // the same
+	all    int      // how many CPUs there are, offline ones too
+	buf    [4096]byte
+}
+
+const (
+	onlineCPUs  = "/sys/devices/system/cpu/online"
+	presentCPUs = "/sys/devices/system/cpu/present"
+)
+
+// OpenOnline opens the list, which needs sysfs on /sys.
+func OpenOnline() (*Online, error) {
+	f, err := os.Open(onlineCPUs)
+	if err != nil {
+		return nil, fmt.Errorf("find the online CPUs: %w: mount sysfs on /sys", err)
+	}
+	o := &Online{list: f, socket: -1}
+	if b, err := os.ReadFile(presentCPUs); err == nil {
+		present, _ := ParseCPUs(nil, string(b))
+		o.all = len(present)
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
+	if err == nil {
+		// Group 1 is what the kernel itself sends.
+		if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err == nil {
+			o.socket = fd
+		} else {
+			unix.Close(fd)
+		}
+	}
+	if err := o.read(); err != nil {
+		o.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *Online) read() error {
+	n, err := o.list.ReadAt(o.buf[:], 0)
+	if n == 0 && err != nil {
+		return fmt.Errorf("find the online CPUs: %w", err)
+	}
+	if bytes.Equal(o.text, o.buf[:n]) {
+		return nil
+	}
+	o.text = append(o.text[:0], o.buf[:n]...)
+	o.cpus, err = ParseCPUs(o.cpus[:0], string(o.text))
+	return err
+}
+
+// changes reads the kernel's announcements. It reports whether there are any, and calls told for
+// each, with -1 if some were lost, of whatever CPUs.
+func (o *Online) changes(told func(cpu int, gone bool)) (changed bool) {
+	if o.list == nil || o.socket < 0 {
+		return false
+	}
+	for {
+		n, err := unix.Read(o.socket, o.buf[:])
+		if err == unix.ENOBUFS { // announcements were lost
+			changed = true
+			told(-1, true)
+			continue
+		}
+		if err != nil || n == 0 {
+			return changed
+		}
+		if cpu, gone, ok := parseCPUEvent(o.buf[:n]); ok {
+			changed = true
+			told(cpu, gone)
+		}
+	}
+}
+
+// parseCPUEvent parses the announcement of a CPU that came or went:
+// "online@/devices/system/cpu/cpu1", NUL, and more.
+func parseCPUEvent(b []byte) (cpu int, gone, ok bool) {
+	if end := bytes.IndexByte(b, 0); end >= 0 {
+		b = b[:end]
+	}
+	action, number, ok := strings.Cut(string(b), "@/devices/system/cpu/cpu")
+	n, err := strconv.ParseUint(number, 10, 16)
+	if !ok || err != nil {
+		return 0, false, false
+	}
+	switch action {
+	case "offline", "remove":
+		return int(n), true, true
+	case "online", "add":
+		return int(n), false, true
+	}
+	return 0, false, false
+}
+
+// Rings are what a source has for each CPU.
+type Rings interface {
+	// Len returns how many CPUs have rings.
+	Len() int
+
+	// Sees reports whether a CPU has a ring, and is not known to have gone.
+	Sees(cpu int) bool
+
+	// Gone notes that the CPUs have gone for which f returns true. The perf events of a CPU end
+	// when it goes offline and do not come back with it.
+	Gone(f func(cpu int) bool)
+
+	// AnyGone reports whether one of those that have rings has gone.
+	AnyGone() bool
+
+	// Add makes the rings of a CPU. The error is [ErrNoCPU] if it is offline again.
+	Add(cpu int) error
+
+	// Miss notes that what happened on a CPU until now, -1 for any, is lost, and that nobody
+	// knows how much that was.
+	Miss(cpu int)
+
+	// Failed notes that a CPU is not seen from now on.
+	Failed(cpu int, err error)
+}
+
+// CPUs returns the CPUs that were online at the last look. The slice is valid until the next call
+// of Follow.
+func (o *Online) CPUs() []int { return o.cpus }
+
+// FD polls readable when a CPU has come or gone; it is -1 if nothing tells.
+func (o *Online) FD() int { return o.socket }
+
+// Follow makes rings for CPUs that came, and marks the rings of CPUs that went.
+func (o *Online) Follow(rings Rings) {
+	changed := o.changes(func(cpu int, gone bool) {
+		if gone {
+			rings.Gone(func(n int) bool { return cpu < 0 || n == cpu })
+		}
+		if cpu < 0 || !gone && !rings.Sees(cpu) { // it may have gone again since
+			rings.Miss(cpu)
+		}
+	})
+	if !changed && !rings.AnyGone() && rings.Len() >= o.all || o.read() != nil {
+		return
+	}
+	rings.Gone(func(n int) bool { return !slices.Contains(o.cpus, n) })
+	for _, n := range o.cpus {
+		if rings.Sees(n) {
+			continue
+		}
+		// Without a ring it is gone again, as the next announcement says.
+		if err := rings.Add(n); err != nil && !errors.Is(err, ErrNoCPU) {
+			rings.Failed(n, err)
+		}
+		rings.Miss(n)
+	}
+}
+
+// Skip passes over the changes that the kernel has announced. It is for tests.
+func (o *Online) Skip() { o.changes(func(int, bool) {}) }
+
+// Close closes the list.
+func (o *Online) Close() error {
+	if o.socket >= 0 {
+		unix.Close(o.socket)
+	}
+	return o.list.Close()
+}

@@ -1,0 +1,53 @@
+package procfs
+
+import (
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// BootClock converts CLOCK_MONOTONIC, which events are stamped with, to CLOCK_BOOTTIME, which start
+// times are of. The zero value is that of a machine that was never suspended.
+type BootClock struct {
+	offset uint64 // BOOTTIME - MONOTONIC, or less: the time spent in suspend
+	before uint64 // the offset before the latest update
+}
+
+// NewBootClock returns a BootClock of this machine.
+func NewBootClock() (c BootClock) {
+	c.Update()
+	c.Update()
+	return c
+}
+
+// Update takes time spent in suspend since the last update into account.
+func (c *BootClock) Update() {
+	boot := clock.Boottime()
+	c.note(boot, clock.Monotonic())
+}
+
+// note takes a reading of CLOCK_BOOTTIME and one of CLOCK_MONOTONIC after it. However much
+// time passed between them, the difference is at most the time spent in suspend, which
+// never shrinks. A larger offset would let the next process of a pid pass for the first.
+func (c *BootClock) note(boot, mono uint64) {
+	c.before = c.offset
+	if boot > mono {
+		c.offset = max(c.offset, boot-mono)
+	}
+}
+
+// Boot converts a stamp. The stamp may be of before a suspend that ended after the update
+// before the last: the smaller offset is then right, and it is the safe one otherwise,
+// because a process is rather taken for a later one.
+func (c *BootClock) Boot(mono uint64) uint64 { return mono + min(c.offset, c.before) }
+
+// StartedBy reports whether a process with this start time, of /proc, can have existed at
+// the time of a stamp.
+func (c *BootClock) StartedBy(start, mono uint64) bool {
+	return start/engine.ProcStartUnit <= c.Boot(mono)/engine.ProcStartUnit
+}
+
+// StartedBefore reports whether a process with this start time, of /proc, is certain to be
+// older than one that was made at the time of a stamp. A start time of 0 is unknown.
+func (c *BootClock) StartedBefore(start, mono uint64) bool {
+	return start != 0 && start/engine.ProcStartUnit < c.Boot(mono)/engine.ProcStartUnit
+}

@@ -1,0 +1,57 @@
+package tracepoint
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestQueue compares the queue with a slice that is sorted.
+func TestQueue(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var q queue
+	var want []record
+	for n := range uint32(10000) {
+		if rnd.IntN(5) < 3 || n < 100 {
+			r := record{what: newTask, time: uint64(n) + rnd.Uint64N(50), task: n, text: []byte("a name")}
+			q.add(&r)
+			want = append(want, r)
+			slices.SortStableFunc(want, func(a, b record) int { return cmp.Compare(a.time, b.time) })
+			continue
+		}
+		if q.len() != len(want) || len(want) == 0 {
+			t.Fatalf("%d entries, want %d", q.len(), len(want))
+		}
+		if e := q.oldest(); e.task != want[0].task || q.take() != e || string(e.text) != "a name" {
+			t.Fatalf("task %d of %d, want %d of %d", e.task, e.time, want[0].task, want[0].time)
+		}
+		want = want[1:]
+	}
+	if len(q.entries) > 8*len(want)+200 {
+		t.Errorf("the queue of %d has grown to %d", len(want), len(q.entries))
+	}
+}
+
+func TestBirths(t *testing.T) {
+	b := births{}.with(5)
+	for _, c := range []struct {
+		b         births
+		after, by uint64
+		want      bool
+	}{
+		{births{}, 0, 100, false},
+		{b, 5, 100, false},       // its own
+		{b, 4, 100, true},        //
+		{b, 4, 4, false},         // after the reading
+		{b.with(9), 5, 8, false}, // after the reading
+		{b.with(9), 5, 9, true},  //
+		{b.with(9), 4, 8, true},  // there may have been more
+		{b.with(9).with(7), 5, 9, true},
+		{births{}.with(9).with(5), 5, 8, false},
+	} {
+		if got := c.b.within(c.after, c.by); got != c.want {
+			t.Errorf("%+v after %d by %d: %v", c.b, c.after, c.by, got)
+		}
+	}
+}
