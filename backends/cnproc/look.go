@@ -123,9 +123,9 @@ func (t *tracker) confirm(m *message, e end) end {
 		delete(t.groups.byPID, m.pid)
 		return e
 	}
-	if m.tid == m.pid && g.endings.n == 0 {
+	if m.tid == m.pid && g.endings.N == 0 {
 		g.leader = int32(m.status)
-		g.endings.add(g.leader)
+		g.endings.Add(g.leader)
 	}
 	g.leaderDone, g.leaderTold, g.confirm = true, g.leaderTold || m.tid == m.pid, true
 	t.groups.byPID[m.pid] = g

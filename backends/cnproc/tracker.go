@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 )
@@ -179,9 +180,9 @@ func (t *tracker) fork(m *message) {
 	if e, ok := t.groups.byPID[m.pid]; ok && e.over == 0 && m.time <= t.loss.looked {
 		// The look has shown it with threads already.
 	} else if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.loss.rescan {
-		status, _ := e.endings.verdict(e.leader, t.groups.last6)
+		status, _ := e.endings.Verdict(e.leader, t.groups.last6)
 		end := message{cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, status: uint32(status), exitSignal: -1}
-		t.endLate(&end, m.time, e.endings.fatal != 0, 0)
+		t.endLate(&end, m.time, e.endings.Fatal != 0, 0)
 		t.living.ended(m.pid, m.time, t.strays(m.time), false)
 	}
 	delete(t.dumping, m.pid)
@@ -238,7 +239,7 @@ func (t *tracker) exit(f *fact) {
 	unseen := !t.living.has(m.pid) && (t.loss.unseen(m.time) || e.gone && (strays || t.living.seen.has(m.pid)))
 	if e.confirm || e.group && (unseen || v.unsure) {
 		e = t.confirm(m, e)
-		e.known = e.known && (!unseen || certain(e.status))
+		e.known = e.known && (!unseen || groupstatus.Certain(e.status))
 		if e.group && e.alone && unseen && !e.known && f.doubtful && t.view != nil {
 			t.loseDoubted(m) // it may have had threads that ended later
 			t.living.ended(m.pid, m.time, strays, true)
@@ -281,7 +282,7 @@ func (t *tracker) exit(f *fact) {
 // dumpSets reports whether the core dump of another process may have set the wait status that the
 // parent gets.
 func (t *tracker) dumpSets(m *message, status int32) bool {
-	if !t.spreads || certain(status) {
+	if !t.spreads || groupstatus.Certain(status) {
 		return false
 	}
 	others := len(t.dumping)

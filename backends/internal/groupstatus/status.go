@@ -1,8 +1,8 @@
-package cnproc
+package groupstatus
 
 import "golang.org/x/sys/unix"
 
-// endings sums up the wait statuses of the threads of a group that ended since the group
+// Endings sums up the wait statuses of the threads of a group that ended since the group
 // was last known to run by its own will, to tell the wait status of the group.
 //
 // The kernel does not send the status of the group. It is made like this:
@@ -18,22 +18,23 @@ import "golang.org/x/sys/unix"
 //   - all threads since then ended with the same status;
 //   - one ended with a status that only a signal to the whole group leaves. But SIGKILL while core
 //     is dumped sets the group's status once more, and the thread that dumps ends with that.
-type endings struct {
-	n      uint32
+type Endings struct {
+	N      uint32
 	status int32 // of the first
 	mixed  bool  // there was another
-	fatal  int32 // a status of a signal to the whole group, 0 while there is none
+	Fatal  int32 // a status of a signal to the whole group, 0 while there is none
 	killed bool  // one ended by SIGKILL
 }
 
-func (e *endings) add(status int32) {
-	if e.n++; e.n == 1 {
+// Add adds the end of a thread with a wait status.
+func (e *Endings) Add(status int32) {
+	if e.N++; e.N == 1 {
 		e.status = status
 	}
 	e.mixed = e.mixed || status != e.status
 	e.killed = e.killed || status == int32(unix.SIGKILL)
-	if endsGroup(status) && e.fatal&coreDumped == 0 {
-		e.fatal = status
+	if endsGroup(status) && e.Fatal&coreDumped == 0 {
+		e.Fatal = status
 	}
 }
 
@@ -48,14 +49,24 @@ func endsGroup(status int32) bool {
 	return status&0x7f != 0 && status != sigkill && status != sigsys
 }
 
-// verdict returns the wait status of a group all of whose threads have ended, and whether
-// it is certain. leader is the status of the leader.
-func (e *endings) verdict(leader int32, last6 bool) (status int32, known bool) {
+// Verdict returns the wait status of a group all of whose threads have ended, and whether
+// it is certain. leader is the status of the leader. last6 is set from Linux 6.0 on.
+func (e *Endings) Verdict(leader int32, last6 bool) (status int32, known bool) {
 	switch {
-	case e.fatal != 0:
-		return e.fatal, !e.killed || certain(e.fatal)
-	case e.n == 0 || e.mixed:
+	case e.Fatal != 0:
+		return e.Fatal, !e.killed || Certain(e.Fatal)
+	case e.N == 0 || e.mixed:
 		return 0, false
 	}
 	return e.status, last6 || e.status == leader
+}
+
+// coreSignals are the signals that dump core by default: signal(7).
+const coreSignals = 1<<unix.SIGQUIT | 1<<unix.SIGILL | 1<<unix.SIGTRAP | 1<<unix.SIGABRT | 1<<unix.SIGBUS | 1<<unix.SIGFPE |
+	1<<unix.SIGSEGV | 1<<unix.SIGXCPU | 1<<unix.SIGXFSZ | 1<<unix.SIGSYS
+
+// Certain reports whether the wait status of a thread is that of its process: it is of a signal to
+// the whole group, and no other thread can have dumped core.
+func Certain(status int32) bool {
+	return endsGroup(status) && (status&coreDumped != 0 || coreSignals>>(status&0x7f)&1 == 0)
 }
