@@ -9,7 +9,7 @@ import (
 
 // used judges what an EXIT says of what the process has used: no less than it had said itself
 // before its end, and no more than who waited for it was told, which has the rest of the end too.
-// The proc connector may mark as carried what can be less, or divided in another way, and as cut
+// Who has it from taskstats may mark as carried what can be less, or divided in another way, and as cut
 // what is in whole KiB.
 func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p, least, most := s.Process, e.Life.Used, e.Used
@@ -17,8 +17,11 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	if most == nil || f == engine.FieldIO && most.IO == nil {
 		return
 	}
+	if j.w.Table.Kinds[engine.KindExit].Partial != 0 && j.w.leavesOut(engine.KindExit) && len(j.byPID[p.PID]) > 1 {
+		return // it may be the end of another process of the number, as some are left out
+	}
 	if !p.Known.Has(f) {
-		again := j.w.Backend == "cnproc" && len(j.byPID[p.PID]) > 1 // the number had others
+		again := j.w.rounds() && len(j.byPID[p.PID]) > 1 // the number had others
 		if one && !again && j.w.Table.Fields[f].At.Has(s.Events&engine.EventExit) {
 			v.Unexplained++
 			j.find(e.Life, "%s: %s is unknown, of a process with one thread", s.Events, f)
@@ -28,9 +31,9 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		return
 	}
 	verdict, unit := &v.Right, uint64(1)
-	if j.w.Backend == "cnproc" && p.Carried.Has(f) {
+	if j.w.rounds() && p.Carried.Has(f) {
 		verdict = &v.Carried
-	} else if j.w.Backend == "cnproc" && p.Truncated.Has(f) {
+	} else if j.w.rounds() && p.Truncated.Has(f) {
 		verdict, unit = &v.Truncated, 1024
 	}
 	u := p.Usage
@@ -76,6 +79,9 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	}
 	*verdict++
 }
+
+// rounds reports whether the backend has what was used from taskstats.
+func (w *Witness) rounds() bool { return w.Backend == "cnproc" || w.Backend == "taskstats" }
 
 // hasChildren reports whether a life made others.
 func (j *judge) hasChildren(l *truth.Life) bool {

@@ -147,8 +147,8 @@ func (k *Kernel) Lacks(f engine.Field) string {
 	}[f]
 }
 
-// Register makes a socket, which has the duplicate descriptor fd, a listener of CPUs, a list such as
-// "0-3,8". The kernel forgets a listener that is gone. An answer would come between the first
+// Register makes a socket, which has the duplicate descriptor fd, a listener of CPUs, a list such
+// as "0-3,8". The kernel forgets a listener that is gone. An answer would come between the first
 // records: the kernel answers within the request, and only if there is an error.
 func (k *Kernel) Register(conn *netlink.Conn, fd int, batch *nlsocket.Batch, cpus string) error {
 	m, err := request(k.Family, unix.TASKSTATS_CMD_GET, unix.TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, []byte(cpus+"\x00"))

@@ -2,6 +2,7 @@ package taskrecord
 
 import (
 	"encoding/binary"
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -31,12 +32,13 @@ type Record struct {
 	TGID    uint32
 	Last    bool // it was the last thread of its process
 	Several bool // and the process had more
-	// Status is its wait status. Before Linux 5.19 that of a thread that is no leader reads as 0,
-	// and it is never Forked.
+	// Status is its wait status. Before Linux 5.19 that of a thread that is no leader reads as
+	// 0, and it is never Forked.
 	Status int32
 	Forked bool // it has not executed
 	PPID   uint32
 	Comm   [16]byte
+	Age    uint64 // ns from the start of its process to the record; before Linux 5.19 of the thread
 
 	Usage          engine.Usage
 	Known, Carried engine.Fields // those of engine.FieldsUsage
@@ -62,9 +64,10 @@ func (r *Record) Decode(b []byte, k *Kernel) error {
 	*r = Record{
 		Seq: binary.NativeEndian.Uint32(b[8:]), PID: own.Ac_pid, TGID: own.Ac_tgid, Last: own.Ac_flag&flagGroup != 0, Several: several,
 		Status: int32(own.Ac_exitcode), Forked: own.Ac_flag&flagForked != 0, PPID: own.Ac_ppid,
+		Age: nanoseconds(own.Ac_tgetime),
 	}
 	if !k.Marked {
-		r.TGID, r.Last = 0, several
+		r.TGID, r.Last, r.Age = 0, several, nanoseconds(own.Ac_etime)
 		if several {
 			r.TGID = all.number
 		}
@@ -82,6 +85,9 @@ func (r *Record) Decode(b []byte, k *Kernel) error {
 	r.Carried &= k.Kinds
 	return nil
 }
+
+// nanoseconds converts from microseconds.
+func nanoseconds(us uint64) uint64 { return min(us, math.MaxUint64/2000) * 1000 }
 
 // use sets what was used.
 func (r *Record) use(own, all *unix.Taskstats) {
