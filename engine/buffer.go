@@ -83,7 +83,8 @@ func (b *Buffer) firstGap() uint64 {
 	if b.gaps == 0 {
 		return math.MaxUint64
 	}
-	for r := b.byPID.queues.get(0).first; r != nil; r = r.next { // gaps are of pid 0, and no others are
+	// Gaps are events of pid 0, and no others are.
+	for r := b.byPID.queues.get(0).first; r != nil; r = r.next {
 		if !r.Gap.ofOthers() {
 			return r.Time
 		}

@@ -130,12 +130,12 @@ func listen(
 		}
 	}()
 	for _, name := range o.Backends.Names() {
-		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole}, whole)
+		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole && score.Threads(name)}, whole)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
 			continue
 		}
-		open = append(open, witness.New(single, nil, whole))
+		open = append(open, witness.New(single, nil, whole && score.Threads(name)))
 		if !whole {
 			continue
 		}
@@ -144,7 +144,7 @@ func listen(
 		if err != nil {
 			return nil, fmt.Errorf("open %s again: %w", name, err)
 		}
-		open[len(open)-1] = witness.New(single, joined, true)
+		open[len(open)-1] = witness.New(single, joined, score.Threads(name))
 	}
 	if len(open) == 0 {
 		return nil, fmt.Errorf("no backend can be opened: %v", absent)

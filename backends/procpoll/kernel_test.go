@@ -277,3 +277,16 @@ func TestDescriptors(t *testing.T) {
 	}
 	s.fds.room += room
 }
+
+// BenchmarkRead is a reading in which nothing happens, and its cost for each process.
+func BenchmarkRead(b *testing.B) {
+	s := open(b, Options{Interval: time.Hour}, source.Options{})
+	to := engine.NewBuffer(1 << 16)
+	for b.Loop() {
+		s.finishing = true
+		if err := s.Populate(to); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.known)), "ns/process")
+}

@@ -13,7 +13,7 @@ import (
 // before the look were received afterwards and none is of its last thread.
 type groups struct {
 	view  groupstatus.View // nil without /proc: there are no looks
-	last6 bool             // the group's status is that of the last thread to begin to end: Linux 6.0
+	last6 bool             // the status is of the last thread to begin to end: Linux 6.0
 	byPID map[uint32]group
 	looks []look
 	seen  []sight // what the latest looks have shown to run

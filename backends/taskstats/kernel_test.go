@@ -115,7 +115,8 @@ func TestStatusAfterThreads(t *testing.T) {
 		if !s.kernel.Marked {
 			t.Skip("before Linux 5.19 a record does not tell the process of its thread")
 		}
-		time.Sleep(1100 * time.Millisecond) // the process is born after all that may be missing
+		// The process is born after all that may be missing.
+		time.Sleep(1100 * time.Millisecond)
 		cmd := conform.Child("threads")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 type Options = source.TaskstatsOptions
 
 const (
-	defaultReceiveBuffer = 8 << 20
+	defaultReceiveBuffer = 16 << 20
 	maxReceiveBuffer     = 1 << 30
 )
 

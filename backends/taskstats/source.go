@@ -46,8 +46,8 @@ type Source struct {
 	to      engine.Sink // of the Populate in its course
 	handed  uint64
 	decode  uint64
-	told    uint64 // records that are missing by their numbers alone, and that a gap has told of
-	surplus uint64 // since when more are missing by their numbers than gaps have told of, 0 for not
+	told    uint64 // records that miss by their numbers alone, and that a gap has told of
+	surplus uint64 // since when more miss by their numbers than gaps tell of, 0 for not
 	checked uint64 // the last time when they were not
 }
 
@@ -195,7 +195,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		}
 		// What is still to come of before the looks shows of which processes they were.
 		if emptied, err := s.drain(); !emptied || err != nil {
-			s.groups.seen = s.groups.seen[:0] // the next end of a thread is the time for another look
+			s.groups.seen = s.groups.seen[:0] // a later end brings another look
 			return err
 		}
 		s.groups.confirm()

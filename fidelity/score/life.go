@@ -343,6 +343,11 @@ func (w *Witness) assign(events []Seen, lives byPID) assigned {
 		if s.Events == engine.EventGone && at == nil && !reused {
 			at = last
 		}
+		// What is seen late can be after the last thing that is told of a life.
+		if at == nil && last != nil && w.looks(engine.KindFork) && s.Time <= last.Ended()+afterEnd && s.Process.Known.Has(engine.FieldStart) &&
+			w.startedAt(last, s.Process.Start, max(s.Process.StartUnit, 1)) {
+			at = last
+		}
 		if s.Events == engine.EventExit && byReceipt {
 			at = w.firstUntold(own, s, a.of)
 		}

@@ -149,8 +149,8 @@ func (s *Score) All() (v Verdicts) {
 }
 
 // Perfect reports whether nothing is to be mended: unknown and truncated fields are as the
-// capability table says, and fields that are not right at the event are marked as carried. Who looks
-// into /proc misses what comes and goes between two looks, which is perfect if it says so.
+// capability table says, and fields that are not right at the event are marked as carried. Who
+// looks into /proc misses what comes and goes between two looks, which is perfect if it says so.
 func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)

@@ -9,15 +9,15 @@ import (
 
 // used judges what an EXIT says of what the process has used: no less than it had said itself
 // before its end, and no more than who waited for it was told, which has the rest of the end too.
-// Who has it from taskstats may mark as carried what can be less, or divided in another way, and as cut
-// what is in whole KiB.
+// Who has it from taskstats may mark as carried what can be less, or divided in another way, and as
+// cut what is in whole KiB.
 func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p, least, most := s.Process, e.Life.Used, e.Used
 	one := len(e.Life.Threads) == 0 && !e.Life.OpenThreads
 	if most == nil || f == engine.FieldIO && most.IO == nil {
 		return
 	}
-	if j.w.Table.Kinds[engine.KindExit].Partial != 0 && j.w.leavesOut(engine.KindExit) && len(j.byPID[p.PID]) > 1 {
+	if j.w.leavesOut(engine.KindExit) && j.w.Table.Kinds[engine.KindExit].Partial != 0 && len(j.byPID[p.PID]) > 1 {
 		return // it may be the end of another process of the number, as some are left out
 	}
 	if !p.Known.Has(f) {

@@ -38,7 +38,9 @@ type Record struct {
 	Forked bool // it has not executed
 	PPID   uint32
 	Comm   [16]byte
-	Age    uint64 // ns from the start of its process to the record; before Linux 5.19 of the thread
+	// Age is the ns from the start of its process to the record, before Linux 5.19 from that of
+	// the thread.
+	Age uint64
 
 	Usage          engine.Usage
 	Known, Carried engine.Fields // those of engine.FieldsUsage
