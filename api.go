@@ -72,6 +72,8 @@ type (
 	CNProcOptions = source.CNProcOptions // of the proc connector alone
 
 	TracepointOptions = source.TracepointOptions // of perf's tracepoints alone
+	TaskstatsOptions  = source.TaskstatsOptions  // of taskstats alone
+	ProcPollOptions   = source.ProcPollOptions   // of the reading of /proc alone
 
 	Enrich = source.Enrich // what the proc connector reads from /proc
 )
@@ -214,6 +216,7 @@ const (
 	LossSkipped    = engine.LossSkipped    // the kernel did not run the eBPF program
 	LossDecode     = engine.LossDecode     // the record made no sense
 	LossUnseen     = engine.LossUnseen     // of a CPU that came online just then
+	LossMissed     = engine.LossMissed     // came and went between two looks into /proc
 	NumLosses      = engine.NumLosses
 
 	AllCPUs = engine.AllCPUs // a Gap's CPU, if it can be any
@@ -254,6 +257,8 @@ const (
 	CNProc = backends.CNProc
 
 	Tracepoint = backends.Tracepoint
+	Taskstats  = backends.Taskstats // ends alone
+	ProcPoll   = backends.ProcPoll  // /proc at an interval
 
 	EveryBackend = backends.Every // also those that Open tries only if they are named
 

@@ -107,14 +107,14 @@ type Options struct {
 	// Threads also delivers what concerns single threads.
 	Threads bool
 
-	// EBPF, KProbe and CNProc are for what one backend alone has, such as the
+	// EBPF and those that follow are for what one backend alone has, such as the
 	// sizes of its buffers.
-	EBPF   EBPFOptions
-	KProbe KProbeOptions
-	CNProc CNProcOptions
-
-	// Tracepoint is for the backend of perf's tracepoints alone.
+	EBPF       EBPFOptions
+	KProbe     KProbeOptions
+	CNProc     CNProcOptions
 	Tracepoint TracepointOptions
+	Taskstats  TaskstatsOptions
+	ProcPoll   ProcPollOptions
 }
 
 // Queue delivers the events of one backend. One goroutine uses it; Close, Drain, Stats
@@ -169,7 +169,7 @@ func (o *Options) backends() backends.Options {
 		Allowed: o.Backends, Strict: o.Strict,
 		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, Users: o.Users, BTF: o.BTF,
 			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
-		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Tracepoint: o.Tracepoint,
+		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Tracepoint: o.Tracepoint, Taskstats: o.Taskstats, ProcPoll: o.ProcPoll,
 	}
 }
 
@@ -191,8 +191,8 @@ func (o *Options) kinds() Events {
 // New returns a queue of the events of any source, such as a recording or a test's: it uses neither
 // the kernel nor /proc, and works on every system. On other systems than Linux the source must have
 // no descriptor. Options that are for backends have no effect, but fail with a wrong value:
-// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF, KProbe, CNProc
-// and Tracepoint. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the
+// Backends, Strict, Kinds, FailedExecs, Users, Exits, Environ, BTF, Threads, EBPF and those of
+// other backends. If the source is an [engine.Timekeeper] or [engine.Scanner], the queue takes the
 // time and the first processes from it. Close closes the source, as New does if it fails.
 func New(src Source, opts Options) (*Queue, error) {
 	if src == nil {
@@ -310,7 +310,8 @@ func (q *Queue) close() error {
 	return errors.Join(errs...)
 }
 
-// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc" or "tracepoint".
+// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc", "tracepoint", "taskstats"
+// or "procpoll".
 func (q *Queue) Backend() string { return q.source.Name() }
 
 // Attempts are the backends that were tried before the active one, and why

@@ -20,8 +20,11 @@ const (
 
 	Tracepoint Set = 1 << 3 // perf's tracepoints
 
-	All   = EBPF | KProbe | CNProc // those that Open tries if none are named
-	Every = All | Tracepoint       // all that exist
+	Taskstats Set = 1 << 5 // the exit listener of taskstats: ends alone
+	ProcPoll  Set = 1 << 6 // /proc, read at an interval
+
+	All   = EBPF | KProbe | CNProc                  // those that Open tries if none are named
+	Every = All | Tracepoint | Taskstats | ProcPoll // all that exist
 )
 
 // Options say which backends may be tried and with which options. The zero value tries those of All
@@ -35,12 +38,13 @@ type Options struct {
 	Strict bool
 
 	// Shared are the options of all backends; the others are for one backend each.
-	Shared source.Options
-	EBPF   source.EBPFOptions
-	KProbe source.KProbeOptions
-	CNProc source.CNProcOptions
-
+	Shared     source.Options
+	EBPF       source.EBPFOptions
+	KProbe     source.KProbeOptions
+	CNProc     source.CNProcOptions
 	Tracepoint source.TracepointOptions
+	Taskstats  source.TaskstatsOptions
+	ProcPoll   source.ProcPollOptions
 }
 
 // Attempt is a backend that could not be opened, and why.
@@ -60,6 +64,8 @@ var names = [...]struct {
 	{KProbe, "kprobe"},
 	{CNProc, "cnproc"},
 	{Tracepoint, "tracepoint"},
+	{Taskstats, "taskstats"},
+	{ProcPoll, "procpoll"},
 }
 
 // backend is a backend of this system.

@@ -6,6 +6,8 @@ import (
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
+	"github.com/quark-linux/quark/backends/procpoll"
+	"github.com/quark-linux/quark/backends/taskstats"
 	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/engine"
 )
@@ -24,6 +26,12 @@ var backends = map[Set]backend{
 	Tracepoint: {"Tracepoint",
 		func(o *Options) error { return tracepoint.Validate(o.Tracepoint) },
 		func(o *Options) (engine.Source, error) { return opened(tracepoint.Open(o.Shared, o.Tracepoint)) }},
+	Taskstats: {"Taskstats",
+		func(o *Options) error { return taskstats.Validate(o.Taskstats) },
+		func(o *Options) (engine.Source, error) { return opened(taskstats.Open(o.Shared, o.Taskstats)) }},
+	ProcPoll: {"ProcPoll",
+		func(o *Options) error { return procpoll.Validate(o.ProcPoll) },
+		func(o *Options) (engine.Source, error) { return opened(procpoll.Open(o.Shared, o.ProcPoll)) }},
 }
 
 // opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.

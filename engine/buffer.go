@@ -59,7 +59,9 @@ func (b *Buffer) Insert(r *RawEvent) {
 	if r.Kind == KindGap {
 		r.PID = 0
 		b.gaps++
-		b.gapTo = max(b.gapTo, r.Gap.To)
+		if !r.Gap.ofOthers() {
+			b.gapTo = max(b.gapTo, r.Gap.To)
+		}
 	} else {
 		b.insertions++
 	}
@@ -75,12 +77,19 @@ func (b *Buffer) Release(r *RawEvent) {
 	b.free = r
 }
 
-// firstGap returns the time of the oldest gap held, or the largest time if there is none.
+// firstGap returns the time of the oldest gap held in which an event of a process that is known may
+// be missing, or the largest time if there is none.
 func (b *Buffer) firstGap() uint64 {
 	if b.gaps == 0 {
 		return math.MaxUint64
 	}
-	return b.byPID.queues.get(0).first.Time // gaps are events of pid 0, and no others are
+	// Gaps are events of pid 0, and no others are.
+	for r := b.byPID.queues.get(0).first; r != nil; r = r.next {
+		if !r.Gap.ofOthers() {
+			return r.Time
+		}
+	}
+	return math.MaxUint64
 }
 
 // hasExit reports whether the EXIT of a process that had the pid before a time is held.

@@ -3,7 +3,7 @@ package engine
 // Source is a kernel interface that reports what processes do. All methods are
 // called by one goroutine at a time.
 type Source interface {
-	// Name is the short name: "ebpf", "kprobe", "cnproc", "tracepoint".
+	// Name is the short name: "ebpf", "kprobe", "cnproc" ...
 	Name() string
 
 	// Capabilities says what this source, on this kernel, reports and how.
@@ -90,10 +90,12 @@ const (
 	LossSkipped
 	LossDecode // the record made no sense
 	LossUnseen // of a CPU that came online, before its events were read
-	NumLosses  = iota
+	// a task that came and went between two looks into /proc, which is counted as one
+	LossMissed
+	NumLosses = iota
 )
 
-var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode", "unseen"}
+var lossNames = [NumLosses]string{"ring_full", "socket_full", "scratch", "skipped", "decode", "unseen", "missed"}
 
 func (l Loss) String() string { return nameOf(l, lossNames[:]...) }
 

@@ -240,12 +240,12 @@ func listenTogether(o *Options, selected []scenario.Scenario, whole bool, each f
 // openBackends opens the queues of all backends that work here.
 func openBackends(o *Options, whole bool) (open []*witness.Witness, absent []Absence, err error) {
 	for _, name := range o.Backends.Names() {
-		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole}, whole)
+		single, err := OpenQueue(name, quark.Options{HoldTime: o.Hold, MinAgg: true, Threads: whole && score.Threads(name)}, whole)
 		if err != nil {
 			absent = append(absent, Absence{name, err.Error()})
 			continue
 		}
-		open = append(open, witness.New(single, nil, whole))
+		open = append(open, witness.New(single, nil, whole && score.Threads(name)))
 		if !whole {
 			continue
 		}
@@ -254,7 +254,7 @@ func openBackends(o *Options, whole bool) (open []*witness.Witness, absent []Abs
 		if err != nil {
 			return open, nil, fmt.Errorf("open %s again: %w", name, err)
 		}
-		open[len(open)-1] = witness.New(single, joined, true)
+		open[len(open)-1] = witness.New(single, joined, score.Threads(name))
 	}
 	return open, absent, nil
 }

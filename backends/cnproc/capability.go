@@ -3,7 +3,9 @@ package cnproc
 import (
 	"fmt"
 
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
 	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/internal/taskrecord"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 )
@@ -164,20 +166,14 @@ func (s *Source) describeUsage(f engine.Field, row *engine.Capability) {
 		row.Via = "ends are not asked for"
 	case s.usages == nil:
 		row.Via = s.noUsages.Error()
-	case s.usages.lacks(f) != "":
-		row.Via = s.usages.lacks(f)
+	case s.usages.kernel.Lacks(f) != "":
+		row.Via = s.usages.kernel.Lacks(f)
 	default:
-		*row = engine.Capability{Origin: engine.OriginKernel, Via: usageVia[f], At: engine.EventExit, Partial: engine.EventExit}
-		if !s.usages.marked {
+		*row = engine.Capability{Origin: engine.OriginKernel, Via: taskrecord.UsageVia[f], At: engine.EventExit, Partial: engine.EventExit}
+		if !s.usages.kernel.Marked {
 			row.Via += "; unknown of processes that had several threads (before Linux 5.19)"
 		}
 	}
-}
-
-var usageVia = map[engine.Field]string{
-	engine.FieldCPUTime: "taskstats.cpu_run_virtual_total, divided by ac_utime and ac_stime; carried if it was in the kernel or had several threads",
-	engine.FieldPeakRSS: "taskstats.hiwater_rss; carried if it has executed, as it is of the last image",
-	engine.FieldIO:      "taskstats.read_char, write_char, read_bytes, write_bytes, in whole KiB; unknown if it had several threads",
 }
 
 // Stats returns the counters. Loss is counted in two ways, and the larger figure is reported. The
@@ -201,5 +197,5 @@ func (s *Source) drops() uint64 {
 	if s.fd < 0 {
 		return s.loss.dropped
 	}
-	return uint64(drops(s.fd) - s.dropsBase)
+	return uint64(nlsocket.Drops(s.fd) - s.dropsBase)
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
 	"github.com/quark-linux/quark/backends/internal/pace"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
@@ -398,12 +399,9 @@ func TestGapBeforeWhatWaits(t *testing.T) {
 }
 
 // fill adds messages to a batch as if the kernel had sent them.
-func fill(b *batch, records ...[]byte) {
+func fill(b *nlsocket.Batch, records ...[]byte) {
 	for _, r := range records {
-		h := &b.hdrs[b.n]
-		h.len, h.hdr.Namelen = uint32(copy(b.data[b.n*b.size:], r)), unix.SizeofSockaddrNetlink
-		b.names[b.n] = unix.RawSockaddrNetlink{Family: unix.AF_NETLINK}
-		b.n++
+		b.Fill(r)
 	}
 }
 

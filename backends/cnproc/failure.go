@@ -1,6 +1,10 @@
 package cnproc
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/groupstatus"
+)
 
 // failed is a process that has ended, of which further threads may send their messages.
 type failed struct {
@@ -49,18 +53,8 @@ func (t *tracker) failure(f *fact) {
 		t.failed = map[uint32]failed{}
 	}
 	t.failed[m.pid] = failed{m.time, leader}
-	f.thread, f.carried = false, !certain(f.status)
+	f.thread, f.carried = false, !groupstatus.Certain(f.status)
 	t.state(f)
-}
-
-// coreSignals are the signals that dump core by default: signal(7).
-const coreSignals = 1<<unix.SIGQUIT | 1<<unix.SIGILL | 1<<unix.SIGTRAP | 1<<unix.SIGABRT | 1<<unix.SIGBUS | 1<<unix.SIGFPE |
-	1<<unix.SIGSEGV | 1<<unix.SIGXCPU | 1<<unix.SIGXFSZ | 1<<unix.SIGSYS
-
-// certain reports whether the wait status of a thread is that of its process: it is of a signal to
-// the whole group, and no other thread can have dumped core.
-func certain(status int32) bool {
-	return endsGroup(status) && (status&coreDumped != 0 || coreSignals>>(status&0x7f)&1 == 0)
 }
 
 // over reports whether the process of an exit message has ended, and whether that can't be told, as

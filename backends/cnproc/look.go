@@ -1,6 +1,7 @@
 package cnproc
 
 import (
+	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 )
 
@@ -82,7 +83,7 @@ func (t *tracker) learnGroup(pid uint32, st procfs.Status, began uint64) {
 	if e.live == 0 && e.leaderDone {
 		e.over = began // the last thread has left since st was read
 	}
-	runs := st.State == 'S' && !st.Ending // see runs
+	runs := st.State == 'S' && !st.Ending // see groupstatus.Runs
 	if !runs && !e.probed {
 		e.probed = true
 		t.probes = append(t.probes, probe{pid: pid})
@@ -123,9 +124,9 @@ func (t *tracker) confirm(m *message, e end) end {
 		delete(t.groups.byPID, m.pid)
 		return e
 	}
-	if m.tid == m.pid && g.endings.n == 0 {
+	if m.tid == m.pid && g.endings.N == 0 {
 		g.leader = int32(m.status)
-		g.endings.add(m.tid, g.leader)
+		g.endings.Add(m.tid, g.leader)
 	}
 	g.leaderDone, g.leaderTold, g.confirm = true, g.leaderTold || m.tid == m.pid, true
 	t.groups.byPID[m.pid] = g
@@ -165,7 +166,7 @@ func (t *tracker) look() (next uint64) {
 			next = soonest(next, p.after)
 			continue
 		}
-		switch alive, ending := t.runs(&p, &g); {
+		switch alive, ending := groupstatus.Runs(t.view, p.pid, g.leaderDone); {
 		case alive:
 			t.groups.alive(p.pid, now)
 		case ending:
@@ -190,29 +191,4 @@ func soonest(a, b uint64) uint64 {
 		return b
 	}
 	return a
-}
-
-// runs looks at a thread of the group, and reports whether nothing has made it end, and
-// whether the group is seen to end.
-//
-// Who ends a whole group leaves SIGKILL pending in each other thread, until that has begun
-// to end itself, which its flags show. So a thread that sleeps, to be woken by signals,
-// and has neither, is proof. A thread that runs is none: it can be anywhere between the
-// first step of its end and the flags for as long as it has no CPU. A thread that a tracer
-// holds can have begun to end.
-func (t *tracker) runs(p *probe, g *group) (alive, ending bool) {
-	st, _, err := t.view.Status(p.pid)
-	if g.leaderDone {
-		err = procfs.ErrVanished
-		for _, tid := range t.view.Tasks(p.pid) {
-			if tid != p.pid {
-				st, _, err = t.view.ThreadStatus(p.pid, tid)
-				break
-			}
-		}
-	}
-	if err != nil || st.Zombie() || st.Ending {
-		return false, true
-	}
-	return st.State == 'S', false
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -438,7 +439,7 @@ func TestDropPrivileges(t *testing.T) {
 func TestAcknowledgementBehindMessages(t *testing.T) {
 	for _, room := range []int{defaultReceiveBuffer, 16 << 10} {
 		s := kernel(t, Options{Enrich: EnrichNone})
-		if err := setReceiveBuffer(s.fd, room); err != nil {
+		if err := nlsocket.SetReceiveBuffer(s.fd, room); err != nil {
 			t.Fatal(err)
 		}
 		storm(t, 2*batchSize)

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"time"
-	"unsafe"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
 )
 
 // dial opens a socket that is a member of the connector's multicast group. It returns a duplicate
@@ -24,45 +25,16 @@ func dial(o *Options) (fd int, err error) {
 		return -1, fmt.Errorf("open a connector socket: %w", err)
 	}
 	defer conn.Close()
-	if fd, err = duplicate(conn); err != nil {
+	if fd, err = nlsocket.Duplicate(conn); err != nil {
 		return -1, err
 	}
 	// At least the default size until the request is answered: on a busy system the answer
 	// would not fit into a smaller buffer. Open sets the wanted size afterwards.
-	if err := setReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer)); err != nil {
+	if err := nlsocket.SetReceiveBuffer(fd, max(o.ReceiveBuffer, defaultReceiveBuffer)); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
-}
-
-// duplicate returns a duplicate of a socket's descriptor.
-func duplicate(conn *netlink.Conn) (fd int, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return -1, fmt.Errorf("reach a netlink socket's descriptor: %w", err)
-	}
-	var inner error
-	if err := raw.Control(func(s uintptr) {
-		fd, inner = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 3)
-	}); err != nil {
-		return -1, fmt.Errorf("reach a netlink socket's descriptor: %w", err)
-	}
-	if inner != nil {
-		return -1, fmt.Errorf("duplicate a netlink socket's descriptor: %w", inner)
-	}
-	return fd, nil
-}
-
-func setReceiveBuffer(fd, size int) error {
-	// The kernel doubles the size to allow for its overhead.
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, size/2) == nil {
-		return nil
-	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, size/2); err != nil {
-		return fmt.Errorf("set the receive buffer to %d bytes: %w", size, err)
-	}
-	return nil
 }
 
 // send sends one request to the connector. The kernel performs it before sendto returns.
@@ -95,12 +67,12 @@ var (
 // await waits for the acknowledgement of the request with the given token. Messages before it are
 // dropped: they are from before the source was open. Later messages of the same batch stay in
 // the batch.
-func await(fd int, b *batch, token uint32, wait time.Duration) error {
+func await(fd int, b *nlsocket.Batch, token uint32, wait time.Duration) error {
 	var deadline time.Time // zero until the socket was empty
 	dropped := false
 	pfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
-		switch errno := b.receive(fd); errno {
+		switch errno := b.Receive(fd); errno {
 		case 0:
 		case unix.EINTR:
 			continue
@@ -126,9 +98,9 @@ func await(fd int, b *batch, token uint32, wait time.Duration) error {
 			return fmt.Errorf("receive: %w", errno)
 		}
 		var m message
-		for b.next < b.n {
-			data, genuine := b.message(b.next)
-			b.next++
+		for b.Next < b.N {
+			data, genuine := b.Message(b.Next)
+			b.Next++
 			if !genuine || m.decode(data) != nil || m.what != whatAck || m.ackAck != token+1 {
 				continue
 			}
@@ -147,7 +119,7 @@ func await(fd int, b *batch, token uint32, wait time.Duration) error {
 const maxAsked = 10
 
 // listen subscribes to messages and reports whether the kernel filters them.
-func listen(fd int, b *batch, want What) (filtered bool, err error) {
+func listen(fd int, b *nlsocket.Batch, want What) (filtered bool, err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
 	for asked := 1; ; asked++ {
 		err := send(fd, request(token, opListen, false, 0))
@@ -197,80 +169,5 @@ func listen(fd int, b *batch, want What) (filtered bool, err error) {
 // filterWait is the time limit for the acknowledgement of a filter.
 const filterWait = 50 * time.Millisecond
 
-// drops returns the number of messages that the kernel dropped at the socket.
-func drops(fd int) uint32 {
-	// struct sock_meminfo as an array; SK_MEMINFO_DROPS is its index 8.
-	var info [9]uint32
-	size := uint32(unsafe.Sizeof(info))
-	// It can't fail with these arguments, and does not block.
-	unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
-		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-	return info[8]
-}
-
 // batchSize is the largest number of messages that one system call receives.
 const batchSize = 128
-
-// batch is the reusable storage for a call of recvmmsg(2).
-type batch struct {
-	hdrs  []mmsghdr
-	names []unix.RawSockaddrNetlink
-	data  []byte
-	size  int // room for a message
-	n     int // messages received
-	next  int // index of the first message that was not handled
-}
-
-// mmsghdr is struct mmsghdr on 64-bit machines.
-type mmsghdr struct {
-	hdr unix.Msghdr
-	len uint32
-	_   [4]byte
-}
-
-// newBatch returns a batch for n messages of at most size bytes.
-func newBatch(n, size int) *batch {
-	b := &batch{hdrs: make([]mmsghdr, n), names: make([]unix.RawSockaddrNetlink, n), data: make([]byte, n*size), size: size}
-	iovs := make([]unix.Iovec, n)
-	for i := range b.hdrs {
-		iovs[i].Base = &b.data[i*size]
-		iovs[i].SetLen(size)
-		h := &b.hdrs[i].hdr
-		h.Name = (*byte)(unsafe.Pointer(&b.names[i]))
-		h.Iov = &iovs[i]
-		h.SetIovlen(1)
-	}
-	return b
-}
-
-// receive adds messages of the socket to the batch, without blocking.
-func (b *batch) receive(fd int) unix.Errno {
-	if b.next == b.n {
-		b.n, b.next = 0, 0
-	}
-	free := b.hdrs[b.n:]
-	if len(free) == 0 {
-		return 0
-	}
-	for i := range free {
-		free[i].hdr.Namelen = unix.SizeofSockaddrNetlink // recvmmsg changes it
-	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&free[0])),
-		uintptr(len(free)), unix.MSG_DONTWAIT, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	b.n += int(n)
-	return 0
-}
-
-// message returns the bytes of message i; genuine reports whether it is complete and from the
-// kernel. A privileged process can send to any netlink socket, but never from port 0, the
-// kernel's.
-func (b *batch) message(i int) (data []byte, genuine bool) {
-	h := &b.hdrs[i]
-	n := min(int(h.len), b.size)
-	name := &b.names[i]
-	genuine = h.hdr.Namelen >= unix.SizeofSockaddrNetlink && name.Family == unix.AF_NETLINK && name.Pid == 0
-	return b.data[i*b.size:][:n], genuine && h.hdr.Flags&unix.MSG_TRUNC == 0
-}

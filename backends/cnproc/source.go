@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
 	"github.com/quark-linux/quark/backends/internal/pace"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
@@ -27,7 +28,7 @@ type Source struct {
 	filtered  bool // the kernel leaves out kinds
 	finishing bool // see Finish
 	unread    uint64
-	batch     *batch
+	batch     *nlsocket.Batch
 	proc      *procfs.Reader
 	caps      engine.CapabilityTable
 
@@ -85,7 +86,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 
 // newSource returns a source without a socket.
 func newSource(shared source.Options, o Options) *Source {
-	s := &Source{shared: shared, opts: o, fd: -1, batch: newBatch(batchSize, sizeMaxRecord), clock: newClock()}
+	s := &Source{shared: shared, opts: o, fd: -1, batch: nlsocket.NewBatch(batchSize, sizeMaxRecord), clock: newClock()}
 	s.showStatus = kernelversion.AtLeast("6.1")
 	s.stages()
 	return s
@@ -129,11 +130,11 @@ func (s *Source) open() (err error) {
 		return err
 	}
 	if s.opts.ReceiveBuffer < defaultReceiveBuffer {
-		if err := setReceiveBuffer(s.fd, s.opts.ReceiveBuffer); err != nil {
+		if err := nlsocket.SetReceiveBuffer(s.fd, s.opts.ReceiveBuffer); err != nil {
 			return err
 		}
 	}
-	s.dropsBase = drops(s.fd)
+	s.dropsBase = nlsocket.Drops(s.fd)
 	if s.pace, err = pace.New(s.pacing(), s.fd); err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (s *Source) FD() int { return s.pace.FD() }
 // not idle messages wake at intervals only, if there are many; what is in the queue of the
 // enricher, and groups to look at, wake in time.
 func (s *Source) Arm(idle bool) bool {
-	if s.batch.next < s.batch.n {
+	if s.batch.Next < s.batch.N {
 		return false
 	}
 	s.pace.Arm(s.busy && !idle, soonest(s.enrich.due(), s.nextLook), clock.Monotonic())
@@ -272,7 +273,7 @@ func (s *Source) release(force bool) {
 		s.usages.match()
 	}
 	switch {
-	case !s.loss.congested && s.batch.next == s.batch.n:
+	case !s.loss.congested && s.batch.Next == s.batch.N:
 		s.tellOverrun()
 	case force:
 		if g, ok := s.loss.tellEarly(); ok {
@@ -289,7 +290,7 @@ func (s *Source) release(force bool) {
 // receive takes the rest of a batch of messages, or fetches one. It reports whether the sink has no
 // room for all of them, so that the rest is for the next call, and whether the socket was empty.
 func (s *Source) receive() (full, emptied bool, err error) {
-	if s.batch.next == s.batch.n {
+	if s.batch.Next == s.batch.N {
 		if !s.room() {
 			return true, false, nil // what stays in the socket is counted there
 		}
@@ -297,12 +298,12 @@ func (s *Source) receive() (full, emptied bool, err error) {
 			return false, false, err
 		}
 	}
-	for s.batch.next < s.batch.n {
+	for s.batch.Next < s.batch.N {
 		if !s.room() {
 			return true, emptied, nil
 		}
-		data, genuine := s.batch.message(s.batch.next)
-		s.batch.next++
+		data, genuine := s.batch.Message(s.batch.Next)
+		s.batch.Next++
 		s.message(data, genuine)
 	}
 	return false, emptied, nil
@@ -313,9 +314,9 @@ func (s *Source) receive() (full, emptied bool, err error) {
 func (s *Source) fetch() (emptied bool, err error) {
 	for {
 		now := clock.Monotonic()
-		switch errno := s.batch.receive(s.fd); errno {
+		switch errno := s.batch.Receive(s.fd); errno {
 		case 0:
-			full := s.batch.n == batchSize
+			full := s.batch.N == batchSize
 			if s.busy = true; s.arrived(full) || full {
 				return false, nil
 			}
@@ -361,7 +362,7 @@ func (s *Source) tellOverrun() {
 // beforeRest returns a gap that comes before the messages in the batch: if the sink has no room for
 // them to be ordered in, it begins no later than they do.
 func (s *Source) beforeRest(g engine.Gap) engine.Gap {
-	if s.to.Room()-s.enrich.len() < s.batch.n-s.batch.next {
+	if s.to.Room()-s.enrich.len() < s.batch.N-s.batch.Next {
 		s.rest(func(m *message) { g.From = min(g.From, m.time) })
 	}
 	return g
@@ -378,8 +379,8 @@ func (s *Source) noteRest() {
 // rest visits the messages that have not been taken.
 func (s *Source) rest(visit func(*message)) {
 	var m message
-	for i := s.batch.next; i < s.batch.n; i++ {
-		if data, genuine := s.batch.message(i); genuine && m.decode(data) == nil {
+	for i := s.batch.Next; i < s.batch.N; i++ {
+		if data, genuine := s.batch.Message(i); genuine && m.decode(data) == nil {
 			visit(&m)
 		}
 	}

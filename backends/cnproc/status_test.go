@@ -89,11 +89,11 @@ func TestCoreBitOfTheGroup(t *testing.T) {
 				tid := 10 + (first+i)%3
 				m := message{what: Exit, pid: 10, tid: tid, status: segv, time: uint64(i + 1)}
 				if tid == 10+dumper {
-					m.status |= coreDumped
+					m.status |= 0x80
 				}
 				got = g.exit(&m)
 			}
-			if !got.group || !got.known || got.status != segv|coreDumped {
+			if !got.group || !got.known || got.status != segv|0x80 {
 				t.Errorf("thread %d dumped, %d ended first: %+v", dumper, first, got)
 			}
 		}

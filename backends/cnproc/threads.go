@@ -1,5 +1,7 @@
 package cnproc
 
+import "github.com/quark-linux/quark/backends/internal/groupstatus"
+
 // groups knows which thread groups have more threads than their leader, so that of the
 // kernel's exit messages, one a thread, the last can be told. A group that it does not
 // know has one thread; so a process that never makes threads costs nothing here.
@@ -42,10 +44,10 @@ type group struct {
 	probed  bool // it is among those that are looked at
 	doubted bool // a gap has told that its end may be lost
 	aliveAt uint64
-	endings endings // of threads that ended after aliveAt
-	last    uint64  // the latest time of an exit message
-	late    uint32  // exit messages still to come of threads that an exec ended
-	execed  uint64  // time of that exec
+	endings groupstatus.Endings // of threads that ended after aliveAt
+	last    uint64              // the latest time of an exit message
+	late    uint32              // exit messages still to come of threads that an exec ended
+	execed  uint64              // time of that exec
 }
 
 func newGroups(last6 bool) groups {
@@ -153,7 +155,7 @@ func (g *groups) alive(pid uint32, time uint64) {
 	if !ok {
 		return
 	}
-	e.aliveAt, e.endings, e.probed = time, endings{}, false
+	e.aliveAt, e.endings, e.probed = time, groupstatus.Endings{}, false
 	e.unseen = e.unseen && e.leaderDone && !g.last6
 	if e.live+e.late == 0 && !e.leaderDone && !e.confirm {
 		delete(g.byPID, pid) // as if there had never been a thread
@@ -207,7 +209,7 @@ func (g *groups) exit(m *message) end {
 	}
 	e.last = max(e.last, m.time)
 	if m.time > e.aliveAt {
-		e.endings.add(m.tid, int32(m.status))
+		e.endings.Add(m.tid, int32(m.status))
 	}
 	if e.live > 0 && e.over == 0 || !e.leaderDone || m.former {
 		probe := !e.probed
@@ -215,8 +217,8 @@ func (g *groups) exit(m *message) end {
 		g.byPID[m.pid] = e
 		return end{probe: probe}
 	}
-	status, known := e.endings.verdict(e.leader, g.last6)
-	if e.unseen && !certain(e.endings.fatal) {
+	status, known := e.endings.Verdict(e.leader, g.last6)
+	if e.unseen && !groupstatus.Certain(e.endings.Fatal) {
 		known = false
 	}
 	if e.confirm {
@@ -225,5 +227,5 @@ func (g *groups) exit(m *message) end {
 		g.forget(m.pid)
 		g.expect(m.pid, e.late, e.execed)
 	}
-	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm, gone: e.over != 0, dumper: e.endings.dumper}
+	return end{group: true, time: e.last, status: status, known: known, confirm: e.confirm, gone: e.over != 0, dumper: e.endings.Dumper}
 }

@@ -3,6 +3,7 @@ package cnproc
 import (
 	"cmp"
 
+	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 )
@@ -181,9 +182,9 @@ func (t *tracker) fork(m *message) {
 	if e, ok := t.groups.byPID[m.pid]; ok && e.over == 0 && m.time <= t.loss.looked {
 		// The look has shown it with threads already.
 	} else if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.loss.rescan {
-		status, _ := e.endings.verdict(e.leader, t.groups.last6)
+		status, _ := e.endings.Verdict(e.leader, t.groups.last6)
 		end := message{cpu: m.cpu, time: m.time - 1, tid: m.pid, pid: m.pid, status: uint32(status), exitSignal: -1}
-		t.endLate(&end, m.time, e.endings.fatal != 0, 0)
+		t.endLate(&end, m.time, e.endings.Fatal != 0, 0)
 		t.living.ended(m.pid, m.time, t.strays(m.time), false)
 	}
 	delete(t.dumping, m.pid)
@@ -240,7 +241,7 @@ func (t *tracker) exit(f *fact) {
 	unseen := !t.living.has(m.pid) && (t.loss.unseen(m.time) || e.gone && (strays || t.living.seen.has(m.pid)))
 	if e.confirm || e.group && (unseen || v.unsure) {
 		e = t.confirm(m, e)
-		e.known = e.known && (!unseen || certain(e.status))
+		e.known = e.known && (!unseen || groupstatus.Certain(e.status))
 		if e.group && e.alone && unseen && !e.known && f.doubtful && t.view != nil {
 			t.loseDoubted(m) // it may have had threads that ended later
 			t.living.ended(m.pid, m.time, strays, true)
@@ -268,7 +269,7 @@ func (t *tracker) exit(f *fact) {
 	t.living.ended(m.pid, m.time, strays, e.unsure)
 	d, announced := t.dumping[m.pid]
 	quiet := !announced && t.dumpsQuietly(e.status)
-	e.known = e.known && v.known && !t.dumpSets(m, e.status) && !(quiet && e.status == killedThread)
+	e.known = e.known && v.known && !t.dumpSets(m, e.status) && !(quiet && e.status == groupstatus.KilledThread)
 	f.doubtful = f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
 	if announced || quiet {
@@ -288,13 +289,13 @@ func (t *tracker) exit(f *fact) {
 // dumpsQuietly reports whether a process that ended with a status may have dumped core without a
 // message, as seccomp makes it do before Linux 5.16.
 func (t *tracker) dumpsQuietly(status int32) bool {
-	return t.spreads && status&^coreDumped == killedThread
+	return t.spreads && status&^groupstatus.CoreDumped == groupstatus.KilledThread
 }
 
 // dumpSets reports whether the core dump of another process may have set the wait status that the
 // parent gets.
 func (t *tracker) dumpSets(m *message, status int32) bool {
-	if !t.spreads || certain(status) {
+	if !t.spreads || groupstatus.Certain(status) {
 		return false
 	}
 	others := len(t.dumping)

@@ -171,7 +171,7 @@ func (w *machine) populate(s *Source) {
 		}
 	}
 	handle()
-	s.batch.n, s.batch.next = 0, 0
+	s.batch.N, s.batch.Next = 0, 0
 	s.track.settled(s.loss.noted)
 	s.release(false)
 }

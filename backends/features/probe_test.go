@@ -13,8 +13,12 @@ import (
 
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/backends/procpoll"
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/backends/taskstats"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
@@ -144,4 +148,106 @@ func connectorFilter() error {
 		}
 	}
 	return nil
+}
+
+// records listens to the ends of threads.
+func records() error {
+	s, err := taskstats.Open(source.Options{}, taskstats.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// noRecords returns the reason if the kernel has no taskstats that can be read, else "".
+func noRecords() string {
+	if err := records(); errors.Is(err, errors.ErrUnsupported) {
+		return err.Error()
+	}
+	return ""
+}
+
+// markedRecords listens to threads, which needs records that tell their process.
+func markedRecords() error {
+	s, err := taskstats.Open(source.Options{Threads: true}, taskstats.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+func pidfd() error {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// endStatus has the source read the end of a process, which was waited for or not.
+func endStatus(waited bool) func() error {
+	return func() error {
+		s, err := procpoll.Open(source.Options{}, procpoll.Options{})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		p, err := barefork.Start(new(barefork.Script).WaitFor(int(r.Fd())).Exit(3), barefork.Options{})
+		if err != nil {
+			return err
+		}
+		defer p.Free()
+		read := func() (known bool, err error) {
+			b := engine.NewBuffer(1 << 12)
+			s.Finish()
+			if err := s.Populate(ended{b, uint32(p.PID), &known}); err != nil {
+				return false, err
+			}
+			return known, nil
+		}
+		_, err = read()
+		if _, err2 := w.Write(make([]byte, 1)); err2 != nil {
+			return err2
+		}
+		w.Close()
+		if err2 := unix.Waitid(unix.P_PID, p.PID, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil || err2 != nil {
+			return errors.Join(err, err2)
+		}
+		known := false
+		if !waited {
+			known, err = read()
+		}
+		if _, err2 := children.Wait(p.PID); err != nil || err2 != nil {
+			return errors.Join(err, err2)
+		}
+		if waited {
+			known, err = read()
+		}
+		if err == nil && !known {
+			err = fmt.Errorf("the wait status is not known: %w", errors.ErrUnsupported)
+		}
+		return err
+	}
+}
+
+// ended is a sink that notes whether the wait status of a process is known.
+type ended struct {
+	*engine.Buffer
+	pid   uint32
+	known *bool
+}
+
+func (e ended) Insert(ev *engine.RawEvent) {
+	if ev.PID == e.pid && ev.Kind == engine.KindExit {
+		*e.known = ev.Task.Known.Has(engine.FieldExit)
+	}
+	e.Buffer.Insert(ev)
 }

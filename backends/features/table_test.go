@@ -83,6 +83,15 @@ var table = []feature{
 	{Backend: "tracepoint", Name: "tracepoints of system calls", Since: "2.6", Without: "failed execs", Probe: tracepoint("syscalls/sys_exit_execve", "ret"),
 		Built: noSyscallEvents},
 	{Backend: "tracepoint", Name: "perf records of names that an exec sets", Since: "3.16", Probe: newNames},
+
+	{Backend: "taskstats", Name: "records of ends", Since: "2.6", Probe: records, Built: noRecords},
+	{Backend: "taskstats", Name: "records that tell their process", Since: "5.19", Without: "threads, ends of status 0 that were waited for at once",
+		Probe: markedRecords, Built: noRecords},
+
+	{Backend: "procpoll", Name: "pidfd_open", Since: "5.3", Without: "the status of processes that were waited for", Probe: pidfd},
+	{Backend: "procpoll", Name: "status of a zombie in /proc", Since: "6.1", Without: "the status of processes that were not waited for yet, but for some signals",
+		Probe: endStatus(false)},
+	{Backend: "procpoll", Name: "status by pidfd", Since: "6.15", Without: "the status of processes that were waited for", Probe: endStatus(true)},
 }
 
 func program(t ebpf.ProgramType) func() error {

@@ -54,6 +54,22 @@ type TracepointOptions struct {
 	RingSize int
 }
 
+// TaskstatsOptions are those of the taskstats source alone. The zero value is right for most.
+type TaskstatsOptions struct {
+	// ReceiveBuffer is the size of the receive buffer of each CPU's socket in bytes as the
+	// kernel accounts it, some 1,300 for each thread that ends. 0 means 16 MiB, some twelve
+	// thousand. Up to 1 GiB. Do not set it, except to provoke loss.
+	ReceiveBuffer int
+}
+
+// ProcPollOptions are those of the source that reads /proc alone. The zero value is right for most.
+type ProcPollOptions struct {
+	// Interval is the time from one reading of /proc to the next, at least 1 ms. 0 means
+	// 100 ms. A process that lives for a part of it is seen with that probability. A reading
+	// takes some 7 microseconds of CPU time for each process of the host.
+	Interval time.Duration
+}
+
 // Enrich says what is read from /proc.
 type Enrich uint8
 

@@ -38,6 +38,8 @@ func main() {
 			{Name: "kprobe", Letter: "k"},
 			{Name: "cnproc", Letter: "c", Default: true},
 			{Name: "tracepoint"},
+			{Name: "taskstats"},
+			{Name: "procpoll"},
 		},
 	}
 	suite.Child()

@@ -11,6 +11,7 @@ import (
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/witness"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
@@ -65,6 +66,7 @@ func openQueue(c *testrun.Cell, opts quark.Options) (*view, error) {
 		c.Fatalf("%v", err)
 	}
 	opts.Backends, opts.Strict = set, true
+	opts.Threads = opts.Threads && score.Threads(c.Backend)
 	if opts.HoldTime == 0 {
 		opts.HoldTime = shortHold
 	}
@@ -139,6 +141,7 @@ func options(kind string) quark.Options {
 		CNProc: cnproc.Options{ReceiveBuffer: 1}, // the least that the kernel takes
 
 		Tracepoint: tracepoint.Options{RingSize: 4 << 10},
+		Taskstats:  quark.TaskstatsOptions{ReceiveBuffer: 1},
 	}
 }
 

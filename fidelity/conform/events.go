@@ -77,14 +77,13 @@ func Drain(t testing.TB, s engine.Source) Events {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return evs
+	return slices.DeleteFunc(evs, func(ev *engine.RawEvent) bool { return ev.Kind == engine.KindGap })
 }
 
 func drain(s engine.Source) (evs Events, err error) {
 	if err := s.Populate(&evs); err != nil {
 		return nil, fmt.Errorf("populate: %w", err)
 	}
-	evs = slices.DeleteFunc(evs, func(ev *engine.RawEvent) bool { return ev.Kind == engine.KindGap })
 	slices.SortStableFunc(evs, func(a, b *engine.RawEvent) int { return cmp.Compare(a.Time, b.Time) })
 	st, err := s.Stats()
 	if err == nil && st.Lost[engine.LossDecode] != 0 {

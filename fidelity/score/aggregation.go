@@ -89,7 +89,7 @@ func (j *judge) bornOf(l *truth.Life, p *engine.Process) bool {
 	case c == nil || fmt.Sprint(c.PID) != parent: // whose start is not told
 		return b.Parent.Start <= fork.Latest+j.w.BootOffset
 	}
-	return j.startedAt(c, b.Parent.Start, engine.ProcStartUnit)
+	return j.w.startedAt(c, b.Parent.Start, engine.ProcStartUnit)
 }
 
 // wrongLeader returns what is wrong with the leader of a process by its session or group, "" if
@@ -108,7 +108,7 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 		}
 		return ""
 	}
-	started := func(o *truth.Life) bool { return got.Start == 0 || j.startedAt(o, got.Start, engine.ProcStartUnit) }
+	started := func(o *truth.Life) bool { return got.Start == 0 || j.w.startedAt(o, got.Start, engine.ProcStartUnit) }
 	switch n := len(born); {
 	case got.PID != number:
 	case n == 0 && got.Start <= l.Events[0].Latest+j.w.BootOffset: // older than what is known
@@ -123,7 +123,7 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 // those whose pid was given again right after their end it is either.
 func (j *judge) lived(id engine.Identity, s *Seen) (lived bool) {
 	for _, o := range j.byPID[id.PID] {
-		if j.startedAt(o, id.Start, engine.ProcStartUnit) {
+		if j.w.startedAt(o, id.Start, engine.ProcStartUnit) {
 			if lived = livedAt(o, s.Time); !lived {
 				return false
 			}
@@ -144,7 +144,7 @@ func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
 		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
 		told := p.Known &^ p.Carried
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
-			if e.Kind != p.Kind || p.Time < e.Earliest || p.Time > latest(e, j.w.AfterEnd) {
+			if e.Kind != p.Kind || p.Time < e.Earliest || p.Time > j.w.latest(e) {
 				return false
 			}
 			for f := range engine.Field(engine.NumFields) {

@@ -15,7 +15,7 @@ import (
 
 // stamp judges the time of a delivered event by that of the first it reports.
 func (j *judge) stamp(s *Seen, e *truth.Event) {
-	j.within(e.Life, s, e.Earliest, latest(e, j.w.AfterEnd))
+	j.within(e.Life, s, e.Earliest, j.w.latest(e))
 }
 
 // within judges a stamp that has to be between two times.
@@ -187,8 +187,8 @@ func (j *judge) field(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	case !got.cut && got.isOf(&e.State, &e.Inside):
 	case f == engine.FieldPPID && (got.kernel || carried) && got.isOfAbout(e):
 		// The parent's end is not an event of this process: it was about then.
-	case f == engine.FieldPPID && adopted(e, got.text, latest(e, j.w.AfterEnd)):
-	case f == engine.FieldExitSignal && got.text == sigchld && mayBeOrphan(e, latest(e, j.w.AfterEnd)):
+	case f == engine.FieldPPID && adopted(e, got.text, j.w.latest(e)):
+	case f == engine.FieldExitSignal && got.text == sigchld && mayBeOrphan(e, j.w.latest(e)):
 	case carried && got.isOfAnotherTime(e), f == engine.FieldPPID && carried && !got.kernel && adopted(e, got.text, truth.Forever):
 		verdict = &v.Carried
 	case carried && (!got.kernel && opened(e, f) || j.wasOpen(e, f)):
@@ -344,7 +344,7 @@ func (j *judge) start(v *Verdicts, s *Seen, e *truth.Event) {
 	case fork.Kind != engine.KindFork:
 	case !p.Known.Has(engine.FieldStart):
 		j.unknown(v, s, e, engine.FieldStart)
-	case j.startedAt(e.Life, p.Start, max(p.StartUnit, 1)):
+	case j.w.startedAt(e.Life, p.Start, max(p.StartUnit, 1)):
 		v.Right++
 	default:
 		v.Wrong++
@@ -354,9 +354,9 @@ func (j *judge) start(v *Verdicts, s *Seen, e *truth.Event) {
 }
 
 // startedAt reports whether a start time, rounded down to a unit, is that of a life.
-func (j *judge) startedAt(l *truth.Life, start, unit uint64) bool {
+func (w *Witness) startedAt(l *truth.Life, start, unit uint64) bool {
 	fork := l.Events[0]
-	return start+unit > fork.Earliest+j.w.BootOffset && start <= fork.Latest+j.w.BootOffset
+	return start+unit > fork.Earliest+w.BootOffset && start <= fork.Latest+w.BootOffset
 }
 
 // exit judges the status and the time of the end.
@@ -370,7 +370,7 @@ func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
 		v.Wrong++
 		j.find(e.Life, "%s: wait status %#x (code %d, signal %d, core %v), not %#x", s.Events, x.WaitStatus, x.Code(), x.Signal(),
 			x.CoreDumped(), e.Status)
-	case !j.w.Foreign.during(x.Time, e.Earliest, latest(e, j.w.AfterEnd)):
+	case !j.w.Foreign.during(x.Time, e.Earliest, j.w.latest(e)):
 		v.Wrong++
 		j.find(e.Life, "%s: ended at %d, it was between %d and %d", s.Events, x.Time, e.Earliest, e.Latest)
 	default:

@@ -26,12 +26,24 @@ func (w *Witness) seesUnchanged() bool {
 // some events of its kind are not reported.
 func (w *Witness) optional(e *truth.Event) bool {
 	unchanged := e.Kind == engine.KindIDChange && e.Unchanged && w.Foreign.loose()
-	return e.Optional || unchanged || e.Compat && w.Table.Kinds[e.Kind].Partial != 0
+	return e.Optional || unchanged || w.Table.Kinds[e.Kind].Partial != 0 && (e.Compat || w.leavesOut(e.Kind))
+}
+
+// leavesOut reports whether the backend can't tell all events of a kind, and does not count those
+// that it leaves out: of several execs between two looks into /proc the last one is seen, and
+// before Linux 5.19 taskstats does not tell all ends of processes from those of threads.
+func (w *Witness) leavesOut(k engine.Kind) bool {
+	return w.Backend == "taskstats" || w.looks(k) && k == engine.KindExec
+}
+
+// looks reports whether events of a kind are seen by looks into /proc.
+func (w *Witness) looks(k engine.Kind) bool {
+	return w.Table != nil && w.Table.Kinds[k].Origin == engine.OriginProc
 }
 
 // expected reports whether e has to be delivered.
 func (w *Witness) expected(e *truth.Event) bool {
-	return !w.optional(e) && w.reported(e.Kind) && e.Earliest >= w.Opened && w.open(latest(e, w.AfterEnd))
+	return !w.optional(e) && w.reported(e.Kind) && e.Earliest >= w.Opened && w.open(w.latest(e))
 }
 
 // open reports whether the queue was open until a time.
@@ -54,7 +66,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 			j.Truth++
 			j.Seen++
 		case j.w.expected(e):
-			j.miss(l, e.Kind.String(), e.Earliest, latest(e, j.w.AfterEnd))
+			j.miss(l, e.Kind.String(), e.Earliest, j.w.latest(e))
 		}
 	}
 	for _, s := range seen {
@@ -93,7 +105,7 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 	var left []*Seen
 	for _, s := range seen {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && j.w.Foreign.stamps(s.Time, e.Earliest, latest(e, j.w.AfterEnd)) && j.sameDetails(s, e)
+			return !found[e] && j.w.Foreign.stamps(s.Time, e.Earliest, j.w.latest(e)) && j.sameDetails(s, e)
 		})
 		if i < 0 {
 			left = append(left, s)
@@ -195,15 +207,15 @@ func told(seen []*Seen, e *truth.Event) bool {
 	})
 }
 
-// Inversions counts the events in a sequence that one before them in the sequence
-// happened after. An end counts as having happened up to afterEnd later.
-func Inversions(order []*truth.Event, afterEnd uint64) (n int) {
+// inversions counts the events in a sequence that one before them in the sequence
+// happened after. One that is stamped late counts as having happened then.
+func (w *Witness) inversions(order []*truth.Event) (n int) {
 	var youngest uint64                   // the greatest lower bound of what came
 	furthest := make(map[*truth.Life]int) // the last event of each life that came
 	for _, e := range order {
 		i := slices.Index(e.Life.Events, e)
 		last, some := furthest[e.Life]
-		if latest(e, afterEnd) < youngest || some && i < last {
+		if w.latest(e) < youngest || some && i < last {
 			n++
 		}
 		if !some || i > last {
@@ -316,7 +328,8 @@ type stray struct {
 // assign finds the life of each event by pid and time. Events of other processes,
 // of which there are always some, are left out.
 func (j *judge) assign(events []Seen) assigned {
-	lives, afterEnd := j.byPID, j.w.AfterEnd
+	// Ends are stamped when they are received, or seen.
+	lives, afterEnd, byReceipt := j.byPID, j.w.AfterEnd, j.w.Backend == "taskstats" || j.w.looks(engine.KindExit)
 	gaps := gapsOf(events)
 	a := assigned{of: make(map[*truth.Life][]*Seen), threads: make(map[*truth.Life][]*Seen)}
 	foreign := make(map[uint32]bool) // pids that others have taken since
@@ -340,9 +353,17 @@ func (j *judge) assign(events []Seen) assigned {
 		if s.Events == engine.EventGone && at == nil && !reused {
 			at = last
 		}
+		// What is seen late can be after the last thing that is told of a life.
+		if at == nil && last != nil && j.w.looks(engine.KindFork) && s.Time <= last.Ended()+afterEnd && s.Process.Known.Has(engine.FieldStart) &&
+			j.w.startedAt(last, s.Process.Start, max(s.Process.StartUnit, 1)) {
+			at = last
+		}
+		if s.Events == engine.EventExit && byReceipt {
+			at = j.w.firstUntold(own, s, a.of)
+		}
 		// Of the next process nothing was delivered: then it is the late end of the one
 		// before, unless that was delivered.
-		if (s.Events == engine.EventExit || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
+		if (s.Events == engine.EventExit && !byReceipt || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
 			told := func(o *Seen) bool { return o.Events.Has(s.Events) }
 			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], told)) {
 				at = last
@@ -377,7 +398,7 @@ func (j *judge) assign(events []Seen) assigned {
 func (j *judge) ofEarlier(l *truth.Life, s *Seen) bool {
 	fork, p := l.Events[0], s.Process
 	parent := fmt.Sprint(p.Birth.Parent.PID)
-	other := p.Known.Has(engine.FieldStart) && !j.startedAt(l, p.Start, max(p.StartUnit, 1))
+	other := p.Known.Has(engine.FieldStart) && !j.w.startedAt(l, p.Start, max(p.StartUnit, 1))
 	switch {
 	case s.Events == engine.EventGone:
 		return other
@@ -386,6 +407,26 @@ func (j *judge) ofEarlier(l *truth.Life, s *Seen) bool {
 	}
 	return other || p.Birth.Known.Has(engine.FieldPPID) && fork.State.Told.Has(engine.FieldPPID) &&
 		parent != fork.State.Value[engine.FieldPPID] && !adopted(fork, parent, fork.Latest)
+}
+
+// firstUntold returns the life whose end was not delivered yet and that can have ended when s says,
+// or as much before as an end may be stamped late: of several the first with that status. Those
+// that ended on different CPUs and were received together can come in any order.
+func (w *Witness) firstUntold(lives []*truth.Life, s *Seen, told map[*truth.Life][]*Seen) (first *truth.Life) {
+	for _, l := range lives {
+		if s.Time < l.Born() || s.Time > l.Ended()+w.AfterEnd ||
+			s.Process.Known.Has(engine.FieldStart) && !w.startedAt(l, s.Process.Start, max(s.Process.StartUnit, 1)) ||
+			slices.ContainsFunc(told[l], func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
+			continue
+		}
+		if s.Process.Known.Has(engine.FieldExit) && l.Events[len(l.Events)-1].Status == s.Process.Exit.WaitStatus {
+			return l
+		}
+		if first == nil {
+			first = l
+		}
+	}
+	return first
 }
 
 // hasThread reports whether a process has started a thread.
@@ -405,9 +446,9 @@ func ended(lives []*truth.Life, t uint64) (last *truth.Life) {
 
 // latest is the youngest stamp that an event may have. The proc connector learns from the
 // message of the end whether a core was dumped.
-func latest(e *truth.Event, afterEnd uint64) uint64 {
-	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump {
-		return e.Latest + afterEnd
+func (w *Witness) latest(e *truth.Event) uint64 {
+	if e.Kind == engine.KindExit || e.Kind == engine.KindCoreDump || w.looks(e.Kind) {
+		return e.Latest + w.AfterEnd
 	}
 	return e.Latest
 }

@@ -2,11 +2,13 @@ package score
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Seen is one event as it was delivered.
@@ -53,7 +55,8 @@ type Witness struct {
 	Threads    bool  // Single has events of threads
 	// AfterEnd is how much later than its parent was told the end of a process may be
 	// stamped, in ns. The proc connector's message is sent when the thread runs again
-	// after that. See the function of this name.
+	// after that, taskstats stamps an end when it is received, and who looks into /proc
+	// sees everything later. See the function of this name.
 	AfterEnd uint64
 	Single   []Seen // with engine.Options.MinAgg
 	Joined   []Seen // without; empty if there was no such queue
@@ -117,6 +120,7 @@ type Score struct {
 	Slow       int                        `json:"slow"`
 	Table      int                        `json:"table,omitempty"`
 	Lost       int                        `json:"lost,omitempty"`
+	Looks      bool                       `json:"looks,omitempty"`
 	Delays     []uint64                   `json:"-"`
 	Findings   []string                   `json:"findings,omitempty"`
 }
@@ -137,6 +141,7 @@ func (s *Score) Add(o *Score) {
 	s.Slow += o.Slow
 	s.Table += o.Table
 	s.Lost += o.Lost
+	s.Looks = s.Looks || o.Looks
 	s.Delays = append(s.Delays, o.Delays...)
 	s.Findings = append(s.Findings, o.Findings...)
 }
@@ -150,24 +155,40 @@ func (s *Score) All() (v Verdicts) {
 }
 
 // Perfect reports whether nothing is to be mended: unknown and truncated fields are as the
-// capability table says, and fields that are not right at the event are marked as carried.
+// capability table says, and fields that are not right at the event are marked as carried. Who
+// looks into /proc misses what comes and goes between two looks, which is perfect if it says so.
 func (s *Score) Perfect() bool {
 	all := s.All()
 	all.Add(s.Stamp)
-	return s.Seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained+all.Stale == 0
+	seen := s.Seen
+	if s.Looks {
+		seen += s.Lost
+	}
+	return seen >= s.Truth && s.Phantoms+s.Duplicates+s.Inversions+s.Unjoined+s.Table == 0 && all.Wrong+all.Unexplained+all.Stale == 0
 }
 
 // PerfectBut reports whether nothing is to be mended but events that are missing: each
-// happened in a gap, and at most as many are missing as were reported as lost.
+// happened in a gap, and at most as many are missing as were reported as lost. Who looks into /proc
+// reports tasks, each of which is a FORK and an EXIT.
 func (s *Score) PerfectBut(lost uint64) bool {
 	rest := *s
 	rest.Truth -= s.Lost
+	rest.Looks = false
+	if s.Looks {
+		lost = min(lost, math.MaxUint64/2) * 2
+	}
 	return uint64(s.Lost) <= lost && rest.Perfect()
+}
+
+// Threads reports whether a backend can report threads on this kernel.
+func Threads(backend string) bool {
+	return backend != "procpoll" && (backend != "taskstats" || kernelversion.AtLeast("5.19"))
 }
 
 // AfterEnd is what [Witness.AfterEnd] has to be for a backend.
 func AfterEnd(backend string) uint64 {
-	if backend == "cnproc" {
+	switch backend {
+	case "cnproc", "taskstats", "procpoll":
 		return uint64(2 * time.Second)
 	}
 	return 0
@@ -238,7 +259,7 @@ func Lives(w *Witness, lives []*truth.Life) *Score { return Among(w, lives, live
 
 // Among does what Lives does, where the lives are among all that are known.
 func Among(w *Witness, lives, all []*truth.Life) *Score {
-	j := &judge{Score: new(Score), w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
+	j := &judge{Score: &Score{Looks: w.looks(engine.KindExit)}, w: w, byPID: make(byPID), matched: make(map[*Seen][]*truth.Event), gaps: gapsOf(w.Single)}
 	for _, l := range all {
 		j.byPID[uint32(l.PID)] = append(j.byPID[uint32(l.PID)], l)
 	}
@@ -276,7 +297,7 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 				order = append(order, events[0])
 			}
 		}
-		if n := Inversions(order, w.AfterEnd); n > 0 {
+		if n := w.inversions(order); n > 0 {
 			j.Inversions += n
 			j.find(order[0].Life, "%d events came after others that they happened before", n)
 		}

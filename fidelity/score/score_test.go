@@ -587,13 +587,13 @@ func equal(a, b *Score) bool {
 }
 
 // slowInversions counts by the definition.
-func slowInversions(order []*truth.Event, slack uint64) (n int) {
+func slowInversions(w *Witness, order []*truth.Event) (n int) {
 	for i, e := range order {
 		if slices.ContainsFunc(order[:i], func(o *truth.Event) bool {
 			if e.Life == o.Life {
 				return e.Before(o)
 			}
-			return latest(e, slack) < o.Earliest
+			return w.latest(e) < o.Earliest
 		}) {
 			n++
 		}
@@ -628,8 +628,8 @@ func TestInversionsAsDefined(t *testing.T) {
 			i, k := rng.IntN(len(order)), rng.IntN(len(order))
 			order[i], order[k] = order[k], order[i]
 		}
-		slack := rng.Uint64N(2) * 40
-		got, want := Inversions(order, slack), slowInversions(order, slack)
+		w := &Witness{AfterEnd: rng.Uint64N(2) * 40}
+		got, want := w.inversions(order), slowInversions(w, order)
 		if got != want {
 			t.Fatalf("%d inversions, want %d", got, want)
 		}

@@ -10,22 +10,25 @@ import (
 // used judges what an EXIT says of what the process has used: no less than it had said itself
 // before its end, and no more than who waited for it was told, which has the rest of the end too.
 // The I/O is without that of children, which both of these can have.
-// The proc connector may mark as carried what can be less, or divided in another way, and as cut
-// what is in whole KiB.
+// Who has it from taskstats may mark as carried what can be less, or divided in another way, and as
+// cut what is in whole KiB.
 func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	p, least, most := s.Process, e.Life.Used, e.Used
 	one := oneThread(e.Life)
 	if most == nil || f == engine.FieldIO && most.IO == nil {
 		return
 	}
+	if j.w.leavesOut(engine.KindExit) && j.w.Table.Kinds[engine.KindExit].Partial != 0 && len(j.byPID[p.PID]) > 1 {
+		return // it may be the end of another process of the number, as some are left out
+	}
 	if !p.Known.Has(f) {
-		again := j.w.Backend == "cnproc" && len(j.byPID[p.PID]) > 1 // the number had others
+		again := j.w.rounds() && len(j.byPID[p.PID]) > 1 // the number had others
 		whose := ""
 		switch {
 		case !j.w.Table.Fields[f].At.Has(s.Events & engine.EventExit):
 		case one && !again:
 			whose = "of a process with one thread"
-		case f == engine.FieldIO && j.w.Backend != "cnproc" && p.Known.Has(engine.FieldCPUTime) && !j.hasChildren(e.Life):
+		case f == engine.FieldIO && !j.w.rounds() && p.Known.Has(engine.FieldCPUTime) && !j.hasChildren(e.Life):
 			whose = "of a process without children, of which the CPU time is known"
 		}
 		if whose != "" {
@@ -37,9 +40,9 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		return
 	}
 	verdict, unit := &v.Right, uint64(1)
-	if j.w.Backend == "cnproc" && p.Carried.Has(f) {
+	if j.w.rounds() && p.Carried.Has(f) {
 		verdict = &v.Carried
-	} else if j.w.Backend == "cnproc" && p.Truncated.Has(f) {
+	} else if j.w.rounds() && p.Truncated.Has(f) {
 		verdict, unit = &v.Truncated, 1024
 	}
 	u := p.Usage
@@ -99,6 +102,9 @@ func (j *judge) ownIO(l *truth.Life, least, most *truth.Used) (from, to truth.IO
 }
 
 func oneThread(l *truth.Life) bool { return len(l.Threads) == 0 && !l.OpenThreads }
+
+// rounds reports whether the backend has what was used from taskstats.
+func (w *Witness) rounds() bool { return w.Backend == "cnproc" || w.Backend == "taskstats" }
 
 // hasChildren reports whether a life made others.
 func (j *judge) hasChildren(l *truth.Life) bool {

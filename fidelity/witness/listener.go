@@ -44,6 +44,9 @@ type Listener struct {
 	ended map[uint32]uint64 // the stamp of a pid's last EXIT
 	gaps  []engine.Gap
 
+	paused  uint64 // when Pause was called
+	longest uint64 // the longest time that nobody has read, since the last forget
+
 	unreadBefore uint64 // SourceStats.Unread at the last forget
 }
 
@@ -56,6 +59,9 @@ func Listen(q Queue, hold time.Duration, lookup bool) *Listener {
 
 // Start reads the queue in the background.
 func (l *Listener) Start() {
+	if l.paused != 0 {
+		l.longest = max(l.longest, truth.Clock()-l.paused)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel, l.done = cancel, make(chan error, 1)
 	go func() { l.done <- l.read(ctx) }()
@@ -68,6 +74,7 @@ func (l *Listener) Pause() error {
 	}
 	l.cancel()
 	l.cancel = nil
+	l.paused = truth.Clock()
 	return <-l.done
 }
 
@@ -284,6 +291,13 @@ func (l *Listener) end(pid int) uint64 {
 	return l.ended[uint32(pid)]
 }
 
+// missed reports whether what came and went at a time was told as missed.
+func (l *Listener) missed(at uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.gaps, func(g engine.Gap) bool { return g.Cause == engine.LossMissed && g.From <= at && at <= g.To })
+}
+
 // awaits reports whether the end of a life was not delivered and can still come: the proc
 // connector's message of an end can come after those of processes that were started later.
 // The last thread of a process tells the parent, then takes what is cached of itself out of
@@ -306,7 +320,7 @@ func (l *Listener) Seen() []score.Seen { return l.seen }
 func (l *Listener) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen, l.gaps = nil, nil
+	l.seen, l.gaps, l.longest = nil, nil, 0
 	clear(l.ended)
 	l.unreadBefore = l.unread()
 }

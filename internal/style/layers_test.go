@@ -25,6 +25,8 @@ var layers = []struct{ tree, imports string }{
 	{"backends/kprobe", "backends/source backends/internal engine internal/..."},
 	{"backends/cnproc", "backends/source backends/internal engine internal/..."},
 	{"backends/tracepoint", "backends/source backends/internal engine internal/..."},
+	{"backends/taskstats", "backends/source backends/internal engine internal/..."},
+	{"backends/procpoll", "backends/source backends/internal engine internal/..."},
 	{"backends", "backends/... backends/internal engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
 	{"btfhub", "internal/..."},

@@ -56,6 +56,8 @@ type Status struct {
 	ForkNoExec bool   // it has not executed another image since its fork
 	Kthread    bool   // a kernel thread
 	Ran        bool   // it has run since its fork
+	// Thread is set if it is no leader, or one whose place another thread is about to take.
+	Thread bool
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
@@ -391,6 +393,7 @@ func status(s *proctext.Stat) Status {
 	st := Status{
 		State: s.State, Threads: s.Threads, CPU: s.CPU,
 		Ran:        s.State != 'R' || s.Faults > 0,
+		Thread:     int32(s.ExitSignal) < 0,
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
 		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}

@@ -197,9 +197,12 @@ func appendNumbers(pids []uint32, b []byte) []uint32 {
 		if reclen <= nameOff || reclen > len(b) {
 			break
 		}
-		name, _, _ := proctext.Cut(b[nameOff:reclen], 0)
-		if pid, ok := proctext.Uint32(name); ok && pid != 0 {
-			pids = append(pids, pid)
+		// To parse a name that is no number costs the allocation of an error.
+		if first := b[nameOff]; '1' <= first && first <= '9' {
+			name, _, _ := proctext.Cut(b[nameOff:reclen], 0)
+			if pid, ok := proctext.Uint32(name); ok {
+				pids = append(pids, pid)
+			}
 		}
 		b = b[reclen:]
 	}

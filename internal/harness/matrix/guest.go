@@ -70,6 +70,8 @@ var Backends = []Backend{
 	{Name: "kprobe", Option: "-k", Types: true, Default: true},
 	{Name: "cnproc", Option: "-c", Default: true},
 	{Name: "tracepoint", Option: "--backend=tracepoint"},
+	{Name: "taskstats", Option: "--backend=taskstats"},
+	{Name: "procpoll", Option: "--backend=procpoll"},
 }
 
 // NoBackend stands for the backend in tests that need none.

@@ -84,7 +84,7 @@ func (r Results) HTML(dir string, changes []Change) ([]byte, error) {
 		if g.Hello != nil {
 			maps.Copy(features, g.Hello.Features)
 		}
-		for _, b := range columns() {
+		for _, b := range r.columns() {
 			if len(g.Count(b)) > 0 {
 				c.Backends = append(c.Backends, b)
 			}

@@ -13,11 +13,11 @@ import (
 // Markdown returns the table for the README.
 func (r Results) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| kernel | release | types | tests | %s |\n", strings.Join(columns(), " | "))
-	b.WriteString("|---|---|---|---|" + strings.Repeat("---|", len(columns())) + "\n")
+	fmt.Fprintf(&b, "| kernel | release | types | tests | %s |\n", strings.Join(r.columns(), " | "))
+	b.WriteString("|---|---|---|---|" + strings.Repeat("---|", len(r.columns())) + "\n")
 	for _, g := range r.Guests {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |", g.Kernel.Name, g.release(), g.BTF, g.Part)
-		for _, c := range columns() {
+		for _, c := range r.columns() {
 			n := g.Count(c)
 			fmt.Fprintf(&b, " %s%s |", score(n), worst(n))
 		}

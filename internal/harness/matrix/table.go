@@ -12,11 +12,15 @@ import (
 	"github.com/quark-linux/quark/internal/harness/record"
 )
 
-// columns returns the columns of the tables: the backends, and the tests that need none.
-func columns() []string {
+// columns returns the columns of the tables: the backends that run by default or that tests ran on,
+// and the tests that need none.
+func (r Results) columns() []string {
 	var names []string
 	for _, b := range Backends {
-		names = append(names, b.Name)
+		ran := func(o Outcome) bool { return len(o.Count(b.Name)) > 0 }
+		if b.Default || slices.ContainsFunc(r.Guests, ran) {
+			names = append(names, b.Name)
+		}
 	}
 	return append(names, NoBackend)
 }
@@ -32,10 +36,10 @@ func (o Outcome) release() string {
 // Table prints a line for each guest, and then what is wrong with those that are not good.
 func (r Results) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tw, "kernel\tBTF\ttests\tstate\t%s\tseconds\toverhead\trelease\n", strings.Join(columns(), "\t"))
+	fmt.Fprintf(tw, "kernel\tBTF\ttests\tstate\t%s\tseconds\toverhead\trelease\n", strings.Join(r.columns(), "\t"))
 	for _, g := range r.Guests {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", g.Kernel.Name, g.BTF, g.Part, g.State)
-		for _, c := range columns() {
+		for _, c := range r.columns() {
 			fmt.Fprintf(tw, "%s\t", score(g.Count(c)))
 		}
 		took := seconds(g.TotalMS)
@@ -132,10 +136,10 @@ func (r Results) TestTimes(w io.Writer) error {
 		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
 	})
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tw, "test\t%s\tsum\n", strings.Join(columns(), "\t"))
+	fmt.Fprintf(tw, "test\t%s\tsum\n", strings.Join(r.columns(), "\t"))
 	for _, t := range tests {
 		fmt.Fprintf(tw, "%s\t", t)
-		for _, c := range columns() {
+		for _, c := range r.columns() {
 			text := "-"
 			if ms := slices.Sorted(slices.Values(times[cell{t, c}])); len(ms) > 0 {
 				text = fmt.Sprintf("%s (%s)", seconds(ms[len(ms)/2]), seconds(ms[len(ms)-1]))

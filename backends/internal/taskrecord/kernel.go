@@ -1,0 +1,172 @@
+package taskrecord
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
+	"github.com/quark-linux/quark/engine"
+)
+
+// Kernel is what taskstats of the running kernel is like.
+type Kernel struct {
+	Family  uint16 // its number in generic netlink
+	Version uint16
+	Marked  bool          // records tell the process and its last thread: Linux 5.19
+	Kinds   engine.Fields // those of engine.FieldsUsage that are counted
+}
+
+// MaxMessage is more than the length of a message, which has up to two struct taskstats.
+const MaxMessage = 4 << 10
+
+const (
+	minVersion   = 8  // Linux 2.6.32, which has all members that are read of any
+	versionTGID  = 12 // Linux 5.19
+	versionMoved = 15 // Linux 6.14 and 6.15 have the members in other places
+)
+
+var errDecode = errors.New("decode taskstats: invalid message")
+
+// Probe asks for the family, and for the record of this thread, which shows what the kernel counts
+// and where.
+func Probe(conn *netlink.Conn) (k Kernel, err error) {
+	if err := k.find(conn); err != nil {
+		return k, err
+	}
+	return k, k.probe(conn)
+}
+
+// Dial opens a socket of generic netlink.
+func Dial() (*netlink.Conn, error) {
+	conn, err := netlink.Dial(unix.NETLINK_GENERIC, nil)
+	if err != nil {
+		return nil, fmt.Errorf("open a generic netlink socket: %w", err)
+	}
+	return conn, nil
+}
+
+// request returns a message of generic netlink with one attribute.
+func request(family uint16, command uint8, attribute uint16, value []byte) (m netlink.Message, err error) {
+	m.Header = netlink.Header{Type: netlink.HeaderType(family), Flags: netlink.Request}
+	attributes, err := netlink.MarshalAttributes([]netlink.Attribute{{Type: attribute, Data: value}})
+	m.Data = append([]byte{command, 1, 0, 0}, attributes...)
+	return m, err
+}
+
+// execute sends a request and returns the first answer, from its header of generic netlink on.
+func execute(conn *netlink.Conn, m netlink.Message) ([]byte, error) {
+	answers, err := conn.Execute(m)
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) == 0 || len(answers[0].Data) < sizeGenl {
+		return nil, errDecode
+	}
+	return answers[0].Data, nil
+}
+
+// find asks for the number of the family.
+func (k *Kernel) find(conn *netlink.Conn) error {
+	m, err := request(unix.GENL_ID_CTRL, unix.CTRL_CMD_GETFAMILY, unix.CTRL_ATTR_FAMILY_NAME, []byte(unix.TASKSTATS_GENL_NAME+"\x00"))
+	if err != nil {
+		return err
+	}
+	answer, err := execute(conn, m)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("the kernel has no CONFIG_TASKSTATS: %w", errors.ErrUnsupported)
+	case err != nil:
+		return fmt.Errorf("ask for taskstats: %w", err)
+	}
+	for rest := answer[sizeGenl:]; ; {
+		kind, data, next, ok := nextAttribute(rest)
+		switch {
+		case !ok:
+			return fmt.Errorf("ask for taskstats: %w", errDecode)
+		case kind == unix.CTRL_ATTR_FAMILY_ID && len(data) >= 2:
+			k.Family = binary.NativeEndian.Uint16(data)
+			return nil
+		}
+		rest = next
+	}
+}
+
+// probe reads the record of this thread.
+func (k *Kernel) probe(conn *netlink.Conn) error {
+	pid := uint32(os.Getpid())
+	m, err := request(k.Family, unix.TASKSTATS_CMD_GET, unix.TASKSTATS_CMD_ATTR_PID, binary.NativeEndian.AppendUint32(nil, pid))
+	if err != nil {
+		return err
+	}
+	answer, err := execute(conn, m)
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("read taskstats, which wants CAP_NET_ADMIN in the initial user namespace: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("read taskstats: %w", err)
+	}
+	var own, all stats
+	if found, _ := statsOf(answer[sizeGenl:], &own, &all); !found {
+		return fmt.Errorf("read taskstats: %w", errDecode)
+	}
+	return k.accept(&own.Taskstats, pid, uint32(os.Getppid()))
+}
+
+// accept takes the record of the process pid of that parent as what records are like.
+func (k *Kernel) accept(own *unix.Taskstats, pid, ppid uint32) error {
+	k.Version, k.Marked = own.Version, own.Version >= versionTGID
+	if own.Version < minVersion || own.Version == versionMoved || own.Ac_pid != pid || own.Ac_ppid != ppid || k.Marked && own.Ac_tgid != pid {
+		return fmt.Errorf("version %d of taskstats has another form (Linux 6.14 and 6.15 have): %w", own.Version, errors.ErrUnsupported)
+	}
+	if own.Cpu_count > 0 {
+		k.Kinds = k.Kinds.With(engine.FieldCPUTime)
+	}
+	if own.Hiwater_rss > 0 {
+		k.Kinds = k.Kinds.With(engine.FieldPeakRSS)
+		if _, err := os.Stat("/proc/self/io"); err == nil {
+			k.Kinds = k.Kinds.With(engine.FieldIO)
+		}
+	}
+	return nil
+}
+
+// Lacks says why a kind of usage is unknown; "" if it is not.
+func (k *Kernel) Lacks(f engine.Field) string {
+	if k.Kinds.Has(f) {
+		return ""
+	}
+	return "the kernel has no " + map[engine.Field]string{
+		engine.FieldCPUTime: "CONFIG_TASK_DELAY_ACCT, or is told not to account (nodelayacct)",
+		engine.FieldPeakRSS: "CONFIG_TASK_XACCT",
+		engine.FieldIO:      "CONFIG_TASK_IO_ACCOUNTING",
+	}[f]
+}
+
+// Register makes a socket, which has the duplicate descriptor fd, a listener of CPUs, a list such
+// as "0-3,8". The kernel forgets a listener that is gone. An answer would come between the first
+// records: the kernel answers within the request, and only if there is an error.
+func (k *Kernel) Register(conn *netlink.Conn, fd int, batch *nlsocket.Batch, cpus string) error {
+	m, err := request(k.Family, unix.TASKSTATS_CMD_GET, unix.TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, []byte(cpus+"\x00"))
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Send(m); err != nil {
+		return fmt.Errorf("listen to taskstats: %w", err)
+	}
+	if errno := batch.Receive(fd); errno == 0 {
+		answer, _ := batch.Message(0)
+		if len(answer) >= sizeNlmsghdr+4 && netlink.HeaderType(binary.NativeEndian.Uint16(answer[4:])) == netlink.Error {
+			errno := unix.Errno(-int32(binary.NativeEndian.Uint32(answer[sizeNlmsghdr:])))
+			if errno == unix.EPERM {
+				return fmt.Errorf("listen to taskstats, which wants CAP_NET_ADMIN: %w", errno)
+			}
+			return fmt.Errorf("listen to taskstats, which is for the initial user and pid namespace: %w", errno)
+		}
+	}
+	return nil
+}
