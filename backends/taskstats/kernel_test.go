@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,13 +128,17 @@ func TestStatusAfterThreads(t *testing.T) {
 				conform.Poll(s, 20*time.Millisecond)
 			}
 			evs = append(evs, conform.Drain(t, s)...)
-			if unix.Kill(cmd.Process.Pid, 0) == nil && len(evs.Of(cmd.Process.Pid, engine.KindExit)) > 0 {
-				last := evs.Of(cmd.Process.Pid, engine.KindExit)
-				if !last[len(last)-1].Thread {
-					cmd.Wait()
-				}
+			// The records of threads that end together can come after that of the process.
+			if slices.ContainsFunc(evs.Of(cmd.Process.Pid, engine.KindExit), func(ev *engine.RawEvent) bool { return !ev.Thread }) {
+				cmd.Wait()
 			}
 		}
+		if cmd.ProcessState == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+			t.Fatalf("the end of the process is not told: %d events", len(evs))
+		}
+		evs = append(evs, conform.Drain(t, s)...)
 		ended, threads := 0, 0
 		for _, ev := range evs.Of(cmd.Process.Pid, engine.KindExit) {
 			if ev.Thread {
