@@ -379,6 +379,9 @@ func TestFilesOfEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := ev.Process
+			if ev.Events.Has(quark.EventGap) {
+				time.AfterFunc(3*time.Second, cancel) // an end may be lost
+			}
 			if ev.Events.Has(quark.EventGap) || !bytes.HasPrefix([]byte(p.Filename), []byte(dir)) {
 				continue
 			}
@@ -408,6 +411,9 @@ func TestFilesOfEvents(t *testing.T) {
 			if len(sums) == 0 {
 				break
 			}
+		}
+		if st, err := q.Stats(); err == nil && len(sums) > 0 && st.Lost() > 0 {
+			t.Skipf("a storm of others: %d events were lost", st.Lost())
 		}
 		// The first four of them have lost their names while they ran.
 		if len(sums) > 0 || known < 4 {

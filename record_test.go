@@ -50,6 +50,9 @@ func TestRecordLives(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := ends(t, q)
+		if st, err := q.Stats(); err == nil && len(seen) == 0 && st.Lost() > 0 {
+			t.Skipf("a storm of others: %d events were lost", st.Lost())
+		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}

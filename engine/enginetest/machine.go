@@ -172,9 +172,9 @@ func (p *Process) pushChange(ids engine.IDChange) *Process {
 // Exit ends the process with the low 8 bits of a code. Its children get process 1 as their parent.
 func (p *Process) Exit(code int) *Process { return p.end(int32(code&0xff) << 8) }
 
-// Kill ends the process by a signal, 1 to 64.
+// Kill ends the process by a signal, 1 to 64; with 0x80 added its core is dumped.
 func (p *Process) Kill(signal int) *Process {
-	if signal < 1 || signal > 64 {
+	if s := signal &^ 0x80; s < 1 || s > 64 {
 		panic(fmt.Sprintf("enginetest: Kill(%d): signals are 1 to 64", signal))
 	}
 	return p.end(int32(signal))
