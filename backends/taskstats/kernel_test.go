@@ -128,7 +128,7 @@ func TestStatusAfterThreads(t *testing.T) {
 				conform.Poll(s, 20*time.Millisecond)
 			}
 			evs = append(evs, conform.Drain(t, s)...)
-			// The records of threads that end together can come after that of the process.
+			// Records of threads that end together can come after it.
 			if slices.ContainsFunc(evs.Of(cmd.Process.Pid, engine.KindExit), func(ev *engine.RawEvent) bool { return !ev.Thread }) {
 				cmd.Wait()
 			}
