@@ -117,9 +117,12 @@ func (f *Files) find(p *Process, id fileID) (File, error) {
 		return File{}, err
 	}
 	file, err := f.load(fd, id, false)
+	if err != nil {
+		return File{}, err
+	}
 	known, ok := f.lookup(id)
 	file.Carried = file.Carried || !ok || !startedAfter(p, known.since)
-	return file, err
+	return file, nil
 }
 
 // openCached opens a path with O_PATH, if the kernel knows where it leads. A process can have any
