@@ -60,7 +60,7 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 		t.Notes = append(t.Notes, "before Linux 5.16 a core dump sets the wait status of all that share the memory, also of one that ends with another: it is carried")
 	}
 	if s.proc == nil {
-		t.Notes = append(t.Notes, "no /proc: it is not seen that a process runs on of which threads have ended by themselves, so that its wait status is unknown more often")
+		t.Notes = append(t.Notes, "no /proc: it is not seen which threads a process still has, so that the wait status of one that had several is known of some signals alone")
 	}
 	return t
 }

@@ -11,12 +11,18 @@ import (
 //
 // What a look shows is of that process, and not of a later one of its pid, if all records of
 // before the look were received afterwards and none is of its last thread.
+//
+// The record of the last thread need not be the last one: each CPU has its socket, and a thread
+// that began to end before can send later. So its process waits in overs until the others are gone
+// from /proc, which they leave after they have sent.
 type groups struct {
-	view  groupstatus.View // nil without /proc: there are no looks
-	last6 bool             // the status is of the last thread to begin to end: Linux 6.0
-	byPID map[uint32]group
-	looks []look
-	seen  []sight // what the latest looks have shown to run
+	view   groupstatus.View // nil without /proc: there are no looks
+	last6  bool             // the status is of the last thread to begin to end: Linux 6.0
+	byPID  map[uint32]group
+	looks  []look
+	seen   []sight // what the latest looks have shown to run
+	overs  []over
+	looked uint64 // when it was looked at overs
 	// blind is when records were last lost, or the source was opened: ends of threads of before
 	// are missing.
 	blind uint64
@@ -30,6 +36,17 @@ type group struct {
 	done    bool                // the leader has ended
 	looking bool                // there is a look to come
 	alive   uint64              // when it was last seen to run, 0 for never
+	overs   int                 // records of last threads that wait; more than 1: of several processes of the pid
+	torn    bool                // which process of the pid the records of threads are of is not known
+}
+
+// over is a process of several threads whose last thread's record has come.
+type over struct {
+	r     taskrecord.Record
+	cpu   uint32
+	at    uint64 // when it came
+	born  uint64 // a time after which the process was born
+	whole bool   // all records of its threads were sent
 }
 
 // look is a look to come.
@@ -53,13 +70,20 @@ const (
 
 	// straggle is more than the time from the beginning of a thread's record to its arrival.
 	straggle = 1_000_000_000
+
+	// overLongest bounds how long an end is kept back for other threads' records. The engine reads
+	// for longer than that at an orderly end.
+	overLongest = 50_000_000
 )
 
 // thread notes the end of a thread that was not the last one.
 func (g *groups) thread(r *taskrecord.Record) {
 	e := g.byPID[r.TGID]
+	if e.torn {
+		return
+	}
 	e.add(r)
-	if !e.looking && g.view != nil {
+	if !e.looking && e.overs == 0 {
 		e.looking = true
 		g.looks = append(g.looks, look{pid: r.TGID})
 	}
@@ -74,19 +98,60 @@ func (e *group) add(r *taskrecord.Record) {
 	}
 }
 
-// last returns the wait status of the process whose last thread r is of, and whether it is certain.
-// born is a time after which the process was born.
-func (g *groups) last(r *taskrecord.Record, born uint64) (status int32, known bool) {
-	e, some := g.byPID[r.TGID]
-	if some {
-		delete(g.byPID, r.TGID)
+// last notes the end of a process of several threads.
+func (g *groups) last(o over) {
+	e := g.byPID[o.r.TGID]
+	e.overs++
+	e.torn = e.torn || e.overs > 1
+	g.byPID[o.r.TGID] = e
+	g.overs = append(g.overs, o)
+}
+
+// lookOvers looks which of the processes that are over are to be settled once all records were
+// received: they come first. It returns their number.
+func (g *groups) lookOvers(now uint64) (n int) {
+	g.looked = now
+	for i := range g.overs {
+		o := &g.overs[i]
+		o.whole = groupstatus.Left(g.view, o.r.TGID, o.r.PID)
+		if o.whole || now >= o.at+overLongest {
+			g.overs[n], *o = *o, g.overs[n]
+			n++
+		}
 	}
-	if !r.Several { // no other thread has ever ended in it
-		return r.Status, true
+	return n
+}
+
+// settleOvers hands the first n of overs to end, with their wait statuses and whether these are
+// certain.
+func (g *groups) settleOvers(n int, end func(o *over, status int32, known bool)) {
+	for i := range g.overs[:n] {
+		o := &g.overs[i]
+		status, known := g.status(o)
+		end(o, status, known)
 	}
-	e.add(r)
+	g.overs = g.overs[:copy(g.overs, g.overs[n:])]
+}
+
+// status returns the wait status of a process that is over, and forgets its threads.
+func (g *groups) status(o *over) (status int32, known bool) {
+	e := g.byPID[o.r.TGID]
+	e.overs--
+	switch {
+	case !o.whole: // what is still to come must not be taken for the next process of the pid
+		e.torn = true
+		fallthrough
+	case e.overs > 0:
+		g.byPID[o.r.TGID] = e
+	default:
+		delete(g.byPID, o.r.TGID)
+	}
+	if e.torn {
+		return o.r.Status, groupstatus.Certain(o.r.Status)
+	}
+	e.add(&o.r)
 	status, known = e.endings.Verdict(e.leader, g.last6)
-	if max(born, e.alive) <= g.blind && !groupstatus.Certain(status) {
+	if max(o.born, e.alive) <= g.blind && !groupstatus.Certain(status) {
 		known = false // with another thread's status, which is missing
 	}
 	return status, known
@@ -95,7 +160,13 @@ func (g *groups) last(r *taskrecord.Record, born uint64) (status int32, known bo
 // lose notes that records were lost, at a time.
 func (g *groups) lose(now uint64) {
 	g.blind = now
-	clear(g.byPID)
+	for pid, e := range g.byPID {
+		if e.overs > 0 {
+			g.byPID[pid] = group{overs: e.overs, torn: true}
+		} else {
+			delete(g.byPID, pid)
+		}
+	}
 	g.looks = g.looks[:0]
 }
 
@@ -107,6 +178,10 @@ func (g *groups) look(now uint64) bool {
 		e, ok := g.byPID[l.pid]
 		switch {
 		case !ok:
+			continue
+		case e.overs > 0:
+			e.looking = false
+			g.byPID[l.pid] = e
 			continue
 		case now < l.after:
 			kept = append(kept, l)
@@ -133,7 +208,7 @@ func (g *groups) look(now uint64) bool {
 // confirm says that all records of before the latest looks were received.
 func (g *groups) confirm() {
 	for _, seen := range g.seen {
-		if e, ok := g.byPID[seen.pid]; ok { // else the last thread has ended
+		if e, ok := g.byPID[seen.pid]; ok && e.overs == 0 { // else the last thread has ended
 			e.endings, e.alive = e.fresh, seen.at
 			g.byPID[seen.pid] = e
 		}
@@ -147,6 +222,9 @@ func (g *groups) next() (at uint64) {
 		if at == 0 || l.after < at {
 			at = max(l.after, 1)
 		}
+	}
+	if again := g.looked + lookFirst; len(g.overs) > 0 && (at == 0 || again < at) {
+		at = again
 	}
 	return at
 }

@@ -47,9 +47,12 @@ func TestPossibleCPUs(t *testing.T) {
 }
 
 // process is a model of a process in /proc.
-type process struct{ st procfs.Status }
+type process struct {
+	st    procfs.Status
+	tasks []uint32
+}
 
-func (p *process) Tasks(uint32) []uint32                                   { return []uint32{10, 11, 12} }
+func (p *process) Tasks(uint32) []uint32                                   { return p.tasks }
 func (p *process) Status(uint32) (procfs.Status, uint64, error)            { return p.st, 0, nil }
 func (p *process) ThreadStatus(_, _ uint32) (procfs.Status, uint64, error) { return p.st, 0, nil }
 
@@ -59,7 +62,7 @@ func TestStatusIsTrue(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	known, after := 0, 0
 	for range 20000 {
-		p := &process{procfs.Status{State: 'S'}}
+		p := &process{st: procfs.Status{State: 'S'}, tasks: []uint32{10, 11, 12}}
 		g := groups{view: p, last6: true, byPID: make(map[uint32]group), blind: 1}
 		now, born := uint64(10), rnd.Uint64N(3)
 		// Some end by themselves, and the process is seen to sleep afterwards, or not.
@@ -86,19 +89,45 @@ func TestStatusIsTrue(t *testing.T) {
 		// The others are ended by exit_group, in any order, or those that have begun to end
 		// before, with another status, come last.
 		status, several := int32(rnd.IntN(3))<<8, 1+rnd.IntN(3)
-		var got int32
-		var ok bool
 		early := rnd.IntN(4) == 0 && !looked
+		var records []taskrecord.Record
 		for i := range several {
-			r := &taskrecord.Record{PID: uint32(10 + i), TGID: 10, Status: status, Last: i == several-1, Several: alone > 0 || several > 1}
+			r := taskrecord.Record{PID: uint32(10 + i), TGID: 10, Status: status, Last: i == several-1, Several: alone > 0 || several > 1}
 			if early && r.Last && several > 1 {
 				r.Status = 0x4500
 			}
-			if r.Last {
-				got, ok = g.last(r, born)
+			records = append(records, r)
+		}
+		// Their records come in any order, and the looks are at any time.
+		rnd.Shuffle(several, func(i, j int) { records[i], records[j] = records[j], records[i] })
+		var got int32
+		var ok, told bool
+		for i := range records {
+			r := &records[i]
+			now++
+			if r.Last && !r.Several {
+				got, ok, told = r.Status, true, true
+			} else if r.Last {
+				g.last(over{r: *r, at: now, born: born})
 			} else {
 				g.thread(r)
 			}
+			p.st, p.tasks = procfs.Status{State: 'R', Ending: true}, nil
+			for _, r := range records[i+1:] {
+				p.tasks = append(p.tasks, r.PID)
+			}
+			if !slices.Contains(p.tasks, 10) {
+				p.st = procfs.Status{State: 'Z'}
+			}
+			n := g.lookOvers(now)
+			if rnd.IntN(2) == 0 && i < several-1 || n > 0 {
+				g.look(now)
+				g.settleOvers(n, func(_ *over, status int32, known bool) { got, ok, told = status, known, true })
+				g.confirm()
+			}
+		}
+		if !told {
+			t.Fatalf("its end is kept back: %v", records)
 		}
 		if ok && got != status {
 			t.Fatalf("status %#x, not %#x: %d ended alone, looked %v, early %v, lost %v", got, status, alone, looked, early, lost)
@@ -120,17 +149,59 @@ func TestStatusIsTrue(t *testing.T) {
 
 // A process that is looked at between its end and the receipt of its last record is another one.
 func TestLookAtAnother(t *testing.T) {
-	g := groups{view: &process{procfs.Status{State: 'S'}}, last6: true, byPID: make(map[uint32]group)}
+	p := &process{st: procfs.Status{State: 'S'}}
+	g := groups{view: p, last6: true, byPID: make(map[uint32]group)}
 	g.thread(&taskrecord.Record{PID: 11, TGID: 10, Status: 0x100})
 	if !g.look(1) {
 		t.Fatal("it was not looked at")
 	}
-	if status, known := g.last(&taskrecord.Record{PID: 10, TGID: 10, Status: 0x200, Last: true, Several: true}, 9); known {
-		t.Errorf("status %#x of a process that another was taken for", status)
-	}
+	g.last(over{r: taskrecord.Record{PID: 10, TGID: 10, Status: 0x200, Last: true, Several: true}, born: 9})
 	g.confirm()
-	if len(g.byPID) != 0 {
-		t.Errorf("left are %v", g.byPID)
+	p.st = procfs.Status{State: 'Z'}
+	n := g.lookOvers(2)
+	g.settleOvers(n, func(_ *over, status int32, known bool) {
+		if known {
+			t.Errorf("status %#x of a process that another was taken for", status)
+		}
+	})
+	if n != 1 || len(g.byPID) != 0 {
+		t.Errorf("%d settled, left are %v", n, g.byPID)
+	}
+}
+
+// The end of a process one of whose threads stays away is told after some time, without a status;
+// and what comes still is not taken for the next process of its pid.
+func TestThreadStaysAway(t *testing.T) {
+	p := &process{st: procfs.Status{State: 'Z'}, tasks: []uint32{10, 11}}
+	g := groups{view: p, last6: true, byPID: make(map[uint32]group)}
+	end := func(now uint64) (n int, known bool) {
+		n = g.lookOvers(now)
+		g.settleOvers(n, func(_ *over, _ int32, ok bool) { known = ok })
+		return n, known
+	}
+	last := func(at uint64) {
+		g.last(over{r: taskrecord.Record{PID: 12, TGID: 10, Status: 0x200, Last: true, Several: true}, at: at, born: at})
+	}
+	last(1)
+	if n, _ := end(2); n != 0 || g.next() != 2+lookFirst {
+		t.Errorf("%d settled while a thread is in /proc; the next look is at %d", n, g.next())
+	}
+	if n, known := end(1 + overLongest); n != 1 || known {
+		t.Errorf("%d settled, known %v", n, known)
+	}
+	g.thread(&taskrecord.Record{PID: 11, TGID: 10, Status: 0x100})
+	p.tasks = []uint32{10}
+	for i, want := range []bool{false, true} {
+		last(2 * overLongest)
+		if n, known := end(2*overLongest + 1); n != 1 || known != want {
+			t.Errorf("process %d of the pid: %d settled, known %v", i, n, known)
+		}
+	}
+	// Two of one pid whose records come together.
+	last(1)
+	last(2)
+	if n, known := end(3); n != 2 || known || len(g.byPID) != 0 {
+		t.Errorf("%d settled, known %v, left are %v", n, known, g.byPID)
 	}
 }
 

@@ -96,10 +96,7 @@ func (s *Source) open() (err error) {
 	if s.proc, err = procfs.Open(); err != nil {
 		s.proc = nil // it is known of less processes how they ended
 	}
-	s.groups = groups{last6: kernelversion.AtLeast("6.0"), byPID: make(map[uint32]group), blind: clock.Monotonic()}
-	if s.proc != nil {
-		s.groups.view = s.proc
-	}
+	s.groups = groups{view: s.proc, last6: kernelversion.AtLeast("6.0"), byPID: make(map[uint32]group), blind: clock.Monotonic()}
 	s.doubts.ended = make(map[uint32]bool)
 	s.spreads = !kernelversion.AtLeast("5.16")
 	if s.ready, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
@@ -189,8 +186,9 @@ func (s *Source) Populate(to engine.Sink) error {
 		if emptied, err := s.drain(); !emptied || err != nil {
 			return err
 		}
-		doubts := s.doubts.look(s.proc)
-		if seen := s.groups.look(clock.Monotonic()); doubts == 0 && !seen {
+		now := clock.Monotonic()
+		doubts, overs := s.doubts.look(s.proc), s.groups.lookOvers(now)
+		if seen := s.groups.look(now); doubts == 0 && overs == 0 && !seen {
 			break
 		}
 		// What is still to come of before the looks shows of which processes they were.
@@ -200,6 +198,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		}
 		s.groups.confirm()
 		s.settleDoubts(doubts)
+		s.groups.settleOvers(overs, func(o *over, status int32, known bool) { s.end(&o.r, o.cpu, o.at, status, known) })
 	}
 	s.checkNumbers(clock.Monotonic())
 	return nil
@@ -307,15 +306,19 @@ func (s *Source) record(data []byte) {
 		if s.shared.Threads && r.PID != r.TGID {
 			s.threadEnd(&r)
 		}
+		if !r.Several || s.proc == nil { // no other thread has ever ended in it, or it is not seen which
+			s.end(&r, s.current.cpu, s.arrived, r.Status, !r.Several || groupstatus.Certain(r.Status))
+			return
+		}
 		from := max(s.current.from, s.idle)
-		born := from - min(from, r.Age+straggle)
-		status, known := s.groups.last(&r, born)
-		s.end(&r, s.current.cpu, s.arrived, status, known)
+		s.groups.last(over{r: r, cpu: s.current.cpu, at: s.arrived, born: from - min(from, r.Age+straggle)})
 	default:
 		if s.shared.Threads {
 			s.threadEnd(&r)
 		}
-		s.groups.thread(&r)
+		if s.proc != nil {
+			s.groups.thread(&r)
+		}
 	}
 }
 
