@@ -52,7 +52,7 @@ func main() {
 // guestEnv turns off what costs an emulated processor most: preemption by signals, and
 // garbage collection in processes that live for some seconds.
 func guestEnv() []string {
-	if !inGuest() {
+	if !scenario.InGuest() {
 		return nil
 	}
 	return []string{"GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB"}

@@ -19,8 +19,9 @@ import (
 func audit() *Monitor {
 	const tick = 10_000_000 // of the coarse clock, at 100 Hz
 	return &Monitor{
-		Name: "audit", Silent: true, Package: "auditd", Programs: []string{"auditd"},
-		Never: "once audit was enabled a kernel audits until it is booted again; --command and --format audit read the records of a running auditd",
+		Name: "audit", Package: "auditd", Programs: []string{"sh"}, Needs: []string{"auditctl", "auditd"}, File: true,
+		Arguments: []string{"-c", auditdScript, "auditd", "{}", auditdCalls()},
+		GuestOnly: "once audit was enabled a kernel audits until it is booted again; --command and --format audit read the records of a running auditd",
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "SYSCALL of the parent", engine.KindExec: "SYSCALL and EXECVE", engine.KindExecFailed: "SYSCALL success=no and PATH",
 			engine.KindExit: "SYSCALL of exit_group: no signal ends a process for audit",
@@ -105,7 +106,7 @@ func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) error {
 		if ev != nil && members["item"] == "0" {
 			ev.path = auditText(members["name"])
 		}
-	case "EOE":
+	case "PROCTITLE", "EOE": // a log has no EOE, and nothing follows PROCTITLE
 		if ev != nil {
 			return d.close(ev, to)
 		}

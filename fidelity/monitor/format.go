@@ -82,7 +82,7 @@ func ReadFormat(file, command string) (*Monitor, error) {
 	}
 	if m, err := Find(file); err == nil {
 		m.Name += "*"
-		m.Programs, m.Arguments, m.Package, m.Needs, m.Never = []string{"sh"}, words, "", "", ""
+		m.Programs, m.Arguments, m.Package, m.Needs, m.GuestOnly = []string{"sh"}, words, "", nil, ""
 		m.Accounting, m.File, m.Apart, m.Traces = false, false, false, false
 		return m, nil
 	}

@@ -2,13 +2,13 @@ package monitor
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
@@ -19,8 +19,8 @@ type Monitor struct {
 	Package string
 	// Programs are the names that the program may have, the first one that is found is taken.
 	Programs []string
-	// Needs is a program that Arguments name.
-	Needs string
+	// Needs are programs of the package that Arguments name.
+	Needs []string
 	// Arguments follow the program's name. "{}" stands for the file of File.
 	Arguments []string
 	// Environment has further variables, as NAME=value.
@@ -40,8 +40,8 @@ type Monitor struct {
 	Accounting bool
 	// Silent says that it does not count what it loses.
 	Silent bool
-	// Never is why the program is not run.
-	Never string
+	// GuestOnly is why the program is run in guests only.
+	GuestOnly string
 
 	// Table is what its output can say, and Foreign how exact that is.
 	Table   engine.CapabilityTable
@@ -164,15 +164,27 @@ func Find(name string) (*Monitor, error) {
 	return nil, fmt.Errorf("no monitor %q: there are %s, and --command runs any other", name, strings.Join(names, ", "))
 }
 
+// PackagePrograms returns the names of the programs of its package: those that it is run by, of
+// which a release has one, and those that are named in its arguments.
+func (m *Monitor) PackagePrograms() []string {
+	switch {
+	case m.Package == "":
+		return nil
+	case len(m.Needs) > 0:
+		return m.Needs
+	}
+	return m.Programs
+}
+
 // command returns the command line with the program's path.
 func (m *Monitor) command(file string) (list []string, err error) {
-	if m.Never != "" {
-		return nil, fmt.Errorf("never run: %s", m.Never)
+	if m.GuestOnly != "" && !scenario.InGuest() {
+		return nil, fmt.Errorf("run in guests only (make fidelity-matrix MONITORS=%s): %s", m.Name, m.GuestOnly)
 	}
-	programs := m.Programs
-	if m.Needs != "" {
-		if _, err := exec.LookPath(m.Needs); err != nil {
-			programs = nil
+	programs, missing := m.Programs, strings.Join(m.Programs, " or ")
+	for _, name := range m.Needs {
+		if _, err := exec.LookPath(name); err != nil {
+			programs, missing = nil, name
 		}
 	}
 	for _, name := range programs {
@@ -188,7 +200,7 @@ func (m *Monitor) command(file string) (list []string, err error) {
 	if m.Package != "" {
 		from = "apt-get install " + m.Package
 	}
-	return nil, fmt.Errorf("%s is not installed: %s", cmp.Or(m.Needs, strings.Join(m.Programs, " or ")), from)
+	return nil, fmt.Errorf("%s is not installed: %s", missing, from)
 }
 
 // split returns what cuts its output into lines or records.

@@ -25,7 +25,7 @@ import (
 // Options are the options of a run. The zero value is right for most machines.
 type Options struct {
 	// Patience limits how long a monitor may take to be ready, and to deliver its last events.
-	// 0 is 20 s.
+	// 0 is 20 s, and 90 s in a guest, which may be emulated.
 	Patience time.Duration
 	// Grace is how long it may take to end, 5 s if 0.
 	Grace time.Duration
@@ -54,7 +54,11 @@ type Run struct {
 
 // Start starts a monitor and waits until it reports processes.
 func (m *Monitor) Start(o Options) (*Run, error) {
-	o.Patience, o.Grace = cmp.Or(o.Patience, 20*time.Second), cmp.Or(o.Grace, 5*time.Second)
+	patience := 20 * time.Second
+	if scenario.InGuest() {
+		patience = 90 * time.Second
+	}
+	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
 	dir, err := os.MkdirTemp("", "quark-monitor-")
 	if err != nil {
 		return nil, err

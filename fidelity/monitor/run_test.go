@@ -118,11 +118,11 @@ func TestNotInstalled(t *testing.T) {
 		t.Error(err)
 	}
 	m = perf()
-	m.Needs = "no-such-program"
+	m.Needs = []string{"no-such-program"}
 	if _, err := m.Start(Options{}); !contains(err, "no-such-program is not installed: apt-get install linux-perf") {
 		t.Error(err)
 	}
-	if _, err := audit().Start(Options{}); !contains(err, "never run: once audit was enabled") {
+	if _, err := audit().Start(Options{}); !contains(err, "run in guests only (make fidelity-matrix MONITORS=audit): once audit was enabled") {
 		t.Error(err)
 	}
 	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {

@@ -50,6 +50,7 @@ type Guest struct {
 	Packages []string // ./DIR, whose tests run with PartGo
 	Tests    []string // patterns of the part's tests; none: all
 	Env      []string // NAME=VALUE, for the command
+	Append   []string // words for the kernel's command line
 	Command  []string // of PartCommand, or instead of a part's own
 	Wrap     []string // a command that runs the guest's command
 	Keep     []string // files of the guest that the host gets at its end
@@ -135,7 +136,7 @@ func (g Guest) arguments() []string {
 	for _, k := range g.Keep {
 		words = append(words, "quark.keep="+k)
 	}
-	return words
+	return append(words, g.Append...)
 }
 
 // Repro returns the shell command that repeats the guest, or one test of it on the backends that it
@@ -181,6 +182,9 @@ func (g Guest) reproGo(test string) string {
 	}
 	for _, e := range g.Env {
 		arch = " " + quote(e) + arch
+	}
+	if len(g.Append) > 0 {
+		arch += " APPEND=" + quote(strings.Join(g.Append, " "))
 	}
 	return fmt.Sprintf("make guest-test%s PKG=%s KERNELS=%s%s", arch, quote(strings.Join(packages, " ")),
 		quote(strings.TrimSuffix(g.Kernel.Name, "-"+g.Kernel.Arch)), run)

@@ -110,6 +110,7 @@ type Selection struct {
 	Command  []string // runs instead of tests
 	Keep     []string // files of the guest that the host gets when the command has ended
 	Env      []string // NAME=VALUE, for the tests or the command
+	Append   []string // words for the kernel's command line
 	Wrap     []string // a command that runs quark-test
 }
 
@@ -140,7 +141,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 			if len(s.BTF) > 0 && !slices.Contains(s.BTF, way) {
 				continue
 			}
-			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Keep: s.Keep, Image: image}
+			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Append: s.Append, Keep: s.Keep, Image: image}
 			if len(s.Command) > 0 {
 				// Types are hidden only on explicit request.
 				if way != BTFHidden || len(s.BTF) > 0 {
