@@ -82,10 +82,21 @@ type Cost struct {
 	Slowdown float64 `json:"slowdown"`
 	// Programs is the run time of eBPF programs per process, 0 for backends without any.
 	Programs time.Duration `json:"programs_ns"`
-	RSS      int64         `json:"peak_rss_kib"`
+	// Judge is the CPU time of this process per 1,000 processes, to read and translate what a
+	// monitor of others prints; 0 for backends, which need none.
+	Judge time.Duration `json:"judge_ns_per_1000,omitempty"`
+	RSS   int64         `json:"peak_rss_kib"`
 	// Ready is how long it took from its start until it reported processes; 0 is not measured.
 	Ready time.Duration `json:"ready_ns,omitempty"`
 	Lost  uint64        `json:"lost"`
+}
+
+// JudgeText formats Judge.
+func (c *Cost) JudgeText() string {
+	if c.Judge == 0 {
+		return "-"
+	}
+	return c.Judge.Round(100 * time.Microsecond).String()
 }
 
 // ReadyText formats Ready in whole milliseconds.
@@ -152,6 +163,9 @@ func (c *Cost) measure(o *Options, load scenario.Storm, observed func() (time.Du
 		}
 		if cpu := u.CPU * 1000 / time.Duration(load.Processes); c.CPU == 0 || cpu < c.CPU {
 			c.CPU = cpu
+		}
+		if judge := u.Judge * 1000 / time.Duration(load.Processes); c.Judge == 0 || judge < c.Judge {
+			c.Judge = judge
 		}
 		watched = min(watched, took)
 		c.RSS, c.Lost = max(c.RSS, u.RSS), c.Lost+u.Lost

@@ -62,6 +62,14 @@ type Monitor struct {
 	Backend
 	// Ready is how long it took from its start until it had reported a process.
 	Ready time.Duration `json:"ready_ns"`
+	// Events is how many it reported, of whatever process, and CPU its CPU time since it was
+	// ready.
+	Events uint64        `json:"events"`
+	CPU    time.Duration `json:"cpu_ns"`
+	// Reading is the CPU time that the judge took meanwhile, to read and translate its output,
+	// and Matching what it took afterwards, to compare that with the truth.
+	Reading  time.Duration `json:"judge_reading_ns"`
+	Matching time.Duration `json:"judge_matching_ns"`
 	// Notes say what went wrong with it.
 	Notes []string `json:"notes,omitempty"`
 }

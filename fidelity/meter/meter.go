@@ -52,6 +52,8 @@ type Usage struct {
 	Programs time.Duration `json:"programs"` // run time of its eBPF programs
 	Error    string        `json:"error,omitempty"`
 	Silent   bool          `json:"-"` // the monitor does not count what it loses
+	// Judge is what reading and translating its output took of this process.
+	Judge time.Duration `json:"-"`
 }
 
 // monitor counts until its standard input ends.

@@ -3,7 +3,6 @@ package monitor
 import (
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -59,52 +58,42 @@ type auditEvent struct {
 // auditOpen is how many events may come in turns.
 const auditOpen = 64
 
-var (
-	auditRecord = regexp.MustCompile(`^(?:type=)?(\w+) (?:msg=)?audit\((\d+)\.(\d{3}):(\d+)\): ?(.*)$`)
-	auditMember = regexp.MustCompile(`([\w\[\]-]+)=("[^"]*"|\S+)`)
-)
-
 func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) error {
-	m := auditRecord.FindStringSubmatch(strings.TrimRight(string(line), "\r\x1d "))
-	if m == nil {
+	kind, when, serial, text, ok := auditParts(string(line))
+	if !ok {
 		return fmt.Errorf("no record")
 	}
-	at, err := strconv.ParseInt(m[2]+m[3]+"000000", 10, 64)
-	if err != nil {
+	seconds, ms, _ := strings.Cut(when, ".")
+	at, err := strconv.ParseInt(seconds+ms+"000000", 10, 64)
+	if err != nil || len(ms) != 3 {
 		return fmt.Errorf("a time that is none")
-	}
-	members := make(map[string]string)
-	// What follows the separator is auditd's own translation.
-	text, _, _ := strings.Cut(m[5], "\x1d")
-	for _, pair := range auditMember.FindAllStringSubmatch(text, -1) {
-		members[pair[1]] = pair[2]
 	}
 	var ev *auditEvent
 	for _, o := range d.open {
-		if o.serial == m[4] {
+		if o.serial == serial {
 			ev = o
 		}
 	}
-	switch m[1] {
+	switch kind {
 	case "SYSCALL":
 		if len(d.open) == auditOpen {
 			err = d.close(d.open[0], to)
 		}
-		d.open = append(d.open, &auditEvent{serial: m[4], at: at - d.wall, syscall: members, args: make(map[string]string)})
+		d.open = append(d.open, &auditEvent{serial: serial, at: at - d.wall, syscall: auditMembers(text), args: make(map[string]string)})
 		return err
 	case "EXECVE":
 		if ev != nil {
-			for name, v := range members {
+			for name, v := range auditMembers(text) {
 				ev.args[name] += v // a long one comes in parts, whose names differ
 			}
 		}
 	case "CWD":
 		if ev != nil {
-			ev.cwd = auditText(members["cwd"])
+			ev.cwd = auditText(auditMembers(text)["cwd"])
 		}
 	case "PATH":
-		if ev != nil && members["item"] == "0" {
-			ev.path = auditText(members["name"])
+		if ev != nil && strings.HasPrefix(text, "item=0 ") {
+			ev.path = auditText(auditMembers(text)["name"])
 		}
 	case "PROCTITLE", "EOE": // a log has no EOE, and nothing follows PROCTITLE
 		if ev != nil {
@@ -112,6 +101,41 @@ func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) error {
 		}
 	}
 	return nil
+}
+
+// auditParts cuts a record into its type, its time, the number of its event and what follows, without
+// auditd's own translation of that: `type=CWD msg=audit(1.234:5): cwd="/"`.
+func auditParts(line string) (kind, when, serial, text string, ok bool) {
+	line, _, _ = strings.Cut(line, "\x1d")
+	kind, rest, ok := strings.Cut(strings.TrimPrefix(line, "type="), " ")
+	rest, ok2 := strings.CutPrefix(strings.TrimPrefix(rest, "msg="), "audit(")
+	head, text, ok3 := strings.Cut(rest, "):")
+	when, serial, ok4 := strings.Cut(head, ":")
+	return kind, when, serial, strings.Trim(text, " \r"), ok && ok2 && ok3 && ok4
+}
+
+// auditMembers returns the members of a record, texts with their quotes. A quoted text has no
+// quotes or control characters in it, and may have spaces.
+func auditMembers(text string) map[string]string {
+	members := make(map[string]string, 32)
+	for text != "" {
+		name, rest, ok := strings.Cut(text, "=")
+		if !ok {
+			break
+		}
+		end := strings.IndexByte(rest, ' ')
+		if strings.HasPrefix(rest, `"`) {
+			if end = strings.IndexByte(rest[1:], '"'); end >= 0 {
+				end += 2
+			}
+		}
+		if end < 0 {
+			end = len(rest)
+		}
+		members[name[strings.LastIndexByte(name, ' ')+1:]] = rest[:end]
+		text = rest[end:]
+	}
+	return members
 }
 
 // auditText returns a text, which is quoted or in hexadecimal digits.

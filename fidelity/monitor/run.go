@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,6 +50,8 @@ type Run struct {
 	stopping  chan struct{}
 	errs      complaints
 	base      time.Duration // CPU time when it was ready
+	judge     atomic.Int64  // CPU time in ns that reading and translating its output took here
+	judgeBase int64         // of that, until it was ready
 	before    leftovers
 }
 
@@ -77,6 +80,7 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	r.Ready = time.Since(began)
 	if r.keeper != nil {
 		r.base, _ = keeper.Usage(r.keeper.PID)
+		r.judgeBase = r.judge.Load()
 	}
 	return r, nil
 }
@@ -162,7 +166,7 @@ func (r *Run) pump() {
 	for buf := make([]byte, 1<<18); ; {
 		n, err := r.ours.Read(buf)
 		if n > 0 {
-			r.read(buf[:n])
+			r.judge.Add(int64(meter.Spent(func() { r.read(buf[:n]) })))
 		}
 		if err == nil {
 			continue
@@ -318,6 +322,7 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	os.RemoveAll(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	u.Judge = time.Duration(r.judge.Load() - r.judgeBase)
 	u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent
 	if r.rubbish > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines make no sense, the first: %s", r.rubbish, r.nonsense))
