@@ -201,7 +201,8 @@ func (l *line) at(path string) (v any, ok bool) {
 func (l *line) number(name string) (uint64, bool) {
 	v, ok := l.at(l.f.Members[name])
 	if !ok {
-		return 0, false
+		n, ok := l.f.Absent[name]
+		return n, ok
 	}
 	text := fmt.Sprint(v)
 	n, err := strconv.ParseUint(text, 10, 64)
