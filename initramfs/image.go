@@ -24,7 +24,7 @@ type Image struct {
 	Multi    string   // path of a binary that is several commands; "": none
 	Names    []string // of Multi in /bin: hard links to one file
 	Files    []string // paths of other files, for /
-	Archives []string // paths of further archives, compressed or not, that the kernel unpacks after this one
+	Archives []string // paths of further archives, which the kernel unpacks after this one
 }
 
 // machines maps a GOARCH to the ELF machine of its binaries. With a binary for another machine the

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spent calls f and returns the CPU time that it took, on this thread: of what the goroutines of f do
-// nothing is known.
+// Spent calls f and returns the CPU time that it took on this thread: what the goroutines of f take
+// is not in it.
 func Spent(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -103,8 +103,8 @@ func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	return nil
 }
 
-// auditParts cuts a record into its type, its time, the number of its event and what follows, without
-// auditd's own translation of that: `type=CWD msg=audit(1.234:5): cwd="/"`.
+// auditParts cuts a record into its type, its time, the number of its event and what follows,
+// without auditd's own translation of that: `type=CWD msg=audit(1.234:5): cwd="/"`.
 func auditParts(line string) (kind, when, serial, text string, ok bool) {
 	line, _, _ = strings.Cut(line, "\x1d")
 	kind, rest, ok := strings.Cut(strings.TrimPrefix(line, "type="), " ")

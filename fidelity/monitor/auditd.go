@@ -2,9 +2,9 @@ package monitor
 
 import "runtime"
 
-// auditdScript runs auditd(8) with the settings of Debian's package but for the place and the size of
-// its log, which is the file of the first argument; the second are the system calls of the rule. It
-// ignores SIGINT, and ends at SIGTERM. What the kernel could not hand to it the kernel counts.
+// auditdScript runs auditd(8) with the settings of Debian's package but for the place and the size
+// of its log, which is the file of the first argument; the second are the system calls of the rule.
+// It ignores SIGINT, and ends at SIGTERM. What the kernel could not hand to it the kernel counts.
 const auditdScript = `log=$1 dir=${1%/*}
 printf '%s\n' "log_file = $log" 'local_events = yes' 'write_logs = yes' 'log_group = root' 'log_format = ENRICHED' \
 	'flush = INCREMENTAL_ASYNC' 'freq = 50' 'max_log_file = 8' 'max_log_file_action = IGNORE' 'priority_boost = 4' \

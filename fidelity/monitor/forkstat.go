@@ -198,8 +198,8 @@ func (d *forkstatDecoder) fill(c *forkstatLine, p *engine.Process) {
 	}
 }
 
-// userID returns the id of a column: a number, or a name unless that may be cut. A name is looked up
-// once: that reads a file.
+// userID returns the id of a column: a number, or a name unless that may be cut. A name is looked
+// up once: that reads a file.
 func (d *forkstatDecoder) userID(column string) (id uint32, ok bool) {
 	name := strings.TrimSpace(column)
 	if name == "root" {

@@ -37,8 +37,8 @@ var (
 	errDepth = errors.New("no JSON that is less than a hundred levels deep")
 )
 
-// part reads the wanted members of a JSON text, as package json does with UseNumber, and passes over
-// the rest, which is most of it: to have all of a line's values takes several times as long.
+// part reads the wanted members of a JSON text, as package json does with UseNumber, and passes
+// over the rest, which may be most of it.
 type part struct {
 	text  []byte
 	depth int

@@ -71,8 +71,8 @@ func TestKeepsUp(t *testing.T) {
 	}
 }
 
-// deliver has a queue read output again and again from a pipe, until there are some thousand events,
-// and returns how many there were and the CPU time of the reader.
+// deliver has a queue read output again and again from a pipe, until there are some thousand
+// events, and returns how many there were and the CPU time of the reader.
 func deliver(t *testing.T, m *Monitor, output []byte) (n int, spent time.Duration) {
 	t.Helper()
 	r, w, err := os.Pipe()

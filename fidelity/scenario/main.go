@@ -39,8 +39,8 @@ func init() {
 	}
 }
 
-// InGuest reports whether this machine is a guest that was booted for tests: one whose settings they
-// may change for good.
+// InGuest reports whether this machine is a guest that was booted for tests: one whose settings
+// they may change for good.
 func InGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
 // scale returns a number of repetitions: fewer in a guest, which may be emulated and slow.

@@ -6,7 +6,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/truth"
 )
 
-// many returns n lives one after the other, and what a witness delivers that misses nothing of them.
+// many returns n lives one after the other, and what a witness delivers that misses nothing.
 func many(b *testing.B, n int) (*Witness, []*truth.Life) {
 	b.Helper()
 	w, one := perfect(), perfect().Single
