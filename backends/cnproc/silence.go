@@ -12,7 +12,7 @@ import (
 type silence struct {
 	counts bool   // this kernel counts requests
 	heard  uint64 // messages received, when last checked
-	sound  uint64 // the latest time of a message: nothing of before is missing for want of a listener
+	sound  uint64 // the latest time of a message: of before none is missing unsaid
 	next   uint64 // time of the next check
 	asked  bool   // the answer is to be in the socket
 	fell   bool   // it was silent at some time
@@ -67,6 +67,7 @@ func (s *Source) checkSilence() bool {
 	g := engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: s.silence.sound, To: s.clock.now()}
 	s.silence.sound = g.To
 	s.track.lose(g, false)
-	send(s.fd, request(0, opListen, false, 0)) // what is not allowed has no answer, and is found silent again
+	// What is not allowed has no answer, and is found silent again.
+	send(s.fd, request(0, opListen, false, 0))
 	return true
 }
