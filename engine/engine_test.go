@@ -202,8 +202,8 @@ func TestProcessOfThreadEvent(t *testing.T) {
 	}
 }
 
-// A thread can tell of its end after its process has: also of a process that /proc has shown, with a
-// start time that is rounded, that is an event of the one that has ended, and not of another one.
+// A thread can tell of its end after its process has. Of a process that /proc has shown, with a
+// rounded start time, that is an event of the one that has ended too, and not of another one.
 func TestThreadEndsAfterProcess(t *testing.T) {
 	const start, tick = uint64(time.Second), uint64(engine.ProcStartUnit)
 	for _, c := range []struct {
