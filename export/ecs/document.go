@@ -59,12 +59,12 @@ type process struct {
 	TTY              *tty     `json:"tty,omitempty"`
 	Thread           *thread  `json:"thread,omitempty"`
 
-	User         *user `json:"user,omitempty"`
-	RealUser     *user `json:"real_user,omitempty"`
-	SavedUser    *user `json:"saved_user,omitempty"`
-	Group        *user `json:"group,omitempty"`
-	RealGroup    *user `json:"real_group,omitempty"`
-	SavedGroup   *user `json:"saved_group,omitempty"`
+	User       *user `json:"user,omitempty"`
+	RealUser   *user `json:"real_user,omitempty"`
+	SavedUser  *user `json:"saved_user,omitempty"`
+	Group      *user `json:"group,omitempty"`
+	RealGroup  *user `json:"real_group,omitempty"`
+	SavedGroup *user `json:"saved_group,omitempty"`
 
 	Parent        *process   `json:"parent,omitempty"`
 	SessionLeader *process   `json:"session_leader,omitempty"`
