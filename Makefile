@@ -135,7 +135,7 @@ fidelity-readme: fidelity
 fidelity-matrix: MATRIX := build/fidelity-matrix
 fidelity-matrix: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)status=0; $(run_matrix) --keep /tmp/fidelity.jsonl \
-		$(if $(MONITORS),--mem 1024 --deadline-all 60m) \
+		$(if $(MONITORS),--deadline-all 60m) \
 		--command 'quark-fidelity run -vx --hold-time 1s -o /tmp/fidelity.jsonl $(addprefix --monitor ,$(MONITORS:1=all))' || status=$$?; \
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
 	$(OUT)/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix.jsonl && exit $$status
@@ -226,7 +226,7 @@ test-all:
 run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
 	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(image_of_$(a))))) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \
-	$(foreach e,$(KNOBS),-e '$(e)') $(if $(APPEND),--append '$(APPEND)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
+	$(foreach e,$(KNOBS),-e '$(e)') $(if $(APPEND),--append '$(APPEND)') $(if $(MONITORS),--mem 1024) $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
 
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
