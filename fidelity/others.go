@@ -130,7 +130,7 @@ const stillProcesses = 4000
 // HonestMonitor lets a monitor stand still during a storm, and compares what it has missed with
 // what it says that it has lost.
 func HonestMonitor(m *monitor.Monitor, patience time.Duration) (h *Honesty, err error) {
-	if m.Traces || m.Accounting {
+	if m.Traces || m.Accounting || m.Blocks {
 		return nil, errors.New("it cannot stand still while others go on")
 	}
 	run, err := m.Start(monitor.Options{})

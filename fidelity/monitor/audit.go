@@ -18,7 +18,7 @@ import (
 func audit() *Monitor {
 	const tick = 10_000_000 // of the coarse clock, at 100 Hz
 	return &Monitor{
-		Name: "audit", Package: "auditd", Programs: []string{"sh"}, Needs: []string{"auditctl", "auditd"}, File: true,
+		Name: "audit", Package: "auditd", Programs: []string{"sh"}, Needs: []string{"auditctl", "auditd"}, File: true, Blocks: true,
 		Arguments: []string{"-c", auditdScript, "auditd", "{}", auditdCalls()},
 		GuestOnly: "once audit was enabled a kernel audits until it is booted again; --command and --format audit read the records of a running auditd",
 		Table: table(map[engine.Kind]string{
@@ -34,7 +34,7 @@ func audit() *Monitor {
 			{engine.FieldCwd, atExec, "CWD"},
 			{engine.FieldExit, atExit, "the argument of exit_group"},
 		}, "clone3 does not show its flags, so that its threads are told as processes"),
-		Foreign: score.Foreign{Early: tick + 1_000_000, Late: tick},
+		Foreign: score.Foreign{Early: auditdEarly(), Late: tick},
 		Decoder: func() Decoder { return &auditDecoder{wall: truth.WallOffset()} },
 	}
 }
@@ -190,7 +190,7 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 		e.process(p)
 		e.arguments(p)
 		if e.cwd != "" {
-			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), e.cwd
+			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), auditdPath(e.cwd)
 		}
 	case call == "exec":
 		ev, p := to.add(engine.KindExecFailed, pid, at)
@@ -214,7 +214,7 @@ func (e *auditEvent) process(p *engine.Process) {
 		setComm(p, auditText(v))
 	}
 	if v, ok := e.syscall["exe"]; ok {
-		p.Known, p.Filename = p.Known.With(engine.FieldFilename), auditText(v)
+		p.Known, p.Filename = p.Known.With(engine.FieldFilename), auditdPath(auditText(v))
 	}
 }
 
@@ -239,19 +239,20 @@ func (e *auditEvent) arguments(p *engine.Process) {
 	}
 	for i := range argc {
 		v, ok := e.args[fmt.Sprintf("a%d", i)]
-		if !ok { // a long one
+		text := auditText(v)
+		if !ok { // a long one, each part of which is quoted or not by itself
 			for part := 0; ; part++ {
-				text, more := e.args[fmt.Sprintf("a%d[%d]", i, part)]
+				v, more := e.args[fmt.Sprintf("a%d[%d]", i, part)]
 				if !more {
 					break
 				}
-				v, ok = v+text, true
+				text, ok = text+auditText(v), true
 			}
 		}
 		if !ok {
 			return
 		}
-		p.Cmdline = append(append(p.Cmdline, auditText(v)...), 0)
+		p.Cmdline = append(append(p.Cmdline, text...), 0)
 	}
 	p.Known = p.Known.With(engine.FieldCmdline)
 }

@@ -1,6 +1,11 @@
 package monitor
 
-import "runtime"
+import (
+	"runtime"
+	"strings"
+
+	"github.com/quark-linux/quark/fidelity/scenario"
+)
 
 // auditdScript runs auditd(8) with the settings of Debian's package but for the place and the size
 // of its log, which is the file of the first argument; the second are the system calls of the rule.
@@ -14,7 +19,7 @@ printf '%s\n' "log_file = $log" 'local_events = yes' 'write_logs = yes' 'log_gro
 auditctl -D >/dev/null
 auditctl -b 8192 >/dev/null
 auditctl --reset-lost >/dev/null
-auditctl -a always,exit -F arch=b64 -S "$2" || exit
+auditctl -a always,exit -F arch=b64 -S "$2" -k quark-fidelity || exit
 auditd -n -c "$dir" & pid=$!
 trap 'kill $pid' INT
 wait $pid
@@ -23,6 +28,29 @@ wait $pid
 auditctl -s | while read -r name n; do [ "$name" = lost ] && echo "lost $n records" >&2; done
 auditctl -D >/dev/null
 [ $status -ge 128 ] || exit $status`
+
+// auditdKey is the key of the rule, which other monitors have not made.
+const auditdKey = "quark-fidelity"
+
+// auditdEarly is by how much a stamp may be too early. It is of the coarse clock at the entry of the
+// call. That clock goes on with the timer's interrupts, which a busy host of an emulated machine
+// delays.
+func auditdEarly() uint64 {
+	const tick = 10_000_000 // at 100 Hz
+	if scenario.InGuest() {
+		return 1_000_000_000
+	}
+	return tick + 1_000_000
+}
+
+// auditdPath is a path without what the kernel adds to one that has been removed.
+func auditdPath(path string) string {
+	path, removed := strings.CutSuffix(path, " (deleted)")
+	if removed && strings.HasPrefix(path, "/memfd:") {
+		path = path[1:]
+	}
+	return path
+}
 
 // auditdCalls are the system calls of the rule, as far as the architecture has them.
 func auditdCalls() string {

@@ -53,6 +53,9 @@ type Monitor struct {
 	// themselves cannot be performed.
 	Apart, Traces bool
 
+	// Blocks says that the processes that it watches wait for it if it does not keep up.
+	Blocks bool
+
 	// Decoder returns the decoder of a new run.
 	Decoder func() Decoder
 }
