@@ -16,7 +16,7 @@ type Release struct {
 	// "fc41", "amzn2", "oe2203" (openEuler), "kylin", "bclinux", "upstream" (a plain version
 	// of kernel.org); "" if unknown.
 	Distro  string
-	Flavour string // such as "cloud", "aws", "uek" or "rt"; "generic" if none is named
+	Flavour string // such as "cloud", "uek" or "rt"; "generic" if none is named
 	Series  string // x.y
 	Numbers []int  // in order, without those of the tag and the machine
 	// shape is the release with # for each number, which Debian's backports have another of; "" of
