@@ -62,8 +62,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLibrarysErrors: what package ebpf says of a missing feature is not errors.ErrUnsupported, which
-// check asks for; each probe that calls it makes it one.
+// TestLibrarysErrors: what package ebpf says of a missing feature is not errors.ErrUnsupported,
+// which check asks for; each probe that calls it makes it one.
 func TestLibrarysErrors(t *testing.T) {
 	missing := fmt.Errorf("map: %w", ebpf.ErrNotSupported)
 	if errors.Is(missing, errors.ErrUnsupported) {

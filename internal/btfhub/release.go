@@ -15,12 +15,14 @@ type Release struct {
 	// "ubuntu", "suse", "el8" (RHEL and what is built from its source, Oracle's UEK too),
 	// "fc41", "amzn2", "oe2203" (openEuler), "kylin", "bclinux", "upstream" (a plain version
 	// of kernel.org); "" if unknown.
-	Distro  string
+	Distro string
+
 	Flavour string // such as "cloud", "uek" or "rt"; "generic" if none is named
 	Series  string // x.y
 	Numbers []int  // in order, without those of the tag and the machine
-	// shape is the release with # for each number, which Debian's backports have another of; "" of
-	// releases with the tag of a distribution.
+
+	// shape is the release with # for each number: Debian's backports have another one. It is
+	// "" of releases with the tag of a distribution.
 	shape string
 }
 
