@@ -140,11 +140,14 @@ hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/hunt-*.script' \
 		--command 'quark-fidelity hunt --faults --for 15m -o /tmp $(HUNT)'
 
+# The types of local kernels without any.
+LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))
+
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
 # kernel without types has them in a file of the image. FILES are further ones.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \
-		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES)) $(MULTI)
+		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES) $(LOCAL_BTF)) $(MULTI)
 	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(filter nobtf,$(KERNELS))' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
