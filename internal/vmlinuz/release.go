@@ -10,16 +10,26 @@ import (
 // Release returns the release of the kernel in an image, as uname -r prints it, or "" if the image
 // does not say.
 func Release(image []byte) string {
-	if isBzImage(image) {
-		if at := int(binary.LittleEndian.Uint16(image[kernelVersionAt:])); at > 0 && at+0x200 < len(image) {
-			return first(image[at+0x200:])
-		}
+	if release := headerRelease(image); release != "" {
+		return release
 	}
 	kernel, err := Unpack(image, MaxSize)
 	if err != nil {
 		return ""
 	}
 	return BannerRelease(kernel)
+}
+
+// headerRelease returns the release that the header of a bzImage names.
+func headerRelease(image []byte) string {
+	if !isBzImage(image) {
+		return ""
+	}
+	at := int(binary.LittleEndian.Uint16(image[kernelVersionAt:]))
+	if at == 0 || at+0x200 >= len(image) {
+		return ""
+	}
+	return first(image[at+0x200:])
 }
 
 // kernelVersionAt is the offset of kernel_version in a bzImage: where its text is, less 0x200.
