@@ -7,6 +7,9 @@ type Options = source.EBPFOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error {
+	if err := o.Attach.Validate(); err != nil {
+		return err
+	}
 	_, err := ringSize(o, 1)
 	return err
 }

@@ -818,3 +818,5 @@ int quark_exit_execve(void *ctx)
 	}
 	return 0;
 }
+
+#include "variants.h"
