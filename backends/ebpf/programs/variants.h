@@ -13,8 +13,7 @@
 const volatile __u8 of_function = 0;
 /* 1: there are second programs. */
 const volatile __u8 twinned = 0;
-/* What the programs return: 1 for plain tracepoints, where 0 would keep the record from all others
- * that read the tracepoint by perf_event_open(2). */
+/* PASS_ON if they are of plain tracepoints. */
 const volatile __u8 pass_on = 0;
 /* PF_USER_WORKER, or what it was before: of threads that no fork made, which fentry sees too. */
 const volatile __u32 worker_flags = 0;
