@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -241,18 +240,12 @@ func TestInterval(t *testing.T) {
 // A reading allocates nothing once it has room for the processes that there are.
 func TestReadAllocatesNothing(t *testing.T) {
 	s := open(t, Options{Interval: time.Hour}, source.Options{})
-	least := uint64(1 << 62)
 	to := engine.NewBuffer(1 << 16)
-	for range 20 {
-		s.finishing = true
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+	least := conform.LeastAllocs(20, func() { s.finishing = true }, func() {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
-		runtime.ReadMemStats(&after)
-		least = min(least, after.Mallocs-before.Mallocs)
-	}
+	})
 	if least != 0 {
 		t.Errorf("%d allocations or more in each reading", least)
 	}
