@@ -10,8 +10,7 @@ func Validate(o Options) error {
 	if err := o.Attach.Validate(); err != nil {
 		return err
 	}
-	_, err := ringSize(o, 1)
-	return err
+	return source.CheckRingSize(o.RingSize)
 }
 
 const (
