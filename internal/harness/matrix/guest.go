@@ -79,6 +79,9 @@ var Backends = []Backend{
 	{Name: "tracepoint", Option: "--backend=tracepoint"},
 	{Name: "taskstats", Option: "--backend=taskstats"},
 	{Name: "procpoll", Option: "--backend=procpoll"},
+	{Name: "ebpf:btf", Option: "--backend=ebpf:btf"},
+	{Name: "ebpf:fentry", Option: "--backend=ebpf:fentry"},
+	{Name: "ebpf:tracepoint", Option: "--backend=ebpf:tracepoint"},
 }
 
 // NoBackend stands for the backend in tests that need none.
