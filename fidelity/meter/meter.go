@@ -28,6 +28,13 @@ import (
 // value is the name of a monitor, as in [Start].
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
 
+// printFlag is the suffix of a monitor that prints.
+const printFlag = "print"
+
+// Variable returns the variable of the environment, as NAME=value, of a program that is the monitor
+// of this name, see [Start]. With the suffix "+print" it prints each event.
+func Variable(what string) string { return monitorEnv + "=" + what }
+
 // Main runs the monitor if this process was started as one, and does not return then. A program
 // that uses this package calls it first.
 func Main() {
@@ -37,6 +44,10 @@ func Main() {
 	}
 	name, flags, _ := strings.Cut(v, "+")
 	if err := monitor(name, flags); err != nil {
+		if flags == printFlag {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		json.NewEncoder(os.Stdout).Encode(Usage{Error: err.Error()})
 		os.Exit(1)
 	}
@@ -64,6 +75,9 @@ func monitor(name, flags string) error {
 	set, err := backends.Parse(name)
 	if err != nil {
 		return err
+	}
+	if flags == printFlag {
+		return printEvents(name, set)
 	}
 	if stats {
 		closer, err := cebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
@@ -228,7 +242,7 @@ func Start(what string) (stop func() (Usage, error), err error) {
 		return nil, err
 	}
 	m := &metered{cmd: exec.Command(self)}
-	m.cmd.Env = append(os.Environ(), monitorEnv+"="+what)
+	m.cmd.Env = append(os.Environ(), Variable(what))
 	m.cmd.Stderr = os.Stderr
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/truth"
 )
 
 // Queue delivers what a monitor prints. It implements the interface of that name of package
@@ -42,9 +41,8 @@ func newQueue(m *Monitor) *Queue {
 // maxLine is the longest line in bytes that is waited for.
 const maxLine = 16 << 20
 
-// read takes what the monitor has printed.
-func (q *Queue) read(b []byte) {
-	at := truth.Clock()
+// read takes what the monitor has printed, and which was read at a time.
+func (q *Queue) read(b []byte, at uint64) {
 	q.rest = append(q.rest, b...)
 	rest, out := q.rest, Output{}
 	q.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -46,6 +47,7 @@ type Run struct {
 	// theirErrs is what it says on standard error; nil without a program.
 	theirErrs io.Closer
 	reading   sync.WaitGroup
+	inbox     *inbox
 	stopping  chan struct{}
 	errs      complaints
 	base      time.Duration // CPU time when it was ready
@@ -59,7 +61,7 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Queue: newQueue(m), opts: o, dir: dir, stopping: make(chan struct{}), before: findLeftovers()}
+	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(), stopping: make(chan struct{}), before: findLeftovers()}
 	r.errs.lost = r.lostMore
 	r.count = o.Count
 	began := time.Now()
@@ -106,7 +108,7 @@ func (r *Run) start() (err error) {
 	case m.Terminal:
 		r.ours, out, err = terminal()
 	default:
-		r.ours, out, err = os.Pipe()
+		r.ours, out, err = widePipe()
 	}
 	if err != nil {
 		return err
@@ -116,6 +118,7 @@ func (r *Run) start() (err error) {
 		return err
 	}
 	r.reading.Go(r.pump)
+	r.reading.Go(r.decode)
 	return nil
 }
 
@@ -153,12 +156,21 @@ func (r *Run) program(file string, out *os.File) error {
 	return nil
 }
 
+// widePipe returns a pipe that has room for what comes while this process does not run.
+func widePipe() (ours, theirs *os.File, err error) {
+	if ours, theirs, err = os.Pipe(); err == nil {
+		unix.FcntlInt(theirs.Fd(), unix.F_SETPIPE_SZ, 1<<20) // as much as there is without a privilege
+	}
+	return ours, theirs, err
+}
+
 // pump reads what the monitor prints until its end.
 func (r *Run) pump() {
+	defer r.inbox.close()
 	for buf := make([]byte, 1<<18); ; {
 		n, err := r.ours.Read(buf)
 		if n > 0 {
-			r.read(buf[:n])
+			r.inbox.put(buf[:n], truth.Clock())
 		}
 		if err == nil {
 			continue
@@ -167,10 +179,26 @@ func (r *Run) pump() {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.EIO) && !errors.Is(err, os.ErrClosed) {
 			r.lock(func() { r.fail(err) })
 		}
-		r.over(errors.New("it ended, or closed its output"))
 		return
 	}
 }
+
+// decode decodes what was read, and ends after the last of it.
+func (r *Run) decode() {
+	for list, ok := r.inbox.take(); ok; list, ok = r.inbox.take() {
+		for _, c := range list {
+			r.read(c.text, c.at)
+		}
+	}
+	r.over(errors.New("it ended, or closed its output"))
+}
+
+// Hold keeps what the monitor prints from now on, as it is, until Release: nothing but that takes
+// CPU time here meanwhile. Each event has the time of its reading.
+func (r *Run) Hold() { r.inbox.hold(true) }
+
+// Release ends what Hold began.
+func (r *Run) Release() { r.inbox.hold(false) }
 
 // over notes why nothing more comes, unless that was wanted.
 func (r *Run) over(why error) {
@@ -225,6 +253,9 @@ func (r *Run) marker(cpu int, path string, pin bool) (pid uint32, err error) {
 	s := new(bare.Script)
 	if pin {
 		s.Pin(cpu)
+	}
+	if d := r.mon.Linger; d > 0 {
+		s.Call("ppoll", unix.SYS_PPOLL, nil, 0, []int64{int64(d / time.Second), int64(d % time.Second)}, nil, 0)
 	}
 	p, err := bare.Start(s.Exec(path, []string{"marker"}, nil), bare.Options{Share: true})
 	if err != nil {
@@ -300,6 +331,7 @@ func (r *Run) signal(s unix.Signal) error {
 // it was ready, and in one line each what went wrong and what it had left.
 func (r *Run) Stop() (u meter.Usage, notes []string) {
 	close(r.stopping)
+	r.Release()
 	pid := 0
 	if r.keeper != nil {
 		pid = r.keeper.PID
