@@ -102,6 +102,30 @@ func (p *Plot) Bar(x, width, v float64, c Colour, title string) {
 		x, p.Y(v), width, p.Y(0)-p.Y(v), c.paint("fill"), template.HTMLEscapeString(title))
 }
 
+// Row draws a bar from the left, the i-th of n, to the X of a point, with its interval, a name
+// before and a text after it.
+func (p *Plot) Row(i, n int, name string, pt Point, text string) {
+	height := float64(Height-Top-8) / float64(n)
+	y := Top + float64(i)*height
+	middle := y + height/2
+	fmt.Fprintf(&p.text, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" %s/>`, p.X(0), y+1, max(p.X(pt.X)-p.X(0), 0.5), height-2, Of(name).paint("fill"))
+	if pt.High > pt.Low {
+		p.line(p.X(pt.Low), middle, p.X(pt.High), middle, soft)
+	}
+	p.Text(p.X(0)-5, middle+4, "end", name)
+	p.Text(max(p.X(pt.X), p.X(pt.High))+5, middle+4, "start", text)
+}
+
+// LegendBelow writes names and their colours below the x axis, at its left.
+func (p *Plot) LegendBelow(names []string) {
+	x := 4.0
+	for _, n := range names {
+		fmt.Fprintf(&p.text, `<rect x="%.1f" y="%d" width="8" height="8" %s/>`, x, Height-11, Of(n).paint("fill"))
+		fmt.Fprintf(&p.text, `<text x="%.1f" y="%d" font-size="9" %s>%s</text>`, x+10, Height-4, soft.paint("fill"), template.HTMLEscapeString(n))
+		x += 5*float64(len(n)) + 16
+	}
+}
+
 // Legend writes names and their colours at the upper edge.
 func (p *Plot) Legend(names []string) {
 	x := float64(Width - Right)

@@ -17,8 +17,8 @@ import (
 var quarkMonFormat []byte
 
 // Backend returns the monitor that is one of quark's backends in a process of its own, which prints
-// lines of JSON as quark-mon(8) does: with it a backend is run and judged as programs of others are.
-// The error says why the backend does not work here.
+// lines of JSON as quark-mon(8) does: so it is run and judged as programs of others are. The error
+// says why the backend does not work here.
 func Backend(name string) (*Monitor, error) {
 	m, err := ParseFormat(quarkMonFormat, name)
 	if err != nil {

@@ -169,6 +169,15 @@ func Find(name string) (*Monitor, error) {
 	return nil, fmt.Errorf("no monitor %q: there are %s, and --command runs any other", name, strings.Join(names, ", "))
 }
 
+// Available returns why the monitor can't be run here, nil if its program is installed.
+func (m *Monitor) Available() error {
+	if m.Accounting {
+		return accountingElsewhere()
+	}
+	_, err := m.command("")
+	return err
+}
+
 // command returns the command line with the program's path.
 func (m *Monitor) command(file string) (list []string, err error) {
 	if m.Never != "" {

@@ -159,7 +159,8 @@ func (r *Run) program(file string, out *os.File) error {
 // widePipe returns a pipe that has room for what comes while this process does not run.
 func widePipe() (ours, theirs *os.File, err error) {
 	if ours, theirs, err = os.Pipe(); err == nil {
-		unix.FcntlInt(theirs.Fd(), unix.F_SETPIPE_SZ, 1<<20) // as much as there is without a privilege
+		// The most that needs no privilege. If it is refused the pipe is as it was.
+		unix.FcntlInt(theirs.Fd(), unix.F_SETPIPE_SZ, 1<<20)
 	}
 	return ours, theirs, err
 }
@@ -195,7 +196,11 @@ func (r *Run) decode() {
 
 // Hold keeps what the monitor prints from now on, as it is, until Release: nothing but that takes
 // CPU time here meanwhile. Each event has the time of its reading.
-func (r *Run) Hold() { r.inbox.hold(true) }
+// What was seen of processes until now is forgotten, as their pids may be used again.
+func (r *Run) Hold() {
+	r.inbox.hold(true)
+	r.lock(func() { clear(r.seen) })
+}
 
 // Release ends what Hold began.
 func (r *Run) Release() { r.inbox.hold(false) }
@@ -314,6 +319,16 @@ func (r *Run) Settle() error {
 	return nil
 }
 
+// Usage returns what the monitor has cost since it was ready.
+func (r *Run) Usage() (u meter.Usage) {
+	if r.keeper != nil {
+		u.CPU, u.RSS = keeper.Usage(r.keeper.PID)
+		u.CPU = max(u.CPU-r.base, 0)
+	}
+	r.lock(func() { u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent })
+	return u
+}
+
 // Pause lets the monitor stand still, and Resume go on.
 func (r *Run) Pause() error { return r.signal(unix.SIGSTOP) }
 
@@ -334,9 +349,8 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	r.Release()
 	pid := 0
 	if r.keeper != nil {
+		u = r.Usage() // what it does to end is no part of its cost
 		pid = r.keeper.PID
-		u.CPU, u.RSS = keeper.Usage(pid)
-		u.CPU = max(u.CPU-r.base, 0) // what it does to end is no part of its cost
 		notes = r.ended(r.keeper.Stop())
 	}
 	if !r.finish() {

@@ -19,7 +19,8 @@ func (m *Monitor) VersionText() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	out, _ := exec.CommandContext(ctx, list[0], m.Version...).CombinedOutput() // forkstat's help is an error
+	// forkstat says it with its help, which is an error.
+	out, _ := exec.CommandContext(ctx, list[0], m.Version...).CombinedOutput()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	if len(line) > 80 || !strings.ContainsAny(line, "0123456789") {
 		return ""

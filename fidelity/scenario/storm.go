@@ -44,7 +44,8 @@ const (
 	ForkExecExit Mode = "fork+exec+exit"
 	Threads      Mode = "threads" // threads of the workers, created and ended
 	Exits        Mode = "exit"    // exits of processes that exist before the storm begins
-	Lives        Mode = "lives"   // fork, exec and an end after each of Lifetimes in turn, many at a time
+	// Lives fork, exec and end after each of Lifetimes in turn, many at a time.
+	Lives Mode = "lives"
 )
 
 // Lifetimes are those of [Lives], from the exec to the end.
@@ -53,7 +54,9 @@ var Lifetimes = []time.Duration{
 }
 
 // LifeName is the comm of a process of a storm of [Lives].
-func LifeName(lifetime time.Duration) string { return "live-" + lifetime.String() }
+func LifeName(lifetime time.Duration) string { return lifePrefix + lifetime.String() }
+
+const lifePrefix = "live-"
 
 const stormPrefix = StormName + ","
 
@@ -83,7 +86,7 @@ var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4, Mode: ForkExec
 
 // run starts the workers, which wait, and then lets all go on at once.
 func (s Storm) run(d *director) {
-	d.must(tinyelf.Write(filepath.Join(d.dir, "storm"), 0))
+	d.must(tinyelf.Write(filepath.Join(d.dir, StormName), 0))
 	if s.Mode == Lives {
 		for _, lifetime := range Lifetimes {
 			d.must(tinyelf.WriteSleeper(filepath.Join(d.dir, LifeName(lifetime)), lifetime, 0))
@@ -135,7 +138,7 @@ func worker(args []string) error {
 	if w.dir, err = os.Getwd(); err != nil {
 		return err
 	}
-	w.executes("storm")
+	w.executes(StormName)
 	if w.mode == Exits {
 		if err := w.gather(n); err != nil {
 			return err
@@ -232,7 +235,8 @@ func (w *stormer) start() error {
 	}
 	born := truth.Clock()
 	w.born(pid, before, born)
-	const late = uint64(100 * time.Millisecond) // ForkExec returns shortly before the exec is complete
+	// ForkExec returns shortly before the exec is complete.
+	const late = uint64(100 * time.Millisecond)
 	w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: born + late, State: w.execed})
 	return nil
 }
@@ -336,4 +340,21 @@ func (s Storm) Time(patience time.Duration, watch func() error) (time.Duration, 
 func (s Storm) Speed(patience time.Duration) (float64, error) {
 	took, err := s.Time(patience, nil)
 	return float64(s.Processes) / took.Seconds(), err
+}
+
+// ShortLives returns the short lives of a storm, without its workers, and their rate per second.
+func ShortLives(all []*truth.Life) (lives []*truth.Life, rate float64) {
+	first, last := truth.Forever, uint64(0)
+	for _, l := range all {
+		for _, e := range l.Events {
+			if name := e.State.Value[engine.FieldComm]; e.Kind == engine.KindExec && (name == StormName || strings.HasPrefix(name, lifePrefix)) {
+				lives = append(lives, l)
+				first, last = min(first, l.Born()), max(last, l.Ended())
+			}
+		}
+	}
+	if len(lives) > 0 {
+		rate = float64(len(lives)) / (float64(last-first) / 1e9)
+	}
+	return lives, rate
 }

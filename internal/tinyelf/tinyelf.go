@@ -130,7 +130,7 @@ var machines = map[string]machine{
 			0x7f, 0xe9, // jg again
 		},
 	}, func(s, ns uint32) []byte {
-		push := func(v uint32) []byte { return binary.LittleEndian.AppendUint32([]byte{0x68}, v) } // push v
+		push := func(v uint32) []byte { return binary.LittleEndian.AppendUint32([]byte{0x68}, v) }
 		return slices.Concat(push(ns), push(s), []byte{
 			0x48, 0x89, 0xe7, // mov rdi, rsp
 			0x31, 0xf6, // xor esi, esi
