@@ -55,7 +55,7 @@ else
 Q := @
 endif
 
-.PHONY: all bench build fidelity fidelity-matrix guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix league league-readme guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
 all: build
 
 help:
@@ -64,6 +64,8 @@ help:
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
 	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
+	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
+	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests; LEAGUE="--monitor NAME -n 3" are options)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
@@ -113,13 +115,47 @@ bench: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
 endif
 
+# Puts a file between the lines of README.md that begin with <!-- NAME and <!-- end.
+into_readme = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
+	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' README.md >build/README.md && mv build/README.md README.md
+
 # The table in README.md.
 .PHONY: fidelity-readme
 fidelity-readme: fidelity
-	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >build/fidelity.txt
-	$(Q)awk '/^<!-- end -->/ {print "```"; while ((getline line < "build/fidelity.txt") > 0) print line; print "```"; skip = 0} \
-		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
-	$(Q)mv build/README.md README.md
+	$(Q)echo '```' >build/fidelity.txt
+	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >>build/fidelity.txt
+	$(Q)echo '```' >>build/fidelity.txt
+	$(Q)$(call into_readme,fidelity,build/fidelity.txt)
+
+# All that takes part, on this host or in guests; the page has what was measured in the other place
+# before as well. LEAGUE are further options of quark-fidelity league. In guests the image is
+# LEAGUE_IMAGE, one that has programs of others in it; the usual one has quark's alone. One guest at
+# a time: the next would take its processor.
+LEAGUE ?=
+LEAGUE_IMAGE ?=
+league_page = $(OUT)/quark-fidelity league --csv build/league.csv -p build/league.html \
+	$$(ls build/league-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null)
+league: MATRIX := build/league
+ifeq ($(KERNELS),)
+league: build
+	$(Q)rm -f build/league-host.jsonl
+	$(Q)$(OUT)/quark-fidelity league -o build/league-host.jsonl $(LEAGUE) >build/league-host.txt
+	$(Q)$(league_page) >build/league.txt
+	$(Q)cat build/league-host.txt
+else
+ifneq ($(LEAGUE_IMAGE),)
+league: image_of_$(GOARCH) := $(LEAGUE_IMAGE)
+endif
+league: deps-guest kernel-images build $(or $(LEAGUE_IMAGE),$(GUEST_IMAGES)) $(HOSTBIN)/quark-matrix
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
+		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
+	$(league_page) && exit $$status
+endif
+
+# The tables in README.md, of this host: it must have nothing else to do.
+league-readme: league
+	$(Q)$(OUT)/quark-fidelity league --markdown build/league.md build/league-host.jsonl >build/league-host.txt
+	$(Q)$(call into_readme,league,build/league.md)
 
 # The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
 # machine is slow: the hold time is longer.

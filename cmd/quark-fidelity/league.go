@@ -14,8 +14,8 @@ import (
 
 // leagueOptions are those of the command league alone.
 type leagueOptions struct {
-	quick bool
-	csv   string
+	quick         bool
+	csv, markdown string
 }
 
 // compete measures a league, or shows the ones in files.
@@ -38,6 +38,9 @@ func compete(o *options, out, errw io.Writer) (err error) {
 	err = league.Print(out, runs)
 	if o.league.csv != "" {
 		err = errors.Join(err, writeTo(o.league.csv, func(w io.Writer) error { return league.CSV(w, runs) }))
+	}
+	if o.league.markdown != "" {
+		err = errors.Join(err, writeTo(o.league.markdown, func(w io.Writer) error { return league.Markdown(w, runs) }))
 	}
 	if o.page != "" {
 		err = errors.Join(err, writeTo(o.page, func(w io.Writer) error { return league.Page(w, runs) }))

@@ -194,8 +194,8 @@ const usage = `usage: quark-fidelity run [-bckvx] [--backend NAME]... [-S SCENAR
        quark-fidelity bench [-bckv] [--backend NAME]...
        quark-fidelity league [-bck] [--backend NAME]... [--monitor NAME]...
                           [--command COMMAND --format FILE]... [-n N] [--for D]
-                          [--quick] [-o FILE] [--csv FILE] [-p PAGE]
-       quark-fidelity league [--csv FILE] [-p PAGE] FILE...
+                          [--quick] [-o FILE] [--csv FILE] [--markdown FILE] [-p PAGE]
+       quark-fidelity league [--csv FILE] [--markdown FILE] [-p PAGE] FILE...
 
 run performs scenarios that record their own truth while all backends listen, and
 says what each backend saw of it, and with --monitor what programs of others saw. It
@@ -225,6 +225,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
 	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario; league: to run each load (default 6)")
 	f.BoolVar(&o.league.quick, "quick", false, "league: one repeat of few loads")
+	f.StringVar(&o.league.markdown, "markdown", "", "league: write the tables that say most as Markdown")
 	f.StringVar(&o.league.csv, "csv", "", "league: write all rows as comma-separated values")
 	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt: the lives to begin with (default a random number)")
 	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never); league: take no longer (default 15m)")
@@ -267,12 +268,12 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("run: scripts are performed without -S, -x, -o and -p")
 	case len(o.monitors)+len(o.commands)+len(o.formats) > 0 && (o.command != "run" && o.command != "league" || n > 0):
 		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts, and for league, without files")
-	case (o.league.quick || o.league.csv != "") && o.command != "league":
-		return nil, fmt.Errorf("--quick and --csv are for league")
+	case (o.league.quick || o.league.csv+o.league.markdown != "") && o.command != "league":
+		return nil, fmt.Errorf("--quick, --csv and --markdown are for league")
 	case o.command == "league" && o.hunt.For < 0:
 		return nil, fmt.Errorf("--for %v: must be more than 0", o.hunt.For)
 	case o.command == "league" && n > 0 && (o.output != "" || o.league.quick || f.Changed("repeats") || o.ebpf || o.kprobe || o.cnproc || o.run.Backends != 0):
-		return nil, fmt.Errorf("league: with files nothing is measured: only --csv and -p go with them")
+		return nil, fmt.Errorf("league: with files nothing is measured: only --csv, --markdown and -p go with them")
 	case len(o.commands) != len(o.formats):
 		return nil, fmt.Errorf("each --command has a --format: here are %d and %d", len(o.commands), len(o.formats))
 	case o.run.Repeats < 1:

@@ -131,12 +131,13 @@ func FuzzRead(f *testing.F) {
 
 func TestGolden(t *testing.T) {
 	r, _ := example("6.1")
-	var table, text bytes.Buffer
-	if err := errors.Join(CSV(&table, []*Run{r}), Print(&text, []*Run{r})); err != nil {
+	var table, text, markdown bytes.Buffer
+	if err := errors.Join(CSV(&table, []*Run{r}), Print(&text, []*Run{r}), Markdown(&markdown, []*Run{r})); err != nil {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "testdata/league.csv", table.Bytes())
 	golden.Compare(t, "testdata/league.txt", text.Bytes())
+	golden.Compare(t, "testdata/league.md", markdown.Bytes())
 }
 
 func TestPage(t *testing.T) {
@@ -181,7 +182,7 @@ func TestHeadIsHonest(t *testing.T) {
 	r, _ := example("6.1")
 	for repeats, want := range map[int]string{
 		6: "an interval that has the median with 97 %", 5: "with all of them in brackets, which have the median with 94 % (6 were wanted)",
-		1: "one repeat, so that nothing says how far these figures vary",
+		1: "One repeat, so that nothing says how far these figures vary",
 	} {
 		some := *r
 		some.Rows = nil

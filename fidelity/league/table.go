@@ -390,10 +390,10 @@ func (r *Run) Head() (lines []string) {
 	}
 	lines = append(lines, fmt.Sprintf("%s, %d MiB, %s UTC; it makes %.0f lives a second; %.0f %% of the CPUs were busy before", machine, r.Memory/1024,
 		r.Time.Format("2006-01-02 15:04"), r.Top, 100*r.Busy))
-	how := fmt.Sprintf("medians of %d repeats", repeats)
+	how := fmt.Sprintf("Medians of %d repeats", repeats)
 	switch {
 	case repeats == 1:
-		how = "one repeat, so that nothing says how far these figures vary"
+		how = "One repeat, so that nothing says how far these figures vary"
 	case coverage < confidence:
 		how += fmt.Sprintf(", with all of them in brackets, which have the median with %.0f %%", 100*coverage)
 	default:
@@ -451,6 +451,34 @@ func Print(out io.Writer, runs []*Run) error {
 		}
 	}
 	return nil
+}
+
+// Markdown writes the tables of runs that say most as Markdown.
+func Markdown(out io.Writer, runs []*Run) error {
+	var b strings.Builder
+	for _, r := range runs {
+		for _, text := range r.Head() {
+			fmt.Fprintf(&b, "%s.\n", text)
+		}
+		for _, t := range []Table{r.overview(), r.honesty(), r.findings()} {
+			if len(t.Head) == 0 {
+				continue
+			}
+			fmt.Fprintf(&b, "\n**%s.** %s\n\n| | %s |\n|---|%s\n", t.Title, t.Note, strings.Join(t.Head, " | "), strings.Repeat("---|", len(t.Head)))
+			for _, row := range t.Rows {
+				fmt.Fprintf(&b, "| %s |", row.Name)
+				for _, c := range row.Cells {
+					fmt.Fprintf(&b, " %s |", strings.ReplaceAll(c.Text, "|", `\|`))
+				}
+				fmt.Fprintln(&b)
+			}
+		}
+		for _, a := range r.Absent {
+			fmt.Fprintf(&b, "\nNot run: %s: %s.\n", a.Backend, a.Reason)
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 func (t *Table) print(out io.Writer) {
