@@ -55,7 +55,7 @@ else
 Q := @
 endif
 
-.PHONY: all bench build fidelity fidelity-matrix league league-readme guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix league league-readme deps-league guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
 all: build
 
 help:
@@ -353,6 +353,8 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
 	xz-utils:/usr/bin/xz
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
+	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
 # The types of kernels are kept in the user's cache, so only the first time takes long.
@@ -377,6 +379,10 @@ kernel-nobtf: deps-kernel
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
+
+# The monitors of others that take part in the league; those that are not there are left out of it.
+deps-league:
+	@./.ci/deps $(foreach d,$(DEPS_LEAGUE),'$(d)')
 
 deps-docs:
 	@./.ci/deps mandoc:/usr/bin/mandoc

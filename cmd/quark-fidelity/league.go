@@ -19,14 +19,10 @@ type leagueOptions struct {
 }
 
 // compete measures a league, or shows the ones in files.
-func compete(o *options, out, errw io.Writer) (err error) {
-	var runs []*league.Run
-	for _, path := range o.operands {
-		list, err := league.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		runs = append(runs, list...)
+func compete(o *options, out, errw io.Writer) error {
+	runs, err := league.ReadFiles(o.operands)
+	if err != nil {
+		return err
 	}
 	if len(o.operands) == 0 {
 		r, err := o.measure(errw)

@@ -169,8 +169,8 @@ func (g *game) look() (err error) {
 	if total > all {
 		m.Busy = 1 - float64(idle-before)/float64(total-all)
 	}
-	trial := scenario.Storm{Processes: 600, Workers: m.CPUs, Mode: scenario.ForkExecExit, Bare: true}
-	if m.Top, err = trial.Speed(loadPatience); err != nil {
+	trial := scenario.Storm{Processes: endless, Workers: m.CPUs, Mode: scenario.ForkExecExit, Length: 400 * time.Millisecond}
+	if _, m.Top, err = perform(trial, nil); err != nil {
 		return fmt.Errorf("processes without a monitor: %w", err)
 	}
 	return nil

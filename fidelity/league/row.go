@@ -199,8 +199,28 @@ func (r *Run) add(l line) {
 	}
 }
 
-// ReadFile returns the runs in a file.
-func ReadFile(path string) ([]*Run, error) {
+// ReadFiles returns the runs in files. One that is in several files is there once, with the most
+// that one of them has of it.
+func ReadFiles(paths []string) (all []*Run, err error) {
+	for _, path := range paths {
+		list, err := readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list {
+			i := slices.IndexFunc(all, func(o *Run) bool { return o.id() == r.id() })
+			switch {
+			case i < 0:
+				all = append(all, r)
+			case len(r.Rows) > len(all[i].Rows):
+				all[i] = r
+			}
+		}
+	}
+	return all, nil
+}
+
+func readFile(path string) ([]*Run, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
