@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quark-linux/quark/fidelity"
@@ -194,9 +195,21 @@ func (r *Run) add(l line) {
 	if l.Absent != nil {
 		r.Absent = append(r.Absent, *l.Absent)
 	}
-	if l.Note != nil && !slices.Contains(r.Notes, *l.Note) {
+	// What is the same in each repeat, but for a number, is said once.
+	if l.Note != nil && !slices.ContainsFunc(r.Notes, func(n fidelity.Absence) bool {
+		return n.Backend == l.Note.Backend && withoutNumbers(n.Reason) == withoutNumbers(l.Note.Reason)
+	}) {
 		r.Notes = append(r.Notes, *l.Note)
 	}
+}
+
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // ReadFiles returns the runs in files. One that is in several files is there once, with the most

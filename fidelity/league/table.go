@@ -261,7 +261,7 @@ func (r *Run) honesty() Table {
 	t := Table{
 		Title: "Honesty: what was missed, and what it said of that",
 		Note: "Of all events of the lives, in percent: at full speed, and while the monitor stood still. What it says is of all processes of the machine, " +
-			"and in its own unit: procpoll's are tasks, perf's are records.",
+			"and in its own unit: perf's are records, procpoll's tasks, of which each counts as two events.",
 		Head: []string{"missed", "said", "stopped: missed", "stopped: said", "doubled or made up", "out of order", "wrong or stale values"},
 	}
 	r.each(&t, func(p *Participant) (cells []Cell) {
@@ -296,7 +296,7 @@ func saidCell(p *Participant, rows []*Row) Cell {
 			hid++
 		}
 	}
-	c := valueCell(estimate(rows, func(w *Row) float64 { return 100 * float64(w.Lost) / float64(max(1, w.Truth)) }), "")
+	c := valueCell(estimate(rows, func(w *Row) float64 { return 100 * float64(lostEvents(p, w)) / float64(max(1, w.Truth)) }), "")
 	if p.Silent && len(rows) > 0 {
 		c.Text = "does not count"
 	}
@@ -310,7 +310,7 @@ func saidCell(p *Participant, rows []*Row) Cell {
 // tasks, of which each has a fork and an exit.
 func lostEvents(p *Participant, w *Row) uint64 {
 	if p.Own && p.Name == "procpoll" {
-		return w.Lost * uint64(len(p.Kinds))
+		return 2 * w.Lost
 	}
 	return w.Lost
 }
