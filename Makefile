@@ -65,7 +65,7 @@ help:
 	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
 	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
 	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
-	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests; LEAGUE="--monitor NAME -n 3" are options)'
+	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with those of others; LEAGUE="-n 3" are options)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
@@ -128,11 +128,9 @@ fidelity-readme: fidelity
 	$(Q)$(call into_readme,fidelity,build/fidelity.txt)
 
 # All that takes part, on this host or in guests; the page has what was measured in the other place
-# before as well. LEAGUE are further options of quark-fidelity league. In guests the image is
-# LEAGUE_IMAGE, one that has programs of others in it; the usual one has quark's alone. One guest at
-# a time: the next would take its processor.
+# before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
+# the image that has programs of others. One guest at a time: the next would take its processor.
 LEAGUE ?=
-LEAGUE_IMAGE ?=
 league_page = $(OUT)/quark-fidelity league --csv build/league.csv -p build/league.html \
 	$$(ls build/league-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null)
 league: MATRIX := build/league
@@ -143,11 +141,8 @@ league: build
 	$(Q)$(league_page) >build/league.txt
 	$(Q)cat build/league-host.txt
 else
-ifneq ($(LEAGUE_IMAGE),)
-league: image_of_$(GOARCH) := $(LEAGUE_IMAGE)
-endif
-league: deps-guest kernel-images build $(or $(LEAGUE_IMAGE),$(GUEST_IMAGES)) $(HOSTBIN)/quark-matrix
-	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
+league: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m $(if $(MONITORS),--mem 1024) --keep /tmp/league.jsonl \
 		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
 	$(league_page) && exit $$status
 endif

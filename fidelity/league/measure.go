@@ -34,7 +34,8 @@ type Options struct {
 	// For is when no further repeat is begun that would not be over by then, 15 min if 0.
 	For time.Duration
 	// Patience is how long a monitor may take to be ready, and to say the last of what it has
-	// seen. 0 is 10 s, enough for one that is busy with what came at once.
+	// seen. 0 is 10 s, enough for one that is busy with what came at once, and up to 2 min on
+	// a slow machine.
 	Patience time.Duration
 	// Quick has one repeat and few short loads, for a first look and for tests.
 	Quick bool
@@ -54,7 +55,6 @@ func (o *Options) setDefaults() {
 		o.Repeats = 1
 	}
 	o.For = cmp.Or(o.For, 15*time.Minute)
-	o.Patience = cmp.Or(o.Patience, 10*time.Second)
 	if o.Progress == nil {
 		o.Progress = func(string, time.Duration) {}
 	}
@@ -64,7 +64,7 @@ const (
 	// grace is how long a monitor has to end.
 	grace = 2 * time.Second
 	// loadPatience is for a load, which has an end of its own.
-	loadPatience = time.Minute
+	loadPatience = 3 * time.Minute
 	// strikes is how often a participant may fail until it is not started any more.
 	strikes = 2
 )
@@ -98,6 +98,9 @@ func Measure(o Options) (*Run, error) {
 	o.Progress("how busy this machine is, and how many processes it can run", 0)
 	if err := g.look(); err != nil {
 		return nil, err
+	}
+	if g.Patience == 0 {
+		g.Patience = patience(g.run.Top)
 	}
 	absent, versions := g.invite()
 	g.run.Participants = versions
@@ -139,6 +142,12 @@ func Measure(o Options) (*Run, error) {
 		return nil, err
 	}
 	return g.run, nil
+}
+
+// patience returns the default of Options.Patience on a machine that makes top lives a second.
+func patience(top float64) time.Duration {
+	const least, most, usual = 10 * time.Second, 2 * time.Minute, 4000
+	return time.Duration(min(float64(most), float64(least)*max(1, usual/max(top, 1))))
 }
 
 // put adds a line to the result and writes it.
