@@ -165,7 +165,7 @@ func (r *Run) overview() Table {
 		Note: fmt.Sprintf("Seen: of the events that it reports, in percent. Fields: how many of %d that people ask for it had right of lives of 10 ms, in percent. "+
 			"CPU: of the monitor and its children for 1,000 lives at %d a second, in ms; of one of quark's backends that only counts in brackets. "+
 			"BPF: run time of its eBPF programs for a life, in us. Workload: how many times as long lives take at full speed.", len(Wanted), cost.rate),
-		Head: []string{"reports", fmt.Sprintf("seen at %d/s", cost.rate), "seen at full speed", "fields, 10 ms", "CPU/1,000, ms", "BPF/life, us", "workload", "memory, MiB", "ready, ms"},
+		Head: []string{"reports", fmt.Sprintf("seen at %d/s", cost.rate), "seen at full speed", "fields, 10 ms", "CPU/1,000 [library], ms", "BPF/life, us", "workload", "memory, MiB", "ready, ms"},
 	}
 	r.each(&t, func(p *Participant) []Cell {
 		paced, flat := r.rows(p.Name, cost.is), r.rows(p.Name, full.is)
