@@ -173,6 +173,7 @@ func worker(args []string) error {
 		if err := <-over; err != nil {
 			return err
 		}
+		w.bound()
 	}
 	if args[3] != "true" {
 		for _, r := range append(w.records, w.ends...) {
@@ -226,6 +227,29 @@ func (w *stormer) reap(n int) error {
 	return nil
 }
 
+// bound sets until when each exec was complete: its program sleeps for the lifetime after it, and
+// had ended when it was waited for. A pid that was used again has its ends in the order of its
+// births.
+func (w *stormer) bound() {
+	ends := make(map[int][]uint64)
+	for _, r := range w.ends {
+		ends[r.PID] = append(ends[r.PID], r.Latest)
+	}
+	for i := range w.records {
+		r := &w.records[i]
+		if r.Op != truth.Exec {
+			continue
+		}
+		end := ends[r.PID][0]
+		ends[r.PID] = ends[r.PID][1:]
+		for _, lifetime := range Lifetimes {
+			if r.State.Value[engine.FieldComm] == LifeName(lifetime) {
+				r.Latest = end - uint64(lifetime)
+			}
+		}
+	}
+}
+
 // start starts a process of Lives.
 func (w *stormer) start() error {
 	before := truth.Clock()
@@ -235,9 +259,8 @@ func (w *stormer) start() error {
 	}
 	born := truth.Clock()
 	w.born(pid, before, born)
-	// ForkExec returns shortly before the exec is complete.
-	const late = uint64(100 * time.Millisecond)
-	w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, Latest: born + late, State: w.execed})
+	// ForkExec returns before the exec is complete: see bound.
+	w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, State: w.execed})
 	return nil
 }
 
