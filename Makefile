@@ -131,8 +131,8 @@ fidelity-readme: fidelity
 # before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
 # the image that has programs of others. One guest at a time: the next would take its processor.
 LEAGUE ?=
-league_page = $(OUT)/quark-fidelity league --csv build/league.csv -p build/league.html \
-	$$(ls build/league-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null)
+league_page = files=$$(ls build/league-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null); \
+	[ -n "$$files" ] && $(OUT)/quark-fidelity league --csv build/league.csv -p build/league.html $$files
 league: MATRIX := build/league
 ifeq ($(KERNELS),)
 league: build
