@@ -61,7 +61,7 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(), stopping: make(chan struct{}), before: findLeftovers()}
+	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{}), before: findLeftovers()}
 	r.errs.lost = r.lostMore
 	r.count = o.Count
 	began := time.Now()
@@ -170,8 +170,8 @@ func (r *Run) pump() {
 	defer r.inbox.close()
 	for buf := make([]byte, 1<<18); ; {
 		n, err := r.ours.Read(buf)
-		if n > 0 {
-			r.inbox.put(buf[:n], truth.Clock())
+		if n > 0 && !r.inbox.put(buf[:n], truth.Clock()) {
+			r.over(fmt.Errorf("it prints faster than can be read: %d MiB wait", maxInbox>>20))
 		}
 		if err == nil {
 			continue
