@@ -103,11 +103,10 @@ func (g *game) play(p *player, repeat int) error {
 
 // all starts the monitor and runs all loads. failed is why it could not be measured to the end.
 func (t *turn) all() (failed, err error) {
-	before, _ := meter.LoadedPrograms()
 	if t.run, failed = t.Start(monitor.Options{Patience: t.Patience, Grace: grace}); failed != nil {
 		return failed, nil
 	}
-	t.programs = before.Since()
+	t.programs = t.run.Programs()
 	t.witness = witness.New(witness.Listen(t.run, 0, false), nil, t.Threads)
 	t.witness.Single.Start()
 	failed, err = t.each()

@@ -117,7 +117,7 @@ func Measure(o Options) (*Run, error) {
 	}
 	g.loads = loads(&o, g.run.Top, g.run.CPUs)
 	for repeat := range o.Repeats {
-		if repeat > 0 && time.Since(g.began)+g.turn()*time.Duration(len(g.players)) > o.For {
+		if repeat > 0 && time.Since(g.began)+g.turn()*time.Duration(len(g.players))+filterTime(bench.Published, g.run.Top) > o.For {
 			o.Progress(fmt.Sprintf("%d of %d repeats: %v do not suffice for another", repeat, o.Repeats, o.For), 0)
 			break
 		}
@@ -260,17 +260,24 @@ func (g *game) invite() (absent []fidelity.Absence, list []Participant) {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
+// filterTime returns about how long the measurement of the filter takes with n processes.
+func filterTime(n int, top float64) time.Duration {
+	const ways = 11 // in which bench.Experiment listens
+	return time.Duration(2 * ways * float64(n) / max(top, 1) * float64(time.Second))
+}
+
 // filter repeats the published measurement of the proc connector's filter.
 func (g *game) filter() error {
 	if !slices.ContainsFunc(g.players, func(p *player) bool { return p.own && p.Name == "cnproc" }) {
 		return nil
 	}
-	// An emulated machine would need minutes for as many as were published.
-	n := min(bench.Published, int(g.run.Top))
-	if g.Quick {
-		n = 200
+	// A slow machine would need minutes for as many as were published.
+	const least = 200
+	n := bench.Published
+	for n > least && (g.Quick || time.Since(g.began)+filterTime(n, g.run.Top) > g.For || filterTime(n, g.run.Top) > time.Minute) {
+		n = max(least, n/2)
 	}
-	g.Progress("the proc connector's filter", time.Duration(11*float64(n)/g.run.Top*float64(time.Second)))
+	g.Progress("the proc connector's filter", filterTime(n, g.run.Top))
 	dir, err := os.MkdirTemp("", "quark-league-")
 	if err != nil {
 		return err

@@ -100,7 +100,7 @@ func monitor(name, flags string) error {
 		}
 		defer closer.Close()
 	}
-	before, err := LoadedPrograms()
+	before, err := loadedPrograms()
 	if err != nil && stats {
 		return err
 	}
@@ -109,7 +109,7 @@ func monitor(name, flags string) error {
 	if err != nil {
 		return err
 	}
-	own := before.Since()
+	own := before.since()
 	debug.FreeOSMemory()
 	m := &meter{q: q, own: own, stats: stats}
 	err = m.run()

@@ -14,8 +14,8 @@ import (
 // Programs is a set of loaded eBPF programs.
 type Programs map[cebpf.ProgramID]bool
 
-// LoadedPrograms returns all loaded eBPF programs.
-func LoadedPrograms() (Programs, error) {
+// loadedPrograms returns all loaded eBPF programs.
+func loadedPrograms() (Programs, error) {
 	set := make(Programs)
 	for id := cebpf.ProgramID(0); ; {
 		next, err := cebpf.ProgramGetNextID(id)
@@ -30,10 +30,10 @@ func LoadedPrograms() (Programs, error) {
 	}
 }
 
-// Since returns the programs that were loaded since these were all.
-func (p Programs) Since() Programs {
+// since returns the programs that were loaded since these were all.
+func (p Programs) since() Programs {
 	own := make(Programs)
-	now, _ := LoadedPrograms() // without the right to list them there are none
+	now, _ := loadedPrograms() // without the right to list them there are none
 	for id := range now {
 		if !p[id] {
 			own[id] = true

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/fidelity/meter"
@@ -327,6 +328,17 @@ func (r *Run) Usage() (u meter.Usage) {
 	}
 	r.lock(func() { u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent })
 	return u
+}
+
+// Programs returns the eBPF programs that the monitor has open.
+func (r *Run) Programs() meter.Programs {
+	own := make(meter.Programs)
+	if r.keeper != nil {
+		for _, id := range keeper.Programs(r.keeper.PID) {
+			own[ebpf.ProgramID(id)] = true
+		}
+	}
+	return own
 }
 
 // Pause lets the monitor stand still, and Resume go on.

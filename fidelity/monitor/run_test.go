@@ -195,6 +195,10 @@ func TestBackend(t *testing.T) {
 			if err := r.Settle(); err != nil {
 				t.Error(err)
 			}
+			programs := r.Programs()
+			if (len(programs) > 0) != (name == "ebpf") {
+				t.Errorf("%d eBPF programs", len(programs))
+			}
 			u, notes := r.Stop()
 			t.Log(r.Ready, u)
 			if len(notes) > 0 || u.Raw == 0 || u.RSS == 0 {

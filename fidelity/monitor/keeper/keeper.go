@@ -283,8 +283,8 @@ func mountTracefs() error {
 	return nil
 }
 
-// Usage returns the CPU time and the peak memory, in KiB, of a running process group.
-func Usage(pgid int) (cpu time.Duration, rss int64) {
+// group returns the running processes of a process group.
+func group(pgid int) (pids []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		b, err := os.ReadFile(path)
@@ -292,22 +292,45 @@ func Usage(pgid int) (cpu time.Duration, rss int64) {
 			continue
 		}
 		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		if len(f) < 3 || f[2] != fmt.Sprint(pgid) {
-			continue
+		if len(f) >= 3 && f[2] == fmt.Sprint(pgid) {
+			pids = append(pids, filepath.Base(filepath.Dir(path)))
 		}
-		dir := filepath.Dir(path)
-		tasks, _ := filepath.Glob(dir + "/task/*/schedstat")
+	}
+	return pids
+}
+
+// Usage returns the CPU time and the peak memory, in KiB, of a running process group.
+func Usage(pgid int) (cpu time.Duration, rss int64) {
+	for _, pid := range group(pgid) {
+		tasks, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
 		for _, t := range tasks {
 			var ns int64
 			b, _ := os.ReadFile(t)
 			fmt.Sscan(string(b), &ns)
 			cpu += time.Duration(ns)
 		}
-		b, _ = os.ReadFile(dir + "/status")
+		b, _ := os.ReadFile("/proc/" + pid + "/status")
 		_, after, _ := strings.Cut(string(b), "VmHWM:")
 		var kib int64
 		fmt.Sscan(after, &kib)
 		rss += kib
 	}
 	return cpu, rss
+}
+
+// Programs returns the ids of the eBPF programs that a running process group has open, by
+// themselves or by what they are attached to.
+func Programs(pgid int) (ids []uint32) {
+	for _, pid := range group(pgid) {
+		files, _ := filepath.Glob("/proc/" + pid + "/fdinfo/*")
+		for _, file := range files {
+			b, _ := os.ReadFile(file)
+			_, after, ok := strings.Cut("\n"+string(b), "\nprog_id:")
+			var id uint32
+			if _, err := fmt.Sscan(after, &id); ok && err == nil && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
