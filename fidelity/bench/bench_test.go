@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -64,19 +65,27 @@ func TestExperiment(t *testing.T) {
 		t.Skip("needs root")
 	}
 	const n = 450
-	list, err := Experiment(t.TempDir(), n)
-	if err != nil {
-		t.Skip(err) // before Linux 6.6 there is no filter
-	}
-	if len(list) != 11 {
-		t.Fatalf("results %+v", list)
-	}
-	// What others do meanwhile is seen as well.
-	for i, least := range []int{n, 2 * n, 3 * n, 0, n, n, n, 2 * n, 3 * n, 0, n} {
-		f := list[i]
-		t.Logf("%+v", f)
-		if f.CPU < 0 || f.Messages < least || least == 0 && f.Messages > n/2 || least > 0 && f.CPU == 0 {
-			t.Errorf("%+v, of %d processes", f, n)
+	// What others do meanwhile is seen as well, so that a busy machine needs another try.
+	var wrong []string
+	for range 10 {
+		list, err := Experiment(t.TempDir(), n)
+		if err != nil {
+			t.Skip(err) // before Linux 6.6 there is no filter
+		}
+		if len(list) != 11 {
+			t.Fatalf("results %+v", list)
+		}
+		wrong = nil
+		for i, least := range []int{n, 2 * n, 3 * n, 0, n, n, n, 2 * n, 3 * n, 0, n} {
+			f := list[i]
+			t.Logf("%+v", f)
+			if f.CPU < 0 || f.Messages < least || least == 0 && f.Messages > n/2 || least > 0 && f.CPU == 0 {
+				wrong = append(wrong, fmt.Sprintf("%+v, of %d processes", f, n))
+			}
+		}
+		if len(wrong) == 0 {
+			return
 		}
 	}
+	t.Error(wrong)
 }

@@ -42,12 +42,12 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// The judge can read, translate and deliver 10,000 events a second of each monitor, and of a format.
+// The judge can read, translate and deliver 10,000 events a second of each monitor, and a format.
 func TestKeepsUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures CPU time")
 	}
-	const most = time.Second // some 20 times what it takes: instrumented or emulated it is slower
+	const most = time.Second // many times what it takes: emulated it is slower
 	for _, m := range append(All(), formatOf(t, "quark-mon")) {
 		t.Run(m.Name, func(t *testing.T) {
 			file := "testdata/" + m.Name + ".sample"

@@ -87,7 +87,7 @@ func read(f *os.File, name string, members []string) (found Found, err error) {
 		return found, err
 	}
 	found.Release = vmlinuz.Release(image)
-	if _, arch, err := vmlinuz.Bootable(image); err == nil { // else it is a packed vmlinux of arm64
+	if _, arch, err := vmlinuz.Bootable(image); err == nil { // else a packed vmlinux of arm64
 		found.Arch = arch
 	}
 	return found, nil
