@@ -20,9 +20,12 @@ const (
 
 // at converts the type that an entry refers to.
 func (c *converter) at(e *dwarf.Entry, depth int) (btf.Type, error) {
+	if e.Val(dwarf.AttrType) == nil {
+		return (*btf.Void)(nil), nil
+	}
 	off, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
 	if !ok {
-		return (*btf.Void)(nil), nil
+		return nil, errors.New("a type is in another file or unit, as dwz puts it there")
 	}
 	c.info.Seek(off)
 	t, err := c.info.Next()

@@ -69,7 +69,7 @@ func (c *converter) units() error {
 		if err != nil || unit == nil {
 			return err
 		}
-		if unit.Tag != dwarf.TagCompileUnit || !unit.Children {
+		if unit.Tag != dwarf.TagCompileUnit && unit.Tag != dwarf.TagPartialUnit || !unit.Children {
 			r.SkipChildren()
 			continue
 		}

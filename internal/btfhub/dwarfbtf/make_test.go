@@ -34,7 +34,7 @@ func makeBTF(t testing.TB, file string) ([]byte, error) {
 
 // TestMake: each form of debug information gives the offsets that the compiler used.
 func TestMake(t *testing.T) {
-	for _, file := range []string{"dwarf2.o", "dwarf4.o", "dwarf5.o", "packed.o"} {
+	for _, file := range []string{"dwarf2.o", "dwarf4.o", "dwarf5.o", "packed.o", "dwz.o"} {
 		raw, err := makeBTF(t, file)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)

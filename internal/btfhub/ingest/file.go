@@ -87,8 +87,10 @@ func read(f *os.File, name string, members []string) (found Found, err error) {
 		return found, err
 	}
 	found.Release = vmlinuz.Release(image)
-	_, found.Arch, err = vmlinuz.Bootable(image)
-	return found, err
+	if _, arch, err := vmlinuz.Bootable(image); err == nil { // else it is a packed vmlinux of arm64
+		found.Arch = arch
+	}
+	return found, nil
 }
 
 func readAll(r io.Reader, most int64) ([]byte, error) {
