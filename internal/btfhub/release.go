@@ -100,11 +100,11 @@ var (
 // for one without.
 func parseRPM(release string) (version, distro, flavour string, ok bool) {
 	machine := rpmMachine.FindStringSubmatchIndex(release)
-	number, rest, found := strings.Cut(release, "-")
+	number, _, found := strings.Cut(release, "-")
 	if machine == nil || !found || machine[0] <= len(number) {
 		return "", "", "", false
 	}
-	rest = release[len(number)+1 : machine[0]]
+	rest := release[len(number)+1 : machine[0]]
 	var flavours []string
 	for at := 0; at <= len(rest); {
 		word, _, _ := strings.Cut(rest[at:], ".")

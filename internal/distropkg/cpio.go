@@ -36,7 +36,7 @@ func (c *cpioFiles) Read(b []byte) (int, error) {
 	}
 	n, err := c.r.Read(b[:min(int64(len(b)), c.left)])
 	c.left -= int64(n)
-	if err == io.EOF && c.left > 0 {
+	if errors.Is(err, io.EOF) && c.left > 0 {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -95,7 +95,7 @@ func (c *cpioFiles) header() (f File, mode uint64, err error) {
 
 // noEOF makes the end of a truncated archive an error.
 func noEOF(err error) error {
-	if err == io.EOF || err == nil {
+	if errors.Is(err, io.EOF) || err == nil {
 		return io.ErrUnexpectedEOF
 	}
 	return err

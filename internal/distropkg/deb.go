@@ -27,7 +27,7 @@ func (p *Package) readDeb(r *bufio.Reader) error {
 	described := false
 	for {
 		name, size, err := arNext(r)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return errors.New("no data.tar in it")
 		}
 		if err != nil {
@@ -81,7 +81,7 @@ func (p *Package) readControl(r io.Reader, plain bool) error {
 	}
 	for t := tar.NewReader(content); ; {
 		h, err := t.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return errors.New("no file control in it")
 		}
 		if err != nil {

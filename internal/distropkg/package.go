@@ -90,7 +90,7 @@ func read(f io.Reader) (*Package, error) {
 // after the last one.
 func (p *Package) Next() (File, error) {
 	f, err := p.files.next()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("read the files of package %s: %w", p.Name, err)
 	}
 	return f, err

@@ -30,7 +30,7 @@ func describe(p *Package) (text string, err error) {
 	text = fmt.Sprintf("%s %s %s\n", p.Name, p.Version, p.Arch)
 	for {
 		f, err := p.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return text, nil
 		}
 		if err != nil {

@@ -24,7 +24,7 @@ func readPackage(name string, members []string) (Found, error) {
 	var last error
 	for {
 		f, err := p.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return Found{}, cmp.Or(last, errNoKernel)
 		}
 		if err != nil {

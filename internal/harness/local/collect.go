@@ -42,7 +42,7 @@ func collect(all map[string]*parts, file string) error {
 	}
 	defer f.Close()
 	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && err != io.EOF {
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
 	if distropkg.Is(head[:n]) {
@@ -72,7 +72,7 @@ func collectPackage(of func(string) *parts, file string) error {
 	found := false
 	for {
 		f, err := p.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
