@@ -276,8 +276,21 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(closing.Nanoseconds())/float64(b.N), "closing-ns/op")
 }
 
+// BenchmarkPrograms shows what each program takes for an event, by each way to attach.
 func BenchmarkPrograms(b *testing.B) {
-	s := open(b, Options{})
+	for _, attach := range append(others, source.AttachRaw) {
+		b.Run(attach.String(), func(b *testing.B) {
+			s, err := Open(source.Options{}, Options{Attach: attach})
+			if err != nil {
+				b.Skip(err)
+			}
+			defer s.Close()
+			measurePrograms(b, s)
+		})
+	}
+}
+
+func measurePrograms(b *testing.B, s *Source) {
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
 		b.Skip(err)
@@ -299,8 +312,9 @@ func BenchmarkPrograms(b *testing.B) {
 			b.Fatal(err)
 		}
 		if st.RunCount > 0 {
-			name := strings.TrimPrefix(p.String(), "RawTracepoint(")
-			b.ReportMetric(float64(st.Runtime.Nanoseconds())/float64(st.RunCount), name[:strings.IndexByte(name, ')')]+"-ns/run")
+			_, name, _ := strings.Cut(p.String(), "(")
+			name, _, _ = strings.Cut(name, ")")
+			b.ReportMetric(float64(st.Runtime.Nanoseconds())/float64(st.RunCount), name+"-ns/run")
 		}
 	}
 }

@@ -216,6 +216,7 @@ func (s *Source) loadVariant(l *loader, v *variant, h *variantHook) (*ebpf.Progr
 	return programs[h.program], nil
 }
 
+// plainEvent returns the plain tracepoint of a hook.
 func plainEvent(h *variantHook) (*tracefs.Event, error) {
 	fs, err := tracefs.Open()
 	if err != nil {
@@ -275,6 +276,7 @@ func (s *Source) attachVariant(l *loader, v *variant, h *variantHook, p *ebpf.Pr
 	return s.attachSecond(l, second, programs)
 }
 
+// renameVariant attaches the program of new names. Where there is none the source lacks these.
 func (s *Source) renameVariant(l *loader, v *variant, twinned bool) {
 	h := v.rename
 	err := seesExec(l)
@@ -284,8 +286,12 @@ func (s *Source) renameVariant(l *loader, v *variant, twinned bool) {
 			err = s.attachVariant(l, v, &h, p, twinned)
 		}
 	}
-	if err != nil {
-		s.capabilities.Kinds[h.kind] = without(err)
+	switch kind := &s.capabilities.Kinds[h.kind]; {
+	case err != nil:
+		*kind = without(err)
+	case v.kind == ebpf.TracePoint:
+		kind.Partial = engine.EventSetProcTitle
+		kind.Via += "; not a name that a task gives to another one than itself or its leader"
 	}
 }
 
@@ -301,6 +307,7 @@ func newtaskFields(l *loader, event *tracefs.Event) error {
 // renameFields does so for task_rename, which from Linux 6.16 to 6.18 has no pid.
 func renameFields(l *loader, event *tracefs.Event) error { return recordFields(l, event, "newcomm") }
 
+// recordFields tells the program where a record has the thread id and a name.
 func recordFields(l *loader, event *tracefs.Event, name string) error {
 	pid, ok := event.Field("pid")
 	if !ok || pid.Size != 4 {

@@ -8,14 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// counter is an event whose count is read from a pipe.
-func counter(t *testing.T) (e *Event, next func(counts ...uint64)) {
+// oneEvent returns a tally of one event, which writes to a ring without a kernel and whose next
+// counts the caller says.
+func oneEvent(t *testing.T) (tally *Tally, r *Ring, count func(counts ...uint64)) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fds[0]); unix.Close(fds[1]) })
-	return &Event{fds[0]}, func(counts ...uint64) {
+	tally, r = &Tally{Last: 1}, fake(4096)
+	tally.Add(0, &Event{fds[0]})
+	return tally, r, func(counts ...uint64) {
 		for _, n := range counts {
 			var b [8]byte
 			binary.NativeEndian.PutUint64(b[:], n)
@@ -26,15 +29,12 @@ func counter(t *testing.T) (e *Event, next func(counts ...uint64)) {
 	}
 }
 
+func all(Record) bool { return true }
+
 // TestTallyUnderWay: a hit that was counted and whose sample is being written while the counts are
 // read is not told as lost, and one that nothing follows is told once it can't be under way.
 func TestTallyUnderWay(t *testing.T) {
-	e, count := counter(t)
-	r := fake(4096)
-	var tally Tally
-	tally.Add(0, e)
-	tally.Last = 1
-	all := func(Record) bool { return true }
+	tally, r, count := oneEvent(t)
 	if tally.Saw(0, 1) != 0 {
 		t.Fatal("the first sample misses some")
 	}
@@ -76,12 +76,7 @@ func TestTallyUnderWay(t *testing.T) {
 // TestTallyMeanwhile: samples that come while the counts are read do not make the loss less than
 // gaps have told of.
 func TestTallyMeanwhile(t *testing.T) {
-	e, count := counter(t)
-	r := fake(4096)
-	var tally Tally
-	tally.Add(0, e)
-	tally.Last = 1
-	all := func(Record) bool { return true }
+	tally, r, count := oneEvent(t)
 	tally.Suspect()
 	count(3)
 	if g, _ := tally.Gap(0, r, all); g.Count != 2 {
