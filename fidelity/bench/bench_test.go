@@ -63,20 +63,30 @@ func TestExperiment(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	const n = 450
-	list, err := Experiment(t.TempDir(), n)
-	if err != nil {
-		t.Skip(err) // before Linux 6.6 there is no filter
-	}
-	if len(list) != 11 {
-		t.Fatalf("results %+v", list)
-	}
-	// What others do meanwhile is seen as well.
-	for i, least := range []int{n, 2 * n, 3 * n, 0, n, n, n, 2 * n, 3 * n, 0, n} {
-		f := list[i]
-		t.Logf("%+v", f)
-		if f.CPU < 0 || f.Messages < least || least == 0 && f.Messages > n/2 || least > 0 && f.CPU == 0 {
-			t.Errorf("%+v, of %d processes", f, n)
+	const n, tries = 450, 3
+	for try := range tries {
+		list, err := Experiment(t.TempDir(), n)
+		if err != nil {
+			t.Skip(err) // before Linux 6.6 there is no filter
+		}
+		if len(list) != 11 {
+			t.Fatalf("results %+v", list)
+		}
+		// What others do meanwhile is seen as well: with luck not as much as ours.
+		noisy := false
+		for i, least := range []int{n, 2 * n, 3 * n, 0, n, n, n, 2 * n, 3 * n, 0, n} {
+			f := list[i]
+			t.Logf("%+v", f)
+			if f.CPU < 0 || f.Messages < least || least > 0 && f.CPU == 0 {
+				t.Errorf("%+v, of %d processes", f, n)
+			}
+			noisy = noisy || least == 0 && f.Messages >= n
+		}
+		if !noisy {
+			return
+		}
+		if try == tries-1 {
+			t.Errorf("each time as many messages of failing exits as processes that do not fail: %+v", list)
 		}
 	}
 }
