@@ -30,7 +30,8 @@ const (
 	// costRate is the rate at which cost is compared: one that a small machine makes.
 	costRate = 1000
 	// leastPaced and leastFull are the fewest lives of a load at a rate and at full speed, so
-	// that what a monitor does besides, such as to look at its buffers, is not most of its cost.
+	// that what a monitor does besides, such as to look at its buffers, is not most of its
+	// cost.
 	leastPaced, leastFull = 40, 200
 	endless               = 1 << 30
 )
