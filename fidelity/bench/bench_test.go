@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -64,10 +63,8 @@ func TestExperiment(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	const n = 450
-	// What others do meanwhile is seen as well, so that a busy machine needs another try.
-	var wrong []string
-	for range 10 {
+	const n, tries = 450, 10
+	for try := range tries {
 		list, err := Experiment(t.TempDir(), n)
 		if err != nil {
 			t.Skip(err) // before Linux 6.6 there is no filter
@@ -75,17 +72,21 @@ func TestExperiment(t *testing.T) {
 		if len(list) != 11 {
 			t.Fatalf("results %+v", list)
 		}
-		wrong = nil
+		// What others do meanwhile is seen as well: with luck not as much as ours.
+		noisy := false
 		for i, least := range []int{n, 2 * n, 3 * n, 0, n, n, n, 2 * n, 3 * n, 0, n} {
 			f := list[i]
 			t.Logf("%+v", f)
-			if f.CPU < 0 || f.Messages < least || least == 0 && f.Messages > n/2 || least > 0 && f.CPU == 0 {
-				wrong = append(wrong, fmt.Sprintf("%+v, of %d processes", f, n))
+			if f.CPU < 0 || f.Messages < least || least > 0 && f.CPU == 0 {
+				t.Errorf("%+v, of %d processes", f, n)
 			}
+			noisy = noisy || least == 0 && f.Messages >= n
 		}
-		if len(wrong) == 0 {
+		if !noisy {
 			return
 		}
+		if try == tries-1 {
+			t.Errorf("each time as many messages of failing exits as processes that do not fail: %+v", list)
+		}
 	}
-	t.Error(wrong)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -124,38 +125,47 @@ func connector(program string, n int, mask uint32) (*Filtered, error) {
 		*Filtered
 		err error
 	}
-	done, listener := make(chan struct{}), make(chan heard, 1)
+	done, listener := make(chan uint64, 1), make(chan heard, 1)
 	go func() {
 		runtime.LockOSThread()
-		f, err := listen(fd, n, mask, done)
+		f, err := listen(fd, mask, done)
 		listener <- heard{f, err}
 	}()
 	err = crowd(program, n, func([]*bare.Process) error { return nil }, func() error { return nil })
-	close(done)
+	done <- truth.Clock()
 	h := <-listener
 	return h.Filtered, errors.Join(err, h.err)
 }
 
-// listen counts messages until n processes have ended, or until none has come for a while after
-// done was closed.
-func listen(fd, n int, mask uint32, done chan struct{}) (*Filtered, error) {
+// listen counts messages until done has the time after which none counts, and a later one or none
+// has come. Processes of others make messages, too.
+func listen(fd int, mask uint32, done chan uint64) (*Filtered, error) {
 	f := new(Filtered)
 	before := threadCPU()
 	buf := make([]byte, 4096)
-	for ended := 0; ended < n; {
+	for until := truth.Forever; ; {
 		got, err := unix.Read(fd, buf)
+		if until == truth.Forever {
+			select {
+			case until = <-done:
+			default:
+			}
+		}
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
-			select {
-			case <-done:
-				n = ended
-			default:
+			if until != truth.Forever {
+				f.CPU = threadCPU() - before
+				return f, nil
 			}
 		case err != nil:
 			return nil, err
-		case got >= 40:
-			what := binary.NativeEndian.Uint32(buf[36:])
+		case got >= 52:
+			what, at := binary.NativeEndian.Uint32(buf[36:]), binary.NativeEndian.Uint64(buf[44:])
+			if at > until {
+				f.CPU = threadCPU() - before
+				return f, nil
+			}
 			allowed := mask
 			if mask&procNonzeroExit != 0 {
 				allowed |= procExit // those that pass are of this kind
@@ -164,13 +174,8 @@ func listen(fd, n int, mask uint32, done chan struct{}) (*Filtered, error) {
 				return nil, errors.New("the kernel does not filter: that takes Linux 6.6")
 			}
 			f.Messages++
-			if what == procExit {
-				ended++
-			}
 		}
 	}
-	f.CPU = threadCPU() - before
-	return f, nil
 }
 
 // request encodes a netlink message to the proc connector.

@@ -29,28 +29,39 @@ type load struct {
 const (
 	// costRate is the rate at which cost is compared: one that a small machine makes.
 	costRate = 1000
-	// leastLives are those of a load at a rate.
-	leastLives = 40
-	endless    = 1 << 30
+	// leastPaced and leastFull are the fewest lives of a load at a rate and at full speed, so
+	// that what a monitor does besides, such as to look at its buffers, is not most of its
+	// cost.
+	leastPaced, leastFull = 40, 200
+	endless               = 1 << 30
 )
 
 // loads returns the loads of a league, on a machine that makes top lives a second.
 func loads(o *Options, top float64, cpus int) (list []load) {
-	length, rates, lives := 400*time.Millisecond, []int{100, 1000, 3000, 10000, 30000, 100000}, 140
+	length, lives, rates := 400*time.Millisecond, 140, []int{100, 1000, 3000, 10000, 30000, 100000}
 	if o.Quick {
-		length, rates, lives = 150*time.Millisecond, []int{costRate}, 35
+		length, lives, rates = 150*time.Millisecond, 35, nil
 	}
-	storm := scenario.Storm{Processes: endless, Workers: cpus, Mode: scenario.ForkExecExit, Length: length}
+	makes := func(rate int) bool { return float64(rate) < 0.9*top }
+	cost := costRate
+	if !makes(cost) {
+		cost = max(1, int(top/2)) // on a slow machine
+	}
+	rates = slices.DeleteFunc(rates, func(rate int) bool { return !makes(rate) })
+	if !slices.Contains(rates, cost) {
+		rates = append(rates, cost)
+	}
+	lasting := func(lives int, rate float64) time.Duration {
+		return max(length, time.Duration(float64(lives)/max(rate, 1)*float64(time.Second)))
+	}
+	storm := scenario.Storm{Processes: endless, Workers: cpus, Mode: scenario.ForkExecExit, Length: lasting(leastFull, top)}
 	paced := func(kind string, rate int) {
 		s := storm
-		s.Rate = rate
-		s.Length = max(s.Length, leastLives*time.Second/time.Duration(rate))
+		s.Rate, s.Length = rate, lasting(leastPaced, float64(rate))
 		list = append(list, load{kind, s})
 	}
 	for _, rate := range rates {
-		if float64(rate) < 0.9*top || rate == rates[0] {
-			paced(Rate, rate)
-		}
+		paced(Rate, rate)
 	}
 	for workers := 1; ; workers *= 2 {
 		s := storm
@@ -63,8 +74,8 @@ func loads(o *Options, top float64, cpus int) (list []load) {
 	}
 	list = append(list, load{Lifetime, scenario.Storm{Processes: lives, Workers: cpus, Mode: scenario.Lives, Rate: 140}})
 	list = append(list, load{Stopped, storm})
-	paced(Programs, costRate)
-	paced(Counted, costRate)
+	paced(Programs, cost)
+	paced(Counted, cost)
 	return list
 }
 

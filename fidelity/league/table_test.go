@@ -1,6 +1,7 @@
 package league
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -78,6 +79,45 @@ func TestDuring(t *testing.T) {
 	} {
 		if got := w.during(c.lives); got != c.want {
 			t.Errorf("%d lives: %d, not %d", len(c.lives), got, c.want)
+		}
+	}
+}
+
+// The loads are of rates that the machine makes, and have lives enough to say something.
+func TestLoads(t *testing.T) {
+	for _, c := range []struct {
+		top   float64
+		cpus  int
+		quick bool
+		rates []int
+		full  []int
+	}{
+		{9000, 2, false, []int{100, 1000, 3000}, []int{1, 2}},
+		{60000, 6, false, []int{100, 1000, 3000, 10000, 30000}, []int{1, 2, 4, 6}},
+		{90, 1, false, []int{45}, []int{1}},
+		{300, 2, false, []int{100, 150}, []int{1, 2}},
+		{9000, 2, true, []int{1000}, []int{2}},
+		{0, 1, true, []int{1}, []int{1}},
+	} {
+		var rates, full []int
+		kinds := make(map[string]int)
+		for _, l := range loads(&Options{Quick: c.quick}, c.top, c.cpus) {
+			kinds[l.kind]++
+			switch s := l.storm; l.kind {
+			case Rate:
+				rates = append(rates, s.Rate)
+				if n := float64(s.Rate) * s.Length.Seconds(); n < 0.99*leastPaced {
+					t.Errorf("%v lives at %d a second", n, s.Rate)
+				}
+			case Full:
+				full = append(full, s.Workers)
+				if n := c.top * s.Length.Seconds(); c.top > 0 && n < 0.99*leastFull {
+					t.Errorf("%v lives at full speed", n)
+				}
+			}
+		}
+		if !slices.Equal(rates, c.rates) || !slices.Equal(full, c.full) || kinds[Lifetime]*kinds[Stopped]*kinds[Programs]*kinds[Counted] != 1 {
+			t.Errorf("%v lives a second, %d CPUs: rates %v, workers %v, %v", c.top, c.cpus, rates, full, kinds)
 		}
 	}
 }
