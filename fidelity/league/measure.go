@@ -236,7 +236,8 @@ func (g *game) invite() (absent []fidelity.Absence, list []Participant) {
 		g.players = append(g.players, &player{Monitor: m})
 	}
 	for i, p := range g.players {
-		// Rows have names alone. Two commands can have the same, or a backend and a monitor.
+		// Rows have names alone: two commands can have the same, or a backend and a
+		// monitor.
 		taken := func(name string) bool {
 			return slices.ContainsFunc(g.players[:i], func(o *player) bool { return o.Name == name })
 		}
