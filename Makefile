@@ -61,7 +61,7 @@ else
 Q := @
 endif
 
-.PHONY: all bench build fidelity fidelity-matrix guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix league league-readme deps-league guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
 all: build
 
 help:
@@ -71,6 +71,8 @@ help:
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
 	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
 	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
+	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
+	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with those of others; LEAGUE="-n 3" are options)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
@@ -88,7 +90,8 @@ help:
 	@echo 'make initramfs-debug.gz   the same with a shell: ./krun.sh initramfs-debug.gz KERNEL sh'
 	@echo 'make initramfs-monitors.gz   the image with programs of others that watch processes'
 	@echo 'make monitors-update   takes the newest Debian packages of those programs'
-	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
+	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive,'
+	@echo '                    and of packages, deb or rpm, of kernels or their debug information)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
@@ -122,13 +125,42 @@ bench: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
 endif
 
+# Puts a file between the lines of README.md that begin with <!-- NAME and <!-- end.
+into_readme = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
+	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' README.md >build/README.md && mv build/README.md README.md
+
 # The table in README.md.
 .PHONY: fidelity-readme
 fidelity-readme: fidelity
-	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >build/fidelity.txt
-	$(Q)awk '/^<!-- end -->/ {print "```"; while ((getline line < "build/fidelity.txt") > 0) print line; print "```"; skip = 0} \
-		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
-	$(Q)mv build/README.md README.md
+	$(Q)echo '```' >build/fidelity.txt
+	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >>build/fidelity.txt
+	$(Q)echo '```' >>build/fidelity.txt
+	$(Q)$(call into_readme,fidelity,build/fidelity.txt)
+
+# All that takes part, on this host or in guests; the page has what was measured in the other place
+# before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
+# the image that has programs of others. One guest at a time: the next would take its processor.
+LEAGUE ?=
+league_page = files=$$(ls build/league-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null); \
+	[ -n "$$files" ] && $(OUT)/quark-fidelity league --csv build/league.csv -p build/league.html $$files
+league: MATRIX := build/league
+ifeq ($(KERNELS),)
+league: build
+	$(Q)rm -f build/league-host.jsonl
+	$(Q)$(OUT)/quark-fidelity league -o build/league-host.jsonl $(LEAGUE) >build/league-host.txt
+	$(Q)$(league_page) >build/league.txt
+	$(Q)cat build/league-host.txt
+else
+league: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m $(if $(MONITORS),--mem 1024) --keep /tmp/league.jsonl \
+		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
+	$(league_page) && exit $$status
+endif
+
+# The tables in README.md, of this host: it must have nothing else to do.
+league-readme: league
+	$(Q)$(OUT)/quark-fidelity league --markdown build/league.md build/league-host.jsonl >build/league-host.txt
+	$(Q)$(call into_readme,league,build/league.md)
 
 # The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
 # machine is slow: the hold time is longer.
@@ -149,11 +181,14 @@ hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/hunt-*.script' \
 		--command 'quark-fidelity hunt --faults --for 15m -o /tmp $(HUNT)'
 
+# The types of local kernels without any.
+LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))
+
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
 # kernel without types has them in a file of the image. FILES are further ones.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init $(addprefix -archive ,$(ARCHIVES)) \
-		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES)) $(MULTI)
+		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES) $(LOCAL_BTF)) $(MULTI)
 	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(filter nobtf,$(KERNELS))' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -353,6 +388,8 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
+	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
 # The types of kernels are kept in the user's cache, so only the first time takes long.
@@ -377,6 +414,10 @@ kernel-nobtf: deps-kernel
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
+
+# The monitors of others that take part in the league; those that are not there are left out of it.
+deps-league:
+	@./.ci/deps $(foreach d,$(DEPS_LEAGUE),'$(d)')
 
 deps-docs:
 	@./.ci/deps mandoc:/usr/bin/mandoc

@@ -243,7 +243,7 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	once.Repeats = 1
 	_, err = listen(&once, []scenario.Scenario{s.Scenario()}, false, func(h *heard) {
 		w, stats := h.Witness, &h.stats
-		lives, rate := stormLives(h.outcomes[0].Lives)
+		lives, rate := scenario.ShortLives(h.outcomes[0].Lives)
 		sc := score.Lives(w, lives)
 		all := sc.All()
 		list = append(list, Storm{
@@ -254,23 +254,6 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 		})
 	})
 	return list, err
-}
-
-// stormLives returns the short lives of a storm, without its workers, and their rate per second.
-func stormLives(all []*truth.Life) (lives []*truth.Life, rate float64) {
-	first, last := truth.Forever, uint64(0)
-	for _, l := range all {
-		for _, e := range l.Events {
-			if e.Kind == engine.KindExec && e.State.Value[engine.FieldComm] == "storm" {
-				lives = append(lives, l)
-				first, last = min(first, l.Born()), max(last, l.Ended())
-			}
-		}
-	}
-	if len(lives) > 0 {
-		rate = float64(len(lives)) / (float64(last-first) / 1e9)
-	}
-	return lives, rate
 }
 
 // Honesty compares the events that a backend lost with those it reported as lost. The backend

@@ -165,7 +165,7 @@ func HonestMonitor(m *monitor.Monitor, patience time.Duration) (h *Honesty, err 
 	stopped = true
 	t := w.Testimony()
 	t.Foreign, t.Unread = &m.Foreign, true
-	lives, _ := stormLives(outcomes[0].Lives)
+	lives, _ := scenario.ShortLives(outcomes[0].Lives)
 	sc := score.Lives(t, lives)
 	stats, _ := run.Stats()
 	h = &Honesty{Backend: m.Name, Truth: sc.Truth, Missing: sc.Truth - sc.Seen, Reported: stats.Lost(), Foreign: true}

@@ -93,15 +93,24 @@ type Spread struct {
 func newReport() *Report {
 	r := &Report{Type: recordType, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Time: time.Now().UTC().Round(time.Second)}
 	r.Kernel, _ = kernelversion.Running()
-	if info, ok := debug.ReadBuildInfo(); ok {
-		r.Version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				r.Version = s.Value
-			}
+	r.Version = Version()
+	return r
+}
+
+// Version returns the version of this program, or the commit it was built from, "" if neither is
+// known.
+func Version() (version string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	version = info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			version = s.Value
 		}
 	}
-	return r
+	return version
 }
 
 // describe copies the fields of the capability table.

@@ -40,6 +40,9 @@ func main() {
 			{Name: "tracepoint"},
 			{Name: "taskstats"},
 			{Name: "procpoll"},
+			{Name: "ebpf:btf"},
+			{Name: "ebpf:fentry"},
+			{Name: "ebpf:tracepoint"},
 		},
 	}
 	suite.Child()

@@ -32,9 +32,9 @@ auditctl -D >/dev/null
 // auditdKey is the key of the rule, which other monitors have not made.
 const auditdKey = "quark-fidelity"
 
-// auditdEarly is by how much a stamp may be too early. It is of the coarse clock at the entry of the
-// call. That clock goes on with the timer's interrupts, which a busy host of an emulated machine
-// delays.
+// auditdEarly is by how much a stamp may be too early. It is of the coarse clock at the entry of
+// the call. That clock goes on with the timer's interrupts, which a busy host of an emulated
+// machine delays.
 func auditdEarly() uint64 {
 	const tick = 10_000_000 // at 100 Hz
 	if scenario.InGuest() {

@@ -16,7 +16,7 @@ import (
 func forkstat() *Monitor {
 	const proc = "/proc shows when the line is printed"
 	return &Monitor{
-		Name: "forkstat", Silent: true, Package: "forkstat", Programs: []string{"forkstat"}, Arguments: []string{"-e", "all", "-x", "-l"},
+		Name: "forkstat", Version: []string{"-h"}, Silent: true, Package: "forkstat", Programs: []string{"forkstat"}, Arguments: []string{"-e", "all", "-x", "-l"},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "fork: a line of the parent, then one of the child", engine.KindExec: "exec", engine.KindExit: "exit",
 			engine.KindIDChange: "uid, gid, sid", engine.KindComm: "comm, without the name", engine.KindCoreDump: "core",

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
@@ -38,6 +39,10 @@ type Monitor struct {
 	Record int
 	// Accounting says that there is no program: the kernel writes records of acct(5).
 	Accounting bool
+	// Linger is how long a process lives, at least, that has to be seen: 0 for who sees all.
+	Linger time.Duration
+	// Version are the arguments that let its program print its version, none if it can't.
+	Version []string
 	// Silent says that it does not count what it loses.
 	Silent bool
 	// GuestOnly is why the program is run in guests only.
@@ -177,6 +182,15 @@ func (m *Monitor) PackagePrograms() []string {
 		return m.Needs
 	}
 	return m.Programs
+}
+
+// Available returns why the monitor can't be run here, nil if its program is installed.
+func (m *Monitor) Available() error {
+	if m.Accounting {
+		return accountingElsewhere()
+	}
+	_, err := m.command("")
+	return err
 }
 
 // command returns the command line with the program's path.

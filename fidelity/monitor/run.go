@@ -13,11 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -47,6 +49,7 @@ type Run struct {
 	// theirErrs is what it says on standard error; nil without a program.
 	theirErrs io.Closer
 	reading   sync.WaitGroup
+	inbox     *inbox
 	stopping  chan struct{}
 	errs      complaints
 	base      time.Duration // CPU time when it was ready
@@ -66,7 +69,7 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Queue: newQueue(m), opts: o, dir: dir, stopping: make(chan struct{}), before: findLeftovers()}
+	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{}), before: findLeftovers()}
 	r.errs.lost = r.lostMore
 	r.count = o.Count
 	began := time.Now()
@@ -114,7 +117,7 @@ func (r *Run) start() (err error) {
 	case m.Terminal:
 		r.ours, out, err = terminal()
 	default:
-		r.ours, out, err = os.Pipe()
+		r.ours, out, err = widePipe()
 	}
 	if err != nil {
 		return err
@@ -124,6 +127,7 @@ func (r *Run) start() (err error) {
 		return err
 	}
 	r.reading.Go(r.pump)
+	r.reading.Go(r.decode)
 	return nil
 }
 
@@ -161,12 +165,22 @@ func (r *Run) program(file string, out *os.File) error {
 	return nil
 }
 
+// widePipe returns a pipe that has room for what comes while this process does not run.
+func widePipe() (ours, theirs *os.File, err error) {
+	if ours, theirs, err = os.Pipe(); err == nil {
+		// The most that needs no privilege. If it is refused the pipe is as it was.
+		unix.FcntlInt(theirs.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+	}
+	return ours, theirs, err
+}
+
 // pump reads what the monitor prints until its end.
 func (r *Run) pump() {
+	defer r.inbox.close()
 	for buf := make([]byte, 1<<18); ; {
 		n, err := r.ours.Read(buf)
-		if n > 0 {
-			r.judge.Add(int64(meter.Spent(func() { r.read(buf[:n]) })))
+		if n > 0 && !r.inbox.put(buf[:n], truth.Clock()) {
+			r.over(fmt.Errorf("it prints faster than can be read: %d MiB wait", maxInbox>>20))
 		}
 		if err == nil {
 			continue
@@ -175,10 +189,30 @@ func (r *Run) pump() {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.EIO) && !errors.Is(err, os.ErrClosed) {
 			r.lock(func() { r.fail(err) })
 		}
-		r.over(errors.New("it ended, or closed its output"))
 		return
 	}
 }
+
+// decode decodes what was read, and ends after the last of it.
+func (r *Run) decode() {
+	for list, ok := r.inbox.take(); ok; list, ok = r.inbox.take() {
+		for _, c := range list {
+			r.judge.Add(int64(meter.Spent(func() { r.read(c.text, c.at) })))
+		}
+	}
+	r.over(errors.New("it ended, or closed its output"))
+}
+
+// Hold keeps what the monitor prints from now on, as it is, until Release: nothing but that takes
+// CPU time here meanwhile. Each event has the time of its reading.
+// What was seen of processes until now is forgotten, as their pids may be used again.
+func (r *Run) Hold() {
+	r.inbox.hold(true)
+	r.lock(func() { clear(r.seen) })
+}
+
+// Release ends what Hold began.
+func (r *Run) Release() { r.inbox.hold(false) }
 
 // over notes why nothing more comes, unless that was wanted.
 func (r *Run) over(why error) {
@@ -233,6 +267,9 @@ func (r *Run) marker(cpu int, path string, pin bool) (pid uint32, err error) {
 	s := new(bare.Script)
 	if pin {
 		s.Pin(cpu)
+	}
+	if d := r.mon.Linger; d > 0 {
+		s.Call("ppoll", unix.SYS_PPOLL, nil, 0, []int64{int64(d / time.Second), int64(d % time.Second)}, nil, 0)
 	}
 	p, err := bare.Start(s.Exec(path, []string{"marker"}, nil), bare.Options{Share: true})
 	if err != nil {
@@ -291,6 +328,27 @@ func (r *Run) Settle() error {
 	return nil
 }
 
+// Usage returns what the monitor has cost since it was ready.
+func (r *Run) Usage() (u meter.Usage) {
+	if r.keeper != nil {
+		u.CPU, u.RSS = keeper.Usage(r.keeper.PID)
+		u.CPU = max(u.CPU-r.base, 0)
+	}
+	r.lock(func() { u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent })
+	return u
+}
+
+// Programs returns the eBPF programs that the monitor has open.
+func (r *Run) Programs() meter.Programs {
+	own := make(meter.Programs)
+	if r.keeper != nil {
+		for _, id := range keeper.Programs(r.keeper.PID) {
+			own[ebpf.ProgramID(id)] = true
+		}
+	}
+	return own
+}
+
 // Pause lets the monitor stand still, and Resume go on.
 func (r *Run) Pause() error { return r.signal(unix.SIGSTOP) }
 
@@ -308,11 +366,11 @@ func (r *Run) signal(s unix.Signal) error {
 // it was ready, and in one line each what went wrong and what it had left.
 func (r *Run) Stop() (u meter.Usage, notes []string) {
 	close(r.stopping)
+	r.Release()
 	pid := 0
 	if r.keeper != nil {
+		u = r.Usage() // what it does to end is no part of its cost
 		pid = r.keeper.PID
-		u.CPU, u.RSS = keeper.Usage(pid)
-		u.CPU = max(u.CPU-r.base, 0) // what it does to end is no part of its cost
 		notes = r.ended(r.keeper.Stop())
 	}
 	if !r.finish() {

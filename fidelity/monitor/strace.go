@@ -17,7 +17,7 @@ import (
 // descendants. Each of their system calls that it wants stops them.
 func strace() *Monitor {
 	return &Monitor{
-		Name: "strace", Package: "strace", Programs: []string{"strace"}, File: true, Apart: true, Traces: true,
+		Name: "strace", Version: []string{"--version"}, Package: "strace", Programs: []string{"strace"}, File: true, Apart: true, Traces: true,
 		// SIGURG is what Go's runtime interrupts threads with; the end by a signal that is
 		// not traced is not printed. Its output goes to a file: if it waited for a pipe to
 		// be read, it would wait for this process, which waits for it.

@@ -341,3 +341,20 @@ func family(pgid int) (pids []int) {
 	}
 	return pids
 }
+
+// Programs returns the ids of the eBPF programs that a running program, with those of Usage, has
+// open, by themselves or by what they are attached to.
+func Programs(pid int) (ids []uint32) {
+	for _, pid := range family(pid) {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+		for _, file := range files {
+			b, _ := os.ReadFile(file)
+			_, after, ok := strings.Cut("\n"+string(b), "\nprog_id:")
+			var id uint32
+			if _, err := fmt.Sscan(after, &id); ok && err == nil && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}

@@ -29,6 +29,12 @@ type Kernel struct {
 	Features []string `json:"features,omitempty"` // that it must have, as in the hello
 	GoTests  bool     `json:"-"`                  // runs Go tests though none are named
 	BTFFile  string   `json:"btf_file,omitempty"` // file with its types, "" if it has some
+	NoBTF    bool     `json:"no_btf,omitempty"`   // it has no types, and there is no file
+
+	// Unarchived means that quark's own archive does not have its types: they are not hidden
+	// unless that is asked for.
+	Unarchived bool   `json:"-"`
+	Distro     string `json:"distro,omitempty"` // of a local kernel, "" if unknown
 }
 
 // Part is what a guest runs.
@@ -73,6 +79,9 @@ var Backends = []Backend{
 	{Name: "tracepoint", Option: "--backend=tracepoint"},
 	{Name: "taskstats", Option: "--backend=taskstats"},
 	{Name: "procpoll", Option: "--backend=procpoll"},
+	{Name: "ebpf:btf", Option: "--backend=ebpf:btf"},
+	{Name: "ebpf:fentry", Option: "--backend=ebpf:fentry"},
+	{Name: "ebpf:tracepoint", Option: "--backend=ebpf:tracepoint"},
 }
 
 // NoBackend stands for the backend in tests that need none.
