@@ -20,11 +20,13 @@ const (
 
 	Tracepoint Set = 1 << 3 // perf's tracepoints
 
+	Audit     Set = 1 << 4 // records of the kernel's audit
 	Taskstats Set = 1 << 5 // the exit listener of taskstats: ends alone
 	ProcPoll  Set = 1 << 6 // /proc, read at an interval
 
-	All   = EBPF | KProbe | CNProc                  // those that Open tries if none are named
-	Every = All | Tracepoint | Taskstats | ProcPoll // all that exist
+	// All are those that Open tries if none are named, Every are all that exist.
+	All   = EBPF | KProbe | CNProc
+	Every = All | Tracepoint | Audit | Taskstats | ProcPoll
 )
 
 // Options say which backends may be tried and with which options. The zero value tries those of All
@@ -45,6 +47,7 @@ type Options struct {
 	Tracepoint source.TracepointOptions
 	Taskstats  source.TaskstatsOptions
 	ProcPoll   source.ProcPollOptions
+	Audit      source.AuditOptions
 }
 
 // Attempt is a backend that could not be opened, and why.
@@ -66,6 +69,7 @@ var names = [...]struct {
 	{Tracepoint, "tracepoint"},
 	{Taskstats, "taskstats"},
 	{ProcPoll, "procpoll"},
+	{Audit, "audit"},
 }
 
 // backend is a backend of this system.

@@ -304,6 +304,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	opts.EBPF, opts.KProbe, opts.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
 	opts.Tracepoint.RingSize = 1
 	opts.Taskstats.ReceiveBuffer = 1
+	opts.Audit.ReceiveBuffer = 1
 	some, err := OpenQueue(name, opts, false)
 	if err != nil {
 		_, err2 := all.Close()

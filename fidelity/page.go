@@ -175,7 +175,7 @@ func (c column) Rows() (rows []string) {
 // colours maps each backend to its colour in all charts. They also differ for readers who are
 // red-green colour-blind.
 var colours = map[string]string{"ebpf": "#0b66b2", "kprobe": "#c2570c", "cnproc": "#5d7a1f", "tracepoint": "#8a4fb0",
-	"taskstats": "#b08a00", "procpoll": "#6b7280"}
+	"taskstats": "#b08a00", "procpoll": "#6b7280", "audit": "#b0306a"}
 
 // colour returns the colour of a backend. Monitors of others have one together.
 func colour(name string) string { return cmp.Or(colours[name], "#777777") }

@@ -40,6 +40,7 @@ func main() {
 			{Name: "tracepoint"},
 			{Name: "taskstats"},
 			{Name: "procpoll"},
+			{Name: "audit"},
 		},
 	}
 	suite.Child()

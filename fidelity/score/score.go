@@ -8,6 +8,7 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
@@ -68,6 +69,9 @@ type Witness struct {
 	Unread bool
 	// Foreign is nil for quark's own backends.
 	Foreign *Foreign
+	// Clock says how exact the times of one of these are, nil for those between the readings
+	// around an event. See the function of this name.
+	Clock *Foreign
 	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
 	JoinedHold uint64
 }
@@ -182,7 +186,7 @@ func (s *Score) PerfectBut(lost uint64) bool {
 
 // Threads reports whether a backend can report threads on this kernel.
 func Threads(backend string) bool {
-	return backend != "procpoll" && (backend != "taskstats" || kernelversion.AtLeast("5.19"))
+	return backend != "procpoll" && backend != "audit" && (backend != "taskstats" || kernelversion.AtLeast("5.19"))
 }
 
 // AfterEnd is what [Witness.AfterEnd] has to be for a backend.
@@ -192,6 +196,23 @@ func AfterEnd(backend string) uint64 {
 		return uint64(2 * time.Second)
 	}
 	return 0
+}
+
+// Clock is what [Witness.Clock] has to be for a backend: audit's records have the wall clock in
+// milliseconds, of before a system call, by which an event is stamped no earlier than it began.
+func Clock(backend string) *Foreign {
+	if backend != "audit" {
+		return nil
+	}
+	return &Foreign{Late: clock.Tick() + 2_000_000, Unchanged: true}
+}
+
+// times returns what the times of the witness can be held to.
+func (w *Witness) times() *Foreign {
+	if w.Foreign == nil {
+		return w.Clock
+	}
+	return w.Foreign
 }
 
 // String shows what of a score is not as it should be.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -102,6 +103,10 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 	}
 	all := Join(parts...)
 	if c.Append != "" {
+		// audit=0 counts, whatever follows.
+		if strings.Contains(" "+c.Append, " audit") {
+			all.Kernel = slices.DeleteFunc(all.Kernel, func(w string) bool { return w == "audit=0" })
+		}
 		all.Kernel = append(all.Kernel, c.Append)
 	}
 	line := strings.Join(all.Kernel, " ") + " -- " + argv.Encode(c.Command)

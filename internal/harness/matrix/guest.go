@@ -72,6 +72,7 @@ var Backends = []Backend{
 	{Name: "tracepoint", Option: "--backend=tracepoint"},
 	{Name: "taskstats", Option: "--backend=taskstats"},
 	{Name: "procpoll", Option: "--backend=procpoll"},
+	{Name: "audit", Option: "--backend=audit"},
 }
 
 // NoBackend stands for the backend in tests that need none.
@@ -128,6 +129,11 @@ func (g Guest) arguments() []string {
 	}
 	if g.BTF == BTFFile {
 		words = append(words, "quark.env.QUARK_BTF_PATH=/"+g.Kernel.BTFFile)
+	}
+	if slices.ContainsFunc(g.Backends, func(b Backend) bool { return b.Name == "audit" }) {
+		words = append(words, "audit=1")
+	} else if slices.Contains(g.Packages, "./backends/audit") {
+		words = append(words, "audit_backlog_limit=64") // the default: its tests enable it
 	}
 	for _, e := range g.Env {
 		words = append(words, "quark.env."+e)
