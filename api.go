@@ -216,7 +216,7 @@ const (
 	LossScratch    = engine.LossScratch    // no memory to build the record in
 	LossSkipped    = engine.LossSkipped    // the kernel did not run the eBPF program
 	LossDecode     = engine.LossDecode     // the record made no sense
-	LossUnseen     = engine.LossUnseen     // of a CPU that came online just then
+	LossUnseen     = engine.LossUnseen     // of a CPU that came online, or nothing was made
 	LossMissed     = engine.LossMissed     // came and went between two looks into /proc
 	NumLosses      = engine.NumLosses
 

@@ -52,6 +52,9 @@ func (p *process) mayBe(r *RawEvent) bool {
 	if p.Known.Has(FieldStart) && r.Task.Known.Has(FieldStart) {
 		// Two processes of one pid can have the same start time, rounded to a tick.
 		// Then the order of birth and end decides.
+		if p.start != 0 && r.Task.StartUnit == 1 {
+			return p.start == r.Task.Start
+		}
 		return p.sameStart(r.Task.Start, r.Task.StartUnit) && (p.exact(r) || !p.endedBefore(r.Time))
 	}
 	if birth {
@@ -101,6 +104,9 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	}
 	if p.sighted != 0 {
 		t.alignSnapshot(p, r.Time)
+		if p.start == 0 && r.Task.StartUnit == 1 && p.StartUnit > 1 && r.Task.Known.Has(FieldStart) {
+			p.doubts.start = r.Task.Start
+		}
 	}
 	t.refresh(p)
 	if p.Inferred {

@@ -202,6 +202,44 @@ func TestProcessOfThreadEvent(t *testing.T) {
 	}
 }
 
+// A thread can tell of its end after its process has. Of a process that /proc has shown, with a
+// rounded start time, that is an event of the one that has ended too, and not of another one.
+func TestThreadEndsAfterProcess(t *testing.T) {
+	const start, tick = uint64(time.Second), uint64(engine.ProcStartUnit)
+	for _, c := range []struct {
+		name   string
+		events []enginetest.Raw // before the process's EXIT
+		start  uint64           // of the thread's event
+		same   bool
+	}{
+		{name: "an exact start time at the end", start: start + 7, same: true},
+		{name: "an exact start time before", events: []enginetest.Raw{started(raw(exec, 3, 20), start+7)}, start: start + 7, same: true},
+		{name: "another process of that tick", start: start + 8},
+	} {
+		r := newRig(t, engine.Options{MinAgg: true}, engine.FieldStart)
+		first := raw(0, 3, 10)
+		first.Task.Known, first.Task.Start, first.Task.StartUnit = engine.FieldStart.Set(), start, tick
+		var seen engine.RawEvent
+		first.Fill(&seen)
+		r.Learn(&seen)
+		thread := exited(started(raw(exit, 3, 50), c.start), 3<<8)
+		thread.Thread, thread.TID = true, 7
+		r.src.Push(append(c.events, exited(started(raw(exit, 3, 40), start+7), 9), thread)...)
+		r.clock.Advance(2 * time.Second)
+		var last *engine.Event
+		for range len(c.events) + 2 {
+			ev, err := r.Get()
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = ev
+		}
+		if last.Process.Exited != c.same || r.Lookup(3).Exited != c.same {
+			t.Errorf("%s: ended %v in the event, %v in the table", c.name, last.Process.Exited, r.Lookup(3).Exited)
+		}
+	}
+}
+
 // An exec that fails when the old image is gone makes no EXEC, and yet the image is not the old
 // one any more.
 func TestFailedExec(t *testing.T) {

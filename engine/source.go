@@ -89,7 +89,7 @@ const (
 	// the kernel did not run the program, as it or another part of eBPF was active on that CPU
 	LossSkipped
 	LossDecode // the record made no sense
-	LossUnseen // of a CPU that came online, before its events were read
+	LossUnseen // of a CPU that came online, or while the kernel was told to make none
 	// a task that came and went between two looks into /proc, which is counted as one
 	LossMissed
 	NumLosses = iota

@@ -80,6 +80,8 @@ type doubts struct {
 	missing uint64
 	// ahead is what /proc showed, while events of before that time are applied.
 	ahead *process
+	// start is the start time as an event had it, 0 for none, where /proc had it in ticks.
+	start uint64
 	// guesses is what was known of guessed processes that this one replaced, see guessAgain.
 	guesses Fields
 }

@@ -143,6 +143,10 @@ func (s *Source) capabilities() (t engine.CapabilityTable) {
 			t.Notes = append(t.Notes, "the kernel has no event filter (Linux 6.6): kinds are left out in user space")
 		}
 	}
+	if s.silence.counts {
+		t.Notes = append(t.Notes, "before Linux 6.6 any program with CAP_NET_ADMIN can end the kernel's messages to all: "+
+			"that is told as a gap after 5 s without any, and mended if that capability is left")
+	}
 	if !s.track.groups.last6 {
 		t.Notes = append(t.Notes, "before Linux 6.0 the exit status of a process whose leader ended first is not always known")
 	}
@@ -180,7 +184,7 @@ func (s *Source) describeUsage(f engine.Field, row *engine.Capability) {
 // socket counts the messages that it drops, at once. Gaps in the sequence numbers also show
 // messages that the kernel had no memory to send, but only once later messages arrive.
 func (s *Source) Stats() (engine.SourceStats, error) {
-	var st engine.SourceStats
+	st := engine.SourceStats{Bound: s.silence.fell}
 	s.loss.dropped = s.drops()
 	st.Lost[engine.LossSocketFull] = s.loss.total()
 	st.Lost[engine.LossDecode] = s.decode

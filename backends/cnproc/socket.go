@@ -118,6 +118,10 @@ func await(fd int, b *nlsocket.Batch, token uint32, wait time.Duration) error {
 // maxAsked is how often a request is repeated whose acknowledgement was dropped.
 const maxAsked = 10
 
+// maxOwed is how often a request that has no answer is repeated, as others may have ended so many
+// more subscriptions than they began: see silence.
+const maxOwed = 64
+
 // listen subscribes to messages and reports whether the kernel filters them.
 func listen(fd int, b *nlsocket.Batch, want What) (filtered bool, err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
@@ -130,6 +134,12 @@ func listen(fd int, b *nlsocket.Batch, want What) (filtered bool, err error) {
 			return false, fmt.Errorf("ask the proc connector for events: %w", err)
 		}
 		err = await(fd, b, token, ackWait)
+		for owed := 0; errors.Is(err, errNoAck) && countsRequests() && owed < maxOwed; owed++ {
+			token++
+			if err = send(fd, request(token, opListen, false, 0)); err == nil {
+				err = await(fd, b, token, 0)
+			}
+		}
 		if !errors.Is(err, errLostAck) || asked == maxAsked {
 			break
 		}

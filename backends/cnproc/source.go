@@ -49,6 +49,7 @@ type Source struct {
 	received uint64 // messages of the kernel that count as events
 
 	loss      loss
+	silence   silence
 	dropsBase uint32
 }
 
@@ -147,6 +148,7 @@ func (s *Source) open() (err error) {
 	s.track.lives = need&Fork != 0 && need&Exit != 0
 	s.enrich.births, s.enrich.passes = need&Fork != 0, s.shared.Passes
 	s.loss.noted = clock.Monotonic()
+	s.silence = silence{counts: countsRequests(), sound: s.loss.noted, next: s.loss.noted + silenceCheck}
 	s.track.learn()
 	s.caps = s.capabilities()
 	s.enrich.carried |= s.caps.ChangedUnseen()
@@ -176,7 +178,7 @@ func (s *Source) Arm(idle bool) bool {
 	if s.batch.Next < s.batch.N {
 		return false
 	}
-	s.pace.Arm(s.busy && !idle, soonest(s.enrich.due(), s.nextLook), clock.Monotonic())
+	s.pace.Arm(s.busy && !idle, soonest(soonest(s.enrich.due(), s.nextLook), s.silence.due()), clock.Monotonic())
 	s.busy = false
 	return true
 }
@@ -198,7 +200,10 @@ func (s *Source) Close() error {
 		return nil
 	}
 	// Before Linux 6.6 the kernel counts listeners by these requests alone.
-	ignored := send(s.fd, request(0, opIgnore, false, 0))
+	var ignored error
+	if !s.silence.mute {
+		ignored = send(s.fd, request(0, opIgnore, false, 0))
+	}
 	err := unix.Close(s.fd)
 	s.fd = -1
 	if s.pace != nil {
@@ -247,6 +252,7 @@ func (s *Source) Populate(to engine.Sink) error {
 			return nil
 		case !emptied:
 			s.release(false)
+		case s.checkSilence():
 		default:
 			s.track.settled(s.loss.noted)
 			s.nextLook = s.track.look()
@@ -402,6 +408,7 @@ func (s *Source) message(data []byte, genuine bool) {
 		s.decode++
 		return
 	}
+	s.silence.sound = max(s.silence.sound, m.time)
 	if m.what == whatAck {
 		s.acks++
 	} else {

@@ -36,8 +36,8 @@ type group struct {
 	done    bool                // the leader has ended
 	looking bool                // there is a look to come
 	alive   uint64              // when it was last seen to run, 0 for never
-	overs   int                 // records of last threads that wait; more than 1: of several processes of the pid
-	torn    bool                // which process of the pid the records of threads are of is not known
+	overs   int                 // ends that wait, of several processes if more than 1
+	torn    bool                // of which process of the pid threads' records are is not known
 }
 
 // over is a process of several threads whose last thread's record has come.
@@ -71,8 +71,8 @@ const (
 	// straggle is more than the time from the beginning of a thread's record to its arrival.
 	straggle = 1_000_000_000
 
-	// overLongest bounds how long an end is kept back for other threads' records. The engine reads
-	// for longer than that at an orderly end.
+	// overLongest bounds how long an end is kept back for other threads' records. The engine
+	// reads for longer than that at an orderly end.
 	overLongest = 50_000_000
 )
 
@@ -208,7 +208,7 @@ func (g *groups) look(now uint64) bool {
 // confirm says that all records of before the latest looks were received.
 func (g *groups) confirm() {
 	for _, seen := range g.seen {
-		if e, ok := g.byPID[seen.pid]; ok && e.overs == 0 { // else the last thread has ended
+		if e, ok := g.byPID[seen.pid]; ok && e.overs == 0 { // else its last one has ended
 			e.endings, e.alive = e.fresh, seen.at
 			g.byPID[seen.pid] = e
 		}

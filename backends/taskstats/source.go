@@ -289,7 +289,8 @@ func (s *Source) record(data []byte) {
 		if s.shared.Threads && r.PID != r.TGID {
 			s.threadEnd(&r)
 		}
-		if !r.Several || s.proc == nil { // no other thread has ever ended in it, or it is not seen which
+		// No other thread has ever ended in it, or it is not seen which.
+		if !r.Several || s.proc == nil {
 			s.end(&r, s.current.cpu, s.arrived, r.Status, !r.Several || groupstatus.Certain(r.Status))
 			return
 		}

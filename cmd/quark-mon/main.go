@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/export/ecs"
 )
 
 func main() {
@@ -67,6 +68,10 @@ func run(signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	}
 	if o.names {
 		m.names = quark.NewNames()
+	}
+	if o.ecs {
+		m.ecs = ecs.NewEncoder(q)
+		m.ecs.Names, m.names = m.names, nil
 	}
 	if o.hash {
 		m.hasher = newHasher(m.out, o.json, stop)
@@ -168,6 +173,7 @@ type monitor struct {
 	out    *bufio.Writer
 	line   []byte
 	names  *quark.Names // nil without --names
+	ecs    *ecs.Encoder // nil without --ecs
 	hasher *hasher      // nil without --hash; it has out
 	lives  *lives       // of tree
 	tally  *tally       // of stats
@@ -319,6 +325,12 @@ func (m *monitor) print(ev *quark.Event) error {
 		return nil
 	case m.lives != nil:
 		m.line = m.lives.Append(m.line[:0], ev)
+	case m.ecs != nil:
+		line, err := m.ecs.Append(m.line[:0], ev)
+		if err != nil {
+			return err
+		}
+		m.line = append(line, '\n')
 	case m.json && m.lineage:
 		m.line = append(m.q.AppendJSON(m.line[:0], ev), '\n')
 	case m.json:

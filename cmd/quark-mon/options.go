@@ -20,7 +20,7 @@ type options struct {
 	ebpf, kprobe, cnproc bool
 	drop                 bool
 	json, lineage, text  bool
-	names                bool
+	names, ecs           bool
 	host, hash           bool
 	columns              string
 	verb                 string // "tree", "stats", "top" or nothing
@@ -66,7 +66,8 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.StringVar(&o.columns, "columns", "", "a line an event with these `columns`, as on a terminal: a list of "+strings.Join(line.Names(), ", ")+" (default "+line.Default+")")
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
-		f.BoolVar(&o.names, "names", false, "with -j: also the names that this host has for users and groups")
+		f.BoolVar(&o.ecs, "ecs", false, "a document of the Elastic Common Schema a line")
+		f.BoolVar(&o.names, "names", false, "with -j or --ecs: also the names that this host has for users and groups")
 		f.BoolVar(&o.hash, "hash", false, "with -j or --text: also the SHA-256 and the capabilities of the file that a process executes")
 		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
 		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
@@ -128,7 +129,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
                  [--audit-enable] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
-                 [--text | --names --host -j | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
+                 [--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--users LIST] [--environ LIST [--redact LIST]]
                  [--taskstats]
                  [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
@@ -243,13 +244,14 @@ func printCompletion(f *pflag.FlagSet, shell []string, out io.Writer) error {
 // for, and as lines of the columns that are asked for.
 func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	columns := f.Changed("columns")
-	for _, pair := range [][2]string{{"text", "json"}, {"columns", "json"}, {"columns", "text"}, {"columns", "lineage"}, {"columns", "count"}} {
+	for _, pair := range [][2]string{{"text", "json"}, {"columns", "json"}, {"columns", "text"}, {"columns", "lineage"}, {"columns", "count"},
+		{"ecs", "json"}, {"ecs", "text"}, {"ecs", "columns"}, {"ecs", "lineage"}, {"ecs", "count"}, {"ecs", "hash"}} {
 		if f.Changed(pair[0]) && f.Changed(pair[1]) {
 			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
 		}
 	}
-	if o.names && (!o.json || o.count || o.verb != "" || o.replay != "") {
-		return errors.New("--names has a meaning only with -j, and for events of this host: leave it out")
+	if o.names && (!o.json && !o.ecs || o.count || o.verb != "" || o.replay != "") {
+		return errors.New("--names has a meaning only with -j or --ecs, and for events of this host: leave it out")
 	}
 	if o.host && (!o.json || o.count || o.verb != "") {
 		return errors.New("--host has a meaning only with -j, and for events: leave it out")
@@ -258,9 +260,9 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		return errors.New("--hash has a meaning only with -j or --text, for events of this host, and not with -D: leave it out")
 	}
 	for _, name := range map[string][]string{
-		"tree":  {"text", "json", "lineage", "count"},
-		"stats": {"columns", "text", "lineage", "count"},
-		"top":   {"columns", "text", "json", "lineage", "count", "replay"},
+		"tree":  {"text", "json", "ecs", "lineage", "count"},
+		"stats": {"columns", "text", "ecs", "lineage", "count"},
+		"top":   {"columns", "text", "json", "ecs", "lineage", "count", "replay"},
 	}[o.verb] {
 		if f.Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s: leave one out", name, o.verb)
@@ -279,7 +281,7 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		}
 	case o.verb == "tree":
 		o.shown, err = line.Parse(treeColumns)
-	case !o.text && !o.json && !o.lineage && !o.count && !o.hash && terminal(out) >= 0:
+	case !o.text && !o.json && !o.ecs && !o.lineage && !o.count && !o.hash && terminal(out) >= 0:
 		o.shown, err = line.Parse(line.Default)
 	}
 	return err

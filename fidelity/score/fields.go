@@ -235,6 +235,9 @@ func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
 			if was.Earliest > born || !row.At.Has(was.Kind.Events()) && !(open && row.Origin == engine.OriginProc) {
 				continue
 			}
+			if was.Unchanged {
+				continue // it need not be delivered
+			}
 			if open || was.Latest <= born && !j.inGap(was.Earliest, was.Latest) {
 				return open
 			}

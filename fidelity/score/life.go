@@ -126,12 +126,28 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 			j.match(s, events[i], found)
 		case len(events) > 0:
 			j.Duplicates++
-			j.find(l, "%s at %d was seen %d times more than it happened%s", s.Events, s.Time, len(left), details(s))
+			j.find(l, "%s at %d was seen %d times more than it happened%s; of the pid are %s", s.Events, s.Time, len(left), details(s), j.story(l, seen))
 		default:
 			j.Phantoms++
 			j.find(l, "%s at %d did not happen", s.Events, s.Time)
 		}
 	}
+}
+
+// story returns what identifies the processes of a pid: those of the scenario, and what was seen.
+func (j *judge) story(l *truth.Life, seen []*Seen) string {
+	var parts []string
+	for _, o := range j.byPID[uint32(l.PID)] {
+		last := o.Events[len(o.Events)-1]
+		parts = append(parts, fmt.Sprintf("a life from %d..%d to %d..%d", o.Events[0].Earliest, o.Events[0].Latest, last.Earliest, last.Latest))
+	}
+	for _, s := range seen {
+		if p := s.Process; p != nil {
+			parts = append(parts, fmt.Sprintf("%s at %d (received %d, start %d, unit %d, born of %d, status %#x, known %v)",
+				s.Events, s.Time, s.At, p.Start, p.StartUnit, p.Birth.Parent.PID, p.Exit.WaitStatus, p.Known))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // details returns what sameDetails looks at, for a finding.
@@ -378,6 +394,12 @@ func (j *judge) assign(events []Seen) assigned {
 		if at != nil && j.ofEarlier(at, s) {
 			continue
 		}
+		if i := j.ofAnother(s, a.of[at], gaps); at != nil && i >= 0 {
+			if end := at.Events[len(at.Events)-1]; s.Process.Exit.WaitStatus == end.Status {
+				a.of[at][i] = s
+			}
+			continue
+		}
 		if at != nil {
 			a.of[at] = append(a.of[at], s)
 			continue
@@ -413,6 +435,21 @@ func (j *judge) ofEarlier(l *truth.Life, s *Seen) bool {
 	}
 	return other || p.Birth.Known.Has(engine.FieldPPID) && fork.State.Told.Has(engine.FieldPPID) &&
 		parent != fork.State.Value[engine.FieldPPID] && !adopted(fork, parent, fork.Latest)
+}
+
+// ofAnother returns the index of a second end of a pid among those of one life, -1 for none, if one
+// of the two can be of a process that the scenario does not know: their start times do not say that
+// they are of the same one, and the FORK of the later process can have been lost between them.
+func (j *judge) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
+	if s.Events != engine.EventExit {
+		return -1
+	}
+	return slices.IndexFunc(seen, func(o *Seen) bool {
+		same := o.Process.Start == s.Process.Start && (o.Process.Known & s.Process.Known).Has(engine.FieldStart)
+		from, to := min(o.Time, s.Time), max(o.Time, s.Time)
+		return o.Events == engine.EventExit && !same &&
+			slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.To >= from && g.From <= to })
+	})
 }
 
 // firstUntold returns the life whose end was not delivered yet and that can have ended when s says,

@@ -526,6 +526,51 @@ func TestEndOfUnknownBeforeLife(t *testing.T) {
 	}
 }
 
+// A second end can be that of the pid's next process, whose birth was lost: not without a gap
+// between them, and not if they started at one time.
+func TestTwoEndsOfOnePID(t *testing.T) {
+	life := lives(t,
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 250, Status: 0x300})
+	for _, c := range []struct {
+		name          string
+		gap           engine.Gap
+		start, second uint64
+		perfectly     bool
+	}{
+		{name: "a gap", gap: engine.Gap{From: 220, To: 225}, perfectly: true},
+		{name: "a gap, and other start times", gap: engine.Gap{From: 220, To: 225}, start: 105, second: 221, perfectly: true},
+		{name: "a gap, and one start time", gap: engine.Gap{From: 220, To: 225}, start: 105, second: 105},
+		{name: "no gap between them", gap: engine.Gap{From: 150, To: 160}},
+	} {
+		for _, swapped := range []bool{false, true} {
+			event := func(time uint64, e engine.Events, status int32, start uint64) Seen {
+				p := &engine.Process{PID: 9, Exited: e == engine.EventExit}
+				if p.Exited {
+					p.Known, p.Task.Exit = engine.FieldExit.Set(), engine.Exit{WaitStatus: status, Time: time}
+					if start != 0 {
+						p.Known, p.Start, p.StartUnit = p.Known.With(engine.FieldStart), start, 1
+					}
+				}
+				return Seen{Events: e, Time: time, At: time, Process: p}
+			}
+			w := perfect()
+			w.Table.Fields[engine.FieldStart].Partial, w.Joined, w.AfterEnd = all, nil, 50
+			w.Single = []Seen{
+				event(105, engine.EventFork, 0, 0), event(200, engine.EventExit, 0x300, c.start), event(230, engine.EventExit, 0x400, c.second),
+				{Events: engine.EventGap, Time: c.gap.From, Gap: c.gap, Process: new(engine.Process)},
+			}
+			if swapped {
+				w.Single[1].Process.Exit.WaitStatus, w.Single[2].Process.Exit.WaitStatus = 0x400, 0x300
+				w.Single[1].Process.Start, w.Single[2].Process.Start = c.second, c.start
+			}
+			if s := Lives(w, life); (s.Duplicates == 0 && s.Seen == 2) != c.perfectly {
+				t.Errorf("%s, swapped %v: %+v", c.name, swapped, s)
+			}
+		}
+	}
+}
+
 // So is an inferred end, if it started at another time.
 func TestUnknownIsGone(t *testing.T) {
 	for start, perfectly := range map[uint64]bool{105: false, 50: true} {

@@ -199,8 +199,9 @@ func (a *assembler) add(list []*Record) error {
 				// What a look from outside adds to the event before is of it, too.
 				e := l.Events[n-1]
 				opened |= r.Open
+				// Its parent may have ended since.
 				if r.State.Value[engine.FieldExitSignal] == sigchld {
-					opened |= engine.FieldExitSignal.Set() // its parent may have ended since
+					opened |= engine.FieldExitSignal.Set()
 				}
 				e.complete(&r.State, &r.Inside, e.State.Told|opened)
 				e.Drift = append(e.Drift, Look{r.Latest, now})

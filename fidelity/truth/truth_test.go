@@ -135,7 +135,7 @@ func TestAssemble(t *testing.T) {
 		"5 FORK 10 45 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a tty=1:2",
 		"5 ID_CHANGE 20 22 ppid=4 uid+euid=7 8 comm=one cwd=/a tty=1:2",
 		"5 EXEC 22 40 ppid=4 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late",
-		"5 EXIT 40 90 ppid=1 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late exit_signal=17", // an orphan's
+		"5 EXIT 40 90 ppid=1 uid+euid=7 8 suid=8 comm=two cwd=/b tty=1:2 cgroup=/late exit_signal=17",
 		"5 FORK 91 95 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a",
 		"5 EXIT 91 99 ppid=4 uid+euid=0 0 caps=all comm=one cwd=/a",
 	}

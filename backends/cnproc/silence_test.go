@@ -1,0 +1,100 @@
+package cnproc
+
+import (
+	"testing"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+func TestSilence(t *testing.T) {
+	s := silence{counts: true, sound: 1, next: 10}
+	for i, c := range []struct {
+		received, now uint64
+		ask, silent   bool
+	}{
+		{received: 0, now: 9},
+		{received: 0, now: 10, ask: true},
+		{received: 1, now: 12}, // the answer
+		{received: 1, now: 12 + silenceCheck, ask: true},
+		{received: 1, now: 13 + silenceCheck, silent: true},
+		{received: 1, now: 14 + silenceCheck},
+		{received: 2, now: 15 + silenceCheck},
+	} {
+		ask, silent := s.check(c.received, c.now)
+		if ask != c.ask || silent != c.silent || s.mute != (i == 4 || i == 5) {
+			t.Errorf("step %d: ask %v, silent %v, mute %v", i, ask, silent, s.mute)
+		}
+		s.asked = ask
+	}
+	if s = (silence{}); s.due() != 0 {
+		t.Error("a kernel that does not count requests is to be asked")
+	}
+}
+
+// TestStrangerEndsSubscriptions: before Linux 6.6 a program that ends subscriptions that it never
+// began silences all. That is told, as a gap, and mended, also for who opens afterwards.
+func TestStrangerEndsSubscriptions(t *testing.T) {
+	first, stranger := kernel(t, Options{Enrich: EnrichNone}), kernel(t, Options{Enrich: EnrichNone})
+	first.Finish() // it holds nothing back
+	got := &sink{room: 1 << 20}
+	live := func() (exits int) {
+		t.Helper()
+		storm(t, 1)
+		before := len(got.events)
+		if err := first.Populate(got); err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range got.events[before:] {
+			if ev.Kind == engine.KindExit {
+				exits++
+			}
+		}
+		return exits
+	}
+	if live() == 0 {
+		t.Fatal("nothing came at first")
+	}
+	const owed = 8 // more than tests beside this one listen
+	for range owed {
+		if err := send(stranger.fd, request(0, opIgnore, false, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := clock.Monotonic()
+	exits := live()
+	first.silence.next = min(first.silence.next, 1) // not in some seconds, but now
+	for range owed + 1 {
+		live()
+		first.silence.next = min(first.silence.next, 1)
+	}
+	if live() == 0 {
+		t.Error("nothing comes any more")
+	}
+	var gap *engine.Gap
+	for _, ev := range got.events {
+		if ev.Kind == engine.KindGap && ev.Gap.Cause == engine.LossUnseen {
+			gap = ev.Gap
+			break
+		}
+	}
+	st, err := first.Stats()
+	switch {
+	case err != nil:
+		t.Error(err)
+	case !countsRequests():
+		if exits == 0 || gap != nil || st.Bound {
+			t.Errorf("%d exits, gap %v, bound %v, on a kernel that does not count requests", exits, gap, st.Bound)
+		}
+	case exits != 0:
+		t.Skip("others on this machine listen, so that nothing was silenced")
+	case gap == nil || !st.Bound:
+		t.Errorf("it was silenced, and gap %v, bound %v", gap, st.Bound)
+	case gap.From > from || gap.To < from || gap.Count != 0:
+		t.Errorf("the gap is %+v, the silence began at %d", *gap, from)
+	}
+	for range owed { // below 0
+		send(stranger.fd, request(0, opIgnore, false, 0))
+	}
+	kernel(t, Options{Enrich: EnrichNone})
+}

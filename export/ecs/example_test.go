@@ -1,0 +1,34 @@
+//go:build linux
+
+package ecs_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/export/ecs"
+)
+
+// Write a document a line, as quark-mon --ecs does.
+func Example() {
+	q, err := quark.Open(quark.Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer q.Close()
+	encoder := ecs.NewEncoder(q)
+	var line []byte
+	for ev, err := range q.Events(context.Background()) {
+		if err == nil {
+			line, err = encoder.Append(line[:0], ev)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return
+		}
+		os.Stdout.Write(append(line, '\n'))
+	}
+}
