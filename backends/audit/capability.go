@@ -21,11 +21,9 @@ func (s *Source) describe(always bool, notes []string) {
 		c.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: via, Partial: k.Events()}
 	}
 	kind(engine.KindFork, "SYSCALL of fork, vfork, clone and clone3; not where /proc shows neither the caller nor the child, and not of callers in pid namespaces of their own")
-	kind(engine.KindExec, "SYSCALL and EXECVE of execve and execveat")
-	if always {
-		c.Kinds[engine.KindExec].Partial = 0
-	} else {
-		c.Kinds[engine.KindExec].Via += "; not of processes older than the first enabling of audit"
+	kind(engine.KindExec, "SYSCALL and EXECVE of execve and execveat; not of programs that the kernel itself starts")
+	if !always {
+		c.Kinds[engine.KindExec].Via += ", nor of processes older than the first enabling of audit"
 	}
 	kind(engine.KindExit, "SYSCALL of exit_group, and of exit if no thread was made; not of ends by a signal")
 	kind(engine.KindIDChange, "SYSCALL of set*uid, set*gid and setsid, where /proc shows that it is of the leader")
@@ -69,11 +67,11 @@ func (s *Source) describe(always bool, notes []string) {
 	}
 	brings(engine.FieldLogin, "SYSCALL.auid, ses", fork|exec, 0)
 	brings(engine.FieldComm, "SYSCALL.comm", exec, 0)
-	brings(engine.FieldCmdline, "EXECVE", exec, exec)
 	brings(engine.FieldExecPath, "PATH.name", exec, exec)
-	brings(engine.FieldFilename, "SYSCALL.exe, if the exec was asked for that path; else /proc/PID/exe", fork|exec, fork|exec)
+	brings(engine.FieldCmdline, "EXECVE; of a fork /proc/PID/cmdline", fork|exec, fork|exec)
 	brings(engine.FieldExit, "the argument of exit_group, carried: a signal that came right before decides; or /proc/PID/stat of a zombie (Linux 6.1)", exit, exit)
-	brings(engine.FieldExitSignal, "clone's flags; of clone3 and after an exec /proc/PID/stat", fork|exec, fork|exec)
+	c.Fields[engine.FieldExitSignal].Via = "clone's flags; of clone3 and after an exec /proc/PID/stat"
+	c.Fields[engine.FieldFilename].Via = "SYSCALL.exe, if the exec was asked for that path; else /proc/PID/exe"
 	for _, f := range []engine.Field{engine.FieldSID, engine.FieldPGID} {
 		c.Fields[f].At |= ids & reported
 		c.Fields[f].Partial |= ids & reported
@@ -86,7 +84,8 @@ func (s *Source) describe(always bool, notes []string) {
 		c.Fields[f].Whole.Bytes = procfs.MaxCmdline
 	}
 	c.Notes = append(c.Notes,
-		fmt.Sprintf("an event is stamped by the wall clock, at most %v later than it happened; if that clock is set, when it is received", time.Duration(s.slack)),
+		fmt.Sprintf("an event is stamped by the wall clock of the latest timer interrupt: at most %v later than it happened, and earlier only by as much as such interrupts come late; "+
+			"if that clock is set, when it is received", time.Duration(s.slack)),
 		"no record has a CPU")
 	if !always {
 		c.Notes = append(c.Notes, "processes that are older than the first enabling of audit are not audited: boot with audit=1")

@@ -46,7 +46,7 @@ func (s *Source) begin(e *event) {
 }
 
 // due returns until when the socket has to be read for an event to be certain.
-func (s *Source) due(e *event) uint64 { return max(e.received+s.hold, e.read+inFlight, e.begun) }
+func (s *Source) due(e *event) uint64 { return max(e.received+s.hold, e.read+inFlight, e.again) }
 
 // settle gives the events to the sink that are certain, or with force or early all. It returns how
 // many are lost, of which only a part has come.
@@ -165,7 +165,11 @@ func (s *Source) concludeBirth(e *event) {
 	s.prove(e, ev.PID)
 	ev.Creator = e.pid
 	e.report(engine.FieldsIDs | engine.FieldLogin.Set())
-	if e.call != auditrecord.Clone3 { // whose flags are not seen
+	if e.call == auditrecord.Clone3 { // whose flags are not seen
+		if t.PPID != e.pid {
+			e.forget(engine.FieldPPID.Set())
+		}
+	} else {
 		signal, sibling := uint32(unix.SIGCHLD), false
 		if e.call == auditrecord.Clone {
 			signal, sibling = uint32(e.a0)&cloneSignal, e.a0&cloneParent != 0
@@ -183,6 +187,9 @@ func (s *Source) concludeBirth(e *event) {
 }
 
 func (s *Source) concludeExec(e *event) {
+	if e.call == auditrecord.ExecAt && !e.args.Some() {
+		return // AT_EXECVE_CHECK (Linux 6.14): it was asked whether it may be executed
+	}
 	s.lives.begin(e.pid, e)
 	if e.ev == nil {
 		return
@@ -268,10 +275,11 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 		return true
 	}
 	if alive, executed := s.goesOn(e); alive {
-		if e.begun == 0 {
-			e.begun = s.now() + longestEnd
+		now := s.now()
+		if e.until == 0 {
+			e.until = now + longestEnd
 		}
-		if !executed && e.call == auditrecord.ExitGroup && !force && s.now() < e.begun {
+		if e.again = now + inFlight; !executed && e.call == auditrecord.ExitGroup && !force && now < e.until {
 			return false
 		}
 		if executed || e.call == auditrecord.Exit {

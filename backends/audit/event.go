@@ -38,7 +38,8 @@ type event struct {
 	got    engine.Fields    // what was read from /proc
 	read   uint64           // when that was done, 0 for not yet
 	leader engine.Credentials
-	begun  uint64 // when it was first seen that its process has not ended yet
+	again  uint64 // when to look again whether its process has ended, 0 for not
+	until  uint64 // when to give up
 }
 
 func (e *event) reset() {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		again.Run()
 		os.Exit(again.ProcessState.ExitCode())
 	}
-	conform.Main(m, nil)
+	conform.Main(m, map[string]func(){"left": left, "refused": refused, "waits": waits})
 }
 
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
@@ -66,11 +66,13 @@ func opened(t testing.TB, shared source.Options) engine.Source {
 	return open(t, Options{}, shared)
 }
 
-func TestConform(t *testing.T) {
+func TestConform(t *testing.T) { conform.Test(t, opened) }
 
-	conform.Test(t, opened)
-}
-
-func TestSome(t *testing.T) {
-	conform.Judge(t, opened(t, source.Options{}), "fork-exec-exit", "setres-ids", "vfork", "fork-exit", "session")
+func TestKinds(t *testing.T) {
+	conform.Kinds(t, opened, func(t testing.TB, src engine.Source, o source.Options) {
+		s := src.(*Source)
+		if got, want := len(s.rules.added), len(wanted(&o, "")); got != want {
+			t.Errorf("%d rules, not %d", got, want)
+		}
+	})
 }

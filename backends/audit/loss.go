@@ -10,6 +10,7 @@ import (
 type serials struct {
 	next   uint32
 	begun  bool
+	at     uint64            // when the latest came
 	missed map[uint32]uint64 // and when that was first seen
 	lost   uint64
 }
@@ -33,7 +34,7 @@ func (s *serials) saw(n uint32, now uint64) {
 			s.missed[s.next] = now
 		}
 	}
-	s.next = n + 1
+	s.next, s.at = n+1, now
 }
 
 // settle returns how many numbers are missing since a time or longer, and forgets them.
@@ -61,6 +62,9 @@ func (s *Source) checkLoss(n uint64) {
 	drops := nlsocket.Drops(s.fd)
 	dropped := drops != s.drops
 	if n == 0 && !dropped {
+		if s.dropped != 0 && len(s.serials.missed) == 0 && s.serials.at > s.dropped+s.hold { // all of it is told
+			s.dropped, s.lossFrom = 0, 0
+		}
 		return
 	}
 	now := s.now()
@@ -69,18 +73,17 @@ func (s *Source) checkLoss(n uint64) {
 		cause = engine.LossScratch
 	}
 	s.drops = drops
+	from := s.lossFrom
 	if dropped { // the numbers that miss come with the next events
-		s.dropped, s.lossFrom = now, s.idle
-		if n == 0 {
-			return
+		if s.dropped, s.lossFrom = now, s.idle; from == 0 {
+			from = s.idle
 		}
 	}
-	from := s.lossFrom
-	if from == 0 {
-		from = s.idle
+	if n == 0 {
+		return
 	}
-	if s.dropped != 0 && now > s.dropped+4*s.hold {
-		s.dropped = 0
+	if from == 0 {
+		from = s.idle - min(s.idle, 2*s.hold)
 	}
 	s.lost[cause] += n
 	s.gap(engine.Gap{Cause: cause, CPU: engine.AllCPUs, From: from, To: now, Count: n})

@@ -198,6 +198,17 @@ func TestExecPath(t *testing.T) {
 	}
 }
 
+// Who asks whether a file may be executed executes nothing.
+func TestExecCheck(t *testing.T) {
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	d.call(s.now(), auditrecord.ExecAt, 1<<22+5, 1, 0, 7, `item=0 name="true"`)
+	if evs := settle(s); len(evs) != 0 {
+		t.Errorf("%v", evs.Kinds(1<<22+5))
+	}
+}
+
 // An exec that fails too late to go back ends the process by a signal, and is no event.
 func TestLateFailure(t *testing.T) {
 	s := offline(t)

@@ -195,9 +195,8 @@ const settling = 1_000_000_000
 
 // noteWall looks whether the wall clock was set.
 func (s *Source) noteWall() {
-	const error = 100_000 // of a reading, in ns
 	wall := clock.WallOffset()
-	if d := wall - s.wall; d > error || d < -error {
+	if d := wall - s.wall; d > wallError || d < -wallError {
 		s.stepped = s.now()
 	}
 	s.wall = wall

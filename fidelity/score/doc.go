@@ -16,7 +16,7 @@
 //
 // Order: an Inversion is an event that was delivered after another one that it
 // happened before: by the clock readings around both, or as an earlier act of the
-// same process.
+// same process. Of a backend whose clock is coarse the readings have to be as far apart as that.
 //
 // Each field of each delivered event has a verdict. Right: what the process was right
 // after the event. Carried: what it was at another time, where the event marks the field

@@ -69,8 +69,9 @@ type Witness struct {
 	Unread bool
 	// Foreign is nil for quark's own backends.
 	Foreign *Foreign
-	// Clock says how exact the times of one of these are, nil for those between the readings
-	// around an event. See the function of this name.
+	// Clock says how exact the times of one of these are, and with them the order of what
+	// different processes did, nil for those between the readings around an event. See the
+	// function of this name.
 	Clock *Foreign
 	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
 	JoinedHold uint64
@@ -199,13 +200,18 @@ func AfterEnd(backend string) uint64 {
 }
 
 // Clock is what [Witness.Clock] has to be for a backend: audit's records have the wall clock in
-// milliseconds, of before a system call, by which an event is stamped no earlier than it began.
+// milliseconds, of before a system call, as of the latest timer interrupt. A tick is added to it,
+// but that interrupt can come late.
 func Clock(backend string) *Foreign {
 	if backend != "audit" {
 		return nil
 	}
-	return &Foreign{Late: clock.Tick() + 2_000_000, Unchanged: true}
+	return &Foreign{Early: lateTick, Late: clock.Tick() + 2_000_000, Unchanged: true}
 }
+
+// lateTick is more than how late a timer interrupt was seen to come, in ns: by some 40 ms in an
+// emulated guest on a busy machine.
+const lateTick = 150_000_000
 
 // times returns what the times of the witness can be held to.
 func (w *Witness) times() *Foreign {

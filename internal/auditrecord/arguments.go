@@ -98,6 +98,9 @@ func (a *Arguments) keep(text []byte) {
 	a.Text = text
 }
 
+// Some reports whether a record has come that says how many there are.
+func (a *Arguments) Some() bool { return a.known }
+
 // Complete reports whether all arguments have come. Nothing is to be added after it.
 func (a *Arguments) Complete() bool {
 	if a.parts > 0 {
