@@ -29,8 +29,8 @@ type backlog struct {
 // backlogInterval is the time from one question to the next, in ns, while records come.
 const backlogInterval = 250_000_000
 
-// commandLine returns what the kernel's command line says of audit: with 1 it is enabled at the boot,
-// and the kernel keeps records for an auditd.
+// commandLine returns what the kernel's command line says of audit: with 1 it is enabled at the
+// boot, and the kernel keeps records for an auditd.
 func commandLine() (audit string) {
 	b, err := os.ReadFile("/proc/cmdline")
 	if err != nil {

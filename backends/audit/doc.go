@@ -9,8 +9,8 @@
 // A record has the wall clock, read at the begin of the system call from a clock that is behind by
 // up to a tick, in milliseconds, and no CPU. The serial number is given at the end of the call. So
 // an event is put in order by its stamp, then by its number, and a fork before what its child does:
-// calls of which one ended before the other began are in order. The time that an event gets is a
-// tick and a millisecond and a half after its stamp, or that of its receipt if that is earlier: no
+// calls of which one ended before the other began are in order. The time that an event gets is two
+// ticks and a millisecond and a half after its stamp, or that of its receipt if that is earlier: no
 // earlier than the call began, as far as timer interrupts come in time (a busy emulated machine has
 // them 40 ms late), and later than the event by no more than that.
 //

@@ -49,7 +49,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 // newSource returns a source without a socket.
 func newSource(shared source.Options, o Options) *Source {
 	s := &Source{
-		shared: shared, exits: shared, opts: o, fd: -1, now: clock.Monotonic, hold: defaultHold, slack: clock.Tick() + 1_000_000 + wallError,
+		shared: shared, exits: shared, opts: o, fd: -1, now: clock.Monotonic, hold: defaultHold, slack: 2*clock.Tick() + 1_000_000 + wallError,
 		batch: nlsocket.NewBatch(batchSize, maxMessage), clock: procfs.NewBootClock(), lives: make(lives), abends: make(map[uint32]uint64),
 		serials: serials{missed: make(map[uint32]uint64)}, showStatus: kernelversion.AtLeast("6.1"), wall: clock.WallOffset(),
 	}

@@ -33,7 +33,10 @@ type Source struct {
 	enabled bool
 	closed  bool
 	hold    uint64 // ns that an event waits in the queue
-	slack   uint64 // ns by which a stamp is behind the begin of its call at most
+	// slack is by how many ns a stamp is behind the begin of its call at most: two ticks, as
+	// the CPU that keeps the time can leave one out when it gives that to another, and the rest
+	// of its millisecond.
+	slack uint64
 
 	fd    int
 	batch *nlsocket.Batch

@@ -200,13 +200,13 @@ func AfterEnd(backend string) uint64 {
 }
 
 // Clock is what [Witness.Clock] has to be for a backend: audit's records have the wall clock in
-// milliseconds, of before a system call, as of the latest timer interrupt. A tick is added to it,
-// but that interrupt can come late.
+// milliseconds, of before a system call, as of the latest timer interrupt. Two ticks are added to
+// it, but that interrupt can come later.
 func Clock(backend string) *Foreign {
 	if backend != "audit" {
 		return nil
 	}
-	return &Foreign{Early: lateTick, Late: clock.Tick() + 2_000_000, Unchanged: true}
+	return &Foreign{Early: lateTick, Late: 2*clock.Tick() + 2_000_000, Unchanged: true}
 }
 
 // lateTick is more than how late a timer interrupt was seen to come, in ns: by some 40 ms in an
