@@ -62,7 +62,8 @@ func (s *Source) checkLoss(n uint64) {
 	drops := nlsocket.Drops(s.fd)
 	dropped := drops != s.drops
 	if n == 0 && !dropped {
-		if s.dropped != 0 && len(s.serials.missed) == 0 && s.serials.at > s.dropped+s.hold { // all of it is told
+		// All of it is told once later numbers have come.
+		if s.dropped != 0 && len(s.serials.missed) == 0 && s.serials.at > s.dropped+s.hold {
 			s.dropped, s.lossFrom = 0, 0
 		}
 		return

@@ -84,14 +84,12 @@ var unsuited = map[string]map[string]string{
 		"t_drop_privileges": misses, "t_cpu_hotplug": misses, "t_types_guess": noTypes, "t_types_file": noTypes,
 	},
 	"audit": {
-		"t_stats": partly, "t_wake": partly, "t_filter": partly, "t_record_wrap": "it has no ring", "t_loss": partly,
-		"t_drop_privileges": "it needs CAP_AUDIT_CONTROL to its end, to remove its rules", "t_cpu_hotplug": "no record has a CPU",
-		"t_no_threads": partly, "t_types_guess": noTypes, "t_types_file": noTypes,
+		"t_record_wrap": "it has no ring", "t_cpu_hotplug": "no record has a CPU", "t_types_guess": noTypes, "t_types_file": noTypes,
+		"t_drop_privileges": "it needs CAP_AUDIT_CONTROL to its end, to remove its rules",
 	},
 }
 
 const (
-	partly    = "it tells no ends by a signal, and births only if /proc shows whose they are, and the test waits for both"
 	endsAlone = "it reports ends alone, and the test waits for births"
 	misses    = "it misses short lives, and the test waits for them"
 	noTypes   = "it needs no types"

@@ -136,5 +136,5 @@ func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 func (f *Faults) apply(o *quark.Options) {
 	o.MaxLength, o.EBPF.RingSize, o.KProbe.RingSize, o.CNProc.ReceiveBuffer = f.Length, f.Ring, f.Ring, f.Ring
 	o.Tracepoint.RingSize = f.Ring
-	o.Taskstats.ReceiveBuffer = f.Ring
+	o.Taskstats.ReceiveBuffer, o.Audit.ReceiveBuffer = f.Ring, f.Ring
 }
