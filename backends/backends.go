@@ -24,8 +24,9 @@ const (
 	Taskstats Set = 1 << 5 // the exit listener of taskstats: ends alone
 	ProcPoll  Set = 1 << 6 // /proc, read at an interval
 
-	// All are those that Open tries if none are named, Every are all that exist.
-	All   = EBPF | KProbe | CNProc
+	// All are those that Open tries if none are named.
+	All = EBPF | KProbe | CNProc
+	// Every are all that exist.
 	Every = All | Tracepoint | Audit | Taskstats | ProcPoll
 )
 
