@@ -21,9 +21,11 @@ type backlog struct {
 	told    uint64
 	read    uint64 // records that have come since then
 	asked   bool
-	active  bool   // records have come since it was asked
-	due     uint64 // when to ask, or to look for the answer; 0 for not
-	since   uint64 // when it was last known
+	answer  *auditrule.Status // that came before the socket was last emptied, or nil
+	active  bool              // records have come since it was asked
+	due     uint64            // when to ask, or to look for the answer; 0 for not
+	since   uint64            // when it was last told
+	from    uint64            // and the time before
 }
 
 // backlogInterval is the time from one question to the next, in ns, while records come.
@@ -57,6 +59,14 @@ func (b *backlog) note(now uint64) {
 func (s *Source) checkBacklog() {
 	b := &s.backlog
 	now := s.now()
+	if st := b.answer; st != nil {
+		if s.noted <= b.since { // what it counts may be in the socket still
+			b.due = now + 1_000_000
+			return
+		}
+		b.answer = nil
+		s.tellBacklog(st, now)
+	}
 	if b.control == nil || b.due == 0 || now < b.due && !(b.asked && s.finishing) {
 		return
 	}
@@ -76,18 +86,16 @@ func (s *Source) checkBacklog() {
 		b.due = now + 1_000_000
 		return
 	}
-	b.asked = false
-	if b.due = 0; b.active {
-		b.due = now + backlogInterval
-	}
-	s.tellBacklog(&st, now)
+	b.asked, b.from, b.since, b.answer = false, b.since, now, &st
+	b.due = now + 1_000_000
 }
 
 // tellBacklog tells of records that were not made.
 func (s *Source) tellBacklog(st *auditrule.Status, now uint64) {
 	b := &s.backlog
-	from := b.since
-	b.since = now
+	if b.due = 0; b.active {
+		b.due = now + backlogInterval
+	}
 	b.exact = b.exact && st.PID == 0
 	missing := uint64(st.Lost - b.first)
 	if !b.exact {
@@ -98,7 +106,7 @@ func (s *Source) tellBacklog(st *auditrule.Status, now uint64) {
 		n := missing - b.told
 		b.told = missing
 		s.lost[engine.LossScratch] += n
-		s.gap(engine.Gap{Cause: engine.LossScratch, CPU: engine.AllCPUs, From: from, To: now, Count: n})
+		s.gap(engine.Gap{Cause: engine.LossScratch, CPU: engine.AllCPUs, From: b.from, To: now, Count: n})
 	}
 }
 

@@ -112,6 +112,9 @@ func (s *Source) openAll() (err error) {
 	booted := commandLine()
 	s.backlog.exact = booted != "1" && booted != "on"
 	s.backlog.bound = !s.backlog.exact
+	if st, err = s.rules.control.Status(); err != nil { // of after the socket has begun to get records
+		return err
+	}
 	s.backlog.first, s.backlog.since = st.Lost, s.now()
 	s.describe(!s.backlog.exact, notes)
 	return s.shared.LeaveOut(&s.caps)
