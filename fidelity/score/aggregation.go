@@ -144,7 +144,7 @@ func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
 		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
 		told := p.Known &^ p.Carried
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
-			if e.Kind != p.Kind || p.Time < e.Earliest || p.Time > j.w.latest(e) {
+			if e.Kind != p.Kind || !j.w.times().during(p.Time, e.Earliest, j.w.latest(e)) {
 				return false
 			}
 			for f := range engine.Field(engine.NumFields) {
