@@ -86,7 +86,7 @@ func (s *Source) drop(e *event) {
 	s.queue.remove(e)
 }
 
-func (s *Source) isNew(pid uint32) bool { _, known := s.lives[pid]; return !known }
+func (s *Source) isNew(pid uint32) bool { return !s.lives[pid].begun }
 
 // insert gives an event to the sink, with its time: one after the begin of the call, and no earlier
 // than that of the event before.
@@ -95,6 +95,10 @@ func (s *Source) insert(e *event) {
 	e.ev = nil
 	s.last = max(s.last, min(e.stamp+s.slack, e.received))
 	ev.Time = s.last
+	if len(s.told) >= maxLives {
+		clear(s.told)
+	}
+	s.told[ev.PID] = e.stamp
 	if ev.Kind != engine.KindExit {
 		s.to.Insert(ev)
 		s.handed++
@@ -150,15 +154,21 @@ func (e *event) setParent(pid uint32) {
 func (s *Source) concludeBirth(e *event) {
 	if !e.isBirth() || e.unborn || e.call == auditrecord.Clone3 && !e.born {
 		if e.success {
-			s.lives.thread(e.pid)
+			s.lives.thread(e.pid, e.stamp)
 		}
 		return
 	}
 	if !e.born {
 		return
 	}
+	// vfork(2) returns when the child has executed or ended: what it did before, or others did in
+	// that time, was told.
+	late := s.told[e.child()] >= e.stamp && s.told[e.child()] != 0 || s.last > e.stamp+s.slack
+	if late && s.lives[e.child()].at >= e.stamp {
+		return
+	}
 	s.lives.begin(e.child(), e)
-	if !s.shared.Reports(engine.EventFork) {
+	if late || !s.shared.Reports(engine.EventFork) {
 		return
 	}
 	ev, t := e.ev, &e.ev.Task
@@ -302,14 +312,12 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 	return true
 }
 
-// sameLife reports whether two calls are of one life: the pid was not used again between them.
+// sameLife reports whether two calls are of one life: the pid was not used again between them. A
+// birth that is still in the queue is not that of the first.
 func (s *Source) sameLife(a, b *event) bool {
-	for _, o := range s.queue.events {
-		if o.known && o.isBirth() && o.child() == a.pid && before(a, o) && before(o, b) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.queue.events, func(o *event) bool {
+		return o.known && o.isBirth() && o.child() == a.pid && o.stamp <= b.stamp
+	})
 }
 
 // goesOn reports whether the process of an end is there still and is not about to end, and whether

@@ -76,7 +76,3 @@ func TestKinds(t *testing.T) {
 		}
 	})
 }
-
-func TestFailedExecs(t *testing.T) {
-	conform.Judge(t, opened(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}), "exec-failed", "fork-exec-exit")
-}

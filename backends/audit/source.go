@@ -54,6 +54,7 @@ type Source struct {
 	early  []uint32 // numbers of events that were concluded without their last record
 	toRead []*event
 	lives  lives
+	told   map[uint32]uint64 // the stamp of the latest event that was told of a pid
 	abends map[uint32]uint64 // processes that a signal has ended that dumps core, and when
 
 	wall    int64  // CLOCK_REALTIME less CLOCK_MONOTONIC
