@@ -344,7 +344,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 		h.AtMost += mayDump(all.Seen())
 	}
 	h.Cause = causes(&stats)
-	s := score.Lives(&score.Witness{Table: some.Queue.Capabilities(), Opened: from, Single: some.Seen()}, lives)
+	s := score.Lives(&score.Witness{Table: some.Queue.Capabilities(), Opened: from, Single: some.Seen(), Clock: score.Clock(name)}, lives)
 	h.Truth, h.Missing = s.Truth, s.Truth-s.Seen
 	return h, nil
 }

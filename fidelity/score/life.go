@@ -237,16 +237,12 @@ func told(seen []*Seen, e *truth.Event) bool {
 // inversions counts the events in a sequence that one before them in the sequence
 // happened after. One that is stamped late counts as having happened then.
 func (w *Witness) inversions(order []*truth.Event) (n int) {
-	var error uint64 // of the clock by which what different processes did is put in order
-	if c := w.Clock; c != nil {
-		error = c.Early + c.Late
-	}
 	var youngest uint64                   // the greatest lower bound of what came
 	furthest := make(map[*truth.Life]int) // the last event of each life that came
 	for _, e := range order {
 		i := slices.Index(e.Life.Events, e)
 		last, some := furthest[e.Life]
-		if w.latest(e)+error < youngest || some && i < last {
+		if w.latest(e)+w.clockError() < youngest || some && i < last {
 			n++
 		}
 		if !some || i > last {

@@ -213,6 +213,15 @@ func Clock(backend string) *Foreign {
 // emulated guest on a machine that has much else to do.
 const lateTick = 1_000_000_000
 
+// clockError is by how much the clock of one of quark's own backends can be off, by which what
+// different processes did is put in order, and what is old enough to be delivered.
+func (w *Witness) clockError() uint64 {
+	if w.Clock == nil {
+		return 0
+	}
+	return w.Clock.Early + w.Clock.Late
+}
+
 // times returns what the times of the witness can be held to.
 func (w *Witness) times() *Foreign {
 	if w.Foreign == nil {
