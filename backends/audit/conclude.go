@@ -161,8 +161,8 @@ func (s *Source) concludeBirth(e *event) {
 	if !e.born {
 		return
 	}
-	// vfork(2) returns when the child has executed or ended: what it did before, or others did in
-	// that time, was told.
+	// vfork(2) returns when the child has executed or ended: what it did before, or others did
+	// in that time, was told.
 	late := s.told[e.child()] >= e.stamp && s.told[e.child()] != 0 || s.last > e.stamp+s.slack
 	if late && s.lives[e.child()].at >= e.stamp {
 		return

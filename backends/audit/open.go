@@ -112,7 +112,8 @@ func (s *Source) openAll() (err error) {
 	booted := commandLine()
 	s.backlog.exact = booted != "1" && booted != "on"
 	s.backlog.bound = !s.backlog.exact
-	if st, err = s.rules.control.Status(); err != nil { // of after the socket has begun to get records
+	// Of after the socket has begun to get records.
+	if st, err = s.rules.control.Status(); err != nil {
 		return err
 	}
 	s.backlog.first, s.backlog.since = st.Lost, s.now()

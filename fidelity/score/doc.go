@@ -32,12 +32,11 @@
 // an exit are judged in the same way: Stamp is right between the readings around the
 // event.
 //
-// Aggregation: Joined are processes whose events came as the documented rules want
-// them, Unjoined those of which they did not. Slow processes, which lived for more
-// than half the hold time less the error of the backend's clock, are not judged by the rules, as they
-// may be delivered in parts, nor are
-// those that lived in a gap. In any case an event that is missing from the parts of the joined
-// events is Unjoined, and the fields of a joined event are judged as those of its last part.
+// Aggregation: Joined are processes whose events came as the documented rules want them, Unjoined
+// those of which they did not. Slow processes, which lived for more than half the hold time less
+// the error of the backend's clock, are not judged by the rules, as they may be delivered in parts,
+// nor are those that lived in a gap. In any case an event that is missing from the parts of the
+// joined events is Unjoined, and the fields of a joined event are judged as those of its last part.
 //
 // Threads: each thread that a scenario tells of has one FORK and one EXIT, except that
 // the end of the last one may be reported as the end of the process only; they count as
