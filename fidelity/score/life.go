@@ -113,17 +113,25 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 		}
 	}
 	seen = slices.DeleteFunc(slices.Clone(seen), func(s *Seen) bool { return !s.Events.Has(k.Events()) })
-	var left []*Seen
-	for _, s := range seen {
-		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && j.w.times().stamps(s.Time, e.Earliest, j.w.latest(e)) && j.sameDetails(s, e)
-		})
-		if i < 0 {
-			left = append(left, s)
-			continue
+	// match matches those whose times are as exact as a clock, and returns the others.
+	match := func(seen []*Seen, clock *Foreign) (left []*Seen) {
+		for _, s := range seen {
+			i := slices.IndexFunc(events, func(e *truth.Event) bool {
+				return !found[e] && clock.stamps(s.Time, e.Earliest, j.w.latest(e)) && j.sameDetails(s, e)
+			})
+			if i < 0 {
+				left = append(left, s)
+				continue
+			}
+			j.match(s, events[i], found)
 		}
-		j.match(s, events[i], found)
+		return left
 	}
+	left := seen
+	if c := j.w.Clock; c != nil && k == engine.KindIDChange { // of which some are left out
+		left = match(left, &Foreign{Late: c.Late})
+	}
+	left = match(left, j.w.times())
 	for _, s := range left {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool { return !found[e] && j.sameDetails(s, e) })
 		switch {
