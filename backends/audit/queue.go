@@ -56,7 +56,7 @@ func (q *queue) first(isNew func(pid uint32) bool) *event {
 			return e
 		}
 		i := slices.IndexFunc(q.events, func(f *event) bool {
-			return f != e && f.stamp == e.stamp && f.known && f.isBirth() && f.child() == e.pid
+			return f != e && f.known && f.isBirth() && f.child() == e.pid
 		})
 		if i < 0 {
 			return e

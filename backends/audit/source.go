@@ -199,7 +199,10 @@ const settling = 1_000_000_000
 
 // noteWall looks whether the wall clock was set.
 func (s *Source) noteWall() {
-	wall := clock.WallOffset()
+	wall, error := clock.WallOffset()
+	if error > wallError/2 { // this thread lost its CPU each time
+		return
+	}
 	if d := wall - s.wall; d > wallError || d < -wallError {
 		s.stepped = s.now()
 	}
