@@ -44,8 +44,8 @@ func (q *queue) remove(e *event) {
 }
 
 // first returns the event that happened first. A child can have done something before its parent's
-// call returns, which gives the number: if the two have the same stamp, the birth comes first.
-// isNew reports whether the birth of a process is not known.
+// call returns, which gives the number: the birth comes first. isNew reports whether that of a
+// process is not known.
 func (q *queue) first(isNew func(pid uint32) bool) *event {
 	if len(q.events) == 0 {
 		return nil
