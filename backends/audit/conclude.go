@@ -328,11 +328,15 @@ func (s *Source) goesOn(e *event) (alive, executed bool) {
 		return false, false
 	}
 	for _, o := range s.queue.events {
-		if o != e && o.known && o.pid == e.pid && o.success && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt) && o.serial != e.serial {
-			return true, true
+		switch {
+		case o == e || !o.known:
+		case o.isBirth() && o.child() == e.pid: // it is another process
+			return false, false
+		case o.pid == e.pid && o.success && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt):
+			executed = true
 		}
 	}
-	return !st.Ending, false
+	return executed || !st.Ending, executed
 }
 
 // concludeIDs tells of a change of ids, if it is of the leader.

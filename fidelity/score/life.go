@@ -113,11 +113,12 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 		}
 	}
 	seen = slices.DeleteFunc(slices.Clone(seen), func(s *Seen) bool { return !s.Events.Has(k.Events()) })
-	// match matches those whose times are as exact as a clock, and returns the others.
-	match := func(seen []*Seen, clock *Foreign) (left []*Seen) {
+	// match matches those whose times can be those of an event that is like them, and returns
+	// the others.
+	match := func(seen []*Seen, like func(*Seen, *truth.Event) bool) (left []*Seen) {
 		for _, s := range seen {
 			i := slices.IndexFunc(events, func(e *truth.Event) bool {
-				return !found[e] && clock.stamps(s.Time, e.Earliest, j.w.latest(e)) && j.sameDetails(s, e)
+				return !found[e] && j.w.times().stamps(s.Time, e.Earliest, j.w.latest(e)) && j.sameDetails(s, e) && like(s, e)
 			})
 			if i < 0 {
 				left = append(left, s)
@@ -128,10 +129,10 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 		return left
 	}
 	left := seen
-	if c := j.w.Clock; c != nil && k == engine.KindIDChange { // of which some are left out
-		left = match(left, &Foreign{Late: c.Late})
+	if j.w.Clock != nil && k == engine.KindIDChange { // of which some are left out
+		left = match(left, j.sameIDs)
 	}
-	left = match(left, j.w.times())
+	left = match(left, func(*Seen, *truth.Event) bool { return true })
 	for _, s := range left {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool { return !found[e] && j.sameDetails(s, e) })
 		switch {
@@ -184,6 +185,20 @@ func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 		unknown := early && strings.Contains(via, "path is unknown") || strings.Contains(via, "each path is unknown")
 		f.NoPath = f.NoPath || unknown && !s.Failed.PathKnown
 		return f.Is(&s.Failed) && s.Failed.PathCarried == (s.Failed.PathKnown && strings.Contains(via, "path is carried"))
+	}
+	return true
+}
+
+// sameIDs reports whether what an event reports of ids is what they were after another one.
+func (j *judge) sameIDs(s *Seen, e *truth.Event) bool {
+	if s.Process == nil {
+		return false
+	}
+	told := s.Process.Known &^ s.Process.Carried & e.State.Told
+	for f := range engine.Field(engine.NumFields) {
+		if (changed(s.ID) & told).Has(f) && !j.value(s.Process, f).isOf(&e.State, &e.Inside) {
+			return false
+		}
 	}
 	return true
 }
@@ -244,21 +259,21 @@ func told(seen []*Seen, e *truth.Event) bool {
 
 // inversions counts the events in a sequence that one before them in the sequence
 // happened after. One that is stamped late counts as having happened then.
-func (w *Witness) inversions(order []*truth.Event) (n int) {
+func (w *Witness) inversions(order []*truth.Event) (late []*truth.Event) {
 	var youngest uint64                   // the greatest lower bound of what came
 	furthest := make(map[*truth.Life]int) // the last event of each life that came
 	for _, e := range order {
 		i := slices.Index(e.Life.Events, e)
 		last, some := furthest[e.Life]
 		if w.latest(e)+w.clockError() < youngest || some && i < last {
-			n++
+			late = append(late, e)
 		}
 		if !some || i > last {
 			furthest[e.Life] = i
 		}
 		youngest = max(youngest, e.Earliest)
 	}
-	return n
+	return late
 }
 
 // threads scores the events of a process's threads: each has one FORK and one EXIT. The

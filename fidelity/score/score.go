@@ -333,9 +333,10 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 				order = append(order, events[0])
 			}
 		}
-		if n := w.inversions(order); n > 0 {
-			j.Inversions += n
-			j.find(order[0].Life, "%d events came after others that they happened before", n)
+		if late := w.inversions(order); len(late) > 0 {
+			j.Inversions += len(late)
+			j.find(late[0].Life, "%d events came after others that they happened before, the first is %s between %d and %d",
+				len(late), late[0].Kind, late[0].Earliest, late[0].Latest)
 		}
 	}
 	return j.Score
