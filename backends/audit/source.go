@@ -203,10 +203,10 @@ func (s *Source) noteWall() {
 	if error > wallError/2 { // this thread lost its CPU each time
 		return
 	}
+	// What is less is the error of the readings: stamps of one tick have to stay the same.
 	if d := wall - s.wall; d > wallError || d < -wallError {
-		s.stepped = s.now()
+		s.stepped, s.wall = s.now(), wall
 	}
-	s.wall = wall
 }
 
 // stampOf returns the time of a record's stamp. Where the wall clock was set it can't be told, and
