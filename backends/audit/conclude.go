@@ -86,7 +86,7 @@ func (s *Source) drop(e *event) {
 	s.queue.remove(e)
 }
 
-func (s *Source) isNew(pid uint32) bool { return !s.lives[pid].begun }
+func (s *Source) isNew(pid uint32) bool { return !s.lives[pid].begun && !s.births[pid] }
 
 // insert gives an event to the sink, with its time: one after the begin of the call, and no earlier
 // than that of the event before.
@@ -152,6 +152,12 @@ func (e *event) setParent(pid uint32) {
 }
 
 func (s *Source) concludeBirth(e *event) {
+	if e.isBirth() {
+		if len(s.births) >= maxLives {
+			clear(s.births)
+		}
+		s.births[e.child()] = true
+	}
 	if !e.isBirth() || e.unborn || e.call == auditrecord.Clone3 && !e.born {
 		if e.success {
 			s.lives.thread(e.pid, e.stamp)
@@ -280,7 +286,7 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 	}
 	if e.call == auditrecord.Exit && !(known && p.single) || e.ev == nil {
 		if e.call == auditrecord.ExitGroup {
-			delete(s.lives, e.pid)
+			s.forgetLife(e.pid)
 		}
 		return true
 	}
@@ -296,7 +302,7 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 			return true
 		}
 	}
-	delete(s.lives, e.pid)
+	s.forgetLife(e.pid)
 	s.lookEnd(e)
 	s.prove(e, e.pid)
 	ev, t := e.ev, &e.ev.Task
@@ -310,6 +316,11 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 	ev.Kind = engine.KindExit
 	s.insert(e)
 	return true
+}
+
+func (s *Source) forgetLife(pid uint32) {
+	delete(s.lives, pid)
+	delete(s.births, pid)
 }
 
 // sameLife reports whether two calls are of one life: the pid was not used again between them. A

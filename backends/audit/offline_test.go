@@ -133,6 +133,28 @@ func TestBirthFirst(t *testing.T) {
 	}
 }
 
+// A pid that is used again at once has lives one after the other, also where /proc shows none of
+// them, and where their births come last.
+func TestReuse(t *testing.T) {
+	const pid, parent = 1<<22 + 7, 1<<22 + 5
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	at := s.now()
+	for i := range 4 {
+		d.call(at, auditrecord.Exec, pid, parent, 0, 0, `argc=1 a0="x"`, `item=0 name="x"`)
+		d.call(at, auditrecord.ExitGroup, pid, parent, 0, uint64(i))
+		d.call(at, auditrecord.Clone3, parent, 1, pid, 0)
+	}
+	var got []string
+	for _, ev := range settle(s) {
+		got = append(got, fmt.Sprint(ev.Kind, ev.Task.Exit.Code()))
+	}
+	if want := "EXEC 0,EXIT 0,EXEC 0,EXIT 1,EXEC 0,EXIT 2,EXEC 0,EXIT 3"; strings.Join(got, ",") != want {
+		t.Errorf("%q, not %s", got, want)
+	}
+}
+
 // A number that a fork has returned is that of a process only if /proc shows it.
 func TestWhoseNumber(t *testing.T) {
 	me := os.Getpid()

@@ -50,7 +50,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 func newSource(shared source.Options, o Options) *Source {
 	s := &Source{
 		shared: shared, exits: shared, opts: o, fd: -1, now: clock.Monotonic, hold: defaultHold, slack: 2*clock.Tick() + 1_000_000 + wallError,
-		batch: nlsocket.NewBatch(batchSize, maxMessage), clock: procfs.NewBootClock(), lives: make(lives), told: make(map[uint32]uint64), abends: make(map[uint32]uint64),
+		batch: nlsocket.NewBatch(batchSize, maxMessage), clock: procfs.NewBootClock(), lives: make(lives), told: make(map[uint32]uint64), births: make(map[uint32]bool), abends: make(map[uint32]uint64),
 		serials: serials{missed: make(map[uint32]uint64)}, showStatus: kernelversion.AtLeast("6.1"),
 	}
 	s.wall, _ = clock.WallOffset()
