@@ -30,8 +30,8 @@ SPACE := $() $()
 # The architectures of the guests, and their images.
 ARCHES ?= $(GOARCH)
 OTHER := $(if $(filter arm64,$(GOARCH)),amd64,arm64)
-image_of_$(GOARCH) := initramfs.gz
-image_of_$(OTHER) := initramfs-$(OTHER).gz
+image_of_$(GOARCH) := initramfs$(if $(MONITORS),-monitors).gz
+image_of_$(OTHER) := initramfs$(if $(MONITORS),-monitors)-$(OTHER).gz
 GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
 
 # KERNELS="NAME..." are kernels of the catalogue or kernel_images/local/, without the architecture,
@@ -40,6 +40,12 @@ GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
 # runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of
 # three for two CPUs. PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none;
 # TESTS selects them as PACKAGE.TEST.
+# APPEND="audit=1" are further words for the guests' kernel command line.
+#
+# MONITORS=1 runs programs of others beside the backends where the fidelity of backends is measured,
+# or MONITORS="NAME..." some; their image is larger.
+MONITORS ?=
+APPEND ?= $(if $(MONITORS),audit=1)
 PKG ?= ./backends/ebpf ./backends/kprobe ./backends/cnproc ./backends/tracepoint ./backends/features ./exitsnoop ./fidelity/hunt .
 KERNELS ?=
 BACKENDS ?=
@@ -55,15 +61,18 @@ else
 Q := @
 endif
 
-.PHONY: all bench build fidelity fidelity-matrix guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
+.PHONY: all bench build fidelity fidelity-matrix league league-readme deps-league guest-test kernel-images kernel-images-update test test-all test-kernel test-kernel-all coverage matrix-report generate deps deps-guest deps-generate clean help FORCE
 all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
+	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
 	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
 	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
+	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
+	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with those of others; LEAGUE="-n 3" are options)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
 	@echo '                    KERNELS="NAME..." in guests instead, for kprobes where the host has none)'
 	@echo 'make test           everything: vet, go test, quark-test on this host (as root) and in guests'
@@ -79,7 +88,10 @@ help:
 	@echo 'make kernel-images  the images of KERNELS, from the cache or from Debian'
 	@echo 'make initramfs.gz   the image that guests run (initramfs-arm64.gz for arm64)'
 	@echo 'make initramfs-debug.gz   the same with a shell: ./krun.sh initramfs-debug.gz KERNEL sh'
-	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive)'
+	@echo 'make initramfs-monitors.gz   the image with programs of others that watch processes'
+	@echo 'make monitors-update   takes the newest Debian packages of those programs'
+	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive,'
+	@echo '                    and of packages, deb or rpm, of kernels or their debug information)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
@@ -113,20 +125,50 @@ bench: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
 endif
 
+# Puts a file between the lines of README.md that begin with <!-- NAME and <!-- end.
+into_readme = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
+	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' README.md >build/README.md && mv build/README.md README.md
+
 # The table in README.md.
 .PHONY: fidelity-readme
 fidelity-readme: fidelity
-	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >build/fidelity.txt
-	$(Q)awk '/^<!-- end -->/ {print "```"; while ((getline line < "build/fidelity.txt") > 0) print line; print "```"; skip = 0} \
-		!skip {print} /^<!-- fidelity/ {skip = 1}' README.md >build/README.md
-	$(Q)mv build/README.md README.md
+	$(Q)echo '```' >build/fidelity.txt
+	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >>build/fidelity.txt
+	$(Q)echo '```' >>build/fidelity.txt
+	$(Q)$(call into_readme,fidelity,build/fidelity.txt)
+
+# All that takes part, on this host or in guests; the page has what was measured in the other place
+# before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
+# the image that has programs of others. One guest at a time: the next would take its processor.
+LEAGUE ?=
+league_page = files=$$(ls build/league-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null); \
+	[ -n "$$files" ] && $(OUT)/quark-fidelity league --csv build/league.csv -p build/league.html $$files
+league: MATRIX := build/league
+ifeq ($(KERNELS),)
+league: build
+	$(Q)rm -f build/league-host.jsonl
+	$(Q)$(OUT)/quark-fidelity league -o build/league-host.jsonl $(LEAGUE) >build/league-host.txt
+	$(Q)$(league_page) >build/league.txt
+	$(Q)cat build/league-host.txt
+else
+league: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m $(if $(MONITORS),--mem 1024) --keep /tmp/league.jsonl \
+		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
+	$(league_page) && exit $$status
+endif
+
+# The tables in README.md, of this host: it must have nothing else to do.
+league-readme: league
+	$(Q)$(OUT)/quark-fidelity league --markdown build/league.md build/league-host.jsonl >build/league-host.txt
+	$(Q)$(call into_readme,league,build/league.md)
 
 # The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
 # machine is slow: the hold time is longer.
 fidelity-matrix: MATRIX := build/fidelity-matrix
 fidelity-matrix: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)status=0; $(run_matrix) --keep /tmp/fidelity.jsonl \
-		--command 'quark-fidelity run -vx --hold-time 1s -o /tmp/fidelity.jsonl' || status=$$?; \
+		$(if $(MONITORS),--deadline-all 60m) \
+		--command 'quark-fidelity run -vx --hold-time 1s -o /tmp/fidelity.jsonl $(addprefix --monitor ,$(MONITORS:1=all))' || status=$$?; \
 	cat $(MATRIX)/guests/*/files/fidelity.jsonl >build/fidelity-matrix.jsonl && \
 	$(OUT)/quark-fidelity report -p build/fidelity-matrix.html build/fidelity-matrix.jsonl && exit $$status
 
@@ -139,12 +181,15 @@ hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/hunt-*.script' \
 		--command 'quark-fidelity hunt --faults --for 15m -o /tmp $(HUNT)'
 
+# The types of local kernels without any.
+LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))
+
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
 # kernel without types has them in a file of the image. FILES are further ones.
 define make_initramfs
-	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init \
-		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES)) $(MULTI)
-	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(filter nobtf,$(KERNELS))' ] || \
+	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init $(addprefix -archive ,$(ARCHIVES)) \
+		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES) $(LOCAL_BTF)) $(MULTI)
+	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(filter nobtf,$(KERNELS))' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 endef
@@ -159,6 +204,30 @@ initramfs-$(OTHER).gz: FORCE
 initramfs-$(OTHER).gz: private GOARCH = $(OTHER)
 initramfs-$(OTHER).gz: private OUT = build/$(OTHER)
 initramfs-$(OTHER).gz: private KERNELS =
+
+# The same with programs of others, from the Debian packages of this machine's release. ./krun.sh
+# wants KRUN_MEM=1024 for it, and KRUN_APPEND=audit=1 for auditd.
+ARCHIVES :=
+MAKE_MONITORS = $(HOSTGO) run ./initramfs/monitors -arch $(GOARCH) -o $(ARCHIVES)
+initramfs-monitors.gz: private ARCHIVES = $(OUT)/monitors.cpio.zst
+initramfs-monitors.gz: deps-monitors build FORCE
+	$(Q)$(MAKE_MONITORS)
+	$(make_initramfs)
+
+initramfs-monitors-$(OTHER).gz: deps-monitors FORCE
+	$(Q)$(MAKE) --no-print-directory build GOARCH=$(OTHER)
+	$(Q)$(MAKE_MONITORS)
+	$(make_initramfs)
+initramfs-monitors-$(OTHER).gz: private GOARCH = $(OTHER)
+initramfs-monitors-$(OTHER).gz: private OUT = build/$(OTHER)
+initramfs-monitors-$(OTHER).gz: private ARCHIVES = build/$(OTHER)/monitors.cpio.zst
+initramfs-monitors-$(OTHER).gz: private KERNELS =
+
+.PHONY: monitors-update
+monitors-update: ARCHIVES = $(OUT)/monitors.cpio.zst
+monitors-update: deps-monitors
+	$(Q)mkdir -p $(OUT)
+	$(Q)$(MAKE_MONITORS) -u -l
 
 # The same with a shell and a few commands, for ./krun.sh initramfs-debug.gz KERNEL sh.
 initramfs-debug.gz: build FORCE
@@ -192,7 +261,7 @@ test-all:
 run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $(a)) \
 	--initramfs $(subst $(SPACE),$(COMMA),$(strip $(foreach a,$(ARCHES),$(a)=$(image_of_$(a))))) \
 	$(if $(FRESH),--fresh) $(if $(SHARD),--shard $(SHARD)) $(foreach b,$(BACKENDS),-b $(b)) $(foreach t,$(TESTS),-t '$(t)') \
-	$(foreach e,$(KNOBS),-e '$(e)') $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
+	$(foreach e,$(KNOBS),-e '$(e)') $(if $(APPEND),--append '$(APPEND)') $(if $(MONITORS),--mem 1024) $(if $(GUEST_JOBS),-j $(GUEST_JOBS)) $(foreach k,$(KERNELS),'$(k)')
 
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
@@ -205,7 +274,7 @@ guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 	$(Q)status=0; for k in $(or $(KERNELS),6.1-cloud); do echo "== $$k"; \
 		GOOS=linux GOARCH=$(GOARCH) $(if $(RACE),CGO_ENABLED=1 )$(GO) test -count=1 -trimpath $(if $(V),-v) $(if $(RUN),-run '$(RUN)') \
 			-ldflags '-s -w$(if $(RACE), -linkmode external -extldflags -static)' $(if $(RACE),-race -timeout 4h) \
-			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath initramfs.gz) --kernel $$k $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
+			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath initramfs.gz) --kernel $$k $(if $(APPEND),--append '$(APPEND)') $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
 	done; exit $$status
 
 test-kernel-all:
@@ -316,7 +385,11 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg \
 	xz-utils:/usr/bin/xz
+DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
+	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
+	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 
 # The types of kernels are kept in the user's cache, so only the first time takes long.
@@ -342,6 +415,10 @@ kernel-nobtf: deps-kernel
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
 
+# The monitors of others that take part in the league; those that are not there are left out of it.
+deps-league:
+	@./.ci/deps $(foreach d,$(DEPS_LEAGUE),'$(d)')
+
 deps-docs:
 	@./.ci/deps mandoc:/usr/bin/mandoc
 
@@ -353,6 +430,10 @@ deps-svg:
 
 deps-guest:
 	@./.ci/deps $(foreach d,$(DEPS_GUEST),'$(d)')
+
+.PHONY: deps-monitors
+deps-monitors:
+	@./.ci/deps $(foreach d,$(DEPS_MONITORS),'$(d)')
 
 deps-generate:
 	@./.ci/deps $(foreach d,$(DEPS_GENERATE),'$(d)')

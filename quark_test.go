@@ -274,7 +274,7 @@ func TestWrongOptionIsNoReasonToFallBack(t *testing.T) {
 		"option BTF.Path is " + missing + ": open " + missing + ": no such file or directory": {BTF: quark.BTFOptions{Path: missing}},
 		"option BTF.Path is " + dir + ": read BTF file: " + dir:                               {BTF: quark.BTFOptions{Path: dir}},
 		"option BTF.Path is /dev/null: read BTF file: /dev/null: ":                            {BTF: quark.BTFOptions{Path: "/dev/null"}},
-		"option Backends is 0x80: it must be a set of ebpf,kprobe,cnproc,tracepoint":          {Backends: 0x80},
+		"option Backends is 0x8000: it must be a set of ebpf,kprobe,cnproc,tracepoint":        {Backends: 0x8000},
 	} {
 		for _, allowed := range []quark.BackendSet{0, quark.CNProc} {
 			if opts.Backends |= allowed; opts.Backends > backends.Every && allowed != 0 {

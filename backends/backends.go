@@ -11,7 +11,7 @@ import (
 )
 
 // Set is a set of backends.
-type Set uint8
+type Set uint16
 
 const (
 	EBPF   Set = 1 << 0 // raw tracepoints and CO-RE programs
@@ -24,10 +24,16 @@ const (
 	Taskstats Set = 1 << 5 // the exit listener of taskstats: ends alone
 	ProcPoll  Set = 1 << 6 // /proc, read at an interval
 
+	EBPFBTF        Set = 1 << 8  // eBPF with source.AttachBTF, to compare
+	EBPFFEntry     Set = 1 << 9  // with source.AttachFEntry
+	EBPFTracepoint Set = 1 << 10 // with source.AttachTracepoint
+
 	// All are those that Open tries if none are named.
 	All = EBPF | KProbe | CNProc
-	// Every are all that exist.
-	Every = All | Tracepoint | Audit | Taskstats | ProcPoll
+	// AllEBPF is eBPF in any way.
+	AllEBPF = EBPF | EBPFBTF | EBPFFEntry | EBPFTracepoint
+	// Every is all that exist.
+	Every = All | Tracepoint | Audit | Taskstats | ProcPoll | AllEBPF
 )
 
 // Options say which backends may be tried and with which options. The zero value tries those of All
@@ -71,6 +77,9 @@ var names = [...]struct {
 	{Taskstats, "taskstats"},
 	{ProcPoll, "procpoll"},
 	{Audit, "audit"},
+	{EBPFBTF, "ebpf:btf"},
+	{EBPFFEntry, "ebpf:fentry"},
+	{EBPFTracepoint, "ebpf:tracepoint"},
 }
 
 // backend is a backend of this system.
@@ -137,7 +146,7 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 		if n.backend&cmp.Or(opts.Allowed, All) == 0 {
 			continue
 		}
-		if len(opts.Shared.Users) > 0 && n.backend != EBPF {
+		if len(opts.Shared.Users) > 0 && n.backend&AllEBPF == 0 {
 			failed = append(failed, Attempt{n.name, fmt.Errorf("it can't leave out the processes of users in the kernel: %w", errors.ErrUnsupported)})
 			continue
 		}
@@ -160,7 +169,7 @@ func Open(opts Options) (engine.Source, []Attempt, error) {
 // allowed.
 func (o *Options) Validate() error {
 	if extra := o.Allowed &^ Every; extra != 0 {
-		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint8(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", Every)}
+		return &engine.OptionError{Option: "Backends", Value: fmt.Sprintf("%#x", uint16(o.Allowed)), Err: fmt.Errorf("it must be a set of %s", Every)}
 	}
 	if err := o.Shared.Validate(); err != nil {
 		return err

@@ -11,7 +11,7 @@ func TestNames(t *testing.T) {
 	var all Set
 	for _, n := range names {
 		if n.backend&all != 0 || n.backend&(n.backend-1) != 0 {
-			t.Errorf("%s: %#x is no bit of its own", n.name, uint8(n.backend))
+			t.Errorf("%s: %#x is no bit of its own", n.name, uint16(n.backend))
 		}
 		all |= n.backend
 		if set, err := Parse(n.name); err != nil || set != n.backend {
@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if all != Every || len(backends) > len(names) {
-		t.Errorf("the names are of %#x, Every is %#x, %d in the list", uint8(all), uint8(Every), len(backends))
+		t.Errorf("the names are of %#x, Every is %#x, %d in the list", uint16(all), uint16(Every), len(backends))
 	}
 	if got := All.Names(); !slices.Equal(got, []string{"ebpf", "kprobe", "cnproc"}) || !strings.HasPrefix(Every.String(), All.String()) {
 		t.Errorf("by default %s, of %s", got, Every)

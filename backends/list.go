@@ -8,6 +8,7 @@ import (
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
 	"github.com/quark-linux/quark/backends/procpoll"
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/backends/taskstats"
 	"github.com/quark-linux/quark/backends/tracepoint"
 	"github.com/quark-linux/quark/engine"
@@ -36,6 +37,20 @@ var backends = map[Set]backend{
 	Audit: {"Audit",
 		func(o *Options) error { return audit.Validate(o.Audit) },
 		func(o *Options) (engine.Source, error) { return opened(audit.Open(o.Shared, o.Audit)) }},
+	EBPFBTF:        attached(source.AttachBTF),
+	EBPFFEntry:     attached(source.AttachFEntry),
+	EBPFTracepoint: attached(source.AttachTracepoint),
+}
+
+// attached is eBPF with its programs attached in one way.
+func attached(a source.Attach) backend {
+	return backend{"EBPF",
+		func(o *Options) error { return ebpf.Validate(o.EBPF) },
+		func(o *Options) (engine.Source, error) {
+			own := o.EBPF
+			own.Attach = a
+			return opened(ebpf.Open(o.Shared, own))
+		}}
 }
 
 // opened returns a nil Source on an error. Converting a nil *S would make a Source that is not nil.

@@ -56,5 +56,9 @@ func (e *Engine) drained() bool {
 // unsettled reports whether, in a drain, the last reading of the source began too early to have
 // brought all that happened before the oldest event.
 func (e *Engine) unsettled() bool {
-	return e.drain.at != 0 && !e.drain.done && e.buffer.Room() > 0 && e.buffer.Len() > 0 && e.buffer.oldest().Time+e.drain.settle > e.populated
+	return e.drain.at != 0 && !e.drain.done && e.buffer.Room() > 0 && e.buffer.Len() > 0 && e.settlesAt() > e.populated
 }
+
+// settlesAt is when a reading of the source brings all that happened before the oldest event, of
+// which there is one.
+func (e *Engine) settlesAt() uint64 { return e.buffer.oldest().Time + e.drain.settle }

@@ -107,7 +107,7 @@ func (e *Engine) Get() (*Event, error) {
 			return ev, nil
 		}
 		if !ripe {
-			if e.unsettled() && e.buffer.oldest().Time+e.drain.settle <= e.clock.Now() {
+			if e.unsettled() && e.settlesAt() <= e.clock.Now() {
 				continue // the next reading settles it
 			}
 			return nil, ErrNothing

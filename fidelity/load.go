@@ -82,10 +82,21 @@ type Cost struct {
 	Slowdown float64 `json:"slowdown"`
 	// Programs is the run time of eBPF programs per process, 0 for backends without any.
 	Programs time.Duration `json:"programs_ns"`
-	RSS      int64         `json:"peak_rss_kib"`
+	// Judge is the CPU time of this process per 1,000 processes, to read and translate what a
+	// monitor of others prints; 0 for backends, which need none.
+	Judge time.Duration `json:"judge_ns_per_1000,omitempty"`
+	RSS   int64         `json:"peak_rss_kib"`
 	// Ready is how long it took from its start until it reported processes; 0 is not measured.
 	Ready time.Duration `json:"ready_ns,omitempty"`
 	Lost  uint64        `json:"lost"`
+}
+
+// JudgeText formats Judge.
+func (c *Cost) JudgeText() string {
+	if c.Judge == 0 {
+		return "-"
+	}
+	return c.Judge.Round(100 * time.Microsecond).String()
 }
 
 // ReadyText formats Ready in whole milliseconds.
@@ -152,6 +163,9 @@ func (c *Cost) measure(o *Options, load scenario.Storm, observed func() (time.Du
 		}
 		if cpu := u.CPU * 1000 / time.Duration(load.Processes); c.CPU == 0 || cpu < c.CPU {
 			c.CPU = cpu
+		}
+		if judge := u.Judge * 1000 / time.Duration(load.Processes); c.Judge == 0 || judge < c.Judge {
+			c.Judge = judge
 		}
 		watched = min(watched, took)
 		c.RSS, c.Lost = max(c.RSS, u.RSS), c.Lost+u.Lost
@@ -229,7 +243,7 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 	once.Repeats = 1
 	_, err = listen(&once, []scenario.Scenario{s.Scenario()}, false, func(h *heard) {
 		w, stats := h.Witness, &h.stats
-		lives, rate := stormLives(h.outcomes[0].Lives)
+		lives, rate := scenario.ShortLives(h.outcomes[0].Lives)
 		sc := score.Lives(w, lives)
 		all := sc.All()
 		list = append(list, Storm{
@@ -240,23 +254,6 @@ func storm(o *Options, s scenario.Storm) (list []Storm, err error) {
 		})
 	})
 	return list, err
-}
-
-// stormLives returns the short lives of a storm, without its workers, and their rate per second.
-func stormLives(all []*truth.Life) (lives []*truth.Life, rate float64) {
-	first, last := truth.Forever, uint64(0)
-	for _, l := range all {
-		for _, e := range l.Events {
-			if e.Kind == engine.KindExec && e.State.Value[engine.FieldComm] == "storm" {
-				lives = append(lives, l)
-				first, last = min(first, l.Born()), max(last, l.Ended())
-			}
-		}
-	}
-	if len(lives) > 0 {
-		rate = float64(len(lives)) / (float64(last-first) / 1e9)
-	}
-	return lives, rate
 }
 
 // Honesty compares the events that a backend lost with those it reported as lost. The backend

@@ -62,7 +62,7 @@ func (list *others) settle(o *Options) (absent []Absence) {
 func (list *others) stop() (all []*heard) {
 	for _, w := range *list {
 		h := &heard{ready: w.run.Ready}
-		_, h.notes = w.stop()
+		h.usage, h.notes = w.stop()
 		h.Witness = w.Testimony()
 		// What its lines lack nothing explains but its table.
 		h.Foreign, h.Unread = &w.monitor.Foreign, true
@@ -130,7 +130,7 @@ const stillProcesses = 4000
 // HonestMonitor lets a monitor stand still during a storm, and compares what it has missed with
 // what it says that it has lost.
 func HonestMonitor(m *monitor.Monitor, patience time.Duration) (h *Honesty, err error) {
-	if m.Traces || m.Accounting {
+	if m.Traces || m.Accounting || m.Blocks {
 		return nil, errors.New("it cannot stand still while others go on")
 	}
 	run, err := m.Start(monitor.Options{})
@@ -165,7 +165,7 @@ func HonestMonitor(m *monitor.Monitor, patience time.Duration) (h *Honesty, err 
 	stopped = true
 	t := w.Testimony()
 	t.Foreign, t.Unread = &m.Foreign, true
-	lives, _ := stormLives(outcomes[0].Lives)
+	lives, _ := scenario.ShortLives(outcomes[0].Lives)
 	sc := score.Lives(t, lives)
 	stats, _ := run.Stats()
 	h = &Honesty{Backend: m.Name, Truth: sc.Truth, Missing: sc.Truth - sc.Seen, Reported: stats.Lost(), Foreign: true}
@@ -177,6 +177,19 @@ func HonestMonitor(m *monitor.Monitor, patience time.Duration) (h *Honesty, err 
 func waitFor(run *scenario.Running, patience time.Duration) error {
 	_, err := run.Wait(patience)
 	return err
+}
+
+// cpuText returns the CPU time of a monitor, and of its judge, for 1,000 events that it reported.
+func (r *Report) cpuText(b *Backend) string {
+	for _, m := range r.Monitors {
+		if &m.Backend == b && m.Events > 0 {
+			each := func(d time.Duration) time.Duration {
+				return (d * 1000 / time.Duration(m.Events)).Round(100 * time.Microsecond)
+			}
+			return fmt.Sprintf("%v / %v", each(m.CPU), each(m.Reading+m.Matching))
+		}
+	}
+	return "-"
 }
 
 // readyText returns how long a monitor took to be ready.

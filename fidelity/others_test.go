@@ -177,29 +177,16 @@ func TestFaultsOfOthers(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("needs root, and runs the monitors that are installed")
 	}
-	for _, c := range []struct {
-		monitor, scenario, what string
-		wrong                   func(*score.Score) int
-	}{
-		{"forkstat", "leader-first", "the leader's status", func(s *score.Score) int { return s.Fields[engine.FieldExit].Wrong }},
-		{"execsnoop", "fork-exec-exit", "the path for the first argument", func(s *score.Score) int { return s.Fields[engine.FieldCmdline].Wrong }},
-		{"exitsnoop", "leader-first", "the leader's status", func(s *score.Score) int { return s.Fields[engine.FieldExit].Wrong }},
-		{"bpftrace", "leader-first", "the leader's end", func(s *score.Score) int { return s.Stamp.Wrong }},
-		{"bpftrace", "clone-parent", "who forked for the parent", func(s *score.Score) int { return s.Fields[engine.FieldPPID].Wrong }},
-		{"perf", "leader-first", "the leader's end", func(s *score.Score) int { return s.Stamp.Wrong }},
-		{"perf", "setuid", "an end at an exec", func(s *score.Score) int { return s.Duplicates }},
-		{"strace", "script", "the call's arguments", func(s *score.Score) int { return s.Fields[engine.FieldCmdline].Wrong }},
-		{"acct", "leader-first", "the leader's status", func(s *score.Score) int { return s.Fields[engine.FieldExit].Wrong }},
-	} {
-		t.Run(c.monitor+" "+c.scenario, func(t *testing.T) {
-			m, err := monitor.Find(c.monitor)
+	for _, c := range monitor.Faults() {
+		t.Run(c.Monitor+" "+c.Scenario, func(t *testing.T) {
+			m, err := monitor.Find(c.Monitor)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if m.Accounting && os.Getenv(accountVariable) == "" {
 				t.Skipf("it changes what all processes of the host have written: %s=1 runs it", accountVariable)
 			}
-			r, err := Perform(Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{c.scenario}})
+			r, err := Perform(Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{c.Scenario}})
 			if err != nil {
 				t.Skip(err)
 			}
@@ -208,8 +195,8 @@ func TestFaultsOfOthers(t *testing.T) {
 			}
 			s := &r.Monitors[0].Total
 			t.Logf("%s %q", s, r.Monitors[0].Notes)
-			if c.wrong(s) == 0 {
-				t.Errorf("it has %s right", c.what)
+			if c.Wrong(s) == 0 {
+				t.Errorf("it has %s right", c.What)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ func example(kernel string) *Report {
 	}
 	b.Delay = spread(b.Total.Delays)
 	r.Backends = []*Backend{b}
-	other := &Monitor{Backend: Backend{Name: "other"}, Ready: 1e9, Notes: []string{"left running, and killed: process 7 (other)"}}
+	other := &Monitor{Backend: Backend{Name: "other"}, Ready: 1e9, Events: 500, CPU: 20e6, Reading: 1e6, Matching: 2e6, Notes: []string{"left running, and killed: process 7 (other)"}}
 	stale := &Score{Scenario: "fine"}
 	stale.Truth, stale.Seen = 10, 7
 	stale.Fields[engine.FieldComm] = score.Verdicts{Right: 6, Stale: 1}
@@ -51,12 +51,13 @@ func example(kernel string) *Report {
 // What a monitor of others has wrong is said, and no defect.
 func TestPrintMonitors(t *testing.T) {
 	r := example("6.1")
+	r.Costs = append(r.Costs, Cost{Backend: "other", Processes: 100, Judge: 1_250_000})
 	r.Storms = append(r.Storms, Storm{Backend: "other", Offered: 500, Truth: 10, Seen: 3, Foreign: true})
 	r.Honesty = append(r.Honesty, &Honesty{Backend: "other", Truth: 10, Missing: 7, Absent: 7, AtMost: 7, Foreign: true})
 	var b strings.Builder
 	r.Print(&b)
 	for _, want := range []string{
-		"missing ", "ready after ", " 1s", "85.7 % right 14.3 % STALE", "other: left running, and killed: process 7 (other)",
+		"missing ", "ready after ", " 1s", " 40ms / 6ms", "   1.3ms  ", "85.7 % right 14.3 % STALE", "other: left running, and killed: process 7 (other)",
 		"other, fine: 7 of 10 events seen", "  7: comm is of another time",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -115,7 +115,8 @@ type heard struct {
 	stats    quark.Stats
 	outcomes []*scenario.Outcome
 	ready    time.Duration // of a monitor: how long it took to be ready
-	notes    []string      // likewise what went wrong
+	usage    meter.Usage   // likewise what it cost
+	notes    []string      // and what went wrong
 }
 
 // listen performs scenarios while all backends and monitors listen, and calls each with what one
@@ -291,6 +292,7 @@ func (r *Report) add(h *heard) {
 	b := &Backend{Name: h.Backend, Lost: h.stats.Lost(), Cause: causes(&h.stats), Late: h.stats.Late}
 	b.describe(h.Table)
 	at := make(map[string]*Score)
+	var spent time.Duration
 	for _, o := range h.outcomes {
 		s := at[o.Name]
 		if s == nil {
@@ -298,7 +300,7 @@ func (r *Report) add(h *heard) {
 			at[o.Name] = s
 			b.Scenarios = append(b.Scenarios, s)
 		}
-		s.Add(score.Lives(h.Witness, o.Lives))
+		spent += meter.Spent(func() { s.Add(score.Lives(h.Witness, o.Lives)) })
 	}
 	for _, s := range b.Scenarios {
 		// A storm has more events than all other scenarios together, all alike.
@@ -309,7 +311,8 @@ func (r *Report) add(h *heard) {
 	b.Delay = spread(b.Total.Delays)
 	b.Total.Findings = nil
 	if h.Foreign != nil {
-		r.Monitors = append(r.Monitors, &Monitor{Backend: *b, Ready: h.ready, Notes: h.notes})
+		r.Monitors = append(r.Monitors, &Monitor{Backend: *b, Ready: h.ready, Notes: h.notes,
+			Events: h.usage.Raw, CPU: h.usage.CPU, Reading: h.usage.Judge, Matching: spent})
 		return
 	}
 	r.Backends = append(r.Backends, b)

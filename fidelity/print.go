@@ -65,6 +65,7 @@ func (r *Report) Print(out io.Writer) {
 	row("lost", func(b *Backend) string { return lostText(b.Lost, b.Cause) })
 	if len(r.Monitors) > 0 {
 		row("missing", func(b *Backend) string { return fmt.Sprint(b.missing()) })
+		row("CPU for 1,000 events, its own / the judge's", func(b *Backend) string { return r.cpuText(b) })
 		row("ready after", func(b *Backend) string { return r.readyText(b) })
 	}
 	total(fields()...)
@@ -145,10 +146,10 @@ func (r *Report) printLoad(out io.Writer) {
 	}
 	for i, c := range r.Costs {
 		if i == 0 {
-			fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tpeak memory\tready after\tlost")
+			fmt.Fprintln(w, "\ncost\tCPU/1,000 processes\tworkload\teBPF/process\tthe judge's CPU\tpeak memory\tready after\tlost")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%.0f MiB\t%s\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
-			c.ProgramsText(), float64(c.RSS)/1024, c.ReadyText(), c.Lost)
+		fmt.Fprintf(w, "%s\t%s\t%.2f x\t%s\t%s\t%.0f MiB\t%s\t%d\n", c.Backend, c.CPUText(), c.Slowdown,
+			c.ProgramsText(), c.JudgeText(), float64(c.RSS)/1024, c.ReadyText(), c.Lost)
 	}
 	fmt.Fprintln(w)
 	w.Flush()

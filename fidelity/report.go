@@ -62,6 +62,14 @@ type Monitor struct {
 	Backend
 	// Ready is how long it took from its start until it had reported a process.
 	Ready time.Duration `json:"ready_ns"`
+	// Events is how many it reported, of whatever process, and CPU its CPU time since it was
+	// ready.
+	Events uint64        `json:"events"`
+	CPU    time.Duration `json:"cpu_ns"`
+	// Reading is the CPU time that the judge took meanwhile, to read and translate its output,
+	// and Matching what it took afterwards, to compare that with the truth.
+	Reading  time.Duration `json:"judge_reading_ns"`
+	Matching time.Duration `json:"judge_matching_ns"`
 	// Notes say what went wrong with it.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -85,15 +93,24 @@ type Spread struct {
 func newReport() *Report {
 	r := &Report{Type: recordType, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Time: time.Now().UTC().Round(time.Second)}
 	r.Kernel, _ = kernelversion.Running()
-	if info, ok := debug.ReadBuildInfo(); ok {
-		r.Version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				r.Version = s.Value
-			}
+	r.Version = Version()
+	return r
+}
+
+// Version returns the version of this program, or the commit it was built from, "" if neither is
+// known.
+func Version() (version string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	version = info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			version = s.Value
 		}
 	}
-	return r
+	return version
 }
 
 // describe copies the fields of the capability table.

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,7 @@ type Image struct {
 	Multi    string   // path of a binary that is several commands; "": none
 	Names    []string // of Multi in /bin: hard links to one file
 	Files    []string // paths of other files, for /
+	Archives []string // paths of further archives, which the kernel unpacks after this one
 }
 
 // machines maps a GOARCH to the ELF machine of its binaries. With a binary for another machine the
@@ -72,7 +74,25 @@ func (img Image) Write(w io.Writer) error {
 	if err := writeArchive(zw, records); err != nil {
 		return err
 	}
-	return zw.Close()
+	if err := zw.Close(); err != nil {
+		return err
+	}
+	return img.append(w)
+}
+
+// append writes the further archives. The kernel looks for the next one after the end of one.
+func (img Image) append(w io.Writer) error {
+	for _, path := range img.Archives {
+		f, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("add an archive: %w", err)
+		}
+		_, err = io.Copy(w, f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("add an archive: %w", err)
+		}
+	}
+	return nil
 }
 
 func writeArchive(w io.Writer, records []cpio.Record) error {
@@ -139,7 +159,7 @@ func (img Image) records() ([]cpio.Record, error) {
 		}
 		seen[r.Name] = true
 	}
-	digest, err := digest(records)
+	digest, err := img.digest(records)
 	if err != nil {
 		return nil, err
 	}
@@ -187,11 +207,11 @@ func binaryRecord(path, name string, machine elf.Machine) (cpio.Record, error) {
 	return cpio.StaticFile(name, string(content), 0o755), nil
 }
 
-// digest returns the SHA-256 of the uncompressed archive of records, in hex: the image's identity
-// in a guest's hello record.
-func digest(records []cpio.Record) (string, error) {
+// digest returns the SHA-256 of the uncompressed archive of records and of the further ones, in
+// hex: the image's identity in a guest's hello record.
+func (img Image) digest(records []cpio.Record) (string, error) {
 	h := sha256.New()
-	if err := writeArchive(h, records); err != nil {
+	if err := errors.Join(writeArchive(h, records), img.append(h)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil

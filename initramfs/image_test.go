@@ -158,6 +158,28 @@ func TestImage(t *testing.T) {
 		}
 	})
 
+	t.Run("further archive", func(t *testing.T) {
+		with := img
+		with.Archives = []string{filepath.Join(dir, "more.cpio")}
+		if err := with.Write(io.Discard); err == nil || !strings.Contains(err.Error(), "add an archive") {
+			t.Errorf("a missing archive: error %v", err)
+		}
+		if err := os.WriteFile(with.Archives[0], []byte("070701"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := with.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		own, ok := bytes.CutSuffix(out.Bytes(), []byte("070701"))
+		if !ok {
+			t.Fatal("the archive is not at the end")
+		}
+		if recs := unpack(t, own); content(t, recs[len(recs)-1]) == content(t, byName["etc/os-release"]) {
+			t.Error("another archive, the same IMAGE_VERSION")
+		}
+	})
+
 	t.Run("digest follows content", func(t *testing.T) {
 		if err := os.WriteFile(img.Binaries[0], append([]byte(content(t, byName["bin/quark-mon"])), 'x'), 0o755); err != nil {
 			t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
 // recipe describes a kernel that is built from Debian's source, as no package has it.
@@ -101,7 +103,7 @@ func (f *fetcher) provideBuilt(ctx context.Context, r recipe, dir string, update
 		}
 	}
 	for _, suffix := range []string{"", typesSuffix} {
-		if err := link(f.cache.path(image+suffix), filepath.Join(dir, r.arch, r.name+suffix)); err != nil {
+		if err := link(f.cache.Path(image+suffix), filepath.Join(dir, r.arch, r.name+suffix)); err != nil {
 			return err
 		}
 	}
@@ -112,11 +114,11 @@ func (f *fetcher) provideBuilt(ctx context.Context, r recipe, dir string, update
 // builtBefore returns the name of the image that was last built by the present recipe, "" for none.
 func (f *fetcher) builtBefore(r recipe) (image string) {
 	var last time.Time
-	paths, _ := filepath.Glob(f.cache.path("*_" + r.variant())) // a good pattern
+	paths, _ := filepath.Glob(f.cache.Path("*_" + r.variant())) // a good pattern
 	for _, path := range paths {
 		name := filepath.Base(path)
-		_, err := f.cache.verify(name)
-		_, typesErr := f.cache.verify(name + typesSuffix)
+		_, err := f.cache.Verify(name)
+		_, typesErr := f.cache.Verify(name + typesSuffix)
 		st, statErr := os.Stat(path)
 		if err := errors.Join(err, typesErr, statErr); err != nil {
 			f.say("%s: %v; not used", name, err)
@@ -140,17 +142,17 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image stri
 	if runtime.GOARCH != r.arch {
 		return "", fmt.Errorf("it is built on %s only", r.arch)
 	}
-	a, err := newApt(ctx, f.say, r.arch)
+	a, err := openArchive(ctx, f.say, r.arch)
 	if err != nil {
 		return "", err
 	}
-	defer a.close()
-	tree := filepath.Join(a.dir, "tree")
+	defer a.Close()
+	tree := filepath.Join(a.Dir, "tree")
 	p, current, err := f.unpackNewest(ctx, a, r, known, tree)
 	if err != nil || current {
 		return "", err
 	}
-	config := filepath.Join(a.dir, r.name+".config")
+	config := filepath.Join(a.Dir, r.name+".config")
 	if err := os.WriteFile(config, []byte(r.config), 0o644); err != nil {
 		return "", err
 	}
@@ -168,7 +170,7 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image stri
 	if err := f.make(ctx, tree, r.compile()...); err != nil {
 		return "", fmt.Errorf("build the kernel: %w", err)
 	}
-	btf := filepath.Join(a.dir, r.name+typesSuffix)
+	btf := filepath.Join(a.Dir, r.name+typesSuffix)
 	if err := f.tool(ctx, tree, "pahole", "--btf_encode_detached="+btf, "vmlinux"); err != nil {
 		return "", fmt.Errorf("encode the kernel's types: %w", err)
 	}
@@ -182,7 +184,7 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image stri
 	} {
 		content, err := os.ReadFile(file.path)
 		if err == nil {
-			_, err = f.cache.store(file.name, content)
+			_, err = f.cache.Store(file.name, content)
 		}
 		if err != nil {
 			return "", err
@@ -193,20 +195,20 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image stri
 
 // unpackNewest unpacks the newest package of the recipe's source that the archive still has, unless
 // that has the known version (current).
-func (f *fetcher) unpackNewest(ctx context.Context, a *apt, r recipe, known, tree string) (p Package, current bool, err error) {
+func (f *fetcher) unpackNewest(ctx context.Context, a *archive, r recipe, known, tree string) (p debian.Package, current bool, err error) {
 	for _, suite := range r.suites {
-		if err = a.update(ctx, suite); err != nil {
+		if _, err = a.Update(ctx, suite); err != nil {
 			continue // a suite may be gone from the archive
 		}
-		var packages []Package
-		if packages, err = a.show(ctx, r.source); err != nil {
+		var packages []debian.Package
+		if packages, err = a.Show(ctx, r.source); err != nil {
 			continue
 		}
 		if err = newestFirst(packages); err != nil {
 			return p, false, err
 		}
-		p, current, err = a.first(ctx, packages, func(p Package) bool { return p.Version == known },
-			func(_ Package, deb string) error { return f.unpackSource(ctx, deb, tree) })
+		p, current, err = a.first(ctx, packages, func(p debian.Package) bool { return p.Version == known },
+			func(_ debian.Package, deb string) error { return f.unpackSource(ctx, deb, tree) })
 		if err == nil || ctx.Err() != nil {
 			return p, current, err
 		}
@@ -217,8 +219,8 @@ func (f *fetcher) unpackNewest(ctx context.Context, a *apt, r recipe, known, tre
 // unpackSource unpacks the archive of the source in a package, without its topmost directory, into
 // dir.
 func (f *fetcher) unpackSource(ctx context.Context, deb, dir string) error {
-	archive, err := unpack(ctx, deb, sourceFile)
-	if errors.Is(err, errNoImage) {
+	archive, err := debian.Find(ctx, deb, sourceFile)
+	if errors.Is(err, debian.ErrNoFile) {
 		return errors.New("unpack the source: the package holds no archive of it")
 	}
 	file := deb + ".source"

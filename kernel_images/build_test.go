@@ -36,7 +36,7 @@ func TestBuiltBefore(t *testing.T) {
 	f := &fetcher{cache: c, say: t.Logf}
 	image := imageName("5.10.1", "5.10.1-1") + "_" + nobtf.variant()
 	for name, text := range map[string]string{image: "image", image + typesSuffix: "types"} {
-		if _, err := c.store(name, []byte(text)); err != nil {
+		if _, err := c.Store(name, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestBuiltBefore(t *testing.T) {
 	if got := f.builtBefore(changed); got != "" {
 		t.Errorf("another configuration: %s", got)
 	}
-	if err := os.WriteFile(c.path(image+typesSuffix), []byte("other"), 0o644); err != nil {
+	if err := os.WriteFile(c.Path(image+typesSuffix), []byte("other"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.builtBefore(nobtf); got != "" {

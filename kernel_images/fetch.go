@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
 // fetcher gets images into the cache and links them.
@@ -21,7 +22,7 @@ type fetcher struct {
 
 // result is the image of a row, or the reason why there is none.
 type result struct {
-	pkg   Package
+	pkg   debian.Package
 	image string // name in the cache
 	sum   string
 	how   string // where the image is from, in words
@@ -54,11 +55,11 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 		}
 		results[r.Name] = res
 	}
-	var a *apt
+	var a *archive
 	if len(arches) > 0 {
-		if a, err = newApt(ctx, f.say, arches...); err == nil {
-			defer a.close()
-			if a.uncovered(suites...) == nil {
+		if a, err = openArchive(ctx, f.say, arches...); err == nil {
+			defer a.Close()
+			if a.Uncovered(suites...) == nil {
 				_, err = a.kernels(ctx, suites...) // once for all takes less time
 			}
 		}
@@ -87,7 +88,7 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 			}
 			continue
 		}
-		if err := link(f.cache.path(res.image), path); err != nil {
+		if err := link(f.cache.Path(res.image), path); err != nil {
 			return err
 		}
 		locked[r.Name] = Locked{res.pkg.Name, res.pkg.Version, res.sum}
@@ -100,7 +101,7 @@ func (f *fetcher) provide(ctx context.Context, rows []catalogue.Row, dir string,
 }
 
 func (f *fetcher) good(image string) bool {
-	_, err := f.cache.verify(image)
+	_, err := f.cache.Verify(image)
 	return err == nil
 }
 
@@ -111,10 +112,10 @@ func (f *fetcher) cached(row string) (res result) {
 		return result{err: os.ErrNotExist}
 	}
 	res.pkg, res.how = l.pkg(), fmt.Sprintf("cached %s, sha256 ok", l.pkg())
-	res.image = f.cache.replacement(l.pkg().image())
-	res.sum, res.err = f.cache.verify(res.image)
+	res.image = f.cache.replacement(imageOf(l.pkg()))
+	res.sum, res.err = f.cache.Verify(res.image)
 	switch {
-	case res.image != l.pkg().image():
+	case res.image != imageOf(l.pkg()):
 		res.how = fmt.Sprintf("cached %s, sha256 ok, for the locked %s is gone", res.image, l.Version)
 	case res.err == nil:
 		res.err = f.lock.check(row, res.pkg, res.sum)
@@ -124,10 +125,10 @@ func (f *fetcher) cached(row string) (res result) {
 
 // fetch caches the image of a row's package, the locked one or else the newest, from the first of
 // the row's suites that has one.
-func (f *fetcher) fetch(ctx context.Context, a *apt, r catalogue.Row) (res result) {
-	res.err = a.uncovered(r.Suites...)
+func (f *fetcher) fetch(ctx context.Context, a *archive, r catalogue.Row) (res result) {
+	res.err = a.Uncovered(r.Suites...)
 	for _, suite := range r.Suites {
-		if a.uncovered(suite) != nil {
+		if a.Uncovered(suite) != nil {
 			continue
 		}
 		packages, err := a.kernels(ctx, suite)
@@ -150,20 +151,20 @@ func (f *fetcher) fetch(ctx context.Context, a *apt, r catalogue.Row) (res resul
 
 // one caches the image of the first of a row's packages that the archive has, the locked one in
 // front.
-func (f *fetcher) one(ctx context.Context, a *apt, row string, packages []Package) (res result) {
+func (f *fetcher) one(ctx context.Context, a *archive, row string, packages []debian.Package) (res result) {
 	packages, gone := f.lock.prefer(row, packages)
 	if gone != "" {
 		f.say("%s: the locked %s is gone from the archive: taking the newest of its series, %s", row, gone, packages[0])
 	}
 	var cached bool
-	res.pkg, cached, res.err = a.first(ctx, packages, func(p Package) bool {
+	res.pkg, cached, res.err = a.first(ctx, packages, func(p debian.Package) bool {
 		var err error
-		res.sum, err = f.cache.verify(p.image())
+		res.sum, err = f.cache.Verify(imageOf(p))
 		return err == nil && f.lock.check(row, p, res.sum) == nil
-	}, func(p Package, deb string) error {
-		image, err := unpack(ctx, deb, imageFile)
+	}, func(p debian.Package, deb string) error {
+		image, err := debian.Find(ctx, deb, imageFile)
 		if err == nil {
-			res.sum, err = f.cache.store(p.image(), image)
+			res.sum, err = f.cache.Store(imageOf(p), image)
 		}
 		return err
 	})
@@ -173,13 +174,13 @@ func (f *fetcher) one(ctx context.Context, a *apt, row string, packages []Packag
 	if res.err != nil {
 		return res
 	}
-	res.image, res.how = res.pkg.image(), "fetched "+res.pkg.String()
+	res.image, res.how = imageOf(res.pkg), "fetched "+res.pkg.String()
 	if cached {
 		res.how = fmt.Sprintf("cached %s, sha256 ok, the newest", res.pkg)
 	}
-	if l, ok := f.lock[row]; ok && !l.pkg().same(res.pkg) {
+	if l, ok := f.lock[row]; ok && !l.pkg().Same(res.pkg) {
 		res.how += fmt.Sprintf(", for the locked %s is gone", l.Version)
-		res.err = f.cache.replace(l.pkg().image(), res.image)
+		res.err = f.cache.replace(imageOf(l.pkg()), res.image)
 	}
 	return res
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/quark-linux/quark/internal/harness/debian"
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
@@ -22,7 +23,7 @@ type Locked struct {
 	SHA256  string `json:"sha256"`
 }
 
-func (l Locked) pkg() Package { return Package{Name: l.Package, Version: l.Version} }
+func (l Locked) pkg() debian.Package { return debian.Package{Name: l.Package, Version: l.Version} }
 
 // readLock reads the lock file. Without one nothing is locked.
 func readLock(path string) (lock, error) {
@@ -59,23 +60,23 @@ func (l lock) write(path string) error {
 
 // prefer moves the package that a row is locked to to the front. gone is its name and version if it
 // is not among the packages.
-func (l lock) prefer(row string, packages []Package) (ordered []Package, gone string) {
+func (l lock) prefer(row string, packages []debian.Package) (ordered []debian.Package, gone string) {
 	e, ok := l[row]
 	if !ok {
 		return packages, ""
 	}
-	i := slices.IndexFunc(packages, e.pkg().same)
+	i := slices.IndexFunc(packages, e.pkg().Same)
 	if i < 0 {
 		return packages, e.pkg().String()
 	}
-	ordered = append([]Package{packages[i]}, packages[:i]...)
+	ordered = append([]debian.Package{packages[i]}, packages[:i]...)
 	return append(ordered, packages[i+1:]...), ""
 }
 
 // check compares the checksum of a package's image with the locked one.
-func (l lock) check(row string, p Package, sum string) error {
+func (l lock) check(row string, p debian.Package, sum string) error {
 	e, ok := l[row]
-	if !ok || !e.pkg().same(p) || e.SHA256 == sum {
+	if !ok || !e.pkg().Same(p) || e.SHA256 == sum {
 		return nil
 	}
 	return fmt.Errorf("the image of %s is not the locked one: its sha256 is %s, locked is %s", p, sum, e.SHA256)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
 var sum = strings.Repeat("0", 64)
@@ -45,16 +46,16 @@ func TestLockFile(t *testing.T) {
 
 func TestLockPrefers(t *testing.T) {
 	l := lock{"row": {Package: "p", Version: "1", SHA256: sum}}
-	p1, p2, p3 := Package{Name: "p", Version: "1"}, Package{Name: "p", Version: "2"}, Package{Name: "q", Version: "3"}
+	p1, p2, p3 := debian.Package{Name: "p", Version: "1"}, debian.Package{Name: "p", Version: "2"}, debian.Package{Name: "q", Version: "3"}
 	for _, tt := range []struct {
 		row      string
-		packages []Package
-		want     []Package
+		packages []debian.Package
+		want     []debian.Package
 		gone     string
 	}{
-		{"row", []Package{p3, p2, p1}, []Package{p1, p3, p2}, ""},
-		{"row", []Package{p3, p2}, []Package{p3, p2}, "p 1"},
-		{"other", []Package{p3, p2}, []Package{p3, p2}, ""},
+		{"row", []debian.Package{p3, p2, p1}, []debian.Package{p1, p3, p2}, ""},
+		{"row", []debian.Package{p3, p2}, []debian.Package{p3, p2}, "p 1"},
+		{"other", []debian.Package{p3, p2}, []debian.Package{p3, p2}, ""},
 	} {
 		got, gone := l.prefer(tt.row, tt.packages)
 		if diff := cmp.Diff(tt.want, got); diff != "" || gone != tt.gone {
@@ -63,7 +64,7 @@ func TestLockPrefers(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		row string
-		p   Package
+		p   debian.Package
 		sum string
 		ok  bool
 	}{
@@ -95,7 +96,7 @@ func TestLocked(t *testing.T) {
 		if r.Built {
 			continue
 		}
-		if !ok || !matches(r, Package{Name: e.Package, Version: e.Version, Arch: r.Arch, Size: 1 << 30}) {
+		if !ok || !matches(r, debian.Package{Name: e.Package, Version: e.Version, Arch: r.Arch, Size: 1 << 30}) {
 			t.Errorf("%s is locked to %+v", r.Name, e)
 		}
 	}
@@ -114,25 +115,25 @@ func TestProvide(t *testing.T) {
 	}
 	dir := t.TempDir()
 	l := lock{}
-	for row, p := range map[string]Package{
+	for row, p := range map[string]debian.Package{
 		"good-amd64": {Name: "linux-image-1", Version: "1"}, "replaced-amd64": {Name: "linux-image-2", Version: "2"},
 		"damaged-amd64": {Name: "linux-image-3", Version: "3"},
 	} {
-		sum, err := c.store(p.image(), []byte(row))
+		sum, err := c.Store(imageOf(p), []byte(row))
 		if err != nil {
 			t.Fatal(err)
 		}
 		l[row] = Locked{p.Name, p.Version, sum}
 	}
-	gone := l["replaced-amd64"].pkg().image()
-	newer := Package{Name: "linux-image-2", Version: "2.1"}
-	if _, err := c.store(newer.image(), []byte("newer")); err != nil {
+	gone := imageOf(l["replaced-amd64"].pkg())
+	newer := debian.Package{Name: "linux-image-2", Version: "2.1"}
+	if _, err := c.Store(imageOf(newer), []byte("newer")); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Remove(c.path(gone)), os.Remove(c.path(gone)+".sha256"), c.replace(gone, newer.image()), l.write(filepath.Join(dir, "lock.json"))); err != nil {
+	if err := errors.Join(os.Remove(c.Path(gone)), os.Remove(c.Path(gone)+".sha256"), c.replace(gone, imageOf(newer)), l.write(filepath.Join(dir, "lock.json"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(c.path(l["damaged-amd64"].pkg().image()), []byte("x"), 0o644); err != nil {
+	if err := os.WriteFile(c.Path(imageOf(l["damaged-amd64"].pkg())), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var rows []catalogue.Row
@@ -156,7 +157,7 @@ func TestProvide(t *testing.T) {
 		}
 	}
 	// An image that is linked already is better than none.
-	if err := link(c.path(newer.image()), filepath.Join(dir, "amd64", "damaged")); err != nil {
+	if err := link(c.Path(imageOf(newer)), filepath.Join(dir, "amd64", "damaged")); err != nil {
 		t.Fatal(err)
 	}
 	out.Reset()

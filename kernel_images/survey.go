@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
 // surveySuites are all suites that have kernels with types, more than the catalogue's.
@@ -29,12 +30,13 @@ type survey struct {
 // run surveys all suites. It reports a suite that it cannot get and goes on.
 func (s *survey) run(ctx context.Context) error {
 	for _, suite := range surveySuites {
-		a, err := newApt(ctx, s.say, "amd64", "arm64") // knows this suite's packages only
+		// It knows this suite's packages only.
+		a, err := openArchive(ctx, s.say, "amd64", "arm64")
 		if err != nil {
 			return err
 		}
 		err = s.suite(ctx, a, suite)
-		a.close()
+		a.Close()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -45,7 +47,7 @@ func (s *survey) run(ctx context.Context) error {
 	return nil
 }
 
-func (s *survey) suite(ctx context.Context, a *apt, suite string) error {
+func (s *survey) suite(ctx context.Context, a *archive, suite string) error {
 	packages, err := a.kernels(ctx, suite)
 	if err != nil {
 		return err
@@ -55,7 +57,7 @@ func (s *survey) suite(ctx context.Context, a *apt, suite string) error {
 		return err
 	}
 	for _, group := range groups {
-		p, had, err := a.first(ctx, group, s.types.has, func(p Package, deb string) error { return s.types.keep(ctx, p, deb) })
+		p, had, err := a.first(ctx, group, s.types.has, func(p debian.Package, deb string) error { return s.types.keep(ctx, p, deb) })
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -69,20 +71,20 @@ func (s *survey) suite(ctx context.Context, a *apt, suite string) error {
 }
 
 // groups returns for each wanted kernel its possible packages, best first.
-func (s *survey) groups(packages []Package) ([][]Package, error) {
+func (s *survey) groups(packages []debian.Package) ([][]debian.Package, error) {
 	rows := make(map[string]catalogue.Row)
-	byRow := make(map[string][]Package)
+	byRow := make(map[string][]debian.Package)
 	for _, p := range packages {
-		ok, err := path.Match(cmp.Or(s.pattern, "*"), p.release())
+		ok, err := path.Match(cmp.Or(s.pattern, "*"), releaseOf(p))
 		if err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", s.pattern, err)
 		}
-		if r, isKernel := p.row(); isKernel && ok {
+		if r, isKernel := rowOf(p); isKernel && ok {
 			rows[r.Name] = r
 			byRow[r.Name] = append(byRow[r.Name], p)
 		}
 	}
-	var groups [][]Package
+	var groups [][]debian.Package
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		found, err := candidates(rows[name], byRow[name])
 		if err != nil {
@@ -95,9 +97,9 @@ func (s *survey) groups(packages []Package) ([][]Package, error) {
 
 // spread divides candidates, newest first, into up to n groups of neighbours. The first packages of
 // the groups are the newest one, some between and the oldest one: the last group is reversed.
-func spread(candidates []Package, n int) [][]Package {
+func spread(candidates []debian.Package, n int) [][]debian.Package {
 	n = min(n, len(candidates))
-	var groups [][]Package
+	var groups [][]debian.Package
 	for i := range n {
 		group := slices.Clone(candidates[i*len(candidates)/n : (i+1)*len(candidates)/n])
 		if i == n-1 && n > 1 {

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quark-linux/quark/internal/harness/debian"
 )
 
 func TestSpread(t *testing.T) {
-	var all []Package
+	var all []debian.Package
 	for _, v := range []string{"9", "8", "7", "6", "5", "4", "3"} {
-		all = append(all, Package{Version: v})
+		all = append(all, debian.Package{Version: v})
 	}
 	for _, tt := range []struct {
 		packages, n int
@@ -44,10 +46,10 @@ func TestSpread(t *testing.T) {
 }
 
 func TestSurveyGroups(t *testing.T) {
-	if err := checkTools(); err != nil {
+	if err := debian.CheckTools(); err != nil {
 		t.Skip(err)
 	}
-	packages := []Package{
+	packages := []debian.Package{
 		{Name: "linux-image-6.1.0-9-cloud-amd64", Version: "6.1.27-1", Arch: "amd64", Size: 27e6},
 		{Name: "linux-image-6.1.0-56-cloud-amd64", Version: "6.1.192-2", Arch: "amd64", Size: 27e6},
 		{Name: "linux-image-6.1.0-56-amd64", Version: "6.1.192-2", Arch: "amd64", Size: 27e6},
@@ -71,7 +73,7 @@ func TestSurveyGroups(t *testing.T) {
 		}
 		var got []string
 		for _, g := range groups {
-			got = append(got, g[0].release())
+			got = append(got, releaseOf(g[0]))
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%d of %q: %q, want %q", tt.each, tt.pattern, got, tt.want)
@@ -86,7 +88,7 @@ func TestSurveyGroups(t *testing.T) {
 // file.
 func TestTypesDir(t *testing.T) {
 	d := &typesDir{t.TempDir()}
-	p := Package{Name: "linux-binary-unsigned-7.3.4+deb13-cloud-amd64", Version: "7.3.4-1", Arch: "amd64", Size: smallestImage}
+	p := debian.Package{Name: "linux-binary-unsigned-7.3.4+deb13-cloud-amd64", Version: "7.3.4-1", Arch: "amd64", Size: smallestImage}
 	want := filepath.Join(d.dir, "debian", "7.3", "amd64", "7.3.4+deb13-cloud-amd64.btf.zst")
 	if got := d.path(p); got != want {
 		t.Errorf("path %s, want %s", got, want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/quark-linux/quark/internal/harness/debian"
 	"github.com/quark-linux/quark/internal/vmlinuz"
 	"github.com/quark-linux/quark/internal/wholefile"
 )
@@ -16,25 +17,25 @@ import (
 // btfhub-archive with another compression.
 type typesDir struct{ dir string }
 
-func (d *typesDir) path(p Package) string {
-	row, _ := p.row() // every surveyed package has one
-	return filepath.Join(d.dir, "debian", row.Series, p.Arch, p.release()+".btf.zst")
+func (d *typesDir) path(p debian.Package) string {
+	row, _ := rowOf(p) // every surveyed package has one
+	return filepath.Join(d.dir, "debian", row.Series, p.Arch, releaseOf(p)+".btf.zst")
 }
 
-func (d *typesDir) has(p Package) bool {
+func (d *typesDir) has(p debian.Package) bool {
 	_, err := os.Stat(d.path(p))
 	return err == nil
 }
 
 // keep stores the types of the kernel in a package.
-func (d *typesDir) keep(ctx context.Context, p Package, deb string) error {
-	image, err := unpack(ctx, deb, imageFile)
+func (d *typesDir) keep(ctx context.Context, p debian.Package, deb string) error {
+	image, err := debian.Find(ctx, deb, imageFile)
 	if err != nil {
 		return err
 	}
 	raw, err := vmlinuz.BTF(image)
 	if err != nil {
-		return fmt.Errorf("%w that has types: %w", errNoImage, err)
+		return fmt.Errorf("%w: no types in its kernel: %w", debian.ErrNoFile, err)
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {

@@ -51,6 +51,7 @@ type Source struct {
 	loss      loss
 	silence   silence
 	dropsBase uint32
+	current   message // the one that is handled, which a variable would allocate
 }
 
 var _ interface {
@@ -398,7 +399,8 @@ func (s *Source) message(data []byte, genuine bool) {
 		s.foreign++
 		return
 	}
-	var m message
+	m := &s.current
+	*m = message{}
 	switch err := m.decode(data); {
 	case err == nil:
 	case errors.Is(err, errNotOurs):
@@ -413,16 +415,16 @@ func (s *Source) message(data []byte, genuine bool) {
 		s.acks++
 	} else {
 		s.received++
-		if !s.loss.beforeOverrun(&m) {
+		if !s.loss.beforeOverrun(m) {
 			s.tellOverrun()
 		}
-		m.threads = !s.enrich.births || s.track.threads(&m)
-		s.enrich.note(&m)
+		m.threads = !s.enrich.births || s.track.threads(m)
+		s.enrich.note(m)
 		if m.what == Fork && s.usages != nil {
 			s.usages.born(m.tid, m.time)
 		}
 	}
-	s.track.take(&m)
+	s.track.take(m)
 }
 
 // take takes a fact of the tracker.

@@ -47,6 +47,7 @@ type tracker struct {
 	dumping map[uint32]dump   // processes whose core may be dumped
 	failed  map[uint32]failed // processes whose end was stated by failure
 	probes  []probe
+	current fact // of the message that is handled, which a variable would allocate
 }
 
 // dump is the message that a core may be dumped: the thread, and when it was sent.
@@ -85,7 +86,8 @@ func (t *tracker) take(m *message) {
 	if t.loss.rescan && t.loss.lookDue(t.clock.now()) {
 		t.learn()
 	}
-	f := fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}
+	f := &t.current
+	*f = fact{m: m, seq: seq, thread: m.tid != m.pid, doubtful: t.doubtful(m.pid)}
 	m.threads = m.threads || t.threads(m)
 	switch m.what {
 	case Fork:
@@ -100,9 +102,9 @@ func (t *tracker) take(m *message) {
 		delete(t.dumping, m.pid)
 	case Exit:
 		if f.kind = engine.KindExit; t.failures {
-			t.failure(&f)
+			t.failure(f)
 		} else {
-			t.exit(&f)
+			t.exit(f)
 		}
 		return
 	case CoreDump:
@@ -119,7 +121,7 @@ func (t *tracker) take(m *message) {
 	default:
 		f.kind = engine.KindIDChange
 	}
-	t.state(&f)
+	t.state(f)
 }
 
 // lose gives up what a message that is missing can have changed, and states the gap unless gaps

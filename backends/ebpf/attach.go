@@ -62,18 +62,30 @@ var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, p
 // attachTwins attaches a program and its twin. The kernel runs those of one raw tracepoint in this
 // order.
 func (s *Source) attachTwins(l *loader, h hook, programs map[string]*ebpf.Program) error {
-	if err := s.maps[programsMapHandlers].Update(uint32(h.place), programs[h.handler], ebpf.UpdateAny); err != nil {
-		return fmt.Errorf("place handler of %s: %w", h.tracepoint, err)
+	if err := s.placeHandler(h, programs); err != nil {
+		return err
 	}
 	if err := s.attachRaw(h.tracepoint, programs[h.program]); err != nil {
 		return err
 	}
 	s.first = append(s.first, programs[h.program])
-	kind := &s.capabilities.Kinds[h.kind]
-	*kind = kernelVia("raw_tp/" + h.tracepoint)
+	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
+	return s.attachSecond(l, h, programs)
+}
+
+// placeHandler lets the programs of a hook call its handler.
+func (s *Source) placeHandler(h hook, programs map[string]*ebpf.Program) error {
+	if err := s.maps[programsMapHandlers].Update(uint32(h.place), programs[h.handler], ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("place handler of %s: %w", h.tracepoint, err)
+	}
+	return nil
+}
+
+// attachSecond attaches the second program of a hook.
+func (s *Source) attachSecond(l *loader, h hook, programs map[string]*ebpf.Program) error {
 	if p := programs[h.unpreempted]; p != nil {
 		if via, err := s.attachUnpreempted(h, p); err == nil {
-			kind.Via += ", " + via
+			s.capabilities.Kinds[h.kind].Via += ", " + via
 			return nil
 		}
 	}

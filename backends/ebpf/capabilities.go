@@ -44,6 +44,9 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 		if f.at.Has(engine.EventExit) && f.field != engine.FieldExit && !engine.FieldsUsage.Has(f.field) {
 			f.at |= engine.EventCoreDump
 		}
+		if s.attach == source.AttachTracepoint && !ofPlainFork.Has(f.field) {
+			f.at &^= engine.EventFork
+		}
 		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at, Whole: wholeTexts[f.field]}
 		if f.field != engine.FieldUserNS && engine.FieldsNS.Has(f.field) {
 			c.Partial = (engine.EventExit | engine.EventCoreDump) & at

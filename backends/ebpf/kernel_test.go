@@ -165,6 +165,13 @@ func TestUnpreemptedPrograms(t *testing.T) {
 func TestUnpreemptedProgramsAlone(t *testing.T) {
 	unpreempted(t)
 	s := open(t, Options{})
+	closeFirst(t, s)
+	conform.Judge(t, s, "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
+}
+
+// closeFirst detaches the first programs.
+func closeFirst(t *testing.T, s *Source) {
+	t.Helper()
 	for _, first := range s.first {
 		info, err := first.Info()
 		if err != nil {
@@ -177,7 +184,6 @@ func TestUnpreemptedProgramsAlone(t *testing.T) {
 			}
 		}
 	}
-	conform.Judge(t, s, "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
 }
 
 // Without kprobes the notes say which changes of ids are not seen.
@@ -270,8 +276,21 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(closing.Nanoseconds())/float64(b.N), "closing-ns/op")
 }
 
+// BenchmarkPrograms shows what each program takes for an event, by each way to attach.
 func BenchmarkPrograms(b *testing.B) {
-	s := open(b, Options{})
+	for _, attach := range append(others, source.AttachRaw) {
+		b.Run(attach.String(), func(b *testing.B) {
+			s, err := Open(source.Options{}, Options{Attach: attach})
+			if err != nil {
+				b.Skip(err)
+			}
+			defer s.Close()
+			measurePrograms(b, s)
+		})
+	}
+}
+
+func measurePrograms(b *testing.B, s *Source) {
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
 		b.Skip(err)
@@ -293,8 +312,9 @@ func BenchmarkPrograms(b *testing.B) {
 			b.Fatal(err)
 		}
 		if st.RunCount > 0 {
-			name := strings.TrimPrefix(p.String(), "RawTracepoint(")
-			b.ReportMetric(float64(st.Runtime.Nanoseconds())/float64(st.RunCount), name[:strings.IndexByte(name, ')')]+"-ns/run")
+			_, name, _ := strings.Cut(p.String(), "(")
+			name, _, _ = strings.Cut(name, ")")
+			b.ReportMetric(float64(st.Runtime.Nanoseconds())/float64(st.RunCount), name+"-ns/run")
 		}
 	}
 }

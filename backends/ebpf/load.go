@@ -207,7 +207,7 @@ func explain(err error) error {
 	case errors.Is(err, unix.EMFILE): // without the dump of types around it
 		return fmt.Errorf("load programs: the limit on open descriptors is too low (ulimit -n): %w", unix.EMFILE)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("load programs: the kernel lacks a part of eBPF (the ring needs Linux 5.8): %w", err)
+		return fmt.Errorf("load programs: %w: the kernel lacks a part of eBPF (the ring needs Linux 5.8): %w", errors.ErrUnsupported, err)
 	}
 	return fmt.Errorf("load programs: %w", err)
 }

@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -14,5 +15,13 @@ func TestExplainDescriptors(t *testing.T) {
 	const want = "load programs: the limit on open descriptors is too low (ulimit -n): too many open files"
 	if err.Error() != want {
 		t.Error(err)
+	}
+}
+
+// A kernel without a part of eBPF is errors.ErrUnsupported, which package ebpf's own error is not.
+func TestUnsupported(t *testing.T) {
+	err := explain(fmt.Errorf("create map: %w", ebpf.ErrNotSupported))
+	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, ebpf.ErrNotSupported) {
+		t.Errorf("%v", err)
 	}
 }

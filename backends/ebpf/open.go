@@ -43,7 +43,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{maps: l.maps, shared: *shared, environ: environ}
+	s := &Source{maps: l.maps, shared: *shared, environ: environ, attach: o.Attach}
 	s.gaps.begin()
 	if err := s.open(l, shared, cpus); err != nil {
 		s.Close()
@@ -66,6 +66,9 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 }
 
 func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
+	if s.attach != source.AttachRaw {
+		return s.openVariant(l, shared, cpus)
+	}
 	var names []string
 	var hooks []hook
 	for _, h := range required {
@@ -102,6 +105,17 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	if shared.Reports(engine.EventSetProcTitle) {
 		s.openRename(l)
 	}
+	s.openOthers(l, shared)
+	for _, h := range births {
+		if err := s.attachTwins(l, h, programs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openOthers attaches what every way to attach has in common, and no source needs.
+func (s *Source) openOthers(l *loader, shared *source.Options) {
 	if shared.Reports(engine.EventIDChange) {
 		s.openIDChange(l)
 	}
@@ -111,12 +125,6 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	if shared.Reports(engine.EventExecFailed) {
 		s.openFailedExecs(l)
 	}
-	for _, h := range births {
-		if err := s.attachTwins(l, h, programs); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // load loads programs and adds them to those that Close closes.

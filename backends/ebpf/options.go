@@ -7,8 +7,10 @@ type Options = source.EBPFOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error {
-	_, err := ringSize(o, 1)
-	return err
+	if err := o.Attach.Validate(); err != nil {
+		return err
+	}
+	return source.CheckRingSize(o.RingSize)
 }
 
 const (

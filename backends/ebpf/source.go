@@ -20,6 +20,7 @@ import (
 // and change its root.
 type Source struct {
 	shared       source.Options
+	attach       source.Attach
 	environ      *source.Variables
 	capabilities engine.CapabilityTable
 
@@ -40,8 +41,13 @@ type Source struct {
 	gaps     gaps
 }
 
-// Name returns "ebpf".
-func (s *Source) Name() string { return "ebpf" }
+// Name returns "ebpf", or with another way to attach than to raw tracepoints "ebpf:btf" or so.
+func (s *Source) Name() string {
+	if s.attach == source.AttachRaw {
+		return "ebpf"
+	}
+	return "ebpf:" + s.attach.String()
+}
 
 // Capabilities returns the events and fields of the attached programs.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
@@ -193,6 +199,6 @@ func (s *Source) Close() error {
 	for _, m := range s.maps {
 		errs = append(errs, m.Close())
 	}
-	*s = Source{capabilities: s.capabilities}
+	*s = Source{capabilities: s.capabilities, attach: s.attach}
 	return errors.Join(errs...)
 }

@@ -62,6 +62,23 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestLibrarysErrors: what package ebpf says of a missing feature is not errors.ErrUnsupported,
+// which check asks for; each probe that calls it makes it one.
+func TestLibrarysErrors(t *testing.T) {
+	missing := fmt.Errorf("map: %w", ebpf.ErrNotSupported)
+	if errors.Is(missing, errors.ErrUnsupported) {
+		t.Error("package ebpf's error is errors.ErrUnsupported now: unlimited need not add it")
+	}
+	f := feature{Backend: "b", Name: "n", Since: "999.1", Probe: unlimited(func() error { return missing })}
+	if found, err := f.check(); err != nil || found != "absent before 999.1" {
+		t.Errorf("%q, %v", found, err)
+	}
+	broken := errors.New("broken")
+	if err := unlimited(func() error { return broken })(); !errors.Is(err, broken) || errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("another error: %v", err)
+	}
+}
+
 // ancient are helpers older than any kernel with raw tracepoints, or as old as a helper or map that
 // the table has.
 var ancient = []asm.BuiltinFunc{

@@ -67,7 +67,7 @@ var guardFilter = slot(0).name() + "==0"
 func guard(of *definition, words int) definition {
 	d := definition{group: of.group, name: of.name + "_guard", symbol: of.symbol, place: of.place}
 	for n := range words {
-		// since Linux 5.5
+		// since Linux 5.4
 		value := expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
 		d.args = append(d.args, fetch{slot: slot(n), value: value, typ: typeX64})
 	}

@@ -26,14 +26,9 @@ import (
 type Options = source.KProbeOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
-func Validate(o Options) error {
-	_, err := ringSize(o)
-	return err
-}
+func Validate(o Options) error { return source.CheckRingSize(o.RingSize) }
 
 const defaultRing = 512 << 10
-
-func ringSize(o Options) (int, error) { return source.RingSize(o.RingSize, defaultRing) }
 
 // queues counts the sources that this process has opened.
 var queues atomic.Uint32
@@ -47,7 +42,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if !proctext.InInitialNamespace("pid") {
 		return nil, fmt.Errorf("the kernel's pids are not those of this pid namespace (%w): run it in the host's", errors.ErrUnsupported)
 	}
-	ringSize, err := ringSize(o)
+	ringSize, err := source.RingSize(o.RingSize, defaultRing)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -232,18 +231,12 @@ func TestInterval(t *testing.T) {
 // A reading allocates nothing once it has room for the processes that there are.
 func TestReadAllocatesNothing(t *testing.T) {
 	s := open(t, Options{Interval: time.Hour}, source.Options{})
-	least := uint64(1 << 62)
 	to := engine.NewBuffer(1 << 16)
-	for range 20 {
-		s.finishing = true
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+	least := conform.LeastAllocs(20, func() { s.finishing = true }, func() {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
-		runtime.ReadMemStats(&after)
-		least = min(least, after.Mallocs-before.Mallocs)
-	}
+	})
 	if least != 0 {
 		t.Errorf("%d allocations or more in each reading", least)
 	}
@@ -280,4 +273,56 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.known)), "ns/process")
+}
+
+// Of a life that readings fall into the chosen events are told and no others, whatever status it
+// ends with.
+func TestKinds(t *testing.T) {
+	programs := map[uint8]string{0: filepath.Join(t.TempDir(), "succeeds"), 9: filepath.Join(t.TempDir(), "fails")}
+	for status, path := range programs {
+		if err := tinyelf.WriteWaiter(path, status); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const life = engine.EventFork | engine.EventExec | engine.EventExit
+	for kinds := engine.Events(0); kinds <= life; kinds++ {
+		for _, exits := range []source.Exits{source.ExitsAll, source.ExitsNonzero} {
+			if kinds != 0 && !kinds.Has(engine.EventExit) && exits != source.ExitsAll {
+				continue
+			}
+			s := open(t, Options{Interval: time.Hour}, source.Options{Kinds: kinds, Exits: exits})
+			for status, path := range programs {
+				cmd := exec.Command(path)
+				in, _ := conform.Start(t, cmd)
+				pid := cmd.Process.Pid
+				evs := read(t, s)
+				in.Close()
+				// As a zombie it shows its status.
+				if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+					t.Fatal(err)
+				}
+				evs = append(evs, read(t, s)...)
+				cmd.Wait()
+				evs = append(evs, read(t, s)...)
+				want := kinds
+				if kinds == 0 {
+					want = life
+				}
+				if exits == source.ExitsNonzero && status == 0 && s.wholeStatus {
+					want &^= engine.EventExit
+				}
+				var got engine.Events
+				for _, ev := range evs {
+					if int(ev.PID) == pid {
+						got |= ev.Kind.Events()
+						evs.One(t, pid, ev.Kind)
+					}
+				}
+				if got != want {
+					t.Errorf("%s, exits %d, status %d: got %s, not %s", kinds, exits, status, got, want)
+				}
+			}
+			s.Close()
+		}
+	}
 }

@@ -37,12 +37,7 @@ func (s *Source) first() error {
 	const tries = 5
 	for n := 1; ; n++ {
 		s.forget()
-		began := s.now()
-		before, err := s.count()
-		if err != nil {
-			return err
-		}
-		pids, err := s.proc.PIDs()
+		began, before, pids, err := s.list()
 		if err != nil {
 			return err
 		}
@@ -66,6 +61,16 @@ func (s *Source) first() error {
 	s.ended, s.due = s.now(), s.now()
 	s.schedule()
 	return nil
+}
+
+// list begins a reading: at this time, after the kernel had made so many tasks, there are these
+// pids.
+func (s *Source) list() (began, tasks uint64, pids []uint32, err error) {
+	began = s.now()
+	if tasks, err = s.count(); err == nil {
+		pids, err = s.proc.PIDs()
+	}
+	return began, tasks, pids, err
 }
 
 // forget makes all processes unknown.
@@ -95,12 +100,7 @@ func (s *Source) read() error {
 	if s.fds != nil {
 		s.fds.ended(s.end)
 	}
-	began := s.now()
-	before, err := s.count()
-	if err != nil {
-		return err
-	}
-	pids, err := s.proc.PIDs()
+	began, before, pids, err := s.list()
 	if err != nil {
 		return err
 	}

@@ -99,11 +99,19 @@ func wrong(option string, value any, err error) error {
 
 const largestRing = 1 << 30 // the kernel's record positions have 32 bits
 
+// CheckRingSize returns an *engine.OptionError if a value of the option RingSize can't be used.
+func CheckRingSize(value int) error {
+	if value < 0 || value > largestRing {
+		return wrong("RingSize", value, fmt.Errorf("it must be from 0 to %d bytes", largestRing))
+	}
+	return nil
+}
+
 // RingSize returns the bytes of a ring for the option RingSize: its value, or the default
 // where it is 0, rounded up to a power of two and to at least one page.
 func RingSize(value, byDefault int) (int, error) {
-	if value < 0 || value > largestRing {
-		return 0, wrong("RingSize", value, fmt.Errorf("it must be from 0 to %d bytes", largestRing))
+	if err := CheckRingSize(value); err != nil {
+		return 0, err
 	}
 	if value == 0 {
 		value = byDefault

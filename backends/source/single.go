@@ -9,6 +9,10 @@ type EBPFOptions struct {
 	// each possible CPU, between 4 MiB and 64 MiB. Set it larger where the
 	// reader may stop for long, smaller only to provoke loss.
 	RingSize int
+
+	// Attach is how the programs of forks, execs, ends and new names are attached. It is for
+	// comparison: only AttachRaw, the default, works on all kernels. Do not set it otherwise.
+	Attach Attach
 }
 
 // KProbeOptions are those of the kprobe source alone. The zero value is right for most.

@@ -293,40 +293,16 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// recycler is a sink that gives the same events again.
-type recycler struct{ free []*engine.RawEvent }
-
-func (r *recycler) Room() int                   { return 1 << 20 }
-func (r *recycler) Release(ev *engine.RawEvent) { r.Insert(ev) }
-func (r *recycler) Reserve() *engine.RawEvent {
-	if len(r.free) == 0 {
-		return new(engine.RawEvent)
-	}
-	ev := r.free[len(r.free)-1]
-	r.free = r.free[:len(r.free)-1]
-	return ev
-}
-
-func (r *recycler) Insert(ev *engine.RawEvent) {
-	ev.Reset()
-	r.free = append(r.free, ev)
-}
-
 func TestPopulateAllocatesNothing(t *testing.T) {
 	s := kernel(t, Options{}, source.Options{Kinds: engine.EventExit})
-	to, least := new(recycler), uint64(1<<62)
-	for range 20 {
-		storm(t, 20)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+	to := new(conform.Recycler)
+	least := conform.LeastAllocs(20, func() { storm(t, 20) }, func() {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
-		runtime.ReadMemStats(&after)
-		least = min(least, after.Mallocs-before.Mallocs)
-	}
-	if least != 0 {
-		t.Errorf("%d allocations or more in each call", least)
+	})
+	if least != 0 || to.N < 20*20 && s.kernel.Marked {
+		t.Errorf("%d allocations or more in each call, %d events", least, to.N)
 	}
 }
 

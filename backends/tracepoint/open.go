@@ -20,14 +20,9 @@ import (
 type Options = source.TracepointOptions
 
 // Validate returns a *engine.OptionError if a value can't be used.
-func Validate(o Options) error {
-	_, err := ringSize(o)
-	return err
-}
+func Validate(o Options) error { return source.CheckRingSize(o.RingSize) }
 
 const defaultRing = 1 << 20
-
-func ringSize(o Options) (int, error) { return source.RingSize(o.RingSize, defaultRing) }
 
 const (
 	defaultHold = 50 * time.Millisecond
@@ -41,7 +36,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if !proctext.InInitialNamespace("pid") {
 		return nil, fmt.Errorf("the kernel's pids are not those of this pid namespace (%w): run it in the host's", errors.ErrUnsupported)
 	}
-	ringSize, err := ringSize(o)
+	ringSize, err := source.RingSize(o.RingSize, defaultRing)
 	if err != nil {
 		return nil, err
 	}

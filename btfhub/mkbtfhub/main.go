@@ -3,9 +3,11 @@
 //	go run ./btfhub/mkbtfhub [DIR...]
 //
 // Each DIR is laid out as btfhub-archive is: distro/version/arch/release.btf, packed as .tar.xz,
-// .xz, .zst or .gz or not at all. Kernels that the archive already has and no DIR has stay in it,
-// cut down to the members that are read now. So a member that is no longer read leaves the archive
-// without any DIR; one that was not read before needs the types of all kernels in a DIR.
+// .xz, .zst or .gz or not at all, or there vmlinux-release or vmlinuz-release; or it has packages
+// (.deb, .ddeb, .rpm) of kernels or of their debug information. Kernels that the archive already
+// has and no DIR has stay in it, cut down to the members that are read now. So a member that is no
+// longer read leaves the archive without any DIR; one that was not read before needs the types of
+// all kernels in a DIR.
 //
 // It is started from the root of the repository, by 'make btfhub'.
 package main
@@ -49,8 +51,11 @@ func run(out, list, programs string, dirs []string) error {
 			return err
 		}
 		for _, k := range kernels {
-			raw, err := k.Load()
-			m.add(k.Entry, raw, err)
+			e, raw, err := k.Load(m.members)
+			if e.Release == "" {
+				e.Release = k.Path
+			}
+			m.add(e, raw, err)
 		}
 	}
 	old, err := os.ReadFile(out)

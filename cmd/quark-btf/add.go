@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/btfhub/ingest"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/wholefile"
 )
 
 // addKernel adds a kernel's types to an archive file. It makes the file if there is none.
 func (o *options) addKernel(w io.Writer) error {
-	path, distro, release := o.operands[0], o.operands[1], o.operands[2]
+	path := o.operands[0]
 	var b btfhub.Builder
 	old, err := readArchive(path)
 	switch {
@@ -27,21 +29,14 @@ func (o *options) addKernel(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	k, err := o.kernel()
-	if err != nil {
-		return err
-	}
-	if !k.Exact {
-		return fmt.Errorf("the types are those of %s: name a file with the true ones with -f", k.Origin)
-	}
-	raw, err := marshal(k.Spec)
+	e, raw, err := o.toBeAdded()
 	if err != nil {
 		return err
 	}
 	if raw, err = ingest.Types(raw, btfhub.Needed()); err != nil {
 		return err
 	}
-	if err := b.Add(btfhub.Entry{Release: release, Arch: o.arch, Distro: distro}, raw); err != nil {
+	if err := b.Add(e, raw); err != nil {
 		return err
 	}
 	data, err := b.Marshal()
@@ -55,8 +50,58 @@ func (o *options) addKernel(w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if len(o.operands) == 1 {
+		fmt.Fprintf(w, "%s %s %s\n", e.Release, e.Arch, e.Distro)
+	}
 	fmt.Fprintf(w, "%s: %d kernels with %d different types in %d bytes\n", path, len(a.Kernels()), a.Blobs(), len(data))
 	return nil
+}
+
+// toBeAdded returns the types of -f or of the running kernel, and their entry: what the operands
+// and -a say, else what the file says.
+func (o *options) toBeAdded() (e btfhub.Entry, raw []byte, err error) {
+	named := btfhub.Entry{Arch: o.arch}
+	if len(o.operands) == 3 {
+		named.Distro, named.Release = o.operands[1], o.operands[2]
+	}
+	if o.file == "" {
+		k, err := o.kernel()
+		if err != nil {
+			return e, nil, err
+		}
+		if !k.Exact {
+			return e, nil, fmt.Errorf("the types are those of %s: name a file with the true ones with -f", k.Origin)
+		}
+		if named.Release == "" {
+			running, err := kernelversion.Running()
+			if err != nil {
+				return e, nil, err
+			}
+			if named, err = (ingest.Found{Release: running, Arch: runtime.GOARCH}).Entry(); err != nil {
+				return e, nil, err
+			}
+		}
+		raw, err = marshal(k.Spec)
+		return named, raw, err
+	}
+	found, err := ingest.Read(o.file, btfhub.Needed())
+	if err != nil {
+		return e, nil, err
+	}
+	switch {
+	case found.Arch != "" && o.archNamed && found.Arch != o.arch:
+		return e, nil, fmt.Errorf("%s is of %s, -a says %s", o.file, found.Arch, o.arch)
+	case found.Arch == "":
+		found.Arch = o.arch
+	}
+	if named.Release != "" {
+		named.Arch = found.Arch
+		return named, found.Raw, nil
+	}
+	if e, err = found.Entry(); err != nil {
+		err = fmt.Errorf("%s: %w: name distribution and release", o.file, err)
+	}
+	return e, found.Raw, err
 }
 
 // marshal returns types as raw BTF.

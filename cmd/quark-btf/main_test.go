@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/distropkg/distropkgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -43,10 +44,23 @@ func setUp(env *testscript.Env) error {
 			if err := os.WriteFile(filepath.Join(env.WorkDir, name+".btf"), a.BTF(e), 0o644); err != nil {
 				return err
 			}
+			if name == "old" {
+				writeRPM(env, a.BTF(e))
+			}
 			break
 		}
 	}
 	return nil
+}
+
+// writeRPM makes kernel.rpm, whose kernel has the types.
+func writeRPM(env *testscript.Env, types []byte) {
+	image := make([]byte, 64)
+	copy(image[56:], "ARM\x64")
+	image = append(image, types...)
+	distropkgtest.Package{Name: "kernel-core", Version: "4.18.0", Release: "80.el8", Arch: "aarch64", Packing: "xz", Files: []distropkgtest.File{
+		{Name: "/lib/modules/4.18.0-80.el8.aarch64/vmlinuz", Body: image},
+	}}.WriteRPM(env.T().(testing.TB), filepath.Join(env.WorkDir, "kernel.rpm"))
 }
 
 // TestSpeed holds the command to what is promised of it, with room for a busy

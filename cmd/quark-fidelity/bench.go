@@ -4,19 +4,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"github.com/quark-linux/quark/fidelity/bench"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
-// exits is the number of processes in the filter experiment, as published. Slow machines run
-// fewer, so that it takes at most about exitsLength.
+// Slow machines run fewer processes in the filter experiment than was published, so that it takes
+// at most about exitsLength.
 const (
-	exits       = 8000
 	exitsLength = 20 * time.Second
 	patience    = 2 * time.Minute
 )
@@ -58,10 +55,6 @@ func benchmark(o *options, out, errw io.Writer) error {
 	return experiment(out, progress)
 }
 
-// published are the CPU times of the filter experiment, in ms, that were published when the filter
-// was proposed.
-var published = []float64{70, 150, 200, 200}
-
 // experiment measures the proc connector's filter.
 func experiment(out io.Writer, progress func(string)) error {
 	dir, err := os.MkdirTemp("", "quark-fidelity-")
@@ -69,26 +62,18 @@ func experiment(out io.Writer, progress func(string)) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "crowd")
-	if err := tinyelf.Write(path, 0); err != nil {
-		return err
-	}
 	top, err := bench.Top(scenario.ForkExecExit, patience)
 	if err != nil {
 		return err
 	}
-	n := min(exits, int(top*exitsLength.Seconds()))
+	n := min(bench.Published, int(top*exitsLength.Seconds()))
 	progress("the proc connector's filter")
-	list, err := bench.Experiment(path, n)
+	list, err := bench.Experiment(dir, n)
 	if err != nil {
 		fmt.Fprintf(out, "\nnot measured: %v\n", err)
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "\nof %d processes, proc connector, learning of\tmessages\tCPU of the listener\tratio\tpublished for %d\tratio\n", n, exits)
-	for i, f := range list {
-		fmt.Fprintf(w, "%s\t%d\t%.0f ms\t%.1f\t%.0f ms\t%.1f\n", f.Way, f.Messages, float64(f.CPU)/1e6,
-			float64(f.CPU)/float64(list[0].CPU), published[i], published[i]/published[0])
-	}
+	bench.PrintExperiment(w, n, list)
 	return w.Flush()
 }

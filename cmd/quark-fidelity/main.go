@@ -49,6 +49,8 @@ func run(args []string, out, errw io.Writer) error {
 		return benchmark(o, out, errw)
 	case "hunt":
 		return search(o, out, errw)
+	case "league":
+		return compete(o, out, errw)
 	}
 	if len(o.operands) > 0 {
 		return again(o, out)
@@ -174,6 +176,7 @@ type options struct {
 	monitors, commands    []string
 	formats               []string
 	hunt                  hunt.Options
+	league                leagueOptions
 	output, page, drawing string
 	verbose               bool
 	run                   fidelity.Options
@@ -189,6 +192,10 @@ const usage = `usage: quark-fidelity run [-bckvx] [--backend NAME]... [-S SCENAR
        quark-fidelity compare FILE FILE
        quark-fidelity list
        quark-fidelity bench [-bckv] [--backend NAME]...
+       quark-fidelity league [-bck] [--backend NAME]... [--monitor NAME]...
+                          [--command COMMAND --format FILE]... [-n N] [--for D]
+                          [--quick] [-o FILE] [--csv FILE] [--markdown FILE] [-p PAGE]
+       quark-fidelity league [--csv FILE] [--markdown FILE] [-p PAGE] FILE...
 
 run performs scenarios that record their own truth while all backends listen, and
 says what each backend saw of it, and with --monitor what programs of others saw. It
@@ -198,6 +205,9 @@ looks for lies: it shrinks the first one and writes a script, which run SCRIPT
 performs again; with a lie their exit status is 1. report shows runs again, compare
 what differs between two, list the scenarios. bench measures throughput and cost of
 the backends next to other programs that are installed; it takes some minutes.
+league runs all of both in turns, under the same loads and the same judge, and says
+what each sees, knows, misses, admits and costs; with files it shows what was
+measured before.
 
 `
 
@@ -213,16 +223,19 @@ func newFlags(o *options) *pflag.FlagSet {
 			return err
 		})
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
-	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario")
+	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario; league: to run each load (default 6)")
+	f.BoolVar(&o.league.quick, "quick", false, "league: one repeat of few loads")
+	f.StringVar(&o.league.markdown, "markdown", "", "league: write the tables that say most as Markdown")
+	f.StringVar(&o.league.csv, "csv", "", "league: write all rows as comma-separated values")
 	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt: the lives to begin with (default a random number)")
-	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never)")
+	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never); league: take no longer (default 15m)")
 	f.BoolVar(&o.hunt.Faults, "faults", false, "hunt: let the monitor stand still, lack room, begin late, end early; load the CPUs")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
 	f.StringArrayVar(&o.monitors, "monitor", nil, "also score this program of others: NAME, or all")
 	f.StringArrayVar(&o.commands, "command", nil, "also score this command, which prints what --format says")
 	f.StringArrayVar(&o.formats, "format", nil, "a file that says which member of a line of JSON is what, or the name of a monitor")
-	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as one line of JSON; hunt: write the script of a lie into this directory")
+	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as JSON lines; hunt: write the script of a lie into this directory")
 	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
 	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
@@ -230,7 +243,7 @@ func newFlags(o *options) *pflag.FlagSet {
 }
 
 // operandsOf is the number of operands of each command: -1 is one or more, -2 any number.
-var operandsOf = map[string]int{"run": -2, "hunt": 0, "report": -1, "compare": 2, "list": 0, "bench": 0}
+var operandsOf = map[string]int{"run": -2, "hunt": 0, "report": -1, "compare": 2, "list": 0, "bench": 0, "league": -2}
 
 // parse returns the options of a command line, or nil if it printed help or the version instead.
 func parse(args []string, out io.Writer) (*options, error) {
@@ -240,7 +253,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, err
 	}
 	if f.NArg() == 0 {
-		return nil, fmt.Errorf("no command: run, hunt, report, compare, list or bench (see quark-fidelity -h)")
+		return nil, fmt.Errorf("no command: run, hunt, report, compare, list, bench or league (see quark-fidelity -h)")
 	}
 	o.command, o.operands = f.Arg(0), f.Args()[1:]
 	want, ok := operandsOf[o.command]
@@ -253,8 +266,14 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("%s: %d operands, not %d (see quark-fidelity -h)", o.command, n, want)
 	case o.command == "run" && n > 0 && (len(o.run.Scenarios) > 0 || o.load || o.output+o.page != ""):
 		return nil, fmt.Errorf("run: scripts are performed without -S, -x, -o and -p")
-	case len(o.monitors)+len(o.commands)+len(o.formats) > 0 && (o.command != "run" || n > 0):
-		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts")
+	case len(o.monitors)+len(o.commands)+len(o.formats) > 0 && (o.command != "run" && o.command != "league" || n > 0):
+		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts, and for league, without files")
+	case (o.league.quick || o.league.csv+o.league.markdown != "") && o.command != "league":
+		return nil, fmt.Errorf("--quick, --csv and --markdown are for league")
+	case o.command == "league" && o.hunt.For < 0:
+		return nil, fmt.Errorf("--for %v: must be more than 0", o.hunt.For)
+	case o.command == "league" && n > 0 && (o.output != "" || o.league.quick || f.Changed("repeats") || o.ebpf || o.kprobe || o.cnproc || o.run.Backends != 0):
+		return nil, fmt.Errorf("league: with files nothing is measured: only --csv, --markdown and -p go with them")
 	case len(o.commands) != len(o.formats):
 		return nil, fmt.Errorf("each --command has a --format: here are %d and %d", len(o.commands), len(o.formats))
 	case o.run.Repeats < 1:
@@ -267,6 +286,9 @@ func parse(args []string, out io.Writer) (*options, error) {
 	}
 	if err := o.addMonitors(); err != nil {
 		return nil, err
+	}
+	if o.command == "league" && !f.Changed("repeats") {
+		o.run.Repeats = 0 // its own default
 	}
 	if !f.Changed("seed") {
 		o.hunt.Seed = rand.Uint64N(1e6)

@@ -31,7 +31,8 @@ environment:
   KRUN_MEM      memory in MiB (512)
   KRUN_TIMEOUT  seconds until the guest's stacks are printed and it is killed (300)
   KRUN_RESULTS  file for the guest's records, one JSON object a line (none)
-  KRUN_APPEND   further words for the kernel command line, before the command
+  KRUN_APPEND   further words for the kernel command line, before the command, in
+                place of those of the same name: audit=1
   KRUN_ACCEL    kvm or tcg: skip the search for what works
   KRUN_STDIN    when 1: the command reads standard input, through the console; so
                 does the command sh when standard input is a terminal. Control A

@@ -30,6 +30,7 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	initramfs := f.String("initramfs", "", "initramfs (initramfs.gz or initramfs-ARCH.gz at the module's root)")
 	images := f.String("images", "", "directory of the kernels' images (kernel_images at the module's root)")
 	env := f.StringArrayP("env", "e", nil, "NAME=VALUE for the binary's environment; may be repeated")
+	words := f.String("append", "", "further words for the kernel's command line, such as audit=1")
 	hidden := f.Bool("hide-btf", false, "hide the kernel's types")
 	mem := f.Int("mem", 512, "MiB of memory of the guest")
 	if err := parse(f, "exec", args, stdout); err != nil {
@@ -73,7 +74,7 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 		return unusable, err
 	}
 
-	g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Packages: []string{"./" + pkg}, Command: []string{gotest.Command}, Image: image}
+	g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Packages: []string{"./" + pkg}, Append: strings.Fields(*words), Command: []string{gotest.Command}, Image: image}
 	if *hidden {
 		g.BTF = matrix.BTFHidden
 	}

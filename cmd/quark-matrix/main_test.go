@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/distropkg/distropkgtest"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -27,11 +30,58 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"report", "-o", "/nonexistent"}, 2, "make test-kernel"},
 		{[]string{"report", "x"}, 2, "no operand"},
 		{[]string{"merge", "x"}, 2, "merge wants -o"},
+		{[]string{"add", "-h"}, 0, "Options of add"},
+		{[]string{"add"}, 2, "add wants images or packages"},
+		{[]string{"add", "main.go"}, 2, "main.go: no kernel image"},
 	} {
 		var out, errs bytes.Buffer
 		status := dispatch(context.Background(), tt.args, &out, &errs)
 		if status != tt.status || !strings.Contains(out.String()+errs.String(), tt.want) {
 			t.Errorf("%q: status %d, want %d and %q; output:\n%s%s", tt.args, status, tt.status, tt.want, &out, &errs)
+		}
+	}
+}
+
+// TestAdd adds an image and a package, and lists their guests.
+func TestAdd(t *testing.T) {
+	archive, err := btfhub.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := archive.Kernels()[len(archive.Kernels())-1] // amd64 comes first
+	image := make([]byte, 64)
+	copy(image[56:], "ARM\x64")
+	image = append(append(image, "Linux version "+known.Release+" (a@b)\x00"...), archive.BTF(known)...)
+	dir := t.TempDir()
+	plain, rpm := filepath.Join(dir, "vmlinuz"), filepath.Join(dir, "kernel-core.rpm")
+	if err := os.WriteFile(plain, image, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const rhel = "5.14.0-427.13.1.el9_4.aarch64"
+	distropkgtest.Package{Name: "kernel-core", Version: "5.14.0", Release: "427.13.1.el9_4", Arch: "aarch64", Files: []distropkgtest.File{
+		{Name: "/lib/modules/" + rhel + "/vmlinuz", Body: append(image, 0)},
+	}}.WriteRPM(t, rpm)
+	for _, step := range []struct {
+		args []string
+		want []string // lines begin with
+	}{
+		{[]string{"add", "--images", dir, plain, rpm}, []string{
+			"local/" + rhel + ": el9 generic on arm64, its own types (BTF), 0 modules", "local/" + known.Release + ": debian ",
+		}},
+		{[]string{"list", "--images", dir, "--arch", "arm64", "--initramfs", "arm64=i.gz", "local/*"}, []string{
+			"local/" + rhel + " ", "local/" + known.Release + " ", "local/" + known.Release + "-hidden ",
+		}},
+	} {
+		var out, errs bytes.Buffer
+		status := dispatch(context.Background(), step.args, &out, &errs)
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if status != 0 || len(lines) != len(step.want) {
+			t.Fatalf("%s: status %d, %s%s", step.args[0], status, &out, &errs)
+		}
+		for i, want := range step.want {
+			if !strings.HasPrefix(lines[i], want) {
+				t.Errorf("%s: %q, want %q", step.args[0], lines[i], want)
+			}
 		}
 	}
 }

@@ -28,6 +28,7 @@ type options struct {
 	initramfs            map[string]string
 	backends, tests, btf []string
 	env, wrap, keep      []string
+	append               string
 	packages             []string
 	command              string
 	mem                  int
@@ -51,6 +52,7 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	f.StringArrayVar(&o.keep, "keep", nil, "a file that the command makes, or a pattern of files, to be kept under files/ of the guest's results; may be repeated")
 	f.StringSliceVar(&o.btf, "btf", nil, "boot with the kernel's types present, hidden or in a file only")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "NAME=VALUE for the tests' environment; may be repeated")
+	f.StringVar(&o.append, "append", "", "further words for the kernel's command line, such as audit=1")
 	f.StringSliceVar(&o.wrap, "wrap", nil, "a command of the initramfs that runs the tests, and its words; its results are not cached")
 	f.IntVar(&o.mem, "mem", 512, "MiB of memory of a guest")
 	// A guest needs at most one CPU, and waits for a third of its time: with one guest for each
@@ -95,7 +97,7 @@ func (o *options) guests() ([]matrix.Guest, error) {
 		return nil, err
 	}
 	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Packages: o.packages, Command: strings.Fields(o.command),
-		Keep: o.keep, Env: o.env, Wrap: o.wrap}
+		Keep: o.keep, Env: o.env, Append: strings.Fields(o.append), Wrap: o.wrap}
 	for _, w := range o.btf {
 		if !slices.Contains([]string{"present", "hidden", "file"}, w) {
 			return nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)

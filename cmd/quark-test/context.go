@@ -96,9 +96,6 @@ func (t *test) wantLives(execs int, all ...*proc) {
 	})
 }
 
-// inGuest reports whether this machine is a guest that was booted for the tests.
-func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
-
 // self returns the path of this program.
 func (t *test) self() string {
 	path, err := os.Executable()

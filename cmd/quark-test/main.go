@@ -41,6 +41,9 @@ func main() {
 			{Name: "taskstats"},
 			{Name: "procpoll"},
 			{Name: "audit"},
+			{Name: "ebpf:btf"},
+			{Name: "ebpf:fentry"},
+			{Name: "ebpf:tracepoint"},
 		},
 	}
 	suite.Child()
@@ -53,7 +56,7 @@ func main() {
 // guestEnv turns off what costs an emulated processor most: preemption by signals, and
 // garbage collection in processes that live for some seconds.
 func guestEnv() []string {
-	if !inGuest() {
+	if !scenario.InGuest() {
 		return nil
 	}
 	return []string{"GODEBUG=asyncpreemptoff=1", "GOGC=off", "GOMEMLIMIT=64MiB"}

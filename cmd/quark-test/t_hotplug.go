@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // perCPU are the backends with events of each CPU, which have to be opened anew when one comes.
@@ -12,7 +13,7 @@ var perCPU = map[string]bool{"kprobe": true, "tracepoint": true}
 
 // cpuHotplug takes a CPU offline and brings it back.
 func cpuHotplug(t *test) {
-	if !inGuest() {
+	if !scenario.InGuest() {
 		t.Skipf("it takes a CPU away, which is for guests only (QUARK_INITRAMFS=1)")
 	}
 	cpus := onlineCPUs(t)

@@ -76,11 +76,11 @@ func with(f func(*test)) func(*testrun.T) {
 // unsuited are the tests that say nothing of a backend, and the reasons.
 var unsuited = map[string]map[string]string{
 	"taskstats": {
-		"t_stats": endsAlone, "t_wake": endsAlone, "t_storm": endsAlone, "t_loss": endsAlone, "t_record_wrap": "it has no ring", "t_filter": endsAlone,
+		"t_stats": endsAlone, "t_wake": endsAlone, "t_storm": endsAlone, "t_loss": endsAlone, "t_record_wrap": "it has no ring",
 		"t_drop_privileges": endsAlone, "t_cpu_hotplug": endsAlone, "t_types_guess": noTypes, "t_types_file": noTypes,
 	},
 	"procpoll": {
-		"t_stats": misses, "t_filter": misses, "t_two_queues": misses, "t_storm": misses, "t_loss": misses, "t_record_wrap": "it has no ring",
+		"t_stats": misses, "t_two_queues": misses, "t_storm": misses, "t_loss": misses, "t_record_wrap": "it has no ring",
 		"t_drop_privileges": misses, "t_cpu_hotplug": misses, "t_types_guess": noTypes, "t_types_file": noTypes,
 	},
 	"audit": {

@@ -185,11 +185,15 @@ int handle_sched_process_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 	return handle_exit((struct task_struct *)ctx->args[0], 1);
 }
 
-/* The twin where raw tracepoints can be preempted: on a perf event, which can't. */
+/*
+ * The twin where raw tracepoints can be preempted: on a perf event, which can't. It returns 1, as 0
+ * would keep the record from all others that read the tracepoint by perf_event_open(2).
+ */
 SEC("tracepoint/sched/sched_process_exit")
 int handle_sched_process_exit_perf(void *ctx)
 {
-	return handle_exit((struct task_struct *)bpf_get_current_task(), 1);
+	handle_exit((struct task_struct *)bpf_get_current_task(), 1);
+	return 1;
 }
 
 /* The inode of the pid namespace in which a new process is: its children's are other ones later. */

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 func TestMain(m *testing.M) {
@@ -65,21 +63,30 @@ func TestExperiment(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	path := filepath.Join(t.TempDir(), "crowd")
-	if err := tinyelf.Write(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	const n = 450
-	list, err := Experiment(path, n)
-	if err != nil {
-		t.Skip(err) // before Linux 6.6 there is no filter
-	}
-	if len(list) != 4 || list[0].Messages < n || list[3].Messages != n {
-		t.Errorf("results %+v", list)
-	}
-	for _, f := range list {
-		if f.CPU <= 0 {
-			t.Errorf("not measured: %+v", f)
+	const n, tries = 450, 10
+	for try := range tries {
+		list, err := Experiment(t.TempDir(), n)
+		if err != nil {
+			t.Skip(err) // before Linux 6.6 there is no filter
+		}
+		if len(list) != 11 {
+			t.Fatalf("results %+v", list)
+		}
+		// What others do meanwhile is seen as well: with luck not as much as ours.
+		noisy := false
+		for i, least := range []int{n, 2 * n, 3 * n, 0, n, n, n, 2 * n, 3 * n, 0, n} {
+			f := list[i]
+			t.Logf("%+v", f)
+			if f.CPU < 0 || f.Messages < least || least > 0 && f.CPU == 0 {
+				t.Errorf("%+v, of %d processes", f, n)
+			}
+			noisy = noisy || least == 0 && f.Messages >= n
+		}
+		if !noisy {
+			return
+		}
+		if try == tries-1 {
+			t.Errorf("each time as many messages of failing exits as processes that do not fail: %+v", list)
 		}
 	}
 }

@@ -4,53 +4,99 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/fidelity/meter"
+	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
 // Filtered is the cost of one way to learn of the ends of processes.
 type Filtered struct {
 	Way      string        `json:"way"`
-	CPU      time.Duration `json:"cpu_ns"` // CPU time of the listening thread
+	CPU      time.Duration `json:"cpu_ns"` // of the listening thread, or of the process
 	Messages int           `json:"messages"`
+	// Published is the CPU time that was published for 8,000 processes, 0 if none was.
+	Published time.Duration `json:"published_ns,omitempty"`
 }
 
 // Kinds of proc connector events (linux/cn_proc.h).
 const (
-	procFork = 0x00000001
-	procExec = 0x00000002
-	procExit = 0x80000000
+	procFork        = 0x00000001
+	procExec        = 0x00000002
+	procNonzeroExit = 0x20000000 // only in a filter
+	procExit        = 0x80000000
 )
+
+// Published is the number of processes of the published measurement.
+const Published = 8000
 
 // groupSize is the number of processes that exist at a time.
 const groupSize = 200
 
 // Experiment repeats the measurement that was published with the proc connector's filter: n
 // processes fork, exec and exit while one thread listens to exits only, to forks and exits, to
-// forks, exits and execs; and, as the alternative, while it polls a pidfd of each process. The
-// published figures for 8,000 exits are 70, 150, 200 and 200 ms.
-func Experiment(program string, n int) (list []Filtered, err error) {
+// forks, exits and execs; and, as the alternative, while it polls a pidfd of each process. Exits
+// with a status other than 0 alone, which the filter can select too, are measured with processes of
+// which all end with 0, and of which none does. At last a process listens with quark's backend to
+// the same kinds. The programs are written into a directory.
+func Experiment(dir string, n int) (list []Filtered, err error) {
+	succeeds, fails := filepath.Join(dir, "crowd"), filepath.Join(dir, "failing-crowd")
+	if err := errors.Join(tinyelf.Write(succeeds, 0), tinyelf.Write(fails, 1)); err != nil {
+		return nil, err
+	}
 	for _, c := range []struct {
-		way  string
-		mask uint32
-	}{{"exits", procExit}, {"forks and exits", procFork | procExit}, {"forks, exits and execs", procFork | procExit | procExec}} {
-		f, err := connector(program, n, c.mask)
+		way, program string
+		mask         uint32
+		published    time.Duration
+	}{
+		{"exits", succeeds, procExit, 70}, {"forks and exits", succeeds, procFork | procExit, 150},
+		{"forks, exits and execs", succeeds, procFork | procExit | procExec, 200},
+		{"failing exits, of none", succeeds, procNonzeroExit, 0}, {"failing exits, of all", fails, procNonzeroExit, 0},
+	} {
+		f, err := connector(c.program, n, c.mask)
 		if err != nil {
 			return nil, fmt.Errorf("listen to %s: %w", c.way, err)
 		}
-		f.Way = c.way
+		f.Way, f.Published = c.way, c.published*time.Millisecond
 		list = append(list, *f)
 	}
-	f, err := pidfds(program, n)
+	f, err := pidfds(succeeds, n)
 	if err != nil {
 		return nil, fmt.Errorf("poll pidfds: %w", err)
 	}
-	return append(list, *f), nil
+	f.Published = 200 * time.Millisecond
+	list = append(list, *f)
+	for _, c := range []struct{ way, program, kinds string }{
+		{"exits", succeeds, "EXIT"}, {"forks and exits", succeeds, "FORK,EXIT"}, {"forks, exits and execs", succeeds, "FORK,EXEC,EXIT"},
+		{"failing exits, of none", succeeds, meter.FailingExits}, {"failing exits, of all", fails, meter.FailingExits},
+	} {
+		f, err := own(c.program, n, c.kinds)
+		if err != nil {
+			return nil, fmt.Errorf("listen to %s with quark: %w", c.way, err)
+		}
+		f.Way = "quark: " + c.way
+		list = append(list, *f)
+	}
+	return list, nil
+}
+
+// own measures a process that listens with quark's backend, without /proc, to some kinds.
+func own(program string, n int, kinds string) (*Filtered, error) {
+	stop, err := meter.Start("cnproc+" + kinds)
+	if err != nil {
+		return nil, err
+	}
+	err = crowd(program, n, func([]*bare.Process) error { return nil }, func() error { return nil })
+	u, err2 := stop()
+	return &Filtered{CPU: u.CPU, Messages: int(u.Raw)}, errors.Join(err, err2)
 }
 
 // connector measures listening to the proc connector with a filter in the kernel.
@@ -79,49 +125,57 @@ func connector(program string, n int, mask uint32) (*Filtered, error) {
 		*Filtered
 		err error
 	}
-	done, listener := make(chan struct{}), make(chan heard, 1)
+	done, listener := make(chan uint64, 1), make(chan heard, 1)
 	go func() {
 		runtime.LockOSThread()
-		f, err := listen(fd, n, mask, done)
+		f, err := listen(fd, mask, done)
 		listener <- heard{f, err}
 	}()
 	err = crowd(program, n, func([]*bare.Process) error { return nil }, func() error { return nil })
-	close(done)
+	done <- truth.Clock()
 	h := <-listener
 	return h.Filtered, errors.Join(err, h.err)
 }
 
-// listen counts messages until n processes have ended, or until none has come for a while after
-// done was closed.
-func listen(fd, n int, mask uint32, done chan struct{}) (*Filtered, error) {
+// listen counts messages until done has the time after which none counts, and a later one or none
+// has come. Processes of others make messages, too.
+func listen(fd int, mask uint32, done chan uint64) (*Filtered, error) {
 	f := new(Filtered)
 	before := threadCPU()
 	buf := make([]byte, 4096)
-	for ended := 0; ended < n; {
+	for until := truth.Forever; ; {
 		got, err := unix.Read(fd, buf)
+		if until == truth.Forever {
+			select {
+			case until = <-done:
+			default:
+			}
+		}
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
-			select {
-			case <-done:
-				n = ended
-			default:
+			if until != truth.Forever {
+				f.CPU = threadCPU() - before
+				return f, nil
 			}
 		case err != nil:
 			return nil, err
-		case got >= 40:
-			what := binary.NativeEndian.Uint32(buf[36:])
-			if what != 0 && what&^mask != 0 {
+		case got >= 52:
+			what, at := binary.NativeEndian.Uint32(buf[36:]), binary.NativeEndian.Uint64(buf[44:])
+			if at > until {
+				f.CPU = threadCPU() - before
+				return f, nil
+			}
+			allowed := mask
+			if mask&procNonzeroExit != 0 {
+				allowed |= procExit // those that pass are of this kind
+			}
+			if what != 0 && what&^allowed != 0 {
 				return nil, errors.New("the kernel does not filter: that takes Linux 6.6")
 			}
 			f.Messages++
-			if what == procExit {
-				ended++
-			}
 		}
 	}
-	f.CPU = threadCPU() - before
-	return f, nil
 }
 
 // request encodes a netlink message to the proc connector.
@@ -232,4 +286,17 @@ func threadCPU() time.Duration {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) // cannot fail
 	return time.Duration(ts.Nano())
+}
+
+// PrintExperiment prints the results of an experiment with n processes, with tabs between them.
+func PrintExperiment(out io.Writer, n int, list []Filtered) {
+	fmt.Fprintf(out, "\nof %d processes, proc connector, learning of\tmessages\tCPU of the listener\tratio\tpublished for %d\tratio\n", n, Published)
+	for _, f := range list {
+		published, ratio := "-", "-"
+		if f.Published > 0 {
+			published = fmt.Sprintf("%.0f ms", float64(f.Published)/1e6)
+			ratio = fmt.Sprintf("%.1f", float64(f.Published)/float64(list[0].Published))
+		}
+		fmt.Fprintf(out, "%s\t%d\t%.0f ms\t%.1f\t%s\t%s\n", f.Way, f.Messages, float64(f.CPU)/1e6, float64(f.CPU)/float64(max(1, list[0].CPU)), published, ratio)
+	}
 }

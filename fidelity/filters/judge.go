@@ -171,7 +171,7 @@ func (v *Verdict) judge(r *Recording, base *replay, outcomes []*scenario.Outcome
 		}
 		tries = append(tries, some...)
 	}
-	for _, t := range append(tries, others(lives, whole)...) {
+	for _, t := range append(tries, others(base.seen, lives, whole)...) {
 		if err := v.try(r, base, &t, whole); err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func (v *Verdict) nothing(r *Recording, base *replay, lives []*truth.Life, whole
 			v.find("%s: in the table %s", nothing.source, what)
 		}
 	}
-	if len(checked) == 0 {
+	if len(checked) == 0 && base.source.Capabilities().Fields[engine.FieldStart].Origin != engine.OriginNone {
 		v.find("%s: no process could be looked up", nothing.source)
 	}
 	if filtered := len(base.seen) - gaps; len(p.seen) != gaps || int(p.stats.Filtered) != filtered {
@@ -395,7 +395,7 @@ func quote(s string) string {
 }
 
 // others returns filters about kinds of events, about what is known, and about descent.
-func others(lives []*truth.Life, whole bool) (all []try) {
+func others(seen []score.Seen, lives []*truth.Life, whole bool) (all []try) {
 	if whole {
 		for k := range engine.Kind(engine.NumKinds) {
 			if k == engine.KindGap {
@@ -428,6 +428,12 @@ func others(lives []*truth.Life, whole bool) (all []try) {
 	if root == nil {
 		return all
 	}
+	born := make(map[*truth.Life]bool) // whose children they are was told with their births
+	for i := range seen {
+		if s := &seen[i]; s.Events.Has(engine.EventFork) && (s.Process.Known &^ s.Process.Carried).Has(engine.FieldPPID) {
+			born[lifeOf(lives, s)] = true
+		}
+	}
 	inTree := func(s *score.Seen) verdict {
 		l := lifeOf(lives, s)
 		if l == nil {
@@ -436,6 +442,9 @@ func others(lives []*truth.Life, whole bool) (all []try) {
 		for ; l != nil; l = l.Creator {
 			if l == root {
 				return pass
+			}
+			if !born[l] {
+				return either
 			}
 		}
 		return drop

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // Faults are what happens to the monitor while lives are performed. The zero value is none.
@@ -124,13 +124,11 @@ func randomFaults(rng *rand.Rand) (f Faults) {
 		on := ms(400)
 		f.Stop = Pulse{ms(100) + on/4, on} // it serves the lives as well
 	}
-	if one(4) && inGuest() { // a host has other work
+	if one(4) && scenario.InGuest() { // a host has other work
 		f.Offline = Pulse{ms(200), ms(200)}
 	}
 	return f
 }
-
-func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
 
 // apply gives the options of a queue the faults that are part of them.
 func (f *Faults) apply(o *quark.Options) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/backends"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/script"
 )
 
@@ -35,7 +36,7 @@ func (o *Options) setDefaults() {
 		o.Hold = 250 * time.Millisecond
 	}
 	if o.Batch == 0 {
-		if o.Batch = 200; inGuest() {
+		if o.Batch = 200; scenario.InGuest() {
 			o.Batch = 20 // it may be emulated, with little time for the lives
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
@@ -87,7 +88,7 @@ func TestFound(t *testing.T) {
 		t.Fatal(paths, err)
 	}
 	times := 50
-	if inGuest() {
+	if scenario.InGuest() {
 		times = 3 // each takes a second there
 	}
 	for _, path := range paths {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"golang.org/x/sys/unix"
 )
 
@@ -78,7 +79,7 @@ func (f *Faults) begin(pid int) (end func()) {
 		})
 	})
 	all.Go(func() {
-		if !inGuest() {
+		if !scenario.InGuest() {
 			return
 		}
 		control := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", runtime.NumCPU()-1)

@@ -15,18 +15,28 @@ import (
 	"strings"
 	"time"
 
-	cebpf "github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/backends/cnproc"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 // monitorEnv is the environment variable that turns a program that calls Main into a monitor. Its
 // value is the name of a monitor, as in [Start].
 const monitorEnv = "QUARK_FIDELITY_MONITOR"
+
+// FailingExits is the suffix of a monitor of the exits with another status than 0 alone.
+const FailingExits = "nonzero"
+
+// printFlag is the suffix of a monitor that prints.
+const printFlag = "print"
+
+// Variable returns the variable of the environment, as NAME=value, of a program that is the monitor
+// of this name, see [Start]. With the suffix "+print" it prints each event.
+func Variable(what string) string { return monitorEnv + "=" + what }
 
 // Main runs the monitor if this process was started as one, and does not return then. A program
 // that uses this package calls it first.
@@ -37,6 +47,10 @@ func Main() {
 	}
 	name, flags, _ := strings.Cut(v, "+")
 	if err := monitor(name, flags); err != nil {
+		if flags == printFlag {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		json.NewEncoder(os.Stdout).Encode(Usage{Error: err.Error()})
 		os.Exit(1)
 	}
@@ -52,27 +66,43 @@ type Usage struct {
 	Programs time.Duration `json:"programs"` // run time of its eBPF programs
 	Error    string        `json:"error,omitempty"`
 	Silent   bool          `json:"-"` // the monitor does not count what it loses
+	// Judge is what reading and translating its output took of this process.
+	Judge time.Duration `json:"-"`
 }
 
 // monitor counts until its standard input ends.
 func monitor(name, flags string) error {
 	stats := flags == "stats"
 	opts := quark.Options{Strict: true}
-	if flags == "count" {
+	switch flags {
+	case "", "stats", printFlag:
+	case "count":
 		opts.CNProc.Enrich = cnproc.EnrichNone
+	case FailingExits:
+		opts.CNProc.Enrich = cnproc.EnrichNone
+		opts.Kinds, opts.Exits = engine.EventExit, quark.ExitsNonzero
+	default:
+		opts.CNProc.Enrich = cnproc.EnrichNone
+		var err error
+		if opts.Kinds, err = quark.ParseKinds(flags); err != nil {
+			return err
+		}
 	}
 	set, err := backends.Parse(name)
 	if err != nil {
 		return err
 	}
+	if flags == printFlag {
+		return printEvents(name, set)
+	}
 	if stats {
-		closer, err := cebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+		closer, err := CountRunTime()
 		if err != nil {
-			return fmt.Errorf("let the kernel measure eBPF programs: %w", err)
+			return err
 		}
 		defer closer.Close()
 	}
-	before, err := programs()
+	before, err := loadedPrograms()
 	if err != nil && stats {
 		return err
 	}
@@ -81,13 +111,7 @@ func monitor(name, flags string) error {
 	if err != nil {
 		return err
 	}
-	after, _ := programs()
-	var own []cebpf.ProgramID
-	for id := range after {
-		if !before[id] {
-			own = append(own, id)
-		}
-	}
+	own := before.since()
 	debug.FreeOSMemory()
 	m := &meter{q: q, own: own, stats: stats}
 	err = m.run()
@@ -96,7 +120,7 @@ func monitor(name, flags string) error {
 
 type meter struct {
 	q     *quark.Queue
-	own   []cebpf.ProgramID
+	own   Programs
 	stats bool
 }
 
@@ -143,7 +167,7 @@ func (m *meter) report() error {
 	}
 	u := Usage{CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), RSS: Peak(os.Getpid()), Raw: s.Insertions, Lost: s.Lost()}
 	if m.stats {
-		u.Programs = runTime(m.own)
+		u.Programs = m.own.RunTime()
 	}
 	b, err := json.Marshal(u)
 	if err != nil {
@@ -160,37 +184,6 @@ func Peak(pid int) (kib int64) {
 	_, after, _ := strings.Cut(string(b), "VmHWM:")
 	fmt.Sscan(after, &kib)
 	return kib
-}
-
-// programs returns the ids of all loaded eBPF programs.
-func programs() (map[cebpf.ProgramID]bool, error) {
-	set := make(map[cebpf.ProgramID]bool)
-	for id := cebpf.ProgramID(0); ; {
-		next, err := cebpf.ProgramGetNextID(id)
-		if errors.Is(err, os.ErrNotExist) {
-			return set, nil
-		}
-		if err != nil {
-			return set, fmt.Errorf("list eBPF programs: %w", err)
-		}
-		id = next
-		set[id] = true
-	}
-}
-
-// runTime returns the total run time of eBPF programs.
-func runTime(ids []cebpf.ProgramID) (sum time.Duration) {
-	for _, id := range ids {
-		p, err := cebpf.NewProgramFromID(id)
-		if err != nil {
-			continue
-		}
-		if s, err := p.Stats(); err == nil {
-			sum += s.Runtime
-		}
-		p.Close()
-	}
-	return sum
 }
 
 // Under runs a storm under a monitor, which start starts and which stops when the function that it
@@ -221,14 +214,15 @@ type metered struct {
 
 // Start starts a monitor, waits until it is ready and returns what ends it. what is the name of a
 // backend. The suffix "+stats" lets the kernel measure the run time of its eBPF programs; "+count"
-// keeps the proc connector from reading /proc.
+// keeps the proc connector from reading /proc; "+FORK,EXIT" does so, too, and selects these kinds
+// of events.
 func Start(what string) (stop func() (Usage, error), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	m := &metered{cmd: exec.Command(self)}
-	m.cmd.Env = append(os.Environ(), monitorEnv+"="+what)
+	m.cmd.Env = append(os.Environ(), Variable(what))
 	m.cmd.Stderr = os.Stderr
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -17,8 +17,9 @@ import (
 func audit() *Monitor {
 	const tick = 10_000_000 // of the coarse clock, at 100 Hz
 	return &Monitor{
-		Name: "audit", Silent: true, Package: "auditd", Programs: []string{"auditd"},
-		Never: "once audit was enabled a kernel audits until it is booted again; --command and --format audit read the records of a running auditd",
+		Name: "audit", Package: "auditd", Programs: []string{"sh"}, Needs: []string{"auditctl", "auditd"}, File: true, Blocks: true,
+		Arguments: []string{"-c", auditdScript, "auditd", "{}", auditdCalls()},
+		GuestOnly: "once audit was enabled a kernel audits until it is booted again; --command and --format audit read the records of a running auditd",
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "SYSCALL of the parent", engine.KindExec: "SYSCALL and EXECVE", engine.KindExecFailed: "SYSCALL success=no and PATH",
 			engine.KindExit: "SYSCALL of exit_group: no signal ends a process for audit",
@@ -32,7 +33,7 @@ func audit() *Monitor {
 			{engine.FieldCwd, atExec, "CWD"},
 			{engine.FieldExit, atExit, "the argument of exit_group"},
 		}, "clone3 does not show its flags, so that its threads are told as processes"),
-		Foreign: score.Foreign{Early: tick + 1_000_000, Late: tick},
+		Foreign: score.Foreign{Early: auditdEarly(), Late: tick},
 		Decoder: func() Decoder { return &auditDecoder{wall: truth.WallOffset()} },
 	}
 }
@@ -83,7 +84,7 @@ func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) (err error) {
 		if m := auditMembers(&r); m["item"] == "0" {
 			ev.path = auditText(m["name"])
 		}
-	case r.Type == auditrecord.EndOfEvent:
+	case r.Type == auditrecord.EndOfEvent, r.Type == auditrecord.ProcTitle: // a log has no EOE, and nothing follows PROCTITLE
 		return d.close(ev, to)
 	}
 	return nil
@@ -150,7 +151,7 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 			p.Known, p.Cmdline = p.Known.With(engine.FieldCmdline), e.args.Text
 		}
 		if e.cwd != "" {
-			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), e.cwd
+			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), auditdPath(e.cwd)
 		}
 	case auditrecord.ExitGroup:
 		ev, p := to.add(engine.KindExit, pid, at)
@@ -170,7 +171,7 @@ func (e *auditEvent) process(p *engine.Process) {
 		setComm(p, auditText(v))
 	}
 	if v, ok := e.syscall["exe"]; ok {
-		p.Known, p.Filename = p.Known.With(engine.FieldFilename), auditText(v)
+		p.Known, p.Filename = p.Known.With(engine.FieldFilename), auditdPath(auditText(v))
 	}
 }
 

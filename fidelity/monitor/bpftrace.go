@@ -20,7 +20,7 @@ const bpftraceText = 200
 // bpftrace is bpftrace(8) with a script as people write them.
 func bpftrace() *Monitor {
 	return &Monitor{
-		Name: "bpftrace", Package: "bpftrace", Programs: []string{"bpftrace"}, Arguments: []string{"-e", bpftraceScript},
+		Name: "bpftrace", Version: []string{"--version"}, Package: "bpftrace", Programs: []string{"bpftrace"}, Arguments: []string{"-e", bpftraceScript},
 		Environment: []string{"BPFTRACE_STRLEN=" + strconv.Itoa(bpftraceText)}, Tracefs: true, Terminal: true,
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "task_newtask without CLONE_THREAD", engine.KindExec: "sched_process_exec",

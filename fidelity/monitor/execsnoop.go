@@ -15,7 +15,7 @@ import (
 func execsnoop() *Monitor {
 	const args = "the call's arguments, of which each is cut at 127 bytes, and the 21st"
 	return &Monitor{
-		Name: "execsnoop", Package: "libbpf-tools", Programs: []string{"execsnoop-libbpf", "execsnoop"},
+		Name: "execsnoop", Version: []string{"--version"}, Package: "libbpf-tools", Programs: []string{"execsnoop-libbpf", "execsnoop"},
 		Arguments: []string{"-T", "-x", "-U", "-q"}, Terminal: true, Tracefs: true,
 		Table: table(map[engine.Kind]string{
 			engine.KindExec: "RET 0", engine.KindExecFailed: "RET below 0",

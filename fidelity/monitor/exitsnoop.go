@@ -12,7 +12,7 @@ import (
 // exitsnoop is the one of libbpf-tools. It reports the end of the leader of a process.
 func exitsnoop() *Monitor {
 	return &Monitor{
-		Name: "exitsnoop", Package: "libbpf-tools", Programs: []string{"exitsnoop-libbpf", "exitsnoop"},
+		Name: "exitsnoop", Version: []string{"--version"}, Package: "libbpf-tools", Programs: []string{"exitsnoop-libbpf", "exitsnoop"},
 		Arguments: []string{"-t"}, Terminal: true, Tracefs: true,
 		Table: table(map[engine.Kind]string{engine.KindExit: "a line, of the leader's end"}, []claim{
 			{engine.FieldPPID, atExit, "PPID"},

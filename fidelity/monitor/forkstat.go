@@ -16,7 +16,7 @@ import (
 func forkstat() *Monitor {
 	const proc = "/proc shows when the line is printed"
 	return &Monitor{
-		Name: "forkstat", Silent: true, Package: "forkstat", Programs: []string{"forkstat"}, Arguments: []string{"-e", "all", "-x", "-l"},
+		Name: "forkstat", Version: []string{"-h"}, Silent: true, Package: "forkstat", Programs: []string{"forkstat"}, Arguments: []string{"-e", "all", "-x", "-l"},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "fork: a line of the parent, then one of the child", engine.KindExec: "exec", engine.KindExit: "exit",
 			engine.KindIDChange: "uid, gid, sid", engine.KindComm: "comm, without the name", engine.KindCoreDump: "core",
@@ -29,7 +29,9 @@ func forkstat() *Monitor {
 			{engine.FieldExit, atExit, "exit, as the wait status"},
 		}, "ptrce lines do not say by whom, clone lines are of threads; a line has a second, so that its arrival is its time"),
 		Foreign: score.Foreign{NoStamps: true, Late: uint64(10 * time.Second), As: spaced},
-		Decoder: func() Decoder { return &forkstatDecoder{threads: make(map[uint32]bool)} },
+		Decoder: func() Decoder {
+			return &forkstatDecoder{threads: make(map[uint32]bool), users: make(map[string]uint32)}
+		},
 	}
 }
 
@@ -44,6 +46,7 @@ func spaced(f engine.Field, text string) string {
 type forkstatDecoder struct {
 	parent  uint32
 	threads map[uint32]bool
+	users   map[string]uint32 // those that were looked up, by name
 }
 
 // Widths of the columns after the pid: UID, EUID and TTY, then what depends on the event, and the
@@ -127,7 +130,7 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 	ev, p := to.add(kind, pid, at)
 	ev.IDChange = map[string]engine.IDChange{"uid": engine.ChangedUID, "gid": engine.ChangedGID, "sid": engine.ChangedSID}[event]
 	if event != "comm" {
-		c.fill(p)
+		d.fill(&c, p)
 	}
 	switch event {
 	case "fork":
@@ -148,7 +151,7 @@ func (d *forkstatDecoder) Decode(line []byte, at uint64, to *Output) error {
 		// What follows is not the name but the command line, as it is now.
 		if i := strings.LastIndex(c.process, " -> "); i >= 0 {
 			c.process = c.process[i+4:]
-			c.fill(p)
+			d.fill(&c, p)
 		}
 	}
 	return nil
@@ -180,9 +183,9 @@ func forkstatColumns(event, rest string) (c forkstatLine, ok bool) {
 }
 
 // fill sets what /proc showed.
-func (c *forkstatLine) fill(p *engine.Process) {
-	real, ok := userID(c.ids[:forkstatUser])
-	effective, ok2 := userID(c.ids[forkstatUser+1 : 2*forkstatUser+1])
+func (d *forkstatDecoder) fill(c *forkstatLine, p *engine.Process) {
+	real, ok := d.userID(c.ids[:forkstatUser])
+	effective, ok2 := d.userID(c.ids[forkstatUser+1 : 2*forkstatUser+1])
 	if ok && ok2 {
 		setUser(p, real, effective)
 	}
@@ -195,19 +198,26 @@ func (c *forkstatLine) fill(p *engine.Process) {
 	}
 }
 
-// userID returns the id of a column: a number, or a name unless that may be cut.
-func userID(column string) (id uint32, ok bool) {
+// userID returns the id of a column: a number, or a name unless that may be cut. A name is looked
+// up once: that reads a file.
+func (d *forkstatDecoder) userID(column string) (id uint32, ok bool) {
 	name := strings.TrimSpace(column)
 	if name == "root" {
 		return 0, true
 	}
-	if _, err := strconv.ParseUint(name, 10, 32); err != nil {
-		u, err := user.Lookup(name)
-		if err != nil || len(name) == forkstatUser {
-			return 0, false
-		}
-		name = u.Uid
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(n), true
 	}
-	n, err := strconv.ParseUint(name, 10, 32)
+	if id, ok := d.users[name]; ok || len(name) == forkstatUser {
+		return id, ok
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err == nil {
+		d.users[name] = uint32(n)
+	}
 	return uint32(n), err == nil
 }

@@ -21,6 +21,8 @@ import (
 type Format struct {
 	// Name is what the monitor is called.
 	Name string `json:"name"`
+	// Note is what is to be known of the output or of this file, for its table.
+	Note string `json:"note"`
 	// Kind is the path of the text, or the list of texts, that says what happened. Without it
 	// the line has a member with one of the names in Kinds.
 	Kind string `json:"kind"`
@@ -34,6 +36,8 @@ type Format struct {
 	Time *TimeFormat `json:"time"`
 	// Members are the paths of what is said of the process: see the manual for the names.
 	Members map[string]string `json:"members"`
+	// Absent are values of members that are not in the line because they have them: 0, for one.
+	Absent map[string]uint64 `json:"absent"`
 	// Base64 ends the names of members that have in base64 what the one without that ending
 	// has as text, if that is not UTF-8.
 	Base64 string `json:"base64"`
@@ -82,7 +86,7 @@ func ReadFormat(file, command string) (*Monitor, error) {
 	}
 	if m, err := Find(file); err == nil {
 		m.Name += "*"
-		m.Programs, m.Arguments, m.Package, m.Needs, m.Never = []string{"sh"}, words, "", "", ""
+		m.Programs, m.Arguments, m.Package, m.Needs, m.GuestOnly = []string{"sh"}, words, "", nil, ""
 		m.Accounting, m.File, m.Apart, m.Traces = false, false, false, false
 		return m, nil
 	}
@@ -144,6 +148,9 @@ func (f *Format) Monitor() (*Monitor, error) {
 	}
 	delete(kinds, engine.KindGap)
 	m.Table = table(kinds, f.claims())
+	if f.Note != "" {
+		m.Table.Notes = []string{f.Note}
+	}
 	for _, name := range f.Partial {
 		m.Table.Kinds[kindNames[name]].Partial = kindNames[name].Events()
 	}
@@ -184,6 +191,11 @@ func (f *Format) check() error {
 			if _, ok := kindNames[k]; !ok {
 				return fmt.Errorf("at: %q of %q is none of %s", k, name, names(kindNames))
 			}
+		}
+	}
+	for name := range f.Absent {
+		if f.Members[name] == "" {
+			return fmt.Errorf("absent: %q is not among the members", name)
 		}
 	}
 	for _, k := range f.Partial {

@@ -33,6 +33,7 @@ func TestWrongFormats(t *testing.T) {
 		{`{"members": {"pid": "p"}, "time": {"unit": "s"}}`, "the member is missing"},
 		{`{"members": {"pid": "p"}, "late": "soon"}`, `"soon" is no duration`},
 		{`{"members": {"pid": "p"}, "at": {"comm": ["exec"]}}`, `"comm" is not among the members`},
+		{`{"members": {"pid": "p"}, "absent": {"code": 0}}`, `absent: "code" is not among the members`},
 		{`{"members": {"pid": "p"}, "partial": ["all"]}`, `"all" is none of`},
 		{`{"members": {"pid": "p"}, "ids": {"a": "euid"}}`, `"a" is "euid", which is none of gid, sid, uid`},
 	} {
@@ -52,6 +53,42 @@ func decodeAll(t testing.TB, m *Monitor, text string, at uint64) (out Output, wr
 		}
 	}
 	return out, wrong
+}
+
+// The lines are the examples of Tetragon's documentation of process_exec and process_exit, one
+// without the status that it leaves out if it is 0.
+func TestTetragon(t *testing.T) {
+	m := formatOf(t, "tetragon")
+	decoder := m.Decoder
+	m.Decoder = func() Decoder { // of a machine that was up then
+		d := decoder().(*jsonDecoder)
+		d.wall = 0
+		return d
+	}
+	text, err := os.ReadFile("testdata/tetragon.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, wrong := decodeAll(t, m, string(text), 1)
+	if len(wrong) > 0 || len(out.Events) != 2 {
+		t.Fatalf("%d events, %q", len(out.Events), wrong)
+	}
+	for i, want := range []engine.Events{engine.EventExec, engine.EventExit} {
+		ev := out.Events[i]
+		p := ev.Process
+		known := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldFilename, engine.FieldCwd)
+		if want == engine.EventExit {
+			known = known.With(engine.FieldExit)
+		}
+		if ev.Events != want || p.PID != 51583 || p.PPID != 43872 || p.Filename != "/usr/bin/whoami" || p.Cwd != "/" || p.Known != known {
+			t.Errorf("%s %+v, known %s", ev.Events, p, p.Known)
+		}
+	}
+	out, wrong = decodeAll(t, m, `{"process_exit":{"process":{"pid":7},"parent":{"pid":1},"signal":"SIGKILL"},"time":"2040-05-11T12:54:45.615123456Z"}
+{"process_exit":{"process":{"pid":8},"parent":{"pid":1},"status":3},"time":"2040-05-11T12:54:45.615123456Z"}`, 1)
+	if len(wrong) > 0 || len(out.Events) != 2 || out.Events[0].Process.Task.Exit.WaitStatus != 9 || out.Events[1].Process.Task.Exit.WaitStatus != 3<<8 {
+		t.Errorf("%+v %q", out.Events, wrong)
+	}
 }
 
 const nested = `{

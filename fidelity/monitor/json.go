@@ -3,7 +3,6 @@ package monitor
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,12 +35,45 @@ var memberFields = map[string]engine.Field{
 // jsonDecoder decodes lines of JSON by a Format.
 type jsonDecoder struct {
 	*Format
-	boot uint64 // CLOCK_BOOTTIME less CLOCK_MONOTONIC
-	wall int64  // CLOCK_REALTIME less CLOCK_MONOTONIC
+	wanted wanted
+	boot   uint64 // CLOCK_BOOTTIME less CLOCK_MONOTONIC
+	wall   int64  // CLOCK_REALTIME less CLOCK_MONOTONIC
 }
 
 func newJSONDecoder(f *Format) *jsonDecoder {
-	return &jsonDecoder{f, truth.BootOffset(), truth.WallOffset()}
+	return &jsonDecoder{f, f.wanted(), truth.BootOffset(), truth.WallOffset()}
+}
+
+// wanted returns what the format names of a line, with each key of Kinds in place of "*".
+func (f *Format) wanted() wanted {
+	w := make(wanted)
+	add := func(path string) {
+		if !strings.Contains(path, "*") {
+			w.add(path)
+			return
+		}
+		for kind := range f.Kinds {
+			w.add(strings.ReplaceAll(path, "*", kind))
+		}
+	}
+	for path := range f.Only {
+		add(path)
+	}
+	for _, path := range f.Members {
+		add(path)
+		if f.Base64 != "" {
+			add(path + f.Base64)
+		}
+	}
+	if add(f.Kind); f.Time != nil {
+		add(f.Time.Member)
+	}
+	for kind := range f.Kinds {
+		if _, ok := w[kind]; f.Kind == "" && !ok {
+			w[kind] = wanted{} // that it is there is enough
+		}
+	}
+	return w
 }
 
 // line is a decoded line.
@@ -52,15 +84,13 @@ type line struct {
 	err  error  // the first member that makes no sense
 }
 
-func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) error {
+func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) (err error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil
 	}
 	l := &line{f: d.Format}
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.UseNumber() // 64 bits are more than a float64 has
-	if err := in.Decode(&l.all); err != nil {
-		return fmt.Errorf("no JSON: %w", err)
+	if l.all, err = readPart(text, d.wanted); err != nil {
+		return err
 	}
 	for path, want := range d.Only {
 		if got, ok := l.at(path); !ok || fmt.Sprint(got) != want {
@@ -73,7 +103,6 @@ func (d *jsonDecoder) Decode(text []byte, at uint64, to *Output) error {
 	}
 	if t := d.Time; t != nil {
 		v, ok := l.at(t.Member)
-		var err error
 		if at, err = d.time(v, ok); err != nil {
 			return err
 		}
@@ -172,7 +201,8 @@ func (l *line) at(path string) (v any, ok bool) {
 func (l *line) number(name string) (uint64, bool) {
 	v, ok := l.at(l.f.Members[name])
 	if !ok {
-		return 0, false
+		n, ok := l.f.Absent[name]
+		return n, ok
 	}
 	text := fmt.Sprint(v)
 	n, err := strconv.ParseUint(text, 10, 64)

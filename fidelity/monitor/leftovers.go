@@ -21,7 +21,7 @@ func findLeftovers() (l leftovers) {
 		l.uprobes, _ = fs.ProbeNames("uprobe_events")
 		fs.Close()
 	}
-	l.rules = auditRules()
+	l.rules = slices.DeleteFunc(auditRules(), func(rule string) bool { return strings.HasPrefix(rule, strconv.Quote(auditdKey)) })
 	filepath.WalkDir("/sys/fs/bpf", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			l.pins = append(l.pins, path)

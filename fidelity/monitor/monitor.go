@@ -2,13 +2,14 @@ package monitor
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
@@ -19,8 +20,8 @@ type Monitor struct {
 	Package string
 	// Programs are the names that the program may have, the first one that is found is taken.
 	Programs []string
-	// Needs is a program that Arguments name.
-	Needs string
+	// Needs are programs of the package that Arguments name.
+	Needs []string
 	// Arguments follow the program's name. "{}" stands for the file of File.
 	Arguments []string
 	// Environment has further variables, as NAME=value.
@@ -38,10 +39,14 @@ type Monitor struct {
 	Record int
 	// Accounting says that there is no program: the kernel writes records of acct(5).
 	Accounting bool
+	// Linger is how long a process lives, at least, that has to be seen: 0 for who sees all.
+	Linger time.Duration
+	// Version are the arguments that let its program print its version, none if it can't.
+	Version []string
 	// Silent says that it does not count what it loses.
 	Silent bool
-	// Never is why the program is not run.
-	Never string
+	// GuestOnly is why the program is run in guests only.
+	GuestOnly string
 
 	// Table is what its output can say, and Foreign how exact that is.
 	Table   engine.CapabilityTable
@@ -52,6 +57,9 @@ type Monitor struct {
 	// of its own. Traces says that it traces them, as a debugger does: those that want a tracer
 	// themselves cannot be performed.
 	Apart, Traces bool
+
+	// Blocks says that the processes that it watches wait for it if it does not keep up.
+	Blocks bool
 
 	// Decoder returns the decoder of a new run.
 	Decoder func() Decoder
@@ -164,15 +172,36 @@ func Find(name string) (*Monitor, error) {
 	return nil, fmt.Errorf("no monitor %q: there are %s, and --command runs any other", name, strings.Join(names, ", "))
 }
 
+// PackagePrograms returns the names of the programs of its package: those that it is run by, of
+// which a release has one, and those that are named in its arguments.
+func (m *Monitor) PackagePrograms() []string {
+	switch {
+	case m.Package == "":
+		return nil
+	case len(m.Needs) > 0:
+		return m.Needs
+	}
+	return m.Programs
+}
+
+// Available returns why the monitor can't be run here, nil if its program is installed.
+func (m *Monitor) Available() error {
+	if m.Accounting {
+		return accountingElsewhere()
+	}
+	_, err := m.command("")
+	return err
+}
+
 // command returns the command line with the program's path.
 func (m *Monitor) command(file string) (list []string, err error) {
-	if m.Never != "" {
-		return nil, fmt.Errorf("never run: %s", m.Never)
+	if m.GuestOnly != "" && !scenario.InGuest() {
+		return nil, fmt.Errorf("run in guests only (make fidelity-matrix MONITORS=%s): %s", m.Name, m.GuestOnly)
 	}
-	programs := m.Programs
-	if m.Needs != "" {
-		if _, err := exec.LookPath(m.Needs); err != nil {
-			programs = nil
+	programs, missing := m.Programs, strings.Join(m.Programs, " or ")
+	for _, name := range m.Needs {
+		if _, err := exec.LookPath(name); err != nil {
+			programs, missing = nil, name
 		}
 	}
 	for _, name := range programs {
@@ -188,7 +217,7 @@ func (m *Monitor) command(file string) (list []string, err error) {
 	if m.Package != "" {
 		from = "apt-get install " + m.Package
 	}
-	return nil, fmt.Errorf("%s is not installed: %s", cmp.Or(m.Needs, strings.Join(m.Programs, " or ")), from)
+	return nil, fmt.Errorf("%s is not installed: %s", missing, from)
 }
 
 // split returns what cuts its output into lines or records.

@@ -15,7 +15,7 @@ import (
 // full.
 func perf() *Monitor {
 	return &Monitor{
-		Name: "perf", Package: "linux-perf", Programs: []string{"sh"}, Terminal: true, Tracefs: true, Needs: "perf",
+		Name: "perf", Version: []string{"--version"}, Package: "linux-perf", Programs: []string{"sh"}, Terminal: true, Tracefs: true, Needs: []string{"perf"},
 		Arguments: []string{"-c", "trap '' INT; (trap - INT; exec perf record -q -a -k CLOCK_MONOTONIC --no-buffering -e sched:sched_process_exit " +
 			"--no-buildid --no-buildid-cache -o -) | perf --no-pager script -i - --show-task-events --show-lost-events --ns -F comm,pid,tid,time,event"},
 		Table: table(map[engine.Kind]string{

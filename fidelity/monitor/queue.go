@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/fidelity/truth"
 )
 
 // Queue delivers what a monitor prints. It implements the interface of that name of package
@@ -22,8 +21,9 @@ type Queue struct {
 	count   bool   // events are not kept
 
 	mu       sync.Mutex
-	events   []*engine.Event
+	events   []arrived
 	taken    int // how many of events were delivered
+	came     uint64
 	seen     map[uint32]engine.Events
 	total    uint64
 	lost     uint64
@@ -34,6 +34,12 @@ type Queue struct {
 	woken    chan struct{}
 }
 
+// arrived is an event, whose line was read at a time.
+type arrived struct {
+	event *engine.Event
+	at    uint64
+}
+
 // newQueue returns a queue that nothing was read for.
 func newQueue(m *Monitor) *Queue {
 	return &Queue{mon: m, decoder: m.Decoder(), split: m.split(), seen: make(map[uint32]engine.Events), woken: make(chan struct{}, 1)}
@@ -42,9 +48,8 @@ func newQueue(m *Monitor) *Queue {
 // maxLine is the longest line in bytes that is waited for.
 const maxLine = 16 << 20
 
-// read takes what the monitor has printed.
-func (q *Queue) read(b []byte) {
-	at := truth.Clock()
+// read takes what the monitor has printed, and which was read at a time.
+func (q *Queue) read(b []byte, at uint64) {
 	q.rest = append(q.rest, b...)
 	rest, out := q.rest, Output{}
 	q.mu.Lock()
@@ -75,7 +80,9 @@ func (q *Queue) read(b []byte) {
 		}
 	}
 	if !q.count {
-		q.events = append(q.events, out.Events...)
+		for _, ev := range out.Events {
+			q.events = append(q.events, arrived{ev, at})
+		}
 	}
 	if len(out.Events) > 0 {
 		q.Wake()
@@ -106,13 +113,6 @@ func (q *Queue) saw(pid uint32) engine.Events {
 	return q.seen[pid]
 }
 
-// forget makes saw return nothing for a pid, which a new process is about to get or has had.
-func (q *Queue) forget(pid uint32) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.seen, pid)
-}
-
 // Empty reports whether all that was read has been delivered.
 func (q *Queue) Empty() bool {
 	q.mu.Lock()
@@ -136,7 +136,15 @@ func (q *Queue) Get() (*engine.Event, error) {
 	}
 	ev := q.events[q.taken]
 	q.taken++
-	return ev, nil
+	q.came = ev.at
+	return ev.event, nil
+}
+
+// Arrived returns when the line of the last delivered event was read.
+func (q *Queue) Arrived() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.came
 }
 
 // Block waits until there may be an event, or Wake was called. A negative time is for ever.

@@ -10,13 +10,16 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/fidelity/truth"
 	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/children"
 	"github.com/quark-linux/quark/internal/tinyelf"
@@ -25,7 +28,7 @@ import (
 // Options are the options of a run. The zero value is right for most machines.
 type Options struct {
 	// Patience limits how long a monitor may take to be ready, and to deliver its last events.
-	// 0 is 20 s.
+	// 0 is 20 s, and 3 min in a guest, which may be emulated on a busy host.
 	Patience time.Duration
 	// Grace is how long it may take to end, 5 s if 0.
 	Grace time.Duration
@@ -46,20 +49,27 @@ type Run struct {
 	// theirErrs is what it says on standard error; nil without a program.
 	theirErrs io.Closer
 	reading   sync.WaitGroup
+	inbox     *inbox
 	stopping  chan struct{}
 	errs      complaints
 	base      time.Duration // CPU time when it was ready
+	judge     atomic.Int64  // CPU time in ns that reading and translating its output took here
+	judgeBase int64         // of that, until it was ready
 	before    leftovers
 }
 
 // Start starts a monitor and waits until it reports processes.
 func (m *Monitor) Start(o Options) (*Run, error) {
-	o.Patience, o.Grace = cmp.Or(o.Patience, 20*time.Second), cmp.Or(o.Grace, 5*time.Second)
+	patience := 20 * time.Second
+	if scenario.InGuest() {
+		patience = 3 * time.Minute
+	}
+	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
 	dir, err := os.MkdirTemp("", "quark-monitor-")
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Queue: newQueue(m), opts: o, dir: dir, stopping: make(chan struct{}), before: findLeftovers()}
+	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{}), before: findLeftovers()}
 	r.errs.lost = r.lostMore
 	r.count = o.Count
 	began := time.Now()
@@ -73,6 +83,7 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	r.Ready = time.Since(began)
 	if r.keeper != nil {
 		r.base, _ = keeper.Usage(r.keeper.PID)
+		r.judgeBase = r.judge.Load()
 	}
 	return r, nil
 }
@@ -106,7 +117,7 @@ func (r *Run) start() (err error) {
 	case m.Terminal:
 		r.ours, out, err = terminal()
 	default:
-		r.ours, out, err = os.Pipe()
+		r.ours, out, err = widePipe()
 	}
 	if err != nil {
 		return err
@@ -116,6 +127,7 @@ func (r *Run) start() (err error) {
 		return err
 	}
 	r.reading.Go(r.pump)
+	r.reading.Go(r.decode)
 	return nil
 }
 
@@ -153,12 +165,22 @@ func (r *Run) program(file string, out *os.File) error {
 	return nil
 }
 
+// widePipe returns a pipe that has room for what comes while this process does not run.
+func widePipe() (ours, theirs *os.File, err error) {
+	if ours, theirs, err = os.Pipe(); err == nil {
+		// The most that needs no privilege. If it is refused the pipe is as it was.
+		unix.FcntlInt(theirs.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+	}
+	return ours, theirs, err
+}
+
 // pump reads what the monitor prints until its end.
 func (r *Run) pump() {
+	defer r.inbox.close()
 	for buf := make([]byte, 1<<18); ; {
 		n, err := r.ours.Read(buf)
-		if n > 0 {
-			r.read(buf[:n])
+		if n > 0 && !r.inbox.put(buf[:n], truth.Clock()) {
+			r.over(fmt.Errorf("it prints faster than can be read: %d MiB wait", maxInbox>>20))
 		}
 		if err == nil {
 			continue
@@ -167,10 +189,30 @@ func (r *Run) pump() {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, unix.EIO) && !errors.Is(err, os.ErrClosed) {
 			r.lock(func() { r.fail(err) })
 		}
-		r.over(errors.New("it ended, or closed its output"))
 		return
 	}
 }
+
+// decode decodes what was read, and ends after the last of it.
+func (r *Run) decode() {
+	for list, ok := r.inbox.take(); ok; list, ok = r.inbox.take() {
+		for _, c := range list {
+			r.judge.Add(int64(meter.Spent(func() { r.read(c.text, c.at) })))
+		}
+	}
+	r.over(errors.New("it ended, or closed its output"))
+}
+
+// Hold keeps what the monitor prints from now on, as it is, until Release: nothing but that takes
+// CPU time here meanwhile. Each event has the time of its reading.
+// What was seen of processes until now is forgotten, as their pids may be used again.
+func (r *Run) Hold() {
+	r.inbox.hold(true)
+	r.lock(func() { clear(r.seen) })
+}
+
+// Release ends what Hold began.
+func (r *Run) Release() { r.inbox.hold(false) }
 
 // over notes why nothing more comes, unless that was wanted.
 func (r *Run) over(why error) {
@@ -225,6 +267,9 @@ func (r *Run) marker(cpu int, path string, pin bool) (pid uint32, err error) {
 	s := new(bare.Script)
 	if pin {
 		s.Pin(cpu)
+	}
+	if d := r.mon.Linger; d > 0 {
+		s.Call("ppoll", unix.SYS_PPOLL, nil, 0, []int64{int64(d / time.Second), int64(d % time.Second)}, nil, 0)
 	}
 	p, err := bare.Start(s.Exec(path, []string{"marker"}, nil), bare.Options{Share: true})
 	if err != nil {
@@ -283,6 +328,27 @@ func (r *Run) Settle() error {
 	return nil
 }
 
+// Usage returns what the monitor has cost since it was ready.
+func (r *Run) Usage() (u meter.Usage) {
+	if r.keeper != nil {
+		u.CPU, u.RSS = keeper.Usage(r.keeper.PID)
+		u.CPU = max(u.CPU-r.base, 0)
+	}
+	r.lock(func() { u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent })
+	return u
+}
+
+// Programs returns the eBPF programs that the monitor has open.
+func (r *Run) Programs() meter.Programs {
+	own := make(meter.Programs)
+	if r.keeper != nil {
+		for _, id := range keeper.Programs(r.keeper.PID) {
+			own[ebpf.ProgramID(id)] = true
+		}
+	}
+	return own
+}
+
 // Pause lets the monitor stand still, and Resume go on.
 func (r *Run) Pause() error { return r.signal(unix.SIGSTOP) }
 
@@ -300,11 +366,11 @@ func (r *Run) signal(s unix.Signal) error {
 // it was ready, and in one line each what went wrong and what it had left.
 func (r *Run) Stop() (u meter.Usage, notes []string) {
 	close(r.stopping)
+	r.Release()
 	pid := 0
 	if r.keeper != nil {
+		u = r.Usage() // what it does to end is no part of its cost
 		pid = r.keeper.PID
-		u.CPU, u.RSS = keeper.Usage(pid)
-		u.CPU = max(u.CPU-r.base, 0) // what it does to end is no part of its cost
 		notes = r.ended(r.keeper.Stop())
 	}
 	if !r.finish() {
@@ -314,6 +380,7 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	os.RemoveAll(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	u.Judge = time.Duration(r.judge.Load() - r.judgeBase)
 	u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent
 	if r.rubbish > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines make no sense, the first: %s", r.rubbish, r.nonsense))

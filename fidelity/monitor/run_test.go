@@ -8,12 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/backends"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/meter"
 	"github.com/quark-linux/quark/fidelity/monitor/keeper"
+	"github.com/quark-linux/quark/fidelity/scenario"
 )
 
 func TestMain(m *testing.M) {
 	keeper.Main()
+	meter.Main()
 	os.Exit(m.Run())
 }
 
@@ -118,11 +122,11 @@ func TestNotInstalled(t *testing.T) {
 		t.Error(err)
 	}
 	m = perf()
-	m.Needs = "no-such-program"
+	m.Needs = []string{"no-such-program"}
 	if _, err := m.Start(Options{}); !contains(err, "no-such-program is not installed: apt-get install linux-perf") {
 		t.Error(err)
 	}
-	if _, err := audit().Start(Options{}); !contains(err, "never run: once audit was enabled") {
+	if _, err := audit().Start(Options{}); !contains(err, "run in guests only (make fidelity-matrix MONITORS=audit): once audit was enabled") {
 		t.Error(err)
 	}
 	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {
@@ -145,5 +149,78 @@ func TestEachMonitorClaims(t *testing.T) {
 				t.Errorf("%s: %v: %+v", m.Name, engine.Field(f), c)
 			}
 		}
+	}
+}
+
+// While a monitor is held nothing that it prints is decoded, and after it all is.
+func TestHold(t *testing.T) {
+	m := fake(`trap 'exit 0' INT; ` + forever)
+	r, err := m.Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Hold()
+	time.Sleep(50 * time.Millisecond) // what was taken before is decoded
+	before := r.Events()
+	time.Sleep(100 * time.Millisecond)
+	if now := r.Events(); now != before {
+		t.Errorf("%d events while it is held", now-before)
+	}
+	r.Release()
+	time.Sleep(100 * time.Millisecond)
+	if r.Events() == before {
+		t.Error("no event after it")
+	}
+	r.Hold() // Stop ends it, too
+	if _, notes := r.Stop(); len(notes) > 0 {
+		t.Error(notes)
+	}
+}
+
+// Each backend runs as a monitor.
+func TestBackend(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, name := range backends.Every.Names() {
+		t.Run(name, func(t *testing.T) {
+			m, err := Backend(name)
+			if err != nil {
+				t.Skip(err)
+			}
+			r, err := m.Start(Options{Count: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Settle(); err != nil {
+				t.Error(err)
+			}
+			programs := r.Programs()
+			if (len(programs) > 0) != strings.HasPrefix(name, "ebpf") {
+				t.Errorf("%d eBPF programs", len(programs))
+			}
+			u, notes := r.Stop()
+			t.Log(r.Ready, u)
+			if len(notes) > 0 || u.Raw == 0 || u.RSS == 0 {
+				t.Error(u, notes)
+			}
+		})
+	}
+	if _, err := Backend("nothing"); !contains(err, `unknown backend "nothing"`) {
+		t.Error(err)
+	}
+}
+
+func TestFaultsAreOfMonitors(t *testing.T) {
+	for _, f := range Faults() {
+		m, err := Find(f.Monitor)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, ok := scenario.Find(f.Scenario); !ok {
+			t.Errorf("no scenario %s", f.Scenario)
+		}
+		t.Logf("%s: %q", m.Name, m.VersionText())
 	}
 }

@@ -3,7 +3,6 @@ package monitor
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 // descendants. Each of their system calls that it wants stops them.
 func strace() *Monitor {
 	return &Monitor{
-		Name: "strace", Package: "strace", Programs: []string{"strace"}, File: true, Apart: true, Traces: true,
+		Name: "strace", Version: []string{"--version"}, Package: "strace", Programs: []string{"strace"}, File: true, Apart: true, Traces: true,
 		// SIGURG is what Go's runtime interrupts threads with; the end by a signal that is
 		// not traced is not printed. Its output goes to a file: if it waited for a pipe to
 		// be read, it would wait for this process, which waits for it.
@@ -45,64 +44,108 @@ type straceDecoder struct {
 	begun   map[uint32]string // the calls of threads that have not returned
 }
 
-var (
-	straceLine   = regexp.MustCompile(`^(\d+) +(\d+)\.(\d{6}) (.*)$`)
-	straceResult = regexp.MustCompile(`^(.*)\) += (-?\d+|\?)(?: E[A-Z0-9]+)?(?: \(.*\))?$`)
-	straceBegun  = regexp.MustCompile(`^(.*) <(?:unfinished|pid changed to \d+) \.\.\.>$`)
-	straceResume = regexp.MustCompile(`^<\.\.\. \w+ resumed>(.*)$`)
-	straceEnd    = regexp.MustCompile(`^\+\+\+ (?:exited with (\d+)|killed by (\w+)( \(core dumped\))?) \+\+\+$`)
-	straceTaken  = regexp.MustCompile(`^\+\+\+ superseded by execve in pid (\d+) \+\+\+$`)
-)
-
+// Decode does without regular expressions, which would take longer than all else together.
 func (d *straceDecoder) Decode(line []byte, _ uint64, to *Output) error {
-	m := straceLine.FindStringSubmatch(string(line))
-	if m == nil {
-		return fmt.Errorf("no pid and time at its beginning")
-	}
-	n, err := strconv.ParseUint(m[1], 10, 32)
-	at, err2 := strconv.ParseInt(m[2]+m[3]+"000", 10, 64)
-	if err != nil || err2 != nil {
-		return fmt.Errorf("a pid or time that is none")
-	}
-	tid, now, text := uint32(n), uint64(max(at-d.wall, 0)), m[4]
-	if m := straceTaken.FindStringSubmatch(text); m != nil {
-		// A thread has executed, and goes on with the pid of the leader.
-		n, err := strconv.ParseUint(m[1], 10, 32)
-		d.begun[tid] = d.begun[uint32(n)]
-		delete(d.begun, uint32(n))
-		delete(d.threads, uint32(n))
+	tid, now, text, err := d.head(string(line))
+	if err != nil {
 		return err
 	}
-	if m := straceEnd.FindStringSubmatch(text); m != nil {
-		return d.end(tid, now, m[1], m[2], m[3] != "", to)
+	if what, ok := strings.CutPrefix(text, "+++ "); ok {
+		return d.over(tid, now, what, to)
 	}
-	if m := straceBegun.FindStringSubmatch(text); m != nil {
-		d.begun[tid] = m[1]
+	if begun, ok := cutBegun(text); ok {
+		d.begun[tid] = begun
 		return nil
 	}
-	if m := straceResume.FindStringSubmatch(text); m != nil {
-		text = d.begun[tid] + m[1]
-		delete(d.begun, tid)
+	if rest, ok := strings.CutPrefix(text, "<... "); ok {
+		if _, rest, ok = strings.Cut(rest, " resumed>"); ok {
+			text = d.begun[tid] + rest
+			delete(d.begun, tid)
+		}
 	}
 	name, args, ok := strings.Cut(text, "(")
 	if !ok {
 		return nil
 	}
-	m = straceResult.FindStringSubmatch(args)
-	if m == nil || m[2] == "?" {
+	args, number, errno, ok := straceResult(args)
+	if !ok || number == "?" {
 		return nil // it did not return
 	}
-	result, err := strconv.ParseInt(m[2], 10, 32)
+	result, err := strconv.ParseInt(number, 10, 32)
 	if err != nil {
 		return fmt.Errorf("no result: %w", err)
 	}
 	switch name {
 	case "fork", "vfork", "clone", "clone3":
-		d.fork(tid, now, m[1], result, to)
+		d.fork(tid, now, args, result, to)
 	case "execve", "execveat":
-		return d.exec(tid, now, name, m[1], args, result, to)
+		return d.exec(tid, now, name, args, errno, result, to)
 	}
 	return nil
+}
+
+// head cuts the thread and the time, in seconds with six decimals, off a line.
+func (d *straceDecoder) head(text string) (tid uint32, at uint64, rest string, err error) {
+	number, rest, _ := strings.Cut(text, " ")
+	when, rest, ok := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	seconds, decimals, _ := strings.Cut(when, ".")
+	n, err := strconv.ParseUint(number, 10, 32)
+	ns, err2 := strconv.ParseInt(seconds+decimals+"000", 10, 64)
+	if !ok || err != nil || err2 != nil || len(decimals) != 6 || ns < 0 {
+		return 0, 0, "", fmt.Errorf("no pid and time at its beginning")
+	}
+	return uint32(n), uint64(max(ns-d.wall, 0)), rest, nil
+}
+
+// over takes what is printed between +++ signs: how a thread ended, or that it has the pid of the
+// leader now.
+func (d *straceDecoder) over(tid uint32, now uint64, what string, to *Output) error {
+	what, ok := strings.CutSuffix(what, " +++")
+	if !ok {
+		return nil
+	}
+	if number, ok := strings.CutPrefix(what, "superseded by execve in pid "); ok {
+		n, err := strconv.ParseUint(number, 10, 32)
+		d.begun[tid] = d.begun[uint32(n)]
+		delete(d.begun, uint32(n))
+		delete(d.threads, uint32(n))
+		return err
+	}
+	if code, ok := strings.CutPrefix(what, "exited with "); ok {
+		return d.end(tid, now, code, "", false, to)
+	}
+	if signal, ok := strings.CutPrefix(what, "killed by "); ok {
+		signal, core := strings.CutSuffix(signal, " (core dumped)")
+		return d.end(tid, now, "", signal, core, to)
+	}
+	return nil
+}
+
+// cutBegun returns the beginning of a call whose end has a line of its own.
+func cutBegun(text string) (begun string, ok bool) {
+	if !strings.HasSuffix(text, " ...>") {
+		return "", false
+	}
+	i := strings.LastIndex(text, " <")
+	if i < 0 || !strings.HasPrefix(text[i:], " <unfinished ") && !strings.HasPrefix(text[i:], " <pid changed to ") {
+		return "", false
+	}
+	return text[:i], true
+}
+
+// straceResult cuts the result off the arguments of a call, and the name of the error if it is one:
+// `"x") = -1 ENOENT (No such file or directory)`. No text in the arguments has a space as such.
+func straceResult(text string) (args, result, errno string, ok bool) {
+	i := strings.LastIndex(text, " = ")
+	if i < 0 {
+		return "", "", "", false
+	}
+	args, ok = strings.CutSuffix(strings.TrimRight(text[:i], " "), ")")
+	result, rest, _ := strings.Cut(text[i+len(" = "):], " ")
+	if strings.HasPrefix(rest, "E") {
+		errno, _, _ = strings.Cut(rest, " ")
+	}
+	return args, result, errno, ok
 }
 
 // process returns the process of a thread. Threads of this process may be older than strace.
@@ -131,12 +174,10 @@ func (d *straceDecoder) fork(tid uint32, at uint64, args string, result int64, t
 	}
 }
 
-func (d *straceDecoder) exec(tid uint32, at uint64, name, args, all string, result int64, to *Output) error {
+func (d *straceDecoder) exec(tid uint32, at uint64, name, args, errno string, result int64, to *Output) error {
 	texts, cut := straceTexts(args)
 	if result != 0 {
 		ev, _ := to.add(engine.KindExecFailed, d.process(tid), at)
-		_, errno, _ := strings.Cut(all, ") = -1 ")
-		errno, _, _ = strings.Cut(strings.TrimLeft(errno, " "), " ")
 		ev.Failed.Errno = uint16(straceErrno(errno))
 		if len(texts) > 0 && name == "execve" {
 			ev.Failed.Path, ev.Failed.PathKnown = texts[0], true

@@ -39,9 +39,13 @@ func init() {
 	}
 }
 
+// InGuest reports whether this machine is a guest that was booted for tests: one whose settings
+// they may change for good.
+func InGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
+
 // scale returns a number of repetitions: fewer in a guest, which may be emulated and slow.
 func scale(host, guest int) int {
-	if os.Getenv("QUARK_INITRAMFS") == "1" {
+	if InGuest() {
 		return guest
 	}
 	return host

@@ -26,6 +26,8 @@ type Storm struct {
 	Workers   int // processes that start them, each one after the other
 	Rate      int // processes per second of all workers together; 0 is full speed
 	Mode      Mode
+	// Length, if not 0, ends the storm after this time even if fewer processes were started.
+	Length time.Duration
 	// Bare storms record no short lives: recording would distort a measurement of cost.
 	Bare bool
 }
@@ -42,14 +44,26 @@ const (
 	ForkExecExit Mode = "fork+exec+exit"
 	Threads      Mode = "threads" // threads of the workers, created and ended
 	Exits        Mode = "exit"    // exits of processes that exist before the storm begins
+	// Lives fork, exec and end after each of Lifetimes in turn, many at a time.
+	Lives Mode = "lives"
 )
+
+// Lifetimes are those of [Lives], from the exec to the end.
+var Lifetimes = []time.Duration{
+	time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second,
+}
+
+// LifeName is the comm of a process of a storm of [Lives].
+func LifeName(lifetime time.Duration) string { return lifePrefix + lifetime.String() }
+
+const lifePrefix = "live-"
 
 const stormPrefix = StormName + ","
 
 // Scenario returns the storm as a scenario. Its name encodes all options.
 func (s Storm) Scenario() Scenario {
 	return Scenario{
-		Name: fmt.Sprintf("%s%d,%d,%d,%t,%s", stormPrefix, s.Processes, s.Workers, s.Rate, s.Bare, s.Mode),
+		Name: fmt.Sprintf("%s%d,%d,%d,%t,%d,%s", stormPrefix, s.Processes, s.Workers, s.Rate, s.Bare, s.Length, s.Mode),
 		Doc:  fmt.Sprintf("%d processes by %d workers, %d a second", s.Processes, s.Workers, s.Rate),
 		run:  s.run,
 		// The workers start before the storm begins.
@@ -63,8 +77,8 @@ func parseStorm(name string) (s Storm, ok bool) {
 	if !ok {
 		return s, false
 	}
-	n, err := fmt.Sscanf(arg, "%d,%d,%d,%t,%s", &s.Processes, &s.Workers, &s.Rate, &s.Bare, &s.Mode)
-	return s, err == nil && n == 5 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0
+	n, err := fmt.Sscanf(arg, "%d,%d,%d,%t,%d,%s", &s.Processes, &s.Workers, &s.Rate, &s.Bare, &s.Length, &s.Mode)
+	return s, err == nil && n == 6 && s.Processes > 0 && s.Workers > 0 && s.Rate >= 0 && s.Length >= 0
 }
 
 // defaultStorm is the storm in the list.
@@ -72,7 +86,12 @@ var defaultStorm = Storm{Processes: scale(1000, 100), Workers: 4, Mode: ForkExec
 
 // run starts the workers, which wait, and then lets all go on at once.
 func (s Storm) run(d *director) {
-	d.must(tinyelf.Write(filepath.Join(d.dir, "storm"), 0))
+	d.must(tinyelf.Write(filepath.Join(d.dir, StormName), 0))
+	if s.Mode == Lives {
+		for _, lifetime := range Lifetimes {
+			d.must(tinyelf.WriteSleeper(filepath.Join(d.dir, LifeName(lifetime)), lifetime, 0))
+		}
+	}
 	gate := d.gate()
 	ready := d.gate()
 	var workers []int
@@ -87,7 +106,7 @@ func (s Storm) run(d *director) {
 		}
 		workers = append(workers, d.spawn(d.self, &syscall.ProcAttr{
 			Dir:   d.dir,
-			Env:   []string{fmt.Sprintf("%s=worker:%d:%d:%s:%t", Env, share, pause, s.Mode, s.Bare)},
+			Env:   []string{fmt.Sprintf("%s=worker:%d:%d:%s:%t:%d", Env, share, pause, s.Mode, s.Bare, s.Length)},
 			Files: []uintptr{0, 1, 2, truthFD, uintptr(gate.r), uintptr(ready.w), procFD},
 		}))
 	}
@@ -106,21 +125,20 @@ func (s Storm) run(d *director) {
 
 // worker is the role of a process that starts its share of a storm.
 func worker(args []string) error {
-	if len(args) != 4 {
+	if len(args) != 5 {
 		return fmt.Errorf("not a role")
 	}
 	n, err := strconv.Atoi(args[0])
 	every, err2 := strconv.Atoi(args[1])
-	if err := errors.Join(err, err2, takeFDs(3, unix.O_CLOEXEC, truthFD, goFD, readyFD, procFD), report(truth.Exec)); err != nil {
+	length, err3 := strconv.Atoi(args[4])
+	if err := errors.Join(err, err2, err3, takeFDs(3, unix.O_CLOEXEC, truthFD, goFD, readyFD, procFD), report(truth.Exec)); err != nil {
 		return err
 	}
 	w := &stormer{pid: os.Getpid(), mode: Mode(args[2])}
-	if w.path, err = filepath.Abs("storm"); err != nil {
+	if w.dir, err = os.Getwd(); err != nil {
 		return err
 	}
-	w.execed.Set(engine.FieldComm, "storm")
-	w.execed.Set(engine.FieldFilename, w.path)
-	w.execed.Set(engine.FieldCmdline, "storm\x00x\x00")
+	w.executes(StormName)
 	if w.mode == Exits {
 		if err := w.gather(n); err != nil {
 			return err
@@ -130,7 +148,19 @@ func worker(args []string) error {
 		return err
 	}
 	next := time.Now()
-	for range n {
+	end := next.Add(time.Duration(length))
+	var over chan error
+	if w.mode == Lives {
+		over = make(chan error, 1)
+		go func() { over <- w.reap(n) }()
+	}
+	for i := range n {
+		if length > 0 && time.Now().After(end) {
+			break
+		}
+		if w.mode == Lives {
+			w.executes(LifeName(Lifetimes[i%len(Lifetimes)]))
+		}
 		if every > 0 {
 			time.Sleep(time.Until(next))
 			next = next.Add(time.Duration(every))
@@ -139,8 +169,14 @@ func worker(args []string) error {
 			return err
 		}
 	}
+	if w.mode == Lives {
+		if err := <-over; err != nil {
+			return err
+		}
+		w.bound()
+	}
 	if args[3] != "true" {
-		for _, r := range w.records {
+		for _, r := range append(w.records, w.ends...) {
 			if err := write(r); err != nil {
 				return err
 			}
@@ -154,10 +190,78 @@ func worker(args []string) error {
 type stormer struct {
 	pid     int
 	mode    Mode
+	dir     string          // of the programs
 	path    string          // the program that the processes execute
 	execed  truth.State     // the state of a process that has executed it
 	records []truth.Record  // written after the storm
 	waiting []*bare.Process // Exits only
+	ends    []truth.Record  // Lives only, written by reap
+}
+
+// executes sets the program that the processes execute.
+func (w *stormer) executes(name string) {
+	w.path = filepath.Join(w.dir, name)
+	w.execed = truth.State{}
+	w.execed.Set(engine.FieldComm, name)
+	w.execed.Set(engine.FieldFilename, w.path)
+	w.execed.Set(engine.FieldCmdline, name+"\x00x\x00")
+}
+
+// reap waits for the ends of n processes that start starts, as soon as each ends: what /proc shows
+// of a process that has ended and was not waited for is more than it shows of most.
+func (w *stormer) reap(n int) error {
+	began := truth.Clock() // each may have ended some time before it is waited for
+	for len(w.ends) < n {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.ECHILD):
+			time.Sleep(time.Millisecond) // the next one comes
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return fmt.Errorf("wait for a process: %w", err)
+		default:
+			w.ends = append(w.ends, truth.Record{Op: truth.Exit, PID: pid, Earliest: began, Latest: truth.Clock(), Status: int32(status)})
+		}
+	}
+	return nil
+}
+
+// bound sets until when each exec was complete: its program sleeps for the lifetime after it, and
+// had ended when it was waited for. A pid that was used again has its ends in the order of its
+// births.
+func (w *stormer) bound() {
+	ends := make(map[int][]uint64)
+	for _, r := range w.ends {
+		ends[r.PID] = append(ends[r.PID], r.Latest)
+	}
+	for i := range w.records {
+		r := &w.records[i]
+		if r.Op != truth.Exec {
+			continue
+		}
+		end := ends[r.PID][0]
+		ends[r.PID] = ends[r.PID][1:]
+		for _, lifetime := range Lifetimes {
+			if r.State.Value[engine.FieldComm] == LifeName(lifetime) {
+				r.Latest = end - uint64(lifetime)
+			}
+		}
+	}
+}
+
+// start starts a process of Lives.
+func (w *stormer) start() error {
+	before := truth.Clock()
+	pid, err := syscall.ForkExec(w.path, []string{filepath.Base(w.path), "x"}, &syscall.ProcAttr{})
+	if err != nil {
+		return fmt.Errorf("start a process: %w", err)
+	}
+	born := truth.Clock()
+	w.born(pid, before, born)
+	// ForkExec returns before the exec is complete: see bound.
+	w.records = append(w.records, truth.Record{Op: truth.Exec, PID: pid, Earliest: before, State: w.execed})
+	return nil
 }
 
 // gather starts the processes of a storm of exits, which wait to be killed.
@@ -188,8 +292,10 @@ func (w *stormer) one() (err error) {
 	switch w.mode {
 	case Threads:
 		return oneThread()
+	case Lives:
+		return w.start()
 	case ForkExecExit:
-		pid, err = syscall.ForkExec(w.path, []string{"storm", "x"}, &syscall.ProcAttr{})
+		pid, err = syscall.ForkExec(w.path, []string{filepath.Base(w.path), "x"}, &syscall.ProcAttr{})
 	default:
 		var p *bare.Process
 		if w.mode == Exits {
@@ -257,4 +363,21 @@ func (s Storm) Time(patience time.Duration, watch func() error) (time.Duration, 
 func (s Storm) Speed(patience time.Duration) (float64, error) {
 	took, err := s.Time(patience, nil)
 	return float64(s.Processes) / took.Seconds(), err
+}
+
+// ShortLives returns the short lives of a storm, without its workers, and their rate per second.
+func ShortLives(all []*truth.Life) (lives []*truth.Life, rate float64) {
+	first, last := truth.Forever, uint64(0)
+	for _, l := range all {
+		for _, e := range l.Events {
+			if name := e.State.Value[engine.FieldComm]; e.Kind == engine.KindExec && (name == StormName || strings.HasPrefix(name, lifePrefix)) {
+				lives = append(lives, l)
+				first, last = min(first, l.Born()), max(last, l.Ended())
+			}
+		}
+	}
+	if len(lives) > 0 {
+		rate = float64(len(lives)) / (float64(last-first) / 1e9)
+	}
+	return lives, rate
 }

@@ -49,3 +49,37 @@ func TestStormOfExits(t *testing.T) {
 		t.Errorf("%d processes ended, not 50", ended)
 	}
 }
+
+// A storm of lives has processes of each lifetime, all of which are told, and one that has a length
+// ends after it.
+func TestStormsOfLives(t *testing.T) {
+	lives := func(s Storm) map[string]int {
+		t.Helper()
+		r, err := Start(s.Scenario())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := r.Wait(20 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := make(map[string]int)
+		for _, l := range all[0].Lives {
+			if len(l.Events) == 3 && l.Events[1].Kind == engine.KindExec && l.Events[2].Kind == engine.KindExit {
+				n[l.Events[1].State.Value[engine.FieldComm]]++
+			}
+		}
+		return n
+	}
+	n := lives(Storm{Processes: 4 * len(Lifetimes), Workers: 2, Mode: Lives, Rate: 200})
+	for _, lifetime := range Lifetimes {
+		if n[LifeName(lifetime)] != 4 {
+			t.Errorf("%d of %v, not 4", n[LifeName(lifetime)], lifetime)
+		}
+	}
+	began := time.Now()
+	n = lives(Storm{Processes: 1 << 20, Workers: 2, Mode: ForkExecExit, Length: 100 * time.Millisecond, Rate: 300})
+	if took := time.Since(began); n["storm"] < 2 || n["storm"] > 60 || took > 5*time.Second {
+		t.Errorf("%d lives in %v", n["storm"], took)
+	}
+}

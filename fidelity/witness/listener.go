@@ -175,8 +175,15 @@ func (l *Listener) pump() error {
 	}
 }
 
+// arriving is a Queue that may deliver later than what it delivers came, and says when that was.
+type arriving interface{ Arrived() uint64 }
+
 func (l *Listener) keep(ev *engine.Event) {
-	s := score.SeenOf(ev, truth.Clock())
+	at := truth.Clock()
+	if q, ok := l.Queue.(arriving); ok {
+		at = q.Arrived()
+	}
+	s := score.SeenOf(ev, at)
 	if l.lookup {
 		s.Table = l.inTable(ev)
 		l.addRelatives(&s, ev)

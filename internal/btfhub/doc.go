@@ -7,6 +7,7 @@
 // source. [Resolve] returns the offsets of the members that kprobe definitions read.
 //
 // If the archive does not have a release, Open takes that of the nearest release of the same
-// distribution, flavour and series. This is a guess: the backends use it only after a self-test, in
-// which all that they read of a process with these types must be true.
+// distribution, flavour and series, of distributions that build these alike. This is a guess: the
+// backends use it only after a self-test, in which all that they read of a process with these types
+// must be true, and not at all on kernels that a read at a wrong address can harm.
 package btfhub

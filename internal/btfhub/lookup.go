@@ -8,8 +8,8 @@ import (
 )
 
 // Lookup returns the kernel with a release and an architecture (exact), or else the nearest one of
-// the same distribution, flavour and x.y series. If there is none the error is
-// [errors.ErrUnsupported] and names near releases.
+// the same distribution, flavour and x.y series, if the distribution builds these alike (see
+// [Release]). If there is none the error is [errors.ErrUnsupported] and names near releases.
 func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) {
 	type ranked struct {
 		Entry
@@ -33,6 +33,9 @@ func (a *Archive) Lookup(release, arch string) (e Entry, exact bool, err error) 
 		return near[0].Entry, false, nil
 	}
 	text := fmt.Sprintf("the archive has no types for %s on %s (%v)", release, arch, wanted)
+	if !wanted.guessable() {
+		text += ", of which no other kernel is a guess"
+	}
 	var names []string
 	for _, k := range near[:min(nearShown, len(near))] {
 		names = append(names, k.Release)

@@ -16,6 +16,7 @@ const module = "github.com/quark-linux/quark"
 var layers = []struct{ tree, imports string }{
 	{"cmd/quark-mon", ". cmd/quark-mon engine/trace export internal/..."},
 	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
+	{"initramfs/monitors", "fidelity/monitor internal"},
 	{"export", "."},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},

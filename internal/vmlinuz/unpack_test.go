@@ -263,6 +263,11 @@ func FuzzBTF(f *testing.F) {
 	f.Add([]byte("\x7fELF\x02\x01\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		unpacked, err := Unpack(data, 16<<20)
+		for _, release := range []string{headerRelease(data), BannerRelease(data), BannerRelease(unpacked)} {
+			if len(release) > maxRelease || strings.ContainsAny(release, " \n\x00") {
+				t.Errorf("release %q", release)
+			}
+		}
 		if err != nil {
 			return
 		}

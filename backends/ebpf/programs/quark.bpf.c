@@ -38,6 +38,12 @@ const volatile __u32 result_offset = 0;
 /* The same of a system call's first argument; the second is where a function's is. */
 const volatile __u32 first_offset = 0;
 
+/*
+ * What the programs of plain tracepoints return: 0 would keep the record from all others that read
+ * the tracepoint by perf_event_open(2).
+ */
+#define PASS_ON 1
+
 #define ARGUMENT(ctx, n) ((void *)(ctx)->args[n])
 
 /* Whether a fork made a process, and not a thread of which somebody wants to know. */
@@ -207,7 +213,7 @@ int quark_exec_perf(void *ctx)
 
 	if (!is_left_out(task, 0, 0) && claim_second(task, EVENT_EXEC))
 		report_image((__u64)task, EVENT_EXEC, 0);
-	return 0;
+	return PASS_ON;
 }
 
 /* In place of the others where only exits are reported. */
@@ -360,12 +366,12 @@ int quark_exit_perf(void *ctx)
 	struct task_struct *task = current_task();
 
 	if (is_left_out(task, 0, 0))
-		return 0;
+		return PASS_ON;
 	if (claim_second(task, EVENT_EXIT))
 		end_thread(task);
 	else
 		forget_ended(task);
-	return 0;
+	return PASS_ON;
 }
 
 /*
@@ -508,24 +514,27 @@ SEC("tracepoint/syscalls/sys_exit_setsid")
 int quark_exit_setsid(void *ctx)
 {
 	if (word_at(ctx, syscall_offset) <= 0)
-		return 0;
-	return report_ids(current_task(), 0, IDS_SID);
+		return PASS_ON;
+	report_ids(current_task(), 0, IDS_SID);
+	return PASS_ON;
 }
 
 SEC("tracepoint/syscalls/sys_exit_setuid")
 int quark_exit_setuid(void *ctx)
 {
 	if (word_at(ctx, syscall_offset) != 0)
-		return 0;
-	return report_ids(current_task(), 0, IDS_UID);
+		return PASS_ON;
+	report_ids(current_task(), 0, IDS_UID);
+	return PASS_ON;
 }
 
 SEC("tracepoint/syscalls/sys_exit_setgid")
 int quark_exit_setgid(void *ctx)
 {
 	if (word_at(ctx, syscall_offset) != 0)
-		return 0;
-	return report_ids(current_task(), 0, IDS_GID);
+		return PASS_ON;
+	report_ids(current_task(), 0, IDS_GID);
+	return PASS_ON;
 }
 
 /* Requests of ptrace(2), from linux/ptrace.h. Inside of the kernel a seizure is the first, too. */
@@ -651,11 +660,11 @@ int quark_enter_ptrace(void *ctx)
 	struct tracee t = { .nr = word_at(ctx, syscall_offset + 8), .request = word_at(ctx, syscall_offset) };
 
 	if (t.request != PTRACE_ATTACH && t.request != PTRACE_SEIZE && t.request != PTRACE_DETACH)
-		return 0;
+		return PASS_ON;
 	if (t.request == PTRACE_DETACH)
 		find_tracee(&t); /* at the exit it is none any more */
 	bpf_map_update_elem(&ptrace_calls, &caller, &t, BPF_ANY);
-	return 0;
+	return PASS_ON;
 }
 
 SEC("tracepoint/syscalls/sys_exit_ptrace")
@@ -665,11 +674,11 @@ int quark_exit_ptrace(void *ctx)
 	struct tracee *call = bpf_map_lookup_elem(&ptrace_calls, &caller), t;
 
 	if (!call)
-		return 0;
+		return PASS_ON;
 	t = *call;
 	bpf_map_delete_elem(&ptrace_calls, &caller);
 	if (word_at(ctx, syscall_offset) != 0)
-		return 0;
+		return PASS_ON;
 	if (t.request != PTRACE_DETACH)
 		find_tracee(&t);
 	if (t.tgid) {
@@ -678,7 +687,7 @@ int quark_exit_ptrace(void *ctx)
 		COUNT(EVENT_PTRACE, produced);
 		COUNT(EVENT_PTRACE, no_slot);
 	}
-	return 0;
+	return PASS_ON;
 }
 
 /*
@@ -715,14 +724,14 @@ SEC("tracepoint/syscalls/sys_enter_execve")
 int quark_enter_execve(void *ctx)
 {
 	begin_exec(word_at(ctx, syscall_offset), AT_FDCWD);
-	return 0;
+	return PASS_ON;
 }
 
 SEC("tracepoint/syscalls/sys_enter_execveat")
 int quark_enter_execveat(void *ctx)
 {
 	begin_exec(word_at(ctx, syscall_offset + 8), word_at(ctx, syscall_offset));
-	return 0;
+	return PASS_ON;
 }
 
 static __always_inline void report_failed_exec(struct task_struct *task, __u64 path, __u32 dir, int err)
@@ -774,16 +783,16 @@ static __always_inline int end_exec(long result, __u32 path_offset, int has_dir)
 	void *regs;
 
 	if (!is_failure(task, result))
-		return 0;
+		return PASS_ON;
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (bpf_core_read(&arg_end, sizeof(arg_end), &mm->arg_end) || !arg_end)
-		return 0;
+		return PASS_ON;
 	regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	bpf_probe_read_kernel(&path, sizeof(path), regs + path_offset);
 	if (has_dir)
 		bpf_probe_read_kernel(&dir, sizeof(dir), regs + first_offset);
 	report_failed_exec(task, path, dir, result);
-	return 0;
+	return PASS_ON;
 }
 
 SEC("tracepoint/syscalls/sys_exit_execve")
@@ -808,7 +817,7 @@ int quark_exit_execve(void *ctx)
 		bpf_map_delete_elem(&exec_calls, &key);
 	}
 	if (!is_failure(task, result))
-		return 0;
+		return PASS_ON;
 	bpf_core_read(&mm, sizeof(mm), &task->mm);
 	if (!call) {
 		COUNT(EVENT_EXEC_FAILED, produced);
@@ -816,5 +825,7 @@ int quark_exit_execve(void *ctx)
 	} else if ((__u64)mm == was.mm) { /* else it ends the process */
 		report_failed_exec(task, was.path, was.dir, result);
 	}
-	return 0;
+	return PASS_ON;
 }
+
+#include "variants.h"

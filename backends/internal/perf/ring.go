@@ -177,6 +177,9 @@ func (r *Ring) Release() (most int) {
 // Pending returns how many bytes are queued.
 func (r *Ring) Pending() int { return int(atomic.LoadUint64(r.head) - r.at) }
 
+// written returns how many bytes the kernel has written since the ring was made.
+func (r *Ring) written() uint64 { return atomic.LoadUint64(r.head) }
+
 // Size returns the capacity in bytes.
 func (r *Ring) Size() int { return len(r.data) }
 

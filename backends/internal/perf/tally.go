@@ -17,7 +17,15 @@ type Tally struct {
 	since   uint64 // not 0: samples of after this time may be missing that no gap tells of
 	between uint64 // samples missing between those that were read
 	told    uint64 // lost samples that gaps have told of
+	look    look   // the first of those since which nothing has happened
 }
+
+// look is what was found when the counts were read.
+type look struct{ time, hits, written uint64 }
+
+// writing is after how many ns a hit that was counted is taken to be in the ring or lost. It is
+// written with preemption disabled, within microseconds of the CPU's time.
+const writing = 5_000_000
 
 type tallied struct {
 	event *Event // nil: its samples are not counted
@@ -81,12 +89,27 @@ func (t *Tally) Outstanding() (n uint64) {
 }
 
 // missing returns how many samples are neither read nor queued; less if not exact, as others have
-// happened meanwhile.
+// happened meanwhile or one is being written. The kernel counts a hit before it writes the sample,
+// and the interrupt that reads the counts may come between these two. So one hit of the CPU may
+// still be on its way, unless there was none since a look of some time ago.
 func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
-	pending := r.Pending()
+	now := look{time: clock.Monotonic(), written: r.written()}
 	outstanding := t.Outstanding()
+	for _, e := range t.events {
+		now.hits += e.seen
+	}
+	now.hits += outstanding
 	queued := r.Queued(counts)
-	return t.between + outstanding - min(outstanding, queued), r.Pending() == pending
+	exact = r.written() == now.written
+	if t.look.hits != now.hits || t.look.written != now.written {
+		t.look = now
+	}
+	n = outstanding - min(outstanding, queued)
+	if n > 0 && now.time-t.look.time < writing {
+		n--
+		exact = false
+	}
+	return t.between + n, exact
 }
 
 // Gap returns the gap of what was lost until now and no gap has told of; ok is false if there is
@@ -105,11 +128,11 @@ func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, o
 
 // Untold returns how many samples are missing after those that were read, for statistics.
 func (t *Tally) Untold(r *Ring, counts func(Record) bool) (n uint64, exact bool) {
-	n, exact = max(t.told, t.between), true
+	exact = true
 	if t.since != 0 {
 		n, exact = t.missing(r, counts)
 	}
-	return n - t.between, exact
+	return max(n, t.told, t.between) - t.between, exact
 }
 
 // Queued returns how many of the records in the ring counts is true for.

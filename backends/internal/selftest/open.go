@@ -11,18 +11,26 @@ import (
 
 // Open returns the source that open makes with the options. Types that may not be the running
 // kernel's are tested first, with a source that reports all forks, execs and exits and is closed
-// again.
+// again; they are refused where a read at a wrong address can harm the kernel. The error of types
+// that do not even let a source open says so, and has no word of a self-test.
 func Open[S engine.Source](o source.Options, types *btfhub.Kernel, open func(source.Options) (S, error)) (S, error) {
 	if types.Exact {
 		return open(o)
 	}
+	m, err := thisMachine()
+	if err == nil {
+		err = m.admits()
+	}
+	if err != nil {
+		return *new(S), fmt.Errorf("types from %s: %w", types.Origin, err)
+	}
 	all := o
 	all.Kinds, all.Exits = 0, source.ExitsAll
 	tested, err := open(all)
-	if err == nil {
-		err = errors.Join(Run(tested.Capabilities(), tested), tested.Close())
-	}
 	if err != nil {
+		return *new(S), fmt.Errorf("open with types from %s, which are not this kernel's: %w", types.Origin, err)
+	}
+	if err := errors.Join(Run(tested.Capabilities(), tested), tested.Close()); err != nil {
 		return *new(S), fmt.Errorf("self-test of types from %s: %w", types.Origin, err)
 	}
 	return open(o)

@@ -126,8 +126,17 @@ func (k *Keeper) end() error {
 	return errors.Join(err, k.pipe.Close())
 }
 
-// Signal sends a signal to the process group of the program.
-func (k *Keeper) Signal(s unix.Signal) error { return unix.Kill(-k.PID, s) }
+// Signal sends a signal to the process group of the program, and to its descendants that have left
+// that.
+func (k *Keeper) Signal(s unix.Signal) error {
+	err := unix.Kill(-k.PID, s)
+	for _, pid := range family(k.PID) {
+		if group, e := unix.Getpgid(pid); e == nil && group != k.PID {
+			err = errors.Join(err, unix.Kill(pid, s))
+		}
+	}
+	return err
+}
 
 // Main runs the keeper if this process was started as one, and does not return then.
 func Main() {
@@ -283,19 +292,11 @@ func mountTracefs() error {
 	return nil
 }
 
-// Usage returns the CPU time and the peak memory, in KiB, of a running process group.
-func Usage(pgid int) (cpu time.Duration, rss int64) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		if len(f) < 3 || f[2] != fmt.Sprint(pgid) {
-			continue
-		}
-		dir := filepath.Dir(path)
+// Usage returns the CPU time and the peak memory, in KiB, of a running program with its process
+// group and its descendants.
+func Usage(pid int) (cpu time.Duration, rss int64) {
+	for _, pid := range family(pid) {
+		dir := fmt.Sprintf("/proc/%d", pid)
 		tasks, _ := filepath.Glob(dir + "/task/*/schedstat")
 		for _, t := range tasks {
 			var ns int64
@@ -303,11 +304,57 @@ func Usage(pgid int) (cpu time.Duration, rss int64) {
 			fmt.Sscan(string(b), &ns)
 			cpu += time.Duration(ns)
 		}
-		b, _ = os.ReadFile(dir + "/status")
+		b, _ := os.ReadFile(dir + "/status")
 		_, after, _ := strings.Cut(string(b), "VmHWM:")
 		var kib int64
 		fmt.Sscan(after, &kib)
 		rss += kib
 	}
 	return cpu, rss
+}
+
+// family returns the processes of a group and the descendants of the one that it is named after: a
+// daemon leaves the group.
+func family(pgid int) (pids []int) {
+	type process struct{ pid, parent, group int }
+	var all []process
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		var p process
+		fmt.Sscan(string(b), &p.pid)
+		var state string
+		if n, _ := fmt.Sscan(string(b[strings.LastIndexByte(string(b), ')')+1:]), &state, &p.parent, &p.group); n == 3 {
+			all = append(all, p)
+		}
+	}
+	for more := true; more; {
+		more = false
+		for _, p := range all {
+			if !slices.Contains(pids, p.pid) && (p.group == pgid || p.pid == pgid || slices.Contains(pids, p.parent)) {
+				pids, more = append(pids, p.pid), true
+			}
+		}
+	}
+	return pids
+}
+
+// Programs returns the ids of the eBPF programs that a running program, with those of Usage, has
+// open, by themselves or by what they are attached to.
+func Programs(pid int) (ids []uint32) {
+	for _, pid := range family(pid) {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+		for _, file := range files {
+			b, _ := os.ReadFile(file)
+			_, after, ok := strings.Cut("\n"+string(b), "\nprog_id:")
+			var id uint32
+			if _, err := fmt.Sscan(after, &id); ok && err == nil && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }

@@ -1,5 +1,6 @@
-// Package ingest adds kernels to the archive of package btfhub: it finds them in directories with
-// the layout of btfhub-archive, and reduces their types to those that quark reads.
+// Package ingest adds kernels to the archive of package btfhub: it finds types in files of many
+// kinds and in directories with the layout of btfhub-archive, and reduces them to those that quark
+// reads.
 //
 // It is not a part of package btfhub, so that a program that only looks types up does not get the
 // decompressors.
@@ -7,6 +8,7 @@ package ingest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -18,20 +20,22 @@ import (
 
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/btfhub/excerpt"
+	"github.com/quark-linux/quark/internal/distropkg"
 )
 
 // Kernel is a file with the types of a kernel.
 type Kernel struct {
-	btfhub.Entry
-	Path string
+	btfhub.Entry // empty for a package, which says itself what it is of
+	Path         string
 }
 
 // arches maps names of architectures to GOARCH.
 var arches = map[string]string{"x86_64": "amd64", "amd64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 
-// Kernels finds the kernels in a directory with the layout of btfhub-archive:
-// distro/version/arch/release.btf.tar.xz, or another form of packing. It leaves out the
-// architectures that quark does not support.
+// Kernels finds the kernels in a directory: packages (.deb, .ddeb, .rpm) anywhere in it, and files
+// in the layout of btfhub-archive, distro/version/arch/release.btf.tar.xz. There the BTF may also
+// be packed in another way, or be in a kernel: vmlinux-release, vmlinuz-release. Architectures that
+// quark does not support are left out.
 func Kernels(dir string) ([]Kernel, error) {
 	var found []Kernel
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -49,7 +53,7 @@ func Kernels(dir string) ([]Kernel, error) {
 		return nil
 	})
 	if err == nil && found == nil {
-		err = fmt.Errorf("%s: no kernel in it: distro/version/arch/release.btf.tar.xz is wanted", dir)
+		err = fmt.Errorf("%s: no kernel in it: distro/version/arch/release.btf.tar.xz or packages are wanted", dir)
 	}
 	slices.SortFunc(found, func(a, b Kernel) int { return strings.Compare(a.Path, b.Path) })
 	return found, err
@@ -59,19 +63,48 @@ func Kernels(dir string) ([]Kernel, error) {
 var fileName = regexp.MustCompile(`^(.+)\.btf(?:\.tar)?(?:\.(?:xz|zst|gz))?$`)
 
 func kernelAt(path string) (Kernel, bool) {
+	if slices.Contains([]string{".deb", ".ddeb", ".rpm"}, filepath.Ext(path)) {
+		return Kernel{}, true
+	}
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	if len(parts) != 4 || arches[parts[2]] == "" {
 		return Kernel{}, false
 	}
-	name := fileName.FindStringSubmatch(parts[3])
-	if name == nil {
-		return Kernel{}, false
+	k := Kernel{Entry: btfhub.Entry{Arch: arches[parts[2]], Distro: parts[0]}}
+	if name := fileName.FindStringSubmatch(parts[3]); name != nil {
+		k.Release = name[1]
+	} else {
+		k.Release, _ = distropkg.KernelFile(parts[3])
 	}
-	return Kernel{Entry: btfhub.Entry{Release: name[1], Arch: arches[parts[2]], Distro: parts[0]}}, true
+	return k, k.Release != ""
 }
 
-// Load returns the kernel's raw BTF.
-func (k Kernel) Load() ([]byte, error) { return loadPacked(k.Path) }
+// Load returns the kernel's entry and its raw BTF, see [Read].
+func (k Kernel) Load(members []string) (btfhub.Entry, []byte, error) {
+	found, err := Read(k.Path, members)
+	if err != nil {
+		return k.Entry, nil, err
+	}
+	if k.Release == "" {
+		k.Entry, err = found.Entry()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", k.Path, err)
+	}
+	return k.Entry, found.Raw, err
+}
+
+// Entry returns the entry for an archive, by what the file says.
+func (f Found) Entry() (btfhub.Entry, error) {
+	e := btfhub.Entry{Release: f.Release, Arch: f.Arch, Distro: btfhub.ParseRelease(f.Release).Distro}
+	if e.Release == "" || e.Arch == "" {
+		return e, errors.New("it does not say of which kernel it is")
+	}
+	if e.Distro == "" {
+		e.Distro = "other"
+	}
+	return e, nil
+}
 
 // Types returns the excerpt of a kernel's raw BTF that the archive has, in which all targets have
 // the same places. It is an error if a target is missing that quark needs.

@@ -105,7 +105,7 @@ func TestDirectory(t *testing.T) {
 	const good, lacks, bad = "good", "lacks", "bad"
 	got := make(map[string]string)
 	for _, k := range kernels {
-		types, err := k.Load()
+		_, types, err := k.Load(btfhub.Needed())
 		if err == nil {
 			types, err = Types(types, btfhub.Needed())
 		}

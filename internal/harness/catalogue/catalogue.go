@@ -34,6 +34,12 @@ type Row struct {
 	// BTFFile is the name of the file with the types of a kernel without types: a link beside
 	// the image's.
 	BTFFile string `json:"btf_file,omitempty"`
+
+	// What is known of a local kernel: its distribution, "" if unknown; that it has no types,
+	// and there is no file with them; and that quark's own archive has not.
+	Distro     string `json:"-"`
+	NoBTF      bool   `json:"-"`
+	Unarchived bool   `json:"-"`
 }
 
 // Newest is the series of a row that matches any series.

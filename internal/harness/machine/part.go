@@ -65,8 +65,8 @@ func CPUs(goarch string, accel Accel, n int) Part {
 	// translation of code that another CPU has just patched, and the kernel panics at an int3
 	// of its own (one boot in five of 7.3). One thread needs less CPU time, too.
 	//
-	// An emulated CPU does not speculate and needs no mitigations. AppArmor and audit, which
-	// nothing in a guest uses, make everything a tenth slower.
+	// An emulated CPU does not speculate and needs no mitigations. AppArmor and audit make
+	// everything a tenth slower. Who uses them in a guest appends audit=1.
 	p := Part{Args: []string{"-accel", "tcg,thread=single", "-cpu"}, Kernel: []string{"mitigations=off", "apparmor=0", "audit=0"}}
 	if goarch == "arm64" {
 		// The architected algorithm for pointer authentication is slow to emulate.

@@ -25,7 +25,7 @@ type Config struct {
 	Kernel    string   // path of an x86 bzImage or vmlinux or an arm64 Image
 	Initramfs string   // path
 	Command   []string // for the guest's init to run
-	Append    string   // further words of the kernel's command line
+	Append    string   // words for the kernel's command line, for those of the same name
 
 	CPUs   int       // (2)
 	Memory int       // MiB (512)
@@ -103,11 +103,7 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 	}
 	all := Join(parts...)
 	if c.Append != "" {
-		// audit=0 counts, whatever follows.
-		if strings.Contains(" "+c.Append, " audit") {
-			all.Kernel = slices.DeleteFunc(all.Kernel, func(w string) bool { return w == "audit=0" })
-		}
-		all.Kernel = append(all.Kernel, c.Append)
+		all.Kernel = append(slices.DeleteFunc(all.Kernel, func(word string) bool { return replaced(word, c.Append) }), c.Append)
 	}
 	line := strings.Join(all.Kernel, " ") + " -- " + argv.Encode(c.Command)
 	if len(line) > longestCommandLine {
@@ -115,6 +111,14 @@ func (c *Config) arguments(k *kernel) ([]string, error) {
 			len(line), longestCommandLine))
 	}
 	return append(all.Args, "-append", line), nil
+}
+
+// replaced reports whether further words replace one of the command line. Most words that come last
+// override those before, but audit, once it was switched off, stays off; there may be several
+// consoles.
+func replaced(word, further string) bool {
+	name, _, ok := strings.Cut(word, "=")
+	return ok && name != "console" && strings.Contains(" "+further, " "+name+"=")
 }
 
 // VM is a machine that Start booted.

@@ -29,6 +29,12 @@ type Kernel struct {
 	Features []string `json:"features,omitempty"` // that it must have, as in the hello
 	GoTests  bool     `json:"-"`                  // runs Go tests though none are named
 	BTFFile  string   `json:"btf_file,omitempty"` // file with its types, "" if it has some
+	NoBTF    bool     `json:"no_btf,omitempty"`   // it has no types, and there is no file
+
+	// Unarchived means that quark's own archive does not have its types: they are not hidden
+	// unless that is asked for.
+	Unarchived bool   `json:"-"`
+	Distro     string `json:"distro,omitempty"` // of a local kernel, "" if unknown
 }
 
 // Part is what a guest runs.
@@ -50,6 +56,7 @@ type Guest struct {
 	Packages []string // ./DIR, whose tests run with PartGo
 	Tests    []string // patterns of the part's tests; none: all
 	Env      []string // NAME=VALUE, for the command
+	Append   []string // words for the kernel's command line
 	Command  []string // of PartCommand, or instead of a part's own
 	Wrap     []string // a command that runs the guest's command
 	Keep     []string // files of the guest that the host gets at its end
@@ -73,6 +80,9 @@ var Backends = []Backend{
 	{Name: "taskstats", Option: "--backend=taskstats"},
 	{Name: "procpoll", Option: "--backend=procpoll"},
 	{Name: "audit", Option: "--backend=audit"},
+	{Name: "ebpf:btf", Option: "--backend=ebpf:btf"},
+	{Name: "ebpf:fentry", Option: "--backend=ebpf:fentry"},
+	{Name: "ebpf:tracepoint", Option: "--backend=ebpf:tracepoint"},
 }
 
 // NoBackend stands for the backend in tests that need none.
@@ -130,10 +140,8 @@ func (g Guest) arguments() []string {
 	if g.BTF == BTFFile {
 		words = append(words, "quark.env.QUARK_BTF_PATH=/"+g.Kernel.BTFFile)
 	}
-	if slices.ContainsFunc(g.Backends, func(b Backend) bool { return b.Name == "audit" }) {
+	if slices.ContainsFunc(g.Backends, func(b Backend) bool { return b.Name == "audit" }) || slices.Contains(g.Packages, "./backends/audit") {
 		words = append(words, "audit=1")
-	} else if slices.Contains(g.Packages, "./backends/audit") {
-		words = append(words, "audit_backlog_limit=64") // the default: its tests enable it
 	}
 	for _, e := range g.Env {
 		words = append(words, "quark.env."+e)
@@ -141,7 +149,7 @@ func (g Guest) arguments() []string {
 	for _, k := range g.Keep {
 		words = append(words, "quark.keep="+k)
 	}
-	return words
+	return append(words, g.Append...)
 }
 
 // Repro returns the shell command that repeats the guest, or one test of it on the backends that it
@@ -187,6 +195,9 @@ func (g Guest) reproGo(test string) string {
 	}
 	for _, e := range g.Env {
 		arch = " " + quote(e) + arch
+	}
+	if len(g.Append) > 0 {
+		arch += " APPEND=" + quote(strings.Join(g.Append, " "))
 	}
 	return fmt.Sprintf("make guest-test%s PKG=%s KERNELS=%s%s", arch, quote(strings.Join(packages, " ")),
 		quote(strings.TrimSuffix(g.Kernel.Name, "-"+g.Kernel.Arch)), run)

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -14,30 +12,27 @@ import (
 	"strings"
 
 	"github.com/quark-linux/quark/internal/harness/catalogue"
-	"github.com/quark-linux/quark/internal/vmlinuz"
+	"github.com/quark-linux/quark/internal/harness/local"
 )
-
-// localPrefix begins the names of kernels of the images' local directory.
-const localPrefix = "local/"
 
 // FindKernels returns the kernels of the given architectures that match any of the patterns: in the
 // catalogue's order, then the local ones by name, each image once. A pattern matches a name with
 // its architecture (6.1-cloud-amd64) or without it (6.1-cloud). Without patterns it returns the
 // catalogue's default rows and all local kernels. dir has the images.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
-	local, err := localKernels(filepath.Join(dir, "local"))
+	added, err := local.Rows(filepath.Join(dir, "local"))
 	if err != nil {
 		return nil, err
 	}
-	selected, err := catalogue.Select(append(slices.Clone(rows), local...), arches, patterns)
+	selected, err := catalogue.Select(append(slices.Clone(rows), added...), arches, patterns)
 	if err != nil {
 		return nil, fmt.Errorf("kernels of %s, those in %s among them: %w", strings.Join(arches, " and "), filepath.Join(dir, "local"), err)
 	}
 	var kernels []Kernel
 	for _, r := range selected {
 		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features,
-			GoTests: r.GoTests || len(patterns) > 0}
-		if strings.HasPrefix(r.Name, localPrefix) {
+			GoTests: r.GoTests || len(patterns) > 0, Distro: r.Distro, NoBTF: r.NoBTF, Unarchived: r.Unarchived}
+		if strings.HasPrefix(r.Name, local.Prefix) {
 			k.Path = filepath.Join(dir, r.Name)
 		}
 		k.SHA256, err = FileDigest(k.Path)
@@ -54,48 +49,6 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	return kernels, nil
 }
 
-// localKernels returns a row for each image in a directory, which may be missing. A file that is no
-// image is an error: whoever put it there expects a test of it.
-func localKernels(dir string) ([]catalogue.Row, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for local kernels: %w", err)
-	}
-	var rows []catalogue.Row
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		arch, err := imageArch(path)
-		if err != nil {
-			return nil, fmt.Errorf("local kernel %s: %w", path, err)
-		}
-		rows = append(rows, catalogue.Row{Name: localPrefix + e.Name(), Arch: arch, Default: true, GoTests: true})
-	}
-	return rows, nil
-}
-
-func imageArch(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil {
-		return "", err
-	}
-	arch := vmlinuz.Arch(head)
-	if arch == "" {
-		return "", errors.New("it is no kernel image: x86 bzImage or vmlinux, or arm64 Image is wanted; remove it")
-	}
-	return arch, nil
-}
-
 // Selection is what to run on each kernel. Its zero value runs all of quark-test.
 type Selection struct {
 	Backends []string // names or letters; none: those that run by default
@@ -110,6 +63,7 @@ type Selection struct {
 	Command  []string // runs instead of tests
 	Keep     []string // files of the guest that the host gets when the command has ended
 	Env      []string // NAME=VALUE, for the tests or the command
+	Append   []string // words for the kernel's command line
 	Wrap     []string // a command that runs quark-test
 }
 
@@ -133,14 +87,17 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 			return nil, fmt.Errorf("kernel %s: no initramfs for %s was given", k.Name, k.Arch)
 		}
 		ways := []BTF{BTFPresent, BTFHidden}
-		if k.BTFFile != "" {
+		switch {
+		case k.BTFFile != "":
 			ways = []BTF{BTFFile}
+		case k.NoBTF, k.Unarchived && !slices.Contains(s.BTF, BTFHidden):
+			ways = []BTF{BTFPresent} // hidden ones would be missed, or there are none
 		}
 		for _, way := range ways {
 			if len(s.BTF) > 0 && !slices.Contains(s.BTF, way) {
 				continue
 			}
-			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Keep: s.Keep, Image: image}
+			g := Guest{Kernel: k, BTF: way, Part: PartTests, Env: s.Env, Append: s.Append, Keep: s.Keep, Image: image}
 			if len(s.Command) > 0 {
 				// Types are hidden only on explicit request.
 				if way != BTFHidden || len(s.BTF) > 0 {

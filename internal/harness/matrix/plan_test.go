@@ -173,6 +173,31 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanLocal: types are hidden where others would take their place, or on request.
+func TestPlanLocal(t *testing.T) {
+	kernels := []Kernel{
+		{Name: "local/rhel", Arch: "amd64", Path: "k/r", Unarchived: true}, {Name: "local/none", Arch: "amd64", Path: "k/n", NoBTF: true, Unarchived: true},
+		{Name: "local/mine", Arch: "amd64", Path: "k/m"},
+	}
+	for _, tt := range []struct {
+		btf  []BTF
+		want string
+	}{
+		{nil, "local/rhel local/none local/mine local/mine-hidden"},
+		{[]BTF{BTFHidden}, "local/rhel-hidden local/mine-hidden"},
+		{[]BTF{BTFPresent}, "local/rhel local/none local/mine"},
+	} {
+		guests, err := Plan(kernels, Selection{BTF: tt.btf}, map[string]string{"amd64": "i.gz"})
+		var names []string
+		for _, g := range guests {
+			names = append(names, g.Name())
+		}
+		if got := strings.Join(names, " "); err != nil || got != tt.want {
+			t.Errorf("%q: %s, %v; want %s", tt.btf, got, err, tt.want)
+		}
+	}
+}
+
 // TestShard: every guest is in one shard, whatever their number.
 func TestShard(t *testing.T) {
 	var guests []Guest

@@ -1,5 +1,6 @@
 // Package usercache names the directories in the user's cache in which quark keeps what takes long
-// to get again: kernel images, results of guests.
+// to get again: kernel images, programs for guests, results of guests. [Files] keeps files there
+// with their checksums.
 package usercache
 
 import (

@@ -1,4 +1,4 @@
-package main
+package debian
 
 import (
 	"bytes"
@@ -14,36 +14,38 @@ import (
 	"strings"
 )
 
-// apt is the machine's apt with a private state in a temporary directory.
-type apt struct {
-	dir    string
+// Apt is the machine's apt with a private state in a temporary directory.
+type Apt struct {
+	// Dir is the directory, which Close removes.
+	Dir string
+
 	config string // APT_CONFIG file
 	arches []string
 	from   archives
 	say    func(format string, args ...any)
-
-	suites []string         // whose lists have been fetched
-	found  []Package        // kernels in them
-	failed error            // of kernels: another suite would take as long to fail
-	gone   map[Package]bool // that an archive lists and does not have
+	suites []string // whose lists have been fetched
 }
 
-// checkTools returns an error on a machine without apt.
-func checkTools() error {
+// CheckTools returns an error on a machine without apt.
+func CheckTools() error {
 	for _, tool := range []string{"apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s not found: kernel images come from Debian packages; on another system give krun.sh a kernel image of your own", tool)
+			return fmt.Errorf("%s not found: what guests run comes from Debian packages; on another system give krun.sh a kernel image of your own", tool)
 		}
 	}
 	return nil
 }
 
-// newApt creates the private state, which close removes.
-func newApt(ctx context.Context, say func(format string, args ...any), arches ...string) (*apt, error) {
+// New creates the private state for packages of the architectures. say, which may be nil, is called
+// with what takes long.
+func New(ctx context.Context, say func(format string, args ...any), arches ...string) (*Apt, error) {
 	slices.Sort(arches)
 	arches = slices.Compact(arches)
-	if err := checkTools(); err != nil {
+	if err := CheckTools(); err != nil {
 		return nil, err
+	}
+	if say == nil {
+		say = func(string, ...any) {}
 	}
 	from, err := systemArchives(ctx)
 	if err != nil {
@@ -53,11 +55,11 @@ func newApt(ctx context.Context, say func(format string, args ...any), arches ..
 	if err != nil {
 		return nil, fmt.Errorf("read apt's configuration: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "quark-kernels-")
+	dir, err := os.MkdirTemp("", "quark-apt-")
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary directory: %w", err)
 	}
-	a := &apt{dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches, from: from, say: say, gone: make(map[Package]bool)}
+	a := &Apt{Dir: dir, config: filepath.Join(dir, "apt.conf"), arches: arches, from: from, say: say}
 	for _, d := range []string{"lists/partial", "cache/archives/partial", "download"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
@@ -65,18 +67,19 @@ func newApt(ctx context.Context, say func(format string, args ...any), arches ..
 		os.WriteFile(a.config, []byte(aptConfig(string(system), dir, arches)), 0o644),
 		os.WriteFile(filepath.Join(dir, "status"), nil, 0o644))
 	if err != nil {
-		a.close()
+		a.Close()
 		return nil, fmt.Errorf("make apt's private state: %w", err)
 	}
 	return a, nil
 }
 
-func (a *apt) close() { os.RemoveAll(a.dir) }
+// Close removes the private state.
+func (a *Apt) Close() { os.RemoveAll(a.Dir) }
 
 // admitSandbox gives a directory to the user _apt and lets it reach the private state. When root
 // starts apt, apt downloads as that user; if the user cannot write, apt warns and downloads as
 // root.
-func (a *apt) admitSandbox(dir string) error {
+func (a *Apt) admitSandbox(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -88,7 +91,7 @@ func (a *apt) admitSandbox(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Chmod(a.dir, 0o755); err != nil {
+	if err := os.Chmod(a.Dir, 0o755); err != nil {
 		return err
 	}
 	return os.Chown(dir, uid, -1)
@@ -146,112 +149,71 @@ func systemArchives(ctx context.Context) (archives, error) {
 	}
 	a := parseTargets(string(out))
 	if a.main.uri == "" && a.security.uri == "" {
-		return a, errors.New("apt's sources name no Debian archive: kernel images come from Debian packages")
+		return a, errors.New("apt's sources name no Debian archive: what guests run comes from Debian packages")
 	}
 	return a, nil
 }
 
-// uncovered returns an error if the machine's apt has no archive for any of the suites.
-func (a *apt) uncovered(suites ...string) error {
+// Uncovered returns an error if the machine's apt has no archive for any of the suites.
+func (a *Apt) Uncovered(suites ...string) error {
 	if a.from.sourcesList(suites, a.arches) == "" {
 		return fmt.Errorf("apt's sources name no archive that has %v", suites)
 	}
 	return nil
 }
 
-// kernels returns the kernel packages in suites and in those that were asked for before.
-func (a *apt) kernels(ctx context.Context, suites ...string) ([]Package, error) {
+// Update fetches the lists of those suites that it has not fetched before, beside those of the
+// suites before: apt forgets the packages of suites that its sources no longer list. It reports
+// whether there were any.
+func (a *Apt) Update(ctx context.Context, suites ...string) (fetched bool, err error) {
 	var unasked []string
 	for _, s := range suites {
 		if !slices.Contains(slices.Concat(a.suites, unasked), s) {
 			unasked = append(unasked, s)
 		}
 	}
-	if a.failed != nil || len(unasked) == 0 {
-		return a.found, a.failed
+	if len(unasked) == 0 {
+		return false, nil
 	}
-	if a.failed = a.update(ctx, unasked...); a.failed != nil {
-		return nil, a.failed
+	if err := a.Uncovered(unasked...); err != nil {
+		return false, err
 	}
-	names, err := a.run(ctx, "apt-cache", "-q", "pkgnames", "linux-")
+	all := slices.Concat(a.suites, unasked)
+	list := a.from.sourcesList(all, a.arches)
+	if err := os.WriteFile(filepath.Join(a.Dir, "sources.list"), []byte(list), 0o644); err != nil {
+		return false, fmt.Errorf("write apt's private sources: %w", err)
+	}
+	a.say("asking apt for the packages of %v", unasked)
+	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
+		return false, fmt.Errorf("update package lists: %w", err)
+	}
+	a.suites = all
+	return true, nil
+}
+
+// Names returns the names of the packages in the suites that begin with a prefix.
+func (a *Apt) Names(ctx context.Context, prefix string) ([]string, error) {
+	names, err := a.run(ctx, "apt-cache", "-q", "pkgnames", prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list packages: %w", err)
 	}
-	var kernels []string
-	for _, name := range strings.Fields(string(names)) {
-		if m := kernelPackage.FindStringSubmatch(name); m != nil {
-			kernels = append(kernels, name+":"+m[4])
-		}
-	}
-	if len(kernels) > 0 {
-		a.found, err = a.show(ctx, kernels...)
-	}
-	return a.found, err
+	return strings.Fields(string(names)), nil
 }
 
-// update fetches the lists of suites, beside those of the suites before: apt forgets the packages
-// of suites that its sources no longer list.
-func (a *apt) update(ctx context.Context, suites ...string) error {
-	if err := a.uncovered(suites...); err != nil {
-		return err
-	}
-	all := slices.Concat(a.suites, suites)
-	list := a.from.sourcesList(all, a.arches)
-	if err := os.WriteFile(filepath.Join(a.dir, "sources.list"), []byte(list), 0o644); err != nil {
-		return fmt.Errorf("write apt's private sources: %w", err)
-	}
-	a.say("asking apt for the packages of %v", suites)
-	if _, err := a.run(ctx, "apt-get", "-q", "update"); err != nil {
-		return fmt.Errorf("update package lists: %w", err)
-	}
-	a.suites = all
-	return nil
-}
-
-// show returns all versions of packages in the suites.
-func (a *apt) show(ctx context.Context, names ...string) ([]Package, error) {
+// Show returns all versions of packages in the suites, the newest of each first.
+func (a *Apt) Show(ctx context.Context, names ...string) ([]Package, error) {
 	// apt-cache fails for names that have no version in these suites, after it printed the
 	// others.
 	stanzas, err := a.run(ctx, "apt-cache", append([]string{"-q", "show"}, names...)...)
 	if err != nil && len(stanzas) == 0 {
 		return nil, fmt.Errorf("show packages: %w", err)
 	}
-	return parsePackages(bytes.NewReader(stanzas))
+	return ParsePackages(bytes.NewReader(stanzas))
 }
 
-// tries bounds the packages that are tried for one kernel: an archive may list many that it no
-// longer has.
-const tries = 8
-
-// first returns the first package that is there already, as have reports (had), or that the archive
-// has and use takes. A package for which use returns errNoImage leads to the next one.
-func (a *apt) first(ctx context.Context, packages []Package, have func(Package) bool, use func(p Package, deb string) error) (p Package, had bool, err error) {
-	err = errors.New("the archive lists its packages and does not have them")
-	tried := 0
-	for _, p = range packages {
-		if have(p) {
-			return p, true, nil
-		}
-		if a.gone[p] || tried == tries {
-			continue
-		}
-		tried++
-		var deb string
-		if deb, err = a.download(ctx, p); err == nil {
-			err = use(p, deb)
-			os.RemoveAll(filepath.Dir(deb))
-		}
-		if err == nil || ctx.Err() != nil || deb != "" && !errors.Is(err, errNoImage) {
-			return p, false, err
-		}
-		a.gone[p] = true
-	}
-	return p, false, err
-}
-
-// download fetches a package and returns the path of the file, in a directory of its own.
-func (a *apt) download(ctx context.Context, p Package) (deb string, err error) {
-	dir, err := os.MkdirTemp(filepath.Join(a.dir, "download"), "")
+// Download fetches a package and returns the path of the file, in a directory of its own.
+func (a *Apt) Download(ctx context.Context, p Package) (deb string, err error) {
+	dir, err := os.MkdirTemp(filepath.Join(a.Dir, "download"), "")
 	if err == nil {
 		err = a.admitSandbox(dir)
 	}
@@ -268,9 +230,9 @@ func (a *apt) download(ctx context.Context, p Package) (deb string, err error) {
 	return deb, nil
 }
 
-func (a *apt) env() []string { return []string{"APT_CONFIG=" + a.config} }
+func (a *Apt) env() []string { return []string{"APT_CONFIG=" + a.config} }
 
-func (a *apt) run(ctx context.Context, name string, args ...string) ([]byte, error) {
+func (a *Apt) run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return run(ctx, "", a.env(), name, args...)
 }
 

@@ -1,4 +1,4 @@
-package main
+package debian
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 type archives struct {
 	main     source // of suites such as bookworm, trixie-backports, sid
 	security source // of suites such as bookworm-security
+	suites   []string
 }
 
 type source struct {
@@ -40,6 +41,9 @@ func parseTargets(output string) archives {
 		// file.
 		if !strings.HasPrefix(signedBy, "/") {
 			signedBy = ""
+		}
+		if !slices.Contains(a.suites, suite) {
+			a.suites = append(a.suites, suite)
 		}
 		dst := &a.main
 		if isSecurity(suite) {

@@ -1,0 +1,61 @@
+package ebpf
+
+import (
+	"testing"
+
+	"github.com/quark-linux/quark/backends/internal/perf"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/tracefs"
+)
+
+// Others that read the same plain tracepoints by perf_event_open(2) get all of them.
+func TestPassOn(t *testing.T) {
+	unpreempted(t)
+	openShared(t, source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
+	openVariant(t, source.AttachTracepoint, source.Options{})
+	fs, err := tracefs.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	cpus, err := scenario.CPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := shortLives(t)
+	for _, at := range []struct{ group, name string }{
+		{"sched", "sched_process_exit"}, {"sched", "sched_process_exec"}, {"task", "task_newtask"}, {"task", "task_rename"},
+		{"syscalls", "sys_exit_execve"},
+	} {
+		event, err := fs.Event(at.group, at.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hits uint64
+		var events []*perf.Event
+		for _, cpu := range cpus {
+			e, err := perf.Open(event.ID, perf.Options{CPU: cpu, Watermark: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			if err := e.Enable(); err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, e)
+		}
+		run(10)
+		for _, e := range events {
+			n, err := e.Count()
+			if err != nil {
+				t.Fatal(err)
+			}
+			hits += n
+		}
+		if hits < 10 {
+			t.Errorf("%s: another reader got %d of 10", at.name, hits)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package selftest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/kernelversion"
+)
+
+// safeReads is the first Linux that checks on x86-64 that an address is canonical before a probe or
+// a program reads it. Before, a read at another one, as wrong types can lead to, makes it print a
+// warning (from 4.20 on; a distributor may have taken that into an older one).
+const safeReads = "5.8"
+
+// warnSettings are files with a number that is not 0 if a warning is fatal: at once, or after so
+// many (since Linux 6.2).
+var warnSettings = []struct {
+	path     string
+	optional bool
+}{
+	{"sys/kernel/panic_on_warn", false},
+	{"sys/kernel/warn_limit", true},
+}
+
+// machine is what decides whether a guess can do harm.
+type machine struct {
+	arch, release string
+	proc          fs.FS // /proc
+}
+
+// thisMachine returns the machine that this program runs on. Tests replace it.
+var thisMachine = func() (machine, error) {
+	release, err := kernelversion.Running()
+	return machine{runtime.GOARCH, release, os.DirFS("/proc")}, err
+}
+
+// errHarm is wrapped by errors for guesses that are not tried.
+var errHarm = fmt.Errorf("a guess can do harm on this kernel and is not tried: name a BTF file with %s (%w)",
+	btfhub.PathVariable, errors.ErrUnsupported)
+
+// admits returns nil if types that may be wrong can be tried without harm to the kernel.
+func (m machine) admits() error {
+	if m.arch == "amd64" {
+		old, err := kernelversion.Older(m.release, safeReads)
+		if err != nil {
+			return err
+		}
+		if old {
+			return fmt.Errorf("%w: before Linux %s a read at a wrong address makes it print a warning", errHarm, safeReads)
+		}
+	}
+	for _, s := range warnSettings {
+		b, err := fs.ReadFile(m.proc, s.path)
+		if s.optional && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%w: whether a warning ends it is not known: %w", errHarm, err)
+		}
+		if value := strings.TrimSpace(string(b)); value != "0" {
+			return fmt.Errorf("%w: %s is %s, so that a warning can end it", errHarm, s.path, value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package monitor
+
+import (
+	"runtime"
+	"strings"
+
+	"github.com/quark-linux/quark/fidelity/scenario"
+)
+
+// auditdScript runs auditd(8) with the settings of Debian's package but for the place and the size
+// of its log, which is the file of the first argument; the second are the system calls of the rule.
+// It ignores SIGINT, and ends at SIGTERM. What the kernel could not hand to it the kernel counts.
+const auditdScript = `log=$1 dir=${1%/*}
+printf '%s\n' "log_file = $log" 'local_events = yes' 'write_logs = yes' 'log_group = root' 'log_format = ENRICHED' \
+	'flush = INCREMENTAL_ASYNC' 'freq = 50' 'max_log_file = 8' 'max_log_file_action = IGNORE' 'priority_boost = 4' \
+	'name_format = NONE' 'space_left = 2' 'space_left_action = IGNORE' 'admin_space_left = 1' 'admin_space_left_action = IGNORE' \
+	'disk_full_action = IGNORE' 'disk_error_action = IGNORE' 'q_depth = 2000' 'overflow_action = IGNORE' \
+	"plugin_dir = $dir/none" >"$dir/auditd.conf"
+auditctl -D >/dev/null
+auditctl -b 8192 >/dev/null
+auditctl --reset-lost >/dev/null
+auditctl -a always,exit -F arch=b64 -S "$2" -k quark-fidelity || exit
+auditd -n -c "$dir" & pid=$!
+trap 'kill $pid' INT
+wait $pid
+status=$?
+wait $pid
+auditctl -s | while read -r name n; do [ "$name" = lost ] && echo "lost $n records" >&2; done
+auditctl -D >/dev/null
+[ $status -ge 128 ] || exit $status`
+
+// auditdKey is the key of the rule, which other monitors have not made.
+const auditdKey = "quark-fidelity"
+
+// auditdEarly is by how much a stamp may be too early. It is of the coarse clock at the entry of
+// the call. That clock goes on with the timer's interrupts, which a busy host of an emulated
+// machine delays.
+func auditdEarly() uint64 {
+	const tick = 10_000_000 // at 100 Hz
+	if scenario.InGuest() {
+		return 1_000_000_000
+	}
+	return tick + 1_000_000
+}
+
+// auditdPath is a path without what the kernel adds to one that has been removed.
+func auditdPath(path string) string {
+	path, removed := strings.CutSuffix(path, " (deleted)")
+	if removed && strings.HasPrefix(path, "/memfd:") {
+		path = path[1:]
+	}
+	return path
+}
+
+// auditdCalls are the system calls of the rule, as far as the architecture has them.
+func auditdCalls() string {
+	calls := "execve,execveat,clone,clone3,exit_group"
+	if runtime.GOARCH == "amd64" {
+		calls += ",fork,vfork"
+	}
+	return calls
+}

@@ -1,0 +1,34 @@
+package monitor
+
+import (
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
+)
+
+// Fault is something that a monitor is known to have wrong.
+type Fault struct {
+	Monitor  string
+	Scenario string // that shows it
+	What     string // is wrong
+	// Wrong returns how often a score has it.
+	Wrong func(*score.Score) int
+}
+
+// Faults returns what is known to be wrong of the monitors of others.
+func Faults() []Fault {
+	field := func(f engine.Field) func(*score.Score) int {
+		return func(s *score.Score) int { return s.Fields[f].Wrong }
+	}
+	stamp := func(s *score.Score) int { return s.Stamp.Wrong }
+	return []Fault{
+		{"forkstat", "leader-first", "the leader's status", field(engine.FieldExit)},
+		{"execsnoop", "fork-exec-exit", "the path for the first argument", field(engine.FieldCmdline)},
+		{"exitsnoop", "leader-first", "the leader's status", field(engine.FieldExit)},
+		{"bpftrace", "leader-first", "the leader's end", stamp},
+		{"bpftrace", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
+		{"perf", "leader-first", "the leader's end", stamp},
+		{"perf", "setuid", "an end at an exec", func(s *score.Score) int { return s.Duplicates }},
+		{"strace", "script", "the call's arguments", field(engine.FieldCmdline)},
+		{"acct", "leader-first", "the leader's status", field(engine.FieldExit)},
+	}
+}

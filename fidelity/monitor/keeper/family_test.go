@@ -1,0 +1,44 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A daemon that has left the group is of the family, and another process is not.
+func TestFamily(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.Command("sh", "-c", "setsid sleep 60 & wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	names := func() (list []string) {
+		for _, pid := range family(cmd.Process.Pid) {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			list = append(list, strings.TrimSpace(string(b)))
+		}
+		return list
+	}
+	defer func() {
+		for _, pid := range family(cmd.Process.Pid) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		cmd.Wait()
+	}()
+	var got []string
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if got = names(); slices.Equal(got, []string{"sh", "sleep"}) {
+			return
+		}
+	}
+	t.Errorf("the family is %q, not sh and sleep", got)
+}

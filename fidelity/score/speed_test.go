@@ -1,0 +1,66 @@
+package score
+
+import (
+	"testing"
+
+	"github.com/quark-linux/quark/fidelity/truth"
+)
+
+// many returns n lives one after the other, and what a witness delivers that misses nothing.
+func many(b *testing.B, n int) (*Witness, []*truth.Life) {
+	b.Helper()
+	w, one := perfect(), perfect().Single
+	w.Single, w.Joined = nil, nil
+	var all []truth.Record
+	for i := range n {
+		pid, after := 9+i, uint64(200*i)
+		for _, r := range records() {
+			r.PID, r.Latest = pid, r.Latest+after
+			if r.Earliest != 0 {
+				r.Earliest += after
+			}
+			all = append(all, r)
+		}
+		for _, s := range one {
+			s.Process = s.Process.Clone()
+			s.Process.PID, s.Process.Start = uint32(pid), s.Process.Start+after
+			if s.Process.Exited {
+				s.Process.Task.Exit.Time += after
+			}
+			s.Time, s.At = s.Time+after, s.At+after
+			w.Single = append(w.Single, s)
+		}
+	}
+	lives, err := truth.Assemble(all)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return w, lives
+}
+
+// BenchmarkLives measures what it takes to match an event with the truth. It is as much for each of
+// 10 times as many.
+func BenchmarkLives(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		lives int
+		other bool
+	}{{"quark/1000", 200, false}, {"quark/10000", 2000, false}, {"foreign/1000", 200, true}, {"foreign/10000", 2000, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			w, lives := many(b, c.lives)
+			if c.other {
+				w.Foreign = &Foreign{NoStamps: true, Late: 1000}
+			}
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				s := Lives(w, lives)
+				if s.Seen != s.Truth || s.Truth == 0 {
+					b.Fatalf("%s %q", s, s.Findings)
+				}
+				n += s.Seen
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
+		})
+	}
+}

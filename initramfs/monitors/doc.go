@@ -1,0 +1,10 @@
+// Command monitors makes an archive of programs of others that watch processes, for the image of
+// guests: those that package fidelity/monitor knows, a shell, and the shared libraries that they
+// need.
+//
+// They come from the Debian packages of this machine's release, through its own apt (package
+// debian). The user's cache keeps the packages and the archive, and a list of what went into it:
+// without -u what is cached is taken as it is, with its checksums, and needs no network.
+//
+//	go run ./initramfs/monitors -o build/amd64/monitors.cpio.zst
+package main

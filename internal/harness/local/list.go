@@ -1,0 +1,110 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/harness/catalogue"
+	"github.com/quark-linux/quark/internal/vmlinuz"
+)
+
+// Prefix begins the names of local kernels.
+const Prefix = "local/"
+
+// Suffixes of the files beside an image.
+const (
+	jsonSuffix = ".json"
+	btfSuffix  = ".btf"
+)
+
+// Kernel is what is known of a kernel that was added.
+type Kernel struct {
+	Release  string   `json:"release"`
+	Arch     string   `json:"arch"`               // GOARCH
+	Distro   string   `json:"distro,omitempty"`   // as package btfhub names it, "" if unknown
+	Flavour  string   `json:"flavour,omitempty"`  // the same
+	Sources  []string `json:"sources"`            // names of the files that it was added from
+	Features []string `json:"features,omitempty"` // that its configuration promises, as in the hello of a guest
+	Modules  int      `json:"modules"`            // files in its packages; guests have none of them
+	BTF      string   `json:"btf"`                // where its types are: "kernel", "file" or "none"
+}
+
+// Rows returns a row for each image in a directory, which may be missing. A file that is no image is
+// an error: whoever put it there expects a test of it.
+func Rows(dir string) ([]catalogue.Row, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for local kernels: %w", err)
+	}
+	var rows []catalogue.Row
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, jsonSuffix) || strings.HasSuffix(name, btfSuffix) {
+			continue
+		}
+		row, err := row(dir, name)
+		if err != nil {
+			return nil, fmt.Errorf("local kernel %s: %w", filepath.Join(dir, name), err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func row(dir, name string) (catalogue.Row, error) {
+	r := catalogue.Row{Name: Prefix + name, Default: true, GoTests: true}
+	var err error
+	if r.Arch, err = imageArch(filepath.Join(dir, name)); err != nil {
+		return r, err
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name+jsonSuffix))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	var k Kernel
+	if err == nil {
+		err = json.Unmarshal(b, &k)
+	}
+	if err != nil {
+		return r, fmt.Errorf("read what is known of it: %w: add it again", err)
+	}
+	r.Distro, r.Series, r.Flavour, r.Features = k.Distro, k.Release, k.Flavour, k.Features
+	if k.BTF == btfInFile {
+		r.BTFFile = name + btfSuffix
+	}
+	r.NoBTF = k.BTF == btfNone
+	archive, err := btfhub.Embedded()
+	if err != nil {
+		return r, err
+	}
+	_, exact, _ := archive.Lookup(k.Release, k.Arch) // the error is that there is none
+	r.Unarchived = !exact
+	return r, nil
+}
+
+func imageArch(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return "", err
+	}
+	arch := vmlinuz.Arch(head)
+	if arch == "" {
+		return "", errors.New("it is no kernel image: x86 bzImage or vmlinux, or arm64 Image is wanted; remove it")
+	}
+	return arch, nil
+}

@@ -1,0 +1,84 @@
+package usercache
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quark-linux/quark/internal/wholefile"
+)
+
+// Files keeps files with their checksums in a directory: NAME.sha256 has that of NAME, as sha256sum
+// -c takes it.
+type Files struct{ dir string }
+
+// OpenFiles makes the directory, and removes what killed writers have left there.
+func OpenFiles(dir string) (*Files, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the cache: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the cache: %w (XDG_CACHE_HOME names another place)", err)
+	}
+	c := &Files{dir}
+	c.sweep(time.Now().Add(-time.Hour))
+	return c, nil
+}
+
+// sweep removes temporary files that were last written before t: those of killed fetchers.
+func (c *Files) sweep(t time.Time) {
+	stale, _ := filepath.Glob(filepath.Join(c.dir, wholefile.TempPrefix+"*"))
+	for _, path := range stale {
+		if st, err := os.Stat(path); err == nil && st.ModTime().Before(t) {
+			os.Remove(path)
+		}
+	}
+}
+
+// Path returns the path of a file.
+func (c *Files) Path(name string) string { return filepath.Join(c.dir, name) }
+
+// ErrDamaged means that a cached file has changed since it was stored.
+var ErrDamaged = errors.New("cached file is damaged: its sha256 differs")
+
+// Verify returns the checksum of a file, which must be the one that was stored with it.
+// os.ErrNotExist: the file is not cached.
+func (c *Files) Verify(name string) (sum string, err error) {
+	b, err := os.ReadFile(c.Path(name) + ".sha256")
+	if err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(c.Path(name))
+	if err != nil {
+		return "", err
+	}
+	sum = Checksum(content)
+	if stored, _, _ := strings.Cut(string(b), " "); stored != sum {
+		return "", ErrDamaged
+	}
+	return sum, nil
+}
+
+// Checksum returns the SHA-256 of content in hex.
+func Checksum(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
+
+// Store stores a file, and returns its checksum.
+func (c *Files) Store(name string, content []byte) (sum string, err error) {
+	sum = Checksum(content)
+	if err = wholefile.Write(c.Path(name), content); err == nil {
+		err = wholefile.Write(c.Path(name)+".sha256", fmt.Appendf(nil, "%s  %s\n", sum, name))
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("%w: make room there or name another place with XDG_CACHE_HOME", err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("write to the cache in %s: %w", c.dir, err)
+	}
+	return sum, nil
+}
