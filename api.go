@@ -75,6 +75,7 @@ type (
 	TracepointOptions = source.TracepointOptions // of perf's tracepoints alone
 	TaskstatsOptions  = source.TaskstatsOptions  // of taskstats alone
 	ProcPollOptions   = source.ProcPollOptions   // of the reading of /proc alone
+	AuditOptions      = source.AuditOptions      // of the kernel's audit alone
 
 	Enrich = source.Enrich // what the proc connector reads from /proc
 )
@@ -260,6 +261,7 @@ const (
 	Tracepoint = backends.Tracepoint
 	Taskstats  = backends.Taskstats // ends alone
 	ProcPoll   = backends.ProcPoll  // /proc at an interval
+	Audit      = backends.Audit     // records of the kernel's audit
 
 	EBPFBTF        = backends.EBPFBTF        // eBPF with AttachBTF
 	EBPFFEntry     = backends.EBPFFEntry     // with AttachFEntry

@@ -115,6 +115,7 @@ type Options struct {
 	Tracepoint TracepointOptions
 	Taskstats  TaskstatsOptions
 	ProcPoll   ProcPollOptions
+	Audit      AuditOptions
 }
 
 // Queue delivers the events of one backend. One goroutine uses it; Close, Drain, Stats
@@ -169,7 +170,7 @@ func (o *Options) backends() backends.Options {
 		Allowed: o.Backends, Strict: o.Strict,
 		Shared: source.Options{Threads: o.Threads, Kinds: o.kinds(), Exits: o.Exits, Users: o.Users, BTF: o.BTF,
 			Environ: o.Environ, HoldTime: cmp.Or(o.HoldTime, engine.DefaultHoldTime)},
-		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Tracepoint: o.Tracepoint, Taskstats: o.Taskstats, ProcPoll: o.ProcPoll,
+		EBPF: o.EBPF, KProbe: o.KProbe, CNProc: o.CNProc, Tracepoint: o.Tracepoint, Taskstats: o.Taskstats, ProcPoll: o.ProcPoll, Audit: o.Audit,
 	}
 }
 
@@ -310,8 +311,8 @@ func (q *Queue) close() error {
 	return errors.Join(errs...)
 }
 
-// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc", "tracepoint", "taskstats"
-// or "procpoll".
+// Backend is the name of the active backend: "ebpf", "kprobe", "cnproc", "tracepoint", "taskstats",
+// "procpoll" or "audit".
 func (q *Queue) Backend() string { return q.source.Name() }
 
 // Attempts are the backends that were tried before the active one, and why

@@ -20,6 +20,7 @@ const (
 
 	Tracepoint Set = 1 << 3 // perf's tracepoints
 
+	Audit     Set = 1 << 4 // records of the kernel's audit
 	Taskstats Set = 1 << 5 // the exit listener of taskstats: ends alone
 	ProcPoll  Set = 1 << 6 // /proc, read at an interval
 
@@ -32,7 +33,7 @@ const (
 	// AllEBPF is eBPF in any way.
 	AllEBPF = EBPF | EBPFBTF | EBPFFEntry | EBPFTracepoint
 	// Every is all that exist.
-	Every = All | Tracepoint | Taskstats | ProcPoll | AllEBPF
+	Every = All | Tracepoint | Audit | Taskstats | ProcPoll | AllEBPF
 )
 
 // Options say which backends may be tried and with which options. The zero value tries those of All
@@ -53,6 +54,7 @@ type Options struct {
 	Tracepoint source.TracepointOptions
 	Taskstats  source.TaskstatsOptions
 	ProcPoll   source.ProcPollOptions
+	Audit      source.AuditOptions
 }
 
 // Attempt is a backend that could not be opened, and why.
@@ -74,6 +76,7 @@ var names = [...]struct {
 	{Tracepoint, "tracepoint"},
 	{Taskstats, "taskstats"},
 	{ProcPoll, "procpoll"},
+	{Audit, "audit"},
 	{EBPFBTF, "ebpf:btf"},
 	{EBPFFEntry, "ebpf:fentry"},
 	{EBPFTracepoint, "ebpf:tracepoint"},

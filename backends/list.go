@@ -3,6 +3,7 @@
 package backends
 
 import (
+	"github.com/quark-linux/quark/backends/audit"
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/ebpf"
 	"github.com/quark-linux/quark/backends/kprobe"
@@ -33,6 +34,9 @@ var backends = map[Set]backend{
 	ProcPoll: {"ProcPoll",
 		func(o *Options) error { return procpoll.Validate(o.ProcPoll) },
 		func(o *Options) (engine.Source, error) { return opened(procpoll.Open(o.Shared, o.ProcPoll)) }},
+	Audit: {"Audit",
+		func(o *Options) error { return audit.Validate(o.Audit) },
+		func(o *Options) (engine.Source, error) { return opened(audit.Open(o.Shared, o.Audit)) }},
 	EBPFBTF:        attached(source.AttachBTF),
 	EBPFFEntry:     attached(source.AttachFEntry),
 	EBPFTracepoint: attached(source.AttachTracepoint),

@@ -301,6 +301,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 	opts.EBPF, opts.KProbe, opts.CNProc = ebpf.Options{RingSize: 1}, kprobe.Options{RingSize: 1}, cnproc.Options{ReceiveBuffer: 1}
 	opts.Tracepoint.RingSize = 1
 	opts.Taskstats.ReceiveBuffer = 1
+	opts.Audit.ReceiveBuffer = 1
 	some, err := OpenQueue(name, opts, false)
 	if err != nil {
 		_, err2 := all.Close()
@@ -340,7 +341,7 @@ func Honest(name string, patience time.Duration) (*Honesty, error) {
 		h.AtMost += mayDump(all.Seen())
 	}
 	h.Cause = causes(&stats)
-	s := score.Lives(&score.Witness{Table: some.Queue.Capabilities(), Opened: from, Single: some.Seen()}, lives)
+	s := score.Lives(&score.Witness{Table: some.Queue.Capabilities(), Opened: from, Single: some.Seen(), Clock: score.Clock(name)}, lives)
 	h.Truth, h.Missing = s.Truth, s.Truth-s.Seen
 	return h, nil
 }

@@ -19,7 +19,6 @@ type Options = source.CNProcOptions
 
 const (
 	defaultReceiveBuffer = 16 << 20
-	maxReceiveBuffer     = 1 << 30
 	defaultDoubtTime     = 50 * time.Millisecond
 	maxDoubtTime         = time.Minute
 )
@@ -27,13 +26,9 @@ const (
 // Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error { return setDefaults(&o) }
 
-func setDefaults(o *Options) error {
-	if o.ReceiveBuffer < 0 || o.ReceiveBuffer > maxReceiveBuffer {
-		return &engine.OptionError{Option: "ReceiveBuffer", Value: o.ReceiveBuffer,
-			Err: fmt.Errorf("it must be from 0 to %d bytes", maxReceiveBuffer)}
-	}
-	if o.ReceiveBuffer == 0 {
-		o.ReceiveBuffer = defaultReceiveBuffer
+func setDefaults(o *Options) (err error) {
+	if o.ReceiveBuffer, err = source.ReceiveBuffer(o.ReceiveBuffer, defaultReceiveBuffer); err != nil {
+		return err
 	}
 	if o.DoubtTime < 0 || o.DoubtTime > maxDoubtTime {
 		return &engine.OptionError{Option: "DoubtTime", Value: o.DoubtTime,

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/audit"
 	"github.com/quark-linux/quark/backends/cnproc"
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/procpoll"
@@ -250,4 +251,26 @@ func (e ended) Insert(ev *engine.RawEvent) {
 		*e.known = ev.Task.Known.Has(engine.FieldExit)
 	}
 	e.Buffer.Insert(ev)
+}
+
+// auditRules adds the rules of audit, in a guest where it is enabled.
+func auditRules() error {
+	if os.Getenv("QUARK_INITRAMFS") != "1" {
+		return fmt.Errorf("rules are added in guests only: %w", errors.ErrUnsupported)
+	}
+	s, err := audit.Open(source.Options{}, audit.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// noAudit returns the reason if the kernel was built or booted without audit, or it is not enabled,
+// else "".
+func noAudit() string {
+	err := auditRules()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EPROTONOSUPPORT) {
+		return err.Error()
+	}
+	return ""
 }

@@ -92,6 +92,8 @@ var table = []feature{
 	{Backend: "procpoll", Name: "pidfd_open", Since: "5.3", Without: "the status of processes that were waited for", Probe: pidfd},
 	{Backend: "procpoll", Name: "status of a zombie in /proc", Since: "6.1", Without: "the status of processes that were not waited for yet, but for some signals",
 		Probe: endStatus(false)},
+	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: auditRules, Built: noAudit},
+
 	{Backend: "procpoll", Name: "status by pidfd", Since: "6.15", Without: "the status of processes that were waited for", Probe: endStatus(true)},
 }
 

@@ -112,37 +112,3 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParseGroup(f *testing.F) {
-	f.Add("quark_1_2_3")
-	f.Add("quark_0_2_3")
-	f.Fuzz(func(t *testing.T, s string) {
-		if o, ok := parseGroup(s); ok && o.pid <= 0 {
-			t.Errorf("%q is of pid %d", s, o.pid)
-		}
-	})
-}
-
-func TestGroup(t *testing.T) {
-	me, err := self()
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := me.group(7)
-	if len(name) > 63 { // MAX_EVENT_NAME_LEN is 64
-		t.Errorf("%q is too long", name)
-	}
-	if o, ok := parseGroup(name); !ok || o != me || me.gone() {
-		t.Errorf("%v became %v, gone %v", me, o, me.gone())
-	}
-	other := me
-	other.start++
-	if !other.gone() {
-		t.Error("another process of the same pid is taken for the owner")
-	}
-	for _, bad := range []string{"", "quark", "quark_1_2", "quark_1_2_3_4", "quark_x_2_3", "kprobes", "quark_-1_2_3", "quark_1_2_3 "} {
-		if _, ok := parseGroup(bad); ok {
-			t.Errorf("%q is a group", bad)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quark-linux/quark/backends/internal/owner"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -40,7 +41,7 @@ func probeNames(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	for _, n := range all {
-		if _, ok := parseGroup(strings.SplitN(n, "/", 2)[0]); ok {
+		if _, ok := owner.Parse(strings.SplitN(n, "/", 2)[0]); ok {
 			names = append(names, n)
 		}
 	}

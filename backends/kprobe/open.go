@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/quark-linux/quark/backends/internal/owner"
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/backends/internal/selftest"
 	"github.com/quark-linux/quark/backends/source"
@@ -77,7 +78,7 @@ func openWith(shared source.Options, ringSize int, types *btfhub.Kernel) (*Sourc
 }
 
 func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
-	owner, err := self()
+	me, err := owner.Self()
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 	s.walker.toMount = uint64(toMount)
 
 	in := installer{
-		fs: fs, probes: s.probes, group: owner.group(queues.Add(1)), offsets: offsets, threads: s.shared.Threads, reports: s.shared.Reports,
+		fs: fs, probes: s.probes, group: me.Name(queues.Add(1)), offsets: offsets, threads: s.shared.Threads, reports: s.shared.Reports,
 		places: findPlaces(), cgroups: proctext.OwnHierarchy(),
 	}
 	in.reads = in.findReads()

@@ -194,18 +194,9 @@ func TestLife(t *testing.T) {
 	}
 }
 
-func openFDs(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
-
 func TestCloseLeavesNothing(t *testing.T) {
 	open(t, Options{}, source.Options{}).Close()
-	before := openFDs(t)
+	before := conform.OpenFDs(t)
 	for range 3 {
 		s := open(t, Options{}, source.Options{})
 		read(t, s)
@@ -216,7 +207,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Errorf("populate after close: %v", err)
 		}
 	}
-	if after := openFDs(t); after != before {
+	if after := conform.OpenFDs(t); after != before {
 		t.Errorf("%d descriptors were open, now %d", before, after)
 	}
 }

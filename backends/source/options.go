@@ -3,6 +3,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -116,4 +117,15 @@ func RingSize(value, byDefault int) (int, error) {
 		value = byDefault
 	}
 	return 1 << bits.Len(uint(max(value, os.Getpagesize())-1)), nil
+}
+
+const largestBuffer = 1 << 30
+
+// ReceiveBuffer returns the bytes of a socket's receive buffer for the option ReceiveBuffer: its
+// value, or the default where it is 0.
+func ReceiveBuffer(value, byDefault int) (int, error) {
+	if value < 0 || value > largestBuffer {
+		return 0, wrong("ReceiveBuffer", value, fmt.Errorf("it must be from 0 to %d bytes", largestBuffer))
+	}
+	return cmp.Or(value, byDefault), nil
 }

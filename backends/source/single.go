@@ -74,6 +74,22 @@ type ProcPollOptions struct {
 	Interval time.Duration
 }
 
+// AuditOptions are those of the source of audit's records alone. The zero value is right where
+// audit is enabled.
+type AuditOptions struct {
+	// Enable enables audit where it is not. Do not set it lightly: until the next boot the
+	// kernel takes the slow way through each system call of every process that is made from
+	// then on, also when audit is disabled again, as Close does if nobody else uses it.
+	// Processes that exist before audit is first enabled are never audited. Without it Open
+	// fails where audit is not enabled. Better boot with audit=1.
+	Enable bool
+
+	// ReceiveBuffer is the size of the socket's receive buffer in bytes as the kernel accounts
+	// it, some 900 for each record, of which a fork, an exec and an exit have 14. 0 means 64
+	// MiB, some five thousand such lives. Up to 1 GiB. Do not set it, except to provoke loss.
+	ReceiveBuffer int
+}
+
 // Enrich says what is read from /proc.
 type Enrich uint8
 

@@ -273,18 +273,9 @@ func TestFullSink(t *testing.T) {
 	}
 }
 
-func openFDs(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
-
 func TestCloseLeavesNothing(t *testing.T) {
 	kernel(t, Options{}).Close()
-	before := openFDs(t)
+	before := conform.OpenFDs(t)
 	for range 3 {
 		s := kernel(t, Options{})
 		if err := errors.Join(s.Close(), s.Close()); err != nil {
@@ -297,7 +288,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if after := openFDs(t); after != before {
+	if after := conform.OpenFDs(t); after != before {
 		t.Errorf("%d descriptors were open, now %d", before, after)
 	}
 }

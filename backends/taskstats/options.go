@@ -1,30 +1,16 @@
 package taskstats
 
-import (
-	"fmt"
-
-	"github.com/quark-linux/quark/backends/source"
-	"github.com/quark-linux/quark/engine"
-)
+import "github.com/quark-linux/quark/backends/source"
 
 // Options are those of this source alone.
 type Options = source.TaskstatsOptions
 
-const (
-	defaultReceiveBuffer = 16 << 20
-	maxReceiveBuffer     = 1 << 30
-)
+const defaultReceiveBuffer = 16 << 20
 
 // Validate returns a *engine.OptionError if a value can't be used.
 func Validate(o Options) error { return setDefaults(&o) }
 
-func setDefaults(o *Options) error {
-	if o.ReceiveBuffer < 0 || o.ReceiveBuffer > maxReceiveBuffer {
-		return &engine.OptionError{Option: "ReceiveBuffer", Value: o.ReceiveBuffer,
-			Err: fmt.Errorf("it must be from 0 to %d bytes", maxReceiveBuffer)}
-	}
-	if o.ReceiveBuffer == 0 {
-		o.ReceiveBuffer = defaultReceiveBuffer
-	}
-	return nil
+func setDefaults(o *Options) (err error) {
+	o.ReceiveBuffer, err = source.ReceiveBuffer(o.ReceiveBuffer, defaultReceiveBuffer)
+	return err
 }

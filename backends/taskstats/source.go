@@ -77,7 +77,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 }
 
 func (s *Source) open() (err error) {
-	if elsewhere() {
+	if nlsocket.Elsewhere() {
 		return fmt.Errorf("the kernel sends records to the initial network namespace alone, and this process is in another: "+
 			"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
 	}
@@ -118,23 +118,6 @@ func (s *Source) open() (err error) {
 	s.checked = clock.Monotonic()
 	s.caps = s.capabilities()
 	return s.shared.LeaveOut(&s.caps)
-}
-
-// elsewhere reports whether this thread is seen to be in another network namespace than the initial
-// one: that of the first process, and the only one in which the kernel's connector listens.
-func elsewhere() bool {
-	own, err := os.Readlink("/proc/thread-self/ns/net")
-	first, err2 := os.Readlink("/proc/1/ns/net")
-	if err == nil && err2 == nil {
-		return own != first
-	}
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	err = unix.Sendto(fd, make([]byte, unix.SizeofNlMsghdr), unix.MSG_DONTWAIT, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-	return errors.Is(err, unix.ECONNREFUSED)
 }
 
 // Name is "taskstats".

@@ -74,7 +74,7 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 		return unusable, err
 	}
 
-	g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Append: strings.Fields(*words), Command: []string{gotest.Command}, Image: image}
+	g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Packages: []string{"./" + pkg}, Append: strings.Fields(*words), Command: []string{gotest.Command}, Image: image}
 	if *hidden {
 		g.BTF = matrix.BTFHidden
 	}

@@ -45,6 +45,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.BoolVarP(&o.cnproc, "cnproc", "c", false, "use the proc connector")
 		f.Func("backend", "use the backend of this `name`, one of "+strings.Join(quark.EveryBackend.Names(), ", ")+"; may be repeated, beside -b, -k and -c", o.addBackend)
 		f.DurationVar(&o.queue.ProcPoll.Interval, "interval", 0, "with the backend procpoll: the `time` from one reading of /proc to the next (default 100ms)")
+		f.BoolVar(&o.queue.Audit.Enable, "audit-enable", false, "with the backend audit: enable audit if it is not, which slows down system calls until the next boot")
 		f.StringVarP(&o.queue.BTF.Path, "btf", "B", "", "take the running kernel's types from this `file` (default $QUARK_BTF_PATH, the kernel's, those carried)")
 		f.StringVarP(&o.replay, "replay", "R", "", "show what is recorded in this `file`")
 		f.Float64Var(&o.speed, "speed", 0, "with -R: so many times as fast as it was recorded; 1 is in time (default as fast as possible)")
@@ -126,7 +127,7 @@ func kindNames() (names []string) {
 const treeColumns = "time,dur,user,pid,event,status,argv"
 
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
-                 [-P PPID] [--hold-time D]
+                 [--audit-enable] [-P PPID] [--hold-time D]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE]
                  [--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--users LIST] [--environ LIST [--redact LIST]]
@@ -178,7 +179,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 			return nil, fmt.Errorf("--%s: the name of the file is empty", name)
 		}
 	}
-	for _, name := range []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"} {
+	for _, name := range []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)
 		}

@@ -40,6 +40,7 @@ func main() {
 			{Name: "tracepoint"},
 			{Name: "taskstats"},
 			{Name: "procpoll"},
+			{Name: "audit"},
 			{Name: "ebpf:btf"},
 			{Name: "ebpf:fentry"},
 			{Name: "ebpf:tracepoint"},

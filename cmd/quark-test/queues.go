@@ -142,6 +142,7 @@ func options(kind string) quark.Options {
 
 		Tracepoint: tracepoint.Options{RingSize: 4 << 10},
 		Taskstats:  quark.TaskstatsOptions{ReceiveBuffer: 1},
+		Audit:      quark.AuditOptions{ReceiveBuffer: 1},
 	}
 }
 

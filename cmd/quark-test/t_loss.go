@@ -24,7 +24,7 @@ func loss(t *test) {
 			v.Fatalf("nothing was lost: the buffer was too large or the workload too small")
 		}
 		cause := engine.LossRingFull
-		if v.Backend == "cnproc" || v.Backend == "taskstats" {
+		if v.Backend == "cnproc" || v.Backend == "taskstats" || v.Backend == "audit" {
 			cause = engine.LossSocketFull
 		}
 		for l := range engine.Loss(engine.NumLosses) {
@@ -104,7 +104,7 @@ func (k faults) watch(t *test, kind string) {
 		opts.EBPF.RingSize, opts.KProbe.RingSize, opts.Tracepoint.RingSize = k.ring, k.ring, k.ring
 	}
 	if k.socket > 0 {
-		opts.CNProc.ReceiveBuffer, opts.Taskstats.ReceiveBuffer = k.socket, k.socket
+		opts.CNProc.ReceiveBuffer, opts.Taskstats.ReceiveBuffer, opts.Audit.ReceiveBuffer = k.socket, k.socket, k.socket
 	}
 	t.openEach(opts)
 }

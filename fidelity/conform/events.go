@@ -243,3 +243,13 @@ func WantDropped(t testing.TB, program string) (c *exec.Cmd, said string) {
 	}
 	return c, said
 }
+
+// OpenFDs returns how many descriptors this process has.
+func OpenFDs(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}

@@ -96,7 +96,7 @@ func (r *Recording) play(where *filter.Filter, whole bool) (p *replay, err error
 func (p *replay) witness(opened uint64) *score.Witness {
 	return &score.Witness{
 		Backend: p.source.Name(), Table: p.source.Capabilities(), Hold: uint64(hold), Opened: opened, BootOffset: p.Clock().BootOffset,
-		AfterEnd: score.AfterEnd(p.source.Name()), Single: p.seen,
+		AfterEnd: score.AfterEnd(p.source.Name()), Clock: score.Clock(p.source.Name()), Single: p.seen,
 	}
 }
 

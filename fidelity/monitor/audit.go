@@ -1,16 +1,15 @@
 package monitor
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/auditrecord"
 )
 
 // audit are the records of audit(8), as in its log and from its plugins, with rules for execve,
@@ -47,10 +46,10 @@ type auditDecoder struct {
 }
 
 type auditEvent struct {
-	serial  string
+	serial  uint32
 	at      int64
 	syscall map[string]string
-	args    map[string]string // of EXECVE records
+	args    auditrecord.Arguments
 	cwd     string
 	path    string // of the first PATH record
 }
@@ -58,105 +57,54 @@ type auditEvent struct {
 // auditOpen is how many events may come in turns.
 const auditOpen = 64
 
-func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) error {
-	kind, when, serial, text, ok := auditParts(string(line))
-	if !ok {
+func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) (err error) {
+	var r auditrecord.Record
+	if r.ParseLine(line) != nil {
 		return fmt.Errorf("no record")
-	}
-	seconds, ms, _ := strings.Cut(when, ".")
-	at, err := strconv.ParseInt(seconds+ms+"000000", 10, 64)
-	if err != nil || len(ms) != 3 {
-		return fmt.Errorf("a time that is none")
 	}
 	var ev *auditEvent
 	for _, o := range d.open {
-		if o.serial == serial {
+		if o.serial == r.Serial {
 			ev = o
 		}
 	}
-	switch kind {
-	case "SYSCALL":
+	switch {
+	case r.Type == auditrecord.Syscall:
 		if len(d.open) == auditOpen {
 			err = d.close(d.open[0], to)
 		}
-		d.open = append(d.open, &auditEvent{serial: serial, at: at - d.wall, syscall: auditMembers(text), args: make(map[string]string)})
+		d.open = append(d.open, &auditEvent{serial: r.Serial, at: int64(r.Time)*1_000_000 - d.wall, syscall: auditMembers(&r)})
 		return err
-	case "EXECVE":
-		if ev != nil {
-			for name, v := range auditMembers(text) {
-				ev.args[name] += v // a long one comes in parts, whose names differ
-			}
+	case ev == nil:
+	case r.Type == auditrecord.Execve:
+		ev.args.Add(&r)
+	case r.Type == auditrecord.Cwd:
+		ev.cwd = auditText(auditMembers(&r)["cwd"])
+	case r.Type == auditrecord.Path:
+		if m := auditMembers(&r); m["item"] == "0" {
+			ev.path = auditText(m["name"])
 		}
-	case "CWD":
-		if ev != nil {
-			ev.cwd = auditText(auditMembers(text)["cwd"])
-		}
-	case "PATH":
-		if ev != nil && strings.HasPrefix(text, "item=0 ") {
-			ev.path = auditText(auditMembers(text)["name"])
-		}
-	case "PROCTITLE", "EOE": // a log has no EOE, and nothing follows PROCTITLE
-		if ev != nil {
-			return d.close(ev, to)
-		}
+	case r.Type == auditrecord.EndOfEvent, r.Type == auditrecord.ProcTitle: // a log has no EOE, and nothing follows PROCTITLE
+		return d.close(ev, to)
 	}
 	return nil
 }
 
-// auditParts cuts a record into its type, its time, the number of its event and what follows,
-// without auditd's own translation of that: `type=CWD msg=audit(1.234:5): cwd="/"`.
-func auditParts(line string) (kind, when, serial, text string, ok bool) {
-	line, _, _ = strings.Cut(line, "\x1d")
-	kind, rest, ok := strings.Cut(strings.TrimPrefix(line, "type="), " ")
-	rest, ok2 := strings.CutPrefix(strings.TrimPrefix(rest, "msg="), "audit(")
-	head, text, ok3 := strings.Cut(rest, "):")
-	when, serial, ok4 := strings.Cut(head, ":")
-	return kind, when, serial, strings.Trim(text, " \r"), ok && ok2 && ok3 && ok4
-}
-
-// auditMembers returns the members of a record, texts with their quotes. A quoted text has no
-// quotes or control characters in it, and may have spaces.
-func auditMembers(text string) map[string]string {
-	members := make(map[string]string, 32)
-	for text != "" {
-		name, rest, ok := strings.Cut(text, "=")
+func auditMembers(r *auditrecord.Record) map[string]string {
+	members := make(map[string]string)
+	for m := r.Members(); ; {
+		name, value, ok := m.Next()
 		if !ok {
-			break
+			return members
 		}
-		end := strings.IndexByte(rest, ' ')
-		if strings.HasPrefix(rest, `"`) {
-			if end = strings.IndexByte(rest[1:], '"'); end >= 0 {
-				end += 2
-			}
-		}
-		if end < 0 {
-			end = len(rest)
-		}
-		members[name[strings.LastIndexByte(name, ' ')+1:]] = rest[:end]
-		text = rest[end:]
+		members[string(name)] = string(value)
 	}
-	return members
 }
 
-// auditText returns a text, which is quoted or in hexadecimal digits.
+// auditText returns a text, "" for none.
 func auditText(v string) string {
-	if text, ok := strings.CutPrefix(v, `"`); ok {
-		return strings.TrimSuffix(text, `"`)
-	}
-	if v == "(null)" || v == "(none)" {
-		return ""
-	}
-	b, err := hex.DecodeString(v)
-	if err != nil {
-		return v
-	}
-	return string(b)
-}
-
-// Numbers of system calls by architecture, as in SYSCALL records.
-var auditCalls = map[string]map[string]string{
-	"c000003e": {"56": "clone", "57": "fork", "58": "fork", "435": "fork", "59": "exec", "322": "exec", "231": "exit"},
-	"c00000b7": {"220": "clone", "435": "fork", "221": "exec", "281": "exec", "94": "exit"},
+	text, _ := auditrecord.AppendText(nil, []byte(v))
+	return string(text)
 }
 
 // close reports an event that is complete.
@@ -173,30 +121,39 @@ func (d *auditDecoder) close(e *auditEvent, to *Output) error {
 	}
 	pid, ok := number("pid", 10)
 	if !ok {
-		return fmt.Errorf("event %s: no pid", e.serial)
+		return fmt.Errorf("event %d: no pid", e.serial)
 	}
 	at := uint64(max(e.at, 0)) // 0 is before the boot
 	result, _ := number("exit", 10)
-	call := auditCalls[e.syscall["arch"]][e.syscall["syscall"]]
+	arch, _ := strconv.ParseUint(e.syscall["arch"], 16, 32)
+	nr, _ := number("syscall", 10)
+	call := auditrecord.ABI(arch).Call(nr)
 	a0, _ := strconv.ParseUint(e.syscall["a0"], 16, 64)
-	switch {
-	case call == "clone" && a0&unix.CLONE_THREAD != 0:
-	case (call == "fork" || call == "clone") && e.syscall["success"] == "yes":
+	done := e.syscall["success"] == "yes"
+	switch call {
+	case auditrecord.Clone, auditrecord.Clone3, auditrecord.Fork:
+		if thread := call == auditrecord.Clone && a0&unix.CLONE_THREAD != 0; thread || !done {
+			break
+		}
 		_, p := to.add(engine.KindFork, result, at)
 		e.ids(p)
 		setParent(p, pid)
-	case call == "exec" && e.syscall["success"] == "yes":
+	case auditrecord.Exec, auditrecord.ExecAt:
+		if !done {
+			ev, p := to.add(engine.KindExecFailed, pid, at)
+			e.process(p)
+			ev.Failed = engine.FailedExec{Errno: uint16(-int32(result)), Path: e.path, PathKnown: e.path != ""}
+			break
+		}
 		_, p := to.add(engine.KindExec, pid, at)
 		e.process(p)
-		e.arguments(p)
+		if e.args.Complete() {
+			p.Known, p.Cmdline = p.Known.With(engine.FieldCmdline), e.args.Text
+		}
 		if e.cwd != "" {
 			p.Known, p.Cwd = p.Known.With(engine.FieldCwd), auditdPath(e.cwd)
 		}
-	case call == "exec":
-		ev, p := to.add(engine.KindExecFailed, pid, at)
-		e.process(p)
-		ev.Failed = engine.FailedExec{Errno: uint16(-int32(result)), Path: e.path, PathKnown: e.path != ""}
-	case call == "exit":
+	case auditrecord.ExitGroup:
 		ev, p := to.add(engine.KindExit, pid, at)
 		e.process(p)
 		setExit(ev, int32(a0&0xff)<<8)
@@ -229,30 +186,4 @@ func (e *auditEvent) ids(p *engine.Process) {
 	if all {
 		p.Known |= engine.FieldsIDs
 	}
-}
-
-// arguments sets the command line from EXECVE records.
-func (e *auditEvent) arguments(p *engine.Process) {
-	argc, err := strconv.ParseUint(e.args["argc"], 10, 16)
-	if err != nil {
-		return
-	}
-	for i := range argc {
-		v, ok := e.args[fmt.Sprintf("a%d", i)]
-		text := auditText(v)
-		if !ok { // a long one, each part of which is quoted or not by itself
-			for part := 0; ; part++ {
-				v, more := e.args[fmt.Sprintf("a%d[%d]", i, part)]
-				if !more {
-					break
-				}
-				text, ok = text+auditText(v), true
-			}
-		}
-		if !ok {
-			return
-		}
-		p.Cmdline = append(append(p.Cmdline, text...), 0)
-	}
-	p.Known = p.Known.With(engine.FieldCmdline)
 }

@@ -102,7 +102,7 @@ func (j *judge) wrongLeader(l *truth.Life, s *Seen, i int, f engine.Field) strin
 	until := min(s.Time, l.Ended())
 	born := slices.DeleteFunc(slices.Clone(j.byPID[number]), func(o *truth.Life) bool { return o.Born() > until })
 	if got == nil {
-		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) &&
+		if n := len(born); n > 0 && !s.Process.Carried.Has(f) && len(j.gaps) == 0 && j.w.reported(engine.KindFork) && j.w.Table.Kinds[engine.KindFork].Partial == 0 &&
 			born[n-1].Born() >= j.w.Opened && (born[n-1] == l || livedAt(born[n-1], s.Time)) {
 			return "not found"
 		}
@@ -144,7 +144,7 @@ func (j *judge) wrongPart(l *truth.Life, s *Seen) string {
 		process := &engine.Process{Task: engine.Task{Cred: p.Cred, Known: p.Known}}
 		told := p.Known &^ p.Carried
 		if !slices.ContainsFunc(l.Events, func(e *truth.Event) bool {
-			if e.Kind != p.Kind || p.Time < e.Earliest || p.Time > j.w.latest(e) {
+			if e.Kind != p.Kind || !j.w.times().during(p.Time, e.Earliest, j.w.latest(e)) {
 				return false
 			}
 			for f := range engine.Field(engine.NumFields) {
@@ -220,7 +220,7 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 	if hold == 0 {
 		hold = j.w.Hold
 	}
-	if l.Ended()-l.Born() > hold/2 {
+	if l.Ended()-l.Born()+j.w.clockError() > hold/2 {
 		j.Slow++
 		return
 	}

@@ -16,7 +16,7 @@
 //
 // Order: an Inversion is an event that was delivered after another one that it
 // happened before: by the clock readings around both, or as an earlier act of the
-// same process.
+// same process. Of a backend whose clock is coarse the readings have to be as far apart as that.
 //
 // Each field of each delivered event has a verdict. Right: what the process was right
 // after the event. Carried: what it was at another time, where the event marks the field
@@ -32,11 +32,11 @@
 // an exit are judged in the same way: Stamp is right between the readings around the
 // event.
 //
-// Aggregation: Joined are processes whose events came as the documented rules want
-// them, Unjoined those of which they did not. Slow processes, which lived for more
-// than half the hold time, are not judged by the rules, as they may be delivered in parts, nor are
-// those that lived in a gap. In any case an event that is missing from the parts of the joined
-// events is Unjoined, and the fields of a joined event are judged as those of its last part.
+// Aggregation: Joined are processes whose events came as the documented rules want them, Unjoined
+// those of which they did not. Slow processes, which lived for more than half the hold time less
+// the error of the backend's clock, are not judged by the rules, as they may be delivered in parts,
+// nor are those that lived in a gap. In any case an event that is missing from the parts of the
+// joined events is Unjoined, and the fields of a joined event are judged as those of its last part.
 //
 // Threads: each thread that a scenario tells of has one FORK and one EXIT, except that
 // the end of the last one may be reported as the end of the process only; they count as

@@ -20,7 +20,7 @@ func (j *judge) stamp(s *Seen, e *truth.Event) {
 
 // within judges a stamp that has to be between two times.
 func (j *judge) within(l *truth.Life, s *Seen, earliest, latest uint64) {
-	if f := j.w.Foreign; f.during(s.Time, earliest, latest) {
+	if f := j.w.times(); f.during(s.Time, earliest, latest) {
 		if f != nil && f.NoStamps {
 			j.Stamp.Unknown++
 			return
@@ -373,7 +373,7 @@ func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
 		v.Wrong++
 		j.find(e.Life, "%s: wait status %#x (code %d, signal %d, core %v), not %#x", s.Events, x.WaitStatus, x.Code(), x.Signal(),
 			x.CoreDumped(), e.Status)
-	case !j.w.Foreign.during(x.Time, e.Earliest, j.w.latest(e)):
+	case !j.w.times().during(x.Time, e.Earliest, j.w.latest(e)):
 		v.Wrong++
 		j.find(e.Life, "%s: ended at %d, it was between %d and %d", s.Events, x.Time, e.Earliest, e.Latest)
 	default:

@@ -56,7 +56,7 @@ func (f *Foreign) stamps(t, earliest, latest uint64) bool {
 
 // sort finds the life of each event.
 func (j *judge) sort(events []Seen) assigned {
-	if j.w.Foreign.loose() {
+	if j.w.times().loose() {
 		return j.w.assignLoose(events, j.byPID)
 	}
 	return j.assign(events)
@@ -73,7 +73,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 		full := true
 
 		for _, l := range lives[pid] {
-			from, to := w.Foreign.bounds(l.Born(), l.Ended())
+			from, to := w.times().bounds(l.Born(), l.Ended())
 			switch {
 			case from > t:
 			case over[l], to < t:
@@ -122,7 +122,7 @@ func (w *Witness) assignLoose(events []Seen, lives byPID) assigned {
 
 // until returns when an event of a life may come at the latest.
 func (w *Witness) until(l *truth.Life) uint64 {
-	_, to := w.Foreign.bounds(l.Born(), l.Ended())
+	_, to := w.times().bounds(l.Born(), l.Ended())
 	return to
 }
 

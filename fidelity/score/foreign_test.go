@@ -133,3 +133,44 @@ func TestForeignPIDAgain(t *testing.T) {
 		t.Errorf("%s %q", s, s.Findings)
 	}
 }
+
+// A backend whose clock is coarse is right as late as that, and no later, and what it leaves out is
+// not missed. What it says is judged as that of quark's others: a value of before is wrong.
+func TestClock(t *testing.T) {
+	delayed := func(by uint64) *Witness {
+		w := perfect()
+		w.Joined, w.Backend, w.Clock = nil, "audit", &Foreign{Late: 30}
+		w.Table.Kinds[engine.KindIDChange].Partial = engine.EventIDChange
+		for i := range w.Single {
+			s := &w.Single[i]
+			if s.Time += by; s.Process.Exited {
+				s.Process.Task.Exit.Time = s.Time
+			}
+		}
+		return w
+	}
+	if s := Lives(delayed(20), lives(t, records()...)); !s.Perfect() || s.Stamp.Right != 5 {
+		t.Errorf("%s %q", s, s.Findings)
+	}
+	if s := Lives(delayed(60), lives(t, records()...)); s.Stamp.Wrong == 0 {
+		t.Errorf("later than the clock can be: %s", s)
+	}
+	w := delayed(20)
+	w.Single[3].Process.Comm = "mid"
+	if s := Lives(w, lives(t, records()...)); s.Fields[engine.FieldComm].Wrong != 1 {
+		t.Errorf("a name of before: %s", s)
+	}
+	w = delayed(20)
+	for i := range w.Single {
+		if w.Single[i].Events == engine.EventIDChange {
+			w.Single = append(w.Single[:i:i], w.Single[i+1:]...)
+			break
+		}
+	}
+	if s := Lives(w, lives(t, records()...)); !s.Perfect() {
+		t.Errorf("without a change of ids: %s %q", s, s.Findings)
+	}
+	if Clock("ebpf") != nil || Clock("audit") == nil {
+		t.Error("another backend has the clock")
+	}
+}

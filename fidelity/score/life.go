@@ -16,8 +16,8 @@ func (w *Witness) reported(k engine.Kind) bool { return w.Table.Kinds[k].Origin 
 // that does not: the proc connector's message comes for ids of file system access too,
 // and where a call returns nothing shows what the ids were.
 func (w *Witness) seesUnchanged() bool {
-	if w.Foreign != nil {
-		return w.Foreign.Unchanged
+	if f := w.times(); f != nil {
+		return f.Unchanged
 	}
 	return w.Backend == "cnproc" || strings.Contains(w.Table.Kinds[engine.KindIDChange].Via, "sys_exit_")
 }
@@ -25,15 +25,26 @@ func (w *Witness) seesUnchanged() bool {
 // optional reports whether e need not be delivered: it is so by its nature, or the table says that
 // some events of its kind are not reported.
 func (w *Witness) optional(e *truth.Event) bool {
-	unchanged := e.Kind == engine.KindIDChange && e.Unchanged && w.Foreign.loose()
-	return e.Optional || unchanged || w.Table.Kinds[e.Kind].Partial != 0 && (e.Compat || w.leavesOut(e.Kind))
+	unchanged := e.Kind == engine.KindIDChange && e.Unchanged && w.times().loose()
+	return e.Optional || unchanged || w.Table.Kinds[e.Kind].Partial != 0 && (e.Compat || w.leavesOut(e))
 }
 
-// leavesOut reports whether the backend can't tell all events of a kind, and does not count those
+// leavesOut reports whether the backend can't tell all events like one, and does not count those
 // that it leaves out: of several execs between two looks into /proc the last one is seen, and
-// before Linux 5.19 taskstats does not tell all ends of processes from those of threads.
-func (w *Witness) leavesOut(k engine.Kind) bool {
-	return w.Backend == "taskstats" || w.looks(k) && k == engine.KindExec
+// before Linux 5.19 taskstats does not tell all ends of processes from those of threads. Audit has
+// no record of an end by a signal, nor, for sure, of one by the ends of single threads, and has to
+// see in /proc whose number a fork has returned, and who has changed ids.
+func (w *Witness) leavesOut(e *truth.Event) bool {
+	if w.Backend == "audit" {
+		switch e.Kind {
+		case engine.KindExec:
+			return false
+		case engine.KindExit:
+			return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads
+		}
+		return true
+	}
+	return w.Backend == "taskstats" || w.looks(e.Kind) && e.Kind == engine.KindExec
 }
 
 // looks reports whether events of a kind are seen by looks into /proc.
@@ -54,7 +65,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 	found := make(map[*truth.Event]bool)
 	for k := range engine.Kind(engine.NumKinds) {
 		switch {
-		case (k == engine.KindComm || k == engine.KindIDChange) && !j.w.Foreign.loose():
+		case (k == engine.KindComm || k == engine.KindIDChange) && !j.w.times().loose():
 			j.matchRepeated(l, seen, k, found)
 		default:
 			j.matchOnce(l, seen, k, found)
@@ -79,7 +90,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 			return slices.Index(l.Events, a) - slices.Index(l.Events, b)
 		})
 		from := s.Time + j.w.Hold
-		if f := j.w.Foreign; f != nil && f.NoStamps {
+		if f := j.w.times(); f != nil && f.NoStamps {
 			from = events[0].Latest
 		}
 		j.Delays = append(j.Delays, s.At-min(from, s.At))
@@ -102,17 +113,26 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 		}
 	}
 	seen = slices.DeleteFunc(slices.Clone(seen), func(s *Seen) bool { return !s.Events.Has(k.Events()) })
-	var left []*Seen
-	for _, s := range seen {
-		i := slices.IndexFunc(events, func(e *truth.Event) bool {
-			return !found[e] && j.w.Foreign.stamps(s.Time, e.Earliest, j.w.latest(e)) && j.sameDetails(s, e)
-		})
-		if i < 0 {
-			left = append(left, s)
-			continue
+	// match matches those whose times can be those of an event that is like them, and returns
+	// the others.
+	match := func(seen []*Seen, like func(*Seen, *truth.Event) bool) (left []*Seen) {
+		for _, s := range seen {
+			i := slices.IndexFunc(events, func(e *truth.Event) bool {
+				return !found[e] && j.w.times().stamps(s.Time, e.Earliest, j.w.latest(e)) && j.sameDetails(s, e) && like(s, e)
+			})
+			if i < 0 {
+				left = append(left, s)
+				continue
+			}
+			j.match(s, events[i], found)
 		}
-		j.match(s, events[i], found)
+		return left
 	}
+	left := seen
+	if j.w.Clock != nil && k == engine.KindIDChange { // of which some are left out
+		left = match(left, j.sameIDs)
+	}
+	left = match(left, func(*Seen, *truth.Event) bool { return true })
 	for _, s := range left {
 		i := slices.IndexFunc(events, func(e *truth.Event) bool { return !found[e] && j.sameDetails(s, e) })
 		switch {
@@ -165,6 +185,20 @@ func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 		unknown := early && strings.Contains(via, "path is unknown") || strings.Contains(via, "each path is unknown")
 		f.NoPath = f.NoPath || unknown && !s.Failed.PathKnown
 		return f.Is(&s.Failed) && s.Failed.PathCarried == (s.Failed.PathKnown && strings.Contains(via, "path is carried"))
+	}
+	return true
+}
+
+// sameIDs reports whether what an event reports of ids is what they were after another one.
+func (j *judge) sameIDs(s *Seen, e *truth.Event) bool {
+	if s.Process == nil {
+		return false
+	}
+	told := s.Process.Known &^ s.Process.Carried & e.State.Told
+	for f := range engine.Field(engine.NumFields) {
+		if (changed(s.ID) & told).Has(f) && !j.value(s.Process, f).isOf(&e.State, &e.Inside) {
+			return false
+		}
 	}
 	return true
 }
@@ -225,21 +259,21 @@ func told(seen []*Seen, e *truth.Event) bool {
 
 // inversions counts the events in a sequence that one before them in the sequence
 // happened after. One that is stamped late counts as having happened then.
-func (w *Witness) inversions(order []*truth.Event) (n int) {
+func (w *Witness) inversions(order []*truth.Event) (late []*truth.Event) {
 	var youngest uint64                   // the greatest lower bound of what came
 	furthest := make(map[*truth.Life]int) // the last event of each life that came
 	for _, e := range order {
 		i := slices.Index(e.Life.Events, e)
 		last, some := furthest[e.Life]
-		if w.latest(e) < youngest || some && i < last {
-			n++
+		if w.latest(e)+w.clockError() < youngest || some && i < last {
+			late = append(late, e)
 		}
 		if !some || i > last {
 			furthest[e.Life] = i
 		}
 		youngest = max(youngest, e.Earliest)
 	}
-	return n
+	return late
 }
 
 // threads scores the events of a process's threads: each has one FORK and one EXIT. The

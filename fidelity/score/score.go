@@ -8,6 +8,7 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
+	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
@@ -68,6 +69,10 @@ type Witness struct {
 	Unread bool
 	// Foreign is nil for quark's own backends.
 	Foreign *Foreign
+	// Clock says how exact the times of one of these are, and with them the order of what
+	// different processes did, nil for those between the readings around an event. See the
+	// function of this name.
+	Clock *Foreign
 	// JoinedHold is the HoldTime of the queue that Joined is from, Hold if 0.
 	JoinedHold uint64
 }
@@ -182,7 +187,7 @@ func (s *Score) PerfectBut(lost uint64) bool {
 
 // Threads reports whether a backend can report threads on this kernel.
 func Threads(backend string) bool {
-	return backend != "procpoll" && (backend != "taskstats" || kernelversion.AtLeast("5.19"))
+	return backend != "procpoll" && backend != "audit" && (backend != "taskstats" || kernelversion.AtLeast("5.19"))
 }
 
 // AfterEnd is what [Witness.AfterEnd] has to be for a backend.
@@ -192,6 +197,37 @@ func AfterEnd(backend string) uint64 {
 		return uint64(2 * time.Second)
 	}
 	return 0
+}
+
+// Clock is what [Witness.Clock] has to be for a backend: audit's records have the wall clock in
+// milliseconds, of before a system call, as of the latest timer interrupt. Two ticks are added to
+// it, but that interrupt can come later.
+func Clock(backend string) *Foreign {
+	if backend != "audit" {
+		return nil
+	}
+	return &Foreign{Early: lateTick, Late: 2*clock.Tick() + 2_000_000, Unchanged: true}
+}
+
+// lateTick is more than how late a timer interrupt was seen to come, in ns: by some 300 ms in an
+// emulated guest on a machine that has much else to do.
+const lateTick = 1_000_000_000
+
+// clockError is by how much the clock of one of quark's own backends can be off, by which what
+// different processes did is put in order, and what is old enough to be delivered.
+func (w *Witness) clockError() uint64 {
+	if w.Clock == nil {
+		return 0
+	}
+	return w.Clock.Early + w.Clock.Late
+}
+
+// times returns what the times of the witness can be held to.
+func (w *Witness) times() *Foreign {
+	if w.Foreign == nil {
+		return w.Clock
+	}
+	return w.Foreign
 }
 
 // String shows what of a score is not as it should be.
@@ -297,9 +333,10 @@ func Among(w *Witness, lives, all []*truth.Life) *Score {
 				order = append(order, events[0])
 			}
 		}
-		if n := w.inversions(order); n > 0 {
-			j.Inversions += n
-			j.find(order[0].Life, "%d events came after others that they happened before", n)
+		if late := w.inversions(order); len(late) > 0 {
+			j.Inversions += len(late)
+			j.find(late[0].Life, "%d events came after others that they happened before, the first is %s between %d and %d",
+				len(late), late[0].Kind, late[0].Earliest, late[0].Latest)
 		}
 	}
 	return j.Score

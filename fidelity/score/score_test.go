@@ -674,7 +674,7 @@ func TestInversionsAsDefined(t *testing.T) {
 			order[i], order[k] = order[k], order[i]
 		}
 		w := &Witness{AfterEnd: rng.Uint64N(2) * 40}
-		got, want := w.inversions(order), slowInversions(w, order)
+		got, want := len(w.inversions(order)), slowInversions(w, order)
 		if got != want {
 			t.Fatalf("%d inversions, want %d", got, want)
 		}

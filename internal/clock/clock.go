@@ -26,3 +26,18 @@ func Monotonic() uint64 { return mono + uint64(time.Since(base)) }
 
 // Boottime returns CLOCK_BOOTTIME, which goes on during suspend.
 func Boottime() uint64 { return read(boottime) }
+
+// WallOffset returns CLOCK_REALTIME less CLOCK_MONOTONIC, of the shortest of some readings, and by
+// how much it may be wrong.
+func WallOffset() (offset int64, error uint64) {
+	error = math.MaxUint64
+	for range 5 {
+		before := read(monotonic)
+		wall := read(realtime)
+		after := read(monotonic)
+		if half := (after - before + 1) / 2; half < error {
+			error, offset = half, int64(wall)-int64(before+half)
+		}
+	}
+	return offset, error
+}

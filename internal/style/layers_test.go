@@ -29,6 +29,7 @@ var layers = []struct{ tree, imports string }{
 	{"backends/tracepoint", "backends/source backends/internal engine internal/..."},
 	{"backends/taskstats", "backends/source backends/internal engine internal/..."},
 	{"backends/procpoll", "backends/source backends/internal engine internal/..."},
+	{"backends/audit", "backends/source backends/internal engine internal/..."},
 	{"backends", "backends/... backends/internal engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
 	{"btfhub", "internal/..."},

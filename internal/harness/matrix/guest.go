@@ -79,6 +79,7 @@ var Backends = []Backend{
 	{Name: "tracepoint", Option: "--backend=tracepoint"},
 	{Name: "taskstats", Option: "--backend=taskstats"},
 	{Name: "procpoll", Option: "--backend=procpoll"},
+	{Name: "audit", Option: "--backend=audit"},
 	{Name: "ebpf:btf", Option: "--backend=ebpf:btf"},
 	{Name: "ebpf:fentry", Option: "--backend=ebpf:fentry"},
 	{Name: "ebpf:tracepoint", Option: "--backend=ebpf:tracepoint"},
@@ -138,6 +139,9 @@ func (g Guest) arguments() []string {
 	}
 	if g.BTF == BTFFile {
 		words = append(words, "quark.env.QUARK_BTF_PATH=/"+g.Kernel.BTFFile)
+	}
+	if slices.ContainsFunc(g.Backends, func(b Backend) bool { return b.Name == "audit" }) || slices.Contains(g.Packages, "./backends/audit") {
+		words = append(words, "audit=1")
 	}
 	for _, e := range g.Env {
 		words = append(words, "quark.env."+e)

@@ -1,0 +1,383 @@
+package audit
+
+import (
+	"bytes"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/auditrecord"
+)
+
+// begin gives an event whose call is known the raw event that it may become.
+func (s *Source) begin(e *event) {
+	kind, wanted := engine.KindFork, true
+	switch e.call {
+	case auditrecord.Fork, auditrecord.Clone, auditrecord.Clone3:
+		wanted = e.isBirth() && s.shared.Reports(engine.EventFork)
+	case auditrecord.Exec, auditrecord.ExecAt:
+		if kind = engine.KindExec; !e.success {
+			kind = engine.KindExecFailed
+		}
+		wanted = s.shared.Reports(kind.Events())
+	case auditrecord.ExitGroup, auditrecord.Exit:
+		kind = engine.KindExit
+		wanted = s.shared.Reports(engine.EventExit)
+	case auditrecord.SetUID, auditrecord.SetGID, auditrecord.SetSID:
+		kind = engine.KindIDChange
+		wanted = e.success && s.shared.Reports(engine.EventIDChange)
+	default:
+		wanted = false
+	}
+	// Whether clone3 has made a thread is needed also if births are not.
+	if !wanted && !(e.call == auditrecord.Clone3 && e.success) {
+		return
+	}
+	e.ev = s.to.Reserve()
+	ev := e.ev
+	ev.Kind, ev.PID, ev.TID = kind, e.pid, e.pid
+	if kind == engine.KindFork {
+		ev.PID, ev.TID = e.child(), e.child()
+	}
+	if kind != engine.KindExecFailed && e.call != auditrecord.SetSID {
+		s.toRead = append(s.toRead, e)
+	}
+}
+
+// due returns until when the socket has to be read for an event to be certain.
+func (s *Source) due(e *event) uint64 { return max(e.received+s.hold, e.read+inFlight, e.again) }
+
+// settle gives the events to the sink that are certain, or with force or early all. It returns how
+// many are lost, of which only a part has come.
+func (s *Source) settle(force, early bool) (lost uint64) {
+	for s.to.Room() > 0 {
+		e := s.queue.first(s.isNew)
+		if e == nil || !force && !early && s.noted < s.due(s.queue.events[0]) {
+			break
+		}
+		if !e.known {
+			lost++
+			s.drop(e)
+			continue
+		}
+		if !s.conclude(e, force) {
+			break
+		}
+		if !e.complete {
+			if len(s.early) >= 1<<10 {
+				s.early = s.early[1:]
+			}
+			s.early = append(s.early, e.serial)
+		}
+		s.drop(e)
+	}
+	return lost
+}
+
+// drop forgets an event.
+func (s *Source) drop(e *event) {
+	if e.ev != nil {
+		s.to.Release(e.ev)
+	}
+	if !e.complete {
+		s.open = slices.DeleteFunc(s.open, func(o *event) bool { return o == e })
+	}
+	s.queue.remove(e)
+}
+
+func (s *Source) isNew(pid uint32) bool { return !s.lives[pid].begun && !s.births[pid] }
+
+// insert gives an event to the sink, with its time: one after the begin of the call, and no earlier
+// than that of the event before.
+func (s *Source) insert(e *event) {
+	ev := e.ev
+	e.ev = nil
+	s.last = max(s.last, min(e.stamp+s.slack, e.received))
+	ev.Time = s.last
+	if len(s.told) >= maxLives {
+		clear(s.told)
+	}
+	s.told[ev.PID] = e.stamp
+	if ev.Kind != engine.KindExit {
+		s.to.Insert(ev)
+		s.handed++
+		return
+	}
+	if ev.Task.Known.Has(engine.FieldExit) {
+		ev.Task.Exit.Time = ev.Time
+	}
+	s.handed += uint64(s.exits.InsertExit(s.to, ev))
+}
+
+// conclude makes an event of the one that happened first. It returns false if that has to wait.
+func (s *Source) conclude(e *event, force bool) bool {
+	switch e.call {
+	case auditrecord.Fork, auditrecord.Clone, auditrecord.Clone3:
+		s.concludeBirth(e)
+	case auditrecord.Exec, auditrecord.ExecAt:
+		if e.success {
+			s.concludeExec(e)
+		} else if e.ev != nil {
+			s.concludeFailed(e)
+		}
+	case auditrecord.ExitGroup, auditrecord.Exit:
+		return s.concludeEnd(e, force)
+	case auditrecord.SetUID, auditrecord.SetGID, auditrecord.SetSID:
+		if e.ev != nil {
+			s.concludeIDs(e)
+		}
+	}
+	return true
+}
+
+// report sets what a record says of the process that made the call.
+func (e *event) report(fields engine.Fields) {
+	t := &e.ev.Task
+	if fields &= e.has; fields&engine.FieldsIDs != 0 {
+		t.Cred = e.cred
+	}
+	if fields.Has(engine.FieldLogin) {
+		t.Login = e.login
+	}
+	t.Known |= fields
+	t.Carried &^= fields
+}
+
+func (e *event) setParent(pid uint32) {
+	t := &e.ev.Task
+	t.PPID = pid
+	t.Known |= engine.FieldPPID.Set()
+	t.Carried &^= engine.FieldPPID.Set()
+}
+
+func (s *Source) concludeBirth(e *event) {
+	if e.isBirth() {
+		if len(s.births) >= maxLives {
+			clear(s.births)
+		}
+		s.births[e.child()] = true
+	}
+	if !e.isBirth() || e.unborn || e.call == auditrecord.Clone3 && !e.born {
+		if e.success {
+			s.lives.thread(e.pid, e.stamp)
+		}
+		return
+	}
+	if !e.born {
+		return
+	}
+	// vfork(2) returns when the child has executed or ended: what it did before, or others did
+	// in that time, was told.
+	late := s.told[e.child()] >= e.stamp && s.told[e.child()] != 0 || s.last > e.stamp+s.slack
+	if late && s.lives[e.child()].at >= e.stamp {
+		return
+	}
+	s.lives.begin(e.child(), e)
+	if late || !s.shared.Reports(engine.EventFork) {
+		return
+	}
+	ev, t := e.ev, &e.ev.Task
+	s.prove(e, ev.PID)
+	ev.Creator = e.pid
+	e.report(engine.FieldsIDs | engine.FieldLogin.Set())
+	if e.call == auditrecord.Clone3 { // whose flags are not seen
+		if t.PPID != e.pid {
+			e.forget(engine.FieldPPID.Set())
+		}
+	} else {
+		signal, sibling := uint32(unix.SIGCHLD), false
+		if e.call == auditrecord.Clone {
+			signal, sibling = uint32(e.a0)&cloneSignal, e.a0&cloneParent != 0
+		}
+		if !sibling {
+			e.setParent(e.pid)
+			t.ExitSignal = signal
+			t.Known |= engine.FieldExitSignal.Set()
+			t.Carried &^= engine.FieldExitSignal.Set()
+		} else {
+			e.setParent(e.ppid)
+		}
+	}
+	s.insert(e)
+}
+
+func (s *Source) concludeExec(e *event) {
+	if e.call == auditrecord.ExecAt && !e.args.Some() {
+		return // AT_EXECVE_CHECK (Linux 6.14): it was asked whether it may be executed
+	}
+	s.lives.begin(e.pid, e)
+	if e.ev == nil {
+		return
+	}
+	s.prove(e, e.pid)
+	// What was read may be of the next image.
+	for _, o := range s.queue.events {
+		if o != e && o.pid == e.pid && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt) && o.stamp <= e.read {
+			e.forget(ofImage)
+		}
+	}
+	if s.noted < e.read+inFlight {
+		e.forget(ofImage)
+	}
+	ev, t := e.ev, &e.ev.Task
+	e.report(engine.FieldsIDs | engine.FieldLogin.Set())
+	e.setParent(e.ppid)
+	ev.Set(engine.FieldComm, e.comm)
+	if e.args.Complete() {
+		ev.Set(engine.FieldCmdline, e.args.Text)
+		t.Carried &^= engine.FieldCmdline.Set()
+		if t.Truncated &^= engine.FieldCmdline.Set(); e.args.Cut {
+			t.Truncated |= engine.FieldCmdline.Set()
+		}
+	}
+	if e.hasPath {
+		ev.Set(engine.FieldExecPath, e.path)
+	}
+	// The path of the file begins at the root of the process, if it can be reached from there,
+	// which the record does not say. It was if the exec was asked for that very path.
+	if e.hasPath && len(e.path) > 0 && e.path[0] == '/' && bytes.Equal(e.path, e.exe) && !bytes.HasSuffix(e.exe, []byte(" (deleted)")) {
+		ev.Set(engine.FieldFilename, e.exe)
+		t.Carried &^= engine.FieldFilename.Set()
+	}
+	s.insert(e)
+}
+
+// concludeFailed tells of an exec that has failed. One that could not go back ends the process.
+func (s *Source) concludeFailed(e *event) {
+	errno := -e.result
+	if at, ended := s.abends[e.pid]; ended && at >= e.received || errno <= 0 || errno > 4095 {
+		return
+	}
+	for _, o := range s.queue.events { // another thread has executed, which has ended this one
+		if errno == int64(unix.EAGAIN) && o != e && o.pid == e.pid && o.success && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt) {
+			return
+		}
+	}
+	e.ev.Errno = uint16(errno)
+	if e.hasPath {
+		e.ev.Set(engine.FieldFilename, e.path)
+	}
+	s.insert(e)
+}
+
+// longestEnd bounds how long the end of a process may take after its call of exit_group, in ns.
+const longestEnd = 300_000_000
+
+// concludeEnd tells of the end of a process. A thread that calls exit_group ends its process,
+// unless another one is in the middle of an exec. One that calls exit ends it if it is the only
+// one.
+func (s *Source) concludeEnd(e *event, force bool) bool {
+	p, known := s.lives[e.pid]
+	status, certain := int32(e.a0&0xff)<<8, true
+	for _, o := range s.queue.events {
+		if o == e || o.pid != e.pid || !o.known || o.isBirth() && e.pid == o.child() {
+			continue
+		}
+		switch {
+		case o.call == auditrecord.ExitGroup && e.call == auditrecord.Exit:
+			return true // the process ends with that
+		case o.call == auditrecord.ExitGroup && s.sameLife(e, o): // any of them may decide
+			if certain = certain && o.a0&0xff == e.a0&0xff; o.ev != nil {
+				s.to.Release(o.ev)
+				o.ev = nil
+			}
+		}
+	}
+	if e.call == auditrecord.Exit && !(known && p.single) || e.ev == nil {
+		if e.call == auditrecord.ExitGroup {
+			s.forgetLife(e.pid)
+		}
+		return true
+	}
+	if alive, executed := s.goesOn(e); alive {
+		now := s.now()
+		if e.until == 0 {
+			e.until = now + longestEnd
+		}
+		if e.again = now + inFlight; !executed && e.call == auditrecord.ExitGroup && !force && now < e.until {
+			return false
+		}
+		if executed || e.call == auditrecord.Exit {
+			return true
+		}
+	}
+	s.forgetLife(e.pid)
+	s.lookEnd(e)
+	s.prove(e, e.pid)
+	ev, t := e.ev, &e.ev.Task
+	e.setParent(e.ppid)
+	if !t.Known.Has(engine.FieldExit) && certain && (s.lossTo == 0 || s.lossTo < e.stamp) {
+		// A signal that came right before decides, and has no record.
+		t.Exit = engine.Exit{WaitStatus: status}
+		t.Known |= engine.FieldExit.Set()
+		t.Carried |= engine.FieldExit.Set()
+	}
+	ev.Kind = engine.KindExit
+	s.insert(e)
+	return true
+}
+
+func (s *Source) forgetLife(pid uint32) {
+	delete(s.lives, pid)
+	delete(s.births, pid)
+}
+
+// sameLife reports whether two calls are of one life: the pid was not used again between them. A
+// birth that is still in the queue is not that of the first.
+func (s *Source) sameLife(a, b *event) bool {
+	return !slices.ContainsFunc(s.queue.events, func(o *event) bool {
+		return o.known && o.isBirth() && o.child() == a.pid && o.stamp <= b.stamp
+	})
+}
+
+// goesOn reports whether the process of an end is there still and is not about to end, and whether
+// it has executed.
+func (s *Source) goesOn(e *event) (alive, executed bool) {
+	st, start, err := s.proc.Status(e.pid)
+	if err != nil || st.Over() || !s.clock.StartedBy(start, e.received) {
+		return false, false
+	}
+	for _, o := range s.queue.events {
+		switch {
+		case o == e || !o.known:
+		case o.isBirth() && o.child() == e.pid: // it is another process
+			return false, false
+		case o.pid == e.pid && o.success && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt):
+			executed = true
+		}
+	}
+	return executed || !st.Ending, executed
+}
+
+// concludeIDs tells of a change of ids, if it is of the leader.
+func (s *Source) concludeIDs(e *event) {
+	ev, t := e.ev, &e.ev.Task
+	if e.call == auditrecord.SetSID {
+		t.SID, t.PGID = e.pid, e.pid
+		t.Known |= engine.SetOf(engine.FieldSID, engine.FieldPGID)
+		ev.IDChange = engine.ChangedSID
+		s.insert(e)
+		return
+	}
+	s.prove(e, e.pid)
+	if e.got == 0 || e.has&engine.FieldsIDs != engine.FieldsIDs {
+		return
+	}
+	users := e.call == auditrecord.SetUID
+	p, known := s.lives[e.pid]
+	c, l := &e.cred, &e.leader
+	isLeader := c.UID == l.UID && c.EUID == l.EUID && c.SUID == l.SUID
+	if !users {
+		isLeader = c.GID == l.GID && c.EGID == l.EGID && c.SGID == l.SGID
+	}
+	if !isLeader && !(known && p.single) || s.lives.same(e.pid, e.cred) {
+		return
+	}
+	if ev.IDChange = engine.ChangedGID; users {
+		ev.IDChange = engine.ChangedUID
+	}
+	e.forget(engine.FieldStart.Set())
+	e.report(engine.FieldsIDs)
+	s.insert(e)
+}

@@ -1,0 +1,78 @@
+package audit
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/auditrule"
+)
+
+// auditedVariable is set for a test binary that was started after audit was enabled.
+const auditedVariable = "QUARK_AUDITED"
+
+// TestMain enables audit in a guest, and runs the tests in a process that is made after that: one
+// of before, and what it does, is not audited.
+func TestMain(m *testing.M) {
+	if inGuest() && os.Getenv(auditedVariable) == "" {
+		os.Setenv(auditedVariable, "1")
+		if c, err := auditrule.Open(); err == nil {
+			c.Enable(auditrule.On)
+			c.Close()
+		}
+		again := exec.Command("/proc/self/exe", os.Args[1:]...)
+		again.Stdout, again.Stderr = os.Stdout, os.Stderr
+		again.Run()
+		os.Exit(again.ProcessState.ExitCode())
+	}
+	conform.Main(m, map[string]func(){"left": left, "refused": refused, "waits": waits})
+}
+
+func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }
+
+// guest skips a test of the kernel that is not in a guest.
+func guest(t testing.TB) {
+	t.Helper()
+	if !inGuest() {
+		t.Skip("it enables audit, which lasts until the next boot and is for guests only (QUARK_INITRAMFS=1)")
+	}
+}
+
+// open opens a source that the test's end closes, or skips the test.
+func open(t testing.TB, o Options, shared source.Options) *Source {
+	t.Helper()
+	guest(t)
+	o.Enable = true
+	s, err := Open(shared, o)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func opened(t testing.TB, shared source.Options) engine.Source {
+	return open(t, Options{}, shared)
+}
+
+func TestConform(t *testing.T) { conform.Test(t, opened) }
+
+func TestKinds(t *testing.T) {
+	conform.Kinds(t, opened, func(t testing.TB, src engine.Source, o source.Options) {
+		s := src.(*Source)
+		if got, want := len(s.rules.added), len(wanted(&o, "")); got != want {
+			t.Errorf("%d rules, not %d", got, want)
+		}
+	})
+}

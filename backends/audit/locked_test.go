@@ -1,0 +1,22 @@
+package audit
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/internal/auditrule"
+)
+
+// TestLocked locks the rules until the guest ends, so that it is the last of the kernel's.
+func TestLocked(t *testing.T) {
+	c := control(t)
+	if err := c.Enable(auditrule.Locked); err != nil {
+		t.Skip(err)
+	}
+	_, err := Open(source.Options{}, Options{Enable: true})
+	if err == nil || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "locked until the next boot") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,494 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/auditrecord"
+	"github.com/quark-linux/quark/internal/auditrule"
+	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/clock"
+)
+
+// offline returns a source without a socket, which reads this machine's /proc.
+func offline(t testing.TB) *Source {
+	t.Helper()
+	s := newSource(source.Options{Kinds: source.DefaultKinds | engine.EventExecFailed}, Options{})
+	proc, err := procfs.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	s.proc, s.finishing = proc, true
+	t.Cleanup(func() { proc.Close() })
+	return s
+}
+
+// native are the numbers of calls of this machine.
+func native(c auditrecord.Call) (arch auditrecord.ABI, number uint32) {
+	abi := auditrecord.Native(runtime.GOARCH)[0]
+	return abi, slices.Min(abi.Numbers(func(o auditrecord.Call) bool { return o == c }))
+}
+
+// tell gives a source records at a time in ms after another one.
+type tell struct {
+	s      *Source
+	serial uint32
+}
+
+func (t *tell) record(kind auditrecord.Type, serial uint32, at uint64, body string) {
+	ms := (int64(at) + t.s.wall) / 1_000_000
+	m := make([]byte, unix.SizeofNlMsghdr)
+	binary.NativeEndian.PutUint16(m[4:], uint16(kind))
+	m = fmt.Appendf(m, "audit(%d.%03d:%d): %s", ms/1000, ms%1000, serial, body)
+	t.s.message(m)
+}
+
+// call gives the records of a call by a process.
+func (t *tell) call(at uint64, c auditrecord.Call, pid, ppid int, result int64, a0 uint64, others ...string) {
+	t.serial++
+	arch, nr := native(c)
+	outcome := fmt.Sprintf("success=%s exit=%d ", map[bool]string{true: "yes", false: "no"}[result >= 0], result)
+	if c == auditrecord.ExitGroup || c == auditrecord.Exit {
+		outcome = ""
+	}
+	t.record(auditrecord.Syscall, t.serial, at, fmt.Sprintf(`arch=%x syscall=%d %sa0=%x a1=0 a2=0 a3=0 items=0 ppid=%d pid=%d auid=1000 `+
+		`uid=1 gid=2 euid=3 suid=4 fsuid=3 egid=5 sgid=6 fsgid=5 tty=(none) ses=7 comm="sh" exe="/bin/sh" subj=kernel key="quark"`, arch, nr, outcome, a0, ppid, pid))
+	for _, o := range others {
+		kind := auditrecord.Path
+		if strings.HasPrefix(o, "argc") {
+			kind = auditrecord.Execve
+		}
+		t.record(kind, t.serial, at, o)
+	}
+	t.record(auditrecord.EndOfEvent, t.serial, at, "")
+}
+
+// settle returns what a source makes of all that it was given.
+func settle(s *Source) (evs conform.Events) {
+	s.to = &evs
+	s.look()
+	s.noted = s.now() + 10*inFlight
+	s.settle(true, true)
+	return evs
+}
+
+// sleeper starts a process that waits, and returns its pid.
+func sleeper(t *testing.T) int {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := barefork.Start(new(barefork.Script).WaitFor(int(r.Fd())).Exit(0), barefork.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill(); r.Close(); w.Close() })
+	return p.PID
+}
+
+// A child can do something before the call that has made it returns: the birth comes first.
+func TestBirthFirst(t *testing.T) {
+	s, me := offline(t), os.Getpid()
+	s.to = new(conform.Events)
+	at := s.now()
+	child := sleeper(t)
+	d := tell{s: s}
+	d.call(at, auditrecord.Exec, child, me, 0, 0, `argc=2 a0="/bin/sh" a1=612062`, `item=0 name="/bin/sh" inode=1`, `item=1 name="/lib/ld" inode=2`)
+	d.call(at, auditrecord.ExitGroup, 1<<22+1, 1, 0, 3) // of a process that is gone
+	d.call(at, auditrecord.Clone, me, os.Getppid(), int64(child), uint64(unix.SIGCHLD))
+	evs := settle(s)
+	fork, exec := evs.One(t, child, engine.KindFork), evs.One(t, child, engine.KindExec)
+	if slices.Index(evs, fork) != 0 || slices.Index(evs, exec) != 1 || fork.Time > exec.Time || fork.Time < at-1e6 || fork.Time > s.now() {
+		t.Errorf("the order is %v, at %d and %d, begun at %d", evs.Kinds(child), fork.Time, exec.Time, at)
+	}
+	want := engine.Credentials{UID: 1, EUID: 3, SUID: 4, GID: 2, EGID: 5, SGID: 6}
+	for _, ev := range []*engine.RawEvent{fork, exec} {
+		if ev.Task.PPID != uint32(me) || ev.Task.Cred != want || ev.Task.Login != (engine.Login{UID: 1000, Session: 7}) {
+			t.Errorf("%v: %+v", ev.Kind, ev.Task)
+		}
+		if of := engine.FieldsIDs | engine.SetOf(engine.FieldPPID, engine.FieldLogin); ev.Task.Known&^ev.Task.Carried&of != of {
+			t.Errorf("%v: known %v, carried %v", ev.Kind, ev.Task.Known, ev.Task.Carried)
+		}
+	}
+	if fork.Creator != uint32(me) || fork.Task.ExitSignal != uint32(unix.SIGCHLD) || !fork.Task.Known.Has(engine.FieldStart) {
+		t.Errorf("%+v", fork)
+	}
+	if string(exec.Bytes(engine.FieldCmdline)) != "/bin/sh\x00a b\x00" || string(exec.Bytes(engine.FieldExecPath)) != "/bin/sh" ||
+		string(exec.Bytes(engine.FieldFilename)) != "/bin/sh" || exec.Task.Carried.Has(engine.FieldFilename) {
+		t.Errorf("%q, %q, %q", exec.Bytes(engine.FieldCmdline), exec.Bytes(engine.FieldExecPath), exec.Bytes(engine.FieldFilename))
+	}
+}
+
+// A pid that is used again at once has lives one after the other, also where /proc shows none of
+// them, and where their births come last.
+func TestReuse(t *testing.T) {
+	const pid, parent = 1<<22 + 7, 1<<22 + 5
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	at := s.now()
+	for i := range 4 {
+		d.call(at, auditrecord.Exec, pid, parent, 0, 0, `argc=1 a0="x"`, `item=0 name="x"`)
+		d.call(at, auditrecord.ExitGroup, pid, parent, 0, uint64(i))
+		d.call(at, auditrecord.Clone3, parent, 1, pid, 0)
+	}
+	var got []string
+	for _, ev := range settle(s) {
+		got = append(got, fmt.Sprint(ev.Kind, ev.Task.Exit.Code()))
+	}
+	if want := "EXEC 0,EXIT 0,EXEC 0,EXIT 1,EXEC 0,EXIT 2,EXEC 0,EXIT 3"; strings.Join(got, ",") != want {
+		t.Errorf("%q, not %s", got, want)
+	}
+}
+
+// A number that a fork has returned is that of a process only if /proc shows it.
+func TestWhoseNumber(t *testing.T) {
+	me := os.Getpid()
+	for _, c := range []struct {
+		name   string
+		call   auditrecord.Call
+		flags  uint64
+		caller int
+		child  func(*testing.T) int
+		want   bool
+	}{
+		{"a child that waits", auditrecord.Clone, uint64(unix.SIGCHLD), me, sleeper, true},
+		{"of clone3, whose flags are not seen", auditrecord.Clone3, 0, me, sleeper, true},
+		{"one that is gone, of a caller that is older", auditrecord.Clone, uint64(unix.SIGCHLD), 1, func(*testing.T) int { return 1<<22 + 7 }, true},
+		{"one that is gone, of clone3", auditrecord.Clone3, 0, 1, func(*testing.T) int { return 1<<22 + 7 }, false},
+		{"neither is there any more", auditrecord.Clone, uint64(unix.SIGCHLD), 1<<22 + 5, func(*testing.T) int { return 1<<22 + 7 }, false},
+		{"the number of another process, of a caller that is gone", auditrecord.Clone, uint64(unix.SIGCHLD), 1<<22 + 5, func(*testing.T) int { return 1 }, false},
+		{"a thread", auditrecord.Clone, cloneThread, me, sleeper, false},
+	} {
+		s := offline(t)
+		s.to = new(conform.Events)
+		at := s.now()
+		child := c.child(t)
+		d := tell{s: s}
+		d.call(at, c.call, c.caller, 1, int64(child), c.flags)
+		if got := len(settle(s).Of(child, engine.KindFork)) == 1; got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestExecPath(t *testing.T) {
+	const execAt = auditrecord.ExecAt
+	cwd := uint64(0xffffffffffffff9c)
+	for _, c := range []struct {
+		call auditrecord.Call
+		fd   uint64
+		name string
+		want string
+	}{
+		{auditrecord.Exec, 0x7fff0000, `"/bin/true"`, "/bin/true"},
+		{auditrecord.Exec, 0x7fff0000, `"true"`, "true"},
+		{execAt, cwd, `"true"`, "true"},
+		{execAt, 7, `"true"`, "/dev/fd/7/true"},
+		{execAt, 7, `74727565FF`, "/dev/fd/7/true\xff"},
+		{execAt, 7, `""`, "/dev/fd/7"},
+		{execAt, 7, `"/bin/true"`, "/bin/true"},
+		{execAt, 7, `2F62696EFF`, "/bin\xff"},
+		{auditrecord.Exec, 0, "(null)", "?"},
+	} {
+		s := offline(t)
+		s.to = new(conform.Events)
+		d := tell{s: s}
+		d.call(s.now(), c.call, 1<<22+5, 1, -int64(unix.ENOENT), c.fd, "item=0 name="+c.name+" nametype=UNKNOWN", `item=1 name="/other"`)
+		ev := settle(s).One(t, 1<<22+5, engine.KindExecFailed)
+		got := "?"
+		if ev.Task.Known.Has(engine.FieldFilename) {
+			got = string(ev.Bytes(engine.FieldFilename))
+		}
+		if got != c.want || ev.Errno != uint16(unix.ENOENT) {
+			t.Errorf("call %d, descriptor %#x, %s: %q, error %d", c.call, c.fd, c.name, got, ev.Errno)
+		}
+	}
+}
+
+// Who asks whether a file may be executed executes nothing.
+func TestExecCheck(t *testing.T) {
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	d.call(s.now(), auditrecord.ExecAt, 1<<22+5, 1, 0, 7, `item=0 name="true"`)
+	if evs := settle(s); len(evs) != 0 {
+		t.Errorf("%v", evs.Kinds(1<<22+5))
+	}
+}
+
+// An exec that fails too late to go back ends the process by a signal, and is no event.
+func TestLateFailure(t *testing.T) {
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	d.call(s.now(), auditrecord.Exec, 1<<22+5, 1, -int64(unix.ENOMEM), 0)
+	d.serial++
+	d.record(auditrecord.Abend, d.serial, s.now(), fmt.Sprintf(`auid=1 uid=0 gid=0 ses=1 pid=%d comm="x" exe="/x" sig=11 res=1`, 1<<22+5))
+	if evs := settle(s); len(evs) != 0 {
+		t.Errorf("%v", evs.Kinds(1<<22+5))
+	}
+}
+
+// The status of an end is the argument of exit_group, or unknown if threads called it with
+// different ones. A thread that ends by itself ends its process if it is the only one.
+func TestEnds(t *testing.T) {
+	const gone = 1<<22 + 5
+	type call struct {
+		c      auditrecord.Call
+		result int64
+		a0     uint64
+	}
+	for _, c := range []struct {
+		name  string
+		calls []call
+		ends  int
+		want  int32 // -1 for unknown
+	}{
+		{"exit_group", []call{{auditrecord.ExitGroup, 0, 3}}, 1, 0x300},
+		{"two threads, the same status", []call{{auditrecord.ExitGroup, 0, 3}, {auditrecord.ExitGroup, 0, 3}}, 1, 0x300},
+		{"two threads, not the same", []call{{auditrecord.ExitGroup, 0, 3}, {auditrecord.ExitGroup, 0, 4}}, 1, -1},
+		{"exit of what may be a thread", []call{{auditrecord.Exit, 0, 3}}, 0, 0},
+		{"exit of the only thread", []call{{auditrecord.Exec, 0, 0}, {auditrecord.Exit, 0, 3}}, 1, 0x300},
+		{"exit after a thread was made", []call{{auditrecord.Exec, 0, 0}, {auditrecord.Clone, 77, cloneThread}, {auditrecord.Exit, 0, 3}}, 0, 0},
+		{"exit after what may be a thread was made", []call{{auditrecord.Exec, 0, 0}, {auditrecord.Clone3, gone + 1, 0}, {auditrecord.Exit, 0, 3}}, 0, 0},
+		{"exit, and exit_group", []call{{auditrecord.Exec, 0, 0}, {auditrecord.Exit, 0, 3}, {auditrecord.ExitGroup, 0, 4}}, 1, 0x400},
+	} {
+		s := offline(t)
+		s.to = new(conform.Events)
+		d := tell{s: s}
+		for _, o := range c.calls {
+			d.call(s.now(), o.c, gone, 1, o.result, o.a0)
+		}
+		ends := settle(s).Of(gone, engine.KindExit)
+		if len(ends) != c.ends {
+			t.Errorf("%s: %d ends", c.name, len(ends))
+			continue
+		}
+		for _, ev := range ends {
+			x := &ev.Task
+			switch known := x.Known.Has(engine.FieldExit); {
+			case known != (c.want >= 0), known && (x.Exit.WaitStatus != c.want || !x.Carried.Has(engine.FieldExit)):
+				t.Errorf("%s: known %v, status %#x", c.name, known, x.Exit.WaitStatus)
+			}
+		}
+	}
+	// A process that is there still, and does not end, has executed in another thread.
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	child := sleeper(t)
+	d.call(s.now(), auditrecord.ExitGroup, child, 1, 0, 3)
+	d.call(s.now(), auditrecord.Exec, child, 1, 0, 0)
+	if evs := settle(s); len(evs.Of(child, engine.KindExit)) != 0 {
+		t.Errorf("%v", evs.Kinds(child))
+	}
+}
+
+// What is stamped before the wall clock is set has no time but that of its receipt.
+func TestWallClockSet(t *testing.T) {
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	s.wall -= 3_600_000_000_000
+	s.noteWall()
+	before := s.now()
+	s.wall += 3_600_000_000_000 // what the records are stamped with
+	d.call(before, auditrecord.ExitGroup, 1<<22+5, 1, 0, 3)
+	if ev := settle(s).One(t, 1<<22+5, engine.KindExit); ev.Time < before || ev.Time > s.now() {
+		t.Errorf("stamped %d, not after %d", ev.Time, before)
+	}
+}
+
+func TestSerials(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		numbers []uint32
+		lost    uint64
+	}{
+		{"none", nil, 0},
+		{"in order", []uint32{7, 7, 8, 9}, 0},
+		{"out of order", []uint32{7, 9, 8, 10}, 0},
+		{"two are missing", []uint32{7, 9, 11}, 2},
+		{"over the end", []uint32{1<<32 - 1, 0, 2}, 1},
+		{"an early one at the start", []uint32{7, 5, 8}, 0},
+		{"of another count", []uint32{7, 1 << 30, 1<<30 + 1}, 0},
+	} {
+		s := serials{missed: make(map[uint32]uint64)}
+		for i, n := range c.numbers {
+			s.saw(n, uint64(i+1))
+		}
+		if early := s.settle(0); early != 0 {
+			t.Errorf("%s: %d lost too early", c.name, early)
+		}
+		if n := s.settle(100); n != c.lost || s.lost != c.lost {
+			t.Errorf("%s: %d lost, not %d", c.name, n, c.lost)
+		}
+	}
+}
+
+// An event of which a record is lost is counted, unless that of the call has come.
+func TestPartOfEvent(t *testing.T) {
+	s := offline(t)
+	s.to = new(conform.Events)
+	d := tell{s: s}
+	d.record(auditrecord.Path, 5, s.now(), `item=0 name="/bin/true"`)
+	var evs conform.Events
+	s.to = &evs
+	s.noted = s.now()
+	if lost := s.settle(true, true); lost != 1 || len(evs) != 0 || len(s.queue.events) != 0 || len(s.open) != 0 {
+		t.Errorf("%d lost, %d events", lost, len(evs))
+	}
+}
+
+// The kernel's count of lost records is told as far as it is of what did not come.
+func TestBacklog(t *testing.T) {
+	for _, c := range []struct {
+		exact bool
+		read  uint64
+		lost  uint32
+		pid   uint32
+		want  uint64
+	}{{true, 100, 7, 0, 7}, {false, 100, 100, 0, 0}, {false, 100, 107, 0, 7}, {true, 100, 100, 99, 0}} {
+		s := offline(t)
+		var evs conform.Events
+		s.to = &evs
+		s.backlog = backlog{exact: c.exact, first: 1<<32 - 5, read: c.read}
+		for range 2 {
+			s.tellBacklog(&auditrule.Status{Lost: 1<<32 - 5 + c.lost, PID: c.pid}, s.now())
+		}
+		if st, _ := s.Stats(); st.Lost[engine.LossScratch] != c.want || len(evs) != min(1, int(c.want)) {
+			t.Errorf("%+v: %d lost, %d gaps", c, st.Lost[engine.LossScratch], len(evs))
+		}
+	}
+}
+
+// The rules are as the options want them, and each has the key.
+func TestWanted(t *testing.T) {
+	for _, c := range []struct {
+		kinds engine.Events
+		calls map[auditrecord.Call]bool
+	}{
+		{0, map[auditrecord.Call]bool{auditrecord.Exec: true, auditrecord.Clone: true, auditrecord.Exit: false, auditrecord.ExitGroup: false, auditrecord.SetUID: true}},
+		{engine.EventExec | engine.EventExecFailed, map[auditrecord.Call]bool{auditrecord.Exec: false, auditrecord.Clone: true}},
+		{engine.EventFork, map[auditrecord.Call]bool{auditrecord.Exec: true, auditrecord.Clone: true}},
+	} {
+		rules := wanted(&source.Options{Kinds: c.kinds}, "key")
+		got := make(map[auditrecord.Call]bool) // and whether only successful ones
+		for _, r := range rules {
+			if r.Key() != "key" || r.List != auditrule.ListExit || r.Action != auditrule.Always || len(r.Fields) < 2 {
+				t.Errorf("%+v", r)
+			}
+			abi := auditrecord.ABI(r.Fields[0].Value)
+			for _, n := range abi.Numbers(func(auditrecord.Call) bool { return true }) {
+				if r.Selects(n) {
+					got[abi.Call(n)] = r.Fields[1].Field == auditrule.FieldSuccess
+				}
+			}
+		}
+		for call, success := range c.calls {
+			if only, some := got[call]; !some || only != success {
+				t.Errorf("%v: call %d is there %v, only if it succeeds %v", c.kinds, call, some, only)
+			}
+		}
+		for call := range got {
+			if _, ok := c.calls[call]; !ok && call <= auditrecord.ExitGroup && (call == auditrecord.Exit || call == auditrecord.ExitGroup) {
+				t.Errorf("%v: call %d", c.kinds, call)
+			}
+		}
+	}
+}
+
+func TestHides(t *testing.T) {
+	exec := auditrule.Rule{List: auditrule.ListExit, Action: auditrule.Never}
+	_, nr := native(auditrecord.Exec)
+	exec.Select(nr)
+	all := exec
+	all.Action = auditrule.Always
+	for _, c := range []struct {
+		name string
+		rule auditrule.Rule
+		note string
+		err  bool
+	}{
+		{"task,never", auditrule.Rule{List: auditrule.ListTask, Action: auditrule.Never}, "", true},
+		{"of some tasks", auditrule.Rule{List: auditrule.ListTask, Action: auditrule.Never, Fields: []auditrule.Field{{Field: 1}}}, "new processes", false},
+		{"no SYSCALL", auditrule.Rule{List: auditrule.ListExclude, Fields: []auditrule.Field{{Field: auditrule.FieldMsgType, Value: 1300}}}, "", true},
+		{"no EXECVE", auditrule.Rule{List: auditrule.ListExclude, Fields: []auditrule.Field{{Field: auditrule.FieldMsgType, Value: 1309}}}, "some records", false},
+		{"no CWD", auditrule.Rule{List: auditrule.ListExclude, Fields: []auditrule.Field{{Field: auditrule.FieldMsgType, Value: 1307}}}, "", false},
+		{"no execs", exec, "some of the system calls", false},
+		{"all execs", all, "", false},
+	} {
+		note, err := hides(&c.rule)
+		if (err != nil) != c.err || err != nil && !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(note, c.note) || c.note == "" && note != "" {
+			t.Errorf("%s: %q, %v", c.name, note, err)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, size := range []int{-1, 2 << 30} {
+		wrong := new(engine.OptionError)
+		if err := Validate(Options{ReceiveBuffer: size}); !errors.As(err, &wrong) || wrong.Option != "ReceiveBuffer" {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if _, err := Open(source.Options{Threads: true}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("threads: %v", err)
+	}
+}
+
+// FuzzMessage gives a source any message, and any record of an event that is under way. The seeds
+// are records of a guest.
+func FuzzMessage(f *testing.F) {
+	b, err := os.ReadFile("testdata/messages")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(b) {
+		var kind uint16
+		var text string
+		if _, err := fmt.Sscanf(string(line), "%d %q", &kind, &text); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(kind, text)
+	}
+	f.Fuzz(func(t *testing.T, kind uint16, text string) {
+		s := offline(t)
+		var evs conform.Events
+		s.to = &evs
+		d := tell{s: s}
+		for _, c := range []auditrecord.Call{auditrecord.Exec, auditrecord.Clone, auditrecord.ExitGroup} {
+			d.call(s.now(), c, 1<<22+5, 1, 0, 0)
+			m := make([]byte, unix.SizeofNlMsghdr)
+			binary.NativeEndian.PutUint16(m[4:], kind)
+			s.message(append(m, text...))
+			d.record(auditrecord.Type(kind), d.serial, s.now(), text)
+		}
+		s.look()
+		s.settle(true, true)
+		if st, err := s.Stats(); err != nil || len(s.queue.events) != 0 {
+			t.Errorf("%+v, %v, %d events are left", st, err, len(s.queue.events))
+		}
+	})
+}
+
+func TestTick(t *testing.T) {
+	if tick := clock.Tick(); tick < 1_000_000 || tick > 10_000_000 {
+		t.Errorf("%d ns", tick)
+	}
+}

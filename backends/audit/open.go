@@ -1,0 +1,178 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
+	"github.com/quark-linux/quark/backends/internal/pace"
+	"github.com/quark-linux/quark/backends/internal/procfs"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/auditrule"
+	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/proctext"
+)
+
+const (
+	defaultHold = 50_000_000
+	// leastHold is enough for a tick of start times, see certain.
+	leastHold = engine.ProcStartUnit + 2*inFlight
+	// wallError is by how much the wall clock may be off that stamps are converted with, in ns.
+	wallError = 500_000
+)
+
+// Open adds the rules and listens to records. Audit has to be enabled, or Options.Enable set.
+func Open(shared source.Options, o Options) (*Source, error) {
+	if err := setDefaults(&o); err != nil {
+		return nil, err
+	}
+	if shared.BTF.FilePath() != "" { // no types are needed, but an unusable file is a mistake
+		if _, err := shared.Types(); err != nil {
+			return nil, err
+		}
+	}
+	if shared.Threads {
+		return nil, fmt.Errorf("report threads: the records of audit do not tell them: %w", errors.ErrUnsupported)
+	}
+	s := newSource(shared, o)
+	if err := s.openAll(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// newSource returns a source without a socket.
+func newSource(shared source.Options, o Options) *Source {
+	s := &Source{
+		shared: shared, exits: shared, opts: o, fd: -1, now: clock.Monotonic, hold: defaultHold, slack: 2*clock.Tick() + 1_000_000 + wallError,
+		batch: nlsocket.NewBatch(batchSize, maxMessage), clock: procfs.NewBootClock(), lives: make(lives), told: make(map[uint32]uint64), births: make(map[uint32]bool), abends: make(map[uint32]uint64),
+		serials: serials{missed: make(map[uint32]uint64)}, showStatus: kernelversion.AtLeast("6.1"),
+	}
+	s.wall, _ = clock.WallOffset()
+	if shared.HoldTime > 0 { // an event is to come in time to be put in order
+		s.hold = max(leastHold, min(s.hold, uint64(shared.HoldTime)/4))
+	}
+	if s.exits.Kinds == 0 {
+		s.exits.Kinds = source.DefaultKinds
+	}
+	s.exits.Kinds &^= engine.EventCoreDump // of few is known that there was one
+	s.idle = s.now()
+	s.noted = s.idle
+	return s
+}
+
+func (s *Source) openAll() (err error) {
+	for _, kind := range []string{"user", "pid"} {
+		if !proctext.InInitialNamespace(kind) {
+			return fmt.Errorf("audit is for the initial %s namespace, and this process is in another (%w): run it in the host's", kind, errors.ErrUnsupported)
+		}
+	}
+	if nlsocket.Elsewhere() {
+		return fmt.Errorf("the kernel sends records to the initial network namespace alone, and this process is in another: "+
+			"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
+	}
+	st, err := s.connect()
+	if err != nil {
+		return err
+	}
+	if s.proc, err = procfs.Open(); err != nil {
+		return err
+	}
+	s.proc.Sparing = true
+	environ, err := s.shared.Environ.Compile()
+	if err != nil {
+		return err
+	}
+	if environ != nil {
+		s.proc.ReadEnviron(environ.Set)
+	}
+	notes, err := s.rules.sweep()
+	if err != nil {
+		return err
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	if st.Enabled == auditrule.Off {
+		if err := s.rules.control.Enable(auditrule.On); err != nil {
+			return err
+		}
+		s.enabled = true
+	}
+	if err := s.rules.add(wanted(&s.shared, s.rules.key)); err != nil {
+		return err
+	}
+	if s.backlog.control, err = auditrule.Open(); err != nil {
+		return err
+	}
+	booted := commandLine()
+	s.backlog.exact = booted != "1" && booted != "on"
+	s.backlog.bound = !s.backlog.exact
+	// Of after the socket has begun to get records.
+	if st, err = s.rules.control.Status(); err != nil {
+		return err
+	}
+	s.backlog.first, s.backlog.since = st.Lost, s.now()
+	s.describe(!s.backlog.exact, notes)
+	return s.shared.LeaveOut(&s.caps)
+}
+
+// connect opens the control of audit, and returns its status if it can be used.
+func (s *Source) connect() (st auditrule.Status, err error) {
+	c, err := auditrule.Open()
+	v := commandLine()
+	switch off := v == "0" || v == "off"; {
+	case errors.Is(err, unix.EPROTONOSUPPORT) && off:
+		return st, fmt.Errorf("%w: the kernel was booted with audit=%s: boot it without, or with audit=1", err, v)
+	case errors.Is(err, unix.EPROTONOSUPPORT):
+		return st, fmt.Errorf("%w: this kernel has no CONFIG_AUDIT", err)
+	case err != nil:
+		return st, err
+	}
+	s.rules.control = c
+	if s.rules.key, err = newKey(); err != nil {
+		return st, err
+	}
+	st, err = c.Status()
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return st, fmt.Errorf("%w: audit is for the initial user namespace: run it in the host's", err)
+	case errors.Is(err, unix.EPERM):
+		return st, fmt.Errorf("%w: it needs CAP_AUDIT_CONTROL in the initial pid namespace", err)
+	case err != nil:
+		return st, err
+	case st.Enabled == auditrule.Off && !s.opts.Enable:
+		return st, fmt.Errorf("audit is not enabled: boot with audit=1, or run auditctl -e 1, or let quark enable it "+
+			"(Options.Audit.Enable, quark-mon --audit-enable), which slows down system calls until the next boot: %w", errors.ErrUnsupported)
+	case st.Enabled >= auditrule.Locked:
+		return st, fmt.Errorf("the rules of audit are locked until the next boot, as auditctl -e 2 does, so that none can be added: "+
+			"reboot, and remove -e 2 from the rules in /etc/audit: %w", errors.ErrUnsupported)
+	}
+	return st, nil
+}
+
+// listen joins the group of those who read records.
+func (s *Source) listen() error {
+	const readLog = 1 // AUDIT_NLGRP_READLOG, as a bit of the groups
+	conn, err := netlink.Dial(unix.NETLINK_AUDIT, &netlink.Config{Groups: readLog})
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("listen to records of audit: %w: it needs CAP_AUDIT_READ", err)
+	case err != nil:
+		return fmt.Errorf("listen to records of audit: %w", err)
+	}
+	defer conn.Close()
+	if s.fd, err = nlsocket.Duplicate(conn); err != nil {
+		return err
+	}
+	if err := nlsocket.SetReceiveBuffer(s.fd, s.opts.ReceiveBuffer); err != nil {
+		return err
+	}
+	s.pace, err = pace.New(pace.Reading, s.fd)
+	return err
+}

@@ -1,0 +1,51 @@
+// Package owner names what a source installs in the kernel and what outlives its process there, so
+// that a later source recognises what a process that was killed has left, and removes that alone.
+package owner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/quark-linux/quark/internal/proctext"
+)
+
+// Owner is the process that installed something. The start time distinguishes it from a later
+// process with the same pid.
+type Owner struct {
+	pid   int
+	start uint64 // clock ticks since boot
+}
+
+const prefix = "quark"
+
+// Name returns the name of what a source of the owner installs; number tells its sources apart.
+func (o Owner) Name(number uint32) string {
+	return fmt.Sprintf("%s_%d_%d_%d", prefix, o.pid, o.start, number)
+}
+
+// Parse is the inverse of Name.
+func Parse(name string) (o Owner, ok bool) {
+	var number uint32
+	_, err := fmt.Sscanf(name, prefix+"_%d_%d_%d", &o.pid, &o.start, &number)
+	return o, err == nil && o.pid > 0 && o.Name(number) == name
+}
+
+// Self returns this process.
+func Self() (Owner, error) {
+	pid := os.Getpid()
+	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Owner{}, fmt.Errorf("find own start time: %w: mount proc on /proc", err)
+	}
+	return Owner{pid, st.Start / proctext.Tick}, nil
+}
+
+// Gone reports whether the process has certainly ended.
+func (o Owner) Gone() bool {
+	st, err := proctext.ReadStat(fmt.Sprintf("/proc/%d/stat", o.pid))
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	return st.Start/proctext.Tick != o.start
+}

@@ -1,0 +1,148 @@
+package auditrecord
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/quark-linux/quark/internal/proctext"
+)
+
+// Type is what a record tells, of linux/audit.h.
+type Type uint16
+
+// The types that are told apart; others have the kernel's number, or 0 in a log.
+const (
+	Syscall      Type = 1300 // a system call, at its end, and who made it
+	Path         Type = 1302 // a path that it was given, or that it resolved
+	ConfigChange Type = 1305 // a change of audit itself
+	Cwd          Type = 1307
+	Execve       Type = 1309 // the arguments of a new image
+	EndOfEvent   Type = 1320 // the last record of a system call
+	ProcTitle    Type = 1327
+	Abend        Type = 1701 // a signal that dumps core, if that is allowed, ends a process
+)
+
+// First and Last bound the types of records. What the kernel answers has lower ones.
+const (
+	First Type = 1100
+	Last  Type = 2999
+)
+
+var names = map[string]Type{
+	"SYSCALL": Syscall, "PATH": Path, "CONFIG_CHANGE": ConfigChange, "CWD": Cwd, "EXECVE": Execve, "EOE": EndOfEvent,
+	"PROCTITLE": ProcTitle, "ANOM_ABEND": Abend,
+}
+
+// Record is one record. Body is what follows the stamp.
+type Record struct {
+	Type   Type
+	Time   uint64 // in milliseconds since 1970, rounded down
+	Serial uint32
+	Body   []byte
+}
+
+var errFormat = errors.New("decode audit record: no stamp audit(SECONDS.MILLISECONDS:SERIAL)")
+
+// Parse takes a record of a type as the kernel sends it. Body is a part of text.
+func (r *Record) Parse(t Type, text []byte) error {
+	text, ok := bytes.CutPrefix(bytes.TrimRight(text, "\x00\n"), []byte("audit("))
+	if !ok {
+		return errFormat
+	}
+	stamp, body, ok := proctext.Cut(text, ')')
+	if !ok {
+		return errFormat
+	}
+	whole, serial, ok := proctext.Cut(stamp, ':')
+	if !ok {
+		return errFormat
+	}
+	seconds, part, ok := proctext.Cut(whole, '.')
+	s, ok1 := proctext.Uint64(seconds, 10)
+	ms, ok2 := proctext.Uint64(part, 10)
+	n, ok3 := proctext.Uint32(serial)
+	const most = 1 << 40 // seconds: their nanoseconds have to fit
+	if !ok || !ok1 || !ok2 || !ok3 || len(part) != 3 || s > most {
+		return errFormat
+	}
+	*r = Record{Type: t, Time: s*1000 + ms, Serial: n, Body: bytes.TrimLeft(body, ": ")}
+	return nil
+}
+
+// ParseLine takes a record as it is in a log: "type=SYSCALL msg=audit(...): ...", of which "type="
+// and "msg=" can be missing. What follows the byte 0x1d, auditd's translation, is left out.
+func (r *Record) ParseLine(line []byte) error {
+	line, _, _ = bytes.Cut(line, []byte{0x1d})
+	name, text, ok := proctext.Cut(bytes.TrimPrefix(line, []byte("type=")), ' ')
+	if !ok {
+		return errFormat
+	}
+	return r.Parse(names[string(name)], bytes.TrimPrefix(bytes.TrimRight(text, "\r "), []byte("msg=")))
+}
+
+// Members reads the members of a record's body one after the other.
+type Members struct{ rest []byte }
+
+// Members returns those of a record.
+func (r *Record) Members() Members { return Members{r.Body} }
+
+// Next returns the next member; ok is false after the last. What is no member is left out.
+func (m *Members) Next() (name, value []byte, ok bool) {
+	for len(m.rest) > 0 {
+		i := bytes.IndexAny(m.rest, " =")
+		if i < 0 {
+			break
+		}
+		name, m.rest = m.rest[:i], m.rest[i:]
+		if m.rest[0] == ' ' || len(name) == 0 {
+			m.rest = m.rest[1:]
+			continue
+		}
+		m.rest = m.rest[1:]
+		end := 0
+		if len(m.rest) > 0 && m.rest[0] == '"' {
+			if end = bytes.IndexByte(m.rest[1:], '"') + 2; end < 2 {
+				break
+			}
+		} else if end = bytes.IndexByte(m.rest, ' '); end < 0 {
+			end = len(m.rest)
+		}
+		value, m.rest = m.rest[:end], m.rest[end:]
+		return name, value, true
+	}
+	m.rest = nil
+	return nil, nil, false
+}
+
+// AppendText appends a text to b. It is false for a value that is none: one that the kernel did not
+// have, such as (null), or other digits.
+func AppendText(b, value []byte) ([]byte, bool) {
+	if n := len(value); n >= 2 && value[0] == '"' && value[n-1] == '"' {
+		return append(b, value[1:n-1]...), true
+	}
+	if len(value) == 0 || len(value)%2 != 0 {
+		return b, false
+	}
+	was := len(b)
+	for i := 0; i < len(value); i += 2 {
+		high, ok1 := digit(value[i])
+		low, ok2 := digit(value[i+1])
+		if !ok1 || !ok2 {
+			return b[:was], false
+		}
+		b = append(b, high<<4|low)
+	}
+	return b, true
+}
+
+func digit(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10, true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	}
+	return 0, false
+}

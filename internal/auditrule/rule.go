@@ -1,0 +1,143 @@
+package auditrule
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+)
+
+// Of linux/audit.h: lists, actions, fields and the operator of a rule.
+const (
+	ListTask    = 1 // asked when a task is made
+	ListExit    = 4 // asked at the end of a system call
+	ListExclude = 5 // types of records that are not made
+
+	Never  = 0
+	Always = 2
+
+	FieldArch    = 11
+	FieldSuccess = 104
+	FieldKey     = 210
+	FieldMsgType = 12
+
+	opEqual = 0x40000000
+	prepend = 0x10
+)
+
+const (
+	maxFields = 64
+	maxWords  = 64 // of 32 system calls each
+	maxText   = 1 << 16
+
+	offsetCount  = 8
+	offsetCalls  = 12
+	offsetFields = offsetCalls + 4*maxWords
+	offsetValues = offsetFields + 4*maxFields
+	offsetOps    = offsetValues + 4*maxFields
+	offsetLength = offsetOps + 4*maxFields
+	offsetText   = offsetLength + 4
+)
+
+// Field is a condition of a rule: that a field of an event is equal to a value, or, of a field that
+// has one, to a text.
+type Field struct {
+	Field, Value uint32
+	Text         string
+
+	op uint32 // 0 stands for equal
+}
+
+// Rule is a rule. Calls are the system calls that it is about.
+type Rule struct {
+	List, Action uint32
+	Calls        [maxWords]uint32
+	Fields       []Field
+}
+
+// Select adds a system call.
+func (r *Rule) Select(number uint32) { r.Calls[number/32] |= 1 << (number % 32) }
+
+// Selects reports whether the rule is about a system call.
+func (r *Rule) Selects(number uint32) bool {
+	return number/32 < maxWords && r.Calls[number/32]&(1<<(number%32)) != 0
+}
+
+// Key returns the text of the rule's key, "" if it has none.
+func (r *Rule) Key() string {
+	for _, f := range r.Fields {
+		if f.Field == FieldKey {
+			return f.Text
+		}
+	}
+	return ""
+}
+
+// Bytes returns the rule as the kernel has it, a struct audit_rule_data.
+func (r *Rule) Bytes() []byte {
+	b := make([]byte, offsetText)
+	put := func(at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
+	put(0, r.List)
+	put(4, r.Action)
+	put(offsetCount, uint32(len(r.Fields)))
+	for i, w := range r.Calls {
+		put(offsetCalls+4*i, w)
+	}
+	for i, f := range r.Fields {
+		put(offsetFields+4*i, f.Field)
+		put(offsetValues+4*i, f.Value)
+		put(offsetOps+4*i, opEqual)
+		if f.op != 0 {
+			put(offsetOps+4*i, f.op)
+		}
+		if hasText(f.Field) {
+			put(offsetValues+4*i, uint32(len(f.Text)))
+			b = append(b, f.Text...)
+		}
+	}
+	put(offsetLength, uint32(len(b)-offsetText))
+	return b
+}
+
+var errRule = errors.New("decode audit rule: invalid message")
+
+// Parse takes a rule as the kernel has it.
+func Parse(b []byte) (r Rule, err error) {
+	if len(b) < offsetText {
+		return r, errRule
+	}
+	word := func(at int) uint32 { return binary.NativeEndian.Uint32(b[at:]) }
+	r.List, r.Action = word(0)&^prepend, word(4)
+	n, text := word(offsetCount), b[offsetText:]
+	if length := word(offsetLength); n > maxFields || length > maxText || int(length) > len(text) {
+		return Rule{}, errRule
+	}
+	text = text[:word(offsetLength)]
+	for i := range r.Calls {
+		r.Calls[i] = word(offsetCalls + 4*i)
+	}
+	for i := range int(n) {
+		f := Field{Field: word(offsetFields + 4*i), Value: word(offsetValues + 4*i), op: word(offsetOps + 4*i)}
+		if hasText(f.Field) {
+			if uint64(f.Value) > uint64(len(text)) {
+				return Rule{}, errRule
+			}
+			f.Text, text = string(text[:f.Value]), text[f.Value:]
+		}
+		r.Fields = append(r.Fields, f)
+	}
+	return r, nil
+}
+
+// Name tells a rule from others by its key and all of its content.
+func Name(b []byte) string {
+	r, _ := Parse(b)
+	h := fnv.New32a()
+	h.Write(b)
+	return fmt.Sprintf("%q (%x)", r.Key(), h.Sum32())
+}
+
+// hasText reports whether the value of a field is the length of a text: labels, paths, keys.
+func hasText(field uint32) bool {
+	return field >= 13 && field <= 17 || field >= 19 && field <= 23 || field == 105 || field == 107 || field == 112 || field == FieldKey
+}
