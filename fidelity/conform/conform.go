@@ -193,9 +193,9 @@ func (b *bare) Stats() (s engine.Stats, err error) {
 	return s, err
 }
 
-// judge judges what a source reports of one scenario. Where the kernel may lose events that it does
-// not count, as the source says before, a scenario is performed again if nothing is wrong but that
-// some are missing.
+// judge judges what a source reports of one scenario. It is performed again if nothing is wrong but
+// that events were lost, or are missing where the source says that the kernel may lose some that it
+// does not count.
 func judge(t *testing.T, begin func() (*witness.Witness, *scenario.Running)) {
 	t.Helper()
 	const times = 3
@@ -246,7 +246,7 @@ func judgeOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenar
 		t.Logf("%d events lost", lost)
 		return true
 	case again && found.Perfect() && (lost > 0 || before.Source.Bound && sc.Seen < sc.Truth):
-		return false // others keep this machine busy, or the kernel does not count its losses
+		return false // the machine is busy, or the kernel does not count its losses
 	}
 	t.Errorf("%s, %d lost", sc, lost)
 	for _, f := range sc.Findings {
