@@ -152,7 +152,7 @@ league: build
 	$(Q)cat build/league-host.txt
 else
 league: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
-	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m $(if $(MONITORS),--mem 1024) --keep /tmp/league.jsonl \
+	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
 		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
 	$(league_page) && exit $$status
 endif

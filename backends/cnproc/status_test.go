@@ -420,6 +420,18 @@ func TestLossAfterCoreMessage(t *testing.T) {
 	}
 }
 
+// The parent sends the message of the FORK, which can come after those of what the child has done.
+func TestCoreBeforeFork(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	got := sink{room: 100}
+	feed(s, &got, record(CoreDump, 0, 0, 1000*ms, 10, 10, 1, 1))
+	feed(s, &got, record(Fork, 1, 0, 1001*ms, 1, 1, 10, 10))
+	feed(s, &got, record(Exit, 0, 1, 1002*ms, 10, 10, 134, 17, 1, 1))
+	if cores, exits := got.events.Of(10, engine.KindCoreDump), got.events.Of(10, engine.KindExit); len(cores) != 1 || len(exits) != 1 {
+		t.Errorf("%d cores, %d exits", len(cores), len(exits))
+	}
+}
+
 // amid is a view of such a process that takes its time.
 type amid struct {
 	alone

@@ -189,7 +189,6 @@ func (t *tracker) fork(m *message) {
 		t.endLate(&end, m.time, e.endings.Fatal != 0, 0)
 		t.living.ended(m.pid, m.time, t.strays(m.time), false)
 	}
-	delete(t.dumping, m.pid)
 	if t.lives && t.loss.sees(m) {
 		t.living.born(m.pid, m.time, t.strays(m.time))
 	}

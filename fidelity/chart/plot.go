@@ -116,13 +116,19 @@ func (p *Plot) Row(i, n int, name string, pt Point, text string) {
 	p.Text(max(p.X(pt.X), p.X(pt.High))+5, middle+4, "start", text)
 }
 
-// LegendBelow writes names and their colours below the x axis, at its left.
+// LegendBelow writes names and their colours below the x axis, smaller if there are many.
 func (p *Plot) LegendBelow(names []string) {
-	x := 4.0
+	const margin = 4.0
+	width := func(n string) float64 { return 5*float64(len(n)) + 16 }
+	all := 0.0
 	for _, n := range names {
-		fmt.Fprintf(&p.text, `<rect x="%.1f" y="%d" width="8" height="8" %s/>`, x, Height-11, Of(n).paint("fill"))
-		fmt.Fprintf(&p.text, `<text x="%.1f" y="%d" font-size="9" %s>%s</text>`, x+10, Height-4, soft.paint("fill"), template.HTMLEscapeString(n))
-		x += 5*float64(len(n)) + 16
+		all += width(n)
+	}
+	size, x := min(1, (Width-2*margin)/max(all, 1)), margin
+	for _, n := range names {
+		fmt.Fprintf(&p.text, `<rect x="%.1f" y="%d" width="%.1f" height="8" %s/>`, x, Height-11, 8*size, Of(n).paint("fill"))
+		fmt.Fprintf(&p.text, `<text x="%.1f" y="%d" font-size="%.1f" %s>%s</text>`, x+10*size, Height-4, 9*size, soft.paint("fill"), template.HTMLEscapeString(n))
+		x += size * width(n)
 	}
 }
 

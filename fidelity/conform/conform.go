@@ -200,7 +200,7 @@ func judge(t *testing.T, begin func() (*witness.Witness, *scenario.Running)) {
 	t.Helper()
 	const times = 3
 	for n := 1; !judgeOnce(t, n < times, begin); n++ {
-		t.Log("again: events are missing, and the source says that its loss is a lower bound")
+		t.Log("again: nothing is wrong, but events were lost")
 	}
 }
 
@@ -245,8 +245,8 @@ func judgeOnce(t *testing.T, again bool, begin func() (*witness.Witness, *scenar
 	case o.Name == scenario.StormName && sc.PerfectBut(lost):
 		t.Logf("%d events lost", lost)
 		return true
-	case again && before.Source.Bound && lost == 0 && sc.Seen < sc.Truth && found.Perfect():
-		return false
+	case again && found.Perfect() && (lost > 0 || before.Source.Bound && sc.Seen < sc.Truth):
+		return false // others keep this machine busy, or the kernel does not count its losses
 	}
 	t.Errorf("%s, %d lost", sc, lost)
 	for _, f := range sc.Findings {

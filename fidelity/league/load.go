@@ -140,7 +140,7 @@ func (t *turn) each() (failed, err error) {
 	for _, l := range t.loads {
 		var rows []Row
 		switch {
-		case l.kind == Counted, l.kind == Programs && len(t.programs) == 0, l.kind == Stopped && (t.Traces || t.Accounting):
+		case l.kind == Counted, l.kind == Programs && len(t.programs) == 0, l.kind == Stopped && (t.Traces || t.Accounting || t.Blocks):
 			continue
 		}
 		if rows, failed = t.measure(l); failed != nil {

@@ -236,14 +236,19 @@ func (g *game) invite() (absent []fidelity.Absence, list []Participant) {
 		g.players = append(g.players, &player{Monitor: m})
 	}
 	for i, p := range g.players {
-		// Rows have names alone. Two commands can have the same.
-		same := slices.ContainsFunc(g.players[:i], func(o *player) bool { return o.Name == p.Name })
-		for n := 2; same; n++ {
-			name := fmt.Sprintf("%s %d", p.Name, n)
-			if same = slices.ContainsFunc(g.players[:i], func(o *player) bool { return o.Name == name }); !same {
-				p.Name = name
-			}
+		// Rows have names alone: two commands can have the same, or a backend and a
+		// monitor.
+		taken := func(name string) bool {
+			return slices.ContainsFunc(g.players[:i], func(o *player) bool { return o.Name == name })
 		}
+		name := p.Name
+		if !p.own && taken(name) && p.Package != "" {
+			name = p.Package
+		}
+		for n := 2; taken(name); n++ {
+			name = fmt.Sprintf("%s %d", p.Name, n)
+		}
+		p.Name = name
 		one := Participant{Name: p.Name, Own: p.own, Version: p.VersionText(), Silent: p.Silent, Unstamped: p.Foreign.NoStamps}
 		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
 			if p.Table.Kinds[k].Origin != engine.OriginNone {

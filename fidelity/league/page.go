@@ -57,8 +57,8 @@ func (s section) ExperimentRows() (rows [][]string) {
 	return rows
 }
 
-// charts draws a run: quark's backends and the monitors of others apart, as more than seven curves
-// are too many for one drawing.
+// charts draws a run: quark's backends and the monitors of others apart, as all together are too
+// many for one drawing.
 func (r *Run) charts() (out template.HTML) {
 	for _, own := range []bool{true, false} {
 		var names []string

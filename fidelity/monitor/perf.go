@@ -10,13 +10,14 @@ import (
 	"github.com/quark-linux/quark/fidelity/score"
 )
 
-// perf is perf(1) that records task events and prints them in a pipeline. The tracepoint of exits
-// is there because it wakes perf for each event: task events alone wake it when a buffer is half
-// full.
+// perf is perf(1) that records task events and prints them in a pipeline. The tracepoint is there
+// because it wakes perf for each process that has ended: task events alone wake it when a buffer is
+// half full. It is one that others have no eBPF programs on: where one returns 0, as that of
+// exitsnoop on sched_process_exit, perf does not get the event.
 func perf() *Monitor {
 	return &Monitor{
 		Name: "perf", Version: []string{"--version"}, Package: "linux-perf", Programs: []string{"sh"}, Terminal: true, Tracefs: true, Needs: []string{"perf"},
-		Arguments: []string{"-c", "trap '' INT; (trap - INT; exec perf record -q -a -k CLOCK_MONOTONIC --no-buffering -e sched:sched_process_exit " +
+		Arguments: []string{"-c", "trap '' INT; (trap - INT; exec perf record -q -a -k CLOCK_MONOTONIC --no-buffering -e sched:sched_process_free " +
 			"--no-buildid --no-buildid-cache -o -) | perf --no-pager script -i - --show-task-events --show-lost-events --ns -F comm,pid,tid,time,event"},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "PERF_RECORD_FORK with pid = tid", engine.KindExec: "PERF_RECORD_COMM exec",

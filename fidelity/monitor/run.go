@@ -28,7 +28,7 @@ import (
 // Options are the options of a run. The zero value is right for most machines.
 type Options struct {
 	// Patience limits how long a monitor may take to be ready, and to deliver its last events.
-	// 0 is 20 s, and 3 min in a guest, which may be emulated on a busy host.
+	// 0 is 20 s, and 90 s in a guest, which may be emulated on a busy host.
 	Patience time.Duration
 	// Grace is how long it may take to end, 5 s if 0.
 	Grace time.Duration
@@ -62,7 +62,7 @@ type Run struct {
 func (m *Monitor) Start(o Options) (*Run, error) {
 	patience := 20 * time.Second
 	if scenario.InGuest() {
-		patience = 3 * time.Minute
+		patience = 90 * time.Second
 	}
 	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
 	dir, err := os.MkdirTemp("", "quark-monitor-")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -58,16 +60,35 @@ func request(family uint16, command uint8, attribute uint16, value []byte) (m ne
 	return m, err
 }
 
-// execute sends a request and returns the first answer, from its header of generic netlink on.
+// execute sends a request and returns the answer, from its header of generic netlink on. Records can
+// come before it: the kernel notices that a listener is gone when it has one for it, and until then
+// a new socket can have its number.
 func execute(conn *netlink.Conn, m netlink.Message) ([]byte, error) {
-	answers, err := conn.Execute(m)
+	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return nil, err
+	}
+	sent, err := conn.Send(m)
 	if err != nil {
 		return nil, err
 	}
-	if len(answers) == 0 || len(answers[0].Data) < sizeGenl {
-		return nil, errDecode
+	for {
+		messages, err := conn.Receive()
+		if errors.Is(err, unix.ENOBUFS) {
+			continue // records did not fit; the answer can be behind them
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range messages {
+			switch answer := &messages[i]; {
+			case answer.Header.Sequence != sent.Header.Sequence || answer.Header.PID != sent.Header.PID:
+			case len(answer.Data) < sizeGenl:
+				return nil, errDecode
+			default:
+				return answer.Data, nil
+			}
+		}
 	}
-	return answers[0].Data, nil
 }
 
 // find asks for the number of the family.
@@ -148,15 +169,22 @@ func (k *Kernel) Lacks(f engine.Field) string {
 }
 
 // Register makes a socket, which has the duplicate descriptor fd, a listener of CPUs, a list such
-// as "0-3,8". The kernel forgets a listener that is gone. An answer would come between the first
-// records: the kernel answers within the request, and only if there is an error.
+// as "0-3,8". The kernel forgets a listener that is gone when it has a record for it; a socket that
+// has the number of one until then would be a listener of its CPUs, too. An answer would come
+// between the first records: the kernel answers within the request, and only if there is an error.
 func (k *Kernel) Register(conn *netlink.Conn, fd int, batch *nlsocket.Batch, cpus string) error {
-	m, err := request(k.Family, unix.TASKSTATS_CMD_GET, unix.TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, []byte(cpus+"\x00"))
+	all, err := os.ReadFile("/sys/devices/system/cpu/possible")
 	if err != nil {
 		return err
 	}
-	if _, err := conn.Send(m); err != nil {
-		return fmt.Errorf("listen to taskstats: %w", err)
+	if err := k.send(conn, unix.TASKSTATS_CMD_ATTR_DEREGISTER_CPUMASK, strings.TrimSpace(string(all))); err != nil {
+		return err
+	}
+	for batch.Receive(fd) == 0 { // also what is wrong, which the next answer says again
+		batch.Next = batch.N
+	}
+	if err := k.send(conn, unix.TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus); err != nil {
+		return err
 	}
 	if errno := batch.Receive(fd); errno == 0 {
 		answer, _ := batch.Message(0)
@@ -167,6 +195,18 @@ func (k *Kernel) Register(conn *netlink.Conn, fd int, batch *nlsocket.Batch, cpu
 			}
 			return fmt.Errorf("listen to taskstats, which is for the initial user and pid namespace: %w", errno)
 		}
+	}
+	return nil
+}
+
+// send sends a request that is about a list of CPUs.
+func (k *Kernel) send(conn *netlink.Conn, attribute uint16, cpus string) error {
+	m, err := request(k.Family, unix.TASKSTATS_CMD_GET, attribute, []byte(cpus+"\x00"))
+	if err == nil {
+		_, err = conn.Send(m)
+	}
+	if err != nil {
+		return fmt.Errorf("listen to taskstats: %w", err)
 	}
 	return nil
 }

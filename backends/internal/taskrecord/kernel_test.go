@@ -1,0 +1,66 @@
+package taskrecord
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
+)
+
+// A socket that has the number of a listener that is gone gets its records, until the kernel
+// notices. They are no answers.
+func TestProbeAmidRecords(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	cpus, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	if err != nil {
+		t.Fatal(err)
+	}
+	amid := 0
+	for range 10 {
+		first, err := Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := Probe(first)
+		if err != nil {
+			t.Skip(err)
+		}
+		fd, err := nlsocket.Duplicate(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Register(first, fd, nlsocket.NewBatch(1, MaxMessage), strings.TrimSpace(string(cpus))); err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		unix.Close(fd)
+		second, err := Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := exec.Command("true").Run(); err != nil {
+			t.Fatal(err)
+		}
+		if fd, err = nlsocket.Duplicate(second); err != nil {
+			t.Fatal(err)
+		}
+		pending := make([]byte, 1)
+		if _, _, err := unix.Recvfrom(fd, pending, unix.MSG_PEEK|unix.MSG_DONTWAIT); err == nil {
+			amid++
+		}
+		unix.Close(fd)
+		if _, err := Probe(second); err != nil {
+			t.Error(err)
+		}
+		second.Close()
+	}
+	if amid == 0 {
+		t.Skip("no socket got the records of one that was gone")
+	}
+}
