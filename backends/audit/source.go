@@ -54,8 +54,8 @@ type Source struct {
 	early  []uint32 // numbers of events that were concluded without their last record
 	toRead []*event
 	lives  lives
-	told   map[uint32]uint64 // the stamp of the latest event that was told of a pid
-	births map[uint32]bool   // pids whose birth was concluded, told or not, and whose end was not
+	told   map[uint32]uint64 // stamps of the latest events that were told, by pid
+	births map[uint32]bool   // pids whose birth was concluded, and whose end was not
 	abends map[uint32]uint64 // processes that a signal has ended that dumps core, and when
 
 	wall    int64  // CLOCK_REALTIME less CLOCK_MONOTONIC

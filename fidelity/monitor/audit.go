@@ -84,7 +84,8 @@ func (d *auditDecoder) Decode(line []byte, _ uint64, to *Output) (err error) {
 		if m := auditMembers(&r); m["item"] == "0" {
 			ev.path = auditText(m["name"])
 		}
-	case r.Type == auditrecord.EndOfEvent, r.Type == auditrecord.ProcTitle: // a log has no EOE
+	// A log has no EOE, and nothing follows PROCTITLE.
+	case r.Type == auditrecord.EndOfEvent, r.Type == auditrecord.ProcTitle:
 		return d.close(ev, to)
 	}
 	return nil

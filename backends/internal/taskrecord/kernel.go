@@ -60,9 +60,9 @@ func request(family uint16, command uint8, attribute uint16, value []byte) (m ne
 	return m, err
 }
 
-// execute sends a request and returns the answer, from its header of generic netlink on. Records can
-// come before it: the kernel notices that a listener is gone when it has one for it, and until then
-// a new socket can have its number.
+// execute sends a request and returns the answer, from its header of generic netlink on. Records
+// can come before it: the kernel notices that a listener is gone when it has one for it, and until
+// then a new socket can have its number.
 func execute(conn *netlink.Conn, m netlink.Message) ([]byte, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return nil, err
