@@ -18,8 +18,8 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 	if most == nil || f == engine.FieldIO && most.IO == nil {
 		return
 	}
-	if j.w.leavesOut(e) && j.w.Table.Kinds[engine.KindExit].Partial != 0 && len(j.byPID[p.PID]) > 1 {
-		return // it may be the end of another process of the number, as some are left out
+	if j.w.leavesOut(e) && len(j.byPID[p.PID]) > 1 {
+		return // it may be the end of another process of the number: records come in any order
 	}
 	if !p.Known.Has(f) {
 		again := j.w.rounds() && len(j.byPID[p.PID]) > 1 // the number had others
