@@ -30,6 +30,9 @@ func Backend(name string) (*Monitor, error) {
 	}
 	m.Name, m.Threads = name, score.Threads(name)
 	m.Programs, m.Environment = []string{self}, []string{meter.Variable(name + "+print")}
+	if clock := score.Clock(name); clock != nil {
+		m.Foreign.Early, m.Foreign.Late, m.Foreign.Unchanged = clock.Early, clock.Late, clock.Unchanged
+	}
 	if name == "procpoll" {
 		m.Linger = 300 * time.Millisecond
 	}
