@@ -236,10 +236,16 @@ func (f *play) waited() (list []reaped) {
 // match finds the end of each process. Those of the same pid ended in the order of their start.
 func (f *play) match(first []*process, ends []reaped) map[*process]ended {
 	var started []*process
+	begun := make(map[*process]uint64) // when it was about to be started
 	var gather func(*process)
 	gather = func(p *process) {
 		if !p.thread && p.pid != 0 {
 			started = append(started, p)
+		}
+		for _, s := range p.steps {
+			if s.other != 0 {
+				begun[p.others[s.other-1]], _ = p.run.Stamp(p.number, s.before)
+			}
 		}
 		for _, o := range p.others {
 			gather(o)
@@ -249,8 +255,7 @@ func (f *play) match(first []*process, ends []reaped) map[*process]ended {
 		p.know()
 		gather(p)
 	}
-	born := func(p *process) uint64 { at, _ := p.run.Stamp(p.number, 0); return cmp.Or(at, truth.Forever) }
-	slices.SortStableFunc(started, func(a, b *process) int { return cmp.Compare(born(a), born(b)) })
+	slices.SortStableFunc(started, func(a, b *process) int { return cmp.Compare(begun[a], begun[b]) })
 	of := make(map[*process]ended)
 	for _, p := range started {
 		i := slices.IndexFunc(ends, func(e reaped) bool { return e.pid == p.pid })
