@@ -19,7 +19,7 @@ func (j *judge) used(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 		return
 	}
 	if j.w.leavesOut(e) && len(j.byPID[p.PID]) > 1 {
-		return // it may be the end of another process of the number: records come in any order
+		return // it may be the end of another one of the number: records come in any order
 	}
 	if !p.Known.Has(f) {
 		again := j.w.rounds() && len(j.byPID[p.PID]) > 1 // the number had others
