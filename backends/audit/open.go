@@ -31,10 +31,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err := setDefaults(&o); err != nil {
 		return nil, err
 	}
-	if shared.BTF.FilePath() != "" { // no types are needed, but an unusable file is a mistake
-		if _, err := shared.Types(); err != nil {
-			return nil, err
-		}
+	if err := shared.CheckTypes(); err != nil {
+		return nil, err
 	}
 	if shared.Threads {
 		return nil, fmt.Errorf("report threads: the records of audit do not tell them: %w", errors.ErrUnsupported)
@@ -72,25 +70,17 @@ func (s *Source) openAll() (err error) {
 			return fmt.Errorf("audit is for the initial %s namespace, and this process is in another (%w): run it in the host's", kind, errors.ErrUnsupported)
 		}
 	}
-	if nlsocket.Elsewhere() {
-		return fmt.Errorf("the kernel sends records to the initial network namespace alone, and this process is in another: "+
-			"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
+	if err := nlsocket.CheckNetwork(); err != nil {
+		return err
 	}
 	st, err := s.connect()
 	if err != nil {
 		return err
 	}
-	if s.proc, err = procfs.Open(); err != nil {
+	if s.proc, err = procfs.OpenFor(&s.shared.Environ); err != nil {
 		return err
 	}
 	s.proc.Sparing = true
-	environ, err := s.shared.Environ.Compile()
-	if err != nil {
-		return err
-	}
-	if environ != nil {
-		s.proc.ReadEnviron(environ.Set)
-	}
 	notes, err := s.rules.sweep()
 	if err != nil {
 		return err

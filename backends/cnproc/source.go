@@ -68,10 +68,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if shared.HoldTime > 0 { // an event is to come in time to be put in order
 		o.DoubtTime = min(o.DoubtTime, max(shared.HoldTime/4, 1))
 	}
-	if shared.BTF.FilePath() != "" { // no types are needed, but an unusable file is a mistake
-		if _, err := shared.Types(); err != nil {
-			return nil, err
-		}
+	if err := shared.CheckTypes(); err != nil {
+		return nil, err
 	}
 	fd, err := dial(&o)
 	if err != nil {

@@ -1,9 +1,6 @@
 package cnproc
 
 import (
-	"os"
-	"strings"
-
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
@@ -80,12 +77,12 @@ func (u *usages) register(conn *netlink.Conn, receiveBuffer int) error {
 	if err := nlsocket.SetReceiveBuffer(u.fd, receiveBuffer); err != nil {
 		return err
 	}
-	cpus, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	cpus, err := taskrecord.PossibleCPUs()
 	if err != nil {
 		return err
 	}
 	u.drops = nlsocket.Drops(u.fd)
-	return u.kernel.Register(conn, u.fd, u.batch, strings.TrimSpace(string(cpus)))
+	return u.kernel.Register(conn, u.fd, u.batch, cpus, cpus)
 }
 
 func (u *usages) close() {

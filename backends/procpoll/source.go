@@ -65,10 +65,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err := setDefaults(&o); err != nil {
 		return nil, err
 	}
-	if shared.BTF.FilePath() != "" { // no types are needed, but an unusable file is a mistake
-		if _, err := shared.Types(); err != nil {
-			return nil, err
-		}
+	if err := shared.CheckTypes(); err != nil {
+		return nil, err
 	}
 	if shared.Threads {
 		return nil, fmt.Errorf("report threads: /proc is read for processes alone: %w", errors.ErrUnsupported)
@@ -90,16 +88,10 @@ func Open(shared source.Options, o Options) (*Source, error) {
 }
 
 func (s *Source) open() (err error) {
-	environ, err := s.shared.Environ.Compile()
-	if err != nil {
+	if s.reader, err = procfs.OpenFor(&s.shared.Environ); err != nil {
 		return err
 	}
-	if s.reader, err = procfs.Open(); err != nil {
-		return err
-	}
-	if s.proc = s.reader; environ != nil {
-		s.reader.ReadEnviron(environ.Set)
-	}
+	s.proc = s.reader
 	if s.stat, err = openCounter(); err != nil {
 		return err
 	}

@@ -51,6 +51,16 @@ type Options struct {
 // MaxUsers is the length of the longest Options.Users.
 const MaxUsers = 16
 
+// CheckTypes is for backends that need no types: a file that is named and can't be used is a
+// mistake all the same.
+func (o *Options) CheckTypes() error {
+	if o.BTF.FilePath() == "" {
+		return nil
+	}
+	_, err := o.Types()
+	return err
+}
+
 // Types returns the running kernel's types.
 func (o *Options) Types() (*btfhub.Kernel, error) {
 	if o.KernelTypes != nil {

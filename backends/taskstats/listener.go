@@ -2,7 +2,6 @@ package taskstats
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -46,16 +45,16 @@ func possibleCPUs(list string) (cpus []uint32, err error) {
 
 // listen opens a socket for each CPU. Those in the list are open also if there is an error.
 func listen(k *taskrecord.Kernel, receiveBuffer int, now func() uint64) (all []listener, err error) {
-	list, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	list, err := taskrecord.PossibleCPUs()
 	if err != nil {
 		return nil, err
 	}
-	cpus, err := possibleCPUs(string(list))
+	cpus, err := possibleCPUs(list)
 	if err != nil {
 		return nil, err
 	}
 	for _, cpu := range cpus {
-		l, err := listenTo(k, cpu, receiveBuffer)
+		l, err := listenTo(k, cpu, list, receiveBuffer)
 		if err != nil {
 			return all, err
 		}
@@ -65,7 +64,7 @@ func listen(k *taskrecord.Kernel, receiveBuffer int, now func() uint64) (all []l
 	return all, nil
 }
 
-func listenTo(k *taskrecord.Kernel, cpu uint32, receiveBuffer int) (l listener, err error) {
+func listenTo(k *taskrecord.Kernel, cpu uint32, possible string, receiveBuffer int) (l listener, err error) {
 	conn, err := taskrecord.Dial()
 	if err != nil {
 		return l, err
@@ -79,7 +78,7 @@ func listenTo(k *taskrecord.Kernel, cpu uint32, receiveBuffer int) (l listener, 
 	err = nlsocket.SetReceiveBuffer(l.fd, max(receiveBuffer, defaultReceiveBuffer))
 	l.base = nlsocket.Drops(l.fd)
 	if err == nil {
-		err = k.Register(conn, l.fd, nlsocket.NewBatch(1, taskrecord.MaxMessage), strconv.Itoa(int(cpu)))
+		err = k.Register(conn, l.fd, nlsocket.NewBatch(1, taskrecord.MaxMessage), strconv.Itoa(int(cpu)), possible)
 	}
 	if err == nil && receiveBuffer < defaultReceiveBuffer {
 		err = nlsocket.SetReceiveBuffer(l.fd, receiveBuffer)

@@ -63,10 +63,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err := setDefaults(&o); err != nil {
 		return nil, err
 	}
-	if shared.BTF.FilePath() != "" { // no types are needed, but an unusable file is a mistake
-		if _, err := shared.Types(); err != nil {
-			return nil, err
-		}
+	if err := shared.CheckTypes(); err != nil {
+		return nil, err
 	}
 	s := &Source{shared: shared, opts: o, ready: -1, batch: nlsocket.NewBatch(batchSize, taskrecord.MaxMessage)}
 	if err := s.open(); err != nil {
@@ -77,9 +75,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 }
 
 func (s *Source) open() (err error) {
-	if nlsocket.Elsewhere() {
-		return fmt.Errorf("the kernel sends records to the initial network namespace alone, and this process is in another: "+
-			"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
+	if err := nlsocket.CheckNetwork(); err != nil {
+		return err
 	}
 	conn, err := taskrecord.Dial()
 	if err != nil {

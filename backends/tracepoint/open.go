@@ -40,10 +40,8 @@ func Open(shared source.Options, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shared.BTF.FilePath() != "" { // no types are needed, but an unusable file is a mistake
-		if _, err := shared.Types(); err != nil {
-			return nil, err
-		}
+	if err := shared.CheckTypes(); err != nil {
+		return nil, err
 	}
 	s := newSource(shared, ringSize)
 	if err := s.open(); err != nil {
@@ -76,17 +74,10 @@ func (s *Source) open() (err error) {
 		return err
 	}
 	defer fs.Close()
-	if s.proc, err = procfs.Open(); err != nil {
+	if s.proc, err = procfs.OpenFor(&s.shared.Environ); err != nil {
 		return err
 	}
 	s.proc.Sparing = true
-	environ, err := s.shared.Environ.Compile()
-	if err != nil {
-		return err
-	}
-	if environ != nil {
-		s.proc.ReadEnviron(environ.Set)
-	}
 	failed, err := s.findLayouts(fs)
 	if err != nil {
 		return err

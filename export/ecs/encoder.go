@@ -167,7 +167,7 @@ func (e *Encoder) process(d *document, ev *quark.Event) {
 		}
 	}
 	if p.Known.Has(quark.FieldExit) {
-		if ev.Process.Exited {
+		if p.Exited {
 			out.End = date(c.At(p.Exit.Time))
 		}
 		if s := p.Exit.Signal(); s != 0 {
@@ -308,18 +308,18 @@ func (e *Encoder) ids(out *process, p *quark.Process) {
 	}
 }
 
-func (e *Encoder) user(p *quark.Process, id uint32) *user {
-	if e.Names == nil {
-		return &user{ID: decimal(id)}
-	}
-	return &user{decimal(id), e.Names.User(p, id)}
-}
+func (e *Encoder) user(p *quark.Process, id uint32) *user { return e.named(p, id, (*quark.Names).User) }
 
 func (e *Encoder) group(p *quark.Process, id uint32) *user {
-	if e.Names == nil {
-		return &user{ID: decimal(id)}
+	return e.named(p, id, (*quark.Names).Group)
+}
+
+func (e *Encoder) named(p *quark.Process, id uint32, name func(*quark.Names, *quark.Process, uint32) string) *user {
+	u := &user{ID: decimal(id)}
+	if e.Names != nil {
+		u.Name = name(e.Names, p, id)
 	}
-	return &user{decimal(id), e.Names.Group(p, id)}
+	return u
 }
 
 // fields returns the names of a set.

@@ -2,15 +2,26 @@ package nlsocket
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// Elsewhere reports whether this thread is seen to be in another network namespace than the initial
+// CheckNetwork returns why records can't be had in the network namespace of this thread, nil if
+// they can: the kernel sends them to the initial one alone.
+func CheckNetwork() error {
+	if !elsewhere() {
+		return nil
+	}
+	return fmt.Errorf("the kernel sends records to the initial network namespace alone, and this process is in another: "+
+		"docker run --net=host, hostNetwork: true in Kubernetes, nsenter --target 1 --net: %w", errors.ErrUnsupported)
+}
+
+// elsewhere reports whether this thread is seen to be in another network namespace than the initial
 // one, to which alone the kernel sends what is not of networks: that of the first process, and the
 // only one in which the kernel's connector listens.
-func Elsewhere() bool {
+func elsewhere() bool {
 	own, err := os.Readlink("/proc/thread-self/ns/net")
 	first, err2 := os.Readlink("/proc/1/ns/net")
 	if err == nil && err2 == nil {

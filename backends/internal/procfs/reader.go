@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/proctext"
 )
@@ -145,6 +146,19 @@ func Open() (*Reader, error) {
 	}
 	r.hidden |= engine.FieldEnviron.Set()
 	return r, nil
+}
+
+// OpenFor returns what Open does, which reads the variables that are asked for.
+func OpenFor(environ *source.Environ) (*Reader, error) {
+	variables, err := environ.Compile()
+	if err != nil {
+		return nil, err
+	}
+	r, err := Open()
+	if err == nil && variables != nil {
+		r.ReadEnviron(variables.Set)
+	}
+	return r, err
 }
 
 // ReadEnviron makes Read read the environment, too: set sets it. The end of all may be cut off.

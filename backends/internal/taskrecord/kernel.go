@@ -169,15 +169,12 @@ func (k *Kernel) Lacks(f engine.Field) string {
 }
 
 // Register makes a socket, which has the duplicate descriptor fd, a listener of CPUs, a list such
-// as "0-3,8". The kernel forgets a listener that is gone when it has a record for it; a socket that
-// has the number of one until then would be a listener of its CPUs, too. An answer would come
-// between the first records: the kernel answers within the request, and only if there is an error.
-func (k *Kernel) Register(conn *netlink.Conn, fd int, batch *nlsocket.Batch, cpus string) error {
-	all, err := os.ReadFile("/sys/devices/system/cpu/possible")
-	if err != nil {
-		return err
-	}
-	if err := k.send(conn, unix.TASKSTATS_CMD_ATTR_DEREGISTER_CPUMASK, strings.TrimSpace(string(all))); err != nil {
+// as "0-3,8", of the possible ones. The kernel forgets a listener that is gone when it has a record
+// for it; a socket that has the number of one until then would be a listener of its CPUs, too. An
+// answer would come between the first records: the kernel answers within the request, and only if
+// there is an error.
+func (k *Kernel) Register(conn *netlink.Conn, fd int, batch *nlsocket.Batch, cpus, possible string) error {
+	if err := k.send(conn, unix.TASKSTATS_CMD_ATTR_DEREGISTER_CPUMASK, possible); err != nil {
 		return err
 	}
 	for batch.Receive(fd) == 0 { // also what is wrong, which the next answer says again
@@ -209,4 +206,10 @@ func (k *Kernel) send(conn *netlink.Conn, attribute uint16, cpus string) error {
 		return fmt.Errorf("listen to taskstats: %w", err)
 	}
 	return nil
+}
+
+// PossibleCPUs returns the list of the CPUs that the kernel can ever have.
+func PossibleCPUs() (string, error) {
+	list, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	return strings.TrimSpace(string(list)), err
 }

@@ -3,7 +3,6 @@ package taskrecord
 import (
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +16,7 @@ func TestProbeAmidRecords(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	cpus, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	cpus, err := PossibleCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +34,7 @@ func TestProbeAmidRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Register(first, fd, nlsocket.NewBatch(1, MaxMessage), strings.TrimSpace(string(cpus))); err != nil {
+		if err := k.Register(first, fd, nlsocket.NewBatch(1, MaxMessage), cpus, cpus); err != nil {
 			t.Fatal(err)
 		}
 		first.Close()
