@@ -34,11 +34,12 @@ type Kernel struct {
 	NoBTF    bool     `json:"no_btf,omitempty"`   // it has no types, and there is no file
 
 	// What an odd machine differs by, as in [catalogue.Row].
-	CPUs    int               `json:"cpus,omitempty"`
-	Append  []string          `json:"append,omitempty"`
-	Env     []string          `json:"env,omitempty"`
-	Lacks   []string          `json:"lacks,omitempty"`
-	Refused map[string]string `json:"refused,omitempty"`
+	CPUs     int               `json:"cpus,omitempty"`
+	Append   []string          `json:"append,omitempty"`
+	Env      []string          `json:"env,omitempty"`
+	Backends []string          `json:"backends,omitempty"`
+	Lacks    []string          `json:"lacks,omitempty"`
+	Refused  map[string]string `json:"refused,omitempty"`
 
 	// Build is the command that builds the image, which is not there; "" if it is.
 	Build string `json:"build,omitempty"`

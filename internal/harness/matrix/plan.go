@@ -33,7 +33,7 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	for _, r := range selected {
 		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features,
 			GoTests: r.GoTests || len(patterns) > 0 && !catalogue.IsOdd(r.Name), Distro: r.Distro, NoBTF: r.NoBTF, Unarchived: r.Unarchived,
-			CPUs: r.CPUs, Append: r.Append, Env: r.Env, Lacks: r.Lacks, Refused: r.Refused}
+			CPUs: r.CPUs, Append: r.Append, Env: r.Env, Backends: r.Backends, Lacks: r.Lacks, Refused: r.Refused}
 		if strings.HasPrefix(r.Name, local.Prefix) {
 			k.Path = filepath.Join(dir, r.Name)
 		}
@@ -82,8 +82,7 @@ type Selection struct {
 // default set runs on some kernels only; or just one for a command. images has the initramfs of
 // each architecture; a guest for Go tests gets another one when its test binaries are built.
 func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
-	chosen, err := s.backends()
-	if err != nil {
+	if _, err := s.backends(Kernel{}); err != nil {
 		return nil, err
 	}
 	quarkTest, goTests, err := s.tests()
@@ -95,6 +94,10 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 		image, ok := images[k.Arch]
 		if !ok {
 			return nil, fmt.Errorf("kernel %s: no initramfs for %s was given", k.Name, k.Arch)
+		}
+		chosen, err := s.backends(k)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
 		}
 		ways := []BTF{BTFPresent, BTFHidden}
 		switch {
@@ -125,7 +128,7 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 			}
 			// Odd machines run the Go tests that are named.
 			withGo := way != BTFHidden && k.Build == "" && (k.GoTests || len(s.Tests) > 0 && !catalogue.IsOdd(k.Name) || len(goTests) > 0)
-			if packages := s.packages(k.opens(chosen)); goTests != nil && len(packages) > 0 && withGo {
+			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && withGo {
 				g.Part, g.Packages, g.Tests = PartGo, packages, goTests
 				guests = append(guests, g)
 			}
@@ -144,17 +147,12 @@ func (g Guest) forTests(patterns []string, chosen []Backend, wrap []string) (wit
 	if g.BTF != BTFHidden && slices.Contains(g.Tests, "*") {
 		g.Tests = nil // the default command, whose results may be cached
 	}
-	for _, b := range g.Kernel.opens(chosen) {
+	for _, b := range chosen {
 		if g.BTF != BTFHidden || b.Types {
 			g.Backends = append(g.Backends, b)
 		}
 	}
 	return g, len(g.Backends) > 0
-}
-
-// opens returns the backends without those that the kernel refuses.
-func (k Kernel) opens(chosen []Backend) []Backend {
-	return slices.DeleteFunc(slices.Clone(chosen), func(b Backend) bool { _, refused := k.Refused[b.Name]; return refused })
 }
 
 // tests returns the patterns of quark-test's tests and of the Go tests: nil for no test, empty for
@@ -210,19 +208,27 @@ func KnownBackends() string {
 	return strings.Join(known, ", ")
 }
 
-// backends returns the chosen backends, in the order of the tables.
-func (s Selection) backends() ([]Backend, error) {
-	if len(s.Backends) == 0 {
-		return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool { return !b.Default }), nil
+// backends returns the chosen backends, in the order of the tables, without those that the kernel
+// refuses.
+func (s Selection) backends(k Kernel) ([]Backend, error) {
+	names := s.Backends
+	if len(names) == 0 {
+		names = k.Backends
 	}
 	is := func(b Backend, name string) bool { return name == b.Name || "-"+name == b.Option }
-	for _, name := range s.Backends {
+	for _, name := range names {
 		if !slices.ContainsFunc(Backends, func(b Backend) bool { return is(b, name) }) {
 			return nil, fmt.Errorf("unknown backend %q: it is one of %s", name, KnownBackends())
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool {
-		return !slices.ContainsFunc(s.Backends, func(name string) bool { return is(b, name) })
+		if _, refused := k.Refused[b.Name]; refused {
+			return true
+		}
+		if len(names) == 0 {
+			return !b.Default
+		}
+		return !slices.ContainsFunc(names, func(name string) bool { return is(b, name) })
 	}), nil
 }
 
