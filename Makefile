@@ -93,6 +93,7 @@ help:
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive,'
 	@echo '                    and of packages, deb or rpm, of kernels or their debug information)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
+	@echo 'make kernel-odd     builds the kernels of odd machines (no kprobes, no bpf() ...), for make test-kernel KERNELS="odd/*"'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
@@ -184,17 +185,21 @@ hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 # The types of local kernels without any.
 LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))
 
+# Those of kernels that are built here.
+BUILT_BTF = $(strip $(if $(filter nobtf,$(KERNELS)),kernel_images/$(GOARCH)/nobtf.btf) \
+	$(if $(filter odd/%,$(KERNELS)),$(wildcard kernel_images/$(GOARCH)/odd/*.btf)))
+
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
 # kernel without types has them in a file of the image. FILES are further ones.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init $(addprefix -archive ,$(ARCHIVES)) \
-		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES) $(LOCAL_BTF)) $(MULTI)
-	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(filter nobtf,$(KERNELS))' ] || \
+		$(addprefix -file ,$(FILES) $(LOCAL_BTF) $(BUILT_BTF)) $(MULTI)
+	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(BUILT_BTF)' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 endef
 
-initramfs.gz: build $(if $(filter nobtf,$(KERNELS)),kernel-images) FORCE
+initramfs.gz: build $(if $(filter nobtf odd/%,$(KERNELS)),kernel-images) FORCE
 	$(make_initramfs)
 
 # That of the other architecture.
@@ -281,7 +286,7 @@ test-kernel-all:
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
 
 # What takes minutes to build is there or is left out. With types hidden, too, all tests run.
-EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*))'
+EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf) odd/*$(if $(wildcard kernel_images/local/*), local/*))'
 
 # What the tests cover, on this host and in the guests, which run instrumented binaries and hand out
 # what they covered. Whether they pass is for make test to say: a few that look at a program's words
@@ -408,9 +413,14 @@ btfhub:
 DEPS_KERNEL := gcc:/usr/bin/gcc make:/usr/bin/make libc6-dev:/usr/include/stdio.h flex:/usr/bin/flex bison:/usr/bin/bison \
 	bc:/usr/bin/bc libelf-dev:/usr/include/libelf.h libssl-dev:/usr/include/openssl/ssl.h xz-utils:/usr/bin/xz \
 	dwarves:/usr/bin/pahole debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg
-.PHONY: kernel-nobtf deps-kernel
+.PHONY: kernel-nobtf kernel-odd deps-kernel
 kernel-nobtf: deps-kernel
-	$(Q)$(HOSTGO) run ./kernel_images -b
+	$(Q)$(HOSTGO) run ./kernel_images -b nobtf
+
+# The kernels of the odd machines that differ in their configuration, from one source. A machine whose
+# kernel is not built is skipped.
+kernel-odd: deps-kernel
+	$(Q)$(HOSTGO) run ./kernel_images -b 'odd/*'
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
