@@ -66,6 +66,8 @@ all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
+	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
+	@echo '                    make uninstall removes them, make installed lists them'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
@@ -387,7 +389,8 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	xz-utils:/usr/bin/xz
 DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
-DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
+	systemd:/usr/bin/systemd-analyze
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
@@ -440,6 +443,8 @@ deps-generate:
 
 deps-kernel:
 	@./.ci/deps $(foreach d,$(DEPS_KERNEL),'$(d)')
+
+include packaging/build.mk
 
 clean:
 	$(Q)rm -rf build initramfs*.gz initramfs*.gz.new kernel_images/amd64 kernel_images/arm64
