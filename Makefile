@@ -74,6 +74,8 @@ all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
+	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
+	@echo '                    make uninstall removes them, make installed lists them'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
@@ -417,7 +419,8 @@ DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
 # TestSlurm runs shards on a Slurm cluster of its own; nothing of these packages runs but for it.
 DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:/usr/bin/sbatch
-DEPS := $(DEPS_GUEST) $(DEPS_SLURM) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+DEPS := $(DEPS_GUEST) $(DEPS_SLURM) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
+	systemd:/usr/bin/systemd-analyze
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
@@ -479,6 +482,8 @@ deps-generate:
 
 deps-kernel:
 	@./.ci/deps $(foreach d,$(DEPS_KERNEL),'$(d)')
+
+include packaging/build.mk
 
 clean:
 	$(Q)rm -rf build initramfs*.gz initramfs*.gz.new kernel_images/amd64 kernel_images/arm64
