@@ -417,9 +417,10 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	xz-utils:/usr/bin/xz
 DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
-# TestSlurm runs shards on a Slurm cluster of its own; nothing of these packages runs but for it.
+# For TestSlurm, which starts a cluster of its own. make test does without: the packages have
+# services, which the next boot would start.
 DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:/usr/bin/sbatch
-DEPS := $(DEPS_GUEST) $(DEPS_SLURM) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
+DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
 	systemd:/usr/bin/systemd-analyze
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
@@ -445,8 +446,8 @@ DEPS_KERNEL := gcc:/usr/bin/gcc make:/usr/bin/make libc6-dev:/usr/include/stdio.
 kernel-nobtf: deps-kernel
 	$(Q)$(HOSTGO) run ./kernel_images -b nobtf
 
-# The kernels of the odd machines that differ in their configuration, from one source. A machine whose
-# kernel is not built is skipped.
+# The kernels of the odd machines that differ in their configuration, from one source. A machine
+# whose kernel is not built is skipped.
 kernel-odd: deps-kernel
 	$(Q)$(HOSTGO) run ./kernel_images -b 'odd/*'
 
