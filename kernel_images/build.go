@@ -26,7 +26,7 @@ const typesSuffix = ".btf"
 // builtRow is a row whose image is built.
 type builtRow struct {
 	recipe
-	build bool // it is built unless it is cached; otherwise a row that is not cached has no link
+	build bool // unless it is cached; without build a row that is not cached has no link
 }
 
 // provideBuilt gets the images and types of rows, from the cache or by building them, and links
@@ -55,8 +55,8 @@ func (f *fetcher) provideBuilt(ctx context.Context, rows []builtRow, dir string,
 			path, err := filepath.Join(dir, r.arch, r.name+suffix), error(nil)
 			if image != "" {
 				err = link(f.cache.Path(image+suffix), path)
-			} else if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) { // of another recipe
-				err = nil
+			} else if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+				err = nil // it would have been of another recipe
 			}
 			if err != nil {
 				return err

@@ -238,3 +238,81 @@ func TestWriteAndLoad(t *testing.T) {
 		t.Errorf("no diff in the page: %v", err)
 	}
 }
+
+// TestMergeShards: shards make one run, in its order, and a guest of a shard without results is
+// missing: such a run is not good, in any of its reports.
+func TestMergeShards(t *testing.T) {
+	guest := func(name string) Outcome {
+		return Outcome{Guest: name, Kernel: Kernel{Name: name}, State: record.Pass, Part: PartTests,
+			Cells: []Cell{{Result: record.Result{Test: "t_a", Backend: "ebpf", State: record.Pass}}}}
+	}
+	plan := []string{"a", "b", "c"}
+	one := Results{Planned: plan, Guests: []Outcome{guest("c"), guest("a")}}
+	two := Results{Planned: plan, Guests: []Outcome{guest("b")}}
+	for _, tt := range []struct {
+		name    string
+		runs    []Results
+		guests  string
+		missing string
+	}{
+		{"whole", []Results{one, two}, "a b c", ""},
+		{"other order", []Results{two, one}, "a b c", ""},
+		{"one shard", []Results{one}, "a c", "b"},
+		{"interrupted", []Results{one, {Planned: plan, Missing: []string{"b"}}}, "a c", "b"},
+		{"run again", []Results{one, {Planned: plan, Missing: []string{"b"}}, two}, "a b c", ""},
+		{"merged before", []Results{Merge([]Results{one}), two}, "a b c", ""},
+		{"no plan", []Results{{Guests: []Outcome{guest("z"), guest("a")}}}, "z a", ""},
+		{"another run", []Results{two, one, {Planned: []string{"y"}, Guests: []Outcome{guest("y")}}}, "a b c y", ""},
+	} {
+		all := Merge(tt.runs)
+		var names []string
+		for _, g := range all.Guests {
+			names = append(names, g.Guest)
+		}
+		if got, missing := strings.Join(names, " "), strings.Join(all.Missing, " "); got != tt.guests || missing != tt.missing || all.Good() != (missing == "") {
+			t.Errorf("%s: guests %q, missing %q, good %v; want %q, %q", tt.name, got, missing, all.Good(), tt.guests, tt.missing)
+		}
+	}
+
+	all := Merge([]Results{one})
+	if _, failed, _ := all.Count(); failed != 1 {
+		t.Errorf("%d failed, want the missing guest", failed)
+	}
+	dir := t.TempDir()
+	if err := all.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := all.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"table": "\nb: lost: this guest has not run\n", ResultsFile: `"missing": [`, JUnitFile: `message="this guest has not run"`,
+		CellsFile: `"test":"b"`, HTMLFile: "<th scope=row>b<td><td><td><td class=lost>lost",
+	} {
+		text := table.String()
+		if name != "table" {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(b)
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, text)
+		}
+	}
+}
+
+// TestPlanOfShard: a shard misses those of its own guests that have not run.
+func TestPlanOfShard(t *testing.T) {
+	var whole []Guest
+	for _, name := range []string{"a", "b", "c"} {
+		whole = append(whole, Guest{Kernel: Kernel{Name: name}, Part: PartTests, BTF: BTFPresent})
+	}
+	r := Results{Guests: []Outcome{{Guest: whole[2].Name()}}}
+	r.Plan(whole, []Guest{whole[0], whole[2]})
+	if diff := cmp.Diff([]string{whole[0].Name()}, r.Missing); diff != "" || len(r.Planned) != 3 {
+		t.Errorf("planned %q, missing (-want +got):\n%s", r.Planned, diff)
+	}
+}
