@@ -106,7 +106,7 @@ func (e *Encoder) event(ev *quark.Event) event {
 	case ev.Events == 0:
 		words, out.Type = []string{"process-existing"}, []string{"info"}
 	case len(out.Type) == 0:
-		// Also of a failed exec: nothing started, and the schema expects no "error" of a process.
+		// A failed exec, too: the schema expects no "error" among those of processes.
 		out.Type = []string{"info"}
 	}
 	switch {
