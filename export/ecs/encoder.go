@@ -106,7 +106,7 @@ func (e *Encoder) event(ev *quark.Event) event {
 	case ev.Events == 0:
 		words, out.Type = []string{"process-existing"}, []string{"info"}
 	case len(out.Type) == 0:
-		// A failed exec, too: the schema expects no "error" among those of processes.
+		// Also of a failed exec: nothing started, and the schema has no error of processes.
 		out.Type = []string{"info"}
 	}
 	switch {
