@@ -30,8 +30,8 @@ var needs = []need{
 	}},
 }
 
-// missing returns an ErrUnsupported that names what the kernel lacks, nil if it has everything, or if
-// that can't be found out. It is asked after a failure only.
+// missing returns an ErrUnsupported that names what the kernel lacks, nil if it has everything or
+// that can't be found out. It is called after a failure only.
 func missing(all []need) error {
 	var names []string
 	for _, n := range all {

@@ -57,8 +57,8 @@ func (in *installer) accepts(arg fetch) bool {
 	return true
 }
 
-// refused, if not nil, is of a test: it reports whether the trial of a fetch argument fails, as in an
-// older kernel.
+// refused, if not nil, is of a test: it reports whether the trial of a fetch argument fails, as in
+// an older kernel.
 var refused func(fetch) bool
 
 // findForms finds by trial which forms of fetch arguments the kernel accepts.
