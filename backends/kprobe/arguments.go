@@ -67,8 +67,8 @@ type guardKind uint8
 const (
 	// guardWithWord: a guard fills the memory with guardWord, since Linux 5.4.
 	guardWithWord guardKind = iota
-	// guardWithPlace: a guard fills it with the address of the probed function, which each record
-	// has, too. Before 5.4 it is the only word that is the same in both and no argument can have.
+	// guardWithPlace: a guard fills it with the address of the probed function, which each
+	// record has, too. It is a word that both have, and that is not valid UTF-8.
 	guardWithPlace
 	// readsZero: such words are 0, as in kernels that take no arrays, before 4.20. So are eight
 	// empty arguments: see values.zeroKnown.

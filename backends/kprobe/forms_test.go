@@ -73,8 +73,8 @@ func TestChunkOfWords(t *testing.T) {
 	}
 }
 
-// Words that could not be read are 0 in old kernels. They are told from empty arguments where others
-// of their pages are not 0; else the arguments end there.
+// Words that could not be read are 0 in old kernels. They are told from empty arguments where
+// others of their pages are not 0; else the arguments end there.
 func TestZeroWords(t *testing.T) {
 	s, c, probes := offline(t, testFormats)
 	s.sets[familyExec].guarded = readsZero
