@@ -21,6 +21,7 @@ import (
 )
 
 const usage = `usage: quark-test [-1bcklthvV] [--backend NAME]... [-x TEST] [-j FILE] [--types] [TEST...]
+       quark-test completion bash|zsh|fish
 
 Runs the tests named, or all, on the backends chosen, or eBPF and the proc
 connector. Names may be patterns as in t_exit*. The exit status is the number of

@@ -89,8 +89,8 @@ func cloneParent(d *director) {
 	d.do(d.script().child(unix.CLONE_PARENT, child).end(1))
 }
 
-// cgroup2 makes a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
-func (d *director) cgroup2() (dir, path string) {
+// makeCgroup makes a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
+func (d *director) makeCgroup() (dir, path string) {
 	_, s, err := d.proc.Read("self")
 	d.must(err)
 	path = filepath.Join(s.Value[engine.FieldCgroup], fmt.Sprintf("quark fidelity-%d", d.pid))
@@ -101,15 +101,23 @@ func (d *director) cgroup2() (dir, path string) {
 	return dir, path
 }
 
-// cgroupMount returns where cgroup2 is mounted.
+// cgroupMount returns where the hierarchy is mounted whose paths are told: cgroup2, or where there
+// is none that of the pids controller in cgroup v1.
 func (d *director) cgroupMount() string {
-	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+	for _, at := range []struct {
+		mount string
+		magic int64
+	}{
+		{"/sys/fs/cgroup", unix.CGROUP2_SUPER_MAGIC},
+		{"/sys/fs/cgroup/unified", unix.CGROUP2_SUPER_MAGIC},
+		{"/sys/fs/cgroup/pids", unix.CGROUP_SUPER_MAGIC},
+	} {
 		var fs unix.Statfs_t
-		if unix.Statfs(mount, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC {
-			return mount
+		if unix.Statfs(at.mount, &fs) == nil && fs.Type == at.magic {
+			return at.mount
 		}
 	}
-	d.skip("no cgroup2 is mounted")
+	d.skip("neither cgroup2 is mounted nor the pids controller of cgroup v1")
 	return ""
 }
 

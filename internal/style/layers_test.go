@@ -20,6 +20,7 @@ var layers = []struct{ tree, imports string }{
 	{"export", "."},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
+	{"packaging", ""},
 	{"fidelity", "fidelity . backends backends/... engine internal/..."},
 	{"backends/internal", "backends/internal backends/source engine internal/..."},
 	{"backends/source", "engine internal/btfhub"},
