@@ -148,10 +148,9 @@ func startCleared(s *Script, c Clone) (*Process, error) {
 	defer signalMask(&old, nil)
 	begin := new(Script)
 	for sig := unix.Signal(1); sig <= 64; sig++ {
-		var action [4]uint64 // the kernel's: handler, flags, restorer, mask
+		var action [4]uint64 // struct sigaction: handler, flags, restorer, mask
 		const ignored = 1
-		at := uintptr(unsafe.Pointer(&action))
-		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, at, 8, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0)
 		if errno == 0 && action[0] > ignored {
 			begin.Call("rt_sigaction", unix.SYS_RT_SIGACTION, int(sig), make([]uint64, len(action)), nil, 8)
 		}
