@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/refuse"
 )
 
 const usage = `usage: quark-test [-1bcklthvV] [--backend NAME]... [-x TEST] [-j FILE] [--types] [TEST...]
@@ -32,6 +34,10 @@ func main() {
 	runtime.LockOSThread()
 	scenario.Main()
 	meter.Main()
+	if err := refuse.FromEnv(); err != nil {
+		fmt.Fprintln(os.Stderr, "quark-test:", err)
+		os.Exit(101)
+	}
 	suite := &testrun.Suite{
 		Program: "quark-test", Usage: usage, Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
 		Backends: []testrun.Backend{
