@@ -96,14 +96,14 @@ dist: disttool
 # What takes minutes: the package's life in a Debian guest, the image's files as a container, and all
 # parts of a release twice, in other folders, the second time with nothing compiled before.
 GUEST_KERNEL := 6.1-cloud
-DEPS_DIST := mmdebstrap:/usr/bin/mmdebstrap runc:/usr/sbin/runc|/usr/bin/runc systemd:/usr/bin/systemd-analyze
+DEPS_DIST := rpm:/usr/bin/rpm mmdebstrap:/usr/bin/mmdebstrap runc:/usr/sbin/runc|/usr/bin/runc systemd:/usr/bin/systemd-analyze
 .PHONY: deps-dist test-dist test-dist-bytes
 deps-dist:
 	@./.ci/deps $(foreach d,$(DEPS_DIST),'$(d)')
 
-test-dist: deps-dist deps-guest deb image test-dist-bytes
+test-dist: deps-dist deps-guest deb rpm image test-dist-bytes
 	$(Q)$(HOSTGO) run ./kernel_images $(GUEST_KERNEL)
-	$(Q)QUARK_DEB=$(abspath $(DIST_NAME)_$(GOARCH).deb) QUARK_KERNEL=$(abspath kernel_images/$(GOARCH)/$(GUEST_KERNEL)) \
+	$(Q)QUARK_DEB=$(abspath $(DIST_NAME)_$(GOARCH).deb) QUARK_RPM=$(abspath $(DIST_NAME)_$(GOARCH).rpm) QUARK_KERNEL=$(abspath kernel_images/$(GOARCH)/$(GUEST_KERNEL)) \
 		QUARK_IMAGE=$(abspath $(DIST_NAME)_oci.tar) QUARK_DIST=$(abspath $(DISTTOOL))/dist \
 		$(HOSTGO) test -count=1 -v -timeout 1h ./packaging
 
