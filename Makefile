@@ -76,6 +76,9 @@ help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
 	@echo '                    make uninstall removes them, make installed lists them'
+	@echo 'make dist           a release of the current commit, build/dist: archives, .deb, .rpm, container image, guest images,'
+	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball or image one of them'
+	@echo 'make test-dist      the package in a Debian guest, the image as a container, and make dist twice: the same bytes (root)'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
@@ -268,6 +271,7 @@ test: deps build kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(HOSTGO) build -o $(STEPS)/testsum ./internal/harness/testsum
 	$(Q)$(STEPS)/testsum run $(STEPS) vet $(GO) vet ./...
 	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test $(GO) test -count=1 -json ./...
+	$(Q)$(STEPS)/testsum run -gotest $(STEPS) dist $(GO) test -C tools/dist -count=1 -json .
 	$(Q)if [ "$$(id -u)" = 0 ]; then \
 		$(STEPS)/testsum run -records $(STEPS) host $(OUT)/quark-test -j $(STEPS)/host.jsonl; \
 	else \
