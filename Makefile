@@ -20,8 +20,9 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-# All commands for guests are one binary in their image, under the name of each.
-GUEST    := $(filter-out quark-matrix,$(COMMANDS))
+# All commands for guests are one binary in their image, under the name of each. quark-export is not
+# among them: guests have no network.
+GUEST    := $(filter-out quark-matrix quark-export,$(COMMANDS))
 GUESTDIRS = $(addprefix cmd/,$(GUEST)) initramfs/gotest
 MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(notdir $(GUESTDIRS)))
 COMMA := ,
@@ -357,7 +358,7 @@ lint: $(TOOLS)/golangci-lint
 race: export QUARK_TRIES ?= 1000
 race:
 	@./.ci/deps gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
-	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon
+	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon/watch
 	$(Q)$(MAKE) --no-print-directory guest-test RACE=1 PKG=. RUN=TestCloseFromAnywhere/kprobe KNOBS=QUARK_TRIES=$(QUARK_TRIES)
 
 # Needs the network, for the list of what is known.
@@ -365,7 +366,7 @@ vulncheck: $(TOOLS)/govulncheck
 	$(Q)$(TOOLS)/govulncheck ./...
 
 # What the interface lost or changed since API_BASE, the last release by default.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
 apidiff: $(TOOLS)/apidiff
@@ -373,6 +374,7 @@ apidiff: $(TOOLS)/apidiff
 	old=$$(mktemp -d); trap 'git worktree remove --force "$$old"' EXIT; \
 	git worktree add --quiet --detach "$$old" '$(API_BASE)' || exit; \
 	for p in $(API); do \
+		[ -d "$$old/$$p" ] || continue; \
 		(cd "$$old" && '$(abspath $(TOOLS))/apidiff' -w "$$old/api" $$p) && \
 		diff=$$($(TOOLS)/apidiff -incompatible "$$old/api" $$p) || exit; \
 		[ -z "$$diff" ] || { echo "$$p:"; echo "$$diff"; bad=1; }; \
@@ -387,7 +389,8 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	xz-utils:/usr/bin/xz
 DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
-DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+# prometheus: it scrapes what export/prom serves, run by the test, with promtool.
+DEPS := $(DEPS_GUEST) prometheus:/usr/bin/prometheus forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
