@@ -96,6 +96,7 @@ help:
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
+	@echo 'make test-collector exports to a real OpenTelemetry Collector that is killed and started again (minutes the first time)'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -346,6 +347,15 @@ TOOLS := build/tools
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	$(Q)$(HOSTGO) build -C tools -o $(abspath $(TOOLS))/ tool
 
+# A real OpenTelemetry Collector, which is killed and started again while quark exports to it. It is
+# built from its Go modules, in a module of its own, which takes minutes the first time.
+COLLECTOR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/collector
+.PHONY: test-collector
+test-collector:
+	$(Q)mkdir -p $(COLLECTOR)
+	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
+	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
+
 .PHONY: lint vulncheck
 lint: $(TOOLS)/golangci-lint
 	$(Q)$(TOOLS)/golangci-lint run
@@ -366,7 +376,7 @@ vulncheck: $(TOOLS)/govulncheck
 	$(Q)$(TOOLS)/govulncheck ./...
 
 # What the interface lost or changed since API_BASE, the last release by default.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/prom
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/otlp ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
 apidiff: $(TOOLS)/apidiff

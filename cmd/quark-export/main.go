@@ -5,15 +5,27 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/watch"
 	"github.com/quark-linux/quark/export"
+	"github.com/quark-linux/quark/export/otlp"
 	"github.com/quark-linux/quark/export/prom"
 )
 
 func main() {
-	watch.Main(&watch.Exporters{Metrics: serveMetrics})
+	watch.Main(&watch.Exporters{Metrics: serveMetrics, OTLP: sendLogs})
+}
+
+// sendLogs exports to a collector of OpenTelemetry.
+func sendLogs(url string, q *quark.Queue, names *quark.Names, report func(error)) (watch.Exporter, export.Counter, error) {
+	e, err := otlp.New(q, otlp.Options{URL: url, Names: names, Report: report})
+	if err != nil {
+		return nil, nil, err
+	}
+	debug.SetMemoryLimit(otlp.MemoryLimit)
+	return e, e, nil
 }
 
 // metrics are a collector with its server.

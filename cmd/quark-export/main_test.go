@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -132,6 +134,41 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// quark-mon becomes quark-export, which sends what happens to a target that answers at first with
+// an error, and says at the end how much it was.
+func TestOTLP(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	var requests, size atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		n, _ := io.Copy(io.Discard, r.Body)
+		size.Add(n)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer s.Close()
+	cmd := exec.Command(filepath.Join(installed(t), "quark-mon"), "-c", "-D", "-M", "--hold-time", "10ms", "--otlp", s.URL)
+	lines, _ := begin(t, cmd, `^quark-mon: OpenTelemetry log records to `+s.URL+`/v1/logs\n`)
+	for size.Load() == 0 {
+		exec.Command("true").Run() // begin has a deadline
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(lines)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, rest)
+	}
+	m := regexp.MustCompile(`(?m)^otlp: (\d+) events, (\d+) delivered$`).FindSubmatch(rest)
+	if m == nil || string(m[1]) != string(m[2]) || !strings.Contains(string(rest), "quark-mon: otlp: the target is not ready, trying again: status 503\nquark-mon: otlp: works again\n") {
+		t.Errorf("at the end:\n%s", rest)
+	}
+}
+
 // What can't be exported is said before anything is printed.
 func TestRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,6 +180,8 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--metrics " + l.Addr().String(), "address already in use: another program has the port, choose another one"},
 		{"--metrics nothing", "--metrics nothing: serve metrics: listen tcp: address nothing: missing port in address"},
+		{"--otlp localhost:4318", `--otlp localhost:4318: "localhost:4318" is no URL of a receiver`},
+		{"--otlp http://localhost:4317", "port 4317 is for OTLP by gRPC"},
 		{"--metrics 192.0.2.1:1", "assign requested address"},
 	} {
 		cmd := exec.Command(filepath.Join(dir, "quark-mon"), append(strings.Fields(c.args), "-R", recording)...)
@@ -165,7 +204,7 @@ func TestMissing(t *testing.T) {
 	cmd := exec.Command(mon, "--metrics", "127.0.0.1:0", "-R", recording)
 	cmd.Env = append(os.Environ(), "PATH=/nonexistent")
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "needs quark-export, which is neither beside") || !strings.Contains(string(out), "go install") {
+	if err == nil || !strings.Contains(string(out), "need quark-export, which is neither beside") || !strings.Contains(string(out), "go install") {
 		t.Errorf("error %v: %s", err, out)
 	}
 	elsewhere := installed(t)

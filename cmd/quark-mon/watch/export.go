@@ -3,6 +3,9 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +20,8 @@ import (
 type Exporters struct {
 	// Metrics serves the counters of a queue, and of others, at an address.
 	Metrics func(address string, q *quark.Queue, o quark.Options, others []export.Counter) (Exporter, error)
+	// OTLP sends events to a collector of OpenTelemetry. names may be nil.
+	OTLP func(url string, q *quark.Queue, names *quark.Names, report func(error)) (Exporter, export.Counter, error)
 }
 
 // Exporter gets each event, before the next Get. String says where it exports to.
@@ -34,7 +39,22 @@ type exporting struct {
 }
 
 // exports reports whether something is asked for that quark-export has.
-func (o *options) exports() bool { return o.metrics != "" }
+func (o *options) exports() bool { return o.metrics != "" || o.otlp != "" }
+
+// checkExports returns what of the options for exporters can't be.
+func (o *options) checkExports() error {
+	if o.otlp == "" {
+		return nil
+	}
+	u, err := url.Parse(o.otlp)
+	if err != nil {
+		return fmt.Errorf("--otlp: %w", err)
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil && o.drop {
+		return fmt.Errorf("--otlp %s with -D: no name can be looked up in an empty root directory, give the address", o.otlp)
+	}
+	return nil
+}
 
 const exportProgram = "quark-export"
 
@@ -64,14 +84,21 @@ func findExport() (string, error) {
 	}
 	path, err := exec.LookPath(exportProgram)
 	if err != nil {
-		return "", fmt.Errorf("--metrics needs %s, which is neither beside %s nor in PATH: "+
+		return "", fmt.Errorf("--metrics and --otlp need %s, which is neither beside %s nor in PATH: "+
 			"go install github.com/quark-linux/quark/cmd/%[1]s@latest, or make build", exportProgram, self)
 	}
 	return path, nil
 }
 
 // openExporters opens what the options ask for. What the others count is among the metrics.
-func (m *monitor) openExporters(from *Exporters) error {
+func (m *monitor) openExporters(from *Exporters, errw io.Writer) error {
+	if m.otlp != "" {
+		e, c, err := from.OTLP(m.otlp, m.q, m.known, func(err error) { reportTo(errw, "otlp", err) })
+		if err != nil {
+			return fmt.Errorf("--otlp %s: %w", m.otlp, err)
+		}
+		m.exporters, m.counters = append(m.exporters, e), append(m.counters, c)
+	}
 	if m.metrics == "" {
 		return nil
 	}
@@ -81,6 +108,14 @@ func (m *monitor) openExporters(from *Exporters) error {
 	}
 	m.exporters = append(m.exporters, e)
 	return nil
+}
+
+// reportTo says that an exporter's target fails, or with nil that it works again.
+func reportTo(w io.Writer, name string, err error) {
+	if err == nil {
+		err = errors.New("works again")
+	}
+	fmt.Fprintf(w, "quark-mon: %s: %v\n", name, err)
 }
 
 // export hands an event to the exporters.

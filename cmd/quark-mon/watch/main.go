@@ -71,11 +71,13 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		m.screen = newScreen(m, out)
 	}
 	if o.names {
-		m.names = quark.NewNames()
+		m.known = quark.NewNames()
 	}
 	if o.ecs {
 		m.ecs = ecs.NewEncoder(q)
-		m.ecs.Names, m.names = m.names, nil
+		m.ecs.Names = m.known
+	} else if o.json {
+		m.names = m.known
 	}
 	if o.hash {
 		m.hasher = newHasher(m.out, o.json, stop)
@@ -100,7 +102,7 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		defer m.live.close()
 		undo <- m.live.close
 	}
-	if err := m.openExporters(exporters); err != nil {
+	if err := m.openExporters(exporters, errw); err != nil {
 		return errors.Join(err, m.close())
 	}
 	debug.FreeOSMemory()
@@ -180,7 +182,8 @@ type monitor struct {
 	exporting
 	out    *bufio.Writer
 	line   []byte
-	names  *quark.Names // nil without --names
+	known  *quark.Names // nil without --names
+	names  *quark.Names // the same, if lines are to have them added
 	ecs    *ecs.Encoder // nil without --ecs
 	hasher *hasher      // nil without --hash; it has out
 	lives  *lives       // of tree

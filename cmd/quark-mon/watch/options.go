@@ -69,7 +69,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		f.BoolVar(&o.text, "text", false, "all that is known of each event, as where the output is no terminal")
 		f.BoolVarP(&o.json, "json", "j", false, "a JSON object a line")
 		f.BoolVar(&o.ecs, "ecs", false, "a document of the Elastic Common Schema a line")
-		f.BoolVar(&o.names, "names", false, "with -j or --ecs: also the names that this host has for users and groups")
+		f.BoolVar(&o.names, "names", false, "with -j, --ecs or --otlp: also the names that this host has for users and groups")
 		f.BoolVar(&o.hash, "hash", false, "with -j or --text: also the SHA-256 and the capabilities of the file that a process executes")
 		f.BoolVar(&o.host, "host", false, "with -j: first a line with the host that the events are of")
 		f.BoolVarP(&o.lineage, "lineage", "e", false, "also the leaders and the ancestors of each process")
@@ -89,6 +89,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	command.Group(all, "What is exported, by quark-export", func(f *pflag.FlagSet) {
 		f.StringVar(&o.metrics, "metrics", "", "serve counters to Prometheus at this `address`, HOST:PORT, below /metrics")
+		f.StringVar(&o.otlp, "otlp", "", "send events as log records to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
 	})
 	all.DurationVarP(&o.duration, "duration", "d", 0, "end after this time")
 	all.BoolVarP(&o.drop, "drop-privileges", "D", false, "after opening become nobody, in an empty root directory")
@@ -134,7 +135,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
                  [--audit-enable] [-P PPID] [--hold-time D]
-                 [-w FILE] [-R FILE [--speed N]] [-C FILE] [--metrics ADDRESS]
+                 [-w FILE] [-R FILE [--speed N]] [-C FILE] [--metrics ADDRESS] [--otlp URL]
                  [--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--users LIST] [--environ LIST [--redact LIST]]
                  [--taskstats]
@@ -180,7 +181,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
 	}
-	for _, name := range []string{"btf", "replay", "record", "graph", "rules", "metrics"} {
+	for _, name := range []string{"btf", "replay", "record", "graph", "rules", "metrics", "otlp"} {
 		if file := f.Lookup(name); file.Changed && file.Value.String() == "" {
 			return nil, fmt.Errorf("--%s: the name is empty", name)
 		}
@@ -194,6 +195,9 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("--speed %g: must be above 0, and needs -R", o.speed)
 	}
 	if err := o.chooseForm(f, out); err != nil {
+		return nil, err
+	}
+	if err := o.checkExports(); err != nil {
 		return nil, err
 	}
 	if f.Changed("events") {
@@ -257,8 +261,8 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
 		}
 	}
-	if o.names && (!o.json && !o.ecs || o.count || o.verb != "" || o.replay != "") {
-		return errors.New("--names has a meaning only with -j or --ecs, and for events of this host: leave it out")
+	if o.names && (!o.json && !o.ecs && o.otlp == "" || o.count && o.otlp == "" || o.verb != "" || o.replay != "") {
+		return errors.New("--names has a meaning only with -j, --ecs or --otlp, and for events of this host: leave it out")
 	}
 	if o.host && (!o.json || o.count || o.verb != "") {
 		return errors.New("--host has a meaning only with -j, and for events: leave it out")
