@@ -17,6 +17,7 @@ var layers = []struct{ tree, imports string }{
 	{"cmd/quark-mon", ". cmd/quark-mon engine/trace export internal/..."},
 	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
 	{"initramfs/monitors", "fidelity/monitor internal"},
+	{"bindings/c", ". engine/trace"},
 	{"export", "."},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
