@@ -26,8 +26,8 @@ func rich(p *enginetest.Process) {
 	t.Login = engine.Login{UID: 6, Session: 7}
 	t.Caps = engine.Capabilities{Inheritable: 1 << 40, Permitted: 1 << 39, Effective: 1 << 38, Bounding: 1 << 37, Ambient: 1 << 36}
 	t.TTY = engine.TTY{Major: 136, Minor: 8}
-	t.NS = engine.Namespaces{UTS: 11, IPC: 12, Mnt: 13, Net: 14, PID: 15, User: 16, Cgroup: 17, Time: 18}
-	t.Cred = engine.Credentials{UID: 21, EUID: 22, SUID: 23, GID: 24, EGID: 25, SGID: 26}
+	t.NS = engine.Namespaces{UTS: 11, IPC: 12, Mnt: 13, Net: 14, PID: 15, User: engine.InitialUserNamespace, Cgroup: 17, Time: 18}
+	t.Cred = engine.Credentials{UID: 21, EUID: 31, SUID: 23, GID: 24, EGID: 25, SGID: 26}
 	t.Executable = engine.Executable{Inode: 1 << 50, Ctime: -1, Device: 8<<8 | 3, UID: 31, GID: 32, Mode: 0o104755, Removed: true}
 	s.Usage = engine.Usage{UserTime: 1 << 41, SystemTime: 42, PeakRSS: 43, RChar: 44, WChar: 45, ReadBytes: 46, WriteBytes: 47}
 }
@@ -47,19 +47,20 @@ func lives() *enginetest.Machine {
 	rich(p)
 	p.Exec("/tmp/rich")
 	p.State.Task.Known |= engine.FieldsUsage
+	p.State.Task.Carried |= engine.FieldsIDs
 	p.Exit(3)
 	return m
 }
 
-// record returns a recording of a machine.
-func record(t testing.TB, m *enginetest.Machine) []byte {
+// record returns a recording of a source.
+func record(t testing.TB, from quark.Source) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := trace.NewWriter(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := quark.New(m, quark.Options{Record: w})
+	q, err := quark.New(from, quark.Options{Record: w})
 	if err != nil {
 		t.Fatal(err)
 	}
