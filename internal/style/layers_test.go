@@ -19,6 +19,7 @@ var layers = []struct{ tree, imports string }{
 	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
 	{"initramfs/monitors", "fidelity/monitor internal"},
 	{"export", ". export internal/selfcost"},
+	{"bindings/c", ". engine/trace"},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
 	{"packaging", ""},
