@@ -126,7 +126,7 @@ const maxOwed = 64
 func listen(fd int, b *nlsocket.Batch, want What) (filtered bool, err error) {
 	token := uint32(os.Getpid())<<8 ^ uint32(time.Now().UnixNano())
 	for asked := 1; ; asked++ {
-		err := send(fd, request(token, opListen, false, 0))
+		err = send(fd, request(token, opListen, false, 0))
 		if errors.Is(err, unix.ECONNREFUSED) {
 			return false, fmt.Errorf("ask the proc connector for events: it is in the initial network namespace alone (a container with --net=host), and needs CONFIG_PROC_EVENTS: %w", err)
 		}

@@ -1,0 +1,24 @@
+package cnproc
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/backends/internal/nlsocket"
+)
+
+// TestNoAnswer: a kernel that never answers, as one with the connector and without the events of
+// processes, is an error. Route netlink reads such a message and says nothing.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel() // it waits for ackWait
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		t.Skipf("no route netlink: %v", err)
+	}
+	defer unix.Close(fd)
+	if _, err := listen(fd, nlsocket.NewBatch(batchSize, sizeMaxRecord), allKinds); !errors.Is(err, errNoAck) {
+		t.Errorf("error %v, want one that says that nothing was answered", err)
+	}
+}
