@@ -1208,8 +1208,8 @@ func TestLongLifeIsJoined(t *testing.T) {
 	}
 }
 
-// A call that sets an id of the file system alone changes capabilities, without an event that has to
-// come: what /proc showed then can be what is carried to the end. A kernel's report can't.
+// A call that sets an id of the file system alone changes capabilities, without an event that has
+// to come: what /proc showed then can be what is carried to the end. A kernel's report can't.
 func TestWasOpen(t *testing.T) {
 	for origin, want := range map[engine.Origin]bool{engine.OriginProc: true, engine.OriginKernel: false} {
 		w := perfect()
