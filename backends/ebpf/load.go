@@ -245,8 +245,8 @@ func explain(err error) error {
 	return fmt.Errorf("load programs: %w", err)
 }
 
-// onTracepoints reports whether the kernel has programs on raw tracepoints, if they can be loaded at
-// all: it refuses those of a type that it was built without as it does wrong arguments.
+// onTracepoints reports whether the kernel has programs on raw tracepoints, if they can be loaded
+// at all: it refuses those of a type that it was built without as it does wrong arguments.
 func onTracepoints() bool {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
