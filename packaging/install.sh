@@ -1,6 +1,7 @@
 #!/bin/bash
 # install.sh install|uninstall|list BUILD - what packaging/files names, below $DESTDIR$PREFIX
 #
+# ZSH_COMPLETIONS is where zsh looks, below the prefix: Debian's is another place for packages.
 # BUILD has the commands, and in completions/ what they print for shells. list prints the files'
 # places, and with uninstall they are removed, and the directories that only they were in.
 set -euo pipefail
@@ -51,7 +52,7 @@ while read -r kind name; do
 		put 755 "$build/$name" "bin/$name"
 		put 644 "docs/$name.8" "share/man/man8/$name.8"
 		put 644 "$build/completions/$name.bash" "share/bash-completion/completions/$name"
-		put 644 "$build/completions/$name.zsh" "share/zsh/site-functions/_$name"
+		put 644 "$build/completions/$name.zsh" "${ZSH_COMPLETIONS-share/zsh/site-functions}/_$name"
 		put 644 "$build/completions/$name.fish" "share/fish/vendor_completions.d/$name.fish"
 		;;
 	page) put 644 "$name" "share/man/man${file##*.}/$file" ;;

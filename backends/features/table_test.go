@@ -37,12 +37,21 @@ type feature struct {
 	Built func() string
 }
 
+// What is there in place of the ring, and where that is needed.
+const (
+	viaPerf     = "one ring of all CPUs: records come through perf buffers"
+	withoutRing = "the backend where there is no ring buffer"
+)
+
 const snapshot = "the program that describes the processes that exist: /proc does"
 
 // table lists what the backends need.
 var table = []feature{
 	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
-	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Probe: mapType(ebpf.RingBuf)},
+	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Without: viaPerf, Probe: mapType(ebpf.RingBuf)},
+	{Backend: "ebpf", Name: "map: perf event array", Since: "4.3", Without: withoutRing, Probe: mapType(ebpf.PerfEventArray)},
+	{Backend: "ebpf", Name: "maps that can be mapped", Since: "5.5", Without: "reading without privileges, and leaving out users",
+		Probe: unlimited(func() error { return features.HaveMapFlag(features.BPF_F_MMAPABLE) })},
 	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: mapType(ebpf.Stack)},
 	{Backend: "ebpf", Name: "map: program array", Since: "4.2", Probe: mapType(ebpf.ProgramArray)},
 	{Backend: "ebpf", Name: "map: LRU hash", Since: "4.10", Probe: mapType(ebpf.LRUHash)},
@@ -53,9 +62,10 @@ var table = []feature{
 	{Backend: "ebpf", Name: "helper: probe_read_user_str", Since: "4.11", Without: "failed execs", Probe: helper(ebpf.TracePoint, asm.FnProbeReadUserStr)},
 	{Backend: "ebpf", Name: "helper: get_current_pid_tgid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentPidTgid)},
 	{Backend: "ebpf", Name: "helper: get_current_uid_gid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentUidGid)},
-	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
-	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
-	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
+	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
+	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
+	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
+	{Backend: "ebpf", Name: "helper: perf_event_output", Since: "4.17", Without: withoutRing, Probe: helper(ebpf.RawTracepoint, asm.FnPerfEventOutput)},
 	{Backend: "ebpf", Name: "programs on tracepoints", Since: "4.7", Without: "changes of ids, tracers, failed execs", Probe: program(ebpf.TracePoint),
 		Built: noSyscallEvents},
 	{Backend: "ebpf", Name: "helper: get_current_task_btf", Since: "5.11", Without: "failed execs whose beginning no program sees",
