@@ -159,7 +159,8 @@ func TestPerfAllocatesNothing(t *testing.T) {
 			s := open(t, Options{})
 			run, pool := shortLives(t), new(conform.Recycler)
 			populate := func() { s.Populate(pool) }
-			for range 3 { // it is to have memory for a record that lies across the end of a ring
+			// It is to have memory for a record that lies across the end of a ring.
+			for range 3 {
 				run(20)
 				populate()
 			}
