@@ -240,10 +240,25 @@ func explain(err error) error {
 		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", unix.EPERM)
 	case errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", err)
+	case errors.Is(err, unix.EINVAL) && !onTracepoints():
+		return fmt.Errorf("load programs: %w: the kernel has no programs on tracepoints (CONFIG_BPF_EVENTS, which needs CONFIG_KPROBE_EVENTS or CONFIG_UPROBE_EVENTS): %w",
+			errors.ErrUnsupported, unix.EINVAL)
 	case errors.Is(err, unix.EMFILE): // without the dump of types around it
 		return fmt.Errorf("load programs: the limit on open descriptors is too low (ulimit -n): %w", unix.EMFILE)
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("load programs: %w: the kernel lacks a part of eBPF: %w", errors.ErrUnsupported, err)
 	}
 	return fmt.Errorf("load programs: %w", err)
+}
+
+// onTracepoints reports whether the kernel has programs on raw tracepoints, if they can be loaded at
+// all: it refuses those of a type that it was built without as it does wrong arguments.
+func onTracepoints() bool {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err == nil {
+		p.Close()
+	}
+	return !errors.Is(err, unix.EINVAL)
 }
