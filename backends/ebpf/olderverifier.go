@@ -14,7 +14,7 @@ import (
 
 // lowLimits are the bounds of loops in the programs where the verifier checks a function once for
 // each call: it looks at no more than a million instructions.
-var lowLimits = map[string]uint32{"path_rounds": 6, "cgroup_rounds": 3, "path_attempts": 2, "path_checks": 95, "most_tries": 1}
+var lowLimits = map[string]uint32{"path_rounds": 6, "cgroup_rounds": 3, "path_attempts": 1, "path_checks": 95, "most_tries": 1}
 
 // lowExtents are wholeTexts with them.
 var lowExtents = map[engine.Field]engine.Extent{
