@@ -169,14 +169,12 @@ recording that is printed, and nothing is asked of the kernel.
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
-	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+	if shown, err := command.Parse(f, syntax(), args, out); shown || err != nil {
 		return nil, err
 	}
 	operands := f.Args()
 	if len(operands) > 0 {
 		switch operands[0] {
-		case "completion":
-			return nil, printCompletion(f, operands[1:], out)
 		case "tree", "stats", "top":
 			o.verb, operands = operands[0], operands[1:]
 		}
@@ -243,20 +241,12 @@ func parse(args []string, out io.Writer) (*options, error) {
 	return o, nil
 }
 
-// printCompletion prints what makes a shell complete the options.
-func printCompletion(f *pflag.FlagSet, shell []string, out io.Writer) error {
-	if len(shell) != 1 {
-		return errors.New("completion: name one shell: bash, zsh or fish")
-	}
-	script, err := command.Completion(shell[0], f, []string{"tree", "stats", "top", "completion"}, map[string]command.Values{
+// syntax returns what the options do not tell of the arguments.
+func syntax() command.Syntax {
+	return command.Syntax{Usage: usage, Words: []string{"tree", "stats", "top"}, Values: map[string]command.Values{
 		"events": {List: kindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
 		"backend": {List: quark.EveryBackend.Names()},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, script)
-	return err
+	}}
 }
 
 // chooseForm chooses how events are printed: as lines on a terminal, unless another form is asked
