@@ -124,9 +124,17 @@ func (m *monitor) gapLine(count uint64, from, to time.Time) []byte {
 
 const exportProgram = "quark-export"
 
+// program is the name of the command, for its help, its version and its completion.
+func program() string {
+	if filepath.Base(os.Args[0]) == exportProgram {
+		return exportProgram
+	}
+	return "quark-mon"
+}
+
 // becomeExport makes this process quark-export, with the same arguments.
 func becomeExport() error {
-	if filepath.Base(os.Args[0]) == exportProgram {
+	if program() == exportProgram {
 		return fmt.Errorf("%s is a program without exporters: make build, or go install, makes the right one", os.Args[0])
 	}
 	path, err := findExport()

@@ -44,7 +44,7 @@ type options struct {
 }
 
 func newFlags(o *options) *pflag.FlagSet {
-	all := command.NewFlags("quark-mon")
+	all := command.NewFlags(program())
 	command.Group(all, "Where events come from", func(f *pflag.FlagSet) {
 		f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
 		f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
