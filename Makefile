@@ -21,8 +21,9 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-# All commands for guests are one binary in their image, under the name of each.
-GUEST    := $(filter-out quark-matrix,$(COMMANDS))
+# All commands for guests are one binary in their image, under the name of each. quark-export is not
+# among them: guests have no network.
+GUEST    := $(filter-out quark-matrix quark-export,$(COMMANDS))
 GUESTDIRS = $(addprefix cmd/,$(GUEST)) initramfs/gotest
 MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(notdir $(GUESTDIRS)))
 COMMA := ,
@@ -110,6 +111,7 @@ help:
 	@echo 'make kernel-odd     builds the kernels of odd machines (no kprobes, no bpf() ...), for make test-kernel KERNELS="odd/*"'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
+	@echo 'make test-collector exports to a real OpenTelemetry Collector that is killed and started again (minutes the first time)'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -379,6 +381,15 @@ TOOLS := build/tools
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	$(Q)$(HOSTGO) build -C tools -o $(abspath $(TOOLS))/ tool
 
+# A real OpenTelemetry Collector, which is killed and started again while quark exports to it. It is
+# built from its Go modules, in a module of its own, which takes minutes the first time.
+COLLECTOR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/collector
+.PHONY: test-collector
+test-collector:
+	$(Q)mkdir -p $(COLLECTOR)
+	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
+	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
+
 .PHONY: lint vulncheck
 lint: $(TOOLS)/golangci-lint
 	$(Q)$(TOOLS)/golangci-lint run
@@ -391,7 +402,7 @@ lint: $(TOOLS)/golangci-lint
 race: export QUARK_TRIES ?= 1000
 race:
 	@./.ci/deps gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
-	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon
+	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon/watch
 	$(Q)$(MAKE) --no-print-directory guest-test RACE=1 PKG=. RUN=TestCloseFromAnywhere/kprobe KNOBS=QUARK_TRIES=$(QUARK_TRIES)
 
 # Needs the network, for the list of what is known.
@@ -399,7 +410,7 @@ vulncheck: $(TOOLS)/govulncheck
 	$(Q)$(TOOLS)/govulncheck ./...
 
 # What the interface lost or changed since API_BASE, the last release by default.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/otlp ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
 apidiff: $(TOOLS)/apidiff
@@ -407,6 +418,7 @@ apidiff: $(TOOLS)/apidiff
 	old=$$(mktemp -d); trap 'git worktree remove --force "$$old"' EXIT; \
 	git worktree add --quiet --detach "$$old" '$(API_BASE)' || exit; \
 	for p in $(API); do \
+		[ -d "$$old/$$p" ] || continue; \
 		(cd "$$old" && '$(abspath $(TOOLS))/apidiff' -w "$$old/api" $$p) && \
 		diff=$$($(TOOLS)/apidiff -incompatible "$$old/api" $$p) || exit; \
 		[ -z "$$diff" ] || { echo "$$p:"; echo "$$diff"; bad=1; }; \

@@ -111,11 +111,14 @@ func (f *fetcher) build(ctx context.Context, s **source, r recipe, known string)
 	if err != nil || p.Version == known {
 		return "", err
 	}
-	out := filepath.Join((*s).Dir, r.variant())
-	if err := os.Mkdir(out, 0o755); err != nil {
+	out := (*s).out
+	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(out)
+	// The count of builds is in the kernel's version.
+	if err := os.Remove(filepath.Join(out, ".version")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
 	config := filepath.Join(out, "wanted")
 	if err := os.WriteFile(config, []byte(r.config), 0o644); err != nil {
 		return "", err
@@ -160,8 +163,13 @@ func (f *fetcher) build(ctx context.Context, s **source, r recipe, known string)
 // source is the newest source that the archive has.
 type source struct {
 	*archive
-	tree string         // where it is unpacked
-	is   debian.Package // what is unpacked; its zero value: nothing yet
+	tree string // where it is unpacked
+
+	// out is where all recipes are built, one after the other: make knows which files an option
+	// is of, and does not compile the others again.
+	out string
+
+	is debian.Package // what is unpacked; its zero value: nothing yet
 }
 
 func (f *fetcher) openSource(ctx context.Context, arch string) (*source, error) {
@@ -169,7 +177,7 @@ func (f *fetcher) openSource(ctx context.Context, arch string) (*source, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &source{archive: a, tree: filepath.Join(a.Dir, "tree")}, nil
+	return &source{archive: a, tree: filepath.Join(a.Dir, "tree"), out: filepath.Join(a.Dir, "out")}, nil
 }
 
 // Close removes the source.

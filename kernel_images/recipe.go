@@ -40,8 +40,9 @@ var nobtf = recipe{
 // recipes are all recipes. Those of odd/ differ from nobtf by some options each.
 var recipes = []recipe{
 	nobtf,
-	nobtf.but("odd/no-connector", "CONFIG_CONNECTOR=n", "CONFIG_PROC_EVENTS=n"),
-	nobtf.but("odd/no-proc-events", "CONFIG_PROC_EVENTS=n"),
+	// As on distributions' kernels a new session makes a new group for the scheduler.
+	nobtf.but("odd/no-connector", "CONFIG_CONNECTOR=n", "CONFIG_PROC_EVENTS=n", "CONFIG_SCHED_AUTOGROUP=y"),
+	nobtf.but("odd/no-proc-events", "CONFIG_PROC_EVENTS=n", "CONFIG_SCHED_AUTOGROUP=y"),
 	nobtf.but("odd/no-kprobes", "CONFIG_KPROBES=n", "CONFIG_KPROBE_EVENTS=n"),
 	nobtf.but("odd/no-bpf", "CONFIG_BPF_SYSCALL=n", "CONFIG_BPF_JIT=n", "CONFIG_BPF_EVENTS=n", "CONFIG_CGROUP_BPF=n"),
 	// Without its tracers the kernel has neither tracefs nor programs on tracepoints. Blocks'

@@ -51,6 +51,7 @@ func main() {
 			{Name: "ebpf:btf"},
 			{Name: "ebpf:fentry"},
 			{Name: "ebpf:tracepoint"},
+			{Name: "ebpf:perf"},
 		},
 	}
 	suite.Child()

@@ -14,63 +14,36 @@ import (
 // each before it why it can't. On a machine that is known to refuse some, it has to refuse these,
 // with words that say what is missing, and no others.
 func fallback(t *test) {
-	var opened string
-	why := make(map[string]string) // of backends that can't be opened
-	for _, name := range backends.All.Names() {
-		set, err := backends.Parse(name)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		q, err := quark.Open(quark.Options{Backends: set, Strict: true})
-		if err != nil {
-			why[name] = strings.TrimPrefix(err.Error(), "no backend can be used: "+name+": ")
-			t.Logf("%s is refused: %s", name, why[name])
-			continue
-		}
-		t.Logf("%s opens", name)
-		if opened == "" {
-			opened = name
-		}
-		if err := q.Close(); err != nil {
-			t.Errorf("close %s: %v", name, err)
-		}
-	}
-
 	q, err := quark.Open(quark.Options{})
-	if opened == "" {
-		if err == nil {
-			q.Close()
-			t.Fatalf("%s is opened, which can't be opened alone", q.Backend())
-		}
-		for name, reason := range why {
-			if !strings.Contains(err.Error(), name+": "+reason) {
-				t.Errorf("the error does not say of %s %q: %v", name, reason, err)
-			}
-		}
-	} else if err != nil {
-		t.Errorf("nothing is opened, where %s can be: %v", opened, err)
-	} else {
-		defer q.Close()
-		if q.Backend() != opened {
-			t.Errorf("%s is opened, want %s", q.Backend(), opened)
-		}
-		names := backends.All.Names()
-		before := names[:slices.Index(names, opened)]
-		if len(q.Attempts()) != len(before) {
-			t.Errorf("%d backends are said to have been tried before, want %s", len(q.Attempts()), before)
-		}
-		for i, a := range q.Attempts() {
-			if i < len(before) && (a.Backend != before[i] || a.Err.Error() != why[a.Backend]) {
-				t.Errorf("tried before: %v; opened alone: %s: %s", a, before[i], why[before[i]])
-			}
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	opened, attempts := q.Backend(), q.Attempts()
+	if err := q.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	t.Logf("%s is opened", opened)
+	names := backends.All.Names()
+	n := slices.Index(names, opened)
+	if n < 0 {
+		t.Fatalf("%s is opened, which is none of %s", opened, names)
+	}
+	before, after := names[:n], names[n+1:]
+	why := make(map[string]string) // of backends that can't be opened
+	for _, name := range before {
+		if why[name] = t.refusal(name); why[name] == "" {
+			t.Errorf("%s is opened, but %s can be opened, too", opened, name)
 		}
 	}
-	t.wantRefusals(why)
-}
+	if len(attempts) != len(before) {
+		t.Errorf("tried before: %v, want %s", attempts, before)
+	}
+	for i, a := range attempts {
+		if i < len(before) && (a.Backend != before[i] || a.Err.Error() != why[before[i]]) {
+			t.Errorf("tried before: %v; opened alone: %s: %s", a, before[i], why[before[i]])
+		}
+	}
 
-// wantRefusals compares the reasons of backends that can't be opened with those that the machine is
-// known to have.
-func (t *test) wantRefusals(why map[string]string) {
 	value, known := os.LookupEnv(refusals.Variable)
 	if !known {
 		return
@@ -79,15 +52,39 @@ func (t *test) wantRefusals(why map[string]string) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	for _, name := range backends.All.Names() {
-		words, refused := want[name]
-		switch reason, is := why[name]; {
-		case refused && !is:
+	for _, name := range after {
+		why[name] = t.refusal(name)
+	}
+	for _, name := range names {
+		switch words, refused := want[name]; {
+		case refused && why[name] == "":
 			t.Errorf("%s can be opened, want it refused with %q", name, words)
-		case refused && !strings.Contains(reason, words):
-			t.Errorf("%s is refused with %q, want %q in it", name, reason, words)
-		case !refused && is:
-			t.Errorf("%s is refused: %s", name, reason)
+		case refused && !strings.Contains(why[name], words):
+			t.Errorf("%s is refused with %q, want %q in it", name, why[name], words)
+		case !refused && why[name] != "":
+			t.Errorf("%s is refused: %s", name, why[name])
 		}
 	}
+}
+
+// refusal opens and closes a backend. It returns why that can't be opened, or "".
+func (t *test) refusal(backend string) string {
+	set, err := backends.Parse(backend)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	q, err := quark.Open(quark.Options{Backends: set, Strict: true})
+	if err == nil {
+		t.Logf("%s opens", backend)
+		if err := q.Close(); err != nil {
+			t.Errorf("close %s: %v", backend, err)
+		}
+		return ""
+	}
+	reason := err.Error()
+	if _, after, ok := strings.Cut(reason, backend+": "); ok {
+		reason = after
+	}
+	t.Logf("%s is refused: %s", backend, reason)
+	return reason
 }

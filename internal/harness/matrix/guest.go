@@ -96,6 +96,7 @@ var Backends = []Backend{
 	{Name: "ebpf:btf", Option: "--backend=ebpf:btf"},
 	{Name: "ebpf:fentry", Option: "--backend=ebpf:fentry"},
 	{Name: "ebpf:tracepoint", Option: "--backend=ebpf:tracepoint"},
+	{Name: "ebpf:perf", Option: "--backend=ebpf:perf"},
 }
 
 // NoBackend stands for the backend in tests that need none.

@@ -1,0 +1,88 @@
+package ctest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark"
+)
+
+// recordings returns the recording of testdata/check.c, and one without its end.
+func recordings(t testing.TB) (whole, torn string) {
+	b := record(t, lives())
+	return write(t, "lives.trace", b), write(t, "torn.trace", b[:len(b)-1])
+}
+
+func TestCheck(t *testing.T) {
+	program := compile(t, "testdata/check.c")
+	whole, torn := recordings(t)
+	run := valgrind(t, program, whole, torn)
+	var stderr bytes.Buffer
+	run.Stderr = &stderr // valgrind remarks on the size of the range that it is told to ignore
+	if out, err := run.Output(); err != nil || string(out) != "ok\n" {
+		t.Errorf("%v\n%s%s", err, out, &stderr)
+	}
+}
+
+// The static library has all that a program needs.
+func TestCheckStatic(t *testing.T) {
+	lib := library(t)
+	program := t.TempDir() + "/check"
+	gcc := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-I", lib+"/include", "testdata/check.c", lib+"/lib/libquark.a", "-pthread", "-o", program)
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	whole, torn := recordings(t)
+	if out, err := exec.CommandContext(t.Context(), program, whole, torn).CombinedOutput(); err != nil || string(out) != "ok\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Valgrind sees what was handed out and is used too late.
+func TestCheckSeesDefects(t *testing.T) {
+	program := compile(t, "testdata/check.c")
+	whole, _ := recordings(t)
+	out, err := valgrind(t, program, whole, "late").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Invalid read") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// samples are recordings of backends.
+func samples(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../../engine/enginetest/testdata/*.trace")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings: %v", err)
+	}
+	return files
+}
+
+// The example dumps what Go dumps, also of recordings of each backend.
+func TestMonitorDumpsAsGo(t *testing.T) {
+	program := compile(t, "../examples/monitor.c")
+	own, _ := recordings(t)
+	for i, file := range append(samples(t), own) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []byte
+		q := replay(t, b)
+		drain(t, q, func(ev *quark.Event) { want = q.AppendDump(want, ev) })
+		run := exec.CommandContext(t.Context(), program, "-d", "-r", file)
+		if i == 0 {
+			run = valgrind(t, program, "-d", "-r", file)
+		}
+		var stderr bytes.Buffer
+		run.Stderr = &stderr
+		got, err := run.Output()
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v\n%s\n%s\nwant %s", file, err, &stderr, got, want)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package ctest
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+)
+
+// limit is how much more an event may cost in C than in Go.
+const limit = 1000 // ns of CPU time
+
+const lifetimes = 3000 // processes in a recording
+
+// oneByOne is a recording in which each event is waited for: for each of them C calls Go seven
+// times, as the time of a replay stops twice on the way to each raw event.
+func oneByOne(t testing.TB) []byte {
+	m := enginetest.NewMachine()
+	sh := m.Running("/bin/sh")
+	for i := range lifetimes {
+		p := sh.Fork()
+		rich(p)
+		p.Exec("/usr/bin/true", "this", "is", "life", fmt.Sprint(i))
+		p.State.Task.Known |= engine.FieldsUsage
+		p.Exit(0)
+	}
+	return record(t, m)
+}
+
+// burst is a source of which all is there at once, as in a wait of a busy machine.
+type burst struct {
+	enginetest.Source
+	clock *enginetest.Clock
+}
+
+func (b *burst) Clock() engine.Clock { return b.clock.Engine() }
+func (b *burst) Arm(bool) bool       { return true }
+
+func (b *burst) Populate(to engine.Sink) error {
+	if err := b.Source.Populate(to); err != nil || b.Queued() > 0 {
+		return err
+	}
+	return io.EOF
+}
+
+func (b *burst) Finish() { b.clock.Advance(time.Hour) }
+
+// atOnce is a recording of such lives without a wait between them.
+func atOnce(t testing.TB) []byte {
+	b := &burst{clock: enginetest.NewClock()}
+	p := enginetest.NewMachine().Running("/bin/sh")
+	rich(p)
+	for i := range lifetimes {
+		push := func(kind engine.Kind, adjust func(*enginetest.Raw)) {
+			r := p.State
+			r.Kind, r.PID, r.Creator = kind, uint32(10+i), 1
+			r.Time = b.clock.Now() + uint64(1000*i+int(kind))
+			r.Task.Start = b.clock.Now() + uint64(1000*i)
+			adjust(&r)
+			b.Push(r)
+		}
+		push(engine.KindFork, func(*enginetest.Raw) {})
+		push(engine.KindExec, func(r *enginetest.Raw) {
+			r.Filename, r.Cmdline = []byte("/usr/bin/true"), fmt.Appendf(nil, "/usr/bin/true\x00this\x00is\x00life\x00%d\x00", i)
+		})
+		push(engine.KindExit, func(r *enginetest.Raw) {
+			r.Task.Known |= engine.FieldsUsage.With(engine.FieldExit)
+			r.Task.Exit.Time = r.Time
+		})
+	}
+	return record(t, b)
+}
+
+// costs returns the CPU time in ns of an event in C and in Go, measured in turns. The least of each
+// counts, as others use the machine too.
+func costs(t testing.TB, recording []byte, turns, rounds int) (inC, inGo float64) {
+	program := compile(t, "testdata/cost.c")
+	file := write(t, "cost.trace", recording)
+	for range turns {
+		eventsC, spentC := spentInC(t, program, file, rounds)
+		eventsGo, spentGo := spentInGo(t, recording, rounds)
+		if eventsC != eventsGo || eventsGo < lifetimes*rounds {
+			t.Fatalf("%d events in C, %d in Go", eventsC, eventsGo)
+		}
+		inC, inGo = least(inC, spentC/float64(eventsC)), least(inGo, spentGo/float64(eventsGo))
+	}
+	return inC, inGo
+}
+
+func least(a, b float64) float64 {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+func spentInC(t testing.TB, program, file string, rounds int) (events int, ns float64) {
+	out, err := exec.Command(program, file, fmt.Sprint(rounds)).CombinedOutput()
+	if _, scan := fmt.Fscan(strings.NewReader(string(out)), &events, &ns); err != nil || scan != nil {
+		t.Fatalf("%v, %v\n%s", err, scan, out)
+	}
+	return events, ns
+}
+
+func spentInGo(t testing.TB, recording []byte, rounds int) (events int, ns float64) {
+	pids := uint32(0)
+	for range rounds {
+		q := replay(t, recording)
+		before := cpuTime(t)
+		drain(t, q, func(ev *quark.Event) {
+			events++
+			pids += ev.Process.PID
+		})
+		ns += cpuTime(t) - before
+	}
+	return events, ns
+}
+
+func cpuTime(t testing.TB) float64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now); err != nil {
+		t.Fatal(err)
+	}
+	return float64(now.Nano())
+}
+
+// An event takes at most 1 us more where events come together, as many do in each wait of a queue.
+func TestCost(t *testing.T) {
+	inC, inGo := costs(t, atOnce(t), 4, 5)
+	t.Logf("an event takes %.0f ns in C and %.0f ns in Go", inC, inGo)
+	if inC-inGo > limit {
+		t.Errorf("an event takes %.0f ns in C and %.0f ns in Go: more than %d ns above", inC, inGo, limit)
+	}
+}
+
+func BenchmarkCost(b *testing.B) {
+	for name, recording := range map[string][]byte{"at once": atOnce(b), "one by one": oneByOne(b)} {
+		b.Run(name, func(b *testing.B) {
+			inC, inGo := costs(b, recording, 5, 40)
+			for b.Loop() {
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(inC, "C-ns/event")
+			b.ReportMetric(inGo, "Go-ns/event")
+			b.ReportMetric(inC-inGo, "above-ns/event")
+		})
+	}
+}

@@ -1,0 +1,26 @@
+package ctest
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/quark-linux/quark/internal/golden"
+)
+
+// What the examples print of a recording.
+func TestExamples(t *testing.T) {
+	file, _ := recordings(t)
+	run := exec.CommandContext(t.Context(), compile(t, "../examples/monitor.c"), "-p", "-f", "comm != long", "-r", file)
+	out, err := run.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "testdata/monitor.c.txt", out)
+	golden.Compare(t, "testdata/monitor.py.txt", python(t, "../examples/monitor.py", "-p", "-f", "comm != long", "-r", file))
+}
+
+func TestPythonLive(t *testing.T) {
+	if out := python(t, "testdata/live.py"); string(out) != "ok\n" {
+		t.Errorf("%s", out)
+	}
+}

@@ -1,0 +1,231 @@
+package ctest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark"
+)
+
+// Each member of each event has the value that Go has, seen through Python.
+func TestMembers(t *testing.T) {
+	own, _ := recordings(t)
+	for _, file := range []string{own, samples(t)[0], samples(t)[len(samples(t))-1]} {
+		out := json.NewDecoder(bytes.NewReader(python(t, "testdata/members.py", file)))
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := replay(t, b)
+		filled := make(map[string]bool)
+		drain(t, q, func(ev *quark.Event) {
+			var got map[string]string
+			if err := out.Decode(&got); err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range got {
+				name = partNumber.ReplaceAllString(name, "part")
+				filled[name] = filled[name] || value != "0" && value != "None"
+			}
+			if diff := cmp.Diff(eventMembers(ev, q.Clock()), got); diff != "" {
+				t.Errorf("%s: %v: %s", file, ev.Events, diff)
+			}
+		})
+		if out.More() {
+			t.Errorf("%s: there are more events in C", file)
+		}
+		if file == own {
+			for name, ok := range filled { // else a member could be forgotten on both sides
+				if !ok && !never[name] {
+					t.Errorf("%s is never set in the recording", name)
+				}
+			}
+		}
+	}
+}
+
+var partNumber = regexp.MustCompile(`^part\d`)
+
+// never are the members that the recording can't have: of threads, of tracers, of guesses.
+var never = map[string]bool{"thread": true, "tracer_pid": true, "tracer_tid": true, "cpu": true, "part.cpu": true, "process.inferred": true,
+	"exec_path_carried": true, "exec_path_cut": true}
+
+// values are the members of a structure by their names in C.
+type values map[string]string
+
+// set sets a member to a value if it is known, and else to what C has for it.
+func (v values) set(name string, known bool, value any) {
+	switch {
+	case !known && reflect.TypeOf(value).Kind() == reflect.String && name != "process.comm":
+		v[name] = "None"
+	case !known && reflect.TypeOf(value).Kind() == reflect.String:
+		v[name] = ""
+	case !known:
+		v[name] = "0"
+	case reflect.TypeOf(value).Kind() == reflect.Bool:
+		v[name] = "0"
+		if value.(bool) {
+			v[name] = "1"
+		}
+	default:
+		v[name] = fmt.Sprint(value)
+	}
+}
+
+// latin1 is a text as Python decodes it.
+func latin1[T string | []byte](s T) string {
+	runes := make([]rune, len(s))
+	for i := range len(s) {
+		runes[i] = rune(s[i])
+	}
+	return string(runes)
+}
+
+// derivedLast is the set with the bits that quark.h gives to fields.
+func derivedLast(fields quark.Fields) (mask uint64) {
+	for f := range quark.Field(quark.NumFields) {
+		switch {
+		case !fields.Has(f):
+		case f == quark.FieldEntry:
+			mask |= 1 << 62
+		case f == quark.FieldPrivileges:
+			mask |= 1 << 63
+		default:
+			mask |= 1 << f
+		}
+	}
+	return mask
+}
+
+func eventMembers(ev *quark.Event, clock *quark.Clock) map[string]string {
+	v := make(values)
+	gap, failed := ev.Events.Has(quark.EventGap), ev.Events.Has(quark.EventExecFailed)
+	v.set("events", true, uint32(ev.Events))
+	v.set("time", true, ev.Wall.UnixNano())
+	v.set("time_monotonic", true, ev.Time)
+	v.set("id_change", true, uint8(ev.IDChange))
+	v.set("cpu", true, ev.CPU)
+	v.set("tid", true, ev.TID)
+	v.set("thread", true, ev.Thread)
+	v.set("tracer_pid", true, ev.Tracer.PID)
+	v.set("tracer_tid", true, ev.Tracer.TID)
+	v.set("exec_errno", failed, ev.Failed.Errno)
+	v.set("exec_failed_path", failed && ev.Failed.PathKnown, latin1(ev.Failed.Path))
+	v.set("exec_path_carried", failed, ev.Failed.PathCarried)
+	v.set("exec_path_cut", failed, ev.Failed.PathCut)
+	v.set("gap_from", gap, ev.Gap.From)
+	v.set("gap_to", gap, ev.Gap.To)
+	v.set("gap_count", gap, ev.Gap.Count)
+	v.set("gap_cause", gap, uint8(ev.Gap.Cause))
+	v.set("gap_cpu", gap, ev.Gap.CPU)
+	v.set("nparts", true, len(ev.Parts))
+	for i, p := range ev.Parts {
+		of := func(name string, value any) { v.set(fmt.Sprintf("part%d.%s", i, name), true, value) }
+		of("time", p.Time)
+		of("event", uint32(p.Kind.Events()))
+		of("id_change", uint8(p.IDChange))
+		of("cpu", p.CPU)
+		of("uid", p.Cred.UID)
+		of("euid", p.Cred.EUID)
+		of("suid", p.Cred.SUID)
+		of("gid", p.Cred.GID)
+		of("egid", p.Cred.EGID)
+		of("sgid", p.Cred.SGID)
+		of("fields_known", derivedLast(p.Known))
+		of("fields_carried", derivedLast(p.Carried&p.Known))
+	}
+	if !gap {
+		processMembers(v, ev.Process, clock)
+	}
+	return v
+}
+
+// ofProc are the fields of QUARK_F_PROC.
+var ofProc = quark.FieldsIDs | quark.SetOf(quark.FieldStart, quark.FieldPPID, quark.FieldPGID, quark.FieldSID, quark.FieldCaps, quark.FieldTTY,
+	quark.FieldUTSNS, quark.FieldIPCNS, quark.FieldMntNS, quark.FieldNetNS)
+
+func processMembers(v values, p *quark.Process, clock *quark.Clock) {
+	always := func(name string, value any) { v.set("process."+name, true, value) }
+	always("pid", p.PID)
+	always("fields_known", derivedLast(p.Known))
+	always("fields_carried", derivedLast(p.Carried&p.Known))
+	always("fields_cut", derivedLast(p.Truncated&p.Known))
+	var flags, carried, cut int
+	for i, group := range []quark.Fields{ofProc, quark.SetOf(quark.FieldExit), quark.SetOf(quark.FieldComm), quark.SetOf(quark.FieldFilename),
+		quark.SetOf(quark.FieldCmdline), quark.SetOf(quark.FieldCwd), quark.SetOf(quark.FieldCgroup)} {
+		if p.Known&group == group {
+			flags |= 1 << i
+		}
+		if p.Known&p.Carried&group != 0 {
+			carried |= 1 << i
+		}
+		if p.Known&p.Truncated&group != 0 {
+			cut |= 1 << i
+		}
+	}
+	always("flags", flags)
+	always("flags_carried", carried)
+	always("flags_cut", cut)
+	always("as_of", p.AsOf())
+	always("exited", p.Exited)
+	always("inferred", p.Inferred)
+	v.set("process.birth_pid", p.Birth.Known.Has(quark.FieldPPID), p.Birth.Parent.PID)
+	v.set("process.birth_start", p.Birth.Known.Has(quark.FieldStart), p.Birth.Parent.Start)
+	var usage quark.Usage
+	if p.Usage != nil {
+		usage = *p.Usage
+	}
+	blob := func(b []byte) string { return latin1(b) + "\x00" }
+	for f, members := range map[quark.Field]map[string]any{
+		quark.FieldStart: {"proc_time_boot": clock.BootAt(p.Start).UnixNano(), "start_boottime": p.Start, "start_unit": p.StartUnit},
+		quark.FieldPPID:  {"proc_ppid": p.PPID},
+		quark.FieldPGID:  {"proc_pgid": p.PGID},
+		quark.FieldSID:   {"proc_sid": p.SID},
+		quark.FieldUIDs:  {"proc_uid": p.Cred.UID, "proc_euid": p.Cred.EUID},
+		quark.FieldSUID:  {"proc_suid": p.Cred.SUID},
+		quark.FieldGIDs:  {"proc_gid": p.Cred.GID, "proc_egid": p.Cred.EGID},
+		quark.FieldSGID:  {"proc_sgid": p.Cred.SGID},
+		quark.FieldCaps: {"proc_cap_inheritable": p.Caps.Inheritable, "proc_cap_permitted": p.Caps.Permitted,
+			"proc_cap_effective": p.Caps.Effective, "proc_cap_bset": p.Caps.Bounding, "proc_cap_ambient": p.Caps.Ambient},
+		quark.FieldTTY:      {"proc_tty_major": p.TTY.Major, "proc_tty_minor": p.TTY.Minor},
+		quark.FieldUTSNS:    {"proc_uts_inonum": p.NS.UTS},
+		quark.FieldIPCNS:    {"proc_ipc_inonum": p.NS.IPC},
+		quark.FieldMntNS:    {"proc_mnt_inonum": p.NS.Mnt},
+		quark.FieldNetNS:    {"proc_net_inonum": p.NS.Net},
+		quark.FieldComm:     {"comm": latin1(p.Comm)},
+		quark.FieldFilename: {"filename": latin1(p.Filename)},
+		quark.FieldCmdline:  {"cmdline": blob(p.Cmdline), "cmdline_len": len(p.Cmdline)},
+		quark.FieldCwd:      {"cwd": latin1(p.Cwd)},
+		quark.FieldCgroup:   {"cgroup": latin1(p.Cgroup)},
+		quark.FieldExit: {"exit_code": p.Exit.Code(), "wait_status": p.Exit.WaitStatus, "exit_time": p.Exit.Time,
+			"exit_time_event": clock.At(p.Exit.Time).UnixNano()},
+		quark.FieldExitSignal: {"exit_signal": p.ExitSignal},
+		quark.FieldParentTID:  {"birth_tid": p.ParentTID},
+		quark.FieldLogin:      {"login_uid": p.Login.UID, "login_session": p.Login.Session},
+		quark.FieldExecutable: {"exe_inode": p.Executable.Inode, "exe_ctime": p.Executable.Ctime,
+			"exe_dev_major": p.Executable.Major(), "exe_dev_minor": p.Executable.Minor(), "exe_uid": p.Executable.UID,
+			"exe_gid": p.Executable.GID, "exe_mode": p.Executable.Mode, "exe_removed": p.Executable.Removed},
+		quark.FieldExecPath:   {"exec_path": latin1(p.ExecPath)},
+		quark.FieldPIDNS:      {"pid_inonum": p.NS.PID, "ns_pid": p.NSPID},
+		quark.FieldUserNS:     {"user_inonum": p.NS.User},
+		quark.FieldCgroupNS:   {"cgroup_inonum": p.NS.Cgroup},
+		quark.FieldTimeNS:     {"time_inonum": p.NS.Time},
+		quark.FieldCPUTime:    {"user_time": usage.UserTime, "system_time": usage.SystemTime},
+		quark.FieldPeakRSS:    {"peak_rss": usage.PeakRSS},
+		quark.FieldIO:         {"rchar": usage.RChar, "wchar": usage.WChar, "read_bytes": usage.ReadBytes, "write_bytes": usage.WriteBytes},
+		quark.FieldEnviron:    {"environ": blob(p.Environ), "environ_len": len(p.Environ)},
+		quark.FieldEntry:      {"proc_entry_leader_type": uint8(p.EntryType), "proc_entry_leader": p.EntryLeader.PID, "entry_leader_start": p.EntryLeader.Start},
+		quark.FieldPrivileges: {"privileges": uint8(p.Privileges)},
+	} {
+		for name, value := range members {
+			v.set("process."+name, p.Known.Has(f), value)
+		}
+	}
+}

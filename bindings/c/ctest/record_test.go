@@ -1,0 +1,117 @@
+package ctest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/engine/trace"
+)
+
+// rich is a process with a value in each member that a source can report.
+func rich(p *enginetest.Process) {
+	s := &p.State
+	s.ExecPath, s.Environ = []byte("./sh"), []byte("LANG=C\x00EMPTY=\x00")
+	t := &s.Task
+	t.Known = engine.AllFields &^ (engine.FieldsUsage | engine.SetOf(engine.FieldExit, engine.FieldCmdline, engine.FieldFilename))
+	t.Carried = engine.SetOf(engine.FieldCwd, engine.FieldCgroup)
+	t.Truncated = engine.SetOf(engine.FieldCwd)
+	t.ExitSignal, t.NSPID, t.ParentTID = 17, 4, 5
+	t.Login = engine.Login{UID: 6, Session: 7}
+	t.Caps = engine.Capabilities{Inheritable: 1 << 40, Permitted: 1 << 39, Effective: 1 << 38, Bounding: 1 << 37, Ambient: 1 << 36}
+	t.TTY = engine.TTY{Major: 136, Minor: 8}
+	t.NS = engine.Namespaces{UTS: 11, IPC: 12, Mnt: 13, Net: 14, PID: 15, User: engine.InitialUserNamespace, Cgroup: 17, Time: 18}
+	t.Cred = engine.Credentials{UID: 21, EUID: 31, SUID: 23, GID: 24, EGID: 25, SGID: 26}
+	t.Executable = engine.Executable{Inode: 1 << 50, Ctime: -1, Device: 8<<8 | 3, UID: 31, GID: 32, Mode: 0o104755, Removed: true}
+	s.Usage = engine.Usage{UserTime: 1 << 41, SystemTime: 42, PeakRSS: 43, RChar: 44, WChar: 45, ReadBytes: 46, WriteBytes: 47}
+}
+
+// lives makes what testdata/check.c expects.
+func lives() *enginetest.Machine {
+	m := enginetest.NewMachine()
+	sh := m.Running("/bin/sh")
+	sh.Fork().Exec("/usr/bin/true", "a b", "", "-c").Exit(3)
+	m.Miss(engine.LossSkipped, 7)
+	p := sh.Fork()
+	p.SetUID(1000).SetGID(1000).SetComm("renamed")
+	p.ExecFails("/no/such/file", 2)
+	p.Exec("/usr/bin/long", strings.Repeat("x", 18000)) // more than there is room for at first
+	p.Kill(9)
+	p = sh.Fork()
+	rich(p)
+	p.Exec("/tmp/rich")
+	p.State.Task.Known |= engine.FieldsUsage
+	p.State.Task.Carried |= engine.FieldsIDs
+	p.Exit(3)
+	return m
+}
+
+// record returns a recording of a source.
+func record(t testing.TB, from quark.Source) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := trace.NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := quark.New(from, quark.Options{Record: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drain(t, q, func(*quark.Event) {})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// drain calls f with all events of a replay, and closes the queue.
+func drain(t testing.TB, q *quark.Queue, f func(*quark.Event)) {
+	t.Helper()
+	defer q.Close()
+	for {
+		ev, err := q.Get()
+		switch {
+		case err == nil:
+			f(ev)
+		case !errors.Is(err, quark.ErrNothing):
+			t.Fatal(err)
+		case q.Drained():
+			return
+		default:
+			if err := q.Block(-1); err != nil { // the clock of a replay moves in it
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// replay returns a queue of a recording.
+func replay(t testing.TB, recording []byte) *quark.Queue {
+	t.Helper()
+	r, err := trace.NewReader(bytes.NewReader(recording), trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := quark.New(r, quark.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// write writes a file of the test and returns its path.
+func write(t testing.TB, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,69 @@
+//go:build cgo
+
+package main
+
+/*
+#include "go.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"github.com/quark-linux/quark"
+)
+
+// badReplay is the error of a file that is no recording.
+type badReplay struct {
+	file string
+	err  error
+}
+
+func (e *badReplay) Error() string { return fmt.Sprintf("replay %s: %v", e.file, e.err) }
+
+// report returns the errno of an error, 0 of nil, and writes its text for quark_last_error.
+func report(err error, message *C.char) C.int {
+	if err == nil {
+		return 0
+	}
+	setText(message, C.MESSAGE_LENGTH, err.Error())
+	return C.int(errnoOf(err))
+}
+
+func errnoOf(err error) syscall.Errno {
+	var (
+		option *quark.OptionError
+		filter *quark.FilterError
+		opened *quark.OpenError
+		replay *badReplay
+		number syscall.Errno
+	)
+	switch {
+	case errors.As(err, &option), errors.As(err, &filter):
+		return syscall.EINVAL
+	case errors.As(err, &replay):
+		return syscall.EBADMSG
+	case errors.Is(err, os.ErrClosed):
+		return syscall.EBADF
+	case errors.As(err, &opened): // of several backends, each for another reason
+		if errors.Is(err, os.ErrPermission) {
+			return syscall.EPERM
+		}
+		return syscall.ENOTSUP
+	case errors.As(err, &number):
+		return number
+	case errors.Is(err, errors.ErrUnsupported):
+		return syscall.ENOTSUP
+	}
+	return syscall.EIO
+}
+
+// setText writes as much of a text as there is room for, and a NUL.
+func setText(to *C.char, room C.size_t, text string) {
+	b := unsafe.Slice((*byte)(unsafe.Pointer(to)), int(room))
+	b[copy(b[:len(b)-1], text)] = 0
+}

@@ -1,0 +1,81 @@
+//go:build cgo
+
+package main
+
+/*
+#include "go.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quark-linux/quark"
+)
+
+// flagged are the backends that have a flag.
+var flagged = []struct {
+	flag    C.int
+	backend quark.BackendSet
+}{
+	{C.QQ_EBPF, quark.EBPF}, {C.QQ_KPROBE, quark.KProbe}, {C.QQ_CNPROC, quark.CNProc}, {C.QQ_TRACEPOINT, quark.Tracepoint},
+	{C.QQ_TASKSTATS, quark.Taskstats}, {C.QQ_PROCPOLL, quark.ProcPoll}, {C.QQ_AUDIT, quark.Audit},
+}
+
+// flagOf returns the flag of the backend with a name, 0 if it has none.
+func flagOf(name string) C.int {
+	set, _ := quark.ParseBackend(name) // 0 for those of tests
+	for _, f := range flagged {
+		if f.backend == set {
+			return f.flag
+		}
+	}
+	return 0
+}
+
+// options returns what the attributes ask for.
+func options(attr *C.struct_quark_queue_attr) (opts quark.Options, err error) {
+	wrong := func(member string, value any, reason string) (quark.Options, error) {
+		return opts, &quark.OptionError{Option: member, Value: value, Err: errors.New(reason)}
+	}
+	rest := attr.flags
+	has := func(flag C.int) bool {
+		set := rest&flag != 0
+		rest &^= flag
+		return set
+	}
+	for _, f := range flagged {
+		if has(f.flag) {
+			opts.Backends |= f.backend
+		}
+	}
+	opts.Threads, opts.MinAgg = has(C.QQ_THREAD_EVENTS), has(C.QQ_MIN_AGG)
+	opts.Strict, opts.FailedExecs = has(C.QQ_STRICT), has(C.QQ_FAILED_EXECS)
+	if has(C.QQ_ENTRY_LEADER); rest != 0 {
+		return wrong("flags", fmt.Sprintf("%#x", attr.flags), fmt.Sprintf("this library has no flag %#x", rest))
+	}
+	if opts.Backends == 0 && attr.replay == nil {
+		return wrong("flags", fmt.Sprintf("%#x", attr.flags), "no backend is among them: add QQ_ALL_BACKENDS, or one of QQ_EBPF and those that follow it")
+	}
+	for _, n := range attr.reserved {
+		if n != 0 {
+			return wrong("reserved", n, "it must be 0: begin with quark_queue_default_attr")
+		}
+	}
+	// Open says which range a number is outside of, and what stands for the default.
+	opts.MaxLength = int(attr.max_length)
+	opts.HoldTime = time.Duration(attr.hold_time) * time.Millisecond
+	opts.CacheGraceTime = time.Duration(attr.cache_grace_time) * time.Millisecond
+	if attr.environ != nil {
+		opts.Environ.Names = strings.Split(C.GoString(attr.environ), ",")
+	}
+	if attr.filter != nil {
+		if opts.Where, err = quark.ParseFilter(C.GoString(attr.filter)); err != nil {
+			return opts, fmt.Errorf("filter: %w", err)
+		}
+	}
+	return opts, nil
+}
