@@ -9,7 +9,8 @@ VERSION ?= $(eval VERSION := $(shell packaging/version.sh))$(VERSION)
 SOURCE_DATE_EPOCH ?= $(eval SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct))$(SOURCE_DATE_EPOCH)
 RELEASE  := build/release
 HOSTARCH := $(shell $(GO) env GOHOSTARCH)
-INSTALLED := $(shell awk '$$1 == "command" {print $$2}' packaging/files)
+COMPLETED := $(shell awk '$$1 == "command" {print $$2}' packaging/files)
+INSTALLED := $(COMPLETED) $(shell awk '$$1 == "program" {print $$2}' packaging/files)
 # Not make build's binaries: those in guests have no version, so that results of guests can be kept.
 RELEASEBUILD = CGO_ENABLED=0 GOOS=linux GOFLAGS= $(GO) build -buildvcs=false -trimpath \
 	-ldflags '-s -w -X github.com/quark-linux/quark/internal/command.version=$(VERSION)'
@@ -23,7 +24,7 @@ release:
 ifneq ($(GOARCH),$(HOSTARCH))
 	$(Q)GOARCH=$(HOSTARCH) $(RELEASEBUILD) -o $(RELEASE)/$(HOSTARCH)/ $(addprefix ./cmd/,$(INSTALLED))
 endif
-	$(Q)for c in $(INSTALLED); do for s in bash zsh fish; do \
+	$(Q)for c in $(COMPLETED); do for s in bash zsh fish; do \
 		$(RELEASE)/$(HOSTARCH)/$$c completion $$s >$(RELEASE)/$(GOARCH)/completions/$$c.$$s || exit; done; done
 
 INSTALL_SH = PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' packaging/install.sh
@@ -39,6 +40,17 @@ uninstall:
 # The places of what make install installs.
 installed:
 	$(Q)$(INSTALL_SH) list $(RELEASE)/$(GOARCH)
+
+# The C library, which needs a C compiler and links with the C library of this machine, and so is in
+# no package.
+.PHONY: install-library uninstall-library
+LIBRARY = lib/libquark.so.0 lib/libquark.so lib/libquark.a lib/pkgconfig/quark.pc include/quark.h
+install-library:
+	$(Q)QUARK_VERSION='$(NUMBER)' bindings/c/build.sh $(RELEASE)/library
+	$(Q)mkdir -p '$(DESTDIR)$(PREFIX)'/lib/pkgconfig '$(DESTDIR)$(PREFIX)'/include
+	$(Q)for f in $(LIBRARY); do cp -df --remove-destination $(RELEASE)/library/$$f '$(DESTDIR)$(PREFIX)'/$$f || exit; done
+uninstall-library:
+	$(Q)cd '$(DESTDIR)$(PREFIX)' && rm -f $(LIBRARY)
 
 # The parts of a release, into DIST, for DIST_ARCHES. All but checksums, guest images and types are
 # made by tools/dist of what make install installs: by that of the tree below STAGE.
@@ -87,7 +99,7 @@ dist: disttool
 	$(Q)for a in $(DIST_ARCHES); do \
 		image=initramfs.gz; [ $$a = $(HOSTARCH) ] || image=initramfs-$$a.gz; \
 		$(PARTS) deb rpm tarball sbom GOARCH=$$a && \
-		$(MAKE) --no-print-directory $$image GOARCH=$(HOSTARCH) MONITORS= KERNELS= FILES= && \
+		$(MAKE) --no-print-directory $$image MONITORS= KERNELS= FILES= && \
 		cp $$image $(DIST_NAME)_guest_$$a.initramfs.gz || exit; done
 	$(Q)$(PARTS) image GOARCH=$(HOSTARCH)
 	$(Q)cp internal/btfhub/archive.bin $(DIST_NAME)_types.bin

@@ -55,6 +55,7 @@ while read -r kind name; do
 		put 644 "$build/completions/$name.zsh" "${ZSH_COMPLETIONS-share/zsh/site-functions}/_$name"
 		put 644 "$build/completions/$name.fish" "share/fish/vendor_completions.d/$name.fish"
 		;;
+	program) put 755 "$build/$name" "bin/$name" ;;
 	page) put 644 "$name" "share/man/man${file##*.}/$file" ;;
 	unit) put 644 "$name" "lib/systemd/system/$file" ;;
 	doc) put 644 "$name" "share/doc/quark/$file" ;;

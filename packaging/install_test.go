@@ -83,16 +83,23 @@ func filesBelow(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// commands returns the names of the installed commands.
-func commands(t *testing.T, dir string) (names []string) {
+// programs returns the names of what is installed in usr/bin.
+func programs(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	for _, path := range filesBelow(t, filepath.Join(dir, "usr/bin")) {
 		names = append(names, strings.TrimPrefix(path, "/"))
 	}
 	if !slices.Contains(names, "quark-mon") {
-		t.Fatalf("installed commands: %q", names)
+		t.Fatalf("installed programs: %q", names)
 	}
 	return names
+}
+
+// commands returns the programs that have options of their own: not quark-export, which quark-mon
+// becomes.
+func commands(t *testing.T, dir string) []string {
+	t.Helper()
+	return slices.DeleteFunc(programs(t, dir), func(name string) bool { return name == "quark-export" })
 }
 
 func TestInstalledFiles(t *testing.T) {
@@ -102,16 +109,17 @@ func TestInstalledFiles(t *testing.T) {
 	if got := filesBelow(t, dir); !slices.Equal(got, want) {
 		t.Errorf("installed are %q, make installed says %q", got, want)
 	}
+	for _, c := range programs(t, dir) {
+		if out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output(); err != nil || !strings.HasSuffix(string(out), " "+version+"\n") {
+			t.Errorf("%s -V: %q, %v", c, out, err)
+		}
+	}
 	for _, c := range commands(t, dir) {
 		for _, place := range []string{"share/man/man8/" + c + ".8", "share/bash-completion/completions/" + c,
 			"share/zsh/site-functions/_" + c, "share/fish/vendor_completions.d/" + c + ".fish"} {
 			if !slices.Contains(want, "/usr/"+place) {
 				t.Errorf("%s has no %s", c, place)
 			}
-		}
-		out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output()
-		if err != nil || string(out) != c+" "+version+"\n" {
-			t.Errorf("%s -V: %q, %v", c, out, err)
 		}
 	}
 	for _, path := range want {
@@ -141,7 +149,7 @@ func TestAllCommandsAreInstalled(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
-		if !regexp.MustCompile(`(?m)^(command |# )` + name + `\b`).Match(list) {
+		if !regexp.MustCompile(`(?m)^(command |program |# )` + name + `\b`).Match(list) {
 			t.Errorf("packaging/files does not install %s and does not say why", name)
 		}
 	}
@@ -223,9 +231,9 @@ func TestSameBytesElsewhere(t *testing.T) {
 		}
 	}
 	const name = "quark-btf"
-	makeIt(t, dir, "release", "-C", copied, "INSTALLED="+name)
+	makeIt(t, dir, "release", "-C", copied, "INSTALLED="+name, "COMPLETED="+name)
 	same(t, filepath.Join(dir, "usr/bin", name), filepath.Join(copied, "build/test-release", runtime.GOARCH, name))
-	for _, binary := range commands(t, dir) {
+	for _, binary := range programs(t, dir) {
 		data, err := os.ReadFile(filepath.Join(dir, "usr/bin", binary))
 		if err != nil {
 			t.Fatal(err)

@@ -80,6 +80,10 @@ for backend in kprobe cnproc; do
 	check "$backend watches" watched "with-$backend"
 	rm -r /run/systemd/system/quark-mon.service.d
 done
+conf=/run/systemd/system/quark-mon.service.d/export.conf
+check 'export as its drop-in says' sh -c "mkdir -p ${conf%/*} && cp /usr/share/doc/quark/export.conf $conf && systemctl daemon-reload && systemctl restart quark-mon"
+check 'metrics are served' sh -c '/usr/lib/apt/apt-helper download-file http://127.0.0.1:9715/metrics /run/metrics && grep quark_events_total /run/metrics'
+rm -r ${conf%/*}
 check 'ebpf again' sh -c 'systemctl daemon-reload && systemctl restart quark-mon'
 
 check purge apt-get purge -y quark
