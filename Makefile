@@ -77,6 +77,7 @@ help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
 	@echo '                    make uninstall removes them, make installed lists them'
+	@echo 'make install-library   libquark, its header and its pkg-config file (needs a C compiler)'
 	@echo 'make dist           a release of the current commit, build/dist: archives, .deb, .rpm, container image, guest images,'
 	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball or image one of them'
 	@echo 'make test-dist      the package in a Debian guest, the image as a container, and make dist twice: the same bytes (root)'
