@@ -66,6 +66,8 @@ all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
+	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
+	@echo 'make bench-bindings what an event costs in C and in Go'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
@@ -109,6 +111,16 @@ build:
 	$(Q)mkdir -p $(OUT)
 	$(Q)$(GOBUILD) -o $(OUT)/ $(addprefix ./cmd/,$(COMMANDS)) ./initramfs/init
 	$(Q)GO=$(GO) GOARCH=$(GOARCH) initramfs/multicall.sh $(OUT)/guest $(GUESTDIRS)
+
+# The C library: lib/libquark.so.0 and libquark.a, include/quark.h, lib/pkgconfig/quark.pc. It needs
+# cgo; for the other architecture the compiler of gcc-aarch64-linux-gnu or gcc-x86-64-linux-gnu.
+.PHONY: bindings bench-bindings
+BINDINGS := $(OUT)/libquark
+bindings: deps-bindings
+	$(Q)GO=$(GO) GOARCH=$(GOARCH) bindings/c/build.sh $(BINDINGS)
+
+bench-bindings: deps-bindings
+	$(Q)$(HOSTGO) test -run '^$$' -bench Cost -benchtime 1x ./bindings/c/ctest
 
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
@@ -321,9 +333,9 @@ generate:
 # The manual pages, checked, and as HTML under docs/html.
 .PHONY: docs deps-docs
 docs: deps-docs
-	$(Q)mandoc -T lint -W warning docs/*.[78]
+	$(Q)mandoc -T lint -W warning docs/*.[378]
 	$(Q)mkdir -p docs/html
-	$(Q)for page in docs/*.[78]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
+	$(Q)for page in docs/*.[378]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
 
 # What a terminal shows of quark-mon now.
 .PHONY: picture deps-picture
@@ -387,7 +399,10 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	xz-utils:/usr/bin/xz
 DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
-DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+# libquark is C and Go; its tests run C and Python, under valgrind, which needs symbols of libc.
+DEPS_BINDINGS := gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
+DEPS := $(DEPS_GUEST) $(DEPS_BINDINGS) valgrind:/usr/bin/valgrind libc6-dbg:/usr/share/doc/libc6-dbg python3:/usr/bin/python3 pkg-config:/usr/bin/pkg-config \
+	forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
@@ -414,6 +429,10 @@ kernel-nobtf: deps-kernel
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
+
+.PHONY: deps-bindings
+deps-bindings:
+	@./.ci/deps $(foreach d,$(DEPS_BINDINGS),'$(d)')
 
 # The monitors of others that take part in the league; those that are not there are left out of it.
 deps-league:

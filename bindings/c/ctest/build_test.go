@@ -82,15 +82,3 @@ func pkgConfig(t testing.TB, lib string) []string {
 	}
 	return strings.Fields(string(out))
 }
-
-// valgrind returns the command that runs a program under valgrind. It exits with 99 after an error.
-// What Go has allocated is left out: valgrind does not know the stacks of goroutines. Those
-// addresses are above what it gives to malloc(3) and to C's stacks. Nor does it know what Go has
-// set, so that values that were never set are not looked for.
-func valgrind(t testing.TB, program string, args ...string) *exec.Cmd {
-	t.Helper()
-	needs(t, "valgrind", "to see wrong use of memory: apt-get install valgrind libc6-dbg")
-	return exec.CommandContext(t.Context(), "valgrind", append([]string{"-q", "--error-exitcode=99", "--undef-value-errors=no",
-		"--ignore-ranges=0x8000000000-0x7fffffffffff", "--child-silent-after-fork=yes", "--leak-check=full",
-		"--errors-for-leak-kinds=definite,indirect", "--show-leak-kinds=definite,indirect", program}, args...)...)
-}
