@@ -67,6 +67,7 @@ all: build
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
+	@echo 'make install-bindings  installs them (DESTDIR= PREFIX=/usr/local LIBDIR=PREFIX/lib)'
 	@echo 'make bench-bindings what an event costs in C and in Go'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
@@ -118,6 +119,23 @@ build:
 BINDINGS := $(OUT)/libquark
 bindings: deps-bindings
 	$(Q)GO=$(GO) GOARCH=$(GOARCH) bindings/c/build.sh $(BINDINGS)
+
+# What an installation of the library has: the four files, the link, and the pages with a link for
+# each further function that they name.
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+MAN3 := $(wildcard docs/*.3)
+.PHONY: install-bindings
+install-bindings: bindings
+	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
+	$(Q)install -m 644 $(BINDINGS)/lib/libquark.so.0 $(BINDINGS)/lib/libquark.a $(DESTDIR)$(LIBDIR)
+	$(Q)ln -sf libquark.so.0 $(DESTDIR)$(LIBDIR)/libquark.so
+	$(Q)install -m 644 $(BINDINGS)/include/quark.h $(DESTDIR)$(PREFIX)/include
+	$(Q)sed 's|^prefix=.*|prefix=$(PREFIX)|; s|^libdir=.*|libdir=$(LIBDIR)|; /^#/d' $(BINDINGS)/lib/pkgconfig/quark.pc \
+		>$(DESTDIR)$(LIBDIR)/pkgconfig/quark.pc
+	$(Q)install -m 644 $(MAN3) $(DESTDIR)$(PREFIX)/share/man/man3
+	$(Q)for page in $(MAN3); do for name in $$(sed -n '/^\.Nd/q; s/^\.Nm \([a-z_]*\).*/\1/p' $$page); do \
+		[ $$name.3 = $${page##*/} ] || ln -sf $${page##*/} $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done; done
 
 bench-bindings: deps-bindings
 	$(Q)$(HOSTGO) test -run '^$$' -bench Cost -benchtime 1x ./bindings/c/ctest
