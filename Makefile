@@ -12,7 +12,8 @@ HOSTGO  = GOOS= GOARCH= $(GO)
 GOARCH ?= $(shell $(GO) env GOARCH)
 OUT    := build/$(GOARCH)
 STEPS  := build/test
-HOSTBIN := build/$(shell $(GO) env GOHOSTARCH)
+GOHOSTARCH ?= $(shell $(GO) env GOHOSTARCH)
+HOSTBIN := build/$(GOHOSTARCH)
 
 # What the archive holds depends on the binaries only, so they must not depend on the path or the
 # commit.
@@ -20,8 +21,9 @@ export CGO_ENABLED := 0
 GOBUILD = GOOS=linux GOARCH=$(GOARCH) $(GO) build -buildvcs=false -trimpath -ldflags '-s -w'
 
 COMMANDS := $(notdir $(patsubst %/,%,$(wildcard cmd/*/)))
-# All commands for guests are one binary in their image, under the name of each.
-GUEST    := $(filter-out quark-matrix,$(COMMANDS))
+# All commands for guests are one binary in their image, under the name of each. quark-export is not
+# among them: guests have no network.
+GUEST    := $(filter-out quark-matrix quark-export,$(COMMANDS))
 GUESTDIRS = $(addprefix cmd/,$(GUEST)) initramfs/gotest
 MULTI     = -multi $(OUT)/guest=$(subst $(SPACE),$(COMMA),$(notdir $(GUESTDIRS)))
 COMMA := ,
@@ -40,6 +42,8 @@ GUEST_IMAGES := $(foreach a,$(ARCHES),$(image_of_$(a)))
 # runs what is known from before, SHARD=I/N a part, GUEST_JOBS=N as many guests at a time instead of
 # three for two CPUs. PKG="./DIR..." are the packages whose Go tests run in guests, PKG= for none;
 # TESTS selects them as PACKAGE.TEST.
+# STEP=prepare makes what test-kernel and league need and boots no guest, STEP=run makes nothing: a
+# machine of a cluster has what another one made.
 # APPEND="audit=1" are further words for the guests' kernel command line.
 #
 # MONITORS=1 runs programs of others beside the backends where the fidelity of backends is measured,
@@ -53,7 +57,12 @@ TESTS ?=
 KNOBS ?=
 FRESH ?=
 SHARD ?=
+STEP ?=
 MATRIX := build/matrix
+
+# What STEP leaves out.
+to_prepare = $(if $(filter run,$(STEP)),,$(1))
+only_prepare = $(if $(filter prepare,$(STEP)),exit 0;)
 
 ifeq ($(V),1)
 Q :=
@@ -66,6 +75,11 @@ all: build
 
 help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
+	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
+	@echo '                    make uninstall removes them, make installed lists them'
+	@echo 'make dist           a release of the current commit, build/dist: archives, .deb, .rpm, container image, guest images,'
+	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball or image one of them'
+	@echo 'make test-dist      the package in a Debian guest, the image as a container, and make dist twice: the same bytes (root)'
 	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
 	@echo 'make install-bindings  installs them (DESTDIR= PREFIX=/usr/local LIBDIR=PREFIX/lib)'
 	@echo 'make bench-bindings what an event costs in C and in Go'
@@ -83,6 +97,7 @@ help:
 	@echo '                    and the Go tests of PKG in guests of their own, by default with the oldest kernel only'
 	@echo '                    (KERNELS="NAME..." BACKENDS="b k c" TESTS="NAME..." select; FRESH=1 runs again what is known)'
 	@echo 'make test-kernel-all   the same with every kernel of the catalogue (or KERNELS), on amd64 and arm64, and all of it with BTF hidden'
+	@echo 'make test-slurm     shards of both as jobs of a Slurm cluster on this machine, docs/slurm.sh (as root)'
 	@echo 'make guest-test     ordinary Go tests in guests (PKG="./backends/kprobe ..." KERNELS="NAME..." RUN=REGEXP; 6.1-cloud by default)'
 	@echo 'make test-all       make test with every kernel'
 	@echo 'make coverage       what the tests cover, on this host and in guests (KERNELS, BACKENDS, TESTS as above)'
@@ -96,8 +111,10 @@ help:
 	@echo 'make btfhub         the archive of kernels'"'"' types (BTFHUB_ARCHIVE_PATH=DIR adds those of a btfhub-archive,'
 	@echo '                    and of packages, deb or rpm, of kernels or their debug information)'
 	@echo 'make kernel-nobtf   builds a kernel without types, for make test-kernel KERNELS=nobtf (some minutes, see make deps-kernel)'
+	@echo 'make kernel-odd     builds the kernels of odd machines (no kprobes, no bpf() ...), for make test-kernel KERNELS="odd/*"'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
+	@echo 'make test-collector exports to a real OpenTelemetry Collector that is killed and started again (minutes the first time)'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -118,11 +135,10 @@ build:
 .PHONY: bindings bench-bindings
 BINDINGS := $(OUT)/libquark
 bindings: deps-bindings
-	$(Q)GO=$(GO) GOARCH=$(GOARCH) bindings/c/build.sh $(BINDINGS)
+	$(Q)GO=$(GO) GOARCH=$(GOARCH) QUARK_VERSION=$(NUMBER) bindings/c/build.sh $(BINDINGS)
 
 # What an installation of the library has: the four files, the link, and the pages with a link for
 # each further function that they name.
-PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 MAN3 := $(wildcard docs/*.3)
 .PHONY: install-bindings
@@ -171,8 +187,8 @@ fidelity-readme: fidelity
 # before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
 # the image that has programs of others. One guest at a time: the next would take its processor.
 LEAGUE ?=
-league_page = files=$$(ls build/league-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null); \
-	[ -n "$$files" ] && $(OUT)/quark-fidelity league --csv build/league.csv -p build/league.html $$files
+league_page = files=$$(ls $(MATRIX)-host.jsonl $(MATRIX)/guests/*/files/league.jsonl 2>/dev/null); \
+	[ -n "$$files" ] && $(OUT)/quark-fidelity league --csv $(MATRIX).csv -p $(MATRIX).html $$files
 league: MATRIX := build/league
 ifeq ($(KERNELS),)
 league: build
@@ -181,11 +197,19 @@ league: build
 	$(Q)$(league_page) >build/league.txt
 	$(Q)cat build/league-host.txt
 else
-league: deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
-	$(Q)status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
+league: $(call to_prepare,deps-guest kernel-images build $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix)
+	$(Q)$(only_prepare) status=0; $(run_matrix) -j 1 --deadline-all 50m --keep /tmp/league.jsonl \
 		--command 'quark-fidelity league -n 3 --for 30m -o /tmp/league.jsonl $(LEAGUE)' || status=$$?; \
-	$(league_page) && exit $$status
+	$(if $(SHARD),,$(league_page) &&) exit $$status
 endif
+
+# Shards, which ran with SHARD= and MATRIX=, as one run: FROM="DIR..." are their directories.
+.PHONY: test-kernel-merge league-merge
+test-kernel-merge:
+	$(Q)$(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM)
+league-merge: MATRIX := build/league
+league-merge:
+	$(Q)status=0; $(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM) || status=$$?; $(league_page) && exit $$status
 
 # The tables in README.md, of this host: it must have nothing else to do.
 league-readme: league
@@ -214,17 +238,21 @@ hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 # The types of local kernels without any.
 LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))
 
+# Those of kernels that are built here.
+BUILT_BTF = $(strip $(if $(filter nobtf,$(KERNELS)),kernel_images/$(GOARCH)/nobtf.btf) \
+	$(if $(filter odd/%,$(KERNELS)),$(wildcard kernel_images/$(GOARCH)/odd/*.btf)))
+
 # The Go tool knows what is up to date; the file is left alone when nothing has changed in it. A
 # kernel without types has them in a file of the image. FILES are further ones.
 define make_initramfs
 	$(Q)$(HOSTGO) run ./initramfs -o $@.new -arch $(GOARCH) -init $(OUT)/init $(addprefix -archive ,$(ARCHIVES)) \
-		$(if $(filter nobtf,$(KERNELS)),-file kernel_images/$(GOARCH)/nobtf.btf) $(addprefix -file ,$(FILES) $(LOCAL_BTF)) $(MULTI)
-	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(filter nobtf,$(KERNELS))' ] || \
+		$(addprefix -file ,$(FILES) $(LOCAL_BTF) $(BUILT_BTF)) $(MULTI)
+	$(Q)[ $$(wc -c <$@.new) -le 8000000 ] || [ -n '$(ARCHIVES)$(BUILT_BTF)' ] || \
 		{ echo '$@: more than 8 MB: every guest takes longer to boot' >&2; exit 1; }
 	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 endef
 
-initramfs.gz: build $(if $(filter nobtf,$(KERNELS)),kernel-images) FORCE
+initramfs.gz: build $(if $(filter nobtf odd/%,$(KERNELS)),kernel-images) FORCE
 	$(make_initramfs)
 
 # That of the other architecture.
@@ -274,6 +302,7 @@ test: deps build kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(HOSTGO) build -o $(STEPS)/testsum ./internal/harness/testsum
 	$(Q)$(STEPS)/testsum run $(STEPS) vet $(GO) vet ./...
 	$(Q)$(STEPS)/testsum run -gotest $(STEPS) go-test $(GO) test -count=1 -json ./...
+	$(Q)$(STEPS)/testsum run -gotest $(STEPS) dist $(GO) test -C tools/dist -count=1 -json .
 	$(Q)if [ "$$(id -u)" = 0 ]; then \
 		$(STEPS)/testsum run -records $(STEPS) host $(OUT)/quark-test -j $(STEPS)/host.jsonl; \
 	else \
@@ -296,8 +325,8 @@ run_matrix = $(HOSTBIN)/quark-matrix -o $(MATRIX) $(foreach a,$(ARCHES),--arch $
 $(HOSTBIN)/quark-matrix: FORCE
 	$(Q)GOOS= GOARCH= $(GO) build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./cmd/quark-matrix
 
-test-kernel: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
-	$(Q)$(run_matrix) $(addprefix --packages ,$(PKG))
+test-kernel: $(call to_prepare,deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix)
+	$(Q)$(only_prepare) $(run_matrix) $(addprefix --packages ,$(PKG))
 
 # Ordinary Go tests in guests, as go test -exec runs them anywhere else.
 guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
@@ -307,11 +336,17 @@ guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
 			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath initramfs.gz) --kernel $$k $(if $(APPEND),--append '$(APPEND)') $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
 	done; exit $$status
 
+# Shards as jobs of a Slurm cluster on this machine, with real guests: one is killed and queued
+# again, and the merged table is that of a run without. Then shards of a league. As root.
+.PHONY: test-slurm
+test-slurm: deps-slurm
+	$(Q)QUARK_SLURM='KERNELS=$(or $(KERNELS),5.10-cloud 6.1-cloud)|PKG=' $(HOSTGO) test -count=1 -v -timeout 2h -run Slurm ./cmd/quark-matrix
+
 test-kernel-all:
 	$(Q)$(MAKE) --no-print-directory test-kernel $(EVERY)
 
 # What takes minutes to build is there or is left out. With types hidden, too, all tests run.
-EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf)$(if $(wildcard kernel_images/local/*), local/*))'
+EVERY = ARCHES='amd64 arm64' TESTS='$(or $(TESTS),*)' KERNELS='$(or $(KERNELS),*$(if $(wildcard kernel_images/amd64/nobtf.btf), nobtf) odd/*$(if $(wildcard kernel_images/local/*), local/*))'
 
 # What the tests cover, on this host and in the guests, which run instrumented binaries and hand out
 # what they covered. Whether they pass is for make test to say: a few that look at a program's words
@@ -375,6 +410,15 @@ TOOLS := build/tools
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	$(Q)$(HOSTGO) build -C tools -o $(abspath $(TOOLS))/ tool
 
+# A real OpenTelemetry Collector, which is killed and started again while quark exports to it. It is
+# built from its Go modules, in a module of its own, which takes minutes the first time.
+COLLECTOR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/collector
+.PHONY: test-collector
+test-collector:
+	$(Q)mkdir -p $(COLLECTOR)
+	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
+	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
+
 .PHONY: lint vulncheck
 lint: $(TOOLS)/golangci-lint
 	$(Q)$(TOOLS)/golangci-lint run
@@ -387,7 +431,7 @@ lint: $(TOOLS)/golangci-lint
 race: export QUARK_TRIES ?= 1000
 race:
 	@./.ci/deps gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
-	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon
+	$(Q)CGO_ENABLED=1 $(HOSTGO) test -race -count=1 -timeout 1h -run 'Close|Drain|Wake|Signal' . ./exitsnoop ./cmd/quark-mon/watch
 	$(Q)$(MAKE) --no-print-directory guest-test RACE=1 PKG=. RUN=TestCloseFromAnywhere/kprobe KNOBS=QUARK_TRIES=$(QUARK_TRIES)
 
 # Needs the network, for the list of what is known.
@@ -395,7 +439,7 @@ vulncheck: $(TOOLS)/govulncheck
 	$(Q)$(TOOLS)/govulncheck ./...
 
 # What the interface lost or changed since API_BASE, the last release by default.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/otlp ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
 apidiff: $(TOOLS)/apidiff
@@ -403,6 +447,7 @@ apidiff: $(TOOLS)/apidiff
 	old=$$(mktemp -d); trap 'git worktree remove --force "$$old"' EXIT; \
 	git worktree add --quiet --detach "$$old" '$(API_BASE)' || exit; \
 	for p in $(API); do \
+		[ -d "$$old/$$p" ] || continue; \
 		(cd "$$old" && '$(abspath $(TOOLS))/apidiff' -w "$$old/api" $$p) && \
 		diff=$$($(TOOLS)/apidiff -incompatible "$$old/api" $$p) || exit; \
 		[ -z "$$diff" ] || { echo "$$p:"; echo "$$diff"; bad=1; }; \
@@ -419,8 +464,12 @@ DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
 # libquark is C and Go; its tests run C and Python, under valgrind, which needs symbols of libc.
 DEPS_BINDINGS := gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
-DEPS := $(DEPS_GUEST) $(DEPS_BINDINGS) valgrind:/usr/bin/valgrind libc6-dbg:/usr/share/doc/libc6-dbg python3:/usr/bin/python3 pkg-config:/usr/bin/pkg-config \
-	forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun
+# For TestSlurm, which starts a cluster of its own. make test does without: the packages have
+# services, which the next boot would start.
+DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:/usr/bin/sbatch
+DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
+	systemd:/usr/bin/systemd-analyze \
+	$(DEPS_BINDINGS) valgrind:/usr/bin/valgrind libc6-dbg:/usr/share/doc/libc6-dbg python3:/usr/bin/python3 pkg-config:/usr/bin/pkg-config
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
@@ -441,9 +490,14 @@ btfhub:
 DEPS_KERNEL := gcc:/usr/bin/gcc make:/usr/bin/make libc6-dev:/usr/include/stdio.h flex:/usr/bin/flex bison:/usr/bin/bison \
 	bc:/usr/bin/bc libelf-dev:/usr/include/libelf.h libssl-dev:/usr/include/openssl/ssl.h xz-utils:/usr/bin/xz \
 	dwarves:/usr/bin/pahole debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg
-.PHONY: kernel-nobtf deps-kernel
+.PHONY: kernel-nobtf kernel-odd deps-kernel
 kernel-nobtf: deps-kernel
-	$(Q)$(HOSTGO) run ./kernel_images -b
+	$(Q)$(HOSTGO) run ./kernel_images -b nobtf
+
+# The kernels of the odd machines that differ in their configuration, from one source. A machine
+# whose kernel is not built is skipped.
+kernel-odd: deps-kernel
+	$(Q)$(HOSTGO) run ./kernel_images -b 'odd/*'
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
@@ -465,6 +519,10 @@ deps-picture:
 deps-svg:
 	@./.ci/deps graphviz:/usr/bin/dot
 
+.PHONY: deps-slurm
+deps-slurm:
+	@./.ci/deps $(foreach d,$(DEPS_SLURM),'$(d)')
+
 deps-guest:
 	@./.ci/deps $(foreach d,$(DEPS_GUEST),'$(d)')
 
@@ -477,6 +535,8 @@ deps-generate:
 
 deps-kernel:
 	@./.ci/deps $(foreach d,$(DEPS_KERNEL),'$(d)')
+
+include packaging/build.mk
 
 clean:
 	$(Q)rm -rf build initramfs*.gz initramfs*.gz.new kernel_images/amd64 kernel_images/arm64

@@ -69,6 +69,7 @@ type (
 	BTFOptions    = btfhub.Options       // where the kernel's types are found
 	EBPFOptions   = source.EBPFOptions   // of the eBPF backend alone
 	Attach        = source.Attach        // how its programs are attached
+	Buffer        = source.Buffer        // how their records come to user space
 	KProbeOptions = source.KProbeOptions // of the kprobe backend alone
 	CNProcOptions = source.CNProcOptions // of the proc connector alone
 
@@ -266,6 +267,7 @@ const (
 	EBPFBTF        = backends.EBPFBTF        // eBPF with AttachBTF
 	EBPFFEntry     = backends.EBPFFEntry     // with AttachFEntry
 	EBPFTracepoint = backends.EBPFTracepoint // with AttachTracepoint
+	EBPFPerf       = backends.EBPFPerf       // eBPF with BufferPerf
 
 	EveryBackend = backends.Every // also those that Open tries only if they are named
 
@@ -276,6 +278,9 @@ const (
 	AttachBTF        = source.AttachBTF
 	AttachFEntry     = source.AttachFEntry
 	AttachTracepoint = source.AttachTracepoint
+
+	BufferAuto = source.BufferAuto // for EBPFOptions.Buffer
+	BufferPerf = source.BufferPerf
 
 	OriginNone    = engine.OriginNone
 	OriginKernel  = engine.OriginKernel

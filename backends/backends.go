@@ -27,11 +27,12 @@ const (
 	EBPFBTF        Set = 1 << 8  // eBPF with source.AttachBTF, to compare
 	EBPFFEntry     Set = 1 << 9  // with source.AttachFEntry
 	EBPFTracepoint Set = 1 << 10 // with source.AttachTracepoint
+	EBPFPerf       Set = 1 << 11 // with source.BufferPerf
 
 	// All are those that Open tries if none are named.
 	All = EBPF | KProbe | CNProc
 	// AllEBPF is eBPF in any way.
-	AllEBPF = EBPF | EBPFBTF | EBPFFEntry | EBPFTracepoint
+	AllEBPF = EBPF | EBPFBTF | EBPFFEntry | EBPFTracepoint | EBPFPerf
 	// Every is all that exist.
 	Every = All | Tracepoint | Audit | Taskstats | ProcPoll | AllEBPF
 )
@@ -80,6 +81,7 @@ var names = [...]struct {
 	{EBPFBTF, "ebpf:btf"},
 	{EBPFFEntry, "ebpf:fentry"},
 	{EBPFTracepoint, "ebpf:tracepoint"},
+	{EBPFPerf, "ebpf:perf"},
 }
 
 // backend is a backend of this system.

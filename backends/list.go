@@ -37,18 +37,19 @@ var backends = map[Set]backend{
 	Audit: {"Audit",
 		func(o *Options) error { return audit.Validate(o.Audit) },
 		func(o *Options) (engine.Source, error) { return opened(audit.Open(o.Shared, o.Audit)) }},
-	EBPFBTF:        attached(source.AttachBTF),
-	EBPFFEntry:     attached(source.AttachFEntry),
-	EBPFTracepoint: attached(source.AttachTracepoint),
+	EBPFBTF:        variant(func(o *source.EBPFOptions) { o.Attach = source.AttachBTF }),
+	EBPFFEntry:     variant(func(o *source.EBPFOptions) { o.Attach = source.AttachFEntry }),
+	EBPFTracepoint: variant(func(o *source.EBPFOptions) { o.Attach = source.AttachTracepoint }),
+	EBPFPerf:       variant(func(o *source.EBPFOptions) { o.Buffer = source.BufferPerf }),
 }
 
-// attached is eBPF with its programs attached in one way.
-func attached(a source.Attach) backend {
+// variant is eBPF with an option set.
+func variant(set func(*source.EBPFOptions)) backend {
 	return backend{"EBPF",
 		func(o *Options) error { return ebpf.Validate(o.EBPF) },
 		func(o *Options) (engine.Source, error) {
 			own := o.EBPF
-			own.Attach = a
+			set(&own)
 			return opened(ebpf.Open(o.Shared, own))
 		}}
 }

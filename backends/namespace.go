@@ -14,7 +14,7 @@ import (
 func checkSystem() error {
 	for _, ns := range []struct{ kind, what, option string }{
 		{"pid", "pids", "docker run --pid=host, hostPID: true in Kubernetes, nsenter --target 1 --pid"},
-		{"user", "user and group ids", "docker run --userns=host, nsenter --target 1 --user"},
+		{"user", "user and group ids", "docker run --userns=host, hostUsers: true in Kubernetes, nsenter --target 1 --user"},
 		{"time", "start times", "nsenter --target 1 --time"},
 	} {
 		if !proctext.InInitialNamespace(ns.kind) {

@@ -127,7 +127,7 @@ func attach(o *Options, have maps, attached links) error {
 	}
 	c, err := ebpf.NewCollectionWithOptions(spec, opts)
 	if err != nil {
-		return kernelError("load the program", err)
+		return cmp.Or(missing(needs), kernelError("load the program", err))
 	}
 	defer c.Close() // except for the maps that are moved to have
 	if err := refill(c.Maps, have); err != nil {

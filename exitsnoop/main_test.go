@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/refuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,6 +32,10 @@ var children = map[string]func(root string, args []string) error{
 }
 
 func TestMain(m *testing.M) {
+	if err := refuse.FromEnv(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	child := children[os.Getenv(childMode)]
 	if child == nil {
 		os.Exit(m.Run())

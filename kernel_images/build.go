@@ -3,11 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,98 +16,59 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/debian"
 )
-
-// recipe describes a kernel that is built from Debian's source, as no package has it.
-type recipe struct {
-	name   string   // of the row and the link
-	arch   string   // that it is built for and on
-	source string   // name of the package
-	suites []string // tried in this order until one has the package
-	config string   // all other options are off
-	// debug are the names, without directories, of the objects with debug information. Together
-	// they have every type that quark reads; with that of the whole kernel a build would take
-	// half as long again.
-	debug []string
-}
-
-//go:embed nobtf.config
-var nobtfConfig string
-
-// nobtf is a kernel that has kprobes and bpf() but no types.
-var nobtf = recipe{
-	name:   "nobtf",
-	arch:   "amd64",
-	source: "linux-source-5.10",
-	suites: []string{"bullseye-security", "bullseye"},
-	config: nobtfConfig,
-	debug:  []string{"cgroup", "exec", "exit", "fork", "namespace", "net_namespace", "nsproxy", "pids", "tty_io", "utsname"},
-}
-
-// compile returns make's arguments. The same source gives the same bytes.
-func (r recipe) compile() []string {
-	args := []string{"KBUILD_BUILD_TIMESTAMP=2000-01-01 00:00:00 UTC", "KBUILD_BUILD_USER=quark", "KBUILD_BUILD_HOST=quark"}
-	for _, object := range r.debug {
-		args = append(args, "CFLAGS_"+object+".o=-gdwarf-4")
-	}
-	return append(args, "bzImage")
-}
-
-// variant returns an identifier of the recipe, which differs between builds of the same source.
-func (r recipe) variant() string {
-	sum := sha256.Sum256([]byte(r.config + "\x00" + strings.Join(r.compile(), "\x00")))
-	return fmt.Sprintf("%s-%x", r.name, sum[:6])
-}
-
-// ignored returns the lines of the recipe's configuration that are not in result, the kernel's
-// .config: the source does not know the option, or it depends on one that is off.
-func (r recipe) ignored(result string) []string {
-	set := make(map[string]string)
-	for _, line := range strings.Split(result, "\n") {
-		if name, value, ok := strings.Cut(line, "="); ok {
-			set[name] = value
-		}
-	}
-	var lines []string
-	for _, line := range strings.Split(r.config, "\n") {
-		name, value, ok := strings.Cut(line, "=")
-		if !ok || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if value == "n" {
-			value = ""
-		}
-		if set[name] != value {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
 
 // typesSuffix is added to the name of an image, and to that of its link, for its types.
 const typesSuffix = ".btf"
 
-// provideBuilt gets the recipe's image and types, from the cache or by building them, and links
-// both below dir.
-func (f *fetcher) provideBuilt(ctx context.Context, r recipe, dir string, update bool, stdout io.Writer) error {
-	image, how := f.builtBefore(r), "cached"
-	if image == "" || update {
-		newer, err := f.build(ctx, r, sourceVersion(image))
-		if err != nil {
-			return fmt.Errorf("%s-%s: %w", r.name, r.arch, err)
+// builtRow is a row whose image is built.
+type builtRow struct {
+	recipe
+	build bool // unless it is cached; without build a row that is not cached has no link
+}
+
+// provideBuilt gets the images and types of rows, from the cache or by building them, and links
+// them below dir. With update those that are to be built are built again if there is a newer
+// source.
+func (f *fetcher) provideBuilt(ctx context.Context, rows []builtRow, dir string, update bool, stdout io.Writer) error {
+	var s *source
+	defer func() { s.Close() }()
+	var failures []error
+	for _, r := range rows {
+		image, how := f.builtBefore(r.recipe), "cached"
+		if r.build && (image == "" || update) {
+			newer, err := f.build(ctx, &s, r.recipe, sourceVersion(image))
+			if ctx.Err() != nil {
+				return err
+			}
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%s-%s: %w", r.name, r.arch, err))
+				continue
+			}
+			if newer != "" {
+				image, how = newer, "built"
+			}
 		}
-		if newer != "" {
-			image, how = newer, "built"
+		for _, suffix := range []string{"", typesSuffix} {
+			path, err := filepath.Join(dir, r.arch, r.name+suffix), error(nil)
+			if image != "" {
+				err = link(f.cache.Path(image+suffix), path)
+			} else if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+				err = nil // it would have been of another recipe
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if image == "" {
+			fmt.Fprintf(stdout, "%s-%s: not built: 'make %s' does it, in some minutes\n", r.name, r.arch, catalogue.BuildTarget(r.name))
+		} else {
+			fmt.Fprintf(stdout, "%s-%s: %s from %s %s\n", r.name, r.arch, how, sourcePackage, sourceVersion(image))
 		}
 	}
-	for _, suffix := range []string{"", typesSuffix} {
-		if err := link(f.cache.Path(image+suffix), filepath.Join(dir, r.arch, r.name+suffix)); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(stdout, "%s-%s: %s from %s %s\n", r.name, r.arch, how, r.source, sourceVersion(image))
-	return nil
+	return errors.Join(failures...)
 }
 
 // builtBefore returns the name of the image that was last built by the present recipe, "" for none.
@@ -137,50 +97,57 @@ func sourceVersion(image string) string {
 }
 
 // build builds the newest source and caches the image and the types. It returns the image's name,
-// "" if the newest source has the known version.
-func (f *fetcher) build(ctx context.Context, r recipe, known string) (image string, err error) {
+// "" if the newest source has the known version. *s is the source, unpacked for the first recipe.
+func (f *fetcher) build(ctx context.Context, s **source, r recipe, known string) (image string, err error) {
 	if runtime.GOARCH != r.arch {
 		return "", fmt.Errorf("it is built on %s only", r.arch)
 	}
-	a, err := openArchive(ctx, f.say, r.arch)
-	if err != nil {
+	if *s == nil {
+		if *s, err = f.openSource(ctx, r.arch); err != nil {
+			return "", err
+		}
+	}
+	p, tree, err := (*s).unpack(ctx, f, known)
+	if err != nil || p.Version == known {
 		return "", err
 	}
-	defer a.Close()
-	tree := filepath.Join(a.Dir, "tree")
-	p, current, err := f.unpackNewest(ctx, a, r, known, tree)
-	if err != nil || current {
+	out := (*s).out
+	if err := os.MkdirAll(out, 0o755); err != nil {
 		return "", err
 	}
-	config := filepath.Join(a.Dir, r.name+".config")
+	// The count of builds is in the kernel's version.
+	if err := os.Remove(filepath.Join(out, ".version")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	config := filepath.Join(out, "wanted")
 	if err := os.WriteFile(config, []byte(r.config), 0o644); err != nil {
 		return "", err
 	}
-	if err := f.make(ctx, tree, "KCONFIG_ALLCONFIG="+config, "allnoconfig"); err != nil {
+	if err := f.make(ctx, tree, "O="+out, "KCONFIG_ALLCONFIG="+config, "allnoconfig"); err != nil {
 		return "", fmt.Errorf("configure the kernel: %w", err)
 	}
-	result, err := os.ReadFile(filepath.Join(tree, ".config"))
+	result, err := os.ReadFile(filepath.Join(out, ".config"))
 	if err != nil {
 		return "", err
 	}
 	if lines := r.ignored(string(result)); len(lines) > 0 {
 		return "", fmt.Errorf("configure the kernel: %s did not take %s", p, strings.Join(lines, " "))
 	}
-	f.say("building %s, which takes some minutes", p)
-	if err := f.make(ctx, tree, r.compile()...); err != nil {
+	f.say("building %s of %s, which takes some minutes", r.name, p)
+	if err := f.make(ctx, tree, append([]string{"O=" + out}, r.compile()...)...); err != nil {
 		return "", fmt.Errorf("build the kernel: %w", err)
 	}
-	btf := filepath.Join(a.Dir, r.name+typesSuffix)
-	if err := f.tool(ctx, tree, "pahole", "--btf_encode_detached="+btf, "vmlinux"); err != nil {
+	btf := filepath.Join(out, "types"+typesSuffix)
+	if err := f.tool(ctx, out, "pahole", "--btf_encode_detached="+btf, "vmlinux"); err != nil {
 		return "", fmt.Errorf("encode the kernel's types: %w", err)
 	}
-	release, err := os.ReadFile(filepath.Join(tree, "include/config/kernel.release"))
+	release, err := os.ReadFile(filepath.Join(out, "include/config/kernel.release"))
 	if err != nil {
 		return "", err
 	}
 	image = imageName(strings.TrimSpace(string(release)), p.Version) + "_" + r.variant()
 	for _, file := range []struct{ name, path string }{
-		{image + typesSuffix, btf}, {image, filepath.Join(tree, "arch/x86/boot/bzImage")},
+		{image + typesSuffix, btf}, {image, filepath.Join(out, "arch/x86/boot/bzImage")},
 	} {
 		content, err := os.ReadFile(file.path)
 		if err == nil {
@@ -193,27 +160,61 @@ func (f *fetcher) build(ctx context.Context, r recipe, known string) (image stri
 	return image, nil
 }
 
-// unpackNewest unpacks the newest package of the recipe's source that the archive still has, unless
-// that has the known version (current).
-func (f *fetcher) unpackNewest(ctx context.Context, a *archive, r recipe, known, tree string) (p debian.Package, current bool, err error) {
-	for _, suite := range r.suites {
-		if _, err = a.Update(ctx, suite); err != nil {
+// source is the newest source that the archive has.
+type source struct {
+	*archive
+	tree string // where it is unpacked
+
+	// out is where all recipes are built, one after the other: make knows which files an option
+	// is of, and does not compile the others again.
+	out string
+
+	is debian.Package // what is unpacked; its zero value: nothing yet
+}
+
+func (f *fetcher) openSource(ctx context.Context, arch string) (*source, error) {
+	a, err := openArchive(ctx, f.say, arch)
+	if err != nil {
+		return nil, err
+	}
+	return &source{archive: a, tree: filepath.Join(a.Dir, "tree"), out: filepath.Join(a.Dir, "out")}, nil
+}
+
+// Close removes the source.
+func (s *source) Close() {
+	if s != nil {
+		s.archive.Close()
+	}
+}
+
+// unpack returns the newest package of the source that the archive still has, and its directory.
+// The package is unpacked unless it has the known version.
+func (s *source) unpack(ctx context.Context, f *fetcher, known string) (p debian.Package, tree string, err error) {
+	if s.is.Version != "" {
+		return s.is, s.tree, nil
+	}
+	for _, suite := range sourceSuites {
+		if _, err = s.Update(ctx, suite); err != nil {
 			continue // a suite may be gone from the archive
 		}
 		var packages []debian.Package
-		if packages, err = a.Show(ctx, r.source); err != nil {
+		if packages, err = s.Show(ctx, sourcePackage); err != nil {
 			continue
 		}
 		if err = newestFirst(packages); err != nil {
-			return p, false, err
+			return p, "", err
 		}
-		p, current, err = a.first(ctx, packages, func(p debian.Package) bool { return p.Version == known },
-			func(_ debian.Package, deb string) error { return f.unpackSource(ctx, deb, tree) })
+		var current bool
+		p, current, err = s.first(ctx, packages, func(p debian.Package) bool { return p.Version == known },
+			func(_ debian.Package, deb string) error { return f.unpackSource(ctx, deb, s.tree) })
+		if err == nil && !current {
+			s.is = p
+		}
 		if err == nil || ctx.Err() != nil {
-			return p, current, err
+			return p, s.tree, err
 		}
 	}
-	return p, false, err
+	return p, "", err
 }
 
 // unpackSource unpacks the archive of the source in a package, without its topmost directory, into

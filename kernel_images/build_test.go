@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 )
 
 func TestRecipe(t *testing.T) {
@@ -24,6 +29,58 @@ func TestRecipe(t *testing.T) {
 	result := "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_E=\"\"\nCONFIG_F=y\n"
 	if diff := cmp.Diff([]string{"CONFIG_C=n", "CONFIG_D=y"}, r.ignored(result)); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
+	}
+}
+
+// TestRecipes: each row that is built has a recipe, with types in the file that the row names.
+func TestRecipes(t *testing.T) {
+	rows, err := catalogue.Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range rows {
+		if !r.Built {
+			continue
+		}
+		names = append(names, r.Name)
+		if want := path.Base(r.Link()) + typesSuffix; r.BTFFile != want {
+			t.Errorf("%s: its types are in %s, want %s", r.Name, r.BTFFile, want)
+		}
+	}
+	variants := make(map[string]bool)
+	for _, r := range recipes {
+		if variants[r.variant()] {
+			t.Errorf("%s: another recipe has the variant %s", r.name, r.variant())
+		}
+		variants[r.variant()] = true
+		if !slices.Contains(names, r.name+"-"+r.arch) {
+			t.Errorf("no row for the recipe %s", r.name)
+		}
+	}
+	if len(names) != len(recipes) {
+		t.Errorf("%d rows are built, there are %d recipes", len(names), len(recipes))
+	}
+	got := recipe{config: "CONFIG_A=y\nCONFIG_AB=y\nCONFIG_C=n\n"}.but("x", "CONFIG_A=n", "CONFIG_D=y")
+	if want := "CONFIG_AB=y\nCONFIG_C=n\nCONFIG_A=n\nCONFIG_D=y\n"; got.config != want {
+		t.Errorf("configuration %q, want %q", got.config, want)
+	}
+
+	// What is built: all if that is asked for, else what is named in full.
+	for _, tt := range []struct {
+		build bool
+		names []string
+		want  int
+	}{{true, []string{"odd/*"}, len(recipes)}, {false, []string{"odd/*"}, 0}, {false, []string{"odd/no-bpf", "nobtf-amd64"}, 2}} {
+		n := 0
+		for _, b := range builtRows(rows, tt.build, tt.names) {
+			if b.build {
+				n++
+			}
+		}
+		if n != tt.want {
+			t.Errorf("%v, %q: %d are built, want %d", tt.build, tt.names, n, tt.want)
+		}
 	}
 }
 
@@ -44,11 +101,19 @@ func TestBuiltBefore(t *testing.T) {
 	t.Setenv("PATH", "") // what would build has no tools
 	dir := t.TempDir()
 	var out bytes.Buffer
-	if err := f.provideBuilt(t.Context(), nobtf, dir, false, &out); err != nil {
+	noBPF := recipes[slices.IndexFunc(recipes, func(r recipe) bool { return r.name == "odd/no-bpf" })]
+	stale := filepath.Join(dir, "amd64", "odd", "no-bpf")
+	if err := link("/nowhere", stale); err != nil {
 		t.Fatal(err)
 	}
-	if want := "nobtf-amd64: cached from linux-source-5.10 5.10.1-1\n"; out.String() != want {
+	if err := f.provideBuilt(t.Context(), []builtRow{{nobtf, true}, {noBPF, false}}, dir, false, &out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "nobtf-amd64: cached from linux-source-5.10 5.10.1-1\nodd/no-bpf-amd64: not built: 'make kernel-odd' does it, in some minutes\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+	if _, err := os.Lstat(stale); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the link to the image of another recipe is still there: %v", err)
 	}
 	for name, want := range map[string]string{"nobtf": "image", "nobtf.btf": "types"} {
 		if b, err := os.ReadFile(filepath.Join(dir, "amd64", name)); err != nil || string(b) != want {

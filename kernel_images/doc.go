@@ -17,7 +17,9 @@
 //
 //	go run ./kernel_images -t DIR -n 3 '*-cloud-*'
 //
-// With -b it builds a kernel that no package has, 5.10 without types (nobtf.config), from Debian's
-// source package, and beside the image a file with the types, from the debug information of the
-// same build; see 'make kernel-nobtf'.
+// With -b it builds kernels that no package has from Debian's source package: nobtf, a 5.10 without
+// types (nobtf.config), and those of odd machines, which differ from it by some options. Beside
+// each image is a file with the types, from the debug information of the same build; see 'make
+// kernel-nobtf' and 'make kernel-odd'. Without -b a kernel whose row is named in full is built,
+// too.
 package main

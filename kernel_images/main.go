@@ -38,9 +38,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	update := fs.Bool("u", false, "look for newer packages than the locked ones, and lock those")
 	types := fs.String("t", "", "get no images but the types (BTF) of many kernels into a `directory`; a NAME is a pattern of releases")
 	each := fs.Int("n", 1, "with -t: `releases` of each suite, series, flavour and architecture")
-	build := fs.Bool("b", false, "build the kernel without types from source, and its types in a file beside it")
+	build := fs.Bool("b", false, "build the kernels from source that no package has, and their types in files beside them")
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-arch ARCH] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR]\n       kernel_images -t DIR [-n N] [NAME]")
+		fmt.Fprintln(stderr, "usage: kernel_images [-lu] [-arch ARCH] [-d DIR] [NAME...]   (NAME may be a pattern; none: the default rows)\n       kernel_images -b [-u] [-d DIR] NAME...\n       kernel_images -t DIR [-n N] [NAME]")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -74,15 +74,17 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
-	if *build && fs.NArg() > 0 {
-		return fail(2, errors.New("with -b no name is wanted"))
+	if *build && fs.NArg() == 0 {
+		return fail(2, errors.New("with -b names are wanted, of rows that are built"))
 	}
 	if len(arches) == 0 && fs.NArg() == 0 {
 		arches = []string{runtime.GOARCH}
 	}
-	if rows, err = catalogue.Select(rows, arches, fs.Args()); err != nil {
+	selected, err := catalogue.Select(rows, arches, fs.Args())
+	if err != nil {
 		return fail(2, err)
 	}
+	rows = catalogue.Images(rows, selected)
 	if st, err := os.Stat(*dir); err != nil || !st.IsDir() {
 		return fail(1, fmt.Errorf("no directory %s: run this from the root of the repository, or name one with -d", *dir))
 	}
@@ -92,8 +94,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	f := &fetcher{cache: c, say: say}
 	inPackages := slices.DeleteFunc(slices.Clone(rows), func(r catalogue.Row) bool { return r.Built })
-	if *build || len(inPackages) < len(rows) {
-		if err := f.provideBuilt(ctx, nobtf, *dir, *update, stdout); err != nil {
+	if built := builtRows(rows, *build, fs.Args()); len(built) > 0 {
+		if err := f.provideBuilt(ctx, built, *dir, *update, stdout); err != nil {
 			return fail(1, err)
 		}
 	}
@@ -103,4 +105,18 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	return 0
+}
+
+// builtRows returns those of the rows that are built. One that is not cached is built if all are to
+// be (build), or if its name is among the names and not matched by a pattern only.
+func builtRows(rows []catalogue.Row, build bool, names []string) (built []builtRow) {
+	for _, r := range rows {
+		i := slices.IndexFunc(recipes, func(c recipe) bool { return r.Name == c.name+"-"+c.arch })
+		if !r.Built || i < 0 {
+			continue
+		}
+		named := slices.Contains(names, r.Name) || slices.Contains(names, recipes[i].name)
+		built = append(built, builtRow{recipes[i], build || named})
+	}
+	return built
 }

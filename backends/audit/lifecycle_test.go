@@ -54,7 +54,7 @@ func rulesOf(t *testing.T, c *auditrule.Control) [][]byte {
 func ours(list [][]byte) (n int) {
 	for _, b := range list {
 		if r, err := auditrule.Parse(b); err == nil {
-			if _, ok := owner.Parse(r.Key()); ok {
+			if _, _, ok := owner.Parse(r.Key()); ok {
 				n++
 			}
 		}
@@ -158,6 +158,22 @@ func TestEnable(t *testing.T) {
 	}
 	if s.Close(); enabled() != auditrule.Off {
 		t.Error("it is enabled after Close")
+	}
+	// The last one of those that use it disables it, also if the first was killed.
+	s = open(t, Options{}, source.Options{})
+	other := open(t, Options{}, source.Options{})
+	if s.Close(); enabled() != auditrule.On {
+		t.Error("Close has disabled it while another source uses it")
+	}
+	if other.Close(); enabled() != auditrule.Off {
+		t.Error("it is enabled after the second source's Close")
+	}
+	child := conform.Child("left")
+	conform.Start(t, child)
+	child.Process.Kill()
+	child.Wait()
+	if open(t, Options{}, source.Options{}).Close(); enabled() != auditrule.Off {
+		t.Error("it is enabled though the one that did so was killed, and another source has come and gone")
 	}
 	s = open(t, Options{}, source.Options{})
 	foreign(t, c)

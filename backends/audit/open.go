@@ -81,10 +81,19 @@ func (s *Source) openAll() (err error) {
 		return err
 	}
 	s.proc.Sparing = true
-	notes, err := s.rules.sweep()
+	notes, enabled, err := s.rules.sweep()
 	if err != nil {
 		return err
 	}
+	s.enabled = enabled
+	if err := s.rules.name(enabled || st.Enabled == auditrule.Off); err != nil {
+		return err
+	}
+	hidden, _, err := s.rules.lookAtOthers()
+	if err != nil {
+		return err
+	}
+	notes = append(notes, hidden...)
 	if err := s.listen(); err != nil {
 		return err
 	}
@@ -125,9 +134,6 @@ func (s *Source) connect() (st auditrule.Status, err error) {
 		return st, err
 	}
 	s.rules.control = c
-	if s.rules.key, err = newKey(); err != nil {
-		return st, err
-	}
 	st, err = c.Status()
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):

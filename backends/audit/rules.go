@@ -21,10 +21,26 @@ type rules struct {
 	control *auditrule.Control
 	key     string
 	added   [][]byte
+	hiding  map[string]bool // rules of others that hide something, as bytes
 }
 
 // queues numbers the sources of this process.
 var queues atomic.Uint32
+
+// enabledAudit marks the number in the keys of a source that has to disable audit at its end, as it
+// has enabled it, or has found the rules of another one that did.
+const enabledAudit = 1 << 31
+
+// name chooses the key.
+func (r *rules) name(disables bool) error {
+	me, err := owner.Self()
+	number := queues.Add(1)
+	if disables {
+		number |= enabledAudit
+	}
+	r.key = me.Name(number)
+	return err
+}
 
 // wanted are a source's rules: for each ABI, one for calls that succeed, and one for those that do
 // not return, or whose failure is an event too.
@@ -74,35 +90,68 @@ func wanted(o *source.Options, key string) (list []auditrule.Rule) {
 	return list
 }
 
-// sweep removes the rules of processes that have ended without removing them, and says what the
-// rules of others hide from this source.
-func (r *rules) sweep() (notes []string, err error) {
+// sweep removes the rules of processes that have ended without removing them. enabled is set if a
+// source that lives, or has left rules, has enabled audit.
+func (r *rules) sweep() (notes []string, enabled bool, err error) {
 	list, err := r.control.Rules()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, b := range list {
 		rule, err := auditrule.Parse(b)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if o, ok := owner.Parse(rule.Key()); ok {
-			if o.Gone() {
-				if err := r.control.Delete(b); err != nil && !errors.Is(err, unix.ENOENT) {
-					notes = append(notes, fmt.Sprintf("a rule that another process has left, %s, was not removed: %v", rule.Key(), err))
-				}
+		o, number, ok := owner.Parse(rule.Key())
+		enabled = enabled || ok && number&enabledAudit != 0
+		if ok && o.Gone() {
+			if err := r.control.Delete(b); err != nil && !errors.Is(err, unix.ENOENT) {
+				notes = append(notes, fmt.Sprintf("a rule that another process has left, %s, was not removed: %v", rule.Key(), err))
 			}
+		}
+	}
+	return notes, enabled, nil
+}
+
+// lookAtOthers notes which rules of others hide something from this source, and returns what those
+// do that were not there when it was called before, and whether some of those are gone. Of the rules for system calls the first that
+// fits decides, so that one behind this source's hides nothing.
+func (r *rules) lookAtOthers() (notes []string, gone bool, err error) {
+	list, err := r.control.Rules()
+	if err != nil {
+		return nil, false, err
+	}
+	parsed := make([]auditrule.Rule, len(list))
+	last := len(list) // behind the last one of this source
+	for i, b := range list {
+		if parsed[i], err = auditrule.Parse(b); err != nil {
+			return nil, false, err
+		}
+		if parsed[i].Key() == r.key {
+			last = i
+		}
+	}
+	known := r.hiding
+	r.hiding = make(map[string]bool)
+	for i := range parsed {
+		if _, _, ok := owner.Parse(parsed[i].Key()); ok || parsed[i].List == auditrule.ListExit && i > last {
 			continue
 		}
-		note, err := hides(&rule)
+		note, err := hides(&parsed[i])
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if note != "" && !slices.Contains(notes, note) {
+		if note == "" {
+			continue
+		}
+		if r.hiding[string(list[i])] = true; !known[string(list[i])] && !slices.Contains(notes, note) {
 			notes = append(notes, note)
 		}
 	}
-	return notes, nil
+	for rule := range known {
+		gone = gone || !r.hiding[rule]
+	}
+	return notes, gone, nil
 }
 
 // hides says what a rule of others keeps from this source; it is an error if that is all.

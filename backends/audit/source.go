@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
-	"github.com/quark-linux/quark/backends/internal/owner"
 	"github.com/quark-linux/quark/backends/internal/pace"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
@@ -29,7 +28,7 @@ type Source struct {
 	opts   Options
 	caps   engine.CapabilityTable
 	rules  rules
-	// enabled is set if Open has enabled audit.
+	// enabled is set if Open has enabled audit, or another source that will have ended before.
 	enabled bool
 	closed  bool
 	hold    uint64 // ns that an event waits in the queue
@@ -73,6 +72,9 @@ type Source struct {
 	backlog  backlog
 	disabled bool // somebody has disabled audit
 	restore  bool // somebody has removed rules of this source
+	foreign  bool // somebody has changed other rules
+	// hiddenFrom is since when rules that others have added hide something, 0 for not.
+	hiddenFrom uint64
 
 	to        engine.Sink // of the Populate in its course
 	size      int         // the most room that the sink had
@@ -154,13 +156,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.checkLoss(lost)
 	}
 	s.checkBacklog()
-	if s.restore {
-		s.restoreRules()
-	}
-	if s.disabled {
-		return errors.New("audit was disabled by another process, so that no more comes: enable it, as with auditctl -e 1, and open the source again")
-	}
-	return nil
+	return s.react()
 }
 
 // drain reads a batch of records. emptied is set if none is left, full if there is no room for
@@ -299,38 +295,6 @@ func (s *Source) abend(r *auditrecord.Record, now uint64) {
 	}
 }
 
-// configChange notes what others do to the source: the removal of its rules, and the end of audit.
-func (s *Source) configChange(r *auditrecord.Record) {
-	removed, ours := false, false
-	for m := r.Members(); ; {
-		name, v, ok := m.Next()
-		switch {
-		case !ok:
-			s.restore = s.restore || removed && ours
-			return
-		case string(name) == "op":
-			removed = string(v) == "remove_rule"
-		case string(name) == "key":
-			key, ok := auditrecord.AppendText(nil, v)
-			ours = ok && string(key) == s.rules.key
-		case string(name) == "audit_enabled" && string(v) == "0":
-			s.disabled = true
-		}
-	}
-}
-
-// restoreRules adds the rules again that somebody has removed. What happened meanwhile is lost.
-func (s *Source) restoreRules() {
-	s.restore = false
-	list := wanted(&s.shared, s.rules.key)
-	s.rules.added = nil
-	if err := s.rules.add(list); err != nil {
-		s.caps.Notes = append(s.caps.Notes, "rules that others have removed were not added again: "+source.OneLine(err))
-	}
-	s.gap(engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: s.idle - min(s.idle, s.hold), To: s.now()})
-	s.backlog.bound = true
-}
-
 func (s *Source) undecoded() {
 	s.lost[engine.LossDecode]++
 	s.gap(engine.Gap{Cause: engine.LossDecode, CPU: engine.AllCPUs, From: s.idle, To: s.now(), Count: 1})
@@ -345,8 +309,8 @@ func (s *Source) gap(g engine.Gap) {
 	clear(s.lives)
 }
 
-// Close removes the rules, closes the socket, and disables audit if Open has enabled it and nobody
-// else uses it now.
+// Close removes the rules, closes the socket, and disables audit if a source has enabled it and
+// nobody else uses it now.
 func (s *Source) Close() error {
 	if s.closed {
 		return nil
@@ -383,9 +347,4 @@ func (s *Source) Stats() (engine.SourceStats, error) {
 	st := engine.SourceStats{Lost: s.lost, Unread: s.unread, Bound: s.backlog.bound || s.dropped != 0}
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
-}
-
-func newKey() (string, error) {
-	me, err := owner.Self()
-	return me.Name(queues.Add(1)), err
 }

@@ -386,14 +386,14 @@ func testRing(t *testing.T, r *ring, data []byte, longest int) {
 		}
 		busyAt := *r.producer & r.mask
 		put(recordBusy, "later")
-		if got := r.next(); got != nil || !r.pending() {
+		if got := r.next(); got != nil || !r.pending(false) {
 			t.Fatalf("took %q before it was complete", got)
 		}
 		binary.LittleEndian.PutUint32(data[busyAt:], 5)
 		if got := r.next(); string(got) != "later" {
 			t.Fatalf("record is %q", got)
 		}
-		if r.next() != nil || r.pending() {
+		if r.next() != nil || r.pending(false) {
 			t.Fatal("more than there is")
 		}
 		r.release()
@@ -417,9 +417,9 @@ func TestWindowFails(t *testing.T) {
 	r, _ := seenInParts(t)
 	*r.producer = 16
 	r.data.fd = -1
-	s := &Source{ring: r, control: &control{nudged: new(uint32)}, counters: new(counters)}
+	s := &Source{buffer: r, control: &control{nudged: new(uint32)}, counters: new(counters)}
 	for range 2 {
-		if err := s.Populate(engine.NewBuffer(1)); !errors.Is(err, unix.EBADF) || !r.pending() {
+		if err := s.Populate(engine.NewBuffer(1)); !errors.Is(err, unix.EBADF) || !r.pending(false) {
 			t.Errorf("%v, at %d", err, r.at)
 		}
 	}

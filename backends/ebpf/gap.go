@@ -2,7 +2,6 @@ package ebpf
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"time"
 	"unsafe"
@@ -16,7 +15,9 @@ import (
 // room in the ring was lost when the ring was nearly full.
 type gaps struct {
 	told [engine.NumLosses]uint64 // losses that a gap has told of
-	last uint64                   // when the counters were last read with nothing left to tell
+	// ofCPU is the same of each CPU, for the causes that perf buffers tell by CPU.
+	ofCPU []cpuLosses
+	last  uint64 // when the counters were last read with nothing left to tell
 	// skipped is what the kernel said at the last look that it had skipped, and looks when
 	// the last two were. What a twin makes up for a moment later is not lost.
 	skipped uint64
@@ -24,6 +25,9 @@ type gaps struct {
 	// waiting are those that the sink has not got, in order: the ring holds records of before.
 	waiting []engine.Gap
 }
+
+// cpuLosses are what found no room in the ring of a CPU, or no ring.
+type cpuLosses struct{ full, unseen uint64 }
 
 func (g *gaps) begin() {
 	now := clock.Monotonic()
@@ -48,22 +52,37 @@ func (s *Source) findGaps() {
 	began := clock.Monotonic()
 	lost, looked := s.lostNow(began)
 	ended := clock.Monotonic()
+	for cpu := range g.ofCPU {
+		now, told := s.counters.lost(cpu), &g.ofCPU[cpu]
+		if more := now.full - told.full; more > 0 {
+			from := max(g.last, s.buffer.fullSince(cpu))
+			g.add(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: from, To: ended, Count: more})
+		}
+		if more := now.unseen - told.unseen; more > 0 {
+			g.add(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: g.last, To: ended, Count: more})
+		}
+		*told = now
+	}
 	for cause, n := range lost {
 		more := n - min(n, g.told[cause])
 		if more == 0 {
 			continue
 		}
+		g.told[cause] = n
 		from := g.last
 		switch engine.Loss(cause) {
-		case engine.LossRingFull:
-			from = max(from, s.ring.fullSince())
+		case engine.LossRingFull, engine.LossUnseen:
+			if g.ofCPU != nil {
+				continue
+			}
+			from = max(from, s.buffer.fullSince(0))
 		case engine.LossSkipped:
 			from = g.looks[0]
 		}
 		g.add(engine.Gap{Cause: engine.Loss(cause), CPU: engine.AllCPUs, From: from, To: ended, Count: more})
-		g.told[cause] = n
 	}
-	g.last, s.ring.crowded = began, false
+	s.buffer.told()
+	g.last = began
 	if looked {
 		g.looks = [2]uint64{g.looks[1], began}
 	}
@@ -73,7 +92,7 @@ func (s *Source) findGaps() {
 // that stays full and is looked at often makes one.
 func (g *gaps) add(gap engine.Gap) {
 	for i := range g.waiting {
-		if w := &g.waiting[i]; w.Cause == gap.Cause && gap.From <= w.To {
+		if w := &g.waiting[i]; w.Cause == gap.Cause && w.CPU == gap.CPU && gap.From <= w.To {
 			w.To, w.Count = gap.To, w.Count+gap.Count
 			return
 		}
@@ -82,17 +101,14 @@ func (g *gaps) add(gap engine.Gap) {
 	slices.SortStableFunc(g.waiting, func(a, b engine.Gap) int { return cmp.Compare(a.From, b.From) })
 }
 
-// due returns the first gap that waits, if the next record of the ring is not of before it.
-func (g *gaps) due(r *ring) (gap engine.Gap, ok bool) {
+// due returns the first gap that waits, if the next record is not of before it.
+func (g *gaps) due(b buffer) (gap engine.Gap, ok bool) {
 	if len(g.waiting) == 0 {
 		return gap, false
 	}
 	gap = g.waiting[0]
-	if ahead := *r; r.pending() {
-		record := ahead.next()
-		if len(record) < 8 || binary.NativeEndian.Uint64(record) < gap.From {
-			return gap, false
-		}
+	if ns, queued := b.peek(); queued && ns < gap.From {
+		return gap, false
 	}
 	g.waiting = slices.Delete(g.waiting, 0, 1)
 	return gap, true
@@ -112,25 +128,4 @@ func (s *Source) lostNow(now uint64) (lost [engine.NumLosses]uint64, looked bool
 	}
 	lost[engine.LossDecode] = s.decode
 	return lost, looked
-}
-
-// fullSince returns a time before which the ring had room for every record: 0 if it may
-// always have been full since it was last read, or was before that.
-func (r *ring) fullSince() uint64 {
-	if r.crowded {
-		return 0
-	}
-	ahead := *r // reading it does not give room back
-	limit := r.at + r.roomy()
-	var since uint64
-	for ahead.at < limit {
-		record := ahead.next()
-		if len(record) < 8 {
-			break
-		}
-		if ahead.at <= limit {
-			since = binary.NativeEndian.Uint64(record)
-		}
-	}
-	return since - min(since, reorder)
 }

@@ -150,7 +150,7 @@ func TestLossWhileReading(t *testing.T) {
 	r, data := madeRing(4096)
 	binary.NativeEndian.PutUint32(data, 8) // a record that can't be decoded
 	*r.producer = 16
-	s := &Source{ring: r, control: &control{nudged: new(uint32)}, counters: &counters{byCPU: make([]programsTallies, 1)}}
+	s := &Source{buffer: r, control: &control{nudged: new(uint32)}, counters: &counters{byCPU: make([]programsTallies, 1)}}
 	s.gaps.begin()
 	sink := &losing{Buffer: engine.NewBuffer(1), lost: &s.counters.byCPU[0].Kind[0].RingFull}
 	if err := s.Populate(sink); err != nil {
@@ -185,7 +185,7 @@ func TestFullSince(t *testing.T) {
 		binary.NativeEndian.PutUint64(data[(at+8)%size:], time)
 		*r.producer += uint64(length+8+7) &^ 7
 	}
-	if since := r.fullSince(); since != 0 {
+	if since := r.fullSince(0); since != 0 {
 		t.Errorf("empty: %d", since)
 	}
 	const ms = uint64(time.Millisecond)
@@ -196,22 +196,22 @@ func TestFullSince(t *testing.T) {
 			want = n*ms - reorder
 		}
 	}
-	if since := r.fullSince(); since != want || want == 0 {
+	if since := r.fullSince(0); since != want || want == 0 {
 		t.Errorf("full since %d, want %d", since, want)
 	}
 	for r.next() != nil {
 	}
 	r.release()
 	put(1000, 1000*ms)
-	if since := r.fullSince(); since != 0 {
+	if since := r.fullSince(0); since != 0 {
 		t.Errorf("it was full before its room was given back, and now since %d", since)
 	}
 	r.crowded = false
-	if since := r.fullSince(); since != 1000*ms-reorder {
+	if since := r.fullSince(0); since != 1000*ms-reorder {
 		t.Errorf("full since %d after losses of before were told", since)
 	}
 	small, _ := madeRing(4096)
-	if since := small.fullSince(); since != 0 {
+	if since := small.fullSince(0); since != 0 {
 		t.Errorf("a ring smaller than a record: %d", since)
 	}
 }

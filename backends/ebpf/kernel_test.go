@@ -22,6 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// forced is how the records of the sources of open come.
+var forced source.Buffer
+
 // open opens a source on the running kernel, or skips.
 func open(t testing.TB, o Options) *Source {
 	t.Helper()
@@ -32,6 +35,9 @@ func openShared(t testing.TB, shared source.Options, o Options) *Source {
 	t.Helper()
 	if unix.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
+	}
+	if forced != source.BufferAuto {
+		o.Buffer = forced
 	}
 	s, err := Open(shared, o)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,11 @@ type loader struct {
 	spec  *ebpf.CollectionSpec
 	types *btf.Spec
 	maps  map[string]*ebpf.Map
+
+	options Options
+	perf    string // see needsPerf
+	plain   bool   // the kernel has no maps that can be mapped
+
 	// execCalls is not among the maps of spec until programs need it.
 	execCalls *ebpf.MapSpec
 }
@@ -44,25 +50,33 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	if err != nil {
 		return nil, err
 	}
-	spec, err := ebpf.LoadCollectionSpecFromReader(strings.NewReader(object))
-	if err != nil {
-		return nil, fmt.Errorf("load programs' object: %w", err)
-	}
-	spec.Maps[programsMapRing].MaxEntries = uint32(size)
-	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1
-	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
-	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
-	if !shared.Environ.Wanted() {
-		slots := spec.Maps[programsMapSlots]
-		// The kernel compares the size with that of the types.
-		slots.ValueSize, slots.Key, slots.Value = slots.ValueSize-environRoom, nil, nil
-	}
 	// Before 5.11 maps count against the limit on locked memory, even for a while after they
 	// are gone, and cilium/ebpf takes a limit for missing features. If the limit can't be
 	// lifted loading may still succeed; if not, its error says why.
 	_ = rlimit.RemoveMemlock()
-	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}, execCalls: spec.Maps[programsMapExecCalls]}
+	compiled, perf := object, needsPerf(o)
+	if perf != "" {
+		compiled = perfObject
+	}
+	spec, err := ebpf.LoadCollectionSpecFromReader(strings.NewReader(compiled))
+	if err != nil {
+		return nil, fmt.Errorf("load programs' object: %w", err)
+	}
+	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}, options: *o, perf: perf, execCalls: spec.Maps[programsMapExecCalls]}
 	delete(spec.Maps, programsMapExecCalls)
+	if perf == "" {
+		spec.Maps[programsMapRing].MaxEntries = uint32(size)
+	} else if err := l.prepareForPerf(shared); err != nil {
+		return nil, err
+	}
+	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1
+	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
+	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
+	if !shared.Environ.Wanted() && !l.plain {
+		slots := spec.Maps[programsMapSlots]
+		// The kernel compares the size with that of the types.
+		slots.ValueSize, slots.Key, slots.Value = slots.ValueSize-environRoom, nil, nil
+	}
 	at := registers[runtime.GOARCH]
 	return l, errors.Join(
 		l.set(programsVarArgumentOffset, at.argument),
@@ -77,6 +91,22 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 		l.set(programsVarWakeLevel, uint64(size/4)),
 		l.setUsers(shared.Users),
 	)
+}
+
+// prepareForPerf sets up the maps for perf buffers, and for a kernel that has no maps that can be
+// mapped. Its verifier does not know the values of constants either, so that the slots keep all
+// their room.
+func (l *loader) prepareForPerf(shared *source.Options) error {
+	l.plain = hideMappable || errors.Is(features.HaveMapFlag(features.BPF_F_MMAPABLE), ebpf.ErrNotSupported)
+	if l.plain {
+		if len(shared.Users) > 0 {
+			return fmt.Errorf("leave out the processes of users (Options.Users): the kernel has no maps that can be mapped (Linux 5.5): %w", errors.ErrUnsupported)
+		}
+		for _, m := range l.spec.Maps {
+			m.Flags &^= unix.BPF_F_MMAPABLE
+		}
+	}
+	return nil
 }
 
 func (l *loader) setUsers(users []uint32) error {
@@ -204,10 +234,25 @@ func explain(err error) error {
 		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", unix.EPERM)
 	case errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", err)
+	case errors.Is(err, unix.EINVAL) && !onTracepoints():
+		return fmt.Errorf("load programs: %w: the kernel has no programs on tracepoints (CONFIG_BPF_EVENTS, which needs CONFIG_KPROBE_EVENTS or CONFIG_UPROBE_EVENTS): %w",
+			errors.ErrUnsupported, unix.EINVAL)
 	case errors.Is(err, unix.EMFILE): // without the dump of types around it
 		return fmt.Errorf("load programs: the limit on open descriptors is too low (ulimit -n): %w", unix.EMFILE)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("load programs: %w: the kernel lacks a part of eBPF (the ring needs Linux 5.8): %w", errors.ErrUnsupported, err)
+		return fmt.Errorf("load programs: %w: the kernel lacks a part of eBPF: %w", errors.ErrUnsupported, err)
 	}
 	return fmt.Errorf("load programs: %w", err)
+}
+
+// onTracepoints reports whether the kernel has programs on raw tracepoints, if they can be loaded at
+// all: it refuses those of a type that it was built without as it does wrong arguments.
+func onTracepoints() bool {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err == nil {
+		p.Close()
+	}
+	return !errors.Is(err, unix.EINVAL)
 }

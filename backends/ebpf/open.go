@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -43,7 +44,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{maps: l.maps, shared: *shared, environ: environ, attach: o.Attach}
+	s := &Source{maps: l.maps, shared: *shared, environ: environ, attach: o.Attach, forced: o.Buffer}
 	s.gaps.begin()
 	if err := s.open(l, shared, cpus); err != nil {
 		s.Close()
@@ -84,7 +85,7 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.share(l, cpus); err != nil {
+	if err := s.share(l); err != nil {
 		return err
 	}
 	// The last hook is that of forks: what becomes of a process that is told is told, too.
@@ -136,9 +137,35 @@ func (s *Source) load(l *loader, names ...string) (map[string]*ebpf.Program, err
 	return programs, err
 }
 
+// openBuffer opens the way of the records to this process.
+func (s *Source) openBuffer(l *loader) (buffer, error) {
+	m := s.maps[programsMapRing]
+	if l.perf == "" {
+		r, err := mapRing(m.FD(), m.MaxEntries())
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
+	b, err := openPerf(m, s.maps[mapWaking], l.options, s.note)
+	if err != nil {
+		return nil, err
+	}
+	s.gaps.ofCPU = make([]cpuLosses, m.MaxEntries())
+	s.note(fmt.Sprintf("the records come through perf buffers, %d KiB for each CPU: %s", b.size>>10, l.perf))
+	return b, nil
+}
+
+// note adds to the capability table what a person should know, once.
+func (s *Source) note(text string) {
+	if notes := &s.capabilities.Notes; !slices.Contains(*notes, text) {
+		*notes = append(*notes, text)
+	}
+}
+
 // share maps the memory that is shared with the programs, and fills the pool of slots.
-func (s *Source) share(l *loader, cpus int) (err error) {
-	if s.ring, err = mapRing(s.maps[programsMapRing].FD(), s.maps[programsMapRing].MaxEntries()); err != nil {
+func (s *Source) share(l *loader) (err error) {
+	if s.buffer, err = s.openBuffer(l); err != nil {
 		return err
 	}
 	armed, nudged, images := l.spec.Variables[programsVarArmed], l.spec.Variables[programsVarNudged], l.spec.Variables[programsVarImagesOnly]
@@ -147,10 +174,10 @@ func (s *Source) share(l *loader, cpus int) (err error) {
 	if variables == nil {
 		return fmt.Errorf("the programs have no section %s", armed.SectionName)
 	}
-	if s.control, err = mapControl(variables.FD(), armed.Offset, nudged.Offset, images.Offset, scoped.Offset); err != nil {
+	if s.control, err = openControl(variables, l.plain, armed.Offset, nudged.Offset, images.Offset, scoped.Offset); err != nil {
 		return err
 	}
-	if s.counters, err = mapCounters(s.maps[programsMapCounters].FD(), cpus); err != nil {
+	if s.counters, err = openCounters(s.maps[programsMapCounters], l.plain); err != nil {
 		return err
 	}
 	free := s.maps[programsMapFreeSlots]

@@ -10,6 +10,9 @@ func Validate(o Options) error {
 	if err := o.Attach.Validate(); err != nil {
 		return err
 	}
+	if err := o.Buffer.Validate(); err != nil {
+		return err
+	}
 	return source.CheckRingSize(o.RingSize)
 }
 
@@ -19,7 +22,8 @@ const (
 	maxRing    = 64 << 20
 )
 
-// ringSize returns the size of the ring for a number of possible CPUs.
+// ringSize returns the size of the ring for a number of possible CPUs, or of all perf buffers for a
+// number of CPUs that are online.
 func ringSize(o Options, cpus int) (int, error) {
 	return source.RingSize(o.RingSize, min(max(ringPerCPU*cpus, minRing), maxRing))
 }

@@ -1,6 +1,8 @@
 package ebpf
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -18,8 +20,9 @@ const (
 	recordHeader  = 8
 )
 
-// ring is the reader's end of a BPF ring buffer.
+// ring is the reader's end of a BPF ring buffer. It implements buffer.
 type ring struct {
+	fd                         int    // the map's
 	consumerPage, producerPage []byte // mappings
 
 	consumer, producer *uint64 // positions, in bytes since the ring was made
@@ -42,8 +45,9 @@ func mapRing(fd int, size uint32) (*ring, error) {
 		return nil, fmt.Errorf("map ring: %w", err)
 	}
 	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: min(uint64(size), windowSize)}, size)
+	r.fd = fd
 	if r.data.from(0); r.data.err != nil { // so that it fails here if it ever does
-		r.unmap()
+		r.close()
 		return nil, fmt.Errorf("map ring's data: %w", r.data.err)
 	}
 	return r, nil
@@ -121,11 +125,53 @@ func (r *ring) roomy() uint64 {
 	return r.mask + 1 - min(uint64(maxRecord), r.mask+1)
 }
 
-// pending reports whether something is queued, be it complete or not.
-func (r *ring) pending() bool { return atomic.LoadUint64(r.producer) != r.at }
+// FD is readable after the reader was woken.
+func (r *ring) FD() int { return r.fd }
 
-func (r *ring) unmap() {
-	unix.Munmap(r.consumerPage)
-	unix.Munmap(r.producerPage)
+// peek leaves the record in the ring.
+func (r *ring) peek() (ns uint64, ok bool) {
+	if !r.pending(false) {
+		return 0, false
+	}
+	ahead := *r
+	record := ahead.next()
+	if len(record) < 8 {
+		return 0, true
+	}
+	return binary.NativeEndian.Uint64(record), true
+}
+
+// pending: a ring that fills up always wakes the reader.
+func (r *ring) pending(filling bool) bool {
+	return !filling && atomic.LoadUint64(r.producer) != r.at
+}
+
+// fullSince is of all CPUs.
+func (r *ring) fullSince(int) uint64 {
+	if r.crowded {
+		return 0
+	}
+	ahead := *r // reading it does not give room back
+	limit := r.at + r.roomy()
+	var since uint64
+	for ahead.at < limit {
+		record := ahead.next()
+		if len(record) < 8 {
+			break
+		}
+		if ahead.at <= limit {
+			since = binary.NativeEndian.Uint64(record)
+		}
+	}
+	return since - min(since, reorder)
+}
+
+func (r *ring) told() { r.crowded = false }
+
+func (r *ring) err() error { return r.data.err }
+
+func (r *ring) close() error {
+	errs := []error{unix.Munmap(r.consumerPage), unix.Munmap(r.producerPage)}
 	r.data.unmap()
+	return errors.Join(errs...)
 }

@@ -6,8 +6,10 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/quark-linux/quark/engine"
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/engine"
 )
 
 // control is the variables that the programs and this process write.
@@ -16,46 +18,103 @@ type control struct {
 	armed, nudged *uint32
 	imagesOnly    *uint32
 	scoped        *uint32
+	// plain is not nil if the kernel can't map the map, as before Linux 5.5: then memory is a
+	// copy.
+	plain *plainMap
 }
 
-// mapControl maps the programs' zero-initialised data, in which the variables have these offsets.
-func mapControl(fd int, armed, nudged, images, scoped uint32) (*control, error) {
-	page := os.Getpagesize()
-	if end := max(armed, nudged, images, scoped) + 4; int(end) > page || (armed|nudged|images|scoped)%4 != 0 {
+// hideMappable is a variable for a test.
+var hideMappable = false
+
+// openControl makes the programs' zero-initialised data writable, in which the variables have these
+// offsets.
+func openControl(data *ebpf.Map, plain bool, armed, nudged, images, scoped uint32) (*control, error) {
+	size := min(os.Getpagesize(), int(data.ValueSize()))
+	if end := max(armed, nudged, images, scoped) + 4; int(end) > size || (armed|nudged|images|scoped)%4 != 0 {
 		return nil, fmt.Errorf("map variables: offsets %d, %d, %d and %d", armed, nudged, images, scoped)
 	}
-	m, err := unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map variables: %w", err)
+	c := &control{}
+	if plain {
+		c.memory, c.plain = make([]byte, data.ValueSize()), &plainMap{fd: data.FD()}
+	} else {
+		var err error
+		if c.memory, err = unix.Mmap(data.FD(), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+			return nil, fmt.Errorf("map variables: %w", err)
+		}
 	}
-	at := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&m[offset])) }
-	return &control{m, at(armed), at(nudged), at(images), at(scoped)}, nil
+	at := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&c.memory[offset])) }
+	c.armed, c.nudged, c.imagesOnly, c.scoped = at(armed), at(nudged), at(images), at(scoped)
+	return c, nil
 }
 
-func (c *control) unmap() { unix.Munmap(c.memory) }
+// set sets one of the variables.
+func (c *control) set(variable *uint32, value uint32) {
+	atomic.StoreUint32(variable, value)
+	if c.plain != nil {
+		// It fails where the process has dropped its privileges and is not allowed to call
+		// bpf(2): then so does reading the counters, which says so.
+		c.plain.write(0, c.memory)
+	}
+}
+
+func (c *control) unmap() {
+	if c.plain == nil {
+		unix.Munmap(c.memory)
+	}
+}
 
 // counters are the programs' counters by CPU and kind of event.
 type counters struct {
 	memory []byte
 	byCPU  []programsTallies
+	plain  *plainMap // see control
+	err    error     // why they could not be read
 }
 
-func mapCounters(fd, cpus int) (*counters, error) {
-	m, err := unix.Mmap(fd, 0, cpus*int(unsafe.Sizeof(programsTallies{})), unix.PROT_READ, unix.MAP_SHARED)
+// openCounters makes the programs' counters readable.
+func openCounters(m *ebpf.Map, plain bool) (*counters, error) {
+	cpus := int(m.MaxEntries())
+	if plain {
+		return &counters{byCPU: make([]programsTallies, cpus), plain: &plainMap{fd: m.FD()}}, nil
+	}
+	memory, err := unix.Mmap(m.FD(), 0, cpus*int(unsafe.Sizeof(programsTallies{})), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map counters: %w", err)
 	}
-	return &counters{m, unsafe.Slice((*programsTallies)(unsafe.Pointer(&m[0])), cpus)}, nil
+	return &counters{memory: memory, byCPU: unsafe.Slice((*programsTallies)(unsafe.Pointer(&memory[0])), cpus)}, nil
 }
 
-func (c *counters) unmap() { unix.Munmap(c.memory) }
+func (c *counters) unmap() {
+	if c.memory != nil {
+		unix.Munmap(c.memory)
+	}
+}
 
-func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
+// read reads the counters if they are not mapped.
+func (c *counters) read() {
+	if c.plain == nil {
+		return
+	}
 	for i := range c.byCPU {
+		t := unsafe.Slice((*byte)(unsafe.Pointer(&c.byCPU[i])), unsafe.Sizeof(c.byCPU[i]))
+		if err := c.plain.read(uint32(i), t); err != nil {
+			c.err = fmt.Errorf("read counters: %w: this kernel has no maps that can be mapped (Linux 5.5), so that the process has to keep its privileges", err)
+			return
+		}
+	}
+	c.err = nil
+}
+
+// sum returns the sum of all counters that were read.
+func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
+	c.read()
+	for i := range c.byCPU {
+		// Losses first: the sum never has more lost than produced.
+		lost := c.lost(i)
+		st.Lost[engine.LossRingFull] += lost.full
+		st.Lost[engine.LossUnseen] += lost.unseen
 		for k := range c.byCPU[i].Kind {
 			t := &c.byCPU[i].Kind[k]
-			// Losses first: the sum never has more lost than produced.
-			st.Lost[engine.LossRingFull] += atomic.LoadUint64(&t.RingFull)
 			st.Lost[engine.LossScratch] += atomic.LoadUint64(&t.NoSlot)
 			st.Produced += atomic.LoadUint64(&t.Produced)
 			passed += atomic.LoadUint64(&t.Passed)
@@ -63,4 +122,20 @@ func (c *counters) sum() (st engine.SourceStats, passed, rescued uint64) {
 		}
 	}
 	return st, passed, rescued
+}
+
+// noRing is NO_RING of programs/record.h.
+const noRing = 7
+
+// lost returns what a CPU's counters that were read say of its ring.
+func (c *counters) lost(cpu int) (l cpuLosses) {
+	kinds := &c.byCPU[cpu].Kind
+	for k := range kinds {
+		if n := atomic.LoadUint64(&kinds[k].RingFull); k == noRing {
+			l.unseen += n
+		} else {
+			l.full += n
+		}
+	}
+	return l
 }

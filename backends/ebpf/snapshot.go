@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -70,8 +69,8 @@ type argument struct {
 // arguments reads the arguments of all processes, after the program has said which image each
 // executes.
 func (s *Source) arguments(r *procfs.Reader) (map[uint32]argument, error) {
-	atomic.StoreUint32(s.control.imagesOnly, 1)
-	defer atomic.StoreUint32(s.control.imagesOnly, 0)
+	s.control.set(s.control.imagesOnly, 1)
+	defer s.control.set(s.control.imagesOnly, 0)
 	tasks, err := openTasks(s.snapshot)
 	if err != nil {
 		return nil, err

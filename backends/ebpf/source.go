@@ -21,6 +21,7 @@ import (
 type Source struct {
 	shared       source.Options
 	attach       source.Attach
+	forced       source.Buffer
 	environ      *source.Variables
 	capabilities engine.CapabilityTable
 
@@ -33,7 +34,7 @@ type Source struct {
 
 	snapshot *ebpf.Program // describes the processes that exist; nil where /proc has to
 
-	ring     *ring
+	buffer   buffer // nil after Close
 	control  *control
 	counters *counters
 	decode   uint64 // records that could not be decoded
@@ -41,29 +42,33 @@ type Source struct {
 	gaps     gaps
 }
 
-// Name returns "ebpf", or with another way to attach than to raw tracepoints "ebpf:btf" or so.
+// Name returns "ebpf", or with another way to attach than to raw tracepoints "ebpf:btf" or so, and
+// where the options force perf buffers "ebpf:perf".
 func (s *Source) Name() string {
-	if s.attach == source.AttachRaw {
-		return "ebpf"
+	switch {
+	case s.attach != source.AttachRaw:
+		return "ebpf:" + s.attach.String()
+	case s.forced == source.BufferPerf:
+		return "ebpf:perf"
 	}
-	return "ebpf:" + s.attach.String()
+	return "ebpf"
 }
 
 // Capabilities returns the events and fields of the attached programs.
 func (s *Source) Capabilities() *engine.CapabilityTable { return &s.capabilities }
 
-// FD returns the ring's descriptor. It is readable after Arm(true) as soon as something is queued,
-// and in any case when a quarter of the ring is filled.
+// FD returns a descriptor that is readable after Arm(true) as soon as something is queued, and in
+// any case when a quarter of the ring, or of that of a CPU, is filled.
 func (s *Source) FD() int {
-	if s.ring == nil {
+	if s.buffer == nil {
 		return -1
 	}
-	return s.maps[programsMapRing].FD()
+	return s.buffer.FD()
 }
 
 // Populate moves queued events to the sink. After Close it returns [os.ErrClosed].
 func (s *Source) Populate(to engine.Sink) error {
-	if s.ring == nil {
+	if s.buffer == nil {
 		return os.ErrClosed
 	}
 	atomic.StoreUint32(s.control.nudged, 0)
@@ -72,7 +77,7 @@ func (s *Source) Populate(to engine.Sink) error {
 		if s.insertGap(to) {
 			continue
 		}
-		record := s.ring.next()
+		record := s.buffer.next()
 		if record == nil {
 			break
 		}
@@ -88,19 +93,19 @@ func (s *Source) Populate(to engine.Sink) error {
 		}
 		to.Insert(ev)
 	}
-	s.ring.release()
+	s.buffer.release()
 	// The engine may deliver at once what it got: not before a gap of an earlier loss.
 	for s.findGaps(); s.insertGap(to); {
 	}
-	if err := s.ring.data.err; err != nil {
+	if err := s.buffer.err(); err != nil {
 		return fmt.Errorf("read ring: %w", err)
 	}
-	return nil
+	return s.counters.err
 }
 
 // insertGap inserts the first gap that waits, if it is its turn.
 func (s *Source) insertGap(to engine.Sink) bool {
-	gap, ok := s.gaps.due(s.ring)
+	gap, ok := s.gaps.due(s.buffer)
 	if ok {
 		ev := to.Reserve()
 		ev.SetGap(gap)
@@ -112,15 +117,15 @@ func (s *Source) insertGap(to engine.Sink) bool {
 // Arm makes the next event wake the reader if the engine is idle. Else only a ring that fills up
 // does.
 func (s *Source) Arm(idle bool) bool {
-	if s.ring == nil {
+	if s.buffer == nil {
 		return false
 	}
 	if !idle {
-		return true
+		return !s.buffer.pending(true)
 	}
-	atomic.StoreUint32(s.control.armed, 1)
-	if s.ring.pending() || len(s.gaps.waiting) > 0 {
-		atomic.StoreUint32(s.control.armed, 0)
+	s.control.set(s.control.armed, 1)
+	if s.buffer.pending(false) || len(s.gaps.waiting) > 0 {
+		s.control.set(s.control.armed, 0)
 		return false
 	}
 	return true
@@ -131,12 +136,12 @@ func (s *Source) Arm(idle bool) bool {
 // the option Threads is not set, an exec that did not fail, or new credentials with the same ids:
 // that is unknown.
 func (s *Source) Stats() (engine.SourceStats, error) {
-	if s.ring == nil {
+	if s.buffer == nil {
 		return engine.SourceStats{}, os.ErrClosed
 	}
 	st := s.count()
 	st.Lost[engine.LossDecode] = s.decode
-	return st, nil
+	return st, s.counters.err
 }
 
 // count returns what the programs have counted.
@@ -187,8 +192,8 @@ func (s *Source) Close() error {
 	for _, p := range append(s.programs, s.snapshot) {
 		errs = append(errs, p.Close())
 	}
-	if s.ring != nil {
-		s.ring.unmap()
+	if s.buffer != nil {
+		errs = append(errs, s.buffer.close())
 	}
 	if s.control != nil {
 		s.control.unmap()
@@ -199,6 +204,6 @@ func (s *Source) Close() error {
 	for _, m := range s.maps {
 		errs = append(errs, m.Close())
 	}
-	*s = Source{capabilities: s.capabilities, attach: s.attach}
+	*s = Source{capabilities: s.capabilities, attach: s.attach, forced: s.forced}
 	return errors.Join(errs...)
 }

@@ -3,7 +3,6 @@ package ebpf
 import (
 	"fmt"
 	"os"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -25,7 +24,7 @@ func (s *Source) Follow(pids []uint32, scan func() error) error {
 	if err := scan(); err != nil {
 		return err
 	}
-	atomic.StoreUint32(s.control.scoped, 1)
+	s.control.set(s.control.scoped, 1)
 	return nil
 }
 

@@ -122,7 +122,7 @@ func (s *Source) openVariant(l *loader, shared *source.Options, cpus int) error 
 			return err
 		}
 	}
-	if err := s.share(l, cpus); err != nil {
+	if err := s.share(l); err != nil {
 		return err
 	}
 	attach := func(kinds engine.Events) error {

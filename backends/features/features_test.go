@@ -92,7 +92,13 @@ var ancient = []asm.BuiltinFunc{
 // TestNeedsAreInTheTable: the table of features has every helper, map type and program type of the
 // programs.
 func TestNeedsAreInTheTable(t *testing.T) {
-	spec, err := ebpf.LoadCollectionSpec("../ebpf/programs_bpfel.o")
+	for _, object := range []string{"programs_bpfel.o", "programs_perf_bpfel.o"} {
+		needsOf(t, "../ebpf/"+object)
+	}
+}
+
+func needsOf(t *testing.T, object string) {
+	spec, err := ebpf.LoadCollectionSpec(object)
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip(err) // in a guest
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 )
 
 // feature is something that a backend needs of a kernel.
@@ -36,12 +37,21 @@ type feature struct {
 	Built func() string
 }
 
+// What is there in place of the ring, and where that is needed.
+const (
+	viaPerf     = "one ring of all CPUs: records come through perf buffers"
+	withoutRing = "the backend where there is no ring buffer"
+)
+
 const snapshot = "the program that describes the processes that exist: /proc does"
 
 // table lists what the backends need.
 var table = []feature{
 	{Backend: "ebpf", Name: "programs on raw tracepoints", Since: "4.17", Probe: program(ebpf.RawTracepoint)},
-	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Probe: mapType(ebpf.RingBuf)},
+	{Backend: "ebpf", Name: "map: ring buffer", Since: "5.8", Without: viaPerf, Probe: mapType(ebpf.RingBuf)},
+	{Backend: "ebpf", Name: "map: perf event array", Since: "4.3", Without: withoutRing, Probe: mapType(ebpf.PerfEventArray)},
+	{Backend: "ebpf", Name: "maps that can be mapped", Since: "5.5", Without: "reading without privileges, and leaving out users",
+		Probe: unlimited(func() error { return features.HaveMapFlag(features.BPF_F_MMAPABLE) })},
 	{Backend: "ebpf", Name: "map: stack", Since: "4.20", Probe: mapType(ebpf.Stack)},
 	{Backend: "ebpf", Name: "map: program array", Since: "4.2", Probe: mapType(ebpf.ProgramArray)},
 	{Backend: "ebpf", Name: "map: LRU hash", Since: "4.10", Probe: mapType(ebpf.LRUHash)},
@@ -52,9 +62,10 @@ var table = []feature{
 	{Backend: "ebpf", Name: "helper: probe_read_user_str", Since: "4.11", Without: "failed execs", Probe: helper(ebpf.TracePoint, asm.FnProbeReadUserStr)},
 	{Backend: "ebpf", Name: "helper: get_current_pid_tgid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentPidTgid)},
 	{Backend: "ebpf", Name: "helper: get_current_uid_gid", Since: "4.2", Probe: helper(ebpf.RawTracepoint, asm.FnGetCurrentUidGid)},
-	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
-	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
-	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
+	{Backend: "ebpf", Name: "helper: ringbuf_reserve", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufReserve)},
+	{Backend: "ebpf", Name: "helper: ringbuf_output", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufOutput)},
+	{Backend: "ebpf", Name: "helper: ringbuf_query", Since: "5.8", Without: viaPerf, Probe: helper(ebpf.RawTracepoint, asm.FnRingbufQuery)},
+	{Backend: "ebpf", Name: "helper: perf_event_output", Since: "4.17", Without: withoutRing, Probe: helper(ebpf.RawTracepoint, asm.FnPerfEventOutput)},
 	{Backend: "ebpf", Name: "programs on tracepoints", Since: "4.7", Without: "changes of ids, tracers, failed execs", Probe: program(ebpf.TracePoint),
 		Built: noSyscallEvents},
 	{Backend: "ebpf", Name: "helper: get_current_task_btf", Since: "5.11", Without: "failed execs whose beginning no program sees",
@@ -70,7 +81,10 @@ var table = []feature{
 	{Backend: "kprobe", Name: "fetch: a chain of dereferences", Since: "4.1", Probe: probe("a=+0(+8(+8(%ARG))):u32"), Built: noKprobes},
 	{Backend: "kprobe", Name: "fetch: bits of a word", Since: "4.1", Probe: probe("a=+8(%ARG):b1@2/32"), Built: noKprobes},
 	{Backend: "kprobe", Name: "fetch: string", Since: "4.1", Probe: probe("a=+0(+8(%ARG)):string"), Built: noKprobes},
-	{Backend: "kprobe", Name: "fetch: array", Since: "4.20", Without: "long paths and arguments", Probe: probe("a=+0(%ARG):x64[8]"), Built: noKprobes},
+	{Backend: "kprobe", Name: "fetch: array", Since: "4.20", Without: "nothing, but each value is an argument of its own, and arguments take twice the probes",
+		Probe: probe("a=+0(%ARG):x64[8]"), Built: noKprobes},
+	{Backend: "kprobe", Name: "fetch: word of the definition", Since: "5.4", Without: "nothing: another word marks arguments that could not be read",
+		Probe: probe(`a=\0x12`), Built: noKprobes},
 
 	{Backend: "cnproc", Name: "events of the proc connector", Since: "2.6", Probe: connector},
 	{Backend: "cnproc", Name: "filter of events in the kernel", Since: "6.6", Without: "time: what is not wanted is left out in user space",
@@ -94,6 +108,10 @@ var table = []feature{
 		Probe: endStatus(false)},
 	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: auditRules, Built: noAudit},
 
+	{Backend: "exitsnoop", Name: "map that user space maps", Since: "5.5", Probe: unlimited(mmapable)},
+	{Backend: "exitsnoop", Name: "helper: get_ns_current_pid_tgid", Since: "5.7", Probe: helper(ebpf.RawTracepoint, asm.FnGetNsCurrentPidTgid)},
+	{Backend: "exitsnoop", Name: "pidfd_open", Since: "5.3", Without: "wake-ups: it looks every 10 ms which processes have ended", Probe: pidfd},
+
 	{Backend: "procpoll", Name: "status by pidfd", Since: "6.15", Without: "the status of processes that were waited for", Probe: endStatus(true)},
 }
 
@@ -107,6 +125,15 @@ func mapType(t ebpf.MapType) func() error {
 
 func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
 	return unlimited(func() error { return features.HaveProgramHelper(t, f) })
+}
+
+// mmapable makes a map that could be mapped into memory.
+func mmapable() error {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
+	if err != nil {
+		return err
+	}
+	return m.Close()
 }
 
 // iterator probes with one, as library features does with a program on a function, which some

@@ -2,6 +2,7 @@ package kprobe
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 )
 
@@ -14,7 +15,7 @@ const (
 
 // argvProbes fetches the start of the arguments. They are in user memory. The kernel reads arrays
 // from kernel memory, except that on amd64 and arm64 it tells the two apart by the address (since
-// 5.7).
+// 5.7; before, it reads either on amd64).
 func (b *builder) argvProbes() [][]fetch {
 	start := b.follow(firstArgument, "task_struct.mm", "mm_struct.arg_start")
 	if start.missing() {
@@ -22,7 +23,7 @@ func (b *builder) argvProbes() [][]fetch {
 	}
 	probes := b.chunkProbes(start)
 	for i, args := range probes {
-		part := builder{offsets: b.offsets, reads: b.reads, args: args}
+		part := b.part(args...)
 		part.addArguments()
 		probes[i] = part.args
 	}
@@ -31,10 +32,14 @@ func (b *builder) argvProbes() [][]fetch {
 
 // chunkProbes fetches the text at an address.
 func (b *builder) chunkProbes(start expr) (probes [][]fetch) {
-	for c := 0; c < chunks; c += chunksPerProbe {
-		part := builder{offsets: b.offsets, reads: b.reads}
-		for n := c; n < c+chunksPerProbe; n++ {
-			part.addArray(slotArgv+slot(n), typeX64, start.at(n*chunkSize+argvShift), maxArray)
+	each := chunksPerProbe
+	if b.singles {
+		each = 1 // more words do not fit into a definition
+	}
+	for c := 0; c < chunks; c += each {
+		part := b.part()
+		for n := c; n < c+each; n++ {
+			part.addChunk(n, start)
 		}
 		probes = append(probes, part.args)
 	}
@@ -56,6 +61,31 @@ func (b *builder) addArguments() {
 // memory with guardWord, in a record that its filter then drops. The kernel runs the probes of a
 // function one after the other, without another task in between, and the last one defined first.
 
+// guardKind is how words of the arguments that the kernel could not read are known.
+type guardKind uint8
+
+const (
+	// guardWithWord: a guard fills the memory with guardWord, since Linux 5.4.
+	guardWithWord guardKind = iota
+	// guardWithPlace: a guard fills it with the address of the probed function, which each
+	// record has, too. It is a word that both have, and that is not valid UTF-8.
+	guardWithPlace
+	// readsZero: such words are 0, as in kernels that take no arrays, before 4.20. So are eight
+	// empty arguments: see values.zeroKnown.
+	readsZero
+)
+
+// value returns what the guard fetches as each word.
+func (k guardKind) value() expr {
+	if k == guardWithWord {
+		return expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
+	}
+	return expr{register: programCounter[runtime.GOARCH]}
+}
+
+// programCounter is the register that has the address of the probed function.
+var programCounter = map[string]string{"amd64": "%ip", "arm64": "%pc"}
+
 // guardWord marks words that could not be read. It is not valid UTF-8; arguments that contain it
 // are cut there.
 const guardWord = 0xfffefdfcfbfafff8
@@ -64,11 +94,9 @@ const guardWord = 0xfffefdfcfbfafff8
 var guardFilter = slot(0).name() + "==0"
 
 // guard returns the definition of the guard of a probe that begins with so many words.
-func guard(of *definition, words int) definition {
+func guard(of *definition, words int, value expr) definition {
 	d := definition{group: of.group, name: of.name + "_guard", symbol: of.symbol, place: of.place}
 	for n := range words {
-		// since Linux 5.4
-		value := expr{register: `\0x` + strconv.FormatUint(guardWord, 16)}
 		d.args = append(d.args, fetch{slot: slot(n), value: value, typ: typeX64})
 	}
 	return d
@@ -83,9 +111,9 @@ func (in *installer) guard(s *set) error {
 		if a.slot < slotArgv {
 			break
 		}
-		words += a.count
+		words += max(a.count, 1)
 	}
-	p := &probe{set: s, def: guard(&of.def, words)}
+	p := &probe{set: s, def: guard(&of.def, words, in.guards.value())}
 	if err := in.define(p); err != nil {
 		s.drop(of)
 		return fmt.Errorf("guard of %s: %w", of.def.name, err)

@@ -42,28 +42,7 @@ func (s *set) room(t *text) (string, engine.Extent) {
 func (s *Source) describe(in *installer, failed []error) {
 	c := &s.capabilities
 	c.Notes = append(c.Notes, in.notes...)
-	for k := range c.Kinds {
-		c.Kinds[k].Via = "no probe reports it"
-	}
-	c.Kinds[engine.KindGap] = engine.Capability{Origin: engine.OriginKernel, Via: "perf's lost-records and the events' counts"}
-	for n, f := range families {
-		k := &c.Kinds[f.kind]
-		set := s.setOf(n)
-		switch {
-		case f.before, !s.shared.Reports(f.kind.Events()):
-		case set == nil && k.Origin == engine.OriginNone:
-			k.Via = source.OneLine(failed[n])
-		case set == nil:
-			c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+source.OneLine(failed[n]))
-		case k.Origin == engine.OriginNone:
-			if failed := k.Via; f.kind == engine.KindIDChange && n != familyIDs {
-				c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+failed)
-			}
-			*k = engine.Capability{Origin: engine.OriginKernel, Via: "kprobe/" + set.symbol}
-		default:
-			k.Via += ", kprobe/" + set.symbol
-		}
-	}
+	s.describeKinds(failed)
 	c.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.describeExecs(failed)
 	c.Fields[engine.FieldEnviron].Via = "the probes do not read it"
@@ -108,6 +87,37 @@ func (s *Source) describe(in *installer, failed []error) {
 	c.Fields[engine.FieldExecPath].Via = "a probe's record has no room for the longest path"
 	if in.cgroups == proctext.NoHierarchy {
 		c.Fields[engine.FieldCgroup].Via = "no cgroup2 and no pids hierarchy in /proc/self/cgroup"
+	}
+}
+
+// describeKinds says which kinds of event are reported. Where a family of a kind with several is
+// missing, some events of the kind are not reported: then a field that they change may be of before.
+func (s *Source) describeKinds(failed []error) {
+	c := &s.capabilities
+	for k := range c.Kinds {
+		c.Kinds[k].Via = "no probe reports it"
+	}
+	c.Kinds[engine.KindGap] = engine.Capability{Origin: engine.OriginKernel, Via: "perf's lost-records and the events' counts"}
+	for n, f := range families {
+		k := &c.Kinds[f.kind]
+		set := s.setOf(n)
+		switch {
+		case f.before, !s.shared.Reports(f.kind.Events()):
+		case set == nil && k.Origin == engine.OriginNone:
+			k.Via = source.OneLine(failed[n])
+		case set == nil:
+			c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+source.OneLine(failed[n]))
+			k.Partial = f.kind.Events()
+		case k.Origin == engine.OriginNone:
+			var partial engine.Events
+			if failed := k.Via; f.kind == engine.KindIDChange && n != familyIDs {
+				c.Notes = append(c.Notes, f.kind.String()+" is incomplete: "+failed)
+				partial = f.kind.Events()
+			}
+			*k = engine.Capability{Origin: engine.OriginKernel, Via: "kprobe/" + set.symbol, Partial: partial}
+		default:
+			k.Via += ", kprobe/" + set.symbol
+		}
 	}
 }
 

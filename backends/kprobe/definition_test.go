@@ -46,12 +46,12 @@ func TestFetch(t *testing.T) {
 		want string
 		size int
 	}{
-		{fetch{3, e, typeX64, 0}, "f3=+8(%di)", 8},
-		{fetch{3, e, typeX64, 5}, "f3=+8(%di):x64[5]", 40},
-		{fetch{4, e, typeU32, 0}, "f4=+8(%di):u32", 4},
-		{fetch{4, e, typeU32, 6}, "f4=+8(%di):u32[6]", 24},
-		{fetch{5, e.at(0), typeString, 0}, "f5=+0(+8(%di)):string", 260},
-		{fetch{6, e, typeExiting, 0}, "f6=+8(%di):b1@2/32", 4},
+		{fetch{slot: 3, value: e, typ: typeX64, count: 0}, "f3=+8(%di)", 8},
+		{fetch{slot: 3, value: e, typ: typeX64, count: 5}, "f3=+8(%di):x64[5]", 40},
+		{fetch{slot: 4, value: e, typ: typeU32, count: 0}, "f4=+8(%di):u32", 4},
+		{fetch{slot: 4, value: e, typ: typeU32, count: 6}, "f4=+8(%di):u32[6]", 24},
+		{fetch{slot: 5, value: e.at(0), typ: typeString, count: 0}, "f5=+0(+8(%di)):string", 260},
+		{fetch{slot: 6, value: e, typ: typeExiting, count: 0}, "f6=+8(%di):b1@2/32", 4},
 	} {
 		if got := tc.f.String(); got != tc.want || tc.f.size() != tc.size {
 			t.Errorf("%q of %d bytes, not %q of %d", got, tc.f.size(), tc.want, tc.size)
@@ -61,7 +61,7 @@ func TestFetch(t *testing.T) {
 
 func TestDefinition(t *testing.T) {
 	onAMD64(t)
-	d := definition{"g", "n", "f", []fetch{{1, argument(0).at(4), typeS32, 0}, {2, argument(1), typeX64, 0}}, 0}
+	d := definition{"g", "n", "f", []fetch{{slot: 1, value: argument(0).at(4), typ: typeS32}, {slot: 2, value: argument(1), typ: typeX64}}, 0}
 	if got, want := d.String(), "p:g/n f f1=+4(%di):s32 f2=%si"; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}

@@ -16,7 +16,8 @@ type offsets interface {
 // kernel's types lack.
 type builder struct {
 	offsets offsets
-	reads   int // what a fetch argument has room for
+	reads   int  // what a fetch argument has room for
+	singles bool // the kernel takes no arrays
 	cgroups proctext.Hierarchy
 	threads bool // single threads are reported
 	args    []fetch
@@ -56,11 +57,35 @@ func (b *builder) follow(e expr, chain ...string) expr {
 // add appends a fetch argument, unless there is no such value.
 func (b *builder) add(s slot, t fetchType, e expr) { b.addArray(s, t, e, 0) }
 
-// addArray appends one for an array of values.
+// addArray appends one for an array of values, or one for each value where the kernel takes no
+// arrays.
 func (b *builder) addArray(s slot, t fetchType, e expr, count int) {
-	if !e.missing() {
-		b.args = append(b.args, fetch{s, e, t, count})
+	switch {
+	case e.missing():
+	case count == 0 || !b.singles:
+		b.args = append(b.args, fetch{slot: s, value: e, typ: t, count: count})
+	default:
+		for n := range count {
+			b.args = append(b.args, fetch{slot: s + slot(n), value: e.element(n, t.size), typ: t})
+		}
 	}
+}
+
+// addChunk appends a chunk of text, as one array of words if the kernel takes arrays.
+func (b *builder) addChunk(n int, text expr) {
+	s, at := slotArgv+slot(n), text.at(n*chunkSize+argvShift)
+	if !b.singles {
+		b.addArray(s, typeX64, at, maxArray)
+		return
+	}
+	for word := range maxArray {
+		b.args = append(b.args, fetch{slot: s, value: at.element(word, typeX64.size), typ: typeX64, word: word + 1})
+	}
+}
+
+// part returns a builder for another probe of the same function.
+func (b *builder) part(args ...fetch) builder {
+	return builder{offsets: b.offsets, reads: b.reads, singles: b.singles, args: args}
 }
 
 // addMember fetches the value at the end of a chain of members.

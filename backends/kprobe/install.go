@@ -21,7 +21,9 @@ type installer struct {
 	threads bool
 	reports func(engine.Events) bool
 	places  places
-	reads   int // how many one inside of another the kernel takes
+	reads   int  // how many one inside of another the kernel takes
+	singles bool // it takes no arrays
+	guards  guardKind
 	cgroups proctext.Hierarchy
 
 	installed []string // removals of what is in the kernel
@@ -35,16 +37,42 @@ func (in *installer) findReads() int {
 		for range n {
 			value = value.at(0)
 		}
-		symbol := families[familyFork].hooks[0].symbol
-		d := definition{in.group, "reads", symbol, []fetch{{value: value, typ: typeX64}}, in.places[symbol]}
-		if in.probes.Write(d.String()) == nil {
-			if in.probes.Write(d.removal()) != nil {
-				in.installed = append(in.installed, d.removal())
-			}
+		if in.accepts(fetch{value: value, typ: typeX64}) {
 			return n
 		}
 	}
 	return minReads
+}
+
+// accepts finds by trial whether the kernel accepts a fetch argument.
+func (in *installer) accepts(arg fetch) bool {
+	symbol := families[familyFork].hooks[0].symbol
+	d := definition{in.group, "trial", symbol, []fetch{arg}, in.places[symbol]}
+	if refused != nil && refused(arg) || in.probes.Write(d.String()) != nil {
+		return false
+	}
+	if in.probes.Write(d.removal()) != nil {
+		in.installed = append(in.installed, d.removal())
+	}
+	return true
+}
+
+// refused, if not nil, is of a test: it reports whether the trial of a fetch argument fails, as in
+// an older kernel.
+var refused func(fetch) bool
+
+// findForms finds by trial which forms of fetch arguments the kernel accepts.
+func (in *installer) findForms() {
+	in.reads = in.findReads()
+	in.singles = !in.accepts(fetch{value: firstArgument.at(0), typ: typeX64, count: 2})
+	switch {
+	case in.accepts(fetch{value: guardWithWord.value(), typ: typeX64}):
+		in.guards = guardWithWord
+	case in.singles:
+		in.guards = readsZero
+	default:
+		in.guards = guardWithPlace
+	}
 }
 
 // family installs the first hook of a family that the kernel accepts.
@@ -67,12 +95,12 @@ func (in *installer) family(n int) (*set, error) {
 }
 
 func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
-	s := &set{family: n, kind: f.kind, symbol: h.symbol, ofCurrent: h.ofCurrent, filter: h.filter}
+	s := &set{family: n, kind: f.kind, symbol: h.symbol, ofCurrent: h.ofCurrent, filter: h.filter, guarded: in.guards}
 	if h.threads != "" && !in.threads {
 		s.filter = h.threads
 	}
 
-	b := builder{offsets: in.offsets, reads: in.reads, threads: in.threads}
+	b := builder{offsets: in.offsets, reads: in.reads, singles: in.singles, threads: in.threads}
 	if h.args != nil {
 		h.args(&b)
 	}
@@ -114,7 +142,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 
 // text adds the probes of a text field. If it can't, the events do not have the field.
 func (in *installer) text(s *set, f *family, t *text, common []fetch) {
-	b := builder{offsets: in.offsets, reads: in.reads, cgroups: in.cgroups}
+	b := builder{offsets: in.offsets, reads: in.reads, singles: in.singles, cgroups: in.cgroups}
 	parts := t.probes(&b)
 	if len(parts) == 0 {
 		in.notes = append(in.notes, fmt.Sprintf("%s has no %s: the kernel's types have no %s", f.kind, t.field, b.lacks))
@@ -123,8 +151,11 @@ func (in *installer) text(s *set, f *family, t *text, common []fetch) {
 	st := setText{text: t}
 	for i, args := range parts {
 		// The chunks come first: the guard writes its words there.
+		if guarded := t == cmdline || t == execPath; guarded && in.guards == guardWithPlace {
+			args = append(args, fetch{slot: slotProbed, value: in.guards.value(), typ: typeX64})
+		}
 		err := in.add(s, fmt.Sprintf("%s_%s%d", f.name, t.name, i), append(args, common...))
-		if err == nil && (t == cmdline || t == execPath) {
+		if err == nil && (t == cmdline || t == execPath) && in.guards != readsZero {
 			err = in.guard(s)
 		}
 		if err != nil {

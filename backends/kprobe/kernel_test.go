@@ -3,6 +3,7 @@ package kprobe
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,32 @@ func TestNotResident(t *testing.T) {
 		if ev := evs.One(t, c.Process.Pid, engine.KindExec); ev.Bytes(engine.FieldCmdline) != nil {
 			t.Errorf("arguments of a page that is not there: %q", ev.Bytes(engine.FieldCmdline))
 		}
+	}
+}
+
+// The forms of fetches that older kernels take bring the same events: without arrays (before 4.20),
+// and without the guard's word (before 5.4).
+func TestOlderForms(t *testing.T) {
+	open(t, Options{}).Close()
+	for name, lacks := range map[string]func(fetch) bool{
+		"no arrays":     func(f fetch) bool { return f.count > 0 },
+		"no immediates": func(f fetch) bool { return strings.HasPrefix(f.value.register, `\`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused = lacks
+			defer func() { refused = nil }()
+			s := open(t, Options{})
+			conform.Judge(t, s, "fork-exec-exit", "setres-ids", "comm", "args-sizes", "args-none", "cwd-30", "usage", "thread-ends")
+			for _, set := range s.sets {
+				for _, p := range slices.Concat(set.probes, set.guards) {
+					if i := slices.IndexFunc(p.def.args, lacks); i >= 0 {
+						t.Errorf("%s fetches %s", p.def.name, p.def.args[i])
+					}
+				}
+			}
+			s.Close()
+			TestNotResident(t)
+		})
 	}
 }
 

@@ -41,7 +41,7 @@ func probeNames(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	for _, n := range all {
-		if _, ok := owner.Parse(strings.SplitN(n, "/", 2)[0]); ok {
+		if _, _, ok := owner.Parse(strings.SplitN(n, "/", 2)[0]); ok {
 			names = append(names, n)
 		}
 	}

@@ -92,7 +92,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		fs: fs, probes: s.probes, group: me.Name(queues.Add(1)), offsets: offsets, threads: s.shared.Threads, reports: s.shared.Reports,
 		places: findPlaces(), cgroups: proctext.OwnHierarchy(),
 	}
-	in.reads = in.findReads()
+	in.findForms()
 	failed := make([]error, numFamilies)
 	for n := range families {
 		if !s.installs(n) {

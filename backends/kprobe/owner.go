@@ -18,7 +18,7 @@ func sweep(probes *tracefs.Probes) error {
 	var errs []error
 	for _, name := range names {
 		group, _, _ := strings.Cut(name, "/")
-		o, ok := owner.Parse(group)
+		o, _, ok := owner.Parse(group)
 		if !ok || !o.Gone() {
 			continue
 		}

@@ -31,7 +31,7 @@ func (b *builder) pathProbes(base slot, path string, members ...string) [][]fetc
 		return nil
 	}
 	var probes [][]fetch
-	part := builder{offsets: b.offsets}
+	part := b.part()
 	part.addMember(slotRootDentry, typeX64, fs, "fs_struct.root.dentry")
 	part.addMember(slotRootMnt, typeX64, fs, "fs_struct.root.mnt")
 	dentry, mnt := holder.at(inDentry), holder.at(inMnt)
@@ -96,7 +96,7 @@ func (b *builder) cgroupProbes() [][]fetch {
 	if node.missing() || b.lacks != "" {
 		return nil
 	}
-	part := builder{offsets: b.offsets, reads: b.reads}
+	part := b.part()
 	for level := range cgroupLevels {
 		part.add(slotCgroup+slot(level), typeX64, node)
 		text := fetch{slot: slotGroupName + slot(level), value: node.at(name).at(0), typ: typeString}

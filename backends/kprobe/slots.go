@@ -103,7 +103,8 @@ const (
 	slotChildRSS    = slotChildTimes + 2 // of these
 	slotDir         = slotChildRSS + 1   // the descriptor that an exec begins at
 	slotResult      = slotDir + 1        // of a system call
-	numSlots        = slotResult + 1
+	slotProbed      = slotResult + 1     // where the function is probed, for guardWithPlace
+	numSlots        = slotProbed + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct

@@ -7,8 +7,13 @@ type EBPFOptions struct {
 	// RingSize is the size in bytes of the ring that all CPUs write to,
 	// rounded up to a power of two and at least one page. 0 means 512 KiB for
 	// each possible CPU, between 4 MiB and 64 MiB. Set it larger where the
-	// reader may stop for long, smaller only to provoke loss.
+	// reader may stop for long, smaller only to provoke loss. Perf buffers
+	// share it among the CPUs that are online at Open, each a power of two.
 	RingSize int
+
+	// Buffer is how records come to user space: by default as the kernel can. It is for tests
+	// and comparison. Do not set it otherwise.
+	Buffer Buffer
 
 	// Attach is how the programs of forks, execs, ends and new names are attached. It is for
 	// comparison: only AttachRaw, the default, works on all kernels. Do not set it otherwise.

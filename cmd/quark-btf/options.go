@@ -28,7 +28,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.arch, "arch", "a", runtime.GOARCH, "architecture of kernels in archives")
 	f.BoolVarP(&o.bits, "bits", "b", false, "also print offsets in bits")
 	f.BoolVarP(&o.diff, "diff", "d", false, "print what differs between two kernels, files or releases in the archive")
-	f.StringVarP(&o.file, "file", "f", "", "use the types in a file: raw BTF, ELF with BTF or debug information (DWARF), a kernel image, a deb or rpm with one of these, or an archive")
+	f.StringVarP(&o.file, "file", "f", "", "use the types in a `file`: raw BTF, ELF with BTF or debug information (DWARF), a kernel image, a deb or rpm with one of these, or an archive")
 	f.BoolVarP(&o.add, "add", "g", false, "add the types to an archive file as release VERSION of distribution NAME; without these as what the file says")
 	f.BoolVarP(&o.json, "json", "j", false, "print JSON")
 	f.StringVarP(&o.lookup, "lookup", "l", "", "print which kernel in the archive stands for release VERSION")
@@ -40,17 +40,21 @@ const usage = `usage: quark-btf [-bjv] [-f FILE] [TARGET...]
        quark-btf -l VERSION [-bjv] [-a ARCH] [-f ARCHIVE] [TARGET...]
        quark-btf -d [-bj] [-a ARCH] A B
        quark-btf -g [-a ARCH] [-f FILE] ARCHIVE [NAME VERSION]
+       quark-btf completion bash|zsh|fish
 
 Prints the offset of every target in the kernel's types, or of those named.
 What is not found is printed as U.
 
 `
 
+// values are those of the options that take one of a few.
+var values = map[string]command.Values{"arch": {List: []string{"amd64", "arm64"}}}
+
 // parse returns the options of a command line, or nil if help or the version was printed instead.
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
-	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+	if shown, err := command.Parse(f, command.Syntax{Usage: usage, Values: values}, args, out); shown || err != nil {
 		return nil, err
 	}
 	o.operands, o.archNamed = f.Args(), f.Changed("arch")

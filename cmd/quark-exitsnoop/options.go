@@ -29,6 +29,7 @@ const usage = `usage: quark-exitsnoop [-j] [-t] run [--] COMMAND [ARGUMENT...]
        quark-exitsnoop [-j] [-r ROOT] list
        quark-exitsnoop [-j] [-r ROOT] status
        quark-exitsnoop [-r ROOT] clean [--older DURATION]
+       quark-exitsnoop completion bash|zsh|fish
 
 run      runs a command and tells how it and what it left behind ended
 trace    has the ends of processes recorded, and tells them unless -n is given
@@ -38,6 +39,8 @@ status   shows whether it runs, its version and its counters
 clean    ends it and removes what it has pinned, or only old records
 
 `
+
+var syntax = command.Syntax{Usage: usage, Words: []string{"run", "trace", "list", "status", "clean"}}
 
 // defaultRoot is a tmpfs on all distributions.
 const defaultRoot = "/run"
@@ -57,11 +60,11 @@ func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
 	f.SetInterspersed(false) // what follows run are the command's options, see below
-	shown, err := command.Parse(f, usage, args, out)
+	shown, err := command.Parse(f, syntax, args, out)
 	if !shown && err == nil && f.Arg(0) != "run" {
 		o = new(options)
 		f = newFlags(o)
-		shown, err = command.Parse(f, usage, args, out)
+		shown, err = command.Parse(f, syntax, args, out)
 	}
 	if shown || err != nil {
 		return nil, err

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -196,6 +198,7 @@ const usage = `usage: quark-fidelity run [-bckvx] [--backend NAME]... [-S SCENAR
                           [--command COMMAND --format FILE]... [-n N] [--for D]
                           [--quick] [-o FILE] [--csv FILE] [--markdown FILE] [-p PAGE]
        quark-fidelity league [--csv FILE] [--markdown FILE] [-p PAGE] FILE...
+       quark-fidelity completion bash|zsh|fish
 
 run performs scenarios that record their own truth while all backends listen, and
 says what each backend saw of it, and with --monitor what programs of others saw. It
@@ -225,8 +228,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringArrayVarP(&o.run.Scenarios, "scenario", "S", nil, "perform only scenarios of this name or pattern")
 	f.IntVarP(&o.run.Repeats, "repeats", "n", 1, "number of times to perform each scenario; league: to run each load (default 6)")
 	f.BoolVar(&o.league.quick, "quick", false, "league: one repeat of few loads")
-	f.StringVar(&o.league.markdown, "markdown", "", "league: write the tables that say most as Markdown")
-	f.StringVar(&o.league.csv, "csv", "", "league: write all rows as comma-separated values")
+	f.StringVar(&o.league.markdown, "markdown", "", "league: write the tables that say most as Markdown into this `file`")
+	f.StringVar(&o.league.csv, "csv", "", "league: write all rows as comma-separated values into this `file`")
 	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt: the lives to begin with (default a random number)")
 	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never); league: take no longer (default 15m)")
 	f.BoolVar(&o.hunt.Faults, "faults", false, "hunt: let the monitor stand still, lack room, begin late, end early; load the CPUs")
@@ -234,10 +237,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
 	f.StringArrayVar(&o.monitors, "monitor", nil, "also score this program of others: NAME, or all")
 	f.StringArrayVar(&o.commands, "command", nil, "also score this command, which prints what --format says")
-	f.StringArrayVar(&o.formats, "format", nil, "a file that says which member of a line of JSON is what, or the name of a monitor")
-	f.StringVarP(&o.output, "output", "o", "", "append the report to this file, as JSON lines; hunt: write the script of a lie into this directory")
-	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML")
-	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG")
+	f.StringArrayVar(&o.formats, "format", nil, "a `file` that says which member of a line of JSON is what, or the name of a monitor")
+	f.StringVarP(&o.output, "output", "o", "", "append the report to this `file`, as JSON lines; hunt: write the script of a lie into this directory")
+	f.StringVarP(&o.page, "page", "p", "", "write a page of HTML into this `file`")
+	f.StringVarP(&o.drawing, "drawing", "d", "", "with report: draw the storms of the last run as SVG into this `file`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say what runs, and after how long")
 	return f
 }
@@ -245,11 +248,18 @@ func newFlags(o *options) *pflag.FlagSet {
 // operandsOf is the number of operands of each command: -1 is one or more, -2 any number.
 var operandsOf = map[string]int{"run": -2, "hunt": 0, "report": -1, "compare": 2, "list": 0, "bench": 0, "league": -2}
 
+// syntax returns what the options do not tell of the arguments.
+func syntax() command.Syntax {
+	return command.Syntax{Usage: usage, Words: slices.Sorted(maps.Keys(operandsOf)), Values: map[string]command.Values{
+		"backend": {List: backends.Every.Names()},
+	}}
+}
+
 // parse returns the options of a command line, or nil if it printed help or the version instead.
 func parse(args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
-	if shown, err := command.Parse(f, usage, args, out); shown || err != nil {
+	if shown, err := command.Parse(f, syntax(), args, out); shown || err != nil {
 		return nil, err
 	}
 	if f.NArg() == 0 {

@@ -90,7 +90,7 @@ var errUsage = errors.New("wrong usage")
 
 // parse parses a verb's options, and prints help and version.
 func parse(f *pflag.FlagSet, verb string, args []string, stdout io.Writer) error {
-	shown, err := command.Parse(f, usage+"Options of "+verb+":\n", args, stdout)
+	shown, err := command.Parse(f, command.Syntax{Usage: usage + "Options of " + verb + ":\n"}, args, stdout)
 	if shown {
 		return pflag.ErrHelp
 	}

@@ -130,6 +130,17 @@ func TestRunAndMerge(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
+	// One of them was killed: what there is is shown, and what is missing named.
+	if err := os.MkdirAll(filepath.Join(dir, "3"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out = run(2, "merge", "-o", filepath.Join(dir, "part"), one, filepath.Join(dir, "3"))
+	for _, want := range []string{"local/one-hidden: lost: this guest has not run\n", "0 passed, 2 failed, 0 skipped\n", "no results in " + filepath.Join(dir, "3")} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	run(2, "merge", "-o", filepath.Join(dir, "none"), filepath.Join(dir, "3"))
 	if again := run(0, "report", "-o", all); !strings.HasSuffix(again, "0 passed, 2 failed, 0 skipped\n") {
 		t.Errorf("report:\n%s", again)
 	}

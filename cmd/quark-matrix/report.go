@@ -46,8 +46,13 @@ func merge(_ context.Context, args []string, stdout io.Writer) (int, error) {
 		return unusable, fmt.Errorf("%w: merge wants -o DIR and the directories of the runs", errUsage)
 	}
 	var runs []matrix.Results
+	var without error // names directories without results, as of a shard that was killed
 	for _, dir := range f.Args() {
 		r, err := load(dir)
+		if errors.Is(err, errNoResults) {
+			without = errors.Join(without, err)
+			continue
+		}
 		if err != nil {
 			return unusable, err
 		}
@@ -66,6 +71,9 @@ func merge(_ context.Context, args []string, stdout io.Writer) (int, error) {
 		}
 		runs = append(runs, r)
 	}
+	if len(runs) == 0 {
+		return unusable, without
+	}
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return unusable, err
 	}
@@ -79,16 +87,22 @@ func merge(_ context.Context, args []string, stdout io.Writer) (int, error) {
 	if err := show(stdout, all, *out, false); err != nil {
 		return unusable, err
 	}
+	if without != nil {
+		return unusable, without
+	}
 	if !all.Good() {
 		return someFailed, nil
 	}
 	return allGood, nil
 }
 
+// errNoResults is the error of a directory without results.
+var errNoResults = errors.New("'make test-kernel' makes some")
+
 func load(dir string) (matrix.Results, error) {
 	r, err := matrix.LoadResults(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, fmt.Errorf("no results in %s: 'make test-kernel' makes some", dir)
+		return r, fmt.Errorf("no results in %s: %w", dir, errNoResults)
 	}
 	return r, err
 }

@@ -86,33 +86,33 @@ func parseRun(name string, args []string, stdout io.Writer) (*options, error) {
 	return o, nil
 }
 
-// guests returns the guests that the options select.
-func (o *options) guests() ([]matrix.Guest, error) {
+// guests returns the guests that the options select, and of them those of this shard.
+func (o *options) guests() (whole, here []matrix.Guest, err error) {
 	rows, err := catalogue.Rows()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	kernels, err := matrix.FindKernels(o.images, rows, o.arches, o.kernels)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s := matrix.Selection{Backends: o.backends, Tests: o.tests, Packages: o.packages, Command: strings.Fields(o.command),
 		Keep: o.keep, Env: o.env, Append: strings.Fields(o.append), Wrap: o.wrap}
 	for _, w := range o.btf {
 		if !slices.Contains([]string{"present", "hidden", "file"}, w) {
-			return nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)
+			return nil, nil, fmt.Errorf("%w: --btf %q: present, hidden or file is wanted", errUsage, w)
 		}
 		s.BTF = append(s.BTF, matrix.BTF(w))
 	}
-	guests, err := matrix.Plan(kernels, s, o.initramfs)
+	whole, err = matrix.Plan(kernels, s, o.initramfs)
 	if err != nil || o.shard == "" {
-		return guests, err
+		return whole, whole, err
 	}
 	var part, parts int
 	if _, err := fmt.Sscanf(o.shard+"\n", "%d/%d\n", &part, &parts); err != nil || part < 1 || part > parts {
-		return nil, fmt.Errorf("%w: --shard %q: I/N with 1 <= I <= N is wanted", errUsage, o.shard)
+		return nil, nil, fmt.Errorf("%w: --shard %q: I/N with 1 <= I <= N is wanted", errUsage, o.shard)
 	}
-	return matrix.Shard(guests, part, parts), nil
+	return whole, matrix.Shard(whole, part, parts), nil
 }
 
 func list(_ context.Context, args []string, stdout io.Writer) (int, error) {
@@ -120,7 +120,7 @@ func list(_ context.Context, args []string, stdout io.Writer) (int, error) {
 	if err != nil {
 		return unusable, err
 	}
-	guests, err := o.guests()
+	_, guests, err := o.guests()
 	if err != nil {
 		return unusable, err
 	}
@@ -139,7 +139,7 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	if err != nil {
 		return unusable, err
 	}
-	guests, err := o.guests()
+	whole, guests, err := o.guests()
 	if err != nil {
 		return unusable, err
 	}
@@ -181,6 +181,7 @@ func runMatrix(ctx context.Context, args []string, stdout io.Writer) (int, error
 	outcomes, runErr := runner.Run(ctx, guests)
 	display.Close()
 	results := matrix.Results{Time: begin.Round(time.Second), TookMS: time.Since(begin).Milliseconds(), Machine: machines, Guests: outcomes}
+	results.Plan(whole, guests)
 	if err := results.Write(o.out); err != nil {
 		return unusable, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -16,9 +17,11 @@ import (
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/refuse"
 )
 
 const usage = `usage: quark-test [-1bcklthvV] [--backend NAME]... [-x TEST] [-j FILE] [--types] [TEST...]
+       quark-test completion bash|zsh|fish
 
 Runs the tests named, or all, on the backends chosen, or eBPF and the proc
 connector. Names may be patterns as in t_exit*. The exit status is the number of
@@ -31,6 +34,10 @@ func main() {
 	runtime.LockOSThread()
 	scenario.Main()
 	meter.Main()
+	if err := refuse.FromEnv(); err != nil {
+		fmt.Fprintln(os.Stderr, "quark-test:", err)
+		os.Exit(101)
+	}
 	suite := &testrun.Suite{
 		Program: "quark-test", Usage: usage, Tests: tests, Share: share, Env: guestEnv(), Unfit: unfit, Keep: keepTracepoints,
 		Backends: []testrun.Backend{
@@ -44,6 +51,7 @@ func main() {
 			{Name: "ebpf:btf"},
 			{Name: "ebpf:fentry"},
 			{Name: "ebpf:tracepoint"},
+			{Name: "ebpf:perf"},
 		},
 	}
 	suite.Child()

@@ -51,6 +51,7 @@ var tests = []testrun.Test{
 	{Name: "t_cost", Doc: "monitors lose nothing, and kprobes take little more CPU time than eBPF", Run: with(cost)},
 	{Name: "t_types_guess", Doc: "types of other kernels are refused, or right", Run: with(guessedTypes)},
 	{Name: "t_types_file", Doc: "a file of types named by hand is used, and said", Run: with(typesFile)},
+	{Name: "t_fallback", Doc: "the first backend that can be opened is, and the reasons of the others are said", Run: with(fallback), NoBackend: true},
 	{Name: "t_types_archive", Doc: "the archive's types of this kernel are the kernel's", Run: with(archivedTypes), NoBackend: true},
 	{Name: "t_exitsnoop", Doc: "quark-exitsnoop runs, traces, lists, waits and cleans", Run: with(exitsnoopCommand), NoBackend: true, Types: true},
 }

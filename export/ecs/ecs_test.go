@@ -56,8 +56,9 @@ func documents(t testing.TB, source quark.Source, o quark.Options) []byte {
 	return out
 }
 
-// A short life, a shell of a user with a privileged program, what fails, what is lost.
-func TestDocuments(t *testing.T) {
+// lives returns the documents of a short life, a shell of a user with a privileged program, of what
+// fails and what is lost.
+func lives(t *testing.T) []byte {
 	m := enginetest.NewMachine()
 	shell := m.Running("/bin/bash", "-l")
 	shell.SetUID(1000)
@@ -68,15 +69,45 @@ func TestDocuments(t *testing.T) {
 	m.Sleep(2 * time.Second)
 	m.Miss(quark.LossRingFull, 7)
 	child.SetComm("wrong \xff").Kill(9)
-	out := documents(t, m, quark.Options{FailedExecs: true})
+	return documents(t, m, quark.Options{FailedExecs: true})
+}
+
+func TestDocuments(t *testing.T) {
 	var pretty bytes.Buffer
-	for line := range bytes.Lines(out) {
+	for line := range bytes.Lines(lives(t)) {
 		if err := json.Indent(&pretty, bytes.TrimSpace(line), "", "  "); err != nil {
 			t.Fatal(err)
 		}
 		pretty.WriteByte('\n')
 	}
 	golden.Compare(t, "testdata/documents.golden", pretty.Bytes())
+}
+
+// The schema lists for each category the types that are expected of its events, and consumers
+// refuse others: of processes they are five, among which "error" is not.
+func TestTypesAreOfTheCategory(t *testing.T) {
+	ofProcesses := []string{"access", "change", "end", "info", "start"}
+	seen := make(map[string]bool)
+	for line := range bytes.Lines(lives(t)) {
+		var d struct {
+			Event struct {
+				Category, Type []string
+				Action         string
+			}
+		}
+		if err := json.Unmarshal(line, &d); err != nil {
+			t.Fatal(err)
+		}
+		seen[d.Event.Action] = true
+		for _, kind := range d.Event.Type {
+			if slices.Contains(d.Event.Category, "process") && !slices.Contains(ofProcesses, kind) {
+				t.Errorf("%s has the type %s, which the schema does not expect of a process", d.Event.Action, kind)
+			}
+		}
+	}
+	if !seen["process-exec-failed"] || !seen["process-existing"] {
+		t.Errorf("there is no failed exec, or nothing from the start, in %v", seen)
+	}
 }
 
 // The members are those of the schema, but for those below quark, in what each backend reports on

@@ -100,13 +100,13 @@ func (e *Encoder) event(ev *quark.Event) event {
 	is(quark.EventFork|quark.EventExec, "start")
 	is(quark.EventIDChange|quark.EventSetProcTitle, "change")
 	is(quark.EventExit|quark.EventGone, "end")
-	is(quark.EventExecFailed, "error")
 	switch {
 	case ev.Events.Has(quark.EventGap):
 		out.Kind, out.Category, words, out.Type = "pipeline_error", nil, []string{"events-lost"}, []string{"error"}
 	case ev.Events == 0:
 		words, out.Type = []string{"process-existing"}, []string{"info"}
 	case len(out.Type) == 0:
+		// Also of a failed exec: nothing started, and the schema has no error of processes.
 		out.Type = []string{"info"}
 	}
 	switch {

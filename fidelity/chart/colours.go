@@ -20,6 +20,7 @@ var series = []struct{ name, light, dark string }{
 	{"ebpf:btf", "#2f9bd6", "#8cc8f0"},
 	{"ebpf:fentry", "#083d6b", "#3f86c4"},
 	{"ebpf:tracepoint", "#5a6fc0", "#9aa8ea"},
+	{"ebpf:perf", "#1f8f8a", "#6fd0ca"},
 	{"forkstat", "#0b66b2", "#5aa9e6"},
 	{"execsnoop", "#c2570c", "#f0955a"},
 	{"exitsnoop", "#5d7a1f", "#a3c65b"},

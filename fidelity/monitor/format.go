@@ -49,6 +49,8 @@ type Format struct {
 	Partial []string `json:"partial"`
 	// Unchanged says that ids that are set to what they are count as a change.
 	Unchanged bool `json:"unchanged"`
+	// Slash says that directories (cwd) end with a slash.
+	Slash bool `json:"slash"`
 	// Terminal and Tracefs are as in Monitor.
 	Terminal bool `json:"terminal"`
 	Tracefs  bool `json:"tracefs"`

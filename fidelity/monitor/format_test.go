@@ -91,6 +91,105 @@ func TestTetragon(t *testing.T) {
 	}
 }
 
+// described is what the test of a format's lines expects of one event.
+type described struct {
+	kind            engine.Events
+	pid, ppid, euid uint32
+	comm, cwd, line string // line is the command line with blanks, of an exec
+	status          int32  // of an end
+	known           engine.Fields
+}
+
+// sampleOf decodes the lines of a program whose output a format describes, on a machine whose clock
+// of wall time began at 0.
+func sampleOf(t *testing.T, name string) Output {
+	t.Helper()
+	m := formatOf(t, name)
+	decoder := m.Decoder
+	m.Decoder = func() Decoder {
+		d := decoder().(*jsonDecoder)
+		d.wall = 0
+		return d
+	}
+	text, err := os.ReadFile("testdata/" + name + ".jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, wrong := decodeAll(t, m, string(text), 1)
+	if len(wrong) > 0 {
+		t.Fatalf("lines that make no sense: %q", wrong)
+	}
+	return out
+}
+
+func compareSample(t *testing.T, events []*engine.Event, want []described) {
+	t.Helper()
+	if len(events) != len(want) {
+		t.Fatalf("%d events, not %d", len(events), len(want))
+	}
+	for i, w := range want {
+		ev := events[i]
+		p := ev.Process
+		got := described{ev.Events, p.PID, p.PPID, p.Cred.EUID, p.Comm, p.Cwd, strings.TrimRight(strings.ReplaceAll(string(p.Cmdline), "\x00", " "), " "),
+			p.Task.Exit.WaitStatus, p.Known}
+		if got != w {
+			t.Errorf("%d:\n got %+v, known %s\nwant %+v, known %s", i, got, got.known, w, w.known)
+		}
+	}
+}
+
+// Falco's user.uid is the effective id, its directories end with a slash, proc.exeline begins with
+// the first argument (proc.cmdline with the name), and what it does not know is null.
+func TestFalco(t *testing.T) {
+	always := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldComm, engine.FieldCwd)
+	exec := always | engine.SetOf(engine.FieldFilename, engine.FieldCmdline)
+	exit := always.With(engine.FieldExit)
+	out := sampleOf(t, "falco")
+	events := out.Events
+	if n := len(events) - 1; n < 0 || events[n].Events != engine.EventGap || events[n].Gap.Count != 7 || out.Lost != 7 {
+		t.Fatalf("the last line tells of 7 lost events: %+v, lost %d", events, out.Lost)
+	}
+	compareSample(t, events[:len(events)-1], []described{
+		{engine.EventFork, 4711, 4700, 1000, "bash", "/home/ada", "", 0, always},
+		{engine.EventExec, 4711, 4700, 1000, "ls", "/home/ada", "/bin/ls -l a b", 0, exec},
+		{engine.EventExit, 4711, 4700, 1000, "ls", "/home/ada", "", 2 << 8, exit},
+		{engine.EventFork, 4712, 4700, 1000, "bash", "/", "", 0, always},
+		{engine.EventExec, 4712, 4700, 0, "su", "/", "su", 0, exec},
+		{engine.EventExit, 4712, 4700, 0, "su", "/", "", 9, exit},
+		{engine.EventExit, 4713, 1, 0, "x", "", "", 11 | 0x80, engine.SetOf(engine.FieldPPID, engine.FieldComm, engine.FieldExit)},
+	})
+	if at := events[0].Time; at != 1795572930123456789 {
+		t.Errorf("the first line is of %d", at)
+	}
+	m := formatOf(t, "falco")
+	if got := m.Foreign.As(engine.FieldUIDs, "1000 0"); got != "0 0" {
+		t.Errorf("the ids 1000 and 0 are to be told as %s", got)
+	}
+	if got := m.Foreign.As(engine.FieldCmdline, "a\x00b c\x00"); got != "a b c" {
+		t.Errorf("the arguments are to be told as %q", got)
+	}
+}
+
+// The output says how a process ended by its code alone, and nothing of the time.
+func TestCQuark(t *testing.T) {
+	always := engine.SetOf(engine.FieldPPID, engine.FieldUIDs, engine.FieldSUID, engine.FieldGIDs, engine.FieldSGID, engine.FieldComm, engine.FieldCwd,
+		engine.FieldFilename, engine.FieldCmdline)
+	exit := always.With(engine.FieldExit)
+	events := sampleOf(t, "c-quark").Events
+	compareSample(t, events, []described{
+		{engine.EventFork, 4711, 4700, 1000, "bash", "/home/ada", "bash", 0, always},
+		{engine.EventExec, 4711, 4700, 0, "su", "/home/ada", "su -", 0, always},
+		{engine.EventExit, 4711, 4700, 0, "su", "/home/ada", "su -", 2 << 8, exit},
+		{engine.EventExit, 4712, 0, 1000, "x", "/", "", 0, exit &^ engine.FieldPPID.Set()},
+	})
+	if c := events[1].Process.Cred; c.UID != 1000 || c.SUID != 0 || c.GID != 1000 || c.EGID != 1000 || c.SGID != 1000 {
+		t.Errorf("%+v", c)
+	}
+	if m := formatOf(t, "c-quark"); !m.Foreign.NoStamps {
+		t.Error("a time is claimed")
+	}
+}
+
 const nested = `{
 	"kinds": {"started": "exec", "over": "exit"}, "time": {"member": "at", "unit": "us", "clock": "monotonic"},
 	"only": {"host/name": "here"},
@@ -192,6 +291,8 @@ func FuzzJSON(f *testing.F) {
 	}
 	fuzz(f, m, "quark-mon.jsonl")
 }
+
+func FuzzFalco(f *testing.F) { fuzz(f, formatOf(f, "falco"), "falco.jsonl") }
 
 func FuzzFormat(f *testing.F) {
 	f.Add([]byte(nested))

@@ -349,6 +349,9 @@ func (l *line) process(p *engine.Process) {
 		*to, ok = l.text(name)
 		set(memberFields[name], ok)
 	}
+	if l.f.Slash && len(p.Cwd) > 1 {
+		p.Cwd = strings.TrimSuffix(p.Cwd, "/")
+	}
 	if p.Cmdline, ok = l.list("argv"); !ok {
 		var text string
 		text, ok = l.text("command_line")

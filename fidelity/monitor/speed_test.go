@@ -112,7 +112,7 @@ func deliver(t *testing.T, m *Monitor, output []byte) (n int, spent time.Duratio
 }
 
 // formatOf returns the monitor of a committed format.
-func formatOf(t *testing.T, name string) *Monitor {
+func formatOf(t testing.TB, name string) *Monitor {
 	t.Helper()
 	m, err := ReadFormat("formats/"+name+".json", "none")
 	if err != nil {

@@ -40,7 +40,7 @@ type actor struct {
 	child   *process      // the last one
 	apart   bool          // its children are in a pid namespace that ends with the first
 	timed   bool          // its children are in another time namespace, and it after an exec
-	clone   []any         // the arguments of the child's clone3(2)
+	clone   *bare.Clone   // of the child
 	waited  *bare.Memory  // what the last waitid(2) has told
 	mounts  bool          // it may have its own mount namespace
 	hides   engine.Fields // of which /proc shows others something else than what is meant
@@ -101,7 +101,7 @@ func init() {
 		"kill": func(a *actor, op *script.Op) {
 			a.child.prey = true
 			a.child.told = bare.Word{Script: a.Script, Call: a.Len(), Index: 0}
-			a.clone[3] = a.child.told
+			a.clone.ParentTID = a.child.told
 			a.call("kill", unix.SYS_KILL, nobody, script.Signals[op.Args[0]])
 		},
 		"stand": func(a *actor, op *script.Op) { a.stand(false) },
@@ -339,7 +339,7 @@ func (a *actor) stand(trace bool) {
 func (a *actor) start(op *script.Op, flags uint64) {
 	var fresh engine.Fields
 	var begin []func(p *process)
-	var pid, group any
+	var pid, group any // nil unless asked for
 	signal := unix.Signal(0)
 	for _, how := range op.Args {
 		switch how {
@@ -352,7 +352,7 @@ func (a *actor) start(op *script.Op, flags uint64) {
 		case "cgroup":
 			g := a.f.ownCgroup()
 			a.mayFail = true
-			flags, group, fresh = flags|bare.CloneIntoCgroup, g.fd, fresh|engine.FieldCgroup.Set()
+			group, fresh = g.fd, fresh|engine.FieldCgroup.Set()
 			begin = append(begin, func(p *process) {
 				var in truth.State
 				in.Set(engine.FieldCgroup, g.path)
@@ -392,18 +392,20 @@ func (a *actor) start(op *script.Op, flags uint64) {
 	})
 	// Of that flag clone(2) would make another signal.
 	c.fresh, c.flags, c.prey = fresh, uintptr(flags&^unix.CLONE_NEWTIME), a.apart && !thread
-	args := bare.CloneArgs(flags|unix.CLONE_CHILD_SETTID|unix.CLONE_PARENT_SETTID, c.self, c.told, pid, group)
-	if signal != 0 && flags&unix.CLONE_PARENT == 0 {
-		args[4] = int(signal)
+	clone := &bare.Clone{
+		Flags: flags | unix.CLONE_CHILD_SETTID | unix.CLONE_PARENT_SETTID, Signal: signal,
+		ChildTID: c.self, ParentTID: c.told, SetTID: pid, Cgroup: group,
+	}
+	if flags&unix.CLONE_PARENT == 0 {
 		c.flags |= uintptr(signal)
 	}
 	what := truth.Fork
 	if thread {
 		what = truth.ThreadStart
 	} else {
-		a.child, a.clone = c, args
+		a.child, a.clone = c, clone
 	}
-	a.startOther(c, what, func() { a.Start(c.Script, "clone3", unix.SYS_CLONE3, args, bare.CloneArgsSize) })
+	a.startOther(c, what, func() { a.Clone(c.Script, clone) })
 }
 
 // exec appends the execution of a program, which goes on with the life, and returns the index of

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/truth"
+	bare "github.com/quark-linux/quark/internal/barefork"
 	"github.com/quark-linux/quark/internal/tinyelf"
 )
 
@@ -30,9 +31,15 @@ func forkExecExit(d *director) {
 
 func forkFailed(d *director) {
 	const nowhere = 1 // no address for the child's descriptor, which the kernel stores late
-	p := d.script()
-	p.Call("clone", unix.SYS_CLONE, unix.CLONE_PIDFD|int(unix.SIGCHLD), 0, nowhere, 0, 0).Fails(unix.EFAULT)
-	d.do(p.end(3))
+	p, born := d.script(), new(bare.Script).Exit(4)
+	call := p.Len()
+	p.Start(born, "clone", unix.SYS_CLONE, unix.CLONE_PIDFD|int(unix.SIGCHLD), 0, nowhere, 0, 0).Fails(unix.EFAULT)
+	d.start(p.end(3))
+	e := d.reap(p.pid)
+	if pid, ok := p.run.Result(0, call); ok && pid > 0 {
+		d.skip("the kernel has no CLONE_PIDFD (Linux 5.2): no fork fails late")
+	}
+	d.finishReaped(p, e)
 }
 
 // tiny makes a program that ends at once, and returns its path and the state of a process that
@@ -82,8 +89,8 @@ func cloneParent(d *director) {
 	d.do(d.script().child(unix.CLONE_PARENT, child).end(1))
 }
 
-// cgroup2 makes a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
-func (d *director) cgroup2() (dir, path string) {
+// makeCgroup makes a cgroup, and returns its directory and its path as in /proc/PID/cgroup.
+func (d *director) makeCgroup() (dir, path string) {
 	_, s, err := d.proc.Read("self")
 	d.must(err)
 	path = filepath.Join(s.Value[engine.FieldCgroup], fmt.Sprintf("quark fidelity-%d", d.pid))
@@ -94,15 +101,23 @@ func (d *director) cgroup2() (dir, path string) {
 	return dir, path
 }
 
-// cgroupMount returns where cgroup2 is mounted.
+// cgroupMount returns where the hierarchy is mounted whose paths are told: cgroup2, or where there
+// is none that of the pids controller in cgroup v1.
 func (d *director) cgroupMount() string {
-	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+	for _, at := range []struct {
+		mount string
+		magic int64
+	}{
+		{"/sys/fs/cgroup", unix.CGROUP2_SUPER_MAGIC},
+		{"/sys/fs/cgroup/unified", unix.CGROUP2_SUPER_MAGIC},
+		{"/sys/fs/cgroup/pids", unix.CGROUP_SUPER_MAGIC},
+	} {
 		var fs unix.Statfs_t
-		if unix.Statfs(mount, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC {
-			return mount
+		if unix.Statfs(at.mount, &fs) == nil && fs.Type == at.magic {
+			return at.mount
 		}
 	}
-	d.skip("no cgroup2 is mounted")
+	d.skip("neither cgroup2 is mounted nor the pids controller of cgroup v1")
 	return ""
 }
 

@@ -191,10 +191,10 @@ func (d *director) writeWaiter(path string, code int) {
 	d.must(tinyelf.WriteWaiter(path, uint8(code)))
 }
 
-// start starts p, and skips the scenario if p may fail or the kernel lacks a system call.
+// start starts p, and skips the scenario if p may fail or the kernel lacks what it needs.
 func (d *director) start(p *process) *process {
 	if err := d.tryStart(p); err != nil {
-		if p.mayFail || errors.Is(err, unix.ENOSYS) {
+		if p.mayFail || errors.Is(err, errors.ErrUnsupported) {
 			d.skip("start a process: %v", err)
 		}
 		d.fail(fmt.Errorf("start a process: %w", err))
@@ -335,7 +335,7 @@ func (d *director) check(p *process) {
 	err := p.run.Check()
 	switch {
 	case err == nil:
-	case p.mayFail:
+	case p.mayFail || errors.Is(err, errors.ErrUnsupported):
 		d.skip("%v", err)
 	default:
 		d.fail(err)

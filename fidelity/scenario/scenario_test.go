@@ -1,13 +1,23 @@
 package scenario
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/internal/refuse"
 )
 
 func TestMain(m *testing.M) {
 	Main()
+	if err := refuse.FromEnv(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -41,5 +51,40 @@ func TestScenariosDoTheirWork(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without clone3(2) scenarios do the same work, or name what the kernel lacks.
+func TestScenariosOnOlderKernels(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	if os.Getenv(refuse.Env) != "" {
+		t.Skip("calls are refused")
+	}
+	names := []string{
+		"fork-exit", "vfork", "clone-parent", "clone-signal", "clone-namespaces", "exec-from-thread", "leader-first", "kill-term", "kill-core",
+		"daemon", "setres-ids", "args-overwritten", "clone-cgroup", "pid-reuse", "pid-reuse-unread",
+	}
+	c := exec.Command("/proc/self/exe", "-test.v", "-test.run=^TestScenariosDoTheirWork$/^("+strings.Join(names, "|")+")$")
+	c.Env = append(os.Environ(), refuse.Env+"=clone3")
+	out, err := c.CombinedOutput()
+	if strings.Contains(string(out), "filter system calls") {
+		t.Skip(string(out)) // built without seccomp
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range names {
+		m := regexp.MustCompile(`=== RUN +TestScenariosDoTheirWork/` + name + `\n(?s:(.*?))--- (PASS|SKIP): TestScenariosDoTheirWork/` + name + ` `).
+			FindStringSubmatch(string(out))
+		lacks := strings.HasPrefix(name, "pid-reuse") || name == "clone-cgroup"
+		switch {
+		case m == nil:
+			t.Errorf("%s did not run:\n%s", name, out)
+		case lacks && (m[2] != "SKIP" || !strings.Contains(m[1], "the kernel has no clone3(2) (Linux 5.3)")) &&
+			!strings.Contains(m[1], "no cgroup2 is mounted"), !lacks && m[2] != "PASS":
+			t.Errorf("%s: %s", name, m[0])
+		}
 	}
 }

@@ -277,7 +277,7 @@ type cgroup struct {
 // ownCgroup returns the cgroup of the script.
 func (f *play) ownCgroup() *cgroup {
 	if f.cgroup == nil {
-		dir, path := f.cgroup2()
+		dir, path := f.makeCgroup()
 		f.cgroup = &cgroup{dir: dir, path: path}
 		for fd, name := range map[*int]string{&f.cgroup.fd: dir, &f.cgroup.procs: filepath.Join(dir, "cgroup.procs")} {
 			flags := unix.O_RDONLY

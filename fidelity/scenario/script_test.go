@@ -160,7 +160,7 @@ func TestBindIsRefused(t *testing.T) {
 	go func() {
 		// The filter is of this thread, which ends with the function, and its children.
 		runtime.LockOSThread()
-		err := refuse(unix.SYS_UNSHARE)
+		err := refuseCall(unix.SYS_UNSHARE)
 		if err == nil {
 			var r *Running
 			if r, err = Start(list[0]); err == nil {
@@ -181,8 +181,8 @@ func TestBindIsRefused(t *testing.T) {
 	}
 }
 
-// refuse lets a system call of this thread fail.
-func refuse(number uint32) error {
+// refuseCall lets a system call of this thread fail.
+func refuseCall(number uint32) error {
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},

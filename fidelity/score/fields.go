@@ -134,9 +134,11 @@ const ofImage = engine.Fields(1<<engine.FieldComm | 1<<engine.FieldFilename | 1<
 	1<<engine.FieldCmdline | 1<<engine.FieldEnviron | 1<<engine.FieldCaps)
 
 // hides reports whether a field that was read after e may be that of a later change of ids, whose
-// message has the real and the effective ids alone: they are those of e.
+// message has the real and the effective ids alone: they are those of e, or may be.
 func hides(change, e *truth.Event, f engine.Field) bool {
-	same := func(f engine.Field) bool { return change.Unchanged || change.State.Value[f] == e.State.Value[f] }
+	same := func(f engine.Field) bool {
+		return change.Unchanged || !change.State.Told.Has(f) || change.State.Value[f] == e.State.Value[f]
+	}
 	return change.ID&engine.ChangedUID != 0 && (changed(engine.ChangedUID).Has(f) || f == engine.FieldCaps) && same(engine.FieldUIDs) ||
 		change.ID&engine.ChangedGID != 0 && changed(engine.ChangedGID).Has(f) && same(engine.FieldGIDs)
 }

@@ -899,6 +899,7 @@ func TestReadable(t *testing.T) {
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 1")}, engine.FieldUIDs, true},
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 0")}, engine.FieldUIDs, false},
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 0")}, engine.FieldCaps, false},
+		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID}, engine.FieldSUID, false},
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedUID, State: uids("0 0")}, engine.FieldGIDs, true},
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedGID, Unchanged: true}, engine.FieldSGID, false},
 		{truth.Event{Kind: engine.KindIDChange, ID: engine.ChangedGID, Unchanged: true}, engine.FieldCwd, true},

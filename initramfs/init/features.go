@@ -23,6 +23,7 @@ var features = []struct {
 	{"bpf", hasBPF},
 	{"bpffs", func() bool { return isMount("/sys/fs/bpf", unix.BPF_FS_MAGIC) }},
 	{"cgroup2", func() bool { return isMount("/sys/fs/cgroup", unix.CGROUP2_SUPER_MAGIC) }},
+	{"cgroup1", func() bool { return isMount("/sys/fs/cgroup/pids", unix.CGROUP_SUPER_MAGIC) }},
 	{"connector", hasConnector},
 }
 

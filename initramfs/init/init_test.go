@@ -18,8 +18,14 @@ import (
 )
 
 func TestMountTable(t *testing.T) {
+	for name, table := range map[string][]mount{"cgroup2": cgroup2, "cgroup1": cgroup1} {
+		t.Run(name, func(t *testing.T) { testMountTable(t, slices.Concat(mounts, table)) })
+	}
+}
+
+func testMountTable(t *testing.T, table []mount) {
 	made := []string{"/"}
-	for _, m := range mounts {
+	for _, m := range table {
 		if !path.IsAbs(m.target) || m.target != path.Clean(m.target) {
 			t.Errorf("%s is no clean absolute path", m.target)
 		}

@@ -69,6 +69,12 @@ func (g *guest) run() (e record.End) {
 	if err == nil {
 		opts, err = parseOptions(string(cmdline))
 	}
+	cgroups := cgroup2
+	if opts.cgroup1 {
+		cgroups = cgroup1
+	}
+	missing, _ = mountAll(cgroups, mount.do) // none is required
+	g.miss(missing...)
 	// The port is opened before errors are returned: they are sent to it.
 	if port, portErr := openPort("/dev/" + opts.results); portErr != nil {
 		say("%v: the command runs, its results are lost", portErr)

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +32,23 @@ var mounts = []mount{
 	{"/tmp", "tmpfs", unix.MS_NODEV, "mode=1777", true},
 	{"/sys/kernel/tracing", "tracefs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false},
 	{"/sys/fs/bpf", "bpf", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0700", false},
-	{"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false},
+}
+
+// cgroup2 is mounted after the others, or else the hierarchies of cgroup1, such as a host has that
+// uses version 1 alone.
+var (
+	cgroup2 = []mount{{"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "", false}}
+	cgroup1 = append([]mount{{"/sys/fs/cgroup", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0755", false}},
+		hierarchies("pids", "freezer", "cpu,cpuacct", "memory", "none,name=systemd")...)
+)
+
+// hierarchies returns mounts of cgroup version 1, each with its controllers or its name.
+func hierarchies(all ...string) (table []mount) {
+	for _, options := range all {
+		dir := "/sys/fs/cgroup/" + strings.TrimPrefix(options, "none,name=")
+		table = append(table, mount{dir, "cgroup", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, options, false})
+	}
+	return table
 }
 
 // mountAll makes the mounts and goes on after a failure. missing has all failures, err the first

@@ -15,6 +15,9 @@ type options struct {
 	// hideBTF (quark.hide_btf=1) mounts an empty tmpfs over /sys/kernel/btf, so that user space
 	// sees no BTF.
 	hideBTF bool
+	// cgroup1 (quark.cgroup=1) mounts hierarchies of cgroup version 1 alone, instead of version
+	// 2.
+	cgroup1 bool
 	// results (quark.results=NAME) is the device in /dev of the results port, ttyS1 by default.
 	results string
 	// stdin (quark.stdin=NAME) is the device in /dev of the command's controlling terminal,
@@ -55,6 +58,11 @@ func (o *options) set(knob string) error {
 			return fmt.Errorf("kernel argument quark.%s: 0 or 1 is wanted", knob)
 		}
 		o.hideBTF = value == "1"
+	case name == "cgroup":
+		if value != "1" && value != "2" {
+			return fmt.Errorf("kernel argument quark.%s: 1 or 2 is wanted", knob)
+		}
+		o.cgroup1 = value == "1"
 	case name == "results" || name == "stdin":
 		if value == "" || strings.Contains(value, "/") {
 			return fmt.Errorf("kernel argument quark.%s: the name of a device in /dev is wanted", knob)
@@ -72,7 +80,7 @@ func (o *options) set(knob string) error {
 	case strings.HasPrefix(name, "env.") && len(name) > len("env."):
 		o.env = append(o.env, name[len("env."):]+"="+value)
 	default:
-		return fmt.Errorf("kernel argument quark.%s: unknown; hide_btf, results, stdin, keep and env.NAME are known", name)
+		return fmt.Errorf("kernel argument quark.%s: unknown; hide_btf, cgroup, results, stdin, keep and env.NAME are known", name)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ func TestParseOptions(t *testing.T) {
 	}{
 		{"command", "console=ttyS0 panic=-1 quiet -- quark-test -vvv\n",
 			options{results: "ttyS1", command: []string{"quark-test", "-vvv"}}},
-		{"knobs", "quark.hide_btf=1 quark.results=ttyS0 quark.env.RING=4096 quark.env.EMPTY= -- a",
-			options{hideBTF: true, results: "ttyS0", env: []string{"RING=4096", "EMPTY="}, command: []string{"a"}}},
+		{"knobs", "quark.hide_btf=1 quark.cgroup=1 quark.results=ttyS0 quark.env.RING=4096 quark.env.EMPTY= -- a",
+			options{hideBTF: true, cgroup1: true, results: "ttyS0", env: []string{"RING=4096", "EMPTY="}, command: []string{"a"}}},
 		{"a terminal to read from", "quark.stdin=ttyS0 -- sh", options{results: "ttyS1", stdin: "ttyS0", command: []string{"sh"}}},
 		{"files to keep", "quark.keep=/tmp/a quark.keep=/b -- a", options{results: "ttyS1", keep: []string{"/tmp/a", "/b"}, command: []string{"a"}}},
 		{"knobs of the command are not init's", "quiet -- a quark.hide_btf=1",
@@ -47,6 +47,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 	for _, tt := range []struct{ cmdline, want string }{
 		{"quark.hide_bft=1 -- a", "quark.hide_bft: unknown"},
 		{"quark.hide_btf=yes -- a", "0 or 1"},
+		{"quark.cgroup=3 -- a", "1 or 2"},
 		{"quark.results=../x -- a", "name of a device"},
 		{"quark.stdin=/dev/ttyS0 -- a", "name of a device"},
 		{"quark.env.=1 -- a", "unknown"},

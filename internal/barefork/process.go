@@ -41,50 +41,55 @@ type Process struct {
 	scripts []*Script
 }
 
-// CloneArgs is struct clone_args of linux/sched.h as of Linux 5.7, as an argument of clone3(2).
-// Threads and children of the caller's parent have no exit signal.
-func CloneArgs(flags uint64, childTID, parentTID, setTID, cgroup any) []any {
-	var exitSignal, pids any
-	if flags&(unix.CLONE_THREAD|unix.CLONE_PARENT) == 0 {
-		exitSignal = int(unix.SIGCHLD)
-	}
-	if setTID != nil {
-		pids = 1
-	}
-	return []any{flags, nil, childTID, parentTID, exitSignal, nil, nil, nil, setTID, pids, cgroup}
-}
-
-const (
-	cloneClearSighand = 1 << 32
-	CloneIntoCgroup   = 1 << 33
-	CloneArgsSize     = 11 * 8
-	cloneThread       = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
-)
-
 // Start starts a process that runs s. The caller has to wait for the process and then call Free.
+// Where the kernel lacks what the options ask for, the error is an errors.ErrUnsupported that names
+// it.
 func Start(s *Script, opts Options) (*Process, error) {
-	scripts := s.all()
-	if opts.Share && (opts.PID != 0 || opts.Cgroup != 0 || opts.Flags != 0 || len(scripts) > 1) {
+	if opts.Share && (opts.PID != 0 || opts.Cgroup != 0 || opts.Flags != 0 || len(s.others) > 0) {
 		return nil, errors.New("a process that shares memory takes no other options and no threads")
 	}
-	// The first script has one call, which starts the other ones.
-	first := new(Script)
 	if opts.Share {
-		first.Start(s, "clone", unix.SYS_CLONE, unix.CLONE_VM|int(unix.SIGCHLD))
-	} else {
-		flags, self, cgroup, setTID := cloneClearSighand|opts.Flags, any(nil), any(nil), any(nil)
-		if opts.Self != (Word{}) {
-			flags, self = flags|unix.CLONE_CHILD_SETTID, opts.Self
-		}
-		if opts.PID != 0 {
-			setTID = []uint32{uint32(opts.PID)}
-		}
-		if opts.Cgroup != 0 {
-			flags, cgroup = flags|CloneIntoCgroup, opts.Cgroup
-		}
-		first.Start(s, "clone3", unix.SYS_CLONE3, CloneArgs(flags, self, nil, setTID, cgroup), CloneArgsSize)
+		return start(s, Clone{Flags: unix.CLONE_VM, old: true}, nil)
 	}
-	all := append(scripts, first)
+	c := Clone{Flags: opts.Flags}
+	if opts.Self != (Word{}) {
+		c.Flags, c.ChildTID = c.Flags|unix.CLONE_CHILD_SETTID, opts.Self
+	}
+	if opts.PID != 0 {
+		c.SetTID = []uint32{uint32(opts.PID)}
+	}
+	if opts.Cgroup != 0 {
+		c.Cgroup = opts.Cgroup
+	}
+	if err := c.Lacks(); err != nil {
+		return nil, err
+	}
+	if clone3().exists == nil && !noClearSighand.Load() {
+		clearing := c
+		clearing.Flags |= cloneClearSighand
+		p, err := start(s, clearing, nil)
+		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.E2BIG) {
+			return p, err
+		}
+	}
+	c.old = true
+	p, err := startCleared(s, c)
+	if err == nil {
+		noClearSighand.Store(true)
+	}
+	return p, err
+}
+
+// start starts a process that runs s, or before it the script begin, which goes on with s.
+func start(s *Script, c Clone, begin *Script) (*Process, error) {
+	scripts := s.all()
+	all := scripts
+	if begin != nil {
+		all, s = append(all, begin), begin
+	}
+	// The last script has one call, which starts the other ones.
+	first := new(Script).Clone(s, &c)
+	all = append(all, first)
 	l := newLayout(all, 0)
 	if l.err != nil {
 		return nil, l.err
@@ -113,10 +118,10 @@ func Start(s *Script, opts Options) (*Process, error) {
 			}
 		}
 	}
-	pid := int(start(&p.calls(len(scripts))[0]))
+	pid := int(startCall(&p.calls(len(all) - 1)[0]))
 	if pid < 0 {
 		p.Free()
-		return nil, fmt.Errorf("clone3: %w", syscall.Errno(-pid))
+		return nil, fmt.Errorf("%s: %w", first.calls[0].name, syscall.Errno(-pid))
 	}
 	p.PID = pid
 	return p, nil
@@ -165,10 +170,10 @@ func program(in []uintptr) ([]byte, error) {
 	return tinyelf.Program(append(bytes.Clone(code), words...))
 }
 
-// start makes one call that starts a process or thread, and returns its result.
+// startCall makes one call that starts a process or thread, and returns its result.
 //
 //go:noescape
-func start(c *call) uintptr
+func startCall(c *call) uintptr
 
 // resume is the code of a program.
 //
@@ -225,13 +230,17 @@ func (p *Process) Thread(n int) int {
 }
 
 // Check returns an error that names the first failed call, or one that has not failed as it had to.
-// Calls that have not returned, such as exit(2), are not errors.
+// Calls that have not returned, such as exit(2), are not errors. Where the kernel lacks what the
+// start of a process needs, the error is an errors.ErrUnsupported that names it.
 func (p *Process) Check() error {
 	for t, s := range p.scripts {
 		for i := range s.calls {
 			r, ok := p.Result(t, i)
+			lacks := s.calls[i].lacks()
 			switch fails := s.calls[i].fails; {
 			case !ok, fails != 0 && r == -int(fails):
+			case lacks != nil && r < 0:
+				return fmt.Errorf("process %d, thread %d, call %d: %w", p.PID, t, i, lacks)
 			case fails != 0:
 				return fmt.Errorf("process %d, thread %d, call %d: %s returned %d, not %w", p.PID, t, i, s.calls[i].name, r, fails)
 			case r < 0 && r > -4096:

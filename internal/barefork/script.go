@@ -23,6 +23,8 @@ type listed struct {
 	number uintptr
 	args   []any
 	other  *Script    // that it starts
+	clone  *Clone     // how it starts it; nil if number and args say that
+	goOn   *Script    // that follows the call, which fails
 	skip   int        // if it fails, the index of the call that follows; 0 for the next one
 	fails  unix.Errno // with which it has to fail; 0: it must not
 }
@@ -134,6 +136,14 @@ func (s *Script) Start(other *Script, name string, number uintptr, args ...any) 
 	return s
 }
 
+// Clone appends the start of a process or thread in whose place another script runs. c may be
+// changed until the script starts.
+func (s *Script) Clone(other *Script, c *Clone) *Script {
+	s.others = append(s.others, other)
+	s.calls = append(s.calls, listed{name: c.call(), other: other, clone: c})
+	return s
+}
+
 // Stamp appends a reading of CLOCK_MONOTONIC: see [Process.Stamp].
 func (s *Script) Stamp() *Script {
 	// clock_gettime has two arguments; the unused 5th and 6th receive the time.
@@ -203,6 +213,9 @@ func newLayout(scripts []*Script, at uintptr) *layout {
 		}
 		calls := l.calls[i*maxCalls:]
 		for k, c := range s.calls {
+			if c.clone != nil {
+				c.number, c.args = c.clone.arguments()
+			}
 			calls[k].number, calls[k].result = c.number, notRun
 			for a, arg := range c.args {
 				calls[k].args[a] = l.word(arg)
@@ -210,6 +223,10 @@ func newLayout(scripts []*Script, at uintptr) *layout {
 			if c.other != nil {
 				calls[k].number |= starts
 				calls[k].args[5] = l.place[c.other]
+			}
+			if c.goOn != nil {
+				calls[k].number |= skips
+				calls[k].args[5] = l.place[c.goOn]
 			}
 			if c.skip != 0 {
 				calls[k].number |= skips

@@ -37,8 +37,8 @@ store: \
 	MOVQ	R13, R12; \
 	JMP	next
 
-// func start(c *call) uintptr
-TEXT ·start(SB), NOSPLIT, $0-16
+// func startCall(c *call) uintptr
+TEXT ·startCall(SB), NOSPLIT, $0-16
 	MOVQ	c+0(FP), R12
 	ARGUMENTS
 	MOVQ	R9, R13

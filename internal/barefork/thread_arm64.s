@@ -35,8 +35,8 @@ store: \
 	MOVD	R20, R19; \
 	B	next
 
-// func start(c *call) uintptr
-TEXT ·start(SB), NOSPLIT|NOFRAME, $0-16
+// func startCall(c *call) uintptr
+TEXT ·startCall(SB), NOSPLIT|NOFRAME, $0-16
 	MOVD	c+0(FP), R19
 	ARGUMENTS
 	MOVD	R5, R20

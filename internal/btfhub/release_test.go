@@ -43,6 +43,7 @@ func TestParseRelease(t *testing.T) {
 		{"5.14.0-427.13.1.el9_4.x86_64+rt", "el9 rt 5.14"},
 		{"5.14.0-427.13.1.el9_4.x86_64+rt-debug", "el9 rt-debug 5.14"},
 		{"5.14.0-480.el9.x86_64", "el9 generic 5.14"},
+		{"5.14.0-362.24.1.el9_3.0.1.x86_64", "el9 generic 5.14"}, // Rocky Linux
 		{"6.12.0-55.9.1.el10_0.x86_64", "el10 generic 6.12"},
 		{"6.12.0-55.9.1.el10_0.x86_64_v2", "el10 generic 6.12"},
 		{"5.14.0-427.13.1.bz2222.el9_4.x86_64", "el9 bz2222 5.14"},
@@ -75,6 +76,7 @@ func TestParseRelease(t *testing.T) {
 		{"6.4.0-150600.8.5-azure", "suse azure 6.4"},
 		{"6.4.0-150600.10.8-rt", "suse rt 6.4"},
 		{"6.11.8-1-default", "suse default 6.11"},
+		{"6.12.0-160000.5-default", "suse default 6.12"},
 
 		// openEuler
 		{"4.19.90-2112.8.0.0131.oe1.x86_64", "oe1 generic 4.19"},
@@ -85,6 +87,8 @@ func TestParseRelease(t *testing.T) {
 		// Kylin and bclinux
 		{"4.19.90-24.4.v2101.ky10.x86_64", "kylin generic 4.19"},
 		{"4.19.90-17.ky10.aarch64", "kylin generic 4.19"},
+		{"4.19.90-52.22.v2207.ky10.x86_64", "kylin generic 4.19"},
+		{"5.10.0-200.0.0.113.oe2203sp3.bclinux.x86_64", "bclinux generic 5.10"},
 		{"4.19.90-2107.6.0.0192.8.oe1.bclinux.x86_64", "bclinux generic 4.19"},
 		{"4.19.0-240.23.19.el8_2.bclinux.x86_64", "bclinux generic 4.19"},
 

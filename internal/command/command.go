@@ -60,9 +60,17 @@ func options(f *pflag.FlagSet) string {
 // helpWidth is the width of help in groups.
 const helpWidth = 100
 
+// Syntax is what a command's options do not tell of its arguments.
+type Syntax struct {
+	Usage  string            // printed above the options
+	Words  []string          // that the first operand may be; completions have them
+	Values map[string]Values // of the options that take one of a few
+}
+
 // Parse adds -V and -h to the options and parses the arguments. If one of the two is given, Parse
-// prints the version, or usage and the options, and shown is true.
-func Parse(f *pflag.FlagSet, usage string, args []string, out io.Writer) (shown bool, err error) {
+// prints the version, or usage and the options, and shown is true. So it is with the operands
+// "completion SHELL", for which Parse prints what makes that shell complete the options.
+func Parse(f *pflag.FlagSet, s Syntax, args []string, out io.Writer) (shown bool, err error) {
 	version := f.BoolP("version", "V", false, "print the version")
 	help := f.BoolP("help", "h", false, "print this help")
 	if err := f.Parse(args); err != nil {
@@ -70,15 +78,25 @@ func Parse(f *pflag.FlagSet, usage string, args []string, out io.Writer) (shown 
 	}
 	switch {
 	case *help:
-		_, err = fmt.Fprintf(out, "%s%s", usage, options(f))
+		_, err = fmt.Fprintf(out, "%s%s", s.Usage, options(f))
 	case *version:
 		_, err = fmt.Fprintf(out, "%s %s\n", f.Name(), Version())
+	case f.Arg(0) == completion:
+		return true, printCompletion(f, s, f.Args()[1:], out)
 	}
 	return *help || *version, err
 }
 
-// Version returns the version of the main module, "(devel)" if the binary has none.
+// version is that of a release: the linker sets it, as the build of a release does not depend on
+// where the source was (-X in packaging/build.mk).
+var version string
+
+// Version returns the version of a release, or that of the main module, "(devel)" if the binary has
+// neither.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,6 +13,22 @@ import (
 type Values struct {
 	List []string
 	Many bool
+}
+
+// completion is the first operand that asks for a script.
+const completion = "completion"
+
+// printCompletion prints the script for a shell, the only operand.
+func printCompletion(f *pflag.FlagSet, s Syntax, operands []string, out io.Writer) error {
+	if len(operands) != 1 {
+		return errors.New("completion: name one shell: bash, zsh or fish")
+	}
+	script, err := Completion(operands[0], f, append(s.Words, completion), s.Values)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, script)
+	return err
 }
 
 // Completion returns the script by which a shell, bash, zsh or fish, completes the options of a

@@ -15,12 +15,14 @@ const module = "github.com/quark-linux/quark"
 // import. The first tree that a package is in counts. "." is package quark.
 var layers = []struct{ tree, imports string }{
 	{"cmd/quark-mon", ". cmd/quark-mon engine/trace export internal/..."},
+	{"cmd/quark-export", ". cmd/quark-mon/watch export internal/..."},
 	{"cmd", ". fidelity backends backends/... engine exitsnoop internal"},
 	{"initramfs/monitors", "fidelity/monitor internal"},
+	{"export", ". export internal/selfcost"},
 	{"bindings/c", ". engine/trace"},
-	{"export", "."},
 	{"initramfs", "internal"},
 	{"kernel_images", "internal"},
+	{"packaging", ""},
 	{"fidelity", "fidelity . backends backends/... engine internal/..."},
 	{"backends/internal", "backends/internal backends/source engine internal/..."},
 	{"backends/source", "engine internal/btfhub"},
@@ -131,6 +133,7 @@ func TestWrongArrowsAreSeen(t *testing.T) {
 		"engine btfhub", "engine internal/proctext", "internal/proctext engine", "internal/tinyelf internal/harness/record",
 		"backends/internal/procfs backends/ebpf", "backends/ebpf backends/kprobe", "backends/ebpf .", "backends/ebpf fidelity",
 		"btfhub backends/source", "exitsnoop .", ". fidelity", ". exitsnoop", ". internal/harness/matrix", "fidelity cmd/quark-mon", "cmd/quark-mon backends",
+		"export fidelity", "export/ecs engine", ". export", "export cmd/quark-mon", "fidelity export",
 		"fidelity backends/internal/procfs", "internal/harness/matrix .", "kernel_images btfhub", "internal/btfhub btfhub",
 	} {
 		pkg, imported, _ := strings.Cut(arrow, " ")
@@ -145,6 +148,34 @@ func TestWrongArrowsAreSeen(t *testing.T) {
 var allowedModules = []string{
 	module, "github.com/cilium/ebpf", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", // netlink's
 	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",
+}
+
+// Nor does a user of any package but the exporters get what they depend on, nor quark-mon, whose
+// memory it would take.
+func TestOnlyExportersHaveTheirModules(t *testing.T) {
+	all := append([]string{"-deps"}, "./cmd/quark-mon")
+	for _, pkg := range public {
+		if pkg != "export/prom" && pkg != "export/otlp" {
+			all = append(all, "./"+pkg)
+		}
+	}
+	for _, p := range goList(t, all...) {
+		for _, of := range []string{"github.com/prometheus", "go.opentelemetry.io", "google.golang.org"} {
+			if within(p.Module.Path, of) {
+				t.Errorf("%s is among what %s import", p.ImportPath, all[1:])
+			}
+		}
+		if p.ImportPath == "net/http" {
+			t.Error("net/http is linked into quark-mon, or into who imports quark: that is a megabyte of memory")
+		}
+	}
+	seen := false
+	for _, p := range goList(t, "-deps", "./cmd/quark-export") {
+		seen = seen || within(p.Module.Path, "go.opentelemetry.io")
+	}
+	if !seen {
+		t.Error("quark-export has no exporter: the names of modules above are wrong")
+	}
 }
 
 func TestUserGetsFewModules(t *testing.T) {

@@ -53,6 +53,8 @@ func mountDetached() (int, error) {
 	switch {
 	case errors.Is(err, unix.ENODEV):
 		return -1, errors.New("the kernel has no tracefs (CONFIG_TRACING)")
+	case errors.Is(err, unix.ENOSYS):
+		return -1, fmt.Errorf("needs Linux 5.2 (fsopen: %w): mount -t tracefs tracefs %s", err, places[0])
 	case errors.Is(err, unix.EPERM):
 		return -1, fmt.Errorf("%w: needs CAP_SYS_ADMIN", err)
 	case err != nil:

@@ -9,7 +9,12 @@
 #include <bpf/bpf_core_read.h>
 #include "task.h"
 #include "record.h"
+#include "slots.h"
+#ifdef PERF_BUFFER
+#include "perfbuffer.h"
+#else
 #include "ring.h"
+#endif
 #include "users.h"
 #include "state.h"
 #include "text.h"
@@ -140,7 +145,8 @@ static __always_inline void forget_leader(__u64 start, __u32 tgid)
 /*
  * Report a fork of the current task, which has made the child at this address, or an exec of the
  * current task, at this address, by the thread that had old_tid. Most of the verifier's work is
- * here. It checks the function once for each program, not once for each kind.
+ * here. It checks the function once for each program, not once for each kind. What it returns
+ * is for SEND_RETURNED.
  */
 __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_tid)
 {
@@ -184,9 +190,7 @@ __attribute__((noinline)) int report_image(__u64 address, __u32 kind, __u32 old_
 		if (want_environ && mm)
 			append_environ(s, index, mm);
 	}
-	send_slot(s, kind);
-	put_slot(index);
-	return 0;
+	RETURN_SLOT(s, index, kind);
 }
 
 SEC("raw_tp/sched_process_exec")
@@ -212,7 +216,7 @@ int quark_exec_perf(void *ctx)
 	struct task_struct *task = current_task();
 
 	if (!is_left_out(task, 0, 0) && claim_second(task, EVENT_EXEC))
-		report_image((__u64)task, EVENT_EXEC, 0);
+		SEND_RETURNED(ctx, report_image((__u64)task, EVENT_EXEC, 0));
 	return PASS_ON;
 }
 
@@ -240,10 +244,10 @@ int quark_text_handler(struct bpf_raw_tracepoint_args *ctx)
 	struct task_struct *task = ARGUMENT(ctx, 0);
 
 	if (task != current_task())
-		return report_image((__u64)task, EVENT_FORK, 0);
+		return SEND_RETURNED(ctx, report_image((__u64)task, EVENT_FORK, 0));
 	if (ctx->args[1] > PID_MAX_LIMIT)
-		return report_image(ctx->args[1], EVENT_FORK, 0);
-	return report_image((__u64)task, EVENT_EXEC, ctx->args[1]);
+		return SEND_RETURNED(ctx, report_image(ctx->args[1], EVENT_FORK, 0));
+	return SEND_RETURNED(ctx, report_image((__u64)task, EVENT_EXEC, ctx->args[1]));
 }
 
 /* Whether task reports the end of its group. */
@@ -281,7 +285,7 @@ static __always_inline int reports_group(struct task_struct *task, struct task_s
 	return (int)bpf_map_update_elem(&groups, &g, &yes, BPF_NOEXIST) != -EEXIST;
 }
 
-static __always_inline void end_thread(struct task_struct *task)
+static __always_inline void end_thread(void *ctx, struct task_struct *task)
 {
 	struct task_struct *leader = 0;
 	struct signal_struct *signal = 0;
@@ -326,13 +330,13 @@ static __always_inline void end_thread(struct task_struct *task)
 	e->wait_status = status;
 	if (!err)
 		e->known |= KNOWN_WAIT;
-	submit_event(e);
+	submit_event(ctx, e, sizeof(*x));
 }
 
 SEC("raw_tp/sched_process_exit")
 int quark_exit_handler(struct bpf_raw_tracepoint_args *ctx)
 {
-	end_thread(ARGUMENT(ctx, 0));
+	end_thread(ctx, ARGUMENT(ctx, 0));
 	return 0;
 }
 
@@ -368,7 +372,7 @@ int quark_exit_perf(void *ctx)
 	if (is_left_out(task, 0, 0))
 		return PASS_ON;
 	if (claim_second(task, EVENT_EXIT))
-		end_thread(task);
+		end_thread(ctx, task);
 	else
 		forget_ended(task);
 	return PASS_ON;
@@ -418,7 +422,7 @@ int quark_rename_handler(struct bpf_raw_tracepoint_args *ctx)
 	__builtin_memset(e->comm, 0, sizeof(e->comm));
 	if (bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), ARGUMENT(ctx, 1)) > 0)
 		e->known |= KNOWN_COMM;
-	submit_event(e);
+	submit_event(ctx, e, sizeof(*e));
 	return 0;
 }
 
@@ -439,7 +443,7 @@ int quark_rename_twin(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* Report that ids of the current task changed. cred is NULL if the task has them already. */
-static __always_inline int report_ids(struct task_struct *task, const struct cred *cred, __u32 ids)
+static __always_inline int report_ids(void *ctx, struct task_struct *task, const struct cred *cred, __u32 ids)
 {
 	int thread = is_thread(task);
 	struct event *e;
@@ -454,7 +458,7 @@ static __always_inline int report_ids(struct task_struct *task, const struct cre
 	fill_event(e, EVENT_ID_CHANGE, task, cred);
 	e->thread = thread && !(ids & IDS_SID);
 	e->ids = ids;
-	submit_event(e);
+	submit_event(ctx, e, sizeof(*e));
 	return 0;
 }
 
@@ -498,7 +502,7 @@ int quark_commit_creds(void *ctx)
 		ids |= IDS_GID;
 	if (!ids || in_exec(task))
 		return 0;
-	return report_ids(task, new, ids);
+	return report_ids(ctx, task, new, ids);
 }
 
 SEC("kretprobe/ksys_setsid")
@@ -506,7 +510,7 @@ int quark_ksys_setsid(void *ctx)
 {
 	if ((int)word_at(ctx, result_offset) <= 0)
 		return 0;
-	return report_ids(current_task(), 0, IDS_SID);
+	return report_ids(ctx, current_task(), 0, IDS_SID);
 }
 
 /* The exits of syscalls, for kernels without kprobes. */
@@ -515,7 +519,7 @@ int quark_exit_setsid(void *ctx)
 {
 	if (word_at(ctx, syscall_offset) <= 0)
 		return PASS_ON;
-	report_ids(current_task(), 0, IDS_SID);
+	report_ids(ctx, current_task(), 0, IDS_SID);
 	return PASS_ON;
 }
 
@@ -524,7 +528,7 @@ int quark_exit_setuid(void *ctx)
 {
 	if (word_at(ctx, syscall_offset) != 0)
 		return PASS_ON;
-	report_ids(current_task(), 0, IDS_UID);
+	report_ids(ctx, current_task(), 0, IDS_UID);
 	return PASS_ON;
 }
 
@@ -533,7 +537,7 @@ int quark_exit_setgid(void *ctx)
 {
 	if (word_at(ctx, syscall_offset) != 0)
 		return PASS_ON;
-	report_ids(current_task(), 0, IDS_GID);
+	report_ids(ctx, current_task(), 0, IDS_GID);
 	return PASS_ON;
 }
 
@@ -562,7 +566,7 @@ static __always_inline void identify(struct tracee *t, struct task_struct *task)
 
 /* Report that the current task attached or detached. Nothing else is read of the tracee, which may
  * run. */
-static __always_inline void report_ptrace(const struct tracee *t)
+static __always_inline void report_ptrace(void *ctx, const struct tracee *t)
 {
 	int thread = t->tid != t->tgid;
 	struct event *e;
@@ -585,7 +589,7 @@ static __always_inline void report_ptrace(const struct tracee *t)
 		e->tracer = id >> 32;
 		e->tracer_tid = id;
 	}
-	submit_event(e);
+	submit_event(ctx, e, sizeof(*e));
 }
 
 SEC("kprobe/proc_ptrace_connector")
@@ -594,7 +598,7 @@ int quark_ptrace_connector(void *ctx)
 	struct tracee t = { .request = word_at(ctx, second_argument_offset) };
 
 	identify(&t, (void *)word_at(ctx, argument_offset));
-	report_ptrace(&t);
+	report_ptrace(ctx, &t);
 	return 0;
 }
 
@@ -682,7 +686,7 @@ int quark_exit_ptrace(void *ctx)
 	if (t.request != PTRACE_DETACH)
 		find_tracee(&t);
 	if (t.tgid) {
-		report_ptrace(&t);
+		report_ptrace(ctx, &t);
 	} else {
 		COUNT(EVENT_PTRACE, produced);
 		COUNT(EVENT_PTRACE, no_slot);
@@ -734,7 +738,7 @@ int quark_enter_execveat(void *ctx)
 	return PASS_ON;
 }
 
-static __always_inline void report_failed_exec(struct task_struct *task, __u64 path, __u32 dir, int err)
+static __always_inline void report_failed_exec(void *ctx, struct task_struct *task, __u64 path, __u32 dir, int err)
 {
 	struct task_struct *leader = 0;
 	struct event *e;
@@ -762,7 +766,7 @@ static __always_inline void report_failed_exec(struct task_struct *task, __u64 p
 	end_text(s, &s->record.cwd, TEXT_UNKNOWN, s->used);
 	end_text(s, &s->record.cgroup, TEXT_UNKNOWN, s->used);
 	end_text(s, &s->record.asked, TEXT_UNKNOWN, s->used);
-	send_slot(s, EVENT_EXEC_FAILED);
+	send_slot(ctx, s, EVENT_EXEC_FAILED);
 	put_slot(index);
 }
 
@@ -775,7 +779,7 @@ static __always_inline int is_failure(struct task_struct *task, long result)
  * The user's registers have the arguments until an exec succeeds. New memory has no end of the
  * program's arguments until little can fail; an exec that fails before that ends the process.
  */
-static __always_inline int end_exec(long result, __u32 path_offset, int has_dir)
+static __always_inline int end_exec(void *ctx, long result, __u32 path_offset, int has_dir)
 {
 	struct task_struct *task = current_task();
 	__u64 path = 0, dir = AT_FDCWD, arg_end = 0;
@@ -791,15 +795,15 @@ static __always_inline int end_exec(long result, __u32 path_offset, int has_dir)
 	bpf_probe_read_kernel(&path, sizeof(path), regs + path_offset);
 	if (has_dir)
 		bpf_probe_read_kernel(&dir, sizeof(dir), regs + first_offset);
-	report_failed_exec(task, path, dir, result);
+	report_failed_exec(ctx, task, path, dir, result);
 	return PASS_ON;
 }
 
 SEC("tracepoint/syscalls/sys_exit_execve")
-int quark_end_execve(void *ctx) { return end_exec(word_at(ctx, syscall_offset), first_offset, 0); }
+int quark_end_execve(void *ctx) { return end_exec(ctx, word_at(ctx, syscall_offset), first_offset, 0); }
 
 SEC("tracepoint/syscalls/sys_exit_execveat")
-int quark_end_execveat(void *ctx) { return end_exec(word_at(ctx, syscall_offset), second_argument_offset, 1); }
+int quark_end_execveat(void *ctx) { return end_exec(ctx, word_at(ctx, syscall_offset), second_argument_offset, 1); }
 
 /* Of both system calls. */
 SEC("tracepoint/syscalls/sys_exit_execve")
@@ -823,7 +827,7 @@ int quark_exit_execve(void *ctx)
 		COUNT(EVENT_EXEC_FAILED, produced);
 		COUNT(EVENT_EXEC_FAILED, no_slot);
 	} else if ((__u64)mm == was.mm) { /* else it ends the process */
-		report_failed_exec(task, was.path, was.dir, result);
+		report_failed_exec(ctx, task, was.path, was.dir, result);
 	}
 	return PASS_ON;
 }

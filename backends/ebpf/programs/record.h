@@ -138,8 +138,10 @@ struct tally {
 	__u64 passed;		/* events that a first program left to its twin */
 	__u64 rescued;		/* events that a twin handled */
 };
+#define NO_RING 7 /* of its members ring_full counts events of any kind on CPUs without a ring */
 struct tallies {
 	struct tally kind[8]; /* by enum event_kind; fills five cache lines */
 };
+_Static_assert(EVENT_KINDS <= NO_RING, "no kind has this number");
 
 #endif

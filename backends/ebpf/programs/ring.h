@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The ring to user space, its counters and its wake-ups, and the slots in which records of variable
- * length are built.
+ * The ring to user space and its wake-ups. perfbuffer.h has the same for kernels without it.
  */
 #ifndef QUARK_RING_H
 #define QUARK_RING_H
@@ -10,68 +9,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* set at load */
 } ring SEC(".maps");
-
-/*
- * The counters, indexed by CPU. It is not a per-CPU array, because that can't be mapped: user space
- * reads the counters through shared memory, as before 6.0 bpf(2) refuses a process that has dropped
- * its privileges.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* possible CPUs, set at load */
-	__type(key, __u32);
-	__type(value, struct tallies);
-} counters SEC(".maps");
-
-#define SEEN_MASK 511 /* at most two for each step of a walk */
-
-/*
- * Slots are a pool, not per-CPU memory: raw tracepoints are preemptible on PREEMPT_RT and from 7.0
- * on, so that two tasks can build events on one CPU at the same time. free_slots holds the indexes
- * of the unused slots.
- */
-struct slot {
-	__u32 used; /* bytes of record.data */
-	__u32 notes; /* how many of seen are of this walk */
-	__u64 dentry, mnt, mnt_root, node; /* where a walk continues, see text.h */
-	struct seen {
-		__u64 at, value;
-	} seen[SEEN_MASK + 1]; /* values that a walk depends on, see text.h */
-	__s32 form; __u32 pad;
-	__u64 belongings[14]; /* of a task, see snapshot.h */
-	struct text_event record;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set at load */
-	__type(key, __u32);
-	__type(value, struct slot);
-} slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, 1); /* as many as slots */
-	__uint(value_size, sizeof(__u32));
-} free_slots SEC(".maps");
-
-/* 1: report the environment of each exec. */
-const volatile __u8 want_environ = 0;
-
-/* Written by user space through shared memory. */
-volatile __u32 armed;	/* 1: the reader waits for the next record */
-volatile __u32 nudged;	/* 1: the reader has been woken because the ring fills up */
-const volatile __u64 wake_level = 1024; /* bytes queued that wake an unarmed reader */
-
-/* Atomic: the task can be preempted by another one that counts on the same CPU. */
-#define COUNT(of, member)                                                 \
-	({                                                                \
-		__u32 cpu = bpf_get_smp_processor_id();                   \
-		struct tallies *t = bpf_map_lookup_elem(&counters, &cpu); \
-		if (t)                                                    \
-			__sync_fetch_and_add(&t->kind[of].member, 1);     \
-	})
 
 static __always_inline __u64 wakeup(void)
 {
@@ -101,51 +38,15 @@ static __always_inline struct event *reserve_event(enum event_kind kind)
 	return RESERVE(kind, struct event);
 }
 
-static __always_inline void submit_event(struct event *e)
+static __always_inline void submit_event(void *ctx, struct event *e, __u64 size)
 {
 	bpf_ringbuf_submit(e, wakeup());
 }
 
-/* A kind of event with bounds that the verifier sees. */
-#define BOUNDED(kind) ((kind) & 7)
-_Static_assert(EVENT_KINDS <= 8, "BOUNDED keeps all kinds");
-
-/*
- * Take a slot from the pool for an event with texts. The caller gives it back with put_slot on
- * every path.
- */
-static __always_inline struct slot *take_slot(enum event_kind kind, __u32 *index)
+static __always_inline void send_slot(void *ctx, struct slot *s, enum event_kind kind)
 {
-	struct slot *s;
+	__u64 flags = wakeup(), len = record_size(s);
 
-	COUNT(BOUNDED(kind), produced);
-	if (bpf_map_pop_elem(&free_slots, index)) {
-		COUNT(BOUNDED(kind), no_slot);
-		return 0;
-	}
-	s = bpf_map_lookup_elem(&slots, index);
-	if (s) {
-		s->used = 0;
-		s->record.executable.mode = 0;
-	}
-	return s;
-}
-
-static __always_inline void put_slot(__u32 index)
-{
-	bpf_map_push_elem(&free_slots, &index, BPF_ANY);
-}
-
-static __always_inline void send_slot(struct slot *s, enum event_kind kind)
-{
-	__u64 flags = wakeup(), len = sizeof(struct event);
-
-	if (!s->record.event.thread) {
-		len = s->used;
-		if (len > DATA_MASK + 1 + (want_environ ? ENVIRON_MAX : 0))
-			len = DATA_MASK + 1;
-		len += __builtin_offsetof(struct text_event, data);
-	}
 	if (bpf_ringbuf_output(&ring, &s->record, len, flags)) {
 		COUNT(BOUNDED(kind), ring_full);
 		if (flags == BPF_RB_FORCE_WAKEUP)
@@ -165,5 +66,17 @@ static __always_inline void send_slot(struct slot *s, enum event_kind kind)
 		}
 	}
 }
+
+/*
+ * How a function that has no context ends, of which a record is to be sent: by RETURN_SLOT, and its
+ * caller by SEND_RETURNED.
+ */
+#define RETURN_SLOT(s, index, kind)         \
+	do {                                \
+		send_slot(0, s, kind);      \
+		put_slot(index);            \
+		return 0;                   \
+	} while (0)
+#define SEND_RETURNED(ctx, returned) (returned)
 
 #endif

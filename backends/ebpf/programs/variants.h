@@ -44,7 +44,7 @@ int quark_variant_fork(void *ctx)
 
 	if (!(worker_flags && flags_of(child) & worker_flags) && fork_wanted(child) &&
 	    (!twinned || take_first(child, EVENT_FORK)))
-		report_image((__u64)child, EVENT_FORK, 0);
+		SEND_RETURNED(ctx, report_image((__u64)child, EVENT_FORK, 0));
 	return pass_on;
 }
 
@@ -55,7 +55,7 @@ int quark_variant_exec(void *ctx)
 	struct task_struct *task = current_task();
 
 	if (!is_left_out(task, 0, 0) && (!twinned || claim_first(task, EVENT_EXEC)))
-		report_image((__u64)task, EVENT_EXEC, 0);
+		SEND_RETURNED(ctx, report_image((__u64)task, EVENT_EXEC, 0));
 	return pass_on;
 }
 
@@ -84,7 +84,7 @@ int quark_variant_exit(void *ctx)
 	if (is_left_out(task, 0, 0))
 		return pass_on;
 	if (!twinned || claim_first(task, EVENT_EXIT)) {
-		end_thread(task);
+		end_thread(ctx, task);
 		if (twinned)
 			return pass_on;
 	}
@@ -92,7 +92,7 @@ int quark_variant_exit(void *ctx)
 	return pass_on;
 }
 
-static __always_inline void report_comm(struct task_struct *task, const void *comm)
+static __always_inline void report_comm(void *ctx, struct task_struct *task, const void *comm)
 {
 	int thread = is_thread(task);
 	struct event *e;
@@ -109,7 +109,7 @@ static __always_inline void report_comm(struct task_struct *task, const void *co
 	__builtin_memset(e->comm, 0, sizeof(e->comm));
 	if (bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), comm) > 0)
 		e->known |= KNOWN_COMM;
-	submit_event(e);
+	submit_event(ctx, e, sizeof(*e));
 }
 
 /* tp_btf of task_rename(task, comm), fentry of __set_task_comm(task, comm, exec) */
@@ -119,7 +119,7 @@ int quark_variant_rename(void *ctx)
 	struct task_struct *task = (void *)word_at(ctx, 0);
 
 	if (!is_left_out(task, 0, 0) && (!twinned || take_first(task, EVENT_COMM)))
-		report_comm(task, (void *)word_at(ctx, 8));
+		report_comm(ctx, task, (void *)word_at(ctx, 8));
 	return pass_on;
 }
 
@@ -149,7 +149,7 @@ int quark_variant_rename_record(void *ctx)
 			return pass_on;
 		bpf_core_read(&task, sizeof(task), &task->group_leader);
 	}
-	report_comm(task, comm_in(ctx));
+	report_comm(ctx, task, comm_in(ctx));
 	return pass_on;
 }
 
@@ -191,7 +191,7 @@ int quark_variant_fork_record(void *ctx)
 	end_text(s, &s->record.cwd, TEXT_UNKNOWN, s->used);
 	end_text(s, &s->record.cgroup, TEXT_UNKNOWN, s->used);
 	end_text(s, &s->record.asked, TEXT_UNKNOWN, s->used);
-	send_slot(s, kind);
+	send_slot(ctx, s, kind);
 	put_slot(index);
 	return pass_on;
 }

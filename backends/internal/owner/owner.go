@@ -24,11 +24,10 @@ func (o Owner) Name(number uint32) string {
 	return fmt.Sprintf("%s_%d_%d_%d", prefix, o.pid, o.start, number)
 }
 
-// Parse is the inverse of Name.
-func Parse(name string) (o Owner, ok bool) {
-	var number uint32
+// Parse returns of a name what Name made it of.
+func Parse(name string) (o Owner, number uint32, ok bool) {
 	_, err := fmt.Sscanf(name, prefix+"_%d_%d_%d", &o.pid, &o.start, &number)
-	return o, err == nil && o.pid > 0 && o.Name(number) == name
+	return o, number, err == nil && o.pid > 0 && o.Name(number) == name
 }
 
 // Self returns this process.

@@ -6,7 +6,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("quark_1_2_3")
 	f.Add("quark_0_2_3")
 	f.Fuzz(func(t *testing.T, s string) {
-		if o, ok := Parse(s); ok && o.pid <= 0 {
+		if o, _, ok := Parse(s); ok && o.pid <= 0 {
 			t.Errorf("%q is of pid %d", s, o.pid)
 		}
 	})
@@ -21,7 +21,7 @@ func TestOwner(t *testing.T) {
 	if len(name) > 63 { // MAX_EVENT_NAME_LEN is 64
 		t.Errorf("%q is too long", name)
 	}
-	if o, ok := Parse(name); !ok || o != me || me.Gone() {
+	if o, number, ok := Parse(name); !ok || o != me || me.Gone() || me.Name(number) != name {
 		t.Errorf("%v became %v, gone %v", me, o, me.Gone())
 	}
 	other := me
@@ -30,7 +30,7 @@ func TestOwner(t *testing.T) {
 		t.Error("another process of the same pid is taken for the owner")
 	}
 	for _, bad := range []string{"", "quark", "quark_1_2", "quark_1_2_3_4", "quark_x_2_3", "kprobes", "quark_-1_2_3", "quark_1_2_3 "} {
-		if _, ok := Parse(bad); ok {
+		if _, _, ok := Parse(bad); ok {
 			t.Errorf("%q is a name", bad)
 		}
 	}

@@ -104,6 +104,28 @@ func OpenComm(cpu int) (*Event, error) {
 	}, cpu, -1)
 }
 
+// OpenOutput opens an event that happens when a BPF program calls perf_event_output on a CPU. Its
+// samples have what [ParseOutput] takes. Watermark is as in [Options], but with 0 the record that
+// wakes is the program's own.
+func OpenOutput(cpu, watermark int) (*Event, error) {
+	attr := unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Size:        unix.PERF_ATTR_SIZE_VER5,
+		Config:      unix.PERF_COUNT_SW_BPF_OUTPUT,
+		Sample_type: unix.PERF_SAMPLE_RAW,
+		Sample:      1, // every one
+		Wakeup:      1,
+	}
+	if watermark > 0 {
+		attr.Bits |= unix.PerfBitWatermark
+		attr.Wakeup = uint32(watermark)
+	}
+	return open(&attr, cpu, -1)
+}
+
+// FD returns the descriptor, which a BPF program's map of perf events takes.
+func (e *Event) FD() int { return e.fd }
+
 // OpenLeader opens an event that never happens as the leader of others on a CPU, which are enabled
 // and disabled together.
 func OpenLeader(cpu int) (*Event, error) {

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type Ring struct {
 
 	behind bool // see TimesBehind
 
-	// While ReadQueued reads: whether there is a record, and the time of the next one.
+	// At the last Look: whether there was a record, and the time of the next one.
 	pending bool
 	next    uint64
 }
@@ -47,7 +48,10 @@ func Map(e *Event, size int) (*Ring, error) {
 		return nil, fmt.Errorf("map perf ring of %d bytes: it must be a power of two and at least %d", size, page)
 	}
 	m, err := unix.Mmap(e.fd, 0, page+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("map perf ring of %d bytes: %w: needs CAP_IPC_LOCK, or a higher kernel.perf_event_mlock_kb", size, err)
+	case err != nil:
 		return nil, fmt.Errorf("map perf ring of %d bytes: %w", size, err)
 	}
 	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(&m[0]))
@@ -139,30 +143,42 @@ func (r *Ring) Time() (ns uint64, ok bool) {
 	return binary.NativeEndian.Uint64(r.data[(r.at+at)&uint64(len(r.data)-1)&^7:]), true
 }
 
+// Look looks at the first records of rings, for [Oldest], and returns when it ended.
+func Look[C interface{ Ring() *Ring }](all []C) (ended uint64) {
+	for _, c := range all {
+		c.Ring().Look()
+	}
+	// An empty ring may get a record that is older than one that another gets meanwhile.
+	return clock.Monotonic()
+}
+
+// Look looks at the next record of the ring, for [Oldest].
+func (r *Ring) Look() { r.next, r.pending = r.Time() }
+
+// Oldest returns what has the ring with the oldest of the records that were looked at, and its
+// time; ok is false if there is none.
+func Oldest[C interface{ Ring() *Ring }](all []C) (of C, ns uint64, ok bool) {
+	for _, c := range all {
+		if r := c.Ring(); r.pending && (!ok || r.next < ns) {
+			of, ns, ok = c, r.next, true
+		}
+	}
+	return of, ns, ok
+}
+
 // ReadQueued calls step, which reads one record, for each record that is queued in some rings, the
 // oldest first, while more returns true: those that are left are younger. It returns false if there
 // are none.
 func ReadQueued[C interface{ Ring() *Ring }](all []C, more func() bool, step func(C)) (some bool) {
-	for _, c := range all {
-		r := c.Ring()
-		r.next, r.pending = r.Time()
-	}
-	// An empty ring may get a record that is older than one that another gets meanwhile.
-	until := clock.Monotonic()
+	until := Look(all)
 	for more() {
-		var oldest *Ring
-		var of C
-		for _, c := range all {
-			if r := c.Ring(); r.pending && (oldest == nil || r.next < oldest.next) {
-				oldest, of = r, c
-			}
-		}
-		if oldest == nil || some && oldest.next > until {
+		of, ns, ok := Oldest(all)
+		if !ok || some && ns > until {
 			return some
 		}
 		some = true
 		step(of)
-		oldest.next, oldest.pending = oldest.Time()
+		of.Ring().Look()
 	}
 	return some
 }

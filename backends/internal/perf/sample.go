@@ -50,6 +50,22 @@ func (s *Sample) ParseSample(body []byte) error {
 	return nil
 }
 
+// ParseOutput returns what a BPF program wrote, from the body of a [RecordSample] of an event of
+// [OpenOutput]. The kernel pads it so that the record's size is a multiple of eight, and does not
+// tell by how much: the programs write how long the rest is first, in 4 bytes.
+func ParseOutput(body []byte) ([]byte, error) {
+	const lengths = 4 + 4 // the kernel's, padding included, and the program's
+	if len(body) < lengths {
+		return nil, ErrSample
+	}
+	e := binary.NativeEndian
+	raw, own := uint64(e.Uint32(body)), uint64(e.Uint32(body[4:]))
+	if raw > uint64(len(body)-4) || own+4 > raw {
+		return nil, ErrSample
+	}
+	return body[lengths:][:own:own], nil
+}
+
 // ParseLost returns how many records were lost, from the body of a [RecordLost].
 func ParseLost(body []byte) (n uint64, err error) {
 	if len(body) < 16 { // the id of the event that found room again, and the number

@@ -35,6 +35,47 @@ func TestParseSample(t *testing.T) {
 	}
 }
 
+// output is what a program writes, as the kernel pads it.
+func output(written string) []byte {
+	e := binary.NativeEndian
+	b := e.AppendUint32(nil, 0)
+	b = e.AppendUint32(b, uint32(len(written)))
+	b = append(b, written...)
+	for len(b)%8 != 0 {
+		b = append(b, 0xff)
+	}
+	e.PutUint32(b, uint32(len(b)-4))
+	return b
+}
+
+func TestParseOutput(t *testing.T) {
+	for _, written := range []string{"", "7 bytes", "8 bytes.", "9 bytes.."} {
+		whole := output(written)
+		if got, err := ParseOutput(whole); err != nil || string(got) != written || cap(got) != len(written) {
+			t.Errorf("%q: %q, %v", written, got, err)
+		}
+		for n := range whole {
+			if _, err := ParseOutput(whole[:n:n]); err == nil {
+				t.Errorf("%q: %d of %d bytes are enough", written, n, len(whole))
+			}
+		}
+		binary.NativeEndian.PutUint32(whole[4:], uint32(len(whole)-7))
+		if _, err := ParseOutput(whole); err == nil {
+			t.Errorf("%q: more than the kernel's length was taken", written)
+		}
+	}
+}
+
+func FuzzParseOutput(f *testing.F) {
+	f.Add(output(""))
+	f.Add(output("some bytes"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, err := ParseOutput(b); err == nil && len(got)+8 > len(b) {
+			t.Error("more than there is")
+		}
+	})
+}
+
 func comm(name string, misc uint16) Record {
 	e := binary.NativeEndian
 	b := e.AppendUint32(e.AppendUint32(nil, 11), 12)

@@ -70,6 +70,8 @@ type Status struct {
 	// Ended is set if the process ended while it was read, so that nothing tells whether it
 	// executed another image meanwhile: the fields of [Replaced] may be of two.
 	Ended bool
+	// fixed is set if the kernel has not chosen the addresses at random.
+	fixed bool
 	comm  [16]byte
 }
 
@@ -373,8 +375,7 @@ func (r *Reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent
 	}
 	r.setStat(&s, want, ev)
 	st := status(&s)
-	// The kernel chooses no addresses at random if the stack is as high as it can be.
-	if bits.OnesCount64(s.Stack>>24+1) == 1 && st.Memory != 0 {
+	if st.fixed {
 		random, ok := r.random(dir)
 		if st.Memory ^= random; !ok {
 			st.Memory = 0
@@ -413,6 +414,7 @@ func status(s *proctext.Stat) Status {
 	}
 	if s.Stack != 0 && s.Code > 1 { // an execve sets the address of the code last
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
+		st.fixed = bits.OnesCount64(s.Stack>>24+1) == 1 // the stack is as high as it can be
 	}
 	copy(st.comm[:], s.Comm)
 	return st

@@ -117,7 +117,27 @@ func (r *Reader) Threads(pid uint32) uint32 {
 
 // Status returns the status that Read would, and the start time, from stat alone.
 func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
-	return r.status(r.proc, r.name(pid, "/stat"))
+	st, start, err = r.status(r.proc, r.name(pid, "/stat"))
+	if err == nil && st.fixed {
+		st.Memory = r.fixedMemory(pid, start, st.Memory)
+	}
+	return st, start, err
+}
+
+// fixedMemory returns what identifies the image of process pid, of which stat has shown the
+// addresses and the start time; 0 if it has become another one meanwhile.
+func (r *Reader) fixedMemory(pid uint32, start, addresses uint64) uint64 {
+	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
+	if errno != 0 {
+		return 0
+	}
+	defer closeFD(dir)
+	random, ok := r.random(dir)
+	again, startAgain, err := r.status(dir, pathStat)
+	if !ok || err != nil || startAgain != start || again.Memory != addresses {
+		return 0
+	}
+	return addresses ^ random
 }
 
 // ThreadStatus returns the status and the start time of a thread of process pid.

@@ -3,6 +3,7 @@
 package catalogue
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -34,6 +35,25 @@ type Row struct {
 	// BTFFile is the name of the file with the types of a kernel without types: a link beside
 	// the image's.
 	BTFFile string `json:"btf_file,omitempty"`
+
+	// Image is the name of the row whose image is booted, "" for an own one.
+	Image string `json:"image,omitempty"`
+
+	// CPUs are the machine's processors, 0 for the default; Append words for the kernel's
+	// command line; Env variables of the tests, as NAME=VALUE.
+	CPUs   int      `json:"cpus,omitempty"`
+	Append []string `json:"append,omitempty"`
+	Env    []string `json:"env,omitempty"`
+
+	// Backends run where none is named, instead of those that run by default on other rows.
+	Backends []string `json:"backends,omitempty"`
+
+	// Lacks are features that a guest must not have.
+	Lacks []string `json:"lacks,omitempty"`
+
+	// Refused are the backends that cannot be opened, of those that are tried by default, with
+	// words of the reason. The first of the others must be opened by default.
+	Refused map[string]string `json:"refused,omitempty"`
 
 	// What is known of a local kernel: its distribution, "" if unknown; that it has no types,
 	// and there is no file with them; and that quark's own archive has not.
@@ -67,18 +87,49 @@ func Parse(data []byte) ([]Row, error) {
 		}
 		seen[r.Name] = true
 	}
+	for _, r := range rows {
+		if r.Image != "" && !seen[r.Image] {
+			return nil, fmt.Errorf("catalogue row %q: there is no row %q to have its image", r.Name, r.Image)
+		}
+	}
 	return rows, nil
 }
 
+// Images returns the rows with the images of the selected ones, each once: a row without an own
+// image stands for the one that has it.
+func Images(rows, selected []Row) (images []Row) {
+	for _, r := range selected {
+		if i := slices.IndexFunc(rows, func(other Row) bool { return other.Name == r.Image }); i >= 0 {
+			r = rows[i]
+		}
+		if !slices.ContainsFunc(images, func(other Row) bool { return other.Name == r.Name }) {
+			images = append(images, r)
+		}
+	}
+	return images
+}
+
+// BuildTarget returns the target of make that builds the image of a built row.
+func BuildTarget(name string) string {
+	if IsOdd(name) {
+		return "kernel-odd"
+	}
+	return "kernel-" + name
+}
+
+// IsOdd reports whether a row, named with or without its architecture, imitates an odd machine.
+func IsOdd(name string) bool { return strings.HasPrefix(name, "odd/") }
+
 // Link returns the path of the row's image below the directory of images.
 func (r Row) Link() string {
-	return path.Join(r.Arch, strings.TrimSuffix(r.Name, "-"+r.Arch))
+	return path.Join(r.Arch, strings.TrimSuffix(cmp.Or(r.Image, r.Name), "-"+r.Arch))
 }
 
 // Select returns the rows of the given architectures, of all without one, that match any of the
 // patterns, in their order. A pattern (see path.Match) matches a name with or without its
-// architecture, but a built row only if it is the whole name. Without a pattern Select returns the
-// default rows. A pattern that matches nothing is an error.
+// architecture; but a built row outside of odd/ only if it is the whole name, as it takes minutes
+// to build, and the pattern * matches none of odd/. Without a pattern Select returns the default
+// rows. A pattern that matches nothing is an error.
 func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 	used := make([]bool, len(patterns))
 	var selected []Row
@@ -93,7 +144,7 @@ func Select(rows []Row, arches, patterns []string) ([]Row, error) {
 				if err != nil {
 					return nil, fmt.Errorf("pattern %q: %w", pattern, err)
 				}
-				if ok && (!r.Built || pattern == name) {
+				if ok && (!r.Built || IsOdd(r.Name) || pattern == name) {
 					take, used[i] = true, true
 				}
 			}

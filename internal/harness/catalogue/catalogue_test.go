@@ -13,17 +13,21 @@ func TestCatalogue(t *testing.T) {
 	}
 	links := make(map[string]bool)
 	for _, r := range rows {
-		if links[r.Link()] {
-			t.Errorf("two rows have the link %s", r.Link())
+		if links[r.Link()] == (r.Image == "") {
+			t.Errorf("%s: its link is %s, which another row has: %v", r.Name, r.Link(), links[r.Link()])
 		}
 		links[r.Link()] = true
+		differs := r.Lacks != nil || r.Refused != nil || r.CPUs != 0 || r.Append != nil || r.Env != nil
+		if !IsOdd(r.Name) && (differs || r.Image != "") || IsOdd(r.Name) && !r.Built && (!differs || r.Image == "") {
+			t.Errorf("%s: how it differs says nothing, or it has no image: %+v", r.Name, r)
+		}
 	}
 	for _, want := range []string{"amd64/5.10-cloud", "amd64/6.1-cloud", "amd64/6.12-cloud", "amd64/newest-cloud", "arm64/6.1-cloud", "arm64/6.12-cloud"} {
 		if !links[want] {
 			t.Errorf("no row with the link %s", want)
 		}
 	}
-	for _, bad := range []string{"{", `[{"name":"x"}]`} {
+	for _, bad := range []string{"{", `[{"name":"x"}]`, `[{"name":"x","series":"1","flavour":"x","arch":"x","suites":["x"],"image":"y"}]`} {
 		if _, err := Parse([]byte(bad)); err == nil {
 			t.Errorf("%s: no error", bad)
 		}
@@ -31,7 +35,8 @@ func TestCatalogue(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
-	rows := []Row{{Name: "5.10-cloud-amd64"}, {Name: "6.1-cloud-amd64", Default: true}, {Name: "6.1-cloud-arm64"}}
+	rows := []Row{{Name: "5.10-cloud-amd64"}, {Name: "6.1-cloud-amd64", Default: true}, {Name: "6.1-cloud-arm64"},
+		{Name: "built-amd64", Built: true}, {Name: "odd/x-amd64", Image: "5.10-cloud-amd64"}, {Name: "odd/y-amd64", Built: true}}
 	for _, tt := range []struct {
 		patterns []string
 		want     []string
@@ -39,6 +44,7 @@ func TestSelect(t *testing.T) {
 	}{
 		{nil, []string{"6.1-cloud-amd64"}, ""},
 		{[]string{"*-amd64"}, []string{"5.10-cloud-amd64", "6.1-cloud-amd64"}, ""},
+		{[]string{"built-amd64", "odd/*"}, []string{"built-amd64", "odd/x-amd64", "odd/y-amd64"}, ""},
 		{[]string{"6.1-cloud-arm64", "5*"}, []string{"5.10-cloud-amd64", "6.1-cloud-arm64"}, ""},
 		{[]string{"6.2*"}, nil, `no kernel "6.2*"`},
 		{[]string{"["}, nil, "syntax error"},
@@ -57,5 +63,17 @@ func TestSelect(t *testing.T) {
 		if err != nil || !slices.Equal(names, tt.want) {
 			t.Errorf("%q: %q, error %v; want %q", tt.patterns, names, err, tt.want)
 		}
+	}
+}
+
+// TestImages: the rows whose images are wanted, each once.
+func TestImages(t *testing.T) {
+	rows := []Row{{Name: "a"}, {Name: "b"}, {Name: "odd/c", Image: "a"}, {Name: "odd/d", Image: "b"}}
+	var names []string
+	for _, r := range Images(rows, []Row{rows[2], rows[1], rows[3]}) {
+		names = append(names, r.Name)
+	}
+	if want := []string{"a", "b"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }

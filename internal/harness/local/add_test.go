@@ -164,8 +164,8 @@ func TestDamagedDescription(t *testing.T) {
 	}
 }
 
-// TestAddDebian packs a kernel of Debian that was fetched, as Debian and as RHEL would, and adds
-// both.
+// TestAddDebian packs a kernel of Debian that was fetched as Debian, RHEL, Fedora and Ubuntu would,
+// and adds all.
 func TestAddDebian(t *testing.T) {
 	cached, _ := filepath.Glob(filepath.Join(usercache.Dir("kernels", ""), "images", "*-cloud-amd64_*")) // a good pattern
 	cached = slices.DeleteFunc(cached, func(path string) bool { return strings.HasSuffix(path, ".sha256") })
@@ -177,7 +177,7 @@ func TestAddDebian(t *testing.T) {
 		t.Skip(err)
 	}
 	debian, _, _ := strings.Cut(filepath.Base(cached[0]), "_")
-	const rhel = "4.18.0-553.16.1.el8_10.x86_64"
+	const rhel, fedora, ubuntu = "4.18.0-553.16.1.el8_10.x86_64", "6.11.4-301.fc41.x86_64", "5.15.0-91-generic"
 	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "local")
 	distropkgtest.Package{Name: "linux-image-" + debian, Version: "1", Release: "1", Arch: "amd64", Files: []distropkgtest.File{
 		file("/boot/config-"+debian, []byte(goodConfig)), file("/boot/vmlinuz-"+debian, vmlinuz),
@@ -186,15 +186,32 @@ func TestAddDebian(t *testing.T) {
 	distropkgtest.Package{Name: "kernel-core", Version: "4.18.0", Release: "553.16.1.el8_10", Arch: "x86_64", Packing: "zstd", Files: []distropkgtest.File{
 		file("/lib/modules/"+rhel+"/config", []byte(goodConfig)), file("/lib/modules/"+rhel+"/vmlinuz", vmlinuz),
 	}}.WriteRPM(t, filepath.Join(from, "core.rpm"))
-	added, err := Add(dir, []string{filepath.Join(from, "image.deb"), filepath.Join(from, "core.rpm"), cached[0]})
+	distropkgtest.Package{Name: "kernel-core", Version: "6.11.4", Release: "301.fc41", Arch: "x86_64", Packing: "zstd", Files: []distropkgtest.File{
+		file("/usr/lib/modules/"+fedora+"/config", []byte(goodConfig)), file("/usr/lib/modules/"+fedora+"/vmlinuz", vmlinuz),
+		{Name: "/usr/lib/modules/" + fedora + "/source", Body: []byte("/usr/src"), Link: true},
+	}}.WriteRPM(t, filepath.Join(from, "fedora.rpm"))
+	distropkgtest.Package{Name: "linux-image-unsigned-" + ubuntu, Version: "1", Release: "1", Arch: "amd64", Files: []distropkgtest.File{
+		file("/boot/vmlinuz-"+ubuntu, vmlinuz),
+	}}.WriteDeb(t, filepath.Join(from, "ubuntu.deb"))
+	distropkgtest.Package{Name: "linux-modules-" + ubuntu, Version: "1", Release: "1", Arch: "amd64", Files: []distropkgtest.File{
+		file("/boot/config-"+ubuntu, []byte(goodConfig)), file("/lib/modules/"+ubuntu+"/kernel/fs/a.ko", nil),
+	}}.WriteDeb(t, filepath.Join(from, "modules.deb"))
+	files := []string{cached[0]}
+	for _, name := range []string{"image.deb", "core.rpm", "fedora.rpm", "ubuntu.deb", "modules.deb"} {
+		files = append(files, filepath.Join(from, name))
+	}
+	added, err := Add(dir, files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	features := []string{"kprobes", "perf_events", "bpf", "btf"}
 	want := []Added{
 		{rhel, Kernel{rhel, "amd64", "el8", "generic", []string{"core.rpm"}, features, 0, "kernel"}},
-		{debian, Kernel{debian, "amd64", "debian", "cloud", []string{"image.deb", filepath.Base(cached[0])}, features, 1, "kernel"}},
+		{debian, Kernel{debian, "amd64", "debian", "cloud", []string{filepath.Base(cached[0]), "image.deb"}, features, 1, "kernel"}},
+		{fedora, Kernel{fedora, "amd64", "fc41", "generic", []string{"fedora.rpm"}, features, 0, "kernel"}},
+		{ubuntu + "-amd64", Kernel{ubuntu, "amd64", "ubuntu", "generic", []string{"ubuntu.deb", "modules.deb"}, features, 1, "kernel"}},
 	}
+	slices.SortFunc(want, func(a, b Added) int { return strings.Compare(a.Release, b.Release) })
 	if diff := cmp.Diff(want, added); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

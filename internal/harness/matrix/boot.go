@@ -83,7 +83,7 @@ func (m Machine) Run(ctx context.Context, g Guest, dir string, tell func(Progres
 	}
 	defer records.Close()
 	b := &boot{machine: m, guest: g, tell: tell, begin: time.Now()}
-	b.claims, b.output = g.claims(), m.Output
+	b.claims, b.lacks, b.cpus, b.output = g.claims(), g.Kernel.Lacks, g.Kernel.CPUs, m.Output
 	if g.Part == PartCommand {
 		b.command = strings.Join(g.Command, " ")
 	}
@@ -130,7 +130,7 @@ func (b *boot) run(ctx context.Context, console, records *os.File) error {
 	m := b.machine
 	vm, err := machine.Start(machine.Config{
 		Kernel: b.guest.Kernel.Path, Initramfs: b.guest.Image, Command: b.guest.command(), Append: strings.Join(b.guest.arguments(), " "),
-		Memory: m.Mem, QEMU: m.QEMU, Console: console, Results: records,
+		CPUs: b.guest.Kernel.CPUs, Memory: m.Mem, QEMU: m.QEMU, Console: console, Results: records,
 	})
 	if err != nil {
 		b.refused = err.Error()

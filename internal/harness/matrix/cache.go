@@ -53,8 +53,9 @@ func (c *Cache) Key(m Machine, g Guest, image string) string {
 		Harness, Kernel, Image string
 		Mem                    int
 		Arguments, Command     []string
-		Claims                 []string
-	}{c.Harness[g.Kernel.Arch], g.Kernel.SHA256, image, m.Mem, g.arguments(), g.command(), g.claims()})
+		Claims, Lacks          []string
+		CPUs                   int
+	}{c.Harness[g.Kernel.Arch], g.Kernel.SHA256, image, m.Mem, g.arguments(), g.command(), g.claims(), g.Kernel.Lacks, g.Kernel.CPUs})
 	if err != nil {
 		panic(err) // strings and numbers only
 	}

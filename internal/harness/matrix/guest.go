@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quark-linux/quark/internal/harness/catalogue"
 	"github.com/quark-linux/quark/internal/harness/gotest"
+	"github.com/quark-linux/quark/internal/harness/refusals"
 )
 
 // BTF is where a guest has its kernel's types from.
@@ -30,6 +32,17 @@ type Kernel struct {
 	GoTests  bool     `json:"-"`                  // runs Go tests though none are named
 	BTFFile  string   `json:"btf_file,omitempty"` // file with its types, "" if it has some
 	NoBTF    bool     `json:"no_btf,omitempty"`   // it has no types, and there is no file
+
+	// What an odd machine differs by, as in [catalogue.Row].
+	CPUs     int               `json:"cpus,omitempty"`
+	Append   []string          `json:"append,omitempty"`
+	Env      []string          `json:"env,omitempty"`
+	Backends []string          `json:"backends,omitempty"`
+	Lacks    []string          `json:"lacks,omitempty"`
+	Refused  map[string]string `json:"refused,omitempty"`
+
+	// Build is the command that builds the image, which is not there; "" if it is.
+	Build string `json:"build,omitempty"`
 
 	// Unarchived means that quark's own archive does not have its types: they are not hidden
 	// unless that is asked for.
@@ -83,6 +96,7 @@ var Backends = []Backend{
 	{Name: "ebpf:btf", Option: "--backend=ebpf:btf"},
 	{Name: "ebpf:fentry", Option: "--backend=ebpf:fentry"},
 	{Name: "ebpf:tracepoint", Option: "--backend=ebpf:tracepoint"},
+	{Name: "ebpf:perf", Option: "--backend=ebpf:perf"},
 }
 
 // NoBackend stands for the backend in tests that need none.
@@ -143,18 +157,24 @@ func (g Guest) arguments() []string {
 	if slices.ContainsFunc(g.Backends, func(b Backend) bool { return b.Name == "audit" }) || slices.Contains(g.Packages, "./backends/audit") {
 		words = append(words, "audit=1")
 	}
-	for _, e := range g.Env {
+	for _, e := range slices.Concat(g.Kernel.Env, g.Env) {
 		words = append(words, "quark.env."+e)
+	}
+	if g.Part == PartTests && catalogue.IsOdd(g.Kernel.Name) {
+		words = append(words, "quark.env."+refusals.Variable+"="+refusals.Encode(g.Kernel.Refused))
 	}
 	for _, k := range g.Keep {
 		words = append(words, "quark.keep="+k)
 	}
-	return append(words, g.Append...)
+	return slices.Concat(words, g.Kernel.Append, g.Append)
 }
 
 // Repro returns the shell command that repeats the guest, or one test of it on the backends that it
 // ran on together.
 func (g Guest) Repro(test string, backends ...string) string {
+	if g.Kernel.Build != "" {
+		return g.Kernel.Build
+	}
 	if g.Part == PartGo {
 		return g.reproGo(test)
 	}
@@ -167,6 +187,9 @@ func (g Guest) Repro(test string, backends ...string) string {
 	var b strings.Builder
 	if words := one.arguments(); len(words) > 0 {
 		fmt.Fprintf(&b, "KRUN_APPEND=%s ", quote(strings.Join(words, " ")))
+	}
+	if g.Kernel.CPUs != 0 {
+		fmt.Fprintf(&b, "KRUN_SMP=%d ", g.Kernel.CPUs)
 	}
 	fmt.Fprintf(&b, "./krun.sh %s %s", quote(g.Image), quote(g.Kernel.Path))
 	for _, w := range one.command() {

@@ -24,6 +24,8 @@ type evidence struct {
 	refused  string   // why it was not booted
 	files    record.Files
 	claims   []string // features that the kernel must have
+	lacks    []string // and must not have
+	cpus     int      // that the machine must have, 0 if that does not matter
 	command  string   // of a guest without tests, whose only result is the exit status
 
 	output func(record.Output) // receives what the command writes; nil: it is dropped
@@ -110,6 +112,8 @@ func (e *evidence) judge() (state record.State, reason string, cells []Cell) {
 		state, reason = record.Lost, fmt.Sprintf("%d of %d tests have no result", missing, len(cells))
 	case len(e.lacking()) > 0:
 		state, reason = record.Fail, "the kernel lacks what the catalogue claims: "+strings.Join(e.lacking(), ", ")
+	case e.odd() != "":
+		state, reason = record.Fail, "the machine is not what the catalogue says: "+e.odd()
 	case failed > 0:
 		why, _, _ := strings.Cut(first.Reason, "\n")
 		state, reason = record.Fail, fmt.Sprintf("%d of %d tests, the first: %s @ %s: %s", failed, len(cells), first.Test, first.Backend, why)
@@ -161,6 +165,19 @@ func (e *evidence) guest() (record.State, string) {
 // lacking returns the claimed features that the kernel does not have.
 func (e *evidence) lacking() []string {
 	return slices.DeleteFunc(slices.Clone(e.claims), func(c string) bool { return e.hello.Features[c] })
+}
+
+// odd returns how the machine is not as odd as it must be, or "".
+func (e *evidence) odd() string {
+	for _, feature := range e.lacks {
+		if e.hello.Features[feature] {
+			return "it has " + feature
+		}
+	}
+	if e.cpus != 0 && e.hello.CPUs != e.cpus {
+		return fmt.Sprintf("%d CPUs, not %d", e.hello.CPUs, e.cpus)
+	}
+	return ""
 }
 
 func ending(end *record.End) string {

@@ -60,6 +60,11 @@ func (r Results) JUnit() ([]byte, error) {
 		}
 		doc.Suites = append(doc.Suites, s)
 	}
+	for _, name := range r.Missing {
+		s := junitSuite{Name: name, Stamp: r.Time.UTC().Format(time.RFC3339)}
+		s.add("guest", Cell{Result: record.Result{State: record.Lost, Reason: notRunAtAll}})
+		doc.Suites = append(doc.Suites, s)
+	}
 	b, err := xml.MarshalIndent(doc, "", " ")
 	return append([]byte(xml.Header), append(b, '\n')...), err
 }

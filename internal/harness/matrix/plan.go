@@ -18,7 +18,8 @@ import (
 // FindKernels returns the kernels of the given architectures that match any of the patterns: in the
 // catalogue's order, then the local ones by name, each image once. A pattern matches a name with
 // its architecture (6.1-cloud-amd64) or without it (6.1-cloud). Without patterns it returns the
-// catalogue's default rows and all local kernels. dir has the images.
+// catalogue's default rows and all local kernels. dir has the images; an odd machine's that is to
+// be built and is not there leaves the kernel with a command to build it.
 func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([]Kernel, error) {
 	added, err := local.Rows(filepath.Join(dir, "local"))
 	if err != nil {
@@ -31,18 +32,27 @@ func FindKernels(dir string, rows []catalogue.Row, arches, patterns []string) ([
 	var kernels []Kernel
 	for _, r := range selected {
 		k := Kernel{Name: r.Name, Arch: r.Arch, Path: filepath.Join(dir, r.Link()), BTFFile: r.BTFFile, Features: r.Features,
-			GoTests: r.GoTests || len(patterns) > 0, Distro: r.Distro, NoBTF: r.NoBTF, Unarchived: r.Unarchived}
+			GoTests: r.GoTests || len(patterns) > 0 && !catalogue.IsOdd(r.Name), Distro: r.Distro, NoBTF: r.NoBTF, Unarchived: r.Unarchived,
+			CPUs: r.CPUs, Append: r.Append, Env: r.Env, Backends: r.Backends, Lacks: r.Lacks, Refused: r.Refused}
 		if strings.HasPrefix(r.Name, local.Prefix) {
 			k.Path = filepath.Join(dir, r.Name)
 		}
 		k.SHA256, err = FileDigest(k.Path)
+		if errors.Is(err, fs.ErrNotExist) && r.Built && catalogue.IsOdd(r.Name) {
+			k.Build = "make " + catalogue.BuildTarget(r.Name)
+			kernels = append(kernels, k)
+			continue
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("no image of kernel %s: 'make kernel-images' fetches it", k.Name)
 		} else if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
 		}
-		// An image that two rows have runs under the name of the first.
-		if !slices.ContainsFunc(kernels, func(other Kernel) bool { return other.SHA256 == k.SHA256 && other.BTFFile == k.BTFFile }) {
+		// An image that two rows have runs under the name of the first; each odd machine
+		// runs it.
+		if !slices.ContainsFunc(kernels, func(other Kernel) bool {
+			return other.SHA256 == k.SHA256 && other.BTFFile == k.BTFFile && !catalogue.IsOdd(r.Name) && !catalogue.IsOdd(other.Name)
+		}) {
 			kernels = append(kernels, k)
 		}
 	}
@@ -72,8 +82,7 @@ type Selection struct {
 // default set runs on some kernels only; or just one for a command. images has the initramfs of
 // each architecture; a guest for Go tests gets another one when its test binaries are built.
 func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, error) {
-	chosen, err := s.backends()
-	if err != nil {
+	if _, err := s.backends(Kernel{}); err != nil {
 		return nil, err
 	}
 	quarkTest, goTests, err := s.tests()
@@ -86,12 +95,18 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 		if !ok {
 			return nil, fmt.Errorf("kernel %s: no initramfs for %s was given", k.Name, k.Arch)
 		}
+		chosen, err := s.backends(k)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
+		}
 		ways := []BTF{BTFPresent, BTFHidden}
 		switch {
 		case k.BTFFile != "":
 			ways = []BTF{BTFFile}
-		case k.NoBTF, k.Unarchived && !slices.Contains(s.BTF, BTFHidden):
-			ways = []BTF{BTFPresent} // hidden ones would be missed, or there are none
+		case k.NoBTF, k.Build != "", catalogue.IsOdd(k.Name), k.Unarchived && !slices.Contains(s.BTF, BTFHidden):
+			// Hidden ones would be missed, or there are none; or the machine's kernel
+			// has a row of its own, too, which hides them.
+			ways = []BTF{BTFPresent}
 		}
 		for _, way := range ways {
 			if len(s.BTF) > 0 && !slices.Contains(s.BTF, way) {
@@ -111,7 +126,8 @@ func Plan(kernels []Kernel, s Selection, images map[string]string) ([]Guest, err
 					guests = append(guests, g)
 				}
 			}
-			withGo := way != BTFHidden && (k.GoTests || len(s.Tests) > 0)
+			// Odd machines run the Go tests that are named.
+			withGo := way != BTFHidden && k.Build == "" && (k.GoTests || len(s.Tests) > 0 && !catalogue.IsOdd(k.Name) || len(goTests) > 0)
 			if packages := s.packages(chosen); goTests != nil && len(packages) > 0 && withGo {
 				g.Part, g.Packages, g.Tests = PartGo, packages, goTests
 				guests = append(guests, g)
@@ -192,19 +208,27 @@ func KnownBackends() string {
 	return strings.Join(known, ", ")
 }
 
-// backends returns the chosen backends, in the order of the tables.
-func (s Selection) backends() ([]Backend, error) {
-	if len(s.Backends) == 0 {
-		return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool { return !b.Default }), nil
+// backends returns the chosen backends, in the order of the tables, without those that the kernel
+// refuses.
+func (s Selection) backends(k Kernel) ([]Backend, error) {
+	names := s.Backends
+	if len(names) == 0 {
+		names = k.Backends
 	}
 	is := func(b Backend, name string) bool { return name == b.Name || "-"+name == b.Option }
-	for _, name := range s.Backends {
+	for _, name := range names {
 		if !slices.ContainsFunc(Backends, func(b Backend) bool { return is(b, name) }) {
 			return nil, fmt.Errorf("unknown backend %q: it is one of %s", name, KnownBackends())
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(Backends), func(b Backend) bool {
-		return !slices.ContainsFunc(s.Backends, func(name string) bool { return is(b, name) })
+		if _, refused := k.Refused[b.Name]; refused {
+			return true
+		}
+		if len(names) == 0 {
+			return !b.Default
+		}
+		return !slices.ContainsFunc(names, func(name string) bool { return is(b, name) })
 	}), nil
 }
 

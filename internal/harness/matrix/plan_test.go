@@ -42,6 +42,9 @@ var rows = []catalogue.Row{
 	{Name: "newest-cloud-amd64", Arch: "amd64"}, // the same image
 	{Name: "nobtf-amd64", Arch: "amd64", BTFFile: "nobtf.btf", Built: true},
 	{Name: "6.12-cloud-amd64", Arch: "amd64"}, // not fetched
+	{Name: "odd/1-cpu-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", CPUs: 1},
+	{Name: "odd/4-cpus-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", CPUs: 4},
+	{Name: "odd/no-bpf-amd64", Arch: "amd64", Built: true, BTFFile: "no-bpf.btf"}, // not built
 }
 
 func TestFindKernels(t *testing.T) {
@@ -59,6 +62,7 @@ func TestFindKernels(t *testing.T) {
 		{[]string{"amd64"}, []string{"n*"}, "newest-cloud-amd64", ""},
 		{[]string{"amd64"}, []string{"nobtf"}, "nobtf-amd64", ""},
 		{both, []string{"local/*", "5.10-cloud-amd64"}, "5.10-cloud-amd64 local/mine", ""},
+		{both, []string{"odd/*", "5.10-cloud"}, "5.10-cloud-amd64 odd/1-cpu-amd64 odd/4-cpus-amd64 odd/no-bpf-amd64 (make kernel-odd)", ""},
 		{both, []string{"6.12-cloud"}, "", "make kernel-images"},
 		{both, []string{"7*"}, "", `no kernel "7*"`},
 		{both, []string{"["}, "", "syntax error"},
@@ -73,6 +77,12 @@ func TestFindKernels(t *testing.T) {
 		var names []string
 		for _, k := range kernels {
 			names = append(names, k.Name)
+			if k.Build != "" {
+				names = append(names, "("+k.Build+")")
+			}
+			if k.GoTests == strings.HasPrefix(k.Name, "odd/") && tt.patterns != nil {
+				t.Errorf("%s: Go tests: %v", k.Name, k.GoTests)
+			}
 		}
 		if err != nil || strings.Join(names, " ") != tt.want {
 			t.Errorf("%q: %q, %v; want %s", tt.patterns, names, err, tt.want)
@@ -227,5 +237,67 @@ func TestLongestFirst(t *testing.T) {
 	}
 	if got, want := longestFirst(guests), []int{2, 3, 4, 1, 0}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestOddMachines: what odd machines are booted with, and which backends and tests run there.
+func TestOddMachines(t *testing.T) {
+	kernels := []Kernel{
+		{Name: "odd/4-cpus-amd64", Arch: "amd64", Path: "k/a", CPUs: 4, Append: []string{"x=1"}, Env: []string{"A=1"}},
+		{Name: "odd/no-bpf-amd64", Arch: "amd64", Path: "k/b", BTFFile: "no-bpf.btf", Refused: map[string]string{"ebpf": "no bpf"}},
+		{Name: "odd/one-amd64", Arch: "amd64", Path: "k/c", Backends: []string{"c"}},
+		{Name: "odd/later-amd64", Arch: "amd64", Path: "k/d", BTFFile: "later.btf", Build: "make kernel-odd"},
+	}
+	all := Selection{Packages: []string{".", "./backends/ebpf"}}
+	some := all
+	some.Tests = []string{"quark.TestX"}
+	ebpf := Selection{Backends: []string{"ebpf"}}
+	const four = "KRUN_APPEND='quark.env.A=1 quark.env.QUARK_REFUSED= x=1' KRUN_SMP=4 ./krun.sh i.gz k/a quark-test -b"
+	for _, tt := range []struct {
+		s    Selection
+		want []string
+	}{
+		{all, []string{
+			four + " -k -c",
+			"KRUN_APPEND='quark.env.QUARK_BTF_PATH=/no-bpf.btf quark.env.QUARK_REFUSED=ebpf=no+bpf' ./krun.sh i.gz k/b quark-test -k -c",
+			"KRUN_APPEND=quark.env.QUARK_REFUSED= ./krun.sh i.gz k/c quark-test -c",
+			"make kernel-odd",
+		}},
+		{ebpf, []string{four, "KRUN_APPEND=quark.env.QUARK_REFUSED= ./krun.sh i.gz k/c quark-test -b", "make kernel-odd"}},
+		{some, []string{
+			"make guest-test PKG='. ./backends/ebpf' KERNELS=odd/4-cpus", "make guest-test PKG=. KERNELS=odd/no-bpf",
+			"make guest-test PKG=. KERNELS=odd/one",
+		}},
+	} {
+		guests, err := Plan(kernels, tt.s, map[string]string{"amd64": "i.gz"})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var got []string
+		for _, g := range guests {
+			got = append(got, g.Repro(""))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%+v:\n%s\nwant\n%s", tt.s, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+		}
+	}
+}
+
+// TestCatalogueBackends: the backends that the catalogue's rows name exist.
+func TestCatalogueBackends(t *testing.T) {
+	rows, err := catalogue.Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if _, err := (Selection{}).backends(Kernel{Backends: r.Backends}); err != nil {
+			t.Errorf("%s: %v", r.Name, err)
+		}
+		for name := range r.Refused {
+			if !slices.ContainsFunc(Backends, func(b Backend) bool { return b.Name == name && b.Default }) {
+				t.Errorf("%s refuses %s, which is not tried by default", r.Name, name)
+			}
+		}
 	}
 }

@@ -39,6 +39,29 @@ func sample() Results {
 	}
 }
 
+// TestNotBuilt: a guest whose kernel is not built is a skip, with the command that builds it.
+func TestNotBuilt(t *testing.T) {
+	g := Guest{Kernel: Kernel{Name: "odd/x-amd64", Arch: "amd64", Build: "make kernel-odd"}, BTF: BTFFile, Part: PartTests, Image: os.DevNull}
+	outcomes, err := (&Runner{Dir: t.TempDir()}).Run(t.Context(), []Guest{g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Results{Guests: outcomes}
+	if passed, failed, skipped := r.Count(); passed+failed != 0 || skipped != 1 || !r.Good() {
+		t.Errorf("%d passed, %d failed, %d skipped", passed, failed, skipped)
+	}
+	var b bytes.Buffer
+	if err := r.Table(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "not built: 'make kernel-odd' does it") {
+		t.Errorf("the table does not say how it is built:\n%s", b.String())
+	}
+	if _, err := r.HTML(t.TempDir(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCount(t *testing.T) {
 	passed, failed, skipped := sample().Count()
 	if passed != 2 || failed != 4 || skipped != 1 || sample().Good() {
@@ -213,5 +236,83 @@ func TestWriteAndLoad(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(dir, HTMLFile))
 	if err != nil || !strings.Contains(string(page), "Changes since") {
 		t.Errorf("no diff in the page: %v", err)
+	}
+}
+
+// TestMergeShards: shards make one run, in its order, and a guest of a shard without results is
+// missing: such a run is not good, in any of its reports.
+func TestMergeShards(t *testing.T) {
+	guest := func(name string) Outcome {
+		return Outcome{Guest: name, Kernel: Kernel{Name: name}, State: record.Pass, Part: PartTests,
+			Cells: []Cell{{Result: record.Result{Test: "t_a", Backend: "ebpf", State: record.Pass}}}}
+	}
+	plan := []string{"a", "b", "c"}
+	one := Results{Planned: plan, Guests: []Outcome{guest("c"), guest("a")}}
+	two := Results{Planned: plan, Guests: []Outcome{guest("b")}}
+	for _, tt := range []struct {
+		name    string
+		runs    []Results
+		guests  string
+		missing string
+	}{
+		{"whole", []Results{one, two}, "a b c", ""},
+		{"other order", []Results{two, one}, "a b c", ""},
+		{"one shard", []Results{one}, "a c", "b"},
+		{"interrupted", []Results{one, {Planned: plan, Missing: []string{"b"}}}, "a c", "b"},
+		{"run again", []Results{one, {Planned: plan, Missing: []string{"b"}}, two}, "a b c", ""},
+		{"merged before", []Results{Merge([]Results{one}), two}, "a b c", ""},
+		{"no plan", []Results{{Guests: []Outcome{guest("z"), guest("a")}}}, "z a", ""},
+		{"another run", []Results{two, one, {Planned: []string{"y"}, Guests: []Outcome{guest("y")}}}, "a b c y", ""},
+	} {
+		all := Merge(tt.runs)
+		var names []string
+		for _, g := range all.Guests {
+			names = append(names, g.Guest)
+		}
+		if got, missing := strings.Join(names, " "), strings.Join(all.Missing, " "); got != tt.guests || missing != tt.missing || all.Good() != (missing == "") {
+			t.Errorf("%s: guests %q, missing %q, good %v; want %q, %q", tt.name, got, missing, all.Good(), tt.guests, tt.missing)
+		}
+	}
+
+	all := Merge([]Results{one})
+	if _, failed, _ := all.Count(); failed != 1 {
+		t.Errorf("%d failed, want the missing guest", failed)
+	}
+	dir := t.TempDir()
+	if err := all.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := all.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"table": "\nb: lost: this guest has not run\n", ResultsFile: `"missing": [`, JUnitFile: `message="this guest has not run"`,
+		CellsFile: `"test":"b"`, HTMLFile: "<th scope=row>b<td><td><td><td class=lost>lost",
+	} {
+		text := table.String()
+		if name != "table" {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(b)
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, text)
+		}
+	}
+}
+
+// TestPlanOfShard: a shard misses those of its own guests that have not run.
+func TestPlanOfShard(t *testing.T) {
+	var whole []Guest
+	for _, name := range []string{"a", "b", "c"} {
+		whole = append(whole, Guest{Kernel: Kernel{Name: name}, Part: PartTests, BTF: BTFPresent})
+	}
+	r := Results{Guests: []Outcome{{Guest: whole[2].Name()}}}
+	r.Plan(whole, []Guest{whole[0], whole[2]})
+	if diff := cmp.Diff([]string{whole[0].Name()}, r.Missing); diff != "" || len(r.Planned) != 3 {
+		t.Errorf("planned %q, missing (-want +got):\n%s", r.Planned, diff)
 	}
 }

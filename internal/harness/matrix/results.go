@@ -22,6 +22,12 @@ type Results struct {
 	TookMS  int64     `json:"took_ms"`
 	Machine string    `json:"machine"` // that ran the guests, in words
 	Guests  []Outcome `json:"guests"`
+
+	// Planned names the guests of the whole run in their order; of a shard those of all shards.
+	Planned []string `json:"planned,omitempty"`
+	// Missing names guests that were to run, and that have no outcome: the run was interrupted,
+	// or a shard has no results.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // The files of a run in its directory.
@@ -82,8 +88,11 @@ func (r Results) Write(dir string) error {
 	return nil
 }
 
+// notRunAtAll is the reason of a missing guest.
+const notRunAtAll = "this guest has not run"
+
 // all returns the cells of all guests as result records. A guest that is bad though its cells are
-// good has one of its own.
+// good, or that is missing, has one of its own.
 func (r Results) all() (list []record.Result) {
 	for _, g := range r.Guests {
 		for _, c := range g.Cells {
@@ -93,6 +102,9 @@ func (r Results) all() (list []record.Result) {
 		if !g.State.Good() && !g.explained() {
 			list = append(list, record.Result{Test: g.Guest, Backend: NoBackend, State: g.State, Reason: g.Reason})
 		}
+	}
+	for _, name := range r.Missing {
+		list = append(list, record.Result{Test: name, Backend: NoBackend, State: record.Lost, Reason: notRunAtAll})
 	}
 	return list
 }
@@ -110,7 +122,7 @@ func (r Results) records() (out []byte, err error) {
 }
 
 // Count returns the number of cells that passed, failed and were skipped. A guest that is bad
-// though its cells are good counts as one failure.
+// though its cells are good, or that is missing, counts as one failure.
 func (r Results) Count() (passed, failed, skipped int) {
 	for _, rec := range r.all() {
 		switch rec.State {
@@ -125,9 +137,9 @@ func (r Results) Count() (passed, failed, skipped int) {
 	return passed, failed, skipped
 }
 
-// Good reports whether all guests are.
+// Good reports whether all guests are, and none is missing.
 func (r Results) Good() bool {
-	return !slices.ContainsFunc(r.Guests, func(g Outcome) bool { return !g.State.Good() })
+	return len(r.Missing) == 0 && !slices.ContainsFunc(r.Guests, func(g Outcome) bool { return !g.State.Good() })
 }
 
 // Change is a cell, or a guest when Test is "", whose state differs from the run before.
@@ -163,7 +175,8 @@ func Diff(before, now Results) []Change {
 }
 
 // Merge returns the results of several runs, such as the shards of one, as one. Of a guest that is
-// in several runs the last one counts.
+// in several runs the last one counts. They are in the order of the whole run, and a guest that no
+// shard has run is missing.
 func Merge(runs []Results) (all Results) {
 	var machines []string
 	for _, r := range runs {
@@ -182,7 +195,43 @@ func Merge(runs []Results) (all Results) {
 				all.Guests[i] = g
 			}
 		}
+		for _, name := range append(slices.Clone(r.Planned), r.Missing...) {
+			if !slices.Contains(all.Planned, name) {
+				all.Planned = append(all.Planned, name)
+			}
+		}
 	}
 	all.Machine = strings.Join(machines, "; ")
+	place := func(o Outcome) int {
+		if i := slices.Index(all.Planned, o.Guest); i >= 0 {
+			return i
+		}
+		return len(all.Planned) // of a file that has no plan
+	}
+	slices.SortStableFunc(all.Guests, func(a, b Outcome) int { return cmp.Compare(place(a), place(b)) })
+	all.Missing = missing(all.Planned, all.Guests)
 	return all
+}
+
+// missing returns the planned guests that have no outcome.
+func missing(planned []string, guests []Outcome) (names []string) {
+	for _, name := range planned {
+		if !slices.ContainsFunc(guests, func(o Outcome) bool { return o.Guest == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Plan says which guests were to run: those of the whole run, and of them those that ran here.
+func (r *Results) Plan(whole, here []Guest) {
+	r.Planned = guestNames(whole)
+	r.Missing = missing(guestNames(here), r.Guests)
+}
+
+func guestNames(guests []Guest) (list []string) {
+	for _, g := range guests {
+		list = append(list, g.Name())
+	}
+	return list
 }

@@ -27,13 +27,17 @@ func (r Results) columns() []string {
 
 // release returns the kernel's release, or "?" of a guest that did not boot.
 func (o Outcome) release() string {
+	if o.Kernel.Build != "" {
+		return fmt.Sprintf("not built: '%s' does it", o.Kernel.Build)
+	}
 	if o.Hello == nil {
 		return "?"
 	}
 	return o.Hello.Kernel
 }
 
-// Table prints a line for each guest, and then what is wrong with those that are not good.
+// Table prints a line for each guest, and then what is wrong with those that are not good, and
+// which are missing.
 func (r Results) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(tw, "kernel\tBTF\ttests\tstate\t%s\tseconds\toverhead\trelease\n", strings.Join(r.columns(), "\t"))
@@ -53,6 +57,11 @@ func (r Results) Table(w io.Writer) error {
 	}
 	for _, g := range r.Guests {
 		if err := g.complaints(w); err != nil {
+			return err
+		}
+	}
+	for _, name := range r.Missing {
+		if _, err := fmt.Fprintf(w, "\n%s: %s: %s\n", name, record.Lost, notRunAtAll); err != nil {
 			return err
 		}
 	}

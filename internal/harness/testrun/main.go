@@ -67,6 +67,14 @@ func (s *Suite) main(ctx context.Context, args []string, out, errw io.Writer) (f
 	return r.count[Fail], err
 }
 
+// testNames returns the names of all tests.
+func (s *Suite) testNames() (names []string) {
+	for _, t := range s.Tests {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // options are the command line.
 type options struct {
 	inProcess bool
@@ -97,14 +105,14 @@ func (s *Suite) parse(args []string, out io.Writer) (o *options, shown bool, err
 	f.StringArrayVar(&named, "backend", nil, "run on the backend of this `name`, one of "+strings.Join(known, ", ")+"; may be repeated")
 	f.DurationVar(&o.deadline, "deadline", 60*time.Second, "how long a test may take")
 	f.StringVarP(&o.records, "json", "j", os.Getenv("QUARK_RESULTS"),
-		"append a JSON record a line to this file or serial line (default $QUARK_RESULTS)")
+		"append a JSON record a line to this `file` or serial line (default $QUARK_RESULTS)")
 	f.BoolVarP(&o.list, "list", "l", false, "list the tests")
 	f.BoolVarP(&o.trace, "trace", "t", false, "show what the kernel's trace_pipe had during a test that failed")
 	f.CountVarP(&o.verbose, "verbose", "v", "show the logs of all tests; -vv: what they wait for, -vvv: every event")
 	f.StringArrayVarP(&o.exclude, "exclude", "x", nil, "leave out the tests that match this pattern; may be repeated")
 	f.BoolVar(&o.types, "types", false, "only the tests to run again where the kernel's types come from elsewhere")
 	f.Lookup("json").DefValue = "" // as it is not a constant
-	shown, err = command.Parse(f, s.Usage, args, out)
+	shown, err = command.Parse(f, command.Syntax{Usage: s.Usage, Words: s.testNames(), Values: map[string]command.Values{"backend": {List: known}}}, args, out)
 	if shown || err != nil {
 		return nil, shown, err
 	}

@@ -1,0 +1,103 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/auditrecord"
+)
+
+// configChange notes what others do to the source: the removal of its rules, changes of rules that
+// may hide something from it, and the end of audit. What was tried in vain changes nothing.
+func (s *Source) configChange(r *auditrecord.Record) {
+	var op string
+	ours, off, done := false, false, true
+	for m := r.Members(); ; {
+		name, v, ok := m.Next()
+		if !ok {
+			break
+		}
+		switch string(name) {
+		case "op": // in quotes in older kernels
+			op = string(bytes.Trim(v, `"`))
+		case "key":
+			key, ok := auditrecord.AppendText(nil, v)
+			ours = ok && string(key) == s.rules.key
+		case "audit_enabled":
+			off = string(v) == "0"
+		case "res":
+			done = string(v) != "0"
+		}
+	}
+	switch {
+	case !done:
+	case op == "remove_rule" && ours:
+		s.restore = true
+	case (op == "add_rule" || op == "remove_rule") && !ours:
+		s.foreign = true
+	case off:
+		s.disabled = true
+	}
+}
+
+// react does what the changes of others make necessary. It is an error if no more can come.
+func (s *Source) react() error {
+	if s.restore {
+		s.restoreRules()
+	}
+	if s.foreign {
+		if err := s.checkForeign(); err != nil {
+			return err
+		}
+		s.foreign = false
+	}
+	if s.disabled {
+		return errors.New("audit was disabled by another process, so that no more comes: enable it, as with auditctl -e 1, and open the source again")
+	}
+	return nil
+}
+
+// restoreRules adds the rules again that somebody has removed. What happened meanwhile is lost.
+func (s *Source) restoreRules() {
+	s.restore = false
+	list := wanted(&s.shared, s.rules.key)
+	s.rules.added = nil
+	if err := s.rules.add(list); err != nil {
+		s.caps.Notes = append(s.caps.Notes, "rules that others have removed were not added again: "+source.OneLine(err))
+	}
+	s.unseen(0)
+}
+
+// checkForeign looks whether rules that others have added hide something, or hide it no more. What
+// happens in between is missing, and nothing counts it.
+func (s *Source) checkForeign() error {
+	notes, gone, err := s.rules.lookAtOthers()
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return err
+	case err != nil: // the privilege was dropped
+		notes = []string{"others have changed rules, which may hide something and can't be looked at: " + source.OneLine(err)}
+	case len(notes) == 0 && !(gone && s.hiddenFrom != 0):
+		return nil
+	}
+	s.caps.Notes = append(s.caps.Notes, notes...)
+	s.unseen(s.hiddenFrom)
+	switch {
+	case len(s.rules.hiding) == 0:
+		s.hiddenFrom = 0
+	case s.hiddenFrom == 0:
+		s.hiddenFrom = s.now()
+	}
+	return nil
+}
+
+// unseen tells of events that may be missing since a time, or since the last change that came.
+func (s *Source) unseen(from uint64) {
+	if from == 0 {
+		from = s.idle - min(s.idle, s.hold)
+	}
+	s.gap(engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: from, To: s.now()})
+	s.backlog.bound = true
+}

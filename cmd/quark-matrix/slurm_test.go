@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestSlurm runs shards of the matrix as jobs of a Slurm cluster, with guests that end at once. One
+// shard is killed while it runs and is queued again; the merged table is that of a run without
+// Slurm. Then shards of the league are merged.
+func TestSlurm(t *testing.T) {
+	node := startSlurm(t)
+	root := slurmTree(t, "one", "two-held", "bad", "three")
+	hold := filepath.Join(root, "hold")
+	if err := os.WriteFile(hold, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	node.env = append(node.env, "QUARK_MATRIX_ITSELF=1", "KRUN_ACCEL=tcg", "GOARCH=amd64", "GOHOSTARCH=amd64", "PREPARED=1",
+		"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Join(root, "cache"), holdEnv+"="+hold)
+	// A shard that can't run on any node is tried three times meanwhile, and the merge says
+	// that there are no results.
+	s := slurmRun{node, root, 1, []string{"KERNELS=local/four", "PKG="}}
+	impossible := s.submit(t, "test-kernel")
+
+	s.shards, s.vars = 3, []string{"KERNELS=local/*", "PKG="}
+	results := s.submit(t, "test-kernel")
+	s.kill(t, results, "two-held", func() {
+		if err := os.Remove(hold); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s.finish(t, 2*time.Minute)
+	s.compare(t, results, "local/two-held  present", "FRESH=1")
+	if got := read(t, filepath.Join(results, "merge.txt")); !strings.Contains(got, "\n14 passed, 2 failed, 0 skipped\n") {
+		t.Errorf("the merged table:\n%s", got)
+	}
+
+	s.vars = append(s.vars, "LEAGUE=--quick")
+	results = s.submit(t, "league")
+	s.finish(t, time.Minute)
+	got := read(t, filepath.Join(results, "merge.txt"))
+	for _, name := range []string{"one", "two-held", "bad", "three"} {
+		if !strings.Contains(got, "{\"row\":\""+name+"\"}\n") {
+			t.Errorf("no row of %s in\n%s", name, got)
+		}
+	}
+
+	if got := read(t, filepath.Join(impossible, "shards", "1.txt")); strings.Count(got, "no kernel \"local/four\"") != 3 {
+		t.Errorf("a shard that can't run:\n%s", got)
+	}
+	if got := read(t, filepath.Join(impossible, "merge.txt")); !strings.Contains(got, "no results in ") {
+		t.Errorf("the merge of nothing:\n%s", got)
+	}
+}
+
+// TestSlurmGuests does the same with real guests, of the KERNELS that make test-slurm names: the
+// matrix with a killed shard, and a quick league.
+func TestSlurmGuests(t *testing.T) {
+	vars := os.Getenv("QUARK_SLURM")
+	if vars == "" {
+		t.Skip("boots guests for minutes: make test-slurm")
+	}
+	node := startSlurm(t)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := slurmRun{node, root, 2, strings.Split(vars, "|")}
+	results := s.submit(t, "test-kernel", "FRESH=1", "TESTS=t_fork t_exit_signal", "BACKENDS=c")
+	s.kill(t, results, "6.1-cloud", func() {})
+	s.finish(t, 15*time.Minute)
+	table := s.compare(t, results, "6.1-cloud-amd64", "FRESH=1", "TESTS=t_fork t_exit_signal", "BACKENDS=c")
+	t.Logf("the merged table:\n%s", table)
+
+	results = s.submit(t, "league", "LEAGUE=--quick -c")
+	s.finish(t, 30*time.Minute)
+	t.Logf("the merged league:\n%s", read(t, filepath.Join(results, "merge.txt")))
+	for _, name := range []string{"league.csv", "league.html"} {
+		if st, err := os.Stat(filepath.Join(filepath.Dir(results), name)); err != nil || st.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// slurmTree makes a directory like a clone of the repository, with kernels that only the emulator
+// of these tests boots.
+func slurmTree(t *testing.T, kernels ...string) string {
+	root := t.TempDir()
+	self, err := os.Executable()
+	err = errors.Join(err, os.MkdirAll(filepath.Join(root, "build", "amd64"), 0o755), os.MkdirAll(filepath.Join(root, "bin"), 0o755),
+		os.MkdirAll(filepath.Join(root, "docs"), 0o755), os.MkdirAll(filepath.Join(root, "kernel_images", "local"), 0o755),
+		os.WriteFile(filepath.Join(root, "initramfs.gz"), []byte("x"), 0o644))
+	for from, to := range map[string]string{"../../Makefile": "Makefile", "../../docs/slurm.sh": "docs/slurm.sh"} {
+		b, err2 := os.ReadFile(from)
+		err = errors.Join(err, err2, os.WriteFile(filepath.Join(root, to), b, 0o755))
+	}
+	for _, name := range []string{"build/amd64/quark-matrix", "build/amd64/quark-fidelity", "bin/qemu-system-x86_64"} {
+		err = errors.Join(err, os.Symlink(self, filepath.Join(root, name)))
+	}
+	for _, name := range kernels {
+		image := make([]byte, 1024)
+		copy(image[0x202:], "HdrS")
+		image = append(image, "\x01"+name...)
+		err = errors.Join(err, os.WriteFile(filepath.Join(root, "kernel_images", "local", name), image, 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// slurmRun is a use of docs/slurm.sh.
+type slurmRun struct {
+	*slurmNode
+	root   string
+	shards int
+	vars   []string // of make
+}
+
+// submit submits the shards of a target, and returns the directory of its results.
+func (s *slurmRun) submit(t *testing.T, target string, vars ...string) (results string) {
+	t.Helper()
+	results = filepath.Join(t.TempDir(), target)
+	cmd := exec.Command(filepath.Join(s.root, "docs", "slurm.sh"), append([]string{"--cpus-per-task=2", "--mem=0", target}, slices.Concat(s.vars, vars)...)...)
+	cmd.Env = append(s.env, "RESULTS="+results, "SHARDS="+strconv.Itoa(s.shards))
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprintf("%d shards are job ", s.shards)) {
+		t.Fatalf("submit: %v\n%s", err, out)
+	}
+	return results
+}
+
+// kill waits until a guest of that kernel has said something, kills the quark-matrix of its shard
+// with SIGKILL, and calls then.
+func (s *slurmRun) kill(t *testing.T, results, kernel string, then func()) {
+	t.Helper()
+	pid := 0
+	s.await(t, 5*time.Minute, "shard with a guest of "+kernel, func() bool {
+		said, _ := filepath.Glob(filepath.Join(results, "shards", "*", "guests", "*"+kernel+"*", "records.jsonl"))
+		if len(said) == 0 {
+			return false
+		}
+		if st, err := os.Stat(said[0]); err != nil || st.Size() == 0 {
+			return false
+		}
+		shard, _, _ := strings.Cut(said[0], "/guests/")
+		pid = matrixOf(shard)
+		return pid != 0
+	})
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, 30*time.Second, "shard that is queued again", func() bool {
+		all, _ := filepath.Glob(filepath.Join(results, "shards", "*.txt"))
+		return slices.ContainsFunc(all, func(name string) bool {
+			b, _ := os.ReadFile(name)
+			return bytes.Contains(b, []byte("has no results: it is queued again"))
+		})
+	})
+	then()
+}
+
+// matrixOf returns the pid of the quark-matrix that writes to a directory, 0 for none.
+func matrixOf(dir string) int {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range all {
+		b, _ := os.ReadFile(name)
+		words := strings.Split(string(b), "\x00")
+		if filepath.Base(words[0]) == "quark-matrix" && slices.Contains(words, dir) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			return pid
+		}
+	}
+	return 0
+}
+
+// finish waits for the end of all jobs.
+func (s *slurmRun) finish(t *testing.T, limit time.Duration) {
+	t.Helper()
+	s.await(t, limit, "end of the jobs", func() bool { return s.jobs() == 0 })
+}
+
+// times are what differs from run to run: seconds, and the words of cached results.
+var times = regexp.MustCompile(`  +(\d+\.\d|cached)\b`)
+
+// table returns the lines of a table without times, and the sum.
+func table(text string) string {
+	_, text, _ = strings.Cut(text, "\nkernel ")
+	var lines []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, " guests in ") || strings.HasPrefix(line, "make") {
+			continue
+		}
+		lines = append(lines, strings.Join(strings.Fields(times.ReplaceAllString(line, " T")), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// compare runs the same without Slurm, and compares the tables. It returns the merged one. One line
+// of it begins with want.
+func (s *slurmRun) compare(t *testing.T, results, want string, vars ...string) string {
+	t.Helper()
+	cmd := exec.Command("make", append([]string{"--no-print-directory", "test-kernel", "STEP=run", "MATRIX=" + filepath.Join(t.TempDir(), "whole")}, slices.Concat(s.vars, vars)...)...)
+	cmd.Dir, cmd.Env = s.root, s.env
+	out, err := cmd.CombinedOutput()
+	merged := read(t, filepath.Join(results, "merge.txt"))
+	if a, b := table(string(out)), table(merged); a != b || !strings.Contains(merged, "\n"+want) {
+		t.Errorf("without Slurm (%v):\n%s\nmerged:\n%s\nthe whole outputs:\n%s\n%s", err, a, b, out, merged)
+	}
+	return merged
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

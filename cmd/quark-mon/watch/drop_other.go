@@ -1,0 +1,14 @@
+//go:build !linux
+
+package watch
+
+import (
+	"errors"
+	"fmt"
+)
+
+func dropPrivileges() error {
+	return fmt.Errorf("%w: -D is for Linux: leave it out", errors.ErrUnsupported)
+}
+
+func freeProgram() {}

@@ -1,0 +1,427 @@
+package watch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/export/ecs"
+)
+
+// Main is the command, with exporters if they are not nil.
+func Main(exporters *Exporters) {
+	// Without SIGPIPE a write to a closed standard output is an error, after which quark-mon
+	// detaches from the kernel.
+	signal.Ignore(syscall.SIGPIPE)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	if err := run(exporters, signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, errw io.Writer) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	undo := make(chan func(), 3)
+	go end(signals, stop, undo, errw)
+	o, err := parse(args, out)
+	if o == nil {
+		return err
+	}
+	if exporters == nil && o.exports() {
+		return becomeExport()
+	}
+	// The garbage collector runs when the heap has doubled, which would be often with a heap
+	// this small. Ballast makes it larger. It takes no memory, as nothing touches it: it comes
+	// before what is freed, because memory that is used again is cleared first.
+	ballast := make([]byte, 16<<20)
+	// No garbage collection while opening: what it needs is freed below, once.
+	percent := debug.SetGCPercent(-1)
+	m := &monitor{options: o, out: bufio.NewWriterSize(out, 64<<10)}
+	opening, cancel := ctx, func() {}
+	if o.duration > 0 {
+		opening, cancel = context.WithTimeout(ctx, o.duration)
+	}
+	err = m.open(opening)
+	cancel()
+	debug.SetGCPercent(percent)
+	if err != nil {
+		return err
+	}
+	q := m.q
+	// A write to a recording that nobody reads, or a read, holds the queue up.
+	undo <- func() { m.closeFiles() }
+	undo <- func() { q.Close() }
+	if o.shown != nil {
+		m.screen = newScreen(m, out)
+	}
+	if o.names {
+		m.known = quark.NewNames()
+	}
+	if o.ecs {
+		m.ecs = ecs.NewEncoder(q)
+		m.ecs.Names = m.known
+	} else if o.json {
+		m.names = m.known
+	}
+	if o.hash {
+		m.hasher = newHasher(m.out, o.json, stop)
+	}
+	switch o.verb {
+	case "tree":
+		m.lives = &lives{screen: m.screen, q: q}
+	case "stats":
+		m.tally = newTally()
+	}
+	switch {
+	case o.count:
+		m.stats = m.out
+	case o.verbose > 2 && o.verb != "top":
+		m.stats = errw
+	}
+	if o.verb == "top" {
+		m.announce(errw)
+		if m.live, err = newLive(m, out.(*os.File), stop); err != nil {
+			return errors.Join(err, m.close())
+		}
+		defer m.live.close()
+		undo <- m.live.close
+	}
+	if err := m.openExporters(exporters, errw); err != nil {
+		return errors.Join(err, m.close())
+	}
+	debug.FreeOSMemory()
+	freeProgram() // while /proc is there
+	if o.drop {
+		if err := dropPrivileges(); err != nil {
+			return errors.Join(err, m.close())
+		}
+	}
+	if m.live == nil {
+		m.announce(errw)
+	}
+	if o.duration > 0 {
+		defer time.AfterFunc(o.duration, stop).Stop()
+	}
+	err = m.watch(ctx)
+	runtime.KeepAlive(ballast)
+	if m.live != nil {
+		m.live.close()
+	}
+	if err == nil {
+		err = m.finish(errw)
+	}
+	if errors.Is(err, os.ErrClosed) {
+		select {} // by a second signal, which ends the program
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // the reader of our output has closed it
+	}
+	return errors.Join(err, m.close())
+}
+
+// end calls stop at the first signal, and ends the program at the second, whatever stands still:
+// the reader of the output or of standard error may have stalled, and run with it, or a FIFO that
+// is opened have no other end. It first does what undo has, which detaches from the kernel.
+func end(signals <-chan os.Signal, stop func(), undo <-chan func(), errw io.Writer) {
+	<-signals
+	stop()
+	// timeout(1) and others send a signal to the process and to its group: that is one.
+	for same := time.After(50 * time.Millisecond); same != nil; {
+		select {
+		case <-signals:
+		case <-same:
+			same = nil
+		}
+	}
+	<-signals
+	within(3*time.Second, func() {
+		for len(undo) > 0 {
+			(<-undo)()
+		}
+	})
+	within(100*time.Millisecond, func() {
+		fmt.Fprintln(errw, "quark-mon: ended by a second signal: not all was printed")
+	})
+	os.Exit(1)
+}
+
+// within waits for f, but not longer than limit.
+func within(limit time.Duration, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
+}
+
+// monitor prints the events of a queue.
+type monitor struct {
+	*options
+	q *quark.Queue
+	files
+	exporting
+	out    *bufio.Writer
+	line   []byte
+	known  *quark.Names // nil without --names
+	names  *quark.Names // the same, if lines are to have them added
+	ecs    *ecs.Encoder // nil without --ecs
+	hasher *hasher      // nil without --hash; it has out
+	lives  *lives       // of tree
+	tally  *tally       // of stats
+	live   *live        // of top
+	screen *screen      // nil unless events are printed as lines
+	stats  io.Writer    // of a line of statistics once a second; nil without
+	tick   time.Time    // of the next
+	rows   int
+}
+
+// announce prints which backend runs, and why no better one does.
+func (m *monitor) announce(errw io.Writer) {
+	var why []string
+	for _, a := range m.q.Attempts() {
+		why = append(why, a.String())
+	}
+	fmt.Fprintf(errw, "quark-mon: backend %s", m.q.Backend())
+	if types := m.q.Capabilities().Types; types != "" {
+		fmt.Fprintf(errw, ", types from %s", types)
+	}
+	if len(why) > 0 {
+		fmt.Fprintf(errw, " (not %s)", strings.Join(why, "; not "))
+	}
+	if m.replayed != nil {
+		fmt.Fprintf(errw, ", recorded on Linux %s", m.replayed.Kernel())
+	}
+	fmt.Fprintln(errw)
+	for _, e := range m.exporters {
+		fmt.Fprintf(errw, "quark-mon: %s\n", e)
+	}
+	if m.verbose > 0 {
+		m.describe(errw)
+	}
+	if m.verbose > 1 {
+		fmt.Fprintf(errw, "quark-mon: events of a process join as follows\n%s\n", m.q.Matrix())
+	}
+}
+
+// describe prints the capability table.
+func (m *monitor) describe(w io.Writer) {
+	table := m.q.Capabilities()
+	for k := range quark.Kind(quark.NumKinds) {
+		fmt.Fprintf(w, "quark-mon: event %-14s %-8s %s\n", k, table.Kinds[k].Origin, table.Kinds[k].Via)
+	}
+	for f := range quark.Field(quark.NumFields) {
+		c := table.Fields[f]
+		fmt.Fprintf(w, "quark-mon: field %-14s %-8s %s (%s)\n", f, c.Origin, c.Via, c.At)
+	}
+	for _, n := range table.Notes {
+		fmt.Fprintf(w, "quark-mon: %s\n", n)
+	}
+}
+
+// watch prints until ctx is done, an error occurs, a recording ends or one can't be written.
+func (m *monitor) watch(ctx context.Context) error {
+	defer context.AfterFunc(ctx, m.q.Wake)()
+	if m.recording != nil {
+		defer context.AfterFunc(ctx, m.stopReading)()
+	}
+	m.tick = time.Now().Add(time.Second)
+	if m.host {
+		m.line = append(m.q.Clock().Host.AppendJSON(append(m.line[:0], `{"host":`...)), "}\n"...)
+		if err := m.write(nil); err != nil {
+			return err
+		}
+	}
+	if err := m.snapshot(); err != nil {
+		return err
+	}
+	for ctx.Err() == nil && !m.q.Drained() && !m.failed() {
+		if err := m.step(); err != nil {
+			return err
+		}
+		if err := m.rest(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step prints the events that are ready.
+func (m *monitor) step() error {
+	for {
+		ev, err := m.q.Get()
+		switch {
+		case err == nil:
+			m.export(ev)
+			if err := m.print(ev); err != nil {
+				return err
+			}
+		case errors.Is(err, quark.ErrNothing):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// rest flushes and waits for more, or for the next line of statistics.
+func (m *monitor) rest() error {
+	timeout := time.Duration(-1)
+	if m.stats != nil || m.live != nil {
+		if timeout = time.Until(m.tick); timeout <= 0 {
+			m.tick = m.tick.Add(time.Second)
+			each := m.printStats
+			if m.live != nil {
+				each = m.live.tick
+			}
+			if err := each(); err != nil {
+				return err
+			}
+			timeout = max(0, time.Until(m.tick))
+		}
+	}
+	if err := m.flush(); err != nil {
+		return err
+	}
+	if m.screen != nil {
+		m.screen.fit()
+	}
+	return m.q.Block(timeout)
+}
+
+// snapshot prints the existing processes, as events without a kind.
+func (m *monitor) snapshot() error {
+	if m.noSnapshot || m.verb != "" || m.count && m.otlp == "" {
+		return nil
+	}
+	var ev quark.Event
+	for p := range m.q.Processes() {
+		ev.Process, ev.TID = p, p.PID
+		ev.Time, ev.Wall = p.AsOf(), m.q.Clock().At(p.AsOf())
+		if !m.q.Passes(&ev) {
+			continue
+		}
+		m.export(&ev)
+		if err := m.print(&ev); err != nil {
+			return err
+		}
+	}
+	return m.flush()
+}
+
+func (m *monitor) print(ev *quark.Event) error {
+	if m.count || m.quiet {
+		return nil
+	}
+	switch {
+	case m.tally != nil:
+		m.tally.count(ev, m.q.Clock())
+		return nil
+	case m.live != nil:
+		m.live.count(ev)
+		return nil
+	case m.lives != nil:
+		m.line = m.lives.Append(m.line[:0], ev)
+	case m.ecs != nil:
+		line, err := m.ecs.Append(m.line[:0], ev)
+		if err != nil {
+			return err
+		}
+		m.line = append(line, '\n')
+	case m.json && m.lineage:
+		m.line = append(m.q.AppendJSON(m.line[:0], ev), '\n')
+	case m.json:
+		m.line = append(ev.AppendJSON(m.line[:0], m.q.Clock(), m.q.Backend()), '\n')
+	case m.screen != nil:
+		m.line = m.screen.Append(m.line[:0], ev)
+	case m.lineage:
+		m.line = m.q.AppendDump(m.line[:0], ev)
+	default:
+		m.line = ev.AppendDump(m.line[:0])
+	}
+	if m.names != nil {
+		m.line = appendNames(m.line, m.names, ev.Process)
+	}
+	return m.write(ev.Process)
+}
+
+// write prints m.line, which is of process p or of none.
+func (m *monitor) write(p *quark.Process) error {
+	if m.hasher != nil {
+		return m.hasher.print(m.line, p)
+	}
+	_, err := m.out.Write(m.line)
+	return err
+}
+
+// flush writes what is printed.
+func (m *monitor) flush() error {
+	if m.hasher != nil {
+		return nil // it does so itself
+	}
+	return m.out.Flush()
+}
+
+// finish prints what is still held, then the statistics.
+func (m *monitor) finish(errw io.Writer) error {
+	if err := m.q.Drain(); err != nil {
+		return err
+	}
+	for {
+		if err := m.step(); err != nil {
+			return err
+		}
+		if m.q.Drained() {
+			break
+		}
+		if err := m.q.Block(-1); err != nil {
+			return err
+		}
+	}
+	if m.hasher != nil {
+		if err := m.hasher.close(); err != nil {
+			return err
+		}
+	}
+	if m.tally != nil {
+		if err := m.tally.write(m.out, m.json); err != nil {
+			return err
+		}
+	}
+	if m.count && m.json {
+		if err := m.printStats(); err != nil {
+			return err
+		}
+	}
+	if err := m.out.Flush(); err != nil {
+		return err
+	}
+	s, err := m.q.Stats()
+	if err != nil {
+		return err
+	}
+	if err := m.closeExporters(); err != nil {
+		return err
+	}
+	fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s), m.filterLine(&s), m.exportLines())
+	return nil
+}

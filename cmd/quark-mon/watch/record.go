@@ -1,0 +1,168 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/trace"
+)
+
+// files are those that are written and read, as far as there are any.
+type files struct {
+	recorder  *trace.Writer
+	recording *os.File // that is replayed
+	replayed  *trace.Reader
+	treeFile  *os.File
+	opened    []*os.File
+}
+
+// create makes a file that only its owner can read: it shows the arguments of all processes.
+func (f *files) create(ctx context.Context, name string) (*os.File, error) {
+	if there, err := os.Stat(name); err == nil {
+		for _, o := range f.opened {
+			if used, err := o.Stat(); err == nil && os.SameFile(used, there) {
+				return nil, fmt.Errorf("%s is named twice: name another file", name)
+			}
+		}
+	}
+	file, err := f.open(ctx, name, os.O_CREATE|os.O_WRONLY)
+	if err != nil {
+		return nil, err
+	}
+	if err := emptyForOwner(file); err != nil {
+		file.Close()
+		f.opened = f.opened[:len(f.opened)-1]
+		return nil, err
+	}
+	return file, nil
+}
+
+// open opens a file. A FIFO waits for its other end, but not longer than ctx.
+func (f *files) open(ctx context.Context, name string, flag int) (*os.File, error) {
+	file, err := await(ctx, func() (*os.File, error) { return os.OpenFile(name, flag, 0o600) })
+	switch {
+	case err == nil:
+		f.opened = append(f.opened, file)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("open %s: ended before its other end was opened", name)
+	}
+	return file, err
+}
+
+// emptyForOwner empties a regular file, once only its owner can read it: it may have been there.
+func emptyForOwner(f *os.File) error {
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return err
+	}
+	const others = 0o077
+	if st.Mode()&others != 0 && runtime.GOOS != "windows" { // which has no such modes
+		err := f.Chmod(0o600)
+		if err == nil {
+			st, err = f.Stat() // some file systems ignore it
+		}
+		if err == nil && st.Mode()&others != 0 {
+			err = errors.ErrUnsupported
+		}
+		if err != nil {
+			return fmt.Errorf("others can read %s, name another file: %w", f.Name(), err)
+		}
+	}
+	return f.Truncate(0)
+}
+
+// await returns what f returns, or the error of ctx if that ends first.
+func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	var v T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v, err = f()
+	}()
+	select {
+	case <-done:
+		return v, err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// open makes the queue: of the kernel or of a recording.
+func (m *monitor) open(ctx context.Context) error {
+	err := m.openQueue(ctx)
+	if err != nil {
+		return errors.Join(err, m.closeFiles())
+	}
+	return nil
+}
+
+func (m *monitor) openQueue(ctx context.Context) (err error) {
+	if m.replay != "" {
+		if m.recording, err = m.files.open(ctx, m.replay, os.O_RDONLY); err != nil {
+			return err
+		}
+		defer context.AfterFunc(ctx, m.stopReading)()
+	}
+	if m.record != "" {
+		f, err := m.create(ctx, m.record)
+		if err != nil {
+			return err
+		}
+		if m.recorder, err = trace.NewWriter(f); err != nil {
+			return err
+		}
+		m.queue.Record = m.recorder
+	}
+	if m.tree != "" {
+		if m.treeFile, err = m.create(ctx, m.tree); err != nil {
+			return err
+		}
+	}
+	if m.replay == "" {
+		m.q, err = quark.Open(m.queue)
+		return err
+	}
+	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.replay, err)
+	}
+	m.q, err = quark.New(m.replayed, m.queue)
+	return err
+}
+
+// stopReading ends the wait for more of a recording, where that is a FIFO.
+func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
+
+// failed reports whether a recording can't be written. close returns why.
+func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
+
+// close writes the tree, ends the recording and closes the queue. It returns why a recording that
+// was replayed is not complete.
+func (m *monitor) close() error {
+	var errs []error
+	if m.treeFile != nil {
+		errs = append(errs, writeTree(m.treeFile, m.q))
+	}
+	if m.recorder != nil {
+		errs = append(errs, m.recorder.Close())
+	}
+	if m.replayed != nil && m.replayed.Torn() != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", m.replay, m.replayed.Torn()))
+	}
+	return errors.Join(append(errs, m.closeExporters(), m.q.Close(), m.closeFiles())...)
+}
+
+func (m *monitor) closeFiles() error {
+	var errs []error
+	for _, f := range m.opened {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,95 @@
+#!/bin/bash
+# The kernel matrix, or the league in guests, in shards on a Slurm cluster. In a clone of the
+# repository on a filesystem that all nodes have:
+#
+#   docs/slurm.sh [SBATCH-OPTION...] test-kernel-all|test-kernel|league [VARIABLE=VALUE...]
+#
+#   docs/slurm.sh --partition=long test-kernel-all
+#   SHARDS=20 docs/slurm.sh test-kernel KERNELS='6.*-cloud' TESTS='t_exit*'
+#   docs/slurm.sh --exclusive league KERNELS='*-cloud' MONITORS=1 LEAGUE='-n 6'
+#
+# The words are a target of make and its variables. What guests need is made here, before anything
+# is submitted (PREPARED=1 takes what is there), so that nodes need qemu, make and no network; and
+# Go, unless PKG= is given or an operand selects no Go tests. No node needs privileges or /dev/kvm.
+#
+# An array job runs SHARDS shards (6), and a job after it merges them in RESULTS
+# (build/slurm-TARGET): merge.txt has the table, shards/I.txt the output of each. A shard whose
+# node fails, or that is preempted, is queued again by Slurm; one that was killed queues itself
+# again, twice at most. What it had already passed is known from the cache and does not run again.
+# The last job fails if a guest is bad, or has not run.
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=6G
+set -euo pipefail
+
+die() {
+	echo "docs/slurm.sh: $*" >&2
+	exit 2
+}
+
+submit() {
+	local options=() target name root job
+	while [[ ${1-} == -* ]]; do
+		options+=("$1")
+		shift
+	done
+	target=${1-}
+	case $target in
+	test-kernel-all | test-kernel) ;;
+	league) [[ " $*" == *" KERNELS="* ]] || die "league: which kernels? KERNELS='NAME...'" ;;
+	*) die "which target: test-kernel-all, test-kernel or league?" ;;
+	esac
+	shift
+	root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+	cd "$root"
+	SHARDS=${SHARDS:-6}
+	[[ $SHARDS =~ ^[1-9][0-9]*$ ]] || die "SHARDS=$SHARDS: a number from 1 is wanted"
+	RESULTS=$(realpath -m -- "${RESULTS:-build/slurm-$target}")
+	# Nodes may have no Go, which the Makefile asks for these.
+	if command -v go >/dev/null; then
+		export GOARCH=${GOARCH:-$(go env GOARCH)} GOHOSTARCH=${GOHOSTARCH:-$(go env GOHOSTARCH)}
+	fi
+	[[ -n ${PREPARED-} ]] || make --no-print-directory "$target" STEP=prepare "$@"
+	# Results of an earlier submission would count for a shard that is killed at once.
+	rm -rf -- "$RESULTS/shards"
+	mkdir -p -- "$RESULTS/shards"
+	rm -f -- "$RESULTS/merge.txt"
+	name=(--parsable --chdir="$root" --job-name="quark-$target" --export=ALL)
+	export SHARDS RESULTS
+	job=$(sbatch "${name[@]}" --array="1-$SHARDS" --requeue --open-mode=append \
+		--output="$RESULTS/shards/%a.txt" "${options[@]}" "$root/docs/slurm.sh" run "$target" "$@")
+	job=${job%%;*} # the cluster's name may follow
+	merge=$(sbatch "${name[@]}" --dependency="afterany:$job" --output="$RESULTS/merge.txt" \
+		"${options[@]}" --cpus-per-task=1 --mem=1G "$root/docs/slurm.sh" merge "$target" "$@")
+	echo "$SHARDS shards are job $job; job ${merge%%;*} merges them into $RESULTS/merge.txt"
+}
+
+# run runs one shard. Its job succeeds when it has results: what they say is for the merge to tell.
+run() {
+	local target=$1 dir
+	shift
+	dir=$RESULTS/shards/$SLURM_ARRAY_TASK_ID
+	echo "shard $SLURM_ARRAY_TASK_ID/$SHARDS on $(hostname), start $((${SLURM_RESTART_COUNT:-0} + 1))"
+	make --no-print-directory "$target" STEP=run SHARD="$SLURM_ARRAY_TASK_ID/$SHARDS" MATRIX="$dir" \
+		GUEST_JOBS=$(((3 * ${SLURM_CPUS_PER_TASK:-1} + 1) / 2)) "$@" || true
+	[[ ! -e $dir/results.json ]] || return 0
+	if ((${SLURM_RESTART_COUNT:-0} < 2)); then
+		echo "shard $SLURM_ARRAY_TASK_ID/$SHARDS has no results: it is queued again"
+		scontrol requeue "$SLURM_JOB_ID"
+		sleep 60 # until Slurm ends this job
+	fi
+	die "shard $SLURM_ARRAY_TASK_ID/$SHARDS has no results after $((SLURM_RESTART_COUNT + 1)) starts"
+}
+
+merge() {
+	local target=$1
+	shift
+	[[ $target == league ]] || target=test-kernel
+	make --no-print-directory "$target-merge" MATRIX="$RESULTS" FROM="$(echo "$RESULTS"/shards/*/)" "$@"
+}
+
+# Only in a job are these two words of this script.
+if [[ -n ${SLURM_JOB_ID-} && ${1-} =~ ^(run|merge)$ ]]; then
+	"$@"
+else
+	submit "$@"
+fi

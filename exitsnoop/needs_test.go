@@ -1,0 +1,25 @@
+package exitsnoop
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+func TestMissing(t *testing.T) {
+	no := func() error { return fmt.Errorf("probe: %w", ebpf.ErrNotSupported) }
+	err := missing([]need{{"a map", "5.5", no}, {"a link", "5.7", func() error { return nil }}, {"a helper", "5.8", no}})
+	if !errors.Is(err, ErrUnsupported) || !strings.HasSuffix(err.Error(), ": it has no a map (Linux 5.5) and no a helper (Linux 5.8)") {
+		t.Errorf("%v", err)
+	}
+	if err := missing([]need{{"a map", "5.5", func() error { return errors.New("broken") }}}); err != nil {
+		t.Errorf("what could not be found out is missing: %v", err)
+	}
+	needKernel(t)
+	if err := missing(needs); err != nil { // where the program runs
+		t.Error(err)
+	}
+}

@@ -1,0 +1,14 @@
+package export_test
+
+import (
+	"fmt"
+
+	"github.com/quark-linux/quark/export"
+)
+
+// What an exporter was given is somewhere.
+func ExampleCounts() {
+	n := export.Counts{Taken: 10, Delivered: 6, Queued: 1, Dropped: map[string]uint64{"queue_full": 3, "rejected": 0}}
+	fmt.Println(n.Taken == n.Delivered+n.Queued+n.Lost(), n.Causes())
+	// Output: true [queue_full rejected]
+}

@@ -1,0 +1,149 @@
+package otlp_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// theCollector is the program of testdata/collector, which make test-collector builds.
+type theCollector struct {
+	t            *testing.T
+	program, dir string
+	address      string
+	cmd          *exec.Cmd
+}
+
+func (c *theCollector) start() {
+	config := fmt.Sprintf(`
+receivers: {otlp: {protocols: {http: {endpoint: '%s'}}}}
+exporters: {lines: {path: '%s'}}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {logs: {receivers: [otlp], exporters: [lines]}}
+`, c.address, filepath.Join(c.dir, "lines"))
+	file := filepath.Join(c.dir, "config.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close()
+	c.cmd = exec.Command(c.program, "--config", "file:"+file)
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ready waits until it takes connections.
+func (c *theCollector) ready() {
+	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", c.address); err == nil {
+			conn.Close()
+			return
+		}
+		if time.Since(begin) > time.Minute {
+			text, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+			c.t.Fatalf("the collector is not ready within a minute:\n%s", text)
+		}
+	}
+}
+
+func (c *theCollector) kill() {
+	c.cmd.Process.Kill()
+	c.cmd.Wait()
+}
+
+// names returns how many different records of each name of event it has written.
+func (c *theCollector) names() map[string]uint64 {
+	text, err := os.ReadFile(filepath.Join(c.dir, "lines"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	type record struct {
+		EventName  string
+		Attributes []struct {
+			Key   string
+			Value struct{ StringValue string }
+		}
+	}
+	count, seen := make(map[string]uint64), make(map[string]bool)
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var m struct {
+			ResourceLogs []struct {
+				ScopeLogs []struct{ LogRecords []record }
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			c.t.Fatal(err)
+		}
+		for _, resource := range m.ResourceLogs {
+			for _, scope := range resource.ScopeLogs {
+				for _, r := range scope.LogRecords {
+					id := ""
+					for _, a := range r.Attributes {
+						if a.Key == "log.record.uid" {
+							id = a.Value.StringValue
+						}
+					}
+					if id == "" || !seen[id] {
+						count[r.EventName]++
+					}
+					seen[id] = true
+				}
+			}
+		}
+	}
+	return count
+}
+
+// Of a real collector that is killed and started again in the middle each event is there, or
+// counted as dropped.
+func TestKilledCollector(t *testing.T) {
+	program := os.Getenv("QUARK_COLLECTOR")
+	if program == "" {
+		t.Skip("make test-collector builds an OpenTelemetry Collector for it, which takes minutes the first time")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &theCollector{t: t, program: program, dir: t.TempDir(), address: l.Addr().String()}
+	l.Close()
+	c.start()
+	t.Cleanup(func() { c.kill() })
+	c.ready()
+	o := quick("http://" + c.address)
+	o.Length, o.Grace, o.RetryMax = 5000, time.Minute, 200*time.Millisecond
+	const events = 60000
+	e := flood(t, o, events, func(i int) {
+		switch i {
+		case 5, 13:
+			c.kill()
+		case 10, 18:
+			c.start()
+		}
+		time.Sleep(100 * time.Millisecond)
+	})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, came := e.Counts(), c.names()
+	checkBalance(t, n, events)
+	t.Logf("%d were exported: %d came, %+v, retold %d", events, came["quark.process"], n.Dropped, came["quark.events.dropped"])
+	if came["quark.process"] != n.Delivered || came["quark.process"]+n.Lost() != events || n.Dropped["queue_full"] == 0 || came["quark.events.dropped"] == 0 {
+		t.Errorf("came %v, %+v", came, n)
+	}
+}

@@ -1,0 +1,191 @@
+package otlp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	sdk "go.opentelemetry.io/otel/sdk/log"
+	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quark-linux/quark/export/internal/spool"
+)
+
+// sender delivers batches by the SDK's exporter. That returns an error which does not say how many
+// records were refused, or whether another try makes sense; so the sender looks at the answers
+// itself, as the exporter's transport.
+type sender struct {
+	exporter  *otlploghttp.Exporter
+	client    *http.Client
+	transport *http.Transport
+	last      answer // to the request of the current delivery, of which there is one at a time
+	records   []sdk.Record
+}
+
+// answer is what came of a request.
+type answer struct {
+	sent   bool // it may have reached the target
+	status int  // 0: none came
+	media  string
+	after  time.Duration
+	body   bytes.Buffer // its beginning
+}
+
+// maxAnswer is as much of an answer as is looked at.
+const maxAnswer = 64 << 10
+
+func newSender(o Options) (*sender, error) {
+	config := o.TLS
+	if config == nil {
+		var err error
+		if config, err = tlsOfEnvironment(); err != nil {
+			return nil, err
+		}
+	}
+	s := &sender{transport: &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:        config,
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        time.Minute,
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}}
+	s.client = &http.Client{
+		Transport: s, Timeout: cmp.Or(o.Timeout, 10*time.Second),
+		// Another place would get a GET without the records, and its answer be taken for
+		// one to them.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s, nil
+}
+
+// tlsOfEnvironment returns what the variables of OpenTelemetry name. The system's roots are read
+// now: the root directory may change.
+func tlsOfEnvironment() (*tls.Config, error) {
+	config := new(tls.Config)
+	if file := variable("CERTIFICATE"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: there is no certificate in %s", file)
+		}
+	} else {
+		config.RootCAs, _ = x509.SystemCertPool() // without one https fails, and says so
+	}
+	if file, key := variable("CLIENT_CERTIFICATE"), variable("CLIENT_KEY"); file != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(file, key)
+		if err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and _KEY: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+func variable(name string) string {
+	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
+}
+
+// RoundTrip sends a request and notes what came of it.
+func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := s.transport.RoundTrip(request)
+	var dial *net.OpError
+	s.last.sent = err == nil || !(errors.As(err, &dial) && dial.Op == "dial")
+	if err != nil {
+		return nil, err
+	}
+	s.last.status = response.StatusCode
+	s.last.media, _, _ = mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 1<<20 {
+		s.last.after = time.Duration(seconds) * time.Second
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(response.Body, &limited{&s.last.body, maxAnswer}), response.Body}
+	return response, nil
+}
+
+// limited takes the beginning of what is written.
+type limited struct {
+	to   *bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	part := b[:min(len(b), l.left)]
+	l.left -= len(part)
+	l.to.Write(part)
+	return len(b), nil
+}
+
+// deliver sends a batch once.
+func (s *sender) deliver(ctx context.Context, batch []*sdk.Record) spool.Outcome {
+	s.records = s.records[:0]
+	for _, r := range batch {
+		s.records = append(s.records, *r)
+	}
+	s.last = answer{}
+	err := s.exporter.Export(ctx, s.records)
+	clear(s.records)
+	return s.last.outcome(len(batch), err)
+}
+
+// outcome says what became of n records, whose export returned an error.
+func (a *answer) outcome(n int, err error) spool.Outcome {
+	switch {
+	case a.status == 0:
+		// Unreachable, too slow, or not to be understood as HTTP.
+		return spool.Outcome{Retry: true, Sent: a.sent, Err: fmt.Errorf("no answer, trying again: %w", err)}
+	case a.status == http.StatusTooManyRequests, a.status == http.StatusBadGateway,
+		a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
+		return spool.Outcome{Retry: true, After: a.after, Sent: a.status >= 500,
+			Err: fmt.Errorf("the target is not ready, trying again: status %d", a.status)}
+	case a.status < 200 || a.status > 299:
+		return spool.Outcome{Dropped: n, Cause: causeRejected, Err: fmt.Errorf("refused with status %d: %d events are dropped: %.200q", a.status, n, a.body.String())}
+	}
+	if a.body.Len() == 0 && err != nil {
+		// The connection broke between the header and the rest.
+		return spool.Outcome{Retry: true, Sent: true, Err: fmt.Errorf("no whole answer, trying again: %w", err)}
+	}
+	rejected, problem := a.rejected()
+	switch {
+	case problem != nil:
+		return spool.Outcome{Dropped: n, Cause: causeBadAnswer, Err: fmt.Errorf("%w: %d events are counted as dropped", problem, n)}
+	case rejected > 0:
+		return spool.Outcome{Dropped: int(min(rejected, int64(n))), Cause: causeRejected, Err: fmt.Errorf("%d of %d events were refused: %w", rejected, n, err)}
+	}
+	return spool.Outcome{}
+}
+
+// rejected returns how many records an answer says that it has not taken.
+func (a *answer) rejected() (int64, error) {
+	if a.body.Len() == 0 {
+		return 0, nil
+	}
+	if a.media != "application/x-protobuf" {
+		return 0, fmt.Errorf("what answered is no receiver of OTLP, but sends %q: look at the URL", a.media)
+	}
+	var m collector.ExportLogsServiceResponse
+	if err := proto.Unmarshal(a.body.Bytes(), &m); err != nil {
+		return 0, fmt.Errorf("the answer is not of OTLP: %w", err)
+	}
+	return m.GetPartialSuccess().GetRejectedLogRecords(), nil
+}

@@ -1,0 +1,243 @@
+package otlp_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/engine/enginetest"
+	"github.com/quark-linux/quark/export"
+	"github.com/quark-linux/quark/export/otlp"
+)
+
+// flood exports n events, and fails the test if that waits for anybody. between is called a few
+// times in the middle.
+func flood(t *testing.T, o otlp.Options, n int, between func(i int)) (e *otlp.Exporter) {
+	t.Helper()
+	m := enginetest.NewMachine()
+	m.Running("/bin/sh").Fork().Exec("/usr/bin/id", "-u").Exit(0)
+	each(t, m, quark.Options{}, func(q *quark.Queue) func(*quark.Event) {
+		var err error
+		if e, err = otlp.New(q, o); err != nil {
+			t.Fatal(err)
+		}
+		return func(ev *quark.Event) {
+			if ev.Events == 0 {
+				return
+			}
+			longest := time.Duration(0)
+			for i := range n {
+				begin := time.Now()
+				e.Export(ev)
+				longest = max(longest, time.Since(begin))
+				if between != nil && i%(n/20) == 0 {
+					between(i / (n / 20))
+				}
+			}
+			if longest > time.Second {
+				t.Errorf("an Export took %v", longest)
+			}
+		}
+	})
+	return e
+}
+
+func checkBalance(t *testing.T, n export.Counts, taken uint64) {
+	t.Helper()
+	if n.Taken != taken || n.Taken != n.Delivered+n.Queued+n.Lost() {
+		t.Errorf("%d were exported: %+v", taken, n)
+	}
+}
+
+// What targets do wrong is counted by its cause, or tried again, and delays nobody.
+func TestBadTargets(t *testing.T) {
+	const events = 500
+	protobuf := func(w http.ResponseWriter, status int, body string) {
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+	partial := func(n int64) func(http.ResponseWriter, *http.Request, int32) bool {
+		return func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
+			answer(w, &collector.ExportLogsServiceResponse{PartialSuccess: &collector.ExportLogsPartialSuccess{RejectedLogRecords: n, ErrorMessage: "too old"}})
+			return true
+		}
+	}
+	status := func(status int) func(http.ResponseWriter, *http.Request, int32) bool {
+		return func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
+			protobuf(w, status, "")
+			return true
+		}
+	}
+	// those that are wrong at first only
+	first := func(f func(http.ResponseWriter, *http.Request)) func(http.ResponseWriter, *http.Request, int32) bool {
+		return func(w http.ResponseWriter, r *http.Request, n int32) bool {
+			if n <= 3 {
+				f(w, r)
+			}
+			return n <= 3
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		behave  func(w http.ResponseWriter, r *http.Request, request int32) bool
+		dropped map[string]uint64
+		report  string
+	}{
+		{"refuses", status(400), map[string]uint64{"rejected": events}, "status 400"},
+		{"wants credentials", status(401), map[string]uint64{"rejected": events}, "status 401"},
+		{"finds it too large", status(413), map[string]uint64{"rejected": events}, "status 413"},
+		{"is another page", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
+			io.WriteString(w, "<html>Welcome")
+			return true
+		}, map[string]uint64{"bad_answer": events}, `no receiver of OTLP, but sends "text/html"`},
+		{"lies in protobuf", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
+			protobuf(w, 200, "\xff\xff\xff")
+			return true
+		}, map[string]uint64{"bad_answer": events}, "not of OTLP"},
+		{"sends for ever", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
+			protobuf(w, 200, strings.Repeat("\xff", 8<<20))
+			return true
+		}, map[string]uint64{"bad_answer": events}, "not of OTLP"},
+		{"refuses a part", partial(5), map[string]uint64{"rejected": 50}, "5 of 50 events were refused"},
+		{"refuses more than there are", partial(1e12), map[string]uint64{"rejected": events}, "refused"},
+		{"refuses less than none", partial(-7), nil, ""},
+		{"sends elsewhere", func(w http.ResponseWriter, r *http.Request, _ int32) bool {
+			http.Redirect(w, r, "/other", http.StatusFound)
+			return true
+		}, map[string]uint64{"rejected": events}, "status 302"},
+		{"is busy", first(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "100000")
+			w.WriteHeader(429)
+		}), nil, "status 429"},
+		{"is not ready", first(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }), nil, "status 503"},
+		{"hangs up", first(func(w http.ResponseWriter, _ *http.Request) {
+			c, _, _ := w.(http.Hijacker).Hijack()
+			c.Close()
+		}), nil, "no answer"},
+		{"hangs up in its answer", first(func(w http.ResponseWriter, _ *http.Request) {
+			c, _, _ := w.(http.Hijacker).Hijack()
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n")
+			c.Close()
+		}), nil, "no whole answer"},
+		{"is slow", first(func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}), nil, "no answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t)
+			var requests atomic.Int32
+			r.behave = func(w http.ResponseWriter, q *http.Request) bool { return c.behave(w, q, requests.Add(1)) }
+			o := quick(r.url())
+			o.Timeout = 300 * time.Millisecond
+			reports := make(chan error, 100)
+			o.Report = func(err error) { reports <- err }
+			e := flood(t, o, events, nil)
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			n := e.Counts()
+			checkBalance(t, n, events)
+			lost := uint64(0)
+			for cause, want := range c.dropped {
+				if lost += want; n.Dropped[cause] != want {
+					t.Errorf("%s: %d, want %d", cause, n.Dropped[cause], want)
+				}
+			}
+			if n.Lost() != lost || n.Queued != 0 {
+				t.Errorf("%+v", n)
+			}
+			if len(c.dropped) == 0 && c.report != "" && distinct(r.got()) != events {
+				t.Errorf("%d of %d came", distinct(r.got()), events)
+			}
+			if c.report == "" {
+				return
+			}
+			select {
+			case err := <-reports:
+				if err == nil || !strings.Contains(err.Error(), c.report) {
+					t.Errorf("reported %v, want %q", err, c.report)
+				}
+			default:
+				t.Errorf("nothing is reported, want %q", c.report)
+			}
+		})
+	}
+}
+
+// A target that is not there, or takes nothing, costs what has no room, and the end is in time.
+func TestUnreachable(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() }) // after the parallel subtests
+	for name, c := range map[string]struct{ url, cause string }{
+		"nobody":  {"http://127.0.0.1:1", "ended"},
+		"silent":  {"http://" + silent.Addr().String(), "unconfirmed"},
+		"no name": {"http://nobody.invalid:4318", "ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := quick(c.url)
+			o.Length, o.Grace, o.Timeout = 100, 300*time.Millisecond, 100*time.Millisecond
+			e := flood(t, o, 1000, nil)
+			checkBalance(t, e.Counts(), 1000)
+			begin := time.Now()
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(begin); d > 5*time.Second {
+				t.Errorf("Close took %v", d)
+			}
+			n := e.Counts()
+			checkBalance(t, n, 1000)
+			if n.Delivered != 0 || n.Queued != 0 || n.Dropped["queue_full"] < 800 || n.Dropped[c.cause] == 0 {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}
+
+// Of a receiver that is killed and started again each event is there, or counted as dropped.
+func TestKilledReceiver(t *testing.T) {
+	r := newReceiver(t)
+	o := quick(r.url())
+	o.Length = 2000
+	const events = 20000
+	e := flood(t, o, events, func(i int) {
+		switch i % 4 {
+		case 1:
+			r.kill()
+		case 3:
+			r.start()
+		}
+		time.Sleep(20 * time.Millisecond)
+	})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n := e.Counts()
+	checkBalance(t, n, events)
+	if came := distinct(r.got()); came+n.Lost() != events || n.Dropped["queue_full"] == 0 {
+		t.Errorf("%d came, %+v", came, n)
+	}
+	told := uint64(0)
+	for _, record := range r.got() {
+		if record.EventName == "quark.events.dropped" {
+			told++
+		}
+	}
+	if told == 0 {
+		t.Error("no record tells of events that were dropped")
+	}
+}

@@ -1,0 +1,180 @@
+package prom
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/export"
+	"github.com/quark-linux/quark/internal/selfcost"
+)
+
+// Options say what a collector shows. The zero value is right for a queue with the defaults of
+// [quark.Options] and without exporters.
+type Options struct {
+	// HoldTime and MaxLength are those of the queue; 0 is its default for each.
+	HoldTime  time.Duration
+	MaxLength int
+	// Exporters are shown with what they took, delivered and dropped.
+	Exporters []export.Counter
+}
+
+// Collector is a prometheus.Collector of one queue. Count is for the goroutine that reads the
+// queue; all else may be called from any, and delays Get by no more than Stats does.
+type Collector struct {
+	q     *quark.Queue
+	o     Options
+	tally tally
+	lag   prometheus.Histogram
+	meter *selfcost.Meter // nil where the system has none
+	start time.Time
+}
+
+// New returns a collector for q. It measures the process from now on also when that changes its
+// root directory.
+func New(q *quark.Queue, o Options) *Collector {
+	o.HoldTime = cmp.Or(o.HoldTime, time.Second)
+	o.MaxLength = cmp.Or(o.MaxLength, 10000)
+	c := &Collector{q: q, o: o, start: time.Now(), lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "quark_delivery_lag_seconds",
+		Help:    "Time from an event to its delivery, beyond the hold time.",
+		Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	})}
+	c.meter, _ = selfcost.Open()
+	return c
+}
+
+// Close ends the measuring of the process.
+func (c *Collector) Close() error {
+	if c.meter == nil {
+		return nil
+	}
+	return c.meter.Close()
+}
+
+// Count counts an event that Get has returned.
+func (c *Collector) Count(ev *quark.Event) {
+	c.tally.count(ev)
+	if ev.Events == quark.EventGap {
+		return
+	}
+	late := int64(c.q.Clock().Now()-ev.Time) - int64(c.o.HoldTime)
+	c.lag.Observe(time.Duration(max(0, late)).Seconds())
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	descInfo   = desc("quark_info", "The backend, and where it has the kernel's types from.", "backend", "types")
+	descEvents = desc("quark_events_total", "Delivered events, joined ones in their parts.", "kind", "status", "scope")
+	descLost   = desc("quark_lost_events_total", "Events known to be lost between the kernel and the queue.", "cause")
+
+	descTaken     = desc("quark_export_taken_events_total", "Events that an exporter was given.", "exporter")
+	descDelivered = desc("quark_export_delivered_events_total", "Events that the exporter's target has taken.", "exporter")
+	descQueued    = desc("quark_export_queued_events", "Events that wait for the exporter's target.", "exporter")
+	descDropped   = desc("quark_export_dropped_events_total", "Events that an exporter has given up.", "exporter", "cause")
+
+	descCPU      = desc("process_cpu_seconds_total", "User and system CPU time of the process, without its programs in the kernel.")
+	descResident = desc("process_resident_memory_bytes", "Resident memory of the process.")
+	descStart    = desc("process_start_time_seconds", "When the collector was made, as a Unix time.")
+)
+
+// figures are the metrics without labels that are taken from a queue's statistics.
+var figures = []struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*quark.Stats, *Options) float64
+}{
+	{desc("quark_produced_events_total", "Events that the kernel reported or tried to report."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Produced) }},
+	{desc("quark_raw_events_total", "Raw events that came into the buffer."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Insertions) }},
+	{desc("quark_delivered_events_total", "Delivered events, joined ones as one."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Aggregations + s.NonAggregations) }},
+	{desc("quark_filtered_events_total", "Events that a filter left out."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Filtered) }},
+	{desc("quark_unsure_events_total", "Events delivered although it is not known whether they match the filter."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Unsure) }},
+	{desc("quark_late_events_total", "Events delivered after a younger one, as the buffer was full."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Late) }},
+	{desc("quark_lost_is_lower_bound", "1 while more is lost than quark_lost_events_total says."), prometheus.GaugeValue,
+		func(s *quark.Stats, _ *Options) float64 {
+			if s.Source.Bound {
+				return 1
+			}
+			return 0
+		}},
+	{desc("quark_lost_usage_records_total", "Records of what threads have used that were lost."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.UsageLost) }},
+	{desc("quark_unread_events_total", "Events that could not wait until /proc was read."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Source.Unread) }},
+	{desc("quark_buffered_events", "Raw events that wait in the buffer."), prometheus.GaugeValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Buffered) }},
+	{desc("quark_buffer_capacity_events", "Raw events that the buffer takes."), prometheus.GaugeValue,
+		func(_ *quark.Stats, o *Options) float64 { return float64(o.MaxLength) }},
+	{desc("quark_hold_time_seconds", "How long events are held to be ordered and joined."), prometheus.GaugeValue,
+		func(_ *quark.Stats, o *Options) float64 { return o.HoldTime.Seconds() }},
+	{desc("quark_processes", "Processes in the table, with those that ended a moment ago."), prometheus.GaugeValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.Processes) }},
+	{desc("quark_forgotten_processes_total", "Processes forgotten after their grace time."), prometheus.CounterValue,
+		func(s *quark.Stats, _ *Options) float64 { return float64(s.GarbageCollections) }},
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descInfo, descEvents, descLost, descTaken, descDelivered, descQueued, descDropped, descCPU, descResident, descStart} {
+		out <- d
+	}
+	for i := range figures {
+		out <- figures[i].desc
+	}
+	c.lag.Describe(out)
+}
+
+// Collect implements prometheus.Collector. After the queue's Close it reports its error.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	s, err := c.q.Stats()
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(descInfo, err)
+		return
+	}
+	out <- prometheus.MustNewConstMetric(descInfo, prometheus.GaugeValue, 1, s.Backend, s.Types)
+	for i := range figures {
+		f := &figures[i]
+		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(&s, &c.o))
+	}
+	for l := range quark.Loss(quark.NumLosses) {
+		out <- prometheus.MustNewConstMetric(descLost, prometheus.CounterValue, float64(s.Source.Lost[l]), l.String())
+	}
+	c.tally.collect(out)
+	c.lag.Collect(out)
+	c.collectExporters(out)
+	c.collectCost(out)
+}
+
+func (c *Collector) collectExporters(out chan<- prometheus.Metric) {
+	for _, e := range c.o.Exporters {
+		n, name := e.Counts(), e.Name()
+		out <- prometheus.MustNewConstMetric(descTaken, prometheus.CounterValue, float64(n.Taken), name)
+		out <- prometheus.MustNewConstMetric(descDelivered, prometheus.CounterValue, float64(n.Delivered), name)
+		out <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(n.Queued), name)
+		for cause, dropped := range n.Dropped {
+			out <- prometheus.MustNewConstMetric(descDropped, prometheus.CounterValue, float64(dropped), name, cause)
+		}
+	}
+}
+
+func (c *Collector) collectCost(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(descStart, prometheus.GaugeValue, float64(c.start.UnixMilli())/1000)
+	if c.meter == nil {
+		return
+	}
+	out <- prometheus.MustNewConstMetric(descCPU, prometheus.CounterValue, c.meter.CPU().Seconds())
+	if n := c.meter.Resident(); n > 0 {
+		out <- prometheus.MustNewConstMetric(descResident, prometheus.GaugeValue, float64(n))
+	}
+}

@@ -1,0 +1,7 @@
+// Package prom shows a queue's counters to Prometheus: events by kind and status, loss by cause,
+// what the buffer and the table hold, how late events are delivered, what exporters have done, and
+// what the process itself takes.
+//
+// A Collector is for any registry. Server serves one by HTTP. grafana.json in this folder is a
+// dashboard of these metrics.
+package prom

@@ -1,0 +1,170 @@
+package barefork
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Clone says how a script starts a process or thread: by clone3(2), or by clone(2) on kernels
+// before 5.3. The zero value is a fork(2). Where the kernel lacks something for it, see
+// [Clone.Lacks], the call fails.
+type Clone struct {
+	// Flags are those of clone(2) and clone3(2).
+	Flags uint64
+	// Signal is sent at the end of the process, 0 for SIGCHLD. Threads and children of the
+	// caller's parent have none of their own.
+	Signal unix.Signal
+	// ChildTID and ParentTID are where the kernel writes the id, with the flags that ask for
+	// it. SetTID is the address of the pid, nil for any; Cgroup is a descriptor of a cgroup v2
+	// directory, nil for the caller's. All are arguments as those of [Script.Call].
+	ChildTID, ParentTID, SetTID, Cgroup any
+
+	old bool // by clone(2), where there is clone3(2) too
+}
+
+const (
+	cloneClearSighand = 1 << 32 // Linux 5.5
+	cloneIntoCgroup   = 1 << 33 // Linux 5.7
+	cloneThread       = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD | unix.CLONE_SYSVSEM
+
+	// The sizes of struct clone_args, linux/sched.h, up to 5.4, with set_tid, and with cgroup.
+	cloneArgsOld    = 8 * 8
+	cloneArgsSetTID = 10 * 8
+	cloneArgsCgroup = 11 * 8
+)
+
+// new reports whether the old clone(2) can't do it.
+func (c *Clone) new() bool {
+	return c.SetTID != nil || c.Cgroup != nil || c.Flags&unix.CLONE_NEWTIME != 0 || c.Flags>>32 != 0
+}
+
+// by3 reports whether clone3(2) starts the process.
+func (c *Clone) by3() bool { return c.new() || !c.old && clone3().exists == nil }
+
+func (c *Clone) call() string {
+	if c.by3() {
+		return "clone3"
+	}
+	return "clone"
+}
+
+// arguments returns the system call.
+func (c *Clone) arguments() (number uintptr, args []any) {
+	signal := unix.SIGCHLD
+	if c.Signal != 0 {
+		signal = c.Signal
+	}
+	if c.Flags&(unix.CLONE_THREAD|unix.CLONE_PARENT) != 0 {
+		signal = 0
+	}
+	if !c.by3() {
+		args := []any{c.Flags | uint64(signal), nil, c.ParentTID, c.ChildTID, nil}
+		if runtime.GOARCH == "arm64" { // CONFIG_CLONE_BACKWARDS
+			args[3], args[4] = nil, c.ChildTID
+		}
+		return unix.SYS_CLONE, args
+	}
+	flags, size, pids := c.Flags, cloneArgsOld, any(nil)
+	if c.SetTID != nil {
+		size, pids = cloneArgsSetTID, 1
+	}
+	if c.Cgroup != nil {
+		size, flags = cloneArgsCgroup, flags|cloneIntoCgroup
+	}
+	return unix.SYS_CLONE3, []any{
+		[]any{flags, nil, c.ChildTID, c.ParentTID, int(signal), nil, nil, nil, c.SetTID, pids, c.Cgroup}, size,
+	}
+}
+
+// Lacks returns an errors.ErrUnsupported that names what the running kernel lacks to do it, nil if
+// it has everything.
+func (c *Clone) Lacks() error {
+	if !c.new() {
+		return nil
+	}
+	k := clone3()
+	switch {
+	case k.exists != nil:
+		return k.exists
+	case c.SetTID != nil && k.setTID != nil:
+		return k.setTID
+	case c.Cgroup != nil:
+		return k.intoCgroup
+	}
+	return nil
+}
+
+func (c *listed) lacks() error {
+	if c.clone == nil {
+		return nil
+	}
+	return c.clone.Lacks()
+}
+
+// abilities are errors that say what the kernel's clone3(2) can't do.
+type abilities struct{ exists, setTID, intoCgroup error }
+
+// clone3 finds out what the kernel's clone3(2) can do, by calls that no kernel can grant: the error
+// is E2BIG where it does not know the end of the structure.
+var clone3 = sync.OnceValue(func() (k abilities) {
+	try := func(size uintptr, args [11]uint64) error {
+		_, _, errno := unix.Syscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), size, 0)
+		return errno
+	}
+	missing := func(what, since string, err error) error {
+		return fmt.Errorf("the kernel has no %s (Linux %s): %w: %w", what, since, errors.ErrUnsupported, err)
+	}
+	if err := try(0, [11]uint64{}); err != unix.EINVAL { // ENOSYS, or a filter of system calls
+		k.exists = missing("clone3(2)", "5.3", err)
+	}
+	const tooManyPIDs = 9 // index of the number of pids
+	if err := try(cloneArgsSetTID, [11]uint64{tooManyPIDs: 1 << 20}); err != unix.EINVAL {
+		k.setTID = missing("set_tid of clone3(2)", "5.5", err)
+	}
+	if err := try(cloneArgsCgroup, [11]uint64{cloneIntoCgroup, 10: 1 << 40}); err != unix.EINVAL {
+		k.intoCgroup = missing("CLONE_INTO_CGROUP of clone3(2)", "5.7", err)
+	}
+	return k
+})
+
+// noClearSighand is set once the kernel was seen to refuse CLONE_CLEAR_SIGHAND alone.
+var noClearSighand atomic.Bool
+
+// startCleared starts a process that first gives up the signal handlers of this program, with which
+// it could not go on. Signals wait until then.
+func startCleared(s *Script, c Clone) (*Process, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	all, old := ^uint64(0), uint64(0)
+	if err := signalMask(&all, &old); err != nil {
+		return nil, err
+	}
+	defer signalMask(&old, nil)
+	begin := new(Script)
+	for sig := unix.Signal(1); sig <= 64; sig++ {
+		var action [4]uint64 // struct sigaction: handler, flags, restorer, mask
+		const ignored = 1
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0)
+		if errno == 0 && action[0] > ignored {
+			begin.Call("rt_sigaction", unix.SYS_RT_SIGACTION, int(sig), make([]uint64, len(action)), nil, 8)
+		}
+	}
+	begin.Call("rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, []uint64{old}, nil, 8)
+	begin.calls = append(begin.calls, listed{name: "close", number: unix.SYS_CLOSE, args: []any{-1}, goOn: s})
+	return start(s, c, begin)
+}
+
+// signalMask sets the signals that this thread does not take.
+func signalMask(set, old *uint64) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("hold signals back: %w", errno)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package barefork
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/refuse"
+)
+
+func TestMain(m *testing.M) {
+	if err := refuse.FromEnv(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// All tests pass on kernels without clone3(2), and with less of it.
+func TestOlderKernels(t *testing.T) {
+	if os.Getenv(refuse.Env) != "" {
+		t.Skip("calls are refused")
+	}
+	for calls, tests := range map[string]string{"clone3": ".", "clone3-set-tid": ".", "clone3-cgroup": ".", "clone3-flags": "Signals|Thread|Leader"} {
+		t.Run(calls, func(t *testing.T) {
+			c := exec.Command("/proc/self/exe", "-test.run="+tests)
+			c.Env = append(os.Environ(), refuse.Env+"="+calls)
+			out, err := c.CombinedOutput()
+			if strings.Contains(string(out), "filter system calls") {
+				t.Skip(string(out)) // built without seccomp
+			}
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// What the kernel lacks is named, and no process is started in another way.
+func TestLacks(t *testing.T) {
+	refused := os.Getenv(refuse.Env)
+	for _, tt := range []struct {
+		c    Clone
+		want map[string]string // by what is refused
+	}{
+		{Clone{Flags: unix.CLONE_NEWUTS}, nil},
+		{Clone{SetTID: []uint32{5}}, map[string]string{"clone3": "clone3(2) (Linux 5.3)", "clone3-set-tid": "set_tid of clone3(2) (Linux 5.5)"}},
+		{Clone{Cgroup: 5}, map[string]string{
+			"clone3": "clone3(2) (Linux 5.3)", "clone3-set-tid": "CLONE_INTO_CGROUP of clone3(2) (Linux 5.7)",
+			"clone3-cgroup": "CLONE_INTO_CGROUP of clone3(2) (Linux 5.7)",
+		}},
+		{Clone{Flags: unix.CLONE_NEWTIME}, map[string]string{"clone3": "clone3(2) (Linux 5.3)"}},
+	} {
+		err := tt.c.Lacks()
+		if want := tt.want[refused]; want == "" && err != nil && refused != "" || want != "" &&
+			(!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "the kernel has no "+want)) {
+			t.Errorf("%+v: %v, want %q", tt.c, err, want)
+		}
+	}
+	if refused != "clone3" {
+		return
+	}
+	if p, err := Start(new(Script), Options{PID: 5}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a process with a pid: %v, %v", p, err)
+	}
+	s := new(Script)
+	p, _ := run(t, s.Clone(new(Script), &Clone{SetTID: []uint32{5}}))
+	if err := p.Check(); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a script's process with a pid: %v", err)
+	}
+}
+
+// A process does not run the handlers that this program has for its signals, whichever way it was
+// started, and takes the signals that this program takes.
+func TestSignals(t *testing.T) {
+	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
+	defer signal.Reset(unix.SIGUSR1)
+	r, w := pipe(t)
+	p, err := Start(new(Script).Tell(w).Stop(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Free()
+	unix.Read(r, make([]byte, 1))
+	unix.Kill(p.PID, unix.SIGUSR1)
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(p.PID, &status, 0, nil); err != nil || status.Signal() != unix.SIGUSR1 {
+		t.Errorf("wait status %#x, %v", status, err)
+	}
+}

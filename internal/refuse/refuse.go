@@ -1,0 +1,83 @@
+package refuse
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Env is the environment variable that names what [FromEnv] refuses, with commas between them.
+const Env = "QUARK_REFUSE"
+
+// refusal is a system call that fails.
+type refusal struct {
+	call  uint32
+	above uint32 // a second argument above it is refused; 0 for all
+	errno unix.Errno
+}
+
+var refusals = map[string]refusal{
+	"clone3":         {call: unix.SYS_CLONE3, errno: unix.ENOSYS},               // before 5.3
+	"clone3-flags":   {call: unix.SYS_CLONE3, errno: unix.EINVAL},               // before 5.5
+	"clone3-set-tid": {call: unix.SYS_CLONE3, above: 8 * 8, errno: unix.E2BIG},  // before 5.5
+	"clone3-cgroup":  {call: unix.SYS_CLONE3, above: 10 * 8, errno: unix.E2BIG}, // before 5.7
+	"pidfd_open":     {call: unix.SYS_PIDFD_OPEN, errno: unix.ENOSYS},           // before 5.3
+	"fsopen":         {call: unix.SYS_FSOPEN, errno: unix.ENOSYS},               // before 5.2
+}
+
+// FromEnv refuses what the environment names.
+func FromEnv() error {
+	names := os.Getenv(Env)
+	if names == "" {
+		return nil
+	}
+	if err := Calls(strings.Split(names, ",")...); err != nil {
+		return fmt.Errorf("%s=%s: %w", Env, names, err)
+	}
+	return nil
+}
+
+// Calls refuses system calls by their names: those of the manual, and "clone3-flags",
+// "clone3-set-tid" and "clone3-cgroup" for what clone3(2) has learnt later. It needs root, or gives
+// up that programs with set-user-ID bits have their effect.
+func Calls(names ...string) error {
+	var filter []unix.SockFilter
+	statement := func(code uint16, k uint32) { filter = append(filter, unix.SockFilter{Code: code, K: k}) }
+	unless := func(code uint16, k uint32, skip uint8) {
+		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | code | unix.BPF_K, K: k, Jf: skip})
+	}
+	// Offsets in struct seccomp_data. The second argument is compared in its lower 32 bits.
+	const number, second = 0, 16 + 8
+	for _, name := range names {
+		r, ok := refusals[name]
+		if !ok {
+			return fmt.Errorf("%q can't be refused: %s can", name, strings.Join(slices.Sorted(maps.Keys(refusals)), ", "))
+		}
+		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, number)
+		if r.above == 0 {
+			unless(unix.BPF_JEQ, r.call, 1)
+		} else {
+			unless(unix.BPF_JEQ, r.call, 3)
+			statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, second)
+			unless(unix.BPF_JGT, r.above, 1)
+		}
+		statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ERRNO|uint32(r.errno))
+	}
+	statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW)
+	if unix.Geteuid() != 0 {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("give up new privileges: %w", err)
+		}
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return fmt.Errorf("filter system calls: %w", errno)
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package refuse
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) {
+	if err := FromEnv(); err != nil {
+		println(err.Error())
+		os.Exit(3)
+	}
+	if os.Getenv(Env) != "" {
+		os.Exit(refused())
+	}
+	os.Exit(m.Run())
+}
+
+// refused returns 0 if pidfd_open is refused, clone3 is known and its second part is too large.
+func refused() int {
+	_, err := unix.PidfdOpen(os.Getpid(), 0)
+	_, _, exists := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
+	_, _, large := unix.Syscall(unix.SYS_CLONE3, 0, 80, 0)
+	if err != unix.ENOSYS || exists == unix.ENOSYS || large != unix.E2BIG {
+		return 1
+	}
+	return 0
+}
+
+func TestCalls(t *testing.T) {
+	for names, code := range map[string]int{"pidfd_open,clone3-set-tid": 0, "clone3": 1, "fork": 3} {
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), Env+"="+names)
+		out, err := c.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(out), "filter system calls") {
+			t.Skip(string(out)) // built without seccomp
+		}
+		if got := c.ProcessState.ExitCode(); got != code {
+			t.Errorf("%s: exit code %d, want %d: %s", names, got, code, out)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package selfcost
+
+import (
+	"testing"
+	"time"
+)
+
+// What is used is seen, and what is measured is of the size that any Go program has.
+func TestMeter(t *testing.T) {
+	m, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	cpu, rss := m.CPU(), m.Resident()
+	used := make([]byte, 64<<20)
+	for begin := time.Now(); m.CPU() < cpu+20*time.Millisecond; {
+		for i := range used {
+			used[i]++
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("no CPU time was used in a minute of work")
+		}
+	}
+	if more := m.Resident(); rss < 1<<20 || more < rss+48<<20 {
+		t.Errorf("resident are %d bytes, after 64 MiB more %d", rss, more)
+	}
+}

@@ -1,0 +1,144 @@
+package packaging
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pod is what docs/kubernetes.yaml says of the container.
+type pod struct {
+	args         []string
+	capabilities []string
+	hostPID      bool
+}
+
+// readPod reads the few lines of docs/kubernetes.yaml that matter here.
+func readPod(t *testing.T) (p pod) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(name string) (values []string) {
+		m := regexp.MustCompile(`(?m)^ +` + name + `: \[(.*)\]$`).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("docs/kubernetes.yaml has no %s", name)
+		}
+		return strings.Split(string(m[1]), ", ")
+	}
+	p.args = list("args")
+	if drop := list("drop"); !slices.Equal(drop, []string{"ALL"}) {
+		t.Errorf("dropped are %q", drop)
+	}
+	for _, name := range list("add") {
+		p.capabilities = append(p.capabilities, "CAP_"+name)
+	}
+	p.hostPID = regexp.MustCompile(`(?m)^ +hostPID: true$`).Match(text)
+	return p
+}
+
+// runPod runs the image's quark-mon as the runtime of a node would, and returns what it printed.
+func runPod(t *testing.T, root string, p pod, options ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	type object = map[string]any
+	namespaces := []object{{"type": "mount"}, {"type": "uts"}, {"type": "ipc"}, {"type": "network"}, {"type": "cgroup"}}
+	linux := object{"cgroupsPath": fmt.Sprintf("/quark-image-%d", os.Getpid()),
+		"maskedPaths": []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"}, "readonlyPaths": []string{"/proc/sys", "/proc/bus"}}
+	if !p.hostPID {
+		namespaces = append(namespaces, object{"type": "pid"})
+	}
+	linux["namespaces"] = namespaces
+	config, err := json.Marshal(object{
+		"ociVersion": "1.0.2", "linux": linux, "root": object{"path": root, "readonly": true},
+		"process": object{
+			"args": append(append([]string{"/usr/bin/quark-mon"}, p.args...), options...), "cwd": "/", "user": object{"uid": 0, "gid": 0},
+			"noNewPrivileges": true, "env": []string{"PATH=/usr/bin"},
+			"capabilities": object{"bounding": p.capabilities, "effective": p.capabilities, "permitted": p.capabilities},
+		},
+		"mounts": []object{
+			{"destination": "/proc", "type": "proc", "source": "proc", "options": []string{"nosuid", "noexec", "nodev"}},
+			{"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
+			{"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"nosuid", "noexec", "nodev", "ro"}},
+		},
+	})
+	dir := t.TempDir()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "config.json"), config, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	name := fmt.Sprintf("quark-image-%d", os.Getpid())
+	c := exec.CommandContext(ctx, "runc", "--root", filepath.Join(dir, "state"), "run", "--bundle", dir, name)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err = c.Run()
+	// There is nothing to delete after an ordinary end.
+	exec.Command("runc", "--root", filepath.Join(dir, "state"), "delete", "--force", name).Run()
+	return out.String(), errs.String(), err
+}
+
+// TestImageAsContainer runs the image as docs/kubernetes.yaml has it run, and without what that
+// gives it. make test-dist runs it.
+func TestImageAsContainer(t *testing.T) {
+	archive, dist := os.Getenv("QUARK_IMAGE"), os.Getenv("QUARK_DIST")
+	if archive == "" || dist == "" {
+		t.Skip("QUARK_IMAGE and QUARK_DIST do not name an image and the program dist: make test-dist does")
+	}
+	root := t.TempDir()
+	if out, err := exec.Command(dist, "unpack", archive, runtime.GOARCH, root).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, mountPoint := range []string{"proc", "sys", "dev"} {
+		if err := os.Mkdir(filepath.Join(root, mountPoint), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := readPod(t)
+
+	stop := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+				exec.Command("/bin/echo", "outside", "the", "container").Run()
+			}
+		}
+	}()
+	out, errs, err := runPod(t, root, p, "-d", "3s")
+	close(stop)
+	if err != nil || !strings.Contains(errs, "quark-mon: backend ebpf") {
+		t.Errorf("%v: %s", err, errs)
+	}
+	if !strings.Contains(out, `"cmdline":["/bin/echo","outside","the","container"]`) {
+		t.Errorf("nothing of a process of the host in %d bytes", len(out))
+	}
+
+	// What is missing is said, with the word for it. Kubernetes itself refuses a user namespace
+	// beside hostPID.
+	for words, change := range map[string]func(*pod){
+		"hostPID: true":           func(p *pod) { p.hostPID = false },
+		"CAP_BPF and CAP_PERFMON": func(p *pod) { p.capabilities = []string{"CAP_SYS_PTRACE"} },
+	} {
+		changed := p
+		change(&changed)
+		if _, errs, err := runPod(t, root, changed, "-d", "1s"); err == nil || !strings.Contains(errs, words) {
+			t.Errorf("%s: %v: %s", words, err, errs)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package packaging
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// version is that of the commands that these tests install.
+const version = "v1.2.3-test"
+
+// makeIt runs make in the repository for an installation below dir.
+func makeIt(t *testing.T, dir string, target ...string) string {
+	t.Helper()
+	for _, needed := range []string{"make", "go", "bash", "awk"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skipf("needs %s", needed)
+		}
+	}
+	c := exec.Command("make", append([]string{"--no-print-directory", "-C", "..", "PREFIX=/usr", "DESTDIR=" + dir, "VERSION=" + version,
+		"RELEASE=build/test-release"}, target...)...)
+	// Of a make that runs this test: its variables are not for this one.
+	c.Env = append(os.Environ(), "MAKEFLAGS=", "MAKEOVERRIDES=", "GOARCH=", "SOURCE_DATE_EPOCH=1")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("make %q: %v\n%s", target, err, out)
+	}
+	return string(out)
+}
+
+var installation struct {
+	sync.Once
+	dir string
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if installation.dir != "" {
+		os.RemoveAll(installation.dir)
+	}
+	os.Exit(status)
+}
+
+// installed returns a directory below which make install has installed everything, for all tests.
+func installed(t *testing.T) string {
+	t.Helper()
+	installation.Do(func() {
+		dir, err := os.MkdirTemp("", "quark-install-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		installation.dir = dir
+		makeIt(t, dir, "install")
+	})
+	if _, err := os.Stat(filepath.Join(installation.dir, "usr/bin")); err != nil {
+		t.Skip("nothing was installed, see the first of these tests")
+	}
+	return installation.dir
+}
+
+// filesBelow returns the paths of the files below a directory, from there, each after a slash.
+func filesBelow(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			paths = append(paths, strings.TrimPrefix(path, dir))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// commands returns the names of the installed commands.
+func commands(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	for _, path := range filesBelow(t, filepath.Join(dir, "usr/bin")) {
+		names = append(names, strings.TrimPrefix(path, "/"))
+	}
+	if !slices.Contains(names, "quark-mon") {
+		t.Fatalf("installed commands: %q", names)
+	}
+	return names
+}
+
+func TestInstalledFiles(t *testing.T) {
+	dir := installed(t)
+	want := strings.Fields(makeIt(t, dir, "installed"))
+	slices.Sort(want)
+	if got := filesBelow(t, dir); !slices.Equal(got, want) {
+		t.Errorf("installed are %q, make installed says %q", got, want)
+	}
+	for _, c := range commands(t, dir) {
+		for _, place := range []string{"share/man/man8/" + c + ".8", "share/bash-completion/completions/" + c,
+			"share/zsh/site-functions/_" + c, "share/fish/vendor_completions.d/" + c + ".fish"} {
+			if !slices.Contains(want, "/usr/"+place) {
+				t.Errorf("%s has no %s", c, place)
+			}
+		}
+		out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output()
+		if err != nil || string(out) != c+" "+version+"\n" {
+			t.Errorf("%s -V: %q, %v", c, out, err)
+		}
+	}
+	for _, path := range want {
+		info, err := os.Stat(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mode := fs.FileMode(0o644)
+		if filepath.Dir(path) == "/usr/bin" {
+			mode = 0o755
+		}
+		if info.Mode() != mode || info.Size() == 0 {
+			t.Errorf("%s: %v with %d bytes", path, info.Mode(), info.Size())
+		}
+	}
+}
+
+// Every command is installed, unless it is told why not.
+func TestAllCommandsAreInstalled(t *testing.T) {
+	list, err := os.ReadFile("files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob("../cmd/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no commands", err)
+	}
+	for _, dir := range dirs {
+		name := filepath.Base(dir)
+		if !regexp.MustCompile(`(?m)^(command |# )` + name + `\b`).Match(list) {
+			t.Errorf("packaging/files does not install %s and does not say why", name)
+		}
+	}
+}
+
+func TestUninstall(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(installed(t))); err != nil {
+		t.Fatal(err)
+	}
+	const others = "usr/bin/another-program"
+	if err := os.WriteFile(filepath.Join(dir, others), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	makeIt(t, dir, "uninstall")
+	if left := filesBelow(t, dir); !slices.Equal(left, []string{"/" + others}) {
+		t.Errorf("left are %q", left)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "usr/share/doc/quark")); err == nil {
+		t.Error("quark's own directory is left")
+	}
+	makeIt(t, dir, "uninstall") // again: there is nothing
+}
+
+// inHelp matches the options at the begin of lines of a command's help.
+var inHelp = regexp.MustCompile(`(?m)^ +(?:-(\w), | +)--([\w-]+)`)
+
+func TestCompletionsHaveEveryOption(t *testing.T) {
+	dir := installed(t)
+	for _, c := range commands(t, dir) {
+		help, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-h").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := inHelp.FindAllStringSubmatch(string(help), -1)
+		if len(options) < 4 {
+			t.Errorf("%s -h has %d options", c, len(options))
+		}
+		for place, form := range map[string][2]string{
+			"bash-completion/completions/" + c:         {"[ ']-S[ ']", "[ ']--L[ ']"},
+			"zsh/site-functions/_" + c:                 {`'-S\+?'`, `'--L=?'`},
+			"fish/vendor_completions.d/" + c + ".fish": {" -s S ", " -l L "},
+		} {
+			script, err := os.ReadFile(filepath.Join(dir, "usr/share", place))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range options {
+				for i, name := range o[1:] {
+					pattern := strings.NewReplacer("S", name, "L", name).Replace(form[i])
+					if name != "" && !regexp.MustCompile(pattern).Match(script) {
+						t.Errorf("%s has no option %s of %s", place, name, c)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A command that is built of a copy of the source, in another folder, has the same bytes.
+func TestSameBytesElsewhere(t *testing.T) {
+	dir := installed(t)
+	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".", ":!*/testdata/*")
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		t.Skipf("needs a clone of git's: %v", err)
+	}
+	copied := t.TempDir()
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		info, err := os.Stat(filepath.Join("..", name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, and not committed yet
+		}
+		data, err2 := os.ReadFile(filepath.Join("..", name))
+		path := filepath.Join(copied, name)
+		if err := errors.Join(err, err2, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, info.Mode())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const name = "quark-btf"
+	makeIt(t, dir, "release", "-C", copied, "INSTALLED="+name)
+	same(t, filepath.Join(dir, "usr/bin", name), filepath.Join(copied, "build/test-release", runtime.GOARCH, name))
+	for _, binary := range commands(t, dir) {
+		data, err := os.ReadFile(filepath.Join(dir, "usr/bin", binary))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if here, _ := filepath.Abs(".."); bytes.Contains(data, []byte(here)) {
+			t.Errorf("%s has the path of its source, %s", binary, here)
+		}
+	}
+}
+
+func same(t *testing.T, a, b string) {
+	t.Helper()
+	x, err := os.ReadFile(a)
+	y, err2 := os.ReadFile(b)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(x, y) {
+		t.Errorf("%s and %s differ", a, b)
+	}
+}

@@ -1,0 +1,188 @@
+package packaging
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const unitFile = "usr/lib/systemd/system/quark-mon.service"
+
+// systemdAnalyze runs systemd-analyze on the installed unit, which runs the installed command.
+func systemdAnalyze(t *testing.T, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("needs systemd-analyze, of the package systemd")
+	}
+	dir := installed(t)
+	unit, err := os.ReadFile(filepath.Join(dir, unitFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// verify looks for the command.
+	unit = bytes.ReplaceAll(unit, []byte("=/usr/bin/"), []byte("="+dir+"/usr/bin/"))
+	path := filepath.Join(t.TempDir(), "quark-mon.service")
+	if err := os.WriteFile(path, unit, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("systemd-analyze", append(args, path)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("systemd-analyze %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// The threshold is 3.0 of 10.
+func TestUnitIsHardened(t *testing.T) {
+	out := systemdAnalyze(t, "security", "--offline=yes", "--threshold=30", "--no-pager")
+	level := regexp.MustCompile(`exposure level .*: ([\d.]+)`).FindString(out)
+	if level == "" {
+		t.Errorf("no level of exposure in %q", out)
+	}
+	t.Log(level)
+}
+
+func TestUnitIsValid(t *testing.T) {
+	// What it says of other units of this machine is no concern of this one.
+	for line := range strings.Lines(systemdAnalyze(t, "verify", "--man=no", "--recursive-errors=no")) {
+		if strings.Contains(line, "quark-mon") {
+			t.Error(line)
+		}
+	}
+}
+
+// setting returns the value of a setting of the unit.
+func setting(t *testing.T, name string) string {
+	t.Helper()
+	unit, err := os.ReadFile("quark-mon.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindSubmatch(unit)
+	if m == nil {
+		t.Fatalf("the unit has no %s", name)
+	}
+	return string(m[1])
+}
+
+// capabilityNumbers are those that units here name (linux/capability.h).
+var capabilityNumbers = map[string]uintptr{"CAP_SYS_PTRACE": 19, "CAP_PERFMON": 38, "CAP_BPF": 39}
+
+// runWith runs quark-mon with the unit's options and these capabilities only, as the unit does, by
+// a user who is not root and cannot get more, and returns what it printed.
+func runWith(t *testing.T, names []string, options ...string) (stdout, stderr []byte, err error) {
+	t.Helper()
+	dir := installed(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var ambient []uintptr
+	for _, name := range names {
+		n, ok := capabilityNumbers[name]
+		if !ok {
+			t.Fatalf("the number of %s is unknown here", name)
+		}
+		ambient = append(ambient, n)
+	}
+	args := strings.Fields(strings.Trim(setting(t, "Environment=QUARK_MON_OPTIONS"), `"`))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, filepath.Join(dir, "usr/bin/quark-mon"), append(args, options...)...)
+	c.Dir = "/"
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: ambient}
+	done := make(chan error)
+	go func() {
+		// A child inherits the bounding set of the thread that starts it. The thread ends
+		// with this function.
+		runtime.LockOSThread()
+		for n := uintptr(0); ; n++ {
+			if unix.Prctl(unix.PR_CAPBSET_READ, n, 0, 0, 0) != nil {
+				break
+			}
+			if !slices.Contains(ambient, n) && unix.Prctl(unix.PR_CAPBSET_DROP, n, 0, 0, 0) != nil {
+				done <- errors.New("capabilities can't be dropped")
+				return
+			}
+		}
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			done <- err
+			return
+		}
+		done <- c.Run()
+	}()
+	err = <-done
+	return out.Bytes(), errs.Bytes(), err
+}
+
+// The unit's capabilities are enough, and none can be left out.
+func TestUnitHasTheCapabilitiesItNeeds(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to give capabilities to others")
+	}
+	installed(t)
+	all := strings.Fields(setting(t, "AmbientCapabilities"))
+	if bounding := strings.Fields(setting(t, "CapabilityBoundingSet")); !slices.Equal(all, bounding) {
+		t.Errorf("the unit's ambient capabilities are %q, its bounding set is %q", all, bounding)
+	}
+	if _, errs, err := runWith(t, []string{"CAP_BPF", "CAP_PERFMON"}, "-d", "10ms"); err != nil {
+		t.Skipf("eBPF does not work here: %v: %s", err, errs)
+	}
+	// A process of another user's, older than quark-mon.
+	old := exec.Command("sleep", "60")
+	if err := old.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		old.Process.Kill()
+		old.Wait()
+	}()
+	works := func(names []string) (missing string) {
+		out, errs, err := runWith(t, names, "--no-snapshot=false", "-d", "500ms")
+		if err != nil {
+			return err.Error() + ": " + string(errs)
+		}
+		for line := range bytes.Lines(out) {
+			var e struct {
+				Process struct {
+					PID     int
+					Cwd     *string
+					Cmdline []string
+					Leader  *struct{ PID int } `json:"entry_leader"`
+				}
+			}
+			if err := json.Unmarshal(line, &e); err != nil {
+				return err.Error()
+			}
+			if p := e.Process; p.PID == old.Process.Pid {
+				if p.Cwd == nil || !slices.Equal(p.Cmdline, []string{"sleep", "60"}) || p.Leader == nil {
+					return "of an older process not all is known: " + string(line)
+				}
+				return ""
+			}
+		}
+		return "an older process is missing"
+	}
+	if missing := works(all); missing != "" {
+		t.Errorf("with the capabilities of the unit: %s", missing)
+	}
+	for i, name := range all {
+		if works(slices.Delete(slices.Clone(all), i, i+1)) == "" {
+			t.Errorf("%s is not needed", name)
+		}
+	}
+}
