@@ -37,6 +37,9 @@ func library(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("libquark is for Linux")
 	}
+	if testing.Short() {
+		t.Skip("it compiles the library")
+	}
 	needs(t, "gcc", "to compile C: apt-get install gcc libc6-dev")
 	needs(t, "go", "to build the library")
 	if out, err := build(); err != nil {

@@ -80,7 +80,9 @@ func TestMonitorDumpsAsGo(t *testing.T) {
 			t.Errorf("%s: %v\n%s\n%s\nwant %s", file, err, &stderr, got, want)
 		}
 	}
-	if _, stderr, wrong := valgrind(t, program, "-p", "-r", own); wrong != "" {
-		t.Errorf("%s%s", stderr, wrong)
+	for _, file := range []string{own, write(t, "growing.trace", record(t, growing()))} {
+		if _, stderr, wrong := valgrind(t, program, "-p", "-r", file); wrong != "" {
+			t.Errorf("%s: %s%s", file, stderr, wrong)
+		}
 	}
 }

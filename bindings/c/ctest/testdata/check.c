@@ -307,6 +307,22 @@ static void check_close_from_anywhere(const char *recording)
 	}
 }
 
+/* Empty strings count, the last one may lack its NUL in the length, and nothing has none. */
+static void check_cmdline(void)
+{
+	struct quark_cmdline_iter iter;
+
+	quark_cmdline_iter_init(&iter, "a\0\0bc", 5);
+	CHECK(strcmp(quark_cmdline_iter_next(&iter), "a") == 0);
+	CHECK(strcmp(quark_cmdline_iter_next(&iter), "") == 0);
+	CHECK(strcmp(quark_cmdline_iter_next(&iter), "bc") == 0);
+	CHECK(quark_cmdline_iter_next(&iter) == NULL && quark_cmdline_iter_next(&iter) == NULL);
+	quark_cmdline_iter_init(&iter, "", 1);
+	CHECK(strcmp(quark_cmdline_iter_next(&iter), "") == 0 && quark_cmdline_iter_next(&iter) == NULL);
+	quark_cmdline_iter_init(&iter, NULL, 0);
+	CHECK(quark_cmdline_iter_next(&iter) == NULL);
+}
+
 static int descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -409,6 +425,7 @@ int main(int argc, char **argv)
 	CHECK(argc == 3);
 	check_errors(argv[1], argv[2]);
 	check_replay(argv[1]);
+	check_cmdline();
 	check_full(argv[1]);
 	check_fork(argv[1]);
 	check_epollfd();
