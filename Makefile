@@ -81,6 +81,9 @@ help:
 	@echo 'make dist           a release of the current commit, build/dist: archives, .deb, .rpm, container image, guest images,'
 	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball or image one of them'
 	@echo 'make test-dist      the package in a Debian guest, the image as a container, and make dist twice: the same bytes (root)'
+	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
+	@echo 'make install-bindings  installs them (DESTDIR= PREFIX=/usr/local LIBDIR=PREFIX/lib)'
+	@echo 'make bench-bindings what an event costs in C and in Go'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
@@ -129,6 +132,32 @@ build:
 	$(Q)mkdir -p $(OUT)
 	$(Q)$(GOBUILD) -o $(OUT)/ $(addprefix ./cmd/,$(COMMANDS)) ./initramfs/init
 	$(Q)GO=$(GO) GOARCH=$(GOARCH) initramfs/multicall.sh $(OUT)/guest $(GUESTDIRS)
+
+# The C library: lib/libquark.so.0 and libquark.a, include/quark.h, lib/pkgconfig/quark.pc. It needs
+# cgo; for the other architecture the compiler of gcc-aarch64-linux-gnu or gcc-x86-64-linux-gnu.
+.PHONY: bindings bench-bindings
+BINDINGS := $(OUT)/libquark
+bindings: deps-bindings
+	$(Q)GO=$(GO) GOARCH=$(GOARCH) QUARK_VERSION=$(NUMBER) bindings/c/build.sh $(BINDINGS)
+
+# What an installation of the library has: the four files, the link, and the pages with a link for
+# each further function that they name.
+LIBDIR ?= $(PREFIX)/lib
+MAN3 := $(wildcard docs/*.3)
+.PHONY: install-bindings
+install-bindings: bindings
+	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
+	$(Q)install -m 644 $(BINDINGS)/lib/libquark.so.0 $(BINDINGS)/lib/libquark.a $(DESTDIR)$(LIBDIR)
+	$(Q)ln -sf libquark.so.0 $(DESTDIR)$(LIBDIR)/libquark.so
+	$(Q)install -m 644 $(BINDINGS)/include/quark.h $(DESTDIR)$(PREFIX)/include
+	$(Q)sed 's|^prefix=.*|prefix=$(PREFIX)|; s|^libdir=.*|libdir=$(LIBDIR)|; /^#/d' $(BINDINGS)/lib/pkgconfig/quark.pc \
+		>$(DESTDIR)$(LIBDIR)/pkgconfig/quark.pc
+	$(Q)install -m 644 $(MAN3) $(DESTDIR)$(PREFIX)/share/man/man3
+	$(Q)for page in $(MAN3); do for name in $$(sed -n '/^\.Nd/q; s/^\.Nm \([a-z_]*\).*/\1/p' $$page); do \
+		[ $$name.3 = $${page##*/} ] || ln -sf $${page##*/} $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done; done
+
+bench-bindings: deps-bindings
+	$(Q)$(HOSTGO) test -run '^$$' -bench Cost -benchtime 1x ./bindings/c/ctest
 
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
@@ -374,9 +403,9 @@ generate:
 # The manual pages, checked, and as HTML under docs/html.
 .PHONY: docs deps-docs
 docs: deps-docs
-	$(Q)mandoc -T lint -W warning docs/*.[78]
+	$(Q)mandoc -T lint -W warning docs/*.[378]
 	$(Q)mkdir -p docs/html
-	$(Q)for page in docs/*.[78]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
+	$(Q)for page in docs/*.[378]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
 
 # What a terminal shows of quark-mon now.
 .PHONY: picture deps-picture
@@ -450,11 +479,14 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	xz-utils:/usr/bin/xz
 DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
+# libquark is C and Go; its tests run C and Python, under valgrind, which needs symbols of libc.
+DEPS_BINDINGS := gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
 # For TestSlurm, which starts a cluster of its own. make test does without: the packages have
 # services, which the next boot would start.
 DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:/usr/bin/sbatch
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
-	systemd:/usr/bin/systemd-analyze
+	systemd:/usr/bin/systemd-analyze \
+	$(DEPS_BINDINGS) valgrind:/usr/bin/valgrind libc6-dbg:/usr/share/doc/libc6-dbg python3:/usr/bin/python3 pkg-config:/usr/bin/pkg-config
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
@@ -486,6 +518,10 @@ kernel-odd: deps-kernel
 
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
+
+.PHONY: deps-bindings
+deps-bindings:
+	@./.ci/deps $(foreach d,$(DEPS_BINDINGS),'$(d)')
 
 # The monitors of others that take part in the league; those that are not there are left out of it.
 deps-league:
