@@ -85,6 +85,8 @@ help:
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
 	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
 	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
+	@echo 'make soak           HOURS=24 of generated lives with queues that come and go and exporters that fail: what grows (as root;'
+	@echo '                    make test-soak: that it finds leaks)'
 	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
 	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with those of others; LEAGUE="-n 3" are options)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
@@ -205,6 +207,20 @@ hunt: MATRIX := build/hunt
 hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/hunt-*.script' \
 		--command 'quark-fidelity hunt --faults --for 15m -o /tmp $(HUNT)'
+
+# HOURS of generated lives, as root, with queues that come and go and exporters whose targets fail:
+# it says what grew. SOAK are further options of quark-fidelity soak.
+HOURS ?= 24
+SOAK ?=
+SOAK_EXPORTERS := --exporter 'ecs=$(OUT)/quark-mon --ecs' --exporter 'prom=$(OUT)/quark-mon -q --metrics {addr}' \
+	--exporter 'otlp=$(OUT)/quark-mon -q --otlp {url}'
+.PHONY: soak test-soak
+soak: build
+	$(Q)$(OUT)/quark-fidelity soak --for $(HOURS)h $(SOAK_EXPORTERS) $(SOAK)
+
+# Leaks of all kinds are found, in a minute.
+test-soak:
+	$(Q)QUARK_SOAK=1 $(HOSTGO) test -count=1 -v -run TestRun ./fidelity/soak
 
 # The types of local kernels without any.
 LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))

@@ -87,6 +87,10 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
 	p := t.find(r)
 	isNew := p == nil
+	if isNew && r.Thread && r.Kind == KindExit && !r.Task.Known.Has(FieldStart) {
+		// It can be of a process that has ended, which nothing would tell again.
+		return t.stray(r)
+	}
 	if isNew {
 		born := t.bornBy(r)
 		if r.Kind == KindFork && !r.Thread {
@@ -203,6 +207,20 @@ func (t *table) thread(p *process, r *RawEvent) *process {
 	v.Known &^= ofThreads
 	t.update(v, r)
 	v.setCarried(t.unseen, r)
+	return v
+}
+
+// stray is thread for a process that is not in the table, and does not come into it.
+func (t *table) stray(r *RawEvent) *process {
+	v := &t.view
+	t.release(v)
+	*v = process{}
+	v.PID, v.born, v.context, v.image, v.doubts = r.PID, t.bornBy(r), &noContext, &noImage, &noDoubts
+	t.update(v, r)
+	v.setCarried(t.unseen, r)
+	if t.judge != nil {
+		v.Marks.add(noMarksKnown)
+	}
 	return v
 }
 

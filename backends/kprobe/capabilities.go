@@ -91,7 +91,8 @@ func (s *Source) describe(in *installer, failed []error) {
 }
 
 // describeKinds says which kinds of event are reported. Where a family of a kind with several is
-// missing, some events of the kind are not reported: then a field that they change may be of before.
+// missing, some events of the kind are not reported: then a field that they change may be of
+// before.
 func (s *Source) describeKinds(failed []error) {
 	c := &s.capabilities
 	for k := range c.Kinds {

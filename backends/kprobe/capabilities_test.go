@@ -8,8 +8,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
-// TestIncompleteKinds: where probes of some changes of ids are missing, the kind is partial, and so a
-// session or a group of processes that is known may be of before.
+// TestIncompleteKinds: where probes of some changes of ids are missing, the kind is partial, and so
+// a session or a group of processes that is known may be of before.
 func TestIncompleteKinds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

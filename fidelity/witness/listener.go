@@ -291,6 +291,18 @@ func Differs(a, b *engine.Process, fields engine.Fields) string {
 	return ""
 }
 
+// Balanced waits until all that was produced was read or lost, and reports whether it was. As other
+// processes make events meanwhile, the sums agree only now and then.
+func (l *Listener) Balanced(patience time.Duration) (s engine.Stats, ok bool, err error) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		s, err = l.Queue.Stats()
+		ok = s.Source.Produced == s.Insertions+s.Lost()
+		if ok || err != nil || time.Now().After(end) {
+			return s, ok, err
+		}
+	}
+}
+
 // end returns the stamp of a pid's last EXIT, 0 if none was delivered.
 func (l *Listener) end(pid int) uint64 {
 	l.mu.Lock()
