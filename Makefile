@@ -117,7 +117,8 @@ help:
 	@echo 'make kernel-odd     builds the kernels of odd machines (no kprobes, no bpf() ...), for make test-kernel KERNELS="odd/*"'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
-	@echo 'make test-collector exports to a real OpenTelemetry Collector that is killed and started again (minutes the first time)'
+	@echo 'make test-exporters exports to Debian'"'"'s Prometheus, and to a real OpenTelemetry Collector that is killed and started again'
+	@echo '                    (minutes the first time)'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -430,8 +431,9 @@ $(TOOLS)/%: tools/go.mod tools/go.sum
 # A real OpenTelemetry Collector, which is killed and started again while quark exports to it. It is
 # built from its Go modules, in a module of its own, which takes minutes the first time.
 COLLECTOR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/collector
-.PHONY: test-collector
-test-collector:
+.PHONY: test-exporters deps-exporters
+test-exporters: deps-exporters
+	$(Q)$(HOSTGO) test -count=1 -v -run 'Prom|Dashboard' ./export/prom
 	$(Q)mkdir -p $(COLLECTOR)
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
@@ -487,6 +489,9 @@ DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/s
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
 	systemd:/usr/bin/systemd-analyze \
 	$(DEPS_BINDINGS) valgrind:/usr/bin/valgrind libc6-dbg:/usr/share/doc/libc6-dbg python3:/usr/bin/python3 pkg-config:/usr/bin/pkg-config
+# For make test-exporters. make test does without: the package has a service, which the next boot
+# would start.
+DEPS_EXPORTERS := prometheus:/usr/bin/prometheus
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
@@ -526,6 +531,9 @@ deps-bindings:
 # The monitors of others that take part in the league; those that are not there are left out of it.
 deps-league:
 	@./.ci/deps $(foreach d,$(DEPS_LEAGUE),'$(d)')
+
+deps-exporters:
+	@./.ci/deps $(foreach d,$(DEPS_EXPORTERS),'$(d)')
 
 deps-docs:
 	@./.ci/deps mandoc:/usr/bin/mandoc

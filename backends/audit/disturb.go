@@ -93,8 +93,8 @@ func (s *Source) checkForeign() error {
 	return nil
 }
 
-// unseen tells of events that may be missing since a time, or with 0 since the socket was empty, and
-// returns until when.
+// unseen tells of events that may be missing since a time, or with 0 since the socket was empty,
+// and returns until when.
 func (s *Source) unseen(from uint64) (until uint64) {
 	if from == 0 {
 		from = s.idle - min(s.idle, s.hold)

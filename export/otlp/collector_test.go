@@ -15,7 +15,7 @@ import (
 	"github.com/quark-linux/quark/export/otlp"
 )
 
-// theCollector is the program of testdata/collector, which make test-collector builds.
+// theCollector is the program of testdata/collector, which make test-exporters builds.
 type theCollector struct {
 	t            *testing.T
 	program, dir string
@@ -116,7 +116,7 @@ func (c *theCollector) names() map[string]uint64 {
 func TestKilledCollector(t *testing.T) {
 	program := os.Getenv("QUARK_COLLECTOR")
 	if program == "" {
-		t.Skip("make test-collector builds an OpenTelemetry Collector for it, which takes minutes the first time")
+		t.Skip("make test-exporters builds an OpenTelemetry Collector for it, which takes minutes the first time")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
 	if err != nil {

@@ -23,7 +23,7 @@ func prometheus(t *testing.T, target string) (base string) {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Skip("needs prometheus: apt-get install prometheus, and stop the service")
+		t.Skip("needs prometheus: make test-exporters installs it")
 	}
 	dir := t.TempDir()
 	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nscrape_configs:\n- job_name: quark\n  static_configs: [{targets: ['%s']}]\n", target)
@@ -115,7 +115,7 @@ func TestPrometheus(t *testing.T) {
 func TestPromtool(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("needs promtool: apt-get install prometheus, and stop the service")
+		t.Skip("needs promtool: make test-exporters installs it")
 	}
 	s, _ := served(t)
 	text, _ := scrape(t, s)
