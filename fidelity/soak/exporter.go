@@ -2,12 +2,9 @@ package soak
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -123,30 +120,32 @@ func (x *exporting) fail(stop <-chan struct{}) {
 
 // scrape reads what it serves, or leaves after the first bytes, or says nothing at all.
 func (x *exporting) scrape(phase int) error {
-	client := http.Client{Timeout: phaseTime, Transport: &http.Transport{DisableKeepAlives: true}}
-	switch phase {
-	case hangs:
-		c, err := net.DialTimeout("tcp", x.addr, phaseTime)
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	default:
-		r, err := client.Get("http://" + x.addr + "/metrics")
-		if err != nil {
-			return err
-		}
-		defer r.Body.Close()
-		if phase == lies {
-			_, err = r.Body.Read(make([]byte, 1))
-			return err
-		}
-		n, err := io.Copy(io.Discard, r.Body)
-		if err == nil && (r.StatusCode != http.StatusOK || n == 0) {
-			err = fmt.Errorf("%s, %d bytes", r.Status, n)
-		}
+	c, err := net.DialTimeout("tcp", x.addr, phaseTime)
+	if err != nil {
 		return err
 	}
+	defer c.Close()
+	if phase == hangs {
+		return nil
+	}
+	c.SetDeadline(time.Now().Add(phaseTime))
+	if _, err := io.WriteString(c, "GET /metrics HTTP/1.0\r\n\r\n"); err != nil {
+		return err
+	}
+	if phase == lies {
+		_, err := c.Read(make([]byte, 1))
+		return err
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		return err
+	}
+	status, _, _ := strings.Cut(string(answer), "\r\n")
+	_, body, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
+	if words := strings.Fields(status); len(words) < 2 || words[1] != "200" || len(body) == 0 {
+		return fmt.Errorf("%q, %d bytes", status, len(body))
+	}
+	return nil
 }
 
 // check returns what is wrong with it while all works.
@@ -211,86 +210,3 @@ func (t *tail) String() string {
 	return string(bytes.TrimSpace(t.last))
 }
 
-// What a target does.
-const (
-	works = iota
-	refuses
-	hangs
-	lies
-	breaks
-	phases
-)
-
-// target is a server of HTTP.
-type target struct {
-	addr   string
-	server *http.Server
-
-	mu      sync.Mutex
-	phase   int
-	changed chan struct{} // closed when the phase changes
-	got     int64         // requests that it took
-}
-
-func newTarget() (*target, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	t := &target{addr: l.Addr().String(), changed: make(chan struct{})}
-	t.server = &http.Server{Handler: t}
-	t.server.SetKeepAlivesEnabled(false)
-	go t.server.Serve(l)
-	return t, nil
-}
-
-// set changes what the target does. A nil one does nothing.
-func (t *target) set(phase int) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.phase = phase
-	close(t.changed)
-	t.changed = make(chan struct{})
-}
-
-func (t *target) close() error {
-	if t == nil {
-		return nil
-	}
-	t.set(works) // whoever hangs goes on
-	return t.server.Close()
-}
-
-func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t.mu.Lock()
-	phase, changed := t.phase, t.changed
-	t.mu.Unlock()
-	switch phase {
-	case refuses:
-		http.Error(w, "try again", http.StatusServiceUnavailable)
-	case hangs:
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-		}
-		http.Error(w, "too late", http.StatusGatewayTimeout)
-	case lies:
-		w.Write(bytes.Repeat([]byte("\xff no answer "), 1000))
-	case breaks:
-		if h, ok := w.(http.Hijacker); ok {
-			if c, _, err := h.Hijack(); err == nil {
-				c.Close()
-			}
-		}
-	default:
-		if _, err := io.Copy(io.Discard, r.Body); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return
-		}
-		t.mu.Lock()
-		t.got++
-		t.mu.Unlock()
-	}
-}
