@@ -163,6 +163,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 			t.clearImage(p) // an exec replaced it and failed, or its EXEC was lost
 		}
 	}
+	replaced := r.ofFailedExec(p.imageNumber)
 	if r.Image != 0 {
 		p.imageNumber = r.Image
 	}
@@ -174,7 +175,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	if isNew && t.judge != nil && r.Kind != KindFork {
 		t.adoptMarks(p)
 	}
-	p.setCarried(t.unseen|r.ofFailedExec(), r)
+	p.setCarried(t.unseen|replaced, r)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)
 		p.derivePrivileges(&before, beforeKnown)
@@ -225,10 +226,12 @@ func (t *table) stray(r *RawEvent) *process {
 }
 
 // ofFailedExec returns the fields of the image if r may be the end of a process whose exec failed
-// when it was too late to go back: a signal ends it then, and there is no EXEC.
-func (r *RawEvent) ofFailedExec() Fields {
+// when it was too late to go back: a signal ends it then, and there is no EXEC. The number is that
+// of the image from before, 0 where it is not known: only the same one shows that there was no
+// exec.
+func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	exited := r.Kind == KindExit && r.Task.Known.Has(FieldExit) && r.Task.Exit.WaitStatus&0x7f == 0
-	if r.Image != 0 || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
+	if number != 0 && r.Image == number || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
 		return 0
 	}
 	return imageFields.With(FieldComm)

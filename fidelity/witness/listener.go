@@ -255,6 +255,9 @@ const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.F
 func (l *Listener) inTable(ev *engine.Event) string {
 	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry).With(engine.FieldPrivileges)
 	if ev.Thread {
+		if ev.Events.Has(engine.EventExit) && !p.Known.Has(engine.FieldStart) {
+			return "" // it may be of a process that has ended, or that is not known at all
+		}
 		// What changes without an event is new with the event of a thread.
 		fields &^= ofThreads | engine.ChangeUnseen
 	}
