@@ -77,14 +77,20 @@ help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
 	@echo '                    make uninstall removes them, make installed lists them'
+	@echo 'make install-library   libquark, its header and its pkg-config file (needs a C compiler)'
 	@echo 'make dist           a release of the current commit, build/dist: archives, .deb, .rpm, container image, guest images,'
 	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball or image one of them'
 	@echo 'make test-dist      the package in a Debian guest, the image as a container, and make dist twice: the same bytes (root)'
+	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
+	@echo 'make install-bindings  installs them (DESTDIR= PREFIX=/usr/local LIBDIR=PREFIX/lib)'
+	@echo 'make bench-bindings what an event costs in C and in Go'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
 	@echo '                    (MONITORS=1: and what other programs see, or MONITORS="NAME..." some of them)'
 	@echo 'make hunt           15 minutes of generated lives in guests, with faults, for lies of the backends: build/hunt'
 	@echo '                    (KERNELS="NAME..."; HUNT="-k --seed N --for 5m" are options of quark-fidelity hunt)'
+	@echo 'make soak           HOURS=24 of generated lives with queues that come and go and exporters that fail: what grows (as root;'
+	@echo '                    make test-soak: that it finds leaks)'
 	@echo 'make league         all backends and the monitors of others that are installed, in turns, under the same loads: build/league.html,'
 	@echo '                    .csv and .jsonl (as root, 15 minutes; KERNELS="NAME..." in guests, MONITORS=1 with those of others; LEAGUE="-n 3" are options)'
 	@echo 'make bench          throughput and cost of the backends, next to other programs that are installed (as root;'
@@ -111,7 +117,8 @@ help:
 	@echo 'make kernel-odd     builds the kernels of odd machines (no kprobes, no bpf() ...), for make test-kernel KERNELS="odd/*"'
 	@echo 'make lint           what the compiler and vet do not say: .golangci.yml, go mod tidy -diff'
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
-	@echo 'make test-collector exports to a real OpenTelemetry Collector that is killed and started again (minutes the first time)'
+	@echo 'make test-exporters exports to Debian'"'"'s Prometheus, and to a real OpenTelemetry Collector that is killed and started again'
+	@echo '                    (minutes the first time)'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -126,6 +133,32 @@ build:
 	$(Q)mkdir -p $(OUT)
 	$(Q)$(GOBUILD) -o $(OUT)/ $(addprefix ./cmd/,$(COMMANDS)) ./initramfs/init
 	$(Q)GO=$(GO) GOARCH=$(GOARCH) initramfs/multicall.sh $(OUT)/guest $(GUESTDIRS)
+
+# The C library: lib/libquark.so.0 and libquark.a, include/quark.h, lib/pkgconfig/quark.pc. It needs
+# cgo; for the other architecture the compiler of gcc-aarch64-linux-gnu or gcc-x86-64-linux-gnu.
+.PHONY: bindings bench-bindings
+BINDINGS := $(OUT)/libquark
+bindings: deps-bindings
+	$(Q)GO=$(GO) GOARCH=$(GOARCH) QUARK_VERSION=$(NUMBER) bindings/c/build.sh $(BINDINGS)
+
+# What an installation of the library has: the four files, the link, and the pages with a link for
+# each further function that they name.
+LIBDIR ?= $(PREFIX)/lib
+MAN3 := $(wildcard docs/*.3)
+.PHONY: install-bindings
+install-bindings: bindings
+	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
+	$(Q)install -m 644 $(BINDINGS)/lib/libquark.so.0 $(BINDINGS)/lib/libquark.a $(DESTDIR)$(LIBDIR)
+	$(Q)ln -sf libquark.so.0 $(DESTDIR)$(LIBDIR)/libquark.so
+	$(Q)install -m 644 $(BINDINGS)/include/quark.h $(DESTDIR)$(PREFIX)/include
+	$(Q)sed 's|^prefix=.*|prefix=$(PREFIX)|; s|^libdir=.*|libdir=$(LIBDIR)|; /^#/d' $(BINDINGS)/lib/pkgconfig/quark.pc \
+		>$(DESTDIR)$(LIBDIR)/pkgconfig/quark.pc
+	$(Q)install -m 644 $(MAN3) $(DESTDIR)$(PREFIX)/share/man/man3
+	$(Q)for page in $(MAN3); do for name in $$(sed -n '/^\.Nd/q; s/^\.Nm \([a-z_]*\).*/\1/p' $$page); do \
+		[ $$name.3 = $${page##*/} ] || ln -sf $${page##*/} $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done; done
+
+bench-bindings: deps-bindings
+	$(Q)$(HOSTGO) test -run '^$$' -bench Cost -benchtime 1x ./bindings/c/ctest
 
 fidelity: build
 	$(Q)rm -f build/fidelity.jsonl
@@ -205,6 +238,20 @@ hunt: MATRIX := build/hunt
 hunt: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) --deadline-all 40m --keep '/tmp/hunt-*.script' \
 		--command 'quark-fidelity hunt --faults --for 15m -o /tmp $(HUNT)'
+
+# HOURS of generated lives, as root, with queues that come and go and exporters whose targets fail:
+# it says what grew. SOAK are further options of quark-fidelity soak.
+HOURS ?= 24
+SOAK ?=
+SOAK_EXPORTERS := --exporter 'ecs=$(OUT)/quark-mon --ecs' --exporter 'prom=$(OUT)/quark-mon -q --metrics {addr}' \
+	--exporter 'otlp=$(OUT)/quark-mon -q --otlp {url}'
+.PHONY: soak test-soak
+soak: build
+	$(Q)$(OUT)/quark-fidelity soak --for $(HOURS)h $(SOAK_EXPORTERS) $(SOAK)
+
+# Leaks of all kinds are found, in a minute.
+test-soak:
+	$(Q)QUARK_SOAK=1 $(HOSTGO) test -count=1 -v -run TestRun ./fidelity/soak
 
 # The types of local kernels without any.
 LOCAL_BTF = $(wildcard $(if $(KERNELS),$(patsubst %,kernel_images/%*.btf,$(filter local/%,$(KERNELS))),kernel_images/local/*.btf))
@@ -357,9 +404,9 @@ generate:
 # The manual pages, checked, and as HTML under docs/html.
 .PHONY: docs deps-docs
 docs: deps-docs
-	$(Q)mandoc -T lint -W warning docs/*.[78]
+	$(Q)mandoc -T lint -W warning docs/*.[378]
 	$(Q)mkdir -p docs/html
-	$(Q)for page in docs/*.[78]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
+	$(Q)for page in docs/*.[378]; do mandoc -T html -O man=%N.%S.html $$page >docs/html/$$(basename $$page).html || exit; done
 
 # What a terminal shows of quark-mon now.
 .PHONY: picture deps-picture
@@ -384,8 +431,9 @@ $(TOOLS)/%: tools/go.mod tools/go.sum
 # A real OpenTelemetry Collector, which is killed and started again while quark exports to it. It is
 # built from its Go modules, in a module of its own, which takes minutes the first time.
 COLLECTOR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quark/collector
-.PHONY: test-collector
-test-collector:
+.PHONY: test-exporters deps-exporters
+test-exporters: deps-exporters
+	$(Q)$(HOSTGO) test -count=1 -v -run 'Prom|Dashboard' ./export/prom
 	$(Q)mkdir -p $(COLLECTOR)
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
@@ -410,7 +458,7 @@ vulncheck: $(TOOLS)/govulncheck
 	$(Q)$(TOOLS)/govulncheck ./...
 
 # What the interface lost or changed since API_BASE, the last release by default.
-API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/otlp ./export/prom
+API := . ./engine ./engine/container ./engine/enginetest ./engine/filter ./engine/glob ./engine/trace ./exitsnoop ./btfhub ./export ./export/ecs ./export/output ./export/otlp ./export/prom
 API_BASE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 .PHONY: apidiff
 apidiff: $(TOOLS)/apidiff
@@ -433,11 +481,17 @@ DEPS_GUEST := $(foreach a,$(ARCHES),$(DEPS_$(a))) \
 	xz-utils:/usr/bin/xz
 DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
+# libquark is C and Go; its tests run C and Python, under valgrind, which needs symbols of libc.
+DEPS_BINDINGS := gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
 # For TestSlurm, which starts a cluster of its own. make test does without: the packages have
 # services, which the next boot would start.
 DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:/usr/bin/sbatch
 DEPS := $(DEPS_GUEST) forkstat:/usr/sbin/forkstat|/usr/bin/forkstat runc:/usr/sbin/runc|/usr/bin/runc crun:/usr/bin/crun \
-	systemd:/usr/bin/systemd-analyze
+	systemd:/usr/bin/systemd-analyze \
+	$(DEPS_BINDINGS) valgrind:/usr/bin/valgrind libc6-dbg:/usr/share/doc/libc6-dbg python3:/usr/bin/python3 pkg-config:/usr/bin/pkg-config
+# For make test-exporters. make test does without: the package has a service, which the next boot
+# would start.
+DEPS_EXPORTERS := prometheus:/usr/bin/prometheus
 DEPS_LEAGUE := forkstat:/usr/sbin/forkstat|/usr/bin/forkstat libbpf-tools:/usr/sbin/exitsnoop bpftrace:/usr/bin/bpftrace \
 	linux-perf:/usr/bin/perf strace:/usr/bin/strace
 DEPS_GENERATE := clang-19:/usr/bin/clang-19 llvm-19:/usr/bin/llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
@@ -470,9 +524,16 @@ kernel-odd: deps-kernel
 deps:
 	@./.ci/deps $(foreach d,$(DEPS),'$(d)')
 
+.PHONY: deps-bindings
+deps-bindings:
+	@./.ci/deps $(foreach d,$(DEPS_BINDINGS),'$(d)')
+
 # The monitors of others that take part in the league; those that are not there are left out of it.
 deps-league:
 	@./.ci/deps $(foreach d,$(DEPS_LEAGUE),'$(d)')
+
+deps-exporters:
+	@./.ci/deps $(foreach d,$(DEPS_EXPORTERS),'$(d)')
 
 deps-docs:
 	@./.ci/deps mandoc:/usr/bin/mandoc

@@ -398,6 +398,9 @@ func TestFilterUsesTheQueue(t *testing.T) {
 		q = open(t, opts)
 		spawn(t)
 		for ev, err := range q.Events(t.Context()) {
+			if err == nil && ev.Events.Has(quark.EventGap) {
+				continue // what the kernel loses is not filtered
+			}
 			if !errors.Is(err, os.ErrClosed) {
 				t.Fatalf("%v, %v", ev, err)
 			}

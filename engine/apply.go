@@ -87,6 +87,10 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	r.Task.Known &= AllFields
 	p := t.find(r)
 	isNew := p == nil
+	if isNew && r.Thread && r.Kind == KindExit && !r.Task.Known.Has(FieldStart) {
+		// It can be of a process that has ended, which nothing would tell again.
+		return t.stray(r)
+	}
 	if isNew {
 		born := t.bornBy(r)
 		if r.Kind == KindFork && !r.Thread {
@@ -159,6 +163,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 			t.clearImage(p) // an exec replaced it and failed, or its EXEC was lost
 		}
 	}
+	replaced := r.ofFailedExec(p.imageNumber)
 	if r.Image != 0 {
 		p.imageNumber = r.Image
 	}
@@ -170,7 +175,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	if isNew && t.judge != nil && r.Kind != KindFork {
 		t.adoptMarks(p)
 	}
-	p.setCarried(t.unseen|r.ofFailedExec(), r)
+	p.setCarried(t.unseen|replaced, r)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)
 		p.derivePrivileges(&before, beforeKnown)
@@ -206,11 +211,27 @@ func (t *table) thread(p *process, r *RawEvent) *process {
 	return v
 }
 
+// stray is thread for a process that is not in the table, and does not come into it.
+func (t *table) stray(r *RawEvent) *process {
+	v := &t.view
+	t.release(v)
+	*v = process{}
+	v.PID, v.born, v.context, v.image, v.doubts = r.PID, t.bornBy(r), &noContext, &noImage, &noDoubts
+	t.update(v, r)
+	v.setCarried(t.unseen, r)
+	if t.judge != nil {
+		v.Marks.add(noMarksKnown)
+	}
+	return v
+}
+
 // ofFailedExec returns the fields of the image if r may be the end of a process whose exec failed
-// when it was too late to go back: a signal ends it then, and there is no EXEC.
-func (r *RawEvent) ofFailedExec() Fields {
+// when it was too late to go back: a signal ends it then, and there is no EXEC. The number is that
+// of the image from before, 0 where it is not known: only the same one shows that there was no
+// exec.
+func (r *RawEvent) ofFailedExec(number uint16) Fields {
 	exited := r.Kind == KindExit && r.Task.Known.Has(FieldExit) && r.Task.Exit.WaitStatus&0x7f == 0
-	if r.Image != 0 || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
+	if number != 0 && r.Image == number || exited || r.Kind != KindExit && r.Kind != KindCoreDump {
 		return 0
 	}
 	return imageFields.With(FieldComm)

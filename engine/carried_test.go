@@ -110,7 +110,8 @@ func TestCarriedWithoutTheEvents(t *testing.T) {
 }
 
 // An exec that fails too late has no event but the end of the process by a signal. What that does
-// not bring may be of before, unless the source numbers images.
+// not bring may be of before, unless the source numbers images and has numbered that one, too:
+// /proc, which shows processes that are older than the source, has no numbers.
 func TestCarriedAfterFailedExec(t *testing.T) {
 	image := engine.SetOf(engine.FieldComm, engine.FieldFilename, engine.FieldCmdline)
 	for _, c := range []struct {
@@ -118,20 +119,22 @@ func TestCarriedAfterFailedExec(t *testing.T) {
 		kind   engine.Kind
 		known  engine.Fields
 		status int32
-		image  uint16
+		before uint16 // number of the image at the EXEC
+		image  uint16 // at the last event
 		want   engine.Fields
 	}{
-		{"by a signal", engine.KindExit, engine.FieldExit.Set(), 11, 0, image},
-		{"with a core", engine.KindExit, engine.FieldExit.Set(), 0x8b, 0, image},
-		{"in an unknown way", engine.KindExit, 0, 0, 0, image},
-		{"with a code", engine.KindExit, engine.FieldExit.Set(), 3 << 8, 0, engine.FieldFilename.Set()},
-		{"of a number", engine.KindExit, engine.FieldExit.Set(), 11, 2, engine.FieldFilename.Set()},
-		{"that brings it", engine.KindExit, image | engine.FieldExit.Set(), 11, 0, 0},
-		{"a core dump", engine.KindCoreDump, 0, 0, 0, image},
+		{"by a signal", engine.KindExit, engine.FieldExit.Set(), 11, 0, 0, image},
+		{"with a core", engine.KindExit, engine.FieldExit.Set(), 0x8b, 0, 0, image},
+		{"in an unknown way", engine.KindExit, 0, 0, 0, 0, image},
+		{"with a code", engine.KindExit, engine.FieldExit.Set(), 3 << 8, 0, 0, engine.FieldFilename.Set()},
+		{"of a number", engine.KindExit, engine.FieldExit.Set(), 11, 2, 2, engine.FieldFilename.Set()},
+		{"of a number, not known before", engine.KindExit, engine.FieldExit.Set(), 11, 0, 2, image},
+		{"that brings it", engine.KindExit, image | engine.FieldExit.Set(), 11, 0, 0, 0},
+		{"a core dump", engine.KindCoreDump, 0, 0, 0, 0, image},
 	} {
 		r := newRig(t, engine.Options{})
 		first := told(exec, 1, 0, allButExit)
-		first.Image = c.image
+		first.Image = c.before
 		last := told(c.kind, 1, 10, c.known)
 		last.Image, last.Task.Exit.WaitStatus = c.image, c.status
 		r.src.Push(first)

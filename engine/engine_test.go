@@ -240,6 +240,37 @@ func TestThreadEndsAfterProcess(t *testing.T) {
 	}
 }
 
+// Of an unknown process a thread's end without a start time tells so little that it does not come
+// into the table: it may have ended before, and would never leave.
+func TestThreadOfAnUnknownProcess(t *testing.T) {
+	for _, processEnds := range []bool{false, true} {
+		r := newRig(t, engine.Options{MinAgg: true})
+		thread := exited(raw(exit, 3, 50), 3<<8)
+		thread.Thread, thread.TID, thread.Task.PPID = true, 7, 2
+		thread.Task.Known |= engine.FieldPPID.Set()
+		events := []enginetest.Raw{thread}
+		if processEnds {
+			events = append([]enginetest.Raw{exited(raw(exit, 3, 40), 9)}, thread)
+		}
+		r.src.Push(events...)
+		r.clock.Advance(2 * time.Second)
+		var last *engine.Event
+		for range events {
+			ev, err := r.Get()
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = ev
+		}
+		if p := last.Process; p.PID != 3 || p.PPID != 2 || p.Exited || !last.Thread {
+			t.Errorf("the thread's event has %+v", p)
+		}
+		if p := r.Lookup(3); (p != nil) != processEnds || p != nil && !p.Exited {
+			t.Errorf("process ended %v: the table has %+v", processEnds, p)
+		}
+	}
+}
+
 // An exec that fails when the old image is gone makes no EXEC, and yet the image is not the old
 // one any more.
 func TestFailedExec(t *testing.T) {

@@ -46,7 +46,7 @@ var (
 	// ErrNewerVersion: a newer exitsnoop keeps its state below this root.
 	ErrNewerVersion = errors.New("a newer version of exitsnoop runs here: use that, or remove its state")
 	// ErrUnsupported: the kernel lacks a part of eBPF.
-	ErrUnsupported error = &aliasError{"the kernel lacks a part of eBPF (needs Linux 5.8)", errors.ErrUnsupported}
+	ErrUnsupported error = &aliasError{"the kernel lacks a part of eBPF (Linux 5.8 has all)", errors.ErrUnsupported}
 	// ErrPermission: the caller may not use eBPF.
 	ErrPermission error = &aliasError{"not allowed: run as root, or with CAP_BPF and CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN)", unix.EPERM}
 )

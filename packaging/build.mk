@@ -4,8 +4,9 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 # The version that -V prints, and the time of all files in archives: that of the commit. The same
 # commit gives the same bytes, wherever and whenever it is built.
-VERSION ?= $(shell packaging/version.sh)
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+# Both are asked of git when they are first used.
+VERSION ?= $(eval VERSION := $(shell packaging/version.sh))$(VERSION)
+SOURCE_DATE_EPOCH ?= $(eval SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct))$(SOURCE_DATE_EPOCH)
 RELEASE  := build/release
 HOSTARCH := $(shell $(GO) env GOHOSTARCH)
 INSTALLED := $(shell awk '$$1 == "command" {print $$2}' packaging/files)
@@ -16,6 +17,7 @@ RELEASEBUILD = CGO_ENABLED=0 GOOS=linux GOFLAGS= $(GO) build -buildvcs=false -tr
 .PHONY: release install uninstall installed
 # The commands of GOARCH, and what they print for shells: that of this machine's own.
 release:
+	$(Q)[ -n '$(VERSION)' ]
 	$(Q)mkdir -p $(RELEASE)/$(GOARCH)/completions $(RELEASE)/$(HOSTARCH)
 	$(Q)GOARCH=$(GOARCH) $(RELEASEBUILD) -o $(RELEASE)/$(GOARCH)/ $(addprefix ./cmd/,$(INSTALLED))
 ifneq ($(GOARCH),$(HOSTARCH))
@@ -28,7 +30,7 @@ INSTALL_SH = PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' packaging/install.sh
 
 # Root often has no Go: then make release was before.
 install:
-	$(Q)if command -v $(GO) >/dev/null; then $(MAKE) --no-print-directory release; fi
+	$(Q)if command -v $(GO) >/dev/null; then $(PARTS) release; fi
 	$(Q)$(INSTALL_SH) install $(RELEASE)/$(GOARCH)
 
 uninstall:
@@ -37,6 +39,17 @@ uninstall:
 # The places of what make install installs.
 installed:
 	$(Q)$(INSTALL_SH) list $(RELEASE)/$(GOARCH)
+
+# The C library, which needs a C compiler and links with the C library of this machine, and so is in
+# no package.
+.PHONY: install-library uninstall-library
+LIBRARY = lib/libquark.so.0 lib/libquark.so lib/libquark.a lib/pkgconfig/quark.pc include/quark.h
+install-library:
+	$(Q)QUARK_VERSION='$(NUMBER)' bindings/c/build.sh $(RELEASE)/library
+	$(Q)mkdir -p '$(DESTDIR)$(PREFIX)'/lib/pkgconfig '$(DESTDIR)$(PREFIX)'/include
+	$(Q)for f in $(LIBRARY); do cp -df --remove-destination $(RELEASE)/library/$$f '$(DESTDIR)$(PREFIX)'/$$f || exit; done
+uninstall-library:
+	$(Q)cd '$(DESTDIR)$(PREFIX)' && rm -f $(LIBRARY)
 
 # The parts of a release, into DIST, for DIST_ARCHES. All but checksums, guest images and types are
 # made by tools/dist of what make install installs: by that of the tree below STAGE.
@@ -47,10 +60,8 @@ STAGE = $(RELEASE)/stage/$(GOARCH)
 NUMBER = $(VERSION:v%=%)
 DIST_NAME = $(DIST)/quark_$(NUMBER)
 
-# Made once; the parts of a release are made by makes of their own, for an architecture each.
-export VERSION SOURCE_DATE_EPOCH
-VERSION := $(VERSION)
-SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+# Parts for one architecture, by a make of its own.
+PARTS = $(MAKE) --no-print-directory VERSION='$(VERSION)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
 
 .PHONY: disttool stage deb rpm tarball sbom image dist
 disttool:
@@ -79,17 +90,17 @@ sbom: stage disttool
 
 # An archive of an OCI layout: no daemon makes it, and skopeo, podman and crane take it.
 image: disttool
-	$(Q)for a in $(DIST_ARCHES); do $(MAKE) --no-print-directory stage GOARCH=$$a || exit; done
+	$(Q)for a in $(DIST_ARCHES); do $(PARTS) stage GOARCH=$$a || exit; done
 	$(Q)$(MKDIST) -o $(DIST_NAME)_oci.tar image $(foreach a,$(DIST_ARCHES),$(a)=$(RELEASE)/stage/$(a)/rpm)
 
 dist: disttool
 	$(Q)rm -rf $(DIST) && mkdir -p $(DIST)
 	$(Q)for a in $(DIST_ARCHES); do \
 		image=initramfs.gz; [ $$a = $(HOSTARCH) ] || image=initramfs-$$a.gz; \
-		$(MAKE) --no-print-directory deb rpm tarball sbom GOARCH=$$a && \
-		$(MAKE) --no-print-directory $$image GOARCH=$(HOSTARCH) MONITORS= KERNELS= FILES= && \
+		$(PARTS) deb rpm tarball sbom GOARCH=$$a && \
+		$(MAKE) --no-print-directory $$image MONITORS= KERNELS= FILES= && \
 		cp $$image $(DIST_NAME)_guest_$$a.initramfs.gz || exit; done
-	$(Q)$(MAKE) --no-print-directory image GOARCH=$(HOSTARCH)
+	$(Q)$(PARTS) image GOARCH=$(HOSTARCH)
 	$(Q)cp internal/btfhub/archive.bin $(DIST_NAME)_types.bin
 	$(Q)$(MKDIST) -o $(DIST)/SHA256SUMS sums $$(ls $(DIST_NAME)_*)
 

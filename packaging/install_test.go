@@ -83,7 +83,7 @@ func filesBelow(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// commands returns the names of the installed commands.
+// commands returns the names of what is installed in usr/bin.
 func commands(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	for _, path := range filesBelow(t, filepath.Join(dir, "usr/bin")) {
@@ -103,15 +103,14 @@ func TestInstalledFiles(t *testing.T) {
 		t.Errorf("installed are %q, make installed says %q", got, want)
 	}
 	for _, c := range commands(t, dir) {
+		if out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output(); err != nil || string(out) != c+" "+version+"\n" {
+			t.Errorf("%s -V: %q, %v", c, out, err)
+		}
 		for _, place := range []string{"share/man/man8/" + c + ".8", "share/bash-completion/completions/" + c,
 			"share/zsh/site-functions/_" + c, "share/fish/vendor_completions.d/" + c + ".fish"} {
 			if !slices.Contains(want, "/usr/"+place) {
 				t.Errorf("%s has no %s", c, place)
 			}
-		}
-		out, err := exec.Command(filepath.Join(dir, "usr/bin", c), "-V").Output()
-		if err != nil || string(out) != c+" "+version+"\n" {
-			t.Errorf("%s -V: %q, %v", c, out, err)
 		}
 	}
 	for _, path := range want {
@@ -223,7 +222,7 @@ func TestSameBytesElsewhere(t *testing.T) {
 		}
 	}
 	const name = "quark-btf"
-	makeIt(t, dir, "release", "-C", copied, "INSTALLED="+name)
+	makeIt(t, dir, "release", "-C", copied, "INSTALLED="+name, "COMPLETED="+name)
 	same(t, filepath.Join(dir, "usr/bin", name), filepath.Join(copied, "build/test-release", runtime.GOARCH, name))
 	for _, binary := range commands(t, dir) {
 		data, err := os.ReadFile(filepath.Join(dir, "usr/bin", binary))

@@ -83,21 +83,24 @@ func (s *Source) checkForeign() error {
 		return nil
 	}
 	s.caps.Notes = append(s.caps.Notes, notes...)
-	s.unseen(s.hiddenFrom)
+	until := s.unseen(s.hiddenFrom)
 	switch {
 	case len(s.rules.hiding) == 0:
 		s.hiddenFrom = 0
 	case s.hiddenFrom == 0:
-		s.hiddenFrom = s.now()
+		s.hiddenFrom = until
 	}
 	return nil
 }
 
-// unseen tells of events that may be missing since a time, or since the last change that came.
-func (s *Source) unseen(from uint64) {
+// unseen tells of events that may be missing since a time, or with 0 since the socket was empty,
+// and returns until when.
+func (s *Source) unseen(from uint64) (until uint64) {
 	if from == 0 {
 		from = s.idle - min(s.idle, s.hold)
 	}
-	s.gap(engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: from, To: s.now()})
+	until = s.now()
+	s.gap(engine.Gap{Cause: engine.LossUnseen, CPU: engine.AllCPUs, From: from, To: until})
 	s.backlog.bound = true
+	return until
 }

@@ -114,8 +114,9 @@ func (r *rules) sweep() (notes []string, enabled bool, err error) {
 }
 
 // lookAtOthers notes which rules of others hide something from this source, and returns what those
-// do that were not there when it was called before, and whether some of those are gone. Of the rules for system calls the first that
-// fits decides, so that one behind this source's hides nothing.
+// do that were not there when it was called before, and whether some of those are gone. Of the
+// rules for system calls the first that fits decides, so that one behind this source's hides
+// nothing.
 func (r *rules) lookAtOthers() (notes []string, gone bool, err error) {
 	list, err := r.control.Rules()
 	if err != nil {

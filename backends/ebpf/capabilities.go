@@ -28,8 +28,8 @@ func syscallsVia(names []string) string {
 }
 
 // describeFields fills in the fields of the capability table: those that the programs read, without
-// those that the kernel's types lack.
-func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
+// those that the kernel's types lack. With low the programs have lowLimits.
+func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, low bool) {
 	var at engine.Events // the kinds with an attached program
 	for k, c := range s.capabilities.Kinds {
 		if c.Origin == engine.OriginNone || !s.shared.Reports(engine.Kind(k).Events()) {
@@ -48,6 +48,9 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource) {
 			f.at &^= engine.EventFork
 		}
 		c := engine.Capability{Origin: engine.OriginKernel, Via: f.via, At: f.at & at, Whole: wholeTexts[f.field]}
+		if extent, ok := lowExtents[f.field]; ok && low {
+			c.Whole = extent
+		}
 		if f.field != engine.FieldUserNS && engine.FieldsNS.Has(f.field) {
 			c.Partial = (engine.EventExit | engine.EventCoreDump) & at
 		}

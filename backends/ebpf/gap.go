@@ -56,10 +56,10 @@ func (s *Source) findGaps() {
 		now, told := s.counters.lost(cpu), &g.ofCPU[cpu]
 		if more := now.full - told.full; more > 0 {
 			from := max(g.last, s.buffer.fullSince(cpu))
-			g.add(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: from, To: ended, Count: more})
+			g.add(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: from, To: clock.Monotonic(), Count: more})
 		}
 		if more := now.unseen - told.unseen; more > 0 {
-			g.add(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: g.last, To: ended, Count: more})
+			g.add(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: g.last, To: clock.Monotonic(), Count: more})
 		}
 		*told = now
 	}

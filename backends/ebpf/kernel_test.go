@@ -282,11 +282,16 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(closing.Nanoseconds())/float64(b.N), "closing-ns/op")
 }
 
-// BenchmarkPrograms shows what each program takes for an event, by each way to attach.
+// BenchmarkPrograms shows what each program takes for an event, by each way to attach and
+// with perf buffers.
 func BenchmarkPrograms(b *testing.B) {
+	all := map[string]Options{"perf": {Buffer: source.BufferPerf}}
 	for _, attach := range append(others, source.AttachRaw) {
-		b.Run(attach.String(), func(b *testing.B) {
-			s, err := Open(source.Options{}, Options{Attach: attach})
+		all[attach.String()] = Options{Attach: attach}
+	}
+	for name, o := range all {
+		b.Run(name, func(b *testing.B) {
+			s, err := Open(source.Options{}, o)
 			if err != nil {
 				b.Skip(err)
 			}

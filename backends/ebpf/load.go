@@ -39,6 +39,7 @@ type loader struct {
 	options Options
 	perf    string // see needsPerf
 	plain   bool   // the kernel has no maps that can be mapped
+	low     bool   // the limits of loops are lowLimits
 
 	// execCalls is not among the maps of spec until programs need it.
 	execCalls *ebpf.MapSpec
@@ -72,7 +73,7 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	spec.Maps[programsMapSlots].MaxEntries = slotCount(cpus) + 1
 	spec.Maps[programsMapFreeSlots].MaxEntries = slotCount(cpus)
 	spec.Maps[programsMapCounters].MaxEntries = uint32(cpus)
-	if !shared.Environ.Wanted() && !l.plain {
+	if !shared.Environ.Wanted() {
 		slots := spec.Maps[programsMapSlots]
 		// The kernel compares the size with that of the types.
 		slots.ValueSize, slots.Key, slots.Value = slots.ValueSize-environRoom, nil, nil
@@ -94,8 +95,7 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 }
 
 // prepareForPerf sets up the maps for perf buffers, and for a kernel that has no maps that can be
-// mapped. Its verifier does not know the values of constants either, so that the slots keep all
-// their room.
+// mapped.
 func (l *loader) prepareForPerf(shared *source.Options) error {
 	l.plain = hideMappable || errors.Is(features.HaveMapFlag(features.BPF_F_MMAPABLE), ebpf.ErrNotSupported)
 	if l.plain {
@@ -105,6 +105,9 @@ func (l *loader) prepareForPerf(shared *source.Options) error {
 		for _, m := range l.spec.Maps {
 			m.Flags &^= unix.BPF_F_MMAPABLE
 		}
+	}
+	if !globalFunctions() {
+		return l.lowerLimits()
 	}
 	return nil
 }
@@ -173,6 +176,9 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 	}
 	spec := group.Copy() // with the instructions of this group only
 	for name, p := range spec.Programs {
+		if l.plain {
+			l.inlineConstants(p)
+		}
 		if onTaskStack && isHandler(name) {
 			keepOnTaskStack(p)
 		}

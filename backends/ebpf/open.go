@@ -58,7 +58,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 	s.capabilities.Kinds[engine.KindGap] = kernelVia("the programs' counters of what they lost")
 	s.capabilities.Kinds[engine.KindCoreDump] = source.CoreDumps
 	s.capabilities.Types = kernel.Origin
-	s.describeFields(kernel.Spec, cgroup)
+	s.describeFields(kernel.Spec, cgroup, l.low)
 	if err := shared.LeaveOut(&s.capabilities); err != nil {
 		s.Close()
 		return nil, err

@@ -29,11 +29,14 @@ func needsPerf(o *Options) (why string) {
 	if o.Buffer == source.BufferPerf {
 		return "as the options say"
 	}
-	if err := features.HaveMapType(ebpf.RingBuf); errors.Is(err, ebpf.ErrNotSupported) {
+	if err := haveRing(); errors.Is(err, ebpf.ErrNotSupported) {
 		return "the kernel has no BPF ring buffer"
 	}
 	return ""
 }
+
+// haveRing is a variable for a test.
+var haveRing = func() error { return features.HaveMapType(ebpf.RingBuf) }
 
 // perfBuffers are the reader's end of perf's rings, one for each CPU that is online. What the
 // programs lose on a CPU that has none yet they count.

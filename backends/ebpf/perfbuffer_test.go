@@ -1,11 +1,17 @@
 package ebpf
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
@@ -28,18 +34,30 @@ func queuedIn(b buffer) (most uint64) {
 	return most
 }
 
-// usePerf makes sources read perf buffers, with maps that can be mapped or without.
+// usePerf makes sources read perf buffers, as on a kernel that has maps that can be mapped and
+// global functions, or has neither.
 func usePerf(t *testing.T, plain bool) {
+	old := globalFunctions
 	forced, hideMappable = source.BufferPerf, plain
-	t.Cleanup(func() { forced, hideMappable = source.BufferAuto, false })
+	if plain {
+		globalFunctions = func() bool { return false }
+	}
+	t.Cleanup(func() { forced, hideMappable, globalFunctions = source.BufferAuto, false, old })
 }
 
-// Perf buffers do what the ring does.
+// Perf buffers bring what the ring brings, of events of all kinds and sizes. quark-test has all
+// scenarios for the backend ebpf:perf.
 func TestPerfBuffers(t *testing.T) {
 	usePerf(t, false)
-	t.Run("conform", TestConform)
+	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "vfork", "thread-forks", "exec-chain-5", "exec-from-thread", "leader-first",
+		"setres-ids", "session", "comm", "ptrace", "exec-failed", "end-together", "usage", "args-1", "args-sizes", "args-100k", "cwd-90", "one-by-one")
 	t.Run("privileges dropped", TestPrivilegesDropped)
-	t.Run("kinds", TestKinds)
+}
+
+// The same as a kernel without mapped maps and global functions has them, with shorter paths.
+func TestPlainMaps(t *testing.T) {
+	usePerf(t, true)
+	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "exec-chain-2", "exec-from-thread", "setres-ids", "comm", "end-together", "args-sizes", "cwd-30")
 }
 
 // The reader of perf buffers, with maps that can be mapped and without.
@@ -141,7 +159,8 @@ func TestPerfAllocatesNothing(t *testing.T) {
 			s := open(t, Options{})
 			run, pool := shortLives(t), new(conform.Recycler)
 			populate := func() { s.Populate(pool) }
-			for range 3 { // it is to have memory for a record that lies across the end of a ring
+			// It is to have memory for a record that lies across the end of a ring.
+			for range 3 {
 				run(20)
 				populate()
 			}
@@ -241,5 +260,65 @@ func TestPerfCPUs(t *testing.T) {
 	}
 	if !slices.ContainsFunc(s.Capabilities().Notes, func(n string) bool { return strings.Contains(n, "through perf buffers") }) {
 		t.Errorf("the notes do not say it: %q", s.Capabilities().Notes)
+	}
+}
+
+// Where the kernel has no ring the source takes perf buffers by itself, and says so; an error that
+// does not say that there is none leaves it at the ring.
+func TestWithoutRing(t *testing.T) {
+	old := haveRing
+	t.Cleanup(func() { haveRing = old })
+	for _, tt := range []struct {
+		err  error
+		perf bool
+	}{{fmt.Errorf("map: %w", ebpf.ErrNotSupported), true}, {unix.EPERM, false}, {nil, false}} {
+		haveRing = func() error { return tt.err }
+		s := open(t, Options{})
+		perf := slices.ContainsFunc(s.Capabilities().Notes, func(n string) bool {
+			return strings.Contains(n, "through perf buffers") && strings.Contains(n, "the kernel has no BPF ring")
+		})
+		if _, reads := s.buffer.(*perfBuffers); reads != tt.perf || perf != tt.perf || s.Name() != "ebpf" {
+			t.Errorf("%v: %s reads perf buffers: %v, the notes say so: %v", tt.err, s.Name(), reads, perf)
+		}
+	}
+}
+
+// For older verifiers every read of a constant is replaced by the value that is set.
+func TestInlineConstants(t *testing.T) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(strings.NewReader(perfObject))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &loader{spec: spec}
+	if err := errors.Join(l.lowerLimits(), l.set(programsVarWantThreads, uint8(77))); err != nil {
+		t.Fatal(err)
+	}
+	reads := func(p *ebpf.ProgramSpec) (n int) {
+		for i := range p.Instructions[:len(p.Instructions)-1] {
+			load, read := &p.Instructions[i], &p.Instructions[i+1]
+			if load.IsLoadFromMap() && load.Reference() == constants && read.OpCode.Class() == asm.LdXClass && read.Src == load.Dst {
+				n++
+			}
+		}
+		return n
+	}
+	var before, after, found int
+	for _, p := range spec.Programs {
+		was := p.Copy()
+		l.inlineConstants(p)
+		before, after = before+reads(was), after+reads(p)
+		for i := range p.Instructions {
+			now, old := &p.Instructions[i], &was.Instructions[i]
+			switch {
+			case now.OpCode == old.OpCode && now.Constant == old.Constant:
+			case now.OpCode != asm.Mov.Op32(asm.ImmSource) || now.Dst != old.Dst:
+				t.Fatalf("%s: %v became %v", p.Name, old, now)
+			case now.Constant == 77:
+				found++
+			}
+		}
+	}
+	if before < 100 || after > 0 || found == 0 {
+		t.Errorf("%d of %d reads are left, %d have the value that was set", after, before, found)
 	}
 }

@@ -84,6 +84,9 @@ func (s *Source) describe(in *installer, failed []error) {
 		c.Fields[t.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, t.rest), at)
 		c.Fields[t.field].Whole = whole
 	}
+	if in.warns {
+		c.Fields[engine.FieldPIDNS].Via = "the levels that a process does not have are no addresses, and the kernel would warn of reading them (Linux 5.8 does not)"
+	}
 	c.Fields[engine.FieldExecPath].Via = "a probe's record has no room for the longest path"
 	if in.cgroups == proctext.NoHierarchy {
 		c.Fields[engine.FieldCgroup].Via = "no cgroup2 and no pids hierarchy in /proc/self/cgroup"

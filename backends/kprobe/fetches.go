@@ -18,6 +18,7 @@ type builder struct {
 	offsets offsets
 	reads   int  // what a fetch argument has room for
 	singles bool // the kernel takes no arrays
+	warns   bool // it warns of reads at addresses that are none
 	cgroups proctext.Hierarchy
 	threads bool // single threads are reported
 	args    []fetch
@@ -176,6 +177,9 @@ func (b *builder) addNamespaces(task expr) {
 // addPIDNamespace fetches the pids of a group below the initial pid namespace. An argument can't
 // choose one by the level, and those below the group's own are of other memory.
 func (b *builder) addPIDNamespace(leader expr) {
+	if b.warns {
+		return
+	}
 	pid := b.follow(leader, "task_struct.thread_pid")
 	b.addMember(slotPIDLevel, typeU32, pid, "pid.level")
 	nr, ok := b.off("pid.numbers+upid.nr")

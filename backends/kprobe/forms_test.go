@@ -122,3 +122,15 @@ func btoi(b bool) int {
 	}
 	return 0
 }
+
+// A kernel that warns of reads at addresses that are none is not made to read the pids of levels
+// that a process does not have: what is behind them is no address.
+func TestNoWildReads(t *testing.T) {
+	for _, warns := range []bool{false, true} {
+		b := builder{offsets: wide{}, reads: maxReads, warns: warns}
+		b.addPIDNamespace(argument(0))
+		if got := len(b.args) > 0; got == warns {
+			t.Errorf("warns %v: %d fetches", warns, len(b.args))
+		}
+	}
+}

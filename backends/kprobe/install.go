@@ -24,6 +24,7 @@ type installer struct {
 	reads   int  // how many one inside of another the kernel takes
 	singles bool // it takes no arrays
 	guards  guardKind
+	warns   bool // it warns of reads at addresses that are none
 	cgroups proctext.Hierarchy
 
 	installed []string // removals of what is in the kernel
@@ -100,7 +101,7 @@ func (in *installer) hook(n int, f *family, h *hook) (*set, error) {
 		s.filter = h.threads
 	}
 
-	b := builder{offsets: in.offsets, reads: in.reads, singles: in.singles, threads: in.threads}
+	b := builder{offsets: in.offsets, reads: in.reads, singles: in.singles, warns: in.warns, threads: in.threads}
 	if h.args != nil {
 		h.args(&b)
 	}

@@ -90,7 +90,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 
 	in := installer{
 		fs: fs, probes: s.probes, group: me.Name(queues.Add(1)), offsets: offsets, threads: s.shared.Threads, reports: s.shared.Reports,
-		places: findPlaces(), cgroups: proctext.OwnHierarchy(),
+		places: findPlaces(), cgroups: proctext.OwnHierarchy(), warns: selftest.ReadsWarn(),
 	}
 	in.findForms()
 	failed := make([]error, numFamilies)

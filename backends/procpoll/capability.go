@@ -39,7 +39,8 @@ func (s *Source) capabilities(readable engine.Fields) (t engine.CapabilityTable)
 			*row = engine.Capability{Origin: engine.OriginProc, Via: "/proc/PID/stat", At: at | exit&reported}
 		case f == engine.FieldExit && reported&exit != 0:
 			*row = engine.Capability{Origin: engine.OriginProc, At: exit, Partial: exit,
-				Via: "/proc/PID/stat of a zombie (Linux 6.1), or a pidfd of a process that was waited for (Linux 6.15)"}
+				Via: "/proc/PID/stat of a zombie (Linux 6.1), or a pidfd of a process that was waited for (Linux 6.15): " +
+					"of a signal that dumps core only with a core, which another thread may have dumped"}
 		case readable.Has(f):
 			*row = engine.Capability{Origin: engine.OriginProc, At: at, Partial: at,
 				Via: "/proc/PID, as of the first reading after the event: carried, if it can change"}

@@ -1,10 +1,13 @@
 package procpoll
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
@@ -46,6 +49,7 @@ type life struct {
 	threads       uint32
 	forked        bool
 	zombie        bool
+	executes      bool // while its status is read
 }
 
 func (m *machine) PIDs() (pids []uint32, err error) {
@@ -65,6 +69,10 @@ func (m *machine) Status(pid uint32) (st procfs.Status, start uint64, err error)
 		return st, 0, procfs.ErrVanished
 	}
 	st = procfs.Status{State: 'S', Threads: l.threads, Memory: l.memory, ForkNoExec: l.forked, Kthread: false}
+	if l.executes { // the flags are of after the exec, the memory is of before
+		st.ForkNoExec = false
+		l.memory, l.forked, l.executes = l.memory+1, false, false
+	}
 	if l.zombie {
 		st.State, st.Memory, st.Threads = 'Z', 0, 1
 	}
@@ -281,5 +289,44 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := Open(source.Options{Threads: true}, Options{}); err == nil {
 		t.Error("threads are accepted")
+	}
+}
+
+// A status from the middle of an exec has the old image and says that a new one was executed: the
+// exec is told once.
+func TestReadAmidExec(t *testing.T) {
+	m := &machine{now: 1e9, tasks: 1000, lives: map[uint32]*life{
+		5: {start: 1e8, memory: 10, threads: 1, forked: true},
+		6: {start: 1e8, memory: 20, threads: 1, forked: true, executes: true},
+	}}
+	s := watching(t, m)
+	m.lives[5].executes = true
+	m.lives[7] = &life{start: 1e9, memory: 30, threads: 1, forked: true, executes: true}
+	m.tasks++
+	var evs conform.Events
+	for range 3 {
+		m.now += 1e9
+		s.readTo(t, &evs)
+	}
+	execs := make(map[uint32]int)
+	for _, ev := range evs {
+		if ev.Kind == engine.KindExec {
+			execs[ev.PID]++
+		}
+	}
+	if want := map[uint32]int{5: 1, 7: 1}; !maps.Equal(execs, want) {
+		t.Errorf("execs by pid: %v, not %v", execs, want)
+	}
+}
+
+// The status of a leader may lack that another thread has dumped core.
+func TestStatusOfLeader(t *testing.T) {
+	for status, want := range map[int32]bool{
+		0: true, 3 << 8: true, int32(unix.SIGTERM): true, int32(unix.SIGKILL): true,
+		int32(unix.SIGSEGV): false, int32(unix.SIGSYS): false, 0x80 | int32(unix.SIGSEGV): true,
+	} {
+		if got := ofProcess(status); got != want {
+			t.Errorf("%#x: %v", status, got)
+		}
 	}
 }

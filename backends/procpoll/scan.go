@@ -42,7 +42,7 @@ func (s *Source) first() error {
 			return err
 		}
 		for _, pid := range pids {
-			if st, start, err := s.proc.Status(pid); err == nil {
+			if st, start, err := s.status(pid); err == nil {
 				s.learn(pid, start, &st)
 				p := s.known[pid]
 				p.told = st.Over() // nobody was told that it lived
@@ -154,7 +154,7 @@ func (s *Source) end(pid uint32) (fd int32) {
 
 // look looks at a pid that has a directory entry.
 func (s *Source) look(pid uint32) {
-	st, start, err := s.proc.Status(pid)
+	st, start, err := s.status(pid)
 	if err != nil {
 		return
 	}
@@ -168,6 +168,17 @@ func (s *Source) look(pid uint32) {
 		return
 	}
 	s.fresh = append(s.fresh, birth{pid, start, at, st})
+}
+
+// status reads the status of a process. The kernel takes the memory first and the flags later: in
+// the middle of an exec a status can have the old image, and yet say that another was executed. So
+// where that is new, the status is read again.
+func (s *Source) status(pid uint32) (procfs.Status, uint64, error) {
+	st, start, err := s.proc.Status(pid)
+	if p, ok := s.known[pid]; err != nil || st.ForkNoExec || st.Kthread || ok && p.start == start && !p.forked {
+		return st, start, err
+	}
+	return s.proc.Status(pid)
 }
 
 // same looks for what has changed of a process.
@@ -337,16 +348,16 @@ func (s *Source) tellExit(pid uint32, p *process, at uint64, zombie bool) {
 	t := &ev.Task
 	t.Start, t.StartUnit = p.start, engine.ProcStartUnit
 	t.Known = engine.FieldStart.Set()
-	if status, ok := s.status(pid, p, zombie); ok {
+	if status, ok := s.waitStatus(pid, p, zombie); ok {
 		t.Exit = engine.Exit{WaitStatus: status, Time: at}
 		t.Known |= engine.FieldExit.Set()
 	}
 	s.handed += uint64(s.shared.InsertExit(s.to, ev))
 }
 
-// status returns the wait status of a process that is over. That of a leader is the process's if it
-// is of a signal to all.
-func (s *Source) status(pid uint32, p *process, zombie bool) (status int32, ok bool) {
+// waitStatus returns the wait status of a process that is over. That of a leader is the process's
+// if it is of a signal to all.
+func (s *Source) waitStatus(pid uint32, p *process, zombie bool) (status int32, ok bool) {
 	if zombie {
 		status, start, ok := s.proc.ExitStatus(pid)
 		return status, ok && start == p.start && (s.wholeStatus || groupstatus.Certain(status))
@@ -354,5 +365,13 @@ func (s *Source) status(pid uint32, p *process, zombie bool) (status int32, ok b
 	if p.fd == none {
 		return 0, false
 	}
-	return exitStatus(p.fd)
+	status, ok = exitStatus(p.fd)
+	return status, ok && ofProcess(status)
+}
+
+// ofProcess reports whether the status of a leader, which a pidfd has, is the process's. The kernel
+// makes it so when the last other thread is released after the leader has ended. But a leader that
+// waits until another thread has dumped core can end after that thread, with the signal alone.
+func ofProcess(status int32) bool {
+	return status&groupstatus.CoreDumped != 0 || !groupstatus.Dumps(status)
 }

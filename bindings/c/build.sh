@@ -17,8 +17,9 @@ esac
 
 # Neither the C library's resolver nor its users: what quark does not use is not linked.
 strip=${STRIP--s -w}
+# Without a build id, which would have the path of quark.map: the bytes are the same in each folder.
 build=(env GOOS=linux CGO_ENABLED=1 "${GO:-go}" build -C "$here" -buildvcs=false -trimpath -tags "netgo osusergo")
-"${build[@]}" -buildmode=c-shared -ldflags "$strip -extldflags '-Wl,-soname,libquark.so.0 -Wl,--version-script=$here/quark.map'" \
+"${build[@]}" -buildmode=c-shared -ldflags "$strip -buildid= -extldflags '-Wl,-soname,libquark.so.0 -Wl,--version-script=$here/quark.map'" \
 	-o "$out"/lib/libquark.so.0 .
 "${build[@]}" -buildmode=c-archive -ldflags "$strip" -o "$out"/lib/libquark.a .
 # cgo's own headers, of what C and Go call of each other.

@@ -104,10 +104,10 @@ static int enter(struct quark_queue *qq, uint32_t who)
 	return fail(EBADF, "the queue is not open");
 }
 
-/* Gets the room that Go asked for, and half as much again for the next time. */
-static int grow(struct block *b)
+/* Gets the room that Go asked for, and some to spare. */
+static int grow(struct block *b, size_t spare)
 {
-	size_t size = b->used + b->used / 2;
+	size_t size = b->used + spare;
 	void *data = malloc(size);
 
 	if (data == NULL)
@@ -239,7 +239,7 @@ const struct quark_event *quark_queue_get_event(struct quark_queue *qq)
 	for (;;) {
 		error = quarkgo_get(s->handle, &s->event, s->again, message);
 		s->again = error == ENOBUFS;
-		if (error != ENOBUFS || (error = grow(&s->event)) != 0)
+		if (error != ENOBUFS || (error = grow(&s->event, s->event.used / 2)) != 0)
 			break;
 	}
 	if (error == 0) {
@@ -310,7 +310,7 @@ const struct quark_process *quark_process_lookup(struct quark_queue *qq, int pid
 		return NULL;
 	error = (b = new_block()) == NULL ? ENOMEM : 0;
 	while (error == 0 && (error = quarkgo_lookup(qq->state->handle, pid, b)) == ENOBUFS)
-		error = grow(b);
+		error = grow(b, 0);
 	process = hand_out(qq->state, b, error);
 	leave(qq, USED);
 	result(error);
@@ -329,7 +329,7 @@ void quark_process_iter_init(struct quark_process_iter *iter, struct quark_queue
 	}
 	error = (b = new_block()) == NULL ? ENOMEM : 0;
 	while (error == 0 && (error = quarkgo_processes(qq->state->handle, &iter->count, b)) == ENOBUFS)
-		error = grow(b);
+		error = grow(b, 0);
 	iter->processes = hand_out(qq->state, b, error);
 	iter->queue = qq;
 	iter->serial = qq->state->serial;
@@ -390,7 +390,7 @@ static int text_of(const struct quark_event *event, int json, struct block **b)
 	}
 	if ((*b = new_block()) == NULL)
 		return ENOMEM;
-	while ((error = quarkgo_text(s->handle, json, *b)) == ENOBUFS && (error = grow(*b)) == 0)
+	while ((error = quarkgo_text(s->handle, json, *b)) == ENOBUFS && (error = grow(*b, 0)) == 0)
 		;
 	return error;
 }

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -39,9 +38,6 @@ const recording = "../../engine/enginetest/testdata/ebpf-6.18.trace"
 // installed returns a directory with both commands.
 func installed(t *testing.T) (dir string) {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("a process can't become another one on Windows")
-	}
 	dir = t.TempDir()
 	for _, name := range []string{"quark-mon", "quark-export"} {
 		self, err := os.Executable()

@@ -53,6 +53,8 @@ func run(args []string, out, errw io.Writer) error {
 		return search(o, out, errw)
 	case "league":
 		return compete(o, out, errw)
+	case "soak":
+		return endure(o, out, errw)
 	}
 	if len(o.operands) > 0 {
 		return again(o, out)
@@ -179,6 +181,7 @@ type options struct {
 	formats               []string
 	hunt                  hunt.Options
 	league                leagueOptions
+	soak                  soakOptions
 	output, page, drawing string
 	verbose               bool
 	run                   fidelity.Options
@@ -190,6 +193,8 @@ const usage = `usage: quark-fidelity run [-bckvx] [--backend NAME]... [-S SCENAR
        quark-fidelity run [-bck] [--backend NAME]... [-n N] [--hold-time D] SCRIPT...
        quark-fidelity hunt [-bck] [--backend NAME]... [--seed N] [--for D] [--faults]
                           [--hold-time D] [-o DIRECTORY]
+       quark-fidelity soak [-bck] [--backend NAME]... [--seed N] [--for D] [--every D]
+                          [--exporter NAME=COMMAND]...
        quark-fidelity report [-p PAGE] [-d DRAWING] FILE...
        quark-fidelity compare FILE FILE
        quark-fidelity list
@@ -205,7 +210,9 @@ says what each backend saw of it, and with --monitor what programs of others saw
 needs root, and its exit status is 1 if a backend is not what its capability table
 says. hunt generates lives from a seed and
 looks for lies: it shrinks the first one and writes a script, which run SCRIPT
-performs again; with a lie their exit status is 1. report shows runs again, compare
+performs again; with a lie their exit status is 1. soak performs generated lives for
+hours, while queues are opened and closed and exporters fail, and says what grew.
+report shows runs again, compare
 what differs between two, list the scenarios. bench measures throughput and cost of
 the backends next to other programs that are installed; it takes some minutes.
 league runs all of both in turns, under the same loads and the same judge, and says
@@ -230,8 +237,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.league.quick, "quick", false, "league: one repeat of few loads")
 	f.StringVar(&o.league.markdown, "markdown", "", "league: write the tables that say most as Markdown into this `file`")
 	f.StringVar(&o.league.csv, "csv", "", "league: write all rows as comma-separated values into this `file`")
-	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt: the lives to begin with (default a random number)")
-	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never); league: take no longer (default 15m)")
+	f.Uint64Var(&o.hunt.Seed, "seed", 0, "hunt, soak: the lives to begin with (default a random number)")
+	f.DurationVar(&o.hunt.For, "for", 0, "hunt: end after this time (default: never); league: take no longer (default 15m); soak: end after it (default 24h)")
+	f.DurationVar(&o.soak.every, "every", 0, "soak: look this often at what is in use (default 1m, or 12 times)")
+	f.StringArrayVar(&o.soak.exporters, "exporter", nil, "soak: run `NAME=COMMAND` beside, in which {url} is a target that fails and {addr} an address that is read")
 	f.BoolVar(&o.hunt.Faults, "faults", false, "hunt: let the monitor stand still, lack room, begin late, end early; load the CPUs")
 	f.DurationVar(&o.run.Hold, "hold-time", 0, "hold events this long to order and join them (default 250ms)")
 	f.BoolVarP(&o.load, "load", "x", false, "also measure forced loss, storms of rising rates, and cost")
@@ -246,7 +255,7 @@ func newFlags(o *options) *pflag.FlagSet {
 }
 
 // operandsOf is the number of operands of each command: -1 is one or more, -2 any number.
-var operandsOf = map[string]int{"run": -2, "hunt": 0, "report": -1, "compare": 2, "list": 0, "bench": 0, "league": -2}
+var operandsOf = map[string]int{"run": -2, "hunt": 0, "report": -1, "compare": 2, "list": 0, "bench": 0, "league": -2, "soak": 0}
 
 // syntax returns what the options do not tell of the arguments.
 func syntax() command.Syntax {
@@ -263,7 +272,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, err
 	}
 	if f.NArg() == 0 {
-		return nil, fmt.Errorf("no command: run, hunt, report, compare, list, bench or league (see quark-fidelity -h)")
+		return nil, fmt.Errorf("no command: run, hunt, soak, report, compare, list, bench or league (see quark-fidelity -h)")
 	}
 	o.command, o.operands = f.Arg(0), f.Args()[1:]
 	want, ok := operandsOf[o.command]
@@ -280,7 +289,11 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("--monitor, --command and --format are for run, without scripts, and for league, without files")
 	case (o.league.quick || o.league.csv+o.league.markdown != "") && o.command != "league":
 		return nil, fmt.Errorf("--quick, --csv and --markdown are for league")
-	case o.command == "league" && o.hunt.For < 0:
+	case (o.soak.every != 0 || len(o.soak.exporters) > 0) && o.command != "soak":
+		return nil, fmt.Errorf("--every and --exporter are for soak")
+	case o.soak.every < 0:
+		return nil, fmt.Errorf("--every %v: must be more than 0", o.soak.every)
+	case (o.command == "league" || o.command == "soak") && o.hunt.For < 0:
 		return nil, fmt.Errorf("--for %v: must be more than 0", o.hunt.For)
 	case o.command == "league" && n > 0 && (o.output != "" || o.league.quick || f.Changed("repeats") || o.ebpf || o.kprobe || o.cnproc || o.run.Backends != 0):
 		return nil, fmt.Errorf("league: with files nothing is measured: only --csv, --markdown and -p go with them")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,8 @@ func TestSlurmGuests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// make empties these for the tools that it runs here, such as this test.
+	node.env = append(node.env, "GOARCH="+runtime.GOARCH, "GOHOSTARCH="+runtime.GOARCH)
 	s := slurmRun{node, root, 2, strings.Split(vars, "|")}
 	results := s.submit(t, "test-kernel", "FRESH=1", "TESTS=t_fork t_exit_signal", "BACKENDS=c")
 	s.kill(t, results, "6.1-cloud", func() {})
@@ -99,11 +102,18 @@ func slurmTree(t *testing.T, kernels ...string) string {
 	root := t.TempDir()
 	self, err := os.Executable()
 	err = errors.Join(err, os.MkdirAll(filepath.Join(root, "build", "amd64"), 0o755), os.MkdirAll(filepath.Join(root, "bin"), 0o755),
-		os.MkdirAll(filepath.Join(root, "docs"), 0o755), os.MkdirAll(filepath.Join(root, "kernel_images", "local"), 0o755),
+		os.MkdirAll(filepath.Join(root, "kernel_images", "local"), 0o755),
 		os.WriteFile(filepath.Join(root, "initramfs.gz"), []byte("x"), 0o644))
-	for from, to := range map[string]string{"../../Makefile": "Makefile", "../../docs/slurm.sh": "docs/slurm.sh"} {
-		b, err2 := os.ReadFile(from)
-		err = errors.Join(err, err2, os.WriteFile(filepath.Join(root, to), b, 0o755))
+	copied := []string{"Makefile", "docs/slurm.sh"}
+	makefile, err2 := os.ReadFile("../../Makefile")
+	err = errors.Join(err, err2)
+	for _, m := range regexp.MustCompile(`(?m)^include (.*)$`).FindAllStringSubmatch(string(makefile), -1) {
+		copied = append(copied, strings.Fields(m[1])...)
+	}
+	for _, name := range copied {
+		to := filepath.Join(root, name)
+		b, err2 := os.ReadFile(filepath.Join("../..", name))
+		err = errors.Join(err, err2, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b, 0o755))
 	}
 	for _, name := range []string{"build/amd64/quark-matrix", "build/amd64/quark-fidelity", "bin/qemu-system-x86_64"} {
 		err = errors.Join(err, os.Symlink(self, filepath.Join(root, name)))
@@ -148,6 +158,10 @@ func (s *slurmRun) kill(t *testing.T, results, kernel string, then func()) {
 	s.await(t, 5*time.Minute, "shard with a guest of "+kernel, func() bool {
 		said, _ := filepath.Glob(filepath.Join(results, "shards", "*", "guests", "*"+kernel+"*", "records.jsonl"))
 		if len(said) == 0 {
+			if s.jobs() == 0 {
+				all, _ := filepath.Glob(filepath.Join(results, "*.txt"))
+				t.Fatalf("the jobs are over without a guest of %s: %s", kernel, read(t, append(all, os.DevNull)[0]))
+			}
 			return false
 		}
 		if st, err := os.Stat(said[0]); err != nil || st.Size() == 0 {
@@ -190,8 +204,8 @@ func (s *slurmRun) finish(t *testing.T, limit time.Duration) {
 	s.await(t, limit, "end of the jobs", func() bool { return s.jobs() == 0 })
 }
 
-// times are what differs from run to run: seconds, and the words of cached results.
-var times = regexp.MustCompile(`  +(\d+\.\d|cached)\b`)
+// times matches what differs from run to run: seconds, and the word of a cached result.
+var times = regexp.MustCompile(`^(\d+\.\d|cached)$`)
 
 // table returns the lines of a table without times, and the sum.
 func table(text string) string {
@@ -201,7 +215,8 @@ func table(text string) string {
 		if strings.Contains(line, " guests in ") || strings.HasPrefix(line, "make") {
 			continue
 		}
-		lines = append(lines, strings.Join(strings.Fields(times.ReplaceAllString(line, " T")), " "))
+		words := slices.DeleteFunc(strings.Fields(line), times.MatchString)
+		lines = append(lines, strings.Join(words, " "))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -154,8 +154,8 @@ type operatingSystem struct {
 
 // own is what the schema has no place for.
 type own struct {
-	Backend    string   `json:"backend"`
-	Monotonic  uint64   `json:"monotonic_ns"`
+	Backend    string   `json:"backend,omitempty"`
+	Monotonic  uint64   `json:"monotonic_ns,omitempty"`
 	Cgroup     string   `json:"cgroup,omitempty"`
 	Login      *login   `json:"login,omitempty"`
 	Signal     string   `json:"exit_signal,omitempty"`
@@ -166,6 +166,7 @@ type own struct {
 	Carried    []string `json:"carried,omitempty"`
 	Truncated  []string `json:"truncated,omitempty"`
 	Gap        *gap     `json:"gap,omitempty"`
+	Dropped    uint64   `json:"dropped,omitempty"`
 	// Bytes has members of process as they are, in base64, which are not UTF-8.
 	Bytes map[string][]byte `json:"bytes_b64,omitempty"`
 }

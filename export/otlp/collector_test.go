@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/export/otlp"
 )
 
-// theCollector is the program of testdata/collector, which make test-collector builds.
+// theCollector is the program of testdata/collector, which make test-exporters builds.
 type theCollector struct {
 	t            *testing.T
 	program, dir string
@@ -114,7 +116,7 @@ func (c *theCollector) names() map[string]uint64 {
 func TestKilledCollector(t *testing.T) {
 	program := os.Getenv("QUARK_COLLECTOR")
 	if program == "" {
-		t.Skip("make test-collector builds an OpenTelemetry Collector for it, which takes minutes the first time")
+		t.Skip("make test-exporters builds an OpenTelemetry Collector for it, which takes minutes the first time")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
 	if err != nil {
@@ -128,7 +130,7 @@ func TestKilledCollector(t *testing.T) {
 	o := quick("http://" + c.address)
 	o.Length, o.Grace, o.RetryMax = 5000, time.Minute, 200*time.Millisecond
 	const events = 60000
-	e := flood(t, o, events, func(i int) {
+	e := flood(t, o, events, func(i int, e *otlp.Exporter) {
 		switch i {
 		case 5, 13:
 			c.kill()
@@ -136,6 +138,9 @@ func TestKilledCollector(t *testing.T) {
 			c.start()
 		}
 		time.Sleep(100 * time.Millisecond)
+		if i == 19 {
+			drained(t, e) // so that what follows has room, and tells of what had none
+		}
 	})
 	if err := e.Close(); err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ type Exporter struct {
 	latest *sdk.Record
 }
 
-// MemoryLimit, for debug.SetMemoryLimit, is what keeps a small program that exports with the
+// MemoryLimit is, for debug.SetMemoryLimit, what keeps a small program that exports with the
 // default Length and Bytes below 64 MiB of resident memory, 16 MiB of untouched ballast included in
 // the limit: while much waits, garbage is collected more often.
 const MemoryLimit = 52 << 20

@@ -14,6 +14,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/quark-linux/quark"
+	"github.com/quark-linux/quark/export"
 )
 
 type keyValue = attribute.KeyValue
@@ -58,18 +59,17 @@ func (r *recorder) record(ev *quark.Event) (out log.Record) {
 	out.SetSeverityText("INFO")
 	out.SetEventName(nameProcess)
 	r.attrs = append(r.attrs, attribute.Int64("quark.monotonic_ns", int64(ev.Time)))
+	out.SetBody(attribute.StringValue(export.Summary(ev)))
 	switch {
 	case ev.Events.Has(quark.EventGap):
 		out.SetEventName(nameLost)
 		out.SetSeverity(log.SeverityWarn)
 		out.SetSeverityText("WARN")
-		out.SetBody(attribute.StringValue("events were lost: " + ev.Gap.Cause.String()))
 		r.lost(&ev.Gap)
 	case ev.Process != nil:
 		if ev.Events == 0 {
 			out.SetEventName(nameExisting)
 		}
-		out.SetBody(attribute.StringValue(valid(body(ev))))
 		r.event(ev)
 		r.process(ev)
 	}
@@ -100,20 +100,6 @@ func (r *recorder) dropped(out *sdk.Record, count uint64, from, to time.Time) {
 	out.SetSeverityText("WARN")
 	out.SetBody(attribute.StringValue(fmt.Sprintf("%d events were dropped: too many waited for the target", count)))
 	out.SetAttributes(text("quark.dropped.cause", "queue_full"), attribute.Int64("quark.dropped.count", int64(count)))
-}
-
-// body is the event in a few words.
-func body(ev *quark.Event) string {
-	what := "EXISTING"
-	if ev.Events != 0 {
-		what = ev.Events.String()
-	}
-	p := ev.Process
-	who := "?"
-	if p.Known.Has(quark.FieldComm) {
-		who = p.Comm
-	}
-	return what + " " + who + "[" + strconv.FormatUint(uint64(p.PID), 10) + "]"
 }
 
 // event adds what is of the event, and not of its process.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +23,7 @@ func prometheus(t *testing.T, target string) (base string) {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Skip("needs prometheus: apt-get install prometheus, and stop the service")
+		t.Skip("needs prometheus: make test-exporters installs it")
 	}
 	dir := t.TempDir()
 	config := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nscrape_configs:\n- job_name: quark\n  static_configs: [{targets: ['%s']}]\n", target)
@@ -43,6 +44,8 @@ func prometheus(t *testing.T, target string) (base string) {
 	cmd := exec.Command(program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address="+address)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the signal comes at the end of the thread that started it
+	t.Cleanup(runtime.UnlockOSThread)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,7 @@ func TestPrometheus(t *testing.T) {
 func TestPromtool(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("needs promtool: apt-get install prometheus, and stop the service")
+		t.Skip("needs promtool: make test-exporters installs it")
 	}
 	s, _ := served(t)
 	text, _ := scrape(t, s)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -142,12 +141,8 @@ type hunter struct {
 // try performs scripts once.
 func (h *hunter) try(set backends.Set, scripts []*script.Script, f Faults) (*result, error) {
 	t := &trial{Backends: set, Hold: h.Hold, Patience: h.Patience, Faults: f}
-	for i, s := range scripts {
-		path := filepath.Join(h.dir, fmt.Sprint(i))
-		if err := os.WriteFile(path, []byte(s.String()), 0o644); err != nil {
-			return nil, err
-		}
-		t.Scripts = append(t.Scripts, path)
+	if err := t.write(h.dir, scripts); err != nil {
+		return nil, err
 	}
 	return t.run()
 }

@@ -53,6 +53,21 @@ type trial struct {
 	Patience time.Duration
 	Scripts  []string // files
 	Faults   Faults
+
+	// Of queues that are older than the trial: what they had counted before the last events of
+	// the one before, whose gaps were delivered before it, and at the begin of this one.
+	earlier, before map[*witness.Listener]engine.SourceStats
+	// settled is what will be earlier for the next one.
+	settled map[*witness.Listener]engine.SourceStats
+}
+
+// stats returns the counters of a queue. What was lost is what can be missing from the trial.
+func (t *trial) stats(l *witness.Listener) (engine.Stats, error) {
+	s, err := l.Queue.Stats()
+	for c, n := range t.earlier[l].Lost {
+		s.Source.Lost[c] -= n
+	}
+	return s, err
 }
 
 // result is what became of a trial.
@@ -62,6 +77,14 @@ type result struct {
 	Lost   uint64
 	Lies   []lie
 	Absent []string // backends that can't be opened, and why
+	// Unexplained are those findings that say that events are missing, or how many.
+	Unexplained []string
+}
+
+// unexplained adds a lie about how many events there were.
+func (r *result) unexplained(backend, finding string) {
+	r.Unexplained = append(r.Unexplained, backend+": "+finding)
+	r.add(backend, -1, finding)
 }
 
 // lie is what one backend got wrong of the lives of one script.
@@ -194,16 +217,21 @@ func (t *trial) wait(run *scenario.Running, all []*witness.Witness) ([]*scenario
 // damage, if not nil, is a defect of the tests between what was delivered and the judge.
 var damage func(*score.Witness)
 
-// judge judges what a backend delivered, and closes its queues.
+// judge judges what a backend delivered.
 func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcome) error {
 	delivered := w.Testimony()
 	if t.Faults.Length != 0 {
 		delivered.JoinedHold = 1 // a full queue delivers at once
 	}
-	single, err := w.Single.Queue.Stats()
-	joined, err2 := w.Joined.Queue.Stats()
-	if err := errors.Join(err, err2); err != nil {
+	single, err := t.stats(w.Single)
+	if err != nil {
 		return err
+	}
+	var joined engine.Stats // zero where there is no such queue
+	if w.Joined != nil {
+		if joined, err = t.stats(w.Joined); err != nil {
+			return err
+		}
 	}
 	delivered.Cut = w.Backend == "kprobe" && (t.Faults.Ring != 0 || single.Source.Lost[engine.LossRingFull]+joined.Source.Lost[engine.LossRingFull] > 0)
 	if damage != nil {
@@ -232,6 +260,10 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 	if fine(total) {
 		return nil
 	}
+	counted := fmt.Sprintf("%s; %d in gaps, %d counted as lost", total, total.Lost, single.Lost())
+	if !total.CompleteBut(lost) {
+		r.Unexplained = append(r.Unexplained, w.Backend+": "+counted)
+	}
 	whose := -1
 	for i, o := range outcomes {
 		own := slices.DeleteFunc(slices.Clone(o.Lives), func(l *truth.Life) bool { return l.PID == o.Director })
@@ -241,47 +273,40 @@ func (t *trial) judge(r *result, w *witness.Witness, outcomes []*scenario.Outcom
 		}
 	}
 	if whose < 0 {
-		counted := fmt.Sprintf("%s; %d in gaps, %d counted as lost", total, total.Lost, single.Lost())
 		r.add(w.Backend, -1, append(total.Findings, counted)...)
 	}
 	return nil
 }
 
-// settle waits for the last events, and until what was produced was delivered or lost. As other
-// processes make events meanwhile, the sums agree only now and then.
+// settle waits for the last events, and until what was produced was delivered or lost.
 func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outcome) error {
 	list := witness.Listeners(all)
 	lost := make([]engine.SourceStats, len(list)) // of before the last events
+	t.settled = make(map[*witness.Listener]engine.SourceStats)
 	for i, l := range list {
 		s, err := l.Queue.Stats()
 		if err != nil {
 			return err
 		}
-		lost[i] = s.Source
+		lost[i], t.settled[l] = s.Source, s.Source
 	}
 	if _, err := witness.Settle(list, done, t.Patience); err != nil {
 		return err
 	}
 	for _, l := range list {
-		for end := time.Now().Add(3 * time.Second); ; time.Sleep(time.Millisecond) {
-			s, err := l.Queue.Stats()
-			if err != nil {
-				return err
-			}
-			if s.Source.Produced == s.Insertions+s.Lost() {
-				break
-			}
-			if time.Now().After(end) {
-				r.add(l.Queue.Backend(), -1, fmt.Sprintf("%d events produced, %d read, %d lost", s.Source.Produced, s.Insertions, s.Lost()))
-				break
-			}
+		s, ok, err := l.Balanced(3 * time.Second)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			r.unexplained(l.Queue.Backend(), fmt.Sprintf("%d events produced, %d read, %d lost", s.Source.Produced, s.Insertions, s.Lost()))
 		}
 	}
 	if err := witness.Pause(all); err != nil {
 		return err
 	}
 	for i, l := range list {
-		if err := r.gaps(l, &lost[i]); err != nil {
+		if err := t.gaps(r, l, &lost[i]); err != nil {
 			return err
 		}
 	}
@@ -290,8 +315,8 @@ func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outco
 
 // gaps compares the gaps that were delivered with what was counted as lost: each loss that was
 // counted before the last events is in a gap, and the gaps tell of no more than was counted.
-func (r *result) gaps(l *witness.Listener, before *engine.SourceStats) error {
-	after, err := l.Queue.Stats()
+func (t *trial) gaps(r *result, l *witness.Listener, before *engine.SourceStats) error {
+	after, err := t.stats(l)
 	if err != nil {
 		return err
 	}
@@ -303,8 +328,8 @@ func (r *result) gaps(l *witness.Listener, before *engine.SourceStats) error {
 		}
 	}
 	for c := range engine.Loss(engine.NumLosses) {
-		if told[c] > after.Source.Lost[c] || before.Lost[c] > 0 && gaps[c] == 0 {
-			r.add(l.Queue.Backend(), -1, fmt.Sprintf("%s: %d events were counted as lost, %d in %d gaps", c, after.Source.Lost[c], told[c], gaps[c]))
+		if told[c] > after.Source.Lost[c] || before.Lost[c] > t.before[l].Lost[c] && gaps[c] == 0 {
+			r.unexplained(l.Queue.Backend(), fmt.Sprintf("%s: %d events were counted as lost, %d in %d gaps", c, after.Source.Lost[c], told[c], gaps[c]))
 		}
 	}
 	return nil

@@ -105,6 +105,29 @@ func sameIDs(d *director) {
 		}
 		d.stand(p, 0)
 	}
+	d.fileIDs()
+}
+
+// fileIDs lets a process stand still while root has another user id for the file system, and fewer
+// capabilities, which is not recorded: who reads it then has what is not so before and after.
+func (d *director) fileIDs() {
+	set := func(p *process, uid int) *process {
+		return p.event(truth.Record{Op: truth.IDs, ID: engine.ChangedUID, Optional: true, Unchanged: true}, "setfsuid", unix.SYS_SETFSUID, uid)
+	}
+	first, goOn := d.gate(), d.gate()
+	second, toEnd := d.gate(), d.gate()
+	p := set(d.script(), 5)
+	p.Tell(first.w).WaitFor(goOn.r)
+	set(p, 0).stamp()
+	p.Tell(second.w).WaitFor(toEnd.r)
+	d.start(p.end(0))
+	first.pass(p)
+	d.awaitReaders(p.pid)
+	goOn.release(p)
+	second.pass(p)
+	d.observe(p.pid)
+	toEnd.release(p)
+	d.finish(p)
 }
 
 func setuidProgram(d *director) {

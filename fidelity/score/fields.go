@@ -237,7 +237,7 @@ func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
 			if was.Earliest > born || !row.At.Has(was.Kind.Events()) && !(open && row.Origin == engine.OriginProc) {
 				continue
 			}
-			if was.Unchanged {
+			if was.Unchanged && !(open && row.Origin == engine.OriginProc) {
 				continue // it need not be delivered
 			}
 			if open || was.Latest <= born && !j.inGap(was.Earliest, was.Latest) {

@@ -179,10 +179,16 @@ func (s *Score) PerfectBut(lost uint64) bool {
 	rest := *s
 	rest.Truth -= s.Lost
 	rest.Looks = false
+	return s.CompleteBut(lost) && rest.Perfect()
+}
+
+// CompleteBut reports whether all events were seen but those of which PerfectBut speaks, whatever
+// they say.
+func (s *Score) CompleteBut(lost uint64) bool {
 	if s.Looks {
 		lost = min(lost, math.MaxUint64/2) * 2
 	}
-	return uint64(s.Lost) <= lost && rest.Perfect()
+	return uint64(s.Lost) <= lost && s.Seen >= s.Truth-s.Lost
 }
 
 // Threads reports whether a backend can report threads on this kernel.

@@ -1207,3 +1207,24 @@ func TestLongLifeIsJoined(t *testing.T) {
 		}
 	}
 }
+
+// A call that sets an id of the file system alone changes capabilities, without an event that has
+// to come: what /proc showed then can be what is carried to the end. A kernel's report can't.
+func TestWasOpen(t *testing.T) {
+	for origin, want := range map[engine.Origin]bool{engine.OriginProc: true, engine.OriginKernel: false} {
+		w := perfect()
+		w.Table.Fields[engine.FieldCaps] = engine.Capability{Origin: origin, At: engine.EventFork | engine.EventExec}
+		l := new(truth.Life)
+		var told truth.State
+		told.Set(engine.FieldCaps, "all")
+		l.Events = []*truth.Event{
+			{Life: l, Kind: engine.KindFork, Earliest: 100, Latest: 110, State: told},
+			{Life: l, Kind: engine.KindIDChange, ID: engine.ChangedUID, Earliest: 120, Latest: 130, Optional: true, Unchanged: true},
+			{Life: l, Kind: engine.KindExit, Earliest: 140, Latest: 150, State: told},
+		}
+		j := &judge{w: w}
+		if got := j.wasOpen(l.Events[2], engine.FieldCaps); got != want {
+			t.Errorf("capabilities from %s can have been others: %t", origin, got)
+		}
+	}
+}

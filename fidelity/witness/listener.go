@@ -255,6 +255,9 @@ const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.F
 func (l *Listener) inTable(ev *engine.Event) string {
 	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry).With(engine.FieldPrivileges)
 	if ev.Thread {
+		if ev.Events.Has(engine.EventExit) && !p.Known.Has(engine.FieldStart) {
+			return "" // it may be of a process that has ended, or that is not known at all
+		}
 		// What changes without an event is new with the event of a thread.
 		fields &^= ofThreads | engine.ChangeUnseen
 	}
@@ -289,6 +292,18 @@ func Differs(a, b *engine.Process, fields engine.Fields) string {
 		}
 	}
 	return ""
+}
+
+// Balanced waits until all that was produced was read or lost, and reports whether it was. As other
+// processes make events meanwhile, the sums agree only now and then.
+func (l *Listener) Balanced(patience time.Duration) (s engine.Stats, ok bool, err error) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		s, err = l.Queue.Stats()
+		ok = s.Source.Produced == s.Insertions+s.Lost()
+		if ok || err != nil || time.Now().After(end) {
+			return s, ok, err
+		}
+	}
 }
 
 // end returns the stamp of a pid's last EXIT, 0 if none was delivered.

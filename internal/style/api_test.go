@@ -16,7 +16,7 @@ import (
 
 // public are the packages that users import.
 var public = []string{".", "engine", "engine/container", "engine/enginetest", "engine/filter", "engine/glob", "engine/trace", "exitsnoop", "btfhub",
-	"export", "export/ecs", "export/otlp", "export/prom"}
+	"export", "export/ecs", "export/output", "export/otlp", "export/prom"}
 
 // make apidiff compares just these.
 func TestAPIDiffHasAllPackages(t *testing.T) {

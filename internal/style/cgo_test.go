@@ -12,8 +12,8 @@ import (
 // binding is the one folder that needs cgo.
 const binding = "bindings/c"
 
-// No other package imports "C", none imports the binding, and without cgo the folder does not exist:
-// each of its files says so.
+// No other package imports "C", and without cgo the folder is no package: each of its files says
+// so.
 func TestCgoIsConfined(t *testing.T) {
 	for _, path := range files(t) {
 		if !strings.HasSuffix(path, ".go") {

@@ -17,7 +17,7 @@ var (
 	quoted = regexp.MustCompile("`([a-zA-Z0-9_.*-]+(?:/[a-zA-Z0-9_.*-]+)*/?)`")
 	linked = regexp.MustCompile(`\]\(([a-zA-Z0-9_./-]+)\)`)
 	// isPath matches names with a directory of the repository, and names of its files.
-	isPath = regexp.MustCompile(`^(backends|btfhub|cmd|docs|engine|exitsnoop|fidelity|initramfs|internal|kernel_images|packaging|tools|\.github)/|^[a-z_]+\.(go|sh|md)$`)
+	isPath = regexp.MustCompile(`^(backends|bindings|btfhub|cmd|docs|engine|exitsnoop|fidelity|initramfs|internal|kernel_images|packaging|tools|\.github)/|^[a-z_]+\.(go|sh|md)$`)
 	// made are paths that a command makes.
 	made = regexp.MustCompile(`^kernel_images/(amd64|arm64|local)`)
 )
@@ -27,7 +27,7 @@ func TestManualPages(t *testing.T) {
 	if _, err := exec.LookPath("mandoc"); err != nil {
 		t.Skip("needs mandoc: apt-get install mandoc")
 	}
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.[78]"))
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.[378]"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no manual pages: %v", err)
 	}

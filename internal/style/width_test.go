@@ -86,7 +86,7 @@ func commentLines(path string) func([]byte) map[int]bool {
 	case strings.HasSuffix(name, ".c"), strings.HasSuffix(name, ".h"):
 		return matching(`^\s*(//|/\*|\*)\s*\S+\s+\S|\s/[/*] `)
 	case name == "Makefile", name == "deps", name == "run", name == ".editorconfig", name == ".clang-format",
-		strings.HasSuffix(name, ".sh"), strings.HasSuffix(name, ".yml"), strings.HasSuffix(name, ".yaml"):
+		strings.HasSuffix(name, ".py"), strings.HasSuffix(name, ".sh"), strings.HasSuffix(name, ".yml"), strings.HasSuffix(name, ".yaml"):
 		return matching(`^\s*#+\s*\S+\s+\S|\s# `)
 	}
 	return nil

@@ -19,6 +19,16 @@ struct {
 	__type(value, struct tallies);
 } counters SEC(".maps");
 
+/*
+ * A bound of a loop. Where records go through perf buffers user space can lower it: kernels that
+ * have no ring may have a verifier that checks a function once for each call of it.
+ */
+#ifdef PERF_BUFFER
+#define LIMIT(name, n) const volatile __u32 name = n
+#else
+#define LIMIT(name, n) enum { name = n }
+#endif
+
 #define SEEN_MASK 511 /* at most two for each step of a walk */
 
 /*

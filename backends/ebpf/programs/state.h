@@ -226,6 +226,13 @@ static __always_inline void begin_event(struct event *e, enum event_kind kind)
 	e->kind = kind;
 }
 
+/* Set the number of the image that task executes. A child has that of the task that made it. */
+static __always_inline void set_image(struct event *e, struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->self_exec_id) && !bpf_core_read(&e->image, 2, &task->self_exec_id))
+		e->image++;
+}
+
 /*
  * Fill e with the state of task. The start time is that of the group's leader, even if task is
  * another thread: with the pid it identifies the process. All threads have the same parent. cred is
@@ -254,9 +261,7 @@ static __noinline void fill_event(struct event *e, enum event_kind kind, struct 
 			bpf_core_read(&pid, sizeof(pid), &leader->thread_pid);
 	}
 	fill_pid_namespace(e, pid);
-	if (bpf_core_field_exists(task->self_exec_id) && !bpf_core_read(&e->image, 2, &task->self_exec_id))
-		e->image++;
-
+	set_image(e, task);
 	e->start = start_time(leader);
 	if (e->start)
 		e->known |= KNOWN_START;

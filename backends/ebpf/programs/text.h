@@ -20,6 +20,11 @@
 #define STEPS_AT_ONCE 8
 #define CHECKS_AT_ONCE 16
 
+LIMIT(path_rounds, PATH_STEPS / STEPS_AT_ONCE);
+LIMIT(cgroup_rounds, CGROUP_STEPS / STEPS_AT_ONCE);
+LIMIT(path_attempts, 4);
+LIMIT(path_checks, SEEN_MASK);
+
 #define CONTINUE (-1) /* the walk is not at its end; besides the values of enum text_form */
 
 /* Append a name. Returns 0, or the form of the path if it ends here for lack of room. */
@@ -171,7 +176,7 @@ __attribute__((noinline)) int walk_once(__u32 index, __u64 at, __u64 on, __u64 r
 	if (!s || begin_walk(s, at, on))
 		return TEXT_UNKNOWN;
 	begin = s->used;
-	for (int i = 0; i < PATH_STEPS / STEPS_AT_ONCE; i++) {
+	for (int i = 0; i < path_rounds; i++) {
 		int form = walk_steps(index, root, root_on, begin, i == 0);
 
 		if (form != CONTINUE)
@@ -208,7 +213,7 @@ __attribute__((noinline)) int unchanged_steps(__u32 index, __u32 from)
 /* Whether all that the last walk has noted is as it was. */
 __attribute__((noinline)) int unchanged(__u32 index)
 {
-	for (int i = 0; i <= SEEN_MASK; i += CHECKS_AT_ONCE) {
+	for (int i = 0; i <= path_checks; i += CHECKS_AT_ONCE) {
 		int same = unchanged_steps(index, i);
 
 		if (same != CONTINUE)
@@ -216,8 +221,6 @@ __attribute__((noinline)) int unchanged(__u32 index)
 	}
 	return 0;
 }
-
-#define ATTEMPTS 4
 
 /* Append a path. Returns an enum text_form: TEXT_UNKNOWN if renames disturb each attempt. */
 __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 root, __u64 root_on)
@@ -228,7 +231,7 @@ __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 r
 	if (!s)
 		return TEXT_UNKNOWN;
 	begin = s->used;
-	for (int i = 0; i < ATTEMPTS; i++) {
+	for (int i = 0; i < path_attempts; i++) {
 		int form = walk_once(index, at, on, root, root_on);
 
 		if (unchanged(index))
@@ -285,7 +288,7 @@ __attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
 		return TEXT_UNKNOWN;
 	begin = s->used;
 	s->node = node;
-	for (int i = 0; i < CGROUP_STEPS / STEPS_AT_ONCE; i++) {
+	for (int i = 0; i < cgroup_rounds; i++) {
 		int form = walk_cgroup_steps(index, begin);
 
 		if (form != CONTINUE)

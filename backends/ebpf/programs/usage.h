@@ -8,7 +8,7 @@
 #define QUARK_USAGE_H
 
 #define MOST_THREADS 64 /* not released yet; of a group with more nothing is known */
-#define MOST_TRIES 4	/* while others are released */
+LIMIT(most_tries, 4); /* while others are released */
 
 /* What the kernel's types lack is unknown. */
 static __always_inline int have_usage(struct task_struct *task)
@@ -193,7 +193,7 @@ static __noinline void fill_usage(struct exit_event *x, struct task_struct *task
 	} else if (!bpf_map_pop_elem(&free_slots, &index)) {
 		struct slot *s = bpf_map_lookup_elem(&slots, &index);
 
-		for (int i = 0; i < MOST_TRIES && !known; i++)
+		for (int i = 0; i < most_tries && !known; i++)
 			known = sum_group(index, (__u64)task, (__u64)signal);
 		if (s)
 			*u = ((struct threads *)s->belongings)->usage;

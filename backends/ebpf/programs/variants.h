@@ -178,6 +178,7 @@ int quark_variant_fork_record(void *ctx)
 	e->tgid = thread ? bpf_get_current_pid_tgid() >> 32 : tid;
 	e->thread = thread;
 	e->creator = bpf_get_current_pid_tgid() >> 32;
+	set_image(e, task);
 	if (flags & (CLONE_PARENT | CLONE_THREAD))
 		bpf_core_read(&parent, sizeof(parent), &task->real_parent);
 	if (!bpf_core_read(&e->ppid, 4, &parent->tgid))

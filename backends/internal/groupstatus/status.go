@@ -75,5 +75,8 @@ const coreSignals = 1<<unix.SIGQUIT | 1<<unix.SIGILL | 1<<unix.SIGTRAP | 1<<unix
 // Certain reports whether the wait status of a thread is that of its process: it is of a signal to
 // the whole group, and no other thread can have dumped core.
 func Certain(status int32) bool {
-	return endsGroup(status) && (status&CoreDumped != 0 || coreSignals>>(status&0x7f)&1 == 0)
+	return endsGroup(status) && (status&CoreDumped != 0 || !Dumps(status))
 }
+
+// Dumps reports whether the wait status is of a signal that dumps core by default.
+func Dumps(status int32) bool { return coreSignals>>(status&0x7f)&1 != 0 }

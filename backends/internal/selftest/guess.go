@@ -17,6 +17,10 @@ import (
 // warning (from 4.20 on; a distributor may have taken that into an older one).
 const safeReads = "5.8"
 
+// ReadsWarn reports whether this kernel may print a warning, which can be fatal, when a probe or a
+// program reads at an address that is none. It can't be found out by trial without that harm.
+func ReadsWarn() bool { return runtime.GOARCH == "amd64" && !kernelversion.AtLeast(safeReads) }
+
 // warnSettings are files with a number that is not 0 if a warning is fatal: at once, or after so
 // many (since Linux 6.2).
 var warnSettings = []struct {

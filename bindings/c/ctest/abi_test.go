@@ -3,6 +3,7 @@ package ctest
 import (
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/bits"
 	"os"
@@ -17,8 +18,8 @@ import (
 	"github.com/quark-linux/quark/internal/golden"
 )
 
-// What testdata/abi.txt has may only grow: programs that were compiled before go on working. go test
-// -update writes it.
+// What testdata/abi.txt has may only grow: programs that were compiled before go on working.
+// go test -update writes it.
 func TestABI(t *testing.T) {
 	h := parseHeader(t)
 	var b strings.Builder
@@ -180,11 +181,11 @@ func python(t testing.TB, script string, args ...string) []byte {
 	run.Env = append(os.Environ(), "LIBQUARK="+lib+"/lib/libquark.so.0", "PYTHONPATH=../examples", "PYTHONIOENCODING=utf-8")
 	out, err := run.Output()
 	if err != nil {
-		message := ""
-		if e, ok := err.(*exec.ExitError); ok {
-			message = string(e.Stderr)
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			out = append(out, exit.Stderr...)
 		}
-		t.Fatalf("%s: %v\n%s%s", script, err, out, message)
+		t.Fatalf("%s: %v\n%s", script, err, out)
 	}
 	return out
 }

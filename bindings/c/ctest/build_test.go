@@ -37,6 +37,9 @@ func library(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("libquark is for Linux")
 	}
+	if testing.Short() {
+		t.Skip("it compiles the library")
+	}
 	needs(t, "gcc", "to compile C: apt-get install gcc libc6-dev")
 	needs(t, "go", "to build the library")
 	if out, err := build(); err != nil {
@@ -81,16 +84,4 @@ func pkgConfig(t testing.TB, lib string) []string {
 		t.Fatalf("pkg-config: %v\n%s", err, out)
 	}
 	return strings.Fields(string(out))
-}
-
-// valgrind returns the command that runs a program under valgrind. It exits with 99 after an error.
-// What Go has allocated is left out: valgrind does not know the stacks of goroutines. Those
-// addresses are above what it gives to malloc(3) and to C's stacks. Nor does it know what Go has
-// set, so that values that were never set are not looked for.
-func valgrind(t testing.TB, program string, args ...string) *exec.Cmd {
-	t.Helper()
-	needs(t, "valgrind", "to see wrong use of memory: apt-get install valgrind libc6-dbg")
-	return exec.CommandContext(t.Context(), "valgrind", append([]string{"-q", "--error-exitcode=99", "--undef-value-errors=no",
-		"--ignore-ranges=0x8000000000-0x7fffffffffff", "--child-silent-after-fork=yes", "--leak-check=full",
-		"--errors-for-leak-kinds=definite,indirect", "--show-leak-kinds=definite,indirect", program}, args...)...)
 }

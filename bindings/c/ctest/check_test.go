@@ -20,11 +20,8 @@ func recordings(t testing.TB) (whole, torn string) {
 func TestCheck(t *testing.T) {
 	program := compile(t, "testdata/check.c")
 	whole, torn := recordings(t)
-	run := valgrind(t, program, whole, torn)
-	var stderr bytes.Buffer
-	run.Stderr = &stderr // valgrind remarks on the size of the range that it is told to ignore
-	if out, err := run.Output(); err != nil || string(out) != "ok\n" {
-		t.Errorf("%v\n%s%s", err, out, &stderr)
+	if out, stderr, wrong := valgrind(t, program, whole, torn); out != "ok\n" || wrong != "" {
+		t.Errorf("%s%s%s", out, stderr, wrong)
 	}
 }
 
@@ -42,13 +39,14 @@ func TestCheckStatic(t *testing.T) {
 	}
 }
 
-// Valgrind sees what was handed out and is used too late.
+// Valgrind sees what is wrong: that something is used too late or beyond its end.
 func TestCheckSeesDefects(t *testing.T) {
-	program := compile(t, "testdata/check.c")
+	program := compile(t, "testdata/defects.c")
 	whole, _ := recordings(t)
-	out, err := valgrind(t, program, whole, "late").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "Invalid read") {
-		t.Errorf("%v\n%s", err, out)
+	for how, kind := range map[string]string{"late": "InvalidRead", "long": "InvalidRead"} {
+		if _, stderr, wrong := valgrind(t, program, whole, how); !strings.Contains(wrong, kind) {
+			t.Errorf("%s: %s%s", how, stderr, wrong)
+		}
 	}
 }
 
@@ -66,7 +64,7 @@ func samples(t testing.TB) []string {
 func TestMonitorDumpsAsGo(t *testing.T) {
 	program := compile(t, "../examples/monitor.c")
 	own, _ := recordings(t)
-	for i, file := range append(samples(t), own) {
+	for _, file := range append(samples(t), own) {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -75,14 +73,16 @@ func TestMonitorDumpsAsGo(t *testing.T) {
 		q := replay(t, b)
 		drain(t, q, func(ev *quark.Event) { want = q.AppendDump(want, ev) })
 		run := exec.CommandContext(t.Context(), program, "-d", "-r", file)
-		if i == 0 {
-			run = valgrind(t, program, "-d", "-r", file)
-		}
 		var stderr bytes.Buffer
 		run.Stderr = &stderr
 		got, err := run.Output()
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v\n%s\n%s\nwant %s", file, err, &stderr, got, want)
+		}
+	}
+	for _, file := range []string{own, write(t, "growing.trace", record(t, growing()))} {
+		if _, stderr, wrong := valgrind(t, program, "-p", "-r", file); wrong != "" {
+			t.Errorf("%s: %s%s", file, stderr, wrong)
 		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 // Each member of each event has the value that Go has, seen through Python.
 func TestMembers(t *testing.T) {
 	own, _ := recordings(t)
-	for _, file := range []string{own, samples(t)[0], samples(t)[len(samples(t))-1]} {
+	more := samples(t)
+	for _, file := range []string{own, write(t, "growing.trace", record(t, growing())), more[0], more[len(more)-1]} {
 		out := json.NewDecoder(bytes.NewReader(python(t, "testdata/members.py", file)))
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -42,7 +43,8 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%s: there are more events in C", file)
 		}
 		if file == own {
-			for name, ok := range filled { // else a member could be forgotten on both sides
+			// Else a member could be forgotten on both sides.
+			for name, ok := range filled {
 				if !ok && !never[name] {
 					t.Errorf("%s is never set in the recording", name)
 				}

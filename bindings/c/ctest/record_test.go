@@ -52,6 +52,17 @@ func lives() *enginetest.Machine {
 	return m
 }
 
+// growing makes events that are one byte longer each, so that one is just too long for the memory
+// of the one before.
+func growing() *enginetest.Machine {
+	m := enginetest.NewMachine()
+	p := m.Running("/bin/sh").Fork()
+	for n := range 700 {
+		p.Exec("/bin/true", strings.Repeat("x", n))
+	}
+	return m
+}
+
 // record returns a recording of a source.
 func record(t testing.TB, from quark.Source) []byte {
 	t.Helper()

@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/export"
+	"github.com/quark-linux/quark/export/ecs"
+	"github.com/quark-linux/quark/export/output"
 )
 
 // Exporters open what is not linked into quark-mon.
@@ -36,6 +39,7 @@ type Exporter interface {
 type exporting struct {
 	exporters []Exporter
 	counters  []export.Counter
+	output    *output.Output // nil: lines go to standard output
 }
 
 // exports reports whether something is asked for that quark-export has.
@@ -43,24 +47,94 @@ func (o *options) exports() bool { return o.metrics != "" || o.otlp != "" }
 
 // checkExports returns what of the options for exporters can't be.
 func (o *options) checkExports() error {
-	if o.otlp == "" {
+	for option, target := range map[string]string{"otlp": o.otlp, "output": o.outputTo} {
+		_, rest, remote := strings.Cut(target, "://")
+		if !remote || !o.drop {
+			continue
+		}
+		host, _, _ := strings.Cut(rest, "/")
+		if _, err := netip.ParseAddrPort(host); err != nil {
+			return fmt.Errorf("--%s %s with -D: no name can be looked up in an empty root directory, give address and port", option, target)
+		}
+	}
+	if o.outputTo == "" && (o.rotateSize != 0 || o.rotating.RotateEvery != 0 || o.rotating.Keep != 0) {
+		return errors.New("--rotate-size, --rotate-every and --keep have a meaning only with --output FILE: leave them out")
+	}
+	switch logs := o.outputTo == "journald" || o.outputTo == "syslog" || strings.HasPrefix(o.outputTo, "syslog+"); {
+	case logs && !o.json && !o.ecs:
+		return fmt.Errorf("--output %s: needs -j or --ecs, which make one line of an event", o.outputTo)
+	case !logs && o.outputTo != "" && o.drop:
+		return fmt.Errorf("--output %s with -D: a file can be renamed, or begun anew, only with the root directory: leave one out", o.outputTo)
+	}
+	if o.rotating.RotateEvery < 0 || o.rotating.Keep < 0 {
+		return errors.New("--rotate-every and --keep: must not be below 0")
+	}
+	o.rotating.RotateSize = int64(o.rotateSize)
+	return nil
+}
+
+// byteSize is the value of --rotate-size: bytes, or with K, M or G a multiple.
+type byteSize int64
+
+func (s *byteSize) Set(text string) error {
+	digits, unit := text, int64(1)
+	for i, letter := range []string{"K", "M", "G"} {
+		if rest, ok := strings.CutSuffix(text, letter); ok {
+			digits, unit = rest, 1<<(10*(i+1))
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > 1<<62/unit {
+		return fmt.Errorf("%q is no size: give bytes above 0, or with K, M or G", text)
+	}
+	*s = byteSize(n * unit)
+	return nil
+}
+
+func (s *byteSize) String() string { return strconv.FormatInt(int64(*s), 10) }
+
+func (s *byteSize) Type() string { return "size" }
+
+// openOutput opens what --output names.
+func (m *monitor) openOutput(errw io.Writer) (err error) {
+	if m.outputTo == "" {
 		return nil
 	}
-	u, err := url.Parse(o.otlp)
-	if err != nil {
-		return fmt.Errorf("--otlp: %w", err)
+	o := m.rotating
+	o.Report = func(err error) { reportTo(errw, m.outputTo, err) }
+	o.Gap = m.gapLine
+	if m.output, err = output.Open(m.outputTo, o); err != nil {
+		return fmt.Errorf("--output: %w", err)
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err != nil && o.drop {
-		return fmt.Errorf("--otlp %s with -D: no name can be looked up in an empty root directory, give the address", o.otlp)
-	}
+	m.counters = append(m.counters, m.output)
 	return nil
+}
+
+// gapLine is the line that says that lines are missing, in the form of the others.
+func (m *monitor) gapLine(count uint64, from, to time.Time) []byte {
+	const form = time.RFC3339Nano
+	switch {
+	case m.ecs != nil:
+		return append(ecs.AppendDropped(nil, count, from, to), '\n')
+	case m.json:
+		return fmt.Appendf(nil, `{"dropped":{"count":%d,"from":%q,"to":%q}}`+"\n", count, from.UTC().Format(form), to.UTC().Format(form))
+	}
+	return fmt.Appendf(nil, "*** %d events were dropped from %s to %s\n", count, from.Format(form), to.Format(form))
 }
 
 const exportProgram = "quark-export"
 
+// program is the name of the command, for its help, its version and its completion.
+func program() string {
+	if filepath.Base(os.Args[0]) == exportProgram {
+		return exportProgram
+	}
+	return "quark-mon"
+}
+
 // becomeExport makes this process quark-export, with the same arguments.
 func becomeExport() error {
-	if filepath.Base(os.Args[0]) == exportProgram {
+	if program() == exportProgram {
 		return fmt.Errorf("%s is a program without exporters: make build, or go install, makes the right one", os.Args[0])
 	}
 	path, err := findExport()
@@ -92,6 +166,9 @@ func findExport() (string, error) {
 
 // openExporters opens what the options ask for. What the others count is among the metrics.
 func (m *monitor) openExporters(from *Exporters, errw io.Writer) error {
+	if err := m.openOutput(errw); err != nil {
+		return err
+	}
 	if m.otlp != "" {
 		e, c, err := from.OTLP(m.otlp, m.q, m.known, func(err error) { reportTo(errw, "otlp", err) })
 		if err != nil {
@@ -132,6 +209,10 @@ func (m *monitor) closeExporters() error {
 		errs = append(errs, e.Close())
 	}
 	m.exporters = nil
+	if m.output != nil {
+		errs = append(errs, m.output.Close())
+		m.output = nil
+	}
 	return errors.Join(errs...)
 }
 

@@ -361,11 +361,19 @@ func (m *monitor) print(ev *quark.Event) error {
 	if m.names != nil {
 		m.line = appendNames(m.line, m.names, ev.Process)
 	}
+	if m.output != nil {
+		m.output.Put(ev, m.line)
+		return nil
+	}
 	return m.write(ev.Process)
 }
 
 // write prints m.line, which is of process p or of none.
 func (m *monitor) write(p *quark.Process) error {
+	if m.output != nil {
+		m.output.Put(nil, m.line)
+		return nil
+	}
 	if m.hasher != nil {
 		return m.hasher.print(m.line, p)
 	}

@@ -505,7 +505,14 @@ func TestEndStalled(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(3 * time.Second):
-			t.Errorf("%q: it still runs three seconds after %d signals", c.args, c.signals)
+			if c.signals == 2 { // on a busy machine they may have been one
+				cmd.Process.Signal(syscall.SIGTERM)
+			}
+		}
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%q: it still runs 13 seconds after %d signals", c.args, c.signals)
 			cmd.Process.Kill()
 			<-ended
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/internal/line"
+	"github.com/quark-linux/quark/export/output"
 	"github.com/quark-linux/quark/internal/command"
 )
 
@@ -33,6 +34,9 @@ type options struct {
 	verbose              int
 	record, replay, tree string
 	metrics, otlp        string
+	outputTo             string
+	rotateSize           byteSize
+	rotating             output.Options
 	quiet                bool
 	speed                float64
 	events, exits        string
@@ -40,7 +44,7 @@ type options struct {
 }
 
 func newFlags(o *options) *pflag.FlagSet {
-	all := command.NewFlags("quark-mon")
+	all := command.NewFlags(program())
 	command.Group(all, "Where events come from", func(f *pflag.FlagSet) {
 		f.BoolVarP(&o.ebpf, "ebpf", "b", false, "use the eBPF backend; with -k or -c: try in the order eBPF, kprobe, proc connector")
 		f.BoolVarP(&o.kprobe, "kprobe", "k", false, "use the kprobe backend")
@@ -85,6 +89,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	command.Group(all, "What is written", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
+		f.StringVar(&o.outputTo, "output", "", "write events, as -j, --ecs, -e or --text, to this `target` in place of standard output: a file, journald, syslog, syslog+unix:PATH, syslog+udp://HOST:PORT or syslog+tcp://HOST:PORT")
+		f.Var(&o.rotateSize, "rotate-size", "with --output FILE: rename the file before it has more than this `size`, such as 100M")
+		f.DurationVar(&o.rotating.RotateEvery, "rotate-every", 0, "with --output FILE: also rename it at each multiple of this `time`; 24h is midnight in UTC")
+		f.IntVar(&o.rotating.Keep, "keep", 0, "with --output FILE: keep this `number` of renamed files (default all)")
 		f.StringVarP(&o.tree, "graph", "C", "", "at the end write the tree of processes to this `file`, for dot(1)")
 	})
 	command.Group(all, "What is exported, by quark-export", func(f *pflag.FlagSet) {
@@ -135,6 +143,7 @@ const treeColumns = "time,dur,user,pid,event,status,argv"
 
 const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
                  [--audit-enable] [-P PPID] [--hold-time D]
+                 [--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
                  [-w FILE] [-R FILE [--speed N]] [-C FILE] [--metrics ADDRESS] [--otlp URL]
                  [--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
                  [--users LIST] [--environ LIST [--redact LIST]]
@@ -179,7 +188,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	if f.Changed("max-length") && o.queue.MaxLength < 1 {
 		return nil, fmt.Errorf("-l %d: must be at least 1", o.queue.MaxLength)
 	}
-	for _, name := range []string{"btf", "replay", "record", "graph", "rules", "metrics", "otlp"} {
+	for _, name := range []string{"btf", "replay", "record", "graph", "rules", "metrics", "otlp", "output"} {
 		if file := f.Lookup(name); file.Changed && file.Value.String() == "" {
 			return nil, fmt.Errorf("--%s: the name is empty", name)
 		}
@@ -246,6 +255,7 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 	columns := f.Changed("columns")
 	for _, pair := range [][2]string{{"text", "json"}, {"columns", "json"}, {"columns", "text"}, {"columns", "lineage"}, {"columns", "count"},
 		{"quiet", "json"}, {"quiet", "text"}, {"quiet", "columns"}, {"quiet", "lineage"}, {"quiet", "count"}, {"quiet", "ecs"}, {"quiet", "hash"},
+		{"output", "quiet"}, {"output", "columns"}, {"output", "count"}, {"output", "hash"},
 		{"ecs", "json"}, {"ecs", "text"}, {"ecs", "columns"}, {"ecs", "lineage"}, {"ecs", "count"}, {"ecs", "hash"}} {
 		if f.Changed(pair[0]) && f.Changed(pair[1]) {
 			return fmt.Errorf("--%s and --%s exclude each other: leave one out", pair[0], pair[1])
@@ -261,9 +271,9 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		return errors.New("--hash has a meaning only with -j or --text, for events of this host, and not with -D: leave it out")
 	}
 	for _, name := range map[string][]string{
-		"tree":  {"text", "json", "ecs", "lineage", "count", "quiet"},
-		"stats": {"columns", "text", "ecs", "lineage", "count", "quiet"},
-		"top":   {"columns", "text", "json", "ecs", "lineage", "count", "quiet", "replay"},
+		"tree":  {"text", "json", "ecs", "lineage", "count", "quiet", "output"},
+		"stats": {"columns", "text", "ecs", "lineage", "count", "quiet", "output"},
+		"top":   {"columns", "text", "json", "ecs", "lineage", "count", "quiet", "output", "replay"},
 	}[o.verb] {
 		if f.Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s: leave one out", name, o.verb)
@@ -282,7 +292,7 @@ func (o *options) chooseForm(f *pflag.FlagSet, out io.Writer) (err error) {
 		}
 	case o.verb == "tree":
 		o.shown, err = line.Parse(treeColumns)
-	case !o.quiet && !o.text && !o.json && !o.ecs && !o.lineage && !o.count && !o.hash && terminal(out) >= 0:
+	case !o.quiet && o.outputTo == "" && !o.text && !o.json && !o.ecs && !o.lineage && !o.count && !o.hash && terminal(out) >= 0:
 		o.shown, err = line.Parse(line.Default)
 	}
 	return err

@@ -77,11 +77,16 @@ func (s *Spool[T]) deliver(ctx context.Context, batch []T, n int, report *report
 		}
 		out := s.target.Deliver(ctx, batch)
 		if !out.Retry {
-			s.account(n, out.Dropped, out.Cause)
+			s.account(n-out.Skip, out.Dropped, out.Cause)
 			report.delivered(out.Err)
 			return
 		}
 		sent = sent || out.Sent
+		if out.Done > 0 {
+			s.account(out.Done, 0, "")
+			batch, n = batch[out.Done:], n-out.Done
+			pause, sent = s.o.RetryMin, out.Sent
+		}
 		if ctx.Err() == nil {
 			report.failing(out.Err)
 		}

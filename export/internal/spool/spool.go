@@ -57,12 +57,17 @@ func (o Options) defaults() Options {
 
 // Outcome is how the delivery of a batch went. The zero value: all of it is delivered.
 type Outcome struct {
-	// Retry asks for another try with the whole batch, after a pause of at least After.
+	// Retry asks for another try with the batch, after a pause of at least After.
 	Retry bool
 	After time.Duration
+	// Done, with Retry, is how many from the beginning are delivered all the same.
+	Done int
 	// Sent is set with Retry if the target may have the batch all the same.
 	Sent bool
 
+	// Skip, without Retry, is how many at the end are left for the next batch: nothing was done
+	// with them.
+	Skip int
 	// Dropped are how many of the batch are given up, and Cause why.
 	Dropped int
 	Cause   string

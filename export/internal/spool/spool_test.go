@@ -31,7 +31,15 @@ func TestConservation(t *testing.T) {
 	s := New(quick, Target[int]{Causes: []string{"rejected"}, Deliver: func(_ context.Context, batch []int) Outcome {
 		mu.Lock()
 		defer mu.Unlock()
-		switch r.IntN(4) {
+		switch r.IntN(5) {
+		case 4:
+			n := r.IntN(len(batch))
+			for _, v := range batch[:n] {
+				if v >= 0 {
+					got = append(got, v)
+				}
+			}
+			return Outcome{Retry: true, Done: n, Err: errors.New("broken")}
 		case 0:
 			return Outcome{Retry: true, Sent: r.IntN(2) == 0, Err: errors.New("away")}
 		case 1:

@@ -1,0 +1,259 @@
+package output
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A disk that is full leaves no half of a line, costs what has no room to wait, and is written
+// again when it has room.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, make([]byte, 32<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "events")
+	o := quick()
+	o.Length = 1000
+	reports := make(chan error, 10)
+	o.Report = func(err error) { reports <- err }
+	out := open(t, name, o)
+	put(out, 0, 2000)
+	put(out, 2000, 4000)
+	if err := <-reports; err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("reported %v", err)
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-reports; err != nil {
+		t.Errorf("reported %v", err)
+	}
+	for out.Counts().Queued > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	put(out, 4000, 4001)
+	dropped := closed(t, out, 4001)["queue_full"]
+	got, _ := lines(t, name)
+	n := len(got)
+	if dropped == 0 || n < 3 || got[n-2] != fmt.Sprintf("dropped %d", dropped) || got[n-1] != "line 004000" || !slices.Equal(got[:n-2], numbered(0, 4000-int(dropped))) {
+		t.Errorf("%d dropped, %d lines, the last %q", dropped, n, got[max(0, n-3):])
+	}
+}
+
+// message is one of RFC 5424, 6: a header, no structured data and a text.
+var message = regexp.MustCompile(`^<30>1 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [!-~]{1,255} quark-mon \d+ - - (line \d{6})$`)
+
+// received returns the texts of messages.
+func received(t *testing.T, messages []string) (texts []string) {
+	t.Helper()
+	for _, m := range messages {
+		if found := message.FindStringSubmatch(m); found != nil {
+			texts = append(texts, found[1])
+		} else {
+			t.Fatalf("no message of RFC 5424: %q", m)
+		}
+	}
+	return texts
+}
+
+func TestSyslogDatagrams(t *testing.T) {
+	for _, network := range []string{"udp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			var c net.PacketConn
+			var target string
+			var err error
+			if network == "udp" {
+				c, err = net.ListenPacket("udp", "127.0.0.1:0")
+				target = "syslog+udp://"
+			} else {
+				c, err = net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "log"))
+				target = "syslog+unix:"
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			out := open(t, target+c.LocalAddr().String(), quick())
+			put(out, 0, 20)
+			out.Put(nil, make([]byte, 300_000))
+			put(out, 20, 100)
+			var messages []string
+			b := make([]byte, 1<<16)
+			for range 100 {
+				_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+				n, _, err := c.ReadFrom(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				messages = append(messages, string(b[:n]))
+			}
+			if texts := received(t, messages); !slices.Equal(texts, numbered(0, 100)) {
+				t.Errorf("got %q", texts)
+			}
+			if dropped := closed(t, out, 101); dropped["too_large"] != 1 {
+				t.Errorf("dropped %v", dropped)
+			}
+		})
+	}
+}
+
+// By TCP messages are framed; a target that is away at first gets them when it comes.
+func TestSyslogTCP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	reports := make(chan error, 10)
+	o := quick()
+	o.Report = func(err error) { reports <- err }
+	out := open(t, "syslog+tcp://"+address, o)
+	put(out, 0, 100)
+	if err := <-reports; err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("reported %v", err)
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	r := bufio.NewReader(c)
+	var messages []string
+	for range 100 {
+		var n int
+		if _, err := fmt.Fscanf(r, "%d ", &n); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, n)
+		if _, err := io.ReadFull(r, b); err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, string(b))
+	}
+	if texts := received(t, messages); !slices.Equal(texts, numbered(0, 100)) {
+		t.Errorf("got %q", texts)
+	}
+	closed(t, out, 100)
+}
+
+const journald = "/lib/systemd/systemd-journald"
+
+// A real journald, in a mount namespace of its own, has the fields of each entry, also of one that
+// is too large for a datagram.
+func TestJournald(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, for a mount namespace")
+	}
+	if _, err := os.Stat(journald); err != nil {
+		t.Skipf("needs systemd's journald: %v", err)
+	}
+	tool, err := exec.LookPath("journalctl")
+	if err != nil {
+		t.Skip("needs journalctl, of the package systemd")
+	}
+	if os.Getenv("QUARK_JOURNAL") == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestJournald$", "-test.v")
+		cmd.Env = append(os.Environ(), "QUARK_JOURNAL=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	for _, dir := range []string{"/run", "/var/log"} {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"/run/systemd/journal", "/run/log/journal", "/run/systemd/journald.conf.d"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An empty Audit leaves the kernel's audit as it is.
+	if err := os.WriteFile("/run/systemd/journald.conf.d/test.conf", []byte("[Journal]\nStorage=volatile\nAudit=\nReadKMsg=no\nRateLimitBurst=0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(journald)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the signal comes at the end of the thread that started it
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(journalSocket); err == nil {
+			break
+		}
+		if time.Since(begin) > 20*time.Second {
+			t.Fatal("journald has no socket within 20 s")
+		}
+	}
+	out := open(t, "journald", quick())
+	large := `{"a":"` + strings.Repeat("x", 400_000) + `"}`
+	out.Put(nil, []byte("{\"line\":1}\n"))
+	out.Put(nil, []byte(large))
+	out.Put(nil, []byte("two\nlines\n"))
+	if dropped := closed(t, out, 3); out.Counts().Delivered != 3 {
+		t.Errorf("dropped %v", dropped)
+	}
+	var got []string
+	for begin := time.Now(); len(got) < 3; {
+		show := exec.Command(tool, "-D", "/run/log/journal", "-o", "json", "--all", "--no-pager", "SYSLOG_IDENTIFIER=quark-mon")
+		text, err := show.Output()
+		if err != nil && time.Since(begin) > 20*time.Second {
+			t.Fatalf("%v: %s", err, text)
+		}
+		got = nil
+		for d := json.NewDecoder(strings.NewReader(string(text))); d.More(); {
+			var entry map[string]any
+			if err := d.Decode(&entry); err != nil {
+				t.Fatal(err)
+			}
+			if entry["PRIORITY"] != "6" || entry["SYSLOG_FACILITY"] != "3" || entry["_TRANSPORT"] != "journal" {
+				t.Errorf("got %.300v", entry)
+			}
+			got = append(got, fmt.Sprint(entry["QUARK_DOCUMENT"]))
+		}
+		if time.Since(begin) > 20*time.Second {
+			break
+		}
+	}
+	if want := []string{`{"line":1}`, large, "two\nlines"}; !slices.Equal(got, want) {
+		t.Errorf("got %d entries: %.300q", len(got), got)
+	}
+}
