@@ -83,6 +83,7 @@ var unsuited = map[string]map[string]string{
 	"procpoll": {
 		"t_stats": misses, "t_two_queues": misses, "t_storm": misses, "t_loss": misses, "t_record_wrap": "it has no ring",
 		"t_drop_privileges": misses, "t_cpu_hotplug": misses, "t_types_guess": noTypes, "t_types_file": noTypes,
+		"t_pid_reuse": "to /proc, processes of one number that were started within 10 ms are one",
 	},
 	"audit": {
 		"t_stats": "which of its events are joined depends on a coarse clock", "t_filter": "the test tells events apart by their times",

@@ -34,13 +34,16 @@ type Open func(testing.TB, source.Options) engine.Source
 // Test judges sources in every scenario, twice: read at once, when /proc can add to what
 // the kernel reports, and read late, when all processes have ended and only the kernel's
 // reports are left.
-func Test(t *testing.T, open Open) {
+func Test(t *testing.T, open Open) { TestExcept(t, open, nil) }
+
+// TestExcept is Test without the scenarios that say nothing of the source, for a reason each.
+func TestExcept(t *testing.T, open Open, unsuited map[string]string) {
 	describe(t, open(t, source.Options{}))
 	if testing.Short() {
 		t.Skip("every scenario twice takes a minute on an emulated processor; quark-test judges them in guests")
 	}
-	t.Run("at-once", func(t *testing.T) { all(t, open, true) })
-	t.Run("late", func(t *testing.T) { all(t, open, false) })
+	t.Run("at-once", func(t *testing.T) { all(t, open, unsuited, true) })
+	t.Run("late", func(t *testing.T) { all(t, open, unsuited, false) })
 	t.Run("threads", func(t *testing.T) { Threads(t, open(t, source.Options{Threads: true})) })
 	t.Run("kernel-types", func(t *testing.T) {
 		types, err := btf.LoadSpec(btfhub.KernelBTF)
@@ -54,7 +57,7 @@ func Test(t *testing.T, open Open) {
 // all judges one source in every scenario, except that a source of its own watches each
 // that begins before the source is opened. These are the last, as nobody reads the other
 // source then. A storm is always read at once: the rings do not hold all of it.
-func all(t *testing.T, open Open, atOnce bool) {
+func all(t *testing.T, open Open, unsuited map[string]string, atOnce bool) {
 	w := watch(open(t, source.Options{}), false)
 	for _, early := range []bool{false, true} {
 		for _, s := range scenario.All() {
@@ -62,6 +65,9 @@ func all(t *testing.T, open Open, atOnce bool) {
 				continue
 			}
 			t.Run(s.Name, func(t *testing.T) {
+				if why := unsuited[s.Name]; why != "" {
+					t.Skip(why)
+				}
 				judge(t, func() (*witness.Witness, *scenario.Running) {
 					run := start(t, s)
 					if early {

@@ -256,7 +256,7 @@ func (l *Listener) inTable(ev *engine.Event) string {
 	p, fields := ev.Process, engine.AllFields.With(engine.FieldEntry).With(engine.FieldPrivileges)
 	if ev.Thread {
 		if ev.Events.Has(engine.EventExit) && !p.Known.Has(engine.FieldStart) {
-			return "" // it may be of a process that has ended, or that is not known at all
+			return "" // it may be of a process that has ended, or is not known
 		}
 		// What changes without an event is new with the event of a thread.
 		fields &^= ofThreads | engine.ChangeUnseen
