@@ -177,7 +177,11 @@ func TestUnitHasTheCapabilitiesItNeeds(t *testing.T) {
 		}
 		return "an older process is missing"
 	}
-	if missing := works(all); missing != "" {
+	missing := works(all)
+	for try := 1; missing != "" && try < 3; try++ { // it may have been read while it changed
+		missing = works(all)
+	}
+	if missing != "" {
 		t.Errorf("with the capabilities of the unit: %s", missing)
 	}
 	for i, name := range all {

@@ -272,7 +272,8 @@ func TestFilter(t *testing.T) {
 					}
 					if lost, _ := s.Stats(); lost.LostTotal() != 0 {
 						if try < 3 {
-							// The kernel may have had no memory. It filters each time.
+							// The kernel may have had no memory.
+							// It filters each time.
 							continue
 						}
 						t.Errorf("what the filter drops is taken for lost: %+v", lost)
