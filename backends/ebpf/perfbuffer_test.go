@@ -177,7 +177,6 @@ func TestPerfAllocatesNothing(t *testing.T) {
 // A CPU that goes and comes: what was written before is read, what finds no ring is counted and has
 // its gap.
 func TestPerfHotplug(t *testing.T) {
-	t.Skip("what a CPU loses in perf buffers until it has a ring again is not all told on Linux 5.10 yet: see Limits in the README")
 	const control = "/sys/devices/system/cpu/cpu1/online"
 	if !scenario.InGuest() {
 		t.Skip("it takes a CPU away, which is for guests only (QUARK_INITRAMFS=1)")
@@ -198,7 +197,10 @@ func TestPerfHotplug(t *testing.T) {
 	var evs conform.Events
 	read := func() {
 		t.Helper()
-		evs = conform.Drain(t, s)
+		evs = nil // conform.Drain leaves gaps out
+		if err := s.Populate(&evs); err != nil {
+			t.Fatal(err)
+		}
 		for _, ev := range evs {
 			if ev.Kind != engine.KindGap {
 				received++
