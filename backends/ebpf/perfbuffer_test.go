@@ -17,8 +17,6 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/fidelity/scenario"
-	"github.com/quark-linux/quark/internal/barefork"
-	"github.com/quark-linux/quark/internal/children"
 )
 
 // queuedIn returns how many bytes the fullest of the rings holds.
@@ -76,23 +74,6 @@ func TestPerfReader(t *testing.T) {
 	}
 }
 
-// pinned runs processes on a CPU and returns their pids.
-func pinned(t *testing.T, cpu, n int) (pids []int) {
-	t.Helper()
-	for range n {
-		p, err := barefork.Start(new(barefork.Script).Pin(cpu).Exit(3), barefork.Options{Share: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := children.Wait(p.PID); err != nil {
-			t.Fatal(err)
-		}
-		pids = append(pids, p.PID)
-		p.Free()
-	}
-	return pids
-}
-
 // The records of all CPUs come in the order of their times.
 func TestPerfOrder(t *testing.T) {
 	usePerf(t, false)
@@ -104,7 +85,7 @@ func TestPerfOrder(t *testing.T) {
 	conform.Drain(t, s)
 	var pids []int
 	for i := range 60 {
-		pids = append(pids, pinned(t, b.cpus[i%2].number, 1)...)
+		pids = append(pids, conform.Pinned(t, b.cpus[i%2].number, 1)...)
 	}
 	evs := conform.Drain(t, s)
 	for _, pid := range pids {
@@ -133,7 +114,7 @@ func TestPerfGapNamesTheCPU(t *testing.T) {
 	s := open(t, Options{RingSize: 1})
 	cpu := s.buffer.(*perfBuffers).cpus[0].number
 	before := s.counters.lost(cpu)
-	pinned(t, cpu, 50)
+	conform.Pinned(t, cpu, 50)
 	s.counters.read()
 	lost := s.counters.lost(cpu).full - before.full
 	gaps, _ := gapsOf(t, s)
@@ -216,7 +197,7 @@ func TestPerfHotplug(t *testing.T) {
 		}
 	}
 	for round := range 3 {
-		written := pinned(t, 1, 5)
+		written := conform.Pinned(t, 1, 5)
 		set("0")
 		read()
 		for _, pid := range written {
@@ -228,12 +209,12 @@ func TestPerfHotplug(t *testing.T) {
 		}
 		set("1")
 		before := unseen
-		pinned(t, 1, 5)
+		conform.Pinned(t, 1, 5)
 		read()
 		if unseen-before < 5 {
 			t.Errorf("round %d: %d events of a CPU without a ring are told", round, unseen-before)
 		}
-		seen := pinned(t, 1, 5)
+		seen := conform.Pinned(t, 1, 5)
 		read()
 		for _, pid := range seen {
 			evs.One(t, pid, engine.KindExit)

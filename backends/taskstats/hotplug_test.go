@@ -8,8 +8,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
-	"github.com/quark-linux/quark/internal/barefork"
-	"github.com/quark-linux/quark/internal/children"
+	"github.com/quark-linux/quark/fidelity/conform"
 )
 
 // The sockets are of CPUs that may come and go: what ends on a CPU before it goes and after it came
@@ -52,17 +51,7 @@ func TestHotplug(t *testing.T) {
 	var pids []int
 	storm := func(cpu, n int) {
 		t.Helper()
-		for range n {
-			p, err := barefork.Start(new(barefork.Script).Pin(cpu).Exit(3), barefork.Options{Share: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := children.Wait(p.PID); err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, p.PID)
-			p.Free()
-		}
+		pids = append(pids, conform.Pinned(t, cpu, n)...)
 	}
 	for round := range 4 {
 		storm(1, 50)

@@ -19,6 +19,8 @@ import (
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/children"
 )
 
 // Events are raw events of a source.
@@ -90,6 +92,23 @@ func drain(s engine.Source) (evs Events, err error) {
 		err = fmt.Errorf("the source could not decode %d records", st.Lost[engine.LossDecode])
 	}
 	return evs, err
+}
+
+// Pinned runs processes one after the other on a CPU, and returns their pids.
+func Pinned(t testing.TB, cpu, n int) (pids []int) {
+	t.Helper()
+	for range n {
+		p, err := barefork.Start(new(barefork.Script).Pin(cpu).Exit(3), barefork.Options{Share: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := children.Wait(p.PID); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, p.PID)
+		p.Free()
+	}
+	return pids
 }
 
 // Run drains s, runs a command to its end and returns what s has reported since. The

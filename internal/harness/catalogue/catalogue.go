@@ -39,6 +39,17 @@ type Row struct {
 	// Image is the name of the row whose image is booted, "" for an own one.
 	Image string `json:"image,omitempty"`
 
+	Odd
+
+	// What is known of a local kernel: its distribution, "" if unknown; that it has no types,
+	// and there is no file with them; and that quark's own archive has not.
+	Distro     string `json:"-"`
+	NoBTF      bool   `json:"-"`
+	Unarchived bool   `json:"-"`
+}
+
+// Odd is what an odd machine differs by.
+type Odd struct {
 	// CPUs are the machine's processors, 0 for the default; Append words for the kernel's
 	// command line; Env variables of the tests, as NAME=VALUE.
 	CPUs   int      `json:"cpus,omitempty"`
@@ -54,12 +65,6 @@ type Row struct {
 	// Refused are the backends that cannot be opened, of those that are tried by default, with
 	// words of the reason. The first of the others must be opened by default.
 	Refused map[string]string `json:"refused,omitempty"`
-
-	// What is known of a local kernel: its distribution, "" if unknown; that it has no types,
-	// and there is no file with them; and that quark's own archive has not.
-	Distro     string `json:"-"`
-	NoBTF      bool   `json:"-"`
-	Unarchived bool   `json:"-"`
 }
 
 // Newest is the series of a row that matches any series.

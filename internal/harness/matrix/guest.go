@@ -33,13 +33,7 @@ type Kernel struct {
 	BTFFile  string   `json:"btf_file,omitempty"` // file with its types, "" if it has some
 	NoBTF    bool     `json:"no_btf,omitempty"`   // it has no types, and there is no file
 
-	// What an odd machine differs by, as in [catalogue.Row].
-	CPUs     int               `json:"cpus,omitempty"`
-	Append   []string          `json:"append,omitempty"`
-	Env      []string          `json:"env,omitempty"`
-	Backends []string          `json:"backends,omitempty"`
-	Lacks    []string          `json:"lacks,omitempty"`
-	Refused  map[string]string `json:"refused,omitempty"`
+	catalogue.Odd
 
 	// Build is the command that builds the image, which is not there; "" if it is.
 	Build string `json:"build,omitempty"`

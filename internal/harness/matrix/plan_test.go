@@ -42,8 +42,8 @@ var rows = []catalogue.Row{
 	{Name: "newest-cloud-amd64", Arch: "amd64"}, // the same image
 	{Name: "nobtf-amd64", Arch: "amd64", BTFFile: "nobtf.btf", Built: true},
 	{Name: "6.12-cloud-amd64", Arch: "amd64"}, // not fetched
-	{Name: "odd/1-cpu-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", CPUs: 1},
-	{Name: "odd/4-cpus-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", CPUs: 4},
+	{Name: "odd/1-cpu-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", Odd: catalogue.Odd{CPUs: 1}},
+	{Name: "odd/4-cpus-amd64", Arch: "amd64", Image: "5.10-cloud-amd64", Odd: catalogue.Odd{CPUs: 4}},
 	{Name: "odd/no-bpf-amd64", Arch: "amd64", Built: true, BTFFile: "no-bpf.btf"}, // not built
 }
 
@@ -243,9 +243,9 @@ func TestLongestFirst(t *testing.T) {
 // TestOddMachines: what odd machines are booted with, and which backends and tests run there.
 func TestOddMachines(t *testing.T) {
 	kernels := []Kernel{
-		{Name: "odd/4-cpus-amd64", Arch: "amd64", Path: "k/a", CPUs: 4, Append: []string{"x=1"}, Env: []string{"A=1"}},
-		{Name: "odd/no-bpf-amd64", Arch: "amd64", Path: "k/b", BTFFile: "no-bpf.btf", Refused: map[string]string{"ebpf": "no bpf"}},
-		{Name: "odd/one-amd64", Arch: "amd64", Path: "k/c", Backends: []string{"c"}},
+		{Name: "odd/4-cpus-amd64", Arch: "amd64", Path: "k/a", Odd: catalogue.Odd{CPUs: 4, Append: []string{"x=1"}, Env: []string{"A=1"}}},
+		{Name: "odd/no-bpf-amd64", Arch: "amd64", Path: "k/b", BTFFile: "no-bpf.btf", Odd: catalogue.Odd{Refused: map[string]string{"ebpf": "no bpf"}}},
+		{Name: "odd/one-amd64", Arch: "amd64", Path: "k/c", Odd: catalogue.Odd{Backends: []string{"c"}}},
 		{Name: "odd/later-amd64", Arch: "amd64", Path: "k/d", BTFFile: "later.btf", Build: "make kernel-odd"},
 	}
 	all := Selection{Packages: []string{".", "./backends/ebpf"}}
@@ -291,7 +291,7 @@ func TestCatalogueBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range rows {
-		if _, err := (Selection{}).backends(Kernel{Backends: r.Backends}); err != nil {
+		if _, err := (Selection{}).backends(Kernel{Odd: r.Odd}); err != nil {
 			t.Errorf("%s: %v", r.Name, err)
 		}
 		for name := range r.Refused {
