@@ -85,6 +85,7 @@ func (g *guest) exec(b Binary) (int, error) {
 	}
 	var exit *exec.ExitError
 	if err := run(cmd); err != nil && !errors.As(err, &exit) {
+		fmt.Fprintf(outputTo{g, 2}, "start the test binary: %v (CGO_ENABLED=0 links it statically: the guest has no libraries)\n", err)
 		return 0, err
 	}
 	return record.ShellStatus(cmd.ProcessState), nil
