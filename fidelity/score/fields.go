@@ -373,14 +373,24 @@ func (j *judge) exit(v *Verdicts, s *Seen, e *truth.Event) {
 		j.unknown(v, s, e, engine.FieldExit)
 	case !p.Exited || x.WaitStatus != e.Status || !decoded(&x):
 		v.Wrong++
-		j.find(e.Life, "%s: wait status %#x (code %d, signal %d, core %v), not %#x", s.Events, x.WaitStatus, x.Code(), x.Signal(),
-			x.CoreDumped(), e.Status)
+		j.find(e.Life, "%s: wait status %#x (code %d, signal %d, core %v), not %#x; of the pid are %s", s.Events, x.WaitStatus, x.Code(),
+			x.Signal(), x.CoreDumped(), e.Status, j.story(e.Life, j.ofPID(e.Life)))
 	case !j.w.times().during(x.Time, e.Earliest, j.w.latest(e)):
 		v.Wrong++
 		j.find(e.Life, "%s: ended at %d, it was between %d and %d", s.Events, x.Time, e.Earliest, e.Latest)
 	default:
 		v.Right++
 	}
+}
+
+// ofPID returns what was delivered of processes with the pid of a life, and the gaps.
+func (j *judge) ofPID(l *truth.Life) (seen []*Seen) {
+	for i := range j.w.Single {
+		if s := &j.w.Single[i]; s.Events == engine.EventGap || s.Process != nil && int(s.Process.PID) == l.PID {
+			seen = append(seen, s)
+		}
+	}
+	return seen
 }
 
 // decoded reports whether code, signal and core bit are those of the wait status.

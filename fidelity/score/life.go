@@ -156,7 +156,9 @@ func (j *judge) story(l *truth.Life, seen []*Seen) string {
 		parts = append(parts, fmt.Sprintf("a life from %d..%d to %d..%d", o.Events[0].Earliest, o.Events[0].Latest, last.Earliest, last.Latest))
 	}
 	for _, s := range seen {
-		if p := s.Process; p != nil {
+		if p := s.Process; s.Events == engine.EventGap {
+			parts = append(parts, fmt.Sprintf("a gap from %d to %d", s.Gap.From, s.Gap.To))
+		} else if p != nil {
 			parts = append(parts, fmt.Sprintf("%s at %d (received %d, start %d, unit %d, born of %d, status %#x, known %v)",
 				s.Events, s.Time, s.At, p.Start, p.StartUnit, p.Birth.Parent.PID, p.Exit.WaitStatus, p.Known))
 		}
@@ -415,7 +417,7 @@ func (j *judge) assign(events []Seen) assigned {
 		// before, unless that was delivered.
 		if (s.Events == engine.EventExit && !byReceipt || s.Events == engine.EventCoreDump) && (at == nil || len(a.of[at]) == 0) {
 			told := func(o *Seen) bool { return o.Events.Has(s.Events) }
-			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], told)) {
+			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || !slices.ContainsFunc(a.of[last], told) && !j.bornInGap(at, last, s)) {
 				at = last
 			}
 		}
@@ -445,6 +447,14 @@ func (j *judge) assign(events []Seen) assigned {
 		}
 	}
 	return a
+}
+
+// bornInGap reports whether an end is that of a life and not, as its status shows, of the one that
+// had the pid before, whose end a gap can have hidden with the birth of this one.
+func (j *judge) bornInGap(l, before *truth.Life, s *Seen) bool {
+	fork, status := l.Events[0], func(l *truth.Life) int32 { return l.Events[len(l.Events)-1].Status }
+	return s.Process.Known.Has(engine.FieldExit) && s.Process.Exit.WaitStatus == status(l) && status(l) != status(before) &&
+		j.inGap(fork.Earliest, fork.Latest)
 }
 
 // ofEarlier reports whether an end is that of a process that had the pid before a life and that the

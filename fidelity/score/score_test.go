@@ -604,6 +604,40 @@ func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
 	}
 }
 
+// A gap can have hidden the end of the first and the birth of the second: then the status tells
+// whose end it is.
+func TestEndAfterGap(t *testing.T) {
+	two := lives(t,
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, Status: 0xf},
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 240, Latest: 250})
+	for _, c := range []struct {
+		gap    engine.Gap
+		status int32
+		right  int
+		why    string
+	}{
+		{engine.Gap{From: 185, To: 231, Count: 2}, 0, 1, "the second's"},
+		{engine.Gap{From: 185, To: 231, Count: 2}, 0xf, 1, "the first's, late"},
+		{engine.Gap{From: 185, To: 190, Count: 2}, 0, 0, "no gap hides a birth"},
+		{engine.Gap{From: 185, To: 231, Count: 2}, 0x100, 0, "of none"},
+	} {
+		w := perfect()
+		w.Table.Fields[engine.FieldStart].Partial, w.Table.Fields[engine.FieldExit].Partial, w.Joined, w.AfterEnd = all, all, nil, 100
+		exit := &engine.Process{PID: 9, Exited: true}
+		exit.Known, exit.Exit = engine.FieldExit.Set(), engine.Exit{WaitStatus: c.status, Time: 245}
+		w.Single = []Seen{
+			{Events: engine.EventFork, Time: 105, At: 105, Process: &engine.Process{PID: 9}},
+			{Events: engine.EventGap, Time: c.gap.From, At: c.gap.From, Process: new(engine.Process), Gap: c.gap},
+			{Events: engine.EventExit, Time: 245, At: 245, Process: exit},
+		}
+		if s := Lives(w, two); s.Fields[engine.FieldExit].Right != c.right {
+			t.Errorf("%s: %+v", c.why, s)
+		}
+	}
+}
+
 // So may the end of one of its threads, and no later.
 func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
 	two := lives(t,
