@@ -142,8 +142,8 @@ func TestUnitHasTheCapabilitiesItNeeds(t *testing.T) {
 	if _, errs, err := runWith(t, []string{"CAP_BPF", "CAP_PERFMON"}, "-d", "10ms"); err != nil {
 		t.Skipf("eBPF does not work here: %v: %s", err, errs)
 	}
-	// A process of another user's, older than quark-mon, with more arguments than are kept: then
-	// /proc describes it.
+	// A process of another user's, older than quark-mon, with more arguments than are kept:
+	// /proc has to describe it.
 	arguments := append([]string{"60"}, slices.Repeat([]string{"0"}, 50_000)...)
 	old := exec.Command("sleep", arguments...)
 	if err := old.Start(); err != nil {
