@@ -51,10 +51,11 @@ func printLie(out io.Writer, backend string, n, of int, findings []string) {
 // again performs scripts that a hunt has written.
 func again(o *options, out io.Writer) (err error) {
 	for _, path := range o.operands {
-		r, err2 := hunt.Rerun(path, o.run.Repeats, o.hunt)
+		list, err2 := hunt.Rerun([]string{path}, o.run.Repeats, o.hunt)
 		if err2 != nil {
 			return err2
 		}
+		r := list[0]
 		for backend, n := range r.Lies {
 			printLie(out, backend, n, o.run.Repeats, r.Findings[backend])
 			err = errLie

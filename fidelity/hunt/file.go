@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/quark-linux/quark/fidelity/script"
@@ -32,24 +33,44 @@ func (f *Finding) write(o *Options) error {
 	return os.WriteFile(f.Path, []byte(b.String()+f.Script.String()), 0o644)
 }
 
-// Rerun performs a script times times, with the faults that its file names, and returns the lies by
-// performance. Without backends in o those are all that can be opened.
-func Rerun(path string, times int, o Options) (*Again, error) {
-	o.setDefaults()
+// saved is a script of a file, and the faults with which it is performed.
+type saved struct {
+	script *script.Script
+	faults Faults
+}
+
+func load(path string) (s saved, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	s, err := script.Parse(string(b))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if s.script, err = script.Parse(string(b)); err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
 	}
-	var f Faults
 	for line := range strings.Lines(string(b)) {
 		if text, ok := strings.CutPrefix(line, faultsMark); ok {
-			if f, err = ParseFaults(text); err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
+			if s.faults, err = ParseFaults(text); err != nil {
+				return s, fmt.Errorf("%s: %w", path, err)
 			}
+		}
+	}
+	return s, nil
+}
+
+// Rerun performs the scripts of files times times, with the faults that the files name, and returns
+// the lies by performance, of each file. Those with the same faults are performed together. Without
+// backends in o those are all that can be opened.
+func Rerun(paths []string, times int, o Options) ([]*Again, error) {
+	o.setDefaults()
+	all := make([]saved, len(paths))
+	var groups []Faults
+	for i, path := range paths {
+		var err error
+		if all[i], err = load(path); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(groups, all[i].faults) {
+			groups = append(groups, all[i].faults)
 		}
 	}
 	dir, err := os.MkdirTemp("", "quark-hunt-")
@@ -57,28 +78,45 @@ func Rerun(path string, times int, o Options) (*Again, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	scripts := make([]*script.Script, times)
-	for i := range scripts {
-		scripts[i] = s
-	}
 	h := &hunter{Options: o, dir: dir}
-	r, err := h.try(o.Backends, scripts, f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	list := make([]*Again, len(paths))
+	for _, f := range groups {
+		var scripts []*script.Script
+		var of []*Again
+		for i, s := range all {
+			if s.faults == f {
+				list[i] = &Again{Lies: make(map[string]int), Findings: make(map[string][]string)}
+				scripts, of = append(scripts, s.script), append(of, list[i])
+			}
+		}
+		r, err := h.try(o.Backends, slices.Repeat(scripts, times), f)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", paths, err)
+		}
+		for i, a := range of {
+			a.add(r, func(script int) bool { return script < 0 || script%len(of) == i })
+		}
 	}
-	a := &Again{Absent: r.Absent, Lost: r.Lost, Lies: make(map[string]int), Findings: make(map[string][]string)}
+	return list, nil
+}
+
+// add adds what a trial showed of the scripts that are the file's.
+func (a *Again) add(r *result, own func(script int) bool) {
+	a.Absent, a.Lost = r.Absent, r.Lost
 	for _, l := range r.Lies {
+		if !own(l.Script) {
+			continue
+		}
 		if a.Lies[l.Backend]++; a.Lies[l.Backend] == 1 {
 			a.Findings[l.Backend] = l.Findings
 		}
 	}
-	return a, nil
 }
 
 // Again is what came of performing a script again.
 type Again struct {
-	Absent   []string
-	Lost     uint64
+	Absent   []string            // backends that can't be opened, and why
+	Lost     uint64              // by all that was performed with it
 	Lies     map[string]int      // of each backend that lied, in how many performances
 	Findings map[string][]string // of the first of them
 }

@@ -91,30 +91,37 @@ func TestFound(t *testing.T) {
 	if scenario.InGuest() {
 		times = 3 // each takes a second there
 	}
+	// Others than the default backends listen where a file names them: some are slow, and
+	// programs that other tests run keep perf's records from them. What the same backends
+	// listen to is performed together: to begin takes longer than to perform.
+	together := make(map[backends.Set][]string)
 	for _, path := range paths {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Others than the default ones listen where a file names them: some are
-			// slow, and programs that other tests run keep perf's records from them.
-			set := backends.All
-			for line := range strings.Lines(string(text)) {
-				if name, ok := strings.CutPrefix(line, backendMark); ok {
-					one, err := backends.Parse(strings.TrimSpace(name))
-					if err != nil {
-						t.Fatal(err)
-					}
-					set |= one
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := backends.All
+		for line := range strings.Lines(string(text)) {
+			if name, ok := strings.CutPrefix(line, backendMark); ok {
+				one, err := backends.Parse(strings.TrimSpace(name))
+				if err != nil {
+					t.Fatal(err)
 				}
+				set |= one
 			}
-			again, err := Rerun(path, times, Options{Backends: set})
+		}
+		together[set] = append(together[set], path)
+	}
+	for set, paths := range together {
+		t.Run(strings.Join(set.Names(), "+"), func(t *testing.T) {
+			list, err := Rerun(paths, times, Options{Backends: set})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for backend, n := range again.Lies {
-				t.Errorf("%s lied in %d of %d performances: %s", backend, n, times, strings.Join(again.Findings[backend], "\n"))
+			for i, again := range list {
+				for backend, n := range again.Lies {
+					t.Errorf("%s: %s lied in %d of %d performances: %s", paths[i], backend, n, times, strings.Join(again.Findings[backend], "\n"))
+				}
 			}
 		})
 	}
@@ -146,12 +153,12 @@ func TestDefectIsFound(t *testing.T) {
 	if !strings.Contains(string(b), "# Found by quark-fidelity hunt --seed 1,") || !strings.Contains(string(b), ": comm is \"") {
 		t.Error("the file does not say what was found")
 	}
-	again, err := Rerun(f.Path, 10, o)
+	list, err := Rerun([]string{f.Path}, 10, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Lies[f.Backend] == 0 {
-		t.Errorf("not seen again: %+v", again)
+	if list[0].Lies[f.Backend] == 0 {
+		t.Errorf("not seen again: %+v", list[0])
 	}
 	if list := left(t); len(list) > 0 {
 		t.Errorf("left behind: %q", list)
