@@ -104,7 +104,7 @@ help:
 	@echo 'make guest-test     ordinary Go tests in guests (PKG="./backends/kprobe ..." KERNELS="NAME..." RUN=REGEXP; 6.1-cloud by default)'
 	@echo 'make test-all       make test with every kernel'
 	@echo 'make coverage       what the tests cover, on this host and in guests (KERNELS, BACKENDS, TESTS as above)'
-	@echo 'make matrix-report  puts the table of the last run into the README'
+	@echo 'make matrix-report  puts the table of the last run into docs/kernels.md'
 	@echo 'make kernel-images-update   takes the newest of each row of the catalogue and locks it (kernel_images/lock.json)'
 	@echo 'make kernel-images  the images of KERNELS, from the cache or from Debian'
 	@echo 'make initramfs.gz   the image that guests run (initramfs-arm64.gz for arm64)'
@@ -387,7 +387,7 @@ coverage: deps-guest kernel-images $(HOSTBIN)/quark-matrix
 	$(Q)$(HOSTBIN)/quark-matrix coverage -o $(COVER)/matrix --host $(COVER)/host --profile $(COVER)/profile.txt
 
 matrix-report: $(HOSTBIN)/quark-matrix
-	$(Q)$(HOSTBIN)/quark-matrix report -o $(MATRIX) --readme README.md
+	$(Q)$(HOSTBIN)/quark-matrix report -o $(MATRIX) --readme docs/kernels.md
 
 kernel-images-update:
 	$(Q)$(HOSTGO) run ./kernel_images -u '*'

@@ -11,7 +11,8 @@ import (
 const root = "../.."
 
 // documents name paths of this repository between back quotes.
-var documents = []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "SECURITY.md"}
+var documents = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/cost.md", "docs/kernels.md",
+	"docs/league.md", "docs/limits.md", "docs/monitors.md"}
 
 var (
 	quoted = regexp.MustCompile("`([a-zA-Z0-9_.*-]+(?:/[a-zA-Z0-9_.*-]+)*/?)`")
