@@ -175,9 +175,9 @@ bench: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
 endif
 
-# Puts a file between the lines of README.md that begin with <!-- NAME and <!-- end.
-into_readme = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
-	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' README.md >build/README.md && mv build/README.md README.md
+# Puts a file between the lines of a document that begin with <!-- NAME and <!-- end.
+into = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
+	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' $(3) >build/into.md && mv build/into.md $(3)
 
 # The table in README.md.
 .PHONY: fidelity-readme
@@ -185,7 +185,7 @@ fidelity-readme: fidelity
 	$(Q)echo '```' >build/fidelity.txt
 	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >>build/fidelity.txt
 	$(Q)echo '```' >>build/fidelity.txt
-	$(Q)$(call into_readme,fidelity,build/fidelity.txt)
+	$(Q)$(call into,fidelity,build/fidelity.txt,README.md)
 
 # All that takes part, on this host or in guests; the page has what was measured in the other place
 # before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
@@ -215,10 +215,12 @@ league-merge: MATRIX := build/league
 league-merge:
 	$(Q)status=0; $(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM) || status=$$?; $(league_page) && exit $$status
 
-# The tables in README.md, of this host: it must have nothing else to do.
+# The tables in docs/league.md, and the first of them in README.md, of this host: it must have nothing else to do.
 league-readme: league
 	$(Q)$(OUT)/quark-fidelity league --markdown build/league.md build/league-host.jsonl >build/league-host.txt
-	$(Q)$(call into_readme,league,build/league.md)
+	$(Q)sed '/^\*\*Honesty/Q' build/league.md >build/glance.md
+	$(Q)$(call into,league,build/glance.md,README.md)
+	$(Q)$(call into,league,build/league.md,docs/league.md)
 
 # The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
 # machine is slow: the hold time is longer.
