@@ -215,7 +215,8 @@ league-merge: MATRIX := build/league
 league-merge:
 	$(Q)status=0; $(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM) || status=$$?; $(league_page) && exit $$status
 
-# The tables in docs/league.md, and the first of them in README.md, of this host: it must have nothing else to do.
+# The tables in docs/league.md, and the first of them in README.md, of this host, which must have
+# nothing else to do.
 league-readme: league
 	$(Q)$(OUT)/quark-fidelity league --markdown build/league.md build/league-host.jsonl >build/league-host.txt
 	$(Q)sed '/^\*\*Honesty/Q' build/league.md >build/glance.md
