@@ -131,6 +131,9 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		return err
 	}
 	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: ended before its beginning was read", m.replay)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.replay, err)
 	}
