@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 
@@ -34,7 +35,8 @@ def main() -> int:
     parser.add_argument("-r", "--replay", help="a recording of quark-mon(8)")
     parser.add_argument("-p", "--processes", action="store_true", help="first those that run")
     options = parser.parse_args()
-    sys.stdout.reconfigure(errors="surrogateescape")  # names of files are bytes
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files are bytes
     try:
         with quark.Queue(filter=options.filter, replay=options.replay) as queue:
             for process in queue.processes() if options.processes else []:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ type exporting struct {
 	exporters []Exporter
 	counters  []export.Counter
 	output    *output.Output // nil: lines go to standard output
+	told      sync.Once
 }
 
 // exports reports whether something is asked for that quark-export has.
@@ -214,8 +216,13 @@ func (m *monitor) closeExporters(errw io.Writer) error {
 	if m.output != nil {
 		errs = append(errs, m.output.Close())
 	}
-	io.WriteString(errw, m.exportLines())
+	m.tellExports(errw)
 	return errors.Join(errs...)
+}
+
+// tellExports prints what each exporter did, once. It may be called from any goroutine.
+func (m *monitor) tellExports(errw io.Writer) {
+	m.told.Do(func() { io.WriteString(errw, m.exportLines()) })
 }
 
 // exportLines returns what each exporter did, a line for each.

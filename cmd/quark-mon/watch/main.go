@@ -37,7 +37,7 @@ func Main(exporters *Exporters) {
 func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, errw io.Writer) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	undo := make(chan func(), 3)
+	undo := make(chan func(), 4)
 	go end(signals, stop, undo, errw)
 	o, err := parse(ctx, args, out)
 	if o == nil {
@@ -106,6 +106,7 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		m.counters = nil // nothing was exported
 		return errors.Join(err, m.close(errw))
 	}
+	undo <- func() { m.tellExports(errw) }
 	debug.FreeOSMemory()
 	freeProgram() // while /proc is there
 	if o.drop {

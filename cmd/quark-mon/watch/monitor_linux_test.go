@@ -198,6 +198,36 @@ func TestInterruptDrains(t *testing.T) {
 	r.exitOf(t, cmd.Process.Pid)
 }
 
+// A second signal ends the wait for an exporter's target, and what that has not got is told.
+func TestSecondSignalTellsExports(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "FIFO")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const events = 10
+	r := start(t, "-R", "../../../engine/enginetest/testdata/ebpf-6.18.trace", "-s", "-j", "--output", name)
+	var told string
+	for range 2 {
+		for !strings.Contains(told, "no program reads this FIFO") { // it is tried again for 5 s
+			line, err := r.errs.ReadString('\n')
+			if err != nil {
+				t.Fatal(err, told)
+			}
+			told += line
+		}
+		if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond) // signals that come together are one
+	}
+	rest, _ := io.ReadAll(r.errs)
+	err := r.Wait()
+	if want := fmt.Sprintf("file: %d events, 0 delivered, left behind %d\n", events, events); err == nil || !strings.Contains(string(rest), want) ||
+		!strings.Contains(string(rest), "ended by a second signal") {
+		t.Errorf("%v: %s", err, rest)
+	}
+}
+
 // One signal ends the wait for a FIFO whose writer is silent.
 func TestSilentFIFO(t *testing.T) {
 	for option, want := range map[string]string{"--rules": "--rules: FIFO: ended before it was read", "-R": "FIFO: ended before its beginning was read"} {
