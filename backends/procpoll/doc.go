@@ -8,10 +8,10 @@
 // the end of the tick in which the process started. What /proc says is of the time of the reading
 // and may have changed since the event, so that it is carried, except what never changes.
 //
-// A process is told by its number and start time, which /proc has in ticks of 10 ms. Of two with one
-// number that were started in one tick the second is taken for the first, unless a pidfd (Linux 5.3)
-// has shown that this one was over: its image is then told as an EXEC of the first, and it is
-// counted as missed.
+// A process is told by its number and start time, which /proc has in ticks of 10 ms. Of two with
+// one number that were started in one tick the second is taken for the first, unless a pidfd
+// (Linux 5.3) has shown that this one was over: its image is then told as an EXEC of the first,
+// and it is counted as missed.
 //
 // What comes and goes between two readings is missed. The kernel counts the tasks that it makes, so
 // that the number of those missed is known exactly, but for those made during the first reading.

@@ -332,8 +332,8 @@ func TestStatusOfLeader(t *testing.T) {
 	}
 }
 
-// A pidfd that may be of another process, which has got the number since its status was read, is not
-// kept: its status would be told of the first one.
+// A pidfd that may be of another process, which has got the number since the status was read, is
+// not kept: its status would be told of the first one.
 func TestPidfdOfAnother(t *testing.T) {
 	pid := uint32(os.Getpid())
 	for name, next := range map[string]*life{"the same": {start: 1e8, threads: 1}, "another": {start: 2e8, threads: 1}, "gone": nil} {
