@@ -9,10 +9,12 @@ GO     ?= go
 # Not overridden by the environment's: a GOARCH on the command line is the guest's, not that of the
 # tools run here.
 HOSTGO  = GOOS= GOARCH= $(GO)
-GOARCH ?= $(shell $(GO) env GOARCH)
+# Root, who installs what was made before, often has no Go; then it is the machine's.
+MACHINE := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
+GOARCH := $(or $(GOARCH),$(shell $(GO) env GOARCH 2>/dev/null),$(MACHINE))
 OUT    := build/$(GOARCH)
 STEPS  := build/test
-GOHOSTARCH ?= $(shell $(GO) env GOHOSTARCH)
+GOHOSTARCH := $(or $(GOHOSTARCH),$(shell $(GO) env GOHOSTARCH 2>/dev/null),$(MACHINE))
 HOSTBIN := build/$(GOHOSTARCH)
 
 # What the archive holds depends on the binaries only, so they must not depend on the path or the
