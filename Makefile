@@ -9,10 +9,12 @@ GO     ?= go
 # Not overridden by the environment's: a GOARCH on the command line is the guest's, not that of the
 # tools run here.
 HOSTGO  = GOOS= GOARCH= $(GO)
-GOARCH ?= $(shell $(GO) env GOARCH)
+# Root, who installs what was made before, often has no Go; then it is the machine's.
+MACHINE := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
+GOARCH := $(or $(GOARCH),$(shell $(GO) env GOARCH 2>/dev/null),$(MACHINE))
 OUT    := build/$(GOARCH)
 STEPS  := build/test
-GOHOSTARCH ?= $(shell $(GO) env GOHOSTARCH)
+GOHOSTARCH := $(or $(GOHOSTARCH),$(shell $(GO) env GOHOSTARCH 2>/dev/null),$(MACHINE))
 HOSTBIN := build/$(GOHOSTARCH)
 
 # What the archive holds depends on the binaries only, so they must not depend on the path or the
@@ -336,12 +338,13 @@ $(HOSTBIN)/quark-matrix: FORCE
 test-kernel: $(call to_prepare,deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix)
 	$(Q)$(only_prepare) $(run_matrix) $(addprefix --packages ,$(PKG))
 
-# Ordinary Go tests in guests, as go test -exec runs them anywhere else.
-guest-test: deps-guest kernel-images initramfs.gz $(HOSTBIN)/quark-matrix
+# Ordinary Go tests in guests, as go test -exec runs them anywhere else; with MONITORS=1 in those
+# that have the programs of others.
+guest-test: deps-guest kernel-images $(image_of_$(GOARCH)) $(HOSTBIN)/quark-matrix
 	$(Q)status=0; for k in $(or $(KERNELS),6.1-cloud); do echo "== $$k"; \
 		GOOS=linux GOARCH=$(GOARCH) $(if $(RACE),CGO_ENABLED=1 )$(GO) test -count=1 -trimpath $(if $(V),-v) $(if $(RUN),-run '$(RUN)') \
 			-ldflags '-s -w$(if $(RACE), -linkmode external -extldflags -static)' $(if $(RACE),-race -timeout 4h) \
-			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath initramfs.gz) --kernel $$k $(if $(APPEND),--append '$(APPEND)') $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
+			-exec "$(abspath $(HOSTBIN))/quark-matrix exec --arch $(GOARCH) --initramfs $(abspath $(image_of_$(GOARCH))) $(if $(MONITORS),--mem 1024 )--kernel $$k $(if $(APPEND),--append '$(APPEND)') $(foreach e,$(KNOBS),-e '$(e)')" $(PKG) || status=$$?; \
 	done; exit $$status
 
 # Shards as jobs of a Slurm cluster on this machine, with real guests: one is killed and queued

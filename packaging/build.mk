@@ -8,7 +8,7 @@ DESTDIR ?=
 VERSION ?= $(eval VERSION := $(shell packaging/version.sh))$(VERSION)
 SOURCE_DATE_EPOCH ?= $(eval SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct))$(SOURCE_DATE_EPOCH)
 RELEASE  := build/release
-HOSTARCH := $(shell $(GO) env GOHOSTARCH)
+HOSTARCH := $(GOHOSTARCH)
 INSTALLED := $(shell awk '$$1 == "command" {print $$2}' packaging/files)
 # Not make build's binaries: those in guests have no version, so that results of guests can be kept.
 RELEASEBUILD = CGO_ENABLED=0 GOOS=linux GOFLAGS= $(GO) build -buildvcs=false -trimpath \
@@ -28,7 +28,7 @@ endif
 
 INSTALL_SH = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' packaging/install.sh
 
-# Root often has no Go: then make release was before.
+# Without Go, which root often has not, what make release has made before.
 install:
 	$(Q)if command -v $(GO) >/dev/null; then $(PARTS) release; fi
 	$(Q)$(INSTALL_SH) install files $(RELEASE)/$(GOARCH)

@@ -30,7 +30,8 @@ func makeIt(t *testing.T, dir string, target ...string) string {
 	c := exec.Command("make", append([]string{"--no-print-directory", "-C", "..", "PREFIX=/usr", "DESTDIR=" + dir, "VERSION=" + version,
 		"RELEASE=build/test-release", "BINDINGS=build/test-release/library"}, target...)...)
 	// Of a make that runs this test: its variables are not for this one.
-	c.Env = append(os.Environ(), "MAKEFLAGS=", "MAKEOVERRIDES=", "GOARCH=", "SOURCE_DATE_EPOCH=1")
+	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOARCH=") }),
+		"MAKEFLAGS=", "MAKEOVERRIDES=", "SOURCE_DATE_EPOCH=1")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("make %q: %v\n%s", target, err, out)
@@ -126,6 +127,23 @@ func TestInstalledFiles(t *testing.T) {
 		if info.Mode() != mode || info.Size() == 0 {
 			t.Errorf("%s: %v with %d bytes", path, info.Mode(), info.Size())
 		}
+	}
+}
+
+// Root often has no Go: what make release has made before is installed, and removed, without it.
+func TestInstallWithoutGo(t *testing.T) {
+	all := installed(t) // and make release was
+	dir := t.TempDir()
+	const without = "GO=/nonexistent/go"
+	makeIt(t, dir, "install", without)
+	if got, want := filesBelow(t, dir), filesBelow(t, all); !slices.Equal(got, want) {
+		t.Errorf("installed are %q, with Go %q", got, want)
+	}
+	if out := makeIt(t, dir, "uninstall", without); out != "" {
+		t.Errorf("make uninstall says %q", out)
+	}
+	if left := filesBelow(t, dir); len(left) > 0 {
+		t.Errorf("left are %q", left)
 	}
 }
 

@@ -324,20 +324,26 @@ func (t *turn) counted() error {
 	}})
 }
 
-// findings runs the scenarios in which monitors are known to be wrong.
-func (t *turn) findings() (failed, err error) {
-	faults := make(map[string]monitor.Fault)
-	var names []string
+// faults returns the scenarios in which monitors are known to be wrong, all or this one, and what
+// is known of this one.
+func (p *player) faults(all bool) (names []string, known map[string]monitor.Fault) {
+	known = make(map[string]monitor.Fault)
 	for _, f := range monitor.Faults() {
-		if f.Monitor == strings.TrimSuffix(t.Name, "*") {
-			faults[f.Scenario] = f
-		} else if t.Quick {
+		if f.Monitor == p.known {
+			known[f.Scenario] = f
+		} else if !all {
 			continue
 		}
 		if !slices.Contains(names, f.Scenario) {
 			names = append(names, f.Scenario)
 		}
 	}
+	return names, known
+}
+
+// findings runs the scenarios in which monitors are known to be wrong.
+func (t *turn) findings() (failed, err error) {
+	names, faults := t.faults(!t.Quick)
 	for _, name := range names {
 		s, _ := scenario.Find(name)
 		t.witness.Forget()

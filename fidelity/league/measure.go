@@ -87,6 +87,7 @@ type game struct {
 type player struct {
 	*monitor.Monitor
 	own    bool
+	known  string // the name of a monitor of others, which another participant can have
 	failed int
 	// took is how long its latest turn took, without the scenarios of the first, which took
 	// found. 0 is for none.
@@ -278,7 +279,7 @@ func (g *game) invite() (absent []fidelity.Absence, list []Participant) {
 			absent = append(absent, fidelity.Absence{Backend: m.Name, Reason: oneLine(err)})
 			continue
 		}
-		g.players = append(g.players, &player{Monitor: m})
+		g.players = append(g.players, &player{Monitor: m, known: m.Name})
 	}
 	for i, p := range g.players {
 		// Rows have names alone: two commands can have the same, or a backend and a

@@ -3,6 +3,8 @@ package league
 import (
 	"testing"
 	"time"
+
+	"github.com/quark-linux/quark/fidelity/monitor"
 )
 
 // There are as many repeats as are over in time by what the first took, and the time left is that
@@ -41,6 +43,22 @@ func TestPlan(t *testing.T) {
 		}
 		if total, left := g.plan(c.repeat, c.done, c.elapsed); total != c.total || left != c.left {
 			t.Errorf("%s: %d repeats and %v left, not %d and %v", c.name, total, left, c.total, c.left)
+		}
+	}
+}
+
+// A backend of quark's has no faults of a monitor that has its name, and the monitor has them under
+// whatever name it takes part.
+func TestFaultsByName(t *testing.T) {
+	for _, p := range []*player{
+		{Monitor: &monitor.Monitor{Name: "audit"}, own: true}, {Monitor: &monitor.Monitor{Name: "auditd"}, known: "audit"},
+	} {
+		names, known := p.faults(false)
+		if _, ok := known["clone-parent"]; ok == p.own || (len(names) == 0) != p.own {
+			t.Errorf("%s has %v wrong in %q", p.Name, known, names)
+		}
+		if names, _ := p.faults(true); len(names) < 5 {
+			t.Errorf("%s has only %q", p.Name, names)
 		}
 	}
 }
