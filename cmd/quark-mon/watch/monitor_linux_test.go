@@ -208,7 +208,7 @@ func TestSecondSignalTellsExports(t *testing.T) {
 	r := start(t, "-R", "../../../engine/enginetest/testdata/ebpf-6.18.trace", "-s", "-j", "--output", name)
 	var told string
 	for range 2 {
-		for !strings.Contains(told, "no program reads this FIFO") { // it is tried again for 5 s
+		for !strings.Contains(told, "no program reads this FIFO") { // tried again for 5 s
 			line, err := r.errs.ReadString('\n')
 			if err != nil {
 				t.Fatal(err, told)
