@@ -3,7 +3,7 @@
 PREFIX  ?= /usr/local
 DESTDIR ?=
 # The version that -V prints, and the time of all files in archives: that of the commit. The same
-# commit gives the same bytes, wherever and whenever it is built.
+# commit gives the same bytes, wherever and whenever it is built, with the same Go.
 # Both are asked of git when they are first used.
 VERSION ?= $(eval VERSION := $(shell packaging/version.sh))$(VERSION)
 SOURCE_DATE_EPOCH ?= $(eval SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct))$(SOURCE_DATE_EPOCH)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -211,6 +212,20 @@ func TestImageHasCommandsOnly(t *testing.T) {
 	}
 	if err := run([]string{"unpack", archive, "arm64", dir}); err == nil || !strings.Contains(err.Error(), "no image for arm64") {
 		t.Errorf("an architecture that is not there: %v", err)
+	}
+}
+
+// Who can build quark can make its packages, as the README has it: with the same Go.
+func TestLeastGoIsQuarks(t *testing.T) {
+	goLine := func(path string) string {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m)^go .*$`).FindString(string(data))
+	}
+	if own, quarks := goLine("go.mod"), goLine("../../go.mod"); own != quarks || own == "" {
+		t.Errorf("go.mod here has %q, that of quark %q", own, quarks)
 	}
 }
 
