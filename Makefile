@@ -252,7 +252,7 @@ SOAK_EXPORTERS := --exporter 'ecs=$(OUT)/quark-mon --ecs' --exporter 'prom=$(OUT
 soak: build
 	$(Q)$(OUT)/quark-fidelity soak --for $(HOURS)h $(SOAK_EXPORTERS) $(SOAK)
 
-# Leaks of all kinds are found, in a minute.
+# Leaks of all kinds are found, in two minutes.
 test-soak:
 	$(Q)QUARK_SOAK=1 $(HOSTGO) test -count=1 -v -run TestRun ./fidelity/soak
 
