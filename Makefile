@@ -119,6 +119,7 @@ help:
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make test-exporters exports to Debian'"'"'s Prometheus, and to a real OpenTelemetry Collector that is killed and started again'
 	@echo '                    (minutes the first time)'
+	@echo 'make test-kubernetes docs/kubernetes*.yaml, by the types of its API'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -440,6 +441,12 @@ test-exporters: deps-exporters
 	$(Q)mkdir -p $(COLLECTOR)
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
+
+# docs/kubernetes*.yaml by the types of Kubernetes' API, in a module of its own. Needs the network the
+# first time.
+.PHONY: test-kubernetes
+test-kubernetes:
+	$(Q)QUARK_KUBERNETES=1 $(HOSTGO) test -count=1 -v -run Kubernetes ./packaging
 
 .PHONY: lint vulncheck
 lint: $(TOOLS)/golangci-lint
