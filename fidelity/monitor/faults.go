@@ -29,6 +29,8 @@ func Faults() []Fault {
 		{"perf", "leader-first", "the leader's end", stamp},
 		{"perf", "setuid", "an end at an exec", func(s *score.Score) int { return s.Duplicates }},
 		{"strace", "script", "the call's arguments", field(engine.FieldCmdline)},
+		{"audit", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
+		{"audit", "vfork", "the fork after what the child did", func(s *score.Score) int { return s.Inversions }},
 		{"acct", "leader-first", "the leader's status", field(engine.FieldExit)},
 	}
 }

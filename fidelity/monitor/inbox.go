@@ -16,6 +16,7 @@ type inbox struct {
 	size    int // bytes in list
 	held    bool
 	over    bool
+	drops   bool
 }
 
 // chunk is what one read has returned, at a time of CLOCK_MONOTONIC.
@@ -30,10 +31,27 @@ func newInbox(most int) *inbox {
 	return b
 }
 
+// drop forgets what waits, and all that is put in from now on.
+func (b *inbox) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list, b.size, b.drops = nil, 0, true
+}
+
+// dropping reports whether drop was called.
+func (b *inbox) dropping() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.drops
+}
+
 // put adds a copy of a text. It reports whether there was room for it.
 func (b *inbox) put(text []byte, at uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.drops {
+		return true
+	}
 	if b.size+len(text) > b.most {
 		return false
 	}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -50,11 +51,13 @@ const maxLine = 16 << 20
 
 // read takes what the monitor has printed, and which was read at a time.
 func (q *Queue) read(b []byte, at uint64) {
-	q.rest = append(q.rest, b...)
-	rest, out := q.rest, Output{}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for {
+	before := len(q.rest)
+	q.rest = append(q.rest, b...)
+	rest, out := q.rest, Output{}
+	// What was there has no end of a line in it.
+	for q.mon.Record != 0 || bytes.IndexByte(q.rest[before:], '\n') >= 0 {
 		n, line, _ := q.split(rest, false)
 		if n == 0 {
 			break
@@ -66,7 +69,9 @@ func (q *Queue) read(b []byte, at uint64) {
 			}
 		}
 	}
-	q.rest = append(q.rest[:0], rest...)
+	if len(rest) < len(q.rest) {
+		q.rest = append(q.rest[:0], rest...)
+	}
 	if len(q.rest) > maxLine {
 		q.fail(fmt.Errorf("it printed %d bytes without the end of a line", len(q.rest)))
 		q.rest = nil

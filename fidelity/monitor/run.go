@@ -49,7 +49,8 @@ type Run struct {
 	ours   io.ReadCloser
 	// theirErrs is what it says on standard error; nil without a program.
 	theirErrs io.Closer
-	reading   sync.WaitGroup
+	reading   sync.WaitGroup // of what the program has open
+	decoding  sync.WaitGroup
 	inbox     *inbox
 	stopping  chan struct{}
 	errs      complaints
@@ -128,7 +129,7 @@ func (r *Run) start() (err error) {
 		return err
 	}
 	r.reading.Go(r.pump)
-	r.reading.Go(r.decode)
+	r.decoding.Go(r.decode)
 	return nil
 }
 
@@ -198,6 +199,9 @@ func (r *Run) pump() {
 func (r *Run) decode() {
 	for list, ok := r.inbox.take(); ok; list, ok = r.inbox.take() {
 		for _, c := range list {
+			if r.inbox.dropping() {
+				break
+			}
 			r.judge.Add(int64(meter.Spent(func() { r.read(c.text, c.at) })))
 		}
 	}
@@ -375,6 +379,9 @@ func (r *Run) signal(s unix.Signal) error {
 // Stop ends the monitor and all that it has left behind. It returns what the monitor has cost since
 // it was ready, and in one line each what went wrong and what it had left.
 func (r *Run) Stop() (u meter.Usage, notes []string) {
+	if r.Failed() != nil {
+		r.inbox.drop() // it can be a flood of what makes no sense
+	}
 	close(r.stopping)
 	r.Release()
 	pid := 0
@@ -421,6 +428,7 @@ func (r *Run) finish() bool {
 		}
 	}
 	<-done
+	r.decoding.Wait()
 	return over
 }
 

@@ -63,6 +63,8 @@ func TestRun(t *testing.T) {
 		{name: "it is missing a feature", script: `echo no such tracepoint >&2; exit 3`, start: "it exited with 3: no such tracepoint"},
 		{name: "it says nothing", script: `sleep 1000`, start: "not ready after 1s"},
 		{name: "rubbish", script: `echo what; sleep 1000`, start: `of 1 lines none makes sense, the first: "what": no tick`},
+		{name: "a flood of rubbish", script: `yes`, start: `none makes sense, the first: "y": no tick`},
+		{name: "a line without an end", script: `yes | tr -d '\n'`, terminal: true, start: "without the end of a line"},
 		{name: "some rubbish", script: `trap 'exit 0' INT; echo what; ` + forever, note: `1 lines make no sense, the first: "what": no tick`},
 		{name: "it dies", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; echo out of memory >&2; kill -9 $$`, settle: "it ended", note: "killed by signal 9 (killed): out of memory"},
 		{name: "it hangs", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; sleep 1000`, settle: "it hangs: after 1s"},
@@ -74,12 +76,16 @@ func TestRun(t *testing.T) {
 			m := fake(c.script)
 			m.Terminal = c.terminal
 			patience := 20 * time.Second
-			if c.name == "it hangs" || c.start != "" {
+			if c.name == "it hangs" || c.start != "" && !c.terminal {
 				patience = time.Second
 			}
+			began := time.Now()
 			r, err := m.Start(Options{Patience: patience, Grace: 500 * time.Millisecond})
-			if !contains(err, c.start) {
+			if !contains(err, c.start) || err != nil && strings.Contains(err.Error(), "still open") {
 				t.Errorf("start: %v, not %q", err, c.start)
+			}
+			if took := time.Since(began); err != nil && took > 40*time.Second {
+				t.Errorf("it took %v to say %v", took, err)
 			}
 			if err != nil {
 				return

@@ -133,7 +133,7 @@ func TestFigures(t *testing.T) {
 		t.Fatalf("no %s in %v", name, list)
 		return 0
 	}
-	// As many of ended processes as a source may still have are none, and one more is one.
+	// As many of ended processes as a source may have yet are none, and one more is one.
 	was := value("descriptors")
 	for i := range unread + 1 {
 		if got := value("descriptors"); i > 0 && got != was {
