@@ -432,8 +432,8 @@ test-exporters: deps-exporters
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
 
-# docs/kubernetes*.yaml by the types of Kubernetes' API, in a module of its own. Needs the network the
-# first time.
+# docs/kubernetes*.yaml by the types of Kubernetes' API, in a module of its own. The first time it
+# needs the network.
 .PHONY: test-kubernetes
 test-kubernetes:
 	$(Q)QUARK_KUBERNETES=1 $(HOSTGO) test -count=1 -v -run Kubernetes ./packaging
