@@ -123,6 +123,7 @@ help:
 	@echo 'make apidiff        what the interface lost or changed since the last release, or API_BASE=COMMIT'
 	@echo 'make test-exporters exports to Debian'"'"'s Prometheus, and to a real OpenTelemetry Collector that is killed and started again'
 	@echo '                    (minutes the first time)'
+	@echo 'make test-kubernetes docs/kubernetes*.yaml, by the types of its API'
 	@echo 'make race           Close, Drain and Wake from all sides, 1,000 times on each backend and exitsnoop, with the race detector (as root)'
 	@echo 'make vulncheck      the known vulnerabilities in what quark depends on and calls (needs the network)'
 	@echo 'make docs           the manual pages, checked, and as HTML under docs/html'
@@ -241,7 +242,7 @@ SOAK_EXPORTERS := --exporter 'ecs=$(OUT)/quark-mon --ecs' --exporter 'prom=$(OUT
 soak: build
 	$(Q)$(OUT)/quark-fidelity soak --for $(HOURS)h $(SOAK_EXPORTERS) $(SOAK)
 
-# Leaks of all kinds are found, in a minute.
+# Leaks of all kinds are found, in two minutes.
 test-soak:
 	$(Q)QUARK_SOAK=1 $(HOSTGO) test -count=1 -v -run TestRun ./fidelity/soak
 
@@ -430,6 +431,12 @@ test-exporters: deps-exporters
 	$(Q)mkdir -p $(COLLECTOR)
 	$(Q)$(HOSTGO) build -C export/otlp/testdata/collector -o $(COLLECTOR)/collector .
 	$(Q)QUARK_COLLECTOR=$(COLLECTOR)/collector $(HOSTGO) test -count=1 -v -run KilledCollector ./export/otlp
+
+# docs/kubernetes*.yaml by the types of Kubernetes' API, in a module of its own. The first time it
+# needs the network.
+.PHONY: test-kubernetes
+test-kubernetes:
+	$(Q)QUARK_KUBERNETES=1 $(HOSTGO) test -count=1 -v -run Kubernetes ./packaging
 
 .PHONY: lint vulncheck
 lint: $(TOOLS)/golangci-lint

@@ -26,8 +26,8 @@ func recentIndex(b []byte) uint8 {
 
 // A generation is full with so many strings, or so many bytes of them.
 const (
-	internGeneration = 4096
-	internBytes      = 512 << 10
+	internGeneration = 1024
+	internBytes      = 128 << 10
 )
 
 func (in *interner) get(b []byte) string {

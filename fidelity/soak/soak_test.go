@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,20 @@ func TestGrown(t *testing.T) {
 	}
 	if got, err := Grown(series(0, 1, 2, 3, 4, 5, 6, 7)); err == nil {
 		t.Errorf("seven samples: %q, want an error", got)
+	}
+}
+
+// TestLeast: what comes and goes between the readings of a sample is in none of its figures.
+func TestLeast(t *testing.T) {
+	one := func(values ...int64) (list []Figure) {
+		for _, v := range values {
+			list = append(list, Figure{Name: "it", Value: v})
+		}
+		return list
+	}
+	got := least(least(nil, one(5, 7, 3)), one(6, 2, 3))
+	if want := one(5, 2, 3); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -160,14 +175,14 @@ func TestFigures(t *testing.T) {
 	fmt.Fprint(f, block[0]) // it is in use until here
 }
 
-// TestRun soaks for seconds, with an exporter whose targets fail, while a descriptor, memory and a
-// goroutine leak each time: all are named, and nothing is unexplained.
+// TestRun soaks for two minutes, with an exporter whose targets fail, while a descriptor, memory
+// and a goroutine leak each time: all are named, and nothing is unexplained.
 func TestRun(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	if os.Getenv("QUARK_SOAK") == "" {
-		t.Skip("takes a minute: make test-soak runs it")
+		t.Skip("takes two minutes: make test-soak runs it")
 	}
 	var lost []*os.File
 	var kept [][]byte
@@ -193,7 +208,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Setenv("QUARK_SOAK_EXPORTER", "1")
 	var lines strings.Builder
-	r, err := Run(context.Background(), Options{For: 50 * time.Second, Every: time.Millisecond, Batch: 3, Backends: backends.CNProc,
+	r, err := Run(context.Background(), Options{For: 2 * time.Minute, Every: time.Millisecond, Batch: 3, Backends: backends.CNProc,
 		Progress: &lines, Exporters: []Exporter{{"fake", self + " {url} {addr}"}}})
 	if err != nil {
 		t.Fatal(err)
