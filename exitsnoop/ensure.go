@@ -146,7 +146,9 @@ func (e *ensurer) mount() error {
 		return err
 	}
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RELATIME)
-	if err := unix.Mount("bpf", e.dir, "bpf", flags, "mode=700"); err != nil {
+	if err := unix.Mount("bpf", e.dir, "bpf", flags, "mode=700"); errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("mount on %s: %w: %w: %w", e.dir, ErrUnsupported, ErrNoBPFFS, err)
+	} else if err != nil {
 		return fmt.Errorf("mount on %s: %w: %w", e.dir, ErrNoBPFFS, err)
 	}
 	e.onError(func() error { return unix.Unmount(e.dir, 0) })
