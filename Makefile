@@ -77,12 +77,14 @@ help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
 	@echo '                    make uninstall removes them, make installed lists them'
-	@echo 'make install-library   libquark, its header and its pkg-config file (needs a C compiler)'
+	@echo 'make install-library   libquark, its header, pages and pkg-config file (needs a C compiler), libraries into LIBDIR=PREFIX/lib;'
+	@echo '                    make uninstall-library removes them, make installed-library lists them'
 	@echo 'make dist           a release of the current commit, build/dist: archives, .deb, .rpm, container image, guest images,'
-	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball or image one of them'
-	@echo 'make test-dist      the package in a Debian guest, the image as a container, and make dist twice: the same bytes (root)'
+	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball, image or library one of them'
+	@echo 'make test-dist      the package in a Debian guest, the library'"'"'s with a compiler, the image as a container, and make dist'
+	@echo '                    twice: the same bytes (root)'
+	@echo 'make library        packages of libquark for C and others: .deb and .rpm, archive, SBOM (GOARCH=arm64 with a cross compiler)'
 	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
-	@echo 'make install-bindings  installs them (DESTDIR= PREFIX=/usr/local LIBDIR=PREFIX/lib)'
 	@echo 'make bench-bindings what an event costs in C and in Go'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
@@ -139,23 +141,8 @@ build:
 .PHONY: bindings bench-bindings
 BINDINGS := $(OUT)/libquark
 bindings: deps-bindings
+	$(Q)[ -n '$(NUMBER)' ]
 	$(Q)GO=$(GO) GOARCH=$(GOARCH) QUARK_VERSION=$(NUMBER) bindings/c/build.sh $(BINDINGS)
-
-# What an installation of the library has: the four files, the link, and the pages with a link for
-# each further function that they name.
-LIBDIR ?= $(PREFIX)/lib
-MAN3 := $(wildcard docs/*.3)
-.PHONY: install-bindings
-install-bindings: bindings
-	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
-	$(Q)install -m 644 $(BINDINGS)/lib/libquark.so.0 $(BINDINGS)/lib/libquark.a $(DESTDIR)$(LIBDIR)
-	$(Q)ln -sf libquark.so.0 $(DESTDIR)$(LIBDIR)/libquark.so
-	$(Q)install -m 644 $(BINDINGS)/include/quark.h $(DESTDIR)$(PREFIX)/include
-	$(Q)sed 's|^prefix=.*|prefix=$(PREFIX)|; s|^libdir=.*|libdir=$(LIBDIR)|; /^#/d' $(BINDINGS)/lib/pkgconfig/quark.pc \
-		>$(DESTDIR)$(LIBDIR)/pkgconfig/quark.pc
-	$(Q)install -m 644 $(MAN3) $(DESTDIR)$(PREFIX)/share/man/man3
-	$(Q)for page in $(MAN3); do for name in $$(sed -n '/^\.Nd/q; s/^\.Nm \([a-z_]*\).*/\1/p' $$page); do \
-		[ $$name.3 = $${page##*/} ] || ln -sf $${page##*/} $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done; done
 
 bench-bindings: deps-bindings
 	$(Q)$(HOSTGO) test -run '^$$' -bench Cost -benchtime 1x ./bindings/c/ctest
@@ -175,9 +162,9 @@ bench: deps-guest kernel-images $(GUEST_IMAGES) $(HOSTBIN)/quark-matrix
 	$(Q)$(run_matrix) -j 1 --deadline-all 30m --command 'quark-fidelity bench'
 endif
 
-# Puts a file between the lines of README.md that begin with <!-- NAME and <!-- end.
-into_readme = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
-	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' README.md >build/README.md && mv build/README.md README.md
+# Puts a file between the lines of a document that begin with <!-- NAME and <!-- end.
+into = awk -v name='$(1)' -v file='$(2)' '/^<!-- end -->/ && on {while ((getline line < file) > 0) print line; on = 0} \
+	!on {print} index($$0, "<!-- " name) == 1 {on = 1}' $(3) >build/into.md && mv build/into.md $(3)
 
 # The table in README.md.
 .PHONY: fidelity-readme
@@ -185,7 +172,7 @@ fidelity-readme: fidelity
 	$(Q)echo '```' >build/fidelity.txt
 	$(Q)$(OUT)/quark-fidelity report -d docs/storms.svg build/fidelity.jsonl | cat -s >>build/fidelity.txt
 	$(Q)echo '```' >>build/fidelity.txt
-	$(Q)$(call into_readme,fidelity,build/fidelity.txt)
+	$(Q)$(call into,fidelity,build/fidelity.txt,README.md)
 
 # All that takes part, on this host or in guests; the page has what was measured in the other place
 # before as well. LEAGUE are further options of quark-fidelity league. In guests MONITORS=1 takes
@@ -215,10 +202,13 @@ league-merge: MATRIX := build/league
 league-merge:
 	$(Q)status=0; $(HOSTBIN)/quark-matrix merge -o $(MATRIX) $(FROM) || status=$$?; $(league_page) && exit $$status
 
-# The tables in README.md, of this host: it must have nothing else to do.
+# The tables in docs/league.md, and the first of them in README.md, of this host, which must have
+# nothing else to do.
 league-readme: league
 	$(Q)$(OUT)/quark-fidelity league --markdown build/league.md build/league-host.jsonl >build/league-host.txt
-	$(Q)$(call into_readme,league,build/league.md)
+	$(Q)sed '/^\*\*Honesty/Q' build/league.md >build/glance.md
+	$(Q)$(call into,league,build/glance.md,README.md)
+	$(Q)$(call into,league,build/league.md,docs/league.md)
 
 # The page has what other kernels gave before as well: KERNELS= runs it in pieces. An emulated
 # machine is slow: the hold time is longer.
@@ -483,6 +473,8 @@ DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
 # libquark is C and Go; its tests run C and Python, under valgrind, which needs symbols of libc.
 DEPS_BINDINGS := gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
+DEPS_CROSS_arm64 := gcc-aarch64-linux-gnu:/usr/bin/aarch64-linux-gnu-gcc libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
+DEPS_CROSS_amd64 := gcc-x86-64-linux-gnu:/usr/bin/x86_64-linux-gnu-gcc libc6-dev-amd64-cross:/usr/x86_64-linux-gnu/include/stdio.h
 # For TestSlurm, which starts a cluster of its own. make test does without: the packages have
 # services, which the next boot would start.
 DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:/usr/bin/sbatch
@@ -526,7 +518,7 @@ deps:
 
 .PHONY: deps-bindings
 deps-bindings:
-	@./.ci/deps $(foreach d,$(DEPS_BINDINGS),'$(d)')
+	@./.ci/deps $(foreach d,$(DEPS_BINDINGS) $(if $(filter $(GOHOSTARCH),$(GOARCH)),,$(DEPS_CROSS_$(GOARCH))),'$(d)')
 
 # The monitors of others that take part in the league; those that are not there are left out of it.
 deps-league:

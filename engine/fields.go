@@ -1,7 +1,5 @@
 package engine
 
-import "strings"
-
 // Field names a group of process attributes that is known or unknown as a
 // whole. Zero and empty are values: only the flag says that a field is unknown.
 type Field uint8
@@ -93,12 +91,19 @@ func (s Fields) Has(f Field) bool { return s&(1<<f) != 0 }
 func (s Fields) With(f Field) Fields { return s | 1<<f }
 
 // String joins the names with ",".
-func (s Fields) String() string {
-	var names []string
+func (s Fields) String() string { return string(s.append(nil)) }
+
+// append appends what String returns.
+func (s Fields) append(b []byte) []byte {
+	start := len(b)
 	for f := range Field(NumFields) {
-		if s.Has(f) {
-			names = append(names, f.String())
+		if !s.Has(f) {
+			continue
 		}
+		if len(b) > start {
+			b = append(b, ',')
+		}
+		b = append(b, f.String()...)
 	}
-	return strings.Join(names, ",")
+	return b
 }

@@ -19,9 +19,11 @@ func (e *Event) AppendJSON(b []byte, clock *Clock, backend string) []byte {
 	o.uintIf(e.CPU != AllCPUs, "cpu", e.CPU)
 	o.text("backend", backend)
 	o.begin("events", '[')
-	for _, n := range e.Events.Names(make([]string, 0, len(eventNames))) {
-		o.next()
-		o.b = appendJSONString(o.b, n)
+	for i := range eventNames {
+		if e.Events.Has(eventNames[i].bit) {
+			o.next()
+			o.b = append(append(append(o.b, '"'), eventNames[i].name...), '"')
+		}
 	}
 	o.end(']')
 	if e.Events.Has(EventIDChange) {
@@ -120,14 +122,12 @@ func (p *Process) AppendJSON(b []byte, clock *Clock) []byte {
 		o.identity(p.EntryLeader)
 		o.end('}')
 	}
-	o.textIf(known(FieldPrivileges), "privileges", p.Privileges.String())
+	if known(FieldPrivileges) {
+		o.text("privileges", p.Privileges.String())
+	}
 	o.trueIf(p.Inferred, "inferred")
-	if p.Carried != 0 {
-		o.text("carried", p.Carried.String())
-	}
-	if p.Truncated != 0 {
-		o.text("truncated", p.Truncated.String())
-	}
+	o.fieldsIf(p.Carried != 0, "carried", p.Carried)
+	o.fieldsIf(p.Truncated != 0, "truncated", p.Truncated)
 	return append(o.b, '}')
 }
 
@@ -183,14 +183,32 @@ func (o *object) textIf(known bool, name, v string) {
 	}
 }
 
-func (o *object) hex(name string, v uint64) {
-	o.key(name)
-	o.b = append(strconv.AppendUint(append(o.b, `"0x`...), v, 16), '"')
+func (o *object) fieldsIf(some bool, name string, v Fields) {
+	if some {
+		o.key(name)
+		o.b = append(v.append(append(o.b, '"')), '"')
+	}
 }
 
+// inBase appends v as a string, with a prefix that tells the base.
+func (o *object) inBase(name, prefix string, v uint64, base int) {
+	o.key(name)
+	o.b = append(strconv.AppendUint(append(append(o.b, '"'), prefix...), v, base), '"')
+}
+
+func (o *object) hex(name string, v uint64) { o.inBase(name, "0x", v, 16) }
+
+// time appends t in UTC with all nine digits of its nanoseconds. RFC3339 without them is the one
+// layout of this shape that package time has a short way for.
 func (o *object) time(name string, t time.Time) {
 	o.key(name)
-	o.b = append(t.UTC().AppendFormat(append(o.b, '"'), "2006-01-02T15:04:05.000000000Z07:00"), '"')
+	b := t.UTC().AppendFormat(append(o.b, '"'), time.RFC3339)
+	b[len(b)-1] = '.' // was the Z
+	nsec := uint32(t.Nanosecond())
+	for unit := uint32(1e8); unit > 0; unit /= 10 {
+		b = append(b, '0'+byte(nsec/unit%10))
+	}
+	o.b = append(b, 'Z', '"')
 }
 
 func (o *object) text(name, v string) {
@@ -214,9 +232,9 @@ func (o *object) executable(x *Executable) {
 	o.begin("executable", '{')
 	o.uint("major", uint64(x.Major()))
 	o.uint("minor", uint64(x.Minor()))
-	o.text("inode", strconv.FormatUint(x.Inode, 10)) // which may be beyond 2^53
+	o.inBase("inode", "", x.Inode, 10) // which may be beyond 2^53
 	o.time("ctime", time.Unix(0, x.Ctime))
-	o.text("mode", "0"+strconv.FormatUint(uint64(x.Mode), 8))
+	o.inBase("mode", "0", uint64(x.Mode), 8)
 	o.uint("uid", uint64(x.UID))
 	o.uint("gid", uint64(x.GID))
 	o.trueIf(x.Removed, "removed")

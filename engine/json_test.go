@@ -148,3 +148,33 @@ func TestDump(t *testing.T) {
 		t.Errorf("empty event: %q", got)
 	}
 }
+
+// shortLife returns an event of the shape that a short life has by eBPF.
+func shortLife() (*engine.Event, *engine.Clock) {
+	clock := wall
+	clock.Host.BootID = "5f2fbd4c-28a6-4a4c-8b0b-3a1f7f3c2a11"
+	p := full()
+	p.Known &^= engine.FieldEnviron.Set() | engine.FieldPrivileges.Set()
+	p.Birth.Known = engine.FieldPPID.Set().With(engine.FieldStart)
+	p.Cgroup = "/system.slice/cron.service"
+	p.Carried = engine.FieldCwd.Set().With(engine.FieldCgroup)
+	kinds := engine.EventFork | engine.EventExec | engine.EventExit
+	return &engine.Event{Events: kinds, Time: 5e9, Wall: wall.At(5e9), CPU: 1, Process: p}, &clock
+}
+
+func TestJSONAllocatesNothing(t *testing.T) {
+	ev, clock := shortLife()
+	line := ev.AppendJSON(nil, clock, "ebpf")
+	if n := testing.AllocsPerRun(100, func() { line = ev.AppendJSON(line[:0], clock, "ebpf") }); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+func BenchmarkJSON(b *testing.B) {
+	ev, clock := shortLife()
+	line := ev.AppendJSON(nil, clock, "ebpf")
+	b.SetBytes(int64(len(line)))
+	for b.Loop() {
+		line = ev.AppendJSON(line[:0], clock, "ebpf")
+	}
+}

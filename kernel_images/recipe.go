@@ -48,7 +48,7 @@ var recipes = []recipe{
 	// Without its tracers the kernel has neither tracefs nor programs on tracepoints. Blocks'
 	// tracer and others are off already.
 	nobtf.but("odd/no-tracefs", "CONFIG_FTRACE=n", "CONFIG_FUNCTION_TRACER=n", "CONFIG_DYNAMIC_FTRACE=n", "CONFIG_KPROBE_EVENTS=n",
-		"CONFIG_UPROBE_EVENTS=n", "CONFIG_FTRACE_SYSCALLS=n", "CONFIG_EVENT_TRACING=n", "CONFIG_BPF_EVENTS=n"),
+		"CONFIG_UPROBES=n", "CONFIG_UPROBE_EVENTS=n", "CONFIG_FTRACE_SYSCALLS=n", "CONFIG_EVENT_TRACING=n", "CONFIG_BPF_EVENTS=n"),
 	nobtf.but("odd/preempt-none", "CONFIG_PREEMPT_NONE=y", "CONFIG_HZ_250=n", "CONFIG_HZ_100=y"),
 	nobtf.but("odd/preempt-full", "CONFIG_PREEMPT=y", "CONFIG_HZ_250=n", "CONFIG_HZ_1000=y"),
 }

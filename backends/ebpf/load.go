@@ -238,8 +238,8 @@ func explain(err error) error {
 		return fmt.Errorf("load programs: needs CAP_BPF and CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN): run as root: %w", unix.EPERM)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("load programs: the kernel refused though this is root: CAP_BPF and CAP_PERFMON missing, a seccomp filter, or before Linux 5.11 the limit on locked memory (ulimit -l): %w", unix.EPERM)
-	case errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", err)
+	case errors.Is(err, unix.ENOSYS): // without the map or feature that happened to be first
+		return fmt.Errorf("load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: %w", unix.ENOSYS)
 	case errors.Is(err, unix.EINVAL) && !onTracepoints():
 		return fmt.Errorf("load programs: %w: the kernel has no programs on tracepoints (CONFIG_BPF_EVENTS, which needs CONFIG_KPROBE_EVENTS or CONFIG_UPROBE_EVENTS): %w",
 			errors.ErrUnsupported, unix.EINVAL)

@@ -18,6 +18,16 @@ func TestExplainDescriptors(t *testing.T) {
 	}
 }
 
+// A kernel without bpf(2) gets the same words each time, whatever is created first.
+func TestExplainNoBPF(t *testing.T) {
+	const want = "load programs: the kernel has no bpf(2) (CONFIG_BPF_SYSCALL), or a seccomp filter hides it: function not implemented"
+	for _, first := range []string{"map free_slots: map create", "map terminals: load BTF: detect support for BTF"} {
+		if err := explain(fmt.Errorf("%s: %w", first, unix.ENOSYS)); err.Error() != want {
+			t.Error(err)
+		}
+	}
+}
+
 // A kernel without a part of eBPF is errors.ErrUnsupported, which package ebpf's own error is not.
 func TestUnsupported(t *testing.T) {
 	err := explain(fmt.Errorf("create map: %w", ebpf.ErrNotSupported))

@@ -103,7 +103,7 @@ var table = []feature{
 	{Backend: "taskstats", Name: "records that tell their process", Since: "5.19", Without: "threads, ends of status 0 that were waited for at once",
 		Probe: markedRecords, Built: noRecords},
 
-	{Backend: "procpoll", Name: "pidfd_open", Since: "5.3", Without: "the status of processes that were waited for", Probe: pidfd},
+	{Backend: "procpoll", Name: "pidfd_open", Since: "5.3", Without: "that processes with one pid that were started within 10 ms are told apart", Probe: pidfd},
 	{Backend: "procpoll", Name: "status of a zombie in /proc", Since: "6.1", Without: "the status of processes that were not waited for yet, but for some signals",
 		Probe: endStatus(false)},
 	{Backend: "audit", Name: "rules for system calls", Since: "3.16", Probe: auditRules, Built: noAudit},

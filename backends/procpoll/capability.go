@@ -55,7 +55,8 @@ func (s *Source) capabilities(readable engine.Fields) (t engine.CapabilityTable)
 	t.Fields[engine.FieldCmdline].Whole.Bytes = procfs.MaxCmdline
 	t.Fields[engine.FieldEnviron].Whole.Bytes = procfs.MaxCmdline
 	t.Notes = append(t.Notes,
-		fmt.Sprintf("/proc is read every %v: what comes and goes in between is missed, and counted in tasks, of which some may be threads", s.opts.Interval),
+		fmt.Sprintf("/proc is read every %v: what comes and goes in between is missed, and counted in tasks, of which some may be threads, or not shown here", s.opts.Interval),
+		"of processes with one pid that were started within 10 ms some are told as one",
 		"an EXEC whose addresses are hidden (no CAP_SYS_PTRACE) is seen only if it is the first of its process")
 	return t
 }

@@ -8,8 +8,15 @@
 // the end of the tick in which the process started. What /proc says is of the time of the reading
 // and may have changed since the event, so that it is carried, except what never changes.
 //
+// A process is told by its number and start time, which /proc has in ticks of 10 ms. Of two with
+// one number that were started in one tick the second is taken for the first, unless a pidfd
+// (Linux 5.3) has shown that this one was over: its image is then told as an EXEC of the first,
+// and it is counted as missed.
+//
 // What comes and goes between two readings is missed. The kernel counts the tasks that it makes, so
-// that the number of those missed is known exactly; but it counts threads too, so that of processes
-// it is known how many they are at most. Of several execs between two readings the last is seen,
-// and nothing counts the others.
+// that the number of those missed is known exactly, but for those made during the first reading.
+// It is that of the whole machine: what /proc does not show here, as it is of another pid
+// namespace or hidden (hidepid), is missed too. And it has threads, so that of processes it is
+// known how many they are at most. Of several execs between two readings the last is seen, and
+// nothing counts the others.
 package procpoll

@@ -3,6 +3,7 @@ package procpoll
 import (
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -328,5 +329,35 @@ func TestStatusOfLeader(t *testing.T) {
 		if got := ofProcess(status); got != want {
 			t.Errorf("%#x: %v", status, got)
 		}
+	}
+}
+
+// A pidfd that may be of another process, which has got the number since the status was read, is
+// not kept: its status would be told of the first one.
+func TestPidfdOfAnother(t *testing.T) {
+	pid := uint32(os.Getpid())
+	for name, next := range map[string]*life{"the same": {start: 1e8, threads: 1}, "another": {start: 2e8, threads: 1}, "gone": nil} {
+		m := &machine{now: 1e9, tasks: 1000, lives: make(map[uint32]*life)}
+		s := watching(t, m)
+		fds, err := newPidfds()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fds.epoll)
+		s.fds = fds
+		if m.lives[pid] = next; next == nil {
+			delete(m.lives, pid)
+		}
+		s.learn(pid, 1e8, &procfs.Status{State: 'S', Threads: 1})
+		fd := s.known[pid].fd
+		if fd == none && name == "the same" {
+			if _, err := unix.PidfdOpen(int(pid), 0); err != nil {
+				t.Skip(err)
+			}
+		}
+		if (fd != none) != (name == "the same") {
+			t.Errorf("%s: pidfd %d", name, fd)
+		}
+		fds.close(fd)
 	}
 }

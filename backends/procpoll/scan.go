@@ -88,6 +88,10 @@ func (s *Source) learn(pid uint32, start uint64, st *procfs.Status) {
 	p := process{start: start, memory: st.Memory, threads: st.Threads, reading: s.reading, fd: none, forked: st.ForkNoExec}
 	if s.fds != nil && !st.Kthread && !st.Over() {
 		p.fd = s.fds.open(pid)
+		if _, again, err := s.proc.Status(pid); p.fd != none && (err != nil || again != start) {
+			s.fds.close(p.fd) // it may be of another process that has the number since
+			p.fd = none
+		}
 	}
 	s.known[pid] = p
 }

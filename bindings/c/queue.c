@@ -155,6 +155,10 @@ static const void *hand_out(struct quark_queue_state *s, struct block *b, int er
 
 void quark_queue_default_attr(struct quark_queue_attr *attr)
 {
+	if (attr == NULL) {
+		fail(EINVAL, "the attributes are NULL");
+		return;
+	}
 	memset(attr, 0, sizeof(*attr));
 	attr->flags = QQ_ALL_BACKENDS;
 	attr->max_length = 10000;
@@ -292,6 +296,8 @@ int quark_queue_get_stats(struct quark_queue *qq, struct quark_queue_stats *stat
 {
 	int error;
 
+	if (stats == NULL)
+		return fail(EINVAL, "the statistics are NULL");
 	memset(stats, 0, sizeof(*stats));
 	if (enter(qq, OTHER) != 0)
 		return -1;
@@ -322,6 +328,10 @@ void quark_process_iter_init(struct quark_process_iter *iter, struct quark_queue
 	struct block *b;
 	int error;
 
+	if (iter == NULL) {
+		fail(EINVAL, "the iterator is NULL");
+		return;
+	}
 	memset(iter, 0, sizeof(*iter));
 	if (enter(qq, USED) != 0) {
 		iter->reserved[0] = errno;
@@ -342,6 +352,10 @@ const struct quark_process *quark_process_iter_next(struct quark_process_iter *i
 	const struct quark_process *process = NULL;
 	int stale;
 
+	if (iter == NULL) {
+		fail(EINVAL, "the iterator is NULL");
+		return NULL;
+	}
 	if (iter->reserved[0] != 0) {
 		fail(iter->reserved[0], "quark_process_iter_init failed");
 		return NULL;
@@ -360,21 +374,40 @@ const struct quark_process *quark_process_iter_next(struct quark_process_iter *i
 
 void quark_cmdline_iter_init(struct quark_cmdline_iter *iter, const char *cmdline, size_t len)
 {
+	if (iter == NULL) {
+		fail(EINVAL, "the iterator is NULL");
+		return;
+	}
 	iter->next = cmdline;
 	iter->end = cmdline == NULL ? NULL : cmdline + len;
 }
 
 const char *quark_cmdline_iter_next(struct quark_cmdline_iter *iter)
 {
-	const char *argument = iter->next;
+	const char *argument;
 
-	if (argument == iter->end)
+	if (iter == NULL) {
+		fail(EINVAL, "the iterator is NULL");
 		return NULL;
+	}
+	argument = iter->next;
+	if (argument == iter->end) {
+		errno = 0;
+		return NULL;
+	}
 	/* A cut end has no NUL within len; the one after it is not counted in len. */
 	iter->next += strlen(argument);
 	if (iter->next < iter->end)
 		iter->next++;
 	return argument;
+}
+
+/* Lets a call in for the queue of an event. */
+static int enter_for(const struct quark_event *event)
+{
+	if (event == NULL)
+		return fail(EINVAL, "the event is NULL");
+	return enter(event->queue, USED);
 }
 
 /* Has Go write the event as text. The caller is inside, and frees or hands out the block. */
@@ -400,7 +433,9 @@ int quark_event_dump(const struct quark_event *event, FILE *file)
 	struct block *b;
 	int error;
 
-	if (enter(event->queue, USED) != 0)
+	if (file == NULL)
+		return fail(EINVAL, "the file is NULL");
+	if (enter_for(event) != 0)
 		return -1;
 	error = text_of(event, 0, &b);
 	if (error == 0 && fputs(b->data, file) < 0) {
@@ -418,7 +453,7 @@ const char *quark_event_json(const struct quark_event *event)
 	struct block *b;
 	int error;
 
-	if (enter(event->queue, USED) != 0)
+	if (enter_for(event) != 0)
 		return NULL;
 	error = text_of(event, 1, &b);
 	text = hand_out(event->queue->state, b, error);

@@ -68,7 +68,7 @@ func experiment(out io.Writer, progress func(string)) error {
 	}
 	n := min(bench.Published, int(top*exitsLength.Seconds()))
 	progress("the proc connector's filter")
-	list, err := bench.Experiment(dir, n)
+	list, err := bench.Experiment(dir, n, func(float64) {})
 	if err != nil {
 		fmt.Fprintf(out, "\nnot measured: %v\n", err)
 		return nil

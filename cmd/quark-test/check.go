@@ -65,7 +65,7 @@ func (v *view) checkExit(ev *event, p *proc, need bool) {
 	if x.Code() != max(p.status.ExitStatus(), 0) || x.Signal() != signal || x.CoreDumped() != p.status.CoreDump() {
 		v.Errorf("pid %d: exit code %d, signal %d, core %v, wait4 says %#x", p.PID, x.Code(), x.Signal(), x.CoreDumped(), p.status)
 	}
-	if x.Time < p.before || x.Time > clock.Monotonic() {
+	if x.Time+v.stamps().Early < p.before || x.Time > clock.Monotonic() {
 		v.Errorf("pid %d: exit time %d is not between %d, its birth, and now", p.PID, x.Time, p.before)
 	}
 }
@@ -85,7 +85,7 @@ func (v *view) checkStart(ev *event, p *proc) {
 // checkBirth compares the time of a FORK with the times around the fork.
 func (v *view) checkBirth(ev *event, p *proc) {
 	v.checkStart(ev, p)
-	if ev.Time < p.before || ev.Time > p.born {
+	if at := v.stamps(); ev.Time+at.Early < p.before || ev.Time > p.born+at.Late {
 		v.Errorf("pid %d: FORK at %d, it was between %d and %d", p.PID, ev.Time, p.before, p.born)
 	}
 }

@@ -30,11 +30,6 @@ type proc struct {
 // age returns the time since p was forked.
 func (p *proc) age() time.Duration { return time.Duration(clock.Monotonic() - p.before) }
 
-// owns reports whether an event is of p, and not of an earlier process with its pid.
-func (p *proc) owns(ev *event) bool {
-	return ev.Process != nil && int(ev.Process.PID) == p.PID && ev.Time >= p.before
-}
-
 // spawn starts a process, which the end of the test kills.
 func (t *test) spawn(s *bare.Script, opts barefork) *proc {
 	p := &proc{before: clock.Monotonic()}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/score"
 	"github.com/quark-linux/quark/internal/harness/testrun"
 )
 
@@ -62,7 +63,7 @@ func (v *view) awaitEvent(p *proc, what string, want func(*event) bool) (found *
 	next := 0
 	v.await(fmt.Sprintf("%s of pid %d", what, p.PID), func() bool {
 		for ; next < len(v.events); next++ {
-			if ev := v.events[next]; p.owns(ev) && want(ev) {
+			if ev := v.events[next]; v.isOf(ev, p) && want(ev) {
 				found = ev
 				return true
 			}
@@ -80,10 +81,30 @@ func has(kinds engine.Events) func(*event) bool {
 // exit returns p's EXIT.
 func (v *view) exit(p *proc) *event { return v.awaitEvent(p, "EXIT", has(engine.EventExit)) }
 
+// stamps returns how exact the times of the queue's events are.
+func (v *view) stamps() score.Foreign {
+	if c := score.Clock(v.Backend); c != nil {
+		return *c
+	}
+	return score.Foreign{}
+}
+
+// isOf reports whether an event is of p, and not of an earlier process with its pid. Where stamps
+// can be early the start time tells that, if it is known.
+func (v *view) isOf(ev *event, p *proc) bool {
+	q := ev.Process
+	if q == nil || int(q.PID) != p.PID {
+		return false
+	}
+	early := v.stamps().Early
+	earlier := q.Known.Has(engine.FieldStart) && q.Start+q.StartUnit <= p.before+v.q.Clock().BootOffset
+	return ev.Time+early >= p.before && (early == 0 || !earlier)
+}
+
 // of returns the delivered events of p and its threads.
 func (v *view) of(p *proc) (list []*event) {
 	for _, ev := range v.events {
-		if p.owns(ev) {
+		if v.isOf(ev, p) {
 			list = append(list, ev)
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -60,8 +62,8 @@ type Exporter struct {
 	logger   log.Logger
 	spool    *spool.Spool[*sdk.Record]
 	sender   *sender
-	// latest is the one that Put has; it has the resource, which only the SDK can set.
-	latest *sdk.Record
+	// latest is the last one; it has the resource, which only the SDK can set.
+	latest atomic.Pointer[sdk.Record]
 }
 
 // MemoryLimit is, for debug.SetMemoryLimit, what keeps a small program that exports with the
@@ -78,17 +80,9 @@ const (
 // New returns an exporter for the events of q. It does not connect: that a target is away is no
 // error, and may change.
 func New(q *quark.Queue, o Options) (*Exporter, error) {
-	u, err := url.Parse(o.URL)
-	switch {
-	case err != nil:
+	u, err := parseURL(o.URL)
+	if err != nil {
 		return nil, err
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("%q is no URL of a receiver, such as http://collector:4318", o.URL)
-	case u.Port() == "4317":
-		return nil, fmt.Errorf("%s: port 4317 is for OTLP by gRPC, choose that for HTTP, which is 4318 by default", o.URL)
-	}
-	if u.Path == "" || u.Path == "/" {
-		u.Path = "/v1/logs"
 	}
 	s, err := newSender(o)
 	if err != nil {
@@ -107,7 +101,7 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 		return nil, err
 	}
 	r := newRecorder(q, o.Names)
-	e := &Exporter{target: u.Redacted(), records: r, sender: s}
+	e := &Exporter{target: u.String(), records: r, sender: s}
 	e.spool = spool.New(spool.Options{
 		Length: o.Length, Bytes: cmp.Or(o.Bytes, 16<<20), Batch: o.Batch, BatchBytes: 4 << 20, Delay: o.Delay,
 		RetryMin: o.RetryMin, RetryMax: o.RetryMax, Grace: o.Grace, Report: o.Report,
@@ -118,6 +112,31 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 		sdk.WithAllowKeyDuplication(), sdk.WithAttributeCountLimit(-1), sdk.WithAttributeValueLengthLimit(-1))
 	e.logger = e.provider.Logger("github.com/quark-linux/quark")
 	return e, nil
+}
+
+// parseURL returns the URL of a receiver, with its path. What can't be sent to is refused, and what
+// the SDK would leave out without a word.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	switch port, err := strconv.ParseUint(cmp.Or(u.Port(), "4318"), 10, 16); {
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, fmt.Errorf("%q is no URL of a receiver, such as http://collector:4318", text)
+	case err != nil || port == 0:
+		return nil, fmt.Errorf("%s: there is no port %s: choose one up to 65535", u.Redacted(), u.Port())
+	case port == 4317:
+		return nil, fmt.Errorf("%s: port 4317 is for OTLP by gRPC, choose that for HTTP, which is 4318 by default", u.Redacted())
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: credentials are sent in headers: put them into OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%s: only a path can follow the host: leave out what follows it", u)
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/v1/logs"
+	}
+	return u, nil
 }
 
 // Export takes an event. It has to be called before the next Get, and never waits for the target.
@@ -135,7 +154,7 @@ func (e *Exporter) Name() string { return "otlp" }
 // Counts returns what became of the events so far.
 func (e *Exporter) Counts() export.Counts { return e.spool.Counts() }
 
-// String says where events go, without a password.
+// String says where events go.
 func (e *Exporter) String() string { return "OpenTelemetry log records to " + e.target }
 
 // Close sends what waits, for as long as Grace lasts. What is left then is dropped, and counted.
@@ -147,7 +166,7 @@ func (e *Exporter) Close() error {
 
 // gap makes the record that says that some were dropped for lack of room.
 func (e *Exporter) gap(count uint64, from, to time.Time) (*sdk.Record, int) {
-	r := *e.latest
+	r := *e.latest.Load()
 	e.records.dropped(&r, count, from, to)
 	return &r, sizeOf(&r, 0)
 }
@@ -162,7 +181,7 @@ func (processor) Enabled(context.Context, sdk.EnabledParameters) bool { return t
 func (p processor) OnEmit(_ context.Context, r *sdk.Record) error {
 	// The SDK would take them one by one, and make room for each.
 	r.SetAttributes(p.records.attrs...)
-	p.latest = r
+	p.latest.Store(r)
 	p.spool.Put(r, sizeOf(r, p.records.lists))
 	return nil
 }

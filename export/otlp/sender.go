@@ -12,8 +12,10 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
@@ -32,6 +34,7 @@ type sender struct {
 	client    *http.Client
 	transport *http.Transport
 	last      answer // to the request of the current delivery, of which there is one at a time
+	sent      atomic.Bool
 	records   []sdk.Record
 }
 
@@ -42,6 +45,7 @@ type answer struct {
 	media  string
 	after  time.Duration
 	body   bytes.Buffer // its beginning
+	broken bool         // its end did not come
 }
 
 // maxAnswer is as much of an answer as is looked at.
@@ -105,36 +109,45 @@ func variable(name string) string {
 
 // RoundTrip sends a request and notes what came of it.
 func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := s.transport.RoundTrip(request)
-	var dial *net.OpError
-	s.last.sent = err == nil || !(errors.As(err, &dial) && dial.Op == "dial")
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { s.sent.Store(true) }}
+	response, err := s.transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(request.Context(), trace)))
+	s.last.sent = s.sent.Load()
 	if err != nil {
 		return nil, err
 	}
 	s.last.status = response.StatusCode
 	s.last.media, _, _ = mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 1<<20 {
-		s.last.after = time.Duration(seconds) * time.Second
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.TeeReader(response.Body, &limited{&s.last.body, maxAnswer}), response.Body}
+	s.last.after = pause(response.Header.Get("Retry-After"))
+	response.Body = &body{response.Body, &s.last}
 	return response, nil
 }
 
-// limited takes the beginning of what is written.
-type limited struct {
-	to   *bytes.Buffer
-	left int
+// pause returns how long Retry-After, in seconds or as a date, asks to wait.
+func pause(after string) time.Duration {
+	if seconds, err := strconv.ParseUint(after, 10, 20); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(after); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
 }
 
-func (l *limited) Write(b []byte) (int, error) {
-	part := b[:min(len(b), l.left)]
-	l.left -= len(part)
-	l.to.Write(part)
-	return len(b), nil
+// body is that of an answer, which notes what is read of it.
+type body struct {
+	io.ReadCloser
+	to *answer
 }
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.to.take(p[:n])
+	b.to.broken = b.to.broken || err != nil && !errors.Is(err, io.EOF)
+	return n, err
+}
+
+// take takes a part of the body, as far as that is looked at.
+func (a *answer) take(b []byte) { a.body.Write(b[:min(len(b), maxAnswer-a.body.Len())]) }
 
 // deliver sends a batch once.
 func (s *sender) deliver(ctx context.Context, batch []*sdk.Record) spool.Outcome {
@@ -143,6 +156,7 @@ func (s *sender) deliver(ctx context.Context, batch []*sdk.Record) spool.Outcome
 		s.records = append(s.records, *r)
 	}
 	s.last = answer{}
+	s.sent.Store(false)
 	err := s.exporter.Export(ctx, s.records)
 	clear(s.records)
 	return s.last.outcome(len(batch), err)
@@ -161,8 +175,8 @@ func (a *answer) outcome(n int, err error) spool.Outcome {
 	case a.status < 200 || a.status > 299:
 		return spool.Outcome{Dropped: n, Cause: causeRejected, Err: fmt.Errorf("refused with status %d: %d events are dropped: %.200q", a.status, n, a.body.String())}
 	}
-	if a.body.Len() == 0 && err != nil {
-		// The connection broke between the header and the rest.
+	if a.broken || a.body.Len() == 0 && err != nil {
+		// The connection broke after the header.
 		return spool.Outcome{Retry: true, Sent: true, Err: fmt.Errorf("no whole answer, trying again: %w", err)}
 	}
 	rejected, problem := a.rejected()

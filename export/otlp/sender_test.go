@@ -23,7 +23,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(0, "", []byte{}, true)
 	f.Fuzz(func(t *testing.T, status int, media string, body []byte, failed bool) {
 		a := answer{status: status, media: media}
-		(&limited{&a.body, maxAnswer}).Write(body)
+		a.take(body)
 		var err error
 		if failed {
 			err = errors.New("failed")

@@ -138,6 +138,11 @@ func TestBadTargets(t *testing.T) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n")
 			c.Close()
 		}), nil, "no whole answer"},
+		{"hangs up before the end of its answer", first(func(w http.ResponseWriter, _ *http.Request) {
+			c, _, _ := w.(http.Hijacker).Hijack()
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n\x0a")
+			c.Close()
+		}), nil, "no whole answer"},
 		{"is slow", first(func(_ http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
@@ -194,10 +199,12 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() }) // after the parallel subtests
+	plain := newReceiver(t)
 	for name, c := range map[string]struct{ url, cause string }{
 		"nobody":  {"http://127.0.0.1:1", "ended"},
 		"silent":  {"http://" + silent.Addr().String(), "unconfirmed"},
 		"no name": {"http://nobody.invalid:4318", "ended"},
+		"no TLS":  {"https://" + plain.address, "ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,7 +221,8 @@ func TestUnreachable(t *testing.T) {
 			}
 			n := e.Counts()
 			checkBalance(t, n, 1000)
-			if n.Delivered != 0 || n.Queued != 0 || n.Dropped["queue_full"] < 800 || n.Dropped[c.cause] == 0 {
+			if n.Delivered != 0 || n.Queued != 0 || n.Dropped["queue_full"] < 800 || n.Dropped[c.cause] == 0 ||
+				c.cause == "ended" && n.Dropped["unconfirmed"] > 0 {
 				t.Errorf("%+v", n)
 			}
 		})

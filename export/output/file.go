@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quark-linux/quark/export/internal/spool"
@@ -21,23 +22,43 @@ type file struct {
 	o      *Options
 	f      *os.File
 	size   int64
+	torn   bool      // it may end in half a line, beyond size
+	half   bool      // it ends in half a line of somebody else
 	period time.Time // what RotateEvery calls the time of the file's last line
 	buffer []byte
 }
 
-func openFile(name string, o *Options) (*file, error) {
-	f := &file{name: name, o: o}
-	return f, f.open()
+// openPath opens a file or FIFO.
+func openPath(name string, o *Options) (sink, error) {
+	st, err := os.Stat(name)
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	case err != nil || st.Mode().IsRegular():
+		f := &file{name: name, o: o}
+		return f, f.open()
+	case st.Mode().Type() != os.ModeNamedPipe:
+		return nil, fmt.Errorf("%s is no regular file and no FIFO: name one that is", name)
+	case o.RotateSize|int64(o.RotateEvery)|int64(o.Keep) != 0:
+		return nil, fmt.Errorf("%s is a FIFO, which is not rotated: leave out the size, time and number of files", name)
+	}
+	return openFIFO(name)
 }
 
 func (f *file) open() error {
-	opened, err := os.OpenFile(f.name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	// Without O_NONBLOCK what became a FIFO meanwhile would wait for its reader.
+	opened, err := os.OpenFile(f.name, os.O_CREATE|os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
 	st, err := opened.Stat()
 	if err == nil && !st.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no regular file: name one that is", f.name)
+	}
+	if err == nil {
+		if _, err = opened.Write(nil); err != nil { // a file of /proc that can only be read
+			err = fmt.Errorf("%w: name a file that can be written", err)
+		}
 	}
 	const others = 0o077
 	if err == nil && st.Mode()&others != 0 && runtime.GOOS != "windows" { // it has no modes
@@ -46,9 +67,21 @@ func (f *file) open() error {
 	if err != nil {
 		return errors.Join(err, opened.Close())
 	}
-	f.f, f.size = opened, st.Size()
+	f.f, f.size, f.torn, f.half = opened, st.Size(), false, endsInHalf(f.name, st.Size())
 	f.period = f.periodOf(st.ModTime())
 	return nil
+}
+
+// endsInHalf reports whether the last line of a file has no end, as what wrote it was killed.
+func endsInHalf(name string, size int64) bool {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var last [1]byte
+	_, err = f.ReadAt(last[:], size-1)
+	return err == nil && last[0] != '\n'
 }
 
 func (f *file) periodOf(t time.Time) time.Time {
@@ -65,53 +98,102 @@ func (f *file) close() error {
 	return f.f.Close()
 }
 
-// send writes a batch in whole: of what can't be written nothing is left, not half a line.
-func (f *file) send(_ context.Context, batch []entry) spool.Outcome {
-	f.buffer = f.buffer[:0]
-	for i := range batch {
-		f.buffer = append(f.buffer, batch[i].line...)
-	}
-	if err := f.ready(int64(len(f.buffer))); err != nil {
-		return spool.Outcome{Retry: true, Err: fmt.Errorf("trying again: %w", err)}
-	}
-	n, err := f.f.Write(f.buffer)
-	if err != nil {
-		if n > 0 {
-			err = errors.Join(err, f.f.Truncate(f.size))
+func (f *file) send(ctx context.Context, batch []entry) spool.Outcome {
+	for done := 0; done < len(batch); {
+		n, err := 0, ctx.Err()
+		if err == nil {
+			n, err = f.write(batch[done:])
 		}
-		return spool.Outcome{Retry: true, Err: fmt.Errorf("trying again: %w", err)}
+		if done += n; err != nil {
+			return spool.Outcome{Retry: true, Done: done, Err: fmt.Errorf("trying again: %w", err)}
+		}
 	}
-	f.size += int64(n)
 	return spool.Outcome{}
 }
 
+// write writes as many entries as the file has room for, and at least one: a line that is longer
+// than a file may be has one of its own. Of what can't be written nothing is left, not half a line.
+func (f *file) write(batch []entry) (n int, err error) {
+	if err := f.ready(len(batch[0].line)); err != nil {
+		return 0, err
+	}
+	f.buffer = f.buffer[:0]
+	if f.half {
+		f.buffer = append(f.buffer, '\n')
+	}
+	f.buffer = append(f.buffer, batch[0].line...)
+	for n = 1; n < len(batch); n++ {
+		line := batch[n].line
+		if f.o.RotateSize > 0 && f.size+int64(len(f.buffer)+len(line)) > f.o.RotateSize {
+			break
+		}
+		f.buffer = append(f.buffer, line...)
+	}
+	written, err := f.f.Write(f.buffer)
+	if err != nil {
+		if written > 0 {
+			f.torn = true
+			err = errors.Join(err, f.mend())
+		}
+		return 0, err
+	}
+	f.size += int64(written)
+	f.half = false
+	return n, nil
+}
+
+// mend cuts off half a line.
+func (f *file) mend() error {
+	if f.torn {
+		if err := f.f.Truncate(f.size); err != nil {
+			return fmt.Errorf("cut off half a line: %w", err)
+		}
+		f.torn = false
+	}
+	return nil
+}
+
 // ready makes sure that the file is there, and has room for so many bytes more.
-func (f *file) ready(more int64) error {
-	if f.f != nil && !f.there() {
+func (f *file) ready(more int) error {
+	if f.f != nil && !isNameOf(f.name, f.f) {
 		f.f.Close()
 		f.f = nil
 	}
-	if f.f != nil {
-		now := f.periodOf(time.Now())
-		large := f.o.RotateSize > 0 && f.size+more > f.o.RotateSize
-		if f.size == 0 || !large && now.Equal(f.period) {
-			f.period = now
-			return nil
-		}
-		if err := f.rotate(); err != nil {
+	if f.f == nil {
+		if err := f.open(); err != nil {
 			return err
 		}
+	}
+	if err := f.mend(); err != nil {
+		return err
+	}
+	st, err := f.f.Stat()
+	if err != nil {
+		return err
+	}
+	f.size = st.Size() // others may have cut it
+	if f.half {
+		more++
+	}
+	now := f.periodOf(time.Now())
+	large := f.o.RotateSize > 0 && f.size+int64(more) > f.o.RotateSize
+	if f.size == 0 || !large && now.Equal(f.period) {
+		f.period = now
+		return nil
+	}
+	if err := f.rotate(); err != nil {
+		return err
 	}
 	return f.open()
 }
 
-// there reports whether the name is still that of the file.
-func (f *file) there() bool {
-	a, err := os.Stat(f.name)
+// isNameOf reports whether a name is still that of an open file.
+func isNameOf(name string, f *os.File) bool {
+	a, err := os.Stat(name)
 	if err != nil {
 		return false
 	}
-	b, err := f.f.Stat()
+	b, err := f.Stat()
 	return err == nil && os.SameFile(a, b)
 }
 
@@ -122,7 +204,14 @@ const stamp = "20060102T150405.000000Z"
 func (f *file) rotate() error {
 	f.f.Close()
 	f.f = nil
-	if err := os.Rename(f.name, f.name+"."+time.Now().UTC().Format(stamp)); err != nil {
+	to, at := "", time.Now().UTC()
+	for ; to == ""; at = at.Add(time.Microsecond) {
+		to = f.name + "." + at.Format(stamp)
+		if _, err := os.Lstat(to); err == nil {
+			to = "" // of a clock that was set back
+		}
+	}
+	if err := os.Rename(f.name, to); err != nil {
 		return fmt.Errorf("rotate: %w", err)
 	}
 	if f.o.Keep <= 0 {

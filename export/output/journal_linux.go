@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,11 +52,13 @@ func (j *journal) send(ctx context.Context, batch []entry) spool.Outcome {
 			}
 		}
 		j.buffer = appendJournal(j.buffer[:0], j.program, e)
-		_ = j.conn.SetWriteDeadline(time.Now().Add(sendTimeout))
-		_, err := j.conn.Write(j.buffer)
-		if errors.Is(err, unix.EMSGSIZE) || errors.Is(err, unix.ENOBUFS) {
-			err = j.sendFile()
-		}
+		err := within(ctx, j.conn, func() error {
+			_, err := j.conn.Write(j.buffer)
+			if errors.Is(err, unix.EMSGSIZE) || errors.Is(err, unix.ENOBUFS) {
+				err = j.sendFile()
+			}
+			return err
+		})
 		if err != nil {
 			j.conn.Close()
 			j.conn = nil

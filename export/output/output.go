@@ -16,8 +16,8 @@ import (
 // Options say how lines are written. The zero value is right for most.
 type Options struct {
 	// Of a file: RotateSize and RotateEvery say when it is renamed and a new one begun, 0 is
-	// never. RotateEvery counts from 1970 in UTC: 24h is each midnight. Keep is how many
-	// renamed ones are kept, 0 is all.
+	// never. Only a file of one line can be larger than RotateSize. RotateEvery counts from
+	// 1970 in UTC: 24h is each midnight. Keep is how many renamed ones are kept, 0 is all.
 	RotateSize  int64
 	RotateEvery time.Duration
 	Keep        int
@@ -64,8 +64,8 @@ type Output struct {
 }
 
 // Open opens a target: "journald", "syslog" (the host's, /dev/log), "syslog+unix:PATH",
-// "syslog+udp://HOST:PORT", "syslog+tcp://HOST:PORT" or else the name of a file. An error says that
-// it can't be written now; later ones are reported.
+// "syslog+udp://HOST:PORT", "syslog+tcp://HOST:PORT" or else the name of a file or FIFO. An error
+// says that it can't be written now; later ones, and that nobody reads a FIFO, are reported.
 func Open(target string, o Options) (*Output, error) {
 	if o.Program == "" {
 		o.Program = "quark-mon"
@@ -82,7 +82,7 @@ func Open(target string, o Options) (*Output, error) {
 		out.sink, err = openSyslog(strings.TrimPrefix(kind, "syslog+"), address, o.Program)
 	default:
 		out.target = "file"
-		out.sink, err = openFile(target, &o)
+		out.sink, err = openPath(target, &o)
 	}
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package output
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -61,6 +62,132 @@ func TestFullDisk(t *testing.T) {
 	n := len(got)
 	if dropped == 0 || n < 3 || got[n-2] != fmt.Sprintf("dropped %d", dropped) || got[n-1] != "line 004000" || !slices.Equal(got[:n-2], numbered(0, 4000-int(dropped))) {
 		t.Errorf("%d dropped, %d lines, the last %q", dropped, n, got[max(0, n-3):])
+	}
+}
+
+// What can be opened, and not written, is refused, and not changed before.
+func TestUnwritable(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, whom no mode keeps from opening a file")
+	}
+	const name = "/proc/version"
+	before, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(name, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(name, before.Mode())
+	if _, err := Open(name, quick()); !errors.Is(err, unix.EIO) || !strings.Contains(err.Error(), "name a file that can be written") {
+		t.Errorf("error %v", err)
+	}
+	if after, err := os.Stat(name); err != nil || after.Mode() != 0o444 {
+		t.Errorf("%v, %v", after, err)
+	}
+}
+
+// mkfifo makes a FIFO.
+func mkfifo(t *testing.T) (name string) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// Readers of a FIFO that come late, go and come again get all lines, with what is left of the one
+// that the last reader began.
+func TestFIFO(t *testing.T) {
+	name := mkfifo(t)
+	o := quick()
+	reports := make(chan error, 100)
+	o.Report = func(err error) { reports <- err }
+	out := open(t, name, o)
+	const events = 16000 // more than a FIFO has room for
+	put(out, 0, events)
+	if err := <-reports; err == nil || !strings.Contains(err.Error(), "no program reads this FIFO") {
+		t.Errorf("reported %v", err)
+	}
+	var text []byte
+	for _, part := range []int64{100_001, 5, events*12 - 100_006} {
+		r, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(io.LimitReader(r, part))
+		if err != nil || int64(len(b)) != part {
+			t.Fatalf("read %d of %d bytes: %v", len(b), part, err)
+		}
+		text = append(text, b...)
+		if len(text) < events*12 {
+			if out.Counts().Queued == 0 {
+				t.Fatal("nothing is left for the next reader")
+			}
+		}
+		r.Close()
+	}
+	closed(t, out, events)
+	if got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"); !slices.Equal(got, numbered(0, events)) {
+		t.Errorf("%d lines came", len(got))
+	}
+	if st, err := os.Stat(name); err != nil || st.Mode() != 0o644|os.ModeNamedPipe {
+		t.Errorf("%v, %v", st, err)
+	}
+	o.RotateSize = 1
+	if _, err := Open(name, o); err == nil || !strings.Contains(err.Error(), "not rotated") {
+		t.Errorf("with rotation: error %v", err)
+	}
+}
+
+// Targets that are there, and take nothing, delay neither Put nor the end, and what they have not
+// taken is counted.
+func TestStuckTargets(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := t.TempDir()
+	defer func(name string) { journalSocket = name }(journalSocket)
+	journalSocket = filepath.Join(dir, "journal")
+	for _, name := range []string{journalSocket, filepath.Join(dir, "log")} {
+		c, err := net.ListenPacket("unixgram", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	fifo := mkfifo(t)
+	reader, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for _, target := range []string{"syslog+tcp://" + l.Addr().String(), "syslog+unix:" + filepath.Join(dir, "log"), "journald", fifo} {
+		t.Run(target, func(t *testing.T) {
+			o := quick()
+			o.Grace = 500 * time.Millisecond
+			out := open(t, target, o)
+			line := append(make([]byte, 8<<10), '\n')
+			const events = 4000
+			begin := time.Now()
+			for range events {
+				out.Put(nil, line)
+			}
+			if d := time.Since(begin); d > 5*time.Second {
+				t.Errorf("%d Puts took %v", events, d)
+			}
+			begin = time.Now()
+			dropped := closed(t, out, events)
+			if d := time.Since(begin); d > o.Grace+time.Second {
+				t.Errorf("Close took %v", d)
+			}
+			if dropped["ended"] == 0 || dropped["queue_full"] == 0 {
+				t.Errorf("dropped %v", dropped)
+			}
+		})
 	}
 }
 
@@ -164,6 +291,41 @@ func TestSyslogTCP(t *testing.T) {
 		t.Errorf("got %q", texts)
 	}
 	closed(t, out, 100)
+}
+
+// A peer that talks, and closes its connection, costs no line: what it says is read, and that it is
+// gone is seen before the next line.
+func TestSyslogTCPClosed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	out := open(t, "syslog+tcp://"+l.Addr().String(), quick())
+	for i := range 20 {
+		put(out, i, i+1)
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		b := make([]byte, 1000)
+		n, err := c.Read(b)
+		if err != nil || !strings.HasSuffix(string(b[:n]), fmt.Sprintf("line %06d", i)) {
+			t.Fatalf("line %d: %q, %v", i, b[:n], err)
+		}
+		if _, err := c.Write(b); err != nil {
+			t.Error(err)
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		if n, err := c.Read(b); err != io.EOF {
+			t.Errorf("line %d: %d more bytes, %v", i, n, err)
+		}
+		c.Close()
+	}
+	closed(t, out, 20)
 }
 
 const journald = "/lib/systemd/systemd-journald"

@@ -83,26 +83,57 @@ func numbered(from, to int) (all []string) {
 }
 
 // No file is larger than it may be, no line is missing or in two parts, and a second run goes on
-// where the first ended.
+// where the first ended. A line that is longer than a file may be has one of its own.
 func TestRotateBySize(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events")
 	o := quick()
 	o.RotateSize = 6000
+	long := strings.Repeat("x", 7000)
 	for run := range 2 {
 		out := open(t, name, o)
 		put(out, 1000*run, 1000*run+1000)
-		closed(t, out, 1000)
+		out.Put(nil, []byte(long+"\n"))
+		closed(t, out, 1001)
 	}
 	got, files := lines(t, name)
-	if !slices.Equal(got, numbered(0, 2000)) || files < 2000*12/6000 {
+	want := slices.Concat(numbered(0, 1000), []string{long}, numbered(1000, 2000), []string{long})
+	if !slices.Equal(got, want) || files != 2*(1000*12/6000+1) {
 		t.Errorf("%d lines in %d files", len(got), files)
 	}
 	all, _ := filepath.Glob(name + "*")
 	for _, f := range all {
 		st, err := os.Stat(f)
-		if err != nil || st.Size() > o.RotateSize+512*12 || st.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
+		if err != nil || st.Size() > o.RotateSize && st.Size() != int64(len(long)+1) || st.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
 			t.Errorf("%s: %v, %v", f, st, err)
 		}
+	}
+}
+
+// What others do to a file is seen: one that they cut has room again, and a line whose writer was
+// killed in its middle leaves the next one as it is.
+func TestChangedByOthers(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(name, []byte("line 000000\nli"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := quick()
+	o.RotateSize = 12 * 100
+	out := open(t, name, o)
+	put(out, 1, 90)
+	for out.Counts().Queued > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	got, _ := lines(t, name)
+	if !slices.Equal(got, slices.Concat([]string{"line 000000", "li"}, numbered(1, 90))) {
+		t.Errorf("got %q", got)
+	}
+	if err := os.Truncate(name, 0); err != nil {
+		t.Skip(err) // Windows, while a file is open
+	}
+	put(out, 90, 180)
+	closed(t, out, 179)
+	if got, files := lines(t, name); !slices.Equal(got, numbered(90, 180)) || files != 1 {
+		t.Errorf("%d lines in %d files: %q", len(got), files, got)
 	}
 }
 
@@ -163,7 +194,8 @@ func TestOwner(t *testing.T) {
 	if got, _ := lines(t, name); !slices.Equal(got, numbered(0, 2)) {
 		t.Errorf("got %q", got)
 	}
-	for _, target := range []string{os.DevNull, dir, filepath.Join(dir, "no", "dir"), "syslog+unix:" + filepath.Join(dir, "none"), "syslog+x:y", "syslog+udp://nowhere"} {
+	for _, target := range []string{os.DevNull, dir, filepath.Join(dir, "no", "dir"), "syslog+unix:" + filepath.Join(dir, "none"), "syslog+x:y", "syslog+udp://nowhere",
+		"syslog+tcp://[::1]:99999", "syslog+udp://localhost:-1", "syslog+tcp://localhost:0", "syslog+tcp://localhost:nothing", "syslog+tcp://localhost:"} {
 		if _, err := Open(target, quick()); err == nil {
 			t.Errorf("%s is opened", target)
 		}

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/quark-linux/quark/export/internal/spool"
 )
@@ -22,6 +22,7 @@ type syslog struct {
 	header           string // of APP-NAME and PROCID
 	host             string
 	conn             net.Conn
+	gone             chan struct{} // closed when the other end of a TCP connection is
 	buffer           []byte
 }
 
@@ -30,8 +31,6 @@ const (
 	priorityInfo    = 3<<3 | 6
 	priorityWarning = 3<<3 | 4
 )
-
-const sendTimeout = 5 * time.Second
 
 func openSyslog(network, address, program string) (*syslog, error) {
 	s := &syslog{network: network, address: address, host: "-"}
@@ -52,10 +51,23 @@ func openSyslog(network, address, program string) (*syslog, error) {
 		return s, s.dial(context.Background())
 	}
 	// Who is away now may come back: the first line tries.
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		err = checkPort(network, port)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("syslog+%s: %w", network, err)
 	}
 	return s, nil
+}
+
+// checkPort returns why a port, by number or name, can't be one of a target.
+func checkPort(network, port string) error {
+	n, err := net.LookupPort(network, port)
+	if err == nil && n == 0 {
+		err = errors.New("port 0 is no target's: give its port")
+	}
+	return err
 }
 
 // token returns a text as a header can have it: so many characters of ASCII that print.
@@ -79,14 +91,30 @@ func (s *syslog) dial(ctx context.Context) (err error) {
 		s.conn = nil
 		return fmt.Errorf("syslog: %w", err)
 	}
+	if s.framed {
+		s.gone = make(chan struct{})
+		go listen(s.conn, s.gone)
+	}
 	return nil
+}
+
+// listen reads what a peer says, and drops it: what is not read when a connection is closed makes
+// the kernel drop what it has not sent. A peer that has closed it would be known only by the second
+// message after that.
+func listen(conn net.Conn, gone chan<- struct{}) {
+	_, _ = io.Copy(io.Discard, conn)
+	close(gone)
+	conn.Close()
 }
 
 func (s *syslog) close() error {
 	if s.conn == nil {
 		return nil
 	}
-	return s.conn.Close()
+	if err := s.conn.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil // the peer has closed it
 }
 
 // append appends the message of an entry. MSGID is what happened.
@@ -104,6 +132,11 @@ func (s *syslog) append(b []byte, e *entry) []byte {
 
 func (s *syslog) send(ctx context.Context, batch []entry) spool.Outcome {
 	return oneByOne(ctx, batch, func(e *entry) error {
+		select {
+		case <-s.gone:
+			s.conn, s.gone = nil, nil
+		default:
+		}
 		if s.conn == nil {
 			if err := s.dial(ctx); err != nil {
 				return err
@@ -114,14 +147,16 @@ func (s *syslog) send(ctx context.Context, batch []entry) spool.Outcome {
 		if s.framed {
 			message = append(append(strconv.AppendInt(nil, int64(len(message)), 10), ' '), message...)
 		}
-		_ = s.conn.SetWriteDeadline(time.Now().Add(sendTimeout))
-		_, err := s.conn.Write(message)
+		err := within(ctx, s.conn, func() error {
+			_, err := s.conn.Write(message)
+			return err
+		})
 		if errors.Is(err, syscall.EMSGSIZE) {
 			return fmt.Errorf("syslog: %w: %d bytes by %s", errTooLarge, len(message), s.network)
 		}
 		if err != nil {
 			s.conn.Close() // a part may have been sent
-			s.conn = nil
+			s.conn, s.gone = nil, nil
 			return fmt.Errorf("syslog: %w", err)
 		}
 		return nil

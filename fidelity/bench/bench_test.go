@@ -65,7 +65,7 @@ func TestExperiment(t *testing.T) {
 	}
 	const n, tries = 450, 10
 	for try := range tries {
-		list, err := Experiment(t.TempDir(), n)
+		list, err := Experiment(t.TempDir(), n, func(float64) {})
 		if err != nil {
 			t.Skip(err) // before Linux 6.6 there is no filter
 		}

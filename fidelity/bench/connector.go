@@ -41,13 +41,32 @@ const Published = 8000
 // groupSize is the number of processes that exist at a time.
 const groupSize = 200
 
+// ways is how many ways Experiment listens in.
+const ways = 11
+
+// Duration measures how long processes of [Experiment] take here while nobody listens, and returns
+// how long it takes with n of them, about: listeners take a part of the CPUs, and quark's have to
+// begin and to end. The program is written into a directory.
+func Duration(dir string) (of func(n int) time.Duration, err error) {
+	const groups, slower, start = 3, 2, 300 * time.Millisecond
+	program := filepath.Join(dir, "crowd")
+	if err := tinyelf.Write(program, 0); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	err = crowd(program, groups*groupSize, func([]*bare.Process) error { return nil }, func() error { return nil })
+	each := time.Since(began) / (groups * groupSize)
+	return func(n int) time.Duration { return ways * (start + slower*each*time.Duration(n)) }, err
+}
+
 // Experiment repeats the measurement that was published with the proc connector's filter: n
 // processes fork, exec and exit while one thread listens to exits only, to forks and exits, to
 // forks, exits and execs; and, as the alternative, while it polls a pidfd of each process. Exits
 // with a status other than 0 alone, which the filter can select too, are measured with processes of
 // which all end with 0, and of which none does. At last a process listens with quark's backend to
-// the same kinds. The programs are written into a directory.
-func Experiment(dir string, n int) (list []Filtered, err error) {
+// the same kinds. The programs are written into a directory. Before each way progress is called,
+// with the share of the ways that are over.
+func Experiment(dir string, n int, progress func(float64)) (list []Filtered, err error) {
 	succeeds, fails := filepath.Join(dir, "crowd"), filepath.Join(dir, "failing-crowd")
 	if err := errors.Join(tinyelf.Write(succeeds, 0), tinyelf.Write(fails, 1)); err != nil {
 		return nil, err
@@ -61,6 +80,7 @@ func Experiment(dir string, n int) (list []Filtered, err error) {
 		{"forks, exits and execs", succeeds, procFork | procExit | procExec, 200},
 		{"failing exits, of none", succeeds, procNonzeroExit, 0}, {"failing exits, of all", fails, procNonzeroExit, 0},
 	} {
+		progress(float64(len(list)) / ways)
 		f, err := connector(c.program, n, c.mask)
 		if err != nil {
 			return nil, fmt.Errorf("listen to %s: %w", c.way, err)
@@ -68,6 +88,7 @@ func Experiment(dir string, n int) (list []Filtered, err error) {
 		f.Way, f.Published = c.way, c.published*time.Millisecond
 		list = append(list, *f)
 	}
+	progress(float64(len(list)) / ways)
 	f, err := pidfds(succeeds, n)
 	if err != nil {
 		return nil, fmt.Errorf("poll pidfds: %w", err)
@@ -78,6 +99,7 @@ func Experiment(dir string, n int) (list []Filtered, err error) {
 		{"exits", succeeds, "EXIT"}, {"forks and exits", succeeds, "FORK,EXIT"}, {"forks, exits and execs", succeeds, "FORK,EXEC,EXIT"},
 		{"failing exits, of none", succeeds, meter.FailingExits}, {"failing exits, of all", fails, meter.FailingExits},
 	} {
+		progress(float64(len(list)) / ways)
 		f, err := own(c.program, n, c.kinds)
 		if err != nil {
 			return nil, fmt.Errorf("listen to %s with quark: %w", c.way, err)
@@ -253,6 +275,8 @@ func crowd(program string, n int, born func([]*bare.Process) error, released fun
 	return nil
 }
 
+// group runs processes that share the memory of this one until they execute: copies would make each
+// page a fault of whoever listens in this process.
 func group(program string, size int, born func([]*bare.Process) error, released func() error) (err error) {
 	var gate [2]int
 	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
@@ -269,7 +293,7 @@ func group(program string, size int, born func([]*bare.Process) error, released 
 	}()
 	for range size {
 		s := new(bare.Script).Call("close", unix.SYS_CLOSE, gate[1])
-		p, err := bare.Start(s.WaitFor(gate[0]).Exec(program, []string{"crowd"}, nil), bare.Options{})
+		p, err := bare.Start(s.WaitFor(gate[0]).Exec(program, []string{"crowd"}, nil), bare.Options{Share: true})
 		if err != nil {
 			unix.Close(gate[1])
 			return err

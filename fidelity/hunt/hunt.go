@@ -1,7 +1,9 @@
 package hunt
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -81,6 +83,9 @@ const progressEvery = 3 * time.Second
 // machinery. Nothing that it has made is left behind but the script of the lie.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	o.setDefaults()
+	if err := writable(o.Dir); err != nil {
+		return nil, fmt.Errorf("the script of a lie could not be written: %w", err)
+	}
 	dir, err := os.MkdirTemp("", "quark-hunt-")
 	if err != nil {
 		return nil, err
@@ -124,6 +129,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// writable returns why no file can be written into a directory, "" for the working directory.
+func writable(dir string) error {
+	f, err := os.CreateTemp(cmp.Or(dir, "."), ".quark-hunt-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func count(in map[string]int, names []string) {

@@ -55,6 +55,27 @@ func left(t *testing.T) []string {
 	return list
 }
 
+// That no script can be written is said before anything is performed, not when there is one.
+func TestNoDirectory(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "missing"), file, "/proc"} {
+		r, err := Run(t.Context(), Options{Seed: 1, For: time.Millisecond, Batch: 1, Dir: path})
+		if err == nil || !strings.Contains(err.Error(), path) || r != nil {
+			t.Errorf("%s: %v, %v", path, r, err)
+		}
+	}
+	if err := writable(dir); err != nil {
+		t.Error(err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
 // A hunt performs lives and judges them, and finds no lie where nothing is lost. What the proc
 // connector says after many losses is not free of them yet, and is in the log.
 func TestHunt(t *testing.T) {

@@ -38,7 +38,7 @@ const (
 
 // loads returns the loads of a league, on a machine that makes top lives a second.
 func loads(o *Options, top float64, cpus int) (list []load) {
-	length, lives, rates := 400*time.Millisecond, 140, []int{100, 1000, 3000, 10000, 30000, 100000}
+	length, lives, rates := 350*time.Millisecond, 140, []int{100, 1000, 3000, 10000, 30000, 100000}
 	if o.Quick {
 		length, lives, rates = 150*time.Millisecond, 35, nil
 	}
@@ -72,7 +72,7 @@ func loads(o *Options, top float64, cpus int) (list []load) {
 			break
 		}
 	}
-	list = append(list, load{Lifetime, scenario.Storm{Processes: lives, Workers: cpus, Mode: scenario.Lives, Rate: 140}})
+	list = append(list, load{Lifetime, scenario.Storm{Processes: lives, Workers: cpus, Mode: scenario.Lives, Rate: 280}})
 	list = append(list, load{Stopped, storm})
 	paced(Programs, cost)
 	paced(Counted, cost)
@@ -94,6 +94,8 @@ type turn struct {
 // league.
 func (g *game) play(p *player, repeat int) error {
 	t := &turn{game: g, player: p, repeat: repeat, alone: make(map[int]float64)}
+	began, found := time.Now(), p.found
+	defer func() { p.took = time.Since(began) - (p.found - found) }()
 	for _, l := range g.loads {
 		if l.kind != Full {
 			continue
@@ -155,7 +157,10 @@ func (t *turn) each() (failed, err error) {
 	if t.repeat > 0 {
 		return nil, nil
 	}
-	return t.findings()
+	began := time.Now()
+	failed, err = t.findings()
+	t.found = time.Since(began)
+	return failed, err
 }
 
 // name says what load it is.

@@ -76,8 +76,11 @@ type game struct {
 	out     *json.Encoder // nil if nobody wants the lines
 	players []*player
 	began   time.Time
-	rounds  int // how often a participant has had its turn
 	loads   []load
+	// filterOf is with how many processes the filter is measured, 0 for not, and filterTime how
+	// long that takes.
+	filterOf   int
+	filterTime time.Duration
 }
 
 // player is a participant.
@@ -85,6 +88,9 @@ type player struct {
 	*monitor.Monitor
 	own    bool
 	failed int
+	// took is how long its latest turn took, without the scenarios of the first, which took
+	// found. 0 is for none.
+	took, found time.Duration
 }
 
 // Measure runs a league. The error says why there is none: what fails for one participant is said
@@ -116,9 +122,14 @@ func Measure(o Options) (*Run, error) {
 		return nil, fmt.Errorf("nobody takes part: %v", absent)
 	}
 	g.loads = loads(&o, g.run.Top, g.run.CPUs)
-	for repeat := range o.Repeats {
-		if repeat > 0 && time.Since(g.began)+g.turn()*time.Duration(len(g.players))+filterTime(bench.Published, g.run.Top) > o.For {
-			o.Progress(fmt.Sprintf("%d of %d repeats: %v do not suffice for another", repeat, o.Repeats, o.For), 0)
+	if err := g.estimateFilter(); err != nil {
+		return nil, err
+	}
+	for repeat := 0; ; repeat++ {
+		if total, _ := g.plan(repeat, 0, time.Since(g.began)); total == repeat {
+			if repeat < o.Repeats {
+				o.Progress(fmt.Sprintf("%d of %d repeats: %v do not suffice for another", repeat, o.Repeats, o.For), 0)
+			}
 			break
 		}
 		// Each repeat begins with another one: no participant always follows the same.
@@ -127,21 +138,60 @@ func Measure(o Options) (*Run, error) {
 			if p.failed >= strikes {
 				continue
 			}
-			left := time.Duration(0)
-			if g.rounds > 0 {
-				left = min(g.turn()*time.Duration(len(g.players)*o.Repeats-g.rounds), o.For-time.Since(g.began))
-			}
-			o.Progress(fmt.Sprintf("%s, %d of %d", p.Name, repeat+1, o.Repeats), max(left, 0))
+			total, left := g.plan(repeat, i, time.Since(g.began))
+			o.Progress(fmt.Sprintf("%s, %d of %d", p.Name, repeat+1, total), left)
 			if err := g.play(p, repeat); err != nil {
 				return nil, err
 			}
-			g.rounds++
 		}
 	}
 	if err := g.filter(); err != nil {
 		return nil, err
 	}
 	return g.run, nil
+}
+
+// plan returns how many repeats there are to be, and how long all takes yet, when some turns of a
+// repeat are over and so much time: as many repeats as are over in time, if each turn takes as long
+// as the latest one of the same participant, or as those of the others. left is 0 if nobody has had
+// a turn.
+func (g *game) plan(repeat, done int, elapsed time.Duration) (total int, left time.Duration) {
+	var sum, found, n time.Duration
+	for _, p := range g.players {
+		if p.took > 0 {
+			sum, found, n = sum+p.took, found+p.found, n+1
+		}
+	}
+	if n == 0 {
+		return g.Repeats, 0
+	}
+	var round, rest time.Duration
+	for i := range g.players {
+		p := g.players[(i+repeat)%len(g.players)]
+		if p.failed >= strikes {
+			continue
+		}
+		took := cmp.Or(p.took, sum/n)
+		round += took
+		if i >= done {
+			if rest += took; repeat == 0 {
+				rest += found / n
+			}
+		}
+	}
+	rest += g.filterTime
+	total = g.Repeats
+	least := repeat
+	if done > 0 || repeat == 0 {
+		least++ // it has begun
+	}
+	for total > least && elapsed+rest+time.Duration(total-repeat-1)*round > g.For {
+		total--
+	}
+	if total == repeat {
+		return total, g.filterTime
+	}
+	return total, rest + time.Duration(total-repeat-1)*round
 }
 
 // patience returns the default of Options.Patience on a machine that makes top lives a second.
@@ -158,11 +208,6 @@ func (g *game) put(l line) error {
 		return nil
 	}
 	return g.out.Encode(l)
-}
-
-// turn returns how long the turn of one participant takes.
-func (g *game) turn() time.Duration {
-	return time.Since(g.began) / time.Duration(max(1, g.rounds))
 }
 
 // look describes the machine.
@@ -265,33 +310,59 @@ func (g *game) invite() (absent []fidelity.Absence, list []Participant) {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// filterTime returns about how long the measurement of the filter takes with n processes.
-func filterTime(n int, top float64) time.Duration {
-	// bench.Experiment listens in so many ways, and its processes are slower to start.
-	const ways, slower = 11, 5
-	return time.Duration(slower * ways * float64(n) / max(top, 1) * float64(time.Second))
+// measuresFilter reports whether the proc connector takes part, whose filter is measured then.
+func (g *game) measuresFilter() bool {
+	return slices.ContainsFunc(g.players, func(p *player) bool { return p.own && p.Name == "cnproc" })
 }
 
-// filter repeats the published measurement of the proc connector's filter.
-func (g *game) filter() error {
-	if !slices.ContainsFunc(g.players, func(p *player) bool { return p.own && p.Name == "cnproc" }) {
+// estimateFilter decides with how many processes the filter is measured: as many as were published,
+// unless they would take a minute, or half of the time that is left.
+func (g *game) estimateFilter() error {
+	if !g.measuresFilter() {
 		return nil
 	}
-	// A slow machine would need minutes for as many as were published.
-	const least = 200
-	n := bench.Published
-	for n > least && (g.Quick || time.Since(g.began)+filterTime(n, g.run.Top) > g.For || filterTime(n, g.run.Top) > time.Minute) {
-		n = max(least, n/2)
-	}
-	g.Progress("the proc connector's filter", filterTime(n, g.run.Top))
 	dir, err := os.MkdirTemp("", "quark-league-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	list, err := bench.Experiment(dir, n)
+	takes, err := bench.Duration(dir)
+	if err != nil {
+		return fmt.Errorf("processes without a monitor: %w", err)
+	}
+	const least = 200
+	if !kernelversion.AtLeast("6.6") { // it will be said that there is none
+		g.filterOf = least
+		return nil
+	}
+	g.filterOf = bench.Published
+	for most := min(time.Minute, (g.For-time.Since(g.began))/2); g.filterOf > least && (g.Quick || takes(g.filterOf) > most); {
+		g.filterOf = max(least, g.filterOf/2)
+	}
+	g.filterTime = takes(g.filterOf)
+	return nil
+}
+
+// filter repeats the published measurement of the proc connector's filter.
+func (g *game) filter() error {
+	if g.filterOf == 0 {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "quark-league-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	began := time.Now()
+	list, err := bench.Experiment(dir, g.filterOf, func(over float64) {
+		left := g.filterTime
+		if over > 0 {
+			left = time.Duration(float64(time.Since(began)) * (1 - over) / over)
+		}
+		g.Progress("the proc connector's filter", left)
+	})
 	if err != nil {
 		return g.put(line{Absent: &fidelity.Absence{Backend: "the proc connector's filter", Reason: oneLine(err)}})
 	}
-	return g.put(line{Filter: list, FilterOf: n})
+	return g.put(line{Filter: list, FilterOf: g.filterOf})
 }

@@ -13,11 +13,13 @@ import (
 // perf is perf(1) that records task events and prints them in a pipeline. The tracepoint is there
 // because it wakes perf for each process that has ended: task events alone wake it when a buffer is
 // half full. It is one that others have no eBPF programs on: where one returns 0, as that of
-// exitsnoop on sched_process_exit, perf does not get the event.
+// exitsnoop on sched_process_exit, perf does not get the event. The clock is there because perf
+// script prints an event when perf has read all buffers twice after that, which it does when there
+// is something in them: on a quiet machine nothing would come for seconds.
 func perf() *Monitor {
 	return &Monitor{
 		Name: "perf", Version: []string{"--version"}, Package: "linux-perf", Programs: []string{"sh"}, Terminal: true, Tracefs: true, Needs: []string{"perf"},
-		Arguments: []string{"-c", "trap '' INT; (trap - INT; exec perf record -q -a -k CLOCK_MONOTONIC --no-buffering -e sched:sched_process_free " +
+		Arguments: []string{"-c", "trap '' INT; (trap - INT; exec perf record -q -a -k CLOCK_MONOTONIC --no-buffering -e sched:sched_process_free -e cpu-clock/period=50000000/ " +
 			"--no-buildid --no-buildid-cache -o -) | perf --no-pager script -i - --show-task-events --show-lost-events --ns -F comm,pid,tid,time,event"},
 		Table: table(map[engine.Kind]string{
 			engine.KindFork: "PERF_RECORD_FORK with pid = tid", engine.KindExec: "PERF_RECORD_COMM exec",
@@ -44,7 +46,7 @@ func (perfDecoder) Decode(line []byte, _ uint64, to *Output) error {
 	text := strings.TrimRight(string(line), "\r ")
 	i := strings.Index(text, "PERF_RECORD_")
 	if i < 0 {
-		return nil // a sample of the tracepoint
+		return nil // a sample of the tracepoint or the clock
 	}
 	record := text[i:]
 	if m := perfLost.FindStringSubmatch(record); m != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,11 +242,11 @@ func (r *Run) awaitReady() error {
 		if err := r.Failed(); err != nil {
 			return err
 		}
-		pid, err := r.marker(0, path, false)
+		one, err := r.markers(path)
 		if err != nil {
 			return err
 		}
-		pids = append(pids, pid)
+		pids = append(pids, one...)
 		for range 20 {
 			for _, pid := range pids {
 				if r.saw(pid) != 0 {
@@ -262,33 +263,43 @@ func (r *Run) awaitReady() error {
 	return fmt.Errorf("not ready after %v: %w%s", r.opts.Patience, errSilent, hint)
 }
 
-// marker runs a process that executes a program and ends, on one CPU if pin is set.
-func (r *Run) marker(cpu int, path string, pin bool) (pid uint32, err error) {
-	s := new(bare.Script)
-	if pin {
-		s.Pin(cpu)
+// markers runs processes that execute a program and end, one on each of some CPUs, or without any
+// one on whichever. They run at the same time.
+func (r *Run) markers(path string, cpus ...int) (pids []uint32, err error) {
+	var all []*bare.Process
+	defer func() {
+		for _, p := range all {
+			if _, err2 := children.Wait(p.PID); err2 != nil {
+				err = errors.Join(err, fmt.Errorf("wait for a process: %w", err2))
+			}
+			p.Free()
+		}
+	}()
+	for i := range max(1, len(cpus)) {
+		s := new(bare.Script)
+		if len(cpus) > 0 {
+			s.Pin(cpus[i])
+		}
+		if d := r.mon.Linger; d > 0 {
+			s.Call("ppoll", unix.SYS_PPOLL, nil, 0, []int64{int64(d / time.Second), int64(d % time.Second)}, nil, 0)
+		}
+		p, err := bare.Start(s.Exec(path, []string{"marker"}, nil), bare.Options{Share: true})
+		if err != nil {
+			return nil, fmt.Errorf("start a process: %w", err)
+		}
+		all, pids = append(all, p), append(pids, uint32(p.PID))
 	}
-	if d := r.mon.Linger; d > 0 {
-		s.Call("ppoll", unix.SYS_PPOLL, nil, 0, []int64{int64(d / time.Second), int64(d % time.Second)}, nil, 0)
-	}
-	p, err := bare.Start(s.Exec(path, []string{"marker"}, nil), bare.Options{Share: true})
-	if err != nil {
-		return 0, fmt.Errorf("start a process: %w", err)
-	}
-	defer p.Free()
-	if _, err := children.Wait(p.PID); err != nil {
-		return 0, fmt.Errorf("wait for a process: %w", err)
-	}
-	return uint32(p.PID), nil
+	return pids, nil
 }
 
-// again is after how long another process is started in place of one whose event may be lost.
-const again = 3 * time.Second
+// again is after how long another process is started in place of one whose event may be lost, as
+// one can be that ends while a buffer is full.
+const again = time.Second
 
 // Settle waits until the end of a process of each CPU, which is started after everything else,
 // was delivered. It returns why that will not be.
 func (r *Run) Settle() error {
-	cpus, err := scenario.CPUs()
+	left, err := scenario.CPUs()
 	if err != nil {
 		return err
 	}
@@ -297,27 +308,26 @@ func (r *Run) Settle() error {
 		return err
 	}
 	end := time.Now().Add(r.opts.Patience)
-	for _, cpu := range cpus {
-		var pids []uint32
-		var next time.Time
-		for done := false; !done; time.Sleep(2 * time.Millisecond) {
-			if err := r.Failed(); err != nil {
+	started := make(map[int][]uint32) // by CPU
+	for next := (time.Time{}); len(left) > 0; time.Sleep(2 * time.Millisecond) {
+		if err := r.Failed(); err != nil {
+			return err
+		}
+		if now := time.Now(); now.After(end) {
+			return fmt.Errorf("it hangs: after %v %w", r.opts.Patience, errSilent)
+		} else if now.After(next) {
+			next = now.Add(again)
+			pids, err := r.markers(path, left...)
+			if err != nil {
 				return err
 			}
-			if now := time.Now(); now.After(end) {
-				return fmt.Errorf("it hangs: after %v %w", r.opts.Patience, errSilent)
-			} else if now.After(next) {
-				next = now.Add(again)
-				pid, err := r.marker(cpu, path, true)
-				if err != nil {
-					return err
-				}
-				pids = append(pids, pid)
-			}
-			for _, pid := range pids {
-				done = done || r.saw(pid).Has(last)
+			for i, cpu := range left {
+				started[cpu] = append(started[cpu], pids[i])
 			}
 		}
+		left = slices.DeleteFunc(left, func(cpu int) bool {
+			return slices.ContainsFunc(started[cpu], func(pid uint32) bool { return r.saw(pid).Has(last) })
+		})
 	}
 	for !r.Empty() {
 		if time.Now().After(end) {

@@ -227,9 +227,11 @@ func opened(e *truth.Event, f engine.Field) bool {
 
 // wasOpen reports whether the last event before e that brings a field does not tell what it was, or
 // an earlier one where the later ones may be lost or be of after a fork. What a child has of its
-// creator an event of the creator brought. What is read from /proc can be of any event since.
+// creator an event of the creator brought. What is read from /proc can be of any event since, and a
+// process keeps an entry leader of before where an executable from /proc is of another time.
 func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
 	row := &j.w.Table.Fields[f]
+	keeps := f == engine.FieldEntry && j.w.Table.Fields[engine.FieldFilename].Origin == engine.OriginProc
 	before, born := e.Life.Events[:slices.Index(e.Life.Events, e)], e.Earliest
 	for l := e.Life; ; l = l.Creator {
 		for _, was := range slices.Backward(before) {
@@ -240,7 +242,7 @@ func (j *judge) wasOpen(e *truth.Event, f engine.Field) bool {
 			if was.Unchanged && !(open && row.Origin == engine.OriginProc) {
 				continue // it need not be delivered
 			}
-			if open || was.Latest <= born && !j.inGap(was.Earliest, was.Latest) {
+			if open || was.Latest <= born && !j.inGap(was.Earliest, was.Latest) && !keeps {
 				return open
 			}
 		}

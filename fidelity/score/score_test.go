@@ -1262,3 +1262,32 @@ func TestWasOpen(t *testing.T) {
 		}
 	}
 }
+
+// A process whose executable, or whose parent's, was read from /proc too late keeps the entry
+// leader that it was born with, carried. That is no lie if the scenario does not tell that one.
+func TestEntryFromProc(t *testing.T) {
+	for _, c := range []struct {
+		filename engine.Origin
+		born     string
+		right    bool
+	}{{engine.OriginProc, "", true}, {engine.OriginProc, "container 4", false}, {engine.OriginKernel, "", false}} {
+		r := records()
+		r[0].State.Untell(engine.FieldEntry.Set())
+		if c.born != "" {
+			r[0].State.Set(engine.FieldEntry, c.born)
+		}
+		r[4].State.Set(engine.FieldEntry, "sshd 9")
+		w := perfect()
+		w.Table.Fields[engine.FieldFilename].Origin = c.filename
+		w.Table.Fields[engine.FieldEntry] = engine.Capability{Origin: engine.OriginDerived, At: engine.EventFork | engine.EventExec}
+		for i := range w.Single {
+			p := w.Single[i].Process
+			p.EntryType, p.EntryLeader = engine.EntryInit, engine.Identity{PID: 1}
+			p.Known, p.Carried = p.Known.With(engine.FieldEntry), engine.FieldEntry.Set()
+		}
+		w.Joined = nil
+		if s := Lives(w, lives(t, r...)); (s.Fields[engine.FieldEntry].Wrong == 0) != c.right {
+			t.Errorf("filename from %v, born with %q: %+v %q", c.filename, c.born, s.Fields[engine.FieldEntry], s.Findings)
+		}
+	}
+}

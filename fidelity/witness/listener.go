@@ -43,6 +43,7 @@ type Listener struct {
 	seen  []score.Seen
 	ended map[uint32]uint64 // the stamp of a pid's last EXIT
 	gaps  []engine.Gap
+	last  uint64 // the stamp of what was delivered last
 
 	paused  uint64 // when Pause was called
 	longest uint64 // the longest time that nobody has read, since the last forget
@@ -191,6 +192,7 @@ func (l *Listener) keep(ev *engine.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, s)
+	l.last = max(l.last, s.Time)
 	if ev.Events.Has(engine.EventGap) {
 		l.gaps = append(l.gaps, ev.Gap)
 	}
@@ -313,11 +315,18 @@ func (l *Listener) end(pid int) uint64 {
 	return l.ended[uint32(pid)]
 }
 
-// missed reports whether what came and went at a time was told as missed.
+// missed reports whether what came and went at a time was told as missed, and all that was found
+// together with that was delivered: a gap comes at its beginning, the rest by its end.
 func (l *Listener) missed(at uint64) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.gaps, func(g engine.Gap) bool { return g.Cause == engine.LossMissed && g.From <= at && at <= g.To })
+	i := slices.IndexFunc(l.gaps, func(g engine.Gap) bool { return g.Cause == engine.LossMissed && g.From <= at && at <= g.To })
+	told, whole := i >= 0, i >= 0 && l.gaps[i].To < l.last
+	l.mu.Unlock()
+	if !told || whole {
+		return told
+	}
+	s, err := l.Queue.Stats()
+	return err == nil && s.Buffered == 0
 }
 
 // awaits reports whether the end of a life was not delivered and can still come: the proc

@@ -8,6 +8,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/kernelsocket"
 )
 
 // Messages to the kernel, of linux/audit.h.
@@ -44,7 +46,7 @@ const patience = 10 * time.Second
 
 // Open connects. Nothing is asked yet, so that it needs no privilege.
 func Open() (*Control, error) {
-	conn, err := netlink.Dial(unix.NETLINK_AUDIT, nil)
+	conn, err := kernelsocket.Dial(unix.NETLINK_AUDIT)
 	if err != nil {
 		return nil, fmt.Errorf("open an audit socket: %w", err)
 	}

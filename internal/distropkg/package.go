@@ -79,6 +79,9 @@ func read(f io.Reader) (*Package, error) {
 	default:
 		err = ErrNoPackage
 	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
 		p.Close()
 		return nil, err

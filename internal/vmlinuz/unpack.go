@@ -106,7 +106,7 @@ func payload(image []byte) ([]byte, error) {
 // Errors for files that are not supported.
 var (
 	ErrNoImage     = errors.New("no kernel image: x86 bzImage, arm64 Image, EFI zboot or ELF is wanted")
-	ErrNotBootable = errors.New("an ELF file that qemu cannot boot: x86 bzImage or vmlinux, or arm64 Image is wanted")
+	ErrNotBootable = errors.New("a kernel of an architecture that quark is not for: x86-64 bzImage or vmlinux, or arm64 Image is wanted")
 )
 
 func isELF(b []byte) bool { return bytes.HasPrefix(b, []byte("\x7fELF")) }
@@ -131,10 +131,19 @@ const (
 	versionAt       = 0x206
 	payloadOffsetAt = 0x248
 	payloadLengthAt = 0x24c
+
+	flagsAt   = 0x236 // xloadflags, since protocol 2.12
+	entryIs64 = 1     // XLF_KERNEL_64
 )
 
 func isBzImage(b []byte) bool {
 	return len(b) > payloadLengthAt+4 && string(b[magicAt:magicAt+4]) == "HdrS"
+}
+
+// is32Bit reports whether a bzImage says that it is a kernel for 32-bit processors: no process of
+// 64 bits runs on it.
+func is32Bit(b []byte) bool {
+	return isBzImage(b) && binary.LittleEndian.Uint16(b[versionAt:]) >= 0x20c && b[flagsAt]&entryIs64 == 0
 }
 
 func bzImagePayload(b []byte) ([]byte, error) {
@@ -157,10 +166,12 @@ func slice(b []byte, offset, length uint64, what string) ([]byte, error) {
 }
 
 // Arch returns the GOARCH of a kernel image from its first 1 KiB or more: an x86 bzImage or
-// vmlinux, an arm64 Image or EFI zboot image. It is "" for other files. A gzip file counts as the
-// arm64 Image that it usually is.
+// vmlinux, an arm64 Image or EFI zboot image. It is "" for other files and for 32-bit kernels. A
+// gzip file counts as the arm64 Image that it usually is.
 func Arch(head []byte) string {
 	switch {
+	case is32Bit(head):
+		return ""
 	case isBzImage(head):
 		return "amd64"
 	case isArm64(head), isZboot(head), bytes.HasPrefix(head, []byte("\x1f\x8b")):

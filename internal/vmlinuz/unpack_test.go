@@ -47,6 +47,7 @@ func bzImage(payload []byte) []byte {
 	b[setupSectsAt] = 2
 	copy(b[magicAt:], "HdrS")
 	binary.LittleEndian.PutUint16(b[versionAt:], 0x20f)
+	b[flagsAt] = entryIs64
 	binary.LittleEndian.PutUint32(b[payloadOffsetAt:], 16)
 	binary.LittleEndian.PutUint32(b[payloadLengthAt:], uint32(len(payload)))
 	return append(b, payload...)
@@ -194,6 +195,8 @@ const pvhNote = "\x04\x00\x00\x00\x08\x00\x00\x00\x12\x00\x00\x00Xen\x00\x00\x00
 func TestBootable(t *testing.T) {
 	x86, arm := vmlinux(t, elf.EM_X86_64, pvhNote), arm64Image([]byte("code"))
 	bz := bzImage(gzipped(x86))
+	i386 := bytes.Clone(bz)
+	i386[flagsAt] = 0
 	for _, tt := range []struct {
 		name        string
 		image, want []byte
@@ -207,7 +210,8 @@ func TestBootable(t *testing.T) {
 		{"Image.gz", gzipped(arm), arm, "arm64", ""},
 		{"zboot", zboot(zstded(arm)), arm, "arm64", ""},
 		{"truncated zboot", zboot(zstded(arm))[:130], nil, "", "unpack EFI zboot image: "},
-		{"vmlinux of another machine", vmlinux(t, elf.EM_RISCV, ""), nil, "", "ELF file that qemu cannot boot"},
+		{"vmlinux of another machine", vmlinux(t, elf.EM_RISCV, ""), nil, "", "an architecture that quark is not for"},
+		{"bzImage of 32 bits", i386, nil, "", "an architecture that quark is not for"},
 		{"text", []byte("text"), nil, "", "no kernel image"},
 	} {
 		got, arch, err := Bootable(tt.image)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/kernelsocket"
 )
 
 // Kernel is what taskstats of the running kernel is like.
@@ -43,9 +44,10 @@ func Probe(conn *netlink.Conn) (k Kernel, err error) {
 	return k, k.probe(conn)
 }
 
-// Dial opens a socket of generic netlink.
+// Dial opens a socket of generic netlink to which the kernel alone can send: others can be sent to
+// by any process of the network namespace.
 func Dial() (*netlink.Conn, error) {
-	conn, err := netlink.Dial(unix.NETLINK_GENERIC, nil)
+	conn, err := kernelsocket.Dial(unix.NETLINK_GENERIC)
 	if err != nil {
 		return nil, fmt.Errorf("open a generic netlink socket: %w", err)
 	}

@@ -1,6 +1,7 @@
 package taskrecord
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
+	"github.com/quark-linux/quark/internal/kernelsocket"
 )
 
 // A socket that has the number of a listener that is gone gets its records, until the kernel
@@ -61,5 +63,18 @@ func TestProbeAmidRecords(t *testing.T) {
 	}
 	if amid == 0 {
 		t.Skip("no socket got the records of one that was gone")
+	}
+}
+
+// Any process can send to a socket of generic netlink, but not to one that requests are sent with
+// or that gets records.
+func TestForgedAnswer(t *testing.T) {
+	conn, err := Dial()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer conn.Close()
+	if err := kernelsocket.Forge(conn, unix.NETLINK_GENERIC, make([]byte, sizeNlmsghdr+sizeGenl)); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("another process can send to it: %v", err)
 	}
 }

@@ -24,3 +24,10 @@ func TestPythonLive(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+func TestPythonMisuse(t *testing.T) {
+	whole, _ := recordings(t)
+	if out := python(t, "testdata/misuse.py", whole); string(out) != "ok\n" {
+		t.Errorf("%s", out)
+	}
+}

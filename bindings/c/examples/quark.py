@@ -7,19 +7,24 @@
 
 An Event is a copy, and may be kept. A member is None while it is not known; what is in carried is of
 an earlier time, and may not be true any more; of what is in cut the end is missing. quark(7) has what
-the members mean. A queue is for one thread at a time, and not for a child of os.fork() or of
-multiprocessing with the method "fork": use "spawn" there.
+the members mean. A queue is for one thread at a time, except for close() and stats(), and not for a child
+of os.fork() or of multiprocessing with the method "fork": use "spawn" there. One that nobody closes is
+closed when nobody has it any more, or at the exit.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import errno
 import os
+import threading
+import weakref
 from ctypes import POINTER, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Iterator, Optional, Type, Union
+from typing import Any, Callable, Iterator, Optional, Type, TypeVar, Union
 
 BACKENDS = {"ebpf": 1 << 2, "kprobe": 1 << 1, "cnproc": 1 << 16, "tracepoint": 1 << 17,
             "taskstats": 1 << 18, "procpoll": 1 << 19, "audit": 1 << 20}
@@ -223,6 +228,16 @@ class Event:
                    None if path is None else os.fsdecode(path), c.exec_errno or None)
 
 
+T = TypeVar("T")
+
+
+def _number(name: str, value: int) -> int:
+    """A value as a C int can have it: ctypes would cut it."""
+    if not -1 << 31 <= value < 1 << 31:
+        raise ValueError(f"{name} is {value}, which is out of range")
+    return value
+
+
 class Queue:
     """The events of this machine, or of a recording. Iterating ends with the recording."""
 
@@ -230,22 +245,55 @@ class Queue:
                  filter: Optional[str] = None, environ: Optional[str] = None,
                  replay: Union[str, os.PathLike[str], None] = None) -> None:
         self._queue = CQueue()
+        self._lock, self._depth = threading.RLock(), 0
+        self._pid, self._closed = os.getpid(), False
         attr = CAttr()
         _lib.quark_queue_default_attr(attr)
         if backend is not None:
+            if backend not in BACKENDS:
+                raise ValueError(f"no backend is called {backend!r}: choose one of {', '.join(BACKENDS)}")
             attr.flags = BACKENDS[backend]
-        attr.flags |= flags
-        if hold_time is not None:
-            attr.hold_time = round(hold_time * 1000)
+        attr.flags |= _number("flags", flags)
+        if hold_time is not None:  # 0 would be the default
+            attr.hold_time = _number("hold_time", round(hold_time * 1000) or 1)
         for name, value in ("filter", filter), ("environ", environ), ("replay", replay):
             if value is not None:
-                setattr(attr, name, os.fsencode(value))
+                text = os.fsencode(value)
+                if b"\0" in text:
+                    raise ValueError(f"{name} has a NUL in it")
+                setattr(attr, name, text)
         if _lib.quark_queue_open(self._queue, attr) != 0:
             raise _error()
+        weakref.finalize(self, _lib.quark_queue_close, self._queue).atexit = False
+        _open.add(self)
 
     def close(self) -> None:
         """Ends the queue, and an iteration that waits in another thread."""
-        _lib.quark_queue_close(self._queue)
+        self._closed = True
+        if os.getpid() == self._pid:
+            with self._lock:
+                self._end()
+
+    def _end(self) -> None:
+        if self._closed and self._depth == 0:
+            _lib.quark_queue_close(self._queue)
+
+    @contextlib.contextmanager
+    def _copying(self) -> Iterator[None]:
+        """Has what C hands out stay until it is copied: a close() of another thread, or of the handler of a signal,
+        would free it."""
+        if os.getpid() != self._pid:  # where the lock may be that of a thread which is not there
+            raise Error(errno.ECHILD, "this process was forked: open a queue in one that was spawned")
+        with self._lock:
+            depth = self._depth
+            try:
+                self._depth = depth + 1
+                if self._closed:
+                    raise Error(errno.EBADF, "the queue is closed")
+                yield
+            finally:
+                self._depth = depth
+                self._end()
 
     def __enter__(self) -> Queue:
         return self
@@ -254,48 +302,66 @@ class Queue:
                  where: Optional[TracebackType]) -> None:
         self.close()
 
-    def c_events(self) -> Iterator[CEvent]:
-        """The events as C has them: each is valid until the next."""
-        while True:
+    def _take(self, of: Callable[[CEvent], T]) -> Optional[T]:
+        """What the next event is by a function, or None with its errno while there is none."""
+        with self._copying():
             event = _lib.quark_queue_get_event(self._queue)
             if event:
-                yield event.contents
+                return of(event.contents)
+            if ctypes.get_errno() not in (errno.EAGAIN, errno.ENODATA):
+                raise _error()
+            return None
+
+    def _events(self, of: Callable[[CEvent], T]) -> Iterator[T]:
+        while True:
+            event = self._take(of)
+            if event is not None:
+                yield event
             elif ctypes.get_errno() == errno.ENODATA:
                 return
-            elif ctypes.get_errno() != errno.EAGAIN:
-                raise _error()
             # It returns after 100 ms, so that Python sees signals such as ^C.
             elif _lib.quark_queue_block(self._queue) != 0:
                 raise _error()
 
+    def c_events(self) -> Iterator[CEvent]:
+        """The events as C has them: each is valid until the next, and until close()."""
+        return self._events(lambda event: event)
+
     def __iter__(self) -> Iterator[Event]:
-        return map(Event._of, self.c_events())
+        return self._events(Event._of)
 
     def get(self) -> Optional[Event]:
         """The next event, or None while there is none. It never waits: fileno() does, in a loop of the caller's."""
-        event = _lib.quark_queue_get_event(self._queue)
-        if event:
-            return Event._of(event.contents)
-        if ctypes.get_errno() not in (errno.EAGAIN, errno.ENODATA):
-            raise _error()
-        return None
+        return self._take(Event._of)
 
     def fileno(self) -> int:
         """For select and selectors: readable when get() is to be called, until that returns None."""
-        return int(_lib.quark_queue_get_epollfd(self._queue))
+        fd = int(_lib.quark_queue_get_epollfd(self._queue))
+        if fd < 0:
+            raise _error()
+        return fd
 
     def lookup(self, pid: int) -> Optional[Process]:
-        process = _lib.quark_process_lookup(self._queue, pid)
-        return Process._of(process.contents) if process else None
+        """The process that has a pid, or had it last, or None if none is known."""
+        if not 0 <= pid < 1 << 31:
+            return None
+        with self._copying():
+            process = _lib.quark_process_lookup(self._queue, pid)
+            if process:
+                return Process._of(process.contents)
+            if ctypes.get_errno() != errno.ESRCH:
+                raise _error()
+            return None
 
     def processes(self) -> list[Process]:
         """All processes that are known, by pid."""
         iterator, found = CProcessIter(), []
-        _lib.quark_process_iter_init(iterator, self._queue)
-        while process := _lib.quark_process_iter_next(iterator):
-            found.append(Process._of(process.contents))
-        if ctypes.get_errno():
-            raise _error()
+        with self._copying():
+            _lib.quark_process_iter_init(iterator, self._queue)
+            while process := _lib.quark_process_iter_next(iterator):
+                found.append(Process._of(process.contents))
+            if ctypes.get_errno():
+                raise _error()
         return found
 
     def stats(self) -> dict[str, int]:
@@ -306,4 +372,14 @@ class Queue:
 
     @property
     def backend(self) -> str:
-        return os.fsdecode(_lib.quark_queue_backend(self._queue))
+        with self._copying():
+            return os.fsdecode(_lib.quark_queue_backend(self._queue))
+
+
+_open: weakref.WeakSet[Queue] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for queue in list(_open):
+        queue.close()

@@ -202,17 +202,16 @@ func (m *monitor) export(ev *quark.Event) {
 	}
 }
 
-// closeExporters ends them. A second call does nothing.
-func (m *monitor) closeExporters() error {
+// closeExporters ends them, and prints what each did, also one that could not be ended in order.
+func (m *monitor) closeExporters(errw io.Writer) error {
 	var errs []error
 	for _, e := range m.exporters {
 		errs = append(errs, e.Close())
 	}
-	m.exporters = nil
 	if m.output != nil {
 		errs = append(errs, m.output.Close())
-		m.output = nil
 	}
+	io.WriteString(errw, m.exportLines())
 	return errors.Join(errs...)
 }
 
@@ -226,6 +225,9 @@ func (m *monitor) exportLines() string {
 			if d := n.Dropped[cause]; d > 0 {
 				fmt.Fprintf(&b, ", dropped: %s %d", cause, d)
 			}
+		}
+		if n.Queued > 0 {
+			fmt.Fprintf(&b, ", left behind %d", n.Queued)
 		}
 		b.WriteByte('\n')
 	}

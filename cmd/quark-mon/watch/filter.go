@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +60,7 @@ func (o *filterOptions) flags(f *pflag.FlagSet) {
 }
 
 // compile returns the filter of the options, nil if there is none.
-func (o *filterOptions) compile() (*quark.Filter, error) {
+func (o *filterOptions) compile(ctx context.Context) (*quark.Filter, error) {
 	var all []*quark.Filter
 	add := func(option string, f *quark.Filter, err error) error {
 		if wrong := new(quark.FilterError); errors.As(err, &wrong) && option != "" {
@@ -100,7 +101,7 @@ func (o *filterOptions) compile() (*quark.Filter, error) {
 		}
 	}
 	if o.rules != "" {
-		text, err := readRules(o.rules)
+		text, err := readRules(ctx, o.rules)
 		if err != nil {
 			return nil, fmt.Errorf("--rules: %w", err)
 		}
@@ -166,11 +167,16 @@ func lineOf(file, name string) string {
 	return file
 }
 
-func readRules(name string) (string, error) {
-	if name == "-" {
-		b, err := io.ReadAll(os.Stdin)
-		return string(b), err
+// readRules reads a file, FIFO or the standard input, whose writers may be silent.
+func readRules(ctx context.Context, name string) (string, error) {
+	b, err := await(ctx, func() ([]byte, error) {
+		if name == "-" {
+			return io.ReadAll(os.Stdin)
+		}
+		return os.ReadFile(name)
+	})
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%s: ended before it was read", name)
 	}
-	b, err := os.ReadFile(name)
 	return string(b), err
 }

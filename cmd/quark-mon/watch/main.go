@@ -39,7 +39,7 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	defer stop()
 	undo := make(chan func(), 3)
 	go end(signals, stop, undo, errw)
-	o, err := parse(args, out)
+	o, err := parse(ctx, args, out)
 	if o == nil {
 		return err
 	}
@@ -97,19 +97,20 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if o.verb == "top" {
 		m.announce(errw)
 		if m.live, err = newLive(m, out.(*os.File), stop); err != nil {
-			return errors.Join(err, m.close())
+			return errors.Join(err, m.close(errw))
 		}
 		defer m.live.close()
 		undo <- m.live.close
 	}
 	if err := m.openExporters(exporters, errw); err != nil {
-		return errors.Join(err, m.close())
+		m.counters = nil // nothing was exported
+		return errors.Join(err, m.close(errw))
 	}
 	debug.FreeOSMemory()
 	freeProgram() // while /proc is there
 	if o.drop {
 		if err := dropPrivileges(); err != nil {
-			return errors.Join(err, m.close())
+			return errors.Join(err, m.close(errw))
 		}
 	}
 	if m.live == nil {
@@ -132,7 +133,7 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // the reader of our output has closed it
 	}
-	return errors.Join(err, m.close())
+	return errors.Join(err, m.close(errw))
 }
 
 // end calls stop at the first signal, and ends the program at the second, whatever stands still:
@@ -424,12 +425,8 @@ func (m *monitor) finish(errw io.Writer) error {
 		return err
 	}
 	s, err := m.q.Stats()
-	if err != nil {
-		return err
+	if err == nil {
+		fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s), m.filterLine(&s))
 	}
-	if err := m.closeExporters(); err != nil {
-		return err
-	}
-	fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s), m.filterLine(&s), m.exportLines())
-	return nil
+	return err
 }

@@ -198,6 +198,45 @@ func TestInterruptDrains(t *testing.T) {
 	r.exitOf(t, cmd.Process.Pid)
 }
 
+// One signal ends the wait for a FIFO whose writer is silent.
+func TestSilentFIFO(t *testing.T) {
+	for option, want := range map[string]string{"--rules": "--rules: FIFO: ended before it was read", "-R": "FIFO: ended before its beginning was read"} {
+		name := filepath.Join(t.TempDir(), "FIFO")
+		if err := unix.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/exe", option, name)
+		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer time.AfterFunc(deadline, func() { cmd.Process.Kill() }).Stop()
+		writer, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer writer.Close()
+		if _, err := writer.Write([]byte("q")); err != nil {
+			t.Fatal(err)
+		}
+		for n, begin := 1, time.Now(); n > 0 && time.Since(begin) < deadline; {
+			if n, err = unix.IoctlGetInt(int(writer.Fd()), unix.TIOCINQ); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		err = cmd.Wait()
+		if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+			strings.ReplaceAll(errs.String(), name, "FIFO") != "quark-mon: "+want+"\n" {
+			t.Errorf("%s: %v: %s", option, err, &errs)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	r := start(t, "-b", "--hold-time", "50ms")
 	sh(t, "exit 5")

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +90,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	command.Group(all, "What is written", func(f *pflag.FlagSet) {
 		f.StringVarP(&o.record, "record", "w", "", "also record all raw events in this `file`")
-		f.StringVar(&o.outputTo, "output", "", "write events, as -j, --ecs, -e or --text, to this `target` in place of standard output: a file, journald, syslog, syslog+unix:PATH, syslog+udp://HOST:PORT or syslog+tcp://HOST:PORT")
+		f.StringVar(&o.outputTo, "output", "", "write events, as -j, --ecs, -e or --text, to this `target` in place of standard output: a file or FIFO, journald, syslog, syslog+unix:PATH, syslog+udp://HOST:PORT or syslog+tcp://HOST:PORT")
 		f.Var(&o.rotateSize, "rotate-size", "with --output FILE: rename the file before it has more than this `size`, such as 100M")
 		f.DurationVar(&o.rotating.RotateEvery, "rotate-every", 0, "with --output FILE: also rename it at each multiple of this `time`; 24h is midnight in UTC")
 		f.IntVar(&o.rotating.Keep, "keep", 0, "with --output FILE: keep this `number` of renamed files (default all)")
@@ -165,8 +166,8 @@ recording that is printed, and nothing is asked of the kernel.
 `
 
 // parse returns the options of a command line, with those of the queue, or nil if help or the
-// version was printed instead.
-func parse(args []string, out io.Writer) (*options, error) {
+// version was printed instead. It waits for rules no longer than ctx.
+func parse(ctx context.Context, args []string, out io.Writer) (*options, error) {
 	o := new(options)
 	f := newFlags(o)
 	if shown, err := command.Parse(f, syntax(), args, out); shown || err != nil {
@@ -226,7 +227,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 		}
 	}
 	var err error
-	if o.queue.Where, err = o.filter.compile(); err != nil {
+	if o.queue.Where, err = o.filter.compile(ctx); err != nil {
 		return nil, err
 	}
 	for _, name := range o.queue.Where.Variables() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"time"
@@ -130,6 +131,9 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		return err
 	}
 	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: ended before its beginning was read", m.replay)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.replay, err)
 	}
@@ -143,9 +147,9 @@ func (m *monitor) stopReading() { m.recording.SetReadDeadline(time.Now()) }
 // failed reports whether a recording can't be written. close returns why.
 func (m *monitor) failed() bool { return m.recorder != nil && m.recorder.Err() != nil }
 
-// close writes the tree, ends the recording and closes the queue. It returns why a recording that
-// was replayed is not complete.
-func (m *monitor) close() error {
+// close writes the tree, ends the recording, the exporters and the queue. It returns why what was
+// replayed is not complete.
+func (m *monitor) close(errw io.Writer) error {
 	var errs []error
 	if m.treeFile != nil {
 		errs = append(errs, writeTree(m.treeFile, m.q))
@@ -156,7 +160,7 @@ func (m *monitor) close() error {
 	if m.replayed != nil && m.replayed.Torn() != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", m.replay, m.replayed.Torn()))
 	}
-	return errors.Join(append(errs, m.closeExporters(), m.q.Close(), m.closeFiles())...)
+	return errors.Join(append(errs, m.closeExporters(errw), m.q.Close(), m.closeFiles())...)
 }
 
 func (m *monitor) closeFiles() error {

@@ -81,7 +81,8 @@ type Target[T any] struct {
 	Deliver func(ctx context.Context, batch []T) Outcome
 	// Causes are those of its outcomes.
 	Causes []string
-	// Gap, if not nil, makes the item that says that some were dropped for lack of room.
+	// Gap, if not nil, makes the item that says that some were dropped for lack of room. Put
+	// calls it, and Close.
 	Gap func(count uint64, from, to time.Time) (item T, size int)
 }
 
@@ -130,14 +131,17 @@ func (s *Spool[T]) Put(item T, size int) {
 		s.refuse()
 		return
 	}
-	if s.missing > 0 {
-		if s.target.Gap != nil {
-			gap, size := s.target.Gap(s.missing, s.from, time.Now())
-			s.add(entry[T]{gap, size, true})
-		}
-		s.missing = 0
-	}
+	s.tellMissing()
 	s.add(entry[T]{item, size, false})
+}
+
+// tellMissing adds the item that says how many are missing, if some are.
+func (s *Spool[T]) tellMissing() {
+	if s.missing > 0 && s.target.Gap != nil {
+		gap, size := s.target.Gap(s.missing, s.from, time.Now())
+		s.add(entry[T]{gap, size, true})
+	}
+	s.missing = 0
 }
 
 // Full reports whether there is no room for any item, and counts one as dropped then, in place of a
@@ -212,6 +216,9 @@ var errStuck = errors.New("a delivery does not end: what waits is counted as que
 // Close delivers what waits, for as long as the grace lasts, and drops the rest.
 func (s *Spool[T]) Close() error {
 	s.mu.Lock()
+	if !s.closed {
+		s.tellMissing()
+	}
 	s.closed = true
 	s.mu.Unlock()
 	s.signal()

@@ -74,6 +74,32 @@ func TestConservation(t *testing.T) {
 	}
 }
 
+// What had no room until the end is told there: no Put follows that would.
+func TestGapAtClose(t *testing.T) {
+	o := quick
+	o.Length = 10
+	free := make(chan struct{})
+	var got []uint64
+	s := New(o, Target[uint64]{Deliver: func(_ context.Context, batch []uint64) Outcome {
+		<-free
+		got = append(got, batch...)
+		return Outcome{}
+	}, Gap: func(n uint64, _, _ time.Time) (uint64, int) { return 1e6 + n, 1 }})
+	for range 15 {
+		s.Put(1, 1)
+	}
+	close(free)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	balanced(t, s, 15)
+	if want := append(slices.Repeat([]uint64{1}, 10), 1e6+5); !slices.Equal(got, want) {
+		t.Errorf("got %d, want %d", got, want)
+	}
+}
+
 // A target that takes nothing delays nobody, and bounds what waits, in number and in bytes; when it
 // works again one item says how many are missing.
 func TestStuckTarget(t *testing.T) {

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/distropkg/distropkgtest"
@@ -145,6 +147,85 @@ func TestAdd(t *testing.T) {
 				t.Errorf("%s: %d bytes of types, %v", tt.files, len(small), err)
 			}
 		}
+	}
+}
+
+// What is no kernel, or not all of one, gets one line that names the file and says what it is.
+func TestAddRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	put := func(name string, body []byte) {
+		if err := os.WriteFile(path(name), body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := func(name string) {
+		whole, err := os.ReadFile(path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		put("half-"+name, whole[:len(whole)/2])
+		put("head-"+name, whole[:20])
+	}
+	for _, packing := range []string{"gzip", "zstd", "xz"} {
+		body := make([]byte, 1<<16) // that does not shrink to nothing
+		rand.NewChaCha8([32]byte{}).Read(body)
+		p := distropkgtest.Package{Name: "kernel", Version: "1", Release: "1", Arch: "x86_64", Packing: packing, Files: []distropkgtest.File{
+			file("/boot/vmlinuz-6.6.6", image([]byte("Linux version 6.6.6 (a@b)\x00"), types(t), body)),
+		}}
+		p.WriteRPM(t, path(packing+".rpm"))
+		cut(packing + ".rpm")
+		if packing != "xz" {
+			p.WriteDeb(t, path(packing+".deb"))
+			cut(packing + ".deb")
+		}
+	}
+	bzImage := make([]byte, 2048)
+	copy(bzImage[0x202:], "HdrS\x0f\x02")
+	bzImage[0x236] = 1
+	put("short", bzImage)
+	bzImage[0x236] = 0
+	put("i386", bzImage)
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("program", append(program[:18:18], append([]byte{62, 0}, program[20:4096]...)...))
+	put("other", append(program[:18:18], append([]byte{21, 0}, program[20:4096]...)...)) // ppc64
+	for _, err := range []error{os.Symlink("nowhere", path("link")), os.Mkdir(path("dir"), 0o755), unix.Mkfifo(path("fifo"), 0o644)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"half-gzip.rpm": "truncated", "half-zstd.rpm": "truncated", "half-xz.rpm": "truncated", "half-gzip.deb": "truncated", "half-zstd.deb": "truncated",
+		"head-gzip.rpm": "truncated", "head-zstd.rpm": "truncated", "head-xz.rpm": "truncated", "head-gzip.deb": "truncated", "head-zstd.deb": "truncated",
+		"short": "truncated", "i386": "an architecture that quark is not for", "other": "an architecture that quark is not for",
+		"program": "it does not say its release", "link": "a link to nowhere: file does not exist", "dir": "no regular file", "fifo": "no regular file",
+	} {
+		_, err := Add(path("local"), []string{path(name)})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path(name)) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want a line with %q", name, err, want)
+		}
+	}
+	for _, name := range []string{"gzip.rpm", "zstd.rpm", "xz.rpm", "gzip.deb", "zstd.deb"} {
+		if _, err := Add(path("local"), []string{path(name)}); err != nil {
+			t.Errorf("%s whole: %v", name, err)
+		}
+	}
+}
+
+// A kernel in gzip is of the architecture that it has, though the arm64 Image is what is packed so.
+func TestAddGzip(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("\x1f\x8b"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mine.json"), []byte(`{"release":"6.6.6","arch":"amd64","btf":"none"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := Rows(dir); err != nil || len(rows) != 1 || rows[0].Arch != "amd64" {
+		t.Errorf("rows %v, %v", rows, err)
 	}
 }
 

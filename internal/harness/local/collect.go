@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,18 +36,25 @@ func collect(all map[string]*parts, file string) error {
 		}
 		return p
 	}
-	head := make([]byte, 8)
+	if err := regular(file); err != nil {
+		return err
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	head := make([]byte, 8)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
 	if distropkg.Is(head[:n]) {
-		return collectPackage(of, file)
+		if err := collectPackage(of, file); errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: the package is truncated", err)
+		} else {
+			return err
+		}
 	}
 	image, err := os.ReadFile(file)
 	if err != nil {
@@ -57,10 +65,27 @@ func collect(all map[string]*parts, file string) error {
 	}
 	release := vmlinuz.Release(image)
 	if !plain(release) {
-		return fmt.Errorf("%s: it does not say its release: put it into kernel_images/local/ under a name of yours", file)
+		if _, err := vmlinuz.Unpack(image, vmlinuz.MaxSize); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		return fmt.Errorf("%s: it does not say its release, as every kernel does: if it is one, put it into kernel_images/local/ under a name of yours", file)
 	}
 	of(release).image = image
 	return nil
+}
+
+// regular returns an error for what is no regular file: some of these would be waited for.
+func regular(file string) error {
+	st, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if target, linkErr := os.Readlink(file); linkErr == nil {
+			return fmt.Errorf("%s: a link to %s: %w", file, target, fs.ErrNotExist)
+		}
+	}
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s: no regular file", file)
+	}
+	return err
 }
 
 func collectPackage(of func(string) *parts, file string) error {

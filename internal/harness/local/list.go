@@ -78,6 +78,9 @@ func row(dir, name string) (catalogue.Row, error) {
 	if err != nil {
 		return r, fmt.Errorf("read what is known of it: %w: add it again", err)
 	}
+	if k.Arch != "" { // an image in gzip does not show its own
+		r.Arch = k.Arch
+	}
 	r.Distro, r.Series, r.Flavour, r.Features = k.Distro, k.Release, k.Flavour, k.Features
 	if k.BTF == btfInFile {
 		r.BTFFile = name + btfSuffix

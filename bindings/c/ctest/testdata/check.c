@@ -128,7 +128,6 @@ static void check_errors(const char *recording, const char *torn)
 	attr.reserved[8] = 1;
 	CHECK(quark_queue_open(&queue, &attr) == -1 && errno == EINVAL);
 
-	CHECK(quark_queue_get_event(NULL) == NULL && errno == EINVAL);
 	CHECK(quark_queue_get_event(&closed) == NULL && errno == EBADF);
 	CHECK(quark_queue_block(&closed) == -1 && errno == EBADF);
 	CHECK(quark_queue_wake(&closed) == -1 && errno == EBADF);
@@ -232,6 +231,53 @@ static void check_full(const char *recording)
 	quark_queue_close(&queue);
 }
 
+/* NULL is EINVAL, with a text, wherever it has no other meaning. */
+static void check_null(const char *recording)
+{
+	struct quark_queue queue;
+	struct quark_queue_stats stats;
+	struct quark_process_iter iter;
+	struct quark_event none = {0};
+	const struct quark_event *event;
+
+#define REFUSED(call)                                                                          \
+	do {                                                                                   \
+		errno = 0;                                                                     \
+		CHECK((call) && errno == EINVAL && strstr(quark_last_error(), "NULL"));        \
+	} while (0)
+
+	CHECK(open_with(&queue, 0, 0, NULL, recording) == 0);
+	event = next_event(&queue);
+	REFUSED((quark_queue_default_attr(NULL), 1));
+	REFUSED(quark_queue_open(NULL, NULL) == -1);
+	REFUSED((quark_queue_close(NULL), 1));
+	REFUSED(quark_queue_backend(NULL) == NULL);
+	REFUSED(quark_queue_get_event(NULL) == NULL);
+	REFUSED(quark_queue_block(NULL) == -1);
+	REFUSED(quark_queue_block_for(NULL, 0) == -1);
+	REFUSED(quark_queue_wake(NULL) == -1);
+	REFUSED(quark_queue_get_epollfd(NULL) == -1);
+	REFUSED(quark_queue_get_stats(NULL, &stats) == -1);
+	REFUSED(quark_queue_get_stats(&queue, NULL) == -1);
+	REFUSED(quark_process_lookup(NULL, 1) == NULL);
+	REFUSED((quark_process_iter_init(NULL, &queue), 1));
+	REFUSED((quark_process_iter_init(&iter, NULL), 1));
+	errno = 0;
+	CHECK(quark_process_iter_next(&iter) == NULL && errno == EINVAL);
+	REFUSED(quark_process_iter_next(NULL) == NULL);
+	memset(&iter, 0, sizeof(iter));
+	REFUSED(quark_process_iter_next(&iter) == NULL);
+	REFUSED((quark_cmdline_iter_init(NULL, "", 1), 1));
+	REFUSED(quark_cmdline_iter_next(NULL) == NULL);
+	REFUSED(quark_event_dump(NULL, stdout) == -1);
+	REFUSED(quark_event_dump(event, NULL) == -1);
+	REFUSED(quark_event_dump(&none, stdout) == -1);
+	REFUSED(quark_event_json(NULL) == NULL);
+	REFUSED(quark_event_json(&none) == NULL);
+	CHECK(next_event(&queue) != NULL); /* the queue works on */
+	quark_queue_close(&queue);
+}
+
 static void *consume(void *arg)
 {
 	struct quark_queue *queue = arg;
@@ -316,7 +362,9 @@ static void check_cmdline(void)
 	CHECK(strcmp(quark_cmdline_iter_next(&iter), "a") == 0);
 	CHECK(strcmp(quark_cmdline_iter_next(&iter), "") == 0);
 	CHECK(strcmp(quark_cmdline_iter_next(&iter), "bc") == 0);
-	CHECK(quark_cmdline_iter_next(&iter) == NULL && quark_cmdline_iter_next(&iter) == NULL);
+	errno = EIO;
+	CHECK(quark_cmdline_iter_next(&iter) == NULL && errno == 0);
+	CHECK(quark_cmdline_iter_next(&iter) == NULL);
 	quark_cmdline_iter_init(&iter, "", 1);
 	CHECK(strcmp(quark_cmdline_iter_next(&iter), "") == 0 && quark_cmdline_iter_next(&iter) == NULL);
 	quark_cmdline_iter_init(&iter, NULL, 0);
@@ -426,6 +474,7 @@ int main(int argc, char **argv)
 	check_errors(argv[1], argv[2]);
 	check_replay(argv[1]);
 	check_cmdline();
+	check_null(argv[1]);
 	check_full(argv[1]);
 	check_fork(argv[1]);
 	check_epollfd();
