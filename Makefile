@@ -9,10 +9,12 @@ GO     ?= go
 # Not overridden by the environment's: a GOARCH on the command line is the guest's, not that of the
 # tools run here.
 HOSTGO  = GOOS= GOARCH= $(GO)
-GOARCH ?= $(shell $(GO) env GOARCH)
+# Root, who installs what was made before, often has no Go; then it is the machine's.
+MACHINE := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
+GOARCH := $(or $(GOARCH),$(shell $(GO) env GOARCH 2>/dev/null),$(MACHINE))
 OUT    := build/$(GOARCH)
 STEPS  := build/test
-GOHOSTARCH ?= $(shell $(GO) env GOHOSTARCH)
+GOHOSTARCH := $(or $(GOHOSTARCH),$(shell $(GO) env GOHOSTARCH 2>/dev/null),$(MACHINE))
 HOSTBIN := build/$(GOHOSTARCH)
 
 # What the archive holds depends on the binaries only, so they must not depend on the path or the
@@ -77,12 +79,14 @@ help:
 	@echo 'make build          the commands, into $(OUT)/ (GOARCH=arm64 for arm64)'
 	@echo 'make install        the commands, their pages, completions and unit, below PREFIX=/usr/local, DESTDIR before it;'
 	@echo '                    make uninstall removes them, make installed lists them'
-	@echo 'make install-library   libquark, its header and its pkg-config file (needs a C compiler)'
+	@echo 'make install-library   libquark, its header, pages and pkg-config file (needs a C compiler), libraries into LIBDIR=PREFIX/lib;'
+	@echo '                    make uninstall-library removes them, make installed-library lists them'
 	@echo 'make dist           a release of the current commit, build/dist: archives, .deb, .rpm, container image, guest images,'
-	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball or image one of them'
-	@echo 'make test-dist      the package in a Debian guest, the image as a container, and make dist twice: the same bytes (root)'
+	@echo '                    lists of parts (SBOM) and checksums (DIST_ARCHES="amd64 arm64"); make deb, rpm, tarball, image or library one of them'
+	@echo 'make test-dist      the package in a Debian guest, the library'"'"'s with a compiler, the image as a container, and make dist'
+	@echo '                    twice: the same bytes (root)'
+	@echo 'make library        packages of libquark for C and others: .deb and .rpm, archive, SBOM (GOARCH=arm64 with a cross compiler)'
 	@echo 'make bindings       libquark for C and others, static and shared, with quark.h and quark.pc: build/$(GOARCH)/libquark'
-	@echo 'make install-bindings  installs them (DESTDIR= PREFIX=/usr/local LIBDIR=PREFIX/lib)'
 	@echo 'make bench-bindings what an event costs in C and in Go'
 	@echo 'make fidelity       what each backend of this host sees of what really happens, as a table and build/fidelity.html (as root)'
 	@echo 'make fidelity-matrix the same in guests with Debian kernels: build/fidelity-matrix.html and .jsonl (KERNELS="NAME...")'
@@ -139,23 +143,8 @@ build:
 .PHONY: bindings bench-bindings
 BINDINGS := $(OUT)/libquark
 bindings: deps-bindings
+	$(Q)[ -n '$(NUMBER)' ]
 	$(Q)GO=$(GO) GOARCH=$(GOARCH) QUARK_VERSION=$(NUMBER) bindings/c/build.sh $(BINDINGS)
-
-# What an installation of the library has: the four files, the link, and the pages with a link for
-# each further function that they name.
-LIBDIR ?= $(PREFIX)/lib
-MAN3 := $(wildcard docs/*.3)
-.PHONY: install-bindings
-install-bindings: bindings
-	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
-	$(Q)install -m 644 $(BINDINGS)/lib/libquark.so.0 $(BINDINGS)/lib/libquark.a $(DESTDIR)$(LIBDIR)
-	$(Q)ln -sf libquark.so.0 $(DESTDIR)$(LIBDIR)/libquark.so
-	$(Q)install -m 644 $(BINDINGS)/include/quark.h $(DESTDIR)$(PREFIX)/include
-	$(Q)sed 's|^prefix=.*|prefix=$(PREFIX)|; s|^libdir=.*|libdir=$(LIBDIR)|; /^#/d' $(BINDINGS)/lib/pkgconfig/quark.pc \
-		>$(DESTDIR)$(LIBDIR)/pkgconfig/quark.pc
-	$(Q)install -m 644 $(MAN3) $(DESTDIR)$(PREFIX)/share/man/man3
-	$(Q)for page in $(MAN3); do for name in $$(sed -n '/^\.Nd/q; s/^\.Nm \([a-z_]*\).*/\1/p' $$page); do \
-		[ $$name.3 = $${page##*/} ] || ln -sf $${page##*/} $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done; done
 
 bench-bindings: deps-bindings
 	$(Q)$(HOSTGO) test -run '^$$' -bench Cost -benchtime 1x ./bindings/c/ctest
@@ -487,6 +476,8 @@ DEPS_MONITORS := ca-certificates:/etc/ssl/certs/ca-certificates.crt \
 	debian-archive-keyring:/usr/share/keyrings/debian-archive-keyring.gpg xz-utils:/usr/bin/xz
 # libquark is C and Go; its tests run C and Python, under valgrind, which needs symbols of libc.
 DEPS_BINDINGS := gcc:/usr/bin/gcc libc6-dev:/usr/include/stdio.h
+DEPS_CROSS_arm64 := gcc-aarch64-linux-gnu:/usr/bin/aarch64-linux-gnu-gcc libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
+DEPS_CROSS_amd64 := gcc-x86-64-linux-gnu:/usr/bin/x86_64-linux-gnu-gcc libc6-dev-amd64-cross:/usr/x86_64-linux-gnu/include/stdio.h
 # For TestSlurm, which starts a cluster of its own. make test does without: the packages have
 # services, which the next boot would start.
 DEPS_SLURM := munge:/usr/sbin/munged slurmctld:/usr/sbin/slurmctld slurmd:/usr/sbin/slurmd slurm-client:/usr/bin/sbatch
@@ -530,7 +521,7 @@ deps:
 
 .PHONY: deps-bindings
 deps-bindings:
-	@./.ci/deps $(foreach d,$(DEPS_BINDINGS),'$(d)')
+	@./.ci/deps $(foreach d,$(DEPS_BINDINGS) $(if $(filter $(GOHOSTARCH),$(GOARCH)),,$(DEPS_CROSS_$(GOARCH))),'$(d)')
 
 # The monitors of others that take part in the league; those that are not there are left out of it.
 deps-league:

@@ -11,7 +11,7 @@ type Buffer struct {
 	full   int64 // how many are enough
 	order  timeList
 	byPID  pidIndex
-	free   *RawEvent
+	free   stock[RawEvent]
 	serial uint64
 
 	gaps       int    // number of KindGap events held
@@ -42,15 +42,7 @@ func (b *Buffer) Room() int {
 }
 
 // Reserve returns an empty event to fill. The caller passes it to Insert or Release.
-func (b *Buffer) Reserve() *RawEvent {
-	r := b.free
-	if r == nil {
-		return new(RawEvent)
-	}
-	b.free = r.next
-	r.next = nil
-	return r
-}
+func (b *Buffer) Reserve() *RawEvent { return b.free.take() }
 
 // Insert takes r into the buffer.
 func (b *Buffer) Insert(r *RawEvent) {
@@ -73,8 +65,14 @@ func (b *Buffer) Insert(r *RawEvent) {
 // Release gives back an event that is not in the buffer.
 func (b *Buffer) Release(r *RawEvent) {
 	r.Reset()
-	r.next = b.free
-	b.free = r
+	b.free.put(r)
+}
+
+// trim lets go of memory that was not needed since the last call.
+func (b *Buffer) trim() {
+	b.free.trim()
+	b.byPID.free.trim()
+	b.byPID.queues.trim()
 }
 
 // firstGap returns the time of the oldest gap held in which an event of a process that is known may

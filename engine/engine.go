@@ -28,6 +28,7 @@ type Engine struct {
 	populated uint64 // when Populate was last called
 	emptied   uint64 // when it last left nothing in the source
 	delivered uint64 // time of the youngest event handed out
+	trimmed   uint64 // when memory was last let go
 	drain     drain
 	sweeping  sweep
 
@@ -89,6 +90,11 @@ func (e *Engine) Get() (*Event, error) {
 	now, read := e.clock.Now(), false
 	e.table.settleEntries()
 	e.table.dropUsage()
+	if now-e.trimmed >= trimEvery {
+		e.trimmed = now
+		e.buffer.trim()
+		e.table.trim()
+	}
 	for {
 		// Before anything is looked up, so that nothing handed out below can be
 		// collected in the same call.

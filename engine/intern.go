@@ -9,6 +9,7 @@ import "encoding/binary"
 type interner struct {
 	recent     [256]string // those asked for last, by recentIndex
 	young, old map[string]string
+	bytes      int // of the young ones
 }
 
 // recentIndex is cheaper than the hash of a map: it takes the length and the end of b,
@@ -23,7 +24,11 @@ func recentIndex(b []byte) uint8 {
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
-const internGeneration = 4096
+// A generation is full with so many strings, or so many bytes of them.
+const (
+	internGeneration = 4096
+	internBytes      = 512 << 10
+)
 
 func (in *interner) get(b []byte) string {
 	if len(b) == 0 {
@@ -46,14 +51,16 @@ func (in *interner) lookup(b []byte) string {
 	if !ok {
 		s = string(b)
 	}
-	if len(in.young) >= internGeneration || in.young == nil {
+	if len(in.young) >= internGeneration || in.bytes >= internBytes || in.young == nil {
 		// The old map is cleared and used again: maps keep their storage.
 		in.young, in.old = in.old, in.young
 		if in.young == nil {
 			in.young = make(map[string]string)
 		}
 		clear(in.young)
+		in.bytes = 0
 	}
+	in.bytes += len(s)
 	in.young[s] = s
 	return s
 }

@@ -23,6 +23,12 @@ func TestInternerReturnsWhatItWasAsked(t *testing.T) {
 			t.Fatalf("%d and %d names are kept", len(in.young), len(in.old))
 		}
 	}
+	for i := range 5 * internGeneration { // as long as paths can be
+		in.get(fmt.Appendf(nil, "%04096d", i))
+	}
+	if n := (len(in.young) + len(in.old)) << 12; n > 2*internBytes+1<<12 {
+		t.Errorf("%d bytes of long names are kept", n)
+	}
 	if in.get(nil) != "" {
 		t.Error("no bytes became a name")
 	}

@@ -4,25 +4,20 @@ package engine
 type pidQueue struct {
 	pid         uint32
 	first, last *RawEvent
-	next        *pidQueue // free list
 }
 
 // pidIndex finds the queue of a pid. Empty queues are reused.
 type pidIndex struct {
 	queues pidMap[pidQueue]
-	free   *pidQueue
+	free   stock[pidQueue]
 }
 
 func (x *pidIndex) add(r *RawEvent) {
 	slot := x.queues.place(r.PID)
 	q := *slot
 	if q == nil {
-		if q = x.free; q != nil {
-			x.free = q.next
-		} else {
-			q = new(pidQueue)
-		}
-		q.pid, q.next = r.PID, nil
+		q = x.free.take()
+		q.pid = r.PID
 		*slot = q
 	}
 	r.queue = q
@@ -63,5 +58,5 @@ func (x *pidIndex) remove(r *RawEvent) {
 		return
 	}
 	x.queues.delete(q.pid)
-	q.next, x.free = x.free, q
+	x.free.put(q)
 }

@@ -46,7 +46,7 @@ func (m *pidMap[T]) get(pid uint32) *T {
 // place returns where the value of a pid is. If there is nil, the caller has to set it at once.
 func (m *pidMap[T]) place(pid uint32) **T {
 	if 4*m.len >= 3*len(m.slots) {
-		m.grow()
+		m.resize(2 * len(m.slots))
 	}
 	s := &m.slots[m.find(pid)]
 	if s.value == nil {
@@ -56,9 +56,16 @@ func (m *pidMap[T]) place(pid uint32) **T {
 	return &s.value
 }
 
-func (m *pidMap[T]) grow() {
+// trim halves the slots if few of them are taken.
+func (m *pidMap[T]) trim() {
+	if len(m.slots) > minPIDSlots && 8*m.len < len(m.slots) {
+		m.resize(len(m.slots) / 2)
+	}
+}
+
+func (m *pidMap[T]) resize(n int) {
 	old := m.slots
-	m.slots = make([]pidSlot[T], max(minPIDSlots, 2*len(old)))
+	m.slots = make([]pidSlot[T], max(minPIDSlots, n))
 	m.shift = uint(64 - bits.TrailingZeros(uint(len(m.slots))))
 	for _, s := range old {
 		if s.value != nil {

@@ -27,7 +27,7 @@ type RawEvent struct {
 	earlier *RawEvent // neighbours in the order of the buffer
 	later   *RawEvent
 	queue   *pidQueue
-	next    *RawEvent // neighbours among the events of the pid; free list
+	next    *RawEvent // neighbours among the events of the pid
 	prev    *RawEvent
 
 	TID uint32 // the thread: the kernel's pid

@@ -65,7 +65,7 @@ type process struct {
 	imageSince uint64
 	before     earlier
 
-	older   *process // previous process of the same pid; free list
+	older   *process // previous process of the same pid
 	younger *process // next one
 }
 
@@ -91,11 +91,7 @@ func (t *table) ownDoubts(p *process) *doubts {
 	if p.doubts != &noDoubts {
 		return p.doubts
 	}
-	if n := len(t.doubts); n > 0 {
-		p.doubts, t.doubts = t.doubts[n-1], t.doubts[:n-1]
-	} else {
-		p.doubts = new(doubts)
-	}
+	p.doubts = t.doubts.take()
 	return p.doubts
 }
 
@@ -204,12 +200,7 @@ func (i *image) environ() []byte { return i.texts[i.args:len(i.texts):len(i.text
 
 // newImage returns an image for one process. Its memory is used again.
 func (t *table) newImage(since uint64) *image {
-	n := len(t.images)
-	if n == 0 {
-		return &image{file: &noFile, shared: 1, since: since}
-	}
-	i := t.images[n-1]
-	t.images = t.images[:n-1]
+	i := t.images.take()
 	*i = image{file: &noFile, texts: i.texts[:0], shared: 1, since: since}
 	return i
 }
@@ -225,7 +216,7 @@ func (t *table) drop(i *image) {
 	if cap(i.texts) > maxKeptData {
 		i.texts = nil
 	}
-	t.images = append(t.images, i)
+	t.images.put(i)
 }
 
 // share returns i for another process.
@@ -363,7 +354,7 @@ func (t *table) release(p *process) {
 			t.release(d.ahead)
 		}
 		*d = doubts{}
-		t.doubts = append(t.doubts, d)
+		t.doubts.put(d)
 	}
 	p.doubts = &noDoubts
 }

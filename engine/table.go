@@ -23,9 +23,9 @@ type table struct {
 
 	missing []missing // in the order in which they were missed
 
-	free     *process
-	images   []*image  // free ones
-	doubts   []*doubts // likewise
+	free     stock[process]
+	images   stock[image]  // free ones
+	doubts   stock[doubts] // likewise
 	contexts equals[context]
 	files    equals[file]
 	changed  context // see change
@@ -112,13 +112,8 @@ func (t *table) at(pid uint32, time uint64) *process {
 
 // add makes a process and inserts it into the chain of its pid, which is ordered by birth.
 func (t *table) add(pid uint32, born uint64) *process {
-	p := t.free
-	if p != nil {
-		t.free = p.older
-		*p = process{}
-	} else {
-		p = new(process)
-	}
+	p := t.free.take()
+	*p = process{} // a literal with all would be built elsewhere and copied
 	p.PID, p.born, p.context, p.image, p.doubts = pid, born, &noContext, &noImage, &noDoubts
 	t.link(p)
 	return p
@@ -160,7 +155,9 @@ func (t *table) markExited(p *process, now uint64) {
 	}
 	p.Exited = true
 	if len(t.exits) == cap(t.exits) && 2*t.firstExit > len(t.exits) {
-		t.exits, t.firstExit = t.exits[:copy(t.exits, t.exits[t.firstExit:])], 0
+		live := copy(t.exits, t.exits[t.firstExit:])
+		clear(t.exits[live:])
+		t.exits, t.firstExit = t.exits[:live], 0
 	}
 	t.exits = append(t.exits, exit{p, now})
 }
@@ -185,6 +182,7 @@ func (t *table) collect(now uint64) {
 			return
 		}
 		t.remove(t.exits[t.firstExit].p)
+		t.exits[t.firstExit].p = nil
 		t.collected++
 	}
 }
@@ -193,8 +191,19 @@ func (t *table) collect(now uint64) {
 func (t *table) remove(p *process) {
 	t.unlink(p)
 	t.release(p)
-	p.older = t.free
-	t.free = p
+	p.older = nil
+	t.free.put(p)
+}
+
+// trim lets go of memory that was not needed since the last call.
+func (t *table) trim() {
+	t.byPID.trim()
+	t.images.trim()
+	t.doubts.trim()
+	t.free.trim()
+	if live := t.exits[t.firstExit:]; cap(t.exits) > 64 && 4*len(live) < cap(t.exits) {
+		t.exits, t.firstExit = slices.Clone(live), 0
+	}
 }
 
 func (t *table) unlink(p *process) {

@@ -57,6 +57,10 @@ func TestRecipes(t *testing.T) {
 		if !slices.Contains(names, r.name+"-"+r.arch) {
 			t.Errorf("no row for the recipe %s", r.name)
 		}
+		// It can't be chosen: what selects it has to be on, or no kernel is built.
+		if strings.Contains(r.config, "CONFIG_UPROBES=y") && !strings.Contains(r.config, "CONFIG_UPROBE_EVENTS=y") {
+			t.Errorf("%s has CONFIG_UPROBES without CONFIG_UPROBE_EVENTS", r.name)
+		}
 	}
 	if len(names) != len(recipes) {
 		t.Errorf("%d rows are built, there are %d recipes", len(names), len(recipes))

@@ -34,7 +34,7 @@ func TestDebianGuest(t *testing.T) {
 	if deb == "" || kernel == "" {
 		t.Skip("QUARK_DEB and QUARK_KERNEL do not name a package and a kernel: make test-dist does")
 	}
-	root := debianRoot(t)
+	root := debianRoot(t, "systemd", "systemd-sysv")
 	copyInto(t, root, deb, "quark.deb", 0o644)
 	copyInto(t, root, "testdata/life.sh", "life.sh", 0o755)
 	version, err := exec.Command("dpkg-deb", "-f", deb, "Version").Output()
@@ -81,8 +81,9 @@ func TestDebianGuest(t *testing.T) {
 	}
 }
 
-// debianRoot makes a Debian of this machine's release with systemd, from this machine's archives.
-func debianRoot(t *testing.T) string {
+// debianRoot makes a Debian of this machine's release with these packages, from this machine's
+// archives.
+func debianRoot(t *testing.T, packages ...string) string {
 	t.Helper()
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -93,7 +94,7 @@ func debianRoot(t *testing.T) string {
 		t.Skip("this machine is no Debian")
 	}
 	root := filepath.Join(t.TempDir(), "root")
-	c := exec.Command("mmdebstrap", "--mode=root", "--variant=minbase", "--include=systemd,systemd-sysv", "--format=directory",
+	c := exec.Command("mmdebstrap", "--mode=root", "--variant=minbase", "--include="+strings.Join(packages, ","), "--format=directory",
 		"--customize-hook=rm -rf \"$1\"/usr/share/locale/* \"$1\"/usr/share/doc/* \"$1\"/var/lib/apt/lists/*", "--quiet", string(suite[1]), root)
 	if dump, err := exec.Command("apt-config", "dump").Output(); err == nil {
 		// How this machine's apt fetches.

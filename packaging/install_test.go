@@ -3,6 +3,7 @@ package packaging
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -27,9 +28,10 @@ func makeIt(t *testing.T, dir string, target ...string) string {
 		}
 	}
 	c := exec.Command("make", append([]string{"--no-print-directory", "-C", "..", "PREFIX=/usr", "DESTDIR=" + dir, "VERSION=" + version,
-		"RELEASE=build/test-release"}, target...)...)
+		"RELEASE=build/test-release", "BINDINGS=build/test-release/library"}, target...)...)
 	// Of a make that runs this test: its variables are not for this one.
-	c.Env = append(os.Environ(), "MAKEFLAGS=", "MAKEOVERRIDES=", "GOARCH=", "SOURCE_DATE_EPOCH=1")
+	c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOARCH=") }),
+		"MAKEFLAGS=", "MAKEOVERRIDES=", "SOURCE_DATE_EPOCH=1")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("make %q: %v\n%s", target, err, out)
@@ -128,6 +130,23 @@ func TestInstalledFiles(t *testing.T) {
 	}
 }
 
+// Root often has no Go: what make release has made before is installed, and removed, without it.
+func TestInstallWithoutGo(t *testing.T) {
+	all := installed(t) // and make release was
+	dir := t.TempDir()
+	const without = "GO=/nonexistent/go"
+	makeIt(t, dir, "install", without)
+	if got, want := filesBelow(t, dir), filesBelow(t, all); !slices.Equal(got, want) {
+		t.Errorf("installed are %q, with Go %q", got, want)
+	}
+	if out := makeIt(t, dir, "uninstall", without); out != "" {
+		t.Errorf("make uninstall says %q", out)
+	}
+	if left := filesBelow(t, dir); len(left) > 0 {
+		t.Errorf("left are %q", left)
+	}
+}
+
 // Every command is installed, unless it is told why not.
 func TestAllCommandsAreInstalled(t *testing.T) {
 	list, err := os.ReadFile("files")
@@ -163,6 +182,71 @@ func TestUninstall(t *testing.T) {
 		t.Error("quark's own directory is left")
 	}
 	makeIt(t, dir, "uninstall") // again: there is nothing
+}
+
+// The library is installed with all that its list names, a program is compiled with it as it lies
+// there, and nothing of it stays.
+func TestLibrary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles the library")
+	}
+	for _, needed := range []string{"gcc", "pkg-config"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skipf("needs %s", needed)
+		}
+	}
+	dir := t.TempDir()
+	const libdir = "LIBDIR=/usr/lib/some-machine"
+	makeIt(t, dir, "install-library", libdir)
+	want := strings.Fields(makeIt(t, dir, "installed-library", libdir))
+	slices.Sort(want)
+	if got := filesBelow(t, dir); !slices.Equal(got, want) || len(got) < 20 {
+		t.Errorf("installed are %q, make installed-library says %q", got, want)
+	}
+	pages, err := filepath.Glob("../docs/*.3")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no pages of section 3", err)
+	}
+	for _, page := range pages {
+		if !slices.Contains(want, "/usr/share/man/man3/"+filepath.Base(page)) {
+			t.Errorf("packaging/library does not name %s", page)
+		}
+	}
+	header, err := os.ReadFile(filepath.Join(dir, "usr/include/quark.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions := regexp.MustCompile(`(?m)\b(quark_\w+)\(`).FindAllSubmatch(header, -1)
+	if len(functions) < 10 {
+		t.Fatalf("quark.h has %d functions", len(functions))
+	}
+	for _, f := range functions {
+		if page := fmt.Sprintf("/usr/share/man/man3/%s.3", f[1]); !slices.Contains(want, page) {
+			t.Errorf("there is no page %s", page)
+		} else if _, err := os.ReadFile(filepath.Join(dir, page)); err != nil {
+			t.Error(err)
+		}
+	}
+
+	pc := exec.Command("pkg-config", "--define-variable=prefix="+dir+"/usr", "--cflags", "--libs", "quark = "+version[1:])
+	pc.Env = append(os.Environ(), "PKG_CONFIG_LIBDIR="+dir+"/usr/lib/some-machine/pkgconfig")
+	flags, err := pc.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "monitor")
+	args := append([]string{filepath.Join(dir, "usr/share/doc/libquark/examples/monitor.c"), "-o", program}, strings.Fields(string(flags))...)
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Errorf("gcc %q: %v\n%s", args, err, out)
+	}
+
+	makeIt(t, dir, "uninstall-library", libdir)
+	if left := filesBelow(t, dir); len(left) > 0 {
+		t.Errorf("left are %q", left)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "usr/share/doc/libquark")); err == nil {
+		t.Error("the library's own directory is left")
+	}
 }
 
 // inHelp matches the options at the begin of lines of a command's help.

@@ -45,14 +45,40 @@ func systemdAnalyze(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// The threshold is 3.0 of 10.
+// Alone and with each of the drop-ins among the documents. The threshold is 3.0 of 10.
 func TestUnitIsHardened(t *testing.T) {
-	out := systemdAnalyze(t, "security", "--offline=yes", "--threshold=30", "--no-pager")
-	level := regexp.MustCompile(`exposure level .*: ([\d.]+)`).FindString(out)
-	if level == "" {
-		t.Errorf("no level of exposure in %q", out)
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("needs systemd-analyze, of the package systemd")
 	}
-	t.Log(level)
+	dropIns, err := filepath.Glob("*.conf")
+	if err != nil || len(dropIns) == 0 {
+		t.Fatal("no drop-ins", err)
+	}
+	levels := make(map[string]string)
+	for _, dropIn := range append([]string{""}, dropIns...) {
+		root := t.TempDir()
+		unit, err := os.ReadFile(filepath.Join(installed(t), unitFile))
+		path := filepath.Join(root, unitFile)
+		if err := errors.Join(err, os.MkdirAll(path+".d", 0o755), os.WriteFile(path, unit, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if dropIn != "" {
+			copyInto(t, path+".d", dropIn, dropIn, 0o644)
+		}
+		out, err := exec.Command("systemd-analyze", "security", "--root="+root, "--offline=yes", "--threshold=30", "--no-pager", "quark-mon.service").CombinedOutput()
+		level := regexp.MustCompile(`exposure level .*: ([\d.]+)`).FindSubmatch(out)
+		if err != nil || level == nil {
+			t.Errorf("%s: %v\n%s", dropIn, err, out)
+			continue
+		}
+		levels[dropIn] = string(level[1])
+		t.Logf("%s: %s", dropIn, level[1])
+	}
+	for _, dropIn := range dropIns {
+		if levels[dropIn] == levels[""] {
+			t.Errorf("%s changes nothing: it was not read", dropIn)
+		}
+	}
 }
 
 func TestUnitIsValid(t *testing.T) {

@@ -55,7 +55,7 @@ func TestPerfBuffers(t *testing.T) {
 // The same as a kernel without mapped maps and global functions has them, with shorter paths.
 func TestPlainMaps(t *testing.T) {
 	usePerf(t, true)
-	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "exec-chain-2", "exec-from-thread", "setres-ids", "comm", "end-together", "args-sizes", "cwd-30")
+	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "exec-chain-2", "exec-from-thread", "setres-ids", "comm", "end-together", "args-sizes", "cwd-90")
 }
 
 // The reader of perf buffers, with maps that can be mapped and without.

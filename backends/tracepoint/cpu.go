@@ -22,6 +22,9 @@ type ring struct {
 	*cpu
 	mapped *perf.Ring
 	tally  perf.Tally
+	// full is set, of a ring of new names, if it had no room and no record was read since: the
+	// next one tells of what was lost.
+	full bool
 }
 
 // Ring is for [perf.ReadQueued].

@@ -13,12 +13,16 @@ import (
 // maxSample is about the longest record of a ring, that of an exec of a long path.
 const maxSample = 4096 + 512
 
+// maxSide is about the longest record of a ring of new names.
+const maxSide = 128
+
 // releaseRings gives the rings' room back, and queues gaps for what was lost. The counts are read
 // after that: until then a full ring loses more.
 func (s *Source) releaseRings() {
 	for _, r := range s.rings {
 		held := r.mapped.Release()
 		if r != r.hits {
+			r.full = r.full || r.mapped.Size()-held <= maxSide
 			continue
 		}
 		r.tally.NoteFull(r.mapped, held, maxSample)
@@ -50,16 +54,38 @@ func (s *Source) loseNames(r *ring, n uint64) {
 // counts these.
 func (s *Source) lostNames() (n uint64, exact bool) {
 	if s.namesLost == 0 {
-		return 0, true
+		return s.namesGone, true
 	}
-	if s.byWhat[newTask] == nil || s.byWhat[executed] == nil || s.byWhat[ended] == nil {
+	if !s.countsOthers() {
 		return 0, false
 	}
+	return s.namesGone + s.namesLost - min(s.namesLost, uint64(max(0, s.surplus()-s.balanced))), true
+}
+
+func (s *Source) countsOthers() bool {
+	return s.byWhat[newTask] != nil && s.byWhat[executed] != nil && s.byWhat[ended] != nil
+}
+
+// surplus returns how many more hits of tracepoints there were than records of them in the rings of
+// new names.
+func (s *Source) surplus() int64 {
 	hits := s.hitsGone
 	for _, c := range s.cpus {
 		hits += c.hits.others()
 	}
-	return s.namesLost - min(s.namesLost, hits-min(hits, s.others)), true
+	return int64(hits) - int64(s.others)
+}
+
+// balance settles what the lost records were, with all rings read to the end. The surplus counts
+// since it was called last: BPF programs of others keep hits back, which nothing counts, but no
+// records of the rings of new names, so that it becomes less all the time.
+func (s *Source) balance() {
+	unsure := func(r *ring) bool { return r == r.hits && !r.tally.Whole() || r != r.hits && r.full }
+	if !s.countsOthers() || slices.ContainsFunc(s.rings, unsure) {
+		return
+	}
+	s.namesGone, _ = s.lostNames()
+	s.namesLost, s.balanced = 0, s.surplus()
 }
 
 // others returns how often a tracepoint was hit that has a record in the ring of new names, too.

@@ -61,8 +61,10 @@ type Source struct {
 
 	handed    uint64
 	lost      uint64 // records that are known to miss between those that were read
-	namesLost uint64 // records that the rings of new names have lost
+	namesLost uint64 // records that the rings of new names have lost since the last balance
+	namesGone uint64 // of those lost before, the new names
 	others    uint64 // records read from there that are no new names
+	balanced  int64  // the surplus at the last balance
 	hitsGone  uint64 // of the tracepoints for which there is one, on CPUs that are gone
 	decode    uint64
 	unread    uint64
@@ -148,6 +150,9 @@ func (s *Source) Populate(to engine.Sink) error {
 		emptied, full = s.readRings(to)
 		s.readProc()
 		s.releaseRings()
+		if emptied {
+			s.balance()
+		}
 		// With the sink half full its events get younger, and one could come too late.
 		force := full || s.finishing || 2*(to.Room()-s.queue.len()) <= s.size
 		s.settle(to, force)
@@ -183,6 +188,7 @@ func (s *Source) step(r *ring, to engine.Sink) {
 	if !ok {
 		return
 	}
+	r.full = false
 	var got record
 	switch {
 	case rec.Type == perf.RecordSample && r == r.hits:

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
+
+	"go.opentelemetry.io/otel"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/cmd/quark-mon/watch"
@@ -20,12 +23,31 @@ func main() {
 
 // sendLogs exports to a collector of OpenTelemetry.
 func sendLogs(url string, q *quark.Queue, names *quark.Names, report func(error)) (watch.Exporter, export.Counter, error) {
+	// The SDK reports a variable of the environment that it can't use, and goes on without it.
+	var wrong []error
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { wrong = append(wrong, err) }))
 	e, err := otlp.New(q, otlp.Options{URL: url, Names: names, Report: report})
 	if err != nil {
 		return nil, nil, err
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(report))
+	if len(wrong) > 0 {
+		e.Close()
+		return nil, nil, withoutSecrets(wrong[0])
+	}
 	debug.SetMemoryLimit(otlp.MemoryLimit)
 	return e, e, nil
+}
+
+// withoutSecrets returns the error of a variable of the environment. That of headers has all of
+// their values.
+func withoutSecrets(err error) error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS"} {
+		if strings.Contains(err.Error(), name) {
+			return fmt.Errorf("%s is no list of NAME=VALUE with commas, and %%XX for what a value can't have", name)
+		}
+	}
+	return err
 }
 
 // metrics are a collector with its server.

@@ -179,12 +179,22 @@ func TestRefused(t *testing.T) {
 		{"--otlp localhost:4318", `--otlp localhost:4318: "localhost:4318" is no URL of a receiver`},
 		{"--otlp http://localhost:4317", "port 4317 is for OTLP by gRPC"},
 		{"--metrics 192.0.2.1:1", "assign requested address"},
+		{"--metrics 127.0.0.1:99999", "invalid port"},
+		{"--otlp http://localhost:99999", "there is no port 99999"},
+		{"OTEL_EXPORTER_OTLP_HEADERS=a,b=secret --otlp http://localhost:1", "OTEL_EXPORTER_OTLP_HEADERS is no list of NAME=VALUE"},
+		{"OTEL_EXPORTER_OTLP_COMPRESSION=zip --otlp http://localhost:1", "unknown compression: zip"},
 	} {
-		cmd := exec.Command(filepath.Join(dir, "quark-mon"), append(strings.Fields(c.args), "-R", recording)...)
+		args := strings.Fields(c.args)
+		env := os.Environ()
+		if strings.HasPrefix(args[0], "OTEL_") {
+			env, args = append(env, args[0]), args[1:]
+		}
+		cmd := exec.Command(filepath.Join(dir, "quark-mon"), append(args, "-R", recording)...)
+		cmd.Env = env
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
-		if err == nil || len(out) > 0 || !strings.Contains(errs.String(), c.want) {
+		if err == nil || len(out) > 0 || !strings.Contains(errs.String(), c.want) || strings.Contains(errs.String(), "secret") {
 			t.Errorf("%s: error %v, output %.100q, errors %q, want %q", c.args, err, out, errs.String(), c.want)
 		}
 	}

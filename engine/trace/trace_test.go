@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -116,6 +117,55 @@ func TestStats(t *testing.T) {
 		if s, _ := r.Stats(); s != want || r.Torn() != nil || len(got.events) != 3 {
 			t.Errorf("%+v, %v, %d events, want %+v", s, r.Torn(), len(got.events), want)
 		}
+	}
+}
+
+// Recorded again a trace is the same, also where its source was read in vain at its end.
+func TestRecordedAgain(t *testing.T) {
+	var first, second bytes.Buffer
+	now := uint64(time.Second)
+	w := newWriter(t, &first, func() uint64 { return now })
+	for i := range 3 {
+		now += uint64(interval)
+		w.Read(now)
+		w.Record(random(rand.New(rand.NewPCG(1, uint64(i)))))
+	}
+	for range 30 {
+		now += uint64(interval)
+		w.Read(now)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(bytes.NewReader(first.Bytes()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := NewWriter(&second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := r.Clock()
+	again.Begin(r, &clock)
+	for err == nil {
+		r.Arm(true)
+		again.Read(clock.Now())
+		got := list{room: 9}
+		err = r.Populate(&got)
+		for _, e := range got.events {
+			again.Record(e)
+		}
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	header := len(firstLine) // which has the kernel of this machine
+	for _, b := range []*bytes.Buffer{&first, &second} {
+		b.Next(header)
+		b.Next(int(binary.LittleEndian.Uint32(b.Next(8))))
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Errorf("%d bytes became %d", first.Len(), second.Len())
 	}
 }
 

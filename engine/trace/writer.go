@@ -53,9 +53,10 @@ type Writer struct {
 	zstd   *zstd.Encoder
 	row    *row
 	block  []byte
-	out    []byte // the block as written
-	began  uint64 // when the block did
-	read   uint64 // when the source was read; 0 before
+	out    []byte             // the block as written
+	began  uint64             // when the block did
+	read   uint64             // when the source was read; 0 before
+	stats  engine.SourceStats // the latest that are written
 
 	// Texts are numbered in each block anew: texts has an index to uses, so that one that
 	// was seen in an earlier block is found without making a string of it.
@@ -156,10 +157,15 @@ func (w *Writer) number(text []byte) (n uint64, added bool) {
 	return n, true
 }
 
-// flush ends the block with the source's counters and writes it.
+// flush ends the block with the source's counters and writes it. One without anything new is not
+// written: a replay can't tell when the source was last read, and would not write it again.
 func (w *Writer) flush() {
 	stats, err := w.source.Stats()
 	w.fail(err)
+	if len(w.block) == 0 && stats == w.stats {
+		return
+	}
+	w.stats = stats
 	b := binary.AppendUvarint(w.block, statsMask)
 	b = binary.AppendUvarint(b, stats.Produced)
 	b = binary.AppendUvarint(b, uint64(len(stats.Lost)))

@@ -45,13 +45,13 @@ type process struct {
 	PID              uint32   `json:"pid"`
 	VPID             uint32   `json:"vpid,omitempty"`
 	EntityID         string   `json:"entity_id,omitempty"`
-	Name             string   `json:"name,omitempty"`
-	Executable       string   `json:"executable,omitempty"`
+	Name             *string  `json:"name,omitempty"` // a text that is known may be empty
+	Executable       *string  `json:"executable,omitempty"`
 	Args             []string `json:"args,omitempty"`
 	ArgsCount        *int     `json:"args_count,omitempty"`
-	CommandLine      string   `json:"command_line,omitempty"`
+	CommandLine      *string  `json:"command_line,omitempty"`
 	EnvVars          []string `json:"env_vars,omitempty"`
-	WorkingDirectory string   `json:"working_directory,omitempty"`
+	WorkingDirectory *string  `json:"working_directory,omitempty"`
 	Start            string   `json:"start,omitempty"`
 	End              string   `json:"end,omitempty"`
 	ExitCode         *int     `json:"exit_code,omitempty"`
@@ -158,11 +158,12 @@ type own struct {
 	Monotonic  uint64   `json:"monotonic_ns,omitempty"`
 	Cgroup     string   `json:"cgroup,omitempty"`
 	Login      *login   `json:"login,omitempty"`
+	PPID       *uint32  `json:"ppid,omitempty"` // of now, if not process.parent
 	Signal     string   `json:"exit_signal,omitempty"`
 	CoreDumped bool     `json:"core_dumped,omitempty"`
 	Inferred   bool     `json:"inferred,omitempty"`
 	Tracer     *uint32  `json:"tracer_pid,omitempty"`
-	Path       string   `json:"exec_failed_path,omitempty"`
+	Path       *string  `json:"exec_failed_path,omitempty"`
 	Carried    []string `json:"carried,omitempty"`
 	Truncated  []string `json:"truncated,omitempty"`
 	Gap        *gap     `json:"gap,omitempty"`
@@ -171,15 +172,15 @@ type own struct {
 	Bytes map[string][]byte `json:"bytes_b64,omitempty"`
 }
 
-// keep notes the bytes of a text that JSON can't hold.
-func (o *own) keep(name, text string) {
-	if utf8.ValidString(text) {
+// keep notes the bytes of a text, which may be nil, that JSON can't hold.
+func (o *own) keep(name string, text *string) {
+	if text == nil || utf8.ValidString(*text) {
 		return
 	}
 	if o.Bytes == nil {
 		o.Bytes = make(map[string][]byte)
 	}
-	o.Bytes[name] = []byte(text)
+	o.Bytes[name] = []byte(*text)
 }
 
 type login struct {
@@ -204,7 +205,8 @@ func (d *document) failed(f *quark.FailedExec) {
 		d.Error.Message = "exec failed: " + syscall.Errno(f.Errno).Error()
 	}
 	if f.PathKnown {
-		d.Quark.Path = f.Path
+		d.Quark.Path = &f.Path
+		d.Quark.keep("exec_failed_path", &f.Path)
 		if f.PathCarried {
 			d.Quark.Carried = append(d.Quark.Carried, "exec_failed_path")
 		}

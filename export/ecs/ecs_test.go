@@ -72,6 +72,38 @@ func lives(t *testing.T) []byte {
 	return documents(t, m, quark.Options{FailedExecs: true})
 }
 
+// What is known is there also where it is empty, and the parent of now beside the one that forked
+// the process.
+func TestKnownValues(t *testing.T) {
+	m := enginetest.NewMachine()
+	shell := m.Running("/bin/sh")
+	m.Sleep(2 * time.Second)
+	child := shell.Fork().SetComm("")
+	m.Sleep(2 * time.Second)
+	child.State.Task.PPID = 1
+	child.ExecFails("", 2).Exit(0)
+	all := bytes.Split(bytes.TrimSpace(documents(t, m, quark.Options{FailedExecs: true})), []byte("\n"))
+	var d struct {
+		Process struct {
+			Name   *string
+			Parent struct{ PID uint32 }
+		}
+		Quark struct {
+			PPID *uint32
+			Path *string `json:"exec_failed_path"`
+		}
+	}
+	for _, line := range all[len(all)-2:] { // the failed exec and the end
+		if err := json.Unmarshal(line, &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d.Process.Name == nil || *d.Process.Name != "" || d.Quark.Path == nil || *d.Quark.Path != "" ||
+		d.Process.Parent.PID != shell.State.PID || d.Quark.PPID == nil || *d.Quark.PPID != 1 {
+		t.Errorf("%s", all[len(all)-2:])
+	}
+}
+
 func TestDocuments(t *testing.T) {
 	var pretty bytes.Buffer
 	for line := range bytes.Lines(lives(t)) {

@@ -152,8 +152,9 @@ func (e *Encoder) process(d *document, ev *quark.Event) {
 	p, c := ev.Process, e.q.Clock()
 	d.Process = e.describe(p)
 	out := d.Process
-	for name, text := range map[string]string{"name": out.Name, "executable": out.Executable, "working_directory": out.WorkingDirectory,
-		"command_line": out.CommandLine, "env_vars": strings.Join(out.EnvVars, "\x00")} {
+	env := strings.Join(out.EnvVars, "\x00")
+	for name, text := range map[string]*string{"name": out.Name, "executable": out.Executable, "working_directory": out.WorkingDirectory,
+		"command_line": out.CommandLine, "env_vars": &env} {
 		d.Quark.keep(name, text)
 	}
 	if p.Known.Has(quark.FieldCaps) {
@@ -193,6 +194,9 @@ func (e *Encoder) process(d *document, ev *quark.Event) {
 	}
 	d.Quark.Inferred, d.Quark.Carried, d.Quark.Truncated = p.Inferred, fields(p.Carried), fields(p.Truncated)
 	e.relatives(out, ev)
+	if p.Known.Has(quark.FieldPPID) && out.Parent.PID != p.PPID {
+		d.Quark.PPID = &p.PPID
+	}
 	if out.User != nil {
 		d.User = &user{ID: out.User.ID, Name: out.User.Name}
 		d.Related = &related{User: ids(out)}
@@ -272,20 +276,20 @@ func (e *Encoder) identity(p *quark.Process) *process {
 func (e *Encoder) describe(p *quark.Process) *process {
 	out, known := e.identity(p), p.Known.Has
 	if known(quark.FieldComm) {
-		out.Name = p.Comm
+		out.Name = &p.Comm
 	}
 	if known(quark.FieldFilename) {
-		out.Executable = p.Filename
+		out.Executable = &p.Filename
 	}
 	if known(quark.FieldCwd) {
-		out.WorkingDirectory = p.Cwd
+		out.WorkingDirectory = &p.Cwd
 	}
 	if known(quark.FieldCmdline) {
 		for a := range p.Args() {
 			out.Args = append(out.Args, string(a))
 		}
-		n := len(out.Args)
-		out.ArgsCount, out.CommandLine = &n, strings.Join(out.Args, " ")
+		n, line := len(out.Args), strings.Join(out.Args, " ")
+		out.ArgsCount, out.CommandLine = &n, &line
 		if p.Truncated.Has(quark.FieldCmdline) {
 			out.ArgsCount = nil
 		}

@@ -204,20 +204,24 @@ const stamp = "20060102T150405.000000Z"
 func (f *file) rotate() error {
 	f.f.Close()
 	f.f = nil
+	name, err := filepath.EvalSymlinks(f.name) // a link stays, and names the new file
+	if err != nil {
+		return fmt.Errorf("rotate: %w", err)
+	}
 	to, at := "", time.Now().UTC()
 	for ; to == ""; at = at.Add(time.Microsecond) {
-		to = f.name + "." + at.Format(stamp)
+		to = name + "." + at.Format(stamp)
 		if _, err := os.Lstat(to); err == nil {
 			to = "" // of a clock that was set back
 		}
 	}
-	if err := os.Rename(f.name, to); err != nil {
+	if err := os.Rename(name, to); err != nil {
 		return fmt.Errorf("rotate: %w", err)
 	}
 	if f.o.Keep <= 0 {
 		return nil
 	}
-	old, err := f.rotated()
+	old, err := rotated(name)
 	for len(old) > f.o.Keep {
 		err = errors.Join(err, os.Remove(old[0]))
 		old = old[1:]
@@ -228,12 +232,12 @@ func (f *file) rotate() error {
 	return nil
 }
 
-// rotated returns the files that were renamed, the oldest first.
-func (f *file) rotated() (names []string, err error) {
-	dir := filepath.Dir(f.name)
+// rotated returns the files that were renamed from a name, the oldest first.
+func rotated(name string) (names []string, err error) {
+	dir := filepath.Dir(name)
 	all, err := os.ReadDir(dir)
 	for _, e := range all {
-		at, ok := strings.CutPrefix(e.Name(), filepath.Base(f.name)+".")
+		at, ok := strings.CutPrefix(e.Name(), filepath.Base(name)+".")
 		if _, err := time.Parse(stamp, at); ok && err == nil {
 			names = append(names, filepath.Join(dir, e.Name()))
 		}

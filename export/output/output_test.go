@@ -137,6 +137,24 @@ func TestChangedByOthers(t *testing.T) {
 	}
 }
 
+// Of a link it is the file that is renamed: the link stays, as /dev/stdout has to.
+func TestRotateLinked(t *testing.T) {
+	dir := t.TempDir()
+	link, name := filepath.Join(dir, "link"), filepath.Join(dir, "events")
+	if err := os.Symlink("events", link); err != nil {
+		t.Skip(err) // Windows, to who may not
+	}
+	o := quick()
+	o.RotateSize, o.Keep = 1200, 2
+	out := open(t, link, o)
+	put(out, 0, 1000)
+	closed(t, out, 1000)
+	got, files := lines(t, name)
+	if to, err := os.Readlink(link); err != nil || to != "events" || files != 3 || !slices.Equal(got, numbered(700, 1000)) {
+		t.Errorf("%q, %v: %d lines in %d files", to, err, len(got), files)
+	}
+}
+
 // By time, with the oldest files removed; others' files with alike names stay.
 func TestRotateByTime(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events")

@@ -294,7 +294,7 @@ func (t *trial) settle(r *result, all []*witness.Witness, done []*scenario.Outco
 		return err
 	}
 	for _, l := range list {
-		s, ok, err := l.Balanced(3 * time.Second)
+		s, ok, err := l.Balanced(t.Patience)
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (c *churn) one(ctx context.Context, name string) (err error) {
 	case <-ctx.Done():
 	case <-time.After(time.Duration(100+c.rng.IntN(2000)) * time.Millisecond):
 	}
-	s, ok, err := l.Balanced(3 * time.Second)
+	s, ok, err := l.Balanced(c.patience)
 	if err == nil && !ok {
 		c.findings = append(c.findings, fmt.Sprintf("%s, opened amid the load: %d events produced, %d read, %d lost", name, s.Source.Produced, s.Insertions, s.Lost()))
 	}

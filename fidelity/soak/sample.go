@@ -89,23 +89,29 @@ func figuresOf(prefix string, pid int) ([]Figure, error) {
 	}, nil
 }
 
+// unread is how many descriptors there may be of processes that have just ended: a source that
+// reads /proc closes them when it reads the next time.
+const unread = 64
+
 // descriptors counts the descriptors of the process with that directory in /proc. Those of living
 // processes do not count, as there are more when there are more processes.
 func descriptors(dir string) (n int64, err error) {
 	list, err := os.ReadDir(dir + "fd")
+	var over int64 // of processes that have ended
 	for _, e := range list {
 		to, err := os.Readlink(dir + "fd/" + e.Name())
 		if err != nil {
 			continue // that of this directory
 		}
 		if strings.Contains(to, "[pidfd]") {
-			if info, err := os.ReadFile(dir + "fdinfo/" + e.Name()); err == nil && !bytes.Contains(info, []byte("\nPid:\t-1\n")) {
-				continue
+			if info, err := os.ReadFile(dir + "fdinfo/" + e.Name()); err == nil && bytes.Contains(info, []byte("\nPid:\t-1\n")) {
+				over++
 			}
+			continue
 		}
 		n++
 	}
-	return n, err
+	return n + max(0, over-unread), err
 }
 
 // statusKB returns a line of /proc/PID/status.

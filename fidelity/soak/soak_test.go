@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark"
 	"github.com/quark-linux/quark/backends"
@@ -114,6 +117,26 @@ func TestFigures(t *testing.T) {
 		}
 		t.Fatalf("no %s in %v", name, list)
 		return 0
+	}
+	// As many of ended processes as a source may have yet are none, and one more is one.
+	was := value("descriptors")
+	for i := range unread + 1 {
+		if got := value("descriptors"); i > 0 && got != was {
+			t.Fatalf("%d descriptors with %d of processes that have ended, %d without", got, i, was)
+		}
+		child := exec.Command("/bin/true")
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PidfdOpen(child.Process.Pid, 0)
+		if err != nil {
+			t.Skipf("pidfd_open: %v", err)
+		}
+		defer unix.Close(fd)
+		child.Wait()
+	}
+	if got := value("descriptors"); got != was+1 {
+		t.Errorf("%d descriptors with %d of processes that have ended, %d without", got, unread+1, was)
 	}
 	fds, heap, memory := value("descriptors"), value("heap"), value("memory")
 	f, err := os.Open("/dev/null")

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -38,6 +41,101 @@ func installation(t *testing.T, seed int) string {
 		}
 	}
 	return dir
+}
+
+// librarySource is a library in C, with a symbol of glibc 2.34.
+const librarySource = `#include <unistd.h>
+#include <pthread.h>
+int quark_test(pthread_t *t) { return pthread_join(*t, 0) + (int)getpid(); }
+`
+
+// libraryInstallation makes what make install-library does of a small library, in a new directory.
+func libraryInstallation(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("needs gcc, to make a library")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"usr/include/quark.h", "usr/lib64/libquark.a", "usr/share/doc/libquark/LICENSE", "usr/share/doc/libquark/examples/monitor.c",
+		"usr/share/man/man3/quark_queue_open.3"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command("gcc", "-shared", "-fPIC", "-Wl,-soname,libquark.so.0", "-o", filepath.Join(dir, "usr/lib64/libquark.so.0"), "-x", "c", "-")
+	c.Stdin = strings.NewReader(librarySource)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for link, to := range map[string]string{"usr/lib64/libquark.so": "libquark.so.0", "usr/share/man/man3/quark_queue_close.3": "quark_queue_open.3"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// debian runs dpkg-deb on a package.
+func debian(t *testing.T, data []byte, verb string) string {
+	t.Helper()
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("needs dpkg-deb")
+	}
+	path := filepath.Join(t.TempDir(), "package.deb")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("dpkg-deb", verb, path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("dpkg-deb %s: %v: %s", verb, err, out)
+	}
+	return string(out)
+}
+
+// The library is two packages: each file and link is in one of them, and what they need is said.
+func TestLibraryIsTwoPackages(t *testing.T) {
+	dir := libraryInstallation(t)
+	t.Chdir("../..")
+	run, dev := made(t, "-arch", "amd64", "-part", "libquark", "deb", dir), made(t, "-arch", "amd64", "-part", "libquark-dev", "deb", dir)
+	for _, test := range []struct {
+		deb             []byte
+		control         []string
+		files, notFiles []string
+	}{
+		{run, []string{"Package: libquark0", "Multi-Arch: same", "Depends: libc6 (>= 2.34)", "Section: libs"},
+			[]string{"./usr/lib64/libquark.so.0", "./usr/share/doc/libquark/LICENSE"},
+			[]string{"libquark.so ", "quark.h", "libquark.a", "man3", "examples"}},
+		{dev, []string{"Package: libquark-dev", "Multi-Arch: same", "Depends: libquark0 (= 1.2.3~dev.4+gabc)", "Section: libdevel"},
+			[]string{"./usr/lib64/libquark.so -> libquark.so.0", "./usr/lib64/libquark.a", "./usr/include/quark.h",
+				"./usr/share/man/man3/quark_queue_close.3 -> quark_queue_open.3", "./usr/share/man/man3/quark_queue_open.3", "./usr/share/doc/libquark/examples/monitor.c"},
+			[]string{"./usr/lib64/libquark.so.0", "LICENSE"}},
+	} {
+		control, contents := debian(t, test.deb, "-I"), debian(t, test.deb, "-c")
+		for _, line := range test.control {
+			if !strings.Contains(control, line+"\n") {
+				t.Errorf("the package does not say %q:\n%s", line, control)
+			}
+		}
+		for _, name := range test.files {
+			if !strings.Contains(contents, " "+name+"\n") {
+				t.Errorf("%s is missing:\n%s", name, contents)
+			}
+		}
+		for _, name := range test.notFiles {
+			if strings.Contains(contents, name) {
+				t.Errorf("%s is in it:\n%s", name, contents)
+			}
+		}
+	}
+	for _, part := range []string{"libquark", "libquark-dev"} {
+		if !bytes.Equal(made(t, "-arch", "amd64", "-part", part, "rpm", dir), made(t, "-arch", "amd64", "-part", part, "rpm", dir)) {
+			t.Errorf("%s: other bytes the second time", part)
+		}
+	}
+	if data := made(t, "-arch", "amd64", "-part", "libquark", "rpm", dir); !bytes.Contains(data, []byte("libquark.so.0()(64bit)")) || !bytes.Contains(data, []byte("libc.so.6(GLIBC_2.34)(64bit)")) {
+		t.Error("the package for rpm does not say what it provides and needs")
+	}
 }
 
 // made runs the command and returns the file that it has made.
@@ -118,13 +216,19 @@ func TestImageHasCommandsOnly(t *testing.T) {
 
 func TestWrongUsage(t *testing.T) {
 	dir := installation(t, 0)
-	if err := os.Symlink("quark-mon", filepath.Join(dir, "usr/bin/link")); err != nil {
+	if err := os.Symlink("../share", filepath.Join(dir, "usr/bin/link")); err != nil {
+		t.Fatal(err)
+	}
+	other := installation(t, 0)
+	if err := syscall.Mkfifo(filepath.Join(other, "usr/bin/fifo"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
 		"-o FILE is wanted":              {"-version", "v1.0.0", "-time", "1", "-arch", "amd64", "tar", dir},
 		"-version and -time are wanted":  {"-o", "x", "-arch", "amd64", "tar", dir},
-		"neither a file nor a directory": {"-o", "x", "-version", "v1.0.0", "-time", "1", "-arch", "amd64", "tar", dir},
+		"neither a file nor a directory": {"-o", "x", "-version", "v1.0.0", "-time", "1", "-arch", "amd64", "tar", other},
+		"which is not beside it":         {"-o", "x", "-version", "v1.0.0", "-time", "1", "-arch", "amd64", "tar", dir},
+		"quark, libquark or":             {"-o", "x", "-version", "v1.0.0", "-time", "1", "-arch", "amd64", "-part", "lib", "deb", dir},
 		"is empty":                       {"-o", "x", "-version", "v1.0.0", "-time", "1", "-arch", "amd64", "deb", t.TempDir()},
 		"IMAGE, ARCH and DIR are wanted": {"unpack", "x"},
 		"ARCH=TREE is wanted":            {"-o", filepath.Join(t.TempDir(), "x"), "-version", "v1.0.0", "-time", "1", "image", dir},

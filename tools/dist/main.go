@@ -12,14 +12,15 @@ import (
 )
 
 const usage = `usage: dist -version V -time SECONDS -arch ARCH -o FILE tar TREE
-       dist ... deb TREE
-       dist ... rpm TREE
+       dist ... [-part PART] deb TREE
+       dist ... [-part PART] rpm TREE
        dist ... sbom TREE
        dist -version V -time SECONDS -o FILE image ARCH=TREE...
        dist -o FILE sums FILE...
        dist unpack IMAGE ARCH DIR
 
-TREE is a directory that make install has filled. unpack puts the files of an
+TREE is a directory that make install has filled, or make install-library. PART
+is libquark or libquark-dev, of the latter. unpack puts the files of an
 image into DIR.
 
 `
@@ -29,6 +30,7 @@ type release struct {
 	version string // by semver.org, with a v
 	time    time.Time
 	arch    string // by Go's name
+	part    string // which of parts
 }
 
 func main() {
@@ -47,6 +49,7 @@ func run(args []string) error {
 	}
 	f.StringVar(&r.version, "version", "", "the `version`, as v1.2.3")
 	f.StringVar(&r.arch, "arch", "", "the `architecture`: amd64 or arm64")
+	f.StringVar(&r.part, "part", "quark", "the `part` of the tree that is packed")
 	epoch := f.Int64("time", 0, "the time of all files, in `seconds` since 1970")
 	output := f.String("o", "", "the `file` to make")
 	if err := f.Parse(args); err != nil {
@@ -65,6 +68,9 @@ func run(args []string) error {
 	}
 	if verb != "sums" && (r.version == "" || *epoch == 0) {
 		return errors.New("-version and -time are wanted: the release has them from its commit")
+	}
+	if _, ok := parts[r.part]; !ok {
+		return fmt.Errorf("-part %s: quark, libquark or libquark-dev", r.part)
 	}
 	ofTree := map[string]func(tree, io.Writer) error{"tar": r.tarball, "deb": r.deb, "rpm": r.rpm, "sbom": r.sbom}
 	var write func(io.Writer) error

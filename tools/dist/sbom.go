@@ -15,19 +15,23 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom writes the list of parts (CycloneDX) of the tree's commands: each command with its SHA-256
-// and the modules it is linked from, as cyclonedx-gomod reads them from the binary. That program is
-// beside this one, as make dist builds it.
+// sbom writes the list of parts (CycloneDX) of the tree's commands and libraries: each with its
+// SHA-256 and the modules it is linked from, as cyclonedx-gomod reads them from the binary. That
+// program is beside this one, as make dist builds it.
 func (r release) sbom(t tree, w io.Writer) error {
 	all := cdx.NewBOM()
-	all.Metadata = &cdx.Metadata{Component: &cdx.Component{BOMRef: "quark", Type: cdx.ComponentTypeApplication, Name: "quark", Version: r.version,
+	all.Metadata = &cdx.Metadata{Component: &cdx.Component{BOMRef: t.product(), Type: cdx.ComponentTypeApplication, Name: t.product(), Version: r.version,
 		Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}}}
 	components := make(map[string]cdx.Component)
 	dependencies := make(map[string][]string)
 	for _, f := range t {
 		dir, name := filepath.Split(f.name)
-		if f.mode.IsDir() || filepath.Base(dir) != "bin" {
+		if f.mode.IsDir() || f.link != "" || filepath.Base(dir) != "bin" && !sharedLibrary(name) {
 			continue
+		}
+		kind := cdx.ComponentTypeApplication
+		if sharedLibrary(name) {
+			kind = cdx.ComponentTypeLibrary
 		}
 		bom, err := r.partsOf(f.path)
 		if err != nil {
@@ -37,9 +41,9 @@ func (r release) sbom(t tree, w io.Writer) error {
 		if err := copyFile(h, f.path); err != nil {
 			return err
 		}
-		components[name] = cdx.Component{BOMRef: name, Type: cdx.ComponentTypeApplication, Name: name, Version: r.version,
+		components[name] = cdx.Component{BOMRef: name, Type: kind, Name: name, Version: r.version,
 			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", h.Sum(nil))}}}
-		dependencies["quark"] = append(dependencies["quark"], name)
+		dependencies[t.product()] = append(dependencies[t.product()], name)
 		for _, c := range *bom.Components {
 			components[c.BOMRef] = c
 			dependencies[name] = append(dependencies[name], c.BOMRef)

@@ -24,7 +24,7 @@ func (r release) tarball(t tree, w io.Writer) error {
 		return err
 	}
 	tw := tar.NewWriter(zw)
-	dir := "quark-" + strings.TrimPrefix(r.version, "v") + "-linux-" + r.arch
+	dir := t.product() + "-" + strings.TrimPrefix(r.version, "v") + "-linux-" + r.arch
 	return errors.Join(t.writeTar(tw, dir, r.time), tw.Close(), zw.Close())
 }
 

@@ -241,13 +241,16 @@ int quark_exec_leader(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp/sched_process_fork")
 int quark_text_handler(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct task_struct *task = ARGUMENT(ctx, 0);
+	__u64 task = ctx->args[0], second = ctx->args[1];
+	volatile __u32 kind = EVENT_FORK; /* to the verifier, any kind: see FORGOTTEN */
 
-	if (task != current_task())
-		return SEND_RETURNED(ctx, report_image((__u64)task, EVENT_FORK, 0));
-	if (ctx->args[1] > PID_MAX_LIMIT)
-		return SEND_RETURNED(ctx, report_image(ctx->args[1], EVENT_FORK, 0));
-	return SEND_RETURNED(ctx, report_image((__u64)task, EVENT_EXEC, ctx->args[1]));
+	if ((void *)task == current_task()) {
+		if (second > PID_MAX_LIMIT)
+			task = second;
+		else
+			kind = EVENT_EXEC;
+	}
+	return SEND_RETURNED(ctx, report_image(task, kind, second));
 }
 
 /* Whether task reports the end of its group. */

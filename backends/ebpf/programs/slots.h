@@ -52,6 +52,16 @@ struct slot {
 	struct text_event record;
 };
 
+/*
+ * A value that goes through a slot's memory, of which the verifier knows nothing: it then does not
+ * follow by itself what comes after each value of a function that it checks once for each call.
+ */
+#ifdef PERF_BUFFER
+#define FORGOTTEN(s, value) (*(volatile __s32 *)&(s)->form = (value), *(volatile __s32 *)&(s)->form)
+#else
+#define FORGOTTEN(s, value) (value)
+#endif
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set at load */

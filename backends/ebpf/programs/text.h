@@ -232,7 +232,7 @@ __attribute__((noinline)) int walk_path(__u32 index, __u64 at, __u64 on, __u64 r
 		return TEXT_UNKNOWN;
 	begin = s->used;
 	for (int i = 0; i < path_attempts; i++) {
-		int form = walk_once(index, at, on, root, root_on);
+		int form = FORGOTTEN(s, walk_once(index, at, on, root, root_on));
 
 		if (unchanged(index))
 			return form;
@@ -298,6 +298,17 @@ __attribute__((noinline)) int walk_cgroup(__u32 index, __u64 node)
 }
 
 /*
+ * A length that is at most max, for verifiers that learn of a comparison only what it says of the
+ * register that is compared, and not of one with the same value: that is so before Linux 5.10.
+ */
+#define BOUND_LEN(len, max)                  \
+	do {                                 \
+		barrier_var(len);            \
+		if ((len) > (max))           \
+			return TEXT_UNKNOWN; \
+	} while (0)
+
+/*
  * Copy the current process's arguments to the start of the slot's data. Returns an enum
  * text_form.
  */
@@ -313,6 +324,7 @@ __attribute__((noinline)) int copy_argv(__u32 index, __u64 start, __u64 end)
 		len = ARGV_MAX;
 		form = TEXT_BYTES_CUT;
 	}
+	BOUND_LEN(len, ARGV_MAX);
 	if (!bpf_probe_read_user(s->record.data, len, (void *)start)) {
 		s->used = len;
 		return form;
@@ -363,6 +375,7 @@ __attribute__((noinline)) int copy_environ(__u32 index, __u64 start, __u64 end)
 		len = ENVIRON_MAX;
 		form = TEXT_BYTES_CUT;
 	}
+	BOUND_LEN(len, ENVIRON_MAX);
 	begin = s->used & DATA_MASK;
 	if (!bpf_probe_read_user(&s->record.data[begin], len, (void *)start)) {
 		s->used = begin + len;
@@ -517,7 +530,7 @@ static __always_inline void append_path(struct slot *s, __u32 index, struct text
 	__u32 begin = s->used;
 
 	if (path->first && path->second && root->second)
-		form = walks->path(index, path->second, path->first, root->second, root->first);
+		form = FORGOTTEN(s, walks->path(index, path->second, path->first, root->second, root->first));
 	end_text(s, text, form, begin);
 }
 
@@ -545,7 +558,7 @@ static __always_inline void append_paths(struct slot *s, __u32 index, struct tas
 	begin = s->used;
 	kn = cgroup_node(task);
 	if (kn)
-		form = walks->cgroup(index, (__u64)kn);
+		form = FORGOTTEN(s, walks->cgroup(index, (__u64)kn));
 	end_text(s, &s->record.cgroup, form, begin);
 }
 

@@ -75,6 +75,9 @@ func (t *Tally) NoteFull(r *Ring, held, longest int) {
 // Suspected returns since when samples may be missing that no gap tells of, 0 if none are.
 func (t *Tally) Suspected() (since uint64) { return t.since }
 
+// Whole reports whether no samples after the last one read are known to be lost, or may be.
+func (t *Tally) Whole() bool { return t.since == 0 && t.told <= t.between }
+
 // Outstanding returns how many hits happened after the last samples that were read.
 func (t *Tally) Outstanding() (n uint64) {
 	for _, e := range t.events {

@@ -103,6 +103,9 @@ func (m *monitor) openOutput(errw io.Writer) (err error) {
 	o := m.rotating
 	o.Report = func(err error) { reportTo(errw, m.outputTo, err) }
 	o.Gap = m.gapLine
+	if err := m.unused(m.outputTo); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
 	if m.output, err = output.Open(m.outputTo, o); err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}

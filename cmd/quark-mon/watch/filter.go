@@ -170,10 +170,16 @@ func lineOf(file, name string) string {
 // readRules reads a file, FIFO or the standard input, whose writers may be silent.
 func readRules(ctx context.Context, name string) (string, error) {
 	b, err := await(ctx, func() ([]byte, error) {
-		if name == "-" {
-			return io.ReadAll(os.Stdin)
+		file := os.Stdin
+		if name != "-" {
+			var err error
+			if file, err = os.Open(name); err != nil {
+				return nil, err
+			}
+			defer file.Close()
 		}
-		return os.ReadFile(name)
+		const most = 1 << 20 // of ParseRules, which says so; some files have no end
+		return io.ReadAll(io.LimitReader(file, most+1))
 	})
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%s: ended before it was read", name)

@@ -198,39 +198,42 @@ func TestInterruptDrains(t *testing.T) {
 	r.exitOf(t, cmd.Process.Pid)
 }
 
-// One signal ends the wait for rules whose writer is silent.
-func TestRulesOfFIFO(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "rules")
-	if err := unix.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("/proc/self/exe", "--rules", name)
-	cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer time.AfterFunc(deadline, func() { cmd.Process.Kill() }).Stop()
-	var writer *os.File
-	for writer == nil { // it has no reader yet; the deadline makes it one of nobody
-		f, err := os.OpenFile(name, os.O_WRONLY|unix.O_NONBLOCK, 0)
-		switch {
-		case err == nil:
-			writer = f
-		case !errors.Is(err, unix.ENXIO) || cmd.Process.Signal(syscall.Signal(0)) != nil:
+// One signal ends the wait for a FIFO whose writer is silent.
+func TestSilentFIFO(t *testing.T) {
+	for option, want := range map[string]string{"--rules": "--rules: FIFO: ended before it was read", "-R": "FIFO: ended before its beginning was read"} {
+		name := filepath.Join(t.TempDir(), "FIFO")
+		if err := unix.Mkfifo(name, 0o600); err != nil {
 			t.Fatal(err)
-		default:
-			time.Sleep(time.Millisecond)
 		}
-	}
-	defer writer.Close()
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	err := cmd.Wait()
-	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 || errs.String() != "quark-mon: --rules: "+name+": ended before it was read\n" {
-		t.Errorf("%v: %s", err, &errs)
+		cmd := exec.Command("/proc/self/exe", option, name)
+		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer time.AfterFunc(deadline, func() { cmd.Process.Kill() }).Stop()
+		writer, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer writer.Close()
+		if _, err := writer.Write([]byte("q")); err != nil {
+			t.Fatal(err)
+		}
+		for n, begin := 1, time.Now(); n > 0 && time.Since(begin) < deadline; {
+			if n, err = unix.IoctlGetInt(int(writer.Fd()), unix.TIOCINQ); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		err = cmd.Wait()
+		if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+			strings.ReplaceAll(errs.String(), name, "FIFO") != "quark-mon: "+want+"\n" {
+			t.Errorf("%s: %v: %s", option, err, &errs)
+		}
 	}
 }
 

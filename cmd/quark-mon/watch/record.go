@@ -24,12 +24,8 @@ type files struct {
 
 // create makes a file that only its owner can read: it shows the arguments of all processes.
 func (f *files) create(ctx context.Context, name string) (*os.File, error) {
-	if there, err := os.Stat(name); err == nil {
-		for _, o := range f.opened {
-			if used, err := o.Stat(); err == nil && os.SameFile(used, there) {
-				return nil, fmt.Errorf("%s is named twice: name another file", name)
-			}
-		}
+	if err := f.unused(name); err != nil {
+		return nil, err
 	}
 	file, err := f.open(ctx, name, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
@@ -41,6 +37,20 @@ func (f *files) create(ctx context.Context, name string) (*os.File, error) {
 		return nil, err
 	}
 	return file, nil
+}
+
+// unused returns an error if a file is open already.
+func (f *files) unused(name string) error {
+	there, err := os.Stat(name)
+	if err != nil {
+		return nil
+	}
+	for _, o := range f.opened {
+		if used, err := o.Stat(); err == nil && os.SameFile(used, there) {
+			return fmt.Errorf("%s is named twice: name another file", name)
+		}
+	}
+	return nil
 }
 
 // open opens a file. A FIFO waits for its other end, but not longer than ctx.
@@ -131,6 +141,9 @@ func (m *monitor) openQueue(ctx context.Context) (err error) {
 		return err
 	}
 	m.replayed, err = await(ctx, func() (*trace.Reader, error) { return trace.NewReader(m.recording, trace.Options{Speed: m.speed}) })
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: ended before its beginning was read", m.replay)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.replay, err)
 	}
