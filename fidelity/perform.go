@@ -177,9 +177,17 @@ func listenTogether(o *Options, selected []scenario.Scenario, whole bool, each f
 		return nil, err
 	}
 	absent = append(absent, missing...)
-	if !traced {
+	if !traced && len(o.Monitors) > 0 {
+		// One that hangs takes a while, in which queues that nobody reads would overflow.
+		witness.Start(open)
 		list, missing = startMonitors(o)
 		absent = append(absent, missing...)
+		if err := witness.Pause(open); err != nil {
+			return nil, err
+		}
+		for _, w := range open {
+			w.Forget()
+		}
 	}
 	switch {
 	case len(open)+len(list) > 0:

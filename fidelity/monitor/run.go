@@ -80,7 +80,11 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	}
 	if err != nil {
 		_, notes := r.Stop()
-		return nil, errors.New(oneLine(strings.Join(append([]string{err.Error()}, notes...), "; ")))
+		text := strings.Join(append([]string{err.Error()}, notes...), "; ")
+		if said := r.errs.last(); said != "" && !strings.Contains(text, said) {
+			text += "; it said: " + said
+		}
+		return nil, errors.New(oneLine(text))
 	}
 	r.Ready = time.Since(began)
 	if r.keeper != nil {
@@ -399,7 +403,7 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	defer r.mu.Unlock()
 	u.Judge = time.Duration(r.judge.Load() - r.judgeBase)
 	u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent
-	if r.rubbish > 0 {
+	if r.rubbish > 0 && r.total > 0 { // else it is why it has failed
 		notes = append(notes, fmt.Sprintf("%d lines make no sense, the first: %s", r.rubbish, r.nonsense))
 	}
 	if r.unknown > 0 {
