@@ -464,8 +464,8 @@ func (a *actor) exec(how string, argv []string) int {
 	}
 	a.program = path
 	written := func(elf []byte) error {
-		if how == "memfd" {
-			_, err := unix.Pwrite(fd, elf, 0) // again where the first way to start was refused
+		if how == "memfd" { // not at the end: the first way to start may have been refused
+			_, err := unix.Pwrite(fd, elf, 0)
 			return err
 		}
 		if err := os.WriteFile(path, elf, 0o755); err != nil {
