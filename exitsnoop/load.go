@@ -161,8 +161,8 @@ func attach(o *Options, have maps, attached links) error {
 	return nil
 }
 
-// tellsLinks returns an ErrUnsupported if the kernel does not say of which program a link is: nobody
-// could tell a pin of exitsnoop's from another one.
+// tellsLinks returns an ErrUnsupported if the kernel does not say of which program a link is:
+// nobody could tell a pin of exitsnoop's from another one.
 func tellsLinks(l interface{ Info() (*link.Info, error) }) error {
 	if _, err := l.Info(); errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
 		return fmt.Errorf("%w: it does not say of which program a link is (Linux 5.8)", ErrUnsupported)
