@@ -465,7 +465,8 @@ func (a *actor) exec(how string, argv []string) int {
 	a.program = path
 	written := func(elf []byte) error {
 		if how == "memfd" {
-			_, err := unix.Pwrite(fd, elf, 0) // again where the first way to start was refused
+			// Again where the first way to start the process was refused.
+			_, err := unix.Pwrite(fd, elf, 0)
 			return err
 		}
 		if err := os.WriteFile(path, elf, 0o755); err != nil {
