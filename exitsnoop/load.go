@@ -148,12 +148,24 @@ func attach(o *Options, have maps, attached links) error {
 			return kernelError("attach to raw tracepoint "+spec.Programs[name].AttachTo, err)
 		}
 		attached[name] = l
+		if err := tellsLinks(l); err != nil {
+			return err
+		}
 	}
 	for name, m := range c.Maps {
 		if have[name] == nil {
 			have[name] = m
 			delete(c.Maps, name)
 		}
+	}
+	return nil
+}
+
+// tellsLinks returns an ErrUnsupported if the kernel does not say of which program a link is:
+// nobody could tell a pin of exitsnoop's from another one.
+func tellsLinks(l interface{ Info() (*link.Info, error) }) error {
+	if _, err := l.Info(); errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
+		return fmt.Errorf("%w: it does not say of which program a link is (Linux 5.8)", ErrUnsupported)
 	}
 	return nil
 }

@@ -7,7 +7,20 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
+
+// silent is a link of which the kernel says nothing, as before Linux 5.8.
+type silent struct{}
+
+func (silent) Info() (*link.Info, error) { return nil, fmt.Errorf("link info: %w", unix.EINVAL) }
+
+func TestTellsLinks(t *testing.T) {
+	if err := tellsLinks(silent{}); !errors.Is(err, ErrUnsupported) || !strings.HasSuffix(err.Error(), "it does not say of which program a link is (Linux 5.8)") {
+		t.Errorf("%v", err)
+	}
+}
 
 func TestMissing(t *testing.T) {
 	no := func() error { return fmt.Errorf("probe: %w", ebpf.ErrNotSupported) }

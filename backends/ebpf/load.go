@@ -245,10 +245,33 @@ func explain(err error) error {
 			errors.ErrUnsupported, unix.EINVAL)
 	case errors.Is(err, unix.EMFILE): // without the dump of types around it
 		return fmt.Errorf("load programs: the limit on open descriptors is too low (ulimit -n): %w", unix.EMFILE)
+	case (errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL)) && lacking() != "":
+		return fmt.Errorf("load programs: %w: the kernel has no %s", errors.ErrUnsupported, lacking())
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return fmt.Errorf("load programs: %w: the kernel lacks a part of eBPF: %w", errors.ErrUnsupported, err)
 	}
 	return fmt.Errorf("load programs: %w", err)
+}
+
+// needs are what the programs can't do without, and the first Linux that has it. Of several that a
+// kernel lacks the error of a load names any one, or none.
+var needs = []struct {
+	name, since string
+	probe       func() error
+}{
+	{"maps that are stacks", "4.20", func() error { return features.HaveMapType(ebpf.Stack) }},
+	{"maps that programs only read", "5.2", func() error { return features.HaveMapFlag(features.BPF_F_RDONLY_PROG) }},
+}
+
+// lacking returns those of needs that the kernel lacks, "" for none.
+func lacking() string {
+	var names []string
+	for _, n := range needs {
+		if errors.Is(n.probe(), ebpf.ErrNotSupported) {
+			names = append(names, n.name+" (Linux "+n.since+")")
+		}
+	}
+	return strings.Join(names, " and no ")
 }
 
 // onTracepoints reports whether the kernel has programs on raw tracepoints, if they can be loaded

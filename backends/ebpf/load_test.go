@@ -3,6 +3,8 @@ package ebpf
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -33,5 +35,24 @@ func TestUnsupported(t *testing.T) {
 	err := explain(fmt.Errorf("create map: %w", ebpf.ErrNotSupported))
 	if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, ebpf.ErrNotSupported) {
 		t.Errorf("%v", err)
+	}
+}
+
+// What an older kernel lacks is named, all of it, whichever map it was that could not be made.
+func TestLacking(t *testing.T) {
+	if os.Geteuid() == 0 && lacking() != "" {
+		t.Errorf("where the programs run: %s", lacking())
+	}
+	old := needs
+	t.Cleanup(func() { needs = old })
+	needs = slices.Clone(old)
+	for i := range needs {
+		needs[i].probe = func() error { return fmt.Errorf("probe: %w", ebpf.ErrNotSupported) }
+	}
+	const want = "load programs: unsupported operation: the kernel has no maps that are stacks (Linux 4.20) and no maps that programs only read (Linux 5.2)"
+	for _, cause := range []error{unix.EINVAL, ebpf.ErrNotSupported} {
+		if err := explain(fmt.Errorf("create map: %w", cause)); err.Error() != want || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v", err)
+		}
 	}
 }

@@ -464,7 +464,8 @@ func (a *actor) exec(how string, argv []string) int {
 	}
 	a.program = path
 	written := func(elf []byte) error {
-		if how == "memfd" { // not at the end: the first way to start may have been refused
+		if how == "memfd" {
+			// Again where the first way to start the process was refused.
 			_, err := unix.Pwrite(fd, elf, 0)
 			return err
 		}
