@@ -107,7 +107,8 @@ func Open(o Options) (*Kernel, error) {
 
 // file reads the types of a file.
 func (o Options) file(path string) (*Kernel, error) {
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // which may have no end, or no beginning yet
+	// Any other kind may have no end, or no beginning yet.
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file: name one that has a kernel's types", path)
 	}
 	f, err := os.Open(path)
