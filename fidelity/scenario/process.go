@@ -22,7 +22,9 @@ type process struct {
 	prey    bool          // its parent may kill it
 	broken  truth.State   // after the exec of a broken program, its last call
 	code    int           // with which it is to end
-	after   truth.State   // besides what /proc shows, once the program of hold runs
+	// byThread is set if exit(2) is to end it, or its last thread.
+	byThread bool
+	after    truth.State // besides what /proc shows, once the program of hold runs
 
 	steps  []step
 	others []*process // children and threads in the order of their start
@@ -169,12 +171,13 @@ func (p *process) end(code int) *process {
 func (p *process) endThread(code int) *process {
 	p.stamp()
 	p.ExitThread(code)
+	p.byThread = true
 	return p
 }
 
 // exit returns the record of the end.
 func (p *process) exit(e ended) truth.Record {
-	return truth.Record{Op: truth.Exit, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Status: int32(e.status), Used: e.usage()}
+	return truth.Record{Op: truth.Exit, PID: p.pid, Earliest: p.lastStamp(), Latest: e.at, Status: int32(e.status), ByThread: p.byThread, Used: e.usage()}
 }
 
 // leave returns the record of the end of a thread of process pid, which has ended. A thread that

@@ -1291,3 +1291,24 @@ func TestEntryFromProc(t *testing.T) {
 		}
 	}
 }
+
+// Audit can't tell an end by exit(2) from that of a thread where the process has not executed and
+// its fork was left out.
+func TestAuditEndByExit(t *testing.T) {
+	for _, c := range []struct {
+		byThread, executed, missing bool
+	}{{true, false, false}, {true, true, true}, {false, false, true}} {
+		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: c.byThread}}
+		if c.executed {
+			r = []truth.Record{r[0], records()[4], r[1]}
+		}
+		w := &Witness{Backend: "audit", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Foreign)}
+		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
+			w.Table.Kinds[k].Partial = k.Events()
+		}
+		s := Lives(w, lives(t, r...))
+		if want := map[bool]int{true: 1}[c.missing] + map[bool]int{true: 1}[c.executed]; s.Truth-s.Seen != want {
+			t.Errorf("%+v: %d of %d events seen, %q", c, s.Seen, s.Truth, s.Findings)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type Life struct {
 	// were others too.
 	Threads     []*Thread
 	OpenThreads bool
+	ByThread    bool // it was to end by exit(2): see Record
 
 	// Used is what it had used at some time before its end, nil if that is not told.
 	Used *Used
@@ -160,6 +161,7 @@ func (a *assembler) add(list []*Record) error {
 			return fmt.Errorf("process %d: two records of a %s", l.PID, r.Op)
 		}
 		l.OpenThreads = l.OpenThreads || r.OpenThreads
+		l.ByThread = l.ByThread || r.ByThread
 		switch r.Op {
 		case Read:
 			if n := len(l.Events); n > 0 {

@@ -74,6 +74,9 @@ type Record struct {
 	// OpenThreads is set if the process, as every Go program, starts threads from
 	// now on of which nothing is told.
 	OpenThreads bool `json:"open_threads,omitempty"`
+	// Exit: ByThread is set if the leader's exit(2) ended the process, or the last of its
+	// threads, and not exit_group(2).
+	ByThread bool `json:"by_thread,omitempty"`
 
 	Parent int `json:"parent,omitempty"` // Fork: getppid of the child
 	// Fork: who called clone, whose state the child has
