@@ -109,7 +109,7 @@ func Open(o Options) (*Kernel, error) {
 func (o Options) file(path string) (*Kernel, error) {
 	// Any other kind may have no end, or no beginning yet.
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: name one that has a kernel's types", path)
+		return nil, fmt.Errorf("%s: it is no regular file: name one that has a kernel's types", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
