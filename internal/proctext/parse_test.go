@@ -23,9 +23,13 @@ func TestParseStat(t *testing.T) {
 		{"open only", "10 (((() S" + statTail, "((("},
 		{"newline and blank", "10 (a\n b ) S" + statTail + "\n", "a\n b "},
 		{"not UTF-8", "10 (\xff\x00) S" + statTail, "\xff\x00"},
+		{"whole", "10 (sh) S" + statTail + " 0 0 0 0 0 94 95 96 8192 98 99 100 0", "sh"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := want
+			if c.name == "whole" {
+				want.Args = 8192
+			}
 			want.Comm = []byte(c.comm)
 			got, ok := ParseStat([]byte(c.text))
 			if !ok {

@@ -38,6 +38,7 @@ type Stat struct {
 	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
 	Stack      uint64 // address of the stack; 0 if the caller may not see it
 	ExitSignal uint32 // that the parent gets at the end
+	Args       uint64 // address of the arguments, which are above the stack; 0 if the caller may not see it
 	Killed     bool   // SIGKILL is pending for the thread
 }
 
@@ -57,7 +58,7 @@ func ParseStat(b []byte) (Stat, bool) {
 	}
 	st := Stat{Comm: b[open+1 : end], State: rest[1]}
 	rest = rest[3:]
-	for field := 4; field <= 38; field++ {
+	for field := 4; field <= 48; field++ {
 		var word []byte
 		word, rest, _ = Cut(rest, ' ')
 		if !st.set(field, word) {
@@ -105,6 +106,9 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 		s.Killed = pending&sigkill != 0
 	case 38:
 		s.ExitSignal, ok = int32Bits(word)
+	case 48:
+		s.Args, _ = Uint64(word, 10)
+		ok = true // it came with Linux 3.5
 	default:
 		ok = true // not used; some are negative
 	}

@@ -854,7 +854,7 @@ func TestCloseTwice(t *testing.T) {
 func TestHiddenCmdline(t *testing.T) {
 	const at, noFile = 1 << 22, 1<<64 - 1<<32 // any address; no other executable
 	// struct prctl_mm_map: the arguments begin where they end
-	layout := []any{at, at + 1, at, at, at, at, at, at, at, at, at, nil, uint64(noFile)}
+	layout := []any{at, at + 1, at, at, at, at, at - 16, at, at, at, at, nil, uint64(noFile)}
 	s := new(barefork.Script).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
 	p, err := barefork.Start(s.Stop(), barefork.Options{})
 	if err != nil {
@@ -876,6 +876,19 @@ func TestHiddenCmdline(t *testing.T) {
 	var ev engine.RawEvent
 	if _, err := r.Read(uint32(p.PID), Readable, &ev); err != nil || ev.Task.Known != Readable&^engine.FieldCmdline.Set() {
 		t.Errorf("unknown: %v, %v", Readable&^ev.Task.Known, err)
+	}
+}
+
+// In the middle of an execve a status can have the new code and yet the stack of before it is set
+// up, at the arguments. That is no image, as the whole one would be taken for the next.
+func TestUnfinishedImage(t *testing.T) {
+	for _, c := range []struct {
+		code, stack, args uint64
+		whole             bool
+	}{{4096, 1 << 40, 1<<40 + 64, true}, {4096, 1 << 40, 1 << 40, false}, {0, 1 << 40, 1<<40 + 64, false}, {4096, 0, 0, false}} {
+		if st := status(&proctext.Stat{Code: c.code, Stack: c.stack, Args: c.args}); (st.Memory != 0) != c.whole {
+			t.Errorf("%+v: %x", c, st.Memory)
+		}
 	}
 }
 
