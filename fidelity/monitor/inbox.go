@@ -31,11 +31,12 @@ func newInbox(most int) *inbox {
 	return b
 }
 
-// drop forgets what waits, and all that is put in from now on.
+// drop forgets what waits but for one chunk, which may say why nothing more came, and all that is
+// put in from now on.
 func (b *inbox) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.list, b.size, b.drops = nil, 0, true
+	b.list, b.size, b.drops = b.list[:min(1, len(b.list))], 0, true
 }
 
 // dropping reports whether drop was called.

@@ -80,6 +80,9 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	}
 	if err != nil {
 		_, notes := r.Stop()
+		notes = slices.DeleteFunc(notes, func(note string) bool { // it can be why it has failed
+			return r.nonsense != "" && strings.Contains(note, r.nonsense) && strings.Contains(err.Error(), r.nonsense)
+		})
 		text := strings.Join(append([]string{err.Error()}, notes...), "; ")
 		if said := r.errs.last(); said != "" && !strings.Contains(text, said) {
 			text += "; it said: " + said
@@ -202,8 +205,8 @@ func (r *Run) pump() {
 // decode decodes what was read, and ends after the last of it.
 func (r *Run) decode() {
 	for list, ok := r.inbox.take(); ok; list, ok = r.inbox.take() {
-		for _, c := range list {
-			if r.inbox.dropping() {
+		for i, c := range list {
+			if i > 0 && r.inbox.dropping() {
 				break
 			}
 			r.judge.Add(int64(meter.Spent(func() { r.read(c.text, c.at) })))
@@ -403,7 +406,7 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	defer r.mu.Unlock()
 	u.Judge = time.Duration(r.judge.Load() - r.judgeBase)
 	u.Raw, u.Lost, u.Silent = r.total, r.lost, r.mon.Silent
-	if r.rubbish > 0 && r.total > 0 { // else it is why it has failed
+	if r.rubbish > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines make no sense, the first: %s", r.rubbish, r.nonsense))
 	}
 	if r.unknown > 0 {
