@@ -80,7 +80,8 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	}
 	if err != nil {
 		_, notes := r.Stop()
-		notes = slices.DeleteFunc(notes, func(note string) bool { // it can be why it has failed
+		// Rubbish can be why it has failed.
+		notes = slices.DeleteFunc(notes, func(note string) bool {
 			return r.nonsense != "" && strings.Contains(note, r.nonsense) && strings.Contains(err.Error(), r.nonsense)
 		})
 		text := strings.Join(append([]string{err.Error()}, notes...), "; ")

@@ -38,7 +38,7 @@ type Stat struct {
 	Code       uint64 // address of the program; 0 or 1 if the caller may not see it
 	Stack      uint64 // address of the stack; 0 if the caller may not see it
 	ExitSignal uint32 // that the parent gets at the end
-	Args       uint64 // address of the arguments, which are above the stack; 0 if the caller may not see it
+	Args       uint64 // of the arguments, above the stack; 0 if the caller may not see it
 	Killed     bool   // SIGKILL is pending for the thread
 }
 

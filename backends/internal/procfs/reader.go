@@ -412,8 +412,8 @@ func status(s *proctext.Stat) Status {
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
 		Ending: s.Flags&(proctext.FlagExiting|proctext.FlagSignaled) != 0 || s.Killed,
 	}
-	// An execve sets the address of the code nearly last, and after it that of the stack, which was
-	// that of the arguments until then.
+	// An execve sets the address of the code nearly last, and after it that of the stack, which
+	// was that of the arguments until then.
 	if s.Stack != 0 && s.Code > 1 && s.Stack != s.Args {
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
 		st.fixed = bits.OnesCount64(s.Stack>>24+1) == 1 // the stack is as high as it can be
