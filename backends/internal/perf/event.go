@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -40,7 +41,7 @@ const sampleType = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMP
 	unix.PERF_SAMPLE_READ | unix.PERF_SAMPLE_RAW
 
 // Open opens a tracepoint by the ID in its format file. It needs CAP_PERFMON or
-// CAP_SYS_ADMIN, or a low kernel.perf_event_paranoid.
+// CAP_SYS_ADMIN, or a low kernel.perf_event_paranoid, see needs.
 func Open(tracepoint uint64, o Options) (*Event, error) {
 	attr := unix.PerfEventAttr{
 		Type:    unix.PERF_TYPE_TRACEPOINT,
@@ -79,7 +80,7 @@ func open(attr *unix.PerfEventAttr, cpu, group int) (*Event, error) {
 	case errors.Is(err, unix.ENODEV):
 		return nil, ErrNoCPU
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
-		return nil, fmt.Errorf("perf_event_open: %w: needs CAP_PERFMON or CAP_SYS_ADMIN%s", err, paranoid())
+		return nil, fmt.Errorf("perf_event_open: %w: needs %s", err, needs())
 	case errors.Is(err, unix.ENOSYS):
 		return nil, fmt.Errorf("perf_event_open: %w: needs CONFIG_PERF_EVENTS", err)
 	case err != nil:
@@ -138,13 +139,18 @@ func OpenLeader(cpu int) (*Event, error) {
 	}, cpu, -1)
 }
 
-// paranoid returns the words about a setting that may refuse perf events.
-func paranoid() string {
+// needs returns what opening a tracepoint needs. Above 2, a setting that distributions have added
+// to the kernel and Debian has by default, CAP_PERFMON does not do.
+func needs() string {
 	b, err := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
 	if err != nil {
-		return ""
+		return "CAP_PERFMON or CAP_SYS_ADMIN"
 	}
-	return ", or kernel.perf_event_paranoid of -1 (it is " + strings.TrimSpace(string(b)) + ")"
+	setting := strings.TrimSpace(string(b))
+	if n, err := strconv.Atoi(setting); err == nil && n > 2 {
+		return "CAP_SYS_ADMIN, or CAP_PERFMON with a kernel.perf_event_paranoid of at most 2 (it is " + setting + ")"
+	}
+	return "CAP_PERFMON or CAP_SYS_ADMIN, or kernel.perf_event_paranoid of -1 (it is " + setting + ")"
 }
 
 func (e *Event) filter(expr string) error {
