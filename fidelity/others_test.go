@@ -218,7 +218,7 @@ func TestFailingMonitors(t *testing.T) {
 		m.Name = command
 		list = append(list, m)
 	}
-	r, err := Perform(Options{Backends: backends.CNProc, Monitors: list, Scenarios: []string{"fork-exec-exit", "cwd-*"}, Repeats: 5})
+	r, err := Perform(Options{Backends: backends.CNProc, Monitors: list, Scenarios: []string{"fork-exec-exit", "cwd-*"}, Repeats: 12})
 	if err != nil {
 		t.Skip(err)
 	}
