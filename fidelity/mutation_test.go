@@ -526,7 +526,7 @@ func usageMutants(f engine.Field) []mutant {
 	case engine.FieldCPUTime:
 		return []mutant{unknown, wrong("too much", func(u *engine.Usage, most *truth.Used) { u.SystemTime = most.CPU + 1e6 })}
 	case engine.FieldPeakRSS:
-		return []mutant{unknown, wrong("too much", func(u *engine.Usage, most *truth.Used) { u.PeakRSS = most.PeakRSS + 1<<30 })}
+		return []mutant{unknown, wrong("too much", func(u *engine.Usage, most *truth.Used) { u.PeakRSS = most.PeakRSS + 1 })}
 	}
 	return []mutant{unknown,
 		wrong("too much", func(u *engine.Usage, most *truth.Used) { u.WriteBytes = most.IO.WriteBytes + 1 }),

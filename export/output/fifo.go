@@ -51,14 +51,8 @@ func (f *fifo) close() error {
 
 func (f *fifo) send(ctx context.Context, batch []entry) spool.Outcome {
 	return oneByOne(ctx, batch, func(e *entry) error {
-		if f.f != nil && !isNameOf(f.name, f.f) {
-			f.f.Close()
-			f.f = nil
-		}
-		if f.f == nil {
-			if err := f.open(); err != nil {
-				return err
-			}
+		if err := renew(&f.f, f.name, f.open); err != nil {
+			return err
 		}
 		err := within(ctx, f.f, func() error {
 			n, err := f.f.Write(e.line[f.begun:])

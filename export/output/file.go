@@ -155,14 +155,8 @@ func (f *file) mend() error {
 
 // ready makes sure that the file is there, and has room for so many bytes more.
 func (f *file) ready(more int) error {
-	if f.f != nil && !isNameOf(f.name, f.f) {
-		f.f.Close()
-		f.f = nil
-	}
-	if f.f == nil {
-		if err := f.open(); err != nil {
-			return err
-		}
+	if err := renew(&f.f, f.name, f.open); err != nil {
+		return err
 	}
 	if err := f.mend(); err != nil {
 		return err
@@ -185,6 +179,18 @@ func (f *file) ready(more int) error {
 		return err
 	}
 	return f.open()
+}
+
+// renew opens what has a name if it is not open, or is not f any more.
+func renew(f **os.File, name string, open func() error) error {
+	if *f != nil && isNameOf(name, *f) {
+		return nil
+	}
+	if *f != nil {
+		(*f).Close()
+		*f = nil
+	}
+	return open()
 }
 
 // isNameOf reports whether a name is still that of an open file.
