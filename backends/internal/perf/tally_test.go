@@ -90,3 +90,21 @@ func TestTallyMeanwhile(t *testing.T) {
 		t.Errorf("%d are lost, told were 2", n)
 	}
 }
+
+// TestTallyFinal: of a CPU that has gone all hits are told at once that have no sample, since none
+// is being written.
+func TestTallyFinal(t *testing.T) {
+	for _, told := range []uint64{0, 1} {
+		tally, r, count := oneEvent(t)
+		tally.Suspect()
+		count(1 + told) // one may be under way
+		if g, ok := tally.Gap(0, r, all); ok != (told > 0) || g.Count != told {
+			t.Fatalf("told are %d, not %d", g.Count, told)
+		}
+		count(1 + told)
+		g, lost, ok := tally.Final(3)
+		if !ok || g.Count != 1 || g.CPU != 3 || lost != 1+told {
+			t.Errorf("%d of %d lost, told are %+v, %v", lost, 1+told, g, ok)
+		}
+	}
+}
