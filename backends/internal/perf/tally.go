@@ -17,6 +17,7 @@ type Tally struct {
 	since   uint64 // not 0: samples of after this time may be missing that no gap tells of
 	between uint64 // samples missing between those that were read
 	told    uint64 // lost samples that gaps have told of
+	sure    uint64 // samples that were missing when nothing was under way
 	look    look   // the first of those since which nothing has happened
 }
 
@@ -112,7 +113,11 @@ func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool
 		n--
 		exact = false
 	}
-	return t.between + n, exact
+	n = max(t.between+n, t.sure)
+	if exact {
+		t.sure = n
+	}
+	return n, exact
 }
 
 // Gap returns the gap of what was lost until now and no gap has told of; ok is false if there is

@@ -73,6 +73,24 @@ func TestTallyUnderWay(t *testing.T) {
 	}
 }
 
+// TestTallyStaysLost: what was lost for certain is told, though others are under way by then.
+func TestTallyStaysLost(t *testing.T) {
+	tally, r, count := oneEvent(t)
+	tally.Suspect()
+	count(1, 1, 2) // the first is lost
+	if g, ok := tally.Gap(0, r, all); ok {
+		t.Fatalf("told are %d, which may be under way", g.Count)
+	}
+	time.Sleep(writing)
+	if n, exact := tally.Untold(r, all); n != 1 || !exact {
+		t.Fatalf("%d are lost, exactly %v", n, exact)
+	}
+	r.put(RecordSample, make([]byte, 16)) // the second comes
+	if g, ok := tally.Gap(0, r, all); !ok || g.Count != 1 {
+		t.Errorf("told are %d of 1: %v", g.Count, ok)
+	}
+}
+
 // TestTallyMeanwhile: samples that come while the counts are read do not make the loss less than
 // gaps have told of.
 func TestTallyMeanwhile(t *testing.T) {
