@@ -29,7 +29,7 @@ const (
 	copies    = 10 // performances of each smaller script: a race is not lost in each
 	smaller   = 20 // scripts that are tried at the same time
 	lastly    = 200
-	atOnce    = 10_000 // operations that are performed and judged together: all are kept in memory
+	atOnce    = 10_000 // operations that are performed together: all are kept in memory
 	maxShrink = 10 * time.Minute
 )
 
