@@ -18,7 +18,19 @@ import (
 func TestMain(m *testing.M) {
 	keeper.Main()
 	meter.Main()
+	if os.Getenv(ticking) != "" {
+		tick()
+	}
 	os.Exit(m.Run())
+}
+
+// ticking is the environment variable that turns the test into a program that prints ticks.
+const ticking = "QUARK_TEST_TICKING"
+
+func tick() {
+	for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(50 * time.Millisecond) {
+		fmt.Println("tick")
+	}
 }
 
 // ticks decodes lines of a program that sees nothing: each "tick" stands for the end of all
