@@ -148,7 +148,7 @@ func TestNotInstalled(t *testing.T) {
 	if _, err := audit().Start(Options{}); !contains(err, "run in guests only (make fidelity-matrix MONITORS=audit): once audit was enabled") {
 		t.Error(err)
 	}
-	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {
+	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, perf-trace, strace, acct, audit") {
 		t.Error(err)
 	}
 }
