@@ -269,6 +269,9 @@ const longestEnd = 300_000_000
 // one.
 func (s *Source) concludeEnd(e *event, force bool) bool {
 	p, known := s.lives[e.pid]
+	if p.endedByExec(e) {
+		return true
+	}
 	status, certain := int32(e.a0&0xff)<<8, true
 	for _, o := range s.queue.events {
 		if o == e || o.pid != e.pid || !o.known || o.isBirth() && e.pid == o.child() {

@@ -7,6 +7,8 @@ type life struct {
 	at     uint64 // the stamp of what began it
 	begun  bool   // its birth or exec was told, else there is only that it has made a thread
 	single bool   // it has one thread: it has made none since
+	exec   uint32 // the number of its exec, if that has begun it
+	execed bool
 	cred   engine.Credentials
 	ids    bool // cred is known
 }
@@ -24,8 +26,13 @@ func (l lives) begin(pid uint32, e *event) {
 	}
 	// What is told of a child before its birth, whose call returns later, is as true as before.
 	several := e.isBirth() && !l[pid].begun && l[pid].at >= e.stamp && l[pid].at != 0
-	l[pid] = life{at: e.stamp, begun: true, single: !several, cred: e.cred, ids: e.has&engine.FieldsIDs == engine.FieldsIDs}
+	l[pid] = life{at: e.stamp, begun: true, single: !several, cred: e.cred, ids: e.has&engine.FieldsIDs == engine.FieldsIDs,
+		exec: e.serial, execed: !e.isBirth()}
 }
+
+// endedByExec reports whether a call to exit was that of a thread which an exec has ended: stamps
+// are of the begin of calls, and numbers of their end.
+func (p *life) endedByExec(exit *event) bool { return p.execed && int32(exit.serial-p.exec) < 0 }
 
 // thread notes that a process may have several threads.
 func (l lives) thread(pid uint32, at uint64) {

@@ -287,6 +287,18 @@ func TestEnds(t *testing.T) {
 			}
 		}
 	}
+	// A leader ends while another thread executes, which ends later than it began.
+	for _, c := range []auditrecord.Call{auditrecord.Exit, auditrecord.ExitGroup} {
+		s := offline(t)
+		s.to = new(conform.Events)
+		d, began := tell{s: s}, s.now()-20_000_000
+		d.call(began+8_000_000, c, gone, 1, 0, 3)
+		d.call(began, auditrecord.Exec, gone, 1, 0, 0)
+		d.call(began+16_000_000, auditrecord.ExitGroup, gone, 1, 0, 5)
+		if ends := settle(s).Of(gone, engine.KindExit); len(ends) != 1 || ends[0].Task.Exit.WaitStatus != 0x500 {
+			t.Errorf("%d ends of a process whose leader ended amid an exec", len(ends))
+		}
+	}
 	// A process that is there still, and does not end, has executed in another thread.
 	s := offline(t)
 	s.to = new(conform.Events)

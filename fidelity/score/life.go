@@ -33,7 +33,8 @@ func (w *Witness) optional(e *truth.Event) bool {
 // that it leaves out: of several execs between two looks into /proc the last one is seen, and
 // before Linux 5.19 taskstats does not tell all ends of processes from those of threads. Audit has
 // no record of an end by a signal, nor, for sure, of one by the ends of single threads: of exit(2)
-// only where the process has executed, or its fork was told. It has to see in /proc whose number a
+// only where the process has executed, or its fork was told, and where it has made nothing that
+// could have been a thread, as far as /proc shows. It has to see in /proc whose number a
 // fork has returned, and who has changed ids.
 func (w *Witness) leavesOut(e *truth.Event) bool {
 	if w.Backend == "audit" {
@@ -42,7 +43,7 @@ func (w *Witness) leavesOut(e *truth.Event) bool {
 			return false
 		case engine.KindExit:
 			executed := slices.ContainsFunc(e.Life.Events, func(o *truth.Event) bool { return o.Kind == engine.KindExec })
-			return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads || e.Life.ByThread && !executed
+			return e.Status&0x7f != 0 || len(e.Life.Threads) > 0 || e.Life.OpenThreads || e.Life.ByThread && (!executed || e.Life.Forked)
 		}
 		return true
 	}

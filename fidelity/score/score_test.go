@@ -1309,11 +1309,14 @@ func TestEntryFromProc(t *testing.T) {
 // its fork was left out.
 func TestAuditEndByExit(t *testing.T) {
 	for _, c := range []struct {
-		byThread, executed, missing bool
-	}{{true, false, false}, {true, true, true}, {false, false, true}} {
+		byThread, executed, forked, missing bool
+	}{{true, false, false, false}, {true, true, false, true}, {true, true, true, false}, {false, false, false, true}} {
 		r := []truth.Record{records()[0], {Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190, ByThread: c.byThread}}
 		if c.executed {
 			r = []truth.Record{r[0], records()[4], r[1]}
+		}
+		if c.forked {
+			r = append(r, truth.Record{Op: truth.Fork, PID: 10, Creator: 9, Parent: 9, Earliest: 172, Latest: 175})
 		}
 		w := &Witness{Backend: "audit", Table: perfect().Table, Hold: 1000, Opened: 1, Clock: new(Foreign)}
 		for _, k := range []engine.Kind{engine.KindFork, engine.KindExec, engine.KindExit} {
