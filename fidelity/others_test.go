@@ -249,7 +249,7 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 		if !strings.HasPrefix(step, "the start of ") {
 			return
 		}
-		// The socket has room for some 40,000 messages, of which a life makes three or more.
+		// The socket has room for some 40,000 messages. A life makes three or more.
 		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000, Mode: scenario.ForkExecExit, Bare: true}
 		go func() {
 			_, err := load.Time(time.Minute, nil)
