@@ -234,3 +234,40 @@ func TestFailingMonitors(t *testing.T) {
 		t.Errorf("%s", s)
 	}
 }
+
+// Queues are read while monitors start: what happens then does not fill them, so that nothing of
+// the scenarios is missing afterwards.
+func TestReadWhileMonitorsStart(t *testing.T) {
+	if os.Getuid() != 0 || testing.Short() {
+		t.Skip("needs root, and fills the largest buffer of a backend")
+	}
+	over := filepath.Join(t.TempDir(), "over")
+	m := quarkMon(t, "while ! [ -e "+over+" ]; do sleep 0.1; done; exit 3")
+	o := Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{"fork-exec-exit"}}
+	storm := make(chan error, 1)
+	o.Progress = func(step string) {
+		if !strings.HasPrefix(step, "the start of ") {
+			return
+		}
+		// The socket has room for some 40,000 messages. A life makes three or more.
+		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000, Mode: scenario.ForkExecExit, Bare: true}
+		go func() {
+			_, err := load.Time(time.Minute, nil)
+			storm <- errors.Join(err, os.WriteFile(over, nil, 0o600))
+		}()
+	}
+	r, err := Perform(o)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := <-storm; err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Absent) != 1 || !strings.Contains(r.Absent[0].Reason, "exited with 3") {
+		t.Errorf("it did not end after the storm: %v", r.Absent)
+	}
+	b := r.Backends[0]
+	if s := &b.Total; s.Seen != s.Truth || s.Truth == 0 {
+		t.Errorf("%s; %d lost: %s", s, b.Lost, b.Cause)
+	}
+}
