@@ -268,10 +268,11 @@ func (s *Source) born(b *birth) {
 }
 
 // watchYoung reads the status of a process again that may be so young that the next one with its
-// number has the same start time, to /proc: who chooses numbers, as clone3(2) lets, can start both in
-// a tick. What it returns reports whether all that was read since the call is of one process.
+// number has the same start time, to /proc: who chooses numbers, as clone3(2) lets, can start both
+// in a tick. What it returns reports whether all that was read since the call is of one process.
 func (s *Source) watchYoung(b *birth) (isOne func() bool) {
-	if s.fds == nil || b.from+s.offset() >= b.start+proctext.Tick { // before Linux 5.5 nobody can
+	// Kernels without pidfds have no way to choose numbers either.
+	if s.fds == nil || b.from+s.offset() >= b.start+proctext.Tick {
 		return func() bool { return true }
 	}
 	fd, err := unix.PidfdOpen(int(b.pid), 0)
