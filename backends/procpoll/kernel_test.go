@@ -328,3 +328,64 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+// replacing is a view in which something happens before a process is read.
+type replacing struct {
+	view
+	replace func()
+}
+
+func (r *replacing) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error) {
+	r.replace()
+	return r.view.Read(pid, want, ev)
+}
+
+// A process that is replaced by another one with its number, and to /proc with its start time,
+// before it is read has no values of that one.
+func TestReplacedInATick(t *testing.T) {
+	s := open(t, Options{}, source.Options{})
+	idle := func() *barefork.Script { return new(barefork.Script).Stop() }
+	for try := range 500 {
+		a, err := barefork.Start(new(barefork.Script).Call("setpgid", unix.SYS_SETPGID, 0, 0).Stop(), barefork.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid := uint32(a.PID)
+		s.fresh = s.fresh[:0]
+		s.look(pid)
+		if len(s.fresh) != 1 {
+			t.Fatalf("%d processes are new", len(s.fresh))
+		}
+		b := s.fresh[0]
+		var next *barefork.Process
+		real := s.proc
+		s.proc = &replacing{real, func() {
+			a.Kill()
+			if next, err = barefork.Start(idle(), barefork.Options{PID: a.PID}); err != nil {
+				t.Skipf("start a process with a number: %v", err)
+			}
+		}}
+		var events conform.Events
+		s.to = &events
+		s.born(&b)
+		s.proc = real
+		_, start, err := real.Status(pid)
+		next.Kill()
+		next.Free()
+		a.Free()
+		if p, ok := s.known[pid]; ok {
+			s.fds.close(p.fd)
+			delete(s.known, pid)
+		}
+		if err != nil || start != b.start {
+			continue // not in a tick
+		}
+		for _, ev := range events {
+			if known := ev.Task.Known &^ engine.FieldStart.Set(); known != 0 {
+				t.Errorf("%v has %v, of the next process with its number; try %d", ev.Kind, known, try)
+			}
+		}
+		return
+	}
+	t.Error("no process was replaced within a tick in 500 tries")
+}

@@ -2,7 +2,10 @@ package procpoll
 
 import (
 	"cmp"
+	"errors"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
@@ -24,10 +27,10 @@ type process struct {
 
 // birth is a process that was first seen at a time.
 type birth struct {
-	pid   uint32
-	start uint64
-	at    uint64
-	st    procfs.Status
+	pid      uint32
+	start    uint64
+	from, at uint64 // st is of between these
+	st       procfs.Status
 }
 
 // first takes the processes that exist as known. It reads again if a task was made meanwhile, up to
@@ -158,6 +161,7 @@ func (s *Source) end(pid uint32) (fd int32) {
 
 // look looks at a pid that has a directory entry.
 func (s *Source) look(pid uint32) {
+	from := s.now()
 	st, start, err := s.status(pid)
 	if err != nil {
 		return
@@ -171,7 +175,7 @@ func (s *Source) look(pid uint32) {
 	case some && !s.exit(pid, &p, s.startedBy(start, at)): // another process has the pid
 		return
 	}
-	s.fresh = append(s.fresh, birth{pid, start, at, st})
+	s.fresh = append(s.fresh, birth{pid, start, from, at, st})
 }
 
 // status reads the status of a process. The kernel takes the memory first and the flags later: in
@@ -222,6 +226,7 @@ func (s *Source) born(b *birth) {
 	if !s.room() {
 		return
 	}
+	isOne := s.watchYoung(b)
 	ev := s.to.Reserve()
 	ev.Kind, ev.PID, ev.TID, ev.Time = engine.KindFork, b.pid, b.pid, s.startedBy(b.start, b.at)
 	executed := !b.st.ForkNoExec && !b.st.Kthread && b.st.Memory != 0
@@ -233,6 +238,10 @@ func (s *Source) born(b *birth) {
 		read = exec
 	}
 	s.describe(read, b.start)
+	if !isOne() {
+		read.Task.Known &= engine.FieldStart.Set()
+		read.Task.Carried, read.Task.Truncated = 0, 0
+	}
 	if read != ev {
 		ev.Task = read.Task
 		ev.Task.Known &= ofBirth
@@ -256,6 +265,28 @@ func (s *Source) born(b *birth) {
 		s.tellExit(b.pid, &p, b.at, true)
 	}
 	s.known[b.pid] = p
+}
+
+// watchYoung reads the status of a process again that may be so young that the next one with its
+// number has the same start time, to /proc: who chooses numbers, as clone3(2) lets, can start both
+// in a tick. What it returns reports whether all that was read since the call is of one process.
+func (s *Source) watchYoung(b *birth) (isOne func() bool) {
+	// Kernels without pidfds have no way to choose numbers either.
+	if s.fds == nil || b.from+s.offset() >= b.start+proctext.Tick {
+		return func() bool { return true }
+	}
+	fd, err := unix.PidfdOpen(int(b.pid), 0)
+	if err != nil {
+		return func() bool { return false }
+	}
+	if st, start, err := s.proc.Status(b.pid); err == nil && start == b.start {
+		b.st, b.at = st, s.now()
+	}
+	return func() bool {
+		defer unix.Close(fd)
+		// One that was not waited for yet has its number still.
+		return !errors.Is(unix.PidfdSendSignal(fd, 0, nil, 0), unix.ESRCH)
+	}
 }
 
 // ofBirth are the fields of fixed size that a FORK has whose process has executed since.

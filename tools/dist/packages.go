@@ -16,7 +16,7 @@ import (
 // scripts is where the scripts of packages are, from the repository's root, where dist runs.
 const scripts = "packaging/scripts"
 
-// copyright is where the file is that Debian's policy (12.5) wants in each package's directory.
+// copyright is the file that Debian's policy (12.5) wants in the directory of each package, here.
 const copyright = "packaging/copyright"
 
 // part is one package of those that are made of a tree.
