@@ -158,7 +158,11 @@ func (p *probe) later(now uint64) uint64 {
 // look looks at the groups of which threads have ended and returns when to look again, 0
 // for not at all.
 func (t *tracker) look() (next uint64) {
-	if next = t.lookForEnds(); len(t.probes) == 0 {
+	next = t.lookForEnds()
+	if len(t.doubts) > 0 {
+		next = soonest(next, t.doubts[0].now+doubtWait+1)
+	}
+	if len(t.probes) == 0 {
 		return next
 	}
 	kept := t.probes[:0]

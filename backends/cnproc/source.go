@@ -3,6 +3,7 @@ package cnproc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -255,6 +256,9 @@ func (s *Source) Populate(to engine.Sink) error {
 		case s.checkSilence():
 		default:
 			s.track.settled(s.loss.noted)
+			if s.finishing {
+				s.track.tellDoubts(math.MaxUint64)
+			}
 			s.nextLook = s.track.look()
 			s.release(!hold)
 			return nil

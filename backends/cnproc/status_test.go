@@ -275,6 +275,8 @@ func TestLastMessageLongAfterLook(t *testing.T) {
 	s.track.learn()
 	got := sink{room: 100}
 	feed(s, &got, record(Exit, 0, 1, s.loss.looked+2*maxStraggle, 11, 10, 0, 17, 2, 1))
+	s.track.settled(clock.Monotonic() + maxStraggle) // nothing follows
+	s.release(true)
 	if st, _ := s.Stats(); len(got.events) != 1 || got.events[0].Kind != engine.KindGap || st.LostTotal() != 1 {
 		t.Errorf("%d events, %+v", len(got.events), st)
 	}

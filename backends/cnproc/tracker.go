@@ -2,6 +2,8 @@ package cnproc
 
 import (
 	"cmp"
+	"math"
+	"slices"
 
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
@@ -47,9 +49,19 @@ type tracker struct {
 	dumping map[uint32]dump   // processes whose core may be dumped
 	failed  map[uint32]failed // processes whose end was stated by failure
 	probes  []probe
+	doubts  []doubt
 	untold  []untold // failures: processes that may end without a message
 	current fact     // of the message that is handled, which a variable would allocate
 }
+
+// doubt is that the end of a process may be lost: see doubtEnd.
+type doubt struct {
+	m   message
+	now uint64 // when nothing was left of the process
+}
+
+// doubtWait is how long an end that may be lost is waited for, in ns.
+const doubtWait = maxStraggle / 2
 
 // dump is the message that a core may be dumped: the thread, and when it was sent.
 type dump struct {
@@ -129,6 +141,7 @@ func (t *tracker) take(m *message) {
 // have told of all that is missing. early is set if the gap was stated already.
 func (t *tracker) lose(g engine.Gap, early bool) {
 	from := g.From
+	t.tellDoubts(math.MaxUint64) // what would dispel them may be what is missing
 	if mixed := t.living.forget(t.clock.now()); mixed != 0 {
 		g.From = min(g.From, mixed)
 	}
@@ -182,6 +195,7 @@ func (t *tracker) fork(m *message) {
 		t.groups.add(m.pid, m.tid)
 		return
 	}
+	t.tellDoubt(m.pid)
 	if e, ok := t.groups.byPID[m.pid]; ok && e.over == 0 && m.time <= t.loss.looked {
 		// The look has shown it with threads already.
 	} else if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.loss.rescan {
@@ -268,6 +282,7 @@ func (t *tracker) exit(f *fact) {
 	if f.lost, f.seen = v.lost.with(m.time), v.seen; e.unsure {
 		f.lost.add(t.clock.now())
 	}
+	t.dispel(m.pid)
 	t.living.ended(m.pid, m.time, strays, e.unsure)
 	d, announced := t.dumping[m.pid]
 	quiet := !announced && t.dumpsQuietly(e.status)
@@ -308,16 +323,19 @@ func (t *tracker) dumpSets(m *message, status int32) bool {
 	return others > 0 || since != 0 && m.time <= since+maxStraggle
 }
 
-// doubtEnd states, once, that the end of a process may be lost, as nothing of it is left though
-// m was taken for the end of one thread: if a loss has hidden an exec, or the ends of other
-// threads, m can be the last message. When that comes nothing is left, so no end is missed.
+// doubtEnd notes, once, that the end of a process may be lost, as nothing of it is left though m
+// was taken for the end of one thread: if a loss has hidden an exec, or the ends of other threads,
+// m can be the last message. If it is not, the last one comes soon, and tells the end. Else it is
+// lost.
 func (t *tracker) doubtEnd(m *message) {
 	if t.view == nil || t.groups.byPID[m.pid].doubted || t.living.numbers[m.pid].over {
 		return
 	}
 	st, start, err := t.view.Status(m.pid)
 	if err != nil || !t.clock.StartedBy(start, m.time) || st.Over() {
-		t.loseDoubted(m)
+		now := t.clock.now()
+		t.markDoubted(m, now)
+		t.doubts = append(t.doubts, doubt{*m, now})
 	}
 }
 
@@ -325,12 +343,38 @@ func (t *tracker) doubtEnd(m *message) {
 // message of it that is still to come is one more.
 func (t *tracker) loseDoubted(m *message) {
 	now := t.clock.now()
+	t.dispel(m.pid)
+	t.markDoubted(m, now)
+	t.loseEnd(m, span{m.time, now})
+}
+
+func (t *tracker) markDoubted(m *message, now uint64) {
 	g, known := t.groups.byPID[m.pid]
 	if g.unseen, g.doubted = true, true; !known {
 		g.over = now
 	}
 	t.groups.byPID[m.pid] = g
-	t.loseEnd(m, span{m.time, now})
+}
+
+// dispel forgets the doubt of a process whose end is told.
+func (t *tracker) dispel(pid uint32) {
+	t.doubts = slices.DeleteFunc(t.doubts, func(d doubt) bool { return d.m.pid == pid })
+}
+
+// tellDoubt states the doubt of a process whose number is given again.
+func (t *tracker) tellDoubt(pid uint32) {
+	if i := slices.IndexFunc(t.doubts, func(d doubt) bool { return d.m.pid == pid }); i >= 0 {
+		d := t.doubts[i]
+		t.doubts = slices.Delete(t.doubts, i, i+1)
+		t.loseEnd(&d.m, span{d.m.time, d.now})
+	}
+}
+
+// tellDoubts states the doubts of before a time.
+func (t *tracker) tellDoubts(before uint64) {
+	for len(t.doubts) > 0 && t.doubts[0].now < before {
+		t.tellDoubt(t.doubts[0].m.pid)
+	}
 }
 
 // settled says that the socket was empty at a time: groups that were over long before go, now that
@@ -338,6 +382,9 @@ func (t *tracker) loseDoubted(m *message) {
 func (t *tracker) settled(now uint64) {
 	if now > maxStraggle {
 		t.living.settle(now-maxStraggle, t.strays(now))
+	}
+	if now > doubtWait {
+		t.tellDoubts(now - doubtWait)
 	}
 	for pid, e := range t.groups.byPID {
 		if e.over != 0 && now > e.over+maxStraggle {
