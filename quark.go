@@ -90,7 +90,8 @@ type Options struct {
 	// Exits selects the ends that are reported. With ExitsNonzero a process that ends with
 	// status 0 leaves the table unseen. With EXIT alone in Kinds the proc connector (Linux
 	// 6.6) then makes messages of failing threads only: the exit status is carried where
-	// /proc does not show any more whether another thread ended last.
+	// /proc does not show any more whether another thread ended last. Where a thread with
+	// status 0 did, the end has the time when /proc last showed the process.
 	Exits Exits
 
 	// Environ selects variables of the environment with which programs are started, none by

@@ -148,11 +148,18 @@ const (
 	probeLast  = 1_000_000_000
 )
 
+// later puts off the next look, and returns when it is.
+func (p *probe) later(now uint64) uint64 {
+	p.wait = min(max(2*p.wait, probeFirst), probeLast)
+	p.after = now + p.wait
+	return p.after
+}
+
 // look looks at the groups of which threads have ended and returns when to look again, 0
 // for not at all.
 func (t *tracker) look() (next uint64) {
-	if len(t.probes) == 0 {
-		return 0
+	if next = t.lookForEnds(); len(t.probes) == 0 {
+		return next
 	}
 	kept := t.probes[:0]
 	for _, p := range t.probes {
@@ -175,10 +182,8 @@ func (t *tracker) look() (next uint64) {
 			g.probed = false
 			t.groups.byPID[p.pid] = g
 		default:
-			p.wait = min(max(2*p.wait, probeFirst), probeLast)
-			p.after = now + p.wait
+			next = soonest(next, p.later(now))
 			kept = append(kept, p)
-			next = soonest(next, p.after)
 		}
 	}
 	t.probes = kept

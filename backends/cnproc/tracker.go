@@ -47,7 +47,8 @@ type tracker struct {
 	dumping map[uint32]dump   // processes whose core may be dumped
 	failed  map[uint32]failed // processes whose end was stated by failure
 	probes  []probe
-	current fact // of the message that is handled, which a variable would allocate
+	untold  []untold // failures: processes that may end without a message
+	current fact     // of the message that is handled, which a variable would allocate
 }
 
 // dump is the message that a core may be dumped: the thread, and when it was sent.
