@@ -9,6 +9,7 @@ import (
 
 // auditdScript runs auditd(8) with the settings of Debian's package but for the place and the size
 // of its log, which is the file of the first argument; the second are the system calls of the rule.
+// The log is written before plugins are handed the same lines, and ausearch(8) reads it as well.
 // It ignores SIGINT, and ends at SIGTERM. What the kernel could not hand to it the kernel counts.
 const auditdScript = `log=$1 dir=${1%/*}
 printf '%s\n' "log_file = $log" 'local_events = yes' 'write_logs = yes' 'log_group = root' 'log_format = ENRICHED' \

@@ -24,6 +24,8 @@ func Faults() []Fault {
 		{"forkstat", "leader-first", "the leader's status", field(engine.FieldExit)},
 		{"execsnoop", "fork-exec-exit", "the path for the first argument", field(engine.FieldCmdline)},
 		{"exitsnoop", "leader-first", "the leader's status", field(engine.FieldExit)},
+		{"execsnoop-bpfcc", "fork-exec-exit", "the path for the first argument", field(engine.FieldCmdline)},
+		{"exitsnoop-bpfcc", "leader-first", "the leader's status", field(engine.FieldExit)},
 		{"bpftrace", "leader-first", "the leader's end", stamp},
 		{"bpftrace", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
 		{"perf", "leader-first", "the leader's end", stamp},

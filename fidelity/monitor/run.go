@@ -29,7 +29,8 @@ import (
 // Options are the options of a run. The zero value is right for most machines.
 type Options struct {
 	// Patience limits how long a monitor may take to be ready, and to deliver its last events.
-	// 0 is 20 s, and 90 s in a guest, which may be emulated on a busy host.
+	// 0 is 20 s, and 90 s in a guest, which may be emulated on a busy host; thrice that for a
+	// monitor that compiles its programs.
 	Patience time.Duration
 	// Grace is how long it may take to end, 5 s if 0.
 	Grace time.Duration
@@ -64,6 +65,9 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	patience := 20 * time.Second
 	if scenario.InGuest() {
 		patience = 90 * time.Second
+	}
+	if m.Headers { // it compiles, which takes 100 s in an emulated guest
+		patience *= 3
 	}
 	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
 	dir, err := os.MkdirTemp("", "quark-monitor-")
