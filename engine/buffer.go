@@ -1,6 +1,10 @@
 package engine
 
-import "math"
+import (
+	"math"
+
+	"github.com/quark-linux/quark/internal/stock"
+)
 
 // Buffer holds raw events until they are old enough. It orders them by time over all CPUs, and has
 // a queue for each pid, so that the next events of a process are found without a search. Events
@@ -11,7 +15,7 @@ type Buffer struct {
 	full   int64 // how many are enough
 	order  timeList
 	byPID  pidIndex
-	free   stock[RawEvent]
+	free   stock.Of[RawEvent]
 	serial uint64
 
 	gaps       int    // number of KindGap events held
@@ -42,7 +46,7 @@ func (b *Buffer) Room() int {
 }
 
 // Reserve returns an empty event to fill. The caller passes it to Insert or Release.
-func (b *Buffer) Reserve() *RawEvent { return b.free.take() }
+func (b *Buffer) Reserve() *RawEvent { return b.free.Take() }
 
 // Insert takes r into the buffer.
 func (b *Buffer) Insert(r *RawEvent) {
@@ -65,13 +69,13 @@ func (b *Buffer) Insert(r *RawEvent) {
 // Release gives back an event that is not in the buffer.
 func (b *Buffer) Release(r *RawEvent) {
 	r.Reset()
-	b.free.put(r)
+	b.free.Put(r)
 }
 
 // trim lets go of memory that was not needed since the last call.
 func (b *Buffer) trim() {
-	b.free.trim()
-	b.byPID.free.trim()
+	b.free.Trim()
+	b.byPID.free.Trim()
 	b.byPID.queues.trim()
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"iter"
 	"time"
+
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // ErrNothing says that no event is old enough yet: wait, then call Get again.
@@ -90,7 +92,7 @@ func (e *Engine) Get() (*Event, error) {
 	now, read := e.clock.Now(), false
 	e.table.settleEntries()
 	e.table.dropUsage()
-	if now-e.trimmed >= trimEvery {
+	if now-e.trimmed >= stock.TrimEvery {
 		e.trimmed = now
 		e.buffer.trim()
 		e.table.trim()

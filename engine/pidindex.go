@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/quark-linux/quark/internal/stock"
+
 // pidQueue is the queue of the events of one pid, in the order of the buffer.
 type pidQueue struct {
 	pid         uint32
@@ -9,14 +11,14 @@ type pidQueue struct {
 // pidIndex finds the queue of a pid. Empty queues are reused.
 type pidIndex struct {
 	queues pidMap[pidQueue]
-	free   stock[pidQueue]
+	free   stock.Of[pidQueue]
 }
 
 func (x *pidIndex) add(r *RawEvent) {
 	slot := x.queues.place(r.PID)
 	q := *slot
 	if q == nil {
-		q = x.free.take()
+		q = x.free.Take()
 		q.pid = r.PID
 		*slot = q
 	}
@@ -58,5 +60,5 @@ func (x *pidIndex) remove(r *RawEvent) {
 		return
 	}
 	x.queues.delete(q.pid)
-	x.free.put(q)
+	x.free.Put(q)
 }

@@ -91,7 +91,7 @@ func (t *table) ownDoubts(p *process) *doubts {
 	if p.doubts != &noDoubts {
 		return p.doubts
 	}
-	p.doubts = t.doubts.take()
+	p.doubts = t.doubts.Take()
 	return p.doubts
 }
 
@@ -200,7 +200,7 @@ func (i *image) environ() []byte { return i.texts[i.args:len(i.texts):len(i.text
 
 // newImage returns an image for one process. Its memory is used again.
 func (t *table) newImage(since uint64) *image {
-	i := t.images.take()
+	i := t.images.Take()
 	*i = image{file: &noFile, texts: i.texts[:0], shared: 1, since: since}
 	return i
 }
@@ -216,7 +216,7 @@ func (t *table) drop(i *image) {
 	if cap(i.texts) > maxKeptData {
 		i.texts = nil
 	}
-	t.images.put(i)
+	t.images.Put(i)
 }
 
 // share returns i for another process.
@@ -354,7 +354,7 @@ func (t *table) release(p *process) {
 			t.release(d.ahead)
 		}
 		*d = doubts{}
-		t.doubts.put(d)
+		t.doubts.Put(d)
 	}
 	p.doubts = &noDoubts
 }

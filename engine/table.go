@@ -3,6 +3,8 @@ package engine
 import (
 	"iter"
 	"slices"
+
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // table is the process table. For each pid it has a chain of processes, the youngest first: the
@@ -23,9 +25,9 @@ type table struct {
 
 	missing []missing // in the order in which they were missed
 
-	free     stock[process]
-	images   stock[image]  // free ones
-	doubts   stock[doubts] // likewise
+	free     stock.Of[process]
+	images   stock.Of[image]  // free ones
+	doubts   stock.Of[doubts] // likewise
 	contexts equals[context]
 	files    equals[file]
 	changed  context // see change
@@ -112,7 +114,7 @@ func (t *table) at(pid uint32, time uint64) *process {
 
 // add makes a process and inserts it into the chain of its pid, which is ordered by birth.
 func (t *table) add(pid uint32, born uint64) *process {
-	p := t.free.take()
+	p := t.free.Take()
 	*p = process{} // a literal with all would be built elsewhere and copied
 	p.PID, p.born, p.context, p.image, p.doubts = pid, born, &noContext, &noImage, &noDoubts
 	t.link(p)
@@ -192,15 +194,15 @@ func (t *table) remove(p *process) {
 	t.unlink(p)
 	t.release(p)
 	p.older = nil
-	t.free.put(p)
+	t.free.Put(p)
 }
 
 // trim lets go of memory that was not needed since the last call.
 func (t *table) trim() {
 	t.byPID.trim()
-	t.images.trim()
-	t.doubts.trim()
-	t.free.trim()
+	t.images.Trim()
+	t.doubts.Trim()
+	t.free.Trim()
 	if live := t.exits[t.firstExit:]; cap(t.exits) > 64 && 4*len(live) < cap(t.exits) {
 		t.exits, t.firstExit = slices.Clone(live), 0
 	}

@@ -48,16 +48,16 @@ func (s *Source) begin(e *event) {
 // due returns until when the socket has to be read for an event to be certain.
 func (s *Source) due(e *event) uint64 { return max(e.received+s.hold, e.read+inFlight, e.again) }
 
-// settle gives the events to the sink that are certain, or with force or early all. It returns how
-// many are lost, of which only a part has come.
-func (s *Source) settle(force, early bool) (lost uint64) {
+// settle gives the events to the sink that are certain, or with force or early all. It returns
+// those that are lost, of which only a part has come.
+func (s *Source) settle(force, early bool) (lost loss) {
 	for s.to.Room() > 0 {
 		e := s.queue.first(s.isNew)
 		if e == nil || !force && !early && s.noted < s.due(s.queue.events[0]) {
 			break
 		}
 		if !e.known {
-			lost++
+			lost.add(e.missing)
 			s.drop(e)
 			continue
 		}

@@ -15,6 +15,7 @@ type event struct {
 	serial   uint32
 	stamp    uint64 // no later than the begin of the call, CLOCK_MONOTONIC
 	received uint64 // when its first record was
+	missing  hole   // what it is if its record of the system call does not come
 	call     auditrecord.Call
 	known    bool // its record of the system call has come
 	complete bool // all its records have come

@@ -5,21 +5,42 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
+// hole is an event that did not come, or of which not all came.
+type hole struct {
+	seen uint64 // when that was first seen
+	from uint64 // it happened later than that
+	full bool   // the socket had dropped messages of which not all events were told
+}
+
+// loss is how many events are lost, since when.
+type loss struct {
+	hole
+	n uint64
+}
+
+func (l *loss) add(h hole) {
+	if l.n++; l.n == 1 {
+		l.hole = h
+		return
+	}
+	l.seen, l.from, l.full = min(l.seen, h.seen), min(l.from, h.from), l.full || h.full
+}
+
 // serials finds the numbers that are missing: each is an event of which nothing has come. Numbers
 // come nearly in order.
 type serials struct {
 	next   uint32
 	begun  bool
-	at     uint64            // when the latest came
-	missed map[uint32]uint64 // and when that was first seen
+	at     uint64 // when the latest came
+	missed map[uint32]hole
 	lost   uint64
 }
 
 // maxHole is more than what is lost at once: a number that is further is of another count.
 const maxHole = 1 << 20
 
-// saw notes a number.
-func (s *serials) saw(n uint32, now uint64) {
+// saw notes a number, and what those are that miss before it.
+func (s *serials) saw(n uint32, h hole) {
 	if !s.begun {
 		s.begun, s.next = true, n
 	}
@@ -31,61 +52,70 @@ func (s *serials) saw(n uint32, now uint64) {
 		clear(s.missed)
 	default:
 		for ; s.next != n; s.next++ {
-			s.missed[s.next] = now
+			s.missed[s.next] = h
 		}
 	}
-	s.next, s.at = n+1, now
+	s.next, s.at = n+1, h.seen
 }
 
-// settle returns how many numbers are missing since a time or longer, and forgets them.
-func (s *serials) settle(until uint64) (n uint64) {
-	for serial, since := range s.missed {
-		if since <= until {
+// settle adds the numbers to a loss that are missing since a time or longer, and forgets them.
+func (s *serials) settle(l *loss, until uint64) {
+	for serial, h := range s.missed {
+		if h.seen <= until {
 			delete(s.missed, serial)
-			n++
+			l.add(h)
+			s.lost++
 		}
 	}
-	s.lost += n
-	return n
 }
+
+// drop is messages that the socket had no room for. Which events they were is known when numbers
+// come that are later.
+type drop struct{ noticed, from uint64 }
+
+// sent returns a time before which all events were received: when the socket was last empty, less
+// what the kernel may need to send them.
+func (s *Source) sent() uint64 { return s.idle - min(s.idle, 2*s.hold) }
+
+// missing is what is told of an event that is missing before a record that is received now.
+func (s *Source) missing(now uint64) hole {
+	if len(s.dropped) > 0 {
+		return hole{now, s.dropped[0].from, true}
+	}
+	return hole{now, s.sent(), false}
+}
+
+// maxDrops is how many drops are kept apart.
+const maxDrops = 64
 
 // checkLoss tells of events that are lost: numbers that miss for as long as an event is held, and
-// those of which the record of the call is missing, n of them.
-func (s *Source) checkLoss(n uint64) {
-	if len(s.serials.missed) > 0 {
-		if s.finishing {
-			n += s.serials.settle(s.noted)
-		} else {
-			n += s.serials.settle(s.noted - min(s.noted, s.hold))
-		}
-	}
-	drops := nlsocket.Drops(s.fd)
-	dropped := drops != s.drops
-	if n == 0 && !dropped {
-		// All of it is told once later numbers have come.
-		if s.dropped != 0 && len(s.serials.missed) == 0 && s.serials.at > s.dropped+s.hold {
-			s.dropped, s.lossFrom = 0, 0
-		}
-		return
-	}
+// l, those of which the record of the call is missing.
+func (s *Source) checkLoss(l loss) {
 	now := s.now()
-	cause := engine.LossSocketFull
-	if s.dropped == 0 && !dropped {
-		cause = engine.LossScratch
-	}
-	s.drops = drops
-	from := s.lossFrom
-	if dropped { // the numbers that miss come with the next events
-		if s.dropped, s.lossFrom = now, s.idle; from == 0 {
-			from = s.idle
+	if drops := nlsocket.Drops(s.fd); drops != s.drops {
+		s.drops, s.lastDrop = drops, now
+		if n := len(s.dropped); n < maxDrops {
+			s.dropped = append(s.dropped, drop{now, s.sent()})
+		} else {
+			s.dropped[n-1].noticed = now
 		}
 	}
-	if n == 0 {
+	if until := s.noted; len(s.serials.missed) > 0 {
+		if !s.finishing {
+			until -= min(until, s.hold)
+		}
+		s.serials.settle(&l, until)
+	}
+	for len(s.dropped) > 0 && s.serials.at > s.dropped[0].noticed+s.hold {
+		s.dropped = append(s.dropped[:0], s.dropped[1:]...)
+	}
+	if l.n == 0 {
 		return
 	}
-	if from == 0 {
-		from = s.idle - min(s.idle, 2*s.hold)
+	cause := engine.LossScratch
+	if l.full || l.seen <= s.lastDrop {
+		cause = engine.LossSocketFull
 	}
-	s.lost[cause] += n
-	s.gap(engine.Gap{Cause: cause, CPU: engine.AllCPUs, From: from, To: now, Count: n})
+	s.lost[cause] += l.n
+	s.gap(engine.Gap{Cause: cause, CPU: engine.AllCPUs, From: l.from, To: now, Count: l.n})
 }

@@ -328,16 +328,53 @@ func TestSerials(t *testing.T) {
 		{"an early one at the start", []uint32{7, 5, 8}, 0},
 		{"of another count", []uint32{7, 1 << 30, 1<<30 + 1}, 0},
 	} {
-		s := serials{missed: make(map[uint32]uint64)}
+		s := serials{missed: make(map[uint32]hole)}
 		for i, n := range c.numbers {
-			s.saw(n, uint64(i+1))
+			s.saw(n, hole{seen: uint64(i + 1)})
 		}
-		if early := s.settle(0); early != 0 {
-			t.Errorf("%s: %d lost too early", c.name, early)
+		var l loss
+		if s.settle(&l, 0); l.n != 0 {
+			t.Errorf("%s: %d lost too early", c.name, l.n)
 		}
-		if n := s.settle(100); n != c.lost || s.lost != c.lost {
-			t.Errorf("%s: %d lost, not %d", c.name, n, c.lost)
+		if s.settle(&l, 100); l.n != c.lost || s.lost != c.lost {
+			t.Errorf("%s: %d lost, not %d", c.name, l.n, c.lost)
 		}
+	}
+}
+
+// Of what the socket dropped the gap begins before the drop, also if more was dropped before the
+// numbers came that show which events are missing.
+func TestDropsAreTold(t *testing.T) {
+	s := offline(t)
+	s.finishing, s.hold, s.fd = false, 10, -1
+	at := uint64(1000)
+	s.now = func() uint64 { return at }
+	var evs conform.Events
+	s.to = &evs
+	check := func(time uint64) {
+		at = time
+		s.checkLoss(loss{})
+	}
+	saw := func(n uint32) { s.serials.saw(n, s.missing(at)) }
+	s.idle = 1000
+	saw(1)
+	for _, grown := range []uint64{2000, 2005} { // dropped since the socket was last empty
+		s.drops = 1 // that of no socket is 0
+		check(grown)
+		s.idle, s.noted = grown, grown
+		s.drops = 0
+	}
+	saw(5)
+	if check(2006); len(evs) != 0 || len(s.dropped) != 2 {
+		t.Fatalf("%d told at once, %d drops", len(evs), len(s.dropped))
+	}
+	s.noted = 2030
+	if check(2030); len(evs) != 1 || evs[0].Gap.From > 1000 || evs[0].Gap.To < 2005 || evs[0].Gap.Count != 3 || evs[0].Gap.Cause != engine.LossSocketFull {
+		t.Fatalf("%+v", evs)
+	}
+	saw(6)
+	if check(2031); len(evs) != 1 || len(s.dropped) != 0 {
+		t.Errorf("%d drops are not told after a later number", len(s.dropped))
 	}
 }
 
@@ -350,7 +387,7 @@ func TestPartOfEvent(t *testing.T) {
 	var evs conform.Events
 	s.to = &evs
 	s.noted = s.now()
-	if lost := s.settle(true, true); lost != 1 || len(evs) != 0 || len(s.queue.events) != 0 || len(s.open) != 0 {
+	if lost := s.settle(true, true).n; lost != 1 || len(evs) != 0 || len(s.queue.events) != 0 || len(s.open) != 0 {
 		t.Errorf("%d lost, %d events", lost, len(evs))
 	}
 }

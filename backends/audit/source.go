@@ -65,8 +65,8 @@ type Source struct {
 
 	serials  serials
 	drops    uint32 // of the socket, as last seen
-	dropped  uint64 // when they were last seen to grow, 0 for not lately
-	lossFrom uint64
+	lastDrop uint64 // when they were last seen to grow
+	dropped  []drop // of which events may not have been told yet
 	lossTo   uint64 // when something was last lost
 	lost     [engine.NumLosses]uint64
 	backlog  backlog
@@ -232,7 +232,7 @@ func (s *Source) message(data []byte) {
 		return
 	}
 	now := s.now()
-	s.serials.saw(r.Serial, now)
+	s.serials.saw(r.Serial, s.missing(now))
 	s.backlog.note(now)
 	switch kind {
 	case auditrecord.Abend:
@@ -271,7 +271,7 @@ func (s *Source) eventOf(r *auditrecord.Record, now uint64) *event {
 		}
 	}
 	e := s.queue.take()
-	e.serial, e.stamp, e.received = r.Serial, s.stampOf(r, now), now
+	e.serial, e.stamp, e.received, e.missing = r.Serial, s.stampOf(r, now), now, s.missing(now)
 	s.queue.put(e)
 	s.open = append(s.open, e)
 	return e
@@ -344,7 +344,7 @@ func (s *Source) Close() error {
 // the birth of a thread. Of what the kernel had no room for it is known how many records are
 // missing, each of which is counted as one.
 func (s *Source) Stats() (engine.SourceStats, error) {
-	st := engine.SourceStats{Lost: s.lost, Unread: s.unread, Bound: s.backlog.bound || s.dropped != 0}
+	st := engine.SourceStats{Lost: s.lost, Unread: s.unread, Bound: s.backlog.bound || len(s.dropped) > 0}
 	st.Produced = s.handed + st.LostTotal()
 	return st, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // enricher queues events in the order of their facts. It reads the process of a fork and
@@ -45,7 +46,9 @@ type enricher struct {
 	doubt uint64 // ns that an event is held after the reading
 	delay uint64 // ns that a fork waits for its exec before it is read, 0 for not at all
 
-	queue     []entry // a ring; its length is a power of two
+	queue     []entry // a ring; its length is a power of two, see trim
+	most      int     // the largest number of events in it since the last trim
+	trimmed   uint64  // when that was
 	head, end uint64  // positions in the queue, counted from the first event ever
 	unread    uint64  // all before this position are read, or not to be read
 	// position of a process's latest event that was, or is to be, read
@@ -106,7 +109,7 @@ const (
 
 func newEnricher(p reader, c *bootClock, l *loss, doubt uint64) *enricher {
 	return &enricher{
-		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, 64), byPID: map[uint32]uint64{},
+		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, minQueue), byPID: map[uint32]uint64{},
 		carried: carried, births: true, passes: new(source.Options).Passes,
 	}
 }
@@ -364,8 +367,9 @@ func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 		want = 0
 	}
 	if e.len() == len(e.queue) {
-		e.grow()
+		e.resize(2 * len(e.queue))
 	}
+	e.most = max(e.most, e.len()+1)
 	h := e.at(e.end)
 	*h = entry{ev: ev, want: want, old: ev.Task.Carried &^ ev.Task.Known}
 	ev.Task.Carried &= ev.Task.Known
@@ -439,12 +443,32 @@ func (e *enricher) execBefore(next uint64) uint64 {
 	return 0
 }
 
-func (e *enricher) grow() {
-	bigger := make([]entry, 2*len(e.queue))
+// resize gives the queue another length, in which its events have room.
+func (e *enricher) resize(n int) {
+	other := make([]entry, n)
 	for pos := e.head; pos < e.end; pos++ {
-		bigger[pos&uint64(len(bigger)-1)] = *e.at(pos)
+		other[pos&uint64(n-1)] = *e.at(pos)
 	}
-	e.queue = bigger
+	e.queue = other
+}
+
+// minQueue is the length of the smallest queue.
+const minQueue = 64
+
+// trim makes the queue smaller if a fourth of it has been enough since the last trim: else a burst
+// would cost its memory for good.
+func (e *enricher) trim(now uint64) {
+	if now-e.trimmed < stock.TrimEvery {
+		return
+	}
+	n := len(e.queue)
+	for n > minQueue && 4*e.most <= n {
+		n /= 2
+	}
+	if n < len(e.queue) {
+		e.resize(n)
+	}
+	e.most, e.trimmed = e.len(), now
 }
 
 // readAll reads what the queued events want, except for forks that can wait.

@@ -9,6 +9,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // TestForkOfSessionLeader reads a process between its setsid(2) and the message of
@@ -58,5 +59,43 @@ func TestNextOfTheTick(t *testing.T) {
 		if e.mayBe(h, c.start) != c.may {
 			t.Errorf("%v at %d of a process of %d", c.kind, h.ev.Time, c.start)
 		}
+	}
+}
+
+// TestBurstIsGivenBack: the queue is as large as a burst needs, and small again when only few
+// events come. Those that are in it stay.
+func TestBurstIsGivenBack(t *testing.T) {
+	e := newEnricher(nil, newClock(), new(loss), ms)
+	to := new(sink)
+	add := func(n int) {
+		for range n {
+			e.add(&engine.RawEvent{Kind: engine.KindFork, PID: uint32(e.end)}, 0)
+		}
+	}
+	add(5000)
+	if len(e.queue) < 5000 {
+		t.Fatalf("a queue of %d for 5,000 events", len(e.queue))
+	}
+	e.release(to, 0, true)
+	now := uint64(stock.TrimEvery)
+	e.trim(now) // the burst has been since the last one
+	if len(e.queue) < 5000 {
+		t.Errorf("a queue of %d right after a burst: the next one would allocate", len(e.queue))
+	}
+	add(10)
+	for range 2 {
+		now += stock.TrimEvery
+		e.trim(now)
+	}
+	if len(e.queue) != minQueue {
+		t.Errorf("a queue of %d for 10 events", len(e.queue))
+	}
+	for pos := e.head; pos < e.end; pos++ {
+		if pid := e.at(pos).ev.PID; pid != uint32(pos) {
+			t.Errorf("at position %d is the event of %d", pos, pid)
+		}
+	}
+	if n, _ := e.release(to, 0, true); n != 10 || e.len() != 0 {
+		t.Errorf("%d events of 10, %d stay", n, e.len())
 	}
 }

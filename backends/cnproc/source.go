@@ -230,6 +230,7 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	s.to = to
 	s.size = max(s.size, to.Room())
+	s.enrich.trim(clock.Monotonic())
 	hold := s.mayHold()
 	s.enrich.delay = 0
 	if hold && s.pace.Timed() {

@@ -3,6 +3,7 @@ package kprobe
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +84,10 @@ func (s *Source) describe(in *installer, failed []error) {
 		via := cmp.Or(t.via, cgroupVia[in.cgroups])
 		c.Fields[t.field] = capability(fmt.Sprintf("%s (%s; %s, or it is cut)", via, room, t.rest), at)
 		c.Fields[t.field].Whole = whole
+	}
+	if x := &c.Fields[engine.FieldExecutable]; slices.ContainsFunc(s.sets, func(set *set) bool { return set.slots.has(slotExeMagic) }) {
+		x.Via += " (unknown on overlayfs: the inode can have another number than stat(2) says before Linux 5.5)"
+		x.Partial = x.At
 	}
 	if in.warns {
 		c.Fields[engine.FieldPIDNS].Via = "the levels that a process does not have are no addresses, and the kernel would warn of reading them (Linux 5.8 does not)"

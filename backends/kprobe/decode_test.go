@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quark-linux/quark/backends/internal/perf"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
@@ -546,7 +548,7 @@ func TestThreadEnd(t *testing.T) {
 // filled returns the event of an EXEC for which build fetches values.
 func filled(build func(*builder), values map[slot]uint64) (ev engine.RawEvent) {
 	s := set{kind: engine.KindExec}
-	b := builder{offsets: &recorder{make(map[string]bool)}, reads: minReads}
+	b := builder{offsets: &recorder{asked: make(map[string]bool)}, reads: minReads}
 	b.addIdentity()
 	build(&b)
 	l := layout{}
@@ -580,16 +582,30 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// An executable that could not be read, or that was changed meanwhile, is unknown.
+// An executable that could not be read, that was changed meanwhile, or whose inode may have another
+// number than stat(2) says is unknown.
 func TestExecutable(t *testing.T) {
 	for _, c := range []struct {
 		mode, before, after uint64
+		magic               uint64
+		lacks               []string // members that the kernel's types lack
 		known               bool
 	}{
-		{0o104755, 7, 7, true}, {0o104755, 7, 1<<31 | 7, true}, {0o104755, 7, 8, false}, {0, 0, 0, false},
+		{mode: 0o104755, before: 7, after: 7, known: true},
+		{mode: 0o104755, before: 7, after: 1<<31 | 7, known: true},
+		{mode: 0o104755, before: 7, after: 8},
+		{},
+		{mode: 0o104755, before: 7, after: 7, magic: unix.OVERLAYFS_SUPER_MAGIC, known: true},
+		{mode: 0o104755, before: 7, after: 7, magic: unix.TMPFS_MAGIC, lacks: []string{"nsproxy.time_ns"}, known: true},
+		{mode: 0o104755, before: 7, after: 7, magic: unix.OVERLAYFS_SUPER_MAGIC, lacks: []string{"nsproxy.time_ns"}},
+		{mode: 0o104755, before: 7, after: 7, lacks: []string{"nsproxy.time_ns", "super_block.s_magic"}},
 	} {
-		ev := filled((*builder).addExecutable, map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotExeMode: 0xabcd<<16 | c.mode, slotExeUID: 1, slotExeGID: 2,
-			slotExeDevice: 8<<20 | 300, slotExeInode: 5, slotExeLinks: 1, slotExeBefore: c.before, slotExeCtime: 3, slotExeCtimeNs: c.after})
+		build := func(b *builder) {
+			b.offsets.(*recorder).lacks = c.lacks
+			b.addExecutable()
+		}
+		ev := filled(build, map[slot]uint64{slotTGID: 4711, slotTID: 4711, slotExeMode: 0xabcd<<16 | c.mode, slotExeUID: 1, slotExeGID: 2,
+			slotExeMagic: c.magic, slotExeDevice: 8<<20 | 300, slotExeInode: 5, slotExeLinks: 1, slotExeBefore: c.before, slotExeCtime: 3, slotExeCtimeNs: c.after})
 		want := engine.Executable{Inode: 5, Ctime: 3e9 + 7, Device: 1<<20 | 8<<8 | 44, UID: 1, GID: 2, Mode: 0o104755}
 		if known := ev.Task.Known.Has(engine.FieldExecutable); known != c.known || known && ev.Task.Executable != want {
 			t.Errorf("%+v: %+v, known %v", c, ev.Task.Executable, known)

@@ -3,6 +3,7 @@ package kprobe
 import (
 	"strings"
 
+	"github.com/quark-linux/quark/internal/btfhub"
 	"github.com/quark-linux/quark/internal/proctext"
 )
 
@@ -11,6 +12,11 @@ type offsets interface {
 	Bytes(name string) (off uint32, ok bool)
 	Value(name string) (value int64, ok bool)
 }
+
+// olderTargets are read on kernels alone that are older than those of btfhub's archive.
+var olderTargets = []btfhub.Target{{Name: magicOfFS, Alternatives: []string{magicOfFS}, Optional: true}}
+
+const magicOfFS = "super_block.s_magic"
 
 // builder collects the fetch arguments of one probe. It leaves out what needs a member that the
 // kernel's types lack.
@@ -131,6 +137,9 @@ func (b *builder) addTask(state expr) {
 // sets the time of the change.
 func (b *builder) addExecutable() {
 	inode := b.follow(firstArgument, "task_struct.mm", "mm_struct.exe_file", "file.f_inode")
+	if !b.addMagic(inode) {
+		return
+	}
 	b.addMember(slotExeBefore, typeU32, inode, "inode.i_ctime.tv_nsec")
 	b.addMember(slotExeMode, typeU32, inode, "inode.i_mode")
 	b.addRow(slotExeUID, typeU32, inode, "inode.i_uid", "inode.i_gid")
@@ -139,6 +148,18 @@ func (b *builder) addExecutable() {
 	b.addMember(slotExeLinks, typeU32, inode, "inode.i_nlink")
 	b.addMember(slotExeCtime, typeX64, inode, "inode.i_ctime.tv_sec")
 	b.addMember(slotExeCtimeNs, typeU32, inode, "inode.i_ctime.tv_nsec")
+}
+
+// addMagic fetches the magic number of an inode's file system where an inode of overlayfs may have
+// another number than stat(2) says of the file, and reports whether that can be told. Linux 5.5
+// gives it the same one, if all layers are on one file system; nsproxy.time_ns is there since 5.6.
+func (b *builder) addMagic(inode expr) bool {
+	if _, numbered := b.offsets.Bytes("nsproxy.time_ns"); numbered {
+		return true
+	}
+	magic := b.follow(inode, "inode.i_sb", magicOfFS)
+	b.add(slotExeMagic, typeX64, magic)
+	return !magic.missing()
 }
 
 // addIdentity fetches the ids of the task that is the function's first argument, and the start of

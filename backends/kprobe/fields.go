@@ -95,7 +95,8 @@ func setExecutable(ev *engine.RawEvent, v *values) {
 	const queried = 1 << 31 // a flag in i_ctime_nsec since Linux 6.13
 	mode := uint16(v.number(slotExeMode))
 	changed := (v.u32(slotExeBefore)^v.u32(slotExeCtimeNs))&^queried != 0
-	if mode == 0 || changed { // 0: the kernel could not read it
+	numbered := !v.slots.has(slotExeMagic) || v.number(slotExeMagic) != unix.OVERLAYFS_SUPER_MAGIC
+	if mode == 0 || changed || !numbered { // 0: the kernel could not read it
 		ev.Task.Known &^= engine.FieldExecutable.Set()
 		return
 	}

@@ -25,17 +25,19 @@ func (s *Source) release(to engine.Sink) {
 // reportLoss inserts a gap for what c lost until now.
 func (s *Source) reportLoss(c *cpu, to engine.Sink) {
 	if g, ok := c.tally.Gap(c.number, c.ring, s.counts); ok {
-		ev := to.Reserve()
-		ev.SetGap(g)
-		to.Insert(ev)
+		insertGap(to, g)
 	}
+}
+
+func insertGap(to engine.Sink, g engine.Gap) {
+	ev := to.Reserve()
+	ev.SetGap(g)
+	to.Insert(ev)
 }
 
 // insertUnseen inserts a gap for what a CPU, -1 for any, did while it had no ring.
 func insertUnseen(to engine.Sink, cpu int, from, until uint64) {
-	ev := to.Reserve()
-	ev.SetGap(engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: from, To: until})
-	to.Insert(ev)
+	insertGap(to, engine.Gap{Cause: engine.LossUnseen, CPU: uint32(cpu), From: from, To: until})
 }
 
 // Stats returns how many events were produced and lost. Queued and lost samples count as

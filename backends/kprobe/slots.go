@@ -83,8 +83,9 @@ const (
 	slotExeLinks   = slotExeInode + 1
 	slotExeCtime   = slotExeLinks + 1
 	slotExeCtimeNs = slotExeCtime + 1
+	slotExeMagic   = slotExeCtimeNs + 1 // of the file system, on kernels of addMagic
 
-	slotRequest = slotExeCtimeNs + 1 // of ptrace(2)
+	slotRequest = slotExeMagic + 1 // of ptrace(2)
 
 	slotUserNS   = slotRequest + 1
 	slotCgroupNS = slotUserNS + 1

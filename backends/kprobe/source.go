@@ -144,8 +144,10 @@ func (s *Source) closeGone(to engine.Sink) {
 			s.finish(c, to)
 		}
 		now := clock.Monotonic()
-		s.reportLoss(c, to)
-		s.lost += c.tally.Outstanding()
+		g, lost, ok := c.tally.Final(c.number)
+		if s.lost += lost; ok {
+			insertGap(to, g)
+		}
 		// The kernel takes the perf events away before the tasks.
 		s.execs.doubt(c.tally.Last)
 		insertUnseen(to, c.number, c.tally.Last, now)

@@ -15,11 +15,12 @@ import (
 // recorder is offsets that notes each member that is asked for.
 type recorder struct {
 	asked map[string]bool
+	lacks []string
 }
 
 func (r *recorder) Bytes(name string) (uint32, bool) {
 	r.asked[name] = true
-	return 8, true
+	return 8, !slices.Contains(r.lacks, name)
 }
 
 func (r *recorder) Value(name string) (int64, bool) {
@@ -32,7 +33,7 @@ func (r *recorder) Value(name string) (int64, bool) {
 func TestTargetsAreRead(t *testing.T) {
 	asked := map[string]bool{"mount.mnt": true} // by Source.open
 	for _, cgroups := range []proctext.Hierarchy{proctext.UnifiedCgroup, proctext.PIDsCgroup} {
-		b := builder{offsets: &recorder{asked}, reads: 10, cgroups: cgroups, threads: true}
+		b := builder{offsets: &recorder{asked: asked}, reads: 10, cgroups: cgroups, threads: true}
 		for _, f := range families {
 			for _, h := range f.hooks {
 				if h.args != nil {

@@ -184,8 +184,10 @@ func (s *Source) closeGone() {
 		}
 		var from uint64
 		if r := c.hits; r != nil {
-			s.reportLoss(r)
-			s.lost += r.tally.Outstanding()
+			g, lost, ok := r.tally.Final(r.number)
+			if s.lost += lost; ok {
+				s.gap(g)
+			}
 			s.hitsGone += r.others()
 		}
 		for _, r := range c.rings() {

@@ -2,8 +2,10 @@ package tracepoint
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // entry is a record in the queue, with the event that it may become.
@@ -20,11 +22,11 @@ type entry struct {
 }
 
 // queue has the records in the order of time, of all CPUs. It is a slice of which the part from
-// head on is used; entries that left it are used again.
+// head on is used; entries that left it are used again, unless nobody needs them, see trim.
 type queue struct {
 	entries []*entry
 	head    int
-	free    []*entry
+	free    stock.Of[entry]
 }
 
 func (q *queue) len() int { return len(q.entries) - q.head }
@@ -39,14 +41,8 @@ func (q *queue) oldest() *entry {
 
 // add puts a record where it belongs: behind those of the same time. Almost always that is the end.
 func (q *queue) add(r *record) *entry {
-	var e *entry
-	if n := len(q.free); n > 0 {
-		e, q.free = q.free[n-1], q.free[:n-1]
-		*e = entry{}
-	} else {
-		e = new(entry)
-	}
-	e.record = *r
+	e := q.free.Take()
+	*e = entry{record: *r}
 	e.text = e.name[:copy(e.name[:], r.text)]
 	if q.head > 64 && 2*q.head > len(q.entries) {
 		q.entries = q.entries[:copy(q.entries, q.entries[q.head:])]
@@ -59,11 +55,24 @@ func (q *queue) add(r *record) *entry {
 	return e
 }
 
-// take removes the first entry. It is valid until the next add.
+// take removes the first entry, which is to be released.
 func (q *queue) take() *entry {
 	e := q.entries[q.head]
 	q.entries[q.head] = nil
 	q.head++
-	q.free = append(q.free, e)
 	return e
+}
+
+// release gives back an entry that was taken, without what it refers to.
+func (q *queue) release(e *entry) {
+	e.ev, e.next = nil, nil
+	q.free.Put(e)
+}
+
+// trim lets go the memory that was not needed since the last trim.
+func (q *queue) trim() {
+	q.free.Trim()
+	if cap(q.entries) > 64 && 8*q.len() < cap(q.entries) {
+		q.entries, q.head = slices.Clone(q.entries[q.head:]), 0
+	}
 }

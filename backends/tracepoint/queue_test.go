@@ -3,8 +3,11 @@ package tracepoint
 import (
 	"cmp"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/quark-linux/quark/engine"
 )
 
 // TestQueue compares the queue with a slice that is sorted.
@@ -31,6 +34,46 @@ func TestQueue(t *testing.T) {
 	if len(q.entries) > 8*len(want)+200 {
 		t.Errorf("the queue of %d has grown to %d", len(want), len(q.entries))
 	}
+}
+
+// TestBurstIsGivenBack: what a burst of records took is let go, with the events that they became,
+// as is what entries that wait to be used again refer to.
+func TestBurstIsGivenBack(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	var q queue
+	burst := func(n int) {
+		for range n {
+			q.add(&record{what: newTask}).ev = new(engine.RawEvent)
+		}
+	}
+	conclude := func() {
+		for q.len() > 0 {
+			q.release(q.take())
+		}
+	}
+	burst(10)
+	conclude()
+	before := heap()
+	burst(10000)
+	during := heap() - before
+	conclude()
+	idle := heap() - before
+	for range 3 {
+		burst(10)
+		conclude()
+		q.trim()
+	}
+	after := heap() - before
+	t.Logf("%d KiB more in the burst, %d KiB with its end, %d KiB later", during>>10, idle>>10, after>>10)
+	if during < 4<<20 || idle > during/2 || after > 64<<10 {
+		t.Errorf("%d KiB stay of %d", after>>10, during>>10)
+	}
+	runtime.KeepAlive(&q)
 }
 
 func TestBirths(t *testing.T) {

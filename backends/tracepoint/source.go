@@ -11,6 +11,7 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // Source delivers the events of perf's tracepoints. It implements [engine.Source]. After Open it
@@ -45,12 +46,13 @@ type Source struct {
 	clock      procfs.BootClock
 	showStatus bool // /proc shows the status of a process that has ended
 
-	queue  queue
-	toRead []*entry
-	execs  map[uint32]*entry  // the latest exec of a process in the queue
-	born   map[uint32]births  // of the processes of a pid in the queue
-	naming map[uint32]newName // of a process: the name that an exec under way has set
-	groups *groups            // nil if the kernel tells the ends
+	queue   queue
+	trimmed uint64 // when its memory was last given back
+	toRead  []*entry
+	execs   map[uint32]*entry  // the latest exec of a process in the queue
+	born    map[uint32]births  // of the processes of a pid in the queue
+	naming  map[uint32]newName // of a process: the name that an exec under way has set
+	groups  *groups            // nil if the kernel tells the ends
 
 	noted            uint64 // all that happened before was read from the rings
 	lossFrom, lossTo uint64 // something may be lost between these, 0 for nothing
@@ -156,6 +158,10 @@ func (s *Source) Populate(to engine.Sink) error {
 		// With the sink half full its events get younger, and one could come too late.
 		force := full || s.finishing || 2*(to.Room()-s.queue.len()) <= s.size
 		s.settle(to, force)
+	}
+	if now := clock.Monotonic(); now-s.trimmed >= stock.TrimEvery {
+		s.trimmed = now
+		s.queue.trim()
 	}
 	s.followCPUs()
 	s.closeGone()
@@ -331,7 +337,9 @@ func (s *Source) settle(to engine.Sink, force bool) {
 		if e == nil || !force && s.noted < s.due(e) {
 			return
 		}
-		s.conclude(s.queue.take(), to)
+		e = s.queue.take()
+		s.conclude(e, to)
+		s.queue.release(e)
 	}
 }
 

@@ -200,6 +200,33 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// The help has the name of the command.
+func TestHelp(t *testing.T) {
+	dir := installed(t)
+	for _, name := range []string{"quark-mon", "quark-export"} {
+		out, err := exec.Command(filepath.Join(dir, name), "-h").Output()
+		if err != nil || !strings.HasPrefix(string(out), "usage: "+name+" [tree") || !strings.Contains(string(out), "\n       "+name+" completion") {
+			t.Errorf("%s -h: %v: %.300s", name, err, out)
+		}
+	}
+}
+
+// Events that a target has not got make the exit status 3, with a line that says how many. The
+// target is a port at which nobody listens.
+func TestStatusOfDropped(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	cmd := exec.Command(filepath.Join(installed(t), "quark-mon"), "-R", recording, "-q", "--otlp", "http://"+l.Addr().String())
+	out, err := cmd.CombinedOutput()
+	line := regexp.MustCompile(`(?m)^quark-mon: ([1-9]\d*) of (\d+) events were not delivered to their targets: the lines above say why$`)
+	if m := line.FindSubmatch(out); m == nil || string(m[1]) != string(m[2]) || cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("error %v: %s", err, out)
+	}
+}
+
 // Without quark-export beside it and in PATH quark-mon says what to do.
 func TestMissing(t *testing.T) {
 	dir := installed(t)

@@ -17,7 +17,7 @@ import (
 // filtered are scenarios in which each field has several values.
 var filtered = []string{
 	"fork-exec-exit", "kill-kill", "setres-ids", "session", "comm", "pty", "memfd", "deleted", "script", "relative", "cwd-30",
-	"ns-others", "ns-mnt-net-uts-ipc", "containers", "setuid", "file-caps", "exec-failed", "environ", "usage", "login",
+	"ns-others", "ns-time", "ns-mnt-net-uts-ipc", "containers", "setuid", "file-caps", "exec-failed", "environ", "usage", "login",
 }
 
 // filterFields lets queues with a filter watch, and judges filters about all fields by what they

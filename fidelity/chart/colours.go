@@ -26,6 +26,7 @@ var series = []struct{ name, light, dark string }{
 	{"exitsnoop", "#5d7a1f", "#a3c65b"},
 	{"bpftrace", "#8a4fb0", "#c193e0"},
 	{"perf", "#b08a00", "#e0bd45"},
+	{"perf-trace", "#2f9bd6", "#8cc8f0"},
 	{"strace", "#b02a5b", "#ee82a8"},
 	{"acct", "#6b7280", "#a7afbb"},
 }

@@ -29,6 +29,7 @@ const (
 	copies    = 10 // performances of each smaller script: a race is not lost in each
 	smaller   = 20 // scripts that are tried at the same time
 	lastly    = 200
+	atOnce    = 10_000 // operations that are performed together: all are kept in memory
 	maxShrink = 10 * time.Minute
 )
 
@@ -86,15 +87,23 @@ func (s *shrinker) lying(scripts []*script.Script, f Faults, times int) ([]int, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.try(set, slices.Repeat(scripts, times), f)
-	if err != nil {
-		return nil, err
+	operations := 0
+	for _, one := range scripts {
+		operations += strings.Count(one.String(), "\n")
 	}
 	n := make([]int, len(scripts))
-	for _, l := range r.Lies {
-		if s.same(l) {
-			n[max(l.Script, 0)%len(scripts)]++
-			s.Findings = l.Findings
+	for times > 0 {
+		now := min(times, max(1, atOnce/max(1, operations)))
+		times -= now
+		r, err := s.try(set, slices.Repeat(scripts, now), f)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range r.Lies {
+			if s.same(l) {
+				n[max(l.Script, 0)%len(scripts)]++
+				s.Findings = l.Findings
+			}
 		}
 	}
 	return n, nil

@@ -61,8 +61,23 @@ func (p Programs) RunTime() (sum time.Duration) {
 // the result is closed.
 func CountRunTime() (io.Closer, error) {
 	c, err := cebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
-	if err != nil {
-		return nil, fmt.Errorf("let the kernel measure eBPF programs: %w", err)
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	was, sysctlErr := os.ReadFile(statsSysctl)
+	if sysctlErr == nil {
+		sysctlErr = os.WriteFile(statsSysctl, []byte("1"), 0)
+	}
+	if sysctlErr != nil {
+		return nil, fmt.Errorf("let the kernel measure eBPF programs: %w; %w", err, sysctlErr)
+	}
+	return sysctlAsBefore(was), nil
 }
+
+// statsSysctl lets the kernel measure all programs, also before Linux 5.8, which has a call for it.
+const statsSysctl = "/proc/sys/kernel/bpf_stats_enabled"
+
+// sysctlAsBefore is what statsSysctl was, and sets it to that when it is closed.
+type sysctlAsBefore []byte
+
+func (was sysctlAsBefore) Close() error { return os.WriteFile(statsSysctl, was, 0) }

@@ -29,9 +29,6 @@ auditctl -s | while read -r name n; do [ "$name" = lost ] && echo "lost $n recor
 auditctl -D >/dev/null
 [ $status -ge 128 ] || exit $status`
 
-// auditdKey is the key of the rule, which other monitors have not made.
-const auditdKey = "quark-fidelity"
-
 // auditdEarly is by how much a stamp may be too early. It is of the coarse clock at the entry of
 // the call. That clock goes on with the timer's interrupts, which a busy host of an emulated
 // machine delays.

@@ -28,6 +28,7 @@ func Faults() []Fault {
 		{"bpftrace", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
 		{"perf", "leader-first", "the leader's end", stamp},
 		{"perf", "setuid", "an end at an exec", func(s *score.Score) int { return s.Duplicates }},
+		{"perf-trace", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
 		{"strace", "script", "the call's arguments", field(engine.FieldCmdline)},
 		{"audit", "clone-parent", "who forked for the parent", field(engine.FieldPPID)},
 		{"audit", "vfork", "the fork after what the child did", func(s *score.Score) int { return s.Inversions }},

@@ -1,78 +1,180 @@
 package monitor
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/quark-linux/quark/internal/auditrule"
 	"github.com/quark-linux/quark/internal/tracefs"
 )
 
-// leftovers are things in the kernel that outlive the process that made them.
-type leftovers struct{ probes, uprobes, pins, rules []string }
+// leftover is something in the kernel that outlives the process that made it.
+type leftover struct {
+	what, name string
+	remove     func() error
+	by         string // how a person removes it
+}
 
-// findLeftovers lists what is there. What cannot be read is taken as not there.
-func findLeftovers() (l leftovers) {
+// pinDir is where the file system of eBPF is mounted.
+const pinDir = "/sys/fs/bpf"
+
+// probeFiles are files of tracefs with probes. The last one has those of the others, too, and is
+// not in kernels before 5.0.
+var probeFiles = []struct{ what, file string }{
+	{"probe of the kernel", "kprobe_events"}, {"probe of a program", "uprobe_events"}, {"dynamic event", "dynamic_events"},
+}
+
+// findLeftovers lists what is there, in the order in which it can be removed. What cannot be read
+// is taken as not there.
+func findLeftovers() (list []leftover) {
 	if fs, err := tracefs.Open(); err == nil {
-		l.probes, _ = fs.ProbeNames("kprobe_events")
-		l.uprobes, _ = fs.ProbeNames("uprobe_events")
+		list = traces(fs)
 		fs.Close()
 	}
-	l.rules = slices.DeleteFunc(auditRules(), func(rule string) bool { return strings.HasPrefix(rule, strconv.Quote(auditdKey)) })
-	filepath.WalkDir("/sys/fs/bpf", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			l.pins = append(l.pins, path)
+	if c, err := auditrule.Open(); err == nil {
+		rules, _ := c.Rules() // without the privilege, or audit, there are none
+		c.Close()
+		for _, r := range rules {
+			list = append(list, leftover{"audit rule", auditrule.Name(r), func() error { return deleteRule(r) }, "auditctl -d, with its key"})
+		}
+	}
+	var pins []leftover
+	filepath.WalkDir(pinDir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && path != pinDir {
+			what := "eBPF object"
+			if d.IsDir() {
+				what = "directory of eBPF objects"
+			}
+			pins = append(pins, leftover{what, path, func() error { return os.Remove(path) }, "rm -d " + path})
 		}
 		return nil
 	})
-	return l
+	slices.Reverse(pins) // what is in a directory before the directory
+	return append(list, pins...)
 }
 
-// removeNew names what has come since, and removes probes of the kernel whose name has the pid of
-// the monitor, as is usual. Of the rest nobody can say whose it is.
-func (l leftovers) removeNew(pid int) (notes []string) {
-	now := findLeftovers()
-	for _, c := range []struct {
-		what, remove string
-		was, is      []string
-	}{
-		{"a probe of the kernel", "echo -:%s >>kprobe_events, in tracefs", l.probes, now.probes},
-		{"a probe of a program", "echo -:%s >>uprobe_events, in tracefs", l.uprobes, now.uprobes},
-		{"an eBPF object", "rm %s", l.pins, now.pins},
-		{"an audit rule", "auditctl -d, with key %s", l.rules, now.rules},
-	} {
-		for _, name := range c.is {
-			switch {
-			case slices.Contains(c.was, name):
-			case c.what == "a probe of the kernel" && hasNumber(name, pid) && removeProbe(name) == nil:
-				notes = append(notes, fmt.Sprintf("left behind, and removed: %s, %s", c.what, name))
-			default:
-				notes = append(notes, fmt.Sprintf("new since it was started: %s, %s (to remove it: "+c.remove+")", c.what, name, name))
+// traces lists instances and probes. An instance can have probes enabled, which cannot be removed
+// then.
+func traces(fs *tracefs.FS) (list []leftover) {
+	in := func(do func(*tracefs.FS) error) func() error {
+		return func() error {
+			fs, err := tracefs.Open()
+			if err != nil {
+				return err
 			}
+			defer fs.Close()
+			return do(fs)
 		}
+	}
+	instances, _ := fs.Instances()
+	for _, name := range instances {
+		list = append(list, leftover{"tracing instance", name, in(func(fs *tracefs.FS) error { return fs.RemoveInstance(name) }),
+			"rmdir instances/" + name + ", in tracefs"})
+	}
+	known := make(map[string]bool)
+	for _, f := range probeFiles {
+		names, _ := fs.ProbeNames(f.file)
+		for _, name := range names {
+			if !known[name] {
+				list = append(list, leftover{f.what, name, in(func(fs *tracefs.FS) error { return fs.RemoveProbe(f.file, name) }),
+					"echo -:" + name + " >>" + f.file + ", in tracefs"})
+			}
+			known[name] = true
+		}
+	}
+	return list
+}
+
+func deleteRule(rule []byte) error {
+	c, err := auditrule.Open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Delete(rule)
+}
+
+// present are the runs that have not been stopped, with what was there when each was started.
+var present = struct {
+	sync.Mutex
+	runs map[*Run]map[string]bool
+}{runs: make(map[*Run]map[string]bool)}
+
+func (l *leftover) id() string { return l.what + " " + l.name }
+
+// arrive notes what is there before a run begins.
+func arrive(r *Run) {
+	present.Lock()
+	defer present.Unlock()
+	before := make(map[string]bool)
+	for _, l := range findLeftovers() {
+		before[l.id()] = true
+	}
+	present.runs[r] = before
+}
+
+// leave removes what has come since a run began, and says so in a line for each sort. What another
+// run can have made, which goes on, is left until that ends; and what has the pid of a process that
+// lives in its name is that one's.
+func leave(r *Run) (notes []string) {
+	present.Lock()
+	defer present.Unlock()
+	before := present.runs[r]
+	delete(present.runs, r)
+	removed := make(map[string][]string)
+	var sorts []string
+	for _, l := range findLeftovers() {
+		if before[l.id()] || hasOwner(l.name) {
+			continue
+		}
+		others := false
+		for _, earlier := range present.runs {
+			others = others || !earlier[l.id()]
+		}
+		if others {
+			continue
+		}
+		switch err := l.remove(); {
+		case err == nil:
+			if removed[l.what] == nil {
+				sorts = append(sorts, l.what)
+			}
+			removed[l.what] = append(removed[l.what], l.name)
+		case errors.Is(err, fs.ErrNotExist): // who made it has removed it
+		default:
+			notes = append(notes, fmt.Sprintf("left behind: %s %s, not removed: %v (to remove it: %s)", l.what, l.name, err, l.by))
+		}
+	}
+	for _, what := range sorts {
+		names := removed[what]
+		const most = 3
+		more := ""
+		if len(names) > most {
+			more = fmt.Sprintf(" and %d more", len(names)-most)
+		}
+		notes = append(notes, fmt.Sprintf("left behind, and removed: %s %s%s", what, strings.Join(names[:min(len(names), most)], ", "), more))
 	}
 	return notes
 }
 
-// hasNumber reports whether a number is one of the words of a name.
-func hasNumber(name string, n int) bool {
-	words := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' })
-	return n > 0 && slices.Contains(words, strconv.Itoa(n))
-}
-
-func removeProbe(name string) error {
-	fs, err := tracefs.Open()
-	if err != nil {
-		return err
-	}
-	defer fs.Close()
-	p, err := fs.Probes()
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	return p.Write("-:" + name)
+// hasOwner reports whether a number in a name is the pid of a process that lives. Small numbers
+// count something else.
+func hasOwner(name string) bool {
+	const small = 100
+	digits := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' })
+	return slices.ContainsFunc(digits, func(word string) bool {
+		n, err := strconv.ParseUint(word, 10, 22)
+		if err != nil || n < small {
+			return false
+		}
+		_, err = os.Readlink(fmt.Sprintf("/proc/%d/exe", n)) // kernel threads have none
+		return err == nil || errors.Is(err, fs.ErrPermission)
+	})
 }

@@ -12,13 +12,18 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/fidelity/scenario"
+	"github.com/quark-linux/quark/internal/auditrule"
+	"github.com/quark-linux/quark/internal/tracefs"
 )
 
 // ownMounts is set in the environment of a test that has a mount namespace of its own.
 const ownMounts = "QUARK_TEST_OWN_MOUNTS"
 
-// What is new when a monitor has ended is told, with what removes it, and what was there before is
-// not. The file system of eBPF is one of its own, so that monitors of other tests do not see it.
+// What a monitor leaves in the kernel is removed at its end and told, and what was there before, or
+// another process made, stays. The file system of eBPF is one of its own, so that monitors of other
+// tests do not see it.
 func TestLeftovers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -34,6 +39,7 @@ func TestLeftovers(t *testing.T) {
 		if strings.Contains(string(out), "--- SKIP") {
 			t.Skipf("%s", out)
 		}
+		t.Logf("%s", out)
 		return
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -49,28 +55,182 @@ func TestLeftovers(t *testing.T) {
 			t.Skip(err)
 		}
 		defer m.Close()
-		path := filepath.Join("/sys/fs/bpf", fmt.Sprintf("quark-test-%d-%s", os.Getpid(), name))
+		path := filepath.Join("/sys/fs/bpf", name)
 		if err := m.Pin(path); err != nil {
 			t.Skip(err)
 		}
-		t.Cleanup(func() { os.Remove(path) })
 		return path
 	}
-	before := pin("before")
-	r, err := fake(`trap 'exit 0' INT; ` + forever).Start(Options{})
-	if err != nil {
+	program := fake("") // the image of guests has no sleep(1)
+	program.Programs, program.Environment = []string{os.Args[0]}, []string{ticking + "=1"}
+	run := func() *Run {
+		r, err := program.Start(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	stays := map[string]bool{pin("before"): true}
+	traced := newTraces(t)
+	stays[traced.make(t, fmt.Sprintf("before_%d", os.Getpid()))] = true // its owner lives
+
+	first, second := run(), run()
+	pinned := pin("after")
+	if err := os.Mkdir(filepath.Join(pinDir, "directory"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	after := pin("after")
-	_, notes := r.Stop()
-	want := fmt.Sprintf("new since it was started: an eBPF object, %s (to remove it: rm %s)", after, after)
-	if !slices.Contains(notes, want) || strings.Contains(strings.Join(notes, "\n"), before) {
+	below := pin("directory/below")
+	want := []string{
+		"left behind, and removed: eBPF object " + below + ", " + pinned,
+		"left behind, and removed: directory of eBPF objects " + filepath.Dir(below),
+	}
+	if rule := addRule(t); rule != "" {
+		want = append(want, "left behind, and removed: audit rule "+rule)
+	}
+	others := traced.make(t, fmt.Sprintf("others_%d", os.Getpid()))
+	stays[others] = true
+	for _, what := range traced.leave(t) {
+		want = append(want, "left behind, and removed: "+what)
+	}
+	// The second one still runs, so that it can be his.
+	if _, notes := first.Stop(); len(notes) > 0 {
+		t.Errorf("%q while another monitor runs", notes)
+	}
+	_, notes := second.Stop()
+	slices.Sort(notes)
+	slices.Sort(want)
+	if !slices.Equal(notes, want) {
 		t.Errorf("%q, not %q", notes, want)
+	}
+	for _, l := range findLeftovers() {
+		delete(stays, l.name)
+		if strings.Contains(strings.Join(want, "\n"), l.name) {
+			t.Errorf("%s %s is still there", l.what, l.name)
+		}
+	}
+	delete(stays, "")
+	for name := range stays {
+		t.Errorf("%s was removed", name)
 	}
 }
 
-func TestHasNumber(t *testing.T) {
-	if !hasNumber("kprobes/p_do_exit_bcc_123", 123) || hasNumber("kprobes/p_do_exit_bcc_1234", 123) || hasNumber("x", 0) {
-		t.Error("a pid in a name is not found, or one that is not there")
+// probes are a test's probes and instances in tracefs.
+type probes struct {
+	dir, file string
+	kernel    bool // whether the kernel has kprobes
+}
+
+// newTraces returns nil if there is no tracefs.
+func newTraces(t *testing.T) *probes {
+	p := &probes{dir: "/sys/kernel/tracing", file: filepath.Join(t.TempDir(), "probed")}
+	if _, err := os.Stat(p.dir + "/uprobe_events"); err != nil {
+		if err := unix.Mount("nodev", p.dir, "tracefs", 0, ""); err != nil {
+			t.Log(err)
+			return nil
+		}
+	}
+	if _, err := os.Stat(p.dir + "/uprobe_events"); err != nil {
+		t.Log(err)
+		return nil
+	}
+	if err := os.WriteFile(p.file, make([]byte, 8192), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := os.Stat(p.dir + "/kprobe_events")
+	p.kernel = err == nil
+	return p
+}
+
+func (p *probes) write(t *testing.T, file, text string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(p.dir, file), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// make makes a probe that the test removes, and returns its name.
+func (p *probes) make(t *testing.T, name string) string {
+	if p == nil {
+		return ""
+	}
+	name = "quarktest/" + name
+	p.write(t, "uprobe_events", "p:"+name+" "+p.file+":0x10\n")
+	t.Cleanup(func() { p.write(t, "uprobe_events", "-:"+name+"\n") })
+	return name
+}
+
+// leave makes what is to be removed, and returns how it is named.
+func (p *probes) leave(t *testing.T) (names []string) {
+	if p == nil {
+		return nil
+	}
+	name := "left"
+	for _, digit := range fmt.Sprint(os.Getpid()) { // no number, which would be an owner's
+		name += string('a' + digit - '0')
+	}
+	t.Cleanup(func() { // after a failure
+		os.Remove(filepath.Join(p.dir, "instances", name))
+		if fs, err := tracefs.Open(); err == nil {
+			fs.RemoveProbe("uprobe_events", "quarktest/"+name)
+			fs.RemoveProbe("kprobe_events", "quarktestkernel/"+name)
+			fs.Close()
+		}
+	})
+	probe := "quarktest/" + name
+	p.write(t, "uprobe_events", "p:"+probe+" "+p.file+":0x20\n")
+	p.write(t, "events/"+probe+"/enable", "1")
+	if err := os.Mkdir(filepath.Join(p.dir, "instances", name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, "instances/"+name+"/events/"+probe+"/enable", "1")
+	names = append(names, "tracing instance "+name, "probe of a program "+probe)
+	if p.kernel {
+		probe := "quarktestkernel/" + name
+		t.Log("with a probe of the kernel")
+		p.write(t, "kprobe_events", "p:"+probe+" do_exit\n")
+		p.write(t, "events/"+probe+"/enable", "1")
+		names = append(names, "probe of the kernel "+probe)
+	}
+	return names
+}
+
+// addRule adds an audit rule, which never makes a record, and returns its name, or "" on a host,
+// whose rules may be of somebody.
+func addRule(t *testing.T) string {
+	if !scenario.InGuest() {
+		return ""
+	}
+	c, err := auditrule.Open()
+	if err != nil {
+		t.Log(err)
+		return ""
+	}
+	defer c.Close()
+	r := auditrule.Rule{List: auditrule.ListExit, Action: auditrule.Never, Fields: []auditrule.Field{{Field: auditrule.FieldKey, Text: "left"}}}
+	r.Select(unix.SYS_ACCT)
+	if err := c.Add(r.Bytes()); err != nil {
+		t.Log(err)
+		return ""
+	}
+	rules, err := c.Rules()
+	t.Log("with an audit rule")
+	if err != nil || len(rules) == 0 {
+		t.Fatal(rules, err)
+	}
+	return auditrule.Name(rules[len(rules)-1])
+}
+
+func TestHasOwner(t *testing.T) {
+	for name, want := range map[string]bool{
+		fmt.Sprintf("kprobes/p_do_exit_bcc_%d", os.Getpid()): true, fmt.Sprintf("x_%d0", 1<<22): false, "x": false, "pid_1": false,
+	} {
+		if hasOwner(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
 	}
 }

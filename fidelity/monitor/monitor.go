@@ -157,7 +157,7 @@ func table(kinds map[engine.Kind]string, fields []claim, notes ...string) (t eng
 
 // All returns the monitors that are known, without those of a format.
 func All() []*Monitor {
-	return []*Monitor{forkstat(), execsnoop(), exitsnoop(), bpftrace(), perf(), strace(), acct(), audit()}
+	return []*Monitor{forkstat(), execsnoop(), exitsnoop(), bpftrace(), perf(), perfTrace(), strace(), acct(), audit()}
 }
 
 // Find returns the monitor of that name.

@@ -57,7 +57,6 @@ type Run struct {
 	base      time.Duration // CPU time when it was ready
 	judge     atomic.Int64  // CPU time in ns that reading and translating its output took here
 	judgeBase int64         // of that, until it was ready
-	before    leftovers
 }
 
 // Start starts a monitor and waits until it reports processes.
@@ -71,7 +70,8 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{}), before: findLeftovers()}
+	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{})}
+	arrive(r)
 	r.errs.lost = r.lostMore
 	r.count = o.Count
 	began := time.Now()
@@ -392,16 +392,14 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	}
 	close(r.stopping)
 	r.Release()
-	pid := 0
 	if r.keeper != nil {
 		u = r.Usage() // what it does to end is no part of its cost
-		pid = r.keeper.PID
 		notes = r.ended(r.keeper.Stop())
 	}
 	if !r.finish() {
 		notes = append(notes, "its output is still open: by a process that has left the keeper")
 	}
-	notes = append(notes, r.before.removeNew(pid)...)
+	notes = append(notes, leave(r)...)
 	os.RemoveAll(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()

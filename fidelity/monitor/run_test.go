@@ -18,7 +18,19 @@ import (
 func TestMain(m *testing.M) {
 	keeper.Main()
 	meter.Main()
+	if os.Getenv(ticking) != "" {
+		tick()
+	}
 	os.Exit(m.Run())
+}
+
+// ticking is the environment variable that turns the test into a program that prints ticks.
+const ticking = "QUARK_TEST_TICKING"
+
+func tick() {
+	for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(50 * time.Millisecond) {
+		fmt.Println("tick")
+	}
 }
 
 // ticks decodes lines of a program that sees nothing: each "tick" stands for the end of all
@@ -136,7 +148,7 @@ func TestNotInstalled(t *testing.T) {
 	if _, err := audit().Start(Options{}); !contains(err, "run in guests only (make fidelity-matrix MONITORS=audit): once audit was enabled") {
 		t.Error(err)
 	}
-	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, strace, acct, audit") {
+	if _, err := Find("nothing"); !contains(err, "there are forkstat, execsnoop, exitsnoop, bpftrace, perf, perf-trace, strace, acct, audit") {
 		t.Error(err)
 	}
 }

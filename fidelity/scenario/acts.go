@@ -238,6 +238,12 @@ var namespaces = map[string]namespace{
 	"time": {unix.CLONE_NEWTIME, engine.FieldTimeNS, "ns/time"}, "pid": {unix.CLONE_NEWPID, engine.FieldPIDNS, "ns/pid"},
 }
 
+// there reports whether the kernel has namespaces of this kind.
+func (ns namespace) there() bool {
+	_, err := os.Lstat("/proc/self/" + ns.link)
+	return err == nil
+}
+
 // changes are the fields that a new namespace changes.
 func (ns *namespace) changes() engine.Fields {
 	if ns.field == engine.FieldUserNS {
@@ -267,6 +273,9 @@ func (ns *namespace) says(p *process) says {
 // unshare appends the way to a new namespace, and returns the index of the system call.
 func (a *actor) unshare(name string) int {
 	ns := namespaces[name]
+	if !ns.there() {
+		a.f.skip("the kernel has no %s namespaces", strings.TrimSuffix(name, "ns"))
+	}
 	switch name {
 	case "pid":
 		a.apart = true
@@ -530,8 +539,8 @@ func (a *actor) title(op *script.Op) {
 	a.call("mmap", unix.SYS_MMAP, own, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED, -1, nil)
 	a.call("pread64", unix.SYS_PREAD64, fd, own, len(text), 0)
 	const at, none = 1 << 22, 1<<64 - 1<<32 // any address; no executable
-	// struct prctl_mm_map
-	layout := []any{at, at + 1, at, at, at, at, at, begin, end, end, end, nil, uint64(none)}
+	// struct prctl_mm_map. Kernels before 5.2 want the heap behind the data.
+	layout := []any{at, at + 1, at, at + 1, at + 2, at + 2, at, begin, end, end, end, nil, uint64(none)}
 	a.call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
 	shown := step{call: a.Len() - 1, before: a.stamp(), noNext: true, record: truth.Record{Op: truth.Shown}}
 	shown.record.State.Set(engine.FieldCmdline, text)

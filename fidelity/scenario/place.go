@@ -260,10 +260,13 @@ func nsPID(d *director) {
 	h.release()
 }
 
-// nsEnter lets a process enter a namespace of each kind that another one has made.
+// nsEnter lets a process enter a namespace of each kind of the kernel that another one has made.
 func nsEnter(d *director) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		ns, link := namespaces[name], namespaces[name].link
+		if !ns.there() {
+			continue // as time namespaces before Linux 5.6
+		}
 		first, second := d.script(), d.script()
 		first.mayFail, second.mayFail = true, true
 		var inside, entered *held

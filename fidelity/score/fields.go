@@ -86,6 +86,10 @@ func (j *judge) unknown(v *Verdicts, s *Seen, e *truth.Event, f engine.Field) {
 
 // readable reports whether /proc could show a field after e, and had to.
 func readable(e *truth.Event, f engine.Field) bool {
+	// Of a process without arguments it shows what it does of one that hides them.
+	if f == engine.FieldCmdline && e.State.Told.Has(f) && e.State.Value[f] == "" {
+		return false
+	}
 	switch e.Kind {
 	case engine.KindFork: // the reading waits for an exec, which makes it needless
 		return false

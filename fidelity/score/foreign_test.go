@@ -1,10 +1,12 @@
 package score
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/fidelity/truth"
 )
 
 // late is what a monitor without stamps delivers of the same life, each line this much later, and
@@ -169,6 +171,13 @@ func TestClock(t *testing.T) {
 	}
 	if s := Lives(w, lives(t, records()...)); !s.Perfect() {
 		t.Errorf("without a change of ids: %s %q", s, s.Findings)
+	}
+	// Of two execs that one time can be of the first is lost.
+	r := records()
+	r = slices.Insert(r, 4, truth.Record{Op: truth.Exec, PID: 9, Earliest: 156, Latest: 158, Own: true})
+	r[4].State.Set(engine.FieldComm, "first")
+	if s := Lives(delayed(20), lives(t, r...)); s.All().Wrong != 0 || s.Truth-s.Seen != 1 {
+		t.Errorf("of two execs one is told: %s %q", s, s.Findings)
 	}
 	if Clock("ebpf") != nil || Clock("audit") == nil {
 		t.Error("another backend has the clock")

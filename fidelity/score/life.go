@@ -131,8 +131,13 @@ func (j *judge) matchOnce(l *truth.Life, seen []*Seen, k engine.Kind, found map[
 		return left
 	}
 	left := seen
-	if j.w.Clock != nil && k == engine.KindIDChange { // of which some are left out
-		left = match(left, j.sameIDs)
+	if j.w.Clock != nil {
+		switch k {
+		case engine.KindIDChange: // of which some are left out
+			left = match(left, func(s *Seen, e *truth.Event) bool { return j.tells(s, e, changed(s.ID)) })
+		case engine.KindExec: // of which some can be lost
+			left = match(left, func(s *Seen, e *truth.Event) bool { return j.tells(s, e, ofImage) })
+		}
 	}
 	left = match(left, func(*Seen, *truth.Event) bool { return true })
 	for _, s := range left {
@@ -193,14 +198,14 @@ func (j *judge) sameDetails(s *Seen, e *truth.Event) bool {
 	return true
 }
 
-// sameIDs reports whether what an event reports of ids is what they were after another one.
-func (j *judge) sameIDs(s *Seen, e *truth.Event) bool {
+// tells reports whether what an event reports of some fields is what they were after another one.
+func (j *judge) tells(s *Seen, e *truth.Event, fields engine.Fields) bool {
 	if s.Process == nil {
 		return false
 	}
-	told := s.Process.Known &^ s.Process.Carried & e.State.Told
+	fields &= s.Process.Known &^ s.Process.Carried & e.State.Told
 	for f := range engine.Field(engine.NumFields) {
-		if (changed(s.ID) & told).Has(f) && !j.value(s.Process, f).isOf(&e.State, &e.Inside) {
+		if fields.Has(f) && !j.value(s.Process, f).isOf(&e.State, &e.Inside) {
 			return false
 		}
 	}

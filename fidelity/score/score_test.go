@@ -1068,6 +1068,19 @@ func TestContainer(t *testing.T) {
 	}
 }
 
+// /proc shows of a process without arguments what it shows of one that hides them.
+func TestReadableWithoutArguments(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "\x00": true} {
+		e := &truth.Event{Kind: engine.KindExec, Read: true}
+		e.Life = &truth.Life{Events: []*truth.Event{e}}
+		e.State.Set(engine.FieldCmdline, text)
+		e.State.Set(engine.FieldFilename, "")
+		if got := readable(e, engine.FieldCmdline); got != want || !readable(e, engine.FieldFilename) {
+			t.Errorf("arguments %q: readable %v", text, got)
+		}
+	}
+}
+
 // What a process may have changed while it was read need not be known.
 func TestReadableInTheMiddleOfAChange(t *testing.T) {
 	for _, c := range []struct {

@@ -220,7 +220,10 @@ func (s *soak) rest() error {
 	if err := s.paused(func(i int, t table) { gone[i] = ended(t) }); err != nil {
 		return err
 	}
-	time.Sleep(grace + lastWord)
+	calm, err := s.calm()
+	if err != nil {
+		return err
+	}
 	for _, x := range s.exporters {
 		if err := x.check(); err != nil {
 			s.report.Findings = append(s.report.Findings, err.Error())
@@ -228,7 +231,7 @@ func (s *soak) rest() error {
 			return nil
 		}
 	}
-	sample := Sample{After: time.Since(s.began)}
+	sample := Sample{After: time.Since(s.began), Busy: !calm}
 	for i := range readings {
 		if i > 0 {
 			time.Sleep(between)
@@ -242,6 +245,45 @@ func (s *soak) rest() error {
 	s.report.Samples = append(s.report.Samples, sample)
 	s.tell(sample)
 	return nil
+}
+
+// calmEvents are so few in the time that a process stays in the tables at most that what they take
+// is less than the slack of memory. calmPatience is how long a sample waits for that.
+const (
+	calmEvents   = 100
+	calmPatience = 20 * time.Second
+)
+
+// calm waits for the time that a process that has ended stays in the tables at most, and again
+// until the machine's other processes had few events meanwhile: what they had is in the memory,
+// too. It reports whether that is so.
+func (s *soak) calm() (bool, error) {
+	for end := time.Now().Add(calmPatience); ; {
+		before, err := s.delivered()
+		if err != nil {
+			return false, err
+		}
+		time.Sleep(grace + lastWord)
+		after, err := s.delivered()
+		if err != nil {
+			return false, err
+		}
+		if calm := after-before <= calmEvents; calm || time.Now().After(end) {
+			return calm, nil
+		}
+	}
+}
+
+// delivered returns how many events the queue that had most of them has read.
+func (s *soak) delivered() (n uint64, err error) {
+	for _, l := range witness.Listeners(s.series.Witnesses) {
+		stats, err := l.Queue.Stats()
+		if err != nil {
+			return 0, err
+		}
+		n = max(n, stats.Insertions)
+	}
+	return n, nil
 }
 
 // readings are taken for a sample, with some time between them. What the machine's other processes
@@ -315,6 +357,9 @@ func (s *soak) tell(sample Sample) {
 	fmt.Fprintf(&b, "%v: %d lives, %d events, %d lost, %d unexplained, %d queues;", sample.After.Round(time.Second), r.Lives, r.Events, r.Lost, len(r.Findings), s.churn.opened)
 	for _, f := range sample.Figures {
 		fmt.Fprintf(&b, " %s,", f)
+	}
+	if sample.Busy {
+		b.WriteString(" amid the events of others")
 	}
 	b.WriteByte('\n')
 	io.WriteString(s.Progress, b.String())

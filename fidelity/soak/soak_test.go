@@ -71,6 +71,39 @@ func TestGrown(t *testing.T) {
 	}
 }
 
+// TestGrownAmidOthers: memory is that of samples in which other processes had few events. If there
+// is none at the begin, or at the end, nothing is said of memory; of the rest it is.
+func TestGrownAmidOthers(t *testing.T) {
+	const mib = 1 << 20
+	// samples has memory as given, from the third on, of which some are busy.
+	samples := func(busy string, values ...int64) []Sample {
+		list := series(mib, append([]int64{0, 0}, values...)...)
+		for i := range list {
+			list[i].Busy = i >= 2 && busy[i-2] == 'b'
+			list[i].Figures = append(list[i].Figures, Figure{Name: "descriptors", Value: int64(i)})
+		}
+		return list
+	}
+	for _, tt := range []struct {
+		name    string
+		samples []Sample
+		want    string
+		err     error
+	}{
+		{"a storm at the end", samples("...b.b", 100*mib, 100*mib, 100*mib, 400*mib, 100*mib, 400*mib), "", nil},
+		{"a storm at the begin hides nothing", samples("b.....", 400*mib, 100*mib, 100*mib, 100*mib, 110*mib, 110*mib), "it: 100.00 MiB, then 110.00 MiB", nil},
+		{"one calm sample is more", samples("....b.", 100*mib, 100*mib, 100*mib, 100*mib, 100*mib, 110*mib), "it: 100.00 MiB, then 110.00 MiB", nil},
+		{"no calm at the end", samples("....bb", 100*mib, 100*mib, 100*mib, 100*mib, 100*mib, 110*mib), "", errBusy},
+		{"no calm at the begin", samples("bb....", 100*mib, 100*mib, 100*mib, 100*mib, 100*mib, 110*mib), "", errBusy},
+	} {
+		got, err := Grown(tt.samples)
+		all := strings.Join(got, "; ")
+		if err != tt.err || !strings.Contains(all, "descriptors: 3, then 6") || !strings.Contains(all, tt.want) || tt.want == "" && len(got) > 1 {
+			t.Errorf("%s: %q, %v; want %q, %v", tt.name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
 // TestLeast: what comes and goes between the readings of a sample is in none of its figures.
 func TestLeast(t *testing.T) {
 	one := func(values ...int64) (list []Figure) {

@@ -352,7 +352,7 @@ func (l *Listener) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen, l.gaps, l.longest = nil, nil, 0
-	clear(l.ended)
+	l.ended = make(map[uint32]uint64) // one that is cleared keeps its room
 	l.unreadBefore = l.unread()
 }
 

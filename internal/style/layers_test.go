@@ -36,7 +36,7 @@ var layers = []struct{ tree, imports string }{
 	{"backends", "backends/... backends/internal engine internal/..."},
 	{"exitsnoop", "btfhub internal/..."},
 	{"btfhub", "internal/..."},
-	{"engine", "engine"},
+	{"engine", "engine internal/stock"},
 	{"internal/harness", "internal"},
 	{"internal", "internal/..."},
 	{".", "backends backends/... btfhub engine internal/..."},

@@ -92,7 +92,28 @@ func (p *Probes) List() ([]string, error) {
 	return p.fs.ProbeNames(kprobeEvents)
 }
 
-// ProbeNames returns the GROUP/NAME of all probes in a file: kprobe_events or uprobe_events.
+// RemoveProbe disables a probe, GROUP/NAME in one of the files of ProbeNames, and removes it. The
+// error is unix.EBUSY while a perf event has it open.
+func (fs *FS) RemoveProbe(file, name string) error {
+	fs.write("events/"+name+"/enable", "0") // the removal says whether that was enough
+	return fs.write(file, "-:"+name+"\n")
+}
+
+// write writes to a file, which keeps what it has.
+func (fs *FS) write(name, text string) error {
+	fd, err := unix.Openat(fs.dir, name, unix.O_WRONLY|unix.O_APPEND|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = unix.Write(fd, []byte(text))
+		unix.Close(fd)
+	}
+	if err != nil {
+		return &os.PathError{Op: "write", Path: "tracefs/" + name, Err: err}
+	}
+	return nil
+}
+
+// ProbeNames returns the GROUP/NAME of all probes in a file: kprobe_events, uprobe_events or
+// dynamic_events.
 func (fs *FS) ProbeNames(file string) ([]string, error) {
 	b, err := fs.ReadFile(file)
 	if err != nil {

@@ -94,6 +94,30 @@ func debian(t *testing.T, data []byte, verb string) string {
 	return string(out)
 }
 
+// A package for Debian has the file that its policy wants, with the text of packaging/copyright.
+func TestCopyright(t *testing.T) {
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("needs dpkg-deb")
+	}
+	dir := installation(t, 0)
+	t.Chdir("../..")
+	want, err := os.ReadFile(copyright)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.deb")
+	if err := os.WriteFile(path, made(t, "-arch", "amd64", "-part", "quark", "deb", dir), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if out, err := exec.Command("dpkg-deb", "-x", path, to).CombinedOutput(); err != nil {
+		t.Fatalf("dpkg-deb -x: %v: %s", err, out)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "usr/share/doc/quark/copyright")); string(got) != string(want) {
+		t.Errorf("got %v, %q", err, got)
+	}
+}
+
 // The library is two packages: each file and link is in one of them, and what they need is said.
 func TestLibraryIsTwoPackages(t *testing.T) {
 	dir := libraryInstallation(t)
@@ -105,11 +129,12 @@ func TestLibraryIsTwoPackages(t *testing.T) {
 		files, notFiles []string
 	}{
 		{run, []string{"Package: libquark0", "Multi-Arch: same", "Depends: libc6 (>= 2.34)", "Section: libs"},
-			[]string{"./usr/lib64/libquark.so.0", "./usr/share/doc/libquark/LICENSE"},
+			[]string{"./usr/lib64/libquark.so.0", "./usr/share/doc/libquark/LICENSE", "./usr/share/doc/libquark0/copyright"},
 			[]string{"libquark.so ", "quark.h", "libquark.a", "man3", "examples"}},
 		{dev, []string{"Package: libquark-dev", "Multi-Arch: same", "Depends: libquark0 (= 1.2.3~dev.4+gabc)", "Section: libdevel"},
 			[]string{"./usr/lib64/libquark.so -> libquark.so.0", "./usr/lib64/libquark.a", "./usr/include/quark.h",
-				"./usr/share/man/man3/quark_queue_close.3 -> quark_queue_open.3", "./usr/share/man/man3/quark_queue_open.3", "./usr/share/doc/libquark/examples/monitor.c"},
+				"./usr/share/man/man3/quark_queue_close.3 -> quark_queue_open.3", "./usr/share/man/man3/quark_queue_open.3", "./usr/share/doc/libquark/examples/monitor.c",
+				"./usr/share/doc/libquark-dev/copyright"},
 			[]string{"./usr/lib64/libquark.so.0", "LICENSE"}},
 	} {
 		control, contents := debian(t, test.deb, "-I"), debian(t, test.deb, "-c")

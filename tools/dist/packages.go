@@ -4,6 +4,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -14,6 +15,10 @@ import (
 
 // scripts is where the scripts of packages are, from the repository's root, where dist runs.
 const scripts = "packaging/scripts"
+
+// copyright is the file that Debian's policy (12.5) wants in the directory of each package, and where
+// it is here.
+const copyright = "packaging/copyright"
 
 // part is one package of those that are made of a tree.
 type part struct {
@@ -70,6 +75,13 @@ func (r release) deb(t tree, w io.Writer) error {
 	if p.of != "" {
 		info.Depends = append(info.Depends, parts[p.of].deb+" (= "+r.packageVersion()+")")
 	}
+	own := "/usr/share/doc/" + p.deb
+	if !slices.ContainsFunc(info.Contents, func(c *files.Content) bool { return c.Destination == own }) {
+		info.Contents = append(info.Contents, &files.Content{Type: files.TypeDir, Destination: own,
+			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.time}})
+	}
+	info.Contents = append(info.Contents, &files.Content{Source: copyright, Destination: own + "/copyright",
+		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o644, MTime: r.time}})
 	return pack(deb.Default, "deb", info, w)
 }
 

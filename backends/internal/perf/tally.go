@@ -17,6 +17,7 @@ type Tally struct {
 	since   uint64 // not 0: samples of after this time may be missing that no gap tells of
 	between uint64 // samples missing between those that were read
 	told    uint64 // lost samples that gaps have told of
+	sure    uint64 // samples that were missing when nothing was under way
 	look    look   // the first of those since which nothing has happened
 }
 
@@ -112,21 +113,40 @@ func (t *Tally) missing(r *Ring, counts func(Record) bool) (n uint64, exact bool
 		n--
 		exact = false
 	}
-	return t.between + n, exact
+	n = max(t.between+n, t.sure)
+	if exact {
+		t.sure = n
+	}
+	return n, exact
 }
 
 // Gap returns the gap of what was lost until now and no gap has told of; ok is false if there is
 // none. counts reports whether a record is a sample of a counted event.
 func (t *Tally) Gap(cpu int, r *Ring, counts func(Record) bool) (g engine.Gap, ok bool) {
 	missing, exact := t.missing(r, counts)
-	if ok = missing > t.told; ok {
-		g = engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: cmp.Or(t.since, t.Last), To: clock.Monotonic(), Count: missing - t.told}
-		t.told = missing
-	}
+	g, ok = t.tell(cpu, missing)
 	if exact {
 		t.since = 0
 	}
 	return g, ok
+}
+
+// Final returns the last gap of a CPU that has gone and whose ring was read to the end: no hit is
+// under way there any more. lost is how many happened after the last samples that were read.
+func (t *Tally) Final(cpu int) (g engine.Gap, lost uint64, ok bool) {
+	lost = max(t.between+t.Outstanding(), t.told) - t.between
+	g, ok = t.tell(cpu, t.between+lost)
+	return g, lost, ok
+}
+
+// tell returns a gap that makes what gaps have told of missing samples.
+func (t *Tally) tell(cpu int, missing uint64) (g engine.Gap, ok bool) {
+	if missing <= t.told {
+		return g, false
+	}
+	g = engine.Gap{Cause: engine.LossRingFull, CPU: uint32(cpu), From: cmp.Or(t.since, t.Last), To: clock.Monotonic(), Count: missing - t.told}
+	t.told = missing
+	return g, true
 }
 
 // Untold returns how many samples are missing after those that were read, for statistics.

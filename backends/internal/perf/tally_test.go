@@ -73,6 +73,24 @@ func TestTallyUnderWay(t *testing.T) {
 	}
 }
 
+// TestTallyStaysLost: what was lost for certain is told, though others are under way by then.
+func TestTallyStaysLost(t *testing.T) {
+	tally, r, count := oneEvent(t)
+	tally.Suspect()
+	count(1, 1, 2) // the first is lost
+	if g, ok := tally.Gap(0, r, all); ok {
+		t.Fatalf("told are %d, which may be under way", g.Count)
+	}
+	time.Sleep(writing)
+	if n, exact := tally.Untold(r, all); n != 1 || !exact {
+		t.Fatalf("%d are lost, exactly %v", n, exact)
+	}
+	r.put(RecordSample, make([]byte, 16)) // the second comes
+	if g, ok := tally.Gap(0, r, all); !ok || g.Count != 1 {
+		t.Errorf("told are %d of 1: %v", g.Count, ok)
+	}
+}
+
 // TestTallyMeanwhile: samples that come while the counts are read do not make the loss less than
 // gaps have told of.
 func TestTallyMeanwhile(t *testing.T) {
@@ -88,5 +106,23 @@ func TestTallyMeanwhile(t *testing.T) {
 	count(4) // the second sample came after this
 	if n, _ := tally.Untold(r, all); n != 2 {
 		t.Errorf("%d are lost, told were 2", n)
+	}
+}
+
+// TestTallyFinal: of a CPU that has gone all hits are told at once that have no sample, since none
+// is being written.
+func TestTallyFinal(t *testing.T) {
+	for _, told := range []uint64{0, 1} {
+		tally, r, count := oneEvent(t)
+		tally.Suspect()
+		count(1 + told) // one may be under way
+		if g, ok := tally.Gap(0, r, all); ok != (told > 0) || g.Count != told {
+			t.Fatalf("told are %d, not %d", g.Count, told)
+		}
+		count(1 + told)
+		g, lost, ok := tally.Final(3)
+		if !ok || g.Count != 1 || g.CPU != 3 || lost != 1+told {
+			t.Errorf("%d of %d lost, told are %+v, %v", lost, 1+told, g, ok)
+		}
 	}
 }

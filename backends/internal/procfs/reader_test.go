@@ -853,8 +853,9 @@ func TestCloseTwice(t *testing.T) {
 // A process that hides its arguments does not look like one in the middle of an execve.
 func TestHiddenCmdline(t *testing.T) {
 	const at, noFile = 1 << 22, 1<<64 - 1<<32 // any address; no other executable
-	// struct prctl_mm_map: the arguments begin where they end
-	layout := []any{at, at + 1, at, at, at, at, at - 16, at, at, at, at, nil, uint64(noFile)}
+	// struct prctl_mm_map: the arguments begin where they end. Kernels before 5.2 want the heap
+	// behind the data.
+	layout := []any{at, at + 1, at, at + 1, at + 2, at + 2, at - 16, at, at, at, at, nil, uint64(noFile)}
 	s := new(barefork.Script).Call("prctl", unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, layout, 8*len(layout), 0)
 	p, err := barefork.Start(s.Stop(), barefork.Options{})
 	if err != nil {

@@ -225,6 +225,31 @@ func (m *monitor) tellExports(errw io.Writer) {
 	m.told.Do(func() { io.WriteString(errw, m.exportLines()) })
 }
 
+// statusDropped is the exit status of a monitor with which nothing was wrong but that events were
+// dropped. It is not that of a Go program that panics, which is 2.
+const statusDropped = 3
+
+// droppedError says that exporters have not delivered all events that they were given.
+type droppedError struct{ dropped, taken uint64 }
+
+func (e *droppedError) Error() string {
+	return fmt.Sprintf("%d of %d events were not delivered to their targets: the lines above say why", e.dropped, e.taken)
+}
+
+// dropped returns an error if events were dropped, or left behind, by any exporter.
+func (m *monitor) dropped() error {
+	e := new(droppedError)
+	for _, c := range m.counters {
+		n := c.Counts()
+		e.dropped += n.Lost() + n.Queued
+		e.taken += n.Taken
+	}
+	if e.dropped == 0 {
+		return nil
+	}
+	return e
+}
+
 // exportLines returns what each exporter did, a line for each.
 func (m *monitor) exportLines() string {
 	var b strings.Builder

@@ -35,3 +35,22 @@ func TestStuckExporter(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// balanced is an exporter that has delivered all.
+type balanced struct{ stuck }
+
+func (balanced) Counts() export.Counts {
+	return export.Counts{Taken: 10, Delivered: 10, Dropped: map[string]uint64{"queue_full": 0}}
+}
+
+// What was not delivered is an error of its own, with which the command ends.
+func TestDropped(t *testing.T) {
+	m := &monitor{exporting: exporting{counters: []export.Counter{balanced{}}}}
+	if err := m.dropped(); err != nil {
+		t.Errorf("all was delivered: %v", err)
+	}
+	m.counters = append(m.counters, stuck{})
+	if err, want := m.dropped(), "9 of 20 events were not delivered to their targets: the lines above say why"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -30,6 +30,9 @@ func Main(exporters *Exporters) {
 	}
 	if err := run(exporters, signals, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "quark-mon: %v\n", err)
+		if _, ok := err.(*droppedError); ok {
+			os.Exit(statusDropped)
+		}
 		os.Exit(1)
 	}
 }
@@ -134,7 +137,10 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // the reader of our output has closed it
 	}
-	return errors.Join(err, m.close(errw))
+	if err := errors.Join(err, m.close(errw)); err != nil {
+		return err
+	}
+	return m.dropped()
 }
 
 // end calls stop at the first signal, and ends the program at the second, whatever stands still:

@@ -165,6 +165,15 @@ recording that is printed, and nothing is asked of the kernel.
 
 `
 
+// usageOf returns the usage of the command with a name. Its lines are as far to the right as the
+// name is long.
+func usageOf(name string) string {
+	const own = "quark-mon"
+	room := strings.Repeat(" ", len("usage: "+own+" "))
+	return strings.NewReplacer("usage: "+own, "usage: "+name, "       "+own, "       "+name,
+		room+"[", strings.Repeat(" ", len("usage: "+name+" "))+"[").Replace(usage)
+}
+
 // parse returns the options of a command line, with those of the queue, or nil if help or the
 // version was printed instead. It waits for rules no longer than ctx.
 func parse(ctx context.Context, args []string, out io.Writer) (*options, error) {
@@ -244,7 +253,7 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 
 // syntax returns what the options do not tell of the arguments.
 func syntax() command.Syntax {
-	return command.Syntax{Usage: usage, Words: []string{"tree", "stats", "top"}, Values: map[string]command.Values{
+	return command.Syntax{Usage: usageOf(program()), Words: []string{"tree", "stats", "top"}, Values: map[string]command.Values{
 		"events": {List: kindNames(), Many: true}, "columns": {List: line.Names(), Many: true}, "exits": {List: []string{"all", "nonzero"}},
 		"backend": {List: quark.EveryBackend.Names()},
 	}}
