@@ -213,7 +213,7 @@ func (s *Source) concludeExec(e *event) {
 	s.prove(e, e.pid)
 	// What was read may be of the next image.
 	for _, o := range s.queue.events {
-		if o != e && o.pid == e.pid && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt) && o.stamp <= e.read {
+		if o != e && o.pid == e.pid && o.isExec() && o.stamp <= e.read {
 			e.forget(ofImage)
 		}
 	}
@@ -250,7 +250,7 @@ func (s *Source) concludeFailed(e *event) {
 		return
 	}
 	for _, o := range s.queue.events { // another thread has executed, which has ended this one
-		if errno == int64(unix.EAGAIN) && o != e && o.pid == e.pid && o.success && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt) {
+		if errno == int64(unix.EAGAIN) && o != e && o.pid == e.pid && o.success && o.isExec() {
 			return
 		}
 	}
@@ -346,7 +346,7 @@ func (s *Source) goesOn(e *event) (alive, executed bool) {
 		case o == e || !o.known:
 		case o.isBirth() && o.child() == e.pid: // it is another process
 			return false, false
-		case o.pid == e.pid && o.success && (o.call == auditrecord.Exec || o.call == auditrecord.ExecAt):
+		case o.pid == e.pid && o.success && o.isExec():
 			executed = true
 		}
 	}

@@ -192,6 +192,14 @@ func (e *event) isBirth() bool {
 	return false
 }
 
+// bears reports whether an event is the birth of a process with a pid.
+func (e *event) bears(pid uint32) bool { return e.known && e.isBirth() && e.child() == pid }
+
+func (e *event) isExec() bool { return e.call == auditrecord.Exec || e.call == auditrecord.ExecAt }
+
+// isEnd reports whether it is the end of a process, or of a thread.
+func (e *event) isEnd() bool { return e.call == auditrecord.ExitGroup || e.call == auditrecord.Exit }
+
 // Flags of clone(2).
 const (
 	cloneThread = 0x10000

@@ -299,6 +299,32 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%d ends of a process whose leader ended amid an exec", len(ends))
 		}
 	}
+	// What another thread does while the process begins to end comes before the end, and what
+	// the next process with the number does after it.
+	for _, c := range []struct {
+		reused bool
+		want   string
+	}{{false, "ID_CHANGE EXIT"}, {true, "EXIT FORK ID_CHANGE"}} {
+		s := offline(t)
+		s.to = new(conform.Events)
+		d, began := tell{s: s}, s.now()-20_000_000
+		d.call(began-4_000_000, auditrecord.Exec, gone, 1, 0, 0)
+		settle(s)
+		d.call(began, auditrecord.ExitGroup, gone, 1, 0, 3)
+		if c.reused {
+			d.call(began+4_000_000, auditrecord.Clone, 1, 0, gone, uint64(unix.SIGCHLD))
+		}
+		d.call(began+8_000_000, auditrecord.SetSID, gone, 1, gone, 0)
+		var got []string
+		for _, ev := range settle(s) {
+			if ev.PID == gone {
+				got = append(got, ev.Kind.String())
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("used again %v: the order is %v", c.reused, got)
+		}
+	}
 	// A process that is there still, and does not end, has executed in another thread.
 	s := offline(t)
 	s.to = new(conform.Events)

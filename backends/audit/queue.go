@@ -45,19 +45,24 @@ func (q *queue) remove(e *event) {
 
 // first returns the event that happened first. A child can have done something before its parent's
 // call returns, which gives the number: the birth comes first. isNew reports whether that of a
-// process is not known.
+// process is not known. And the end of a process is stamped when one of its threads has it begin:
+// what the others did meanwhile comes first, but for an exec, which is of a next process.
 func (q *queue) first(isNew func(pid uint32) bool) *event {
 	if len(q.events) == 0 {
 		return nil
 	}
 	e := q.events[0]
 	for range q.events { // of the parent's birth, and so on
-		if !e.known || !isNew(e.pid) {
-			return e
+		i := -1
+		if e.known && isNew(e.pid) {
+			i = slices.IndexFunc(q.events, func(f *event) bool { return f != e && f.bears(e.pid) })
 		}
-		i := slices.IndexFunc(q.events, func(f *event) bool {
-			return f != e && f.known && f.isBirth() && f.child() == e.pid
-		})
+		if i < 0 && e.known && e.isEnd() {
+			i = slices.IndexFunc(q.events, func(f *event) bool { return f.bears(e.pid) || f.known && f.pid == e.pid && !f.isEnd() && !f.isExec() })
+			if i >= 0 && q.events[i].bears(e.pid) {
+				i = -1 // the next process with its number follows
+			}
+		}
 		if i < 0 {
 			return e
 		}
