@@ -249,7 +249,7 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 		return
 	}
 	j.Unjoined++
-	j.find(l, "joined to %v, not %v", got, Join(certain))
+	j.find(l, "joined to %v, not %v, held for %d ns; of the pid are %s", got, Join(certain), hold, j.story(l, seen))
 }
 
 // group is the beginning of a joined event: its first kind and all kinds, and with these the id

@@ -410,8 +410,12 @@ func (j *judge) assign(events []Seen) assigned {
 			}
 			continue
 		}
-		if s.Events == engine.EventGone && at == nil && !reused {
-			at = last
+		if s.Events == engine.EventGone {
+			if l := j.w.goneBefore(own, s, a.of); l != nil {
+				at = l
+			} else if at == nil && !reused {
+				at = last
+			}
 		}
 		// What is seen late can be after the last thing that is told of a life.
 		if at == nil && last != nil && j.w.looks(engine.KindFork) && s.Time <= last.Ended()+afterEnd && s.Process.Known.Has(engine.FieldStart) &&
@@ -516,6 +520,19 @@ func (w *Witness) firstUntold(lives []*truth.Life, s *Seen, told map[*truth.Life
 		}
 	}
 	return first
+}
+
+// goneBefore returns the first life that had ended by the time of a GONE, which can be stamped as
+// late as any, and whose EXIT was not delivered. Of two with one pid that began in the same unit of
+// start times it is the one that has ended.
+func (w *Witness) goneBefore(lives []*truth.Life, s *Seen, told map[*truth.Life][]*Seen) *truth.Life {
+	for _, l := range lives {
+		if l.Ended() <= s.Time && (!s.Process.Known.Has(engine.FieldStart) || w.startedAt(l, s.Process.Start, max(s.Process.StartUnit, 1))) &&
+			!slices.ContainsFunc(told[l], func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
+			return l
+		}
+	}
+	return nil
 }
 
 // hasThread reports whether a process has started a thread.

@@ -585,6 +585,32 @@ func TestUnknownIsGone(t *testing.T) {
 	}
 }
 
+// Of two processes with one pid, and one start time to /proc, the one is gone whose end was not
+// delivered, also if that is said in the time of the other.
+func TestFirstIsGone(t *testing.T) {
+	two := lives(t,
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 100, Latest: 110},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
+		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
+		truth.Record{Op: truth.Exit, PID: 9, Earliest: 340, Latest: 350})
+	event := func(time uint64, e engine.Events) Seen {
+		p := &engine.Process{PID: 9, Exited: e == engine.EventExit || e == engine.EventGone, Inferred: e == engine.EventGone}
+		p.Known, p.Start, p.StartUnit = engine.FieldStart.Set(), 0, 1000
+		return Seen{Events: e, Time: time, At: time, Process: p}
+	}
+	w := perfect()
+	w.Joined = nil
+	gap := Seen{Events: engine.EventGap, Time: 170, At: 170, Process: new(engine.Process), Gap: engine.Gap{From: 170, To: 192, Count: 1}}
+	w.Single = []Seen{event(105, engine.EventFork), gap, event(200, engine.EventFork), event(300, engine.EventGone), event(345, engine.EventExit)}
+	if s := Lives(w, two); s.Phantoms != 0 || s.Lost != 1 || s.Seen != 3 {
+		t.Errorf("%+v", s)
+	}
+	w.Single = append(w.Single[:1], event(185, engine.EventExit), event(200, engine.EventFork), event(300, engine.EventGone), event(345, engine.EventExit))
+	if s := Lives(w, two); s.Phantoms != 1 {
+		t.Errorf("a process that lives is gone, and nothing is said: %+v", s)
+	}
+}
+
 // Where the end of the first was delivered, and of the second no birth, an end is the second's.
 func TestEndOfLifeWhoseBirthWasLost(t *testing.T) {
 	two := lives(t,
