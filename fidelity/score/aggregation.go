@@ -220,6 +220,9 @@ func (j *judge) aggregation(l *truth.Life, seen []*Seen) {
 	if hold == 0 {
 		hold = j.w.Hold
 	}
+	if len(seen) > 0 { // a queue that fills up delivers what is younger
+		hold = min(hold, seen[0].At-min(seen[0].Time, seen[0].At))
+	}
 	if l.Ended()-l.Born()+j.w.clockError() > hold/2 {
 		j.Slow++
 		return

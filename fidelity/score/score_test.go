@@ -1270,13 +1270,17 @@ func TestLongLifeIsJoined(t *testing.T) {
 		{false, []engine.Events{start | comm | exit, exit}},
 		{false, append(append([]engine.Events{start | comm}, comms...), exit)},
 	} {
-		var seen []*Seen
-		for _, e := range c.joined {
-			seen = append(seen, &Seen{Events: e})
-		}
-		j := &judge{Score: new(Score), w: perfect()}
-		if j.aggregation(l, seen); j.Joined+j.Unjoined != 1 || (j.Joined == 1) != c.right {
-			t.Errorf("%v: joined %d, unjoined %d", c.joined, j.Joined, j.Unjoined)
+		w := perfect()
+		for _, age := range []uint64{w.Hold, 100} { // 100: a queue that was nearly full
+			var seen []*Seen
+			for _, e := range c.joined {
+				seen = append(seen, &Seen{Events: e, Time: 105, At: 105 + age})
+			}
+			j := &judge{Score: new(Score), w: w}
+			j.aggregation(l, seen)
+			if young := age < w.Hold; j.Joined+j.Unjoined != map[bool]int{false: 1}[young] || !young && (j.Joined == 1) != c.right {
+				t.Errorf("%v, delivered after %d: joined %d, unjoined %d", c.joined, age, j.Joined, j.Unjoined)
+			}
 		}
 	}
 }
