@@ -48,7 +48,7 @@ func TestFailureWithThreadThatSucceeds(t *testing.T) {
 }
 
 // Where only failures come: a thread that fails, also a leader, is no failure of a process that
-// goes on and succeeds.
+// goes on and succeeds. Where the kernel does not tell, its end has no status.
 func TestThreadFailsAndProcessSucceeds(t *testing.T) {
 	s := kernel(t, Options{}, source.Options{Kinds: engine.EventExit, Exits: source.ExitsNonzero})
 	to := &sink{room: 1 << 20}
@@ -74,7 +74,9 @@ func TestThreadFailsAndProcessSucceeds(t *testing.T) {
 		last := now() + 2*probeLast
 		watch(t, s, to, func() bool { return len(s.track.untold) == 0 || now() > last })
 		for _, ev := range to.events.Of(cmd.Process.Pid, engine.KindExit) {
-			if !ev.Thread {
+			// Before Linux 6.0 what failed can have decided: see groupstatus.Endings.
+			unsure := !s.track.groups.last6 && !ev.Task.Known.Has(engine.FieldExit)
+			if !ev.Thread && !unsure {
 				t.Errorf("%s: an end with status %#x, known fields %v", program, ev.Task.Exit.WaitStatus, ev.Task.Known)
 			}
 		}
