@@ -274,7 +274,7 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 	}
 	status, certain := int32(e.a0&0xff)<<8, true
 	for _, o := range s.queue.events {
-		if o == e || o.pid != e.pid || !o.known || o.isBirth() && e.pid == o.child() {
+		if o == e || o.pid != e.pid || !o.known || o.bears(e.pid) {
 			continue
 		}
 		switch {
@@ -330,7 +330,7 @@ func (s *Source) forgetLife(pid uint32) {
 // birth that is still in the queue is not that of the first.
 func (s *Source) sameLife(a, b *event) bool {
 	return !slices.ContainsFunc(s.queue.events, func(o *event) bool {
-		return o.known && o.isBirth() && o.child() == a.pid && o.stamp <= b.stamp
+		return o.bears(a.pid) && o.stamp <= b.stamp
 	})
 }
 
@@ -344,7 +344,7 @@ func (s *Source) goesOn(e *event) (alive, executed bool) {
 	for _, o := range s.queue.events {
 		switch {
 		case o == e || !o.known:
-		case o.isBirth() && o.child() == e.pid: // it is another process
+		case o.bears(e.pid): // it is another process
 			return false, false
 		case o.pid == e.pid && o.success && o.isExec():
 			executed = true

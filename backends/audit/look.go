@@ -139,7 +139,7 @@ func (s *Source) certain(e *event, pid uint32) bool {
 		return false
 	}
 	for _, o := range s.queue.events {
-		if o != e && o.known && o.isBirth() && o.child() == pid && o.stamp <= e.read {
+		if o != e && o.bears(pid) && o.stamp <= e.read {
 			return false
 		}
 	}

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
 	"github.com/quark-linux/quark/engine"
 )
@@ -107,7 +109,7 @@ func (s *Source) checkLoss(l loss) {
 		s.serials.settle(&l, until)
 	}
 	for len(s.dropped) > 0 && s.serials.at > s.dropped[0].noticed+s.hold {
-		s.dropped = append(s.dropped[:0], s.dropped[1:]...)
+		s.dropped = slices.Delete(s.dropped, 0, 1)
 	}
 	if l.n == 0 {
 		return

@@ -50,7 +50,7 @@ func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Find
 		if more, err = s.step(ctx); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(h.Progress, "a script of %d operations lies, %s\n", strings.Count(s.Script.String(), "\n"), s.Faults)
+		fmt.Fprintf(h.Progress, "a script of %d operations lies, %s\n", operations(s.Script), s.Faults)
 	}
 	n, err := s.lying([]*script.Script{s.Script}, s.Faults, lastly)
 	if err != nil {
@@ -58,6 +58,14 @@ func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Find
 	}
 	s.Again, s.Of = n[0], lastly
 	return s.Finding, s.write(&h.Options)
+}
+
+// operations returns how many lines scripts have.
+func operations(scripts ...*script.Script) (n int) {
+	for _, s := range scripts {
+		n += strings.Count(s.String(), "\n")
+	}
+	return n
 }
 
 // shrinker makes a finding smaller.
@@ -87,13 +95,10 @@ func (s *shrinker) lying(scripts []*script.Script, f Faults, times int) ([]int, 
 	if err != nil {
 		return nil, err
 	}
-	operations := 0
-	for _, one := range scripts {
-		operations += strings.Count(one.String(), "\n")
-	}
+	once := operations(scripts...)
 	n := make([]int, len(scripts))
 	for times > 0 {
-		now := min(times, max(1, atOnce/max(1, operations)))
+		now := min(times, max(1, atOnce/max(1, once)))
 		times -= now
 		r, err := s.try(set, slices.Repeat(scripts, now), f)
 		if err != nil {

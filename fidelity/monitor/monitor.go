@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Monitor is a program that watches processes.
@@ -232,11 +231,13 @@ func (m *Monitor) command(file string) (list []string, err error) {
 
 // headers returns an error if the monitor needs the headers of this kernel, which are not there.
 func (m *Monitor) headers() error {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil || !m.Headers {
+	if !m.Headers {
+		return nil
+	}
+	release, err := kernelversion.Running()
+	if err != nil {
 		return err
 	}
-	release := unix.ByteSliceToString(u.Release[:])
 	for _, path := range []string{"/lib/modules/" + release + "/build", "/sys/kernel/kheaders.tar.xz"} {
 		if _, err := os.Stat(path); err == nil {
 			return nil

@@ -507,9 +507,7 @@ func (j *judge) ofAnother(s *Seen, seen []*Seen, gaps []engine.Gap) int {
 // that ended on different CPUs and were received together can come in any order.
 func (w *Witness) firstUntold(lives []*truth.Life, s *Seen, told map[*truth.Life][]*Seen) (first *truth.Life) {
 	for _, l := range lives {
-		if s.Time < l.Born() || s.Time > l.Ended()+w.AfterEnd ||
-			s.Process.Known.Has(engine.FieldStart) && !w.startedAt(l, s.Process.Start, max(s.Process.StartUnit, 1)) ||
-			slices.ContainsFunc(told[l], func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
+		if s.Time < l.Born() || s.Time > l.Ended()+w.AfterEnd || !w.untold(l, s, told) {
 			continue
 		}
 		if s.Process.Known.Has(engine.FieldExit) && l.Events[len(l.Events)-1].Status == s.Process.Exit.WaitStatus {
@@ -527,12 +525,20 @@ func (w *Witness) firstUntold(lives []*truth.Life, s *Seen, told map[*truth.Life
 // start times it is the one that has ended.
 func (w *Witness) goneBefore(lives []*truth.Life, s *Seen, told map[*truth.Life][]*Seen) *truth.Life {
 	for _, l := range lives {
-		if l.Ended() <= s.Time && (!s.Process.Known.Has(engine.FieldStart) || w.startedAt(l, s.Process.Start, max(s.Process.StartUnit, 1))) &&
-			!slices.ContainsFunc(told[l], func(o *Seen) bool { return o.Events.Has(engine.EventExit) }) {
+		if l.Ended() <= s.Time && w.untold(l, s, told) {
 			return l
 		}
 	}
 	return nil
+}
+
+// untold reports whether the end of a life was not delivered yet, and can be the one that s tells,
+// as far as the start time says.
+func (w *Witness) untold(l *truth.Life, s *Seen, told map[*truth.Life][]*Seen) bool {
+	if s.Process.Known.Has(engine.FieldStart) && !w.startedAt(l, s.Process.Start, max(s.Process.StartUnit, 1)) {
+		return false
+	}
+	return !slices.ContainsFunc(told[l], func(o *Seen) bool { return o.Events.Has(engine.EventExit) })
 }
 
 // hasThread reports whether a process has started a thread.
