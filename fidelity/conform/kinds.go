@@ -14,9 +14,11 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 	for kinds := engine.EventFork; kinds <= engine.EventFork|engine.EventExec|engine.EventExit; kinds++ {
 		t.Run(kinds.String(), func(t *testing.T) {
 			shared := source.Options{Kinds: kinds}
-			s := open(t, shared)
-			opened(t, s, shared)
-			wantKinds(t, s, "exit", kinds)
+			wantKinds(t, func() engine.Source {
+				s := open(t, shared)
+				opened(t, s, shared)
+				return s
+			}, "exit", kinds)
 			// By an EXIT the judge's witness knows that all has come. With -short,
 			// on slow emulated processors, it judges the smallest such set.
 			if kinds == engine.EventExit || kinds.Has(engine.EventExit) && !testing.Short() {
@@ -27,28 +29,53 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 	for _, kinds := range []engine.Events{0, engine.EventExec | engine.EventExit, engine.EventExit} {
 		shared := source.Options{Kinds: kinds, Exits: source.ExitsNonzero}
 		t.Run(kinds.String()+" nonzero", func(t *testing.T) {
-			s := open(t, shared)
-			opened(t, s, shared)
+			var s engine.Source
+			nonzero := func() engine.Source {
+				s = open(t, shared)
+				opened(t, s, shared)
+				return s
+			}
 			life := engine.EventFork | engine.EventExec | engine.EventExit
 			if kinds != 0 {
 				life = kinds
 			}
-			wantKinds(t, s, "exit", life)
+			wantKinds(t, nonzero, "exit", life)
 			// A source passes an end on that it does not know to be one with status 0.
 			if exit := s.Capabilities().Fields[engine.FieldExit]; exit.Origin == engine.OriginKernel {
-				wantKinds(t, s, "succeed", life&^engine.EventExit)
+				wantKinds(t, nonzero, "succeed", life&^engine.EventExit)
 			}
 		})
 	}
 }
 
-// wantKinds runs a program and wants these events of its process.
-func wantKinds(t *testing.T, s engine.Source, program string, want engine.Events) {
+// wantKinds runs a program and wants these events of its process, and none lost. As nothing is held
+// back, the end of another process can be lost while it is not sure to be one, which a busy machine
+// does now and then, and a source that takes for lost what it was to leave out does each time.
+func wantKinds(t *testing.T, open func() engine.Source, program string, want engine.Events) {
+	t.Helper()
+	for try := 1; ; try++ {
+		s := open()
+		if got := kindsOf(t, s, program, want); got != want {
+			t.Errorf("%s: got %s, not %s", program, got, want)
+		}
+		st, err := s.Stats()
+		if err == nil && st.LostTotal() == 0 {
+			return
+		}
+		if err != nil || try == 3 {
+			t.Errorf("%v lost, %v", st.Lost, err)
+			return
+		}
+	}
+}
+
+// kindsOf runs a program and returns the kinds of its process' events, once they are those or more,
+// or after two seconds.
+func kindsOf(t *testing.T, s engine.Source, program string, want engine.Events) (got engine.Events) {
 	t.Helper()
 	if f, ok := s.(engine.Finisher); ok {
 		f.Finish() // nothing is held back
 	}
-	var got engine.Events
 	c := Child(program)
 	Drain(t, s)
 	c.Run()
@@ -56,12 +83,7 @@ func wantKinds(t *testing.T, s engine.Source, program string, want engine.Events
 		got |= seen(t, s, c.Process.Pid)
 	}
 	time.Sleep(10 * time.Millisecond)
-	if got |= seen(t, s, c.Process.Pid); got != want {
-		t.Errorf("%s: got %s, not %s", program, got, want)
-	}
-	if st, err := s.Stats(); err != nil || st.LostTotal() != 0 {
-		t.Errorf("%v lost, %v", st.Lost, err)
-	}
+	return got | seen(t, s, c.Process.Pid)
 }
 
 func seen(t *testing.T, s engine.Source, pid int) (kinds engine.Events) {
