@@ -30,7 +30,7 @@ type Engine struct {
 	populated uint64 // when Populate was last called
 	emptied   uint64 // when it last left nothing in the source
 	delivered uint64 // time of the youngest event handed out
-	trimmed   uint64 // when memory was last let go
+	trimmer   stock.Timer
 	drain     drain
 	sweeping  sweep
 
@@ -92,8 +92,7 @@ func (e *Engine) Get() (*Event, error) {
 	now, read := e.clock.Now(), false
 	e.table.settleEntries()
 	e.table.dropUsage()
-	if now-e.trimmed >= stock.TrimEvery {
-		e.trimmed = now
+	if e.trimmer.Due(now) {
 		e.buffer.trim()
 		e.table.trim()
 	}

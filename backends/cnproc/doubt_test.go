@@ -273,8 +273,8 @@ func TestLossAfterUnsureEnd(t *testing.T) {
 	if len(to.events) != 1 || to.events[0].Kind != engine.KindGap {
 		t.Errorf("%d events", len(to.events))
 	}
-	if e.loss.void != 2 || len(e.byPID) != 0 {
-		t.Errorf("%d are lost, %v is left", e.loss.void, e.byPID)
+	if e.loss.void != 2 || len(e.byPID.In) != 0 {
+		t.Errorf("%d are lost, %v is left", e.loss.void, e.byPID.In)
 	}
 }
 
@@ -440,8 +440,8 @@ func TestQueueKeepsOrder(t *testing.T) {
 		}
 	}
 	e.release(to, 0, true)
-	if len(to.events) != len(want) || e.len() != 0 || len(e.byPID) != 0 {
-		t.Fatalf("%d events of %d, %d are left, %d processes", len(to.events), len(want), e.len(), len(e.byPID))
+	if len(to.events) != len(want) || e.len() != 0 || len(e.byPID.In) != 0 {
+		t.Fatalf("%d events of %d, %d are left, %d processes", len(to.events), len(want), e.len(), len(e.byPID.In))
 	}
 	for i, ev := range to.events {
 		if ev != want[i] {

@@ -48,11 +48,10 @@ type enricher struct {
 
 	queue     []entry // a ring; its length is a power of two, see trim
 	most      int     // the largest number of events in it since the last trim
-	trimmed   uint64  // when that was
 	head, end uint64  // positions in the queue, counted from the first event ever
 	unread    uint64  // all before this position are read, or not to be read
 	// position of a process's latest event that was, or is to be, read
-	byPID map[uint32]uint64
+	byPID stock.Map[uint32, uint64]
 	loss  *loss
 	reads uint64 // processes read
 
@@ -109,7 +108,7 @@ const (
 
 func newEnricher(p reader, c *bootClock, l *loss, doubt uint64) *enricher {
 	return &enricher{
-		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, minQueue), byPID: map[uint32]uint64{},
+		proc: p, clock: c, loss: l, doubt: doubt, queue: make([]entry, minQueue),
 		carried: carried, births: true, passes: new(source.Options).Passes,
 	}
 }
@@ -195,10 +194,10 @@ func (m *message) showsIn(ev *engine.RawEvent) bool {
 // note makes m take away what it changes from what was read, or is to be, of its process:
 // for its events since the latest fork or exec, and for those before that were read after it.
 func (e *enricher) note(m *message) {
-	if len(e.byPID) == 0 {
+	if len(e.byPID.In) == 0 {
 		return
 	}
-	pos, ok := e.byPID[m.pid]
+	pos, ok := e.byPID.In[m.pid]
 	if !ok {
 		return
 	}
@@ -385,10 +384,10 @@ func (e *enricher) add(ev *engine.RawEvent, want engine.Fields) {
 
 // enter makes h, at the end of the queue, the latest event of its process for messages to come.
 func (e *enricher) enter(h *entry) {
-	if pos, ok := e.byPID[h.ev.PID]; ok {
+	if pos, ok := e.byPID.In[h.ev.PID]; ok {
 		h.older = pos + 1
 	}
-	e.byPID[h.ev.PID] = e.end
+	e.byPID.Put(h.ev.PID, e.end)
 }
 
 // addEnd adds the end of a process that may have been reaped before its stamp, so that its number
@@ -457,10 +456,7 @@ const minQueue = 64
 
 // trim makes the queue smaller if a fourth of it has been enough since the last trim: else a burst
 // would cost its memory for good.
-func (e *enricher) trim(now uint64) {
-	if now-e.trimmed < stock.TrimEvery {
-		return
-	}
+func (e *enricher) trim() {
 	n := len(e.queue)
 	for n > minQueue && 4*e.most <= n {
 		n /= 2
@@ -468,7 +464,8 @@ func (e *enricher) trim(now uint64) {
 	if n < len(e.queue) {
 		e.resize(n)
 	}
-	e.most, e.trimmed = e.len(), now
+	e.most = e.len()
+	e.byPID.Trim()
 }
 
 // readAll reads what the queued events want, except for forks that can wait.
@@ -652,8 +649,8 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 		if h.group == groupSame || h.group == groupOpen && h.memory != 0 && noted >= h.time {
 			h.old &^= ofGroup
 		}
-		if pos, ok := e.byPID[h.ev.PID]; ok && pos == e.head {
-			delete(e.byPID, h.ev.PID)
+		if pos, ok := e.byPID.In[h.ev.PID]; ok && pos == e.head {
+			delete(e.byPID.In, h.ev.PID)
 		}
 		ev := h.ev
 		h.ev = nil

@@ -9,7 +9,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
-	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/stock/stocktest"
 )
 
 // TestForkOfSessionLeader reads a process between its setsid(2) and the message of
@@ -62,9 +62,9 @@ func TestNextOfTheTick(t *testing.T) {
 	}
 }
 
-// TestBurstIsGivenBack: the queue is as large as a burst needs, and small again when only few
-// events come. Those that are in it stay.
-func TestBurstIsGivenBack(t *testing.T) {
+// TestQueueOfBurst: the queue is as large as a burst needs, and small again when only few events
+// come. Those that are in it stay.
+func TestQueueOfBurst(t *testing.T) {
 	e := newEnricher(nil, newClock(), new(loss), ms)
 	to := new(sink)
 	add := func(n int) {
@@ -77,15 +77,13 @@ func TestBurstIsGivenBack(t *testing.T) {
 		t.Fatalf("a queue of %d for 5,000 events", len(e.queue))
 	}
 	e.release(to, 0, true)
-	now := uint64(stock.TrimEvery)
-	e.trim(now) // the burst has been since the last one
+	e.trim() // the burst has been since the last one
 	if len(e.queue) < 5000 {
 		t.Errorf("a queue of %d right after a burst: the next one would allocate", len(e.queue))
 	}
 	add(10)
 	for range 2 {
-		now += stock.TrimEvery
-		e.trim(now)
+		e.trim()
 	}
 	if len(e.queue) != minQueue {
 		t.Errorf("a queue of %d for 10 events", len(e.queue))
@@ -97,5 +95,35 @@ func TestBurstIsGivenBack(t *testing.T) {
 	}
 	if n, _ := e.release(to, 0, true); n != 10 || e.len() != 0 {
 		t.Errorf("%d events of 10, %d stay", n, e.len())
+	}
+}
+
+// TestBurstIsGivenBack: what a burst of processes with threads took is let go.
+func TestBurstIsGivenBack(t *testing.T) {
+	s := offline(Options{Enrich: EnrichNone})
+	seq, time := uint32(0), uint64(ms)
+	message := func(what What, union ...uint32) []byte {
+		seq++
+		time++
+		return record(what, 0, seq, time, union...)
+	}
+	stocktest.Burst(t, s, 4096, func(n uint32) {
+		var births, ends [][]byte
+		for i := range n {
+			pid, tid := i+10, i+1<<20
+			births = append(births, message(Fork, 1, 1, pid, pid), message(Fork, pid, pid, tid, pid))
+		}
+		for i := range n {
+			pid, tid := i+10, i+1<<20
+			ends = append(ends, message(Exit, tid, pid, 0, 17, 1, 1), message(Exit, pid, pid, 0, 17, 1, 1))
+		}
+		got := &sink{room: 1 << 20}
+		feed(s, got, births...)
+		feed(s, got, ends...)
+		s.to, s.track.probes = &sink{}, s.track.probes[:0] // there is no /proc to look at
+		s.trim()
+	})
+	if g := &s.track.groups; len(s.enrich.byPID.In)+len(g.threads.In)+len(g.byPID.In)+len(s.track.living.numbers.In) != 0 {
+		t.Errorf("kept are %d, %d, %d and %d", len(s.enrich.byPID.In), len(g.threads.In), len(g.byPID.In), len(s.track.living.numbers.In))
 	}
 }

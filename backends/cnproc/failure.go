@@ -38,7 +38,7 @@ type untold struct {
 func (t *tracker) failure(f *fact) {
 	m := f.m
 	leader := m.tid == m.pid
-	known, ok := t.failed[m.pid]
+	known, ok := t.failed.In[m.pid]
 	ok = ok && m.time < known.time+maxStraggle && !(leader && known.leader)
 	over, unsure, start := false, false, uint64(0)
 	if !ok {
@@ -54,7 +54,7 @@ func (t *tracker) failure(f *fact) {
 	}
 	if ok && leader {
 		known.leader = true
-		t.failed[m.pid] = known
+		t.failed.Put(m.pid, known)
 	}
 	if !over {
 		if start != 0 {
@@ -70,13 +70,10 @@ func (t *tracker) failure(f *fact) {
 func (t *tracker) endFailed(f *fact, leader bool) {
 	m := f.m
 	t.untold = slices.DeleteFunc(t.untold, func(e untold) bool { return e.pid == m.pid })
-	if len(t.failed) >= maxFailed {
-		clear(t.failed)
+	if len(t.failed.In) >= maxFailed {
+		clear(t.failed.In)
 	}
-	if t.failed == nil {
-		t.failed = map[uint32]failed{}
-	}
-	t.failed[m.pid] = failed{m.time, leader}
+	t.failed.Put(m.pid, failed{m.time, leader})
 	f.thread, f.carried = false, !groupstatus.Certain(f.status)
 	t.state(f)
 }

@@ -96,8 +96,8 @@ func TestThreadsOfBefore(t *testing.T) {
 	in, _ := conform.Start(t, cmd)
 	s := kernel(t, Options{})
 	pid := uint32(cmd.Process.Pid)
-	if tasks := len(s.proc.Tasks(pid)); int(s.track.groups.byPID[pid].live) != tasks-1 {
-		t.Errorf("%d threads are known, /proc has %d", s.track.groups.byPID[pid].live, tasks)
+	if tasks := len(s.proc.Tasks(pid)); int(s.track.groups.byPID.In[pid].live) != tasks-1 {
+		t.Errorf("%d threads are known, /proc has %d", s.track.groups.byPID.In[pid].live, tasks)
 	}
 	in.Close()
 	to := &sink{room: 1 << 20}

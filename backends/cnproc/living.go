@@ -1,6 +1,10 @@
 package cnproc
 
-import "math"
+import (
+	"math"
+
+	"github.com/quark-linux/quark/internal/stock"
+)
 
 // living says of which process the end of a leader is: of the one that has the number, or of one
 // that had it before.
@@ -19,7 +23,7 @@ type living struct {
 	seen pidSet // others that were in /proc at the latest look and whose end has not come
 
 	// numbers has what is known of a number that can have ends of several processes to come.
-	numbers map[uint32]number
+	numbers stock.Map[uint32, number]
 	settled uint64 // when they were looked through
 
 	// runs reports whether a process of a number is seen to run, and when.
@@ -80,7 +84,7 @@ type verdict struct {
 // whose says of which process the end of a leader is. strays is set if it can be of an older one,
 // doubtful if a loss may have hidden the birth of the latest.
 func (l *living) whose(m *message, strays, doubtful bool) verdict {
-	n := l.numbers[m.pid]
+	n := l.numbers.In[m.pid]
 	strays = strays || m.time <= n.older
 	latest, after := !n.over || m.again, m.time > max(n.born, n.doubt)
 	if !m.reaped() { // it had the number at that time
@@ -139,13 +143,10 @@ func (l *living) take(m *message, n number, i int, known, strays bool) verdict {
 // note keeps what is known of a number, unless no end of it can come.
 func (l *living) note(pid uint32, n number, strays bool) {
 	if n.over && len(n.late) == 0 && n.older == 0 && !strays {
-		delete(l.numbers, pid)
+		delete(l.numbers.In, pid)
 		return
 	}
-	if l.numbers == nil {
-		l.numbers = make(map[uint32]number)
-	}
-	l.numbers[pid] = n
+	l.numbers.Put(pid, n)
 }
 
 // has reports whether all messages of a process come.
@@ -153,7 +154,7 @@ func (l *living) has(pid uint32) bool { return l.pids.has(pid) }
 
 // born notes the birth of a process at a time. strays is as for whose.
 func (l *living) born(pid uint32, time uint64, strays bool) {
-	n, ok := l.numbers[pid]
+	n, ok := l.numbers.In[pid]
 	lives, seen := l.has(pid), l.seen.has(pid)
 	l.pids.set(pid, true)
 	if !ok && !strays && !lives && !seen {
@@ -176,9 +177,9 @@ func (l *living) born(pid uint32, time uint64, strays bool) {
 // executed notes that a process runs, as it has executed.
 func (l *living) executed(pid uint32) {
 	l.pids.set(pid, true)
-	if n, ok := l.numbers[pid]; ok {
+	if n, ok := l.numbers.In[pid]; ok {
 		n.over = false
-		l.numbers[pid] = n
+		l.numbers.Put(pid, n)
 	}
 }
 
@@ -187,7 +188,7 @@ func (l *living) executed(pid uint32) {
 func (l *living) ended(pid uint32, time uint64, strays, unsure bool) {
 	l.pids.set(pid, false)
 	l.seen.set(pid, false)
-	n, ok := l.numbers[pid]
+	n, ok := l.numbers.In[pid]
 	if !ok && !strays {
 		return
 	}
@@ -208,9 +209,9 @@ func (l *living) settle(before uint64, strays bool) {
 	}
 	l.settled = before
 	l.tellLate(before)
-	for pid, n := range l.numbers {
+	for pid, n := range l.numbers.In {
 		if !strays && len(n.late) == 0 && max(n.born, n.older, n.doubt, n.ranLate, n.mixed.to) < before {
-			delete(l.numbers, pid)
+			delete(l.numbers.In, pid)
 		}
 	}
 }
@@ -218,12 +219,12 @@ func (l *living) settle(before uint64, strays bool) {
 // tellLate tells the end of each process that is late and whose number was given again before a
 // time: its message does not come any more.
 func (l *living) tellLate(before uint64) {
-	for pid, n := range l.numbers {
+	for pid, n := range l.numbers.In {
 		for len(n.late) > 0 && n.late[0].next < before {
 			l.tell(pid, n.late[0].next)
 			n.mixed.add(n.late[0].next)
 			n.late = n.late[1:]
-			l.numbers[pid] = n
+			l.numbers.Put(pid, n)
 		}
 	}
 }
@@ -234,19 +235,19 @@ func (l *living) forget(now uint64) (mixed uint64) {
 	l.tellLate(math.MaxUint64)
 	l.pids.clear()
 	l.seen.clear()
-	for pid, n := range l.numbers {
+	for pid, n := range l.numbers.In {
 		if n.ranLate != 0 {
 			n.mixed.add(n.born)
 			n.mixed.add(n.ranLate)
 		}
 		if n.mixed.from == 0 && n.doubt == 0 {
-			delete(l.numbers, pid)
+			delete(l.numbers.In, pid)
 			continue
 		}
 		if n.mixed.to+2*maxStraggle < now {
 			n.mixed = span{}
 		}
-		l.numbers[pid] = number{doubt: now, mixed: n.mixed}
+		l.numbers.Put(pid, number{doubt: now, mixed: n.mixed})
 		mixed = soonest(mixed, n.mixed.from)
 	}
 	return mixed

@@ -64,8 +64,8 @@ func TestExitAfterTheNextFork(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
-		if len(s.track.living.numbers) > 0 {
-			t.Errorf("%s: waits for %v", c.name, s.track.living.numbers)
+		if len(s.track.living.numbers.In) > 0 {
+			t.Errorf("%s: waits for %v", c.name, s.track.living.numbers.In)
 		}
 	}
 }
@@ -88,9 +88,9 @@ func TestThreadExitAfterTheNextFork(t *testing.T) {
 		fork := func(s *Source) { s.message(record(Fork, 1, 1, next, 1, 1, 10, 10), true) }
 		all := script(append(slices.Clone(c.before), c.after...)...)
 		play(s, &got, all[:len(c.before)]...)
-		if g := s.track.groups.byPID[10]; c.unseen {
+		if g := s.track.groups.byPID.In[10]; c.unseen {
 			g.unseen = true
-			s.track.groups.byPID[10] = g
+			s.track.groups.byPID.Put(10, g)
 		}
 		play(s, &got, append([]func(*Source){fork}, all[len(c.before):]...)...)
 		ends := 0
@@ -102,8 +102,8 @@ func TestThreadExitAfterTheNextFork(t *testing.T) {
 				t.Errorf("%s: EXIT of %d at %d, known %v", c.name, ev.TID, ev.Time, ev.Task.Known)
 			}
 		}
-		if n := len(got.events.Of(10, engine.KindExit)); ends != c.ends || n != 2+ends || len(s.track.groups.overtaken) > 0 {
-			t.Errorf("%s: %d ends, of the process %d, left behind %v", c.name, n, ends, s.track.groups.overtaken)
+		if n := len(got.events.Of(10, engine.KindExit)); ends != c.ends || n != 2+ends || len(s.track.groups.overtaken.In) > 0 {
+			t.Errorf("%s: %d ends, of the process %d, left behind %v", c.name, n, ends, s.track.groups.overtaken.In)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestEndBeforeThatOfTheFormerLeader(t *testing.T) {
 			t.Errorf("the next one's EXIT: known %v, %+v", ev.Task.Known, ev.Task.Exit)
 		}
 	}
-	if status[true] != 1 || status[false] != 1 || len(s.track.groups.overtaken) > 0 {
-		t.Errorf("ends after and before the fork: %v, left behind %v", status, s.track.groups.overtaken)
+	if status[true] != 1 || status[false] != 1 || len(s.track.groups.overtaken.In) > 0 {
+		t.Errorf("ends after and before the fork: %v, left behind %v", status, s.track.groups.overtaken.In)
 	}
 }

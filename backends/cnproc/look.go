@@ -16,7 +16,7 @@ func (t *tracker) learn() {
 	began := t.clock.now()
 	defer func() { t.loss.look(t.clock.now()) }()
 	g := &t.groups
-	for pid, e := range g.byPID {
+	for pid, e := range g.byPID.In {
 		if t.living.has(pid) {
 			continue
 		}
@@ -24,7 +24,7 @@ func (t *tracker) learn() {
 		if e.over == 0 {
 			e.over = began
 		}
-		g.byPID[pid] = e
+		g.byPID.Put(pid, e)
 	}
 	if t.view == nil {
 		return
@@ -42,7 +42,7 @@ func (t *tracker) learn() {
 	// Tasks uses the storage of PIDs again, so first all leaders, then threads.
 	threaded := map[uint32]procfs.Status{}
 	for _, pid := range pids {
-		if _, known := g.byPID[pid]; t.living.has(pid) || !known && t.view.Threads(pid) <= 1 {
+		if _, known := g.byPID.In[pid]; t.living.has(pid) || !known && t.view.Threads(pid) <= 1 {
 			continue
 		}
 		st, _, err := t.view.Status(pid)
@@ -54,7 +54,7 @@ func (t *tracker) learn() {
 			g.forget(pid) // its only thread decides how it ends
 		}
 	}
-	for tid, pid := range g.threads {
+	for tid, pid := range g.threads.In {
 		if _, ok := threaded[pid]; ok {
 			g.remove(pid, tid)
 		}
@@ -69,7 +69,7 @@ func (t *tracker) learnGroup(pid uint32, st procfs.Status, began uint64) {
 	for _, tid := range t.view.Tasks(pid) {
 		g.add(pid, tid)
 	}
-	e, ok := g.byPID[pid]
+	e, ok := g.byPID.In[pid]
 	if !ok {
 		return
 	}
@@ -88,7 +88,7 @@ func (t *tracker) learnGroup(pid uint32, st procfs.Status, began uint64) {
 		e.probed = true
 		t.probes = append(t.probes, probe{pid: pid})
 	}
-	g.byPID[pid] = e
+	g.byPID.Put(pid, e)
 	if runs {
 		g.alive(pid, began)
 	}
@@ -119,9 +119,9 @@ func (t *tracker) confirm(m *message, e end) end {
 	for _, tid := range t.view.Tasks(m.pid) {
 		t.groups.add(m.pid, tid)
 	}
-	g := t.groups.byPID[m.pid]
+	g := t.groups.byPID.In[m.pid]
 	if g.live == 0 { // ended meanwhile
-		delete(t.groups.byPID, m.pid)
+		delete(t.groups.byPID.In, m.pid)
 		return e
 	}
 	if m.tid == m.pid && g.endings.N == 0 {
@@ -129,7 +129,7 @@ func (t *tracker) confirm(m *message, e end) end {
 		g.endings.Add(m.tid, g.leader)
 	}
 	g.leaderDone, g.leaderTold, g.confirm = true, g.leaderTold || m.tid == m.pid, true
-	t.groups.byPID[m.pid] = g
+	t.groups.byPID.Put(m.pid, g)
 	return end{}
 }
 
@@ -167,7 +167,7 @@ func (t *tracker) look() (next uint64) {
 	}
 	kept := t.probes[:0]
 	for _, p := range t.probes {
-		g, ok := t.groups.byPID[p.pid]
+		g, ok := t.groups.byPID.In[p.pid]
 		if !ok || t.view == nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func (t *tracker) look() (next uint64) {
 			// It may be over before there is more to see; else the next end of a thread
 			// is the time for another look.
 			g.probed = false
-			t.groups.byPID[p.pid] = g
+			t.groups.byPID.Put(p.pid, g)
 		default:
 			next = soonest(next, p.later(now))
 			kept = append(kept, p)

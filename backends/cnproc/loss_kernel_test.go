@@ -183,7 +183,7 @@ func TestOverrunIsSurvived(t *testing.T) {
 		s.Populate(to)
 		s.track.settled(now() + maxStraggle)
 		kept = kept[:0]
-		for pid := range s.track.groups.byPID {
+		for pid := range s.track.groups.byPID.In {
 			if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
 				kept = append(kept, pid)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // Source is the proc connector as an [engine.Source]. It needs no privilege after Open,
@@ -40,8 +41,9 @@ type Source struct {
 	noUsages   error
 	to         engine.Sink // of the Populate in its course
 	size       int         // the most room that the sink had
-	nextLook   uint64      // when the tracker wants to look at groups, 0 for not at all
-	showStatus bool        // /proc shows the status of a process that has ended
+	trimmer    stock.Timer
+	nextLook   uint64 // when the tracker wants to look at groups, 0 for not at all
+	showStatus bool   // /proc shows the status of a process that has ended
 
 	handed   uint64
 	decode   uint64
@@ -230,7 +232,9 @@ func (s *Source) Populate(to engine.Sink) error {
 	}
 	s.to = to
 	s.size = max(s.size, to.Room())
-	s.enrich.trim(clock.Monotonic())
+	if s.trimmer.Due(s.loss.noted) {
+		s.trim()
+	}
 	hold := s.mayHold()
 	s.enrich.delay = 0
 	if hold && s.pace.Timed() {
@@ -263,6 +267,16 @@ func (s *Source) Populate(to engine.Sink) error {
 			s.release(!hold)
 			return nil
 		}
+	}
+}
+
+// trim lets go of memory that was not needed since the last call.
+func (s *Source) trim() {
+	s.enrich.trim()
+	s.track.trim()
+	if s.usages != nil {
+		s.usages.records.Trim()
+		s.usages.ends = stock.Fit(s.usages.ends)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestVerdictIsTrue(t *testing.T) {
 	known := 0
 	for range 20000 {
 		last6, threads := rnd.IntN(2) == 0, 1+rnd.IntN(4)
-		g := newGroups(last6)
+		g := groups{last6: last6}
 		for i := range threads {
 			g.add(10, uint32(11+i))
 		}
@@ -55,7 +55,7 @@ func TestVerdictIsTrue(t *testing.T) {
 			case begun <= min(groupFrom, threads) && rnd.IntN(4) == 0:
 				g.alive(10, now) // a thread that has not begun to end is seen
 			}
-			if _, ok := g.byPID[10]; !ok && !got.group {
+			if _, ok := g.byPID.In[10]; !ok && !got.group {
 				break // one thread is left: it decides alone
 			}
 		}
@@ -81,7 +81,7 @@ func TestCoreBitOfTheGroup(t *testing.T) {
 	const segv = 11
 	for dumper := range uint32(3) {
 		for first := range uint32(3) {
-			g := newGroups(true)
+			g := groups{last6: true}
 			g.add(10, 11)
 			g.add(10, 12)
 			var got end
@@ -146,7 +146,7 @@ func TestFormerLeaderAfterLoss(t *testing.T) {
 		s.enrich.doubt = 1 << 60
 		s.to = &got
 		*v.looks++
-		s.track.groups.byPID[10] = group{unseen: true, confirm: true, leaderDone: true}
+		s.track.groups.byPID.Put(10, group{unseen: true, confirm: true, leaderDone: true})
 		for _, m := range script(c.steps...) {
 			m(s)
 		}
@@ -173,8 +173,8 @@ func TestBirthBeforeLook(t *testing.T) {
 	birth := clock.Monotonic()
 	s.track.learn()
 	feed(s, &got, record(Fork, 1, 1, birth, 1, 1, 10, 10))
-	if n := len(got.events.Of(10, engine.KindExit)); n != 0 || s.track.groups.byPID[10].live != 1 {
-		t.Errorf("%d exits, %+v", n, s.track.groups.byPID[10])
+	if n := len(got.events.Of(10, engine.KindExit)); n != 0 || s.track.groups.byPID.In[10].live != 1 {
+		t.Errorf("%d exits, %+v", n, s.track.groups.byPID.In[10])
 	}
 }
 
@@ -474,7 +474,7 @@ func TestHeldBeforeLoss(t *testing.T) {
 			s.loss.overrun.reported = ms
 		}
 		steps[1](s)
-		told, asked := s.loss.overrun.reported == 0, s.track.groups.byPID[10].confirm
+		told, asked := s.loss.overrun.reported == 0, s.track.groups.byPID.In[10].confirm
 		if told == before || asked == before {
 			t.Errorf("held before the loss %v: told %v, asked %v", before, told, asked)
 		}
@@ -523,7 +523,7 @@ func TestExitAfterLook(t *testing.T) {
 		if len(exits) != 1 || exits[0].Task.Known.Has(engine.FieldExit) {
 			t.Errorf("%v, a look, %v: %d exits", c.before, c.after, len(exits))
 		}
-		if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+		if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
 			t.Errorf("%v, a look, %v: left behind: %+v", c.before, c.after, s.track.groups)
 		}
 	}

@@ -1,6 +1,9 @@
 package cnproc
 
-import "github.com/quark-linux/quark/backends/internal/groupstatus"
+import (
+	"github.com/quark-linux/quark/backends/internal/groupstatus"
+	"github.com/quark-linux/quark/internal/stock"
+)
 
 // groups knows which thread groups have more threads than their leader, so that of the
 // kernel's exit messages, one a thread, the last can be told. A group that it does not
@@ -11,11 +14,11 @@ import "github.com/quark-linux/quark/backends/internal/groupstatus"
 // leader leaves /proc before its exit message is sent, so every thread that /proc shows
 // has its message still to come. One that /proc does not show may have, too.
 type groups struct {
-	threads map[uint32]uint32 // living threads that are no leaders -> group
-	byPID   map[uint32]group
+	threads stock.Map[uint32, uint32] // living threads that are no leaders -> group
+	byPID   stock.Map[uint32, group]
 	last6   bool // the group's status is that of the last thread to end: Linux 6.0
 	// overtaken are threads whose process's number was given again before their exit messages.
-	overtaken map[uint32]overtaken
+	overtaken stock.Map[uint32, overtaken]
 }
 
 // overtaken is whose thread it was, and when the next process of the number was born.
@@ -50,8 +53,11 @@ type group struct {
 	execed  uint64              // time of that exec
 }
 
-func newGroups(last6 bool) groups {
-	return groups{threads: map[uint32]uint32{}, byPID: map[uint32]group{}, overtaken: map[uint32]overtaken{}, last6: last6}
+// trim lets go of memory that was not needed since the last call.
+func (g *groups) trim() {
+	g.threads.Trim()
+	g.byPID.Trim()
+	g.overtaken.Trim()
 }
 
 // add notes a living thread.
@@ -59,51 +65,51 @@ func (g *groups) add(pid, tid uint32) {
 	if tid == pid {
 		return
 	}
-	if old, ok := g.threads[tid]; ok {
+	if old, ok := g.threads.In[tid]; ok {
 		if old == pid {
 			return
 		}
 		g.remove(old, tid) // its exit was lost, and the number is used again
 	}
-	g.threads[tid] = pid
-	delete(g.overtaken, tid)
-	e := g.byPID[pid]
+	g.threads.Put(tid, pid)
+	delete(g.overtaken.In, tid)
+	e := g.byPID.In[pid]
 	e.live++
-	g.byPID[pid] = e
+	g.byPID.Put(pid, e)
 }
 
 func (g *groups) remove(pid, tid uint32) {
-	delete(g.threads, tid)
-	if e, ok := g.byPID[pid]; ok && e.live > 0 {
+	delete(g.threads.In, tid)
+	if e, ok := g.byPID.In[pid]; ok && e.live > 0 {
 		e.live--
-		g.byPID[pid] = e
+		g.byPID.Put(pid, e)
 	}
 }
 
 // forget drops what is known of a group.
 func (g *groups) forget(pid uint32) {
-	e, ok := g.byPID[pid]
+	e, ok := g.byPID.In[pid]
 	if !ok {
 		return
 	}
 	if e.live > 0 {
 		g.dropThreads(pid)
 	}
-	delete(g.byPID, pid)
+	delete(g.byPID.In, pid)
 }
 
 // overtake forgets a group whose number has another process, born at a time, and returns it: its
 // threads have ended.
 func (g *groups) overtake(pid uint32, next uint64) group {
-	e := g.byPID[pid]
+	e := g.byPID.In[pid]
 	if e.live > 0 {
-		for tid, of := range g.threads {
+		for tid, of := range g.threads.In {
 			if of == pid {
-				g.overtaken[tid] = overtaken{pid, next}
+				g.overtaken.Put(tid, overtaken{pid, next})
 			}
 		}
 		if !e.leaderTold {
-			g.overtaken[pid] = overtaken{pid, next}
+			g.overtaken.Put(pid, overtaken{pid, next})
 		}
 	}
 	g.forget(pid)
@@ -112,9 +118,9 @@ func (g *groups) overtake(pid uint32, next uint64) group {
 
 // dropThreads is slow, for what is rare.
 func (g *groups) dropThreads(pid uint32) {
-	for tid, of := range g.threads {
+	for tid, of := range g.threads.In {
 		if of == pid {
-			delete(g.threads, tid)
+			delete(g.threads.In, tid)
 		}
 	}
 }
@@ -129,7 +135,7 @@ func (g *groups) dropThreads(pid uint32) {
 // the leader's number it read it before the exchange, and stamped the message before that; older
 // kernels leave it the number, but not the exit signal: see message.former.
 func (g *groups) exec(pid uint32, time uint64) {
-	e, ok := g.byPID[pid]
+	e, ok := g.byPID.In[pid]
 	if !ok {
 		return
 	}
@@ -144,24 +150,24 @@ func (g *groups) exec(pid uint32, time uint64) {
 // expect notes how many exit messages of threads that an exec ended are still to come.
 func (g *groups) expect(pid, late uint32, execed uint64) {
 	if late > 0 {
-		g.byPID[pid] = group{late: late, execed: execed}
+		g.byPID.Put(pid, group{late: late, execed: execed})
 	}
 }
 
 // alive notes that no thread of the group was made to end at a time: those that had ended
 // did so by themselves.
 func (g *groups) alive(pid uint32, time uint64) {
-	e, ok := g.byPID[pid]
+	e, ok := g.byPID.In[pid]
 	if !ok {
 		return
 	}
 	e.aliveAt, e.endings, e.probed = time, groupstatus.Endings{}, false
 	e.unseen = e.unseen && e.leaderDone && !g.last6
 	if e.live+e.late == 0 && !e.leaderDone && !e.confirm {
-		delete(g.byPID, pid) // as if there had never been a thread
+		delete(g.byPID.In, pid) // as if there had never been a thread
 		return
 	}
-	g.byPID[pid] = e
+	g.byPID.Put(pid, e)
 }
 
 // end is what an exit message means for its group.
@@ -181,17 +187,17 @@ type end struct {
 
 // exit notes the exit of a thread.
 func (g *groups) exit(m *message) end {
-	e, ok := g.byPID[m.pid]
-	leader, known := m.tid == m.pid, g.threads[m.tid] == m.pid
+	e, ok := g.byPID.In[m.pid]
+	leader, known := m.tid == m.pid, g.threads.In[m.tid] == m.pid
 	switch {
 	case !ok:
 		// One thread only; or a straggler of a group that is gone.
 		return end{group: leader && !m.former, time: m.time, status: int32(m.status), known: true, gone: !leader, alone: true}
 	case e.late > 0 && !known && (!leader || m.former || m.time < e.execed):
 		e.late--
-		g.byPID[m.pid] = e
+		g.byPID.Put(m.pid, e)
 		if e.live+e.late == 0 && !e.leaderDone && !e.confirm {
-			delete(g.byPID, m.pid)
+			delete(g.byPID.In, m.pid)
 		}
 		return end{}
 	case leader && e.leaderTold && !m.former:
@@ -202,7 +208,7 @@ func (g *groups) exit(m *message) end {
 	case leader:
 		e.leaderDone, e.leaderTold, e.leader = true, true, int32(m.status)
 	case known:
-		delete(g.threads, m.tid)
+		delete(g.threads.In, m.tid)
 		e.live--
 	case e.over == 0 || e.live > 0:
 		return end{gone: e.over != 0 || e.live == 0}
@@ -214,7 +220,7 @@ func (g *groups) exit(m *message) end {
 	if e.live > 0 && e.over == 0 || !e.leaderDone || m.former {
 		probe := !e.probed
 		e.probed = true
-		g.byPID[m.pid] = e
+		g.byPID.Put(m.pid, e)
 		return end{probe: probe}
 	}
 	status, known := e.endings.Verdict(e.leader, g.last6)
@@ -222,7 +228,7 @@ func (g *groups) exit(m *message) end {
 		known = false
 	}
 	if e.confirm {
-		g.byPID[m.pid] = e
+		g.byPID.Put(m.pid, e)
 	} else {
 		g.forget(m.pid)
 		g.expect(m.pid, e.late, e.execed)

@@ -117,7 +117,7 @@ func TestGroupExit(t *testing.T) {
 			if task.PPID != 1 || exits[0].Thread {
 				t.Errorf("%s: ppid %d, thread %v", c.name, task.PPID, exits[0].Thread)
 			}
-			if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+			if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
 				t.Errorf("%s: left behind: %+v", c.name, s.track.groups)
 			}
 		}
@@ -154,7 +154,7 @@ func TestExecEndsThreads(t *testing.T) {
 		if len(exits) != 1 || exits[0].Task.Exit.WaitStatus != 512 {
 			t.Errorf("%v: %d exits", steps, len(exits))
 		}
-		if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+		if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
 			t.Errorf("%v: left behind: %+v", steps, s.track.groups)
 		}
 	}
@@ -181,17 +181,17 @@ func TestGroupsDoNotLeak(t *testing.T) {
 	got := sink{room: 1 << 20}
 	play(s, &got, script("+11", "+12", "-11=0")...)
 	feed(s, &got, record(Fork, 0, 10, 1, 1, 1, 10, 10))
-	if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+	if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
 		t.Errorf("after a fork of the same number: %+v", s.track.groups)
 	}
 	feed(s, &got, record(Fork, 0, 11, 1, 10, 10, 11, 10), record(Fork, 0, 12, 1, 20, 20, 11, 20))
-	if s.track.groups.threads[11] != 20 || s.track.groups.byPID[10].live != 0 {
+	if s.track.groups.threads.In[11] != 20 || s.track.groups.byPID.In[10].live != 0 {
 		t.Errorf("after a thread of the same number: %+v", s.track.groups)
 	}
 	s.track.living.forget(0) // as after a loss
 	s.track.learn()          // without /proc nothing is there
 	s.track.settled(now() + maxStraggle)
-	if len(s.track.groups.byPID)+len(s.track.groups.threads) != 0 {
+	if len(s.track.groups.byPID.In)+len(s.track.groups.threads.In) != 0 {
 		t.Errorf("after a look: %+v", s.track.groups)
 	}
 }

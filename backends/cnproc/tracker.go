@@ -8,6 +8,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // fact is what the tracker concludes from a message, or from the lack of one.
@@ -46,8 +47,8 @@ type tracker struct {
 	loss    *loss
 	groups  groups
 	living  living
-	dumping map[uint32]dump   // processes whose core may be dumped
-	failed  map[uint32]failed // processes whose end was stated by failure
+	dumping stock.Map[uint32, dump]   // processes whose core may be dumped
+	failed  stock.Map[uint32, failed] // processes whose end was stated by failure
 	probes  []probe
 	doubts  []doubt
 	untold  []untold // failures: processes that may end without a message
@@ -79,12 +80,21 @@ type view interface {
 }
 
 func newTracker(v view, c *bootClock, l *loss, last6 bool, state func(*fact)) *tracker {
-	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: newGroups(last6), dumping: map[uint32]dump{}}
+	t := &tracker{state: state, view: v, clock: c, loss: l, lives: true, groups: groups{last6: last6}}
 	t.living.runs, t.living.tell = t.leaderRuns, t.tellLate
 	if v == nil {
 		l.lose(1) // of the processes that there are nothing is known
 	}
 	return t
+}
+
+// trim lets go of memory that was not needed since the last call.
+func (t *tracker) trim() {
+	t.groups.trim()
+	t.living.numbers.Trim()
+	t.dumping.Trim()
+	t.failed.Trim()
+	t.probes, t.doubts, t.untold = stock.Fit(t.probes), stock.Fit(t.doubts), stock.Fit(t.untold)
 }
 
 // take handles one message.
@@ -112,7 +122,7 @@ func (t *tracker) take(m *message) {
 		if t.lives && t.loss.sees(m) {
 			t.living.executed(m.pid)
 		}
-		delete(t.dumping, m.pid)
+		delete(t.dumping.In, m.pid)
 	case Exit:
 		if f.kind = engine.KindExit; t.failures {
 			t.failure(f)
@@ -123,7 +133,7 @@ func (t *tracker) take(m *message) {
 	case CoreDump:
 		// Sent when a signal of that action arrives, whether or not a core is dumped:
 		// the exit status tells.
-		t.dumping[m.pid] = dump{m.tid, m.time}
+		t.dumping.Put(m.pid, dump{m.tid, m.time})
 		return
 	case Comm:
 		f.kind = engine.KindComm
@@ -146,10 +156,10 @@ func (t *tracker) lose(g engine.Gap, early bool) {
 		g.From = min(g.From, mixed)
 	}
 	t.loss.lose(g.To)
-	for _, d := range t.dumping {
+	for _, d := range t.dumping.In {
 		g.From = min(g.From, d.time) // nothing tells any more whether there was a core
 	}
-	clear(t.dumping)
+	clear(t.dumping.In)
 	if !early && (g.CPU == engine.AllCPUs || g.Count > 0) || g.From < from {
 		t.state(&fact{kind: engine.KindGap, gap: g})
 	}
@@ -174,7 +184,7 @@ func (t *tracker) endLate(m *message, next uint64, known bool, seen uint64) {
 // loseEnd states that the end of a process is lost: nothing tells which one it is of.
 func (t *tracker) loseEnd(m *message, lost span) {
 	t.loss.void++
-	if d, ok := t.dumping[m.pid]; ok {
+	if d, ok := t.dumping.In[m.pid]; ok {
 		lost.add(d.time)
 	}
 	t.state(&fact{kind: engine.KindGap, m: m,
@@ -186,7 +196,7 @@ func (t *tracker) doubtful(pid uint32) bool { return t.loss.until > 0 && !t.livi
 
 // threads reports whether the process of a message may have, or have had, other threads.
 func (t *tracker) threads(m *message) bool {
-	_, ok := t.groups.byPID[m.pid]
+	_, ok := t.groups.byPID.In[m.pid]
 	return ok || t.loss.unseen(m.time) && !t.living.has(m.pid)
 }
 
@@ -196,7 +206,7 @@ func (t *tracker) fork(m *message) {
 		return
 	}
 	t.tellDoubt(m.pid)
-	if e, ok := t.groups.byPID[m.pid]; ok && e.over == 0 && m.time <= t.loss.looked {
+	if e, ok := t.groups.byPID.In[m.pid]; ok && e.over == 0 && m.time <= t.loss.looked {
 		// The look has shown it with threads already.
 	} else if e := t.groups.overtake(m.pid, m.time); e.live > 0 && !e.unseen && !t.loss.rescan {
 		status, _ := e.endings.Verdict(e.leader, t.groups.last6)
@@ -226,8 +236,8 @@ func (t *tracker) leaderRuns(pid uint32) (now uint64, ok bool) {
 func (t *tracker) exit(f *fact) {
 	m := f.m
 	strays, v := t.strays(m.time), verdict{known: true}
-	if o, ok := t.groups.overtaken[m.tid]; ok && o.of(m) {
-		delete(t.groups.overtaken, m.tid)
+	if o, ok := t.groups.overtaken.In[m.tid]; ok && o.of(m) {
+		delete(t.groups.overtaken.In, m.tid)
 		m.time = min(m.time, o.next-1)
 		f.thread, f.status, f.known = true, int32(m.status), true
 		t.state(f)
@@ -284,13 +294,13 @@ func (t *tracker) exit(f *fact) {
 	}
 	t.dispel(m.pid)
 	t.living.ended(m.pid, m.time, strays, e.unsure)
-	d, announced := t.dumping[m.pid]
+	d, announced := t.dumping.In[m.pid]
 	quiet := !announced && t.dumpsQuietly(e.status)
 	e.known = e.known && v.known && !t.dumpSets(m, e.status) && !(quiet && e.status == groupstatus.KilledThread)
 	f.doubtful = f.doubtful || !v.known
 	f.thread, f.status, f.known, f.unsure = false, e.status, e.known, e.unsure
 	if announced || quiet {
-		delete(t.dumping, m.pid)
+		delete(t.dumping.In, m.pid)
 		t.dumped = max(t.dumped, m.time)
 		if core := (engine.Exit{WaitStatus: e.status}); e.known && core.CoreDumped() {
 			dump := *m
@@ -315,8 +325,8 @@ func (t *tracker) dumpSets(m *message, status int32) bool {
 	if !t.spreads || groupstatus.Certain(status) {
 		return false
 	}
-	others := len(t.dumping)
-	if _, own := t.dumping[m.pid]; own {
+	others := len(t.dumping.In)
+	if _, own := t.dumping.In[m.pid]; own {
 		others--
 	}
 	since := max(t.dumped, t.loss.until)
@@ -328,7 +338,7 @@ func (t *tracker) dumpSets(m *message, status int32) bool {
 // m can be the last message. If it is not, the last one comes soon, and tells the end. Else it is
 // lost.
 func (t *tracker) doubtEnd(m *message) {
-	if t.view == nil || t.groups.byPID[m.pid].doubted || t.living.numbers[m.pid].over {
+	if t.view == nil || t.groups.byPID.In[m.pid].doubted || t.living.numbers.In[m.pid].over {
 		return
 	}
 	st, start, err := t.view.Status(m.pid)
@@ -349,11 +359,11 @@ func (t *tracker) loseDoubted(m *message) {
 }
 
 func (t *tracker) markDoubted(m *message, now uint64) {
-	g, known := t.groups.byPID[m.pid]
+	g, known := t.groups.byPID.In[m.pid]
 	if g.unseen, g.doubted = true, true; !known {
 		g.over = now
 	}
-	t.groups.byPID[m.pid] = g
+	t.groups.byPID.Put(m.pid, g)
 }
 
 // dispel forgets the doubt of a process whose end is told.
@@ -386,14 +396,14 @@ func (t *tracker) settled(now uint64) {
 	if now > doubtWait {
 		t.tellDoubts(now - doubtWait)
 	}
-	for pid, e := range t.groups.byPID {
+	for pid, e := range t.groups.byPID.In {
 		if e.over != 0 && now > e.over+maxStraggle {
 			t.groups.forget(pid)
 		}
 	}
-	for tid, o := range t.groups.overtaken {
+	for tid, o := range t.groups.overtaken.In {
 		if now > o.next+maxStraggle {
-			delete(t.groups.overtaken, tid)
+			delete(t.groups.overtaken.In, tid)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/taskrecord"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // usages adds to the ends of processes what these have used, from taskstats: the kernel sends a
@@ -24,7 +25,7 @@ type usages struct {
 	fd      int
 	batch   *nlsocket.Batch
 	kernel  taskrecord.Kernel
-	records map[uint32]held
+	records stock.Map[uint32, held]
 	ends    []ending // since the last match
 	due     bool     // threads have ended since
 	overran bool
@@ -58,7 +59,7 @@ func openUsages(receiveBuffer int) (*usages, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	u := &usages{fd: -1, batch: nlsocket.NewBatch(32, taskrecord.MaxMessage), records: make(map[uint32]held)}
+	u := &usages{fd: -1, batch: nlsocket.NewBatch(32, taskrecord.MaxMessage)}
 	if u.kernel, err = taskrecord.Probe(conn); err != nil {
 		return nil, err
 	}
@@ -93,8 +94,8 @@ func (u *usages) close() {
 
 // born forgets a record of the thread that had a number before.
 func (u *usages) born(number uint32, time uint64) {
-	if h, ok := u.records[number]; ok && h.time < time {
-		delete(u.records, number)
+	if h, ok := u.records.In[number]; ok && h.time < time {
+		delete(u.records.In, number)
 	}
 }
 
@@ -127,19 +128,19 @@ func (u *usages) match() {
 	u.due = false
 	u.receive()
 	for _, e := range u.ends {
-		if h, ok := u.records[e.number]; ok {
+		if h, ok := u.records.In[e.number]; ok {
 			h.ends += e.ends
-			u.records[e.number] = h
+			u.records.Put(e.number, h)
 		}
 	}
 	for _, e := range u.ends {
-		h := u.records[e.number]
+		h := u.records.In[e.number]
 		if ev := e.ev; h.records == 1 && h.ends == 1 && ev != nil && ev.Kind == engine.KindExit && ev.Time > u.blind {
 			h.last.SetUsage(ev)
 		}
 	}
 	for _, e := range u.ends {
-		delete(u.records, e.number)
+		delete(u.records.In, e.number)
 	}
 	clear(u.ends)
 	u.ends = u.ends[:0]
@@ -183,19 +184,19 @@ func (u *usages) add(data []byte, now uint64) {
 			return
 		}
 	}
-	if len(u.records) >= maxHeld {
+	if len(u.records.In) >= maxHeld {
 		u.lose(now)
 	}
-	h := u.records[number]
+	h := u.records.In[number]
 	h.last, h.time = r, now
 	h.records++
-	u.records[number] = h
+	u.records.Put(number, h)
 }
 
 // lose gives up the records that are held: others of their numbers may be lost.
 func (u *usages) lose(now uint64) {
-	u.lost += uint64(len(u.records))
-	clear(u.records)
+	u.lost += uint64(len(u.records.In))
+	clear(u.records.In)
 	u.blind = now + maxStraggle
 }
 

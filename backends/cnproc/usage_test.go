@@ -29,7 +29,7 @@ func silent(t testing.TB, marked bool) *usages {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(pair[0]); unix.Close(pair[1]) })
-	return &usages{fd: pair[0], batch: nlsocket.NewBatch(1, 1), kernel: taskrecord.Kernel{Family: testFamily, Marked: marked, Kinds: engine.FieldsUsage}, records: make(map[uint32]held)}
+	return &usages{fd: pair[0], batch: nlsocket.NewBatch(1, 1), kernel: taskrecord.Kernel{Family: testFamily, Marked: marked, Kinds: engine.FieldsUsage}}
 }
 
 // An end gets the record of its number if it is certain to be its own.
@@ -132,8 +132,8 @@ func TestMatch(t *testing.T) {
 				t.Errorf("%s: end %d: %+v, known %v; want %d", c.name, i, ev.Usage, ev.Task.Known, c.want[i])
 			}
 		}
-		if len(u.ends) != 0 || u.records[10].records > 0 {
-			t.Errorf("%s: left are %+v, %+v", c.name, u.ends, u.records)
+		if len(u.ends) != 0 || u.records.In[10].records > 0 {
+			t.Errorf("%s: left are %+v, %+v", c.name, u.ends, u.records.In)
 		}
 	}
 }

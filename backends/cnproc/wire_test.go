@@ -111,14 +111,14 @@ func FuzzTake(f *testing.F) {
 			size := min(len(b), sizeMessage)
 			s.message(b[:size], true)
 			b = b[size:]
-			if len(s.track.groups.threads) > n {
-				t.Fatalf("%d threads of %d messages", len(s.track.groups.threads), n)
+			if len(s.track.groups.threads.In) > n {
+				t.Fatalf("%d threads of %d messages", len(s.track.groups.threads.In), n)
 			}
 		}
 		s.release(true)
-		for _, e := range s.track.groups.byPID {
-			if int(e.live) > len(s.track.groups.threads) {
-				t.Fatalf("%d living threads, %d are known", e.live, len(s.track.groups.threads))
+		for _, e := range s.track.groups.byPID.In {
+			if int(e.live) > len(s.track.groups.threads.In) {
+				t.Fatalf("%d living threads, %d are known", e.live, len(s.track.groups.threads.In))
 			}
 		}
 	})

@@ -251,7 +251,7 @@ func TestDescriptors(t *testing.T) {
 	s.fds.room = 0
 	p, goOn := run(t, func(fd int) *barefork.Script { return new(barefork.Script).WaitFor(fd).Exit(3) })
 	read(t, s)
-	if s.known[uint32(p.PID)].fd != none {
+	if s.known.In[uint32(p.PID)].fd != none {
 		t.Error("a descriptor beyond the limit")
 	}
 	goOn()
@@ -274,7 +274,7 @@ func BenchmarkRead(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.known)), "ns/process")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.known.In)), "ns/process")
 }
 
 // Of a life that readings fall into the chosen events are told and no others, whatever status it
@@ -373,9 +373,9 @@ func TestReplacedInATick(t *testing.T) {
 		next.Kill()
 		next.Free()
 		a.Free()
-		if p, ok := s.known[pid]; ok {
+		if p, ok := s.known.In[pid]; ok {
 			s.fds.close(p.fd)
-			delete(s.known, pid)
+			delete(s.known.In, pid)
 		}
 		if err != nil || start != b.start {
 			continue // not in a tick

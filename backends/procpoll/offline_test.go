@@ -15,6 +15,8 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/proctext"
+	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/stock/stocktest"
 )
 
 func TestParseCounter(t *testing.T) {
@@ -99,7 +101,7 @@ func (m *machine) ExitStatus(pid uint32) (status int32, start uint64, ok bool) {
 func watching(t *testing.T, m *machine) *Source {
 	t.Helper()
 	s := &Source{
-		proc: m, count: func() (uint64, error) { return m.tasks, nil }, timer: -1, known: make(map[uint32]process), wholeStatus: true,
+		proc: m, count: func() (uint64, error) { return m.tasks, nil }, timer: -1, wholeStatus: true,
 		now: func() uint64 { return m.now }, offset: func() uint64 { return 0 },
 		exists: func(pid uint32) bool { return m.lives[pid] != nil }, opts: Options{Interval: time.Second},
 	}
@@ -349,7 +351,7 @@ func TestPidfdOfAnother(t *testing.T) {
 			delete(m.lives, pid)
 		}
 		s.learn(pid, 1e8, &procfs.Status{State: 'S', Threads: 1})
-		fd := s.known[pid].fd
+		fd := s.known.In[pid].fd
 		if fd == none && name == "the same" {
 			if _, err := unix.PidfdOpen(int(pid), 0); err != nil {
 				t.Skip(err)
@@ -361,3 +363,29 @@ func TestPidfdOfAnother(t *testing.T) {
 		fds.close(fd)
 	}
 }
+
+// TestBurstIsGivenBack: what a burst of processes took is let go.
+func TestBurstIsGivenBack(t *testing.T) {
+	m := &machine{now: uint64(time.Hour), lives: make(map[uint32]*life)}
+	s := watching(t, m)
+	var got nothing
+	stocktest.Burst(t, s, 1024, func(n uint32) {
+		for pid := range n {
+			m.lives[pid+10] = &life{start: m.now, threads: 1, forked: true}
+		}
+		for range 2 {
+			m.now += stock.TrimEvery
+			s.readTo(t, &got)
+			m.lives = make(map[uint32]*life)
+			s.trim()
+		}
+	})
+}
+
+// nothing is a sink that keeps nothing.
+type nothing struct{ event engine.RawEvent }
+
+func (n *nothing) Room() int                 { return 1 << 20 }
+func (n *nothing) Reserve() *engine.RawEvent { n.event.Reset(); return &n.event }
+func (n *nothing) Release(*engine.RawEvent)  {}
+func (n *nothing) Insert(*engine.RawEvent)   {}

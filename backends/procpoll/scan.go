@@ -47,9 +47,9 @@ func (s *Source) first() error {
 		for _, pid := range pids {
 			if st, start, err := s.status(pid); err == nil {
 				s.learn(pid, start, &st)
-				p := s.known[pid]
+				p := s.known.In[pid]
 				p.told = st.Over() // nobody was told that it lived
-				s.known[pid] = p
+				s.known.Put(pid, p)
 			}
 		}
 		after, err := s.count()
@@ -78,12 +78,12 @@ func (s *Source) list() (began, tasks uint64, pids []uint32, err error) {
 
 // forget makes all processes unknown.
 func (s *Source) forget() {
-	for _, p := range s.known {
+	for _, p := range s.known.In {
 		if s.fds != nil {
 			s.fds.close(p.fd)
 		}
 	}
-	clear(s.known)
+	clear(s.known.In)
 }
 
 // learn makes a process known.
@@ -96,7 +96,7 @@ func (s *Source) learn(pid uint32, start uint64, st *procfs.Status) {
 			p.fd = none
 		}
 	}
-	s.known[pid] = p
+	s.known.Put(pid, p)
 }
 
 // read reads /proc once. Its order matters: who is over by its pidfd is so in all that is read
@@ -121,7 +121,7 @@ func (s *Source) read() error {
 	for i := range s.fresh {
 		s.born(&s.fresh[i])
 	}
-	for pid, p := range s.known {
+	for pid, p := range s.known.In {
 		if p.reading != s.reading {
 			s.gone(pid, &p)
 		}
@@ -150,12 +150,12 @@ func (s *Source) settle(before, after, began uint64) {
 
 // end notes that a process is over, by its pidfd.
 func (s *Source) end(pid uint32) (fd int32) {
-	p, ok := s.known[pid]
+	p, ok := s.known.In[pid]
 	if !ok {
 		return none
 	}
 	p.ended = true
-	s.known[pid] = p
+	s.known.Put(pid, p)
 	return p.fd
 }
 
@@ -167,7 +167,7 @@ func (s *Source) look(pid uint32) {
 		return
 	}
 	at := s.now() // after all that the status shows
-	p, some := s.known[pid]
+	p, some := s.known.In[pid]
 	switch {
 	case some && p.start == start && (!p.ended || st.Over()):
 		s.same(pid, &p, &st, at)
@@ -183,7 +183,7 @@ func (s *Source) look(pid uint32) {
 // where that is new, the status is read again.
 func (s *Source) status(pid uint32) (procfs.Status, uint64, error) {
 	st, start, err := s.proc.Status(pid)
-	if p, ok := s.known[pid]; err != nil || st.ForkNoExec || st.Kthread || ok && p.start == start && !p.forked {
+	if p, ok := s.known.In[pid]; err != nil || st.ForkNoExec || st.Kthread || ok && p.start == start && !p.forked {
 		return st, start, err
 	}
 	return s.proc.Status(pid)
@@ -209,7 +209,7 @@ func (s *Source) same(pid uint32, p *process, st *procfs.Status, at uint64) {
 		p.told = true
 		s.tellExit(pid, p, at, true)
 	}
-	s.known[pid] = *p
+	s.known.Put(pid, *p)
 }
 
 // startedBy returns a time by which a process with a start time had started: the end of that
@@ -256,7 +256,7 @@ func (s *Source) born(b *birth) {
 	if exec != nil {
 		s.insert(exec)
 	}
-	p := s.known[b.pid]
+	p := s.known.In[b.pid]
 	if !executed && !b.st.ForkNoExec {
 		p.forked = true // for the EXEC to come
 	}
@@ -264,7 +264,7 @@ func (s *Source) born(b *birth) {
 		p.told = true
 		s.tellExit(b.pid, &p, b.at, true)
 	}
-	s.known[b.pid] = p
+	s.known.Put(b.pid, p)
 }
 
 // watchYoung reads the status of a process again that may be so young that the next one with its
@@ -372,7 +372,7 @@ func (s *Source) exit(pid uint32, p *process, at uint64) bool {
 	if s.fds != nil {
 		s.fds.close(p.fd)
 	}
-	delete(s.known, pid)
+	delete(s.known.In, pid)
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/stock"
 	"github.com/quark-linux/quark/internal/wait"
 )
 
@@ -33,7 +34,7 @@ type Source struct {
 	// yet: Linux 6.1; before, it shows that of the leader.
 	wholeStatus bool
 
-	known     map[uint32]process
+	known     stock.Map[uint32, process]
 	fresh     []birth // found in the reading in its course
 	reading   uint32  // its number
 	cut       bool    // the sink had no room for all that it shows
@@ -41,6 +42,7 @@ type Source struct {
 	due       uint64  // time of the next
 	finishing bool    // the next is due now
 	balance   balance
+	trimmer   stock.Timer
 
 	to     engine.Sink // of the Populate in its course
 	size   int         // the most room that it had
@@ -72,7 +74,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 		return nil, fmt.Errorf("report threads: /proc is read for processes alone: %w", errors.ErrUnsupported)
 	}
 	s := &Source{
-		shared: shared, opts: o, timer: -1, known: make(map[uint32]process), now: clock.Monotonic,
+		shared: shared, opts: o, timer: -1, now: clock.Monotonic,
 		offset: func() uint64 {
 			boot := clock.Boottime()
 			return boot - min(clock.Monotonic(), boot)
@@ -140,8 +142,17 @@ func (s *Source) Populate(to engine.Sink) error {
 	if err := s.read(); err != nil {
 		return err
 	}
+	s.trim()
 	s.schedule()
 	return nil
+}
+
+// trim lets go of memory that was not needed for a while.
+func (s *Source) trim() {
+	if s.trimmer.Due(s.ended) {
+		s.known.Trim()
+		s.fresh = stock.Fit(s.fresh)
+	}
 }
 
 // schedule sets the time of the next reading. One that is late does not make the next ones early.

@@ -5,6 +5,7 @@ import (
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/internal/taskrecord"
 	"github.com/quark-linux/quark/internal/clock"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // doubts are records of before Linux 5.19 that are of the end of a process, or of a thread. That of
@@ -14,8 +15,9 @@ import (
 // alone, or has ended before the others: then /proc has it as long as they run, and the record of
 // the last one comes.
 type doubts struct {
-	held  []doubt
-	ended map[uint32]bool // processes whose last threads' records have come since none was held
+	held []doubt
+	// ended are processes whose last threads' records have come since none was held.
+	ended stock.Map[uint32, bool]
 }
 
 // doubt is a record that was received at a time.
@@ -34,7 +36,7 @@ func (s *Source) unmarked(r *taskrecord.Record) {
 		s.doubts.held = append(s.doubts.held, doubt{r: *r, time: s.arrived, received: clock.Boottime(), cpu: s.current.cpu})
 		return
 	}
-	s.doubts.ended[r.TGID] = true
+	s.doubts.ended.Put(r.TGID, true)
 	s.end(r, s.current.cpu, s.arrived, r.Status, groupstatus.Certain(r.Status))
 }
 
@@ -72,16 +74,22 @@ func (d *doubt) decide(st procfs.Status, start uint64, there bool) {
 	}
 }
 
+// trim lets go of memory that was not needed since the last call.
+func (d *doubts) trim() {
+	d.held = stock.Fit(d.held)
+	d.ended.Trim()
+}
+
 // settleDoubts reports the ends among the first n of them, which were looked at. The sockets have
 // been empty since.
 func (s *Source) settleDoubts(n int) {
 	for i := range s.doubts.held[:n] {
-		if d := &s.doubts.held[i]; d.end && !s.doubts.ended[d.r.PID] {
+		if d := &s.doubts.held[i]; d.end && !s.doubts.ended.In[d.r.PID] {
 			s.end(&d.r, d.cpu, d.time, d.r.Status, true)
 		}
 	}
 	s.doubts.held = s.doubts.held[:copy(s.doubts.held, s.doubts.held[n:])]
 	if len(s.doubts.held) == 0 {
-		clear(s.doubts.ended)
+		clear(s.doubts.ended.In)
 	}
 }

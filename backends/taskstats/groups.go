@@ -3,6 +3,7 @@ package taskstats
 import (
 	"github.com/quark-linux/quark/backends/internal/groupstatus"
 	"github.com/quark-linux/quark/backends/internal/taskrecord"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // groups tells the wait status of processes that had several threads. It keeps what the threads of
@@ -18,7 +19,7 @@ import (
 type groups struct {
 	view   groupstatus.View // nil without /proc: there are no looks
 	last6  bool             // the status is of the last thread to begin to end: Linux 6.0
-	byPID  map[uint32]group
+	byPID  stock.Map[uint32, group]
 	looks  []look
 	seen   []sight // what the latest looks have shown to run
 	overs  []over
@@ -38,6 +39,7 @@ type group struct {
 	alive   uint64              // when it was last seen to run, 0 for never
 	overs   int                 // ends that wait, of several processes if more than 1
 	torn    bool                // of which process of the pid threads' records are is not known
+	left    uint64              // torn: when an end was told, with a record still to come
 }
 
 // over is a process of several threads whose last thread's record has come.
@@ -78,7 +80,7 @@ const (
 
 // thread notes the end of a thread that was not the last one.
 func (g *groups) thread(r *taskrecord.Record) {
-	e := g.byPID[r.TGID]
+	e := g.byPID.In[r.TGID]
 	if e.torn {
 		return
 	}
@@ -87,7 +89,7 @@ func (g *groups) thread(r *taskrecord.Record) {
 		e.looking = true
 		g.looks = append(g.looks, look{pid: r.TGID})
 	}
-	g.byPID[r.TGID] = e
+	g.byPID.Put(r.TGID, e)
 }
 
 func (e *group) add(r *taskrecord.Record) {
@@ -100,10 +102,10 @@ func (e *group) add(r *taskrecord.Record) {
 
 // last notes the end of a process of several threads.
 func (g *groups) last(o over) {
-	e := g.byPID[o.r.TGID]
+	e := g.byPID.In[o.r.TGID]
 	e.overs++
 	e.torn = e.torn || e.overs > 1
-	g.byPID[o.r.TGID] = e
+	g.byPID.Put(o.r.TGID, e)
 	g.overs = append(g.overs, o)
 }
 
@@ -135,16 +137,16 @@ func (g *groups) settleOvers(n int, end func(o *over, status int32, known bool))
 
 // status returns the wait status of a process that is over, and forgets its threads.
 func (g *groups) status(o *over) (status int32, known bool) {
-	e := g.byPID[o.r.TGID]
+	e := g.byPID.In[o.r.TGID]
 	e.overs--
 	switch {
 	case !o.whole: // what is still to come must not be taken for the next process of the pid
-		e.torn = true
+		e.torn, e.left = true, g.looked
 		fallthrough
 	case e.overs > 0:
-		g.byPID[o.r.TGID] = e
+		g.byPID.Put(o.r.TGID, e)
 	default:
-		delete(g.byPID, o.r.TGID)
+		delete(g.byPID.In, o.r.TGID)
 	}
 	if e.torn {
 		return o.r.Status, groupstatus.Certain(o.r.Status)
@@ -157,14 +159,26 @@ func (g *groups) status(o *over) (status int32, known bool) {
 	return status, known
 }
 
+// trim forgets the pids of which a thread's record was to come and does not come any more, and lets
+// go of memory that was not needed since the last call.
+func (g *groups) trim(now uint64) {
+	for pid, e := range g.byPID.In {
+		if e.torn && e.overs == 0 && now >= e.left+straggle && groupstatus.Left(g.view, pid, pid) {
+			delete(g.byPID.In, pid)
+		}
+	}
+	g.byPID.Trim()
+	g.overs, g.looks, g.seen = stock.Fit(g.overs), stock.Fit(g.looks), stock.Fit(g.seen)
+}
+
 // lose notes that records were lost, at a time.
 func (g *groups) lose(now uint64) {
 	g.blind = now
-	for pid, e := range g.byPID {
+	for pid, e := range g.byPID.In {
 		if e.overs > 0 {
-			g.byPID[pid] = group{overs: e.overs, torn: true}
+			g.byPID.Put(pid, group{overs: e.overs, torn: true})
 		} else {
-			delete(g.byPID, pid)
+			delete(g.byPID.In, pid)
 		}
 	}
 	g.looks = g.looks[:0]
@@ -175,13 +189,13 @@ func (g *groups) lose(now uint64) {
 func (g *groups) look(now uint64) bool {
 	kept := g.looks[:0]
 	for _, l := range g.looks {
-		e, ok := g.byPID[l.pid]
+		e, ok := g.byPID.In[l.pid]
 		switch {
 		case !ok:
 			continue
 		case e.overs > 0:
 			e.looking = false
-			g.byPID[l.pid] = e
+			g.byPID.Put(l.pid, e)
 			continue
 		case now < l.after:
 			kept = append(kept, l)
@@ -190,11 +204,11 @@ func (g *groups) look(now uint64) bool {
 		switch alive, ending := groupstatus.Runs(g.view, l.pid, e.done); {
 		case alive:
 			e.fresh, e.looking = groupstatus.Endings{}, false
-			g.byPID[l.pid] = e
+			g.byPID.Put(l.pid, e)
 			g.seen = append(g.seen, sight{l.pid, now})
 		case ending: // the end of the next thread is the time for another look
 			e.looking = false
-			g.byPID[l.pid] = e
+			g.byPID.Put(l.pid, e)
 		default:
 			l.wait = min(max(2*l.wait, lookFirst), lookLast)
 			l.after = now + l.wait
@@ -208,9 +222,9 @@ func (g *groups) look(now uint64) bool {
 // confirm says that all records of before the latest looks were received.
 func (g *groups) confirm() {
 	for _, seen := range g.seen {
-		if e, ok := g.byPID[seen.pid]; ok && e.overs == 0 { // else its last one has ended
+		if e, ok := g.byPID.In[seen.pid]; ok && e.overs == 0 { // else its last has ended
 			e.endings, e.alive = e.fresh, seen.at
-			g.byPID[seen.pid] = e
+			g.byPID.Put(seen.pid, e)
 		}
 	}
 	g.seen = g.seen[:0]

@@ -7,6 +7,8 @@ import (
 
 	"github.com/quark-linux/quark/backends/internal/procfs"
 	"github.com/quark-linux/quark/backends/internal/taskrecord"
+	"github.com/quark-linux/quark/internal/stock"
+	"github.com/quark-linux/quark/internal/stock/stocktest"
 )
 
 func TestSequence(t *testing.T) {
@@ -63,7 +65,7 @@ func TestStatusIsTrue(t *testing.T) {
 	known, after := 0, 0
 	for range 20000 {
 		p := &process{st: procfs.Status{State: 'S'}, tasks: []uint32{10, 11, 12}}
-		g := groups{view: p, last6: true, byPID: make(map[uint32]group), blind: 1}
+		g := groups{view: p, last6: true, blind: 1}
 		now, born := uint64(10), rnd.Uint64N(3)
 		// Some end by themselves, and the process is seen to sleep afterwards, or not.
 		alone := rnd.IntN(3)
@@ -138,8 +140,8 @@ func TestStatusIsTrue(t *testing.T) {
 				after++
 			}
 		}
-		if len(g.byPID) != 0 {
-			t.Fatalf("left are %v", g.byPID)
+		if len(g.byPID.In) != 0 {
+			t.Fatalf("left are %v", g.byPID.In)
 		}
 	}
 	if known < 5000 || after < 500 {
@@ -150,7 +152,7 @@ func TestStatusIsTrue(t *testing.T) {
 // A process that is looked at between its end and the receipt of its last record is another one.
 func TestLookAtAnother(t *testing.T) {
 	p := &process{st: procfs.Status{State: 'S'}}
-	g := groups{view: p, last6: true, byPID: make(map[uint32]group)}
+	g := groups{view: p, last6: true}
 	g.thread(&taskrecord.Record{PID: 11, TGID: 10, Status: 0x100})
 	if !g.look(1) {
 		t.Fatal("it was not looked at")
@@ -164,8 +166,8 @@ func TestLookAtAnother(t *testing.T) {
 			t.Errorf("status %#x of a process that another was taken for", status)
 		}
 	})
-	if n != 1 || len(g.byPID) != 0 {
-		t.Errorf("%d settled, left are %v", n, g.byPID)
+	if n != 1 || len(g.byPID.In) != 0 {
+		t.Errorf("%d settled, left are %v", n, g.byPID.In)
 	}
 }
 
@@ -173,7 +175,7 @@ func TestLookAtAnother(t *testing.T) {
 // and what comes still is not taken for the next process of its pid.
 func TestThreadStaysAway(t *testing.T) {
 	p := &process{st: procfs.Status{State: 'Z'}, tasks: []uint32{10, 11}}
-	g := groups{view: p, last6: true, byPID: make(map[uint32]group)}
+	g := groups{view: p, last6: true}
 	end := func(now uint64) (n int, known bool) {
 		n = g.lookOvers(now)
 		g.settleOvers(n, func(_ *over, _ int32, ok bool) { known = ok })
@@ -200,9 +202,54 @@ func TestThreadStaysAway(t *testing.T) {
 	// Two of one pid whose records come together.
 	last(1)
 	last(2)
-	if n, known := end(3); n != 2 || known || len(g.byPID) != 0 {
-		t.Errorf("%d settled, known %v, left are %v", n, known, g.byPID)
+	if n, known := end(3); n != 2 || known || len(g.byPID.In) != 0 {
+		t.Errorf("%d settled, known %v, left are %v", n, known, g.byPID.In)
 	}
+}
+
+// A pid of which a thread's record does not come is forgotten, unless the thread is still there:
+// else each such pid would stay for ever.
+func TestThreadNeverComes(t *testing.T) {
+	p := &process{st: procfs.Status{State: 'Z'}, tasks: []uint32{10, 11}}
+	g := groups{view: p, last6: true}
+	g.last(over{r: taskrecord.Record{PID: 12, TGID: 10, Status: 0x200, Last: true, Several: true}, at: 1, born: 1})
+	n := g.lookOvers(1 + overLongest)
+	g.settleOvers(n, func(*over, int32, bool) {})
+	for _, c := range []struct {
+		name  string
+		after uint64
+		tasks []uint32
+		want  int
+	}{
+		{"its record may be on its way", straggle - 1, []uint32{10}, 1},
+		{"it is in /proc", 2 * straggle, []uint32{10, 11}, 1},
+		{"it is gone", 3 * straggle, []uint32{10}, 0},
+	} {
+		p.tasks = c.tasks
+		if g.trim(1 + overLongest + c.after); len(g.byPID.In) != c.want {
+			t.Errorf("%s: known are %v", c.name, g.byPID.In)
+		}
+	}
+}
+
+// TestBurstIsGivenBack: what a burst of processes with threads took is let go.
+func TestBurstIsGivenBack(t *testing.T) {
+	p := &process{st: procfs.Status{State: 'Z'}}
+	g := groups{view: p, last6: true}
+	now := uint64(1)
+	burst := func(n uint32) {
+		for pid := range n {
+			g.thread(&taskrecord.Record{PID: pid + 1<<20, TGID: pid + 10})
+		}
+		for pid := range n {
+			g.last(over{r: taskrecord.Record{PID: pid + 10, TGID: pid + 10, Last: true, Several: true}, at: now, born: now})
+		}
+		g.settleOvers(g.lookOvers(now), func(*over, int32, bool) {})
+		g.look(now)
+		now += stock.TrimEvery
+		g.trim(now)
+	}
+	stocktest.Burst(t, &g, 512, burst)
 }
 
 // Before Linux 5.19 a record that may be of a thread is not taken for the end of a process.

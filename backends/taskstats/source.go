@@ -17,6 +17,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/kernelversion"
+	"github.com/quark-linux/quark/internal/stock"
 )
 
 // Source is the exit listener of taskstats as an [engine.Source]. It needs no privilege after Open.
@@ -49,6 +50,7 @@ type Source struct {
 	told    uint64 // records that miss by their numbers alone, and that a gap has told of
 	surplus uint64 // since when more miss by their numbers than gaps tell of, 0 for not
 	checked uint64 // the last time when they were not
+	trimmer stock.Timer
 }
 
 var _ engine.Source = (*Source)(nil)
@@ -93,8 +95,7 @@ func (s *Source) open() (err error) {
 	if s.proc, err = procfs.Open(); err != nil {
 		s.proc = nil // it is known of less processes how they ended
 	}
-	s.groups = groups{view: s.proc, last6: kernelversion.AtLeast("6.0"), byPID: make(map[uint32]group), blind: clock.Monotonic()}
-	s.doubts.ended = make(map[uint32]bool)
+	s.groups = groups{view: s.proc, last6: kernelversion.AtLeast("6.0"), blind: clock.Monotonic()}
 	s.spreads = !kernelversion.AtLeast("5.16")
 	if s.ready, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("create epoll descriptor: %w", err)
@@ -180,7 +181,12 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.settleDoubts(doubts)
 		s.groups.settleOvers(overs, func(o *over, status int32, known bool) { s.end(&o.r, o.cpu, o.at, status, known) })
 	}
-	s.checkNumbers(clock.Monotonic())
+	now := clock.Monotonic()
+	s.checkNumbers(now)
+	if s.trimmer.Due(now) {
+		s.groups.trim(now)
+		s.doubts.trim()
+	}
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (s *Source) readProc() {
 		s.toRead[i] = nil
 		switch e.what {
 		case newTask:
-			if x := s.execs[e.task]; x != nil && x.time > e.time {
+			if x := s.execs.In[e.task]; x != nil && x.time > e.time {
 				continue // the exec's reading has the start time
 			}
 			s.readProcess(e, e.task)
@@ -92,7 +92,7 @@ func (s *Source) certain(e *entry, pid uint32) bool {
 	// Another process with the same start time was born in the same tick, and its record was
 	// read or lost.
 	const soon = engine.ProcStartUnit + inFlight
-	return s.births && s.noted >= e.time+soon && !s.born[pid].within(e.time, e.read+inFlight) && !(e.time <= s.lossTo && s.lossFrom <= e.time+soon)
+	return s.births && s.noted >= e.time+soon && !s.born.In[pid].within(e.time, e.read+inFlight) && !(e.time <= s.lossTo && s.lossFrom <= e.time+soon)
 }
 
 // inFlight is how long a record may come after its stamp, in ns: the task can lose its CPU while it

@@ -27,7 +27,7 @@ func (m *model) of(pid uint32) (tids []uint32) {
 func TestGroups(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		m, g := &model{threads: make(map[uint32]uint32), next: 1}, newGroups()
+		m, g := &model{threads: make(map[uint32]uint32), next: 1}, new(groups)
 		for now := uint64(1); now < 2000; now++ {
 			var tids []uint32
 			for tid := range m.threads {
@@ -80,8 +80,8 @@ func TestGroups(t *testing.T) {
 			delete(m.threads, tid)
 			g.ended(pid, tid)
 		}
-		if len(g.byPID) != 0 {
-			t.Errorf("seed %d: left behind: %v", seed, g.byPID)
+		if len(g.byPID.In) != 0 {
+			t.Errorf("seed %d: left behind: %v", seed, g.byPID.In)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestGroups(t *testing.T) {
 // TestGroupsLearned: records of before the look at /proc, which come after it, change nothing that
 // it has shown.
 func TestGroupsLearned(t *testing.T) {
-	g := newGroups()
+	g := new(groups)
 	g.learn(10, func(add func(pid, tid uint32), leaderDone func(pid uint32)) {
 		add(1, 1)
 		add(1, 2)

@@ -55,7 +55,6 @@ func Open(shared source.Options, o Options) (*Source, error) {
 func newSource(shared source.Options, ringSize int) *Source {
 	s := &Source{
 		shared: shared, exits: shared, ringSize: ringSize, hold: uint64(defaultHold), clock: procfs.NewBootClock(),
-		execs: make(map[uint32]*entry), born: make(map[uint32]births), naming: make(map[uint32]newName),
 		showStatus: kernelversion.AtLeast("6.1"),
 	}
 	if shared.HoldTime > 0 { // an event is to come in time to be put in order
@@ -112,7 +111,7 @@ func (s *Source) findLayouts(fs *tracefs.FS) (failed, err error) {
 			return nil, err
 		}
 		if s.dead = found[ended].dead.size > 0; !s.dead {
-			s.groups = newGroups()
+			s.groups = new(groups)
 			if err := find(newTask, executed); err != nil {
 				return nil, err
 			}

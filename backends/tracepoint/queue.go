@@ -2,7 +2,6 @@ package tracepoint
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/stock"
@@ -72,7 +71,7 @@ func (q *queue) release(e *entry) {
 // trim lets go the memory that was not needed since the last trim.
 func (q *queue) trim() {
 	q.free.Trim()
-	if cap(q.entries) > 64 && 8*q.len() < cap(q.entries) {
-		q.entries, q.head = slices.Clone(q.entries[q.head:]), 0
-	}
+	q.entries = append(q.entries[:0], q.entries[q.head:]...)
+	clear(q.entries[len(q.entries):cap(q.entries)]) // what they refer to was let go
+	q.entries, q.head = stock.Fit(q.entries), 0
 }

@@ -3,11 +3,12 @@ package tracepoint
 import (
 	"cmp"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 
-	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/stock/stocktest"
 )
 
 // TestQueue compares the queue with a slice that is sorted.
@@ -36,44 +37,26 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestBurstIsGivenBack: what a burst of records took is let go, with the events that they became,
+// TestBurstIsGivenBack: what a burst of processes took is let go, with the events that they became,
 // as is what entries that wait to be used again refer to.
 func TestBurstIsGivenBack(t *testing.T) {
-	heap := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	var q queue
-	burst := func(n int) {
-		for range n {
-			q.add(&record{what: newTask}).ev = new(engine.RawEvent)
+	s := newSource(source.Options{}, 1)
+	now := uint64(1)
+	stocktest.Burst(t, s, 4096, func(n uint32) {
+		to := new(conform.Events)
+		for pid := range n {
+			now++
+			s.add(&record{what: newTask, time: now, pid: 1, task: pid + 10}, to)
+			s.add(&record{what: renamed, byExec: true, time: now, pid: pid + 10, tid: pid + 10, task: pid + 10}, to)
+			s.add(&record{what: executed, time: now, pid: pid + 10, task: pid + 10}, to)
 		}
+		s.toRead = nil // there are no such processes
+		s.settle(to, true)
+		s.trim()
+	})
+	if n := len(s.born.In) + len(s.execs.In) + len(s.naming.In); n != 0 {
+		t.Errorf("%d processes are kept", n)
 	}
-	conclude := func() {
-		for q.len() > 0 {
-			q.release(q.take())
-		}
-	}
-	burst(10)
-	conclude()
-	before := heap()
-	burst(10000)
-	during := heap() - before
-	conclude()
-	idle := heap() - before
-	for range 3 {
-		burst(10)
-		conclude()
-		q.trim()
-	}
-	after := heap() - before
-	t.Logf("%d KiB more in the burst, %d KiB with its end, %d KiB later", during>>10, idle>>10, after>>10)
-	if during < 4<<20 || idle > during/2 || after > 64<<10 {
-		t.Errorf("%d KiB stay of %d", after>>10, during>>10)
-	}
-	runtime.KeepAlive(&q)
 }
 
 func TestBirths(t *testing.T) {

@@ -47,12 +47,12 @@ type Source struct {
 	showStatus bool // /proc shows the status of a process that has ended
 
 	queue   queue
-	trimmed uint64 // when its memory was last given back
+	trimmer stock.Timer
 	toRead  []*entry
-	execs   map[uint32]*entry  // the latest exec of a process in the queue
-	born    map[uint32]births  // of the processes of a pid in the queue
-	naming  map[uint32]newName // of a process: the name that an exec under way has set
-	groups  *groups            // nil if the kernel tells the ends
+	execs   stock.Map[uint32, *entry]  // the latest exec of a process in the queue
+	born    stock.Map[uint32, births]  // of the processes of a pid in the queue
+	naming  stock.Map[uint32, newName] // of a process: the name that an exec under way has set
+	groups  *groups                    // nil if the kernel tells the ends
 
 	noted            uint64 // all that happened before was read from the rings
 	lossFrom, lossTo uint64 // something may be lost between these, 0 for nothing
@@ -159,13 +159,23 @@ func (s *Source) Populate(to engine.Sink) error {
 		force := full || s.finishing || 2*(to.Room()-s.queue.len()) <= s.size
 		s.settle(to, force)
 	}
-	if now := clock.Monotonic(); now-s.trimmed >= stock.TrimEvery {
-		s.trimmed = now
-		s.queue.trim()
+	if s.trimmer.Due(s.noted) {
+		s.trim()
 	}
 	s.followCPUs()
 	s.closeGone()
 	return nil
+}
+
+// trim lets go of memory that was not needed since the last call.
+func (s *Source) trim() {
+	s.queue.trim()
+	s.execs.Trim()
+	s.born.Trim()
+	s.naming.Trim()
+	if s.groups != nil {
+		s.groups.byPID.Trim()
+	}
 }
 
 // readRings reads a batch of records, the oldest first. emptied is set if none is left, full if
@@ -264,17 +274,18 @@ func (s *Source) add(r *record, to engine.Sink) {
 	switch r.what {
 	case newTask:
 		if !r.thread() {
-			s.born[r.task] = s.born[r.task].with(r.time)
+			s.born.Put(r.task, s.born.In[r.task].with(r.time))
 		}
 		if s.shared.Reports(engine.EventFork) && r.time >= s.opened && (!r.thread() || s.shared.Threads) {
 			s.fork(e, to.Reserve())
 		}
 	case executed:
-		switch x := s.execs[r.pid]; {
+		switch x := s.execs.In[r.pid]; {
 		case x == nil:
-			s.execs[r.pid] = e
+			s.execs.Put(r.pid, e)
 		case x.time <= r.time:
-			x.next, s.execs[r.pid] = e, e
+			x.next = e
+			s.execs.Put(r.pid, e)
 		default:
 			e.next = x
 		}
@@ -353,10 +364,10 @@ func (s *Source) conclude(e *entry, to engine.Sink) {
 		if s.groups != nil {
 			s.groups.executed(e.pid, e.time)
 		}
-		name, named := s.naming[e.pid]
-		delete(s.naming, e.pid)
-		if s.execs[e.pid] == e {
-			delete(s.execs, e.pid)
+		name, named := s.naming.In[e.pid]
+		delete(s.naming.In, e.pid)
+		if s.execs.In[e.pid] == e {
+			delete(s.execs.In, e.pid)
 		}
 		if ev != nil {
 			s.prove(e, e.pid)
@@ -369,7 +380,7 @@ func (s *Source) conclude(e *entry, to engine.Sink) {
 		s.concludeEnd(e, to)
 		return
 	case execEnds, execAtEnds:
-		if _, late := s.naming[e.pid]; late && ev != nil { // it could not go back, and ends
+		if _, late := s.naming.In[e.pid]; late && ev != nil { // it could not go back
 			to.Release(ev)
 			return
 		}
@@ -377,10 +388,10 @@ func (s *Source) conclude(e *entry, to engine.Sink) {
 		if e.byExec {
 			name := newName{n: uint8(len(e.text))}
 			copy(name.text[:], e.text)
-			s.naming[e.pid] = name
+			s.naming.Put(e.pid, name)
 		}
 	case lost:
-		clear(s.naming)
+		clear(s.naming.In)
 		if e.gap.To != 0 {
 			ev = to.Reserve()
 			ev.SetGap(e.gap)
@@ -405,17 +416,17 @@ func (s *Source) concludeTask(e *entry) {
 	if e.thread() {
 		return
 	}
-	delete(s.naming, pid)
+	delete(s.naming.In, pid)
 	if ev := e.ev; ev != nil {
 		s.prove(e, pid)
-		x := s.execs[pid]
-		if t := &ev.Task; !t.Known.Has(engine.FieldStart) && s.born[pid].last == e.time && x != nil && x.got != 0 && s.certain(x, pid) {
+		x := s.execs.In[pid]
+		if t := &ev.Task; !t.Known.Has(engine.FieldStart) && s.born.In[pid].last == e.time && x != nil && x.got != 0 && s.certain(x, pid) {
 			t.Start, t.StartUnit = x.ev.Task.Start, x.ev.Task.StartUnit
 			t.Known |= engine.FieldStart.Set()
 		}
 	}
-	if s.born[pid].last <= e.time {
-		delete(s.born, pid)
+	if s.born.In[pid].last <= e.time {
+		delete(s.born.In, pid)
 	}
 }
 
@@ -425,7 +436,7 @@ func (s *Source) concludeEnd(e *entry, to engine.Sink) {
 		over = s.groups.ended(e.pid, e.task)
 	}
 	if over {
-		delete(s.naming, e.pid)
+		delete(s.naming.In, e.pid)
 	}
 	ev := e.ev
 	switch {

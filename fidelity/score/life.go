@@ -401,6 +401,12 @@ func (j *judge) assign(events []Seen) assigned {
 		last := ended(own, s.Time)
 		reused := last != nil && slices.ContainsFunc(gaps, func(g engine.Gap) bool { return g.To >= last.Ended() && g.From <= s.Time })
 		if s.Thread {
+			if s.Events == engine.EventExit && byReceipt {
+				if l := j.w.firstWithThread(own, s, a.threads); l != nil {
+					a.threads[l] = append(a.threads[l], s)
+					continue
+				}
+			}
 			// It is of the process before if it happened about when this one was born.
 			if last != nil && s.Time <= last.Ended()+afterEnd && (at == nil || s.Time <= at.Events[0].Latest && hasThread(last, s.TID)) {
 				at = last
@@ -518,6 +524,22 @@ func (w *Witness) firstUntold(lives []*truth.Life, s *Seen, told map[*truth.Life
 		}
 	}
 	return first
+}
+
+// firstWithThread returns the first life that had a thread whose end was not delivered yet, and
+// that can have ended when s says, or as much before as an end may be stamped late: then the number
+// can be that of the next process, which need not have had such a thread.
+func (w *Witness) firstWithThread(lives []*truth.Life, s *Seen, told map[*truth.Life][]*Seen) *truth.Life {
+	for _, l := range lives {
+		leader := s.TID == uint32(l.PID) && len(l.Threads) > 0
+		if s.Time < l.Born() || s.Time > l.Ended()+w.AfterEnd || !leader && !hasThread(l, s.TID) {
+			continue
+		}
+		if !slices.ContainsFunc(told[l], func(o *Seen) bool { return o.TID == s.TID && o.Events.Has(engine.EventExit) }) {
+			return l
+		}
+	}
+	return nil
 }
 
 // goneBefore returns the first life that had ended by the time of a GONE, which can be stamped as

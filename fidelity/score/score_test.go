@@ -673,13 +673,20 @@ func TestLateEndOfThreadBeforeNextLife(t *testing.T) {
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 180, Latest: 190},
 		truth.Record{Op: truth.Fork, PID: 9, Earliest: 195, Latest: 230},
 		truth.Record{Op: truth.Exit, PID: 9, Earliest: 240, Latest: 250})
-	for at, want := range map[uint64]int{192: 0, 220: 0, 231: 1} {
+	for at, want := range map[uint64]int{192: 0, 220: 0, 231: 1, 281: 1} {
 		w := &Witness{Table: perfect().Table, Opened: 1, Threads: true, AfterEnd: 90}
 		for e, time := range map[engine.Events]uint64{engine.EventFork: 125, engine.EventExit: at} {
 			w.Single = append(w.Single, Seen{Events: e, Time: time, At: time, Thread: true, TID: 10, Process: &engine.Process{PID: 9}})
 		}
 		if s := Lives(w, two); s.Phantoms != want {
 			t.Errorf("at %d: %v %s", at, s, s.Findings)
+		}
+		// Where it is stamped when it is received that may be in the next life.
+		if w.Backend, want = "taskstats", 0; at == 281 {
+			want = 1
+		}
+		if s := Lives(w, two); s.Phantoms != want {
+			t.Errorf("at %d, by receipt: %v %s", at, s, s.Findings)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package stock keeps what can be used again, so that who is warm allocates nothing, and lets go
-// what was not needed for a while.
+// what was not needed for a while, which a [Timer] measures.
 package stock
 
 import "slices"
@@ -10,10 +10,6 @@ type Of[T any] struct {
 	free  []*T // the one put in last is taken first
 	least int  // how many were free at any time since the last Trim
 }
-
-// TrimEvery is the time between two calls of Trim, in ns. Bursts that follow each other within it
-// allocate nothing.
-const TrimEvery = 2e9
 
 // Take returns one that is free, as it was put in, or else a new one.
 func (s *Of[T]) Take() *T {
@@ -36,4 +32,12 @@ func (s *Of[T]) Trim() {
 		s.free = slices.Clone(s.free[s.least:])
 	}
 	s.least = len(s.free)
+}
+
+// Fit returns a slice with less room if an eighth of it is enough.
+func Fit[T any](s []T) []T {
+	if cap(s) > fewest && 8*len(s) < cap(s) {
+		return append(make([]T, 0, len(s)), s...)
+	}
+	return s
 }
