@@ -79,7 +79,7 @@ func TestManual(t *testing.T) {
 	}
 	delete(documented, "h help") // of every command
 	delete(documented, "V version")
-	synopsis := regexp.MustCompile(`\[-(\w+)\]|-(\w) [A-Z]|--([a-z-]+)[ \]]`).FindAllStringSubmatch(usage, -1)
+	shown := regexp.MustCompile(`\[-(\w+)\]|-(\w) [A-Z]|--([a-z-]+)[ \]]`).FindAllStringSubmatch(synopsis, -1)
 	newFlags(new(options)).VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || f.Name == "version" {
 			return
@@ -89,7 +89,7 @@ func TestManual(t *testing.T) {
 		} else {
 			delete(documented, name)
 		}
-		if !slices.ContainsFunc(synopsis, func(m []string) bool {
+		if !slices.ContainsFunc(shown, func(m []string) bool {
 			return f.Shorthand != "" && strings.Contains(m[1]+m[2], f.Shorthand) || m[3] == f.Name
 		}) {
 			t.Errorf("the synopsis has no --%s", f.Name)

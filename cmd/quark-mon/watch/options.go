@@ -142,37 +142,34 @@ func kindNames() (names []string) {
 // treeColumns are those of tree, which shows the parent by itself.
 const treeColumns = "time,dur,user,pid,event,status,argv"
 
-const usage = `usage: quark-mon [tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
-                 [--audit-enable] [-P PPID] [--hold-time D]
-                 [--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
-                 [-w FILE] [-R FILE [--speed N]] [-C FILE] [--metrics ADDRESS] [--otlp URL]
-                 [--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
-                 [--users LIST] [--environ LIST [--redact LIST]]
-                 [--taskstats]
-                 [--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
-                 [--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
-                 [--failed] [--filter EXPRESSION] [--rules FILE]
-       quark-mon completion bash|zsh|fish
+// usageOf returns the usage of the command with a name.
+func usageOf(name string) string {
+	usage := "usage: " + name + " "
+	room := strings.Repeat(" ", len(usage))
+	return usage + strings.ReplaceAll(synopsis, "\n", "\n"+room) + "\n       " + name + " completion bash|zsh|fish\n\n" + about
+}
 
-Prints what processes do until it is interrupted, then its statistics to
+const synopsis = `[tree | stats | top] [-bcDegjkMpqstvVh] [--backend NAME]... [--interval D] [-d D] [-B FILE] [-l N]
+[--audit-enable] [-P PPID] [--hold-time D]
+[--output TARGET [--rotate-size SIZE] [--rotate-every D] [--keep N]]
+[-w FILE] [-R FILE [--speed N]] [-C FILE] [--metrics ADDRESS] [--otlp URL]
+[--text | --names --host -j | --ecs | --columns LIST] [--hash] [--events LIST] [--exits all|nonzero] [--failed-execs]
+[--users LIST] [--environ LIST [--redact LIST]]
+[--taskstats]
+[--uid LIST] [--gid LIST] [--pid LIST] [--tree LIST] [--comm PATTERN]
+[--exe PATTERN] [--argv PATTERN] [--container ID] [--cgroup PATTERN]
+[--failed] [--filter EXPRESSION] [--rules FILE]`
+
+const about = `Prints what processes do until it is interrupted, then its statistics to
 standard error. tree prints it as a tree, and stats at the end how often which
 command was executed, ended and failed. top shows on a terminal how much
 happens, below which processes, and what fails. completion prints what makes a
 shell complete the options.
 Without -b, -k, -c and --backend the best of ebpf, kprobe and cnproc that works is
-taken. With -R it is a
-recording that is printed, and nothing is asked of the kernel.
+taken. With -R it is a recording that is printed, and nothing is asked of the
+kernel.
 
 `
-
-// usageOf returns the usage of the command with a name. Its lines are as far to the right as the
-// name is long.
-func usageOf(name string) string {
-	const own = "quark-mon"
-	room := strings.Repeat(" ", len("usage: "+own+" "))
-	return strings.NewReplacer("usage: "+own, "usage: "+name, "       "+own, "       "+name,
-		room+"[", strings.Repeat(" ", len("usage: "+name+" "))+"[").Replace(usage)
-}
 
 // parse returns the options of a command line, with those of the queue, or nil if help or the
 // version was printed instead. It waits for rules no longer than ctx.
