@@ -67,8 +67,8 @@ type Status struct {
 	// the kernel chooses at random, else by the number of AT_RANDOM. It is 0 if there is none,
 	// if it is not complete yet, and if the caller may not see it.
 	Memory uint64
-	// Fixed is set if the kernel has not chosen the addresses at random. The program can write
-	// to the number of AT_RANDOM, and Go's runtime does: another Memory may be of the same image.
+	// Fixed is set if the kernel has not chosen the addresses at random. A program can write to
+	// the number of AT_RANDOM, and Go's runtime does: another Memory may be of the same image.
 	Fixed bool
 	// Ended is set if the process ended while it was read, so that nothing tells whether it
 	// executed another image meanwhile: the fields of [Replaced] may be of two.
