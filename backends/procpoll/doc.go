@@ -18,5 +18,7 @@
 // It is that of the whole machine: what /proc does not show here, as it is of another pid
 // namespace or hidden (hidepid), is missed too. And it has threads, so that of processes it is
 // known how many they are at most. Of several execs between two readings the last is seen, and
-// nothing counts the others.
+// nothing counts the others. Where the addresses of images are not random (setarch -R), an exec
+// after the first is seen from Linux 5.3 on, unless a process that shares the memory keeps the
+// image before.
 package procpoll

@@ -95,6 +95,10 @@ func (m *machine) ExitStatus(pid uint32) (status int32, start uint64, ok bool) {
 	return 0x700, l.start, l.zombie
 }
 
+func (m *machine) OpenImage(uint32) (fd int32, ok bool) { return none, false }
+
+func (m *machine) ImageLives(int32) bool { return true }
+
 // watching returns a source of a model.
 func watching(t *testing.T, m *machine) *Source {
 	t.Helper()

@@ -50,9 +50,9 @@ func (p *pidfds) open(pid uint32) int32 {
 	return int32(fd)
 }
 
-// close closes a descriptor.
+// close closes a descriptor, if it is one.
 func (p *pidfds) close(fd int32) {
-	if fd != none {
+	if p != nil && fd != none {
 		unix.Close(int(fd))
 		p.room++
 	}

@@ -17,9 +17,11 @@ import (
 type process struct {
 	start   uint64 // ns of CLOCK_BOOTTIME, of /proc: with the pid its identity
 	memory  uint64 // address space of its image, 0 for unknown
+	fixed   bool   // its addresses are not random
 	threads uint32
 	reading uint32 // number of the latest reading that has shown it
 	fd      int32  // pidfd, or none
+	image   int32  // descriptor of the address space, if the addresses are not random, or none
 	forked  bool   // it has not executed
 	ended   bool   // by its pidfd it is over
 	told    bool   // so was its EXIT
@@ -79,16 +81,20 @@ func (s *Source) list() (began, tasks uint64, pids []uint32, err error) {
 // forget makes all processes unknown.
 func (s *Source) forget() {
 	for _, p := range s.known {
-		if s.fds != nil {
-			s.fds.close(p.fd)
-		}
+		s.closeAll(&p)
 	}
 	clear(s.known)
 }
 
+// closeAll closes the descriptors of a process.
+func (s *Source) closeAll(p *process) {
+	s.fds.close(p.fd)
+	s.fds.close(p.image)
+}
+
 // learn makes a process known.
 func (s *Source) learn(pid uint32, start uint64, st *procfs.Status) {
-	p := process{start: start, memory: st.Memory, threads: st.Threads, reading: s.reading, fd: none, forked: st.ForkNoExec}
+	p := process{start: start, threads: st.Threads, reading: s.reading, fd: none, image: none, forked: st.ForkNoExec}
 	if s.fds != nil && !st.Kthread && !st.Over() {
 		p.fd = s.fds.open(pid)
 		if _, again, err := s.proc.Status(pid); p.fd != none && (err != nil || again != start) {
@@ -96,6 +102,7 @@ func (s *Source) learn(pid uint32, start uint64, st *procfs.Status) {
 			p.fd = none
 		}
 	}
+	s.note(pid, &p, st)
 	s.known[pid] = p
 }
 
@@ -196,20 +203,58 @@ func (s *Source) same(pid uint32, p *process, st *procfs.Status, at uint64) {
 		s.balance.seen += uint64(n - p.threads)
 	}
 	p.threads = st.Threads
-	executed := p.forked && !st.ForkNoExec || p.memory != 0 && st.Memory != 0 && p.memory != st.Memory
 	// In the middle of an exec there is no image yet. There is none either if the exec has
 	// failed when it was too late to go back, or the process has ended since.
-	if executed && !st.Kthread && st.Memory != 0 && s.room() {
+	executed := st.Memory != 0 && !st.Kthread && (p.forked && !st.ForkNoExec || s.replaced(p, st))
+	switch {
+	case !executed:
+		s.note(pid, p, st)
+	case s.room():
 		s.exec(pid, p.start, at)
-		p.forked, p.memory = false, st.Memory
-	} else if p.memory == 0 {
-		p.memory = st.Memory
+		p.forked = false
+		s.fds.close(p.image)
+		p.image = none
+		s.note(pid, p, st)
 	}
 	if st.Over() && !p.told && s.room() {
 		p.told = true
 		s.tellExit(pid, p, at, true)
 	}
 	s.known[pid] = *p
+}
+
+// note notes the image that a status has shown. Where addresses are not random it opens the address
+// space, if that is still the one of the status.
+func (s *Source) note(pid uint32, p *process, st *procfs.Status) {
+	if st.Memory == 0 {
+		return
+	}
+	p.memory, p.fixed = st.Memory, st.Fixed
+	if !p.fixed || p.forked || p.image != none || s.fds == nil || s.fds.room <= 0 {
+		return
+	}
+	fd, ok := s.proc.OpenImage(pid)
+	if !ok {
+		return
+	}
+	s.fds.room--
+	p.image = fd
+	if again, start, err := s.proc.Status(pid); err != nil || start != p.start || again.Memory != st.Memory {
+		s.fds.close(p.image)
+		p.image = none
+	}
+}
+
+// replaced reports whether a status shows another image than the one that is noted. Where
+// addresses are not random that is certain only if the noted one has no process any more.
+func (s *Source) replaced(p *process, st *procfs.Status) bool {
+	switch {
+	case p.memory == 0 || p.memory == st.Memory:
+		return false
+	case p.fixed && st.Fixed:
+		return p.image != none && !s.proc.ImageLives(p.image)
+	}
+	return true
 }
 
 // startedBy returns a time by which a process with a start time had started: the end of that
@@ -369,9 +414,7 @@ func (s *Source) exit(pid uint32, p *process, at uint64) bool {
 		}
 		s.tellExit(pid, p, at, false)
 	}
-	if s.fds != nil {
-		s.fds.close(p.fd)
-	}
+	s.closeAll(p)
 	delete(s.known, pid)
 	return true
 }

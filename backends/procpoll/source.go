@@ -53,6 +53,8 @@ type view interface {
 	Status(pid uint32) (st procfs.Status, start uint64, err error)
 	Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (procfs.Status, error)
 	ExitStatus(pid uint32) (status int32, start uint64, ok bool)
+	OpenImage(pid uint32) (fd int32, ok bool)
+	ImageLives(fd int32) bool
 }
 
 var _ interface {

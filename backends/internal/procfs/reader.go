@@ -67,11 +67,12 @@ type Status struct {
 	// the kernel chooses at random, else by the number of AT_RANDOM. It is 0 if there is none,
 	// if it is not complete yet, and if the caller may not see it.
 	Memory uint64
+	// Fixed is set if the kernel has not chosen the addresses at random. A program can write to
+	// the number of AT_RANDOM, and Go's runtime does: another Memory may be of the same image.
+	Fixed bool
 	// Ended is set if the process ended while it was read, so that nothing tells whether it
 	// executed another image meanwhile: the fields of [Replaced] may be of two.
 	Ended bool
-	// fixed is set if the kernel has not chosen the addresses at random.
-	fixed bool
 	comm  [16]byte
 }
 
@@ -375,7 +376,7 @@ func (r *Reader) readStat(dir, stat int, want engine.Fields, ev *engine.RawEvent
 	}
 	r.setStat(&s, want, ev)
 	st := status(&s)
-	if st.fixed {
+	if st.Fixed {
 		random, ok := r.random(dir)
 		if st.Memory ^= random; !ok {
 			st.Memory = 0
@@ -416,7 +417,7 @@ func status(s *proctext.Stat) Status {
 	// was that of the arguments until then.
 	if s.Stack != 0 && s.Code > 1 && s.Stack != s.Args {
 		st.Memory = s.Code ^ bits.RotateLeft64(s.Stack, 32)
-		st.fixed = bits.OnesCount64(s.Stack>>24+1) == 1 // the stack is as high as it can be
+		st.Fixed = bits.OnesCount64(s.Stack>>24+1) == 1 // the stack is as high as it can be
 	}
 	copy(st.comm[:], s.Comm)
 	return st

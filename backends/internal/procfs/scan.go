@@ -118,7 +118,7 @@ func (r *Reader) Threads(pid uint32) uint32 {
 // Status returns the status that Read would, and the start time, from stat alone.
 func (r *Reader) Status(pid uint32) (st Status, start uint64, err error) {
 	st, start, err = r.status(r.proc, r.name(pid, "/stat"))
-	if err == nil && st.fixed {
+	if err == nil && st.Fixed {
 		st.Memory = r.fixedMemory(pid, start, st.Memory)
 	}
 	return st, start, err
