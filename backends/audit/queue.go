@@ -53,20 +53,30 @@ func (q *queue) first(isNew func(pid uint32) bool) *event {
 	}
 	e := q.events[0]
 	for range q.events { // of the parent's birth, and so on
-		i := -1
-		if e.known && isNew(e.pid) {
-			i = slices.IndexFunc(q.events, func(f *event) bool { return f != e && f.bears(e.pid) })
+		f := q.earlier(e, isNew)
+		if f == nil {
+			break
 		}
-		if i < 0 && e.known && e.isEnd() {
-			i = slices.IndexFunc(q.events, func(f *event) bool { return f.bears(e.pid) || f.known && f.pid == e.pid && !f.isEnd() && !f.isExec() })
-			if i >= 0 && q.events[i].bears(e.pid) {
-				i = -1 // the next process with its number follows
-			}
-		}
-		if i < 0 {
-			return e
-		}
-		e = q.events[i]
+		e = f
 	}
 	return e
+}
+
+// earlier returns the event that goes before another one though it is stamped later, or nil.
+func (q *queue) earlier(e *event, isNew func(pid uint32) bool) (first *event) {
+	if !e.known {
+		return nil
+	}
+	fresh, ends := isNew(e.pid), e.isEnd()
+	for _, f := range q.events {
+		switch {
+		case f != e && f.bears(e.pid) && fresh:
+			return f
+		case f != e && f.bears(e.pid): // the next process with its number follows
+			return first
+		case first == nil && ends && f.known && f.pid == e.pid && !f.isEnd() && !f.isExec():
+			first = f
+		}
+	}
+	return first
 }
