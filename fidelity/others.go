@@ -25,9 +25,10 @@ type other struct {
 
 // startMonitors starts all that can be.
 func startMonitors(o *Options) (list others, absent []Absence) {
+	together := new(monitor.Company)
 	for _, m := range o.Monitors {
 		o.Progress("the start of " + m.Name)
-		run, err := m.Start(monitor.Options{})
+		run, err := m.Start(monitor.Options{Company: together})
 		if err != nil {
 			absent = append(absent, Absence{m.Name, err.Error()})
 			continue

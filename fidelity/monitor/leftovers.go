@@ -101,33 +101,38 @@ func deleteRule(rule []byte) error {
 	return c.Delete(rule)
 }
 
-// present are the runs that have not been stopped, with what was there when each was started.
-var present = struct {
-	sync.Mutex
-	runs map[*Run]map[string]bool
-}{runs: make(map[*Run]map[string]bool)}
+// Company is of monitors that run at the same time: what one of them leaves in the kernel can be
+// another one's that goes on. The zero value is ready.
+type Company struct {
+	mu sync.Mutex
+	// present are the runs that have not been stopped, with what was there when each began.
+	present map[*Run]map[string]bool
+}
 
 func (l *leftover) id() string { return l.what + " " + l.name }
 
 // arrive notes what is there before a run begins.
-func arrive(r *Run) {
-	present.Lock()
-	defer present.Unlock()
+func (c *Company) arrive(r *Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.present == nil {
+		c.present = make(map[*Run]map[string]bool)
+	}
 	before := make(map[string]bool)
 	for _, l := range findLeftovers() {
 		before[l.id()] = true
 	}
-	present.runs[r] = before
+	c.present[r] = before
 }
 
 // leave removes what has come since a run began, and says so in a line for each sort. What another
 // run can have made, which goes on, is left until that ends; and what has the pid of a process that
 // lives in its name is that one's.
-func leave(r *Run) (notes []string) {
-	present.Lock()
-	defer present.Unlock()
-	before := present.runs[r]
-	delete(present.runs, r)
+func (c *Company) leave(r *Run) (notes []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.present[r]
+	delete(c.present, r)
 	removed := make(map[string][]string)
 	var sorts []string
 	for _, l := range findLeftovers() {
@@ -135,7 +140,7 @@ func leave(r *Run) (notes []string) {
 			continue
 		}
 		others := false
-		for _, earlier := range present.runs {
+		for _, earlier := range c.present {
 			others = others || !earlier[l.id()]
 		}
 		if others {

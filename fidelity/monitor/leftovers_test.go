@@ -63,8 +63,9 @@ func TestLeftovers(t *testing.T) {
 	}
 	program := fake("") // the image of guests has no sleep(1)
 	program.Programs, program.Environment = []string{os.Args[0]}, []string{ticking + "=1"}
+	together := new(Company)
 	run := func() *Run {
-		r, err := program.Start(Options{})
+		r, err := program.Start(Options{Company: together})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,8 @@ type Options struct {
 	Grace time.Duration
 	// Count lets events be counted only, when its cost is measured.
 	Count bool
+	// Company is that of the monitors that run at the same time, nil if it runs alone.
+	Company *Company
 }
 
 // Run is a running monitor.
@@ -70,12 +72,15 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 		patience *= 3
 	}
 	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
+	if o.Company == nil {
+		o.Company = new(Company)
+	}
 	dir, err := os.MkdirTemp("", "quark-monitor-")
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{Queue: newQueue(m), opts: o, dir: dir, inbox: newInbox(maxInbox), stopping: make(chan struct{})}
-	arrive(r)
+	r.opts.Company.arrive(r)
 	r.errs.lost = r.lostMore
 	r.count = o.Count
 	began := time.Now()
@@ -403,7 +408,7 @@ func (r *Run) Stop() (u meter.Usage, notes []string) {
 	if !r.finish() {
 		notes = append(notes, "its output is still open: by a process that has left the keeper")
 	}
-	notes = append(notes, leave(r)...)
+	notes = append(notes, r.opts.Company.leave(r)...)
 	os.RemoveAll(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
