@@ -1,6 +1,7 @@
 package hunt
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
+	"github.com/quark-linux/quark/fidelity/script"
 )
 
 // defectEnv lets the monitors of trials have a defect.
@@ -183,6 +185,25 @@ func TestDefectIsFound(t *testing.T) {
 	}
 	if list := left(t); len(list) > 0 {
 		t.Errorf("left behind: %q", list)
+	}
+}
+
+// What cannot be made smaller, as a performance fails, is written as it is.
+func TestShrinkingFails(t *testing.T) {
+	o := Options{Seed: 7, Dir: t.TempDir(), Progress: io.Discard}
+	h := &hunter{Options: o, dir: filepath.Join(o.Dir, "missing")}
+	s, err := script.Parse("process\n  fork\n    yield\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.find([]*script.Script{s}, Faults{}, lie{Backend: "cnproc", Findings: []string{"659: EXEC was not seen"}}, 3)
+	path := filepath.Join(o.Dir, "hunt-7-3.script")
+	if err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("the error is %v, without %s", err, path)
+	}
+	got, err := load(path)
+	if err != nil || got.script.String() != s.String() {
+		t.Errorf("%v, %v", got.script, err)
 	}
 }
 

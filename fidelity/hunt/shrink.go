@@ -2,6 +2,7 @@ package hunt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -48,16 +49,25 @@ func (h *hunter) find(batch []*script.Script, f Faults, l lie, first int) (*Find
 	for more := true; more && ctx.Err() == nil; {
 		var err error
 		if more, err = s.step(ctx); err != nil {
-			return nil, err
+			return nil, s.leave(err)
 		}
 		fmt.Fprintf(h.Progress, "a script of %d operations lies, %s\n", operations(s.Script), s.Faults)
 	}
 	n, err := s.lying([]*script.Script{s.Script}, s.Faults, lastly)
 	if err != nil {
-		return nil, err
+		return nil, s.leave(err)
 	}
 	s.Again, s.Of = n[0], lastly
 	return s.Finding, s.write(&h.Options)
+}
+
+// leave writes what is left of the script when a performance has failed, and returns why it has,
+// with the path.
+func (s *shrinker) leave(why error) error {
+	if err := s.write(&s.Options); err != nil {
+		return errors.Join(why, err)
+	}
+	return fmt.Errorf("make the script %s smaller: %w", s.Path, why)
 }
 
 // operations returns how many lines scripts have.
