@@ -34,7 +34,8 @@ func (s *Source) describe(failed error) {
 		c.Kinds[engine.KindExecFailed].Partial = engine.EventExecFailed
 	}
 	s.describeFields()
-	c.Notes = append(c.Notes, "the kernel makes no record of a tracepoint, and counts none, while a BPF program on it returns 0, as that of exitsnoop(8) does",
+	c.Notes = append(c.Notes, "the kernel makes no record of a tracepoint, and counts none, while a BPF program on it returns 0, as that of exitsnoop(8) does, "+
+		"or can't run as the CPU is in the middle of another one, or of a change of a map",
 		"ids, sessions, tracers and core dumps can change unseen: what /proc has of them is of the last FORK or EXEC")
 }
 

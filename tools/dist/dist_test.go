@@ -118,6 +118,29 @@ func TestCopyright(t *testing.T) {
 	}
 }
 
+// The license and the packages name the same holder and year.
+func TestHolder(t *testing.T) {
+	license, err := os.ReadFile("../../LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../" + copyright)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if holder, ok := strings.CutPrefix(line, "Copyright: "); ok {
+			if n++; !strings.Contains(string(license), "   Copyright "+holder) {
+				t.Errorf("LICENSE does not name %q", holder)
+			}
+		}
+	}
+	if n == 0 {
+		t.Errorf("%s has no holder", copyright)
+	}
+}
+
 // The library is two packages: each file and link is in one of them, and what they need is said.
 func TestLibraryIsTwoPackages(t *testing.T) {
 	dir := libraryInstallation(t)
