@@ -307,17 +307,20 @@ func (s *soak) read(gone []map[engine.Identity]bool) (figures []Figure, err erro
 	if _, err := witness.Settle(witness.Listeners(all), nil, s.Patience); err != nil {
 		return nil, err
 	}
-	// While nobody reads, nothing of the machine's other processes comes into the memory.
+	// While nobody reads, nothing of the machine's other processes comes into the memory. The
+	// tables are looked at after it: a queue keeps what it has shown until it is read again.
 	tables := make([]Figure, len(all))
-	err = s.paused(func(i int, t table) {
-		tables[i] = Figure{Name: "ended in the table of " + all[i].Backend, Value: kept(t, gone[i])}
-		if !every(all[i].Single.Queue.Capabilities()) {
-			tables[i].Value = max(0, tables[i].Value-unswept)
-		}
-		all[i].Forget()
-	}, func() (err error) {
+	err = s.paused(func(i int, _ table) { all[i].Forget() }, func() (err error) {
 		figures, err = ownFigures()
 		return err
+	}, func() error {
+		for i, w := range all {
+			tables[i] = Figure{Name: "ended in the table of " + w.Backend, Value: kept(w.Single.Queue.(table), gone[i])}
+			if !every(w.Single.Queue.Capabilities()) {
+				tables[i].Value = max(0, tables[i].Value-unswept)
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -46,6 +46,7 @@ type Listener struct {
 	last  uint64 // the stamp of what was delivered last
 
 	paused  uint64 // when Pause was called
+	reading uint64 // when the latest reading began, 0 for none since Start
 	longest uint64 // the longest time that nobody has read, since the last forget
 
 	unreadBefore uint64 // SourceStats.Unread at the last forget
@@ -63,6 +64,7 @@ func (l *Listener) Start() {
 	if l.paused != 0 {
 		l.longest = max(l.longest, truth.Clock()-l.paused)
 	}
+	l.reading = 0
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel, l.done = cancel, make(chan error, 1)
 	go func() { l.done <- l.read(ctx) }()
@@ -115,6 +117,7 @@ func (l *Listener) read(ctx context.Context) error {
 		case asked = <-l.requests:
 		default:
 		}
+		l.begins(truth.Clock())
 		if err := l.pump(); err != nil {
 			return err
 		}
@@ -124,11 +127,22 @@ func (l *Listener) read(ctx context.Context) error {
 		if q, ok := l.Queue.(drainable); ok && q.Drained() {
 			return nil
 		}
-		if err := l.Queue.Block(-1); err != nil {
+		if err := l.Queue.Block(pulse); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pulse is the longest time between two readings if the reader gets a CPU.
+const pulse = 250 * time.Millisecond
+
+// begins notes that a reading begins: on a busy machine it can be long after the one before.
+func (l *Listener) begins(now uint64) {
+	if most := l.reading + uint64(pulse); l.reading != 0 && now > most {
+		l.longest = max(l.longest, now-most)
+	}
+	l.reading = now
 }
 
 // readAll returns when everything that was queued before the call has been read from

@@ -58,6 +58,20 @@ func TestAwaitsLateEnd(t *testing.T) {
 	}
 }
 
+// A reader that had no CPU has read as late as one that was paused: what is stamped when it is
+// received can be so much later.
+func TestReaderWithoutCPU(t *testing.T) {
+	l := Listen(queue{backend: "taskstats"}, 0, false)
+	for _, c := range []struct {
+		now  time.Duration
+		want time.Duration
+	}{{time.Hour, 0}, {time.Hour + pulse, 0}, {time.Hour + 2*pulse + 3*time.Second, 3 * time.Second}, {time.Hour + 2*pulse + 4*time.Second, 3 * time.Second}} {
+		if l.begins(uint64(c.now)); l.longest != uint64(c.want) {
+			t.Errorf("at %v nobody has read for %v, want %v", c.now, time.Duration(l.longest), c.want)
+		}
+	}
+}
+
 // What one reading of /proc finds is delivered from the beginning of its gap to its end.
 func TestMissedWhole(t *testing.T) {
 	gap := &engine.Event{Events: engine.EventGap, Time: 100, Gap: engine.Gap{Cause: engine.LossMissed, From: 100, To: 200}, Process: new(engine.Process)}
