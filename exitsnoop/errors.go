@@ -12,7 +12,7 @@ import (
 // package ebpf also are that error.
 var (
 	// ErrNotRunning: nothing is pinned below this root.
-	ErrNotRunning = errors.New("exitsnoop does not run here: call EnsureRunning first")
+	ErrNotRunning = errors.New("exitsnoop does not run here: EnsureRunning starts it, and quark-exitsnoop trace or run")
 	// ErrFull: no room for another trace. Nothing was lost.
 	ErrFull error = &aliasError{"no room for another trace: delete events that were read, or run with larger maps", unix.E2BIG}
 	// ErrAlreadyTraced: the pid is being traced, with this or another id.

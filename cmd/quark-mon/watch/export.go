@@ -62,6 +62,9 @@ func (o *options) checkExports() error {
 	if o.outputTo == "" && (o.rotateSize != 0 || o.rotating.RotateEvery != 0 || o.rotating.Keep != 0) {
 		return errors.New("--rotate-size, --rotate-every and --keep have a meaning only with --output FILE: leave them out")
 	}
+	if o.rotating.Keep != 0 && o.rotateSize == 0 && o.rotating.RotateEvery == 0 {
+		return errors.New("--keep has a meaning only with --rotate-size or --rotate-every: add one, or leave it out")
+	}
 	switch logs := o.outputTo == "journald" || o.outputTo == "syslog" || strings.HasPrefix(o.outputTo, "syslog+"); {
 	case logs && !o.json && !o.ecs:
 		return fmt.Errorf("--output %s: needs -j or --ecs, which make one line of an event", o.outputTo)

@@ -1,10 +1,12 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -121,7 +123,7 @@ func (o *options) setUsers(list string) error {
 			return err
 		}
 		n, err := strconv.ParseUint(id, 10, 32)
-		if err != nil {
+		if err != nil || n == math.MaxUint32 { // the kernel's "no user"
 			return fmt.Errorf("%q is no user id", id)
 		}
 		o.queue.Users = append(o.queue.Users, uint32(n))
@@ -230,6 +232,11 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 	for set, chosen := range map[quark.BackendSet]bool{quark.EBPF: o.ebpf, quark.KProbe: o.kprobe, quark.CNProc: o.cnproc} {
 		if chosen {
 			o.queue.Backends |= set
+		}
+	}
+	for name, of := range map[string]quark.BackendSet{"interval": quark.ProcPoll, "audit-enable": quark.Audit, "taskstats": quark.CNProc} {
+		if f.Changed(name) && cmp.Or(o.queue.Backends, quark.EBPF|quark.KProbe|quark.CNProc)&of == 0 {
+			return nil, fmt.Errorf("--%s has a meaning only with the backend %s: leave it out, or add --backend %[2]s", name, of.Names()[0])
 		}
 	}
 	var err error
