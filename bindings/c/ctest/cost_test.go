@@ -15,9 +15,6 @@ import (
 	"github.com/quark-linux/quark/engine/enginetest"
 )
 
-// limit is how much more an event may cost in C than in Go.
-const limit = 1000 // ns of CPU time
-
 const lifetimes = 3000 // processes in a recording
 
 // oneByOne is a recording in which each event is waited for: for each of them C calls Go seven
@@ -132,12 +129,14 @@ func cpuTime(t testing.TB) float64 {
 	return float64(now.Nano())
 }
 
-// An event takes at most 1 us more where events come together, as many do in each wait of a queue.
+// An event takes a few times what it does in Go at most, on any machine. BenchmarkCost says how
+// much more it is on this one.
 func TestCost(t *testing.T) {
+	const limit = 4
 	inC, inGo := costs(t, atOnce(t), 4, 5)
 	t.Logf("an event takes %.0f ns in C and %.0f ns in Go", inC, inGo)
-	if inC-inGo > limit {
-		t.Errorf("an event takes %.0f ns in C and %.0f ns in Go: more than %d ns above", inC, inGo, limit)
+	if inC > limit*inGo {
+		t.Errorf("an event takes %.0f ns in C and %.0f ns in Go: more than %d times", inC, inGo, limit)
 	}
 }
 
