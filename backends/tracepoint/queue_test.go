@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/stock/stocktest"
 )
@@ -37,8 +38,19 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestBurstIsGivenBack: what a burst of processes took is let go, with the events that they became,
-// as is what entries that wait to be used again refer to.
+// TestFreeEntryRefersToNothing: the event that a record became is not kept by what waits to be used
+// again, nor by the queue's room.
+func TestFreeEntryRefersToNothing(t *testing.T) {
+	var q queue
+	e := q.add(&record{what: newTask})
+	e.ev, e.next = new(engine.RawEvent), new(entry)
+	q.release(q.take())
+	if free := q.free.Take(); free != e || free.ev != nil || free.next != nil || q.entries[0] != nil {
+		t.Errorf("%p of %p refers to %p and %p; in the room is %p", free, e, free.ev, free.next, q.entries[0])
+	}
+}
+
+// TestBurstIsGivenBack: what a burst of processes took is let go, with the events that they became.
 func TestBurstIsGivenBack(t *testing.T) {
 	s := newSource(source.Options{}, 1)
 	now := uint64(1)

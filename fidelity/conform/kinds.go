@@ -11,14 +11,15 @@ import (
 // Kinds tests the options Kinds and Exits: of a life a source reports the chosen events and no
 // others, and what it says of them is right. opened is called with each open source.
 func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, source.Options)) {
+	checked := func(t testing.TB, shared source.Options) engine.Source {
+		s := open(t, shared)
+		opened(t, s, shared)
+		return s
+	}
 	for kinds := engine.EventFork; kinds <= engine.EventFork|engine.EventExec|engine.EventExit; kinds++ {
 		t.Run(kinds.String(), func(t *testing.T) {
 			shared := source.Options{Kinds: kinds}
-			wantKinds(t, func() engine.Source {
-				s := open(t, shared)
-				opened(t, s, shared)
-				return s
-			}, "exit", kinds)
+			wantKinds(t, checked, shared, "exit", kinds)
 			// By an EXIT the judge's witness knows that all has come. With -short,
 			// on slow emulated processors, it judges the smallest such set.
 			if kinds == engine.EventExit || kinds.Has(engine.EventExit) && !testing.Short() {
@@ -29,20 +30,14 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 	for _, kinds := range []engine.Events{0, engine.EventExec | engine.EventExit, engine.EventExit} {
 		shared := source.Options{Kinds: kinds, Exits: source.ExitsNonzero}
 		t.Run(kinds.String()+" nonzero", func(t *testing.T) {
-			var s engine.Source
-			nonzero := func() engine.Source {
-				s = open(t, shared)
-				opened(t, s, shared)
-				return s
-			}
 			life := engine.EventFork | engine.EventExec | engine.EventExit
 			if kinds != 0 {
 				life = kinds
 			}
-			wantKinds(t, nonzero, "exit", life)
+			s := wantKinds(t, checked, shared, "exit", life)
 			// A source passes an end on that it does not know to be one with status 0.
 			if exit := s.Capabilities().Fields[engine.FieldExit]; exit.Origin == engine.OriginKernel {
-				wantKinds(t, nonzero, "succeed", life&^engine.EventExit)
+				wantKinds(t, checked, shared, "succeed", life&^engine.EventExit)
 			}
 		})
 	}
@@ -50,21 +45,22 @@ func Kinds(t *testing.T, open Open, opened func(testing.TB, engine.Source, sourc
 
 // wantKinds runs a program and wants these events of its process, and none lost. As nothing is held
 // back, the end of another process can be lost while it is not sure to be one, which a busy machine
-// does now and then, and a source that takes for lost what it was to leave out does each time.
-func wantKinds(t *testing.T, open func() engine.Source, program string, want engine.Events) {
+// does now and then, and a source that takes for lost what it was to leave out does each time. It
+// returns the source that it asked last.
+func wantKinds(t *testing.T, open Open, shared source.Options, program string, want engine.Events) engine.Source {
 	t.Helper()
 	for try := 1; ; try++ {
-		s := open()
+		s := open(t, shared)
 		if got := kindsOf(t, s, program, want); got != want {
 			t.Errorf("%s: got %s, not %s", program, got, want)
 		}
 		st, err := s.Stats()
 		if err == nil && st.LostTotal() == 0 {
-			return
+			return s
 		}
 		if err != nil || try == 3 {
 			t.Errorf("%v lost, %v", st.Lost, err)
-			return
+			return s
 		}
 	}
 }

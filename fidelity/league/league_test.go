@@ -245,8 +245,11 @@ func TestMeasure(t *testing.T) {
 			if w.Lives == 0 || w.Offered <= 0 || l != Counted && w.Truth == 0 || l == Full && w.Alone <= 0 || l != Lifetime && w.CPU <= 0 {
 				t.Errorf("not measured: %+v", w)
 			}
-			// It is 26 on a slow machine, and 100 if it spins.
-			if share := judgeShare(w); share > 50 {
+			most := 25.0
+			if l == Lifetime { // a slow machine has up to 30, one that spins 100
+				most = 50
+			}
+			if share := judgeShare(w); share > most {
 				t.Errorf("the judge took %.0f %% of a CPU at %.0f lives a second", share, w.Offered)
 			}
 			if w.Missing() > int(w.Lost) && l != Lifetime || w.Extra+w.Wrong+w.Stale > 0 {

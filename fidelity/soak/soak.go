@@ -217,7 +217,12 @@ func (s *soak) rest() error {
 		return err
 	}
 	gone := make([]map[engine.Identity]bool, len(all))
-	if err := s.paused(func(i int, t table) { gone[i] = ended(t) }); err != nil {
+	if err := s.paused(func() error {
+		for i, w := range all {
+			gone[i] = ended(w.Single.Queue.(table))
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	calm, err := s.calm()
@@ -310,10 +315,13 @@ func (s *soak) read(gone []map[engine.Identity]bool) (figures []Figure, err erro
 	// While nobody reads, nothing of the machine's other processes comes into the memory. The
 	// tables are looked at after it: a queue keeps what it has shown until it is read again.
 	tables := make([]Figure, len(all))
-	err = s.paused(func(i int, _ table) { all[i].Forget() }, func() (err error) {
-		figures, err = ownFigures()
-		return err
-	}, func() error {
+	err = s.paused(func() (err error) {
+		for _, w := range all {
+			w.Forget()
+		}
+		if figures, err = ownFigures(); err != nil {
+			return err
+		}
 		for i, w := range all {
 			tables[i] = Figure{Name: "ended in the table of " + w.Backend, Value: kept(w.Single.Queue.(table), gone[i])}
 			if !every(w.Single.Queue.Capabilities()) {
@@ -336,21 +344,13 @@ func (s *soak) read(gone []map[engine.Identity]bool) (figures []Figure, err erro
 	return figures, nil
 }
 
-// paused calls f with the table of each queue, and then what else, while nobody reads any.
-func (s *soak) paused(f func(i int, t table), more ...func() error) error {
+// paused calls f while nobody reads any queue.
+func (s *soak) paused(f func() error) error {
 	if err := witness.Pause(s.series.Witnesses); err != nil {
 		return err
 	}
 	defer witness.Start(s.series.Witnesses)
-	for i, w := range s.series.Witnesses {
-		f(i, w.Single.Queue.(table))
-	}
-	for _, f := range more {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f()
 }
 
 // tell prints a line.
