@@ -28,7 +28,7 @@ func startMonitors(o *Options) (list others, absent []Absence) {
 	together := new(monitor.Company)
 	for _, m := range o.Monitors {
 		o.Progress("the start of " + m.Name)
-		run, err := m.Start(monitor.Options{Company: together})
+		run, err := m.Start(monitor.Options{Company: together, Patience: o.MonitorPatience})
 		if err != nil {
 			absent = append(absent, Absence{m.Name, err.Error()})
 			continue

@@ -243,14 +243,15 @@ func TestReadWhileMonitorsStart(t *testing.T) {
 	}
 	over := filepath.Join(t.TempDir(), "over")
 	m := quarkMon(t, "while ! [ -e "+over+" ]; do sleep 0.1; done; exit 3")
-	o := Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{"fork-exec-exit"}}
+	o := Options{Backends: backends.CNProc, Monitors: []*monitor.Monitor{m}, Scenarios: []string{"fork-exec-exit"},
+		MonitorPatience: 2 * time.Minute} // longer than the storm may take
 	storm := make(chan error, 1)
 	o.Progress = func(step string) {
 		if !strings.HasPrefix(step, "the start of ") {
 			return
 		}
 		// The socket has room for some 40,000 messages. A life makes three or more.
-		load := scenario.Storm{Processes: 16_000, Workers: 2, Rate: 4000, Mode: scenario.ForkExecExit, Bare: true}
+		load := scenario.Storm{Processes: 24_000, Workers: 2, Rate: 4000, Mode: scenario.ForkExecExit, Bare: true}
 		go func() {
 			_, err := load.Time(time.Minute, nil)
 			storm <- errors.Join(err, os.WriteFile(over, nil, 0o600))

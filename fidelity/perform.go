@@ -46,6 +46,8 @@ type Options struct {
 	// Patience limits the duration of a scenario, and of the delivery of the last
 	// events. 0 is 3 min, which is enough for emulated machines.
 	Patience time.Duration
+	// MonitorPatience is the Patience of [monitor.Options].
+	MonitorPatience time.Duration
 	// Progress, if not nil, is called with the name of each step of the run.
 	Progress func(string)
 }

@@ -56,7 +56,7 @@ func (s *Source) settle(force, early bool) (lost loss) {
 		if e == nil || !force && !early && s.noted < s.due(s.queue.events[0]) {
 			break
 		}
-		if !e.known {
+		if !e.known || e.isCheck() && s.mayMiss(e) {
 			lost.add(e.missing)
 			s.drop(e)
 			continue
@@ -203,8 +203,8 @@ func (s *Source) concludeBirth(e *event) {
 }
 
 func (s *Source) concludeExec(e *event) {
-	if e.call == auditrecord.ExecAt && !e.args.Some() {
-		return // AT_EXECVE_CHECK (Linux 6.14): it was asked whether it may be executed
+	if e.isCheck() {
+		return
 	}
 	s.lives.begin(e.pid, e)
 	if e.ev == nil {

@@ -197,6 +197,12 @@ func (e *event) bears(pid uint32) bool { return e.known && e.isBirth() && e.chil
 
 func (e *event) isExec() bool { return e.call == auditrecord.Exec || e.call == auditrecord.ExecAt }
 
+// isCheck reports whether it was asked only whether a file may be executed, with AT_EXECVE_CHECK
+// (Linux 6.14), unless the record of the arguments is missing.
+func (e *event) isCheck() bool {
+	return e.call == auditrecord.ExecAt && e.success && !e.args.Some()
+}
+
 // isEnd reports whether it is the end of a process, or of a thread.
 func (e *event) isEnd() bool { return e.call == auditrecord.ExitGroup || e.call == auditrecord.Exit }
 

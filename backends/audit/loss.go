@@ -71,8 +71,8 @@ func (s *serials) settle(l *loss, until uint64) {
 	}
 }
 
-// drop is messages that the socket had no room for. Which events they were is known when numbers
-// come that are later.
+// drop is messages that the socket had no room for. Which events they were is known when the socket
+// has been emptied and numbers come that are later.
 type drop struct{ noticed, from uint64 }
 
 // sent returns a time before which all events were received: when the socket was last empty, less
@@ -90,25 +90,38 @@ func (s *Source) missing(now uint64) hole {
 // maxDrops is how many drops are kept apart.
 const maxDrops = 64
 
+// noteDrops looks whether the socket has dropped messages.
+func (s *Source) noteDrops() {
+	drops := nlsocket.Drops(s.fd)
+	if drops == s.drops {
+		return
+	}
+	now := s.now()
+	s.drops, s.lastDrop = drops, now
+	if n := len(s.dropped); n < maxDrops {
+		s.dropped = append(s.dropped, drop{now, s.sent()})
+	} else {
+		s.dropped[n-1].noticed = now
+	}
+}
+
+// mayMiss reports whether records of an event may be lost though some have come.
+func (s *Source) mayMiss(e *event) bool {
+	return !e.complete || e.missing.full || s.lastDrop >= e.received
+}
+
 // checkLoss tells of events that are lost: numbers that miss for as long as an event is held, and
-// l, those of which the record of the call is missing.
+// l, those of which a record is missing that says what happened.
 func (s *Source) checkLoss(l loss) {
 	now := s.now()
-	if drops := nlsocket.Drops(s.fd); drops != s.drops {
-		s.drops, s.lastDrop = drops, now
-		if n := len(s.dropped); n < maxDrops {
-			s.dropped = append(s.dropped, drop{now, s.sent()})
-		} else {
-			s.dropped[n-1].noticed = now
-		}
-	}
 	if until := s.noted; len(s.serials.missed) > 0 {
 		if !s.finishing {
 			until -= min(until, s.hold)
 		}
 		s.serials.settle(&l, until)
 	}
-	for len(s.dropped) > 0 && s.serials.at > s.dropped[0].noticed+s.hold {
+	// What was in the socket then is of before the drop, whenever it is read.
+	for len(s.dropped) > 0 && min(s.serials.at, s.idle) > s.dropped[0].noticed+s.hold {
 		s.dropped = slices.Delete(s.dropped, 0, 1)
 	}
 	if l.n == 0 {

@@ -231,6 +231,39 @@ func TestExecCheck(t *testing.T) {
 	}
 }
 
+// It is not known what was executed, and whether, if the record of the arguments may be lost.
+func TestExecOfLostArguments(t *testing.T) {
+	const pid = 1<<22 + 5
+	for name, c := range map[string]struct {
+		before func(s *Source)
+		after  func(s *Source)
+		lost   uint64
+	}{
+		"a check":             {},
+		"dropped before":      {before: func(s *Source) { s.dropped = []drop{{s.now(), 1}} }, lost: 1},
+		"dropped since":       {after: func(s *Source) { s.lastDrop = s.now() }, lost: 1},
+		"the last is missing": {after: func(s *Source) { s.queue.events[0].complete = false }, lost: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := offline(t)
+			var evs conform.Events
+			s.to = &evs
+			if c.before != nil {
+				c.before(s)
+			}
+			d := tell{s: s}
+			d.call(s.now(), auditrecord.ExecAt, pid, 1, 0, 7, `item=0 name="true"`)
+			if c.after != nil {
+				c.after(s)
+			}
+			s.noted = s.now() + 10*inFlight
+			if lost := s.settle(true, true); lost.n != c.lost || len(evs) != 0 {
+				t.Errorf("%d lost, not %d; %v", lost.n, c.lost, evs.Kinds(pid))
+			}
+		})
+	}
+}
+
 // An exec that fails too late to go back ends the process by a signal, and is no event.
 func TestLateFailure(t *testing.T) {
 	s := offline(t)
@@ -391,6 +424,7 @@ func TestDropsAreTold(t *testing.T) {
 	s.to = &evs
 	check := func(time uint64) {
 		at = time
+		s.noteDrops()
 		s.checkLoss(loss{})
 	}
 	saw := func(n uint32) { s.serials.saw(n, s.missing(at)) }
@@ -410,6 +444,7 @@ func TestDropsAreTold(t *testing.T) {
 	if check(2030); len(evs) != 1 || evs[0].Gap.From > 1000 || evs[0].Gap.To < 2005 || evs[0].Gap.Count != 3 || evs[0].Gap.Cause != engine.LossSocketFull {
 		t.Fatalf("%+v", evs)
 	}
+	s.idle = 2030
 	saw(6)
 	if check(2031); len(evs) != 1 || len(s.dropped) != 0 {
 		t.Errorf("%d drops are not told after a later number", len(s.dropped))

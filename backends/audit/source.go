@@ -151,6 +151,7 @@ func (s *Source) Populate(to engine.Sink) error {
 			return err
 		}
 		s.look()
+		s.noteDrops()
 		// With the sink half full its events get younger, and one could come too late.
 		lost := s.settle(full || s.finishing, 2*(to.Room()-len(s.queue.events)) <= s.size)
 		s.checkLoss(lost)
