@@ -101,11 +101,17 @@ func (q *Queue) fail(err error) {
 	}
 }
 
+// manyLines are more than a monitor has to say before its first event.
+const manyLines = 100
+
 // Failed returns why the monitor has ended before it was told to, or makes no sense.
-func (q *Queue) Failed() error {
+func (q *Queue) Failed() error { return q.failedAfter(manyLines) }
+
+// failedAfter is Failed with the number of lines of which one has to make sense.
+func (q *Queue) failedAfter(lines int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.failed == nil && q.total == 0 && q.rubbish > 0 {
+	if q.failed == nil && q.total == 0 && q.rubbish >= lines {
 		return fmt.Errorf("of %d lines none makes sense, the first: %s", q.rubbish, q.nonsense)
 	}
 	return q.failed

@@ -277,6 +277,9 @@ func (r *Run) awaitReady() error {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
+	if err := r.failedAfter(1); err != nil {
+		return err
+	}
 	hint := ""
 	if !r.mon.Terminal && !r.mon.File {
 		hint = ` (does it keep lines back in a buffer? it does not on a terminal: "terminal": true in its format)`

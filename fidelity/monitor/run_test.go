@@ -78,7 +78,7 @@ func TestRun(t *testing.T) {
 		{name: "rubbish", script: `echo what; sleep 1000`, start: `of 1 lines none makes sense, the first: "what": no tick`},
 		{name: "a flood of rubbish", script: `yes`, start: `none makes sense, the first: "y": no tick`},
 		{name: "a line without an end", script: `yes | tr -d '\n'`, terminal: true, start: "without the end of a line"},
-		{name: "some rubbish", script: `trap 'exit 0' INT; echo what; ` + forever, note: `1 lines make no sense, the first: "what": no tick`},
+		{name: "some rubbish", script: `trap 'exit 0' INT; echo what; sleep 0.3; ` + forever, note: `1 lines make no sense, the first: "what": no tick`},
 		{name: "it dies", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; echo out of memory >&2; kill -9 $$`, settle: "it ended", note: "killed by signal 9 (killed): out of memory"},
 		{name: "it hangs", script: `for i in 1 2 3 4 5 6 7 8 9 0; do echo tick; sleep 0.02; done; sleep 1000`, settle: "it hangs: after 1s"},
 		{name: "it does not end", script: `trap '' INT; ` + forever, note: "did not end within 500ms of SIGINT and was killed"},
