@@ -367,20 +367,22 @@ func (s *Source) concludeIDs(e *event) {
 	if e.got == 0 || e.has&engine.FieldsIDs != engine.FieldsIDs {
 		return
 	}
-	users := e.call == auditrecord.SetUID
 	p, known := s.lives[e.pid]
-	c, l := &e.cred, &e.leader
-	isLeader := c.UID == l.UID && c.EUID == l.EUID && c.SUID == l.SUID
-	if !users {
-		isLeader = c.GID == l.GID && c.EGID == l.EGID && c.SGID == l.SGID
-	}
-	if !isLeader && !(known && p.single) || s.lives.same(e.pid, e.cred) {
+	if p.endedByExec(e) || !(known && p.single) && !s.isLeaders(e) || s.lives.same(e.pid, e.cred) {
 		return
 	}
-	if ev.IDChange = engine.ChangedGID; users {
+	if ev.IDChange = engine.ChangedGID; e.call == auditrecord.SetUID {
 		ev.IDChange = engine.ChangedUID
 	}
 	e.forget(engine.FieldStart.Set())
 	e.report(engine.FieldsIDs)
 	s.insert(e)
+}
+
+// isLeaders reports whether a change of ids is of the leader: that had the same ones when it was
+// read, and no other thread has taken its place since by an exec, with its own.
+func (s *Source) isLeaders(e *event) bool {
+	return e.cred == e.leader && !slices.ContainsFunc(s.queue.events, func(o *event) bool {
+		return o.known && o.pid == e.pid && o.isExec() && o.success && o.stamp <= e.read
+	})
 }

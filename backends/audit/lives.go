@@ -30,9 +30,9 @@ func (l lives) begin(pid uint32, e *event) {
 		exec: e.serial, execed: !e.isBirth()}
 }
 
-// endedByExec reports whether a call to exit was that of a thread which an exec has ended: stamps
-// are of the begin of calls, and numbers of their end.
-func (p *life) endedByExec(exit *event) bool { return p.execed && int32(exit.serial-p.exec) < 0 }
+// endedByExec reports whether a call was that of a thread which the exec that began this life has
+// ended: stamps are of the begin of calls, and numbers of their end.
+func (p *life) endedByExec(call *event) bool { return p.execed && int32(call.serial-p.exec) < 0 }
 
 // thread notes that a process may have several threads.
 func (l lives) thread(pid uint32, at uint64) {

@@ -264,6 +264,48 @@ func TestExecOfLostArguments(t *testing.T) {
 	}
 }
 
+// A record does not say which thread has changed its ids. Those of one that executes right after
+// become those of the leader.
+func TestWhoseIDs(t *testing.T) {
+	theirs := engine.Credentials{UID: 1, EUID: 3, SUID: 4, GID: 2, EGID: 5, SGID: 6}
+	other := theirs
+	other.EUID = 7
+	for _, c := range []struct {
+		name   string
+		leader engine.Credentials
+		exec   bool
+		want   int
+	}{
+		{"of the leader", theirs, false, 1},
+		{"of another thread, which has the same groups", other, false, 0},
+		{"of another thread, which has executed", theirs, true, 0},
+	} {
+		s, child := offline(t), sleeper(t)
+		s.to = new(conform.Events)
+		d, at := tell{s: s}, s.now()
+		d.call(at, auditrecord.SetGID, child, 1, 0, 5)
+		s.look()
+		s.queue.events[0].leader = c.leader
+		if c.exec {
+			d.call(at, auditrecord.Exec, child, 1, 0, 0, `argc=1 a0="/bin/sh"`)
+		}
+		if got := len(settle(s).Of(child, engine.KindIDChange)); got != c.want {
+			t.Errorf("%s: %d events, not %d", c.name, got, c.want)
+		}
+	}
+	// A thread can have changed them while another one executed, which ends it.
+	s, child := offline(t), sleeper(t)
+	s.to = new(conform.Events)
+	d, at := tell{s: s, serial: 8}, s.now()-100e6
+	d.call(at, auditrecord.Exec, child, 1, 0, 0, `argc=1 a0="/bin/sh"`)
+	d.serial = 3
+	d.call(at+50e6, auditrecord.SetGID, child, 1, 0, 5)
+	s.queue.events[1].cred.GID = 9
+	if got := len(settle(s).Of(child, engine.KindIDChange)); got != 0 {
+		t.Errorf("%d events of a thread that an exec has ended", got)
+	}
+}
+
 // An exec that fails too late to go back ends the process by a signal, and is no event.
 func TestLateFailure(t *testing.T) {
 	s := offline(t)
