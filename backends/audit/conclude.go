@@ -53,7 +53,7 @@ func (s *Source) due(e *event) uint64 { return max(e.received+s.hold, e.read+inF
 func (s *Source) settle(force, early bool) (lost loss) {
 	for s.to.Room() > 0 {
 		e := s.queue.first(s.isNew)
-		if e == nil || !force && !early && s.noted < s.due(s.queue.events[0]) {
+		if e == nil || !force && !early && s.noted < s.due(s.queue.oldest()) {
 			break
 		}
 		if !e.known || e.isCheck() && s.mayMiss(e) {

@@ -374,12 +374,14 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%d ends of a process whose leader ended amid an exec", len(ends))
 		}
 	}
-	// What another thread does while the process begins to end comes before the end, and what
-	// the next process with the number does after it.
+	// What another thread does while the process begins to end comes before the end, though not
+	// before what another process has done until then. What the next process with the number
+	// does comes after the end.
+	const another = gone + 1
 	for _, c := range []struct {
 		reused bool
 		want   string
-	}{{false, "ID_CHANGE EXIT"}, {true, "EXIT FORK ID_CHANGE"}} {
+	}{{false, "another's EXEC, ID_CHANGE, EXIT"}, {true, "EXIT, FORK, another's EXEC, ID_CHANGE"}} {
 		s := offline(t)
 		s.to = new(conform.Events)
 		d, began := tell{s: s}, s.now()-20_000_000
@@ -389,14 +391,17 @@ func TestEnds(t *testing.T) {
 		if c.reused {
 			d.call(began+4_000_000, auditrecord.Clone, 1, 0, gone, uint64(unix.SIGCHLD))
 		}
+		d.call(began+6_000_000, auditrecord.Exec, another, 1, 0, 0)
 		d.call(began+8_000_000, auditrecord.SetSID, gone, 1, gone, 0)
 		var got []string
 		for _, ev := range settle(s) {
-			if ev.PID == gone {
+			if ev.PID == another {
+				got = append(got, "another's "+ev.Kind.String())
+			} else if ev.PID == gone {
 				got = append(got, ev.Kind.String())
 			}
 		}
-		if strings.Join(got, " ") != c.want {
+		if strings.Join(got, ", ") != c.want {
 			t.Errorf("used again %v: the order is %v", c.reused, got)
 		}
 	}

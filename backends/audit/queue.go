@@ -43,17 +43,24 @@ func (q *queue) remove(e *event) {
 	q.free = append(q.free, e)
 }
 
-// first returns the event that happened first. A child can have done something before its parent's
-// call returns, which gives the number: the birth comes first. isNew reports whether that of a
-// process is not known. And the end of a process is stamped when one of its threads has it begin:
-// what the others did meanwhile comes first, but for an exec, which is of a next process.
-func (q *queue) first(isNew func(pid uint32) bool) *event {
-	if len(q.events) == 0 {
-		return nil
+// oldest returns the event that happened first, or nil. The end of a process is stamped when one of
+// its threads has it begin: it comes after what the others did meanwhile.
+func (q *queue) oldest() *event {
+	for _, e := range q.events {
+		if !q.goesOn(e) {
+			return e
+		}
 	}
-	e := q.events[0]
+	return nil
+}
+
+// first returns the event to conclude first. That is the oldest, but a child can have done
+// something before its parent's call returns, which gives the number: the birth comes first. isNew
+// reports whether that of a process is not known.
+func (q *queue) first(isNew func(pid uint32) bool) *event {
+	e := q.oldest()
 	for range q.events { // of the parent's birth, and so on
-		f := q.earlier(e, isNew)
+		f := q.birth(e, isNew)
 		if f == nil {
 			break
 		}
@@ -62,21 +69,33 @@ func (q *queue) first(isNew func(pid uint32) bool) *event {
 	return e
 }
 
-// earlier returns the event that goes before another one though it is stamped later, or nil.
-func (q *queue) earlier(e *event, isNew func(pid uint32) bool) (first *event) {
-	if !e.known {
+// birth returns the birth of the process of an event if it is not known yet, or nil.
+func (q *queue) birth(e *event, isNew func(pid uint32) bool) *event {
+	if !e.known || !isNew(e.pid) {
 		return nil
 	}
-	fresh, ends := isNew(e.pid), e.isEnd()
 	for _, f := range q.events {
-		switch {
-		case f != e && f.bears(e.pid) && fresh:
+		if f != e && f.bears(e.pid) {
 			return f
-		case f != e && f.bears(e.pid): // the next process with its number follows
-			return first
-		case first == nil && ends && f.known && f.pid == e.pid && !f.isEnd() && !f.isExec():
-			first = f
 		}
 	}
-	return first
+	return nil
+}
+
+// goesOn reports whether the process did something after an end began, but for an exec, which is of
+// a next process with its number, as is what follows a birth.
+func (q *queue) goesOn(end *event) bool {
+	if !end.known || !end.isEnd() {
+		return false
+	}
+	for _, f := range q.events {
+		switch {
+		case f == end:
+		case f.bears(end.pid):
+			return false
+		case f.known && f.pid == end.pid && !f.isEnd() && !f.isExec():
+			return true
+		}
+	}
+	return false
 }

@@ -115,7 +115,7 @@ func (s *Source) Arm(idle bool) bool {
 	}
 	due := s.backlog.due
 	if len(s.queue.events) > 0 {
-		at := s.due(s.queue.events[0])
+		at := s.due(s.queue.oldest())
 		if due == 0 || at < due {
 			due = at
 		}
