@@ -13,14 +13,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	sdk "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"golang.org/x/net/http/httpguts"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quark-linux/quark/export/internal/spool"
@@ -103,6 +108,23 @@ func tlsOfEnvironment() (*tls.Config, error) {
 	return config, nil
 }
 
+// checkEnvironment returns why a variable can't be sent, with which nothing else could be: the SDK
+// takes what a header or the protocol can't have, and each request fails.
+func checkEnvironment() error {
+	for pair := range strings.SplitSeq(variable("HEADERS"), ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		if value, err := url.PathUnescape(value); err == nil && !httpguts.ValidHeaderFieldValue(strings.TrimSpace(value)) {
+			return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the value of %s has characters that a header can't have, such as line ends", strings.TrimSpace(name))
+		}
+	}
+	for _, a := range resource.Environment().Attributes() {
+		if !utf8.ValidString(string(a.Key)) || !utf8.ValidString(a.Value.AsString()) {
+			return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES or OTEL_SERVICE_NAME: %q, %q is not UTF-8", a.Key, a.Value.AsString())
+		}
+	}
+	return nil
+}
+
 func variable(name string) string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }
@@ -124,7 +146,8 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // pause returns how long Retry-After, in seconds or as a date, asks to wait.
 func pause(after string) time.Duration {
-	if seconds, err := strconv.ParseUint(after, 10, 20); err == nil {
+	// What is out of range is the largest.
+	if seconds, err := strconv.ParseUint(after, 10, 20); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	if date, err := http.ParseTime(after); err == nil {
