@@ -49,6 +49,7 @@ type answer struct {
 	status int  // 0: none came
 	media  string
 	after  time.Duration
+	to     string       // where a redirection goes
 	body   bytes.Buffer // its beginning
 	broken bool         // its end did not come
 }
@@ -140,6 +141,7 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	s.last.status = response.StatusCode
 	s.last.media, _, _ = mime.ParseMediaType(response.Header.Get("Content-Type"))
 	s.last.after = pause(response.Header.Get("Retry-After"))
+	s.last.to = response.Header.Get("Location")
 	response.Body = &body{response.Body, &s.last}
 	return response, nil
 }
@@ -196,7 +198,7 @@ func (a *answer) outcome(n int, err error) spool.Outcome {
 		return spool.Outcome{Retry: true, After: a.after, Sent: a.status >= 500,
 			Err: fmt.Errorf("the target is not ready, trying again: status %d", a.status)}
 	case a.status < 200 || a.status > 299:
-		return spool.Outcome{Dropped: n, Cause: causeRejected, Err: fmt.Errorf("refused with status %d: %d events are dropped: %.200q", a.status, n, a.body.String())}
+		return spool.Outcome{Dropped: n, Cause: causeRejected, Err: fmt.Errorf("refused with status %d%s: %d events are dropped: %.200q", a.status, a.advice(), n, a.body.String())}
 	}
 	if a.broken || a.body.Len() == 0 && err != nil {
 		// The connection broke after the header.
@@ -210,6 +212,19 @@ func (a *answer) outcome(n int, err error) spool.Outcome {
 		return spool.Outcome{Dropped: int(min(rejected, int64(n))), Cause: causeRejected, Err: fmt.Errorf("%d of %d events were refused: %w", rejected, n, err)}
 	}
 	return spool.Outcome{}
+}
+
+// advice returns what can be done about a refusal, or nothing.
+func (a *answer) advice() string {
+	switch a.status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return fmt.Sprintf(", which sends to %.200q: give the URL that takes the records", a.to)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ": look at the credentials, in OTEL_EXPORTER_OTLP_HEADERS"
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return ": look at the path of the URL"
+	}
+	return ""
 }
 
 // rejected returns how many records an answer says that it has not taken.
