@@ -179,10 +179,14 @@ func status(_ context.Context, o *options) (int, error) {
 	return 0, o.out.print(text, st)
 }
 
-// clean removes all, or with --older the old records.
+// clean removes all, or with --older the old records. That nothing is there is what it is for.
 func clean(_ context.Context, o *options) (int, error) {
 	if o.older == 0 {
-		return 0, exitsnoop.Clean(o.root)
+		err := exitsnoop.Clean(o.root)
+		if errors.Is(err, exitsnoop.ErrNotRunning) {
+			err = nil
+		}
+		return 0, err
 	}
 	s, err := exitsnoop.NewStore(o.root)
 	if err != nil {

@@ -25,7 +25,8 @@ type numberField struct {
 	// get returns bounds of the value: both are the value unless it is not known better. ok is
 	// false if the event has none.
 	get func(m *Matcher, ev *engine.Event) (least, most uint64, ok bool)
-	max uint64
+	// least and most are the bounds of what it can be compared with.
+	least, most uint64
 	// read, if not nil, returns the number that is written in another way than in digits alone,
 	// which must not be if want is set. want is what an error says.
 	read func(text string) (n uint64, ok bool)
@@ -71,7 +72,7 @@ const (
 
 // fields are those of a term, without the variables of the environment.
 var fields = map[string]field{
-	"pid":  number(0, func(p *engine.Process) uint32 { return p.PID }),
+	"pid":  from(1, number(0, func(p *engine.Process) uint32 { return p.PID })),
 	"ppid": number(engine.FieldPPID.Set(), func(p *engine.Process) uint32 { return p.PPID }),
 	"pgid": number(engine.FieldPGID.Set(), func(p *engine.Process) uint32 { return p.PGID }),
 	"sid":  number(engine.FieldSID.Set(), func(p *engine.Process) uint32 { return p.SID }),
@@ -93,7 +94,7 @@ var fields = map[string]field{
 	"mnt_ns":    number(engine.FieldMntNS.Set(), func(p *engine.Process) uint32 { return p.NS.Mnt }),
 	"net_ns":    number(engine.FieldNetNS.Set(), func(p *engine.Process) uint32 { return p.NS.Net }),
 	"pid_ns":    number(engine.FieldPIDNS.Set(), func(p *engine.Process) uint32 { return p.NS.PID }),
-	"ns_pid":    number(engine.FieldPIDNS.Set(), func(p *engine.Process) uint32 { return p.NSPID }),
+	"ns_pid":    from(1, number(engine.FieldPIDNS.Set(), func(p *engine.Process) uint32 { return p.NSPID })),
 	"user_ns":   number(engine.FieldUserNS.Set(), func(p *engine.Process) uint32 { return p.NS.User }),
 	"cgroup_ns": number(engine.FieldCgroupNS.Set(), func(p *engine.Process) uint32 { return p.NS.Cgroup }),
 	"time_ns":   number(engine.FieldTimeNS.Set(), func(p *engine.Process) uint32 { return p.NS.Time }),
@@ -101,17 +102,17 @@ var fields = map[string]field{
 	"exe_uid":    number(engine.FieldExecutable.Set(), func(p *engine.Process) uint32 { return p.Executable.UID }),
 	"exe_gid":    number(engine.FieldExecutable.Set(), func(p *engine.Process) uint32 { return p.Executable.GID }),
 	"exe_device": device(engine.FieldExecutable, func(p *engine.Process) (major, minor uint32) { return p.Executable.Major(), p.Executable.Minor() }),
-	"exe_inode": &numberField{fields: engine.FieldExecutable.Set(), max: math.MaxUint64, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+	"exe_inode": &numberField{fields: engine.FieldExecutable.Set(), most: math.MaxUint64, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 		return exactly(ev.Process.Executable.Inode)
 	}},
 	"exe_flags":  &setField{engine.FieldExecutable.Set(), []string{"set_uid", "set_gid", "other_writable", "removed"}, executableFlags},
 	"privileges": &setField{engine.FieldPrivileges.Set(), strings.Split((engine.BySetUID | engine.BySetGID | engine.ByFileCaps).String(), ","), func(p *engine.Process) uint { return uint(p.Privileges) }},
 
-	"exit_code": &numberField{fields: engine.FieldExit.Set(), of: ends, max: 255, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+	"exit_code": &numberField{fields: engine.FieldExit.Set(), of: ends, most: 255, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 		code := uint64(ev.Process.Task.Exit.Code())
 		return code, code, ev.Process.Task.Exit.Signal() == 0
 	}},
-	"signal": &numberField{fields: engine.FieldExit.Set(), of: ends, max: 127, read: signalNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+	"signal": &numberField{fields: engine.FieldExit.Set(), of: ends, most: 127, read: signalNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 		return exactly(uint64(ev.Process.Task.Exit.Signal()))
 	}},
 	"duration": &numberField{fields: engine.FieldExit.Set(), of: ends, read: duration, want: aTime, get: (*Matcher).duration},
@@ -125,7 +126,7 @@ var fields = map[string]field{
 	"read_bytes":  usage(engine.FieldIO, aSize, func(u *engine.Usage) uint64 { return u.ReadBytes }),
 	"write_bytes": usage(engine.FieldIO, aSize, func(u *engine.Usage) uint64 { return u.WriteBytes }),
 
-	"errno": &numberField{of: fails, max: math.MaxUint16, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+	"errno": &numberField{of: fails, most: math.MaxUint16, read: errorNumber, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 		if ev.Failed.Errno == 0 {
 			return 0, math.MaxUint64, true
 		}
@@ -158,9 +159,15 @@ const environment = "env."
 func exactly(n uint64) (least, most uint64, ok bool) { return n, n, true }
 
 func number(f engine.Fields, get func(p *engine.Process) uint32) *numberField {
-	return &numberField{fields: f, max: math.MaxUint32, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
+	return &numberField{fields: f, most: math.MaxUint32, get: func(_ *Matcher, ev *engine.Event) (uint64, uint64, bool) {
 		return exactly(uint64(get(ev.Process)))
 	}}
+}
+
+// from makes least the least value that the field can be compared with: no process has a lower one.
+func from(least uint64, f *numberField) *numberField {
+	f.least = least
+	return f
 }
 
 func login(get func(p *engine.Process) uint32) *numberField {

@@ -201,7 +201,11 @@ func (r events) term() made {
 		var values []string
 		var numbers []uint32
 		for range 1 + r.IntN(3) {
-			numbers = append(numbers, r.number())
+			n := r.number()
+			if f.name == "pid" {
+				n = max(n, 1)
+			}
+			numbers = append(numbers, n)
 			values = append(values, strconv.FormatUint(uint64(numbers[len(numbers)-1]), 10))
 		}
 		op := pick(r, "==", "!=")

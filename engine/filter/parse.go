@@ -275,7 +275,7 @@ func (f *numberField) value(p *parser, t *token, name string) uint64 {
 			p.fail(t.at, "%s is expected, not %s", f.want, t)
 		}
 	}
-	return p.number(t, 0, f.max)
+	return p.number(t, f.least, f.most)
 }
 
 // number returns the decimal number that a token is.

@@ -49,6 +49,7 @@ func TestErrors(t *testing.T) {
 		{"known tree", `line 1, column 7: a field of a process is expected, not "tree"`},
 		{"known pid", `line 1, column 7: a field of a process is expected, not "pid"`},
 		{"tree == 0", "line 1, column 9: a number from 1"},
+		{"pid != (1, 0)", `line 1, column 12: a number from 1 to 4294967295 is expected, not "0"`},
 		{"tree < 5", `line 1, column 6: after tree one of == != is expected, not "<"`},
 		{"entry == nobody", `line 1, column 10: "nobody" is none of unknown, init, kthread, sshd`},
 		{"duration > 5", `line 1, column 12: a time such as 1.5s, 200ms or 1h is expected, not "5"`},

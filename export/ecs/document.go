@@ -168,7 +168,7 @@ type own struct {
 	Truncated  []string `json:"truncated,omitempty"`
 	Gap        *gap     `json:"gap,omitempty"`
 	Dropped    uint64   `json:"dropped,omitempty"`
-	// Bytes has members of process as they are, in base64, which are not UTF-8.
+	// Bytes has members of process and of this as they are, in base64, which are not UTF-8.
 	Bytes map[string][]byte `json:"bytes_b64,omitempty"`
 }
 

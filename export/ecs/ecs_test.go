@@ -104,6 +104,29 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
+// The bytes of a text that is not UTF-8 are there.
+func TestBytes(t *testing.T) {
+	m := enginetest.NewMachine()
+	p := m.Running("/bin/sh").Fork()
+	p.State.Cgroup, p.State.Cwd = []byte("/a\xff"), []byte("/b\xff")
+	p.Exec("/bin/c\xff", "d\xff").SetComm("e\xff").Exit(0)
+	all := bytes.Split(bytes.TrimSpace(documents(t, m, quark.Options{})), []byte("\n"))
+	var d struct {
+		Quark struct {
+			Bytes map[string][]byte `json:"bytes_b64"`
+		}
+	}
+	if err := json.Unmarshal(all[len(all)-1], &d); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"cgroup": "/a\xff", "working_directory": "/b\xff", "executable": "/bin/c\xff",
+		"command_line": "/bin/c\xff d\xff", "name": "e\xff"} {
+		if got := string(d.Quark.Bytes[name]); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestDocuments(t *testing.T) {
 	var pretty bytes.Buffer
 	for line := range bytes.Lines(lives(t)) {

@@ -168,6 +168,7 @@ func (e *Encoder) process(d *document, ev *quark.Event) {
 	}
 	if p.Known.Has(quark.FieldCgroup) {
 		d.Quark.Cgroup = p.Cgroup
+		d.Quark.keep("cgroup", &p.Cgroup)
 	}
 	if p.Known.Has(quark.FieldLogin) && p.Login.UID != quark.LoginUnset {
 		d.Quark.Login = &login{e.user(nil, p.Login.UID), p.Login.Session}

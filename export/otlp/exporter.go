@@ -85,6 +85,9 @@ func New(q *quark.Queue, o Options) (*Exporter, error) {
 		return nil, err
 	}
 	s, err := newSender(o)
+	if err == nil {
+		err = checkEnvironment()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -130,6 +130,24 @@ func TestNamesAreOfTheConventions(t *testing.T) {
 	}
 }
 
+// named is a source on a host whose name is not UTF-8.
+type named struct{ *enginetest.Machine }
+
+func (n named) Clock() quark.Clock {
+	c := n.Machine.Clock()
+	c.Host.Name = "wrong \xff"
+	return c
+}
+
+// What is not UTF-8 makes no request that can't be sent.
+func TestHostName(t *testing.T) {
+	m := enginetest.NewMachine()
+	m.Running("/bin/sh").Fork().Exit(0)
+	if r := sent(t, named{m}, quark.Options{}); r.resource["host.name"] != "wrong \ufffd" {
+		t.Errorf("resource %v", r.resource)
+	}
+}
+
 // The variables of OpenTelemetry are heeded, and requests are compressed where that is asked for.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-token=secret")
@@ -140,6 +158,13 @@ func TestEnvironment(t *testing.T) {
 	r := sent(t, m, quark.Options{})
 	if r.header.Get("x-token") != "secret" || r.header.Get("Content-Encoding") != "gzip" || r.resource["deployment.environment.name"] != "test" {
 		t.Errorf("headers %v, resource %v", r.header, r.resource)
+	}
+	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": "a=b,x-token=sec%0Aret", "OTEL_RESOURCE_ATTRIBUTES": "a=%ff", "OTEL_SERVICE_NAME": "\xff"} {
+		t.Setenv(name, value)
+		if _, err := otlp.New(nil, quick(r.url())); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "sec") {
+			t.Errorf("%s=%q: error %v", name, value, err)
+		}
+		t.Setenv(name, "")
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nonexistent")
 	if _, err := otlp.New(nil, quick(r.url())); !errors.Is(err, os.ErrNotExist) {

@@ -24,7 +24,7 @@ func resourceOf(q *quark.Queue) *resource.Resource {
 		{"quark.host.boot_id", h.BootID}, {"quark.host.kernel", h.Kernel},
 	} {
 		if a.value != "" {
-			all = append(all, text(a.name, a.value))
+			all = append(all, text(a.name, valid(a.value)))
 		}
 	}
 	own := resource.NewWithAttributes(semconv.SchemaURL, all...)

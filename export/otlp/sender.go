@@ -13,14 +13,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	sdk "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"golang.org/x/net/http/httpguts"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quark-linux/quark/export/internal/spool"
@@ -44,6 +49,7 @@ type answer struct {
 	status int  // 0: none came
 	media  string
 	after  time.Duration
+	to     string       // where a redirection goes
 	body   bytes.Buffer // its beginning
 	broken bool         // its end did not come
 }
@@ -103,6 +109,23 @@ func tlsOfEnvironment() (*tls.Config, error) {
 	return config, nil
 }
 
+// checkEnvironment returns why a variable can't be sent, with which nothing else could be: the SDK
+// takes what a header or the protocol can't have, and each request fails.
+func checkEnvironment() error {
+	for pair := range strings.SplitSeq(variable("HEADERS"), ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		if value, err := url.PathUnescape(value); err == nil && !httpguts.ValidHeaderFieldValue(strings.TrimSpace(value)) {
+			return fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the value of %s has characters that a header can't have, such as line ends", strings.TrimSpace(name))
+		}
+	}
+	for _, a := range resource.Environment().Attributes() {
+		if !utf8.ValidString(string(a.Key)) || !utf8.ValidString(a.Value.AsString()) {
+			return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES or OTEL_SERVICE_NAME: %q, %q is not UTF-8", a.Key, a.Value.AsString())
+		}
+	}
+	return nil
+}
+
 func variable(name string) string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }
@@ -118,13 +141,15 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	s.last.status = response.StatusCode
 	s.last.media, _, _ = mime.ParseMediaType(response.Header.Get("Content-Type"))
 	s.last.after = pause(response.Header.Get("Retry-After"))
+	s.last.to = response.Header.Get("Location")
 	response.Body = &body{response.Body, &s.last}
 	return response, nil
 }
 
 // pause returns how long Retry-After, in seconds or as a date, asks to wait.
 func pause(after string) time.Duration {
-	if seconds, err := strconv.ParseUint(after, 10, 20); err == nil {
+	// What is out of range is the largest.
+	if seconds, err := strconv.ParseUint(after, 10, 20); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	if date, err := http.ParseTime(after); err == nil {
@@ -173,7 +198,7 @@ func (a *answer) outcome(n int, err error) spool.Outcome {
 		return spool.Outcome{Retry: true, After: a.after, Sent: a.status >= 500,
 			Err: fmt.Errorf("the target is not ready, trying again: status %d", a.status)}
 	case a.status < 200 || a.status > 299:
-		return spool.Outcome{Dropped: n, Cause: causeRejected, Err: fmt.Errorf("refused with status %d: %d events are dropped: %.200q", a.status, n, a.body.String())}
+		return spool.Outcome{Dropped: n, Cause: causeRejected, Err: fmt.Errorf("refused with status %d%s: %d events are dropped: %.200q", a.status, a.advice(), n, a.body.String())}
 	}
 	if a.broken || a.body.Len() == 0 && err != nil {
 		// The connection broke after the header.
@@ -187,6 +212,19 @@ func (a *answer) outcome(n int, err error) spool.Outcome {
 		return spool.Outcome{Dropped: int(min(rejected, int64(n))), Cause: causeRejected, Err: fmt.Errorf("%d of %d events were refused: %w", rejected, n, err)}
 	}
 	return spool.Outcome{}
+}
+
+// advice returns what can be done about a refusal, or nothing.
+func (a *answer) advice() string {
+	switch a.status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return fmt.Sprintf(", which sends to %.200q: give the URL that takes the records", a.to)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ": look at the credentials, in OTEL_EXPORTER_OTLP_HEADERS"
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return ": look at the path of the URL"
+	}
+	return ""
 }
 
 // rejected returns how many records an answer says that it has not taken.

@@ -3,10 +3,20 @@ package otlp
 import (
 	"errors"
 	"testing"
+	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/protobuf/proto"
 )
+
+func TestPause(t *testing.T) {
+	const most = (1<<20 - 1) * time.Second
+	for after, want := range map[string]time.Duration{"7": 7 * time.Second, "99999999999999999999": most, "-1": 0, "": 0, "soon": 0} {
+		if got := pause(after); got != want {
+			t.Errorf("%q: %v, want %v", after, got, want)
+		}
+	}
+}
 
 // Whatever an answer says, a batch is delivered, dropped for a cause, or tried again.
 func FuzzAnswer(f *testing.F) {

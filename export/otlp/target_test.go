@@ -103,7 +103,8 @@ func TestBadTargets(t *testing.T) {
 		report  string
 	}{
 		{"refuses", status(400), map[string]uint64{"rejected": events}, "status 400"},
-		{"wants credentials", status(401), map[string]uint64{"rejected": events}, "status 401"},
+		{"wants credentials", status(401), map[string]uint64{"rejected": events}, "status 401: look at the credentials"},
+		{"is elsewhere", status(404), map[string]uint64{"rejected": events}, "status 404: look at the path"},
 		{"finds it too large", status(413), map[string]uint64{"rejected": events}, "status 413"},
 		{"is another page", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
 			io.WriteString(w, "<html>Welcome")
@@ -123,7 +124,7 @@ func TestBadTargets(t *testing.T) {
 		{"sends elsewhere", func(w http.ResponseWriter, r *http.Request, _ int32) bool {
 			http.Redirect(w, r, "/other", http.StatusFound)
 			return true
-		}, map[string]uint64{"rejected": events}, "status 302"},
+		}, map[string]uint64{"rejected": events}, `status 302, which sends to "/other": give`},
 		{"is busy", first(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "100000")
 			w.WriteHeader(429)

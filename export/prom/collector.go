@@ -2,6 +2,7 @@ package prom
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -142,7 +143,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(descInfo, err)
 		return
 	}
-	out <- prometheus.MustNewConstMetric(descInfo, prometheus.GaugeValue, 1, s.Backend, s.Types)
+	out <- prometheus.MustNewConstMetric(descInfo, prometheus.GaugeValue, 1, s.Backend, label(s.Types))
 	for i := range figures {
 		f := &figures[i]
 		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(&s, &c.o))
@@ -156,9 +157,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.collectCost(out)
 }
 
+// label returns a text, such as one with the name of a file, as the value of a label can be.
+func label(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+
 func (c *Collector) collectExporters(out chan<- prometheus.Metric) {
 	for _, e := range c.o.Exporters {
-		n, name := e.Counts(), e.Name()
+		n, name := e.Counts(), label(e.Name())
 		out <- prometheus.MustNewConstMetric(descTaken, prometheus.CounterValue, float64(n.Taken), name)
 		out <- prometheus.MustNewConstMetric(descDelivered, prometheus.CounterValue, float64(n.Delivered), name)
 		out <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(n.Queued), name)

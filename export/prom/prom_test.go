@@ -20,9 +20,9 @@ import (
 )
 
 // sink is an exporter that has done something.
-type sink struct{}
+type sink struct{ name string }
 
-func (sink) Name() string { return "otlp" }
+func (s sink) Name() string { return s.name }
 
 func (sink) Counts() export.Counts {
 	return export.Counts{Taken: 10, Delivered: 6, Queued: 1, Dropped: map[string]uint64{"queue_full": 3, "rejected": 0}}
@@ -45,7 +45,7 @@ func served(t testing.TB) (*prom.Server, *quark.Queue) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	c := prom.New(q, prom.Options{Exporters: []export.Counter{sink{}}})
+	c := prom.New(q, prom.Options{Exporters: []export.Counter{sink{"otlp"}, sink{"syslog+unix:/tmp/\xff"}}})
 	t.Cleanup(func() { c.Close() })
 	for ev, err := range q.Events(context.Background()) {
 		if err != nil {
@@ -96,6 +96,7 @@ var shown = []string{
 	`quark_export_delivered_events_total{exporter="otlp"} 6`,
 	`quark_export_queued_events{exporter="otlp"} 1`,
 	`quark_export_dropped_events_total{cause="queue_full",exporter="otlp"} 3`,
+	"quark_export_taken_events_total{exporter=\"syslog+unix:/tmp/\ufffd\"} 10", // not UTF-8
 	`quark_export_dropped_events_total{cause="rejected",exporter="otlp"} 0`,
 }
 

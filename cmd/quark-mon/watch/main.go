@@ -110,6 +110,9 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 		return errors.Join(err, m.close(errw))
 	}
 	undo <- func() { m.tellExports(errw) }
+	if !o.quiet && o.outputTo == "" && closed(out) {
+		fmt.Fprintln(errw, "quark-mon: standard output is closed, or /dev/null: what is printed there is lost (-q prints nothing)")
+	}
 	debug.FreeOSMemory()
 	freeProgram() // while /proc is there
 	if o.drop {

@@ -70,6 +70,7 @@ func (s *Spool[T]) take(batch []T) ([]T, int) {
 // deliver delivers the first n of what waits, again and again until that is over.
 func (s *Spool[T]) deliver(ctx context.Context, batch []T, n int, report *reporter) {
 	pause, sent := s.o.RetryMin, false
+	closing := s.closing
 	for {
 		if ctx.Err() != nil {
 			s.account(n, n, map[bool]string{true: Unconfirmed, false: Ended}[sent])
@@ -91,12 +92,19 @@ func (s *Spool[T]) deliver(ctx context.Context, batch []T, n int, report *report
 			report.failing(out.Err)
 		}
 		wait := time.NewTimer(max(pause, min(out.After, s.o.RetryMax)))
+		hurry := closing
+		if out.After > 0 {
+			hurry = nil // the target has asked for the pause
+		}
 		select {
 		case <-wait.C:
+			pause = min(2*pause, s.o.RetryMax)
+		case <-hurry:
+			// A long pause would outlast the grace, though the target may be back.
+			closing, pause = nil, s.o.RetryMin
 		case <-ctx.Done():
 		}
 		wait.Stop()
-		pause = min(2*pause, s.o.RetryMax)
 	}
 }
 
@@ -124,13 +132,26 @@ func (s *Spool[T]) account(n, dropped int, cause string) {
 
 // reporter reports changes, and of what goes on only now and then.
 type reporter struct {
-	o     *Options
-	fails bool
-	next  time.Time
+	o       *Options
+	fails   bool
+	failed  time.Time // when the next failure is reported, at the earliest
+	refused time.Time // the same of what is refused
 }
 
+// due reports whether now is not before next, which it moves on then.
+func (r *reporter) due(next *time.Time) bool {
+	now := time.Now()
+	if now.Before(*next) {
+		return false
+	}
+	*next = now.Add(r.o.ReportEvery)
+	return true
+}
+
+// failing is called at each failure: one that begins soon after the last one is reported later, if
+// it lasts.
 func (r *reporter) failing(err error) {
-	if !r.fails {
+	if !r.fails && r.due(&r.failed) {
 		r.fails = true
 		r.o.Report(err)
 	}
@@ -142,8 +163,7 @@ func (r *reporter) delivered(err error) {
 		r.fails = false
 		r.o.Report(nil)
 	}
-	if now := time.Now(); err != nil && now.After(r.next) {
-		r.next = now.Add(r.o.ReportEvery)
+	if err != nil && r.due(&r.refused) {
 		r.o.Report(err)
 	}
 }

@@ -34,7 +34,8 @@ type Options struct {
 	Grace time.Duration
 
 	// Report is called when deliveries begin to fail, with why, and with nil when they work
-	// again; also with what was refused, at most once in ReportEvery: 10 s. It may be nil.
+	// again; also with what was refused. Each is at most once in ReportEvery: 10 s. It may be
+	// nil.
 	Report      func(error)
 	ReportEvery time.Duration
 }
@@ -93,6 +94,8 @@ type Spool[T any] struct {
 	end    context.CancelFunc // of the deliveries
 	done   chan struct{}
 	wake   chan struct{} // something to do: see signal
+	// closing is closed by Close.
+	closing chan struct{}
 
 	mu      sync.Mutex
 	waiting []entry[T] // the first of them are being delivered
@@ -113,7 +116,7 @@ type entry[T any] struct {
 // New starts a goroutine that delivers, until Close.
 func New[T any](o Options, target Target[T]) *Spool[T] {
 	ctx, end := context.WithCancel(context.Background())
-	s := &Spool[T]{o: o.defaults(), target: target, end: end, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	s := &Spool[T]{o: o.defaults(), target: target, end: end, done: make(chan struct{}), wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.counts.Dropped = make(map[string]uint64)
 	for _, c := range append([]string{QueueFull, Ended, Unconfirmed}, target.Causes...) {
 		s.counts.Dropped[c] = 0
@@ -213,11 +216,13 @@ func (s *Spool[T]) Counts() export.Counts {
 // errStuck is the error of Close if a delivery does not end.
 var errStuck = errors.New("a delivery does not end: what waits is counted as queued")
 
-// Close delivers what waits, for as long as the grace lasts, and drops the rest.
+// Close delivers what waits, for as long as the grace lasts, and drops the rest. A pause after a
+// failure ends now, unless the target has asked for it.
 func (s *Spool[T]) Close() error {
 	s.mu.Lock()
 	if !s.closed {
 		s.tellMissing()
+		close(s.closing)
 	}
 	s.closed = true
 	s.mu.Unlock()

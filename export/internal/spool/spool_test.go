@@ -221,6 +221,57 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// A target that fails now and then is not reported each time, one that goes on failing is.
+func TestReportOfFlapping(t *testing.T) {
+	var reports []error
+	o := quick
+	o.Batch, o.ReportEvery, o.Grace = 1, time.Second, 10*time.Second
+	o.Report = func(err error) { reports = append(reports, err) }
+	var try int
+	away := errors.New("away")
+	begin := time.Now()
+	s := New(o, Target[int]{Deliver: func(context.Context, []int) Outcome {
+		if try++; try <= 80 && try%2 == 1 || try > 80 && time.Since(begin) < 1500*time.Millisecond {
+			return Outcome{Retry: true, Err: away}
+		}
+		return Outcome{}
+	}})
+	for i := range 50 {
+		s.Put(i, 1)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []error{away, nil, away, nil}; !slices.Equal(reports, want) {
+		t.Errorf("got %v, want %v", reports, want)
+	}
+}
+
+// The end does not wait for a pause that is longer than the grace, unless the target has asked for
+// it.
+func TestPauseAtEnd(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Hour} {
+		o := quick
+		o.RetryMin, o.RetryMax = time.Hour, time.Hour
+		tried := make(chan bool, 10)
+		var back atomic.Bool
+		s := New(o, Target[int]{Deliver: func(context.Context, []int) Outcome {
+			tried <- true
+			return Outcome{Retry: !back.Load(), After: after, Err: errors.New("away")}
+		}})
+		s.Put(1, 1)
+		<-tried
+		back.Store(true)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		balanced(t, s, 1)
+		if n := s.Counts().Delivered; n == 1 != (after == 0) {
+			t.Errorf("asked to wait %v: %d delivered", after, n)
+		}
+	}
+}
+
 func BenchmarkPut(b *testing.B) {
 	s := New(Options{}, Target[int]{Deliver: func(context.Context, []int) Outcome { return Outcome{} }})
 	defer s.Close()

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package watch
+
+import "io"
+
+func closed(io.Writer) bool { return false }
