@@ -82,8 +82,8 @@ func (q *queue) birth(e *event, isNew func(pid uint32) bool) *event {
 	return nil
 }
 
-// goesOn reports whether the process did something after an end began, but for an exec, which is of
-// a next process with its number, as is what follows a birth.
+// goesOn reports whether the process did something after an end began, in the time that may take,
+// but for an exec, which is of a next process with its number, as is what follows a birth.
 func (q *queue) goesOn(end *event) bool {
 	if !end.known || !end.isEnd() {
 		return false
@@ -94,7 +94,7 @@ func (q *queue) goesOn(end *event) bool {
 		case f.bears(end.pid):
 			return false
 		case f.known && f.pid == end.pid && !f.isEnd() && !f.isExec():
-			return true
+			return f.stamp <= end.stamp+longestEnd
 		}
 	}
 	return false
