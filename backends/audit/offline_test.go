@@ -133,6 +133,20 @@ func TestBirthFirst(t *testing.T) {
 	}
 }
 
+// The end of a thread stays before an exec of its process, and what the new image does after it.
+func TestExecAfterEndOfThread(t *testing.T) {
+	const pid = 1<<22 + 5
+	s := offline(t)
+	s.to = new(conform.Events)
+	d, began := tell{s: s}, s.now()-20_000_000
+	d.call(began, auditrecord.Exit, pid, 1, 0, 0)
+	d.call(began+4_000_000, auditrecord.Exec, pid, 1, 0, 0)
+	d.call(began+8_000_000, auditrecord.SetSID, pid, 1, pid, 0)
+	if evs := settle(s); len(evs) != 2 || evs[0].Kind != engine.KindExec || evs[1].Kind != engine.KindIDChange {
+		t.Errorf("the order is %v", evs.Kinds(pid))
+	}
+}
+
 // A pid that is used again at once has lives one after the other, also where /proc shows none of
 // them, and where their births come last.
 func TestReuse(t *testing.T) {

@@ -83,7 +83,7 @@ func (q *queue) birth(e *event, isNew func(pid uint32) bool) *event {
 }
 
 // goesOn reports whether the process did something after an end began, in the time that may take,
-// but for an exec, which is of a next process with its number, as is what follows a birth.
+// before an exec, or a birth of a next process with its number.
 func (q *queue) goesOn(end *event) bool {
 	if !end.known || !end.isEnd() {
 		return false
@@ -91,7 +91,7 @@ func (q *queue) goesOn(end *event) bool {
 	for _, f := range q.events {
 		switch {
 		case f == end:
-		case f.bears(end.pid):
+		case f.bears(end.pid) || f.known && f.pid == end.pid && f.isExec() && f.success:
 			return false
 		case f.known && f.pid == end.pid && !f.isEnd() && !f.isExec():
 			return f.stamp <= end.stamp+longestEnd
