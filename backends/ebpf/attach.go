@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -17,7 +18,7 @@ import (
 )
 
 // hook is a raw tracepoint with its twin programs (see programs/twin.h), and the handler that both
-// tail-call by its index.
+// tail-call by its index. Where the kernel preempts none of them, the handler is the only program.
 type hook struct {
 	kind                               engine.Kind
 	tracepoint, program, twin, handler string
@@ -28,7 +29,12 @@ type hook struct {
 }
 
 // names returns the programs to load for the hook.
-func (h *hook) names() []string { return []string{h.handler, h.program, h.second()} }
+func (h *hook) names() []string {
+	if !preemptible() {
+		return []string{h.handler}
+	}
+	return []string{h.handler, h.program, h.second()}
+}
 
 // second returns the name of the hook's second program.
 func (h *hook) second() string {
@@ -59,18 +65,31 @@ var required = []hook{
 var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, programsProgQuarkRenameTwin,
 	programsProgQuarkRenameHandler, programsEventKindEVENT_COMM, ""}
 
-// attachTwins attaches a program and its twin. The kernel runs those of one raw tracepoint in this
-// order.
-func (s *Source) attachTwins(l *loader, h hook, programs map[string]*ebpf.Program) error {
+// attachHook attaches a program and its twin, or the handler alone. The kernel runs those of one
+// raw tracepoint in this order.
+func (s *Source) attachHook(l *loader, h hook, programs map[string]*ebpf.Program) error {
+	if !preemptible() {
+		return s.attachFirst(h, programs[h.handler])
+	}
 	if err := s.placeHandler(h, programs); err != nil {
 		return err
 	}
-	if err := s.attachRaw(h.tracepoint, programs[h.program]); err != nil {
+	if err := s.attachFirst(h, programs[h.program]); err != nil {
 		return err
 	}
-	s.first = append(s.first, programs[h.program])
-	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
 	return s.attachSecond(l, h, programs)
+}
+
+// attachFirst attaches the first program of a hook, or the only one.
+func (s *Source) attachFirst(h hook, p *ebpf.Program) error {
+	if err := s.attachRaw(h.tracepoint, p); err != nil {
+		return err
+	}
+	if !slices.Contains(s.first, p) { // forks and execs have one handler
+		s.first = append(s.first, p)
+	}
+	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
+	return nil
 }
 
 // placeHandler lets the programs of a hook call its handler.
@@ -100,6 +119,12 @@ func (s *Source) attachSecond(l *loader, h hook, programs map[string]*ebpf.Progr
 
 // preemptibleSince is a variable for a test.
 var preemptibleSince = kernelversion.PreemptibleTracepoints
+
+// preemptible reports whether the kernel can preempt the programs of raw tracepoints. It skips none
+// of them where it can't: no interrupt makes such an event.
+func preemptible() bool {
+	return kernelversion.AtLeast(preemptibleSince) || kernelversion.Realtime()
+}
 
 // attachUnpreempted attaches the second program of a hook where the kernel does not preempt it, and
 // returns where that is.
@@ -138,7 +163,7 @@ func (s *Source) openRename(l *loader) {
 	if err == nil {
 		var programs map[string]*ebpf.Program
 		if programs, err = s.load(l, renameHook.names()...); err == nil {
-			err = s.attachTwins(l, renameHook, programs)
+			err = s.attachHook(l, renameHook, programs)
 		}
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // object is the compiled programs. A string is not in memory while nobody reads it, which the byte
@@ -46,7 +47,7 @@ type loader struct {
 }
 
 // newLoader sets the constants and sizes that are fixed before anything is loaded.
-func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cgroup programsCgroupSource) (*loader, error) {
+func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus int, cgroup programsCgroupSource) (*loader, error) {
 	size, err := ringSize(*o, cpus)
 	if err != nil {
 		return nil, err
@@ -63,8 +64,9 @@ func newLoader(o *Options, shared *source.Options, types *btf.Spec, cpus int, cg
 	if err != nil {
 		return nil, fmt.Errorf("load programs' object: %w", err)
 	}
-	l := &loader{spec: spec, types: types, maps: map[string]*ebpf.Map{}, options: *o, perf: perf, execCalls: spec.Maps[programsMapExecCalls]}
+	l := &loader{spec: spec, types: kernel.Spec, maps: map[string]*ebpf.Map{}, options: *o, perf: perf, execCalls: spec.Maps[programsMapExecCalls]}
 	delete(spec.Maps, programsMapExecCalls)
+	l.readDirectly(kernel)
 	if perf == "" {
 		spec.Maps[programsMapRing].MaxEntries = uint32(size)
 	} else if err := l.prepareForPerf(shared); err != nil {

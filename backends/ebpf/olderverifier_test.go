@@ -37,7 +37,7 @@ func olderLoader(t *testing.T, shared *source.Options) *loader {
 	if err != nil {
 		t.Skip(err)
 	}
-	l, err := newLoader(&Options{Buffer: source.BufferPerf}, shared, kernel.Spec, 2, cgroupSource())
+	l, err := newLoader(&Options{Buffer: source.BufferPerf}, shared, kernel, 2, cgroupSource())
 	if err != nil {
 		t.Fatal(err)
 	}

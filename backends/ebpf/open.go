@@ -36,7 +36,7 @@ func openWith(o *Options, shared *source.Options, kernel *btfhub.Kernel) (*Sourc
 		return nil, err
 	}
 	cgroup := cgroupSource()
-	l, err := newLoader(o, shared, kernel.Spec, cpus, cgroup)
+	l, err := newLoader(o, shared, kernel, cpus, cgroup)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,9 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	if s.attach != source.AttachRaw {
 		return s.openVariant(l, shared, cpus)
 	}
+	if err := l.set(programsVarTwinned, flag(preemptible())); err != nil {
+		return err
+	}
 	var names []string
 	var hooks []hook
 	for _, h := range required {
@@ -94,7 +97,7 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 		hooks, births = hooks[:n], hooks[n:]
 	}
 	for _, h := range hooks {
-		if err := s.attachTwins(l, h, programs); err != nil {
+		if err := s.attachHook(l, h, programs); err != nil {
 			return err
 		}
 	}
@@ -108,7 +111,7 @@ func (s *Source) open(l *loader, shared *source.Options, cpus int) error {
 	}
 	s.openOthers(l, shared)
 	for _, h := range births {
-		if err := s.attachTwins(l, h, programs); err != nil {
+		if err := s.attachHook(l, h, programs); err != nil {
 			return err
 		}
 	}

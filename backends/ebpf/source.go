@@ -27,7 +27,7 @@ type Source struct {
 
 	maps     map[string]*ebpf.Map
 	programs []*ebpf.Program
-	first    []*ebpf.Program // the first programs of twins
+	first    []*ebpf.Program // of raw tracepoints: the first of twins, or the only one
 	alone    []*ebpf.Program // those of perf events without which an event is missing
 	links    []link.Link
 	events   perfEvents

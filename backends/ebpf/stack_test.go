@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/internal/btfhub"
 )
 
 // A handler that had a stack for each CPU would share it with its twin's run.
@@ -14,7 +15,7 @@ func TestHandlersAreOnTheTaskStack(t *testing.T) {
 		t.Skip("knows the machine code of amd64 only")
 	}
 	open(t, Options{}) // or skip
-	l, err := newLoader(&Options{}, new(source.Options), nil, 1, programsCgroupSourceCGROUP_V2)
+	l, err := newLoader(&Options{}, new(source.Options), new(btfhub.Kernel), 1, programsCgroupSourceCGROUP_V2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,9 @@ func TestNeedsAreInTheTable(t *testing.T) {
 	}
 }
 
+// castNumber stands for a function of the kernel, see ../ebpf/programs/read.h.
+const castNumber = 51799
+
 func needsOf(t *testing.T, object string) {
 	spec, err := ebpf.LoadCollectionSpec(object)
 	if errors.Is(err, os.ErrNotExist) {
@@ -128,6 +131,12 @@ func needsOf(t *testing.T, object string) {
 		}
 		for _, ins := range p.Instructions {
 			if !ins.IsBuiltinCall() {
+				continue
+			}
+			if ins.Constant == castNumber {
+				if what := "function:bpfrdonlycast"; !listed[what] {
+					t.Errorf("%s: %s is not in the table", name, what)
+				}
 				continue
 			}
 			if what := "helper:" + strings.ToLower(strings.TrimPrefix(asm.BuiltinFunc(ins.Constant).String(), "Fn")); !listed[what] {

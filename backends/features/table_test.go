@@ -8,12 +8,16 @@ package features
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 )
 
 // feature is something that a backend needs of a kernel.
@@ -76,6 +80,7 @@ var table = []feature{
 		Probe: program(ebpf.Kprobe), Built: noKprobes},
 	{Backend: "ebpf", Name: "programs on iterators", Since: "5.8", Without: snapshot, Probe: unlimited(iterator)},
 	{Backend: "ebpf", Name: "helper: loop", Since: "5.17", Without: snapshot, Probe: helper(ebpf.RawTracepoint, asm.FnLoop)},
+	{Backend: "ebpf", Name: "function: bpf_rdonly_cast", Since: "6.2", Without: "time: each read of the kernel's memory is a call", Probe: cast, Built: noTypes},
 
 	{Backend: "kprobe", Name: "probe of a function", Since: "4.1", Probe: probe(""), Built: noKprobes},
 	{Backend: "kprobe", Name: "fetch: a chain of dereferences", Since: "4.1", Probe: probe("a=+0(+8(+8(%ARG))):u32"), Built: noKprobes},
@@ -125,6 +130,26 @@ func mapType(t ebpf.MapType) func() error {
 
 func helper(t ebpf.ProgramType, f asm.BuiltinFunc) func() error {
 	return unlimited(func() error { return features.HaveProgramHelper(t, f) })
+}
+
+// cast looks for the function among the kernel's own types.
+func cast() error {
+	raw, err := os.ReadFile(btfhub.KernelBTF)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	}
+	if ids := excerpt.IDs(raw, "bpf_rdonly_cast"); ids[0] == 0 {
+		return fmt.Errorf("%w: the kernel's types have no such function", errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// noTypes returns the reason if the kernel has no types of its own, else "".
+func noTypes() string {
+	if _, err := os.Stat(btfhub.KernelBTF); err != nil {
+		return "built without CONFIG_DEBUG_INFO_BTF: " + err.Error()
+	}
+	return ""
 }
 
 // mmapable makes a map that could be mapped into memory.

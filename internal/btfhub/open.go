@@ -74,9 +74,11 @@ type Kernel struct {
 	// TaskIterator is the id of the function bpf_iter_task among the running kernel's own
 	// types, 0 if there is none, or the types are from elsewhere.
 	TaskIterator btf.TypeID
-}
 
-const taskIterator = "bpf_iter_task"
+	// Cast is the same of the function bpf_rdonly_cast (Linux 6.2), which makes an address a
+	// pointer to a structure, and Bytes of a structure that begins with an array of 65 bytes.
+	Cast, Bytes btf.TypeID
+}
 
 // Open finds the types of the running kernel. It does not read the archive if the kernel has its
 // own.

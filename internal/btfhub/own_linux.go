@@ -41,7 +41,8 @@ func (k *Kernel) excerpt(f *os.File) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	k.TaskIterator = btf.TypeID(excerpt.Function(raw, taskIterator))
+	ids := excerpt.IDs(raw, "bpf_iter_task", "bpf_rdonly_cast", "struct new_utsname")
+	k.TaskIterator, k.Cast, k.Bytes = btf.TypeID(ids[0]), btf.TypeID(ids[1]), btf.TypeID(ids[2])
 	k.Spec, err = btf.LoadSpecFromReader(bytes.NewReader(small))
 	return err
 }

@@ -1,6 +1,10 @@
 package kernelversion
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // Running returns the release of the running kernel, as uname -r prints it.
 func Running() (string, error) {
@@ -9,4 +13,15 @@ func Running() (string, error) {
 		return "", err
 	}
 	return unix.ByteSliceToString(u.Release[:]), nil
+}
+
+// Realtime reports whether the running kernel has PREEMPT_RT: uname -v says so, and a file of
+// sysfs, which may not be mounted.
+func Realtime() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) == nil && isRealtime(unix.ByteSliceToString(u.Version[:])) {
+		return true
+	}
+	_, err := os.Stat("/sys/kernel/realtime")
+	return err == nil
 }

@@ -6,3 +6,6 @@ import "errors"
 
 // Running returns an error that is [errors.ErrUnsupported].
 func Running() (string, error) { return "", errors.ErrUnsupported }
+
+// Realtime returns false.
+func Realtime() bool { return false }

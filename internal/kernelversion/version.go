@@ -48,3 +48,9 @@ func majorMinor(version string) (int, error) {
 	}
 	return 1000*x + y, nil
 }
+
+// isRealtime reports whether a version, as uname -v prints it, is of a kernel with PREEMPT_RT.
+// Before Linux 5.4 the flag has a space in it.
+func isRealtime(version string) bool {
+	return strings.Contains(version, "PREEMPT_RT") || strings.Contains(version, "PREEMPT RT")
+}

@@ -30,3 +30,17 @@ func TestOlder(t *testing.T) {
 		t.Error("any number is a version")
 	}
 }
+
+func TestIsRealtime(t *testing.T) {
+	for version, want := range map[string]bool{
+		"#1 SMP PREEMPT_RT Debian 6.1.119-1 (2024-11-22)":        true,
+		"#1 SMP PREEMPT RT Debian 4.19.260-1 (2022-09-29)":       true,
+		"#1 SMP PREEMPT_DYNAMIC Debian 6.12.57-1 (2025-11-05)":   false,
+		"#1 SMP Debian 5.10.226-1 (2024-10-03)":                  false,
+		"#94-Ubuntu SMP PREEMPT_RT Mon Feb 17 11:48:39 UTC 2025": true,
+	} {
+		if got := isRealtime(version); got != want {
+			t.Errorf("%s: %v", version, got)
+		}
+	}
+}

@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "read.h"
 #include "task.h"
 #include "record.h"
 #include "slots.h"
@@ -339,7 +340,13 @@ static __always_inline void end_thread(void *ctx, struct task_struct *task)
 SEC("raw_tp/sched_process_exit")
 int quark_exit_handler(struct bpf_raw_tracepoint_args *ctx)
 {
-	end_thread(ctx, ARGUMENT(ctx, 0));
+	struct task_struct *task = ARGUMENT(ctx, 0);
+
+	if (!twinned && is_left_out(task, 0, 0))
+		return 0;
+	end_thread(ctx, task);
+	if (!twinned)
+		forget_ended(task);
 	return 0;
 }
 
@@ -354,7 +361,7 @@ int quark_exit(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* The second program of exits where raw tracepoints are not preemptible, see twin.h. */
+/* The second program of exits with PREEMPT_RT before 7.0, see twin.h. */
 SEC("raw_tp/sched_process_exit")
 int quark_exit_twin(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -632,9 +639,9 @@ __attribute__((noinline)) __u64 look_for_tracee(__u64 head, __u64 at, __u32 leve
 			return 0;
 		task = (void *)at - OFFSET(struct task_struct, ptrace_entry);
 		bpf_core_read(&pid, sizeof(pid), &task->thread_pid);
-		bpf_probe_read_kernel(&found, sizeof(found),
-				      (void *)pid + OFFSET(struct pid, numbers) +
-				      (__u64)level * bpf_core_type_size(struct upid));
+		read_kernel(&found, sizeof(found),
+			    (void *)pid + OFFSET(struct pid, numbers) +
+				    (__u64)level * bpf_core_type_size(struct upid));
 		if (found == nr)
 			return at | 1;
 	}

@@ -6,14 +6,15 @@
 #define OFFSET(type, member) bpf_core_field_offset(type, member)
 
 /*
- * A read of the kernel's memory takes some 20 ns, be it 4 bytes or 100. So members that are near
+ * A call to read the kernel's memory takes as long for 4 bytes as for 100. So members that are near
  * each other are read together, into an array of 8-byte words that begins with the first of them.
- * A member that a kernel has elsewhere is read by itself. All offsets are constants when a program
- * is loaded.
+ * A member that a kernel has elsewhere is read by itself, as are all where that takes no call. All
+ * offsets are constants when a program is loaded.
  */
-#define READ_SPAN(span, base, first) \
-	bpf_probe_read_kernel(span, sizeof(span),           \
-			      (void *)(base) + bpf_core_field_offset((base)->first))
+#define READ_SPAN(span, base, first)                                                \
+	(READS_DIRECTLY(8) ? 0 :                                                    \
+	 bpf_probe_read_kernel(span, sizeof(span),                                  \
+			       (void *)(base) + bpf_core_field_offset((base)->first)))
 
 /* Take a member out of a span into *to. The barrier: else the compiler may add to an address by |,
  * which the verifier refuses. */
@@ -23,7 +24,8 @@
 		int err = 0;                                                              \
 		at -= bpf_core_field_offset((base)->first);                               \
 		barrier_var(at);                                                          \
-		if (at <= sizeof(span) - sizeof(*(to)) && at % _Alignof(typeof(*(to))) == 0) \
+		if (!READS_DIRECTLY(8) && at <= sizeof(span) - sizeof(*(to)) &&           \
+		    at % _Alignof(typeof(*(to))) == 0)                                    \
 			*(to) = *(typeof(to))((void *)(span) + at);                       \
 		else                                                                      \
 			err = bpf_core_read(to, sizeof(*(to)), &(base)->member);          \
@@ -38,9 +40,9 @@ struct two {
 static __always_inline int read_two(struct two *to, const void *base, __u64 first, __u64 second)
 {
 	if (second - first == 8)
-		return bpf_probe_read_kernel(to, sizeof(*to), base + first);
-	return bpf_probe_read_kernel(&to->first, 8, base + first) ||
-	       bpf_probe_read_kernel(&to->second, 8, base + second);
+		return read_kernel(to, sizeof(*to), base + first);
+	return read_kernel(&to->first, 8, base + first) ||
+	       read_kernel(&to->second, 8, base + second);
 }
 
 #define READ_TWO(to, base, type, first, second) \
@@ -77,7 +79,7 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 	if (OFFSET(struct cred, egid) - OFFSET(struct cred, uid) == 20 &&
 	    OFFSET(struct cred, euid) - OFFSET(struct cred, uid) == 16 &&
 	    OFFSET(struct cred, suid) - OFFSET(struct cred, uid) == 8) {
-		if (!bpf_probe_read_kernel(&e->uid, 24, (void *)cred + OFFSET(struct cred, uid)))
+		if (!read_kernel(&e->uid, 24, (void *)cred + OFFSET(struct cred, uid)))
 			e->known |= KNOWN_IDS;
 	} else {
 		int err = 0;
@@ -97,7 +99,10 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 	    OFFSET(struct cred, cap_bset) - OFFSET(struct cred, cap_inheritable) == 24 &&
 	    OFFSET(struct cred, cap_effective) - OFFSET(struct cred, cap_inheritable) == 16 &&
 	    OFFSET(struct cred, cap_permitted) - OFFSET(struct cred, cap_inheritable) == 8) {
-		__builtin_memcpy(e->caps, span, sizeof(e->caps));
+		if (READS_DIRECTLY(sizeof(e->caps)))
+			bpf_core_read(e->caps, sizeof(e->caps), &cred->cap_inheritable);
+		else
+			__builtin_memcpy(e->caps, span, sizeof(e->caps));
 		e->known |= KNOWN_CAPS;
 	} else {
 		int err = 0;
@@ -119,7 +124,7 @@ static __always_inline void fill_login(struct event *e, struct task_struct *task
 	if (!bpf_core_field_exists(task->loginuid) || !bpf_core_field_exists(task->sessionid) ||
 	    OFFSET(struct task_struct, sessionid) - OFFSET(struct task_struct, loginuid) != 4)
 		return;
-	if (!bpf_probe_read_kernel(&e->login_uid, 8, (void *)task + OFFSET(struct task_struct, loginuid)))
+	if (!read_kernel(&e->login_uid, 8, (void *)task + OFFSET(struct task_struct, loginuid)))
 		e->known |= KNOWN_LOGIN;
 }
 
@@ -155,7 +160,7 @@ static __always_inline void fill_pid_namespace(struct event *e, struct pid *pid)
 		struct upid *own = (void *)pid + OFFSET(struct pid, numbers) +
 				   (__u64)level * bpf_core_type_size(struct upid);
 
-		if (bpf_core_read(&e->ns_pid, 4, &own->nr) || bpf_core_read(&ns, sizeof(ns), &own->ns) ||
+		if (bpf_core_read(&e->ns_pid, 4, &own->nr) || bpf_core_read(&ns, sizeof(ns), &own->ns) || !ns ||
 		    bpf_core_read(&e->pidns, 4, &ns->ns.inum))
 			return;
 	} else {

@@ -60,9 +60,10 @@ static __always_inline int read_link(struct link *l, struct dentry *dentry)
 	if (bpf_core_field_exists(dentry->d_seq)) {
 		__u32 seq = OFFSET(struct dentry, d_seq);
 
-		if (OFFSET(struct dentry, d_parent) - seq == 20 && OFFSET(struct dentry, d_name.name) - seq == 36)
+		if (!READS_DIRECTLY(8) && OFFSET(struct dentry, d_parent) - seq == 20 &&
+		    OFFSET(struct dentry, d_name.name) - seq == 36)
 			return bpf_probe_read_kernel(&l->seq, 44, (void *)dentry + seq);
-		if (bpf_probe_read_kernel(&l->seq, sizeof(l->seq), (void *)dentry + seq))
+		if (read_kernel(&l->seq, sizeof(l->seq), (void *)dentry + seq))
 			return -1;
 	}
 	return bpf_core_read(&l->parent, sizeof(l->parent), &dentry->d_parent) ||
@@ -190,7 +191,7 @@ static __always_inline int is_unchanged(const struct seen *seen)
 {
 	__u32 now;
 
-	return !bpf_probe_read_kernel(&now, sizeof(now), (void *)seen->at) && now == seen->value &&
+	return !read_kernel(&now, sizeof(now), (void *)seen->at) && now == seen->value &&
 	       !(now & 1); /* odd: a rename is under way */
 }
 
@@ -422,9 +423,9 @@ static __always_inline struct kernfs_node *cgroup_node(struct task_struct *task)
 	} else if (cgroup_from == CGROUP_PIDS && bpf_core_enum_value_exists(enum cgroup_subsys_id, pids_cgrp_id)) {
 		struct cgroup_subsys_state *css = 0;
 
-		bpf_probe_read_kernel(&css, sizeof(css),
-				      (void *)set + OFFSET(struct css_set, subsys) +
-				      bpf_core_enum_value(enum cgroup_subsys_id, pids_cgrp_id) * sizeof(void *));
+		read_kernel(&css, sizeof(css),
+			    (void *)set + OFFSET(struct css_set, subsys) +
+				    bpf_core_enum_value(enum cgroup_subsys_id, pids_cgrp_id) * sizeof(void *));
 		if (css)
 			bpf_core_read(&cgroup, sizeof(cgroup), &css->cgroup);
 	}
@@ -487,7 +488,7 @@ __attribute__((noinline)) int read_executable(__u32 index, __u64 file)
 		return 0;
 	x = &s->record.executable;
 	__builtin_memset(x, 0, sizeof(*x));
-	if (!bpf_core_field_exists(exe->f_inode) || !bpf_core_field_exists(inode->i_mode) ||
+	if (!exe || !bpf_core_field_exists(exe->f_inode) || !bpf_core_field_exists(inode->i_mode) ||
 	    !bpf_core_field_exists(sb->s_dev) || bpf_core_read(&inode, sizeof(inode), &exe->f_inode) ||
 	    read_change(&before, inode))
 		return 0;

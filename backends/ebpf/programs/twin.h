@@ -21,7 +21,9 @@
  *                only while another program of a perf event, or bpf(2), runs on the CPU.
  *   comm         the same raw tracepoint
  *
- * Else they are on the same raw tracepoint. The counters say what both programs had to leave:
+ * With PREEMPT_RT before 7.0 they are on the same raw tracepoint. Other kernels before 7.0 preempt
+ * no program of a raw tracepoint: there the handler is the only one, and never skipped. The
+ * counters say what both programs had to leave:
  *
  *   passed     events that the first program saw and left to the second
  *   rescued    events that the second handled
@@ -29,6 +31,9 @@
  */
 #ifndef QUARK_TWIN_H
 #define QUARK_TWIN_H
+
+/* 1: there are second programs. Where the kernel preempts no program, each event has one. */
+const volatile __u8 twinned = 0;
 
 /*
  * Forks and comms: the second program always comes after the first. The first marks the event, and

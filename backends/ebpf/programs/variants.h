@@ -11,8 +11,6 @@
 
 /* 1: the context has the arguments of a function, 0: those of a tracepoint. */
 const volatile __u8 of_function = 0;
-/* 1: there are second programs. */
-const volatile __u8 twinned = 0;
 /* PASS_ON if they are of plain tracepoints. */
 const volatile __u8 pass_on = 0;
 /* PF_USER_WORKER, or what it was before: of threads that no fork made, which fentry sees too. */

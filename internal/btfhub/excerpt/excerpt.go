@@ -79,25 +79,35 @@ func Make(raw []byte, members []string) ([]byte, error) {
 	return w.marshal(), nil
 }
 
-// Function returns the id of a function in raw BTF, 0 if there is none.
-func Function(raw []byte, name string) uint32 {
+// IDs returns the ids of functions ("NAME") and structures ("struct NAME") in raw BTF, 0 for each
+// that it lacks.
+func IDs(raw []byte, wanted ...string) []uint32 {
+	ids := make([]uint32, len(wanted))
 	r, err := parse(raw)
-	at := -1
-	if err == nil {
-		at = bytes.Index(r.strings, []byte("\x00"+name+"\x00")) + 1
+	if err != nil {
+		return ids
 	}
-	if at <= 0 {
-		return 0
+	type named struct{ name, kind uint32 }
+	all := make([]named, len(wanted))
+	for i, name := range wanted {
+		name, isStruct := strings.CutPrefix(name, "struct ")
+		all[i].kind = kindFunc
+		if isStruct {
+			all[i].kind = kindStruct
+		}
+		all[i].name = uint32(bytes.Index(r.strings, []byte("\x00"+name+"\x00")) + 1)
 	}
 	id := uint32(1)
 	for t := r.types; len(t) >= typeSize; id++ {
-		i := info(u32(t, 4))
-		if i.kind() == kindFunc && u32(t, 0) == uint32(at) {
-			return id
+		info := info(u32(t, 4))
+		if this := (named{u32(t, 0), uint32(info.kind())}); this.name != 0 {
+			if i := slices.Index(all, this); i >= 0 && ids[i] == 0 {
+				ids[i] = id
+			}
 		}
-		t = t[min(size(i), len(t)):]
+		t = t[min(size(info), len(t)):]
 	}
-	return 0
+	return ids
 }
 
 type set map[string]bool

@@ -108,6 +108,37 @@ func describeMembers(size uint32, members []btf.Member) string {
 	return s
 }
 
+func TestIDs(t *testing.T) {
+	raw := marshal(t, shapes())
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"outer", "struct outer", "struct z", "inner", "struct gone", ""}
+	got := excerpt.IDs(raw, names...)
+	for i, id := range got {
+		var name string
+		if id != 0 {
+			of, err := spec.TypeByID(btf.TypeID(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name = of.TypeName(); i != 0 {
+				name = "struct " + name
+			}
+			if _, isStruct := of.(*btf.Struct); isStruct != (i != 0) {
+				t.Errorf("%s is %v", names[i], of)
+			}
+		}
+		if want := names[i]; i >= 3 && name != "" || i < 3 && name != want {
+			t.Errorf("%q is type %d, %q", want, id, name)
+		}
+	}
+	if got := excerpt.IDs(raw[:9], names...); len(got) != len(names) || slices.Max(got) != 0 {
+		t.Errorf("of damaged types: %v", got)
+	}
+}
+
 func TestMake(t *testing.T) {
 	got, err := excerpt.Make(marshal(t, shapes()), wanted)
 	if err != nil {

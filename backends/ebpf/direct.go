@@ -1,0 +1,56 @@
+package ebpf
+
+import (
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/quark-linux/quark/internal/btfhub"
+)
+
+// castNumber is what stands in the programs for bpf_rdonly_cast and a type, see programs/read.h.
+const castNumber = 51799
+
+// hideCast is a variable for a test.
+var hideCast bool
+
+// readDirectly makes the programs read the kernel's memory without a call for each value, if the
+// kernel lets them. The snapshot's reads memory that may be freed meanwhile, and calls tell it so.
+func (l *loader) readDirectly(kernel *btfhub.Kernel) {
+	direct := !hideCast && l.perf == "" && kernel.Cast != 0 && kernel.Bytes != 0 && canCast(kernel)
+	number := asm.Mov.Imm(asm.R0, castNumber).OpCode
+	for name, p := range l.spec.Programs {
+		direct := direct && name != programsProgQuarkSnapshot
+		for i := range p.Instructions {
+			in := &p.Instructions[i]
+			switch {
+			case in.Constant != castNumber:
+			case in.OpCode == number && !direct:
+				in.Constant = 0
+			case in.OpCode == number:
+				in.Constant = int64(kernel.Bytes)
+			case in.IsBuiltinCall() && direct:
+				in.Src, in.Constant = asm.PseudoKfuncCall, int64(kernel.Cast)
+			}
+		}
+	}
+}
+
+// canCast reports whether the kernel loads a program that reads its memory so. It refuses that
+// where programs are interpreted, or compiled by what knows no calls of its functions.
+func canCast(kernel *btfhub.Kernel) bool {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.RawTracepoint, License: "GPL", Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R1, 0),
+			asm.Mov.Imm(asm.R2, int32(kernel.Bytes)),
+			{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: int64(kernel.Cast)},
+			asm.LoadMem(asm.R0, asm.R0, 0, asm.DWord),
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Return(),
+		},
+	})
+	if err != nil {
+		return false
+	}
+	p.Close()
+	return true
+}

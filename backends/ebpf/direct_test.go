@@ -1,0 +1,58 @@
+package ebpf
+
+import (
+	"os"
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/quark-linux/quark/backends/source"
+	"github.com/quark-linux/quark/fidelity/conform"
+	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/kernelversion"
+)
+
+// What the programs report does not depend on how they read the kernel's memory.
+func TestReadsByCalls(t *testing.T) {
+	hideCasts(t)
+	conform.Judge(t, open(t, Options{}), "fork-exec-exit", "vfork", "exec-chain-5", "exec-from-thread", "end-together")
+}
+
+func hideCasts(t testing.TB) {
+	hideCast = true
+	t.Cleanup(func() { hideCast = false })
+}
+
+// A kernel with types of its own lets programs read its memory directly from Linux 6.2 on. The
+// programs have no number that stands for something else.
+func TestReadsDirectly(t *testing.T) {
+	open(t, Options{}) // or skip
+	var shared source.Options
+	kernel, err := shared.Types()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = os.Stat(btfhub.KernelBTF)
+	want := err == nil && kernel.Origin == btfhub.KernelBTF && kernelversion.AtLeast("6.2")
+	for _, hidden := range []bool{false, true} {
+		hideCast = hidden
+		l, err := newLoader(&Options{}, &shared, kernel, 1, programsCgroupSourceCGROUP_V2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hideCast = false
+		casts, numbers := 0, 0
+		for _, in := range l.spec.Programs[programsProgQuarkTextHandler].Instructions {
+			switch {
+			case in.Src == asm.PseudoKfuncCall && in.OpCode.JumpOp() == asm.Call:
+				casts++
+			case in.Constant == castNumber && !in.IsBuiltinCall():
+				numbers++
+			}
+		}
+		t.Logf("%d casts in the handler of forks and execs", casts)
+		if casts > 0 != (want && !hidden) || numbers > 0 {
+			t.Errorf("hidden %v: %d casts, and %d numbers for a type are left", hidden, casts, numbers)
+		}
+	}
+}
