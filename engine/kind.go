@@ -87,7 +87,7 @@ func (e Events) Names(dst []string) []string {
 }
 
 // String joins the names with "+", lowest bit first; the empty set is "".
-func (e Events) String() string { return strings.Join(e.Names(nil), "+") }
+func (e Events) String() string { return strings.Join(e.Names(make([]string, 0, 8)), "+") }
 
 // IDChange is the set of ids that an ID_CHANGE event reports as changed.
 type IDChange uint8

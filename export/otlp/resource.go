@@ -3,6 +3,7 @@ package otlp
 import (
 	"runtime/debug"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
@@ -12,7 +13,7 @@ import (
 // resourceOf is the host that events are of. The environment has precedence.
 func resourceOf(q *quark.Queue) *resource.Resource {
 	h := &q.Clock().Host
-	all := []keyValue{semconv.ServiceName("quark"), semconv.OSTypeLinux, text("quark.backend", q.Backend())}
+	all := []attribute.KeyValue{semconv.ServiceName("quark"), semconv.OSTypeLinux, attribute.String("quark.backend", q.Backend())}
 	if v := version(); v != "" {
 		all = append(all, semconv.ServiceVersion(v))
 	}
@@ -24,7 +25,7 @@ func resourceOf(q *quark.Queue) *resource.Resource {
 		{"quark.host.boot_id", h.BootID}, {"quark.host.kernel", h.Kernel},
 	} {
 		if a.value != "" {
-			all = append(all, text(a.name, valid(a.value)))
+			all = append(all, attribute.String(a.name, valid(a.value)))
 		}
 	}
 	own := resource.NewWithAttributes(semconv.SchemaURL, all...)

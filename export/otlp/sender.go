@@ -21,6 +21,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/klauspost/compress/gzip"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	sdk "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -40,7 +41,9 @@ type sender struct {
 	transport *http.Transport
 	last      answer // to the request of the current delivery, of which there is one at a time
 	sent      atomic.Bool
-	records   []sdk.Record
+	gzip      *gzip.Writer
+	envelope  envelope
+	request   []byte // of the current delivery
 }
 
 // answer is what came of a request.
@@ -65,7 +68,7 @@ func newSender(o Options) (*sender, error) {
 			return nil, err
 		}
 	}
-	s := &sender{transport: &http.Transport{
+	s := &sender{gzip: gzip.NewWriter(io.Discard), transport: &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSClientConfig:        config,
@@ -130,10 +133,20 @@ func variable(name string) string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_LOGS_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }
 
-// RoundTrip sends a request and notes what came of it.
+// RoundTrip sends a request of the SDK with the batch in place of its body, which has one empty
+// record, and notes what came of it.
 func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
+	request.Body.Close()
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { s.sent.Store(true) }}
-	response, err := s.transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(request.Context(), trace)))
+	request = request.WithContext(httptrace.WithClientTrace(request.Context(), trace))
+	content := s.request
+	if request.Header.Get("Content-Encoding") == "gzip" {
+		content = s.compress(content)
+	}
+	request.ContentLength = int64(len(content))
+	request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	request.Body, _ = request.GetBody()
+	response, err := s.transport.RoundTrip(request)
 	s.last.sent = s.sent.Load()
 	if err != nil {
 		return nil, err
@@ -144,6 +157,14 @@ func (s *sender) RoundTrip(request *http.Request) (*http.Response, error) {
 	s.last.to = response.Header.Get("Location")
 	response.Body = &body{response.Body, &s.last}
 	return response, nil
+}
+
+func (s *sender) compress(content []byte) []byte {
+	var out bytes.Buffer
+	s.gzip.Reset(&out)
+	s.gzip.Write(content)
+	s.gzip.Close()
+	return out.Bytes()
 }
 
 // pause returns how long Retry-After, in seconds or as a date, asks to wait.
@@ -175,15 +196,12 @@ func (b *body) Read(p []byte) (int, error) {
 func (a *answer) take(b []byte) { a.body.Write(b[:min(len(b), maxAnswer-a.body.Len())]) }
 
 // deliver sends a batch once.
-func (s *sender) deliver(ctx context.Context, batch []*sdk.Record) spool.Outcome {
-	s.records = s.records[:0]
-	for _, r := range batch {
-		s.records = append(s.records, *r)
-	}
+func (s *sender) deliver(ctx context.Context, batch [][]byte) spool.Outcome {
+	s.request = s.envelope.request(batch)
 	s.last = answer{}
 	s.sent.Store(false)
-	err := s.exporter.Export(ctx, s.records)
-	clear(s.records)
+	err := s.exporter.Export(ctx, make([]sdk.Record, 1)) // see RoundTrip
+	s.request = nil
 	return s.last.outcome(len(batch), err)
 }
 
