@@ -1,6 +1,7 @@
 package quark
 
 import (
+	"encoding/hex"
 	"os"
 	"runtime"
 	"strings"
@@ -43,7 +44,17 @@ func thisHost() engine.Host {
 	const kernel = "/proc/sys/kernel/"
 	name, _ := os.Hostname()
 	return engine.Host{
-		Name: name, MachineID: read("/etc/machine-id"), BootID: read(kernel + "random/boot_id"), Kernel: read(kernel + "osrelease"),
+		Name: name, MachineID: machineID(read("/etc/machine-id")), BootID: read(kernel + "random/boot_id"), Kernel: read(kernel + "osrelease"),
 		Arch: runtime.GOARCH,
 	}
+}
+
+// machineID returns what /etc/machine-id has, "" where that is no id: before its first boot each
+// machine that was made of an image has none there, or "uninitialized".
+func machineID(text string) string {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != 16 {
+		return ""
+	}
+	return text
 }

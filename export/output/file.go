@@ -26,6 +26,8 @@ type file struct {
 	half   bool      // it ends in half a line of somebody else
 	period time.Time // what RotateEvery calls the time of the file's last line
 	buffer []byte
+	// left is why old files are there that Keep does not allow, until it is reported.
+	left error
 }
 
 // openPath opens a file or FIFO.
@@ -108,7 +110,9 @@ func (f *file) send(ctx context.Context, batch []entry) spool.Outcome {
 			return spool.Outcome{Retry: true, Done: done, Err: fmt.Errorf("trying again: %w", err)}
 		}
 	}
-	return spool.Outcome{}
+	out := spool.Outcome{Err: f.left}
+	f.left = nil
+	return out
 }
 
 // write writes as many entries as the file has room for, and at least one: a line that is longer
@@ -233,7 +237,7 @@ func (f *file) rotate() error {
 		old = old[1:]
 	}
 	if err != nil {
-		return fmt.Errorf("remove old files: %w", err)
+		f.left = fmt.Errorf("more than %d old files are kept, remove them by hand: %w", f.o.Keep, err)
 	}
 	return nil
 }
@@ -244,7 +248,7 @@ func rotated(name string) (names []string, err error) {
 	all, err := os.ReadDir(dir)
 	for _, e := range all {
 		at, ok := strings.CutPrefix(e.Name(), filepath.Base(name)+".")
-		if _, err := time.Parse(stamp, at); ok && err == nil {
+		if _, err := time.Parse(stamp, at); ok && err == nil && e.Type().IsRegular() {
 			names = append(names, filepath.Join(dir, e.Name()))
 		}
 	}

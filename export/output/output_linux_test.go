@@ -97,6 +97,44 @@ func mkfifo(t *testing.T) (name string) {
 	return name
 }
 
+// An old file that can't be removed is reported, and holds nothing up. A directory is none.
+func TestOldFileStays(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "events")
+	old := name + ".20200101T000000.000000Z"
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(name+".20190101T000000.000000Z", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, immutable); err != nil {
+		t.Skip(err)
+	}
+	defer unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0)
+	o := quick()
+	o.RotateSize, o.Keep, o.RetryMin, o.RetryMax = 1200, 1, time.Hour, time.Hour
+	var reports []error
+	o.Report = func(err error) { reports = append(reports, err) }
+	out := open(t, name, o)
+	put(out, 0, 1000)
+	if dropped := closed(t, out, 1000); dropped["ended"]+dropped["queue_full"] > 0 {
+		t.Errorf("dropped %v", dropped)
+	}
+	if len(reports) != 1 || !errors.Is(reports[0], unix.EPERM) {
+		t.Errorf("reported %v", reports)
+	}
+	if st, err := os.Stat(name + ".20190101T000000.000000Z"); err != nil || !st.IsDir() {
+		t.Errorf("the directory: %v", err)
+	}
+}
+
 // Readers of a FIFO that come late, go and come again get all lines, with what is left of the one
 // that the last reader began.
 func TestFIFO(t *testing.T) {

@@ -18,25 +18,52 @@ type files struct {
 	recorder  *trace.Writer
 	recording *os.File // that is replayed
 	replayed  *trace.Reader
-	treeFile  *os.File
+	treeFile  *target
 	opened    []*os.File
+	made      []string // of opened, those that were not there
+}
+
+// target is a file that is written. What it had before is kept until something takes its place.
+type target struct {
+	*os.File
+	begun bool
+}
+
+func (t *target) Write(b []byte) (int, error) {
+	if !t.begun {
+		if st, err := t.Stat(); err != nil {
+			return 0, err
+		} else if st.Mode().IsRegular() {
+			if err := t.Truncate(0); err != nil {
+				return 0, err
+			}
+		}
+		t.begun = true
+	}
+	return t.File.Write(b)
 }
 
 // create makes a file that only its owner can read: it shows the arguments of all processes.
-func (f *files) create(ctx context.Context, name string) (*os.File, error) {
+func (f *files) create(ctx context.Context, name string) (*target, error) {
 	if err := f.unused(name); err != nil {
 		return nil, err
 	}
-	file, err := f.open(ctx, name, os.O_CREATE|os.O_WRONLY)
+	file, err := f.open(ctx, name, os.O_CREATE|os.O_EXCL|os.O_WRONLY)
+	switch {
+	case err == nil:
+		f.made = append(f.made, name)
+	case errors.Is(err, os.ErrExist):
+		file, err = f.open(ctx, name, os.O_CREATE|os.O_WRONLY)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := emptyForOwner(file); err != nil {
+	if err := onlyForOwner(file); err != nil {
 		file.Close()
 		f.opened = f.opened[:len(f.opened)-1]
 		return nil, err
 	}
-	return file, nil
+	return &target{File: file}, nil
 }
 
 // unused returns an error if a file is open already.
@@ -65,8 +92,8 @@ func (f *files) open(ctx context.Context, name string, flag int) (*os.File, erro
 	return file, err
 }
 
-// emptyForOwner empties a regular file, once only its owner can read it: it may have been there.
-func emptyForOwner(f *os.File) error {
+// onlyForOwner makes a regular file that may have been there one that only its owner can read.
+func onlyForOwner(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
 		return err
@@ -84,7 +111,7 @@ func emptyForOwner(f *os.File) error {
 			return fmt.Errorf("others can read %s, name another file: %w", f.Name(), err)
 		}
 	}
-	return f.Truncate(0)
+	return nil
 }
 
 // await returns what f returns, or the error of ctx if that ends first.
@@ -109,9 +136,12 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 func (m *monitor) open(ctx context.Context) error {
 	err := m.openQueue(ctx)
 	if err != nil {
-		return errors.Join(err, m.closeFiles())
+		err = errors.Join(err, m.closeFiles())
+		for _, name := range m.made {
+			err = errors.Join(err, os.Remove(name))
+		}
 	}
-	return nil
+	return err
 }
 
 func (m *monitor) openQueue(ctx context.Context) (err error) {

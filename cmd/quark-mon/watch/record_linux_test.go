@@ -2,6 +2,7 @@ package watch
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -44,8 +45,33 @@ func TestFilesAreTheOwners(t *testing.T) {
 			continue
 		}
 		defer f.Close()
-		if st, err := f.Stat(); err != nil || st.Mode() != want || st.Size() != 0 {
+		if _, err := f.Write([]byte("x")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if st, err := f.Stat(); err != nil || st.Mode() != want || st.Size() > 1 {
 			t.Errorf("%s: mode %v, %d bytes, %v", name, st.Mode(), st.Size(), err)
+		}
+	}
+}
+
+// A quark-mon that does not begin keeps what its files had, and leaves none behind.
+func TestFilesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	old, made := filepath.Join(dir, "old"), filepath.Join(dir, "made")
+	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-w", old, "-C", made, "-b", "-B", "/nothing"}, {"-w", made, "-C", made}, {"-w", made, "-C", old, "-R", dir}} {
+		cmd := exec.Command("/proc/self/exe", args...)
+		cmd.Env = append(os.Environ(), "QUARK_MON_RUN=1")
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("%q begins: %s", args, out)
+		}
+		if b, err := os.ReadFile(old); string(b) != "old" {
+			t.Errorf("%q: %q, %v", args, b, err)
+		}
+		if _, err := os.Stat(made); err == nil {
+			t.Errorf("%q leaves %s behind", args, made)
 		}
 	}
 }

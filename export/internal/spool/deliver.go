@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -74,6 +75,7 @@ func (s *Spool[T]) deliver(ctx context.Context, batch []T, n int, report *report
 	for {
 		if ctx.Err() != nil {
 			s.account(n, n, map[bool]string{true: Unconfirmed, false: Ended}[sent])
+			report.ended()
 			return
 		}
 		out := s.target.Deliver(ctx, batch)
@@ -154,6 +156,16 @@ func (r *reporter) failing(err error) {
 	if !r.fails && r.due(&r.failed) {
 		r.fails = true
 		r.o.Report(err)
+	}
+}
+
+var errSlow = errors.New("the target had not taken all when the time for that was over")
+
+// ended is called where a batch is left at the end: why is said, unless that was already.
+func (r *reporter) ended() {
+	if !r.fails {
+		r.fails = true
+		r.o.Report(errSlow)
 	}
 }
 

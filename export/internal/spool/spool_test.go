@@ -247,6 +247,27 @@ func TestReportOfFlapping(t *testing.T) {
 	}
 }
 
+// What is left at the end is reported, once, also where the first delivery had no answer.
+func TestReportAtEnd(t *testing.T) {
+	var reports []error
+	o := quick
+	o.Report = func(err error) { reports = append(reports, err) }
+	s := New(o, Target[int]{Deliver: func(ctx context.Context, _ []int) Outcome {
+		<-ctx.Done()
+		return Outcome{Retry: true, Sent: true, Err: ctx.Err()}
+	}})
+	for i := range 50 {
+		s.Put(i, 1)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	balanced(t, s, 50)
+	if !slices.Equal(reports, []error{errSlow}) {
+		t.Errorf("got %v", reports)
+	}
+}
+
 // The end does not wait for a pause that is longer than the grace, unless the target has asked for
 // it.
 func TestPauseAtEnd(t *testing.T) {
