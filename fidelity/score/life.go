@@ -50,6 +50,20 @@ func (w *Witness) leavesOut(e *truth.Event) bool {
 	return w.Backend == "taskstats" || w.looks(e.Kind) && e.Kind == engine.KindExec
 }
 
+// doubtful reports whether audit can't tell an end by exit(2) from that of a thread, as it did not
+// tell the exec before it, which may be lost.
+func (w *Witness) doubtful(e *truth.Event, found map[*truth.Event]bool) bool {
+	if w.Backend != "audit" || e.Kind != engine.KindExit || !e.Life.ByThread {
+		return false
+	}
+	for _, o := range slices.Backward(e.Life.Events) {
+		if o.Kind == engine.KindExec {
+			return !found[o]
+		}
+	}
+	return false
+}
+
 // looks reports whether events of a kind are seen by looks into /proc.
 func (w *Witness) looks(k engine.Kind) bool {
 	return w.Table != nil && w.Table.Kinds[k].Origin == engine.OriginProc
@@ -79,7 +93,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		case found[e]:
 			j.Truth++
 			j.Seen++
-		case j.w.expected(e):
+		case j.w.expected(e) && !j.w.doubtful(e, found):
 			j.miss(l, e.Kind.String(), e.Earliest, j.w.latest(e))
 		}
 	}
