@@ -217,7 +217,7 @@ func (s *Source) concludeExec(e *event) {
 			e.forget(ofImage)
 		}
 	}
-	if s.noted < e.read+inFlight {
+	if s.noted < e.read+inFlight || s.lostSince(e) {
 		e.forget(ofImage)
 	}
 	ev, t := e.ev, &e.ev.Task
@@ -310,7 +310,7 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 	s.prove(e, e.pid)
 	ev, t := e.ev, &e.ev.Task
 	e.setParent(e.ppid)
-	if !t.Known.Has(engine.FieldExit) && certain && (s.lossTo == 0 || s.lossTo < e.stamp) {
+	if !t.Known.Has(engine.FieldExit) && certain && !s.lostSince(e) {
 		// A signal that came right before decides, and has no record.
 		t.Exit = engine.Exit{WaitStatus: status}
 		t.Known |= engine.FieldExit.Set()

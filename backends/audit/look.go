@@ -135,7 +135,7 @@ func (s *Source) certain(e *event, pid uint32) bool {
 	if s.clock.StartedBefore(e.ev.Task.Start, e.stamp) {
 		return true
 	}
-	if s.noted < e.read+inFlight || s.lossTo != 0 && e.stamp <= s.lossTo || s.backlog.gone {
+	if s.noted < e.read+inFlight || s.lostSince(e) || s.backlog.gone {
 		return false
 	}
 	for _, o := range s.queue.events {

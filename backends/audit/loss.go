@@ -110,6 +110,12 @@ func (s *Source) mayMiss(e *event) bool {
 	return !e.complete || e.missing.full || s.lastDrop >= e.received
 }
 
+// lostSince reports whether something may be lost that has happened since the begin of an event's
+// call, whether it was told yet or not.
+func (s *Source) lostSince(e *event) bool {
+	return len(s.dropped) > 0 || max(s.lastDrop, s.lossTo) >= e.stamp
+}
+
 // checkLoss tells of events that are lost: numbers that miss for as long as an event is held, and
 // l, those of which a record is missing that says what happened.
 func (s *Source) checkLoss(l loss) {

@@ -320,6 +320,30 @@ func TestWhoseIDs(t *testing.T) {
 	}
 }
 
+// What was read may be of the image of an exec that the socket has dropped, told or not yet.
+func TestImageAfterLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		loss func(s *Source)
+		want bool
+	}{
+		"nothing is lost":         {func(*Source) {}, true},
+		"long before":             {func(s *Source) { s.lastDrop, s.lossTo = 1, 1 }, true},
+		"since":                   {func(s *Source) { s.lastDrop = s.now() }, false},
+		"it is not told yet":      {func(s *Source) { s.dropped = []drop{{1, 1}} }, false},
+		"in the kernel, and told": {func(s *Source) { s.lossTo = s.now() }, false},
+	} {
+		s, child := offline(t), sleeper(t)
+		s.to = new(conform.Events)
+		d := tell{s: s}
+		d.call(s.now(), auditrecord.Exec, child, 1, 0, 0)
+		s.look()
+		c.loss(s)
+		if got := settle(s).One(t, child, engine.KindExec).Task.Known.Has(engine.FieldExecutable); got != c.want {
+			t.Errorf("%s: known %v", name, got)
+		}
+	}
+}
+
 // An exec that fails too late to go back ends the process by a signal, and is no event.
 func TestLateFailure(t *testing.T) {
 	s := offline(t)
