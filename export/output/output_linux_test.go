@@ -339,7 +339,10 @@ func TestSyslogTCPClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	out := open(t, "syslog+tcp://"+l.Addr().String(), quick())
+	var reports []error
+	o := quick()
+	o.Report = func(err error) { reports = append(reports, err) }
+	out := open(t, "syslog+tcp://"+l.Addr().String(), o)
 	for i := range 20 {
 		put(out, i, i+1)
 		c, err := l.Accept()
@@ -364,6 +367,9 @@ func TestSyslogTCPClosed(t *testing.T) {
 		c.Close()
 	}
 	closed(t, out, 20)
+	if len(reports) == 0 || len(reports) > 10 || slices.ContainsFunc(reports, func(err error) bool { return err != errClosed }) {
+		t.Errorf("reported %v", reports)
+	}
 }
 
 const journald = "/lib/systemd/systemd-journald"

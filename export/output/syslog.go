@@ -23,8 +23,11 @@ type syslog struct {
 	host             string
 	conn             net.Conn
 	gone             chan struct{} // closed when the other end of a TCP connection is
+	closed           error         // that it was, until it is reported
 	buffer           []byte
 }
+
+var errClosed = errors.New("syslog: the target has closed the connection: what it had not read of it is lost, and counts as delivered")
 
 // The priorities of RFC 5424: facility daemon (3), severities informational (6) and warning (4).
 const (
@@ -131,10 +134,10 @@ func (s *syslog) append(b []byte, e *entry) []byte {
 }
 
 func (s *syslog) send(ctx context.Context, batch []entry) spool.Outcome {
-	return oneByOne(ctx, batch, func(e *entry) error {
+	out := oneByOne(ctx, batch, func(e *entry) error {
 		select {
 		case <-s.gone:
-			s.conn, s.gone = nil, nil
+			s.conn, s.gone, s.closed = nil, nil, errClosed
 		default:
 		}
 		if s.conn == nil {
@@ -161,4 +164,8 @@ func (s *syslog) send(ctx context.Context, batch []entry) spool.Outcome {
 		}
 		return nil
 	})
+	if out.Err == nil {
+		out.Err, s.closed = s.closed, nil
+	}
+	return out
 }

@@ -202,6 +202,11 @@ func parse(ctx context.Context, args []string, out io.Writer) (*options, error) 
 			return nil, fmt.Errorf("--%s: the name is empty", name)
 		}
 	}
+	for name, standard := range map[string]string{"replay": "/dev/stdin", "record": "/dev/stdout", "graph": "/dev/stdout", "output": "/dev/stdout"} {
+		if f.Lookup(name).Value.String() == "-" {
+			return nil, fmt.Errorf("--%s -: write %s, or ./- for the file of this name", name, standard)
+		}
+	}
 	for _, name := range []string{"ebpf", "kprobe", "cnproc", "backend", "interval", "audit-enable", "btf", "proc", "threads", "events", "exits", "users", "failed-execs", "environ", "redact", "taskstats"} {
 		if o.replay != "" && f.Changed(name) {
 			return nil, fmt.Errorf("--%s has no meaning with -R: leave one out", name)

@@ -277,8 +277,9 @@ func TestPauseAtEnd(t *testing.T) {
 		tried := make(chan bool, 10)
 		var back atomic.Bool
 		s := New(o, Target[int]{Deliver: func(context.Context, []int) Outcome {
+			out := Outcome{Retry: !back.Load(), After: after, Err: errors.New("away")}
 			tried <- true
-			return Outcome{Retry: !back.Load(), After: after, Err: errors.New("away")}
+			return out
 		}})
 		s.Put(1, 1)
 		<-tried
