@@ -157,8 +157,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.collectCost(out)
 }
 
-// label returns a text, such as one with the name of a file, as the value of a label can be.
-func label(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+// label returns a text, as one with the name of a file, as the value of a label can be. A query
+// can't have U+FFFD in place of what is not UTF-8: Prometheus takes that for an error.
+func label(text string) string { return strings.ToValidUTF8(text, "?") }
 
 func (c *Collector) collectExporters(out chan<- prometheus.Metric) {
 	for _, e := range c.o.Exporters {

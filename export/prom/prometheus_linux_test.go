@@ -87,7 +87,8 @@ func TestPrometheus(t *testing.T) {
 	s, _ := served(t)
 	base := prometheus(t, s.Addr().String())
 	sample := regexp.MustCompile(`^(\w+(?:\{.*\})?) (\d+)$`)
-	for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	begin := time.Now()
+	for ; ; time.Sleep(100 * time.Millisecond) {
 		a, err := query(base, `up{job="quark"} == 1`)
 		if err == nil && len(a.Data.Result) == 1 {
 			break
@@ -98,8 +99,15 @@ func TestPrometheus(t *testing.T) {
 	}
 	for _, line := range shown {
 		m := sample.FindStringSubmatch(line)
-		if a, err := query(base, m[1]); err != nil || len(a.Data.Result) != 1 || a.Data.Result[0].Value[1] != m[2] {
-			t.Errorf("%s: error %v, got %+v", line, err, a)
+		for ; ; time.Sleep(100 * time.Millisecond) {
+			a, err := query(base, m[1])
+			if err == nil && len(a.Data.Result) == 1 && a.Data.Result[0].Value[1] == m[2] {
+				break
+			}
+			if a.Status == "error" || time.Since(begin) > time.Minute {
+				t.Errorf("%s: error %v, got %+v", line, err, a)
+				break
+			}
 		}
 	}
 	for _, expression := range expressions(t) {
