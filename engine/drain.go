@@ -10,7 +10,8 @@ type drain struct {
 }
 
 // settle is how long after an event all that happened before it can be read from a source: a CPU
-// takes the time, then writes the record, and a virtual one can stand still in between.
+// takes the time, then writes the record, and a virtual one can stand still in between. What comes
+// later all the same is counted as late.
 const settle = uint64(100 * time.Millisecond)
 
 // drainPause is the time to wait for a record that the kernel has begun to write.
