@@ -182,6 +182,37 @@ func TestExecAfterReading(t *testing.T) {
 	}
 }
 
+// The image of an exec is carried if another one followed that was not read in another memory, as
+// at an orderly end: the process can have waited for any time between that image and its message.
+func TestExecLongAfterReading(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		memory  uint64 // that the next one is read in, 0 if it is not
+		carried engine.Fields
+	}{
+		{"another image", 8, 0},
+		{"it is not read", 0, engine.FieldComm.Set()},
+	} {
+		proc := &fakeProc{memory: 7, known: procfs.Readable}
+		e := newEnricher(proc, newClock(), new(loss), 1)
+		first, to := queue(e, engine.KindExec, clock.Monotonic()), &sink{room: 9}
+		e.readAll()
+		h := e.at(0)
+		proc.cpu = 2 // it goes on in that memory
+		e.release(to, h.time+1, false)
+		m := message{what: Exec, pid: 1, tid: 1, time: h.time + 1000}
+		e.note(&m)
+		if proc.memory = c.memory; c.memory != 0 {
+			queue(e, engine.KindExec, m.time)
+			e.readAll()
+		}
+		e.release(to, clock.Monotonic(), false)
+		if got := first.Task.Carried & engine.FieldComm.Set(); got != c.carried || !first.Task.Known.Has(engine.FieldComm) {
+			t.Errorf("%s: carried %v, known %v", c.name, got, first.Task.Known)
+		}
+	}
+}
+
 // A fork whose reading ended in the image of its birth keeps it when an exec follows.
 func TestExecAfterFork(t *testing.T) {
 	e := newEnricher(&fakeProc{memory: 7, known: procfs.Readable, noExec: true}, newClock(), new(loss), ms)

@@ -81,6 +81,9 @@ type entry struct {
 	// to be told: it sets them before it makes its message, and a thread can lose its CPU in
 	// between for any time. An exec loads the program there, and can wait for its file.
 	doubt engine.Fields
+	// Of an exec: another one followed, whose image may be the one that was read, unless that
+	// was read in another memory.
+	next  bool
 	again uint64 // time of the second look at the process, 0 for none
 	// 1 + position of the event of the process before it in byPID, 0 for none
 	older  uint64
@@ -260,6 +263,7 @@ func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
 	case m.what == Exec && m.time > h.time && h.ev.Kind == engine.KindExec:
 		// What is read of the next image decides, see compare.
 		h.drop(lost & engine.FieldsIDs)
+		h.next = true
 	case m.time <= h.time || m.showsIn(h.ev):
 		h.drop(lost)
 	}
@@ -610,6 +614,7 @@ func (e *enricher) compare(h, next *entry) {
 	switch {
 	case h.memory == next.memory && h.memory != 0:
 	case h.memory != 0 && next.memory != 0:
+		h.next = false
 		return
 	case next.ev.Time > h.time+e.doubt:
 		return
@@ -643,6 +648,9 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 				break
 			}
 			h.doubt = procfs.Replaced
+		}
+		if h.next {
+			h.doubt |= ofExec
 		}
 		h.ev.Task.Carried |= h.read & h.doubt
 		// Between the two messages of an exec its memory is not complete.
