@@ -37,7 +37,8 @@ typedef __u64 __attribute__((may_alias)) any8;
 
 /*
  * Read size bytes, a constant. Returns 0, or an error, then with zeroes. A direct read gives zeroes
- * without an error, so that callers look for themselves at each pointer that may be NULL.
+ * without an error, so that callers look for themselves at each pointer that may be NULL. Where the
+ * memory can be freed meanwhile, and not by RCU, they also look for a member that is never 0.
  */
 static __always_inline long read_kernel(void *to, __u32 size, const void *from)
 {

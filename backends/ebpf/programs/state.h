@@ -59,14 +59,17 @@ static __always_inline int is_thread(struct task_struct *task)
 	return ids[0] != ids[1];
 }
 
-/* The pointer is NULL where the kernel was built without that kind of namespace. */
+/*
+ * The pointer is NULL where the kernel was built without that kind of namespace. No namespace has
+ * the number 0, which a direct read gives where there is no memory.
+ */
 #define FILL_NAMESPACE(e, span, base, first, member, field, flag)                                  \
 	({                                                                                         \
 		if (bpf_core_field_exists((base)->member) &&                                       \
 		    bpf_core_field_exists((base)->member->ns.inum)) {                              \
 			typeof((base)->member) ns = 0;                                             \
 			FROM_SPAN(&ns, span, base, first, member);                                 \
-			if (ns && !bpf_core_read(&(e)->field, 4, &ns->ns.inum))                    \
+			if (ns && !bpf_core_read(&(e)->field, 4, &ns->ns.inum) && (e)->field)      \
 				(e)->known |= flag;                                                \
 		}                                                                                  \
 	})
@@ -75,6 +78,8 @@ static __always_inline void fill_credentials(struct event *e, const struct cred 
 {
 	__u64 span[14];
 
+	if (!cred)
+		return;
 	/* One read where the members have the order that all kernels so far have. */
 	if (OFFSET(struct cred, egid) - OFFSET(struct cred, uid) == 20 &&
 	    OFFSET(struct cred, euid) - OFFSET(struct cred, uid) == 16 &&
@@ -128,8 +133,13 @@ static __always_inline void fill_login(struct event *e, struct task_struct *task
 		e->known |= KNOWN_LOGIN;
 }
 
-static __always_inline void fill_namespaces(struct event *e, struct nsproxy *nsproxy)
+/*
+ * A task that ends on another CPU gives up its nsproxy, and the kernel frees the memory at once: if
+ * the task still has it afterwards, then it was not freed.
+ */
+static __always_inline void fill_namespaces(struct event *e, struct task_struct *task, struct nsproxy *nsproxy)
 {
+	struct nsproxy *still = nsproxy;
 	__u64 span[8];
 
 	READ_SPAN(span, nsproxy, uts_ns);
@@ -139,6 +149,10 @@ static __always_inline void fill_namespaces(struct event *e, struct nsproxy *nsp
 	FILL_NAMESPACE(e, span, nsproxy, uts_ns, net_ns, net, KNOWN_NET);
 	FILL_NAMESPACE(e, span, nsproxy, uts_ns, cgroup_ns, cgroupns, KNOWN_CGROUPNS);
 	FILL_NAMESPACE(e, span, nsproxy, uts_ns, time_ns, timens, KNOWN_TIMENS);
+	if (task != current_task())
+		bpf_core_read(&still, sizeof(still), &task->nsproxy);
+	if (still != nsproxy)
+		e->known &= ~(KNOWN_UTS | KNOWN_IPC | KNOWN_MNT | KNOWN_NET | KNOWN_CGROUPNS | KNOWN_TIMENS);
 }
 
 /* In linux/proc_ns.h. */
@@ -161,7 +175,7 @@ static __always_inline void fill_pid_namespace(struct event *e, struct pid *pid)
 				   (__u64)level * bpf_core_type_size(struct upid);
 
 		if (bpf_core_read(&e->ns_pid, 4, &own->nr) || bpf_core_read(&ns, sizeof(ns), &own->ns) || !ns ||
-		    bpf_core_read(&e->pidns, 4, &ns->ns.inum))
+		    bpf_core_read(&e->pidns, 4, &ns->ns.inum) || !e->pidns)
 			return;
 	} else {
 		e->ns_pid = e->tgid;
@@ -174,10 +188,13 @@ struct terminal {
 	__u32 major, minor;
 };
 
-/* Read the controlling terminal; 0:0 means none. Returns 1 if it could be read. */
+/*
+ * Read the controlling terminal; 0:0 means none. Returns 1 if it could be read. It is freed some
+ * time after it was taken away from its processes: not if signal still has it afterwards.
+ */
 static __always_inline int read_tty(struct terminal *t, struct signal_struct *signal)
 {
-	struct tty_struct *tty = 0;
+	struct tty_struct *tty = 0, *still = 0;
 	struct tty_driver *driver = 0;
 	__s32 index = 0, minor_start = 0;
 
@@ -188,7 +205,8 @@ static __always_inline int read_tty(struct terminal *t, struct signal_struct *si
 	bpf_core_read(&driver, sizeof(driver), &tty->driver);
 	if (!driver || bpf_core_read(&index, 4, &tty->index) ||
 	    bpf_core_read(&minor_start, 4, &driver->minor_start) ||
-	    bpf_core_read(&t->major, 4, &driver->major))
+	    bpf_core_read(&t->major, 4, &driver->major) || !t->major ||
+	    bpf_core_read(&still, sizeof(still), &signal->tty) || still != tty)
 		return 0;
 	t->minor = minor_start + index;
 	return 1;
@@ -292,7 +310,7 @@ static __noinline void fill_event(struct event *e, enum event_kind kind, struct 
 	fill_credentials(e, cred);
 	fill_login(e, task);
 	if (nsproxy) /* else the thread has passed exit_task_namespaces() */
-		fill_namespaces(e, nsproxy);
+		fill_namespaces(e, task, nsproxy);
 	if (signal)
 		fill_signal(e, signal);
 }

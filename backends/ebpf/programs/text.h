@@ -105,7 +105,7 @@ static __always_inline int leave_mount(struct slot *s)
 	mnt = (void *)up + OFFSET(struct mount, mnt);
 	s->dentry = place.second;
 	s->mnt = (__u64)mnt;
-	if (bpf_core_read(&s->mnt_root, sizeof(s->mnt_root), &mnt->mnt_root))
+	if (bpf_core_read(&s->mnt_root, sizeof(s->mnt_root), &mnt->mnt_root) || !s->mnt_root)
 		return TEXT_PATH_CUT;
 	/* The lower halves of the pointers. */
 	note(s, (void *)m + OFFSET(struct mount, mnt_parent), place.first);
@@ -165,7 +165,7 @@ static __always_inline int begin_walk(struct slot *s, __u64 at, __u64 on)
 	s->dentry = at;
 	s->mnt = on;
 	s->notes = 0;
-	return bpf_core_read(&s->mnt_root, sizeof(s->mnt_root), &mnt->mnt_root);
+	return bpf_core_read(&s->mnt_root, sizeof(s->mnt_root), &mnt->mnt_root) || !s->mnt_root;
 }
 
 /* Append a path, as the dentries are. Returns an enum text_form. */
@@ -253,7 +253,7 @@ static __always_inline int walk_cgroup_step(struct slot *s, __u32 begin)
 		err = READ_TWO(&node, kn, struct kernfs_node, parent, name);
 	else
 		err = READ_TWO(&node, kn, struct kernfs_node___6_15, __parent, name);
-	if (err)
+	if (err || !node.second) /* the root has an empty name */
 		return TEXT_PATH_CUT;
 	if (!node.first)
 		return TEXT_PATH;
