@@ -3,6 +3,7 @@ package ebpf
 import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/internal/btfhub"
 )
@@ -13,24 +14,27 @@ const castNumber = 51799
 // hideCast is a variable for a test.
 var hideCast bool
 
-// readDirectly makes the programs read the kernel's memory without a call for each value, if the
-// kernel lets them. The snapshot's reads memory that may be freed meanwhile, and calls tell it so.
-func (l *loader) readDirectly(kernel *btfhub.Kernel) {
-	direct := !hideCast && l.perf == "" && kernel.Cast != 0 && kernel.Bytes != 0 && canCast(kernel)
+// findCast lets the programs read the kernel's memory without a call for each value, if the kernel
+// lets them.
+func (l *loader) findCast(kernel *btfhub.Kernel) {
+	if !hideCast && l.perf == "" && kernel.Cast != 0 && kernel.Bytes != 0 && canCast(kernel) {
+		l.cast, l.bytes = kernel.Cast, kernel.Bytes
+	}
+}
+
+// setReads makes a program read the kernel's memory by casts, or by calls if cast is 0.
+func setReads(p *ebpf.ProgramSpec, cast, bytes btf.TypeID) {
 	number := asm.Mov.Imm(asm.R0, castNumber).OpCode
-	for name, p := range l.spec.Programs {
-		direct := direct && name != programsProgQuarkSnapshot
-		for i := range p.Instructions {
-			in := &p.Instructions[i]
-			switch {
-			case in.Constant != castNumber:
-			case in.OpCode == number && !direct:
-				in.Constant = 0
-			case in.OpCode == number:
-				in.Constant = int64(kernel.Bytes)
-			case in.IsBuiltinCall() && direct:
-				in.Src, in.Constant = asm.PseudoKfuncCall, int64(kernel.Cast)
-			}
+	for i := range p.Instructions {
+		in := &p.Instructions[i]
+		switch {
+		case in.Constant != castNumber:
+		case in.OpCode == number && cast == 0:
+			in.Constant = 0
+		case in.OpCode == number:
+			in.Constant = int64(bytes)
+		case in.IsBuiltinCall() && cast != 0:
+			in.Src, in.Constant = asm.PseudoKfuncCall, int64(cast)
 		}
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/btfhub"
+	"github.com/quark-linux/quark/internal/btfhub/excerpt"
 	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
@@ -42,7 +44,9 @@ func TestReadsDirectly(t *testing.T) {
 		}
 		hideCast = false
 		casts, numbers := 0, 0
-		for _, in := range l.spec.Programs[programsProgQuarkTextHandler].Instructions {
+		handler := l.spec.Programs[programsProgQuarkTextHandler].Copy()
+		setReads(handler, l.cast, l.bytes)
+		for _, in := range handler.Instructions {
 			switch {
 			case in.Src == asm.PseudoKfuncCall && in.OpCode.JumpOp() == asm.Call:
 				casts++
@@ -55,4 +59,33 @@ func TestReadsDirectly(t *testing.T) {
 			t.Errorf("hidden %v: %d casts, and %d numbers for a type are left", hidden, casts, numbers)
 		}
 	}
+}
+
+// A kernel that refuses the programs with casts, and not the small one that canCast tries, gets
+// them with calls: here the type is a structure that is too small for most reads.
+func TestRefusedCasts(t *testing.T) {
+	open(t, Options{}) // or skip
+	var shared source.Options
+	kernel, err := shared.Types()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kernel.Cast == 0 {
+		t.Skip("the kernel has no bpf_rdonly_cast")
+	}
+	raw, err := os.ReadFile(btfhub.KernelBTF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := *kernel
+	small.Bytes = btf.TypeID(excerpt.IDs(raw, "struct hlist_head")[0])
+	if !canCast(&small) {
+		t.Fatal("canCast has the kernel refuse it")
+	}
+	s, err := openWith(&Options{}, &shared, &small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	conform.Judge(t, s, "fork-exec-exit")
 }

@@ -42,6 +42,9 @@ type loader struct {
 	plain   bool   // the kernel has no maps that can be mapped
 	low     bool   // the limits of loops are lowLimits
 
+	// cast is the id of bpf_rdonly_cast, 0 if reads are calls, and bytes what it casts to.
+	cast, bytes btf.TypeID
+
 	// execCalls is not among the maps of spec until programs need it.
 	execCalls *ebpf.MapSpec
 }
@@ -66,7 +69,7 @@ func newLoader(o *Options, shared *source.Options, kernel *btfhub.Kernel, cpus i
 	}
 	l := &loader{spec: spec, types: kernel.Spec, maps: map[string]*ebpf.Map{}, options: *o, perf: perf, execCalls: spec.Maps[programsMapExecCalls]}
 	delete(spec.Maps, programsMapExecCalls)
-	l.readDirectly(kernel)
+	l.findCast(kernel)
 	if perf == "" {
 		spec.Maps[programsMapRing].MaxEntries = uint32(size)
 	} else if err := l.prepareForPerf(shared); err != nil {
@@ -157,8 +160,25 @@ func (l *loader) set(variable string, value any) error {
 	return v.Set(value)
 }
 
-// load loads the named programs, and the maps that are not there yet.
+// load loads the named programs, and the maps that are not there yet. What the kernel refuses with
+// casts reads by calls, as do the programs after it.
 func (l *loader) load(names ...string) (map[string]*ebpf.Program, error) {
+	programs, err := l.loadOnStack(names)
+	if err == nil || l.cast == 0 {
+		return programs, err
+	}
+	cast := l.cast
+	l.cast = 0
+	programs, byCalls := l.loadOnStack(names)
+	if byCalls != nil { // it is not the casts
+		l.cast = cast
+		return nil, err
+	}
+	return programs, nil
+}
+
+// loadOnStack loads programs, with their handlers on the task's stack if the kernel lets it.
+func (l *loader) loadOnStack(names []string) (map[string]*ebpf.Program, error) {
 	programs, err := l.tryLoad(true, names)
 	if err != nil && slices.ContainsFunc(names, isHandler) {
 		// Kernels that refuse tail calls here have no private stacks.
@@ -178,6 +198,7 @@ func (l *loader) tryLoad(onTaskStack bool, names []string) (map[string]*ebpf.Pro
 	}
 	spec := group.Copy() // with the instructions of this group only
 	for name, p := range spec.Programs {
+		setReads(p, l.cast, l.bytes)
 		if l.plain {
 			l.inlineConstants(p)
 		}

@@ -170,6 +170,7 @@ func nextRecord(in *bufio.Reader) ([]byte, error) {
 // find that, package ebpf would decode all of the kernel's types, which takes longer than all else.
 func (l *loader) loadIterator(name string, function btf.TypeID) (*ebpf.Program, error) {
 	spec := l.spec.Programs[name].Copy()
+	setReads(spec, 0, 0) // by calls: what it reads may be freed meanwhile, which they say
 	of := l.spec.Maps[constants]
 	for _, v := range l.spec.Variables {
 		if v.SectionName == constants {
