@@ -25,7 +25,7 @@ type loss struct {
 	drained   bool   // what the socket held at the overrun that is not told was read
 	dropped   uint64 // messages that the socket dropped
 	told      uint64 // messages that gaps have told of
-	void      uint64 // ends that nothing confirms, as what would is lost
+	void      uint64 // ends and core dumps that nothing confirms, as what would is lost
 
 	until uint64 // messages of before may be missing, 0 for none
 	gapTo uint64 // the latest end of a gap

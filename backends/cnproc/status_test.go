@@ -407,8 +407,8 @@ func TestFullSinkBeforeWhatWasHeld(t *testing.T) {
 	}
 }
 
-// Whether a core was dumped is told with the end. If that is lost the gap begins where the core may
-// have been dumped.
+// Whether a core was dumped is told with the end. If that may be lost the gap begins where the core
+// may have been dumped, which is counted too.
 func TestLossAfterCoreMessage(t *testing.T) {
 	s := offline(Options{Enrich: EnrichNone})
 	got := sink{room: 100}
@@ -417,8 +417,8 @@ func TestLossAfterCoreMessage(t *testing.T) {
 	feed(s, &got, core)
 	feed(s, &got, record(Exit, 0, 3, 1002*ms, 10, 10, 134, 17, 2, 1))
 	gaps := got.events.Of(0, engine.KindGap)
-	if len(gaps) == 0 || gaps[0].Gap.From > 1000*ms {
-		t.Errorf("%d gaps", len(gaps))
+	if len(gaps) != 1 || gaps[0].Gap.From > 1000*ms || gaps[0].Gap.Count != 2 || s.loss.total() != 2 || len(got.events.Of(10, engine.KindCoreDump)) != 0 {
+		t.Errorf("%d gaps, %d lost", len(gaps), s.loss.total())
 	}
 }
 

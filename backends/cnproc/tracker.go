@@ -156,11 +156,15 @@ func (t *tracker) lose(g engine.Gap, early bool) {
 		g.From = min(g.From, mixed)
 	}
 	t.loss.lose(g.To)
+	// Nothing tells any more whether there were cores.
+	cores := uint64(len(t.dumping.In))
 	for _, d := range t.dumping.In {
-		g.From = min(g.From, d.time) // nothing tells any more whether there was a core
+		g.From, g.CPU = min(g.From, d.time), engine.AllCPUs
 	}
 	clear(t.dumping.In)
-	if !early && (g.CPU == engine.AllCPUs || g.Count > 0) || g.From < from {
+	g.Count += cores
+	t.loss.void += cores
+	if !early && (g.CPU == engine.AllCPUs || g.Count > 0) || g.From < from || cores > 0 {
 		t.state(&fact{kind: engine.KindGap, gap: g})
 	}
 }
@@ -183,12 +187,15 @@ func (t *tracker) endLate(m *message, next uint64, known bool, seen uint64) {
 
 // loseEnd states that the end of a process is lost: nothing tells which one it is of.
 func (t *tracker) loseEnd(m *message, lost span) {
-	t.loss.void++
+	n := uint64(1)
 	if d, ok := t.dumping.In[m.pid]; ok {
 		lost.add(d.time)
+		delete(t.dumping.In, m.pid)
+		n++ // the core
 	}
+	t.loss.void += n
 	t.state(&fact{kind: engine.KindGap, m: m,
-		gap: engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: lost.from, To: lost.to, Count: 1}})
+		gap: engine.Gap{Cause: engine.LossSocketFull, CPU: m.cpu, From: lost.from, To: lost.to, Count: n}})
 }
 
 // doubtful reports whether the number can be another process's than before a loss.
