@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quark-linux/quark/internal/barefork"
+	"github.com/quark-linux/quark/internal/kernelversion"
 	"github.com/quark-linux/quark/internal/refuse"
 	"golang.org/x/sys/unix"
 )
@@ -96,7 +97,7 @@ func root(t testing.TB) string {
 // unmount removes a mounted BPF file system. A pin of a link that is the last reference to it must
 // not go with its file system where that hangs, see unpin.
 func unmount(root, mount string) {
-	if realtime() {
+	if kernelversion.Realtime() {
 		Clean(root)
 	}
 	unix.Unmount(mount, unix.MNT_DETACH)

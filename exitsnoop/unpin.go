@@ -1,7 +1,6 @@
 package exitsnoop
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // unpin calls remove, which removes the pins of links at these paths. The directory dir is on the
@@ -23,7 +24,7 @@ import (
 // for the callback: the machine hangs. On such a kernel unpin holds another reference until the
 // pin's has been dropped.
 func unpin(dir string, paths []string, remove func() error) error {
-	if !realtime() {
+	if !kernelversion.Realtime() {
 		return remove()
 	}
 	return unpinHolding(dir, paths, remove)
@@ -32,11 +33,6 @@ func unpin(dir string, paths []string, remove func() error) error {
 // unpinLink removes the pin of one link.
 func (p *pinDir) unpinLink(path string) error {
 	return unpin(p.dir, []string{path}, func() error { return os.Remove(path) })
-}
-
-func realtime() bool {
-	b, err := os.ReadFile("/sys/kernel/realtime")
-	return err == nil && bytes.HasPrefix(b, []byte("1"))
 }
 
 func unpinHolding(dir string, paths []string, remove func() error) (err error) {

@@ -250,7 +250,7 @@ func (s *Source) concludeFailed(e *event) {
 		return
 	}
 	for _, o := range s.queue.events { // another thread has executed, which has ended this one
-		if errno == int64(unix.EAGAIN) && o != e && o.pid == e.pid && o.success && o.isExec() {
+		if errno == int64(unix.EAGAIN) && o != e && o.executes(e.pid) {
 			return
 		}
 	}
@@ -346,7 +346,7 @@ func (s *Source) goesOn(e *event) (alive, executed bool) {
 		case o == e || !o.known:
 		case o.bears(e.pid): // it is another process
 			return false, false
-		case o.pid == e.pid && o.success && o.isExec():
+		case o.executes(e.pid):
 			executed = true
 		}
 	}
@@ -383,6 +383,6 @@ func (s *Source) concludeIDs(e *event) {
 // read, and no other thread has taken its place since by an exec, with its own.
 func (s *Source) isLeaders(e *event) bool {
 	return e.cred == e.leader && !slices.ContainsFunc(s.queue.events, func(o *event) bool {
-		return o.known && o.pid == e.pid && o.isExec() && o.success && o.stamp <= e.read
+		return o.executes(e.pid) && o.stamp <= e.read
 	})
 }

@@ -197,6 +197,11 @@ func (e *event) bears(pid uint32) bool { return e.known && e.isBirth() && e.chil
 
 func (e *event) isExec() bool { return e.call == auditrecord.Exec || e.call == auditrecord.ExecAt }
 
+// executes reports whether an event is an exec of a process with a pid that has succeeded.
+func (e *event) executes(pid uint32) bool {
+	return e.known && e.pid == pid && e.success && e.isExec()
+}
+
 // isCheck reports whether it was asked only whether a file may be executed, with AT_EXECVE_CHECK
 // (Linux 6.14), unless the record of the arguments is missing.
 func (e *event) isCheck() bool {

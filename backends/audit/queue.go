@@ -91,7 +91,7 @@ func (q *queue) goesOn(end *event) bool {
 	for _, f := range q.events {
 		switch {
 		case f == end:
-		case f.bears(end.pid) || f.known && f.pid == end.pid && f.isExec() && f.success:
+		case f.bears(end.pid), f.executes(end.pid):
 			return false
 		case f.known && f.pid == end.pid && !f.isEnd() && !f.isExec():
 			return f.stamp <= end.stamp+longestEnd

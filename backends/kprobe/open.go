@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -121,7 +120,7 @@ func (s *Source) open(fs *tracefs.FS, offsets *btfhub.Offsets) error {
 		return err
 	}
 	s.describe(&in, failed)
-	if _, err := os.Stat("/sys/kernel/realtime"); err == nil && !kernelversion.AtLeast("6.12") {
+	if kernelversion.Realtime() && !kernelversion.AtLeast("6.12") {
 		// While the kernel's work that wakes a reader is preempted it drops that CPU's
 		// events: the mark against recursion is the task's only since 6.12.
 		s.blind = true

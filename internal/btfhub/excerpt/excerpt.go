@@ -98,7 +98,7 @@ func IDs(raw []byte, wanted ...string) []uint32 {
 		all[i].name = uint32(bytes.Index(r.strings, []byte("\x00"+name+"\x00")) + 1)
 	}
 	id := uint32(1)
-	for t := r.types; len(t) >= typeSize; id++ {
+	for t := r.types; len(t) >= typeSize && slices.Contains(ids, 0); id++ {
 		info := info(u32(t, 4))
 		if this := (named{u32(t, 0), uint32(info.kind())}); this.name != 0 {
 			if i := slices.Index(all, this); i >= 0 && ids[i] == 0 {
