@@ -41,7 +41,8 @@ func (a *assembly) fill(ev *engine.RawEvent) {
 	if a.set.kind == engine.KindExit && !a.allReleased() {
 		ev.Task.Known &^= engine.FieldsUsage
 	}
-	if v.number(slotNSProxy) == 0 { // a thread that has ended has none
+	// A thread that ends gives it up, and a leader can do so on another CPU meanwhile.
+	if before := v.number(slotNSProxy); before == 0 || v.number(slotNSProxyAfter) != before {
 		ev.Task.Known &^= ofNSProxy
 	}
 	if v.number(slotPIDLevel) > pidLevels {

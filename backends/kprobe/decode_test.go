@@ -225,6 +225,34 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestGivenUp has a task give up its namespaces or its terminal, or take others, while the probe
+// reads them.
+func TestGivenUp(t *testing.T) {
+	s, c, probes := offline(t, testFormats)
+	for _, of := range []struct {
+		before, after slot
+		fields        engine.Fields
+	}{
+		{slotNSProxy, slotNSProxyAfter, ofNSProxy},
+		{slotTTY, slotTTYAfter, engine.FieldTTY.Set()},
+	} {
+		for _, address := range [][2]uint64{{64, 64}, {64, 0}, {64, 128}} {
+			var l conform.Events
+			s.sample(c, &l, &perf.Sample{Time: 1, Count: 1, Raw: record(probes["exit"], map[slot]uint64{
+				slotTGID: 7, slotTID: 7, slotGroupDead: 1, slotTTY: 8, slotTTYAfter: 8, slotNSProxy: 8, slotNSProxyAfter: 8,
+				of.before: address[0], of.after: address[1],
+			}, nil)})
+			all := ofNSProxy | engine.FieldTTY.Set()
+			if address[0] != address[1] {
+				all &^= of.fields
+			}
+			if len(l) != 1 || l[0].Task.Known&(ofNSProxy|engine.FieldTTY.Set()) != all {
+				t.Errorf("%s at %d, then at %d: %d events, known %v", of.fields, address[0], address[1], len(l), l[0].Task.Known)
+			}
+		}
+	}
+}
+
 // TestEndings has the last thread's record overtake that of its leader.
 func TestEndings(t *testing.T) {
 	s, c, probes := offline(t, testFormats)

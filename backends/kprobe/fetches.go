@@ -193,6 +193,7 @@ func (b *builder) addNamespaces(task expr) {
 	b.addMember(slotNetNS, typeU32, nsproxy, "nsproxy.net_ns", "net.ns.inum")
 	b.addMember(slotCgroupNS, typeU32, nsproxy, "nsproxy.cgroup_ns", "cgroup_namespace.ns.inum")
 	b.addMember(slotTimeNS, typeU32, nsproxy, "nsproxy.time_ns", "time_namespace.ns.inum")
+	b.add(slotNSProxyAfter, typeX64, nsproxy)
 }
 
 // addPIDNamespace fetches the pids of a group below the initial pid namespace. An argument can't
@@ -226,6 +227,7 @@ func (b *builder) addSignal() {
 	b.addMember(slotTTYIndex, typeS32, tty, "tty_struct.index")
 	b.addMember(slotTTYMajor, typeS32, tty, "tty_struct.driver", "tty_driver.major")
 	b.addMember(slotTTYMinorStart, typeS32, tty, "tty_struct.driver", "tty_driver.minor_start")
+	b.add(slotTTYAfter, typeX64, tty)
 }
 
 // addUse fetches what a thread has used, or with released the released threads of a group.

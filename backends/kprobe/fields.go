@@ -86,8 +86,12 @@ func setPIDNamespace(ev *engine.RawEvent, v *values) {
 }
 
 func setTTY(ev *engine.RawEvent, v *values) {
-	if v.number(slotTTY) != 0 { // else it has no terminal
+	switch v.number(slotTTY) {
+	case 0: // it has no terminal
+	case v.number(slotTTYAfter):
 		ev.Task.TTY = engine.TTY{Major: v.u32(slotTTYMajor), Minor: v.u32(slotTTYMinorStart) + v.u32(slotTTYIndex)}
+	default: // the session's leader can take it from all meanwhile
+		ev.Task.Known &^= engine.FieldTTY.Set()
 	}
 }
 

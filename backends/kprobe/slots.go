@@ -105,7 +105,12 @@ const (
 	slotDir         = slotChildRSS + 1   // the descriptor that an exec begins at
 	slotResult      = slotDir + 1        // of a system call
 	slotProbed      = slotResult + 1     // where the function is probed, for guardWithPlace
-	numSlots        = slotProbed + 1
+
+	// The same pointers when all that lies behind them has been read. If they have changed by
+	// then, it has no meaning: a fetch that fails leaves what an earlier record had there.
+	slotTTYAfter     = slotProbed + 1
+	slotNSProxyAfter = slotTTYAfter + 1
+	numSlots         = slotNSProxyAfter + 1
 )
 
 // The slots of a path are, for each mount on the way up: the mount (vfsmount of the first, struct
