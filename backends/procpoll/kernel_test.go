@@ -235,7 +235,7 @@ func TestInterval(t *testing.T) {
 func TestReadAllocatesNothing(t *testing.T) {
 	s := open(t, Options{Interval: time.Hour}, source.Options{})
 	to := engine.NewBuffer(1 << 16)
-	least := conform.LeastAllocs(20, func() { s.finishing = true }, func() {
+	least := conform.LeastAllocs(200, func() { s.finishing = true }, func() {
 		if err := s.Populate(to); err != nil {
 			t.Fatal(err)
 		}
