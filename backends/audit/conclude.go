@@ -278,6 +278,8 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 			continue
 		}
 		switch {
+		case o.executes(e.pid) && int32(o.serial-e.serial) > 0 && o.stamp <= e.stamp+longestEnd && s.sameLife(e, o):
+			return true // another thread has made it, which has ended this one
 		case o.call == auditrecord.ExitGroup && e.call == auditrecord.Exit:
 			return true // the process ends with that
 		case o.call == auditrecord.ExitGroup && s.sameLife(e, o): // any of them may decide
@@ -293,16 +295,22 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 		}
 		return true
 	}
-	if alive, executed := s.goesOn(e); alive {
-		now := s.now()
-		if e.until == 0 {
-			e.until = now + longestEnd
-		}
-		if e.again = now + inFlight; !executed && e.call == auditrecord.ExitGroup && !force && now < e.until {
+	if e.gone == 0 {
+		switch alive, executed := s.goesOn(e); {
+		case alive:
+			now := s.now()
+			if e.until == 0 {
+				e.until = now + longestEnd
+			}
+			if e.again = now + inFlight; !executed && e.call == auditrecord.ExitGroup && !force && now < e.until {
+				return false
+			}
+			if executed || e.call == auditrecord.Exit {
+				return true
+			}
+		case !force:
+			s.noteGone()
 			return false
-		}
-		if executed || e.call == auditrecord.Exit {
-			return true
 		}
 	}
 	s.forgetLife(e.pid)
@@ -319,6 +327,20 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 	ev.Kind = engine.KindExit
 	s.insert(e)
 	return true
+}
+
+// noteGone notes which ends that are due are of processes that are gone. What those did before, as
+// an exec that a call of exit_group did not stop, may still be on the way.
+func (s *Source) noteGone() {
+	for _, e := range s.queue.events {
+		if !e.known || !e.isEnd() || e.gone != 0 || s.noted < s.due(e) {
+			continue
+		}
+		if alive, _ := s.goesOn(e); !alive {
+			e.gone = s.now()
+			e.again = e.gone + inFlight
+		}
+	}
 }
 
 func (s *Source) forgetLife(pid uint32) {
@@ -368,7 +390,7 @@ func (s *Source) concludeIDs(e *event) {
 		return
 	}
 	p, known := s.lives[e.pid]
-	if p.endedByExec(e) || !(known && p.single) && !s.isLeaders(e) || s.lives.same(e.pid, e.cred) {
+	if p.endedByExec(e) || !(known && p.single) && !s.isLeaders(e) || !s.lives.changed(e, t.Start) {
 		return
 	}
 	if ev.IDChange = engine.ChangedGID; e.call == auditrecord.SetUID {

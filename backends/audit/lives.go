@@ -2,22 +2,32 @@ package audit
 
 import "github.com/quark-linux/quark/engine"
 
-// life is what is known of a process whose birth or exec was told.
+// life is what is known of a process.
 type life struct {
-	at     uint64 // the stamp of what began it
-	begun  bool   // its birth or exec was told, else there is only that it has made a thread
+	at     uint64 // the stamp of what began it, or of the first that is known
+	begun  bool   // its birth or exec was told
 	single bool   // it has one thread: it has made none since
 	exec   uint32 // the number of its exec, if that has begun it
 	execed bool
+	start  uint64 // as /proc has it, 0 if it was not read
 	cred   engine.Credentials
-	ids    bool // cred is known
+	ids    bool   // cred is known, for calls that
+	since  uint64 // begin later
 }
 
 // maxLives bounds how many processes are kept: nothing tells of those that a signal ends.
 const maxLives = 1 << 16
 
-// lives has the processes whose birth or exec was told, and whose end was not.
+// lives has the processes of which something was told, or that were there before, and whose end was
+// not told.
 type lives map[uint32]life
+
+// read notes a process that is there before records tell of it, with what /proc showed at a time.
+func (l lives) read(pid uint32, t *engine.Task, at uint64) {
+	if t.Known.Has(engine.FieldStart) && t.Known&engine.FieldsIDs == engine.FieldsIDs && len(l) < maxLives {
+		l[pid] = life{at: at, start: t.Start, cred: t.Cred, ids: true, since: at}
+	}
+}
 
 // begin notes a birth or an exec, after which a process has one thread.
 func (l lives) begin(pid uint32, e *event) {
@@ -25,17 +35,22 @@ func (l lives) begin(pid uint32, e *event) {
 		clear(l)
 	}
 	// What is told of a child before its birth, whose call returns later, is as true as before.
-	several := e.isBirth() && !l[pid].begun && l[pid].at >= e.stamp && l[pid].at != 0
-	l[pid] = life{at: e.stamp, begun: true, single: !several, cred: e.cred, ids: e.has&engine.FieldsIDs == engine.FieldsIDs,
+	was := l[pid]
+	early := e.isBirth() && !was.begun && was.at >= e.stamp && was.at != 0
+	p := life{at: e.stamp, begun: true, single: !early, cred: e.cred, ids: e.has&engine.FieldsIDs == engine.FieldsIDs, since: e.stamp,
 		exec: e.serial, execed: !e.isBirth()}
+	if early && was.ids {
+		p.cred, p.ids, p.since = was.cred, true, was.since
+	}
+	l[pid] = p
 }
 
 // endedByExec reports whether a call was that of a thread which the exec that began this life has
 // ended: stamps are of the begin of calls, and numbers of their end.
 func (p *life) endedByExec(call *event) bool { return p.execed && int32(call.serial-p.exec) < 0 }
 
-// thread notes that a process may have several threads.
-func (l lives) thread(pid uint32, at uint64) {
+// of returns what is known of a process when a call is told.
+func (l lives) of(pid uint32, at uint64) life {
 	p, ok := l[pid]
 	if !ok {
 		if len(l) >= maxLives {
@@ -43,17 +58,26 @@ func (l lives) thread(pid uint32, at uint64) {
 		}
 		p.at = at
 	}
+	return p
+}
+
+// thread notes that a process may have several threads.
+func (l lives) thread(pid uint32, at uint64) {
+	p := l.of(pid, at)
 	p.single = false
 	l[pid] = p
 }
 
-// same notes ids, and reports whether they were the same before.
-func (l lives) same(pid uint32, c engine.Credentials) bool {
-	p, ok := l[pid]
-	same := ok && p.ids && p.cred == c
-	if ok {
-		p.cred, p.ids = c, true
-		l[pid] = p
+// changed notes the ids that a call left, of a process that started at a time. It reports whether
+// they were others before, which is false also where that is not known: many a call changes
+// nothing.
+func (l lives) changed(e *event, start uint64) bool {
+	p := l.of(e.pid, e.stamp)
+	if p.start != 0 && p.start != start { // the number was used again
+		p = life{at: e.stamp}
 	}
-	return same
+	changed := p.ids && p.since <= e.stamp && p.cred != e.cred
+	p.start, p.cred, p.ids, p.since = start, e.cred, true, e.stamp
+	l[e.pid] = p
+	return changed
 }

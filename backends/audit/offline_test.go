@@ -286,16 +286,22 @@ func TestWhoseIDs(t *testing.T) {
 	other.EUID = 7
 	for _, c := range []struct {
 		name   string
+		before life
 		leader engine.Credentials
 		exec   bool
 		want   int
 	}{
-		{"of the leader", theirs, false, 1},
-		{"of another thread, which has the same groups", other, false, 0},
-		{"of another thread, which has executed", theirs, true, 0},
+		{"of the leader", life{cred: other, ids: true}, theirs, false, 1},
+		{"of another thread, which has the same groups", life{cred: other, ids: true}, other, false, 0},
+		{"of another thread, which has executed", life{cred: other, ids: true}, theirs, true, 0},
+		{"that changes nothing", life{cred: theirs, ids: true}, theirs, false, 0},
+		{"of a process of which nothing is known", life{}, theirs, false, 0},
+		{"of a process that was read later", life{cred: other, ids: true, since: clock.Monotonic() + 1e9}, theirs, false, 0},
+		{"of a process with the number of an earlier one", life{cred: other, ids: true, start: 1}, theirs, false, 0},
 	} {
 		s, child := offline(t), sleeper(t)
 		s.to = new(conform.Events)
+		s.lives[uint32(child)] = c.before
 		d, at := tell{s: s}, s.now()
 		d.call(at, auditrecord.SetGID, child, 1, 0, 5)
 		s.look()
@@ -317,6 +323,33 @@ func TestWhoseIDs(t *testing.T) {
 	s.queue.events[1].cred.GID = 9
 	if got := len(settle(s).Of(child, engine.KindIDChange)); got != 0 {
 		t.Errorf("%d events of a thread that an exec has ended", got)
+	}
+}
+
+// A call of a child can be told before its birth, which comes late: whether it has changed the ids
+// is not known.
+func TestIDsBeforeBirth(t *testing.T) {
+	s, child := offline(t), sleeper(t)
+	s.to = new(conform.Events)
+	d, at := tell{s: s}, s.now()-20e6
+	call := func(at uint64, euid uint32) int {
+		d.call(at, auditrecord.SetUID, child, 1, 0, 5)
+		s.look()
+		e := s.queue.events[len(s.queue.events)-1]
+		e.cred.EUID = euid
+		e.leader = e.cred
+		return len(settle(s).Of(child, engine.KindIDChange))
+	}
+	if call(at+4e6, 9) != 0 {
+		t.Error("a change from ids that are not known")
+	}
+	d.call(at, auditrecord.Fork, os.Getpid(), 1, int64(child), 0)
+	settle(s)
+	if call(at+8e6, 9) != 0 {
+		t.Error("a change to the same ids")
+	}
+	if call(at+12e6, 3) != 1 {
+		t.Error("no change")
 	}
 }
 
@@ -412,6 +445,26 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%d ends of a process whose leader ended amid an exec", len(ends))
 		}
 	}
+	// A thread calls exit_group in the tick in which another one begins an exec, which succeeds
+	// later, and is told when the process is gone.
+	s := offline(t)
+	evs := new(conform.Events)
+	s.to, s.finishing = evs, false
+	d, at := tell{s: s}, s.now()-20_000_000
+	d.call(at, auditrecord.ExitGroup, gone, 1, 0, 3)
+	s.look()
+	s.noted = s.now() + s.hold
+	s.settle(false, false)
+	d.call(at, auditrecord.Exec, gone, 1, 0, 0)
+	d.call(at+8_000_000, auditrecord.ExitGroup, gone, 1, 0, 5)
+	s.look()
+	for range 2 { // the second ends it
+		s.noted = s.now() + s.hold + inFlight
+		s.settle(false, false)
+	}
+	if evs := *evs; len(evs) != 2 || evs[0].Kind != engine.KindExec || evs[1].Kind != engine.KindExit || evs[1].Task.Exit.WaitStatus != 0x500 {
+		t.Errorf("%v of a process in which a thread called exit_group amid an exec", evs.Kinds(gone))
+	}
 	// What another thread does while the process begins to end comes before the end, though not
 	// before what another process has done until then. What the next process with the number
 	// does comes after the end.
@@ -444,9 +497,9 @@ func TestEnds(t *testing.T) {
 		}
 	}
 	// A process that is there still, and does not end, has executed in another thread.
-	s := offline(t)
+	s = offline(t)
 	s.to = new(conform.Events)
-	d := tell{s: s}
+	d = tell{s: s}
 	child := sleeper(t)
 	d.call(s.now(), auditrecord.ExitGroup, child, 1, 0, 3)
 	d.call(s.now(), auditrecord.Exec, child, 1, 0, 0)

@@ -117,8 +117,25 @@ func (s *Source) openAll() (err error) {
 		return err
 	}
 	s.backlog.first, s.backlog.since = st.Lost, s.now()
+	if err := s.readLives(); err != nil {
+		return err
+	}
 	s.describe(!s.backlog.exact, notes)
 	return s.shared.LeaveOut(&s.caps)
+}
+
+// readLives reads the ids of the processes that are there, by which it is known what later calls
+// change.
+func (s *Source) readLives() error {
+	pids, err := s.proc.PIDs()
+	for _, pid := range pids {
+		ev := &s.scratch
+		ev.Reset()
+		if _, err := s.proc.Read(pid, engine.FieldsIDs|1<<engine.FieldStart, ev); err == nil {
+			s.lives.read(pid, &ev.Task, s.now())
+		}
+	}
+	return err
 }
 
 // connect opens the control of audit, and returns its status if it can be used.
