@@ -121,8 +121,6 @@ var targets = []Target{
 	// Files and paths.
 	need("file.f_path.dentry"),
 	need("file.f_path.mnt"),
-	need("path.dentry"),
-	need("path.mnt"),
 	need("dentry.d_parent"),
 	need("dentry.d_name.name"),
 	need("fs_struct.pwd.dentry"),
