@@ -57,6 +57,10 @@ func (s *Source) describeFields(types *btf.Spec, cgroup programsCgroupSource, lo
 		if engine.FieldsUsage.Has(f.field) {
 			c.Partial = engine.EventExit & at // threads that end together
 		}
+		if f.field == engine.FieldExecutable && missingMember(types, "nsproxy.time_ns") != "" {
+			c.Via += source.OverlayInodes
+			c.Partial = c.At
+		}
 		if missing := missingMember(types, f.needs); missing != "" {
 			c = engine.Capability{Origin: engine.OriginNone, Via: "the kernel has no " + missing}
 		}

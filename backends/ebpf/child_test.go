@@ -11,6 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	conform.Main(m, map[string]func(){"dropped": dropped, "from-moved": fromMoved, "restless": restless, "reads-map": readsMap, "fails-execs": failsExecs,
+		"on-overlay":    onOverlay,
 		"detached":      func() { detached(tinyelf.Write) },
 		"wait-detached": func() { detached(tinyelf.WriteWaiter) }})
 }

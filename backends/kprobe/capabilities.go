@@ -86,7 +86,7 @@ func (s *Source) describe(in *installer, failed []error) {
 		c.Fields[t.field].Whole = whole
 	}
 	if x := &c.Fields[engine.FieldExecutable]; slices.ContainsFunc(s.sets, func(set *set) bool { return set.slots.has(slotExeMagic) }) {
-		x.Via += " (unknown on overlayfs: the inode can have another number than stat(2) says before Linux 5.5)"
+		x.Via += source.OverlayInodes
 		x.Partial = x.At
 	}
 	if in.warns {

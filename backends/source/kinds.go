@@ -79,6 +79,9 @@ func (o *Options) InsertExit(to engine.Sink, exit *engine.RawEvent) (n int) {
 // CoreDumps is the row of CORE_DUMP of a source that sees the status of each end.
 var CoreDumps = engine.Capability{Origin: engine.OriginDerived, Via: "the status of an EXIT that has a core"}
 
+// OverlayInodes says in the table why the file of an executable is unknown on overlayfs.
+const OverlayInodes = " (unknown on overlayfs: the inode can have another number than stat(2) says before Linux 5.5)"
+
 // OneLine returns the text of an error, which may be several joined, in one line for the table.
 func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 

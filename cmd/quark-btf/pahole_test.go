@@ -92,7 +92,7 @@ func readPahole(t *testing.T, spec *btf.Spec, raw []byte) pahole {
 			types = append(types, name)
 		}
 	}
-	types = append(types, "qstr", "ns_common", "atomic_t", "rt_mutex_base", "rt_mutex", "sched_entity", "task_io_accounting", "prev_cputime", "timespec64")
+	types = append(types, "path", "qstr", "ns_common", "atomic_t", "rt_mutex_base", "rt_mutex", "sched_entity", "task_io_accounting", "prev_cputime", "timespec64")
 	slices.Sort(types)
 	// It stops at the first type that is not there.
 	types = slices.DeleteFunc(types, func(name string) bool {

@@ -75,8 +75,11 @@ func execTest(ctx context.Context, args []string, stdout io.Writer) (int, error)
 	}
 
 	g := matrix.Guest{Kernel: k, BTF: matrix.BTFPresent, Part: matrix.PartCommand, Packages: []string{"./" + pkg}, Append: strings.Fields(*words), Command: []string{gotest.Command}, Image: image}
-	if *hidden {
+	switch {
+	case *hidden:
 		g.BTF = matrix.BTFHidden
+	case k.BTFFile != "":
+		g.BTF = matrix.BTFFile
 	}
 	m := matrix.Machine{Mem: *mem, Test: timeout, All: timeout, Output: func(o record.Output) {
 		if o.FD == 2 {

@@ -63,18 +63,37 @@ func TestGoTestExec(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	// A kernel with its types in a file.
+	images := t.TempDir()
+	if err := os.Mkdir(filepath.Join(images, "local"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.ReadFile(filepath.Join(root, "kernel_images", runtime.GOARCH, "6.1-cloud"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string]string{"k": string(image), "k.json": `{"btf":"file"}`} {
+		if err := os.WriteFile(filepath.Join(images, "local", name), []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, tt := range []struct {
 		run  string
 		want []string
 		bad  bool
 	}{
+		{"TestTypes", []string{"--- PASS: TestTypes"}, false},
 		{"TestGood", []string{"--- PASS: TestGoodData", "a line", "without an end--- PASS: TestGoodOutput", "--- SKIP: TestGoodSkip", "\nok "}, false},
 		{"TestFails", []string{"guest_test.go", "as it should", "--- FAIL: TestFails", "\nFAIL"}, true},
 		{"TestPanics", []string{"panic: as it should", "goroutine "}, true},
 		{"TestCrashes", []string{"Kernel panic - not syncing: sysrq triggered crash", "\nFAIL"}, true},
 	} {
 		t.Run(tt.run, func(t *testing.T) {
-			cmd := exec.Command("go", "test", "-count=1", "-v", "-run", "^"+tt.run, "-exec", program+" exec --kernel 6.1-cloud -e QUARK_GUEST_TEST=1", "./testdata/guest")
+			kernel := "--kernel 6.1-cloud"
+			if tt.run == "TestTypes" {
+				kernel = "--kernel local/k --images " + images
+			}
+			cmd := exec.Command("go", "test", "-count=1", "-v", "-run", "^"+tt.run, "-exec", program+" exec "+kernel+" -e QUARK_GUEST_TEST=1", "./testdata/guest")
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			out, err := cmd.CombinedOutput()
 			if (err != nil) != tt.bad {

@@ -154,7 +154,10 @@ struct fs_struct {
 };
 /* 64-bit time, in which seconds and nanoseconds have 8 bytes each. */
 struct timespec64 { __s64 tv_sec; long tv_nsec; };
-struct super_block { __u32 s_dev; };
+struct super_block {
+	__u32 s_dev;
+	unsigned long s_magic;
+};
 struct inode {
 	unsigned short i_mode;
 	kuid_t i_uid;

@@ -37,6 +37,11 @@ func TestExcerptOfHost(t *testing.T) {
 	if types, err := whole.Spec.AnyTypesByName("super_block"); err != nil || len(types) == 0 {
 		t.Errorf("whole types lack super_block: %v", err)
 	}
+	for _, name := range OlderMembers {
+		if _, ok := ResolveTargets(k.Spec, []Target{{Name: name, Alternatives: []string{name}}}).Bytes(name); !ok {
+			t.Errorf("the excerpt lacks %s", name)
+		}
+	}
 }
 
 func TestReadTypes(t *testing.T) {

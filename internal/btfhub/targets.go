@@ -121,8 +121,6 @@ var targets = []Target{
 	// Files and paths.
 	need("file.f_path.dentry"),
 	need("file.f_path.mnt"),
-	need("path.dentry"),
-	need("path.mnt"),
 	need("dentry.d_parent"),
 	need("dentry.d_name.name"),
 	need("fs_struct.pwd.dentry"),
@@ -193,15 +191,19 @@ var programMembers string
 // has none of them.
 var IteratorMembers = []string{"fs_struct.seq", "task_struct.__state", "task_struct.alloc_lock"}
 
-// Needed returns the members of the kernel's types that quark needs: those that the eBPF programs
-// of this version relocate against, and the alternatives of the [Targets].
-func Needed() []string { return NeededFor(strings.Fields(programMembers)) }
+// OlderMembers are the members that are read only on kernels which are older than those of the
+// archive, so that it has none of them.
+var OlderMembers = []string{"super_block.s_magic"}
 
-// Moved returns the [Needed] members that have different offsets in two kernels, or are in one of
-// them only.
+// Needed returns the members of the kernel's types that quark needs: those that the eBPF programs
+// of this version relocate against, the alternatives of the [Targets], and the [OlderMembers].
+func Needed() []string { return append(NeededFor(strings.Fields(programMembers)), OlderMembers...) }
+
+// Moved returns the [Needed] members, without the [OlderMembers], that have different offsets in
+// two kernels, or are in one of them only.
 func Moved(x, y *btf.Spec) []string {
 	var wanted []Target
-	for _, m := range Needed() {
+	for _, m := range NeededFor(strings.Fields(programMembers)) {
 		if strings.Contains(m, ".") {
 			wanted = append(wanted, Target{Name: m, Alternatives: []string{m}})
 		}
@@ -209,7 +211,8 @@ func Moved(x, y *btf.Spec) []string {
 	return ResolveTargets(x, wanted).Moved(ResolveTargets(y, wanted))
 }
 
-// NeededFor is [Needed] for other programs, which relocate against these members.
+// NeededFor returns what an archive needs for programs that relocate against these members: them,
+// and the alternatives of the [Targets].
 func NeededFor(programs []string) []string {
 	members := slices.Clone(programs)
 	for _, t := range targets {

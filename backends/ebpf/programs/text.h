@@ -470,6 +470,23 @@ static __always_inline int read_change(struct change *c, struct inode *inode)
 
 #define CTIME_QUERIED 0x80000000 /* linux/fs.h: a flag in i_ctime_nsec since 6.13 */
 
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630 /* linux/magic.h */
+
+/*
+ * Whether an inode of a file system has the number that stat(2) says. Linux 4.17 to 5.4 may give
+ * one of overlayfs another. nsproxy.time_ns is there since 5.6.
+ */
+static __always_inline int is_numbered(struct super_block *sb)
+{
+	struct nsproxy *nsproxy = 0;
+	unsigned long magic = 0;
+
+	if (bpf_core_field_exists(nsproxy->time_ns))
+		return 1;
+	return bpf_core_field_exists(sb->s_magic) && !bpf_core_read(&magic, sizeof(magic), &sb->s_magic) &&
+	       magic != OVERLAYFS_SUPER_MAGIC;
+}
+
 /*
  * Set the record's executable from the open file at an address. Who changes the inode meanwhile
  * sets the time of the change: if that is another one afterwards nothing is known.
@@ -504,7 +521,7 @@ __attribute__((noinline)) int read_executable(__u32 index, __u64 file)
 		    FROM_SPAN(&sb, span, inode, i_mode, i_sb))
 			return 0;
 	}
-	if (bpf_core_read(&x->device, 4, &sb->s_dev) || read_change(&after, inode) ||
+	if (!is_numbered(sb) || bpf_core_read(&x->device, 4, &sb->s_dev) || read_change(&after, inode) ||
 	    before.sec != after.sec || (before.nsec ^ after.nsec) & ~CTIME_QUERIED)
 		return 0;
 	x->ctime_sec = before.sec;

@@ -16,8 +16,9 @@ import (
 	"github.com/quark-linux/quark/internal/btfhub"
 )
 
-// ProgramMembers returns the members that a compiled eBPF object relocates against, sorted, but for
-// its iterators (see [btfhub.IteratorMembers]).
+// ProgramMembers returns the members that a compiled eBPF object relocates against and an archive
+// has, sorted: without those of its iterators (see [btfhub.IteratorMembers]) and the
+// [btfhub.OlderMembers].
 func ProgramMembers(object io.ReaderAt) ([]string, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(object)
 	if err != nil {
@@ -37,7 +38,9 @@ func ProgramMembers(object io.ReaderAt) ([]string, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read eBPF object: %w", err)
 			}
-			members[member] = true
+			if !slices.Contains(btfhub.OlderMembers, member) {
+				members[member] = true
+			}
 		}
 	}
 	if len(members) == 0 {

@@ -22,6 +22,12 @@ func TestGoodOutput(*testing.T) { fmt.Print("without an end") }
 
 func TestGoodSkip(t *testing.T) { t.Skip("as it should") }
 
+func TestTypes(t *testing.T) {
+	if path := os.Getenv("QUARK_BTF_PATH"); path != "/k.btf" { // which the image may have
+		t.Errorf("the types are in %q", path)
+	}
+}
+
 func TestFails(t *testing.T) { t.Error("as it should") }
 
 func TestPanics(*testing.T) { panic("as it should") }
