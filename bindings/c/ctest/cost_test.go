@@ -16,8 +16,8 @@ import (
 
 const lifetimes = 3000 // processes in a recording
 
-// oneByOne is a recording in which each event is waited for: for each of them C calls Go seven
-// times, as the time of a replay stops twice on the way to each raw event.
+// oneByOne is a recording in which each event is waited for: for most of them C calls Go three
+// times, once to wait and twice to get the event and to hear that there is no other.
 func oneByOne(t testing.TB) []byte {
 	m := enginetest.NewMachine()
 	sh := m.Running("/bin/sh")
