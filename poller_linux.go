@@ -40,6 +40,7 @@ type poller struct {
 	ready func(epoll uintptr) bool
 	limit time.Duration // limit of the current wait; negative for none
 	slept bool          // the current wait has slept
+	ended bool          // a wake has ended the current wait
 	err   error         // error of ready
 }
 
@@ -131,24 +132,24 @@ func (p *poller) watch() int {
 }
 
 // wait sleeps until a descriptor is ready or the timeout expires; a negative timeout never does.
-// It returns os.ErrClosed during and after close.
-func (p *poller) wait(timeout time.Duration) error {
+// It reports whether a wake has ended it, and returns os.ErrClosed during and after close.
+func (p *poller) wait(timeout time.Duration) (woken bool, err error) {
 	p.waiting.Lock()
 	defer p.waiting.Unlock()
 	if p.closed.Load() {
-		return os.ErrClosed
+		return false, os.ErrClosed
 	}
 	if err := p.sleep(timeout); err != nil {
-		return err
+		return false, err
 	}
 	if p.closed.Load() {
-		return os.ErrClosed
+		return false, os.ErrClosed
 	}
-	return nil
+	return p.ended, nil
 }
 
 func (p *poller) sleep(timeout time.Duration) error {
-	p.limit, p.slept, p.err = timeout, false, nil
+	p.limit, p.slept, p.ended, p.err = timeout, false, false, nil
 	// Without a descriptor for Go's poller, as under a limit that was lowered, a thread waits.
 	if p.watched || p.file == nil && p.register() != nil {
 		if !p.prepare(uintptr(p.epoll)) {
@@ -227,6 +228,7 @@ func (p *poller) look(epoll uintptr, block bool) bool {
 	for i := range n {
 		if events[i].Fd == int32(p.event) {
 			p.clear()
+			p.ended = true
 		}
 	}
 	return n > 0

@@ -35,8 +35,8 @@ func (p *poller) close() error {
 }
 
 // wait sleeps until wake is called or the timeout expires; a negative timeout never does.
-// It returns os.ErrClosed during and after close.
-func (p *poller) wait(timeout time.Duration) error {
+// It reports whether a wake has ended it, and returns os.ErrClosed during and after close.
+func (p *poller) wait(timeout time.Duration) (woken bool, err error) {
 	if wait, ok := p.next(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
 	}
@@ -47,13 +47,14 @@ func (p *poller) wait(timeout time.Duration) error {
 	select {
 	case <-p.closed:
 	case <-p.woken:
+		woken = true
 	case <-expired:
 	}
 	select {
 	case <-p.closed:
-		return os.ErrClosed
+		return false, os.ErrClosed
 	default:
-		return nil
+		return woken, nil
 	}
 }
 

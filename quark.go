@@ -377,8 +377,32 @@ func (q *Queue) pause() (wait time.Duration, ok bool) {
 
 // Block waits until Get may have something to return, or Wake was called, but
 // not longer than timeout; a negative timeout waits without end. After Close it
-// returns os.ErrClosed.
-func (q *Queue) Block(timeout time.Duration) error { return q.poller.wait(timeout) }
+// returns os.ErrClosed. It reads what the kernel has queued, and goes on waiting while that
+// is too young to be delivered.
+func (q *Queue) Block(timeout time.Duration) error {
+	var end time.Time
+	if timeout > 0 {
+		end = time.Now().Add(timeout)
+	}
+	for {
+		woken, err := q.poller.wait(timeout)
+		if err != nil || woken || timeout == 0 || !q.young() {
+			return err
+		}
+		if timeout > 0 {
+			if timeout = time.Until(end); timeout <= 0 {
+				return nil
+			}
+		}
+	}
+}
+
+// young reports whether Get has nothing to do, as what is held is too young.
+func (q *Queue) young() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.closed && q.engine.Young()
+}
 
 // Wake ends a Block that waits or the next one to come. It may be called from
 // any goroutine.

@@ -30,6 +30,7 @@ type Engine struct {
 	populated uint64 // when Populate was last called
 	emptied   uint64 // when it last left nothing in the source
 	delivered uint64 // time of the youngest event handed out
+	failed    error  // of the source, met by Young, for Get to return
 	trimmer   stock.Timer
 	drain     drain
 	sweeping  sweep
@@ -83,12 +84,29 @@ func (e *Engine) Learn(r *RawEvent) {
 	}
 }
 
+// Young reads the source unless an event is ripe, and reports whether events are held and all
+// are too young: Get would return ErrNothing. It changes nothing that was handed out or can be
+// looked up. In a drain, and while there are processes to look for, it reports false.
+func (e *Engine) Young() bool {
+	now := e.clock.Now()
+	if e.drain.at != 0 || e.failed != nil || e.ripe(now) {
+		return false
+	}
+	if e.failed = e.populate(now); e.failed != nil || e.drain.at != 0 {
+		return false
+	}
+	return e.buffer.Len() > 0 && !e.ripe(now) && !e.sweeps(now)
+}
+
 // Get returns the next event, ErrNothing or an error of the source, after which
 // the engine is of no more use. It never waits. Events that change nothing (ids set
 // to what they were) and those that Options.Filter or Judge rejects are passed over.
 //
 // What the previous call returned is not valid any more.
 func (e *Engine) Get() (*Event, error) {
+	if e.failed != nil {
+		return nil, e.failed
+	}
 	now, read := e.clock.Now(), false
 	e.table.settleEntries()
 	e.table.dropUsage()

@@ -42,11 +42,24 @@ func (e *Engine) sweep(now uint64) *Event {
 	return e.gone(now)
 }
 
+// sweeps reports whether there are processes to look for, now or later.
+func (e *Engine) sweeps(now uint64) bool {
+	s := &e.sweeping
+	return len(s.todo)+len(e.table.missing) > 0 || e.table.look != nil && (max(e.table.gapTo, e.buffer.gapTo) > s.gapTo || e.doubled(now))
+}
+
+// doubled reports whether the table, which ends do not reach, has twice what was alive at the
+// latest look, and none is under way.
+func (e *Engine) doubled(now uint64) bool {
+	s := &e.sweeping
+	return !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(e.table.missing) == 0 && now >= s.again
+}
+
 // search looks at the next processes, if it is time to.
 func (e *Engine) search(now uint64) {
 	s := &e.sweeping
 	gapTo := max(e.table.gapTo, e.buffer.gapTo)
-	if !e.table.ends && e.table.count > max(2*s.alive, minFull) && len(s.todo)+len(e.table.missing) == 0 && now >= s.again {
+	if e.doubled(now) {
 		gapTo, s.alive, s.again = now, 0, now+e.table.grace
 	}
 	if gapTo == 0 && s.gapTo == 0 {

@@ -20,12 +20,11 @@ func (q *queue) layEvent(r *room, ev *quark.Event) {
 	if c == nil {
 		c = &measured
 	}
-	*c = C.struct_quark_event{
-		events: C.uint64_t(ev.Events), id_change: C.uint32_t(ev.IDChange),
-		time: C.uint64_t(q.wall + int64(ev.Time)), time_monotonic: C.uint64_t(ev.Time),
-		cpu: C.uint32_t(ev.CPU), tid: C.uint32_t(ev.TID), thread: C.uint32_t(flag(ev.Thread)),
-		tracer_pid: C.uint32_t(ev.Tracer.PID), tracer_tid: C.uint32_t(ev.Tracer.TID),
-	}
+	*c = C.struct_quark_event{} // a literal with all would be built elsewhere and copied
+	c.events, c.id_change = C.uint64_t(ev.Events), C.uint32_t(ev.IDChange)
+	c.time, c.time_monotonic = C.uint64_t(q.wall+int64(ev.Time)), C.uint64_t(ev.Time)
+	c.cpu, c.tid, c.thread = C.uint32_t(ev.CPU), C.uint32_t(ev.TID), C.uint32_t(flag(ev.Thread))
+	c.tracer_pid, c.tracer_tid = C.uint32_t(ev.Tracer.PID), C.uint32_t(ev.Tracer.TID)
 	ofProcess := !ev.Events.Has(quark.EventGap)
 	if ofProcess {
 		c.process = (*C.struct_quark_process)(r.take(C.sizeof_struct_quark_process))
@@ -53,14 +52,12 @@ func layParts(r *room, c *C.struct_quark_event, parts []quark.Part) {
 		return
 	}
 	c.parts = (*C.struct_quark_part)(at)
-	for i, to := range unsafe.Slice(c.parts, len(parts)) {
-		p := &parts[i]
-		to = C.struct_quark_part{
-			time: C.uint64_t(p.Time), event: C.uint32_t(p.Kind.Events()), id_change: C.uint32_t(p.IDChange), cpu: C.uint32_t(p.CPU),
-			uid: C.uint32_t(p.Cred.UID), euid: C.uint32_t(p.Cred.EUID), suid: C.uint32_t(p.Cred.SUID),
-			gid: C.uint32_t(p.Cred.GID), egid: C.uint32_t(p.Cred.EGID), sgid: C.uint32_t(p.Cred.SGID),
-			fields_known: bits(p.Known), fields_carried: bits(p.Carried & p.Known),
-		}
-		unsafe.Slice(c.parts, len(parts))[i] = to
+	all := unsafe.Slice(c.parts, len(parts))
+	for i := range parts {
+		p, to := &parts[i], &all[i]
+		to.time, to.event, to.id_change, to.cpu = C.uint64_t(p.Time), C.uint32_t(p.Kind.Events()), C.uint32_t(p.IDChange), C.uint32_t(p.CPU)
+		to.uid, to.euid, to.suid = C.uint32_t(p.Cred.UID), C.uint32_t(p.Cred.EUID), C.uint32_t(p.Cred.SUID)
+		to.gid, to.egid, to.sgid = C.uint32_t(p.Cred.GID), C.uint32_t(p.Cred.EGID), C.uint32_t(p.Cred.SGID)
+		to.pad, to.fields_known, to.fields_carried = 0, bits(p.Known), bits(p.Carried&p.Known)
 	}
 }

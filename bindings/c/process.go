@@ -38,11 +38,9 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 		c = &measured
 	}
 	known := p.Known
-	*c = C.struct_quark_process{
-		pid:          C.uint32_t(p.PID),
-		fields_known: bits(known), fields_carried: bits(p.Carried & known), fields_cut: bits(p.Truncated & known),
-		as_of: C.uint64_t(p.AsOf()),
-	}
+	*c = C.struct_quark_process{} // a literal with all would be built elsewhere and copied
+	c.pid, c.as_of = C.uint32_t(p.PID), C.uint64_t(p.AsOf())
+	c.fields_known, c.fields_carried, c.fields_cut = bits(known), bits(p.Carried&known), bits(p.Truncated&known)
 	for i := range groups {
 		g := &groups[i]
 		if known&g.fields == g.fields {
@@ -57,9 +55,7 @@ func (q *queue) layProcess(r *room, c *C.struct_quark_process, p *quark.Process)
 	}
 	q.layTask(c, p)
 	layEngine(c, p)
-	for i, b := range []byte(p.Comm[:min(len(p.Comm), len(c.comm)-1)]) {
-		c.comm[i] = C.char(b)
-	}
+	setText(&c.comm[0], C.size_t(len(c.comm)), p.Comm)
 	if known.Has(quark.FieldFilename) {
 		c.filename = r.text(p.Filename)
 	}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/cgo"
 	"syscall"
 	"time"
 	"unsafe"
@@ -33,8 +32,6 @@ type queue struct {
 	text  []byte // of the latest quarkgo_text
 }
 
-func of(handle C.uintptr_t) *queue { return cgo.Handle(handle).Value().(*queue) }
-
 //export quarkgo_open
 func quarkgo_open(attr *C.struct_quark_queue_attr, handle *C.uintptr_t, name *C.char, room C.size_t, message *C.char) C.int {
 	q, err := open(attr)
@@ -45,7 +42,7 @@ func quarkgo_open(attr *C.struct_quark_queue_attr, handle *C.uintptr_t, name *C.
 	q.wall = clock.At(0).UnixNano()
 	q.boot = clock.BootAt(0).UnixNano()
 	setText(name, room, q.Backend())
-	*handle = C.uintptr_t(cgo.NewHandle(q))
+	*handle = handleOf(q)
 	return 0
 }
 
@@ -85,7 +82,7 @@ func quarkgo_forget(handle C.uintptr_t) {
 	if q := of(handle); q.file != nil {
 		q.file.Close()
 	}
-	cgo.Handle(handle).Delete()
+	forget(handle)
 }
 
 // quarkgo_get takes the next event, or with again the one that there was too little room for.

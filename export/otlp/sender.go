@@ -41,6 +41,7 @@ type sender struct {
 	transport *http.Transport
 	last      answer // to the request of the current delivery, of which there is one at a time
 	sent      atomic.Bool
+	warned    string // the latest warning reported: each is once, not with each batch
 	gzip      *gzip.Writer
 	envelope  envelope
 	request   []byte // of the current delivery
@@ -55,6 +56,8 @@ type answer struct {
 	to     string       // where a redirection goes
 	body   bytes.Buffer // its beginning
 	broken bool         // its end did not come
+
+	warning string // the message of partial_success
 }
 
 // maxAnswer is as much of an answer as is looked at.
@@ -202,7 +205,12 @@ func (s *sender) deliver(ctx context.Context, batch [][]byte) spool.Outcome {
 	s.sent.Store(false)
 	err := s.exporter.Export(ctx, make([]sdk.Record, 1)) // see RoundTrip
 	s.request = nil
-	return s.last.outcome(len(batch), err)
+	out := s.last.outcome(len(batch), err)
+	if said := s.last.warning; out.Err == nil && said != "" && said != s.warned {
+		s.warned = said
+		out.Err = fmt.Errorf("the target took all events, with a warning: %.200q", said)
+	}
+	return out
 }
 
 // outcome says what became of n records, whose export returned an error.
@@ -257,5 +265,6 @@ func (a *answer) rejected() (int64, error) {
 	if err := proto.Unmarshal(a.body.Bytes(), &m); err != nil {
 		return 0, fmt.Errorf("the answer is not of OTLP: %w", err)
 	}
+	a.warning = m.GetPartialSuccess().GetErrorMessage()
 	return m.GetPartialSuccess().GetRejectedLogRecords(), nil
 }

@@ -121,6 +121,10 @@ func TestBadTargets(t *testing.T) {
 		{"refuses a part", partial(5), map[string]uint64{"rejected": 50}, "5 of 50 events were refused"},
 		{"refuses more than there are", partial(1e12), map[string]uint64{"rejected": events}, "refused"},
 		{"refuses less than none", partial(-7), nil, ""},
+		{"warns", func(w http.ResponseWriter, _ *http.Request, _ int32) bool {
+			answer(w, &collector.ExportLogsServiceResponse{PartialSuccess: &collector.ExportLogsPartialSuccess{ErrorMessage: "use v2"}})
+			return true
+		}, nil, `took all events, with a warning: "use v2"`},
 		{"sends elsewhere", func(w http.ResponseWriter, r *http.Request, _ int32) bool {
 			http.Redirect(w, r, "/other", http.StatusFound)
 			return true
@@ -175,7 +179,11 @@ func TestBadTargets(t *testing.T) {
 			if n.Lost() != lost || n.Queued != 0 {
 				t.Errorf("%+v", n)
 			}
-			if len(c.dropped) == 0 && c.report != "" && distinct(r.got()) != events {
+			if c.name == "warns" {
+				if len(reports) != 1 {
+					t.Errorf("%d reports of one warning", len(reports))
+				}
+			} else if len(c.dropped) == 0 && c.report != "" && distinct(r.got()) != events {
 				t.Errorf("%d of %d came", distinct(r.got()), events)
 			}
 			if c.report == "" {

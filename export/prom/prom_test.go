@@ -166,6 +166,27 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// Many clients that say nothing, or half of a request, keep no other out.
+func TestSilentClients(t *testing.T) {
+	s, _ := served(t)
+	for i := range 200 {
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%2 == 0 {
+			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost:")
+		}
+	}
+	for range 3 {
+		begin := time.Now()
+		if _, status := scrape(t, s); status != http.StatusOK || time.Since(begin) > 2*time.Second {
+			t.Errorf("status %d after %v", status, time.Since(begin))
+		}
+	}
+}
+
 // The quickest of some scrapes takes less than 5 ms, with all of HTTP.
 func TestScrapeIsQuick(t *testing.T) {
 	s, _ := served(t)

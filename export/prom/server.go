@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 )
 
 // Server serves the metrics of a collector at /metrics, in a goroutine. Clients that are slow, say
@@ -23,8 +22,8 @@ type Server struct {
 }
 
 const (
-	maxConnections = 64
-	maxScrapes     = 4 // at a time; more get 503
+	maxConnections = 64 // then the oldest that waits is closed
+	maxScrapes     = 4  // at a time; more get 503
 )
 
 // Listen serves at a TCP address HOST:PORT. Without a host it is that of all interfaces.
@@ -43,13 +42,15 @@ func Listen(address string, c *Collector) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "quark: metrics are at /metrics") })
+	clients := &crowd{most: maxConnections, answering: make(map[net.Conn]bool)}
 	s := &Server{listener: l, done: make(chan struct{}), http: http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		Handler: clients.handle(mux), ConnState: clients.state, ConnContext: clients.remember,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}}
 	go func() {
 		defer close(s.done)
-		_ = s.http.Serve(netutil.LimitListener(l, maxConnections)) // until Close
+		_ = s.http.Serve(l) // until Close
 	}()
 	return s, nil
 }

@@ -214,6 +214,34 @@ static void check_replay(const char *recording)
 	quark_queue_close(&queue);
 }
 
+/*
+ * A process is as of the latest event until the next is asked for, also after a block; and queues
+ * that are open together are two.
+ */
+static void check_block(const char *recording)
+{
+	struct quark_queue queue, other;
+	const struct quark_process *p;
+	const struct quark_event *event;
+	uint64_t as_of = 0;
+
+	CHECK(open_with(&other, 0, 0, NULL, recording) == 0 && open_with(&queue, 0, 0, NULL, recording) == 0);
+	CHECK(next_event(&other) != NULL);
+	while ((event = quark_queue_get_event(&queue)) != NULL || errno == EAGAIN) {
+		if ((p = quark_process_lookup(&queue, 2)) != NULL)
+			as_of = p->as_of;
+		CHECK(event != NULL || quark_queue_block(&queue) == 0);
+		CHECK((p = quark_process_lookup(&queue, 2)) == NULL || p->as_of == as_of);
+	}
+	CHECK(errno == ENODATA);
+	quark_queue_close(&queue);
+	CHECK(next_event(&other) != NULL);
+	CHECK(open_with(&queue, 0, 0, NULL, recording) == 0 && next_event(&queue) != NULL);
+	quark_queue_close(&other);
+	CHECK(next_event(&queue) != NULL);
+	quark_queue_close(&queue);
+}
+
 /* What reports a write error is the file: /dev/full has no room. */
 static void check_full(const char *recording)
 {
@@ -476,6 +504,7 @@ int main(int argc, char **argv)
 	check_cmdline();
 	check_null(argv[1]);
 	check_full(argv[1]);
+	check_block(argv[1]);
 	check_fork(argv[1]);
 	check_epollfd();
 	check_threads();
