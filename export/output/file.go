@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,11 @@ type file struct {
 	half   bool      // it ends in half a line of somebody else
 	period time.Time // what RotateEvery calls the time of the file's last line
 	buffer []byte
-	// left is why old files are there that Keep does not allow, until it is reported.
+	// left is why old files are there that Keep does not allow, or why the file could not be
+	// renamed, until it is reported.
 	left error
+	// again is when to try to rename the file, after that failed; until then it grows.
+	again time.Time
 }
 
 // openPath opens a file or FIFO.
@@ -128,7 +132,7 @@ func (f *file) write(batch []entry) (n int, err error) {
 	f.buffer = append(f.buffer, batch[0].line...)
 	for n = 1; n < len(batch); n++ {
 		line := batch[n].line
-		if f.o.RotateSize > 0 && f.size+int64(len(f.buffer)+len(line)) > f.o.RotateSize {
+		if f.o.RotateSize > 0 && f.again.IsZero() && f.size+int64(len(f.buffer)+len(line)) > f.o.RotateSize {
 			break
 		}
 		f.buffer = append(f.buffer, line...)
@@ -179,10 +183,22 @@ func (f *file) ready(more int) error {
 		f.period = now
 		return nil
 	}
+	if time.Now().Before(f.again) {
+		return nil
+	}
+	f.again = time.Time{}
+	period := f.period
 	if err := f.rotate(); err != nil {
+		f.left = fmt.Errorf("the file grows until it can be renamed: %w", err)
+		f.again = time.Now().Add(cmp.Or(f.o.RetryMax, 30*time.Second))
+	}
+	if err := f.open(); err != nil {
 		return err
 	}
-	return f.open()
+	if !f.again.IsZero() {
+		f.period = period // not that of what is written now: it is to be renamed still
+	}
+	return nil
 }
 
 // renew opens what has a name if it is not open, or is not f any more.

@@ -65,6 +65,54 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A file that can't be renamed grows, which is reported, until it can be.
+func TestRenameRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount a file on itself, which can't be renamed then")
+	}
+	name := filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(name, name, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mount a file on itself: %v", err)
+	}
+	mounted := true
+	unmount := func() {
+		if err := unix.Unmount(name, unix.MNT_DETACH); mounted && err != nil {
+			t.Error(err)
+		}
+		mounted = false
+	}
+	t.Cleanup(func() {
+		if mounted {
+			unmount()
+		}
+	})
+	o := quick()
+	o.RotateSize = 12 * 100
+	reports := make(chan error, 100)
+	o.Report = func(err error) { reports <- err }
+	out := open(t, name, o)
+	put(out, 0, 300)
+	for out.Counts().Queued > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := <-reports; !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "grows until") {
+		t.Errorf("reported %v", err)
+	}
+	if got, files := lines(t, name); !slices.Equal(got, numbered(0, 300)) || files != 1 {
+		t.Errorf("%d lines in %d files", len(got), files)
+	}
+	unmount()
+	time.Sleep(2 * o.RetryMax)
+	put(out, 300, 350)
+	closed(t, out, 350)
+	if got, files := lines(t, name); !slices.Equal(got, numbered(0, 350)) || files != 2 {
+		t.Errorf("%d lines in %d files", len(got), files)
+	}
+}
+
 // What can be opened, and not written, is refused, and not changed before.
 func TestUnwritable(t *testing.T) {
 	if os.Getuid() != 0 {
