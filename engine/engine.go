@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"time"
 
 	"github.com/quark-linux/quark/internal/stock"
@@ -32,6 +33,7 @@ type Engine struct {
 	delivered uint64 // time of the youngest event handed out
 	trimmer   stock.Timer
 	drain     drain
+	failure   error // of the source, whose end that was
 	sweeping  sweep
 
 	aggregations    uint64
@@ -83,8 +85,8 @@ func (e *Engine) Learn(r *RawEvent) {
 	}
 }
 
-// Get returns the next event, ErrNothing or an error of the source, after which
-// the engine is of no more use. It never waits. Events that change nothing (ids set
+// Get returns the next event, ErrNothing or an error of the source: after all events that are held,
+// and from then on in each call. It never waits. Events that change nothing (ids set
 // to what they were) and those that Options.Filter or Judge rejects are passed over.
 //
 // What the previous call returned is not valid any more.
@@ -117,6 +119,9 @@ func (e *Engine) Get() (*Event, error) {
 			if e.unsettled() && e.settlesAt() <= e.clock.Now() {
 				continue // the next reading settles it
 			}
+			if e.failure != nil {
+				return nil, e.failure
+			}
 			return nil, ErrNothing
 		}
 		if ev := e.deliver(now); ev != nil {
@@ -144,7 +149,11 @@ func (e *Engine) populate(now uint64) error {
 	}
 	if err := e.source.Populate(e.sink); err != nil {
 		if !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read from %s: %w", e.source.Name(), err)
+			err = fmt.Errorf("read from %s: %w", e.source.Name(), err)
+			if errors.Is(err, os.ErrClosed) {
+				return err
+			}
+			e.failure, e.holder = err, nil // what the source holds back does not come
 		}
 		e.drain.at, e.drain.done = max(now, 1), true
 		return nil
