@@ -117,7 +117,7 @@ func (s *brokenSource) Populate(to engine.Sink) error {
 	return s.Source.Populate(to)
 }
 
-// The error of a source that Block reads is what Get returns, from then on.
+// The error of a source that Block reads is what Get returns, after what is held.
 func TestBlockMeetsError(t *testing.T) {
 	src := new(brokenSource)
 	q := holding(t, src, src.Push)
@@ -125,9 +125,13 @@ func TestBlockMeetsError(t *testing.T) {
 	if err := q.Block(deadline); err != nil {
 		t.Fatal(err)
 	}
+	broken := src.broken
 	src.broken = nil
+	if ev, err := q.Get(); err != nil || ev.Process.PID != 8 {
+		t.Fatal(ev, err)
+	}
 	for range 2 {
-		if ev, err := q.Get(); err == nil || errors.Is(err, quark.ErrNothing) {
+		if ev, err := q.Get(); !errors.Is(err, broken) {
 			t.Fatal(ev, err)
 		}
 	}

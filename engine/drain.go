@@ -2,7 +2,7 @@ package engine
 
 import "time"
 
-// drain is the state of an orderly end, which Drain begins or the source, with io.EOF.
+// drain is the state of an orderly end, which Drain begins or the source, with an error or io.EOF.
 type drain struct {
 	at     uint64 // when it began; 0 before
 	done   bool   // nothing of before that time is left in the source

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"time"
 
 	"github.com/quark-linux/quark/internal/stock"
@@ -30,9 +31,9 @@ type Engine struct {
 	populated uint64 // when Populate was last called
 	emptied   uint64 // when it last left nothing in the source
 	delivered uint64 // time of the youngest event handed out
-	failed    error  // of the source, met by Young, for Get to return
 	trimmer   stock.Timer
 	drain     drain
+	failure   error // of the source, whose end that was
 	sweeping  sweep
 
 	aggregations    uint64
@@ -89,24 +90,18 @@ func (e *Engine) Learn(r *RawEvent) {
 // looked up. In a drain, and while there are processes to look for, it reports false.
 func (e *Engine) Young() bool {
 	now := e.clock.Now()
-	if e.drain.at != 0 || e.failed != nil || e.ripe(now) {
-		return false
-	}
-	if e.failed = e.populate(now); e.failed != nil || e.drain.at != 0 {
-		return false
+	if e.drain.at != 0 || e.ripe(now) || e.populate(now) != nil || e.drain.at != 0 {
+		return false // of an error Get says the same
 	}
 	return e.buffer.Len() > 0 && !e.ripe(now) && !e.sweeps(now)
 }
 
-// Get returns the next event, ErrNothing or an error of the source, after which
-// the engine is of no more use. It never waits. Events that change nothing (ids set
+// Get returns the next event, ErrNothing or an error of the source: after all events that are held,
+// and from then on in each call. It never waits. Events that change nothing (ids set
 // to what they were) and those that Options.Filter or Judge rejects are passed over.
 //
 // What the previous call returned is not valid any more.
 func (e *Engine) Get() (*Event, error) {
-	if e.failed != nil {
-		return nil, e.failed
-	}
 	now, read := e.clock.Now(), false
 	e.table.settleEntries()
 	e.table.dropUsage()
@@ -135,6 +130,9 @@ func (e *Engine) Get() (*Event, error) {
 			if e.unsettled() && e.settlesAt() <= e.clock.Now() {
 				continue // the next reading settles it
 			}
+			if e.failure != nil {
+				return nil, e.failure
+			}
 			return nil, ErrNothing
 		}
 		if ev := e.deliver(now); ev != nil {
@@ -162,7 +160,11 @@ func (e *Engine) populate(now uint64) error {
 	}
 	if err := e.source.Populate(e.sink); err != nil {
 		if !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read from %s: %w", e.source.Name(), err)
+			err = fmt.Errorf("read from %s: %w", e.source.Name(), err)
+			if errors.Is(err, os.ErrClosed) {
+				return err
+			}
+			e.failure, e.holder = err, nil // what the source holds back does not come
 		}
 		e.drain.at, e.drain.done = max(now, 1), true
 		return nil

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -779,6 +780,41 @@ func TestSourceError(t *testing.T) {
 	r.src.Close()
 	if _, err := r.Get(); err == nil || !strings.Contains(err.Error(), "read from enginetest") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// failing is a source that fails when it has told all.
+type failing struct {
+	*enginetest.Source
+	err error
+}
+
+func (s failing) Populate(to engine.Sink) error {
+	if err := s.Source.Populate(to); err != nil {
+		return err
+	}
+	return s.err
+}
+
+func (s failing) Held() (uint64, bool) { return 0, true }
+
+// What a source has told before it fails is delivered before its error, and nothing is after it.
+func TestToldBeforeError(t *testing.T) {
+	src, clock := new(enginetest.Source), enginetest.NewClock()
+	e, err := engine.New(failing{src, syscall.EIO}, clock.Engine(), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.Push(raw(engine.KindFork, 5, 10), raw(engine.KindFork, 6, 20))
+	for pid := uint32(5); pid <= 6; pid++ {
+		if ev, err := e.Get(); err != nil || ev.Process.PID != pid {
+			t.Fatalf("%+v, %v", ev, err)
+		}
+	}
+	for range 2 {
+		if ev, err := e.Get(); !errors.Is(err, syscall.EIO) || !e.Drained() {
+			t.Errorf("%+v, %v, drained %v", ev, err, e.Drained())
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *Source) describe(always bool, notes []string) {
 	}
 	kind(engine.KindExit, "SYSCALL of exit_group, and of exit if its process was told to fork or to execute and has made no thread since, nor what was gone before it could be looked at; not of ends by a signal")
 	kind(engine.KindIDChange, "SYSCALL of set*uid, set*gid and setsid, where /proc shows that it is of the leader; not the first of a process after a loss, nor of one whose birth is told late: what the ids were is not known")
-	kind(engine.KindExecFailed, "SYSCALL and PATH; the path is unknown where the kernel refused it before it had a copy; one that ends its process may be told")
+	kind(engine.KindExecFailed, "SYSCALL and PATH; the path is unknown where the kernel refused it before it had a copy; not with EINTR, nor by seccomp(2); one that ends its process may be told")
 	c.Kinds[engine.KindExecFailed].Partial = 0
 	c.Kinds[engine.KindGap] = engine.Capability{Origin: engine.OriginKernel,
 		Via: "numbers that miss among those of the events, the socket's count of what it dropped, and the kernel's of what it had no room for"}

@@ -249,6 +249,9 @@ func (s *Source) concludeFailed(e *event) {
 	if at, ended := s.abends[e.pid]; ended && at >= e.received || errno <= 0 || errno > 4095 {
 		return
 	}
+	if errno == int64(unix.EINTR) { // also where the kernel makes the call again
+		return
+	}
 	for _, o := range s.queue.events { // another thread has executed, which has ended this one
 		if errno == int64(unix.EAGAIN) && o != e && o.executes(e.pid) {
 			return

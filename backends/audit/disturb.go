@@ -13,7 +13,7 @@ import (
 // may hide something from it, and the end of audit. What was tried in vain changes nothing.
 func (s *Source) configChange(r *auditrecord.Record) {
 	var op string
-	ours, off, done := false, false, true
+	ours, off, done, exclude := false, false, true, false
 	for m := r.Members(); ; {
 		name, v, ok := m.Next()
 		if !ok {
@@ -27,6 +27,8 @@ func (s *Source) configChange(r *auditrecord.Record) {
 			ours = ok && string(key) == s.rules.key
 		case "audit_enabled":
 			off = string(v) == "0"
+		case "list":
+			exclude = string(v) == "5"
 		case "res":
 			done = string(v) != "0"
 		}
@@ -35,8 +37,13 @@ func (s *Source) configChange(r *auditrecord.Record) {
 	case !done:
 	case op == "remove_rule" && ours:
 		s.restore = true
-	case (op == "add_rule" || op == "remove_rule") && !ours:
+	case op == "add_rule" || op == "remove_rule": // with any key
 		s.foreign = true
+		if op == "remove_rule" {
+			s.revealed = s.revealed || exclude
+		} else if !ours {
+			s.added++
+		}
 	case off:
 		s.disabled = true
 	}
@@ -47,11 +54,11 @@ func (s *Source) react() error {
 	if s.restore {
 		s.restoreRules()
 	}
-	if s.foreign {
+	if s.foreign || s.looked != 0 && s.now() >= s.looked+s.lookEvery {
 		if err := s.checkForeign(); err != nil {
 			return err
 		}
-		s.foreign = false
+		s.foreign, s.revealed, s.added = false, false, 0
 	}
 	if s.disabled {
 		return errors.New("audit was disabled by another process, so that no more comes: enable it, as with auditctl -e 1, and open the source again")
@@ -71,23 +78,34 @@ func (s *Source) restoreRules() {
 }
 
 // checkForeign looks whether rules that others have added hide something, or hide it no more. What
-// happens in between is missing, and nothing counts it.
+// happens in between is missing, and nothing counts it. A rule can hide that it was added, too.
 func (s *Source) checkForeign() error {
+	before, excluding := s.looked, s.rules.excluding
 	notes, gone, err := s.rules.lookAtOthers()
+	s.looked = s.now()
+	hidden := s.rules.fresh > s.added || s.revealed && s.rules.excluding >= excluding
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
+		if s.hiddenFrom == 0 {
+			s.hiddenFrom = before
+		}
 		return err
 	case err != nil: // the privilege was dropped
-		notes = []string{"others have changed rules, which may hide something and can't be looked at: " + source.OneLine(err)}
-	case len(notes) == 0 && !(gone && s.hiddenFrom != 0):
+		s.looked, hidden = 0, false
+		notes = []string{"rules of others, which may hide something, can't be looked at: " + source.OneLine(err)}
+		if !s.foreign {
+			s.caps.Notes, s.backlog.bound = append(s.caps.Notes, notes...), true
+			return nil
+		}
+	case len(notes) == 0 && !hidden && !(gone && s.hiddenFrom != 0):
 		return nil
 	}
 	s.caps.Notes = append(s.caps.Notes, notes...)
+	if hidden && s.hiddenFrom == 0 {
+		s.hiddenFrom = before
+	}
 	until := s.unseen(s.hiddenFrom)
-	switch {
-	case len(s.rules.hiding) == 0:
-		s.hiddenFrom = 0
-	case s.hiddenFrom == 0:
+	if s.hiddenFrom = 0; len(s.rules.hiding) > 0 {
 		s.hiddenFrom = until
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestConfigChange(t *testing.T) {
 		{`auid=0 ses=1 subj=kernel op="remove_rule" key="mine" list=4 res=1`, false, true, false},
 		{`auid=0 ses=1 subj=kernel op=remove_rule key="mine" list=4 res=0`, false, false, false},
 		{`auid=0 ses=1 subj=kernel op=remove_rule key=(null) list=4 res=1`, false, false, true},
-		{`auid=0 ses=1 subj=kernel op=add_rule key="mine" list=4 res=1`, false, false, false},
+		{`auid=0 ses=1 subj=kernel op=add_rule key="mine" list=4 res=1`, false, false, true},
 		{`auid=0 ses=1 subj=kernel op=add_rule key=(null) list=1 res=1`, false, false, true},
 		{`auid=0 ses=1 subj=kernel op=add_rule key=(null) list=1 res=0`, false, false, false},
 		{`pid=1 uid=0 auid=0 ses=1 subj=kernel op=add_rule audit_enabled=2 res=0`, false, false, false},
@@ -114,9 +114,55 @@ func TestRulesOfOthers(t *testing.T) {
 	if g := gaps(evs); len(g) != 2 || g[1].From > g[0].To || g[1].To <= g[0].To {
 		t.Errorf("the rule hid execs until it was removed: %d gaps", len(g))
 	}
+	disguised := never(auditrule.ListExit|first, exec)
+	disguised.Fields[1].Text = s.rules.key
+	add(disguised)
+	if err := populateUntil(s, &evs, func() bool { return len(gaps(evs)) > 2 }); err != nil || len(gaps(evs)) != 3 {
+		t.Errorf("a rule with the source's key hides execs: %d gaps, %v", len(gaps(evs)), err)
+	}
+	s.Finish() // it is there to the end
+	if err := s.Populate(&evs); err != nil || len(gaps(evs)) != 4 || gaps(evs)[3].From != gaps(evs)[2].To {
+		t.Errorf("a rule hides execs until the end: %d gaps, %v", len(gaps(evs)), err)
+	}
 	add(auditrule.Rule{List: auditrule.ListTask, Action: auditrule.Never})
 	err = populateUntil(s, &evs, func() bool { return false })
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "task,never") {
 		t.Errorf("new processes are not audited: %v", err)
+	}
+}
+
+// A rule that excludes records of whoever adds it has none of its own, nor has one that is added
+// when those of changes are excluded: a look from time to time finds them, as does the removal.
+func TestHiddenRules(t *testing.T) {
+	c := control(t)
+	exclude := func(field, value uint32) auditrule.Rule {
+		return auditrule.Rule{List: auditrule.ListExclude, Action: auditrule.Always, Fields: []auditrule.Field{{Field: field, Value: value}}}
+	}
+	const uid = 1
+	for name, r := range map[string]auditrule.Rule{"of root": exclude(uid, 0), "of changes": exclude(auditrule.FieldMsgType, 1305)} {
+		for _, removed := range []bool{false, true} {
+			s := open(t, Options{}, source.Options{})
+			conform.Drain(t, s)
+			var evs conform.Events
+			if s.lookEvery = 100_000_000; removed {
+				s.lookEvery = 1 << 60
+			}
+			before := s.now()
+			if err := c.Add(r.Bytes()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Delete(r.Bytes()) })
+			if removed {
+				c.Delete(r.Bytes())
+			}
+			if err := populateUntil(s, &evs, func() bool { return len(evs.Of(0, engine.KindGap)) > 0 }); err != nil {
+				t.Fatal(err)
+			}
+			if gaps := evs.Of(0, engine.KindGap); len(gaps) != 1 || gaps[0].Gap.Cause != engine.LossUnseen || gaps[0].Gap.From > before {
+				t.Errorf("%s, removed %v: %d gaps", name, removed, len(gaps))
+			}
+			c.Delete(r.Bytes())
+			s.Close()
+		}
 	}
 }

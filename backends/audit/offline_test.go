@@ -390,6 +390,95 @@ func TestLateFailure(t *testing.T) {
 	}
 }
 
+// Audit says EINTR of a call that the kernel makes again, of one that ends with its thread, and of
+// one that was interrupted: which it was is not known.
+func TestInterruptedExec(t *testing.T) {
+	for errno, want := range map[unix.Errno]int{unix.EINTR: 0, unix.ENOENT: 1} {
+		s := offline(t)
+		s.to = new(conform.Events)
+		d := tell{s: s}
+		d.call(s.now(), auditrecord.Exec, 1<<22+5, 1, -int64(errno), 0, `item=0 name="/bin/x"`)
+		if evs := settle(s); len(evs) != want {
+			t.Errorf("%v: %d events", errno, len(evs))
+		}
+	}
+}
+
+// The records of programs and of logins have numbers too: where these have come nothing is missing.
+func TestOtherRecords(t *testing.T) {
+	s := offline(t)
+	var evs conform.Events
+	s.to = &evs
+	d := tell{s: s}
+	for i, kind := range []auditrecord.Type{1100, 1005, 1006, 1199, 1400, 2100, 2999} {
+		d.record(kind, uint32(i+1), s.now(), "pid=1 uid=0 auid=1 ses=1 msg='x'")
+	}
+	s.noted = s.now()
+	if s.checkLoss(loss{}); len(evs) != 0 {
+		t.Errorf("%d events are missing", evs[0].Gap.Count)
+	}
+}
+
+// What came before the end of audit is told before its error, and until when others hid something.
+func TestTellBeforeError(t *testing.T) {
+	s := offline(t)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	var evs conform.Events
+	s.fd, s.finishing, s.to, s.hiddenFrom, s.disabled = fds[0], false, &evs, 5, true
+	d := tell{s: s}
+	d.call(s.now(), auditrecord.Exec, 1<<22+5, 1, 0, 0, `argc=1 a0="/bin/sh"`)
+	if err := s.Populate(&evs); err == nil {
+		t.Error("no error")
+	}
+	evs.One(t, 1<<22+5, engine.KindExec)
+	if gaps := evs.Of(0, engine.KindGap); len(gaps) != 1 || gaps[0].Gap.Cause != engine.LossUnseen || gaps[0].Gap.From != 5 {
+		t.Errorf("%d gaps", len(gaps))
+	}
+}
+
+// What rules of the list exclude keep from the source is noted, and an error if it is all.
+func TestExcluded(t *testing.T) {
+	const uid, equal, notEqual, atLeast = 1, 0x40000000, 0x30000000, 0x60000000
+	type field struct{ field, value, op uint32 }
+	for _, c := range []struct {
+		fields     []field
+		noted, all bool
+	}{
+		{[]field{{auditrule.FieldMsgType, 1300, equal}}, false, true},
+		{[]field{{auditrule.FieldMsgType, 1200, atLeast}}, false, true},
+		{[]field{{auditrule.FieldMsgType, 1100, notEqual}}, false, true},
+		{[]field{{auditrule.FieldMsgType, 1300, notEqual}}, true, false},
+		{[]field{{auditrule.FieldMsgType, 1300, equal}, {uid, 0, equal}}, true, false},
+		{[]field{{uid, 0, equal}}, true, false},
+		{[]field{{uid, 1300, equal}}, true, false},
+		{[]field{{auditrule.FieldMsgType, 1302, equal}}, true, false},
+		{[]field{{auditrule.FieldMsgType, 1309, equal}}, true, false},
+		{[]field{{auditrule.FieldMsgType, 1305, equal}}, true, false},
+		{[]field{{auditrule.FieldMsgType, 1307, equal}}, false, false},
+		{[]field{{auditrule.FieldMsgType, 1100, equal}, {uid, 0, equal}}, false, false},
+	} {
+		b := (&auditrule.Rule{List: auditrule.ListExclude, Action: auditrule.Always}).Bytes()
+		binary.NativeEndian.PutUint32(b[8:], uint32(len(c.fields)))
+		for i, f := range c.fields { // as in struct audit_rule_data
+			for j, v := range []uint32{f.field, f.value, f.op} {
+				binary.NativeEndian.PutUint32(b[12+64*4+j*64*4+i*4:], v)
+			}
+		}
+		rule, err := auditrule.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if note, err := hides(&rule); (note != "") != c.noted || (err != nil) != c.all {
+			t.Errorf("%v: %q, %v", c.fields, note, err)
+		}
+	}
+}
+
 // The status of an end is the argument of exit_group, or unknown if threads called it with
 // different ones. A thread that ends by itself ends its process if it is the only one.
 func TestEnds(t *testing.T) {
@@ -520,6 +609,13 @@ func TestWallClockSet(t *testing.T) {
 	d.call(before, auditrecord.ExitGroup, 1<<22+5, 1, 0, 3)
 	if ev := settle(s).One(t, 1<<22+5, engine.KindExit); ev.Time < before || ev.Time > s.now() {
 		t.Errorf("stamped %d, not after %d", ev.Time, before)
+	}
+	// What the socket held meanwhile may be of before, however long it takes to read it.
+	s.stepped -= settling
+	s.noted = s.stepped - 1
+	d.call(before-3_600_000_000_000, auditrecord.ExitGroup, 1<<22+6, 1, 0, 3)
+	if at := s.queue.events[0].stamp; at < before {
+		t.Errorf("stamped %d, not after %d", at, before)
 	}
 }
 

@@ -49,7 +49,7 @@ func newSource(shared source.Options, o Options) *Source {
 	s := &Source{
 		shared: shared, exits: shared, opts: o, fd: -1, now: clock.Monotonic, hold: defaultHold, slack: 2*clock.Tick() + 1_000_000 + wallError,
 		batch: nlsocket.NewBatch(batchSize, maxMessage), clock: procfs.NewBootClock(), lives: make(lives), told: make(map[uint32]uint64), births: make(map[uint32]bool), abends: make(map[uint32]uint64),
-		serials: serials{missed: make(map[uint32]hole)}, showStatus: kernelversion.AtLeast("6.1"),
+		lookEvery: 5_000_000_000, serials: serials{missed: make(map[uint32]hole)}, showStatus: kernelversion.AtLeast("6.1"),
 	}
 	s.wall, _ = clock.WallOffset()
 	if shared.HoldTime > 0 { // an event is to come in time to be put in order
@@ -111,7 +111,10 @@ func (s *Source) openAll() (err error) {
 	}
 	booted := commandLine()
 	s.backlog.exact = booted != "1" && booted != "on"
-	s.backlog.bound = !s.backlog.exact
+	s.backlog.bound = !s.backlog.exact || len(s.rules.hiding) > 0
+	if s.looked = s.now(); len(s.rules.hiding) > 0 {
+		s.hiddenFrom = s.looked
+	}
 	// Of after the socket has begun to get records.
 	if st, err = s.rules.control.Status(); err != nil {
 		return err

@@ -22,6 +22,9 @@ type rules struct {
 	key     string
 	added   [][]byte
 	hiding  map[string]bool // rules of others that hide something, as bytes
+
+	fresh     int // of hiding, those that were not there before
+	excluding int // rules of the list exclude
 }
 
 // queues numbers the sources of this process.
@@ -133,9 +136,12 @@ func (r *rules) lookAtOthers() (notes []string, gone bool, err error) {
 		}
 	}
 	known := r.hiding
-	r.hiding = make(map[string]bool)
+	r.hiding, r.fresh, r.excluding = make(map[string]bool), 0, 0
 	for i := range parsed {
-		if _, _, ok := owner.Parse(parsed[i].Key()); ok || parsed[i].List == auditrule.ListExit && i > last {
+		if parsed[i].List == auditrule.ListExclude {
+			r.excluding++
+		}
+		if parsed[i].List == auditrule.ListExit && i > last {
 			continue
 		}
 		note, err := hides(&parsed[i])
@@ -145,7 +151,11 @@ func (r *rules) lookAtOthers() (notes []string, gone bool, err error) {
 		if note == "" {
 			continue
 		}
-		if r.hiding[string(list[i])] = true; !known[string(list[i])] && !slices.Contains(notes, note) {
+		r.hiding[string(list[i])] = true
+		if known[string(list[i])] {
+			continue
+		}
+		if r.fresh++; !slices.Contains(notes, note) {
 			notes = append(notes, note)
 		}
 	}
@@ -161,19 +171,20 @@ func hides(r *auditrule.Rule) (note string, err error) {
 	case r.List == auditrule.ListTask && r.Action == auditrule.Never && len(r.Fields) == 0:
 		return "", fmt.Errorf("the rule -a task,never keeps the kernel from auditing new processes: remove it, as with auditctl -d task,never: %w", errors.ErrUnsupported)
 	case r.List == auditrule.ListTask && r.Action == auditrule.Never:
-		return "a rule of the list task keeps the kernel from auditing some of the new processes (auditctl -l)", nil
+		return "a rule of the list task keeps the kernel from auditing some of the new processes, as long as they live (auditctl -l)", nil
 	case r.List == auditrule.ListExclude:
-		for _, f := range r.Fields {
-			switch auditrecord.Type(f.Value) {
-			case auditrecord.Syscall:
-				if f.Field == auditrule.FieldMsgType && len(r.Fields) == 1 {
-					return "", fmt.Errorf("a rule of the list exclude keeps the kernel from making records of system calls: remove it, as with auditctl -d always,exclude -F msgtype=SYSCALL: %w", errors.ErrUnsupported)
-				}
-			case auditrecord.Execve, auditrecord.Path:
-			default:
-				continue
+		if some, all := r.Excludes(uint32(auditrecord.Syscall)); all {
+			return "", fmt.Errorf("a rule of the list exclude keeps the kernel from making records of system calls: remove it, as with auditctl -d always,exclude -F msgtype=SYSCALL: %w", errors.ErrUnsupported)
+		} else if some {
+			return "a rule of the list exclude keeps the kernel from making records of some processes, which are missing (auditctl -l)", nil
+		}
+		if some, _ := r.Excludes(uint32(auditrecord.ConfigChange)); some {
+			return "a rule of the list exclude keeps the kernel from telling of changes of rules: those that hide something from then on are not seen (auditctl -l)", nil
+		}
+		for _, kind := range []auditrecord.Type{auditrecord.Execve, auditrecord.Path} {
+			if some, _ := r.Excludes(uint32(kind)); some {
+				return "a rule of the list exclude keeps the kernel from making some records: what they have is unknown, and an execveat(2) without its arguments is not told (auditctl -l)", nil
 			}
-			return "a rule of the list exclude keeps the kernel from making some records: what they have is unknown (auditctl -l)", nil
 		}
 	case r.List == auditrule.ListExit && r.Action == auditrule.Never:
 		for _, abi := range auditrecord.Native(runtime.GOARCH) {

@@ -73,8 +73,12 @@ type Source struct {
 	disabled bool // somebody has disabled audit
 	restore  bool // somebody has removed rules of this source
 	foreign  bool // somebody has changed other rules
-	// hiddenFrom is since when rules that others have added hide something, 0 for not.
+	// hiddenFrom is since when rules of others hide something that was not told, 0 for not.
 	hiddenFrom uint64
+	added      int    // rules that records since the last look tell of
+	revealed   bool   // somebody has removed a rule of the list exclude since then
+	looked     uint64 // when the rules were last looked at, 0 if they can't be
+	lookEvery  uint64 // ns from one look to the next, as changes can be hidden too
 
 	to        engine.Sink // of the Populate in its course
 	size      int         // the most room that the sink had
@@ -120,6 +124,9 @@ func (s *Source) Arm(idle bool) bool {
 			due = at
 		}
 	}
+	if look := s.looked + s.lookEvery; s.looked != 0 && (due == 0 || look < due) {
+		due = look
+	}
 	s.pace.Arm(s.busy && !idle, due, s.now())
 	s.busy = false
 	return true
@@ -157,7 +164,15 @@ func (s *Source) Populate(to engine.Sink) error {
 		s.checkLoss(lost)
 	}
 	s.checkBacklog()
-	return s.react()
+	err := s.react()
+	if err != nil { // no more comes
+		s.checkLoss(s.settle(true, true))
+	}
+	if (err != nil || s.finishing) && s.hiddenFrom != 0 {
+		s.unseen(s.hiddenFrom)
+		s.hiddenFrom = 0
+	}
+	return err
 }
 
 // drain reads a batch of records. emptied is set if none is left, full if there is no room for
@@ -192,7 +207,8 @@ func (s *Source) drain() (emptied, full bool, err error) {
 	}
 }
 
-// settling is for how long after the wall clock was set stamps of before may come.
+// settling is for how long after the wall clock was set stamps of before may come, and longer if
+// the socket was not emptied since.
 const settling = 1_000_000_000
 
 // noteWall looks whether the wall clock was set.
@@ -211,7 +227,7 @@ func (s *Source) noteWall() {
 // is that of the receipt.
 func (s *Source) stampOf(r *auditrecord.Record, now uint64) uint64 {
 	at := int64(r.Time)*1_000_000 - s.wall
-	if s.stepped != 0 && now < s.stepped+settling || at < 0 {
+	if s.stepped != 0 && (now < s.stepped+settling || s.noted < s.stepped) || at < 0 {
 		return now
 	}
 	return min(uint64(at), now)

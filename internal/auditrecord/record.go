@@ -24,7 +24,7 @@ const (
 
 // First and Last bound the types of records. What the kernel answers has lower ones.
 const (
-	First Type = 1100
+	First Type = 1005 // of a program (AUDIT_USER), and 1006 a login
 	Last  Type = 2999
 )
 

@@ -21,8 +21,11 @@ const (
 	FieldKey     = 210
 	FieldMsgType = 12
 
-	opEqual = 0x40000000
-	prepend = 0x10
+	opLess    = 0x10000000
+	opGreater = 0x20000000
+	opEqual   = 0x40000000
+	opBits    = 0x08000000 // some of the bits are set; with opEqual all
+	prepend   = 0x10
 )
 
 const (
@@ -61,6 +64,33 @@ func (r *Rule) Select(number uint32) { r.Calls[number/32] |= 1 << (number % 32) 
 // Selects reports whether the rule is about a system call.
 func (r *Rule) Selects(number uint32) bool {
 	return number/32 < maxWords && r.Calls[number/32]&(1<<(number%32)) != 0
+}
+
+// Excludes reports whether a rule of the list exclude keeps records of a type from being made, of
+// some processes or of all.
+func (r *Rule) Excludes(kind uint32) (some, all bool) {
+	some, all = true, true
+	for _, f := range r.Fields {
+		if f.Field != FieldMsgType {
+			all = false
+			continue
+		}
+		some = some && f.fits(kind)
+	}
+	return some, some && all
+}
+
+// fits reports whether a number is as the field demands.
+func (f *Field) fits(n uint32) bool {
+	switch f.op {
+	case opBits:
+		return n&f.Value != 0
+	case opBits | opEqual:
+		return n&f.Value == f.Value
+	case 0:
+		return n == f.Value
+	}
+	return f.op&opLess != 0 && n < f.Value || f.op&opGreater != 0 && n > f.Value || f.op&opEqual != 0 && n == f.Value
 }
 
 // Key returns the text of the rule's key, "" if it has none.

@@ -131,7 +131,7 @@ func run(exporters *Exporters, signals <-chan os.Signal, args []string, out, err
 	if m.live != nil {
 		m.live.close()
 	}
-	if err == nil {
+	if err == nil || m.failure != nil {
 		err = m.finish(errw)
 	}
 	if errors.Is(err, os.ErrClosed) {
@@ -204,6 +204,8 @@ type monitor struct {
 	stats  io.Writer    // of a line of statistics once a second; nil without
 	tick   time.Time    // of the next
 	rows   int
+
+	failure error // of the source, which has ended with that
 }
 
 // announce prints which backend runs, and why no better one does.
@@ -289,6 +291,9 @@ func (m *monitor) step() error {
 		case errors.Is(err, quark.ErrNothing):
 			return nil
 		default:
+			if !errors.Is(err, os.ErrClosed) {
+				m.failure = err
+			}
 			return err
 		}
 	}
@@ -405,8 +410,8 @@ func (m *monitor) finish(errw io.Writer) error {
 	if err := m.q.Drain(); err != nil {
 		return err
 	}
-	for {
-		if err := m.step(); err != nil {
+	for m.failure == nil {
+		if err := m.step(); err != nil && m.failure == nil {
 			return err
 		}
 		if m.q.Drained() {
@@ -438,5 +443,5 @@ func (m *monitor) finish(errw io.Writer) error {
 	if err == nil {
 		fmt.Fprint(errw, statsHeader, statsRow(&s), lossLine(&s), m.filterLine(&s))
 	}
-	return err
+	return errors.Join(m.failure, err)
 }
