@@ -173,6 +173,7 @@ func (s *Source) describeIDs(failed []error) {
 			c.Kinds[engine.KindIDChange].Via += " after " + set.symbol
 		case ids.ofCurrent:
 			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE lacks the %ss: %s", families[n].name, source.OneLine(failed[n])))
+			c.Kinds[engine.KindIDChange].Partial = engine.EventIDChange
 		default:
 			c.Notes = append(c.Notes, fmt.Sprintf("ID_CHANGE may come from setfs%s(2) or execve(2): %s", families[n].name, source.OneLine(failed[n])))
 		}

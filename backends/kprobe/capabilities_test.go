@@ -39,3 +39,29 @@ func TestIncompleteKinds(t *testing.T) {
 		}
 	}
 }
+
+// A function that execs call, too, reports the changes alone that another one begins: without that
+// one the kind is partial.
+func TestIncompleteIDs(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		missing   int // a family
+		ofCurrent bool
+		partial   bool
+	}{{"all", -1, true, false}, {"gid", familyGID, true, true}, {"uid", familyUID, true, true}, {"gid, which are told", familyGID, false, false}} {
+		s := new(Source)
+		failed := make([]error, numFamilies)
+		for n, f := range families {
+			if n == tt.missing {
+				failed[n] = errors.New("no probe")
+			} else {
+				s.sets = append(s.sets, &set{family: n, kind: f.kind, symbol: "probe_" + f.name, ofCurrent: n == familyIDs && tt.ofCurrent})
+			}
+		}
+		s.describeKinds(failed)
+		s.describeIDs(failed)
+		if k := s.capabilities.Kinds[engine.KindIDChange]; (k.Partial == engine.EventIDChange) != tt.partial {
+			t.Errorf("%s: %+v", tt.name, k)
+		}
+	}
+}
