@@ -118,6 +118,17 @@ func TestSkippedFailedExecs(t *testing.T) {
 		}
 	}
 	t.Logf("%d failed execs, %d told, %d in gaps", len(paths), told, gaps)
+	var counted uint64
+	for _, p := range s.alone {
+		st, err := p.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted += st.RecursionMisses
+	}
+	if n := misses(s.alone); n < counted {
+		t.Errorf("%d programs skipped, the kernel has counted %d before", n, counted)
+	}
 	if gaps < missing && kernelversion.AtLeast(skipsCounted) {
 		t.Errorf("%d failed execs are missing, %d in gaps", missing, gaps)
 	}

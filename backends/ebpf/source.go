@@ -157,17 +157,6 @@ func (s *Source) count() engine.SourceStats {
 	return st
 }
 
-// misses returns how often the kernel skipped programs. It has this counter from 5.12 on, and until
-// 6.0 shows it only to a process with privileges.
-func misses(programs []*ebpf.Program) (n uint64) {
-	for _, p := range programs {
-		if st, err := p.Stats(); err == nil {
-			n += st.RecursionMisses
-		}
-	}
-	return n
-}
-
 // detach detaches all programs at the same time: for each the kernel waits until no CPU runs it any
 // more.
 func (s *Source) detach() error {

@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,19 +37,34 @@ func (w *window) move(at uint64) []byte {
 	if w.err != nil {
 		return nil
 	}
-	w.unmap()
 	start := at &^ (w.size - 1)
+	if err := w.mapAt(w.before + int64(start)); err != nil {
+		w.err = fmt.Errorf("map a part: %w", err)
+		return nil
+	}
+	w.start = start
+	return w.part[at-start:]
+}
+
+// mapAt maps the part at an offset of the file. From the second time on it does so without telling
+// Go's scheduler of the system call, which does not block, as misses does.
+func (w *window) mapAt(offset int64) (err error) {
 	protection := unix.PROT_READ
 	if w.writable {
 		protection |= unix.PROT_WRITE
 	}
-	part, err := unix.Mmap(w.fd, w.before+int64(start), int(w.size), protection, unix.MAP_SHARED)
-	if err != nil {
-		w.err = fmt.Errorf("map a part: %w", err)
-		return nil
+	if w.part == nil {
+		w.part, err = unix.Mmap(w.fd, offset, int(w.size), protection, unix.MAP_SHARED)
+		return err
 	}
-	w.start, w.part = start, part
-	return part[at-start:]
+	_, _, errno := unix.RawSyscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(&w.part[0])), uintptr(w.size), uintptr(protection),
+		unix.MAP_SHARED|unix.MAP_FIXED, uintptr(w.fd), uintptr(offset))
+	if errno != 0 {
+		// The kernel may have unmapped the memory, and another have it since.
+		w.part = nil
+		return errno
+	}
+	return nil
 }
 
 func (w *window) unmap() {

@@ -1,0 +1,54 @@
+package ebpf
+
+import (
+	"os"
+	"testing"
+	"unsafe"
+
+	"github.com/quark-linux/quark/engine"
+)
+
+// A reading of the source allocates nothing, also when it looks for skipped programs.
+func TestPopulateAllocatesNothing(t *testing.T) {
+	s := open(t, Options{})
+	none := engine.NewBuffer(0) // which takes nothing
+	if n := testing.AllocsPerRun(100, func() {
+		s.gaps.looks = [2]uint64{}
+		if err := s.Populate(none); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A window moves without an allocation and stays where it is in memory. One that can't move is at
+// an end, and gives back nothing that is not its own.
+func TestWindow(t *testing.T) {
+	page := os.Getpagesize()
+	r, data := seenInParts(t)
+	for i := range 4 {
+		data[i*page] = byte(i)
+	}
+	w := r.data
+	first := &w.from(0)[0]
+	if n := testing.AllocsPerRun(100, func() {
+		for i := range 4 {
+			part := w.from(uint64(i*page + 7))
+			if len(part) != page-7 || *(*byte)(unsafe.Add(unsafe.Pointer(&part[0]), -7)) != byte(i) {
+				t.Fatalf("part %d has %d bytes", i, len(part))
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if at := &w.part[0]; at != first {
+		t.Errorf("it moved in memory from %p to %p", first, at)
+	}
+	if w.fd = -1; w.from(0) != nil || w.err == nil || w.part != nil {
+		t.Errorf("moved without a file: %v, %d bytes", w.err, len(w.part))
+	}
+	if w.from(uint64(page)) != nil {
+		t.Error("moved after an error")
+	}
+}
