@@ -9,7 +9,7 @@ import (
 
 // window is the part of a map that is mapped, of a ring's data or of an array. The kernel would map
 // all of it, a ring twice in a row, so that every record is one slice; but each mapping counts as
-// memory of the process, and most of a ring waits unused for a storm.
+// memory of the process, and most of a large ring waits unused for a storm.
 type window struct {
 	fd       int
 	before   int64  // bytes before the data, with what the file begins
@@ -20,8 +20,9 @@ type window struct {
 	err      error  // why it could not be moved
 }
 
-// windowSize is that of a ring: enough for several hundred events: a move costs little for each.
-const windowSize = 512 << 10
+// windowSize is that of a ring: all of the smallest one, which never moves then. A move maps each
+// page anew, which costs an event about as much as decoding it.
+const windowSize = minRing
 
 // from returns the data at an offset, up to the end of the part that it is in, until the next call.
 // It is nil if that can't be mapped, now and for good.
