@@ -298,7 +298,7 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 		}
 		return true
 	}
-	if e.gone == 0 {
+	if !e.gone {
 		switch alive, executed := s.goesOn(e); {
 		case alive:
 			now := s.now()
@@ -312,7 +312,7 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 				return true
 			}
 		case !force:
-			s.noteGone()
+			s.noteGone(e)
 			return false
 		}
 	}
@@ -332,17 +332,19 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 	return true
 }
 
-// noteGone notes which ends that are due are of processes that are gone. What those did before, as
-// an exec that a call of exit_group did not stop, may still be on the way.
-func (s *Source) noteGone() {
+// noteGone notes that the process of an end is gone, and of which other ends that are due. What
+// those did before, as an exec that a call of exit_group did not stop, may still be on the way.
+func (s *Source) noteGone(end *event) {
 	for _, e := range s.queue.events {
-		if !e.known || !e.isEnd() || e.gone != 0 || s.noted < s.due(e) {
-			continue
+		if e != end {
+			if !e.known || !e.isEnd() || e.gone || s.noted < s.due(e) {
+				continue
+			}
+			if alive, _ := s.goesOn(e); alive {
+				continue
+			}
 		}
-		if alive, _ := s.goesOn(e); !alive {
-			e.gone = s.now()
-			e.again = e.gone + inFlight
-		}
+		e.gone, e.again = true, s.now()+inFlight
 	}
 }
 

@@ -3,10 +3,12 @@ package audit
 import (
 	"bytes"
 	"errors"
+	"strconv"
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/auditrecord"
+	"github.com/quark-linux/quark/internal/auditrule"
 )
 
 // configChange notes what others do to the source: the removal of its rules, changes of rules that
@@ -28,7 +30,7 @@ func (s *Source) configChange(r *auditrecord.Record) {
 		case "audit_enabled":
 			off = string(v) == "0"
 		case "list":
-			exclude = string(v) == "5"
+			exclude = string(v) == strconv.Itoa(auditrule.ListExclude)
 		case "res":
 			done = string(v) != "0"
 		}

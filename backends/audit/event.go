@@ -41,7 +41,7 @@ type event struct {
 	leader engine.Credentials
 	again  uint64 // when to look again whether its process has ended, 0 for not
 	until  uint64 // when to give up
-	gone   uint64 // of an end: when its process was seen to be gone, 0 for not yet
+	gone   bool   // of an end: its process was seen to be gone
 }
 
 func (e *event) reset() {

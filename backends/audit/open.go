@@ -120,8 +120,10 @@ func (s *Source) openAll() (err error) {
 		return err
 	}
 	s.backlog.first, s.backlog.since = st.Lost, s.now()
-	if err := s.readLives(); err != nil {
-		return err
+	if s.shared.Reports(engine.EventIDChange) {
+		if err := s.readLives(); err != nil {
+			return err
+		}
 	}
 	s.describe(!s.backlog.exact, notes)
 	return s.shared.LeaveOut(&s.caps)

@@ -8,6 +8,21 @@ import (
 	"github.com/quark-linux/quark/engine"
 )
 
+// without describes the kinds of a source with probes of all families but one, or none for -1.
+// ofCurrent is whether those of ids are in a function that execs call, too.
+func without(missing int, ofCurrent bool) (s *Source, failed []error) {
+	s, failed = new(Source), make([]error, numFamilies)
+	for n, f := range families {
+		if n == missing {
+			failed[n] = errors.New("no probe")
+		} else {
+			s.sets = append(s.sets, &set{family: n, kind: f.kind, symbol: "probe_" + f.name, ofCurrent: n == familyIDs && ofCurrent})
+		}
+	}
+	s.describeKinds(failed)
+	return s, failed
+}
+
 // TestIncompleteKinds: where probes of some changes of ids are missing, the kind is partial, and so
 // a session or a group of processes that is known may be of before.
 func TestIncompleteKinds(t *testing.T) {
@@ -16,16 +31,7 @@ func TestIncompleteKinds(t *testing.T) {
 		missing int // a family
 		partial bool
 	}{{"all", -1, false}, {"sessions", familySID, true}, {"ids", familyIDs, true}} {
-		s := new(Source)
-		failed := make([]error, numFamilies)
-		for n, f := range families {
-			if n == tt.missing {
-				failed[n] = errors.New("no probe")
-			} else {
-				s.sets = append(s.sets, &set{family: n, kind: f.kind, symbol: "probe_" + f.name})
-			}
-		}
-		s.describeKinds(failed)
+		s, _ := without(tt.missing, false)
 		c := &s.capabilities
 		k := c.Kinds[engine.KindIDChange]
 		if k.Origin != engine.OriginKernel || (k.Partial == engine.EventIDChange) != tt.partial {
@@ -49,16 +55,7 @@ func TestIncompleteIDs(t *testing.T) {
 		ofCurrent bool
 		partial   bool
 	}{{"all", -1, true, false}, {"gid", familyGID, true, true}, {"uid", familyUID, true, true}, {"gid, which are told", familyGID, false, false}} {
-		s := new(Source)
-		failed := make([]error, numFamilies)
-		for n, f := range families {
-			if n == tt.missing {
-				failed[n] = errors.New("no probe")
-			} else {
-				s.sets = append(s.sets, &set{family: n, kind: f.kind, symbol: "probe_" + f.name, ofCurrent: n == familyIDs && tt.ofCurrent})
-			}
-		}
-		s.describeKinds(failed)
+		s, failed := without(tt.missing, tt.ofCurrent)
 		s.describeIDs(failed)
 		if k := s.capabilities.Kinds[engine.KindIDChange]; (k.Partial == engine.EventIDChange) != tt.partial {
 			t.Errorf("%s: %+v", tt.name, k)

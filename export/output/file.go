@@ -190,7 +190,7 @@ func (f *file) ready(more int) error {
 	period := f.period
 	if err := f.rotate(); err != nil {
 		f.left = fmt.Errorf("the file grows until it can be renamed: %w", err)
-		f.again = time.Now().Add(cmp.Or(f.o.RetryMax, 30*time.Second))
+		f.again = time.Now().Add(cmp.Or(f.o.RetryMax, spool.DefaultRetryMax))
 	}
 	if err := f.open(); err != nil {
 		return err

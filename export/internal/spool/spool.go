@@ -40,6 +40,9 @@ type Options struct {
 	ReportEvery time.Duration
 }
 
+// DefaultRetryMax is the RetryMax of 0.
+const DefaultRetryMax = 30 * time.Second
+
 func (o Options) defaults() Options {
 	o.Length = cmp.Or(o.Length, 16384)
 	o.Bytes = cmp.Or(o.Bytes, 16<<20)
@@ -47,7 +50,7 @@ func (o Options) defaults() Options {
 	o.BatchBytes = cmp.Or(o.BatchBytes, 1<<20)
 	o.Delay = cmp.Or(o.Delay, 200*time.Millisecond)
 	o.RetryMin = cmp.Or(o.RetryMin, 500*time.Millisecond)
-	o.RetryMax = max(cmp.Or(o.RetryMax, 30*time.Second), o.RetryMin)
+	o.RetryMax = max(cmp.Or(o.RetryMax, DefaultRetryMax), o.RetryMin)
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
 	o.ReportEvery = cmp.Or(o.ReportEvery, 10*time.Second)
 	if o.Report == nil {
