@@ -17,6 +17,7 @@ ldconfig -p | grep libquark.so.0
 cd /tmp
 for static in '' -static; do
 	cc /usr/share/doc/libquark/examples/monitor.c $(pkg-config ${static:+--static} --cflags --libs quark) $static -o monitor$static
+	: >seen # of the monitor before, which is not to be taken for this one's
 	./monitor$static -f 'comm == "true"' >seen 2>said &
 	monitor=$!
 	tries=0
