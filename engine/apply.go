@@ -407,7 +407,10 @@ func (t *table) update(p *process, r *RawEvent) {
 		p.Start, p.StartUnit = s.Start, uint32(min(max(s.StartUnit, 1), math.MaxUint32))
 	}
 	if k.Has(FieldLogin) && (p.Login != s.Login || !p.Known.Has(FieldLogin)) {
-		p.loginSince = max(r.Time, r.LoginRead)
+		p.loginSince = r.Time
+		if s.Carried.Has(FieldLogin) {
+			p.loginSince = max(r.Time, r.Read)
+		}
 		p.loginMixed = p.loginMixed || p.parented
 	}
 	p.set(s, k)
@@ -513,13 +516,18 @@ func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	p.imageSince = fork.Time
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
-		t.inherit(p, c.image, c.Known, c.Truncated, c.Carried)
+		t.inherit(p, c.image, fork.Time, c.Known, c.Truncated, c.Carried)
 	case c.hadEarlier(fork.Time) && fork.mayHaveImage(b.number):
-		t.inherit(p, b.image, b.known.fields(), b.truncated.fields(), b.carried.fields())
+		t.inherit(p, b.image, fork.Time, b.known.fields(), b.truncated.fields(), b.carried.fields())
 	}
 }
 
-func (t *table) inherit(p *process, i *image, known, truncated, carried Fields) {
+// inherit gives p, which was forked at a time, what is known of the image i. What was read later
+// need not be of then: its path may begin at another root, and its arguments be overwritten.
+func (t *table) inherit(p *process, i *image, forked uint64, known, truncated, carried Fields) {
+	if i.read > forked {
+		known &^= carried
+	}
 	t.setImage(p, i.share())
 	p.Known |= known & imageFields
 	p.Truncated |= truncated & imageFields

@@ -213,7 +213,7 @@ func TestLoginIsInherited(t *testing.T) {
 		return p
 	}
 	read := func(at uint64, p enginetest.Raw) enginetest.Raw {
-		p.LoginRead = uint64(time.Second) + at
+		p.Read, p.Task.Carried = uint64(time.Second)+at, engine.FieldLogin.Set()
 		return p
 	}
 	by := func(creator uint32, p enginetest.Raw) enginetest.Raw {
@@ -235,7 +235,7 @@ func TestLoginIsInherited(t *testing.T) {
 		{by(0, leading(fork, 14, 10, 10, 8, "")), "?"},  // perhaps made by 11
 		{by(99, leading(fork, 15, 10, 10, 9, "")), "?"},
 		{login(3, leading(exec, 15, 10, 10, 10, "/bin/sh")), "3 4"},
-		{read(14, login(5, leading(exec, 15, 10, 10, 11, "/bin/sh"))), "5 6"},
+		{read(14, login(5, leading(exec, 15, 10, 10, 11, "/bin/sh"))), "5 6 carried"},
 		{by(15, leading(fork, 16, 15, 10, 13, "")), "?"}, // of before the reading
 		{by(15, leading(fork, 17, 15, 10, 14, "")), "5 6 carried"},
 	} {
@@ -249,6 +249,21 @@ func TestLoginIsInherited(t *testing.T) {
 		}
 		if got != step.want {
 			t.Errorf("step %d: %d has %s, want %s", i, p.PID, got, step.want)
+		}
+	}
+}
+
+// A child that was born before its creator's path was read does not have it: the creator may have
+// changed its root in between.
+func TestImageReadAfterABirthIsNotInherited(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	x := leading(exec, 10, 1, 10, 2, "/program")
+	x.Read, x.Task.Carried = uint64(time.Second)+5, engine.FieldFilename.Set()
+	r.src.Push(x, leading(fork, 11, 10, 10, 3, ""), leading(fork, 12, 10, 10, 6, ""), leading(fork, 13, 11, 10, 7, ""))
+	for _, want := range []string{"/program", "", "/program", ""} {
+		p := r.one(t).Process
+		if p.Known.Has(engine.FieldFilename) != (want != "") || want != "" && (p.Filename != want || !p.Carried.Has(engine.FieldFilename)) {
+			t.Errorf("%d: filename %q, known %s, carried %s, want %q", p.PID, p.Filename, p.Known, p.Carried, want)
 		}
 	}
 }

@@ -51,9 +51,9 @@ type RawEvent struct {
 
 	Gap *Gap // for KindGap, which SetGap makes
 
-	// LoginRead is when Task.Login was read, if that was after Time: a child that was born in
-	// between may have another. It is 0 otherwise.
-	LoginRead uint64
+	// Read is when the fields that are carried were read, if that was after Time: a child that
+	// was born in between may not have had them. It is 0 otherwise.
+	Read uint64
 
 	// Task is the state that the source saw with the event. In a Thread event
 	// FieldExit is the thread's own code.

@@ -172,6 +172,7 @@ type image struct {
 	args   uint32 // length of the arguments
 	shared int32  // processes that have it, also as an earlier one
 	since  uint64 // when it was first seen
+	read   uint64 // when what is carried of it was read, see [RawEvent.Read]
 }
 
 const imageFields = Fields(1<<FieldFilename | 1<<FieldCmdline | 1<<FieldExecutable | 1<<FieldExecPath | 1<<FieldEnviron)
@@ -250,7 +251,7 @@ func (t *table) ownImage(p *process) *image {
 		since = p.imageSince
 	}
 	i := t.newImage(since)
-	i.file = p.file
+	i.file, i.read = p.file, p.image.read
 	i.texts, i.args = append(i.texts, p.texts...), p.args
 	t.setImage(p, i)
 	return i
@@ -279,6 +280,9 @@ func (t *table) updateImage(p *process, r *RawEvent, k Fields) {
 		return
 	}
 	i := t.ownImage(p)
+	if r.Task.Carried&k != 0 {
+		i.read = r.Read
+	}
 	i.file = t.files.get(f)
 	if !sameTexts {
 		i.setTexts(cmdline, environ)
@@ -303,6 +307,7 @@ func (t *table) bringImageBack(p *process, o *image, back Fields) {
 		return
 	}
 	i := t.ownImage(p)
+	i.read = max(i.read, o.read)
 	f := *i.file
 	copyIf(back.Has(FieldFilename), &f.Filename, &o.Filename)
 	copyIf(back.Has(FieldExecutable), &f.Executable, &o.Executable)

@@ -62,9 +62,7 @@ func (s *Source) describeProcess(e *event, pid uint32, want engine.Fields) (st p
 	}
 	e.got = t.Known &^ known
 	t.Carried |= e.got &^ constant
-	if e.got.Has(engine.FieldLogin) {
-		e.ev.LoginRead = e.read
-	}
+	e.ev.Read = e.read
 	return st, true
 }
 

@@ -662,9 +662,7 @@ func (e *enricher) release(to engine.Sink, noted uint64, force bool) (n, unread 
 		}
 		ev := h.ev
 		h.ev = nil
-		if h.read.Has(engine.FieldLogin) {
-			ev.LoginRead = h.time
-		}
+		ev.Read = h.time
 		ev.Task.Carried |= h.old &^ ev.Task.Known
 		if h.killed {
 			ev.Task.Carried |= h.read & engine.FieldComm.Set()

@@ -64,9 +64,7 @@ func (s *Source) readProcess(e *entry, pid uint32) {
 	}
 	e.got, e.read, e.memory = t.Known&^known, clock.Monotonic(), st.Memory
 	t.Carried |= e.got &^ constant
-	if e.got.Has(engine.FieldLogin) {
-		ev.LoginRead = e.read
-	}
+	ev.Read = e.read
 }
 
 // readStatus reads how a process has ended, if its parent has not waited for it yet.

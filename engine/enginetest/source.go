@@ -11,28 +11,28 @@ import (
 // Raw describes one raw event. Comm, Filename, Cmdline, Cwd, Cgroup and ExecPath are
 // unknown when nil; the members of Task are known as Task.Known says.
 type Raw struct {
-	Kind      engine.Kind
-	Thread    bool
-	PID       uint32
-	TID       uint32 // 0 means PID
-	CPU       uint32
-	Seq       uint64
-	Time      uint64 // CLOCK_MONOTONIC nanoseconds
-	Creator   uint32
-	Image     uint16
-	IDChange  engine.IDChange
-	Errno     uint16     // for engine.KindExecFailed
-	Gap       engine.Gap // for engine.KindGap, with Time = Gap.From
-	Task      engine.Task
-	LoginRead uint64
-	Usage     engine.Usage
-	Comm      []byte
-	Filename  []byte
-	Cmdline   []byte
-	Environ   []byte
-	Cwd       []byte
-	Cgroup    []byte
-	ExecPath  []byte
+	Kind     engine.Kind
+	Thread   bool
+	PID      uint32
+	TID      uint32 // 0 means PID
+	CPU      uint32
+	Seq      uint64
+	Time     uint64 // CLOCK_MONOTONIC nanoseconds
+	Creator  uint32
+	Image    uint16
+	IDChange engine.IDChange
+	Errno    uint16     // for engine.KindExecFailed
+	Gap      engine.Gap // for engine.KindGap, with Time = Gap.From
+	Task     engine.Task
+	Read     uint64
+	Usage    engine.Usage
+	Comm     []byte
+	Filename []byte
+	Cmdline  []byte
+	Environ  []byte
+	Cwd      []byte
+	Cgroup   []byte
+	ExecPath []byte
 }
 
 // Fill writes the description into r, which the engine has made empty.
@@ -42,7 +42,7 @@ func (d *Raw) Fill(r *engine.RawEvent) {
 		r.TID = d.PID
 	}
 	r.CPU, r.Seq, r.Time, r.Creator, r.IDChange, r.Task = d.CPU, d.Seq, d.Time, d.Creator, d.IDChange, d.Task
-	r.Image, r.Errno, r.Usage, r.LoginRead = d.Image, d.Errno, d.Usage, d.LoginRead
+	r.Image, r.Errno, r.Usage, r.Read = d.Image, d.Errno, d.Usage, d.Read
 	if d.Kind == engine.KindGap {
 		r.SetGap(d.Gap)
 		r.Time = d.Time
