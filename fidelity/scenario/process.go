@@ -266,6 +266,7 @@ const ofThreads = engine.FieldsIDs | engine.FieldsNS | engine.Fields(1<<engine.F
 // executed and what it did from then on, as the process.
 func (d *director) tell(p *process, end uint64) {
 	process := !p.thread
+	var own truth.State // what a thread has changed for itself
 	for _, s := range p.steps {
 		before, ok := p.run.Stamp(p.number, s.before)
 		result, returned := p.run.Result(p.number, s.call)
@@ -286,6 +287,9 @@ func (d *director) tell(p *process, end uint64) {
 				r.Optional, r.Unchanged = true, true
 			}
 		}
+		if !process && r.Op != truth.Exec {
+			own.Overlay(&r.State)
+		}
 		if r.Op == truth.Exec && p.thread && !process && (done || p.left != 0 || !returned && p.refused) {
 			process = true
 			switch {
@@ -299,6 +303,10 @@ func (d *director) tell(p *process, end uint64) {
 		if p.thread && r.Op == truth.Exec {
 			before = max(before, p.group.reached()) // the leader has ended by then
 			r.ID = engine.ChangedUID | engine.ChangedGID
+			// The thread becomes the process with what it has; then the exec
+			// changes that.
+			own.Untell(^ofThreads)
+			d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: before, State: own})
 		}
 		for _, t := range p.others {
 			if t.left != 0 {
