@@ -22,7 +22,6 @@ type fakeProc struct {
 	noExec bool
 	cgroup string // if not ""
 	state  byte   // 'R' if 0
-	cpu    uint64
 	ran    bool
 }
 
@@ -39,7 +38,7 @@ func (f *fakeProc) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (pr
 }
 
 func (f *fakeProc) Status(uint32) (procfs.Status, uint64, error) {
-	return procfs.Status{State: f.state, Memory: f.memory, CPU: f.cpu}, 0, nil
+	return procfs.Status{State: f.state, Memory: f.memory}, 0, nil
 }
 
 func (f *fakeProc) ExitStatus(uint32) (int32, uint64, bool) { return 0, 0, false }
@@ -198,7 +197,7 @@ func TestExecLongAfterReading(t *testing.T) {
 		first, to := queue(e, engine.KindExec, clock.Monotonic()), &sink{room: 9}
 		e.readAll()
 		h := e.at(0)
-		proc.cpu = 2 // it goes on in that memory
+		proc.state = 'S' // in that memory
 		e.release(to, h.time+1, false)
 		m := message{what: Exec, pid: 1, tid: 1, time: h.time + 1000}
 		e.note(&m)
@@ -221,6 +220,9 @@ func TestExecAfterFork(t *testing.T) {
 	e.note(&message{what: Exec, pid: 1, tid: 1, time: fork.Time + 1})
 	if !fork.Task.Known.Has(engine.FieldFilename) {
 		t.Error("the image is unknown")
+	}
+	if e.at(0).doubt != 0 {
+		t.Errorf("%s is in doubt, though the child has told of all before its exec", e.at(0).doubt)
 	}
 }
 
@@ -482,7 +484,8 @@ func TestQueueKeepsOrder(t *testing.T) {
 }
 
 // A change is in /proc before its message is made, and a thread can lose its CPU in between: image
-// and ids at an exec or a change of ids are carried unless something shows that none is under way.
+// and ids at an exec or a change of ids, and comm and ids at a fork, are carried unless something
+// shows that none is under way.
 func TestChangeUnderWay(t *testing.T) {
 	const comm, ids, sleeps = 1 << engine.FieldComm, engine.FieldsIDs, 'S'
 	for _, c := range []struct {
@@ -492,12 +495,11 @@ func TestChangeUnderWay(t *testing.T) {
 		m       message // of after the reading
 		carried engine.Fields
 	}{
-		{"runs", fakeProc{memory: 7}, fakeProc{memory: 7, cpu: 1}, message{}, comm | ids},
-		{"has run", fakeProc{memory: 7}, fakeProc{memory: 7, cpu: 2}, message{}, 0},
+		{"runs", fakeProc{memory: 7}, fakeProc{memory: 7}, message{}, comm | ids},
 		{"slept", fakeProc{memory: 7, state: sleeps}, fakeProc{}, message{}, 0},
 		{"sleeps", fakeProc{memory: 7}, fakeProc{memory: 7, state: sleeps}, message{}, 0},
 		{"sleeps in another image", fakeProc{memory: 7}, fakeProc{memory: 8, state: sleeps}, message{}, comm},
-		{"was in an exec, as it is", fakeProc{}, fakeProc{cpu: 1}, message{}, comm | ids},
+		{"was in an exec, as it is", fakeProc{}, fakeProc{}, message{}, comm | ids},
 		{"was in an exec, which is complete", fakeProc{}, fakeProc{memory: 8, state: sleeps}, message{}, comm},
 		{"waits in an exec", fakeProc{state: sleeps}, fakeProc{state: sleeps}, message{}, comm},
 		{"had ended", fakeProc{state: 'Z'}, fakeProc{state: 'Z'}, message{}, comm},
@@ -507,9 +509,9 @@ func TestChangeUnderWay(t *testing.T) {
 		{"has made a session", fakeProc{memory: 7}, fakeProc{}, message{what: SID}, 0},
 		{"had made a session before the reading", fakeProc{memory: 7}, fakeProc{}, message{what: SID, time: 1}, comm | ids},
 	} {
-		for _, kind := range []engine.Kind{engine.KindExec, engine.KindIDChange} {
+		for _, kind := range []engine.Kind{engine.KindExec, engine.KindIDChange, engine.KindFork} {
 			proc := c.first
-			proc.known = procfs.Readable
+			proc.known, proc.noExec = procfs.Readable, kind == engine.KindFork
 			e := newEnricher(&proc, newClock(), new(loss), 1)
 			ev := queue(e, kind, clock.Monotonic())
 			e.readAll()

@@ -27,8 +27,8 @@ import (
 //     reports: a change is in /proc some instructions before its message is made, and a
 //     busy machine can let a process wait right there. The event waits for that as long
 //     as the doubt time;
-//   - image and ids at an exec or a change of ids are carried unless something shows that no other
-//     exec or change was under way: see [entry.doubt];
+//   - image and ids at an exec or a change of ids, and comm and ids at a fork, are carried unless
+//     something shows that no other exec or change was under way: see [entry.doubt];
 //   - a comm that was read right before a signal ended the process is carried: it may be of an
 //     exec that failed when it was too late to go back;
 //   - a change of user and group ids at once, which an exec can make, is two messages, that of the
@@ -76,10 +76,9 @@ type entry struct {
 	group  groupIDs      // of a change of user ids: whether it left the group ids
 	time   uint64        // of the reading, 0 while there is none
 	memory uint64        // address space that was read in, 0 for unknown
-	cpu    uint64        // time that it had run
-	// Of an exec or a change of ids, fields that may be those of the next one, which is still
-	// to be told: it sets them before it makes its message, and a thread can lose its CPU in
-	// between for any time. An exec loads the program there, and can wait for its file.
+	// Fields that may be those of the next exec or change, which is still to be told: it sets
+	// them before it makes its message, and a thread can lose its CPU in between for any time.
+	// An exec loads the program there, and can wait for its file.
 	doubt engine.Fields
 	// Of an exec: another one followed, whose image may be the one that was read, unless that
 	// was read in another memory.
@@ -229,7 +228,7 @@ func (e *enricher) note(m *message) {
 }
 
 func (e *enricher) noteOne(h *entry, m *message, lost engine.Fields) {
-	if m.tells(h.time) {
+	if m.tells(h.time) || m.what == Exec && h.own { // which was read before the exec began
 		h.doubt = 0
 	}
 	h.killed = h.killed || m.tid == m.pid && (m.what == CoreDump || m.what == Exit && m.status&0x7f != 0)
@@ -297,10 +296,11 @@ func (m *message) tells(time uint64) bool {
 	return false
 }
 
-// settle takes away doubt by a look at the process. If that sleeps, has ended or has run since the
-// reading, it has told of the ids that were read; also of the image, if it is still in that.
+// settle takes away doubt by a look at the process. If that sleeps or has ended, it has told of the
+// ids that were read; also of the image, if it is still in that. That it has run since the reading
+// shows nothing: to a guest, time in which the host runs others is time of its process.
 func (h *entry) settle(st *procfs.Status) {
-	if st.State != 'S' && !st.Zombie() && st.CPU < h.cpu+2 {
+	if st.State != 'S' && !st.Zombie() {
 		return
 	}
 	if h.doubt &= procfs.Image; st.Memory != 0 && st.Memory == h.memory {
@@ -570,11 +570,14 @@ func (e *enricher) readProcess(h *entry) {
 	}
 	h.read |= t.Known &^ known
 	t.Carried |= h.read & e.carried
-	h.memory, h.cpu = st.Memory, st.CPU
-	if ev.Kind == engine.KindExec || ev.Kind == engine.KindIDChange {
+	h.memory = st.Memory
+	switch {
+	case ev.Kind == engine.KindExec || ev.Kind == engine.KindIDChange:
 		h.doubt = h.read & procfs.Replaced
-		h.settle(&st)
+	case h.own:
+		h.doubt = h.read & (engine.FieldsIDs | 1<<engine.FieldCaps | 1<<engine.FieldComm)
 	}
+	h.settle(&st)
 }
 
 // keepIDs gives an event the ids back that its message told. Where others were read the process has

@@ -34,6 +34,7 @@ func (t *trial) run() (*result, error) {
 	cmd.Stdin = bytes.NewReader(in)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
+	cmd.WaitDelay = 10 * time.Second // a life that it leaves behind, if killed, may keep stderr
 	// A terminal's ^C is for the hunt alone, which ends after the trial.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()

@@ -31,7 +31,6 @@ type Stat struct {
 	TTYMajor   uint32
 	TTYMinor   uint32
 	Flags      uint32
-	CPU        uint64 // time in user space and in the kernel, in ticks
 	Faults     uint64 // of pages that needed no disk, also those of threads that ended
 	Threads    uint32
 	Start      uint64 // ns of CLOCK_BOOTTIME, a multiple of Tick
@@ -84,10 +83,6 @@ func (s *Stat) set(field int, word []byte) (ok bool) {
 		s.TTYMajor, s.TTYMinor = dev>>8&0xfff, dev>>12&0xfff00|dev&0xff
 	case 9:
 		s.Flags, ok = Uint32(word)
-	case 14, 15:
-		var ticks uint64
-		ticks, ok = Uint64(word, 10)
-		s.CPU += ticks
 	case 10:
 		s.Faults, ok = Uint64(word, 10)
 	case 20:

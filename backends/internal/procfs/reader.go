@@ -62,7 +62,6 @@ type Status struct {
 	// Ending is set if the task has begun to end, or is about to: it runs no more code in user
 	// space.
 	Ending bool
-	CPU    uint64 // time that the process has run, in ticks of 10 ms
 	// Memory identifies the address space of an image by the addresses of code and stack, which
 	// the kernel chooses at random, else by the number of AT_RANDOM. It is 0 if there is none,
 	// if it is not complete yet, and if the caller may not see it.
@@ -215,7 +214,7 @@ func (r *Reader) name(pid uint32, suffix string) []byte {
 // stat before it looks at the memory, so that it can be of before an execve, and the memory of
 // after: then comm is another one at the end, and is unknown. If the memory is not shown, only the
 // command line tells; if the process has ended, see Status.Ended. The image may still be that of an
-// execve which is about to be reported. ForkNoExec and Memory are as of the end of the read.
+// execve which is about to be reported. State, ForkNoExec and Memory are as of the end of the read.
 func (r *Reader) Read(pid uint32, want engine.Fields, ev *engine.RawEvent) (Status, error) {
 	want &^= r.hidden
 	dir, errno := openat(r.proc, r.name(pid, ""), unix.O_PATH|unix.O_DIRECTORY)
@@ -335,6 +334,9 @@ func (r *Reader) readAll(dir int, pid uint32, want engine.Fields, ev *engine.Raw
 			t.Known &^= want & Image
 		}
 		st.ForkNoExec, st.Memory = err == nil && again.ForkNoExec, again.Memory
+		if err == nil {
+			st.State = again.State
+		}
 	}
 	return st, nil
 }
@@ -407,7 +409,7 @@ func (r *Reader) random(dir int) (n uint64, ok bool) {
 
 func status(s *proctext.Stat) Status {
 	st := Status{
-		State: s.State, Threads: s.Threads, CPU: s.CPU,
+		State: s.State, Threads: s.Threads,
 		Ran:        s.State != 'R' || s.Faults > 0,
 		Thread:     int32(s.ExitSignal) < 0,
 		ForkNoExec: s.Flags&proctext.FlagForkNoExec != 0, Kthread: s.Flags&proctext.FlagKthread != 0,
