@@ -18,6 +18,10 @@ type Buffer struct {
 	free   stock.Of[RawEvent]
 	serial uint64
 
+	blocks    stock.Of[block] // empty ones
+	filling   *block          // where the next event goes
+	standings equals[standing]
+
 	gaps       int    // number of KindGap events held
 	gapTo      uint64 // the latest end of the gaps inserted so far
 	insertions uint64
@@ -50,8 +54,6 @@ func (b *Buffer) Reserve() *RawEvent { return b.free.Take() }
 
 // Insert takes r into the buffer.
 func (b *Buffer) Insert(r *RawEvent) {
-	b.serial++
-	r.serial = b.serial
 	if r.Kind == KindGap {
 		r.PID = 0
 		b.gaps++
@@ -62,8 +64,11 @@ func (b *Buffer) Insert(r *RawEvent) {
 		b.insertions++
 	}
 	b.bytes += int64(len(r.data))
-	b.order.insert(r)
-	b.byPID.add(r)
+	h := b.hold(r)
+	b.serial++
+	h.serial = b.serial
+	b.order.insert(h)
+	b.byPID.add(h)
 }
 
 // Release gives back an event that is not in the buffer.
@@ -75,6 +80,7 @@ func (b *Buffer) Release(r *RawEvent) {
 // trim lets go of memory that was not needed since the last call.
 func (b *Buffer) trim() {
 	b.free.Trim()
+	b.blocks.Trim()
 	b.byPID.free.Trim()
 	b.byPID.queues.trim()
 }
@@ -87,7 +93,7 @@ func (b *Buffer) firstGap() uint64 {
 	}
 	// Gaps are events of pid 0, and no others are.
 	for r := b.byPID.queues.get(0).first; r != nil; r = r.next {
-		if !r.Gap.ofOthers() {
+		if !r.whole.Gap.ofOthers() {
 			return r.Time
 		}
 	}
@@ -107,21 +113,17 @@ func (b *Buffer) hasExit(pid uint32, before uint64) bool {
 }
 
 // oldest returns the event with the earliest time, or nil.
-func (b *Buffer) oldest() *RawEvent { return b.order.first }
+func (b *Buffer) oldest() *held { return b.order.first }
 
-// remove takes r out of the buffer. The caller then owns it.
-func (b *Buffer) remove(r *RawEvent) {
+// remove takes h, which is r, out of the buffer. The caller then owns r.
+func (b *Buffer) remove(h *held, r *RawEvent) {
 	if r.Kind == KindGap {
 		b.gaps--
 	} else {
 		b.removals++
 	}
 	b.bytes -= int64(len(r.data))
-	b.order.remove(r)
-	b.byPID.remove(r)
-}
-
-// before reports whether r comes before o in the buffer.
-func (r *RawEvent) before(o *RawEvent) bool {
-	return r.Time < o.Time || r.Time == o.Time && r.serial < o.serial
+	b.order.remove(h)
+	b.byPID.remove(h)
+	b.leave(h)
 }

@@ -234,9 +234,9 @@ func (e *Engine) Clock() *Clock { return &e.clock }
 // deliver makes an event of the oldest raw event and those that join it. It returns
 // nil if there is nothing to tell.
 func (e *Engine) deliver(now uint64) *Event {
-	head := e.buffer.oldest()
-	next := head.next
-	e.buffer.remove(head)
+	first := e.buffer.oldest()
+	head, next := e.buffer.open(first), first.next
+	e.buffer.remove(first, head)
 	if head.Kind == KindGap {
 		return e.deliverGap(head)
 	}
@@ -257,13 +257,16 @@ func (e *Engine) deliver(now uint64) *Event {
 	if head.Time <= e.table.gapTo {
 		gap = 0
 	}
-	for next != nil && next.Time < gap && e.table.sameLife(head, next, joined) {
-		r, idle := next, e.table.idle(next)
-		if !idle && !e.opts.Matrix.joins(head, r, joined, p) {
+	for next != nil && next.Time < gap {
+		h, r := next, e.buffer.open(next)
+		same := e.table.sameLife(head, r, joined)
+		idle := same && e.table.idle(r)
+		if !same || !idle && !e.opts.Matrix.joins(head, r, joined, p) {
+			e.buffer.close(h, r)
 			break
 		}
-		next = r.next
-		e.buffer.remove(r)
+		next = h.next
+		e.buffer.remove(h, r)
 		if !idle {
 			p = e.take(r, now)
 			joined |= r.Kind.Events()

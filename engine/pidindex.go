@@ -5,7 +5,7 @@ import "github.com/quark-linux/quark/internal/stock"
 // pidQueue is the queue of the events of one pid, in the order of the buffer.
 type pidQueue struct {
 	pid         uint32
-	first, last *RawEvent
+	first, last *held
 }
 
 // pidIndex finds the queue of a pid. Empty queues are reused.
@@ -14,7 +14,7 @@ type pidIndex struct {
 	free   stock.Of[pidQueue]
 }
 
-func (x *pidIndex) add(r *RawEvent) {
+func (x *pidIndex) add(r *held) {
 	slot := x.queues.place(r.PID)
 	q := *slot
 	if q == nil {
@@ -43,7 +43,7 @@ func (x *pidIndex) add(r *RawEvent) {
 	}
 }
 
-func (x *pidIndex) remove(r *RawEvent) {
+func (x *pidIndex) remove(r *held) {
 	q := r.queue
 	if r.prev == nil {
 		q.first = r.next

@@ -14,9 +14,10 @@ func TestPIDMapEqualsMap(t *testing.T) {
 		var m pidMap[int]
 		oracle := map[uint32]*int{}
 		pids := uint32(1 + rnd.IntN(400))
+		apart := uint32(1 + rnd.IntN(2*perGroup)) // from all of a group to one
 		for step := range 20000 {
 			// Grows first, then shrinks: clusters form and have to close again.
-			pid, set := rnd.Uint32N(pids), rnd.IntN(20000) > step
+			pid, set := rnd.Uint32N(pids)*apart, rnd.IntN(20000) > step
 			if v := oracle[pid]; m.get(pid) != v {
 				t.Fatalf("seed %d step %d: pid %d is %v, want %v", seed, step, pid, m.get(pid), v)
 			}

@@ -5,9 +5,6 @@ package engine
 // [Sink.Release]; its storage is used again, so that a warm source allocates
 // nothing per event.
 type RawEvent struct {
-	// What the buffer reads and writes of an event and its neighbours comes first: it is
-	// 64 bytes, one cache line, on 64-bit machines.
-
 	Kind Kind
 
 	// Thread is set when the event concerns one thread and not its thread
@@ -22,13 +19,6 @@ type RawEvent struct {
 
 	PID  uint32 // what user space calls the pid: the kernel's tgid
 	Time uint64 // CLOCK_MONOTONIC nanoseconds
-
-	serial  uint64    // order of arrival, breaks ties of Time
-	earlier *RawEvent // neighbours in the order of the buffer
-	later   *RawEvent
-	queue   *pidQueue
-	next    *RawEvent // neighbours among the events of the pid
-	prev    *RawEvent
 
 	TID uint32 // the thread: the kernel's pid
 	CPU uint32

@@ -5,12 +5,12 @@ package engine
 // other. So the place of a new event is usually at the end, or near the event inserted last, and
 // insertion tries these first. On such runs it takes constant time, a heap logarithmic time.
 type timeList struct {
-	first, last *RawEvent
-	finger      *RawEvent // the event inserted last, if it is still here
+	first, last *held
+	finger      *held // the event inserted last, if it is still here
 	len         int
 }
 
-func (l *timeList) insert(r *RawEvent) {
+func (l *timeList) insert(r *held) {
 	at := l.last // r is inserted after at
 	if at != nil && r.before(at) && l.finger != nil {
 		at = l.finger
@@ -40,7 +40,7 @@ func (l *timeList) insert(r *RawEvent) {
 	l.len++
 }
 
-func (l *timeList) remove(r *RawEvent) {
+func (l *timeList) remove(r *held) {
 	if r.earlier == nil {
 		l.first = r.later
 	} else {

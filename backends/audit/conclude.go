@@ -158,10 +158,8 @@ func (s *Source) concludeBirth(e *event) {
 		}
 		s.births[e.child()] = true
 	}
-	if !e.isBirth() || e.unborn || e.call == auditrecord.Clone3 && !e.born {
-		if e.success {
-			s.lives.thread(e.pid, e.stamp)
-		}
+	if e.makesThread() {
+		s.lives.thread(e.pid, e.stamp)
 		return
 	}
 	if !e.born {
@@ -173,12 +171,15 @@ func (s *Source) concludeBirth(e *event) {
 	if late && s.lives[e.child()].at >= e.stamp {
 		return
 	}
-	s.lives.begin(e.child(), e)
+	s.lives.begin(e.child(), e, s.startOf(e, e.child()))
 	if late || !s.shared.Reports(engine.EventFork) {
 		return
 	}
 	ev, t := e.ev, &e.ev.Task
 	s.prove(e, ev.PID)
+	if !t.Known.Has(engine.FieldStart) && e.stamp <= s.opened+wallError {
+		return // it can be that of a process of the snapshot
+	}
 	ev.Creator = e.pid
 	e.report(engine.FieldsIDs | engine.FieldLogin.Set())
 	if e.call == auditrecord.Clone3 { // whose flags are not seen
@@ -206,7 +207,7 @@ func (s *Source) concludeExec(e *event) {
 	if e.isCheck() {
 		return
 	}
-	s.lives.begin(e.pid, e)
+	s.lives.begin(e.pid, e, s.startOf(e, e.pid))
 	if e.ev == nil {
 		return
 	}
@@ -271,7 +272,7 @@ const longestEnd = 300_000_000
 // unless another one is in the middle of an exec. One that calls exit ends it if it is the only
 // one.
 func (s *Source) concludeEnd(e *event, force bool) bool {
-	p, known := s.lives[e.pid]
+	p := s.lives[e.pid]
 	if p.endedByExec(e) {
 		return true
 	}
@@ -292,7 +293,7 @@ func (s *Source) concludeEnd(e *event, force bool) bool {
 			}
 		}
 	}
-	if e.call == auditrecord.Exit && !(known && p.single) || e.ev == nil {
+	if e.call == auditrecord.Exit && !s.alone(e) || e.ev == nil {
 		if e.call == auditrecord.ExitGroup {
 			s.forgetLife(e.pid)
 		}
@@ -391,11 +392,15 @@ func (s *Source) concludeIDs(e *event) {
 		return
 	}
 	s.prove(e, e.pid)
-	if e.got == 0 || e.has&engine.FieldsIDs != engine.FieldsIDs {
+	p := s.lives[e.pid]
+	if p.endedByExec(e) {
 		return
 	}
-	p, known := s.lives[e.pid]
-	if p.endedByExec(e) || !(known && p.single) && !s.isLeaders(e) || !s.lives.changed(e, t.Start) {
+	if e.got == 0 || e.has&engine.FieldsIDs != engine.FieldsIDs || !s.isLeaders(e) {
+		s.lives.doubt(e)
+		return
+	}
+	if !s.lives.changed(e, t.Start) {
 		return
 	}
 	if ev.IDChange = engine.ChangedGID; e.call == auditrecord.SetUID {
@@ -406,10 +411,24 @@ func (s *Source) concludeIDs(e *event) {
 	s.insert(e)
 }
 
-// isLeaders reports whether a change of ids is of the leader: that had the same ones when it was
-// read, and no other thread has taken its place since by an exec, with its own.
+// isLeaders reports whether a change of ids is of the leader. It is if that had the same ones when
+// it was read, and no other thread has taken its place since by an exec, with its own. It is also
+// if the leader was alone, and had others than before: then it was not about to make a thread,
+// whose call this could be, and which nothing tells yet.
 func (s *Source) isLeaders(e *event) bool {
-	return e.cred == e.leader && !slices.ContainsFunc(s.queue.events, func(o *event) bool {
+	if e.cred == e.leader && !slices.ContainsFunc(s.queue.events, func(o *event) bool {
 		return o.executes(e.pid) && o.stamp <= e.read
+	}) {
+		return true
+	}
+	p := s.lives[e.pid]
+	return s.alone(e) && p.start == e.ev.Task.Start && !p.mayHave(e.leader) && s.noted >= e.read+inFlight && !s.lostSince(e)
+}
+
+// alone reports whether the process of a call is known to have had one thread. What another one
+// does can be told before the call that has made it, which ends later.
+func (s *Source) alone(e *event) bool {
+	return s.lives[e.pid].single && !slices.ContainsFunc(s.queue.events, func(o *event) bool {
+		return o.known && o.pid == e.pid && o.makesThread() && o.stamp <= e.stamp
 	})
 }

@@ -193,6 +193,12 @@ func (e *event) isBirth() bool {
 	return false
 }
 
+// makesThread reports whether the call has made a thread, or may have. One that did not return, as
+// an exec of the thread has ended its caller, has no result, which is 0 here.
+func (e *event) makesThread() bool {
+	return e.result >= 0 && (e.call == auditrecord.Clone && e.a0&cloneThread != 0 || e.call == auditrecord.Clone3 && !e.born || e.unborn)
+}
+
 // bears reports whether an event is the birth of a process with a pid.
 func (e *event) bears(pid uint32) bool { return e.known && e.isBirth() && e.child() == pid }
 

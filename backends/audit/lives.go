@@ -13,6 +13,9 @@ type life struct {
 	cred   engine.Credentials
 	ids    bool   // cred is known, for calls that
 	since  uint64 // begin later
+	// other are ids that it may have instead of cred, if unsure is set.
+	other  engine.Credentials
+	unsure bool
 }
 
 // maxLives bounds how many processes are kept: nothing tells of those that a signal ends.
@@ -29,8 +32,9 @@ func (l lives) read(pid uint32, t *engine.Task, at uint64) {
 	}
 }
 
-// begin notes a birth or an exec, after which a process has one thread.
-func (l lives) begin(pid uint32, e *event) {
+// begin notes a birth or an exec, after which a process has one thread, and the start time of that,
+// 0 if it is not known.
+func (l lives) begin(pid uint32, e *event, start uint64) {
 	if len(l) >= maxLives {
 		clear(l)
 	}
@@ -38,7 +42,7 @@ func (l lives) begin(pid uint32, e *event) {
 	was := l[pid]
 	early := e.isBirth() && !was.begun && was.at >= e.stamp && was.at != 0
 	p := life{at: e.stamp, begun: true, single: !early, cred: e.cred, ids: e.has&engine.FieldsIDs == engine.FieldsIDs, since: e.stamp,
-		exec: e.serial, execed: !e.isBirth()}
+		exec: e.serial, execed: !e.isBirth(), start: start}
 	if early && was.ids {
 		p.cred, p.ids, p.since = was.cred, true, was.since
 	}
@@ -76,8 +80,25 @@ func (l lives) changed(e *event, start uint64) bool {
 	if p.start != 0 && p.start != start { // the number was used again
 		p = life{at: e.stamp}
 	}
-	changed := p.ids && p.since <= e.stamp && p.cred != e.cred
-	p.start, p.cred, p.ids, p.since = start, e.cred, true, e.stamp
+	changed := p.since <= e.stamp && !p.mayHave(e.cred)
+	p.start, p.cred, p.ids, p.since, p.unsure = start, e.cred, true, e.stamp, false
 	l[e.pid] = p
 	return changed
+}
+
+// doubt notes a call that is not told, and may have changed the ids of the leader all the same.
+func (l lives) doubt(e *event) {
+	p, ok := l[e.pid]
+	known := e.has&engine.FieldsIDs == engine.FieldsIDs
+	if !ok || known && p.mayHave(e.cred) {
+		return
+	}
+	p.ids = p.ids && known && !p.unsure
+	p.other, p.unsure = e.cred, true
+	l[e.pid] = p
+}
+
+// mayHave reports whether a leader may have ids, as far as is known of calls until now.
+func (p *life) mayHave(ids engine.Credentials) bool {
+	return !p.ids || p.cred == ids || p.unsure && p.other == ids
 }

@@ -144,6 +144,15 @@ func (s *Source) certain(e *event, pid uint32) bool {
 	return true
 }
 
+// startOf returns the start time of the process of a pid that was read with an event, 0 if it is
+// not certain to be of that.
+func (s *Source) startOf(e *event, pid uint32) uint64 {
+	if e.ev == nil || !e.got.Has(engine.FieldStart) || !s.certain(e, pid) {
+		return 0
+	}
+	return e.ev.Task.Start
+}
+
 // prove takes away what was read unless it is certain to be of the process of the event.
 func (s *Source) prove(e *event, pid uint32) {
 	if e.got == 0 || s.certain(e, pid) {

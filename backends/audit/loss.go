@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"math"
 	"slices"
 
 	"github.com/quark-linux/quark/backends/internal/nlsocket"
@@ -35,6 +36,7 @@ type serials struct {
 	begun  bool
 	at     uint64 // when the latest came
 	missed map[uint32]hole
+	oldest uint64 // when the first of missed was seen to be
 	lost   uint64
 }
 
@@ -53,6 +55,9 @@ func (s *serials) saw(n uint32, h hole) {
 	case ahead > maxHole:
 		clear(s.missed)
 	default:
+		if len(s.missed) == 0 {
+			s.oldest = h.seen
+		}
 		for ; s.next != n; s.next++ {
 			s.missed[s.next] = h
 		}
@@ -60,13 +65,19 @@ func (s *serials) saw(n uint32, h hole) {
 	s.next, s.at = n+1, h.seen
 }
 
+// misses reports whether numbers are missing since a time or longer.
+func (s *serials) misses(until uint64) bool { return len(s.missed) > 0 && s.oldest <= until }
+
 // settle adds the numbers to a loss that are missing since a time or longer, and forgets them.
 func (s *serials) settle(l *loss, until uint64) {
+	s.oldest = math.MaxUint64
 	for serial, h := range s.missed {
 		if h.seen <= until {
 			delete(s.missed, serial)
 			l.add(h)
 			s.lost++
+		} else {
+			s.oldest = min(s.oldest, h.seen)
 		}
 	}
 }
@@ -113,7 +124,7 @@ func (s *Source) mayMiss(e *event) bool {
 // lostSince reports whether something may be lost that has happened since the begin of an event's
 // call, whether it was told yet or not.
 func (s *Source) lostSince(e *event) bool {
-	return len(s.dropped) > 0 || max(s.lastDrop, s.lossTo) >= e.stamp
+	return len(s.dropped) > 0 || max(s.lastDrop, s.lossTo) >= e.stamp || s.serials.misses(max(e.received, e.read)+inFlight)
 }
 
 // checkLoss tells of events that are lost: numbers that miss for as long as an event is held, and

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -56,12 +58,15 @@ func (t *tell) record(kind auditrecord.Type, serial uint32, at uint64, body stri
 	t.s.message(m)
 }
 
+// noResult is that of a call that did not return.
+const noResult = 1 << 40
+
 // call gives the records of a call by a process.
 func (t *tell) call(at uint64, c auditrecord.Call, pid, ppid int, result int64, a0 uint64, others ...string) {
 	t.serial++
 	arch, nr := native(c)
 	outcome := fmt.Sprintf("success=%s exit=%d ", map[bool]string{true: "yes", false: "no"}[result >= 0], result)
-	if c == auditrecord.ExitGroup || c == auditrecord.Exit {
+	if c == auditrecord.ExitGroup || c == auditrecord.Exit || result == noResult {
 		outcome = ""
 	}
 	t.record(auditrecord.Syscall, t.serial, at, fmt.Sprintf(`arch=%x syscall=%d %sa0=%x a1=0 a2=0 a3=0 items=0 ppid=%d pid=%d auid=1000 `+
@@ -343,13 +348,158 @@ func TestIDsBeforeBirth(t *testing.T) {
 	if call(at+4e6, 9) != 0 {
 		t.Error("a change from ids that are not known")
 	}
-	d.call(at, auditrecord.Fork, os.Getpid(), 1, int64(child), 0)
+	d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
 	settle(s)
 	if call(at+8e6, 9) != 0 {
 		t.Error("a change to the same ids")
 	}
 	if call(at+12e6, 3) != 1 {
 		t.Error("no change")
+	}
+}
+
+// A thread can change its ids before the call that has made it returns, of which nothing may be
+// known yet: its process seems to have one thread.
+func TestIDsOfThread(t *testing.T) {
+	old := engine.Credentials{UID: 1, EUID: 3, SUID: 4, GID: 2, EGID: 5, SGID: 6}
+	theirs, next := old, old
+	theirs.GID, next.GID = 9, 10
+	for _, c := range []struct {
+		name   string
+		leader engine.Credentials // as /proc shows it after the call
+		then   func(d *tell, child int, at uint64)
+		want   int
+	}{
+		{"of the only thread, which has changed them again", next, func(*tell, int, uint64) {}, 1},
+		{"the call returns in the same tick", next, func(d *tell, child int, at uint64) {
+			d.call(at, auditrecord.Clone, child, 1, 1<<22+6, cloneThread)
+		}, 0},
+		{"of clone3", next, func(d *tell, child int, at uint64) { d.call(at, auditrecord.Clone3, child, 1, 1<<22+6, 0) }, 0},
+		{"it has not returned yet", old, func(*tell, int, uint64) {}, 0},
+		{"it does not return, as the thread executes", theirs, func(d *tell, child int, at uint64) {
+			d.call(at, auditrecord.Clone, child, 1, noResult, cloneThread)
+			d.call(at, auditrecord.Exec, child, 1, 0, 0)
+		}, 0},
+		{"its record is lost", next, func(d *tell, child int, at uint64) {
+			d.serial++
+			d.call(at, auditrecord.SetSID, 1<<22+7, 1, 0, 0)
+		}, 0},
+	} {
+		s, child := offline(t), sleeper(t)
+		s.to = new(conform.Events)
+		d, at := tell{s: s}, s.now()-20e6
+		d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
+		settle(s)
+		d.call(at+4e6, auditrecord.SetGID, child, 1, 0, 5)
+		s.look()
+		s.queue.events[0].cred, s.queue.events[0].leader = theirs, c.leader
+		c.then(&d, child, at+4e6)
+		if got := len(settle(s).Of(child, engine.KindIDChange)); got != c.want {
+			t.Errorf("%s: %d events, not %d", c.name, got, c.want)
+		}
+	}
+}
+
+// delivery is a source that has the events of another one to tell.
+type delivery struct {
+	*Source
+	evs conform.Events
+}
+
+func (d *delivery) Populate(to engine.Sink) error {
+	for _, ev := range d.evs {
+		to.Insert(ev)
+	}
+	return io.EOF
+}
+
+// A call's time can be behind what /proc shows, as a timer interrupt comes late. What is told of a
+// pid while the processes that are there are read is of the process that the table has.
+func TestTimesAtTheStart(t *testing.T) {
+	s := offline(t)
+	s.to = new(conform.Events)
+	s.describe(false, nil)
+	older := sleeper(t)
+	if err := s.noteOlder(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // until the start times of another tick
+	younger := sleeper(t)
+	d, early := tell{s: s}, s.opened+10e6
+	d.call(s.opened-20e6, auditrecord.Exec, older, 1, -int64(unix.ENOENT), 0, `item=0 name="/bin/x"`)
+	d.call(s.opened-1e6, auditrecord.Clone, 1, 0, int64(older), uint64(unix.SIGCHLD))
+	d.call(early, auditrecord.Clone, 1, 0, int64(younger), uint64(unix.SIGCHLD))
+	s.look()
+	s.lossTo = s.now() // so that it is not certain whose start times these are
+	evs := settle(s)
+	if ev := evs.One(t, older, engine.KindExecFailed); ev.Time < s.opened {
+		t.Errorf("a call at %d, before the source was opened at %d", ev.Time, s.opened)
+	}
+	if len(evs.Of(older, engine.KindFork)) != 0 {
+		t.Error("the birth of a process that was there before")
+	}
+	// Of before /proc was read.
+	evs = append(evs, &engine.RawEvent{Kind: engine.KindFork, PID: 1<<22 + 5, TID: 1<<22 + 5, Creator: uint32(older), Time: s.opened + 30e6})
+	mono := clock.Monotonic()
+	c := engine.Clock{Now: clock.Monotonic, BootOffset: clock.Boottime() - mono}
+	e, err := engine.New(&delivery{s, evs}, c, engine.Options{Look: func(pid uint32) (uint64, engine.Sight) {
+		_, start, err := s.proc.Status(pid)
+		if err != nil {
+			return 0, engine.SightGone
+		}
+		return start, engine.SightAlive
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Snapshot(s.proc, func(ev *engine.RawEvent) error { e.Learn(ev); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if p := e.Lookup(uint32(older)); p == nil || !p.Known.Has(engine.FieldStart) || p.Known&^p.Carried&^constant&^engine.FieldPIDNS.Set() != 0 {
+		t.Errorf("a process that was there before: %+v", p)
+	}
+	births, known := 0, 0
+	for ev, err := e.Get(); err == nil; ev, err = e.Get() {
+		p := e.Lookup(ev.Process.PID)
+		if ev.Events.Has(engine.EventFork) {
+			births++
+			if p != ev.Process {
+				t.Errorf("the table has %v of a process that was born with %v", p.Known, ev.Process.Known)
+			}
+			if p.Known.Has(engine.FieldFilename) {
+				t.Error("a child has what was read of its parent later")
+			}
+		}
+	}
+	for p := range e.Processes() {
+		if p.PID == uint32(younger) {
+			known++
+		}
+	}
+	if births != 2 || known != 1 {
+		t.Errorf("%d births, %d processes", births, known)
+	}
+}
+
+// A call that is not told may have been the leader's: one that sets the same ids again may change
+// nothing, and one that sets others does.
+func TestIDsAfterUntoldChange(t *testing.T) {
+	for gid, want := range map[uint32]int{7: 0, 9: 0, 10: 1} {
+		s, child := offline(t), sleeper(t)
+		s.to = new(conform.Events)
+		old := engine.Credentials{UID: 1, EUID: 3, SUID: 4, GID: 7, EGID: 5, SGID: 6}
+		s.lives[uint32(child)] = life{cred: old, ids: true}
+		d, at := tell{s: s}, s.now()-20e6
+		for range 2 {
+			d.call(at, auditrecord.SetGID, child, 1, 0, 5)
+		}
+		s.look()
+		first, second := s.queue.events[0], s.queue.events[1]
+		first.cred.GID, second.cred.GID = 9, gid
+		second.leader = second.cred
+		if got := len(settle(s).Of(child, engine.KindIDChange)); got != want {
+			t.Errorf("group %d: %d events, not %d", gid, got, want)
+		}
 	}
 }
 
@@ -727,7 +877,7 @@ func TestWanted(t *testing.T) {
 		kinds engine.Events
 		calls map[auditrecord.Call]bool
 	}{
-		{0, map[auditrecord.Call]bool{auditrecord.Exec: true, auditrecord.Clone: true, auditrecord.Exit: false, auditrecord.ExitGroup: false, auditrecord.SetUID: true}},
+		{0, map[auditrecord.Call]bool{auditrecord.Exec: true, auditrecord.Clone: false, auditrecord.Fork: true, auditrecord.Exit: false, auditrecord.ExitGroup: false, auditrecord.SetUID: true}},
 		{engine.EventExec | engine.EventExecFailed, map[auditrecord.Call]bool{auditrecord.Exec: false, auditrecord.Clone: true}},
 		{engine.EventFork, map[auditrecord.Call]bool{auditrecord.Exec: true, auditrecord.Clone: true}},
 	} {

@@ -94,6 +94,9 @@ func (s *Source) openAll() (err error) {
 		return err
 	}
 	notes = append(notes, hidden...)
+	if err := s.noteOlder(); err != nil {
+		return err
+	}
 	if err := s.listen(); err != nil {
 		return err
 	}
@@ -141,6 +144,35 @@ func (s *Source) readLives() error {
 		}
 	}
 	return err
+}
+
+// noteOlder notes the processes that are older than all that will be told.
+func (s *Source) noteOlder() error {
+	pids, err := s.proc.PIDs()
+	s.older = make(map[uint32]uint64, len(pids))
+	for _, pid := range pids {
+		if _, start, err := s.proc.Status(pid); err == nil {
+			s.older[pid] = start
+		}
+	}
+	s.opened = s.now()
+	s.last = s.opened
+	return err
+}
+
+// Snapshot calls f with the processes that are older than the source, as of its opening. Whether
+// something was before or after a reading of /proc is not certain, as its time can be behind: of an
+// older process it was after the opening, and of a younger one all is told.
+func (s *Source) Snapshot(proc *procfs.Reader, f func(*engine.RawEvent) error) error {
+	defer func() { s.older = nil }()
+	return proc.Scan(func(ev *engine.RawEvent) error {
+		if start, ok := s.older[ev.PID]; !ok || start != ev.Task.Start {
+			return nil
+		}
+		ev.Time, ev.Read = s.opened-1, ev.Time
+		ev.Task.Carried = ev.Task.Known &^ constant
+		return f(ev)
+	})
 }
 
 // connect opens the control of audit, and returns its status if it can be used.

@@ -48,13 +48,15 @@ func (r *rules) name(disables bool) error {
 // wanted are a source's rules: for each ABI, one for calls that succeed, and one for those that do
 // not return, or whose failure is an event too.
 func wanted(o *source.Options, key string) (list []auditrule.Rule) {
-	failed := o.Reports(engine.EventExecFailed)
+	failed, ids := o.Reports(engine.EventExecFailed), o.Reports(engine.EventIDChange)
 	always := func(c auditrecord.Call) bool {
 		switch c {
 		case auditrecord.Exit, auditrecord.ExitGroup:
 			return o.ReportsEnds()
 		case auditrecord.Exec, auditrecord.ExecAt:
 			return failed
+		case auditrecord.Clone, auditrecord.Clone3: // the new thread can end it
+			return ids
 		}
 		return false
 	}
@@ -62,10 +64,12 @@ func wanted(o *source.Options, key string) (list []auditrule.Rule) {
 		switch c {
 		case auditrecord.Exit, auditrecord.ExitGroup:
 			return false
+		case auditrecord.Clone, auditrecord.Clone3:
+			return !ids
 		case auditrecord.Exec, auditrecord.ExecAt:
 			return !failed
 		case auditrecord.SetUID, auditrecord.SetGID, auditrecord.SetSID:
-			return o.Reports(engine.EventIDChange)
+			return ids
 		}
 		return true // births, by which it is known whose pid it is
 	}

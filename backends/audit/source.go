@@ -57,11 +57,13 @@ type Source struct {
 	births map[uint32]bool   // pids whose birth was concluded, and whose end was not
 	abends map[uint32]uint64 // processes that a signal has ended that dumps core, and when
 
-	wall    int64  // CLOCK_REALTIME less CLOCK_MONOTONIC
-	stepped uint64 // when the wall clock was last seen to be set, 0 for never
-	noted   uint64 // all that was received before was read
-	idle    uint64 // when the socket was last empty
-	last    uint64 // time of the latest event
+	older   map[uint32]uint64 // processes of before opened and their start times, for Snapshot
+	opened  uint64            // all events are of after it
+	wall    int64             // CLOCK_REALTIME less CLOCK_MONOTONIC
+	stepped uint64            // when the wall clock was last seen to be set, 0 for never
+	noted   uint64            // all that was received before was read
+	idle    uint64            // when the socket was last empty
+	last    uint64            // time of the latest event
 
 	serials  serials
 	drops    uint32 // of the socket, as last seen

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -68,28 +67,22 @@ var renameHook = hook{engine.KindComm, "task_rename", programsProgQuarkRename, p
 // attachHook attaches a program and its twin, or the handler alone. The kernel runs those of one
 // raw tracepoint in this order.
 func (s *Source) attachHook(l *loader, h hook, programs map[string]*ebpf.Program) error {
-	if !preemptible() {
-		return s.attachFirst(h, programs[h.handler])
+	twinned, p := preemptible(), programs[h.handler]
+	if twinned {
+		if err := s.placeHandler(h, programs); err != nil {
+			return err
+		}
+		p = programs[h.program]
 	}
-	if err := s.placeHandler(h, programs); err != nil {
-		return err
-	}
-	if err := s.attachFirst(h, programs[h.program]); err != nil {
-		return err
-	}
-	return s.attachSecond(l, h, programs)
-}
-
-// attachFirst attaches the first program of a hook, or the only one.
-func (s *Source) attachFirst(h hook, p *ebpf.Program) error {
 	if err := s.attachRaw(h.tracepoint, p); err != nil {
 		return err
 	}
-	if !slices.Contains(s.first, p) { // forks and execs have one handler
-		s.first = append(s.first, p)
-	}
 	s.capabilities.Kinds[h.kind] = kernelVia("raw_tp/" + h.tracepoint)
-	return nil
+	if !twinned {
+		return nil
+	}
+	s.first = append(s.first, p)
+	return s.attachSecond(l, h, programs)
 }
 
 // placeHandler lets the programs of a hook call its handler.

@@ -22,6 +22,13 @@ func TestPopulateAllocatesNothing(t *testing.T) {
 	}
 }
 
+// The kernel is asked for skipped programs of raw tracepoints only where it can skip them.
+func TestLooksWhereSkipped(t *testing.T) {
+	if s := open(t, Options{}); (len(s.first) > 0) != preemptible() {
+		t.Errorf("%d programs of raw tracepoints are looked at; can they be skipped: %v", len(s.first), preemptible())
+	}
+}
+
 // A window moves without an allocation and stays where it is in memory. One that can't move is at
 // an end, and gives back nothing that is not its own.
 func TestWindow(t *testing.T) {

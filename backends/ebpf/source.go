@@ -27,7 +27,7 @@ type Source struct {
 
 	maps     map[string]*ebpf.Map
 	programs []*ebpf.Program
-	first    []*ebpf.Program // of raw tracepoints: the first of twins, or the only one
+	first    []*ebpf.Program // the first of twins
 	alone    []*ebpf.Program // those of perf events without which an event is missing
 	links    []link.Link
 	events   perfEvents
@@ -105,6 +105,9 @@ func (s *Source) Populate(to engine.Sink) error {
 
 // insertGap inserts the first gap that waits, if it is its turn.
 func (s *Source) insertGap(to engine.Sink) bool {
+	if len(s.gaps.waiting) == 0 { // nearly always, and asked before each event
+		return false
+	}
 	gap, ok := s.gaps.due(s.buffer)
 	if ok {
 		ev := to.Reserve()

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// held is a raw event in the buffer. The memory that is read and written for an event has left the
+// CPU's caches since it was used last, so that what counts is how much it is: what few events have
+// is left out, what most share is there once, and events lie next to those that came before and
+// after them.
+type held struct {
+	// What the buffer reads and writes of an event and its neighbours comes first: it is
+	// 64 bytes, one cache line, on 64-bit machines.
+
+	Kind    Kind
+	Thread  bool
+	Image   uint16
+	PID     uint32
+	Time    uint64
+	serial  uint64 // order of arrival, breaks ties of Time
+	earlier *held  // neighbours in the order of the buffer
+	later   *held
+	queue   *pidQueue
+	next    *held // neighbours among the events of the pid
+	prev    *held
+
+	block          *block    // that it is in
+	whole          *RawEvent // the event itself, if pack had no place for all of it; else
+	standing       *standing
+	known, carried Fields
+	start          uint64
+	startUnit      uint32
+	from, to       uint16 // what else there is of it, in block.rest
+
+	tid, cpu, creator            uint32
+	ppid, pgid, sid              uint32
+	parentTID, nsPID, exitSignal uint32
+	idChange                     IDChange
+}
+
+// A block has the events that came one after the other. It is 10 KiB, and used again when the last
+// of its events has left.
+type block struct {
+	events [blockEvents]held
+	rest   [blockRest]byte // the texts of its events, and what only EXECs and EXITs have
+	used   int             // of events
+	filled int             // of rest
+	live   int             // how many of its events are held
+}
+
+const (
+	blockEvents = 32
+	blockRest   = 5096
+)
+
+// standing is what a process has of its parent and seldom changes.
+type standing struct {
+	cred  Credentials
+	login Login
+	caps  Capabilities
+	tty   TTY
+	ns    Namespaces
+}
+
+// before reports whether h comes before o in the buffer.
+func (h *held) before(o *held) bool {
+	return h.Time < o.Time || h.Time == o.Time && h.serial < o.serial
+}
+
+// varFields are the fields of variable length in the order of RawEvent.vars.
+var varFields = [numVars]Field{FieldComm, FieldFilename, FieldCmdline, FieldCwd, FieldCgroup, FieldExecPath, FieldEnviron}
+
+// maxFixed is the most that pack adds to the texts of an event.
+const maxFixed = 12 + 7*8 + 31 + 4*int(numVars)
+
+// hold returns a place for r in the buffer, and takes from r what it says, or r itself.
+func (b *Buffer) hold(r *RawEvent) *held {
+	at := b.filling
+	need := maxFixed + len(r.data)
+	if at == nil || at.used == blockEvents || need > blockRest-at.filled && at.used > 0 {
+		at = b.blocks.Take()
+		b.filling = at
+	}
+	h := &at.events[at.used]
+	at.used++
+	at.live++
+	h.Kind, h.Thread, h.Image, h.PID, h.Time, h.block = r.Kind, r.Thread, r.Image, r.PID, r.Time, at
+	if t := &r.Task; r.Gap != nil || r.Errno != 0 || r.LoginRead != 0 || r.Tracer.PID|r.Tracer.TID != 0 || t.Truncated != 0 ||
+		t.StartUnit > math.MaxUint32 || need > blockRest-at.filled {
+		h.whole = r
+		return h
+	}
+	b.pack(h, r)
+	b.Release(r)
+	return h
+}
+
+// pack writes to h what r says, without Seq, which is for recordings.
+func (b *Buffer) pack(h *held, r *RawEvent) {
+	t := &r.Task
+	s := standing{t.Cred, t.Login, t.Caps, t.TTY, t.NS}
+	h.standing = b.standings.get(&s)
+	h.known, h.carried, h.start, h.startUnit = t.Known, t.Carried, t.Start, uint32(t.StartUnit)
+	h.tid, h.cpu, h.creator, h.idChange = r.TID, r.CPU, r.Creator, r.IDChange
+	h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal = t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ExitSignal
+
+	at, order := h.block, binary.NativeEndian
+	to := at.rest[:at.filled]
+	if t.Known.Has(FieldExit) {
+		to = order.AppendUint64(order.AppendUint32(to, uint32(t.Exit.WaitStatus)), t.Exit.Time)
+	}
+	if u := &r.Usage; t.Known&FieldsUsage != 0 {
+		for _, n := range [...]uint64{u.UserTime, u.SystemTime, u.PeakRSS, u.RChar, u.WChar, u.ReadBytes, u.WriteBytes} {
+			to = order.AppendUint64(to, n)
+		}
+	}
+	if x := &t.Executable; t.Known.Has(FieldExecutable) {
+		to = order.AppendUint64(order.AppendUint64(to, x.Inode), uint64(x.Ctime))
+		to = order.AppendUint32(order.AppendUint32(order.AppendUint32(to, x.Device), x.UID), x.GID)
+		to = append(order.AppendUint16(to, x.Mode), 0)
+		if x.Removed {
+			to[len(to)-1] = 1
+		}
+	}
+	for i, f := range varFields {
+		if t.Known.Has(f) {
+			to = order.AppendUint16(order.AppendUint16(to, uint16(r.vars[i].off)), uint16(r.vars[i].len))
+		}
+	}
+	to = append(to, r.data...)
+	h.from, h.to = uint16(at.filled), uint16(len(to))
+	at.filled = len(to)
+}
+
+// open returns the event that h is, which the caller gives to Release when h has left the buffer,
+// or to close.
+func (b *Buffer) open(h *held) *RawEvent {
+	if h.whole != nil {
+		return h.whole
+	}
+	r := b.Reserve()
+	t, s := &r.Task, h.standing
+	r.Kind, r.Thread, r.Image, r.PID, r.Time = h.Kind, h.Thread, h.Image, h.PID, h.Time
+	r.TID, r.CPU, r.Creator, r.IDChange = h.tid, h.cpu, h.creator, h.idChange
+	t.Known, t.Carried, t.Start, t.StartUnit = h.known, h.carried, h.start, uint64(h.startUnit)
+	t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ExitSignal = h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal
+	t.Cred, t.Login, t.Caps, t.TTY, t.NS = s.cred, s.login, s.caps, s.tty, s.ns
+
+	from, order := h.block.rest[h.from:h.to], binary.NativeEndian
+	if t.Known.Has(FieldExit) {
+		t.Exit = Exit{int32(order.Uint32(from)), order.Uint64(from[4:])}
+		from = from[12:]
+	}
+	if u := &r.Usage; t.Known&FieldsUsage != 0 {
+		for i, n := range [...]*uint64{&u.UserTime, &u.SystemTime, &u.PeakRSS, &u.RChar, &u.WChar, &u.ReadBytes, &u.WriteBytes} {
+			*n = order.Uint64(from[8*i:])
+		}
+		from = from[7*8:]
+	}
+	if t.Known.Has(FieldExecutable) {
+		t.Executable = Executable{order.Uint64(from), int64(order.Uint64(from[8:])), order.Uint32(from[16:]), order.Uint32(from[20:]),
+			order.Uint32(from[24:]), order.Uint16(from[28:]), from[30] != 0}
+		from = from[31:]
+	}
+	for i, f := range varFields {
+		if t.Known.Has(f) {
+			r.vars[i] = span{uint32(order.Uint16(from)), uint32(order.Uint16(from[2:]))}
+			from = from[4:]
+		}
+	}
+	r.data = append(r.data, from...)
+	return r
+}
+
+// close undoes open where h stays in the buffer.
+func (b *Buffer) close(h *held, r *RawEvent) {
+	if r != h.whole {
+		b.Release(r)
+	}
+}
+
+// leave gives the place of h back.
+func (b *Buffer) leave(h *held) {
+	at := h.block
+	h.whole, h.standing = nil, nil
+	at.live--
+	if at.live > 0 {
+		return
+	}
+	at.used, at.filled = 0, 0
+	if at != b.filling {
+		b.blocks.Put(at)
+	}
+}
