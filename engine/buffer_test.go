@@ -126,7 +126,7 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	for v, i := reflect.ValueOf(r).Elem(), 0; i < v.NumField(); i++ {
 		switch v.Type().Field(i).Name {
 		case "vars", "data", "Seq", "Gap": // Seq is for recordings
-		case "Tracer", "Errno", "LoginRead":
+		case "Tracer", "Errno":
 			if rnd.IntN(20) == 0 {
 				scramble(rnd, v.Field(i))
 			}

@@ -29,7 +29,7 @@ type held struct {
 	whole          *RawEvent // the event itself, if pack had no place for all of it; else
 	standing       *standing
 	known, carried Fields
-	start          uint64
+	start, read    uint64
 	startUnit      uint32
 	from, to       uint16 // what else there is of it, in block.rest
 
@@ -51,7 +51,7 @@ type block struct {
 
 const (
 	blockEvents = 32
-	blockRest   = 5096
+	blockRest   = 4840
 )
 
 // standing is what a process has of its parent and seldom changes.
@@ -86,7 +86,7 @@ func (b *Buffer) hold(r *RawEvent) *held {
 	at.used++
 	at.live++
 	h.Kind, h.Thread, h.Image, h.PID, h.Time, h.block = r.Kind, r.Thread, r.Image, r.PID, r.Time, at
-	if t := &r.Task; r.Gap != nil || r.Errno != 0 || r.LoginRead != 0 || r.Tracer.PID|r.Tracer.TID != 0 || t.Truncated != 0 ||
+	if t := &r.Task; r.Gap != nil || r.Errno != 0 || r.Tracer.PID|r.Tracer.TID != 0 || t.Truncated != 0 ||
 		t.StartUnit > math.MaxUint32 || need > blockRest-at.filled {
 		h.whole = r
 		return h
@@ -101,7 +101,7 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 	t := &r.Task
 	s := standing{t.Cred, t.Login, t.Caps, t.TTY, t.NS}
 	h.standing = b.standings.get(&s)
-	h.known, h.carried, h.start, h.startUnit = t.Known, t.Carried, t.Start, uint32(t.StartUnit)
+	h.known, h.carried, h.start, h.startUnit, h.read = t.Known, t.Carried, t.Start, uint32(t.StartUnit), r.Read
 	h.tid, h.cpu, h.creator, h.idChange = r.TID, r.CPU, r.Creator, r.IDChange
 	h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal = t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ExitSignal
 
@@ -142,7 +142,7 @@ func (b *Buffer) open(h *held) *RawEvent {
 	r := b.Reserve()
 	t, s := &r.Task, h.standing
 	r.Kind, r.Thread, r.Image, r.PID, r.Time = h.Kind, h.Thread, h.Image, h.PID, h.Time
-	r.TID, r.CPU, r.Creator, r.IDChange = h.tid, h.cpu, h.creator, h.idChange
+	r.TID, r.CPU, r.Creator, r.IDChange, r.Read = h.tid, h.cpu, h.creator, h.idChange, h.read
 	t.Known, t.Carried, t.Start, t.StartUnit = h.known, h.carried, h.start, uint64(h.startUnit)
 	t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ExitSignal = h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal
 	t.Cred, t.Login, t.Caps, t.TTY, t.NS = s.cred, s.login, s.caps, s.tty, s.ns
