@@ -29,6 +29,22 @@ func TestLooksWhereSkipped(t *testing.T) {
 	}
 }
 
+// Opening takes no memory for what the ring will have: that comes when its records are read.
+func TestRingIsMappedWhenRead(t *testing.T) {
+	s := open(t, Options{})
+	r, ok := s.buffer.(*ring)
+	if !ok {
+		t.Skip("the kernel has no ring")
+	}
+	if r.data.part != nil {
+		t.Errorf("%d bytes are mapped", len(r.data.part))
+	}
+	shortLives(t)(1)
+	if err := s.Populate(engine.NewBuffer(100)); err != nil || len(r.data.part) != windowSize {
+		t.Errorf("read: %d bytes are mapped, %v", len(r.data.part), err)
+	}
+}
+
 // A window moves without an allocation and stays where it is in memory. One that can't move is at
 // an end, and gives back nothing that is not its own.
 func TestWindow(t *testing.T) {

@@ -44,12 +44,16 @@ func mapRing(fd int, size uint32) (*ring, error) {
 		unix.Munmap(c)
 		return nil, fmt.Errorf("map ring: %w", err)
 	}
-	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: min(uint64(size), windowSize)}, size)
+	r := newRing(c, p, &window{fd: fd, before: 2 * int64(page), size: uint64(page)}, size)
 	r.fd = fd
-	if r.data.from(0); r.data.err != nil { // so that it fails here if it ever does
+	// A page now, so that it fails here if it ever does, and more when it is read: until then
+	// that would add to what opening takes, which can be the most that the process ever has.
+	if r.data.from(0); r.data.err != nil {
 		r.close()
 		return nil, fmt.Errorf("map ring's data: %w", r.data.err)
 	}
+	r.data.unmap()
+	r.data.size = min(uint64(size), windowSize)
 	return r, nil
 }
 
