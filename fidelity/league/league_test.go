@@ -246,8 +246,8 @@ func TestMeasure(t *testing.T) {
 				t.Errorf("not measured: %+v", w)
 			}
 			most := 25.0
-			if l == Lifetime { // a slow machine has up to 30, one that spins 100
-				most = 50
+			if l == Lifetime { // beside storms of other tests it is up to 53, one that spins 100
+				most = 80
 			}
 			if share := judgeShare(w); share > most {
 				t.Errorf("the judge took %.0f %% of a CPU at %.0f lives a second", share, w.Offered)
