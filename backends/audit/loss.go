@@ -84,7 +84,10 @@ func (s *serials) settle(l *loss, until uint64) {
 
 // drop is messages that the socket had no room for. Which events they were is known when the socket
 // has been emptied and numbers come that are later.
-type drop struct{ noticed, from uint64 }
+type drop struct {
+	noticed, from uint64
+	emptied       uint64 // when the socket was first empty after noticed, 0 for not yet
+}
 
 // sent returns a time before which all events were received: when the socket was last empty, less
 // what the kernel may need to send them.
@@ -110,9 +113,9 @@ func (s *Source) noteDrops() {
 	now := s.now()
 	s.drops, s.lastDrop = drops, now
 	if n := len(s.dropped); n < maxDrops {
-		s.dropped = append(s.dropped, drop{now, s.sent()})
+		s.dropped = append(s.dropped, drop{noticed: now, from: s.sent()})
 	} else {
-		s.dropped[n-1].noticed = now
+		s.dropped[n-1].noticed, s.dropped[n-1].emptied = now, 0
 	}
 }
 
@@ -138,7 +141,12 @@ func (s *Source) checkLoss(l loss) {
 		s.serials.settle(&l, until)
 	}
 	// What was in the socket then is of before the drop, whenever it is read.
-	for len(s.dropped) > 0 && min(s.serials.at, s.idle) > s.dropped[0].noticed+s.hold {
+	for i := range s.dropped {
+		if d := &s.dropped[i]; d.emptied == 0 && s.idle > d.noticed {
+			d.emptied = s.idle
+		}
+	}
+	for len(s.dropped) > 0 && s.dropped[0].emptied != 0 && s.serials.at > s.dropped[0].emptied+s.hold {
 		s.dropped = slices.Delete(s.dropped, 0, 1)
 	}
 	if l.n == 0 {

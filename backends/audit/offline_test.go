@@ -259,7 +259,7 @@ func TestExecOfLostArguments(t *testing.T) {
 		lost   uint64
 	}{
 		"a check":             {},
-		"dropped before":      {before: func(s *Source) { s.dropped = []drop{{s.now(), 1}} }, lost: 1},
+		"dropped before":      {before: func(s *Source) { s.dropped = []drop{{noticed: s.now(), from: 1}} }, lost: 1},
 		"dropped since":       {after: func(s *Source) { s.lastDrop = s.now() }, lost: 1},
 		"the last is missing": {after: func(s *Source) { s.queue.events[0].complete = false }, lost: 1},
 	} {
@@ -512,7 +512,7 @@ func TestImageAfterLoss(t *testing.T) {
 		"nothing is lost":         {func(*Source) {}, true},
 		"long before":             {func(s *Source) { s.lastDrop, s.lossTo = 1, 1 }, true},
 		"since":                   {func(s *Source) { s.lastDrop = s.now() }, false},
-		"it is not told yet":      {func(s *Source) { s.dropped = []drop{{1, 1}} }, false},
+		"it is not told yet":      {func(s *Source) { s.dropped = []drop{{noticed: 1, from: 1}} }, false},
 		"in the kernel, and told": {func(s *Source) { s.lossTo = s.now() }, false},
 	} {
 		s, child := offline(t), sleeper(t)
@@ -829,9 +829,37 @@ func TestDropsAreTold(t *testing.T) {
 		t.Fatalf("%+v", evs)
 	}
 	s.idle = 2030
+	check(2050)
 	saw(6)
-	if check(2031); len(evs) != 1 || len(s.dropped) != 0 {
+	if check(2051); len(evs) != 1 || len(s.dropped) != 0 {
 		t.Errorf("%d drops are not told after a later number", len(s.dropped))
+	}
+}
+
+// What the socket held when it dropped messages is read later, and no number of after the drop.
+func TestDropIsKeptUntilLaterNumbers(t *testing.T) {
+	s := offline(t)
+	s.finishing, s.hold, s.fd = false, 10, -1
+	at := uint64(1000)
+	s.now = func() uint64 { return at }
+	var evs conform.Events
+	s.to, s.idle = &evs, 1000
+	saw := func(n uint32, time uint64) {
+		at = time
+		s.serials.saw(n, s.missing(at))
+	}
+	empty := func(time uint64) {
+		at, s.idle, s.noted = time, time, time
+		s.checkLoss(loss{})
+	}
+	saw(1, 1000)
+	at, s.drops = 2000, 1
+	s.noteDrops()
+	saw(2, 2100)
+	empty(2110)
+	saw(5, 9000)
+	if empty(9100); len(evs) != 1 || evs[0].Gap.From > 1000 || evs[0].Gap.Count != 2 || evs[0].Gap.Cause != engine.LossSocketFull {
+		t.Errorf("%d gaps: %+v", len(evs), evs)
 	}
 }
 
