@@ -152,8 +152,8 @@ func anyEvent(rnd *rand.Rand, r *RawEvent) {
 	if t.Known&FieldsUsage == 0 {
 		r.Usage = Usage{}
 	}
-	for _, f := range varFields {
-		if t.Known.Has(f) {
+	for f := range Field(NumFields) {
+		if (t.Known & textFields).Has(f) {
 			for i, text := 0, r.Grow(f, rnd.IntN(1+rnd.IntN(1+rnd.IntN(9000)))); i < len(text); i++ {
 				text[i] = byte(i) + byte(f)
 			}

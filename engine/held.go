@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 )
 
 // held is a raw event in the buffer. The memory that is read and written for an event has left the
@@ -68,8 +69,11 @@ func (h *held) before(o *held) bool {
 	return h.Time < o.Time || h.Time == o.Time && h.serial < o.serial
 }
 
-// varFields are the fields of variable length in the order of RawEvent.vars.
-var varFields = [numVars]Field{FieldComm, FieldFilename, FieldCmdline, FieldCwd, FieldCgroup, FieldExecPath, FieldEnviron}
+// textFields are the fields of variable length.
+const textFields = Fields(1<<FieldComm | 1<<FieldFilename | 1<<FieldCmdline | 1<<FieldCwd | 1<<FieldCgroup | 1<<FieldExecPath | 1<<FieldEnviron)
+
+// first returns the first field of s, which is not empty.
+func (s Fields) first() Field { return Field(bits.TrailingZeros64(uint64(s))) }
 
 // maxFixed is the most that pack adds to the texts of an event.
 const maxFixed = 12 + 7*8 + 31 + 4*int(numVars)
@@ -123,10 +127,9 @@ func (b *Buffer) pack(h *held, r *RawEvent) {
 			to[len(to)-1] = 1
 		}
 	}
-	for i, f := range varFields {
-		if t.Known.Has(f) {
-			to = order.AppendUint16(order.AppendUint16(to, uint16(r.vars[i].off)), uint16(r.vars[i].len))
-		}
+	for texts := t.Known & textFields; texts != 0; texts &= texts - 1 {
+		v := r.vars[varOf(texts.first())]
+		to = order.AppendUint32(to, v.off<<16|v.len)
 	}
 	to = append(to, r.data...)
 	h.from, h.to = uint16(at.filled), uint16(len(to))
@@ -163,11 +166,10 @@ func (b *Buffer) open(h *held) *RawEvent {
 			order.Uint32(from[24:]), order.Uint16(from[28:]), from[30] != 0}
 		from = from[31:]
 	}
-	for i, f := range varFields {
-		if t.Known.Has(f) {
-			r.vars[i] = span{uint32(order.Uint16(from)), uint32(order.Uint16(from[2:]))}
-			from = from[4:]
-		}
+	for texts := t.Known & textFields; texts != 0; texts &= texts - 1 {
+		v := order.Uint32(from)
+		r.vars[varOf(texts.first())] = span{v >> 16, v & 0xffff}
+		from = from[4:]
 	}
 	r.data = append(r.data, from...)
 	return r
