@@ -55,15 +55,6 @@ const (
 	blockRest   = 4840
 )
 
-// standing is what a process has of its parent and seldom changes.
-type standing struct {
-	cred  Credentials
-	login Login
-	caps  Capabilities
-	tty   TTY
-	ns    Namespaces
-}
-
 // before reports whether h comes before o in the buffer.
 func (h *held) before(o *held) bool {
 	return h.Time < o.Time || h.Time == o.Time && h.serial < o.serial
@@ -148,7 +139,7 @@ func (b *Buffer) open(h *held) *RawEvent {
 	r.TID, r.CPU, r.Creator, r.IDChange, r.Read = h.tid, h.cpu, h.creator, h.idChange, h.read
 	t.Known, t.Carried, t.Start, t.StartUnit = h.known, h.carried, h.start, uint64(h.startUnit)
 	t.PPID, t.PGID, t.SID, t.ParentTID, t.NSPID, t.ExitSignal = h.ppid, h.pgid, h.sid, h.parentTID, h.nsPID, h.exitSignal
-	t.Cred, t.Login, t.Caps, t.TTY, t.NS = s.cred, s.login, s.caps, s.tty, s.ns
+	t.Cred, t.Login, t.Caps, t.TTY, t.NS = s.Cred, s.Login, s.Caps, s.TTY, s.NS
 
 	from, order := h.block.rest[h.from:h.to], binary.NativeEndian
 	if t.Known.Has(FieldExit) {

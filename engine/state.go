@@ -104,12 +104,17 @@ func (p *process) found() {
 
 // context is what a child has of its parent and most processes never change. Equal ones are one.
 type context struct {
-	Cred   Credentials
-	Login  Login
-	Caps   Capabilities
-	TTY    TTY
-	NS     Namespaces
+	standing
 	Cgroup string
+}
+
+// standing is what a Task has of a context.
+type standing struct {
+	Cred  Credentials
+	Login Login
+	Caps  Capabilities
+	TTY   TTY
+	NS    Namespaces
 }
 
 // ofContext are the fields of a context that a Task has.

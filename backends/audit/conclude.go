@@ -396,7 +396,7 @@ func (s *Source) concludeIDs(e *event) {
 	if p.endedByExec(e) {
 		return
 	}
-	if e.got == 0 || e.has&engine.FieldsIDs != engine.FieldsIDs || !s.isLeaders(e) {
+	if e.got == 0 || !e.hasIDs() || !s.isLeaders(e) {
 		s.lives.doubt(e)
 		return
 	}

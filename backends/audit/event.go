@@ -182,6 +182,9 @@ func (e *event) addPath(r *auditrecord.Record) {
 // atCwd is AT_FDCWD.
 const atCwd = -100
 
+// hasIDs reports whether all ids are told.
+func (e *event) hasIDs() bool { return e.has&engine.FieldsIDs == engine.FieldsIDs }
+
 // isBirth reports whether the call may have made a process.
 func (e *event) isBirth() bool {
 	switch e.call {

@@ -41,7 +41,7 @@ func (l lives) begin(pid uint32, e *event, start uint64) {
 	// What is told of a child before its birth, whose call returns later, is as true as before.
 	was := l[pid]
 	early := e.isBirth() && !was.begun && was.at >= e.stamp && was.at != 0
-	p := life{at: e.stamp, begun: true, single: !early, cred: e.cred, ids: e.has&engine.FieldsIDs == engine.FieldsIDs, since: e.stamp,
+	p := life{at: e.stamp, begun: true, single: !early, cred: e.cred, ids: e.hasIDs(), since: e.stamp,
 		exec: e.serial, execed: !e.isBirth(), start: start}
 	if early && was.ids {
 		p.cred, p.ids, p.since = was.cred, true, was.since
@@ -89,7 +89,7 @@ func (l lives) changed(e *event, start uint64) bool {
 // doubt notes a call that is not told, and may have changed the ids of the leader all the same.
 func (l lives) doubt(e *event) {
 	p, ok := l[e.pid]
-	known := e.has&engine.FieldsIDs == engine.FieldsIDs
+	known := e.hasIDs()
 	if !ok || known && p.mayHave(e.cred) {
 		return
 	}

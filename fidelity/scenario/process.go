@@ -287,10 +287,11 @@ func (d *director) tell(p *process, end uint64) {
 				r.Optional, r.Unchanged = true, true
 			}
 		}
-		if !process && r.Op != truth.Exec {
+		ofThread := !process
+		if ofThread && r.Op != truth.Exec {
 			own.Overlay(&r.State)
 		}
-		if r.Op == truth.Exec && p.thread && !process && (done || p.left != 0 || !returned && p.refused) {
+		if r.Op == truth.Exec && ofThread && (done || p.left != 0 || !returned && p.refused) {
 			process = true
 			switch {
 			case p.left != 0:
@@ -303,10 +304,12 @@ func (d *director) tell(p *process, end uint64) {
 		if p.thread && r.Op == truth.Exec {
 			before = max(before, p.group.reached()) // the leader has ended by then
 			r.ID = engine.ChangedUID | engine.ChangedGID
-			// The thread becomes the process with what it has; then the exec
-			// changes that.
-			own.Untell(^ofThreads)
-			d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: before, State: own})
+			if ofThread {
+				// It becomes the process with what it has; then the exec
+				// changes that.
+				own.Untell(^ofThreads)
+				d.record(truth.Record{Op: truth.Shown, PID: p.group.pid, Latest: before, State: own})
+			}
 		}
 		for _, t := range p.others {
 			if t.left != 0 {
