@@ -25,16 +25,18 @@ type delivery struct {
 	lost  uint64
 }
 
-func (d *delivery) clone() *delivery {
+// clone returns a copy whose i-th event, of the joined or the single ones, can be damaged. What the
+// other events point to is shared.
+func (d *delivery) clone(i int, joined bool) (*delivery, *score.Seen) {
 	w := *d.Witness
-	for _, list := range []*[]score.Seen{&w.Single, &w.Joined} {
-		*list = slices.Clone(*list)
-		for i := range *list {
-			s := &(*list)[i]
-			s.Process, s.Parts = s.Process.Clone(), slices.Clone(s.Parts)
-		}
+	list := &w.Single
+	if joined {
+		list = &w.Joined
 	}
-	return &delivery{&w, d.lives, d.lost}
+	*list = slices.Clone(*list)
+	s := &(*list)[i]
+	s.Process, s.Parts = s.Process.Clone(), slices.Clone(s.Parts)
+	return &delivery{&w, d.lives, d.lost}, s
 }
 
 // lifeOf returns the life that an event is of, nil for a process of somebody else.
@@ -574,11 +576,7 @@ func (d *delivery) catch(t *testing.T) map[string]int {
 			if fits[m.name] == tries {
 				break
 			}
-			c := d.clone()
-			s := &c.Single[i:][0]
-			if m.joined {
-				s = &c.Joined[i]
-			}
+			c, s := d.clone(i, m.joined)
 			was := fmt.Sprintf("%s of %d at %d", s.Events, s.Process.PID, s.Time)
 			if !m.damage(c, s, i) {
 				continue
@@ -588,6 +586,9 @@ func (d *delivery) catch(t *testing.T) map[string]int {
 				t.Errorf("%s: not caught: %s, %s", d.Backend, m.name, was)
 			}
 		}
+	}
+	if s, perfect := d.judge(); !perfect {
+		t.Errorf("%s: a mutant damaged more than its copy: %v", d.Backend, s)
 	}
 	return fits
 }

@@ -81,7 +81,7 @@ func goList(t *testing.T, args ...string) (packages []listed) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command and the module's source")
 	}
-	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard"}, args...)...)
+	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard,Dir,GoFiles,ImportMap"}, args...)...)
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
@@ -98,10 +98,11 @@ func goList(t *testing.T, args ...string) (packages []listed) {
 }
 
 type listed struct {
-	ImportPath string
-	Imports    []string
-	Standard   bool
-	Module     struct{ Path, GoVersion string }
+	ImportPath, Dir  string
+	Imports, GoFiles []string
+	ImportMap        map[string]string
+	Standard         bool
+	Module           struct{ Path, GoVersion string }
 }
 
 // local returns the name of a package of this module below its root, "." for the root's.

@@ -38,9 +38,9 @@ const volatile __u8 twinned = 0;
 /*
  * Forks and comms: the second program always comes after the first. The first marks the event, and
  * the second handles one without a mark, or removes it. The key is the address of the event's task,
- * with the kind in the low bits that are 0 by alignment. An event between the attachment of the two
- * programs leaves its mark behind. Should the kernel skip the first program for a later task at that
- * address, the second takes the mark for that task's: the event is counted as lost.
+ * with the kind in the low bits that are 0 by alignment. An event between the two attachments
+ * leaves its mark behind. Should the kernel skip the first program for a later task at that
+ * address, the second takes the mark for that of the task: the event is counted as lost.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
