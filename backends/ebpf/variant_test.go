@@ -47,6 +47,9 @@ func TestVariantsConform(t *testing.T) {
 }
 
 func TestVariantsKinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute on an emulated processor; TestKinds opens the kinds of the first variant there")
+	}
 	for _, attach := range others {
 		t.Run(attach.String(), func(t *testing.T) {
 			conform.Kinds(t, func(t testing.TB, shared source.Options) engine.Source { return openVariant(t, attach, shared) },
