@@ -64,6 +64,13 @@ func (w *Witness) doubtful(e *truth.Event, found map[*truth.Event]bool) bool {
 	return false
 }
 
+// derived reports whether e is a core dump that an EXIT would have told, which is missing itself.
+// Of the kernel's events only that one is missing.
+func (w *Witness) derived(l *truth.Life, e *truth.Event, found map[*truth.Event]bool) bool {
+	return e.Kind == engine.KindCoreDump && w.Table != nil && w.Table.Kinds[e.Kind].Origin == engine.OriginDerived &&
+		slices.ContainsFunc(l.Events, func(o *truth.Event) bool { return o.Kind == engine.KindExit && !found[o] })
+}
+
 // looks reports whether events of a kind are seen by looks into /proc.
 func (w *Witness) looks(k engine.Kind) bool {
 	return w.Table != nil && w.Table.Kinds[k].Origin == engine.OriginProc
@@ -93,7 +100,7 @@ func (j *judge) life(l *truth.Life, seen []*Seen) {
 		case found[e]:
 			j.Truth++
 			j.Seen++
-		case j.w.expected(e) && !j.w.doubtful(e, found):
+		case j.w.expected(e) && !j.w.doubtful(e, found) && !j.w.derived(l, e, found):
 			j.miss(l, e.Kind.String(), e.Earliest, j.w.latest(e))
 		}
 	}

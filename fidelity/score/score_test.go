@@ -950,6 +950,26 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// With an EXIT the core dump is lost that is derived of it: one event was counted. A core dump that
+// the kernel tells by itself is counted, too.
+func TestLostEndWithACore(t *testing.T) {
+	for _, c := range []struct {
+		origin engine.Origin
+		lost   int
+	}{{engine.OriginDerived, 1}, {engine.OriginKernel, 2}} {
+		w := perfect()
+		w.Table.Kinds[engine.KindCoreDump].Origin = c.origin
+		gap := engine.Gap{From: 170, To: 195, Count: 1}
+		w.Single = append(w.Single[:4], Seen{Events: engine.EventGap, Time: 170, At: 170, Process: new(engine.Process), Gap: gap})
+		w.Joined = nil
+		r := append(records(), truth.Record{Op: truth.Core, PID: 9, Earliest: 180, Latest: 190})
+		r[5].Status = 0x8b
+		if s := Lives(w, lives(t, r...)); s.Lost != c.lost || !s.PerfectBut(uint64(c.lost)) {
+			t.Errorf("%s: %d lost; %s %q", c.origin, s.Lost, s, s.Findings)
+		}
+	}
+}
+
 // What /proc shows of an exec is not demanded where it can have been read after the next event, as
 // one that sets nothing but the saved id.
 func TestReadable(t *testing.T) {
