@@ -31,7 +31,7 @@ type Process struct {
 	ExecPath string // the path that execve(2) was asked for, as it was given
 	Cwd      string
 	Cgroup   string
-	Cmdline  []byte // each argument followed by a NUL, as the process was started with it
+	Cmdline  []byte // each argument followed by a NUL, as it was started, or /proc shows it
 	Environ  []byte // likewise the variables that were asked for, as NAME=value
 
 	// Birth is who made the process. It never changes; Task.PPID is the parent now.

@@ -95,6 +95,11 @@ var programs = map[string]func(){
 		onThread(func() { unix.Syscall(unix.SYS_EXIT, 3, 0, 0) })
 		time.Sleep(50 * time.Millisecond)
 	},
+	"thread-fails-first": func() {
+		onThread(func() { unix.Syscall(unix.SYS_EXIT, 3, 0, 0) })
+		time.Sleep(2 * time.Millisecond)
+		os.Exit(7)
+	},
 	"wait": func() {
 		fmt.Println("ready")
 		io.Copy(io.Discard, os.Stdin)

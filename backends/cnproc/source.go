@@ -264,6 +264,9 @@ func (s *Source) Populate(to engine.Sink) error {
 				s.track.tellDoubts(math.MaxUint64)
 			}
 			s.nextLook = s.track.look()
+			if s.finishing {
+				s.track.tellEnds(0)
+			}
 			s.release(!hold)
 			return nil
 		}

@@ -598,6 +598,7 @@ func TestFailureOfReusedNumber(t *testing.T) {
 		})
 		tr.failures = true
 		tr.take(&message{what: Exit, pid: 10, tid: 10, status: c.status, time: at})
+		tr.look()
 		if s := strings.Join(got, " "); s != c.want {
 			t.Errorf("status %d, another since tick %d: %s, want %s", c.status, c.start, s, c.want)
 		}

@@ -48,11 +48,14 @@ type tracker struct {
 	groups  groups
 	living  living
 	dumping stock.Map[uint32, dump]   // processes whose core may be dumped
-	failed  stock.Map[uint32, failed] // processes whose end was stated by failure
+	failed  stock.Map[uint32, failed] // of ending, and those whose end was stated
 	probes  []probe
 	doubts  []doubt
-	untold  []untold // failures: processes that may end without a message
-	current fact     // of the message that is handled, which a variable would allocate
+	untold  []untold     // failures: processes that may end without a message
+	ending  []waitingEnd // failures: processes whose end is to be stated
+	current fact         // of the message that is handled, which a variable would allocate
+	told    waitingEnd   // that of toldEnd
+	toldEnd fact
 }
 
 // doubt is that the end of a process may be lost: see doubtEnd.
@@ -95,6 +98,7 @@ func (t *tracker) trim() {
 	t.dumping.Trim()
 	t.failed.Trim()
 	t.probes, t.doubts, t.untold = stock.Fit(t.probes), stock.Fit(t.doubts), stock.Fit(t.untold)
+	t.ending = stock.Fit(t.ending)
 }
 
 // take handles one message.
@@ -152,6 +156,7 @@ func (t *tracker) take(m *message) {
 func (t *tracker) lose(g engine.Gap, early bool) {
 	from := g.From
 	t.tellDoubts(math.MaxUint64) // what would dispel them may be what is missing
+	t.tellEnds(0)
 	if mixed := t.living.forget(t.clock.now()); mixed != 0 {
 		g.From = min(g.From, mixed)
 	}
