@@ -300,6 +300,28 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// A process that was born before the end of a gap is gone, too, if its birth was held when the
+// gap was read.
+func TestGoneOfHeldBirth(t *testing.T) {
+	for name, born := range map[string]int64{"before the gap": -20, "in the gap": 5, "after the gap": 20} {
+		r := newRig(t, engine.Options{Look: func(uint32) (uint64, engine.Sight) { return 0, engine.SightGone }})
+		r.drain(t)
+		now := r.clock.Now() - uint64(time.Second)
+		at := uint64(int64(now) + born)
+		r.src.Push(gapAt(now, now+10, 1), started(raw(fork, 1, at), at))
+		var got []string
+		for range 40 {
+			r.clock.Advance(100 * time.Millisecond)
+			for ev, err := r.Get(); err == nil; ev, err = r.Get() {
+				got = append(got, ev.Events.String())
+			}
+		}
+		if gone := slices.Contains(got, "GONE"); gone == (born > 10) {
+			t.Errorf("born %s: %q", name, got)
+		}
+	}
+}
+
 // A process whose EXIT was lost is told as gone, also if its pid is another's by then.
 func TestGoneWhenReplaced(t *testing.T) {
 	for _, c := range []struct {

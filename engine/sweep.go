@@ -6,14 +6,16 @@ import (
 )
 
 // sweep looks which processes of the table are still there: after a gap, and, if the source
-// does not report every EXIT, when the table has doubled. It does a few at a time, so that no
-// call of Get takes long.
+// does not report every EXIT, when the table has doubled. After a gap it looks twice: at once, and
+// when all that happened until its end was delivered, at those that were born since in the table.
+// It does a few at a time, so that no call of Get takes long.
 type sweep struct {
-	todo  []uint32 // pids to look at
-	gapTo uint64   // the end of the gap that they are looked at for
-	alive int      // processes that were there at the latest look without EXITs
-	again uint64   // the earliest time of the next one
-	next  uint64   // when to go on
+	todo   []uint32 // pids to look at
+	gapTo  uint64   // the end of the gap that they are looked at for
+	behind uint64   // the end of the latest gap that was looked at twice
+	alive  int      // processes that were there at the latest look without EXITs
+	again  uint64   // the earliest time of the next one
+	next   uint64   // when to go on
 }
 
 // missing is a process that was not there, or whose pid was another's. Its EXIT may only not have
@@ -45,7 +47,8 @@ func (e *Engine) sweep(now uint64) *Event {
 // sweeps reports whether there are processes to look for, now or later.
 func (e *Engine) sweeps(now uint64) bool {
 	s := &e.sweeping
-	return len(s.todo)+len(e.table.missing) > 0 || e.table.look != nil && (max(e.table.gapTo, e.buffer.gapTo) > s.gapTo || e.doubled(now))
+	return len(s.todo)+len(e.table.missing) > 0 ||
+		e.table.look != nil && (max(e.table.gapTo, e.buffer.gapTo) > s.gapTo || s.behind < s.gapTo || e.doubled(now))
 }
 
 // doubled reports whether the table, which ends do not reach, has twice what was alive at the
@@ -65,8 +68,7 @@ func (e *Engine) search(now uint64) {
 	if gapTo == 0 && s.gapTo == 0 {
 		return
 	}
-	if len(s.todo) == 0 && s.gapTo < gapTo {
-		s.gapTo = gapTo
+	if len(s.todo) == 0 && e.lookDue(gapTo, now) {
 		for pid := range e.table.byPID.pids() {
 			s.todo = append(s.todo, pid)
 		}
@@ -79,6 +81,24 @@ func (e *Engine) search(now uint64) {
 		}
 		s.todo = s.todo[:n]
 	}
+}
+
+// lookDue reports whether to look through the table, once a look is over: gapTo is the end of the
+// latest gap.
+func (e *Engine) lookDue(gapTo, now uint64) bool {
+	s := &e.sweeping
+	switch {
+	case s.gapTo < gapTo:
+		s.gapTo = gapTo
+		return true
+	case s.behind < s.gapTo && now >= s.next:
+		if e.told(s.gapTo, s.gapTo+e.hold, now) {
+			s.behind = s.gapTo
+			return true
+		}
+		s.next = now + sweepPause
+	}
+	return false
 }
 
 // lookFor looks at the live process of a pid.
@@ -121,16 +141,7 @@ func (e *Engine) gone(now uint64) *Event {
 	for len(t.missing) > 0 {
 		m := t.missing[0]
 		if m.p.missing == m.time {
-			head, late := e.buffer.oldest(), m.time+max(e.hold, lastWord)
-			if now < late || head != nil && head.Time <= m.time {
-				return nil
-			}
-			if e.holder != nil {
-				if held, some := e.holder.Held(); some && held <= m.time {
-					return nil
-				}
-			}
-			if e.emptied < late && (head == nil || head.Time < late) {
+			if !e.told(m.time, m.time+max(e.hold, lastWord), now) {
 				return nil
 			}
 		}
@@ -151,6 +162,20 @@ func (e *Engine) gone(now uint64) *Event {
 		}
 	}
 	return nil
+}
+
+// told reports whether all that happened until a time was delivered, if it comes by another one.
+func (e *Engine) told(time, late, now uint64) bool {
+	head := e.buffer.oldest()
+	if now < late || head != nil && head.Time <= time {
+		return false
+	}
+	if e.holder != nil {
+		if held, some := e.holder.Held(); some && held <= time {
+			return false
+		}
+	}
+	return e.emptied >= late || head != nil && head.Time >= late
 }
 
 // tellGone ends p, which was gone by a time, and returns the event that says so, nil if nobody
@@ -180,6 +205,9 @@ func (e *Engine) sweepWait(now uint64) (wait uint64, ok bool) {
 		return s.next - min(now, s.next), true
 	case len(e.table.missing) > 0:
 		at := e.table.missing[0].time + max(e.hold, lastWord)
+		return at - min(now, at), true
+	case s.behind < s.gapTo:
+		at := max(s.gapTo+e.hold, s.next)
 		return at - min(now, at), true
 	}
 	return 0, false
