@@ -158,6 +158,7 @@ func (e *Engine) gone(now uint64) *Event {
 func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	e.table.refresh(p)
 	e.table.infer(p, now)
+	p.endedBy(time)
 	if !e.table.ends {
 		return nil // nobody asked for its EXIT
 	}
