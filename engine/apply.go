@@ -184,6 +184,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	p.asOf = r.Time
 	if r.Kind == KindExit {
 		p.Inferred = false
+		p.endedBy(r.Time)
 		t.markExited(p, now)
 	}
 	return p

@@ -331,15 +331,19 @@ func TestLineage(t *testing.T) {
 // What is printed of a parent is what it was at the event of its child, though later events of the
 // parent joined an earlier one and were applied first: the image of then, no name, no end.
 func TestLineageOfThen(t *testing.T) {
-	for _, status := range []int32{0, 9} {
+	for _, status := range []int32{0, 9, -1} { // the last is unknown
 		r := newRig(t, engine.Options{})
 		begins := leading(fork, 30, 1, 1, 1, "/bin/old")
 		begins.Comm = []byte("old")
 		begins.Task.Known |= engine.FieldComm.Set()
 		becomes := leading(exec, 30, 1, 1, 3, "/bin/new")
 		becomes.Comm = []byte("new")
+		end := leading(exit, 30, 1, 1, 5, "")
+		if status >= 0 {
+			end = exited(end, status)
+		}
 		r.src.Push(begins, leading(fork, 31, 30, 1, 2, ""), becomes, leading(fork, 32, 30, 1, 4, ""),
-			exited(leading(exit, 30, 1, 1, 5, ""), status), leading(engine.KindPtrace, 32, 1, 1, 6, ""))
+			end, leading(engine.KindPtrace, 32, 1, 1, 6, ""))
 		r.clock.Advance(2 * time.Second)
 		var got []string
 		for ev, err := r.Get(); err == nil; ev, err = r.Get() {

@@ -11,7 +11,7 @@ type Gap struct {
 	From, To uint64
 
 	// Count is how many events were lost, as far as is known: at least so many. 0 is
-	// "at least one, nobody counted".
+	// "nobody counted".
 	Count uint64
 }
 

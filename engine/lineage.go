@@ -117,7 +117,7 @@ func (e *Event) relative(p *process) relative {
 		time = p.asOf
 	}
 	r := relative{process: p, filename: p.Filename}
-	r.exited = p.Exited && p.Known.Has(FieldExit) && p.exitTime <= time
+	r.exited = p.Exited && p.exitTime != 0 && p.exitTime <= time
 	if p.asOf <= time {
 		r.known = p.Known & FieldComm.Set()
 	}

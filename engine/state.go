@@ -24,7 +24,7 @@ type process struct {
 	NSPID, PPID, PGID, SID, ParentTID uint32
 
 	waitStatus int32
-	exitTime   uint64
+	exitTime   uint64 // by when it has ended, 0 for unknown; of FieldExit if that is known
 
 	Marks Marks
 
@@ -408,7 +408,10 @@ func (t *table) fill(v *Process, p *process) {
 	k.Start, k.StartUnit = p.Start, uint64(p.StartUnit)
 	k.PPID, k.PGID, k.SID, k.ParentTID = p.PPID, p.PGID, p.SID, p.ParentTID
 	k.Cred, k.Login, k.Caps, k.TTY, k.NS = p.Cred, p.Login, p.Caps, p.TTY, p.NS
-	k.Executable, k.Exit = p.Executable, Exit{p.waitStatus, p.exitTime}
+	k.Executable, k.Exit = p.Executable, Exit{}
+	if p.Known.Has(FieldExit) {
+		k.Exit = Exit{p.waitStatus, p.exitTime}
+	}
 	v.Birth = Birth{Parent: Identity{p.birthPID, p.birthStart}}
 	if p.birthKnown {
 		v.Birth.Known |= FieldPPID.Set()

@@ -183,6 +183,7 @@ func (e *Engine) told(time, late, now uint64) bool {
 func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	e.table.refresh(p)
 	e.table.infer(p, now)
+	p.endedBy(time)
 	if !e.table.ends {
 		return nil // nobody asked for its EXIT
 	}

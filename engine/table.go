@@ -164,6 +164,13 @@ func (t *table) markExited(p *process, now uint64) {
 	t.exits = append(t.exits, exit{p, now})
 }
 
+// endedBy notes when p has ended, at the latest, if its status does not tell.
+func (p *process) endedBy(time uint64) {
+	if !p.Known.Has(FieldExit) {
+		p.exitTime = time
+	}
+}
+
 // cancelExit undoes markExited.
 func (t *table) cancelExit(p *process) {
 	if !p.Exited {
@@ -175,6 +182,7 @@ func (t *table) cancelExit(p *process) {
 		}
 	}
 	p.Exited, p.Inferred = false, false
+	p.endedBy(0)
 }
 
 // collect removes the processes whose grace time is over.

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
@@ -211,9 +212,18 @@ func (s *Source) loadVariant(l *loader, v *variant, h *variantHook) (*ebpf.Progr
 	case errors.Is(err, btf.ErrNotFound):
 		return nil, fmt.Errorf("attach by %s: the kernel has no such function: %w", h.name(v), errors.ErrUnsupported)
 	case err != nil:
-		return nil, fmt.Errorf("attach by %s: %w", h.name(v), err)
+		return nil, v.explain(h, err)
 	}
 	return programs[h.program], nil
+}
+
+// explain adds to the error of a load what a person can do about it.
+func (v *variant) explain(h *variantHook, err error) error {
+	if v.at == ebpf.AttachTraceFEntry && errors.Is(err, unix.EPERM) && unix.Geteuid() == 0 {
+		return fmt.Errorf("attach by %s: the kernel refused though this is root: where a policy of the host forbids programs on functions, "+
+			"ebpf, ebpf:btf or ebpf:tracepoint may work, which need none; else CAP_BPF or CAP_PERFMON is missing: %w", h.name(v), unix.EPERM)
+	}
+	return fmt.Errorf("attach by %s: %w", h.name(v), err)
 }
 
 // plainEvent returns the plain tracepoint of a hook.

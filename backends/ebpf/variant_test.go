@@ -38,6 +38,20 @@ func openVariant(t testing.TB, attach source.Attach, shared source.Options) *Sou
 	return s
 }
 
+// Who is refused programs on functions is told which ways need none, on one line.
+func TestRefusedFunction(t *testing.T) {
+	if unix.Geteuid() != 0 {
+		t.Skip("others are told to be root")
+	}
+	for attach, want := range map[source.Attach]bool{source.AttachFEntry: true, source.AttachBTF: false} {
+		v := variants[attach]
+		err := v.explain(&v.hooks[0], explain(unix.EPERM))
+		if text := err.Error(); !errors.Is(err, unix.EPERM) || strings.Contains(text, "ebpf:tracepoint may work") != want || strings.Contains(text, "\n") {
+			t.Errorf("%s: %s", attach, text)
+		}
+	}
+}
+
 func TestVariantsConform(t *testing.T) {
 	for _, attach := range others {
 		t.Run(attach.String(), func(t *testing.T) {

@@ -14,7 +14,7 @@ func (s *Source) describe(failed error) {
 		c.Kinds[k].Via = "no tracepoint tells it"
 	}
 	c.Kinds[engine.KindCoreDump].Via = "of few ends the status is known"
-	c.Kinds[engine.KindGap] = kernel("perf's lost-records and the events' counts", 0)
+	c.Kinds[engine.KindGap] = kernel("perf's lost-records and the events' counts; of lost new names, only that there may be some", 0)
 	c.Kinds[engine.KindFork] = kernel("tracepoint/task/task_newtask", 0)
 	c.Kinds[engine.KindExec] = kernel("tracepoint/sched/sched_process_exec", 0)
 	if !kernelversion.AtLeast("5.16") {

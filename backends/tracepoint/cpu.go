@@ -20,11 +20,10 @@ type cpu struct {
 // ring is a ring as it is read.
 type ring struct {
 	*cpu
-	mapped *perf.Ring
-	tally  perf.Tally
-	// full is set, of a ring of new names, if it had no room and no record was read since: the
-	// next one tells of what was lost.
-	full bool
+	mapped  *perf.Ring
+	tally   perf.Tally
+	renames perf.Names // of a ring of new names, which has no events to tally
+	lost    uint64     // not 0: since when new names are lost that no gap tells of
 }
 
 // Ring is for [perf.ReadQueued].
@@ -34,46 +33,53 @@ func (r *ring) Ring() *perf.Ring { return r.mapped }
 // a process has to be read before that ends.
 const wake = 1
 
-// namesRing is the size of the ring of new names. It is not to be tiny where that of the
-// tracepoints is, as nothing but a difference tells how many of the names that it has lost are
-// events.
-const namesRing = 256 << 10
+// defaultNames is the size of the ring of new names. It is not to be tiny where that of the
+// tracepoints is, as nobody knows how many of the names that it has lost are events.
+const defaultNames = 256 << 10
 
 // openCPU opens the events of one CPU, disabled.
-func openCPU(number int, layouts []*layout, names bool, ringSize int) (*cpu, error) {
+func (s *Source) openCPU(number int) (*cpu, error) {
 	c := &cpu{number: number}
-	if err := c.open(layouts, names, ringSize); err != nil {
+	if err := c.open(s); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *cpu) open(layouts []*layout, names bool, ringSize int) (err error) {
+func (c *cpu) open(s *Source) (err error) {
 	open, what := perf.OpenLeader, "the leader of the tracepoints"
-	if names {
+	if s.names {
 		open, what = perf.OpenComm, "the records of new names"
 	}
 	if c.leader, err = open(c.number); err != nil {
 		return fmt.Errorf("open %s on CPU %d: %w", what, c.number, err)
 	}
-	if names {
-		mapped, err := perf.Map(c.leader, namesRing)
+	if s.names {
+		mapped, err := perf.Map(c.leader, s.namesSize)
 		if err != nil {
 			return err
 		}
 		mapped.TimesBehind()
 		c.names = &ring{cpu: c, mapped: mapped}
 	}
-	for _, l := range layouts {
+	if s.renames != 0 {
+		e, err := perf.Open(s.renames, perf.Options{CPU: c.number, Group: c.leader, CountOnly: true})
+		if err != nil {
+			return fmt.Errorf("count new names on CPU %d: %w", c.number, err)
+		}
+		c.events = append(c.events, e)
+		c.names.renames.Count(e)
+	}
+	for _, l := range s.layouts {
 		h := &hooks[l.what]
-		e, err := perf.Open(l.id, perf.Options{CPU: c.number, Group: c.leader, Watermark: wake, Filter: h.filter})
+		e, err := perf.Open(l.id, perf.Options{CPU: c.number, Group: c.leader, Watermark: wake, Filter: l.filter})
 		if err != nil {
 			return fmt.Errorf("open tracepoint %s/%s on CPU %d: %w", h.group, h.name, c.number, err)
 		}
 		c.events = append(c.events, e)
 		if c.hits == nil {
-			mapped, err := perf.Map(e, ringSize)
+			mapped, err := perf.Map(e, s.ringSize)
 			if err != nil {
 				return err
 			}
@@ -81,7 +87,9 @@ func (c *cpu) open(layouts []*layout, names bool, ringSize int) (err error) {
 		} else if err := e.SetOutput(c.hits.mapped); err != nil {
 			return err
 		}
-		c.hits.tally.Add(int(l.what), e)
+		if l.reported {
+			c.hits.tally.Add(int(l.what), e)
+		}
 	}
 	return nil
 }

@@ -74,13 +74,17 @@ type place struct{ offset, size int }
 type layout struct {
 	what   what
 	id     uint64 // the config of the perf event
-	size   int    // of the part with the fields
-	pid    place  // of the task that the record is about
-	old    place  // of the thread that executed
-	flags  place  // of clone(2)
-	text   place
-	dead   place // whether no thread of the group is left
-	result place // of a system call
+	filter string // in the kernel's syntax
+	// reported is set if its records become events. Others are read for what they tell of
+	// these.
+	reported bool
+	size     int   // of the part with the fields
+	pid      place // of the task that the record is about
+	old      place // of the thread that executed
+	flags    place // of clone(2)
+	text     place
+	dead     place // whether no thread of the group is left
+	result   place // of a system call
 }
 
 // maxRecord bounds the size of a record's fixed part.
@@ -91,7 +95,7 @@ func newLayout(w what, event *tracefs.Event) (*layout, error) {
 	if event.ID > 1<<16-1 { // records have 16 bits for it
 		return nil, fmt.Errorf("tracepoint %s has ID %d", hooks[w].name, event.ID)
 	}
-	l := &layout{what: w, id: event.ID, size: 2}
+	l := &layout{what: w, id: event.ID, filter: hooks[w].filter, size: 2}
 	for _, want := range hooks[w].fields {
 		f, ok := event.Field(want.name)
 		if !ok && want.optional {

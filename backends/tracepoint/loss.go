@@ -1,6 +1,7 @@
 package tracepoint
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -21,15 +22,18 @@ const maxSide = 128
 func (s *Source) releaseRings() {
 	for _, r := range s.rings {
 		held := r.mapped.Release()
-		if r != r.hits {
-			r.full = r.full || r.mapped.Size()-held <= maxSide
+		if r == r.hits {
+			r.tally.NoteFull(r.mapped, held, maxSample)
+			if r.tally.Suspected() != 0 {
+				s.reportLoss(r)
+			}
 			continue
 		}
-		r.tally.NoteFull(r.mapped, held, maxSample)
-		if r.tally.Suspected() != 0 {
-			s.reportLoss(r)
+		if r.mapped.Size()-held <= maxSide {
+			r.renames.Suspect(r.tally.Last)
 		}
 	}
+	s.reportNames()
 }
 
 func (s *Source) reportLoss(r *ring) {
@@ -38,84 +42,102 @@ func (s *Source) reportLoss(r *ring) {
 	}
 }
 
-// loseNames notes that n records of a ring of new names are lost. New names are no events if nobody
-// wants to know them.
-func (s *Source) loseNames(r *ring, n uint64) {
-	if !s.shared.Reports(engine.EventSetProcTitle) {
-		s.queue.add(&record{what: lost, time: max(r.tally.Last, s.noted)})
-		return
-	}
-	s.namesLost += n
-	s.gap(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(r.number), From: r.tally.Last, To: clock.Monotonic()})
-}
+// patience is for how long a lost name is taken for that of an exec which is under way, in ns.
+const patience = 20_000_000
 
-// lostNames returns how many of the records that the rings of new names have lost were events: all
-// but those that each birth, exec and end of a thread has there, too. exact is false if nobody
-// counts these.
-func (s *Source) lostNames() (n uint64, exact bool) {
+// reportNames queues gaps if a ring of new names has lost some that were events: more than those of
+// execs. Nobody counts how many, as others can be of threads that nobody asked for, or of execs
+// that failed when it was too late to go back.
+func (s *Source) reportNames() {
+	for _, r := range s.rings {
+		since := r.renames.Suspected()
+		if since == 0 {
+			continue
+		}
+		n, _ := r.renames.Settle(r.mapped)
+		if n == 0 {
+			continue
+		}
+		if s.namesLost == 0 {
+			s.namesSince = clock.Monotonic()
+		}
+		if n == perf.Unknown || s.namesLost == perf.Unknown {
+			s.namesLost = perf.Unknown
+		} else {
+			s.namesLost += n
+		}
+		r.lost = cmp.Or(r.lost, since)
+	}
 	if s.namesLost == 0 {
-		return s.namesGone, true
-	}
-	if !s.countsOthers() {
-		return 0, false
-	}
-	return s.namesGone + s.namesLost - min(s.namesLost, uint64(max(0, s.surplus()-s.balanced))), true
-}
-
-func (s *Source) countsOthers() bool {
-	return s.byWhat[newTask] != nil && s.byWhat[executed] != nil && s.byWhat[ended] != nil
-}
-
-// surplus returns how many more hits of tracepoints there were than records of them in the rings of
-// new names.
-func (s *Source) surplus() int64 {
-	hits := s.hitsGone
-	for _, c := range s.cpus {
-		hits += c.hits.others()
-	}
-	return int64(hits) - int64(s.others)
-}
-
-// balance settles what the lost records were, with all rings read to the end. The surplus counts
-// since it was called last: BPF programs of others keep hits back, which nothing counts, but no
-// records of the rings of new names, so that it becomes less all the time.
-func (s *Source) balance() {
-	unsure := func(r *ring) bool { return r == r.hits && !r.tally.Whole() || r != r.hits && r.full }
-	if !s.countsOthers() || slices.ContainsFunc(s.rings, unsure) {
 		return
 	}
-	s.namesGone, _ = s.lostNames()
-	s.namesLost, s.balanced = 0, s.surplus()
-}
-
-// others returns how often a tracepoint was hit that has a record in the ring of new names, too.
-func (r *ring) others() uint64 {
-	if r == nil {
-		return 0
+	unnamed := s.unnamedExecs()
+	if unnamed != s.namesLost || unnamed == perf.Unknown {
+		now := clock.Monotonic()
+		if unnamed != perf.Unknown && s.namesLost != perf.Unknown && now-s.namesSince < patience {
+			return
+		}
+		s.blind = true
+		for _, r := range s.rings {
+			if r.lost != 0 {
+				s.gap(engine.Gap{Cause: engine.LossRingFull, CPU: uint32(r.number), From: r.lost, To: now})
+			}
+		}
 	}
-	return r.tally.Hits(int(newTask)) + r.tally.Hits(int(executed)) + r.tally.Hits(int(ended))
+	if unnamed != perf.Unknown {
+		s.execNames += unnamed
+	}
+	s.namesLost = 0
+	for _, r := range s.rings {
+		r.lost = 0
+	}
 }
 
-// counts reports whether a record is counted: it is of a tracepoint.
+// unnamedExecs returns how many execs there were without a record of the new name, or
+// [perf.Unknown].
+func (s *Source) unnamedExecs() (n uint64) {
+	if l := s.byWhat[executed]; l == nil || !l.reported {
+		return perf.Unknown
+	}
+	ofExec := func(rec perf.Record) bool {
+		var c perf.Comm
+		return rec.Type == perf.RecordComm && c.ParseComm(rec) == nil && c.Exec
+	}
+	for _, c := range s.cpus {
+		count, err := c.hits.tally.Count(int(executed))
+		if err != nil {
+			return perf.Unknown
+		}
+		n += count - c.names.mapped.Queued(ofExec)
+	}
+	return n - s.execNames
+}
+
+// counts reports whether a record is counted: it is of a tracepoint, and becomes an event.
 func (s *Source) counts(rec perf.Record) bool {
 	var sample perf.Sample
-	return rec.Type == perf.RecordSample && sample.ParseSample(rec.Body) == nil && s.layoutOf(sample.Raw) != nil
+	if rec.Type != perf.RecordSample || sample.ParseSample(rec.Body) != nil {
+		return false
+	}
+	l := s.layoutOf(sample.Raw)
+	return l != nil && l.reported
 }
 
-// Stats returns how many events were produced and lost. Records that are lost, or in a ring, count
-// as produced, even if no event would have been made of them, such as of the end of a thread.
+// Stats returns how many events were produced and lost. Before Linux 6.16 records that are lost, or
+// in a ring, count even if they are of the birth or end of a thread that nobody asked for. Lost new
+// names do not, see reportNames.
 func (s *Source) Stats() (engine.SourceStats, error) {
 	if s.closed {
 		return engine.SourceStats{}, os.ErrClosed
 	}
 	st := engine.SourceStats{Bound: s.blind, Unread: s.unread}
-	names, exact := s.lostNames()
-	st.Lost[engine.LossRingFull] = s.lost + names
-	st.Bound = st.Bound || !exact
+	st.Lost[engine.LossRingFull] = s.lost
 	st.Lost[engine.LossDecode] = s.decode
 	st.Produced = s.handed + st.LostTotal()
 	for _, r := range s.rings {
 		if r != r.hits {
+			full := r.mapped.Size()-r.mapped.Pending() <= maxSide
+			st.Bound = st.Bound || s.renames != 0 && (full || r.renames.Suspected() != 0 || r.lost != 0)
 			continue
 		}
 		r.tally.NoteFull(r.mapped, r.mapped.Pending(), maxSample)
@@ -188,7 +210,6 @@ func (s *Source) closeGone() {
 			if s.lost += lost; ok {
 				s.gap(g)
 			}
-			s.hitsGone += r.others()
 		}
 		for _, r := range c.rings() {
 			from = max(from, r.tally.Last)

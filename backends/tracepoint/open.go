@@ -54,7 +54,7 @@ func Open(shared source.Options, o Options) (*Source, error) {
 // newSource returns a source without perf events.
 func newSource(shared source.Options, ringSize int) *Source {
 	s := &Source{
-		shared: shared, exits: shared, ringSize: ringSize, hold: uint64(defaultHold), clock: procfs.NewBootClock(),
+		shared: shared, exits: shared, ringSize: ringSize, namesSize: defaultNames, hold: uint64(defaultHold), clock: procfs.NewBootClock(),
 		showStatus: kernelversion.AtLeast("6.1"),
 	}
 	if shared.HoldTime > 0 { // an event is to come in time to be put in order
@@ -130,8 +130,29 @@ func (s *Source) findLayouts(fs *tracefs.FS) (failed, err error) {
 			found[execEnds], found[execAtEnds] = nil, nil
 		}
 	}
+	for w, kind := range map[what]engine.Events{newTask: engine.EventFork, executed: engine.EventExec,
+		ended: engine.EventExit, execEnds: engine.EventExecFailed, execAtEnds: engine.EventExecFailed} {
+		if found[w] != nil {
+			found[w].reported = o.Reports(kind)
+		}
+	}
+	if !o.Threads && s.groups == nil { // their records would count as lost
+		if l := found[newTask]; l != nil {
+			l.filter = fmt.Sprintf("!(clone_flags & %d)", cloneThread)
+		}
+		if l := found[ended]; l != nil {
+			l.filter = "group_dead == 1"
+		}
+	}
 	s.births = found[newTask] != nil
 	s.names = o.Reports(engine.EventSetProcTitle | engine.EventExec | engine.EventExecFailed)
+	if o.Reports(engine.EventSetProcTitle) {
+		event, err := fs.Event("task", "task_rename")
+		if err != nil {
+			return nil, fmt.Errorf("find tracepoint task/task_rename: %w", err)
+		}
+		s.renames = event.ID
+	}
 	for _, l := range found {
 		if l == nil {
 			continue
@@ -173,7 +194,7 @@ func (s *Source) openCPUs() (err error) {
 
 // addCPU opens and enables the events of a CPU.
 func (s *Source) addCPU(n int) error {
-	c, err := openCPU(n, s.layouts, s.names, s.ringSize)
+	c, err := s.openCPU(n)
 	if err != nil {
 		return err
 	}

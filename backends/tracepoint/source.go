@@ -18,26 +18,28 @@ import (
 // uses only its descriptors, shared memory and /proc, so that the process may drop its privileges
 // and change its root; a CPU that comes online later then can't be added any more.
 type Source struct {
-	caps     engine.CapabilityTable
-	shared   source.Options
-	exits    source.Options // the same without CORE_DUMP
-	ringSize int
-	hold     uint64 // ns that an event waits in the queue
-	closed   bool
+	caps      engine.CapabilityTable
+	shared    source.Options
+	exits     source.Options // the same without CORE_DUMP
+	ringSize  int
+	namesSize int    // of a ring of new names
+	hold      uint64 // ns that an event waits in the queue
+	closed    bool
 
 	layouts []*layout
 	byID    []*layout // by the first two bytes of a record
 	byWhat  [numHooks]*layout
-	names   bool // new names come
-	births  bool // each new process comes
-	dead    bool // the kernel tells the end of a process from that of a thread
+	names   bool   // new names come
+	renames uint64 // ID of the tracepoint that counts them, 0 if nobody wants to know them
+	births  bool   // each new process comes
+	dead    bool   // the kernel tells the end of a process from that of a thread
 
 	cpus     []*cpu
 	rings    []*ring // of all CPUs
 	online   *perf.Online
 	pace     *pace.Pacer
 	busy     bool   // there were records since Arm
-	blind    bool   // something happened on a CPU that had no ring yet, or could not get one
+	blind    bool   // something was lost that nobody counts
 	unseen   []int  // CPUs that came online since then, -1 for any
 	followed uint64 // when CPUs were last looked for with nothing left in the rings
 	opened   uint64 // when the events of all CPUs were enabled
@@ -61,15 +63,13 @@ type Source struct {
 	size             int    // the most room that the sink had
 	finishing        bool   // see Finish
 
-	handed    uint64
-	lost      uint64 // records that are known to miss between those that were read
-	namesLost uint64 // records that the rings of new names have lost since the last balance
-	namesGone uint64 // of those lost before, the new names
-	others    uint64 // records read from there that are no new names
-	balanced  int64  // the surplus at the last balance
-	hitsGone  uint64 // of the tracepoints for which there is one, on CPUs that are gone
-	decode    uint64
-	unread    uint64
+	handed     uint64
+	lost       uint64 // records that are known to miss between those that were read
+	namesLost  uint64 // records of new names that may have been events, or perf.Unknown
+	namesSince uint64 // when they were found to be lost
+	execNames  uint64 // names that execs have set: read, or known to be lost
+	decode     uint64
+	unread     uint64
 }
 
 var _ interface {
@@ -152,9 +152,6 @@ func (s *Source) Populate(to engine.Sink) error {
 		emptied, full = s.readRings(to)
 		s.readProc()
 		s.releaseRings()
-		if emptied {
-			s.balance()
-		}
 		// With the sink half full its events get younger, and one could come too late.
 		force := full || s.finishing || 2*(to.Room()-s.queue.len()) <= s.size
 		s.settle(to, force)
@@ -204,7 +201,6 @@ func (s *Source) step(r *ring, to engine.Sink) {
 	if !ok {
 		return
 	}
-	r.full = false
 	var got record
 	switch {
 	case rec.Type == perf.RecordSample && r == r.hits:
@@ -217,7 +213,9 @@ func (s *Source) step(r *ring, to engine.Sink) {
 			s.decode++
 			return
 		}
-		s.lost += r.tally.Saw(int(l.what), sample.Count)
+		if l.reported {
+			s.lost += r.tally.Saw(int(l.what), sample.Count)
+		}
 		r.tally.Last = sample.Time
 		if !l.decode(&sample, &got) {
 			s.decode++
@@ -230,23 +228,18 @@ func (s *Source) step(r *ring, to engine.Sink) {
 			return
 		}
 		r.tally.Last = c.Time
+		r.renames.Saw()
 		if c.Exec {
-			s.others++
+			s.execNames++
 		}
 		got = record{what: renamed, time: c.Time, cpu: c.CPU, pid: c.PID, tid: c.TID, task: c.TID, byExec: c.Exec, text: c.Name}
-	case rec.Type == perf.RecordFork, rec.Type == perf.RecordExit:
-		s.others++
-		return
 	case rec.Type == perf.RecordLost && r == r.hits: // how many the counts say
 		r.tally.Suspect()
+		s.doubt(r.tally.Last, clock.Monotonic())
 		return
 	case rec.Type == perf.RecordLost:
-		n, err := perf.ParseLost(rec.Body)
-		if err != nil {
-			s.decode++
-			return
-		}
-		s.loseNames(r, n)
+		r.renames.Suspect(r.tally.Last)
+		s.queue.add(&record{what: lost, time: max(r.tally.Last, s.noted)})
 		return
 	default:
 		return
@@ -461,12 +454,17 @@ func (s *Source) concludeEnd(e *entry, to engine.Sink) {
 
 // gap queues a gap. It comes before all that is in the queue and happened later.
 func (s *Source) gap(g engine.Gap) {
-	s.queue.add(&record{what: lost, time: max(g.From, s.noted)}).gap = g
+	s.doubt(g.From, g.To).gap = g
+}
+
+// doubt notes that records of between two times may be missing.
+func (s *Source) doubt(from, to uint64) *entry {
 	if s.lossTo < s.noted-min(s.noted, 2*s.hold) {
-		s.lossFrom = g.From
+		s.lossFrom = from
 	}
-	s.lossFrom, s.lossTo = min(s.lossFrom, g.From), max(s.lossTo, g.To)
+	s.lossFrom, s.lossTo = min(s.lossFrom, from), max(s.lossTo, to)
 	s.relearn = s.groups != nil
+	return s.queue.add(&record{what: lost, time: max(from, s.noted)})
 }
 
 // Close closes the perf events. Queued events are dropped.

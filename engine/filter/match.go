@@ -249,8 +249,13 @@ func (s stateTerm) eval(_ *Matcher, ev *engine.Event) truth {
 	if s.carried {
 		return truthOf(ev.Process.Carried&known&s.fields != 0)
 	}
-	return truthOf(s.fields&^known == 0)
+	missing := s.fields &^ known
+	return truthOf(missing == 0 || missing&^ofPrograms == 0 && ev.Process.IsKernelThread())
 }
+
+// ofPrograms are the fields of which is known that a thread of the kernel has none.
+var ofPrograms = engine.SetOf(engine.FieldFilename, engine.FieldCmdline, engine.FieldExecutable, engine.FieldExecPath,
+	engine.FieldEnviron, engine.FieldPrivileges)
 
 func (t *markTerm) eval(m *Matcher, ev *engine.Event) truth {
 	var bits uint32

@@ -302,7 +302,9 @@ func (r events) term() made {
 	case 5:
 		f := naiveTexts[r.IntN(len(naiveTexts))]
 		if r.IntN(2) == 0 {
-			return made{"known " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Known.Has(f.f)) }}
+			return made{"known " + f.name, func(ev *engine.Event) truth {
+				return truthOf(ev.Process.Known.Has(f.f) || image.Has(f.f) && isKernelThread(ev.Process))
+			}}
 		}
 		return made{"carried " + f.name, func(ev *engine.Event) truth { return truthOf(ev.Process.Carried.Has(f.f)) }}
 	case 6:

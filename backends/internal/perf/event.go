@@ -31,6 +31,9 @@ type Options struct {
 	// Filter is an expression over the fields of the tracepoint: a hit for which it is false is
 	// neither recorded nor counted. "" means no filter.
 	Filter string
+
+	// CountOnly makes an event that writes nothing: Count alone tells of it.
+	CountOnly bool
 }
 
 // Event is a tracepoint on one CPU.
@@ -51,11 +54,14 @@ func Open(tracepoint uint64, o Options) (*Event, error) {
 		Bits:    unix.PerfBitUseClockID,
 		Clockid: unix.CLOCK_MONOTONIC, // Linux 4.1
 	}
-	if o.Watermark > 0 {
+	switch {
+	case o.CountOnly:
+		attr.Sample = 0
+	case o.Watermark > 0:
 		attr.Sample_type = sampleType
 		attr.Bits |= unix.PerfBitWatermark
 		attr.Wakeup = uint32(o.Watermark)
-	} else {
+	default:
 		attr.Wakeup = 1
 	}
 	group := -1

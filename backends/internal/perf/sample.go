@@ -66,14 +66,6 @@ func ParseOutput(body []byte) ([]byte, error) {
 	return body[lengths:][:own:own], nil
 }
 
-// ParseLost returns how many records were lost, from the body of a [RecordLost].
-func ParseLost(body []byte) (n uint64, err error) {
-	if len(body) < 16 { // the id of the event that found room again, and the number
-		return 0, ErrSample
-	}
-	return binary.NativeEndian.Uint64(body[8:]), nil
-}
-
 // Comm is a new name of a thread, from a [RecordComm].
 type Comm struct {
 	PID, TID uint32 // of the thread

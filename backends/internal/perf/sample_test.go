@@ -99,12 +99,6 @@ func TestParseComm(t *testing.T) {
 			t.Errorf("%q: 31 bytes are enough", name)
 		}
 	}
-	if n, err := ParseLost([]byte("12345678\x07\x00\x00\x00\x00\x00\x00\x00")); n != 7 || err != nil {
-		t.Errorf("%d lost, %v", n, err)
-	}
-	if _, err := ParseLost(make([]byte, 15)); err == nil {
-		t.Error("15 bytes are enough")
-	}
 }
 
 func FuzzParseComm(f *testing.F) {
@@ -115,7 +109,6 @@ func FuzzParseComm(f *testing.F) {
 		if c.ParseComm(Record{Body: b}) == nil && len(c.Name) > len(b) {
 			t.Error("more than there is")
 		}
-		ParseLost(b)
 	})
 }
 

@@ -58,8 +58,8 @@ func (t *Tally) Saw(i int, count uint64) (missing uint64) {
 	return missing
 }
 
-// Hits returns how often event i had happened at its last sample that was read.
-func (t *Tally) Hits(i int) uint64 { return t.at(i).seen }
+// Count returns how often event i has happened, recorded or not.
+func (t *Tally) Count(i int) (uint64, error) { return t.at(i).event.Count() }
 
 // Suspect notes that samples may be missing after the last one.
 func (t *Tally) Suspect() { t.since = cmp.Or(t.since, t.Last) }
