@@ -94,7 +94,7 @@ func (s *Source) insert(e *event) {
 	ev := e.ev
 	e.ev = nil
 	s.last = max(s.last, min(e.stamp+s.slack, e.received))
-	ev.Time = s.last
+	ev.Time = max(s.last, s.opened)
 	if len(s.told) >= maxLives {
 		clear(s.told)
 	}
@@ -177,9 +177,10 @@ func (s *Source) concludeBirth(e *event) {
 	}
 	ev, t := e.ev, &e.ev.Task
 	s.prove(e, ev.PID)
-	if !t.Known.Has(engine.FieldStart) && e.stamp <= s.opened+wallError {
-		return // it can be that of a process of the snapshot
+	if s.isOlder(e) {
+		return
 	}
+	delete(s.older, ev.PID)
 	ev.Creator = e.pid
 	e.report(engine.FieldsIDs | engine.FieldLogin.Set())
 	if e.call == auditrecord.Clone3 { // whose flags are not seen

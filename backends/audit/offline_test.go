@@ -385,9 +385,10 @@ func TestIDsOfThread(t *testing.T) {
 			d.call(at, auditrecord.SetSID, 1<<22+7, 1, 0, 0)
 		}, 0},
 	} {
-		s, child := offline(t), sleeper(t)
+		s := offline(t)
+		d, at := tell{s: s}, s.now()-20e6 // before the child starts
+		child := sleeper(t)
 		s.to = new(conform.Events)
-		d, at := tell{s: s}, s.now()-20e6
 		d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
 		settle(s)
 		d.call(at+4e6, auditrecord.SetGID, child, 1, 0, 5)
@@ -423,6 +424,7 @@ func TestTimesAtTheStart(t *testing.T) {
 	if err := s.noteOlder(); err != nil {
 		t.Fatal(err)
 	}
+	s.opened = s.listed
 	time.Sleep(50 * time.Millisecond) // until the start times of another tick
 	younger := sleeper(t)
 	d, early := tell{s: s}, s.opened+10e6
