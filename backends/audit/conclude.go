@@ -97,6 +97,7 @@ func (s *Source) insert(e *event) {
 	ev.Time = max(s.last, s.opened)
 	if len(s.told) >= maxLives {
 		clear(s.told)
+		s.untold = s.last
 	}
 	s.told[ev.PID] = e.stamp
 	if ev.Kind != engine.KindExit {
@@ -165,9 +166,8 @@ func (s *Source) concludeBirth(e *event) {
 	if !e.born {
 		return
 	}
-	// vfork(2) returns when the child has executed or ended: what it did before, or others did
-	// in that time, was told.
-	late := s.told[e.child()] >= e.stamp && s.told[e.child()] != 0 || s.last > e.stamp+s.slack
+	// vfork(2) returns when the child has executed or ended: what it did before was told.
+	late := s.told[e.child()] >= e.stamp && s.told[e.child()] != 0 || s.untold > e.stamp+s.slack
 	if late && s.lives[e.child()].at >= e.stamp {
 		return
 	}

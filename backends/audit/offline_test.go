@@ -331,6 +331,28 @@ func TestWhoseIDs(t *testing.T) {
 	}
 }
 
+// The call of a creator that lost its CPU returns late. The birth is told, with the time of what
+// was told meanwhile, if that is nothing of the child.
+func TestBirthOfLongCall(t *testing.T) {
+	for _, did := range []bool{false, true} {
+		s := offline(t)
+		d, at := tell{s: s}, s.now()-100e6
+		child, other := sleeper(t), sleeper(t)
+		s.to = new(conform.Events)
+		told := other
+		if did {
+			told = child
+		}
+		d.call(at+90e6, auditrecord.SetSID, told, os.Getpid(), int64(told), 0)
+		before := settle(s).One(t, told, engine.KindIDChange).Time
+		d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
+		births := settle(s).Of(child, engine.KindFork)
+		if want := map[bool]int{false: 1, true: 0}[did]; len(births) != want || want == 1 && (births[0].Time < before || births[0].Creator != uint32(os.Getpid())) {
+			t.Errorf("%d births, of %v; the child did something: %v", len(births), births, did)
+		}
+	}
+}
+
 // A call of a child can be told before its birth, which comes late: whether it has changed the ids
 // is not known.
 func TestIDsBeforeBirth(t *testing.T) {

@@ -51,6 +51,7 @@ type Source struct {
 	toRead []*event
 	lives  lives
 	told   map[uint32]uint64 // stamps of the latest events that were told, by pid
+	untold uint64            // time of the latest event that told has forgotten
 	births map[uint32]bool   // pids whose birth was concluded, and whose end was not
 	abends map[uint32]uint64 // processes that a signal has ended that dumps core, and when
 
