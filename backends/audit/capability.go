@@ -20,7 +20,7 @@ func (s *Source) describe(always bool, notes []string) {
 	kind := func(k engine.Kind, via string) {
 		c.Kinds[k] = engine.Capability{Origin: engine.OriginKernel, Via: via, Partial: k.Events()}
 	}
-	kind(engine.KindFork, "SYSCALL of fork, vfork, clone and clone3; not where /proc shows neither the caller nor the child, nor of callers in pid namespaces of their own, nor whose call may be older than the source unless /proc shows the child, nor where the child did something else long before the call returned, as after vfork")
+	kind(engine.KindFork, "SYSCALL of fork, vfork, clone and clone3; not where /proc shows neither the caller nor the child, nor of callers in pid namespaces of their own, nor of processes that are there at the start, nor where the child did something else long before the call returned, as after vfork")
 	kind(engine.KindExec, "SYSCALL and EXECVE of execve and execveat; not of programs that the kernel itself starts")
 	if !always {
 		c.Kinds[engine.KindExec].Via += ", nor of processes older than the first enabling of audit"

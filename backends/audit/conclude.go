@@ -94,9 +94,10 @@ func (s *Source) insert(e *event) {
 	ev := e.ev
 	e.ev = nil
 	s.last = max(s.last, min(e.stamp+s.slack, e.received))
-	ev.Time = s.last
+	ev.Time = max(s.last, s.opened)
 	if len(s.told) >= maxLives {
 		clear(s.told)
+		s.untold = s.last
 	}
 	s.told[ev.PID] = e.stamp
 	if ev.Kind != engine.KindExit {
@@ -165,9 +166,8 @@ func (s *Source) concludeBirth(e *event) {
 	if !e.born {
 		return
 	}
-	// vfork(2) returns when the child has executed or ended: what it did before, or others did
-	// in that time, was told.
-	late := s.told[e.child()] >= e.stamp && s.told[e.child()] != 0 || s.last > e.stamp+s.slack
+	// vfork(2) returns when the child has executed or ended: what it did before was told.
+	late := s.told[e.child()] >= e.stamp && s.told[e.child()] != 0 || s.untold > e.stamp+s.slack
 	if late && s.lives[e.child()].at >= e.stamp {
 		return
 	}
@@ -177,9 +177,10 @@ func (s *Source) concludeBirth(e *event) {
 	}
 	ev, t := e.ev, &e.ev.Task
 	s.prove(e, ev.PID)
-	if !t.Known.Has(engine.FieldStart) && e.stamp <= s.opened+wallError {
-		return // it can be that of a process of the snapshot
+	if s.isOlder(e) {
+		return
 	}
+	delete(s.older, ev.PID)
 	ev.Creator = e.pid
 	e.report(engine.FieldsIDs | engine.FieldLogin.Set())
 	if e.call == auditrecord.Clone3 { // whose flags are not seen

@@ -73,7 +73,11 @@ func (s *Source) restoreRules() {
 	s.restore = false
 	list := wanted(&s.shared, s.rules.key)
 	s.rules.added = nil
-	if err := s.rules.add(list); err != nil {
+	err := s.rules.add(list)
+	if err == nil && s.rules.enabled {
+		err = s.rules.addNote()
+	}
+	if err != nil {
 		s.caps.Notes = append(s.caps.Notes, "rules that others have removed were not added again: "+source.OneLine(err))
 	}
 	s.unseen(0)

@@ -12,7 +12,8 @@
 // calls of which one ended before the other began are in order. The time that an event gets is two
 // ticks and a millisecond and a half after its stamp, or that of its receipt if that is earlier: no
 // earlier than the call began, as far as timer interrupts come in time (a busy emulated machine has
-// them up to 300 ms late), and later than the event by no more than that.
+// them up to 300 ms late), and later than the event by no more than that. A fork whose call took so
+// long that younger events were told meanwhile has the time of the latest of these.
 //
 // What the kernel does not record is not told: death by a signal, threads, what processes do that
 // are older than the first enabling of audit. The number that a fork returns means something in the

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		again.Run()
 		os.Exit(again.ProcessState.ExitCode())
 	}
-	conform.Main(m, map[string]func(){"left": left, "refused": refused, "waits": waits})
+	conform.Main(m, map[string]func(){"left": left, "opens": opens, "forks": forks, "refused": refused, "waits": waits})
 }
 
 func inGuest() bool { return os.Getenv("QUARK_INITRAMFS") == "1" }

@@ -20,6 +20,7 @@ import (
 	"github.com/quark-linux/quark/fidelity/conform"
 	"github.com/quark-linux/quark/internal/auditrecord"
 	"github.com/quark-linux/quark/internal/auditrule"
+	"github.com/quark-linux/quark/internal/barefork"
 )
 
 // left opens a source, says so, and waits to be killed.
@@ -28,6 +29,22 @@ func left() {
 	conform.Try("open", err)
 	fmt.Println("open")
 	time.Sleep(time.Hour)
+}
+
+// opens says that it opens a source, and does.
+func opens() {
+	fmt.Println("opens")
+	left()
+}
+
+// forks makes processes that wait for the end of its input, and says their pids.
+func forks() {
+	for {
+		p, err := barefork.Start(new(barefork.Script).WaitFor(0).Exit(0), barefork.Options{})
+		conform.Try("fork", err)
+		fmt.Println(p.PID)
+		time.Sleep(500 * time.Microsecond)
+	}
 }
 
 // control is a connection that the test's end closes.
@@ -177,8 +194,107 @@ func TestEnable(t *testing.T) {
 	}
 	s = open(t, Options{}, source.Options{})
 	foreign(t, c)
+	before := len(rulesOf(t, c)) - len(s.rules.added) - 1
 	if s.Close(); enabled() != auditrule.On {
 		t.Error("Close has disabled it while another has a rule")
+	}
+	if after := len(rulesOf(t, c)); after != before {
+		t.Errorf("%d rules, not %d, where audit is left to another", after, before)
+	}
+}
+
+// Audit is disabled by the next source, whenever those before were killed.
+func TestKilled(t *testing.T) {
+	c := control(t)
+	st, err := c.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Enable(st.Enabled)
+	left, takes := 0, time.Duration(0)
+	for i := range 25 {
+		if err := c.Enable(auditrule.Off); err != nil {
+			t.Skip(err)
+		}
+		first, second := conform.Child("opens"), conform.Child("opens")
+		_, out := conform.Start(t, first)
+		began := time.Now()
+		for range 2 {
+			out.ReadString('\n')
+		}
+		takes = max(takes, time.Since(began))
+		first.Process.Kill()
+		first.Wait()
+		conform.Start(t, second)
+		time.Sleep(takes * time.Duration(i) / 25)
+		second.Process.Kill()
+		second.Wait()
+		open(t, Options{}, source.Options{}).Close()
+		if st, err := c.Status(); err != nil || st.Enabled != auditrule.Off {
+			left++
+		}
+		if n := len(rulesOf(t, c)); n != 0 {
+			t.Errorf("%d rules are left", n)
+		}
+	}
+	if left > 0 {
+		t.Errorf("audit is left enabled after %d of 25 pairs of sources that were killed", left)
+	}
+}
+
+// While the source is opened a process makes others. Each of them is there then, or has a FORK.
+func TestBirthsWhileItOpens(t *testing.T) {
+	guest(t)
+	_, out := conform.Start(t, conform.Child("forks"))
+	pids := make(chan int, 1<<16)
+	go func() {
+		defer close(pids)
+		for {
+			var pid int
+			if _, err := fmt.Fscanln(out, &pid); err != nil {
+				return
+			}
+			pids <- pid
+		}
+	}()
+	var made []int
+	for range 100 {
+		made = append(made, <-pids)
+	}
+	s := open(t, Options{}, source.Options{})
+	shown := make(map[int]bool)
+	if err := s.Snapshot(s.proc, func(ev *engine.RawEvent) error { shown[int(ev.PID)] = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	var evs conform.Events
+	populate := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if err := s.Populate(&evs); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	populate(100 * time.Millisecond)
+	for range len(pids) {
+		made = append(made, <-pids)
+	}
+	populate(500 * time.Millisecond)
+	both, neither, first, last := 0, 0, 0, 0
+	for _, pid := range made {
+		born := len(evs.Of(pid, engine.KindFork)) > 0
+		switch {
+		case born && shown[pid]:
+			both++
+		case born:
+			last++
+		case shown[pid]:
+			first++
+		default:
+			neither++
+		}
+	}
+	if both+neither > 0 || first == 0 || last == 0 {
+		t.Errorf("%d processes in the snapshot, %d with a FORK, %d with both, %d with neither", first, last, both, neither)
 	}
 }
 

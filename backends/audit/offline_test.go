@@ -331,6 +331,28 @@ func TestWhoseIDs(t *testing.T) {
 	}
 }
 
+// The call of a creator that lost its CPU returns late. The birth is told, with the time of what
+// was told meanwhile, if that is nothing of the child.
+func TestBirthOfLongCall(t *testing.T) {
+	for _, did := range []bool{false, true} {
+		s := offline(t)
+		d, at := tell{s: s}, s.now()-100e6
+		child, other := sleeper(t), sleeper(t)
+		s.to = new(conform.Events)
+		told := other
+		if did {
+			told = child
+		}
+		d.call(at+90e6, auditrecord.SetSID, told, os.Getpid(), int64(told), 0)
+		before := settle(s).One(t, told, engine.KindIDChange).Time
+		d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
+		births := settle(s).Of(child, engine.KindFork)
+		if want := map[bool]int{false: 1, true: 0}[did]; len(births) != want || want == 1 && (births[0].Time < before || births[0].Creator != uint32(os.Getpid())) {
+			t.Errorf("%d births, of %v; the child did something: %v", len(births), births, did)
+		}
+	}
+}
+
 // A call of a child can be told before its birth, which comes late: whether it has changed the ids
 // is not known.
 func TestIDsBeforeBirth(t *testing.T) {
@@ -385,9 +407,10 @@ func TestIDsOfThread(t *testing.T) {
 			d.call(at, auditrecord.SetSID, 1<<22+7, 1, 0, 0)
 		}, 0},
 	} {
-		s, child := offline(t), sleeper(t)
+		s := offline(t)
+		d, at := tell{s: s}, s.now()-20e6 // before the child starts
+		child := sleeper(t)
 		s.to = new(conform.Events)
-		d, at := tell{s: s}, s.now()-20e6
 		d.call(at, auditrecord.Clone, os.Getpid(), 1, int64(child), uint64(unix.SIGCHLD))
 		settle(s)
 		d.call(at+4e6, auditrecord.SetGID, child, 1, 0, 5)
@@ -423,6 +446,7 @@ func TestTimesAtTheStart(t *testing.T) {
 	if err := s.noteOlder(); err != nil {
 		t.Fatal(err)
 	}
+	s.opened = s.listed
 	time.Sleep(50 * time.Millisecond) // until the start times of another tick
 	younger := sleeper(t)
 	d, early := tell{s: s}, s.opened+10e6

@@ -81,12 +81,11 @@ func (s *Source) openAll() (err error) {
 		return err
 	}
 	s.proc.Sparing = true
-	notes, enabled, err := s.rules.sweep()
+	notes, err := s.rules.sweep()
 	if err != nil {
 		return err
 	}
-	s.enabled = enabled
-	if err := s.rules.name(enabled || st.Enabled == auditrule.Off); err != nil {
+	if err := s.rules.name(); err != nil {
 		return err
 	}
 	hidden, _, err := s.rules.lookAtOthers()
@@ -94,20 +93,24 @@ func (s *Source) openAll() (err error) {
 		return err
 	}
 	notes = append(notes, hidden...)
-	if err := s.noteOlder(); err != nil {
+	s.opened = s.now()
+	if err := s.rules.add(wanted(&s.shared, s.rules.key)); err != nil {
 		return err
 	}
 	if err := s.listen(); err != nil {
 		return err
 	}
+	// From now on who disables audit is seen to do it. One that has ended meanwhile may have.
+	if st, err = s.rules.control.Status(); err != nil {
+		return err
+	}
+	if err := s.checkEnabled(&st); err != nil {
+		return err
+	}
 	if st.Enabled == auditrule.Off {
-		if err := s.rules.control.Enable(auditrule.On); err != nil {
+		if err := s.rules.enable(); err != nil {
 			return err
 		}
-		s.enabled = true
-	}
-	if err := s.rules.add(wanted(&s.shared, s.rules.key)); err != nil {
-		return err
 	}
 	if s.backlog.control, err = auditrule.Open(); err != nil {
 		return err
@@ -129,7 +132,10 @@ func (s *Source) openAll() (err error) {
 		}
 	}
 	s.describe(!s.backlog.exact, notes)
-	return s.shared.LeaveOut(&s.caps)
+	if err := s.shared.LeaveOut(&s.caps); err != nil {
+		return err
+	}
+	return s.noteOlder()
 }
 
 // readLives reads the ids of the processes that are there, by which it is known what later calls
@@ -146,7 +152,8 @@ func (s *Source) readLives() error {
 	return err
 }
 
-// noteOlder notes the processes that are older than all that will be told.
+// noteOlder notes the processes that are there when records come already: a birth of before that is
+// of one of them. It may have a record too.
 func (s *Source) noteOlder() error {
 	pids, err := s.proc.PIDs()
 	s.older = make(map[uint32]uint64, len(pids))
@@ -155,24 +162,35 @@ func (s *Source) noteOlder() error {
 			s.older[pid] = start
 		}
 	}
-	s.opened = s.now()
-	s.last = s.opened
+	s.listed = s.now()
 	return err
 }
 
-// Snapshot calls f with the processes that are older than the source, as of its opening. Whether
-// something was before or after a reading of /proc is not certain, as its time can be behind: of an
-// older process it was after the opening, and of a younger one all is told.
+// Snapshot calls f with the processes that noteOlder has found, as of before all events. Whether
+// something was before or after a reading of /proc is not certain, as its time can be behind: of
+// these processes all is told since the opening but their births, and of younger ones all.
 func (s *Source) Snapshot(proc *procfs.Reader, f func(*engine.RawEvent) error) error {
-	defer func() { s.older = nil }()
-	return proc.Scan(func(ev *engine.RawEvent) error {
+	shown := make(map[uint32]uint64, len(s.older))
+	err := proc.Scan(func(ev *engine.RawEvent) error {
 		if start, ok := s.older[ev.PID]; !ok || start != ev.Task.Start {
 			return nil
 		}
+		shown[ev.PID] = ev.Task.Start
 		ev.Time, ev.Read = s.opened-1, ev.Time
 		ev.Task.Carried = ev.Task.Known &^ constant
 		return f(ev)
 	})
+	s.older = shown
+	return err
+}
+
+// isOlder reports whether a birth is that of a process of the snapshot.
+func (s *Source) isOlder(e *event) bool {
+	start, ok := s.older[e.child()]
+	if t := &e.ev.Task; ok && t.Known.Has(engine.FieldStart) {
+		return t.Start == start
+	}
+	return ok && e.stamp <= s.listed+wallError
 }
 
 // connect opens the control of audit, and returns its status if it can be used.
@@ -196,14 +214,21 @@ func (s *Source) connect() (st auditrule.Status, err error) {
 		return st, fmt.Errorf("%w: it needs CAP_AUDIT_CONTROL in the initial pid namespace", err)
 	case err != nil:
 		return st, err
+	}
+	return st, s.checkEnabled(&st)
+}
+
+// checkEnabled reports whether audit can be used as it is, or may be enabled.
+func (s *Source) checkEnabled(st *auditrule.Status) error {
+	switch {
 	case st.Enabled == auditrule.Off && !s.opts.Enable:
-		return st, fmt.Errorf("audit is not enabled: boot with audit=1, or run auditctl -e 1, or let quark enable it "+
+		return fmt.Errorf("audit is not enabled: boot with audit=1, or run auditctl -e 1, or let quark enable it "+
 			"(Options.Audit.Enable, quark-mon --audit-enable), which slows down system calls until the next boot: %w", errors.ErrUnsupported)
 	case st.Enabled >= auditrule.Locked:
-		return st, fmt.Errorf("the rules of audit are locked until the next boot, as auditctl -e 2 does, so that none can be added: "+
+		return fmt.Errorf("the rules of audit are locked until the next boot, as auditctl -e 2 does, so that none can be added: "+
 			"reboot, and remove -e 2 from the rules in /etc/audit: %w", errors.ErrUnsupported)
 	}
-	return st, nil
+	return nil
 }
 
 // listen joins the group of those who read records.

@@ -21,6 +21,8 @@ type rules struct {
 	control *auditrule.Control
 	key     string
 	added   [][]byte
+	// enabled is set if a source has enabled audit, this one or another: the note was seen.
+	enabled bool
 	hiding  map[string]bool // rules of others that hide something, as bytes
 
 	fresh     int // of hiding, those that were not there before
@@ -30,19 +32,38 @@ type rules struct {
 // queues numbers the sources of this process.
 var queues atomic.Uint32
 
-// enabledAudit marks the number in the keys of a source that has to disable audit at its end, as it
-// has enabled it, or has found the rules of another one that did.
-const enabledAudit = 1 << 31
+// noteKey is the key of the note: a rule about no system call, which says that a source has enabled
+// audit. It is there from before that until audit is disabled again or left to others, whoever is
+// killed meanwhile, and is no source's own: the last one to end removes it.
+const noteKey = "quark_has_enabled_audit"
+
+func note() []byte {
+	return (&auditrule.Rule{List: auditrule.ListExit, Action: auditrule.Always, Fields: []auditrule.Field{
+		{Field: auditrule.FieldArch, Value: uint32(auditrecord.Native(runtime.GOARCH)[0])}, {Field: auditrule.FieldKey, Text: noteKey},
+	}}).Bytes()
+}
 
 // name chooses the key.
-func (r *rules) name(disables bool) error {
+func (r *rules) name() error {
 	me, err := owner.Self()
-	number := queues.Add(1)
-	if disables {
-		number |= enabledAudit
-	}
-	r.key = me.Name(number)
+	r.key = me.Name(queues.Add(1))
 	return err
+}
+
+// enable enables audit. The note comes first.
+func (r *rules) enable() error {
+	if err := r.addNote(); err != nil {
+		return err
+	}
+	r.enabled = true
+	return r.control.Enable(auditrule.On)
+}
+
+func (r *rules) addNote() error {
+	if err := r.control.Add(note()); err != nil && !errors.Is(err, unix.EEXIST) {
+		return explained(err)
+	}
+	return nil
 }
 
 // wanted are a source's rules: for each ABI, one for calls that succeed, and one for those that do
@@ -97,27 +118,24 @@ func wanted(o *source.Options, key string) (list []auditrule.Rule) {
 	return list
 }
 
-// sweep removes the rules of processes that have ended without removing them. enabled is set if a
-// source that lives, or has left rules, has enabled audit.
-func (r *rules) sweep() (notes []string, enabled bool, err error) {
+// sweep removes the rules of processes that have ended without removing them.
+func (r *rules) sweep() (notes []string, err error) {
 	list, err := r.control.Rules()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	for _, b := range list {
 		rule, err := auditrule.Parse(b)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		o, number, ok := owner.Parse(rule.Key())
-		enabled = enabled || ok && number&enabledAudit != 0
-		if ok && o.Gone() {
+		if o, _, ok := owner.Parse(rule.Key()); ok && o.Gone() {
 			if err := r.control.Delete(b); err != nil && !errors.Is(err, unix.ENOENT) {
 				notes = append(notes, fmt.Sprintf("a rule that another process has left, %s, was not removed: %v", rule.Key(), err))
 			}
 		}
 	}
-	return notes, enabled, nil
+	return notes, nil
 }
 
 // lookAtOthers notes which rules of others hide something from this source, and returns what those
@@ -135,8 +153,11 @@ func (r *rules) lookAtOthers() (notes []string, gone bool, err error) {
 		if parsed[i], err = auditrule.Parse(b); err != nil {
 			return nil, false, err
 		}
-		if parsed[i].Key() == r.key {
+		switch parsed[i].Key() {
+		case r.key:
 			last = i
+		case noteKey:
+			r.enabled = true
 		}
 	}
 	known := r.hiding
@@ -206,17 +227,23 @@ func hides(r *auditrule.Rule) (note string, err error) {
 func (r *rules) add(list []auditrule.Rule) error {
 	for i := range list {
 		b := list[i].Bytes()
-		switch err := r.control.Add(b); {
-		case errors.Is(err, unix.EINVAL):
-			return fmt.Errorf("%w: the kernel has no audit of system calls, CONFIG_AUDITSYSCALL", err)
-		case errors.Is(err, unix.EPERM):
-			return fmt.Errorf("%w: the rules of audit are locked until the next boot, as auditctl -e 2 does", err)
-		case err != nil && !errors.Is(err, unix.EEXIST):
-			return err
+		if err := r.control.Add(b); err != nil && !errors.Is(err, unix.EEXIST) {
+			return explained(err)
 		}
 		r.added = append(r.added, b)
 	}
 	return nil
+}
+
+// explained is an error of adding a rule.
+func explained(err error) error {
+	switch {
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%w: the kernel has no audit of system calls, CONFIG_AUDITSYSCALL", err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: the rules of audit are locked until the next boot, as auditctl -e 2 does", err)
+	}
+	return err
 }
 
 // remove removes what add has added. What others have removed is gone, too.
@@ -234,9 +261,38 @@ func (r *rules) remove() error {
 	return errors.Join(errs...)
 }
 
-// alone reports whether nobody else uses audit: there is no auditd, and no rule.
-func (r *rules) alone() bool {
-	st, err := r.control.Status()
-	list, err2 := r.control.Rules()
-	return err == nil && err2 == nil && st.PID == 0 && len(list) == 0
+// disable disables audit if a source has enabled it and nobody else uses it: there is no auditd and
+// no rule. If others do that are no sources, it is theirs from now on.
+func (r *rules) disable() error {
+	_, err := r.sweep()
+	st, err2 := r.control.Status()
+	list, err3 := r.control.Rules()
+	if err != nil || err2 != nil || err3 != nil {
+		return nil // the privilege was dropped, as removing the rules says
+	}
+	others, sources, noted := st.PID != 0, false, false
+	for _, b := range list {
+		rule, err := auditrule.Parse(b)
+		_, _, ok := owner.Parse(rule.Key())
+		switch {
+		case err == nil && rule.Key() == noteKey:
+			noted = true
+		case ok:
+			sources = true
+		default:
+			others = true
+		}
+	}
+	if sources || !noted && !r.enabled {
+		return nil
+	}
+	if !others {
+		if err := r.control.Enable(auditrule.Off); err != nil {
+			return err
+		}
+	}
+	if err := r.control.Delete(note()); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
 }

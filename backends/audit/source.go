@@ -15,7 +15,6 @@ import (
 	"github.com/quark-linux/quark/backends/source"
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/internal/auditrecord"
-	"github.com/quark-linux/quark/internal/auditrule"
 	"github.com/quark-linux/quark/internal/clock"
 	"github.com/quark-linux/quark/internal/proctext"
 )
@@ -28,10 +27,8 @@ type Source struct {
 	opts   Options
 	caps   engine.CapabilityTable
 	rules  rules
-	// enabled is set if Open has enabled audit, or another source that will have ended before.
-	enabled bool
-	closed  bool
-	hold    uint64 // ns that an event waits in the queue
+	closed bool
+	hold   uint64 // ns that an event waits in the queue
 	// slack is by how many ns a stamp is behind the begin of its call at most: two ticks, as
 	// the CPU that keeps the time can leave one out when it gives that to another, and the rest
 	// of its millisecond.
@@ -54,11 +51,13 @@ type Source struct {
 	toRead []*event
 	lives  lives
 	told   map[uint32]uint64 // stamps of the latest events that were told, by pid
+	untold uint64            // time of the latest event that told has forgotten
 	births map[uint32]bool   // pids whose birth was concluded, and whose end was not
 	abends map[uint32]uint64 // processes that a signal has ended that dumps core, and when
 
-	older   map[uint32]uint64 // processes of before opened and their start times, for Snapshot
-	opened  uint64            // all events are of after it
+	older   map[uint32]uint64 // processes that were there at the start, and their start times
+	listed  uint64            // when they were, at the latest
+	opened  uint64            // all that is told is of after it
 	wall    int64             // CLOCK_REALTIME less CLOCK_MONOTONIC
 	stepped uint64            // when the wall clock was last seen to be set, 0 for never
 	noted   uint64            // all that was received before was read
@@ -337,10 +336,7 @@ func (s *Source) Close() error {
 	s.closed = true
 	var errs []error
 	if s.rules.control != nil {
-		errs = append(errs, s.rules.remove())
-		if s.enabled && s.rules.alone() {
-			errs = append(errs, s.rules.control.Enable(auditrule.Off))
-		}
+		errs = append(errs, s.rules.remove(), s.rules.disable())
 		s.rules.control.Close()
 	}
 	if s.backlog.control != nil {
