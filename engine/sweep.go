@@ -111,7 +111,7 @@ func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	case p.missing == 0 && t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo:
 		t.miss(p, r.Time)
 	}
-	t.infer(p, now)
+	t.infer(p, r.Time, now)
 }
 
 // gone ends the first of the missing processes of which no EXIT can come any more: all
@@ -157,7 +157,7 @@ func (e *Engine) gone(now uint64) *Event {
 // wants it.
 func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	e.table.refresh(p)
-	e.table.infer(p, now)
+	e.table.infer(p, time, now)
 	if !e.table.ends {
 		return nil // nobody asked for its EXIT
 	}
