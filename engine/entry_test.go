@@ -308,6 +308,11 @@ func TestLineage(t *testing.T) {
 	for !e.Drained() {
 		if ev, err := e.Get(); err == nil && ev.Events.Has(engine.EventExit) {
 			text, object = string(e.AppendDump(nil, ev)), string(e.AppendJSON(nil, ev))
+			of := ev.Clone()
+			of.Process.Carried |= engine.FieldEntry.Set()
+			if got := string(e.AppendDump(nil, of)); !strings.Contains(got, "  CARR\tcarried=filename,entry_leader\n") || strings.Contains(string(of.AppendDump(nil)), "entry_leader") {
+				t.Errorf("a carried entry leader is not told with the leaders alone: %q", got)
+			}
 			if clone := ev.Clone(); text != string(e.AppendDump(nil, clone)) {
 				t.Error("a clone has others")
 			}
