@@ -34,8 +34,8 @@ type Options struct {
 	// younger events: it is known only then.
 	HoldTime time.Duration
 
-	// CacheGraceTime is how long a process can be looked up after its end: 4 s
-	// by default.
+	// CacheGraceTime is how long a process can be looked up after its end: 4 s by default, and
+	// longer while events of before that time are to come, as Get is called too seldom.
 	CacheGraceTime time.Duration
 
 	// MinAgg joins only repeated changes of comm and ids, so that FORK, EXEC

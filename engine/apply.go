@@ -175,7 +175,8 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	if isNew && t.judge != nil && r.Kind != KindFork {
 		t.adoptMarks(p)
 	}
-	p.setCarried(t.unseen|replaced, r)
+	p.setCarried(t.unseen, r)
+	p.doubt(replaced &^ r.Task.Known)
 	if r.Kind == KindExec {
 		t.decideEntry(p, r)
 		p.derivePrivileges(&before, beforeKnown)
@@ -185,7 +186,7 @@ func (t *table) apply(r *RawEvent, now uint64) *process {
 	if r.Kind == KindExit {
 		p.Inferred = false
 		p.endedBy(r.Time)
-		t.markExited(p, now)
+		t.markExited(p, r.Time, now)
 	}
 	return p
 }
@@ -242,6 +243,31 @@ func (r *RawEvent) ofFailedExec(number uint16) Fields {
 func (p *process) setCarried(unseen Fields, r *RawEvent) {
 	p.Carried = (p.Carried|unseen)&^r.Task.Known | r.Task.Carried
 	p.Carried &= p.Known &^ FieldStart.Set()
+	p.dispel(r.Task.Known)
+}
+
+// doubt marks fields as carried as the process may have ended by an exec that failed.
+func (p *process) doubt(replaced Fields) {
+	if replaced &= p.Known &^ p.Carried; replaced != 0 {
+		p.doubted |= replaced.ofImage()
+		p.environDoubted = p.environDoubted || replaced.Has(FieldEnviron)
+		p.Carried |= replaced
+	}
+}
+
+// dispel says that fields are carried for another reason than doubt, or not at all.
+func (p *process) dispel(s Fields) {
+	p.doubted &^= s.ofImage()
+	p.environDoubted = p.environDoubted && !s.Has(FieldEnviron)
+}
+
+// carriedAlive returns what is carried of the image of p for a child that it forked.
+func (p *process) carriedAlive() Fields {
+	f := p.Carried &^ p.doubted.fields()
+	if p.environDoubted {
+		f &^= FieldEnviron.Set()
+	}
+	return f
 }
 
 // parentAt returns the process that had a pid at the time when child was forked, or nil if that is
@@ -510,6 +536,7 @@ func (p *process) forgetImage() {
 	p.Known &^= imageFields.With(FieldPrivileges)
 	p.Truncated &^= imageFields
 	p.Carried &^= imageFields
+	p.dispel(imageFields)
 }
 
 // inheritImage gives p the image that its creator c had at the time of the fork.
@@ -517,7 +544,7 @@ func (t *table) inheritImage(p, c *process, fork *RawEvent) {
 	p.imageSince = fork.Time
 	switch b := &c.before; {
 	case c.imageSince <= fork.Time && fork.mayHaveImage(c.imageNumber):
-		t.inherit(p, c.image, fork.Time, c.Known, c.Truncated, c.Carried)
+		t.inherit(p, c.image, fork.Time, c.Known, c.Truncated, c.carriedAlive())
 	case c.hadEarlier(fork.Time) && fork.mayHaveImage(b.number):
 		t.inherit(p, b.image, fork.Time, b.known.fields(), b.truncated.fields(), b.carried.fields())
 	}

@@ -146,6 +146,36 @@ func TestCarriedAfterFailedExec(t *testing.T) {
 	}
 }
 
+// A child is of before the end of its parent, whether or not that is delivered first: it has not
+// the doubt that an exec of the parent failed. What was read after that end is not the child's.
+func TestChildOfADoubtfulEnd(t *testing.T) {
+	killed, late := family(9), family(0x89)
+	late[3].ExecPath, late[3].Read = []byte("other"), uint64(time.Hour)
+	late[3].Task.Carried = engine.FieldExecPath.Set()
+	late = slices.Insert(late, 3, raw(core, 1, 1250*ms))
+	for name, c := range map[string]struct {
+		events []enginetest.Raw
+		joined string
+	}{"killed": {killed, "exec_path=parent"}, "read after a core dump": {late, "exec_path=?"}} {
+		for _, matrix := range []*engine.Matrix{nil, new(engine.Matrix)} {
+			r := newRig(t, engine.Options{Matrix: matrix})
+			r.src.Push(c.events...)
+			r.drain(t)
+			r.drain(t)
+			p, want := r.Lookup(2), "exec_path=parent"
+			if matrix == nil {
+				want = c.joined
+			}
+			if text := string(p.AppendDump(nil)); !strings.Contains(text, want) || p.Carried.Has(engine.FieldExecPath) {
+				t.Errorf("%s, joined %v: carried %s: %s", name, matrix == nil, p.Carried, text)
+			}
+			if p := r.Lookup(1); !p.Carried.Has(engine.FieldExecPath) {
+				t.Errorf("%s: the parent has %s carried", name, p.Carried)
+			}
+		}
+	}
+}
+
 // Without FORK and EXIT a pid is another process's unless a start time or a look tells that it is
 // not; and what is gone leaves the table without an event.
 func TestLifeWithoutBirthAndEnd(t *testing.T) {

@@ -18,7 +18,10 @@ func (e *Event) Dump(w io.Writer) error {
 }
 
 // AppendDump appends what Dump writes to b.
-func (e *Event) AppendDump(b []byte) []byte {
+func (e *Event) AppendDump(b []byte) []byte { return e.appendDump(b, ofDump) }
+
+// appendDump is AppendDump where CARR names the carried ones of some fields.
+func (e *Event) appendDump(b []byte, of Fields) []byte {
 	pid := uint32(0)
 	if e.Process != nil {
 		pid = e.Process.PID
@@ -57,7 +60,7 @@ func (e *Event) AppendDump(b []byte) []byte {
 		return appendGap(b, &e.Gap)
 	}
 	if e.Process != nil {
-		b = e.Process.AppendDump(b)
+		b = e.Process.appendDump(b, of)
 	}
 	return b
 }
@@ -70,8 +73,13 @@ func appendGap(b []byte, g *Gap) []byte {
 	return append(strconv.AppendUint(b, uint64(g.CPU), 10), '\n')
 }
 
+// ofDump are the fields of a dump that has no leaders.
+const ofDump = AllFields | 1<<FieldPrivileges
+
 // AppendDump appends the lines of the process alone.
-func (p *Process) AppendDump(b []byte) []byte {
+func (p *Process) AppendDump(b []byte) []byte { return p.appendDump(b, ofDump) }
+
+func (p *Process) appendDump(b []byte, of Fields) []byte {
 	d := dumper{b: b, p: p}
 	d.line("COMM").text("comm", FieldComm, p.Comm)
 	d.line("CMDL").list("cmdline", FieldCmdline, p.Cmdline)
@@ -117,7 +125,7 @@ func (p *Process) AppendDump(b []byte) []byte {
 		d.line("BRTH").number("parent_pid", b.Known.Has(FieldPPID), uint64(b.Parent.PID)).
 			number("parent_start", b.Known.Has(FieldStart), b.Parent.Start).num("parent_tid", FieldParentTID, p.ParentTID)
 	}
-	if carried := p.Carried & AllFields; carried != 0 {
+	if carried := p.Carried & of; carried != 0 {
 		d.line("CARR")
 		d.b = append(append(d.b, "\tcarried="...), carried.String()...)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"time"
 
@@ -110,10 +111,7 @@ func (e *Engine) Get() (*Event, error) {
 		e.table.trim()
 	}
 	for {
-		// Before anything is looked up, so that nothing handed out below can be
-		// collected in the same call.
 		e.table.hide()
-		e.table.collect(now)
 		// Once in a call, so that it ends however much is produced and passed over.
 		ripe := e.ripe(now)
 		if e.wantsMore(now, ripe) && (e.drain.at != 0 || !read) {
@@ -123,6 +121,9 @@ func (e *Engine) Get() (*Event, error) {
 			}
 			ripe = e.ripe(now)
 		}
+		// Before anything is looked up, so that nothing handed out below can be
+		// collected in the same call.
+		e.table.collect(now, e.reached())
 		if ev := e.sweep(now); ev != nil {
 			return ev, nil
 		}
@@ -176,6 +177,24 @@ func (e *Engine) populate(now uint64) error {
 		e.drain.done = e.drained()
 	}
 	return nil
+}
+
+// reached is the time that the events have reached: none of before it will come, unless the buffer
+// is full, which gives up the order.
+func (e *Engine) reached() uint64 {
+	time := uint64(math.MaxUint64)
+	if !e.drain.done && e.emptied == e.populated { // else all has come, or the buffer is full
+		time = e.emptied
+		if e.holder != nil {
+			if held, some := e.holder.Held(); some {
+				time = min(time, held)
+			}
+		}
+	}
+	if head := e.buffer.oldest(); head != nil {
+		time = min(time, head.Time)
+	}
+	return time
 }
 
 // ripe reports whether the oldest event is old enough. While the source holds an event

@@ -430,6 +430,90 @@ func TestGraceTime(t *testing.T) {
 	}
 }
 
+// family is a life within which another process is forked, which outlives it.
+func family(status int32) []enginetest.Raw {
+	image := raw(exec, 1, ms)
+	image.ExecPath = []byte("parent")
+	child := started(raw(fork, 2, 1200*ms), 200)
+	child.Creator, child.Task.PPID = 1, 1
+	child.Task.Known = child.Task.Known.With(engine.FieldPPID)
+	return []enginetest.Raw{started(raw(fork, 1, 0), 100), image, child, exited(raw(exit, 1, 1300*ms), status)}
+}
+
+// The whole life of a process is applied with its FORK. However late its child's FORK is delivered,
+// which was of before its end, the process is still there: the caller may have been slow, or the
+// source may hold that FORK back. Then it is forgotten.
+func TestParentOfLateDelivery(t *testing.T) {
+	for name, hold := range map[string]bool{"slow caller": false, "held back": true} {
+		src, clock := new(holdingSource), enginetest.NewClock()
+		r := &rig{src: &src.Source, clock: clock}
+		var err error
+		if r.Engine, err = engine.New(src, clock.Engine(), engine.Options{CacheGraceTime: 4 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		events := family(0)
+		if hold {
+			src.held = events[2:3]
+			src.Push(events[0], events[1], events[3])
+		} else {
+			src.Push(events...)
+		}
+		r.clock.Advance(2 * time.Second)
+		if ev, err := r.Get(); err != nil || ev.Events != engine.EventFork|engine.EventExec|engine.EventExit {
+			t.Fatalf("%s: the parent: %v %v", name, ev, err)
+		}
+		r.clock.Advance(time.Hour)
+		if hold {
+			if _, err := r.Get(); !errors.Is(err, engine.ErrNothing) {
+				t.Fatal(err)
+			}
+			src.Push(src.held...)
+			src.held = nil
+		}
+		ev, err := r.Get()
+		if err != nil || ev.Events != engine.EventFork {
+			t.Fatalf("%s: the child: %v %v", name, ev, err)
+		}
+		want := engine.Birth{Parent: engine.Identity{PID: 1, Start: 100}, Known: engine.SetOf(engine.FieldPPID, engine.FieldStart)}
+		if p := ev.Process; p.Birth != want || p.ExecPath != "parent" {
+			t.Errorf("%s: the child has birth %+v, %q", name, p.Birth, p.ExecPath)
+		}
+		r.Get()
+		if r.Lookup(1) != nil || r.Lookup(2) == nil {
+			t.Errorf("%s: the parent is not forgotten", name)
+		}
+	}
+}
+
+// However slow the caller is, the table keeps what ended within the grace time of the events, and
+// an end with a time ahead of the clock keeps nothing.
+func TestGraceTimeOfASlowCaller(t *testing.T) {
+	const grace = 100 * time.Millisecond
+	r := newRig(t, engine.Options{MaxLength: 500, CacheGraceTime: grace})
+	r.src.Push(started(raw(fork, 1, 0), 100), exited(raw(exit, 1, uint64(time.Hour)), 0))
+	pid, most := uint32(1), 0
+	for range 5000 {
+		for range 10 { // a life each millisecond, ten of which run at a time
+			r.clock.Advance(time.Millisecond)
+			at := r.clock.Now() - uint64(time.Second)
+			pid++
+			r.src.Push(started(raw(fork, pid, at), at))
+			if pid > 12 {
+				r.src.Push(exited(raw(exit, pid-10, at), 0))
+			}
+		}
+		if _, err := r.Get(); err != nil && !errors.Is(err, engine.ErrNothing) {
+			t.Fatal(err)
+		}
+		st, _ := r.Stats()
+		most = max(most, st.Processes)
+	}
+	// Of the buffer can be ahead what was joined.
+	if most > 10+100+500 {
+		t.Errorf("%d processes", most)
+	}
+}
+
 func TestPidReuse(t *testing.T) {
 	r := newRig(t, engine.Options{})
 	r.src.Push(

@@ -126,6 +126,7 @@ func TestEntryLeaderStays(t *testing.T) {
 		{leading(exec, 34, 10, 34, 15, ""), "?"},
 		{leading(exec, 34, 10, 34, 16, "/bin/bash"), "sshd 34 of 34000"},
 	} {
+		step.event.Time = r.clock.Now()
 		r.src.Push(step.event)
 		if p := r.one(t).Process; entryOf(p) != step.want {
 			t.Errorf("step %d: %d has %s, want %s", i, p.PID, entryOf(p), step.want)
@@ -138,7 +139,8 @@ func TestEntryLeaderStays(t *testing.T) {
 	if ancestors, whole := r.Ancestors(p); len(ancestors) != 0 || whole {
 		t.Errorf("of forgotten processes %d are ancestors, all %v", len(ancestors), whole)
 	}
-	r.src.Push(enginetest.Raw{Kind: engine.KindGap, Time: uint64(time.Second) + 20, Gap: engine.Gap{From: uint64(time.Second) + 20, To: uint64(time.Second) + 21, CPU: engine.AllCPUs}})
+	now := r.clock.Now()
+	r.src.Push(enginetest.Raw{Kind: engine.KindGap, Time: now, Gap: engine.Gap{From: now, To: now + 1, CPU: engine.AllCPUs}})
 	r.one(t)
 	if p := r.Lookup(34); entryOf(p) != "sshd 34 of 34000*" {
 		t.Errorf("after a gap %s", entryOf(p))
@@ -306,6 +308,11 @@ func TestLineage(t *testing.T) {
 	for !e.Drained() {
 		if ev, err := e.Get(); err == nil && ev.Events.Has(engine.EventExit) {
 			text, object = string(e.AppendDump(nil, ev)), string(e.AppendJSON(nil, ev))
+			of := ev.Clone()
+			of.Process.Carried |= engine.FieldEntry.Set()
+			if got := string(e.AppendDump(nil, of)); !strings.Contains(got, "  CARR\tcarried=filename,entry_leader\n") || strings.Contains(string(of.AppendDump(nil)), "entry_leader") {
+				t.Errorf("a carried entry leader is not told with the leaders alone: %q", got)
+			}
 			if clone := ev.Clone(); text != string(e.AppendDump(nil, clone)) {
 				t.Error("a clone has others")
 			}

@@ -183,7 +183,7 @@ func (r relative) appendTo(b []byte) []byte {
 // process and one with its ancestors, the parent first. A name that is carried, or of a later time,
 // is left out.
 func (e *Engine) AppendDump(b []byte, ev *Event) []byte {
-	b = ev.AppendDump(b)
+	b = ev.appendDump(b, ofDump.With(FieldEntry))
 	p := ev.Process
 	if p == nil || ev.Events.Has(EventGap) {
 		return b

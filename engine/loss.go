@@ -20,6 +20,7 @@ func (t *table) refresh(p *process) {
 	if p.asOf <= t.gapTo && (!p.Exited || p.Inferred) {
 		p.Carried |= p.Known &^ constant
 		p.missed = true
+		p.dispel(imageFields)
 	}
 }
 
@@ -61,11 +62,11 @@ func (t *table) sight(p *process) Sight {
 	return SightAlive
 }
 
-// infer ends p, whose EXIT was lost.
-func (t *table) infer(p *process, now uint64) {
+// infer ends p, which had ended by a time, and whose EXIT was lost.
+func (t *table) infer(p *process, time, now uint64) {
 	if !p.Exited {
 		p.Inferred = true
-		t.markExited(p, now)
+		t.markExited(p, time, now)
 	}
 }
 
@@ -102,6 +103,7 @@ func (t *table) revive(p *process, time uint64) {
 			p.Known &^= (o.Known | o.guesses) &^ constant
 			p.Truncated &= p.Known
 			p.Carried = p.Known &^ constant
+			p.dispel(imageFields)
 			p.Marks.add(Marks{Set: o.Marks.Set})
 			o.found()
 			t.cancelExit(o)

@@ -12,7 +12,8 @@ type Options struct {
 	MaxLength int // raw events buffered at most; default 10000
 	// HoldTime is how long an event waits for earlier and for joining ones; default 1 s.
 	HoldTime time.Duration
-	// CacheGraceTime is how long a process stays in the table after its end; default 4 s.
+	// CacheGraceTime is how long a process stays in the table after its end, by the clock and
+	// by the times of the events that are to come; default 4 s.
 	CacheGraceTime time.Duration
 
 	// MinAgg selects [MinimalMatrix]. Else Matrix is the rule of aggregation; nil is

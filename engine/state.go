@@ -29,8 +29,12 @@ type process struct {
 	Marks Marks
 
 	imageNumber uint16
-	EntryType   EntryType
-	Privileges  Privileges
+	// doubted and environDoubted are what of the image is carried only because the process may
+	// have ended by an exec that failed too late to go back. No child was forked after that.
+	doubted        imageFlags
+	environDoubted bool
+	EntryType      EntryType
+	Privileges     Privileges
 
 	birthKnown   bool // the pid of the parent at birth
 	birthStarted bool // its start time

@@ -131,7 +131,7 @@ func (t *table) replace(p *process, r *RawEvent, now uint64) {
 	case p.missing == 0 && t.gapTo != 0 && p.asOf <= t.gapTo && p.checked <= t.gapTo:
 		t.miss(p, r.Time)
 	}
-	t.infer(p, now)
+	t.infer(p, r.Time, now)
 }
 
 // gone ends the first of the missing processes of which no EXIT can come any more: all
@@ -182,7 +182,7 @@ func (e *Engine) told(time, late, now uint64) bool {
 // wants it.
 func (e *Engine) tellGone(p *process, time, now uint64) *Event {
 	e.table.refresh(p)
-	e.table.infer(p, now)
+	e.table.infer(p, time, now)
 	p.endedBy(time)
 	if !e.table.ends {
 		return nil // nobody asked for its EXIT

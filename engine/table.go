@@ -17,8 +17,9 @@ type table struct {
 	bootOffset uint64
 	names      interner
 
-	// Exited processes in the order of their end, from firstExit on. All have the same grace
-	// time, so only the first has to be checked.
+	// Exited processes in the order in which their ends were applied, from firstExit on. Only
+	// the first is checked: all have the same grace time, and one whose end was joined, and is
+	// later than those that follow, keeps no more of them than the buffer holds.
 	exits     []exit
 	firstExit int
 	collected uint64
@@ -54,10 +55,11 @@ type table struct {
 	judge   func(*Event) Verdict // nil for none
 }
 
-// exit is the end of a process, and when it was applied.
+// exit is the end of a process.
 type exit struct {
-	p  *process
-	at uint64
+	p    *process
+	time uint64 // of the end
+	at   uint64 // when it was applied
 }
 
 // lookup returns the youngest process of a pid.
@@ -150,8 +152,8 @@ func (t *table) rebirth(p *process, born uint64) {
 	}
 }
 
-// markExited starts the grace time of p.
-func (t *table) markExited(p *process, now uint64) {
+// markExited starts the grace time of p, which has ended by a time.
+func (t *table) markExited(p *process, time, now uint64) {
 	if p.Exited {
 		return
 	}
@@ -161,7 +163,7 @@ func (t *table) markExited(p *process, now uint64) {
 		clear(t.exits[live:])
 		t.exits, t.firstExit = t.exits[:live], 0
 	}
-	t.exits = append(t.exits, exit{p, now})
+	t.exits = append(t.exits, exit{p, min(time, now), now})
 }
 
 // endedBy notes when p has ended, at the latest, if its status does not tell.
@@ -185,10 +187,13 @@ func (t *table) cancelExit(p *process) {
 	p.endedBy(0)
 }
 
-// collect removes the processes whose grace time is over.
-func (t *table) collect(now uint64) {
+// collect removes the processes whose grace time is over, now and at the time that the events have
+// reached: where delivery is behind, a process whose whole life was joined has ended long before
+// the FORKs of its children come.
+func (t *table) collect(now, reached uint64) {
+	over := func(since, at uint64) bool { return at >= since && at-since >= t.grace }
 	for ; t.firstExit < len(t.exits); t.firstExit++ {
-		if e := t.exits[t.firstExit]; now < e.at || now-e.at < t.grace || e.p.missing != 0 {
+		if e := t.exits[t.firstExit]; !over(e.at, now) || !over(e.time, reached) || e.p.missing != 0 {
 			return
 		}
 		t.remove(t.exits[t.firstExit].p)

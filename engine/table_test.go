@@ -40,7 +40,7 @@ func TestManyLivesOfOnePID(t *testing.T) {
 		if tab.count != lives {
 			t.Errorf("%s: %d processes of %d", c.name, tab.count, lives)
 		}
-		tab.collect(now)
+		tab.collect(now, now)
 		if live := tab.byPID.get(7); tab.count > 1 || tab.count == 1 && (live.Exited || live.older != nil) {
 			t.Errorf("%s: %d processes after the grace time", c.name, tab.count)
 		}
@@ -77,7 +77,7 @@ func TestFindAmongLives(t *testing.T) {
 		}
 		of := make(map[*process]int)
 		for _, r := range events {
-			tab.collect(r.Time)
+			tab.collect(r.Time, r.Time)
 			got, walked := tab.find(r), tab.walk(r)
 			if walked != nil && of[walked] == life[r] && got != walked {
 				t.Fatalf("seed %d: %s of life %d: found %v, life %d", seed, r.Kind, life[r], got != nil, of[got])

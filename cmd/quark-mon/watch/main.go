@@ -268,9 +268,12 @@ func (m *monitor) watch(ctx context.Context) error {
 	if err := m.snapshot(); err != nil {
 		return err
 	}
-	for ctx.Err() == nil && !m.q.Drained() && !m.failed() {
-		if err := m.step(); err != nil {
+	for !m.q.Drained() && !m.failed() {
+		if err := m.step(ctx); err != nil {
 			return err
+		}
+		if ctx.Err() != nil {
+			return nil // finish does not wait for more, rest would
 		}
 		if err := m.rest(); err != nil {
 			return err
@@ -279,9 +282,10 @@ func (m *monitor) watch(ctx context.Context) error {
 	return nil
 }
 
-// step prints the events that are ready.
-func (m *monitor) step() error {
-	for {
+// step prints the events that are ready, which is without end where the reader of the output is
+// slower than they come, until ctx is done.
+func (m *monitor) step(ctx context.Context) error {
+	for ctx.Err() == nil {
 		ev, err := m.q.Get()
 		switch {
 		case err == nil:
@@ -298,6 +302,7 @@ func (m *monitor) step() error {
 			return err
 		}
 	}
+	return nil
 }
 
 // rest flushes and waits for more, or for the next line of statistics.
@@ -412,7 +417,7 @@ func (m *monitor) finish(errw io.Writer) error {
 		return err
 	}
 	for m.failure == nil {
-		if err := m.step(); err != nil && m.failure == nil {
+		if err := m.step(context.Background()); err != nil && m.failure == nil {
 			return err
 		}
 		if m.q.Drained() {

@@ -239,7 +239,7 @@ func showCPU(c *cell, _ *Printer, ev *quark.Event) {
 }
 
 func showCarried(c *cell, _ *Printer, ev *quark.Event) {
-	names := (ev.Process.Carried & quark.AllFields).String()
+	names := ev.Process.Carried.String()
 	if names == "" {
 		names = "-"
 	}
