@@ -404,7 +404,7 @@ func others(seen []score.Seen, lives []*truth.Life, whole bool) (all []try) {
 			all = append(all, try{source: strings.ToLower(k.String()), says: func(s *score.Seen) verdict { return verdictOf(s.Events.Has(k.Events())) }})
 		}
 		all = append(all, try{source: "known exe and not carried exe", says: func(s *score.Seen) verdict {
-			return verdictOf((s.Process.Known &^ s.Process.Carried).Has(engine.FieldFilename))
+			return verdictOf((s.Process.Known &^ s.Process.Carried).Has(engine.FieldFilename) || s.Process.IsKernelThread())
 		}}, try{source: "failed", says: func(s *score.Seen) verdict {
 			switch {
 			case !isEnd(s):
