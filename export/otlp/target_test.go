@@ -138,12 +138,14 @@ func TestBadTargets(t *testing.T) {
 			c, _, _ := w.(http.Hijacker).Hijack()
 			c.Close()
 		}), nil, "no answer"},
-		{"hangs up in its answer", first(func(w http.ResponseWriter, _ *http.Request) {
+		{"hangs up in its answer", first(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body) // else the exporter may be writing yet
 			c, _, _ := w.(http.Hijacker).Hijack()
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n")
 			c.Close()
 		}), nil, "no whole answer"},
-		{"hangs up before the end of its answer", first(func(w http.ResponseWriter, _ *http.Request) {
+		{"hangs up before the end of its answer", first(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
 			c, _, _ := w.(http.Hijacker).Hijack()
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\n\x0a")
 			c.Close()
