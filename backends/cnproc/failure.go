@@ -36,10 +36,8 @@ type waitingEnd struct {
 	m        message
 	time     uint64 // when its end was seen, 0 for the time of m
 	seq      uint64
-	over     uint64 // as in failed
-	leader   bool   // as in failed
-	known    bool   // the status of m is that of the process, as far as messages tell
-	doubtful bool   // as in fact
+	known    bool // the status of m is that of the process, as far as messages tell
+	doubtful bool // as in fact
 }
 
 // untold is a process of which a thread failed while it had others. If these end with status 0, as
@@ -73,7 +71,7 @@ func (t *tracker) failure(f *fact) {
 	}
 	switch {
 	case over:
-		t.end(waitingEnd{m: *m, seq: f.seq, leader: leader, known: true, doubtful: f.doubtful})
+		t.end(waitingEnd{m: *m, seq: f.seq, known: true, doubtful: f.doubtful})
 	case start != 0:
 		t.await(m, start)
 	}
@@ -91,7 +89,6 @@ func (t *tracker) straggler(f *fact, known failed) {
 	t.failed.Put(m.pid, known)
 	if known.waits {
 		e := &t.ending[t.endingOf(m.pid)]
-		e.leader = known.leader
 		if e.time != 0 || m.time >= e.m.time { // else another CPU sent it
 			t.told = *e
 			e.m, e.time, e.seq, e.known = *m, 0, f.seq, true
@@ -115,7 +112,6 @@ func (t *tracker) endingOf(pid uint32) int {
 // end has the end of a process stated when the socket is empty.
 func (t *tracker) end(e waitingEnd) {
 	pid := e.m.pid
-	e.over = t.clock.now()
 	t.untold = slices.DeleteFunc(t.untold, func(u untold) bool { return u.pid == pid })
 	if len(t.failed.In) >= maxFailed {
 		t.tellEnds(0)
@@ -128,7 +124,7 @@ func (t *tracker) end(e waitingEnd) {
 		t.tellEnd(0)
 	}
 	t.ending = append(t.ending, e)
-	t.failed.Put(pid, failed{e.m.time, e.over, e.leader, true})
+	t.failed.Put(pid, failed{time: e.m.time, over: t.clock.now(), leader: e.m.tid == pid, waits: true})
 }
 
 // tellEnd states the end of a process that waits for it.
@@ -152,8 +148,8 @@ func (t *tracker) tellEnd(i int) {
 // need not, 0 if there is none.
 func (t *tracker) tellEnds(now uint64) (next uint64) {
 	for i := 0; i < len(t.ending); {
-		e := &t.ending[i]
-		if until := e.over + leaderWait; now != 0 && !e.leader && now < until {
+		known := t.failed.In[t.ending[i].m.pid]
+		if until := known.over + leaderWait; now != 0 && !known.leader && now < until {
 			next = soonest(next, until)
 			i++
 			continue
@@ -215,7 +211,7 @@ func (t *tracker) endUntold(e *untold) {
 	if e.ran && t.groups.last6 {
 		return
 	}
-	t.end(waitingEnd{m: e.m, time: e.seen, leader: e.m.tid == e.m.pid, known: !e.ran, doubtful: t.doubtful(e.pid)})
+	t.end(waitingEnd{m: e.m, time: e.seen, known: !e.ran, doubtful: t.doubtful(e.pid)})
 }
 
 // over reports whether the process of an exit message has ended, and whether that can't be told, as

@@ -81,11 +81,21 @@ func goList(t *testing.T, args ...string) (packages []listed) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command and the module's source")
 	}
+	packages, err := listPackages(t, args...)
+	if err != nil {
+		t.Skipf("go list, which needs the module's source: %v", err)
+	}
+	return packages
+}
+
+// listPackages is goList where an error of go list is one of the test.
+func listPackages(t *testing.T, args ...string) (packages []listed, err error) {
+	t.Helper()
 	list := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Module,Standard,Dir,GoFiles,ImportMap"}, args...)...)
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
-		t.Skipf("go list, which needs the module's source: %v", err)
+		return nil, err
 	}
 	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
 		var p listed
@@ -94,7 +104,7 @@ func goList(t *testing.T, args ...string) (packages []listed) {
 		}
 		packages = append(packages, p)
 	}
-	return packages
+	return packages, nil
 }
 
 type listed struct {

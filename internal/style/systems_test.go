@@ -20,13 +20,27 @@ func TestPublicPackagesOnOtherSystems(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it looks at quark-mon and the public packages on other systems")
 	}
+	public := []string{".", "./engine/...", "./cmd/quark-mon/watch"}
+	goList(t, public...) // or there is nothing to look at
 	for _, system := range []string{"darwin/arm64", "windows/amd64", "freebsd/amd64", "linux/386", "linux/arm", "linux/riscv64", "linux/s390x"} {
 		t.Run(system, func(t *testing.T) {
 			goos, goarch, _ := strings.Cut(system, "/")
 			t.Setenv("GOOS", goos)
 			t.Setenv("GOARCH", goarch)
 			t.Setenv("CGO_ENABLED", "0")
-			checkTypes(t, goarch, goList(t, "-deps", "-test", ".", "./engine/...", "./cmd/quark-mon/watch"))
+			packages, err := listPackages(t, append([]string{"-deps", "-test"}, public...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTypes(t, goarch, packages)
+			if goos != "darwin" {
+				return // what is for other systems than Linux is for each of them
+			}
+			vet := exec.Command("go", append([]string{"vet"}, public...)...)
+			vet.Dir = root
+			if out, err := vet.CombinedOutput(); err != nil {
+				t.Errorf("go vet: %v\n%s", err, out)
+			}
 		})
 	}
 }
