@@ -11,7 +11,7 @@ import (
 const root = "../.."
 
 // documents name paths of this repository between back quotes.
-var documents = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/cost.md", "docs/kernels.md",
+var documents = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/performance.md", "docs/kernels.md",
 	"docs/league.md", "docs/limits.md", "docs/monitors.md"}
 
 var (
