@@ -24,11 +24,8 @@ var series = []struct{ name, light, dark string }{
 	{"forkstat", "#0b66b2", "#5aa9e6"},
 	{"execsnoop", "#c2570c", "#f0955a"},
 	{"exitsnoop", "#5d7a1f", "#a3c65b"},
-	{"execsnoop-bpfcc", "#083d6b", "#3f86c4"},
-	{"exitsnoop-bpfcc", "#1f8f8a", "#6fd0ca"},
 	{"bpftrace", "#8a4fb0", "#c193e0"},
 	{"perf", "#b08a00", "#e0bd45"},
-	{"perf-trace", "#2f9bd6", "#8cc8f0"},
 	{"strace", "#b02a5b", "#ee82a8"},
 	{"acct", "#6b7280", "#a7afbb"},
 }

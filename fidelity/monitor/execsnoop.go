@@ -31,25 +31,13 @@ func execsnoop() *Monitor {
 	}
 }
 
-// execsnoopBCC is the older one of bcc, in Python, which compiles its eBPF program when it starts.
-// It is told of a text at a time, and of each reads 128 bytes.
-func execsnoopBCC() *Monitor {
-	m := execsnoop()
-	m.Name, m.Package, m.Programs, m.Version = "execsnoop-bpfcc", "bpfcc-tools", []string{"execsnoop-bpfcc"}, nil
-	m.Headers, m.Bulky = true, true
-	m.Table.Fields[engine.FieldCmdline].Via = "the call's arguments, of which each is cut at 128 bytes, and the 21st is in place of what is left out"
-	m.Table.Notes = append(m.Table.Notes, "of execve alone; what it says to be lost are texts of arguments and results")
-	m.Decoder = func() Decoder { return execsnoopDecoder{bcc: true} }
-	return m
-}
-
-// execsnoopDecoder decodes lines of libbpf-tools, or of bcc, whose columns are alike.
-type execsnoopDecoder struct{ bcc bool }
+// execsnoopDecoder decodes its lines.
+type execsnoopDecoder struct{}
 
 // snoopComm is the width of the column of a name.
 const snoopComm = 16
 
-func (d execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
+func (execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	text := strings.TrimSuffix(string(line), "\r")
 	if strings.HasPrefix(text, "TIME") || text == "" {
 		return nil
@@ -82,14 +70,6 @@ func (d execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 		return fmt.Errorf("no result: %w", err)
 	}
 	args, cut := snoopArgs(rest)
-	most := snoopArg
-	if d.bcc {
-		most++
-		// On a kernel that tells its own memory from that of processes the text is empty.
-		if n := snoopTexts; len(args) > n && args[n] == "..." {
-			args, cut = args[:n], true
-		}
-	}
 	kind := engine.KindExec
 	if result < 0 {
 		kind = engine.KindExecFailed
@@ -101,26 +81,22 @@ func (d execsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	switch {
 	case len(args) == 0:
 	case result < 0:
-		ev.Failed = engine.FailedExec{Errno: uint16(-result), Path: args[0], PathKnown: true, PathCut: len(args[0]) == most}
+		ev.Failed = engine.FailedExec{Errno: uint16(-result), Path: args[0], PathKnown: true, PathCut: len(args[0]) == snoopArg}
 	default:
 		p.Known = p.Known.With(engine.FieldExecPath).With(engine.FieldCmdline)
 		p.ExecPath, p.Cmdline = args[0], []byte(strings.Join(args, "\x00")+"\x00")
-		if len(args[0]) == most {
+		if len(args[0]) == snoopArg {
 			p.Truncated = p.Truncated.With(engine.FieldExecPath)
 		}
-		if cut || len(args[len(args)-1]) == most {
+		if cut || len(args[len(args)-1]) == snoopArg {
 			p.Truncated, p.Cmdline = p.Truncated.With(engine.FieldCmdline), p.Cmdline[:len(p.Cmdline)-1]
 		}
 	}
 	return nil
 }
 
-// snoopArg is the number of bytes that are left of a longer argument, and snoopTexts how many texts
-// bcc's has, with the path.
-const (
-	snoopArg   = 127
-	snoopTexts = 20
-)
+// snoopArg is the number of bytes that are left of a longer argument.
+const snoopArg = 127
 
 // columnNumber cuts a number off, which has a column of at least that width, and a space after it.
 func columnNumber(text string, width int) (n uint64, rest string, err error) {
@@ -153,9 +129,9 @@ func snoopArgs(text string) (args []string, cut bool) {
 }
 
 // lostLine decodes what programs of libbpf-tools and bpftrace say of lost events, such as
-// "Lost 12 events on CPU #1!", and those of bcc, "Possibly lost 12 samples".
+// "Lost 12 events on CPU #1!".
 func lostLine(text string, to *Output) (err error, ok bool) {
-	rest, ok := strings.CutPrefix(strings.TrimPrefix(strings.ToLower(text), "possibly "), "lost ")
+	rest, ok := strings.CutPrefix(strings.ToLower(text), "lost ")
 	if !ok {
 		return nil, false
 	}

@@ -20,25 +20,17 @@ func exitsnoop() *Monitor {
 			{engine.FieldExit, atExit, "EXIT_CODE, the leader's"},
 		}, "a line has a second, so that its arrival is its time"),
 		Foreign: score.Foreign{NoStamps: true, Late: uint64(10 * time.Second)},
-		Decoder: func() Decoder { return exitsnoopDecoder{time: 9} },
+		Decoder: func() Decoder { return exitsnoopDecoder{} },
 	}
 }
 
-// exitsnoopBCC is the older one of bcc, in Python, which compiles its eBPF program when it starts.
-// The time of a line is that of its printing.
-func exitsnoopBCC() *Monitor {
-	m := exitsnoop()
-	m.Name, m.Package, m.Programs, m.Version = "exitsnoop-bpfcc", "bpfcc-tools", []string{"exitsnoop-bpfcc"}, nil
-	m.Headers, m.Bulky = true, true
-	m.Table.Notes = []string{"the arrival of a line is its time"}
-	m.Decoder = func() Decoder { return exitsnoopDecoder{time: 13} }
-	return m
-}
+// exitsnoopDecoder decodes its lines.
+type exitsnoopDecoder struct{}
 
-// exitsnoopDecoder decodes lines of libbpf-tools, or of bcc; time is the width of their time.
-type exitsnoopDecoder struct{ time int }
+// snoopTime is the width of the time of a line.
+const snoopTime = 9
 
-func (d exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
+func (exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	text := strings.TrimSuffix(string(line), "\r")
 	if strings.HasPrefix(text, "TIME") || text == "" {
 		return nil
@@ -46,10 +38,10 @@ func (d exitsnoopDecoder) Decode(line []byte, at uint64, to *Output) error {
 	if lost, ok := lostLine(text, to); ok {
 		return lost
 	}
-	if len(text) < d.time+snoopComm+1 || strings.Count(text[:8], ":") != 2 {
+	if len(text) < snoopTime+snoopComm+1 || strings.Count(text[:8], ":") != 2 {
 		return fmt.Errorf("no time at its beginning")
 	}
-	name, rest := strings.TrimRight(text[d.time:d.time+snoopComm], " "), text[d.time+snoopComm+1:]
+	name, rest := strings.TrimRight(text[snoopTime:snoopTime+snoopComm], " "), text[snoopTime+snoopComm+1:]
 	pid, rest, err := columnNumber(rest, 7)
 	if err != nil {
 		return fmt.Errorf("no pid: %w", err)

@@ -3,7 +3,6 @@ package monitor
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/quark-linux/quark/engine"
 	"github.com/quark-linux/quark/fidelity/scenario"
 	"github.com/quark-linux/quark/fidelity/score"
-	"github.com/quark-linux/quark/internal/kernelversion"
 )
 
 // Monitor is a program that watches processes.
@@ -47,10 +45,6 @@ type Monitor struct {
 	Version []string
 	// Silent says that it does not count what it loses.
 	Silent bool
-	// Headers says that it needs the headers of the running kernel.
-	Headers bool
-	// Bulky says that the image of guests does not have it.
-	Bulky bool
 	// GuestOnly is why the program is run in guests only.
 	GuestOnly string
 
@@ -163,7 +157,7 @@ func table(kinds map[engine.Kind]string, fields []claim, notes ...string) (t eng
 
 // All returns the monitors that are known, without those of a format.
 func All() []*Monitor {
-	return []*Monitor{forkstat(), execsnoop(), exitsnoop(), execsnoopBCC(), exitsnoopBCC(), bpftrace(), perf(), perfTrace(), strace(), acct(), audit()}
+	return []*Monitor{forkstat(), execsnoop(), exitsnoop(), bpftrace(), perf(), strace(), acct(), audit()}
 }
 
 // Find returns the monitor of that name.
@@ -182,7 +176,7 @@ func Find(name string) (*Monitor, error) {
 // those that it is run by, of which a release has one, and those that are named in its arguments.
 func (m *Monitor) PackagePrograms() []string {
 	switch {
-	case m.Package == "", m.Bulky:
+	case m.Package == "":
 		return nil
 	case len(m.Needs) > 0:
 		return m.Needs
@@ -212,9 +206,6 @@ func (m *Monitor) command(file string) (list []string, err error) {
 	}
 	for _, name := range programs {
 		if path, err := exec.LookPath(name); err == nil {
-			if err := m.headers(); err != nil {
-				return nil, err
-			}
 			list = append([]string{path}, m.Arguments...)
 			for i, a := range list {
 				list[i] = strings.ReplaceAll(a, "{}", file)
@@ -227,23 +218,6 @@ func (m *Monitor) command(file string) (list []string, err error) {
 		from = "apt-get install " + m.Package
 	}
 	return nil, fmt.Errorf("%s is not installed: %s", missing, from)
-}
-
-// headers returns an error if the monitor needs the headers of this kernel, which are not there.
-func (m *Monitor) headers() error {
-	if !m.Headers {
-		return nil
-	}
-	release, err := kernelversion.Running()
-	if err != nil {
-		return err
-	}
-	for _, path := range []string{"/lib/modules/" + release + "/build", "/sys/kernel/kheaders.tar.xz"} {
-		if _, err := os.Stat(path); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("it needs kernel headers: apt-get install linux-headers-%s", release)
 }
 
 // split returns what cuts its output into lines or records.

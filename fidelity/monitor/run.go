@@ -68,9 +68,6 @@ func (m *Monitor) Start(o Options) (*Run, error) {
 	if scenario.InGuest() {
 		patience = 90 * time.Second
 	}
-	if m.Headers { // it compiles, which takes 100 s in an emulated guest
-		patience *= 3
-	}
 	o.Patience, o.Grace = cmp.Or(o.Patience, patience), cmp.Or(o.Grace, 5*time.Second)
 	if o.Company == nil {
 		o.Company = new(Company)
